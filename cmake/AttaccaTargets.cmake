@@ -1,0 +1,28 @@
+# attacca_room(NAME SOURCES... [DEPS targets...]): one folder of src as a static library.
+# attacca_test(NAME SOURCES... [DEPS targets...]): one gtest executable, registered with ctest.
+
+add_library(attacca_options INTERFACE)
+target_compile_features(attacca_options INTERFACE cxx_std_20)
+# -ffp-contract=off: the numerics contract forbids the compiler to fuse a multiply with an add.
+target_compile_options(attacca_options INTERFACE -Wall -Wextra -Werror -ffp-contract=off)
+if(ATTACCA_SANITIZE)
+  target_compile_options(attacca_options INTERFACE -fsanitize=${ATTACCA_SANITIZE}
+                         -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(attacca_options INTERFACE -fsanitize=${ATTACCA_SANITIZE})
+endif()
+
+function(attacca_room NAME)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(attacca_${NAME} STATIC ${ROOM_SOURCES})
+  target_include_directories(attacca_${NAME} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(attacca_${NAME} PUBLIC attacca_options ${ROOM_DEPS})
+endfunction()
+
+function(attacca_test NAME)
+  cmake_parse_arguments(TEST "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${NAME} ${TEST_SOURCES})
+  target_include_directories(${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${RAPIDCHECK_INCLUDE})
+  target_link_libraries(${NAME} PRIVATE ${TEST_DEPS} GTest::gtest_main ${RAPIDCHECK_LIBRARY})
+  target_compile_definitions(${NAME} PRIVATE ATTACCA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  add_test(NAME ${NAME} COMMAND ${NAME})
+endfunction()

@@ -1,0 +1,87 @@
+// An epilogue: what happens to GEMM accumulators before they reach memory. Inputs, an expression
+// DAG, outputs, over a domain of output coordinates [batch..., M, N]. It knows no kernel and no
+// device; equal epilogues of different graphs serialise alike.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/graph.hpp"
+
+namespace attacca::epilogue {
+
+// Where an input stands relative to the domain's last two axes; batch axes do not change it.
+enum class Role : uint8_t {
+  Accumulator,
+  Row,     // one value a column n, broadcast over rows: a bias of size N
+  Column,  // one value a row m, broadcast over columns: a per-token scale
+  Full,    // one value an element
+  Scalar,  // one value
+};
+std::string_view name(Role role);  // "acc", "row", "col", "full", "scalar"
+
+// The element of a tensor that domain coordinate (c0, ..., cm, cn) reads or writes:
+// offset + sum(c[i] * strides[i]), in elements. One stride a domain axis; 0 broadcasts.
+struct Access {
+  ir::Dim offset = 0;
+  std::vector<ir::Dim> strides;
+  friend bool operator==(const Access&, const Access&) = default;
+};
+
+struct Input {
+  Role role = Role::Full;
+  ir::DType dtype = ir::DType::F32;  // in memory; of an accumulator: f32 or s32 (f64 for f64 GEMMs)
+  // Accumulator: column n of the domain reads column n * column_step + column_offset of this GEMM.
+  // In eager mode it is first rounded to `rounded`, the matmul node's dtype.
+  int gemm = 0;
+  ir::Dim column_offset = 0;
+  int64_t column_step = 1;
+  ir::DType rounded = ir::DType::F32;
+  // Other roles: the graph value that holds the operand, and how to reach it.
+  ir::Value source;
+  Access access;
+};
+
+// One step of the DAG. Operands index the list [inputs..., nodes...] and precede the node.
+struct Node {
+  ir::Op op = ir::Op::Add;  // elementwise, Cast, or Constant (a literal)
+  std::vector<int> operands;
+  std::vector<double> params;        // as ir::Attrs::params
+  double literal = 0;                // Constant
+  ir::DType dtype = ir::DType::F32;  // in the graph: what eager mode rounds to
+  std::optional<ir::DType> compute;  // declared compute type (B4): fp32 mode rounds to it too
+  bool saturate = false;             // Cast
+};
+
+enum class OutputKind : uint8_t { Store, RowReduce, ColumnReduce, FullReduce };
+
+struct Output {
+  OutputKind kind = OutputKind::Store;
+  ir::Op reduction = ir::Op::Sum;    // the reduces: a reduction op of the table
+  int value = 0;                     // index into [inputs..., nodes...]
+  ir::DType dtype = ir::DType::F32;  // in memory
+  Access access;                     // 0 along the axes a reduce removes
+  ir::Value result;                  // the graph value this materialises
+};
+
+struct Epilogue {
+  ir::Shape domain;  // [batch..., M, N]; a pointwise region of rank < 2 is padded with 1s in front
+  std::vector<Input> inputs;
+  std::vector<Node> nodes;
+  std::vector<Output> outputs;
+};
+
+// Canonical, shape-free text: equal for equal epilogues whatever the graph's names, value ids,
+// extents and strides (only which of them are 0 or 1 counts). The key of compiled code.
+std::string serialize(const Epilogue& epilogue);
+uint64_t hash(const Epilogue& epilogue);
+
+// For people: "silu(acc + row(bias)) * full(res)", one a Store output; names from the graph.
+std::string print(const Epilogue& epilogue, const ir::Graph& graph, const Output& output);
+
+// Index bounds, operand order, roles consistent with strides, one Access stride a domain axis.
+Status verify(const Epilogue& epilogue);
+
+}  // namespace attacca::epilogue

@@ -1,0 +1,31 @@
+// Recovers activations and gates from their decomposed forms, by equality saturation with the rules
+// of fold/rules.def.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.hpp"
+
+namespace attacca::fold {
+
+struct Applied {
+  std::string rule;    // its name in the table
+  std::string result;  // the folded expression, e.g. "silu(x + bias)"
+};
+
+struct FoldResult {
+  ir::Graph graph;
+  std::vector<Applied> applied;
+};
+
+// The graph with cheaper equal expressions; never fails: what does not fold stays as it is.
+// Outputs, inputs, their names and every type are kept; dead nodes vanish.
+FoldResult fold(const ir::Graph& graph);
+
+// Why the first output of `graph` did not fold to `op`: the nearest rule and the place where its
+// match failed, "wanted x = a, got b, at operand 1 of mul". An error if no rule yields `op`.
+Result<std::string> why_not(const ir::Graph& graph, std::string_view op);
+
+}  // namespace attacca::fold

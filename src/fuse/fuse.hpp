@@ -1,0 +1,69 @@
+// Cuts a graph into regions, each to be one kernel. Every op that a region had to leave out carries
+// the reason, as a value.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "epilogue/epilogue.hpp"
+#include "ir/graph.hpp"
+
+namespace attacca::fuse {
+
+// One operand of a matrix product: element (batch..., row, column) of A [M, K] or B [K, N] is at
+// access.offset + coordinates * access.strides of `source`; transposes and views are absorbed here.
+struct GemmOperand {
+  ir::Value source;
+  ir::DType dtype = ir::DType::F32;
+  epilogue::Access access;
+};
+
+struct Gemm {
+  ir::Value node;  // the matmul
+  GemmOperand a, b;
+  ir::Shape batch;        // empty for a plain product
+  ir::Dim m, n, k;        // n is this GEMM's own N: 2I for a packed gate whose domain has I columns
+  ir::DType accumulator;  // f32, s32 or f64
+};
+
+enum class RegionKind : uint8_t {
+  Gemm,       // one product + epilogue
+  GatedGemm,  // two accumulators of one A: two products, or two column sets of one
+  Pointwise,  // no product: elementwise ops as one kernel
+  Single,     // one op on its own: reductions, gather, copies that no region absorbs
+};
+
+struct Region {
+  RegionKind kind = RegionKind::Single;
+  std::vector<Gemm> gemms;
+  epilogue::Epilogue epilogue;     // not of Single
+  std::vector<ir::Value> nodes;    // the graph nodes it computes, ascending; Single: exactly one
+  std::vector<ir::Value> inputs;   // values it reads from memory, each once
+  std::vector<ir::Value> outputs;  // values it materialises
+};
+
+// Why a node is not in the region that feeds it (or, for a matmul, why nothing joined it).
+struct Refusal {
+  ir::Value node;
+  ir::Value region_root;  // the matmul or first node of the region that it did not join
+  std::string reason;     // "the result of g is used by t7 outside the region and ..."
+};
+
+// Regions in an order in which they can run: every input is a graph input, a constant, or an output
+// of an earlier region.
+struct Partition {
+  ir::Graph graph;
+  std::vector<Region> regions;
+  std::vector<Refusal> refusals;
+};
+
+struct FuseOptions {
+  bool fuse = true;  // false: every op its own region, the unfused path
+};
+
+Partition partition(ir::Graph graph, const FuseOptions& options = {});
+
+// Every node computed exactly once, every input available, epilogues verified. For tests.
+Status verify(const Partition& partition);
+
+}  // namespace attacca::fuse

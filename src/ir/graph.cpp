@@ -1,0 +1,243 @@
+#include "ir/graph.hpp"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+#include "support/check.hpp"
+
+namespace attacca::ir {
+
+std::string to_string(const Type& type) {
+  std::string text(name(type.dtype));
+  if (type.shape.empty()) return text + "[]";
+  if (type.strides.empty()) return text + to_string(type.shape);
+  std::string shape = to_string(type.shape), strides = to_string(type.strides);
+  shape.back() = ';';
+  strides.front() = ' ';
+  return text + shape + strides;
+}
+
+Result<Value> Graph::input(std::string name, Type type) {
+  if (!type.strides.empty() && type.strides.size() != type.shape.size())
+    return fail(fmt::format("input {} has {} dimensions but {} strides", name, type.shape.size(),
+                            type.strides.size()),
+                name, "give one stride a dimension, in elements");
+  if (element_count(type.shape).overflowed())
+    return fail(fmt::format("the shape of input {} overflows 64 bits", name), name,
+                "use smaller dimensions");
+  for (const Dim& dim : type.shape)
+    if (dim.is_static() && dim.value() < 0)
+      return fail(fmt::format("input {} has the negative dimension {}", name, dim.value()), name,
+                  "use sizes >= 0, or a symbol such as M");
+  const Value value{static_cast<uint32_t>(nodes_.size())};
+  if (name.empty() || by_name_.count(name))
+    return fail(name.empty() ? "an input needs a name" : fmt::format("{} is defined twice", name),
+                name, "use another name");
+  by_name_[name] = value;
+  nodes_.push_back(Node{.op = Op::Input,
+                        .operands = {},
+                        .attrs = {},
+                        .type = std::move(type),
+                        .name = std::move(name),
+                        .literal = {},
+                        .tensor = {}});
+  inputs_.push_back(value);
+  return value;
+}
+
+Value Graph::literal(double value, DType dtype) {
+  nodes_.push_back(Node{.op = Op::Constant,
+                        .operands = {},
+                        .attrs = {},
+                        .type = {dtype, {}},
+                        .name = {},
+                        .literal = Literal{value},
+                        .tensor = {}});
+  return Value{static_cast<uint32_t>(nodes_.size() - 1)};
+}
+
+Value Graph::constant(Tensor tensor) {
+  Shape shape(tensor.shape().begin(), tensor.shape().end());
+  Type type{tensor.dtype(), std::move(shape)};
+  nodes_.push_back(Node{.op = Op::Constant,
+                        .operands = {},
+                        .attrs = {},
+                        .type = std::move(type),
+                        .name = {},
+                        .literal = {},
+                        .tensor = std::make_shared<const Tensor>(std::move(tensor))});
+  return Value{static_cast<uint32_t>(nodes_.size() - 1)};
+}
+
+Result<Value> Graph::add(Op op, std::vector<Value> operands, Attrs attrs) {
+  ATTACCA_CHECK(op != Op::Input && op != Op::Constant, "inputs and constants have own functions");
+  std::vector<Type> types;
+  for (const Value operand : operands) {
+    ATTACCA_CHECK(operand.id < nodes_.size(), "operand of another graph");
+    types.push_back(nodes_[operand.id].type);
+    types.back().strides.clear();
+  }
+  ATTACCA_TRY(Inferred inferred, infer(op, types, std::move(attrs)));
+  nodes_.push_back(Node{.op = op,
+                        .operands = std::move(operands),
+                        .attrs = std::move(inferred.attrs),
+                        .type = std::move(inferred.type),
+                        .name = {},
+                        .literal = {},
+                        .tensor = {}});
+  return Value{static_cast<uint32_t>(nodes_.size() - 1)};
+}
+
+Status Graph::set_name(Value value, std::string name) {
+  if (by_name_.count(name))
+    return fail(fmt::format("{} is defined twice", name), name, "use another name");
+  if (!nodes_[value.id].name.empty()) by_name_.erase(nodes_[value.id].name);
+  by_name_[name] = value;
+  nodes_[value.id].name = std::move(name);
+  return {};
+}
+
+void Graph::add_output(Value value, std::string name) {
+  ATTACCA_CHECK(value.id < nodes_.size(), "output of another graph");
+  if (name.empty()) name = nodes_[value.id].name;
+  if (name.empty()) name = fmt::format("out{}", outputs_.size());
+  outputs_.push_back({std::move(name), value});
+}
+
+std::optional<Value> Graph::find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<std::string> Graph::symbols() const {
+  std::vector<std::string> names;
+  for (const Value input : inputs_)
+    for (const Dim& dim : type(input).shape) dim.collect_symbols(names);
+  return names;
+}
+
+std::vector<std::vector<Value>> users(const Graph& graph) {
+  std::vector<std::vector<Value>> result(graph.size());
+  for (uint32_t id = 0; id < graph.size(); ++id)
+    for (const Value operand : graph.nodes()[id].operands) {
+      auto& list = result[operand.id];
+      if (list.empty() || list.back().id != id) list.push_back(Value{id});
+    }
+  return result;
+}
+
+std::vector<bool> live(const Graph& graph) {
+  std::vector<bool> alive(graph.size(), false);
+  for (const Output& output : graph.outputs()) alive[output.value.id] = true;
+  for (const Value input : graph.inputs()) alive[input.id] = true;
+  for (size_t id = graph.size(); id-- > 0;)
+    if (alive[id])
+      for (const Value operand : graph.nodes()[id].operands) alive[operand.id] = true;
+  return alive;
+}
+
+Graph without_dead_nodes(const Graph& graph) {
+  const std::vector<bool> alive = live(graph);
+  Graph result;
+  result.name = graph.name;
+  std::vector<Value> moved(graph.size());
+  for (uint32_t id = 0; id < graph.size(); ++id) {
+    if (!alive[id]) continue;
+    const Node& node = graph.nodes()[id];
+    Result<Value> value;
+    if (node.op == Op::Input) {
+      value = result.input(node.name, node.type);
+    } else if (node.op == Op::Constant) {
+      value = node.literal ? result.literal(node.literal->value, node.type.dtype)
+                           : result.constant(*node.tensor);
+    } else {
+      std::vector<Value> operands;
+      for (const Value operand : node.operands) operands.push_back(moved[operand.id]);
+      value = result.add(node.op, std::move(operands), node.attrs);
+    }
+    ATTACCA_CHECK(value.has_value(), "a copied node is invalid");
+    if (node.op != Op::Input && !node.name.empty())
+      ATTACCA_CHECK(result.set_name(*value, node.name).has_value(), "a copied name is taken");
+    moved[id] = *value;
+  }
+  for (const Output& output : graph.outputs())
+    result.add_output(moved[output.value.id], output.name);
+  return result;
+}
+
+Status verify(const Graph& graph) {
+  if (graph.outputs().empty())
+    return fail(fmt::format("graph {} has no outputs", graph.name), graph.name, "return a value");
+  for (uint32_t id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    const std::string where = node.name.empty() ? fmt::format("node {}", id) : node.name;
+    if (node.op == Op::Input) continue;
+    if (node.op == Op::Constant) {
+      if (node.literal.has_value() == (node.tensor != nullptr))
+        return fail("a constant holds a literal or a tensor, one of both", where);
+      continue;
+    }
+    std::vector<Type> types;
+    for (const Value operand : node.operands) {
+      if (operand.id >= id) return fail("an operand comes after its user", where);
+      types.push_back(graph.type(operand));
+      types.back().strides.clear();
+    }
+    auto inferred = infer(node.op, types, node.attrs);
+    if (!inferred) {
+      Error error = inferred.error();
+      error.where = where;
+      return tl::make_unexpected(std::move(error));
+    }
+    if (inferred->type != node.type)
+      return fail(fmt::format("{} has type {} but computes {}", name(node.op), to_string(node.type),
+                              to_string(inferred->type)),
+                  where);
+  }
+  return {};
+}
+
+Result<SymbolValues> bind_symbols(const Graph& graph,
+                                  const std::map<std::string, std::vector<int64_t>>& input_shapes) {
+  SymbolValues symbols;
+  for (const Value input : graph.inputs()) {
+    const Node& node = graph[input];
+    const auto given = input_shapes.find(node.name);
+    if (given == input_shapes.end())
+      return fail(fmt::format("input {} is missing", node.name), node.name);
+    const Shape& shape = node.type.shape;
+    if (given->second.size() != shape.size())
+      return fail(fmt::format("input {} has rank {}, the graph wants {}", node.name,
+                              given->second.size(), to_string(node.type)),
+                  node.name, "reshape the input");
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      std::vector<std::string> names;
+      shape[axis].collect_symbols(names);
+      const int64_t actual = given->second[axis];
+      // A bare symbol binds; anything else is checked once all are bound.
+      if (names.size() == 1 && shape[axis] == Dim::symbol(names[0])) {
+        const auto [slot, fresh] = symbols.emplace(names[0], actual);
+        if (!fresh && slot->second != actual)
+          return fail(fmt::format("dimension {} is {} elsewhere and {} in axis {} of input {}",
+                                  names[0], slot->second, actual, axis, node.name),
+                      node.name, "give inputs whose shapes agree");
+      }
+    }
+  }
+  for (const Value input : graph.inputs()) {
+    const Node& node = graph[input];
+    for (size_t axis = 0; axis < node.type.shape.size(); ++axis) {
+      ATTACCA_TRY(const int64_t wanted, node.type.shape[axis].evaluate(symbols));
+      const int64_t actual = input_shapes.at(node.name)[axis];
+      if (wanted != actual)
+        return fail(fmt::format("axis {} of input {} is {}, the graph wants {}", axis, node.name,
+                                actual, to_string(node.type)),
+                    node.name, "give an input of the graph's shape");
+    }
+  }
+  return symbols;
+}
+
+}  // namespace attacca::ir

@@ -1,0 +1,12 @@
+#include "support/error.hpp"
+
+namespace attacca {
+
+std::string to_string(const Error& error) {
+  std::string text = "error: " + error.what + "\n";
+  if (!error.where.empty()) text += "  at: " + error.where + "\n";
+  if (!error.mend.empty()) text += "  fix: " + error.mend + "\n";
+  return text;
+}
+
+}  // namespace attacca
