@@ -199,6 +199,30 @@ Status verify(const Graph& graph) {
   return {};
 }
 
+namespace {
+
+// The bounds that infer could not check on symbolic axes.
+Status check_slices(const Graph& graph, const Node& node, const SymbolValues& symbols) {
+  const Shape& shape = graph.type(node.operands[0]).shape;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const SliceRange& range = node.attrs.slices[axis];
+    ATTACCA_TRY(const int64_t extent, shape[axis].evaluate(symbols));
+    const Dim shift = range.step > 0 ? 0 : 1;  // a negative step may end at -1
+    const auto begin = (range.begin + shift).evaluate(symbols);
+    const auto end = (range.end + shift).evaluate(symbols);
+    const auto span =
+        (range.step > 0 ? range.end - range.begin : range.begin - range.end).evaluate(symbols);
+    if (!begin || !end || !span || *begin > extent || *end > extent)
+      return fail(
+          fmt::format("slice {}:{}:{} is outside axis {} of size {}", to_string(range.begin),
+                      to_string(range.end), range.step, axis, extent),
+          node.name, "give inputs large enough for the slice");
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<SymbolValues> bind_symbols(const Graph& graph,
                                   const std::map<std::string, std::vector<int64_t>>& input_shapes) {
   SymbolValues symbols;
@@ -237,6 +261,8 @@ Result<SymbolValues> bind_symbols(const Graph& graph,
                     node.name, "give an input of the graph's shape");
     }
   }
+  for (const Node& node : graph.nodes())
+    if (node.op == Op::Slice) ATTACCA_TRY_VOID(check_slices(graph, node, symbols));
   return symbols;
 }
 
