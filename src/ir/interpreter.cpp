@@ -9,6 +9,7 @@
 
 #include "ir/array.hpp"
 #include "support/check.hpp"
+#include "support/memory.hpp"
 
 namespace attacca::ir {
 namespace {
@@ -74,13 +75,14 @@ class Run {
 
   Result<std::vector<int64_t>> extents_of(Value value) const {
     ATTACCA_TRY(auto extents, evaluate(graph_.type(value).shape, symbols_));
-    // The same limit as a tensor's, as f64: everything below may allocate the result.
+    // Everything below may allocate the result in 8-byte elements.
     int64_t bytes = 8;
     for (const int64_t extent : extents)
       if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes) ||
-          bytes > (int64_t{1} << 46))
-        return fail(fmt::format("a value of shape {} is too large", to_string(extents)), {},
-                    "use smaller dimensions");
+          bytes > physical_memory())
+        return fail(fmt::format("a value of shape {} is larger than this machine's memory",
+                                to_string(extents)),
+                    {}, "use smaller dimensions");
     return extents;
   }
 

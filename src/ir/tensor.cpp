@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 
 #include "support/check.hpp"
+#include "support/memory.hpp"
 
 namespace attacca::ir {
 namespace {
@@ -39,10 +40,10 @@ Result<Tensor> Tensor::make(DType dtype, std::vector<int64_t> shape) {
     empty |= extent == 0;
     overflow |= __builtin_mul_overflow(bytes, extent == 0 ? 1 : extent, &bytes);
   }
-  constexpr int64_t kLimit = int64_t{1} << 46;
-  if (overflow || bytes > kLimit)
-    return fail(fmt::format("a tensor {}{} is too large", name(dtype), to_string(shape)), {},
-                "use smaller dimensions");
+  if (overflow || bytes > physical_memory())
+    return fail(fmt::format("a tensor {}{} is larger than this machine's memory", name(dtype),
+                            to_string(shape)),
+                {}, "use smaller dimensions");
   const size_t rounded = (static_cast<size_t>(empty ? 0 : bytes) + 64) / 64 * 64;
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, rounded));
   if (memory == nullptr)

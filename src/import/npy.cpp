@@ -1,0 +1,193 @@
+#include "import/npy.hpp"
+
+#include <cctype>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+
+#include "fmt/format.h"
+
+namespace attacca::import {
+namespace {
+
+using ir::DType;
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+
+// NumPy's name of a dtype.
+std::string_view descr_of(DType dtype) {
+  switch (dtype) {
+    case DType::F64:
+      return "<f8";
+    case DType::F32:
+      return "<f4";
+    case DType::F16:
+      return "<f2";
+    case DType::BF16:
+      return "|V2";
+    case DType::F8E4M3:
+    case DType::F8E5M2:
+      return "|V1";
+    case DType::S8:
+      return "|i1";
+    case DType::U8:
+      return "|u1";
+    case DType::S32:
+      return "<i4";
+    case DType::S64:
+      return "<i8";
+    case DType::Bool:
+      return "|b1";
+  }
+  return "";
+}
+
+// The header is a Python dict literal of three known keys: values are cut out by key.
+struct Header {
+  std::string descr;
+  bool fortran = false;
+  std::vector<int64_t> shape;
+};
+
+std::optional<std::string_view> value_of(std::string_view dict, std::string_view key) {
+  const size_t at = dict.find(fmt::format("'{}':", key));
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view rest = dict.substr(at + key.size() + 3);
+  while (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);
+  return rest;
+}
+
+std::optional<std::vector<int64_t>> parse_shape(std::string_view text) {
+  if (text.empty() || text.front() != '(') return std::nullopt;
+  std::vector<int64_t> shape;
+  int64_t extent = -1;
+  for (const char c : text.substr(1)) {
+    if (std::isdigit(static_cast<unsigned char>(c))) {
+      if (extent > (int64_t{1} << 50)) return std::nullopt;
+      extent = (extent < 0 ? 0 : extent * 10) + (c - '0');
+    } else if (c == ',' || c == ')') {
+      if (extent >= 0) shape.push_back(extent);
+      extent = -1;
+      if (c == ')') return shape;
+    } else if (c != ' ') {
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Header> parse_header(std::string_view dict) {
+  const auto descr = value_of(dict, "descr");
+  const auto fortran = value_of(dict, "fortran_order");
+  const auto shape_text = value_of(dict, "shape");
+  if (!descr || !fortran || !shape_text || descr->empty() || descr->front() != '\'')
+    return std::nullopt;
+  const size_t quote = descr->find('\'', 1);
+  const auto shape = parse_shape(*shape_text);
+  if (quote == std::string_view::npos || !shape) return std::nullopt;
+  return Header{std::string(descr->substr(1, quote - 1)), fortran->substr(0, 4) == "True", *shape};
+}
+
+Result<Header> read_header(std::ifstream& file, const std::string& path) {
+  const auto bad = [&](std::string_view what) {
+    return fail(fmt::format("{} is no .npy file: {}", path, what), path,
+                "write it with numpy.save");
+  };
+  char start[8];
+  if (!file.read(start, sizeof start) || std::string_view(start, 6) != kMagic)
+    return bad("the first bytes are not NumPy's");
+  const int version = static_cast<unsigned char>(start[6]);
+  if (version < 1 || version > 3) return bad(fmt::format("format version {}", version));
+  unsigned char length_bytes[4] = {};
+  if (!file.read(reinterpret_cast<char*>(length_bytes), version == 1 ? 2 : 4))
+    return bad("the header is cut off");
+  const uint32_t length = length_bytes[0] | length_bytes[1] << 8 | length_bytes[2] << 16 |
+                          static_cast<uint32_t>(length_bytes[3]) << 24;
+  if (length > (1u << 20)) return bad("the header is too long");
+  std::string dict(length, '\0');
+  if (!file.read(dict.data(), length)) return bad("the header is cut off");
+  const auto header = parse_header(dict);
+  if (!header) return bad("the header is malformed");
+  return *header;
+}
+
+std::vector<int64_t> fortran_strides(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> strides;
+  int64_t stride = 1;
+  for (const int64_t extent : shape) {
+    strides.push_back(stride);
+    stride *= extent;
+  }
+  return strides;
+}
+
+// The file holds as many bytes as its header promises: nothing is allocated on a header's word.
+Status check_length(std::ifstream& file, const std::vector<int64_t>& shape, DType dtype,
+                    const std::string& path) {
+  int64_t bytes = ir::size_of(dtype);
+  bool overflow = false;
+  for (const int64_t extent : shape) overflow |= __builtin_mul_overflow(bytes, extent, &bytes);
+  const auto begin = file.tellg();
+  const int64_t available = file.seekg(0, std::ios::end).tellg() - begin;
+  file.seekg(begin);
+  if (overflow || available < bytes)
+    return fail(fmt::format("{} is cut off: its shape {} wants more than its {} bytes of data",
+                            path, ir::to_string(shape), available),
+                path, "write the file again");
+  return {};
+}
+
+bool same_descr(std::string_view descr, DType wanted) {
+  const std::string_view expected = descr_of(wanted);
+  if (descr == expected) return true;
+  // '<' and '|' say the same of single bytes and of raw bits.
+  return descr.size() == 3 && descr.substr(1) == expected.substr(1) &&
+         (expected.front() == '|' || descr.front() == '=');
+}
+
+}  // namespace
+
+Result<ir::Tensor> read_npy(const std::string& path, DType wanted) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(fmt::format("cannot read {}", path), path, "check the path");
+  ATTACCA_TRY(const Header header, read_header(file, path));
+  if (!same_descr(header.descr, wanted))
+    return fail(fmt::format("{} holds '{}', the graph wants {} ('{}')", path, header.descr,
+                            name(wanted), descr_of(wanted)),
+                path, fmt::format("convert it to {} before saving", name(wanted)));
+  ATTACCA_TRY_VOID(check_length(file, header.shape, wanted, path));
+  ATTACCA_TRY(ir::Tensor tensor, ir::Tensor::make(wanted, header.shape));
+  if (!file.read(reinterpret_cast<char*>(tensor.data()), tensor.bytes()))
+    return fail(fmt::format("{} could not be read to its end", path), path);
+  if (!header.fortran) return tensor;
+  const ir::Tensor view =
+      ir::Tensor::view(wanted, header.shape, tensor.data(), fortran_strides(header.shape));
+  // contiguous() of a view that is so already would not own its memory.
+  if (view.is_contiguous()) return tensor;
+  return view.contiguous();
+}
+
+Status write_npy(const std::string& path, const ir::Tensor& tensor) {
+  ATTACCA_TRY(const ir::Tensor dense, tensor.contiguous());
+  std::string shape = fmt::format("{}", fmt::join(tensor.shape(), ", "));
+  if (tensor.shape().size() == 1) shape += ",";
+  std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
+                                 descr_of(tensor.dtype()), shape);
+  // The data starts at a multiple of 64 bytes.
+  const size_t used = kMagic.size() + 4 + dict.size() + 1;
+  dict.append((64 - used % 64) % 64, ' ');
+  dict.push_back('\n');
+  std::ofstream file(path, std::ios::binary);
+  const auto length = static_cast<uint16_t>(dict.size());
+  const char version_and_length[4] = {1, 0, static_cast<char>(length & 0xFF),
+                                      static_cast<char>(length >> 8)};
+  file << kMagic;
+  file.write(version_and_length, 4);
+  file << dict;
+  file.write(reinterpret_cast<const char*>(dense.data()), dense.bytes());
+  if (!file.flush())
+    return fail(fmt::format("cannot write {}", path), path, "check the folder and the free space");
+  return {};
+}
+
+}  // namespace attacca::import

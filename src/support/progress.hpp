@@ -1,0 +1,30 @@
+// One line on a terminal for work that takes longer than two seconds.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace attacca {
+
+// While it lives and standard error is a terminal, shows "LABEL ... 3 s" from the second second on,
+// and wipes the line at its end. Elsewhere it prints nothing.
+class Progress {
+ public:
+  explicit Progress(std::string label);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+ private:
+  void show();
+
+  std::string label_;
+  std::mutex mutex_;
+  std::condition_variable done_changed_;
+  bool done_ = false;
+  std::thread thread_;
+};
+
+}  // namespace attacca

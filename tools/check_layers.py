@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Checks the layering rule of ARCHITECTURE.md: a room of src/ includes itself and rooms to its left.
+
+Also: CUDA headers only where a device is touched, and the headers that are slow to compile
+(CLI11, nlohmann/json) in one file each. Usage: check_layers.py [ROOT]. Prints every violation and exits 1 if there is one.
+"""
+import pathlib
+import re
+import sys
+
+# Rooms of equal rank do not include each other.
+RANKS = [["support"], ["ir"], ["import", "fold"], ["epilogue"], ["fuse"], ["ptx"], ["templates"],
+         ["jit"], ["tune"], ["run"], ["cli", "python"]]
+RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
+DEVICE_ROOMS = {"templates", "jit", "tune", "run"}
+ONE_FILE = {"CLI/": "cli/main.cpp", "nlohmann/": "support/json.cpp"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def violations(root: pathlib.Path):
+    for path in sorted(root.rglob("*")):
+        if path.suffix not in {".hpp", ".cpp", ".def", ".cu", ".cuh", ".h"}:
+            continue
+        name = path.relative_to(root)
+        room = name.parts[0]
+        if room not in RANK:
+            yield f"{name}: {room} is no room of the house"
+            continue
+        for _, header in INCLUDE.findall(path.read_text()):
+            target = header.split("/")[0]
+            if target in RANK and "/" in header and target != room and RANK[target] >= RANK[room]:
+                yield f"{name}: {room} may not include {header}"
+            if re.match(r"(cuda|nvrtc|nvJitLink|cublas)", header) and room not in DEVICE_ROOMS:
+                yield f"{name}: {header} outside the rooms that touch a device"
+            for prefix, only in ONE_FILE.items():
+                if header.startswith(prefix) and str(name) != only:
+                    yield f"{name}: only {only} includes {header}"
+
+
+def main() -> int:
+    default = pathlib.Path(__file__).resolve().parent.parent / "src"
+    found = list(violations(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default))
+    for line in found:
+        print(line)
+    print(f"layers: {len(found)} violations")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

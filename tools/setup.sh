@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Installs what the build and the tests need: Debian packages, and a Python environment in
+# .deps/venv for the tests that compare with independent implementations. Does nothing when all is
+# there already.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(
+  g++ cmake ninja-build pkg-config python3 python3-venv clang-format graphviz
+  libdnnl-dev libprotobuf-dev protobuf-compiler libonnx-dev libonnx-testdata libhwy-dev libfmt-dev
+  libcli11-dev nlohmann-json3-dev libexpected-dev libxxhash-dev libgtest-dev librapidcheck-dev
+  libbenchmark-dev
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  sudo=""
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { echo "setup: run as root, or install sudo" >&2; exit 1; }
+    sudo=sudo
+  fi
+  echo "setup: installing ${missing[*]}"
+  $sudo apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
+
+stamp=.deps/venv/requirements.txt
+if ! cmp -s tools/requirements-test.txt "$stamp"; then
+  echo "setup: creating .deps/venv"
+  rm -rf .deps/venv
+  # Debian's own interpreter, whatever else is first on PATH.
+  /usr/bin/python3 -m venv .deps/venv
+  .deps/venv/bin/pip install --quiet --disable-pip-version-check -r tools/requirements-test.txt
+  cp tools/requirements-test.txt "$stamp"
+fi
