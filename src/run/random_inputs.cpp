@@ -1,0 +1,112 @@
+#include "run/random_inputs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "support/hash.hpp"
+
+namespace attacca::run {
+namespace {
+
+using ir::DType;
+using ir::Graph;
+using ir::Op;
+using ir::Value;
+
+bool is_view(Op op) {
+  return op == Op::Transpose || op == Op::Permute || op == Op::Reshape || op == Op::Broadcast ||
+         op == Op::Slice || op == Op::Cast;
+}
+
+// The input that a chain of views or casts starts from, if it does.
+std::optional<Value> input_behind(const Graph& graph, Value value) {
+  while (is_view(graph[value].op)) value = graph[value].operands[0];
+  if (graph[value].op != Op::Input) return std::nullopt;
+  return value;
+}
+
+// What a random number of an input must respect.
+struct Wish {
+  double scale = 1;              // of a float
+  std::optional<int64_t> below;  // of an index
+};
+
+Result<std::vector<Wish>> wishes(const Graph& graph, const ir::SymbolValues& symbols) {
+  std::vector<Wish> result(graph.size());
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op != Op::MatMul && node.op != Op::Gather) continue;
+    const auto input = input_behind(graph, node.operands[1]);
+    if (!input) continue;
+    Wish& wish = result[input->id];
+    const ir::Shape& shape = graph.type(node.operands[node.op == Op::MatMul ? 1 : 0]).shape;
+    const ir::Dim& dim = node.op == Op::MatMul ? shape[shape.size() - 2] : shape[node.attrs.axis];
+    ATTACCA_TRY(const int64_t extent, dim.evaluate(symbols));
+    if (node.op == Op::MatMul)
+      wish.scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(extent, 1)));
+    else
+      wish.below = std::min(wish.below.value_or(extent), extent);
+  }
+  return result;
+}
+
+double draw(DType dtype, const Wish& wish, std::mt19937_64& random) {
+  if (ir::is_float(dtype)) return std::normal_distribution<double>(0, wish.scale)(random);
+  const uint64_t range =
+      ir::size_of(dtype) == 1 ? 256 : std::max<int64_t>(wish.below.value_or(8), 1);
+  return static_cast<double>(random() % range);
+}
+
+// Weights have hundreds of millions of elements: they are drawn from a pool of 2^16 values, four
+// to a random number.
+void fill(ir::Tensor& tensor, const Wish& wish, std::mt19937_64& random) {
+  constexpr int64_t kPool = 1 << 16;
+  const int64_t count = tensor.size(), width = ir::size_of(tensor.dtype());
+  std::vector<double> values;
+  for (int64_t i = 0; i < std::min(count, kPool); ++i)
+    values.push_back(draw(tensor.dtype(), wish, random));
+  const int64_t pooled = static_cast<int64_t>(values.size());
+  const ir::Tensor pool = ir::Tensor::of(tensor.dtype(), {pooled}, values);
+  if (count == pooled) {
+    std::memcpy(tensor.data(), pool.data(), static_cast<size_t>(count * width));
+    return;
+  }
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    bits = i % 4 == 0 ? random() : bits >> 16;
+    const auto from = static_cast<int64_t>(bits & (kPool - 1));
+    std::memcpy(tensor.data() + i * width, pool.data() + from * width, static_cast<size_t>(width));
+  }
+}
+
+}  // namespace
+
+Result<ir::Bindings> random_inputs(const Graph& graph, const ir::SymbolValues& symbols,
+                                   uint64_t seed, ir::Bindings given) {
+  ATTACCA_TRY(const std::vector<Wish> wish, wishes(graph, symbols));
+  for (const Value input : graph.inputs()) {
+    const ir::Node& node = graph[input];
+    if (given.count(node.name)) continue;
+    ATTACCA_TRY(auto shape, ir::evaluate(node.type.shape, symbols));
+    ATTACCA_TRY(ir::Tensor tensor, ir::Tensor::make(node.type.dtype, std::move(shape)));
+    std::mt19937_64 random(seed ^ hash64(node.name));
+    fill(tensor, wish[input.id], random);
+    given.emplace(node.name, std::move(tensor));
+  }
+  return given;
+}
+
+std::vector<Value> weight_inputs(const Graph& graph) {
+  std::vector<Value> weights;
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op != Op::MatMul) continue;
+    const auto input = input_behind(graph, node.operands[1]);
+    if (input && graph.type(*input).shape.size() == 2 && ir::is_static(graph.type(*input).shape) &&
+        std::find(weights.begin(), weights.end(), *input) == weights.end())
+      weights.push_back(*input);
+  }
+  return weights;
+}
+
+}  // namespace attacca::run
