@@ -138,6 +138,13 @@ std::vector<bool> live(const Graph& graph) {
   return alive;
 }
 
+Result<Value> copy_node(Graph& into, const Node& node, std::vector<Value> operands) {
+  if (node.op == Op::Input) return into.input(node.name, node.type);
+  if (node.op != Op::Constant) return into.add(node.op, std::move(operands), node.attrs);
+  return node.literal ? into.literal(node.literal->value, node.type.dtype)
+                      : into.constant(*node.tensor);
+}
+
 Graph without_dead_nodes(const Graph& graph) {
   const std::vector<bool> alive = live(graph);
   Graph result;
@@ -146,17 +153,9 @@ Graph without_dead_nodes(const Graph& graph) {
   for (uint32_t id = 0; id < graph.size(); ++id) {
     if (!alive[id]) continue;
     const Node& node = graph.nodes()[id];
-    Result<Value> value;
-    if (node.op == Op::Input) {
-      value = result.input(node.name, node.type);
-    } else if (node.op == Op::Constant) {
-      value = node.literal ? result.literal(node.literal->value, node.type.dtype)
-                           : result.constant(*node.tensor);
-    } else {
-      std::vector<Value> operands;
-      for (const Value operand : node.operands) operands.push_back(moved[operand.id]);
-      value = result.add(node.op, std::move(operands), node.attrs);
-    }
+    std::vector<Value> operands;
+    for (const Value operand : node.operands) operands.push_back(moved[operand.id]);
+    const auto value = copy_node(result, node, std::move(operands));
     ATTACCA_CHECK(value.has_value(), "a copied node is invalid");
     if (node.op != Op::Input && !node.name.empty())
       ATTACCA_CHECK(result.set_name(*value, node.name).has_value(), "a copied name is taken");

@@ -113,6 +113,9 @@ class Graph {
 std::vector<std::vector<Value>> users(const Graph& graph);
 // Nodes that reach an output; inputs always count as live.
 std::vector<bool> live(const Graph& graph);
+// Adds a node of another graph, reading `operands` of this one; names of non-inputs are not copied.
+// Fails where the operands' types differ and the op refuses them.
+Result<Value> copy_node(Graph& into, const Node& node, std::vector<Value> operands);
 // A copy without dead nodes.
 Graph without_dead_nodes(const Graph& graph);
 

@@ -1,0 +1,62 @@
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+#include "fmt/format.h"
+
+#include "cli/commands.hpp"
+#include "fuse/explain.hpp"
+#include "run/pipeline.hpp"
+#include "support/json.hpp"
+
+namespace attacca::cli {
+namespace {
+
+// Runs Graphviz's dot on the text; the file appears whole or not at all.
+Status draw_svg(const std::string& dot, const std::string& path) {
+  const std::string partial = path + ".partial";
+  std::FILE* pipe = popen(fmt::format("dot -Tsvg -o '{}' 2>/dev/null", partial).c_str(), "w");
+  const bool written = pipe && std::fwrite(dot.data(), 1, dot.size(), pipe) == dot.size();
+  if (!pipe || pclose(pipe) != 0 || !written)
+    return fail(fmt::format("cannot draw {}", path), "--svg",
+                "install Debian's graphviz and check that the folder can be written");
+  std::error_code error;
+  std::filesystem::rename(partial, path, error);
+  if (error) return fail(fmt::format("cannot write {}: {}", path, error.message()), "--svg");
+  return {};
+}
+
+Result<int> try_explain(const ExplainArgs& args) {
+  ATTACCA_TRY(const ir::Graph graph, run::load_graph(args.file));
+  ATTACCA_TRY_VOID(ir::verify(graph));
+  if (args.svg.find('\'') != std::string::npos)
+    return fail("a quote in the file name", "--svg", "use another name");
+  const run::Prepared prepared = run::prepare(graph, *ir::parse_mode(args.mode), !args.unfused);
+  if (!args.svg.empty()) {
+    ATTACCA_TRY_VOID(draw_svg(fuse::explain_dot(prepared.partition), args.svg));
+    return kOk;
+  }
+  if (args.dot) {
+    fmt::print("{}", fuse::explain_dot(prepared.partition));
+    return kOk;
+  }
+  if (args.json) {
+    fmt::print("{}\n", json::dump(fuse::explain_json(prepared.partition), 2));
+    return kOk;
+  }
+  for (const fold::Applied& applied : prepared.folded.applied)
+    fmt::print("folded {}: {}\n", applied.rule, applied.result);
+  fmt::print("{}", fuse::explain_text(prepared.partition));
+  return kOk;
+}
+
+}  // namespace
+
+int explain(const ExplainArgs& args) {
+  const auto code = try_explain(args);
+  return code ? *code : report(code.error());
+}
+
+}  // namespace attacca::cli

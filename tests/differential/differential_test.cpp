@@ -1,0 +1,117 @@
+// Random graphs through the whole pipeline: fp32 mode against f64 within the derived bound, eager
+// mode bit for bit against the interpreter on the same accumulators. ATTACCA_GRAPHS sets how many
+// (default 10000), ATTACCA_SEED the first seed; a failure prints the seed and a minimal graph.
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+
+#include "differential/error_bound.hpp"
+#include "differential/random_graph.hpp"
+#include "differential/shrink.hpp"
+#include "ir/text.hpp"
+#include "run/pipeline.hpp"
+
+namespace attacca::testing {
+namespace {
+
+using ir::Bindings;
+using ir::Graph;
+using ir::Tensor;
+
+uint64_t setting(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// What is wrong with the run of a graph; empty: nothing.
+using Check = std::string (*)(const Graph&, const Bindings&);
+
+std::vector<bool> stored_values(const fuse::Partition& partition) {
+  std::vector<bool> stored(partition.graph.size(), false);
+  for (const fuse::Region& region : partition.regions)
+    for (const ir::Value value : region.outputs) stored[value.id] = true;
+  for (const ir::Output& output : partition.graph.outputs()) stored[output.value.id] = true;
+  return stored;
+}
+
+std::string outside_bound(const Bounded& bound, const Tensor& got, const std::string& name) {
+  for (int64_t i = 0; i < got.size(); ++i) {
+    const double want = bound.value[i], allowed = bound.error[i], value = got.number_at(i);
+    if (std::isinf(allowed)) continue;
+    const bool fine = std::isnan(want)   ? std::isnan(value)
+                      : std::isinf(want) ? value == want
+                                         : std::fabs(value - want) <= allowed;
+    if (!fine) return fmt::format("{}[{}] is {}, f64 says {} +- {}", name, i, value, want, allowed);
+  }
+  return {};
+}
+
+std::string check_fp32(const Graph& graph, const Bindings& inputs) {
+  const auto compiled = run::compile(graph, {.weights = {}});
+  if (!compiled) return "compile: " + to_string(compiled.error());
+  const auto outputs = compiled->plan.run(inputs);
+  if (!outputs) return "run: " + to_string(outputs.error());
+  const fuse::Partition& partition = compiled->plan.partition();
+  const auto bounds = error_bounds(partition.graph, inputs, stored_values(partition));
+  for (size_t i = 0; i < bounds.size(); ++i)
+    if (auto wrong = outside_bound(bounds[i], (*outputs)[i], graph.outputs()[i].name);
+        !wrong.empty())
+      return wrong;
+  return {};
+}
+
+bool same_bits(const Tensor& a, const Tensor& b, int64_t at) {
+  if (ir::is_float(a.dtype()) && std::isnan(a.number_at(at)) && std::isnan(b.number_at(at)))
+    return true;
+  const auto width = ir::size_of(a.dtype());
+  return std::memcmp(a.data() + at * width, b.data() + at * width, static_cast<size_t>(width)) == 0;
+}
+
+std::string check_eager(const Graph& graph, const Bindings& inputs) {
+  const auto compiled = run::compile(graph, {.mode = ir::Mode::Eager, .weights = {}});
+  if (!compiled) return "compile: " + to_string(compiled.error());
+  ir::InterpreterOptions options{.precision = ir::Precision::Eager};
+  const auto outputs = compiled->plan.run(inputs, &options.accumulators);
+  if (!outputs) return "run: " + to_string(outputs.error());
+  const auto wanted = ir::interpret(compiled->plan.partition().graph, inputs, options);
+  if (!wanted) return "interpret: " + to_string(wanted.error());
+  for (size_t i = 0; i < wanted->size(); ++i)
+    for (int64_t at = 0; at < (*wanted)[i].size(); ++at)
+      if (!same_bits((*outputs)[i], (*wanted)[i], at))
+        return fmt::format("{}[{}] is {}, the interpreter says {}", graph.outputs()[i].name, at,
+                           (*outputs)[i].number_at(at), (*wanted)[i].number_at(at));
+  return {};
+}
+
+void run_many(Check check, uint64_t seed_offset) {
+  const uint64_t count = setting("ATTACCA_GRAPHS", 10000);
+  const uint64_t first = setting("ATTACCA_SEED", 1);
+  uint64_t compared = 0;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const Graph graph = random_graph(seed);
+    const uint64_t data_seed = seed + seed_offset;
+    const auto fails = [&](const Graph& candidate) {
+      return !check(candidate, random_bindings(candidate, data_seed)).empty();
+    };
+    ++compared;
+    if (!fails(graph)) continue;
+    const Graph minimal = shrink(graph, fails);
+    FAIL() << "seed " << seed << ": " << check(minimal, random_bindings(minimal, data_seed)) << "\n"
+           << ir::print_graph(minimal);
+  }
+  fmt::print("{} graphs, seeds {} to {}\n", compared, first, first + count - 1);
+}
+
+TEST(Differential, Fp32StaysWithinTheDerivedBound) {
+  run_many(check_fp32, 0);
+}
+
+TEST(Differential, EagerIsBitIdenticalToTheInterpreter) {
+  run_many(check_eager, 1000000);
+}
+
+}  // namespace
+}  // namespace attacca::testing
