@@ -28,11 +28,13 @@ Result<Value> dequantize(Graph& graph, Value q, Value scale, std::optional<Value
 // cast(round(x / scale) + zero_point, dtype, saturate): ties to even, as ONNX QuantizeLinear.
 Result<Value> quantize(Graph& graph, Value x, Value scale, std::optional<Value> zero_point,
                        DType dtype);
-// x[begin:end:step] along one axis, Python's rules for negative and missing bounds.
+// x[begin:end:step] along one axis, Python's rules for negative and missing bounds. A symbolic
+// bound counts as positive and is not clamped.
 struct PythonSlice {
-  std::optional<int64_t> begin, end;
+  std::optional<Dim> begin, end;
   int64_t step = 1;
 };
+// Missing ranges are whole axes.
 Result<Value> slice(Graph& graph, Value x, const std::vector<PythonSlice>& ranges);
 
 }  // namespace attacca::ir

@@ -227,7 +227,10 @@ Result<Dim> slice_extent(const SliceRange& range, const Dim& extent) {
                 {}, "keep begin and end inside the axis");
   const int64_t step = std::abs(range.step);
   if (span.is_static()) return Dim(span.value() / step + (span.value() % step != 0));
-  if (const auto exact = divide(span, step)) return *exact;
+  // ceil(span / step): 1::2 of 2*N has N elements.
+  constexpr int64_t kMostTried = 1024;
+  for (int64_t rest = 0; rest < std::min(step, kMostTried); ++rest)
+    if (const auto exact = divide(span + rest, step)) return *exact;
   return fail(
       fmt::format("a slice of {} elements by step {} has no known size", to_string(span), step), {},
       "declare the axis as a multiple of the step, e.g. 2*N");

@@ -1,0 +1,96 @@
+// The recursive-descent parser of the text form; the grammar stands in docs/text-format.md.
+// It builds the graph as it reads.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/call.hpp"
+#include "ir/compose.hpp"
+#include "ir/graph.hpp"
+#include "ir/lexer.hpp"
+
+namespace attacca::ir {
+
+class Parser {
+ public:
+  Parser(const SourceText& source, const std::vector<Token>& tokens)
+      : source_(source), tokens_(tokens) {}
+
+  Result<Graph> graph();
+  // Free names become inputs of the type, after those of `names`, which come first.
+  Result<Graph> bare_expression(const Type& type, const std::vector<std::string>& names);
+
+ private:
+  struct Definition {
+    Value value;
+    size_t offset;
+  };
+  struct Element {
+    Token number;
+    bool negative;
+  };
+
+  // parse.cpp: the graph and its statements.
+  Status header();
+  Status input();
+  Result<Type> type();
+  Status statement();
+  Status define(const Token& name, Value value);
+  Status returns();
+  Status returned();
+  Status end_of_statement();
+  Status end_of_text();
+
+  // parse_dims.cpp: dtypes, dimensions, lists, constants.
+  Result<DType> dtype();
+  Result<Dim> dim();
+  Result<Dim> dim_product();
+  Result<Dim> dim_factor();
+  Result<std::vector<Dim>> dims(std::string_view close);
+  Result<Value> constant();
+  Result<Value> constant_tensor(DType dtype);
+  Result<std::vector<Element>> constant_elements();
+  Status store(Tensor& tensor, int64_t at, const Element& element);
+
+  // parse_expression.cpp: expressions.
+  Result<Operand> expression(Precedence least = Precedence::Lowest);
+  Result<Operand> unary();
+  Result<Operand> postfix();
+  Result<Operand> primary();
+  Result<Operand> parenthesised();
+  Result<Operand> number();
+  Result<Operand> named();
+  Result<Operand> slice(const Operand& x);
+  Result<PythonSlice> slice_range();
+  Result<Operand> value_call();
+  Result<std::vector<Value>> call();
+  Result<Argument> argument();
+  tl::unexpected<Error> undefined(const Token& name) const;
+
+  const Token& peek(size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
+  bool accept(std::string_view symbol);
+  Status expect(std::string_view symbol);
+  // The closing bracket of one that stands at `open`.
+  Status close(std::string_view symbol, const Token& open);
+  Result<Token> name(std::string_view what);
+  tl::unexpected<Error> unexpected(std::string_view wanted, std::string mend = {}) const;
+
+  const SourceText& source_;
+  const std::vector<Token>& tokens_;
+  size_t at_ = 0;
+  int nesting_ = 0;
+  Graph graph_;
+  std::unordered_map<std::string, Definition> names_;
+  const Type* free_type_ = nullptr;  // of free names; nullptr: a free name is an error
+};
+
+// A number token's value. Errors: integers beyond 2^63, reals beyond f64.
+Result<Number> parse_number(const SourceText& source, const Token& token);
+
+}  // namespace attacca::ir
