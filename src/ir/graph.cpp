@@ -239,12 +239,15 @@ Result<SymbolValues> bind_symbols(const Graph& graph,
       std::vector<std::string> names;
       shape[axis].collect_symbols(names);
       const int64_t actual = given->second[axis];
-      // A bare symbol binds; anything else is checked once all are bound.
-      if (names.size() == 1 && shape[axis] == Dim::symbol(names[0])) {
-        const auto [slot, fresh] = symbols.emplace(names[0], actual);
-        if (!fresh && slot->second != actual)
+      // A multiple of one symbol binds it; anything else is checked once all are bound.
+      const auto factor =
+          names.size() == 1 ? divide(shape[axis], Dim::symbol(names[0])) : std::nullopt;
+      if (factor && factor->is_static() && actual % factor->value() == 0) {
+        const int64_t size = actual / factor->value();
+        const auto [slot, fresh] = symbols.emplace(names[0], size);
+        if (!fresh && slot->second != size)
           return fail(fmt::format("dimension {} is {} elsewhere and {} in axis {} of input {}",
-                                  names[0], slot->second, actual, axis, node.name),
+                                  names[0], slot->second, size, axis, node.name),
                       node.name, "give inputs whose shapes agree");
       }
     }

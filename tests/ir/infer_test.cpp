@@ -1,0 +1,107 @@
+// Type rules: a graph's text in, the result's type or the fault and its mend out.
+#include "gtest/gtest.h"
+
+#include "ir/text.hpp"
+
+namespace attacca::ir {
+namespace {
+
+std::string type_of(const std::string& inputs, const std::string& expression) {
+  const auto graph = parse_graph("graph g(" + inputs + ") { return " + expression + " }");
+  if (!graph) return graph.error().what;
+  if (const auto valid = verify(*graph); !valid) return "verify: " + valid.error().what;
+  return to_string(graph->type(graph->outputs()[0].value));
+}
+
+struct Case {
+  const char *inputs, *expression, *expected;
+};
+
+class TypeRules : public testing::TestWithParam<Case> {};
+
+TEST_P(TypeRules, Infer) {
+  const auto [inputs, expression, expected] = GetParam();
+  EXPECT_EQ(type_of(inputs, expression), expected) << expression;
+}
+
+const Case kCases[] = {
+    // Promotion and literals.
+    {"x: bf16[M], y: f16[M]", "x + y", "f32[M]"},
+    {"x: bf16[M], y: s8[M]", "x + y", "bf16[M]"},
+    {"x: s8[M], y: u8[M]", "x + y", "s32[M]"},
+    {"x: bf16[M]", "1.5 * x", "bf16[M]"},
+    {"x: f8e4m3[M], y: f32[M]", "x + y", "add mixes f8e4m3 and f32"},
+    {"x: s32[M]", "exp(x)", "exp needs floats, got s32[M]"},
+    {"x: bool[M]", "x + x", "add does not take bool"},
+    {"x: f32[M]", "x > 0", "bool[M]"},
+    {"x: f32[M], y: bf16[M]", "where(x > 0, x, y)", "f32[M]"},
+    {"x: f32[M]", "where(x, x, x)", "where needs a bool condition, got f32[M]"},
+    // Broadcasting.
+    {"x: f32[M, 4], y: f32[4]", "x * y", "f32[M, 4]"},
+    {"x: f32[M, 1], y: f32[1, N]", "x * y", "f32[M, N]"},
+    {"x: f32[M], y: f32[4]", "x * y", "mul cannot broadcast [M] with [4]"},
+    // Products.
+    {"a: bf16[B, M, 8], b: bf16[8, N]", "a @ b", "bf16[B, M, N]"},
+    {"a: s8[M, 8], b: u8[8, 4]", "a @ b", "s32[M, 4]"},
+    {"a: f8e4m3[M, 8], b: f8e5m2[8, 4]", "a @ b", "f32[M, 4]"},
+    {"a: bf16[M, 8], b: bf16[8, 4]", "matmul(a, b, out=f32)", "f32[M, 4]"},
+    {"a: bf16[M, 8], b: s8[8, 4]", "a @ b", "matmul of bf16 with s8"},
+    {"a: s8[M, 8], b: s8[8, 4]", "matmul(a, b, out=f32)", "matmul of s8 with s8 cannot give f32"},
+    {"a: f32[M, 8], b: f32[4, 8]", "a @ b", "matmul needs equal inner dimensions, got 8 and 4"},
+    {"a: f32[8], b: f32[8, 4]", "a @ b", "matmul needs matrices, got f32[8], f32[8, 4]"},
+    // Moves.
+    {"x: f32[B, S, 8]", "reshape(x, [B*S, 8])", "f32[B*S, 8]"},
+    {"x: f32[B, S, 8]", "reshape(x, [-1, 4])", "f32[2*B*S, 4]"},
+    {"x: f32[M, 3]", "reshape(x, [M, 4])",
+     "reshape of f32[M, 3] to [M, 4] changes the number of elements"},
+    {"x: f32[M, 8]", "x[:, ::2]", "f32[M, 4]"},
+    {"x: f32[M, 2*I]", "x[:, 1::2]", "f32[M, I]"},
+    {"x: f32[M, 7]", "x[:, 1:6:2]", "f32[M, 3]"},
+    {"x: f32[2, 3], y: f32[2, 4]", "concat(x, y, axis=-1)", "f32[2, 7]"},
+    {"x: f32[2, 3], y: f32[3, 3]", "concat(x, y, axis=1)",
+     "concat of f32[2, 3], f32[3, 3] along axis 1"},
+    {"x: f32[4]", "broadcast(x, [M, 4])", "f32[M, 4]"},
+    {"x: f32[4]", "broadcast(x, [4, 2])", "f32[4] does not broadcast to [4, 2]"},
+    {"x: f32[2, 3, 4]", "permute(x, [2, 0, 1])", "f32[4, 2, 3]"},
+    {"x: f32[2, 3]", "permute(x, [0, 0])", "permute names axis 0 twice"},
+    {"x: f32[9, 4], i: s64[M]", "gather(x, i, axis=0)", "f32[M, 4]"},
+    {"x: f32[9, 4], i: f32[M]", "gather(x, i, axis=0)",
+     "gather needs s32 or s64 indices, got f32[M]"},
+    // Reductions.
+    {"x: f32[M, 4]", "sum(x, axes=[-1], keepdims=true)", "f32[M, 1]"},
+    {"x: bf16[M, 4]", "amax(x)", "bf16[]"},
+    {"x: s8[M, 4]", "sum(x)", "sum of s8[M, 4]"},
+    {"x: f32[M, 4]", "mean(x, axes=[2])", "axis 2 of mean is outside a tensor of rank 2"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Table, TypeRules, testing::ValuesIn(kCases));
+
+TEST(BindSymbols, NamesTheInputThatDisagrees) {
+  const auto graph = *parse_graph("graph g(x: f32[M, 4], y: f32[M, 2*N]) { return x[0:2], y }");
+  const auto what = [&](std::vector<int64_t> x, std::vector<int64_t> y) {
+    const auto bound = bind_symbols(graph, {{"x", std::move(x)}, {"y", std::move(y)}});
+    return bound ? std::string("bound") : bound.error().what;
+  };
+  EXPECT_EQ(what({3, 4}, {4, 6}), "dimension M is 3 elsewhere and 4 in axis 0 of input y");
+  EXPECT_EQ(what({3, 5}, {3, 6}), "axis 1 of input x is 5, the graph wants f32[M, 4]");
+  EXPECT_EQ(what({3, 4}, {3, 5}), "dimension N has no value");
+  EXPECT_EQ(what({3, 4}, {3, 6}), "bound");
+  EXPECT_EQ(what({3}, {3, 6}), "input x has rank 1, the graph wants f32[M, 4]");
+}
+
+TEST(BindSymbols, ChecksSlicesOfSymbolicAxes) {
+  const auto graph = *parse_graph("graph g(x: f32[M, 4]) { return x[0:2] }");
+  EXPECT_TRUE(bind_symbols(graph, {{"x", {2, 4}}}));
+  EXPECT_EQ(bind_symbols(graph, {{"x", {1, 4}}}).error().what,
+            "slice 0:2:1 is outside axis 0 of size 1");
+}
+
+TEST(Verify, FindsATypeThatIsNotComputed) {
+  Graph graph;
+  graph.add_output(*graph.input("x", {DType::F32, {4}}));
+  EXPECT_TRUE(verify(graph));
+  EXPECT_FALSE(verify(Graph()));  // no outputs
+}
+
+}  // namespace
+}  // namespace attacca::ir

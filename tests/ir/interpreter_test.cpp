@@ -1,0 +1,151 @@
+// Reference semantics: text and numbers in, numbers out, in each precision.
+#include "ir/interpreter.hpp"
+
+#include <cmath>
+
+#include "gtest/gtest.h"
+
+#include "ir/text.hpp"
+
+namespace attacca::ir {
+namespace {
+
+struct Named {
+  const char* name;
+  Tensor tensor;
+};
+
+std::vector<double> run(const std::string& text, const std::vector<Named>& inputs,
+                        Precision precision = Precision::Exact) {
+  const auto graph = parse_graph(text);
+  if (!graph) ADD_FAILURE() << to_string(graph.error());
+  if (!graph) return {};
+  Bindings bindings;
+  for (const auto& [name, tensor] : inputs) bindings.emplace(name, tensor);
+  const auto results = interpret(*graph, bindings, {.precision = precision});
+  if (!results) ADD_FAILURE() << to_string(results.error());
+  if (!results) return {};
+  std::vector<double> values;
+  for (int64_t i = 0; i < results->front().size(); ++i)
+    values.push_back(results->front().number_at(i));
+  return values;
+}
+
+using Numbers = std::vector<double>;
+
+Tensor f32(std::vector<int64_t> shape, const Numbers& values) {
+  return Tensor::of(DType::F32, std::move(shape), values);
+}
+Tensor bf16(std::vector<int64_t> shape, const Numbers& values) {
+  return Tensor::of(DType::BF16, std::move(shape), values);
+}
+
+const Tensor kSix = f32({2, 3}, {1, 2, 3, 4, 5, 6});
+
+TEST(Interpreter, Multiplies) {
+  EXPECT_EQ(run("graph g(a: f32[2,3], b: f32[3,2]) { return a @ b }",
+                {{"a", kSix}, {"b", f32({3, 2}, {1, 0, 0, 1, 1, 1})}}),
+            (Numbers{4, 5, 10, 11}));
+}
+
+TEST(Interpreter, MultipliesBatchesAndTransposes) {
+  EXPECT_EQ(run("graph g(a: f32[2,1,2], b: f32[1,2]) { return a @ transpose(b) }",
+                {{"a", f32({2, 1, 2}, {1, 2, 3, 4})}, {"b", f32({1, 2}, {10, 1})}}),
+            (Numbers{12, 34}));
+}
+
+TEST(Interpreter, AnEmptyProductIsZero) {
+  EXPECT_EQ(run("graph g(a: f32[1,0], b: f32[0,2]) { return a @ b }",
+                {{"a", f32({1, 0}, {})}, {"b", f32({0, 2}, {})}}),
+            (Numbers{0, 0}));
+}
+
+TEST(Interpreter, BytesMultiplyExactly) {
+  EXPECT_EQ(run("graph g(a: s8[1,2], b: u8[2,1]) { return a @ b }",
+                {{"a", Tensor::of(DType::S8, {1, 2}, {-128, 127})},
+                 {"b", Tensor::of(DType::U8, {2, 1}, {255, 255})}}),
+            (Numbers{-255}));
+}
+
+TEST(Interpreter, Moves) {
+  const std::vector<Named> x{{"x", kSix}};
+  EXPECT_EQ(run("graph g(x: f32[2,3]) { return transpose(x) }", x), (Numbers{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(run("graph g(x: f32[2,3]) { return x[:, ::2] }", x), (Numbers{1, 3, 4, 6}));
+  EXPECT_EQ(run("graph g(x: f32[2,3]) { return x[::-1] }", x), (Numbers{4, 5, 6, 1, 2, 3}));
+  EXPECT_EQ(run("graph g(x: f32[2,3]) { return reshape(transpose(x), [6]) }", x),
+            (Numbers{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(run("graph g(x: f32[2,3]) { return concat(x, x[:, 0:1], axis=1) }", x),
+            (Numbers{1, 2, 3, 1, 4, 5, 6, 4}));
+  EXPECT_EQ(run("graph g(x: f32[2,3], i: s64[2]) { return gather(x, i, axis=1) }",
+                {{"x", kSix}, {"i", Tensor::of(DType::S64, {2}, {2, -3})}}),
+            (Numbers{3, 1, 6, 4}));
+}
+
+TEST(Interpreter, Reduces) {
+  const std::vector<Named> x{{"x", f32({2, 3}, {1, -7, 3, NAN, 5, 6})}};
+  EXPECT_EQ(run("graph g(x: f32[2,3]) { return amax(x, axes=[1]) }", x)[0], 7);
+  EXPECT_TRUE(std::isnan(run("graph g(x: f32[2,3]) { return reduce_max(x, axes=[1]) }", x)[1]));
+  EXPECT_EQ(run("graph g(x: f32[2,3]) { return sum(x, axes=[0]) }", x)[1], -2);
+  EXPECT_EQ(run("graph g(x: f32[2,3]) { return mean(x[0:1]) }", x), (Numbers{-1}));
+}
+
+TEST(Interpreter, GatherOutOfRangeIsAnError) {
+  const auto graph = *parse_graph("graph g(x: f32[2], i: s64[1]) { return gather(x, i, axis=0) }");
+  const auto result =
+      interpret(graph, {{"x", f32({2}, {1, 2})}, {"i", Tensor::of(DType::S64, {1}, {2})}});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().what, "gather index 2 is outside an axis of 2");
+}
+
+// 1 + 2^-8 + 2^-9: representable in f32, between bf16's 1 and 1 + 2^-7.
+const Numbers kBetween{1.005859375};
+
+TEST(Precision, ExactNeverRoundsFloats) {
+  const std::vector<Named> x{{"x", f32({1}, kBetween)}};
+  EXPECT_EQ(run("graph g(x: f32[1]) { return cast(x, bf16) }", x), kBetween);
+}
+
+TEST(Precision, Fp32RoundsWhereTheGraphCasts) {
+  const std::vector<Named> x{{"x", f32({1}, kBetween)}};
+  EXPECT_EQ(run("graph g(x: f32[1]) { return cast(cast(x, bf16), f32) }", x, Precision::Fp32),
+            (Numbers{1.0078125}));
+}
+
+TEST(Precision, OnlyEagerRoundsBetweenNodes) {
+  // 1.0078125 * 1.0078125 = 1.01568603515625 is no bf16; minus 1 it is far from its rounding.
+  const std::vector<Named> x{{"x", bf16({1}, {1.0078125})}};
+  const std::string text = "graph g(x: bf16[1]) { return cast(x * x - 1, f32) }";
+  EXPECT_EQ(run(text, x, Precision::Eager), (Numbers{0.015625}));
+  EXPECT_NE(run(text, x, Precision::Fp32), (Numbers{0.015625}));
+}
+
+TEST(Precision, ADeclaredComputeTypeRoundsInFp32Mode) {
+  const std::vector<Named> x{{"x", f32({1}, kBetween)}};
+  EXPECT_EQ(run("graph g(x: f32[1]) { return add(x, 0, compute=bf16) }", x, Precision::Fp32),
+            (Numbers{1.0078125}));
+}
+
+TEST(Precision, LiteralsComputeUnroundedLikePythonScalars) {
+  // 1.702 as bf16 would be 1.703125; the product with 1 rounds to the same, with 3 it does not.
+  const std::vector<Named> x{{"x", bf16({1}, {3})}};
+  EXPECT_EQ(run("graph g(x: bf16[1]) { return cast(x * 1.702, f32) }", x, Precision::Fp32),
+            (Numbers{static_cast<double>(3 * 1.702f)}));
+}
+
+TEST(Precision, GivenAccumulatorsReplaceTheProduct) {
+  const auto graph = *parse_graph("graph g(a: bf16[1,1], b: bf16[1,1]) { return a @ b + 0 }");
+  const Bindings inputs{{"a", bf16({1, 1}, {1})}, {"b", bf16({1, 1}, {1})}};
+  InterpreterOptions options{.precision = Precision::Eager};
+  options.accumulators.emplace(Value{2}, f32({1, 1}, kBetween));
+  EXPECT_EQ((*interpret(graph, inputs, options))[0].number_at(0), 1.0078125);
+}
+
+TEST(Interpreter, ChecksItsInputs) {
+  const auto graph = *parse_graph("graph g(x: f32[2]) { return x }");
+  EXPECT_EQ(interpret(graph, {}).error().what, "input x is missing");
+  EXPECT_EQ(interpret(graph, {{"x", bf16({2}, {1, 2})}}).error().what,
+            "input x is bf16, the graph wants f32[2]");
+}
+
+}  // namespace
+}  // namespace attacca::ir
