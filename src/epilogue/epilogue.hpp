@@ -73,6 +73,11 @@ struct Epilogue {
   std::vector<Output> outputs;
 };
 
+// The same epilogue with inputs (accumulators first), nodes and outputs in an order that depends on
+// the expression alone, what no output needs left out. Operands keep their order. Epilogues that
+// serialise alike then number their inputs, nodes and outputs alike.
+Epilogue canonicalize(const Epilogue& epilogue);
+
 // Canonical, shape-free text: equal for equal epilogues whatever the graph's names, value ids,
 // extents and strides (only which of them are 0 or 1 counts). The key of compiled code.
 std::string serialize(const Epilogue& epilogue);
@@ -80,6 +85,11 @@ uint64_t hash(const Epilogue& epilogue);
 
 // For people: "silu(acc + row(bias)) * full(res)", one a Store output; names from the graph.
 std::string print(const Epilogue& epilogue, const ir::Graph& graph, const Output& output);
+
+// acc (acc0, acc1 where there are several), row(bias), full(res), ...
+std::string print(const Epilogue& epilogue, const ir::Graph& graph, const Input& input);
+// Whether the strides are those of an operand of this role.
+bool fits(Role role, const std::vector<ir::Dim>& strides);
 
 // Index bounds, operand order, roles consistent with strides, one Access stride a domain axis.
 Status verify(const Epilogue& epilogue);

@@ -1,0 +1,151 @@
+// Drafts become regions: which values go to memory, which views vanish, what is done on its own.
+#include <algorithm>
+
+#include "fmt/format.h"
+
+#include "fuse/emit.hpp"
+#include "fuse/workspace.hpp"
+
+namespace attacca::fuse {
+namespace {
+
+using ir::Op;
+using ir::Value;
+
+class Assembly {
+ public:
+  explicit Assembly(Workspace& work)
+      : work_(work),
+        facts_(work.facts),
+        graph_(work.graph()),
+        needed_(graph_.size(), false),
+        useful_(graph_.size(), false) {}
+
+  Partition run(ir::Graph graph) {
+    decide();
+    std::vector<std::pair<uint32_t, Region>> placed;
+    for (Draft& draft : work_.drafts) placed.emplace_back(position(draft.root()), region_of(draft));
+    for (const Value node : singles_) placed.emplace_back(position(node), single(node));
+    std::sort(placed.begin(), placed.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    Partition result{std::move(graph), {}, {}};
+    for (auto& [place, region] : placed) result.regions.push_back(std::move(region));
+    add_lone_refusals();
+    result.refusals = std::move(work_.refusals);
+    return result;
+  }
+
+ private:
+  uint32_t position(Value node) const {
+    return work_.schedule.position(work_.schedule.group_of(node));
+  }
+
+  // Readers before what they read: which values must be in memory.
+  void decide() {
+    for (const ir::Output& output : graph_.outputs()) needed_[output.value.id] = true;
+    for (uint32_t id = static_cast<uint32_t>(graph_.size()); id-- > 0;) {
+      const Value node{id};
+      if (!work_.schedule.scheduled(node)) continue;
+      if (work_.owner[id] == Workspace::kFree)
+        decide_single(node);
+      else
+        decide_member(node);
+    }
+    std::reverse(singles_.begin(), singles_.end());
+  }
+
+  void decide_single(Value node) {
+    if (is_view_op(graph_[node].op) && !needed_[node.id]) return;  // its readers use strides
+    singles_.push_back(node);
+    needed_[node.id] = true;
+    for (const Value operand : graph_[node].operands) needed_[operand.id] = true;
+  }
+
+  void decide_member(Value node) {
+    if (!needed_[node.id] && !useful_[node.id]) {  // a view that only other regions look through
+      work_.owner[node.id] = Workspace::kFree;
+      return;
+    }
+    for (const Value operand : graph_[node].operands) {
+      const bool inside = work_.owner[operand.id] == work_.owner[node.id];
+      if (inside)
+        useful_[operand.id] = true;
+      else
+        needed_[facts_.views[operand.id].source.id] = true;
+    }
+  }
+
+  Region region_of(Draft& draft) {
+    Region region;
+    region.kind = draft.kind;
+    for (const Draft::Member& member : draft.members)
+      if (work_.owns(draft, member.node)) region.nodes.push_back(member.node);
+    std::sort(region.nodes.begin(), region.nodes.end());
+    for (const Value node : region.nodes)
+      if (needed_[node.id]) region.outputs.push_back(node);
+    for (const Value matmul : draft.gemms) region.gemms.push_back(describe_gemm(facts_, matmul));
+    region.epilogue = emit_epilogue(work_, draft, region.nodes, region.outputs);
+    for (const Gemm& gemm : region.gemms) {
+      add_input(region, gemm.a.source);
+      add_input(region, gemm.b.source);
+    }
+    for (const epilogue::Input& input : region.epilogue.inputs)
+      if (input.role != epilogue::Role::Accumulator) add_input(region, input.source);
+    return region;
+  }
+
+  Region single(Value node) const {
+    Region region;
+    region.nodes = region.outputs = {node};
+    for (const Value operand : graph_[node].operands) add_input(region, operand);
+    return region;
+  }
+
+  static void add_input(Region& region, Value value) {
+    if (std::find(region.inputs.begin(), region.inputs.end(), value) == region.inputs.end())
+      region.inputs.push_back(value);
+  }
+
+  std::string lone_reason(Value node) const {
+    const ir::Node& n = graph_[node];
+    if (n.op == Op::MatMul) return gemm_obstacle(graph_, node);
+    if (is_pointwise(n.op) && !is_view_op(n.op)) return dtype_obstacle(graph_, node);
+    if (is_view_op(n.op))
+      return facts_.is_output[node.id]
+                 ? fmt::format("{} is a result of the graph: its elements are copied", name(n.op))
+                 : fmt::format("{} is read by an op done on its own: its elements are copied",
+                               name(n.op));
+    return structural_reason(graph_, node);
+  }
+
+  // Singles and bare products that no region's growth ever met.
+  void add_lone_refusals() {
+    std::vector<bool> explained(graph_.size(), false);
+    for (const Refusal& refusal : work_.refusals) {
+      explained[refusal.node.id] = true;
+      explained[refusal.region_root.id] = true;
+    }
+    for (const Value node : singles_)
+      if (!explained[node.id]) work_.refusals.push_back({node, node, lone_reason(node)});
+    for (const Draft& draft : work_.drafts) {
+      const Value root = draft.root();
+      if (draft.kind == RegionKind::Gemm && draft.members.size() == 1 && !explained[root.id])
+        work_.refusals.push_back({root, root, "no op follows it"});
+    }
+  }
+
+  Workspace& work_;
+  const Facts& facts_;
+  const ir::Graph& graph_;
+  std::vector<bool> needed_;  // in memory
+  std::vector<bool> useful_;  // to a member of its own region
+  std::vector<Value> singles_;
+};
+
+}  // namespace
+
+Partition assemble(Workspace& work, ir::Graph graph) {
+  return Assembly(work).run(std::move(graph));
+}
+
+}  // namespace attacca::fuse

@@ -1,0 +1,70 @@
+// Where regions start: at every matrix product, then at the elementwise ops that followed none.
+#include "fuse/workspace.hpp"
+
+namespace attacca::fuse {
+namespace {
+
+using ir::Value;
+
+bool starts_pointwise(const Workspace& work, Value node) {
+  const ir::Op op = work.graph()[node].op;
+  return work.schedule.scheduled(node) && work.owner[node.id] == Workspace::kFree &&
+         is_pointwise(op) && !is_view_op(op) && dtype_obstacle(work.graph(), node).empty();
+}
+
+// Nodes that only ops over more elements read: those may take them in as operands.
+std::vector<bool> only_repeated(const Facts& facts) {
+  std::vector<bool> result(facts.graph.size(), false);
+  for (uint32_t id = static_cast<uint32_t>(facts.graph.size()); id-- > 0;) {
+    if (!is_pointwise(facts.graph.nodes()[id].op) || facts.is_output[id]) continue;
+    bool repeated = true;
+    for (const Value user : facts.users[id]) {
+      const bool larger = !(facts.count[user.id] == facts.count[id]);
+      repeated &= is_pointwise(facts.graph[user].op) && (larger || result[user.id]);
+    }
+    result[id] = repeated;
+  }
+  return result;
+}
+
+void draft_one(Workspace& work, RegionKind kind, Value root, bool growing) {
+  Draft draft = work.start(kind, root, work.graph().type(root).shape);
+  if (growing) grow(work, draft);
+  work.commit(std::move(draft));
+}
+
+bool is_gemm(const Workspace& work, Value node) {
+  return work.schedule.scheduled(node) && work.graph()[node].op == ir::Op::MatMul &&
+         gemm_obstacle(work.graph(), node).empty();
+}
+
+}  // namespace
+
+void draft_gemms(Workspace& work) {
+  for (uint32_t id = 0; id < work.graph().size(); ++id) {
+    const Value node{id};
+    if (!is_gemm(work, node) || work.owner[id] != Workspace::kFree) continue;
+    const bool grows = ir::is_float(work.graph().type(node).dtype) ||
+                       work.graph().type(node).dtype == ir::DType::S32;
+    draft_one(work, RegionKind::Gemm, node, grows);
+  }
+}
+
+void draft_pointwise(Workspace& work) {
+  const std::vector<bool> later = only_repeated(work.facts);
+  for (const bool leftovers : {false, true})
+    for (uint32_t id = 0; id < work.graph().size(); ++id)
+      if (starts_pointwise(work, Value{id}) && (leftovers || !later[id]))
+        draft_one(work, RegionKind::Pointwise, Value{id}, true);
+}
+
+void draft_alone(Workspace& work) {
+  for (uint32_t id = 0; id < work.graph().size(); ++id) {
+    if (is_gemm(work, Value{id}))
+      draft_one(work, RegionKind::Gemm, Value{id}, false);
+    else if (starts_pointwise(work, Value{id}))
+      draft_one(work, RegionKind::Pointwise, Value{id}, false);
+  }
+}
+
+}  // namespace attacca::fuse

@@ -1,0 +1,237 @@
+#include "fuse/emit.hpp"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+#include "support/check.hpp"
+
+namespace attacca::fuse {
+namespace {
+
+using epilogue::Epilogue;
+using epilogue::Input;
+using epilogue::OutputKind;
+using epilogue::Role;
+using ir::Dim;
+using ir::DType;
+using ir::Op;
+using ir::Value;
+
+DType accumulator_of(const Facts& facts, Value matmul) {
+  const ir::Node& node = facts.graph[matmul];
+  const DType a = facts.graph.type(node.operands[0]).dtype;
+  const DType b = facts.graph.type(node.operands[1]).dtype;
+  if (ir::is_integer(a)) return DType::S32;
+  const bool wide = a == DType::F64 || b == DType::F64 || node.type.dtype == DType::F64;
+  return wide ? DType::F64 : DType::F32;
+}
+
+Role role_of(const std::vector<Dim>& strides) {
+  const bool row_moves = !strides[strides.size() - 2].is(0), column_moves = !strides.back().is(0);
+  if (row_moves) return column_moves ? Role::Full : Role::Column;
+  return column_moves ? Role::Row : Role::Scalar;
+}
+
+// One-element constants that a double holds exactly become literals of the expression.
+std::optional<double> literal_of(const ir::Node& node) {
+  if (node.literal) return node.literal->value;
+  if (!node.tensor || node.tensor->size() != 1) return std::nullopt;
+  if (!ir::is_integer(node.type.dtype)) return node.tensor->number_at(0);
+  const int64_t value = node.tensor->integer_at(0);
+  constexpr int64_t kExact = int64_t{1} << 53;
+  if (value > kExact || value < -kExact) return std::nullopt;
+  return static_cast<double>(value);
+}
+
+// While the epilogue is built, inputs count 0, 1, ... and nodes -1, -2, ...
+class Emission {
+ public:
+  Emission(const Workspace& work, Draft& draft)
+      : work_(work), facts_(work.facts), graph_(work.graph()), draft_(draft) {
+    result_.domain = draft.frames.domain();
+  }
+
+  Epilogue run(const std::vector<Value>& nodes, const std::vector<Value>& outputs) {
+    for (const Value node : nodes) {
+      if (draft_.reduced.count(node.id)) continue;
+      for (const Frame* frame : draft_.frames_of(node)) emit(node, frame);
+    }
+    for (const Value node : outputs) result_.outputs.push_back(output(node));
+    const int inputs = static_cast<int>(result_.inputs.size());
+    const auto renumber = [&](int& ref) { ref = ref >= 0 ? ref : inputs - ref - 1; };
+    for (epilogue::Node& node : result_.nodes)
+      for (int& operand : node.operands) renumber(operand);
+    for (epilogue::Output& output : result_.outputs) renumber(output.value);
+    return std::move(result_);
+  }
+
+ private:
+  int emit(Value value, const Frame* frame) {
+    const auto [slot, fresh] = emitted_.try_emplace({value.id, frame}, 0);
+    if (!fresh) return slot->second;
+    const int ref = emit_new(value, frame);
+    emitted_[{value.id, frame}] = ref;
+    return ref;
+  }
+
+  int emit_new(Value value, const Frame* frame) {
+    const ir::Node& node = graph_[value];
+    if (!work_.owns(draft_, value)) {
+      // Every view of one number is that number.
+      if (const auto literal = literal_of(graph_[facts_.views[value.id].source]))
+        return add_literal(*literal, node.type.dtype);
+      return add_operand(value, frame);
+    }
+    if (node.op == Op::MatMul) return add_accumulator(value, frame);
+    if (is_view_op(node.op))
+      return emit(node.operands[0], draft_.frames.read(frame, value, node.operands[0]));
+    epilogue::Node step{.op = node.op,
+                        .operands = {},
+                        .params = node.attrs.params,
+                        .literal = 0,
+                        .dtype = node.type.dtype,
+                        .compute = node.attrs.compute,
+                        .saturate = node.attrs.saturate};
+    for (const Value operand : node.operands)
+      step.operands.push_back(emit(operand, draft_.frames.read(frame, value, operand)));
+    return add_node(std::move(step));
+  }
+
+  // Equal steps are one.
+  int add_node(epilogue::Node node) {
+    std::string key = fmt::format(
+        "{} {} {} {} {} {} {}", static_cast<int>(node.op), fmt::join(node.operands, ","),
+        fmt::join(node.params, ","), node.literal, static_cast<int>(node.dtype),
+        node.compute ? static_cast<int>(*node.compute) : -1, node.saturate);
+    const auto [slot, fresh] = steps_.try_emplace(std::move(key), 0);
+    if (fresh) {
+      result_.nodes.push_back(std::move(node));
+      slot->second = -static_cast<int>(result_.nodes.size());
+    }
+    return slot->second;
+  }
+
+  int add_literal(double value, DType dtype) {
+    return add_node({.op = Op::Constant,
+                     .operands = {},
+                     .params = {},
+                     .literal = value,
+                     .dtype = dtype,
+                     .compute = {},
+                     .saturate = false});
+  }
+
+  int add_input(Input input) {
+    const auto same = [&](const Input& other) {
+      return other.role == input.role && other.gemm == input.gemm &&
+             other.column_offset == input.column_offset && other.column_step == input.column_step &&
+             other.source == input.source && other.access == input.access;
+    };
+    const auto found = std::find_if(result_.inputs.begin(), result_.inputs.end(), same);
+    if (found != result_.inputs.end()) return static_cast<int>(found - result_.inputs.begin());
+    result_.inputs.push_back(std::move(input));
+    return static_cast<int>(result_.inputs.size()) - 1;
+  }
+
+  int add_operand(Value value, const Frame* frame) {
+    const View& view = facts_.views[value.id];
+    auto access = draft_.frames.to_domain(frame, value, view.access);
+    ATTACCA_CHECK(access.has_value(), "an operand that joined cannot be reached");
+    Input input;
+    input.role = role_of(access->strides);
+    input.dtype = graph_.type(view.source).dtype;
+    input.source = view.source;
+    input.access = *std::move(access);
+    return add_input(std::move(input));
+  }
+
+  int add_accumulator(Value matmul, const Frame* frame) {
+    Input input;
+    input.role = Role::Accumulator;
+    input.dtype = accumulator_of(facts_, matmul);
+    input.rounded = graph_.type(matmul).dtype;
+    input.source = matmul;
+    const auto which = std::find(draft_.gemms.begin(), draft_.gemms.end(), matmul);
+    input.gemm = static_cast<int>(which - draft_.gemms.begin());
+    if (frame != draft_.frames.root()) {
+      const Access dense{0, dense_strides(graph_.type(matmul).shape)};
+      const auto access = draft_.frames.to_domain(frame, matmul, dense);
+      ATTACCA_CHECK(access.has_value(), "a gate's columns cannot be reached");
+      input.column_offset = access->offset;
+      input.column_step = std::max<int64_t>(access->strides.back().value(), 1);
+    }
+    return add_input(std::move(input));
+  }
+
+  epilogue::Output output(Value node) {
+    epilogue::Output out;
+    out.dtype = graph_.type(node).dtype;
+    out.result = node;
+    if (draft_.reduced.count(node.id)) {
+      describe_reduction(node, out);
+      return out;
+    }
+    out.value = emit(node, draft_.frames.root());
+    out.access.strides = dense_strides(draft_.frames.domain());
+    return out;
+  }
+
+  // The operand of a joined reduction has the domain's shape.
+  void describe_reduction(Value node, epilogue::Output& out) {
+    const ir::Node& n = graph_[node];
+    const size_t rank = result_.domain.size(), reduced = n.attrs.axes.size();
+    const bool rows = n.attrs.axes.back() == static_cast<int64_t>(rank) - 1;
+    out.kind = reduced == rank ? OutputKind::FullReduce
+               : rows          ? OutputKind::RowReduce
+                               : OutputKind::ColumnReduce;
+    out.reduction = n.op;
+    out.value = emit(n.operands[0], draft_.frames.root());
+    ir::Shape kept = result_.domain;
+    for (const int64_t axis : n.attrs.axes) kept[axis] = 1;
+    out.access.strides = dense_strides(kept);
+  }
+
+  const Workspace& work_;
+  const Facts& facts_;
+  const ir::Graph& graph_;
+  Draft& draft_;
+  Epilogue result_;
+  std::map<std::pair<uint32_t, const Frame*>, int> emitted_;
+  std::map<std::string, int> steps_;
+};
+
+GemmOperand operand_of(const Facts& facts, Value matmul, size_t index, const ir::Shape& batch) {
+  const Value operand = facts.graph[matmul].operands[index];
+  const View& view = facts.views[operand.id];
+  const ir::Shape& shape = facts.graph.type(operand).shape;
+  ir::Shape whole = batch;
+  whole.insert(whole.end(), shape.end() - 2, shape.end());
+  return {view.source,
+          facts.graph.type(view.source).dtype,
+          {view.access.offset, broadcast_strides(shape, view.access.strides, whole)}};
+}
+
+}  // namespace
+
+Gemm describe_gemm(const Facts& facts, Value matmul) {
+  const ir::Node& node = facts.graph[matmul];
+  const ir::Shape& shape = node.type.shape;
+  Gemm gemm;
+  gemm.node = matmul;
+  gemm.batch = ir::Shape(shape.begin(), shape.end() - 2);
+  gemm.a = operand_of(facts, matmul, 0, gemm.batch);
+  gemm.b = operand_of(facts, matmul, 1, gemm.batch);
+  gemm.m = shape[shape.size() - 2];
+  gemm.n = shape.back();
+  gemm.k = facts.graph.type(node.operands[0]).shape.back();
+  gemm.accumulator = accumulator_of(facts, matmul);
+  return gemm;
+}
+
+Epilogue emit_epilogue(const Workspace& work, Draft& draft, const std::vector<Value>& nodes,
+                       const std::vector<Value>& outputs) {
+  return epilogue::canonicalize(Emission(work, draft).run(nodes, outputs));
+}
+
+}  // namespace attacca::fuse

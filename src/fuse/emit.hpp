@@ -1,0 +1,15 @@
+// A draft's expression as an epilogue, and a matrix product's operands as strides.
+#pragma once
+
+#include "fuse/workspace.hpp"
+
+namespace attacca::fuse {
+
+Gemm describe_gemm(const Facts& facts, ir::Value matmul);
+
+// `nodes`: the draft's members, ascending; `outputs`: those that go to memory.
+epilogue::Epilogue emit_epilogue(const Workspace& work, Draft& draft,
+                                 const std::vector<ir::Value>& nodes,
+                                 const std::vector<ir::Value>& outputs);
+
+}  // namespace attacca::fuse

@@ -1,0 +1,23 @@
+// What the three explanations share.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "fuse/fuse.hpp"
+#include "fuse/workspace.hpp"
+
+namespace attacca::fuse {
+
+std::string_view kind_name(RegionKind kind);  // "gemm", "gated gemm", "pointwise", "single"
+
+// Regions by a node they compute, counted from 1.
+std::map<ir::Value, size_t> region_numbers(const Partition& partition);
+
+// Refusals without repetitions.
+std::vector<Refusal> distinct_refusals(const Partition& partition);
+
+// "clamp(x, max=7)": one node as a call on its operands' names.
+std::string call_text(const ir::Graph& graph, ir::Value node);
+
+}  // namespace attacca::fuse

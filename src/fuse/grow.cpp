@@ -1,0 +1,252 @@
+// Greedy growth of a region over the users of its members.
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "fmt/format.h"
+
+#include "fuse/workspace.hpp"
+
+namespace attacca::fuse {
+namespace {
+
+using ir::Op;
+using ir::Value;
+
+constexpr size_t kMaxOutputs = 4;
+// A smaller operand chain is recomputed for every element it is broadcast to: only cheap ops.
+constexpr int kMaxRepeatedCost = 4;
+
+class Growth {
+ public:
+  Growth(Workspace& work, Draft& draft)
+      : work_(work), facts_(work.facts), graph_(work.graph()), draft_(draft) {}
+
+  void run() {
+    for (const Draft::Member& member : draft_.members) push_users(member.node);
+    while (!candidates_.empty()) {
+      const Value node = candidates_.top();
+      candidates_.pop();
+      if (work_.owns(draft_, node)) continue;
+      std::string reason = try_join(node);
+      if (reason.empty())
+        push_users(node);
+      else
+        refuse(node, std::move(reason));
+    }
+    limit_outputs();
+    pull_operands();
+  }
+
+ private:
+  std::string label(Value value) const { return display_name(graph_, value); }
+
+  void refuse(Value node, std::string reason) {
+    draft_.refusals.push_back({node, draft_.root(), std::move(reason)});
+  }
+
+  void push_users(Value node) {
+    for (const Value user : facts_.users[node.id])
+      if (seen_.insert(user.id).second) candidates_.push(user);
+  }
+
+  // Empty: it joined.
+  std::string try_join(Value node) {
+    if (const int owner = work_.owner[node.id]; owner != Workspace::kFree)
+      return fmt::format("{} is already part of another region", label(node));
+    const Op op = graph_[node].op;
+    std::string reason = ir::is_reduction(op) ? reduction_obstacle(node) : pointwise_obstacle(node);
+    if (!reason.empty()) return reason;
+    if (!work_.join(draft_, node)) return cycle_reason(node);
+    if (ir::is_reduction(op)) draft_.reduced.insert(node.id);
+    return {};
+  }
+
+  std::string pointwise_obstacle(Value node) const {
+    const ir::Node& n = graph_[node];
+    if (!is_pointwise(n.op)) return structural_reason(graph_, node);
+    for (const Value operand : n.operands)
+      if (draft_.reduced.count(operand.id))
+        return fmt::format("{} needs the whole of {} before its first element", label(node),
+                           label(operand));
+    if (!(facts_.count[node.id] == draft_.count)) return size_reason(node);
+    if (std::string reason = dtype_obstacle(graph_, node); !reason.empty()) return reason;
+    for (const Value operand : n.operands)
+      if (std::string reason = operand_obstacle(node, operand); !reason.empty()) return reason;
+    return {};
+  }
+
+  std::string size_reason(Value node) const {
+    const std::string result = to_string(graph_.type(node).shape);
+    const std::string domain = to_string(draft_.frames.domain());
+    if (graph_[node].op == Op::Broadcast || ir::is_elementwise(graph_[node].op))
+      return fmt::format("its result {} repeats the elements of {}: they would be recomputed",
+                         result, domain);
+    return fmt::format("its result {} has other elements than {}", result, domain);
+  }
+
+  // Whether an operand from outside can be read along with the node.
+  std::string operand_obstacle(Value node, Value operand) const {
+    if (work_.owns(draft_, operand) || graph_[operand].literal) return {};
+    const View& view = facts_.views[operand.id];
+    if (work_.owns(draft_, view.source))
+      return fmt::format("it reads {} at other places too, through {}", label(view.source),
+                         label(operand));
+    Frames& frames = draft_.frames;
+    const Frame* frame = frames.read(frames.root(), node, operand);
+    if (!frames.to_domain(frame, operand, view.access))
+      return fmt::format("no strides over {} reach the elements of its operand {}{}",
+                         to_string(frames.domain()), label(operand),
+                         to_string(graph_.type(operand).shape));
+    return {};
+  }
+
+  std::string reduction_obstacle(Value node) const {
+    const ir::Node& n = graph_[node];
+    const Value operand = n.operands[0];
+    if (draft_.kind == RegionKind::Pointwise || n.op == Op::Mean)
+      return structural_reason(graph_, node);
+    if (draft_.reduced.count(operand.id))
+      return fmt::format("{} needs the whole of {}", label(node), label(operand));
+    if (std::string reason = dtype_obstacle(graph_, node); !reason.empty()) return reason;
+    if (!(graph_.type(operand).shape == draft_.frames.domain()))
+      return fmt::format("it reduces {}, which is not of the region's shape {}", label(operand),
+                         to_string(draft_.frames.domain()));
+    const size_t rank = draft_.frames.domain().size(), reduced = n.attrs.axes.size();
+    const bool last = n.attrs.axes.back() == static_cast<int64_t>(rank) - 1;
+    const bool rows = last && reduced == 1, all = reduced == rank;
+    const bool columns = !last && n.attrs.axes.back() == static_cast<int64_t>(rank) - 2 &&
+                         (reduced == 1 || reduced == rank - 1);
+    if (!rows && !columns && !all) return "it reduces axes that are neither rows nor columns";
+    return {};
+  }
+
+  std::string cycle_reason(Value node) const {
+    for (const Value operand : graph_[node].operands)
+      if (work_.schedule.scheduled(operand) &&
+          work_.schedule.group_of(operand) == work_.schedule.blocker())
+        return fmt::format("its operand {} depends on this region's own result", label(operand));
+    return "an operand depends on this region's own result";
+  }
+
+  // The last users' join index of every member; an escaping member has none.
+  std::vector<size_t> last_reads() const {
+    std::unordered_map<uint32_t, size_t> index;
+    for (size_t i = 0; i < draft_.members.size(); ++i) index[draft_.members[i].node.id] = i;
+    std::vector<size_t> last(draft_.members.size(), 0);
+    for (size_t i = 0; i < last.size(); ++i) {
+      const Value node = draft_.members[i].node;
+      if (facts_.is_output[node.id] || draft_.reduced.count(node.id)) last[i] = SIZE_MAX;
+      for (const Value user : facts_.users[node.id]) {
+        const auto found = index.find(user.id);
+        last[i] = std::max(last[i], found == index.end() ? SIZE_MAX : found->second);
+      }
+    }
+    return last;
+  }
+
+  // Shortens the region to the longest prefix with few enough outputs.
+  void limit_outputs() {
+    const std::vector<size_t> last = last_reads();
+    // escaping[k]: members of the prefix of k that something outside of it reads.
+    std::vector<int64_t> escaping(last.size() + 2, 0);
+    for (size_t i = 0; i < last.size(); ++i) {
+      ++escaping[i + 1];
+      if (last[i] < last.size()) --escaping[last[i] + 1];
+    }
+    for (size_t k = 1; k <= last.size(); ++k) escaping[k] += escaping[k - 1];
+    size_t keep = last.size();
+    while (keep > draft_.fixed && escaping[keep] > static_cast<int64_t>(kMaxOutputs)) --keep;
+    for (size_t i = keep; i < draft_.members.size(); ++i)
+      refuse(draft_.members[i].node,
+             fmt::format("the region would have more than {} outputs", kMaxOutputs));
+    work_.drop(draft_, keep);
+  }
+
+  // Operands that only this region reads join it: casts of a bias, products of scales, ...
+  void pull_operands() {
+    for (size_t i = draft_.members.size(); i-- > 0;) pull_into(draft_.members[i].node);
+    for (size_t i = pulled_from_; i < draft_.members.size() && pulled_from_; ++i)
+      pull_into(draft_.members[i].node);
+  }
+
+  void pull_into(Value reader) {
+    if (draft_.reduced.count(reader.id) || graph_[reader].op == Op::MatMul) return;
+    for (const Value operand : graph_[reader].operands) pull(operand);
+  }
+
+  void pull(Value operand) {
+    if (!work_.schedule.scheduled(operand) || work_.owner[operand.id] != Workspace::kFree) return;
+    // Views between the reader and the op, outermost first.
+    std::vector<Value> path = {operand};
+    while (is_view_op(graph_[path.back()].op)) {
+      path.push_back(graph_[path.back()].operands[0]);
+      if (!work_.schedule.scheduled(path.back())) return;
+    }
+    const size_t start = draft_.members.size();
+    for (const Value node : path)
+      if (!pull_one(node)) {
+        work_.drop(draft_, start);
+        return;
+      }
+    if (!pulled_from_) pulled_from_ = start;
+  }
+
+  bool pull_one(Value node) {
+    const ir::Node& n = graph_[node];
+    if (work_.owner[node.id] != Workspace::kFree || facts_.is_output[node.id]) return false;
+    if (facts_.feeds[node.id].any()) return false;  // it may follow that product
+    if (!is_view_op(n.op) && (!is_pointwise(n.op) || !cheap_enough(node))) return false;
+    if (!dtype_obstacle(graph_, node).empty()) return false;
+    for (const Value user : facts_.users[node.id])
+      if (!work_.owns(draft_, user) || graph_[user].op == Op::MatMul) return false;
+    for (const Value operand : n.operands)
+      if (work_.owns(draft_, facts_.views[operand.id].source)) return false;
+    std::vector<const Frame*> frames;
+    if (!frames_for(node, frames)) return false;
+    if (!work_.join(draft_, node)) return false;
+    draft_.seen_in[node.id] = std::move(frames);
+    return true;
+  }
+
+  bool cheap_enough(Value node) const {
+    return facts_.count[node.id] == draft_.count || graph_[node].op == Op::Cast ||
+           ir::info(graph_[node].op).cost <= kMaxRepeatedCost;
+  }
+
+  // The frames in which its readers see the node; false where its operands cannot be reached.
+  bool frames_for(Value node, std::vector<const Frame*>& frames) {
+    for (const Value user : facts_.users[node.id])
+      for (const Frame* frame : draft_.frames_of(user)) {
+        const Frame* seen = draft_.frames.read(frame, user, node);
+        if (std::find(frames.begin(), frames.end(), seen) == frames.end()) frames.push_back(seen);
+      }
+    if (frames.size() > 4) return false;
+    for (const Value operand : graph_[node].operands)
+      for (const Frame* frame : frames) {
+        const Frame* seen = draft_.frames.read(frame, node, operand);
+        if (!graph_[operand].literal &&
+            !draft_.frames.to_domain(seen, operand, facts_.views[operand.id].access))
+          return false;
+      }
+    return true;
+  }
+
+  Workspace& work_;
+  const Facts& facts_;
+  const ir::Graph& graph_;
+  Draft& draft_;
+  std::priority_queue<Value, std::vector<Value>, std::greater<>> candidates_;
+  std::unordered_set<uint32_t> seen_;
+  size_t pulled_from_ = 0;
+};
+
+}  // namespace
+
+void grow(Workspace& work, Draft& draft) {
+  Growth(work, draft).run();
+}
+
+}  // namespace attacca::fuse

@@ -1,0 +1,16 @@
+#include "fuse/workspace.hpp"
+
+namespace attacca::fuse {
+
+Partition partition(ir::Graph graph, const FuseOptions& options) {
+  Workspace work(graph);
+  if (options.fuse) {
+    draft_gemms(work);
+    draft_pointwise(work);
+  } else {
+    draft_alone(work);
+  }
+  return assemble(work, graph);
+}
+
+}  // namespace attacca::fuse

@@ -1,0 +1,128 @@
+#include "fuse/workspace.hpp"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+#include "support/check.hpp"
+
+namespace attacca::fuse {
+
+using ir::Op;
+
+void Feeds::add(uint32_t id) {
+  if (id == first || id == second) return;
+  if (first == kNone)
+    first = id;
+  else if (second == kNone)
+    second = id;
+  else
+    more = true;
+}
+
+void Feeds::add(const Feeds& other) {
+  if (other.first != kNone) add(other.first);
+  if (other.second != kNone) add(other.second);
+  more |= other.more;
+}
+
+Facts::Facts(const ir::Graph& graph)
+    : graph(graph),
+      live(ir::live(graph)),
+      users(ir::users(graph)),
+      is_output(graph.size(), false),
+      views(resolve_views(graph)),
+      feeds(graph.size()) {
+  for (auto& list : users)
+    list.erase(std::remove_if(list.begin(), list.end(), [&](auto user) { return !live[user.id]; }),
+               list.end());
+  for (const ir::Output& output : graph.outputs()) is_output[output.value.id] = true;
+  count.reserve(graph.size());
+  for (uint32_t id = 0; id < graph.size(); ++id) {
+    const ir::Node& node = graph.nodes()[id];
+    count.push_back(ir::element_count(node.type.shape));
+    if (node.op == Op::MatMul)
+      feeds[id].add(id);
+    else if (is_pointwise(node.op) || is_view_op(node.op))
+      for (const ir::Value operand : node.operands) feeds[id].add(feeds[operand.id]);
+  }
+}
+
+std::string display_name(const ir::Graph& graph, ir::Value value) {
+  const std::string& name = graph[value].name;
+  return name.empty() ? fmt::format("t{}", value.id) : name;
+}
+
+bool is_pointwise(Op op) {
+  return ir::is_elementwise(op) || op == Op::Cast || op == Op::Reshape || op == Op::Broadcast;
+}
+
+const Frame* Frames::read(const Frame* frame, ir::Value user, ir::Value operand) {
+  const ir::Node& node = facts_->graph[user];
+  const bool same_place = is_pointwise(node.op);
+  if (same_place && frame == root() && facts_->count[user.id] == facts_->count[operand.id])
+    return root();
+  if (same_place && node.type.shape == facts_->graph.type(operand).shape) return frame;
+  return &interned_.try_emplace({frame, user.id}, Frame{frame, user}).first->second;
+}
+
+std::optional<Access> Frames::to_domain(const Frame* frame, ir::Value value, Access access) const {
+  const ir::Graph& graph = facts_->graph;
+  for (; frame != root(); value = frame->through, frame = frame->up) {
+    if (is_view_op(graph[frame->through].op)) {
+      auto viewed = apply_view(graph, frame->through, access);
+      if (!viewed) return std::nullopt;
+      access = *std::move(viewed);
+    } else {
+      access.strides = broadcast_strides(graph.type(value).shape, access.strides,
+                                         graph.type(frame->through).shape);
+    }
+  }
+  auto strides = regroup(graph.type(value).shape, access.strides, domain_);
+  if (!strides) return std::nullopt;
+  access.strides = *std::move(strides);
+  return access;
+}
+
+Draft Workspace::start(RegionKind kind, ir::Value root, ir::Shape domain) {
+  while (domain.size() < 2) domain.insert(domain.begin(), ir::Dim(1));
+  const ir::Dim count = ir::element_count(domain);
+  Draft draft{.id = next_id++,
+              .kind = kind,
+              .gemms = {},
+              .frames = Frames(facts, std::move(domain)),
+              .count = count,
+              .members = {{root, schedule.mark()}},
+              .fixed = 1,
+              .reduced = {}};
+  if (graph()[root].op == Op::MatMul) draft.gemms.push_back(root);
+  owner[root.id] = draft.id;
+  return draft;
+}
+
+bool Workspace::join(Draft& draft, ir::Value node) {
+  const size_t mark = schedule.mark();
+  if (!schedule.join(schedule.group_of(draft.root()), schedule.group_of(node))) return false;
+  draft.members.push_back({node, mark});
+  owner[node.id] = draft.id;
+  return true;
+}
+
+void Workspace::drop(Draft& draft, size_t keep) {
+  while (draft.members.size() > keep) {
+    const Draft::Member member = draft.members.back();
+    draft.members.pop_back();
+    owner[member.node.id] = kFree;
+    draft.reduced.erase(member.node.id);
+    draft.seen_in.erase(member.node.id);
+    schedule.rollback(member.mark);
+  }
+}
+
+void Workspace::commit(Draft draft) {
+  refusals.insert(refusals.end(), draft.refusals.begin(), draft.refusals.end());
+  draft.refusals.clear();
+  drafts.push_back(std::move(draft));
+}
+
+}  // namespace attacca::fuse

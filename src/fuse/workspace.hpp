@@ -1,0 +1,139 @@
+// What the steps of partition() share: facts of the graph, and the regions being drafted.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fuse/fuse.hpp"
+#include "fuse/schedule.hpp"
+#include "fuse/views.hpp"
+
+namespace attacca::fuse {
+
+// The matrix products whose elements, through elementwise ops and views only, a value is made of.
+struct Feeds {
+  static constexpr uint32_t kNone = UINT32_MAX;
+  uint32_t first = kNone, second = kNone;
+  bool more = false;
+  bool any() const { return first != kNone; }
+  void add(uint32_t id);
+  void add(const Feeds& other);
+};
+
+struct Facts {
+  explicit Facts(const ir::Graph& graph);
+
+  const ir::Graph& graph;
+  std::vector<bool> live;
+  std::vector<std::vector<ir::Value>> users;  // live ones
+  std::vector<bool> is_output;
+  std::vector<ir::Dim> count;  // elements
+  std::vector<View> views;
+  std::vector<Feeds> feeds;
+};
+
+// The node's name, or t7 for node 7.
+std::string display_name(const ir::Graph& graph, ir::Value value);
+
+// Ops that compute or keep one element for one: what an epilogue's expression is made of.
+bool is_pointwise(ir::Op op);
+
+// Which element of a value each point of a region's domain reads. The root frame: the element at
+// the same place in row-major order. Others: as the node `through`, itself seen in frame `up`,
+// reads it.
+struct Frame {
+  const Frame* up = nullptr;
+  ir::Value through;
+};
+
+class Frames {
+ public:
+  Frames(const Facts& facts, ir::Shape domain) : facts_(&facts), domain_(std::move(domain)) {}
+  const ir::Shape& domain() const { return domain_; }
+  const Frame* root() const { return nullptr; }
+  // The frame of `operand` where `user` is seen in `frame`.
+  const Frame* read(const Frame* frame, ir::Value user, ir::Value operand);
+  // An access over the axes of `value`, seen in `frame`, as one over the domain's axes.
+  std::optional<Access> to_domain(const Frame* frame, ir::Value value, Access access) const;
+
+ private:
+  const Facts* facts_;
+  ir::Shape domain_;
+  std::map<std::pair<const Frame*, uint32_t>, Frame> interned_;
+};
+
+// A region under construction. Its nodes are owned by `id` (Workspace::owner).
+struct Draft {
+  struct Member {
+    ir::Value node;
+    size_t mark;  // of the schedule, before it joined
+  };
+  int id = 0;
+  RegionKind kind = RegionKind::Gemm;
+  std::vector<ir::Value> gemms;
+  Frames frames;
+  ir::Dim count;                // elements of the domain
+  std::vector<Member> members;  // in the order they joined
+  size_t fixed = 0;             // so many members must stay
+  std::set<uint32_t> reduced;   // members that reduce the domain: nothing inside reads them
+  // Frames of the members that are not seen in the root frame alone.
+  std::map<uint32_t, std::vector<const Frame*>> seen_in = {};
+  std::vector<Refusal> refusals = {};
+
+  ir::Value root() const { return members.front().node; }
+  std::vector<const Frame*> frames_of(ir::Value node) const {
+    const auto found = seen_in.find(node.id);
+    return found == seen_in.end() ? std::vector<const Frame*>{nullptr} : found->second;
+  }
+};
+
+struct Workspace {
+  static constexpr int kFree = -1;
+
+  explicit Workspace(const ir::Graph& graph)
+      : facts(graph), schedule(graph, facts.users, facts.live), owner(graph.size(), kFree) {}
+
+  const ir::Graph& graph() const { return facts.graph; }
+  bool owns(const Draft& draft, ir::Value value) const { return owner[value.id] == draft.id; }
+
+  // A draft of one node, which it owns.
+  Draft start(RegionKind kind, ir::Value root, ir::Shape domain);
+  // Joins a node the schedule can place; false otherwise.
+  bool join(Draft& draft, ir::Value node);
+  // Gives back the members from index `keep` on, latest first.
+  void drop(Draft& draft, size_t keep);
+  // The draft becomes a region.
+  void commit(Draft draft);
+
+  Facts facts;
+  Schedule schedule;
+  std::vector<int> owner;
+  std::deque<Draft> drafts;
+  std::vector<Refusal> refusals;
+  int next_id = 0;
+};
+
+// Adds every node that can follow, in graph order, then what only the region reads; what cannot
+// gets its reason.
+void grow(Workspace& work, Draft& draft);
+
+// Regions of all matrix products, then of the elementwise ops left over.
+void draft_gemms(Workspace& work);
+void draft_pointwise(Workspace& work);
+// The unfused path: every op a draft of its own.
+void draft_alone(Workspace& work);
+
+// Drafts as regions, everything else as Single, in an order in which they can run.
+Partition assemble(Workspace& work, ir::Graph graph);
+
+// Empty, or why no epilogue computes this node on any kernel.
+std::string dtype_obstacle(const ir::Graph& graph, ir::Value node);
+// Why a node of this op is never part of an epilogue's expression.
+std::string structural_reason(const ir::Graph& graph, ir::Value node);
+// Empty, or why a matrix product is no Gemm region.
+std::string gemm_obstacle(const ir::Graph& graph, ir::Value matmul);
+
+}  // namespace attacca::fuse
