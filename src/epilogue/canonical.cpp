@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 
 #include "epilogue/epilogue.hpp"
-#include "xxhash.h"
+#include "support/hash.hpp"
 
 namespace attacca::epilogue {
 namespace {
@@ -54,7 +54,7 @@ std::string output_text(const Output& output) {
 }
 
 Colour colour_of(std::string_view text) {
-  return XXH64(text.data(), text.size(), 0);
+  return hash64(text);
 }
 
 Colour mix(Colour a, Colour b) {
@@ -198,8 +198,7 @@ std::string serialize(const Epilogue& original) {
 }
 
 uint64_t hash(const Epilogue& epilogue) {
-  const std::string text = serialize(epilogue);
-  return XXH64(text.data(), text.size(), 0);
+  return hash64(serialize(epilogue));
 }
 
 }  // namespace attacca::epilogue

@@ -83,6 +83,9 @@ Epilogue canonicalize(const Epilogue& epilogue);
 std::string serialize(const Epilogue& epilogue);
 uint64_t hash(const Epilogue& epilogue);
 
+// What to call a value: its name, else that of the output it is, else t7 for node 7.
+std::string display_name(const ir::Graph& graph, ir::Value value);
+
 // For people: "silu(acc + row(bias)) * full(res)", one a Store output; names from the graph.
 std::string print(const Epilogue& epilogue, const ir::Graph& graph, const Output& output);
 

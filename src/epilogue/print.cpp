@@ -65,7 +65,7 @@ class Printer {
         std::count_if(epilogue_.inputs.begin(), epilogue_.inputs.end(), [&](const Input& other) {
           return other.role != Role::Accumulator && other.source == input.source;
         }) > 1;
-    return fmt::format("{}({}{})", name(input.role), source_name(input.source),
+    return fmt::format("{}({}{})", name(input.role), display_name(graph_, input.source),
                        several ? place_text(input.access) : "");
   }
 
@@ -90,11 +90,6 @@ class Printer {
     }
     std::reverse(order.begin(), order.end());
     return order;
-  }
-
-  std::string source_name(ir::Value source) const {
-    const std::string& name = graph_[source].name;
-    return name.empty() ? fmt::format("t{}", source.id) : name;
   }
 
   // Tells two readings of one tensor apart, in elements from its start.
@@ -156,6 +151,14 @@ class Printer {
 std::string_view name(Role role) {
   static constexpr std::string_view kNames[] = {"acc", "row", "col", "full", "scalar"};
   return kNames[static_cast<size_t>(role)];
+}
+
+std::string display_name(const ir::Graph& graph, ir::Value value) {
+  const std::string& name = graph[value].name;
+  if (!name.empty()) return name;
+  for (const ir::Output& output : graph.outputs())
+    if (output.value == value) return output.name;
+  return fmt::format("t{}", value.id);
 }
 
 std::string print(const Epilogue& epilogue, const ir::Graph& graph, const Output& output) {

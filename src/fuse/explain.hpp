@@ -4,13 +4,14 @@
 #include <string>
 
 #include "fuse/fuse.hpp"
+#include "support/json.hpp"
 
 namespace attacca::fuse {
 
 // Regions in their order with shapes, operands, roles and formulas; then every op left out.
 std::string explain_text(const Partition& partition);
 // The schema stands in docs/explain-json.md.
-std::string explain_json(const Partition& partition);
+json::Value explain_json(const Partition& partition);
 // One cluster a region.
 std::string explain_dot(const Partition& partition);
 

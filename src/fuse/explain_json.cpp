@@ -11,13 +11,13 @@ using epilogue::Role;
 using ir::Value;
 
 // An integer where it is known, else the expression.
-Json json_of(const ir::Dim& dim) {
+json::Value json_of(const ir::Dim& dim) {
   if (const auto value = dim.maybe_value()) return *value;
   return to_string(dim);
 }
 
-Json json_of(const ir::Shape& shape) {
-  Json array = Json::array();
+json::Value json_of(const ir::Shape& shape) {
+  json::Value array = json::Value::array();
   for (const ir::Dim& dim : shape) array.push(json_of(dim));
   return array;
 }
@@ -27,14 +27,14 @@ class Writer {
   explicit Writer(const Partition& partition)
       : partition_(partition), graph_(partition.graph), numbers_(region_numbers(partition)) {}
 
-  Json run() const {
-    Json regions = Json::array();
+  json::Value run() const {
+    json::Value regions = json::Value::array();
     for (size_t i = 0; i < partition_.regions.size(); ++i)
       regions.push(region_json(i + 1, partition_.regions[i]));
-    Json refusals = Json::array();
+    json::Value refusals = json::Value::array();
     for (const Refusal& refusal : distinct_refusals(partition_))
       refusals.push(refusal_json(refusal));
-    return Json::object()
+    return json::Value::object()
         .set("format", "attacca.explain/1")
         .set("graph", graph_.name)
         .set("regions", std::move(regions))
@@ -42,35 +42,36 @@ class Writer {
   }
 
  private:
-  Json names(const std::vector<Value>& values) const {
-    Json array = Json::array();
+  json::Value names(const std::vector<Value>& values) const {
+    json::Value array = json::Value::array();
     for (const Value value : values) array.push(display_name(graph_, value));
     return array;
   }
 
-  Json region_json(size_t number, const Region& region) const {
-    Json json = Json::object();
-    json.set("region", number).set("kind", kind_name(region.kind));
-    json.set("ops", ops(region));
-    json.set("inputs", names(region.inputs)).set("outputs", names(region.outputs));
-    if (region.kind == RegionKind::Single) return json;
-    Json gemms = Json::array();
+  json::Value region_json(size_t number, const Region& region) const {
+    json::Value entry = json::Value::object();
+    entry.set("region", number).set("kind", kind_name(region.kind));
+    entry.set("ops", ops(region));
+    entry.set("inputs", names(region.inputs)).set("outputs", names(region.outputs));
+    if (region.kind == RegionKind::Single) return entry;
+    json::Value gemms = json::Value::array();
     for (const Gemm& gemm : region.gemms) gemms.push(gemm_json(gemm));
-    json.set("gemms", std::move(gemms));
-    json.set("epilogue", epilogue_json(region.epilogue));
-    return json;
+    entry.set("gemms", std::move(gemms));
+    entry.set("epilogue", epilogue_json(region.epilogue));
+    return entry;
   }
 
-  Json ops(const Region& region) const {
-    Json array = Json::array();
+  json::Value ops(const Region& region) const {
+    json::Value array = json::Value::array();
     for (const Value node : region.nodes)
-      array.push(
-          Json::object().set("name", display_name(graph_, node)).set("op", name(graph_[node].op)));
+      array.push(json::Value::object()
+                     .set("name", display_name(graph_, node))
+                     .set("op", name(graph_[node].op)));
     return array;
   }
 
-  Json gemm_json(const Gemm& gemm) const {
-    return Json::object()
+  json::Value gemm_json(const Gemm& gemm) const {
+    return json::Value::object()
         .set("node", display_name(graph_, gemm.node))
         .set("batch", json_of(gemm.batch))
         .set("m", json_of(gemm.m))
@@ -81,61 +82,62 @@ class Writer {
         .set("b", operand_json(gemm.b));
   }
 
-  Json operand_json(const GemmOperand& operand) const {
-    Json json = Json::object();
-    json.set("source", display_name(graph_, operand.source)).set("dtype", name(operand.dtype));
-    add_access(json, operand.access);
-    return json;
+  json::Value operand_json(const GemmOperand& operand) const {
+    json::Value entry = json::Value::object();
+    entry.set("source", display_name(graph_, operand.source)).set("dtype", name(operand.dtype));
+    add_access(entry, operand.access);
+    return entry;
   }
 
-  static void add_access(Json& json, const epilogue::Access& access) {
-    json.set("offset", json_of(access.offset)).set("strides", json_of(access.strides));
+  static void add_access(json::Value& entry, const epilogue::Access& access) {
+    entry.set("offset", json_of(access.offset)).set("strides", json_of(access.strides));
   }
 
-  Json epilogue_json(const epilogue::Epilogue& epilogue) const {
-    Json inputs = Json::array(), outputs = Json::array();
+  json::Value epilogue_json(const epilogue::Epilogue& epilogue) const {
+    json::Value inputs = json::Value::array(), outputs = json::Value::array();
     for (const auto& input : epilogue.inputs) inputs.push(input_json(epilogue, input));
     for (const auto& output : epilogue.outputs) outputs.push(output_json(epilogue, output));
-    return Json::object()
+    return json::Value::object()
         .set("hash", fmt::format("{:016x}", hash(epilogue)))
         .set("domain", json_of(epilogue.domain))
         .set("inputs", std::move(inputs))
         .set("outputs", std::move(outputs));
   }
 
-  Json input_json(const epilogue::Epilogue& epilogue, const epilogue::Input& input) const {
-    Json json = Json::object();
-    json.set("text", print(epilogue, graph_, input))
+  json::Value input_json(const epilogue::Epilogue& epilogue, const epilogue::Input& input) const {
+    json::Value entry = json::Value::object();
+    entry.set("text", print(epilogue, graph_, input))
         .set("role", name(input.role))
         .set("dtype", name(input.dtype));
     if (input.role == Role::Accumulator)
-      return json.set("gemm", input.gemm)
+      return entry.set("gemm", input.gemm)
           .set("column_offset", json_of(input.column_offset))
           .set("column_step", input.column_step)
           .set("rounded", name(input.rounded));
-    json.set("source", display_name(graph_, input.source));
-    add_access(json, input.access);
-    return json;
+    entry.set("source", display_name(graph_, input.source));
+    add_access(entry, input.access);
+    return entry;
   }
 
-  Json output_json(const epilogue::Epilogue& epilogue, const epilogue::Output& output) const {
+  json::Value output_json(const epilogue::Epilogue& epilogue,
+                          const epilogue::Output& output) const {
     static constexpr std::string_view kKinds[] = {"store", "row_reduce", "column_reduce",
                                                   "full_reduce"};
-    Json json = Json::object();
-    json.set("name", display_name(graph_, output.result))
+    json::Value entry = json::Value::object();
+    entry.set("name", display_name(graph_, output.result))
         .set("kind", kKinds[static_cast<size_t>(output.kind)])
         .set("dtype", name(output.dtype))
         .set("expression", print(epilogue, graph_, output));
-    add_access(json, output.access);
-    return json;
+    add_access(entry, output.access);
+    return entry;
   }
 
-  Json refusal_json(const Refusal& refusal) const {
+  json::Value refusal_json(const Refusal& refusal) const {
     const auto region = numbers_.find(refusal.region_root);
-    Json json = Json::object();
-    json.set("node", display_name(graph_, refusal.node)).set("op", name(graph_[refusal.node].op));
-    json.set("region", region == numbers_.end() ? Json() : Json(region->second));
-    return json.set("reason", refusal.reason);
+    json::Value entry = json::Value::object();
+    entry.set("node", display_name(graph_, refusal.node)).set("op", name(graph_[refusal.node].op));
+    entry.set("region", region == numbers_.end() ? json::Value() : json::Value(region->second));
+    return entry.set("reason", refusal.reason);
   }
 
   const Partition& partition_;
@@ -145,8 +147,8 @@ class Writer {
 
 }  // namespace
 
-std::string explain_json(const Partition& partition) {
-  return Writer(partition).run().dump() + "\n";
+json::Value explain_json(const Partition& partition) {
+  return Writer(partition).run();
 }
 
 }  // namespace attacca::fuse

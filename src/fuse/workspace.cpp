@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "fmt/format.h"
-
 #include "support/check.hpp"
 
 namespace attacca::fuse {
@@ -46,11 +44,6 @@ Facts::Facts(const ir::Graph& graph)
     else if (is_pointwise(node.op) || is_view_op(node.op))
       for (const ir::Value operand : node.operands) feeds[id].add(feeds[operand.id]);
   }
-}
-
-std::string display_name(const ir::Graph& graph, ir::Value value) {
-  const std::string& name = graph[value].name;
-  return name.empty() ? fmt::format("t{}", value.id) : name;
 }
 
 bool is_pointwise(Op op) {

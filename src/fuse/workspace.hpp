@@ -35,8 +35,7 @@ struct Facts {
   std::vector<Feeds> feeds;
 };
 
-// The node's name, or t7 for node 7.
-std::string display_name(const ir::Graph& graph, ir::Value value);
+using epilogue::display_name;
 
 // Ops that compute or keep one element for one: what an epilogue's expression is made of.
 bool is_pointwise(ir::Op op);

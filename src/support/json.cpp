@@ -5,30 +5,30 @@
 #include "nlohmann/json.hpp"
 #include "support/check.hpp"
 
-namespace attacca {
+namespace attacca::json {
 namespace {
 
 using Foreign = nlohmann::ordered_json;
 
-Foreign to_foreign(const Json& json) {
-  if (json.is<bool>()) return json.as<bool>();
-  if (json.is<int64_t>()) return json.as<int64_t>();
-  if (json.is<double>()) return json.as<double>();
-  if (json.is<std::string>()) return json.as<std::string>();
-  if (json.is<Json::Array>()) {
+Foreign to_foreign(const Value& value) {
+  if (value.is<bool>()) return value.as<bool>();
+  if (value.is<int64_t>()) return value.as<int64_t>();
+  if (value.is<double>()) return value.as<double>();
+  if (value.is<std::string>()) return value.as<std::string>();
+  if (value.is<Value::Array>()) {
     Foreign array = Foreign::array();
-    for (const Json& element : json.as<Json::Array>()) array.push_back(to_foreign(element));
+    for (const Value& element : value.as<Value::Array>()) array.push_back(to_foreign(element));
     return array;
   }
-  if (json.is<Json::Object>()) {
+  if (value.is<Value::Object>()) {
     Foreign object = Foreign::object();
-    for (const auto& [key, member] : json.as<Json::Object>()) object[key] = to_foreign(member);
+    for (const auto& [key, member] : value.as<Value::Object>()) object[key] = to_foreign(member);
     return object;
   }
   return nullptr;
 }
 
-Json from_foreign(const Foreign& foreign) {
+Value from_foreign(const Foreign& foreign) {
   switch (foreign.type()) {
     case Foreign::value_t::boolean:
       return foreign.get<bool>();
@@ -44,12 +44,12 @@ Json from_foreign(const Foreign& foreign) {
     case Foreign::value_t::string:
       return foreign.get<std::string>();
     case Foreign::value_t::array: {
-      Json array = Json::array();
+      Value array = Value::array();
       for (const Foreign& element : foreign) array.push(from_foreign(element));
       return array;
     }
     case Foreign::value_t::object: {
-      Json object = Json::object();
+      Value object = Value::object();
       for (const auto& [key, member] : foreign.items()) object.set(key, from_foreign(member));
       return object;
     }
@@ -60,31 +60,31 @@ Json from_foreign(const Foreign& foreign) {
 
 }  // namespace
 
-Json& Json::set(std::string key, Json value) {
+Value& Value::set(std::string key, Value value) {
   ATTACCA_CHECK(is<Object>(), "set() on something else than an object");
   std::get<Object>(value_).emplace_back(std::move(key), std::move(value));
   return *this;
 }
 
-Json& Json::push(Json value) {
+Value& Value::push(Value value) {
   ATTACCA_CHECK(is<Array>(), "push() on something else than an array");
   std::get<Array>(value_).push_back(std::move(value));
   return *this;
 }
 
-const Json* Json::find(std::string_view key) const {
+const Value* Value::find(std::string_view key) const {
   if (!is<Object>()) return nullptr;
   for (const auto& [name, member] : as<Object>())
     if (name == key) return &member;
   return nullptr;
 }
 
-std::string Json::dump(int indent) const {
+std::string dump(const Value& value, int indent) {
   // Text that is not UTF-8 is replaced, not thrown on.
-  return to_foreign(*this).dump(indent, ' ', false, Foreign::error_handler_t::replace);
+  return to_foreign(value).dump(indent, ' ', false, Foreign::error_handler_t::replace);
 }
 
-Result<Json> Json::parse(std::string_view text, std::string_view source) {
+Result<Value> parse(std::string_view text, std::string_view source) {
   // Deep nesting would overflow the stack of the conversion.
   constexpr int kMaxDepth = 256;
   bool too_deep = false;
@@ -103,4 +103,4 @@ Result<Json> Json::parse(std::string_view text, std::string_view source) {
   }
 }
 
-}  // namespace attacca
+}  // namespace attacca::json

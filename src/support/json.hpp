@@ -11,30 +11,30 @@
 
 #include "support/error.hpp"
 
-namespace attacca {
+namespace attacca::json {
 
-class Json {
+class Value {
  public:
-  using Array = std::vector<Json>;
-  using Object = std::vector<std::pair<std::string, Json>>;
+  using Array = std::vector<Value>;
+  using Object = std::vector<std::pair<std::string, Value>>;
 
-  Json() = default;  // null
-  Json(bool value) : value_(value) {}
+  Value() = default;  // null
+  Value(bool value) : value_(value) {}
   template <std::integral T>
-  requires(!std::same_as<T, bool>) Json(T value) : value_(static_cast<int64_t>(value)) {}
-  Json(double value) : value_(value) {}  // NaN and infinities are written as null
-  Json(std::string value) : value_(std::move(value)) {}
-  Json(std::string_view value) : value_(std::string(value)) {}
-  Json(const char* value) : value_(std::string(value)) {}
-  Json(Array value) : value_(std::move(value)) {}
-  Json(Object value) : value_(std::move(value)) {}
-  static Json array() { return Json(Array()); }
-  static Json object() { return Json(Object()); }
+  requires(!std::same_as<T, bool>) Value(T value) : value_(static_cast<int64_t>(value)) {}
+  Value(double value) : value_(value) {}  // NaN and infinities are written as null
+  Value(std::string value) : value_(std::move(value)) {}
+  Value(std::string_view value) : value_(std::string(value)) {}
+  Value(const char* value) : value_(std::string(value)) {}
+  Value(Array value) : value_(std::move(value)) {}
+  Value(Object value) : value_(std::move(value)) {}
+  static Value array() { return Value(Array()); }
+  static Value object() { return Value(Object()); }
 
   // REQUIRES: an object; the key is new. Returns *this.
-  Json& set(std::string key, Json value);
+  Value& set(std::string key, Value value);
   // REQUIRES: an array. Returns *this.
-  Json& push(Json value);
+  Value& push(Value value);
 
   bool is_null() const { return is<std::monostate>(); }
   bool is_number() const { return is<int64_t>() || is<double>(); }
@@ -49,15 +49,15 @@ class Json {
   }
   double number() const { return is<double>() ? as<double>() : double(as<int64_t>()); }
   // The member of an object, or nullptr where there is none or this is no object.
-  const Json* find(std::string_view key) const;
-  friend bool operator==(const Json&, const Json&) = default;
-
-  // indent < 0: one line.
-  std::string dump(int indent = 2) const;
-  static Result<Json> parse(std::string_view text, std::string_view source = "<json>");
+  const Value* find(std::string_view key) const;
+  friend bool operator==(const Value&, const Value&) = default;
 
  private:
   std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
 };
 
-}  // namespace attacca
+// indent < 0: one line.
+std::string dump(const Value& value, int indent = 2);
+Result<Value> parse(std::string_view text, std::string_view source = "<json>");
+
+}  // namespace attacca::json
