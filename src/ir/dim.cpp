@@ -1,12 +1,19 @@
 #include "ir/dim.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "fmt/format.h"
 
 #include "support/check.hpp"
 
 namespace attacca::ir {
+namespace {
+
+// Real shapes stay far below; products of sums could grow without bound.
+constexpr size_t kMostTerms = 1024, kHighestDegree = 64;
+
+}  // namespace
 
 Dim::Dim(int64_t value) {
   if (value != 0) terms_[{}] = value;
@@ -32,15 +39,21 @@ std::optional<int64_t> Dim::maybe_value() const {
   return value();
 }
 
+Dim Dim::overflow() {
+  Dim dim;
+  dim.overflowed_ = true;
+  return dim;
+}
+
 Dim operator+(const Dim& a, const Dim& b) {
+  if (a.overflowed_ || b.overflowed_) return Dim::overflow();
   Dim sum = a;
-  sum.overflowed_ |= b.overflowed_;
   for (const auto& [monomial, coefficient] : b.terms_) {
     int64_t& slot = sum.terms_[monomial];
-    sum.overflowed_ |= __builtin_add_overflow(slot, coefficient, &slot);
+    if (__builtin_add_overflow(slot, coefficient, &slot)) return Dim::overflow();
     if (slot == 0) sum.terms_.erase(monomial);
   }
-  return sum;
+  return sum.terms_.size() <= kMostTerms ? sum : Dim::overflow();
 }
 
 Dim operator-(const Dim& a, const Dim& b) {
@@ -48,17 +61,19 @@ Dim operator-(const Dim& a, const Dim& b) {
 }
 
 Dim operator*(const Dim& a, const Dim& b) {
+  if (a.overflowed_ || b.overflowed_ || a.terms_.size() * b.terms_.size() > kMostTerms)
+    return Dim::overflow();
   Dim product;
-  product.overflowed_ = a.overflowed_ || b.overflowed_;
   for (const auto& [ma, ca] : a.terms_) {
     for (const auto& [mb, cb] : b.terms_) {
+      if (ma.size() + mb.size() > kHighestDegree) return Dim::overflow();
       Dim::Monomial monomial = ma;
       monomial.insert(monomial.end(), mb.begin(), mb.end());
       std::sort(monomial.begin(), monomial.end());
       int64_t coefficient;
-      product.overflowed_ |= __builtin_mul_overflow(ca, cb, &coefficient);
+      if (__builtin_mul_overflow(ca, cb, &coefficient)) return Dim::overflow();
       int64_t& slot = product.terms_[monomial];
-      product.overflowed_ |= __builtin_add_overflow(slot, coefficient, &slot);
+      if (__builtin_add_overflow(slot, coefficient, &slot)) return Dim::overflow();
       if (slot == 0) product.terms_.erase(monomial);
     }
   }
@@ -70,6 +85,7 @@ std::optional<Dim> divide(const Dim& a, const Dim& b) {
   const auto& [divisor, by] = *b.terms_.begin();
   Dim quotient;
   for (const auto& [monomial, coefficient] : a.terms_) {
+    if (by == -1 && coefficient == std::numeric_limits<int64_t>::min()) return std::nullopt;
     if (coefficient % by != 0) return std::nullopt;
     if (!std::includes(monomial.begin(), monomial.end(), divisor.begin(), divisor.end()))
       return std::nullopt;

@@ -28,8 +28,8 @@ class Dim {
   std::optional<int64_t> maybe_value() const;
   bool is(int64_t value) const { return is_static() && this->value() == value; }
 
-  // Sums and products whose coefficients leave int64 become `overflowed`: they compare unequal to
-  // everything, and shape inference reports them.
+  // Sums and products whose coefficients leave int64, or with absurdly many terms (hostile input),
+  // become `overflowed`: they compare unequal to everything, and shape inference reports them.
   friend Dim operator+(const Dim& a, const Dim& b);
   friend Dim operator-(const Dim& a, const Dim& b);
   friend Dim operator*(const Dim& a, const Dim& b);
@@ -47,6 +47,7 @@ class Dim {
 
  private:
   friend std::string to_string(const Dim& dim);
+  static Dim overflow();
   using Monomial = std::vector<std::string>;  // sorted, repeated for powers; empty = constant
   std::map<Monomial, int64_t> terms_;         // no zero coefficients
   bool overflowed_ = false;

@@ -121,7 +121,7 @@ Result<Operand> Parser::named() {
 
 tl::unexpected<Error> Parser::undefined(const Token& name) const {
   const std::string what = fmt::format("{} is not defined", describe(name));
-  if (is_op_name(name.text))
+  if (is_call_name(name.text))
     return source_.fail(name.offset, what, fmt::format("to call the op, write {}(...)", name.text));
   std::vector<std::string_view> known;
   constexpr size_t kEnough = 10000;
@@ -202,9 +202,9 @@ Result<Operand> Parser::value_call() {
 // call := op '(' [argument {',' argument}] ')'
 Result<std::vector<Value>> Parser::call() {
   const Token name = take();
-  if (!is_op_name(name.text) || name.text == "input")
+  if (!is_call_name(name.text))
     return source_.fail(name.offset, fmt::format("unknown op {}", describe(name)),
-                        suggest_op(name.text));
+                        suggest_call(name.text));
   const Token open = take();
   Call call{name.text, name.offset, {}};
   while (!peek().is(")")) {
