@@ -31,7 +31,7 @@ Result<Value> quantize(Graph& graph, Value x, Value scale, std::optional<Value> 
 // x[begin:end:step] along one axis, Python's rules for negative and missing bounds. A symbolic
 // bound counts as positive and is not clamped.
 struct PythonSlice {
-  std::optional<Dim> begin, end;
+  std::optional<Dim> begin = {}, end = {};
   int64_t step = 1;
 };
 // Missing ranges are whole axes.

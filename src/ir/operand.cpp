@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 
 namespace attacca::ir {
+namespace {
 
 Status check_fits(const SourceText& source, size_t offset, const Number& number, DType dtype) {
   if (is_float(dtype)) return {};
@@ -19,12 +20,20 @@ Status check_fits(const SourceText& source, size_t offset, const Number& number,
                      fmt::format("cast the operand, or write constant({}, f32)", number.value));
 }
 
+}  // namespace
+
+// Integers have one zero.
+Result<Value> literal(Graph& graph, const SourceText& source, size_t offset, const Number& number,
+                      DType dtype) {
+  ATTACCA_TRY_VOID(check_fits(source, offset, number, dtype));
+  return graph.literal(is_float(dtype) || number.value != 0 ? number.value : 0.0, dtype);
+}
+
 Result<Value> materialise(Graph& graph, const SourceText& source, const Operand& operand,
                           std::optional<DType> peer) {
   if (operand.value()) return *operand.value();
   const DType dtype = number_dtype(operand.number()->kind, peer);
-  ATTACCA_TRY_VOID(check_fits(source, operand.offset, *operand.number(), dtype));
-  return graph.literal(operand.number()->value, dtype);
+  return literal(graph, source, operand.offset, *operand.number(), dtype);
 }
 
 Result<Value> add_node(Graph& graph, const SourceText& source, size_t offset, Op op,
@@ -41,8 +50,8 @@ Result<Value> add_node(Graph& graph, const SourceText& source, size_t offset, Op
       if (operands[j].value()) peer = graph.type(*operands[j].value()).dtype;
     const Number& number = *operands[i].number();
     const DType dtype = number_dtype(op, i, number.kind, peer);
-    ATTACCA_TRY_VOID(check_fits(source, operands[i].offset, number, dtype));
-    values.push_back(graph.literal(number.value, dtype));
+    ATTACCA_TRY(const Value value, literal(graph, source, operands[i].offset, number, dtype));
+    values.push_back(value);
   }
   auto value = graph.add(op, std::move(values), std::move(attrs));
   if (!value) return source.place(offset, std::move(value).error());

@@ -26,8 +26,9 @@ struct Operand {
   const Number* number() const { return std::get_if<Number>(&of); }
 };
 
-// An error where the number is no value of the dtype.
-Status check_fits(const SourceText& source, size_t offset, const Number& number, DType dtype);
+// The number as a literal of the dtype; an error where it is no value of it.
+Result<Value> literal(Graph& graph, const SourceText& source, size_t offset, const Number& number,
+                      DType dtype);
 // The operand as a value; a number takes the dtype of number_dtype(kind, peer).
 Result<Value> materialise(Graph& graph, const SourceText& source, const Operand& operand,
                           std::optional<DType> peer = {});

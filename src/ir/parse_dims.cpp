@@ -134,8 +134,7 @@ Result<Value> Parser::constant() {
   ATTACCA_TRY_VOID(expect(","));
   ATTACCA_TRY(const DType dtype, this->dtype());
   ATTACCA_TRY_VOID(close(")", open));
-  ATTACCA_TRY_VOID(check_fits(source_, operand.offset, *operand.number(), dtype));
-  return graph_.literal(operand.number()->value, dtype);
+  return literal(graph_, source_, operand.offset, *operand.number(), dtype);
 }
 
 // After the dtype: '[' dims ']' ',' '[' [['-'] number {',' ['-'] number}] ']'
