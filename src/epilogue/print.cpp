@@ -92,10 +92,12 @@ class Printer {
     return order;
   }
 
-  // Tells two readings of one tensor apart, in elements from its start.
+  // Tells readings of one tensor apart: "[1::2]", in elements from its start.
   static std::string place_text(const Access& access) {
-    const std::string offset = access.offset.is(0) ? "" : to_string(access.offset);
-    return fmt::format("[{}::{}]", offset, to_string(ir::Shape(access.strides)));
+    const ir::Dim& row = access.strides[access.strides.size() - 2];
+    const ir::Dim& step = access.strides.back().is(0) ? row : access.strides.back();
+    const std::string every = step.is(0) || step.is(1) ? "" : ":" + to_string(step);
+    return fmt::format("[{}:{}]", to_string(access.offset), every);
   }
 
   std::string accumulator_text(const Input& input) const {

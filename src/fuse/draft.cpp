@@ -1,4 +1,5 @@
 // Where regions start: at every matrix product, then at the elementwise ops that followed none.
+#include "fuse/gates.hpp"
 #include "fuse/workspace.hpp"
 
 namespace attacca::fuse {
@@ -41,12 +42,18 @@ bool is_gemm(const Workspace& work, Value node) {
 }  // namespace
 
 void draft_gemms(Workspace& work) {
+  const std::map<uint32_t, GatePair> pairs = find_gate_pairs(work.facts);
   for (uint32_t id = 0; id < work.graph().size(); ++id) {
     const Value node{id};
     if (!is_gemm(work, node) || work.owner[id] != Workspace::kFree) continue;
-    const bool grows = ir::is_float(work.graph().type(node).dtype) ||
-                       work.graph().type(node).dtype == ir::DType::S32;
-    draft_one(work, RegionKind::Gemm, node, grows);
+    std::optional<Draft> gate;
+    if (const auto pair = pairs.find(id); pair != pairs.end())
+      gate = draft_pair(work, pair->second);
+    if (!gate) gate = draft_halves(work, node);
+    if (gate)
+      work.commit(*std::move(gate));
+    else
+      draft_one(work, RegionKind::Gemm, node, true);
   }
 }
 

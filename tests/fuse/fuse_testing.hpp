@@ -1,6 +1,7 @@
 // Text in, text out: a graph in the text form, its partition in a few words.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -10,6 +11,13 @@
 #include "ir/text.hpp"
 
 namespace attacca::fuse::testing {
+
+inline ir::Attrs over_axes(std::vector<int64_t> axes, bool keepdims) {
+  ir::Attrs attrs;
+  attrs.axes = std::move(axes);
+  attrs.keepdims = keepdims;
+  return attrs;
+}
 
 inline ir::Graph parsed(const std::string& text) {
   auto graph = ir::parse_graph(text);

@@ -1,0 +1,21 @@
+// Gated products: two accumulators of one A meet in one expression. Both come from one product
+// whose columns are [gate; up] halves or alternate, or from two products of equal shape.
+#pragma once
+
+#include "fuse/workspace.hpp"
+
+namespace attacca::fuse {
+
+// Two products and the first op that reads both.
+struct GatePair {
+  ir::Value first, second, meet;
+};
+
+// By either product. Each product is in one pair at most.
+std::map<uint32_t, GatePair> find_gate_pairs(const Facts& facts);
+
+// The grown region, or nullopt, and nothing owned, where the two do not meet inside it.
+std::optional<Draft> draft_pair(Workspace& work, const GatePair& pair);
+std::optional<Draft> draft_halves(Workspace& work, ir::Value matmul);
+
+}  // namespace attacca::fuse

@@ -1,0 +1,79 @@
+// Two accumulators of one A (A5, B9).
+#include "fuse_testing.hpp"
+
+namespace attacca::fuse::testing {
+namespace {
+
+constexpr const char* kHalves = "x: bf16[M, 8], w: bf16[8, 12]";
+
+TEST(Gate, SeparateWeights) {  // A5: the Llama MLP
+  EXPECT_EQ(fused("x: bf16[M, 8], w1: bf16[6, 8], w2: bf16[6, 8]",
+                  "y = silu(matmul(x, transpose(w1))) * matmul(x, transpose(w2))\nreturn y"),
+            "gated y = silu(acc0) * acc1");
+}
+
+TEST(Gate, PackedHalves) {
+  EXPECT_EQ(fused(kHalves, "h = matmul(x, w)\ny = silu(h[:, 0:6]) * h[:, 6:12]\nreturn y"),
+            "gated y = silu(acc0) * acc1");
+  EXPECT_EQ(fused(kHalves, "h = matmul(x, w)\ny = swiglu(h[:, 6:12], h[:, 0:6])\nreturn y"),
+            "gated y = swiglu(acc0, acc1)");
+}
+
+TEST(Gate, Interleaved) {
+  EXPECT_EQ(fused(kHalves, "h = matmul(x, w)\ny = geglu(h[:, ::2], h[:, 1::2])\nreturn y"),
+            "gated y = geglu(acc0, acc1)");
+}
+
+TEST(Gate, InterleavedThroughAReshape) {
+  EXPECT_EQ(fused(kHalves,
+                  "h = reshape(matmul(x, w), [M, 6, 2])\n"
+                  "g = reshape(h[:, :, 0:1], [M, 6])\nl = reshape(h[:, :, 1:2], [M, 6])\n"
+                  "y = reglu(g, l)\nreturn y"),
+            "gated y = reglu(acc0, acc1)");
+}
+
+TEST(Gate, ClampedSwigluWithItsConstants) {  // B9: GPT-OSS
+  EXPECT_EQ(fused(kHalves,
+                  "h = matmul(x, w)\ng = clamp(h[:, ::2], max=6.5)\n"
+                  "l = clamp(h[:, 1::2], min=-6.5, max=6.5)\n"
+                  "y = g * sigmoid(1.5 * g) * (l + 0.75)\nreturn y"),
+            "gated y = u0 * sigmoid(1.5 * u0) * (clamp(acc1, min=-6.5, max=6.5) + 0.75) "
+            "where u0 = clamp(acc0, max=6.5)");
+}
+
+TEST(Gate, BiasBeforeTheSplit) {
+  EXPECT_EQ(fused("x: bf16[M, 8], w: bf16[8, 12], b: bf16[12]",
+                  "h = matmul(x, w) + b\ny = swiglu(h[:, ::2], h[:, 1::2])\nreturn y"),
+            "gated y = swiglu(acc0 + row(b[0::2]), acc1 + row(b[1::2]))");
+}
+
+TEST(Gate, EscapingHalvesFallBackToTheWholeProduct) {
+  EXPECT_EQ(fused(kHalves, "h = matmul(x, w)\ny = swiglu(h[:, 0:6], h[:, 6:12])\nreturn y, h"),
+            "gemm h = acc; pointwise y = swiglu(full(h[0:]), full(h[6:]))");
+}
+
+TEST(Gate, ThreeSlicesAreNoGate) {
+  EXPECT_EQ(fused(kHalves, "h = matmul(x, w)\ny = h[:, 0:4] * h[:, 4:8] + h[:, 8:12]\nreturn y"),
+            "gemm h = acc; pointwise y = full(h[0:]) * full(h[4:]) + full(h[8:])");
+}
+
+TEST(Gate, OtherShapesOrOtherInputsAreNoPair) {
+  EXPECT_EQ(fused("x: bf16[M, 8], z: bf16[M, 8], w1: bf16[8, 6], w2: bf16[8, 6]",
+                  "y = silu(matmul(x, w1)) * matmul(z, w2)\nreturn y"),
+            "gemm t6 = acc; gemm y = silu(acc) * full(t6)");
+  EXPECT_EQ(fused("x: bf16[M, 8], w1: bf16[8, 6], w2: bf16[8, 1]",
+                  "y = silu(matmul(x, w1)) * matmul(x, w2)\nreturn y"),
+            "gemm t5 = acc; gemm y = silu(acc) * col(t5)");
+}
+
+TEST(Gate, HalvesThatOnlyMeetAfterAReduction) {
+  EXPECT_EQ(fused("x: bf16[M, 8], w1: bf16[8, 6], w2: bf16[8, 6]",
+                  "u = matmul(x, w2)\n"
+                  "y = silu(matmul(x, w1)) * (u / reduce_max(u, axes=[1], keepdims=true))\n"
+                  "return y"),
+            "gemm u = acc, t6 = reduce_max of each row of acc; pointwise t7 = full(u) / col(t6); "
+            "gemm y = silu(acc) * full(t7)");
+}
+
+}  // namespace
+}  // namespace attacca::fuse::testing
