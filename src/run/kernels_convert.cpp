@@ -1,0 +1,431 @@
+// Kernels that move numbers between memory and lanes, and round lanes to a dtype.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "run/kernels_convert.cpp"
+#include "hwy/foreach_target.h"
+// clang-format off
+#include "hwy/highway.h"
+// clang-format on
+
+#include <cmath>
+#include <limits>
+
+#include "run/kernel.hpp"
+#include "run/simd_map-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace attacca::run::HWY_NAMESPACE {
+namespace {
+
+using ir::DType;
+using ir::Overflow;
+
+// A float format narrower than f32: `fraction` stored bits, exponent bias, largest finite value.
+template <int kFraction, int kBias, uint32_t kLargestBits, bool kInfinity>
+struct Format {
+  static constexpr int fraction = kFraction, bias = kBias;
+  static constexpr uint32_t largest_bits = kLargestBits;  // as f32 bits
+  static constexpr bool infinity = kInfinity;
+  // As f32: bits of the smallest normal, and 1.5 * 2^23 ulps of a subnormal: adding it rounds.
+  static constexpr uint32_t smallest_bits = static_cast<uint32_t>(127 + 1 - kBias) << 23;
+  static constexpr uint32_t magic_bits = static_cast<uint32_t>(127 + 1 - kBias - kFraction + 23)
+                                         << 23;
+};
+using F16Format = Format<10, 15, 0x477FE000u, true>;
+using F8E4M3Format = Format<3, 7, 0x43E00000u, false>;
+using F8E5M2Format = Format<2, 15, 0x47600000u, true>;
+
+// |x| rounded to nearest even in the format, as f32 bits; sign and NaN apart.
+template <class F, bool kSaturate, class D, class DU>
+HWY_INLINE hn::VFromD<DU> round_magnitude(D d, DU du, hn::VFromD<DU> magnitude) {
+  constexpr int kDropped = 23 - F::fraction;
+  const auto odd = hn::And(hn::ShiftRight<kDropped>(magnitude), hn::Set(du, 1u));
+  const auto bumped = hn::Add(hn::Add(magnitude, hn::Set(du, (1u << (kDropped - 1)) - 1)), odd);
+  const auto normal = hn::And(bumped, hn::Set(du, ~((1u << kDropped) - 1)));
+  const auto magic = hn::BitCast(d, hn::Set(du, F::magic_bits));
+  const auto small = hn::Sub(hn::Add(hn::BitCast(d, magnitude), magic), magic);
+  const auto is_small =
+      hn::Lt(hn::BitCast(d, magnitude), hn::BitCast(d, hn::Set(du, F::smallest_bits)));
+  auto rounded = hn::IfThenElse(hn::RebindMask(du, is_small), hn::BitCast(du, small), normal);
+  const auto largest = hn::BitCast(d, hn::Set(du, F::largest_bits));
+  const auto over = hn::RebindMask(du, hn::Gt(hn::BitCast(d, rounded), largest));
+  const uint32_t beyond = kSaturate ? F::largest_bits : F::infinity ? 0x7F800000u : 0x7FC00000u;
+  return hn::IfThenElse(over, hn::Set(du, beyond), rounded);
+}
+
+template <class F, bool kSaturate>
+struct Rounder {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V x) const {
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::BitCast(du, x);
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFFu));
+    const auto sign = hn::Xor(bits, magnitude);
+    const auto rounded = hn::Or(sign, round_magnitude<F, kSaturate>(d, du, magnitude));
+    return hn::IfThenElse(hn::Eq(x, x), hn::BitCast(d, rounded), x);
+  }
+};
+
+template <bool kSaturate>
+struct BFloatRounder {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V x) const {
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::BitCast(du, x);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto bumped = hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFu)), odd);
+    V rounded = hn::BitCast(d, hn::And(bumped, hn::Set(du, 0xFFFF0000u)));
+    if constexpr (kSaturate) {
+      const V largest = hn::BitCast(d, hn::Set(du, 0x7F7F0000u));
+      rounded =
+          hn::IfThenElse(hn::Gt(hn::Abs(rounded), largest), hn::CopySign(largest, x), rounded);
+    }
+    const auto nan = hn::Or(bits, hn::Set(du, 0x00400000u));
+    return hn::IfThenElse(hn::Eq(x, x), rounded,
+                          hn::BitCast(d, hn::And(nan, hn::Set(du, 0xFFFF0000u))));
+  }
+};
+
+// f32 itself changes only where an infinity saturates.
+struct Clamper {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V x) const {
+    const V largest = hn::Set(d, std::numeric_limits<float>::max());
+    return hn::IfThenElse(hn::Gt(hn::Abs(x), largest), hn::CopySign(largest, x), x);
+  }
+};
+
+template <class R>
+void round_lanes(const KernelArgs& args) {
+  const hn::ScalableTag<float> d;
+  map1(d, d, args, [d](auto x) HWY_ATTR { return R()(d, x); });
+}
+
+// f32 lanes already rounded to the format -> its bits in the low end of each lane.
+template <class F, class D, class V>
+HWY_INLINE hn::VFromD<hn::RebindToUnsigned<D>> encoded(D d, V x) {
+  const hn::RebindToUnsigned<D> du;
+  constexpr int kDropped = 23 - F::fraction;
+  const auto bits = hn::BitCast(du, Rounder<F, false>()(d, x));
+  const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFFu));
+  const auto normal = hn::Sub(hn::ShiftRight<kDropped>(magnitude),
+                              hn::Set(du, static_cast<uint32_t>(127 - F::bias) << F::fraction));
+  // The subnormal's integer appears in the low fraction bits of magic + x.
+  const auto magic = hn::BitCast(d, hn::Set(du, F::magic_bits));
+  const auto small = hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(d, magnitude), magic)),
+                             hn::Set(du, F::magic_bits));
+  const auto is_small = hn::RebindMask(
+      du, hn::Lt(hn::BitCast(d, magnitude), hn::BitCast(d, hn::Set(du, F::smallest_bits))));
+  auto code = hn::IfThenElse(is_small, small, normal);
+  constexpr int kWidth = F::infinity && F::fraction == 10 ? 16 : 8;
+  constexpr uint32_t kTop = (1u << (kWidth - 1)) - 1;
+  constexpr uint32_t kExponents = kTop & ~((1u << F::fraction) - 1);
+  constexpr uint32_t kNaN = F::infinity ? kExponents | (1u << (F::fraction - 1)) : kTop;
+  if constexpr (F::infinity) {
+    const auto is_inf = hn::Eq(magnitude, hn::Set(du, 0x7F800000u));
+    code = hn::IfThenElse(is_inf, hn::Set(du, kExponents), code);
+  }
+  const auto is_nan = hn::RebindMask(du, hn::IsNaN(hn::BitCast(d, magnitude)));
+  code = hn::IfThenElse(is_nan, hn::Set(du, kNaN), code);
+  return hn::Or(code, hn::And(hn::ShiftRight<32 - kWidth>(bits), hn::Set(du, kTop + 1)));
+}
+
+template <class F, class T>
+void store_small(const KernelArgs& args) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<T, decltype(d)> narrow;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const auto* in = static_cast<const float*>(args.in[0]);
+  auto* out = static_cast<T*>(args.out);
+  const size_t lanes = hn::Lanes(d);
+  const auto code = [&](auto x) HWY_ATTR {
+    return hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<decltype(du)>(), encoded<F>(d, x)));
+  };
+  size_t i = 0;
+  for (; i + lanes <= args.count; i += lanes)
+    hn::StoreU(code(hn::LoadU(d, in + i)), narrow, out + i);
+  if (const size_t rest = args.count - i) {
+    HWY_ALIGN T last[kMaxLanes];
+    hn::StoreU(code(load_tail(d, in + i, rest)), narrow, last);
+    std::memcpy(out + i, last, rest * sizeof(T));
+  }
+}
+
+void store_bf16(const KernelArgs& args) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<uint16_t, decltype(d)> narrow;
+  const auto* in = static_cast<const float*>(args.in[0]);
+  auto* out = static_cast<uint16_t*>(args.out);
+  const size_t lanes = hn::Lanes(d);
+  const auto code = [&](auto x) HWY_ATTR {
+    const auto bits = hn::BitCast(du, BFloatRounder<false>()(d, x));
+    return hn::DemoteTo(narrow, hn::BitCast(di, hn::ShiftRight<16>(bits)));
+  };
+  size_t i = 0;
+  for (; i + lanes <= args.count; i += lanes)
+    hn::StoreU(code(hn::LoadU(d, in + i)), narrow, out + i);
+  if (const size_t rest = args.count - i) {
+    HWY_ALIGN uint16_t last[kMaxLanes];
+    hn::StoreU(code(load_tail(d, in + i, rest)), narrow, last);
+    std::memcpy(out + i, last, rest * sizeof(uint16_t));
+  }
+}
+
+// Sixteen-bit elements widened to u32 lanes, then f.
+template <class F>
+HWY_INLINE void load_halves(const KernelArgs& args, F f) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<uint16_t, decltype(d)> narrow;
+  const auto* in = static_cast<const uint16_t*>(args.in[0]);
+  auto* out = static_cast<float*>(args.out);
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + lanes <= args.count; i += lanes)
+    hn::StoreU(f(d, du, hn::PromoteTo(du, hn::LoadU(narrow, in + i))), d, out + i);
+  if (const size_t rest = args.count - i) {
+    HWY_ALIGN uint16_t last[kMaxLanes] = {};
+    std::memcpy(last, in + i, rest * sizeof(uint16_t));
+    store_tail(f(d, du, hn::PromoteTo(du, hn::LoadU(narrow, last))), d, out + i, rest);
+  }
+}
+
+void load_bf16(const KernelArgs& args) {
+  load_halves(args, [](auto d, auto, auto bits)
+                        HWY_ATTR { return hn::BitCast(d, hn::ShiftLeft<16>(bits)); });
+}
+
+void load_f16(const KernelArgs& args) {
+  load_halves(args, [](auto d, auto du, auto bits) HWY_ATTR {
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7FFFu)));
+    const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
+    // The exponents of f16 read as f32's; 2^112 moves them, subnormals included.
+    const auto scaled = hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p112f));
+    const auto special = hn::Ge(hn::BitCast(d, magnitude), hn::Set(d, 0x1p-96f));
+    const auto infinite = hn::BitCast(d, hn::Or(magnitude, hn::Set(du, 0x7F800000u)));
+    return hn::Or(hn::IfThenElse(special, infinite, scaled), hn::BitCast(d, sign));
+  });
+}
+
+template <class From, class To>
+void load_as(const KernelArgs& args) {
+  const auto* in = static_cast<const From*>(args.in[0]);
+  auto* out = static_cast<To*>(args.out);
+  for (size_t i = 0; i < args.count; ++i) out[i] = static_cast<To>(in[i]);
+}
+
+void load_bool(const KernelArgs& args) {
+  const auto* in = static_cast<const uint8_t*>(args.in[0]);
+  auto* out = static_cast<int32_t*>(args.out);
+  for (size_t i = 0; i < args.count; ++i) out[i] = in[i] != 0;
+}
+
+template <DType kDType>
+const float* decoded_bytes() {
+  static const auto table = [] {
+    std::array<float, 256> values;
+    for (int i = 0; i < 256; ++i) values[i] = ir::decode8(kDType, static_cast<uint8_t>(i));
+    return values;
+  }();
+  return table.data();
+}
+template <DType kDType>
+void load_f8(const KernelArgs& args) {
+  const float* table = decoded_bytes<kDType>();
+  const auto* in = static_cast<const uint8_t*>(args.in[0]);
+  auto* out = static_cast<float*>(args.out);
+  for (size_t i = 0; i < args.count; ++i) out[i] = table[in[i]];
+}
+
+template <size_t kWidth>
+void copy(const KernelArgs& args) {
+  std::memcpy(args.out, args.in[0], args.count * kWidth);
+}
+
+void int_to_float(const KernelArgs& args) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<int32_t> di;
+  map1(di, d, args, [d](auto x) HWY_ATTR { return hn::ConvertTo(d, x); });
+}
+
+// Vectors of which every lane is inside s32 truncate directly; the rest follow ir::to_integer.
+template <DType kDType, Overflow kOverflow>
+void float_to_int(const KernelArgs& args) {
+  const auto* in = static_cast<const float*>(args.in[0]);
+  auto* out = static_cast<int32_t*>(args.out);
+  for (size_t i = 0; i < args.count; ++i) {
+    const float x = in[i];
+    if constexpr (kDType == DType::S32 || kDType == DType::Bool) {
+      if (kDType == DType::S32 && std::fabs(x) < 0x1p31f)
+        out[i] = static_cast<int32_t>(x);
+      else
+        out[i] = static_cast<int32_t>(ir::to_integer(kDType, static_cast<double>(x), kOverflow));
+    } else if (std::fabs(x) < 0x1p31f) {
+      out[i] = static_cast<int32_t>(ir::to_integer(kDType, static_cast<int64_t>(x), kOverflow));
+    } else {
+      out[i] = static_cast<int32_t>(ir::to_integer(kDType, static_cast<double>(x), kOverflow));
+    }
+  }
+}
+
+template <DType kDType, Overflow kOverflow>
+void wrap(const KernelArgs& args) {
+  const auto* in = static_cast<const int32_t*>(args.in[0]);
+  auto* out = static_cast<int32_t*>(args.out);
+  for (size_t i = 0; i < args.count; ++i) {
+    const int32_t x = in[i];
+    if constexpr (kDType == DType::Bool)
+      out[i] = x != 0;
+    else if constexpr (kDType == DType::S8)
+      out[i] =
+          kOverflow == Overflow::Ieee ? static_cast<int8_t>(x) : HWY_MIN(HWY_MAX(x, -128), 127);
+    else
+      out[i] = kOverflow == Overflow::Ieee ? static_cast<uint8_t>(x) : HWY_MIN(HWY_MAX(x, 0), 255);
+  }
+}
+
+}  // namespace
+
+Kernel round_kernel_of(DType dtype, Overflow overflow) {
+  const bool saturate = overflow == Overflow::Saturate;
+  switch (dtype) {
+    case DType::BF16:
+      return saturate ? round_lanes<BFloatRounder<true>> : round_lanes<BFloatRounder<false>>;
+    case DType::F16:
+      return saturate ? round_lanes<Rounder<F16Format, true>>
+                      : round_lanes<Rounder<F16Format, false>>;
+    case DType::F8E4M3:
+      return saturate ? round_lanes<Rounder<F8E4M3Format, true>>
+                      : round_lanes<Rounder<F8E4M3Format, false>>;
+    case DType::F8E5M2:
+      return saturate ? round_lanes<Rounder<F8E5M2Format, true>>
+                      : round_lanes<Rounder<F8E5M2Format, false>>;
+    case DType::F32:
+      return saturate ? round_lanes<Clamper> : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+Kernel load_kernel_of(DType dtype) {
+  switch (dtype) {
+    case DType::F64:
+    case DType::S64:
+      return copy<8>;
+    case DType::F32:
+    case DType::S32:
+      return copy<4>;
+    case DType::F16:
+      return load_f16;
+    case DType::BF16:
+      return load_bf16;
+    case DType::F8E4M3:
+      return load_f8<DType::F8E4M3>;
+    case DType::F8E5M2:
+      return load_f8<DType::F8E5M2>;
+    case DType::S8:
+      return load_as<int8_t, int32_t>;
+    case DType::U8:
+      return load_as<uint8_t, int32_t>;
+    case DType::Bool:
+      return load_bool;
+  }
+  return nullptr;
+}
+
+Kernel store_kernel_of(DType dtype) {
+  switch (dtype) {
+    case DType::F64:
+    case DType::S64:
+      return copy<8>;
+    case DType::F32:
+    case DType::S32:
+      return copy<4>;
+    case DType::F16:
+      return store_small<F16Format, uint16_t>;
+    case DType::BF16:
+      return store_bf16;
+    case DType::F8E4M3:
+      return store_small<F8E4M3Format, uint8_t>;
+    case DType::F8E5M2:
+      return store_small<F8E5M2Format, uint8_t>;
+    case DType::S8:
+    case DType::U8:
+    case DType::Bool:
+      return load_as<int32_t, uint8_t>;
+  }
+  return nullptr;
+}
+
+Kernel int_to_float_kernel_of() {
+  return int_to_float;
+}
+
+Kernel float_to_int_kernel_of(DType dtype, Overflow overflow) {
+  const bool saturate = overflow == Overflow::Saturate;
+  switch (dtype) {
+    case DType::S8:
+      return saturate ? float_to_int<DType::S8, Overflow::Saturate>
+                      : float_to_int<DType::S8, Overflow::Ieee>;
+    case DType::U8:
+      return saturate ? float_to_int<DType::U8, Overflow::Saturate>
+                      : float_to_int<DType::U8, Overflow::Ieee>;
+    case DType::S32:
+      return saturate ? float_to_int<DType::S32, Overflow::Saturate>
+                      : float_to_int<DType::S32, Overflow::Ieee>;
+    case DType::Bool:
+      return float_to_int<DType::Bool, Overflow::Ieee>;
+    default:
+      return nullptr;
+  }
+}
+
+Kernel wrap_kernel_of(DType dtype, Overflow overflow) {
+  const bool saturate = overflow == Overflow::Saturate;
+  switch (dtype) {
+    case DType::S8:
+      return saturate ? wrap<DType::S8, Overflow::Saturate> : wrap<DType::S8, Overflow::Ieee>;
+    case DType::U8:
+      return saturate ? wrap<DType::U8, Overflow::Saturate> : wrap<DType::U8, Overflow::Ieee>;
+    case DType::Bool:
+      return wrap<DType::Bool, Overflow::Ieee>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace attacca::run::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace attacca::run {
+
+HWY_EXPORT(round_kernel_of);
+HWY_EXPORT(load_kernel_of);
+HWY_EXPORT(store_kernel_of);
+HWY_EXPORT(int_to_float_kernel_of);
+HWY_EXPORT(float_to_int_kernel_of);
+HWY_EXPORT(wrap_kernel_of);
+
+Kernel round_kernel(ir::DType dtype, ir::Overflow overflow) {
+  return HWY_DYNAMIC_DISPATCH(round_kernel_of)(dtype, overflow);
+}
+Kernel load_kernel(ir::DType dtype) {
+  return HWY_DYNAMIC_DISPATCH(load_kernel_of)(dtype);
+}
+Kernel store_kernel(ir::DType dtype) {
+  return HWY_DYNAMIC_DISPATCH(store_kernel_of)(dtype);
+}
+Kernel int_to_float_kernel() {
+  return HWY_DYNAMIC_DISPATCH(int_to_float_kernel_of)();
+}
+Kernel float_to_int_kernel(ir::DType dtype, ir::Overflow overflow) {
+  return HWY_DYNAMIC_DISPATCH(float_to_int_kernel_of)(dtype, overflow);
+}
+Kernel wrap_kernel(ir::DType dtype, ir::Overflow overflow) {
+  return HWY_DYNAMIC_DISPATCH(wrap_kernel_of)(dtype, overflow);
+}
+
+}  // namespace attacca::run
+#endif
