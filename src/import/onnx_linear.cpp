@@ -1,0 +1,217 @@
+// Matrix products, plain and quantised.
+#include "fmt/format.h"
+
+#include "import/onnx_ops.hpp"
+#include "import/onnx_tensor.hpp"
+
+namespace attacca::import {
+namespace {
+
+using ir::DType;
+using ir::Op;
+using ir::Shape;
+using ir::Value;
+
+Expr transpose_if(const Expr& x, bool condition) {
+  return condition ? emit(Op::Transpose, std::vector<Expr>{x}) : x;
+}
+
+// A per-axis parameter of shape [C] along `axis` of a tensor of `rank`; scalars and [1] as scalars.
+Result<Value> along_axis(Node& node, Value parameter, int64_t axis, int64_t rank) {
+  const Shape shape = node.shape(parameter);
+  if (shape.empty()) return parameter;
+  if (shape.size() != 1)
+    return fail(fmt::format("a scale or zero point of shape {} (blocked) is not supported",
+                            ir::to_string(shape)),
+                {}, "quantise per tensor or per axis");
+  if (shape[0].is(1)) return reshape(node.expr(parameter), {}).value;
+  ATTACCA_TRY(const int64_t at, normalise_axis(axis, rank));
+  Shape spread(static_cast<size_t>(rank), 1);
+  spread[static_cast<size_t>(at)] = shape[0];
+  return reshape(node.expr(parameter), spread).value;
+}
+
+bool is_zero(Node& node, Value value) {
+  const ir::Node& from = node.graph()[value];
+  if (from.literal) return from.literal->value == 0;
+  const auto tensor = fold_constant(node.graph(), value);
+  if (!tensor) return false;
+  for (int64_t i = 0; i < tensor->size(); ++i)
+    if (tensor->number_at(i) != 0) return false;
+  return true;
+}
+
+// Computed while importing where it only depends on constants.
+Expr folded(const Expr& x) {
+  if (!x.value) return x;
+  auto tensor = fold_constant(*x.graph, *x.value);
+  if (!tensor) return x;
+  return {x.graph, add_constant(*x.graph, *std::move(tensor))};
+}
+
+// An optional zero point of one operand of an integer product; nullopt where it is 0.
+Result<std::optional<Expr>> zero_point(Node& node, size_t i, bool rows) {
+  if (!node.has(i)) return std::nullopt;
+  ATTACCA_TRY(const Value value, node.input(i));
+  if (is_zero(node, value)) return std::nullopt;
+  Shape shape = node.shape(value);
+  // One a row of A runs along M; one a column of B already does along N.
+  if (rows && shape.size() == 1 && !shape[0].is(1)) shape.push_back(1);
+  if (shape.size() == 1 && shape[0].is(1)) shape.clear();
+  return folded(cast(reshape(node.expr(value), shape), DType::S32));
+}
+
+// (A - za) @ (B - zb) in s32, the product itself on 8-bit operands:
+// A @ B - rowsum(A) * zb - za * colsum(B - zb).
+Result<Value> integer_product(Node& node, size_t a_at, size_t b_at, size_t za_at, size_t zb_at) {
+  ATTACCA_TRY(const Value a, node.input(a_at));
+  ATTACCA_TRY(const Value b, node.input(b_at));
+  for (const Value value : {a, b})
+    if (node.dtype(value) != DType::S8 && node.dtype(value) != DType::U8)
+      return fail(fmt::format("an operand is {}, wanted int8 or uint8",
+                              ir::to_string(node.graph().type(value))));
+  ATTACCA_TRY(const auto za, zero_point(node, za_at, true));
+  ATTACCA_TRY(const auto zb, zero_point(node, zb_at, false));
+  const int64_t rank_a = node.rank(a), rank_b = node.rank(b);
+  if ((za || zb) && (rank_a < 2 || rank_b < 2))
+    return fail("zero points of a product with a vector are not supported", {},
+                "reshape the vector to a matrix");
+  Expr product = numpy_matmul(node, node.expr(a), node.expr(b));
+  if (zb) {
+    const Expr rows = reduce(Op::Sum, cast(node.expr(a), DType::S32), {rank_a - 1}, true);
+    product = product - rows * *zb;
+  }
+  if (za) {
+    Expr wide = cast(node.expr(b), DType::S32);
+    if (zb) wide = wide - *zb;
+    product = product - *za * folded(reduce(Op::Sum, wide, {rank_b - 2}, true));
+  }
+  return product.value;
+}
+
+struct Quantisation {
+  Value scale;
+  std::optional<Value> zero;
+};
+
+Result<Quantisation> quantisation(Node& node, size_t scale_at, size_t zero_at, int64_t axis,
+                                  int64_t rank) {
+  ATTACCA_TRY(const Value scale, node.input(scale_at));
+  Quantisation result;
+  ATTACCA_TRY(result.scale, along_axis(node, scale, axis, rank));
+  if (!node.has(zero_at)) return result;
+  ATTACCA_TRY(const Value zero, node.input(zero_at));
+  ATTACCA_TRY(result.zero, along_axis(node, zero, axis, rank));
+  return result;
+}
+
+Status refuse_blocks(Node& node) {
+  if (node.integer("block_size", 0) == 0) return {};
+  return fail("block_size is not supported", {}, "quantise per tensor or per axis");
+}
+
+Result<Value> quantize_to(Node& node, Value x, const Quantisation& by, DType dtype) {
+  const bool floats = ir::is_float(node.dtype(x));
+  const Expr in = floats ? node.expr(x) : cast(node.expr(x), node.dtype(by.scale));
+  ATTACCA_TRY(const Value value, in.value);
+  if (ir::is_fp8(dtype))
+    return cast(in / node.expr(by.scale), dtype, node.integer("saturate", 1) != 0).value;
+  auto zero = by.zero;
+  if (zero && is_zero(node, *zero)) zero.reset();
+  return ir::quantize(node.graph(), value, by.scale, zero, dtype);
+}
+
+}  // namespace
+
+Expr numpy_matmul(Node& node, const Expr& a, const Expr& b) {
+  if (!a.value) return a;
+  if (!b.value) return b;
+  const Shape sa = node.shape(*a.value), sb = node.shape(*b.value);
+  if (sa.empty() || sb.empty()) return node.failed("a matrix product of a scalar", "use Mul");
+  const bool row = sa.size() == 1, column = sb.size() == 1;
+  const Expr product =
+      matmul(row ? reshape(a, {1, sa[0]}) : a, column ? reshape(b, {sb[0], 1}) : b);
+  if (!product.value || (!row && !column)) return product;
+  Shape shape = node.shape(*product.value);
+  if (column) shape.pop_back();
+  if (row) shape.erase(shape.end() - (column ? 1 : 2));
+  return reshape(product, shape);
+}
+
+Result<Outputs> mat_mul(Node& node) {
+  return numpy_matmul(node, node.x(0), node.x(1));
+}
+
+Result<Outputs> gemm(Node& node) {
+  const double alpha = node.real("alpha", 1.0), beta = node.real("beta", 1.0);
+  const Expr a = transpose_if(node.x(0), node.integer("transA", 0) != 0);
+  const Expr b = transpose_if(node.x(1), node.integer("transB", 0) != 0);
+  Expr product = matmul(a, b);
+  if (!product.value) return product;
+  const Shape shape = node.shape(*product.value);
+  if (shape.size() != 2) return fail("Gemm multiplies matrices, got " + ir::to_string(shape));
+  if (alpha != 1.0) product = product * alpha;
+  if (!node.has(2) || beta == 0.0) return product;
+  const Expr c = beta == 1.0 ? node.x(2) : node.x(2) * beta;
+  const Expr sum = product + c;
+  if (sum.value && !(node.shape(*sum.value) == shape))
+    return fail(fmt::format("C does not broadcast to {}", ir::to_string(shape)));
+  return sum;
+}
+
+Result<Outputs> mat_mul_integer(Node& node) {
+  return integer_product(node, 0, 1, 2, 3);
+}
+
+Result<Outputs> qlinear_mat_mul(Node& node) {
+  ATTACCA_TRY(const Value product, integer_product(node, 0, 3, 2, 5));
+  const int64_t rank = node.rank(product);
+  ATTACCA_TRY(const Quantisation a, quantisation(node, 1, 2, -2, rank));
+  ATTACCA_TRY(const Quantisation b, quantisation(node, 4, 5, -1, rank));
+  ATTACCA_TRY(const Quantisation y, quantisation(node, 6, 7, -2, rank));
+  if (!y.zero) return fail("the output's zero point is missing");
+  const Expr scale = folded(node.expr(a.scale) * node.expr(b.scale));
+  const Expr real = cast(node.expr(product), node.dtype(a.scale)) * scale;
+  ATTACCA_TRY(const Value value, real.value);
+  return quantize_to(node, value, y, node.dtype(*y.zero));
+}
+
+Result<Outputs> quantize_linear(Node& node) {
+  ATTACCA_TRY_VOID(refuse_blocks(node));
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const Quantisation by,
+              quantisation(node, 1, 2, node.integer("axis", 1), node.rank(x)));
+  DType dtype = by.zero ? node.dtype(*by.zero) : DType::U8;
+  if (const int64_t code = node.integer("output_dtype", 0); code != 0) {
+    ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));
+  }
+  return quantize_to(node, x, by, dtype);
+}
+
+Result<Outputs> dequantize_linear(Node& node) {
+  ATTACCA_TRY_VOID(refuse_blocks(node));
+  ATTACCA_TRY(const Value q, node.input(0));
+  ATTACCA_TRY(Quantisation by, quantisation(node, 1, 2, node.integer("axis", 1), node.rank(q)));
+  DType dtype = node.dtype(by.scale);
+  if (const int64_t code = node.integer("output_dtype", 0); code != 0) {
+    ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));
+  }
+  if (by.zero && is_zero(node, *by.zero)) by.zero.reset();
+  return cast({&node.graph(), ir::dequantize(node.graph(), q, by.scale, by.zero)}, dtype);
+}
+
+// y, its scale and its zero point, from the range of x widened to hold 0.
+Result<Outputs> dynamic_quantize_linear(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  const Expr in = node.expr(x);
+  const std::vector<int64_t> axes = all_axes(node.rank(x));
+  const Expr high = emit(Op::Max, reduce(Op::ReduceMax, in, axes, false), 0.0);
+  const Expr low = emit(Op::Min, reduce(Op::ReduceMin, in, axes, false), 0.0);
+  ATTACCA_TRY(const Value scale, ((high - low) / 255.0).value);
+  const Expr zero = emit(Op::Round, emit_with(Op::Clamp, -low / node.expr(scale), {0.0, 255.0}));
+  ATTACCA_TRY(const Value point, cast(zero, DType::U8, true).value);
+  ATTACCA_TRY(const Value y, quantize_to(node, x, {scale, point}, DType::U8));
+  return std::vector<Value>{y, scale, point};
+}
+
+}  // namespace attacca::import

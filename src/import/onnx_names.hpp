@@ -1,0 +1,27 @@
+// ONNX names hold any characters; the graph's are identifiers.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace attacca::import {
+
+// Letters, digits and underscores, not starting with a digit, not empty.
+std::string sanitised(std::string_view name);
+// For messages: without control characters, not too long.
+std::string printable(std::string_view name);
+
+// Distinct identifiers for distinct names.
+class NameSet {
+ public:
+  // A fresh identifier close to `name`.
+  std::string take(std::string_view name);
+
+ private:
+  std::unordered_set<std::string> taken_;
+  std::unordered_map<std::string, int> next_;
+};
+
+}  // namespace attacca::import
