@@ -1,6 +1,8 @@
 // What texts mean: types of numbers and results, slices, symbolic shapes, names, size.
 #include <chrono>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 
 #include "fmt/format.h"
 
@@ -135,6 +137,20 @@ TEST(TextParse, LayoutIsFree) {
         "\xEF\xBB\xBFgraph g(x: f32[8]) {\r\n\ta = # one\r\n exp(\nx\n)\r\nreturn a\n* 2\n}# end",
         "graph g (x : f32 [8]) { \"a\" = exp (x)\n return \"a\" * 2 }"})
     EXPECT_EQ(difference(plain, parsed(text)), "") << text;
+}
+
+TEST(TextParse, TheExamplesOfTheDocumentationParse) {
+  std::ifstream file(ATTACCA_SOURCE_DIR "/docs/text-format.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string open = "```graph\n";
+  int examples = 0;
+  for (size_t at = text.find(open); at != std::string::npos; at = text.find(open, at + 1)) {
+    const size_t begin = at + open.size();
+    const Graph graph = parsed(text.substr(begin, text.find("```", begin) - begin));
+    EXPECT_EQ(print_graph(parsed(print_graph(graph))), print_graph(graph));
+    ++examples;
+  }
+  EXPECT_EQ(examples, 3);
 }
 
 TEST(TextParse, AGraphOfTenThousandNodesParsesAtOnce) {
