@@ -1,0 +1,259 @@
+#include "fold/egraph.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "support/check.hpp"
+
+namespace attacca::fold {
+namespace {
+
+constexpr size_t kMaxForms = 12;     // of one class; more are ignored
+constexpr size_t kMaxAnchors = 8;    // likewise
+constexpr size_t kMaxRenewals = 64;  // classes renewed by one merge; the rest keep old normal forms
+
+// Keys hold numbers to 28 bits, so that 2 * 0.1 and 0.2 meet.
+uint64_t rounded(double value) {
+  if (value == 0) return 0;
+  return (std::bit_cast<uint64_t>(value) + (uint64_t{1} << 23)) >> 24;
+}
+
+std::vector<uint64_t> key_of(const Sum& sum) {
+  std::vector<uint64_t> key = {1};
+  for (const auto& term : sum.terms) key.insert(key.end(), {term.cls, rounded(term.coefficient)});
+  return key;
+}
+
+std::vector<uint64_t> key_of(const Product& product) {
+  std::vector<uint64_t> key = {2};
+  for (const auto& factor : product.factors)
+    key.push_back(uint64_t{factor.cls} << 32 | static_cast<uint32_t>(factor.exponent));
+  return key;
+}
+
+std::vector<uint64_t> key_of(const Apply& apply) {
+  std::vector<uint64_t> key = {3 | static_cast<uint64_t>(apply.op) << 8};
+  for (const double param : apply.params) key.push_back(rounded(param));
+  for (const Ref arg : apply.args) key.insert(key.end(), {arg.cls, rounded(arg.scale)});
+  return key;
+}
+
+}  // namespace
+
+bool same(double a, double b) {
+  return a == b || std::fabs(a - b) <= 1e-9 * std::max(std::fabs(a), std::fabs(b));
+}
+
+size_t EGraph::KeyHash::operator()(const Key& key) const {
+  uint64_t hash = key.size();
+  for (const uint64_t word : key) {
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+EGraph::EGraph() {
+  classes_.push_back({.parent = {1, kOne},
+                      .forms = {},
+                      .anchors = {},
+                      .users = {},
+                      .exponential_of = kNone,
+                      .ops = 0,
+                      .saturated = true});
+}
+
+Ref EGraph::find(Ref ref) const {
+  while (classes_[ref.cls].parent.cls != ref.cls) {
+    const Ref parent = classes_[ref.cls].parent;
+    ref = {ref.scale * parent.scale, parent.cls};
+  }
+  return ref;
+}
+
+ClassId EGraph::make(Form form, const Key& key, ClassId exponential_of, uint64_t ops) {
+  const auto cls = static_cast<ClassId>(classes_.size());
+  classes_.push_back({.parent = {1, cls},
+                      .forms = {},
+                      .anchors = {},
+                      .users = {},
+                      .exponential_of = exponential_of,
+                      .ops = ops,
+                      .saturated = false});
+  classes_.back().forms.push_back(std::move(form));
+  interned_.emplace(key, cls);
+  return cls;
+}
+
+Ref EGraph::leaf(ir::Value value) {
+  const Key key = {0, value.id};
+  const auto found = interned_.find(key);
+  return find(
+      {1, found != interned_.end() ? found->second : make({.node = Leaf{value}}, key, kNone, 0)});
+}
+
+ClassId EGraph::intern_sum(std::vector<Sum::Term> terms) {
+  Sum sum{std::move(terms)};
+  const Key key = key_of(sum);
+  if (const auto found = interned_.find(key); found != interned_.end()) return found->second;
+  uint64_t ops = 0;
+  ClassId exponential_of = kNone;
+  bool polynomial = true;
+  for (const auto& term : sum.terms) {
+    ops |= classes_[term.cls].ops;
+    if (term.cls == kOne) continue;
+    const ClassId base = classes_[term.cls].exponential_of;
+    polynomial &= base != kNone && (exponential_of == kNone || exponential_of == base);
+    exponential_of = base;
+  }
+  const auto terms_copy = sum.terms;
+  const ClassId cls = make({.node = std::move(sum)}, key, polynomial ? exponential_of : kNone, ops);
+  for (const auto& term : terms_copy) classes_[term.cls].users.push_back(cls);
+  return cls;
+}
+
+ClassId EGraph::intern_product(std::vector<Product::Factor> factors) {
+  Product product{std::move(factors)};
+  const Key key = key_of(product);
+  if (const auto found = interned_.find(key); found != interned_.end()) return found->second;
+  uint64_t ops = 0;
+  ClassId exponential_of = classes_[product.factors[0].cls].exponential_of;
+  for (const auto& factor : product.factors) {
+    ops |= classes_[factor.cls].ops;
+    if (classes_[factor.cls].exponential_of != exponential_of) exponential_of = kNone;
+  }
+  const auto factors_copy = product.factors;
+  const ClassId cls = make({.node = std::move(product)}, key, exponential_of, ops);
+  for (const auto& factor : factors_copy) classes_[factor.cls].users.push_back(cls);
+  return cls;
+}
+
+ClassId EGraph::intern_apply(ir::Op op, std::vector<double> params, std::vector<Ref> args) {
+  Apply apply{op, std::move(params), std::move(args)};
+  const Key key = key_of(apply);
+  if (const auto found = interned_.find(key); found != interned_.end()) return found->second;
+  const bool exponential = op == ir::Op::Exp && !is_constant(apply.args[0]);
+  const ClassId exponential_of = exponential ? apply.args[0].cls : kNone;
+  const auto args_copy = apply.args;
+  const ClassId cls = make({.node = std::move(apply)}, key, exponential_of, op_bit(op));
+  for (const Ref arg : args_copy) classes_[arg.cls].users.push_back(cls);
+  return cls;
+}
+
+Ref EGraph::opaque(ir::Op op, std::vector<double> params, std::vector<Ref> args) {
+  for (Ref& arg : args) arg = find(arg);
+  return find({1, intern_apply(op, std::move(params), std::move(args))});
+}
+
+std::optional<ClassId> EGraph::lookup(const Product& product) const {
+  const auto found = interned_.find(key_of(product));
+  if (found == interned_.end()) return std::nullopt;
+  return found->second;
+}
+
+void EGraph::anchor(Ref ref, ir::Value value) {
+  ref = find(ref);
+  auto& anchors = classes_[ref.cls].anchors;
+  if (is_constant(ref) || ref.scale == 0 || anchors.size() >= kMaxAnchors) return;
+  anchors.push_back({value, ref.scale});
+}
+
+void EGraph::add_form(Ref ref, Form form) {
+  ref = find(ref);
+  if (is_constant(ref) || ref.scale == 0) return;
+  Class& cls = classes_[ref.cls];
+  form.scale = ref.scale;
+  const auto key = [](const Form& f) {
+    return std::visit(
+        [](const auto& node) -> Key {
+          if constexpr (std::is_same_v<std::decay_t<decltype(node)>, Leaf>)
+            return {0, node.value.id};
+          else
+            return key_of(node);
+        },
+        f.node);
+  };
+  const Key new_key = key(form);
+  for (Form& old : cls.forms)
+    if (same(old.scale, form.scale) && key(old) == new_key) {
+      if (!old.rule) old.rule = form.rule;
+      return;
+    }
+  if (cls.forms.size() >= kMaxForms) return;
+  if (const auto* apply = std::get_if<Apply>(&form.node)) cls.ops |= op_bit(apply->op);
+  if (const auto* product = std::get_if<Product>(&form.node))
+    for (const auto& factor : product->factors) cls.ops |= classes_[factor.cls].ops;
+  classes_[ref.cls].forms.push_back(std::move(form));
+}
+
+void EGraph::merge(Ref a, Ref b) {
+  a = find(a);
+  b = find(b);
+  // Equal classes with different scales would be zero everywhere: rounding noise, not news.
+  if (a.cls == b.cls || is_constant(a) || is_constant(b) || a.scale == 0 || b.scale == 0) return;
+  const double ratio = b.scale / a.scale;  // class a == ratio * class b
+  classes_[a.cls].parent = {ratio, b.cls};
+  Class absorbed = std::move(classes_[a.cls]);
+  classes_[a.cls].parent = {ratio, b.cls};
+  for (Form& form : absorbed.forms) {
+    const double scale = form.scale * ratio;
+    add_form({scale, b.cls}, std::move(form));
+  }
+  for (const Anchor& value : absorbed.anchors)
+    if (classes_[b.cls].anchors.size() < kMaxAnchors)
+      classes_[b.cls].anchors.push_back({value.value, value.scale * ratio});
+  classes_[b.cls].ops |= absorbed.ops;
+  const bool outermost = stale_.empty();
+  stale_.insert(stale_.end(), absorbed.users.begin(), absorbed.users.end());
+  if (!outermost) return;
+  for (size_t i = 0; i < stale_.size() && i < kMaxRenewals; ++i) renew(stale_[i]);
+  stale_.clear();
+}
+
+void EGraph::renew(ClassId cls) {
+  if (classes_[cls].parent.cls != cls) return;
+  const Form normal = classes_[cls].forms[0];
+  std::optional<Ref> renewed;
+  if (const auto* sum = std::get_if<Sum>(&normal.node)) {
+    std::vector<Ref> addends;
+    for (const auto& term : sum->terms) addends.push_back({term.coefficient, term.cls});
+    renewed = this->sum(addends, Cancel::Allow);
+  } else if (const auto* product = std::get_if<Product>(&normal.node)) {
+    std::vector<Power> powers;
+    for (const auto& factor : product->factors)
+      powers.push_back({{1, factor.cls}, factor.exponent});
+    renewed = this->product(powers, Cancel::Allow);
+  } else if (const auto* apply = std::get_if<Apply>(&normal.node)) {
+    renewed = this->apply(apply->op, apply->params, apply->args, Cancel::Allow);
+  }
+  if (renewed && !is_constant(*renewed)) merge({normal.scale, cls}, *renewed);
+}
+
+bool EGraph::mark_saturated(ClassId cls) {
+  return !std::exchange(classes_[cls].saturated, true);
+}
+
+const Sum* EGraph::as_sum(ClassId cls) const {
+  const auto& forms = classes_[cls].forms;
+  return forms.empty() ? nullptr : std::get_if<Sum>(&forms[0].node);
+}
+
+const Product* EGraph::as_product(ClassId cls) const {
+  const auto& forms = classes_[cls].forms;
+  return forms.empty() ? nullptr : std::get_if<Product>(&forms[0].node);
+}
+
+const Apply* EGraph::as_apply(ClassId cls, ir::Op op) const {
+  const auto& forms = classes_[cls].forms;
+  const auto* apply = forms.empty() ? nullptr : std::get_if<Apply>(&forms[0].node);
+  return apply && apply->op == op ? apply : nullptr;
+}
+
+std::vector<Product::Factor> EGraph::factors(ClassId cls) const {
+  if (cls == kOne) return {};
+  if (const Product* product = as_product(cls)) return product->factors;
+  return {{cls, 1}};
+}
+
+}  // namespace attacca::fold

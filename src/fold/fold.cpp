@@ -1,0 +1,172 @@
+#include "fold/fold.hpp"
+
+#include <array>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "fold/extract.hpp"
+#include "fold/saturate.hpp"
+#include "ir/text.hpp"
+#include "support/check.hpp"
+
+namespace attacca::fold {
+namespace {
+
+using ir::Op;
+using ir::Value;
+
+// Ops meet in one e-graph only if they compute alike: expressions never cross a rounding point.
+struct Domain {
+  ir::DType dtype;
+  std::optional<ir::DType> compute;
+  friend auto operator<=>(const Domain&, const Domain&) = default;
+};
+
+bool is_comparison(Op op) {
+  return op == Op::Lt || op == Op::Le || op == Op::Gt || op == Op::Ge;
+}
+
+// The domain of an op that folding may look into.
+std::optional<Domain> domain_of(const ir::Node& node) {
+  if (!ir::is_elementwise(node.op) || !ir::is_float(node.type.dtype)) return std::nullopt;
+  return Domain{node.type.dtype, node.attrs.compute};
+}
+
+class Folder {
+ public:
+  explicit Folder(const ir::Graph& graph) : graph_(graph), refs_(graph.size()) {}
+
+  FoldResult run() {
+    for (uint32_t id = 0; id < graph_.size(); ++id) visit(Value{id});
+    return rebuild();
+  }
+
+ private:
+  void visit(Value value) {
+    const ir::Node& node = graph_[value];
+    const auto domain = domain_of(node);
+    if (!domain) return;
+    EGraph& egraph = *egraphs_.try_emplace(*domain, std::make_unique<EGraph>()).first->second;
+    Ref ref = insert(egraph, *domain, node);
+    saturate(egraph, ref.cls);
+    ref = egraph.find(ref);
+    refs_[value.id] = ref;
+    if (auto choice = choose(graph_, egraph, choices_, constants_, value, ref))
+      choices_.emplace(value.id, std::move(*choice));
+    egraph.anchor(ref, value);
+  }
+
+  Ref insert(EGraph& egraph, const Domain& domain, const ir::Node& node) {
+    std::vector<Ref> args;
+    for (const Value operand : node.operands) args.push_back(operand_ref(egraph, domain, operand));
+    if (const auto ref = egraph.apply(node.op, node.attrs.params, args, Cancel::Forbid))
+      return *ref;
+    return egraph.opaque(node.op, node.attrs.params, std::move(args));
+  }
+
+  Ref operand_ref(EGraph& egraph, const Domain& domain, Value operand) {
+    const ir::Node& node = graph_[operand];
+    if (node.op == Op::Constant && node.type.dtype != ir::DType::Bool)
+      if (const auto number = constants_.read(node)) return constant(*number);
+    if (domain_of(node) == domain) return *refs_[operand.id];
+    if (is_comparison(node.op) && compares_in(domain, node)) return insert(egraph, domain, node);
+    const Ref leaf = egraph.leaf(operand);
+    if (egraph[leaf.cls].anchors.empty()) egraph.anchor(leaf, operand);
+    return leaf;
+  }
+
+  bool compares_in(const Domain& domain, const ir::Node& node) const {
+    if (node.attrs.compute != domain.compute) return false;
+    for (const Value operand : node.operands)
+      if (graph_.type(operand).dtype != domain.dtype && !graph_[operand].literal) return false;
+    return true;
+  }
+
+  // The values that the result computes.
+  std::vector<bool> needed() const {
+    std::vector<bool> needed(graph_.size(), false);
+    for (const ir::Output& output : graph_.outputs()) needed[output.value.id] = true;
+    for (const Value input : graph_.inputs()) needed[input.id] = true;
+    for (uint32_t id = static_cast<uint32_t>(graph_.size()); id-- > 0;) {
+      if (!needed[id]) continue;
+      if (const auto choice = choices_.find(id); choice != choices_.end())
+        mark(choice->second.expression, needed);
+      else
+        for (const Value operand : graph_.nodes()[id].operands) needed[operand.id] = true;
+    }
+    return needed;
+  }
+
+  static void mark(const Expression& expression, std::vector<bool>& needed) {
+    if (expression.kind == Expression::Kind::Value) needed[expression.value.id] = true;
+    for (const Expression& arg : expression.args) mark(arg, needed);
+  }
+
+  FoldResult rebuild() {
+    const std::vector<bool> wanted = needed();
+    FoldResult result;
+    result.graph.name = graph_.name;
+    moved_.resize(graph_.size());
+    std::vector<std::pair<std::string_view, Value>> applied;
+    for (uint32_t id = 0; id < graph_.size(); ++id) {
+      if (!wanted[id]) continue;
+      const ir::Node& node = graph_.nodes()[id];
+      const auto choice = choices_.find(id);
+      moved_[id] = choice != choices_.end() ? emit(result.graph, choice->second.expression, node)
+                                            : copy(result.graph, node);
+      ATTACCA_CHECK(result.graph.type(moved_[id]) == node.type, "folding changed a type");
+      if (node.op != Op::Input && !node.name.empty())
+        ATTACCA_CHECK(result.graph.set_name(moved_[id], node.name).has_value(),
+                      "a folded value lost its name");
+      if (choice != choices_.end())
+        applied.emplace_back(choice->second.rule->text.name, moved_[id]);
+    }
+    for (const ir::Output& output : graph_.outputs())
+      result.graph.add_output(moved_[output.value.id], output.name);
+    for (const auto& [rule, value] : applied)
+      result.applied.push_back({std::string(rule), ir::print_expression(result.graph, value)});
+    return result;
+  }
+
+  Value copy(ir::Graph& into, const ir::Node& node) const {
+    if (node.op == Op::Input) return *into.input(node.name, node.type);
+    if (node.op == Op::Constant)
+      return node.literal ? into.literal(node.literal->value, node.type.dtype)
+                          : into.constant(*node.tensor);
+    std::vector<Value> operands;
+    for (const Value operand : node.operands) operands.push_back(moved_[operand.id]);
+    const auto value = into.add(node.op, std::move(operands), node.attrs);
+    ATTACCA_CHECK(value.has_value(), "a copied node is invalid");
+    return *value;
+  }
+
+  Value emit(ir::Graph& into, const Expression& expression, const ir::Node& root) const {
+    if (expression.kind == Expression::Kind::Value) return moved_[expression.value.id];
+    if (expression.kind == Expression::Kind::Number)
+      return into.literal(expression.number, root.type.dtype);
+    std::vector<Value> operands;
+    for (const Expression& arg : expression.args) operands.push_back(emit(into, arg, root));
+    ir::Attrs attrs;
+    attrs.params = expression.params;
+    attrs.compute = root.attrs.compute;
+    const auto value = into.add(expression.op, std::move(operands), std::move(attrs));
+    ATTACCA_CHECK(value.has_value(), "a folded node is invalid");
+    return *value;
+  }
+
+  const ir::Graph& graph_;
+  std::map<Domain, std::unique_ptr<EGraph>> egraphs_;
+  std::vector<std::optional<Ref>> refs_;  // of values with a domain, in its e-graph
+  Constants constants_;
+  Choices choices_;
+  std::vector<Value> moved_;  // where an old value is in the result
+};
+
+}  // namespace
+
+FoldResult fold(const ir::Graph& graph) {
+  return Folder(graph).run();
+}
+
+}  // namespace attacca::fold

@@ -1,0 +1,77 @@
+// The rules of fold/rules.def, parsed once.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/op.hpp"
+
+namespace attacca::fold {
+
+// Names in formulas: tensors, and constants captured from the graph.
+inline constexpr std::array<std::string_view, 2> kVariables = {"x", "y"};
+inline constexpr std::array<std::string_view, 4> kCaptures = {"a", "b", "lo", "hi"};
+
+// A number in a pattern: coefficient * product of captured constants to a power.
+struct Number {
+  double coefficient = 1;
+  std::array<int8_t, kCaptures.size()> exponents = {};
+
+  bool is_plain() const { return exponents == decltype(exponents){}; }
+  std::optional<double> value(std::span<const std::optional<double>> captures) const;
+};
+
+// A formula with sums and products made n-ary.
+struct Pattern {
+  enum class Kind : uint8_t { Variable, Number, Sum, Product, Apply };
+  Kind kind = Kind::Number;
+  size_t variable = 0;            // Variable
+  Number number;                  // Number; Product: its coefficient
+  ir::Op op = ir::Op::Add;        // Apply
+  std::vector<Number> params;     // Apply
+  std::vector<Pattern> children;  // Sum, Product, Apply
+  std::vector<int> exponents;     // Product: of each child
+};
+
+// Inputs at which the two sides of a rule may differ.
+enum class Differs : uint8_t {
+  Nowhere,
+  Nan,       // at NaN
+  Infinite,  // at infinities
+  Overflow,  // where a subexpression of the pattern overflows or underflows, or at infinities
+};
+
+struct RuleText {
+  std::string_view name, pattern, result, condition;
+  bool (*holds)(double a, double b, double lo, double hi);
+  Differs differs;
+  std::string_view why;  // the difference is right
+};
+
+struct Rule {
+  RuleText text;
+  Pattern pattern, result;
+  ir::Op op;             // of the result
+  bool defines = false;  // the first rule of its op with distinct variables and captures
+  bool gate = false;     // its result has two operands: both must have the result's shape
+  // A variable stands outside every function too: whoever wrote that had its value at hand.
+  bool bare[kVariables.size()] = {};
+  bool whole = false;  // recover only the bare product, not a part of a larger one
+  // What the e-graph may check before matching: ops that occur in the pattern's normal form.
+  uint64_t ops = 0;
+};
+
+std::span<const RuleText> rule_texts();
+// In table order; rules whose pattern has the same normal form as an earlier one serve why_not.
+std::span<const Rule> rules();
+// The rule that defines an op of the table in terms of earlier ones; null for primitives.
+const Rule* definition(ir::Op op);
+// The numbers that formulas name, e.g. 0.044715, and their reciprocals.
+std::span<const double> known_constants();
+
+}  // namespace attacca::fold
