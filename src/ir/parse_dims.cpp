@@ -185,7 +185,8 @@ Result<std::vector<Parser::Element>> Parser::constant_elements() {
 
 // Integers are stored exactly, and f32 from its own digits: rounding through f64 could differ.
 Status Parser::store(Tensor& tensor, int64_t at, const Element& element) {
-  const auto [token, negative] = element;
+  const Token& token = element.number;
+  const bool negative = element.negative;
   const auto misfit = [&] {
     return source_.fail(token.offset,
                         fmt::format("{}{} is no value of {}", negative ? "-" : "", token.text,
