@@ -30,9 +30,8 @@ std::string access_text(const Access& access) {
 std::string input_text(const Input& input) {
   if (input.role != Role::Accumulator)
     return fmt::format("{} {} {}", name(input.role), name(input.dtype), access_text(input.access));
-  return fmt::format("acc {} rounded={} gemm={} step={} offset={}", name(input.dtype),
-                     name(input.rounded), input.gemm, input.column_step,
-                     input.column_offset.is(0) ? "0" : "o");
+  return fmt::format("acc {} rounded={} step={} offset={}", name(input.dtype), name(input.rounded),
+                     input.column_step, input.column_offset.is(0) ? "0" : "o");
 }
 
 // A node without its operands.
@@ -73,6 +72,10 @@ class Canonical {
     for (const Input& input : from_.inputs) own_.push_back(colour_of(input_text(input)));
     for (const Node& node : from_.nodes) own_.push_back(colour_of(node_text(node)));
     for (const Output& output : from_.outputs) of_output_.push_back(colour_of(output_text(output)));
+    height_.resize(own_.size(), 0);
+    for (size_t i = 0; i < from_.nodes.size(); ++i)
+      for (const int operand : from_.nodes[i].operands)
+        height_[inputs_ + i] = std::max(height_[inputs_ + i], height_[operand] + 1);
     // What a leaf is read for tells it from leaves of its kind; three rounds carry that around.
     for (int round = 0; round < 3; ++round) refine();
   }
@@ -113,12 +116,14 @@ class Canonical {
     for (size_t i = 0; i < own_.size(); ++i) colour_[i] = mix(up[i], readers[i]);
   }
 
+  // Of unordered operands the deepest comes first: a gate's activation before its linear half.
   std::vector<int> ordered_operands(int ref) const {
     const Node& node = from_.nodes[ref - inputs_];
     std::vector<int> operands = node.operands;
     if (is_unordered(node.op))
-      std::stable_sort(operands.begin(), operands.end(),
-                       [&](int a, int b) { return colour_[a] < colour_[b]; });
+      std::stable_sort(operands.begin(), operands.end(), [&](int a, int b) {
+        return std::pair(-height_[a], colour_[a]) < std::pair(-height_[b], colour_[b]);
+      });
     return operands;
   }
 
@@ -165,7 +170,7 @@ class Canonical {
   const Epilogue& from_;
   int inputs_;
   std::vector<Colour> own_, of_output_, colour_;
-  std::vector<int> placed_, input_order_, node_order_;
+  std::vector<int> height_, placed_, input_order_, node_order_;
 };
 
 std::string ref_text(const Epilogue& epilogue, int ref) {
@@ -182,8 +187,17 @@ Epilogue canonicalize(const Epilogue& epilogue) {
 std::string serialize(const Epilogue& original) {
   const Epilogue epilogue = canonicalize(original);
   std::string text = fmt::format("epilogue rank={}\n", epilogue.domain.size());
-  for (size_t i = 0; i < epilogue.inputs.size(); ++i)
-    text += fmt::format("i{} = {}\n", i, input_text(epilogue.inputs[i]));
+  std::vector<int> gemms;  // numbered as they appear
+  for (size_t i = 0; i < epilogue.inputs.size(); ++i) {
+    const Input& input = epilogue.inputs[i];
+    text += fmt::format("i{} = {}", i, input_text(input));
+    if (input.role == Role::Accumulator) {
+      const auto known = std::find(gemms.begin(), gemms.end(), input.gemm);
+      text += fmt::format(" gemm={}", known - gemms.begin());
+      if (known == gemms.end()) gemms.push_back(input.gemm);
+    }
+    text += '\n';
+  }
   for (size_t i = 0; i < epilogue.nodes.size(); ++i) {
     const Node& node = epilogue.nodes[i];
     std::vector<int> operands = node.operands;

@@ -78,8 +78,9 @@ struct Epilogue {
 // serialise alike then number their inputs, nodes and outputs alike.
 Epilogue canonicalize(const Epilogue& epilogue);
 
-// Canonical, shape-free text: equal for equal epilogues whatever the graph's names, value ids,
-// extents and strides (only which of them are 0 or 1 counts). The key of compiled code.
+// Canonical, shape-free text, products numbered as they appear: equal for equal epilogues whatever
+// the graph's names, value ids, extents and strides (only which of them are 0 or 1 counts). The key
+// of compiled code.
 std::string serialize(const Epilogue& epilogue);
 uint64_t hash(const Epilogue& epilogue);
 

@@ -83,8 +83,8 @@ class Assembly {
     std::sort(region.nodes.begin(), region.nodes.end());
     for (const Value node : region.nodes)
       if (needed_[node.id]) region.outputs.push_back(node);
-    for (const Value matmul : draft.gemms) region.gemms.push_back(describe_gemm(facts_, matmul));
     region.epilogue = emit_epilogue(work_, draft, region.nodes, region.outputs);
+    for (const Value matmul : draft.gemms) region.gemms.push_back(describe_gemm(facts_, matmul));
     for (const Gemm& gemm : region.gemms) {
       add_input(region, gemm.a.source);
       add_input(region, gemm.b.source);
@@ -130,7 +130,7 @@ class Assembly {
     for (const Draft& draft : work_.drafts) {
       const Value root = draft.root();
       if (draft.kind == RegionKind::Gemm && draft.members.size() == 1 && !explained[root.id])
-        work_.refusals.push_back({root, root, "no op follows it"});
+        work_.refusals.push_back({root, root, work_.fusing ? "no op follows it" : "fusing is off"});
     }
   }
 

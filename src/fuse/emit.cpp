@@ -201,15 +201,32 @@ class Emission {
   std::map<std::string, int> steps_;
 };
 
+// Products in the order in which the canonical expression reads them.
+void number_products(Draft& draft, Epilogue& epilogue) {
+  std::vector<Value> order;
+  for (Input& input : epilogue.inputs) {
+    if (input.role != Role::Accumulator) continue;
+    const auto known = std::find(order.begin(), order.end(), input.source);
+    input.gemm = static_cast<int>(known - order.begin());
+    if (known == order.end()) order.push_back(input.source);
+  }
+  ATTACCA_CHECK(order.size() == draft.gemms.size(), "an epilogue that ignores a product");
+  draft.gemms = std::move(order);
+}
+
 GemmOperand operand_of(const Facts& facts, Value matmul, size_t index, const ir::Shape& batch) {
   const Value operand = facts.graph[matmul].operands[index];
   const View& view = facts.views[operand.id];
   const ir::Shape& shape = facts.graph.type(operand).shape;
   ir::Shape whole = batch;
   whole.insert(whole.end(), shape.end() - 2, shape.end());
-  return {view.source,
-          facts.graph.type(view.source).dtype,
-          {view.access.offset, broadcast_strides(shape, view.access.strides, whole)}};
+  std::vector<Dim> strides = broadcast_strides(shape, view.access.strides, whole);
+  // A single row or column gets the stride that a next one would have.
+  Dim &row = strides[strides.size() - 2], &column = strides.back();
+  if (whole.back().is(1)) column = 1;
+  if (whole[whole.size() - 2].is(1)) row = column * whole.back();
+  return {
+      view.source, facts.graph.type(view.source).dtype, {view.access.offset, std::move(strides)}};
 }
 
 }  // namespace
@@ -231,7 +248,9 @@ Gemm describe_gemm(const Facts& facts, Value matmul) {
 
 Epilogue emit_epilogue(const Workspace& work, Draft& draft, const std::vector<Value>& nodes,
                        const std::vector<Value>& outputs) {
-  return epilogue::canonicalize(Emission(work, draft).run(nodes, outputs));
+  Epilogue result = epilogue::canonicalize(Emission(work, draft).run(nodes, outputs));
+  number_products(draft, result);
+  return result;
 }
 
 }  // namespace attacca::fuse

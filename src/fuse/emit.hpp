@@ -7,7 +7,8 @@ namespace attacca::fuse {
 
 Gemm describe_gemm(const Facts& facts, ir::Value matmul);
 
-// `nodes`: the draft's members, ascending; `outputs`: those that go to memory.
+// `nodes`: the draft's members, ascending; `outputs`: those that go to memory. Reorders the draft's
+// products as the expression reads them.
 epilogue::Epilogue emit_epilogue(const Workspace& work, Draft& draft,
                                  const std::vector<ir::Value>& nodes,
                                  const std::vector<ir::Value>& outputs);

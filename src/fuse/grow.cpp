@@ -55,7 +55,7 @@ class Growth {
   // Empty: it joined.
   std::string try_join(Value node) {
     if (const int owner = work_.owner[node.id]; owner != Workspace::kFree)
-      return fmt::format("{} is already part of another region", label(node));
+      return fmt::format("{} already belongs to another region", label(node));
     const Op op = graph_[node].op;
     std::string reason = ir::is_reduction(op) ? reduction_obstacle(node) : pointwise_obstacle(node);
     if (!reason.empty()) return reason;

@@ -4,6 +4,7 @@ namespace attacca::fuse {
 
 Partition partition(ir::Graph graph, const FuseOptions& options) {
   Workspace work(graph);
+  work.fusing = options.fuse;
   if (options.fuse) {
     draft_gemms(work);
     draft_pointwise(work);

@@ -112,6 +112,7 @@ struct Workspace {
   std::vector<int> owner;
   std::deque<Draft> drafts;
   std::vector<Refusal> refusals;
+  bool fusing = true;
   int next_id = 0;
 };
 
