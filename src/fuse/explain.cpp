@@ -103,10 +103,12 @@ class Text {
     if (whole && region.kind == RegionKind::Gemm) return {};
     const std::string product = label(region.gemms[input.gemm].node);
     if (whole) return fmt::format("{}: {}", text, product);
-    const std::string step = input.column_step == 1 ? "" : fmt::format("::{}", input.column_step);
-    return fmt::format("{}: {} of the columns of {} from {}{}", text,
-                       to_string(region.epilogue.domain.back()), product,
-                       to_string(input.column_offset), step);
+    const ir::Dim first = input.column_offset;
+    const std::string columns = input.column_step == 1
+                                    ? fmt::format("{}:{}", to_string(first),
+                                                  to_string(first + region.epilogue.domain.back()))
+                                    : fmt::format("{}::{}", to_string(first), input.column_step);
+    return fmt::format("{}: columns {} of {}", text, columns, product);
   }
 
   void add_refusals() {

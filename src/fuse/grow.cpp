@@ -54,7 +54,8 @@ class Growth {
 
   // Empty: it joined.
   std::string try_join(Value node) {
-    if (const int owner = work_.owner[node.id]; owner != Workspace::kFree)
+    if (graph_[node].op == Op::MatMul) return structural_reason(graph_, node);
+    if (work_.owner[node.id] != Workspace::kFree)
       return fmt::format("{} already belongs to another region", label(node));
     const Op op = graph_[node].op;
     std::string reason = ir::is_reduction(op) ? reduction_obstacle(node) : pointwise_obstacle(node);

@@ -92,15 +92,16 @@ Result<Value> parse(std::string_view text, std::string_view source) {
     too_deep |= depth > kMaxDepth;
     return !too_deep;
   };
+  std::string where(source);
+  Foreign foreign;
   try {
-    const Foreign foreign = Foreign::parse(text.begin(), text.end(), watch);
-    if (too_deep)
-      return fail(fmt::format("JSON nested deeper than {} levels", kMaxDepth), std::string(source));
-    return from_foreign(foreign);
+    foreign = Foreign::parse(text.begin(), text.end(), watch);
   } catch (const Foreign::parse_error& error) {
-    return fail("malformed JSON", fmt::format("{}:byte {}", source, error.byte),
-                "check the text around that place");
+    where = fmt::format("{}:byte {}", source, error.byte);
+    if (!too_deep) return fail("malformed JSON", where, "check the text around that place");
   }
+  if (too_deep) return fail(fmt::format("JSON nested deeper than {} levels", kMaxDepth), where);
+  return from_foreign(foreign);
 }
 
 }  // namespace attacca::json

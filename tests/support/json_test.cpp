@@ -1,0 +1,50 @@
+#include "support/json.hpp"
+
+#include <cmath>
+
+#include "gtest/gtest.h"
+
+namespace attacca::json {
+namespace {
+
+TEST(Json, KeepsTheOrderOfMembers) {
+  Value value = Value::object();
+  value.set("z", 1).set("a", Value::array().push(true).push("text").push(0.5)).set("n", Value());
+  EXPECT_EQ(dump(value, -1), R"({"z":1,"a":[true,"text",0.5],"n":null})");
+  EXPECT_EQ(dump(value),
+            "{\n  \"z\": 1,\n  \"a\": [\n    true,\n    \"text\",\n    0.5\n  ],\n"
+            "  \"n\": null\n}");
+}
+
+TEST(Json, ReadsBackWhatItWrites) {
+  const std::string text = R"({"b":[1,-2,1.5,"\"\\ü\n"],"a":{"x":false,"y":null}})";
+  const auto value = parse(text);
+  ASSERT_TRUE(value) << to_string(value.error());
+  EXPECT_EQ(dump(*value, -1), text);
+  EXPECT_EQ(value->find("b")->as<Value::Array>()[1].as<int64_t>(), -2);
+  EXPECT_EQ(value->find("c"), nullptr);
+}
+
+TEST(Json, NumbersBeyondItsRangeStayWritable) {
+  EXPECT_EQ(dump(Value(std::nan("")), -1), "null");
+  EXPECT_EQ(dump(Value(INFINITY), -1), "null");
+  EXPECT_EQ(parse("18446744073709551615")->number(), 18446744073709551615.0);
+}
+
+TEST(Json, BadTextIsAnErrorWithItsPlace) {
+  for (const char* text : {"", "{", "[1,]", "{\"a\" 1}", "nul", "\"\xff\"", "1 2"}) {
+    const auto value = parse(text, "file.json");
+    ASSERT_FALSE(value) << text;
+    EXPECT_EQ(value.error().what, "malformed JSON");
+    EXPECT_EQ(value.error().where.rfind("file.json:byte ", 0), 0u) << value.error().where;
+  }
+  EXPECT_EQ(parse(std::string(100000, '['), "deep").error().what,
+            "JSON nested deeper than 256 levels");
+}
+
+TEST(Json, TextThatIsNotUtf8IsReplaced) {
+  EXPECT_EQ(dump(Value("a\xff"), -1), "\"a\xEF\xBF\xBD\"");
+}
+
+}  // namespace
+}  // namespace attacca::json
