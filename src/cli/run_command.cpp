@@ -2,8 +2,7 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
-#include <limits>
-#include <sys/stat.h>
+#include <set>
 
 #include "fmt/format.h"
 
@@ -190,9 +189,14 @@ Status write_outputs(const Job& job, const std::vector<ir::Tensor>& outputs,
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return fail(fmt::format("cannot make {}: {}", folder, error.message()), "--output");
-  for (size_t i = 0; i < outputs.size(); ++i)
-    ATTACCA_TRY_VOID(import::write_npy(
-        fmt::format("{}/{}.npy", folder, job.graph.outputs()[i].name), outputs[i]));
+  std::set<std::string> taken;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    std::string name = job.graph.outputs()[i].name;
+    // Names come from models: none may leave the folder or overwrite another's file.
+    std::replace(name.begin(), name.end(), '/', '_');
+    if (!taken.insert(name).second) name += fmt::format("_{}", i);
+    ATTACCA_TRY_VOID(import::write_npy(fmt::format("{}/{}.npy", folder, name), outputs[i]));
+  }
   return {};
 }
 

@@ -176,6 +176,11 @@ Status verify(const Graph& graph) {
     if (node.op == Op::Constant) {
       if (node.literal.has_value() == (node.tensor != nullptr))
         return fail("a constant holds a literal or a tensor, one of both", where);
+      const DType dtype = node.type.dtype;
+      if (node.literal && !is_float(dtype) &&
+          static_cast<double>(to_integer(dtype, node.literal->value)) != node.literal->value)
+        return fail(fmt::format("the literal {} is no {}", node.literal->value, name(dtype)), where,
+                    "use a value of the dtype");
       continue;
     }
     std::vector<Type> types;

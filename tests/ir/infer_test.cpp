@@ -101,6 +101,9 @@ TEST(Verify, FindsATypeThatIsNotComputed) {
   graph.add_output(*graph.input("x", {DType::F32, {4}}));
   EXPECT_TRUE(verify(graph));
   EXPECT_FALSE(verify(Graph()));  // no outputs
+  Graph literal;
+  literal.add_output(literal.literal(300, DType::S8));
+  EXPECT_EQ(verify(literal).error().what, "the literal 300 is no s8");
 }
 
 }  // namespace
