@@ -16,6 +16,15 @@ Expr transpose_if(const Expr& x, bool condition) {
   return condition ? emit(Op::Transpose, std::vector<Expr>{x}) : x;
 }
 
+// Computed while importing where it only depends on constants.
+Expr folded(const Expr& x) {
+  if (!x.value) return x;
+  constexpr int64_t kMaxWeights = 1 << 22;
+  auto tensor = fold_constant(*x.graph, *x.value, kMaxWeights);
+  if (!tensor) return x;
+  return {x.graph, add_constant(*x.graph, *std::move(tensor))};
+}
+
 // A per-axis parameter of shape [C] along `axis` of a tensor of `rank`; scalars and [1] as scalars.
 Result<Value> along_axis(Node& node, Value parameter, int64_t axis, int64_t rank) {
   const Shape shape = node.shape(parameter);
@@ -24,11 +33,11 @@ Result<Value> along_axis(Node& node, Value parameter, int64_t axis, int64_t rank
     return fail(fmt::format("a scale or zero point of shape {} (blocked) is not supported",
                             ir::to_string(shape)),
                 {}, "quantise per tensor or per axis");
-  if (shape[0].is(1)) return reshape(node.expr(parameter), {}).value;
+  if (shape[0].is(1)) return folded(reshape(node.expr(parameter), {})).value;
   ATTACCA_TRY(const int64_t at, normalise_axis(axis, rank));
   Shape spread(static_cast<size_t>(rank), 1);
   spread[static_cast<size_t>(at)] = shape[0];
-  return reshape(node.expr(parameter), spread).value;
+  return folded(reshape(node.expr(parameter), spread)).value;
 }
 
 bool is_zero(Node& node, Value value) {
@@ -39,14 +48,6 @@ bool is_zero(Node& node, Value value) {
   for (int64_t i = 0; i < tensor->size(); ++i)
     if (tensor->number_at(i) != 0) return false;
   return true;
-}
-
-// Computed while importing where it only depends on constants.
-Expr folded(const Expr& x) {
-  if (!x.value) return x;
-  auto tensor = fold_constant(*x.graph, *x.value);
-  if (!tensor) return x;
-  return {x.graph, add_constant(*x.graph, *std::move(tensor))};
 }
 
 // An optional zero point of one operand of an integer product; nullopt where it is 0.
@@ -89,6 +90,13 @@ Result<Value> integer_product(Node& node, size_t a_at, size_t b_at, size_t za_at
   return product.value;
 }
 
+// The zero point in the type of the arithmetic; none where it is 0.
+Result<std::optional<Value>> real_zero(Node& node, const std::optional<Value>& zero) {
+  if (!zero || is_zero(node, *zero)) return std::nullopt;
+  ATTACCA_TRY(const Value real, folded(cast(node.expr(*zero), DType::F32)).value);
+  return std::optional(real);
+}
+
 struct Quantisation {
   Value scale;
   std::optional<Value> zero;
@@ -116,8 +124,7 @@ Result<Value> quantize_to(Node& node, Value x, const Quantisation& by, DType dty
   ATTACCA_TRY(const Value value, in.value);
   if (ir::is_fp8(dtype))
     return cast(in / node.expr(by.scale), dtype, node.integer("saturate", 1) != 0).value;
-  auto zero = by.zero;
-  if (zero && is_zero(node, *zero)) zero.reset();
+  ATTACCA_TRY(const auto zero, real_zero(node, by.zero));
   return ir::quantize(node.graph(), value, by.scale, zero, dtype);
 }
 
@@ -191,13 +198,14 @@ Result<Outputs> quantize_linear(Node& node) {
 Result<Outputs> dequantize_linear(Node& node) {
   ATTACCA_TRY_VOID(refuse_blocks(node));
   ATTACCA_TRY(const Value q, node.input(0));
-  ATTACCA_TRY(Quantisation by, quantisation(node, 1, 2, node.integer("axis", 1), node.rank(q)));
+  ATTACCA_TRY(const Quantisation by,
+              quantisation(node, 1, 2, node.integer("axis", 1), node.rank(q)));
   DType dtype = node.dtype(by.scale);
   if (const int64_t code = node.integer("output_dtype", 0); code != 0) {
     ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));
   }
-  if (by.zero && is_zero(node, *by.zero)) by.zero.reset();
-  return cast({&node.graph(), ir::dequantize(node.graph(), q, by.scale, by.zero)}, dtype);
+  ATTACCA_TRY(const auto zero, real_zero(node, by.zero));
+  return cast({&node.graph(), ir::dequantize(node.graph(), q, by.scale, zero)}, dtype);
 }
 
 // y, its scale and its zero point, from the range of x widened to hold 0.

@@ -4,6 +4,8 @@
 
 #include "fmt/format.h"
 
+#include "ir/text_rules.hpp"
+
 namespace attacca::import {
 
 std::string sanitised(std::string_view name) {
@@ -23,7 +25,8 @@ std::string printable(std::string_view name) {
 }
 
 std::string NameSet::take(std::string_view name) {
-  const std::string base = sanitised(name);
+  std::string base = sanitised(name);
+  if (ir::is_reserved(base)) base += '_';
   std::string candidate = base;
   int& next = next_.emplace(base, 2).first->second;
   while (!taken_.insert(candidate).second) candidate = fmt::format("{}_{}", base, next++);

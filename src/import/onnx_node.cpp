@@ -18,20 +18,19 @@ using ir::Tensor;
 using ir::Value;
 
 constexpr size_t kMaxFoldedNodes = 256;
-constexpr int64_t kMaxFoldedElements = 1 << 20;
 
-bool is_small(const ir::Type& type) {
-  const auto count = ir::element_count(type.shape).maybe_value();
-  return count && *count <= kMaxFoldedElements;
-}
-
-// The nodes a value is computed from, ascending, if all are small and none is an input.
-std::optional<std::vector<Value>> constant_cone(const ir::Graph& graph, Value value) {
+// The nodes a value is computed from, ascending, if none is an input or a matrix product and all
+// together have at most `elements` elements.
+std::optional<std::vector<Value>> constant_cone(const ir::Graph& graph, Value value,
+                                                int64_t elements) {
   std::vector<Value> cone{value};
   for (size_t i = 0; i < cone.size(); ++i) {
     const ir::Node& node = graph[cone[i]];
-    if (node.op == Op::Input || !is_small(node.type) || cone.size() > kMaxFoldedNodes)
+    const auto count = ir::element_count(node.type.shape).maybe_value();
+    if (node.op == Op::Input || node.op == Op::MatMul || !count || *count > elements ||
+        cone.size() > kMaxFoldedNodes)
       return std::nullopt;
+    elements -= *count;
     for (const Value operand : node.operands)
       if (std::find(cone.begin(), cone.end(), operand) == cone.end()) cone.push_back(operand);
   }
@@ -64,10 +63,10 @@ Result<Tensor> tensor_of(const Known& known) {
 
 }  // namespace
 
-std::optional<Tensor> fold_constant(const ir::Graph& graph, Value value) {
+std::optional<Tensor> fold_constant(const ir::Graph& graph, Value value, int64_t elements) {
   const ir::Node& node = graph[value];
   if (node.op == Op::Constant && node.tensor) return *node.tensor;
-  const auto cone = constant_cone(graph, value);
+  const auto cone = constant_cone(graph, value, elements);
   if (!cone) return std::nullopt;
   ir::Graph copy;
   std::vector<std::pair<Value, Value>> moved;

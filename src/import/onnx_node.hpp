@@ -101,8 +101,10 @@ std::vector<int64_t> all_axes(int64_t rank);
 
 // The entry's value, made from its numbers if need be.
 Result<ir::Value> materialise(ir::Graph& graph, Entry& entry);
-// Evaluates what only depends on constants; nullopt if it depends on more, or is large.
-std::optional<ir::Tensor> fold_constant(const ir::Graph& graph, ir::Value value);
+// Evaluates what only depends on constants; nullopt if it depends on more, or on more than so many
+// elements.
+std::optional<ir::Tensor> fold_constant(const ir::Graph& graph, ir::Value value,
+                                        int64_t elements = 1 << 16);
 // A constant of a tensor: scalars become literals, which print and match better.
 ir::Value add_constant(ir::Graph& graph, ir::Tensor tensor);
 

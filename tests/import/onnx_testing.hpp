@@ -126,7 +126,7 @@ class Model {
 // The outputs as expressions over the inputs, each with its type: "relu(x) : f32[M, 4]".
 inline std::string read_text(const Model& model, const FixedInputs& fixed = {}) {
   const auto graph = parse_onnx(model.bytes(), {}, fixed);
-  if (!graph) return to_string(graph.error());
+  if (!graph) return "error: " + graph.error().what;
   if (const auto status = ir::verify(*graph); !status) return to_string(status.error());
   std::string text;
   for (const ir::Output& output : graph->outputs())

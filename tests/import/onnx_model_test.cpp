@@ -1,0 +1,217 @@
+// Models as wholes: names, dimensions, weights, functions, and what is wrong with them.
+#include <filesystem>
+#include <fstream>
+
+#include "import/onnx_testing.hpp"
+
+namespace attacca::import {
+namespace {
+
+Error error_of(const Model& model) {
+  const auto graph = parse_onnx(model.bytes());
+  return graph ? Error{"no error", {}, {}} : graph.error();
+}
+
+TEST(OnnxModel, ThePrintIsAGraph) {
+  const auto graph = parse_onnx(Model()
+                                    .input("x", {"batch", "4"})
+                                    .weight("fc.weight", {4, 1}, std::vector{1, 2, 3, 4})
+                                    .node("MatMul", {"x", "fc.weight"}, {"/fc/MatMul_output_0"})
+                                    .node("Relu", {"/fc/MatMul_output_0"}, {"return"})
+                                    .output("return")
+                                    .bytes());
+  ASSERT_TRUE(graph) << to_string(graph.error());
+  EXPECT_EQ(ir::print_graph(*graph),
+            "graph g(x: f32[batch, 4]) {\n  fc_weight = constant(f32[4, 1], [1, 2, 3, 4])\n  "
+            "_fc_MatMul_output_0 = matmul(x, fc_weight)\n  return_ = relu(_fc_MatMul_output_0)\n  "
+            "return return_\n}\n");
+}
+
+TEST(OnnxModel, DynamicDimensionsBecomeSymbols) {
+  EXPECT_EQ(read_text(Model().input("x", {"batch size", "batch_size", "", "-1"}).output("x")),
+            "x : f32[batch_size, batch_size_2, x_d2, x_d3]");
+  EXPECT_EQ(read_text(Model().input("x", {"f32", "2*M"}).output("x")), "x : f32[f32_, _2_M]");
+  EXPECT_EQ(error_of(Model().input("x", {"-2"}).output("x")).what, "the negative dimension -2");
+}
+
+TEST(OnnxModel, AnInitializerListedAsInputIsAConstant) {
+  EXPECT_EQ(read_text(Model(8)
+                          .input("x", {"2"})
+                          .input("w", {"2"})
+                          .weight("w", {2}, std::vector{1, 2})
+                          .node("Add", {"x", "w"}, {"y"})
+                          .output("y")),
+            "x + constant(f32[2], [1, 2]) : f32[2]");
+}
+
+TEST(OnnxModel, EveryUnsupportedOpIsListedAtOnce) {
+  Model model;
+  model.input("x", {"1", "1", "4", "4"});
+  model.node("Conv", {"x", "x"}, {"a"}).node("Relu", {"a"}, {"b"}).node("Conv", {"b", "x"}, {"c"});
+  model.node("Mish", {"c"}, {"d"}).node("Attention", {"d"}, {"e"}, {}, "my.domain").output("e");
+  model.proto().mutable_graph()->mutable_node(0)->set_name("first");
+  EXPECT_EQ(error_of(model).what,
+            "the model uses ops that are not supported:\n  Attention of domain my.domain: e\n  "
+            "Conv: first, c\n  Mish in opset 17: d");
+}
+
+TEST(OnnxModel, ErrorsNameTheNode) {
+  const Error error = error_of(
+      Model().input("x", {"4"}).input("y", {"3"}).node("Add", {"x", "y"}, {"z"}).output("z"));
+  EXPECT_EQ(error.where, "node z (Add)");
+  EXPECT_EQ(error.what, "add cannot broadcast [4] with [3]");
+}
+
+TEST(OnnxModel, BrokenGraphsAreErrors) {
+  const auto what = [](Model& model) { return error_of(model).what; };
+  const auto x = [] { return Model().input("x", {"4"}); };
+  // A cycle, or nodes out of order.
+  EXPECT_EQ(what(x().node("Add", {"x", "b"}, {"a"}).node("Relu", {"a"}, {"b"}).output("b")),
+            "nothing before it defines its input b");
+  EXPECT_EQ(what(x().node("Relu", {"x"}, {"y"}).node("Exp", {"x"}, {"y"}).output("y")),
+            "y is defined twice");
+  EXPECT_EQ(what(x().node("Relu", {"x"}, {"x"}).output("x")), "x is defined twice");
+  EXPECT_EQ(what(x().input("x", {"4"}).output("x")), "the name is used twice");
+  EXPECT_EQ(what(x().output("y")), "no node defines it");
+  EXPECT_EQ(what(x().output("x").output("x")), "the name is used twice");
+  EXPECT_EQ(what(x().node("Relu", {"x"}, {"y"})), "the graph has no outputs");
+  EXPECT_EQ(what(x().node("Relu", {}, {"y"}).output("y")), "the node has no inputs");
+  EXPECT_EQ(what(x().node("Relu", {"x", "x"}, {"y"}).output("y")), "relu takes 1 operands, got 2");
+  EXPECT_EQ(what(x().node("Relu", {"x"}, {"y", "z"}).output("y")), "output 1 (z) is not supported");
+  EXPECT_EQ(what(x().input("u", {"4"}, onnx::TensorProto::UINT16).output("u")),
+            "ONNX element type uint16 is not supported");
+  EXPECT_EQ(what(Model(0).input("x", {"4"}).output("x")), "opset 0 is not supported");
+}
+
+TEST(OnnxModel, AnInputWithoutRankOrTensorIsAnError) {
+  Model rankless, sequence;
+  auto* type = rankless.output("x").proto().mutable_graph()->add_input();
+  type->set_name("x");
+  type->mutable_type()->mutable_tensor_type()->set_elem_type(1);
+  EXPECT_EQ(error_of(rankless).what, "the input's rank is unknown");
+  type = sequence.output("x").proto().mutable_graph()->add_input();
+  type->set_name("x");
+  type->mutable_type()->mutable_sequence_type();
+  EXPECT_EQ(error_of(sequence).what, "the input is not a tensor");
+}
+
+TEST(OnnxModel, DamagedBytesAreErrors) {
+  const std::string bytes =
+      Model().input("x", {"4"}).node("Relu", {"x"}, {"y"}).output("y").bytes();
+  EXPECT_FALSE(parse_onnx(""));
+  EXPECT_FALSE(parse_onnx("not a model"));
+  for (size_t length = 0; length < bytes.size(); ++length)
+    (void)parse_onnx(bytes.substr(0, length));
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
+    (void)parse_onnx(damaged);
+  }
+}
+
+// y = f(x) with f(a) = LeakyRelu(a) * b, its slope an attribute, b an optional input.
+Model with_function(const Attributes& call, bool recursive = false) {
+  Model model;
+  model.input("x", {"4"});
+  model.proto().add_opset_import()->set_domain("local");
+  auto* function = model.proto().add_functions();
+  function->set_name("f");
+  function->set_domain("local");
+  function->add_input("a");
+  function->add_input("b");
+  function->add_output("r");
+  function->add_attribute("slope");
+  function->add_opset_import()->set_version(16);
+  auto* leaky = function->add_node();
+  Model::fill(*leaky, "LeakyRelu", {"a"}, {"l"}, {});
+  auto* slope = leaky->add_attribute();
+  slope->set_name("alpha");
+  slope->set_type(onnx::AttributeProto::FLOAT);
+  slope->set_ref_attr_name("slope");
+  Model::fill(*function->add_node(), "Clip", {"l", "b"}, {"r"}, {});
+  if (recursive) Model::fill(*function->add_node(), "f", {"r"}, {"s"}, {}, "local");
+  return model.node("f", {"x"}, {"y"}, call, "local").output("y");
+}
+
+TEST(OnnxModel, FunctionsAreInlined) {
+  EXPECT_EQ(read_text(with_function({{"slope", 0.25f}})), "leaky_relu(x, alpha=0.25) : f32[4]");
+  EXPECT_EQ(read_text(with_function({})), "leaky_relu(x) : f32[4]");
+  EXPECT_EQ(read_text(with_function({}, true)), "error: functions call each other deeper than 32");
+}
+
+TEST(OnnxModel, FunctionAttributesMayHaveDefaults) {
+  onnx::AttributeProto value;
+  set_attribute(value, "slope", 0.5f);
+  Model model = with_function({});
+  // FunctionProto.attribute_proto = 11, which the schema at hand does not know.
+  const std::string field = value.SerializeAsString();
+  std::string unknown{static_cast<char>(11 << 3 | 2), static_cast<char>(field.size())};
+  *model.proto().mutable_functions(0)->mutable_unknown_fields() = unknown + field;
+  EXPECT_EQ(read_text(model), "leaky_relu(x, alpha=0.5) : f32[4]");
+}
+
+class ExternalData : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = std::filesystem::path(testing::TempDir()) / "attacca_external";
+    std::filesystem::create_directories(directory_);
+    const float values[] = {1, 2, 3, 4};
+    std::ofstream(directory_ / "weights.bin", std::ios::binary)
+        .write(reinterpret_cast<const char*>(values), sizeof values);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string read(const std::map<std::string, std::string>& entries) const {
+    Model model;
+    model.weight("w", {2}, std::vector<double>{}).node("Relu", {"w"}, {"y"}).output("y");
+    auto* weight = model.proto().mutable_graph()->mutable_initializer(0);
+    weight->set_data_location(onnx::TensorProto::EXTERNAL);
+    for (const auto& [key, value] : entries) {
+      auto* entry = weight->add_external_data();
+      entry->set_key(key);
+      entry->set_value(value);
+    }
+    std::ofstream(directory_ / "model.onnx", std::ios::binary) << model.bytes();
+    const auto graph = read_onnx((directory_ / "model.onnx").string());
+    return graph ? ir::print_expression(*graph, graph->outputs()[0].value, true)
+                 : "error: " + graph.error().what;
+  }
+
+  std::filesystem::path directory_;
+};
+
+TEST_F(ExternalData, IsReadBesideTheModel) {
+  EXPECT_EQ(read({{"location", "weights.bin"}}), "relu(constant(f32[2], [1, 2]))");
+  EXPECT_EQ(read({{"location", "weights.bin"}, {"offset", "8"}, {"length", "8"}}),
+            "relu(constant(f32[2], [3, 4]))");
+}
+
+TEST_F(ExternalData, IsChecked) {
+  EXPECT_EQ(read({{"location", "weights.bin"}, {"offset", "12"}}),
+            "error: external data file weights.bin has 16 bytes, wanted 8 at 12");
+  EXPECT_EQ(read({{"location", "weights.bin"}, {"offset", "-4"}}),
+            "error: external data: offset is not a size: -4");
+  EXPECT_EQ(read({{"location", "weights.bin"}, {"length", "4"}}),
+            "error: external data of the tensor f32[2] holds 4, wanted 8");
+  EXPECT_EQ(read({{"location", "absent.bin"}}),
+            "error: external data file absent.bin cannot be read");
+  EXPECT_EQ(read({}), "error: external data names no file");
+  EXPECT_EQ(read({{"location", "../weights.bin"}}),
+            "error: external data lies outside the model's directory: ../weights.bin");
+  EXPECT_EQ(read({{"location", "/etc/passwd"}}),
+            "error: external data lies outside the model's directory: /etc/passwd");
+  std::filesystem::create_symlink("/etc/passwd", directory_ / "link");
+  EXPECT_EQ(read({{"location", "link"}}),
+            "error: external data lies outside the model's directory: link");
+}
+
+TEST(OnnxModel, AMissingFileIsAnError) {
+  const auto graph = read_onnx("absent.onnx");
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(
+      to_string(graph.error()),
+      "error: the file cannot be read\n  at: absent.onnx\n  fix: give the path of a .onnx file\n");
+}
+
+}  // namespace
+}  // namespace attacca::import
