@@ -124,9 +124,9 @@ class Emission {
 
   int add_input(Input input) {
     const auto same = [&](const Input& other) {
-      return other.role == input.role && other.gemm == input.gemm &&
+      return other.source == input.source && other.role == input.role &&
              other.column_offset == input.column_offset && other.column_step == input.column_step &&
-             other.source == input.source && other.access == input.access;
+             other.access == input.access;
     };
     const auto found = std::find_if(result_.inputs.begin(), result_.inputs.end(), same);
     if (found != result_.inputs.end()) return static_cast<int>(found - result_.inputs.begin());
@@ -158,8 +158,11 @@ class Emission {
       const Access dense{0, dense_strides(graph_.type(matmul).shape)};
       const auto access = draft_.frames.to_domain(frame, matmul, dense);
       ATTACCA_CHECK(access.has_value(), "a gate's columns cannot be reached");
+      std::vector<Dim> expected = dense_strides(graph_.type(matmul).shape);
+      expected.back() = access->strides.back();
+      ATTACCA_CHECK(access->strides == expected, "a gate that rearranges its product");
       input.column_offset = access->offset;
-      input.column_step = std::max<int64_t>(access->strides.back().value(), 1);
+      if (!result_.domain.back().is(1)) input.column_step = access->strides.back().value();
     }
     return add_input(std::move(input));
   }

@@ -90,7 +90,7 @@ class Halves {
     narrow_.back() = *half;
     narrow_count_ = ir::element_count(narrow_);
     // An extent of 0 would make every count equal.
-    if (narrow_count_.is(0) || !find() || !complete()) return std::nullopt;
+    if (narrow_count_.is(0) || !find() || !complete() || !in_place()) return std::nullopt;
     Draft draft = work_.start(RegionKind::GatedGemm, matmul_, narrow_);
     if (join_prefix(draft)) {
       grow(work_, draft);
@@ -162,6 +162,19 @@ class Halves {
 
   bool complete() const {
     return (low_ && high_ && !even_ && !odd_) || (even_ && odd_ && !low_ && !high_);
+  }
+
+  // Every op before the split reads its neighbours of the product column for column.
+  bool in_place() const {
+    for (const auto& [id, kind] : kinds_) {
+      const ir::Node& node = graph_.nodes()[id];
+      if (node.op == Op::MatMul || is_view_op(node.op)) continue;
+      for (const Value operand : node.operands)
+        if (const auto found = kinds_.find(operand.id);
+            found != kinds_.end() && found->second != Kind::Flat)
+          return false;
+    }
+    return true;
   }
 
   bool join_prefix(Draft& draft) {

@@ -30,11 +30,15 @@ class Growth {
       const Value node = candidates_.top();
       candidates_.pop();
       if (work_.owns(draft_, node)) continue;
-      std::string reason = try_join(node);
-      if (reason.empty())
+      std::string reason = escaping_.size() > kMaxOutputs ? too_many_outputs() : try_join(node);
+      if (reason.empty()) {
+        if (facts_.is_output[node.id] || draft_.reduced.count(node.id)) escaping_.insert(node.id);
         push_users(node);
-      else
-        refuse(node, std::move(reason));
+        continue;
+      }
+      for (const Value operand : graph_[node].operands)
+        if (work_.owns(draft_, operand)) escaping_.insert(operand.id);
+      refuse(node, std::move(reason));
     }
     limit_outputs();
     pull_operands();
@@ -45,6 +49,10 @@ class Growth {
 
   void refuse(Value node, std::string reason) {
     draft_.refusals.push_back({node, draft_.root(), std::move(reason)});
+  }
+
+  static std::string too_many_outputs() {
+    return fmt::format("the region would have more than {} outputs", kMaxOutputs);
   }
 
   void push_users(Value node) {
@@ -161,8 +169,7 @@ class Growth {
     size_t keep = last.size();
     while (keep > draft_.fixed && escaping[keep] > static_cast<int64_t>(kMaxOutputs)) --keep;
     for (size_t i = keep; i < draft_.members.size(); ++i)
-      refuse(draft_.members[i].node,
-             fmt::format("the region would have more than {} outputs", kMaxOutputs));
+      refuse(draft_.members[i].node, too_many_outputs());
     work_.drop(draft_, keep);
   }
 
@@ -241,6 +248,7 @@ class Growth {
   Draft& draft_;
   std::priority_queue<Value, std::vector<Value>, std::greater<>> candidates_;
   std::unordered_set<uint32_t> seen_;
+  std::unordered_set<uint32_t> escaping_;  // members that are outputs however the region grows
   size_t pulled_from_ = 0;
 };
 

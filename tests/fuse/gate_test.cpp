@@ -57,6 +57,17 @@ TEST(Gate, ThreeSlicesAreNoGate) {
             "gemm h = acc; pointwise y = full(h[0:]) * full(h[4:]) + full(h[8:])");
 }
 
+TEST(Gate, AnOpThatReadsOtherColumnsIsNoGate) {
+  EXPECT_EQ(fused("x: f32[4, 8], w: f32[8, 4]",
+                  "h = x @ w; t = h + transpose(h)\ny = t[:, 0:2] * t[:, 2:4]\nreturn y"),
+            "gemm h = acc; pointwise t = full(h[0:]) + full(h[0::4]); "
+            "pointwise y = full(t[0:]) * full(t[2:])");
+  EXPECT_EQ(fused("x: f32[M, 8], w: f32[8, 2]",
+                  "h = x @ w; t = h * h[:, 0:1]\ny = t[:, 0:1] * t[:, 1:2]\nreturn y"),
+            "gemm h = acc; pointwise t = full(h[0:]) * col(h[0::2]); "
+            "pointwise y = col(t[0::2]) * col(t[1::2])");
+}
+
 TEST(Gate, OtherShapesOrOtherInputsAreNoPair) {
   EXPECT_EQ(fused("x: bf16[M, 8], z: bf16[M, 8], w1: bf16[8, 6], w2: bf16[8, 6]",
                   "y = silu(matmul(x, w1)) * matmul(z, w2)\nreturn y"),

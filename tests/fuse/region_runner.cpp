@@ -159,19 +159,22 @@ class Runner {
     return output.reduction == ir::Op::ReduceMin ? INFINITY : 0;
   }
 
+  // NaN wins.
+  static double larger(double a, double b) { return a > b || std::isnan(a) ? a : b; }
+
   static void reduce(const epilogue::Output& output, double& into, double value) {
     switch (output.reduction) {
       case ir::Op::Sum:
         into += value;
         break;
       case ir::Op::ReduceMax:
-        into = std::max(into, value);
+        into = larger(into, value);
         break;
       case ir::Op::ReduceMin:
-        into = std::min(into, value);
+        into = -larger(-into, -value);
         break;
       case ir::Op::AMax:
-        into = std::max(into, std::fabs(value));
+        into = larger(into, std::fabs(value));
         break;
       default:
         ATTACCA_CHECK(false, "no reduction");
