@@ -9,8 +9,8 @@ namespace attacca::fold {
 namespace {
 
 // Beyond these a normal form gives up; they bound the work of every insertion.
-constexpr size_t kMaxTerms = 16;
-constexpr size_t kMaxFactors = 12;
+constexpr size_t kMaxTerms = 2 * kMaxFlattenedTerms;
+constexpr size_t kMaxFactors = 2 * kMaxFlattenedFactors;
 constexpr int kMaxExponent = 64;
 
 // Relative to the largest addend: below it a sum counts as cancelled.
@@ -43,7 +43,8 @@ std::optional<Ref> EGraph::sum(std::span<const Ref> addends, Cancel cancel) {
   for (const Ref addend : addends) {
     const Ref ref = find(addend);
     if (ref.scale == 0) continue;
-    if (const Sum* inner = as_sum(ref.cls)) {
+    const Sum* inner = as_sum(ref.cls);
+    if (inner && inner->terms.size() <= kMaxFlattenedTerms) {
       for (const auto& term : inner->terms) {
         const Ref part = find({ref.scale * term.coefficient, term.cls});
         terms.push_back({part.cls, part.scale});

@@ -154,9 +154,21 @@ std::optional<ClassId> EGraph::lookup(const Product& product) const {
 
 void EGraph::anchor(Ref ref, ir::Value value) {
   ref = find(ref);
-  auto& anchors = classes_[ref.cls].anchors;
-  if (is_constant(ref) || ref.scale == 0 || anchors.size() >= kMaxAnchors) return;
-  anchors.push_back({value, ref.scale});
+  if (is_constant(ref) || ref.scale == 0) return;
+  add_anchor(ref.cls, {value, ref.scale});
+}
+
+// Of the values of one scale the latest ones stay: they are the nearest to whoever looks.
+void EGraph::add_anchor(ClassId cls, Anchor anchor) {
+  auto& anchors = classes_[cls].anchors;
+  if (anchors.size() >= kMaxAnchors) {
+    const auto older = std::find_if(anchors.begin(), anchors.end(), [&](const Anchor& known) {
+      return same(known.scale, anchor.scale);
+    });
+    if (older == anchors.end()) return;
+    anchors.erase(older);
+  }
+  anchors.push_back(anchor);
 }
 
 void EGraph::add_form(Ref ref, Form form) {
@@ -201,8 +213,7 @@ void EGraph::merge(Ref a, Ref b) {
     add_form({scale, b.cls}, std::move(form));
   }
   for (const Anchor& value : absorbed.anchors)
-    if (classes_[b.cls].anchors.size() < kMaxAnchors)
-      classes_[b.cls].anchors.push_back({value.value, value.scale * ratio});
+    add_anchor(b.cls, {value.value, value.scale * ratio});
   classes_[b.cls].ops |= absorbed.ops;
   const bool outermost = stale_.empty();
   stale_.insert(stale_.end(), absorbed.users.begin(), absorbed.users.end());
@@ -252,7 +263,8 @@ const Apply* EGraph::as_apply(ClassId cls, ir::Op op) const {
 
 std::vector<Product::Factor> EGraph::factors(ClassId cls) const {
   if (cls == kOne) return {};
-  if (const Product* product = as_product(cls)) return product->factors;
+  const Product* product = as_product(cls);
+  if (product && product->factors.size() <= kMaxFlattenedFactors) return product->factors;
   return {{cls, 1}};
 }
 

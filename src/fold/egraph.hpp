@@ -96,6 +96,11 @@ inline uint64_t op_bit(ir::Op op) {
   return uint64_t{1} << (static_cast<unsigned>(op) % 64);
 }
 
+// Longer sums and products stand in others as one term or factor, so that an expression over a long
+// one finds room. Twice as long a result gives up.
+inline constexpr size_t kMaxFlattenedTerms = 8;
+inline constexpr size_t kMaxFlattenedFactors = 6;
+
 // Whether adding equal terms of opposite sign may make them vanish. In the graph's own sums it may
 // not: (x + y) - y is x for real numbers only.
 enum class Cancel : uint8_t { Forbid, Allow };
@@ -142,6 +147,7 @@ class EGraph {
   const Product* as_product(ClassId cls) const;
   // Normal form op(args) of that op.
   const Apply* as_apply(ClassId cls, ir::Op op) const;
+  // What a class is the product of where it stands in a product: itself, if it is none or long.
   std::vector<Product::Factor> factors(ClassId cls) const;
   // The class if a normal form of it was ever made.
   std::optional<ClassId> lookup(const Product& product) const;
@@ -153,6 +159,7 @@ class EGraph {
     size_t operator()(const Key& key) const;
   };
 
+  void add_anchor(ClassId cls, Anchor anchor);
   ClassId make(Form form, const Key& key, ClassId exponential_of, uint64_t ops);
   ClassId intern_sum(std::vector<Sum::Term> terms);
   Ref intern_scaled_sum(std::vector<Sum::Term> terms);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <queue>
 #include <set>
 
 namespace attacca::fold {
@@ -13,7 +12,7 @@ using ir::Op;
 constexpr int kMaxDepth = 6;  // of an expression over original values
 // What a rewrite must save at least to take a product apart: x / (1 + exp(-y)) stays as it is.
 constexpr int kReassociation = 2;
-constexpr int kMaxVisited = 128;  // values costed; what lies beyond is common to all choices
+constexpr int kMaxVisited = 256;  // values looked at to compare two expressions
 
 Expression value_of(ir::Value value) {
   Expression result;
@@ -52,25 +51,55 @@ class Extractor {
 
   std::optional<Choice> best(Ref ref) {
     std::optional<Choice> best;
-    int best_cost = -1;
-    for (const Form& form : egraph_[ref.cls].forms) {
-      if (!form.rule) continue;
+    Expression cheapest = own_op();
+    int penalty = 0;  // in halves of a cost
+    const auto& forms = egraph_[ref.cls].forms;
+    for (const Form& form : forms) {
       const double ratio = ref.scale / form.scale;
-      if (form.whole && !same(ratio, 1)) continue;
+      const bool bare = same(ratio, 1);
+      if (!form.rule || (form.whole && !bare) || !is_eligible(form, forms, bare)) continue;
       auto expression = build(form, kMaxDepth);
       if (!expression) continue;
       expression = times(ratio, std::move(*expression));
       if (expression->kind != Expression::Kind::Apply || !fits(*expression)) continue;
-      if (best_cost < 0) best_cost = cost_of_value();
-      const int cost = cost_of(*expression) + (form.recovered != kNone ? kReassociation : 0);
-      if (cost >= best_cost) continue;
-      best_cost = cost;
+      const int own_penalty = (form.recovered != kNone ? 2 * kReassociation : 0) + (bare ? 0 : 1);
+      if (2 * saving(cheapest, *expression) + penalty - own_penalty <= 0) continue;
+      cheapest = *expression;
+      penalty = own_penalty;
       best = Choice{std::move(*expression), form.rule};
     }
     return best;
   }
 
  private:
+  // A graph's own op is not taken apart, and tanh(x) is not turned into -tanh(-x).
+  bool is_eligible(const Form& form, const std::vector<Form>& forms, bool bare) const {
+    const auto* apply = std::get_if<Apply>(&form.node);
+    const bool at_hand = apply && is_at_hand(*apply);
+    if (definition(graph_[value_].op)) return bare && at_hand;
+    if (!apply || at_hand) return true;
+    return std::none_of(forms.begin(), forms.end(), [&](const Form& other) {
+      const auto* rival = std::get_if<Apply>(&other.node);
+      return rival && rival->op == apply->op && is_at_hand(*rival);
+    });
+  }
+
+  // Whether its arguments are values of the graph.
+  bool is_at_hand(const Apply& apply) const {
+    return std::all_of(apply.args.begin(), apply.args.end(),
+                       [&](Ref arg) { return value_equal_to(egraph_.find(arg)).has_value(); });
+  }
+
+  // The latest one before value_.
+  std::optional<ir::Value> value_equal_to(Ref ref) const {
+    std::optional<ir::Value> result;
+    for (const Anchor& anchor : egraph_[ref.cls].anchors)
+      if (anchor.value < value_ && same(anchor.scale, ref.scale) &&
+          (!result || *result < anchor.value))
+        result = anchor.value;
+    return result;
+  }
+
   Expression times(double ratio, Expression expression) const {
     if (same(ratio, 1)) return expression;
     if (same(ratio, -1)) return apply(Op::Neg, {}, {std::move(expression)});
@@ -87,8 +116,7 @@ class Extractor {
       if (!best || own_cost(expression) < own_cost(*best)) best = std::move(expression);
     };
     const auto& cls = egraph_[ref.cls];
-    for (const Anchor& anchor : cls.anchors)
-      if (anchor.value < value_ && same(anchor.scale, ref.scale)) return value_of(anchor.value);
+    if (const auto value = value_equal_to(ref)) return value_of(*value);
     for (const Form& form : cls.forms) {
       if ((recovered_only && !form.rule) || (form.whole && !same(ref.scale, form.scale))) continue;
       if (auto expression = build(form, depth - 1))
@@ -180,43 +208,50 @@ class Extractor {
     return result;
   }
 
-  int cost_of_value() {
+  // The value as the graph computes it.
+  Expression own_op() const {
     const ir::Node& node = graph_[value_];
-    pending_.assign(node.operands.begin(), node.operands.end());
-    return ir::info(node.op).cost + cost_of_pending();
+    std::vector<Expression> args;
+    for (const ir::Value operand : node.operands) args.push_back(value_of(operand));
+    return apply(node.op, node.attrs.params, std::move(args));
   }
 
-  int cost_of(const Expression& expression) {
-    pending_.clear();
-    collect(expression);
-    return own_cost(expression) + cost_of_pending();
-  }
-
-  void collect(const Expression& expression) {
-    if (expression.kind == Expression::Kind::Value) pending_.push_back(expression.value);
-    for (const Expression& arg : expression.args) collect(arg);
-  }
-
-  // The ops that the pending values need, each value once, the latest first.
-  int cost_of_pending() {
-    std::set<ir::Value> open(pending_.begin(), pending_.end());
-    int cost = 0;
-    for (int visited = 0; !open.empty() && visited < kMaxVisited; ++visited) {
-      const ir::Value value = *open.rbegin();
-      open.erase(value);
-      const ir::Node& node = graph_[value];
-      if (!ir::is_elementwise(node.op)) continue;
-      if (const auto choice = choices_.find(value.id); choice != choices_.end()) {
-        cost += own_cost(choice->second.expression);
-        pending_.clear();
-        collect(choice->second.expression);
-        open.insert(pending_.begin(), pending_.end());
-      } else {
-        cost += ir::info(node.op).cost;
-        open.insert(node.operands.begin(), node.operands.end());
-      }
+  // What `after` costs less than `before`, each value that one needs counted once. Values are
+  // opened from the latest on, until both need the same ones.
+  int saving(const Expression& before, const Expression& after) const {
+    std::set<ir::Value> open_before, open_after;
+    collect(before, open_before);
+    collect(after, open_after);
+    int saved = own_cost(before) - own_cost(after);
+    for (int visited = 0; open_before != open_after; ++visited) {
+      if (visited == kMaxVisited) return 0;
+      const auto latest = [](const auto& open) {
+        return open.empty() ? -1 : static_cast<int64_t>(open.rbegin()->id);
+      };
+      const ir::Value value{
+          static_cast<uint32_t>(std::max(latest(open_before), latest(open_after)))};
+      const bool in_before = open_before.erase(value), in_after = open_after.erase(value);
+      if (in_before) saved += open(value, open_before);
+      if (in_after) saved -= open(value, open_after);
     }
-    return cost;
+    return saved;
+  }
+
+  // Adds what the value reads; returns what its own ops cost.
+  int open(ir::Value value, std::set<ir::Value>& into) const {
+    const ir::Node& node = graph_[value];
+    if (!ir::is_elementwise(node.op)) return 0;
+    if (const auto choice = choices_.find(value.id); choice != choices_.end()) {
+      collect(choice->second.expression, into);
+      return own_cost(choice->second.expression);
+    }
+    into.insert(node.operands.begin(), node.operands.end());
+    return ir::info(node.op).cost;
+  }
+
+  static void collect(const Expression& expression, std::set<ir::Value>& into) {
+    if (expression.kind == Expression::Kind::Value) into.insert(expression.value);
+    for (const Expression& arg : expression.args) collect(arg, into);
   }
 
   const ir::Graph& graph_;
@@ -224,7 +259,6 @@ class Extractor {
   const Choices& choices_;
   const Constants& constants_;
   ir::Value value_;
-  std::vector<ir::Value> pending_;
 };
 
 }  // namespace

@@ -180,6 +180,7 @@ std::optional<Ref> EGraph::where(Ref condition, Ref x, Ref y) {
 // By its defining rule: silu(x, alpha=a) is what x * sigmoid(a * x) is.
 std::optional<Ref> EGraph::defined(Op op, std::span<const double> params,
                                    std::span<const Ref> args) {
+  if (std::any_of(args.begin(), args.end(), is_constant)) return std::nullopt;
   const Rule& rule = *definition(op);
   Bindings bindings;
   for (size_t i = 0; i < args.size(); ++i)

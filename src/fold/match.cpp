@@ -35,7 +35,13 @@ bool is_odd(Op op) {
   return op == Op::Erf || op == Op::Tanh;
 }
 
-// f(t * x) == t * f(x) for positive t.
+// max(-x, -y) is -min(x, y).
+bool may_be(Op wanted, Op op) {
+  return wanted == op || (wanted == Op::Max && op == Op::Min) ||
+         (wanted == Op::Min && op == Op::Max);
+}
+
+// f(t * x) == t * f(x) for positive t; for negative t, max and min change places.
 bool is_homogeneous(Op op) {
   return op == Op::Clamp || op == Op::Max || op == Op::Min || op == Op::Abs || op == Op::Relu ||
          op == Op::LeakyRelu || op == Op::Where;
@@ -101,7 +107,8 @@ void Matcher::exact(const Pattern& pattern, Ref ref, const Bindings& bindings, c
     case Kind::Apply: {
       const auto forms = graph_[ref.cls].forms;
       for (const Form& form : forms)
-        if (const auto* apply = std::get_if<Apply>(&form.node); apply && apply->op == pattern.op)
+        if (const auto* apply = std::get_if<Apply>(&form.node);
+            apply && may_be(pattern.op, apply->op))
           arguments(pattern, *apply, ref.scale / form.scale, bindings, then);
     }
   }
@@ -131,7 +138,7 @@ void Matcher::up_to_scale(const Pattern& pattern, ClassId cls, const Bindings& b
       const auto forms = graph_[cls].forms;
       for (const Form& form : forms) {
         const auto* apply = std::get_if<Apply>(&form.node);
-        if (!apply || apply->op != pattern.op) continue;
+        if (!apply || !may_be(pattern.op, apply->op)) continue;
         for (const double scale : scales(pattern, *apply, bindings))
           arguments(pattern, *apply, scale, bindings, then);
       }
@@ -144,21 +151,22 @@ std::vector<double> Matcher::scales(const Pattern& pattern, const Apply& apply,
                                     const Bindings& bindings) const {
   if (is_odd(apply.op)) return {1, -1};
   if (!is_homogeneous(apply.op)) return {1};
-  for (size_t i = 0; i < apply.params.size() && apply.op == Op::Clamp; ++i) {
-    const auto wanted = pattern.params[i].value(bindings.captures);
-    if (wanted && *wanted != 0 && std::isfinite(*wanted) && apply.params[i] != 0)
-      return {*wanted / apply.params[i]};
-  }
   std::vector<double> result;
+  for (size_t i = 0; i < pattern.params.size() && apply.op == Op::Clamp; ++i) {
+    const auto wanted = pattern.params[i].value(bindings.captures);
+    if (!wanted || *wanted == 0 || !std::isfinite(*wanted)) continue;
+    const double straight = *wanted / apply.params[i], flipped = *wanted / apply.params[1 - i];
+    if (std::isfinite(straight) && straight > 0) result.push_back(straight);
+    if (std::isfinite(flipped) && flipped < 0) result.push_back(flipped);
+    return result;
+  }
   for (size_t i = apply.op == Op::Where ? 1 : 0; i < apply.args.size(); ++i) {
     const Ref arg = apply.args[i];
     if (is_constant(arg)) continue;
     for (const double scale : anchored_scales(graph_.find(arg).cls))
-      result.push_back(std::fabs(scale / arg.scale));
-    break;
+      result.push_back(scale / arg.scale);
+    return result;
   }
-  if (apply.op == Op::Where)
-    for (size_t i = 0, n = result.size(); i < n; ++i) result.push_back(-result[i]);
   return result;
 }
 
@@ -166,7 +174,9 @@ void Matcher::arguments(const Pattern& pattern, const Apply& apply, double scale
                         const Bindings& bindings, const Then& then) {
   double factor = 1;  // of the arguments
   if (is_homogeneous(apply.op)) {
-    if (scale < 0 && apply.op != Op::Where) return;
+    const bool flips = apply.op == Op::Max || apply.op == Op::Min;
+    const bool either = apply.op == Op::Where || apply.op == Op::Clamp;
+    if (!either && (scale < 0) != (flips && apply.op != pattern.op)) return;
     factor = scale;
   } else if (is_odd(apply.op)) {
     if (!same(std::fabs(scale), 1)) return;
@@ -175,9 +185,11 @@ void Matcher::arguments(const Pattern& pattern, const Apply& apply, double scale
     return;
   }
   std::optional<Bindings> bound = bindings;
-  for (size_t i = 0; i < apply.params.size() && bound; ++i)
-    bound = bind(pattern.params[i],
-                 apply.op == Op::Clamp ? apply.params[i] * factor : apply.params[i], *bound);
+  for (size_t i = 0; i < apply.params.size() && bound; ++i) {
+    const bool clamp = apply.op == Op::Clamp;
+    const double param = clamp && factor < 0 ? apply.params[1 - i] : apply.params[i];
+    bound = bind(pattern.params[i], clamp ? param * factor : param, *bound);
+  }
   if (!bound) return;
   const auto arg = [&](size_t i) { return Ref{apply.args[i].scale * factor, apply.args[i].cls}; };
   const auto pair = [&](size_t p, size_t i, size_t q, size_t j) {

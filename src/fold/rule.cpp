@@ -53,13 +53,11 @@ std::string mark_captures(std::string_view formula) {
 }
 
 Number number_of(double value) {
-  for (size_t i = 0; i < kCaptures.size(); ++i)
-    if (std::fabs(value) == kMarks[i]) {
-      Number number{value < 0 ? -1.0 : 1.0};
-      number.exponents[i] = 1;
-      return number;
-    }
-  return {value};
+  const auto capture = captured(value);
+  if (!capture) return {value};
+  Number number{capture->sign};
+  number.exponents[capture->index] = 1;
+  return number;
 }
 
 Number raised(Number number, int exponent) {
@@ -213,11 +211,6 @@ ir::Graph parse(std::string_view formula) {
   return std::move(*graph);
 }
 
-Pattern parse_pattern(std::string_view formula) {
-  const ir::Graph graph = parse(formula);
-  return lower(graph, graph.outputs()[0].value);
-}
-
 // One op, whatever lower() would make of it.
 Pattern parse_result(std::string_view formula) {
   const ir::Graph graph = parse(formula);
@@ -240,7 +233,11 @@ void mark_bare(const Pattern& pattern, Rule& rule) {
 std::vector<Rule> parse_table() {
   std::vector<Rule> table;
   for (const RuleText& text : kTexts) {
-    Rule rule{text, parse_pattern(text.pattern), parse_result(text.result), Op::Add};
+    Rule rule;
+    rule.text = text;
+    rule.formula = parse(text.pattern);
+    rule.pattern = lower(rule.formula, rule.formula.outputs()[0].value);
+    rule.result = parse_result(text.result);
     rule.op = rule.result.op;
     rule.defines = std::none_of(table.begin(), table.end(),
                                 [&](const Rule& earlier) { return earlier.op == rule.op; });
@@ -279,6 +276,12 @@ std::optional<double> Number::value(std::span<const std::optional<double>> captu
 
 std::span<const RuleText> rule_texts() {
   return kTexts;
+}
+
+std::optional<Captured> captured(double literal) {
+  for (size_t i = 0; i < std::size(kMarks); ++i)
+    if (std::fabs(literal) == kMarks[i]) return Captured{i, literal < 0 ? -1.0 : 1.0};
+  return std::nullopt;
 }
 
 std::span<const Rule> rules() {

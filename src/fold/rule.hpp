@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/op.hpp"
+#include "ir/graph.hpp"
 
 namespace attacca::fold {
 
@@ -42,7 +42,7 @@ struct Pattern {
 enum class Differs : uint8_t {
   Nowhere,
   Nan,       // at NaN
-  Infinite,  // at infinities
+  Edge,      // at infinities and negative zero
   Overflow,  // where a subexpression of the pattern overflows or underflows, or at infinities
 };
 
@@ -57,6 +57,7 @@ struct Rule {
   RuleText text;
   Pattern pattern, result;
   ir::Op op;             // of the result
+  ir::Graph formula;     // the pattern as written; captured constants are captured(literal)
   bool defines = false;  // the first rule of its op with distinct variables and captures
   bool gate = false;     // its result has two operands: both must have the result's shape
   // A variable stands outside every function too: whoever wrote that had its value at hand.
@@ -67,6 +68,13 @@ struct Rule {
 };
 
 std::span<const RuleText> rule_texts();
+// Which captured constant (an index of kCaptures) a literal of Rule::formula stands for, and its
+// sign; nullopt: it is a number.
+struct Captured {
+  size_t index;
+  double sign;
+};
+std::optional<Captured> captured(double literal);
 // In table order; rules whose pattern has the same normal form as an earlier one serve why_not.
 std::span<const Rule> rules();
 // The rule that defines an op of the table in terms of earlier ones; null for primitives.

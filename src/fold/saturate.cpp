@@ -20,7 +20,8 @@ struct Trigger {
 
 void collect_ops(const Pattern& pattern, uint64_t& ops) {
   if (pattern.kind == Pattern::Kind::Apply) {
-    ops |= op_bit(pattern.op);
+    const bool flips = pattern.op == ir::Op::Max || pattern.op == ir::Op::Min;
+    if (!flips) ops |= op_bit(pattern.op);
     return;
   }
   for (const Pattern& child : pattern.children) collect_ops(child, ops);
@@ -74,7 +75,10 @@ class Saturator {
     return std::any_of(cls.forms.begin(), cls.forms.end(), [&](const Form& form) {
       if (form.node.index() != trigger.form) return false;
       const auto* apply = std::get_if<Apply>(&form.node);
-      return !apply || apply->op == *trigger.op;
+      const auto op = apply ? apply->op : ir::Op::Add;
+      const bool flipped = (op == ir::Op::Max && trigger.op == ir::Op::Min) ||
+                           (op == ir::Op::Min && trigger.op == ir::Op::Max);
+      return !apply || op == *trigger.op || flipped;
     });
   }
 
@@ -144,10 +148,13 @@ class Saturator {
 
   std::vector<Quotient> quotients(ClassId part) const {
     std::vector<Quotient> result;
+    const Product* parts = graph_.as_product(part);
     for (const Form& form : graph_[cls_].forms) {
       const auto* product = std::get_if<Product>(&form.node);
       if (!product) continue;
-      for (const auto& divisor : {std::vector<Product::Factor>{{part, 1}}, graph_.factors(part)}) {
+      for (const auto& divisor : {std::vector<Product::Factor>{{part, 1}},
+                                  parts ? parts->factors : std::vector<Product::Factor>{}}) {
+        if (divisor.empty()) continue;
         auto rest = divide(product->factors, divisor);
         if (!rest || rest->empty()) continue;
         result.push_back({form.scale, std::move(*rest)});
