@@ -17,6 +17,11 @@ constexpr int kMaxExponent = 64;
 constexpr double kVanished = 1e-9;
 constexpr double kCancelled = 1e-6;
 
+// Whether a coefficient is so far from overflow and underflow that it may be multiplied on.
+bool in_range(double coefficient) {
+  return std::fabs(coefficient) > 1e-100 && std::fabs(coefficient) < 1e100;
+}
+
 // Adds terms of one class; nullopt if one cancels and may not.
 std::optional<std::vector<Sum::Term>> collect(std::vector<Sum::Term> terms, Cancel cancel) {
   std::stable_sort(terms.begin(), terms.end(),
@@ -30,7 +35,7 @@ std::optional<std::vector<Sum::Term>> collect(std::vector<Sum::Term> terms, Canc
       largest = std::max(largest, std::fabs(terms[i].coefficient));
     }
     if (std::fabs(total) < kCancelled * largest && cancel == Cancel::Forbid) return std::nullopt;
-    if (!std::isfinite(total)) return std::nullopt;
+    if (total != 0 && !in_range(total)) return std::nullopt;
     if (std::fabs(total) > kVanished * largest) collected.push_back({cls, total});
   }
   return collected;
@@ -60,15 +65,19 @@ std::optional<Ref> EGraph::sum(std::span<const Ref> addends, Cancel cancel) {
   if (collected->size() == 1) return find({(*collected)[0].coefficient, (*collected)[0].cls});
   if (Exponentials::apply_to(*this, *collected)) return Exponentials(*this).sum(*collected);
   if (auto factored = common_factor(*collected)) return factored;
-  return find(intern_scaled_sum(std::move(*collected)));
+  return intern_scaled_sum(std::move(*collected));
 }
 
-Ref EGraph::intern_scaled_sum(std::vector<Sum::Term> terms) {
+std::optional<Ref> EGraph::intern_scaled_sum(std::vector<Sum::Term> terms) {
   const auto lead =
       std::find_if(terms.begin(), terms.end(), [](const auto& term) { return term.cls != kOne; });
   const double scale = lead->coefficient;
-  for (auto& term : terms) term.coefficient /= scale;
-  return {scale, intern_sum(std::move(terms))};
+  if (!in_range(scale)) return std::nullopt;
+  for (auto& term : terms) {
+    term.coefficient /= scale;
+    if (!in_range(term.coefficient)) return std::nullopt;
+  }
+  return find({scale, intern_sum(std::move(terms))});
 }
 
 // x*y + x*z is x * (y + z).
@@ -118,7 +127,7 @@ std::optional<Ref> EGraph::product(std::span<const Power> powers, Cancel cancel)
     }
     if (flat.size() > 2 * kMaxFactors) return std::nullopt;
   }
-  if (!std::isfinite(scale) || scale == 0) return std::nullopt;
+  if (!in_range(scale)) return std::nullopt;
   std::stable_sort(flat.begin(), flat.end(),
                    [](const auto& a, const auto& b) { return a.cls < b.cls; });
   std::vector<Product::Factor> collected;

@@ -162,7 +162,7 @@ class EGraph {
   void add_anchor(ClassId cls, Anchor anchor);
   ClassId make(Form form, const Key& key, ClassId exponential_of, uint64_t ops);
   ClassId intern_sum(std::vector<Sum::Term> terms);
-  Ref intern_scaled_sum(std::vector<Sum::Term> terms);
+  std::optional<Ref> intern_scaled_sum(std::vector<Sum::Term> terms);
   ClassId intern_product(std::vector<Product::Factor> factors);
   ClassId intern_apply(ir::Op op, std::vector<double> params, std::vector<Ref> args);
   std::optional<Ref> common_factor(std::span<const Sum::Term> terms);

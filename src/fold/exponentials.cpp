@@ -9,22 +9,28 @@ namespace {
 
 constexpr size_t kMaxMonomials = 12;
 constexpr int kMaxPower = 4;
+constexpr double kNoise = 1e-9;
 
+// Adds monomials of one exponent. Exponents may be tiny, so they are compared with the largest.
 template <class Polynomial>
 Polynomial collect(Polynomial monomials) {
   std::sort(monomials.begin(), monomials.end(),
             [](const auto& a, const auto& b) { return a.exponent < b.exponent; });
+  double reach = 0;
+  for (const auto& monomial : monomials) reach = std::max(reach, std::fabs(monomial.exponent));
   Polynomial collected;
   for (size_t i = 0; i < monomials.size();) {
     auto total = monomials[i];
+    if (std::fabs(total.exponent) <= kNoise * reach) total.exponent = 0;
     double largest = std::fabs(total.coefficient);
     size_t next = i + 1;
-    for (; next < monomials.size() && std::fabs(monomials[next].exponent - total.exponent) < 1e-9;
+    for (; next < monomials.size() &&
+           monomials[next].exponent - monomials[i].exponent <= kNoise * reach;
          ++next) {
       total.coefficient += monomials[next].coefficient;
       largest = std::max(largest, std::fabs(monomials[next].coefficient));
     }
-    if (std::fabs(total.coefficient) > 1e-9 * largest) collected.push_back(total);
+    if (std::fabs(total.coefficient) > kNoise * largest) collected.push_back(total);
     i = next;
   }
   return collected;
@@ -110,7 +116,7 @@ std::optional<Ref> Exponentials::sum(std::span<const Sum::Term> terms) {
 }
 
 Ref Exponentials::monomial(Monomial monomial) {
-  if (std::fabs(monomial.exponent) < 1e-9) return constant(monomial.coefficient);
+  if (monomial.exponent == 0) return constant(monomial.coefficient);
   const Ref exp = graph_.opaque(ir::Op::Exp, {}, {{monomial.exponent, base_}});
   return {monomial.coefficient * exp.scale, exp.cls};
 }
@@ -127,9 +133,10 @@ std::optional<Ref> Exponentials::build(Polynomial numerator,
     terms.push_back({ref.cls, ref.scale});
   }
   std::sort(terms.begin(), terms.end(), [](const auto& a, const auto& b) { return a.cls < b.cls; });
-  const Ref sum = terms.size() == 1 ? Ref{terms[0].coefficient, terms[0].cls}
-                                    : graph_.find(graph_.intern_scaled_sum(std::move(terms)));
-  std::vector<EGraph::Power> powers = {{sum, 1}, {monomial({lowest, 1}), 1}};
+  const auto sum = terms.size() == 1 ? std::optional(Ref{terms[0].coefficient, terms[0].cls})
+                                     : graph_.intern_scaled_sum(std::move(terms));
+  if (!sum) return std::nullopt;
+  std::vector<EGraph::Power> powers = {{*sum, 1}, {monomial({lowest, 1}), 1}};
   for (const auto& factor : denominator) powers.push_back({{1, factor.cls}, -factor.exponent});
   return graph_.product(powers, Cancel::Allow);
 }

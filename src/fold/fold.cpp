@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "fmt/format.h"
+
 #include "fold/extract.hpp"
 #include "fold/saturate.hpp"
 #include "ir/text.hpp"
@@ -31,6 +33,35 @@ bool is_comparison(Op op) {
 std::optional<Domain> domain_of(const ir::Node& node) {
   if (!ir::is_elementwise(node.op) || !ir::is_float(node.type.dtype)) return std::nullopt;
   return Domain{node.type.dtype, node.attrs.compute};
+}
+
+constexpr int kExcerptDepth = 4;
+
+// A copy of the top of an expression; what is deeper becomes an input.
+Value copy_top(const ir::Graph& graph, Value value, int depth, ir::Graph& into,
+               std::map<Value, Value>& copied) {
+  if (const auto known = copied.find(value); known != copied.end()) return known->second;
+  const ir::Node& node = graph[value];
+  Value copy;
+  const bool named = !node.name.empty() && depth < kExcerptDepth;
+  if (node.literal) {
+    copy = into.literal(node.literal->value, node.type.dtype);
+  } else if (depth == 0 || named || node.operands.empty()) {
+    copy = *into.input(node.name.empty() ? fmt::format("#{}", value.id) : node.name, node.type);
+  } else {
+    std::vector<Value> operands;
+    for (const Value operand : node.operands)
+      operands.push_back(copy_top(graph, operand, depth - 1, into, copied));
+    copy = *into.add(node.op, std::move(operands), node.attrs);
+  }
+  return copied[value] = copy;
+}
+
+// The expression of a value, cut off where it gets deep.
+std::string excerpt(const ir::Graph& graph, Value value) {
+  ir::Graph top;
+  std::map<Value, Value> copied;
+  return ir::print_expression(top, copy_top(graph, value, kExcerptDepth, top, copied));
 }
 
 class Folder {
@@ -125,7 +156,7 @@ class Folder {
     for (const ir::Output& output : graph_.outputs())
       result.graph.add_output(moved_[output.value.id], output.name);
     for (const auto& [rule, value] : applied)
-      result.applied.push_back({std::string(rule), ir::print_expression(result.graph, value)});
+      result.applied.push_back({std::string(rule), excerpt(result.graph, value)});
     return result;
   }
 

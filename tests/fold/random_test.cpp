@@ -150,6 +150,24 @@ TEST(FoldRandom, FoldsAllAtOnce) {
   }
 }
 
+// Long chains, whose normal forms' coefficients drift.
+TEST(FoldRandom, KeepsValuesOfDeepGraphs) {
+  constexpr int kLayers = 60;
+  std::string text = "graph g(x: f64[N], y: f64[N]) {\n  h0 = x * y\n  h1 = x + y\n";
+  for (int i = 1; i < kLayers; ++i)
+    text += fmt::format(
+        "  h{2} = 0.5 * h{1} + 0.25 * (h{1} / (1 + exp(-h{1})) * max(y, 0) - h{1} * 0.5 * "
+        "(erf(h{1} * 0.70710678) + 1)) * tanh(0.125 * h{0})\n",
+        i - 1, i, i + 1);
+  const auto graph = ir::parse_graph(text + fmt::format("  return h{}\n}}", kLayers));
+  ASSERT_TRUE(graph.has_value()) << to_string(graph.error());
+  const FoldResult result = fold(*graph);
+  EXPECT_GE(result.applied.size(), 2u * (kLayers - 1));
+  const auto before = run(*graph), after = run(result.graph);
+  for (size_t i = 0; i < kX.size(); ++i)
+    EXPECT_NEAR(at(after[0], i) / at(before[0], i), 1, 1e-6) << kX[i];
+}
+
 // Ten thousand nodes: layers of decomposed activations on a growing chain.
 ir::Graph large_graph() {
   ir::Graph graph;
