@@ -1,6 +1,6 @@
 // Random expressions: folding keeps their values, ends, and finds nothing new the second time.
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <random>
 
 #include "fmt/format.h"
@@ -192,14 +192,14 @@ ir::Graph large_graph() {
 
 TEST(FoldRandom, TenThousandNodesInASecond) {
   const ir::Graph graph = large_graph();
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of the processor: other processes do not count
   const FoldResult result = fold(graph);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_GT(result.applied.size(), 1000u);
-  RecordProperty("seconds", fmt::format("{:.3f}", took.count()));
-  fmt::print("fold of {} nodes: {:.3f} s\n", graph.size(), took.count());
+  RecordProperty("seconds", fmt::format("{:.3f}", seconds));
+  fmt::print("fold of {} nodes: {:.3f} s\n", graph.size(), seconds);
 #if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_LT(took.count(), 1.0);
+  EXPECT_LT(seconds, 1.0);
 #endif
 }
 
