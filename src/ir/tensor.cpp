@@ -68,6 +68,16 @@ Tensor Tensor::view(DType dtype, std::vector<int64_t> shape, void* data,
   return tensor;
 }
 
+Tensor Tensor::adopt(DType dtype, std::vector<int64_t> shape, std::shared_ptr<std::byte> storage,
+                     std::vector<int64_t> strides) {
+  Tensor tensor;
+  tensor.dtype_ = dtype;
+  tensor.strides_ = strides.empty() ? contiguous_strides(shape) : std::move(strides);
+  tensor.shape_ = std::move(shape);
+  tensor.data_ = std::move(storage);
+  return tensor;
+}
+
 Tensor Tensor::of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& values) {
   auto made = make(dtype, std::move(shape));
   ATTACCA_CHECK(made && made->size() == static_cast<int64_t>(values.size()),

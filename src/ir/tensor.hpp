@@ -22,6 +22,9 @@ class Tensor {
   // A view of the caller's memory, which must outlive it. Strides in elements; empty: row-major.
   static Tensor view(DType dtype, std::vector<int64_t> shape, void* data,
                      std::vector<int64_t> strides = {});
+  // Shares storage that somebody else allocated. Strides in elements; empty: row-major.
+  static Tensor adopt(DType dtype, std::vector<int64_t> shape, std::shared_ptr<std::byte> storage,
+                      std::vector<int64_t> strides = {});
   // A scalar or vector of the given values, rounded to the dtype.
   static Tensor of(DType dtype, std::vector<int64_t> shape, const std::vector<double>& values);
 

@@ -5,9 +5,9 @@
 
 namespace attacca::fuzz {
 
-// A model that is read verifies, prints, and its print reads back.
+// A model that is read verifies, prints and reads again from its text.
 void try_onnx(std::string_view bytes);
-// Likewise a text.
+// A text that parses verifies, prints, and the print parses to the same print.
 void try_text(std::string_view text);
 
 }  // namespace attacca::fuzz

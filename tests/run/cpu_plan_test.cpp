@@ -1,0 +1,330 @@
+// Plans against the interpreter fed with the plan's own accumulators: eager to the bit.
+#include "run/cpu_plan.hpp"
+
+#include <cmath>
+#include <random>
+#include <thread>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+
+#include "ir/text.hpp"
+
+namespace attacca::run {
+namespace {
+
+using ir::DType;
+using ir::Mode;
+using ir::Tensor;
+
+ir::Graph parse(const std::string& text) {
+  auto graph = ir::parse_graph(text);
+  EXPECT_TRUE(graph) << (graph ? "" : to_string(graph.error()));
+  return graph ? *std::move(graph) : ir::Graph();
+}
+
+Tensor random_tensor(DType dtype, const std::vector<int64_t>& shape, std::mt19937& random) {
+  Tensor tensor = *Tensor::make(dtype, shape);
+  std::normal_distribution<double> normal;
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    if (ir::is_float(dtype))
+      tensor.set_number(i, normal(random));
+    else
+      tensor.set_integer(i, ir::to_integer(dtype, static_cast<int64_t>(random() % 256) - 128));
+  }
+  return tensor;
+}
+
+ir::Bindings random_bindings(const ir::Graph& graph, const ir::SymbolValues& dims) {
+  std::mt19937 random(11);
+  ir::Bindings inputs;
+  for (const ir::Value input : graph.inputs()) {
+    const ir::Type& type = graph.type(input);
+    inputs[graph[input].name] = random_tensor(type.dtype, *evaluate(type.shape, dims), random);
+  }
+  return inputs;
+}
+
+bool same(double a, double b) {
+  return (a == b && std::signbit(a) == std::signbit(b)) || (std::isnan(a) && std::isnan(b));
+}
+
+// Relative to the largest value: chains cancel.
+void expect_close(const Tensor& got, const Tensor& want) {
+  double scale = 1e-30;
+  for (int64_t i = 0; i < want.size(); ++i)
+    if (std::isfinite(want.number_at(i))) scale = std::max(scale, std::fabs(want.number_at(i)));
+  const DType dtype = got.dtype();
+  const double unit = dtype == DType::BF16  ? 0x1p-7
+                      : dtype == DType::F16 ? 0x1p-10
+                      : ir::is_fp8(dtype)   ? 0x1p-2
+                                            : 2e-5;
+  for (int64_t i = 0; i < want.size(); ++i) {
+    const double g = got.number_at(i), w = want.number_at(i);
+    ASSERT_TRUE(same(g, w) || std::fabs(g - w) <= 1e-5 * scale + unit * std::fabs(w))
+        << "element " << i << " got " << g << " want " << w;
+  }
+}
+
+void expect_same(const Tensor& got, const Tensor& want) {
+  ASSERT_EQ(got.shape(), want.shape());
+  ASSERT_EQ(got.dtype(), want.dtype());
+  for (int64_t i = 0; i < want.size(); ++i)
+    ASSERT_TRUE(same(got.number_at(i), want.number_at(i)))
+        << "element " << i << " got " << got.number_at(i) << " want " << want.number_at(i);
+}
+
+struct Case {
+  ir::SymbolValues dims = {};
+  std::vector<std::string> weights = {};
+};
+
+// Every combination of mode, fusion and threads.
+void check(const std::string& text, const Case& given = {}) {
+  SCOPED_TRACE(text);
+  const ir::Graph graph = parse(text);
+  const ir::Bindings inputs = random_bindings(graph, given.dims);
+  for (const Mode mode : {Mode::Eager, Mode::Fp32})
+    for (const bool fuse : {true, false}) {
+      SCOPED_TRACE(fmt::format("{} fuse={}", name(mode), fuse));
+      std::vector<Tensor> first;
+      for (const int threads : {1, 3}) {
+        CpuOptions options{.mode = mode, .fuse = fuse, .threads = threads, .weights = {}};
+        for (const std::string& weight : given.weights) options.weights[weight] = inputs.at(weight);
+        auto plan = CpuPlan::compile(graph, options);
+        ASSERT_TRUE(plan) << to_string(plan.error());
+        std::map<ir::Value, Tensor> accumulators;
+        auto got = plan->run(inputs, &accumulators);
+        ASSERT_TRUE(got) << to_string(got.error());
+        ir::InterpreterOptions reference{
+            .precision = mode == Mode::Eager ? ir::Precision::Eager : ir::Precision::Fp32,
+            .accumulators = accumulators};
+        const auto want = ir::interpret(plan->partition().graph, inputs, reference);
+        ASSERT_TRUE(want) << to_string(want.error());
+        ASSERT_EQ(got->size(), want->size());
+        for (size_t k = 0; k < got->size(); ++k) {
+          SCOPED_TRACE(fmt::format("output {}", k));
+          // Op by op, fp32 mode rounds every intermediate to its dtype in memory.
+          const bool exact = mode == Mode::Eager || (fuse && !ir::is_float((*got)[k].dtype()));
+          if (exact)
+            expect_same((*got)[k], (*want)[k]);
+          else if (fuse)
+            expect_close((*got)[k], (*want)[k]);
+          if (threads > 1) expect_same((*got)[k], first[k]);
+        }
+        first = *got;
+      }
+    }
+}
+
+// The accumulators themselves, against f64 products.
+void check_products(const std::string& text, const Case& given = {}) {
+  SCOPED_TRACE(text);
+  const ir::Graph graph = parse(text);
+  const ir::Bindings inputs = random_bindings(graph, given.dims);
+  CpuOptions options{.weights = {}};
+  for (const std::string& weight : given.weights) options.weights[weight] = inputs.at(weight);
+  auto plan = CpuPlan::compile(graph, options);
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  const auto got = plan->run(inputs);
+  ASSERT_TRUE(got) << to_string(got.error());
+  const auto want = ir::interpret(graph, inputs);
+  ASSERT_TRUE(want);
+  for (size_t k = 0; k < got->size(); ++k) expect_close((*got)[k], (*want)[k]);
+}
+
+TEST(CpuPlan, MultipliesEveryDType) {
+  for (const char* dtype : {"f32", "bf16", "f16", "f8e4m3", "f8e5m2", "f64"})
+    check_products(fmt::format(
+        "graph g(x: {0}[70, 130], w: {0}[130, 90]) {{ return matmul(x, w, out=f32) }}", dtype));
+  for (const char* a : {"s8", "u8"})
+    for (const char* b : {"s8", "u8"})
+      check_products(
+          fmt::format("graph g(x: {}[70, 1300], w: {}[1300, 90]) {{ return matmul(x, w) }}", a, b));
+  check_products("graph g(x: f16[70, 130], w: bf16[130, 90]) { return matmul(x, w) }");
+  check_products("graph g(x: s32[7, 13], w: s32[13, 9]) { return matmul(x, w) }");
+  check_products("graph g(x: s64[7, 13], w: s32[13, 9]) { return matmul(x, w) }");
+}
+
+TEST(CpuPlan, MultipliesEverySize) {
+  for (const int m : {0, 1, 2, 63, 65, 130})
+    for (const int n : {0, 1, 3, 64, 100, 513, 1030})
+      for (const int k : {0, 1, 3, 16, 77})
+        for (const char* dtype : {"f32", "bf16", "s8"})
+          check_products(
+              fmt::format("graph g(x: {0}[{1}, {3}], w: {0}[{3}, {2}]) {{ return matmul(x, w) }}",
+                          dtype, m, n, k));
+}
+
+TEST(CpuPlan, MultipliesViews) {
+  for (const char* dtype : {"f32", "bf16", "s8", "f16"}) {
+    const auto with = [&](const char* inputs, const char* expression) {
+      std::string text = fmt::format("graph g({}) {{ return {} }}", inputs, expression);
+      for (size_t at; (at = text.find("T[")) != std::string::npos;) text.replace(at, 1, dtype);
+      for (const std::vector<std::string>& weights : {std::vector<std::string>{}, {"w"}})
+        check_products(text, {{}, weights});
+    };
+    with("x: T[70, 40], w: T[90, 40]", "matmul(x, transpose(w))");
+    with("x: T[40, 70], w: T[40, 90]", "matmul(transpose(x), w)");
+    with("x: T[40, 70], w: T[90, 40]", "matmul(transpose(x), transpose(w))");
+    with("x: T[70, 80], w: T[80, 90]", "matmul(x[:, 3:50], w[7:54, ::2])");
+    with("x: T[70, 80], w: T[80, 90]", "matmul(x[::2, ::2], w[::-2, 3:])");
+    with("x: T[3, 20, 40], w: T[40, 30]", "matmul(x, w)");
+    with("x: T[3, 20, 40], w: T[3, 40, 30]", "matmul(x, w)");
+    with("x: T[2, 1, 20, 40], w: T[3, 40, 30]", "matmul(x, w)");
+    with("x: T[2, 20, 3, 40], w: T[2, 30, 3, 40]",
+         "matmul(permute(x, axes=[0, 2, 1, 3]), permute(w, axes=[0, 2, 3, 1]))");
+    with("x: T[1, 40], w: T[40, 30]", "matmul(broadcast(x, shape=[20, 40]), w)");
+  }
+}
+
+TEST(CpuPlan, FusesEpilogues) {
+  for (const char* dtype : {"f32", "bf16", "f16"}) {
+    const auto with = [&](const std::string& inputs, const std::string& body) {
+      std::string text =
+          fmt::format("graph g(x: T[M, 48], w: T[48, 72], {}) {{ {} }}", inputs, body);
+      for (size_t at; (at = text.find("T[")) != std::string::npos;) text.replace(at, 1, dtype);
+      check(text, {{{"M", 70}}, {"w"}});
+    };
+    with("b: T[72]", "return gelu(matmul(x, w) + b)");
+    with("b: f32[72], r: T[M, 72]", "return silu(matmul(x, w) * 0.1 + b) * r");
+    with("c: f32[M, 1], b: T[72]", "a = matmul(x, w); return a * c + b, a, relu(a)");
+    with("s: f32[1]", "a = matmul(x, w) * s; return a, cast(a, s8, saturate=true), a > 0");
+    with("r: T[72, M]", "return matmul(x, w) + transpose(r)");
+    with("r: T[M, 144]", "return tanh(matmul(x, w)) * r[:, ::2] - r[:, 1::2]");
+    with("b: T[72]",
+         "y = exp(matmul(x, w)) + b; return sum(y, axes=[1]), reduce_max(y, axes=[0]), y");
+    with("b: T[72]", "y = matmul(x, w) - b; return amax(y), sum(y, axes=[0])");
+  }
+  check(
+      "graph g(x: s8[M, 48], w: s8[48, 72], s: f32[72], z: s32[72]) { y = cast(matmul(x, w) + z, "
+      "f32) * s; return cast(relu(y), bf16), y }",
+      {{{"M", 70}}, {}});
+  check(
+      "graph g(x: f32[3, M, 20], w: f32[20, 30], b: f32[3, 1, 30]) { return relu(matmul(x, w) + b) "
+      "}",
+      {{{"M", 70}}, {"w"}});
+}
+
+TEST(CpuPlan, ReducesAfterAProduct) {
+  check(
+      "graph g(x: f32[M, 48], w: f32[48, 72]) { y = matmul(x, w); return mean(y, axes=[-1], "
+      "keepdims=true), reduce_min(y) }",
+      {{{"M", 70}}, {}});
+}
+
+TEST(CpuPlan, FusesGates) {
+  for (const char* dtype : {"f32", "bf16"}) {
+    check(
+        fmt::format(
+            "graph g(x: {0}[M, 48], w: {0}[48, 144]) {{ h = matmul(x, w); a = min(h[:, ::2], 7.0); "
+            "l = clamp(h[:, 1::2], min=-7.0, max=7.0); return a * sigmoid(1.702 * a) * (l "
+            "+ 1.0) }}",
+            dtype),
+        {{{"M", 70}}, {"w"}});
+    check(fmt::format("graph g(x: {0}[M, 48], w: {0}[48, 144]) {{ h = matmul(x, w); return "
+                      "silu(h[:, 0:72]) * h[:, 72:144] }}",
+                      dtype),
+          {{{"M", 70}}, {}});
+    check(fmt::format("graph g(x: {0}[M, 48], w: {0}[72, 48], u: {0}[72, 48]) {{ return "
+                      "silu(matmul(x, transpose(w))) * matmul(x, transpose(u)) }}",
+                      dtype),
+          {{{"M", 70}}, {"w", "u"}});
+  }
+}
+
+TEST(CpuPlan, RunsOpsOnTheirOwn) {
+  check(
+      "graph g(x: bf16[3, 5, 7]) { return transpose(x), permute(x, axes=[2, 0, 1]), reshape(x, "
+      "[15, 7]), x[::-1, 1:, ::3] }");
+  check(
+      "graph g(x: f32[3, 5], y: f32[2, 5]) { return concat(x, y, axis=0), broadcast(x, shape=[4, "
+      "3, 5]), x }");
+  check(
+      "graph g(x: f32[6, 5], y: f16[4, 1]) { return sum(x), mean(x, axes=[0]), amax(x, axes=[1], "
+      "keepdims=true), reduce_min(y) }");
+  check(
+      "graph g(x: f64[6, 5], y: s64[6, 5]) { return exp(x) * 2, y * y - 1, cast(y, f32), sum(x, "
+      "axes=[1]), x / y }");
+  check("graph g(x: f32[8, 4], i: s32[3, 2]) { return gather(x, abs(i - i) + 2, axis=0) }");
+  check("graph g(x: f32[]) { return x + 1, exp(x) }");
+  check("graph g(x: f32[M, 0]) { return x * 2, sum(x, axes=[1]) }", {{{"M", 3}}, {}});
+}
+
+TEST(CpuPlan, FollowsSymbolsWithoutRecompiling) {
+  const ir::Graph graph = parse(
+      "graph g(x: bf16[M, 32], w: bf16[32, 40], b: bf16[40]) { return relu(matmul(x, w) + b) }");
+  const auto plan = CpuPlan::compile(graph, {.weights = {}});
+  ASSERT_TRUE(plan);
+  for (const int64_t m : {0, 1, 7, 64, 200}) {
+    const ir::Bindings inputs = random_bindings(graph, {{"M", m}});
+    const auto got = plan->run(inputs);
+    ASSERT_TRUE(got) << to_string(got.error());
+    EXPECT_EQ((*got)[0].shape(), (std::vector<int64_t>{m, 40}));
+    expect_close((*got)[0], (*ir::interpret(graph, inputs))[0]);
+  }
+}
+
+TEST(CpuPlan, ResultsNeverAlias) {
+  const ir::Graph graph = parse("graph g(x: f32[4]) { y = x * 2; return x, x, y, y }");
+  const auto plan = CpuPlan::compile(graph, {.weights = {}});
+  ASSERT_TRUE(plan);
+  ir::Bindings inputs{{"x", Tensor::of(DType::F32, {4}, {1, 2, 3, 4})}};
+  const auto first = *plan->run(inputs), second = *plan->run(inputs);
+  std::vector<const std::byte*> places{inputs.at("x").data()};
+  for (const auto* results : {&first, &second})
+    for (const Tensor& tensor : *results) places.push_back(tensor.data());
+  std::sort(places.begin(), places.end());
+  EXPECT_EQ(std::adjacent_find(places.begin(), places.end()), places.end());
+  EXPECT_EQ(second[3].number_at(3), 8);
+}
+
+TEST(CpuPlan, TakesStridedInputs) {
+  const ir::Graph graph = parse("graph g(x: f32[8, 6], w: f32[6, 5]) { return matmul(x, w) + 1 }");
+  const auto plan = CpuPlan::compile(graph, {.weights = {}});
+  ASSERT_TRUE(plan);
+  ir::Bindings dense = random_bindings(graph, {});
+  std::vector<float> turned(48);
+  for (int r = 0; r < 8; ++r)
+    for (int c = 0; c < 6; ++c) turned[c * 8 + r] = dense.at("x").as<float>()[r * 6 + c];
+  ir::Bindings strided = dense;
+  strided["x"] = Tensor::view(DType::F32, {8, 6}, turned.data(), {1, 8});
+  expect_same((*plan->run(strided))[0], (*plan->run(dense))[0]);
+}
+
+TEST(CpuPlan, RunsConcurrently) {
+  const ir::Graph graph = parse(
+      "graph g(x: f32[M, 64], w: f32[64, 600], b: f32[600]) { return gelu(matmul(x, w) + b) }");
+  const auto plan = CpuPlan::compile(graph, {.threads = 2, .weights = {}});
+  ASSERT_TRUE(plan);
+  const auto work = [&](int64_t m, bool& good) {
+    const ir::Bindings inputs = random_bindings(graph, {{"M", m}});
+    const Tensor want = (*plan->run(inputs))[0];
+    for (int i = 0; i < 20; ++i) {
+      const Tensor got = (*plan->run(inputs))[0];
+      good &= std::equal(got.as<float>(), got.as<float>() + got.size(), want.as<float>());
+    }
+  };
+  bool good[3] = {true, true, true};
+  std::thread a(work, 65, std::ref(good[0])), b(work, 130, std::ref(good[1]));
+  work(64, good[2]);
+  a.join();
+  b.join();
+  EXPECT_TRUE(good[0] && good[1] && good[2]);
+}
+
+TEST(CpuPlan, SaysWhatIsWrongWithInputs) {
+  const ir::Graph graph = parse("graph g(x: f32[M, 4], y: f32[M, 4]) { return x + y }");
+  const auto plan = CpuPlan::compile(graph, {.weights = {}});
+  ASSERT_TRUE(plan);
+  const Tensor a = Tensor::of(DType::F32, {1, 4}, {1, 2, 3, 4});
+  EXPECT_EQ(plan->run({{"x", a}}).error().what, "input y is missing");
+  const Tensor b = Tensor::of(DType::BF16, {1, 4}, {1, 2, 3, 4});
+  EXPECT_EQ(plan->run({{"x", a}, {"y", b}}).error().what,
+            "input y is bf16, the graph wants f32[M, 4]");
+  EXPECT_FALSE(plan->run({{"x", a}, {"y", Tensor::of(DType::F32, {4}, {1, 2, 3, 4})}}));
+  EXPECT_FALSE(CpuPlan::compile(graph, {.weights = {{"z", a}}}));
+}
+
+}  // namespace
+}  // namespace attacca::run
