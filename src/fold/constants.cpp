@@ -14,6 +14,17 @@ namespace {
 
 constexpr double kTolerance = 1e-6;
 
+// The number of an ascending list that is nearest to value, within reach * value, and accepted.
+template <class Accept>
+std::optional<double> nearest(std::span<const double> list, double value, double reach,
+                              const Accept& accept) {
+  std::optional<double> best;
+  for (auto it = std::lower_bound(list.begin(), list.end(), value * (1 - reach));
+       it != list.end() && *it <= value * (1 + reach); ++it)
+    if (accept(*it) && (!best || std::fabs(*it - value) < std::fabs(*best - value))) best = *it;
+  return best;
+}
+
 }  // namespace
 
 std::optional<double> Constants::read(const ir::Node& node) {
@@ -28,26 +39,23 @@ std::optional<double> Constants::read(const ir::Node& node) {
     rounded = node.type.dtype;
   }
   if (!std::isfinite(value)) return std::nullopt;
-  const double sign = value < 0 ? -1 : 1;
-  const double result = sign * recognised(std::fabs(value), rounded);
-  if (rounded && result != value) original_[std::fabs(result)] = std::fabs(value);
-  return result;
+  const double magnitude = std::fabs(value);
+  const double result = recognised(magnitude, rounded);
+  if (result != magnitude) original_[result] = magnitude;
+  return std::copysign(result, value);
 }
 
 double Constants::recognised(double value, std::optional<ir::DType> rounded) {
-  const auto known = known_constants();
-  double best = value, nearest = INFINITY;
-  const double reach = rounded ? 0.07 : kTolerance;  // the coarsest float is f8e5m2
-  for (auto it = std::lower_bound(known.begin(), known.end(), value * (1 - reach));
-       it != known.end() && *it <= value * (1 + reach); ++it) {
-    const double distance = std::fabs(*it - value);
-    const bool within =
-        distance <= kTolerance * value || (rounded && ir::round_to(*rounded, *it) == value);
-    if (!within || distance >= nearest) continue;
-    best = *it;
-    nearest = distance;
-  }
-  return best;
+  // The coarsest float is f8e5m2.
+  if (rounded)
+    if (const auto found = nearest(known_constants(), value, 0.07, [&](double known) {
+          return ir::round_to(*rounded, known) == value;
+        }))
+      return *found;
+  const auto any = [](double) { return true; };
+  for (const auto known : {known_constants(), known_products()})
+    if (const auto found = nearest(known, value, kTolerance, any)) return *found;
+  return value;
 }
 
 double Constants::write(double value) const {

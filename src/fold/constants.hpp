@@ -21,7 +21,7 @@ class Constants {
  private:
   double recognised(double value, std::optional<ir::DType> rounded);
 
-  std::unordered_map<double, double> original_;  // of recognised tensor elements
+  std::unordered_map<double, double> original_;  // of recognised numbers
 };
 
 }  // namespace attacca::fold

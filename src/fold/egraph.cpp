@@ -146,12 +146,6 @@ Ref EGraph::opaque(ir::Op op, std::vector<double> params, std::vector<Ref> args)
   return find({1, intern_apply(op, std::move(params), std::move(args))});
 }
 
-std::optional<ClassId> EGraph::lookup(const Product& product) const {
-  const auto found = interned_.find(key_of(product));
-  if (found == interned_.end()) return std::nullopt;
-  return found->second;
-}
-
 void EGraph::anchor(Ref ref, ir::Value value) {
   ref = find(ref);
   if (is_constant(ref) || ref.scale == 0) return;

@@ -149,8 +149,6 @@ class EGraph {
   const Apply* as_apply(ClassId cls, ir::Op op) const;
   // What a class is the product of where it stands in a product: itself, if it is none or long.
   std::vector<Product::Factor> factors(ClassId cls) const;
-  // The class if a normal form of it was ever made.
-  std::optional<ClassId> lookup(const Product& product) const;
 
  private:
   friend class Exponentials;

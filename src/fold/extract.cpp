@@ -90,13 +90,15 @@ class Extractor {
                        [&](Ref arg) { return value_equal_to(egraph_.find(arg)).has_value(); });
   }
 
-  // The latest one before value_.
+  // A value before value_: the latest, for it is the likeliest to be needed anyway, but a leaf
+  // rather than x * 1.
   std::optional<ir::Value> value_equal_to(Ref ref) const {
     std::optional<ir::Value> result;
-    for (const Anchor& anchor : egraph_[ref.cls].anchors)
-      if (anchor.value < value_ && same(anchor.scale, ref.scale) &&
-          (!result || *result < anchor.value))
-        result = anchor.value;
+    for (const Anchor& anchor : egraph_[ref.cls].anchors) {
+      if (!(anchor.value < value_) || !same(anchor.scale, ref.scale)) continue;
+      if (!ir::is_elementwise(graph_[anchor.value].op)) return anchor.value;
+      if (!result || *result < anchor.value) result = anchor.value;
+    }
     return result;
   }
 

@@ -243,7 +243,8 @@ std::vector<Rule> parse_table() {
                                 [&](const Rule& earlier) { return earlier.op == rule.op; });
     const bool gate = ir::info(rule.op).max_arity == 2;
     rule.gate = gate;
-    rule.whole = rule.op == Op::Square;
+    // y * x * x is not worth another order, nor y / sqrt(x) another rounding.
+    rule.whole = rule.op == Op::Square || rule.op == Op::Rsqrt;
     mark_bare(rule.pattern, rule);
     table.push_back(std::move(rule));
   }
@@ -309,6 +310,18 @@ std::span<const double> known_constants() {
     return values;
   }();
   return constants;
+}
+
+std::span<const double> known_products() {
+  static const auto products = [] {
+    std::vector<double> values;
+    for (const double a : known_constants())
+      for (const double b : known_constants()) values.push_back(a * b);
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    return values;
+  }();
+  return products;
 }
 
 }  // namespace attacca::fold

@@ -62,9 +62,7 @@ struct Rule {
   bool gate = false;     // its result has two operands: both must have the result's shape
   // A variable stands outside every function too: whoever wrote that had its value at hand.
   bool bare[kVariables.size()] = {};
-  bool whole = false;  // recover only the bare product, not a part of a larger one
-  // What the e-graph may check before matching: ops that occur in the pattern's normal form.
-  uint64_t ops = 0;
+  bool whole = false;  // recover only the bare expression, not a part or a multiple of it
 };
 
 std::span<const RuleText> rule_texts();
@@ -79,7 +77,8 @@ std::optional<Captured> captured(double literal);
 std::span<const Rule> rules();
 // The rule that defines an op of the table in terms of earlier ones; null for primitives.
 const Rule* definition(ir::Op op);
-// The numbers that formulas name, e.g. 0.044715, and their reciprocals.
+// The numbers that formulas name, e.g. 0.044715, and their reciprocals; and the products of two.
 std::span<const double> known_constants();
+std::span<const double> known_products();
 
 }  // namespace attacca::fold

@@ -82,6 +82,9 @@ const Case kSilu[] = {
     {"x * (1 / (1 + exp(-(x * 1.702))))", "quick_gelu(x)"},
     {"sigmoid(x * 1.702) * x", "quick_gelu(x)"},
     {"x * sigmoid(1.7020000001 * x)", "quick_gelu(x)"},
+    {"x * sigmoid(1.7021 * x)", "silu(x, alpha=1.7021)"},
+    {"x * (1 + tanh(x / 2)) / 2", "silu(x)"},
+    {"x * (tanh(0.5 * x) * 0.5 + 0.5)", "silu(x)"},
 };
 INSTANTIATE_TEST_SUITE_P(Silu, Folds, testing::ValuesIn(kSilu));
 
@@ -119,6 +122,8 @@ const Case kSoftplus[] = {
     {"log(1 + exp(-abs(x))) + max(0, x)", "softplus(x)"},
     {"relu(x) + log1p(exp(-abs(x)))", "softplus(x)"},
     {"-log(sigmoid(-x))", "softplus(x)"},
+    {"where(x > 20, x, log(1 + exp(x)))", "softplus(x)"},
+    {"0.5 * log(1 + exp(2 * x))", "0.5 * softplus(2 * x)"},
     {"log(sigmoid(x))", "-softplus(-x)"},
     {"log(1 + exp(-x))", "softplus(-x)"},
     {"x * tanh(softplus(x))", "mish(x)"},
@@ -168,6 +173,8 @@ const Case kPiecewise[] = {
     {"1.0507009873554805 * elu(x, alpha=1.6732632423543772)", "selu(x)"},
     {"1.05070098 * where(x > 0, x, 1.67326324 * (exp(x) - 1))", "selu(x)"},
     {"where(x > 0, 1.0507009873554805 * x, 1.7580993408473766 * (exp(x) - 1))", "selu(x)"},
+    {"where(x > 0, x * 1.0507010221481323, expm1(x) * 1.758099353313446)", "selu(x)"},
+    {"where(x > 0, x * 1, expm1(x * 1) * 0.5)", "elu(x, alpha=0.5)"},
     {"min(max(x, -2), 3)", "clamp(x, min=-2, max=3)"},
     {"max(min(x, 3), -2)", "clamp(x, min=-2, max=3)"},
     {"min(max(-x, -2), 3)", "clamp(-x, min=-2, max=3)"},
@@ -192,10 +199,10 @@ const Case kPiecewise[] = {
 INSTANTIATE_TEST_SUITE_P(Piecewise, Folds, testing::ValuesIn(kPiecewise));
 
 const Case kPowers[] = {
-    {"1 / sqrt(x)", "rsqrt(x)"},     {"reciprocal(sqrt(x))", "rsqrt(x)"},
-    {"pow(x, -0.5)", "rsqrt(x)"},    {"1 / pow(x, 0.5)", "rsqrt(x)"},
-    {"y / sqrt(x)", "y * rsqrt(x)"}, {"x * x", "square(x)"},
-    {"pow(x, 2)", "square(x)"},      {"(x + y) * (x + y)", "square(x + y)"},
+    {"1 / sqrt(x)", "rsqrt(x)"},         {"reciprocal(sqrt(x))", "rsqrt(x)"},
+    {"pow(x, -0.5)", "rsqrt(x)"},        {"1 / pow(x, 0.5)", "rsqrt(x)"},
+    {"1 / sqrt(x + y)", "rsqrt(x + y)"}, {"x * x", "square(x)"},
+    {"pow(x, 2)", "square(x)"},          {"(x + y) * (x + y)", "square(x + y)"},
 };
 INSTANTIATE_TEST_SUITE_P(Powers, Folds, testing::ValuesIn(kPowers));
 
@@ -263,6 +270,9 @@ const Case kLookAlikes[] = {
     {"x / 3", unchanged},
     {"(x + 1) - 1", unchanged},
     {"exp(x) * exp(y)", unchanged},
+    {"y / sqrt(x)", unchanged},
+    {"3 / sqrt(x)", unchanged},
+    {"y * x * x", unchanged},
     {"x * y + x * z", unchanged},
     {"y * tanh(x)", unchanged},
     {"relu(x) * x", unchanged},
