@@ -55,6 +55,8 @@ struct Node {
   bool saturate = false;             // Cast
 };
 
+// A RowReduce gives one value a row (reduces n), a ColumnReduce one a column (reduces m, perhaps
+// batch axes too), a FullReduce reduces both and perhaps batch axes.
 enum class OutputKind : uint8_t { Store, RowReduce, ColumnReduce, FullReduce };
 
 struct Output {

@@ -12,6 +12,7 @@ namespace attacca::fuse {
 
 // One operand of a matrix product: element (batch..., row, column) of A [M, K] or B [K, N] is at
 // access.offset + coordinates * access.strides of `source`; transposes and views are absorbed here.
+// A row or column axis of extent 1 has the stride that a next one would have.
 struct GemmOperand {
   ir::Value source;
   ir::DType dtype = ir::DType::F32;
@@ -35,7 +36,7 @@ enum class RegionKind : uint8_t {
 
 struct Region {
   RegionKind kind = RegionKind::Single;
-  std::vector<Gemm> gemms;
+  std::vector<Gemm> gemms;         // in the order in which the epilogue's inputs name them
   epilogue::Epilogue epilogue;     // not of Single
   std::vector<ir::Value> nodes;    // the graph nodes it computes, ascending; Single: exactly one
   std::vector<ir::Value> inputs;   // values it reads from memory, each once

@@ -80,7 +80,9 @@ class Growth {
       if (draft_.reduced.count(operand.id))
         return fmt::format("{} needs the whole of {} before its first element", label(node),
                            label(operand));
-    if (!(facts_.count[node.id] == draft_.count)) return size_reason(node);
+    const bool empty = draft_.count.is(0);
+    if (empty ? !facts_.correspond(node, draft_.root()) : !(facts_.count[node.id] == draft_.count))
+      return size_reason(node);
     if (std::string reason = dtype_obstacle(graph_, node); !reason.empty()) return reason;
     for (const Value operand : n.operands)
       if (std::string reason = operand_obstacle(node, operand); !reason.empty()) return reason;

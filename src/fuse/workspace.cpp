@@ -46,6 +46,12 @@ Facts::Facts(const ir::Graph& graph)
   }
 }
 
+bool Facts::correspond(ir::Value a, ir::Value b) const {
+  if (!(count[a.id] == count[b.id])) return false;
+  // No elements at all: equal counts say nothing about the axes.
+  return !count[a.id].is(0) || graph.type(a).shape == graph.type(b).shape;
+}
+
 bool is_pointwise(Op op) {
   return ir::is_elementwise(op) || op == Op::Cast || op == Op::Reshape || op == Op::Broadcast;
 }
@@ -53,8 +59,7 @@ bool is_pointwise(Op op) {
 const Frame* Frames::read(const Frame* frame, ir::Value user, ir::Value operand) {
   const ir::Node& node = facts_->graph[user];
   const bool same_place = is_pointwise(node.op);
-  if (same_place && frame == root() && facts_->count[user.id] == facts_->count[operand.id])
-    return root();
+  if (same_place && frame == root() && facts_->correspond(user, operand)) return root();
   if (same_place && node.type.shape == facts_->graph.type(operand).shape) return frame;
   return &interned_.try_emplace({frame, user.id}, Frame{frame, user}).first->second;
 }

@@ -26,6 +26,9 @@ struct Feeds {
 struct Facts {
   explicit Facts(const ir::Graph& graph);
 
+  // Whether two values correspond element for element in row-major order.
+  bool correspond(ir::Value a, ir::Value b) const;
+
   const ir::Graph& graph;
   std::vector<bool> live;
   std::vector<std::vector<ir::Value>> users;  // live ones

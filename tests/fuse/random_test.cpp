@@ -22,6 +22,7 @@ class Generator {
   explicit Generator(uint64_t seed) : random_(seed) {}
 
   ir::Graph run() {
+    if (flip(12)) m_ = 0;
     pool_.push_back(fresh({m_, 4}));
     if (flip(3)) pool_.push_back(fresh({2, m_, 4}));
     const int steps = 3 + pick(18);
@@ -147,7 +148,7 @@ class Generator {
   void gate(Value x) {
     if (shape(x).empty()) return;
     const auto half = divide(shape(x).back(), Dim(2));
-    if (!half || !half->is_static()) return;
+    if (!half || !half->is_static() || half->is(0)) return;
     const bool interleaved = flip(2);
     const Dim whole = shape(x).back();
     const Value a = interleaved ? slice(x, 0, whole, 2) : slice(x, 0, *half, 1);

@@ -200,6 +200,12 @@ const FusedCase kPointwise[] = {
      "single t1; pointwise y = full(x) - col(t1)"},
     {"results_of_moves", "x: f32[M, 4]", "y = transpose(x); z = concat(x, x); return y, z",
      "single y; single z"},
+    {"no_elements", "x: f32[0, 8], w: f32[8, 8], c: f32[0, 1]",
+     "t = x @ w; y = c / (gelu(t[:, ::2]) * t[:, 1::2]); return y",
+     "gemm t = acc; pointwise y = col(c) / (gelu(full(t[0::2])) * full(t[1::2]))"},
+    {"no_elements_under_another_shape", "x: f32[0, 8], w: f32[8, 8]",
+     "y = relu(reshape(x @ w, [0, 4]) + 1); return y",
+     "gemm t2 = acc; single t3; pointwise y = relu(full(t3) + 1)"},
     {"an_input_as_output", "x: f32[M, 4]", "y = x + 1; return y, x", "pointwise y = full(x) + 1"},
 };
 INSTANTIATE_TEST_SUITE_P(Pointwise, Fused, ::testing::ValuesIn(kPointwise),
