@@ -109,7 +109,9 @@ class Extractor {
     return apply(Op::Mul, {}, {std::move(expression), number_of(constants_.write(ratio))});
   }
 
-  std::optional<Expression> build(Ref ref, int depth, bool recovered_only = false) const {
+  // Values, what rules found, and sums and products of those. Functions of the normal forms that no
+  // value has, and with found_only their sums and products, are not worth writing.
+  std::optional<Expression> build(Ref ref, int depth, bool found_only = false) const {
     ref = egraph_.find(ref);
     if (is_constant(ref)) return number_of(constants_.write(ref.scale));
     if (depth == 0) return std::nullopt;
@@ -120,7 +122,7 @@ class Extractor {
     const auto& cls = egraph_[ref.cls];
     if (const auto value = value_equal_to(ref)) return value_of(*value);
     for (const Form& form : cls.forms) {
-      if ((recovered_only && !form.rule) || (form.whole && !same(ref.scale, form.scale))) continue;
+      if ((found_only && !form.rule) || (form.whole && !same(ref.scale, form.scale))) continue;
       if (auto expression = build(form, depth - 1))
         consider(times(ref.scale / form.scale, std::move(*expression)));
     }
@@ -131,10 +133,10 @@ class Extractor {
 
   std::optional<Expression> build(const Form& form, int depth) const {
     if (const auto* product = std::get_if<Product>(&form.node))
-      return build(*product, depth, form.recovered);
+      return build(*product, depth, form.recovered != kNone);
     if (const auto* sum = std::get_if<Sum>(&form.node)) return build(*sum, depth);
-    if (const auto* apply = std::get_if<Apply>(&form.node)) return build(*apply, depth);
-    return value_of(std::get<Leaf>(form.node).value);
+    const auto* apply = std::get_if<Apply>(&form.node);
+    return apply && form.rule ? build(*apply, depth) : std::nullopt;
   }
 
   std::optional<Expression> build(const Apply& node, int depth) const {
@@ -144,7 +146,6 @@ class Extractor {
       if (!built) return std::nullopt;
       args.push_back(std::move(*built));
     }
-    if (node.op == Op::Gt || node.op == Op::Ge) args.push_back(number_of(0));
     std::vector<double> params;
     for (const double param : node.params) params.push_back(constants_.write(param));
     return apply(node.op, std::move(params), std::move(args));
@@ -163,13 +164,13 @@ class Extractor {
     return total;
   }
 
-  std::optional<Expression> build(const Product& product, int depth, ClassId recovered) const {
+  std::optional<Expression> build(const Product& product, int depth, bool found_only) const {
     std::optional<Expression> numerator, denominator;
     for (const bool up : {true, false}) {
       auto& side = up ? numerator : denominator;
       for (const auto& factor : product.factors) {
         if ((factor.exponent > 0) != up) continue;
-        auto base = build(Ref{1, factor.cls}, depth, factor.cls == recovered);
+        auto base = build(Ref{1, factor.cls}, depth, found_only);
         if (!base) return std::nullopt;
         for (int i = 0; i < std::abs(factor.exponent); ++i)
           side = side ? apply(Op::Mul, {}, {std::move(*side), *base}) : base;
