@@ -1,11 +1,11 @@
 #include "import/onnx.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "fmt/format.h"
 
+#include "import/onnx_functions.hpp"
 #include "import/onnx_names.hpp"
 #include "import/onnx_ops.hpp"
 #include "import/onnx_tensor.hpp"
@@ -20,13 +20,10 @@ using ir::Value;
 constexpr int64_t kNewestOpset = 23;
 constexpr int64_t kMaxNodes = 1'000'000;
 constexpr int kMaxCallDepth = 32;
+constexpr size_t kMaxExpandedBytes = size_t{1} << 32;
 
 using Opsets = std::map<std::string, int64_t>;
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
-
-std::string standard_domain(const std::string& domain) {
-  return domain == "ai.onnx" ? "" : domain;
-}
 
 template <class Imports>
 Opsets opsets_of(const Imports& imports) {
@@ -69,7 +66,7 @@ class Importer {
       : model_(model), directory_(directory), fixed_(fixed) {}
 
   Result<ir::Graph> run() {
-    ATTACCA_TRY_VOID(index_functions());
+    ATTACCA_TRY(functions_, Functions::of(model_));
     Scope scope{read_opsets(), {}, 0};
     ATTACCA_TRY_VOID(check_opset(scope.opsets));
     ATTACCA_TRY_VOID(check_support(scope.opsets));
@@ -82,8 +79,6 @@ class Importer {
   }
 
  private:
-  using FunctionKey = std::pair<std::string, std::string>;
-
   // Models older than IR version 3 carry no opset: they mean the first.
   Opsets read_opsets() const {
     Opsets opsets = opsets_of(model_.opset_import());
@@ -98,20 +93,6 @@ class Importer {
                 fmt::format("export with an opset up to {}", kNewestOpset));
   }
 
-  Status index_functions() {
-    for (const auto& function : model_.functions()) {
-      const FunctionKey key{standard_domain(function.domain()), function.name()};
-      if (!functions_.emplace(key, &function).second)
-        return fail(fmt::format("function {} is defined twice", printable(function.name())));
-    }
-    return {};
-  }
-
-  const onnx::FunctionProto* find_function(const onnx::NodeProto& node) const {
-    const auto found = functions_.find({standard_domain(node.domain()), node.op_type()});
-    return found == functions_.end() ? nullptr : found->second;
-  }
-
   // Every op that no row serves, over the graph and the functions it calls.
   Status check_support(const Opsets& opsets) const {
     std::map<std::string, std::vector<std::string>> missing;
@@ -121,7 +102,7 @@ class Importer {
       const auto [nodes, imports] = std::move(open.back());
       open.pop_back();
       for (const auto& node : *nodes) {
-        if (const auto* function = find_function(node)) {
+        if (const auto* function = functions_.find(node)) {
           if (seen.insert(function).second)
             open.emplace_back(&function->node(), opsets_of(function->opset_import()));
         } else if (auto op = unsupported(node, imports); !op.empty()) {
@@ -223,8 +204,8 @@ class Importer {
     if (++nodes_ > kMaxNodes) return fail(fmt::format("more than {} nodes", kMaxNodes));
     ATTACCA_TRY(const std::vector<Entry*> inputs, find_inputs(proto, scope));
     const uint32_t first = static_cast<uint32_t>(graph_.size());
-    Result<Outputs> outputs = find_function(proto) != nullptr
-                                  ? call(*find_function(proto), proto, inputs, scope)
+    Result<Outputs> outputs = functions_.find(proto) != nullptr
+                                  ? call(*functions_.find(proto), proto, inputs, scope)
                                   : handle(proto, inputs, scope);
     if (!outputs) return tl::make_unexpected(outputs.error());
     return bind_outputs(proto, outputs->entries, scope, first);
@@ -317,48 +298,13 @@ class Importer {
 
   Status add_body(const onnx::FunctionProto& function, const onnx::NodeProto& caller,
                   Scope& scope) {
-    const auto defaults = default_attributes(function);
-    for (const auto& node : function.node()) {
-      onnx::NodeProto copy = node;
-      for (const auto& absent : absent_inputs(function, node, scope))
-        for (std::string& input : *copy.mutable_input())
-          if (input == absent) input.clear();
-      substitute(copy, caller, defaults);
-      if (auto status = add_node(copy, scope); !status) return at(status.error(), place(node));
-    }
+    expanded_ += function.ByteSizeLong();
+    if (expanded_ > kMaxExpandedBytes)
+      return fail(
+          fmt::format("the calls of functions expand to more than {} bytes", kMaxExpandedBytes));
+    for (const onnx::NodeProto& node : body_of_call(function, caller))
+      if (auto status = add_node(node, scope); !status) return at(status.error(), place(node));
     return {};
-  }
-
-  // Formal inputs that the caller left out.
-  static std::vector<std::string> absent_inputs(const onnx::FunctionProto& function,
-                                                const onnx::NodeProto& node, const Scope& scope) {
-    std::vector<std::string> absent;
-    for (const std::string& input : node.input())
-      for (const std::string& formal : function.input())
-        if (input == formal && !scope.values.count(formal)) absent.push_back(input);
-    return absent;
-  }
-
-  // Replaces references to the function's attributes by the caller's, or their defaults.
-  static void substitute(onnx::NodeProto& node, const onnx::NodeProto& caller,
-                         const std::vector<onnx::AttributeProto>& defaults) {
-    std::vector<onnx::AttributeProto> resolved;
-    for (const auto& attribute : node.attribute()) {
-      if (attribute.ref_attr_name().empty()) {
-        resolved.push_back(attribute);
-        continue;
-      }
-      const onnx::AttributeProto* source = nullptr;
-      for (const auto& value : defaults)
-        if (value.name() == attribute.ref_attr_name()) source = &value;
-      for (const auto& value : caller.attribute())
-        if (value.name() == attribute.ref_attr_name()) source = &value;
-      if (source == nullptr) continue;
-      resolved.push_back(*source);
-      resolved.back().set_name(attribute.name());
-    }
-    node.clear_attribute();
-    for (auto& attribute : resolved) *node.add_attribute() = std::move(attribute);
   }
 
   Status add_outputs(Scope& scope) {
@@ -391,24 +337,10 @@ class Importer {
   ir::Graph graph_;
   NameSet names_, symbols_;
   std::map<std::string, std::string> dim_params_;
-  std::map<FunctionKey, const onnx::FunctionProto*> functions_;
+  Functions functions_;
   int64_t nodes_ = 0;
+  size_t expanded_ = 0;
 };
-
-Result<std::string> read_file(const std::string& path) {
-  std::error_code code;
-  if (!std::filesystem::is_regular_file(path, code))
-    return fail("the file cannot be read", path, "give the path of a .onnx file");
-  const auto size = std::filesystem::file_size(path, code);
-  if (code || size >= kMaxFileBytes)
-    return fail("the file is larger than protobuf's 2 GiB", path,
-                "store the weights as external data");
-  std::string bytes(size, '\0');
-  std::ifstream stream(path, std::ios::binary);
-  stream.read(bytes.data(), static_cast<std::streamsize>(size));
-  if (static_cast<size_t>(stream.gcount()) != size) return fail("the file cannot be read", path);
-  return bytes;
-}
 
 }  // namespace
 
@@ -419,9 +351,11 @@ Result<ir::Graph> parse_onnx(std::string_view bytes, const std::string& director
 }
 
 Result<ir::Graph> read_onnx(const std::string& path, const FixedInputs& fixed) {
-  ATTACCA_TRY(const std::string bytes, read_file(path));
+  const auto model = read_model(path);
+  if (!model) return at(model.error(), path);
   const auto parent = std::filesystem::path(path).parent_path();
-  auto graph = parse_onnx(bytes, parent.empty() ? "." : parent.string(), fixed);
+  const std::string directory = parent.empty() ? "." : parent.string();
+  auto graph = Importer(**model, directory, fixed).run();
   if (!graph) return at(graph.error(), path);
   return graph;
 }

@@ -16,7 +16,7 @@ using ir::Shape;
 using ir::Tensor;
 using ir::Value;
 
-constexpr int64_t kMaxGenerated = int64_t{1} << 24;
+constexpr int64_t kMaxGenerated = int64_t{1} << 20;
 
 template <class List>
 Result<Tensor> vector_of(DType dtype, const List& values) {

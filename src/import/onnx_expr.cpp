@@ -61,6 +61,9 @@ Expr reshape(const Expr& x, ir::Shape shape) {
 
 Expr broadcast_to(const Expr& x, ir::Shape shape) {
   if (!x.value || x.graph->type(*x.value).shape == shape) return x;
+  for (const ir::Dim& dim : shape)
+    if (dim.is_static() && dim.value() < 0)
+      return {x.graph, fail(fmt::format("the negative dimension {}", dim.value()))};
   Attrs attrs;
   attrs.shape = std::move(shape);
   return emit(Op::Broadcast, std::vector<Expr>{x}, std::move(attrs));

@@ -222,6 +222,8 @@ Result<Outputs> batch_normalization(Node& node) {
   if (node.integer("training_mode", 0) != 0)
     return fail("BatchNormalization in training mode is not supported", {},
                 "export the model for inference");
+  if (node.integer("spatial", 1) == 0)
+    return fail("BatchNormalization with spatial=0 is not supported", {}, "export with opset 9");
   for (size_t i = 1; i < 5; ++i)
     if (node.wants(i))
       return fail("BatchNormalization yields statistics", {}, "export for inference");

@@ -1,5 +1,7 @@
 #include "import/onnx_wire.hpp"
 
+#include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "fmt/format.h"
@@ -7,6 +9,7 @@
 namespace attacca::import {
 namespace {
 
+constexpr size_t kMaxFileBytes = size_t{1} << 31;  // protobuf's
 // A two-byte field can become a 200-byte object, so fields are counted before protobuf builds them.
 constexpr int64_t kMaxFields = 8'000'000;
 constexpr int kMaxDepth = 40;
@@ -89,6 +92,21 @@ class Scanner {
   int64_t fields_ = 0;
 };
 
+Result<std::string> read_file(const std::string& path) {
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(path, code))
+    return fail("the file cannot be read", {}, "give the path of a .onnx file");
+  const auto size = std::filesystem::file_size(path, code);
+  if (code || size >= kMaxFileBytes)
+    return fail("the file is larger than protobuf's 2 GiB", {},
+                "store the weights as external data");
+  std::string bytes(size, '\0');
+  std::ifstream stream(path, std::ios::binary);
+  stream.read(bytes.data(), static_cast<std::streamsize>(size));
+  if (static_cast<size_t>(stream.gcount()) != size) return fail("the file cannot be read");
+  return bytes;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<onnx::ModelProto>> parse_model(std::string_view bytes) {
@@ -103,6 +121,11 @@ Result<std::unique_ptr<onnx::ModelProto>> parse_model(std::string_view bytes) {
                 "export it again, or check the download");
   if (!model->has_graph()) return fail("the model holds no graph", {}, "export it again");
   return model;
+}
+
+Result<std::unique_ptr<onnx::ModelProto>> read_model(const std::string& path) {
+  ATTACCA_TRY(const std::string bytes, read_file(path));
+  return parse_model(bytes);
 }
 
 std::vector<onnx::AttributeProto> default_attributes(const onnx::FunctionProto& function) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,10 +11,11 @@
 
 namespace attacca::import {
 
-inline constexpr size_t kMaxFileBytes = size_t{1} << 31;
-
 // Errors: empty, too large, truncated, malformed, nested too deep, too many fields.
 Result<std::unique_ptr<onnx::ModelProto>> parse_model(std::string_view bytes);
+
+// Likewise from a file, whose bytes are gone when the model is read.
+Result<std::unique_ptr<onnx::ModelProto>> read_model(const std::string& path);
 
 // A function's attributes that have defaults (FunctionProto.attribute_proto, newer than the
 // schema).

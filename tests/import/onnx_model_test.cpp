@@ -109,6 +109,18 @@ TEST(OnnxModel, DamagedBytesAreErrors) {
   }
 }
 
+// Two bytes a node, hundreds once built: refused before anything is built.
+TEST(OnnxModel, ManySmallFieldsAreRefusedUnread) {
+  std::string nodes;
+  for (int i = 0; i < 9'000'000; ++i) nodes += std::string_view("\x0a\x00", 2);
+  std::string bytes("\x3a", 1);
+  for (size_t rest = nodes.size(); rest > 0; rest >>= 7)
+    bytes += static_cast<char>((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
+  const auto graph = parse_onnx(bytes + nodes);
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(graph.error().what, "the model has more than 8000000 fields");
+}
+
 // y = f(x) with f(a) = LeakyRelu(a) * b, its slope an attribute, b an optional input.
 Model with_function(const Attributes& call, bool recursive = false) {
   Model model;

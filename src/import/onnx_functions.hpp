@@ -1,0 +1,33 @@
+// A model's own functions, and their bodies as a call sees them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "onnx/onnx.pb.h"
+#include "support/error.hpp"
+
+namespace attacca::import {
+
+// "ai.onnx" is the empty domain.
+std::string standard_domain(const std::string& domain);
+
+class Functions {
+ public:
+  // The model must outlive this. An error where a function is defined twice.
+  static Result<Functions> of(const onnx::ModelProto& model);
+  // The function that a node calls; null if none.
+  const onnx::FunctionProto* find(const onnx::NodeProto& node) const;
+
+ private:
+  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> by_name_;
+};
+
+// The body's nodes with the caller's attributes, or their defaults, in place of references to them,
+// and without the formal inputs that the caller leaves out.
+std::vector<onnx::NodeProto> body_of_call(const onnx::FunctionProto& function,
+                                          const onnx::NodeProto& caller);
+
+}  // namespace attacca::import
