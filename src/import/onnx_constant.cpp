@@ -70,7 +70,29 @@ Result<Shape> shape_from(Node& node, size_t i) {
   return shape;
 }
 
-Result<Outputs> float_range(Node& node) {
+Error range_error() {
+  return {"Range has too many elements or a step of 0", {}, "use fewer elements"};
+}
+
+Result<Outputs> integer_range(Node& node, DType dtype) {
+  int64_t bounds[3];
+  for (size_t i = 0; i < 3; ++i) {
+    ATTACCA_TRY(const auto values, node.integers(i, "a bound of Range"));
+    if (values.size() != 1) return fail("the bounds of Range are scalars");
+    bounds[i] = values[0];
+  }
+  const auto [start, limit, step] = bounds;
+  if (step == 0) return tl::make_unexpected(range_error());
+  const __int128 span = static_cast<__int128>(limit) - start;
+  const __int128 count = span / step + (span % step != 0 ? 1 : 0);
+  if ((span < 0) != (step < 0) || span == 0) return Known{dtype, {}, false};
+  if (count > kMaxGenerated) return tl::make_unexpected(range_error());
+  ATTACCA_TRY(Tensor tensor, Tensor::make(dtype, {static_cast<int64_t>(count)}));
+  for (int64_t i = 0; i < tensor.size(); ++i) tensor.set_integer(i, start + i * step);
+  return add_constant(node.graph(), std::move(tensor));
+}
+
+Result<Outputs> float_range(Node& node, DType dtype) {
   double bounds[3];
   for (size_t i = 0; i < 3; ++i) {
     const auto bound = node.constant_scalar(i);
@@ -79,20 +101,11 @@ Result<Outputs> float_range(Node& node) {
                   "store them as initializers");
     bounds[i] = *bound;
   }
-  ATTACCA_TRY(const Value start, node.input(0));
   const double count = std::ceil((bounds[1] - bounds[0]) / bounds[2]);
-  if (std::isnan(count) || count > static_cast<double>(kMaxGenerated))
-    return fail("Range has too many elements or a step of 0");
-  const auto size = static_cast<int64_t>(std::max(0.0, count));
-  ATTACCA_TRY(Tensor tensor, Tensor::make(node.dtype(start), {size}));
-  const bool floats = ir::is_float(node.dtype(start));
-  for (int64_t i = 0; i < size; ++i) {
-    const double value = bounds[0] + static_cast<double>(i) * bounds[2];
-    if (floats)
-      tensor.set_number(i, value);
-    else
-      tensor.set_integer(i, static_cast<int64_t>(value));
-  }
+  if (!(count <= static_cast<double>(kMaxGenerated))) return tl::make_unexpected(range_error());
+  ATTACCA_TRY(Tensor tensor, Tensor::make(dtype, {static_cast<int64_t>(std::max(0.0, count))}));
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    tensor.set_number(i, bounds[0] + static_cast<double>(i) * bounds[2]);
   return add_constant(node.graph(), std::move(tensor));
 }
 
@@ -158,7 +171,9 @@ Result<Outputs> size_of(Node& node) {
 }
 
 Result<Outputs> range(Node& node) {
-  return float_range(node);
+  ATTACCA_TRY(const Value start, node.input(0));
+  const DType dtype = node.dtype(start);
+  return ir::is_float(dtype) ? float_range(node, dtype) : integer_range(node, dtype);
 }
 
 Result<Outputs> eye_like(Node& node) {
@@ -167,7 +182,8 @@ Result<Outputs> eye_like(Node& node) {
   if (const int64_t code = node.integer("dtype", 0); code != 0) {
     ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));
   }
-  const Expr k = number(node, static_cast<double>(node.integer("k", 0)), DType::S64);
+  const int64_t offset = std::clamp(node.integer("k", 0), -kMaxGenerated, kMaxGenerated);
+  const Expr k = number(node, static_cast<double>(offset), DType::S64);
   return cast(diagonal(node, node.shape(x), Op::Eq, k), dtype);
 }
 
@@ -188,8 +204,9 @@ Result<Outputs> one_hot(Node& node) {
   ATTACCA_TRY(const Value indices, node.input(0));
   ATTACCA_TRY(const Value values, node.input(2));
   const auto depth = node.constant_scalar(1);
-  if (!depth)
-    return fail("the depth of OneHot must be a constant", {}, "store it as an initializer");
+  if (!depth || !(std::fabs(*depth) <= static_cast<double>(kMaxGenerated)))
+    return fail("the depth of OneHot must be a constant, and small", {},
+                "store it as an initializer");
   ATTACCA_TRY(const int64_t extent, generated_extent(static_cast<int64_t>(*depth), "OneHot"));
   const int64_t rank = node.rank(indices) + 1;
   ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), rank));

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "fmt/format.h"
+
 namespace attacca::import {
 
 using ir::Attrs;
@@ -18,18 +20,20 @@ Expr emit(Op op, const std::vector<Expr>& operands, Attrs attrs) {
 }
 
 Expr emit(Op op, const Expr& x, double y) {
-  if (!x.value) return x;
-  return {x.graph, ir::binary(*x.graph, op, *x.value, y)};
+  return emit(op, std::vector<Expr>{x, scalar_like(x, y)});
 }
 
 Expr emit(Op op, double x, const Expr& y) {
-  if (!y.value) return y;
-  return {y.graph, ir::binary(*y.graph, op, x, *y.value)};
+  return emit(op, std::vector<Expr>{scalar_like(y, x), y});
 }
 
 Expr scalar_like(const Expr& x, double value) {
   if (!x.value) return x;
-  return {x.graph, x.graph->literal(value, x.graph->type(*x.value).dtype)};
+  const ir::DType dtype = x.graph->type(*x.value).dtype;
+  if (!ir::is_float(dtype) && static_cast<double>(ir::to_integer(dtype, value)) != value)
+    return {x.graph,
+            fail(fmt::format("the op needs floats, got {}", ir::name(dtype)), {}, "insert a Cast")};
+  return {x.graph, x.graph->literal(value, dtype)};
 }
 
 Expr where(const Expr& condition, const Expr& x, const Expr& y) {

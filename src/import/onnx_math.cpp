@@ -216,9 +216,11 @@ Result<Outputs> clip_attributes(Node& node) {
 }
 
 Result<Outputs> clip(Node& node) {
+  ATTACCA_TRY(const Value in, node.input(0));
   const auto low = node.constant_scalar(1), high = node.constant_scalar(2);
-  if ((!node.has(1) || low) && (!node.has(2) || high)) {
-    if (!node.has(1) && !node.has(2)) return node.x(0);
+  // Integer bounds may exceed what a parameter, a double, holds exactly.
+  if (ir::is_float(node.dtype(in)) && (!node.has(1) || low) && (!node.has(2) || high)) {
+    if (!node.has(1) && !node.has(2)) return in;
     return clamp(node.x(0), low.value_or(-kInfinity), high.value_or(kInfinity));
   }
   Expr x = node.x(0);

@@ -77,9 +77,13 @@ inline double clamp(double x, double min, double max) {
   const double low = x < min ? min : x;
   return low > max ? max : low;
 }
+inline int64_t saturated(double x) {
+  if (x >= 0x1p63) return std::numeric_limits<int64_t>::max();
+  return x <= -0x1p63 ? std::numeric_limits<int64_t>::min() : static_cast<int64_t>(x);
+}
 inline int64_t clamp(int64_t x, double min, double max) {
-  int64_t low = static_cast<double>(x) < min ? static_cast<int64_t>(std::ceil(min)) : x;
-  return static_cast<double>(low) > max ? static_cast<int64_t>(std::floor(max)) : low;
+  int64_t low = static_cast<double>(x) < min ? saturated(std::ceil(min)) : x;
+  return static_cast<double>(low) > max ? saturated(std::floor(max)) : low;
 }
 
 inline double sigmoid(double x) {

@@ -5,9 +5,9 @@
 
 namespace attacca::fuzz {
 
-// A model that is read verifies, prints and reads again from its text.
+// A model that is read verifies, prints, and its print reads back.
 void try_onnx(std::string_view bytes);
-// A text that parses verifies, prints, and the print parses to the same print.
+// Likewise a text.
 void try_text(std::string_view text);
 
 }  // namespace attacca::fuzz
