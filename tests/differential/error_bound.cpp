@@ -88,6 +88,8 @@ Limits limits_of(DType dtype) {
 
 // The error after rounding a value that is known to within `error` to the dtype.
 double round_error(double value, double error, DType dtype) {
+  // f8e4m3 has no infinity, and a saturating cast makes none.
+  if (std::isinf(value) && ir::is_fp8(dtype)) return kInfinity;
   if (!std::isfinite(value)) return error;
   const Limits limits = limits_of(dtype);
   const double reach = std::fabs(value) + error;
@@ -193,6 +195,8 @@ class Bounds {
     if (ir::is_float(to)) {
       Pair result{pair.value, combine(pair.error, pair.error, [](double e, double) { return e; })};
       round_all(result, to);
+      for (int64_t i = 0; node.attrs.saturate && i < result.value.size(); ++i)
+        if (std::isinf(result.value.as<double>()[i])) result.error.as<double>()[i] = kInfinity;
       return result;
     }
     const auto overflow = node.attrs.saturate ? ir::Overflow::Saturate : ir::Overflow::Ieee;
@@ -201,7 +205,9 @@ class Bounds {
     };
     Tensor value = combine(pair.value, pair.error, [&](double v, double) { return integer(v); });
     Tensor error = combine(pair.value, pair.error, [&](double v, double e) {
-      if (!std::isfinite(e)) return kInfinity;
+      // Wrapping is no monotone function: beyond the range the corners say nothing.
+      const bool may_wrap = !node.attrs.saturate && e > 0 && std::fabs(v) + e >= 128;
+      if (!std::isfinite(e) || may_wrap) return kInfinity;
       return std::max(std::fabs(integer(v + e) - integer(v)),
                       std::fabs(integer(v - e) - integer(v)));
     });
@@ -254,10 +260,15 @@ class Bounds {
   void element(const Node& node, std::span<const double> v, std::span<const double> e,
                double& value, double& error) const {
     const bool real = ir::is_float(node.type.dtype);
+    bool integers = true;
+    for (const Value operand : node.operands) integers &= !is_float(operand);
     const auto at = [&](std::span<const double> x) {
-      const double y = ir::evaluate(node.op, x, node.attrs.params);
-      if (real || node.type.dtype == DType::Bool) return y;
-      return static_cast<double>(ir::to_integer(node.type.dtype, static_cast<int64_t>(y)));
+      if (!integers) return ir::evaluate(node.op, x, node.attrs.params);
+      std::array<int64_t, 3> whole{};
+      std::copy(x.begin(), x.end(), whole.begin());
+      const int64_t y = ir::evaluate(node.op, std::span<const int64_t>(whole.data(), x.size()),
+                                     node.attrs.params);
+      return static_cast<double>(ir::to_integer(node.type.dtype, y));
     };
     value = at(v);
     error = 0;
@@ -278,6 +289,7 @@ class Bounds {
     }
     for (size_t i = 0; i < v.size(); ++i)
       pole |= !std::isfinite(e[i]) || crosses_pole(node.op, i, v[i], e[i]);
+    pole |= node.op == Op::Pow && v[0] - e[0] < 0 && e[1] > 0;
     if (pole) {
       error = kInfinity;
       return;

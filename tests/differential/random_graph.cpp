@@ -124,7 +124,8 @@ class Generator {
     const DType dtype = chance(3) ? pick_float() : graph_.type(x).dtype;
     switch (pick(6)) {
       case 0:
-        return graph_.literal(static_cast<double>(pick(9) - 4) / 2, dtype);
+        return graph_.literal(static_cast<double>(pick(9) - 4) / (ir::is_float(dtype) ? 2 : 1),
+                              dtype);
       case 1:
         return input(dtype, {shape.back()});  // row
       case 2: {
