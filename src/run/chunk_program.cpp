@@ -22,6 +22,7 @@ class Compiler {
     for (const epilogue::Output& output : epilogue_.outputs) add_store(output);
     choose_direct_outputs();
     assign_buffers();
+    program_.chain = match_chain(epilogue_, mode_);
     return std::move(program_);
   }
 

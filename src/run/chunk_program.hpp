@@ -4,10 +4,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "epilogue/epilogue.hpp"
 #include "ir/mode.hpp"
+#include "run/chain.hpp"
 #include "run/kernel.hpp"
 
 namespace attacca::run {
@@ -44,6 +46,7 @@ struct ChunkProgram {
     ir::DType dtype = ir::DType::F32;  // of a reduce: the lane's own; its values are stored whole
   };
   std::vector<Store> stores;
+  std::optional<Chain> chain;  // does the same in one loop, where every row is contiguous
   // Of each slot, the output whose memory it may be computed in, or -1.
   std::vector<int> direct;
 };

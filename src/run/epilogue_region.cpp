@@ -18,7 +18,7 @@ using ir::SymbolValues;
 using ir::Tensor;
 
 // Rows of a GEMM tile, and elements of a pointwise one.
-constexpr int64_t kTileRows = 64;
+constexpr int64_t kTileRows = 128;
 constexpr int64_t kTileElements = 32 * 1024;
 
 int64_t divide_up(int64_t a, int64_t b) {

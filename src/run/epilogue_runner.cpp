@@ -109,6 +109,7 @@ class BoundEpilogue::Walk {
   }
 
   void run() {
+    if (program_.chain && rows_ > 0 && columns_ > 0 && is_contiguous()) return run_chain();
     for (int64_t row = 0; row < rows_; ++row)
       for (int64_t column = 0; column < columns_; column += kChunk)
         run_chunk(row, column, std::min(kChunk, columns_ - column));
@@ -131,6 +132,33 @@ class BoundEpilogue::Walk {
         slots_[s] =
             reinterpret_cast<std::byte*>(const_cast<double*>(&program_.constants[slot.index]));
     }
+  }
+
+  // Operands were added in the order of the inputs.
+  bool is_contiguous() const {
+    const Chain& chain = *program_.chain;
+    const auto steps = [&](int input) { return operands_[input].column_stride == 1; };
+    if (chain.bias && operands_[*chain.bias].row_stride != 0) return false;
+    return steps(chain.x) && (!chain.bias || steps(*chain.bias)) &&
+           (!chain.other || steps(*chain.other)) && results_[0].column_stride == 1;
+  }
+
+  void run_chain() {
+    const Chain& chain = *program_.chain;
+    ChainArgs args{.rows = rows_, .columns = columns_, .alpha = chain.alpha};
+    args.x = reinterpret_cast<const float*>(operands_[chain.x].tile);
+    args.x_stride = operands_[chain.x].row_stride;
+    if (chain.bias) {
+      const Stream& bias = operands_[*chain.bias];
+      args.bias = reinterpret_cast<const float*>(bias.convert ? bias.lanes : bias.tile);
+    }
+    if (chain.other) {
+      args.other = operands_[*chain.other].tile;
+      args.other_stride = operands_[*chain.other].row_stride;
+    }
+    args.out = results_[0].tile;
+    args.out_stride = results_[0].row_stride;
+    chain.kernel(args);
   }
 
   Stream stream(int slot, ir::DType dtype, const BoundAccess& access,

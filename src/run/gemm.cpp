@@ -126,7 +126,7 @@ DType accumulator_dtype(GemmKind kind) {
 }
 
 int64_t block_columns(int64_t n) {
-  constexpr int64_t kWidest = 512;
+  constexpr int64_t kWidest = 256;
   return std::clamp<int64_t>(n, 1, kWidest);
 }
 

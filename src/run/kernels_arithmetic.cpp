@@ -16,53 +16,53 @@ namespace {
 
 // A kernel NAME over f32 (FLOAT) or s32 (INTEGER) lanes: EXPR of x, or x and y; p, q are the op's
 // parameters, zero and one constants of the lane type.
-#define FLOAT1(NAME, EXPR)                                         \
-  void NAME(const KernelArgs& args) {                              \
-    const hn::ScalableTag<float> d;                                \
-    const auto zero = hn::Zero(d), one = hn::Set(d, 1.0f);         \
-    const auto p = hn::Set(d, static_cast<float>(args.params[0])); \
-    const auto q = hn::Set(d, static_cast<float>(args.params[1])); \
-    (void)zero, (void)one, (void)p, (void)q;                       \
-    map1(d, d, args, [&](auto x) HWY_ATTR { return EXPR; });       \
+#define FLOAT1(NAME, EXPR)                                                \
+  void NAME(const KernelArgs& args) {                                     \
+    const hn::ScalableTag<float> d;                                       \
+    const auto zero = hn::Zero(d), one = hn::Set(d, 1.0f);                \
+    const auto p = hn::Set(d, static_cast<float>(args.params[0]));        \
+    const auto q = hn::Set(d, static_cast<float>(args.params[1]));        \
+    (void)zero, (void)one, (void)p, (void)q;                              \
+    map1(d, d, args, [&](auto x) ATTACCA_INLINE_LAMBDA { return EXPR; }); \
   }
-#define FLOAT2(NAME, EXPR)                                           \
-  void NAME(const KernelArgs& args) {                                \
-    const hn::ScalableTag<float> d;                                  \
-    const auto zero = hn::Zero(d);                                   \
-    (void)zero;                                                      \
-    map2(d, d, args, [&](auto x, auto y) HWY_ATTR { return EXPR; }); \
+#define FLOAT2(NAME, EXPR)                                                        \
+  void NAME(const KernelArgs& args) {                                             \
+    const hn::ScalableTag<float> d;                                               \
+    const auto zero = hn::Zero(d);                                                \
+    (void)zero;                                                                   \
+    map2(d, d, args, [&](auto x, auto y) ATTACCA_INLINE_LAMBDA { return EXPR; }); \
   }
 // Float operands, 0 or 1 in s32 lanes out.
 #define COMPARE(NAME, FUNCTION)                                                                \
   void NAME(const KernelArgs& args) {                                                          \
     const hn::ScalableTag<float> d;                                                            \
     const hn::ScalableTag<int32_t> di;                                                         \
-    map2(d, di, args, [&](auto x, auto y) HWY_ATTR {                                           \
+    map2(d, di, args, [&](auto x, auto y) ATTACCA_INLINE_LAMBDA {                              \
       return hn::And(hn::BitCast(di, hn::VecFromMask(d, hn::FUNCTION(x, y))), hn::Set(di, 1)); \
     });                                                                                        \
   }
-#define INTEGER1(NAME, EXPR)                                 \
-  void NAME(const KernelArgs& args) {                        \
-    const hn::ScalableTag<int32_t> d;                        \
-    const auto zero = hn::Zero(d), one = hn::Set(d, 1);      \
-    (void)zero, (void)one;                                   \
-    map1(d, d, args, [&](auto x) HWY_ATTR { return EXPR; }); \
+#define INTEGER1(NAME, EXPR)                                              \
+  void NAME(const KernelArgs& args) {                                     \
+    const hn::ScalableTag<int32_t> d;                                     \
+    const auto zero = hn::Zero(d), one = hn::Set(d, 1);                   \
+    (void)zero, (void)one;                                                \
+    map1(d, d, args, [&](auto x) ATTACCA_INLINE_LAMBDA { return EXPR; }); \
   }
-#define INTEGER2(NAME, EXPR)                                         \
-  void NAME(const KernelArgs& args) {                                \
-    const hn::ScalableTag<int32_t> d;                                \
-    const auto zero = hn::Zero(d), one = hn::Set(d, 1);              \
-    (void)zero, (void)one;                                           \
-    map2(d, d, args, [&](auto x, auto y) HWY_ATTR { return EXPR; }); \
+#define INTEGER2(NAME, EXPR)                                                      \
+  void NAME(const KernelArgs& args) {                                             \
+    const hn::ScalableTag<int32_t> d;                                             \
+    const auto zero = hn::Zero(d), one = hn::Set(d, 1);                           \
+    (void)zero, (void)one;                                                        \
+    map2(d, d, args, [&](auto x, auto y) ATTACCA_INLINE_LAMBDA { return EXPR; }); \
   }
 // f32 lanes computed in f64 and rounded once, as the reference does; p, q stay f64.
 #define VIA_F64(NAME, EXPR)                                       \
   void NAME(const KernelArgs& args) {                             \
     const hn::ScalableTag<float> df;                              \
-    map1(df, df, args, [&](auto narrow) HWY_ATTR {                \
+    map1(df, df, args, [&](auto narrow) ATTACCA_INLINE_LAMBDA {   \
       return in_f64(                                              \
           df,                                                     \
-          [&](auto d, auto x) HWY_ATTR {                          \
+          [&](auto d, auto x) ATTACCA_INLINE_LAMBDA {             \
             const auto zero = hn::Zero(d), one = hn::Set(d, 1.0); \
             const auto p = hn::Set(d, args.params[0]);            \
             const auto q = hn::Set(d, args.params[1]);            \
@@ -130,7 +130,7 @@ COMPARE(FloatEq, Eq)
 void FloatNe(const KernelArgs& args) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<int32_t> di;
-  map2(d, di, args, [&](auto x, auto y) HWY_ATTR {
+  map2(d, di, args, [&](auto x, auto y) ATTACCA_INLINE_LAMBDA {
     return hn::AndNot(hn::BitCast(di, hn::VecFromMask(d, hn::Eq(x, y))), hn::Set(di, 1));
   });
 }
@@ -166,12 +166,12 @@ INTEGER2(IntXor, hn::Xor(x, y))
 void Select(const KernelArgs& args) {
   const hn::ScalableTag<int32_t> d;
   auto* out = static_cast<int32_t*>(args.out);
-  const auto vector = [&](int k, size_t i, size_t rest) HWY_ATTR {
+  const auto vector = [&](int k, size_t i, size_t rest) ATTACCA_INLINE_LAMBDA {
     const auto* data = static_cast<const int32_t*>(args.in[k]);
     if (args.splat[k]) return hn::Set(d, *data);
     return rest ? load_tail(d, data + i, rest) : hn::LoadU(d, data + i);
   };
-  const auto chosen = [&](size_t i, size_t rest) HWY_ATTR {
+  const auto chosen = [&](size_t i, size_t rest) ATTACCA_INLINE_LAMBDA {
     const auto no = hn::Eq(vector(0, i, rest), hn::Zero(d));
     return hn::IfThenElse(no, vector(2, i, rest), vector(1, i, rest));
   };

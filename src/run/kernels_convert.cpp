@@ -97,7 +97,7 @@ struct Clamper {
 template <class R>
 void round_lanes(const KernelArgs& args) {
   const hn::ScalableTag<float> d;
-  map1(d, d, args, [d](auto x) HWY_ATTR { return R()(d, x); });
+  map1(d, d, args, [d](auto x) ATTACCA_INLINE_LAMBDA { return R()(d, x); });
 }
 
 // f32 lanes already rounded to the format -> its bits in the low end of each lane.
@@ -137,7 +137,7 @@ void store_small(const KernelArgs& args) {
   const auto* in = static_cast<const float*>(args.in[0]);
   auto* out = static_cast<T*>(args.out);
   const size_t lanes = hn::Lanes(d);
-  const auto code = [&](auto x) HWY_ATTR {
+  const auto code = [&](auto x) ATTACCA_INLINE_LAMBDA {
     return hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<decltype(du)>(), encoded<F>(d, x)));
   };
   size_t i = 0;
@@ -158,7 +158,7 @@ void store_bf16(const KernelArgs& args) {
   const auto* in = static_cast<const float*>(args.in[0]);
   auto* out = static_cast<uint16_t*>(args.out);
   const size_t lanes = hn::Lanes(d);
-  const auto code = [&](auto x) HWY_ATTR {
+  const auto code = [&](auto x) ATTACCA_INLINE_LAMBDA {
     const auto bits = hn::BitCast(du, BFloatRounder<false>()(d, x));
     return hn::DemoteTo(narrow, hn::BitCast(di, hn::ShiftRight<16>(bits)));
   };
@@ -193,11 +193,11 @@ HWY_INLINE void load_halves(const KernelArgs& args, F f) {
 
 void load_bf16(const KernelArgs& args) {
   load_halves(args, [](auto d, auto, auto bits)
-                        HWY_ATTR { return hn::BitCast(d, hn::ShiftLeft<16>(bits)); });
+                        ATTACCA_INLINE_LAMBDA { return hn::BitCast(d, hn::ShiftLeft<16>(bits)); });
 }
 
 void load_f16(const KernelArgs& args) {
-  load_halves(args, [](auto d, auto du, auto bits) HWY_ATTR {
+  load_halves(args, [](auto d, auto du, auto bits) ATTACCA_INLINE_LAMBDA {
     const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7FFFu)));
     const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
     // The exponents of f16 read as f32's; 2^112 moves them, subnormals included.
@@ -246,7 +246,7 @@ void copy(const KernelArgs& args) {
 void int_to_float(const KernelArgs& args) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<int32_t> di;
-  map1(di, d, args, [d](auto x) HWY_ATTR { return hn::ConvertTo(d, x); });
+  map1(di, d, args, [d](auto x) ATTACCA_INLINE_LAMBDA { return hn::ConvertTo(d, x); });
 }
 
 // Vectors of which every lane is inside s32 truncate directly; the rest follow ir::to_integer.

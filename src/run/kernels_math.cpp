@@ -14,19 +14,19 @@ HWY_BEFORE_NAMESPACE();
 namespace attacca::run::HWY_NAMESPACE {
 namespace {
 
-#define MATH1(NAME, EXPR)                                          \
-  void NAME(const KernelArgs& args) {                              \
-    const hn::ScalableTag<float> d;                                \
-    const auto p = hn::Set(d, static_cast<float>(args.params[0])); \
-    (void)p;                                                       \
-    map1(d, d, args, [&](auto x) HWY_ATTR { return EXPR; });       \
+#define MATH1(NAME, EXPR)                                                 \
+  void NAME(const KernelArgs& args) {                                     \
+    const hn::ScalableTag<float> d;                                       \
+    const auto p = hn::Set(d, static_cast<float>(args.params[0]));        \
+    (void)p;                                                              \
+    map1(d, d, args, [&](auto x) ATTACCA_INLINE_LAMBDA { return EXPR; }); \
   }
-#define MATH2(NAME, EXPR)                                            \
-  void NAME(const KernelArgs& args) {                                \
-    const hn::ScalableTag<float> d;                                  \
-    const auto p = hn::Set(d, static_cast<float>(args.params[0]));   \
-    (void)p;                                                         \
-    map2(d, d, args, [&](auto x, auto y) HWY_ATTR { return EXPR; }); \
+#define MATH2(NAME, EXPR)                                                         \
+  void NAME(const KernelArgs& args) {                                             \
+    const hn::ScalableTag<float> d;                                               \
+    const auto p = hn::Set(d, static_cast<float>(args.params[0]));                \
+    (void)p;                                                                      \
+    map2(d, d, args, [&](auto x, auto y) ATTACCA_INLINE_LAMBDA { return EXPR; }); \
   }
 
 template <class D, class V>
@@ -39,7 +39,7 @@ template <class D, class V>
 HWY_INLINE V elu(D d, V x, double alpha, double scale) {
   return in_f64(
       d,
-      [alpha, scale](auto dd, auto v) HWY_ATTR {
+      [alpha, scale](auto dd, auto v) ATTACCA_INLINE_LAMBDA {
         const auto low = hn::Mul(hn::Set(dd, alpha), expm1_f64(dd, v));
         return hn::Mul(hn::Set(dd, scale), hn::IfThenElse(hn::Lt(v, hn::Zero(dd)), low, v));
       },
@@ -59,7 +59,7 @@ HWY_INLINE V clamped_swiglu(D d, V x, V y, const double (&params)[3]) {
   const V gate = at_most(d, x, limit);
   const V linear = at_most(d, at_least(d, y, -limit), limit);
   const V alpha = hn::Set(d, static_cast<float>(params[0]));
-  const V swish = hn::Mul(gate, sigmoid_f32(d, hn::Mul(alpha, gate)));
+  const V swish = gated(d, gate, hn::Mul(alpha, gate));
   return hn::Mul(swish, hn::Add(linear, hn::Set(d, static_cast<float>(params[2]))));
 }
 
@@ -74,17 +74,17 @@ MATH1(Erf, erf_f32(d, x))
 MATH1(Erfc, erfc_f32(d, x))
 MATH1(Tanh, tanh_f32(d, x))
 MATH1(Sigmoid, sigmoid_f32(d, x))
-MATH1(Silu, hn::Mul(x, sigmoid_f32(d, hn::Mul(p, x))))
+MATH1(Silu, gated(d, x, hn::Mul(p, x)))
 MATH1(Gelu, gelu_f32(d, x))
 MATH1(GeluTanh, gelu_tanh_f32(d, x))
-MATH1(QuickGelu, hn::Mul(x, sigmoid_f32(d, hn::Mul(hn::Set(d, 1.702f), x))))
+MATH1(QuickGelu, gated(d, x, hn::Mul(hn::Set(d, 1.702f), x)))
 MATH1(Softplus, softplus_f32(d, x))
 MATH1(Mish, mish_f32(d, x))
 MATH1(HardSwish, hard_swish(d, x))
 MATH1(LeakyRelu, negative_or(d, x, hn::Mul(p, x), x))
 MATH1(Elu, elu(d, x, args.params[0], 1.0))
 MATH1(Selu, elu(d, x, 1.6732632423543772848, 1.0507009873554804934))
-MATH2(SwiGlu, hn::Mul(hn::Mul(x, sigmoid_f32(d, hn::Mul(p, x))), y))
+MATH2(SwiGlu, hn::Mul(gated(d, x, hn::Mul(p, x)), y))
 MATH2(GeGlu, hn::Mul(gelu_f32(d, x), y))
 MATH2(GeGluTanh, hn::Mul(gelu_tanh_f32(d, x), y))
 MATH2(ClampedSwiGlu, clamped_swiglu(d, x, y, args.params))

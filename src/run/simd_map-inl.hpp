@@ -17,6 +17,11 @@ HWY_BEFORE_NAMESPACE();
 namespace attacca::run::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// A lambda of a kernel: compiled for its target, and always part of the loop around it.
+#ifndef ATTACCA_INLINE_LAMBDA
+#define ATTACCA_INLINE_LAMBDA HWY_ATTR __attribute__((always_inline))
+#endif
+
 constexpr size_t kMaxLanes = HWY_MAX_BYTES / 4;
 
 template <class D>
@@ -37,34 +42,47 @@ template <class D, bool kSplat>
 struct Operand {
   using T = hn::TFromD<D>;
   const T* data;
+  HWY_ALIGN T last[kMaxLanes] = {};
+
   HWY_INLINE hn::VFromD<D> at(D d, size_t i) const {
     if constexpr (kSplat)
       return hn::Set(d, *data);
     else
       return hn::LoadU(d, data + i);
   }
-  HWY_INLINE hn::VFromD<D> tail(D d, size_t i, size_t count) const {
-    if constexpr (kSplat)
-      return hn::Set(d, *data);
-    else
-      return load_tail(d, data + i, count);
+  // From now on, at(0) is the tail, padded with zeros.
+  HWY_INLINE void turn_to_tail(size_t i, size_t count) {
+    if constexpr (!kSplat) {
+      std::memcpy(last, data + i, count * sizeof(T));
+      data = last;
+    }
   }
 };
 
-// out[i] = f(operands[i]...) for 4-byte lane types.
+// out[i] = f(operands[i]...) for 4-byte lane types. f appears once, so that it is inlined.
 template <class D, class DOut, class F, class... Operands>
 HWY_INLINE void map_loop(D d, DOut out_tag, const KernelArgs& args, F f, Operands... operands) {
-  auto* out = static_cast<hn::TFromD<DOut>*>(args.out);
-  const size_t lanes = hn::Lanes(d);
-  size_t i = 0;
-  for (; i + lanes <= args.count; i += lanes) hn::StoreU(f(operands.at(d, i)...), out_tag, out + i);
-  if (const size_t rest = args.count - i)
-    store_tail(f(operands.tail(d, i, rest)...), out_tag, out + i, rest);
+  using Out = hn::TFromD<DOut>;
+  auto* out = static_cast<Out*>(args.out);
+  HWY_ALIGN Out last[kMaxLanes];
+  const size_t lanes = hn::Lanes(d), rest = args.count % lanes;
+  size_t end = args.count - rest;
+  for (bool tail = false;; tail = true) {
+    for (size_t i = 0; i < end; i += lanes) hn::StoreU(f(operands.at(d, i)...), out_tag, out + i);
+    if (tail || rest == 0) break;
+    (operands.turn_to_tail(end, rest), ...);
+    out = last;
+    end = 1;
+  }
+  if (rest)
+    std::memcpy(static_cast<Out*>(args.out) + (args.count - rest), last, rest * sizeof(Out));
 }
 
 template <bool kSplat, class D>
 HWY_INLINE Operand<D, kSplat> operand(D, const KernelArgs& args, int index) {
-  return {static_cast<const hn::TFromD<D>*>(args.in[index])};
+  Operand<D, kSplat> made;
+  made.data = static_cast<const hn::TFromD<D>*>(args.in[index]);
+  return made;
 }
 
 template <class D, class DOut, class F>
