@@ -1,5 +1,5 @@
 // Runs every ONNX backend test whose ops are all supported and compares with the stored outputs.
-// usage: onnx_backend_test DATA [ENGINE] [--verbose]
+// usage: onnx_backend_test DATA [interpreter|cpu]
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include "ir/interpreter.hpp"
 #include "onnx_backend/cases.hpp"
 #include "onnx_backend/compare.hpp"
+#include "run/cpu_plan.hpp"
 
 namespace attacca::backend {
 namespace {
@@ -25,11 +26,16 @@ Result<std::vector<ir::Tensor>> interpret_fp32(const ir::Graph& graph, const ir:
   return ir::interpret(graph, inputs, {.precision = ir::Precision::Fp32});
 }
 
+Result<std::vector<ir::Tensor>> run_on_cpu(const ir::Graph& graph, const ir::Bindings& inputs) {
+  ATTACCA_TRY(const run::CpuPlan plan, run::CpuPlan::compile(graph));
+  return plan.run(inputs);
+}
+
 struct NamedEngine {
   std::string_view name;
   Engine engine;
 };
-constexpr NamedEngine kEngines[] = {{"interpreter", interpret_fp32}};
+constexpr NamedEngine kEngines[] = {{"interpreter", interpret_fp32}, {"cpu", run_on_cpu}};
 
 // What a supported op may refuse, by a part of the message: everything else is a failure.
 struct Refusal {
