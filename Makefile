@@ -35,7 +35,8 @@ format:
 bench-cpu: setup
 	cmake --preset bench $(LAUNCHER)
 	cmake --build --preset bench -j $(JOBS)
-	bench/run_cpu.sh build-bench
+	build-bench/bench/cpu_bench
+	build-bench/bench/cpu_table docs/benchmarks/cpu.md
 
 fuzz: setup
 	cmake --preset fuzz

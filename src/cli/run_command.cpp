@@ -78,9 +78,14 @@ Status bind_dims(Job& job, const std::vector<std::string>& texts) {
   for (const auto& [name, tensor] : job.inputs) {
     const ir::Shape& shape = job.graph.type(*job.graph.find(name)).shape;
     for (size_t axis = 0; axis < std::min(shape.size(), tensor.shape().size()); ++axis)
-      for (const std::string& symbol : known)
-        if (shape[axis] == ir::Dim::symbol(symbol))
-          job.symbols.emplace(symbol, tensor.shape()[axis]);
+      for (const std::string& symbol : known) {
+        if (!(shape[axis] == ir::Dim::symbol(symbol))) continue;
+        const auto slot = job.symbols.emplace(symbol, tensor.shape()[axis]).first;
+        if (slot->second != tensor.shape()[axis])
+          return fail(fmt::format("dimension {} is {} elsewhere and {} in input {}", symbol,
+                                  slot->second, tensor.shape()[axis], name),
+                      "--input", "give sizes and files that agree");
+      }
   }
   for (const std::string& symbol : known)
     if (job.symbols.emplace(symbol, kDefaultDim).second) job.assumed.push_back(symbol);

@@ -14,7 +14,9 @@ namespace {
 Result<std::string> read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
+  // An empty file is read well, but inserting nothing counts as a failure.
+  if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  if (file.bad() || !file.is_open() || !text)
     return fail(fmt::format("cannot read {}", path), path, "check the path");
   return std::move(text).str();
 }

@@ -26,29 +26,32 @@ def masked(line):
     return NUMBER.sub("#", line) if re.match(r"time:|check ", line) else line
 
 
-def examples(text):
+def examples(block):
     """(command, shown output) of every `$ attacca` line of a console block."""
-    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, output = part.partition("\n")
-        if command.startswith("attacca "):
-            yield command, output.rstrip("\n") + "\n"
+        yield command, output.splitlines()
 
 
 def main():
     text = README.read_text()
     count = failures = 0
-    for block in BLOCK.findall(text):
-        updated = block
-        for command, shown in examples(block):
+
+    def check(block):
+        nonlocal count, failures
+        lines = []
+        for command, shown in examples(block.group(1)):
             count += 1
-            printed = run(command)
-            if [masked(l) for l in printed.splitlines()] != [masked(l) for l in shown.rstrip("\n").splitlines()]:
+            printed = run(command).splitlines()
+            lines += [f"$ {command}", *printed]
+            if [masked(line) for line in printed] != [masked(line) for line in shown]:
                 failures += 1
-                print(f"$ {command}\nREADME:\n{shown}\nprinted:\n{printed}")
-                updated = updated.replace(f"$ {command}\n{shown}", f"$ {command}\n{printed}")
-        text = text.replace(block, updated)
+                print(f"$ {command}", "README:", *shown, "printed:", *printed, sep="\n")
+        return "```console\n" + "\n".join(lines) + "\n```"
+
+    updated = BLOCK.sub(check, text)
     if "--update" in sys.argv:
-        README.write_text(text)
+        README.write_text(updated)
         return 0
     print(f"{count} commands, {failures} differ")
     return 1 if failures or count == 0 else 0
