@@ -264,7 +264,10 @@ Result<Inferred> infer_concat(const Types& types, Attrs attrs) {
 
 Result<Inferred> infer_broadcast(const Type& x, Attrs attrs) {
   const auto joined = broadcast(x.shape, attrs.shape);
-  if (!joined || !(*joined == attrs.shape))
+  const bool negative = std::any_of(attrs.shape.begin(), attrs.shape.end(), [](const Dim& dim) {
+    return dim.is_static() && dim.value() < 0;
+  });
+  if (!joined || negative || !(*joined == attrs.shape))
     return fail(fmt::format("{} does not broadcast to {}", to_string(x), to_string(attrs.shape)),
                 {}, "a dimension can only grow from 1");
   return Inferred{{x.dtype, attrs.shape}, std::move(attrs)};

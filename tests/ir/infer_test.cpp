@@ -96,6 +96,12 @@ TEST(BindSymbols, ChecksSlicesOfSymbolicAxes) {
             "slice 0:2:1 is outside axis 0 of size 1");
 }
 
+TEST(Infer, ABroadcastCannotMakeANegativeDimension) {
+  Attrs attrs;
+  attrs.shape = {-1};
+  EXPECT_FALSE(infer(Op::Broadcast, {{DType::F32, {}}}, attrs));
+}
+
 TEST(Verify, FindsATypeThatIsNotComputed) {
   Graph graph;
   graph.add_output(*graph.input("x", {DType::F32, {4}}));
