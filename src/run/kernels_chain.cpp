@@ -53,14 +53,13 @@ HWY_INLINE void store(D d, hn::VFromD<D> x, void* to, int64_t at) {
     hn::StoreU(x, d, static_cast<float*>(to) + at);
   } else {
     const hn::RebindToUnsigned<D> du;
-    const hn::RebindToSigned<D> di;
     const hn::Rebind<uint16_t, D> narrow;
     const auto bits = hn::BitCast(du, x);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
     const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFu)), odd);
     const auto quiet = hn::Or(bits, hn::Set(du, 0x00400000u));
     const auto code = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), quiet, rounded);
-    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(di, hn::ShiftRight<16>(code))), narrow,
+    hn::StoreU(hn::TruncateTo(narrow, hn::ShiftRight<16>(code)), narrow,
                static_cast<uint16_t*>(to) + at);
   }
 }

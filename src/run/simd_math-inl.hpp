@@ -16,12 +16,26 @@ HWY_BEFORE_NAMESPACE();
 namespace attacca::run::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// c[0] + c[1] x + ..., the coefficients of lane type.
+// c[kFirst] + c[kFirst + 1] x + ... of kCount terms by halves (Estrin): what limits these loops is
+// the length of their dependency chains. powers: x, x^2, x^4, x^8.
+template <size_t kFirst, size_t kCount, class D, class V, size_t kAll>
+HWY_INLINE V polynomial_part(D d, const V (&powers)[4], const hn::TFromD<D> (&c)[kAll]) {
+  constexpr size_t kHalf = kCount > 8 ? 8 : kCount > 4 ? 4 : kCount > 2 ? 2 : 1;
+  constexpr size_t kPower = kCount > 8 ? 3 : kCount > 4 ? 2 : kCount > 2 ? 1 : 0;
+  if constexpr (kCount == 1)
+    return hn::Set(d, c[kFirst]);
+  else
+    return hn::MulAdd(polynomial_part<kFirst + kHalf, kCount - kHalf>(d, powers, c), powers[kPower],
+                      polynomial_part<kFirst, kHalf>(d, powers, c));
+}
+// c[0] + c[1] x + ..., at most 16 terms, the coefficients of lane type.
 template <class D, class V, size_t kCount>
 HWY_INLINE V polynomial(D d, V x, const hn::TFromD<D> (&c)[kCount]) {
-  V sum = hn::Set(d, c[kCount - 1]);
-  for (size_t i = kCount - 1; i-- > 0;) sum = hn::MulAdd(sum, x, hn::Set(d, c[i]));
-  return sum;
+  static_assert(kCount <= 16);
+  const V x2 = hn::Mul(x, x);
+  const V x4 = hn::Mul(x2, x2);
+  const V powers[4] = {x, x2, x4, hn::Mul(x4, x4)};
+  return polynomial_part<0, kCount>(d, powers, c);
 }
 
 // Bounds that let NaN pass.
@@ -46,9 +60,9 @@ HWY_INLINE V exp_f64(D d, V x) {
   const V n = hn::Sub(shifted, magic);
   V r = hn::NegMulAdd(n, hn::Set(d, 0x1.62e42fefa38p-1), x);
   r = hn::NegMulAdd(n, hn::Set(d, 0x1.ef35793c7673p-45), r);
-  const double taylor[] = {1.0,         1.0,          1.0 / 2,      1.0 / 6,
-                           1.0 / 24,    1.0 / 120,    1.0 / 720,    1.0 / 5040,
-                           1.0 / 40320, 1.0 / 362880, 1.0 / 3628800};
+  constexpr double taylor[] = {1.0,         1.0,          1.0 / 2,      1.0 / 6,
+                               1.0 / 24,    1.0 / 120,    1.0 / 720,    1.0 / 5040,
+                               1.0 / 40320, 1.0 / 362880, 1.0 / 3628800};
   const hn::RebindToUnsigned<D> du;
   const auto exponent =
       hn::ShiftLeft<52>(hn::Add(hn::BitCast(du, shifted), hn::Set(du, uint64_t{1023})));
@@ -68,7 +82,8 @@ HWY_INLINE V log_positive_f64(D d, V x) {
   m = hn::IfThenElse(large, hn::Mul(m, hn::Set(d, 0.5)), m);
   e = hn::IfThenElse(large, hn::Add(e, hn::Set(d, 1.0)), e);
   const V s = hn::Div(hn::Sub(m, hn::Set(d, 1.0)), hn::Add(m, hn::Set(d, 1.0)));
-  const double series[] = {2.0, 2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13, 2.0 / 15};
+  constexpr double series[] = {2.0,     2.0 / 3,  2.0 / 5,  2.0 / 7,
+                               2.0 / 9, 2.0 / 11, 2.0 / 13, 2.0 / 15};
   const V log_m = hn::Mul(s, polynomial(d, hn::Mul(s, s), series));
   return hn::MulAdd(e, hn::Set(d, 0.69314718055994530942), log_m);
 }
@@ -85,7 +100,7 @@ HWY_INLINE V log_f64(D d, V x) {
 
 template <class D, class V>
 HWY_INLINE V log1p_f64(D d, V x) {
-  const double series[] = {1.0, -1.0 / 2, 1.0 / 3, -1.0 / 4};
+  constexpr double series[] = {1.0, -1.0 / 2, 1.0 / 3, -1.0 / 4};
   const auto small = hn::Lt(hn::Abs(x), hn::Set(d, 0x1p-10));
   return hn::IfThenElse(small, hn::Mul(x, polynomial(d, x, series)),
                         log_f64(d, hn::Add(x, hn::Set(d, 1.0))));
@@ -93,7 +108,7 @@ HWY_INLINE V log1p_f64(D d, V x) {
 
 template <class D, class V>
 HWY_INLINE V expm1_f64(D d, V x) {
-  const double series[] = {1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24};
+  constexpr double series[] = {1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24};
   const auto small = hn::Lt(hn::Abs(x), hn::Set(d, 0x1p-10));
   return hn::IfThenElse(small, hn::Mul(x, polynomial(d, x, series)),
                         hn::Sub(exp_f64(d, x), hn::Set(d, 1.0)));
@@ -103,11 +118,11 @@ HWY_INLINE V expm1_f64(D d, V x) {
 // nodes of 0 <= a <= 10.3, to 3e-11.
 template <class D, class V>
 HWY_INLINE V erfc_f64(D d, V x) {
-  const double p[] = {0.16925183037543892,  0.1693924655492107,  0.15999194592968438,
-                      0.15840361417411025,  0.06631444007912644, 0.2974537103667072,
-                      -0.4217407364441784,  0.9277524518360747,  -1.1240824743275653,
-                      1.043682973187642,    -0.6159933703949692, 0.1951034225829001,
-                      -0.025530272915286506};
+  constexpr double p[] = {0.16925183037543892,  0.1693924655492107,  0.15999194592968438,
+                          0.15840361417411025,  0.06631444007912644, 0.2974537103667072,
+                          -0.4217407364441784,  0.9277524518360747,  -1.1240824743275653,
+                          1.043682973187642,    -0.6159933703949692, 0.1951034225829001,
+                          -0.025530272915286506};
   const V a = at_most(d, hn::Abs(x), 10.3);
   const V one = hn::Set(d, 1.0);
   const V t = hn::Div(one, hn::MulAdd(hn::Set(d, 0.3), a, one));
@@ -136,10 +151,10 @@ HWY_INLINE V sine_f64(D d, V x) {
   auto quadrant = hn::Zero(du);
   const V r = reduce_half_pi(d, x, quadrant);
   quadrant = hn::Add(quadrant, hn::Set(du, kShift));
-  const double sine[] = {1.0,          -1.0 / 6,        1.0 / 120,         -1.0 / 5040,
-                         1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800.0};
-  const double cosine[] = {1.0,         -1.0 / 2,       1.0 / 24,         -1.0 / 720,
-                           1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600.0};
+  constexpr double sine[] = {1.0,          -1.0 / 6,        1.0 / 120,         -1.0 / 5040,
+                             1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800.0};
+  constexpr double cosine[] = {1.0,         -1.0 / 2,       1.0 / 24,         -1.0 / 720,
+                               1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600.0};
   const V z = hn::Mul(r, r);
   const auto odd =
       hn::RebindMask(d, hn::Ne(hn::And(quadrant, hn::Set(du, uint64_t{1})), hn::Zero(du)));
@@ -171,8 +186,8 @@ HWY_INLINE hn::VFromD<D> in_f64(D d, F f, V... x) {
 // exp(x + low), |low| < 1e-2: subnormal results too.
 template <class D, class V>
 HWY_INLINE V exp_sum(D d, V x, V low) {
-  const float tail[] = {0.5f, 0.16666576266288757f, 0.04166655242443085f, 0.008363292552530766f,
-                        0.0013926326064392924f};
+  constexpr float tail[] = {0.5f, 0.16666576266288757f, 0.04166655242443085f, 0.008363292552530766f,
+                            0.0013926326064392924f};
   const hn::RebindToSigned<D> di;
   x = at_least(d, at_most(d, x, 89.0f), -104.5f);
   const V magic = hn::Set(d, 0x1.8p23f);
@@ -226,8 +241,8 @@ HWY_INLINE V erfc_f32(D d, V x) {
 
 template <class D, class V>
 HWY_INLINE V tanh_f32(D d, V x) {
-  const float odd[] = {-0.3333333432674408f,  0.1333329677581787f,    -0.05395759642124176f,
-                       0.021755700930953026f, -0.008301695808768272f, 0.0022460035979747772f};
+  constexpr float odd[] = {-0.3333333432674408f,  0.1333329677581787f,    -0.05395759642124176f,
+                           0.021755700930953026f, -0.008301695808768272f, 0.0022460035979747772f};
   const V a = hn::Abs(x);
   const V z = hn::Mul(x, x);
   const V near = hn::MulAdd(hn::Mul(x, z), polynomial(d, z, odd), x);
@@ -241,9 +256,9 @@ HWY_INLINE V tanh_f32(D d, V x) {
 // 1 - normal(a) = exp(-a^2 / 2) * t * P(t), t = 1 / (1 + 0.35 a).
 template <class D, class V>
 HWY_INLINE V normal_tail(D d, V a) {
-  const float p[] = {0.1396186351776123f,   0.13991433382034302f,   0.11942509561777115f,
-                     0.10721249878406525f,  -0.027321910485625267f, 0.1655101627111435f,
-                     -0.26141053438186646f, 0.1467839926481247f,    -0.029732275754213333f};
+  constexpr float p[] = {0.1396186351776123f,   0.13991433382034302f,   0.11942509561777115f,
+                         0.10721249878406525f,  -0.027321910485625267f, 0.1655101627111435f,
+                         -0.26141053438186646f, 0.1467839926481247f,    -0.029732275754213333f};
   const hn::RebindToUnsigned<D> du;
   a = at_most(d, a, 14.5f);
   // a^2 = head^2 + (a - head) (a + head), head^2 exact in f32.
@@ -258,9 +273,10 @@ HWY_INLINE V normal_tail(D d, V a) {
 
 template <class D, class V>
 HWY_INLINE V erf_f32(D d, V x) {
-  const float even[] = {0.12837916612625122f,    -0.37612637877464294f,  0.11283782124519348f,
-                        -0.026865430176258087f,  0.005221031606197357f,  -0.0008484080317430198f,
-                        0.00011265958892181516f, -9.667044650996104e-06f};
+  constexpr float even[] = {0.12837916612625122f,    -0.37612637877464294f,
+                            0.11283782124519348f,    -0.026865430176258087f,
+                            0.005221031606197357f,   -0.0008484080317430198f,
+                            0.00011265958892181516f, -9.667044650996104e-06f};
   const V a = hn::Abs(x);
   const V near = hn::MulAdd(x, polynomial(d, hn::Mul(x, x), even), x);
   const V tail = normal_tail(d, hn::Mul(a, hn::Set(d, 1.41421356f)));
@@ -302,8 +318,8 @@ HWY_INLINE V cos_f32(D d, V x) {
 // exp(x) for |x| < 87: no bounds to keep, no subnormals.
 template <class D, class V>
 HWY_INLINE V exp_near(D d, V x) {
-  const float tail[] = {0.5f, 0.16666576266288757f, 0.04166655242443085f, 0.008363292552530766f,
-                        0.0013926326064392924f};
+  constexpr float tail[] = {0.5f, 0.16666576266288757f, 0.04166655242443085f, 0.008363292552530766f,
+                            0.0013926326064392924f};
   const hn::RebindToSigned<D> di;
   const V magic = hn::Set(d, 0x1.8p23f);
   const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
@@ -341,20 +357,20 @@ HWY_INLINE V gated(D d, V x, V v) {
 // max(x, 0) - |x| * tail(|x|), where log2 of the normal tail is a polynomial up to 5.5.
 template <class D, class V>
 HWY_INLINE V gelu_near(D d, V x, V a) {
-  const float log2_tail[] = {-1.0f,
-                             -1.1511051654815674f,
-                             -0.45921507477760315f,
-                             -0.05244878679513931f,
-                             0.006938245613127947f,
-                             2.9327093216124922e-05f,
-                             -0.0003090997342951596f,
-                             9.170475095743313e-05f,
-                             -1.549592343508266e-05f,
-                             1.636105366742413e-06f,
-                             -1.00536865943468e-07f,
-                             2.7521798173779644e-09f};
-  const float exp2[] = {1.0000001192092896f,   0.6931471824645996f,   0.2402210682630539f,
-                        0.055503569543361664f, 0.009676031768321991f, 0.0013390863314270973f};
+  constexpr float log2_tail[] = {-1.0f,
+                                 -1.1511051654815674f,
+                                 -0.45921507477760315f,
+                                 -0.05244878679513931f,
+                                 0.006938245613127947f,
+                                 2.9327093216124922e-05f,
+                                 -0.0003090997342951596f,
+                                 9.170475095743313e-05f,
+                                 -1.549592343508266e-05f,
+                                 1.636105366742413e-06f,
+                                 -1.00536865943468e-07f,
+                                 2.7521798173779644e-09f};
+  constexpr float exp2[] = {1.0000001192092896f,   0.6931471824645996f,   0.2402210682630539f,
+                            0.055503569543361664f, 0.009676031768321991f, 0.0013390863314270973f};
   const hn::RebindToSigned<D> di;
   const V q = polynomial(d, a, log2_tail);
   const V magic = hn::Set(d, 0x1.8p23f);
