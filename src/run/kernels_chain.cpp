@@ -7,8 +7,8 @@
 // clang-format on
 
 #include "run/chain.hpp"
+#include "run/simd_activations-inl.hpp"
 #include "run/simd_map-inl.hpp"
-#include "run/simd_math-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace attacca::run::HWY_NAMESPACE {
@@ -87,9 +87,10 @@ void run_chain(const ChainArgs& args) {
     const auto* other =
         static_cast<const std::byte*>(args.other) + row * args.other_stride * kOther;
     auto* out = static_cast<std::byte*>(args.out) + row * args.out_stride * kOut;
-    // Whole vectors, then the tail through padded copies; one call of step, so that it is inlined.
-    HWY_ALIGN float last_x[kMaxLanes], last_bias[kMaxLanes];
-    HWY_ALIGN std::byte last_other[kMaxLanes * 4], last_out[kMaxLanes * 4];
+    // Whole vectors, then the tail through copies padded with zeros, because any lane may decide
+    // which way an activation takes; one call of step, so that it is inlined.
+    HWY_ALIGN float last_x[kMaxLanes] = {}, last_bias[kMaxLanes] = {};
+    HWY_ALIGN std::byte last_other[kMaxLanes * 4] = {}, last_out[kMaxLanes * 4];
     const float* bias = args.bias;
     std::byte* to = out;
     for (int64_t end = whole;; end = lanes) {

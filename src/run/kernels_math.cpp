@@ -7,8 +7,8 @@
 // clang-format on
 
 #include "run/kernel.hpp"
+#include "run/simd_activations-inl.hpp"
 #include "run/simd_map-inl.hpp"
-#include "run/simd_math-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace attacca::run::HWY_NAMESPACE {

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 #include "ir/text.hpp"
+#include "targets.hpp"
 
 namespace attacca::run {
 namespace {
@@ -249,6 +250,24 @@ TEST(CpuPlan, RunsOpsOnTheirOwn) {
   check("graph g(x: f32[8, 4], i: s32[3, 2]) { return gather(x, abs(i - i) + 2, axis=0) }");
   check("graph g(x: f32[]) { return x + 1, exp(x) }");
   check("graph g(x: f32[M, 0]) { return x * 2, sum(x, axes=[1]) }", {{{"M", 3}}, {}});
+}
+
+// The chains that run as one loop, and near relatives that must not; odd widths have tails.
+TEST(CpuPlan, RunsChainsOnEveryInstructionSet) {
+  for_each_target([] {
+    for (const char* dtype : {"f32", "bf16"})
+      for (const char* body :
+           {"gelu(matmul(x, w) + b)", "silu(matmul(x, w)) * r", "relu(b + matmul(x, w)) + r",
+            "gelu_tanh(matmul(x, w) + b) * r", "silu(matmul(x, w), alpha=1.702)",
+            "swiglu(matmul(x, w), r)", "r - matmul(x, w)", "cast(cast(matmul(x, w), f32) + b, T)",
+            "gelu(matmul(x, w) + r) + b", "matmul(x, w) * matmul(x, w)"}) {
+        std::string text = fmt::format(
+            "graph g(x: T[M, 24], w: T[24, 77], b: T[77], r: T[M, 77]) {{ return {} }}", body);
+        for (const char* mark : {"T[", "T)"})
+          for (size_t at; (at = text.find(mark)) != std::string::npos;) text.replace(at, 1, dtype);
+        check(text, {{{"M", 131}}, {"w"}});
+      }
+  });
 }
 
 TEST(CpuPlan, FollowsSymbolsWithoutRecompiling) {
