@@ -7,7 +7,9 @@ target_compile_features(attacca_options INTERFACE cxx_std_20)
 target_compile_options(attacca_options INTERFACE -Wall -Wextra -Werror -ffp-contract=off)
 if(ATTACCA_SANITIZE)
   target_compile_options(attacca_options INTERFACE -fsanitize=${ATTACCA_SANITIZE}
-                         -fno-omit-frame-pointer -fno-sanitize-recover=all)
+                         -fno-omit-frame-pointer -fno-sanitize-recover=all
+                         # GCC warns of members of moved-from variants under sanitizers, wrongly.
+                         $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(attacca_options INTERFACE -fsanitize=${ATTACCA_SANITIZE})
 endif()
 
