@@ -1,9 +1,7 @@
 #include "run/epilogue_runner.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "support/check.hpp"
 
@@ -50,22 +48,14 @@ bool is_whole(ir::DType dtype) {
 
 }  // namespace
 
-void ChunkScratch::Free::operator()(std::byte* p) const {
-  std::free(p);
-}
-
 void ChunkScratch::reset(size_t bytes) {
-  used_ = 0;
-  if (bytes <= capacity_) return;
-  block_.reset();
-  capacity_ = 0;
-  block_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlign, bytes)));
-  if (!block_) throw std::bad_alloc();
+  block_.reserve(bytes);
   capacity_ = bytes;
+  used_ = 0;
 }
 
 std::byte* ChunkScratch::take(size_t bytes) {
-  std::byte* at = block_.get() + used_;
+  std::byte* at = block_.data() + used_;
   used_ += (bytes + kAlign - 1) / kAlign * kAlign;
   ATTACCA_CHECK(used_ <= capacity_, "chunk scratch is too small");
   return at;

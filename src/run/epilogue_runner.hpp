@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "run/chunk_program.hpp"
+#include "run/matrix.hpp"
 
 namespace attacca::run {
 
@@ -38,10 +39,7 @@ class ChunkScratch {
   friend class BoundEpilogue;
   std::byte* take(size_t bytes);  // from the block; 64-byte aligned
   void reset(size_t bytes);
-  struct Free {
-    void operator()(std::byte* p) const;
-  };
-  std::unique_ptr<std::byte, Free> block_;
+  AlignedBuffer block_;
   size_t capacity_ = 0, used_ = 0;
 };
 
