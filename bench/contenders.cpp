@@ -1,5 +1,6 @@
 #include "contenders.hpp"
 
+#include <omp.h>
 #include <random>
 
 #include "fmt/format.h"
@@ -72,8 +73,10 @@ struct PostOps {
   ir::Bindings inputs;
   Tensor result;
   std::string implementation;
+  int threads;
 
-  PostOps(const Case& c, const ir::Bindings& given) : inputs(given) {
+  PostOps(const Case& c, const ir::Bindings& given, int threads) : inputs(given), threads(threads) {
+    omp_set_num_threads(threads);
     const auto& [m, n, k] = c.shape;
     const auto type = c.dtype == DType::F32 ? memory::data_type::f32 : memory::data_type::bf16;
     const memory::desc a({m, k}, type, memory::format_tag::ab);
@@ -108,6 +111,7 @@ struct PostOps {
     stream.wait();
   }
   void run() {
+    omp_set_num_threads(threads);
     product.execute(stream, arguments);
     stream.wait();
   }
@@ -134,7 +138,7 @@ std::vector<Contender> contenders(const Case& c, int threads) {
   const ir::Bindings inputs = inputs_of(c);
   std::vector<Contender> all{plan(c, inputs, "fused", true, threads),
                              plan(c, inputs, "op_by_op", false, threads)};
-  auto post = std::make_shared<PostOps>(c, inputs);
+  auto post = std::make_shared<PostOps>(c, inputs, threads);
   all.push_back({"post_ops", [post] { post->run(); }, post->implementation});
   for (const Contender& contender : all) contender.run();
   return all;
