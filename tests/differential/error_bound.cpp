@@ -169,8 +169,10 @@ class Bounds {
     carried = combine(carried, times(a.error, b.error), add);
     const double length = static_cast<double>(a.value.shape().back());
     const double gamma = ir::is_float(node.type.dtype) ? (length + 2) * 2 * kEps : 0;
+    // Matrix units may flush subnormals: a term of a product can lose the smallest normal f32.
+    const double flushed = ir::is_float(node.type.dtype) ? length * 0x1p-126 : 0;
     result.error = combine(carried, times(size_a, size_b),
-                           [&](double e, double s) { return settle(e + gamma * s); });
+                           [&](double e, double s) { return settle(e + gamma * s + flushed); });
     give_up_on_non_finite(result);
     return result;
   }
