@@ -5,7 +5,7 @@ ifneq ($(shell command -v ccache),)
 LAUNCHER := -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
 endif
 
-.PHONY: demo test setup build layers format-check format sanitize bench-cpu fuzz clean
+.PHONY: demo test setup build layers format-check format bench-cpu fuzz clean
 
 demo: build
 	tools/demo.sh $(BUILD)/src/cli/attacca
