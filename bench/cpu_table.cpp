@@ -28,6 +28,8 @@ double now(clockid_t clock) {
 // cores of whoever comes next.
 double seconds(const std::function<void()>& run, clockid_t clock) {
   std::this_thread::sleep_for(std::chrono::milliseconds(8));
+  // The first run wakes the threads, which a halted virtual core makes a matter of milliseconds.
+  run();
   const double begin = now(clock);
   run();
   return now(clock) - begin;
@@ -66,7 +68,8 @@ constexpr const char* kHeader = R"(# Fused against unfused on the CPU
 
 `make bench-cpu` writes this file. "op by op" runs the same kernels with every intermediate through
 memory; "post-ops" is oneDNN's own fusion, its implementation named last. Each ratio is the median
-over {} interleaved rounds of the other's time over the fused time: above 1.00 the fused plan wins.
+over {} interleaved rounds of the other's time over the fused time, each timed right after an untimed
+run of its own: above 1.00 the fused plan wins.
 The ratios on {} threads are of wall-clock time, which whatever else runs on the machine disturbs
 (oneDNN's static schedule most); those on one thread are of processor time.
 
@@ -82,7 +85,7 @@ The ratios on {} threads are of wall-clock time, which whatever else runs on the
 int main(int argc, char** argv) {
   using namespace attacca::bench;
   const std::string path = argc > 1 ? argv[1] : "docs/benchmarks/cpu.md";
-  const int rounds = argc > 2 ? std::atoi(argv[2]) : 41;
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 21;
   const std::string filter = argc > 3 ? argv[3] : "";
   const auto machine = attacca::run::describe_machine();
   const int threads = static_cast<int>(std::thread::hardware_concurrency());
