@@ -59,7 +59,8 @@ struct Partition {
 };
 
 struct FuseOptions {
-  bool fuse = true;  // false: every op its own region, the unfused path
+  bool fuse = true;        // false: every op its own region, the unfused path
+  bool reductions = true;  // false: no reduction joins a region, for executors without such kernels
 };
 
 Partition partition(ir::Graph graph, const FuseOptions& options = {});

@@ -115,6 +115,7 @@ class Growth {
   }
 
   std::string reduction_obstacle(Value node) const {
+    if (!work_.reductions) return "the device has no kernel that reduces in a region";
     const ir::Node& n = graph_[node];
     const Value operand = n.operands[0];
     if (draft_.kind == RegionKind::Pointwise || n.op == Op::Mean)

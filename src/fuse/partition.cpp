@@ -5,6 +5,7 @@ namespace attacca::fuse {
 Partition partition(ir::Graph graph, const FuseOptions& options) {
   Workspace work(graph);
   work.fusing = options.fuse;
+  work.reductions = options.reductions;
   if (options.fuse) {
     draft_gemms(work);
     draft_pointwise(work);

@@ -1,15 +1,16 @@
 #include "import/onnx_wire.hpp"
 
-#include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include "fmt/format.h"
 
+#include "support/file.hpp"
+
 namespace attacca::import {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{1} << 31;  // protobuf's
+constexpr size_t kMaxBytes = (size_t{1} << 31) - 1;  // protobuf's
+constexpr const char* kTooLong = "store the weights as external data";
 // A two-byte field can become a 200-byte object, so fields are counted before protobuf builds them.
 constexpr int64_t kMaxFields = 8'000'000;
 constexpr int kMaxDepth = 40;
@@ -92,28 +93,14 @@ class Scanner {
   int64_t fields_ = 0;
 };
 
-Result<std::string> read_file(const std::string& path) {
-  std::error_code code;
-  if (!std::filesystem::is_regular_file(path, code))
-    return fail("the file cannot be read", {}, "give the path of a .onnx file");
-  const auto size = std::filesystem::file_size(path, code);
-  if (code || size >= kMaxFileBytes)
-    return fail("the file is larger than protobuf's 2 GiB", {},
-                "store the weights as external data");
-  std::string bytes(size, '\0');
-  std::ifstream stream(path, std::ios::binary);
-  stream.read(bytes.data(), static_cast<std::streamsize>(size));
-  if (static_cast<size_t>(stream.gcount()) != size) return fail("the file cannot be read");
-  return bytes;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<onnx::ModelProto>> parse_model(std::string_view bytes) {
   if (bytes.empty()) return fail("the model is empty", {}, "export it again");
-  if (bytes.size() >= kMaxFileBytes)
-    return fail(fmt::format("the model has {} bytes, more than protobuf's 2 GiB", bytes.size()), {},
-                "store the weights as external data");
+  if (bytes.size() > kMaxBytes)
+    return fail(
+        fmt::format("the model has {} bytes, more than protobuf's {}", bytes.size(), kMaxBytes), {},
+        kTooLong);
   ATTACCA_TRY_VOID(Scanner().scan(bytes, Message::Model, 0));
   auto model = std::make_unique<onnx::ModelProto>();
   if (!model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
@@ -124,7 +111,7 @@ Result<std::unique_ptr<onnx::ModelProto>> parse_model(std::string_view bytes) {
 }
 
 Result<std::unique_ptr<onnx::ModelProto>> read_model(const std::string& path) {
-  ATTACCA_TRY(const std::string bytes, read_file(path));
+  ATTACCA_TRY(const std::string bytes, read_file(path, {kMaxBytes, kTooLong}));
   return parse_model(bytes);
 }
 

@@ -147,10 +147,7 @@ class Run {
 
   Result<Array> input(const Node& node) const {
     const Tensor& tensor = inputs_.at(node.name);
-    if (tensor.dtype() != node.type.dtype)
-      return fail(fmt::format("input {} is {}, the graph wants {}", node.name, name(tensor.dtype()),
-                              to_string(node.type)),
-                  node.name, "convert the input");
+    ATTACCA_TRY_VOID(check_dtype(node, tensor));
     return from_tensor(tensor);
   }
 
@@ -347,6 +344,13 @@ class Run {
 };
 
 }  // namespace
+
+Status check_dtype(const Node& input, const Tensor& tensor) {
+  if (tensor.dtype() == input.type.dtype) return {};
+  return fail(fmt::format("input {} is {}, the graph wants {}", input.name, name(tensor.dtype()),
+                          to_string(input.type)),
+              input.name, "convert the input");
+}
 
 Result<std::vector<Tensor>> interpret(const Graph& graph, const Bindings& inputs,
                                       const InterpreterOptions& options) {

@@ -25,6 +25,9 @@ enum class Precision : uint8_t {
 // Values of a run, by input name.
 using Bindings = std::map<std::string, Tensor>;
 
+// Refuses a tensor of another dtype than the graph's input.
+Status check_dtype(const Node& input, const Tensor& tensor);
+
 struct InterpreterOptions {
   Precision precision = Precision::Exact;
   // Raw accumulators (f32, or s32 for integer products) to use for these matmul nodes instead of

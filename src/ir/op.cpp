@@ -36,10 +36,10 @@ constexpr bool Commutative = true, Plain = false;
 constexpr OpInfo kInfos[] = {
 #define STRUCTURAL(NAME, TEXT, MIN, MAX, ATTRS)                  \
   {Op::NAME, TEXT,          OpKind::Structural, MIN, MAX, false, \
-   0,        TypeRule::Any, Attributes::ATTRS,  {},  {}},
-#define REDUCTION(NAME, TEXT, COST)                              \
-  {Op::NAME, TEXT,          OpKind::Reduction,     1,  1, false, \
-   COST,     TypeRule::Any, Attributes::Reduction, {}, {}},
+   0,        TypeRule::Any, Attributes::ATTRS,  {},  {},  {}},
+#define REDUCTION(NAME, TEXT, COST)                               \
+  {Op::NAME, TEXT,          OpKind::Reduction,     1,  1,  false, \
+   COST,     TypeRule::Any, Attributes::Reduction, {}, {}, {}},
 #define ELEMENTWISE(NAME, TEXT, ARITY, RULE, TRAITS, COST, PARAMETERS, REFERENCE, ...) \
   {Op::NAME,                                                                           \
    TEXT,                                                                               \
@@ -51,6 +51,7 @@ constexpr OpInfo kInfos[] = {
    TypeRule::RULE,                                                                     \
    Attributes::Params,                                                                 \
    {ParamsOf<Op::NAME>::values, count(ParamsOf<Op::NAME>::values)},                    \
+   #REFERENCE,                                                                         \
    #__VA_ARGS__},
 #include "ir/ops.def"
 };

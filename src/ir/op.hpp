@@ -35,6 +35,7 @@ struct OpInfo {
   TypeRule rule;  // Elementwise
   Attributes attributes;
   std::span<const Param> params;  // Elementwise
+  std::string_view reference;     // Elementwise: C++ over T x, y, z and double p, q, r
   std::string_view emitted;       // Elementwise: CUDA C++ over x, y, z and p, q, r
 };
 

@@ -165,12 +165,13 @@ Status Parser::returned() {
     ATTACCA_TRY(const Token token, this->name("an output's name"));
     name = decode_name(token);
     take();
-  } else if (word && (peek(1).is(",") || peek(1).is("}") || peek(1).is(";"))) {
+  } else if (word && !is_reserved(peek().text) &&
+             (peek(1).is(",") || peek(1).is("}") || peek(1).is(";"))) {
     name = decode_name(peek());
   }
   ATTACCA_TRY(const Operand operand, expression());
   ATTACCA_TRY(const Value value, materialise(graph_, source_, operand));
-  graph_.add_output(value, operand.value() ? std::move(name) : std::string());
+  graph_.add_output(value, std::move(name));
   return {};
 }
 
@@ -191,6 +192,31 @@ Result<Graph> Parser::bare_expression(const Type& type, const std::vector<std::s
   ATTACCA_TRY(const Value value, materialise(graph_, source_, operand));
   graph_.add_output(value);
   return std::move(graph_);
+}
+
+Result<Graph> Parser::results(const std::vector<NamedType>& inputs, ForeignCalls& calls) {
+  foreign_ = &calls;
+  for (const NamedType& input : inputs) {
+    ATTACCA_TRY(const Value value, graph_.input(input.name, input.type));
+    names_.emplace(input.name, Definition{value, 0});
+  }
+  do ATTACCA_TRY_VOID(returned());
+  while (accept(","));
+  ATTACCA_TRY_VOID(end_of_text());
+  return std::move(graph_);
+}
+
+Result<Graph> parse_results(std::string_view text, const std::vector<NamedType>& inputs,
+                            std::string_view source) {
+  ForeignCalls none;
+  return parse_results(text, inputs, none, source);
+}
+
+Result<Graph> parse_results(std::string_view text, const std::vector<NamedType>& inputs,
+                            ForeignCalls& calls, std::string_view source) {
+  const SourceText source_text{text, source};
+  ATTACCA_TRY(const std::vector<Token> tokens, tokenize(source_text));
+  return Parser(source_text, tokens).results(inputs, calls);
 }
 
 Result<Graph> parse_graph(std::string_view text, std::string_view source) {

@@ -191,12 +191,50 @@ Result<Operand> Parser::value_call() {
     ATTACCA_TRY(const Value value, constant());
     return Operand{value, name.offset};
   }
+  if (const ForeignFunction* function = foreign(name.text)) return foreign_call(*function);
   ATTACCA_TRY(const std::vector<Value> results, call());
   if (results.size() != 1)
     return source_.fail(name.offset,
                         fmt::format("{} has {} results here", name.text, results.size()),
                         "name them: a, b = split(x, 2)");
   return Operand{results[0], name.offset};
+}
+
+const ForeignFunction* Parser::foreign(std::string_view name) const {
+  if (foreign_ == nullptr || is_call_name(name)) return nullptr;
+  for (const ForeignFunction& function : foreign_->known)
+    if (function.name == name) return &function;
+  return nullptr;
+}
+
+// function '(' expression {',' expression} ')', over floats
+Result<Operand> Parser::foreign_call(const ForeignFunction& function) {
+  const Token name = take(), open = take();
+  ForeignCall call{function.name, {}, {}};
+  Shape shape;
+  do {
+    const Token& at = peek();
+    ATTACCA_TRY(const Operand operand, expression());
+    ATTACCA_TRY(const Value value, materialise(graph_, source_, operand));
+    const auto joined = broadcast(shape, graph_.type(value).shape);
+    if (!is_float(graph_.type(value).dtype) || !joined)
+      return source_.fail(at.offset,
+                          fmt::format("{} takes floats of one shape, got {}", name.text,
+                                      to_string(graph_.type(value))),
+                          "cast the operand, e.g. cast(x, f32)");
+    shape = *joined;
+    call.operands.push_back(value);
+  } while (accept(","));
+  ATTACCA_TRY_VOID(close(")", open));
+  if (call.operands.size() != function.arity)
+    return source_.fail(name.offset, fmt::format("{} takes {} operands, got {}", name.text,
+                                                 function.arity, call.operands.size()));
+  const std::string label = fmt::format("{}(...) {}", name.text, foreign_->made.size());
+  auto value = graph_.input(label, {DType::F32, std::move(shape)});
+  if (!value) return source_.place(name.offset, std::move(value).error());
+  call.result = *value;
+  foreign_->made.push_back(std::move(call));
+  return Operand{*value, name.offset};
 }
 
 // call := op '(' [argument {',' argument}] ')'

@@ -11,6 +11,7 @@
 #include "ir/compose.hpp"
 #include "ir/graph.hpp"
 #include "ir/lexer.hpp"
+#include "ir/text.hpp"
 
 namespace attacca::ir {
 
@@ -22,6 +23,8 @@ class Parser {
   Result<Graph> graph();
   // Free names become inputs of the type, after those of `names`, which come first.
   Result<Graph> bare_expression(const Type& type, const std::vector<std::string>& names);
+  // What stands after `return`, over these inputs.
+  Result<Graph> results(const std::vector<NamedType>& inputs, ForeignCalls& calls);
 
  private:
   struct Definition {
@@ -67,6 +70,8 @@ class Parser {
   Result<PythonSlice> slice_range();
   Result<Operand> value_call();
   Result<std::vector<Value>> call();
+  const ForeignFunction* foreign(std::string_view name) const;
+  Result<Operand> foreign_call(const ForeignFunction& function);
   Result<Argument> argument();
   tl::unexpected<Error> undefined(const Token& name) const;
 
@@ -87,6 +92,7 @@ class Parser {
   int nesting_ = 0;
   Graph graph_;
   std::unordered_map<std::string, Definition> names_;
+  ForeignCalls* foreign_ = nullptr;
   const Type* free_type_ = nullptr;  // of free names; nullptr: a free name is an error
 };
 

@@ -45,7 +45,7 @@ Result<Tensor> Tensor::make(DType dtype, std::vector<int64_t> shape) {
                             to_string(shape)),
                 {}, "use smaller dimensions");
   const size_t rounded = (static_cast<size_t>(empty ? 0 : bytes) + 64) / 64 * 64;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, rounded));
+  auto* memory = allocate_aligned(rounded);
   if (memory == nullptr)
     return fail(fmt::format("no memory for a tensor {}{} ({} bytes)", name(dtype), to_string(shape),
                             bytes));

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/graph.hpp"
 
@@ -16,6 +17,34 @@ Result<Graph> parse_graph(std::string_view text, std::string_view source = "<tex
 // appearance, of the given type (default f32[N]).
 Result<Graph> parse_expression(std::string_view text,
                                const Type& type = {DType::F32, {Dim::symbol("N")}});
+
+// A list of results over given inputs, as after `return`: `silu(acc + bias), y = acc * 2`. The
+// inputs come first in the graph, in order, used or not.
+struct NamedType {
+  std::string name;
+  Type type;
+};
+Result<Graph> parse_results(std::string_view text, const std::vector<NamedType>& inputs,
+                            std::string_view source = "<text>");
+
+// Functions of floats that the graph knows nothing of. A call's result is an f32 input of its own,
+// so that nobody computes with it who does not know the function; `made` says which input is which
+// call.
+struct ForeignFunction {
+  std::string name;
+  size_t arity = 1;
+};
+struct ForeignCall {
+  std::string function;
+  std::vector<Value> operands;
+  Value result;
+};
+struct ForeignCalls {
+  std::vector<ForeignFunction> known;
+  std::vector<ForeignCall> made;
+};
+Result<Graph> parse_results(std::string_view text, const std::vector<NamedType>& inputs,
+                            ForeignCalls& calls, std::string_view source = "<text>");
 
 struct PrintOptions {
   // Tensor constants above this many elements print as `constant(f32[4096, 4096], ...)`, which

@@ -78,10 +78,10 @@ Result<std::vector<const Item*>> reachable_items(const Module& epilogue, const F
     for (uint32_t i = span.begin; i < span.end; ++i) {
       const Token& token = epilogue.tokens[i];
       if (token.kind != TokenKind::Word) continue;
-      if (token.text == function.name)
+      if (token.text() == function.name)
         return fail(fmt::format("'{}' refers to itself", function.name),
-                    epilogue.source.where(token.begin), "write it without recursion");
-      const auto [begin, end] = symbols.equal_range(token.text);
+                    epilogue.source.where(token.text()), "write it without recursion");
+      const auto [begin, end] = symbols.equal_range(token.text());
       for (auto at = begin; at != end; ++at)
         if (reached.insert(at->second).second) to_scan.push_back(span_of(*at->second));
     }

@@ -10,7 +10,7 @@ namespace {
 std::string describe(const Token& token) {
   if (token.kind == TokenKind::End) return "the end of the text";
   constexpr size_t kLongest = 60;
-  return fmt::format("'{}'", token.text.substr(0, kLongest));
+  return fmt::format("'{}'", token.text().substr(0, kLongest));
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ std::optional<uint64_t> to_integer(std::string_view text) {
 
 tl::unexpected<Error> Cursor::unexpected(std::string_view wanted) const {
   return fail(fmt::format("expected {}, got {}", wanted, describe(peek())),
-              source_.where(peek().begin), "give PTX as nvcc, NVRTC, clang or Triton print it");
+              source_.where(peek().text()), "give PTX as nvcc, NVRTC, clang or Triton print it");
 }
 
 Status Cursor::expect(char symbol, std::string_view why) {
@@ -40,12 +40,12 @@ Status Cursor::expect(char symbol, std::string_view why) {
 
 Result<std::string_view> Cursor::expect_word(std::string_view what) {
   if (peek().kind != TokenKind::Word) return unexpected(what);
-  return take().text;
+  return take().text();
 }
 
 Result<uint64_t> Cursor::expect_integer(std::string_view what) {
   const auto value =
-      peek().kind == TokenKind::Number ? to_integer(peek().text) : std::optional<uint64_t>();
+      peek().kind == TokenKind::Number ? to_integer(peek().text()) : std::optional<uint64_t>();
   if (!value) return unexpected(what);
   take();
   return *value;
@@ -55,7 +55,7 @@ Status Cursor::skip_to(std::string_view symbols, std::string_view what) {
   std::string open;  // the brackets to close, innermost last
   for (; !at_end(); take()) {
     if (peek().kind != TokenKind::Symbol) continue;
-    const char c = peek().text[0];
+    const char c = peek().text()[0];
     if (open.empty() && symbols.find(c) != std::string_view::npos) return {};
     if (c == '(' || c == '[' || c == '{') {
       if (open.size() == kMaxDepth) return unexpected("fewer nested brackets");

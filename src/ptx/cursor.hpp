@@ -19,6 +19,7 @@ class Cursor {
   }
   bool at_end() const { return peek().kind == TokenKind::End; }
   uint32_t position() const { return at_; }
+  uint32_t left() const { return static_cast<uint32_t>(tokens_.size()) - at_; }
   // Stays at the End token.
   const Token& take() {
     const Token& token = tokens_[at_];

@@ -18,6 +18,8 @@ bool before(Span a, Span b) {
 }  // namespace
 
 void Edits::replace(Span span, std::string text) {
+  if (edits_.empty() || (before(edits_.back().span, span) && edits_.back().span.begin < span.begin))
+    return edits_.push_back({span, std::move(text)});
   const auto next =
       std::upper_bound(edits_.begin(), edits_.end(), span,
                        [](Span value, const Edit& edit) { return value.begin < edit.span.begin; });
@@ -46,19 +48,22 @@ bool Edits::covers(uint32_t token) const {
 size_t Edits::begin_of(const Edit& edit) const {
   if (edit.span.begin == edit.span.end) return end_of(edit);
   const std::string_view text = module_.source.text();
-  size_t begin = module_.tokens[edit.span.begin].begin;
+  size_t begin = module_.source.begin_of(module_.tokens[edit.span.begin]);
   if (edit.text.empty() && text.substr(end_of(edit)).starts_with('\n'))
     while (begin > 0 && is_blank(text[begin - 1])) --begin;
   return begin;
 }
 
 size_t Edits::end_of(const Edit& edit) const {
-  return edit.span.end == 0 ? 0 : module_.tokens[edit.span.end - 1].end;
+  return edit.span.end == 0 ? 0 : module_.source.end_of(module_.tokens[edit.span.end - 1]);
 }
 
 std::string Edits::apply(size_t begin, size_t end) const {
   const std::string_view text = module_.source.text();
+  size_t size = end - begin;
+  for (const Edit& edit : edits_) size += edit.text.size();
   std::string out;
+  out.reserve(size);
   for (const Edit& edit : edits_) {
     const size_t next = std::max(begin, begin_of(edit));
     out += text.substr(begin, next - begin);
@@ -75,7 +80,8 @@ std::string Edits::apply() const {
 
 std::string Edits::apply(Span span) const {
   if (span.begin == span.end) return {};
-  return apply(module_.tokens[span.begin].begin, module_.tokens[span.end - 1].end);
+  return apply(module_.source.begin_of(module_.tokens[span.begin]),
+               module_.source.end_of(module_.tokens[span.end - 1]));
 }
 
 }  // namespace attacca::ptx

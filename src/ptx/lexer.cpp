@@ -28,7 +28,7 @@ class Lexer {
     if (text_.size() > kMaxTextBytes)
       return fail(fmt::format("the PTX is larger than {} MiB", kMaxTextBytes >> 20),
                   source_.where(0), "split it into several modules");
-    tokens_.reserve(text_.size() / 4 + 1);
+    tokens_.reserve(text_.size() / 2 + 1);  // enough for any PTX; untouched pages cost nothing
     for (;;) {
       ATTACCA_TRY_VOID(skip_trivia());
       start_ = at_;
@@ -44,8 +44,8 @@ class Lexer {
   char peek(size_t ahead) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
 
   void push(TokenKind kind) {
-    tokens_.push_back({kind, starts_line_, static_cast<uint32_t>(start_),
-                       static_cast<uint32_t>(at_), text_.substr(start_, at_ - start_)});
+    tokens_.push_back(
+        {text_.data() + start_, static_cast<uint32_t>(at_ - start_), kind, starts_line_});
     starts_line_ = false;
   }
 

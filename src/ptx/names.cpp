@@ -57,7 +57,7 @@ std::string fresh_prefix(std::string_view stem, const Module& a, const Module& b
   std::unordered_set<std::string_view> used;  // what stands between the stem and the '_'
   for (const Module* module : {&a, &b})
     for (const Token& token : module->tokens) {
-      std::string_view word = token.text;
+      std::string_view word = token.text();
       if (token.kind != TokenKind::Word) continue;
       if (word[0] == '%') word.remove_prefix(1);
       if (!word.starts_with(stem)) continue;
@@ -87,8 +87,8 @@ void Renamer::rename(const Module& module, Span span, Edits& edits) const {
   for (uint32_t i = span.begin; i < span.end; ++i) {
     const Token& token = module.tokens[i];
     if (token.kind != TokenKind::Word) continue;
-    const bool declares_range = module.tokens[i + 1].is('<') && variables_.has_range(token.text);
-    if (declares_range || knows(token.text)) edits.replace({i, i + 1}, prefixed(token.text));
+    const bool declares_range = module.tokens[i + 1].is('<') && variables_.has_range(token.text());
+    if (declares_range || knows(token.text())) edits.replace({i, i + 1}, prefixed(token.text()));
   }
 }
 

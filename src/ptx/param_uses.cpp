@@ -153,7 +153,7 @@ class Finder {
     for (uint32_t i = instruction.span.begin; i < instruction.span.end; ++i) {
       const Token& token = module_.tokens[i];
       if (token.kind != TokenKind::Word) continue;
-      const Variable* variable = scopes_.find(token.text);
+      const Variable* variable = scopes_.find(token.text());
       if (is_param(variable)) found_.escapes.emplace(variable, &instruction);
     }
   }

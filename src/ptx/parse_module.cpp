@@ -47,8 +47,8 @@ Result<Span> parse_attributes(Cursor& cursor) {
 Result<Function> parse_function(Cursor& cursor) {
   const uint32_t begin = cursor.position();
   Function function;
-  if (is_linkage(cursor.peek())) function.linkage = cursor.take().text;
-  function.is_entry = cursor.take().text == ".entry";
+  if (is_linkage(cursor.peek())) function.linkage = cursor.take().text();
+  function.is_entry = cursor.take().text() == ".entry";
   ATTACCA_TRY_VOID(skip_attribute(cursor));
   if (cursor.peek().is('(')) {
     ATTACCA_TRY(function.results, parse_parameters(cursor));

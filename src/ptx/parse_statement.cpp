@@ -16,14 +16,31 @@ Result<Operand> parse_operand(Cursor& cursor, int depth);
 
 bool ends_operand(const Token& token) {
   constexpr std::string_view kEnds = ",;)]}";
-  return token.kind == TokenKind::Symbol && kEnds.find(token.text[0]) != std::string_view::npos;
+  return token.kind == TokenKind::Symbol && kEnds.find(token.text()[0]) != std::string_view::npos;
+}
+
+// One more than the commas up to the list's end, or up to a bound: a guess that is nearly always
+// right and may be wrong.
+size_t count_operands(const Cursor& cursor) {
+  constexpr uint32_t kFarthest = 64;
+  size_t count = 1;
+  int depth = 0;
+  for (uint32_t ahead = 0; ahead < kFarthest; ++ahead) {
+    const Token& token = cursor.peek(ahead);
+    if (token.kind == TokenKind::End) break;
+    if (token.kind != TokenKind::Symbol) continue;
+    const char c = *token.data;
+    if (c == '(' || c == '[' || c == '{') ++depth;
+    if (c == ';' || ((c == ')' || c == ']' || c == '}') && depth-- == 0)) break;
+    count += c == ',' && depth == 0;
+  }
+  return count;
 }
 
 Result<std::vector<Operand>> parse_operands(Cursor& cursor, char close, int depth) {
   std::vector<Operand> operands;
   if (cursor.peek().is(close)) return operands;
-  constexpr size_t kUsually = 4;
-  operands.reserve(kUsually);
+  operands.reserve(count_operands(cursor));
   do {
     ATTACCA_TRY(Operand operand, parse_operand(cursor, depth));
     operands.push_back(std::move(operand));
@@ -37,7 +54,7 @@ std::optional<int64_t> take_offset(Cursor& cursor) {
   while (cursor.peek().is('+') || cursor.peek().is('-')) {
     bool negative = false;
     while (cursor.peek().is('+') || cursor.peek().is('-')) negative ^= cursor.take().is('-');
-    const auto value = cursor.peek().kind == TokenKind::Number ? to_integer(cursor.peek().text)
+    const auto value = cursor.peek().kind == TokenKind::Number ? to_integer(cursor.peek().text())
                                                                : std::optional<uint64_t>();
     if (!value) return std::nullopt;
     cursor.take();
@@ -51,10 +68,10 @@ Status parse_address(Cursor& cursor, int depth, Operand& operand) {
   Address address;
   std::optional<int64_t> offset = 0;
   if (cursor.peek().kind == TokenKind::Word) {
-    address.base = cursor.take().text;
+    address.base = cursor.take().text();
     offset = take_offset(cursor);
   } else if (cursor.peek().kind == TokenKind::Number) {
-    const auto absolute = to_integer(cursor.take().text);
+    const auto absolute = to_integer(cursor.take().text());
     offset = absolute ? std::optional(static_cast<int64_t>(*absolute)) : std::nullopt;
   } else {
     offset.reset();
@@ -85,9 +102,9 @@ bool take_simple(Cursor& cursor, Operand& operand) {
   if (kind == TokenKind::Number) {
     const Token& first = cursor.peek();
     const Token& last = cursor.peek(sign);
-    operand.form = Immediate{{first.text.data(), size_t{last.end} - first.begin}};
+    operand.form = Immediate{{first.data, static_cast<size_t>(last.data - first.data) + last.size}};
   } else if (kind == TokenKind::Word && sign == 0) {
-    operand.form = Name{cursor.peek().text};
+    operand.form = Name{cursor.peek().text()};
   } else {
     return false;
   }
@@ -135,7 +152,7 @@ Result<Instruction> parse_instruction(Cursor& cursor) {
 
 Result<Label> parse_label(Cursor& cursor) {
   const uint32_t begin = cursor.position();
-  const std::string_view name = cursor.take().text;
+  const std::string_view name = cursor.take().text();
   ATTACCA_TRY_VOID(cursor.expect(':', "after the label"));
   return Label{cursor.since(begin), name};
 }
@@ -166,7 +183,7 @@ bool is_line_directive(std::string_view name) {
 Result<Directive> parse_directive(Cursor& cursor) {
   const uint32_t begin = cursor.position();
   if (cursor.take_if(';')) return Directive{cursor.since(begin), {}};
-  const std::string_view name = cursor.take().text;
+  const std::string_view name = cursor.take().text();
   if (is_line_directive(name)) {
     while (!cursor.at_end() && !cursor.peek().starts_line &&
            cursor.peek().kind != TokenKind::Directive)
@@ -188,6 +205,8 @@ Result<Scope> parse_scope(Cursor& cursor, int depth) {
   Scope scope;
   const uint32_t begin = cursor.position();
   ATTACCA_TRY_VOID(cursor.expect('{', "before the statements"));
+  constexpr uint32_t kTokensAStatement = 8;  // and not fewer, so that a function's list never grows
+  if (depth == 0) scope.statements.reserve(cursor.left() / kTokensAStatement);
   while (!cursor.peek().is('}')) {
     if (cursor.at_end()) return cursor.unexpected("'}'");
     ATTACCA_TRY(Statement statement, parse_statement(cursor, depth + 1));

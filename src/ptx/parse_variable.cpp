@@ -25,7 +25,7 @@ constexpr TypeSize kTypes[] = {
 template <size_t kCount>
 bool is_one_of(const std::array<std::string_view, kCount>& names, const Token& token) {
   return token.kind == TokenKind::Directive &&
-         std::find(names.begin(), names.end(), token.text) != names.end();
+         std::find(names.begin(), names.end(), token.text()) != names.end();
 }
 
 const TypeSize* find_type(std::string_view name) {
@@ -37,7 +37,7 @@ const TypeSize* find_type(std::string_view name) {
 // What stands between the state space and the name, in any order that compilers print it.
 Status parse_type(Cursor& cursor, Variable& variable) {
   while (cursor.peek().kind == TokenKind::Directive) {
-    const std::string_view name = cursor.take().text;
+    const std::string_view name = cursor.take().text();
     if (name == ".align") {
       ATTACCA_TRY(const uint64_t bytes, cursor.expect_integer("an alignment"));
       if (bytes > UINT32_MAX) return cursor.unexpected("a smaller alignment before this");
@@ -91,7 +91,7 @@ Status parse_declarator(Cursor& cursor, Variable& variable) {
 Result<Variable> parse_shared_part(Cursor& cursor) {
   Variable variable;
   if (!is_state_space(cursor.peek())) return cursor.unexpected("a state space such as .reg");
-  variable.space = cursor.take().text;
+  variable.space = cursor.take().text();
   if (variable.space == ".const" && cursor.peek().is('[')) {  // .const[3], an old constant bank
     ATTACCA_TRY_VOID(cursor.skip_to(";", "the constant bank"));
     return cursor.unexpected("no constant bank before this");
@@ -129,7 +129,7 @@ std::optional<uint64_t> size_in_bytes(const Variable& variable) {
 Result<Declaration> parse_declaration(Cursor& cursor) {
   const uint32_t begin = cursor.position();
   Declaration declaration;
-  if (is_linkage(cursor.peek())) declaration.linkage = cursor.take().text;
+  if (is_linkage(cursor.peek())) declaration.linkage = cursor.take().text();
   ATTACCA_TRY(const Variable shared, parse_shared_part(cursor));
   do {
     declaration.variables.push_back(shared);

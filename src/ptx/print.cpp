@@ -21,8 +21,10 @@ class Printer {
   // The tokens with the blanks and comments before each.
   void tokens(Span span) {
     if (span.begin == span.end) return;
-    const size_t begin = span.begin == 0 ? 0 : module_.tokens[span.begin - 1].end;
-    out_ += module_.source.text().substr(begin, module_.tokens[span.end - 1].end - begin);
+    const size_t begin =
+        span.begin == 0 ? 0 : module_.source.end_of(module_.tokens[span.begin - 1]);
+    out_ += module_.source.text().substr(
+        begin, module_.source.end_of(module_.tokens[span.end - 1]) - begin);
   }
 
   void print(const Directive& directive) { tokens(directive.span); }
@@ -55,8 +57,8 @@ std::string print(const Module& module) {
 
 std::string_view Module::text(Span span) const {
   if (span.begin == span.end) return {};
-  const size_t begin = tokens[span.begin].begin;
-  return source.text().substr(begin, tokens[span.end - 1].end - begin);
+  const size_t begin = source.begin_of(tokens[span.begin]);
+  return source.text().substr(begin, source.end_of(tokens[span.end - 1]) - begin);
 }
 
 std::vector<std::string_view> opcode_parts(std::string_view opcode) {

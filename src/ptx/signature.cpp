@@ -47,7 +47,8 @@ std::string arguments_of(const Module& module, std::string_view directive) {
   const Directive* found = module.find_directive(directive);
   if (!found) return {};
   std::string text;
-  for (uint32_t i = found->span.begin + 1; i < found->span.end; ++i) text += module.tokens[i].text;
+  for (uint32_t i = found->span.begin + 1; i < found->span.end; ++i)
+    text += module.tokens[i].text();
   return text;
 }
 

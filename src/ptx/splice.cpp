@@ -76,6 +76,7 @@ class Splicer {
     ATTACCA_TRY_VOID(replace_declarations(uses, slots));
     replace_moves(uses, slots);
     replace_calls(uses, slots);
+    apply_pending();
     calls_ += uses.calls.size();
     return {};
   }
@@ -83,10 +84,10 @@ class Splicer {
   // What none of the above replaced takes the hole's address.
   Status check_nothing_left() const {
     for (uint32_t i = 0; i < kernel_.tokens.size(); ++i)
-      if (kernel_.tokens[i].kind == TokenKind::Word && kernel_.tokens[i].text == hole_.name &&
+      if (kernel_.tokens[i].kind == TokenKind::Word && kernel_.tokens[i].text() == hole_.name &&
           !edits_.covers(i))
         return fail(fmt::format("'{}' is used other than by a direct call", hole_.name),
-                    kernel_.source.where(kernel_.tokens[i].begin), "call it directly");
+                    kernel_.source.where(kernel_.tokens[i].text()), "call it directly");
     return {};
   }
 
@@ -159,7 +160,7 @@ class Splicer {
       if (count != declaration->variables.size())
         return fail("one declaration serves a call of the hole and another one",
                     kernel_.where(declaration->span), "declare the .param variables apart");
-      edits_.replace(declaration->span, std::move(text));
+      pending_.emplace_back(declaration->span, std::move(text));
       replaced += count;
     }
     if (replaced == slots.size()) return {};
@@ -177,7 +178,7 @@ class Splicer {
         text += fmt::format("{}{}", text.empty() ? "" : "\n\t",
                             use.is_store ? found->second.store(access, guard, access.text)
                                          : found->second.load(access, guard, access.text));
-      edits_.replace(use.instruction->span, std::move(text));
+      pending_.emplace_back(use.instruction->span, std::move(text));
     }
   }
 
@@ -187,9 +188,23 @@ class Splicer {
       for (const Variable* result : call.results) of_call.results.push_back(&slots.at(result));
       for (const Variable* argument : call.arguments)
         of_call.arguments.push_back(&slots.at(argument));
-      edits_.replace(call.call->span, body_.write(of_call, guard_text(call.call->predicate, true),
-                                                  slot_prefix_ + "end", renamer_));
+      const std::string skip = guard_text(call.call->predicate, true);
+      // Calls whose slots are named alike get the same text.
+      std::string slot_names = skip;
+      for (const auto* all : {&of_call.results, &of_call.arguments})
+        for (const Slots* own : *all) slot_names += own->declare() + "|";
+      std::string& text = bodies_[slot_names];
+      if (text.empty()) text = body_.write(of_call, skip, slot_prefix_ + "end", renamer_);
+      pending_.emplace_back(call.call->span, text);
     }
+  }
+
+  // In the order of the text, in which edits are cheap.
+  void apply_pending() {
+    std::stable_sort(pending_.begin(), pending_.end(),
+                     [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
+    for (auto& [span, text] : pending_) edits_.replace(span, std::move(text));
+    pending_.clear();
   }
 
   const Module& kernel_;
@@ -198,6 +213,8 @@ class Splicer {
   Renamer renamer_;
   std::string slot_prefix_;
   Edits edits_;
+  std::vector<std::pair<Span, std::string>> pending_;    // replacements of one function
+  std::unordered_map<std::string, std::string> bodies_;  // by the slots that they use
   size_t calls_ = 0;
 };
 

@@ -121,7 +121,7 @@ struct Module {
   const Directive* find_directive(std::string_view name) const;
   // The text of a run of tokens, without the blanks and comments before it.
   std::string_view text(Span span) const;
-  std::string where(Span span) const { return source.where(tokens[span.begin].begin); }
+  std::string where(Span span) const { return source.where(tokens[span.begin].text()); }
 };
 
 // The span of whatever node it is.

@@ -12,6 +12,8 @@
 
 namespace attacca::ptx {
 
+struct Token;
+
 // A text and the name that errors call it by. Copies share the text, so views into it stay valid.
 class Source {
  public:
@@ -23,6 +25,9 @@ class Source {
   std::string where(size_t offset) const;
   // The same of a view into this text. REQUIRES: part.data() points into text().
   std::string where(std::string_view part) const { return where(part.data() - text_->data()); }
+  // Where a token starts and ends.
+  size_t begin_of(const Token& token) const;
+  size_t end_of(const Token& token) const;
 
  private:
   std::shared_ptr<const std::string> text_;
@@ -38,18 +43,26 @@ enum class TokenKind : unsigned char {
   End
 };
 
+// Small: a file has hundreds of thousands.
 struct Token {
+  const char* data = nullptr;  // within the source's text
+  uint32_t size = 0;
   TokenKind kind = TokenKind::End;
   bool starts_line = false;
-  uint32_t begin = 0;  // byte offsets into the text
-  uint32_t end = 0;
-  std::string_view text;
 
-  bool is(char symbol) const { return kind == TokenKind::Symbol && text[0] == symbol; }
+  std::string_view text() const { return {data, size}; }
+  bool is(char symbol) const { return kind == TokenKind::Symbol && *data == symbol; }
   bool is_directive(std::string_view name) const {
-    return kind == TokenKind::Directive && text == name;
+    return kind == TokenKind::Directive && text() == name;
   }
 };
+
+inline size_t Source::begin_of(const Token& token) const {
+  return static_cast<size_t>(token.data - text_->data());
+}
+inline size_t Source::end_of(const Token& token) const {
+  return begin_of(token) + token.size;
+}
 
 constexpr size_t kMaxTextBytes = size_t{256} << 20;
 

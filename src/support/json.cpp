@@ -99,6 +99,8 @@ Result<Value> parse(std::string_view text, std::string_view source) {
   } catch (const Foreign::parse_error& error) {
     where = fmt::format("{}:byte {}", source, error.byte);
     if (!too_deep) return fail("malformed JSON", where, "check the text around that place");
+  } catch (const Foreign::out_of_range&) {
+    return fail("a JSON number beyond the range of f64", where, "write smaller numbers");
   }
   if (too_deep) return fail(fmt::format("JSON nested deeper than {} levels", kMaxDepth), where);
   return from_foreign(foreign);

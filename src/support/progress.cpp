@@ -1,5 +1,6 @@
 #include "support/progress.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <unistd.h>
@@ -32,6 +33,24 @@ void Progress::show() {
     std::fflush(stderr);
   } while (!done_changed_.wait_for(lock, seconds(1), [this] { return done_; }));
   fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+}
+
+ProgressBar::ProgressBar() : terminal_(isatty(STDERR_FILENO) != 0) {}
+
+ProgressBar::~ProgressBar() {
+  if (!terminal_) return;
+  fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+}
+
+void ProgressBar::show(double done, const std::string& label) const {
+  if (!terminal_) return;
+  constexpr size_t kWidth = 20;
+  done = std::clamp(done, 0.0, 1.0);
+  const auto filled = static_cast<size_t>(done * kWidth);
+  fmt::print(stderr, "\r\033[K[{}{}] {:3.0f} % {}", std::string(filled, '#'),
+             std::string(kWidth - filled, '-'), done * 100, label);
   std::fflush(stderr);
 }
 

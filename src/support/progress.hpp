@@ -1,4 +1,4 @@
-// One line on a terminal for work that takes longer than two seconds.
+// One line on a terminal for work that takes a while.
 #pragma once
 
 #include <condition_variable>
@@ -25,6 +25,22 @@ class Progress {
   std::condition_variable done_changed_;
   bool done_ = false;
   std::thread thread_;
+};
+
+// For work that knows how far it is: "[#####---------------]  25 % LABEL" while it lives and
+// standard error is a terminal.
+class ProgressBar {
+ public:
+  ProgressBar();
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  // REQUIRES: no newline in the label.
+  void show(double done, const std::string& label) const;
+
+ private:
+  bool terminal_;
 };
 
 }  // namespace attacca

@@ -1,9 +1,6 @@
 // Random bytes and random damage never crash the parser, and what it accepts round-trips.
-#include <random>
-
-#include "fmt/format.h"
-
 #include "ir/lexer.hpp"
+#include "mutate.hpp"
 #include "text_testing.hpp"
 
 namespace attacca::ir {
@@ -72,46 +69,26 @@ constexpr std::string_view kPieces[] = {"(",
                                         "-9223372036854775808"};
 
 // A token in another's place, of the same kind, so that some of the damage still means something.
-std::string with_token_replaced(const std::string& text, std::mt19937& random) {
+void replace_token(std::string& text, Mutator& mutator) {
   const auto tokens = tokenize({text, ""});
-  const std::string_view donor = kSeeds[random() % std::size(kSeeds)];
-  const auto others = tokenize({donor, ""});
-  if (!tokens || tokens->size() < 2) return text;
-  const Token& token = (*tokens)[random() % (tokens->size() - 1)];
+  const auto others = tokenize({mutator.any_of(kSeeds), ""});
+  if (!tokens || tokens->size() < 2) return;
+  const Token& token = (*tokens)[mutator.below(tokens->size() - 1)];
   for (size_t tries = 0; tries < 100; ++tries) {
-    const Token& other = (*others)[random() % others->size()];
+    const Token& other = mutator.any_of(*others);
     if (other.kind != token.kind || other.text == token.text) continue;
-    std::string result = text;
-    return result.replace(token.offset, token.text.size(), other.text);
+    text.replace(token.offset, token.text.size(), other.text);
+    return;
   }
-  return text;
 }
 
-std::string mutated(std::mt19937& random) {
-  const auto below = [&](size_t bound) { return random() % bound; };
-  std::string text(kSeeds[below(std::size(kSeeds))]);
-  const size_t edits = 1 + below(3);
-  for (size_t i = 0; i < edits && !text.empty(); ++i) {
-    const size_t at = below(text.size());
-    switch (below(10)) {
-      case 0:
-        text[at] = static_cast<char>(below(256));
-        break;
-      case 1:
-        text.erase(at, 1 + below(8));
-        break;
-      case 2:
-        text.insert(at, kPieces[below(std::size(kPieces))]);
-        break;
-      case 3:
-        text.replace(at, 1 + below(4), kPieces[below(std::size(kPieces))]);
-        break;
-      case 4:
-        text.insert(at, text.substr(below(text.size()), below(30)));
-        break;
-      default:
-        text = with_token_replaced(text, random);
-    }
+std::string mutated(Mutator& mutator) {
+  std::string text(mutator.any_of(kSeeds));
+  for (size_t edits = 1 + mutator.below(3); edits > 0; --edits) {
+    if (mutator.below(2))
+      mutator.damage_bytes(text, kPieces);
+    else
+      replace_token(text, mutator);
   }
   return text;
 }
@@ -125,8 +102,8 @@ TEST(TextMutation, DamagedTextsGiveErrorsOrGraphsThatRoundTrip) {
   constexpr int kRuns = 20000;
   int accepted = 0;
   for (uint32_t seed = kFirst; seed < kFirst + kRuns; ++seed) {
-    std::mt19937 random(seed);
-    const std::string text = mutated(random);
+    Mutator mutator(seed);
+    const std::string text = mutated(mutator);
     const auto graph = parse_graph(text);
     if (!graph) {
       EXPECT_FALSE(graph.error().what.empty());
@@ -144,12 +121,8 @@ TEST(TextMutation, DamagedTextsGiveErrorsOrGraphsThatRoundTrip) {
 }
 
 TEST(TextMutation, RandomBytesGiveErrors) {
-  std::mt19937 random(7);
-  for (int i = 0; i < 2000; ++i) {
-    std::string text(random() % 200, '\0');
-    for (char& c : text) c = static_cast<char>(random());
-    EXPECT_FALSE(parse_graph(text));
-  }
+  Mutator mutator(7);
+  for (int i = 0; i < 2000; ++i) EXPECT_FALSE(parse_graph(mutator.bytes(mutator.below(200))));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "mutate.hpp"
 #include "ptx/splice.hpp"
 #include "ptx_testing.hpp"
 
@@ -11,71 +12,44 @@ namespace {
 constexpr int kRounds = 6000;
 constexpr size_t kMaxBytes = 8000;  // larger samples would only slow it down
 
-class Mutator {
- public:
-  explicit Mutator(uint64_t seed) : random_(seed) {}
+constexpr std::string_view kPieces[] = {"{", "}", "(", ")", "[", "]",  ";", ":", ",",
+                                        ".", "@", "%", "<", ">", "\"", "/", "*", "0"};
+constexpr std::string_view kNumbers[] = {"0", "1", "3", "8", "4294967296", "0xFFFFFFFFFFFFFFFF"};
 
-  size_t below(size_t bound) {
-    return std::uniform_int_distribution<size_t>(0, bound - 1)(random_);
+// Drops, repeats, swaps or replaces whole tokens, so that much of it still parses.
+void damage_token(std::string& text, Mutator& mutator) {
+  const Source source(text, "fuzz");
+  const auto tokens = tokenize(source);
+  if (!tokens || tokens->size() < 3) return mutator.damage_bytes(text, kPieces);
+  const Token& a = (*tokens)[mutator.below(tokens->size() - 1)];
+  const Token& b = (*tokens)[mutator.below(tokens->size() - 1)];
+  const size_t begin = source.begin_of(a), length = a.size;
+  const std::string other(b.text());
+  const std::string strange(a.kind == TokenKind::Number ? mutator.any_of(kNumbers) : "x");
+  switch (mutator.below(4)) {
+    case 0:
+      text.erase(begin, length);
+      break;
+    case 1:
+      text.insert(begin, other + " ");
+      break;
+    case 2:
+      text.replace(begin, length, other);
+      break;
+    default:
+      text.replace(begin, length, strange);
   }
+}
 
-  std::string mutate(std::string text) {
-    for (size_t i = 1 + below(4); i > 0 && !text.empty(); --i)
-      below(3) == 0 ? mutate_byte(text) : mutate_token(text);
-    return text;
+std::string damaged(std::string text, Mutator& mutator) {
+  for (size_t edits = 1 + mutator.below(4); edits > 0; --edits) {
+    if (mutator.below(3) == 0)
+      mutator.damage_bytes(text, kPieces);
+    else
+      damage_token(text, mutator);
   }
-
- private:
-  void mutate_byte(std::string& text) {
-    const size_t at = below(text.size());
-    switch (below(4)) {
-      case 0:
-        text[at] = static_cast<char>(below(256));
-        break;
-      case 1:
-        text.erase(at, 1 + below(8));
-        break;
-      case 2:
-        text.insert(at, 1, "{}()[];:,.@%<>\"/*0"[below(18)]);
-        break;
-      default:
-        text.resize(at);
-        break;
-    }
-  }
-
-  // Drops, repeats, swaps or replaces whole tokens, so that much of it still parses.
-  void mutate_token(std::string& text) {
-    const Source source(text, "fuzz");
-    const auto tokens = tokenize(source);
-    if (!tokens || tokens->size() < 3) return mutate_byte(text);
-    const Token& a = (*tokens)[below(tokens->size() - 1)];
-    const Token& b = (*tokens)[below(tokens->size() - 1)];
-    const std::string other = text.substr(b.begin, b.end - b.begin);
-    switch (below(4)) {
-      case 0:
-        text.erase(a.begin, a.end - a.begin);
-        break;
-      case 1:
-        text.insert(a.begin, other + " ");
-        break;
-      case 2:
-        text.replace(a.begin, a.end - a.begin, other);
-        break;
-      default:
-        text.replace(a.begin, a.end - a.begin, mutate_number(a));
-        break;
-    }
-  }
-
-  std::string mutate_number(const Token& token) {
-    if (token.kind != TokenKind::Number) return std::string(token.text) + "x";
-    constexpr const char* kNumbers[] = {"0", "1", "3", "8", "4294967296", "0xFFFFFFFFFFFFFFFF"};
-    return kNumbers[below(std::size(kNumbers))];
-  }
-
-  std::mt19937_64 random_;
-};
+  return text;
+}
 
 TEST(Fuzz, DamagedPtxIsRefusedOrStaysPtx) {
   const char* given = std::getenv("ATTACCA_SEED");
@@ -91,8 +65,8 @@ TEST(Fuzz, DamagedPtxIsRefusedOrStaysPtx) {
   int spliced = 0;
   for (int round = 0; round < kRounds; ++round) {
     auto [kernel_text, epilogue_text] = samples[mutator.below(samples.size())];
-    std::string& damaged = mutator.below(2) ? kernel_text : epilogue_text;
-    damaged = mutator.mutate(std::move(damaged));
+    std::string& victim = mutator.below(2) ? kernel_text : epilogue_text;
+    victim = damaged(std::move(victim), mutator);
     const auto kernel = parse(kernel_text);
     const auto epilogue = parse(epilogue_text);
     if (!kernel || !epilogue) continue;

@@ -42,6 +42,10 @@ TEST(Json, BadTextIsAnErrorWithItsPlace) {
             "JSON nested deeper than 256 levels");
 }
 
+TEST(Json, NumbersBeyondF64AreErrors) {
+  EXPECT_EQ(parse("[1e999]").error().what, "a JSON number beyond the range of f64");
+}
+
 TEST(Json, TextThatIsNotUtf8IsReplaced) {
   EXPECT_EQ(dump(Value("a\xff"), -1), "\"a\xEF\xBF\xBD\"");
 }
