@@ -18,6 +18,9 @@ function(attacca_room NAME)
   add_library(attacca_${NAME} STATIC ${ROOM_SOURCES})
   target_include_directories(attacca_${NAME} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(attacca_${NAME} PUBLIC attacca_options ${ROOM_DEPS})
+  # The rooms become part of libattacca.so, which shows its public functions alone.
+  set_target_properties(attacca_${NAME} PROPERTIES POSITION_INDEPENDENT_CODE ON
+                        CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
 function(attacca_test NAME)

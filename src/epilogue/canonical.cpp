@@ -37,6 +37,7 @@ std::string input_text(const Input& input) {
 // A node without its operands.
 std::string node_text(const Node& node) {
   std::string text(name(node.op));
+  if (!node.function.empty()) text += fmt::format(" {}()", node.function);
   if (node.op == ir::Op::Constant) text += fmt::format(" {}", node.literal);
   for (const double param : node.params) text += fmt::format(" {}", param);
   text += fmt::format(" :{}", name(node.dtype));

@@ -53,6 +53,9 @@ struct Node {
   ir::DType dtype = ir::DType::F32;  // in the graph: what eager mode rounds to
   std::optional<ir::DType> compute;  // declared compute type (B4): fp32 mode rounds to it too
   bool saturate = false;             // Cast
+  // Not empty: the user's device function of that name, of f32 operands, gives an f32 value. `op`
+  // is Input then, which nobody else computes, since there is no host version of the function.
+  std::string function = {};
 };
 
 // A RowReduce gives one value a row (reduces n), a ColumnReduce one a column (reduces m, perhaps

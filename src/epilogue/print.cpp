@@ -139,7 +139,8 @@ class Printer {
       if (node.params[i] != params[i].default_value)
         arguments.push_back(fmt::format("{}={}", params[i].name, node.params[i]));
     if (node.compute) arguments.push_back(fmt::format("compute={}", name(*node.compute)));
-    return fmt::format("{}({})", name(node.op), fmt::join(arguments, ", "));
+    const std::string_view callee = node.function.empty() ? name(node.op) : node.function;
+    return fmt::format("{}({})", callee, fmt::join(arguments, ", "));
   }
 
   const Epilogue& epilogue_;

@@ -29,11 +29,12 @@ Status verify_input(const Epilogue& epilogue, const Input& input, const std::str
 
 Status verify_node(const Epilogue& epilogue, size_t index, const std::string& where) {
   const Node& node = epilogue.nodes[index];
-  if (node.op != Op::Cast && node.op != Op::Constant && !ir::is_elementwise(node.op))
+  const bool foreign = node.op == Op::Input && !node.function.empty();
+  if (!foreign && node.op != Op::Cast && node.op != Op::Constant && !ir::is_elementwise(node.op))
     return fail(fmt::format("{} is no elementwise op", name(node.op)), where);
   const ir::OpInfo& info = ir::info(node.op);
   const auto arity = static_cast<int>(node.operands.size());
-  if (arity < info.min_arity || arity > info.max_arity)
+  if (!foreign && (arity < info.min_arity || arity > info.max_arity))
     return fail(fmt::format("{} with {} operands", info.name, arity), where);
   if (node.params.size() != info.params.size())
     return fail(fmt::format("{} with {} parameters", info.name, node.params.size()), where);

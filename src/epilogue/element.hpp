@@ -1,0 +1,15 @@
+// The device function of one element: the epilogue's expression over named inputs.
+#pragma once
+
+#include <string>
+
+#include "epilogue/hole.hpp"
+
+namespace attacca::epilogue {
+
+// Functions of the ops in use, `struct attacca_outputs { T out0; ... }` and
+// `attacca_outputs attacca_element(inputs...)`. Values are float, double, int or long long; outputs
+// are converted to their dtype's, and rounded to it by whoever stores them.
+std::string emit_element(const Epilogue& epilogue, const CudaOptions& options);
+
+}  // namespace attacca::epilogue

@@ -1,0 +1,232 @@
+// The hole as CUDA C++: the types, the helpers in use, the expression of one element, and the
+// function that a kernel calls for two.
+#include <algorithm>
+#include <set>
+
+#include "fmt/format.h"
+
+#include "epilogue/device_code.hpp"
+#include "epilogue/element.hpp"
+#include "epilogue/hole.hpp"
+#include "support/check.hpp"
+
+namespace attacca::epilogue {
+namespace {
+
+using ir::DType;
+
+constexpr std::string_view kTypes = R"(#ifndef ATTACCA_FIXED_WIDTH_TYPES
+#define ATTACCA_FIXED_WIDTH_TYPES
+typedef unsigned int uint32_t;
+typedef int int32_t;
+#endif
+)";
+
+constexpr std::string_view kContext = R"(struct attacca_operand {{
+  void* pointer;
+  long long row_stride, column_stride, batch_stride;
+}};
+struct attacca_hole_context {{
+  int32_t rows, columns, batches, reserved;
+  attacca_operand operand[{}];
+}};
+)";
+
+// The C++ type that memory holds.
+std::string_view memory_type(DType dtype) {
+  switch (dtype) {
+    case DType::F64:
+      return "double";
+    case DType::F32:
+      return "float";
+    case DType::F16:
+    case DType::BF16:
+      return "unsigned short";
+    case DType::F8E4M3:
+    case DType::F8E5M2:
+    case DType::U8:
+    case DType::Bool:
+      return "unsigned char";
+    case DType::S8:
+      return "signed char";
+    case DType::S32:
+      return "int";
+    case DType::S64:
+      return "long long";
+  }
+  return {};
+}
+
+// A value from raw, zero-extended bits.
+std::string from_bits(DType dtype, const std::string& bits) {
+  switch (dtype) {
+    case DType::F32:
+      return fmt::format("__uint_as_float({})", bits);
+    case DType::F16:
+    case DType::BF16:
+    case DType::F8E4M3:
+    case DType::F8E5M2:
+      return fmt::format("attacca_decode_{}({})", ir::name(dtype), bits);
+    case DType::S8:
+      return fmt::format("(int)(signed char){}", bits);
+    case DType::Bool:
+      return fmt::format("(int)({} != 0)", bits);
+    case DType::U8:
+    case DType::S32:
+      return fmt::format("(int){}", bits);
+    case DType::F64:
+    case DType::S64:
+      break;
+  }
+  ATTACCA_CHECK(false, "a slot of 64 bits");
+}
+
+// A value from what memory_type() loaded, and the other way round.
+std::string from_memory(DType dtype, const std::string& loaded) {
+  if (ir::is_float(dtype) && ir::info(dtype).bits < 32)
+    return fmt::format("attacca_decode_{}({})", ir::name(dtype), loaded);
+  if (dtype == DType::Bool) return fmt::format("(int)({} != 0)", loaded);
+  return loaded;
+}
+std::string to_memory(DType dtype, const std::string& value) {
+  if (ir::is_float(dtype) && ir::info(dtype).bits < 32)
+    return fmt::format("({})attacca_encode_{}({})", memory_type(dtype), ir::name(dtype), value);
+  return fmt::format("({}){}", memory_type(dtype), value);
+}
+
+std::string to_word(DType dtype, const std::string& value) {
+  return dtype == DType::F32 ? fmt::format("__float_as_uint({})", value)
+                             : fmt::format("(uint32_t){}", value);
+}
+
+// The hole's own function: unpacks, calls the element twice, packs.
+class HoleWriter {
+ public:
+  HoleWriter(const Epilogue& epilogue, const HoleSignature& signature, const Binding& binding,
+             const CudaOptions& options)
+      : epilogue_(epilogue), signature_(signature), binding_(binding), options_(options) {}
+
+  int words() const {
+    int count = 0;
+    for (const int bits : signature_.result_bits) count += bits / 16;
+    return count;
+  }
+
+  std::string run() const {
+    std::string text = fmt::format("extern \"C\" __device__ attacca_results {}({}) {{\n",
+                                   options_.function, fmt::join(parameters(), ", "));
+    for (int element = 0; element < 2; ++element)
+      text += fmt::format("  const attacca_outputs d{} = attacca_element({});\n", element,
+                          fmt::join(arguments(element), ", "));
+    text += fmt::format("  attacca_results results{};\n", words() == 0 ? " = {}" : "");
+    for (size_t i = 0; i < epilogue_.outputs.size(); ++i) text += output(i);
+    return text + "  return results;\n}\n";
+  }
+
+ private:
+  std::vector<std::string> parameters() const {
+    std::vector<std::string> list;
+    const auto pair = [&](std::string_view kind, size_t slot) {
+      list.push_back(fmt::format("uint32_t {}{}_0", kind, slot));
+      list.push_back(fmt::format("uint32_t {}{}_1", kind, slot));
+    };
+    for (int set = 0; set < signature_.accumulators; ++set) pair("acc", static_cast<size_t>(set));
+    for (size_t slot = 0; slot < signature_.full_bits.size(); ++slot) {
+      if (signature_.full_bits[slot] == 16)
+        list.push_back(fmt::format("uint32_t full{}", slot));
+      else
+        pair("full", slot);
+    }
+    for (int slot = 0; slot < signature_.rows; ++slot) pair("row", static_cast<size_t>(slot));
+    for (int slot = 0; slot < signature_.columns; ++slot)
+      list.push_back(fmt::format("uint32_t col{}", slot));
+    for (const char* coordinate : {"row", "column", "batch"})
+      list.push_back(fmt::format("int32_t {}", coordinate));
+    list.emplace_back("const attacca_hole_context* context");
+    return list;
+  }
+
+  std::string coordinates(int element) const {
+    if (element == 0) return "row, column, batch";
+    return signature_.swapped ? "row + 1, column, batch" : "row, column + 1, batch";
+  }
+
+  std::vector<std::string> arguments(int element) const {
+    std::vector<std::string> list;
+    for (size_t i = 0; i < epilogue_.inputs.size(); ++i)
+      list.push_back(argument(epilogue_.inputs[i].dtype, binding_.inputs[i], element));
+    return list;
+  }
+
+  std::string argument(DType dtype, const Placement& at, int element) const {
+    switch (at.place) {
+      case Place::Accumulator:
+        return from_bits(dtype, fmt::format("acc{}_{}", at.slot, element));
+      case Place::Full:
+        if (signature_.full_bits[static_cast<size_t>(at.slot)] == 32)
+          return from_bits(dtype, fmt::format("full{}_{}", at.slot, element));
+        return from_bits(dtype,
+                         fmt::format("full{} {}", at.slot, element == 0 ? "& 0xFFFFu" : ">> 16"));
+      case Place::Row:
+        return from_bits(dtype, fmt::format("row{}_{}", at.slot, element));
+      case Place::Column:
+        return from_bits(dtype, fmt::format("col{}", at.slot));
+      case Place::Context:
+        return from_memory(dtype, fmt::format("attacca_load<{}>(context, {}, {})",
+                                              memory_type(dtype), at.slot, coordinates(element)));
+      case Place::Result:
+        break;
+    }
+    ATTACCA_CHECK(false, "an input in a result");
+  }
+
+  std::string output(size_t i) const {
+    const DType dtype = epilogue_.outputs[i].dtype;
+    const Placement& at = binding_.outputs[i];
+    std::string text;
+    if (at.place == Place::Context) {
+      for (int element = 0; element < 2; ++element)
+        text +=
+            fmt::format("  attacca_store(context, {}, {}, {});\n", at.slot, coordinates(element),
+                        to_memory(dtype, fmt::format("d{}.out{}", element, i)));
+      return text;
+    }
+    int word = 0;
+    for (int slot = 0; slot < at.slot; ++slot)
+      word += signature_.result_bits[static_cast<size_t>(slot)] / 16;
+    if (ir::info(dtype).bits == 16)
+      return fmt::format("  results.word[{0}] = attacca_pack_{1}(d0.out{2}, d1.out{2});\n", word,
+                         ir::name(dtype), i);
+    for (int element = 0; element < 2; ++element)
+      text += fmt::format("  results.word[{}] = {};\n", word + element,
+                          to_word(dtype, fmt::format("d{}.out{}", element, i)));
+    return text;
+  }
+
+  const Epilogue& epilogue_;
+  const HoleSignature& signature_;
+  const Binding& binding_;
+  const CudaOptions& options_;
+};
+
+}  // namespace
+
+std::string emit_cuda(const Epilogue& epilogue, const HoleSignature& signature,
+                      const Binding& binding, const CudaOptions& options) {
+  ATTACCA_CHECK(binding.inputs.size() == epilogue.inputs.size() &&
+                    binding.outputs.size() == epilogue.outputs.size(),
+                "a binding of another epilogue");
+  const HoleWriter hole(epilogue, signature, binding, options);
+  std::string code = emit_element(epilogue, options);
+  code += '\n' + hole.run();
+  std::string text = fmt::format("// Mode {}.\n", ir::name(options.mode));
+  text += kTypes;
+  text += fmt::format(kContext, kContextOperands);
+  text +=
+      fmt::format("struct attacca_results {{ uint32_t word[{}]; }};\n", std::max(hole.words(), 1));
+  for (const std::string& include : options.includes) text += '\n' + include;
+  text += '\n' + helpers_for(code);
+  return text + '\n' + code;
+}
+
+}  // namespace attacca::epilogue

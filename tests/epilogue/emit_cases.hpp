@@ -1,0 +1,35 @@
+// The epilogues that are emitted, compiled for the host and compared with the interpreter: the
+// generator prints their code at build time, the test runs it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "epilogue/hole.hpp"
+#include "epilogue/text.hpp"
+
+namespace attacca::epilogue::testing {
+
+// How far fp32 code may be from the reference.
+enum class Check : uint8_t {
+  Bits,    // none: the same bits, NaN being NaN
+  Op,      // one op: from the f64 value, units in the last place of the result's dtype
+  Bounds,  // a DAG: the derived bound of tests/differential
+};
+
+struct EmitCase {
+  std::string text;
+  TextEpilogue parsed;
+  ir::Mode mode = ir::Mode::Fp32;
+  Check check = Check::Bits;
+  HoleSignature signature;
+  Binding binding;
+};
+
+inline constexpr uint64_t kEmitSeed = ATTACCA_EMIT_SEED;
+
+// The same list in the generator and in the test.
+const std::vector<EmitCase>& emit_cases();
+
+}  // namespace attacca::epilogue::testing

@@ -1,0 +1,69 @@
+// Mode eager.
+#ifndef ATTACCA_FIXED_WIDTH_TYPES
+#define ATTACCA_FIXED_WIDTH_TYPES
+typedef unsigned int uint32_t;
+typedef int int32_t;
+#endif
+struct attacca_operand {
+  void* pointer;
+  long long row_stride, column_stride, batch_stride;
+};
+struct attacca_hole_context {
+  int32_t rows, columns, batches, reserved;
+  attacca_operand operand[12];
+};
+struct attacca_results { uint32_t word[1]; };
+
+__device__ __forceinline__ uint32_t attacca_encode_bf16(float x) {
+#ifdef __CUDA_ARCH__
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+#else
+  const uint32_t bits = __float_as_uint(x);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (bits >> 16) | 0x40u;
+  return (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+#endif
+}
+__device__ __forceinline__ float attacca_decode_bf16(uint32_t bits) {
+  return __uint_as_float(bits << 16);
+}
+__device__ __forceinline__ uint32_t attacca_pack_bf16(float low, float high) {
+#ifdef __CUDA_ARCH__
+  uint32_t bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+#else
+  return attacca_encode_bf16(low) | attacca_encode_bf16(high) << 16;
+#endif
+}
+__device__ __forceinline__ float attacca_round_bf16(float x) {
+  return attacca_decode_bf16(attacca_encode_bf16(x));
+}
+__device__ __forceinline__ double attacca_sem_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+
+__device__ __forceinline__ double attacca_f64_silu(double x, double p) {
+  typedef double T;
+  return (T)(x * attacca_sem_sigmoid(p * x));
+}
+
+struct attacca_outputs {
+  float out0;
+};
+__device__ __forceinline__ attacca_outputs attacca_element(float acc, float bias, float res) {
+  const float t0 = attacca_round_bf16(acc);
+  const float t1 = attacca_round_bf16(__fadd_rn(t0, bias));
+  const float t2 = attacca_round_bf16((float)attacca_f64_silu(t1, 1.0));
+  const float t3 = attacca_round_bf16(__fmul_rn(t2, res));
+  attacca_outputs outputs;
+  outputs.out0 = t3;
+  return outputs;
+}
+
+extern "C" __device__ attacca_results attacca_hole(uint32_t acc0_0, uint32_t acc0_1, uint32_t full0, uint32_t row0_0, uint32_t row0_1, int32_t row, int32_t column, int32_t batch, const attacca_hole_context* context) {
+  const attacca_outputs d0 = attacca_element(__uint_as_float(acc0_0), attacca_decode_bf16(row0_0), attacca_decode_bf16(full0 & 0xFFFFu));
+  const attacca_outputs d1 = attacca_element(__uint_as_float(acc0_1), attacca_decode_bf16(row0_1), attacca_decode_bf16(full0 >> 16));
+  attacca_results results;
+  results.word[0] = attacca_pack_bf16(d0.out0, d1.out0);
+  return results;
+}

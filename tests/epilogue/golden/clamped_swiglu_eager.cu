@@ -1,0 +1,84 @@
+// Mode eager.
+#ifndef ATTACCA_FIXED_WIDTH_TYPES
+#define ATTACCA_FIXED_WIDTH_TYPES
+typedef unsigned int uint32_t;
+typedef int int32_t;
+#endif
+struct attacca_operand {
+  void* pointer;
+  long long row_stride, column_stride, batch_stride;
+};
+struct attacca_hole_context {
+  int32_t rows, columns, batches, reserved;
+  attacca_operand operand[12];
+};
+struct attacca_results { uint32_t word[1]; };
+
+__device__ __forceinline__ uint32_t attacca_encode_bf16(float x) {
+#ifdef __CUDA_ARCH__
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+#else
+  const uint32_t bits = __float_as_uint(x);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (bits >> 16) | 0x40u;
+  return (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+#endif
+}
+__device__ __forceinline__ float attacca_decode_bf16(uint32_t bits) {
+  return __uint_as_float(bits << 16);
+}
+__device__ __forceinline__ uint32_t attacca_pack_bf16(float low, float high) {
+#ifdef __CUDA_ARCH__
+  uint32_t bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+#else
+  return attacca_encode_bf16(low) | attacca_encode_bf16(high) << 16;
+#endif
+}
+__device__ __forceinline__ float attacca_round_bf16(float x) {
+  return attacca_decode_bf16(attacca_encode_bf16(x));
+}
+__device__ __forceinline__ long long attacca_sem_saturated(double x) {
+  if (x >= 9223372036854775808.0) return 9223372036854775807ll;
+  return x <= -9223372036854775808.0 ? -9223372036854775807ll - 1 : (long long)x;
+}
+__device__ __forceinline__ double attacca_sem_clamp(double x, double min, double max) {
+  const double low = x < min ? min : x;
+  return low > max ? max : low;
+}
+__device__ __forceinline__ long long attacca_sem_clamp(long long x, double min, double max) {
+  const long long low = (double)x < min ? attacca_sem_saturated(ceil(min)) : x;
+  return (double)low > max ? attacca_sem_saturated(floor(max)) : low;
+}
+__device__ __forceinline__ double attacca_sem_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+__device__ __forceinline__ double attacca_sem_clamped_swiglu(double gate, double linear, double alpha, double limit, double one) {
+  const double g = gate > limit ? limit : gate;
+  return g * attacca_sem_sigmoid(alpha * g) * (attacca_sem_clamp(linear, -limit, limit) + one);
+}
+
+__device__ __forceinline__ double attacca_f64_clamped_swiglu(double x, double y, double p, double q, double r) {
+  typedef double T;
+  return (T)(attacca_sem_clamped_swiglu(x, y, p, q, r));
+}
+
+struct attacca_outputs {
+  float out0;
+};
+__device__ __forceinline__ attacca_outputs attacca_element(float acc0, float acc1) {
+  const float t0 = attacca_round_bf16(acc0);
+  const float t1 = attacca_round_bf16(acc1);
+  const float t2 = attacca_round_bf16((float)attacca_f64_clamped_swiglu(t0, t1, 1.702, 7.0, 1.0));
+  attacca_outputs outputs;
+  outputs.out0 = t2;
+  return outputs;
+}
+
+extern "C" __device__ attacca_results attacca_hole(uint32_t acc0_0, uint32_t acc0_1, uint32_t acc1_0, uint32_t acc1_1, int32_t row, int32_t column, int32_t batch, const attacca_hole_context* context) {
+  const attacca_outputs d0 = attacca_element(__uint_as_float(acc0_0), __uint_as_float(acc1_0));
+  const attacca_outputs d1 = attacca_element(__uint_as_float(acc0_1), __uint_as_float(acc1_1));
+  attacca_results results;
+  results.word[0] = attacca_pack_bf16(d0.out0, d1.out0);
+  return results;
+}

@@ -1,0 +1,78 @@
+// Mode fp32.
+#ifndef ATTACCA_FIXED_WIDTH_TYPES
+#define ATTACCA_FIXED_WIDTH_TYPES
+typedef unsigned int uint32_t;
+typedef int int32_t;
+#endif
+struct attacca_operand {
+  void* pointer;
+  long long row_stride, column_stride, batch_stride;
+};
+struct attacca_hole_context {
+  int32_t rows, columns, batches, reserved;
+  attacca_operand operand[12];
+};
+struct attacca_results { uint32_t word[1]; };
+
+__device__ __forceinline__ uint32_t attacca_encode_f16(float x) {
+#ifdef __CUDA_ARCH__
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+#else
+  const uint32_t bits = __float_as_uint(x), sign = (bits >> 16) & 0x8000u, rest = bits & 0x7FFFFFFFu;
+  if (rest > 0x7F800000u) return sign | 0x7E00u;
+  if (rest < 0x38800000u)  // subnormal: one unit is 2^-24
+    return sign | (__float_as_uint(__uint_as_float(rest) + 0.5f) - 0x3F000000u);
+  const uint32_t code = (rest + 0xFFFu + ((rest >> 13) & 1u) - 0x38000000u) >> 13;
+  return sign | (code > 0x7C00u ? 0x7C00u : code);
+#endif
+}
+__device__ __forceinline__ float attacca_decode_f16(uint32_t bits) {
+#ifdef __CUDA_ARCH__
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((unsigned short)bits));
+  return x;
+#else
+  const uint32_t sign = (bits & 0x8000u) << 16, rest = (bits & 0x7FFFu) << 13;
+  if (rest >= 0x0F800000u) return __uint_as_float(sign | 0x70000000u | rest);
+  return __uint_as_float(sign | __float_as_uint(__uint_as_float(rest) * 5.192296858534828e33f));
+#endif
+}
+__device__ __forceinline__ uint32_t attacca_pack_f16(float low, float high) {
+#ifdef __CUDA_ARCH__
+  uint32_t bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+#else
+  return attacca_encode_f16(low) | attacca_encode_f16(high) << 16;
+#endif
+}
+__device__ __forceinline__ float attacca_round_f16(float x) {
+  return attacca_decode_f16(attacca_encode_f16(x));
+}
+
+__device__ __forceinline__ float attacca_op_tanh(float x) {
+  return tanhf(x);
+}
+
+struct attacca_outputs {
+  float out0;
+};
+__device__ __forceinline__ attacca_outputs attacca_element(float x, float y) {
+  const float t0 = attacca_op_tanh(x);
+  const float t1 = y * 0.5f;
+  const float t2 = t0 + t1;
+  const float t3 = attacca_round_f16(t2);
+  attacca_outputs outputs;
+  outputs.out0 = t3;
+  return outputs;
+}
+
+extern "C" __device__ attacca_results attacca_hole(uint32_t full0, uint32_t full1_0, uint32_t full1_1, int32_t row, int32_t column, int32_t batch, const attacca_hole_context* context) {
+  const attacca_outputs d0 = attacca_element(attacca_decode_f16(full0 & 0xFFFFu), __uint_as_float(full1_0));
+  const attacca_outputs d1 = attacca_element(attacca_decode_f16(full0 >> 16), __uint_as_float(full1_1));
+  attacca_results results;
+  results.word[0] = attacca_pack_f16(d0.out0, d1.out0);
+  return results;
+}

@@ -1,0 +1,98 @@
+// Mode fp32.
+#ifndef ATTACCA_FIXED_WIDTH_TYPES
+#define ATTACCA_FIXED_WIDTH_TYPES
+typedef unsigned int uint32_t;
+typedef int int32_t;
+#endif
+struct attacca_operand {
+  void* pointer;
+  long long row_stride, column_stride, batch_stride;
+};
+struct attacca_hole_context {
+  int32_t rows, columns, batches, reserved;
+  attacca_operand operand[12];
+};
+struct attacca_results { uint32_t word[1]; };
+
+__device__ __forceinline__ uint32_t attacca_encode_f16(float x) {
+#ifdef __CUDA_ARCH__
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+#else
+  const uint32_t bits = __float_as_uint(x), sign = (bits >> 16) & 0x8000u, rest = bits & 0x7FFFFFFFu;
+  if (rest > 0x7F800000u) return sign | 0x7E00u;
+  if (rest < 0x38800000u)  // subnormal: one unit is 2^-24
+    return sign | (__float_as_uint(__uint_as_float(rest) + 0.5f) - 0x3F000000u);
+  const uint32_t code = (rest + 0xFFFu + ((rest >> 13) & 1u) - 0x38000000u) >> 13;
+  return sign | (code > 0x7C00u ? 0x7C00u : code);
+#endif
+}
+__device__ __forceinline__ float attacca_decode_f16(uint32_t bits) {
+#ifdef __CUDA_ARCH__
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((unsigned short)bits));
+  return x;
+#else
+  const uint32_t sign = (bits & 0x8000u) << 16, rest = (bits & 0x7FFFu) << 13;
+  if (rest >= 0x0F800000u) return __uint_as_float(sign | 0x70000000u | rest);
+  return __uint_as_float(sign | __float_as_uint(__uint_as_float(rest) * 5.192296858534828e33f));
+#endif
+}
+__device__ __forceinline__ uint32_t attacca_pack_f16(float low, float high) {
+#ifdef __CUDA_ARCH__
+  uint32_t bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+#else
+  return attacca_encode_f16(low) | attacca_encode_f16(high) << 16;
+#endif
+}
+__device__ __forceinline__ float attacca_fast_exp2(float x) {
+#ifdef __CUDA_ARCH__
+  float result;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  return exp2f(x);
+#endif
+}
+__device__ __forceinline__ float attacca_fast_exp(float x) {
+  return attacca_fast_exp2(x * 1.44269504f);
+}
+__device__ __forceinline__ float attacca_fast_rcp(float x) {
+#ifdef __CUDA_ARCH__
+  float result;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  return __frcp_rn(x);
+#endif
+}
+__device__ __forceinline__ float attacca_fast_sigmoid(float x) {
+  return attacca_fast_rcp(1.0f + attacca_fast_exp(-x));
+}
+
+__device__ __forceinline__ float attacca_op_silu(float x, float p) {
+  return x * attacca_fast_sigmoid(p * x);
+}
+
+struct attacca_outputs {
+  float out0;
+};
+__device__ __forceinline__ attacca_outputs attacca_element(float acc, float bias, float res) {
+  const float t0 = acc + bias;
+  const float t1 = attacca_op_silu(t0, 1.0f);
+  const float t2 = t1 * res;
+  attacca_outputs outputs;
+  outputs.out0 = t2;
+  return outputs;
+}
+
+extern "C" __device__ attacca_results attacca_hole(uint32_t acc0_0, uint32_t acc0_1, uint32_t full0, uint32_t col0, int32_t row, int32_t column, int32_t batch, const attacca_hole_context* context) {
+  const attacca_outputs d0 = attacca_element(__uint_as_float(acc0_0), attacca_decode_f16(col0), attacca_decode_f16(full0 & 0xFFFFu));
+  const attacca_outputs d1 = attacca_element(__uint_as_float(acc0_1), attacca_decode_f16(col0), attacca_decode_f16(full0 >> 16));
+  attacca_results results;
+  results.word[0] = attacca_pack_f16(d0.out0, d1.out0);
+  return results;
+}
