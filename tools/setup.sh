@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the build and the tests need: Debian packages, and a Python environment in
-# .deps/venv for the tests that compare with independent implementations. Does nothing when all is
+# Installs what the build and the tests need: Debian packages, a Python environment in .deps/venv (nvcc,
+# and what the tests compare with), and CUTLASS's headers in .deps/cutlass. Does nothing when all is
 # there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,7 +9,7 @@ packages=(
   g++ cmake ninja-build pkg-config python3 python3-venv clang-format graphviz
   libdnnl-dev libprotobuf-dev protobuf-compiler libonnx-dev libonnx-testdata libhwy-dev libfmt-dev
   libcli11-dev nlohmann-json3-dev libexpected-dev libxxhash-dev libgtest-dev librapidcheck-dev
-  libbenchmark-dev
+  libbenchmark-dev libsqlite3-dev dpkg-dev file
 )
 
 missing=()
@@ -36,4 +36,17 @@ if ! cmp -s tools/requirements-test.txt "$stamp"; then
   /usr/bin/python3 -m venv .deps/venv
   .deps/venv/bin/pip install --quiet --disable-pip-version-check -r tools/requirements-test.txt
   cp tools/requirements-test.txt "$stamp"
+fi
+
+# CUTLASS's headers, for the kernel templates: a wheel that carries them, unpacked in part.
+stamp=.deps/cutlass/requirements.txt
+if ! cmp -s tools/requirements-cutlass.txt "$stamp"; then
+  echo "setup: unpacking CUTLASS into .deps/cutlass"
+  rm -rf .deps/cutlass .deps/cutlass-wheel
+  .deps/venv/bin/pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
+    --only-binary :all: -d .deps/cutlass-wheel -r tools/requirements-cutlass.txt
+  .deps/venv/bin/python tools/unpack_wheel.py .deps/cutlass-wheel/*.whl \
+    flashinfer/data/cutlass/include .deps/cutlass/include
+  rm -rf .deps/cutlass-wheel
+  cp tools/requirements-cutlass.txt "$stamp"
 fi

@@ -1,0 +1,85 @@
+/* The small C ABI between Attacca and its kernel templates: what a launch of a template needs is
+ * built by host code that was compiled with the template (a shared object that is opened at run
+ * time), so that CUTLASS appears neither in a header nor where Attacca runs.
+ *
+ * Strides and extents are in elements, coordinates and operands the problem's own: D[batch, m, n] =
+ * epilogue(A[batch, m, k] x B[batch, k, n]). A swapped template computes D transposed from B and A
+ * transposed; its builder does the exchange.
+ */
+#ifndef ATTACCA_TEMPLATES_ABI_H_
+#define ATTACCA_TEMPLATES_ABI_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ATTACCA_ABI_VERSION 1
+#define ATTACCA_CONTEXT_OPERANDS 12
+
+/* An operand that the hole's body reaches itself: element (batch, row, column) is at
+ * pointer + batch * batch_stride + row * row_stride + column * column_stride. */
+typedef struct {
+  void* pointer;
+  int64_t row_stride, column_stride, batch_stride;
+} attacca_operand;
+
+/* Lies in the kernel's parameters. */
+typedef struct {
+  int32_t rows, columns, batches; /* the problem's m, n, batch */
+  int32_t reserved;
+  attacca_operand operand[ATTACCA_CONTEXT_OPERANDS];
+} attacca_hole_context;
+
+/* A vector that the kernel stages itself for a row or column slot, in the KERNEL's coordinates (the
+ * caller exchanges rows and columns for swapped templates): element i of batch b is the `bytes`
+ * bytes (1, 2 or 4) at pointer + (i * stride + b * batch_stride) * bytes. A scalar has stride 0.
+ * NULL: the slot is unused. */
+typedef struct {
+  const void* pointer;
+  int64_t stride, batch_stride;
+  int32_t bytes;
+  int32_t reserved;
+} attacca_vector;
+
+typedef struct {
+  int32_t m, n, k, batch;
+  attacca_operand a;         /* [m, k]: row_stride along m, column_stride along k */
+  attacca_operand b;         /* [k, n] */
+  attacca_operand result[2]; /* [m, n], of the signature's widths */
+  attacca_operand full[4];   /* [m, n]; a GEMM template has at most 2 slots, a pointwise one 4 */
+  attacca_vector row[2], column[2];
+  attacca_hole_context context;
+  int32_t sm_count;
+  int32_t swizzle; /* 1, 2, 4, 8; 0: the template's default */
+  int32_t raster;  /* 0: heuristic, 1: along the kernel's M, 2: along its N */
+  int32_t splits;  /* stream-K templates: 0 stream-K, >= 1 that many splits of K */
+  void* workspace;
+} attacca_gemm_arguments;
+
+typedef struct {
+  const char* name;    /* as in the metadata */
+  size_t params_bytes; /* of the kernel's one parameter */
+  size_t params_align;
+  /* 0: legal; else 1 and why not, with the offending value. Pointers are checked where not NULL. */
+  int (*check)(const attacca_gemm_arguments*, char* reason, size_t reason_bytes);
+  /* Bytes of device memory a launch needs, and the range of it that must be zero before each
+   * launch. */
+  size_t (*workspace)(const attacca_gemm_arguments*, size_t* zero_offset, size_t* zero_bytes);
+  /* Fills `params` and the launch's grid. 0, or 1 and why not. Touches no device and no context:
+   * tensor maps are encoded by the function given to attacca_templates_open. */
+  int (*build)(const attacca_gemm_arguments*, void* params, uint32_t grid[3], char* reason,
+               size_t reason_bytes);
+} attacca_template_entry;
+
+/* What the shared object exports. `encode_tiled` is the driver's cuTensorMapEncodeTiled; NULL is
+ * allowed where no template is built. Returns the entries; NULL on another ABI version. */
+const attacca_template_entry* attacca_templates_open(int32_t abi_version, void* encode_tiled,
+                                                     int32_t* count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

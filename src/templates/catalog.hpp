@@ -1,0 +1,73 @@
+// The kernel templates at hand: their metadata, PTX and host-side builders.
+//
+// A template directory holds NAME.json and NAME.ptx for each, and libattacca_templates.so with the
+// builders (abi.h). Looked for in $ATTACCA_TEMPLATE_DIR, beside the installed library
+// (../share/attacca/templates), then in the build tree.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "epilogue/hole.hpp"
+#include "ir/dtype.hpp"
+#include "support/error.hpp"
+#include "templates/abi.h"
+
+namespace attacca::templates {
+
+enum class Family : uint8_t {
+  Gemm,       // one product
+  Pointwise,  // no product: grid-stride over elements
+};
+
+struct Tile {
+  int m = 0, n = 0, k = 0;
+};
+
+struct Template {
+  std::string name;  // bf16_tn_128x256x64_2x1_coop_f1
+  Family family = Family::Gemm;
+  std::string arch;                            // the .target of its PTX: sm_90a, sm_80
+  int min_capability = 0, max_capability = 0;  // devices: 90..90 for sm_90a, 80..999 for sm_80
+  // Of the operands of a GEMM. A bf16 template serves f16 too: the PTX differs in the type of its
+  // matrix instructions alone (see instantiate()).
+  std::vector<ir::DType> input_types;
+  bool a_k_major = true;     // A's k axis is the contiguous one: (M, K) row-major
+  bool b_k_major = true;     // B given as (N, K) row-major
+  bool any_strides = false;  // takes A and B of any stride and alignment
+  Tile tile;                 // the kernel's: of a swapped template, m counts the problem's columns
+  int cluster_m = 1, cluster_n = 1;
+  std::string schedule;   // cooperative, pingpong, cpasync, ...
+  bool stream_k = false;  // `splits` means something
+  int stages = 0;
+  int threads = 0;
+  int shared_bytes = 0;
+  int align_a = 16, align_b = 16, align_d = 16;  // bytes, of pointers and strides
+  epilogue::HoleSignature hole;
+  std::string kernel;  // the entry's name in the PTX
+  std::string path;    // of the PTX
+  const attacca_template_entry* builder = nullptr;
+};
+
+class Catalog {
+ public:
+  // Every template of the directory. Errors: no directory, unreadable metadata, an entry without a
+  // builder, another ABI version; each says which file and how to mend it (`make gpu`).
+  // `encode_tiled`: the driver's cuTensorMapEncodeTiled, or nullptr where nothing is launched.
+  static Result<Catalog> open(void* encode_tiled,
+                              const std::string& directory = default_directory());
+  static std::string default_directory();
+
+  const std::vector<Template>& templates() const { return templates_; }
+  const Template* find(std::string_view name) const;
+
+ private:
+  std::vector<Template> templates_;
+  std::shared_ptr<void> library_;
+};
+
+// The template's PTX for operands of this dtype.
+Result<std::string> instantiate(const Template& kernel, ir::DType input_type);
+
+}  // namespace attacca::templates

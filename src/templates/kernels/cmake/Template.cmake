@@ -1,0 +1,115 @@
+# attacca_template(NAME SOURCE file.cu ARCH 80|90a [BUILDER file.cpp] [DEFINES A=1 ...]
+#                  [NVCC_FLAGS ...] [CXX_FLAGS ...] [CUTLASS] [FEW]): one row of the table.
+#
+# SOURCE gives NAME.ptx. BUILDER, the same file by default, is compiled by g++ as C++ and defines the
+# template's record (common/record.hpp). Both see the DEFINES and ATTACCA_TEMPLATE=NAME, which is also
+# the name of the kernel's entry; the builder sees ATTACCA_BUILDER too. Files are relative to the
+# folder of the calling templates.cmake. FEW: one of the representative few.
+
+add_library(attacca_builder_options INTERFACE)
+target_include_directories(attacca_builder_options INTERFACE
+                           ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/..)
+target_compile_features(attacca_builder_options INTERFACE cxx_std_17)
+target_compile_options(attacca_builder_options INTERFACE -O1 -DNDEBUG -fvisibility=hidden
+                       -fvisibility-inlines-hidden -Wall -Wextra)
+set(ATTACCA_BUILT_TEMPLATES "")
+set(ATTACCA_BUILT_PTX "")
+
+macro(attacca_template NAME)
+  cmake_parse_arguments(ROW "CUTLASS;FEW" "SOURCE;BUILDER;ARCH"
+                        "DEFINES;NVCC_FLAGS;CXX_FLAGS" ${ARGN})
+  if(ROW_FEW OR ATTACCA_TEMPLATES STREQUAL all)
+    if(NOT ROW_BUILDER)
+      set(ROW_BUILDER ${ROW_SOURCE})
+    endif()
+    set(ROW_INCLUDES "")
+    if(ROW_CUTLASS)
+      if(NOT ATTACCA_CUTLASS_INCLUDE)
+        message(FATAL_ERROR "${NAME} needs CUTLASS: run tools/setup.sh, which fetches it from PyPI, "
+                            "or give -DCUTLASS_DIR=dir")
+      endif()
+      set(ROW_INCLUDES ${ATTACCA_CUTLASS_INCLUDE})
+    endif()
+    attacca_template_ptx(${NAME})
+    attacca_template_builder(${NAME})
+    list(APPEND ATTACCA_BUILT_TEMPLATES ${NAME})
+    list(APPEND ATTACCA_BUILT_PTX ${ATTACCA_TEMPLATE_DIR}/${NAME}.ptx)
+  endif()
+endmacro()
+
+# -rdc=true keeps the hole an undefined function.
+function(attacca_template_ptx NAME)
+  set(ptx ${ATTACCA_TEMPLATE_DIR}/${NAME}.ptx)
+  set(depfile ${CMAKE_CURRENT_BINARY_DIR}/${NAME}.ptx.d)
+  list(TRANSFORM ROW_DEFINES PREPEND -D OUTPUT_VARIABLE defines)
+  list(TRANSFORM ROW_INCLUDES PREPEND -I OUTPUT_VARIABLE includes)
+  add_custom_command(
+    OUTPUT ${ptx}
+    COMMAND ${ATTACCA_NVCC} -ptx -rdc=true -std=c++17 -O3 --expt-relaxed-constexpr -DNDEBUG
+            -gencode arch=compute_${ROW_ARCH},code=compute_${ROW_ARCH} -ccbin ${CMAKE_CXX_COMPILER}
+            -DATTACCA_TEMPLATE=${NAME} ${defines} ${ROW_NVCC_FLAGS}
+            -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/.. ${includes}
+            -MD -MF ${depfile} -MT ${ptx}
+            ${PROJECT_SOURCE_DIR}/${ROW_SOURCE} -o ${ptx}
+    DEPENDS ${PROJECT_SOURCE_DIR}/${ROW_SOURCE} ${ATTACCA_NVCC}
+    DEPFILE ${depfile}
+    JOB_POOL nvcc
+    COMMENT "nvcc ${NAME}.ptx"
+    VERBATIM)
+endfunction()
+
+function(attacca_template_builder NAME)
+  set(target attacca_builder_${NAME})
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/${ROW_BUILDER} PROPERTIES LANGUAGE CXX)
+  add_library(${target} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/${ROW_BUILDER})
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON JOB_POOL_COMPILE nvcc)
+  target_link_libraries(${target} PRIVATE attacca_builder_options)
+  target_compile_definitions(${target} PRIVATE ATTACCA_BUILDER ATTACCA_TEMPLATE=${NAME}
+                             ${ROW_DEFINES})
+  target_compile_options(${target} PRIVATE ${ROW_CXX_FLAGS})
+  target_include_directories(${target} SYSTEM PRIVATE ${ROW_INCLUDES} ${ATTACCA_CUDA_INCLUDES})
+endfunction()
+
+# What holds all rows together: the list of records, the shared object, the metadata.
+function(attacca_finish_templates)
+  set(registry "#include \"common/record.hpp\"\n\nextern \"C\" {\n")
+  foreach(name ${ATTACCA_BUILT_TEMPLATES})
+    string(APPEND registry "extern const attacca_record attacca_record_${name};\n")
+  endforeach()
+  string(APPEND registry "}\n\nconst attacca_record* const attacca_records[] = {\n")
+  foreach(name ${ATTACCA_BUILT_TEMPLATES})
+    string(APPEND registry "    &attacca_record_${name},\n")
+  endforeach()
+  string(APPEND registry "};\nconst int attacca_record_count = "
+                         "sizeof(attacca_records) / sizeof(attacca_records[0]);\n")
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/registry.cpp CONTENT "${registry}" @ONLY)
+
+  add_library(attacca_records OBJECT EXCLUDE_FROM_ALL
+              ${CMAKE_CURRENT_BINARY_DIR}/registry.cpp common/open.cpp)
+  set_target_properties(attacca_records PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(attacca_records PRIVATE attacca_builder_options)
+
+  set(objects $<TARGET_OBJECTS:attacca_records>)
+  foreach(name ${ATTACCA_BUILT_TEMPLATES})
+    list(APPEND objects $<TARGET_OBJECTS:attacca_builder_${name}>)
+  endforeach()
+  add_library(attacca_templates_library MODULE ${objects})
+  set_target_properties(attacca_templates_library PROPERTIES
+                        LINKER_LANGUAGE CXX OUTPUT_NAME attacca_templates
+                        LIBRARY_OUTPUT_DIRECTORY ${ATTACCA_TEMPLATE_DIR})
+  # No undefined symbol may wait for the machine where it runs; the C++ runtime comes along.
+  target_link_options(attacca_templates_library PRIVATE -Wl,--no-undefined -static-libstdc++
+                      -static-libgcc -Wl,--exclude-libs,ALL)
+
+  add_executable(attacca_describe_templates EXCLUDE_FROM_ALL common/describe.cpp ${objects})
+  target_link_libraries(attacca_describe_templates PRIVATE attacca_builder_options)
+  add_custom_command(
+    OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/described
+    COMMAND attacca_describe_templates ${ATTACCA_TEMPLATE_DIR}
+    COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_CURRENT_BINARY_DIR}/described
+    DEPENDS attacca_describe_templates
+    VERBATIM)
+  add_custom_target(attacca_kernel_templates ALL
+                    DEPENDS ${ATTACCA_BUILT_PTX} ${CMAKE_CURRENT_BINARY_DIR}/described)
+  add_dependencies(attacca_kernel_templates attacca_templates_library)
+endfunction()

@@ -1,0 +1,41 @@
+// What builders of our own kernels share: the hole's metadata and checks with reasons.
+#pragma once
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "common/hole.cuh"
+#include "common/record.hpp"
+
+namespace {
+
+[[maybe_unused]] inline void describe_hole(attacca_info& info) {
+  info.accumulators = kAccumulators;
+  for (int i = 0; i < kFulls; ++i) info.full_bits[i] = kFullBits[i];
+  for (int i = 0; i < kResults; ++i) info.result_bits[i] = kResultBits[i];
+  info.rows = kRows;
+  info.columns = kColumns;
+}
+
+// Returns 1, what `check` returns of what is not legal.
+[[maybe_unused]] __attribute__((format(printf, 3, 4))) inline int refuse(char* reason,
+                                                                         size_t reason_bytes,
+                                                                         const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  if (reason_bytes > 0) std::vsnprintf(reason, reason_bytes, format, arguments);
+  va_end(arguments);
+  return 1;
+}
+
+[[maybe_unused]] inline int check_extents(const attacca_gemm_arguments& arguments, char* reason,
+                                          size_t reason_bytes) {
+  const int32_t extents[] = {arguments.m, arguments.n, arguments.k, arguments.batch};
+  const char* names[] = {"m", "n", "k", "batch"};
+  for (int i = 0; i < 4; ++i)
+    if (extents[i] < 0)
+      return refuse(reason, reason_bytes, "%s is negative: %d", names[i], extents[i]);
+  return 0;
+}
+
+}  // namespace

@@ -1,0 +1,112 @@
+// describe DIR: writes DIR/NAME.json for every template and removes the .json of templates that are
+// no more.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "common/record.hpp"
+
+namespace {
+
+const char* boolean(bool value) {
+  return value ? "true" : "false";
+}
+
+std::string quoted(const char* text) {
+  return std::string("\"").append(text).append("\"");
+}
+
+// The list up to its end: nullptr of texts, -1 of numbers.
+template <size_t N>
+std::string list(const char* const (&texts)[N]) {
+  std::string all;
+  for (const char* text : texts) {
+    if (!text) break;
+    all += (all.empty() ? "" : ", ") + quoted(text);
+  }
+  return "[" + all + "]";
+}
+
+template <size_t N>
+std::string list(const int (&numbers)[N]) {
+  std::string all;
+  for (int number : numbers) {
+    if (number < 0) break;
+    all += (all.empty() ? "" : ", ") + std::to_string(number);
+  }
+  return "[" + all + "]";
+}
+
+void print_hole(std::ostream& out, const attacca_info& info) {
+  out << "  \"hole\": {\n"
+      << "    \"accumulators\": " << info.accumulators << ",\n"
+      << "    \"accumulator_type\": " << quoted(info.accumulator_type) << ",\n"
+      << "    \"full_bits\": " << list(info.full_bits) << ",\n"
+      << "    \"rows\": " << info.rows << ",\n"
+      << "    \"columns\": " << info.columns << ",\n"
+      << "    \"result_bits\": " << list(info.result_bits) << ",\n"
+      << "    \"swapped\": " << boolean(info.swapped) << "\n"
+      << "  },\n";
+}
+
+std::string metadata(const attacca_record& record) {
+  const attacca_info info = record.info();
+  std::ostringstream out;
+  out << "{\n"
+      << "  \"name\": " << quoted(record.entry.name) << ",\n"
+      << "  \"family\": " << quoted(info.family) << ",\n"
+      << "  \"arch\": " << quoted(info.arch) << ",\n"
+      << "  \"min_capability\": " << info.min_capability << ",\n"
+      << "  \"max_capability\": " << info.max_capability << ",\n"
+      << "  \"input_types\": " << list(info.input_types) << ",\n"
+      << "  \"a_k_major\": " << boolean(info.a_k_major) << ",\n"
+      << "  \"b_k_major\": " << boolean(info.b_k_major) << ",\n"
+      << "  \"any_strides\": " << boolean(info.any_strides) << ",\n"
+      << "  \"tile\": [" << info.tile_m << ", " << info.tile_n << ", " << info.tile_k << "],\n"
+      << "  \"cluster\": [" << info.cluster_m << ", " << info.cluster_n << "],\n"
+      << "  \"schedule\": " << quoted(info.schedule) << ",\n"
+      << "  \"stream_k\": " << boolean(info.stream_k) << ",\n"
+      << "  \"stages\": " << info.stages << ",\n"
+      << "  \"threads\": " << info.threads << ",\n"
+      << "  \"shared_bytes\": " << info.shared_bytes << ",\n"
+      << "  \"align_a\": " << info.align_a << ",\n"
+      << "  \"align_b\": " << info.align_b << ",\n"
+      << "  \"align_d\": " << info.align_d << ",\n";
+  print_hole(out, info);
+  out << "  \"kernel\": " << quoted(record.entry.name) << ",\n"
+      << "  \"params_bytes\": " << record.entry.params_bytes << ",\n"
+      << "  \"params_align\": " << record.entry.params_align << "\n"
+      << "}\n";
+  return std::move(out).str();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: describe DIR\n");
+    return 2;
+  }
+  const std::filesystem::path folder = argv[1];
+  std::set<std::string> written;
+  for (int i = 0; i < attacca_record_count; ++i) {
+    const attacca_record& record = *attacca_records[i];
+    const std::string name = std::string(record.entry.name) + ".json";
+    std::ofstream file(folder / name);
+    file << metadata(record);
+    if (!file.flush()) {
+      std::fprintf(stderr, "describe: cannot write %s\n", (folder / name).c_str());
+      return 1;
+    }
+    written.insert(name);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() == ".json" && !written.count(name))
+      std::filesystem::remove(entry.path());
+  }
+  return 0;
+}

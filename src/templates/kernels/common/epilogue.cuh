@@ -1,0 +1,153 @@
+// The epilogue of a run of chunks, shared by the sm_80 and pointwise kernels: operands of one chunk
+// in, four calls of the hole, results out.
+#pragma once
+
+#include "common/chunk.cuh"
+#include "common/hole.cuh"
+
+// Operands as both kernels keep them in their parameters. An access (common/chunk.cuh) each.
+struct EpilogueOperands {
+  attacca_operand result[2], full[4];
+  attacca_vector row[2], column[2];
+  int32_t result_access[2], full_access[4], row_access[2];
+  attacca_hole_context context;
+};
+
+// Host side: from the caller's arguments.
+inline EpilogueOperands epilogue_operands(const attacca_gemm_arguments& arguments) {
+  EpilogueOperands all{};
+  for (int i = 0; i < kResults; ++i) {
+    all.result[i] = arguments.result[i];
+    all.result_access[i] = chunk_access(arguments.result[i], kResultBits[i]);
+  }
+  for (int i = 0; i < kFulls; ++i) {
+    all.full[i] = arguments.full[i];
+    all.full_access[i] = chunk_access(arguments.full[i], kFullBits[i]);
+  }
+  for (int i = 0; i < kRows; ++i) {
+    all.row[i] = arguments.row[i];
+    all.row_access[i] = vector_access(arguments.row[i]);
+  }
+  for (int i = 0; i < kColumns; ++i) all.column[i] = arguments.column[i];
+  all.context = arguments.context;
+  return all;
+}
+
+#ifdef ATTACCA_DEVICE_CODE
+
+// What the chunk at (batch, row, column) needs from memory.
+struct ChunkInputs {
+  Chunk<kFullBits[0]> full0;
+  Chunk<kFullBits[1]> full1;
+  Chunk<kFullBits[2]> full2;
+  Chunk<kFullBits[3]> full3;
+  uint32_t row[kRows ? kRows : 1][kChunk];
+  uint32_t column[kColumns ? kColumns : 1];
+};
+
+template <int SLOT>
+__device__ __forceinline__ void load_full(const EpilogueOperands& operands, int32_t batch,
+                                          int32_t row, int32_t column, int valid,
+                                          Chunk<kFullBits[SLOT]>& chunk) {
+  constexpr int kBits = kFullBits[SLOT];
+  if constexpr (SLOT < kFulls) {
+    // An unused slot has no pointer.
+    if (operands.full[SLOT].pointer) {
+      chunk = load_chunk<kBits>(operands.full[SLOT], operands.full_access[SLOT], batch, row, column,
+                                valid);
+    } else {
+#pragma unroll
+      for (uint32_t& word : chunk.word) word = 0;
+    }
+  }
+}
+
+__device__ __forceinline__ void load_inputs(const EpilogueOperands& operands, int32_t batch,
+                                            int32_t row, int32_t column, int valid,
+                                            ChunkInputs& inputs) {
+  load_full<0>(operands, batch, row, column, valid, inputs.full0);
+  load_full<1>(operands, batch, row, column, valid, inputs.full1);
+  load_full<2>(operands, batch, row, column, valid, inputs.full2);
+  load_full<3>(operands, batch, row, column, valid, inputs.full3);
+#pragma unroll
+  for (int i = 0; i < kRows; ++i)
+    load_vector_chunk(operands.row[i], operands.row_access[i], batch, column, valid, inputs.row[i]);
+#pragma unroll
+  for (int i = 0; i < kColumns; ++i)
+    inputs.column[i] = load_vector_element(operands.column[i], batch, row);
+}
+
+// The words of pair p.
+template <int BITS>
+__device__ __forceinline__ void take_pair(const Chunk<BITS>& chunk, int pair,
+                                          uint32_t (&words)[2]) {
+  if constexpr (BITS == 16) {
+    words[0] = chunk.word[pair];
+  } else if constexpr (BITS == 32) {
+    words[0] = chunk.word[2 * pair];
+    words[1] = chunk.word[2 * pair + 1];
+  }
+}
+
+// `accumulator`: the chunk's raw bits, one element a word; not read where the hole takes none.
+__device__ __forceinline__ HoleArguments pair_arguments(const ChunkInputs& inputs, int pair,
+                                                        const uint32_t (&accumulator)[kChunk]) {
+  HoleArguments arguments;
+  if constexpr (kAccumulators > 0) {
+    arguments.acc[0][0] = accumulator[2 * pair];
+    arguments.acc[0][1] = accumulator[2 * pair + 1];
+  }
+  if constexpr (kFulls > 0) take_pair<kFullBits[0]>(inputs.full0, pair, arguments.full[0]);
+  if constexpr (kFulls > 1) take_pair<kFullBits[1]>(inputs.full1, pair, arguments.full[1]);
+  if constexpr (kFulls > 2) take_pair<kFullBits[2]>(inputs.full2, pair, arguments.full[2]);
+  if constexpr (kFulls > 3) take_pair<kFullBits[3]>(inputs.full3, pair, arguments.full[3]);
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    arguments.row[i][0] = inputs.row[i][2 * pair];
+    arguments.row[i][1] = inputs.row[i][2 * pair + 1];
+  }
+#pragma unroll
+  for (int i = 0; i < kColumns; ++i) arguments.column[i] = inputs.column[i];
+  return arguments;
+}
+
+// Puts the words of result SLOT of pair p into its chunk.
+template <int SLOT>
+__device__ __forceinline__ void keep_pair(const uint32_t* words, int pair,
+                                          Chunk<kResultBits[SLOT]>& chunk) {
+  constexpr int kWords = hole_words(kResultBits[SLOT]);
+  constexpr int kFirst = SLOT == 0 ? 0 : hole_words(kResultBits[0]);
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) chunk.word[pair * kWords + i] = words[kFirst + i];
+}
+
+template <int SLOT>
+__device__ __forceinline__ void store_result(const EpilogueOperands& operands, int32_t batch,
+                                             int32_t row, int32_t column, int valid,
+                                             const Chunk<kResultBits[SLOT]>& chunk) {
+  if constexpr (SLOT < kResults)
+    store_chunk<kResultBits[SLOT]>(operands.result[SLOT], operands.result_access[SLOT], batch, row,
+                                   column, valid, chunk);
+}
+
+// Calls the hole for the chunk's pairs whose first element is valid, and stores the results.
+__device__ __forceinline__ void finish_chunk(const EpilogueOperands& operands, int32_t batch,
+                                             int32_t row, int32_t column, int valid,
+                                             const ChunkInputs& inputs,
+                                             const uint32_t (&accumulator)[kChunk]) {
+  Chunk<kResultBits[0]> result0;
+  Chunk<kResultBits[1]> result1;
+#pragma unroll
+  for (int pair = 0; pair < kChunk / 2; ++pair) {
+    const HoleArguments arguments = pair_arguments(inputs, pair, accumulator);
+    if (2 * pair >= valid) continue;
+    const int32_t first = column + 2 * pair;
+    const attacca_results results = call_hole(arguments, row, first, batch, &operands.context);
+    keep_pair<0>(results.word, pair, result0);
+    keep_pair<1>(results.word, pair, result1);
+  }
+  store_result<0>(operands, batch, row, column, valid, result0);
+  store_result<1>(operands, batch, row, column, valid, result1);
+}
+
+#endif  // ATTACCA_DEVICE_CODE

@@ -1,0 +1,53 @@
+// What a template's builder tells of itself. Each builder object defines one record by
+// ATTACCA_RECORD; the build gathers them into the shared object and prints their metadata.
+#pragma once
+
+#include <cstddef>
+
+#include "abi.h"
+
+// The metadata, as templates/catalog.hpp explains it; -1 ends a list of bits.
+struct attacca_info {
+  const char* family = "gemm";  // "gemm", "pointwise"
+  const char* arch = "";        // "sm_90a", "sm_80"
+  int min_capability = 0, max_capability = 999;
+  const char* input_types[4] = {};  // "bf16", "f16"; nullptr ends
+  bool a_k_major = true, b_k_major = true, any_strides = false;
+  int tile_m = 0, tile_n = 0, tile_k = 0;
+  int cluster_m = 1, cluster_n = 1;
+  const char* schedule = "";
+  bool stream_k = false;
+  int stages = 0, threads = 0, shared_bytes = 0;
+  int align_a = 16, align_b = 16, align_d = 16;
+  // The hole.
+  int accumulators = 1;
+  const char* accumulator_type = "f32";
+  int full_bits[5] = {-1, -1, -1, -1, -1};
+  int rows = 0, columns = 0;
+  int result_bits[3] = {-1, -1, -1};
+  bool swapped = false;
+};
+
+struct attacca_record {
+  attacca_template_entry entry;
+  attacca_info (*info)();
+};
+
+// Every template of the build, by the generated registry.cpp.
+extern const attacca_record* const attacca_records[];
+extern const int attacca_record_count;
+
+// cuTensorMapEncodeTiled, as given to attacca_templates_open; NULL until then.
+extern void* attacca_encode_tiled;
+
+#define ATTACCA_PASTE_(a, b) a##b
+#define ATTACCA_PASTE(a, b) ATTACCA_PASTE_(a, b)
+#define ATTACCA_TEXT_(a) #a
+#define ATTACCA_TEXT(a) ATTACCA_TEXT_(a)
+
+// Params: the kernel's one parameter. The functions as in attacca_template_entry.
+#define ATTACCA_RECORD(Params, info, check, workspace, build)                                     \
+  extern "C" const attacca_record ATTACCA_PASTE(attacca_record_, ATTACCA_TEMPLATE);               \
+  extern "C" const attacca_record ATTACCA_PASTE(attacca_record_, ATTACCA_TEMPLATE) = {            \
+      {ATTACCA_TEXT(ATTACCA_TEMPLATE), sizeof(Params), alignof(Params), check, workspace, build}, \
+      info}

@@ -1,0 +1,61 @@
+// The builder of a pointwise template.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "common/checks.hpp"
+#include "pointwise/kernel.cuh"
+
+namespace {
+
+using attacca_pointwise::kBlockChunks;
+using attacca_pointwise::kThreads;
+using attacca_pointwise::Params;
+
+attacca_info info() {
+  attacca_info info;
+  info.family = "pointwise";
+  info.arch = "sm_80";
+  info.min_capability = 80;
+  info.schedule = "chunks";
+  info.tile_m = 1;
+  info.tile_n = kBlockChunks * kChunk;
+  info.threads = kThreads;
+  info.align_a = info.align_b = info.align_d = 1;
+  info.any_strides = true;
+  info.accumulators = 0;
+  describe_hole(info);
+  return info;
+}
+
+int check(const attacca_gemm_arguments* arguments, char* reason, size_t reason_bytes) {
+  return check_extents(*arguments, reason, reason_bytes);
+}
+
+size_t workspace(const attacca_gemm_arguments*, size_t* zero_offset, size_t* zero_bytes) {
+  *zero_offset = *zero_bytes = 0;
+  return 0;
+}
+
+int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3], char* reason,
+          size_t reason_bytes) {
+  if (check(arguments, reason, reason_bytes)) return 1;
+  Params all{};
+  all.operands = epilogue_operands(*arguments);
+  all.rows = arguments->m;
+  all.columns = arguments->n;
+  all.batches = arguments->batch;
+  const int32_t row_chunks = static_cast<int32_t>((int64_t{arguments->n} + kChunk - 1) / kChunk);
+  all.chunks = int64_t{row_chunks} * arguments->m * arguments->batch;
+  all.row_chunks = attacca_pointwise::make_divisor(std::max(row_chunks, 1));
+  all.batch_rows = attacca_pointwise::make_divisor(std::max(arguments->m, 1));
+  std::memcpy(params, &all, sizeof all);
+  const int64_t blocks = (all.chunks + kBlockChunks - 1) / kBlockChunks;
+  grid[0] = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
+  grid[1] = grid[2] = 1;
+  return 0;
+}
+
+}  // namespace
+
+ATTACCA_RECORD(Params, info, check, workspace, build);

@@ -1,0 +1,31 @@
+# The pointwise kernels: the second step of the unfused path, and what has no product at all. Named by
+# full slots and results: pointwise_f16x2_f32x2_d16_d32 has full slots of 16, 16, 32 and 32 bits and
+# results of 16 and 32. A slot that the epilogue does not read costs nothing; every result is stored.
+macro(pointwise NAME FULLS RESULTS)
+  set(defines HOLE_ACCUMULATORS=0)
+  set(index 0)
+  foreach(bits ${FULLS})
+    list(APPEND defines HOLE_FULL${index}=${bits})
+    math(EXPR index "${index} + 1")
+  endforeach()
+  set(index 0)
+  foreach(bits ${RESULTS})
+    list(APPEND defines HOLE_RESULT${index}=${bits})
+    math(EXPR index "${index} + 1")
+  endforeach()
+  attacca_template(pointwise_${NAME} SOURCE pointwise/kernel.cu BUILDER pointwise/builder.cpp ARCH 80
+                   ${ARGN} DEFINES ${defines})
+endmacro()
+
+#         name                fulls         results
+pointwise(f16x4_d16           "16;16;16;16" "16" FEW)
+pointwise(f16x4_d32           "16;16;16;16" "32")
+pointwise(f16x4_d16_d16       "16;16;16;16" "16;16")
+pointwise(f16x2_f32x2         "16;16;32;32" "" FEW)
+pointwise(f16x2_f32x2_d16     "16;16;32;32" "16")
+pointwise(f16x2_f32x2_d32     "16;16;32;32" "32")
+pointwise(f16x2_f32x2_d16_d16 "16;16;32;32" "16;16")
+pointwise(f16x2_f32x2_d16_d32 "16;16;32;32" "16;32" FEW)
+pointwise(f16x2_f32x2_d32_d32 "16;16;32;32" "32;32")
+pointwise(f32x4_d32           "32;32;32;32" "32")
+pointwise(f32x4_d16           "32;32;32;32" "16")

@@ -1,0 +1,119 @@
+// The builder of an sm_80 GEMM template.
+#include <algorithm>
+#include <cstring>
+
+#include "common/checks.hpp"
+#include "sm80/config.cuh"
+
+namespace {
+
+using namespace attacca_sm80;
+
+constexpr int kDefaultGroup = 8;
+constexpr uint32_t kMaxGridZ = 65535;
+
+attacca_info info() {
+  attacca_info info;
+  info.arch = "sm_80";
+  info.min_capability = 80;
+  // The source is bf16; see instantiate().
+  info.input_types[0] = "bf16";
+  info.input_types[1] = "f16";
+  info.b_k_major = kBKMajor;
+  info.any_strides = kAnyStrides;
+  info.tile_m = kTileM;
+  info.tile_n = kTileN;
+  info.tile_k = kTileK;
+  info.schedule = kAnyStrides ? "elementwise" : "multistage";
+  info.stages = kStages;
+  info.threads = kThreads;
+  info.shared_bytes = kSharedBytes;
+  info.align_a = info.align_b = kAnyStrides ? 2 : 16;
+  info.align_d = 2;
+  describe_hole(info);
+  return info;
+}
+
+Factor factor_a(const attacca_gemm_arguments& arguments) {
+  return {static_cast<const uint16_t*>(arguments.a.pointer), arguments.a.row_stride,
+          arguments.a.column_stride, arguments.a.batch_stride};
+}
+
+Factor factor_b(const attacca_gemm_arguments& arguments) {
+  return {static_cast<const uint16_t*>(arguments.b.pointer), arguments.b.column_stride,
+          arguments.b.row_stride, arguments.b.batch_stride};
+}
+
+// An axis of one element is never stepped along.
+bool contiguous(int64_t stride, int32_t extent) {
+  return stride == 1 || extent <= 1;
+}
+bool whole_chunks(int64_t stride, int32_t extent) {
+  return stride % 8 == 0 || extent <= 1;
+}
+
+// Whether a factor can be copied in 16-byte chunks.
+int check_factor(const char* name, const Factor& factor, bool k_major, int32_t rows, int32_t k,
+                 int32_t batch, char* reason, size_t bytes) {
+  const int64_t inner = k_major ? factor.k_stride : factor.row_stride;
+  const int64_t outer = k_major ? factor.row_stride : factor.k_stride;
+  if (!contiguous(inner, k_major ? k : rows))
+    return refuse(reason, bytes, "%s must be contiguous along %s, its stride there is %lld", name,
+                  k_major ? "k" : "n", static_cast<long long>(inner));
+  if (!whole_chunks(outer, k_major ? rows : k))
+    return refuse(reason, bytes, "rows of %s must be 16 bytes apart or a multiple, not %lld", name,
+                  static_cast<long long>(outer) * 2);
+  if (!whole_chunks(factor.batch_stride, batch))
+    return refuse(reason, bytes, "batches of %s must be 16 bytes apart or a multiple, not %lld",
+                  name, static_cast<long long>(factor.batch_stride) * 2);
+  if (reinterpret_cast<uintptr_t>(factor.pointer) % 16 != 0)
+    return refuse(reason, bytes, "%s must be at a multiple of 16 bytes, not at %p", name,
+                  static_cast<const void*>(factor.pointer));
+  return 0;
+}
+
+int check(const attacca_gemm_arguments* arguments, char* reason, size_t bytes) {
+  if (check_extents(*arguments, reason, bytes)) return 1;
+  const int64_t tiles_m = (int64_t{arguments->m} + kTileM - 1) / kTileM;
+  const int64_t tiles_n = (int64_t{arguments->n} + kTileN - 1) / kTileN;
+  if (tiles_m * tiles_n > INT32_MAX)
+    return refuse(reason, bytes, "%lld x %lld tiles are more than a grid holds",
+                  static_cast<long long>(tiles_m), static_cast<long long>(tiles_n));
+  if (kAnyStrides) return 0;
+  if (check_factor("A", factor_a(*arguments), true, arguments->m, arguments->k, arguments->batch,
+                   reason, bytes))
+    return 1;
+  return check_factor("B", factor_b(*arguments), kBKMajor, arguments->n, arguments->k,
+                      arguments->batch, reason, bytes);
+}
+
+size_t workspace(const attacca_gemm_arguments*, size_t* zero_offset, size_t* zero_bytes) {
+  *zero_offset = *zero_bytes = 0;
+  return 0;
+}
+
+int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3], char* reason,
+          size_t bytes) {
+  if (check(arguments, reason, bytes)) return 1;
+  Params all{};
+  all.operands = epilogue_operands(*arguments);
+  all.a = factor_a(*arguments);
+  all.b = factor_b(*arguments);
+  all.m = arguments->m;
+  all.n = arguments->n;
+  all.k = arguments->k;
+  all.batches = arguments->batch;
+  all.tiles_m = (arguments->m + kTileM - 1) / kTileM;
+  all.tiles_n = (arguments->n + kTileN - 1) / kTileN;
+  all.group = arguments->swizzle > 0 ? arguments->swizzle : kDefaultGroup;
+  all.along_n = arguments->raster == 2;
+  std::memcpy(params, &all, sizeof all);
+  grid[0] = static_cast<uint32_t>(all.tiles_m) * static_cast<uint32_t>(all.tiles_n);
+  grid[1] = 1;
+  grid[2] = std::min(static_cast<uint32_t>(all.batches), kMaxGridZ);
+  return 0;
+}
+
+}  // namespace
+
+ATTACCA_RECORD(Params, info, check, workspace, build);

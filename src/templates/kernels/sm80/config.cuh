@@ -1,0 +1,50 @@
+// What the DEFINES of an sm_80 row say, what follows from it, and the kernel's parameters.
+//   TILE_M, TILE_N, TILE_K  of a block; WARPS_M, WARPS_N  how its warps share it
+//   STAGES                  tiles of A and B in shared memory
+//   B_K_MAJOR               1: B as (N, K); 0: B as (K, N)
+//   ANY_STRIDES             1: element-wise loads of A and B of any strides and alignment
+#pragma once
+
+#include <cstdint>
+
+#include "common/epilogue.cuh"
+
+namespace attacca_sm80 {
+
+constexpr int kTileM = TILE_M, kTileN = TILE_N, kTileK = TILE_K;
+constexpr int kWarpsM = WARPS_M, kWarpsN = WARPS_N;
+constexpr int kStages = STAGES;
+constexpr bool kBKMajor = B_K_MAJOR;
+constexpr bool kAnyStrides = ANY_STRIDES;
+
+constexpr int kThreads = 32 * kWarpsM * kWarpsN;
+constexpr int kWarpM = kTileM / kWarpsM, kWarpN = kTileN / kWarpsN;
+// mma.sync tiles of a warp.
+constexpr int kFragmentsM = kWarpM / 16, kFragmentsN = kWarpN / 8;
+static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 && kTileK % 16 == 0);
+static_assert(!kAnyStrides || (kBKMajor && kStages == 2));
+
+// Shared memory: the stages of A, then those of B; later the accumulators of one slice, the rows of
+// all warps' fragments of one index, padded so that banks do not clash.
+constexpr int kStageABytes = kTileM * kTileK * 2, kStageBBytes = kTileN * kTileK * 2;
+constexpr int kSliceRows = kWarpsM * 16, kSlicePitch = kTileN + 8;
+constexpr int kSliceBytes = kSliceRows * kSlicePitch * 4;
+constexpr int kPipelineBytes = kStages * (kStageABytes + kStageBBytes);
+constexpr int kSharedBytes = kPipelineBytes > kSliceBytes ? kPipelineBytes : kSliceBytes;
+
+// A factor of the product as rows along the result's m or n. Strides in elements of 16 bits.
+struct Factor {
+  const uint16_t* pointer;
+  int64_t row_stride, k_stride, batch_stride;
+};
+
+struct Params {
+  EpilogueOperands operands;
+  Factor a, b;
+  int32_t m, n, k, batches;
+  int32_t tiles_m, tiles_n;
+  int32_t group;    // tiles along `raster` that share what they read of the other factor
+  int32_t along_n;  // blocks run along n within a group of columns, else along m
+};
+
+}  // namespace attacca_sm80

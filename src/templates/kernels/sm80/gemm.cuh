@@ -1,0 +1,205 @@
+// The sm_80-style GEMM: a block a tile, cp.async into several stages, mma.sync, then the epilogue
+// in slices through shared memory, so that operands and results move in whole chunks of rows
+// whatever the accumulators' layout.
+#pragma once
+
+#include "sm80/multiply.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_sm80 {
+
+struct TilePlace {
+  int m, n;  // the tile's first element
+};
+
+// Blocks that run at the same time take neighbouring tiles: `group` lines of tiles, one after the
+// other across them.
+__device__ __forceinline__ TilePlace tile_place(const Params& params, int block) {
+  const int lines = params.along_n ? params.tiles_n : params.tiles_m;
+  const int length = params.along_n ? params.tiles_m : params.tiles_n;
+  const int first = block / (params.group * length) * params.group;
+  const int width = min(params.group, lines - first);
+  const int within = block % (params.group * length);
+  const int line = first + within % width, step = within / width;
+  return params.along_n ? TilePlace{step * kTileM, line * kTileN}
+                        : TilePlace{line * kTileM, step * kTileN};
+}
+
+// The factors' matrices of one batch, and where this block's part of them begins.
+struct Block {
+  const uint16_t *a, *b;
+  TilePlace at;
+  int k_tiles;
+};
+
+__device__ __forceinline__ uint32_t stage_a(uint32_t shared, int stage) {
+  return shared + stage * kStageABytes;
+}
+__device__ __forceinline__ uint32_t stage_b(uint32_t shared, int stage) {
+  return shared + kStages * kStageABytes + stage * kStageBBytes;
+}
+
+__device__ __forceinline__ void copy_stage(const Params& params, const Block& block,
+                                           uint32_t shared, int k_tile) {
+  const int k = k_tile * kTileK, stage = k_tile % kStages;
+  copy_tile<kTileM, kTileK>(stage_a(shared, stage), block.a, params.a.row_stride, params.m,
+                            params.k, block.at.m, k);
+  if constexpr (kBKMajor) {
+    copy_tile<kTileN, kTileK>(stage_b(shared, stage), block.b, params.b.row_stride, params.n,
+                              params.k, block.at.n, k);
+  } else {
+    copy_tile<kTileK, kTileN>(stage_b(shared, stage), block.b, params.b.k_stride, params.k,
+                              params.n, k, block.at.n);
+  }
+}
+
+// kStages - 1 tiles are under way while one is multiplied.
+__device__ __forceinline__ void multiply_staged(const Params& params, const Block& block,
+                                                const Warp& warp, char* shared, Accumulators& sum) {
+  const uint32_t base = shared_address(shared);
+  const auto load = [&](int tile, int step, Fragments& to) {
+    load_fragments(stage_a(base, tile % kStages), stage_b(base, tile % kStages), warp, step, to);
+  };
+#pragma unroll
+  for (int tile = 0; tile < kStages - 1; ++tile) {
+    if (tile < block.k_tiles) copy_stage(params, block, base, tile);
+    commit_copies();
+  }
+  // Tile 0 is there, for all threads.
+  wait_copies<kStages - 2>();
+  __syncthreads();
+  Fragments fragments[2];
+  static_assert(kSteps % 2 == 0);
+  if (block.k_tiles > 0) load(0, 0, fragments[0]);
+#pragma unroll 1
+  for (int tile = 0; tile < block.k_tiles; ++tile) {
+    // Into the stage of tile - 1, which nobody reads any more.
+    const int ahead = tile + kStages - 1;
+    if (ahead < block.k_tiles) copy_stage(params, block, base, ahead);
+    commit_copies();
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      Fragments& next = fragments[(step + 1) % 2];
+      if (step + 1 < kSteps) {
+        load(tile, step + 1, next);
+      } else {
+        // The next tile is there, and everybody has loaded what it needs of this one.
+        wait_copies<kStages - 2>();
+        __syncthreads();
+        if (tile + 1 < block.k_tiles) load(tile + 1, 0, next);
+      }
+      multiply_fragments(fragments[step % 2], sum);
+    }
+  }
+}
+
+// Any strides: through registers, one tile ahead.
+__device__ __forceinline__ void multiply_elements(const Params& params, const Block& block,
+                                                  const Warp& warp, char* shared,
+                                                  Accumulators& sum) {
+  const uint32_t base = shared_address(shared);
+  const bool a_contiguous = params.a.k_stride == 1, b_contiguous = params.b.k_stride == 1;
+  ElementTile<kTileM> a;
+  ElementTile<kTileN> b;
+  const auto load = [&](int tile) {
+    a.load(params.a, block.a, params.m, params.k, block.at.m, tile * kTileK);
+    b.load(params.b, block.b, params.n, params.k, block.at.n, tile * kTileK);
+  };
+  const auto store = [&](int tile) {
+    a.store(shared + (stage_a(base, tile % 2) - base), a_contiguous);
+    b.store(shared + (stage_b(base, tile % 2) - base), b_contiguous);
+  };
+  if (block.k_tiles > 0) {
+    load(0);
+    store(0);
+  }
+  __syncthreads();
+#pragma unroll 1
+  for (int tile = 0; tile < block.k_tiles; ++tile) {
+    const bool more = tile + 1 < block.k_tiles;
+    if (more) load(tile + 1);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      Fragments now;
+      load_fragments(stage_a(base, tile % 2), stage_b(base, tile % 2), warp, step, now);
+      multiply_fragments(now, sum);
+    }
+    if (more) store(tile + 1);
+    __syncthreads();
+  }
+}
+
+// Row and column of lane's values 0, 1 of a fragment; values 2, 3 are 8 rows below.
+__device__ __forceinline__ void keep_slice(const Warp& warp, const Accumulators& sum, int slice,
+                                           float* shared) {
+  const int row = warp.m / kWarpM * 16 + warp.lane / 4;
+  const int column = warp.n + warp.lane % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < kFragmentsM; ++i) {
+    // Registers have no index: each slice has its own code.
+    if (i != slice) continue;
+#pragma unroll
+    for (int j = 0; j < kFragmentsN; ++j) {
+      const float(&value)[4] = sum.fragment[i][j];
+      float* at = shared + row * kSlicePitch + column + j * 8;
+      *reinterpret_cast<float2*>(at) = make_float2(value[0], value[1]);
+      *reinterpret_cast<float2*>(at + 8 * kSlicePitch) = make_float2(value[2], value[3]);
+    }
+  }
+}
+
+__device__ __forceinline__ void finish_slice(const Params& params, const TilePlace& at, int batch,
+                                             int slice, const float* shared) {
+  constexpr int kRowChunks = kTileN / kChunk;
+#pragma unroll 1
+  for (int chunk = threadIdx.x; chunk < kSliceRows * kRowChunks; chunk += kThreads) {
+    const int line = chunk / kRowChunks, place = chunk % kRowChunks * kChunk;
+    const int row = at.m + line / 16 * kWarpM + slice * 16 + line % 16, column = at.n + place;
+    const int valid = row < params.m ? min(kChunk, params.n - column) : 0;
+    if (valid <= 0) continue;
+    ChunkInputs inputs;
+    load_inputs(params.operands, batch, row, column, valid, inputs);
+    uint32_t accumulator[kChunk];
+    const float4* values = reinterpret_cast<const float4*>(shared + line * kSlicePitch + place);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float4 four = values[i];
+      accumulator[i * 4] = __float_as_uint(four.x);
+      accumulator[i * 4 + 1] = __float_as_uint(four.y);
+      accumulator[i * 4 + 2] = __float_as_uint(four.z);
+      accumulator[i * 4 + 3] = __float_as_uint(four.w);
+    }
+    finish_chunk(params.operands, batch, row, column, valid, inputs, accumulator);
+  }
+}
+
+__device__ __forceinline__ void run(const Params& params, char* shared) {
+  const Warp warp = this_warp();
+  Block block;
+  block.at = tile_place(params, blockIdx.x);
+  block.k_tiles = (params.k + kTileK - 1) / kTileK;
+  for (int batch = blockIdx.z; batch < params.batches; batch += gridDim.z) {
+    block.a = params.a.pointer + batch * params.a.batch_stride;
+    block.b = params.b.pointer + batch * params.b.batch_stride;
+    Accumulators sum = {};
+    if constexpr (kAnyStrides) {
+      multiply_elements(params, block, warp, shared, sum);
+    } else {
+      multiply_staged(params, block, warp, shared, sum);
+    }
+    float* slice_values = reinterpret_cast<float*>(shared);
+#pragma unroll 1
+    for (int slice = 0; slice < kFragmentsM; ++slice) {
+      __syncthreads();
+      keep_slice(warp, sum, slice, slice_values);
+      __syncthreads();
+      finish_slice(params, block.at, batch, slice, slice_values);
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace attacca_sm80
+
+#endif  // ATTACCA_DEVICE_CODE

@@ -1,0 +1,35 @@
+# The sm_80-style GEMMs, which every device from sm_80 on runs. Named by the operands' majors (tn: A as
+# (M, K), B as (N, K); tt: B as (K, N); xx: any strides and alignment), the tile, two full slots of
+# 16 bits (f2; one that is not used costs a branch), and the bits of the result.
+macro(sm80_gemm MAJORS TILE_M TILE_N TILE_K WARPS_M WARPS_N STAGES RESULT)
+  set(any 0)
+  set(k_major 1)
+  if(${MAJORS} STREQUAL tt)
+    set(k_major 0)
+  elseif(${MAJORS} STREQUAL xx)
+    set(any 1)
+  endif()
+  attacca_template(sm80_${MAJORS}_${TILE_M}x${TILE_N}x${TILE_K}_f2_d${RESULT}
+                   SOURCE sm80/gemm.cu BUILDER sm80/builder.cpp ARCH 80 ${ARGN}
+                   DEFINES TILE_M=${TILE_M} TILE_N=${TILE_N} TILE_K=${TILE_K} WARPS_M=${WARPS_M}
+                           WARPS_N=${WARPS_N} STAGES=${STAGES} B_K_MAJOR=${k_major} ANY_STRIDES=${any}
+                           HOLE_FULL0=16 HOLE_FULL1=16 HOLE_RESULT0=${RESULT})
+endmacro()
+
+#         majors tile          warps stages result
+sm80_gemm(tn     256 128 32    4 2   4      16)
+sm80_gemm(tn     128 128 32    2 2   4      16 FEW)
+sm80_gemm(tn     128 64 32     2 2   4      16)
+sm80_gemm(tn     64 64 64      2 2   4      16)
+sm80_gemm(tn     64 32 64      2 2   5      16)
+sm80_gemm(tt     256 128 32    4 2   4      16)
+sm80_gemm(tt     128 128 32    2 2   4      16)
+sm80_gemm(tt     128 64 32     2 2   4      16)
+sm80_gemm(tt     64 64 64      2 2   4      16 FEW)
+sm80_gemm(tt     64 32 64      2 2   5      16)
+sm80_gemm(tn     128 128 32    2 2   4      32)
+sm80_gemm(tn     64 64 64      2 2   4      32)
+sm80_gemm(tt     128 128 32    2 2   4      32)
+sm80_gemm(tt     64 64 64      2 2   4      32)
+sm80_gemm(xx     64 64 32      2 2   2      16 FEW)
+sm80_gemm(xx     64 64 32      2 2   2      32)

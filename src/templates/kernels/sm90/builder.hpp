@@ -1,0 +1,325 @@
+// The host's side of one row: is a problem legal, how much workspace it needs, the kernel's
+// parameters. No device and no CUDA context is touched.
+#pragma once
+
+#include <cstring>
+#include <new>
+
+#include "common/checks.hpp"
+#include "driver.hpp"
+#include "kernel.cuh"
+
+namespace attacca_sm90 {
+namespace {
+
+using SchedulerArguments = typename Kernel::TileSchedulerArguments;
+constexpr int kTmaBytes = 16;  // alignment of addresses and strides
+constexpr int64_t kMaxStrideBytes = int64_t(1) << 40;
+
+// A matrix as TMA sees it: contiguous along one axis.
+struct Matrix {
+  const char* name;
+  const void* pointer;
+  int bytes;  // of an element
+  const char* inner_axis;
+  int64_t inner_extent, inner_stride;
+  const char* outer_axis;
+  int64_t outer_extent, outer_stride;
+  int64_t batch_stride;
+};
+
+Matrix matrix_a(const attacca_gemm_arguments& g) {
+  return {
+      "a", g.a.pointer, 2, "k", g.k, g.a.column_stride, "m", g.m, g.a.row_stride, g.a.batch_stride};
+}
+Matrix matrix_b(const attacca_gemm_arguments& g) {
+  if (kBKMajor)
+    return {"b",
+            g.b.pointer,
+            2,
+            "k",
+            g.k,
+            g.b.row_stride,
+            "n",
+            g.n,
+            g.b.column_stride,
+            g.b.batch_stride};
+  return {
+      "b", g.b.pointer, 2, "n", g.n, g.b.column_stride, "k", g.k, g.b.row_stride, g.b.batch_stride};
+}
+Matrix matrix_mn(const char* name, const attacca_operand& o, int bits,
+                 const attacca_gemm_arguments& g) {
+  return {name, o.pointer, bits / 8,     "n",           g.n, o.column_stride,
+          "m",  g.m,       o.row_stride, o.batch_stride};
+}
+
+// Strides along axes of extent 1 say nothing: any is taken, and replaced in `build`.
+int check_matrix(const Matrix& x, int batch, char* reason, size_t size) {
+  const int per_line = kTmaBytes / x.bytes;
+  if (reinterpret_cast<uintptr_t>(x.pointer) % kTmaBytes)
+    return refuse(reason, size, "%s at %p: its address must be a multiple of %d", x.name, x.pointer,
+                  kTmaBytes);
+  if (x.inner_extent > 1 && x.inner_stride != 1)
+    return refuse(reason, size, "%s: a stride of %lld along %s, which must be contiguous", x.name,
+                  static_cast<long long>(x.inner_stride), x.inner_axis);
+  const struct {
+    const char* axis;
+    int64_t extent, stride, least;
+  } strided[2] = {{x.outer_axis, x.outer_extent, x.outer_stride, 1},
+                  {"batch", batch, x.batch_stride, 0}};
+  for (const auto& s : strided) {
+    if (s.extent <= 1) continue;
+    if (s.stride < s.least || s.stride % per_line || s.stride >= kMaxStrideBytes / x.bytes)
+      return refuse(
+          reason, size,
+          "%s: a stride of %lld along %s; a multiple of %d from %lld to 2^40 bytes is needed",
+          x.name, static_cast<long long>(s.stride), s.axis, per_line,
+          static_cast<long long>(s.least));
+  }
+  return 0;
+}
+
+// A result's elements may not share memory.
+int check_result(const Matrix& x, int batch, char* reason, size_t size) {
+  if (check_matrix(x, batch, reason, size)) return 1;
+  if (x.outer_extent > 1 && x.outer_stride < x.inner_extent)
+    return refuse(reason, size, "%s: rows of %lld elements every %lld overlap", x.name,
+                  static_cast<long long>(x.inner_extent), static_cast<long long>(x.outer_stride));
+  if (batch > 1 && x.batch_stride == 0)
+    return refuse(reason, size, "%s: every batch at one address", x.name);
+  return 0;
+}
+
+int check_vector(const char* name, int slot, const attacca_vector& v, char* reason, size_t size) {
+  if (!v.pointer) return 0;
+  if (v.bytes != 1 && v.bytes != 2 && v.bytes != 4)
+    return refuse(reason, size, "%s %d: elements of %d bytes; 1, 2 or 4 are taken", name, slot,
+                  v.bytes);
+  if (reinterpret_cast<uintptr_t>(v.pointer) % v.bytes)
+    return refuse(reason, size, "%s %d at %p: elements of %d bytes at an odd address", name, slot,
+                  v.pointer, v.bytes);
+  return 0;
+}
+
+int check_operands(const attacca_gemm_arguments& g, char* reason, size_t size) {
+  if (check_matrix(matrix_a(g), g.batch, reason, size)) return 1;
+  if (check_matrix(matrix_b(g), g.batch, reason, size)) return 1;
+  static constexpr const char* kResultNames[2] = {"result 0", "result 1"};
+  static constexpr const char* kFullNames[4] = {"full 0", "full 1", "full 2", "full 3"};
+  for (int i = 0; i < 2; ++i) {
+    if (kResultBits[i]) {
+      if (check_result(matrix_mn(kResultNames[i], g.result[i], kResultBits[i], g), g.batch, reason,
+                       size))
+        return 1;
+    } else if (g.result[i].pointer) {
+      return refuse(reason, size, "%s: the template has no such result", kResultNames[i]);
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    if (!g.full[i].pointer) continue;
+    if (!kFullBits[i])
+      return refuse(reason, size, "%s: the template has no such slot", kFullNames[i]);
+    if (check_matrix(matrix_mn(kFullNames[i], g.full[i], kFullBits[i], g), g.batch, reason, size))
+      return 1;
+  }
+  for (int i = 0; i < kRows; ++i)
+    if (check_vector("row vector", i, g.row[i], reason, size)) return 1;
+  for (int i = 0; i < kColumns; ++i)
+    if (check_vector("column vector", i, g.column[i], reason, size)) return 1;
+  return 0;
+}
+
+int64_t tiles(int64_t extent, int64_t tile) {
+  return (extent + tile - 1) / tile;
+}
+
+int check(const attacca_gemm_arguments* g, char* reason, size_t size) {
+  if (g->m < 1 || g->n < 1 || g->k < 1 || g->batch < 1)
+    return refuse(reason, size, "m, n, k, batch are %d, %d, %d, %d; at least 1 each is needed",
+                  g->m, g->n, g->k, g->batch);
+  if (g->sm_count < 1) return refuse(reason, size, "sm_count is %d", g->sm_count);
+  if (g->swizzle != 0 && g->swizzle != 1 && g->swizzle != 2 && g->swizzle != 4 && g->swizzle != 8)
+    return refuse(reason, size, "swizzle is %d; 0, 1, 2, 4 or 8 is taken", g->swizzle);
+  if (g->raster < 0 || g->raster > 2)
+    return refuse(reason, size, "raster is %d; 0, 1 or 2 is taken", g->raster);
+  const int64_t k_tiles = tiles(g->k, SM90_TILE_K);
+  if (g->splits < 0 || g->splits > (kStreamK ? k_tiles : 1))
+    return refuse(reason, size, "splits is %d; 0 to %lld is taken", g->splits,
+                  static_cast<long long>(kStreamK ? k_tiles : 1));
+  // CUTLASS counts tiles and their parts in 32 bits, after rounding to clusters and swizzle.
+  const int64_t m_tiles = tiles(kSwapped ? g->n : g->m, SM90_TILE_M) + 16;
+  const int64_t n_tiles = tiles(kSwapped ? g->m : g->n, SM90_TILE_N) + 16;
+  const double units =
+      double(m_tiles) * double(n_tiles) * g->batch * (kStreamK ? double(k_tiles) : 1);
+  if (units >= 2147483647.0)
+    return refuse(reason, size, "%g tiles are too many for 32 bits", units);
+  return check_operands(*g, reason, size);
+}
+
+// CUTLASS's stride of a matrix. Along an axis of extent 1 one that TMA takes.
+template <class Stride>
+Stride stride_of(const Matrix& x, int batch) {
+  const int64_t per_line = kTmaBytes / x.bytes;
+  const int64_t outer =
+      x.outer_extent > 1 ? x.outer_stride : tiles(x.inner_extent, per_line) * per_line;
+  Stride stride{};
+  if constexpr (cute::is_static<cute::remove_cvref_t<decltype(cute::get<0>(stride))>>::value) {
+    cute::get<1>(stride) = outer;
+  } else {
+    cute::get<0>(stride) = outer;
+  }
+  cute::get<2>(stride) = batch > 1 ? x.batch_stride : 0;
+  return stride;
+}
+
+// Child I of a visitor's arguments.
+template <int I, class Arguments>
+auto& child(Arguments& arguments) {
+  if constexpr (I == 0)
+    return arguments.op_0;
+  else if constexpr (I == 1)
+    return arguments.op_1;
+  else if constexpr (I == 2)
+    return arguments.op_2;
+  else
+    return arguments.op_3;
+}
+
+// Points a leaf that loads or stores at its operand.
+template <class Leaf>
+void point_leaf(Leaf& leaf, const attacca_operand& operand, int bits,
+                const attacca_gemm_arguments& g) {
+  leaf.ptr_aux = static_cast<decltype(leaf.ptr_aux)>(operand.pointer);
+  leaf.dAux = stride_of<decltype(leaf.dAux)>(matrix_mn("", operand, bits, g), g.batch);
+}
+
+// A template, so that children that a visitor lacks are not looked for.
+template <class Arguments>
+Arguments fusion_arguments(const attacca_gemm_arguments& g) {
+  Arguments arguments{};
+  if constexpr (kFulls > 0) point_leaf(child<0>(arguments), g.full[0], kFullBits[0], g);
+  if constexpr (kFulls > 1) point_leaf(child<1>(arguments), g.full[1], kFullBits[1], g);
+  if constexpr (kResults > 1) point_leaf(child<kFulls>(arguments), g.result[1], kResultBits[1], g);
+  auto& node = child<kFulls + kResults - 1>(arguments);
+  std::memcpy(node.row, g.row, sizeof node.row);
+  std::memcpy(node.column, g.column, sizeof node.column);
+  node.context = g.context;
+  return arguments;
+}
+
+SchedulerArguments scheduler_arguments(const attacca_gemm_arguments& g) {
+  SchedulerArguments arguments{};
+  using Raster = decltype(arguments.raster_order);
+  arguments.max_swizzle_size = g.swizzle ? g.swizzle : 1;
+  arguments.raster_order = g.raster == 1   ? Raster::AlongM
+                           : g.raster == 2 ? Raster::AlongN
+                                           : Raster::Heuristic;
+#if SM90_STREAM_K
+  using Mode = decltype(arguments.decomposition_mode);
+  arguments.splits = g.splits ? g.splits : 1;
+  arguments.decomposition_mode = g.splits == 0   ? Mode::StreamK
+                                 : g.splits == 1 ? Mode::DataParallel
+                                                 : Mode::SplitK;
+#endif
+  return arguments;
+}
+
+typename Kernel::Arguments kernel_arguments(const attacca_gemm_arguments& g) {
+  const Matrix a = matrix_a(g), b = matrix_b(g);
+  const Matrix& kernel_a = kSwapped ? b : a;
+  const Matrix& kernel_b = kSwapped ? a : b;
+  typename Kernel::Arguments arguments{};
+  arguments.mode = cutlass::gemm::GemmUniversalMode::kGemm;
+  arguments.problem_shape =
+      cute::make_shape(kSwapped ? g.n : g.m, kSwapped ? g.m : g.n, g.k, g.batch);
+  arguments.mainloop.ptr_A = static_cast<const Input*>(kernel_a.pointer);
+  arguments.mainloop.dA = stride_of<typename Kernel::StrideA>(kernel_a, g.batch);
+  arguments.mainloop.ptr_B = static_cast<const Input*>(kernel_b.pointer);
+  arguments.mainloop.dB = stride_of<typename Kernel::StrideB>(kernel_b, g.batch);
+  arguments.epilogue.thread = fusion_arguments<typename Fusion::Arguments>(g);
+  arguments.epilogue.ptr_C = nullptr;
+  arguments.epilogue.ptr_D = static_cast<Output*>(g.result[0].pointer);
+  arguments.epilogue.dD =
+      stride_of<typename Kernel::StrideD>(matrix_mn("", g.result[0], kResultBits[0], g), g.batch);
+  arguments.epilogue.dC = arguments.epilogue.dD;
+  arguments.hw_info.device_id = 0;
+  arguments.hw_info.sm_count = g.sm_count;
+  arguments.scheduler = scheduler_arguments(g);
+  return arguments;
+}
+
+// Of a stream-K kernel: the partial sums, then the counters by which blocks wait for each other,
+// which must start at zero.
+size_t workspace(const attacca_gemm_arguments* g, size_t* zero_offset, size_t* zero_bytes) {
+  *zero_offset = *zero_bytes = 0;
+#if SM90_STREAM_K
+  using Params = typename Kernel::TileSchedulerParams;
+  using TileScheduler = typename Kernel::TileScheduler;
+  const auto arguments = kernel_arguments(*g);
+  const auto& schedule = arguments.scheduler;
+  size_t counters = 0, sums = 0;
+  Params::get_workspace_component_sizes(
+      TileScheduler::get_tiled_cta_shape_mnl(arguments.problem_shape, Tile{}, Cluster{}),
+      static_cast<uint32_t>(tiles(g->k, SM90_TILE_K)), cutlass::gemm::to_gemm_coord(Tile{}),
+      cutlass::gemm::to_gemm_coord(Cluster{}), counters, sums, arguments.hw_info, schedule.splits,
+      schedule.max_swizzle_size, schedule.raster_order, schedule.decomposition_mode,
+      schedule.reduction_mode, Kernel::NumMmaWarpGroups,
+      cutlass::sizeof_bits<typename TileScheduler::BarrierType>::value,
+      cutlass::sizeof_bits<typename Kernel::ElementAccumulator>::value);
+  *zero_offset = sums;
+  *zero_bytes = counters;
+  return sums + counters;
+#else
+  return 0;
+#endif
+}
+
+int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char* reason,
+          size_t size) {
+  if (check(g, reason, size)) return 1;
+  if (!g->a.pointer || !g->b.pointer || !g->result[0].pointer)
+    return refuse(reason, size, "a, b and result 0 need addresses");
+  size_t zero_offset, zero_bytes;
+  if (!g->workspace && workspace(g, &zero_offset, &zero_bytes))
+    return refuse(reason, size, "no workspace given");
+  if (reinterpret_cast<uintptr_t>(g->workspace) % cutlass::MinWorkspaceAlignment)
+    return refuse(reason, size, "workspace at %p: its address must be a multiple of %d",
+                  g->workspace, cutlass::MinWorkspaceAlignment);
+  encode_result = CUDA_SUCCESS;
+  const auto* made = new (params)
+      typename Kernel::Params(Kernel::to_underlying_arguments(kernel_arguments(*g), g->workspace));
+  if (encode_result != CUDA_SUCCESS)
+    return refuse(reason, size, "cuTensorMapEncodeTiled failed with %d",
+                  static_cast<int>(encode_result));
+  const dim3 shape = Kernel::get_grid_shape(*made);
+  grid[0] = shape.x;
+  grid[1] = shape.y;
+  grid[2] = shape.z;
+  return 0;
+}
+
+attacca_info info() {
+  attacca_info info;
+  info.arch = "sm_90a";
+  info.min_capability = info.max_capability = 90;
+  info.input_types[0] = "bf16";
+  info.input_types[1] = "f16";
+  info.b_k_major = kBKMajor;
+  info.tile_m = SM90_TILE_M;
+  info.tile_n = SM90_TILE_N;
+  info.tile_k = SM90_TILE_K;
+  info.cluster_m = SM90_CLUSTER_M;
+  info.cluster_n = SM90_CLUSTER_N;
+  info.schedule = kPingpong ? "pingpong" : "cooperative";
+  info.stream_k = kStreamK;
+  info.stages = Mainloop::DispatchPolicy::Stages;
+  info.threads = Kernel::MaxThreadsPerBlock;
+  info.shared_bytes = Kernel::SharedStorageSize;
+  info.align_a = info.align_b = info.align_d = kTmaBytes;
+  describe_hole(info);
+  info.swapped = kSwapped;
+  return info;
+}
+
+}  // namespace
+}  // namespace attacca_sm90

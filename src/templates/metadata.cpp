@@ -1,0 +1,180 @@
+#include "templates/metadata.hpp"
+
+#include <limits>
+#include <optional>
+
+#include "fmt/format.h"
+
+#include "support/json.hpp"
+
+namespace attacca::templates {
+namespace {
+
+constexpr const char* kMend = "build the templates again: make gpu";
+
+// Reads the members of one object. The first fault is kept and everything after it reads as zero,
+// so that a reader is a plain list of members.
+class Reader {
+ public:
+  Reader(const json::Value& object, std::string where)
+      : object_(object), where_(std::move(where)) {}
+
+  int integer(std::string_view key) {
+    const json::Value* value = member<int64_t>(key, "a whole number");
+    return value ? to_int(*value, key) : 0;
+  }
+
+  bool boolean(std::string_view key) {
+    const json::Value* value = member<bool>(key, "true or false");
+    return value && value->as<bool>();
+  }
+
+  std::string text(std::string_view key) {
+    const json::Value* value = member<std::string>(key, "a text");
+    return value ? value->as<std::string>() : std::string();
+  }
+
+  std::vector<int> integers(std::string_view key) {
+    std::vector<int> all;
+    for (const json::Value& value : array(key)) all.push_back(to_int(value, key));
+    return all;
+  }
+
+  std::vector<ir::DType> dtypes(std::string_view key) {
+    std::vector<ir::DType> all;
+    for (const json::Value& value : array(key)) all.push_back(to_dtype(value, key));
+    return all;
+  }
+
+  ir::DType dtype(std::string_view key) {
+    const json::Value* value = member<std::string>(key, "a dtype");
+    return value ? to_dtype(*value, key) : ir::DType::F32;
+  }
+
+  const json::Value& object(std::string_view key) {
+    static const json::Value kEmpty = json::Value::object();
+    const json::Value* value = member<json::Value::Object>(key, "an object");
+    return value ? *value : kEmpty;
+  }
+
+  void refuse(std::string what) {
+    if (!error_) error_ = Error{std::move(what), where_, kMend};
+  }
+
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  template <class T>
+  const json::Value* member(std::string_view key, std::string_view kind) {
+    const json::Value* value = object_.find(key);
+    if (value && value->is<T>()) return value;
+    refuse(fmt::format("the template's metadata needs {} `{}`", kind, key));
+    return nullptr;
+  }
+
+  const json::Value::Array& array(std::string_view key) {
+    static const json::Value::Array kEmpty;
+    const json::Value* value = member<json::Value::Array>(key, "a list");
+    return value ? value->as<json::Value::Array>() : kEmpty;
+  }
+
+  int to_int(const json::Value& value, std::string_view key) {
+    if (value.is<int64_t>() && value.as<int64_t>() >= 0 &&
+        value.as<int64_t>() <= std::numeric_limits<int>::max())
+      return static_cast<int>(value.as<int64_t>());
+    refuse(fmt::format("`{}` of the template's metadata holds {}, no count", key,
+                       json::dump(value, -1)));
+    return 0;
+  }
+
+  ir::DType to_dtype(const json::Value& value, std::string_view key) {
+    const auto dtype =
+        value.is<std::string>() ? ir::parse_dtype(value.as<std::string>()) : std::nullopt;
+    if (!dtype)
+      refuse(fmt::format("`{}` of the template's metadata holds {}, no dtype ({})", key,
+                         json::dump(value, -1), ir::all_dtype_names()));
+    return dtype.value_or(ir::DType::F32);
+  }
+
+  const json::Value& object_;
+  std::string where_;
+  std::optional<Error> error_;
+};
+
+Family read_family(Reader& reader) {
+  const std::string text = reader.text("family");
+  if (text == "pointwise") return Family::Pointwise;
+  if (text != "gemm")
+    reader.refuse(
+        fmt::format("`family` of the template's metadata is \"{}\", not gemm or pointwise", text));
+  return Family::Gemm;
+}
+
+void read_tile(Reader& reader, Template& kernel) {
+  const std::vector<int> tile = reader.integers("tile");
+  const std::vector<int> cluster = reader.integers("cluster");
+  if (tile.size() != 3 || cluster.size() != 2)
+    return reader.refuse("the template's metadata needs `tile` of 3 numbers and `cluster` of 2");
+  kernel.tile = {tile[0], tile[1], tile[2]};
+  kernel.cluster_m = cluster[0];
+  kernel.cluster_n = cluster[1];
+}
+
+void check_bits(Reader& reader, const std::vector<int>& bits, std::string_view key) {
+  for (int width : bits)
+    if (width != 16 && width != 32)
+      reader.refuse(
+          fmt::format("`{}` of the template's metadata holds {}, not 16 or 32", key, width));
+}
+
+epilogue::HoleSignature read_hole(Reader& reader) {
+  epilogue::HoleSignature hole;
+  hole.accumulators = reader.integer("accumulators");
+  hole.accumulator_type = reader.dtype("accumulator_type");
+  hole.full_bits = reader.integers("full_bits");
+  hole.rows = reader.integer("rows");
+  hole.columns = reader.integer("columns");
+  hole.result_bits = reader.integers("result_bits");
+  hole.swapped = reader.boolean("swapped");
+  check_bits(reader, hole.full_bits, "full_bits");
+  check_bits(reader, hole.result_bits, "result_bits");
+  return hole;
+}
+
+}  // namespace
+
+Result<Template> parse_metadata(std::string_view text, const std::string& where) {
+  auto document = json::parse(text, where);
+  if (!document) {
+    document.error().mend = kMend;
+    return tl::make_unexpected(std::move(document).error());
+  }
+  Reader reader(*document, where);
+  Template kernel;
+  kernel.name = reader.text("name");
+  kernel.family = read_family(reader);
+  kernel.arch = reader.text("arch");
+  kernel.min_capability = reader.integer("min_capability");
+  kernel.max_capability = reader.integer("max_capability");
+  kernel.input_types = reader.dtypes("input_types");
+  kernel.a_k_major = reader.boolean("a_k_major");
+  kernel.b_k_major = reader.boolean("b_k_major");
+  kernel.any_strides = reader.boolean("any_strides");
+  read_tile(reader, kernel);
+  kernel.schedule = reader.text("schedule");
+  kernel.stream_k = reader.boolean("stream_k");
+  kernel.stages = reader.integer("stages");
+  kernel.threads = reader.integer("threads");
+  kernel.shared_bytes = reader.integer("shared_bytes");
+  kernel.align_a = reader.integer("align_a");
+  kernel.align_b = reader.integer("align_b");
+  kernel.align_d = reader.integer("align_d");
+  kernel.kernel = reader.text("kernel");
+  Reader hole(reader.object("hole"), where);
+  kernel.hole = read_hole(hole);
+  for (const auto& error : {reader.error(), hole.error()})
+    if (error) return tl::make_unexpected(*error);
+  return kernel;
+}
+
+}  // namespace attacca::templates

@@ -1,0 +1,142 @@
+// The builders of the sm_80 and pointwise templates: what they refuse and why, and launches.
+#include <array>
+
+#include "fmt/format.h"
+
+#include "templates/kernels/pointwise/divisor.hpp"
+#include "templates_testing.hpp"
+
+namespace attacca::templates {
+namespace {
+
+const Template& aligned() {
+  return *testing::built().find("sm80_tn_128x128x32_f2_d16");
+}
+const Template& any_strides() {
+  return *testing::built().find("sm80_xx_64x64x32_f2_d16");
+}
+const Template& pointwise() {
+  return *testing::built().find("pointwise_f16x4_d16");
+}
+
+void* at(uintptr_t address) {
+  return reinterpret_cast<void*>(address);
+}
+
+// D[300, 200] = A[300, 64] x B[64, 200], all aligned, B as (N, K).
+attacca_gemm_arguments plain() {
+  attacca_gemm_arguments arguments{};
+  arguments.m = 300;
+  arguments.n = 200;
+  arguments.k = 64;
+  arguments.batch = 1;
+  arguments.a = {at(0x1000), 64, 1, 300 * 64};
+  arguments.b = {at(0x2000), 1, 64, 200 * 64};
+  arguments.result[0] = {at(0x3000), 200, 1, 300 * 200};
+  arguments.sm_count = 132;
+  return arguments;
+}
+
+// Why not; empty where it is legal.
+std::string refusal(const Template& kernel, const attacca_gemm_arguments& arguments) {
+  char reason[256] = "";
+  const int refused = kernel.builder->check(&arguments, reason, sizeof reason);
+  EXPECT_EQ(refused != 0, reason[0] != 0);
+  return reason;
+}
+
+// The grid as "x,y,z".
+std::string grid(const Template& kernel, const attacca_gemm_arguments& arguments) {
+  std::vector<char> params(kernel.builder->params_bytes);
+  uint32_t grid[3] = {};
+  char reason[256] = "";
+  if (kernel.builder->build(&arguments, params.data(), grid, reason, sizeof reason)) return reason;
+  return fmt::format("{},{},{}", grid[0], grid[1], grid[2]);
+}
+
+TEST(Builder, TakesWhatIsAligned) {
+  EXPECT_EQ(refusal(aligned(), plain()), "");
+}
+
+TEST(Builder, SaysWhyNot) {
+  const auto with = [](auto change) {
+    attacca_gemm_arguments arguments = plain();
+    change(arguments);
+    // The template for anything takes whatever the aligned one refuses, but for bad extents.
+    if (arguments.k >= 0) {
+      EXPECT_EQ(refusal(any_strides(), arguments), "");
+    }
+    return refusal(aligned(), arguments);
+  };
+  EXPECT_EQ(with([](auto& g) { g.a.pointer = at(0x1002); }),
+            "A must be at a multiple of 16 bytes, not at 0x1002");
+  EXPECT_EQ(with([](auto& g) { g.a.row_stride = 65; }),
+            "rows of A must be 16 bytes apart or a multiple, not 130");
+  EXPECT_EQ(with([](auto& g) { g.a.column_stride = 2; }),
+            "A must be contiguous along k, its stride there is 2");
+  EXPECT_EQ(with([](auto& g) { g.b.row_stride = 200, g.b.column_stride = 1; }),
+            "B must be contiguous along k, its stride there is 200");
+  EXPECT_EQ(with([](auto& g) { g.batch = 2, g.b.batch_stride = 12; }),
+            "batches of B must be 16 bytes apart or a multiple, not 24");
+  EXPECT_EQ(with([](auto& g) { g.k = -1; }), "k is negative: -1");
+}
+
+TEST(Builder, IgnoresStridesOfAxesOfOne) {
+  attacca_gemm_arguments arguments = plain();
+  arguments.m = 1;
+  arguments.a.row_stride = 3;
+  arguments.a.batch_stride = 5;
+  EXPECT_EQ(refusal(aligned(), arguments), "");
+}
+
+TEST(Builder, NeedsNoWorkspace) {
+  for (const Template* kernel : {&aligned(), &any_strides(), &pointwise()}) {
+    const attacca_gemm_arguments arguments = plain();
+    size_t zero_offset = 1, zero_bytes = 1;
+    EXPECT_EQ(kernel->builder->workspace(&arguments, &zero_offset, &zero_bytes), 0u);
+    EXPECT_EQ(zero_bytes, 0u);
+  }
+}
+
+TEST(Builder, LaunchesABlockATile) {
+  attacca_gemm_arguments arguments = plain();
+  EXPECT_EQ(grid(aligned(), arguments), "6,1,1");
+  EXPECT_EQ(grid(any_strides(), arguments), "20,1,1");
+  arguments.batch = 70000;
+  EXPECT_EQ(grid(aligned(), arguments), "6,1,65535");
+  // 25 chunks a row, 512 a block.
+  arguments.batch = 2;
+  EXPECT_EQ(grid(pointwise(), arguments), "30,1,1");
+}
+
+TEST(Builder, LaunchesNothingWhereThereIsNothing) {
+  for (auto extent :
+       {&attacca_gemm_arguments::m, &attacca_gemm_arguments::n, &attacca_gemm_arguments::batch}) {
+    attacca_gemm_arguments arguments = plain();
+    arguments.*extent = 0;
+    for (const Template* kernel : {&aligned(), &any_strides(), &pointwise()})
+      EXPECT_NE(grid(*kernel, arguments).find('0'), std::string::npos) << kernel->name;
+  }
+  attacca_gemm_arguments arguments = plain();
+  arguments.k = 0;  // zeros for the epilogue
+  EXPECT_EQ(grid(aligned(), arguments), "6,1,1");
+}
+
+TEST(Divisor, DividesExactly) {
+  using attacca_pointwise::Divisor;
+  using attacca_pointwise::make_divisor;
+  constexpr uint32_t kEdge = 0x7fffffff;
+  for (uint32_t d : {1u, 2u, 3u, 5u, 7u, 8u, 9u, 25u, 512u, 641u, 65535u, 65537u, 1000003u,
+                     kEdge / 2, kEdge - 1, kEdge}) {
+    const Divisor divisor = make_divisor(d);
+    for (uint64_t x : {uint64_t{0}, uint64_t{1}, uint64_t{d} - 1, uint64_t{d}, uint64_t{d} + 1,
+                       uint64_t{kEdge} / d * d - 1, uint64_t{kEdge} / d * d, uint64_t{kEdge}}) {
+      if (x > kEdge) continue;
+      const uint64_t high = x * divisor.multiplier >> 32;
+      EXPECT_EQ((high + x) >> divisor.shift, x / d) << x << " / " << d;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attacca::templates

@@ -1,0 +1,98 @@
+// One emulated kernel. Everything of it is local to this file: others are compiled from the same
+// sources with other DEFINES. EMULATED_POINTWISE: which of the two kernels.
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "abi.h"
+#include "common/record.hpp"
+#include "templates/emulator/kernels.hpp"
+
+namespace {
+
+#if EMULATED_POINTWISE
+#include "pointwise/builder.cpp"
+namespace emulated = attacca_pointwise;
+#else
+#include "sm80/builder.cpp"
+#include "sm80/gemm.cuh"
+namespace emulated = attacca_sm80;
+#endif
+
+[[maybe_unused]] uint32_t bits_of_bf16(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+[[maybe_unused]] float float_of_bf16(uint32_t bits) {
+  return std::bit_cast<float>(bits << 16);
+}
+
+// The test's epilogue, which reference.cpp repeats: the accumulator, and every operand and
+// coordinate with a weight of its own. 16-bit operands are bf16, 32-bit ones f32, vectors unsigned
+// integers.
+attacca_results attacca_hole(
+    HOLE_ACCUMULATOR_PARAMETERS HOLE_FULL0_PARAMETERS HOLE_FULL1_PARAMETERS HOLE_FULL2_PARAMETERS
+        HOLE_FULL3_PARAMETERS HOLE_ROW_PARAMETERS HOLE_COLUMN_PARAMETERS int32_t row_index,
+    int32_t column_index, int32_t batch_index, const attacca_hole_context* context) {
+  float x[2];
+  for (int i = 0; i < 2; ++i)
+    x[i] = static_cast<float>(3 * row_index + 5 * (column_index + i) + 7 * batch_index);
+#if HOLE_ACCUMULATORS
+  x[0] += std::bit_cast<float>(acc0_0);
+  x[1] += std::bit_cast<float>(acc0_1);
+#endif
+#define ADD_FULL_16(i)                               \
+  x[0] += (i + 2) * float_of_bf16(full##i & 0xffff); \
+  x[1] += (i + 2) * float_of_bf16(full##i >> 16);
+#define ADD_FULL_32(i)                                 \
+  x[0] += (i + 2) * std::bit_cast<float>(full##i##_0); \
+  x[1] += (i + 2) * std::bit_cast<float>(full##i##_1);
+#ifdef HOLE_FULL0
+  HOLE_PASTE(ADD_FULL_, HOLE_FULL0)
+  (0)
+#endif
+#ifdef HOLE_FULL1
+      HOLE_PASTE(ADD_FULL_, HOLE_FULL1)(1)
+#endif
+#ifdef HOLE_FULL2
+          HOLE_PASTE(ADD_FULL_, HOLE_FULL2)(2)
+#endif
+#ifdef HOLE_FULL3
+              HOLE_PASTE(ADD_FULL_, HOLE_FULL3)(3)
+#endif
+                  x[0] += 11 * static_cast<float>(row0_0) + 13 * static_cast<float>(row1_0);
+  x[1] += 11 * static_cast<float>(row0_1) + 13 * static_cast<float>(row1_1);
+  for (float& value : x) value += 17 * static_cast<float>(col0) + 19 * static_cast<float>(col1);
+  attacca_results results = {};
+  int word = 0;
+  for (int i = 0; i < kResults; ++i) {
+    const float y[2] = {x[0] + static_cast<float>(i), x[1] + static_cast<float>(i)};
+    if (kResultBits[i] == 16) {
+      results.word[word++] = bits_of_bf16(y[0]) | bits_of_bf16(y[1]) << 16;
+    } else {
+      results.word[word++] = std::bit_cast<uint32_t>(y[0]);
+      results.word[word++] = std::bit_cast<uint32_t>(y[1]);
+    }
+  }
+  const attacca_operand& out = context->operand[0];
+  for (int i = 0; kResults == 0 && i < 2 && column_index + i < context->columns; ++i)
+    static_cast<float*>(out.pointer)[batch_index * out.batch_stride + row_index * out.row_stride +
+                                     (column_index + i) * out.column_stride] = x[i];
+  return results;
+}
+
+void run_kernel(const attacca::emulator::Launch& launch, const void* params) {
+  const auto& typed = *static_cast<const emulated::Params*>(params);
+  attacca::emulator::launch(launch, [&]([[maybe_unused]] char* shared) {
+#if EMULATED_POINTWISE
+    emulated::run(typed);
+#else
+    emulated::run(typed, shared);
+#endif
+  });
+}
+
+const bool kAdded =
+    attacca::emulator::add_kernel({&ATTACCA_PASTE(attacca_record_, ATTACCA_TEMPLATE), run_kernel});
+
+}  // namespace

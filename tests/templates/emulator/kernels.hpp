@@ -1,0 +1,20 @@
+// Every emulated kernel of the test: its builder's record and a way to run it. kernel.cpp, compiled
+// once a kernel with the DEFINES of its row, registers one.
+#pragma once
+
+#include <vector>
+
+#include "templates/emulator/emulator.hpp"
+#include "templates/kernels/common/record.hpp"
+
+namespace attacca::emulator {
+
+struct Kernel {
+  const attacca_record* record;
+  void (*run)(const Launch& launch, const void* params);
+};
+
+std::vector<Kernel>& kernels();
+bool add_kernel(const Kernel& kernel);
+
+}  // namespace attacca::emulator

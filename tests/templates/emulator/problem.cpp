@@ -1,0 +1,223 @@
+#include "templates/emulator/problem.hpp"
+
+#include <bit>
+#include <cstring>
+
+#include "fmt/format.h"
+
+#include "ir/dtype.hpp"
+
+namespace attacca::emulator {
+namespace {
+
+constexpr uint8_t kPoison = 0xa5;
+
+int64_t offset(const attacca_operand& view, int batch, int row, int column) {
+  return batch * view.batch_stride + row * view.row_stride + column * view.column_stride;
+}
+
+uint32_t encode(float value, int bits) {
+  return bits == 16 ? ir::encode16(ir::DType::BF16, value) : std::bit_cast<uint32_t>(value);
+}
+float decode(uint32_t raw, int bits) {
+  return bits == 16 ? ir::decode16(ir::DType::BF16, static_cast<uint16_t>(raw))
+                    : std::bit_cast<float>(raw);
+}
+
+uint32_t read(const void* base, int64_t index, int bytes) {
+  uint32_t raw = 0;
+  std::memcpy(&raw, static_cast<const uint8_t*>(base) + index * bytes, static_cast<size_t>(bytes));
+  return raw;
+}
+void write(void* base, int64_t index, int bytes, uint32_t raw) {
+  std::memcpy(static_cast<uint8_t*>(base) + index * bytes, &raw, static_cast<size_t>(bytes));
+}
+
+int count(const int* bits) {
+  int length = 0;
+  while (bits[length] > 0) ++length;
+  return length;
+}
+
+const char* name(Layout layout) {
+  constexpr const char* kNames[] = {"rows", "odd rows", "columns", "strided", "broadcast rows"};
+  return kNames[static_cast<int>(layout)];
+}
+
+int64_t round_up(int64_t value, int64_t to) {
+  return (value + to - 1) / to * to;
+}
+
+// Strides in elements, and how many elements lie before the first one.
+attacca_operand strides(Layout layout, int rows, int columns) {
+  switch (layout) {
+    case Layout::Rows: {
+      const int64_t pitch = round_up(columns, 8);
+      return {nullptr, pitch, 1, round_up(rows * pitch, 8)};
+    }
+    case Layout::OddRows:
+      return {nullptr, columns + 1 + columns % 2, 1, (columns + 2) * rows + 1};
+    case Layout::Columns: {
+      const int64_t pitch = round_up(rows, 8);
+      return {nullptr, 1, pitch, round_up(columns * pitch, 8)};
+    }
+    case Layout::Strided:
+      return {nullptr, 3 * columns + 2, 3, (3 * columns + 2) * rows + 5};
+    case Layout::BroadcastRows:
+      return {nullptr, 0, 1, round_up(columns, 8)};
+  }
+  return {};
+}
+
+}  // namespace
+
+Layout Problem::random_layout(std::initializer_list<Layout> from) {
+  return from.begin()[random_() % from.size()];
+}
+
+Operand Problem::make_operand(int rows, int columns, Layout layout, int bits, bool random_values) {
+  Operand operand;
+  operand.view = strides(layout, rows, columns);
+  const int bytes = bits / 8;
+  // Memory starts at a multiple of 16; so does the operand, but of the layouts that are odd anyway.
+  const int64_t before = layout == Layout::OddRows || layout == Layout::Strided ? 1 : 0;
+  const int64_t last = rows > 0 && columns > 0 && arguments_.batch > 0
+                           ? offset(operand.view, arguments_.batch - 1, rows - 1, columns - 1) + 1
+                           : 0;
+  operand.bytes.assign(static_cast<size_t>((before + last) * bytes), kPoison);
+  if (random_values)
+    for (int64_t i = 0; i < last; ++i)
+      write(operand.bytes.data(), before + i, bytes,
+            encode(static_cast<float>(static_cast<int>(random_() % 5) - 2), bits));
+  operand.view.pointer = operand.bytes.data() + before * bytes;
+  description_ += fmt::format(", {}", name(layout));
+  return operand;
+}
+
+Vector Problem::make_vector(int length) {
+  Vector vector;
+  // Unused, a scalar, contiguous, strided.
+  const uint32_t kind = random_() % 4;
+  constexpr int kBytes[] = {1, 2, 4};
+  vector.view.bytes = kBytes[random_() % 3];
+  vector.view.stride = kind == 1 ? 0 : kind == 2 ? 1 : 3;
+  vector.view.batch_stride = random_() % 2 ? round_up(length, 16) * vector.view.stride : 0;
+  const int64_t elements =
+      (arguments_.batch - 1) * vector.view.batch_stride + (length - 1) * vector.view.stride + 1;
+  description_ += kind == 0 ? ", -" : fmt::format(", {}x{}", vector.view.bytes, vector.view.stride);
+  if (kind == 0 || length == 0 || arguments_.batch == 0) return vector;
+  for (int64_t i = 0; i < elements * vector.view.bytes; ++i) vector.bytes.push_back(0);
+  for (int64_t i = 0; i < elements; ++i)
+    write(vector.bytes.data(), i, vector.view.bytes, random_() % 4);
+  vector.view.pointer = vector.bytes.data();
+  return vector;
+}
+
+void Problem::make_factors() {
+  const auto any = [&] {
+    return random_layout(
+        {Layout::Rows, Layout::OddRows, Layout::Columns, Layout::Strided, Layout::BroadcastRows});
+  };
+  const Layout a = info_.any_strides ? any() : info_.a_k_major ? Layout::Rows : Layout::Columns;
+  const Layout b = info_.any_strides ? any() : info_.b_k_major ? Layout::Columns : Layout::Rows;
+  a_ = make_operand(arguments_.m, arguments_.k, a, 16, true);
+  b_ = make_operand(arguments_.k, arguments_.n, b, 16, true);
+  arguments_.a = a_.view;
+  arguments_.b = b_.view;
+}
+
+Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t seed)
+    : info_(kernel.record->info()), random_(seed) {
+  arguments_.m = m;
+  arguments_.n = n;
+  arguments_.k = k;
+  arguments_.batch = batch;
+  arguments_.context.rows = m;
+  arguments_.context.columns = n;
+  arguments_.context.batches = batch;
+  arguments_.sm_count = 2;
+  arguments_.swizzle = static_cast<int>(random_() % 4);
+  arguments_.raster = static_cast<int>(random_() % 3);
+  description_ =
+      fmt::format("{} {}x{}x{} batch {} seed {}", kernel.record->entry.name, m, n, k, batch, seed);
+  if (info_.accumulators > 0) make_factors();
+  for (int i = 0; i < count(info_.full_bits); ++i) {
+    if (random_() % 5 == 0) continue;  // unused
+    full_[i] = make_operand(m, n,
+                            random_layout({Layout::Rows, Layout::OddRows, Layout::Columns,
+                                           Layout::Strided, Layout::BroadcastRows}),
+                            info_.full_bits[i], true);
+    arguments_.full[i] = full_[i].view;
+  }
+  const auto output = [&](int bits) {
+    return make_operand(
+        m, n, random_layout({Layout::Rows, Layout::OddRows, Layout::Columns, Layout::Strided}),
+        bits, false);
+  };
+  for (int i = 0; i < count(info_.result_bits); ++i) {
+    output_[i] = output(info_.result_bits[i]);
+    arguments_.result[i] = output_[i].view;
+  }
+  if (count(info_.result_bits) == 0) {
+    output_[0] = output(32);
+    arguments_.context.operand[0] = output_[0].view;
+  }
+  for (int i = 0; i < info_.rows; ++i) {
+    row_[i] = make_vector(n);
+    arguments_.row[i] = row_[i].view;
+  }
+  for (int i = 0; i < info_.columns; ++i) {
+    column_[i] = make_vector(m);
+    arguments_.column[i] = column_[i].view;
+  }
+}
+
+// The epilogue of kernel.cpp.
+float Problem::value(int batch, int m, int n) const {
+  float x = static_cast<float>(3 * m + 5 * n + 7 * batch);
+  for (int k = 0; info_.accumulators > 0 && k < arguments_.k; ++k)
+    x += decode(read(a_.view.pointer, offset(a_.view, batch, m, k), 2), 16) *
+         decode(read(b_.view.pointer, offset(b_.view, batch, k, n), 2), 16);
+  for (int i = 0; i < count(info_.full_bits); ++i)
+    if (const attacca_operand& full = arguments_.full[i]; full.pointer)
+      x += static_cast<float>(i + 2) *
+           decode(read(full.pointer, offset(full, batch, m, n), info_.full_bits[i] / 8),
+                  info_.full_bits[i]);
+  constexpr float kRowWeights[] = {11, 13}, kColumnWeights[] = {17, 19};
+  const auto add = [&](const attacca_vector& vector, int index, float weight) {
+    if (vector.pointer)
+      x += weight *
+           static_cast<float>(read(
+               vector.pointer, index * vector.stride + batch * vector.batch_stride, vector.bytes));
+  };
+  for (int i = 0; i < info_.rows; ++i) add(arguments_.row[i], n, kRowWeights[i]);
+  for (int i = 0; i < info_.columns; ++i) add(arguments_.column[i], m, kColumnWeights[i]);
+  return x;
+}
+
+bool Problem::outputs_as_expected(std::string& difference) const {
+  const int results = count(info_.result_bits);
+  for (int i = 0; i < std::max(results, 1); ++i) {
+    const int bits = results == 0 ? 32 : info_.result_bits[i];
+    const Operand& output = output_[i];
+    std::vector<uint8_t> expected(output.bytes.size(), kPoison);
+    const int64_t before = static_cast<const uint8_t*>(output.view.pointer) - output.bytes.data();
+    for (int batch = 0; batch < arguments_.batch; ++batch)
+      for (int m = 0; m < arguments_.m; ++m)
+        for (int n = 0; n < arguments_.n; ++n)
+          write(expected.data() + before, offset(output.view, batch, m, n), bits / 8,
+                encode(value(batch, m, n) + static_cast<float>(i), bits));
+    for (int64_t at = 0; at < static_cast<int64_t>(expected.size()); at += bits / 8) {
+      const uint32_t want = read(expected.data() + at, 0, bits / 8);
+      const uint32_t got = read(output.bytes.data() + at, 0, bits / 8);
+      if (want == got) continue;
+      difference =
+          fmt::format("result {}, element {} of its memory: {} ({:#x}), not {} ({:#x})", i,
+                      (at - before) / (bits / 8), decode(got, bits), got, decode(want, bits), want);
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace attacca::emulator

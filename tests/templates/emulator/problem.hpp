@@ -1,0 +1,52 @@
+// A random problem for an emulated kernel, with operands of many layouts, and what must come out.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "templates/emulator/kernels.hpp"
+
+namespace attacca::emulator {
+
+// How an operand [batch, rows, columns] lies in memory.
+enum class Layout { Rows, OddRows, Columns, Strided, BroadcastRows };
+
+// An operand and its memory, exactly as long as it must be.
+struct Operand {
+  std::vector<uint8_t> bytes;
+  attacca_operand view{};
+};
+struct Vector {
+  std::vector<uint8_t> bytes;
+  attacca_vector view{};
+};
+
+class Problem {
+ public:
+  // Of the extents given; layouts and values are random, what the kernel's metadata allows.
+  Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t seed);
+  Problem(const Problem&) = delete;
+
+  const attacca_gemm_arguments& arguments() const { return arguments_; }
+  const std::string& description() const { return description_; }
+  // Every byte of every output as it must be after the run, gaps between elements included.
+  bool outputs_as_expected(std::string& difference) const;
+
+ private:
+  Operand make_operand(int rows, int columns, Layout layout, int bits, bool random_values);
+  Vector make_vector(int length);
+  Layout random_layout(std::initializer_list<Layout> from);
+  void make_factors();
+  float value(int batch, int m, int n) const;
+
+  const attacca_info info_;
+  std::mt19937 random_;
+  std::string description_;
+  attacca_gemm_arguments arguments_{};
+  Operand a_, b_, full_[4], output_[2];
+  Vector row_[2], column_[2];
+};
+
+}  // namespace attacca::emulator

@@ -1,0 +1,56 @@
+// The sources of the sm_80 and pointwise kernels, run on the CPU (emulator/): every template
+// variant on ragged extents and odd layouts gives what a plain loop gives, and writes nothing else.
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "templates/emulator/problem.hpp"
+
+namespace attacca::emulator {
+namespace {
+
+// Runs it; a text that says what went wrong, empty if nothing did.
+std::string run(const Kernel& kernel, const Problem& problem, uint32_t seed) {
+  const attacca_template_entry& entry = kernel.record->entry;
+  const attacca_info info = kernel.record->info();
+  alignas(16) static char params[4096];
+  if (entry.params_bytes > sizeof params) return "its parameters are too large";
+  char reason[256];
+  Launch how;
+  if (entry.build(&problem.arguments(), params, how.grid, reason, sizeof reason)) return reason;
+  how.threads = info.threads;
+  how.shared_bytes = info.shared_bytes;
+  how.copies_at_once = seed % 2 == 0;
+  how.seed = seed;
+  kernel.run(how, params);
+  std::string difference;
+  problem.outputs_as_expected(difference);
+  return difference;
+}
+
+class Emulated : public ::testing::TestWithParam<Kernel> {};
+
+TEST_P(Emulated, GivesWhatALoopGives) {
+  const Kernel& kernel = GetParam();
+  const attacca_info info = kernel.record->info();
+  // Extents around the tile's edges and around a chunk of 8.
+  const std::vector<int> ms = {1, 2, 17, info.tile_m + 1};
+  const std::vector<int> ns = {1, 7, 8, 24, info.accumulators ? info.tile_n + 3 : 300};
+  const std::vector<int> ks = {0, 1, 8, 31, 3 * info.tile_k + 5, 7 * info.tile_k};
+  std::mt19937 random(20261121);
+  const auto pick = [&](const std::vector<int>& from) { return from[random() % from.size()]; };
+  for (uint32_t seed = 0; seed < 24; ++seed) {
+    const int batch = seed % 4 == 3 ? 3 : 1;
+    const int m = pick(ms), n = pick(ns);
+    const Problem problem(kernel, m, n, pick(ks), batch, seed);
+    ASSERT_EQ(run(kernel, problem, seed), "") << problem.description();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Templates, Emulated, ::testing::ValuesIn(kernels()),
+                         [](const auto& test) { return test.param.record->entry.name; });
+
+}  // namespace
+}  // namespace attacca::emulator
