@@ -12,6 +12,7 @@ set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${DNNL_LIBRARY}
                       INTERFACE_INCLUDE_DIRECTORIES ${DNNL_INCLUDE})
 find_package(Protobuf REQUIRED)
 find_package(PkgConfig REQUIRED)
+find_package(SQLite3 REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 if(ATTACCA_TESTS)

@@ -1,0 +1,30 @@
+// PTX to machine code: nvJitLink, else ptxas, else left to the driver.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "jit/compile.hpp"
+#include "support/error.hpp"
+
+namespace attacca::jit {
+
+enum class Assembler {
+  NvJitLink,
+  Ptxas,   // $ATTACCA_PTXAS, on PATH, or beside the CUDA libraries
+  Driver,  // none here: the PTX itself is the image, which the driver assembles as it loads it
+};
+
+struct AssemblerDescription {
+  Assembler kind = Assembler::Driver;
+  ToolDescription tool;  // "nvJitLink 13.0", "ptxas 13.0.88", "driver": part of every key
+};
+// What assemble() uses on this machine. $ATTACCA_ASSEMBLER (nvjitlink, ptxas, driver) chooses one.
+Result<AssemblerDescription> describe_assembler();
+
+// An image for Module::load. The assembler's log is in the error.
+Result<std::vector<char>> assemble(const std::string& ptx, const std::string& arch);
+Result<std::vector<char>> assemble(const std::string& ptx, const std::string& arch,
+                                   const AssemblerDescription& assembler);
+
+}  // namespace attacca::jit

@@ -1,0 +1,46 @@
+// Shared libraries that are opened at run time, so that Attacca builds and starts without them: the
+// CUDA driver, NVRTC, nvJitLink and cuBLASLt. Nothing is ever closed again.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/error.hpp"
+
+namespace attacca::jit {
+
+struct LibrarySpec {
+  std::string_view title;               // "NVRTC"
+  std::vector<std::string_view> files;  // names to look for, the preferred first
+  const char* override_variable;        // an environment variable with the path to take instead
+  std::string_view package;             // what to install where there is none
+};
+
+extern const LibrarySpec kDriverLibrary, kNvrtcLibrary, kNvJitLinkLibrary, kCublasLtLibrary;
+
+class Library {
+ public:
+  // Where it looks, in this order: the override alone, if it is set; what this process has loaded
+  // already; the loader's own path; $CUDA_HOME/lib64 and $CUDA_PATH/lib64, /usr/local/cuda/lib64;
+  // the nvidia/*/lib folders of PyPI's wheels in $VIRTUAL_ENV and in a .deps/venv beside or above
+  // the program.
+  static Result<Library> open(const LibrarySpec& spec);
+
+  const std::string& path() const { return path_; }
+  Result<void*> symbol(const char* name) const;
+  // nullptr where there is none.
+  void* find_symbol(const char* name) const;
+
+ private:
+  Library(void* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
+
+  void* handle_;
+  std::string path_;
+};
+
+// A program such as ptxas: override variable, PATH, the bin folders beside the lib folders above.
+// Empty where there is none.
+std::string find_program(const char* override_variable, std::string_view name);
+
+}  // namespace attacca::jit

@@ -1,0 +1,14 @@
+// What a test asks of the stand-in for libcuda.so.1, by dlsym.
+#pragma once
+
+extern "C" {
+// Forgets the calls and failures.
+void fake_cuda_reset();
+// The call of this number from now on (from 0) does nothing and returns the code.
+void fake_cuda_fail(int call, int code);
+// The calls since the reset, one a line: the symbol, then what matters of the arguments.
+const char* fake_cuda_calls();
+int fake_cuda_call_count();
+// Objects and contexts that were made and not yet given back.
+int fake_cuda_live();
+}
