@@ -1,0 +1,208 @@
+#include "tune/arguments.hpp"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+#include "support/check.hpp"
+
+namespace attacca::tune {
+namespace {
+
+using epilogue::Place;
+using epilogue::Role;
+using templates::Template;
+
+bool divides(int64_t stride, int bytes, ir::DType dtype) {
+  return stride * ir::size_of(dtype) % bytes == 0;
+}
+
+// Whether a tensor map (16-byte steps) or a vector access of `align` bytes can walk the operand.
+bool dense_rows(const View& view, int align, const Problem& problem) {
+  return (view.column_stride == 1 || problem.n == 1) && view.row_stride >= 0 &&
+         (view.row_stride > 0 || problem.m == 1) && view.alignment >= align &&
+         divides(view.row_stride, align, view.dtype) && view.batch_stride >= 0 &&
+         divides(view.batch_stride, align, view.dtype);
+}
+
+// Row-major seen along `major`: the other stride is 1.
+bool walks(const View& view, bool columns_contiguous, int align, int64_t rows, int64_t columns) {
+  const int64_t unit = columns_contiguous ? view.column_stride : view.row_stride;
+  const int64_t leading = columns_contiguous ? view.row_stride : view.column_stride;
+  const int64_t unit_extent = columns_contiguous ? columns : rows;
+  const int64_t leading_extent = columns_contiguous ? rows : columns;
+  return (unit == 1 || unit_extent == 1) && (leading > 0 || leading_extent == 1) &&
+         divides(leading, align, view.dtype) && view.batch_stride >= 0 &&
+         divides(view.batch_stride, align, view.dtype) && view.alignment >= align;
+}
+
+// `axis`: of the operand, that the template wants contiguous.
+std::string layout_reason(const char* which, const char* axis, const View& view, int align) {
+  return fmt::format(
+      "{} has strides {}, {}, batch stride {} and alignment {}, the template wants {} contiguous "
+      "and {}-byte steps",
+      which, view.row_stride, view.column_stride, view.batch_stride, view.alignment, axis, align);
+}
+
+// Empty: the template multiplies these operands.
+std::string product_reason(const Problem& problem, const Template& kernel) {
+  if (problem.products.size() != 1) return "one product a template, the region has several";
+  const Product& product = problem.products[0];
+  if (product.k == 0) return "K is 0";
+  if (product.a.dtype != product.b.dtype) return "the operands' dtypes differ";
+  if (std::find(kernel.input_types.begin(), kernel.input_types.end(), product.a.dtype) ==
+      kernel.input_types.end())
+    return fmt::format("no {} inputs", name(product.a.dtype));
+  if (product.n != problem.n) return "the epilogue reads a part of the product's columns";
+  if (kernel.any_strides) return {};
+  if (!walks(product.a, kernel.a_k_major, kernel.align_a, problem.m, product.k))
+    return layout_reason("A", kernel.a_k_major ? "K" : "M", product.a, kernel.align_a);
+  if (!walks(product.b, !kernel.b_k_major, kernel.align_b, product.k, product.n))
+    return layout_reason("B", kernel.b_k_major ? "K" : "N", product.b, kernel.align_b);
+  return {};
+}
+
+epilogue::PlacementLimits limits_of(const Problem& problem, const Template& kernel) {
+  epilogue::PlacementLimits limits;
+  for (size_t i = 0; i < problem.inputs.size(); ++i)
+    limits.context_inputs.push_back(problem.epilogue.inputs[i].role == Role::Full &&
+                                    !kernel.any_strides &&
+                                    !dense_rows(problem.inputs[i], kernel.align_d, problem));
+  for (const View& view : problem.outputs)
+    limits.context_outputs.push_back(!kernel.any_strides &&
+                                     !dense_rows(view, kernel.align_d, problem));
+  return limits;
+}
+
+attacca_operand operand(const View& view) {
+  return {nullptr, view.row_stride, view.column_stride, view.batch_stride};
+}
+
+// A vector along the kernel's columns (row slot) or rows (column slot).
+attacca_vector vector(const View& view, bool along_columns) {
+  return {nullptr, along_columns ? view.column_stride : view.row_stride, view.batch_stride,
+          static_cast<int32_t>(ir::size_of(view.dtype)), 0};
+}
+
+// Where a placed operand's record is in the arguments.
+struct Slots {
+  attacca_gemm_arguments& arguments;
+  void put(epilogue::Placement at, const View& view, bool swapped) {
+    const auto slot = static_cast<size_t>(at.slot);
+    switch (at.place) {
+      case Place::Accumulator:
+        return;
+      case Place::Full:
+        arguments.full[slot] = operand(view);
+        return;
+      case Place::Result:
+        arguments.result[slot] = operand(view);
+        return;
+      case Place::Context:
+        arguments.context.operand[slot] = operand(view);
+        return;
+      // A swapped kernel's columns are the problem's rows.
+      case Place::Row:
+        arguments.row[slot] = vector(view, !swapped);
+        return;
+      case Place::Column:
+        arguments.column[slot] = vector(view, swapped);
+        return;
+    }
+  }
+  void point(epilogue::Placement at, void* pointer) {
+    const auto slot = static_cast<size_t>(at.slot);
+    switch (at.place) {
+      case Place::Accumulator:
+        return;
+      case Place::Full:
+        arguments.full[slot].pointer = pointer;
+        return;
+      case Place::Result:
+        arguments.result[slot].pointer = pointer;
+        return;
+      case Place::Context:
+        arguments.context.operand[slot].pointer = pointer;
+        return;
+      case Place::Row:
+        arguments.row[slot].pointer = pointer;
+        return;
+      case Place::Column:
+        arguments.column[slot].pointer = pointer;
+        return;
+    }
+  }
+};
+
+}  // namespace
+
+std::variant<epilogue::Binding, std::string> place(const Problem& problem, const Template& kernel,
+                                                   const jit::DeviceInfo& device) {
+  if (device.capability() < kernel.min_capability || device.capability() > kernel.max_capability)
+    return fmt::format("made for compute capability {} to {}, the device has {}",
+                       kernel.min_capability, kernel.max_capability, device.capability());
+  if (device.max_shared_bytes < kernel.shared_bytes)
+    return fmt::format("needs {} bytes of shared memory, a block has {}", kernel.shared_bytes,
+                       device.max_shared_bytes);
+  if (kernel.family == templates::Family::Gemm)
+    if (std::string reason = product_reason(problem, kernel); !reason.empty()) return reason;
+  return epilogue::bind(problem.epilogue, kernel.hole, limits_of(problem, kernel));
+}
+
+int context_operands(const Problem& problem, const epilogue::Binding& binding) {
+  int count = 0;
+  for (size_t i = 0; i < binding.inputs.size(); ++i)
+    count +=
+        binding.inputs[i].place == Place::Context && problem.epilogue.inputs[i].role == Role::Full;
+  for (const epilogue::Placement& output : binding.outputs) count += output.place == Place::Context;
+  return count;
+}
+
+attacca_gemm_arguments describe(const Problem& problem, const Template& kernel,
+                                const epilogue::Binding& binding, const Candidate& candidate,
+                                int sm_count) {
+  attacca_gemm_arguments arguments{};
+  arguments.m = static_cast<int32_t>(problem.m);
+  arguments.n = static_cast<int32_t>(problem.n);
+  arguments.batch = static_cast<int32_t>(problem.batch);
+  if (!problem.products.empty()) {
+    arguments.k = static_cast<int32_t>(problem.products[0].k);
+    arguments.a = operand(problem.products[0].a);
+    arguments.b = operand(problem.products[0].b);
+  }
+  arguments.context.rows = arguments.m;
+  arguments.context.columns = arguments.n;
+  arguments.context.batches = arguments.batch;
+  arguments.sm_count = sm_count;
+  arguments.swizzle = candidate.swizzle;
+  arguments.raster = candidate.raster;
+  arguments.splits = candidate.splits;
+  Slots slots{arguments};
+  for (size_t i = 0; i < binding.inputs.size(); ++i)
+    slots.put(binding.inputs[i], problem.inputs[i], kernel.hole.swapped);
+  for (size_t i = 0; i < binding.outputs.size(); ++i)
+    slots.put(binding.outputs[i], problem.outputs[i], kernel.hole.swapped);
+  return arguments;
+}
+
+void* first_element(void* base, const View& view) {
+  return static_cast<char*>(base) + view.offset * ir::size_of(view.dtype);
+}
+
+void set_pointers(const Problem& problem, const epilogue::Binding& binding,
+                  const Pointers& pointers, attacca_gemm_arguments& arguments) {
+  size_t at = 0;
+  if (!problem.products.empty()) {
+    arguments.a.pointer = first_element(pointers[0], problem.products[0].a);
+    arguments.b.pointer = first_element(pointers[1], problem.products[0].b);
+    at = 2 * problem.products.size();
+  }
+  Slots slots{arguments};
+  for (size_t i = 0; i < binding.inputs.size(); ++i, ++at)
+    if (binding.inputs[i].place != Place::Accumulator)
+      slots.point(binding.inputs[i], first_element(pointers[at], problem.inputs[i]));
+  for (size_t i = 0; i < binding.outputs.size(); ++i, ++at)
+    slots.point(binding.outputs[i], first_element(pointers[at], problem.outputs[i]));
+}
+
+}  // namespace attacca::tune

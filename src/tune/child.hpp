@@ -1,0 +1,39 @@
+// A child process that is talked to by lines, each wait bounded. It dies with this object.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "support/error.hpp"
+
+namespace attacca::tune {
+
+// How the child ended without having said another line.
+struct Ended {
+  std::string how;  // "exited with 1", "was killed by signal 11 (Segmentation fault)"
+};
+struct TimedOut {};
+
+class Child {
+ public:
+  // The child also dies when this process does.
+  static Result<Child> start(const std::vector<std::string>& command);
+  Child(Child&&) noexcept;
+  Child& operator=(Child&&) noexcept;
+  ~Child();  // SIGKILL
+
+  // REQUIRES: no newline in it. An error where the child has closed its end or takes nothing.
+  Status send(const std::string& line);
+  // After Ended there is nothing more to hear.
+  std::variant<std::string, Ended, TimedOut> receive(std::chrono::milliseconds limit);
+
+ private:
+  struct Impl;
+  explicit Child(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace attacca::tune

@@ -1,0 +1,76 @@
+// cuBLASLt, opened at run time: the product of the unfused path, and the peer that every candidate
+// is measured against.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jit/device.hpp"
+#include "tune/problem.hpp"
+
+namespace attacca::tune {
+
+// The library and a handle on one device. Thread-safe.
+class CublasLt {
+ public:
+  // Errors: no library on this machine (with the package that has it), no handle.
+  static Result<std::shared_ptr<const CublasLt>> open(const jit::Device& device);
+  ~CublasLt();
+  CublasLt(const CublasLt&) = delete;
+  CublasLt& operator=(const CublasLt&) = delete;
+
+  struct Functions;
+  const Functions& functions() const { return *functions_; }
+  void* handle() const { return handle_; }
+  size_t version() const;
+
+ private:
+  CublasLt() = default;
+  std::unique_ptr<Functions> functions_;
+  void* handle_ = nullptr;
+};
+
+// D [m, n] = A x B, D row-major with rows `d.row_stride` apart.
+struct Multiplication {
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+  View a, b, d;
+};
+
+// Whether the library takes an operand as it lies: one stride 1, the other at least the extent.
+bool vendor_takes(const View& view, int64_t rows, int64_t columns);
+// Whether it multiplies these dtypes, exactly as the numerics contract says.
+bool vendor_multiplies(ir::DType a, ir::DType b, ir::DType d);
+
+// One multiplication with the algorithms that the library's heuristics propose, best first.
+class VendorGemm {
+ public:
+  // Errors: dtypes or layouts that the library refuses, no algorithm.
+  // REQUIRES: m, n, k, batch > 0; vendor_takes of a and b.
+  static Result<VendorGemm> make(std::shared_ptr<const CublasLt> library,
+                                 const Multiplication& problem, size_t workspace_limit,
+                                 int most_algorithms);
+
+  int algorithms() const { return static_cast<int>(algorithms_.size()); }
+  size_t workspace_bytes(int algorithm) const { return algorithms_[algorithm].workspace_bytes; }
+  // Pointers are of the first elements (View::offset applied). No allocation, no synchronisation.
+  Status launch(int algorithm, const void* a, const void* b, void* d, void* workspace,
+                jit::StreamHandle stream) const;
+
+ private:
+  struct Algorithm {
+    std::array<uint64_t, 8> data;
+    size_t workspace_bytes;
+  };
+  struct Descriptors;
+
+  VendorGemm() = default;
+
+  std::shared_ptr<const CublasLt> library_;
+  std::shared_ptr<const Descriptors> descriptors_;
+  std::vector<Algorithm> algorithms_;
+};
+
+}  // namespace attacca::tune

@@ -1,0 +1,64 @@
+// What was found best, kept in an SQLite file: one row a device, problem class and shape bucket.
+//
+//   choices(device, problem, shape, candidate, seconds, unfused_seconds, made)
+//
+// Many processes may read and write it at once. A file that is no database of ours is set aside
+// (NAME.broken) and begun anew.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/error.hpp"
+#include "tune/candidate.hpp"
+
+namespace attacca::tune {
+
+struct ChoiceKey {
+  std::string device;   // "NVIDIA H200"
+  std::string problem;  // problem_class()
+  std::string shape;    // shape_bucket()
+  friend bool operator==(const ChoiceKey&, const ChoiceKey&) = default;
+};
+ChoiceKey choice_key(const Problem& problem, const jit::DeviceInfo& device);
+
+struct Choice {
+  Candidate candidate;
+  double seconds = 0;
+  double unfused_seconds = 0;
+};
+
+// A row; the candidate's text as it is, for it may be another version's.
+struct StoredChoice {
+  ChoiceKey key;
+  std::string candidate;
+  double seconds = 0, unfused_seconds = 0;
+  int64_t made = 0;  // seconds since 1970
+};
+
+class Database {
+ public:
+  // In the cache directory unless told otherwise.
+  static Result<Database> open(const std::string& path = default_path());
+  static std::string default_path();
+  Database(Database&&) noexcept;
+  Database& operator=(Database&&) noexcept;
+  ~Database();
+
+  Result<std::optional<Choice>> find(const ChoiceKey& key);
+  Status store(const ChoiceKey& key, const Choice& choice);
+  Result<int64_t> size();
+  // All of it, by device, problem and shape.
+  Result<std::vector<StoredChoice>> list();
+  // Returns how many choices were forgotten.
+  Result<int64_t> clear();
+
+ private:
+  struct Impl;
+  explicit Database(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace attacca::tune

@@ -1,0 +1,51 @@
+// Timing candidates on the device, in this process: on rotating random data, as graphs of launches.
+#pragma once
+
+#include <vector>
+
+#include "tune/runnable.hpp"
+
+namespace attacca::tune {
+
+// Device memory for a problem's operands, as many sets as exceed the L2 cache (at most 8), filled
+// with random numbers of every operand's dtype: floats N(0, 1), B's N(0, 1/K), integers of the full
+// range.
+class Operands {
+ public:
+  static Result<Operands> make(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem);
+  // Sets in memory that the caller keeps, at least one.
+  explicit Operands(std::vector<Pointers> sets) : sets_(std::move(sets)) {}
+  size_t sets() const { return sets_.size(); }
+  const Pointers& set(size_t index) const { return sets_[index]; }
+
+ private:
+  Operands() = default;
+
+  std::vector<jit::DeviceMemory> memory_;
+  std::vector<Pointers> sets_;
+};
+
+// One runnable under the stopwatch: a graph of launches that walks the operand sets.
+class Timed {
+ public:
+  static Result<Timed> make(const std::shared_ptr<Toolbox>& toolbox, const Runnable& runnable,
+                            const Operands& operands);
+  // Seconds a launch, once.
+  Result<double> once();
+
+ private:
+  Timed() = default;
+
+  std::shared_ptr<Toolbox> toolbox_;
+  jit::DeviceMemory workspace_;
+  jit::Stream stream_;
+  jit::Event begin_, end_;
+  jit::GraphExec graph_;
+  int launches_ = 1;
+};
+
+// Medians over `rounds`, the runnables taking turns, so that a drifting clock meets all of them
+// alike.
+Result<std::vector<double>> time_in_turns(std::vector<Timed>& timed, int rounds);
+
+}  // namespace attacca::tune

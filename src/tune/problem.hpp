@@ -1,0 +1,79 @@
+// A region at hand: every extent, stride and alignment a number. What candidates are made for, what
+// they are timed on, and what they are launched with.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "epilogue/hole.hpp"
+#include "fuse/fuse.hpp"
+#include "ir/mode.hpp"
+
+namespace attacca::tune {
+
+// Element (batch, row, column) of an operand is at offset + batch * batch_stride + row * row_stride
+// + column * column_stride, in elements. `alignment`: of that first element, in bytes, 16 at most.
+struct View {
+  ir::DType dtype = ir::DType::F32;
+  int64_t offset = 0;
+  int64_t row_stride = 0, column_stride = 0, batch_stride = 0;
+  int alignment = 16;
+  friend bool operator==(const View&, const View&) = default;
+};
+
+// A [m, k] x B [k, n]; `stored` is the dtype that the unfused product writes.
+struct Product {
+  int64_t n = 0, k = 0;
+  View a = {}, b = {};
+  ir::DType accumulator = ir::DType::F32;
+  ir::DType stored = ir::DType::F32;
+  ir::Value node = {}, a_source = {}, b_source = {};
+};
+
+// A batch axis that strides do not let merge with the others: one launch a step.
+struct OuterAxis {
+  int64_t extent = 1;
+  std::vector<int64_t> strides;  // in elements, in the order of Problem::views()
+};
+
+struct Problem {
+  int64_t m = 0, n = 0, batch = 1;
+  std::vector<OuterAxis> outer;
+  std::vector<Product> products;  // none: a pointwise problem
+  epilogue::Epilogue epilogue;    // canonical
+  std::vector<View> inputs;       // one an input of the epilogue; an accumulator's means nothing
+  std::vector<View> outputs;
+  ir::Mode mode = ir::Mode::Fp32;
+
+  bool empty() const { return m == 0 || n == 0 || batch == 0; }
+  // Every operand: a and b of each product, then inputs, then outputs.
+  std::vector<View*> views();
+  std::vector<const View*> views() const;
+};
+
+// Addresses of the operands' first bytes (before View::offset), in the order of Problem::views().
+// Nothing is written through those that are inputs.
+using Pointers = std::vector<void*>;
+
+// Bytes to which the memory of a graph value is aligned (a power of two).
+using AlignmentOf = std::function<int(ir::Value)>;
+
+// The region with symbols replaced. Batch axes are merged with each other and into M where all
+// strides allow it. Errors: symbols without a value, extents beyond 2^31 - 1, a reduction output.
+// REQUIRES: a region with an epilogue (not Single).
+Result<Problem> concretize(const fuse::Region& region, const ir::Graph& graph,
+                           const ir::SymbolValues& symbols, ir::Mode mode,
+                           const AlignmentOf& alignment_of);
+
+// What decides which candidate is best, shapes left out: dtypes, layouts, epilogue, mode.
+std::string problem_class(const Problem& problem);
+// The shape with M rounded up to its bucket: "m<=256 n=4096 batch=1 k=11008".
+std::string shape_bucket(const Problem& problem);
+
+// Floating-point operations of the products, and the fewest bytes that must move.
+double operations(const Problem& problem);
+double bytes(const Problem& problem);
+
+}  // namespace attacca::tune

@@ -1,0 +1,69 @@
+#include "tune/runnable.hpp"
+
+#include "tune/fused.hpp"
+#include "tune/unfused.hpp"
+
+namespace attacca::tune {
+namespace {
+
+class Nothing : public Runnable {
+ public:
+  size_t workspace_bytes() const override { return 0; }
+  Status launch(const Pointers&, void*, jit::StreamHandle) const override { return {}; }
+};
+
+// One launch a step of the outer batch axes.
+class OuterLoop : public Runnable {
+ public:
+  OuterLoop(const Problem& problem, std::unique_ptr<Runnable> inner)
+      : axes_(problem.outer), inner_(std::move(inner)) {
+    for (const View* view : problem.views()) widths_.push_back(ir::size_of(view->dtype));
+    for (const OuterAxis& axis : axes_) steps_ *= axis.extent;
+  }
+
+  size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
+
+  Status launch(const Pointers& pointers, void* workspace,
+                jit::StreamHandle stream) const override {
+    for (int64_t step = 0; step < steps_; ++step) {
+      Pointers moved = pointers;
+      int64_t rest = step;
+      for (size_t axis = axes_.size(); axis-- > 0;) {
+        const int64_t index = rest % axes_[axis].extent;
+        rest /= axes_[axis].extent;
+        for (size_t i = 0; i < moved.size(); ++i)
+          if (moved[i] != nullptr)
+            moved[i] = static_cast<char*>(moved[i]) + index * axes_[axis].strides[i] * widths_[i];
+      }
+      ATTACCA_TRY_VOID(inner_->launch(moved, workspace, stream));
+    }
+    return {};
+  }
+
+ private:
+  std::vector<OuterAxis> axes_;
+  std::vector<int64_t> widths_;
+  int64_t steps_ = 1;
+  std::unique_ptr<Runnable> inner_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Runnable>> prepare(const std::shared_ptr<Toolbox>& toolbox,
+                                          const Problem& problem, const Candidate& candidate) {
+  if (problem.empty()) return std::make_unique<Nothing>();
+  Problem step = problem;
+  step.outer.clear();
+  std::unique_ptr<Runnable> runnable;
+  if (step.products.empty()) {
+    ATTACCA_TRY(runnable, make_pointwise(toolbox, step));
+  } else if (candidate.kind == CandidateKind::Fused) {
+    ATTACCA_TRY(runnable, make_fused(toolbox, step, candidate));
+  } else {
+    ATTACCA_TRY(runnable, make_unfused(toolbox, step, candidate));
+  }
+  if (problem.outer.empty()) return runnable;
+  return std::make_unique<OuterLoop>(problem, std::move(runnable));
+}
+
+}  // namespace attacca::tune

@@ -1,0 +1,143 @@
+#include "tune/timer.hpp"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+#include "support/json.hpp"
+
+namespace attacca::tune {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+milliseconds milliseconds_of(double seconds) {
+  return milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+bool is_answered(const Trial& trial) {
+  return trial.seconds.has_value() || !trial.failure.empty();
+}
+
+void fail_unanswered(const std::vector<size_t>& open, std::vector<Trial>& trials,
+                     const std::string& why) {
+  for (const size_t i : open)
+    if (!is_answered(trials[i])) trials[i].failure = why;
+}
+
+// Takes down what a line of the worker says.
+void note(const json::Value& line, const std::vector<size_t>& open, std::vector<Trial>& trials,
+          std::optional<size_t>& current) {
+  const auto index = [&](const char* key) -> std::optional<size_t> {
+    const json::Value* found = line.find(key);
+    if (found == nullptr || !found->is<int64_t>()) return std::nullopt;
+    const auto at = static_cast<size_t>(found->as<int64_t>());
+    return at < open.size() ? std::optional(open[at]) : std::nullopt;
+  };
+  if (const auto begun = index("begin")) current = begun;
+  const auto trial = index("candidate");
+  if (!trial) return;
+  if (const json::Value* seconds = line.find("seconds"); seconds != nullptr && seconds->is_number())
+    trials[*trial].seconds = seconds->number();
+  if (const json::Value* failed = line.find("failed");
+      failed != nullptr && failed->is<std::string>())
+    trials[*trial].failure = failed->as<std::string>();
+}
+
+}  // namespace
+
+Timer::Timer(std::vector<std::string> command, TimeLimits limits)
+    : command_(std::move(command)),
+      limits_(limits),
+      deadline_(Clock::now() + milliseconds_of(limits.total_seconds)) {}
+
+std::vector<Trial> Timer::time(const TimingRequest& request) {
+  std::vector<Trial> trials;
+  Open open;
+  for (const Candidate& candidate : request.candidates) {
+    open.push_back(trials.size());
+    trials.push_back({candidate, {}, {}, false});
+  }
+  TimingRequest part = request;
+  time_open(part, std::move(open), trials);
+  return trials;
+}
+
+void Timer::time_open(TimingRequest& request, Open open, std::vector<Trial>& trials) {
+  while (!open.empty()) {
+    request.candidates.clear();
+    for (const size_t i : open) request.candidates.push_back(trials[i].candidate);
+    const Outcome outcome = attempt(request, open, trials);
+    if (std::holds_alternative<Served>(outcome)) return;
+    child_.reset();
+    if (const auto* culprit = std::get_if<Culprit>(&outcome)) {
+      fail_unanswered({culprit->trial}, trials, culprit->why);
+      std::erase_if(open, [&](const size_t i) { return is_answered(trials[i]); });
+      continue;
+    }
+    if (open.size() == 1) {
+      trials[open[0]].failure = std::get<Died>(outcome).why;
+      return;
+    }
+    const auto middle = open.begin() + static_cast<ptrdiff_t>(open.size() / 2);
+    time_open(request, Open(open.begin(), middle), trials);
+    open.erase(open.begin(), middle);
+  }
+}
+
+Timer::Outcome Timer::attempt(const TimingRequest& request, const Open& open,
+                              std::vector<Trial>& trials) {
+  if (!child_) {
+    auto started = Child::start(command_);
+    if (!started) {
+      fail_unanswered(open, trials, started.error().what);
+      return Served{};
+    }
+    child_ = std::make_unique<Child>(*std::move(started));
+  }
+  // A worker that does not even take the request says how it ended when it is listened to.
+  (void)child_->send(write_request(request));
+  return listen(open, trials);
+}
+
+Timer::Outcome Timer::listen(const Open& open, std::vector<Trial>& trials) {
+  std::optional<size_t> current;
+  const auto died = [&](const std::string& why) -> Outcome {
+    const bool all = std::all_of(open.begin(), open.end(),
+                                 [&](const size_t i) { return is_answered(trials[i]); });
+    if (all) {
+      child_.reset();
+      return Served{};
+    }
+    if (current) return Culprit{*current, why};
+    return Died{why};
+  };
+  const auto served = [&](const std::string& why) -> Outcome {
+    fail_unanswered(open, trials, why);
+    return Served{};
+  };
+  for (;;) {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
+    if (left.count() <= 0) {
+      child_.reset();
+      return served("the time limit of the tuning was over");
+    }
+    const milliseconds silence = milliseconds_of(limits_.silence_seconds);
+    const auto heard = child_->receive(std::min(left, silence));
+    if (std::holds_alternative<TimedOut>(heard)) {
+      if (left <= silence) continue;
+      return died(fmt::format("no sign of life for {} s", limits_.silence_seconds));
+    }
+    if (const auto* ended = std::get_if<Ended>(&heard))
+      return died("the timing process " + ended->how);
+    const auto line = json::parse(std::get<std::string>(heard), "timing process");
+    if (!line) return died("the timing process wrote no JSON: " + line.error().what);
+    if (line->find("done") != nullptr) return served("the timing process left it out");
+    if (const json::Value* error = line->find("error"))
+      return served(error->is<std::string>() ? error->as<std::string>() : "an error");
+    note(*line, open, trials, current);
+  }
+}
+
+}  // namespace attacca::tune

@@ -1,0 +1,49 @@
+#include "tune/toolbox.hpp"
+
+#include "fmt/format.h"
+
+namespace attacca::tune {
+namespace {
+
+std::string key_of(const jit::KernelRequest& request) {
+  std::string key = fmt::format("{}|{}|{}|{}|{}", request.kernel->name, name(request.input_type),
+                                name(request.mode), serialize(request.epilogue),
+                                epilogue::serialize(request.binding));
+  for (const std::string& text : request.includes) key += "|" + text;
+  return key;
+}
+
+constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
+
+}  // namespace
+
+Result<std::shared_ptr<Toolbox>> Toolbox::open(int ordinal) {
+  ATTACCA_TRY(jit::Device device, jit::Device::open(ordinal));
+  ATTACCA_TRY(templates::Catalog catalog, templates::Catalog::open(device.driver().encode_tiled()));
+  std::shared_ptr<Toolbox> made(new Toolbox(std::move(device), std::move(catalog)));
+  made->vendor_ = CublasLt::open(made->device_);
+  return made;
+}
+
+Result<std::shared_ptr<const CublasLt>> Toolbox::vendor() const {
+  return vendor_;
+}
+
+Result<std::shared_ptr<const Kernel>> Toolbox::kernel(const jit::KernelRequest& request) {
+  const std::string key = key_of(request);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = kernels_.find(key); found != kernels_.end()) return found->second;
+  }
+  ATTACCA_TRY(jit::Cubin cubin, jit::build(request));
+  ATTACCA_TRY(jit::Module module, jit::Module::load(device_, cubin.bytes));
+  ATTACCA_TRY(const jit::Function function, module.function(cubin.kernel));
+  const auto shared = static_cast<uint32_t>(request.kernel->shared_bytes);
+  if (shared > kSharedWithoutAsking) ATTACCA_TRY_VOID(function.allow_shared_bytes(shared));
+  auto kernel = std::make_shared<const Kernel>(
+      Kernel{std::move(module), function, request.kernel, cubin.times});
+  const std::lock_guard lock(mutex_);
+  return kernels_.emplace(key, std::move(kernel)).first->second;
+}
+
+}  // namespace attacca::tune

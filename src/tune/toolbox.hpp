@@ -1,0 +1,49 @@
+// What making and launching kernels on one device needs: the device, the templates, the vendor
+// library, and the kernels loaded so far.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "jit/device.hpp"
+#include "jit/jit.hpp"
+#include "templates/catalog.hpp"
+#include "tune/cublaslt.hpp"
+
+namespace attacca::tune {
+
+// A kernel in the device's memory, ready to launch.
+struct Kernel {
+  jit::Module module;
+  jit::Function function;
+  const templates::Template* form = nullptr;
+  jit::CompileTimes times;
+};
+
+// Thread-safe; kept alive by whoever made something of it.
+class Toolbox {
+ public:
+  // Errors: no driver, no such device, no templates. A missing cuBLASLt is none: vendor() says it.
+  static Result<std::shared_ptr<Toolbox>> open(int ordinal = 0);
+
+  const jit::Device& device() const { return device_; }
+  const templates::Catalog& catalog() const { return catalog_; }
+  Result<std::shared_ptr<const CublasLt>> vendor() const;
+
+  // Built or taken from the cache, loaded once.
+  Result<std::shared_ptr<const Kernel>> kernel(const jit::KernelRequest& request);
+
+ private:
+  Toolbox(jit::Device device, templates::Catalog catalog)
+      : device_(std::move(device)), catalog_(std::move(catalog)) {}
+
+  jit::Device device_;
+  templates::Catalog catalog_;
+  Result<std::shared_ptr<const CublasLt>> vendor_ = fail("cuBLASLt was not opened");
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const Kernel>, std::less<>> kernels_;
+};
+
+}  // namespace attacca::tune

@@ -1,0 +1,169 @@
+#include "tune/tuner.hpp"
+
+#include <algorithm>
+#include <dlfcn.h>
+#include <filesystem>
+#include <limits>
+
+#include "fmt/format.h"
+
+#include "tune/unfused.hpp"
+
+namespace attacca::tune {
+namespace {
+
+void sort_by_time(std::vector<Trial>& trials) {
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
+    return a.seconds.value_or(kNever) < b.seconds.value_or(kNever);
+  });
+}
+
+// The second round: variants of the best templates beside the best unfused ways.
+std::vector<Candidate> finalists(const std::vector<Trial>& first, const Toolbox& toolbox,
+                                 const Problem& problem, int templates) {
+  std::vector<Candidate> chosen;
+  int fused = 0, unfused = 0;
+  for (const Trial& trial : first) {
+    if (!trial.seconds) continue;
+    const Candidate& candidate = trial.candidate;
+    if (candidate.kind == CandidateKind::Unfused) {
+      if (unfused++ < 2) chosen.push_back(candidate);
+    } else if (fused++ < templates) {
+      const auto all = variants(candidate, *toolbox.catalog().find(candidate.kernel), problem,
+                                toolbox.device().info());
+      chosen.insert(chosen.end(), all.begin(), all.end());
+    }
+  }
+  return chosen;
+}
+
+// The last round's trials, then what only the first one knows of: its times are those of a device
+// in another state.
+std::vector<Trial> merge_rounds(std::vector<Trial> first, std::vector<Trial> last) {
+  sort_by_time(last);
+  for (Trial& trial : last) trial.final = trial.seconds.has_value();
+  for (Trial& trial : first) {
+    const auto same = std::find_if(last.begin(), last.end(), [&](const Trial& other) {
+      return other.candidate == trial.candidate;
+    });
+    if (same == last.end())
+      last.push_back(std::move(trial));
+    else if (!same->seconds)
+      *same = std::move(trial);
+  }
+  return last;
+}
+
+Result<Timer> make_timer(const TuneOptions& options) {
+  const std::string program = worker_program();
+  if (program.empty())
+    return fail("no program to time candidates in", "tuning",
+                "set ATTACCA_TUNE_WORKER to the path of `attacca`");
+  return Timer({program, "tune-worker"}, {options.seconds_limit, options.silence_limit});
+}
+
+std::optional<Choice> choose(const std::vector<Trial>& trials) {
+  std::optional<Choice> choice;
+  double unfused = 0;
+  for (const Trial& trial : trials) {
+    if (!trial.seconds) continue;
+    if (!choice) choice = Choice{trial.candidate, *trial.seconds, 0};
+    if (unfused == 0 && trial.candidate.kind == CandidateKind::Unfused) unfused = *trial.seconds;
+  }
+  if (choice) choice->unfused_seconds = unfused;
+  return choice;
+}
+
+// The folder of the library or program that holds this code.
+std::filesystem::path own_directory() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<const void*>(&own_directory), &info) == 0 || !info.dli_fname)
+    return {};
+  std::error_code error;
+  return std::filesystem::canonical(info.dli_fname, error).parent_path();
+}
+
+}  // namespace
+
+std::string worker_program() {
+  if (const char* given = std::getenv("ATTACCA_TUNE_WORKER")) return given;
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path library = own_directory();
+  for (const std::filesystem::path& candidate :
+       {self, self.parent_path() / "attacca", self.parent_path() / "../bin/attacca",
+        library / "../bin/attacca", library / "../cli/attacca",  // installed; in a build tree
+        std::filesystem::path("/usr/bin/attacca"), std::filesystem::path("/usr/local/bin/attacca")})
+    if (candidate.filename() == "attacca" && std::filesystem::exists(candidate, error))
+      return candidate.string();
+  return {};
+}
+
+Result<double> time_unfused(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& text,
+                            const TuneOptions& options) {
+  ATTACCA_TRY(const Problem problem, read_problem(text));
+  ATTACCA_TRY(const int count, count_unfused(toolbox, problem));
+  TimingRequest request{text, {}, options.rounds, toolbox->device().info().ordinal};
+  for (int i = 0; i < count; ++i) {
+    Candidate candidate;
+    candidate.algorithm = i;
+    request.candidates.push_back(candidate);
+  }
+  ATTACCA_TRY(Timer timer, make_timer(options));
+  std::vector<Trial> trials = timer.time(request);
+  sort_by_time(trials);
+  if (!trials[0].seconds) return fail(trials[0].failure, "cuBLASLt", "run `attacca doctor`");
+  return *trials[0].seconds;
+}
+
+Result<Tuned> tune(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& text,
+                   const TuneOptions& options) {
+  ATTACCA_TRY(Timer timer, make_timer(options));
+  ATTACCA_TRY(const Problem problem, read_problem(text));
+  Tuned result;
+  Candidates fused = fused_candidates(problem, toolbox->catalog(), toolbox->device().info());
+  apply(options.filter, fused);
+  result.excluded = std::move(fused.excluded);
+  std::vector<Candidate> first;
+  if (const auto unfused = count_unfused(toolbox, problem)) {
+    for (int i = 0; i < *unfused; ++i) {
+      Candidate candidate;
+      candidate.algorithm = i;
+      first.push_back(candidate);
+    }
+  } else {
+    result.excluded.push_back({"unfused", unfused.error().what});
+  }
+  int templates = 0;
+  for (Candidate& candidate : fused.ranked) {
+    if (templates++ < options.most_templates)
+      first.push_back(std::move(candidate));
+    else
+      result.excluded.push_back({candidate.kernel, "ranked below those that were timed"});
+  }
+  const auto report = [&](double done, const std::string& what) {
+    if (options.progress) options.progress(done, what);
+  };
+  TimingRequest request{text, first, 3, toolbox->device().info().ordinal};
+  report(0, fmt::format("building and timing {} candidates", first.size()));
+  std::vector<Trial> trials = timer.time(request);
+  sort_by_time(trials);
+  request.candidates = finalists(trials, *toolbox, problem, options.finalists);
+  request.rounds = options.rounds;
+  report(0.6, fmt::format("timing {} variants of the best", request.candidates.size()));
+  std::vector<Trial> last = timer.time(request);
+  sort_by_time(last);
+  std::optional<Choice> choice = choose(last);
+  if (!choice) choice = choose(trials);
+  if (!choice)
+    return fail(fmt::format("no candidate ran: {}",
+                            trials.empty() ? "there is none" : trials.front().failure),
+                "tuning", "run `attacca doctor`");
+  result.choice = *choice;
+  result.trials = merge_rounds(std::move(trials), std::move(last));
+  report(1, "done");
+  return result;
+}
+
+}  // namespace attacca::tune

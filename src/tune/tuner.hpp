@@ -1,0 +1,48 @@
+// Finding the fastest way to compute a problem by measuring, in a child process.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tune/database.hpp"
+#include "tune/timer.hpp"
+#include "tune/toolbox.hpp"
+#include "tune/worker.hpp"
+
+namespace attacca::tune {
+
+struct TuneOptions {
+  int most_templates = 16;  // timed in the first round; the others by rank are left out
+  int finalists = 3;        // templates whose variants the second round times
+  int rounds = 7;           // of the last comparison
+  double seconds_limit = 60;
+  double silence_limit = 60;  // seconds without a word from the timing process: kernels are built
+  TemplateFilter filter = {};
+  // Called with what happens next, 0 <= done <= 1.
+  std::function<void(double done, const std::string& what)> progress;
+};
+
+struct Tuned {
+  // The last comparison's, best first, its failed ones last; then what only the first round saw.
+  std::vector<Trial> trials;
+  std::vector<Exclusion> excluded;  // never timed, with the reason
+  Choice choice;  // the best of all; unfused where fusing lost or nothing else ran
+};
+
+// Times every candidate of the region in child processes; the winner is measured against the best
+// unfused path in the same turns. Errors: no device, nothing ran at all.
+Result<Tuned> tune(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& problem,
+                   const TuneOptions& options = {});
+
+// The best unfused path's seconds, in a child process too.
+Result<double> time_unfused(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& problem,
+                            const TuneOptions& options = {});
+
+// The program that serves timings: $ATTACCA_TUNE_WORKER, else this program where it is `attacca`,
+// else attacca beside it or on the path of the library's installation. Empty where there is none.
+std::string worker_program();
+
+}  // namespace attacca::tune

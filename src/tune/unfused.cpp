@@ -1,0 +1,312 @@
+#include "tune/unfused.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "fmt/format.h"
+
+#include "tune/fused.hpp"
+#include "tune/plain_product.hpp"
+
+namespace attacca::tune {
+namespace {
+
+using epilogue::Role;
+using ir::DType;
+
+constexpr size_t kAlignment = 256;
+constexpr size_t kVendorWorkspace = size_t{32} << 20;
+
+size_t round_up(size_t value, size_t to) {
+  return (value + to - 1) / to * to;
+}
+
+// The dtype in which the vendor multiplies operands of these dtypes, holding both exactly.
+std::optional<DType> multiplied_as(const Product& product) {
+  const DType a = product.a.dtype, b = product.b.dtype;
+  if (vendor_multiplies(a, b, product.stored)) return a;
+  for (const DType candidate : {DType::BF16, DType::F16, DType::F32}) {
+    const auto holds = [&](DType dtype) {
+      return dtype == candidate || ir::is_fp8(dtype) ||
+             (candidate == DType::F32 && ir::is_float(dtype) && dtype != DType::F64);
+    };
+    if (holds(a) && holds(b) && vendor_multiplies(candidate, candidate, product.stored))
+      return candidate;
+  }
+  return std::nullopt;
+}
+
+// A copy of one operand, dense and converted.
+Problem copy_problem(const View& from, DType to, int64_t rows, int64_t columns, int64_t batch) {
+  Problem copy;
+  copy.m = rows;
+  copy.n = columns;
+  copy.batch = batch;
+  copy.epilogue.domain = {batch, rows, columns};
+  epilogue::Input input;
+  input.role = from.row_stride != 0 ? (from.column_stride != 0 ? Role::Full : Role::Column)
+                                    : (from.column_stride != 0 ? Role::Row : Role::Scalar);
+  input.dtype = from.dtype;
+  input.access = {0, {from.batch_stride, from.row_stride, from.column_stride}};
+  copy.epilogue.inputs.push_back(std::move(input));
+  epilogue::Output output;
+  output.dtype = to;
+  output.access = {0, {rows * columns, columns, 1}};
+  copy.epilogue.outputs.push_back(std::move(output));
+  copy.inputs.push_back(from);
+  copy.inputs[0].offset = 0;
+  copy.outputs.push_back(
+      {.dtype = to, .row_stride = columns, .column_stride = 1, .batch_stride = rows * columns});
+  return copy;
+}
+
+// Bytes of the workspace, handed out one after the other.
+class Arena {
+ public:
+  size_t take(size_t bytes) {
+    const size_t at = used_;
+    used_ = round_up(used_ + bytes, kAlignment);
+    return at;
+  }
+  size_t size() const { return used_; }
+
+ private:
+  size_t used_ = 0;
+};
+
+// An operand of a product: the caller's memory, or a dense copy in the workspace.
+struct Source {
+  size_t pointer = 0;  // which of the caller's
+  View view;           // as the vendor reads it
+  std::unique_ptr<Runnable> copy;
+  View from;
+  size_t copy_at = 0;
+
+  Result<void*> ready(const Pointers& pointers, char* workspace, jit::StreamHandle stream) const {
+    void* first = static_cast<char*>(pointers[pointer]) + from.offset * ir::size_of(from.dtype);
+    if (!copy) return first;
+    void* dense = workspace + copy_at;
+    ATTACCA_TRY_VOID(copy->launch({first, dense}, nullptr, stream));
+    return dense;
+  }
+};
+
+struct Step {
+  Source a, b;
+  std::optional<VendorGemm> gemm;
+  int algorithm = 0;
+  std::optional<PlainProduct> plain;  // where the vendor refuses; neither: K is 0, all is zeros
+  View result;
+  size_t result_at = 0, result_bytes = 0;
+  size_t scratch_at = 0;
+};
+
+Result<Source> make_source(const std::shared_ptr<Toolbox>& toolbox, size_t pointer,
+                           const View& view, DType dtype, int64_t rows, int64_t columns,
+                           int64_t batch, Arena& arena) {
+  Source source{.pointer = pointer, .view = view, .copy = nullptr, .from = view};
+  source.view.offset = 0;
+  if (view.dtype == dtype && vendor_takes(view, rows, columns)) return source;
+  const int64_t batches = view.batch_stride == 0 ? 1 : batch;
+  const Problem copy = copy_problem(view, dtype, rows, columns, batches);
+  source.view = copy.outputs[0];
+  if (batches == 1) source.view.batch_stride = 0;
+  source.copy_at = arena.take(static_cast<size_t>(batches * rows * columns * ir::size_of(dtype)));
+  if (rows * columns > 0) {
+    ATTACCA_TRY(source.copy, make_pointwise(toolbox, copy));
+  }
+  return source;
+}
+
+// The tail stores the product itself: no second kernel.
+bool is_bare_product(const Problem& problem) {
+  if (problem.products.size() != 1 || problem.outputs.size() != 1) return false;
+  const epilogue::Epilogue& tail = problem.epilogue;
+  if (tail.inputs.size() != 1 || !tail.nodes.empty()) return false;
+  const epilogue::Input& acc = tail.inputs[0];
+  const View& out = problem.outputs[0];
+  return acc.column_step == 1 && acc.column_offset.is(0) && problem.products[0].n == problem.n &&
+         out.dtype == problem.products[0].stored && (out.column_stride == 1 || problem.n == 1) &&
+         out.row_stride >= problem.n;
+}
+
+class Unfused : public Runnable {
+ public:
+  static Result<std::unique_ptr<Unfused>> make(const std::shared_ptr<Toolbox>& toolbox,
+                                               const Problem& problem, int algorithm) {
+    std::unique_ptr<Unfused> made(new Unfused(toolbox, problem));
+    Arena arena;
+    made->bare_ = is_bare_product(problem);
+    for (size_t i = 0; i < problem.products.size(); ++i) {
+      ATTACCA_TRY(Step step, make_step(toolbox, problem, i, made->bare_, algorithm, arena));
+      made->steps_.push_back(std::move(step));
+    }
+    if (!made->bare_) {
+      ATTACCA_TRY(made->tail_, make_pointwise(toolbox, made->tail_problem()));
+    }
+    made->workspace_bytes_ = arena.size();
+    return made;
+  }
+
+  size_t workspace_bytes() const override { return workspace_bytes_; }
+  int algorithms() const {
+    int most = 1;
+    for (const Step& step : steps_)
+      if (step.gemm) most = std::max(most, step.gemm->algorithms());
+    return most;
+  }
+
+  Status launch(const Pointers& pointers, void* workspace,
+                jit::StreamHandle stream) const override {
+    auto* scratch = static_cast<char*>(workspace);
+    for (const Step& step : steps_) ATTACCA_TRY_VOID(multiply(step, pointers, scratch, stream));
+    if (bare_) return {};
+    return tail_->launch(tail_pointers(pointers, scratch), nullptr, stream);
+  }
+
+ private:
+  Unfused(std::shared_ptr<Toolbox> toolbox, const Problem& problem)
+      : toolbox_(std::move(toolbox)), problem_(problem) {}
+
+  static Result<Step> make_step(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem,
+                                size_t index, bool bare, int algorithm, Arena& arena) {
+    const Product& product = problem.products[index];
+    Step step;
+    step.result =
+        bare ? problem.outputs[0]
+             : View{.dtype = product.stored,
+                    .row_stride = static_cast<int64_t>(round_up(static_cast<size_t>(product.n), 8)),
+                    .column_stride = 1};
+    if (!bare) {
+      step.result.batch_stride = problem.m * step.result.row_stride;
+      step.result_bytes = static_cast<size_t>(problem.batch * step.result.batch_stride *
+                                              ir::size_of(product.stored));
+      step.result_at = arena.take(step.result_bytes);
+    }
+    step.result.offset = 0;
+    if (product.k == 0) return step;
+    auto vendor_step = use_vendor(toolbox, problem, index, algorithm, arena, step);
+    if (vendor_step) return step;
+    step.gemm.reset();
+    step.a = as_it_lies(2 * index, product.a);
+    step.b = as_it_lies(2 * index + 1, product.b);
+    ATTACCA_TRY(step.plain,
+                PlainProduct::make(toolbox, {problem.m, product.n, product.k, problem.batch,
+                                             product.a, product.b, step.result}));
+    return step;
+  }
+
+  static Source as_it_lies(size_t pointer, const View& view) {
+    return {.pointer = pointer, .view = view, .copy = nullptr, .from = view};
+  }
+
+  // An error where there is no vendor library or it does not take the product.
+  static Status use_vendor(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem,
+                           size_t index, int algorithm, Arena& arena, Step& step) {
+    const Product& product = problem.products[index];
+    ATTACCA_TRY(const auto vendor, toolbox->vendor());
+    const std::optional<DType> dtype = multiplied_as(product);
+    if (!dtype) return fail("the vendor library does not multiply these dtypes");
+    Arena mine = arena;
+    ATTACCA_TRY(step.a, make_source(toolbox, 2 * index, product.a, *dtype, problem.m, product.k,
+                                    problem.batch, mine));
+    ATTACCA_TRY(step.b, make_source(toolbox, 2 * index + 1, product.b, *dtype, product.k, product.n,
+                                    problem.batch, mine));
+    ATTACCA_TRY(step.gemm, VendorGemm::make(vendor,
+                                            {problem.m, product.n, product.k, problem.batch,
+                                             step.a.view, step.b.view, step.result},
+                                            kVendorWorkspace, kMostAlgorithms));
+    step.algorithm = std::min(algorithm, step.gemm->algorithms() - 1);
+    step.scratch_at = mine.take(step.gemm->workspace_bytes(step.algorithm));
+    arena = mine;
+    return {};
+  }
+
+  void* result_of(const Step& step, const Pointers& pointers, char* workspace) const {
+    if (!bare_) return workspace + step.result_at;
+    const View& out = problem_.outputs[0];
+    return static_cast<char*>(pointers.back()) + out.offset * ir::size_of(out.dtype);
+  }
+
+  Status multiply(const Step& step, const Pointers& pointers, char* workspace,
+                  jit::StreamHandle stream) const {
+    void* result = result_of(step, pointers, workspace);
+    if (!step.gemm && !step.plain) return clear(step, result, stream);
+    ATTACCA_TRY(void* const a, step.a.ready(pointers, workspace, stream));
+    ATTACCA_TRY(void* const b, step.b.ready(pointers, workspace, stream));
+    if (step.plain) return step.plain->launch(a, b, result, stream);
+    return step.gemm->launch(step.algorithm, a, b, result, workspace + step.scratch_at, stream);
+  }
+
+  Status clear(const Step& step, void* result, jit::StreamHandle stream) const {
+    const jit::Driver& driver = toolbox_->device().driver();
+    const auto at = reinterpret_cast<jit::DevicePointer>(result);
+    if (!bare_) return driver.call(driver.memset_d8, at, uint8_t{0}, step.result_bytes, stream);
+    // The caller's rows may lie apart, with other data between them.
+    const View& out = problem_.outputs[0];
+    const auto width = static_cast<size_t>(ir::size_of(out.dtype));
+    for (int64_t batch = 0; batch < problem_.batch; ++batch)
+      for (int64_t row = 0; row < problem_.m; ++row)
+        ATTACCA_TRY_VOID(driver.call(
+            driver.memset_d8,
+            at + static_cast<size_t>(batch * out.batch_stride + row * out.row_stride) * width,
+            uint8_t{0}, static_cast<size_t>(problem_.n) * width, stream));
+    return {};
+  }
+
+  // The epilogue with accumulators read from the workspace.
+  Problem tail_problem() const {
+    std::vector<ir::Dim> columns;
+    std::vector<ir::Value> nodes;
+    for (const Product& product : problem_.products) {
+      columns.emplace_back(product.n);
+      nodes.push_back(product.node);
+    }
+    Problem tail = problem_;
+    tail.products.clear();
+    tail.epilogue = epilogue::unfuse(problem_.epilogue, columns, nodes);
+    for (size_t i = 0; i < tail.inputs.size(); ++i) {
+      const epilogue::Input& input = problem_.epilogue.inputs[i];
+      if (input.role != Role::Accumulator) continue;
+      View& view = tail.inputs[i] = steps_[static_cast<size_t>(input.gemm)].result;
+      view.offset = input.column_offset.maybe_value().value_or(0);
+      view.column_stride = input.column_step;
+      while (view.alignment > 1 && view.offset * ir::size_of(view.dtype) % view.alignment != 0)
+        view.alignment /= 2;
+    }
+    return tail;
+  }
+
+  Pointers tail_pointers(const Pointers& pointers, char* workspace) const {
+    Pointers tail(pointers.begin() + static_cast<ptrdiff_t>(2 * steps_.size()), pointers.end());
+    for (size_t i = 0; i < problem_.epilogue.inputs.size(); ++i) {
+      const epilogue::Input& input = problem_.epilogue.inputs[i];
+      if (input.role == Role::Accumulator)
+        tail[i] = workspace + steps_[static_cast<size_t>(input.gemm)].result_at;
+    }
+    return tail;
+  }
+
+  std::shared_ptr<Toolbox> toolbox_;
+  const Problem problem_;
+  std::vector<Step> steps_;
+  std::unique_ptr<Runnable> tail_;
+  bool bare_ = false;
+  size_t workspace_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& toolbox,
+                                               const Problem& problem, const Candidate& candidate) {
+  return Unfused::make(toolbox, problem, candidate.algorithm);
+}
+
+Result<int> count_unfused(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem) {
+  Problem step = problem;
+  step.outer.clear();
+  ATTACCA_TRY(const auto made, Unfused::make(toolbox, step, 0));
+  return made->algorithms();
+}
+
+}  // namespace attacca::tune

@@ -1,0 +1,20 @@
+// The unfused path, a candidate like any other: the vendor library's products into the workspace,
+// then the whole tail as one pointwise kernel.
+#pragma once
+
+#include "tune/runnable.hpp"
+
+namespace attacca::tune {
+
+// Of the library's proposals for a product, how many are worth timing.
+inline constexpr int kMostAlgorithms = 8;
+
+// Operands that the library does not take as they lie, or whose dtypes it does not multiply, are
+// copied to dense ones of a dtype that holds them exactly first.
+Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& toolbox,
+                                               const Problem& problem, const Candidate& candidate);
+
+// How many candidates the unfused path is.
+Result<int> count_unfused(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem);
+
+}  // namespace attacca::tune

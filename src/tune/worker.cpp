@@ -1,0 +1,163 @@
+#include "tune/worker.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+#include "support/json.hpp"
+#include "tune/measure.hpp"
+
+namespace attacca::tune {
+namespace {
+
+constexpr int kDeviceLost = 3;
+
+void say(const json::Value& line) {
+  const std::string text = json::dump(line, -1) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+void say_failed(size_t candidate, const Error& error) {
+  const bool named = error.what.find(error.where) != std::string::npos;
+  say(json::Value::object()
+          .set("candidate", candidate)
+          .set("failed", named ? error.what : error.where + ": " + error.what));
+}
+
+// Builds by every core: the compilers are the slow part of a trial.
+std::vector<Result<std::unique_ptr<Runnable>>> build_all(const std::shared_ptr<Toolbox>& toolbox,
+                                                         const Problem& problem,
+                                                         const std::vector<Candidate>& candidates) {
+  std::vector<Result<std::unique_ptr<Runnable>>> built(candidates.size());
+  std::atomic<size_t> next = 0;
+  const auto build = [&] {
+    for (size_t i; (i = next++) < candidates.size();)
+      built[i] = prepare(toolbox, problem, candidates[i]);
+  };
+  std::vector<std::jthread> threads;
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  for (size_t i = 0; i < std::min(cores, candidates.size()); ++i) threads.emplace_back(build);
+  threads.clear();
+  return built;
+}
+
+Status serve(const TimingRequest& request, const std::shared_ptr<Toolbox>& toolbox) {
+  ATTACCA_TRY(const Problem problem, read_problem(request.problem));
+  ATTACCA_TRY(const Operands operands, Operands::make(toolbox, problem));
+  const auto built = build_all(toolbox, problem, request.candidates);
+  std::vector<Timed> timed;
+  std::vector<size_t> which;
+  for (size_t i = 0; i < built.size(); ++i) {
+    say(json::Value::object().set("begin", i));
+    if (!built[i]) {
+      say_failed(i, built[i].error());
+      continue;
+    }
+    auto made = Timed::make(toolbox, **built[i], operands);
+    if (!made) {
+      say_failed(i, made.error());
+      // What faults on the device spoils it for the whole process: the others get another one.
+      if (!toolbox->device().synchronize()) std::_Exit(kDeviceLost);
+      continue;
+    }
+    timed.push_back(*std::move(made));
+    which.push_back(i);
+  }
+  ATTACCA_TRY(const std::vector<double> medians, time_in_turns(timed, request.rounds));
+  for (size_t i = 0; i < which.size(); ++i)
+    say(json::Value::object().set("candidate", which[i]).set("seconds", medians[i]));
+  return {};
+}
+
+const json::Value* member(const json::Value& value, std::string_view key) {
+  const json::Value* found = value.find(key);
+  static const json::Value none;
+  return found == nullptr ? &none : found;
+}
+
+}  // namespace
+
+std::string write_request(const TimingRequest& request) {
+  json::Value symbols = json::Value::object(), alignments = json::Value::object();
+  for (const auto& [name, value] : request.problem.symbols) symbols.set(name, value);
+  for (const auto& [name, value] : request.problem.alignments) alignments.set(name, value);
+  json::Value candidates = json::Value::array();
+  for (const Candidate& candidate : request.candidates) candidates.push(to_string(candidate));
+  return json::dump(json::Value::object()
+                        .set("problem", json::Value::object()
+                                            .set("graph", request.problem.graph)
+                                            .set("symbols", symbols)
+                                            .set("mode", name(request.problem.mode))
+                                            .set("alignments", alignments))
+                        .set("candidates", candidates)
+                        .set("rounds", request.rounds)
+                        .set("device", request.device),
+                    -1);
+}
+
+Result<TimingRequest> read_request(const std::string& line) {
+  ATTACCA_TRY(const json::Value root, json::parse(line, "timing request"));
+  const auto bad = [] {
+    return fail("a timing request lacks a field or has a wrong one", "stdin");
+  };
+  if (!root.is<json::Value::Object>()) return bad();
+  TimingRequest request;
+  const json::Value& problem = *member(root, "problem");
+  if (!problem.is<json::Value::Object>()) return bad();
+  const json::Value& graph = *member(problem, "graph");
+  const json::Value& symbols = *member(problem, "symbols");
+  const json::Value& alignments = *member(problem, "alignments");
+  const json::Value& mode = *member(problem, "mode");
+  const json::Value& candidates = *member(root, "candidates");
+  const json::Value& rounds = *member(root, "rounds");
+  const json::Value& device = *member(root, "device");
+  if (!graph.is<std::string>() || !symbols.is<json::Value::Object>() || !mode.is<std::string>() ||
+      !alignments.is<json::Value::Object>() || !candidates.is<json::Value::Array>() ||
+      !rounds.is<int64_t>() || !device.is<int64_t>())
+    return bad();
+  request.problem.graph = graph.as<std::string>();
+  for (const auto& [name, value] : symbols.as<json::Value::Object>()) {
+    if (!value.is<int64_t>()) return bad();
+    request.problem.symbols[name] = value.as<int64_t>();
+  }
+  for (const auto& [name, value] : alignments.as<json::Value::Object>()) {
+    if (!value.is<int64_t>()) return bad();
+    request.problem.alignments[name] = static_cast<int>(value.as<int64_t>());
+  }
+  const auto parsed_mode = ir::parse_mode(mode.as<std::string>());
+  if (!parsed_mode) return bad();
+  request.problem.mode = *parsed_mode;
+  for (const json::Value& text : candidates.as<json::Value::Array>()) {
+    if (!text.is<std::string>()) return bad();
+    ATTACCA_TRY(Candidate candidate, parse_candidate(text.as<std::string>()));
+    request.candidates.push_back(std::move(candidate));
+  }
+  request.rounds = static_cast<int>(std::max<int64_t>(1, rounds.as<int64_t>()));
+  request.device = static_cast<int>(device.as<int64_t>());
+  return request;
+}
+
+int serve_timings() {
+  std::shared_ptr<Toolbox> toolbox;
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    const auto served = [&]() -> Status {
+      ATTACCA_TRY(const TimingRequest request, read_request(line));
+      if (!toolbox) {
+        ATTACCA_TRY(toolbox, Toolbox::open(request.device));
+      }
+      return serve(request, toolbox);
+    }();
+    if (served) {
+      say(json::Value::object().set("done", true));
+    } else {
+      say(json::Value::object().set("error", to_string(served.error())));
+    }
+  }
+  return 0;
+}
+
+}  // namespace attacca::tune

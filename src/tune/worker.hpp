@@ -1,0 +1,34 @@
+// The process in which candidates are built and timed: what crashes or hangs there costs only
+// itself.
+//
+// It reads requests and writes answers, one JSON object a line:
+//   -> {"problem": {...}, "candidates": ["...", ...], "rounds": 5}
+//   <- {"begin": 3}                       before candidate 3 is built or timed for the first time
+//   <- {"candidate": 3, "seconds": 1e-4}  its median
+//   <- {"candidate": 3, "failed": "why"}
+//   <- {"done": true}
+// Candidates are built by all cores at once, timed one by one, then in turns.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tune/candidate.hpp"
+#include "tune/region_graph.hpp"
+
+namespace attacca::tune {
+
+struct TimingRequest {
+  ProblemText problem;
+  std::vector<Candidate> candidates;
+  int rounds = 5;
+  int device = 0;
+};
+std::string write_request(const TimingRequest& request);
+Result<TimingRequest> read_request(const std::string& line);
+
+// Serves requests from standard input until its end. Returns the process's exit code.
+int serve_timings();
+
+}  // namespace attacca::tune

@@ -1,0 +1,259 @@
+// Which templates are taken for a problem on an H200 that is not there, in which order, and why the
+// others are not; candidates as text.
+#include "tune/candidate.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+
+#include "problem_testing.hpp"
+#include "templates/templates_testing.hpp"
+#include "tune/arguments.hpp"
+
+namespace attacca::tune {
+namespace {
+
+using templates::testing::built;
+using testing::make;
+
+TEST(CandidateText, RoundTrip) {
+  for (const char* text :
+       {"unfused", "unfused algorithm=3", "some_template", "t swizzle=2 raster=1 splits=4"}) {
+    const auto candidate = parse_candidate(text);
+    ASSERT_TRUE(candidate) << text;
+    EXPECT_EQ(to_string(*candidate), text);
+  }
+  EXPECT_EQ(to_string(*parse_candidate("  t   splits=0  raster=2 ")), "t raster=2");
+}
+
+TEST(CandidateText, Errors) {
+  EXPECT_EQ(parse_candidate("").error().what, "an empty candidate");
+  for (const char* word : {"swizzle", "swizzle=", "swizzle=x", "swizzle=2x", "swizzle=-1",
+                           "swizzle=99999999999", "warp=3", "=3", "="}) {
+    const auto candidate = parse_candidate(std::string("t ") + word);
+    ASSERT_FALSE(candidate) << word;
+    EXPECT_EQ(candidate.error().what, std::string(word) + " says nothing about a candidate");
+  }
+}
+
+jit::DeviceInfo h200() {
+  jit::DeviceInfo device;
+  device.name = "NVIDIA H200";
+  device.major = 9;
+  device.sm_count = 132;
+  device.l2_bytes = 50 << 20;
+  device.max_shared_bytes = 232448;
+  return device;
+}
+
+Candidates candidates(const Problem& problem, const jit::DeviceInfo& device = h200()) {
+  return fused_candidates(problem, built(), device);
+}
+
+Problem problem(const std::string& parameters, const std::string& body,
+                const testing::MakeOptions& options = {}) {
+  auto made = make(parameters, body, options);
+  EXPECT_TRUE(made.problem) << to_string(made.problem.error());
+  return *std::move(made.problem);
+}
+
+// A plain bf16 product of weights given as (N, K).
+Problem product(int64_t m, int64_t n, int64_t k) {
+  return problem("a: bf16[M, K], b: bf16[N, K], c: bf16[N]", "return relu(a @ transpose(b) + c)",
+                 {{{"M", m}, {"N", n}, {"K", k}}});
+}
+
+std::map<std::string, std::string> reasons(const Candidates& all) {
+  std::map<std::string, std::string> result;
+  for (const Exclusion& each : all.excluded) result[each.kernel] = each.reason;
+  return result;
+}
+
+bool ranked(const Candidates& all, const std::string& kernel) {
+  return std::any_of(all.ranked.begin(), all.ranked.end(),
+                     [&](const Candidate& each) { return each.kernel == kernel; });
+}
+
+constexpr const char* kNarrow = "sm80_tt_64x64x64_f2_d16";    // B as (K, N)
+constexpr const char* kWide = "sm80_tn_128x128x32_f2_d16";    // B as (N, K)
+constexpr const char* kAnything = "sm80_xx_64x64x32_f2_d16";  // any strides
+
+TEST(Candidates, EveryTemplateIsRankedOrExcludedWithAReason) {
+  const Candidates all = candidates(product(512, 1024, 512));
+  const auto gemms =
+      std::count_if(built().templates().begin(), built().templates().end(),
+                    [](const auto& each) { return each.family == templates::Family::Gemm; });
+  EXPECT_EQ(all.ranked.size() + all.excluded.size(), static_cast<size_t>(gemms));
+  for (const Exclusion& each : all.excluded) EXPECT_NE(each.reason, "") << each.kernel;
+  EXPECT_TRUE(ranked(all, kWide));
+  EXPECT_TRUE(ranked(all, kAnything));
+  EXPECT_EQ(reasons(all)[kNarrow].substr(0, 14), "B has strides ");
+}
+
+TEST(Candidates, LayoutsDecide) {
+  const Candidates all = candidates(problem("a: bf16[64, 64], b: bf16[64, 128]", "return a @ b"));
+  EXPECT_TRUE(ranked(all, kNarrow));
+  EXPECT_FALSE(ranked(all, kWide));
+  // 65 elements a row: no 16-byte steps.
+  const Candidates odd =
+      candidates(problem("a: bf16[64, 65], b: bf16[128, 65]", "return a @ transpose(b)"));
+  ASSERT_EQ(odd.ranked.size(), 1u);
+  EXPECT_EQ(odd.ranked[0].kernel, kAnything);
+  EXPECT_EQ(reasons(odd)[kWide],
+            "A has strides 65, 1, batch stride 0 and alignment 16, the template wants K "
+            "contiguous and 16-byte steps");
+  const Candidates shifted = candidates(
+      problem("a: bf16[64, 64], b: bf16[128, 64]", "return a @ transpose(b)", {.alignment = 4}));
+  ASSERT_EQ(shifted.ranked.size(), 1u);
+  EXPECT_EQ(shifted.ranked[0].kernel, kAnything);
+}
+
+TEST(Candidates, DevicesAndDtypesDecide) {
+  const Problem plain = product(64, 64, 64);
+  jit::DeviceInfo old = h200();
+  old.major = 7;
+  EXPECT_EQ(candidates(plain, old).ranked.size(), 0u);
+  EXPECT_EQ(reasons(candidates(plain, old))[kWide],
+            "made for compute capability 80 to 999, the device has 70");
+  jit::DeviceInfo small = h200();
+  small.max_shared_bytes = 48 << 10;
+  EXPECT_EQ(reasons(candidates(plain, small))[kWide],
+            "needs 65536 bytes of shared memory, a block has 49152");
+  EXPECT_TRUE(ranked(candidates(plain, small), kAnything));
+  const Candidates singles = candidates(problem("a: f32[64, 64], b: f32[64, 64]", "return a @ b"));
+  EXPECT_EQ(reasons(singles)[kWide], "no f32 inputs");
+  EXPECT_EQ(singles.ranked.size(), 0u);
+  EXPECT_TRUE(
+      ranked(candidates(problem("a: f16[64, 64], b: f16[64, 64]", "return a @ b")), kNarrow));
+  EXPECT_EQ(reasons(candidates(problem("a: bf16[64, 64], b: bf16[64, 128]",
+                                       "h = a @ b\nreturn silu(h[:, :64]) * h[:, 64:]")))[kNarrow],
+            "the epilogue reads a part of the product's columns");
+  EXPECT_EQ(reasons(candidates(
+                problem("a: bf16[64, K], b: bf16[K, 64]", "return a @ b", {{{"K", 0}}})))[kNarrow],
+            "K is 0");
+}
+
+TEST(Candidates, OddOperandsGoThroughTheContext) {
+  const auto* kernel = built().find(kWide);
+  const auto bound = [&](const std::string& parameters, const std::string& tail) {
+    const Problem made = problem("a: bf16[64, 64], b: bf16[128, 64], " + parameters,
+                                 "return a @ transpose(b) + " + tail);
+    const auto placed = place(made, *kernel, h200());
+    if (const auto* reason = std::get_if<std::string>(&placed)) return *reason;
+    const auto& binding = std::get<epilogue::Binding>(placed);
+    return fmt::format("{}: {}", serialize(binding), context_operands(made, binding));
+  };
+  EXPECT_EQ(bound("r: bf16[64, 128]", "r"), "acc0 full0 -> result0: 0");
+  EXPECT_EQ(bound("r: bf16[64, 128; 1, 64]", "r"), "acc0 context0 -> result0: 1");
+  EXPECT_EQ(bound("c: bf16[128]", "c"), "acc0 row0 -> result0: 0");
+}
+
+std::string best(int64_t m, int64_t n, int64_t k) {
+  const Candidates all = candidates(product(m, n, k));
+  return all.ranked.empty() ? "" : all.ranked[0].kernel;
+}
+
+TEST(Candidates, ExpectedTimesRiseDownTheRanking) {
+  const Candidates all = candidates(product(256, 4096, 4096));
+  ASSERT_EQ(all.expected.size(), all.ranked.size());
+  EXPECT_TRUE(std::is_sorted(all.expected.begin(), all.expected.end()));
+}
+
+// The Hopper templates are there where CUTLASS is.
+TEST(Candidates, FewRowsPreferSwappedTiles) {
+  if (built().find("bf16_tn_64x16x128_1x1_pingpong_swap_f1") == nullptr) {
+    EXPECT_NE(best(4096, 4096, 4096), kAnything);
+    return;
+  }
+  for (const int64_t m : {1, 4, 8, 16}) {
+    const std::string name = best(m, 4096, 11008);
+    EXPECT_TRUE(built().find(name)->hole.swapped) << m << ": " << name;
+  }
+  const std::string large = best(4096, 14336, 4096);
+  EXPECT_FALSE(built().find(large)->hole.swapped) << large;
+  EXPECT_EQ(built().find(large)->arch, "sm_90a") << large;
+}
+
+TEST(Candidates, VariantsHoldTheCandidateAndAreAllLegal) {
+  for (const auto& [m, n, k] : {std::tuple<int, int, int>{16, 4096, 4096}, {8192, 8192, 4096}}) {
+    const Problem made = product(m, n, k);
+    for (const Candidate& candidate : candidates(made).ranked) {
+      const auto& kernel = *built().find(candidate.kernel);
+      const auto all = variants(candidate, kernel, made, h200());
+      ASSERT_FALSE(all.empty());
+      EXPECT_EQ(all[0], candidate);
+      const auto binding = std::get<epilogue::Binding>(place(made, kernel, h200()));
+      for (size_t i = 0; i < all.size(); ++i) {
+        EXPECT_EQ(std::count(all.begin(), all.end(), all[i]), 1) << to_string(all[i]);
+        EXPECT_EQ(*parse_candidate(to_string(all[i])), all[i]);
+        const attacca_gemm_arguments arguments = describe(made, kernel, binding, all[i], 132);
+        char reason[512] = "";
+        EXPECT_EQ(kernel.builder->check(&arguments, reason, sizeof reason), 0)
+            << to_string(all[i]) << ": " << reason;
+      }
+    }
+  }
+}
+
+std::string words(const attacca_operand& at) {
+  return fmt::format("{}: {},{} ({})", at.pointer, at.row_stride, at.column_stride,
+                     at.batch_stride);
+}
+
+std::string words(const attacca_vector& at) {
+  return fmt::format("{}: {} ({}) of {}", at.pointer, at.stride, at.batch_stride, at.bytes);
+}
+
+TEST(Arguments, SayWhereEverythingIs) {
+  const Problem made = problem(
+      "a: bf16[2, 4, 16], b: bf16[16, 8], x: f32[2, 1, 8], s: bf16[4, 1], r: bf16[2, 4, 16], z: "
+      "f64[]",
+      "return cast((a @ b + x) * s + r[:, :, 8:] + cast(z, f32), bf16)");
+  epilogue::HoleSignature hole;
+  hole.full_bits = {16};
+  hole.rows = hole.columns = 1;
+  hole.result_bits = {16};
+  for (const bool swapped : {false, true}) {
+    templates::Template kernel;
+    kernel.hole = hole;
+    kernel.hole.swapped = swapped;
+    const auto placed = bind(made.epilogue, kernel.hole);
+    ASSERT_TRUE(std::holds_alternative<epilogue::Binding>(placed)) << std::get<std::string>(placed);
+    const auto& binding = std::get<epilogue::Binding>(placed);
+    Candidate candidate;
+    candidate.swizzle = 4;
+    candidate.raster = 2;
+    candidate.splits = 3;
+    attacca_gemm_arguments g = describe(made, kernel, binding, candidate, 132);
+    // Every operand at 0x1000 times its place among the views.
+    Pointers pointers;
+    std::map<std::string, std::string> at;
+    for (size_t i = 0; i < made.views().size(); ++i)
+      pointers.push_back(reinterpret_cast<void*>(0x1000 * (i + 1)));
+    set_pointers(made, binding, pointers, g);
+    EXPECT_EQ(fmt::format("{} {} {} {}", g.m, g.n, g.k, g.batch), "4 8 16 2");
+    EXPECT_EQ(fmt::format("{} {} {} {}", g.sm_count, g.swizzle, g.raster, g.splits), "132 4 2 3");
+    EXPECT_EQ(words(g.a), "0x1000: 16,1 (64)");
+    EXPECT_EQ(words(g.b), "0x2000: 8,1 (0)");
+    for (size_t i = 0; i < made.inputs.size(); ++i) {
+      const auto where = fmt::format("0x{:x}", 0x1000 * (i + 3));
+      if (made.epilogue.inputs[i].role == epilogue::Role::Row) {
+        EXPECT_EQ(words(swapped ? g.column[0] : g.row[0]), where + ": 1 (8) of 4");
+      } else if (made.epilogue.inputs[i].role == epilogue::Role::Column) {
+        EXPECT_EQ(words(swapped ? g.row[0] : g.column[0]), where + ": 1 (0) of 2");
+      } else if (made.epilogue.inputs[i].role == epilogue::Role::Full) {
+        EXPECT_EQ(words(g.full[0]), fmt::format("0x{:x}: 16,1 (64)", 0x1000 * (i + 3) + 16));
+      } else if (made.epilogue.inputs[i].role == epilogue::Role::Scalar) {
+        EXPECT_EQ(words(g.context.operand[0]), where + ": 0,0 (0)");
+      }
+    }
+    EXPECT_EQ(words(g.result[0]), fmt::format("0x{:x}: 8,1 (32)", 0x1000 * made.views().size()));
+    EXPECT_EQ(fmt::format("{} {} {}", g.context.rows, g.context.columns, g.context.batches),
+              "4 8 2");
+  }
+}
+
+}  // namespace
+}  // namespace attacca::tune

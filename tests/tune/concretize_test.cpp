@@ -1,0 +1,164 @@
+// From regions to numbers: which axes merge, where operands lie, what is refused.
+#include <cstdlib>
+
+#include "gtest/gtest.h"
+
+#include "differential/random_graph.hpp"
+#include "ir/text.hpp"
+#include "problem_testing.hpp"
+
+namespace attacca::tune {
+namespace {
+
+using testing::make;
+using testing::words;
+
+TEST(Concretize, APlainProduct) {
+  EXPECT_EQ(
+      words("a: bf16[M, K], b: bf16[K, N]", "return a @ b", {{{"M", 3}, {"K", 8}, {"N", 16}}}),
+      "m=3 n=16 batch=1 | k=8 a 0+(0)8,1 @16 | b 0+(0)16,1 @16 | -> 0+(0)16,1 @16");
+  EXPECT_EQ(words("a: f16[3, 8], w: f16[16, 8]", "return relu(a @ transpose(w))"),
+            "m=3 n=16 batch=1 | k=8 a 0+(0)8,1 @16 | b 0+(0)1,8 @16 | -> 0+(0)16,1 @16");
+}
+
+TEST(Concretize, BatchesOfASharedBBecomeRows) {
+  EXPECT_EQ(words("a: bf16[3, 4, 8], b: bf16[8, 16]", "return a @ b"),
+            "m=12 n=16 batch=1 | k=8 a 0+(0)8,1 @16 | b 0+(0)16,1 @16 | -> 0+(0)16,1 @16");
+  EXPECT_EQ(words("a: bf16[2, 3, 4, 8], b: bf16[8, 16], r: bf16[2, 3, 4, 16]", "return a @ b + r"),
+            "m=24 n=16 batch=1 | k=8 a 0+(0)8,1 @16 | b 0+(0)16,1 @16 | full 0+(0)16,1 @16 | -> "
+            "0+(0)16,1 @16");
+}
+
+TEST(Concretize, BatchesMergeWithEachOther) {
+  EXPECT_EQ(words("a: bf16[2, 3, 4, 8], b: bf16[2, 3, 8, 16]", "return a @ b"),
+            "m=4 n=16 batch=6 | k=8 a 0+(32)8,1 @16 | b 0+(128)16,1 @16 | -> 0+(64)16,1 @16");
+  EXPECT_EQ(words("a: bf16[1, 3, 4, 8], b: bf16[3, 8, 16]", "return a @ b"),
+            "m=4 n=16 batch=3 | k=8 a 0+(32)8,1 @16 | b 0+(128)16,1 @16 | -> 0+(64)16,1 @16");
+}
+
+TEST(Concretize, BatchesThatDoNotMergeAreStepsOfLaunches) {
+  EXPECT_EQ(words("a: bf16[2, 3, 4, 8], b: bf16[3, 8, 16]", "return a @ b"),
+            "m=4 n=16 batch=3 outer=2 | k=8 a 0+(32)8,1 @16 | b 0+(128)16,1 @16 | -> 0+(64)16,1 "
+            "@16");
+  EXPECT_EQ(words("x: bf16[2, 5, 48], y: bf16[2, 5, 48]",
+                  "q = permute(reshape(x, [2, 5, 3, 16]), [0, 2, 1, 3])\n"
+                  "k = permute(reshape(y, [2, 5, 3, 16]), [0, 2, 3, 1])\n"
+                  "return q @ k"),
+            "m=5 n=5 batch=3 outer=2 | k=16 a 0+(16)48,1 @16 | b 0+(16)1,48 @16 | -> 0+(25)5,1 @2");
+}
+
+TEST(Concretize, APerBatchBiasKeepsTheBatch) {
+  EXPECT_EQ(words("a: bf16[3, 4, 8], b: bf16[8, 16], c: bf16[3, 1, 16]", "return a @ b + c"),
+            "m=4 n=16 batch=3 | k=8 a 0+(32)8,1 @16 | b 0+(0)16,1 @16 | row 0+(16)0,1 @16 | -> "
+            "0+(64)16,1 @16");
+  EXPECT_EQ(words("a: bf16[3, 4, 8], b: bf16[8, 16], c: bf16[3, 1, 1]", "return a @ b + c"),
+            "m=4 n=16 batch=3 | k=8 a 0+(32)8,1 @16 | b 0+(0)16,1 @16 | scalar 0+(1)0,0 @16 | -> "
+            "0+(64)16,1 @16");
+  EXPECT_EQ(words("a: bf16[3, 4, 8], b: bf16[8, 16], c: bf16[3, 4, 1]", "return a @ b + c"),
+            "m=12 n=16 batch=1 | k=8 a 0+(0)8,1 @16 | b 0+(0)16,1 @16 | col 0+(0)1,0 @16 | -> "
+            "0+(0)16,1 @16");
+}
+
+TEST(Concretize, OneRowABatchBecomesRows) {
+  EXPECT_EQ(words("a: bf16[3, 1, 8], b: bf16[8, 16]", "return a @ b"),
+            "m=3 n=16 batch=1 | k=8 a 0+(0)8,1 @16 | b 0+(0)16,1 @16 | -> 0+(0)16,1 @16");
+  // Rows that lie apart.
+  EXPECT_EQ(words("x: bf16[3, 5, 8], b: bf16[8, 16]", "return x[:, 2:3, :] @ b"),
+            "m=3 n=16 batch=1 | k=8 a 16+(0)40,1 @16 | b 0+(0)16,1 @16 | -> 0+(0)16,1 @16");
+}
+
+TEST(Concretize, StridesAndOffsets) {
+  EXPECT_EQ(words("a: bf16[4, 8; 12, 1], b: bf16[8, 16]", "return a @ b"),
+            "m=4 n=16 batch=1 | k=8 a 0+(0)12,1 @16 | b 0+(0)16,1 @16 | -> 0+(0)16,1 @16");
+  EXPECT_EQ(words("a: bf16[4, 16], b: bf16[8, 16]", "return a[:, 8:16] @ b"),
+            "m=4 n=16 batch=1 | k=8 a 8+(0)16,1 @16 | b 0+(0)16,1 @16 | -> 0+(0)16,1 @16");
+  EXPECT_EQ(words("a: bf16[4, 16], b: bf16[8, 16]", "return a[:, 3:11] @ b"),
+            "m=4 n=16 batch=1 | k=8 a 3+(0)16,1 @2 | b 0+(0)16,1 @16 | -> 0+(0)16,1 @16");
+  EXPECT_EQ(words("a: bf16[3, 4, 8; 100, 8, 1], b: bf16[8, 16]", "return a @ b"),
+            "m=4 n=16 batch=3 | k=8 a 0+(100)8,1 @16 | b 0+(0)16,1 @16 | -> 0+(64)16,1 @16");
+}
+
+TEST(Concretize, AlignmentIsOfTheMemoryToo) {
+  EXPECT_EQ(words("a: f32[4, 16], b: f32[8, 16]", "return a[:, 2:10] @ b", {.alignment = 4}),
+            "m=4 n=16 batch=1 | k=8 a 2+(0)16,1 @4 | b 0+(0)16,1 @4 | -> 0+(0)16,1 @4");
+  EXPECT_EQ(words("a: f32[4, 16], b: f32[8, 16]", "return a[:, 2:10] @ b", {.alignment = 256}),
+            "m=4 n=16 batch=1 | k=8 a 2+(0)16,1 @8 | b 0+(0)16,1 @16 | -> 0+(0)16,1 @16");
+}
+
+TEST(Concretize, GatesReadPartsOfOneProduct) {
+  const auto made = make("a: bf16[4, 8], b: bf16[8, 2*I]",
+                         "h = a @ b\nreturn silu(h[:, :I]) * h[:, I:]", {{{"I", 16}}});
+  EXPECT_EQ(words(made.problem),
+            "m=4 n=16 batch=1 | k=8 a 0+(0)8,1 @16 | b 0+(0)32,1 @16 | -> 0+(0)16,1 @16");
+  EXPECT_EQ(made.problem->products[0].n, 32);
+  EXPECT_TRUE(made.problem->epilogue.inputs[1].column_offset.is(16));
+}
+
+TEST(Concretize, EmptyExtents) {
+  const ir::SymbolValues none = {{"M", 0}};
+  EXPECT_EQ(words("a: bf16[M, 8], b: bf16[8, 16]", "return a @ b", {none}).substr(0, 16),
+            "m=0 n=16 batch=1");
+  EXPECT_TRUE(make("a: bf16[M, 8], b: bf16[8, 16]", "return a @ b", {none}).problem->empty());
+  EXPECT_EQ(words("a: bf16[4, K], b: bf16[K, 16]", "return a @ b", {{{"K", 0}}}).substr(0, 20),
+            "m=4 n=16 batch=1 | k");
+}
+
+TEST(Concretize, CoordinatesHave32Bits) {
+  const auto extents = [](int64_t b, int64_t m) {
+    const auto made =
+        make("a: bf16[B, M, 8], b: bf16[8, 16]", "return a @ b", {{{"B", b}, {"M", m}}});
+    return made.problem ? words(made.problem).substr(0, words(made.problem).find(" |"))
+                        : made.problem.error().what;
+  };
+  EXPECT_EQ(extents(32767, 65536), "m=2147418112 n=16 batch=1");
+  // Apart they fit where together they do not.
+  EXPECT_EQ(extents(65536, 65536), "m=65536 n=16 batch=65536");
+  EXPECT_EQ(extents(2, 3'000'000'000), "M = 3000000000 does not fit a kernel's 32-bit coordinates");
+}
+
+TEST(Concretize, SymbolsNeedValues) {
+  const auto made = make("a: bf16[M, 8], b: bf16[8, 16]", "return a @ b");
+  ASSERT_FALSE(made.problem);
+  EXPECT_NE(made.problem.error().what.find("M"), std::string::npos) << made.problem.error().what;
+}
+
+TEST(Concretize, ReductionsHaveNoKernel) {
+  auto graph = ir::parse_graph(
+      "graph g(a: f32[4, 8], b: f32[8, 16]) {\n return sum(relu(a @ b), axes=[1]) \n}");
+  ASSERT_TRUE(graph) << to_string(graph.error());
+  const fuse::Partition partition = fuse::partition(*std::move(graph));
+  const auto problem = concretize(partition.regions[0], partition.graph, {}, ir::Mode::Fp32,
+                                  [](ir::Value) { return 16; });
+  ASSERT_FALSE(problem);
+  EXPECT_EQ(problem.error().what, "a reduction inside a region has no kernel on this device yet");
+}
+
+uint64_t setting(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// Regions of random graphs with an epilogue, as the device's plans cut them.
+TEST(Concretize, ReachesTheRegionsElements) {
+  const uint64_t first = setting("ATTACCA_SEED", 1), count = 1500;
+  int regions = 0;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const fuse::Partition partition =
+        fuse::partition(attacca::testing::random_graph(seed), {.fuse = true, .reductions = false});
+    const auto alignment_of = [&](ir::Value value) { return 1 << (value.id + seed) % 6; };
+    for (const fuse::Region& region : partition.regions) {
+      if (region.kind == fuse::RegionKind::Single) continue;
+      ++regions;
+      const auto problem = concretize(region, partition.graph, {}, ir::Mode::Fp32, alignment_of);
+      ASSERT_TRUE(problem) << "seed " << seed << ": " << to_string(problem.error());
+      ASSERT_EQ(testing::difference(*problem, region, {}, alignment_of), "")
+          << "seed " << seed << "\n"
+          << words(problem) << "\n"
+          << print_graph(partition.graph);
+    }
+  }
+  EXPECT_GT(regions, 1500);
+}
+
+}  // namespace
+}  // namespace attacca::tune

@@ -1,0 +1,264 @@
+// The file of choices: what it keeps, who may share it, and what it survives.
+#include "tune/database.hpp"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+
+#include "gtest/gtest.h"
+
+#include "folder.hpp"
+#include "sqlite3.h"
+
+namespace attacca::tune {
+namespace {
+
+using testing::Folder;
+
+const ChoiceKey kKey = {"NVIDIA H200", "fp32|acc", "m<=16 n=8 batch=1 k=4"};
+
+Choice choice(int algorithm, double seconds = 1e-4) {
+  Choice made{{}, seconds, 2e-4};
+  made.candidate.algorithm = algorithm;
+  return made;
+}
+
+Database opened(const std::string& path) {
+  auto database = Database::open(path);
+  EXPECT_TRUE(database) << to_string(database.error());
+  return *std::move(database);
+}
+
+void execute(const std::string& path, const char* sql) {
+  sqlite3* raw = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &raw), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(raw, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(raw);
+  sqlite3_close(raw);
+}
+
+TEST(Database, KeepsWhatWasStored) {
+  const Folder folder;
+  const std::string path = folder.path("deep/er/tuned.sqlite");
+  const Choice fused = {
+      {.kind = CandidateKind::Fused, .kernel = "t", .swizzle = 2, .splits = 4}, 1.25e-5, 3e-5};
+  {
+    Database database = opened(path);
+    EXPECT_FALSE(*database.find(kKey));
+    ASSERT_TRUE(database.store(kKey, choice(1)));
+    ASSERT_TRUE(database.store(kKey, fused));
+  }
+  Database database = opened(path);
+  const auto found = database.find(kKey);
+  ASSERT_TRUE(found && *found);
+  EXPECT_EQ((*found)->candidate, fused.candidate);
+  EXPECT_EQ((*found)->seconds, 1.25e-5);
+  EXPECT_EQ((*found)->unfused_seconds, 3e-5);
+  EXPECT_EQ(*database.size(), 1);
+}
+
+TEST(Database, TellsKeysApart) {
+  const Folder folder;
+  Database database = opened(folder.path("db"));
+  const ChoiceKey others[] = {{"other", kKey.problem, kKey.shape},
+                              {kKey.device, "other", kKey.shape},
+                              {kKey.device, kKey.problem, "other"},
+                              {kKey.device, "it's \"quoted\"; DROP TABLE choices", kKey.shape}};
+  int number = 0;
+  for (const ChoiceKey& key : others) ASSERT_TRUE(database.store(key, choice(++number)));
+  EXPECT_FALSE(*database.find(kKey));
+  number = 0;
+  for (const ChoiceKey& key : others)
+    EXPECT_EQ((*database.find(key))->candidate.algorithm, ++number);
+}
+
+TEST(Database, UnknownCandidatesAreNotThere) {
+  const Folder folder;
+  Database database = opened(folder.path("db"));
+  ASSERT_TRUE(database.store(kKey, choice(1)));
+  execute(folder.path("db"), "UPDATE choices SET candidate='unfused warp=9'");
+  const auto found = database.find(kKey);
+  ASSERT_TRUE(found);
+  EXPECT_FALSE(*found);
+  execute(folder.path("db"), "UPDATE choices SET candidate=''");
+  EXPECT_FALSE(*database.find(kKey));
+  ASSERT_TRUE(database.store(kKey, choice(2)));
+  EXPECT_EQ((*database.find(kKey))->candidate.algorithm, 2);
+}
+
+void expect_set_aside(const Folder& folder, const std::string& damaged) {
+  Database database = opened(folder.path("db"));
+  EXPECT_FALSE(*database.find(kKey));
+  ASSERT_TRUE(database.store(kKey, choice(3)));
+  EXPECT_EQ((*database.find(kKey))->candidate.algorithm, 3);
+  EXPECT_EQ(folder.read("db.broken"), damaged);
+}
+
+TEST(Database, FilesThatAreNoneAreSetAside) {
+  const Folder folder;
+  const std::string noise(5000, 'n');
+  folder.write("db", noise);
+  expect_set_aside(folder, noise);
+}
+
+TEST(Database, DamagedFilesAreSetAside) {
+  const Folder folder;
+  ASSERT_TRUE(opened(folder.path("db")).store(kKey, choice(1)));
+  std::string bytes = folder.read("db");
+  for (size_t i = 100; i < 4096; ++i) bytes[i] = static_cast<char>(0xa5);  // the page of the schema
+  folder.write("db", bytes);
+  expect_set_aside(folder, bytes);
+}
+
+TEST(Database, DatabasesOfOthersAreSetAside) {
+  const Folder folder;
+  execute(folder.path("db"), "CREATE TABLE choices(dish TEXT, price REAL)");
+  expect_set_aside(folder, folder.read("db"));
+}
+
+TEST(Database, AnEmptyFileIsANewDatabase) {
+  const Folder folder;
+  folder.write("db", "");
+  ASSERT_TRUE(opened(folder.path("db")).store(kKey, choice(1)));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("db.broken")));
+}
+
+// Runs in a child that may not write what others own, whoever runs the tests.
+int in_unprivileged_child(const std::function<bool()>& works) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (geteuid() == 0 && (setegid(65534) != 0 || seteuid(65534) != 0)) _exit(9);
+    _exit(works() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Database, ReadOnlyFoldersCanBeReadAndNotWritten) {
+  const Folder folder;
+  ASSERT_TRUE(opened(folder.path("home/db")).store(kKey, choice(5)));
+  chmod(folder.path("home/db").c_str(), 0444);
+  chmod(folder.path("home").c_str(), 0555);
+  EXPECT_EQ(in_unprivileged_child([&] {
+              auto database = Database::open(folder.path("home/db"));
+              if (!database) return false;
+              const auto found = database->find(kKey);
+              return found && *found && (*found)->candidate.algorithm == 5 &&
+                     !database->store(kKey, choice(6)) && (*database->find(kKey)).has_value();
+            }),
+            0);
+  EXPECT_EQ(in_unprivileged_child([&] {
+              const auto none = Database::open(folder.path("home/none"));
+              return !none && none.error().where == folder.path("home/none");
+            }),
+            0);
+  chmod(folder.path("home").c_str(), 0755);
+}
+
+TEST(Database, APathThatCannotBeIsAnError) {
+  const Folder folder;
+  folder.write("file", "x");
+  const auto database = Database::open(folder.path("file/db"));
+  ASSERT_FALSE(database);
+  EXPECT_EQ(database.error().what.find("the tuning database failed: "), 0u);
+}
+
+constexpr int kRows = 12;
+
+ChoiceKey row_key(int process, int row) {
+  return {"device", std::to_string(process), std::to_string(row)};
+}
+
+// Stores rows of its own and one that all write.
+bool fill(const std::string& path, int process) {
+  auto database = Database::open(path);
+  if (!database) return false;
+  for (int row = 0; row < kRows; ++row)
+    if (!database->store(row_key(process, row), choice(row)) ||
+        !database->store(kKey, choice(process)))
+      return false;
+  return true;
+}
+
+TEST(Database, ProcessesShareIt) {
+  const Folder folder;
+  const std::string path = folder.path("db");
+  std::vector<pid_t> children;
+  for (int process = 0; process < 4; ++process) {
+    children.push_back(fork());
+    if (children.back() == 0) _exit(fill(path, process) ? 0 : 1);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  Database database = opened(path);
+  EXPECT_EQ(*database.size(), 4 * kRows + 1);
+  for (int process = 0; process < 4; ++process)
+    for (int row = 0; row < kRows; ++row)
+      EXPECT_EQ((*database.find(row_key(process, row)))->candidate.algorithm, row);
+}
+
+TEST(Database, ThreadsShareOne) {
+  const Folder folder;
+  Database database = opened(folder.path("db"));
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&, thread] {
+      for (int row = 0; row < 10; ++row) {
+        EXPECT_TRUE(database.store(row_key(thread, row), choice(row)));
+        EXPECT_TRUE(*database.find(row_key(thread, row)));
+      }
+    });
+  threads.clear();
+  EXPECT_EQ(*database.size(), 40);
+}
+
+std::string bucket(int64_t m) {
+  Problem problem;
+  problem.m = m;
+  problem.n = 64;
+  problem.batch = 2;
+  problem.products.push_back({.n = 64, .k = 96});
+  return shape_bucket(problem);
+}
+
+TEST(ShapeBucket, RoundsRowsUp) {
+  const std::pair<int64_t, int64_t> kEdges[] = {
+      {0, 1},       {1, 1},       {2, 2},       {3, 4},
+      {4, 4},       {5, 8},       {16, 16},     {17, 32},
+      {64, 64},     {65, 128},    {128, 128},   {129, 192},
+      {192, 192},   {193, 256},   {257, 384},   {385, 512},
+      {513, 768},   {769, 1024},  {1024, 1024}, {1025, 1536},
+      {1536, 1536}, {1537, 2048}, {2048, 2048}, {2049, 3072},
+      {3073, 4096}, {4097, 6144}, {8192, 8192}, {2147483647, 2147483648}};
+  for (const auto& [m, edge] : kEdges)
+    EXPECT_EQ(bucket(m), "m<=" + std::to_string(edge) + " n=64 batch=2 k=96") << m;
+}
+
+TEST(ChoiceKey, LeavesShapesOutOfTheClass) {
+  Problem a;
+  a.m = 3;
+  a.n = 64;
+  a.products.push_back({.n = 64, .k = 96, .a = {ir::DType::BF16, 0, 96, 1, 0}});
+  Problem b = a;
+  b.m = 4;
+  b.products[0].a.row_stride = 128;
+  const jit::DeviceInfo device{.name = "D"};
+  EXPECT_EQ(choice_key(a, device).problem, choice_key(b, device).problem);
+  EXPECT_EQ(choice_key(a, device).shape, choice_key(b, device).shape);
+  EXPECT_EQ(choice_key(a, device).device, "D");
+  b.products[0].a.alignment = 2;
+  EXPECT_NE(choice_key(a, device).problem, choice_key(b, device).problem);
+  b = a;
+  b.mode = ir::Mode::Eager;
+  EXPECT_NE(choice_key(a, device).problem, choice_key(b, device).problem);
+  b = a;
+  b.products[0].a.row_stride = 1;
+  b.products[0].a.column_stride = 3;
+  EXPECT_NE(choice_key(a, device).problem, choice_key(b, device).problem);
+}
+
+}  // namespace
+}  // namespace attacca::tune

@@ -1,0 +1,208 @@
+#include "problem_testing.hpp"
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+
+#include "ir/text.hpp"
+
+namespace attacca::tune::testing {
+namespace {
+
+using epilogue::Access;
+using Coordinates = std::vector<int64_t>;
+
+int64_t number(const ir::Dim& dim, const ir::SymbolValues& symbols) {
+  if (const auto value = dim.maybe_value()) return *value;
+  if (const auto value = dim.evaluate(symbols)) return *value;
+  return -(ir::Dim(0) - dim).evaluate(symbols).value();
+}
+
+int64_t product(const Coordinates& extents) {
+  int64_t count = 1;
+  for (const int64_t extent : extents) count *= extent;
+  return count;
+}
+
+// Coordinates of the element that is at `index` in row-major order.
+Coordinates coordinates(int64_t index, const Coordinates& extents) {
+  Coordinates result(extents.size());
+  for (size_t axis = extents.size(); axis-- > 0;) {
+    result[axis] = index % extents[axis];
+    index /= extents[axis];
+  }
+  return result;
+}
+
+// One view and the access that it stands for. Both walk [batch..., rows, columns] in one order.
+class Walk {
+ public:
+  Walk(const Problem& problem, size_t index, const ir::SymbolValues& symbols)
+      : problem_(problem), view_(*problem.views()[index]), index_(index), symbols_(symbols) {}
+
+  std::string compare(const std::string& what, const Access& access, Coordinates batches,
+                      int64_t rows, int64_t columns, bool follows_rows) {
+    Coordinates full = batches;
+    full.push_back(rows);
+    full.push_back(columns);
+    Coordinates mine;
+    for (const OuterAxis& axis : problem_.outer) mine.push_back(axis.extent);
+    mine.push_back(problem_.batch);
+    // Batches that merged into rows do not move B, so B's walk need not know them.
+    mine.push_back(follows_rows ? problem_.m : problem_.m / std::max<int64_t>(1, own_rows_) * rows);
+    mine.push_back(columns);
+    if (product(full) != product(mine))
+      return fmt::format("{} has {} elements, the region's {}", what, product(mine), product(full));
+    for (int64_t i = 0; i < product(full); ++i) {
+      const int64_t want = at(access, coordinates(i, full));
+      const int64_t got = at(coordinates(i, mine), rows, follows_rows);
+      if (want != got)
+        return fmt::format("{} element {} is at {}, the region's at {}", what, i, got, want);
+    }
+    return {};
+  }
+
+  // Rows of the region's domain.
+  Walk& rows(int64_t rows) {
+    own_rows_ = rows;
+    return *this;
+  }
+
+ private:
+  int64_t at(const Access& access, const Coordinates& where) const {
+    int64_t offset = number(access.offset, symbols_);
+    for (size_t i = 0; i < where.size(); ++i)
+      offset += where[i] * number(access.strides[i], symbols_);
+    return offset;
+  }
+
+  int64_t at(const Coordinates& where, int64_t rows, bool follows_rows) const {
+    const size_t outer = problem_.outer.size();
+    int64_t offset = view_.offset;
+    for (size_t axis = 0; axis < outer; ++axis)
+      offset += where[axis] * problem_.outer[axis].strides[index_];
+    const int64_t row = follows_rows ? where[outer + 1] : where[outer + 1] % rows;
+    return offset + where[outer] * view_.batch_stride + row * view_.row_stride +
+           where[outer + 2] * view_.column_stride;
+  }
+
+  const Problem& problem_;
+  const View& view_;
+  const size_t index_;
+  const ir::SymbolValues& symbols_;
+  int64_t own_rows_ = 1;
+};
+
+std::string misaligned(const Problem& problem, size_t index, int base) {
+  const View& view = *problem.views()[index];
+  if (view.alignment > base || view.alignment > 16 || view.alignment < 1)
+    return fmt::format("view {} is aligned to {}, its memory to {}", index, view.alignment, base);
+  Coordinates outer;
+  for (const OuterAxis& axis : problem.outer) outer.push_back(axis.extent);
+  for (int64_t i = 0; i < product(outer); ++i) {
+    const Coordinates where = coordinates(i, outer);
+    int64_t offset = view.offset;
+    for (size_t axis = 0; axis < outer.size(); ++axis)
+      offset += where[axis] * problem.outer[axis].strides[index];
+    if (offset * ir::size_of(view.dtype) % view.alignment != 0)
+      return fmt::format("view {} starts at {}, which is not aligned to {}", index, offset,
+                         view.alignment);
+  }
+  return {};
+}
+
+std::string words(const View& view) {
+  return fmt::format("{}+({}){},{} @{}", view.offset, view.batch_stride, view.row_stride,
+                     view.column_stride, view.alignment);
+}
+
+}  // namespace
+
+Made make(const std::string& parameters, const std::string& body, const MakeOptions& options) {
+  const std::string text = "graph g(" + parameters + ") {\n" + body + "\n}\n";
+  Made made;
+  auto graph = ir::parse_graph(text);
+  if (!graph) {
+    ADD_FAILURE() << to_string(graph.error()) << text;
+    return {};
+  }
+  made.partition = fuse::partition(*std::move(graph), {.fuse = true, .reductions = false});
+  made.region = &made.partition.regions.back();
+  EXPECT_NE(made.region->kind, fuse::RegionKind::Single) << text;
+  made.problem = concretize(*made.region, made.partition.graph, options.symbols, options.mode,
+                            [&](ir::Value) { return options.alignment; });
+  return made;
+}
+
+std::string words(const Result<Problem>& problem) {
+  if (!problem) return problem.error().what;
+  std::string text = fmt::format("m={} n={} batch={}", problem->m, problem->n, problem->batch);
+  for (const OuterAxis& axis : problem->outer) text += fmt::format(" outer={}", axis.extent);
+  for (const Product& product : problem->products)
+    text += fmt::format(" | k={} a {} | b {}", product.k, words(product.a), words(product.b));
+  for (size_t i = 0; i < problem->inputs.size(); ++i)
+    if (problem->epilogue.inputs[i].role != epilogue::Role::Accumulator)
+      text += fmt::format(" | {} {}", name(problem->epilogue.inputs[i].role),
+                          words(problem->inputs[i]));
+  for (const View& output : problem->outputs) text += " | -> " + words(output);
+  return text;
+}
+
+std::string words(const std::string& parameters, const std::string& body,
+                  const MakeOptions& options) {
+  const Made made = make(parameters, body, options);
+  if (made.problem) {
+    EXPECT_EQ(difference(*made.problem, *made.region, options.symbols,
+                         [&](ir::Value) { return options.alignment; }),
+              "");
+  }
+  return words(made.problem);
+}
+
+std::string difference(const Problem& problem, const fuse::Region& region,
+                       const ir::SymbolValues& symbols, const AlignmentOf& alignment_of) {
+  Coordinates batches;
+  for (const ir::Dim& dim : problem.epilogue.domain) batches.push_back(number(dim, symbols));
+  const int64_t columns = batches.back();
+  batches.pop_back();
+  const int64_t rows = batches.back();
+  batches.pop_back();
+  if (columns != problem.n) return fmt::format("n is {}, not {}", problem.n, columns);
+  if (problem.empty()) return {};
+  size_t index = 0;
+  const auto walk = [&] { return Walk(problem, index++, symbols).rows(rows); };
+  for (size_t i = 0; i < problem.products.size(); ++i) {
+    const fuse::Gemm& gemm = region.gemms[i];
+    const int64_t k = number(gemm.k, symbols), n = number(gemm.n, symbols);
+    if (k != problem.products[i].k || n != problem.products[i].n) return "another n or k";
+    if (auto bad = walk().compare("a", gemm.a.access, batches, rows, k, true); !bad.empty())
+      return bad;
+    if (auto bad = walk().compare("b", gemm.b.access, batches, k, n, false); !bad.empty())
+      return bad;
+  }
+  for (const epilogue::Input& input : problem.epilogue.inputs) {
+    Walk at = walk();
+    if (input.role == epilogue::Role::Accumulator) continue;
+    if (auto bad = at.compare("input", input.access, batches, rows, columns, true); !bad.empty())
+      return bad;
+  }
+  for (const epilogue::Output& output : problem.epilogue.outputs)
+    if (auto bad = walk().compare("output", output.access, batches, rows, columns, true);
+        !bad.empty())
+      return bad;
+  index = 0;
+  const auto check = [&](ir::Value value, bool matters) {
+    const std::string bad = misaligned(problem, index++, alignment_of(value));
+    return matters ? bad : std::string();
+  };
+  for (const Product& product : problem.products)
+    for (const ir::Value value : {product.a_source, product.b_source})
+      if (auto bad = check(value, true); !bad.empty()) return bad;
+  for (const epilogue::Input& input : problem.epilogue.inputs)
+    if (auto bad = check(input.source, input.role != epilogue::Role::Accumulator); !bad.empty())
+      return bad;
+  for (const epilogue::Output& output : problem.epilogue.outputs)
+    if (auto bad = check(output.result, true); !bad.empty()) return bad;
+  return {};
+}
+
+}  // namespace attacca::tune::testing

@@ -1,0 +1,94 @@
+// A region written down and read again is the same problem.
+#include "tune/region_graph.hpp"
+
+#include <cstdlib>
+
+#include "gtest/gtest.h"
+
+#include "differential/random_graph.hpp"
+#include "ir/text.hpp"
+#include "problem_testing.hpp"
+
+namespace attacca::tune {
+namespace {
+
+// Empty: the problem that comes back is the one that was written.
+std::string lost(const ir::Graph& graph, const fuse::Region& region,
+                 const ir::SymbolValues& symbols, ir::Mode mode, const AlignmentOf& alignment_of) {
+  const auto problem = concretize(region, graph, symbols, mode, alignment_of);
+  if (!problem) return problem.error().what;
+  const auto text = write_problem(graph, region, symbols, mode, alignment_of);
+  if (!text) return "not written: " + to_string(text.error());
+  const auto read = read_problem(*text);
+  if (!read) return "not read: " + to_string(read.error()) + text->graph;
+  if (problem_class(*read) != problem_class(*problem))
+    return problem_class(*problem) + "\nbecame\n" + problem_class(*read) + "\n" + text->graph;
+  if (testing::words(read) != testing::words(problem))
+    return testing::words(problem) + "\nbecame\n" + testing::words(read) + "\n" + text->graph;
+  if (shape_bucket(*read) != shape_bucket(*problem)) return "another bucket";
+  return {};
+}
+
+TEST(RegionGraph, RandomRegionsComeBack) {
+  const char* given = std::getenv("ATTACCA_SEED");
+  const uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+  int regions = 0;
+  for (uint64_t seed = first; seed < first + 1000; ++seed) {
+    const fuse::Partition partition =
+        fuse::partition(attacca::testing::random_graph(seed), {.fuse = true, .reductions = false});
+    const auto alignment_of = [&](ir::Value value) { return 1 << (value.id + seed) % 5; };
+    for (const fuse::Region& region : partition.regions) {
+      if (region.kind == fuse::RegionKind::Single) continue;
+      ++regions;
+      const ir::Mode mode = seed % 2 == 0 ? ir::Mode::Fp32 : ir::Mode::Eager;
+      ASSERT_EQ(lost(partition.graph, region, {}, mode, alignment_of), "")
+          << "seed " << seed << "\n"
+          << print_graph(partition.graph);
+    }
+  }
+  EXPECT_GT(regions, 1000);
+}
+
+std::string lost(const std::string& parameters, const std::string& body,
+                 const testing::MakeOptions& options = {}) {
+  const auto made = testing::make(parameters, body, options);
+  return lost(made.partition.graph, *made.region, options.symbols, options.mode,
+              [&](ir::Value value) { return value.id % 2 == 0 ? 4 : 16; });
+}
+
+TEST(RegionGraph, SymbolsStridesAndConstantsComeBack) {
+  const ir::SymbolValues symbols = {{"M", 5}, {"N", 16}, {"K", 8}};
+  EXPECT_EQ(lost("a: bf16[M, K], b: bf16[N, K], c: bf16[N]",
+                 "return silu(a @ transpose(b) + c) * 0.125", {symbols}),
+            "");
+  EXPECT_EQ(lost("a: bf16[M, K; 3*K, 1], b: bf16[K, N]", "return a @ b", {symbols}), "");
+  EXPECT_EQ(lost("x: f16[4, 40], b: f16[8, 6]", "return relu(x[:, 3:11] @ b)"), "");
+  EXPECT_EQ(lost("a: bf16[4, 8], b: bf16[8, 32]", "h = a @ b\nreturn silu(h[:, :16]) * h[:, 16:]"),
+            "");
+}
+
+// Unnamed values are called v and their number, which others may be called too.
+TEST(RegionGraph, NamesThatMeet) {
+  for (int number = 2; number < 8; ++number) {
+    const std::string name = "v" + std::to_string(number);
+    EXPECT_EQ(lost("a: f32[4, 8], " + name + ": f32[8, 8]",
+                   "return relu(sum(a, axes=[1], keepdims=true) * a @ " + name + ")"),
+              "")
+        << name;
+    EXPECT_EQ(lost("a: f32[4, 8], b: f32[8, 8], " + name + ": f32[4, 1]",
+                   "return a @ b + sum(a, axes=[1], keepdims=true) + " + name),
+              "")
+        << name;
+  }
+}
+
+TEST(RegionGraph, WhatIsNoProblemIsAnError) {
+  EXPECT_FALSE(read_problem({"nonsense", {}, ir::Mode::Fp32, {}}));
+  const auto two = read_problem(
+      {"graph g(a: f32[4, 8]) {\n  return sum(a, axes=[0])\n}\n", {}, ir::Mode::Fp32, {}});
+  ASSERT_FALSE(two);
+  EXPECT_EQ(two.error().what, "the problem has 1 regions");
+}
+
+}  // namespace
+}  // namespace attacca::tune
