@@ -68,7 +68,7 @@ Result<ir::Tensor> BufferPool::tensor(ir::DType dtype, std::vector<int64_t> shap
   const size_t wanted = (static_cast<size_t>(empty ? 0 : bytes) + 64) / 64 * 64;
   size_t capacity = 0;
   std::byte* memory = shelf_->take(wanted, capacity);
-  if (!memory) memory = static_cast<std::byte*>(std::aligned_alloc(64, capacity));
+  if (!memory) memory = allocate_aligned(capacity);
   if (!memory) {
     shelf_->forget(capacity);
     return fail(fmt::format("no memory for a tensor {}{} ({} bytes)", name(dtype),

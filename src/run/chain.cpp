@@ -35,6 +35,10 @@ class Matcher {
     for (const epilogue::Node& node : epilogue_.nodes)
       if (node.compute || lane_of(node.dtype) != Lane::F32) return std::nullopt;
     if (!match_joined(without_casts(output.value, output.dtype))) return std::nullopt;
+    const epilogue::Input& x = input(chain_.x);
+    if (activation_ == Activation::Gelu && output.dtype == DType::BF16 &&
+        x.role == Role::Accumulator && x.rounded == DType::BF16)
+      activation_ = Activation::GeluCoarse;
     const DType other = chain_.other ? input(*chain_.other).dtype : DType::F32;
     chain_.kernel = chain_kernel(chain_.bias.has_value(), activation_, join_, other == DType::BF16,
                                  output.dtype == DType::BF16);

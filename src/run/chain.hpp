@@ -10,7 +10,9 @@
 
 namespace attacca::run {
 
-enum class Activation : uint8_t { None, Relu, Gelu, GeluTanh, Silu };
+// GeluCoarse is Gelu to 17 bits, for a bf16 result of a product that the graph rounds to bf16
+// first.
+enum class Activation : uint8_t { None, Relu, Gelu, GeluCoarse, GeluTanh, Silu };
 enum class Join : uint8_t { None, Mul, Add };
 
 // One tile. Row strides in elements; within a row everything is contiguous.

@@ -8,6 +8,7 @@
 #include "oneapi/dnnl/dnnl.hpp"
 
 #include "run/executable.hpp"
+#include "run/layout.hpp"
 #include "run/thread_pool.hpp"
 
 namespace attacca::run {
@@ -40,42 +41,6 @@ struct CpuPlan::Impl {
 };
 
 namespace {
-
-Status check_dtype(const ir::Node& input, const Tensor& tensor) {
-  if (tensor.dtype() == input.type.dtype) return {};
-  return fail(fmt::format("input {} is {}, the graph wants {}", input.name, name(tensor.dtype()),
-                          to_string(input.type)),
-              input.name, "convert the input");
-}
-
-// The tensor laid out as the input declares: row-major where it declares no strides.
-Result<Tensor> laid_out(const ir::Node& input, const Tensor& tensor,
-                        const ir::SymbolValues& symbols) {
-  if (input.type.strides.empty()) return tensor.contiguous();
-  ATTACCA_TRY(const Strides wanted, evaluate_access({0, input.type.strides}, symbols));
-  if (wanted.strides == tensor.strides() || tensor.size() == 0) return tensor;
-  int64_t span = 1;
-  for (size_t axis = 0; axis < wanted.strides.size(); ++axis) {
-    if (wanted.strides[axis] < 0)
-      return fail(fmt::format("input {} declares a negative stride", input.name), input.name);
-    span += (tensor.shape()[axis] - 1) * wanted.strides[axis];
-  }
-  const int64_t width = ir::size_of(tensor.dtype());
-  const std::shared_ptr<std::byte> storage(
-      static_cast<std::byte*>(std::aligned_alloc(64, (span * width / 64 + 1) * 64)),
-      [](std::byte* p) { std::free(p); });
-  if (!storage) throw std::bad_alloc();
-  ATTACCA_TRY(const Tensor dense, tensor.contiguous());
-  for (int64_t i = 0; i < dense.size(); ++i) {
-    int64_t rest = i, at = 0;
-    for (size_t axis = wanted.strides.size(); axis-- > 0;) {
-      at += rest % tensor.shape()[axis] * wanted.strides[axis];
-      rest /= tensor.shape()[axis];
-    }
-    std::memcpy(storage.get() + at * width, dense.data() + i * width, width);
-  }
-  return Tensor::adopt(tensor.dtype(), tensor.shape(), storage, wanted.strides);
-}
 
 // The library's own failures and exhausted memory, as errors.
 template <class F>
@@ -218,7 +183,7 @@ const fuse::Partition& CpuPlan::partition() const {
 Result<CpuPlan> CpuPlan::compile(const ir::Graph& graph, CpuOptions options) {
   return guarded([&]() -> Result<CpuPlan> {
     auto impl = std::make_unique<Impl>();
-    impl->partition = fuse::partition(graph, {.fuse = options.fuse});
+    impl->partition = fuse::partition(graph, {.fuse = options.fuse, .reductions = true});
     impl->threads = thread_count(options.threads);
     ATTACCA_TRY_VOID(impl->add_constants());
     ATTACCA_TRY_VOID(impl->add_weights(options.weights));

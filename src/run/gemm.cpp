@@ -1,7 +1,9 @@
 #include "run/gemm.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <optional>
 #include <shared_mutex>
 
 #include "oneapi/dnnl/dnnl.hpp"
@@ -141,7 +143,8 @@ class PieceShape {
   const memory::desc& packed() const { return packed_; }
 
   struct Panel {
-    int64_t rows;  // more than asked for where oneDNN has nothing but a reference for so few
+    const uint64_t id;  // unlike every other's in this process
+    int64_t rows;       // more than asked for where oneDNN has nothing but a reference for so few
     dnnl::matmul::primitive_desc description;
     dnnl::matmul primitive;
   };
@@ -163,7 +166,9 @@ class PieceShape {
       try {
         const auto description = describe(kind_, tried, k_, columns_, &packed_);
         if (is_reference(description.impl_info_str())) continue;
-        return std::make_unique<Panel>(Panel{tried, description, dnnl::matmul(description)});
+        static std::atomic<uint64_t> next = 1;
+        return std::make_unique<Panel>(
+            Panel{next++, tried, description, dnnl::matmul(description)});
       } catch (const dnnl::error& error) {
         if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
       }
@@ -182,6 +187,7 @@ struct PackedMatrix::Impl {
   // By (k of the slice, columns of the block).
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<PieceShape>> shapes;
   std::vector<AlignedBuffer> pieces;  // block-major, then slices of K
+  std::vector<memory> weights;        // the same, for oneDNN
   int64_t slices = 1;
   int64_t slice_k = 0;
 
@@ -193,6 +199,7 @@ PackedMatrix::PackedMatrix(GemmKind kind, int64_t k, int64_t n)
   impl_->slice_k = kind == GemmKind::Integers ? std::min(k, kExactSlice) : k;
   impl_->slices = k == 0 ? 0 : (k + impl_->slice_k - 1) / impl_->slice_k;
   impl_->pieces.resize(blocks() * impl_->slices);
+  impl_->weights.resize(impl_->pieces.size());
   if (kind == GemmKind::F64 || k == 0) return;
   for (int64_t block = 0; block < blocks(); ++block)
     for (int64_t slice = 0; slice < impl_->slices; ++slice) {
@@ -239,6 +246,7 @@ void PackedMatrix::pack_block(const MatrixView& b, int64_t block) {
     dnnl::reorder(plain, target)
         .execute(stream(), const_cast<memory&>(plain), const_cast<memory&>(target));
     stream().wait();
+    impl_->weights[block * impl_->slices + slice] = target;
   }
 }
 
@@ -257,25 +265,47 @@ void multiply_f64(const double* a, const double* b, int64_t rows, int64_t k, int
   }
 }
 
-void execute_panel(const PieceShape::Panel& panel, const std::byte* a, const std::byte* b,
+// What a call of one panel takes beside the weights; kept, because making it anew costs as much as
+// a small product.
+struct PanelArguments {
+  uint64_t panel = 0;
+  memory a, c, scratch;
+  AlignedBuffer scratch_bytes;
+
+  explicit PanelArguments(const PieceShape::Panel& panel)
+      : panel(panel.id),
+        a(panel.description.src_desc(), engine(), DNNL_MEMORY_NONE),
+        c(panel.description.dst_desc(), engine(), DNNL_MEMORY_NONE),
+        scratch(panel.description.scratchpad_desc(), engine(), DNNL_MEMORY_NONE) {
+    scratch.set_data_handle(scratch_bytes.reserve(scratch.get_desc().get_size()));
+  }
+};
+
+PanelArguments& arguments_of(const PieceShape::Panel& panel) {
+  constexpr size_t kKept = 4;
+  thread_local std::optional<PanelArguments> kept[kKept];
+  auto& slot = kept[panel.id % kKept];
+  if (!slot || slot->panel != panel.id) slot.emplace(panel);
+  return *slot;
+}
+
+void execute_panel(const PieceShape::Panel& panel, const std::byte* a, const memory& b,
                    std::byte* c) {
-  thread_local AlignedBuffer scratch;
-  const auto& d = panel.description;
-  const auto handle = [](const std::byte* p) { return const_cast<std::byte*>(p); };
-  const memory src(d.src_desc(), engine(), handle(a));
-  const memory weights(d.weights_desc(), engine(), handle(b));
-  const memory dst(d.dst_desc(), engine(), c);
-  const memory pad(d.scratchpad_desc(), engine(), scratch.reserve(d.scratchpad_desc().get_size()));
-  panel.primitive.execute(stream(), {{DNNL_ARG_SRC, src},
-                                     {DNNL_ARG_WEIGHTS, weights},
-                                     {DNNL_ARG_DST, dst},
-                                     {DNNL_ARG_SCRATCHPAD, pad}});
+  PanelArguments& own = arguments_of(panel);
+  own.a.set_data_handle(const_cast<std::byte*>(a));
+  own.c.set_data_handle(c);
+  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, own.a.get()},
+                                       {DNNL_ARG_WEIGHTS, b.get()},
+                                       {DNNL_ARG_DST, own.c.get()},
+                                       {DNNL_ARG_SCRATCHPAD, own.scratch.get()}};
+  dnnl::error::wrap_c_api(dnnl_primitive_execute(panel.primitive.get(), stream().get(),
+                                                 std::size(arguments), arguments),
+                          "cannot multiply a panel");
   stream().wait();
 }
 
 // c[rows, columns] = a[rows, k] times a packed piece.
-void execute(PieceShape& shape, int64_t rows, const std::byte* a, const std::byte* b,
-             std::byte* c) {
+void execute(PieceShape& shape, int64_t rows, const std::byte* a, const memory& b, std::byte* c) {
   const PieceShape::Panel& panel = shape.panel(rows);
   if (panel.rows == rows) return execute_panel(panel, a, b, c);
   thread_local AlignedBuffer padded_a, padded_c;
@@ -299,15 +329,15 @@ void PackedMatrix::multiply(const std::byte* a, int64_t rows, int64_t block,
     std::memset(accumulators, 0, rows * columns * ir::size_of(accumulator_dtype(kind_)));
     return;
   }
-  const AlignedBuffer* pieces = &impl_->pieces[block * impl_->slices];
+  const memory* weights = &impl_->weights[block * impl_->slices];
   if (kind_ == GemmKind::F64) {
-    multiply_f64(reinterpret_cast<const double*>(a),
-                 reinterpret_cast<const double*>(pieces->data()), rows, k_, columns,
-                 reinterpret_cast<double*>(accumulators));
+    const AlignedBuffer& piece = impl_->pieces[block];
+    multiply_f64(reinterpret_cast<const double*>(a), reinterpret_cast<const double*>(piece.data()),
+                 rows, k_, columns, reinterpret_cast<double*>(accumulators));
     return;
   }
   if (kind_ != GemmKind::Integers) {
-    execute(impl_->shape(k_, columns), rows, a, pieces->data(), accumulators);
+    execute(impl_->shape(k_, columns), rows, a, *weights, accumulators);
     return;
   }
   thread_local AlignedBuffer part, product;
@@ -320,7 +350,7 @@ void PackedMatrix::multiply(const std::byte* a, int64_t rows, int64_t block,
     const MatrixView panel{a, DType::F32, rows, k_, k_, 1};
     std::byte* own = part.reserve(static_cast<size_t>(rows * (k1 - k0)) * sizeof(float));
     copy_dense(panel.part(0, rows, k0, k1), DType::F32, own);
-    execute(impl_->shape(k1 - k0, columns), rows, own, pieces[slice].data(), product.data());
+    execute(impl_->shape(k1 - k0, columns), rows, own, weights[slice], product.data());
     // Unsigned, because s32 products wrap.
     for (int64_t i = 0; i < rows * columns; ++i)
       sums[i] = static_cast<int32_t>(static_cast<uint32_t>(sums[i]) +

@@ -26,6 +26,8 @@ HWY_INLINE V activate(D d, V x, float alpha) {
     return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
   else if constexpr (kActivation == Activation::Gelu)
     return gelu_f32(d, x);
+  else if constexpr (kActivation == Activation::GeluCoarse)
+    return gelu_coarse(d, x);
   else if constexpr (kActivation == Activation::GeluTanh)
     return gelu_tanh_f32(d, x);
   else if constexpr (kActivation == Activation::Silu)
@@ -46,12 +48,44 @@ HWY_INLINE hn::VFromD<D> load(D d, const void* from, int64_t at) {
   }
 }
 
+// How results are stored: as they are, or rounded to bf16 by integer operations or by the machine's
+// own instruction.
+enum class Out : uint8_t { F32, BF16, NativeBF16 };
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+constexpr bool kKnowsNativeBF16 = true;
+bool has_native_bf16() {
+  return __builtin_cpu_supports("avx512bf16");
+}
+// The instruction set stands above the target's, so the compiler offers it only as assembly. It
+// would flush subnormals: false for a vector that holds any.
+HWY_INLINE bool store_native(hn::Vec512<float> x, uint16_t* to) {
+  constexpr int kSubnormal = 0x20;
+  if (HWY_UNLIKELY(_mm512_fpclass_ps_mask(x.raw, kSubnormal) != 0)) return false;
+  __m256i codes;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(codes) : "v"(x.raw));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), codes);
+  return true;
+}
+#else
+constexpr bool kKnowsNativeBF16 = false;
+bool has_native_bf16() {
+  return false;
+}
+template <class V>
+HWY_INLINE bool store_native(V, uint16_t*) {
+  return false;
+}
+#endif
+
 // To nearest even; a NaN keeps its upper bits and becomes quiet.
-template <bool kBF16, class D>
+template <Out kOut, class D>
 HWY_INLINE void store(D d, hn::VFromD<D> x, void* to, int64_t at) {
-  if constexpr (!kBF16) {
+  if constexpr (kOut == Out::F32) {
     hn::StoreU(x, d, static_cast<float*>(to) + at);
   } else {
+    auto* codes = static_cast<uint16_t*>(to) + at;
+    if (kOut == Out::NativeBF16 && store_native(x, codes)) return;
     const hn::RebindToUnsigned<D> du;
     const hn::Rebind<uint16_t, D> narrow;
     const auto bits = hn::BitCast(du, x);
@@ -59,16 +93,22 @@ HWY_INLINE void store(D d, hn::VFromD<D> x, void* to, int64_t at) {
     const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFu)), odd);
     const auto quiet = hn::Or(bits, hn::Set(du, 0x00400000u));
     const auto code = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), quiet, rounded);
-    hn::StoreU(hn::TruncateTo(narrow, hn::ShiftRight<16>(code)), narrow,
-               static_cast<uint16_t*>(to) + at);
+    hn::StoreU(hn::TruncateTo(narrow, hn::ShiftRight<16>(code)), narrow, codes);
   }
 }
 
-template <bool kBias, Activation kActivation, Join kJoin, bool kOtherBF16, bool kOutBF16>
+// The short rows of a tile lie a page or more apart, where no hardware prefetcher follows.
+constexpr int64_t kRowsAhead = 4, kShortRow = 512;
+template <bool kWrite>
+HWY_INLINE void prefetch_row(const std::byte* row, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, kWrite, 3);
+}
+
+template <bool kBias, Activation kActivation, Join kJoin, bool kOtherBF16, Out kStored>
 void run_chain(const ChainArgs& args) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr size_t kOther = kOtherBF16 ? 2 : 4, kOut = kOutBF16 ? 2 : 4;
+  constexpr size_t kOther = kOtherBF16 ? 2 : 4, kOut = kStored == Out::F32 ? 4 : 2;
   const auto step = [&](const float* x, const float* bias, const void* other, void* out, int64_t at)
                         ATTACCA_INLINE_LAMBDA {
                           auto value = hn::LoadU(d, x + at);
@@ -78,7 +118,7 @@ void run_chain(const ChainArgs& args) {
                             value = hn::Mul(value, load<kOtherBF16>(d, other, at));
                           if constexpr (kJoin == Join::Add)
                             value = hn::Add(value, load<kOtherBF16>(d, other, at));
-                          store<kOutBF16>(d, value, out, at);
+                          store<kStored>(d, value, out, at);
                         };
   const auto rest = static_cast<size_t>(args.columns % lanes);
   const int64_t whole = args.columns - static_cast<int64_t>(rest);
@@ -87,6 +127,11 @@ void run_chain(const ChainArgs& args) {
     const auto* other =
         static_cast<const std::byte*>(args.other) + row * args.other_stride * kOther;
     auto* out = static_cast<std::byte*>(args.out) + row * args.out_stride * kOut;
+    if (args.columns <= kShortRow && row + kRowsAhead < args.rows) {
+      if constexpr (kJoin != Join::None)
+        prefetch_row<false>(other + kRowsAhead * args.other_stride * kOther, args.columns * kOther);
+      prefetch_row<true>(out + kRowsAhead * args.out_stride * kOut, args.columns * kOut);
+    }
     // Whole vectors, then the tail through copies padded with zeros, because any lane may decide
     // which way an activation takes; one call of step, so that it is inlined.
     HWY_ALIGN float last_x[kMaxLanes] = {}, last_bias[kMaxLanes] = {};
@@ -107,13 +152,18 @@ void run_chain(const ChainArgs& args) {
 }
 
 // From run-time choices to template arguments, one at a time.
+template <bool kBias, Activation kActivation, Join kJoin, bool kOtherBF16>
+ChainKernel by_out(bool out_is_bf16) {
+  if (!out_is_bf16) return run_chain<kBias, kActivation, kJoin, kOtherBF16, Out::F32>;
+  if constexpr (kKnowsNativeBF16)
+    if (has_native_bf16()) return run_chain<kBias, kActivation, kJoin, kOtherBF16, Out::NativeBF16>;
+  return run_chain<kBias, kActivation, kJoin, kOtherBF16, Out::BF16>;
+}
 template <bool kBias, Activation kActivation, Join kJoin>
 ChainKernel by_types(bool other_is_bf16, bool out_is_bf16) {
   if (kJoin != Join::None && other_is_bf16)
-    return out_is_bf16 ? run_chain<kBias, kActivation, kJoin, true, true>
-                       : run_chain<kBias, kActivation, kJoin, true, false>;
-  return out_is_bf16 ? run_chain<kBias, kActivation, kJoin, false, true>
-                     : run_chain<kBias, kActivation, kJoin, false, false>;
+    return by_out<kBias, kActivation, kJoin, true>(out_is_bf16);
+  return by_out<kBias, kActivation, kJoin, false>(out_is_bf16);
 }
 template <bool kBias, Activation kActivation>
 ChainKernel by_join(Join join, bool other_is_bf16, bool out_is_bf16) {
@@ -136,6 +186,8 @@ ChainKernel by_activation(Activation activation, Join join, bool other_is_bf16, 
       return by_join<kBias, Activation::Relu>(join, other_is_bf16, out_is_bf16);
     case Activation::Gelu:
       return by_join<kBias, Activation::Gelu>(join, other_is_bf16, out_is_bf16);
+    case Activation::GeluCoarse:
+      return by_join<kBias, Activation::GeluCoarse>(join, other_is_bf16, out_is_bf16);
     case Activation::GeluTanh:
       return by_join<kBias, Activation::GeluTanh>(join, other_is_bf16, out_is_bf16);
     case Activation::Silu:

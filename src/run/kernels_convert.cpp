@@ -182,77 +182,77 @@ void wrap(const KernelArgs& args) {
   }
 }
 
+// What moves each dtype between memory and its lanes.
+struct MemoryKernels {
+  DType dtype;
+  Kernel load, store;
+};
+constexpr MemoryKernels kMemory[] = {
+    {DType::F64, copy<8>, copy<8>},
+    {DType::S64, copy<8>, copy<8>},
+    {DType::F32, copy<4>, copy<4>},
+    {DType::S32, copy<4>, copy<4>},
+    {DType::F16, load_f16, store_small<F16Format, uint16_t>},
+    {DType::BF16, load_bf16, store_bf16},
+    {DType::F8E4M3, load_f8<DType::F8E4M3>, store_small<F8E4M3Format, uint8_t>},
+    {DType::F8E5M2, load_f8<DType::F8E5M2>, store_small<F8E5M2Format, uint8_t>},
+    {DType::S8, load_as<int8_t, int32_t>, load_as<int32_t, uint8_t>},
+    {DType::U8, load_as<uint8_t, int32_t>, load_as<int32_t, uint8_t>},
+    {DType::Bool, load_bool, load_as<int32_t, uint8_t>},
+};
+
+// What brings lanes to values of a dtype, by what happens beyond its range.
+struct OverflowKernels {
+  DType dtype;
+  Kernel ieee, saturate;
+};
+constexpr OverflowKernels kRound[] = {
+    {DType::F32, nullptr, round_lanes<Clamper>},
+    {DType::F16, round_lanes<Rounder<F16Format, false>>, round_lanes<Rounder<F16Format, true>>},
+    {DType::BF16, round_lanes<BFloatRounder<false>>, round_lanes<BFloatRounder<true>>},
+    {DType::F8E4M3, round_lanes<Rounder<F8E4M3Format, false>>,
+     round_lanes<Rounder<F8E4M3Format, true>>},
+    {DType::F8E5M2, round_lanes<Rounder<F8E5M2Format, false>>,
+     round_lanes<Rounder<F8E5M2Format, true>>},
+};
+
+template <DType kDType>
+constexpr OverflowKernels kFloatToInt{kDType, float_to_int<kDType, Overflow::Ieee>,
+                                      float_to_int<kDType, Overflow::Saturate>};
+constexpr OverflowKernels kFloatToInts[] = {kFloatToInt<DType::S8>, kFloatToInt<DType::U8>,
+                                            kFloatToInt<DType::S32>, kFloatToInt<DType::Bool>};
+
+template <DType kDType>
+constexpr OverflowKernels kWrap{kDType, wrap<kDType, Overflow::Ieee>,
+                                wrap<kDType, Overflow::Saturate>};
+constexpr OverflowKernels kWraps[] = {kWrap<DType::S8>, kWrap<DType::U8>, kWrap<DType::Bool>};
+
+template <class Row, size_t kRows>
+const Row* find(const Row (&table)[kRows], DType dtype) {
+  for (const Row& row : table)
+    if (row.dtype == dtype) return &row;
+  return nullptr;
+}
+
+template <size_t kRows>
+Kernel find(const OverflowKernels (&table)[kRows], DType dtype, Overflow overflow) {
+  const OverflowKernels* row = find(table, dtype);
+  if (row == nullptr) return nullptr;
+  return overflow == Overflow::Saturate ? row->saturate : row->ieee;
+}
+
 }  // namespace
 
 Kernel round_kernel_of(DType dtype, Overflow overflow) {
-  const bool saturate = overflow == Overflow::Saturate;
-  switch (dtype) {
-    case DType::BF16:
-      return saturate ? round_lanes<BFloatRounder<true>> : round_lanes<BFloatRounder<false>>;
-    case DType::F16:
-      return saturate ? round_lanes<Rounder<F16Format, true>>
-                      : round_lanes<Rounder<F16Format, false>>;
-    case DType::F8E4M3:
-      return saturate ? round_lanes<Rounder<F8E4M3Format, true>>
-                      : round_lanes<Rounder<F8E4M3Format, false>>;
-    case DType::F8E5M2:
-      return saturate ? round_lanes<Rounder<F8E5M2Format, true>>
-                      : round_lanes<Rounder<F8E5M2Format, false>>;
-    case DType::F32:
-      return saturate ? round_lanes<Clamper> : nullptr;
-    default:
-      return nullptr;
-  }
+  return find(kRound, dtype, overflow);
 }
 
 Kernel load_kernel_of(DType dtype) {
-  switch (dtype) {
-    case DType::F64:
-    case DType::S64:
-      return copy<8>;
-    case DType::F32:
-    case DType::S32:
-      return copy<4>;
-    case DType::F16:
-      return load_f16;
-    case DType::BF16:
-      return load_bf16;
-    case DType::F8E4M3:
-      return load_f8<DType::F8E4M3>;
-    case DType::F8E5M2:
-      return load_f8<DType::F8E5M2>;
-    case DType::S8:
-      return load_as<int8_t, int32_t>;
-    case DType::U8:
-      return load_as<uint8_t, int32_t>;
-    case DType::Bool:
-      return load_bool;
-  }
-  return nullptr;
+  return find(kMemory, dtype)->load;
 }
 
 Kernel store_kernel_of(DType dtype) {
-  switch (dtype) {
-    case DType::F64:
-    case DType::S64:
-      return copy<8>;
-    case DType::F32:
-    case DType::S32:
-      return copy<4>;
-    case DType::F16:
-      return store_small<F16Format, uint16_t>;
-    case DType::BF16:
-      return store_bf16;
-    case DType::F8E4M3:
-      return store_small<F8E4M3Format, uint8_t>;
-    case DType::F8E5M2:
-      return store_small<F8E5M2Format, uint8_t>;
-    case DType::S8:
-    case DType::U8:
-    case DType::Bool:
-      return load_as<int32_t, uint8_t>;
-  }
-  return nullptr;
+  return find(kMemory, dtype)->store;
 }
 
 Kernel int_to_float_kernel_of() {
@@ -260,36 +260,11 @@ Kernel int_to_float_kernel_of() {
 }
 
 Kernel float_to_int_kernel_of(DType dtype, Overflow overflow) {
-  const bool saturate = overflow == Overflow::Saturate;
-  switch (dtype) {
-    case DType::S8:
-      return saturate ? float_to_int<DType::S8, Overflow::Saturate>
-                      : float_to_int<DType::S8, Overflow::Ieee>;
-    case DType::U8:
-      return saturate ? float_to_int<DType::U8, Overflow::Saturate>
-                      : float_to_int<DType::U8, Overflow::Ieee>;
-    case DType::S32:
-      return saturate ? float_to_int<DType::S32, Overflow::Saturate>
-                      : float_to_int<DType::S32, Overflow::Ieee>;
-    case DType::Bool:
-      return float_to_int<DType::Bool, Overflow::Ieee>;
-    default:
-      return nullptr;
-  }
+  return find(kFloatToInts, dtype, overflow);
 }
 
 Kernel wrap_kernel_of(DType dtype, Overflow overflow) {
-  const bool saturate = overflow == Overflow::Saturate;
-  switch (dtype) {
-    case DType::S8:
-      return saturate ? wrap<DType::S8, Overflow::Saturate> : wrap<DType::S8, Overflow::Ieee>;
-    case DType::U8:
-      return saturate ? wrap<DType::U8, Overflow::Saturate> : wrap<DType::U8, Overflow::Ieee>;
-    case DType::Bool:
-      return wrap<DType::Bool, Overflow::Ieee>;
-    default:
-      return nullptr;
-  }
+  return find(kWraps, dtype, overflow);
 }
 
 }  // namespace attacca::run::HWY_NAMESPACE

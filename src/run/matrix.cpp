@@ -7,6 +7,7 @@
 
 #include "run/kernel.hpp"
 #include "support/check.hpp"
+#include "support/memory.hpp"
 
 namespace attacca::run {
 namespace {
@@ -97,7 +98,7 @@ std::byte* AlignedBuffer::reserve(size_t bytes) {
     data_.reset();
     capacity_ = 0;
     const size_t rounded = (bytes / 64 + 1) * 64;
-    data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, rounded)));
+    data_.reset(allocate_aligned(rounded));
     if (!data_) throw std::bad_alloc();
     capacity_ = rounded;
   }

@@ -1,25 +1,11 @@
 #include "run/pipeline.hpp"
 
-#include <fstream>
-#include <sstream>
-
-#include "fmt/format.h"
-
 #include "import/onnx.hpp"
 #include "ir/text.hpp"
+#include "support/file.hpp"
 
 namespace attacca::run {
 namespace {
-
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  // An empty file is read well, but inserting nothing counts as a failure.
-  if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
-  if (file.bad() || !file.is_open() || !text)
-    return fail(fmt::format("cannot read {}", path), path, "check the path");
-  return std::move(text).str();
-}
 
 // Eager mode promises the graph's own roundings, and the unfused path is the graph as it stands.
 fold::FoldResult fold_if_allowed(const ir::Graph& graph, ir::Mode mode, bool fuse) {
@@ -37,7 +23,7 @@ Result<ir::Graph> load_graph(const std::string& path) {
 
 Prepared prepare(const ir::Graph& graph, ir::Mode mode, bool fuse) {
   fold::FoldResult folded = fold_if_allowed(graph, mode, fuse);
-  fuse::Partition partition = fuse::partition(folded.graph, {.fuse = fuse});
+  fuse::Partition partition = fuse::partition(folded.graph, {.fuse = fuse, .reductions = true});
   return {std::move(folded), std::move(partition)};
 }
 

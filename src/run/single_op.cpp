@@ -9,6 +9,7 @@
 #include "run/executable.hpp"
 #include "run/matrix.hpp"
 #include "run/reduce.hpp"
+#include "run/single_regions.hpp"
 #include "run/thread_pool.hpp"
 #include "support/check.hpp"
 
@@ -211,63 +212,6 @@ class SingleOp : public Executable {
   std::vector<ir::Type> operand_types_;
 };
 
-// Row-major strides of a shape aligned to the right of a domain, 0 where it broadcasts.
-std::vector<ir::Dim> broadcast_strides(const ir::Shape& shape, const ir::Shape& domain) {
-  const std::vector<ir::Dim> dense = ir::contiguous_strides(shape);
-  std::vector<ir::Dim> strides(domain.size(), ir::Dim(0));
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (!shape[i].is(1)) strides[domain.size() - shape.size() + i] = dense[i];
-  return strides;
-}
-
-// An elementwise op or cast as a pointwise region of one node.
-fuse::Region pointwise(const ir::Graph& graph, const fuse::Region& single) {
-  const Value value = single.nodes[0];
-  const ir::Node& node = graph[value];
-  fuse::Region region = single;
-  region.kind = fuse::RegionKind::Pointwise;
-  epilogue::Epilogue& epilogue = region.epilogue;
-  epilogue.domain = node.type.shape;
-  while (epilogue.domain.size() < 2) epilogue.domain.insert(epilogue.domain.begin(), ir::Dim(1));
-  std::vector<epilogue::Node> literals;
-  epilogue::Node step;
-  step.op = node.op;
-  step.params = node.attrs.params;
-  step.dtype = node.type.dtype;
-  step.compute = node.attrs.compute;
-  step.saturate = node.attrs.saturate;
-  for (const Value operand : node.operands) {
-    const ir::Node& from = graph[operand];
-    if (from.literal) {
-      epilogue::Node literal;
-      literal.op = Op::Constant;
-      literal.literal = from.literal->value;
-      literal.dtype = from.type.dtype;
-      literals.push_back(literal);
-      step.operands.push_back(-static_cast<int>(literals.size()));
-      continue;
-    }
-    epilogue::Input input;
-    input.dtype = from.type.dtype;
-    input.source = operand;
-    input.access.strides = broadcast_strides(from.type.shape, epilogue.domain);
-    step.operands.push_back(static_cast<int>(epilogue.inputs.size()));
-    epilogue.inputs.push_back(input);
-  }
-  const auto inputs = static_cast<int>(epilogue.inputs.size());
-  for (int& operand : step.operands)
-    if (operand < 0) operand = inputs - operand - 1;
-  epilogue.nodes = literals;
-  epilogue.nodes.push_back(step);
-  epilogue::Output output;
-  output.value = inputs + static_cast<int>(literals.size());
-  output.dtype = node.type.dtype;
-  output.access.strides = broadcast_strides(node.type.shape, epilogue.domain);
-  output.result = value;
-  epilogue.outputs = {output};
-  return region;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Executable>> make_single(const ir::Graph& graph, const fuse::Region& region,
@@ -276,8 +220,8 @@ Result<std::unique_ptr<Executable>> make_single(const ir::Graph& graph, const fu
   const Value value = region.nodes[0];
   const Op op = graph[value].op;
   if (ir::is_elementwise(op) || op == Op::Cast)
-    return make_epilogue_region(graph, pointwise(graph, region), mode, KnownValues(graph.size()),
-                                1);
+    return make_epilogue_region(graph, pointwise_region(graph, region), mode,
+                                KnownValues(graph.size()), 1);
   return std::make_unique<SingleOp>(graph, value, mode);
 }
 

@@ -1,0 +1,82 @@
+// CUDA C++ of the ops that are kernels of their own: reductions and gather. The host says the
+// dtypes and the op by macros that stand in front.
+#pragma once
+
+namespace attacca::run {
+
+inline constexpr int kSingleAxes = 8;
+
+// Strided axes of a kernel's parameters; `count` of them, the innermost last.
+struct SingleAxes {
+  int count = 0;
+  long long extent[kSingleAxes] = {};
+  long long stride[kSingleAxes] = {};        // of the source
+  long long other_stride[kSingleAxes] = {};  // of the result
+};
+
+inline constexpr const char* kSingleSource = R"cuda(
+struct Axes {
+  int count;
+  s64 extent[8];
+  s64 stride[8];
+  s64 other_stride[8];
+};
+
+__device__ s64 offset_of(const Axes& axes, s64 index, s64* other) {
+  s64 at = 0;
+  for (int axis = axes.count - 1; axis >= 0; --axis) {
+    const s64 coordinate = index % axes.extent[axis];
+    index /= axes.extent[axis];
+    at += coordinate * axes.stride[axis];
+    *other += coordinate * axes.other_stride[axis];
+  }
+  return at;
+}
+
+#ifdef REDUCE
+// NaN wins over everything in max, min and amax.
+struct Sum { static __device__ ACCUMULATOR first() { return 0; } static __device__ ACCUMULATOR take(ACCUMULATOR x) { return x; } static __device__ ACCUMULATOR join(ACCUMULATOR a, ACCUMULATOR b) { return a + b; } };
+struct Mean : Sum {};
+struct ReduceMax { static __device__ ACCUMULATOR first() { return LOWEST; } static __device__ ACCUMULATOR take(ACCUMULATOR x) { return x; } static __device__ ACCUMULATOR join(ACCUMULATOR a, ACCUMULATOR b) { return a != a || a > b ? a : b; } };
+struct ReduceMin { static __device__ ACCUMULATOR first() { return HIGHEST; } static __device__ ACCUMULATOR take(ACCUMULATOR x) { return x; } static __device__ ACCUMULATOR join(ACCUMULATOR a, ACCUMULATOR b) { return a != a || a < b ? a : b; } };
+struct AMax : ReduceMax { static __device__ ACCUMULATOR first() { return 0; } static __device__ ACCUMULATOR take(ACCUMULATOR x) { return x < 0 ? -x : x; } };
+
+// One block a result; `kept` walks results, `reduced` what each is made of.
+extern "C" __global__ void __launch_bounds__(256)
+attacca_reduce(const FROM::Memory* from, TO::Memory* to, Axes kept, Axes reduced, s64 results, s64 count) {
+  __shared__ ACCUMULATOR parts[256];
+  for (s64 result = blockIdx.x; result < results; result += gridDim.x) {
+    s64 to_at = 0, ignored = 0;
+    const FROM::Memory* base = from + offset_of(kept, result, &to_at);
+    ACCUMULATOR sum = OP::first();
+    for (s64 i = threadIdx.x; i < count; i += 256)
+      sum = OP::join(sum, OP::take(FROM::load(base[offset_of(reduced, i, &ignored)])));
+    parts[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = 128; half > 0; half /= 2) {
+      if (threadIdx.x < half) parts[threadIdx.x] = OP::join(parts[threadIdx.x], parts[threadIdx.x + half]);
+      __syncthreads();
+    }
+    if (threadIdx.x == 0) to[to_at] = TO::store(MEAN ? parts[0] / count : parts[0]);
+    __syncthreads();
+  }
+}
+#endif
+
+#ifdef GATHER
+// to[outer, i, inner] = from[outer, index[i], inner]; an index outside the axis yields no number.
+extern "C" __global__ void __launch_bounds__(256)
+attacca_gather(const ELEMENT* from, const INDEX::Memory* index, ELEMENT* to, s64 outer, s64 extent, s64 indices, s64 inner) {
+  const s64 total = outer * indices * inner;
+  for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < total; at += gridDim.x * 256ll) {
+    const s64 column = at % inner, row = at / inner % indices, block = at / inner / indices;
+    s64 chosen = INDEX::load(index[row]);
+    if (chosen < 0) chosen += extent;
+    if (chosen >= 0 && chosen < extent) to[at] = from[(block * extent + chosen) * inner + column];
+    else for (int i = 0; i < sizeof(ELEMENT); ++i) ((u8*)(to + at))[i] = 0xff;
+  }
+}
+#endif
+)cuda";
+
+}  // namespace attacca::run

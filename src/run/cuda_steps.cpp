@@ -1,0 +1,173 @@
+#include "run/cuda_steps.hpp"
+
+#include "fmt/format.h"
+
+#include "run/single_regions.hpp"
+#include "tune/region_graph.hpp"
+#include "tune/unfused.hpp"
+
+namespace attacca::run {
+namespace {
+
+using tune::Candidate;
+using tune::CandidateKind;
+
+// Addresses that a problem's views stand for.
+std::vector<ir::Value> values_of(const tune::Problem& problem) {
+  std::vector<ir::Value> values;
+  for (const tune::Product& product : problem.products) {
+    values.push_back(product.a_source);
+    values.push_back(product.b_source);
+  }
+  for (const epilogue::Input& input : problem.epilogue.inputs) values.push_back(input.source);
+  for (const epilogue::Output& output : problem.epilogue.outputs) values.push_back(output.result);
+  return values;
+}
+
+Result<CudaStep> make_step(const StepContext& context, const tune::Problem& problem,
+                           const Candidate& candidate) {
+  CudaStep step;
+  ATTACCA_TRY(step.runnable, tune::prepare(context.toolbox, problem, candidate));
+  step.values = values_of(problem);
+  return step;
+}
+
+// Whether this build still has the candidate's template.
+bool is_at_hand(const StepContext& context, const Candidate& candidate) {
+  return candidate.kind != CandidateKind::Fused ||
+         context.toolbox->catalog().find(candidate.kernel) != nullptr;
+}
+
+// A choice from the options, else from the database, written into the decision.
+bool decide_by_known(const StepContext& context, Decision& decision) {
+  const auto take = [&](const tune::Choice& choice, const char* source) {
+    if (!is_at_hand(context, choice.candidate)) return false;
+    decision.candidate = choice.candidate;
+    decision.seconds = choice.seconds;
+    decision.unfused_seconds = choice.unfused_seconds;
+    decision.source = source;
+    return true;
+  };
+  for (const KnownChoice& known : context.options.choices)
+    if (known.key == decision.key && take(known.choice, "plan")) return true;
+  auto database = tune::Database::open();
+  if (!database) return false;
+  const auto found = database->find(decision.key);
+  return found && *found && take(**found, "database");
+}
+
+Status measure(const StepContext& context, const fuse::Region& region, Decision& decision) {
+  ATTACCA_TRY(const tune::ProblemText text,
+              tune::write_problem(context.graph, region, context.symbols, context.options.mode,
+                                  context.alignment_of));
+  ATTACCA_TRY(tune::Tuned tuned, tune::tune(context.toolbox, text, context.options.tune_options));
+  decision.candidate = tuned.choice.candidate;
+  decision.seconds = tuned.choice.seconds;
+  decision.unfused_seconds = tuned.choice.unfused_seconds;
+  decision.source = "measured";
+  decision.trials = std::move(tuned.trials);
+  decision.excluded = std::move(tuned.excluded);
+  // A database that cannot be written costs the next process its own measurement, no more.
+  auto database = tune::Database::open();
+  const Status stored = database ? database->store(decision.key, tuned.choice)
+                                 : Status(tl::make_unexpected(std::move(database).error()));
+  if (!stored) decision.not_stored = stored.error().what;
+  return {};
+}
+
+Status decide(const StepContext& context, const fuse::Region& region, const tune::Problem& problem,
+              Decision& decision) {
+  if (context.options.unfused || problem.products.empty() || problem.empty()) {
+    decision.source = "only way";
+    return {};
+  }
+  decision.key = tune::choice_key(problem, context.toolbox->device().info());
+  if (context.options.tuning != Tuning::Always && decide_by_known(context, decision)) return {};
+  if (context.options.tuning != Tuning::Known) return measure(context, region, decision);
+  tune::Candidates fused =
+      tune::fused_candidates(problem, context.toolbox->catalog(), context.toolbox->device().info());
+  apply(context.options.tune_options.filter, fused);
+  decision.source = fused.ranked.empty() ? "only way" : "model";
+  decision.excluded = std::move(fused.excluded);
+  if (!fused.ranked.empty()) decision.candidate = std::move(fused.ranked.front());
+  return {};
+}
+
+Result<std::vector<CudaStep>> epilogue_steps(const StepContext& context, const fuse::Region& region,
+                                             std::vector<Decision>& decisions) {
+  ATTACCA_TRY(const tune::Problem problem,
+              tune::concretize(region, context.graph, context.symbols, context.options.mode,
+                               context.alignment_of));
+  Decision decision;
+  decision.region = &region;
+  ATTACCA_TRY_VOID(decide(context, region, problem, decision));
+  auto step = make_step(context, problem, decision.candidate);
+  if (!step && decision.candidate.kind == CandidateKind::Fused) {
+    // The unfused path always remains.
+    decision.source =
+        fmt::format("{} failed: {}", to_string(decision.candidate), step.error().what);
+    decision.candidate = {};
+    decision.seconds = decision.unfused_seconds = 0;
+    step = make_step(context, problem, decision.candidate);
+  }
+  if (!step) return tl::make_unexpected(std::move(step).error());
+  decisions.push_back(std::move(decision));
+  std::vector<CudaStep> steps;
+  steps.push_back(*std::move(step));
+  return steps;
+}
+
+// A region that there is nothing to decide about.
+Result<std::vector<CudaStep>> plain_steps(const StepContext& context, const fuse::Region& region) {
+  ATTACCA_TRY(const tune::Problem problem,
+              tune::concretize(region, context.graph, context.symbols, context.options.mode,
+                               context.alignment_of));
+  std::vector<CudaStep> steps;
+  ATTACCA_TRY(CudaStep step, make_step(context, problem, {}));
+  steps.push_back(std::move(step));
+  return steps;
+}
+
+Result<std::vector<CudaStep>> copy_steps(const StepContext& context, ir::Value value) {
+  std::vector<CudaStep> steps;
+  for (const fuse::Region& region : copy_regions(context.graph, value)) {
+    ATTACCA_TRY(std::vector<CudaStep> made, plain_steps(context, region));
+    for (CudaStep& step : made) steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+}  // namespace
+
+void* Bases::at(const Place& place) const {
+  switch (place.kind) {
+    case Place::Kind::None:
+      return nullptr;
+    case Place::Kind::Input:
+      return inputs[place.index];
+    case Place::Kind::Output:
+      return outputs[place.index];
+    case Place::Kind::Constant:
+      return constants + place.index;
+    case Place::Kind::Workspace:
+      return workspace + place.index;
+  }
+  return nullptr;
+}
+
+Result<std::vector<CudaStep>> make_steps(const StepContext& context, const fuse::Region& region,
+                                         std::vector<Decision>& decisions) {
+  if (region.kind != fuse::RegionKind::Single) return epilogue_steps(context, region, decisions);
+  const ir::Value value = region.nodes[0];
+  const ir::Op op = context.graph[value].op;
+  if (is_copy(op)) return copy_steps(context, value);
+  if (ir::is_elementwise(op) || op == ir::Op::Cast)
+    return plain_steps(context, pointwise_region(context.graph, region));
+  if (op == ir::Op::MatMul) {
+    ATTACCA_TRY(const fuse::Region product, matmul_region(context.graph, region));
+    return plain_steps(context, product);
+  }
+  return make_single_steps(context, region);
+}
+
+}  // namespace attacca::run

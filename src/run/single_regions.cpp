@@ -1,0 +1,216 @@
+#include "run/single_regions.hpp"
+
+#include "fmt/format.h"
+
+#include "fuse/views.hpp"
+#include "support/check.hpp"
+#include "tune/region_graph.hpp"
+
+namespace attacca::run {
+namespace {
+
+using epilogue::Access;
+using epilogue::Role;
+using fuse::dense_strides;
+using ir::Dim;
+using ir::Op;
+
+// Graph inputs may be strided; every other value is dense.
+std::vector<Dim> strides_of(const ir::Type& type) {
+  return type.strides.empty() ? dense_strides(type.shape) : type.strides;
+}
+
+// Where the result's coordinates read the operand.
+Access source_access(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Type& from = graph.type(node.operands[0]);
+  Access access{0, strides_of(from)};
+  std::vector<Dim>& strides = access.strides;
+  const size_t rank = strides.size();
+  switch (node.op) {
+    case Op::Transpose:
+      std::swap(strides[rank - 1], strides[rank - 2]);
+      break;
+    case Op::Permute:
+      for (size_t i = 0; i < rank; ++i)
+        strides[i] = strides_of(from)[static_cast<size_t>(node.attrs.axes[i])];
+      break;
+    case Op::Broadcast:
+      for (size_t i = 0; i < rank; ++i)
+        if (from.shape[i].is(1)) strides[i] = 0;
+      strides.insert(strides.begin(), node.type.shape.size() - rank, Dim(0));
+      break;
+    case Op::Slice:
+      for (size_t i = 0; i < rank; ++i) {
+        const ir::SliceRange& range = node.attrs.slices[i];
+        access.offset = access.offset + range.begin * strides[i];
+        strides[i] = strides[i] * Dim(range.step);
+      }
+      break;
+    default:
+      ATTACCA_CHECK(node.op == Op::Reshape, "an op that copies");
+      strides = dense_strides(node.type.shape);
+  }
+  return access;
+}
+
+Role role_of(const std::vector<Dim>& strides) {
+  const bool row = strides[strides.size() - 2].is(0), column = strides.back().is(0);
+  if (row) return column ? Role::Scalar : Role::Row;
+  return column ? Role::Column : Role::Full;
+}
+
+// One copy over a domain, which gets leading axes until it has rows and columns.
+fuse::Region copy_region(const ir::Graph& graph, ir::Value value, ir::Value source,
+                         ir::Shape domain, Access from, Access to) {
+  while (domain.size() < 2) {
+    domain.insert(domain.begin(), Dim(1));
+    from.strides.insert(from.strides.begin(), Dim(0));
+    to.strides.insert(to.strides.begin(), Dim(0));
+  }
+  fuse::Region region;
+  region.kind = fuse::RegionKind::Pointwise;
+  region.nodes = {value};
+  region.inputs = {source};
+  region.outputs = {value};
+  region.epilogue.domain = std::move(domain);
+  epilogue::Input input;
+  input.role = role_of(from.strides);
+  input.dtype = graph.type(source).dtype;
+  input.source = source;
+  input.access = std::move(from);
+  region.epilogue.inputs.push_back(std::move(input));
+  epilogue::Output output;
+  output.dtype = graph.type(value).dtype;
+  output.access = std::move(to);
+  output.result = value;
+  region.epilogue.outputs.push_back(std::move(output));
+  return region;
+}
+
+// A value's strides aligned to the right of a domain, 0 where it broadcasts.
+std::vector<Dim> broadcast_strides(const ir::Type& type, const ir::Shape& domain) {
+  const ir::Shape& shape = type.shape;
+  const std::vector<Dim> own = strides_of(type);
+  std::vector<Dim> strides(domain.size(), ir::Dim(0));
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (!shape[i].is(1)) strides[domain.size() - shape.size() + i] = own[i];
+  return strides;
+}
+
+}  // namespace
+
+bool is_copy(Op op) {
+  switch (op) {
+    case Op::Transpose:
+    case Op::Permute:
+    case Op::Reshape:
+    case Op::Slice:
+    case Op::Broadcast:
+    case Op::Concat:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::vector<fuse::Region> copy_regions(const ir::Graph& graph, ir::Value value) {
+  const ir::Node& node = graph[value];
+  const std::vector<Dim> to = dense_strides(node.type.shape);
+  std::vector<fuse::Region> regions;
+  if (node.op != Op::Concat) {
+    const ir::Value source = node.operands[0];
+    // A reshape of a strided input keeps the input's coordinates; the result is dense in them.
+    const bool strided = node.op == Op::Reshape && !graph.type(source).strides.empty();
+    if (strided)
+      regions.push_back(copy_region(graph, value, source, graph.type(source).shape,
+                                    {0, strides_of(graph.type(source))},
+                                    {0, dense_strides(graph.type(source).shape)}));
+    else
+      regions.push_back(
+          copy_region(graph, value, source, node.type.shape, source_access(graph, node), {0, to}));
+    return regions;
+  }
+  Dim offset = 0;
+  const auto axis = static_cast<size_t>(node.attrs.axis);
+  for (const ir::Value source : node.operands) {
+    const ir::Type& type = graph.type(source);
+    regions.push_back(copy_region(graph, value, source, type.shape, {0, strides_of(type)},
+                                  {offset * to[axis], to}));
+    offset = offset + type.shape[axis];
+  }
+  return regions;
+}
+
+fuse::Region pointwise_region(const ir::Graph& graph, const fuse::Region& single) {
+  const ir::Value value = single.nodes[0];
+  const ir::Node& node = graph[value];
+  fuse::Region region = single;
+  region.kind = fuse::RegionKind::Pointwise;
+  epilogue::Epilogue& epilogue = region.epilogue;
+  epilogue.domain = node.type.shape;
+  while (epilogue.domain.size() < 2) epilogue.domain.insert(epilogue.domain.begin(), ir::Dim(1));
+  std::vector<epilogue::Node> literals;
+  epilogue::Node step;
+  step.op = node.op;
+  step.params = node.attrs.params;
+  step.dtype = node.type.dtype;
+  step.compute = node.attrs.compute;
+  step.saturate = node.attrs.saturate;
+  for (const ir::Value operand : node.operands) {
+    const ir::Node& from = graph[operand];
+    if (from.literal) {
+      epilogue::Node literal;
+      literal.op = Op::Constant;
+      literal.literal = from.literal->value;
+      literal.dtype = from.type.dtype;
+      literals.push_back(literal);
+      step.operands.push_back(-static_cast<int>(literals.size()));
+      continue;
+    }
+    epilogue::Input input;
+    input.dtype = from.type.dtype;
+    input.source = operand;
+    input.access.strides = broadcast_strides(from.type, epilogue.domain);
+    input.role = role_of(input.access.strides);
+    step.operands.push_back(static_cast<int>(epilogue.inputs.size()));
+    epilogue.inputs.push_back(input);
+  }
+  const auto inputs = static_cast<int>(epilogue.inputs.size());
+  for (int& operand : step.operands)
+    if (operand < 0) operand = inputs - operand - 1;
+  epilogue.nodes = literals;
+  epilogue.nodes.push_back(step);
+  epilogue::Output output;
+  output.value = inputs + static_cast<int>(literals.size());
+  output.dtype = node.type.dtype;
+  output.access.strides = broadcast_strides(node.type, epilogue.domain);
+  output.result = value;
+  epilogue.outputs = {output};
+  return region;
+}
+
+Result<fuse::Region> matmul_region(const ir::Graph& graph, const fuse::Region& single) {
+  ATTACCA_TRY(ir::Graph alone, tune::region_graph(graph, single));
+  fuse::Partition partition = fuse::partition(std::move(alone));
+  ATTACCA_CHECK(partition.regions.size() == 1, "a matmul on its own is one region");
+  fuse::Region region = std::move(partition.regions[0]);
+  if (region.gemms.size() != 1)
+    return fail(fmt::format("no kernel for {}", to_string(graph.type(single.nodes[0]))));
+  const ir::Value node = single.nodes[0];
+  const auto original = [&](ir::Value value) {
+    for (const ir::Value operand : graph[node].operands)
+      if (partition.graph[value].name == tune::region_value_name(graph, operand)) return operand;
+    return node;
+  };
+  fuse::Gemm& gemm = region.gemms[0];
+  gemm.node = node;
+  gemm.a.source = original(gemm.a.source);
+  gemm.b.source = original(gemm.b.source);
+  for (epilogue::Output& output : region.epilogue.outputs) output.result = node;
+  region.nodes = {node};
+  region.inputs = single.inputs;
+  region.outputs = {node};
+  return region;
+}
+
+}  // namespace attacca::run

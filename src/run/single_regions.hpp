@@ -1,0 +1,23 @@
+// Single ops as regions with an epilogue, where they can be: what an executor without a kernel for
+// each of them runs instead.
+#pragma once
+
+#include <vector>
+
+#include "fuse/fuse.hpp"
+
+namespace attacca::run {
+
+// An elementwise op or cast as a pointwise region of one node.
+fuse::Region pointwise_region(const ir::Graph& graph, const fuse::Region& single);
+
+// Ops that only move elements: transpose, permute, reshape, slice, broadcast, concat.
+bool is_copy(ir::Op op);
+// One region a source of the node (several for concat), each copying to its part of the result.
+// REQUIRES: is_copy(graph[value].op).
+std::vector<fuse::Region> copy_regions(const ir::Graph& graph, ir::Value value);
+
+// A matmul on its own as a GEMM region that stores its product.
+Result<fuse::Region> matmul_region(const ir::Graph& graph, const fuse::Region& single);
+
+}  // namespace attacca::run

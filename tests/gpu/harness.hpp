@@ -1,0 +1,62 @@
+// Running one candidate for one problem on a device, from host tensors to host tensors.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/interpreter.hpp"
+#include "run/gemm_graph.hpp"
+#include "tune/runnable.hpp"
+
+namespace attacca::testing {
+
+// The device all tests share. Aborts with the reason where there is none: these tests need a GPU.
+const std::shared_ptr<tune::Toolbox>& toolbox();
+
+struct Extents {
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+};
+std::string to_string(const Extents& extents);
+
+// A GEMM's graph, its one region and inputs for it.
+struct Case {
+  ir::Graph graph;   // as written
+  ir::Graph folded;  // as partitioned
+  fuse::Region region;
+  ir::SymbolValues symbols;
+  ir::Mode mode = ir::Mode::Fp32;
+  ir::Bindings inputs;
+  tune::Problem problem;
+};
+Result<Case> make_case(const run::GemmForm& form, const Extents& extents, ir::Mode mode,
+                       uint64_t seed);
+// The same of a graph that has one region.
+Result<Case> make_case(const ir::Graph& graph, const ir::SymbolValues& symbols, ir::Mode mode,
+                       ir::Bindings inputs);
+
+// The outputs, poisoned before the launch. `shift`: bytes by which every buffer is moved off its
+// alignment of 256 (the problem must have been told).
+Result<std::vector<ir::Tensor>> run_candidate(const Case& each, const tune::Candidate& candidate);
+
+// Empty: as good as the unfused graph. Errors against f64 must not exceed those of the op-by-op
+// interpreter by more than a last place, and NaN and infinities must be where it has them.
+std::string compare_with_reference(const Case& each, const std::vector<ir::Tensor>& outputs);
+
+// The same, for cases that many candidates are compared on.
+struct Reference {
+  std::vector<ir::Tensor> exact, unfused;
+};
+Reference make_reference(const Case& each);
+// `slack`: what else is allowed, relative to the largest value.
+std::string compare_with_reference(const Reference& reference,
+                                   const std::vector<ir::Tensor>& outputs, double slack = 0);
+
+// Runs `work(i)` for 0 <= i < count on every core: interpreters and compilers are the slow part.
+void in_parallel(int count, const std::function<void(int)>& work);
+
+// Bits as f64 numbers of one output that differ, for messages; empty: bit for bit equal.
+std::string compare_bits(const std::vector<ir::Tensor>& got, const std::vector<ir::Tensor>& want);
+
+}  // namespace attacca::testing

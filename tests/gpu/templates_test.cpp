@@ -1,0 +1,166 @@
+// Every template at every kind of shape: right, or refused with a reason.
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "fmt/format.h"
+
+#include "gpu/harness.hpp"
+#include "support/check.hpp"
+#include "tune/arguments.hpp"
+
+namespace attacca::testing {
+namespace {
+
+using tune::Candidate;
+using tune::CandidateKind;
+
+constexpr Extents kShapes[] = {
+    {1, 64, 64}, {17, 136, 72}, {129, 264, 200}, {130, 96, 1096}, {64, 1024, 512}, {257, 520, 136},
+    {2, 8, 8},   {1, 1, 1},     {33, 7, 13},     {5, 129, 31},    {128, 256, 64},
+};
+
+struct Form {
+  const char* name;
+  const char* epilogue;
+  ir::DType result = ir::DType::BF16;
+  ir::Mode mode = ir::Mode::Fp32;
+};
+constexpr Form kForms[] = {
+    {"identity", "acc"},
+    {"bias_silu_residual", "silu(acc + row(bias)) * full(res)"},
+    {"scales", "acc * col(token: f32) * row(channel: f32) + scalar(shift: f32)"},
+    {"f32_out", "relu(acc) + full(res)", ir::DType::F32},
+    {"two_outputs", "gelu(acc + row(bias)), acc"},
+    {"two_residuals", "acc * full(x) + full(y)"},
+    {"eager", "silu(acc + row(bias)) * full(res)", ir::DType::BF16, ir::Mode::Eager},
+};
+
+struct Prepared {
+  std::string name;
+  std::optional<Case> each;
+  Reference reference;
+};
+
+// Every form, layout, dtype and shape with its reference, made once for all templates.
+const std::vector<Prepared>& cases() {
+  static const std::vector<Prepared> made = [] {
+    struct Choice {
+      const Form* form;
+      bool b_is_nk;
+      ir::DType input;
+      Extents extents;
+    };
+    std::vector<Choice> choices;
+    for (const Form& form : kForms)
+      for (const bool b_is_nk : {true, false})
+        for (const ir::DType input : {ir::DType::BF16, ir::DType::F16})
+          for (const Extents& extents : kShapes)
+            choices.push_back({&form, b_is_nk, input, extents});
+    std::vector<Prepared> prepared(choices.size());
+    in_parallel(static_cast<int>(choices.size()), [&](int i) {
+      const auto& [form, b_is_nk, input, extents] = choices[i];
+      run::GemmForm gemm{
+          .input = input, .b_is_nk = b_is_nk, .epilogue = form->epilogue, .text = {}};
+      gemm.text.results = {form->result == ir::DType::BF16 ? input : form->result};
+      gemm.text.product = input;
+      auto each = make_case(gemm, extents, form->mode, static_cast<uint64_t>(i + 1));
+      ATTACCA_CHECK(each.has_value(), "a form that makes no region");
+      prepared[i].name = fmt::format("{} {} {} {}", form->name, b_is_nk ? "nk" : "kn", name(input),
+                                     to_string(extents));
+      prepared[i].reference = make_reference(*each);
+      prepared[i].each = *std::move(each);
+    });
+    return prepared;
+  }();
+  return made;
+}
+
+std::vector<std::string> gemm_templates() {
+  std::vector<std::string> names;
+  for (const templates::Template& each : toolbox()->catalog().templates())
+    if (each.family == templates::Family::Gemm) names.push_back(each.name);
+  names.push_back("");  // the unfused path
+  return names;
+}
+
+// Whether the template, by its own words, cannot compute the case.
+bool refuses(const std::string& kernel, const Case& each) {
+  const auto placed =
+      tune::place(each.problem, *toolbox()->catalog().find(kernel), toolbox()->device().info());
+  return std::holds_alternative<std::string>(placed);
+}
+
+class Templates : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Templates, computeEveryShapeRightOrRefuseIt) {
+  Candidate candidate;
+  if (!GetParam().empty()) candidate = {CandidateKind::Fused, GetParam(), 0, 0, 0, 0};
+  std::atomic<int> ran = 0;
+  std::vector<std::string> wrong(cases().size());
+  in_parallel(static_cast<int>(cases().size()), [&](int i) {
+    const Prepared& prepared = cases()[i];
+    if (!GetParam().empty() && refuses(GetParam(), *prepared.each)) return;
+    const auto outputs = run_candidate(*prepared.each, candidate);
+    if (outputs) {
+      // The unfused path rounds the product to its dtype, which is most of an f32 result's error.
+      const double slack = GetParam().empty() ? 0x1p-8 : 0;
+      wrong[i] = compare_with_reference(prepared.reference, *outputs, slack);
+      ++ran;
+    } else if (outputs.error().what.find("cannot compute this problem") == std::string::npos) {
+      wrong[i] = to_string(outputs.error());
+    }
+  });
+  for (size_t i = 0; i < wrong.size(); ++i) EXPECT_EQ("", wrong[i]) << cases()[i].name;
+  EXPECT_GT(ran, 0) << "no shape ran";
+  fmt::print("{} of {} cases ran\n", ran.load(), wrong.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, Templates, ::testing::ValuesIn(gemm_templates()),
+                         [](const auto& info) {
+                           return info.param.empty() ? std::string("unfused") : info.param;
+                         });
+
+// Run-time variants of the schedules: swizzle, raster, splits.
+TEST(Variants, computeTheSame) {
+  run::GemmForm gemm{.epilogue = "silu(acc + row(bias)) * full(res)", .text = {}};
+  for (const Extents& extents :
+       {Extents{300, 1032, 1024}, Extents{16, 2048, 2048}, Extents{2040, 520, 72}}) {
+    auto each = make_case(gemm, extents, ir::Mode::Fp32, 7);
+    ASSERT_TRUE(each) << to_string(each.error());
+    const Reference reference = make_reference(*each);
+    const auto& info = toolbox()->device().info();
+    for (const Candidate& base :
+         tune::fused_candidates(each->problem, toolbox()->catalog(), info).ranked)
+      for (const Candidate& variant :
+           variants(base, *toolbox()->catalog().find(base.kernel), each->problem, info)) {
+        const auto outputs = run_candidate(*each, variant);
+        ASSERT_TRUE(outputs) << to_string(variant) << to_string(outputs.error());
+        EXPECT_EQ("", compare_with_reference(reference, *outputs))
+            << to_string(variant) << " " << to_string(extents);
+      }
+  }
+}
+
+TEST(Batches, computeEveryMatrix) {
+  for (const char* epilogue : {"acc", "silu(acc + row(bias)) * full(res)"})
+    for (const Extents& extents : {Extents{65, 136, 72, 3}, Extents{1, 64, 64, 5}}) {
+      run::GemmForm gemm{.batched = true, .epilogue = epilogue, .text = {}};
+      auto each = make_case(gemm, extents, ir::Mode::Fp32, 3);
+      ASSERT_TRUE(each) << to_string(each.error());
+      std::vector<Candidate> candidates = {Candidate{}};
+      for (const Candidate& fused :
+           tune::fused_candidates(each->problem, toolbox()->catalog(), toolbox()->device().info())
+               .ranked)
+        candidates.push_back(fused);
+      for (const Candidate& candidate : candidates) {
+        const auto outputs = run_candidate(*each, candidate);
+        ASSERT_TRUE(outputs) << to_string(candidate) << to_string(outputs.error());
+        EXPECT_EQ("", compare_with_reference(*each, *outputs))
+            << to_string(candidate) << " " << to_string(extents);
+      }
+    }
+}
+
+}  // namespace
+}  // namespace attacca::testing

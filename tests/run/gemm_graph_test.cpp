@@ -1,0 +1,46 @@
+#include "run/gemm_graph.hpp"
+
+#include "gtest/gtest.h"
+
+#include "ir/text.hpp"
+
+namespace attacca::run {
+namespace {
+
+// The graph's text, or what and where of the error.
+std::string graph_of(const std::string& epilogue, GemmForm form = {}) {
+  form.epilogue = epilogue;
+  const auto graph = gemm_graph(form);
+  return graph ? ir::print_graph(*graph) : graph.error().what;
+}
+
+TEST(GemmGraph, SaysWhatTheTextMeans) {
+  EXPECT_EQ(graph_of("silu(acc + row(bias)) * full(res)"),
+            "graph gemm(a: bf16[M, K], b: bf16[N, K], bias: bf16[N], res: bf16[M, N]) {\n"
+            "  return silu(matmul(a, transpose(b)) + bias) * res\n}\n");
+  EXPECT_EQ(graph_of("acc * col(scale: f32)", {.b_is_nk = false, .text = {}}),
+            "graph gemm(a: bf16[M, K], b: bf16[K, N], scale: f32[M, 1]) {\n"
+            "  return cast(matmul(a, b) * scale, bf16)\n}\n");
+}
+
+TEST(GemmGraph, BatchesAAndFullOperands) {
+  const std::string text = graph_of("acc + row(bias) + full(res)", {.batched = true, .text = {}});
+  EXPECT_NE(text.find("a: bf16[B, M, K], b: bf16[N, K], bias: bf16[N], res: bf16[B, M, N]"),
+            std::string::npos)
+      << text;
+}
+
+TEST(GemmGraph, RefusesWhatIsNoEpilogueOfOneProduct) {
+  EXPECT_EQ(graph_of("acc0 * silu(acc1)"), "acc1 without a second product");
+  for (const char* bad :
+       {"", "acc +", "acc + unknown(x)", "acc + row(bias", "acc + row(a)", "acc + full(b)"}) {
+    GemmForm form;
+    form.epilogue = bad;
+    const auto graph = gemm_graph(form);
+    ASSERT_FALSE(graph) << bad << "\n" << ir::print_graph(*graph);
+    EXPECT_NE(graph.error().what, "") << bad;
+  }
+}
+
+}  // namespace
+}  // namespace attacca::run
