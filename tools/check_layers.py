@@ -10,7 +10,7 @@ import sys
 
 # Rooms of equal rank do not include each other.
 RANKS = [["support"], ["ir"], ["import", "fold"], ["epilogue"], ["fuse"], ["ptx"], ["templates"],
-         ["jit"], ["tune"], ["run"], ["cli", "python"]]
+         ["jit"], ["tune"], ["run"], ["api"], ["cli", "python"]]
 RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
 DEVICE_ROOMS = {"templates", "jit", "tune", "run"}
 ONE_FILE = {"CLI/": "cli/main.cpp", "nlohmann/": "support/json.cpp"}

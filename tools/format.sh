@@ -2,7 +2,7 @@
 # Formats every C++ file; with --check, names the files that differ and fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-mapfile -t files < <(find src tests bench examples -name '*.hpp' -o -name '*.cpp')
+mapfile -t files < <(find include src tests bench examples -name '*.hpp' -o -name '*.cpp')
 if [ "${1:-}" = --check ]; then
   clang-format --dry-run --Werror "${files[@]}"
 else

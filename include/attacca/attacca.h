@@ -1,0 +1,223 @@
+/* Attacca's C interface: graphs of matrix products and what follows them, compiled to plans that
+ * run each product and its epilogue as one kernel, on the CPU or on a GPU.
+ *
+ * Every function that can fail returns NULL or a status that says what is wrong, where, and how to
+ * mend it; the caller frees it. Out parameters are written on success alone. Handles are freed with
+ * their own function, in any order, once; NULL may be freed. Graphs, plans and instances are
+ * immutable: any number of threads may use one at the same time. A builder belongs to one thread.
+ * Texts are UTF-8, NUL-terminated; those returned live as long as the handle that gave them.
+ * Nothing throws.
+ */
+#ifndef ATTACCA_ATTACCA_H_
+#define ATTACCA_ATTACCA_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(ATTACCA_BUILDS_LIBRARY)
+#define ATTACCA_API __attribute__((visibility("default")))
+#else
+#define ATTACCA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct attacca_status attacca_status;
+typedef struct attacca_bytes attacca_bytes;
+typedef struct attacca_builder attacca_builder;
+typedef struct attacca_graph attacca_graph;
+typedef struct attacca_plan attacca_plan;
+typedef struct attacca_instance attacca_instance;
+
+/* "0.1.0" */
+ATTACCA_API const char* attacca_version(void);
+
+/* Where kernel templates are looked for: ATTACCA_TEMPLATE_DIR, else beside this library. */
+ATTACCA_API attacca_status* attacca_template_directory(attacca_bytes** path);
+
+/* ---- Statuses: a failure's reason. The three texts may be empty, and are for NULL. */
+
+ATTACCA_API const char* attacca_status_what(const attacca_status* status);
+ATTACCA_API const char* attacca_status_where(const attacca_status* status);
+ATTACCA_API const char* attacca_status_mend(const attacca_status* status);
+ATTACCA_API void attacca_status_free(attacca_status* status);
+
+/* ---- Bytes that a function made: texts (NUL-terminated besides) and files. */
+
+ATTACCA_API const char* attacca_bytes_data(const attacca_bytes* bytes);
+ATTACCA_API size_t attacca_bytes_size(const attacca_bytes* bytes);
+ATTACCA_API void attacca_bytes_free(attacca_bytes* bytes);
+
+/* ---- Graphs. docs/text-format.md describes the text form. */
+
+ATTACCA_API attacca_status* attacca_graph_parse(const char* text, attacca_graph** graph);
+/* .onnx: an ONNX model; any other name: the text form. */
+ATTACCA_API attacca_status* attacca_graph_load(const char* path, attacca_graph** graph);
+ATTACCA_API attacca_status* attacca_graph_text(const attacca_graph* graph, attacca_bytes** text);
+/* The graph with one input made a constant, such as a weight: `data`, copied, holds the input's
+ * elements row by row in host memory. Plans of the new graph take one input less. */
+ATTACCA_API attacca_status* attacca_graph_with_constant(const attacca_graph* graph,
+                                                        const char* input, const void* data,
+                                                        size_t bytes, attacca_graph** bound);
+ATTACCA_API void attacca_graph_free(attacca_graph* graph);
+
+/* ---- Building a graph op by op. */
+
+/* A value of one builder; no other builder takes it. */
+typedef uint64_t attacca_value;
+
+ATTACCA_API attacca_status* attacca_builder_create(const char* name, attacca_builder** builder);
+/* `type` in the text form: "bf16[M, 4096]", "f32[]", with strides "bf16[M, 4096; 8192, 1]". */
+ATTACCA_API attacca_status* attacca_builder_input(attacca_builder* builder, const char* name,
+                                                  const char* type, attacca_value* value);
+/* `type` without symbols; `data` is copied. */
+ATTACCA_API attacca_status* attacca_builder_constant(attacca_builder* builder, const char* type,
+                                                     const void* data, size_t bytes,
+                                                     attacca_value* value);
+/* An op by its name in the text form. `attributes`: what else stands in its brackets, such as
+ * "axis=-1" or "f16"; NULL: nothing. */
+ATTACCA_API attacca_status* attacca_builder_call(attacca_builder* builder, const char* op,
+                                                 const attacca_value* operands, size_t count,
+                                                 const char* attributes, attacca_value* value);
+/* An expression of the text form over the named values: "x / (1 + exp(-x))". */
+ATTACCA_API attacca_status* attacca_builder_compute(attacca_builder* builder,
+                                                    const char* expression,
+                                                    const char* const* names,
+                                                    const attacca_value* values, size_t count,
+                                                    attacca_value* value);
+ATTACCA_API attacca_status* attacca_builder_output(attacca_builder* builder, attacca_value value,
+                                                   const char* name);
+/* The graph so far; the builder may go on. */
+ATTACCA_API attacca_status* attacca_builder_finish(const attacca_builder* builder,
+                                                   attacca_graph** graph);
+ATTACCA_API void attacca_builder_free(attacca_builder* builder);
+
+/* ---- Plans. */
+
+typedef struct attacca_options {
+  size_t size;        /* sizeof(attacca_options) */
+  const char* device; /* "cpu", "cuda", "cuda:1"; NULL: "cpu" */
+  const char* mode;   /* "fp32", "eager"; NULL: "fp32" */
+  /* How a GPU's kernels are chosen for a shape. NULL or "known": by the tuning database, else by a
+   * model; "measure": by the database, else measured and remembered; "always": measured;
+   * "unfused": the vendor library's product and one kernel for the rest. */
+  const char* tuning;
+  double tuning_seconds; /* the most that measuring one region may take; 0: 60 */
+  int32_t threads;       /* of the CPU; 0: all cores */
+  int32_t unfused_graph; /* not 0: every op on its own */
+} attacca_options;
+
+/* NULL: the device can be used. Else the reason, and what to install. */
+ATTACCA_API attacca_status* attacca_device_check(const char* device);
+
+/* options NULL: defaults. */
+ATTACCA_API attacca_status* attacca_plan_compile(const attacca_graph* graph,
+                                                 const attacca_options* options,
+                                                 attacca_plan** plan);
+
+/* D = epilogue(A x B): inputs a: dtype[M, K], b: dtype[N, K] (b_layout "nk") or dtype[K, N] ("kn"),
+ * then the operands that the epilogue names, in order; outputs of out_dtype. The epilogue's text is
+ * that of `attacca emit`: "silu(acc + row(bias)) * full(res)". dtype NULL: "bf16"; b_layout NULL:
+ * "nk"; epilogue NULL: "acc"; out_dtype NULL: dtype. */
+ATTACCA_API attacca_status* attacca_matmul_plan(const char* dtype, const char* b_layout,
+                                                const char* epilogue, const char* out_dtype,
+                                                const attacca_options* options,
+                                                attacca_plan** plan);
+
+/* A plan as a file that says all about itself: graph, constants, mode, device, and the choices of
+ * kernels for the shapes prepared so far. Loaded, it is an equal plan. */
+ATTACCA_API attacca_status* attacca_plan_serialize(const attacca_plan* plan, attacca_bytes** file);
+ATTACCA_API attacca_status* attacca_plan_deserialize(const void* data, size_t bytes,
+                                                     const char* device, attacca_plan** plan);
+ATTACCA_API attacca_status* attacca_plan_save(const attacca_plan* plan, const char* path);
+/* device NULL: the one it was compiled for. */
+ATTACCA_API attacca_status* attacca_plan_load(const char* path, const char* device,
+                                              attacca_plan** plan);
+ATTACCA_API void attacca_plan_free(attacca_plan* plan);
+
+ATTACCA_API const char* attacca_plan_device(const attacca_plan* plan);
+ATTACCA_API const char* attacca_plan_mode(const attacca_plan* plan);
+
+typedef struct attacca_tensor_info {
+  const char* name;
+  const char* dtype; /* "bf16" */
+  const char* type;  /* "bf16[M, 4096]" */
+  size_t rank;
+  const char* const* shape; /* rank texts: "M", "4096", "2*M" */
+} attacca_tensor_info;
+
+ATTACCA_API size_t attacca_plan_input_count(const attacca_plan* plan);
+ATTACCA_API attacca_status* attacca_plan_input(const attacca_plan* plan, size_t index,
+                                               attacca_tensor_info* info);
+ATTACCA_API size_t attacca_plan_output_count(const attacca_plan* plan);
+ATTACCA_API attacca_status* attacca_plan_output(const attacca_plan* plan, size_t index,
+                                                attacca_tensor_info* info);
+/* Names of the sizes that attacca_plan_prepare wants. NULL: no such index. */
+ATTACCA_API size_t attacca_plan_symbol_count(const attacca_plan* plan);
+ATTACCA_API const char* attacca_plan_symbol(const attacca_plan* plan, size_t index);
+
+/* Regions, epilogues, and why an op was left out. */
+ATTACCA_API attacca_status* attacca_plan_explain_text(const attacca_plan* plan,
+                                                      attacca_bytes** text);
+ATTACCA_API attacca_status* attacca_plan_explain_json(const attacca_plan* plan,
+                                                      attacca_bytes** json);
+
+/* ---- Instances: a plan for certain sizes, ready to run. */
+
+typedef struct attacca_size {
+  const char* symbol;
+  int64_t value;
+} attacca_size;
+
+/* `sizes`: one of each symbol. `alignments`: bytes to which the addresses of the inputs, then of
+ * the outputs, will be aligned (powers of two); none: 16 each. The first time for a shape kernels
+ * may be compiled, and measured where the options say so. */
+ATTACCA_API attacca_status* attacca_plan_prepare(const attacca_plan* plan,
+                                                 const attacca_size* sizes, size_t count,
+                                                 const int32_t* alignments, size_t alignment_count,
+                                                 attacca_instance** instance);
+ATTACCA_API void attacca_instance_free(attacca_instance* instance);
+
+/* Memory that a run needs on the device, aligned to 256 bytes. */
+ATTACCA_API size_t attacca_instance_workspace(const attacca_instance* instance);
+/* The extents of an input or output; NULL: no such index. Outputs are row-major. */
+ATTACCA_API const int64_t* attacca_instance_input_shape(const attacca_instance* instance,
+                                                        size_t index, size_t* rank);
+ATTACCA_API const int64_t* attacca_instance_output_shape(const attacca_instance* instance,
+                                                         size_t index, size_t* rank);
+/* The bytes that it spans; 0: no such index, or nothing in it. */
+ATTACCA_API size_t attacca_instance_input_bytes(const attacca_instance* instance, size_t index);
+ATTACCA_API size_t attacca_instance_output_bytes(const attacca_instance* instance, size_t index);
+
+/* Addresses of all inputs and outputs in the plan's order, as the graph lays them out. On a GPU:
+ * device addresses; puts the work on the stream (a CUstream or cudaStream_t; NULL: the default
+ * one), allocates nothing, waits for nothing, may be captured; runs at the same time need
+ * workspaces of their own. On the CPU: host addresses, stream NULL; returns when it is done. */
+ATTACCA_API attacca_status* attacca_instance_run(const attacca_instance* instance,
+                                                 const void* const* inputs, size_t input_count,
+                                                 void* const* outputs, size_t output_count,
+                                                 void* workspace, size_t workspace_bytes,
+                                                 void* stream);
+
+/* How a region is computed on a GPU. */
+typedef struct attacca_decision {
+  const char* candidate; /* "bf16_tn_128x256x64_2x1_coop_f1 swizzle=2", "unfused algorithm=3" */
+  const char* source;    /* "measured", "database", "plan", "model", "only way" */
+  double seconds;        /* where known, else 0 */
+  double unfused_seconds;
+} attacca_decision;
+
+ATTACCA_API size_t attacca_instance_decision_count(const attacca_instance* instance);
+ATTACCA_API attacca_status* attacca_instance_decision(const attacca_instance* instance,
+                                                      size_t index, attacca_decision* decision);
+/* All of them, with every candidate timed and every one left out. */
+ATTACCA_API attacca_status* attacca_instance_decisions_json(const attacca_instance* instance,
+                                                            attacca_bytes** json);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ATTACCA_ATTACCA_H_ */

@@ -1,0 +1,476 @@
+// Attacca's C++ interface: a graph is built or loaded, compiled to a plan for a device, prepared
+// for the sizes at hand, and run.
+//
+//   attacca::Builder builder("layer");
+//   const auto x = builder.input("x", attacca::DType::BF16, {"M", 4096});
+//   const auto w = builder.input("w", attacca::DType::BF16, {11008, 4096});
+//   const auto product = builder.call("matmul", {x, builder.call("transpose", {w})});
+//   builder.output(builder.call("silu", {product}), "y");
+//   const auto graph = builder.finish();
+//   if (!graph) return report(graph.status());
+//   const auto plan = attacca::Plan::compile(*graph, {.device = "cuda"});
+//   const auto instance = plan->prepare({{"M", 512}});
+//   instance->run({x_address, w_address}, {y_address}, {workspace, bytes}, stream);
+//
+// Failures are values with what, where and mend. Needs C++20 and nothing but the standard library;
+// everything is inline over the C interface (attacca.h), so any compiler's standard library fits.
+// Graphs, plans and instances are handles to immutable things: cheap to copy, safe in threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "attacca/attacca.h"
+
+namespace attacca {
+inline namespace interface0 {
+
+inline std::string_view version() {
+  return attacca_version();
+}
+
+// ---- Failures
+
+// Success, or the reason of a failure.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  // Takes over what a function of the C interface returned.
+  explicit Status(attacca_status* status)
+      : status_(status == nullptr ? nullptr : std::shared_ptr<attacca_status>(status, Free())) {}
+
+  bool ok() const { return status_ == nullptr; }
+  explicit operator bool() const { return ok(); }
+  std::string_view what() const { return attacca_status_what(status_.get()); }
+  std::string_view where() const { return attacca_status_where(status_.get()); }
+  std::string_view mend() const { return attacca_status_mend(status_.get()); }
+  // "what, at where: mend"
+  std::string text() const {
+    std::string text(what());
+    if (!where().empty()) text.append(", at ").append(where());
+    if (!mend().empty()) text.append(": ").append(mend());
+    return text;
+  }
+
+ private:
+  struct Free {
+    void operator()(attacca_status* status) const { attacca_status_free(status); }
+  };
+  std::shared_ptr<attacca_status> status_;
+};
+
+// A value or the reason why there is none. Reading the value of a failure aborts.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : held_(std::move(value)) {}
+  Result(Status failure) : held_(std::move(failure)) {}
+
+  bool ok() const { return std::holds_alternative<T>(held_); }
+  explicit operator bool() const { return ok(); }
+  Status status() const { return ok() ? Status() : *std::get_if<Status>(&held_); }
+  const T& operator*() const& {
+    if (!ok()) std::abort();
+    return *std::get_if<T>(&held_);
+  }
+  T&& operator*() && {
+    if (!ok()) std::abort();
+    return std::move(*std::get_if<T>(&held_));
+  }
+  const T* operator->() const { return &**this; }
+
+ private:
+  std::variant<T, Status> held_;
+};
+
+// ---- Types
+
+enum class DType : uint8_t { F64, F32, F16, BF16, F8E4M3, F8E5M2, S8, U8, S32, S64, Bool };
+
+inline constexpr std::string_view kDTypeNames[] = {"f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2",
+                                                   "s8",  "u8",  "s32", "s64",  "bool"};
+
+inline constexpr std::string_view name(DType dtype) {
+  return kDTypeNames[static_cast<size_t>(dtype)];
+}
+
+// A size: a number, a symbol, or a sum of products of both such as "2*M + 1".
+class Dim {
+ public:
+  Dim(int64_t value) : text_(std::to_string(value)) {}
+  Dim(int value) : text_(std::to_string(value)) {}
+  Dim(const char* text) : text_(text) {}
+  Dim(std::string text) : text_(std::move(text)) {}
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+// "bf16[M, 4096]"
+inline std::string type_text(DType dtype, const std::vector<Dim>& shape) {
+  std::string text(name(dtype));
+  text += '[';
+  for (size_t i = 0; i < shape.size(); ++i) text.append(i ? ", " : "").append(shape[i].text());
+  return text + ']';
+}
+
+namespace detail {
+
+inline std::string take(attacca_bytes* bytes) {
+  std::string text(attacca_bytes_data(bytes), attacca_bytes_size(bytes));
+  attacca_bytes_free(bytes);
+  return text;
+}
+
+// What `give` puts into its argument, as text.
+template <class F>
+Result<std::string> text_of(F give) {
+  attacca_bytes* bytes = nullptr;
+  if (Status status{give(&bytes)}; !status) return status;
+  return take(bytes);
+}
+
+}  // namespace detail
+
+// Where kernel templates are looked for: ATTACCA_TEMPLATE_DIR, else beside the library.
+inline Result<std::string> template_directory() {
+  return detail::text_of([](attacca_bytes** into) { return attacca_template_directory(into); });
+}
+
+// ---- Graphs
+
+class Graph {
+ public:
+  // docs/text-format.md describes the text form.
+  static Result<Graph> parse(const std::string& text) {
+    return make([&](attacca_graph** into) { return attacca_graph_parse(text.c_str(), into); });
+  }
+  // .onnx: an ONNX model; any other name: the text form.
+  static Result<Graph> load(const std::string& path) {
+    return make([&](attacca_graph** into) { return attacca_graph_load(path.c_str(), into); });
+  }
+
+  Result<std::string> text() const {
+    return detail::text_of(
+        [&](attacca_bytes** into) { return attacca_graph_text(handle(), into); });
+  }
+  // The graph with an input made a constant, such as a weight; `data`, row by row in host memory,
+  // is copied.
+  Result<Graph> with_constant(const std::string& input, std::span<const std::byte> data) const {
+    return make([&](attacca_graph** into) {
+      return attacca_graph_with_constant(handle(), input.c_str(), data.data(), data.size(), into);
+    });
+  }
+
+  const attacca_graph* handle() const { return handle_.get(); }
+
+ private:
+  friend class Builder;
+  explicit Graph(attacca_graph* graph) : handle_(graph, attacca_graph_free) {}
+  template <class F>
+  static Result<Graph> make(F give) {
+    attacca_graph* graph = nullptr;
+    if (Status status{give(&graph)}; !status) return status;
+    return Graph(graph);
+  }
+
+  std::shared_ptr<attacca_graph> handle_;
+};
+
+// A value of a graph being built.
+struct Value {
+  attacca_value id = 0;
+};
+
+// Builds a graph op by op. The first failure stays and is what finish() returns, so that calls can
+// be written one in the other. For one thread.
+class Builder {
+ public:
+  explicit Builder(const std::string& name = "main") {
+    attacca_builder* builder = nullptr;
+    status_ = Status(attacca_builder_create(name.c_str(), &builder));
+    handle_.reset(builder);
+  }
+
+  Value input(const std::string& name, const std::string& type) {
+    return add([&](attacca_value* into) {
+      return attacca_builder_input(handle_.get(), name.c_str(), type.c_str(), into);
+    });
+  }
+  Value input(const std::string& name, DType dtype, const std::vector<Dim>& shape) {
+    return input(name, type_text(dtype, shape));
+  }
+  // `data` is copied.
+  Value constant(DType dtype, const std::vector<Dim>& shape, std::span<const std::byte> data) {
+    return add([&](attacca_value* into) {
+      return attacca_builder_constant(handle_.get(), type_text(dtype, shape).c_str(), data.data(),
+                                      data.size(), into);
+    });
+  }
+  // An op by its name in the text form; `attributes`: what else stands in its brackets, "axis=-1".
+  Value call(const std::string& op, const std::vector<Value>& operands,
+             const std::string& attributes = {}) {
+    std::vector<attacca_value> ids;
+    for (const Value operand : operands) ids.push_back(operand.id);
+    return add([&](attacca_value* into) {
+      return attacca_builder_call(handle_.get(), op.c_str(), ids.data(), ids.size(),
+                                  attributes.c_str(), into);
+    });
+  }
+  // An expression over named values: compute("x / (1 + exp(-x))", {{"x", x}}).
+  Value compute(const std::string& expression,
+                const std::vector<std::pair<std::string, Value>>& values) {
+    std::vector<const char*> names;
+    std::vector<attacca_value> ids;
+    for (const auto& [name, value] : values) {
+      names.push_back(name.c_str());
+      ids.push_back(value.id);
+    }
+    return add([&](attacca_value* into) {
+      return attacca_builder_compute(handle_.get(), expression.c_str(), names.data(), ids.data(),
+                                     ids.size(), into);
+    });
+  }
+  void output(Value value, const std::string& name = {}) {
+    if (status_) status_ = Status(attacca_builder_output(handle_.get(), value.id, name.c_str()));
+  }
+
+  Status status() const { return status_; }
+  Result<Graph> finish() const {
+    if (!status_) return status_;
+    return Graph::make(
+        [&](attacca_graph** into) { return attacca_builder_finish(handle_.get(), into); });
+  }
+
+ private:
+  template <class F>
+  Value add(F give) {
+    Value value;
+    if (status_) status_ = Status(give(&value.id));
+    return value;
+  }
+  struct Free {
+    void operator()(attacca_builder* builder) const { attacca_builder_free(builder); }
+  };
+
+  std::unique_ptr<attacca_builder, Free> handle_;
+  Status status_;
+};
+
+// ---- Plans
+
+enum class Mode : uint8_t { Fp32, Eager };
+// How a GPU's kernels are chosen for a shape: by the tuning database, else a model; by the
+// database, else measured; measured; or never fused.
+enum class Tuning : uint8_t { Known, Measure, Always, Unfused };
+
+struct Options {
+  std::string device = "cpu";  // "cuda", "cuda:1"
+  Mode mode = Mode::Fp32;
+  Tuning tuning = Tuning::Known;
+  double tuning_seconds = 0;  // the most that measuring one region may take; 0: the default
+  int threads = 0;            // of the CPU; 0: all cores
+  bool fuse = true;           // false: every op on its own
+};
+
+struct TensorInfo {
+  std::string name;
+  std::string dtype;  // "bf16"
+  std::string type;   // "bf16[M, 4096]"
+  std::vector<std::string> shape;
+};
+
+// How a region is computed on a GPU.
+struct Decision {
+  std::string candidate, source;
+  double seconds = 0, unfused_seconds = 0;  // where known, else 0
+};
+
+struct Workspace {
+  void* data = nullptr;
+  size_t bytes = 0;
+};
+
+// Success where the device can be used, else the reason.
+inline Status check_device(const std::string& device) {
+  return Status(attacca_device_check(device.c_str()));
+}
+
+// A plan for certain sizes, ready to run.
+class Instance {
+ public:
+  // Memory that a run needs on the device, aligned to 256 bytes.
+  size_t workspace_bytes() const { return attacca_instance_workspace(handle()); }
+  // REQUIRES: an index below the plan's number of inputs or outputs.
+  std::vector<int64_t> input_shape(size_t index) const {
+    size_t rank = 0;
+    const int64_t* shape = attacca_instance_input_shape(handle(), index, &rank);
+    return {shape, shape + rank};
+  }
+  std::vector<int64_t> output_shape(size_t index) const {
+    size_t rank = 0;
+    const int64_t* shape = attacca_instance_output_shape(handle(), index, &rank);
+    return {shape, shape + rank};
+  }
+  size_t input_bytes(size_t index) const { return attacca_instance_input_bytes(handle(), index); }
+  size_t output_bytes(size_t index) const { return attacca_instance_output_bytes(handle(), index); }
+
+  // Addresses of all inputs and outputs in the plan's order. On a GPU: device addresses; puts the
+  // work on the stream (a CUstream or cudaStream_t), allocates nothing, waits for nothing; runs at
+  // the same time need workspaces of their own. On the CPU: host addresses, no stream; returns when
+  // it is done.
+  Status run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs,
+             Workspace workspace = {}, void* stream = nullptr) const {
+    return Status(attacca_instance_run(handle(), inputs.data(), inputs.size(), outputs.data(),
+                                       outputs.size(), workspace.data, workspace.bytes, stream));
+  }
+
+  std::vector<Decision> decisions() const {
+    std::vector<Decision> all;
+    for (size_t i = 0; i < attacca_instance_decision_count(handle()); ++i) {
+      attacca_decision made = {};
+      if (!Status(attacca_instance_decision(handle(), i, &made))) break;
+      all.push_back({made.candidate, made.source, made.seconds, made.unfused_seconds});
+    }
+    return all;
+  }
+  // With every candidate timed and every one left out.
+  Result<std::string> decisions_json() const {
+    return detail::text_of(
+        [&](attacca_bytes** into) { return attacca_instance_decisions_json(handle(), into); });
+  }
+
+  const attacca_instance* handle() const { return handle_.get(); }
+
+ private:
+  friend class Plan;
+  explicit Instance(attacca_instance* instance) : handle_(instance, attacca_instance_free) {}
+  std::shared_ptr<attacca_instance> handle_;
+};
+
+class Plan {
+ public:
+  static Result<Plan> compile(const Graph& graph, const Options& options = {}) {
+    const attacca_options given = to_c(options);
+    return make(
+        [&](attacca_plan** into) { return attacca_plan_compile(graph.handle(), &given, into); });
+  }
+  // D = epilogue(A x B): a: dtype[M, K], b: dtype[N, K] ("nk") or dtype[K, N] ("kn"), then the
+  // operands that the epilogue names: "silu(acc + row(bias)) * full(res)".
+  static Result<Plan> matmul(DType dtype, const std::string& b_layout, const std::string& epilogue,
+                             DType out_dtype, const Options& options = {}) {
+    const attacca_options given = to_c(options);
+    return make([&](attacca_plan** into) {
+      return attacca_matmul_plan(name(dtype).data(), b_layout.c_str(), epilogue.c_str(),
+                                 name(out_dtype).data(), &given, into);
+    });
+  }
+
+  // A plan as bytes that say all about themselves: graph, constants, mode, device, and the choices
+  // of kernels for the shapes prepared so far. `device`: another than the plan's own.
+  Result<std::string> serialize() const {
+    return detail::text_of(
+        [&](attacca_bytes** into) { return attacca_plan_serialize(handle(), into); });
+  }
+  static Result<Plan> deserialize(std::string_view bytes, const std::string& device = {}) {
+    return make([&](attacca_plan** into) {
+      return attacca_plan_deserialize(bytes.data(), bytes.size(), or_null(device), into);
+    });
+  }
+  Status save(const std::string& path) const {
+    return Status(attacca_plan_save(handle(), path.c_str()));
+  }
+  static Result<Plan> load(const std::string& path, const std::string& device = {}) {
+    return make([&](attacca_plan** into) {
+      return attacca_plan_load(path.c_str(), or_null(device), into);
+    });
+  }
+
+  std::string device() const { return attacca_plan_device(handle()); }
+  std::string mode() const { return attacca_plan_mode(handle()); }
+  std::vector<TensorInfo> inputs() const {
+    return tensors(attacca_plan_input_count(handle()), attacca_plan_input);
+  }
+  std::vector<TensorInfo> outputs() const {
+    return tensors(attacca_plan_output_count(handle()), attacca_plan_output);
+  }
+  // Names of the sizes that prepare() wants.
+  std::vector<std::string> symbols() const {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < attacca_plan_symbol_count(handle()); ++i)
+      names.emplace_back(attacca_plan_symbol(handle(), i));
+    return names;
+  }
+  Result<std::string> explain_text() const {
+    return detail::text_of(
+        [&](attacca_bytes** into) { return attacca_plan_explain_text(handle(), into); });
+  }
+  Result<std::string> explain_json() const {
+    return detail::text_of(
+        [&](attacca_bytes** into) { return attacca_plan_explain_json(handle(), into); });
+  }
+
+  // `alignments`: bytes to which the addresses of the inputs, then the outputs, will be aligned;
+  // empty: 16 each. The first time for a shape kernels may be compiled, and measured where the
+  // options say so.
+  Result<Instance> prepare(const std::vector<std::pair<std::string, int64_t>>& sizes = {},
+                           const std::vector<int32_t>& alignments = {}) const {
+    std::vector<attacca_size> given;
+    for (const auto& [symbol, value] : sizes) given.push_back({symbol.c_str(), value});
+    attacca_instance* instance = nullptr;
+    if (Status status{attacca_plan_prepare(handle(), given.data(), given.size(), alignments.data(),
+                                           alignments.size(), &instance)};
+        !status)
+      return status;
+    return Instance(instance);
+  }
+
+  const attacca_plan* handle() const { return handle_.get(); }
+
+ private:
+  explicit Plan(attacca_plan* plan) : handle_(plan, attacca_plan_free) {}
+  template <class F>
+  static Result<Plan> make(F give) {
+    attacca_plan* plan = nullptr;
+    if (Status status{give(&plan)}; !status) return status;
+    return Plan(plan);
+  }
+  static const char* or_null(const std::string& text) {
+    return text.empty() ? nullptr : text.c_str();
+  }
+  static attacca_options to_c(const Options& options) {
+    static constexpr const char* kModes[] = {"fp32", "eager"};
+    static constexpr const char* kTunings[] = {"known", "measure", "always", "unfused"};
+    return {sizeof(attacca_options),
+            options.device.c_str(),
+            kModes[static_cast<size_t>(options.mode)],
+            kTunings[static_cast<size_t>(options.tuning)],
+            options.tuning_seconds,
+            options.threads,
+            options.fuse ? 0 : 1};
+  }
+  template <class F>
+  std::vector<TensorInfo> tensors(size_t count, F get) const {
+    std::vector<TensorInfo> all;
+    for (size_t i = 0; i < count; ++i) {
+      attacca_tensor_info info = {};
+      if (!Status(get(handle(), i, &info))) break;
+      all.push_back({info.name, info.dtype, info.type, {info.shape, info.shape + info.rank}});
+    }
+    return all;
+  }
+
+  std::shared_ptr<attacca_plan> handle_;
+};
+
+}  // namespace interface0
+}  // namespace attacca

@@ -1,0 +1,132 @@
+// The C interface: instances.
+#include "fmt/format.h"
+
+#include "api/decisions.hpp"
+#include "api/handles.hpp"
+#include "api/status.hpp"
+
+using attacca::fail;
+using attacca::Status;
+using attacca::api::guarded;
+using attacca::api::required;
+namespace api = attacca::api;
+
+attacca_instance::attacca_instance(std::shared_ptr<const api::Instance> made)
+    : instance(std::move(made)) {
+  for (const attacca::run::Decision& decision : instance->decisions())
+    candidates.push_back(to_string(decision.candidate));
+}
+
+namespace {
+
+using Tensors = std::vector<api::Instance::Tensor>;
+
+const int64_t* shape_of(const Tensors& tensors, size_t index, size_t* rank) {
+  static constexpr int64_t kScalar = 1;  // a place to point at
+  if (index >= tensors.size()) return nullptr;
+  const std::vector<int64_t>& shape = tensors[index].shape;
+  if (rank != nullptr) *rank = shape.size();
+  return shape.empty() ? &kScalar : shape.data();
+}
+
+size_t bytes_of(const Tensors& tensors, size_t index) {
+  return index < tensors.size() ? tensors[index].bytes : 0;
+}
+
+Status read_sizes(const attacca_size* sizes, size_t count, attacca::ir::SymbolValues& into) {
+  if (count > 0) ATTACCA_TRY_VOID(required(sizes, "sizes"));
+  for (size_t i = 0; i < count; ++i) {
+    ATTACCA_TRY_VOID(required(sizes[i].symbol, "sizes"));
+    if (!into.emplace(sizes[i].symbol, sizes[i].value).second)
+      return fail(fmt::format("size {} comes twice", sizes[i].symbol), "sizes", "give it once");
+  }
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+attacca_status* attacca_plan_prepare(const attacca_plan* plan, const attacca_size* sizes,
+                                     size_t count, const int32_t* alignments,
+                                     size_t alignment_count, attacca_instance** instance) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(plan, "plan"));
+    ATTACCA_TRY_VOID(required(instance, "instance"));
+    attacca::ir::SymbolValues values;
+    ATTACCA_TRY_VOID(read_sizes(sizes, count, values));
+    if (alignment_count > 0) ATTACCA_TRY_VOID(required(alignments, "alignments"));
+    ATTACCA_TRY(auto made, plan->plan->prepare(values, {alignments, alignments + alignment_count}));
+    *instance = new attacca_instance(std::move(made));
+    return {};
+  });
+}
+
+void attacca_instance_free(attacca_instance* instance) {
+  delete instance;
+}
+
+size_t attacca_instance_workspace(const attacca_instance* instance) {
+  return instance != nullptr ? instance->instance->workspace_bytes() : 0;
+}
+
+const int64_t* attacca_instance_input_shape(const attacca_instance* instance, size_t index,
+                                            size_t* rank) {
+  return instance != nullptr ? shape_of(instance->instance->inputs(), index, rank) : nullptr;
+}
+
+const int64_t* attacca_instance_output_shape(const attacca_instance* instance, size_t index,
+                                             size_t* rank) {
+  return instance != nullptr ? shape_of(instance->instance->outputs(), index, rank) : nullptr;
+}
+
+size_t attacca_instance_input_bytes(const attacca_instance* instance, size_t index) {
+  return instance != nullptr ? bytes_of(instance->instance->inputs(), index) : 0;
+}
+
+size_t attacca_instance_output_bytes(const attacca_instance* instance, size_t index) {
+  return instance != nullptr ? bytes_of(instance->instance->outputs(), index) : 0;
+}
+
+attacca_status* attacca_instance_run(const attacca_instance* instance, const void* const* inputs,
+                                     size_t input_count, void* const* outputs, size_t output_count,
+                                     void* workspace, size_t workspace_bytes, void* stream) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(instance, "instance"));
+    if (input_count > 0) ATTACCA_TRY_VOID(required(inputs, "inputs"));
+    if (output_count > 0) ATTACCA_TRY_VOID(required(outputs, "outputs"));
+    return instance->instance->run({inputs, input_count}, {outputs, output_count}, workspace,
+                                   workspace_bytes, stream);
+  });
+}
+
+size_t attacca_instance_decision_count(const attacca_instance* instance) {
+  return instance != nullptr ? instance->candidates.size() : 0;
+}
+
+attacca_status* attacca_instance_decision(const attacca_instance* instance, size_t index,
+                                          attacca_decision* decision) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(instance, "instance"));
+    ATTACCA_TRY_VOID(required(decision, "decision"));
+    if (index >= instance->candidates.size())
+      return fail(fmt::format("no decision {}: there are {}", index, instance->candidates.size()),
+                  "index", "count from 0");
+    const attacca::run::Decision& made = instance->instance->decisions()[index];
+    *decision = {instance->candidates[index].c_str(), made.source.c_str(), made.seconds,
+                 made.unfused_seconds};
+    return {};
+  });
+}
+
+attacca_status* attacca_instance_decisions_json(const attacca_instance* instance,
+                                                attacca_bytes** json) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(instance, "instance"));
+    ATTACCA_TRY_VOID(required(json, "json"));
+    *json = new attacca_bytes{api::decisions_json(instance->instance->decisions())};
+    return {};
+  });
+}
+
+}  // extern "C"

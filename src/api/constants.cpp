@@ -1,0 +1,102 @@
+#include "api/constants.hpp"
+
+#include <map>
+
+#include "fmt/format.h"
+
+#include "api/names.hpp"
+#include "ir/interpreter.hpp"
+
+namespace attacca::api {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Value;
+
+// Copies a graph node by node; `replace` gives another value for some of them.
+template <class F>
+Result<Graph> rewrite(const Graph& graph, F replace) {
+  Graph into;
+  into.name = graph.name;
+  std::vector<Value> copies(graph.size());
+  for (uint32_t id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    ATTACCA_TRY(const std::optional<Value> replaced, replace(into, node));
+    if (replaced) {
+      copies[id] = *replaced;
+      continue;
+    }
+    if (node.op == ir::Op::Input) {
+      ATTACCA_TRY(copies[id], into.input(node.name, node.type));
+      continue;
+    }
+    std::vector<Value> operands;
+    for (const Value operand : node.operands) operands.push_back(copies[operand.id]);
+    ATTACCA_TRY(copies[id], ir::copy_node(into, node, std::move(operands)));
+    if (!node.name.empty()) ATTACCA_TRY_VOID(into.set_name(copies[id], node.name));
+  }
+  for (const ir::Output& output : graph.outputs())
+    into.add_output(copies[output.value.id], output.name);
+  return into;
+}
+
+Status check_input(const Graph& graph, const std::string& name, const ir::Tensor& tensor) {
+  const auto value = graph.find(name);
+  if (!value || graph[*value].op != ir::Op::Input)
+    return fail(fmt::format("the graph has no input {}", name), name,
+                suggest(name, input_names(graph), "its inputs are"));
+  const Node& input = graph[*value];
+  ATTACCA_TRY_VOID(ir::check_dtype(input, tensor));
+  if (!ir::is_static(input.type.shape))
+    return fail(fmt::format("input {} has the symbolic shape {}", name, to_string(input.type)),
+                name, "a constant's sizes are numbers");
+  ATTACCA_TRY(const std::vector<int64_t> shape, evaluate(input.type.shape, {}));
+  if (shape != tensor.shape())
+    return fail(fmt::format("a constant of shape {} for input {}: {}",
+                            ir::to_string(tensor.shape()), name, to_string(input.type)),
+                name, "give a constant of the input's shape");
+  return {};
+}
+
+std::string fresh_name(const Graph& graph, size_t number) {
+  std::string name = fmt::format("constant {}", number);
+  while (graph.find(name)) name += "'";
+  return name;
+}
+
+}  // namespace
+
+Result<Graph> with_constants(const Graph& graph, const std::vector<Constant>& constants) {
+  std::map<std::string_view, const Constant*> by_input;
+  for (const Constant& constant : constants) {
+    ATTACCA_TRY_VOID(check_input(graph, constant.input, constant.tensor));
+    if (!by_input.emplace(constant.input, &constant).second)
+      return fail(fmt::format("input {} has two constants", constant.input), constant.input,
+                  "give one");
+  }
+  return rewrite(graph, [&](Graph& into, const Node& node) -> Result<std::optional<Value>> {
+    const auto found = by_input.find(node.name);
+    if (node.op != ir::Op::Input || found == by_input.end()) return std::nullopt;
+    const Value value = into.constant(found->second->tensor);
+    if (!found->second->label.empty()) ATTACCA_TRY_VOID(into.set_name(value, found->second->label));
+    return value;
+  });
+}
+
+Result<Lifted> lift_constants(const Graph& graph, int64_t most) {
+  Lifted lifted;
+  auto made = rewrite(graph, [&](Graph& into, const Node& node) -> Result<std::optional<Value>> {
+    if (!node.tensor || node.tensor->size() <= most) return std::nullopt;
+    Constant constant{fresh_name(graph, lifted.constants.size()), node.name, {}};
+    ATTACCA_TRY(constant.tensor, node.tensor->contiguous());
+    ATTACCA_TRY(const Value value, into.input(constant.input, node.type));
+    lifted.constants.push_back(std::move(constant));
+    return value;
+  });
+  if (!made) return tl::make_unexpected(std::move(made).error());
+  lifted.graph = *std::move(made);
+  return lifted;
+}
+
+}  // namespace attacca::api

@@ -1,0 +1,36 @@
+// What the C interface's handles hold.
+#pragma once
+
+#include <memory>
+
+#include "api/builder.hpp"
+#include "api/plan.hpp"
+#include "attacca/attacca.h"
+
+struct attacca_graph {
+  attacca::ir::Graph graph;
+};
+
+struct attacca_builder {
+  attacca::api::Builder builder;
+};
+
+struct attacca_plan {
+  explicit attacca_plan(std::shared_ptr<const attacca::api::Plan> made);
+
+  // A view of what the plan says, as C wants it.
+  struct Tensor {
+    std::vector<const char*> shape;
+    attacca_tensor_info info;
+  };
+  std::shared_ptr<const attacca::api::Plan> plan;
+  std::string device;
+  std::vector<Tensor> inputs, outputs;
+};
+
+struct attacca_instance {
+  explicit attacca_instance(std::shared_ptr<const attacca::api::Instance> made);
+
+  std::shared_ptr<const attacca::api::Instance> instance;
+  std::vector<std::string> candidates;  // one a decision
+};

@@ -1,0 +1,28 @@
+#include "api/matmul.hpp"
+
+#include "fmt/format.h"
+
+#include "api/names.hpp"
+#include "run/gemm_graph.hpp"
+
+namespace attacca::api {
+
+Result<ir::Graph> matmul_graph(const std::string& dtype, const std::string& b_layout,
+                               const std::string& epilogue, const std::string& out_dtype) {
+  run::GemmForm form;
+  ATTACCA_TRY(form.input, parse_dtype(dtype, "dtype"));
+  ATTACCA_TRY(const ir::DType result, parse_dtype(out_dtype, "out_dtype"));
+  if (b_layout != "nk" && b_layout != "kn")
+    return fail(fmt::format("unknown layout {}", b_layout), "b_layout",
+                "nk (b: [N, K]) or kn (b: [K, N])");
+  form.b_is_nk = b_layout == "nk";
+  form.epilogue = epilogue;
+  if (form.input == ir::DType::S8 || form.input == ir::DType::U8)
+    form.text.accumulator = ir::DType::S32;
+  else
+    form.text.product = form.input;
+  form.text.results = {result};
+  return run::gemm_graph(form);
+}
+
+}  // namespace attacca::api

@@ -1,0 +1,14 @@
+// The plan of one product and its epilogue, said in a line.
+#pragma once
+
+#include <string>
+
+#include "ir/graph.hpp"
+
+namespace attacca::api {
+
+// The graph of attacca_matmul_plan (attacca.h).
+Result<ir::Graph> matmul_graph(const std::string& dtype, const std::string& b_layout,
+                               const std::string& epilogue, const std::string& out_dtype);
+
+}  // namespace attacca::api

@@ -1,0 +1,41 @@
+#include "api/names.hpp"
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+#include "ir/lexer.hpp"
+#include "ir/text.hpp"
+#include "ir/text_rules.hpp"
+
+namespace attacca::api {
+
+std::string suggest(std::string_view name, const std::vector<std::string>& known,
+                    std::string_view lead) {
+  const std::vector<std::string_view> views(known.begin(), known.end());
+  const std::string_view best = ir::nearest(name, views);
+  if (!best.empty()) return fmt::format("did you mean {}?", best);
+  return known.empty() ? "there are none" : fmt::format("{} {}", lead, fmt::join(known, ", "));
+}
+
+std::vector<std::string> input_names(const ir::Graph& graph) {
+  std::vector<std::string> names;
+  for (const ir::Value input : graph.inputs()) names.push_back(graph[input].name);
+  return names;
+}
+
+Result<ir::Type> parse_type(const std::string& text, const std::string& name) {
+  const std::string source = fmt::format("type of {}", name);
+  ATTACCA_TRY(const ir::Graph graph,
+              ir::parse_graph(fmt::format("graph g(x: {}\n) {{ return x }}", text), source));
+  if (graph.inputs().size() != 1)
+    return fail(fmt::format("{} is more than a type", text), source, "write one, as f32[M, 64]");
+  return graph.type(graph.inputs()[0]);
+}
+
+Result<ir::DType> parse_dtype(std::string_view text, std::string_view where) {
+  if (const auto dtype = ir::parse_dtype(text)) return *dtype;
+  return fail(fmt::format("unknown dtype {}", text), std::string(where),
+              fmt::format("one of {}", ir::all_dtype_names()));
+}
+
+}  // namespace attacca::api

@@ -1,0 +1,257 @@
+#include "api/plan_file.hpp"
+
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+#include "fmt/format.h"
+
+#include "api/constants.hpp"
+#include "api/names.hpp"
+#include "ir/text.hpp"
+#include "support/hash.hpp"
+#include "support/json.hpp"
+
+namespace attacca::api {
+namespace {
+
+constexpr std::string_view kMagic = "attacca-plan ";
+constexpr int kVersion = 1;
+constexpr int64_t kMostInText = 16;  // elements of a constant that stays in the graph's text
+constexpr const char* kMend = "save the plan again";
+
+// ---- Writing
+
+json::Value constants_json(const Lifted& lifted) {
+  json::Value list = json::Value::array();
+  for (const Constant& constant : lifted.constants) {
+    json::Value shape = json::Value::array();
+    for (const int64_t extent : constant.tensor.shape()) shape.push(extent);
+    list.push(json::Value::object()
+                  .set("input", constant.input)
+                  .set("name", constant.label)
+                  .set("dtype", ir::name(constant.tensor.dtype()))
+                  .set("shape", std::move(shape)));
+  }
+  return list;
+}
+
+json::Value choices_json(const std::vector<run::KnownChoice>& choices) {
+  json::Value list = json::Value::array();
+  for (const run::KnownChoice& known : choices)
+    list.push(json::Value::object()
+                  .set("device", known.key.device)
+                  .set("problem", known.key.problem)
+                  .set("shape", known.key.shape)
+                  .set("candidate", to_string(known.choice.candidate))
+                  .set("seconds", known.choice.seconds)
+                  .set("unfused_seconds", known.choice.unfused_seconds));
+  return list;
+}
+
+std::string header_of(const Plan& plan, const Lifted& lifted) {
+  const Options& options = plan.options();
+  return json::dump(json::Value::object()
+                        .set("attacca", ATTACCA_VERSION)
+                        .set("graph", ir::print_graph(lifted.graph))
+                        .set("constants", constants_json(lifted))
+                        .set("device", to_string(options.device))
+                        .set("mode", ir::name(options.mode))
+                        .set("tuning", name(options.tuning))
+                        .set("tuning_seconds", options.tuning_seconds)
+                        .set("threads", options.threads)
+                        .set("fuse", options.fuse)
+                        .set("choices", choices_json(plan.choices())));
+}
+
+// ---- Reading
+
+// The members of one JSON object, by type; errors name the member.
+class Members {
+ public:
+  Members(const json::Value& object, std::string where)
+      : object_(object), where_(std::move(where)) {}
+
+  template <class T>
+  Result<T> get(std::string_view key) const {
+    const json::Value* member = object_.find(key);
+    if (!member || !member->is<T>()) return wrong(key);
+    return member->as<T>();
+  }
+  Result<double> number(std::string_view key) const {
+    const json::Value* member = object_.find(key);
+    if (!member || !member->is_number()) return wrong(key);
+    return member->number();
+  }
+
+ private:
+  tl::unexpected<Error> wrong(std::string_view key) const {
+    return fail(fmt::format("no {} of the type that a plan has", key), where_, kMend);
+  }
+
+  const json::Value& object_;
+  std::string where_;
+};
+
+struct File {
+  std::string_view header, constants;
+};
+
+// A whole number at the front, up to `end`; both are taken from the text.
+std::optional<uint64_t> take_number(std::string_view& text, char end, int base) {
+  uint64_t number = 0;
+  const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (error != std::errc() || at == text.data() + text.size() || *at != end) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(at - text.data()) + 1);
+  return number;
+}
+
+Result<File> open_file(std::string_view bytes, const std::string& source) {
+  if (!bytes.starts_with(kMagic))
+    return fail("not a plan: it does not begin with \"attacca-plan\"", source,
+                "give a file that a plan was saved to");
+  std::string_view rest = bytes.substr(kMagic.size());
+  const auto version = take_number(rest, '\n', 10);
+  if (!version) return fail("the plan's version is unreadable", source, kMend);
+  if (*version != kVersion)
+    return fail(fmt::format("a plan of version {}, this library reads {}", *version, kVersion),
+                source, "save it with this version of Attacca");
+  const auto header = take_number(rest, ' ', 10);
+  const auto constants = header ? take_number(rest, ' ', 10) : std::nullopt;
+  const auto checksum = constants ? take_number(rest, '\n', 16) : std::nullopt;
+  if (!checksum) return fail("the plan's line of sizes is unreadable", source, kMend);
+  if (*header > rest.size() || rest.size() - *header != *constants)
+    return fail(fmt::format("the plan is {} bytes where {} + {} were written", rest.size(), *header,
+                            *constants),
+                source, "copy it again, or save it again");
+  if (hash64(rest) != *checksum)
+    return fail("the plan is damaged: its checksum is another", source,
+                "copy it again, or save it again");
+  return File{rest.substr(0, *header), rest.substr(*header)};
+}
+
+Result<std::vector<int64_t>> read_shape(const json::Value::Array& list, const std::string& where) {
+  std::vector<int64_t> shape;
+  for (const json::Value& extent : list) {
+    if (!extent.is<int64_t>() || extent.as<int64_t>() < 0)
+      return fail("a constant's shape is no list of sizes", where, kMend);
+    shape.push_back(extent.as<int64_t>());
+  }
+  return shape;
+}
+
+// The constants in their order, their bytes taken from the front.
+Result<std::vector<Constant>> read_constants(const json::Value::Array& list, std::string_view bytes,
+                                             const std::string& source) {
+  std::vector<Constant> constants;
+  for (const json::Value& entry : list) {
+    const Members members(entry, source);
+    Constant constant;
+    ATTACCA_TRY(constant.input, members.get<std::string>("input"));
+    ATTACCA_TRY(constant.label, members.get<std::string>("name"));
+    ATTACCA_TRY(const std::string dtype_name, members.get<std::string>("dtype"));
+    ATTACCA_TRY(const ir::DType dtype, parse_dtype(dtype_name, source));
+    ATTACCA_TRY(const auto extents, members.get<json::Value::Array>("shape"));
+    ATTACCA_TRY(std::vector<int64_t> shape, read_shape(extents, source));
+    ATTACCA_TRY(constant.tensor, ir::Tensor::make(dtype, std::move(shape)));
+    const auto size = static_cast<size_t>(constant.tensor.bytes());
+    if (size > bytes.size())
+      return fail(fmt::format("{} has too few bytes", constant.input), source, kMend);
+    std::memcpy(constant.tensor.data(), bytes.data(), size);
+    bytes.remove_prefix(size);
+    constants.push_back(std::move(constant));
+  }
+  if (!bytes.empty())
+    return fail(fmt::format("{} bytes belong to no constant", bytes.size()), source, kMend);
+  return constants;
+}
+
+Result<std::vector<run::KnownChoice>> read_choices(const json::Value::Array& list,
+                                                   const std::string& source) {
+  std::vector<run::KnownChoice> choices;
+  for (const json::Value& entry : list) {
+    const Members members(entry, source);
+    run::KnownChoice known;
+    ATTACCA_TRY(known.key.device, members.get<std::string>("device"));
+    ATTACCA_TRY(known.key.problem, members.get<std::string>("problem"));
+    ATTACCA_TRY(known.key.shape, members.get<std::string>("shape"));
+    ATTACCA_TRY(const std::string candidate, members.get<std::string>("candidate"));
+    ATTACCA_TRY(known.choice.candidate, tune::parse_candidate(candidate));
+    ATTACCA_TRY(known.choice.seconds, members.number("seconds"));
+    ATTACCA_TRY(known.choice.unfused_seconds, members.number("unfused_seconds"));
+    choices.push_back(std::move(known));
+  }
+  return choices;
+}
+
+Result<Options> read_options(const Members& members, const std::string& source) {
+  Options options;
+  ATTACCA_TRY(const std::string device, members.get<std::string>("device"));
+  ATTACCA_TRY(options.device, parse_device(device));
+  ATTACCA_TRY(const std::string mode, members.get<std::string>("mode"));
+  ATTACCA_TRY(options.mode, parse_mode(mode));
+  ATTACCA_TRY(const std::string tuning, members.get<std::string>("tuning"));
+  ATTACCA_TRY(options.tuning, parse_tuning(tuning));
+  ATTACCA_TRY(options.tuning_seconds, members.number("tuning_seconds"));
+  ATTACCA_TRY(const int64_t threads, members.get<int64_t>("threads"));
+  ATTACCA_TRY(options.threads, check_threads(threads, source));
+  ATTACCA_TRY(options.fuse, members.get<bool>("fuse"));
+  return options;
+}
+
+}  // namespace
+
+Result<std::string> write_plan(const Plan& plan) {
+  ATTACCA_TRY(const Lifted lifted, lift_constants(plan.graph(), kMostInText));
+  std::string body = header_of(plan, lifted);
+  const size_t header = body.size();
+  for (const Constant& constant : lifted.constants)
+    body.append(reinterpret_cast<const char*>(constant.tensor.data()),
+                static_cast<size_t>(constant.tensor.bytes()));
+  return fmt::format("{}{}\n{} {} {:016x}\n{}", kMagic, kVersion, header, body.size() - header,
+                     hash64(body), body);
+}
+
+Result<std::shared_ptr<const Plan>> read_plan(std::string_view bytes, const std::string& source,
+                                              std::optional<Device> device) {
+  ATTACCA_TRY(const File file, open_file(bytes, source));
+  ATTACCA_TRY(const json::Value header, json::parse(file.header, source));
+  const Members members(header, source);
+  ATTACCA_TRY(Options options, read_options(members, source));
+  if (device) options.device = *device;
+  ATTACCA_TRY(const std::string text, members.get<std::string>("graph"));
+  ATTACCA_TRY(const ir::Graph graph, ir::parse_graph(text, source + ": graph"));
+  ATTACCA_TRY(const auto constant_list, members.get<json::Value::Array>("constants"));
+  ATTACCA_TRY(const std::vector<Constant> constants,
+              read_constants(constant_list, file.constants, source));
+  ATTACCA_TRY(ir::Graph whole, with_constants(graph, constants));
+  ATTACCA_TRY(const auto choice_list, members.get<json::Value::Array>("choices"));
+  ATTACCA_TRY(std::vector<run::KnownChoice> choices, read_choices(choice_list, source));
+  return Plan::compile(std::move(whole), options, std::move(choices));
+}
+
+Status save_plan(const Plan& plan, const std::string& path) {
+  ATTACCA_TRY(const std::string bytes, write_plan(plan));
+  const std::string partial = fmt::format("{}.{}.partial", path, getpid());
+  std::error_code error;
+  {
+    std::ofstream stream(partial, std::ios::binary);
+    stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    stream.close();
+    if (!stream) {
+      std::filesystem::remove(partial, error);
+      return fail(fmt::format("cannot write the plan: {}", std::strerror(errno)), path,
+                  "give a path that can be written");
+    }
+  }
+  std::filesystem::rename(partial, path, error);
+  if (!error) return {};
+  const std::string why = error.message();
+  std::filesystem::remove(partial, error);
+  return fail(fmt::format("cannot write the plan: {}", why), path,
+              "give a path that can be written");
+}
+
+}  // namespace attacca::api

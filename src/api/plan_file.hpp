@@ -1,0 +1,32 @@
+// A plan as a file. It describes itself: text up to the constants.
+//
+//   attacca-plan 1\n                          magic and version
+//   HEADER_BYTES CONSTANT_BYTES CHECKSUM\n    decimal, decimal, 16 hexadecimal digits of XXH3 over
+//                                             all that follows
+//   {...}                                     HEADER_BYTES of JSON
+//   ...                                       CONSTANT_BYTES: the constants, one after the other
+//
+// The header's members: "attacca" (the version that wrote it), "graph" (text; large constants are
+// inputs at its end), "constants" ([{"input", "name", "dtype", "shape"}] in their order), "device",
+// "mode", "tuning", "tuning_seconds", "threads", "fuse", "choices" ([{"device", "problem", "shape",
+// "candidate", "seconds", "unfused_seconds"}]).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "api/plan.hpp"
+
+namespace attacca::api {
+
+Result<std::string> write_plan(const Plan& plan);
+
+// `source` names the bytes in errors; `device`: another than the plan's own.
+Result<std::shared_ptr<const Plan>> read_plan(std::string_view bytes, const std::string& source,
+                                              std::optional<Device> device = {});
+
+// The file appears whole or not at all.
+Status save_plan(const Plan& plan, const std::string& path);
+
+}  // namespace attacca::api

@@ -1,0 +1,55 @@
+#include "api/status.hpp"
+
+namespace attacca::api {
+namespace {
+
+// What is returned where there is no memory for a status.
+attacca_status& memory_ran_out() {
+  static attacca_status status{{"memory ran out", {}, {}}};
+  return status;
+}
+
+}  // namespace
+
+attacca_status* make_status(Error error) noexcept {
+  auto* status = new (std::nothrow) attacca_status{std::move(error)};
+  return status != nullptr ? status : &memory_ran_out();
+}
+
+}  // namespace attacca::api
+
+extern "C" {
+
+const char* attacca_version(void) {
+  return ATTACCA_VERSION;
+}
+
+const char* attacca_status_what(const attacca_status* status) {
+  return status != nullptr ? status->error.what.c_str() : "";
+}
+
+const char* attacca_status_where(const attacca_status* status) {
+  return status != nullptr ? status->error.where.c_str() : "";
+}
+
+const char* attacca_status_mend(const attacca_status* status) {
+  return status != nullptr ? status->error.mend.c_str() : "";
+}
+
+void attacca_status_free(attacca_status* status) {
+  if (status != &attacca::api::memory_ran_out()) delete status;
+}
+
+const char* attacca_bytes_data(const attacca_bytes* bytes) {
+  return bytes != nullptr ? bytes->bytes.c_str() : "";
+}
+
+size_t attacca_bytes_size(const attacca_bytes* bytes) {
+  return bytes != nullptr ? bytes->bytes.size() : 0;
+}
+
+void attacca_bytes_free(attacca_bytes* bytes) {
+  delete bytes;
+}
+
+}  // extern "C"

@@ -1,0 +1,101 @@
+/* The C interface from C. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attacca/attacca.h"
+
+static int failures = 0;
+
+static void check(int holds, const char* what) {
+  if (holds) return;
+  ++failures;
+  fprintf(stderr, "failed: %s\n", what);
+}
+
+static int ok(attacca_status* status) {
+  if (status == NULL) return 1;
+  fprintf(stderr, "%s at %s: %s\n", attacca_status_what(status), attacca_status_where(status),
+          attacca_status_mend(status));
+  attacca_status_free(status);
+  return 0;
+}
+
+static attacca_graph* build(void) {
+  attacca_builder* builder = NULL;
+  attacca_graph* graph = NULL;
+  attacca_value operands[2], product, y;
+  check(ok(attacca_builder_create("g", &builder)), "create");
+  check(ok(attacca_builder_input(builder, "x", "f32[M, 2]", &operands[0])), "input x");
+  check(ok(attacca_builder_input(builder, "w", "f32[2, 2]", &operands[1])), "input w");
+  check(ok(attacca_builder_call(builder, "matmul", operands, 2, NULL, &product)), "matmul");
+  check(ok(attacca_builder_call(builder, "tanh", &product, 1, NULL, &y)), "tanh");
+  check(ok(attacca_builder_output(builder, y, "y")), "output");
+  check(ok(attacca_builder_finish(builder, &graph)), "finish");
+  attacca_builder_free(builder);
+  return graph;
+}
+
+static void run(const attacca_plan* plan) {
+  const attacca_size size = {"M", 2};
+  attacca_instance* instance = NULL;
+  const float x[] = {1, 2, 3, 4}, w[] = {0.1f, 0.2f, 0.3f, 0.4f};
+  float y[4] = {9, 9, 9, 9};
+  const void* inputs[2];
+  void* outputs[1];
+  size_t rank = 0;
+  int i, j;
+  inputs[0] = x;
+  inputs[1] = w;
+  outputs[0] = y;
+  check(ok(attacca_plan_prepare(plan, &size, 1, NULL, 0, &instance)), "prepare");
+  check(attacca_instance_output_shape(instance, 0, &rank)[0] == 2 && rank == 2, "output shape");
+  check(attacca_instance_output_bytes(instance, 0) == sizeof y, "output bytes");
+  check(ok(attacca_instance_run(instance, inputs, 2, outputs, 1, NULL, 0, NULL)), "run");
+  for (i = 0; i < 2; ++i)
+    for (j = 0; j < 2; ++j)
+      check(fabs(y[i * 2 + j] - tanh(x[i * 2] * w[j] + x[i * 2 + 1] * w[2 + j])) < 1e-5, "value");
+  attacca_instance_free(instance);
+}
+
+int main(void) {
+  attacca_graph* graph = build();
+  attacca_plan *plan = NULL, *loaded = NULL;
+  attacca_bytes *file = NULL, *text = NULL;
+  attacca_tensor_info info;
+  attacca_status* status;
+  attacca_value value;
+  attacca_builder* builder = NULL;
+  attacca_options options = {0};
+  options.size = sizeof options;
+  options.threads = 1;
+  check(ok(attacca_plan_compile(graph, &options, &plan)), "compile");
+  check(ok(attacca_plan_input(plan, 0, &info)), "info");
+  check(strcmp(info.name, "x") == 0 && strcmp(info.dtype, "f32") == 0 && info.rank == 2 &&
+            strcmp(info.shape[0], "M") == 0 && strcmp(info.type, "f32[M, 2]") == 0,
+        "input x");
+  check(attacca_plan_symbol_count(plan) == 1 && strcmp(attacca_plan_symbol(plan, 0), "M") == 0,
+        "symbols");
+  run(plan);
+  check(ok(attacca_plan_explain_text(plan, &text)), "explain");
+  check(strstr(attacca_bytes_data(text), "tanh(acc)") != NULL, "explain text");
+  check(ok(attacca_plan_serialize(plan, &file)), "serialize");
+  check(ok(attacca_plan_deserialize(attacca_bytes_data(file), attacca_bytes_size(file), NULL,
+                                    &loaded)),
+        "deserialize");
+  attacca_plan_free(plan);
+  run(loaded);
+  check(ok(attacca_builder_create(NULL, &builder)), "create");
+  check(ok(attacca_builder_input(builder, "x", "f32[M]", &value)), "input");
+  status = attacca_builder_call(builder, "sigmoyd", &value, 1, NULL, &value);
+  check(strcmp(attacca_status_what(status), "unknown op sigmoyd") == 0, "unknown op");
+  check(strcmp(attacca_status_mend(status), "did you mean sigmoid?") == 0, "did you mean");
+  attacca_status_free(status);
+  attacca_builder_free(builder);
+  attacca_plan_free(loaded);
+  attacca_bytes_free(text);
+  attacca_bytes_free(file);
+  attacca_graph_free(graph);
+  check(strlen(attacca_version()) > 0, "version");
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,219 @@
+// The C++ interface on the CPU: built, loaded, compiled, asked, run.
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "gtest/gtest.h"
+
+#include "attacca/attacca.hpp"
+
+namespace {
+
+using attacca::DType;
+
+constexpr const char* kLinear =
+    "graph linear(x: f32[M, 3], w: f32[4, 3], b: f32[4]) {\n"
+    "  return y = relu(matmul(x, transpose(w)) + b)\n"
+    "}\n";
+
+struct Data {
+  int64_t m;
+  std::vector<float> x, w, b;
+
+  explicit Data(int64_t rows) : m(rows), x(static_cast<size_t>(rows) * 3), w(12), b(4) {
+    float next = 0;
+    for (auto* values : {&x, &w, &b})
+      for (float& value : *values) value = std::sin(next += 1);
+  }
+  std::vector<float> expected() const {
+    std::vector<float> y;
+    for (size_t i = 0; i < static_cast<size_t>(m); ++i)
+      for (size_t j = 0; j < 4; ++j) {
+        float sum = b[j];
+        for (size_t k = 0; k < 3; ++k) sum += x[i * 3 + k] * w[j * 3 + k];
+        y.push_back(std::fmax(sum, 0.0f));
+      }
+    return y;
+  }
+};
+
+template <class T>
+std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+void expect_near(const std::vector<float>& got, const std::vector<float>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-5) << i;
+}
+
+attacca::Plan linear_plan(const attacca::Options& options = {}) {
+  return *attacca::Plan::compile(*attacca::Graph::parse(kLinear), options);
+}
+
+void expect_linear(const attacca::Plan& plan, int64_t m) {
+  const Data data(m);
+  const auto instance = plan.prepare({{"M", m}});
+  ASSERT_TRUE(instance) << instance.status().text();
+  std::vector<float> y(static_cast<size_t>(m) * 4, -1.0f);
+  ASSERT_EQ(instance->output_bytes(0), y.size() * sizeof(float));
+  const auto status = instance->run({data.x.data(), data.w.data(), data.b.data()}, {y.data()});
+  ASSERT_TRUE(status) << status.text();
+  expect_near(y, data.expected());
+}
+
+TEST(Api, RunsTextAtSeveralSizes) {
+  const attacca::Plan plan = linear_plan();
+  for (const int64_t m : {1, 5, 64}) expect_linear(plan, m);
+}
+
+TEST(Api, RunsOpByOpAndEagerly) {
+  expect_linear(linear_plan({.mode = attacca::Mode::Eager}), 5);
+  expect_linear(linear_plan({.fuse = false}), 5);
+}
+
+TEST(Api, NoRowsAreNoWork) {
+  const Data data(1);
+  const auto instance = linear_plan().prepare({{"M", 0}});
+  ASSERT_TRUE(instance) << instance.status().text();
+  EXPECT_EQ(instance->output_bytes(0), 0u);
+  EXPECT_TRUE(instance->run({nullptr, data.w.data(), data.b.data()}, {nullptr}));
+}
+
+TEST(Api, SaysWhatItTakesAndGives) {
+  const attacca::Plan plan = linear_plan();
+  ASSERT_EQ(plan.inputs().size(), 3u);
+  EXPECT_EQ(plan.inputs()[0].name, "x");
+  EXPECT_EQ(plan.inputs()[0].dtype, "f32");
+  EXPECT_EQ(plan.inputs()[0].type, "f32[M, 3]");
+  EXPECT_EQ(plan.inputs()[0].shape, (std::vector<std::string>{"M", "3"}));
+  ASSERT_EQ(plan.outputs().size(), 1u);
+  EXPECT_EQ(plan.outputs()[0].name, "y");
+  EXPECT_EQ(plan.outputs()[0].type, "f32[M, 4]");
+  EXPECT_EQ(plan.symbols(), std::vector<std::string>{"M"});
+  EXPECT_EQ(plan.device(), "cpu");
+  EXPECT_EQ(plan.mode(), "fp32");
+  const auto instance = plan.prepare({{"M", 7}});
+  EXPECT_EQ(instance->input_shape(0), (std::vector<int64_t>{7, 3}));
+  EXPECT_EQ(instance->output_shape(0), (std::vector<int64_t>{7, 4}));
+  EXPECT_EQ(instance->workspace_bytes(), 0u);
+  EXPECT_TRUE(instance->decisions().empty());
+  EXPECT_EQ(*instance->decisions_json(), "[]");
+}
+
+TEST(Api, Explains) {
+  const attacca::Plan plan = linear_plan();
+  EXPECT_NE(plan.explain_text()->find("region 1: gemm over [M, 4]"), std::string::npos);
+  EXPECT_EQ(plan.explain_json()->front(), '{');
+}
+
+TEST(Api, BuilderMakesTheSameGraph) {
+  attacca::Builder builder("linear");
+  const auto x = builder.input("x", DType::F32, {"M", 3});
+  const auto w = builder.input("w", DType::F32, {4, 3});
+  const auto b = builder.input("b", "f32[4]");
+  const auto product = builder.call("matmul", {x, builder.call("transpose", {w})});
+  builder.output(builder.call("relu", {builder.call("add", {product, b})}), "y");
+  const auto graph = builder.finish();
+  ASSERT_TRUE(graph) << graph.status().text();
+  EXPECT_EQ(*graph->text(), *attacca::Graph::parse(kLinear)->text());
+  expect_linear(*attacca::Plan::compile(*graph), 5);
+}
+
+TEST(Api, BuilderTakesExpressionsAttributesAndConstants) {
+  const std::vector<float> scale = {1, 2};
+  attacca::Builder builder;
+  const auto x = builder.input("x", DType::F32, {"2*M", 2});
+  const auto c = builder.constant(DType::F32, {2}, bytes_of(scale));
+  const auto y = builder.compute("a / (1 + exp(-a)) * s", {{"a", x}, {"s", c}});
+  builder.output(builder.call("sum", {y}, "axes=[-1]"));
+  builder.output(builder.call("cast", {y}, "f16"), "half");
+  const auto plan = attacca::Plan::compile(*builder.finish());
+  ASSERT_TRUE(plan) << plan.status().text();
+  EXPECT_EQ(plan->outputs()[0].type, "f32[2*M]");
+  EXPECT_EQ(plan->outputs()[1].type, "f16[2*M, 2]");
+  EXPECT_NE(plan->explain_text()->find("silu"), std::string::npos);
+  const std::vector<float> in = {1, 2, 3, 4};
+  std::vector<float> sums(2);
+  std::vector<uint16_t> halves(4);
+  ASSERT_TRUE(plan->prepare({{"M", 1}})->run({in.data()}, {sums.data(), halves.data()}));
+  const auto silu = [](float v) { return v / (1 + std::exp(-v)); };
+  expect_near(sums, {silu(1) + 2 * silu(2), silu(3) + 2 * silu(4)});
+}
+
+TEST(Api, StridedInputs) {
+  const auto graph = attacca::Graph::parse("graph g(x: f32[M, 2; 5, 1]) { return y = x * 2 }");
+  const auto plan = attacca::Plan::compile(*graph);
+  const std::vector<float> x = {1, 2, 0, 0, 0, 3, 4};
+  std::vector<float> y(4);
+  const auto instance = plan->prepare({{"M", 2}});
+  EXPECT_EQ(instance->input_bytes(0), x.size() * sizeof(float));
+  ASSERT_TRUE(instance->run({x.data()}, {y.data()}));
+  expect_near(y, {2, 4, 6, 8});
+}
+
+TEST(Api, InputsBecomeConstants) {
+  const Data data(5);
+  const auto graph = attacca::Graph::parse(kLinear);
+  const auto bound = graph->with_constant("w", bytes_of(data.w));
+  ASSERT_TRUE(bound) << bound.status().text();
+  const auto plan = attacca::Plan::compile(*bound);
+  ASSERT_EQ(plan->inputs().size(), 2u);
+  std::vector<float> y(20);
+  ASSERT_TRUE(plan->prepare({{"M", 5}})->run({data.x.data(), data.b.data()}, {y.data()}));
+  expect_near(y, data.expected());
+}
+
+TEST(Api, MatmulPlan) {
+  const Data data(5);
+  for (const std::string layout : {"nk", "kn"}) {
+    const auto plan =
+        attacca::Plan::matmul(DType::F32, layout, "relu(acc + row(bias))", DType::F32);
+    ASSERT_TRUE(plan) << plan.status().text();
+    std::vector<float> b = data.w;
+    if (layout == "kn")
+      for (size_t n = 0; n < 4; ++n)
+        for (size_t k = 0; k < 3; ++k) b[k * 4 + n] = data.w[n * 3 + k];
+    std::vector<float> y(20);
+    const auto instance = plan->prepare({{"M", 5}, {"N", 4}, {"K", 3}});
+    ASSERT_TRUE(instance) << instance.status().text();
+    ASSERT_TRUE(instance->run({data.x.data(), b.data(), data.b.data()}, {y.data()}));
+    expect_near(y, data.expected());
+  }
+}
+
+TEST(Api, ThreadsShareAPlan) {
+  const attacca::Plan plan = linear_plan({.threads = 1});
+  std::vector<std::thread> threads;
+  for (int64_t m = 1; m <= 6; ++m)
+    threads.emplace_back([&plan, m] {
+      for (int turn = 0; turn < 10; ++turn) expect_linear(plan, m);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Api, InstancesOutliveTheirPlan) {
+  const Data data(3);
+  const auto instance = linear_plan().prepare({{"M", 3}});
+  std::vector<float> y(12);
+  ASSERT_TRUE(instance->run({data.x.data(), data.w.data(), data.b.data()}, {y.data()}));
+  expect_near(y, data.expected());
+}
+
+TEST(Api, PlansGoThroughFiles) {
+  const std::string path = testing::TempDir() + "linear.plan";
+  ASSERT_TRUE(linear_plan().save(path));
+  const auto plan = attacca::Plan::load(path);
+  ASSERT_TRUE(plan) << plan.status().text();
+  expect_linear(*plan, 5);
+  EXPECT_EQ(*plan->serialize(), *linear_plan().serialize());
+}
+
+TEST(Api, LoadsModels) {
+  const auto graph = attacca::Graph::load(ATTACCA_SOURCE_DIR "/examples/llama3_8b_mlp.attacca");
+  ASSERT_TRUE(graph) << graph.status().text();
+  const auto plan = attacca::Plan::compile(*graph);
+  EXPECT_NE(plan->explain_text()->find("swiglu"), std::string::npos);
+}
+
+}  // namespace
