@@ -5,7 +5,7 @@ ifneq ($(shell command -v ccache),)
 LAUNCHER := -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
 endif
 
-.PHONY: demo test setup build layers format-check format bench-cpu fuzz clean
+.PHONY: demo test setup build package gpu layers format-check format bench-cpu bench-gpu gpu-test fuzz clean
 
 demo: build
 	tools/demo.sh $(BUILD)/src/cli/attacca
@@ -23,6 +23,15 @@ build: setup
 	cmake --preset release $(LAUNCHER)
 	cmake --build --preset release -j $(JOBS)
 
+# All kernel templates, into build/templates (`make build` makes the few that the tests need).
+gpu: setup
+	cmake --preset release $(LAUNCHER) -DATTACCA_TEMPLATES=all
+	cmake --build --preset release -j $(JOBS) --target attacca_kernel_templates
+
+# build/packages: a tarball and a Debian package with the templates that are built (`make gpu`: all).
+package: build
+	cpack --config $(BUILD)/CPackConfig.cmake -B $(BUILD)/packages
+
 layers:
 	python3 tools/check_layers.py
 
@@ -37,6 +46,15 @@ bench-cpu: setup
 	cmake --build --preset bench -j $(JOBS)
 	build-bench/bench/cpu_bench
 	build-bench/bench/cpu_table docs/benchmarks/cpu.md
+
+# On a machine with a GPU: every template, every op, random epilogues and graphs, whole plans.
+gpu-test: gpu
+	cmake --build --preset release -j $(JOBS) --target gpu_test attacca
+	ATTACCA_TUNE_WORKER=$(BUILD)/src/cli/attacca $(BUILD)/tests/gpu/gpu_test
+
+# On a machine with a GPU, PyTorch and what `make gpu` built; within ten minutes.
+bench-gpu:
+	bench/gpu/run.sh $(BUILD)/src/cli/attacca
 
 fuzz: setup
 	cmake --preset fuzz

@@ -72,6 +72,7 @@ over {} interleaved rounds of the other's time over the fused time, each timed r
 run of its own: above 1.00 the fused plan wins.
 The ratios on {} threads are of wall-clock time, which whatever else runs on the machine disturbs
 (oneDNN's static schedule most); those on one thread are of processor time.
+[cpu-small-k.md](cpu-small-k.md) says what was tried where K is small.
 
 {}, {} threads, {}; {}.
 

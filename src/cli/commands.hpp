@@ -23,6 +23,7 @@ struct RunArgs {
   int threads = 0;
   std::string output;  // a folder; empty: results are not written
   bool check = false;
+  bool tune = false;  // on a GPU: measure what the database does not know
   bool json = false;
 };
 int run(const RunArgs& args);
@@ -42,8 +43,82 @@ struct ExplainArgs {
   bool json = false;
   bool dot = false;
   std::string svg;  // a file to write
+  std::string device = "cpu";
+  std::string as;  // a device to describe instead: tune::known_device
+  std::vector<std::string> dims;
+  std::vector<std::string> allow, deny;  // patterns of templates' names
 };
 int explain(const ExplainArgs& args);
+
+struct TuneArgs {
+  std::string file;
+  std::string device = "cuda";
+  std::string mode = "fp32";
+  std::vector<std::string> dims;         // "M=1,16,256"
+  std::vector<std::string> allow, deny;  // patterns of templates' names
+  int most = 0;                          // templates to time; 0: the tuner's default
+  double limit = 60;                     // seconds for a region and size
+  bool all = false;                      // every legal template
+  bool list = false;                     // print every candidate and each exclusion
+  bool json = false;
+  bool show = false, forget = false;  // the database instead of a file
+};
+int tune(const TuneArgs& args);
+// `attacca tune --show`, `--forget`.
+int tuned(const TuneArgs& args);
+
+struct EmitArgs {
+  std::string epilogue;  // "silu(acc + row(bias))"
+  std::string accumulator = "f32";
+  std::string product;  // empty: as epilogue::TextOptions
+  std::string operand;
+  std::vector<std::string> results = {"bf16"};
+  std::string mode = "fp32";
+  std::vector<int> fulls;             // empty: one slot an operand
+  std::vector<std::string> includes;  // files of the user's own device functions
+  bool swapped = false;
+};
+int emit(const EmitArgs& args);
+
+struct CacheArgs {
+  std::string action;  // ls, verify, clear
+  bool json = false;
+};
+int cache(const CacheArgs& args);
+
+struct BenchGemmArgs {
+  int64_t m = 0, n = 0, k = 0;
+  std::string dtype = "bf16";
+  std::string output;  // the results' dtype; empty: dtype
+  std::string b = "nk";
+  std::string epilogue = "acc";
+  std::string mode = "fp32";
+  int device = 0;
+  double limit = 120;  // seconds
+  bool all = false;    // every legal template, not the best by rank
+  bool json = false, lines = false;
+};
+int bench_gemm(const BenchGemmArgs& args);
+
+// Of the benches of single kernels, which print JSON, one object a line.
+struct BenchKernelArgs {
+  BenchGemmArgs gemm;                  // but for the epilogue
+  std::vector<std::string> templates;  // empty: every GEMM template
+  std::vector<std::string> epilogues;
+  std::string cache;    // a folder; empty: one that is removed again
+  std::string image;    // a cubin of the template's kernel that another compiler made
+  bool source = false;  // print the hole's CUDA C++ instead
+  int count = 200;      // launches between two waits
+};
+// How long a new epilogue takes from text to loaded kernel, and again from memory and disk.
+int bench_cold(const BenchKernelArgs& args);
+// How long the host takes for a launch.
+int bench_launch(const BenchKernelArgs& args);
+// A spliced kernel beside the same kernel compiled whole.
+int bench_whole(const BenchKernelArgs& args);
+
+// Times candidates for another process; see tune/worker.hpp.
+int tune_worker();
 
 int version();
 int doctor();

@@ -5,9 +5,13 @@
 
 #include "cli/commands.hpp"
 #include "cli/version.hpp"
+#include "jit/assemble.hpp"
+#include "jit/compile.hpp"
+#include "jit/device.hpp"
 #include "run/machine.hpp"
 #include "support/memory.hpp"
 #include "support/paths.hpp"
+#include "templates/catalog.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -24,6 +28,51 @@ bool on_path(const std::string& program) {
   return false;
 }
 
+std::string tool(const Result<jit::ToolDescription>& found) {
+  if (!found) return fmt::format("{}; {}", found.error().what, found.error().mend);
+  return found->path.empty() ? found->version : fmt::format("{} ({})", found->version, found->path);
+}
+
+Result<jit::ToolDescription> describe_driver() {
+  ATTACCA_TRY(const jit::Driver* driver, jit::Driver::get());
+  return jit::ToolDescription{
+      fmt::format("CUDA {}.{}", driver->version() / 1000, driver->version() % 1000 / 10),
+      driver->path()};
+}
+
+Result<jit::ToolDescription> describe_assembler() {
+  ATTACCA_TRY(const jit::AssemblerDescription assembler, jit::describe_assembler());
+  return assembler.tool;
+}
+
+Result<jit::ToolDescription> describe_cublaslt() {
+  ATTACCA_TRY(const jit::Library library, jit::Library::open(jit::kCublasLtLibrary));
+  return jit::ToolDescription{"cuBLASLt", library.path()};
+}
+
+Result<std::string> describe_device(int ordinal) {
+  ATTACCA_TRY(const jit::Device device, jit::Device::open(ordinal));
+  const jit::DeviceInfo& info = device.info();
+  return fmt::format("{}, sm_{}, {} SMs, {:.1f} GiB", info.name, info.capability(), info.sm_count,
+                     static_cast<double>(info.memory_bytes) / (1 << 30));
+}
+
+void print_devices() {
+  fmt::print("devices    cpu\n");
+  const int count = jit::Device::count().value_or(0);
+  for (int i = 0; i < count; ++i) {
+    const auto device = describe_device(i);
+    fmt::print("           cuda:{} {}\n", i, device ? *device : device.error().what);
+  }
+}
+
+std::string describe_templates() {
+  const std::string directory = templates::Catalog::default_directory();
+  const auto catalog = templates::Catalog::open(nullptr, directory);
+  if (!catalog) return fmt::format("{}; {}", catalog.error().what, catalog.error().mend);
+  return fmt::format("{} in {}", catalog->templates().size(), directory);
+}
+
 }  // namespace
 
 int doctor() {
@@ -35,7 +84,12 @@ int doctor() {
   fmt::print("cache      {}\n", cache_directory());
   fmt::print("dot        {}\n", on_path("dot") ? "found, explain --svg works"
                                                : "not found: install graphviz for explain --svg");
-  fmt::print("devices    cpu\n");
+  fmt::print("driver     {}\n", tool(describe_driver()));
+  fmt::print("compiler   {}\n", tool(jit::describe_compiler()));
+  fmt::print("assembler  {}\n", tool(describe_assembler()));
+  fmt::print("cublas     {}\n", tool(describe_cublaslt()));
+  fmt::print("templates  {}\n", describe_templates());
+  print_devices();
   return kOk;
 }
 

@@ -2,11 +2,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <unistd.h>
 
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
+#include "cli/explain_cuda.hpp"
+#include "cli/job.hpp"
 #include "fuse/explain.hpp"
 #include "run/pipeline.hpp"
 #include "support/json.hpp"
@@ -28,12 +31,23 @@ Status draw_svg(const std::string& dot, const std::string& path) {
   return {};
 }
 
+// The regions of the device: reductions join none on a GPU.
+run::Prepared prepare(const ir::Graph& graph, const ExplainArgs& args, const DeviceChoice& device) {
+  const bool fuse = !args.unfused;
+  run::Prepared prepared = run::prepare(graph, *ir::parse_mode(args.mode), fuse);
+  if (device.cuda)
+    prepared.partition =
+        fuse::partition(prepared.folded.graph, {.fuse = fuse, .reductions = false});
+  return prepared;
+}
+
 Result<int> try_explain(const ExplainArgs& args) {
   ATTACCA_TRY(const ir::Graph graph, run::load_graph(args.file));
   ATTACCA_TRY_VOID(ir::verify(graph));
   if (args.svg.find('\'') != std::string::npos)
     return fail("a quote in the file name", "--svg", "use another name");
-  const run::Prepared prepared = run::prepare(graph, *ir::parse_mode(args.mode), !args.unfused);
+  ATTACCA_TRY(const DeviceChoice device, parse_device(args.device));
+  const run::Prepared prepared = prepare(graph, args, device);
   if (!args.svg.empty()) {
     ATTACCA_TRY_VOID(draw_svg(fuse::explain_dot(prepared.partition), args.svg));
     return kOk;
@@ -42,13 +56,20 @@ Result<int> try_explain(const ExplainArgs& args) {
     fmt::print("{}", fuse::explain_dot(prepared.partition));
     return kOk;
   }
+  std::optional<Ranking> ranking;
+  if (device.cuda) {
+    ATTACCA_TRY(ranking, rank(args));
+  }
   if (args.json) {
-    fmt::print("{}\n", json::dump(fuse::explain_json(prepared.partition), 2));
+    json::Value root = fuse::explain_json(prepared.partition);
+    if (ranking) root.set("candidates", to_json(*ranking));
+    fmt::print("{}\n", json::dump(root, 2));
     return kOk;
   }
   for (const fold::Applied& applied : prepared.folded.applied)
     fmt::print("folded {}: {}\n", applied.rule, applied.result);
   fmt::print("{}", fuse::explain_text(prepared.partition));
+  if (ranking) fmt::print("{}", to_text(*ranking));
   return kOk;
 }
 

@@ -14,7 +14,7 @@ using Action = std::function<int()>;
 void add_run(CLI::App& app, RunArgs& args, Action& action) {
   CLI::App* command = app.add_subcommand("run", "Fuse a model and run it");
   command->add_option("file", args.file, "A .onnx model or a graph in the text form")->required();
-  command->add_option("--device", args.device, "Where to run")->check(CLI::IsMember({"cpu"}));
+  command->add_option("--device", args.device, "Where to run: cpu, cuda or cuda:N");
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
   command->add_option("--dim", args.dims, "The size of a symbolic dimension, e.g. M=128");
@@ -24,6 +24,7 @@ void add_run(CLI::App& app, RunArgs& args, Action& action) {
   command->add_option("--threads", args.threads, "Worker threads; 0: one a core")
       ->check(CLI::Range(0, 1024));
   command->add_flag("--check", args.check, "Compare with an f64 reference; exit 3 if it fails");
+  command->add_flag("--tune", args.tune, "On a GPU: first measure what was not measured yet");
   command->add_flag("--json", args.json, "Print for programs");
   command->callback([&args, &action] { action = [&args] { return run(args); }; });
 }
@@ -38,6 +39,13 @@ void add_fold(CLI::App& app, FoldArgs& args, Action& action) {
   command->callback([&args, &action] { action = [&args] { return fold(args); }; });
 }
 
+// Which templates may be taken.
+template <class Args>
+void add_filter(CLI::App* command, Args& args) {
+  command->add_option("--allow", args.allow, "Only templates of this pattern, e.g. 'bf16_*'");
+  command->add_option("--deny", args.deny, "No template of this pattern, e.g. '*_128x256x*'");
+}
+
 void add_explain(CLI::App& app, ExplainArgs& args, Action& action) {
   CLI::App* command = app.add_subcommand("explain", "Show regions, epilogues and every refusal");
   command->add_option("file", args.file, "A .onnx model or a graph in the text form")->required();
@@ -47,7 +55,132 @@ void add_explain(CLI::App& app, ExplainArgs& args, Action& action) {
   command->add_flag("--json", args.json, "Print for programs");
   command->add_flag("--dot", args.dot, "Print a Graphviz graph");
   command->add_option("--svg", args.svg, "Draw to this file (needs dot)");
+  command->add_option("--device", args.device,
+                      "cuda or cuda:N: also rank the templates for each product");
+  command->add_option("--as", args.as, "With --device cuda: for this device, e.g. h200");
+  command->add_option("--dim", args.dims, "With --device cuda: a dimension's size, e.g. M=128");
+  add_filter(command, args);
   command->callback([&args, &action] { action = [&args] { return explain(args); }; });
+}
+
+void add_emit(CLI::App& app, EmitArgs& args, Action& action) {
+  CLI::App* command = app.add_subcommand("emit", "Print an epilogue as CUDA C++");
+  command->add_option("--epilogue", args.epilogue, "e.g. 'silu(acc + row(bias)) * full(res)'")
+      ->required();
+  command->add_option("--acc", args.accumulator, "The accumulators' dtype: f32 or s32");
+  command->add_option("--product", args.product, "The product's dtype in the graph");
+  command->add_option("--operand", args.operand, "The dtype of operands that name none");
+  command->add_option("--out", args.results, "The results' dtypes, e.g. bf16,f32")->delimiter(',');
+  command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
+      ->check(CLI::IsMember({"fp32", "eager"}));
+  command->add_option("--fulls", args.fulls, "The bits of the kernel's full slots, e.g. 16,16")
+      ->delimiter(',')
+      ->check(CLI::IsMember({16, 32}));
+  command->add_option("--include", args.includes,
+                      "A file of __device__ float functions that the epilogue may call");
+  command->add_flag("--swapped", args.swapped, "For a kernel that computes the transpose");
+  command->callback([&args, &action] { action = [&args] { return emit(args); }; });
+}
+
+void add_cache(CLI::App& app, CacheArgs& args, Action& action) {
+  CLI::App* command = app.add_subcommand("cache", "The cache of compiled kernels");
+  command->require_subcommand(1);
+  const auto add = [&](const char* name, const char* help) {
+    CLI::App* own = command->add_subcommand(name, help);
+    own->callback([&args, &action, name] {
+      args.action = name;
+      action = [&args] { return cache(args); };
+    });
+    return own;
+  };
+  add("ls", "List its entries, the last used first")
+      ->add_flag("--json", args.json, "Print for programs");
+  add("verify", "Check every entry; exit 3 if one is damaged");
+  add("clear", "Remove every entry");
+}
+
+void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
+  CLI::App* command = app.add_subcommand("tune", "Measure the ways to compute a model's products");
+  CLI::Option* file =
+      command->add_option("file", args.file, "A .onnx model or a graph in the text form");
+  command->add_option("--device", args.device, "Where: cuda or cuda:N");
+  command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
+      ->check(CLI::IsMember({"fp32", "eager"}));
+  command->add_option("--dim", args.dims, "Sizes of a symbolic dimension, e.g. M=1,16,256");
+  add_filter(command, args);
+  command->add_option("--most", args.most, "Time so many templates, the best by rank")
+      ->check(CLI::Range(1, 1000000));
+  command->add_flag("--all", args.all, "Time every legal template")->excludes("--most");
+  command->add_option("--limit", args.limit, "Seconds for a region and size at most")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--list", args.list, "Print every candidate and each exclusion's reason");
+  command->add_flag("--json", args.json, "Print for programs");
+  CLI::Option* show = command->add_flag("--show", args.show, "List what was measured so far");
+  CLI::Option* forget =
+      command->add_flag("--forget", args.forget, "Forget what was measured so far");
+  show->excludes(file)->excludes(forget);
+  forget->excludes(file);
+  command->callback([&args, &action, file] {
+    const bool stored = args.show || args.forget;
+    if (!stored && file->count() == 0) throw CLI::RequiredError("file");
+    action = [&args, stored] { return stored ? tuned(args) : tune(args); };
+  });
+}
+
+void add_bench_gemm(CLI::App& bench, BenchGemmArgs& args, Action& action) {
+  CLI::App* command = bench.add_subcommand("gemm", "Every way to compute a GEMM and its epilogue");
+  const auto extent = CLI::Range(int64_t{1}, int64_t{1} << 31);
+  command->add_option("--m", args.m, "Rows of A")->required()->check(extent);
+  command->add_option("--n", args.n, "Columns of B")->required()->check(extent);
+  command->add_option("--k", args.k, "Columns of A")->required()->check(extent);
+  command->add_option("--dtype", args.dtype, "Of A, B and operands that name none");
+  command->add_option("--out", args.output, "Of the results");
+  command->add_option("--b", args.b, "How B lies: nk or kn")->check(CLI::IsMember({"nk", "kn"}));
+  command->add_option("--epilogue", args.epilogue, "e.g. 'silu(acc + row(bias)) * full(res)'");
+  command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
+      ->check(CLI::IsMember({"fp32", "eager"}));
+  command->add_option("--device", args.device, "Which GPU");
+  command->add_option("--limit", args.limit, "Seconds to spend at most");
+  command->add_flag("--all", args.all, "Time every legal template");
+  command->add_flag("--json", args.json, "Print for programs");
+  command->add_flag("--json-line", args.lines, "With --json: on one line");
+  command->callback([&args, &action] { action = [&args] { return bench_gemm(args); }; });
+}
+
+CLI::App* add_bench_kernel(CLI::App& bench, const std::string& name, const std::string& what,
+                           BenchKernelArgs& args) {
+  CLI::App* command = bench.add_subcommand(name, what);
+  args.gemm.m = 128, args.gemm.n = args.gemm.k = 4096;
+  for (const auto& [option, extent] :
+       {std::pair{"--m", &args.gemm.m}, {"--n", &args.gemm.n}, {"--k", &args.gemm.k}})
+    command->add_option(option, *extent)->check(CLI::Range(int64_t{1}, int64_t{1} << 31));
+  command->add_option("--dtype", args.gemm.dtype, "Of A, B and operands that name none");
+  command->add_option("--mode", args.gemm.mode, "The numerics contract: fp32 or eager")
+      ->check(CLI::IsMember({"fp32", "eager"}));
+  command->add_option("--device", args.gemm.device, "Which GPU");
+  command->add_option("--template", args.templates,
+                      "Names; all GEMM templates where none is given");
+  command->add_option("--epilogue", args.epilogues, "Texts")->required();
+  return command;
+}
+
+void add_bench(CLI::App& app, BenchGemmArgs& gemm, BenchKernelArgs& kernel, Action& action) {
+  CLI::App* bench = app.add_subcommand("bench", "Time kernels");
+  bench->require_subcommand(1);
+  add_bench_gemm(*bench, gemm, action);
+  CLI::App* cold =
+      add_bench_kernel(*bench, "cold", "New epilogues from text to loaded kernel", kernel);
+  cold->add_option("--cache", kernel.cache, "The cache's folder; none: an empty one");
+  cold->callback([&] { action = [&] { return bench_cold(kernel); }; });
+  CLI::App* launch = add_bench_kernel(*bench, "launch", "The host's time for a launch", kernel);
+  launch->add_option("--count", kernel.count, "Launches between two waits")
+      ->check(CLI::Range(1, 1000));
+  launch->callback([&] { action = [&] { return bench_launch(kernel); }; });
+  CLI::App* whole = add_bench_kernel(*bench, "whole",
+                                     "A spliced kernel beside the same one compiled whole", kernel);
+  whole->add_option("--image", kernel.image, "The cubin compiled whole");
+  whole->add_flag("--source", kernel.source, "Print the hole's body for that compiler");
+  whole->callback([&] { action = [&] { return bench_whole(kernel); }; });
 }
 
 int main(int argc, char** argv) {
@@ -57,10 +190,22 @@ int main(int argc, char** argv) {
   RunArgs run_args;
   FoldArgs fold_args;
   ExplainArgs explain_args;
+  EmitArgs emit_args;
+  CacheArgs cache_args;
+  TuneArgs tune_args;
+  BenchGemmArgs bench_args;
+  BenchKernelArgs kernel_args;
   Action action;
   add_run(app, run_args, action);
   add_fold(app, fold_args, action);
   add_explain(app, explain_args, action);
+  add_emit(app, emit_args, action);
+  add_cache(app, cache_args, action);
+  add_tune(app, tune_args, action);
+  add_bench(app, bench_args, kernel_args, action);
+  app.add_subcommand("tune-worker", "Time candidates for another process")
+      ->group("")
+      ->callback([&] { action = tune_worker; });
   app.add_subcommand("version", "Print the version")->callback([&] { action = version; });
   app.add_subcommand("doctor", "Show the CPU, the libraries and the cache's place")->callback([&] {
     action = doctor;

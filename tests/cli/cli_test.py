@@ -2,9 +2,11 @@
 
 Usage: cli_test.py ATTACCA [unittest arguments]. Needs numpy and ml_dtypes.
 """
+import contextlib
 import json
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -53,6 +55,41 @@ class Cli(unittest.TestCase):
         return err
 
 
+class Emit(Cli):
+    def test_prints_readable_code(self):
+        code, out, err = attacca("emit", "--epilogue", "silu(acc + row(bias)) * full(res)")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("attacca_element(float acc, float bias, float res)", out)
+        self.assertIn("const float t0 = acc + bias;", out)
+        self.assertIn('extern "C" __device__ attacca_results attacca_hole(', out)
+
+    def test_eager_rounds_where_the_graph_does(self):
+        _, out, _ = attacca("emit", "--epilogue", "acc + row(bias)", "--mode", "eager")
+        self.assertIn("attacca_round_bf16(__fadd_rn(t0, bias))", out)
+
+    def test_swapped_kernels_take_rows_as_columns(self):
+        _, out, _ = attacca("emit", "--epilogue", "acc + row(bias)", "--swapped")
+        self.assertIn("uint32_t col0", out)
+
+    def test_operands_without_a_slot_go_through_the_context(self):
+        _, out, _ = attacca("emit", "--epilogue", "acc + full(a) + full(b)", "--fulls", "16")
+        self.assertIn("attacca_load<unsigned short>(context, 0, row, column, batch)", out)
+
+    def test_includes_the_users_functions(self):
+        file = self.write("__device__ float my_act(float x) { return x * 2.0f; }\n", "my.cuh")
+        _, out, err = attacca("emit", "--epilogue", "my_act(acc + row(b))", "--include", file)
+        self.assertEqual(err, "")
+        self.assertIn("return x * 2.0f;", out)
+        self.assertIn("const float t1 = my_act(t0);", out)
+        self.refused("emit", "--epilogue", "acc", "--include", self.folder / "none.cuh", what="none.cuh")
+
+    def test_refusals(self):
+        self.refused("emit", "--epilogue", "slu(acc)", what="unknown op", mend="did you mean silu?")
+        self.refused("emit", "--epilogue", "acc", "--out", "bf61", what="unknown dtype bf61")
+        self.refused("emit", "--epilogue", "acc", "--acc", "f16", what="no kernel accumulates in f16")
+        self.refused("emit", "--epilogue", "acc > 0", what="result 1 is bool")
+
+
 class Commands(Cli):
     def test_fold_prints_the_recovered_op(self):
         self.assertEqual(attacca("fold", "x / (1 + exp(-x))"), (0, "silu(x)\n", ""))
@@ -76,6 +113,18 @@ class Commands(Cli):
         self.assertEqual(code, 0)
         self.assertIn("/somewhere/else", out)
         self.assertIn("oneDNN", out)
+        self.assertIn("NVRTC 1", out)  # tools/setup.sh installs it
+
+    def test_doctor_names_what_is_missing(self):
+        nowhere = {f"ATTACCA_{name}": "/nowhere/x" for name in
+                   ["LIBCUDA", "LIBNVRTC", "LIBNVJITLINK", "LIBCUBLASLT", "PTXAS", "TEMPLATE_DIR"]}
+        code, out, err = attacca("doctor", env=nowhere)
+        self.assertEqual((code, err), (0, ""))
+        for name in ["the CUDA driver", "NVRTC", "cuBLASLt"]:
+            self.assertIn(f"cannot open {name}", out)
+        self.assertIn("assembler  driver", out)
+        self.assertIn("ATTACCA_TEMPLATE_DIR", out)
+        self.assertRegex(out, r"devices    cpu\n$")
 
     def test_run_checks_against_f64(self):
         code, out, err = attacca("run", self.write(LINEAR), "--dim", "M=5", "--check")
@@ -153,6 +202,127 @@ class EdgeCases(Cli):
     def test_square_shapes_are_not_ambiguous(self):
         graph = self.write("graph g(x: f32[8, 8], w: f32[8, 8], b: f32[8]) { return x @ w + b }")
         self.assertIn("row(b)", attacca("run", graph, "--check")[1])
+
+
+class Gpu(Cli):
+    """What the commands for a GPU say where there is none."""
+
+    NONE = {"ATTACCA_LIBCUDA": "/nowhere/libcuda.so"}
+
+    def test_no_driver(self):
+        graph = self.write(LINEAR)
+        for command in ["run", "tune"]:
+            with self.subTest(command):
+                err = self.refused(command, graph, "--device", "cuda", env=self.NONE,
+                                   what="cannot open the CUDA driver", mend="ATTACCA_LIBCUDA")
+                self.assertIn("/nowhere/libcuda.so", err)
+                self.assertRegex(err, r"(?m)^  at: .")
+                self.assertRegex(err, r"(?m)^  fix: .")
+
+    def test_devices_by_name(self):
+        graph = self.write(LINEAR)
+        for name in ["gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x"]:
+            for command in ["run", "tune"]:
+                with self.subTest(f"{command} {name}"):
+                    self.refused(command, graph, f"--device={name}", what="no device is called",
+                                 mend="cuda:N")
+        self.refused("tune", graph, "--device", "cpu", what="nothing to tune on the CPU")
+
+    def test_usage(self):
+        self.refused("tune", what="file is required")
+        self.refused("tune", "x.attacca", "--show", what="--show")
+        self.refused("tune", "--show", "--forget", what="--forget")
+        self.refused("tune", "x.attacca", "--all", "--most", "3", what="--most")
+        self.refused("tune", self.folder / "none.attacca", what="cannot read")
+
+
+class TunedCommands(Cli):
+    def setUp(self):
+        super().setUp()
+        self.env = {"ATTACCA_CACHE_DIR": str(self.folder)}
+        self.file = self.folder / "tuned.sqlite"
+
+    def tuned(self, *args):
+        return attacca("tune", *args, env=self.env)
+
+    def put(self, *rows):
+        self.tuned("--show")
+        with contextlib.closing(sqlite3.connect(self.file)) as database, database:
+            database.execute("CREATE TABLE IF NOT EXISTS choices(device TEXT, problem TEXT, shape TEXT, "
+                             "candidate TEXT NOT NULL, seconds REAL NOT NULL, unfused_seconds REAL NOT "
+                             "NULL, made INTEGER NOT NULL, PRIMARY KEY(device, problem, shape))")
+            database.executemany("INSERT INTO choices VALUES(?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def test_there_may_be_none(self):
+        self.assertEqual(self.tuned("--show"), (0, f"0 choices in {self.file}\n", ""))
+        self.assertEqual(self.tuned("--forget"), (0, f"forgot 0 choices in {self.file}\n", ""))
+        self.assertFalse(self.file.exists())
+
+    def test_shows_and_forgets(self):
+        self.put(("NVIDIA H200", "fp32|relu", "m<=16 n=8 batch=1 k=8", "a swizzle=2", 5e-6, 6e-6, 0),
+                 ("NVIDIA H200", "fp32|relu", "m<=32 n=8 batch=1 k=8", "unfused", 7e-6, 7e-6, 0))
+        code, out, err = self.tuned("--show")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("5.00 us, unfused 6.00 us: a swizzle=2", out)
+        self.assertIn(f"2 choices in {self.file}", out)
+        listed = json.loads(self.tuned("--show", "--json")[1])["choices"]
+        self.assertEqual([row["shape"][:5] for row in listed], ["m<=16", "m<=32"])
+        self.assertAlmostEqual(listed[0]["us"], 5)
+        self.assertEqual(self.tuned("--forget"), (0, f"forgot 2 choices in {self.file}\n", ""))
+        self.assertIn("0 choices", self.tuned("--show")[1])
+
+    def test_a_file_that_is_no_database_is_set_aside(self):
+        self.file.write_text("no database" * 100)
+        self.assertEqual(self.tuned("--show"), (0, f"0 choices in {self.file}\n", ""))
+        self.assertTrue((self.folder / "tuned.sqlite.broken").exists())
+
+
+class CacheCommands(Cli):
+    def setUp(self):
+        super().setUp()
+        self.env = {"ATTACCA_CACHE_DIR": str(self.folder)}
+        self.kernels = self.folder / "kernels"
+
+    def cache(self, *args):
+        return attacca("cache", *args, env=self.env)
+
+    def put(self, text, name="0123456789abcdef.entry"):
+        self.kernels.mkdir(exist_ok=True)
+        (self.kernels / name).write_text(text)
+
+    def test_there_may_be_none(self):
+        code, out, err = self.cache("ls")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("0 entries", out)
+        self.assertIn(str(self.kernels), out)
+        self.assertEqual(self.cache("verify")[0], 0)
+        self.assertEqual(self.cache("clear")[0], 0)
+        self.assertFalse(self.kernels.exists())
+
+    def test_damaged_entries_are_named(self):
+        self.put("no entry")
+        code, out, err = self.cache("verify")
+        self.assertEqual((code, err), (3, ""))
+        self.assertIn("0123456789abcdef.entry: damaged", out)
+        self.assertIn("1 entry, 1 damaged", out)
+        self.assertIn("damaged", self.cache("ls")[1])
+        listed = json.loads(self.cache("ls", "--json")[1])
+        self.assertEqual(listed["entries"][0]["problem"], "damaged")
+
+    def test_clear_removes_entries_and_nothing_else(self):
+        self.put("no entry")
+        self.put("half", "0123456789abcdef.1.2.tmp")
+        self.put("mine", "notes.txt")
+        code, out, _ = self.cache("clear")
+        self.assertEqual(code, 0)
+        self.assertIn("removed 12 B", out)
+        self.assertEqual([path.name for path in self.kernels.iterdir()], ["notes.txt"])
+
+    def test_bad_usage(self):
+        self.refused("cache", what="subcommand")
+        self.refused("cache", "shrink", what="")
+        self.folder.joinpath("kernels").write_text("a file")
+        self.refused("cache", "ls", what="cannot list the cache", env=self.env)
 
 
 class BadInput(Cli):

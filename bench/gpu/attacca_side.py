@@ -1,0 +1,127 @@
+"""Attacca's side of a comparison, behind one small interface:
+
+    contenders(case, buffers) -> {column: launch(i)}   to be timed in turns with the peers
+    measured(case) -> {column: value}                  what was measured or chosen elsewhere
+    completed(row) -> {column: value}                  what follows from a row's times
+
+A contender's launch(i) works on set i of the buffers and returns the output. Each raises RuntimeError
+with the reason where it cannot do a case."""
+
+import json
+import os
+import subprocess
+
+from cases import EPILOGUES
+
+
+class ThroughCli:
+    """`attacca bench gemm` in a process of its own: the same data and graphs, other turns."""
+
+    name = "cli"
+
+    def __init__(self, program, limit=60):
+        self.program, self.limit = program, limit
+
+    def contenders(self, case, buffers):
+        return {}
+
+    def completed(self, row):
+        return {}
+
+    def measured(self, case):
+        command = [self.program, "bench", "gemm", "--m", str(case.m), "--n", str(case.n), "--k",
+                   str(case.k), "--dtype", "bf16", "--epilogue", EPILOGUES[case.epilogue],
+                   "--limit", str(self.limit), "--json", "--json-line"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False,
+                                  timeout=self.limit + 60)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise RuntimeError(str(error)) from error
+        if done.returncode != 0:
+            raise RuntimeError((done.stderr or done.stdout).strip() or
+                               f"exit status {done.returncode}")
+        return columns_of(json.loads(done.stdout))
+
+
+class ThroughCAbi:
+    """Plans of the C library, tuned and then launched in this process. What was not selected (the
+    fastest fused kernel where the unfused path won, or the other way round) was timed by the tuner
+    alone: its column is the selected one's time here, scaled by the tuner's two times."""
+
+    name = "c-abi"
+
+    def __init__(self, path, program, seconds=60):
+        # The tuner times candidates in a process of its own.
+        os.environ.setdefault("ATTACCA_TUNE_WORKER", os.path.abspath(program))
+        from c_abi import Library
+        self.library, self.seconds = Library(path), seconds
+        self.plans = {}
+        self.instance = self.tuned = None
+
+    def plan(self, epilogue):
+        if epilogue not in self.plans:
+            self.plans[epilogue] = self.library.plan(EPILOGUES[epilogue], "always", self.seconds)
+        return self.plans[epilogue]
+
+    def measured(self, case):
+        self.instance = self.tuned = None
+        instance = self.library.instance(self.plan(case.epilogue), case.m, case.n, case.k)
+        decision = self.library.decisions(instance)[0]
+        self.instance = instance
+        self.tuned = columns_of_decision(decision)
+        return {key: self.tuned[key] for key in ("selected", "fused_kernel")}
+
+    def contenders(self, case, buffers):
+        import torch
+        if self.instance is None:
+            raise RuntimeError("there is no plan")
+        instance = self.instance
+        size = self.library.functions.attacca_instance_workspace(instance.value)
+        # 256-byte aligned, as all of PyTorch's memory. Held by the launches.
+        workspace = torch.empty(max(size, 1), device="cuda", dtype=torch.uint8)
+        runs = [self.library.runner(instance,
+                                    [each.data_ptr() for each in buffers.operands(i)],
+                                    [buffers.out[i].data_ptr()], workspace.data_ptr(), size)
+                for i in range(buffers.count)]
+
+        def launch(i, keep=(instance, workspace)):
+            runs[i](torch.cuda.current_stream().cuda_stream)
+            return buffers.out[i]
+        return {"attacca_us": launch}
+
+    def completed(self, row):
+        """The columns that follow from the row's attacca_us and the tuner's times."""
+        if not self.tuned or not row.get("attacca_us"):
+            return {}
+        scale = row["attacca_us"] / self.tuned["attacca_us"]
+        return {key: self.tuned[key] * scale for key in ("attacca_fused_us", "attacca_unfused_us")
+                if self.tuned[key]}
+
+
+def columns_of_decision(decision):
+    """The columns, from one of attacca_instance_decisions_json's."""
+    candidates = [{"candidate": trial["candidate"], "us": trial["seconds"] * 1e6}
+                  for trial in decision["trials"] if "seconds" in trial]
+    return columns_of({"candidates": candidates, "bare_us": None,
+                       "unfused_us": decision["unfused_seconds"] * 1e6,
+                       "selected": decision["candidate"],
+                       "selected_us": decision["seconds"] * 1e6})
+
+
+def columns_of(answer):
+    """The columns of a row, from what `attacca bench gemm --json` printed."""
+    timed = [each for each in answer["candidates"] if "us" in each]
+    fused = [each for each in timed if not each["candidate"].startswith("unfused")]
+    # The selected one's time is of the last comparison, others' may be of an earlier one.
+    chosen = {"candidate": answer["selected"], "us": answer["selected_us"]}
+    best = min(fused, key=lambda each: each["us"], default=None)
+    if not answer["selected"].startswith("unfused"):
+        best = chosen
+    return {
+        "attacca_us": answer["selected_us"],
+        "attacca_unfused_us": answer["unfused_us"] or None,
+        "attacca_bare_us": answer["bare_us"],
+        "attacca_fused_us": best["us"] if best else None,
+        "selected": answer["selected"],
+        "fused_kernel": best["candidate"] if best else "",
+    }

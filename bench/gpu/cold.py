@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""What a new epilogue costs before its first launch, what a known one costs in a new process, and
+what a launch costs the host: `attacca bench cold` and `attacca bench launch`, many times. Writes
+OUT.csv (one row a build) as it goes, then OUT.md. Without a GPU kernels are built, not loaded."""
+
+import argparse
+import csv
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+
+# Distinct in operators and operands, so that none is found in a cache and none is like another.
+EPILOGUES = [
+    "silu(acc + row(bias))", "gelu_tanh(acc + row(bias))", "gelu(acc + row(bias))",
+    "relu(acc + row(bias))", "silu(acc + row(bias)) * full(res)", "acc + row(bias) + full(res)",
+    "gelu_tanh(acc) * full(res)", "tanh(acc * scalar(s))", "sigmoid(acc + col(c))",
+    "softplus(acc)", "mish(acc + row(bias))", "hardswish(acc)", "elu(acc + row(bias))",
+    "acc * row(scale) + row(bias)", "relu(acc * row(scale) + row(bias))", "abs(acc) + full(res)",
+    "max(acc + row(bias), full(res))", "min(max(acc, 0), 6)", "exp(acc - col(c))",
+    "silu(acc * col(c) * row(scale))", "quick_gelu(acc + row(bias))", "sqrt(abs(acc)) * full(res)",
+    "acc / (1 + exp(-acc)) + full(res)", "tanh(acc / 30) * 30", "relu(acc) * relu(acc)",
+]
+# One of each kind; those that were not built are passed over.
+TEMPLATES = [
+    "bf16_tn_128x256x64_2x1_coop_f1", "bf16_tn_128x128x64_2x1_pingpong_f1",
+    "bf16_tn_128x112x64_2x1_pingpong_f1", "bf16_tn_64x16x128_1x1_pingpong_swap_f1",
+    "bf16_tn_128x128x64_2x1_streamk_f1",
+]
+PARTS = ["emit_ms", "nvrtc_ms", "splice_ms", "assemble_ms", "cache_ms", "module_ms", "total_ms"]
+COLUMNS = ["kind", "template", "epilogue", *PARTS, "process_ms", "failed"]
+
+
+class Runner:
+    def __init__(self, program, out):
+        self.program = program
+        self.file = open(out, "w", newline="", encoding="utf-8")
+        self.csv = csv.DictWriter(self.file, COLUMNS, restval="", lineterminator="\n",
+                                  extrasaction="ignore")
+        self.csv.writeheader()
+        self.rows = []
+
+    def note(self, kind, line, part, **more):
+        row = {"kind": kind, "template": line["template"], "epilogue": line["epilogue"],
+               "failed": line.get("failed", ""), **line.get(part, {}), **more}
+        self.rows.append(row)
+        self.csv.writerow({key: f"{value:.3f}" if isinstance(value, float) else value
+                           for key, value in row.items()})
+        self.file.flush()
+
+    def ask(self, *arguments):
+        """The JSON lines of one process, and its milliseconds."""
+        begin = time.monotonic()
+        done = subprocess.run([self.program, "bench", *arguments], capture_output=True, text=True,
+                              check=False, timeout=300)
+        spent = (time.monotonic() - begin) * 1e3
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr.strip() or f"exit status {done.returncode}")
+        return [json.loads(line) for line in done.stdout.splitlines()], spent
+
+    def kinds(self, kind):
+        return [row for row in self.rows if row["kind"] == kind and not row["failed"]]
+
+
+def options_of(name, values):
+    return [part for value in values for part in (name, value)]
+
+
+def available(runner, wanted):
+    """The facts of the machine, and the templates among `wanted` that were built."""
+    lines, _ = runner.ask("cold", "--epilogue", "acc", *options_of("--template", wanted))
+    built = [line["template"] for line in lines[1:] if "failed" not in line]
+    if not built:
+        raise SystemExit(f"none of the templates was built: {lines[1]['failed']}")
+    return lines[0], built
+
+
+def measure_builds(runner, templates, epilogues, deadline):
+    """Every epilogue in every template, each into an empty cache, in one process a template."""
+    for template in templates:
+        if time.monotonic() > deadline:
+            return
+        lines, _ = runner.ask("cold", "--template", template, *options_of("--epilogue", epilogues))
+        for line in lines[1:]:
+            for kind, part in (("cold", "first"), ("disk", "disk"), ("memory", "memory")):
+                runner.note(kind, line, part)
+                if "failed" in line:
+                    break
+
+
+def measure_processes(runner, templates, epilogues, deadline):
+    """A process of its own for each: what it costs with libraries to open and nothing in memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        for index, epilogue in enumerate(epilogues):
+            if time.monotonic() > deadline:
+                return
+            template = templates[index % len(templates)]
+            for kind in ("new process, cold", "new process, disk"):
+                lines, spent = runner.ask("cold", "--template", template, "--epilogue", epilogue,
+                                          "--cache", folder)
+                runner.note(kind, lines[1], "first", process_ms=spent)
+
+
+def quantile(values, part):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+def cell(rows, key, part):
+    values = [row[key] for row in rows if isinstance(row.get(key), (int, float))]
+    return f"{quantile(values, part):.2f}" if values else "-"
+
+
+def table_of(runner):
+    lines = ["| | builds | emit | NVRTC | splice | assemble | cache | module load | total p50 | "
+             "total p90 |", "|---|" + "---:|" * 9]
+    for kind, title in [("cold", "new epilogue"), ("new process, cold", "new epilogue, new process"),
+                        ("disk", "known, from disk"),
+                        ("new process, disk", "known, from disk, new process"),
+                        ("memory", "known, from memory")]:
+        rows = runner.kinds(kind)
+        if rows:
+            parts = " | ".join(cell(rows, key, 0.5) for key in PARTS[:-1])
+            lines.append(f"| {title} | {len(rows)} | {parts} | {cell(rows, 'total_ms', 0.5)} | "
+                         f"{cell(rows, 'total_ms', 0.9)} |")
+    return lines
+
+
+def table_by_template(runner):
+    lines = ["| template | builds | splice | assemble | total p50 | total p90 |",
+             "|---|" + "---:|" * 5]
+    for template in dict.fromkeys(row["template"] for row in runner.kinds("cold")):
+        rows = [row for row in runner.kinds("cold") if row["template"] == template]
+        lines.append(f"| `{template}` | {len(rows)} | {cell(rows, 'splice_ms', 0.5)} | "
+                     f"{cell(rows, 'assemble_ms', 0.5)} | {cell(rows, 'total_ms', 0.5)} | "
+                     f"{cell(rows, 'total_ms', 0.9)} |")
+    return lines
+
+
+def launches(runner, templates):
+    """[(what, microseconds)] of the host for a launch; PyTorch's beside it."""
+    found = []
+    try:
+        lines, _ = runner.ask("launch", "--m", "16", "--n", "256", "--k", "256", "--epilogue",
+                              "silu(acc + row(bias))", *options_of("--template", templates))
+    except RuntimeError as error:
+        return [(f"`attacca bench launch` failed: {error}", None)]
+    found.append(("an empty kernel, by the driver", lines[0]["empty_kernel_us"]))
+    for line in lines[1:]:
+        name = f"`{line.get('template') or line.get('plan') or 'plan'}`"
+        if "failed" in line:
+            found.append((f"{name}: {line['failed']}", None))
+        elif "plan_us" in line:
+            found.append((f"a plan (C and C++ API) that runs {name}", line["plan_us"]))
+        else:
+            found.append((f"{name}, the same addresses again", line["same_operands_us"]))
+            if "changing_operands_us" in line:
+                found.append((f"{name}, other addresses each time", line["changing_operands_us"]))
+    return found + torch_launches()
+
+
+def torch_launches():
+    try:
+        import torch
+        import torch.nn.functional as F
+        x, w = (torch.randn(rows, 256, device="cuda").bfloat16() for rows in (16, 256))
+        bias = torch.randn(256, device="cuda").bfloat16()
+        out = torch.empty(16, 256, device="cuda", dtype=torch.bfloat16)
+        contenders = {
+            "`torch.mm(x, w, out=out)`": lambda: torch.mm(x, w.t(), out=out),
+            "`F.silu(F.linear(x, w, bias))`": lambda: F.silu(F.linear(x, w, bias)),
+        }
+        found = []
+        with torch.inference_mode():
+            for name, launch in contenders.items():
+                batches = []
+                for _ in range(50):
+                    begin = time.perf_counter()
+                    for _ in range(200):
+                        launch()
+                    batches.append((time.perf_counter() - begin) / 200 * 1e6)
+                    torch.cuda.synchronize()
+                found.append((name, statistics.median(batches)))
+        return found
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        return [(f"PyTorch: {error}", None)]
+
+
+def page(runner, first, host):
+    failed = [row for row in runner.rows if row["failed"]]
+    epilogues = len({row["epilogue"] for row in runner.kinds("cold")})
+    lines = [
+        "# Cold and warm: what an epilogue costs before its kernel runs", "",
+        f"On {first['device'] or 'a machine without a GPU (kernels were not loaded)'}, "
+        f"{first['tools']}, {os.cpu_count()} cores; {time.strftime('%Y-%m-%d')}. Made by "
+        "`bench/gpu/cold.py`; every build is a row of the CSV beside this page.", "",
+        f"{epilogues} epilogues in each template. *New*: an empty cache. *From disk*: a new cache "
+        "object on the folder that the first build filled. *Total* ends when the kernel can be "
+        "launched. Milliseconds, medians where nothing else is said. Opening the template "
+        f"directory takes {first['catalog_ms']:.1f} ms, once a process.", "",
+        *table_of(runner), "", "New epilogues by template:", "", *table_by_template(runner), ""]
+    if failed:
+        lines += ["Failed:", "", *(f"- `{row['epilogue']}` in `{row['template']}`: {row['failed']}"
+                                   for row in failed[:20]), ""]
+    if host:
+        lines += ["## The host's time for a launch", "",
+                  "16 x 256 x 256, 200 launches between two waits, median of 50 such batches, "
+                  "microseconds a launch. PyTorch's includes Python.", "",
+                  "| launch | us |", "|---|---:|",
+                  *(f"| {what} | {'-' if us is None else f'{us:.2f}'} |" for what, us in host), ""]
+    return "\n".join(lines)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--attacca", default=os.environ.get("ATTACCA", "build/src/cli/attacca"))
+    parser.add_argument("--out", default="docs/benchmarks/gpu-cold", help="without .md and .csv")
+    parser.add_argument("--minutes", type=float, default=2, help="stops cleanly after these")
+    parser.add_argument("--epilogues", type=int, default=len(EPILOGUES), help="the first so many")
+    parser.add_argument("--templates", nargs="+", default=TEMPLATES)
+    options = parser.parse_args(arguments)
+    deadline = time.monotonic() + options.minutes * 60
+    epilogues = EPILOGUES[:options.epilogues]
+    os.makedirs(os.path.dirname(os.path.abspath(options.out)), exist_ok=True)
+    runner = Runner(options.attacca, options.out + ".csv")
+    first, templates = available(runner, options.templates)
+    measure_processes(runner, templates, epilogues[:10], deadline)
+    measure_builds(runner, templates, epilogues, deadline)
+    host = launches(runner, templates[:2]) if first["device"] else []
+    with open(options.out + ".md", "w", encoding="utf-8") as file:
+        file.write(page(runner, first, host))
+
+
+if __name__ == "__main__":
+    main()

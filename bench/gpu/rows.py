@@ -1,0 +1,58 @@
+"""The CSV of a comparison: '# key: value' lines, a header, one row a case, flushed row by row."""
+
+import csv
+import os
+
+from cases import Case
+
+TIMES = ["bare_us", "eager_us", "inductor_us", "max_autotune_us", "cublaslt_us", "attacca_us",
+         "attacca_fused_us", "attacca_unfused_us", "attacca_bare_us"]
+PEERS = ["eager_us", "inductor_us", "max_autotune_us", "cublaslt_us"]
+COLUMNS = ["epilogue", "m", "n", "k", "through", *TIMES, "selected", "fused_kernel", "notes"]
+
+
+class Writer:
+    """Appends to `path` where it exists already (a run that goes on), else begins it."""
+
+    def __init__(self, path, facts):
+        self.done = {case_of(row) for row in read(path)[1]} if os.path.exists(path) else set()
+        new = not os.path.exists(path) or os.path.getsize(path) == 0
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        self.file = open(path, "a", newline="", encoding="utf-8")
+        self.csv = csv.DictWriter(self.file, COLUMNS, restval="", lineterminator="\n")
+        for key, value in facts.items():
+            self.file.write(f"# {key}: {value}\n")
+        if new:
+            self.csv.writeheader()
+        self.file.flush()
+
+    def write(self, row):
+        self.csv.writerow({key: f"{value:.3f}" if isinstance(value, float) else value
+                           for key, value in row.items()})
+        self.file.flush()
+
+
+def case_of(row):
+    return Case(row["epilogue"], row["m"], row["n"], row["k"])
+
+
+def read(path):
+    """(facts, rows): numbers as numbers, a time that is missing as None."""
+    facts, lines = {}, []
+    with open(path, newline="", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("# "):
+                key, _, value = line[2:].strip().partition(": ")
+                known = facts.setdefault(key, [])
+                if value not in known:
+                    known.append(value)
+            else:
+                lines.append(line)
+    rows = []
+    for row in csv.DictReader(lines):
+        for key in ("m", "n", "k"):
+            row[key] = int(row[key])
+        for key in TIMES:
+            row[key] = float(row[key]) if row.get(key) else None
+        rows.append(row)
+    return {key: "; ".join(values) for key, values in facts.items()}, rows

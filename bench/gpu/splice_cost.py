@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Spliced kernels beside the same kernels compiled whole by nvcc.
+
+    splice_cost.py build   where nvcc is: the epilogue's CUDA C++ goes into the template's own source,
+                           so that nvcc sees both at once; one cubin each into --images
+    splice_cost.py run     where a GPU is: both machine codes with the same parameters, in turns
+"""
+
+import argparse
+import csv
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from plot import geometric_mean
+
+TEMPLATES = ["bf16_tn_128x256x64_2x1_coop_f1", "bf16_tn_128x128x64_2x1_pingpong_f1",
+             "bf16_tn_64x16x128_1x1_pingpong_swap_f1"]
+EPILOGUES = {"gelu": "gelu_tanh(acc + row(bias))", "silu_mul": "silu(acc + row(bias)) * full(res)"}
+SHAPES = {False: [(8192, 8192, 8192), (4096, 14336, 4096), (1024, 11008, 4096)],
+          True: [(1, 14336, 4096), (16, 14336, 4096), (16, 4096, 11008)]}  # by: swapped template
+COLUMNS = ["template", "epilogue", "m", "n", "k", "spliced_us", "whole_us", "spliced_registers",
+           "whole_registers", "spliced_local_bytes", "whole_local_bytes", "failed"]
+
+WHOLE = """// {template}, D = {epilogue}: the hole's body before the kernel that calls it.
+#define ATTACCA_FIXED_WIDTH_TYPES
+#include "common/hole.cuh"
+
+{body}
+#include "{kernel}"
+"""
+
+
+def body_for_whole(emitted):
+    """The hole without the types that common/hole.cuh has already, for nvcc to inline."""
+    kept = re.sub(r"struct attacca_(operand|hole_context|results)\b\s*(\{[^}]*\})?\s*;", "", emitted)
+    inlined, count = re.subn(r'extern "C" __device__ attacca_results attacca_hole\(',
+                             'extern "C" __device__ __forceinline__ attacca_results attacca_hole(',
+                             kept)
+    if count != 1:
+        raise RuntimeError("the emitted text has no attacca_hole")
+    return inlined
+
+
+def nvcc_command(build, template):
+    """How the build made TEMPLATE.ptx, as words; read from its build.ninja."""
+    path = os.path.join(build, "build.ninja")
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("  COMMAND = ") and f"/{template}.ptx.d " in line:
+                command = line.removeprefix("  COMMAND = ").replace("$$", "$").replace("$ ", " ")
+                return shlex.split(next(part for part in command.split(" && ") if " -ptx " in part))
+    raise RuntimeError(f"{path} makes no {template}.ptx: configure with -DATTACCA_TEMPLATES=all")
+
+
+def whole_command(words, source, image):
+    """That command, for a cubin of another source without a hole. Also the kernel's own source."""
+    kernel = next(word for word in words if word.endswith(".cu"))
+    out, skip = [], 0
+    for word in words:
+        if skip:
+            skip -= 1
+        elif word in ("-MF", "-MT", "-o"):
+            skip = 1
+        elif word == "-ptx":
+            out.append("-cubin")
+        elif word not in ("-MD", "-rdc=true", kernel):
+            out.append(re.sub(r"code=compute_", "code=sm_", word))
+    return [*out, source, "-o", image], kernel
+
+
+def build(options):
+    os.makedirs(options.images, exist_ok=True)
+    todo = [(template, name, epilogue) for template in options.templates
+            for name, epilogue in EPILOGUES.items()]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        done = list(pool.map(lambda one: try_build(options, *one), todo))
+    sys.exit(0 if all(done) else 1)
+
+
+def try_build(options, template, name, epilogue):
+    try:
+        build_one(options, template, name, epilogue)
+        return True
+    except (RuntimeError, subprocess.CalledProcessError) as error:
+        print(f"{template}, {epilogue}: {error}", file=sys.stderr)
+        return False
+
+
+def build_one(options, template, name, epilogue):
+    stem = os.path.join(options.images, f"{template}.{name}")
+    emitted = subprocess.run([options.attacca, "bench", "whole", "--source", "--template", template,
+                              "--epilogue", epilogue], capture_output=True, text=True, check=False)
+    if emitted.returncode != 0:
+        raise RuntimeError(emitted.stderr.strip())
+    command, kernel = whole_command(nvcc_command(options.build, template), stem + ".cu",
+                                    stem + ".cubin")
+    with open(stem + ".cu", "w", encoding="utf-8") as file:
+        file.write(WHOLE.format(template=template, epilogue=epilogue, kernel=kernel,
+                                body=body_for_whole(emitted.stdout)))
+    begin = time.monotonic()
+    subprocess.run(command, check=True)
+    print(f"{stem}.cubin: nvcc took {time.monotonic() - begin:.1f} s", flush=True)
+
+
+def compare(options, template, name, shape):
+    image = os.path.join(options.images, f"{template}.{name}.cubin")
+    row = {"template": template, "epilogue": EPILOGUES[name], **dict(zip("mnk", shape))}
+    if not os.path.exists(image):
+        return {**row, "failed": f"no {image}: run `splice_cost.py build` where nvcc is"}
+    sizes = [part for axis, size in zip("mnk", shape) for part in (f"--{axis}", str(size))]
+    try:
+        done = subprocess.run([options.attacca, "bench", "whole", "--template", template,
+                               "--epilogue", EPILOGUES[name], "--image", image, *sizes],
+                              capture_output=True, text=True, check=False, timeout=120)
+    except subprocess.TimeoutExpired:
+        return {**row, "failed": "no answer for 120 s"}
+    if done.returncode != 0:
+        return {**row, "failed": " ".join(done.stderr.split())}
+    return {**row, **json.loads(done.stdout)}
+
+
+def run(options):
+    deadline = time.monotonic() + options.minutes * 60
+    os.makedirs(os.path.dirname(os.path.abspath(options.out)), exist_ok=True)
+    rows = []
+    with open(options.out + ".csv", "w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
+        table.writeheader()
+        for template in options.templates:
+            for name in EPILOGUES:
+                for shape in SHAPES["_swap_" in template]:
+                    if time.monotonic() > deadline:
+                        break
+                    rows.append(compare(options, template, name, shape))
+                    table.writerow(rows[-1])
+                    file.flush()
+    with open(options.out + ".md", "w", encoding="utf-8") as file:
+        file.write(page(rows))
+
+
+def page(rows):
+    timed = [row for row in rows if not row.get("failed")]
+    ratios = [row["spliced_us"] / row["whole_us"] for row in timed]
+    lines = ["# A spliced kernel against the same kernel compiled whole", "",
+             f"{time.strftime('%Y-%m-%d')}. *Whole*: nvcc compiled the template's source with the "
+             "epilogue's body defined before the kernel (`bench/gpu/splice_cost.py`). Both run with "
+             "the same parameters, data and buffers, as CUDA graphs in turns; microseconds, medians "
+             "of 15 rounds. Above 1: the splice is slower.", ""]
+    if ratios:
+        lines += [f"Geometric mean {geometric_mean(ratios):.4f}, from {min(ratios):.4f} to "
+                  f"{max(ratios):.4f}; within 1 % in "
+                  f"{sum(ratio <= 1.01 for ratio in ratios)} of {len(ratios)} cases.", ""]
+    lines += ["| template | epilogue | M x N x K | spliced | whole | ratio | registers | local bytes |",
+              "|---|---|---|---:|---:|---:|---:|---:|"]
+    for row, ratio in zip(timed, ratios):
+        lines.append(f"| `{row['template']}` | `{row['epilogue']}` | {row['m']} x {row['n']} x "
+                     f"{row['k']} | {row['spliced_us']:.2f} | {row['whole_us']:.2f} | {ratio:.4f} | "
+                     f"{row['spliced_registers']}, {row['whole_registers']} | "
+                     f"{row['spliced_local_bytes']}, {row['whole_local_bytes']} |")
+    failed = [row for row in rows if row.get("failed")]
+    if failed:
+        lines += ["", "Failed:", "", *(f"- `{row['template']}`, `{row['epilogue']}`: {row['failed']}"
+                                       for row in failed)]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["build", "run"])
+    parser.add_argument("--attacca", default=os.environ.get("ATTACCA", "build/src/cli/attacca"))
+    parser.add_argument("--build", default="build", help="a build folder, for nvcc's options")
+    parser.add_argument("--images", default="build/whole")
+    parser.add_argument("--jobs", type=int, default=2, help="of nvcc at once; 3 GB each")
+    parser.add_argument("--templates", nargs="+", default=TEMPLATES)
+    parser.add_argument("--out", default="docs/benchmarks/gpu-splice", help="without .md and .csv")
+    parser.add_argument("--minutes", type=float, default=1, help="stops cleanly after these")
+    options = parser.parse_args(arguments)
+    build(options) if options.action == "build" else run(options)
+
+
+if __name__ == "__main__":
+    main()

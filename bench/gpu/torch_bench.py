@@ -1,0 +1,164 @@
+"""The peers in PyTorch, and a stopwatch: CUDA graphs over rotating buffers, taking turns."""
+
+import math
+import statistics
+
+import torch
+import torch.nn.functional as F
+
+MOST_SETS = 8
+MOST_LAUNCHES = 200
+GRAPH_SECONDS = 2e-3  # of launches in one graph
+
+
+class Buffers:
+    """Operand sets that together exceed twice the L2: N(0,1), weights N(0,1/K)."""
+
+    def __init__(self, case):
+        self.case = case
+        m, n, k = case.m, case.n, case.k
+        has_residual = case.epilogue == "bias_silu_mul"
+        size = 2 * (m * k + n * k + n + m * n * (2 if has_residual else 1))
+        l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 50 << 20)
+        self.count = max(1, min(MOST_SETS, 2 * l2 // size + 1))
+        torch.manual_seed(20260521)
+        self.a = [normal(m, k) for _ in range(self.count)]
+        self.w = [normal(n, k, scale=1 / math.sqrt(k)) for _ in range(self.count)]
+        self.bias = [normal(n) for _ in range(self.count)]
+        self.residual = [normal(m, n) for _ in range(self.count)] if has_residual else None
+        self.out = [torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+                    for _ in range(self.count)]
+
+    def operands(self, i):
+        """What a peer's function takes, of set i."""
+        some = (self.a[i], self.w[i], self.bias[i])
+        return some + (self.residual[i],) if self.residual else some
+
+
+def normal(*shape, scale=1.0):
+    made = torch.empty(shape, device="cuda", dtype=torch.bfloat16).normal_()
+    return made if scale == 1.0 else made.mul_(scale)
+
+
+def bias_gelu(x, w, b):
+    return F.gelu(F.linear(x, w, b), approximate="tanh")
+
+
+def bias_silu_mul(x, w, b, residual):
+    return F.silu(F.linear(x, w, b)) * residual
+
+
+FORMULAS = {"bias_gelu": bias_gelu, "bias_silu_mul": bias_silu_mul}
+
+
+def compiled(formula, mode):
+    torch._dynamo.reset()
+    return torch.compile(formula, mode=mode, dynamic=False, fullgraph=True)
+
+
+def peer(name, case, buffers):
+    """launch(i) -> output for one peer. Raises NotImplementedError where it cannot do the case."""
+    formula = FORMULAS[case.epilogue]
+    if name == "bare_us":
+        return lambda i: torch.mm(buffers.a[i], buffers.w[i].t(), out=buffers.out[i])
+    if name == "cublaslt_us":
+        if case.epilogue != "bias_gelu":
+            raise NotImplementedError("cuBLASLt has no SiLU epilogue")
+        # cuBLASLt's GELU_BIAS epilogue: the tanh form.
+        return lambda i: torch._addmm_activation(buffers.bias[i], buffers.a[i], buffers.w[i].t(),
+                                                 use_gelu=True)
+    if name == "inductor_us":
+        formula = compiled(formula, "default")
+    elif name == "max_autotune_us":
+        formula = compiled(formula, "max-autotune-no-cudagraphs")
+    return lambda i: formula(*buffers.operands(i))
+
+
+def check(case, buffers, got):
+    """Raises where a result of set 0 is not the product and epilogue (by f32, a few rows)."""
+    rows = slice(0, min(case.m, 64))
+    a, w, b = buffers.a[0][rows].float(), buffers.w[0].float(), buffers.bias[0].float()
+    if case.epilogue == "bare":
+        want = a @ w.t()
+    elif case.epilogue == "bias_gelu":
+        want = bias_gelu(a, w, b)
+    else:
+        want = bias_silu_mul(a, w, b, buffers.residual[0][rows].float())
+    worst = ((got[rows].float() - want).abs() / (want.abs() + 1)).max().item()
+    if not worst < 0.03:
+        raise ArithmeticError(f"wrong result: off by {worst:.3g}")
+
+
+class Timed:
+    """One contender under the stopwatch: a graph of launches that walks the buffers."""
+
+    def __init__(self, launch, count):
+        stream = torch.cuda.Stream()
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        with torch.cuda.stream(stream):
+            for _ in range(3):  # compiles, warms up; the last says how many make a graph
+                begin.record()
+                launch(0)
+                end.record()
+                end.synchronize()
+        wanted = int(GRAPH_SECONDS / max(1e-6, begin.elapsed_time(end) * 1e-3))
+        self.launches = max(count, min(-(-wanted // count) * count, MOST_LAUNCHES))
+        self.graph = torch.cuda.CUDAGraph()
+        # Outputs live until their set comes again: they rotate as the operands do.
+        outputs = [None] * count
+        with torch.cuda.graph(self.graph, stream=stream):
+            for i in range(self.launches):
+                outputs[i % count] = launch(i % count)
+        self.outputs = outputs
+        self.stream, self.begin, self.end = stream, begin, end
+        self.once()
+
+    def once(self):
+        """Microseconds a launch."""
+        with torch.cuda.stream(self.stream):
+            self.begin.record()
+            self.graph.replay()
+            self.end.record()
+        self.end.synchronize()
+        return self.begin.elapsed_time(self.end) * 1e3 / self.launches
+
+
+class TorchBench:
+    """What peers.py measures with; see DryBench there for its likeness without a GPU."""
+
+    def __init__(self):
+        import torch._inductor.select_algorithm as select
+        select.PRINT_AUTOTUNE = False
+
+    def facts(self):
+        import triton
+        properties = torch.cuda.get_device_properties(0)
+        return {"device": properties.name, "torch": torch.__version__,
+                "cuda": torch.version.cuda, "triton": triton.__version__}
+
+    def buffers(self, case):
+        return Buffers(case)
+
+    def peer(self, name, case, buffers):
+        launch = peer(name, case, buffers)
+        return self.timed(launch, case if name != "bare_us" else case._replace(epilogue="bare"),
+                          buffers)
+
+    def timed(self, launch, case, buffers):
+        """The contender ready to be timed; its result on set 0 was checked."""
+        got = launch(0)
+        torch.cuda.synchronize()
+        check(case, buffers, got)
+        return Timed(launch, buffers.count)
+
+    def medians(self, contenders, rounds):
+        """name -> median microseconds; one launch of each graph a round, in turns."""
+        times = {name: [] for name in contenders}
+        for _ in range(rounds):
+            for name, contender in contenders.items():
+                times[name].append(contender.once())
+        return {name: statistics.median(each) for name, each in times.items()}
+
+    def forget(self):
+        torch._dynamo.reset()
+        torch.cuda.empty_cache()

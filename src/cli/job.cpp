@@ -1,0 +1,118 @@
+#include "cli/job.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <set>
+
+#include "fmt/format.h"
+
+#include "cli/commands.hpp"
+#include "import/npy.hpp"
+#include "run/pipeline.hpp"
+
+namespace attacca::cli {
+namespace {
+
+constexpr int64_t kDefaultDim = 128;  // of a symbol that nothing binds
+
+Result<int64_t> parse_size(const std::string& text, const std::string& option) {
+  int64_t size = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (error != std::errc() || end != text.data() + text.size() || size < 0)
+    return fail(fmt::format("{} is no size", text), option, "use a whole number >= 0");
+  return size;
+}
+
+}  // namespace
+
+Result<Job> load_job(const std::string& file) {
+  Job job;
+  ATTACCA_TRY(job.graph, run::load_graph(file));
+  ATTACCA_TRY_VOID(ir::verify(job.graph));
+  return job;
+}
+
+Status read_inputs(Job& job, const std::vector<std::string>& texts) {
+  const ir::Graph& graph = job.graph;
+  ATTACCA_TRY(const auto files, parse_pairs(texts, "--input"));
+  for (const auto& [name, path] : files) {
+    const auto value = graph.find(name);
+    if (!value || graph[*value].op != ir::Op::Input) {
+      std::vector<std::string> names;
+      for (const ir::Value input : graph.inputs()) names.push_back(graph[input].name);
+      return fail(fmt::format("the graph has no input {}", name), "--input",
+                  fmt::format("its inputs are {}", fmt::join(names, ", ")));
+    }
+    ATTACCA_TRY(ir::Tensor tensor, import::read_npy(path, graph.type(*value).dtype));
+    job.inputs.emplace(name, std::move(tensor));
+  }
+  return {};
+}
+
+Status bind_dims(Job& job, const std::vector<std::string>& texts) {
+  ATTACCA_TRY(const auto pairs, parse_pairs(texts, "--dim"));
+  const std::vector<std::string> known = job.graph.symbols();
+  for (const auto& [name, text] : pairs) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return fail(fmt::format("the graph has no dimension {}", name), "--dim",
+                  known.empty() ? "all its dimensions are fixed"
+                                : fmt::format("its dimensions are {}", fmt::join(known, ", ")));
+    ATTACCA_TRY(job.symbols[name], parse_size(text, "--dim"));
+  }
+  for (const auto& [name, tensor] : job.inputs) {
+    const ir::Shape& shape = job.graph.type(*job.graph.find(name)).shape;
+    for (size_t axis = 0; axis < std::min(shape.size(), tensor.shape().size()); ++axis)
+      for (const std::string& symbol : known) {
+        if (!(shape[axis] == ir::Dim::symbol(symbol))) continue;
+        const auto slot = job.symbols.emplace(symbol, tensor.shape()[axis]).first;
+        if (slot->second != tensor.shape()[axis])
+          return fail(fmt::format("dimension {} is {} elsewhere and {} in input {}", symbol,
+                                  slot->second, tensor.shape()[axis], name),
+                      "--input", "give sizes and files that agree");
+      }
+  }
+  for (const std::string& symbol : known)
+    if (job.symbols.emplace(symbol, kDefaultDim).second) job.assumed.push_back(symbol);
+  return {};
+}
+
+std::string dims_line(const Job& job) {
+  std::vector<std::string> dims;
+  for (const auto& [name, size] : job.symbols) dims.push_back(fmt::format("{}={}", name, size));
+  if (dims.empty()) return {};
+  return fmt::format(
+      "dimensions: {}{}\n", fmt::join(dims, ", "),
+      job.assumed.empty() ? "" : fmt::format(" (assumed: {})", fmt::join(job.assumed, ", ")));
+}
+
+Status write_outputs(const Job& job, const std::vector<ir::Tensor>& outputs,
+                     const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return fail(fmt::format("cannot make {}: {}", folder, error.message()), "--output");
+  std::set<std::string> taken;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    std::string name = job.graph.outputs()[i].name;
+    // Names come from models: none may leave the folder or overwrite another's file.
+    std::replace(name.begin(), name.end(), '/', '_');
+    if (!taken.insert(name).second) name += fmt::format("_{}", i);
+    ATTACCA_TRY_VOID(import::write_npy(fmt::format("{}/{}.npy", folder, name), outputs[i]));
+  }
+  return {};
+}
+
+Result<DeviceChoice> parse_device(const std::string& text) {
+  if (text == "cpu") return DeviceChoice{};
+  DeviceChoice choice{.cuda = true};
+  if (text == "cuda") return choice;
+  if (const std::string prefix = "cuda:"; text.starts_with(prefix)) {
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data() + prefix.size(), end, choice.ordinal);
+    if (error == std::errc() && rest == end && choice.ordinal >= 0) return choice;
+  }
+  return fail(fmt::format("no device is called {}", text), "--device",
+              "cpu, cuda or cuda:N; `attacca doctor` lists them");
+}
+
+}  // namespace attacca::cli

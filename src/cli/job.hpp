@@ -1,0 +1,38 @@
+// A model file with its symbols and inputs bound, as the commands that run or tune it want it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "ir/interpreter.hpp"
+
+namespace attacca::cli {
+
+struct Job {
+  ir::Graph graph;
+  ir::SymbolValues symbols;
+  std::vector<std::string> assumed;  // symbols that nothing bound: they took a default
+  ir::Bindings inputs;
+};
+
+// The file's graph, verified; no symbol bound, no input made.
+Result<Job> load_job(const std::string& file);
+// `texts`: "x=x.npy".
+Status read_inputs(Job& job, const std::vector<std::string>& texts);
+// Symbols from `texts` ("M=128"), from the shapes of given files, and the default for the rest.
+Status bind_dims(Job& job, const std::vector<std::string>& texts);
+// "dimensions: M=128, K=64 (assumed: K)\n"; empty where the graph has no symbols.
+std::string dims_line(const Job& job);
+
+Status write_outputs(const Job& job, const std::vector<ir::Tensor>& outputs,
+                     const std::string& folder);
+
+// "cpu", "cuda", "cuda:1".
+struct DeviceChoice {
+  bool cuda = false;
+  int ordinal = 0;
+};
+Result<DeviceChoice> parse_device(const std::string& text);
+
+}  // namespace attacca::cli

@@ -1,0 +1,153 @@
+#include "cli/run_report.hpp"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+#include "cli/decisions.hpp"
+#include "fuse/explain.hpp"
+#include "support/json.hpp"
+#include "support/progress.hpp"
+
+namespace attacca::cli {
+namespace {
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Half a last place of a dtype, relative to 1.
+double half_ulp(ir::DType dtype) {
+  switch (dtype) {
+    case ir::DType::F64:
+      return 0x1p-53;
+    case ir::DType::F32:
+      return 0x1p-24;
+    case ir::DType::F16:
+      return 0x1p-11;
+    case ir::DType::BF16:
+      return 0x1p-8;
+    case ir::DType::F8E4M3:
+      return 0x1p-4;
+    case ir::DType::F8E5M2:
+      return 0x1p-3;
+    default:
+      return 0;  // an integer: in units, see check_output
+  }
+}
+
+// The fused error must not exceed the unfused graph's. The two round differently, so that where
+// both are as good as their dtype allows the comparison is a toss: one last place is granted.
+OutputCheck check_output(const std::string& name, const ir::Tensor& fused,
+                         const ir::Tensor& unfused, const ir::Tensor& reference) {
+  OutputCheck check{name, run::compare(fused, reference), run::compare(unfused, reference), 0,
+                    false};
+  const double place =
+      ir::is_float(fused.dtype()) ? 2 * half_ulp(fused.dtype()) * check.fused.scale : 1;
+  check.allowed = check.unfused.largest + place;
+  check.passed = check.fused.largest <= check.allowed &&
+                 check.fused.mismatched_nan <= check.unfused.mismatched_nan;
+  return check;
+}
+
+std::string check_line(const OutputCheck& check) {
+  return fmt::format(
+      "check {}: {}: largest error against f64: fused {:.3g}, op by op {:.3g}{} (largest value "
+      "{:.3g})\n",
+      check.name, check.passed ? "passed" : "FAILED", check.fused.largest, check.unfused.largest,
+      check.fused.mismatched_nan
+          ? fmt::format(", {} elements NaN or infinite in one only", check.fused.mismatched_nan)
+          : "",
+      check.fused.scale);
+}
+
+std::string time_line(const RunReport& report) {
+  const Timing& timing = report.timing;
+  const std::string where = fmt::format("({}, mode {})", report.device, report.args.mode);
+  if (!report.no_other.empty())
+    return fmt::format("time: fused {:.3f} ms {}; {}: {}\n", timing.fused_ms, where, report.other,
+                       report.no_other);
+  return fmt::format("time: fused {:.3f} ms, {} {:.3f} ms, {:.2f}x {}\n", timing.fused_ms,
+                     report.other, timing.other_ms, timing.speedup, where);
+}
+
+void print_text(const RunReport& report) {
+  for (const fold::Applied& applied : report.folds)
+    fmt::print("folded {}: {}\n", applied.rule, applied.result);
+  fmt::print("{}", fuse::explain_text(report.partition));
+  fmt::print("{}", decisions_text(report.decisions, report.partition));
+  fmt::print("{}", dims_line(report.job));
+  fmt::print("{}", time_line(report));
+  for (const OutputCheck& check : report.checks) fmt::print("{}", check_line(check));
+}
+
+json::Value to_json(const OutputCheck& check) {
+  return json::Value::object()
+      .set("output", check.name)
+      .set("passed", check.passed)
+      .set("fused_error", check.fused.largest)
+      .set("op_by_op_error", check.unfused.largest)
+      .set("largest_value", check.fused.scale)
+      .set("mismatched_nan", check.fused.mismatched_nan);
+}
+
+json::Value to_json(const RunReport& report) {
+  json::Value root = json::Value::object();
+  root.set("file", report.args.file);
+  root.set("device", report.args.device);
+  root.set("mode", report.args.mode);
+  root.set("dims", dims_json(report.job.symbols));
+  json::Value folds = json::Value::array();
+  for (const fold::Applied& applied : report.folds)
+    folds.push(json::Value::object().set("rule", applied.rule).set("result", applied.result));
+  root.set("folds", std::move(folds));
+  root.set("partition", fuse::explain_json(report.partition));
+  if (!report.decisions.empty())
+    root.set("decisions", decisions_json(report.decisions, report.partition));
+  std::string other = report.other;
+  std::replace(other.begin(), other.end(), ' ', '_');
+  root.set("fused_ms", report.timing.fused_ms);
+  if (report.no_other.empty()) {
+    root.set(other + "_ms", report.timing.other_ms);
+    root.set("speedup", report.timing.speedup);
+  } else {
+    root.set("no_" + other, report.no_other);
+  }
+  json::Value checks = json::Value::array();
+  for (const OutputCheck& check : report.checks) checks.push(to_json(check));
+  root.set("checks", std::move(checks));
+  return root;
+}
+
+}  // namespace
+
+Timing summarize(const std::vector<double>& fused_ms, const std::vector<double>& other_ms) {
+  if (other_ms.empty()) return {median(fused_ms), 0, 0};
+  std::vector<double> ratios;
+  for (size_t i = 0; i < fused_ms.size(); ++i)
+    ratios.push_back(other_ms[i] / std::max(fused_ms[i], 1e-6));
+  return {median(fused_ms), median(other_ms), median(ratios)};
+}
+
+Result<std::vector<OutputCheck>> check_outputs(const Job& job, const std::vector<ir::Tensor>& fused,
+                                               const std::vector<ir::Tensor>& unfused) {
+  const Progress progress("computing the f64 reference");
+  ATTACCA_TRY(const auto reference, ir::interpret(job.graph, job.inputs));
+  std::vector<OutputCheck> checks;
+  for (size_t i = 0; i < fused.size(); ++i)
+    checks.push_back(check_output(job.graph.outputs()[i].name, fused[i], unfused[i], reference[i]));
+  return checks;
+}
+
+int print(const RunReport& report) {
+  if (report.args.json)
+    fmt::print("{}\n", json::dump(to_json(report), 2));
+  else
+    print_text(report);
+  const bool passed = std::all_of(report.checks.begin(), report.checks.end(),
+                                  [](const OutputCheck& check) { return check.passed; });
+  return passed ? kOk : kCheckFailed;
+}
+
+}  // namespace attacca::cli

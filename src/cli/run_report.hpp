@@ -1,0 +1,48 @@
+// What a run on any device has found, for people and for programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "cli/job.hpp"
+#include "fold/fold.hpp"
+#include "fuse/fuse.hpp"
+#include "run/compare.hpp"
+#include "run/cuda_plan.hpp"
+
+namespace attacca::cli {
+
+struct Timing {
+  double fused_ms = 0, other_ms = 0;
+  double speedup = 0;  // median of the paired ratios
+};
+// Of rounds in which both took turns; `other_ms` may be empty.
+Timing summarize(const std::vector<double>& fused_ms, const std::vector<double>& other_ms);
+
+struct OutputCheck {
+  std::string name;
+  run::Difference fused, unfused;
+  double allowed = 0;
+  bool passed = false;
+};
+// Against the job's graph in f64.
+Result<std::vector<OutputCheck>> check_outputs(const Job& job, const std::vector<ir::Tensor>& fused,
+                                               const std::vector<ir::Tensor>& unfused);
+
+struct RunReport {
+  const RunArgs& args;
+  const Job& job;
+  const std::vector<fold::Applied>& folds;
+  const fuse::Partition& partition;
+  std::string device;         // "cpu", "NVIDIA H200"
+  std::string other;          // what the fused time stands beside: "op by op"
+  std::string no_other = {};  // why it stands alone
+  Timing timing = {};
+  std::vector<OutputCheck> checks = {};
+  std::vector<run::Decision> decisions = {};  // of a device that has choices
+};
+// To standard output, as the arguments say. Returns the exit code.
+int print(const RunReport& report);
+
+}  // namespace attacca::cli

@@ -1,0 +1,153 @@
+"""What the command line decides for a GPU, on machines without one: devices by name, and a stand-in
+for the driver that computes nothing.
+
+Usage: gpu_test.py ATTACCA FAKE_CUDA [unittest arguments]. ATTACCA_TEMPLATE_DIR holds at least the
+representative few templates (docs/templates.md).
+"""
+import json
+import sys
+import unittest
+
+FAKE_CUDA = sys.argv.pop(2)
+from cli_test import EXAMPLES, Cli, attacca
+
+SMALL = "sm80_tn_128x128x32_f2_d16"  # no tensor map: the stand-in encodes none
+BLOCK = """graph block(x: bf16[M, 64], w: bf16[64, 64], b: bf16[64], v: bf16[64, 128]) {
+  h = silu(x @ transpose(w) + b)
+  return h @ v
+}
+"""
+
+
+class Explain(Cli):
+    def ranking(self, *args):
+        code, out, err = attacca("explain", self.write(BLOCK), "--device", "cuda", "--as", "h200", *args,
+                                 "--json")
+        self.assertEqual((code, err), (0, ""))
+        return json.loads(out)["candidates"]
+
+    def test_ranks_and_excludes(self):
+        code, out, err = attacca("explain", self.write(BLOCK), "--device", "cuda", "--as", "h200",
+                                 "--dim", "M=16")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("dimensions: M=16\n", out)
+        self.assertRegex(out, r"region 1 on NVIDIA H200: \d+ of \d+ templates can compute it\n    1\. \S+, "
+                              r"expected \d+\.\d\d us\n")
+        self.assertIn("  not sm80_tt_64x64x64_f2_d16: B has strides 1, 64, batch stride 0 and alignment "
+                      "16, the template wants N contiguous and 16-byte steps\n", out)
+
+    def test_the_best_comes_first(self):
+        regions = self.ranking("--dim", "M=16")
+        self.assertEqual([r["region"] for r in regions], [1, 2])
+        self.assertEqual(regions[0]["dims"], {"M": 16})
+        ranked = [each["template"] for each in regions[0]["ranked"]]
+        for name in ["bf16_tn_64x16x128_1x1_pingpong_swap_f1", "bf16_tn_128x128x64_2x1_pingpong_f1",
+                     "sm80_tn_128x128x32_f2_d16"]:
+            self.assertIn(name, ranked)
+        self.assertTrue(ranked[-1].startswith("sm80_xx_"), ranked)  # operands of any stride
+        times = [each["expected_us"] for each in regions[0]["ranked"]]
+        self.assertEqual(times, sorted(times))
+
+    def test_patterns(self):
+        excluded = {each["template"]: each["reason"]
+                    for each in self.ranking("--allow", "sm80_*", "--deny", "*_xx_*")[0]["excluded"]}
+        self.assertEqual(excluded["bf16_tn_128x128x64_2x1_pingpong_f1"], "not allowed by sm80_*")
+        self.assertEqual(excluded["sm80_xx_64x64x32_f2_d16"], "denied by the pattern *_xx_*")
+
+    def test_another_device(self):
+        _, out, _ = attacca("explain", self.write(BLOCK), "--device", "cuda", "--as", "a100")
+        self.assertIn("made for compute capability 90 to 90, the device has 80", out)
+
+    def test_several_products(self):
+        _, out, _ = attacca("explain", EXAMPLES / "llama3_8b_mlp.attacca", "--device", "cuda", "--as",
+                            "h200", "--dim", "M=64")
+        self.assertIn("one product a template, the region has several", out)
+
+    def test_refusals(self):
+        graph = self.write(BLOCK)
+        self.refused("explain", graph, "--device", "cuda", "--as", "z80", what="no device z80", mend="h200")
+        self.refused("explain", graph, "--device", "cuda", "--as", "h200", "--dim", "Q=1", what="dimension Q")
+        self.refused("explain", graph, "--device", "cuda", what="CUDA driver", mend="--as",
+                     env={"ATTACCA_LIBCUDA": "/nowhere/x"})
+
+
+class StandIn(Cli):
+    """A driver that launches nothing and says that everything takes as long; no vendor library."""
+
+    def setUp(self):
+        super().setUp()
+        self.env = {"ATTACCA_LIBCUDA": FAKE_CUDA, "ATTACCA_LIBCUBLASLT": "/nowhere/x",
+                    "ATTACCA_CACHE_DIR": str(self.folder / "cache")}
+        self.graph = self.write(BLOCK)
+
+    def gpu(self, command, *args, code=0):
+        got, out, err = attacca(command, self.graph, "--device", "cuda", *args, env=self.env)
+        self.assertEqual(got, code, out + err)
+        return out
+
+    def test_tune_stores_what_run_takes(self):
+        tuned = json.loads(self.gpu("tune", "--dim", "M=5,16", "--deny", "bf16_*", "--json"))
+        self.assertEqual(tuned["device"], "Fake 0")
+        rows = [(row["region"], row["dims"]["M"]) for row in tuned["tuned"]]
+        self.assertEqual(rows, [(1, 5), (2, 5), (1, 16), (2, 16)])
+        self.assertEqual(tuned["tuned"][0]["candidates"][0]["us"], tuned["tuned"][0]["us"])
+        stored = json.loads(attacca("tune", "--show", "--json", env=self.env)[1])["choices"]
+        self.assertEqual({row["shape"][:5] for row in stored}, {"m<=8 ", "m<=16"})
+        report = json.loads(self.gpu("run", "--dim", "M=7", "--json"))  # in the bucket of 5
+        self.assertEqual([each["source"] for each in report["decisions"]], ["database"] * 2)
+        self.assertEqual([each["candidate"] for each in report["decisions"]],
+                         [row["winner"] for row in tuned["tuned"][:2]])
+        self.assertIn("fused_ms", report)
+
+    def test_tune_prints_a_table(self):
+        out = self.gpu("tune", "--dim", "M=16", "--allow", "sm80_*", "--most", "1", "--list")
+        self.assertRegex(out, r"^region  size +us  unfused us   ratio  winner\n +1  M=16 +\d+\.\d\d ")
+        self.assertRegex(out, r"sm80_\w+: ranked below those that were timed")
+        self.assertIn("bf16_tn_128x128x64_2x1_pingpong_f1: not allowed by sm80_*", out)
+        self.assertIn("unfused", out)
+
+    def test_run_measures_first(self):
+        out = self.gpu("run", "--tune", "--dim", "M=16", "--output", self.folder / "out")
+        self.assertRegex(out, r"\nregion 1 by \S+.* \(measured, \d+\.\d\d us")
+        self.assertRegex(out, r"time: fused \d+\.\d{3} ms")
+        self.assertEqual(len(list((self.folder / "out").glob("*.npy"))), 1)
+
+    def test_no_such_device(self):
+        self.refused("run", self.graph, "--device", "cuda:7", what="7", env=self.env)
+
+    def bench(self, what, *args):
+        code, out, err = attacca("bench", what, *args, env=self.env)
+        self.assertEqual((code, err), (0, ""))
+        return [json.loads(line) for line in out.splitlines()]
+
+    def test_bench_cold(self):
+        cold, known, missing = (
+            self.bench("cold", "--template", name, "--epilogue", "relu(acc + row(bias))", "--cache",
+                       self.folder / "kernels")[1] for name in (SMALL, SMALL, "nope"))
+        for part in ("emit_ms", "nvrtc_ms", "splice_ms", "assemble_ms"):
+            self.assertGreater(cold["first"][part], 0)
+            self.assertEqual(cold["disk"][part], 0)
+        cached = [each["cached"] for each in (cold["first"], cold["disk"], cold["memory"], known["first"])]
+        self.assertEqual(cached, [False, True, True, True])
+        self.assertEqual(missing["failed"], "no template nope")
+
+    def test_bench_launch(self):
+        # Rows of 120 bytes, so that the plan has no other choice either.
+        nothing, plan, kernel = self.bench("launch", "--template", "sm80_xx_64x64x32_f2_d16",
+                                           "--epilogue", "relu(acc)", "--m", "16", "--n", "60", "--k", "60")
+        self.assertIn("sm80_xx", plan["plan"])
+        for time in (nothing["empty_kernel_us"], plan["plan_us"], kernel["same_operands_us"],
+                     kernel["changing_operands_us"]):
+            self.assertGreater(time, 0)
+
+    def test_bench_whole(self):
+        source = attacca("bench", "whole", "--template", SMALL, "--epilogue", "relu(acc)", "--source")[1]
+        self.assertIn('extern "C" __device__ attacca_results attacca_hole(', source)
+        image = self.write("anything: the stand-in takes it", "whole.cubin")
+        (line,) = self.bench("whole", "--template", SMALL, "--epilogue", "relu(acc)", "--image", image,
+                             "--m", "16", "--n", "64", "--k", "64")
+        self.assertGreater(line["spliced_us"] * line["whole_us"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,156 @@
+"""The benchmark scripts of bench/gpu without a GPU: made-up times through rows, table and plot."""
+
+import os
+import sys
+import tempfile
+import unittest
+import xml.dom.minidom
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench/gpu"))
+
+import attacca_side
+import cases
+import peers
+import rows
+import splice_cost
+import table
+
+
+class Cases(unittest.TestCase):
+    def test_no_case_twice_and_quoted_ones_first(self):
+        for full in (False, True):
+            listed = cases.cases(full)
+            self.assertEqual(len(listed), len(set(listed)))
+            self.assertEqual(listed[0], cases.Case("bias_gelu", *cases.QUOTED[0]))
+
+    def test_the_short_run_is_part_of_the_full_one(self):
+        self.assertLessEqual(set(cases.cases()), set(cases.cases(full=True)))
+
+    def test_shards_share_the_cases_out(self):
+        every = cases.cases()
+        parts = [cases.shard(every, f"{i}/4") for i in range(4)]
+        self.assertEqual(sorted(every), sorted(sum(parts, [])))
+        with self.assertRaises(ValueError):
+            cases.shard(every, "4/4")
+
+
+class DryRun(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def measure(self, name, *more):
+        peers.main(["--dry-run", "--csv", self.path(name), *more])
+        return rows.read(self.path(name))
+
+    def page(self, *names):
+        table.main([*map(self.path, names), "--out", self.path("out")])
+        with open(self.path("out.md"), encoding="utf-8") as file:
+            return file.read()
+
+    def test_every_case_has_a_row(self):
+        facts, found = self.measure("a.csv")
+        self.assertEqual([rows.case_of(row) for row in found], cases.cases())
+        self.assertEqual(facts["device"], "none (dry run)")
+
+    def test_what_fails_leaves_its_reason(self):
+        _, found = self.measure("a.csv")
+        ragged = next(r for r in found if r["m"] == 17 and r["epilogue"] == "bias_gelu")
+        self.assertIsNone(ragged["max_autotune_us"])
+        self.assertIn("max_autotune: made to fail in the dry run", ragged["notes"])
+        self.assertIsNotNone(ragged["eager_us"])
+
+    def test_a_run_goes_on_where_the_last_one_stopped(self):
+        self.measure("a.csv", "--first", "3")
+        _, found = self.measure("a.csv", "--first", "4")
+        self.assertEqual([rows.case_of(row) for row in found], cases.cases()[:7])
+
+    def test_max_autotune_can_be_left_out_of_most_cases(self):
+        _, found = self.measure("a.csv", "--max-autotune-every", "4")
+        with_it = [row for row in found if row["max_autotune_us"]]
+        self.assertIn(len(with_it), range(len(found) // 4 - 10, len(found) // 4 + 10))
+        self.assertTrue(all(row["max_autotune_us"] for row in found[:2 * len(cases.QUOTED)]))
+        self.assertIn("max_autotune: left out",
+                      next(r for r in found if not r["max_autotune_us"])["notes"])
+
+    def test_no_time_means_no_rows(self):
+        _, found = self.measure("a.csv", "--minutes", "-1")
+        self.assertEqual(found, [])
+
+    def test_the_page_names_losses_and_failures(self):
+        self.measure("a.csv", "--shard", "0/2")
+        self.measure("b.csv", "--shard", "1/2")
+        page = self.page("a.csv", "b.csv")
+        self.assertIn("No case is slower than the fastest peer.", page)
+        self.assertIn("- cublaslt: cuBLASLt has no SiLU epilogue", page)
+        self.assertIn("- max_autotune: made to fail in the dry run", page)
+        self.assertEqual(len(rows.read(self.path("out.csv"))[1]), len(cases.cases()))
+        xml.dom.minidom.parse(self.path("out.svg"))
+
+    def test_a_loss_is_named(self):
+        facts, found = self.measure("a.csv", "--first", "2")
+        found[0]["attacca_us"] = 2 * found[0]["eager_us"]
+        lines = table.losses([table.Row(row) for row in found])
+        self.assertIn("Slower than the fastest peer in 1 of 2 cases:", lines)
+        self.assertIn("0.500", lines[-1])
+
+
+class Columns(unittest.TestCase):
+    def test_the_best_fused_candidate_is_told_from_the_selected_one(self):
+        got = attacca_side.columns_of({
+            "candidates": [{"candidate": "unfused algorithm=2", "us": 4.0},
+                           {"candidate": "t swizzle=2", "us": 6.0}, {"candidate": "u", "us": 5.0},
+                           {"candidate": "v", "failed": "why"}],
+            "bare_us": 3.0, "unfused_us": 4.0, "selected": "unfused algorithm=2",
+            "selected_us": 4.0})
+        self.assertEqual((got["attacca_us"], got["attacca_fused_us"], got["fused_kernel"]),
+                         (4.0, 5.0, "u"))
+
+
+    def test_what_was_not_launched_follows_from_the_tuners_times(self):
+        side = attacca_side.ThroughCAbi.__new__(attacca_side.ThroughCAbi)
+        side.tuned = attacca_side.columns_of_decision({
+            "candidate": "unfused algorithm=2", "seconds": 4e-6, "unfused_seconds": 4e-6,
+            "trials": [{"candidate": "unfused algorithm=2", "seconds": 4e-6},
+                       {"candidate": "t", "seconds": 6e-6}, {"candidate": "v", "failed": "why"}]})
+        got = side.completed({"attacca_us": 2.0})
+        self.assertAlmostEqual(got["attacca_fused_us"], 3.0)
+        self.assertAlmostEqual(got["attacca_unfused_us"], 2.0)
+
+
+class Whole(unittest.TestCase):
+    def test_the_hole_keeps_its_own_types_and_loses_those_of_the_kernel(self):
+        body = splice_cost.body_for_whole("""struct attacca_operand {
+  void* pointer;
+};
+struct attacca_hole_context {
+  attacca_operand operand[12];
+};
+struct attacca_results { uint32_t word[1]; };
+struct attacca_outputs {
+  float out0;
+};
+extern "C" __device__ attacca_results attacca_hole(uint32_t acc0_0) {
+  attacca_results results;
+}
+""")
+        self.assertEqual(body.split("struct ")[1:][0].split()[0], "attacca_outputs")
+        self.assertIn("__forceinline__ attacca_results attacca_hole(uint32_t acc0_0)", body)
+        with self.assertRaises(RuntimeError):
+            splice_cost.body_for_whole("nothing")
+
+    def test_nvcc_makes_a_cubin_of_the_other_source(self):
+        command, kernel = splice_cost.whole_command(
+            ["nvcc", "-ptx", "-rdc=true", "-gencode", "arch=compute_90a,code=compute_90a", "-DA=1",
+             "-MD", "-MF", "t.d", "-MT", "t.ptx", "src/gemm.cu", "-o", "t.ptx"], "w.cu", "w.cubin")
+        self.assertEqual(command, ["nvcc", "-cubin", "-gencode", "arch=compute_90a,code=sm_90a",
+                                   "-DA=1", "w.cu", "-o", "w.cubin"])
+        self.assertEqual(kernel, "src/gemm.cu")
+
+
+if __name__ == "__main__":
+    unittest.main()
