@@ -1,0 +1,40 @@
+// Puts an epilogue before every store of a user's kernel to its output.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ptx/kernel_analysis.hpp"
+
+namespace attacca::ptx {
+
+// The function that every stored element goes through:
+//
+//   extern "C" __device__ WORD NAME(WORD value, unsigned long long index, const void* operand0,
+//   ...)
+//
+// WORD is unsigned int (elements of at most 4 bytes, zero-extended) or unsigned long long.
+struct StoreTail {
+  std::string function = "attacca_tail";
+  std::vector<std::string> operands;  // a pointer each
+};
+
+struct AppendedParameter {
+  std::string operand;    // of StoreTail::operands
+  std::string parameter;  // its name in the PTX
+  size_t index = 0;       // among the kernel's parameters
+  friend bool operator==(const AppendedParameter&, const AppendedParameter&) = default;
+};
+
+struct FusedKernel {
+  std::string ptx;
+  std::vector<AppendedParameter> appended;  // in order, behind the kernel's own
+  size_t stores = 0;                        // that were replaced
+};
+
+// `epilogue` defines tail.function. The other kernels of the module stay as they are.
+// REQUIRES: an eligible analysis of this module.
+Result<FusedKernel> fuse_stores(const Module& module, const Analysis& analysis,
+                                const Module& epilogue, const StoreTail& tail);
+
+}  // namespace attacca::ptx
