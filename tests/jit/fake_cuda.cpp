@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <string>
 
@@ -21,7 +22,12 @@ struct State {
   int fail_call = -1, fail_code = 0;
   int live = 0;
   uintptr_t next_handle = 0x1000;
+  // The clock: each launch, on the stream or by a graph, takes as long as any other.
+  int launched = 0, captured = 0;
+  bool capturing = false;
+  std::map<void*, int> launches;  // those in a graph; those before an event
 };
+constexpr float kLaunchMilliseconds = 1.5f;
 State& state() {
   static State s;
   return s;
@@ -174,7 +180,10 @@ int cuLaunchKernel(void*, unsigned gx, unsigned gy, unsigned gz, unsigned bx, un
   char text[128];
   snprintf(text, sizeof text, "%u,%u,%u %u,%u,%u %u %d", gx, gy, gz, bx, by, bz, shared,
            *static_cast<int*>(parameters[0]));
-  return note("cuLaunchKernel", text);
+  if (const int code = note("cuLaunchKernel", text)) return code;
+  const std::lock_guard lock(state().mutex);
+  ++(state().capturing ? state().captured : state().launched);
+  return 0;
 }
 
 int cuMemGetInfo_v2(size_t* free, size_t* total) {
@@ -248,10 +257,18 @@ int cuStreamIsCapturing(void*, int* status) {
   return note("cuStreamIsCapturing");
 }
 int cuStreamBeginCapture_v2(void*, int) {
-  return note("cuStreamBeginCapture_v2");
+  if (const int code = note("cuStreamBeginCapture_v2")) return code;
+  const std::lock_guard lock(state().mutex);
+  state().capturing = true;
+  state().captured = 0;
+  return 0;
 }
 int cuStreamEndCapture(void*, void** graph) {
-  return make("cuStreamEndCapture", graph);
+  const int code = make("cuStreamEndCapture", graph);
+  const std::lock_guard lock(state().mutex);
+  state().capturing = false;
+  if (code == 0) state().launches[*graph] = state().captured;
+  return code;
 }
 
 int cuEventCreate(void** event, unsigned) {
@@ -260,25 +277,37 @@ int cuEventCreate(void** event, unsigned) {
 int cuEventDestroy_v2(void*) {
   return drop("cuEventDestroy_v2");
 }
-int cuEventRecord(void*, void*) {
-  return note("cuEventRecord");
+int cuEventRecord(void* event, void*) {
+  if (const int code = note("cuEventRecord")) return code;
+  const std::lock_guard lock(state().mutex);
+  state().launches[event] = state().launched;
+  return 0;
 }
 int cuEventSynchronize(void*) {
   return note("cuEventSynchronize");
 }
-int cuEventElapsedTime(float* milliseconds, void*, void*) {
-  *milliseconds = 1.5f;
-  return note("cuEventElapsedTime");
+int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
+  if (const int code = note("cuEventElapsedTime")) return code;
+  const std::lock_guard lock(state().mutex);
+  const int launches = state().launches[end] - state().launches[begin];
+  *milliseconds = kLaunchMilliseconds * static_cast<float>(launches);
+  return 0;
 }
 
-int cuGraphInstantiateWithFlags(void** exec, void*, unsigned long long) {
-  return make("cuGraphInstantiateWithFlags", exec);
+int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
+  if (const int code = make("cuGraphInstantiateWithFlags", exec)) return code;
+  const std::lock_guard lock(state().mutex);
+  state().launches[*exec] = state().launches[graph];
+  return 0;
 }
 int cuGraphDestroy(void*) {
   return drop("cuGraphDestroy");
 }
-int cuGraphLaunch(void*, void*) {
-  return note("cuGraphLaunch");
+int cuGraphLaunch(void* exec, void*) {
+  if (const int code = note("cuGraphLaunch")) return code;
+  const std::lock_guard lock(state().mutex);
+  state().launched += state().launches[exec];
+  return 0;
 }
 int cuGraphExecDestroy(void*) {
   return drop("cuGraphExecDestroy");
