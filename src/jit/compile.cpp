@@ -1,7 +1,5 @@
 #include "jit/compile.hpp"
 
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "fmt/format.h"
@@ -28,38 +26,24 @@ struct Nvrtc {
   std::string path;
 };
 
-template <class Function>
-Status resolve(const Library& library, const char* name, Function*& function) {
-  ATTACCA_TRY(void* address, library.symbol(name));
-  function = reinterpret_cast<Function*>(address);
-  return {};
-}
-
 Result<Nvrtc> open() {
   ATTACCA_TRY(const Library library, Library::open(kNvrtcLibrary));
   Nvrtc nvrtc{};
   nvrtc.path = library.path();
-  ATTACCA_TRY_VOID(resolve(library, "nvrtcVersion", nvrtc.version));
-  ATTACCA_TRY_VOID(resolve(library, "nvrtcCreateProgram", nvrtc.create));
-  ATTACCA_TRY_VOID(resolve(library, "nvrtcCompileProgram", nvrtc.compile));
-  ATTACCA_TRY_VOID(resolve(library, "nvrtcGetPTXSize", nvrtc.ptx_size));
-  ATTACCA_TRY_VOID(resolve(library, "nvrtcGetPTX", nvrtc.ptx));
-  ATTACCA_TRY_VOID(resolve(library, "nvrtcGetProgramLogSize", nvrtc.log_size));
-  ATTACCA_TRY_VOID(resolve(library, "nvrtcGetProgramLog", nvrtc.log));
-  ATTACCA_TRY_VOID(resolve(library, "nvrtcDestroyProgram", nvrtc.destroy));
-  ATTACCA_TRY_VOID(resolve(library, "nvrtcGetErrorString", nvrtc.error_text));
+  ATTACCA_TRY_VOID(library.resolve({{"nvrtcVersion", nvrtc.version},
+                                    {"nvrtcCreateProgram", nvrtc.create},
+                                    {"nvrtcCompileProgram", nvrtc.compile},
+                                    {"nvrtcGetPTXSize", nvrtc.ptx_size},
+                                    {"nvrtcGetPTX", nvrtc.ptx},
+                                    {"nvrtcGetProgramLogSize", nvrtc.log_size},
+                                    {"nvrtcGetProgramLog", nvrtc.log},
+                                    {"nvrtcDestroyProgram", nvrtc.destroy},
+                                    {"nvrtcGetErrorString", nvrtc.error_text}}));
   return nvrtc;
 }
 
 Result<const Nvrtc*> get() {
-  static std::mutex mutex;
-  static std::unique_ptr<const Nvrtc> opened;
-  const std::lock_guard lock(mutex);
-  if (!opened) {
-    ATTACCA_TRY(Nvrtc nvrtc, open());
-    opened = std::make_unique<const Nvrtc>(std::move(nvrtc));
-  }
-  return opened.get();
+  return open_once(open);
 }
 
 // sm_90a -> compute_90a: NVRTC then gives PTX and no cubin.

@@ -1,7 +1,5 @@
 #include "jit/driver.hpp"
 
-#include <mutex>
-
 #include "fmt/format.h"
 
 namespace attacca::jit {
@@ -67,14 +65,7 @@ Result<Driver> Driver::open() {
 }
 
 Result<const Driver*> Driver::get() {
-  static std::mutex mutex;
-  static std::unique_ptr<const Driver> opened;
-  const std::lock_guard lock(mutex);
-  if (!opened) {
-    ATTACCA_TRY(Driver driver, open());
-    opened = std::make_unique<const Driver>(std::move(driver));
-  }
-  return opened.get();
+  return open_once(&Driver::open);
 }
 
 }  // namespace attacca::jit

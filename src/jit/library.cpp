@@ -145,6 +145,20 @@ Result<void*> Library::symbol(const char* name) const {
               "install a newer version of this library");
 }
 
+Status Library::resolve(std::initializer_list<Symbol> symbols,
+                        std::initializer_list<const char*> versions) const {
+  for (const Symbol& wanted : symbols) {
+    void* address = find_symbol(wanted.name);
+    for (const char* version : versions)
+      if (!address) address = find_symbol(fmt::format("__{}_{}", wanted.name, version).c_str());
+    if (!address) {
+      ATTACCA_TRY(address, symbol(wanted.name));
+    }
+    wanted.store(address);
+  }
+  return {};
+}
+
 std::string find_program(const char* override_variable, std::string_view name) {
   if (const auto own = environment(override_variable); !own.empty())
     return access(own.c_str(), X_OK) == 0 ? own : "";

@@ -2,6 +2,9 @@
 // CUDA driver, NVRTC, nvJitLink and cuBLASLt. Nothing is ever closed again.
 #pragma once
 
+#include <initializer_list>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +22,23 @@ struct LibrarySpec {
 
 extern const LibrarySpec kDriverLibrary, kNvrtcLibrary, kNvJitLinkLibrary, kCublasLtLibrary;
 
+// A function's name and the pointer that takes its address.
+class Symbol {
+ public:
+  template <class Function>
+  Symbol(const char* symbol_name, Function*& pointer)
+      : name(symbol_name), pointer_(&pointer), store_([](void* to, void* address) {
+          *static_cast<Function**>(to) = reinterpret_cast<Function*>(address);
+        }) {}
+  void store(void* address) const { store_(pointer_, address); }
+
+  const char* name;
+
+ private:
+  void* pointer_;
+  void (*store_)(void*, void*);
+};
+
 class Library {
  public:
   // Where it looks, in this order: the override alone, if it is set; what this process has loaded
@@ -31,6 +51,9 @@ class Library {
   Result<void*> symbol(const char* name) const;
   // nullptr where there is none.
   void* find_symbol(const char* name) const;
+  // Each under its name; where there is none, under "__NAME_VERSION" for the first such version.
+  Status resolve(std::initializer_list<Symbol> symbols,
+                 std::initializer_list<const char*> versions = {}) const;
 
  private:
   Library(void* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
@@ -38,6 +61,19 @@ class Library {
   void* handle_;
   std::string path_;
 };
+
+// The functions of a library, opened by the first call that can; a failure is tried again.
+template <class Api>
+Result<const Api*> open_once(Result<Api> (*open)()) {
+  static std::mutex mutex;
+  static std::unique_ptr<const Api> opened;
+  const std::lock_guard lock(mutex);
+  if (!opened) {
+    ATTACCA_TRY(Api api, open());
+    opened = std::make_unique<const Api>(std::move(api));
+  }
+  return opened.get();
+}
 
 // A program such as ptxas: override variable, PATH, the bin folders beside the lib folders above.
 // Empty where there is none.

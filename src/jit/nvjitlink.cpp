@@ -1,8 +1,5 @@
 #include "jit/nvjitlink.hpp"
 
-#include <memory>
-#include <mutex>
-
 #include "fmt/format.h"
 
 #include "jit/library.hpp"
@@ -27,44 +24,26 @@ struct NvJitLink {
   std::string path;
 };
 
-// The functions carry the version in their names, but for aliases that came with 12.4.
-template <class Function>
-Status resolve(const Library& library, const char* name, Function*& function) {
-  void* address = library.find_symbol(name);
-  for (const char* version : {"13_0", "12_4", "12_3", "12_2", "12_1", "12_0"})
-    if (!address) address = library.find_symbol(fmt::format("__{}_{}", name, version).c_str());
-  if (!address) {
-    ATTACCA_TRY(address, library.symbol(name));
-  }
-  function = reinterpret_cast<Function*>(address);
-  return {};
-}
-
 Result<NvJitLink> open() {
   ATTACCA_TRY(const Library library, Library::open(kNvJitLinkLibrary));
   NvJitLink link{};
   link.path = library.path();
-  ATTACCA_TRY_VOID(resolve(library, "nvJitLinkVersion", link.version));
-  ATTACCA_TRY_VOID(resolve(library, "nvJitLinkCreate", link.create));
-  ATTACCA_TRY_VOID(resolve(library, "nvJitLinkAddData", link.add));
-  ATTACCA_TRY_VOID(resolve(library, "nvJitLinkComplete", link.complete));
-  ATTACCA_TRY_VOID(resolve(library, "nvJitLinkGetLinkedCubinSize", link.cubin_size));
-  ATTACCA_TRY_VOID(resolve(library, "nvJitLinkGetLinkedCubin", link.cubin));
-  ATTACCA_TRY_VOID(resolve(library, "nvJitLinkGetErrorLogSize", link.log_size));
-  ATTACCA_TRY_VOID(resolve(library, "nvJitLinkGetErrorLog", link.log));
-  ATTACCA_TRY_VOID(resolve(library, "nvJitLinkDestroy", link.destroy));
+  // They carry the version in their names, but for aliases that came with 12.4.
+  ATTACCA_TRY_VOID(library.resolve({{"nvJitLinkVersion", link.version},
+                                    {"nvJitLinkCreate", link.create},
+                                    {"nvJitLinkAddData", link.add},
+                                    {"nvJitLinkComplete", link.complete},
+                                    {"nvJitLinkGetLinkedCubinSize", link.cubin_size},
+                                    {"nvJitLinkGetLinkedCubin", link.cubin},
+                                    {"nvJitLinkGetErrorLogSize", link.log_size},
+                                    {"nvJitLinkGetErrorLog", link.log},
+                                    {"nvJitLinkDestroy", link.destroy}},
+                                   {"13_0", "12_4", "12_3", "12_2", "12_1", "12_0"}));
   return link;
 }
 
 Result<const NvJitLink*> get() {
-  static std::mutex mutex;
-  static std::unique_ptr<const NvJitLink> opened;
-  const std::lock_guard lock(mutex);
-  if (!opened) {
-    ATTACCA_TRY(NvJitLink link, open());
-    opened = std::make_unique<const NvJitLink>(std::move(link));
-  }
-  return opened.get();
+  return open_once(open);
 }
 
 std::string log_of(const NvJitLink& api, Link link) {
