@@ -24,6 +24,7 @@ struct Field {
 constexpr Field kFields[] = {{"swizzle", &Candidate::swizzle},
                              {"raster", &Candidate::raster},
                              {"splits", &Candidate::splits},
+                             {"absorbed", &Candidate::absorbed},
                              {"algorithm", &Candidate::algorithm}};
 
 double divide_up(double a, double b) {
@@ -100,7 +101,7 @@ Result<Candidate> parse_candidate(const std::string& text) {
     };
     if (equals == std::string::npos || field == std::end(kFields) || !is_number())
       return fail(fmt::format("{} says nothing about a candidate", word), text,
-                  "write swizzle=, raster=, splits= or algorithm= and a number");
+                  "write swizzle=, raster=, splits=, absorbed= or algorithm= and a number");
     candidate.*(field->member) = value;
   }
   return candidate;

@@ -21,12 +21,13 @@ struct Candidate {
   int swizzle = 0;     // Fused: of attacca_gemm_arguments; 0: the default
   int raster = 0;
   int splits = 0;
+  int absorbed = 0;   // Unfused: which of vendor_epilogues() the library computes
   int algorithm = 0;  // Unfused: which of the library's proposals
   friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 
-// "bf16_tn_128x128x64_2x1_pingpong_f1 swizzle=2 raster=1 splits=4", "unfused algorithm=3"; and
-// back.
+// "bf16_tn_128x128x64_2x1_pingpong_f1 swizzle=2 raster=1 splits=4", "unfused absorbed=1
+// algorithm=3"; and back.
 std::string to_string(const Candidate& candidate);
 Result<Candidate> parse_candidate(const std::string& text);
 

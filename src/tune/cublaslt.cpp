@@ -2,6 +2,7 @@
 #include "tune/cublaslt.hpp"
 
 #include <algorithm>
+#include <mutex>
 
 #include "fmt/format.h"
 
@@ -12,11 +13,15 @@ namespace {
 
 using ir::DType;
 
-constexpr int kTransA = 3, kTransB = 4;               // of a matmul descriptor
+constexpr int kTransA = 3, kTransB = 4;  // of a matmul descriptor
+constexpr int kEpilogue = 7, kBiasPointer = 8;
 constexpr int kBatchCount = 5, kBatchOffset = 6;      // of a layout
 constexpr int kMaxWorkspace = 1, kMinAlignmentA = 5;  // of a preference; B, C, D follow
 constexpr int kTranspose = 1;
 constexpr int kCompute32F = 68, kCompute64F = 70, kCompute32I = 72;
+
+// cublasLtEpilogue_t, in the order of VendorTail.
+constexpr uint32_t kEpilogues[] = {1, 4, 36};
 
 struct HeuristicResult {
   std::array<uint64_t, 8> algorithm;
@@ -104,26 +109,21 @@ Result<std::shared_ptr<const CublasLt>> CublasLt::open(const jit::Device& device
   std::shared_ptr<CublasLt> made(new CublasLt);
   made->functions_ = std::make_unique<Functions>();
   Functions& f = *made->functions_;
-  const auto load = [&](auto& function, const char* symbol) -> Status {
-    ATTACCA_TRY(void* const address, library.symbol(symbol));
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
-    return {};
-  };
-  ATTACCA_TRY_VOID(load(f.create, "cublasLtCreate"));
-  ATTACCA_TRY_VOID(load(f.destroy, "cublasLtDestroy"));
-  ATTACCA_TRY_VOID(load(f.version, "cublasLtGetVersion"));
-  ATTACCA_TRY_VOID(load(f.status_string, "cublasLtGetStatusString"));
-  ATTACCA_TRY_VOID(load(f.desc_create, "cublasLtMatmulDescCreate"));
-  ATTACCA_TRY_VOID(load(f.desc_destroy, "cublasLtMatmulDescDestroy"));
-  ATTACCA_TRY_VOID(load(f.desc_set, "cublasLtMatmulDescSetAttribute"));
-  ATTACCA_TRY_VOID(load(f.layout_create, "cublasLtMatrixLayoutCreate"));
-  ATTACCA_TRY_VOID(load(f.layout_destroy, "cublasLtMatrixLayoutDestroy"));
-  ATTACCA_TRY_VOID(load(f.layout_set, "cublasLtMatrixLayoutSetAttribute"));
-  ATTACCA_TRY_VOID(load(f.preference_create, "cublasLtMatmulPreferenceCreate"));
-  ATTACCA_TRY_VOID(load(f.preference_destroy, "cublasLtMatmulPreferenceDestroy"));
-  ATTACCA_TRY_VOID(load(f.preference_set, "cublasLtMatmulPreferenceSetAttribute"));
-  ATTACCA_TRY_VOID(load(f.heuristic, "cublasLtMatmulAlgoGetHeuristic"));
-  ATTACCA_TRY_VOID(load(f.matmul, "cublasLtMatmul"));
+  ATTACCA_TRY_VOID(library.resolve({{"cublasLtCreate", f.create},
+                                    {"cublasLtDestroy", f.destroy},
+                                    {"cublasLtGetVersion", f.version},
+                                    {"cublasLtGetStatusString", f.status_string},
+                                    {"cublasLtMatmulDescCreate", f.desc_create},
+                                    {"cublasLtMatmulDescDestroy", f.desc_destroy},
+                                    {"cublasLtMatmulDescSetAttribute", f.desc_set},
+                                    {"cublasLtMatrixLayoutCreate", f.layout_create},
+                                    {"cublasLtMatrixLayoutDestroy", f.layout_destroy},
+                                    {"cublasLtMatrixLayoutSetAttribute", f.layout_set},
+                                    {"cublasLtMatmulPreferenceCreate", f.preference_create},
+                                    {"cublasLtMatmulPreferenceDestroy", f.preference_destroy},
+                                    {"cublasLtMatmulPreferenceSetAttribute", f.preference_set},
+                                    {"cublasLtMatmulAlgoGetHeuristic", f.heuristic},
+                                    {"cublasLtMatmul", f.matmul}}));
   ATTACCA_TRY_VOID(device.make_current());
   ATTACCA_TRY_VOID(f.check(f.create(&made->handle_), "cublasLtCreate"));
   return made;
@@ -156,6 +156,8 @@ struct VendorGemm::Descriptors {
   void* b = nullptr;
   void* d = nullptr;
   bool integer = false, wide = false;
+  // The bias is an attribute of the descriptor, so one launch at a time sets and uses it.
+  std::mutex bias;
 
   explicit Descriptors(std::shared_ptr<const CublasLt> from) : library(std::move(from)) {}
   Descriptors(const Descriptors&) = delete;
@@ -165,6 +167,11 @@ struct VendorGemm::Descriptors {
     if (operation != nullptr) f.desc_destroy(operation);
     for (void* layout : {a, b, d})
       if (layout != nullptr) f.layout_destroy(layout);
+  }
+
+  Status set_bias(const void* address) {
+    const CublasLt::Functions& f = library->functions();
+    return f.check(f.desc_set(operation, kBiasPointer, &address, sizeof address), "bias");
   }
 
   Status set_layout(void** layout, const View& view, uint64_t rows, uint64_t columns,
@@ -217,6 +224,15 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
                                            std::max(problem.d.row_stride, problem.n),
                                            problem.batch));
 
+  if (problem.tail != VendorTail::None) {
+    const uint32_t epilogue = kEpilogues[static_cast<size_t>(problem.tail)];
+    ATTACCA_TRY_VOID(f.check(
+        f.desc_set(descriptors->operation, kEpilogue, &epilogue, sizeof epilogue), "epilogue"));
+    // The heuristics read no bias, but its alignment from the address.
+    ATTACCA_TRY_VOID(
+        descriptors->set_bias(reinterpret_cast<const void*>(intptr_t{problem.bias_alignment})));
+  }
+
   void* preference = nullptr;
   ATTACCA_TRY_VOID(f.check(f.preference_create(&preference), "cublasLtMatmulPreferenceCreate"));
   const auto free_preference = [&](void* p) { f.preference_destroy(p); };
@@ -248,19 +264,24 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
   return made;
 }
 
-Status VendorGemm::launch(int algorithm, const void* a, const void* b, void* d, void* workspace,
-                          jit::StreamHandle stream) const {
+Status VendorGemm::launch(int algorithm, const void* a, const void* b, const void* bias, void* d,
+                          void* workspace, jit::StreamHandle stream) const {
   static constexpr float kOne = 1, kZero = 0;
   static constexpr double kWideOne = 1, kWideZero = 0;
   static constexpr int32_t kIntegerOne = 1, kIntegerZero = 0;
   const CublasLt::Functions& f = library_->functions();
-  const Descriptors& desc = *descriptors_;
+  Descriptors& desc = *descriptors_;
   const void* one = desc.wide      ? static_cast<const void*>(&kWideOne)
                     : desc.integer ? static_cast<const void*>(&kIntegerOne)
                                    : &kOne;
   const void* zero = desc.wide      ? static_cast<const void*>(&kWideZero)
                      : desc.integer ? static_cast<const void*>(&kIntegerZero)
                                     : &kZero;
+  std::unique_lock<std::mutex> lock;
+  if (bias != nullptr) {
+    lock = std::unique_lock(desc.bias);
+    ATTACCA_TRY_VOID(desc.set_bias(bias));
+  }
   const Algorithm& chosen = algorithms_[static_cast<size_t>(algorithm)];
   return f.check(
       f.matmul(library_->handle(), desc.operation, one, b, desc.a, a, desc.b, zero, d, desc.d, d,

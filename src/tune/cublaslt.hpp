@@ -33,10 +33,19 @@ class CublasLt {
   void* handle_ = nullptr;
 };
 
+// What the library computes of each element before it rounds and stores it, in f32.
+enum class VendorTail : uint8_t {
+  None,
+  Bias,          // + bias[column], of d's dtype
+  BiasGeluTanh,  // gelu_tanh(... + bias[column])
+};
+
 // D [m, n] = A x B, D row-major with rows `d.row_stride` apart.
 struct Multiplication {
   int64_t m = 0, n = 0, k = 0, batch = 1;
   View a, b, d;
+  VendorTail tail = VendorTail::None;
+  int bias_alignment = 16;  // bytes
 };
 
 // Whether the library takes an operand as it lies: one stride 1, the other at least the extent.
@@ -55,9 +64,10 @@ class VendorGemm {
 
   int algorithms() const { return static_cast<int>(algorithms_.size()); }
   size_t workspace_bytes(int algorithm) const { return algorithms_[algorithm].workspace_bytes; }
-  // Pointers are of the first elements (View::offset applied). No allocation, no synchronisation.
-  Status launch(int algorithm, const void* a, const void* b, void* d, void* workspace,
-                jit::StreamHandle stream) const;
+  // Pointers are of the first elements (View::offset applied); bias: null without one. No
+  // allocation, no synchronisation.
+  Status launch(int algorithm, const void* a, const void* b, const void* bias, void* d,
+                void* workspace, jit::StreamHandle stream) const;
 
  private:
   struct Algorithm {
@@ -69,7 +79,7 @@ class VendorGemm {
   VendorGemm() = default;
 
   std::shared_ptr<const CublasLt> library_;
-  std::shared_ptr<const Descriptors> descriptors_;
+  std::shared_ptr<Descriptors> descriptors_;
   std::vector<Algorithm> algorithms_;
 };
 

@@ -103,13 +103,8 @@ std::string worker_program() {
 Result<double> time_unfused(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& text,
                             const TuneOptions& options) {
   ATTACCA_TRY(const Problem problem, read_problem(text));
-  ATTACCA_TRY(const int count, count_unfused(toolbox, problem));
-  TimingRequest request{text, {}, options.rounds, toolbox->device().info().ordinal};
-  for (int i = 0; i < count; ++i) {
-    Candidate candidate;
-    candidate.algorithm = i;
-    request.candidates.push_back(candidate);
-  }
+  ATTACCA_TRY(std::vector<Candidate> unfused, unfused_candidates(toolbox, problem));
+  TimingRequest request{text, std::move(unfused), options.rounds, toolbox->device().info().ordinal};
   ATTACCA_TRY(Timer timer, make_timer(options));
   std::vector<Trial> trials = timer.time(request);
   sort_by_time(trials);
@@ -126,12 +121,8 @@ Result<Tuned> tune(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& t
   apply(options.filter, fused);
   result.excluded = std::move(fused.excluded);
   std::vector<Candidate> first;
-  if (const auto unfused = count_unfused(toolbox, problem)) {
-    for (int i = 0; i < *unfused; ++i) {
-      Candidate candidate;
-      candidate.algorithm = i;
-      first.push_back(candidate);
-    }
+  if (auto unfused = unfused_candidates(toolbox, problem)) {
+    first = *std::move(unfused);
   } else {
     result.excluded.push_back({"unfused", unfused.error().what});
   }

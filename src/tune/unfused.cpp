@@ -7,6 +7,7 @@
 
 #include "tune/fused.hpp"
 #include "tune/plain_product.hpp"
+#include "tune/vendor_epilogue.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -118,12 +119,12 @@ Result<Source> make_source(const std::shared_ptr<Toolbox>& toolbox, size_t point
   return source;
 }
 
-// The tail stores the product itself: no second kernel.
-bool is_bare_product(const Problem& problem) {
+// The tail stores what the library gives: no second kernel.
+bool is_bare_product(const Problem& problem, const epilogue::Epilogue& tail) {
   if (problem.products.size() != 1 || problem.outputs.size() != 1) return false;
-  const epilogue::Epilogue& tail = problem.epilogue;
-  if (tail.inputs.size() != 1 || !tail.nodes.empty()) return false;
-  const epilogue::Input& acc = tail.inputs[0];
+  const auto value = static_cast<size_t>(tail.outputs[0].value);
+  if (!tail.nodes.empty() || tail.inputs[value].role != Role::Accumulator) return false;
+  const epilogue::Input& acc = tail.inputs[value];
   const View& out = problem.outputs[0];
   return acc.column_step == 1 && acc.column_offset.is(0) && problem.products[0].n == problem.n &&
          out.dtype == problem.products[0].stored && (out.column_stride == 1 || problem.n == 1) &&
@@ -133,12 +134,17 @@ bool is_bare_product(const Problem& problem) {
 class Unfused : public Runnable {
  public:
   static Result<std::unique_ptr<Unfused>> make(const std::shared_ptr<Toolbox>& toolbox,
-                                               const Problem& problem, int algorithm) {
-    std::unique_ptr<Unfused> made(new Unfused(toolbox, problem));
+                                               const Problem& problem, const Candidate& candidate) {
+    std::vector<VendorEpilogue> ways = vendor_epilogues(problem);
+    const auto way = static_cast<size_t>(candidate.absorbed);
+    if (way >= ways.size())
+      return fail(fmt::format("the vendor library absorbs no such part of this epilogue"),
+                  to_string(candidate), "leave out absorbed=, or tune again");
+    std::unique_ptr<Unfused> made(new Unfused(toolbox, problem, std::move(ways[way])));
     Arena arena;
-    made->bare_ = is_bare_product(problem);
+    made->bare_ = is_bare_product(problem, made->vendor_.rest);
     for (size_t i = 0; i < problem.products.size(); ++i) {
-      ATTACCA_TRY(Step step, make_step(toolbox, problem, i, made->bare_, algorithm, arena));
+      ATTACCA_TRY(Step step, made->make_step(i, candidate.algorithm, arena));
       made->steps_.push_back(std::move(step));
     }
     if (!made->bare_) {
@@ -165,19 +171,20 @@ class Unfused : public Runnable {
   }
 
  private:
-  Unfused(std::shared_ptr<Toolbox> toolbox, const Problem& problem)
-      : toolbox_(std::move(toolbox)), problem_(problem) {}
+  Unfused(std::shared_ptr<Toolbox> toolbox, const Problem& problem, VendorEpilogue vendor)
+      : toolbox_(std::move(toolbox)), problem_(problem), vendor_(std::move(vendor)) {}
 
-  static Result<Step> make_step(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem,
-                                size_t index, bool bare, int algorithm, Arena& arena) {
+  Result<Step> make_step(size_t index, int algorithm, Arena& arena) const {
+    const Problem& problem = problem_;
     const Product& product = problem.products[index];
     Step step;
     step.result =
-        bare ? problem.outputs[0]
-             : View{.dtype = product.stored,
-                    .row_stride = static_cast<int64_t>(round_up(static_cast<size_t>(product.n), 8)),
-                    .column_stride = 1};
-    if (!bare) {
+        bare_
+            ? problem.outputs[0]
+            : View{.dtype = product.stored,
+                   .row_stride = static_cast<int64_t>(round_up(static_cast<size_t>(product.n), 8)),
+                   .column_stride = 1};
+    if (!bare_) {
       step.result.batch_stride = problem.m * step.result.row_stride;
       step.result_bytes = static_cast<size_t>(problem.batch * step.result.batch_stride *
                                               ir::size_of(product.stored));
@@ -185,14 +192,15 @@ class Unfused : public Runnable {
     }
     step.result.offset = 0;
     if (product.k == 0) return step;
-    auto vendor_step = use_vendor(toolbox, problem, index, algorithm, arena, step);
+    auto vendor_step = use_vendor(index, algorithm, arena, step);
     if (vendor_step) return step;
+    if (vendor_.tail != VendorTail::None) return tl::make_unexpected(vendor_step.error());
     step.gemm.reset();
     step.a = as_it_lies(2 * index, product.a);
     step.b = as_it_lies(2 * index + 1, product.b);
     ATTACCA_TRY(step.plain,
-                PlainProduct::make(toolbox, {problem.m, product.n, product.k, problem.batch,
-                                             product.a, product.b, step.result}));
+                PlainProduct::make(toolbox_, {problem.m, product.n, product.k, problem.batch,
+                                              product.a, product.b, step.result}));
     return step;
   }
 
@@ -201,25 +209,38 @@ class Unfused : public Runnable {
   }
 
   // An error where there is no vendor library or it does not take the product.
-  static Status use_vendor(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem,
-                           size_t index, int algorithm, Arena& arena, Step& step) {
+  Status use_vendor(size_t index, int algorithm, Arena& arena, Step& step) const {
+    const Problem& problem = problem_;
     const Product& product = problem.products[index];
-    ATTACCA_TRY(const auto vendor, toolbox->vendor());
+    ATTACCA_TRY(const auto vendor, toolbox_->vendor());
     const std::optional<DType> dtype = multiplied_as(product);
     if (!dtype) return fail("the vendor library does not multiply these dtypes");
     Arena mine = arena;
-    ATTACCA_TRY(step.a, make_source(toolbox, 2 * index, product.a, *dtype, problem.m, product.k,
+    ATTACCA_TRY(step.a, make_source(toolbox_, 2 * index, product.a, *dtype, problem.m, product.k,
                                     problem.batch, mine));
-    ATTACCA_TRY(step.b, make_source(toolbox, 2 * index + 1, product.b, *dtype, product.k, product.n,
-                                    problem.batch, mine));
-    ATTACCA_TRY(step.gemm, VendorGemm::make(vendor,
-                                            {problem.m, product.n, product.k, problem.batch,
-                                             step.a.view, step.b.view, step.result},
-                                            kVendorWorkspace, kMostAlgorithms));
+    ATTACCA_TRY(step.b, make_source(toolbox_, 2 * index + 1, product.b, *dtype, product.k,
+                                    product.n, problem.batch, mine));
+    ATTACCA_TRY(step.gemm,
+                VendorGemm::make(vendor,
+                                 {problem.m, product.n, product.k, problem.batch, step.a.view,
+                                  step.b.view, step.result, vendor_.tail, bias_view().alignment},
+                                 kVendorWorkspace, kMostAlgorithms));
     step.algorithm = std::min(algorithm, step.gemm->algorithms() - 1);
     step.scratch_at = mine.take(step.gemm->workspace_bytes(step.algorithm));
     arena = mine;
     return {};
+  }
+
+  const View& bias_view() const {
+    static constexpr View kNone;
+    return vendor_.bias_input ? problem_.inputs[*vendor_.bias_input] : kNone;
+  }
+
+  const void* bias(const Pointers& pointers) const {
+    if (!vendor_.bias_input) return nullptr;
+    const View& view = bias_view();
+    return static_cast<char*>(pointers[2 * steps_.size() + *vendor_.bias_input]) +
+           view.offset * ir::size_of(view.dtype);
   }
 
   void* result_of(const Step& step, const Pointers& pointers, char* workspace) const {
@@ -235,7 +256,8 @@ class Unfused : public Runnable {
     ATTACCA_TRY(void* const a, step.a.ready(pointers, workspace, stream));
     ATTACCA_TRY(void* const b, step.b.ready(pointers, workspace, stream));
     if (step.plain) return step.plain->launch(a, b, result, stream);
-    return step.gemm->launch(step.algorithm, a, b, result, workspace + step.scratch_at, stream);
+    return step.gemm->launch(step.algorithm, a, b, bias(pointers), result,
+                             workspace + step.scratch_at, stream);
   }
 
   Status clear(const Step& step, void* result, jit::StreamHandle stream) const {
@@ -264,7 +286,7 @@ class Unfused : public Runnable {
     }
     Problem tail = problem_;
     tail.products.clear();
-    tail.epilogue = epilogue::unfuse(problem_.epilogue, columns, nodes);
+    tail.epilogue = epilogue::unfuse(vendor_.rest, columns, nodes);
     for (size_t i = 0; i < tail.inputs.size(); ++i) {
       const epilogue::Input& input = problem_.epilogue.inputs[i];
       if (input.role != Role::Accumulator) continue;
@@ -289,6 +311,7 @@ class Unfused : public Runnable {
 
   std::shared_ptr<Toolbox> toolbox_;
   const Problem problem_;
+  const VendorEpilogue vendor_;
   std::vector<Step> steps_;
   std::unique_ptr<Runnable> tail_;
   bool bare_ = false;
@@ -299,14 +322,26 @@ class Unfused : public Runnable {
 
 Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& toolbox,
                                                const Problem& problem, const Candidate& candidate) {
-  return Unfused::make(toolbox, problem, candidate.algorithm);
+  return Unfused::make(toolbox, problem, candidate);
 }
 
-Result<int> count_unfused(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem) {
+Result<std::vector<Candidate>> unfused_candidates(const std::shared_ptr<Toolbox>& toolbox,
+                                                  const Problem& problem) {
   Problem step = problem;
   step.outer.clear();
-  ATTACCA_TRY(const auto made, Unfused::make(toolbox, step, 0));
-  return made->algorithms();
+  std::vector<Candidate> all;
+  const auto ways = static_cast<int>(vendor_epilogues(step).size());
+  for (Candidate candidate; candidate.absorbed < ways; ++candidate.absorbed) {
+    const auto made = Unfused::make(toolbox, step, candidate);
+    // The library may refuse an epilogue; the bare product must do.
+    if (!made && candidate.absorbed > 0) continue;
+    if (!made) return tl::make_unexpected(made.error());
+    for (candidate.algorithm = 0; candidate.algorithm < (*made)->algorithms();
+         ++candidate.algorithm)
+      all.push_back(candidate);
+    candidate.algorithm = 0;
+  }
+  return all;
 }
 
 }  // namespace attacca::tune

@@ -1,5 +1,6 @@
 // The unfused path, a candidate like any other: the vendor library's products into the workspace,
-// then the whole tail as one pointwise kernel.
+// perhaps with the bias and activation that it computes itself, then the rest of the tail as one
+// pointwise kernel.
 #pragma once
 
 #include "tune/runnable.hpp"
@@ -14,7 +15,8 @@ inline constexpr int kMostAlgorithms = 8;
 Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& toolbox,
                                                const Problem& problem, const Candidate& candidate);
 
-// How many candidates the unfused path is.
-Result<int> count_unfused(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem);
+// Every candidate of the unfused path, the library's own preference of each kind first.
+Result<std::vector<Candidate>> unfused_candidates(const std::shared_ptr<Toolbox>& toolbox,
+                                                  const Problem& problem);
 
 }  // namespace attacca::tune

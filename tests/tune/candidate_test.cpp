@@ -19,8 +19,8 @@ using templates::testing::built;
 using testing::make;
 
 TEST(CandidateText, RoundTrip) {
-  for (const char* text :
-       {"unfused", "unfused algorithm=3", "some_template", "t swizzle=2 raster=1 splits=4"}) {
+  for (const char* text : {"unfused", "unfused algorithm=3", "unfused absorbed=2 algorithm=1",
+                           "some_template", "t swizzle=2 raster=1 splits=4"}) {
     const auto candidate = parse_candidate(text);
     ASSERT_TRUE(candidate) << text;
     EXPECT_EQ(to_string(*candidate), text);
