@@ -4,7 +4,9 @@
  *
  * Strides and extents are in elements, coordinates and operands the problem's own: D[batch, m, n] =
  * epilogue(A[batch, m, k] x B[batch, k, n]). A swapped template computes D transposed from B and A
- * transposed; its builder does the exchange.
+ * transposed; its builder does the exchange. A gate, a template with two accumulator sets, computes
+ * epilogue(A x B, A x B1): halves of one matrix, alternate columns of it and two matrices are all
+ * two operands.
  */
 #ifndef ATTACCA_TEMPLATES_ABI_H_
 #define ATTACCA_TEMPLATES_ABI_H_
@@ -57,6 +59,7 @@ typedef struct {
   int32_t raster;  /* 0: heuristic, 1: along the kernel's M, 2: along its N */
   int32_t splits;  /* stream-K templates: 0 stream-K, >= 1 that many splits of K */
   void* workspace;
+  attacca_operand b1; /* [k, n]; of gates */
 } attacca_gemm_arguments;
 
 typedef struct {

@@ -36,7 +36,9 @@ struct Template {
   bool a_k_major = true;     // A's k axis is the contiguous one: (M, K) row-major
   bool b_k_major = true;     // B given as (N, K) row-major
   bool any_strides = false;  // takes A and B of any stride and alignment
-  Tile tile;                 // the kernel's: of a swapped template, m counts the problem's columns
+  // The kernel's: of a swapped template, m counts the problem's columns. A gate, whose hole has two
+  // accumulator sets, multiplies the tile of A with two of B.
+  Tile tile;
   int cluster_m = 1, cluster_n = 1;
   std::string schedule;   // cooperative, pingpong, cpasync, ...
   bool stream_k = false;  // `splits` means something

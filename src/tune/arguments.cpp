@@ -44,21 +44,39 @@ std::string layout_reason(const char* which, const char* axis, const View& view,
       which, view.row_stride, view.column_stride, view.batch_stride, view.alignment, axis, align);
 }
 
+// Empty: the template computes as many products as the region has, of one A. Two of them are a
+// gate's, of two weights or of two column sets of one.
+std::string count_reason(const Problem& problem, const Template& kernel) {
+  const std::vector<Factor> factors = problem.factors();
+  if (kernel.hole.accumulators == 1) {
+    if (problem.products.size() != 1) return "one product a template, the region has several";
+    if (problem.products[0].n != problem.n)
+      return "the epilogue reads a part of the product's columns";
+  }
+  if (factors.size() != static_cast<size_t>(kernel.hole.accumulators))
+    return fmt::format("the epilogue reads {} accumulators, the kernel hands over {}",
+                       factors.size(), kernel.hole.accumulators);
+  for (const Product& product : problem.products)
+    if (product.a != problem.products[0].a || product.a_source != problem.products[0].a_source)
+      return "the products do not share A";
+  return {};
+}
+
 // Empty: the template multiplies these operands.
 std::string product_reason(const Problem& problem, const Template& kernel) {
-  if (problem.products.size() != 1) return "one product a template, the region has several";
+  if (std::string reason = count_reason(problem, kernel); !reason.empty()) return reason;
   const Product& product = problem.products[0];
   if (product.k == 0) return "K is 0";
   if (product.a.dtype != product.b.dtype) return "the operands' dtypes differ";
   if (std::find(kernel.input_types.begin(), kernel.input_types.end(), product.a.dtype) ==
       kernel.input_types.end())
     return fmt::format("no {} inputs", name(product.a.dtype));
-  if (product.n != problem.n) return "the epilogue reads a part of the product's columns";
   if (kernel.any_strides) return {};
   if (!walks(product.a, kernel.a_k_major, kernel.align_a, problem.m, product.k))
     return layout_reason("A", kernel.a_k_major ? "K" : "M", product.a, kernel.align_a);
-  if (!walks(product.b, !kernel.b_k_major, kernel.align_b, product.k, product.n))
-    return layout_reason("B", kernel.b_k_major ? "K" : "N", product.b, kernel.align_b);
+  for (const Factor& factor : problem.factors())
+    if (!walks(factor.b, !kernel.b_k_major, kernel.align_b, product.k, problem.n))
+      return layout_reason("B", kernel.b_k_major ? "K" : "N", factor.b, kernel.align_b);
   return {};
 }
 
@@ -168,7 +186,9 @@ attacca_gemm_arguments describe(const Problem& problem, const Template& kernel,
   if (!problem.products.empty()) {
     arguments.k = static_cast<int32_t>(problem.products[0].k);
     arguments.a = operand(problem.products[0].a);
-    arguments.b = operand(problem.products[0].b);
+    const std::vector<Factor> factors = problem.factors();
+    arguments.b = operand(factors[0].b);
+    if (factors.size() > 1) arguments.b1 = operand(factors[1].b);
   }
   arguments.context.rows = arguments.m;
   arguments.context.columns = arguments.n;
@@ -194,7 +214,10 @@ void set_pointers(const Problem& problem, const epilogue::Binding& binding,
   size_t at = 0;
   if (!problem.products.empty()) {
     arguments.a.pointer = first_element(pointers[0], problem.products[0].a);
-    arguments.b.pointer = first_element(pointers[1], problem.products[0].b);
+    const std::vector<Factor> factors = problem.factors();
+    arguments.b.pointer = first_element(pointers[2 * factors[0].product + 1], factors[0].b);
+    if (factors.size() > 1)
+      arguments.b1.pointer = first_element(pointers[2 * factors[1].product + 1], factors[1].b);
     at = 2 * problem.products.size();
   }
   Slots slots{arguments};

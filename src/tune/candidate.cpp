@@ -111,11 +111,12 @@ double expected_seconds(const Problem& problem, const Template& kernel, int spli
                         const jit::DeviceInfo& device) {
   const Rates rates = rates_of(kernel, device);
   const double k = double(problem.products[0].k);
-  const double tile_flops = 2.0 * kernel.tile.m * kernel.tile.n * k;
+  const double products = kernel.hole.accumulators;  // of one A, each with a B of its own
+  const double tile_flops = 2.0 * kernel.tile.m * kernel.tile.n * products * k;
   // A cluster's blocks share what they load.
-  const double tile_bytes =
-      2.0 * k *
-      (double(kernel.tile.m) / kernel.cluster_n + double(kernel.tile.n) / kernel.cluster_m);
+  const double tile_bytes = 2.0 * k *
+                            (double(kernel.tile.m) / kernel.cluster_n +
+                             products * double(kernel.tile.n) / kernel.cluster_m);
   const double tile_time = std::max(tile_flops / rates.flops, tile_bytes / rates.shared_fill);
   const double finish = 1.5e-6;  // a tile's epilogue that nothing hides
   const double waves = waves_of(problem, kernel, splits, device);

@@ -33,6 +33,13 @@ Span span_of(const View& view, int64_t rows, int64_t columns, int64_t batch,
   return {std::min<int64_t>(low, 0), high - std::min<int64_t>(low, 0) + 1};
 }
 
+// Whether a view is the A that the first product reads too, as of a gate.
+bool repeats_first_a(const Problem& problem, size_t view) {
+  return view > 0 && view < 2 * problem.products.size() && view % 2 == 0 &&
+         problem.products[view / 2].a == problem.products[0].a &&
+         problem.products[view / 2].a_source == problem.products[0].a_source;
+}
+
 // Random numbers of a dtype, scaled. Integers ignore the scale.
 std::vector<std::byte> random_page(ir::DType dtype, double scale, size_t elements) {
   std::mt19937_64 random(20260521);
@@ -97,6 +104,10 @@ Result<Operands> Operands::make(const std::shared_ptr<Toolbox>& toolbox, const P
   for (size_t set = 0; set < sets; ++set) {
     Pointers pointers;
     for (size_t i = 0; i < views.size(); ++i) {
+      if (repeats_first_a(problem, i)) {
+        pointers.push_back(pointers[0]);
+        continue;
+      }
       const auto width = ir::size_of(views[i]->dtype);
       ATTACCA_TRY(auto memory, jit::DeviceMemory::allocate(
                                    device, static_cast<size_t>(spans[i].count * width) + 16));

@@ -52,6 +52,21 @@ std::vector<View*> Problem::views() {
   return all;
 }
 
+std::vector<Factor> Problem::factors() const {
+  std::vector<Factor> all;
+  for (const epilogue::Input& input : epilogue.inputs) {
+    if (input.role != Role::Accumulator) continue;
+    Factor factor{static_cast<size_t>(input.gemm), products[static_cast<size_t>(input.gemm)].b};
+    const int64_t step = input.column_offset.maybe_value().value_or(0) * factor.b.column_stride;
+    factor.b.offset += step;
+    while (factor.b.alignment > 1 && step * ir::size_of(factor.b.dtype) % factor.b.alignment != 0)
+      factor.b.alignment /= 2;
+    factor.b.column_stride *= input.column_step;
+    all.push_back(factor);
+  }
+  return all;
+}
+
 std::string problem_class(const Problem& problem) {
   std::string text = fmt::format("{}|{}", name(problem.mode), serialize(problem.epilogue));
   for (const Product& product : problem.products)

@@ -32,6 +32,13 @@ struct Product {
   ir::Value node = {}, a_source = {}, b_source = {};
 };
 
+// What one accumulator set of the epilogue is the product of: the product's A, and the columns of
+// its B that the epilogue reads there.
+struct Factor {
+  size_t product = 0;
+  View b = {};
+};
+
 // A batch axis that strides do not let merge with the others: one launch a step.
 struct OuterAxis {
   int64_t extent = 1;
@@ -51,6 +58,9 @@ struct Problem {
   // Every operand: a and b of each product, then inputs, then outputs.
   std::vector<View*> views();
   std::vector<const View*> views() const;
+  // One an accumulator input of the epilogue, in their order: two of a gate, whether it is of two
+  // products or of halves or alternate columns of one.
+  std::vector<Factor> factors() const;
 };
 
 // Addresses of the operands' first bytes (before View::offset), in the order of Problem::views().

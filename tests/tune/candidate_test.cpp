@@ -135,6 +135,84 @@ TEST(Candidates, DevicesAndDtypesDecide) {
             "K is 0");
 }
 
+constexpr const char* kGate = "sm80_tn_64x64x32_gate_f2_d16";     // weights as (N, K)
+constexpr const char* kAnyGate = "sm80_xx_64x32x32_gate_f2_d16";  // any strides
+
+// Gates of 64 columns, K = 64, in every layout of their weights.
+struct GateLayout {
+  const char* weights;
+  const char* products;  // p and q
+  int64_t b, b1;         // the first elements of the two factors in their memory
+  int64_t column_stride, k_stride;
+  const char* kernel;
+};
+constexpr GateLayout kGateLayouts[] = {
+    {"v: bf16[64, 64], w: bf16[64, 64]", "p = a @ transpose(v); q = a @ transpose(w)", 0, 0, 64, 1,
+     kGate},
+    {"w: bf16[128, 64]", "h = a @ transpose(w); p = h[:, :64]; q = h[:, 64:]", 0, 64 * 64, 64, 1,
+     kGate},
+    {"w: bf16[128, 64]", "h = a @ transpose(w); p = h[:, 64:]; q = h[:, :64]", 64 * 64, 0, 64, 1,
+     kGate},
+    {"w: bf16[128, 64]", "h = a @ transpose(w); p = h[:, ::2]; q = h[:, 1::2]", 0, 64, 128, 1,
+     kGate},
+    {"w: bf16[64, 128]", "h = a @ w; p = h[:, ::2]; q = h[:, 1::2]", 0, 1, 2, 128, kAnyGate},
+};
+
+TEST(Gates, EveryLayoutOfWeightsIsTwoFactorsAsTheyLie) {
+  for (const GateLayout& layout : kGateLayouts) {
+    const Problem made = problem(std::string("a: bf16[96, 64], ") + layout.weights,
+                                 std::string(layout.products) + "\nreturn silu(p + 1.0) * q");
+    const Candidates all = candidates(made);
+    EXPECT_TRUE(ranked(all, layout.kernel)) << layout.products;
+    EXPECT_TRUE(ranked(all, kAnyGate)) << layout.products;
+    EXPECT_FALSE(ranked(all, kWide)) << layout.products;
+    const auto& kernel = *built().find(layout.kernel);
+    const auto placed = place(made, kernel, h200());
+    ASSERT_TRUE(std::holds_alternative<epilogue::Binding>(placed)) << std::get<std::string>(placed);
+    const auto& binding = std::get<epilogue::Binding>(placed);
+    attacca_gemm_arguments g = describe(made, kernel, binding, {}, 132);
+    Pointers pointers;
+    for (size_t i = 0; i < made.views().size(); ++i)
+      pointers.push_back(reinterpret_cast<void*>(0x10000 * (i + 1)));
+    set_pointers(made, binding, pointers, g);
+    const bool two = made.products.size() == 2;
+    // The gate is what silu reads, whichever set the canonical order gives it.
+    const size_t first = made.factors()[0].b.offset == layout.b ? 0 : 1;
+    const auto address = [&](int64_t offset, size_t view) {
+      return reinterpret_cast<void*>(0x10000 * (view + 1) + static_cast<size_t>(offset) * 2);
+    };
+    const attacca_operand& gate = first == 0 ? g.b : g.b1;
+    const attacca_operand& up = first == 0 ? g.b1 : g.b;
+    EXPECT_EQ(g.a.pointer, address(0, 0));
+    if (!two) {
+      EXPECT_EQ(gate.pointer, address(layout.b, 1)) << layout.products;
+      EXPECT_EQ(up.pointer, address(layout.b1, 1)) << layout.products;
+    } else {
+      EXPECT_NE(g.b.pointer, g.b1.pointer);
+    }
+    for (const attacca_operand* b : {&g.b, &g.b1}) {
+      EXPECT_EQ(b->column_stride, layout.column_stride) << layout.products;
+      EXPECT_EQ(b->row_stride, layout.k_stride) << layout.products;
+    }
+  }
+}
+
+TEST(Gates, SayWhyNot) {
+  EXPECT_EQ(reasons(candidates(product(64, 64, 64)))[kGate],
+            "the epilogue reads 1 accumulators, the kernel hands over 2");
+  const auto of = [&](const std::string& parameters, const std::string& body) {
+    return reasons(candidates(problem(parameters, body)));
+  };
+  EXPECT_EQ(of("a: bf16[64, 64], v: bf16[64, 64], w: bf16[64, 64]",
+               "return silu(a @ transpose(v)) * (a @ transpose(w))")[kWide],
+            "one product a template, the region has several");
+  EXPECT_EQ(
+      of("a: bf16[64, 64], w: bf16[64, 128]",
+         "h = a @ w; return silu(h[:, ::2]) * h[:, 1::2]")[kGate],
+      "B has strides 128, 2, batch stride 0 and alignment 16, the template wants K contiguous "
+      "and 16-byte steps");
+}
+
 TEST(Candidates, OddOperandsGoThroughTheContext) {
   const auto* kernel = built().find(kWide);
   const auto bound = [&](const std::string& parameters, const std::string& tail) {

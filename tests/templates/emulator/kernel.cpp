@@ -41,6 +41,10 @@ attacca_results attacca_hole(
   x[0] += std::bit_cast<float>(acc0_0);
   x[1] += std::bit_cast<float>(acc0_1);
 #endif
+#if HOLE_ACCUMULATORS == 2
+  x[0] -= 2 * std::bit_cast<float>(acc1_0);
+  x[1] -= 2 * std::bit_cast<float>(acc1_1);
+#endif
 #define ADD_FULL_16(i)                               \
   x[0] += (i + 2) * float_of_bf16(full##i & 0xffff); \
   x[1] += (i + 2) * float_of_bf16(full##i >> 16);

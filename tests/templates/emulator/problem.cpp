@@ -124,6 +124,9 @@ void Problem::make_factors() {
   b_ = make_operand(arguments_.k, arguments_.n, b, 16, true);
   arguments_.a = a_.view;
   arguments_.b = b_.view;
+  if (info_.accumulators < 2) return;
+  b1_ = make_operand(arguments_.k, arguments_.n, info_.any_strides ? any() : b, 16, true);
+  arguments_.b1 = b1_.view;
 }
 
 Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t seed)
@@ -175,9 +178,12 @@ Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t 
 // The epilogue of kernel.cpp.
 float Problem::value(int batch, int m, int n) const {
   float x = static_cast<float>(3 * m + 5 * n + 7 * batch);
-  for (int k = 0; info_.accumulators > 0 && k < arguments_.k; ++k)
-    x += decode(read(a_.view.pointer, offset(a_.view, batch, m, k), 2), 16) *
-         decode(read(b_.view.pointer, offset(b_.view, batch, k, n), 2), 16);
+  constexpr float kSetWeights[] = {1, -2};
+  const attacca_operand* factors[] = {&arguments_.b, &arguments_.b1};
+  for (int s = 0; s < info_.accumulators; ++s)
+    for (int k = 0; k < arguments_.k; ++k)
+      x += kSetWeights[s] * decode(read(a_.view.pointer, offset(a_.view, batch, m, k), 2), 16) *
+           decode(read(factors[s]->pointer, offset(*factors[s], batch, k, n), 2), 16);
   for (int i = 0; i < count(info_.full_bits); ++i)
     if (const attacca_operand& full = arguments_.full[i]; full.pointer)
       x += static_cast<float>(i + 2) *

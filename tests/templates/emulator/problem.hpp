@@ -45,7 +45,7 @@ class Problem {
   std::mt19937 random_;
   std::string description_;
   attacca_gemm_arguments arguments_{};
-  Operand a_, b_, full_[4], output_[2];
+  Operand a_, b_, b1_, full_[4], output_[2];
   Vector row_[2], column_[2];
 };
 

@@ -89,13 +89,19 @@ __device__ __forceinline__ void take_pair(const Chunk<BITS>& chunk, int pair,
   }
 }
 
-// `accumulator`: the chunk's raw bits, one element a word; not read where the hole takes none.
+// A chunk's raw bits of every accumulator set, one element a word; not read where the hole takes
+// none.
+struct ChunkAccumulators {
+  uint32_t set[kAccumulators ? kAccumulators : 1][kChunk];
+};
+
 __device__ __forceinline__ HoleArguments pair_arguments(const ChunkInputs& inputs, int pair,
-                                                        const uint32_t (&accumulator)[kChunk]) {
+                                                        const ChunkAccumulators& accumulators) {
   HoleArguments arguments;
-  if constexpr (kAccumulators > 0) {
-    arguments.acc[0][0] = accumulator[2 * pair];
-    arguments.acc[0][1] = accumulator[2 * pair + 1];
+#pragma unroll
+  for (int s = 0; s < kAccumulators; ++s) {
+    arguments.acc[s][0] = accumulators.set[s][2 * pair];
+    arguments.acc[s][1] = accumulators.set[s][2 * pair + 1];
   }
   if constexpr (kFulls > 0) take_pair<kFullBits[0]>(inputs.full0, pair, arguments.full[0]);
   if constexpr (kFulls > 1) take_pair<kFullBits[1]>(inputs.full1, pair, arguments.full[1]);
@@ -134,12 +140,12 @@ __device__ __forceinline__ void store_result(const EpilogueOperands& operands, i
 __device__ __forceinline__ void finish_chunk(const EpilogueOperands& operands, int32_t batch,
                                              int32_t row, int32_t column, int valid,
                                              const ChunkInputs& inputs,
-                                             const uint32_t (&accumulator)[kChunk]) {
+                                             const ChunkAccumulators& accumulators) {
   Chunk<kResultBits[0]> result0;
   Chunk<kResultBits[1]> result1;
 #pragma unroll
   for (int pair = 0; pair < kChunk / 2; ++pair) {
-    const HoleArguments arguments = pair_arguments(inputs, pair, accumulator);
+    const HoleArguments arguments = pair_arguments(inputs, pair, accumulators);
     if (2 * pair >= valid) continue;
     const int32_t first = column + 2 * pair;
     const attacca_results results = call_hole(arguments, row, first, batch, &operands.context);

@@ -39,9 +39,9 @@ Factor factor_a(const attacca_gemm_arguments& arguments) {
           arguments.a.column_stride, arguments.a.batch_stride};
 }
 
-Factor factor_b(const attacca_gemm_arguments& arguments) {
-  return {static_cast<const uint16_t*>(arguments.b.pointer), arguments.b.column_stride,
-          arguments.b.row_stride, arguments.b.batch_stride};
+Factor factor_b(const attacca_gemm_arguments& arguments, int set) {
+  const attacca_operand& b = set == 0 ? arguments.b : arguments.b1;
+  return {static_cast<const uint16_t*>(b.pointer), b.column_stride, b.row_stride, b.batch_stride};
 }
 
 // An axis of one element is never stepped along.
@@ -83,8 +83,12 @@ int check(const attacca_gemm_arguments* arguments, char* reason, size_t bytes) {
   if (check_factor("A", factor_a(*arguments), true, arguments->m, arguments->k, arguments->batch,
                    reason, bytes))
     return 1;
-  return check_factor("B", factor_b(*arguments), kBKMajor, arguments->n, arguments->k,
-                      arguments->batch, reason, bytes);
+  static constexpr const char* kNames[] = {"B", "B1"};
+  for (int s = 0; s < kSets; ++s)
+    if (check_factor(kNames[s], factor_b(*arguments, s), kBKMajor, arguments->n, arguments->k,
+                     arguments->batch, reason, bytes))
+      return 1;
+  return 0;
 }
 
 size_t workspace(const attacca_gemm_arguments*, size_t* zero_offset, size_t* zero_bytes) {
@@ -98,7 +102,7 @@ int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3
   Params all{};
   all.operands = epilogue_operands(*arguments);
   all.a = factor_a(*arguments);
-  all.b = factor_b(*arguments);
+  for (int s = 0; s < kSets; ++s) all.b[s] = factor_b(*arguments, s);
   all.m = arguments->m;
   all.n = arguments->n;
   all.k = arguments->k;

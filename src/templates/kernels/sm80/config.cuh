@@ -3,6 +3,7 @@
 //   STAGES                  tiles of A and B in shared memory
 //   B_K_MAJOR               1: B as (N, K); 0: B as (K, N)
 //   ANY_STRIDES             1: element-wise loads of A and B of any strides and alignment
+// With HOLE_ACCUMULATORS=2, a gate, each of the two products has a TILE_N of its own.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +22,19 @@ constexpr int kThreads = 32 * kWarpsM * kWarpsN;
 constexpr int kWarpM = kTileM / kWarpsM, kWarpN = kTileN / kWarpsN;
 // mma.sync tiles of a warp.
 constexpr int kFragmentsM = kWarpM / 16, kFragmentsN = kWarpN / 8;
+// Products of one A.
+constexpr int kSets = kAccumulators;
 static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 && kTileK % 16 == 0);
 static_assert(!kAnyStrides || (kBKMajor && kStages == 2));
 
-// Shared memory: the stages of A, then those of B; later the accumulators of one slice, the rows of
-// all warps' fragments of one index, padded so that banks do not clash.
+// Shared memory: the stages of A, then those of each B; later the accumulators of one slice, the
+// rows of all warps' fragments of one index, padded so that banks do not clash, set after set.
 constexpr int kStageABytes = kTileM * kTileK * 2, kStageBBytes = kTileN * kTileK * 2;
 constexpr int kSliceRows = kWarpsM * 16, kSlicePitch = kTileN + 8;
 constexpr int kSliceBytes = kSliceRows * kSlicePitch * 4;
-constexpr int kPipelineBytes = kStages * (kStageABytes + kStageBBytes);
-constexpr int kSharedBytes = kPipelineBytes > kSliceBytes ? kPipelineBytes : kSliceBytes;
+constexpr int kPipelineBytes = kStages * (kStageABytes + kSets * kStageBBytes);
+constexpr int kSharedBytes =
+    kPipelineBytes > kSets * kSliceBytes ? kPipelineBytes : kSets * kSliceBytes;
 
 // A factor of the product as rows along the result's m or n. Strides in elements of 16 bits.
 struct Factor {
@@ -40,7 +44,7 @@ struct Factor {
 
 struct Params {
   EpilogueOperands operands;
-  Factor a, b;
+  Factor a, b[kSets];
   int32_t m, n, k, batches;
   int32_t tiles_m, tiles_n;
   int32_t group;    // tiles along `raster` that share what they read of the other factor

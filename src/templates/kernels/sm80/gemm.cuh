@@ -28,7 +28,7 @@ __device__ __forceinline__ TilePlace tile_place(const Params& params, int block)
 
 // The factors' matrices of one batch, and where this block's part of them begins.
 struct Block {
-  const uint16_t *a, *b;
+  const uint16_t *a, *b[kSets];
   TilePlace at;
   int k_tiles;
 };
@@ -36,21 +36,25 @@ struct Block {
 __device__ __forceinline__ uint32_t stage_a(uint32_t shared, int stage) {
   return shared + stage * kStageABytes;
 }
-__device__ __forceinline__ uint32_t stage_b(uint32_t shared, int stage) {
-  return shared + kStages * kStageABytes + stage * kStageBBytes;
+__device__ __forceinline__ uint32_t stage_b(uint32_t shared, int stage, int set = 0) {
+  return shared + kStages * (kStageABytes + set * kStageBBytes) + stage * kStageBBytes;
 }
+constexpr int kSetsApart = kStages * kStageBBytes;
 
 __device__ __forceinline__ void copy_stage(const Params& params, const Block& block,
                                            uint32_t shared, int k_tile) {
   const int k = k_tile * kTileK, stage = k_tile % kStages;
   copy_tile<kTileM, kTileK>(stage_a(shared, stage), block.a, params.a.row_stride, params.m,
                             params.k, block.at.m, k);
-  if constexpr (kBKMajor) {
-    copy_tile<kTileN, kTileK>(stage_b(shared, stage), block.b, params.b.row_stride, params.n,
-                              params.k, block.at.n, k);
-  } else {
-    copy_tile<kTileK, kTileN>(stage_b(shared, stage), block.b, params.b.k_stride, params.k,
-                              params.n, k, block.at.n);
+#pragma unroll
+  for (int s = 0; s < kSets; ++s) {
+    if constexpr (kBKMajor) {
+      copy_tile<kTileN, kTileK>(stage_b(shared, stage, s), block.b[s], params.b[s].row_stride,
+                                params.n, params.k, block.at.n, k);
+    } else {
+      copy_tile<kTileK, kTileN>(stage_b(shared, stage, s), block.b[s], params.b[s].k_stride,
+                                params.k, params.n, k, block.at.n);
+    }
   }
 }
 
@@ -59,7 +63,8 @@ __device__ __forceinline__ void multiply_staged(const Params& params, const Bloc
                                                 const Warp& warp, char* shared, Accumulators& sum) {
   const uint32_t base = shared_address(shared);
   const auto load = [&](int tile, int step, Fragments& to) {
-    load_fragments(stage_a(base, tile % kStages), stage_b(base, tile % kStages), warp, step, to);
+    load_fragments(stage_a(base, tile % kStages), stage_b(base, tile % kStages), kSetsApart, warp,
+                   step, to);
   };
 #pragma unroll
   for (int tile = 0; tile < kStages - 1; ++tile) {
@@ -99,16 +104,19 @@ __device__ __forceinline__ void multiply_elements(const Params& params, const Bl
                                                   const Warp& warp, char* shared,
                                                   Accumulators& sum) {
   const uint32_t base = shared_address(shared);
-  const bool a_contiguous = params.a.k_stride == 1, b_contiguous = params.b.k_stride == 1;
   ElementTile<kTileM> a;
-  ElementTile<kTileN> b;
+  ElementTile<kTileN> b[kSets];
   const auto load = [&](int tile) {
     a.load(params.a, block.a, params.m, params.k, block.at.m, tile * kTileK);
-    b.load(params.b, block.b, params.n, params.k, block.at.n, tile * kTileK);
+#pragma unroll
+    for (int s = 0; s < kSets; ++s)
+      b[s].load(params.b[s], block.b[s], params.n, params.k, block.at.n, tile * kTileK);
   };
   const auto store = [&](int tile) {
-    a.store(shared + (stage_a(base, tile % 2) - base), a_contiguous);
-    b.store(shared + (stage_b(base, tile % 2) - base), b_contiguous);
+    a.store(shared + (stage_a(base, tile % 2) - base), params.a.k_stride == 1);
+#pragma unroll
+    for (int s = 0; s < kSets; ++s)
+      b[s].store(shared + (stage_b(base, tile % 2, s) - base), params.b[s].k_stride == 1);
   };
   if (block.k_tiles > 0) {
     load(0);
@@ -122,7 +130,7 @@ __device__ __forceinline__ void multiply_elements(const Params& params, const Bl
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       Fragments now;
-      load_fragments(stage_a(base, tile % 2), stage_b(base, tile % 2), warp, step, now);
+      load_fragments(stage_a(base, tile % 2), stage_b(base, tile % 2), kSetsApart, warp, step, now);
       multiply_fragments(now, sum);
     }
     if (more) store(tile + 1);
@@ -140,12 +148,27 @@ __device__ __forceinline__ void keep_slice(const Warp& warp, const Accumulators&
     // Registers have no index: each slice has its own code.
     if (i != slice) continue;
 #pragma unroll
-    for (int j = 0; j < kFragmentsN; ++j) {
-      const float(&value)[4] = sum.fragment[i][j];
-      float* at = shared + row * kSlicePitch + column + j * 8;
-      *reinterpret_cast<float2*>(at) = make_float2(value[0], value[1]);
-      *reinterpret_cast<float2*>(at + 8 * kSlicePitch) = make_float2(value[2], value[3]);
+    for (int s = 0; s < kSets; ++s) {
+#pragma unroll
+      for (int j = 0; j < kFragmentsN; ++j) {
+        const float(&value)[4] = sum.fragment[s][i][j];
+        float* at = shared + (s * kSliceRows + row) * kSlicePitch + column + j * 8;
+        *reinterpret_cast<float2*>(at) = make_float2(value[0], value[1]);
+        *reinterpret_cast<float2*>(at + 8 * kSlicePitch) = make_float2(value[2], value[3]);
+      }
     }
+  }
+}
+
+// The chunk of eight values at `from`.
+__device__ __forceinline__ void load_values(const float* from, uint32_t (&to)[kChunk]) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float4 four = reinterpret_cast<const float4*>(from)[i];
+    to[i * 4] = __float_as_uint(four.x);
+    to[i * 4 + 1] = __float_as_uint(four.y);
+    to[i * 4 + 2] = __float_as_uint(four.z);
+    to[i * 4 + 3] = __float_as_uint(four.w);
   }
 }
 
@@ -160,17 +183,11 @@ __device__ __forceinline__ void finish_slice(const Params& params, const TilePla
     if (valid <= 0) continue;
     ChunkInputs inputs;
     load_inputs(params.operands, batch, row, column, valid, inputs);
-    uint32_t accumulator[kChunk];
-    const float4* values = reinterpret_cast<const float4*>(shared + line * kSlicePitch + place);
+    ChunkAccumulators accumulators;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float4 four = values[i];
-      accumulator[i * 4] = __float_as_uint(four.x);
-      accumulator[i * 4 + 1] = __float_as_uint(four.y);
-      accumulator[i * 4 + 2] = __float_as_uint(four.z);
-      accumulator[i * 4 + 3] = __float_as_uint(four.w);
-    }
-    finish_chunk(params.operands, batch, row, column, valid, inputs, accumulator);
+    for (int s = 0; s < kSets; ++s)
+      load_values(shared + (s * kSliceRows + line) * kSlicePitch + place, accumulators.set[s]);
+    finish_chunk(params.operands, batch, row, column, valid, inputs, accumulators);
   }
 }
 
@@ -181,7 +198,9 @@ __device__ __forceinline__ void run(const Params& params, char* shared) {
   block.k_tiles = (params.k + kTileK - 1) / kTileK;
   for (int batch = blockIdx.z; batch < params.batches; batch += gridDim.z) {
     block.a = params.a.pointer + batch * params.a.batch_stride;
-    block.b = params.b.pointer + batch * params.b.batch_stride;
+#pragma unroll
+    for (int s = 0; s < kSets; ++s)
+      block.b[s] = params.b[s].pointer + batch * params.b[s].batch_stride;
     Accumulators sum = {};
     if constexpr (kAnyStrides) {
       multiply_elements(params, block, warp, shared, sum);

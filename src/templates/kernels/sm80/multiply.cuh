@@ -8,7 +8,7 @@
 namespace attacca_sm80 {
 
 struct Accumulators {
-  float fragment[kFragmentsM][kFragmentsN][4];
+  float fragment[kSets][kFragmentsM][kFragmentsN][4];
 };
 
 struct Warp {
@@ -25,7 +25,7 @@ constexpr int kSteps = kTileK / 16;
 
 struct Fragments {
   uint32_t a[kFragmentsM][4];
-  uint32_t b[kFragmentsN][2];
+  uint32_t b[kSets][kFragmentsN][2];
 };
 
 __device__ __forceinline__ void load_a(uint32_t tile, const Warp& warp, int step,
@@ -58,17 +58,22 @@ __device__ __forceinline__ void load_b(uint32_t tile, const Warp& warp, int step
   }
 }
 
-__device__ __forceinline__ void load_fragments(uint32_t tile_a, uint32_t tile_b, const Warp& warp,
-                                               int step, Fragments& to) {
+// `tile_b`: of the first set; those of the others follow `b_apart` bytes apart.
+__device__ __forceinline__ void load_fragments(uint32_t tile_a, uint32_t tile_b, int b_apart,
+                                               const Warp& warp, int step, Fragments& to) {
   load_a(tile_a, warp, step, to.a);
-  load_b(tile_b, warp, step, to.b);
+#pragma unroll
+  for (int s = 0; s < kSets; ++s) load_b(tile_b + s * b_apart, warp, step, to.b[s]);
 }
 
 __device__ __forceinline__ void multiply_fragments(const Fragments& now, Accumulators& sum) {
 #pragma unroll
-  for (int i = 0; i < kFragmentsM; ++i)
+  for (int s = 0; s < kSets; ++s)
 #pragma unroll
-    for (int j = 0; j < kFragmentsN; ++j) multiply_add(sum.fragment[i][j], now.a[i], now.b[j]);
+    for (int i = 0; i < kFragmentsM; ++i)
+#pragma unroll
+      for (int j = 0; j < kFragmentsN; ++j)
+        multiply_add(sum.fragment[s][i][j], now.a[i], now.b[s][j]);
 }
 
 }  // namespace attacca_sm80

@@ -1,7 +1,15 @@
 # The sm_80-style GEMMs, which every device from sm_80 on runs. Named by the operands' majors (tn: A as
 # (M, K), B as (N, K); tt: B as (K, N); xx: any strides and alignment), the tile, two full slots of
-# 16 bits (f2; one that is not used costs a branch), and the bits of the result.
+# 16 bits (f2; one that is not used costs a branch), and the bits of the result. GATE: two products of
+# one A, TILE_N columns each; named gate.
 macro(sm80_gemm MAJORS TILE_M TILE_N TILE_K WARPS_M WARPS_N STAGES RESULT)
+  cmake_parse_arguments(SM80 "GATE" "" "" ${ARGN})
+  set(name sm80_${MAJORS}_${TILE_M}x${TILE_N}x${TILE_K})
+  set(sets 1)
+  if(SM80_GATE)
+    string(APPEND name _gate)
+    set(sets 2)
+  endif()
   set(any 0)
   set(k_major 1)
   if(${MAJORS} STREQUAL tt)
@@ -9,11 +17,12 @@ macro(sm80_gemm MAJORS TILE_M TILE_N TILE_K WARPS_M WARPS_N STAGES RESULT)
   elseif(${MAJORS} STREQUAL xx)
     set(any 1)
   endif()
-  attacca_template(sm80_${MAJORS}_${TILE_M}x${TILE_N}x${TILE_K}_f2_d${RESULT}
-                   SOURCE sm80/gemm.cu BUILDER sm80/builder.cpp ARCH 80 ${ARGN}
+  attacca_template(${name}_f2_d${RESULT}
+                   SOURCE sm80/gemm.cu BUILDER sm80/builder.cpp ARCH 80 ${SM80_UNPARSED_ARGUMENTS}
                    DEFINES TILE_M=${TILE_M} TILE_N=${TILE_N} TILE_K=${TILE_K} WARPS_M=${WARPS_M}
                            WARPS_N=${WARPS_N} STAGES=${STAGES} B_K_MAJOR=${k_major} ANY_STRIDES=${any}
-                           HOLE_FULL0=16 HOLE_FULL1=16 HOLE_RESULT0=${RESULT})
+                           HOLE_ACCUMULATORS=${sets} HOLE_FULL0=16 HOLE_FULL1=16
+                           HOLE_RESULT0=${RESULT})
 endmacro()
 
 #         majors tile          warps stages result
@@ -33,3 +42,13 @@ sm80_gemm(tt     128 128 32    2 2   4      32)
 sm80_gemm(tt     64 64 64      2 2   4      32)
 sm80_gemm(xx     64 64 32      2 2   2      16 FEW)
 sm80_gemm(xx     64 64 32      2 2   2      32)
+
+# Gates.
+sm80_gemm(tn     128 64 32     2 2   4      16 GATE)
+sm80_gemm(tn     64 64 32      2 2   4      16 GATE FEW)
+sm80_gemm(tn     64 32 64      2 2   4      16 GATE)
+sm80_gemm(tn     64 64 32      2 2   4      32 GATE)
+sm80_gemm(tt     128 64 32     2 2   4      16 GATE)
+sm80_gemm(tt     64 32 64      2 2   4      16 GATE)
+sm80_gemm(xx     64 32 32      2 2   2      16 GATE FEW)
+sm80_gemm(xx     64 32 32      2 2   2      32 GATE)
