@@ -1,0 +1,60 @@
+#include "kernels/catalog.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <ostream>
+
+#include "fmt/format.h"
+
+#include "support/check.hpp"
+#include "support/file.hpp"
+
+namespace attacca::kernels {
+
+std::string to_string(const Kernel& kernel) {
+  return fmt::format("{}.{}", kernel.file, kernel.entry);
+}
+
+void PrintTo(const Kernel& kernel, std::ostream* out) {
+  *out << to_string(kernel);
+}
+
+const std::vector<Kernel>& all_kernels() {
+  static const std::vector<Kernel> kernels = {
+#define ELIGIBLE(file, entry, grid, block, shared, parameters, output, dtype, rows, columns, \
+                 epilogue)                                                                   \
+  {file,   entry,      true, output,  ir::DType::dtype, grid, block,                         \
+   shared, parameters, rows, columns, epilogue,         {},   {}},
+#define REFUSED(file, entry, output, dtype, rule, line) \
+  {file, entry, false, output, ir::DType::dtype, {}, {}, 0, {}, 0, 0, {}, rule, line},
+#include "kernels/kernels.def"
+#undef ELIGIBLE
+#undef REFUSED
+  };
+  return kernels;
+}
+
+std::shared_ptr<const ptx::Module> module_of(std::string_view file) {
+  static std::map<std::string_view, std::shared_ptr<const ptx::Module>> modules;
+  std::shared_ptr<const ptx::Module>& module = modules[file];
+  if (module) return module;
+  const auto path = std::filesystem::path(ATTACCA_KERNEL_PTX) / fmt::format("{}.ptx", file);
+  auto text = read_file(path.string());
+  ATTACCA_CHECK(text.has_value(), path.string());
+  auto parsed = ptx::parse(*std::move(text), path.filename().string());
+  ATTACCA_CHECK(parsed.has_value(), to_string(parsed.error()));
+  module = std::make_shared<const ptx::Module>(*std::move(parsed));
+  return module;
+}
+
+std::string source_line(std::string_view file, int number) {
+  std::ifstream source(std::filesystem::path(ATTACCA_SOURCE_DIR) / "tests/kernels" /
+                       fmt::format("{}.cu", file));
+  std::string line;
+  for (int i = 0; i < number; ++i)
+    if (!std::getline(source, line)) return {};
+  return line;
+}
+
+}  // namespace attacca::kernels
