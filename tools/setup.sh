@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(
-  g++ cmake ninja-build pkg-config python3 python3-venv clang-format graphviz
+  g++ cmake ninja-build pkg-config python3 python3-dev python3-venv clang-format graphviz
   libdnnl-dev libprotobuf-dev protobuf-compiler libonnx-dev libonnx-testdata libhwy-dev libfmt-dev
   libcli11-dev nlohmann-json3-dev libexpected-dev libxxhash-dev libgtest-dev librapidcheck-dev
   libbenchmark-dev libsqlite3-dev dpkg-dev file
@@ -29,13 +29,15 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 stamp=.deps/venv/requirements.txt
-if ! cmp -s tools/requirements-test.txt "$stamp"; then
+if ! cat tools/requirements-test.txt tools/requirements-torch.txt | cmp -s - "$stamp"; then
   echo "setup: creating .deps/venv"
   rm -rf .deps/venv
   # Debian's own interpreter, whatever else is first on PATH.
   /usr/bin/python3 -m venv .deps/venv
   .deps/venv/bin/pip install --quiet --disable-pip-version-check -r tools/requirements-test.txt
-  cp tools/requirements-test.txt "$stamp"
+  .deps/venv/bin/pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps \
+    -r tools/requirements-torch.txt
+  cat tools/requirements-test.txt tools/requirements-torch.txt > "$stamp"
 fi
 
 # CUTLASS's headers, for the kernel templates: a wheel that carries them, unpacked in part.

@@ -55,6 +55,9 @@ ATTACCA_API void attacca_bytes_free(attacca_bytes* bytes);
 ATTACCA_API attacca_status* attacca_graph_parse(const char* text, attacca_graph** graph);
 /* .onnx: an ONNX model; any other name: the text form. */
 ATTACCA_API attacca_status* attacca_graph_load(const char* path, attacca_graph** graph);
+/* An ONNX model in memory. `directory`: where its external data lies; NULL: it has none. */
+ATTACCA_API attacca_status* attacca_graph_from_onnx(const void* model, size_t bytes,
+                                                    const char* directory, attacca_graph** graph);
 ATTACCA_API attacca_status* attacca_graph_text(const attacca_graph* graph, attacca_bytes** text);
 /* The graph with one input made a constant, such as a weight: `data`, copied, holds the input's
  * elements row by row in host memory. Plans of the new graph take one input less. */
@@ -163,6 +166,8 @@ ATTACCA_API attacca_status* attacca_plan_explain_text(const attacca_plan* plan,
                                                       attacca_bytes** text);
 ATTACCA_API attacca_status* attacca_plan_explain_json(const attacca_plan* plan,
                                                       attacca_bytes** json);
+/* For Graphviz: one cluster a region. */
+ATTACCA_API attacca_status* attacca_plan_explain_dot(const attacca_plan* plan, attacca_bytes** dot);
 
 /* ---- Instances: a plan for certain sizes, ready to run. */
 

@@ -159,6 +159,15 @@ class Graph {
     return make([&](attacca_graph** into) { return attacca_graph_load(path.c_str(), into); });
   }
 
+  // An ONNX model in memory. `directory`: where its external data lies; empty: it has none.
+  static Result<Graph> from_onnx(std::span<const std::byte> model,
+                                 const std::string& directory = {}) {
+    return make([&](attacca_graph** into) {
+      return attacca_graph_from_onnx(model.data(), model.size(),
+                                     directory.empty() ? nullptr : directory.c_str(), into);
+    });
+  }
+
   Result<std::string> text() const {
     return detail::text_of(
         [&](attacca_bytes** into) { return attacca_graph_text(handle(), into); });
@@ -417,6 +426,11 @@ class Plan {
   Result<std::string> explain_json() const {
     return detail::text_of(
         [&](attacca_bytes** into) { return attacca_plan_explain_json(handle(), into); });
+  }
+  // For Graphviz: one cluster a region.
+  Result<std::string> explain_dot() const {
+    return detail::text_of(
+        [&](attacca_bytes** into) { return attacca_plan_explain_dot(handle(), into); });
   }
 
   // `alignments`: bytes to which the addresses of the inputs, then the outputs, will be aligned;

@@ -6,6 +6,7 @@
 #include "api/handles.hpp"
 #include "api/names.hpp"
 #include "api/status.hpp"
+#include "import/onnx.hpp"
 #include "ir/text.hpp"
 #include "run/pipeline.hpp"
 
@@ -16,6 +17,7 @@ using attacca::Result;
 using attacca::Status;
 using attacca::api::guarded;
 using attacca::api::required;
+using attacca::api::text_or;
 namespace ir = attacca::ir;
 
 Status give_graph(Result<ir::Graph> graph, attacca_graph** into) {
@@ -47,6 +49,16 @@ attacca_status* attacca_graph_load(const char* path, attacca_graph** graph) {
     ATTACCA_TRY_VOID(required(path, "path"));
     ATTACCA_TRY_VOID(required(graph, "graph"));
     return give_graph(attacca::run::load_graph(path), graph);
+  });
+}
+
+attacca_status* attacca_graph_from_onnx(const void* model, size_t bytes, const char* directory,
+                                        attacca_graph** graph) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(model, "model"));
+    ATTACCA_TRY_VOID(required(graph, "graph"));
+    const std::string_view text(static_cast<const char*>(model), bytes);
+    return give_graph(attacca::import::parse_onnx(text, text_or(directory, "")), graph);
   });
 }
 

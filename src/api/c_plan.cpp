@@ -219,4 +219,13 @@ attacca_status* attacca_plan_explain_json(const attacca_plan* plan, attacca_byte
   });
 }
 
+attacca_status* attacca_plan_explain_dot(const attacca_plan* plan, attacca_bytes** dot) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(plan, "plan"));
+    ATTACCA_TRY_VOID(required(dot, "dot"));
+    *dot = new attacca_bytes{plan->plan->explain_dot()};
+    return {};
+  });
+}
+
 }  // extern "C"

@@ -247,6 +247,10 @@ std::string Plan::explain_json() const {
   return json::dump(fuse::explain_json(partition()), 2);
 }
 
+std::string Plan::explain_dot() const {
+  return fuse::explain_dot(partition());
+}
+
 Status Plan::check_sizes(const ir::SymbolValues& sizes) const {
   for (const auto& [symbol, value] : sizes) {
     if (std::find(symbols_.begin(), symbols_.end(), symbol) == symbols_.end())

@@ -90,6 +90,7 @@ class Plan : public std::enable_shared_from_this<Plan> {
   const fuse::Partition& partition() const;
   std::string explain_text() const;
   std::string explain_json() const;
+  std::string explain_dot() const;
 
   // `alignments`: one an input, then one an output; empty: 16 each.
   Result<std::shared_ptr<const Instance>> prepare(const ir::SymbolValues& sizes,

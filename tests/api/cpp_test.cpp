@@ -1,6 +1,8 @@
 // The C++ interface on the CPU: built, loaded, compiled, asked, run.
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "gtest/gtest.h"
@@ -105,6 +107,7 @@ TEST(Api, Explains) {
   const attacca::Plan plan = linear_plan();
   EXPECT_NE(plan.explain_text()->find("region 1: gemm over [M, 4]"), std::string::npos);
   EXPECT_EQ(plan.explain_json()->front(), '{');
+  EXPECT_TRUE(plan.explain_dot()->starts_with("digraph"));
 }
 
 TEST(Api, BuilderMakesTheSameGraph) {
@@ -214,6 +217,16 @@ TEST(Api, LoadsModels) {
   ASSERT_TRUE(graph) << graph.status().text();
   const auto plan = attacca::Plan::compile(*graph);
   EXPECT_NE(plan->explain_text()->find("swiglu"), std::string::npos);
+}
+
+TEST(Api, ReadsModelsInMemory) {
+  std::ifstream file(ATTACCA_SOURCE_DIR "/examples/bert_mlp.onnx", std::ios::binary);
+  const std::string model{std::istreambuf_iterator<char>(file), {}};
+  const auto graph = attacca::Graph::from_onnx(std::as_bytes(std::span(model)));
+  ASSERT_TRUE(graph) << graph.status().text();
+  const auto loaded = attacca::Graph::load(ATTACCA_SOURCE_DIR "/examples/bert_mlp.onnx");
+  EXPECT_EQ(*graph->text(), *loaded->text());
+  EXPECT_FALSE(attacca::Graph::from_onnx(std::as_bytes(std::span(model).first(100))));
 }
 
 }  // namespace

@@ -212,6 +212,8 @@ TEST(ApiErrors, Nulls) {
   null(attacca_plan_input(nullptr, 0, &info), "plan");
   null(attacca_plan_explain_text(nullptr, &bytes), "plan");
   null(attacca_plan_explain_json(nullptr, &bytes), "plan");
+  null(attacca_plan_explain_dot(nullptr, &bytes), "plan");
+  null(attacca_graph_from_onnx(nullptr, 0, nullptr, &graph), "model");
   null(attacca_plan_prepare(nullptr, nullptr, 0, nullptr, 0, &instance), "plan");
   null(attacca_instance_run(nullptr, nullptr, 0, nullptr, 0, nullptr, 0, nullptr), "instance");
   null(attacca_instance_decision(nullptr, 0, &decision), "instance");

@@ -1,0 +1,18 @@
+"""Attacca: a matrix product and what follows it as one kernel.
+
+    import attacca
+    y = attacca.matmul(x, w.T, "silu(acc + row(bias)) * full(res)", bias=bias, res=res)
+
+Tensors may be of numpy, torch, cupy or anything else that speaks DLPack; nothing is copied, and
+work goes to the framework's current stream. ``attacca.torch`` has ``torch.compile``'s backend.
+"""
+from . import _core
+from ._errors import Error
+from ._explain import Explanation, explain
+from ._matmul import matmul
+from ._plan import Decision, Instance, Plan, Tensor, compile, load
+
+__version__ = _core.version()
+
+__all__ = ["Decision", "Error", "Explanation", "Instance", "Plan", "Tensor", "compile", "explain",
+           "load", "matmul"]

@@ -1,0 +1,97 @@
+"""Sizes such as ``2*M + 1``: reading them, evaluating them, and finding symbols from shapes."""
+from __future__ import annotations
+
+import re
+from typing import Mapping, NamedTuple, Sequence
+
+_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|([-+*]))")
+
+# The product of these symbols, in order, with repetition; () is the constant's.
+Monomial = tuple[str, ...]
+
+
+class Dim:
+    """A sum of products of integers and symbols."""
+
+    __slots__ = ("terms", "text")
+
+    def __init__(self, text: str):
+        self.text = text
+        self.terms: dict[Monomial, int] = {}
+        for sign, product in _products(text):
+            factor, symbols = sign, []
+            for part in product.split("*"):
+                part = part.strip()
+                if part.lstrip("-").isdigit():
+                    factor *= int(part)
+                elif part.startswith("-"):
+                    factor, symbols = -factor, [*symbols, part[1:].strip()]
+                else:
+                    symbols.append(part)
+            key = tuple(sorted(symbols))
+            self.terms[key] = self.terms.get(key, 0) + factor
+
+    @property
+    def symbols(self) -> set[str]:
+        return {symbol for monomial in self.terms for symbol in monomial}
+
+    def value(self, sizes: Mapping[str, int]) -> int:
+        """Also of sizes that are symbolic themselves, as torch's are."""
+        total = 0
+        for monomial, factor in self.terms.items():
+            product = factor
+            for symbol in monomial:
+                product = product * sizes[symbol]
+            total = product + total
+        return total
+
+    def linear(self) -> tuple[str, int, int] | None:
+        """(symbol, factor, offset) of ``factor * symbol + offset``."""
+        rest = [monomial for monomial in self.terms if monomial]
+        if len(rest) != 1 or len(rest[0]) != 1:
+            return None
+        return rest[0][0], self.terms[rest[0]], self.terms.get((), 0)
+
+
+def _products(text: str):
+    """("1 or -1", "2*M") for each product of the sum."""
+    sign, product, position = 1, "", 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            break
+        token = match.group().strip()
+        if token in "+-" and product and not product.rstrip().endswith("*"):
+            yield sign, product
+            sign, product = (1 if token == "+" else -1), ""
+        elif token == "-" and not product:
+            sign = -sign
+        else:
+            product += token
+        position = match.end()
+    if product:
+        yield sign, product
+
+
+class Source(NamedTuple):
+    """Where a symbol's value is read: shape[tensor][axis] == factor * symbol + offset."""
+
+    tensor: int
+    axis: int
+    factor: int
+    offset: int
+
+
+def sources(shapes: Sequence[Sequence[Dim]]) -> dict[str, Source]:
+    """The simplest place of each symbol that some extent gives alone."""
+    found: dict[str, Source] = {}
+    for tensor, shape in enumerate(shapes):
+        for axis, dim in enumerate(shape):
+            linear = dim.linear()
+            if linear is None:
+                continue
+            symbol, factor, offset = linear
+            known = found.get(symbol)
+            if known is None or (factor == 1 and offset == 0 and known[2:] != (1, 0)):
+                found[symbol] = Source(tensor, axis, factor, offset)
+    return found

@@ -1,0 +1,218 @@
+"""Tensors of any framework as an address and a layout, and what a launch needs of the framework.
+
+Each framework is a class with the same functions; ``of`` finds a tensor's. Frameworks are never
+imported here unless a tensor of theirs is given, except numpy, which results fall back to.
+"""
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple, Sequence
+
+from . import _core
+from ._errors import Error
+
+# dtype: DLPack's (code, bits).
+_DLPACK = {
+    "f64": (2, 64), "f32": (2, 32), "f16": (2, 16), "bf16": (4, 16), "f8e4m3": (10, 8),
+    "f8e5m2": (12, 8), "s8": (0, 8), "u8": (1, 8), "s32": (0, 32), "s64": (0, 64), "bool": (6, 8),
+}
+_FROM_DLPACK = {code: name for name, code in _DLPACK.items()}
+_NUMPY = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
+    "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "s8": "int8", "u8": "uint8",
+    "s32": "int32", "s64": "int64", "bool": "bool",
+}
+_FROM_NUMPY = {numpy: name for name, numpy in _NUMPY.items()}
+_TORCH = {**_NUMPY}
+
+SUPPORTED = ", ".join(_NUMPY.values())
+BYTES = {name: bits // 8 for name, (_, bits) in _DLPACK.items()}
+
+
+class View(NamedTuple):
+    """A tensor's memory. ``strides`` in elements; ``device`` is "cpu" or "cuda:0"."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    device: str
+    owner: Any
+
+
+def _no_dtype(given: Any, where: str) -> Error:
+    return Error(f"dtype {given} is not supported", where, f"convert it to one of {SUPPORTED}")
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+class Numpy:
+    """numpy.ndarray, on the CPU; bfloat16 and float8 by ml_dtypes."""
+
+    @staticmethod
+    def view(array: Any, where: str, writable: bool = False) -> View:
+        interface = array.__array_interface__
+        dtype = _FROM_NUMPY.get(array.dtype.name)
+        if dtype is None or not array.dtype.isnative:
+            raise _no_dtype(array.dtype, where)
+        if writable and interface["data"][1]:
+            raise Error("the array is read-only", where, "give one that can be written")
+        size = array.itemsize
+        strides = tuple(stride // size for stride in array.strides)
+        return View(interface["data"][0], array.shape, strides, dtype, "cpu", array)
+
+    @staticmethod
+    def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
+        import numpy
+
+        name = _NUMPY[dtype]
+        if not hasattr(numpy, name):
+            try:
+                import ml_dtypes
+            except ImportError:
+                raise Error(f"numpy has no {name}", "out", "install ml_dtypes, or give out=") from None
+            return numpy.empty(shape, getattr(ml_dtypes, name))
+        return numpy.empty(shape, numpy.dtype(name))
+
+    stream = None  # nothing but the CPU
+
+
+class Torch:
+    """torch.Tensor on the CPU or a CUDA device."""
+
+    _dtypes: dict[Any, str] = {}
+
+    @classmethod
+    def _names(cls) -> dict[Any, str]:
+        if not cls._dtypes:
+            torch = sys.modules["torch"]
+            cls._dtypes = {getattr(torch, t): name for name, t in _TORCH.items() if hasattr(torch, t)}
+        return cls._dtypes
+
+    @classmethod
+    def view(cls, tensor: Any, where: str, writable: bool = False) -> View:
+        torch = sys.modules["torch"]
+        dtype = cls._names().get(tensor.dtype)
+        if dtype is None:
+            raise _no_dtype(tensor.dtype, where)
+        if tensor.layout is not torch.strided:
+            raise Error(f"a tensor of layout {tensor.layout}", where, "call .to_dense()")
+        if tensor.requires_grad and torch.is_grad_enabled():
+            raise Error("the tensor requires a gradient, which nothing here computes", where,
+                        "call .detach(), or run under torch.no_grad()")
+        if tensor.is_conj() or tensor.is_neg():
+            raise Error("a lazily conjugated or negated tensor", where,
+                        "call .resolve_conj().resolve_neg()")
+        device = tensor.device
+        if device.type == "cpu":
+            name = "cpu"
+        elif device.type == "cuda":
+            name = f"cuda:{device.index}"
+        else:
+            raise Error(f"a tensor on device {device}", where, "move it to the CPU or a CUDA device")
+        return View(tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), dtype, name, tensor)
+
+    @staticmethod
+    def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
+        torch = sys.modules["torch"]
+        return torch.empty(tuple(shape), dtype=getattr(torch, _TORCH[dtype]), device=like.device)
+
+    @staticmethod
+    def stream(device: str) -> int:
+        torch = sys.modules["torch"]
+        return torch.cuda.current_stream(device).cuda_stream
+
+    @staticmethod
+    def workspace(size: int, device: str) -> tuple[int, Any]:
+        torch = sys.modules["torch"]
+        memory = torch.empty(size, dtype=torch.uint8, device=device)
+        return memory.data_ptr(), memory
+
+
+class Cupy:
+    """cupy.ndarray, on the current stream."""
+
+    @staticmethod
+    def view(array: Any, where: str, writable: bool = False) -> View:
+        dtype = _FROM_NUMPY.get(array.dtype.name)
+        if dtype is None:
+            raise _no_dtype(array.dtype, where)
+        strides = tuple(stride // array.itemsize for stride in array.strides)
+        return View(array.data.ptr, array.shape, strides, dtype, f"cuda:{array.device.id}", array)
+
+    @staticmethod
+    def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
+        cupy = sys.modules["cupy"]
+        name = _NUMPY[dtype]
+        if not hasattr(cupy, name):
+            raise Error(f"cupy has no {name}", "out", "ask for another out_dtype")
+        with cupy.cuda.Device(int(like.device[5:])):
+            return cupy.empty(shape, name)
+
+    @staticmethod
+    def stream(device: str) -> int:
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(int(device[5:])):
+            return cupy.cuda.get_current_stream().ptr
+
+    @staticmethod
+    def workspace(size: int, device: str) -> tuple[int, Any]:
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(int(device[5:])):
+            memory = cupy.cuda.alloc(size)
+        return memory.ptr, memory
+
+
+class Dlpack:
+    """Anything else with ``__dlpack__`` or the buffer protocol, on the CPU.
+
+    Results are of the input's own kind where it follows the array API standard, else numpy's.
+    """
+
+    @staticmethod
+    def view(tensor: Any, where: str, writable: bool = False) -> View:
+        device = getattr(tensor, "__dlpack_device__", None)
+        if device is not None and int(device()[0]) != 1:
+            raise Error(f"a {type(tensor).__name__} on a device whose stream cannot be asked for",
+                        where, "pass torch.from_dlpack(x) or cupy.from_dlpack(x)")
+        try:
+            view = (_core.writable_view if writable else _core.view)(tensor)
+        except (TypeError, BufferError):
+            readable = "a tensor" if not writable else "a writable tensor"
+            raise Error(f"{type(tensor).__name__} is not {readable}", where,
+                        "give one of numpy, torch or anything else that speaks DLPack") from None
+        code, bits, lanes = view.dtype
+        dtype = _FROM_DLPACK.get((code, bits)) if lanes == 1 else None
+        if dtype is None:
+            raise _no_dtype(f"of DLPack code {code}, {bits} bits", where)
+        return View(view.address, tuple(view.shape), tuple(view.strides), dtype, "cpu",
+                    (view, tensor))
+
+    @staticmethod
+    def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
+        array = Numpy.empty(shape, dtype, like)
+        namespace = getattr(like.owner[1], "__array_namespace__", None)
+        return array if namespace is None else namespace().from_dlpack(array)
+
+    stream = None
+
+
+def of(tensor: Any) -> Any:
+    """The framework of a tensor."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(tensor, numpy.ndarray):
+        return Numpy
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(tensor, torch.Tensor):
+        return Torch
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(tensor, cupy.ndarray):
+        return Cupy
+    return Dlpack

@@ -1,0 +1,168 @@
+"""One product and its epilogue, by two tensors and a text."""
+from __future__ import annotations
+
+import difflib
+import re
+from functools import lru_cache
+from typing import Any, Callable
+
+from . import _core, _frameworks
+from ._errors import Error
+from ._plan import Plan, options
+
+# An operand by its role, with its dtype where one is named.
+_OPERAND = re.compile(r"\b(row|col|full|scalar)\s*\(\s*([A-Za-z_]\w*)\s*(:\s*\w+\s*)?\)")
+_ALWAYS_WIDER = {"s8": "s32", "u8": "s32", "f8e4m3": "bf16", "f8e5m2": "bf16"}
+
+
+@lru_cache(maxsize=1024)
+def _plan(dtype: str, layout: str, epilogue: str, out_dtype: str, device: str, mode: str,
+          tuning: str, tuning_seconds: float, threads: int) -> Plan:
+    return Plan(_core.Plan.matmul(dtype, layout, epilogue, out_dtype,
+                                  **options(device, mode, tuning, tuning_seconds, threads)))
+
+
+def _with_dtypes(epilogue: str, dtypes: dict[str, str]) -> str:
+    """The text with each operand's dtype written out: row(bias) -> row(bias: f32)."""
+
+    def write(match: "re.Match[str]") -> str:
+        role, name, named = match.groups()
+        if named or name not in dtypes:
+            return match.group()
+        return f"{role}({name}: {dtypes[name]})"
+
+    return _OPERAND.sub(write, epilogue)
+
+
+def _layout(view: _frameworks.View) -> str:
+    """b's layout in memory: [K, N] row by row ("kn") or column by column ("nk")."""
+    rows, columns = view.shape
+    if view.strides == (columns, 1) or columns == 1 and view.strides[0] == 1:
+        return "kn"
+    if (view.strides[0] == 1 or rows == 1) and (view.strides[1] == rows or columns == 1):
+        return "nk"
+    if 0 in view.shape or (rows == 1 and view.strides[1] == 1):
+        return "kn"
+    raise Error(f"b has strides {view.strides}, neither row-major nor a row-major matrix transposed",
+                "b", "call .contiguous(), or numpy.ascontiguousarray")
+
+
+def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out: Any = None,
+           out_dtype: "str | None" = None, mode: str = "fp32", tuning: str = "known",
+           tuning_seconds: float = 0, threads: int = 0, **operands: Any) -> Any:
+    """``epilogue(a @ b)`` as one kernel.
+
+    Args:
+        a: ``[M, K]``, or ``[..., K]`` whose leading axes count as rows; row-major.
+        b: ``[K, N]`` of a's dtype; row-major, or the transpose of a row-major ``[N, K]``, such as
+            ``weight.T``: neither is copied. The dtypes: float32, float16, bfloat16, float8 and
+            int8 (float64 on the CPU).
+        epilogue: What happens to the accumulator ``acc``: "silu(acc + row(bias)) * full(res)",
+            operands by their role: ``row`` of shape ``[N]``, ``col`` ``[M, 1]``, ``full``
+            ``[M, N]``, ``scalar`` ``[]``. Or a function of ``acc`` and the operands, which is
+            traced and whose operands' roles follow from their shapes. Several results, separated
+            by commas, are returned as a tuple.
+        out: Where to write; None: allocated by a's framework.
+        out_dtype: Of the result, such as "f32" or "bf16". None: out's, else a's, but s32 for int8
+            and bf16 for float8.
+        mode: "fp32" or "eager", as for :func:`attacca.compile`.
+        tuning: As for :func:`attacca.compile`.
+        tuning_seconds: As for :func:`attacca.compile`.
+        threads: As for :func:`attacca.compile`.
+        **operands: The epilogue's operands by name, each of any dtype.
+
+    Returns:
+        ``[M, N]`` (``[..., N]`` where a has more axes), or a tuple of them, on the framework's
+        current stream.
+
+    Raises:
+        Error: Shapes, dtypes or devices that do not fit; an unknown op; an operand that the
+            epilogue names and nobody gave, or the other way; b neither row-major nor transposed;
+            a torch tensor that requires a gradient.
+    """
+    framework = _frameworks.of(a)
+    a_view = framework.view(a, "a")
+    b_view = _frameworks.of(b).view(b, "b")
+    views = {name: _frameworks.of(t).view(t, name) for name, t in operands.items()}
+    lead = _check(a_view, b_view)
+    if callable(epilogue):
+        from ._trace import trace_epilogue
+
+        epilogue = trace_epilogue(epilogue, views, lead, b_view.shape[1])
+    _check_names(epilogue, operands)
+    outs = None if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
+    out_views = None if outs is None else [_frameworks.of(o).view(o, "out", True) for o in outs]
+    if out_dtype is None:
+        out_dtype = out_views[0].dtype if out_views else _ALWAYS_WIDER.get(a_view.dtype, a_view.dtype)
+    layout = _layout(b_view)
+    text = _with_dtypes(epilogue, {name: view.dtype for name, view in views.items()})
+    plan = _plan(a_view.dtype, layout, text, out_dtype, a_view.device, mode, tuning, tuning_seconds,
+                 threads)
+    given = {"a": _flat(a_view, lead), "b": b_view if layout == "kn" else _transposed(b_view)}
+    for name, view in views.items():
+        given[name] = _operand(view, name, plan, lead)
+    ordered = [given[tensor.info.name] for tensor in plan._inputs]
+    into = None if out_views is None else [_flat_out(view, lead) for view in out_views]
+    results = plan._run(ordered, framework, outs, into, True)
+    if out is None and len(lead) != 1:
+        results = tuple(r.reshape(*lead, r.shape[-1]) for r in results)
+    return results if len(results) > 1 else results[0]
+
+
+def _check(a: _frameworks.View, b: _frameworks.View) -> tuple[int, ...]:
+    """a's leading axes."""
+    if len(a.shape) < 2:
+        raise Error(f"a has shape {a.shape}, [M, K] is wanted", "a", "give it two axes or more")
+    if len(b.shape) != 2:
+        raise Error(f"b has shape {b.shape}, [K, N] is wanted", "b",
+                    "give one matrix; batches of matrices go through attacca.compile")
+    if a.shape[-1] != b.shape[0]:
+        mend = "transpose b: b.T" if a.shape[-1] == b.shape[1] else "give both the same K"
+        raise Error(f"a has K={a.shape[-1]} and b K={b.shape[0]}", "b", mend)
+    if a.dtype != b.dtype:
+        raise Error(f"a is {a.dtype} and b is {b.dtype}", "b", "convert one to the other's dtype")
+    if a.device != b.device:
+        raise Error(f"a is on {a.device} and b on {b.device}", "b", "move one to the other's device")
+    return a.shape[:-1]
+
+
+def _check_names(epilogue: str, operands: dict[str, Any]) -> None:
+    named = {match.group(2) for match in _OPERAND.finditer(epilogue)}
+    for name in operands:
+        if name not in named:
+            near = difflib.get_close_matches(name, named, 1)
+            raise Error(f"the epilogue names no operand {name}", name,
+                        f"did you mean {near[0]}?" if near else f"write row({name}) or full({name})")
+    for name in sorted(named):
+        if name not in operands:
+            raise Error(f"operand {name} is missing", name, f"give {name}=")
+
+
+def _flat(view: _frameworks.View, lead: tuple[int, ...]) -> _frameworks.View:
+    """[..., X] as [M, X]; REQUIRES: row-major, which the plan checks where it has two axes."""
+    if len(view.shape) == 2:
+        return view
+    wanted = _frameworks.dense_strides(view.shape)
+    if any(e != 1 and s != w for e, s, w in zip(view.shape, view.strides, wanted)):
+        raise Error("a tensor of more than two axes is not contiguous", "a", "call .contiguous()")
+    rows = 1
+    for extent in lead:
+        rows *= extent
+    columns = view.shape[-1]
+    return view._replace(shape=(rows, columns), strides=(columns, 1))
+
+
+def _flat_out(view: _frameworks.View, lead: tuple[int, ...]) -> _frameworks.View:
+    return _flat(view, lead) if view.shape[:-1] == lead else view
+
+
+def _transposed(view: _frameworks.View) -> _frameworks.View:
+    return view._replace(shape=view.shape[::-1], strides=view.strides[::-1])
+
+
+def _operand(view: _frameworks.View, name: str, plan: Plan, lead: tuple[int, ...]) -> _frameworks.View:
+    """With a's leading axes made one where the operand has them too."""
+    rank = len(plan._inputs[plan._names[name]].shape) if name in plan._names else 0
+    if rank == 2 and len(view.shape) > 2 and view.shape[:-1] == lead:
+        return _flat(view, lead)
+    return view

@@ -1,0 +1,451 @@
+"""Plans: compiled graphs that are called with tensors."""
+from __future__ import annotations
+
+import difflib
+import os
+import threading
+from collections import OrderedDict
+from typing import Any, NamedTuple, Sequence
+
+from . import _core, _frameworks
+from ._dims import Dim, sources
+from ._errors import Error
+from ._explain import Explanation
+
+# Instances that a plan keeps ready, the least recently used given up first.
+_MOST_INSTANCES = 256
+
+
+class Tensor(NamedTuple):
+    """What a plan says of an input or output.
+
+    Attributes:
+        name: Its name in the graph.
+        dtype: As in the text form: "bf16".
+        type: The whole type: "bf16[M, 4096]".
+        shape: An extent each: "M", "4096", "2*M".
+    """
+
+    name: str
+    dtype: str
+    type: str
+    shape: tuple[str, ...]
+
+
+class Decision(NamedTuple):
+    """How one region is computed on a GPU.
+
+    Attributes:
+        candidate: The kernel and its schedule, or "unfused ...".
+        source: "measured", "database", "plan", "model" or "only way".
+        seconds: Its time where known, else 0.
+        unfused_seconds: The unfused path's time where known, else 0.
+    """
+
+    candidate: str
+    source: str
+    seconds: float
+    unfused_seconds: float
+
+
+class _Layout:
+    """A tensor of the plan with its extents ready to be evaluated."""
+
+    def __init__(self, info: Tensor):
+        self.info = info
+        self.shape = [Dim(extent) for extent in info.shape]
+        _, _, strides = info.type.rpartition(";")
+        self.strides = [Dim(s) for s in strides.rstrip("]").split(",")] if ";" in info.type else None
+
+
+class _Ready(NamedTuple):
+    """An instance, and what its calls need at once."""
+
+    instance: _core.Instance
+    shapes: list[tuple[int, ...]]
+    workspace_bytes: int
+
+
+def _alignment(address: int) -> int:
+    """The power of two, 16 at most, to which an address is aligned."""
+    return min(16, address & -address) if address else 16
+
+
+class Plan:
+    """A graph compiled for one device; call it with tensors.
+
+    Made by :func:`attacca.compile`, :func:`attacca.load` and :func:`attacca.fuse`. Sizes named by
+    symbols may differ from call to call. Any number of threads may call a plan at the same time.
+    """
+
+    def __init__(self, core: _core.Plan):
+        self._core = core
+        self._inputs = [_Layout(Tensor(i.name, i.dtype, i.type, tuple(i.shape))) for i in core.inputs]
+        self._outputs = [_Layout(Tensor(o.name, o.dtype, o.type, tuple(o.shape)))
+                         for o in core.outputs]
+        self._names = {layout.info.name: i for i, layout in enumerate(self._inputs)}
+        self._sources = sources([layout.shape for layout in self._inputs])
+        self._symbols = list(core.symbols)
+        self._instances: OrderedDict[Any, _Ready] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def device(self) -> str:
+        """"cpu" or "cuda:0"."""
+        return self._core.device
+
+    @property
+    def mode(self) -> str:
+        """"fp32" or "eager"."""
+        return self._core.mode
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The inputs, in the order in which calls take them."""
+        return tuple(layout.info for layout in self._inputs)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The outputs, in the order in which calls return them."""
+        return tuple(layout.info for layout in self._outputs)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the sizes that may differ from call to call."""
+        return tuple(self._symbols)
+
+    def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        """Runs the plan.
+
+        Args:
+            *inputs: Tensors of numpy, torch, cupy or anything that speaks DLPack, in the order of
+                :attr:`inputs`, each of its dtype, its shape and, unless the graph says other
+                strides, row-major; nothing is copied or converted. All on the plan's device.
+            out: Where to write: a tensor, or a list of as many as there are outputs; row-major.
+                None: newly allocated by the first input's framework.
+            **named: Inputs by their name instead.
+
+        Returns:
+            The output, or a tuple of them. On a GPU the work is on the framework's current
+            stream and may not be done yet.
+
+        Raises:
+            Error: A missing, unknown or superfluous input; a wrong dtype, shape, layout or device;
+                a torch tensor that requires a gradient while gradients are enabled.
+        """
+        given = list(inputs)
+        if named or len(given) != len(self._inputs):
+            given = self._arrange(given, named)
+        frameworks = [_frameworks.of(tensor) for tensor in given]
+        views = [framework.view(tensor, layout.info.name)
+                 for framework, tensor, layout in zip(frameworks, given, self._inputs)]
+        main = frameworks[0] if frameworks else _frameworks.Numpy
+        if out is not None:
+            outs = list(out) if isinstance(out, (list, tuple)) else [out]
+            into = self._writable(outs)
+            return self._run(views, main, outs, into, isinstance(out, (list, tuple)))
+        return self._run(views, main, None, None, False)
+
+    def prepare(self, **sizes: int) -> "Instance":
+        """Gets the plan ready for certain sizes, so that the first call with them is fast.
+
+        Args:
+            **sizes: One of each of :attr:`symbols`.
+
+        Raises:
+            Error: A missing or unknown symbol, a negative size, a GPU's failure.
+        """
+        return Instance(self._core.prepare(list(sizes.items()), []))
+
+    def explain(self) -> Explanation:
+        """Regions, epilogues, and why an op was left out."""
+        return Explanation(self._core)
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Writes the plan as a file that says all about itself; :func:`attacca.load` reads it.
+
+        Raises:
+            Error: The file cannot be written.
+        """
+        self._core.save(os.fspath(path))
+
+    def __reduce__(self) -> Any:
+        return _unpickle, (self._core.serialize(),)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{t.name}: {t.type}" for t in self.inputs)
+        outputs = ", ".join(f"{t.name}: {t.type}" for t in self.outputs)
+        return f"<attacca.Plan ({inputs}) -> {outputs} on {self.device}, mode {self.mode}>"
+
+    # ---- Inputs
+
+    def _arrange(self, given: list[Any], named: dict[str, Any]) -> list[Any]:
+        """Inputs by position and by name, in order."""
+        wanted = ", ".join(self._names)
+        if len(given) > len(self._inputs):
+            raise Error(f"{len(given)} inputs where the plan has {len(self._inputs)}", "inputs",
+                        f"give {wanted or 'none'}")
+        all_given: list[Any] = given + [None] * (len(self._inputs) - len(given))
+        for name, tensor in named.items():
+            index = self._names.get(name)
+            if index is None:
+                near = difflib.get_close_matches(name, self._names, 1)
+                mend = f"did you mean {near[0]}?" if near else f"the inputs are {wanted}"
+                raise Error(f"the plan has no input {name}", name, mend)
+            if index < len(given):
+                raise Error(f"input {name} is given twice", name, "give it by position or by name")
+            all_given[index] = tensor
+        for layout, tensor in zip(self._inputs, all_given):
+            if tensor is None:
+                raise Error(f"operand {layout.info.name} is missing", layout.info.name,
+                            f"give {layout.info.name}=, a {layout.info.type}")
+        return all_given
+
+    def _sizes(self, views: Sequence[_frameworks.View]) -> dict[str, int]:
+        """The symbols' values, from inputs whose shapes, layouts, dtypes and devices fit."""
+        for layout, view in zip(self._inputs, views):
+            info = layout.info
+            if view.dtype != info.dtype:
+                raise Error(f"{info.name} is {view.dtype}, {info.type} is wanted", info.name,
+                            f"convert it to {_frameworks._NUMPY[info.dtype]}")
+            if view.device != self.device:
+                raise Error(f"{info.name} is on {view.device}, the plan on {self.device}", info.name,
+                            f"move it, or compile for device=\"{view.device}\"")
+            if len(view.shape) != len(layout.shape):
+                raise Error(f"{info.name} has shape {view.shape}, {info.type} is wanted", info.name,
+                            f"give it {len(layout.shape)} dimensions")
+        sizes: dict[str, int] = {}
+        for symbol in self._symbols:
+            source = self._sources.get(symbol)
+            if source is None:
+                raise Error(f"size {symbol} is no extent of an input", symbol,
+                            "give an input an extent that is the symbol alone")
+            extent = views[source.tensor].shape[source.axis]
+            sizes[symbol] = (extent - source.offset) // source.factor
+        for layout, view in zip(self._inputs, views):
+            shape = tuple(dim.value(sizes) for dim in layout.shape)
+            if shape != view.shape:
+                known = ", ".join(f"{s}={v}" for s, v in sizes.items())
+                raise Error(f"{layout.info.name} has shape {view.shape}, {layout.info.type} is "
+                            f"wanted" + (f" with {known}" if known else ""), layout.info.name,
+                            f"give it shape {shape}")
+            self._check_strides(layout, view, sizes)
+        return sizes
+
+    @staticmethod
+    def _check_strides(layout: _Layout, view: _frameworks.View, sizes: dict[str, int]) -> None:
+        if layout.strides is None:
+            wanted = _frameworks.dense_strides(view.shape)
+        else:
+            wanted = tuple(stride.value(sizes) for stride in layout.strides)
+        if view.strides == wanted or 0 in view.shape:
+            return
+        for extent, stride, want in zip(view.shape, view.strides, wanted):
+            if extent != 1 and stride != want:
+                raise Error(f"{layout.info.name} is not contiguous: strides {view.strides}, "
+                            f"{wanted} are wanted", layout.info.name,
+                            "call .contiguous(), or numpy.ascontiguousarray")
+
+    # ---- Outputs
+
+    def _writable(self, outs: Sequence[Any]) -> list[_frameworks.View]:
+        if len(outs) != len(self._outputs):
+            raise Error(f"{len(outs)} tensors for {len(self._outputs)} outputs", "out",
+                        "give one each")
+        return [_frameworks.of(tensor).view(tensor, "out", True) for tensor in outs]
+
+    def _check_out(self, into: Sequence[_frameworks.View], shapes: Sequence[tuple[int, ...]],
+                   views: Sequence[_frameworks.View]) -> None:
+        for layout, view, shape in zip(self._outputs, into, shapes):
+            name = layout.info.name
+            if view.dtype != layout.info.dtype:
+                raise Error(f"out is {view.dtype}, {name} is {layout.info.dtype}", "out",
+                            f"give {_frameworks._NUMPY[layout.info.dtype]}")
+            if view.device != self.device:
+                raise Error(f"out is on {view.device}, the plan on {self.device}", "out", "move it")
+            if view.shape != shape:
+                raise Error(f"out has shape {view.shape}, {name} has {shape}", "out",
+                            f"give it shape {shape}")
+            if any(e != 1 and s != w for e, s, w in
+                   zip(shape, view.strides, _frameworks.dense_strides(shape))) and 0 not in shape:
+                raise Error("out is not contiguous", "out", "give a row-major tensor")
+            for source in views:
+                if _overlap(view, source):
+                    raise Error("out overlaps an input", "out", "give memory of its own")
+
+    # ---- Running
+
+    def _ready(self, views: Sequence[_frameworks.View], into: "Sequence[_frameworks.View] | None",
+               ) -> _Ready:
+        key = (tuple((v.shape, v.strides, v.dtype, v.device, _alignment(v.address)) for v in views),
+               tuple(_alignment(v.address) for v in into) if into else None)
+        with self._lock:
+            ready = self._instances.get(key)
+            if ready is not None:
+                self._instances.move_to_end(key)
+                return ready
+        sizes = self._sizes(views)
+        alignments = [_alignment(view.address) for view in views]
+        alignments += [_alignment(v.address) for v in into] if into else [16] * len(self._outputs)
+        instance = self._core.prepare(list(sizes.items()), alignments)
+        shapes = [tuple(instance.output_shape(i)) for i in range(len(self._outputs))]
+        ready = _Ready(instance, shapes, instance.workspace_bytes)
+        with self._lock:
+            self._instances[key] = ready
+            if len(self._instances) > _MOST_INSTANCES:
+                self._instances.popitem(last=False)
+        return ready
+
+    def _run(self, views: Sequence[_frameworks.View], framework: Any, outs: "list[Any] | None",
+             into: "list[_frameworks.View] | None", listed: bool) -> Any:
+        ready = self._ready(views, into)
+        if outs is None:
+            like = views[0] if views else _NOTHING
+            outs = [framework.empty(shape, layout.info.dtype, like)
+                    for shape, layout in zip(ready.shapes, self._outputs)]
+            addresses = [framework.view(tensor, "out").address for tensor in outs]
+        else:
+            assert into is not None
+            self._check_out(into, ready.shapes, views)
+            addresses = [view.address for view in into]
+        inputs = [view.address for view in views]
+        if self._core.device == "cpu":
+            ready.instance.run(inputs, addresses)
+        else:
+            device = views[0].device
+            memory, owner = (framework.workspace(ready.workspace_bytes, device)
+                             if ready.workspace_bytes else (0, None))
+            ready.instance.run(inputs, addresses, memory, ready.workspace_bytes,
+                               framework.stream(device))
+            del owner  # freed in the stream's order by the framework's allocator
+        return outs[0] if len(outs) == 1 and not listed else tuple(outs)
+
+
+_NOTHING = _frameworks.View(0, (), (), "f32", "cpu", None)
+
+
+def _overlap(a: _frameworks.View, b: _frameworks.View) -> bool:
+    def end(view: _frameworks.View) -> int:
+        if 0 in view.shape:
+            return view.address
+        last = sum((e - 1) * s for e, s in zip(view.shape, view.strides))
+        return view.address + (last + 1) * _frameworks.BYTES[view.dtype]
+
+    return a.device == b.device and a.address < end(b) and b.address < end(a)
+
+
+def _unpickle(data: bytes) -> Plan:
+    return Plan(_core.Plan.deserialize(data))
+
+
+class Instance:
+    """A plan ready for certain sizes."""
+
+    def __init__(self, core: _core.Instance):
+        self._core = core
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Memory that a run needs on the device besides its inputs and outputs."""
+        return self._core.workspace_bytes
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """How each region is computed on a GPU; empty on the CPU."""
+        return tuple(Decision(d.candidate, d.source, d.seconds, d.unfused_seconds)
+                     for d in self._core.decisions())
+
+
+def options(device: str, mode: str, tuning: str, tuning_seconds: float, threads: int) -> dict[str, Any]:
+    """Checked arguments for _core; what they mean stands at :func:`attacca.compile`."""
+    if not isinstance(threads, int) or threads < 0:
+        raise Error(f"{threads!r} threads", "threads", "give 0, for all cores, or more")
+    if not tuning_seconds >= 0:
+        raise Error(f"tuning_seconds is {tuning_seconds}", "tuning_seconds", "give 0 or more")
+    return {"device": device, "mode": mode, "tuning": tuning,
+            "tuning_seconds": float(tuning_seconds), "threads": threads}
+
+
+def graph_of(source: Any) -> _core.Graph:
+    """The graph of a text, a file or an ONNX model in memory."""
+    if isinstance(source, _core.Graph):
+        return source
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _core.Graph.from_onnx(bytes(source))
+    if isinstance(source, os.PathLike):
+        return _core.Graph.load(os.fspath(source))
+    if hasattr(source, "SerializeToString"):  # onnx.ModelProto
+        return _core.Graph.from_onnx(source.SerializeToString())
+    if not isinstance(source, str):
+        raise Error(f"a {type(source).__name__} is no graph", "graph",
+                    "give the text form, a path to .attacca or .onnx, an ONNX model as bytes, or a "
+                    "torch.export.ExportedProgram")
+    if source.endswith((".onnx", ".attacca")) and "{" not in source:
+        return _core.Graph.load(source)
+    return _core.Graph.parse(source)
+
+
+def compile(graph: Any, *, device: str = "cpu", mode: str = "fp32", tuning: str = "known",
+            tuning_seconds: float = 0, threads: int = 0,
+            constants: "dict[str, Any] | None" = None) -> Any:
+    """Compiles a graph to a plan that is called with tensors.
+
+    Args:
+        graph: A graph in the text form, a path to a ``.attacca`` or ``.onnx`` file, an ONNX model
+            (its bytes or a ``ModelProto``), or a ``torch.export.ExportedProgram``.
+        device: "cpu", "cuda" or "cuda:1".
+        mode: "fp32" rounds only where the graph casts and at the outputs; "eager" rounds where
+            the unfused graph would.
+        tuning: How a GPU's kernels are chosen for a shape. "known": by the database of
+            measurements, else by a model; "measure": by the database, else measured and
+            remembered; "always": measured; "unfused": never fused.
+        tuning_seconds: The most that measuring one region may take; 0: 60.
+        threads: Of the CPU; 0: all cores.
+        constants: Inputs that never change, such as weights, by name: numpy arrays or CPU
+            tensors, copied. The plan takes them no more.
+
+    Returns:
+        A :class:`Plan`; for an ExportedProgram a :class:`attacca.torch.Program`.
+
+    Raises:
+        Error: The graph cannot be read, is wrong, or has an op that is not known; an unknown
+            device, mode or tuning; a device that cannot be used.
+    """
+    if type(graph).__module__.startswith("torch.export"):
+        from . import torch as attacca_torch
+
+        return attacca_torch.Program(graph, mode=mode, tuning=tuning, tuning_seconds=tuning_seconds)
+    chosen = options(device, mode, tuning, tuning_seconds, threads)
+    read = graph_of(graph)
+    for name, tensor in (constants or {}).items():
+        read = read.with_constant(name, _bytes_of(tensor, name))
+    return Plan(_core.Plan.compile(read, fuse=True, **chosen))
+
+
+def _bytes_of(tensor: Any, name: str) -> bytes:
+    import ctypes
+
+    view = _frameworks.of(tensor).view(tensor, name)
+    if view.device != "cpu":
+        raise Error(f"constant {name} is on {view.device}", name, "move it to the CPU")
+    strides = _frameworks.dense_strides(view.shape)
+    if any(e != 1 and s != w for e, s, w in zip(view.shape, view.strides, strides)):
+        raise Error(f"constant {name} is not contiguous", name,
+                    "call .contiguous(), or numpy.ascontiguousarray")
+    count = 1
+    for extent in view.shape:
+        count *= extent
+    return ctypes.string_at(view.address, count * _frameworks.BYTES[view.dtype]) if count else b""
+
+
+def load(path: "str | os.PathLike[str]", *, device: str = "") -> Plan:
+    """Reads a plan that :meth:`Plan.save` wrote.
+
+    Args:
+        path: The file.
+        device: Another than the one it was compiled for.
+
+    Raises:
+        Error: The file cannot be read, is damaged, or its device cannot be used.
+    """
+    return Plan(_core.Plan.load(os.fspath(path), device))

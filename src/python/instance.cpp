@@ -1,0 +1,52 @@
+#include "nanobind/stl/string.h"
+#include "nanobind/stl/vector.h"
+#include "python/binding.hpp"
+
+namespace nb = nanobind;
+
+namespace attacca::python {
+namespace {
+
+template <class Pointer>
+std::vector<Pointer> pointers(const std::vector<uintptr_t>& addresses) {
+  std::vector<Pointer> all;
+  all.reserve(addresses.size());
+  for (const uintptr_t address : addresses) all.push_back(reinterpret_cast<Pointer>(address));
+  return all;
+}
+
+}  // namespace
+
+void bind_instance(nb::module_& module) {
+  nb::class_<Decision>(module, "Decision")
+      .def_ro("candidate", &Decision::candidate)
+      .def_ro("source", &Decision::source)
+      .def_ro("seconds", &Decision::seconds)
+      .def_ro("unfused_seconds", &Decision::unfused_seconds);
+
+  nb::class_<Instance>(module, "Instance")
+      .def_prop_ro("workspace_bytes", &Instance::workspace_bytes)
+      .def("input_shape", &Instance::input_shape, nb::arg("index"))
+      .def("output_shape", &Instance::output_shape, nb::arg("index"))
+      .def("input_bytes", &Instance::input_bytes, nb::arg("index"))
+      .def("output_bytes", &Instance::output_bytes, nb::arg("index"))
+      .def(
+          "run",
+          [](const Instance& instance, const std::vector<uintptr_t>& inputs,
+             const std::vector<uintptr_t>& outputs, uintptr_t workspace, size_t workspace_bytes,
+             uintptr_t stream) {
+            const auto from = pointers<const void*>(inputs);
+            const auto into = pointers<void*>(outputs);
+            const Workspace scratch{reinterpret_cast<void*>(workspace), workspace_bytes};
+            check(unlocked([&] {
+              return instance.run(from, into, scratch, reinterpret_cast<void*>(stream));
+            }));
+          },
+          nb::arg("inputs"), nb::arg("outputs"), nb::arg("workspace") = 0,
+          nb::arg("workspace_bytes") = 0, nb::arg("stream") = 0)
+      .def("decisions", &Instance::decisions)
+      .def("decisions_json",
+           [](const Instance& instance) { return check(instance.decisions_json()); });
+}
+
+}  // namespace attacca::python

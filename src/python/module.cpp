@@ -1,0 +1,43 @@
+// attacca._core: the public interface as Python sees it before the package makes it friendly.
+#include "nanobind/stl/string.h"
+#include "nanobind/stl/string_view.h"
+#include "python/binding.hpp"
+
+namespace nb = nanobind;
+
+namespace attacca::python {
+
+void raise(const Status& status) {
+  const nb::object type = nb::module_::import_("attacca._errors").attr("Error");
+  const nb::object error = type(status.what(), status.where(), status.mend());
+  PyErr_SetObject(type.ptr(), error.ptr());
+  throw nb::python_error();
+}
+
+size_t index_of(const std::string& text, std::span<const std::string_view> names,
+                const char* what) {
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] == text) return i;
+  std::string all;
+  for (const std::string_view name : names) all.append(all.empty() ? "" : ", ").append(name);
+  const nb::object type = nb::module_::import_("attacca._errors").attr("Error");
+  const nb::object error = type("unknown " + std::string(what) + " " + text, what, "one of " + all);
+  PyErr_SetObject(type.ptr(), error.ptr());
+  throw nb::python_error();
+}
+
+}  // namespace attacca::python
+
+NB_MODULE(_core, module) {
+  using namespace attacca::python;
+  module.doc() = "libattacca's public interface; use the attacca package.";
+  module.def("version", [] { return std::string(attacca::version()); });
+  module.def("template_directory", [] { return check(attacca::template_directory()); });
+  module.def(
+      "check_device", [](const std::string& device) { check(attacca::check_device(device)); },
+      nb::arg("device"));
+  bind_graph(module);
+  bind_instance(module);
+  bind_plan(module);
+  bind_dlpack(module);
+}

@@ -1,0 +1,97 @@
+#include "nanobind/stl/pair.h"
+#include "nanobind/stl/string.h"
+#include "nanobind/stl/vector.h"
+#include "python/binding.hpp"
+
+namespace nb = nanobind;
+
+namespace attacca::python {
+namespace {
+
+constexpr std::string_view kModes[] = {"fp32", "eager"};
+constexpr std::string_view kTunings[] = {"known", "measure", "always", "unfused"};
+
+Options options(const std::string& device, const std::string& mode, const std::string& tuning,
+                double tuning_seconds, int threads, bool fuse) {
+  return {device,
+          static_cast<Mode>(index_of(mode, kModes, "mode")),
+          static_cast<Tuning>(index_of(tuning, kTunings, "tuning")),
+          tuning_seconds,
+          threads,
+          fuse};
+}
+
+DType dtype(const std::string& name) {
+  return static_cast<DType>(index_of(name, kDTypeNames, "dtype"));
+}
+
+nb::bytes to_bytes(const std::string& text) {
+  return nb::bytes(text.data(), text.size());
+}
+
+}  // namespace
+
+void bind_plan(nb::module_& module) {
+  nb::class_<TensorInfo>(module, "TensorInfo")
+      .def_ro("name", &TensorInfo::name)
+      .def_ro("dtype", &TensorInfo::dtype)
+      .def_ro("type", &TensorInfo::type)
+      .def_ro("shape", &TensorInfo::shape);
+
+  nb::class_<Plan>(module, "Plan")
+      .def_static(
+          "compile",
+          [](const Graph& graph, const std::string& device, const std::string& mode,
+             const std::string& tuning, double tuning_seconds, int threads, bool fuse) {
+            const Options chosen = options(device, mode, tuning, tuning_seconds, threads, fuse);
+            return check(unlocked([&] { return Plan::compile(graph, chosen); }));
+          },
+          nb::arg("graph"), nb::arg("device"), nb::arg("mode"), nb::arg("tuning"),
+          nb::arg("tuning_seconds"), nb::arg("threads"), nb::arg("fuse"))
+      .def_static(
+          "matmul",
+          [](const std::string& input, const std::string& b_layout, const std::string& epilogue,
+             const std::string& out_dtype, const std::string& device, const std::string& mode,
+             const std::string& tuning, double tuning_seconds, int threads) {
+            const Options chosen = options(device, mode, tuning, tuning_seconds, threads, true);
+            const DType in = dtype(input), out = dtype(out_dtype);
+            return check(
+                unlocked([&] { return Plan::matmul(in, b_layout, epilogue, out, chosen); }));
+          },
+          nb::arg("dtype"), nb::arg("b_layout"), nb::arg("epilogue"), nb::arg("out_dtype"),
+          nb::arg("device"), nb::arg("mode"), nb::arg("tuning"), nb::arg("tuning_seconds"),
+          nb::arg("threads"))
+      .def_static(
+          "load",
+          [](const std::string& path, const std::string& device) {
+            return check(Plan::load(path, device));
+          },
+          nb::arg("path"), nb::arg("device") = "")
+      .def_static(
+          "deserialize",
+          [](const nb::bytes& data, const std::string& device) {
+            return check(Plan::deserialize({data.c_str(), data.size()}, device));
+          },
+          nb::arg("data"), nb::arg("device") = "")
+      .def("serialize", [](const Plan& plan) { return to_bytes(check(plan.serialize())); })
+      .def(
+          "save", [](const Plan& plan, const std::string& path) { check(plan.save(path)); },
+          nb::arg("path"))
+      .def_prop_ro("device", &Plan::device)
+      .def_prop_ro("mode", &Plan::mode)
+      .def_prop_ro("inputs", &Plan::inputs)
+      .def_prop_ro("outputs", &Plan::outputs)
+      .def_prop_ro("symbols", &Plan::symbols)
+      .def("explain_text", [](const Plan& plan) { return check(plan.explain_text()); })
+      .def("explain_json", [](const Plan& plan) { return check(plan.explain_json()); })
+      .def("explain_dot", [](const Plan& plan) { return check(plan.explain_dot()); })
+      .def(
+          "prepare",
+          [](const Plan& plan, const std::vector<std::pair<std::string, int64_t>>& sizes,
+             const std::vector<int32_t>& alignments) {
+            return check(unlocked([&] { return plan.prepare(sizes, alignments); }));
+          },
+          nb::arg("sizes"), nb::arg("alignments"));
+}
+
+}  // namespace attacca::python
