@@ -204,6 +204,35 @@ __device__ __forceinline__ int attacca_clamp_u8(T x) {
 #endif
 }
 )"},
+    // The same, subnormal arguments and results taken for 0: two to three instructions fewer.
+    {"attacca_flushed_exp2", R"(__device__ __forceinline__ float attacca_flushed_exp2(float x) {
+#ifdef __CUDA_ARCH__
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  const float result = exp2f(x);
+  return result < 1.17549435e-38f ? 0.0f : result;
+#endif
+}
+)"},
+    {"attacca_flushed_rcp", R"(__device__ __forceinline__ float attacca_flushed_rcp(float x) {
+#ifdef __CUDA_ARCH__
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  const float result = __frcp_rn(x);
+  return fabsf(result) < 1.17549435e-38f ? 0.0f : result;
+#endif
+}
+)"},
+    // 1 / (1 + 2^(x + 24)), with both terms scaled by 2^-24: no reciprocal that counts is
+    // subnormal.
+    {"attacca_fast_logistic2", R"(__device__ __forceinline__ float attacca_fast_logistic2(float x) {
+  return 5.9604645e-08f * attacca_flushed_rcp(5.9604645e-08f + attacca_flushed_exp2(x));
+}
+)"},
     {"attacca_fast_div", R"(__device__ __forceinline__ float attacca_fast_div(float x, float y) {
 #ifdef __CUDA_ARCH__
   float result;
@@ -215,13 +244,12 @@ __device__ __forceinline__ int attacca_clamp_u8(T x) {
 }
 )"},
     {"attacca_fast_sigmoid", R"(__device__ __forceinline__ float attacca_fast_sigmoid(float x) {
-  return attacca_fast_rcp(1.0f + attacca_fast_exp(-x));
+  return attacca_fast_logistic2(x * -1.44269504f - 24.0f);
 }
 )"},
     // The normal distribution's integral. log2 of it, left of 0, is nearly a polynomial: this one
-    // is
-    // within 2^-18 max(1, x^2) of the result's own size as far as f32 reaches, and falls on from
-    // there.
+    // is within 2^-18 max(1, x^2) of the result's own size as far as normal f32 reach, and 0
+    // beyond.
     {"attacca_fast_phi", R"(__device__ __forceinline__ float attacca_fast_phi(float x) {
   const float a = fabsf(x);
   float log2_tail = -1.2321956e-09f;
@@ -234,7 +262,7 @@ __device__ __forceinline__ int attacca_clamp_u8(T x) {
   log2_tail = log2_tail * a - 0.4584263f;
   log2_tail = log2_tail * a - 1.1512511f;
   log2_tail = log2_tail * a - 0.9999955f;
-  const float tail = attacca_fast_exp2(log2_tail);
+  const float tail = attacca_flushed_exp2(log2_tail);
   return x < 0.0f ? tail : 1.0f - tail;
 }
 )"},
@@ -242,7 +270,7 @@ __device__ __forceinline__ int attacca_clamp_u8(T x) {
     // overflows.
     {"attacca_fast_mish", R"(__device__ __forceinline__ float attacca_fast_mish(float x) {
   const float e = attacca_fast_exp(x), n = e * (e + 2.0f);
-  return x > 20.0f ? x : x * n * attacca_fast_rcp(n + 2.0f);
+  return x > 20.0f ? x : x * n * attacca_flushed_rcp(n + 2.0f);
 }
 )"},
     {"attacca_mish", R"(__device__ __forceinline__ float attacca_mish(float x) {

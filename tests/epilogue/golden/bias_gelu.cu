@@ -37,13 +37,14 @@ __device__ __forceinline__ uint32_t attacca_pack_bf16(float low, float high) {
   return attacca_encode_bf16(low) | attacca_encode_bf16(high) << 16;
 #endif
 }
-__device__ __forceinline__ float attacca_fast_exp2(float x) {
+__device__ __forceinline__ float attacca_flushed_exp2(float x) {
 #ifdef __CUDA_ARCH__
   float result;
-  asm("ex2.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 #else
-  return exp2f(x);
+  const float result = exp2f(x);
+  return result < 1.17549435e-38f ? 0.0f : result;
 #endif
 }
 __device__ __forceinline__ float attacca_fast_phi(float x) {
@@ -58,7 +59,7 @@ __device__ __forceinline__ float attacca_fast_phi(float x) {
   log2_tail = log2_tail * a - 0.4584263f;
   log2_tail = log2_tail * a - 1.1512511f;
   log2_tail = log2_tail * a - 0.9999955f;
-  const float tail = attacca_fast_exp2(log2_tail);
+  const float tail = attacca_flushed_exp2(log2_tail);
   return x < 0.0f ? tail : 1.0f - tail;
 }
 

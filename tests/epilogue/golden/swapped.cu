@@ -48,29 +48,31 @@ __device__ __forceinline__ uint32_t attacca_pack_f16(float low, float high) {
   return attacca_encode_f16(low) | attacca_encode_f16(high) << 16;
 #endif
 }
-__device__ __forceinline__ float attacca_fast_exp2(float x) {
+__device__ __forceinline__ float attacca_flushed_exp2(float x) {
 #ifdef __CUDA_ARCH__
   float result;
-  asm("ex2.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 #else
-  return exp2f(x);
+  const float result = exp2f(x);
+  return result < 1.17549435e-38f ? 0.0f : result;
 #endif
 }
-__device__ __forceinline__ float attacca_fast_exp(float x) {
-  return attacca_fast_exp2(x * 1.44269504f);
-}
-__device__ __forceinline__ float attacca_fast_rcp(float x) {
+__device__ __forceinline__ float attacca_flushed_rcp(float x) {
 #ifdef __CUDA_ARCH__
   float result;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 #else
-  return __frcp_rn(x);
+  const float result = __frcp_rn(x);
+  return fabsf(result) < 1.17549435e-38f ? 0.0f : result;
 #endif
+}
+__device__ __forceinline__ float attacca_fast_logistic2(float x) {
+  return 5.9604645e-08f * attacca_flushed_rcp(5.9604645e-08f + attacca_flushed_exp2(x));
 }
 __device__ __forceinline__ float attacca_fast_sigmoid(float x) {
-  return attacca_fast_rcp(1.0f + attacca_fast_exp(-x));
+  return attacca_fast_logistic2(x * -1.44269504f - 24.0f);
 }
 
 __device__ __forceinline__ float attacca_op_silu(float x, float p) {
