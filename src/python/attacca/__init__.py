@@ -11,8 +11,10 @@ from ._errors import Error
 from ._explain import Explanation, explain
 from ._matmul import matmul
 from ._plan import Decision, Instance, Plan, Tensor, compile, load
+from ._trace import Fused, fuse
+from ._tune import Tuned, tune
 
 __version__ = _core.version()
 
-__all__ = ["Decision", "Error", "Explanation", "Instance", "Plan", "Tensor", "compile", "explain",
-           "load", "matmul"]
+__all__ = ["Decision", "Error", "Explanation", "Fused", "Instance", "Plan", "Tensor", "Tuned", "compile",
+           "explain", "fuse", "load", "matmul", "tune"]

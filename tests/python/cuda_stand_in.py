@@ -1,0 +1,121 @@
+"""Plans on a GPU where there is none: a stand-in for the driver that computes nothing, and one for
+cupy that allocates in host memory. What is seen is what reaches the driver's side: devices, streams,
+workspaces, tuning.
+
+Needs ATTACCA_LIBCUDA (the stand-in), ATTACCA_TUNE_WORKER, ATTACCA_CACHE_DIR and
+ATTACCA_TEMPLATE_DIR with at least the representative few templates.
+"""
+import io
+import os
+import sys
+import tempfile
+import types
+import unittest
+
+import numpy as np
+
+os.environ.update(ATTACCA_LIBCUBLASLT="/nowhere/x")
+FOLDER = tempfile.TemporaryDirectory()
+os.environ["ATTACCA_CACHE_DIR"] = FOLDER.name
+
+import attacca
+
+LOG = []
+
+
+class Device:
+    def __init__(self, index):
+        self.id = index
+
+    def __enter__(self):
+        LOG.append(("device", self.id))
+
+    def __exit__(self, *_):
+        pass
+
+
+class Array:
+    """As much of cupy.ndarray as the package uses."""
+
+    def __init__(self, host, device=0):
+        self.host, self.device = host, Device(device)
+        self.shape, self.strides, self.dtype = host.shape, host.strides, host.dtype
+        self.itemsize, self.data = host.itemsize, types.SimpleNamespace(ptr=host.ctypes.data)
+
+
+def alloc(size):
+    memory = np.empty(size + 256, np.uint8)
+    LOG.append(("workspace", size))
+    return types.SimpleNamespace(ptr=(memory.ctypes.data + 255) // 256 * 256, memory=memory)
+
+
+def current_stream():
+    LOG.append(("stream", 0))
+    return types.SimpleNamespace(ptr=0)
+
+
+sys.modules["cupy"] = types.SimpleNamespace(
+    ndarray=Array, float16=np.float16, float32=np.float32,
+    empty=lambda shape, name: Array(np.zeros(shape, name)),
+    cuda=types.SimpleNamespace(Device=Device, alloc=alloc, get_current_stream=current_stream))
+
+
+def array(*shape, dtype=np.float16, device=0):
+    return Array(np.zeros(shape, dtype), device)
+
+
+class StandIn(unittest.TestCase):
+    # Rows of 120 bytes: what takes them needs no tensor map, which the stand-in cannot encode.
+    def test_results_are_allocated_and_launched_where_the_inputs_are(self):
+        LOG.clear()
+        got = attacca.matmul(array(16, 60), Array(np.zeros((60, 60), np.float16).T),
+                             "silu(acc + row(bias))", bias=array(60))
+        self.assertIsInstance(got, Array)
+        self.assertEqual(got.shape, (16, 60))
+        self.assertIn(("stream", 0), LOG)
+        self.assertIn(("device", 0), LOG)
+
+    def test_workspaces_are_the_frameworks(self):
+        plan = attacca.compile("graph g(x: f16[M, 60], w: f16[60, 60], v: f16[60, 60]) {\n"
+                               "  return silu(x @ transpose(w)) @ transpose(v)\n}", device="cuda")
+        LOG.clear()
+        plan(array(16, 60), array(60, 60), array(60, 60))
+        sizes = [size for what, size in LOG if what == "workspace"]
+        self.assertEqual(len(sizes), 1)
+        self.assertGreaterEqual(sizes[0], 16 * 60 * 2)
+
+    def test_instances_know_alignments(self):
+        plan = attacca.compile("graph g(x: f16[M, 60], w: f16[60, 60]) { return x @ transpose(w) }",
+                               device="cuda")
+        whole = np.zeros(16 * 60 + 8, np.float16)
+        for offset in (0, 1, 0, 1):
+            plan(Array(whole[offset:offset + 16 * 60].reshape(16, 60)), array(60, 60))
+        self.assertEqual(len(plan._instances), 2)
+
+    def test_devices_do_not_mix(self):
+        with self.assertRaisesRegex(attacca.Error, "a is on cuda:0 and b on cuda:1"):
+            attacca.matmul(array(16, 60), array(60, 60, device=1))
+        plan = attacca.compile("graph g(x: f16[M]) { return exp(x) }", device="cuda")
+        with self.assertRaisesRegex(attacca.Error, "x is on cpu, the plan on cuda:0.*device=\"cpu\""):
+            plan(np.zeros(4, np.float16))
+        with self.assertRaisesRegex(attacca.Error, "f64|float64"):
+            attacca.matmul(array(16, 60, dtype=np.float64), array(60, 60, dtype=np.float64))
+
+    def test_tune_with_progress(self):
+        stream = io.StringIO()
+        found = attacca.tune("graph g(x: f16[M, 60], w: f16[60, 60]) { return silu(x @ transpose(w)) }",
+                             M=[5, 16], progress=stream)
+        self.assertEqual([each.sizes for each in found], [{"M": 5}, {"M": 16}])
+        for each in found:
+            self.assertEqual(each.decisions[0].source, "measured")
+            self.assertGreater(each.decisions[0].seconds, 0)
+        self.assertEqual(stream.getvalue().count("\n"), 4)
+        again = attacca.compile("graph g(x: f16[M, 60], w: f16[60, 60]) { return silu(x @ transpose(w)) }",
+                                device="cuda").prepare(M=16)
+        self.assertEqual(again.decisions[0].source, "database")
+        with self.assertRaisesRegex(attacca.Error, "size M has no value"):
+            attacca.tune("graph g(x: f16[M]) { return exp(x) }", progress=False)
+
+
+if __name__ == "__main__":
+    unittest.main()
