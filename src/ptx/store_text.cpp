@@ -1,0 +1,227 @@
+#include "ptx/store_text.hpp"
+
+#include "fmt/format.h"
+
+#include "ptx/body.hpp"
+#include "ptx/opcode_rules.hpp"
+
+namespace attacca::ptx {
+namespace {
+
+bool is_float_immediate(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' &&
+         std::string_view("fFdD").find(text[1]) != std::string_view::npos;
+}
+
+// Writes the lines of one store. Registers: tail_u0 the first unit that the store moves, tail_h0_1
+// the upper 32 bits of it, tail_w3 the fourth element, tail_d0 the first unit to store.
+class StoreWriter {
+ public:
+  StoreWriter(const Module& module, const Step& store, const TailNames& names, size_t number)
+      : module_(module), store_(store), names_(names), number_(number) {
+    unit_bits_ = access_bits(store.opcode);
+    element_bits_ = names.element_bytes * 8;
+  }
+
+  std::string run() {
+    const auto& predicate = store_.instruction->predicate;
+    const std::string label = fmt::format("{}skip_{}", names_.prefix, number_);
+    if (predicate) text_ += fmt::format("{}bra {};\n\t", guard_text(predicate, true), label);
+    text_ += "{";
+    write_index();
+    const Argument& data = store_.arguments[1];
+    const std::vector<Ref> units =
+        data.form == Argument::Form::Value ? std::vector{data.ref} : data.parts;
+    for (size_t i = 0; i < units.size(); ++i) read_unit(i, units[i]);
+    for (size_t j = 0; j < elements_; ++j) call_tail(j);
+    std::string stored;
+    for (size_t i = 0; i < units.size(); ++i)
+      stored += fmt::format("{}{}", i == 0 ? "" : ", ", write_unit(i));
+    line("{} {}, {}{};", store_.instruction->opcode, operand_text(0),
+         data.form == Argument::Form::Value ? stored : fmt::format("{{{}}}", stored),
+         store_.arguments.size() == 3 ? fmt::format(", {}", operand_text(2)) : "");
+    text_ += "\n\t}";
+    if (predicate) text_ += fmt::format("\n{}:", label);
+    return text_;
+  }
+
+ private:
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    text_ += "\n\t" + fmt::format(format, std::forward<Args>(args)...);
+  }
+
+  std::string_view operand_text(size_t i) const {
+    return module_.text(store_.instruction->operands[i].span);
+  }
+
+  std::string name(std::string_view stem, size_t i) const {
+    return fmt::format("%{}{}{}", names_.prefix, stem, i);
+  }
+  std::string half(size_t unit, size_t i) const {
+    return fmt::format("%{}h{}_{}", names_.prefix, unit, i);
+  }
+
+  // The first element's.
+  void write_index() {
+    const Argument& address = store_.arguments[0];
+    const std::string index = name("i", 0);
+    line(".reg .b64 {};", index);
+    line("sub.s64 {}, {}, {};", index, address.ref.text, names_.base());
+    if (address.offset != 0) line("add.s64 {0}, {0}, {1};", index, address.offset);
+    uint32_t shift = 0;
+    while ((1U << shift) < names_.element_bytes) ++shift;
+    if (shift != 0) line("shr.u64 {0}, {0}, {1};", index, shift);
+  }
+
+  // ---- From a unit to elements
+
+  void read_unit(size_t i, const Ref& source) {
+    const std::string unit = name("u", i);
+    line(".reg .b{} {};", unit_bits_ == 64 ? 64 : 32, unit);
+    if (source.kind == Ref::Kind::Immediate)
+      read_immediate(unit, source.text);
+    else
+      read_register(unit, source);
+    if (element_bits_ == 64) return element_from(unit, 0);
+    if (unit_bits_ < 64) return split(unit, unit_bits_);
+    line(".reg .b32 {}, {};", half(i, 0), half(i, 1));
+    line("mov.b64 {{{}, {}}}, {};", half(i, 0), half(i, 1), unit);
+    for (size_t k = 0; k < 2; ++k) split(half(i, k), 32);
+  }
+
+  void read_immediate(const std::string& unit, std::string_view text) {
+    const uint32_t width = unit_bits_ == 64 ? 64 : 32;
+    const bool is_float = store_.opcode.back().starts_with('f') || is_float_immediate(text);
+    line("mov.{}{} {}, {};", is_float ? 'f' : 'b', width, unit, text);
+    if (unit_bits_ < 32) line("and.b32 {0}, {0}, {1};", unit, (1U << unit_bits_) - 1);
+  }
+
+  void read_register(const std::string& unit, const Ref& source) {
+    const uint32_t width = type_bits(source.variable->type);
+    if (unit_bits_ >= 32) {
+      if (width == unit_bits_) return line("mov.b{} {}, {};", width, unit, source.text);
+      return line("cvt.u32.u64 {}, {};", unit, source.text);
+    }
+    if (width == 8) return line("cvt.u32.u8 {}, {};", unit, source.text);
+    if (width == 16) {  // perhaps of a float type, which cvt.u32 refuses
+      line("{{\n\t.reg .b16 {0}bits;\n\tmov.b16 {0}bits, {1};\n\tcvt.u32.u16 {0}, {0}bits;\n\t}}",
+           unit, source.text);
+    } else if (width == 32) {
+      line("mov.b32 {}, {};", unit, source.text);
+    } else {
+      line("cvt.u32.u64 {}, {};", unit, source.text);
+    }
+    if (width > unit_bits_) line("and.b32 {0}, {0}, {1};", unit, (1U << unit_bits_) - 1);
+  }
+
+  // The elements in the low bits of 32.
+  void split(const std::string& source, uint32_t bits) {
+    for (uint32_t at = 0; at < bits; at += element_bits_) element_from(source, at);
+  }
+
+  void element_from(const std::string& source, uint32_t shift) {
+    const std::string word = name("w", elements_++);
+    line(".reg {} {};", names_.word(), word);
+    if (shift == 0)
+      line("mov{} {}, {};", names_.word(), word, source);
+    else
+      line("shr.u32 {}, {}, {};", word, source, shift);
+    if (element_bits_ < 32 && unit_bits_ > element_bits_)
+      line("and.b32 {0}, {0}, {1};", word, (1U << element_bits_) - 1);
+  }
+
+  // ---- Through the tail
+
+  void call_tail(size_t element) {
+    const std::string word = name("w", element), index = name("i", element);
+    if (element != 0) {
+      line(".reg .b64 {};", index);
+      line("add.s64 {}, {}, {};", index, name("i", 0), element);
+    }
+    std::string arguments;
+    text_ += "\n\t{";
+    const auto pass = [&](size_t i, std::string_view type, const std::string& value) {
+      const std::string argument = fmt::format("{}argument{}", names_.prefix, i);
+      line(".param {} {};", type, argument);
+      line("st.param{} [{}], {};", type, argument, value);
+      arguments += fmt::format("{}{}", i == 0 ? "" : ", ", argument);
+    };
+    pass(0, names_.word(), word);
+    pass(1, ".b64", index);
+    for (size_t i = 0; i < names_.operands; ++i) pass(i + 2, ".b64", names_.operand(i));
+    line(".param {} {}result;", names_.word(), names_.prefix);
+    line("call ({}result), {}, ({});", names_.prefix, names_.function, arguments);
+    line("ld.param{} {}, [{}result];", names_.word(), word, names_.prefix);
+    text_ += "\n\t}";
+  }
+
+  // ---- And back
+
+  std::string write_unit(size_t i) {
+    const size_t count = unit_bits_ / element_bits_;
+    if (count == 1) return name("w", i);
+    const std::string unit = name("d", i);
+    if (unit_bits_ < 64) return join(unit, i * count, count);
+    const size_t each = count / 2;
+    const std::string low = join(unit + "_0", i * count, each);
+    const std::string high = join(unit + "_1", i * count + each, each);
+    line(".reg .b64 {};", unit);
+    line("mov.b64 {}, {{{}, {}}};", unit, low, high);
+    return unit;
+  }
+
+  // Elements in one register of 32 bits.
+  std::string join(const std::string& into, size_t first, size_t count) {
+    if (count == 1) return name("w", first);
+    line(".reg .b32 {};", into);
+    line("mov.b32 {}, {};", into, name("w", first));
+    for (size_t k = 1; k < count; ++k) {
+      const std::string word = name("w", first + k);
+      line("shl.b32 {0}, {0}, {1};", word, k * element_bits_);
+      line("or.b32 {0}, {0}, {1};", into, word);
+    }
+    return into;
+  }
+
+  const Module& module_;
+  const Step& store_;
+  const TailNames& names_;
+  size_t number_;
+  uint32_t unit_bits_ = 0, element_bits_ = 0;
+  size_t elements_ = 0;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string TailNames::base() const {
+  return fmt::format("%{}base", prefix);
+}
+std::string TailNames::operand(size_t i) const {
+  return fmt::format("%{}operand{}", prefix, i);
+}
+std::string TailNames::parameter(size_t i) const {
+  return fmt::format("{}param_{}", prefix, i);
+}
+std::string TailNames::base_parameter() const {
+  return fmt::format("{}param_base", prefix);
+}
+std::string TailNames::clone(std::string_view name, size_t body) const {
+  return fmt::format("{}{}_{}", prefix, body, name);
+}
+
+std::string tail_declaration(const TailNames& names) {
+  std::string parameters = fmt::format(".param {} a, .param .b64 b", names.word());
+  for (size_t i = 0; i < names.operands; ++i) parameters += fmt::format(", .param .b64 c{}", i);
+  return fmt::format(".extern .func (.param {} r) {} ({});", names.word(), names.function,
+                     parameters);
+}
+
+std::string store_text(const Module& module, const Step& store, const TailNames& names,
+                       size_t number) {
+  return StoreWriter(module, store, names, number).run();
+}
+
+}  // namespace attacca::ptx
