@@ -80,6 +80,26 @@ struct EmitArgs {
 };
 int emit(const EmitArgs& args);
 
+// Of `attacca kernel`: a user's own kernel.
+struct KernelArgs {
+  std::string file;    // a .ptx, or CUDA C++
+  std::string kernel;  // "my::kern<float, 16>"; empty: the only one
+  std::string output;  // "out", "2", "args+16"
+  std::string dtype;   // of the output; empty: unknown
+  std::string arch = "sm_90a";
+  std::vector<std::string> includes, options;  // of NVRTC
+  bool json = false;
+  // Of fuse alone.
+  std::string shape;  // "M,N"
+  std::string epilogue;
+  std::string result, operand;  // dtypes; empty: the output's
+  std::string mode = "eager";
+  std::string out;  // a .ptx or .cubin
+};
+// What a kernel does with its pointers, and whether an epilogue may join it.
+int kernel_inspect(const KernelArgs& args);
+int kernel_fuse(const KernelArgs& args);
+
 struct CacheArgs {
   std::string action;  // ls, verify, clear
   bool json = false;

@@ -82,6 +82,46 @@ void add_emit(CLI::App& app, EmitArgs& args, Action& action) {
   command->callback([&args, &action] { action = [&args] { return emit(args); }; });
 }
 
+// What both commands about a user's kernel take.
+CLI::App* add_kernel_command(CLI::App& kernel, const std::string& name, const std::string& what,
+                             KernelArgs& args) {
+  CLI::App* command = kernel.add_subcommand(name, what);
+  command->add_option("file", args.file, "A .ptx, or CUDA C++")->required();
+  command->add_option("--kernel", args.kernel, "e.g. 'my::kern<float, 16>'; none: the only one");
+  command
+      ->add_option("--output", args.output,
+                   "The parameter that points to the output: a name, an index, or NAME+BYTES in a "
+                   "struct")
+      ->required();
+  command->add_option("--arch", args.arch, "What CUDA C++ is compiled for");
+  command->add_option("-I", args.includes, "A folder of the CUDA C++'s headers");
+  command->add_option("--nvrtc", args.options, "An option of NVRTC's, e.g. --nvrtc=-DTILE=64");
+  command->add_flag("--json", args.json, "Print for programs");
+  return command;
+}
+
+void add_kernel(CLI::App& app, KernelArgs& args, Action& action) {
+  CLI::App* kernel = app.add_subcommand("kernel", "Epilogues in kernels of your own");
+  kernel->require_subcommand(1);
+  CLI::App* inspect = add_kernel_command(
+      *kernel, "inspect", "What a kernel does with its pointers; exit 3 if none may join it", args);
+  inspect->add_option("--dtype", args.dtype, "The output's dtype");
+  inspect->callback([&args, &action] { action = [&args] { return kernel_inspect(args); }; });
+  CLI::App* fuse =
+      add_kernel_command(*kernel, "fuse", "Put an epilogue before the kernel's stores", args);
+  fuse->add_option("--dtype", args.dtype, "The output's dtype")->required();
+  fuse->add_option("--shape", args.shape, "The output's, M,N")->required();
+  fuse->add_option("--epilogue", args.epilogue, "e.g. 'silu(out + row(bias)) * full(res)'")
+      ->required();
+  fuse->add_option("--result", args.result, "The result's dtype, of the output's size");
+  fuse->add_option("--operand", args.operand, "The dtype of operands that name none");
+  fuse->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
+      ->check(CLI::IsMember({"fp32", "eager"}));
+  fuse->add_option("-o,--out", args.out, "A .ptx or .cubin to write, with a .json beside it")
+      ->required();
+  fuse->callback([&args, &action] { action = [&args] { return kernel_fuse(args); }; });
+}
+
 void add_cache(CLI::App& app, CacheArgs& args, Action& action) {
   CLI::App* command = app.add_subcommand("cache", "The cache of compiled kernels");
   command->require_subcommand(1);
@@ -195,12 +235,14 @@ int main(int argc, char** argv) {
   TuneArgs tune_args;
   BenchGemmArgs bench_args;
   BenchKernelArgs kernel_args;
+  KernelArgs user_kernel_args;
   Action action;
   add_run(app, run_args, action);
   add_fold(app, fold_args, action);
   add_explain(app, explain_args, action);
   add_emit(app, emit_args, action);
   add_cache(app, cache_args, action);
+  add_kernel(app, user_kernel_args, action);
   add_tune(app, tune_args, action);
   add_bench(app, bench_args, kernel_args, action);
   app.add_subcommand("tune-worker", "Time candidates for another process")

@@ -8,19 +8,13 @@
 #include "epilogue/device_code.hpp"
 #include "epilogue/element.hpp"
 #include "epilogue/hole.hpp"
+#include "epilogue/memory_code.hpp"
 #include "support/check.hpp"
 
 namespace attacca::epilogue {
 namespace {
 
 using ir::DType;
-
-constexpr std::string_view kTypes = R"(#ifndef ATTACCA_FIXED_WIDTH_TYPES
-#define ATTACCA_FIXED_WIDTH_TYPES
-typedef unsigned int uint32_t;
-typedef int int32_t;
-#endif
-)";
 
 constexpr std::string_view kContext = R"(struct attacca_operand {{
   void* pointer;
@@ -31,73 +25,6 @@ struct attacca_hole_context {{
   attacca_operand operand[{}];
 }};
 )";
-
-// The C++ type that memory holds.
-std::string_view memory_type(DType dtype) {
-  switch (dtype) {
-    case DType::F64:
-      return "double";
-    case DType::F32:
-      return "float";
-    case DType::F16:
-    case DType::BF16:
-      return "unsigned short";
-    case DType::F8E4M3:
-    case DType::F8E5M2:
-    case DType::U8:
-    case DType::Bool:
-      return "unsigned char";
-    case DType::S8:
-      return "signed char";
-    case DType::S32:
-      return "int";
-    case DType::S64:
-      return "long long";
-  }
-  return {};
-}
-
-// A value from raw, zero-extended bits.
-std::string from_bits(DType dtype, const std::string& bits) {
-  switch (dtype) {
-    case DType::F32:
-      return fmt::format("__uint_as_float({})", bits);
-    case DType::F16:
-    case DType::BF16:
-    case DType::F8E4M3:
-    case DType::F8E5M2:
-      return fmt::format("attacca_decode_{}({})", ir::name(dtype), bits);
-    case DType::S8:
-      return fmt::format("(int)(signed char){}", bits);
-    case DType::Bool:
-      return fmt::format("(int)({} != 0)", bits);
-    case DType::U8:
-    case DType::S32:
-      return fmt::format("(int){}", bits);
-    case DType::F64:
-    case DType::S64:
-      break;
-  }
-  ATTACCA_CHECK(false, "a slot of 64 bits");
-}
-
-// A value from what memory_type() loaded, and the other way round.
-std::string from_memory(DType dtype, const std::string& loaded) {
-  if (ir::is_float(dtype) && ir::info(dtype).bits < 32)
-    return fmt::format("attacca_decode_{}({})", ir::name(dtype), loaded);
-  if (dtype == DType::Bool) return fmt::format("(int)({} != 0)", loaded);
-  return loaded;
-}
-std::string to_memory(DType dtype, const std::string& value) {
-  if (ir::is_float(dtype) && ir::info(dtype).bits < 32)
-    return fmt::format("({})attacca_encode_{}({})", memory_type(dtype), ir::name(dtype), value);
-  return fmt::format("({}){}", memory_type(dtype), value);
-}
-
-std::string to_word(DType dtype, const std::string& value) {
-  return dtype == DType::F32 ? fmt::format("__float_as_uint({})", value)
-                             : fmt::format("(uint32_t){}", value);
-}
 
 // The hole's own function: unpacks, calls the element twice, packs.
 class HoleWriter {
@@ -220,7 +147,7 @@ std::string emit_cuda(const Epilogue& epilogue, const HoleSignature& signature,
   std::string code = emit_element(epilogue, options);
   code += '\n' + hole.run();
   std::string text = fmt::format("// Mode {}.\n", ir::name(options.mode));
-  text += kTypes;
+  text += kWordTypes;
   text += fmt::format(kContext, kContextOperands);
   text +=
       fmt::format("struct attacca_results {{ uint32_t word[{}]; }};\n", std::max(hole.words(), 1));

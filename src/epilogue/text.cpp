@@ -59,8 +59,9 @@ std::optional<Role> parse_role(std::string_view word) {
   return std::nullopt;
 }
 
-// "acc", "acc0", "acc1": the accumulator's number.
-std::optional<int> parse_accumulator(std::string_view word) {
+// "acc", "acc0", "acc1", or the only value's own name: the accumulator's number.
+std::optional<int> parse_accumulator(std::string_view word, std::string_view own) {
+  if (!own.empty()) return word == own ? std::optional(0) : std::nullopt;
   if (word == "acc" || word == "acc0") return 0;
   if (word == "acc1") return 1;
   return std::nullopt;
@@ -77,8 +78,8 @@ struct Operand {
 // with every character at its place.
 class OperandReader {
  public:
-  OperandReader(std::string_view text, DType product, DType operand)
-      : source_{text, kSource}, plain_(text), product_(product), operand_(operand) {}
+  OperandReader(std::string_view text, DType product, DType operand, std::string_view value)
+      : source_{text, kSource}, plain_(text), product_(product), operand_(operand), value_(value) {}
 
   Status read() {
     ATTACCA_TRY(tokens_, ir::tokenize(source_));
@@ -95,7 +96,7 @@ class OperandReader {
     if (token.kind != TokenKind::Name) return {};
     const bool called = tokens_[i + 1].is("(");
     if (!called) {
-      if (parse_accumulator(token.text))
+      if (parse_accumulator(token.text, value_))
         return add({std::string(token.text), Role::Accumulator, product_, token.offset});
       return {};
     }
@@ -147,7 +148,7 @@ class OperandReader {
     const auto known = std::find_if(operands_.begin(), operands_.end(),
                                     [&](const Operand& o) { return o.name == operand.name; });
     if (known == operands_.end()) {
-      if (operand.role != Role::Accumulator && parse_accumulator(operand.name))
+      if (operand.role != Role::Accumulator && parse_accumulator(operand.name, value_))
         return source_.fail(operand.offset, fmt::format("{} is the accumulator", operand.name),
                             "give the operand another name");
       operands_.push_back(std::move(operand));
@@ -169,6 +170,7 @@ class OperandReader {
   }
 
   Status check_accumulators() const {
+    if (!value_.empty()) return {};
     const auto find = [&](std::string_view wanted) {
       return std::find_if(operands_.begin(), operands_.end(),
                           [&](const Operand& o) { return o.name == wanted; });
@@ -185,6 +187,7 @@ class OperandReader {
   ir::SourceText source_;
   std::string plain_;
   DType product_, operand_;
+  std::string_view value_;
   std::vector<Token> tokens_;
   std::vector<Operand> operands_;
 };
@@ -217,7 +220,7 @@ class Converter {
  private:
   int set(size_t i) const {
     const Operand& operand = operands_[i];
-    return operand.role == Role::Accumulator ? *parse_accumulator(operand.name) : 2;
+    return operand.role == Role::Accumulator ? *parse_accumulator(operand.name, options_.value) : 2;
   }
 
   void add_input(size_t i) {
@@ -347,7 +350,7 @@ std::vector<ir::ForeignFunction> device_functions(std::string_view cuda) {
 Result<TextEpilogue> parse_text(std::string_view text, const TextOptions& options) {
   const DType product = product_dtype(options);
   const DType operand = options.operand.value_or(ir::is_float(product) ? product : DType::F32);
-  OperandReader reader(text, product, operand);
+  OperandReader reader(text, product, operand, options.value);
   ATTACCA_TRY_VOID(reader.read());
   std::vector<ir::NamedType> inputs;
   for (const Operand& each : reader.operands())

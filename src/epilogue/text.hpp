@@ -31,6 +31,8 @@ struct TextOptions {
   std::vector<ir::DType> results = {ir::DType::BF16};
   // Device functions of the user's, to be called by name.
   std::vector<ir::ForeignFunction> functions = {};
+  // What the text calls the single value that the kernel hands over, instead of acc.
+  std::string value = {};
 };
 
 // The `__device__ float NAME(float ..., float ...)` that CUDA C++ text defines or declares.

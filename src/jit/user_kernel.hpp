@@ -48,6 +48,9 @@ struct Tail {
 // The epilogue as the function that stores call.
 Result<Tail> emit_tail(const TailRequest& request);
 
+// "sm_90a" of ".target sm_90a, texmode_independent".
+std::string target_of(const ptx::Module& module);
+
 // Compiles the tail for the module's target and splices it in. REQUIRES: an eligible analysis.
 Result<ptx::FusedKernel> fuse_kernel(const ptx::Module& module, const ptx::Analysis& analysis,
                                      const Tail& tail, const Toolchain& toolchain = {});

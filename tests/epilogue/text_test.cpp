@@ -113,6 +113,17 @@ TEST(EpilogueText, CallsTheUsersFunctions) {
             serialize(parse_text("cast(acc, f32)", options)->epilogue));
 }
 
+TEST(EpilogueText, CallsAStoredValueByItsOwnName) {
+  TextOptions options;
+  options.accumulator = DType::F16;
+  options.product = DType::F16;
+  options.results = {DType::F16};
+  options.value = "out";
+  EXPECT_EQ(input_dtypes("silu(out + row(bias)) * full(res: f32)", options), "f16>f16 f16 f32");
+  EXPECT_EQ(read("acc + out", options).substr(0, 27), "error: 'acc' is not defined");
+  EXPECT_EQ(read("out + full(acc0)", options), "acc + full(acc0)");
+}
+
 // Texts cut off anywhere are refused or read, never more.
 TEST(EpilogueText, TakesAnyPrefix) {
   const std::string text =

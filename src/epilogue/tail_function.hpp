@@ -1,0 +1,29 @@
+// The epilogue of a user's kernel, as the function that each element goes through before it is
+// stored (ptx/fuse_kernel.hpp says when it is called):
+//
+//   extern "C" __device__ WORD attacca_tail(WORD out, unsigned long long index,
+//                                           const TYPE* row0, const TYPE* full0, ...)
+//
+// WORD is uint32_t for elements of at most 4 bytes, zero-extended, unsigned long long for 8. The
+// pointers are the inputs that are no accumulator, in order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "epilogue/hole.hpp"
+
+namespace attacca::epilogue {
+
+struct TailOptions {
+  CudaOptions cuda;               // its function's name is the tail's
+  int64_t rows = 0, columns = 0;  // the output's: constants of the code
+};
+
+// Why the epilogue cannot be such a function, or nothing.
+std::optional<std::string> tail_refusal(const Epilogue& epilogue);
+
+// Self-contained CUDA C++. REQUIRES: no refusal.
+std::string emit_tail_function(const Epilogue& epilogue, const TailOptions& options);
+
+}  // namespace attacca::epilogue

@@ -1,0 +1,56 @@
+#include "jit/user_kernel.hpp"
+
+#include "fmt/format.h"
+
+#include "epilogue/tail_function.hpp"
+#include "epilogue/text.hpp"
+
+namespace attacca::jit {
+
+std::string target_of(const ptx::Module& module) {
+  const ptx::Span span = module.find_directive(".target")->span;
+  return span.end - span.begin < 2 ? std::string()
+                                   : std::string(module.tokens[span.begin + 1].text());
+}
+
+Result<Tail> emit_tail(const TailRequest& request) {
+  if (request.rows <= 0 || request.columns <= 0 || request.rows > INT64_MAX / request.columns)
+    return fail(fmt::format("no output is of {} x {}", request.rows, request.columns), "--shape",
+                "give M,N of the output");
+  epilogue::TextOptions text;
+  text.accumulator = request.dtype;
+  text.product = request.dtype;
+  text.operand = request.operand;
+  text.results = {request.result};
+  text.value = "out";
+  ATTACCA_TRY(const epilogue::TextEpilogue parsed, epilogue::parse_text(request.epilogue, text));
+  if (const auto reason = epilogue::tail_refusal(parsed.epilogue))
+    return fail(*reason, "--epilogue",
+                "give one result, made of `out`, as large as what the kernel stores");
+  Tail tail;
+  epilogue::TailOptions options;
+  options.cuda.mode = request.mode;
+  options.cuda.function = tail.signature.function;
+  options.cuda.names = parsed.names;
+  options.rows = request.rows;
+  options.columns = request.columns;
+  tail.source = epilogue::emit_tail_function(parsed.epilogue, options);
+  for (size_t i = 0; i < parsed.epilogue.inputs.size(); ++i) {
+    const epilogue::Input& input = parsed.epilogue.inputs[i];
+    if (input.role == epilogue::Role::Accumulator) continue;
+    tail.operands.push_back({parsed.names[i], std::string(name(input.role)), input.dtype});
+    tail.signature.operands.push_back(parsed.names[i]);
+  }
+  return tail;
+}
+
+Result<ptx::FusedKernel> fuse_kernel(const ptx::Module& module, const ptx::Analysis& analysis,
+                                     const Tail& tail, const Toolchain& toolchain) {
+  // Never contracted, so that no multiplication of the kernel meets an addition of the tail.
+  ATTACCA_TRY(std::string filling,
+              toolchain.compile(tail.source, {.arch = target_of(module), .contract = false}));
+  ATTACCA_TRY(const ptx::Module epilogue, ptx::parse(std::move(filling), "the epilogue's PTX"));
+  return ptx::fuse_stores(module, analysis, epilogue, tail.signature);
+}
+
+}  // namespace attacca::jit
