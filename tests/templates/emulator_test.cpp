@@ -1,4 +1,4 @@
-// The sources of the sm_80 and pointwise kernels, run on the CPU (emulator/): every template
+// The sources of the sm_80, wgmma and pointwise kernels, run on the CPU (emulator/): every template
 // variant on ragged extents and odd layouts gives what a plain loop gives, and writes nothing else.
 #include <cstdlib>
 #include <string>
@@ -22,6 +22,7 @@ std::string run(const Kernel& kernel, const Problem& problem, uint32_t seed) {
   if (entry.build(&problem.arguments(), params, how.grid, reason, sizeof reason)) return reason;
   how.threads = info.threads;
   how.shared_bytes = info.shared_bytes;
+  how.cluster = info.cluster_m * info.cluster_n;
   how.copies_at_once = seed % 2 == 0;
   how.seed = seed;
   kernel.run(how, params);

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <random>
 #include <ucontext.h>
@@ -15,7 +16,9 @@ namespace attacca::emulator {
 namespace {
 
 constexpr size_t kStackBytes = 256 << 10;
-constexpr int kLanes = 32;
+constexpr int kLanes = 32, kGroupThreads = 128;
+constexpr size_t kSharedAlignment = 1024;
+constexpr int kMostPasses = 1 << 22;  // over the threads of a cluster: more, and it hangs
 
 struct Copy {
   uint32_t to;
@@ -44,35 +47,67 @@ struct WarpArguments {
   const uint32_t (*b[kLanes])[2];
 };
 
+// A phase ends when so many threads have arrived and all bytes that were announced have come.
+struct TransactionBarrier {
+  int arrivals = 0, missing = 0;
+  int64_t bytes = 0;
+  uint32_t phase = 0;
+};
+
+struct GroupArguments {
+  float* d[kGroupThreads];
+};
+
+// A warpgroup's products: those that were committed, the oldest first, and those that were not.
+struct Group {
+  Meeting meeting{kGroupThreads, 0, 0};
+  GroupArguments arguments;
+  std::vector<std::function<void()>> open;
+  std::deque<std::vector<std::function<void()>>> committed;
+};
+
 struct Block {
   std::vector<Thread> threads;
   std::vector<Meeting> warps;
   std::vector<WarpArguments> arguments;
+  std::vector<Group> groups;
   Meeting barrier;
+  std::map<uint32_t, TransactionBarrier> barriers;
   std::vector<char> shared;
+  int rank = 0;  // in the cluster
+  dim3 index;
+};
+
+struct Cluster {
+  std::vector<Block> blocks;
+  Meeting barrier;
   bool copies_at_once = false;
+  std::vector<std::function<void()>> copies;  // of boxes, under way
   ucontext_t scheduler;
-  int current = 0;
   const std::function<void(char*)>* kernel = nullptr;
 };
 
+Cluster* cluster = nullptr;
+// The running thread.
 Block* block = nullptr;
+int current = 0;
 
+char* shared_base(Block& of) {
+  // Aligned as dynamic shared memory may be.
+  const auto address = reinterpret_cast<uintptr_t>(of.shared.data());
+  return of.shared.data() + (kSharedAlignment - address % kSharedAlignment) % kSharedAlignment;
+}
 char* shared_base() {
-  // Aligned as dynamic shared memory is.
-  const auto address = reinterpret_cast<uintptr_t>(block->shared.data());
-  return block->shared.data() + (128 - address % 128) % 128;
+  return shared_base(*block);
 }
 
 Thread& current_thread() {
-  return block->threads[static_cast<size_t>(block->current)];
+  return block->threads[static_cast<size_t>(current)];
 }
 
+// The scheduler makes this the running thread again.
 void yield() {
-  const int self = block->current;
-  swapcontext(&current_thread().context, &block->scheduler);
-  block->current = self;
-  threadIdx = {static_cast<uint32_t>(self), 0, 0};
+  swapcontext(&current_thread().context, &cluster->scheduler);
 }
 
 void meet(Meeting& meeting, const std::function<void()>& act) {
@@ -89,8 +124,8 @@ void meet(Meeting& meeting, const std::function<void()>& act) {
 // All lanes of a warp come with their arguments; `act` sees those of all.
 template <class Put, class Act>
 void warp_instruction(Put put, Act act) {
-  const size_t warp = static_cast<size_t>(block->current) / kLanes;
-  put(block->arguments[warp], block->current % kLanes);
+  const size_t warp = static_cast<size_t>(current) / kLanes;
+  put(block->arguments[warp], current % kLanes);
   meet(block->warps[warp], [&] { act(block->arguments[warp]); });
 }
 
@@ -145,9 +180,9 @@ void multiply_all(WarpArguments& all) {
 }
 
 void thread_main() {
-  (*block->kernel)(shared_base());
+  (*cluster->kernel)(shared_base());
   current_thread().done = true;
-  swapcontext(&current_thread().context, &block->scheduler);
+  swapcontext(&current_thread().context, &cluster->scheduler);
 }
 
 void start(Thread& thread) {
@@ -159,33 +194,66 @@ void start(Thread& thread) {
   makecontext(&thread.context, thread_main, 0);
 }
 
-void run_block(const Launch& launch, const std::function<void(char*)>& kernel, uint32_t seed) {
-  Block here;
-  block = &here;
-  here.threads.resize(static_cast<size_t>(launch.threads));
-  here.warps.resize(here.threads.size() / kLanes, Meeting{kLanes, 0, 0});
-  here.arguments.resize(here.warps.size());
-  here.barrier.size = launch.threads;
+void set_up(Block& of, const Launch& launch) {
+  of.threads.resize(static_cast<size_t>(launch.threads));
+  of.warps.resize(of.threads.size() / kLanes, Meeting{kLanes, 0, 0});
+  of.arguments.resize(of.warps.size());
+  of.groups.resize(of.threads.size() / kGroupThreads);
+  of.barrier.size = launch.threads;
   // Garbage that no product survives unnoticed.
-  here.shared.assign(static_cast<size_t>(launch.shared_bytes) + 128, '\x7f');
+  of.shared.assign(static_cast<size_t>(launch.shared_bytes) + kSharedAlignment, '\x7f');
+  for (Thread& thread : of.threads) start(thread);
+}
+
+void resume(Block& of, int index) {
+  block = &of;
+  current = index;
+  threadIdx = {static_cast<uint32_t>(index), 0, 0};
+  blockIdx = of.index;
+  swapcontext(&cluster->scheduler, &current_thread().context);
+}
+
+void finish_some_copy(std::minstd_rand& random) {
+  auto& copies = cluster->copies;
+  if (copies.empty() || random() % 2 == 0) return;
+  std::swap(copies[random() % copies.size()], copies.back());
+  const std::function<void()> copy = std::move(copies.back());
+  copies.pop_back();
+  copy();
+}
+
+// `first`: the index of the cluster's first block.
+void run_cluster(const Launch& launch, const std::function<void(char*)>& kernel, dim3 first,
+                 uint32_t seed) {
+  Cluster here;
+  cluster = &here;
   here.copies_at_once = launch.copies_at_once;
   here.kernel = &kernel;
-  for (Thread& thread : here.threads) start(thread);
-  std::vector<int> order(here.threads.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  here.barrier.size = launch.threads * launch.cluster;
+  here.blocks.resize(static_cast<size_t>(launch.cluster));
+  std::vector<std::pair<Block*, int>> order;
+  for (int rank = 0; rank < launch.cluster; ++rank) {
+    Block& each = here.blocks[static_cast<size_t>(rank)];
+    set_up(each, launch);
+    each.rank = rank;
+    each.index = {first.x + static_cast<uint32_t>(rank), first.y, first.z};
+    for (int i = 0; i < launch.threads; ++i) order.emplace_back(&each, i);
+  }
   std::minstd_rand random(seed);
-  for (bool busy = true; busy;) {
+  int passes = 0;
+  for (bool busy = true; busy; ++passes) {
+    ATTACCA_CHECK(passes < kMostPasses, "the kernel hangs");
     std::shuffle(order.begin(), order.end(), random);
     busy = false;
-    for (int index : order) {
-      Thread& thread = here.threads[static_cast<size_t>(index)];
-      if (thread.done) continue;
+    for (const auto& [of, index] : order) {
+      if (of->threads[static_cast<size_t>(index)].done) continue;
       busy = true;
-      here.current = index;
-      threadIdx = {static_cast<uint32_t>(index), 0, 0};
-      swapcontext(&here.scheduler, &thread.context);
+      resume(*of, index);
     }
+    finish_some_copy(random);
   }
+  ATTACCA_CHECK(here.copies.empty(), "a block ended before its copies");
+  cluster = nullptr;
   block = nullptr;
 }
 
@@ -196,10 +264,8 @@ void launch(const Launch& launch, const std::function<void(char*)>& kernel) {
   uint32_t seed = launch.seed;
   for (uint32_t z = 0; z < launch.grid[2]; ++z) {
     for (uint32_t y = 0; y < launch.grid[1]; ++y) {
-      for (uint32_t x = 0; x < launch.grid[0]; ++x) {
-        blockIdx = {x, y, z};
-        run_block(launch, kernel, ++seed);
-      }
+      for (uint32_t x = 0; x < launch.grid[0]; x += static_cast<uint32_t>(launch.cluster))
+        run_cluster(launch, kernel, {x, y, z}, ++seed);
     }
   }
 }
@@ -216,6 +282,10 @@ void __syncthreads() {
   meet(block->barrier, [] {});
 }
 
+void __syncwarp() {
+  warp_instruction([](WarpArguments&, int) {}, [](WarpArguments&) {});
+}
+
 uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(static_cast<const char*>(pointer) - shared_base());
 }
@@ -224,7 +294,7 @@ void copy_async(uint32_t to, const void* from, int bytes) {
   ATTACCA_CHECK(to % 16 == 0 && bytes >= 0 && bytes <= 16, "cp.async of 16 bytes at a multiple");
   if (bytes > 0) check_aligned(from, 16);
   const Copy copy{to, from, bytes};
-  if (block->copies_at_once) {
+  if (cluster->copies_at_once) {
     copy_now(copy);
   } else {
     current_thread().open.push_back(copy);
@@ -270,4 +340,201 @@ void multiply_add(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
         all.b[lane] = &b;
       },
       [](WarpArguments& all) { multiply_all(all); });
+}
+
+// ---- Hopper
+
+namespace {
+
+// What a map holds here instead of the hardware's bits.
+struct BoxMap {
+  const void* address;
+  uint32_t extents[3];
+  uint64_t strides[2];  // bytes
+  uint32_t box[3];
+};
+
+constexpr int kRowBytes = 128;  // of a box: the swizzle's span
+
+// The 16-byte chunks of a row are exchanged by the row's place in 8 rows.
+uint32_t swizzled(uint32_t address) {
+  return address ^ (address >> 7 & 7) << 4;
+}
+
+void settle(TransactionBarrier& barrier) {
+  if (barrier.missing > 0 || barrier.bytes != 0) return;
+  ++barrier.phase;
+  barrier.missing = barrier.arrivals;
+}
+
+TransactionBarrier& barrier_at(Block& of, uint32_t address) {
+  const auto found = of.barriers.find(address);
+  ATTACCA_CHECK(found != of.barriers.end(), "a barrier that was not initialised");
+  return found->second;
+}
+
+void copy_box_now(Block& to_block, uint32_t to, const BoxMap& map, uint32_t barrier, int k, int row,
+                  int batch) {
+  char* shared = shared_base(to_block);
+  for (uint32_t r = 0; r < map.box[1]; ++r)
+    for (uint32_t i = 0; i < map.box[0]; ++i) {
+      const auto at_k = static_cast<uint32_t>(k) + i, at_row = static_cast<uint32_t>(row) + r;
+      uint16_t bits = 0;
+      if (at_k < map.extents[0] && at_row < map.extents[1])
+        std::memcpy(&bits,
+                    static_cast<const char*>(map.address) + at_k * 2 + at_row * map.strides[0] +
+                        static_cast<uint32_t>(batch) * map.strides[1],
+                    2);
+      std::memcpy(shared + swizzled(to + r * kRowBytes + i * 2), &bits, 2);
+    }
+  TransactionBarrier& waiting = barrier_at(to_block, barrier);
+  waiting.bytes -= map.box[1] * kRowBytes;
+  settle(waiting);
+}
+
+// Of a tile that a descriptor describes, 16 values of k of so many rows.
+std::vector<float> tile_rows(Block& of, uint64_t descriptor, int rows) {
+  ATTACCA_CHECK(descriptor >> 62 == 1, "the descriptor's swizzle is of 128 bytes");
+  const auto start = static_cast<uint32_t>(descriptor & 0x3fff) << 4;
+  const auto groups_apart = static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4;
+  std::vector<float> values(static_cast<size_t>(rows) * 16);
+  for (int row = 0; row < rows; ++row)
+    for (int k = 0; k < 16; ++k) {
+      const uint32_t address = start + static_cast<uint32_t>(row) / 8 * groups_apart +
+                               static_cast<uint32_t>(row) % 8 * kRowBytes +
+                               static_cast<uint32_t>(k) * 2;
+      uint16_t bits;
+      std::memcpy(&bits, shared_base(of) + swizzled(address), 2);
+      values[static_cast<size_t>(row * 16 + k)] = bf16(bits, 0);
+    }
+  return values;
+}
+
+// As the PTX manual places the accumulators of a warpgroup.
+void multiply_group_now(Block& of, const GroupArguments& arguments, int n, uint64_t a, uint64_t b) {
+  const std::vector<float> rows = tile_rows(of, a, 64), columns = tile_rows(of, b, n);
+  for (int row = 0; row < 64; ++row)
+    for (int column = 0; column < n; ++column) {
+      float sum = 0;
+      for (int k = 0; k < 16; ++k)
+        sum +=
+            rows[static_cast<size_t>(row * 16 + k)] * columns[static_cast<size_t>(column * 16 + k)];
+      const int thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
+      arguments.d[thread][column / 8 * 4 + row % 16 / 8 * 2 + column % 2] += sum;
+    }
+}
+
+Group& current_group() {
+  return block->groups[static_cast<size_t>(current / kGroupThreads)];
+}
+
+}  // namespace
+
+namespace attacca::emulator {
+
+int encode_map(void* map, int type, uint32_t rank, const void* address, const uint64_t* extents,
+               const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
+               int interleave, int swizzle, int promotion, int fill) {
+  const bool known = type == 1 && rank == 3 && interleave == 0 && swizzle == 3 && promotion <= 3 &&
+                     fill == 0 && box[0] * 2 == kRowBytes;
+  if (!known || reinterpret_cast<uintptr_t>(address) % 16 != 0) return 1;
+  BoxMap made{address, {}, {}, {}};
+  for (int i = 0; i < 3; ++i) {
+    if (extents[i] < 1 || box[i] < 1 || box[i] > 256 || element_strides[i] != 1) return 1;
+    made.extents[i] = static_cast<uint32_t>(extents[i]);
+    made.box[i] = box[i];
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (strides[i] % 16 != 0 || strides[i] >> 40 != 0) return 1;
+    made.strides[i] = strides[i];
+  }
+  std::memcpy(map, &made, sizeof made);
+  return 0;
+}
+
+}  // namespace attacca::emulator
+
+void barrier_init(uint32_t barrier, int arrivals) {
+  ATTACCA_CHECK(barrier % 8 == 0, "a misaligned barrier");
+  block->barriers[barrier] = {arrivals, arrivals, 0, 0};
+}
+
+void barrier_expect(uint32_t barrier, int bytes) {
+  TransactionBarrier& at = barrier_at(*block, barrier);
+  at.bytes += bytes;
+  --at.missing;
+  settle(at);
+}
+
+void barrier_arrive(uint32_t barrier, uint32_t rank) {
+  TransactionBarrier& at = barrier_at(cluster->blocks[rank], barrier);
+  ATTACCA_CHECK(at.missing > 0, "more arrivals than the barrier counts");
+  --at.missing;
+  settle(at);
+}
+
+bool barrier_passed(uint32_t barrier, uint32_t parity) {
+  if ((barrier_at(*block, barrier).phase & 1) != parity) return true;
+  yield();
+  return false;
+}
+
+uint32_t block_in_cluster() {
+  return static_cast<uint32_t>(block->rank);
+}
+
+void cluster_sync() {
+  meet(cluster->barrier, [] {});
+}
+
+void copy_box(uint32_t to, const void* map, uint32_t barrier, int k, int row, int batch) {
+  copy_box_to_cluster(to, map, barrier, k, row, batch, static_cast<uint16_t>(1 << block->rank));
+}
+
+void copy_box_to_cluster(uint32_t to, const void* map, uint32_t barrier, int k, int row, int batch,
+                         uint16_t mask) {
+  ATTACCA_CHECK(to % 1024 == 0, "a box starts where the swizzle's pattern does");
+  BoxMap box;
+  std::memcpy(&box, map, sizeof box);
+  for (Block& each : cluster->blocks) {
+    if ((mask >> each.rank & 1) == 0) continue;
+    const auto copy = [=, &each] { copy_box_now(each, to, box, barrier, k, row, batch); };
+    if (cluster->copies_at_once)
+      copy();
+    else
+      cluster->copies.emplace_back(copy);
+  }
+}
+
+void multiply_group(float* d, int n, uint64_t a, uint64_t b) {
+  Group& group = current_group();
+  group.arguments.d[current % kGroupThreads] = d;
+  Block* const of = block;
+  meet(group.meeting, [&, of] {
+    const auto product = [of, arguments = group.arguments, n, a, b] {
+      multiply_group_now(*of, arguments, n, a, b);
+    };
+    if (cluster->copies_at_once)
+      product();
+    else
+      group.open.emplace_back(product);
+  });
+}
+
+void products_commit() {
+  Group& group = current_group();
+  meet(group.meeting, [&] {
+    group.committed.push_back(std::move(group.open));
+    group.open.clear();
+  });
+}
+
+void products_wait(int pending) {
+  Group& group = current_group();
+  meet(group.meeting, [&] {
+    while (group.committed.size() > static_cast<size_t>(pending)) {
+      for (const auto& product : group.committed.front()) product();
+      group.committed.pop_front();
+    }
+  });
 }

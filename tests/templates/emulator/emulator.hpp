@@ -3,8 +3,9 @@
 // barrier for all threads. Included first by kernels' sources that are compiled with
 // ATTACCA_EMULATE.
 //
-// Asynchronous copies happen as late as the pipeline's waits allow, or at once; threads run in a
-// random order between barriers. A kernel that forgets a wait or a barrier so fails in one of them.
+// Asynchronous copies and products happen as late as the pipeline's waits allow, at random times,
+// or at once; threads run in a random order between barriers. A kernel that forgets a wait or a
+// barrier so fails in one of them, and one that waits for what never comes ends with a message.
 #pragma once
 
 #include <algorithm>
@@ -58,6 +59,7 @@ T __ldg(const T* pointer) {
 
 extern dim3 threadIdx, blockIdx, gridDim;
 void __syncthreads();
+void __syncwarp();
 
 // The instructions of sm80/instructions.cuh.
 uint32_t shared_address(const void* pointer);
@@ -72,12 +74,48 @@ void load_matrices(uint32_t (&to)[4], uint32_t address);
 void load_matrices_transposed(uint32_t (&to)[4], uint32_t address);
 void multiply_add(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 
+// Those of wgmma/instructions.cuh. An address of shared memory is one of the thread's own block.
+void barrier_init(uint32_t barrier, int arrivals);
+inline void barrier_init_fence() {}
+void barrier_expect(uint32_t barrier, int bytes);
+void barrier_arrive(uint32_t barrier, uint32_t block);
+bool barrier_passed(uint32_t barrier, uint32_t parity);
+uint32_t block_in_cluster();
+void cluster_sync();
+void copy_box(uint32_t to, const void* map, uint32_t barrier, int k, int row, int batch);
+void copy_box_to_cluster(uint32_t to, const void* map, uint32_t barrier, int k, int row, int batch,
+                         uint16_t mask);
+template <int REGISTERS>
+void release_registers() {}
+template <int REGISTERS>
+void claim_registers() {}
+inline void products_begin() {}
+void products_commit();
+void products_wait(int pending);
+template <int PENDING>
+void products_wait() {
+  products_wait(PENDING);
+}
+inline void pin(float&) {}
+// 64 rows by n by 16 of this warpgroup; `d`: of the thread.
+void multiply_group(float* d, int n, uint64_t a, uint64_t b);
+template <int VALUES>
+void multiply(float (&d)[VALUES], uint64_t a, uint64_t b) {
+  multiply_group(d, VALUES * 2, a, b);
+}
+
 namespace attacca::emulator {
+
+// cuTensorMapEncodeTiled for these copies.
+int encode_map(void* map, int type, uint32_t rank, const void* address, const uint64_t* extents,
+               const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
+               int interleave, int swizzle, int promotion, int fill);
 
 struct Launch {
   uint32_t grid[3] = {1, 1, 1};
   int threads = 0;
   int shared_bytes = 0;
+  int cluster = 1;  // blocks, along x
   bool copies_at_once = false;
   uint32_t seed = 0;
 };

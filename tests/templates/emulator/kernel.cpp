@@ -1,5 +1,6 @@
 // One emulated kernel. Everything of it is local to this file: others are compiled from the same
-// sources with other DEFINES. EMULATED_POINTWISE: which of the two kernels.
+// sources with other DEFINES. EMULATED_POINTWISE,
+// EMULATED_WGMMA: which of the kernels.
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -13,6 +14,10 @@ namespace {
 #if EMULATED_POINTWISE
 #include "pointwise/builder.cpp"
 namespace emulated = attacca_pointwise;
+#elif EMULATED_WGMMA
+#include "wgmma/builder.cpp"
+#include "wgmma/gemm.cuh"
+namespace emulated = attacca_wgmma;
 #else
 #include "sm80/builder.cpp"
 #include "sm80/gemm.cuh"

@@ -1,5 +1,8 @@
 #include "templates/emulator/kernels.hpp"
 
+// As templates/kernels/common/open.cpp defines it.
+void* attacca_encode_tiled = reinterpret_cast<void*>(&attacca::emulator::encode_map);
+
 namespace attacca::emulator {
 
 std::vector<Kernel>& kernels() {

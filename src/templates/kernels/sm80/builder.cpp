@@ -107,12 +107,12 @@ int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3
   all.n = arguments->n;
   all.k = arguments->k;
   all.batches = arguments->batch;
-  all.tiles_m = (arguments->m + kTileM - 1) / kTileM;
-  all.tiles_n = (arguments->n + kTileN - 1) / kTileN;
-  all.group = arguments->swizzle > 0 ? arguments->swizzle : kDefaultGroup;
-  all.along_n = arguments->raster == 2;
+  all.order.tiles_m = (arguments->m + kTileM - 1) / kTileM;
+  all.order.tiles_n = (arguments->n + kTileN - 1) / kTileN;
+  all.order.group = arguments->swizzle > 0 ? arguments->swizzle : kDefaultGroup;
+  all.order.along_n = arguments->raster == 2;
   std::memcpy(params, &all, sizeof all);
-  grid[0] = static_cast<uint32_t>(all.tiles_m) * static_cast<uint32_t>(all.tiles_n);
+  grid[0] = static_cast<uint32_t>(all.order.tiles_m) * static_cast<uint32_t>(all.order.tiles_n);
   grid[1] = 1;
   grid[2] = std::min(static_cast<uint32_t>(all.batches), kMaxGridZ);
   return 0;

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "common/epilogue.cuh"
+#include "common/tile_order.cuh"
 
 namespace attacca_sm80 {
 
@@ -46,9 +47,7 @@ struct Params {
   EpilogueOperands operands;
   Factor a, b[kSets];
   int32_t m, n, k, batches;
-  int32_t tiles_m, tiles_n;
-  int32_t group;    // tiles along `raster` that share what they read of the other factor
-  int32_t along_n;  // blocks run along n within a group of columns, else along m
+  TileOrder order;
 };
 
 }  // namespace attacca_sm80

@@ -13,17 +13,9 @@ struct TilePlace {
   int m, n;  // the tile's first element
 };
 
-// Blocks that run at the same time take neighbouring tiles: `group` lines of tiles, one after the
-// other across them.
 __device__ __forceinline__ TilePlace tile_place(const Params& params, int block) {
-  const int lines = params.along_n ? params.tiles_n : params.tiles_m;
-  const int length = params.along_n ? params.tiles_m : params.tiles_n;
-  const int first = block / (params.group * length) * params.group;
-  const int width = min(params.group, lines - first);
-  const int within = block % (params.group * length);
-  const int line = first + within % width, step = within / width;
-  return params.along_n ? TilePlace{step * kTileM, line * kTileN}
-                        : TilePlace{line * kTileM, step * kTileN};
+  const TileIndex at = tile_at(params.order, block);
+  return {at.m * kTileM, at.n * kTileN};
 }
 
 // The factors' matrices of one batch, and where this block's part of them begins.

@@ -1,0 +1,71 @@
+// What the DEFINES of a wgmma row say, what follows from it, and the kernel's parameters.
+//   TILE_M, TILE_N  of a block, in the problem's orientation. With HOLE_ACCUMULATORS=2, a gate, each
+//                   of the two products has a TILE_N of its own
+//   SWAPPED         1: the weights' rows are what wgmma calls M: for few rows of A
+//   CLUSTER         blocks, one below the other, that load their common tile of B together
+//   STAGES          tiles of A and B in shared memory
+//   BLOCKS          that a multiprocessor shall hold
+#pragma once
+
+#include <cstdint>
+
+#include "common/epilogue.cuh"
+#include "common/tile_order.cuh"
+
+namespace attacca_wgmma {
+
+constexpr int kTileM = TILE_M, kTileN = TILE_N;
+constexpr int kTileK = 64;  // a row of a tile is 128 bytes, the span of the swizzle
+constexpr int kRowBytes = kTileK * 2;
+constexpr bool kSwapped = SWAPPED;
+constexpr int kCluster = CLUSTER;
+constexpr int kStages = STAGES;
+constexpr int kSets = kAccumulators;
+
+// A warpgroup multiplies 64 rows of what wgmma calls M; the last one loads.
+constexpr int kGroupRows = 64;
+constexpr int kConsumers = (kSwapped ? kTileN : kTileM) / kGroupRows;
+constexpr int kGroupThreads = 128;
+constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
+static_assert((kSwapped ? kTileN : kTileM) % kGroupRows == 0);
+
+// One instruction takes the B tiles of all sets as its N, since they lie one behind the other;
+// swapped, each set has its own.
+constexpr int kInstructions = kSwapped ? kSets : 1;
+constexpr int kInstructionN = kSwapped ? kTileM : kSets * kTileN;
+static_assert(kInstructionN % 8 == 0 && kInstructionN <= 256);
+// Accumulators of a thread, of one set.
+constexpr int kSetValues = (kSwapped ? kTileM : kTileN) / 2;
+
+// Shared memory: the stages, each A then B of every set; then what each warp hands its accumulators
+// over in; then the barriers.
+constexpr int kABytes = kTileM * kRowBytes, kBBytes = kTileN * kRowBytes;
+constexpr int kStageBytes = kABytes + kSets * kBBytes;
+static_assert(kABytes % 1024 == 0 && kBBytes / kCluster % 1024 == 0, "the swizzle's pattern");
+// A warp hands over a slice of its accumulators at once, as rows of the problem.
+constexpr int kSliceM = kSwapped && kTileM < 16 ? kTileM : 16;
+constexpr int kSliceN = kSwapped ? 16 : 32;
+constexpr int kSlicePitch = kSwapped ? 20 : 32;
+constexpr int kSlices = kSwapped ? kTileM / kSliceM : kTileN / kSliceN;
+constexpr int kSliceValues = kSliceM * kSlicePitch;
+static_assert((kSwapped ? kTileM % kSliceM : kTileN % kSliceN) == 0);
+constexpr int kWarpBytes = kSets * kSliceValues * 4;
+constexpr int kSlicesAt = kStages * kStageBytes;
+constexpr int kBarriersAt = kSlicesAt + kConsumers * 4 * kWarpBytes;
+constexpr int kSharedBytes = kBarriersAt + 2 * kStages * 8;
+static_assert(kSharedBytes <= 232448 / BLOCKS - (BLOCKS > 1 ? 1024 : 0));
+
+// A CUtensorMap.
+struct alignas(64) Map {
+  uint64_t words[16];
+};
+
+struct Params {
+  Map a, b[kSets];  // of [batch, rows, k]
+  EpilogueOperands operands;
+  int32_t m, n, k, batches;
+  TileOrder order;  // a cluster's tiles count as one
+  int32_t tiles;    // of all batches
+};
+
+}  // namespace attacca_wgmma

@@ -1,0 +1,271 @@
+// A persistent GEMM for sm_90a: one warpgroup's thread loads tiles by TMA, the others multiply them
+// by wgmma and finish their own rows. Warps hand their accumulators over to themselves, slice by
+// slice, so that operands and results move in whole chunks of rows.
+#pragma once
+
+#include "wgmma/multiply.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_wgmma {
+
+// Which stage comes next, and how often the ring was walked.
+struct Ring {
+  int stage = 0;
+  uint32_t round = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      ++round;
+    }
+  }
+};
+
+struct Shared {
+  uint32_t base;
+  __device__ __forceinline__ uint32_t a(int stage) const { return base + stage * kStageBytes; }
+  __device__ __forceinline__ uint32_t b(int stage, int set) const {
+    return a(stage) + kABytes + set * kBBytes;
+  }
+  // A stage is full when its copies have come, empty when all warps of the cluster have read it.
+  __device__ __forceinline__ uint32_t full(int stage) const {
+    return base + kBarriersAt + stage * 8;
+  }
+  __device__ __forceinline__ uint32_t empty(int stage) const { return full(kStages + stage); }
+};
+
+__device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {
+  while (!barrier_passed(barrier, parity)) {
+  }
+}
+
+struct Accumulators {
+  float of_instruction[kInstructions][kInstructionN / 2];
+  __device__ __forceinline__ float value(int set, int i) const {
+    return kSwapped ? of_instruction[set][i] : of_instruction[0][set * kSetValues + i];
+  }
+};
+
+struct Place {
+  int m, n, batch;  // the block's first element
+};
+
+__device__ __forceinline__ Place place_of(const Params& params, int tile, int block) {
+  const int matrix = params.order.tiles_m * params.order.tiles_n;
+  const int batch = tile / matrix;
+  const TileIndex at = tile_at(params.order, tile - batch * matrix);
+  return {(at.m * kCluster + block) * kTileM, at.n * kTileN, batch};
+}
+
+__device__ __forceinline__ void load_stage(const Params& params, const Shared& shared,
+                                           const Place& at, int stage, int k, int block) {
+  const uint32_t full = shared.full(stage);
+  barrier_expect(full, kStageBytes);
+  copy_box(shared.a(stage), &params.a, full, k, at.m, at.batch);
+#pragma unroll
+  for (int s = 0; s < kSets; ++s) {
+    if constexpr (kCluster == 1) {
+      copy_box(shared.b(stage, s), &params.b[s], full, k, at.n, at.batch);
+    } else {
+      // Each block loads its share of the rows, for all.
+      constexpr int kRows = kTileN / kCluster;
+      copy_box_to_cluster(shared.b(stage, s) + block * kRows * kRowBytes, &params.b[s], full, k,
+                          at.n + block * kRows, at.batch, (1 << kCluster) - 1);
+    }
+  }
+}
+
+__device__ __forceinline__ void load_all(const Params& params, const Shared& shared, int first,
+                                         int step, int block) {
+  Ring ring;
+#pragma unroll 1
+  for (int tile = first; tile < params.tiles; tile += step) {
+    const Place at = place_of(params, tile, block);
+#pragma unroll 1
+    for (int k = 0; k < params.k; k += kTileK) {
+      wait_for(shared.empty(ring.stage), (ring.round & 1) ^ 1);
+      load_stage(params, shared, at, ring.stage, k, block);
+      ring.advance();
+    }
+  }
+}
+
+// This warpgroup's rows of the stage by the other side's.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int group,
+                                               Accumulators& sum) {
+  const int own = group * kGroupRows * kRowBytes;
+#pragma unroll
+  for (int step = 0; step < kTileK / 16; ++step) {
+    const int k = step * 32;  // bytes
+    if constexpr (kSwapped) {
+      const uint64_t a = tile_descriptor(shared.a(stage) + k);
+#pragma unroll
+      for (int s = 0; s < kSets; ++s)
+        multiply(sum.of_instruction[s], tile_descriptor(shared.b(stage, s) + own + k), a);
+    } else {
+      multiply(sum.of_instruction[0], tile_descriptor(shared.a(stage) + own + k),
+               tile_descriptor(shared.b(stage, 0) + k));
+    }
+  }
+}
+
+// Tells every block of the cluster that this warp has read the stage.
+__device__ __forceinline__ void release(const Shared& shared, int stage, int lane) {
+  if (lane < kCluster) barrier_arrive(shared.empty(stage), lane);
+}
+
+// One stage is multiplied while the one before is on its way through the tensor cores.
+__device__ __forceinline__ void multiply_tile(const Params& params, const Shared& shared, int group,
+                                              int lane, Ring& ring,
+                                              Accumulators& sum) {
+#pragma unroll
+  for (auto& part : sum.of_instruction)
+#pragma unroll
+    for (float& value : part) value = 0;
+  int before = -1;
+#pragma unroll 1
+  for (int k = 0; k < params.k; k += kTileK) {
+    wait_for(shared.full(ring.stage), ring.round & 1);
+    products_begin();
+    multiply_stage(shared, ring.stage, group, sum);
+    products_commit();
+    products_wait<1>();
+    if (before >= 0) release(shared, before, lane);
+    before = ring.stage;
+    ring.advance();
+  }
+  products_wait<0>();
+#pragma unroll
+  for (auto& part : sum.of_instruction)
+#pragma unroll
+    for (float& value : part) pin(value);
+  if (before >= 0) release(shared, before, lane);
+}
+
+// Where an element of a slice lies. Rows of 32 are turned so that neither their writing nor their
+// reading meets a bank twice.
+__device__ __forceinline__ int slice_offset(int row, int column) {
+  if constexpr (kSwapped) return row * kSlicePitch + column;
+  return row * kSlicePitch + (column ^ ((row & 3) * 8 + (row & 1) * 4));
+}
+
+// Values i, i + 1 of a set are neighbours along what wgmma calls N, i + 2, i + 3 are 8 rows below
+// them, i + 4 is 8 columns further.
+__device__ __forceinline__ void keep_slice(const Accumulators& sum,
+                                           int slice, int lane, float* own) {
+  constexpr int kSliceParts = kSwapped ? kSliceM / 8 : kSliceN / 8;
+#pragma unroll
+  for (int i = 0; i < kSlices; ++i) {
+    // Registers have no index: each slice has its own code.
+    if (i != slice) continue;
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+      float* to = own + s * kSliceValues;
+#pragma unroll
+      for (int part = 0; part < kSliceParts; ++part) {
+        float four[4];
+#pragma unroll
+        for (int v = 0; v < 4; ++v) four[v] = sum.value(s, (i * kSliceParts + part) * 4 + v);
+        const int low = lane / 4, pair = part * 8 + lane % 4 * 2;
+        if constexpr (kSwapped) {
+#pragma unroll
+          for (int v = 0; v < 4; ++v) to[slice_offset(pair + v % 2, low + v / 2 * 8)] = four[v];
+        } else {
+          *reinterpret_cast<float2*>(to + slice_offset(low, pair)) = make_float2(four[0], four[1]);
+          *reinterpret_cast<float2*>(to + slice_offset(low + 8, pair)) =
+              make_float2(four[2], four[3]);
+        }
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ void load_values(const float* own, int row, int column,
+                                            uint32_t (&to)[kChunk]) {
+#pragma unroll
+  for (int i = 0; i < kChunk; i += 4) {
+    const float4 four = *reinterpret_cast<const float4*>(own + slice_offset(row, column + i));
+    to[i] = __float_as_uint(four.x);
+    to[i + 1] = __float_as_uint(four.y);
+    to[i + 2] = __float_as_uint(four.z);
+    to[i + 3] = __float_as_uint(four.w);
+  }
+}
+
+// `at`: of the slice.
+__device__ __forceinline__ void finish_slice(const Params& params, const Place& at, int lane,
+                                             const float* own) {
+  constexpr int kRowChunks = kSliceN / kChunk;
+#pragma unroll 1
+  for (int chunk = lane; chunk < kSliceM * kRowChunks; chunk += 32) {
+    const int line = chunk / kRowChunks, place = chunk % kRowChunks * kChunk;
+    const int row = at.m + line, column = at.n + place;
+    const int valid = row < params.m ? min(kChunk, params.n - column) : 0;
+    if (valid <= 0) continue;
+    ChunkInputs inputs;
+    load_inputs(params.operands, at.batch, row, column, valid, inputs);
+    ChunkAccumulators accumulators;
+#pragma unroll
+    for (int s = 0; s < kSets; ++s)
+      load_values(own + s * kSliceValues, line, place, accumulators.set[s]);
+    finish_chunk(params.operands, at.batch, row, column, valid, inputs, accumulators);
+  }
+}
+
+__device__ __forceinline__ void multiply_all(const Params& params, const Shared& shared,
+                                             char* memory, int first, int step, int block) {
+  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+  const int group = thread / kGroupThreads;
+  float* own = reinterpret_cast<float*>(memory + kSlicesAt + warp * kWarpBytes);
+  Ring ring;
+#pragma unroll 1
+  for (int tile = first; tile < params.tiles; tile += step) {
+    Accumulators sum;
+    multiply_tile(params, shared, group, lane, ring, sum);
+    const Place at = place_of(params, tile, block);
+#pragma unroll 1
+    for (int slice = 0; slice < kSlices; ++slice) {
+      const Place part = kSwapped
+                             ? Place{at.m + slice * kSliceM, at.n + warp * 16, at.batch}
+                             : Place{at.m + warp * 16, at.n + slice * kSliceN, at.batch};
+      keep_slice(sum, slice, lane, own);
+      __syncwarp();
+      finish_slice(params, part, lane, own);
+      __syncwarp();
+    }
+  }
+}
+
+__device__ __forceinline__ void run(const Params& params, char* memory) {
+  const Shared shared{shared_address(memory)};
+  const int block = kCluster > 1 ? static_cast<int>(block_in_cluster()) : 0;
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < kStages; ++stage) {
+      barrier_init(shared.full(stage), 1);
+      barrier_init(shared.empty(stage), kCluster * kConsumers * 4);
+    }
+    barrier_init_fence();
+  }
+  if constexpr (kCluster > 1) {
+    cluster_sync();
+  } else {
+    __syncthreads();
+  }
+  const int first = static_cast<int>(blockIdx.x) / kCluster;
+  const int step = static_cast<int>(gridDim.x) / kCluster;
+  // Registers go where the accumulators are.
+  constexpr bool kMoveRegisters = kConsumers == 2;
+  if (threadIdx.x >= kConsumers * kGroupThreads) {
+    if constexpr (kMoveRegisters) release_registers<40>();
+    if (threadIdx.x == kConsumers * kGroupThreads) load_all(params, shared, first, step, block);
+  } else {
+    if constexpr (kMoveRegisters) claim_registers<232>();
+    multiply_all(params, shared, memory, first, step, block);
+  }
+  // No block leaves while another one copies to it or arrives at its barriers.
+  if constexpr (kCluster > 1) cluster_sync();
+}
+
+}  // namespace attacca_wgmma
+
+#endif  // ATTACCA_DEVICE_CODE
