@@ -20,7 +20,7 @@ Result<Tail> emit_tail(const TailRequest& request) {
   epilogue::TextOptions text;
   text.accumulator = request.dtype;
   text.product = request.dtype;
-  text.operand = request.operand;
+  text.operand = request.operand.value_or(request.dtype);
   text.results = {request.result};
   text.value = "out";
   ATTACCA_TRY(const epilogue::TextEpilogue parsed, epilogue::parse_text(request.epilogue, text));

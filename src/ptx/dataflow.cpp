@@ -159,7 +159,9 @@ void Dataflow::assign(FlowBody& body, const Ref& destination, const Provenance& 
 
 void Dataflow::assign(FlowBody& body, const Argument& destination, const Provenance& value) {
   if (destination.form == Argument::Form::Value) return assign(body, destination.ref, value);
-  for (const Ref& part : destination.parts) assign(body, part, value.as_number());
+  const bool splits = value.has(Kind::Output) || value.has(Kind::Piece);
+  for (const Ref& part : destination.parts)
+    assign(body, part, splits ? Provenance::of(Kind::Piece) : value.as_number());
 }
 
 // 8 bytes that a load takes from `byte` bytes behind its address.

@@ -231,14 +231,6 @@ class Checker {
   }
 
   bool check_store(const Step& step) {
-    for (const std::string_view part : {"volatile", "relaxed", "release", "mmio", "acquire"})
-      if (has_part(step.opcode, part)) {
-        refuse("volatile",
-               fmt::format("others may see its output while it is stored ({})",
-                           step.instruction->opcode),
-               step);
-        return false;
-      }
     const std::string_view space = access_space(step.opcode);
     const uint32_t bits = access_bits(step.opcode);
     const uint32_t element = analysis_.element_bytes * 8;
@@ -247,6 +239,14 @@ class Checker {
              fmt::format("it stores parts of an element: {} of {} bits", bits, element), step);
       return false;
     }
+    for (const std::string_view part : {"volatile", "relaxed", "release", "mmio", "acquire"})
+      if (has_part(step.opcode, part)) {
+        refuse("volatile",
+               fmt::format("others may see its output while it is stored ({})",
+                           step.instruction->opcode),
+               step);
+        return false;
+      }
     const bool has_shape = step.arguments.size() == 2 || step.arguments.size() == 3;
     if ((bits != 8 && bits != 16 && bits != 32 && bits != 64) || !has_shape ||
         !(space.empty() || space == "global") ||
@@ -302,7 +302,7 @@ class Checker {
     for (const Origin& origin : value.origins())
       if (origin.kind == Kind::Parameter || origin.kind == Kind::Output)
         use_of(origin).escapes = true;
-    if (value.has(Kind::Output))
+    if (value.has(Kind::Output) || value.has(Kind::Piece))
       refuse("escape",
              fmt::format("it gives its output's address away ({})", step.instruction->opcode),
              step);
@@ -310,16 +310,14 @@ class Checker {
 
   void check_computation(const FlowBody& body, const Step& step) {
     const std::vector<Argument>& in = step.arguments;
-    const auto is_output = [&](size_t i) {
-      return i < in.size() && flow_.value(body, in[i]).has(Kind::Output);
-    };
-    bool among_sources = false;
-    for (size_t i = 1; i < in.size(); ++i) among_sources |= is_output(i);
-    if (!among_sources) return;
-    if (allows(body, step)) return;
+    Provenance sources;
+    for (size_t i = 1; i < in.size(); ++i) sources.join(flow_.value(body, in[i]));
+    const bool uses_piece = sources.has(Kind::Piece);
+    if (!sources.has(Kind::Output) && !uses_piece) return;
+    if (!uses_piece && allows(body, step)) return;
     if (const RefusedOpcode* row = refused_opcode(step.instruction->opcode))
       return refuse(row->rule, fmt::format("it {}", row->words), step);
-    if (step.opcode[0] == "mov")
+    if (uses_piece || step.opcode[0] == "mov")
       return refuse("split", "it takes the output's address apart, or puts it together", step);
     refuse("opcode",
            fmt::format("it computes with the output's address ({})", step.instruction->opcode),
@@ -335,8 +333,10 @@ class Checker {
     switch (*rule) {
       case ValueRule::Copy: {
         const std::string_view space = access_space(step.opcode);
-        return in.size() == 2 && in[0].is_register() && in[1].is_register() &&
-               access_bits(step.opcode) == 64 && (space.empty() || space == "global");
+        // Pieces count where they are used.
+        return in.size() == 2 && (in[0].is_register() || in[0].form == Argument::Form::Tuple) &&
+               in[1].is_register() && access_bits(step.opcode) == 64 &&
+               (space.empty() || space == "global");
       }
       case ValueRule::Sum:
         return in.size() == 3 && in[0].is_register() && access_bits(step.opcode) == 64 &&
@@ -374,7 +374,7 @@ class Checker {
     const Argument& mask = step.arguments[2];
     if (mask.form != Argument::Form::Value || mask.ref.kind != Ref::Kind::Immediate) return false;
     const auto bits = to_integer(mask.ref.text);
-    return bits && *bits <= kLargest;
+    return bits && *bits <= kLargest && (*bits & (*bits + 1)) == 0;
   }
 
   // ---- What is found

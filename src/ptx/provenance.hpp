@@ -16,6 +16,7 @@ struct Origin {
     Parameter,  // a kernel's parameter, 8 bytes at an offset: a pointer, or a number
     Space,      // the address of a parameter itself
     Output,     // the pointer to the output
+    Piece,      // 32 bits of it
   };
   static constexpr int64_t kAnyOffset = INT64_MIN;
   static constexpr uint32_t kNoParameter = UINT32_MAX;  // of a function that is no kernel
