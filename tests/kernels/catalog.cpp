@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 
+#include "ptx/edits.hpp"
 #include "support/check.hpp"
 #include "support/file.hpp"
 
@@ -46,6 +47,17 @@ std::shared_ptr<const ptx::Module> module_of(std::string_view file) {
   ATTACCA_CHECK(parsed.has_value(), to_string(parsed.error()));
   module = std::make_shared<const ptx::Module>(*std::move(parsed));
   return module;
+}
+
+std::string text_of(const Kernel& kernel) {
+  const auto module = module_of(kernel.file);
+  ptx::Edits edits(*module);
+  for (const ptx::Item& item : module->items) {
+    const auto* function = std::get_if<ptx::Function>(&item);
+    if (function != nullptr && function->is_entry && function->name != kernel.entry)
+      edits.replace(function->span, "");
+  }
+  return edits.apply();
 }
 
 std::string source_line(std::string_view file, int number) {

@@ -20,19 +20,19 @@ struct Kernel {
   std::string_view file;   // tests/kernels/FILE.cu
   std::string_view entry;  // its name in the PTX
   bool eligible = false;
-  std::string_view output;  // as `--output` takes it: "2", "name", "0+16"
-  ir::DType dtype{};        // of the output's elements
+  std::string_view output = {};  // as `--output` takes it: "2", "name", "0+16"
+  ir::DType dtype{};             // of the output's elements
 
   // Of eligible kernels: how to launch them on a small example, whose output has rows x columns
   // elements and all of them are written; arguments.hpp says how parameters are written.
   Extent3 grid, block;
   uint32_t shared_bytes = 0;
-  std::string_view parameters;
+  std::string_view parameters = {};
   int64_t rows = 0, columns = 0;
-  std::string_view epilogue;
+  std::string_view epilogue = {};
 
   // Of refused ones: the first reason, and text of the line in FILE.cu that it names.
-  std::string_view rule, line;
+  std::string_view rule = {}, line = {};
 };
 
 // "gemm.naive_gemm", for messages and test names.
@@ -43,6 +43,8 @@ const std::vector<Kernel>& all_kernels();
 
 // The PTX of a file, parsed once. Aborts where the build did not make it.
 std::shared_ptr<const ptx::Module> module_of(std::string_view file);
+// The same without the file's other kernels.
+std::string text_of(const Kernel& kernel);
 // Line NUMBER, from 1, of FILE.cu; empty where there is none.
 std::string source_line(std::string_view file, int number);
 

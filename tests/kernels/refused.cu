@@ -95,12 +95,13 @@ extern "C" __global__ void shuffled_pointer(const float* x, float* out, int n) {
   if (i < n) *reinterpret_cast<float*>(other) = x[i];
 }
 
-extern "C" __global__ void integer_games(const float* x, float* out, int n) {
+// What it is exclusive-ored with may be what it is; nobody knows here.
+extern "C" __global__ void integer_games(const float* x, float* out, int n, uintptr_t key,
+                                         uintptr_t same_key) {
   const int i = thread_index();
   if (i >= n) return;
-  const auto address = reinterpret_cast<uintptr_t>(out) ^ 0x5a5a;
-  reinterpret_cast<float*>(address ^ 0x5a5a)[i] = x[i];
-  if ((address & 0xff0) == 0) out[0] = 1.0f;
+  const auto address = reinterpret_cast<uintptr_t>(out) ^ key;
+  reinterpret_cast<float*>(address ^ same_key)[i] = x[i];
 }
 
 extern "C" __global__ void volatile_read(const float* x, float* out, int n) {
@@ -150,7 +151,8 @@ extern "C" __global__ void byte_copy(const float* x, float* out, int n) {
   if (i >= n) return;
   const float value = x[i] + 1.0f;
   const unsigned char* from = reinterpret_cast<const unsigned char*>(&value);
-  volatile unsigned char* to = reinterpret_cast<volatile unsigned char*>(out + i);
+  unsigned char* to = reinterpret_cast<unsigned char*>(out + i);
+#pragma unroll 1
   for (int j = 0; j < 4; ++j) to[j] = from[j];
 }
 

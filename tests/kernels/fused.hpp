@@ -1,0 +1,31 @@
+// A kernel of the table with its epilogue spliced in, and what it must compute: the kernel, then
+// the epilogue op by op, by the reference interpreter of graphs in eager mode.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "jit/user_kernel.hpp"
+#include "kernels/arguments.hpp"
+
+namespace attacca::kernels {
+
+struct Fused {
+  std::string ptx;  // of this kernel alone
+  size_t stores = 0;
+  jit::Tail tail;
+};
+
+// Errors: also where the analysis refuses.
+Result<Fused> fuse(const Kernel& kernel);
+
+// Numbers for the epilogue's operands, in the order of the tail.
+std::vector<ir::Tensor> operand_tensors(const Kernel& kernel, const jit::Tail& tail, uint64_t seed,
+                                        bool special);
+
+// The epilogue applied to what the unfused kernel left in its output.
+Result<ir::Tensor> apply_epilogue(const Kernel& kernel, const jit::Tail& tail,
+                                  const ir::Tensor& output,
+                                  const std::vector<ir::Tensor>& operands);
+
+}  // namespace attacca::kernels

@@ -1,0 +1,95 @@
+// Every eligible kernel with its epilogue: assembled, and on the interpreter bit for bit what the
+// kernel followed by the epilogue gives.
+#include "kernels/fused.hpp"
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+
+#include "jit/assemble.hpp"
+#include "kernels/interpreted.hpp"
+
+namespace attacca::kernels {
+namespace {
+
+using ir::Tensor;
+
+// Empty, or how the fused kernel differs from the kernel and then the epilogue.
+std::string compare_with_unfused(const Kernel& kernel, const Fused& fused, uint64_t seed,
+                                 bool special) {
+  const auto after = ptx::parse(fused.ptx, "fused");
+  if (!after) return to_string(after.error());
+  const auto arguments = make_arguments(kernel, seed, special);
+  if (!arguments) return to_string(arguments.error());
+  const std::vector<Tensor> operands = operand_tensors(kernel, fused.tail, seed + 100, special);
+
+  const auto alone = run_interpreted(*module_of(kernel.file), kernel, *arguments, std::byte{0xFF});
+  const auto joined = run_interpreted(*after, kernel, *arguments, std::byte{0xAA}, operands);
+  if (!alone) return to_string(alone.error());
+  if (!joined) return to_string(joined.error());
+  for (size_t i = 0; i < alone->size(); ++i) {
+    Tensor want = (*alone)[i];
+    if (i == arguments->output) {
+      auto applied = apply_epilogue(kernel, fused.tail, want, operands);
+      if (!applied) return to_string(applied.error());
+      want = *std::move(applied);
+    }
+    const std::string difference = compare_elements((*joined)[i], want);
+    if (!difference.empty()) return fmt::format("buffer {}: {}", i, difference);
+  }
+  return {};
+}
+
+struct FusedKernel : testing::TestWithParam<Kernel> {};
+
+TEST_P(FusedKernel, IsTheKernelThenTheEpilogue) {
+  const Kernel& kernel = GetParam();
+  const auto fused = fuse(kernel);
+  ASSERT_TRUE(fused) << to_string(fused.error());
+  EXPECT_GT(fused->stores, 0u);
+  for (const bool special : {false, true})
+    EXPECT_EQ(compare_with_unfused(kernel, *fused, special ? 7 : 3, special), "")
+        << kernel.epilogue << (special ? ", special numbers" : "") << "\n"
+        << (HasFailure() ? "" : fused->ptx);
+}
+
+size_t count_contractible(const std::string& ptx) {
+  const auto module = ptx::parse(ptx);
+  size_t count = 0;
+  for (const ptx::Token& token : module->tokens)
+    for (const std::string_view opcode : {"add.f32", "sub.f32", "mul.f32", "add.f64", "sub.f64",
+                                          "mul.f64", "add.ftz.f32", "mul.ftz.f32"})
+      count += token.text() == opcode;
+  return count;
+}
+
+// ptxas may make one fma of a mul and an add without a rounding: the epilogue brings neither.
+TEST_P(FusedKernel, BringsNothingToContract) {
+  const auto fused = fuse(GetParam());
+  ASSERT_TRUE(fused) << to_string(fused.error());
+  // A function that stores is there a second time, for those who call it with another pointer.
+  const size_t copies = GetParam().entry == "noinline_helper" ? 2 : 1;
+  EXPECT_EQ(count_contractible(fused->ptx), copies * count_contractible(text_of(GetParam())));
+}
+
+TEST_P(FusedKernel, Assembles) {
+  const auto fused = fuse(GetParam());
+  ASSERT_TRUE(fused) << to_string(fused.error());
+  const auto image = jit::assemble(fused->ptx, "sm_90a");
+  EXPECT_TRUE(image) << to_string(image.error());
+}
+
+std::vector<Kernel> eligible_kernels() {
+  std::vector<Kernel> kernels;
+  for (const Kernel& kernel : all_kernels())
+    if (kernel.eligible) kernels.push_back(kernel);
+  return kernels;
+}
+
+std::string test_name(const testing::TestParamInfo<Kernel>& info) {
+  return fmt::format("{}_{}", info.param.file, info.param.entry);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, FusedKernel, testing::ValuesIn(eligible_kernels()), test_name);
+
+}  // namespace
+}  // namespace attacca::kernels
