@@ -342,9 +342,11 @@ class Checker {
         return in.size() == 3 && in[0].is_register() && access_bits(step.opcode) == 64 &&
                step.opcode.size() == 2 && !(has(1) && has_pointer(2)) &&
                !(has(2) && has_pointer(1));
-      case ValueRule::Difference:
+      case ValueRule::Difference:  // of two places in the output: a number
         return in.size() == 3 && in[0].is_register() && access_bits(step.opcode) == 64 &&
-               step.opcode.size() == 2 && !has(2) && !has_pointer(2);
+               step.opcode.size() == 2 &&
+               (!has_pointer(2) || (flow_.value(body, in[1]).is_only(Kind::Output) &&
+                                    flow_.value(body, in[2]).is_only(Kind::Output)));
       case ValueRule::MultiplySum:
         return in.size() == 4 && in[0].is_register() && !has(1) && !has(2) && has(3) &&
                !step.opcode.back().starts_with("f") && !has_part(step.opcode, "cc") &&

@@ -53,6 +53,7 @@ TEST(KernelAnalysis, FollowsTheAddress) {
        "1 stores"},
       {"mov.b64 %rd6, out; ld.param.u64 %rd7, [%rd6]; st.global.f32 [%rd7], %f1;", "1 stores"},
       {"{ .reg .b64 %rd2; ld.param.u64 %rd2, [out]; st.global.f32 [%rd2], %f1; }", "1 stores"},
+      {"sub.s64 %rd6, %rd5, %rd2; st.global.f32 [%rd5], %f1;", "1 stores"},
       {"prefetch.global.L2 [%rd5]; st.global.f32 [%rd5], %f1;", "1 stores"},
       {"isspacep.global %p1, %rd5; st.f32 [%rd5], %f1;", "1 stores"},
   });

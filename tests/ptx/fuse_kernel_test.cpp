@@ -1,0 +1,193 @@
+// Stores in, PTX out: each golden is assembled by assemble_check.py.
+#include "ptx/fuse_kernel.hpp"
+
+#include <cstdlib>
+
+#include "fmt/format.h"
+
+#include "kernel_testing.hpp"
+#include "ptx_testing.hpp"
+
+namespace attacca::ptx {
+namespace {
+
+using testing::kernel_around;
+using testing::parsed;
+
+// value + operand0[index], on the bits: a tail of so many bytes.
+std::string tail_text(uint32_t bytes) {
+  const int bits = bytes == 8 ? 64 : 32;
+  const char* const registers = bits == 64 ? "rv" : "r";
+  return fmt::format(R"(.version 8.0
+.target sm_80
+.address_size 64
+
+.visible .func (.param .b{0} result) attacca_tail(
+	.param .b{0} value,
+	.param .b64 index,
+	.param .b64 operand
+)
+{{
+	.reg .b{0} %{1}<4>;
+	.reg .b64 %rd<4>;
+	ld.param.b{0} %{1}1, [value];
+	ld.param.b64 %rd1, [index];
+	ld.param.b64 %rd2, [operand];
+	mad.lo.s64 %rd3, %rd1, {2}, %rd2;
+	ld.u{3} %{1}2, [%rd3];
+	add.u{0} %{1}3, %{1}1, %{1}2;
+	st.param.b{0} [result], %{1}3;
+	ret;
+}}
+)",
+                     bits, registers, bytes, bytes * 8);
+}
+
+Result<FusedKernel> fused(const std::string& text, uint32_t bytes) {
+  const Module module = parsed(text);
+  const auto analysis = analyse_output(module, "k", {"out"}, bytes);
+  if (!analysis) return tl::make_unexpected(analysis.error());
+  if (!analysis->eligible()) return fail(analysis->reasons[0].what, analysis->reasons[0].where);
+  return fuse_stores(module, *analysis, parsed(tail_text(bytes)), {"attacca_tail", {"bias"}});
+}
+
+struct Case {
+  std::string name, body;
+  uint32_t bytes = 4;
+  std::string before = {};
+};
+
+void PrintTo(const Case& each, std::ostream* to) {
+  *to << each.name;
+}
+
+class Fused : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Fused, IsAsReviewed) {
+  const Case& each = GetParam();
+  const auto result = fused(kernel_around(each.body, each.before), each.bytes);
+  ASSERT_TRUE(result) << to_string(result.error());
+  const auto path = testing::kFolder / "golden" / ("fused_" + each.name + ".ptx");
+  if (std::getenv("UPDATE_GOLDEN")) std::ofstream(path, std::ios::binary) << result->ptx;
+  EXPECT_EQ(result->ptx, testing::read_file(path)) << "UPDATE_GOLDEN=1 rewrites " << path;
+  const auto again = parse(result->ptx);
+  ASSERT_TRUE(again) << to_string(again.error());
+  EXPECT_EQ(print(*again), result->ptx);
+}
+
+constexpr const char* kHelpers = R"(
+.weak .func put(.param .b64 p, .param .b32 v)
+{
+	.reg .b64 %rd<3>;
+	.reg .f32 %f<3>;
+	ld.param.u64 %rd1, [p];
+	ld.param.f32 %f1, [v];
+	st.f32 [%rd1], %f1;
+	ret;
+}
+.visible .func (.param .b32 r) put_both(.param .b64 p, .param .b64 q, .param .b32 v)
+{
+	.reg .b64 %rd<3>;
+	.reg .f32 %f<3>;
+	ld.param.u64 %rd1, [p];
+	ld.param.u64 %rd2, [q];
+	ld.param.f32 %f1, [v];
+	{
+	.param .b64 a;
+	.param .b32 b;
+	st.param.b64 [a], %rd1;
+	st.param.f32 [b], %f1;
+	call put, (a, b);
+	}
+	{
+	.param .b64 a;
+	.param .b32 b;
+	st.param.b64 [a], %rd2;
+	st.param.f32 [b], %f1;
+	call.uni put, (a, b);
+	}
+	st.param.f32 [r], %f1;
+	ret;
+}
+)";
+
+INSTANTIATE_TEST_SUITE_P(
+    Stores, Fused,
+    ::testing::Values(
+        Case{"scalar", "st.global.f32 [%rd5+8], %f1;"},
+        Case{"predicated",
+             "setp.lt.s32 %p1, %r1, %r2;\n\t@%p1 st.global.f32 [%rd5], %f1;\n\t"
+             "@!%p1 st.global.f32 [%rd5+-4], 0f3F800000;"},
+        Case{"immediates",
+             "st.global.v4.f32 [%rd5], {0f3F800000, %f1, 0f00000000, %f2};\n\t"
+             "st.global.b32 [%rd5], 7;\n\tst.b32 [%rd5], -1;"},
+        Case{"cached",
+             "createpolicy.fractional.L2::evict_last.b64 %rd9, 1.0;\n\t"
+             "st.global.L1::no_allocate.L2::cache_hint.v2.b32 [%rd5], {%r1, %r2}, "
+             "%rd9;\n\tst.global.cs.f32 [%rd5], %f1;"},
+        Case{"wide_units", "st.global.v2.b64 [%rd5], {%rd3, %rd4};\n\tst.global.b64 [%rd5], 5;"},
+        Case{"narrow_from_wide", "st.global.u32 [%rd5], %rd3;"},
+        Case{"halves",
+             "st.global.b16 [%rd5], %rs1;\n\tst.global.u16 [%rd5+2], %r1;\n\t"
+             "st.global.u16 [%rd5+4], 3;\n\tst.global.v4.b16 [%rd5], "
+             "{%rs1, %rs2, %rs3, %rs4};",
+             2},
+        Case{"packed_halves",
+             "st.global.b32 [%rd5], %r1;\n\tst.global.v4.b32 [%rd5], "
+             "{%r1, %r2, %r3, %r4};\n\tst.global.v2.f32 [%rd5], {%f1, %f2};",
+             2},
+        Case{"packed_halves_in_64",
+             "st.global.b64 [%rd5], %rd3;\n\tst.global.v2.f64 [%rd5], {%fd1, 0d3FF0000000000000};",
+             2},
+        Case{"bytes",
+             "st.global.u8 [%rd5], %rs1;\n\tst.global.b8 [%rd5+1], %r1;\n\t"
+             "st.global.u8 [%rd5+2], 255;\n\tst.global.v4.u8 [%rd5], "
+             "{%rs1, %r2, %rs3, %rs4};",
+             1},
+        Case{"packed_bytes",
+             "st.global.b32 [%rd5], %r1;\n\tst.global.b16 [%rd5], %rs1;\n\t"
+             "st.global.b64 [%rd5], %rd3;",
+             1},
+        Case{"doubles", "st.global.f64 [%rd5], %fd1;\n\tst.global.v2.b64 [%rd5], {%rd3, 1};", 8},
+        Case{"float_registers", "{\n\t.reg .f16 %h;\n\tst.global.b16 [%rd5], %h;\n\t}", 2},
+        Case{"calls",
+             "{\n\t.param .b64 a;\n\t.param .b64 b;\n\t.param .b32 c;\n\t.param .b32 d;\n\t"
+             "st.param.b64 [a], %rd5;\n\tst.param.b64 [b], %rd4;\n\tst.param.f32 [c], %f1;\n\t"
+             "setp.lt.s32 %p1, %r1, %r2;\n\t@%p1 call (d), put_both, (a, b, c);\n\t}",
+             4, kHelpers}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(FuseKernel, AppendsItsParameters) {
+  const auto result = fused(kernel_around("st.f32 [%rd5], %f1; st.f32 [%rd5+4], %f1;"), 4);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->stores, 2);
+  EXPECT_EQ(result->appended, (std::vector<AppendedParameter>{{"bias", "tail_param_0", 5}}));
+  const Module module = parsed(result->ptx);
+  const Function* kernel = nullptr;
+  for (const Item& item : module.items)
+    if (const auto* function = std::get_if<Function>(&item); function && function->is_entry)
+      kernel = function;
+  ASSERT_TRUE(kernel);
+  ASSERT_EQ(kernel->parameters.size(), 6);
+  EXPECT_EQ(kernel->parameters[5].name, "tail_param_0");
+}
+
+// A second tail behind the first: every name stays its own.
+TEST(FuseKernel, FusesAgain) {
+  const auto once = fused(kernel_around("st.f32 [%rd5], %f1;"), 4);
+  ASSERT_TRUE(once);
+  const auto twice = fused(once->ptx, 4);
+  ASSERT_TRUE(twice) << to_string(twice.error());
+  EXPECT_EQ(twice->appended[0].index, 6);
+  EXPECT_NE(twice->appended[0].parameter, once->appended[0].parameter);
+}
+
+TEST(FuseKernel, NamesWhatIsTaken) {
+  const auto result =
+      fused(kernel_around("st.f32 [%rd5], %f1;", ".global .b32 attacca_tail;\n"), 4);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().what, "the kernel's file uses the name 'attacca_tail' itself");
+}
+
+}  // namespace
+}  // namespace attacca::ptx
