@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 
-from cases import EPILOGUES
+from cases import EPILOGUES, GATES
 
 
 class ThroughCli:
@@ -29,8 +29,9 @@ class ThroughCli:
         return {}
 
     def measured(self, case):
-        command = [self.program, "bench", "gemm", "--m", str(case.m), "--n", str(case.n), "--k",
-                   str(case.k), "--dtype", "bf16", "--epilogue", EPILOGUES[case.epilogue],
+        command = [self.program, "bench", "gemm", "--m", str(case.m), "--n", str(case.columns),
+                   "--k", str(case.k), "--dtype", "bf16", "--epilogue", EPILOGUES[case.epilogue],
+                   "--b", case.layout,
                    "--limit", str(self.limit), "--json", "--json-line"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False,
@@ -60,12 +61,13 @@ class ThroughCAbi:
 
     def plan(self, epilogue):
         if epilogue not in self.plans:
-            self.plans[epilogue] = self.library.plan(EPILOGUES[epilogue], "always", self.seconds)
+            self.plans[epilogue] = self.library.plan(
+                EPILOGUES[epilogue], "always", self.seconds, layout=GATES.get(epilogue, "nk"))
         return self.plans[epilogue]
 
     def measured(self, case):
         self.instance = self.tuned = None
-        instance = self.library.instance(self.plan(case.epilogue), case.m, case.n, case.k)
+        instance = self.library.instance(self.plan(case.epilogue), case.m, case.columns, case.k)
         decision = self.library.decisions(instance)[0]
         self.instance = instance
         self.tuned = columns_of_decision(decision)

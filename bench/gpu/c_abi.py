@@ -53,11 +53,11 @@ class Library:
         self.functions.attacca_status_free(status)
         raise RuntimeError("; ".join(text.decode() for text in (what, mend) if text))
 
-    def plan(self, epilogue, tuning, seconds, mode="fp32", dtype="bf16"):
+    def plan(self, epilogue, tuning, seconds, mode="fp32", dtype="bf16", layout="nk"):
         options = Options(ctypes.sizeof(Options), b"cuda", mode.encode(), tuning.encode(), seconds,
                           0, 0)
         return Handle(self, "plan", lambda out: self.functions.attacca_matmul_plan(
-            dtype.encode(), b"nk", epilogue.encode(), None, ctypes.byref(options), out))
+            dtype.encode(), layout.encode(), epilogue.encode(), None, ctypes.byref(options), out))
 
     def instance(self, plan, m, n, k):
         sizes = (Size * 3)(Size(b"M", m), Size(b"N", n), Size(b"K", k))

@@ -7,11 +7,17 @@ from typing import NamedTuple
 EPILOGUES = {
     "bias_gelu": "gelu_tanh(acc + row(bias))",
     "bias_silu_mul": "silu(acc + row(bias)) * full(res)",
+    "swiglu": "silu(acc0) * acc1",
+    "gpt_oss": "min(acc0, 7.0) * sigmoid(1.702 * min(acc0, 7.0)) * (clamp(acc1, min=-7.0, max=7.0) + 1.0)",
 }
 TITLES = {
     "bias_gelu": "bias + GELU (tanh)",
     "bias_silu_mul": "bias + SiLU, times a residual",
+    "swiglu": "SwiGLU of packed halves",
+    "gpt_oss": "clamped SwiGLU of alternate rows",
 }
+# How a gate's two weights lie in one of N rows; the result has N / 2 columns.
+GATES = {"swiglu": "halves", "gpt_oss": "rows"}
 
 # (M, N, K) whose times performance notes quote for the peers.
 QUOTED = [(4096, 14336, 4096), (1024, 11008, 4096), (256, 14336, 4096), (16, 14336, 4096),
@@ -29,6 +35,10 @@ LAYERS = [
 ]
 # Measured at every M even in the short run: a wide layer, long K with few tiles, short K.
 DENSE = [(14336, 4096), (4096, 11008), (32768, 512)]
+# The gates of Llama-3 8B and 70B and of GPT-OSS, and what is quoted of them.
+GATE_LAYERS = {"swiglu": [(28672, 4096), (57344, 8192)], "gpt_oss": [(5760, 2880)]}
+GATE_QUOTED = {"swiglu": [(4096, 28672, 4096), (256, 28672, 4096), (16, 28672, 4096)],
+               "gpt_oss": [(2048, 5760, 2880)]}
 ALL_M = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
 RAGGED_M = [17, 129, 2040]
 FEW_M = [1, 16, 64, 256, 1024, 4096]
@@ -40,18 +50,36 @@ class Case(NamedTuple):
     n: int
     k: int
 
+    # n counts the rows of the weights: what the product computes.
     def __str__(self):
         return f"{self.epilogue} {self.m}x{self.n}x{self.k}"
+
+    @property
+    def columns(self):
+        """Of the result."""
+        return self.n // 2 if self.epilogue in GATES else self.n
+
+    @property
+    def layout(self):
+        """Of the weights, as Attacca names it."""
+        return GATES.get(self.epilogue, "nk")
+
+
+def quoted(epilogue):
+    return GATE_QUOTED[epilogue] if epilogue in GATES else QUOTED
+
+
+def shapes(epilogue, full):
+    for n, k in GATE_LAYERS.get(epilogue, LAYERS):
+        dense = full or epilogue in GATES or (n, k) in DENSE
+        yield from ((m, n, k) for m in (ALL_M + RAGGED_M if dense else FEW_M))
 
 
 def cases(full=False, epilogues=tuple(EPILOGUES)):
     """Every case once: the quoted ones first, then a fixed shuffle of the others."""
-    shapes = []
-    for n, k in LAYERS:
-        dense = full or (n, k) in DENSE
-        shapes += [(m, n, k) for m in (ALL_M + RAGGED_M if dense else FEW_M)]
-    first = [Case(e, *shape) for shape in QUOTED for e in epilogues]
-    others = [Case(e, *shape) for shape in shapes if shape not in QUOTED for e in epilogues]
+    first = [Case(e, *shape) for e in epilogues for shape in quoted(e)]
+    others = [Case(e, *shape) for e in epilogues for shape in shapes(e, full)
+              if shape not in quoted(e)]
     random.Random(20260521).shuffle(others)
     return first + others
 

@@ -13,7 +13,7 @@ import traceback
 
 import rows
 from attacca_side import ThroughCAbi, ThroughCli, columns_of
-from cases import EPILOGUES, QUOTED, cases, shard
+from cases import EPILOGUES, cases, quoted, shard
 
 CONTENDERS = ["bare_us", *rows.PEERS]
 
@@ -119,7 +119,7 @@ def measure(case, bench, attacca, peers, rounds):
 
 def peers_of(case, options):
     """Max-autotune, which takes longer than all others together, may be left out of most cases."""
-    if case[1:] in QUOTED or options.every.index(case) % options.max_autotune_every == 0:
+    if case[1:] in quoted(case.epilogue) or options.every.index(case) % options.max_autotune_every == 0:
         return options.peers
     return [name for name in options.peers if name != "max_autotune_us"]
 

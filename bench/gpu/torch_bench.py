@@ -6,6 +6,8 @@ import statistics
 import torch
 import torch.nn.functional as F
 
+from cases import GATES
+
 MOST_SETS = 8
 MOST_LAUNCHES = 200
 GRAPH_SECONDS = 2e-3  # of launches in one graph
@@ -26,11 +28,16 @@ class Buffers:
         self.w = [normal(n, k, scale=1 / math.sqrt(k)) for _ in range(self.count)]
         self.bias = [normal(n) for _ in range(self.count)]
         self.residual = [normal(m, n) for _ in range(self.count)] if has_residual else None
-        self.out = [torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+        self.out = [torch.empty(m, case.columns, device="cuda", dtype=torch.bfloat16)
                     for _ in range(self.count)]
+        # What the product alone gives.
+        self.product = [torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+                        for _ in range(self.count)] if case.columns != n else self.out
 
     def operands(self, i):
         """What a peer's function takes, of set i."""
+        if self.case.epilogue in GATES:
+            return self.a[i], self.w[i]
         some = (self.a[i], self.w[i], self.bias[i])
         return some + (self.residual[i],) if self.residual else some
 
@@ -48,7 +55,19 @@ def bias_silu_mul(x, w, b, residual):
     return F.silu(F.linear(x, w, b)) * residual
 
 
-FORMULAS = {"bias_gelu": bias_gelu, "bias_silu_mul": bias_silu_mul}
+def swiglu(x, w):
+    gate, up = F.linear(x, w).chunk(2, dim=-1)
+    return F.silu(gate) * up
+
+
+def gpt_oss(x, w):
+    both = F.linear(x, w)
+    gate, up = both[..., ::2].clamp(max=7.0), both[..., 1::2].clamp(min=-7.0, max=7.0)
+    return gate * torch.sigmoid(1.702 * gate) * (up + 1.0)
+
+
+FORMULAS = {"bias_gelu": bias_gelu, "bias_silu_mul": bias_silu_mul, "swiglu": swiglu,
+            "gpt_oss": gpt_oss}
 
 
 def compiled(formula, mode):
@@ -60,7 +79,7 @@ def peer(name, case, buffers):
     """launch(i) -> output for one peer. Raises NotImplementedError where it cannot do the case."""
     formula = FORMULAS[case.epilogue]
     if name == "bare_us":
-        return lambda i: torch.mm(buffers.a[i], buffers.w[i].t(), out=buffers.out[i])
+        return lambda i: torch.mm(buffers.a[i], buffers.w[i].t(), out=buffers.product[i])
     if name == "cublaslt_us":
         if case.epilogue != "bias_gelu":
             raise NotImplementedError("cuBLASLt has no SiLU epilogue")
@@ -80,6 +99,8 @@ def check(case, buffers, got):
     a, w, b = buffers.a[0][rows].float(), buffers.w[0].float(), buffers.bias[0].float()
     if case.epilogue == "bare":
         want = a @ w.t()
+    elif case.epilogue in GATES:
+        want = FORMULAS[case.epilogue](a, w)
     elif case.epilogue == "bias_gelu":
         want = bias_gelu(a, w, b)
     else:

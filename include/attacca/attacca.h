@@ -122,7 +122,9 @@ ATTACCA_API attacca_status* attacca_plan_compile(const attacca_graph* graph,
 
 /* D = epilogue(A x B): inputs a: dtype[M, K], b: dtype[N, K] (b_layout "nk") or dtype[K, N] ("kn"),
  * then the operands that the epilogue names, in order; outputs of out_dtype. The epilogue's text is
- * that of `attacca emit`: "silu(acc + row(bias)) * full(res)". dtype NULL: "bf16"; b_layout NULL:
+ * that of `attacca emit`: "silu(acc + row(bias)) * full(res)". A gate's, "silu(acc0) * acc1", reads two
+ * products of N columns: with b and b1: [N, K] ("two"), or with the halves or the alternate rows of
+ * b: [2 N, K] ("halves", "rows"). dtype NULL: "bf16"; b_layout NULL:
  * "nk"; epilogue NULL: "acc"; out_dtype NULL: dtype. */
 ATTACCA_API attacca_status* attacca_matmul_plan(const char* dtype, const char* b_layout,
                                                 const char* epilogue, const char* out_dtype,

@@ -1,7 +1,5 @@
 #include "api/matmul.hpp"
 
-#include "fmt/format.h"
-
 #include "api/names.hpp"
 #include "run/gemm_graph.hpp"
 
@@ -12,10 +10,7 @@ Result<ir::Graph> matmul_graph(const std::string& dtype, const std::string& b_la
   run::GemmForm form;
   ATTACCA_TRY(form.input, parse_dtype(dtype, "dtype"));
   ATTACCA_TRY(const ir::DType result, parse_dtype(out_dtype, "out_dtype"));
-  if (b_layout != "nk" && b_layout != "kn")
-    return fail(fmt::format("unknown layout {}", b_layout), "b_layout",
-                "nk (b: [N, K]) or kn (b: [K, N])");
-  form.b_is_nk = b_layout == "nk";
+  ATTACCA_TRY_VOID(run::set_layout(form, b_layout));
   form.epilogue = epilogue;
   if (form.input == ir::DType::S8 || form.input == ir::DType::U8)
     form.text.accumulator = ir::DType::S32;

@@ -16,7 +16,7 @@ Result<run::GemmForm> form_of(const BenchGemmArgs& args) {
     return fail(fmt::format("unknown dtype {}", input ? args.output : args.dtype), "--dtype",
                 fmt::format("one of {}", ir::all_dtype_names()));
   form.input = *input;
-  form.b_is_nk = args.b == "nk";
+  ATTACCA_TRY_VOID(run::set_layout(form, args.b));
   form.epilogue = args.epilogue;
   form.text.results = {*output};
   form.text.product = *input;

@@ -171,11 +171,14 @@ void add_bench_gemm(CLI::App& bench, BenchGemmArgs& args, Action& action) {
   CLI::App* command = bench.add_subcommand("gemm", "Every way to compute a GEMM and its epilogue");
   const auto extent = CLI::Range(int64_t{1}, int64_t{1} << 31);
   command->add_option("--m", args.m, "Rows of A")->required()->check(extent);
-  command->add_option("--n", args.n, "Columns of B")->required()->check(extent);
+  command->add_option("--n", args.n, "Columns of the result")->required()->check(extent);
   command->add_option("--k", args.k, "Columns of A")->required()->check(extent);
   command->add_option("--dtype", args.dtype, "Of A, B and operands that name none");
   command->add_option("--out", args.output, "Of the results");
-  command->add_option("--b", args.b, "How B lies: nk or kn")->check(CLI::IsMember({"nk", "kn"}));
+  command
+      ->add_option("--b", args.b,
+                   "How B lies: nk or kn; of a gate, which reads acc0 and acc1: two, halves, rows")
+      ->check(CLI::IsMember({"nk", "kn", "two", "halves", "rows"}));
   command->add_option("--epilogue", args.epilogue, "e.g. 'silu(acc + row(bias)) * full(res)'");
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));

@@ -1,6 +1,9 @@
 #include "run/gemm_graph.hpp"
 
 #include <map>
+#include <optional>
+
+#include "fmt/format.h"
 
 #include "ir/compose.hpp"
 
@@ -32,14 +35,48 @@ class Builder {
 
   Status add_product() {
     const Dim m = Dim::symbol("M"), n = Dim::symbol("N"), k = Dim::symbol("K");
-    ATTACCA_TRY(const Value a, graph_.input("a", {form_.input, with_batch({m, k})}));
-    ATTACCA_TRY(Value b, graph_.input("b", {form_.input,
-                                            form_.b_is_nk ? ir::Shape{n, k} : ir::Shape{k, n}}));
-    if (form_.b_is_nk) {
-      ATTACCA_TRY(b, graph_.add(Op::Transpose, {b}));
+    ATTACCA_TRY(a_, graph_.input("a", {form_.input, with_batch({m, k})}));
+    const bool packed = form_.gate == Gate::Halves || form_.gate == Gate::Rows;
+    const Dim rows = packed ? Dim(2) * n : n;
+    ATTACCA_TRY(const Value b,
+                add_weight("b", form_.b_is_nk ? ir::Shape{rows, k} : ir::Shape{k, n}));
+    weights_ = {b};
+    if (form_.gate == Gate::Two) {
+      ATTACCA_TRY(const Value b1, add_weight("b1", {n, k}));
+      weights_.push_back(b1);
     }
-    operands_ = {a, b};
     return {};
+  }
+
+  Result<Value> add_weight(const std::string& name, ir::Shape shape) {
+    ATTACCA_TRY(const Value b, graph_.input(name, {form_.input, std::move(shape)}));
+    if (!form_.b_is_nk) return b;
+    return graph_.add(Op::Transpose, {b});
+  }
+
+  Result<Value> product(size_t weight, DType dtype) {
+    ir::Attrs attrs;
+    attrs.dtype = dtype;
+    return graph_.add(Op::MatMul, {a_, weights_[weight]}, std::move(attrs));
+  }
+
+  // acc, acc0 or acc1.
+  Result<Value> accumulator(bool second, DType dtype) {
+    if (form_.gate == Gate::None || form_.gate == Gate::Two) return product(second ? 1 : 0, dtype);
+    if (!packed_) {
+      ATTACCA_TRY(packed_, product(0, dtype));
+    }
+    const Dim n = Dim::symbol("N");
+    ir::PythonSlice part;
+    if (form_.gate == Gate::Rows)
+      part = {Dim(second ? 1 : 0), {}, 2};
+    else if (second)
+      part.begin = n;
+    else
+      part.end = n;
+    std::vector<ir::PythonSlice> ranges(graph_.type(*packed_).shape.size());
+    ranges.back() = part;
+    return ir::slice(graph_, *packed_, ranges);
   }
 
   Status add(Value value) {
@@ -52,15 +89,13 @@ class Builder {
   }
 
   Status add_input(Value value, const ir::Node& node) {
-    if (node.name == "acc" || node.name == "acc0") {
-      ir::Attrs attrs;
-      attrs.dtype = node.type.dtype;
-      ATTACCA_TRY(copies_[value], graph_.add(Op::MatMul, operands_, std::move(attrs)));
+    if (node.name == "acc1" && form_.gate == Gate::None)
+      return fail("acc1 without a second product", "<epilogue>",
+                  "say how the weights of both lie: two, halves or rows");
+    if (node.name == "acc" || node.name == "acc0" || node.name == "acc1") {
+      ATTACCA_TRY(copies_[value], accumulator(node.name == "acc1", node.type.dtype));
       return {};
     }
-    if (node.name == "acc1")
-      return fail("acc1 without a second product", "<epilogue>",
-                  "write the graph in the text form");
     ir::Type type = node.type;
     const bool full = type.shape.size() == 2 && !type.shape[1].is(1);
     if (full) type.shape = with_batch(type.shape);
@@ -81,11 +116,35 @@ class Builder {
   const GemmForm& form_;
   const epilogue::TextEpilogue& text_;
   ir::Graph graph_;
-  std::vector<Value> operands_;
+  Value a_;
+  std::vector<Value> weights_;
+  std::optional<Value> packed_;  // the product with both of a gate's weights
   std::map<Value, Value> copies_;
 };
 
 }  // namespace
+
+Status set_layout(GemmForm& form, std::string_view layout) {
+  struct Layout {
+    std::string_view name;
+    bool b_is_nk;
+    Gate gate;
+  };
+  static constexpr Layout kLayouts[] = {{"nk", true, Gate::None},
+                                        {"kn", false, Gate::None},
+                                        {"two", true, Gate::Two},
+                                        {"halves", true, Gate::Halves},
+                                        {"rows", true, Gate::Rows}};
+  for (const Layout& each : kLayouts) {
+    if (each.name != layout) continue;
+    form.b_is_nk = each.b_is_nk;
+    form.gate = each.gate;
+    return {};
+  }
+  return fail(fmt::format("unknown layout {}", layout), "b_layout",
+              "nk (b: [N, K]) or kn (b: [K, N]); of a gate two (b, b1: [N, K]), halves or rows (b: "
+              "[2 N, K])");
+}
 
 Result<ir::Graph> gemm_graph(const GemmForm& form) {
   ATTACCA_TRY(const epilogue::TextEpilogue text, epilogue::parse_text(form.epilogue, form.text));

@@ -1,5 +1,5 @@
-// One matrix product and its epilogue's text as a graph: what `attacca bench gemm`, the C API and
-// the tests say when they mean "D = silu(acc + row(bias)) * full(res)".
+// One matrix product, or the two of a gate, and its epilogue's text as a graph: what `attacca bench
+// gemm`, the C API and the tests say when they mean "D = silu(acc + row(bias)) * full(res)".
 #pragma once
 
 #include <string>
@@ -9,13 +9,25 @@
 
 namespace attacca::run {
 
+// Where the second product of an epilogue that reads acc0 and acc1 comes from.
+enum class Gate : uint8_t {
+  None,
+  Two,     // b1: [N, K] besides b
+  Halves,  // b: [2 N, K], acc0 the product with the first N rows
+  Rows,    // b: [2 N, K], acc0 the product with every other row from the first on
+};
+
 struct GemmForm {
   ir::DType input = ir::DType::BF16;
   bool b_is_nk = true;   // b: [N, K], as weights are kept; false: [K, N]
   bool batched = false;  // a: [B, M, K], full operands [B, M, N]; b and the others shared
   std::string epilogue = "acc";
   epilogue::TextOptions text = {};
+  Gate gate = Gate::None;  // the others: b_is_nk
 };
+
+// The form's weights by a name: nk, kn (of one product), two, halves, rows (of a gate).
+Status set_layout(GemmForm& form, std::string_view layout);
 
 // graph gemm(a: [M, K], b: [N, K], operands...), in the symbols M, N, K (and B); one output a
 // result of the epilogue. Errors: those of the epilogue's text.

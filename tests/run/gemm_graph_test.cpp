@@ -30,6 +30,31 @@ TEST(GemmGraph, BatchesAAndFullOperands) {
       << text;
 }
 
+TEST(GemmGraph, GatesReadTwoProducts) {
+  const auto with = [](std::string_view layout) {
+    GemmForm form;
+    EXPECT_TRUE(set_layout(form, layout));
+    return graph_of("silu(acc0) * acc1", form);
+  };
+  EXPECT_EQ(with("two"),
+            "graph gemm(a: bf16[M, K], b: bf16[N, K], b1: bf16[N, K]) {\n"
+            "  return silu(matmul(a, transpose(b))) * matmul(a, transpose(b1))\n}\n");
+  EXPECT_EQ(with("halves"),
+            "graph gemm(a: bf16[M, K], b: bf16[2*N, K]) {\n"
+            "  t0 = matmul(a, transpose(b))\n"
+            "  return silu(t0[:, :N]) * t0[:, N:]\n}\n");
+  EXPECT_EQ(with("rows"),
+            "graph gemm(a: bf16[M, K], b: bf16[2*N, K]) {\n"
+            "  t0 = matmul(a, transpose(b))\n"
+            "  return silu(t0[:, ::2]) * t0[:, 1::2]\n}\n");
+  for (const char* layout : {"nk", "kn", "two", "halves", "rows"}) {
+    GemmForm form;
+    EXPECT_TRUE(set_layout(form, layout)) << layout;
+  }
+  GemmForm form;
+  EXPECT_EQ(set_layout(form, "mn").error().what, "unknown layout mn");
+}
+
 TEST(GemmGraph, RefusesWhatIsNoEpilogueOfOneProduct) {
   EXPECT_EQ(graph_of("acc0 * silu(acc1)"), "acc1 without a second product");
   for (const char* bad :
