@@ -14,6 +14,8 @@ import peers
 import rows
 import splice_cost
 import table
+import user_kernels
+from user_kernel_cases import TAILS, cases as user_kernel_cases
 
 
 class Cases(unittest.TestCase):
@@ -150,6 +152,52 @@ extern "C" __device__ attacca_results attacca_hole(uint32_t acc0_0) {
         self.assertEqual(command, ["nvcc", "-cubin", "-gencode", "arch=compute_90a,code=sm_90a",
                                    "-DA=1", "w.cu", "-o", "w.cubin"])
         self.assertEqual(kernel, "src/gemm.cu")
+
+
+class UserKernels(unittest.TestCase):
+    PTX = """
+.visible .entry other(.param .u32 other_param_0) { ret; }
+.visible .entry add_kernel(
+\t.param .u64 .ptr .global .align 1 add_kernel_param_0,
+\t.param .align 8 .b64 add_kernel_param_1,
+\t.param .u32 add_kernel_param_2,
+\t.param .u64 .ptr .global .align 1 add_kernel_param_3
+)
+.reqntid 128
+"""
+
+    def test_arguments_are_those_of_the_ptx(self):
+        types = user_kernels.entry_parameters(self.PTX, "add_kernel")
+        self.assertEqual(types, ["u64", "b64", "u32", "u64"])
+        own = user_kernels.own_arguments(types, [16, 32, 5])
+        self.assertEqual(own, [("u64", 16), ("b64", 32), ("u32", 5), ("u64", 0)])
+        cells, pointers = user_kernels.packed(own)
+        self.assertEqual([cell.value for cell in cells], [16, 32, 5, 0])
+        self.assertEqual(len(pointers), 4)
+
+    def test_arguments_that_do_not_fit_are_errors(self):
+        with self.assertRaises(RuntimeError):
+            user_kernels.entry_parameters(self.PTX, "missing")
+        with self.assertRaises(RuntimeError):
+            user_kernels.own_arguments(["u64"], [1, 2])
+        with self.assertRaises(RuntimeError):
+            user_kernels.own_arguments(["u64", "u32"], [1])
+
+    def test_ten_pairs_at_least(self):
+        listed = user_kernel_cases()
+        self.assertGreaterEqual(len(listed) * len(TAILS), 10)
+        self.assertEqual(len({case.name.split(",")[0] for case in listed}), 3)
+
+    def test_the_page_tells_of_every_pair(self):
+        good = {"kernel": "add", "shape": "4 x 8", "dtype": "bf16", "tail": "relu(out)",
+                "identical": "yes", "differing": 0, "kernel_us": 2.0, "eager_us": 8.0,
+                "inductor_us": 4.0, "fused_us": 2.0, "stores": 1, "fuse_ms": 30.0}
+        page = user_kernels.page([good, {**good, "identical": "no", "differing": 3},
+                                  {"kernel": "add", "shape": "1 x 1", "dtype": "bf16",
+                                   "tail": "silu(out)", "failed": "no GPU"}], "a GPU")
+        self.assertIn("1 of 2 pairs are identical. The fused kernel is 4.00 times", page)
+        self.assertIn("| 3 differ |", page)
+        self.assertIn("- add, 1 x 1, `silu(out)`: no GPU", page)
 
 
 if __name__ == "__main__":

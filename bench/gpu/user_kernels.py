@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""Triton kernels whose elementwise tail joins them by `attacca kernel fuse`, beside the kernel followed
+by the tail in PyTorch: eagerly, and as one kernel by Inductor. Needs a GPU, PyTorch and Triton.
+
+The PTX is what Triton compiled; the fused cubin is loaded and launched through the driver with the
+kernel's own arguments, the operands' addresses behind them. Every pair is compared bit for bit.
+"""
+
+import argparse
+import ctypes
+import csv
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from plot import geometric_mean
+from user_kernel_cases import TAILS, cases
+
+COLUMNS = ["kernel", "shape", "dtype", "tail", "identical", "differing", "kernel_us", "eager_us",
+           "inductor_us", "fused_us", "stores", "fuse_ms", "failed"]
+
+
+# ---- What Triton compiled
+
+def entry_parameters(ptx, entry):
+    """The types of a kernel's parameters, in order: ["u64", "u64", "u32"]."""
+    head = re.search(r"\.entry\s+" + re.escape(entry) + r"\s*\(([^)]*)\)", ptx)
+    if head is None:
+        raise RuntimeError(f"the PTX has no kernel {entry}")
+    return re.findall(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)", head.group(1))
+
+
+def own_arguments(types, values):
+    """(type, value) a parameter: the caller's values, then nulls for the scratch pointers that newer
+    Tritons add. Values: integers, addresses too."""
+    extra = len(types) - len(values)
+    if extra < 0 or any(kind not in ("u64", "b64") for kind in types[len(values):]):
+        raise RuntimeError(f"the kernel takes {types}, which does not fit {len(values)} arguments")
+    return list(zip(types, list(values) + [0] * extra))
+
+
+def packed(arguments):
+    """What cuLaunchKernel wants: an array of pointers; keep both alive for the launch."""
+    sizes = {"8": ctypes.c_uint8, "16": ctypes.c_uint16, "32": ctypes.c_uint32,
+             "64": ctypes.c_uint64}
+    cells = [sizes[re.sub(r"\D", "", kind)](value) for kind, value in arguments]
+    pointers = (ctypes.c_void_p * len(cells))(*(ctypes.addressof(cell) for cell in cells))
+    return cells, pointers
+
+
+# ---- The driver
+
+class Driver:
+    def __init__(self):
+        self.library = ctypes.CDLL("libcuda.so.1")
+
+    def call(self, name, *arguments):
+        code = getattr(self.library, name)(*arguments)
+        if code:
+            text = ctypes.c_char_p()
+            self.library.cuGetErrorString(code, ctypes.byref(text))
+            raise RuntimeError(f"{name}: {text.value.decode() if text.value else code}")
+
+    def load(self, image, entry, shared_bytes):
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("cuModuleLoadData", ctypes.byref(module), image)
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, entry.encode())
+        if shared_bytes > 48 * 1024:
+            max_dynamic_shared = 8
+            self.call("cuFuncSetAttribute", function, max_dynamic_shared, shared_bytes)
+        return function
+
+    def launch(self, function, grid, threads, shared_bytes, stream, pointers):
+        self.call("cuLaunchKernel", function, *(ctypes.c_uint(n) for n in (*grid, threads, 1, 1)),
+                  ctypes.c_uint(shared_bytes), ctypes.c_void_p(stream), pointers, None)
+
+
+class Launchable:
+    """A loaded kernel with its arguments. `tensors` keeps what the addresses point to."""
+
+    def __init__(self, driver, function, case, compiled, arguments, tensors):
+        self.driver, self.function, self.tensors = driver, function, tensors
+        self.grid = case.grid
+        self.threads = compiled.metadata.num_warps * 32
+        self.shared_bytes = compiled.metadata.shared
+        self.cells, self.pointers = packed(arguments)
+
+    def __call__(self):
+        import torch
+        stream = torch.cuda.current_stream().cuda_stream
+        self.driver.launch(self.function, self.grid, self.threads, self.shared_bytes, stream,
+                           self.pointers)
+
+
+# ---- Fusing
+
+def fuse(attacca, ptx, entry, case, tail, folder):
+    """(cubin, description): what `attacca kernel fuse` writes."""
+    source, out = os.path.join(folder, "kernel.ptx"), os.path.join(folder, "fused.cubin")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(ptx)
+    rows, columns = case.shape
+    begin = time.monotonic()
+    done = subprocess.run([attacca, "kernel", "fuse", source, "--kernel", entry, "--output",
+                           str(case.output), "--dtype", case.dtype, "--shape", f"{rows},{columns}",
+                           "--epilogue", tail.text, "--mode", "eager", "-o", out],
+                          capture_output=True, text=True, check=False)
+    took = (time.monotonic() - begin) * 1000
+    if done.returncode != 0:
+        raise RuntimeError(" ".join((done.stderr or done.stdout).split()))
+    with open(out, "rb") as file:
+        image = file.read()
+    with open(out + ".json", encoding="utf-8") as file:
+        return image, json.load(file), took
+
+
+def operand_tensors(description, case, torch):
+    shapes = {"row": (case.shape[1],), "col": (case.shape[0], 1), "full": case.shape, "scalar": ()}
+    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+    made = {}
+    for each in description["appended"]:
+        made[each["operand"]] = torch.randn(shapes[each["role"]], device="cuda").to(
+            dtypes[each["dtype"]])
+    return made
+
+
+# ---- Timing
+
+def graph_of(launch, torch, count):
+    """The launches as one CUDA graph: no time of the host's in it."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            launch()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(count):
+            launch()
+    return graph
+
+
+def medians(contenders, torch, rounds=15, count=20):
+    """Microseconds a launch of each, measured in turns."""
+    graphs = {name: graph_of(launch, torch, count) for name, launch in contenders.items()}
+    times = {name: [] for name in contenders}
+    for turn in range(rounds + 2):
+        for name, graph in graphs.items():
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            if turn >= 2:
+                times[name].append(begin.elapsed_time(end) * 1000 / count)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+# ---- One pair
+
+def poison(tensor):
+    tensor.view(-1).view(dtype=tensor.dtype).fill_(float("nan"))
+
+
+def differing_elements(got, want, torch):
+    """Elements whose bits differ; NaN equals NaN."""
+    bits = {2: torch.int16, 4: torch.int32}[got.element_size()]
+    same = (got.view(bits) == want.view(bits)) | (got.isnan() & want.isnan())
+    return int((~same).sum())
+
+
+def measure(options, driver, case, tail, torch):
+    row = {"kernel": case.name, "shape": f"{case.shape[0]} x {case.shape[1]}", "dtype": case.dtype,
+           "tail": tail.text}
+    torch.manual_seed(1)
+    case.prepare(torch)
+    compiled = case.compile()
+    ptx, entry = compiled.asm["ptx"], compiled.metadata.name
+    with tempfile.TemporaryDirectory() as folder:
+        image, description, row["fuse_ms"] = fuse(options.attacca, ptx, entry, case, tail, folder)
+    row["stores"] = description["stores"]
+    operands = operand_tensors(description, case, torch)
+
+    own = own_arguments(entry_parameters(ptx, entry),
+                        [value.data_ptr() if hasattr(value, "data_ptr") else value
+                         for value in case.arguments])
+    appended = [("u64", operands[each["operand"]].data_ptr())
+                for each in description["appended"]]
+    alone = Launchable(driver, driver.load(compiled.asm["cubin"], entry, compiled.metadata.shared),
+                       case, compiled, own, case.arguments)
+    fused = Launchable(driver, driver.load(image, entry, compiled.metadata.shared), case, compiled,
+                       own + appended, (case.arguments, operands))
+
+    out = case.arguments[case.output]
+    poison(out)
+    alone()
+    torch.cuda.synchronize()
+    want = tail.reference(torch, out.clone().view(case.shape), operands)
+    poison(out)
+    fused()
+    torch.cuda.synchronize()
+    row["differing"] = differing_elements(out.view(case.shape).clone(), want, torch)
+    row["identical"] = "yes" if row["differing"] == 0 else "no"
+
+    compiled_tail = torch.compile(lambda x: tail.eager(torch, x, operands), dynamic=False)
+    view = out.view(case.shape)
+
+    def then(tail_function):
+        def both():
+            alone()
+            return tail_function(view)
+        return both
+
+    times = medians({"kernel_us": alone, "fused_us": fused,
+                     "eager_us": then(lambda x: tail.eager(torch, x, operands)),
+                     "inductor_us": then(compiled_tail)}, torch)
+    return {**row, **times}
+
+
+def run(options):
+    import torch
+    driver = Driver()
+    torch.cuda.init()
+    torch.zeros(1, device="cuda")  # makes the context that the driver's calls use
+    deadline = time.monotonic() + options.minutes * 60
+    facts = f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, Triton {triton_version()}"
+    os.makedirs(os.path.dirname(os.path.abspath(options.out)), exist_ok=True)
+    rows = []
+    with open(options.out + ".csv", "w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
+        table.writeheader()
+        for case in cases():
+            for tail in TAILS:
+                if time.monotonic() > deadline:
+                    break
+                try:
+                    row = measure(options, driver, case, tail, torch)
+                except (RuntimeError, OSError) as error:
+                    row = {"kernel": case.name, "shape": f"{case.shape[0]} x {case.shape[1]}",
+                           "dtype": case.dtype, "tail": tail.text,
+                           "failed": " ".join(str(error).split())[:300]}
+                rows.append(row)
+                table.writerow(row)
+                file.flush()
+            case.arguments = None  # their memory
+    with open(options.out + ".md", "w", encoding="utf-8") as file:
+        file.write(page(rows, facts))
+    return 0 if rows and all(row.get("identical") == "yes" for row in rows) else 1
+
+
+def triton_version():
+    import triton
+    return triton.__version__
+
+
+# ---- The page
+
+def page(rows, facts):
+    timed = [row for row in rows if not row.get("failed")]
+    identical = sum(row["identical"] == "yes" for row in timed)
+    lines = ["# Triton kernels with their tail inside", "",
+             f"On {facts}; {time.strftime('%Y-%m-%d')}. Made by `bench/gpu/user_kernels.py`.", "",
+             "The PTX that Triton compiled went through `attacca kernel fuse`. *Kernel*: alone, "
+             "without the tail. *+ eager*, *+ Inductor*: the kernel, then the tail in PyTorch, op by "
+             "op and as the one kernel that `torch.compile` makes. *Fused*: one kernel. CUDA graphs "
+             "of 20 in turns; microseconds, medians of 15 rounds. *Identical*: bit for bit the "
+             "kernel then the tail op by op, each op computed exactly and rounded to the dtype, the "
+             "output poisoned before.", ""]
+    if timed:
+        lines += [f"{identical} of {len(timed)} pairs are identical. The fused kernel is "
+                  f"{geometric_mean([row['eager_us'] / row['fused_us'] for row in timed]):.2f} times "
+                  "as fast as the kernel and an eager tail, "
+                  f"{geometric_mean([row['inductor_us'] / row['fused_us'] for row in timed]):.2f} "
+                  "times as fast as the kernel and Inductor's (geometric means).", ""]
+    lines += ["| kernel | M x N | tail | identical | kernel | + eager | + Inductor | fused |",
+              "|---|---|---|---|---:|---:|---:|---:|"]
+    for row in timed:
+        same = "yes" if row["identical"] == "yes" else f"{row['differing']} differ"
+        lines.append(f"| {row['kernel']} {row['dtype']} | {row['shape']} | `{row['tail']}` | {same} | "
+                     f"{row['kernel_us']:.2f} | {row['eager_us']:.2f} | {row['inductor_us']:.2f} | "
+                     f"{row['fused_us']:.2f} |")
+    failed = [row for row in rows if row.get("failed")]
+    if failed:
+        lines += ["", "Failed:", "", *(f"- {row['kernel']}, {row['shape']}, `{row['tail']}`: "
+                                       f"{row['failed']}" for row in failed)]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--attacca", default=os.environ.get("ATTACCA", "build/src/cli/attacca"))
+    parser.add_argument("--out", default="docs/benchmarks/gpu-user-kernels",
+                        help="without .md and .csv")
+    parser.add_argument("--minutes", type=float, default=3, help="stops cleanly after these")
+    return run(parser.parse_args(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

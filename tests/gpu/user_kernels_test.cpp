@@ -1,0 +1,126 @@
+// Every eligible kernel of tests/kernels on the device: with its epilogue spliced in, bit for bit
+// what the kernel alone followed by the epilogue, op by op in eager mode, gives.
+#include <cstring>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+
+#include "jit/assemble.hpp"
+#include "jit/device.hpp"
+#include "kernels/fused.hpp"
+#include "kernels/interpreted.hpp"
+#include "support/check.hpp"
+
+namespace attacca::kernels {
+namespace {
+
+using ir::Tensor;
+
+const jit::Device& device() {
+  static const jit::Device opened = [] {
+    auto made = jit::Device::open(0);
+    ATTACCA_CHECK(made.has_value(), "the GPU tests need a GPU");
+    return *std::move(made);
+  }();
+  return opened;
+}
+
+Result<jit::DeviceMemory> upload(const Tensor& tensor) {
+  const auto bytes = static_cast<size_t>(tensor.bytes());
+  ATTACCA_TRY(jit::DeviceMemory memory, jit::DeviceMemory::allocate(device(), bytes));
+  ATTACCA_TRY_VOID(memory.copy_from(tensor.data(), bytes));
+  return memory;
+}
+
+// The buffers after the kernel ran, as run_interpreted() has it.
+Result<std::vector<Tensor>> run_on_device(const std::string& ptx, const Kernel& kernel,
+                                          const Arguments& arguments, uint8_t poison,
+                                          const std::vector<Tensor>& appended = {}) {
+  ATTACCA_TRY(const std::vector<char> image, jit::assemble(ptx, "sm_90a"));
+  ATTACCA_TRY(const jit::Module module, jit::Module::load(device(), image));
+  ATTACCA_TRY(const jit::Function function, module.function(std::string(kernel.entry)));
+
+  std::vector<jit::DeviceMemory> buffers, operands;
+  std::vector<uint64_t> addresses;
+  for (const Tensor& buffer : arguments.buffers) {
+    ATTACCA_TRY(jit::DeviceMemory memory, upload(buffer));
+    addresses.push_back(memory.address());
+    buffers.push_back(std::move(memory));
+  }
+  ATTACCA_TRY_VOID(buffers[arguments.output].fill(poison));
+  std::vector<std::vector<std::byte>> parameters = arguments.pack(addresses);
+  for (const Tensor& operand : appended) {
+    ATTACCA_TRY(jit::DeviceMemory memory, upload(operand));
+    const uint64_t address = memory.address();
+    std::memcpy(parameters.emplace_back(sizeof address).data(), &address, sizeof address);
+    operands.push_back(std::move(memory));
+  }
+
+  std::vector<void*> pointers;
+  for (std::vector<std::byte>& parameter : parameters) pointers.push_back(parameter.data());
+  const auto [gx, gy, gz] = kernel.grid;
+  const auto [bx, by, bz] = kernel.block;
+  ATTACCA_TRY_VOID(device().make_current());
+  ATTACCA_TRY_VOID(
+      function.launch({{gx, gy, gz}, {bx, by, bz}, kernel.shared_bytes}, nullptr, pointers.data()));
+  ATTACCA_TRY_VOID(device().synchronize());
+
+  std::vector<Tensor> after;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const Tensor& before = arguments.buffers[i];
+    ATTACCA_TRY(Tensor tensor, Tensor::make(before.dtype(), before.shape()));
+    ATTACCA_TRY_VOID(buffers[i].copy_to(tensor.data(), static_cast<size_t>(tensor.bytes())));
+    after.push_back(std::move(tensor));
+  }
+  ATTACCA_TRY_VOID(device().synchronize());
+  return after;
+}
+
+std::string compare_on_device(const Kernel& kernel, const Fused& fused, uint64_t seed,
+                              bool special) {
+  const auto arguments = make_arguments(kernel, seed, special);
+  if (!arguments) return to_string(arguments.error());
+  const std::vector<Tensor> operands = operand_tensors(kernel, fused.tail, seed + 100, special);
+  const auto alone = run_on_device(text_of(kernel), kernel, *arguments, 0xFF);
+  const auto joined = run_on_device(fused.ptx, kernel, *arguments, 0xAA, operands);
+  if (!alone) return to_string(alone.error());
+  if (!joined) return to_string(joined.error());
+  for (size_t i = 0; i < alone->size(); ++i) {
+    Tensor want = (*alone)[i];
+    if (i == arguments->output) {
+      auto applied = apply_epilogue(kernel, fused.tail, want, operands);
+      if (!applied) return to_string(applied.error());
+      want = *std::move(applied);
+    }
+    const std::string difference = compare_elements((*joined)[i], want);
+    if (!difference.empty()) return fmt::format("buffer {}: {}", i, difference);
+  }
+  return {};
+}
+
+struct UserKernelOnDevice : testing::TestWithParam<Kernel> {};
+
+TEST_P(UserKernelOnDevice, IsTheKernelThenTheEpilogue) {
+  const Kernel& kernel = GetParam();
+  const auto fused = fuse(kernel);
+  ASSERT_TRUE(fused) << to_string(fused.error());
+  for (uint64_t seed = 1; seed <= 4; ++seed)
+    for (const bool special : {false, true})
+      EXPECT_EQ(compare_on_device(kernel, *fused, seed, special), "")
+          << kernel.epilogue << ", seed " << seed << (special ? ", special numbers" : "");
+}
+
+std::vector<Kernel> eligible_kernels() {
+  std::vector<Kernel> kernels;
+  for (const Kernel& kernel : all_kernels())
+    if (kernel.eligible) kernels.push_back(kernel);
+  return kernels;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, UserKernelOnDevice, testing::ValuesIn(eligible_kernels()),
+                         [](const auto& info) {
+                           return fmt::format("{}_{}", info.param.file, info.param.entry);
+                         });
+
+}  // namespace
+}  // namespace attacca::kernels
