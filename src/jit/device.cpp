@@ -212,6 +212,18 @@ Result<int> Function::local_bytes() const {
   return value;
 }
 
+Status Function::launch_dependent(const Launch& launch, StreamHandle stream,
+                                  void** parameters) const {
+  LaunchAttribute attribute;
+  attribute.id = kProgrammaticStreamSerialization;
+  attribute.value = 1;
+  const auto& [x, y, z] = launch.grid;
+  const auto& [block_x, block_y, block_z] = launch.block;
+  const LaunchConfig config{
+      {x, y, z}, {block_x, block_y, block_z}, launch.shared_bytes, stream, &attribute, 1};
+  return driver_->call(driver_->launch_kernel_ex, &config, function_, parameters, nullptr);
+}
+
 Status Function::allow_shared_bytes(uint32_t bytes) const {
   return driver_->call(driver_->function_set_attribute, function_, kMaxDynamicShared,
                        static_cast<int>(bytes));

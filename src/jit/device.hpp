@@ -173,6 +173,9 @@ struct Launch {
   std::array<uint32_t, 3> grid = {1, 1, 1};
   std::array<uint32_t, 3> block = {1, 1, 1};
   uint32_t shared_bytes = 0;  // dynamic
+  // The kernel waits by itself for the one before it in the stream (griddepcontrol.wait), and may
+  // be launched while that one ends.
+  bool dependent = false;
 };
 
 class Module;
@@ -189,14 +192,20 @@ class Function {
   // `parameters`: a pointer to each of the kernel's parameters. The context of the module must be
   // current (Device::make_current).
   Status launch(const Launch& launch, StreamHandle stream, void** parameters) const {
-    const auto& [grid, block, shared] = launch;
+    const auto& [grid, block, shared, dependent] = launch;
+    if (dependent && driver_->version() >= kDependentLaunchDriver)
+      return launch_dependent(launch, stream, parameters);
     return driver_->call(driver_->launch_kernel, function_, grid[0], grid[1], grid[2], block[0],
                          block[1], block[2], shared, stream, parameters, nullptr);
   }
 
  private:
   friend class Module;
+  // The first driver that captures such launches into CUDA graphs.
+  static constexpr int kDependentLaunchDriver = 12030;
+
   Function(const Driver* driver, FunctionHandle function) : driver_(driver), function_(function) {}
+  Status launch_dependent(const Launch& launch, StreamHandle stream, void** parameters) const;
 
   const Driver* driver_;
   FunctionHandle function_;

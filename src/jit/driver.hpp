@@ -26,6 +26,22 @@ using EventHandle = struct DriverEvent*;
 using GraphHandle = struct DriverGraph*;
 using GraphExecHandle = struct DriverGraphExec*;
 
+// CUlaunchAttribute and CUlaunchConfig.
+struct LaunchAttribute {
+  int id = 0;
+  int padding = 0;
+  int value = 0;
+  int rest[15] = {};
+};
+struct LaunchConfig {
+  unsigned grid[3], block[3];
+  unsigned shared_bytes;
+  StreamHandle stream;
+  const LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+inline constexpr int kProgrammaticStreamSerialization = 6;
+
 template <class... Parameters>
 struct DriverFunctionEntry {
   const char* symbol;

@@ -42,6 +42,9 @@ struct Template {
   int cluster_m = 1, cluster_n = 1;
   std::string schedule;   // cooperative, pingpong, cpasync, ...
   bool stream_k = false;  // `splits` means something
+  // Waits by itself for what the kernel before it in the stream writes (griddepcontrol.wait), so it
+  // may be launched while that one ends.
+  bool dependent_launch = false;
   int stages = 0;
   int threads = 0;
   int shared_bytes = 0;

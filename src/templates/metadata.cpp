@@ -163,6 +163,7 @@ Result<Template> parse_metadata(std::string_view text, const std::string& where)
   read_tile(reader, kernel);
   kernel.schedule = reader.text("schedule");
   kernel.stream_k = reader.boolean("stream_k");
+  kernel.dependent_launch = reader.boolean("dependent_launch");
   kernel.stages = reader.integer("stages");
   kernel.threads = reader.integer("threads");
   kernel.shared_bytes = reader.integer("shared_bytes");

@@ -87,7 +87,8 @@ class TemplateLaunch : public Runnable {
                   "give operands as aligned and strided as those that the plan was made for");
     built->launch = {{grid[0], grid[1], grid[2]},
                      {static_cast<uint32_t>(form().threads), 1, 1},
-                     static_cast<uint32_t>(form().shared_bytes)};
+                     static_cast<uint32_t>(form().shared_bytes),
+                     form().dependent_launch};
     return built;
   }
 
@@ -173,7 +174,8 @@ Result<std::unique_ptr<Runnable>> make_pointwise(const std::shared_ptr<Toolbox>&
     const auto& candidate = std::get<epilogue::Binding>(placed);
     // A slot that nobody uses costs little, an operand at the context's mercy much.
     const size_t cost = 100 * static_cast<size_t>(context_operands(problem, candidate)) +
-                        kernel.hole.full_bits.size() + kernel.hole.result_bits.size();
+                        2 * (kernel.hole.full_bits.size() + kernel.hole.result_bits.size()) +
+                        (kernel.dependent_launch ? 0 : 1);
     if (cost >= best_cost) continue;
     best_cost = cost;
     best = &kernel;

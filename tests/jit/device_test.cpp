@@ -46,6 +46,7 @@ Status use_everything() {
   ATTACCA_TRY(const GraphExec graph, GraphExec::capture(device, stream.get(), [&] {
                 return kernel.launch({{3, 2, 1}, {128, 1, 1}, 100000}, stream.get(), parameters);
               }));
+  ATTACCA_TRY_VOID(kernel.launch({{5, 1, 1}, {64, 1, 1}, 0, true}, stream.get(), parameters));
   ATTACCA_TRY_VOID(start.record(stream.get()));
   ATTACCA_TRY_VOID(graph.launch(stream.get()));
   ATTACCA_TRY_VOID(end.record(stream.get()));
@@ -71,6 +72,8 @@ TEST_F(DeviceTest, UsesEverythingAndGivesItBack) {
   ASSERT_TRUE(status) << to_string(status.error());
   EXPECT_EQ(FAKE(fake_cuda_live)(), 0);
   EXPECT_NE(std::string(FAKE(fake_cuda_calls)()).find("cuLaunchKernel 3,2,1 128,1,1 100000 42\n"),
+            std::string::npos);
+  EXPECT_NE(std::string(FAKE(fake_cuda_calls)()).find("cuLaunchKernelEx 5,1,1 64,1,1 dependent"),
             std::string::npos);
 }
 

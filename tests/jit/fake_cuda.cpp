@@ -55,6 +55,14 @@ int drop(const char* symbol) {
   return 0;
 }
 
+// CUlaunchConfig.
+struct FakeLaunchConfig {
+  unsigned grid[3], block[3], shared;
+  void* stream;
+  const struct { int id, padding, value, rest[15]; } * attributes;
+  unsigned count;
+};
+
 // Aligned as the driver's.
 void* allocate(size_t bytes) {
   return aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -181,6 +189,18 @@ int cuLaunchKernel(void*, unsigned gx, unsigned gy, unsigned gz, unsigned bx, un
   snprintf(text, sizeof text, "%u,%u,%u %u,%u,%u %u %d", gx, gy, gz, bx, by, bz, shared,
            *static_cast<int*>(parameters[0]));
   if (const int code = note("cuLaunchKernel", text)) return code;
+  const std::lock_guard lock(state().mutex);
+  ++(state().capturing ? state().captured : state().launched);
+  return 0;
+}
+
+int cuLaunchKernelEx(const FakeLaunchConfig* config, void*, void**, void**) {
+  const auto& [grid, block, shared, stream, attributes, count] = *config;
+  const bool dependent = count == 1 && attributes->id == 6 && attributes->value == 1;
+  char text[128];
+  snprintf(text, sizeof text, "%u,%u,%u %u,%u,%u%s", grid[0], grid[1], grid[2], block[0], block[1],
+           block[2], dependent ? " dependent" : "");
+  if (const int code = note("cuLaunchKernelEx", text)) return code;
   const std::lock_guard lock(state().mutex);
   ++(state().capturing ? state().captured : state().launched);
   return 0;

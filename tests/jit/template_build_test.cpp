@@ -10,8 +10,10 @@ namespace {
 
 // An epilogue that fills the template's slots and results.
 std::string text_for(const templates::Template& kernel) {
+  constexpr const char* kByAccumulators[] = {"silu(full(x) + row(bias))", "silu(acc + row(bias))",
+                                             "silu(acc0 + row(bias)) * acc1"};
   const bool is_gemm = kernel.hole.accumulators > 0;
-  std::string text = is_gemm ? "silu(acc + row(bias))" : "silu(full(x) + row(bias))";
+  std::string text = kByAccumulators[kernel.hole.accumulators];
   if (is_gemm)
     for (size_t i = 0; i < kernel.hole.full_bits.size(); ++i)
       text +=

@@ -69,6 +69,7 @@ std::string metadata(const attacca_record& record) {
       << "  \"cluster\": [" << info.cluster_m << ", " << info.cluster_n << "],\n"
       << "  \"schedule\": " << quoted(info.schedule) << ",\n"
       << "  \"stream_k\": " << boolean(info.stream_k) << ",\n"
+      << "  \"dependent_launch\": " << boolean(info.dependent_launch) << ",\n"
       << "  \"stages\": " << info.stages << ",\n"
       << "  \"threads\": " << info.threads << ",\n"
       << "  \"shared_bytes\": " << info.shared_bytes << ",\n"

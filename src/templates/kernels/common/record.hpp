@@ -17,6 +17,7 @@ struct attacca_info {
   int cluster_m = 1, cluster_n = 1;
   const char* schedule = "";
   bool stream_k = false;
+  bool dependent_launch = false;
   int stages = 0, threads = 0, shared_bytes = 0;
   int align_a = 16, align_b = 16, align_d = 16;
   // The hole.

@@ -15,9 +15,10 @@ using attacca_pointwise::Params;
 attacca_info info() {
   attacca_info info;
   info.family = "pointwise";
-  info.arch = "sm_80";
-  info.min_capability = 80;
+  info.arch = POINTWISE_DEPENDENT ? "sm_90" : "sm_80";
+  info.min_capability = POINTWISE_DEPENDENT ? 90 : 80;
   info.schedule = "chunks";
+  info.dependent_launch = POINTWISE_DEPENDENT;
   info.tile_m = 1;
   info.tile_n = kBlockChunks * kChunk;
   info.threads = kThreads;

@@ -1,6 +1,7 @@
 # The pointwise kernels: the second step of the unfused path, and what has no product at all. Named by
 # full slots and results: pointwise_f16x2_f32x2_d16_d32 has full slots of 16, 16, 32 and 32 bits and
 # results of 16 and 32. A slot that the epilogue does not read costs nothing; every result is stored.
+# Those of sm_90 are launched while the product before them ends (programmatic dependent launch).
 macro(pointwise NAME FULLS RESULTS)
   set(defines HOLE_ACCUMULATORS=0)
   set(index 0)
@@ -14,7 +15,9 @@ macro(pointwise NAME FULLS RESULTS)
     math(EXPR index "${index} + 1")
   endforeach()
   attacca_template(pointwise_${NAME} SOURCE pointwise/kernel.cu BUILDER pointwise/builder.cpp ARCH 80
-                   ${ARGN} DEFINES ${defines})
+                   ${ARGN} DEFINES ${defines} POINTWISE_DEPENDENT=0)
+  attacca_template(pointwise_${NAME}_sm90 SOURCE pointwise/kernel.cu BUILDER pointwise/builder.cpp
+                   ARCH 90 ${ARGN} DEFINES ${defines} POINTWISE_DEPENDENT=1)
 endmacro()
 
 #         name                fulls         results

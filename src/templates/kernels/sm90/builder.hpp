@@ -312,6 +312,7 @@ attacca_info info() {
   info.cluster_n = SM90_CLUSTER_N;
   info.schedule = kPingpong ? "pingpong" : "cooperative";
   info.stream_k = kStreamK;
+  info.dependent_launch = true;
   info.stages = Mainloop::DispatchPolicy::Stages;
   info.threads = Kernel::MaxThreadsPerBlock;
   info.shared_bytes = Kernel::SharedStorageSize;

@@ -163,7 +163,9 @@ struct HoleNode {
     CUTLASS_DEVICE Callbacks(const Params* params, SharedStorage* shared, Coordinates coordinates)
         : params(params), shared(shared), coordinates(coordinates) {}
 
+    // Vectors and what the hole loads may be results of the kernel before this one.
     CUTLASS_DEVICE void begin() {
+      cutlass::arch::wait_on_dependent_grids();
       CUTLASS_PRAGMA_UNROLL
       for (int s = 0; s < kRows; ++s)
         stage<kTileN, Threads>(shared->row[s], params->row[s], thread, tile_n, end_n, batch);
