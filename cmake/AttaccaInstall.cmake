@@ -5,7 +5,8 @@ include(CMakePackageConfigHelpers)
 # Fixed names: the library and the program look for ../share/attacca/templates.
 install(TARGETS attacca_shared EXPORT attacca LIBRARY DESTINATION lib)
 install(TARGETS attacca RUNTIME DESTINATION bin)
-install(FILES include/attacca/attacca.h include/attacca/attacca.hpp DESTINATION include/attacca)
+install(FILES include/attacca/attacca.h include/attacca/attacca.hpp include/attacca/out.cuh
+        DESTINATION include/attacca)
 install(FILES LICENSE DESTINATION share/doc/attacca RENAME copyright)
 install(DIRECTORY ${ATTACCA_TEMPLATE_DIR}/ DESTINATION share/attacca/templates OPTIONAL
         FILES_MATCHING PATTERN "*.json" PATTERN "*.ptx" PATTERN "libattacca_templates.so")

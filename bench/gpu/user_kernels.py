@@ -99,17 +99,32 @@ class Launchable:
 
 # ---- Fusing
 
+def tritons_assembler():
+    """An environment in which Attacca assembles with the ptxas that Triton brings along: its PTX may be
+    newer than what nvJitLink here reads."""
+    from triton.backends.nvidia import compiler
+    try:
+        path = compiler.get_ptxas(90).path
+    except (AttributeError, TypeError):  # older Tritons
+        path = os.path.join(os.path.dirname(compiler.__file__), "bin", "ptxas")
+    return {**os.environ, "ATTACCA_ASSEMBLER": "ptxas", "ATTACCA_PTXAS": path}
+
+
 def fuse(attacca, ptx, entry, case, tail, folder):
-    """(cubin, description): what `attacca kernel fuse` writes."""
+    """(cubin, description, milliseconds): what `attacca kernel fuse` writes."""
     source, out = os.path.join(folder, "kernel.ptx"), os.path.join(folder, "fused.cubin")
     with open(source, "w", encoding="utf-8") as file:
         file.write(ptx)
     rows, columns = case.shape
+    command = [attacca, "kernel", "fuse", source, "--kernel", entry, "--output", str(case.output),
+               "--dtype", case.dtype, "--shape", f"{rows},{columns}", "--epilogue", tail.text,
+               "--mode", "eager", "-o", out]
     begin = time.monotonic()
-    done = subprocess.run([attacca, "kernel", "fuse", source, "--kernel", entry, "--output",
-                           str(case.output), "--dtype", case.dtype, "--shape", f"{rows},{columns}",
-                           "--epilogue", tail.text, "--mode", "eager", "-o", out],
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "Unsupported .version" in done.stderr:
+        begin = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, check=False,
+                              env=tritons_assembler())
     took = (time.monotonic() - begin) * 1000
     if done.returncode != 0:
         raise RuntimeError(" ".join((done.stderr or done.stdout).split()))

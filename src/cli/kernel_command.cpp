@@ -5,7 +5,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/kernel_source.hpp"
-#include "jit/user_kernel.hpp"
+#include "jit/out_pointer.hpp"
 #include "support/json.hpp"
 
 namespace attacca::cli {
@@ -117,25 +117,45 @@ int64_t elements_of(const std::string& role, const jit::TailRequest& request) {
   return (role == "row" ? 1 : request.rows) * (role == "col" ? 1 : request.columns);
 }
 
+json::Value describe_operand(const jit::Tail::Operand& operand, const jit::TailRequest& request) {
+  json::Value value = json::Value::object();
+  value.set("operand", operand.name).set("role", operand.role);
+  return value.set("dtype", ir::name(operand.dtype))
+      .set("elements", elements_of(operand.role, request));
+}
+
+// What both ways of fusing say.
+json::Value describe_request(const LoadedKernel& kernel, const jit::TailRequest& request,
+                             json::Value output) {
+  json::Value value = json::Value::object(), shape = json::Value::array();
+  output.set("stored", ir::name(request.dtype)).set("dtype", ir::name(request.result));
+  value.set("kernel", kernel.entry).set("epilogue", request.epilogue);
+  value.set("mode", ir::name(request.mode)).set("output", std::move(output));
+  return value.set("shape", shape.push(request.rows).push(request.columns));
+}
+
 json::Value describe_fused(const LoadedKernel& kernel, const ptx::Analysis& analysis,
                            const jit::TailRequest& request, const jit::Tail& tail,
                            const ptx::FusedKernel& fused) {
-  json::Value value = json::Value::object(), appended = json::Value::array(),
-              output = json::Value::object(), shape = json::Value::array();
+  json::Value appended = json::Value::array(), output = json::Value::object();
   for (size_t i = 0; i < fused.appended.size(); ++i) {
-    json::Value each = json::Value::object();
-    const jit::Tail::Operand& operand = tail.operands[i];
-    each.set("operand", operand.name).set("role", operand.role);
-    each.set("dtype", ir::name(operand.dtype)).set("elements", elements_of(operand.role, request));
+    json::Value each = describe_operand(tail.operands[i], request);
     each.set("index", fused.appended[i].index).set("parameter", fused.appended[i].parameter);
     appended.push(std::move(each));
   }
   output.set("parameter", analysis.parameter).set("offset", analysis.offset);
-  output.set("stored", ir::name(request.dtype)).set("dtype", ir::name(request.result));
-  value.set("kernel", kernel.entry).set("epilogue", request.epilogue);
-  value.set("mode", ir::name(request.mode)).set("output", std::move(output));
-  value.set("shape", shape.push(request.rows).push(request.columns));
+  json::Value value = describe_request(kernel, request, std::move(output));
   return value.set("stores", fused.stores).set("appended", std::move(appended));
+}
+
+// Of a kernel that writes through attacca::Out: the pointers that it carries, by their index there.
+json::Value describe_filled(const LoadedKernel& kernel, const jit::TailRequest& request,
+                            const jit::Tail& tail, const ptx::Spliced& filled) {
+  json::Value carried = json::Value::array();
+  for (size_t i = 0; i < tail.operands.size(); ++i)
+    carried.push(describe_operand(tail.operands[i], request).set("index", i));
+  json::Value value = describe_request(kernel, request, json::Value::object());
+  return value.set("calls", filled.calls).set("carried", std::move(carried));
 }
 
 Status write_file(const std::string& path, std::string_view bytes) {
@@ -166,6 +186,43 @@ int refused(const KernelArgs& args, const LoadedKernel& kernel, const ptx::Analy
   return kCheckFailed;
 }
 
+Status write_outputs(const KernelArgs& args, const LoadedKernel& kernel, const std::string& ptx,
+                     const json::Value& described, const std::string& summary) {
+  ATTACCA_TRY(const std::string image, image_of(args, kernel, ptx));
+  ATTACCA_TRY_VOID(write_file(args.out, image));
+  const std::string description = json::dump(described) + "\n";
+  ATTACCA_TRY_VOID(write_file(args.out + ".json", description));
+  if (args.json)
+    fmt::print("{}", description);
+  else
+    fmt::print("{}: {}, see {}.json\n", args.out, summary, args.out);
+  return {};
+}
+
+Result<int> fuse_open_output(const KernelArgs& args, const LoadedKernel& kernel,
+                             const jit::TailRequest& request, const jit::Tail& tail,
+                             uint32_t bytes) {
+  ATTACCA_TRY(const ptx::Spliced filled, jit::fill_output(kernel.module, bytes, tail));
+  ATTACCA_TRY_VOID(write_outputs(
+      args, kernel, filled.ptx, describe_filled(kernel, request, tail, filled),
+      fmt::format("{} assignments to an attacca::Out go through {}; it carries {} operands",
+                  filled.calls, args.epilogue, tail.operands.size())));
+  return kOk;
+}
+
+Result<int> fuse_analysed(const KernelArgs& args, const LoadedKernel& kernel,
+                          const jit::TailRequest& request, const jit::Tail& tail, uint32_t bytes) {
+  ATTACCA_TRY(const ptx::Analysis analysis,
+              ptx::analyse_output(kernel.module, kernel.entry, kernel.output, bytes));
+  if (!analysis.eligible()) return refused(args, kernel, analysis);
+  ATTACCA_TRY(const ptx::FusedKernel fused, jit::fuse_kernel(kernel.module, analysis, tail));
+  ATTACCA_TRY_VOID(
+      write_outputs(args, kernel, fused.ptx, describe_fused(kernel, analysis, request, tail, fused),
+                    fmt::format("{} stores of {} go through {}; {} parameters appended",
+                                fused.stores, kernel.entry, args.epilogue, fused.appended.size())));
+  return kOk;
+}
+
 Result<int> try_fuse(const KernelArgs& args) {
   ATTACCA_TRY(const jit::TailRequest request, tail_request(args));
   if (!args.out.ends_with(".ptx") && !args.out.ends_with(".cubin"))
@@ -178,21 +235,8 @@ Result<int> try_fuse(const KernelArgs& args) {
   ATTACCA_TRY(const jit::Tail tail, jit::emit_tail(request));
   ATTACCA_TRY(const LoadedKernel kernel, load_kernel(args));
   const uint32_t bytes = static_cast<uint32_t>(ir::info(request.dtype).bits) / 8;
-  ATTACCA_TRY(const ptx::Analysis analysis,
-              ptx::analyse_output(kernel.module, kernel.entry, kernel.output, bytes));
-  if (!analysis.eligible()) return refused(args, kernel, analysis);
-  ATTACCA_TRY(const ptx::FusedKernel fused, jit::fuse_kernel(kernel.module, analysis, tail));
-  ATTACCA_TRY(const std::string image, image_of(args, kernel, fused.ptx));
-  ATTACCA_TRY_VOID(write_file(args.out, image));
-  const std::string description =
-      json::dump(describe_fused(kernel, analysis, request, tail, fused)) + "\n";
-  ATTACCA_TRY_VOID(write_file(args.out + ".json", description));
-  if (args.json)
-    fmt::print("{}", description);
-  else
-    fmt::print("{}: {} stores of {} go through {}; {} parameters appended, see {}.json\n", args.out,
-               fused.stores, kernel.entry, args.epilogue, fused.appended.size(), args.out);
-  return kOk;
+  const bool is_open = !jit::open_output(kernel.module, bytes).empty();
+  return (is_open ? fuse_open_output : fuse_analysed)(args, kernel, request, tail, bytes);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace attacca::jit {
 
 // The function that the module calls for an output of elements of this size and does not define:
-// "attacca_out", "attacca_out_64"; empty where it declares none.
+// "attacca_out", "attacca_out_64"; empty where it calls none.
 std::string open_output(const ptx::Module& module, uint32_t element_bytes);
 
 // Compiles the tail for the module's target and puts it in place of every such call. The pointers

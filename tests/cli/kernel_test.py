@@ -130,6 +130,28 @@ class Kernel(unittest.TestCase):
         self.assertIn("it reads its output", err)
         self.assertFalse((self.folder / "fused.ptx").exists())
 
+    def test_an_out_pointer_is_filled_without_analysis(self):
+        source = self.folder / "out.cu"
+        source.write_text("#include <attacca/out.cuh>\n"
+                          "extern \"C\" __global__ void kernel(const float* x, attacca::Out<float> to,"
+                          " float** kept) {\n  kept[0] = nullptr;\n  to[threadIdx.x] = x[0];\n}\n")
+        include = pathlib.Path(__file__).resolve().parents[2] / "include"
+        open_it = ["-I", include, "--nvrtc=-DATTACCA_OPEN", "--nvrtc=-rdc=true"]
+        fused = self.folder / "fused.cubin"
+        fuse = ["fuse", source, "--kernel", "kernel", "--output", "to", "--dtype", "f32", "--shape",
+                "4,64", "--epilogue", "silu(out + row(bias)) * full(res)", "-o", fused]
+        code, out, err = attacca(*fuse, *open_it)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("1 assignments to an attacca::Out", out)
+        self.assertTrue(fused.read_bytes().startswith(b"\x7fELF"))
+        described = json.loads(pathlib.Path(f"{fused}.json").read_text())
+        self.assertEqual([(c["operand"], c["role"], c["index"]) for c in described["carried"]],
+                         [("bias", "row", 0), ("res", "full", 1)])
+        # Closed, it is a kernel like any other.
+        self.assertEqual(attacca(*fuse, "-I", include)[0], 0)
+        described = json.loads(pathlib.Path(f"{fused}.json").read_text())
+        self.assertEqual([a["index"] for a in described["appended"]], [3, 4])
+
     # ---- Bad input
 
     def test_kernels_by_name(self):
