@@ -74,7 +74,7 @@ class DryRun(unittest.TestCase):
     def test_max_autotune_can_be_left_out_of_most_cases(self):
         _, found = self.measure("a.csv", "--max-autotune-every", "4")
         with_it = [row for row in found if row["max_autotune_us"]]
-        self.assertIn(len(with_it), range(len(found) // 4 - 10, len(found) // 4 + 10))
+        self.assertIn(len(with_it), range(len(found) // 4 - 10, len(found) // 4 + 20))
         self.assertTrue(all(row["max_autotune_us"] for row in found[:2 * len(cases.QUOTED)]))
         self.assertIn("max_autotune: left out",
                       next(r for r in found if not r["max_autotune_us"])["notes"])

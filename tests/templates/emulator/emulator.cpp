@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kStackBytes = 256 << 10;
 constexpr int kLanes = 32, kGroupThreads = 128;
 constexpr size_t kSharedAlignment = 1024;
-constexpr int kMostPasses = 1 << 22;  // over the threads of a cluster: more, and it hangs
+constexpr int kMostPasses = 1 << 17;  // over the threads of a cluster: more, and it hangs
 
 struct Copy {
   uint32_t to;

@@ -23,7 +23,7 @@ attacca_info info() {
   info.tile_n = kTileN;
   info.tile_k = kTileK;
   info.cluster_m = kCluster;
-  info.schedule = kSwapped ? "streaming" : "cooperative";
+  info.schedule = kPingpong ? "pingpong" : kSwapped ? "streaming" : "cooperative";
   info.stages = kStages;
   info.threads = kThreads;
   info.shared_bytes = kSharedBytes;

@@ -2,6 +2,8 @@
 //   TILE_M, TILE_N  of a block, in the problem's orientation. With HOLE_ACCUMULATORS=2, a gate, each
 //                   of the two products has a TILE_N of its own
 //   SWAPPED         1: the weights' rows are what wgmma calls M: for few rows of A
+//   PINGPONG        1: two warpgroups multiply tiles of their own, so that one finishes a tile while
+//                   the other multiplies; 0: they share a tile
 //   CLUSTER         blocks, one below the other, that load their common tile of B together
 //   STAGES          tiles of A and B in shared memory
 //   BLOCKS          that a multiprocessor shall hold
@@ -22,19 +24,22 @@ constexpr int kCluster = CLUSTER;
 constexpr int kStages = STAGES;
 constexpr int kSets = kAccumulators;
 
-// A warpgroup multiplies 64 rows of what wgmma calls M; the last one loads.
-constexpr int kGroupRows = 64;
-constexpr int kConsumers = (kSwapped ? kTileN : kTileM) / kGroupRows;
+// An instruction multiplies 64 rows of what wgmma calls M. The last warpgroup loads.
+constexpr int kPartRows = 64;
+constexpr bool kPingpong = PINGPONG;
+constexpr int kParts = (kSwapped ? kTileN : kTileM) / kPartRows;  // of a tile
+constexpr int kGroupParts = kPingpong ? kParts : 1;           // of those, a warpgroup's
+constexpr int kConsumers = kPingpong ? 2 : kParts;
 constexpr int kGroupThreads = 128;
 constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
-static_assert((kSwapped ? kTileN : kTileM) % kGroupRows == 0);
+static_assert((kSwapped ? kTileN : kTileM) % kPartRows == 0 && !(kSwapped && kPingpong));
 
 // One instruction takes the B tiles of all sets as its N, since they lie one behind the other;
 // swapped, each set has its own.
-constexpr int kInstructions = kSwapped ? kSets : 1;
+constexpr int kInstructions = kSwapped ? kSets : kGroupParts;
 constexpr int kInstructionN = kSwapped ? kTileM : kSets * kTileN;
 static_assert(kInstructionN % 8 == 0 && kInstructionN <= 256);
-// Accumulators of a thread, of one set.
+// Accumulators of a thread, of one part and set.
 constexpr int kSetValues = (kSwapped ? kTileM : kTileN) / 2;
 
 // Shared memory: the stages, each A then B of every set; then what each warp hands its accumulators
@@ -44,15 +49,16 @@ constexpr int kStageBytes = kABytes + kSets * kBBytes;
 static_assert(kABytes % 1024 == 0 && kBBytes / kCluster % 1024 == 0, "the swizzle's pattern");
 // A warp hands over a slice of its accumulators at once, as rows of the problem.
 constexpr int kSliceM = kSwapped && kTileM < 16 ? kTileM : 16;
-constexpr int kSliceN = kSwapped ? 16 : 32;
-constexpr int kSlicePitch = kSwapped ? 20 : 32;
-constexpr int kSlices = kSwapped ? kTileM / kSliceM : kTileN / kSliceN;
+constexpr int kSliceN = kSwapped || kTileN % 32 != 0 ? 16 : 32;
+constexpr int kSlicePitch = kSwapped ? 20 : kSliceN == 16 ? 24 : 32;
+constexpr int kSlices = kSwapped ? kTileM / kSliceM : kTileN / kSliceN;  // of a part
 constexpr int kSliceValues = kSliceM * kSlicePitch;
 static_assert((kSwapped ? kTileM % kSliceM : kTileN % kSliceN) == 0);
 constexpr int kWarpBytes = kSets * kSliceValues * 4;
 constexpr int kSlicesAt = kStages * kStageBytes;
 constexpr int kBarriersAt = kSlicesAt + kConsumers * 4 * kWarpBytes;
-constexpr int kSharedBytes = kBarriersAt + 2 * kStages * 8;
+constexpr int kBarriers = 2 * kStages + 2;  // full, empty, turns
+constexpr int kSharedBytes = kBarriersAt + kBarriers * 8;
 static_assert(kSharedBytes <= 232448 / BLOCKS - (BLOCKS > 1 ? 1024 : 0));
 
 // A CUtensorMap.

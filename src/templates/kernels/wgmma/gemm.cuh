@@ -19,6 +19,10 @@ struct Ring {
       ++round;
     }
   }
+  __device__ __forceinline__ void skip(int stages) {
+    round += (stage + stages) / kStages;
+    stage = (stage + stages) % kStages;
+  }
 };
 
 struct Shared {
@@ -32,6 +36,9 @@ struct Shared {
     return base + kBarriersAt + stage * 8;
   }
   __device__ __forceinline__ uint32_t empty(int stage) const { return full(kStages + stage); }
+  // Pingpong: a warpgroup's turn to multiply, when the other one has seen its last stage. A barrier
+  // tells a phase from the one before alone, so none may wait for stages further ahead.
+  __device__ __forceinline__ uint32_t turn(int group) const { return full(2 * kStages + group); }
 };
 
 __device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {
@@ -41,8 +48,8 @@ __device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {
 
 struct Accumulators {
   float of_instruction[kInstructions][kInstructionN / 2];
-  __device__ __forceinline__ float value(int set, int i) const {
-    return kSwapped ? of_instruction[set][i] : of_instruction[0][set * kSetValues + i];
+  __device__ __forceinline__ float value(int part, int set, int i) const {
+    return kSwapped ? of_instruction[set][i] : of_instruction[part][set * kSetValues + i];
   }
 };
 
@@ -68,9 +75,9 @@ __device__ __forceinline__ void load_stage(const Params& params, const Shared& s
       copy_box(shared.b(stage, s), &params.b[s], full, k, at.n, at.batch);
     } else {
       // Each block loads its share of the rows, for all.
-      constexpr int kRows = kTileN / kCluster;
-      copy_box_to_cluster(shared.b(stage, s) + block * kRows * kRowBytes, &params.b[s], full, k,
-                          at.n + block * kRows, at.batch, (1 << kCluster) - 1);
+      constexpr int kShare = kTileN / kCluster;
+      copy_box_to_cluster(shared.b(stage, s) + block * kShare * kRowBytes, &params.b[s], full, k,
+                          at.n + block * kShare, at.batch, (1 << kCluster) - 1);
     }
   }
 }
@@ -90,10 +97,10 @@ __device__ __forceinline__ void load_all(const Params& params, const Shared& sha
   }
 }
 
-// This warpgroup's rows of the stage by the other side's.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int group,
+// This warpgroup's rows of the stage, from its first part on, by the other side's.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first_part,
                                                Accumulators& sum) {
-  const int own = group * kGroupRows * kRowBytes;
+  const int own = first_part * kPartRows * kRowBytes;
 #pragma unroll
   for (int step = 0; step < kTileK / 16; ++step) {
     const int k = step * 32;  // bytes
@@ -103,8 +110,11 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
       for (int s = 0; s < kSets; ++s)
         multiply(sum.of_instruction[s], tile_descriptor(shared.b(stage, s) + own + k), a);
     } else {
-      multiply(sum.of_instruction[0], tile_descriptor(shared.a(stage) + own + k),
-               tile_descriptor(shared.b(stage, 0) + k));
+      const uint64_t b = tile_descriptor(shared.b(stage, 0) + k);
+#pragma unroll
+      for (int part = 0; part < kGroupParts; ++part)
+        multiply(sum.of_instruction[part],
+                 tile_descriptor(shared.a(stage) + own + part * kPartRows * kRowBytes + k), b);
     }
   }
 }
@@ -115,8 +125,8 @@ __device__ __forceinline__ void release(const Shared& shared, int stage, int lan
 }
 
 // One stage is multiplied while the one before is on its way through the tensor cores.
-__device__ __forceinline__ void multiply_tile(const Params& params, const Shared& shared, int group,
-                                              int lane, Ring& ring,
+__device__ __forceinline__ void multiply_tile(const Params& params, const Shared& shared,
+                                              int group, int block, int lane, Ring& ring,
                                               Accumulators& sum) {
 #pragma unroll
   for (auto& part : sum.of_instruction)
@@ -127,13 +137,15 @@ __device__ __forceinline__ void multiply_tile(const Params& params, const Shared
   for (int k = 0; k < params.k; k += kTileK) {
     wait_for(shared.full(ring.stage), ring.round & 1);
     products_begin();
-    multiply_stage(shared, ring.stage, group, sum);
+    multiply_stage(shared, ring.stage, kPingpong ? 0 : group, sum);
     products_commit();
     products_wait<1>();
     if (before >= 0) release(shared, before, lane);
     before = ring.stage;
     ring.advance();
   }
+  if constexpr (kPingpong)
+    if (lane == 0) barrier_arrive(shared.turn(1 - group), block);
   products_wait<0>();
 #pragma unroll
   for (auto& part : sum.of_instruction)
@@ -142,10 +154,10 @@ __device__ __forceinline__ void multiply_tile(const Params& params, const Shared
   if (before >= 0) release(shared, before, lane);
 }
 
-// Where an element of a slice lies. Rows of 32 are turned so that neither their writing nor their
-// reading meets a bank twice.
+// Where an element of a slice lies. Rows of 32 are turned, others padded, so that their writing meets
+// no bank twice.
 __device__ __forceinline__ int slice_offset(int row, int column) {
-  if constexpr (kSwapped) return row * kSlicePitch + column;
+  if constexpr (kSlicePitch != 32) return row * kSlicePitch + column;
   return row * kSlicePitch + (column ^ ((row & 3) * 8 + (row & 1) * 4));
 }
 
@@ -155,7 +167,7 @@ __device__ __forceinline__ void keep_slice(const Accumulators& sum,
                                            int slice, int lane, float* own) {
   constexpr int kSliceParts = kSwapped ? kSliceM / 8 : kSliceN / 8;
 #pragma unroll
-  for (int i = 0; i < kSlices; ++i) {
+  for (int i = 0; i < kGroupParts * kSlices; ++i) {
     // Registers have no index: each slice has its own code.
     if (i != slice) continue;
 #pragma unroll
@@ -165,7 +177,7 @@ __device__ __forceinline__ void keep_slice(const Accumulators& sum,
       for (int part = 0; part < kSliceParts; ++part) {
         float four[4];
 #pragma unroll
-        for (int v = 0; v < 4; ++v) four[v] = sum.value(s, (i * kSliceParts + part) * 4 + v);
+        for (int v = 0; v < 4; ++v) four[v] = sum.value(i / kSlices, s, (i % kSlices * kSliceParts + part) * 4 + v);
         const int low = lane / 4, pair = part * 8 + lane % 4 * 2;
         if constexpr (kSwapped) {
 #pragma unroll
@@ -216,18 +228,27 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
                                              char* memory, int first, int step, int block) {
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const int group = thread / kGroupThreads;
+  // Where this warp's first accumulator is along wgmma's M.
+  const int first_row = (kPingpong ? 0 : group * kPartRows) + warp % 4 * 16;
+  const int k_tiles = (params.k + kTileK - 1) / kTileK;
   float* own = reinterpret_cast<float*>(memory + kSlicesAt + warp * kWarpBytes);
   Ring ring;
+  [[maybe_unused]] int turns = 0;
+  if (kPingpong && group == 1) ring.skip(k_tiles);
 #pragma unroll 1
-  for (int tile = first; tile < params.tiles; tile += step) {
+  for (int tile = kPingpong ? first + group * step : first; tile < params.tiles;
+       tile += kPingpong ? 2 * step : step) {
     Accumulators sum;
-    multiply_tile(params, shared, group, lane, ring, sum);
+    if constexpr (kPingpong) wait_for(shared.turn(group), (turns++ ^ group ^ 1) & 1);
+    multiply_tile(params, shared, group, block, lane, ring, sum);
+    if (kPingpong) ring.skip(k_tiles);
     const Place at = place_of(params, tile, block);
 #pragma unroll 1
-    for (int slice = 0; slice < kSlices; ++slice) {
+    for (int slice = 0; slice < kGroupParts * kSlices; ++slice) {
+      const int row = first_row + slice / kSlices * kPartRows;
       const Place part = kSwapped
-                             ? Place{at.m + slice * kSliceM, at.n + warp * 16, at.batch}
-                             : Place{at.m + warp * 16, at.n + slice * kSliceN, at.batch};
+                             ? Place{at.m + slice * kSliceM, at.n + row, at.batch}
+                             : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};
       keep_slice(sum, slice, lane, own);
       __syncwarp();
       finish_slice(params, part, lane, own);
@@ -242,8 +263,9 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < kStages; ++stage) {
       barrier_init(shared.full(stage), 1);
-      barrier_init(shared.empty(stage), kCluster * kConsumers * 4);
+      barrier_init(shared.empty(stage), kCluster * (kPingpong ? 1 : kConsumers) * 4);
     }
+    for (int group = 0; group < 2; ++group) barrier_init(shared.turn(group), 4);
     barrier_init_fence();
   }
   if constexpr (kCluster > 1) {
