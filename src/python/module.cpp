@@ -30,6 +30,8 @@ size_t index_of(const std::string& text, std::span<const std::string_view> names
 
 NB_MODULE(_core, module) {
   using namespace attacca::python;
+  // Plans that a program keeps to its end are no leaks.
+  nb::set_leak_warnings(false);
   module.doc() = "libattacca's public interface; use the attacca package.";
   module.def("version", [] { return std::string(attacca::version()); });
   module.def("template_directory", [] { return check(attacca::template_directory()); });

@@ -1,0 +1,25 @@
+"""``torch.compile`` with fused regions; needs PyTorch.
+
+    import attacca.torch
+    model = torch.compile(model, backend="attacca")
+    ...
+    print(attacca.torch.report())
+
+Regions, each a matrix product and what follows it, become one call each of the custom op
+``attacca::region``. Everything else goes to Inductor unchanged, and so do training graphs.
+"""
+try:
+    import torch as _torch
+except ImportError:
+    from .._errors import Error as _Error
+
+    raise _Error("PyTorch is not installed", "attacca.torch", "pip install torch") from None
+
+from ._backend import Pass, Program, backend, disable, enable, register
+from ._report import Fused, GraphReport, Left, Report, report, reset
+from ._rewrite import Options
+
+register()
+
+__all__ = ["Fused", "GraphReport", "Left", "Options", "Pass", "Program", "Report", "backend", "disable",
+           "enable", "register", "report", "reset"]

@@ -1,0 +1,113 @@
+"""The custom op that runs a region: ``attacca::region(Tensor[] inputs, str graph, ...) -> Tensor[]``.
+
+The region is its own text, so that a graph that holds the op says all about itself, also in a file
+of torch.export's.
+"""
+from __future__ import annotations
+
+import threading
+from typing import Any, Sequence
+
+import torch
+
+from .. import _core
+from .._dims import Dim, sources
+from .._plan import Plan, compile as compile_graph
+
+_library = torch.library.Library("attacca", "DEF")
+_library.define(
+    "region(Tensor[] inputs, str graph, str mode, str tuning, float tuning_seconds) -> Tensor[]",
+    tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
+    if hasattr(torch.Tag, "needs_exact_strides") else (torch.Tag.pt2_compliant_tag,))
+
+region = torch.ops.attacca.region.default
+
+
+class Loaded:
+    """A region's plan on one device, and how often it ran."""
+
+    def __init__(self, graph: str, mode: str, tuning: str, seconds: float, device: str):
+        self.graph, self.device, self.calls = graph, device, 0
+        self.plan: Plan = compile_graph(graph, device=device, mode=mode, tuning=tuning,
+                                        tuning_seconds=seconds)
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        self.calls += 1
+        result = self.plan(*map(self._laid_out, self.plan._inputs, inputs))
+        return list(result) if isinstance(result, tuple) else [result]
+
+    @staticmethod
+    def _laid_out(layout: Any, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor, copied where another pass changed the strides that the graph declares."""
+        if layout.strides is None:
+            return tensor if tensor.is_contiguous() else tensor.contiguous()
+        sizes = dict(_sizes([layout.shape], [tensor.shape]))
+        try:
+            wanted = tuple(stride.value(sizes) for stride in layout.strides)
+        except KeyError:
+            return tensor  # the plan checks
+        if tensor.stride() == wanted:
+            return tensor
+        copy = torch.empty_strided(tensor.shape, wanted, dtype=tensor.dtype, device=tensor.device)
+        return copy.copy_(tensor)
+
+
+_loaded: dict[tuple[str, str, str, float, str], Loaded] = {}
+_shapes: dict[str, Any] = {}
+_lock = threading.Lock()
+
+
+def loaded(graph: str, mode: str, tuning: str, seconds: float, device: torch.device) -> Loaded:
+    """The plan of a region, compiled once for a device."""
+    key = (graph, mode, tuning, seconds, str(device))
+    found = _loaded.get(key)
+    if found is None:
+        with _lock:
+            found = _loaded.get(key)
+            if found is None:
+                found = _loaded[key] = Loaded(graph, mode, tuning, seconds, str(device))
+    return found
+
+
+def all_loaded() -> list[Loaded]:
+    """Every region that was loaded in this process."""
+    with _lock:
+        return list(_loaded.values())
+
+
+def _run(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
+         tuning_seconds: float) -> list[torch.Tensor]:
+    return loaded(graph, mode, tuning, tuning_seconds, inputs[0].device)(inputs)
+
+
+def _sizes(dims: Sequence[Sequence[Dim]], shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    return {symbol: (shapes[s.tensor][s.axis] - s.offset) // s.factor
+            if (s.factor, s.offset) != (1, 0) else shapes[s.tensor][s.axis]
+            for symbol, s in sources(dims).items()}
+
+
+def _fake(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
+          tuning_seconds: float) -> list[torch.Tensor]:
+    """Shapes and dtypes of the results; sizes may be symbolic."""
+    types = _shapes.get(graph)
+    if types is None:
+        plan = _core.Plan.compile(_core.Graph.parse(graph), device="cpu", mode=mode, tuning="known",
+                                  tuning_seconds=0.0, threads=1, fuse=True)
+        types = _shapes[graph] = ([[Dim(d) for d in t.shape] for t in plan.inputs],
+                                  [([Dim(d) for d in t.shape], t.dtype) for t in plan.outputs])
+    inputs_dims, outputs = types
+    sizes = _sizes(inputs_dims, [tensor.shape for tensor in inputs])
+    return [torch.empty([dim.value(sizes) for dim in dims], dtype=_TORCH[dtype], device=inputs[0].device)
+            for dims, dtype in outputs]
+
+
+def _dtypes() -> dict[str, torch.dtype]:
+    from .._frameworks import _NUMPY
+
+    return {short: getattr(torch, name) for short, name in _NUMPY.items() if hasattr(torch, name)}
+
+
+_TORCH = _dtypes()
+for _key in ("CPU", "CUDA"):
+    _library.impl("region", _run, _key)
+torch.library.register_fake("attacca::region", _fake, lib=_library)

@@ -1,0 +1,234 @@
+"""Regions of an FX graph: its nodes as texts, which the core folds and cuts.
+
+Nodes that have a text are cut into levels such that what has none lies between levels. Whatever a
+region of a level reads was there before the level began, so that no region waits for itself.
+"""
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import torch
+
+from .. import _core
+from .._dims import Dim, sources
+from .._errors import Error
+from ._importer import Importer, dim_text
+from ._table import Refused
+
+# What costs nothing to leave behind as well.
+_FREE = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze", "aten.permute",
+         "aten.t", "aten.transpose", "aten.expand", "aten.slice", "aten.select", "aten.full",
+         "aten.scalar_tensor", "aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unbind", "getitem"}
+_VIEWS = {"transpose", "permute", "reshape", "slice", "broadcast"}
+
+
+class Region(NamedTuple):
+    """A product and what follows it, to be one call."""
+
+    graph: str  # the text form
+    inputs: list[torch.fx.Node]
+    outputs: list[torch.fx.Node]
+    covers: list[torch.fx.Node]  # what the call computes
+
+
+class Left(NamedTuple):
+    """What stays as it is, and why."""
+
+    node: str
+    op: str
+    reason: str
+
+
+class Found(NamedTuple):
+    """All that was decided about one graph."""
+
+    regions: list[Region]
+    left: list[Left]
+
+
+def find(graph: torch.fx.Graph) -> Found:
+    """The regions of a graph, and what else was considered. Nothing is changed."""
+    importer = Importer()
+    translated: set[torch.fx.Node] = set()
+    left: list[Left] = []
+    for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        try:
+            importer.statement(node)
+            translated.add(node)
+        except Refused as reason:
+            if _is_product_op(node):
+                left.append(Left(node.name, Importer.op(node), str(reason)))
+    if not any(_is_product_op(node) for node in translated):
+        return Found([], left)
+    sizes = sizes_alone(graph)
+    levels = _levels(graph, translated, sizes)
+    regions: list[Region] = []
+    for level in sorted(set(levels.values())):
+        nodes = [node for node in graph.nodes if levels.get(node) == level]
+        if any(_is_product_op(node) for node in nodes):
+            _find_in_level(importer, nodes, sizes, regions, left)
+    return Found(regions, left)
+
+
+_PRODUCT_OPS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.linear", "aten.matmul",
+                "aten._int_mm", "aten._scaled_mm"}
+
+
+def _is_product_op(node: torch.fx.Node) -> bool:
+    return node.op == "call_function" and Importer.op(node) in _PRODUCT_OPS
+
+
+_READS_SIZES = {"aten.sym_size", "aten.sym_stride", "aten.sym_numel", "aten.sym_storage_offset"}
+
+
+def sizes_alone(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """Nodes that compute with sizes: they wait for no tensor's elements."""
+    found: set[torch.fx.Node] = set()
+    for node in graph.nodes:
+        if node.op == "call_function" and Importer.op(node) in _READS_SIZES:
+            found.add(node)
+        elif isinstance(node.meta.get("val"), (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
+            if node.op == "placeholder" or (node.op == "call_function" and node.all_input_nodes
+                                            and set(node.all_input_nodes) <= found):
+                found.add(node)
+    return found
+
+
+def _levels(graph: torch.fx.Graph, translated: set[torch.fx.Node],
+            sizes: set[torch.fx.Node]) -> dict[torch.fx.Node, int]:
+    """Each translated node's level: as late as its users let it, so that it stands by them."""
+    after: dict[torch.fx.Node, int] = {}
+    for node in graph.nodes:
+        before = max((after[n] for n in node.all_input_nodes if n not in sizes), default=0)
+        if node in sizes:
+            before = 0
+        free = node in translated or node in sizes or node.op in ("placeholder", "get_attr")
+        after[node] = before if free else before + 1
+    latest: dict[torch.fx.Node, int] = {}
+    for node in reversed(graph.nodes):
+        if node not in translated:
+            continue
+        bounds = [latest[user] if user in translated else after[user] - 1
+                  for user in node.users if user.op != "output" and user not in sizes]
+        # What leaves the graph alone stays where it is.
+        latest[node] = max(min(bounds), after[node]) if bounds else after[node]
+    return latest
+
+
+def _name(node: torch.fx.Node) -> str:
+    return f'"{node.name}"'
+
+
+def _tensors(nodes: Any) -> list[torch.fx.Node]:
+    return [n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+
+
+def _text(importer: Importer, name: str, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node],
+          outputs: list[torch.fx.Node]) -> str:
+    types = ", ".join(f"{_name(node)}: {importer.type_text(node)}" for node in inputs)
+    lines = [f"  {_name(node)} = {text}" for node in nodes if (text := importer.statement(node))]
+    return "\n".join([f'graph "{name}"({types}) {{', *lines,
+                      f"  return {', '.join(map(_name, outputs))}", "}", ""])
+
+
+def _operands(nodes: list[torch.fx.Node]) -> list[torch.fx.Node]:
+    """What the nodes read that they do not compute, in order."""
+    inside, seen = set(nodes), {}
+    for node in nodes:
+        for operand in _tensors(node.all_input_nodes):
+            if operand not in inside:
+                seen[operand] = None
+    return list(seen)
+
+
+def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[torch.fx.Node],
+                   regions: list[Region], left: list[Left]) -> None:
+    inside = set(nodes) | sizes
+    outputs = [n for n in _tensors(nodes) if any(user not in inside for user in n.users)]
+    inputs, nodes = _readable(importer, _operands(nodes), nodes, left)
+    outputs = [n for n in outputs if n in set(nodes)]
+    if not outputs:
+        return
+    try:
+        plan = _core.Plan.compile(_core.Graph.parse(_text(importer, "level", inputs, nodes, outputs)),
+                                  device="cpu", mode="fp32", tuning="known", tuning_seconds=0.0,
+                                  threads=1, fuse=True)
+    except Error as error:
+        left += [Left(n.name, Importer.op(n), str(error)) for n in nodes if _is_product_op(n)]
+        return
+    found = json.loads(plan.explain_json())
+    by_name = {node.name: node for node in [*inputs, *nodes]}
+    for region in found["regions"]:
+        if region["kind"] not in ("gemm", "gated gemm"):
+            continue
+        made = _region(importer, region, by_name, set(inputs), sizes)
+        product = region["gemms"][0]["node"]
+        if isinstance(made, str):
+            left.append(Left(product, "product", made))
+        else:
+            regions.append(made)
+    left += [Left(r["node"], r["op"], r["reason"]) for r in found["not_fused"]]
+
+
+def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node],
+              left: list[Left]) -> tuple[list[torch.fx.Node], list[torch.fx.Node]]:
+    """Without the inputs whose type has no text, and without all that reads them."""
+    dropped: set[torch.fx.Node] = set()
+    for node in inputs:
+        try:
+            importer.type_text(node)
+        except Refused:
+            dropped.add(node)
+    kept = []
+    for node in nodes:
+        if dropped & set(node.all_input_nodes):
+            dropped.add(node)
+            if _is_product_op(node):
+                left.append(Left(node.name, Importer.op(node), "an operand's size or dtype has no text"))
+        else:
+            kept.append(node)
+    return [node for node in _operands(kept)], kept
+
+
+def _region(importer: Importer, region: dict[str, Any],
+            by_name: dict[str, torch.fx.Node], given: set[torch.fx.Node],
+            sizes: set[torch.fx.Node]) -> "Region | str":
+    """The region's nodes again as a graph of their own, or why not."""
+    if _is_bare(region):
+        return "a product that nothing follows"
+    missing = [n for n in region["inputs"] + region["outputs"] if n not in by_name]
+    if missing:
+        return f"the value {missing[0]} is not one of the graph's own"
+    outputs = [by_name[name] for name in region["outputs"]]
+    stop = given | {by_name[name] for name in region["inputs"]}
+    covers: dict[torch.fx.Node, None] = {}
+    pending = list(outputs)
+    while pending:
+        node = pending.pop()
+        if node in covers:
+            continue
+        covers[node] = None
+        pending += [n for n in node.all_input_nodes if n not in stop and by_name.get(n.name) is n]
+    nodes = [node for node in by_name.values() if node in covers and node not in sizes]
+    for node in nodes:
+        if node not in outputs and Importer.op(node) not in _FREE \
+                and not set(node.users) <= covers.keys() | sizes:
+            return f"{node.name} is also used outside"
+    inputs = _operands(nodes)
+    shapes = [[Dim(dim_text(size)) for size in node.meta["val"].shape] for node in inputs]
+    known = sources(shapes)
+    wanted = {symbol for node in nodes if isinstance(node.meta["val"], torch.Tensor)
+              for size in node.meta["val"].shape for symbol in Dim(dim_text(size)).symbols}
+    wanted |= {symbol for shape in shapes for dim in shape for symbol in dim.symbols}
+    if unknown := sorted(wanted - set(known)):
+        return f"size {unknown[0]} is no extent of what it reads"
+    name = "_".join(node.name for node in outputs)
+    return Region(_text(importer, name, inputs, nodes, outputs), inputs, outputs, nodes)
+
+
+def _is_bare(region: dict[str, Any]) -> bool:
+    computed = [op["op"] for op in region["ops"] if op["op"] not in _VIEWS]
+    return computed == ["matmul"]

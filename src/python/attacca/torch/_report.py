@@ -1,0 +1,145 @@
+"""What was fused into what, what was left and why, and the time saved."""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ._ops import all_loaded
+
+
+class Fused(NamedTuple):
+    """A region that became one call.
+
+    Attributes:
+        nodes: The FX nodes that it computes.
+        outputs: Those whose values it writes.
+        epilogue: What happens to the accumulators, as explained by the core.
+        reason: Why it was kept: its times, or the policy.
+        seconds: Of one call, where measured, at the sizes seen at compile time; else 0.
+        unfused_seconds: Of the unfused path, where measured; else 0.
+        calls: How often it has run; captured launches count once.
+    """
+
+    nodes: tuple[str, ...]
+    outputs: tuple[str, ...]
+    epilogue: str
+    reason: str
+    seconds: float
+    unfused_seconds: float
+    calls: int
+
+    @property
+    def saved_seconds(self) -> float:
+        """Time saved so far, by the times measured."""
+        return max(self.unfused_seconds - self.seconds, 0) * self.calls if self.seconds else 0.0
+
+
+class Left(NamedTuple):
+    """A node or product that was left to the rest of the compiler.
+
+    Attributes:
+        node: The FX node's name.
+        op: Its op.
+        reason: Why.
+    """
+
+    node: str
+    op: str
+    reason: str
+
+
+class GraphReport(NamedTuple):
+    """What became of one graph.
+
+    Attributes:
+        name: "graph 1", counted in the order of compiling.
+        fused: The regions.
+        left: What was left alone.
+        note: Of graphs that passed through untouched: why. Else empty.
+    """
+
+    name: str
+    fused: tuple[Fused, ...]
+    left: tuple[Left, ...]
+    note: str
+
+
+class Report(NamedTuple):
+    """All graphs compiled in this process since the start or :func:`attacca.torch.reset`.
+
+    Attributes:
+        graphs: One entry a graph.
+    """
+
+    graphs: tuple[GraphReport, ...]
+
+    @property
+    def saved_seconds(self) -> float:
+        """Time saved so far, by the times measured."""
+        return sum(fused.saved_seconds for graph in self.graphs for fused in graph.fused)
+
+    def __str__(self) -> str:
+        lines = []
+        for graph in self.graphs:
+            lines.append(graph.name + (f": {graph.note}" if graph.note else ""))
+            for fused in graph.fused:
+                lines.append(f"  fused {', '.join(fused.nodes)}")
+                lines += ["    " + line for line in fused.epilogue.splitlines()]
+                times = ""
+                if fused.seconds:
+                    times = (f"; {fused.seconds * 1e6:.1f} us, unfused {fused.unfused_seconds * 1e6:.1f} us,"
+                             f" saved {fused.saved_seconds * 1e3:.3f} ms")
+                lines.append(f"    kept: {fused.reason}; ran {fused.calls} times{times}")
+            lines += [f"  left {left.node} ({left.op}): {left.reason}" for left in graph.left]
+        return "\n".join(lines) if lines else "nothing was compiled"
+
+    __repr__ = __str__
+
+
+class _Entry(NamedTuple):
+    nodes: tuple[str, ...]
+    outputs: tuple[str, ...]
+    epilogue: str
+    reason: str
+    seconds: float
+    unfused_seconds: float
+    graph: str
+
+
+class _Graph(NamedTuple):
+    fused: list[_Entry]
+    left: list[Left]
+    note: str
+
+
+_graphs: list[_Graph] = []
+
+
+def add(fused: list[_Entry], left: list[Left], note: str = "") -> None:
+    _graphs.append(_Graph(fused, left, note))
+
+
+def report() -> Report:
+    """What was fused into what, what was left alone and why, and the time saved.
+
+    Returns:
+        A :class:`Report`; print it, or read its graphs.
+    """
+    calls: dict[str, int] = {}
+    for each in all_loaded():
+        calls[each.graph] = calls.get(each.graph, 0) + each.calls
+    known = {entry.graph for graph in _graphs for entry in graph.fused}
+    graphs = [GraphReport(f"graph {i + 1}", tuple(Fused(*entry[:6], calls.get(entry.graph, 0))
+                                                  for entry in graph.fused), tuple(graph.left), graph.note)
+              for i, graph in enumerate(_graphs)]
+    cached = tuple(Fused((), (), str(each.plan.explain()).strip(), "compiled by an earlier process", 0.0, 0.0,
+                         each.calls) for each in all_loaded() if each.calls and each.graph not in known)
+    if cached:
+        graphs.append(GraphReport("from Inductor's cache", cached, (), ""))
+    return Report(tuple(graphs))
+
+
+def reset() -> None:
+    """Forgets what was reported so far."""
+    _graphs.clear()
+    for each in all_loaded():
+        each.calls = 0

@@ -1,0 +1,195 @@
+"""Putting regions into an FX graph, where a policy says that they are worth it."""
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import torch
+
+from .. import _core
+from .._dims import Dim
+from .._errors import Error
+from .._plan import Decision
+from . import _report
+from ._ops import loaded, region as region_op
+from ._regions import Region, find
+
+POLICIES = ("measured", "always")
+_MARGIN = 0.98  # a fused region must take less than this of the unfused path's time
+
+
+class Options(NamedTuple):
+    """What ``torch.compile(..., backend="attacca", options={...})`` takes besides Inductor's.
+
+    Attributes:
+        policy: "measured": a region is fused where its kernel took less time on this GPU than the
+            unfused path, which is the vendor library's product and one pointwise kernel, as
+            Inductor makes by default; on the CPU nothing is. "always": every region is fused.
+        mode: "fp32" or "eager", as for :func:`attacca.compile`.
+        tuning: As for :func:`attacca.compile`. By default what is not known is measured.
+        tuning_seconds: The most that measuring one region may take; 0: 60.
+    """
+
+    policy: str = "measured"
+    mode: str = "fp32"
+    tuning: str = "measure"
+    tuning_seconds: float = 0.0
+
+    def check(self) -> "Options":
+        if self.policy not in POLICIES:
+            raise Error(f"unknown policy {self.policy}", "policy", f"one of {', '.join(POLICIES)}")
+        if self.mode not in ("fp32", "eager"):
+            raise Error(f"unknown mode {self.mode}", "mode", "one of fp32, eager")
+        if self.tuning not in ("known", "measure", "always", "unfused"):
+            raise Error(f"unknown tuning {self.tuning}", "tuning",
+                        "one of known, measure, always, unfused")
+        return self
+
+
+class _Verdict(NamedTuple):
+    keep: bool
+    reason: str
+    seconds: float = 0.0
+    unfused_seconds: float = 0.0
+
+
+def rewrite(graph: torch.fx.Graph, options: Options) -> int:
+    """Replaces regions by calls of the custom op, and adds to the report. Returns how many."""
+    found = find(graph)
+    fused: list[_report._Entry] = []
+    left = [_report.Left(*each) for each in found.left]
+    replaced: dict[torch.fx.Node, torch.fx.Node] = {}
+    for region in found.regions:
+        region = region._replace(inputs=[replaced.get(node, node) for node in region.inputs])
+        device = region.outputs[0].meta["val"].device
+        verdict = _judge(region, device, options)
+        if verdict.keep:
+            fused.append(_report._Entry(tuple(n.name for n in region.covers),
+                                        tuple(n.name for n in region.outputs),
+                                        _explained(region.graph), verdict.reason, verdict.seconds,
+                                        verdict.unfused_seconds, region.graph))
+            replaced.update(_replace(graph, region, options))
+        else:
+            left.append(_report.Left(region.outputs[0].name, "region", verdict.reason))
+    _report.add(fused, left)
+    if fused:
+        _remove_unused(graph)
+    return len(fused)
+
+
+def _explained(graph: str) -> str:
+    plan = _core.Plan.compile(_core.Graph.parse(graph), device="cpu", mode="fp32", tuning="known",
+                              tuning_seconds=0.0, threads=1, fuse=True)
+    text = plan.explain_text()
+    return text[text.index("region 1"):].strip()
+
+
+def _judge(region: Region, device: torch.device, options: Options) -> _Verdict:
+    if options.policy == "always":
+        return _Verdict(True, "the policy is always")
+    if device.type != "cuda":
+        return _Verdict(False, f"on {device.type} only the policy always fuses")
+    try:
+        decisions = _decisions(region, device, options)
+    except Error as error:
+        return _Verdict(False, str(error))
+    return judge_decisions(decisions)
+
+
+def judge_decisions(decisions: "tuple[Decision, ...]") -> _Verdict:
+    """Whether what the tuner chose beats the unfused path."""
+    if any(decision.candidate.startswith("unfused") for decision in decisions):
+        return _Verdict(False, "the unfused path is the fastest")
+    seconds = sum(decision.seconds for decision in decisions)
+    unfused = sum(decision.unfused_seconds for decision in decisions)
+    if not seconds or not unfused:
+        sources = ", ".join(sorted({decision.source for decision in decisions}))
+        return _Verdict(True, f"chosen by {sources}, not measured")
+    times = f"{seconds * 1e6:.1f} us, unfused {unfused * 1e6:.1f} us"
+    if seconds < unfused * _MARGIN:
+        return _Verdict(True, f"it took {times}", seconds, unfused)
+    return _Verdict(False, f"it does not beat the unfused path: {times}", seconds, unfused)
+
+
+def _decisions(region: Region, device: torch.device, options: Options) -> "tuple[Decision, ...]":
+    """For the sizes at hand."""
+    plan = loaded(region.graph, options.mode, options.tuning, options.tuning_seconds, device).plan
+    sizes: dict[str, int] = {}
+    for layout, node in zip(plan._inputs, region.inputs):
+        for dim, size in zip(layout.shape, node.meta["val"].shape):
+            linear = dim.linear()
+            if linear is not None and linear[1:] == (1, 0):
+                sizes[linear[0]] = _hint(size)
+    if missing := set(plan.symbols) - set(sizes):
+        raise Error(f"size {sorted(missing)[0]} is not known while compiling")
+    return plan.prepare(**sizes).decisions
+
+
+def _hint(size: Any) -> int:
+    if isinstance(size, int):
+        return size
+    if not size.node.has_hint():
+        raise Error(f"size {size} is not known while compiling")
+    return int(size.node.hint)
+
+
+def _replace(graph: torch.fx.Graph, region: Region,
+             options: Options) -> dict[torch.fx.Node, torch.fx.Node]:
+    """Puts the call in; returns what stands for each output now."""
+    arguments = (list(region.inputs), region.graph, options.mode, options.tuning, options.tuning_seconds)
+    fake = [node.meta["val"] for node in region.inputs]
+    mode = torch._guards.detect_fake_mode(fake)
+    with graph.inserting_before(_place(graph, region)):
+        call = graph.call_function(region_op, arguments)
+        if mode is not None:
+            with mode:
+                call.meta["val"] = region_op(fake, *arguments[1:])
+        parts = [graph.call_function(operator.getitem, (call, i)) for i in range(len(region.outputs))]
+    for i, (part, output) in enumerate(zip(parts, region.outputs)):
+        part.meta.update(output.meta)
+        if "val" in call.meta:
+            part.meta["val"] = call.meta["val"][i]
+        output.replace_all_uses_with(part)
+    _read_sizes_elsewhere(region, parts)
+    return dict(zip(region.outputs, parts))
+
+
+def _read_sizes_elsewhere(region: Region, parts: list[torch.fx.Node]) -> None:
+    """Sizes that are asked of values inside the region, of its inputs and outputs instead."""
+    extents = {str(size): (node, axis) for node in [*parts, *region.inputs]
+               for axis, size in enumerate(node.meta["val"].shape)}
+    for node in region.covers:
+        for user in list(node.users):
+            if user.op == "call_function" and str(user.target) == "aten.sym_size.int":
+                place = extents.get(str(user.meta["val"]))
+                if place is not None:
+                    user.args = place
+
+
+def _place(graph: torch.fx.Graph, region: Region) -> torch.fx.Node:
+    """Right after the last input; whatever uses an output is moved behind it."""
+    order = {node: i for i, node in enumerate(graph.nodes)}
+    last = max(region.inputs, key=order.__getitem__)
+    covers, late = set(region.covers), order[last]
+    # Users of outputs that stand before the last input are moved, with what depends on them.
+    moved: list[torch.fx.Node] = []
+    waiting = set(region.outputs)
+    for node in graph.nodes:
+        if order[node] > late or node in covers or node.op in ("placeholder", "output"):
+            continue
+        if waiting & set(node.all_input_nodes):
+            waiting.add(node)
+            moved.append(node)
+    after = last
+    for node in moved:
+        after.append(node)
+        after = node
+    place = last.next
+    while place.op == "placeholder":
+        place = place.next
+    return place
+
+
+def _remove_unused(graph: torch.fx.Graph) -> None:
+    graph.eliminate_dead_code()
+    graph.lint()

@@ -1,0 +1,308 @@
+"""FX graphs: every row of the table of ops, levels, and what is refused."""
+import operator
+import unittest
+
+import torch
+import torch.nn.functional as F
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import attacca
+import attacca.torch
+from attacca.torch._importer import Importer, dim_text
+from attacca.torch._regions import find
+from attacca.torch._rewrite import Options, judge_decisions, rewrite
+from attacca.torch._table import TABLE
+
+torch.manual_seed(0)
+aten, prims = torch.ops.aten, torch.ops.prims
+X, W, C = torch.randn(6, 16), torch.randn(16, 8), torch.randn(6, 8)
+B, COLUMN, SCALE = torch.randn(8), torch.randn(6, 1), torch.tensor(0.5)
+X3, W3 = torch.randn(2, 6, 16), torch.randn(2, 16, 8)
+ALWAYS = Options(policy="always")
+
+
+def after(op):
+    """The op after a product."""
+    return lambda x, w: op(x @ w), (X, W)
+
+
+def positive(op):
+    return lambda x, w: op((x @ w) * (x @ w) + 1), (X, W)
+
+
+def compared(op):
+    return lambda x, w, c: torch.where(op(x @ w, c), x @ w, c), (X, W, C)
+
+
+def by_bools(op):
+    return lambda x, w, c: torch.where(op(x @ w > 0, c > 0), 1.0, c), (X, W, C)
+
+
+def quantized(rows=1, columns=1):
+    a, b = X.to(torch.float8_e4m3fn), W.t().contiguous().to(torch.float8_e4m3fn).t()
+    return a, b, torch.rand(rows, 1) if rows > 1 else torch.tensor(0.5), torch.tensor(0.25)
+
+
+# One case or several for each row of the table: a function around the op, its arguments.
+CASES = {
+    "aten.reciprocal": positive(aten.reciprocal.default), "aten.square": after(aten.square.default),
+    "aten.sqrt": positive(aten.sqrt.default), "aten.rsqrt": positive(aten.rsqrt.default),
+    "aten.exp": after(aten.exp.default), "aten.expm1": after(aten.expm1.default),
+    "aten.log": positive(aten.log.default), "aten.log1p": positive(aten.log1p.default),
+    "aten.sin": after(aten.sin.default), "aten.cos": after(aten.cos.default),
+    "aten.erf": after(aten.erf.default), "aten.erfc": after(aten.erfc.default),
+    "aten.tanh": after(aten.tanh.default), "aten.floor": after(aten.floor.default),
+    "aten.ceil": after(aten.ceil.default), "aten.round": after(aten.round.default),
+    "aten.sigmoid": after(aten.sigmoid.default), "aten.silu": after(aten.silu.default),
+    "aten.mish": after(aten.mish.default), "aten.hardswish": after(aten.hardswish.default),
+    "aten.hardsigmoid": after(aten.hardsigmoid.default), "aten.relu6": after(aten.relu6.default),
+    "aten.div": (lambda x, w, c: aten.div.Tensor(x @ w, c), (X, W, C)),
+    "aten.true_divide": (lambda x, w, c: aten.true_divide.Tensor(x @ w, c), (X, W, C)),
+    "aten.pow": positive(lambda y: aten.pow.Tensor_Scalar(y, 1.5)),
+    "aten.leaky_relu": after(lambda y: aten.leaky_relu.default(y, 0.2)),
+    "aten.hardtanh": after(lambda y: aten.hardtanh.default(y, -2.0, 3.0)),
+    "prims.fma": (lambda x, w, c: prims.fma(x @ w, c, c), (X, W, C)),
+    "aten.neg": after(aten.neg.default), "aten.abs": after(aten.abs.default),
+    "aten.sign": after(aten.sign.default), "aten.relu": after(aten.relu.default),
+    "aten.mul": (lambda x, w, c: aten.mul.Tensor(x @ w, c), (X, W, C)),
+    "aten.maximum": (lambda x, w, c: aten.maximum.default(x @ w, c), (X, W, C)),
+    "aten.minimum": (lambda x, w, c: aten.minimum.default(x @ w, c), (X, W, C)),
+    "aten.clamp_min": after(lambda y: aten.clamp_min.default(y, -0.5)),
+    "aten.clamp_max": after(lambda y: aten.clamp_max.default(y, 0.5)),
+    "aten.lt": compared(aten.lt.Tensor), "aten.le": compared(aten.le.Tensor),
+    "aten.gt": compared(aten.gt.Tensor), "aten.ge": compared(aten.ge.Tensor),
+    "aten.eq": compared(aten.eq.Tensor), "aten.ne": compared(aten.ne.Tensor),
+    "aten.logical_not": (lambda x, w: torch.where(aten.logical_not.default(x @ w > 0), 1.0, x @ w), (X, W)),
+    "aten.bitwise_not": (lambda x, w: torch.where(aten.bitwise_not.default(x @ w > 0), 1.0, x @ w), (X, W)),
+    "aten.logical_and": by_bools(aten.logical_and.default),
+    "aten.logical_or": by_bools(aten.logical_or.default),
+    "aten.logical_xor": by_bools(aten.logical_xor.default),
+    "aten.bitwise_and": by_bools(aten.bitwise_and.Tensor),
+    "aten.bitwise_or": by_bools(aten.bitwise_or.Tensor),
+    "aten.bitwise_xor": by_bools(aten.bitwise_xor.Tensor),
+    "aten.clone": after(lambda y: aten.clone.default(y.relu(), memory_format=torch.contiguous_format)),
+    "aten.alias": after(lambda y: aten.alias.default(y.relu())),
+    "aten.detach": after(lambda y: aten.detach.default(y.relu())),
+    "aten.contiguous": after(lambda y: y.relu().contiguous()),
+    "aten.lift_fresh_copy": after(lambda y: aten.lift_fresh_copy.default(y.relu())),
+    "aten.add": (lambda x, w, b: aten.add.Tensor(x @ w, b, alpha=2), (X, W, B)),
+    "aten.sub": (lambda x, w, b: aten.sub.Tensor(x @ w, b, alpha=3), (X, W, B)),
+    "aten.rsub": after(lambda y: aten.rsub.Scalar(y, 1.0, 2)),
+    "aten.addcmul": (lambda x, w, c: aten.addcmul.default(x @ w, c, c, value=0.5), (X, W, C)),
+    "aten.clamp": after(lambda y: aten.clamp.default(y, -1, 2)),
+    "aten.gelu": after(lambda y: aten.gelu.default(y, approximate="tanh") + aten.gelu.default(y)),
+    "aten.elu": after(lambda y: aten.elu.default(y, 0.5)),
+    "aten.softplus": after(lambda y: aten.softplus.default(y, 2.0)),
+    "aten.where": (lambda x, w, c: aten.where.self(c > 0, x @ w, c), (X, W, C)),
+    "aten.full": after(lambda y: y * aten.full.default([8], 2.0)),
+    "aten.scalar_tensor": after(lambda y: torch.where(y > 0, y, aten.scalar_tensor.default(3.0))),
+    "aten.full_like": after(lambda y: y * aten.full_like.default(y, 2.0)),
+    "prims.convert_element_type": after(lambda y: prims.convert_element_type.default(y, torch.bfloat16)),
+    "aten._to_copy": after(lambda y: aten._to_copy.default(y, dtype=torch.float16)),
+    "aten.to": after(lambda y: y.to(torch.float16)),
+    "aten.view": after(lambda y: aten.view.default(y, [2, 3, 8]).relu()),
+    "aten.reshape": after(lambda y: aten.reshape.default(y, [2, 3, 8]).relu()),
+    "aten._unsafe_view": after(lambda y: aten._unsafe_view.default(y, [2, 3, 8]).relu()),
+    "aten.unsqueeze": after(lambda y: aten.unsqueeze.default(y, 0).relu()),
+    "aten.squeeze": after(lambda y: aten.squeeze.dim(aten.unsqueeze.default(y, 0), 0).relu()),
+    "aten.flatten": (lambda x, w: aten.flatten.using_ints(torch.bmm(x, w), 0, 1).relu(), (X3, W3)),
+    "aten.unflatten": after(lambda y: aten.unflatten.int(y, 0, [2, 3]).relu()),
+    "aten.permute": (lambda x, w: (x @ aten.permute.default(w, [1, 0])).relu(), (X, W.t().contiguous())),
+    "aten.t": (lambda x, w: (x @ aten.t.default(w)).relu(), (X, W.t().contiguous())),
+    "aten.transpose": (lambda x, w: (x @ aten.transpose.int(w, -2, -1)).relu(), (X3[0], W.t().contiguous())),
+    "aten.expand": (lambda x, w, b: x @ w + aten.expand.default(b, [6, 8]), (X, W, B)),
+    "aten.slice": after(lambda y: y[:, ::2].relu() * y[:, 1::2]),
+    "aten.select": (lambda x, w, c: x @ w + aten.select.int(c, 0, 1), (X, W, C)),
+    "aten.cat": (lambda x, w, b: x @ w + aten.cat.default([b[:4], b[4:]]), (X, W, B)),
+    "aten.split": after(lambda y: torch.mul(*aten.split.Tensor(y, 4, -1))),
+    "aten.split_with_sizes": after(lambda y: torch.mul(*aten.split_with_sizes.default(y, [4, 4], 1))),
+    "aten.chunk": after(lambda y: torch.mul(*aten.chunk.default(y, 2, -1))),
+    "aten.unbind": (lambda x, w, c: x @ w + aten.unbind.int(c)[2], (X, W, C)),
+    "aten.mm": after(lambda y: y + 1),
+    "aten.bmm": (lambda x, w: torch.bmm(x, w).relu(), (X3, W3)),
+    "aten.matmul": (lambda x, w: torch.matmul(x, w).relu(), (X, W)),
+    "aten.addmm": (lambda x, w, b: aten.addmm.default(b, x, w, beta=0.5, alpha=2).relu(), (X, W, B)),
+    "aten.baddbmm": (lambda x, w, c: aten.baddbmm.default(c, x, w).relu(), (X3, W3, torch.randn(2, 6, 8))),
+    "aten.linear": (lambda x, w, b: F.linear(x, w, b).relu(), (X, W.t().contiguous(), B)),
+    "aten._int_mm": (lambda a, b: aten._int_mm.default(a, b).to(torch.float32) * 0.5,
+                     (torch.randint(-9, 9, (32, 16), dtype=torch.int8), torch.randint(-9, 9, (16, 8), dtype=torch.int8))),
+    "aten._scaled_mm": (lambda a, b, s, t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.float32).relu(),
+                        quantized()),
+}
+# Rows that tracing decomposes before they are seen.
+DECOMPOSED = {"aten.true_divide", "aten.hardsigmoid", "aten.relu6", "aten.contiguous", "aten.to",
+              "aten.flatten", "aten.unflatten", "aten.matmul", "aten.linear", "aten.chunk", "aten.reshape",
+              "aten.square", "prims.fma", "aten.lift_fresh_copy"}
+
+
+def traced(function, *args, mode="fake"):
+    return make_fx(function, tracing_mode=mode)(*args)
+
+
+def ops_of(graph):
+    return {Importer.op(node) for node in graph.nodes if node.op == "call_function"}
+
+
+class Table(unittest.TestCase):
+    def test_every_row_has_a_case(self):
+        self.assertEqual(set(CASES), set(TABLE))
+
+    def test_every_row(self):
+        seen = set()
+        for op, (function, args) in CASES.items():
+            with self.subTest(op):
+                try:
+                    module = traced(function, *args)
+                except (AttributeError, NotImplementedError) as error:
+                    self.assertIn(op, DECOMPOSED, error)
+                    continue
+                seen |= ops_of(module.graph)
+                want = module(*args)
+                if op in ("aten.alias", "aten.detach", "aten.lift_fresh_copy", "aten.cat", "aten.select"):
+                    self.assertGreaterEqual(rewrite(module.graph, ALWAYS), 1)
+                else:
+                    self.assertEqual(rewrite(module.graph, ALWAYS), 1)
+                module.recompile()
+                torch.testing.assert_close(module(*args), want, rtol=1e-4, atol=1e-4)
+        self.assertEqual(set(TABLE) - seen - DECOMPOSED, set())
+
+
+class Texts(unittest.TestCase):
+    def region(self, function, *args, mode="fake"):
+        found = find(traced(function, *args, mode=mode).graph)
+        self.assertEqual(len(found.regions), 1, found.left)
+        return found.regions[0].graph
+
+    def test_a_layer(self):
+        self.assertEqual(self.region(lambda x, w, b: F.silu(torch.addmm(b, x, w)), X.half(), W.half(), B.half()), """\
+graph "silu"("b_1": f16[8], "x_1": f16[6, 16], "w_1": f16[16, 8]) {
+  "addmm" = cast(matmul("x_1", "w_1", out=f32) + "b_1", f16)
+  "silu" = silu("addmm")
+  return "silu"
+}
+""")
+
+    def test_symbolic_sizes(self):
+        text = self.region(lambda x, w: torch.relu(x @ w), X3, W, mode="symbolic")
+        self.assertRegex(text, r'"x_1": f32\[s\d+, s\d+, s\d+\]')
+        self.assertRegex(text, r'reshape\("x_1", \[s\d+\*s\d+, s\d+\]\)')
+
+    def test_strides_that_are_declared(self):
+        self.assertIn('"w_1": f32[16, 8; 1, 16]', self.region(lambda x, w: (x @ w).relu(), X, W.t().contiguous().t()))
+
+    def test_scalars_do_not_promote(self):
+        text = self.region(lambda x, w, s: (x @ w) * s, X.bfloat16(), W.bfloat16(), SCALE)
+        self.assertIn('cast("mm" * "s_1", bf16)', text)
+
+    def test_scaled_mm_with_rows_of_scales(self):
+        a, b, _, _ = quantized()
+        text = self.region(lambda a, b, s, t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.bfloat16).relu(),
+                           a, b, torch.rand(6, 1), torch.rand(1, 8))
+        self.assertIn('cast(matmul("a_1", "b_1", out=f32) * "s_1" * "t_1", bf16)', text)
+
+    def test_extents(self):
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+        module = traced(lambda x, y: torch.cat([x, y]).reshape(-1), X, torch.randn(5, 16), mode="symbolic")
+        self.assertIsInstance(ShapeEnv(), ShapeEnv)
+        size = list(module.graph.nodes)[-2].meta["val"].shape[0]
+        self.assertRegex(dim_text(size), r"^s\d+\*s\d+ \+ s\d+\*s\d+$")
+        self.assertEqual(dim_text(7), "7")
+
+
+class Levels(unittest.TestCase):
+    """Regions never wait for what waits for them."""
+
+    def rewritten(self, function, *args, regions):
+        module = traced(function, *args)
+        want = module(*args)
+        self.assertEqual(rewrite(module.graph, ALWAYS), regions)
+        module.graph.lint()
+        module.recompile()
+        torch.testing.assert_close(module(*args), want, rtol=1e-4, atol=1e-4)
+        return ops_of(module.graph)
+
+    def test_an_op_between_lets_both_sides_fuse(self):
+        ops = self.rewritten(lambda x, w, v: torch.relu(torch.cumsum(torch.relu(x @ w), 0) @ v) * 2, X, W,
+                             torch.randn(8, 4), regions=2)
+        self.assertEqual(ops, {"attacca.region", "getitem", "aten.cumsum"})
+
+    def test_an_operand_that_depends_on_the_product(self):
+        def function(x, w):
+            y = x @ w
+            return torch.relu(y) + torch.cumsum(y, 0), y * 2
+        self.rewritten(function, X, W, regions=1)
+
+    def test_an_operand_that_is_made_later_is_waited_for(self):
+        ops = self.rewritten(lambda x, w, c: (x @ w) * torch.cumsum(c, 0), X, W, C, regions=1)
+        self.assertNotIn("aten.mul", ops)
+
+    def test_users_before_the_last_input_are_moved(self):
+        def function(x, w, c):
+            y = torch.relu(x @ w)
+            early = torch.cumsum(y, 1)
+            late = torch.cumsum(c, 0)
+            return early, y, (x @ w[:, :8]) + late
+        self.rewritten(function, X, W, C, regions=2)
+
+    def test_several_results_of_one_region(self):
+        self.rewritten(lambda x, w: (torch.relu(x @ w), torch.exp(-(x @ w).abs())), X, W, regions=2)
+
+    def test_in_place_writes_stay(self):
+        def function(x, w, c):
+            return (x @ w).relu() + c.clone().add_(1)
+        module = traced(function, X, W, C)
+        want = module(X, W, C)
+        rewrite(module.graph, ALWAYS)
+        module.recompile()
+        torch.testing.assert_close(module(X, W, C), want)
+        self.assertIn("aten.add_", ops_of(module.graph))
+
+
+class LeftAlone(unittest.TestCase):
+    def reasons(self, function, *args, mode="fake"):
+        module = traced(function, *args, mode=mode)
+        before = str(module.graph)
+        found = find(module.graph)
+        self.assertEqual(found.regions, [])
+        self.assertEqual(str(module.graph), before)
+        return "; ".join(each.reason for each in found.left)
+
+    def test_reasons(self):
+        for function, args, reason in [
+                (lambda x, w: x @ w, (X, W), "a product that nothing follows"),
+                (lambda x, w: torch.cumsum(x @ w, 0), (X, W), "a product that nothing follows"),
+                (lambda x, w: torch.relu(torch.mm(x, w)), (X.cdouble(), W.cdouble()), "")]:
+            with self.subTest(reason):
+                try:
+                    self.assertIn(reason, self.reasons(function, *args))
+                except RuntimeError:  # relu of complex numbers
+                    pass
+
+    def test_dtypes_without_a_name(self):
+        self.assertIn("complex", self.reasons(lambda x, w: (x @ w).abs(), X.cfloat(), W.cfloat()))
+
+    def test_arguments_that_no_row_knows(self):
+        found = find(traced(lambda x, w: aten.div.Tensor_mode(x @ w, 3.0, rounding_mode="floor"), X, W).graph)
+        self.assertEqual(found.regions, [])
+
+    def test_the_policy_measured_fuses_nothing_on_the_cpu(self):
+        module = traced(lambda x, w: torch.relu(x @ w), X, W)
+        attacca.torch.reset()
+        self.assertEqual(rewrite(module.graph, Options()), 0)
+        left = attacca.torch.report().graphs[0].left
+        self.assertIn("on cpu only the policy always fuses", [each.reason for each in left])
+
+    def test_the_policy_measured_by_times(self):
+        def judged(*decisions):
+            verdict = judge_decisions(tuple(attacca.Decision(*each) for each in decisions))
+            return verdict.keep, verdict.reason
+        self.assertEqual(judged(("sm90", "measured", 1e-4, 2e-4))[0], True)
+        keep, reason = judged(("sm90", "measured", 1.99e-4, 2e-4))
+        self.assertFalse(keep)
+        self.assertIn("does not beat the unfused path: 199.0 us, unfused 200.0 us", reason)
+        self.assertFalse(judged(("unfused algorithm=3", "measured", 1e-4, 1e-4))[0])
+        self.assertEqual(judged(("sm90", "model", 0.0, 0.0)), (True, "chosen by model, not measured"))
+
+
+if __name__ == "__main__":
+    unittest.main()
