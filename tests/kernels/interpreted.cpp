@@ -13,6 +13,8 @@ using ptx_interpreter::Memory;
 
 namespace {
 
+constexpr uint64_t kMostSteps = 500'000;  // the longest kernel of the table takes a fifth
+
 uint64_t upload(Memory& memory, const Tensor& tensor) {
   const uint64_t address = memory.allocate(static_cast<size_t>(tensor.bytes()));
   std::ranges::copy(bytes_of(tensor), memory.bytes(address).begin());
@@ -29,8 +31,9 @@ Result<std::vector<Tensor>> run_interpreted(const ptx::Module& module, const Ker
   for (const Tensor& buffer : arguments.buffers) addresses.push_back(upload(memory, buffer));
   std::ranges::fill(memory.bytes(addresses[arguments.output]), poison);
 
-  ptx_interpreter::Launch launch{std::string(kernel.entry), kernel.grid, kernel.block,
-                                 kernel.shared_bytes, arguments.pack(addresses)};
+  ptx_interpreter::Launch launch{
+      std::string(kernel.entry), kernel.grid, kernel.block, kernel.shared_bytes,
+      arguments.pack(addresses), kMostSteps};
   for (const Tensor& operand : appended) {
     const uint64_t address = upload(memory, operand);
     std::vector<std::byte>& bytes = launch.parameters.emplace_back(sizeof address);
