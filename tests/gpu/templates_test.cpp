@@ -8,6 +8,7 @@
 #include "gpu/harness.hpp"
 #include "support/check.hpp"
 #include "tune/arguments.hpp"
+#include "tune/unfused.hpp"
 
 namespace attacca::testing {
 namespace {
@@ -141,6 +142,29 @@ TEST(Variants, computeTheSame) {
             << to_string(variant) << " " << to_string(extents);
       }
   }
+}
+
+// What the vendor library absorbs of a tail, by each algorithm that it proposes.
+TEST(Unfused, computesTheSame) {
+  for (const char* epilogue :
+       {"acc + row(bias)", "gelu_tanh(acc + row(bias))", "silu(acc + row(bias)) * full(res)",
+        "gelu_tanh(acc + row(bias)) + full(res)"})
+    for (const Extents& extents :
+         {Extents{300, 1032, 1024}, Extents{16, 2048, 2048}, Extents{2040, 520, 72}}) {
+      run::GemmForm gemm{.epilogue = epilogue, .text = {}};
+      auto each = make_case(gemm, extents, ir::Mode::Fp32, 11);
+      ASSERT_TRUE(each) << to_string(each.error());
+      const Reference reference = make_reference(*each);
+      const auto candidates = tune::unfused_candidates(toolbox(), each->problem);
+      ASSERT_TRUE(candidates) << to_string(candidates.error());
+      EXPECT_GE(candidates->back().absorbed, 1) << epilogue << " " << to_string(extents);
+      for (const Candidate& candidate : *candidates) {
+        const auto outputs = run_candidate(*each, candidate);
+        ASSERT_TRUE(outputs) << to_string(candidate) << to_string(outputs.error());
+        EXPECT_EQ("", compare_with_reference(reference, *outputs))
+            << to_string(candidate) << " " << epilogue << " " << to_string(extents);
+      }
+    }
 }
 
 TEST(Batches, computeEveryMatrix) {
