@@ -67,7 +67,9 @@ TEST_P(FusedKernel, BringsNothingToContract) {
   const auto fused = fuse(GetParam());
   ASSERT_TRUE(fused) << to_string(fused.error());
   // A function that stores is there a second time, for those who call it with another pointer.
-  const size_t copies = GetParam().entry == "noinline_helper" ? 2 : 1;
+  const std::string_view entry = GetParam().entry;
+  const bool is_copied = entry == "noinline_helper" || entry == "shared_helpers";
+  const size_t copies = is_copied ? 2 : 1;
   EXPECT_EQ(count_contractible(fused->ptx), copies * count_contractible(text_of(GetParam())));
 }
 
