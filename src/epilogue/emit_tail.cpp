@@ -1,3 +1,5 @@
+#include <set>
+
 #include "fmt/format.h"
 
 #include "epilogue/device_code.hpp"
@@ -26,6 +28,38 @@ std::string value_to_stored(DType dtype) {
   const std::string_view zero_extended =
       ir::info(dtype).bits == 16 ? "unsigned short" : "unsigned char";
   return fmt::format("(uint32_t)({}){}", zero_extended, to_memory(dtype, value));
+}
+
+// Reads one value. Operands do not change while the kernel runs, so that ptxas may load them ahead
+// of earlier stores.
+struct Fetch {
+  std::string_view type, load, constraint, holder;
+};
+constexpr Fetch kFetches[] = {
+    {"double", "f64", "d", "double"},
+    {"float", "f32", "f", "float"},
+    {"unsigned short", "u16", "h", "unsigned short"},
+    {"unsigned char", "u8", "r", "unsigned int"},
+    {"signed char", "s8", "r", "int"},
+    {"int", "s32", "r", "int"},
+    {"long long", "s64", "l", "long long"},
+};
+
+std::string fetch_function(std::string_view type) {
+  for (const Fetch& fetch : kFetches)
+    if (fetch.type == type)
+      return fmt::format(R"(__device__ __forceinline__ {0} attacca_fetch(const {0}* from) {{
+#ifdef __CUDA_ARCH__
+  {3} value;
+  asm("ld.global.nc.{1} %0, [%1];" : "={2}"(value) : "l"(from));
+  return ({0})value;
+#else
+  return *from;
+#endif
+}}
+)",
+                         fetch.type, fetch.load, fetch.constraint, fetch.holder);
+  ATTACCA_CHECK(false, "a type that no memory holds");
 }
 
 std::string_view place_of(Role role) {
@@ -69,19 +103,24 @@ std::string emit_tail_function(const Epilogue& epilogue, const TailOptions& opti
   const DType result = epilogue.outputs[0].dtype;
   const std::string_view word = ir::info(result).bits == 64 ? "unsigned long long" : "uint32_t";
   std::string parameters = fmt::format("{} out, unsigned long long index", word), arguments;
+  std::set<std::string_view> fetched;
   for (size_t i = 0; i < epilogue.inputs.size(); ++i) {
     const Input& input = epilogue.inputs[i];
     std::string value = stored_to_value(input.dtype);
     if (input.role != Role::Accumulator) {
       parameters += fmt::format(", const {}* operand{}", memory_type(input.dtype), i);
-      value = from_memory(input.dtype, fmt::format("operand{}[{}]", i, place_of(input.role)));
+      fetched.insert(memory_type(input.dtype));
+      value = from_memory(input.dtype,
+                          fmt::format("attacca_fetch(operand{} + {})", i, place_of(input.role)));
     }
     arguments += fmt::format("{}{}", i == 0 ? "" : ", ", value);
   }
   // A division of 32 bits costs a fifth of one of 64.
   const bool is_small = options.rows * options.columns <= INT64_C(0x7FFFFFFF);
   const std::string_view type = is_small ? "unsigned int" : "unsigned long long";
-  std::string code = emit_element(epilogue, options.cuda);
+  std::string code;
+  for (const std::string_view memory : fetched) code += fetch_function(memory);
+  code += emit_element(epilogue, options.cuda);
   code += fmt::format("\nextern \"C\" __device__ {} {}({}) {{\n", word, options.cuda.function,
                       parameters);
   code += fmt::format(

@@ -396,11 +396,11 @@ class Checker {
     const size_t parameter = is_output ? analysis_.parameter : origin.parameter;
     const uint64_t offset = is_output ? analysis_.offset : static_cast<uint64_t>(origin.offset);
     PointerUse& use = uses_[{parameter, offset}];
+    use.is_output |= is_output;
     if (use.name.empty()) {
       const Variable& formal = entry_.parameters[parameter];
       use.parameter = parameter;
       use.offset = offset;
-      use.is_output = is_output;
       use.name = offset == 0 ? std::string(formal.name) : fmt::format("{}+{}", formal.name, offset);
     }
     return use;

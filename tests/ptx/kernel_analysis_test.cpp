@@ -254,6 +254,18 @@ TEST(KernelAnalysis, TellsWhatEachPointerIsUsedFor) {
   EXPECT_EQ(text, "in r e; out w output; args+8 w; other a; ");
 }
 
+TEST(KernelAnalysis, KnowsDeclaredPointers) {
+  std::string text = kernel_around("st.global.f32 [%rd5], %f1;");
+  for (const char* name : {" in,", " out,", " other\n"})
+    text.insert(text.find(name), " .ptr .global .align 16");
+  const Module module = parsed(text);
+  const auto analysis = analyse_output(module, "k", {"out"}, 4);
+  ASSERT_TRUE(analysis);
+  ASSERT_EQ(analysis->uses.size(), 3);
+  EXPECT_TRUE(analysis->uses[1].is_output);
+  EXPECT_FALSE(analysis->uses[2].read || analysis->uses[2].written);
+}
+
 TEST(KernelAnalysis, KnowsItsKernels) {
   const Module module = parsed(kernel_around(""));
   const auto analysis = analyse_output(module, "kk", {"out"}, 4);
