@@ -115,14 +115,18 @@ std::string emit_tail_function(const Epilogue& epilogue, const TailOptions& opti
     }
     arguments += fmt::format("{}{}", i == 0 ? "" : ", ", value);
   }
+  // Under a false predicate the tail runs for the first elements, of which there may be few.
+  constexpr int64_t kMostInAStore = 64;
+  const int64_t elements = options.rows * options.columns;
   // A division of 32 bits costs a fifth of one of 64.
-  const bool is_small = options.rows * options.columns <= INT64_C(0x7FFFFFFF);
+  const bool is_small = elements <= INT64_C(0x7FFFFFFF);
   const std::string_view type = is_small ? "unsigned int" : "unsigned long long";
   std::string code;
   for (const std::string_view memory : fetched) code += fetch_function(memory);
   code += emit_element(epilogue, options.cuda);
   code += fmt::format("\nextern \"C\" __device__ {} {}({}) {{\n", word, options.cuda.function,
                       parameters);
+  if (elements < kMostInAStore) code += fmt::format("  if (index >= {}) index = 0;\n", elements);
   code += fmt::format(
       "  const {0} place = ({0})index, row = place / {1}u{2}, column = place % {1}u{2};\n", type,
       options.columns, is_small ? "" : "ll");

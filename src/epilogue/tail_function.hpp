@@ -4,8 +4,9 @@
 //   extern "C" __device__ WORD attacca_tail(WORD out, unsigned long long index,
 //                                           const TYPE* row0, const TYPE* full0, ...)
 //
-// WORD is uint32_t for elements of at most 4 bytes, zero-extended, unsigned long long for 8. The
-// pointers are the inputs that are no accumulator, in order.
+// It has no effect but its result, for it is also called where the store's predicate is false, with
+// an index below 64. WORD is uint32_t for elements of at most 4 bytes, zero-extended, unsigned long
+// long for 8. The pointers are the inputs that are no accumulator, in order.
 #pragma once
 
 #include <cstdint>

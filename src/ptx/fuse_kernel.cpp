@@ -109,7 +109,7 @@ class Fuser {
     std::unordered_map<const Instruction*, const Step*> steps;
     for (const Step& step : code_.code_of(function).steps) steps[step.instruction] = &step;
     for (const Instruction* store : stores_[body])
-      all.emplace_back(store->span, store_text(module_, *steps.at(store), names_, labels_++));
+      all.emplace_back(store->span, store_text(module_, *steps.at(store), names_));
     for (const AnalysedBody::Call& call : analysis_.bodies[body].calls)
       all.emplace_back(call.instruction->span, call_text(call));
     return all;
@@ -200,7 +200,6 @@ class Fuser {
   TailNames names_;
   ModuleCode code_;
   std::unordered_map<size_t, std::vector<const Instruction*>> stores_;
-  size_t labels_ = 0;
 };
 
 bool mentions(const Module& module, std::string_view word) {

@@ -13,7 +13,9 @@ namespace attacca::ptx {
 //   extern "C" __device__ WORD NAME(WORD value, unsigned long long index, const void* operand0,
 //   ...)
 //
-// WORD is unsigned int (elements of at most 4 bytes, zero-extended) or unsigned long long.
+// It has no effect but its result: where the store's predicate is false it is called all the same,
+// for the first elements (an index below 64). WORD is unsigned int (elements of at most 4 bytes,
+// zero-extended) or unsigned long long.
 struct StoreTail {
   std::string function = "attacca_tail";
   std::vector<std::string> operands;  // a pointer each

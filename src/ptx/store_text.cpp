@@ -18,17 +18,14 @@ bool is_float_immediate(std::string_view text) {
 // the upper 32 bits of it, tail_w3 the fourth element, tail_d0 the first unit to store.
 class StoreWriter {
  public:
-  StoreWriter(const Module& module, const Step& store, const TailNames& names, size_t number)
-      : module_(module), store_(store), names_(names), number_(number) {
+  StoreWriter(const Module& module, const Step& store, const TailNames& names)
+      : module_(module), store_(store), names_(names) {
     unit_bits_ = access_bits(store.opcode);
     element_bits_ = names.element_bytes * 8;
   }
 
   std::string run() {
-    const auto& predicate = store_.instruction->predicate;
-    const std::string label = fmt::format("{}skip_{}", names_.prefix, number_);
-    if (predicate) text_ += fmt::format("{}bra {};\n\t", guard_text(predicate, true), label);
-    text_ += "{";
+    text_ = "{";
     write_index();
     const Argument& data = store_.arguments[1];
     const std::vector<Ref> units =
@@ -38,12 +35,11 @@ class StoreWriter {
     std::string stored;
     for (size_t i = 0; i < units.size(); ++i)
       stored += fmt::format("{}{}", i == 0 ? "" : ", ", write_unit(i));
-    line("{} {}, {}{};", store_.instruction->opcode, operand_text(0),
+    line("{}{} {}, {}{};", guard_text(store_.instruction->predicate), store_.instruction->opcode,
+         operand_text(0),
          data.form == Argument::Form::Value ? stored : fmt::format("{{{}}}", stored),
          store_.arguments.size() == 3 ? fmt::format(", {}", operand_text(2)) : "");
-    text_ += "\n\t}";
-    if (predicate) text_ += fmt::format("\n{}:", label);
-    return text_;
+    return text_ + "\n\t}";
   }
 
  private:
@@ -73,6 +69,11 @@ class StoreWriter {
     uint32_t shift = 0;
     while ((1U << shift) < names_.element_bytes) ++shift;
     if (shift != 0) line("shr.u64 {0}, {0}, {1};", index, shift);
+    // Where nothing is stored, the tail computes with the operands of the first elements, which
+    // exist: a branch would keep ptxas from loading several stores' operands at once.
+    if (const auto& predicate = store_.instruction->predicate)
+      line("selp.b64 {}, {}, {}, {};", index, predicate->negated ? "0" : index,
+           predicate->negated ? index : "0", predicate->name);
   }
 
   // ---- From a unit to elements
@@ -188,7 +189,6 @@ class StoreWriter {
   const Module& module_;
   const Step& store_;
   const TailNames& names_;
-  size_t number_;
   uint32_t unit_bits_ = 0, element_bits_ = 0;
   size_t elements_ = 0;
   std::string text_;
@@ -219,9 +219,8 @@ std::string tail_declaration(const TailNames& names) {
                      parameters);
 }
 
-std::string store_text(const Module& module, const Step& store, const TailNames& names,
-                       size_t number) {
-  return StoreWriter(module, store, names, number).run();
+std::string store_text(const Module& module, const Step& store, const TailNames& names) {
+  return StoreWriter(module, store, names).run();
 }
 
 }  // namespace attacca::ptx

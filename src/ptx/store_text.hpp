@@ -26,8 +26,7 @@ struct TailNames {
 // ".extern .func (.param .b32 ...) NAME (...);"
 std::string tail_declaration(const TailNames& names);
 
-// `number` tells labels apart. REQUIRES: a store that an analysis gave.
-std::string store_text(const Module& module, const Step& store, const TailNames& names,
-                       size_t number);
+// REQUIRES: a store that an analysis gave.
+std::string store_text(const Module& module, const Step& store, const TailNames& names);
 
 }  // namespace attacca::ptx
