@@ -110,17 +110,8 @@ TEST_P(UserKernelOnDevice, IsTheKernelThenTheEpilogue) {
           << kernel.epilogue << ", seed " << seed << (special ? ", special numbers" : "");
 }
 
-std::vector<Kernel> eligible_kernels() {
-  std::vector<Kernel> kernels;
-  for (const Kernel& kernel : all_kernels())
-    if (kernel.eligible) kernels.push_back(kernel);
-  return kernels;
-}
-
 INSTANTIATE_TEST_SUITE_P(Table, UserKernelOnDevice, testing::ValuesIn(eligible_kernels()),
-                         [](const auto& info) {
-                           return fmt::format("{}_{}", info.param.file, info.param.entry);
-                         });
+                         [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace attacca::kernels

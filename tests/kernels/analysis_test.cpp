@@ -50,11 +50,9 @@ TEST_P(Decision, IsTheTables) {
                         << list_of(kernel, analysis->reasons);
 }
 
-std::string test_name(const testing::TestParamInfo<Kernel>& info) {
-  return fmt::format("{}_{}_{}", info.param.file, info.param.entry, info.index);
-}
-
-INSTANTIATE_TEST_SUITE_P(Table, Decision, testing::ValuesIn(all_kernels()), test_name);
+INSTANTIATE_TEST_SUITE_P(Table, Decision, testing::ValuesIn(all_kernels()), [](const auto& info) {
+  return fmt::format("{}_{}", test_name(info.param), info.index);
+});
 
 }  // namespace
 }  // namespace attacca::kernels

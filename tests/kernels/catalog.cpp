@@ -1,5 +1,6 @@
 #include "kernels/catalog.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -17,8 +18,21 @@ std::string to_string(const Kernel& kernel) {
   return fmt::format("{}.{}", kernel.file, kernel.entry);
 }
 
+std::string test_name(const Kernel& kernel) {
+  std::string name = fmt::format("{}_{}", kernel.file, kernel.entry);
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
+}
+
 void PrintTo(const Kernel& kernel, std::ostream* out) {
   *out << to_string(kernel);
+}
+
+std::vector<Kernel> eligible_kernels() {
+  std::vector<Kernel> kernels;
+  for (const Kernel& kernel : all_kernels())
+    if (kernel.eligible) kernels.push_back(kernel);
+  return kernels;
 }
 
 const std::vector<Kernel>& all_kernels() {
@@ -40,7 +54,9 @@ std::shared_ptr<const ptx::Module> module_of(std::string_view file) {
   static std::map<std::string_view, std::shared_ptr<const ptx::Module>> modules;
   std::shared_ptr<const ptx::Module>& module = modules[file];
   if (module) return module;
-  const auto path = std::filesystem::path(ATTACCA_KERNEL_PTX) / fmt::format("{}.ptx", file);
+  const std::string name = fmt::format("{}.ptx", file);
+  auto path = std::filesystem::path(ATTACCA_SOURCE_DIR) / "tests/kernels" / name;  // Triton's
+  if (!std::filesystem::exists(path)) path = std::filesystem::path(ATTACCA_KERNEL_PTX) / name;
   auto text = read_file(path.string());
   ATTACCA_CHECK(text.has_value(), path.string());
   auto parsed = ptx::parse(*std::move(text), path.filename().string());

@@ -17,7 +17,7 @@ namespace attacca::kernels {
 using ptx_interpreter::Extent3;
 
 struct Kernel {
-  std::string_view file;   // tests/kernels/FILE.cu
+  std::string_view file;   // tests/kernels/FILE.cu, or FILE.ptx where it was not nvcc
   std::string_view entry;  // its name in the PTX
   bool eligible = false;
   std::string_view output = {};  // as `--output` takes it: "2", "name", "0+16"
@@ -37,9 +37,11 @@ struct Kernel {
 
 // "gemm.naive_gemm", for messages and test names.
 std::string to_string(const Kernel& kernel);
+std::string test_name(const Kernel& kernel);            // the same as gtest takes it
 void PrintTo(const Kernel& kernel, std::ostream* out);  // for gtest
 
 const std::vector<Kernel>& all_kernels();
+std::vector<Kernel> eligible_kernels();
 
 // The PTX of a file, parsed once. Aborts where the build did not make it.
 std::shared_ptr<const ptx::Module> module_of(std::string_view file);

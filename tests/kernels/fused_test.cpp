@@ -80,18 +80,8 @@ TEST_P(FusedKernel, Assembles) {
   EXPECT_TRUE(image) << to_string(image.error());
 }
 
-std::vector<Kernel> eligible_kernels() {
-  std::vector<Kernel> kernels;
-  for (const Kernel& kernel : all_kernels())
-    if (kernel.eligible) kernels.push_back(kernel);
-  return kernels;
-}
-
-std::string test_name(const testing::TestParamInfo<Kernel>& info) {
-  return fmt::format("{}_{}", info.param.file, info.param.entry);
-}
-
-INSTANTIATE_TEST_SUITE_P(Table, FusedKernel, testing::ValuesIn(eligible_kernels()), test_name);
+INSTANTIATE_TEST_SUITE_P(Table, FusedKernel, testing::ValuesIn(eligible_kernels()),
+                         [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace attacca::kernels

@@ -149,7 +149,8 @@ struct Prepared {
 Result<Prepared> prepare(const Kernel& kernel) {
   ATTACCA_TRY(Fused fused, fuse(kernel));
   ATTACCA_TRY(std::string filling,
-              jit::compile(fused.tail.source, {.arch = "sm_90a", .contract = false}));
+              jit::compile(fused.tail.source,
+                           {.arch = jit::target_of(*module_of(kernel.file)), .contract = false}));
   ATTACCA_TRY(ptx::Module module, ptx::parse(std::move(filling)));
   ATTACCA_TRY(Arguments arguments, make_arguments(kernel, 11, false));
   std::vector<Tensor> operands = operand_tensors(kernel, fused.tail, 111, false);
@@ -228,8 +229,7 @@ std::string check_mutant(const Kernel& kernel, const Prepared& prepared, const s
 TEST(Mutants, WhatIsAcceptedIsRight) {
   const uint64_t seed = number_from("ATTACCA_SEED", 1), count = number_from("ATTACCA_MUTANTS", 30);
   std::array<int, 4> fates{};
-  for (const Kernel& kernel : all_kernels()) {
-    if (!kernel.eligible) continue;
+  for (const Kernel& kernel : eligible_kernels()) {
     const auto prepared = prepare(kernel);
     ASSERT_TRUE(prepared) << to_string(prepared.error());
     const auto module = ptx::parse(text_of(kernel), "kernel");

@@ -219,6 +219,32 @@ TEST(Interpreter, TensorCoreTile) {
   for (uint32_t lane = 0; lane < 32; ++lane) EXPECT_EQ(run.words[lane], lane / 4 + 1);
 }
 
+TEST(Interpreter, MatricesFromSharedMemory) {
+  // An 8 x 8 matrix whose element (row, column) is 8 row + column; rows by the addresses of lanes.
+  const std::string body = R"(
+  .shared .align 16 .b8 tile[128];
+  mov.u32 %r1, tile;
+  shl.b32 %r2, %r0, 2;
+  add.u32 %r2, %r1, %r2;
+  mul.lo.u32 %r3, %r0, 0x20002;
+  add.u32 %r3, %r3, 0x10000;
+  st.shared.u32 [%r2], %r3;
+  bar.sync 0;
+  and.b32 %r4, %r0, 7;
+  mad.lo.u32 %r4, %r4, 16, %r1;
+  ldmatrix.sync.aligned.m8n8.x1TRANS.shared.b16 {%r5}, [%r4];
+  st.global.u32 [%d1], %r5;)";
+  const size_t at = body.find("TRANS");
+  const Outcome rows = run_body(std::string(body).replace(at, 5, ""), {32});
+  const Outcome columns = run_body(std::string(body).replace(at, 5, ".trans"), {32});
+  ASSERT_EQ(rows.error + columns.error, "");
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    const uint32_t row = lane / 4, pair = lane % 4 * 2;
+    EXPECT_EQ(rows.words[lane], (8 * row + pair) | (8 * row + pair + 1) << 16);
+    EXPECT_EQ(columns.words[lane], (8 * pair + row) | (8 * (pair + 1) + row) << 16);
+  }
+}
+
 TEST(Interpreter, FaultsSayWhatAndWhere) {
   struct {
     std::string body, error;

@@ -1,6 +1,7 @@
-// What the lanes of a warp do together: shfl, vote, redux, bar.warp.sync, mma. All lanes of the
-// mask that have not ended must come to the same instruction.
+// What the lanes of a warp do together: shfl, vote, redux, bar.warp.sync, mma, ldmatrix. All lanes
+// of the mask that have not ended must come to the same instruction.
 #include <array>
+#include <cstring>
 
 #include "ptx_interpreter/alu.hpp"
 #include "ptx_interpreter/families.hpp"
@@ -19,6 +20,15 @@ Values read_all(Lanes& lanes, const Read& read) {
 
 uint64_t whole_warp(Thread&) {
   return 0xFFFFFFFFu;
+}
+
+// Else every lane that is there has the fault.
+bool is_whole(Lanes& lanes) {
+  bool whole = true;
+  for (const Thread* thread : lanes) whole &= thread != nullptr;
+  for (Thread* thread : lanes)
+    if (!whole && thread != nullptr) thread->fault = "a warp that is not whole";
+  return whole;
 }
 
 // Of shfl.MODE.b32: the lane to take from, and whether it is in the segment.
@@ -193,13 +203,55 @@ Decoded decode_mma(const ptx::Instruction& instruction, Operands& operands) {
   Step step;
   step.mask = whole_warp;
   step.run_warp = [f](Lanes& lanes) {
-    for (Thread* thread : lanes)
-      if (thread == nullptr) {
-        for (Thread* other : lanes)
-          if (other != nullptr) other->fault = "mma of a warp that is not whole";
-        return;
-      }
-    multiply_tile(lanes, f);
+    if (is_whole(lanes)) multiply_tile(lanes, f);
+  };
+  return step;
+}
+
+// ---- ldmatrix.sync.aligned.m8n8.x{1,2,4}[.trans].shared.b16
+
+// Matrix m is of the rows whose addresses lanes 8m to 8m + 7 have; a lane gets two neighbours of
+// it.
+void load_matrices(Lanes& lanes, const Location& rows, const std::vector<Write>& targets,
+                   bool transposes) {
+  for (uint32_t matrix = 0; matrix < targets.size(); ++matrix) {
+    std::array<std::array<uint16_t, 8>, 8> elements{};
+    for (uint32_t row = 0; row < 8; ++row) {
+      Thread& lane = *lanes[8 * matrix + row];
+      const std::byte* data = lane.memory(rows.space, rows.address(lane), 16);
+      if (data == nullptr) return;
+      std::memcpy(elements[row].data(), data, 16);
+    }
+    for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
+      const uint32_t row = lane / 4, column = lane % 4 * 2;
+      const uint64_t low = transposes ? elements[column][row] : elements[row][column];
+      const uint64_t high = transposes ? elements[column + 1][row] : elements[row][column + 1];
+      targets[matrix](*lanes[lane], low | high << 16);
+    }
+  }
+}
+
+Decoded decode_load_matrix(const ptx::Instruction& instruction, Operands& operands) {
+  Parts parts(instruction.opcode);
+  const bool is_known = parts.take("sync") && parts.take("aligned") && parts.take("m8n8") &&
+                        (parts.take("shared") || parts.take("shared::cta")) && parts.take("b16");
+  const size_t count = parts.take("x1") ? 1 : parts.take("x2") ? 2 : parts.take("x4") ? 4 : 0;
+  const bool transposes = parts.take("trans");
+  const auto* tuple = instruction.operands.size() == 2
+                          ? std::get_if<ptx::Tuple>(&instruction.operands[0].form)
+                          : nullptr;
+  if (!is_known || !parts.empty() || tuple == nullptr || tuple->elements.size() != count)
+    return operands.unknown(instruction.span, "the opcode");
+  ATTACCA_TRY(const Location rows, operands.location(instruction.operands[1], Space::Shared));
+  std::vector<Write> targets;
+  for (const ptx::Operand& element : tuple->elements) {
+    ATTACCA_TRY(Write write, operands.write(element, 32));
+    targets.push_back(std::move(write));
+  }
+  Step step;
+  step.mask = whole_warp;
+  step.run_warp = [=](Lanes& lanes) {
+    if (is_whole(lanes)) load_matrices(lanes, rows, targets, transposes);
   };
   return step;
 }
@@ -213,6 +265,7 @@ Decoded decode_warp(const ptx::Instruction& instruction, Operands& operands) {
   if (first == "vote") return decode_vote(instruction, operands);
   if (first == "redux") return decode_reduction(instruction, operands);
   if (first == "activemask") return decode_active_mask(instruction, operands);
+  if (first == "ldmatrix") return decode_load_matrix(instruction, operands);
   if (first == "mma") return decode_mma(instruction, operands);
   if (opcode == "bar.warp.sync") return decode_warp_barrier(instruction, operands);
   return std::nullopt;
