@@ -63,6 +63,25 @@ class Explain(Cli):
                             "h200", "--dim", "M=64")
         self.assertIn("one product a template, the region has several", out)
 
+    def test_gates_in_every_layout_have_their_templates(self):
+        two = ("v: bf16[64, 64], w: bf16[64, 64]", "p = x @ transpose(v); q = x @ transpose(w)")
+        halves = ("w: bf16[128, 64]", "h = x @ transpose(w); p = h[:, :64]; q = h[:, 64:]")
+        rows = ("w: bf16[128, 64]", "h = x @ transpose(w); p = h[:, ::2]; q = h[:, 1::2]")
+        for weights, products in (two, halves, rows):
+            graph = self.write(f"graph g(x: bf16[M, 64], {weights}) {{ {products}\n"
+                               "return silu(p) * q }")
+            code, out, err = attacca("explain", graph, "--device", "cuda", "--as", "h200", "--dim",
+                                     "M=512", "--json")
+            self.assertEqual((code, err), (0, ""))
+            (region,) = json.loads(out)["candidates"]
+            ranked = [each["template"] for each in region["ranked"]]
+            self.assertIn("sm90_tn_128x128x64_2x1_gate_f2_d16", ranked)
+            self.assertTrue(all("_gate_" in name for name in ranked), ranked)
+            excluded = {each["template"]: each["reason"] for each in region["excluded"]}
+            self.assertIn(excluded["sm80_tn_128x128x32_f2_d16"],
+                          ("one product a template, the region has several",
+                           "the epilogue reads a part of the product's columns"))
+
     def test_refusals(self):
         graph = self.write(BLOCK)
         self.refused("explain", graph, "--device", "cuda", "--as", "z80", what="no device z80", mend="h200")

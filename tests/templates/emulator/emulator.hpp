@@ -89,6 +89,8 @@ template <int REGISTERS>
 void release_registers() {}
 template <int REGISTERS>
 void claim_registers() {}
+inline void wait_for_previous_kernel() {}
+inline void allow_next_kernel() {}
 inline void products_begin() {}
 void products_commit();
 void products_wait(int pending);

@@ -24,6 +24,7 @@ attacca_info info() {
   info.tile_k = kTileK;
   info.cluster_m = kCluster;
   info.schedule = kPingpong ? "pingpong" : kSwapped ? "streaming" : "cooperative";
+  info.dependent_launch = true;
   info.stages = kStages;
   info.threads = kThreads;
   info.shared_bytes = kSharedBytes;

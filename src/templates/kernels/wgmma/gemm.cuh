@@ -95,6 +95,7 @@ __device__ __forceinline__ void load_all(const Params& params, const Shared& sha
       ring.advance();
     }
   }
+  allow_next_kernel();
 }
 
 // This warpgroup's rows of the stage, from its first part on, by the other side's.
@@ -273,6 +274,7 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   } else {
     __syncthreads();
   }
+  wait_for_previous_kernel();
   const int first = static_cast<int>(blockIdx.x) / kCluster;
   const int step = static_cast<int>(gridDim.x) / kCluster;
   // Registers go where the accumulators are.
