@@ -27,4 +27,13 @@ std::optional<std::string> tail_refusal(const Epilogue& epilogue);
 // Self-contained CUDA C++. REQUIRES: no refusal.
 std::string emit_tail_function(const Epilogue& epilogue, const TailOptions& options);
 
+// To stand behind it: the same for `count` elements of one store at once, which costs one division
+// and fewer loads:
+//
+//   struct attacca_words_4 { WORD word[4]; };
+//   extern "C" __device__ attacca_words_4 attacca_tail_4(attacca_words_4 out, ...)
+//
+// Empty where the output is too small for it.
+std::string emit_tail_pack(const Epilogue& epilogue, const TailOptions& options, int count);
+
 }  // namespace attacca::epilogue

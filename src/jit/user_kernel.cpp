@@ -35,6 +35,9 @@ Result<Tail> emit_tail(const TailRequest& request) {
   options.rows = request.rows;
   options.columns = request.columns;
   tail.source = epilogue::emit_tail_function(parsed.epilogue, options);
+  for (const int count : {2, 4, 8, 16})
+    if (std::string pack = epilogue::emit_tail_pack(parsed.epilogue, options, count); !pack.empty())
+      tail.packs[static_cast<size_t>(count)] = std::move(pack);
   for (size_t i = 0; i < parsed.epilogue.inputs.size(); ++i) {
     const epilogue::Input& input = parsed.epilogue.inputs[i];
     if (input.role == epilogue::Role::Accumulator) continue;
@@ -46,11 +49,18 @@ Result<Tail> emit_tail(const TailRequest& request) {
 
 Result<ptx::FusedKernel> fuse_kernel(const ptx::Module& module, const ptx::Analysis& analysis,
                                      const Tail& tail, const Toolchain& toolchain) {
+  std::string source = tail.source;
+  ptx::StoreTail signature = tail.signature;
+  for (const size_t elements : ptx::elements_of_stores(analysis))
+    if (const auto pack = tail.packs.find(elements); pack != tail.packs.end()) {
+      source += '\n' + pack->second;
+      signature.packs.insert(elements);
+    }
   // Never contracted, so that no multiplication of the kernel meets an addition of the tail.
   ATTACCA_TRY(std::string filling,
-              toolchain.compile(tail.source, {.arch = target_of(module), .contract = false}));
+              toolchain.compile(source, {.arch = target_of(module), .contract = false}));
   ATTACCA_TRY(const ptx::Module epilogue, ptx::parse(std::move(filling), "the epilogue's PTX"));
-  return ptx::fuse_stores(module, analysis, epilogue, tail.signature);
+  return ptx::fuse_stores(module, analysis, epilogue, signature);
 }
 
 }  // namespace attacca::jit

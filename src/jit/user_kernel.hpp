@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +45,8 @@ struct Tail {
     ir::DType dtype{};
   };
   std::vector<Operand> operands;  // as signature.operands
+  // To stand behind the source: signature.function for so many elements at once.
+  std::map<size_t, std::string> packs;
 };
 // The epilogue as the function that stores call.
 Result<Tail> emit_tail(const TailRequest& request);

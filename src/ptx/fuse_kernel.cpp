@@ -2,6 +2,7 @@
 #include "ptx/fuse_kernel.hpp"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "fmt/format.h"
@@ -23,6 +24,16 @@ class Fuser {
     for (const StoreSite& store : analysis.stores) stores_[store.body].push_back(store.instruction);
   }
 
+  // The tail functions that the stores call, and for how many elements.
+  std::map<std::string, size_t> tails() const {
+    std::map<std::string, size_t> called;
+    for (const StoreSite& store : analysis_.stores) {
+      const size_t elements = elements_of(*store.instruction, analysis_.element_bytes);
+      called.emplace(names_.tail(elements), elements);
+    }
+    return called;
+  }
+
   // The module with calls of the tail instead of stores.
   std::string run() {
     Edits edits(module_);
@@ -31,8 +42,10 @@ class Fuser {
     all.emplace_back(after(last_parameter_token(entry)), entry_parameters());
     for (const auto& [function, text] : clones())
       all.emplace_back(after(function->span.end - 1), text);
-    all.emplace_back(after(first_function() - 1),
-                     "\n\n" + tail_declaration(names_) + clone_declarations());
+    std::string declarations;
+    for (const auto& [function, elements] : tails())
+      declarations += "\n\n" + tail_declaration(names_, elements);
+    all.emplace_back(after(first_function() - 1), declarations + clone_declarations());
     apply(std::move(all), edits);
     return edits.apply();
   }
@@ -210,19 +223,32 @@ bool mentions(const Module& module, std::string_view word) {
 
 }  // namespace
 
+std::set<size_t> elements_of_stores(const Analysis& analysis) {
+  std::set<size_t> numbers;
+  for (const StoreSite& store : analysis.stores)
+    numbers.insert(elements_of(*store.instruction, analysis.element_bytes));
+  return numbers;
+}
+
 Result<FusedKernel> fuse_stores(const Module& module, const Analysis& analysis,
                                 const Module& epilogue, const StoreTail& tail) {
   ATTACCA_CHECK(analysis.eligible() && !analysis.bodies.empty(), "an ineligible kernel");
-  if (mentions(module, tail.function))
-    return fail(fmt::format("the kernel's file uses the name '{}' itself", tail.function),
-                module.source.where(0), "give it another name");
   const TailNames names{fresh_prefix("tail", module, epilogue), tail.function, tail.operands.size(),
-                        analysis.element_bytes};
-  const std::string open = Fuser(module, analysis, names).run();
-  ATTACCA_TRY(const Module kernel, parse(open, "the kernel with its tail's calls"));
-  ATTACCA_TRY(Spliced spliced, splice(kernel, epilogue, tail.function));
+                        analysis.element_bytes, tail.packs};
+  Fuser fuser(module, analysis, names);
+  const std::map<std::string, size_t> tails = fuser.tails();
+  for (const auto& [function, elements] : tails)
+    if (mentions(module, function))
+      return fail(fmt::format("the kernel's file uses the name '{}' itself", function),
+                  module.source.where(0), "give it another name");
+  std::string ptx = fuser.run();
+  for (const auto& [function, elements] : tails) {
+    ATTACCA_TRY(const Module kernel, parse(std::move(ptx), "the kernel with its tail's calls"));
+    ATTACCA_TRY(Spliced spliced, splice(kernel, epilogue, function));
+    ptx = std::move(spliced.ptx);
+  }
   FusedKernel fused;
-  fused.ptx = std::move(spliced.ptx);
+  fused.ptx = std::move(ptx);
   fused.stores = analysis.stores.size();
   const size_t own = analysis.bodies[0].function->parameters.size();
   for (size_t i = 0; i < tail.operands.size(); ++i)

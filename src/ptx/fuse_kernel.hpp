@@ -1,6 +1,7 @@
 // Puts an epilogue before every store of a user's kernel to its output.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ namespace attacca::ptx {
 struct StoreTail {
   std::string function = "attacca_tail";
   std::vector<std::string> operands;  // a pointer each
+  // NAME_4 takes and gives a struct of 4 WORDs, the index being that of the first: the numbers of
+  // elements of a store for which there is such a function.
+  std::set<size_t> packs = {};
 };
 
 struct AppendedParameter {
@@ -33,6 +37,9 @@ struct FusedKernel {
   std::vector<AppendedParameter> appended;  // in order, behind the kernel's own
   size_t stores = 0;                        // that were replaced
 };
+
+// How many elements the stores have, each number once.
+std::set<size_t> elements_of_stores(const Analysis& analysis);
 
 // `epilogue` defines tail.function. The other kernels of the module stay as they are.
 // REQUIRES: an eligible analysis of this module.

@@ -205,7 +205,8 @@ class Checker {
     for (const Origin& origin : base.origins())
       if (origin.kind == Kind::Unknown)
         return refuse("unknown-address",
-                      "it accesses memory through an address that it loads from memory", step);
+                      "it accesses memory at an address that it loads from memory or puts together",
+                      step);
     if (base.empty() || base.has(Kind::Number))
       refuse("unknown-address",
              "it accesses memory at an address that comes from neither a parameter nor a variable",

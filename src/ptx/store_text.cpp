@@ -31,7 +31,8 @@ class StoreWriter {
     const std::vector<Ref> units =
         data.form == Argument::Form::Value ? std::vector{data.ref} : data.parts;
     for (size_t i = 0; i < units.size(); ++i) read_unit(i, units[i]);
-    for (size_t j = 0; j < elements_; ++j) call_tail(j);
+    const size_t count = names_.at_once(elements_);
+    for (size_t j = 0; j < elements_; j += count) call_tail(j, count);
     std::string stored;
     for (size_t i = 0; i < units.size(); ++i)
       stored += fmt::format("{}{}", i == 0 ? "" : ", ", write_unit(i));
@@ -135,28 +136,44 @@ class StoreWriter {
 
   // ---- Through the tail
 
-  void call_tail(size_t element) {
-    const std::string word = name("w", element), index = name("i", element);
-    if (element != 0) {
+  // For `count` elements at once.
+  void call_tail(size_t first, size_t count) {
+    const std::string index = name("i", first);
+    if (first != 0) {
       line(".reg .b64 {};", index);
-      line("add.s64 {}, {}, {};", index, name("i", 0), element);
+      line("add.s64 {}, {}, {};", index, name("i", 0), first);
     }
     std::string arguments;
     text_ += "\n\t{";
-    const auto pass = [&](size_t i, std::string_view type, const std::string& value) {
-      const std::string argument = fmt::format("{}argument{}", names_.prefix, i);
-      line(".param {} {};", type, argument);
-      line("st.param{} [{}], {};", type, argument, value);
-      arguments += fmt::format("{}{}", i == 0 ? "" : ", ", argument);
+    const auto declare = [&](std::string_view stem, std::string_view type) {
+      const std::string variable = fmt::format("{}{}", names_.prefix, stem);
+      if (count == 1 || type.empty())
+        line(".param {} {};", type.empty() ? ".b64" : type, variable);
+      else
+        line(".param .align {0} .b8 {1}[{2}];", word_bytes(), variable, count * word_bytes());
+      return variable;
     };
-    pass(0, names_.word(), word);
-    pass(1, ".b64", index);
-    for (size_t i = 0; i < names_.operands; ++i) pass(i + 2, ".b64", names_.operand(i));
-    line(".param {} {}result;", names_.word(), names_.prefix);
-    line("call ({}result), {}, ({});", names_.prefix, names_.function, arguments);
-    line("ld.param{} {}, [{}result];", names_.word(), word, names_.prefix);
+    const std::string values = declare("argument0", names_.word());
+    for (size_t k = 0; k < count; ++k)
+      line("st.param{} [{}+{}], {};", names_.word(), values, k * word_bytes(),
+           name("w", first + k));
+    arguments = values;
+    const auto pass = [&](size_t i, const std::string& value) {
+      const std::string variable = declare(fmt::format("argument{}", i), "");
+      line("st.param.b64 [{}], {};", variable, value);
+      arguments += fmt::format(", {}", variable);
+    };
+    pass(1, index);
+    for (size_t i = 0; i < names_.operands; ++i) pass(i + 2, names_.operand(i));
+    const std::string result = declare("result", names_.word());
+    line("call ({}), {}, ({});", result, names_.tail(count), arguments);
+    for (size_t k = 0; k < count; ++k)
+      line("ld.param{} {}, [{}+{}];", names_.word(), name("w", first + k), result,
+           k * word_bytes());
     text_ += "\n\t}";
   }
+
+  size_t word_bytes() const { return names_.element_bytes == 8 ? 8 : 4; }
 
   // ---- And back
 
@@ -212,11 +229,25 @@ std::string TailNames::clone(std::string_view name, size_t body) const {
   return fmt::format("{}{}_{}", prefix, body, name);
 }
 
-std::string tail_declaration(const TailNames& names) {
-  std::string parameters = fmt::format(".param {} a, .param .b64 b", names.word());
+std::string TailNames::tail(size_t elements) const {
+  return packs.contains(elements) ? fmt::format("{}_{}", function, elements) : function;
+}
+
+size_t elements_of(const Instruction& store, uint32_t element_bytes) {
+  const std::vector<std::string_view> opcode = opcode_parts(store.opcode);
+  return size_t{access_count(opcode)} * access_bits(opcode) / 8 / element_bytes;
+}
+
+std::string tail_declaration(const TailNames& names, size_t elements) {
+  const uint32_t bytes = names.element_bytes == 8 ? 8 : 4;
+  const bool is_pack = names.packs.contains(elements);
+  const auto words = [&](std::string_view name) {
+    return is_pack ? fmt::format(".param .align {} .b8 {}[{}]", bytes, name, bytes * elements)
+                   : fmt::format(".param {} {}", names.word(), name);
+  };
+  std::string parameters = words("a") + ", .param .b64 b";
   for (size_t i = 0; i < names.operands; ++i) parameters += fmt::format(", .param .b64 c{}", i);
-  return fmt::format(".extern .func (.param {} r) {} ({});", names.word(), names.function,
-                     parameters);
+  return fmt::format(".extern .func ({}) {} ({});", words("r"), names.tail(elements), parameters);
 }
 
 std::string store_text(const Module& module, const Step& store, const TailNames& names) {

@@ -172,6 +172,44 @@ TEST(FuseKernel, AppendsItsParameters) {
   EXPECT_EQ(kernel->parameters[5].name, "tail_param_0");
 }
 
+constexpr const char* kPairTail = R"(
+.visible .func (.param .align 4 .b8 result[8]) attacca_tail_2(
+	.param .align 4 .b8 value[8],
+	.param .b64 index,
+	.param .b64 operand
+)
+{
+	.reg .b32 %r<6>;
+	.reg .b64 %rd<4>;
+	ld.param.v2.b32 {%r1, %r2}, [value];
+	ld.param.b64 %rd1, [index];
+	ld.param.b64 %rd2, [operand];
+	mad.lo.s64 %rd3, %rd1, 4, %rd2;
+	ld.v2.u32 {%r3, %r4}, [%rd3];
+	add.u32 %r1, %r1, %r3;
+	add.u32 %r2, %r2, %r4;
+	st.param.b32 [result], %r1;
+	st.param.b32 [result+4], %r2;
+	ret;
+}
+)";
+
+// Two elements at once where the tail has a function for them.
+TEST(FuseKernel, TakesPacks) {
+  const Module module = parsed(kernel_around(
+      "setp.lt.s32 %p1, %r1, %r2;\n\t@!%p1 st.global.v2.f32 [%rd5], {%f1, 0f3F800000};\n\t"
+      "st.global.b64 [%rd5+8], %rd3;\n\tst.global.f32 [%rd5], %f1;"));
+  const auto analysis = analyse_output(module, "k", {"out"}, 4);
+  ASSERT_TRUE(analysis);
+  EXPECT_EQ(elements_of_stores(*analysis), (std::set<size_t>{1, 2}));
+  const auto result = fuse_stores(module, *analysis, parsed(tail_text(4) + kPairTail),
+                                  {"attacca_tail", {"bias"}, {2, 4}});
+  ASSERT_TRUE(result) << to_string(result.error());
+  const auto path = testing::kFolder / "golden" / "fused_packs.ptx";
+  if (std::getenv("UPDATE_GOLDEN")) std::ofstream(path, std::ios::binary) << result->ptx;
+  EXPECT_EQ(result->ptx, testing::read_file(path)) << "UPDATE_GOLDEN=1 rewrites " << path;
+}
+
 // A second tail behind the first: every name stays its own.
 TEST(FuseKernel, FusesAgain) {
   const auto once = fused(kernel_around("st.f32 [%rd5], %f1;"), 4);
