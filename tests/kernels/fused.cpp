@@ -4,7 +4,6 @@
 
 #include "fmt/format.h"
 
-#include "ir/interpreter.hpp"
 #include "ir/text.hpp"
 
 namespace attacca::kernels {
@@ -26,7 +25,7 @@ ir::NamedType named(std::string name, const Tensor& tensor) {
 
 }  // namespace
 
-Result<Fused> fuse(const Kernel& kernel) {
+Result<Fused> fuse(const Kernel& kernel, ir::Mode mode) {
   Fused fused;
   ATTACCA_TRY(const ptx::Module module, ptx::parse(text_of(kernel), to_string(kernel)));
   ATTACCA_TRY(const ptx::OutputSpec output, ptx::parse_output(kernel.output));
@@ -40,6 +39,7 @@ Result<Fused> fuse(const Kernel& kernel) {
   request.dtype = request.result = kernel.dtype;
   request.rows = kernel.rows;
   request.columns = kernel.columns;
+  request.mode = mode;
   ATTACCA_TRY(fused.tail, jit::emit_tail(request));
   ATTACCA_TRY(ptx::FusedKernel spliced, jit::fuse_kernel(module, analysis, fused.tail));
   fused.ptx = std::move(spliced.ptx);
@@ -57,14 +57,14 @@ std::vector<Tensor> operand_tensors(const Kernel& kernel, const jit::Tail& tail,
 }
 
 Result<Tensor> apply_epilogue(const Kernel& kernel, const jit::Tail& tail, const Tensor& output,
-                              const std::vector<Tensor>& operands) {
+                              const std::vector<Tensor>& operands, ir::Precision precision) {
   static const std::regex role(R"((row|col|full|scalar)\((\w+)(: *\w+)?\))");
   const std::string text =
       fmt::format("cast({}, {})", std::regex_replace(std::string(kernel.epilogue), role, "$2"),
                   ir::name(kernel.dtype));
   std::vector<ir::NamedType> types = {named("out", output)};
   ir::InterpreterOptions options;
-  options.precision = ir::Precision::Eager;
+  options.precision = precision;
   ir::Bindings inputs = {{"out", output}};
   for (size_t i = 0; i < operands.size(); ++i) {
     types.push_back(named(tail.operands[i].name, operands[i]));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/interpreter.hpp"
 #include "jit/user_kernel.hpp"
 #include "kernels/arguments.hpp"
 
@@ -17,7 +18,7 @@ struct Fused {
 };
 
 // Errors: also where the analysis refuses.
-Result<Fused> fuse(const Kernel& kernel);
+Result<Fused> fuse(const Kernel& kernel, ir::Mode mode = ir::Mode::Eager);
 
 // Numbers for the epilogue's operands, in the order of the tail.
 std::vector<ir::Tensor> operand_tensors(const Kernel& kernel, const jit::Tail& tail, uint64_t seed,
@@ -25,7 +26,7 @@ std::vector<ir::Tensor> operand_tensors(const Kernel& kernel, const jit::Tail& t
 
 // The epilogue applied to what the unfused kernel left in its output.
 Result<ir::Tensor> apply_epilogue(const Kernel& kernel, const jit::Tail& tail,
-                                  const ir::Tensor& output,
-                                  const std::vector<ir::Tensor>& operands);
+                                  const ir::Tensor& output, const std::vector<ir::Tensor>& operands,
+                                  ir::Precision precision = ir::Precision::Eager);
 
 }  // namespace attacca::kernels

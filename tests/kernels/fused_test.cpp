@@ -2,6 +2,8 @@
 // kernel followed by the epilogue gives.
 #include "kernels/fused.hpp"
 
+#include <cmath>
+
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
@@ -50,6 +52,48 @@ TEST_P(FusedKernel, IsTheKernelThenTheEpilogue) {
     EXPECT_EQ(compare_with_unfused(kernel, *fused, special ? 7 : 3, special), "")
         << kernel.epilogue << (special ? ", special numbers" : "") << "\n"
         << (HasFailure() ? "" : fused->ptx);
+}
+
+double last_place(ir::DType dtype) {
+  switch (dtype) {
+    case ir::DType::BF16:
+      return 0x1p-8;
+    case ir::DType::F16:
+      return 0x1p-11;
+    case ir::DType::F32:
+      return 0x1p-24;
+    default:
+      return 0x1p-53;
+  }
+}
+
+// fp32 mode rounds less than the ops one by one: its error may not exceed theirs, but for a few
+// last places of the fast functions.
+TEST_P(FusedKernel, InFp32ModeIsNoWorseThanTheOpsOneByOne) {
+  const Kernel& kernel = GetParam();
+  if (!ir::is_float(kernel.dtype)) return;  // nothing is rounded
+  const auto fused = fuse(kernel, ir::Mode::Fp32);
+  ASSERT_TRUE(fused) << to_string(fused.error());
+  const auto arguments = make_arguments(kernel, 21, false);
+  const auto module = ptx::parse(fused->ptx, "fused");
+  ASSERT_TRUE(arguments && module);
+  const auto operands = operand_tensors(kernel, fused->tail, 121, false);
+  const auto alone = run_interpreted(*module_of(kernel.file), kernel, *arguments, std::byte{0});
+  const auto joined = run_interpreted(*module, kernel, *arguments, std::byte{0xFF}, operands);
+  ASSERT_TRUE(alone) << to_string(alone.error());
+  ASSERT_TRUE(joined) << to_string(joined.error());
+  const Tensor &stored = (*alone)[arguments->output], &got = (*joined)[arguments->output];
+  const auto exact = apply_epilogue(kernel, fused->tail, stored, operands, ir::Precision::Exact);
+  const auto eager = apply_epilogue(kernel, fused->tail, stored, operands);
+  ASSERT_TRUE(exact && eager);
+  const double slack = (kernel.dtype == ir::DType::F32 ? 16 : 1) * last_place(kernel.dtype);
+  for (int64_t i = 0; i < got.size(); ++i) {
+    const double want = exact->number_at(i);
+    if (std::isnan(want) && std::isnan(got.number_at(i))) continue;
+    const double allowed = std::abs(eager->number_at(i) - want) + slack * (std::abs(want) + 1e-3);
+    ASSERT_LE(std::abs(got.number_at(i) - want), allowed)
+        << "element " << i << " is " << got.number_at(i) << ", exactly " << want;
+  }
 }
 
 size_t count_contractible(const std::string& ptx) {
