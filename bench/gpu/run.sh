@@ -20,8 +20,8 @@ if [ -d build/whole ]; then
 else
   echo "no build/whole: the cost of splicing is not measured (bench/gpu/README.md)" >&2
 fi
-step bench/gpu/user_kernels.py --attacca "$attacca" --out "$out/gpu-user-kernels" --minutes 1.5
-step bench/gpu/peers.py --attacca "$attacca" --csv "$out/gpu-epilogues.csv" --minutes 4.5 \
+step bench/gpu/user_kernels.py --attacca "$attacca" --out "$out/gpu-user-kernels" --minutes 2.5
+step bench/gpu/peers.py --attacca "$attacca" --csv "$out/gpu-epilogues.csv" --minutes 4 \
   --max-autotune-every 4 "$@"
 step bench/gpu/table.py "$out/gpu-epilogues.csv" --out "$out/gpu-epilogues"
 exit $failed

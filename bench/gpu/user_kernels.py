@@ -22,7 +22,7 @@ from plot import geometric_mean
 from user_kernel_cases import TAILS, cases
 
 COLUMNS = ["kernel", "shape", "dtype", "tail", "identical", "differing", "kernel_us", "eager_us",
-           "inductor_us", "fused_us", "stores", "fuse_ms", "failed"]
+           "inductor_us", "fused_us", "fused_fp32_us", "stores", "fuse_ms", "failed"]
 
 
 # ---- What Triton compiled
@@ -110,7 +110,7 @@ def tritons_assembler():
     return {**os.environ, "ATTACCA_ASSEMBLER": "ptxas", "ATTACCA_PTXAS": path}
 
 
-def fuse(attacca, ptx, entry, case, tail, folder):
+def fuse(attacca, ptx, entry, case, tail, mode, folder):
     """(cubin, description, milliseconds): what `attacca kernel fuse` writes."""
     source, out = os.path.join(folder, "kernel.ptx"), os.path.join(folder, "fused.cubin")
     with open(source, "w", encoding="utf-8") as file:
@@ -118,7 +118,7 @@ def fuse(attacca, ptx, entry, case, tail, folder):
     rows, columns = case.shape
     command = [attacca, "kernel", "fuse", source, "--kernel", entry, "--output", str(case.output),
                "--dtype", case.dtype, "--shape", f"{rows},{columns}", "--epilogue", tail.text,
-               "--mode", "eager", "-o", out]
+               "--mode", mode, "-o", out]
     begin = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "Unsupported .version" in done.stderr:
@@ -179,10 +179,6 @@ def medians(contenders, torch, rounds=15, count=20):
 
 # ---- One pair
 
-def poison(tensor):
-    tensor.view(-1).view(dtype=tensor.dtype).fill_(float("nan"))
-
-
 def differing_elements(got, want, torch):
     """Elements whose bits differ; NaN equals NaN."""
     bits = {2: torch.int16, 4: torch.int32}[got.element_size()]
@@ -198,7 +194,9 @@ def measure(options, driver, case, tail, torch):
     compiled = case.compile()
     ptx, entry = compiled.asm["ptx"], compiled.metadata.name
     with tempfile.TemporaryDirectory() as folder:
-        image, description, row["fuse_ms"] = fuse(options.attacca, ptx, entry, case, tail, folder)
+        image, description, row["fuse_ms"] = fuse(options.attacca, ptx, entry, case, tail, "eager",
+                                                  folder)
+        image_fp32, _, _ = fuse(options.attacca, ptx, entry, case, tail, "fp32", folder)
     row["stores"] = description["stores"]
     operands = operand_tensors(description, case, torch)
 
@@ -207,22 +205,26 @@ def measure(options, driver, case, tail, torch):
                          for value in case.arguments])
     appended = [("u64", operands[each["operand"]].data_ptr())
                 for each in description["appended"]]
-    alone = Launchable(driver, driver.load(compiled.asm["cubin"], entry, compiled.metadata.shared),
-                       case, compiled, own, case.arguments)
-    fused = Launchable(driver, driver.load(image, entry, compiled.metadata.shared), case, compiled,
-                       own + appended, (case.arguments, operands))
+
+    def launchable(cubin, arguments):
+        return Launchable(driver, driver.load(cubin, entry, compiled.metadata.shared), case, compiled,
+                          arguments, (case.arguments, operands))
+
+    alone = launchable(compiled.asm["cubin"], own)
+    fused, fused_fp32 = (launchable(cubin, own + appended) for cubin in (image, image_fp32))
 
     out = case.arguments[case.output]
-    poison(out)
+    out.fill_(float("nan"))
     alone()
     torch.cuda.synchronize()
     want = tail.reference(torch, out.clone().view(case.shape), operands)
-    poison(out)
+    out.fill_(float("nan"))
     fused()
     torch.cuda.synchronize()
     row["differing"] = differing_elements(out.view(case.shape).clone(), want, torch)
     row["identical"] = "yes" if row["differing"] == 0 else "no"
 
+    torch._dynamo.reset()  # else it stops compiling after a few shapes
     compiled_tail = torch.compile(lambda x: tail.eager(torch, x, operands), dynamic=False)
     view = out.view(case.shape)
 
@@ -232,7 +234,7 @@ def measure(options, driver, case, tail, torch):
             return tail_function(view)
         return both
 
-    times = medians({"kernel_us": alone, "fused_us": fused,
+    times = medians({"kernel_us": alone, "fused_us": fused, "fused_fp32_us": fused_fp32,
                      "eager_us": then(lambda x: tail.eager(torch, x, operands)),
                      "inductor_us": then(compiled_tail)}, torch)
     return {**row, **times}
@@ -256,7 +258,7 @@ def run(options):
                     break
                 try:
                     row = measure(options, driver, case, tail, torch)
-                except (RuntimeError, OSError) as error:
+                except Exception as error:  # whatever fails leaves its reason; the others go on
                     row = {"kernel": case.name, "shape": f"{case.shape[0]} x {case.shape[1]}",
                            "dtype": case.dtype, "tail": tail.text,
                            "failed": " ".join(str(error).split())[:300]}
@@ -283,9 +285,9 @@ def page(rows, facts):
              f"On {facts}; {time.strftime('%Y-%m-%d')}. Made by `bench/gpu/user_kernels.py`.", "",
              "The PTX that Triton compiled went through `attacca kernel fuse`. *Kernel*: alone, "
              "without the tail. *+ eager*, *+ Inductor*: the kernel, then the tail in PyTorch, op by "
-             "op and as the one kernel that `torch.compile` makes. *Fused*: one kernel. CUDA graphs "
-             "of 20 in turns; microseconds, medians of 15 rounds. *Identical*: bit for bit the "
-             "kernel then the tail op by op, each op computed exactly and rounded to the dtype, the "
+             "op and as the one kernel that `torch.compile` makes. *Fused*: one kernel, in eager "
+             "mode; *fp32*: in fp32 mode, which rounds only at the end. CUDA graphs of 20 in turns; "
+             "microseconds, medians of 15 rounds. *Identical*: eager mode, bit for bit the kernel then the tail op by op, each op computed exactly and rounded to the dtype, the "
              "output poisoned before.", ""]
     if timed:
         lines += [f"{identical} of {len(timed)} pairs are identical. The fused kernel is "
@@ -293,13 +295,13 @@ def page(rows, facts):
                   "as fast as the kernel and an eager tail, "
                   f"{geometric_mean([row['inductor_us'] / row['fused_us'] for row in timed]):.2f} "
                   "times as fast as the kernel and Inductor's (geometric means).", ""]
-    lines += ["| kernel | M x N | tail | identical | kernel | + eager | + Inductor | fused |",
-              "|---|---|---|---|---:|---:|---:|---:|"]
+    lines += ["| kernel | M x N | tail | identical | kernel | + eager | + Inductor | fused | fp32 |",
+              "|---|---|---|---|---:|---:|---:|---:|---:|"]
     for row in timed:
         same = "yes" if row["identical"] == "yes" else f"{row['differing']} differ"
         lines.append(f"| {row['kernel']} {row['dtype']} | {row['shape']} | `{row['tail']}` | {same} | "
                      f"{row['kernel_us']:.2f} | {row['eager_us']:.2f} | {row['inductor_us']:.2f} | "
-                     f"{row['fused_us']:.2f} |")
+                     f"{row['fused_us']:.2f} | {row['fused_fp32_us']:.2f} |")
     failed = [row for row in rows if row.get("failed")]
     if failed:
         lines += ["", "Failed:", "", *(f"- {row['kernel']}, {row['shape']}, `{row['tail']}`: "

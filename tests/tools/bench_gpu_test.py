@@ -191,7 +191,7 @@ class UserKernels(unittest.TestCase):
     def test_the_page_tells_of_every_pair(self):
         good = {"kernel": "add", "shape": "4 x 8", "dtype": "bf16", "tail": "relu(out)",
                 "identical": "yes", "differing": 0, "kernel_us": 2.0, "eager_us": 8.0,
-                "inductor_us": 4.0, "fused_us": 2.0, "stores": 1, "fuse_ms": 30.0}
+                "inductor_us": 4.0, "fused_us": 2.0, "fused_fp32_us": 1.9, "stores": 1, "fuse_ms": 30.0}
         page = user_kernels.page([good, {**good, "identical": "no", "differing": 3},
                                   {"kernel": "add", "shape": "1 x 1", "dtype": "bf16",
                                    "tail": "silu(out)", "failed": "no GPU"}], "a GPU")
