@@ -113,6 +113,19 @@ class Compiled(unittest.TestCase):
         self.assertEqual(self.fused(), [])
         self.assertIn("on cpu only the policy always fuses", str(attacca.torch.report()))
 
+    def test_what_inductor_cached_is_reported_as_it_was_decided(self):
+        model = Mlp().eval()
+        reports = []
+        for _ in range(2):
+            torch._dynamo.reset()
+            attacca.torch.reset()
+            with torch.no_grad():
+                torch.compile(model, backend="attacca", options=ALWAYS)(torch.randn(11, 32))
+            reports.append(attacca.torch.report().graphs)
+        self.assertEqual([graph.note for graph in reports[1]], ["from Inductor's cache"])
+        self.assertEqual(reports[0][0].fused, reports[1][0].fused)
+        self.assertEqual(reports[0][0].left, reports[1][0].left)
+
     def test_enable_and_disable(self):
         model = Mlp().eval()
         attacca.torch.enable(policy="always")

@@ -170,7 +170,8 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
             left.append(Left(product, "product", made))
         else:
             regions.append(made)
-    left += [Left(r["node"], r["op"], r["reason"]) for r in found["not_fused"]]
+    # Nodes of the core's that are parts of an FX node have no name here.
+    left += [Left(r["node"], r["op"], r["reason"]) for r in found["not_fused"] if r["node"] in by_name]
 
 
 def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node],

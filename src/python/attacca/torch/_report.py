@@ -1,6 +1,10 @@
 """What was fused into what, what was left and why, and the time saved."""
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import pathlib
 from typing import NamedTuple
 
 from ._ops import all_loaded
@@ -115,7 +119,40 @@ _graphs: list[_Graph] = []
 
 
 def add(fused: list[_Entry], left: list[Left], note: str = "") -> None:
+    """A graph that was just decided about."""
     _graphs.append(_Graph(fused, left, note))
+    for entry in fused:
+        _keep(entry.graph, _graphs[-1])
+
+
+# Inductor's cache gives compiled graphs to later processes without asking the pass again. What was
+# decided lies beside it: under the hash of each region's text its graph's report.
+
+
+def _file(region: str) -> pathlib.Path:
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    return pathlib.Path(cache_dir()) / "attacca" / (hashlib.sha256(region.encode()).hexdigest() + ".json")
+
+
+def _keep(region: str, graph: _Graph) -> None:
+    path = _file(region)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_text(json.dumps(graph))
+        partial.replace(path)
+    except OSError:
+        pass  # a report less in a later process
+
+
+def _kept(region: str) -> "_Graph | None":
+    try:
+        fused, left, _ = json.loads(_file(region).read_text())
+    except (OSError, ValueError):
+        return None
+    entries = [_Entry(tuple(nodes), tuple(outputs), *rest) for nodes, outputs, *rest in fused]
+    return _Graph(entries, [Left(*each) for each in left], "from Inductor's cache")
 
 
 def report() -> Report:
@@ -125,16 +162,15 @@ def report() -> Report:
         A :class:`Report`; print it, or read its graphs.
     """
     calls: dict[str, int] = {}
+    known = {entry.graph for graph in _graphs for entry in graph.fused}
     for each in all_loaded():
         calls[each.graph] = calls.get(each.graph, 0) + each.calls
-    known = {entry.graph for graph in _graphs for entry in graph.fused}
+        if each.calls and each.graph not in known and (kept := _kept(each.graph)) is not None:
+            _graphs.append(kept)
+            known |= {entry.graph for entry in kept.fused}
     graphs = [GraphReport(f"graph {i + 1}", tuple(Fused(*entry[:6], calls.get(entry.graph, 0))
                                                   for entry in graph.fused), tuple(graph.left), graph.note)
               for i, graph in enumerate(_graphs)]
-    cached = tuple(Fused((), (), str(each.plan.explain()).strip(), "compiled by an earlier process", 0.0, 0.0,
-                         each.calls) for each in all_loaded() if each.calls and each.graph not in known)
-    if cached:
-        graphs.append(GraphReport("from Inductor's cache", cached, (), ""))
     return Report(tuple(graphs))
 
 

@@ -1,0 +1,49 @@
+"""The scripts of examples/python print what they say, and generated files are current."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Examples(unittest.TestCase):
+    def test_they_print_what_they_say(self):
+        scripts = sorted((SOURCE / "examples/python").glob("*.py"))
+        self.assertEqual(len(scripts), 3)
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "TORCHINDUCTOR_VEC_ISA_OK": "0", "TORCHINDUCTOR_CACHE_DIR": folder}
+            for script in scripts:
+                with self.subTest(script.name):
+                    result = subprocess.run([sys.executable, script], capture_output=True, text=True,
+                                            env=environment)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    said = script.read_text().partition("# prints:\n")[2]
+                    printed = "".join(f"# {line}".rstrip() + "\n" for line in result.stdout.splitlines())
+                    self.assertEqual(printed, said)
+
+
+class Generated(unittest.TestCase):
+    def check(self, tool):
+        result = subprocess.run([sys.executable, SOURCE / "tools" / tool, "--check"], capture_output=True,
+                                text=True)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_the_reference(self):
+        self.check("python_docs.py")
+
+    def test_the_types_of_the_extension(self):
+        self.check("python_stubs.py")
+
+    def test_the_docstrings_say_all(self):
+        import attacca
+        import attacca.torch
+        for module in (attacca, attacca.torch):
+            for name in module.__all__:
+                self.assertTrue(getattr(module, name).__doc__, name)
+
+
+if __name__ == "__main__":
+    unittest.main()

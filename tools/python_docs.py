@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Writes docs/python.md, the Python package's reference, from its docstrings.
+
+Usage: python_docs.py [--check]. With --check: fails where the page is not current. PYTHONPATH leads
+to the built package; PyTorch is needed for attacca.torch.
+"""
+import inspect
+import pathlib
+import re
+import sys
+
+import attacca
+import attacca.torch
+
+PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/python.md"
+INTRO = """# The Python package
+
+Written by `tools/python_docs.py` from the docstrings.
+
+`pip install .` builds and installs it; in a build tree it lies in `build/python`. PyTorch is optional:
+`attacca.torch` alone imports it.
+
+Dtypes, as texts name them: f64, f32, f16, bf16, f8e4m3, f8e5m2, s8, u8, s32, s64, bool. Types as in
+[the text form](text-format.md): `bf16[M, 4096]`.
+"""
+SECTIONS = ("Args", "Returns", "Raises", "Attributes")
+
+
+def section(docstring: str) -> str:
+    """Google's docstring sections as Markdown."""
+    lines, inside = [], None
+    for line in inspect.cleandoc(docstring).splitlines():
+        stripped = line.strip()
+        if stripped.rstrip(":") in SECTIONS and stripped.endswith(":"):
+            inside = stripped.rstrip(":")
+            lines += ["", f"**{inside}**", ""]
+        elif inside and stripped:
+            item = re.match(r"    (\*{0,2}\w+): (.*)", line)
+            if item and inside != "Returns":
+                lines.append(f"- `{item[1]}`: {item[2]}")
+            else:
+                lines.append(("  " if inside != "Returns" else "") + stripped)
+        else:
+            inside = None if not line.startswith(" ") and stripped else inside
+            lines.append(f"    {stripped}" if line.startswith("    ") else line)
+    text = re.sub(r":(?:class|func|meth|attr|mod):`~?([^`]+)`", r"`\1`", "\n".join(lines))
+    return re.sub(r"``([^`]+)``", r"`\1`", re.sub(r"\n{3,}", "\n\n", text)).strip()
+
+
+def signature(name: str, function) -> str:
+    text = str(inspect.signature(function))
+    for _ in range(2):  # annotations that are texts
+        text = re.sub(r"(: |-> )([\"'])(.*?)\2(?=[,)]| = | ->|$)", r"\1\3", text)
+    text = re.sub(r"\(self(, )?", "(", text)
+    if "_Forward" in text or " at 0x" in text:
+        text = "(...)"
+    return f"{name}{text}"
+
+
+def entries(module, prefix: str):
+    for name in module.__all__:
+        thing = getattr(module, name)
+        title = f"{prefix}.{name}"
+        if inspect.isclass(thing):
+            yield f"### `{title}`\n\n{section(thing.__doc__)}"
+            for member, value in vars(thing).items():
+                if member.startswith("_") and member != "__call__":
+                    continue
+                if isinstance(value, property) and value.__doc__:
+                    yield f"- `{title}.{member}`: {section(value.fget.__doc__)}"
+                elif inspect.isfunction(value) and value.__doc__:
+                    yield f"#### `{signature(title if member == '__call__' else f'{title}.{member}', value)}`\n\n{section(value.__doc__)}"
+        else:
+            yield f"### `{signature(title, thing)}`\n\n{section(thing.__doc__)}"
+
+
+def page() -> str:
+    parts = [INTRO]
+    for module, prefix in ((attacca, "attacca"), (attacca.torch, "attacca.torch")):
+        parts.append(f"## {prefix}\n\n{section(module.__doc__)}")
+        parts += entries(module, prefix)
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def main() -> int:
+    text = page()
+    if "--check" not in sys.argv:
+        PAGE.write_text(text)
+        return 0
+    if PAGE.exists() and PAGE.read_text() == text:
+        return 0
+    print(f"{PAGE} is not current: run tools/python_docs.py")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

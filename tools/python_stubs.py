@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Writes src/python/attacca/_core.pyi, the extension's types, from the built extension.
+
+Usage: python_stubs.py [--check]. With --check: fails where the file is not current. PYTHONPATH
+leads to the built package.
+"""
+import pathlib
+import sys
+
+from nanobind.stubgen import StubGen
+
+import attacca._core
+
+FILE = pathlib.Path(__file__).resolve().parent.parent / "src/python/attacca/_core.pyi"
+
+
+def main() -> int:
+    generator = StubGen(attacca._core, include_docstrings=False)
+    generator.put(attacca._core)
+    text = generator.get()
+    if "--check" not in sys.argv:
+        FILE.write_text(text)
+        return 0
+    if FILE.exists() and FILE.read_text() == text:
+        return 0
+    print(f"{FILE} is not current: run tools/python_stubs.py")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
