@@ -287,8 +287,9 @@ def page(rows, facts):
              "without the tail. *+ eager*, *+ Inductor*: the kernel, then the tail in PyTorch, op by "
              "op and as the one kernel that `torch.compile` makes. *Fused*: one kernel, in eager "
              "mode; *fp32*: in fp32 mode, which rounds only at the end. CUDA graphs of 20 in turns; "
-             "microseconds, medians of 15 rounds. *Identical*: eager mode, bit for bit the kernel then the tail op by op, each op computed exactly and rounded to the dtype, the "
-             "output poisoned before.", ""]
+             "microseconds, medians of 15 rounds. *Identical*: eager mode, bit for bit the kernel then "
+             "the tail op by op, each op computed exactly and rounded to the dtype, the output poisoned "
+             "before.", ""]
     if timed:
         lines += [f"{identical} of {len(timed)} pairs are identical. The fused kernel is "
                   f"{geometric_mean([row['eager_us'] / row['fused_us'] for row in timed]):.2f} times "

@@ -17,7 +17,7 @@ using ir::Tensor;
 
 // Empty, or how the fused kernel differs from the kernel and then the epilogue.
 std::string compare_with_unfused(const Kernel& kernel, const Fused& fused, uint64_t seed,
-                                 bool special) {
+                                 bool special, size_t shift) {
   const auto after = ptx::parse(fused.ptx, "fused");
   if (!after) return to_string(after.error());
   const auto arguments = make_arguments(kernel, seed, special);
@@ -25,7 +25,7 @@ std::string compare_with_unfused(const Kernel& kernel, const Fused& fused, uint6
   const std::vector<Tensor> operands = operand_tensors(kernel, fused.tail, seed + 100, special);
 
   const auto alone = run_interpreted(*module_of(kernel.file), kernel, *arguments, std::byte{0xFF});
-  const auto joined = run_interpreted(*after, kernel, *arguments, std::byte{0xAA}, operands);
+  const auto joined = run_interpreted(*after, kernel, *arguments, std::byte{0xAA}, operands, shift);
   if (!alone) return to_string(alone.error());
   if (!joined) return to_string(joined.error());
   for (size_t i = 0; i < alone->size(); ++i) {
@@ -49,9 +49,11 @@ TEST_P(FusedKernel, IsTheKernelThenTheEpilogue) {
   ASSERT_TRUE(fused) << to_string(fused.error());
   EXPECT_GT(fused->stores, 0u);
   for (const bool special : {false, true})
-    EXPECT_EQ(compare_with_unfused(kernel, *fused, special ? 7 : 3, special), "")
-        << kernel.epilogue << (special ? ", special numbers" : "") << "\n"
-        << (HasFailure() ? "" : fused->ptx);
+    EXPECT_EQ(compare_with_unfused(kernel, *fused, special ? 7 : 3, special, 0), "")
+        << kernel.epilogue << (special ? ", special numbers" : "");
+  // Operands may lie anywhere: reads of several elements must ask.
+  for (const size_t shift : {1, 2})
+    EXPECT_EQ(compare_with_unfused(kernel, *fused, 4, false, shift), "") << "shifted by " << shift;
 }
 
 double last_place(ir::DType dtype) {

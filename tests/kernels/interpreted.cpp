@@ -15,17 +15,19 @@ namespace {
 
 constexpr uint64_t kMostSteps = 1'000'000;  // the table's kernels take a fifth at most
 
-uint64_t upload(Memory& memory, const Tensor& tensor) {
-  const uint64_t address = memory.allocate(static_cast<size_t>(tensor.bytes()));
-  std::ranges::copy(bytes_of(tensor), memory.bytes(address).begin());
-  return address;
+// `shift`: in elements; what lies before them belongs to nobody.
+uint64_t upload(Memory& memory, const Tensor& tensor, size_t shift = 0) {
+  const size_t before = shift * static_cast<size_t>(ir::size_of(tensor.dtype()));
+  const uint64_t address = memory.allocate(before + static_cast<size_t>(tensor.bytes()));
+  std::ranges::copy(bytes_of(tensor), memory.bytes(address).subspan(before).begin());
+  return address + before;
 }
 
 }  // namespace
 
 Result<std::vector<Tensor>> run_interpreted(const ptx::Module& module, const Kernel& kernel,
                                             const Arguments& arguments, std::byte poison,
-                                            const std::vector<Tensor>& appended) {
+                                            const std::vector<Tensor>& appended, size_t shift) {
   Memory memory;
   std::vector<uint64_t> addresses;
   for (const Tensor& buffer : arguments.buffers) addresses.push_back(upload(memory, buffer));
@@ -35,7 +37,7 @@ Result<std::vector<Tensor>> run_interpreted(const ptx::Module& module, const Ker
       std::string(kernel.entry), kernel.grid, kernel.block, kernel.shared_bytes,
       arguments.pack(addresses), kMostSteps};
   for (const Tensor& operand : appended) {
-    const uint64_t address = upload(memory, operand);
+    const uint64_t address = upload(memory, operand, shift);
     std::vector<std::byte>& bytes = launch.parameters.emplace_back(sizeof address);
     std::memcpy(bytes.data(), &address, sizeof address);
   }
