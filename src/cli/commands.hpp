@@ -94,7 +94,8 @@ struct KernelArgs {
   std::string epilogue;
   std::string result, operand;  // dtypes; empty: the output's
   std::string mode = "eager";
-  std::string out;  // a .ptx or .cubin
+  uint32_t threads = 0;  // of a block at most; 0: unknown
+  std::string out;       // a .ptx or .cubin
 };
 // What a kernel does with its pointers, and whether an epilogue may join it.
 int kernel_inspect(const KernelArgs& args);

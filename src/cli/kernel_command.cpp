@@ -109,6 +109,7 @@ Result<jit::TailRequest> tail_request(const KernelArgs& args) {
   request.rows = shape.first;
   request.columns = shape.second;
   request.mode = *ir::parse_mode(args.mode);
+  request.threads = args.threads;
   return request;
 }
 

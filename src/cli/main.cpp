@@ -117,6 +117,9 @@ void add_kernel(CLI::App& app, KernelArgs& args, Action& action) {
   fuse->add_option("--operand", args.operand, "The dtype of operands that name none");
   fuse->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
+  fuse->add_option("--threads", args.threads,
+                   "The most threads of a block, where the kernel does not say (__launch_bounds__)")
+      ->check(CLI::Range(1, 1024));
   fuse->add_option("-o,--out", args.out, "A .ptx or .cubin to write, with a .json beside it")
       ->required();
   fuse->callback([&args, &action] { action = [&args] { return kernel_fuse(args); }; });

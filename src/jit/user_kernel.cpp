@@ -28,6 +28,7 @@ Result<Tail> emit_tail(const TailRequest& request) {
     return fail(*reason, "--epilogue",
                 "give one result, made of `out`, as large as what the kernel stores");
   Tail tail;
+  tail.signature.threads = request.threads;
   epilogue::TailOptions options;
   options.cuda.mode = request.mode;
   options.cuda.function = tail.signature.function;

@@ -36,6 +36,7 @@ struct TailRequest {
   std::optional<ir::DType> operand = {};  // of operands that name none; none: dtype
   int64_t rows = 0, columns = 0;          // the output's shape
   ir::Mode mode = ir::Mode::Eager;
+  uint32_t threads = 0;  // ptx::StoreTail::threads
 };
 struct Tail {
   std::string source;  // CUDA C++

@@ -35,11 +35,14 @@ class Fuser {
   }
 
   // The module with calls of the tail instead of stores.
-  std::string run() {
+  std::string run(uint32_t threads) {
     Edits edits(module_);
     const Function& entry = *analysis_.bodies[0].function;
     std::vector<std::pair<Span, std::string>> all = edits_of_body(0);
     all.emplace_back(after(last_parameter_token(entry)), entry_parameters());
+    if (threads != 0 && !says_threads(entry))
+      all.emplace_back(after(last_parameter_token(entry) + 1),
+                       fmt::format("\n.maxntid {}, 1, 1", threads));
     for (const auto& [function, text] : clones())
       all.emplace_back(after(function->span.end - 1), text);
     std::string declarations;
@@ -66,6 +69,13 @@ class Fuser {
     for (const Item& item : module_.items)
       if (const auto* function = std::get_if<Function>(&item)) return function->span.begin;
     ATTACCA_CHECK(false, "a module without the kernel");
+  }
+
+  bool says_threads(const Function& function) const {
+    for (uint32_t i = function.attributes.begin; i < function.attributes.end; ++i)
+      if (module_.tokens[i].is_directive(".maxntid") || module_.tokens[i].is_directive(".reqntid"))
+        return true;
+    return false;
   }
 
   // ---- Parameters
@@ -241,7 +251,7 @@ Result<FusedKernel> fuse_stores(const Module& module, const Analysis& analysis,
     if (mentions(module, function))
       return fail(fmt::format("the kernel's file uses the name '{}' itself", function),
                   module.source.where(0), "give it another name");
-  std::string ptx = fuser.run();
+  std::string ptx = fuser.run(tail.threads);
   for (const auto& [function, elements] : tails) {
     ATTACCA_TRY(const Module kernel, parse(std::move(ptx), "the kernel with its tail's calls"));
     ATTACCA_TRY(Spliced spliced, splice(kernel, epilogue, function));

@@ -23,6 +23,9 @@ struct StoreTail {
   // NAME_4 takes and gives a struct of 4 WORDs, the index being that of the first: the numbers of
   // elements of a store for which there is such a function.
   std::set<size_t> packs = {};
+  // That a block of the kernel has at most: said to ptxas (.maxntid) where the kernel does not say
+  // it itself, since it would use more registers than so many threads have. 0: unknown.
+  uint32_t threads = 0;
 };
 
 struct AppendedParameter {

@@ -109,6 +109,11 @@ class Kernel(unittest.TestCase):
             self.assertNotIn("fma", tail.split("st.global")[0])
             self.assertRegex(tail, r"add\.rn\.f32")
 
+    def test_threads_are_said_to_ptxas(self):
+        self.assertEqual(self.fuse("--threads", "1024")[0], 0)
+        self.assertIn(".maxntid 1024, 1, 1", (self.folder / "fused.ptx").read_text())
+        self.assertEqual(self.fuse("--threads", "2048")[0], 2)
+
     def test_every_dtype(self):
         for dtype, kernel in [("f64", "double"), ("s8", "signed char"), ("s32", "int"),
                               ("s64", "long long"), ("u8", "unsigned char")]:

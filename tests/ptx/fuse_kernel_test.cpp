@@ -210,6 +210,20 @@ TEST(FuseKernel, TakesPacks) {
   EXPECT_EQ(result->ptx, testing::read_file(path)) << "UPDATE_GOLDEN=1 rewrites " << path;
 }
 
+TEST(FuseKernel, SaysHowManyThreads) {
+  const std::string text = kernel_around("st.f32 [%rd5], %f1;");
+  const auto fused = [](std::string kernel) {
+    const Module module = parsed(std::move(kernel));
+    const auto analysis = analyse_output(module, "k", {"out"}, 4);
+    return fuse_stores(module, *analysis, parsed(tail_text(4)), {"attacca_tail", {"b"}, {}, 256})
+        ->ptx;
+  };
+  EXPECT_NE(fused(text).find("\n)\n.maxntid 256, 1, 1\n{"), std::string::npos);
+  std::string own = text;
+  own.insert(own.find("{\n\t.reg"), ".reqntid 128, 1, 1\n");
+  EXPECT_EQ(fused(own).find(".maxntid"), std::string::npos);
+}
+
 // A second tail behind the first: every name stays its own.
 TEST(FuseKernel, FusesAgain) {
   const auto once = fused(kernel_around("st.f32 [%rd5], %f1;"), 4);
