@@ -6,12 +6,13 @@ of torch.export's.
 from __future__ import annotations
 
 import threading
-from typing import Any, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import torch
 
 from .. import _core
 from .._dims import Dim, sources
+from .._frameworks import Torch
 from .._plan import Plan, compile as compile_graph
 
 _library = torch.library.Library("attacca", "DEF")
@@ -21,6 +22,15 @@ _library.define(
     if hasattr(torch.Tag, "needs_exact_strides") else (torch.Tag.pt2_compliant_tag,))
 
 region = torch.ops.attacca.region.default
+_MOST_KNOWN = 1024  # calls whose checks a region remembers
+
+
+class _Call(NamedTuple):
+    """All that a call with known shapes, strides and alignments needs."""
+
+    run: Any  # of the instance
+    outputs: list[tuple[tuple[int, ...], torch.dtype]]
+    workspace_bytes: int
 
 
 class Loaded:
@@ -30,11 +40,43 @@ class Loaded:
         self.graph, self.device, self.calls = graph, device, 0
         self.plan: Plan = compile_graph(graph, device=device, mode=mode, tuning=tuning,
                                         tuning_seconds=seconds)
+        self._known: dict[Any, _Call] = {}
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         self.calls += 1
-        result = self.plan(*map(self._laid_out, self.plan._inputs, inputs))
-        return list(result) if isinstance(result, tuple) else [result]
+        key = tuple((t.shape, t.stride(), t.data_ptr() & 15) for t in inputs)
+        call = self._known.get(key)
+        if call is None or torch.is_grad_enabled():
+            inputs = list(map(self._laid_out, self.plan._inputs, inputs))
+            call = self._prepare(inputs)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[tuple((t.shape, t.stride(), t.data_ptr() & 15) for t in inputs)] = call
+        device = inputs[0].device
+        outs = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in call.outputs]
+        addresses = [tensor.data_ptr() for tensor in inputs]
+        into = [tensor.data_ptr() for tensor in outs]
+        if device.type == "cpu":
+            call.run(addresses, into)
+            return outs
+        stream = torch._C._cuda_getCurrentRawStream(device.index)
+        if call.workspace_bytes:
+            memory = torch.empty(call.workspace_bytes, dtype=torch.uint8, device=device)
+            call.run(addresses, into, memory.data_ptr(), call.workspace_bytes, stream)
+        else:
+            call.run(addresses, into, 0, 0, stream)
+        return outs
+
+    def _prepare(self, inputs: Sequence[torch.Tensor]) -> _Call:
+        """Checks everything.
+
+        Raises:
+            Error: As :class:`attacca.Plan`'s calls.
+        """
+        views = [Torch.view(t, layout.info.name) for t, layout in zip(inputs, self.plan._inputs)]
+        ready = self.plan._ready(views, None)
+        dtypes = [_TORCH[layout.info.dtype] for layout in self.plan._outputs]
+        return _Call(ready.instance.run, list(zip(ready.shapes, dtypes)), ready.workspace_bytes)
 
     @staticmethod
     def _laid_out(layout: Any, tensor: torch.Tensor) -> torch.Tensor:

@@ -17,10 +17,10 @@ from ._importer import Importer, dim_text
 from ._table import Refused
 
 # What costs nothing to leave behind as well.
-_FREE = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze", "aten.permute",
+VIEWS = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze", "aten.permute",
          "aten.t", "aten.transpose", "aten.expand", "aten.slice", "aten.select", "aten.full",
          "aten.scalar_tensor", "aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unbind", "getitem"}
-_VIEWS = {"transpose", "permute", "reshape", "slice", "broadcast"}
+_CORE_VIEWS = {"transpose", "permute", "reshape", "slice", "broadcast"}
 
 
 class Region(NamedTuple):
@@ -59,16 +59,16 @@ def find(graph: torch.fx.Graph) -> Found:
             importer.statement(node)
             translated.add(node)
         except Refused as reason:
-            if _is_product_op(node):
+            if is_product_op(node):
                 left.append(Left(node.name, Importer.op(node), str(reason)))
-    if not any(_is_product_op(node) for node in translated):
+    if not any(is_product_op(node) for node in translated):
         return Found([], left)
     sizes = sizes_alone(graph)
     levels = _levels(graph, translated, sizes)
     regions: list[Region] = []
     for level in sorted(set(levels.values())):
         nodes = [node for node in graph.nodes if levels.get(node) == level]
-        if any(_is_product_op(node) for node in nodes):
+        if any(is_product_op(node) for node in nodes):
             _find_in_level(importer, nodes, sizes, regions, left)
     return Found(regions, left)
 
@@ -77,7 +77,8 @@ _PRODUCT_OPS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.linea
                 "aten._int_mm", "aten._scaled_mm"}
 
 
-def _is_product_op(node: torch.fx.Node) -> bool:
+def is_product_op(node: torch.fx.Node) -> bool:
+    """Whether it is one of ATen's matrix products."""
     return node.op == "call_function" and Importer.op(node) in _PRODUCT_OPS
 
 
@@ -157,7 +158,7 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
                                   device="cpu", mode="fp32", tuning="known", tuning_seconds=0.0,
                                   threads=1, fuse=True)
     except Error as error:
-        left += [Left(n.name, Importer.op(n), str(error)) for n in nodes if _is_product_op(n)]
+        left += [Left(n.name, Importer.op(n), str(error)) for n in nodes if is_product_op(n)]
         return
     found = json.loads(plan.explain_json())
     by_name = {node.name: node for node in [*inputs, *nodes]}
@@ -187,7 +188,7 @@ def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch
     for node in nodes:
         if dropped & set(node.all_input_nodes):
             dropped.add(node)
-            if _is_product_op(node):
+            if is_product_op(node):
                 left.append(Left(node.name, Importer.op(node), "an operand's size or dtype has no text"))
         else:
             kept.append(node)
@@ -215,7 +216,7 @@ def _region(importer: Importer, region: dict[str, Any],
         pending += [n for n in node.all_input_nodes if n not in stop and by_name.get(n.name) is n]
     nodes = [node for node in by_name.values() if node in covers and node not in sizes]
     for node in nodes:
-        if node not in outputs and Importer.op(node) not in _FREE \
+        if node not in outputs and Importer.op(node) not in VIEWS \
                 and not set(node.users) <= covers.keys() | sizes:
             return f"{node.name} is also used outside"
     inputs = _operands(nodes)
@@ -231,5 +232,5 @@ def _region(importer: Importer, region: dict[str, Any],
 
 
 def _is_bare(region: dict[str, Any]) -> bool:
-    computed = [op["op"] for op in region["ops"] if op["op"] not in _VIEWS]
+    computed = [op["op"] for op in region["ops"] if op["op"] not in _CORE_VIEWS]
     return computed == ["matmul"]

@@ -12,10 +12,13 @@ from .._errors import Error
 from .._plan import Decision
 from . import _report
 from ._ops import loaded, region as region_op
-from ._regions import Region, find
+from ._importer import Importer
+from ._regions import VIEWS, Region, find, is_product_op
 
 POLICIES = ("measured", "always")
-_MARGIN = 0.98  # a fused region must take less than this of the unfused path's time
+# A fused region must take less than this of the unfused path's time; less still where Inductor would
+# make one kernel of the region's tail and what follows it, which the tuner's unfused path does not know.
+_MARGIN, _MARGIN_BEFORE_MORE = 0.98, 0.9
 
 
 class Options(NamedTuple):
@@ -89,15 +92,32 @@ def _judge(region: Region, device: torch.device, options: Options) -> _Verdict:
         return _Verdict(True, "the policy is always")
     if device.type != "cuda":
         return _Verdict(False, f"on {device.type} only the policy always fuses")
+    if len(region.outputs) > 1:
+        return _Verdict(False, "of several results, whose users Inductor may fuse")
     try:
         decisions = _decisions(region, device, options)
     except Error as error:
         return _Verdict(False, str(error))
-    return judge_decisions(decisions)
+    return judge_decisions(decisions, _MARGIN_BEFORE_MORE if _feeds_more(region) else _MARGIN)
 
 
-def judge_decisions(decisions: "tuple[Decision, ...]") -> _Verdict:
-    """Whether what the tuner chose beats the unfused path."""
+def _feeds_more(region: Region) -> bool:
+    """Whether ops that Inductor makes kernels of read the result."""
+    pending, seen = list(region.outputs[0].users), set()
+    while pending:
+        user = pending.pop()
+        if user in seen or user.op == "output":
+            continue
+        seen.add(user)
+        if Importer.op(user) in VIEWS:
+            pending += user.users
+        elif not is_product_op(user) and Importer.op(user) != "attacca.region":
+            return True
+    return False
+
+
+def judge_decisions(decisions: "tuple[Decision, ...]", margin: float = _MARGIN) -> _Verdict:
+    """Whether what the tuner chose beats the unfused path by enough."""
     if any(decision.candidate.startswith("unfused") for decision in decisions):
         return _Verdict(False, "the unfused path is the fastest")
     seconds = sum(decision.seconds for decision in decisions)
@@ -106,7 +126,7 @@ def judge_decisions(decisions: "tuple[Decision, ...]") -> _Verdict:
         sources = ", ".join(sorted({decision.source for decision in decisions}))
         return _Verdict(True, f"chosen by {sources}, not measured")
     times = f"{seconds * 1e6:.1f} us, unfused {unfused * 1e6:.1f} us"
-    if seconds < unfused * _MARGIN:
+    if seconds < unfused * margin:
         return _Verdict(True, f"it took {times}", seconds, unfused)
     return _Verdict(False, f"it does not beat the unfused path: {times}", seconds, unfused)
 

@@ -1,0 +1,44 @@
+"""bench/gpu/blocks.py at tiny widths on the CPU."""
+import csv
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "bench/gpu/blocks.py"
+sys.path.insert(0, str(SCRIPT.parent))
+
+
+class Blocks(unittest.TestCase):
+    def test_rows_and_page(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "blocks"
+            result = subprocess.run(
+                [sys.executable, SCRIPT, "--device", "cpu", "--tiny", "--plain", "--out", out, "--tokens", "12",
+                 "--blocks", "llama_mlp,gpt_oss_mlp,bert", "--contenders", "eager,inductor,attacca",
+                 "--turns", "1", "--rounds", "1"], capture_output=True, text=True,
+                env={**os.environ, "TORCHINDUCTOR_VEC_ISA_OK": "0"})
+            self.assertEqual(result.returncode, 0, result.stderr)
+            with open(f"{out}.csv") as file:
+                rows = list(csv.DictReader(file))
+            page = pathlib.Path(f"{out}.md").read_text()
+        self.assertEqual([row["contender"] for row in rows], ["eager", "inductor", "attacca"] * 3)
+        for row in rows:
+            self.assertGreater(float(row["direct_us"]), 0, row)
+            self.assertLess(float(row["error"]), 0.02, row)
+            if row["contender"] == "attacca":
+                self.assertGreater(int(row["regions"]), 0, row)
+        self.assertEqual(page.count("| bert |"), 3)
+
+    def test_losses_are_named(self):
+        import blocks
+        rows = [{"block": "b", "tokens": 1, "contender": c, "graph_us": us, "error": error}
+                for c, us, error in [("eager", 9.0, 1e-3), ("inductor", 5.0, 1e-3), ("attacca", 6.0, 2e-3)]]
+        self.assertEqual(blocks.losses(rows, "graph_us")[2:],
+                         ["- b at 1: error 2.00e-03, eager 1.00e-03", "- b at 1: 6.0 us, Inductor 5.0 us"])
+
+
+if __name__ == "__main__":
+    unittest.main()
