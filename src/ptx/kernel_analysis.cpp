@@ -47,6 +47,13 @@ Result<size_t> find_parameter(const Module& module, const Function& entry,
   return index;
 }
 
+// A module says nothing where its addresses have 32 bits.
+bool has_wide_addresses(const Module& module) {
+  const Directive* directive = module.find_directive(".address_size");
+  return directive && directive->span.end - directive->span.begin == 2 &&
+         module.tokens[directive->span.begin + 1].text() == "64";
+}
+
 bool is_debug(const Module& module) {
   const Span span = module.find_directive(".target")->span;
   for (uint32_t i = span.begin; i < span.end; ++i)
@@ -85,6 +92,11 @@ Result<Analysis> analyse_output(const Module& module, std::string_view entry,
   if (is_debug(module)) {
     analysis.reasons.push_back({"debug", "it is compiled for debugging (-G)",
                                 module.where(module.find_directive(".target")->span)});
+    return analysis;
+  }
+  if (!has_wide_addresses(module)) {
+    analysis.reasons.push_back(
+        {"address-size", "its addresses do not have 64 bits", module.source.where(0)});
     return analysis;
   }
   ModuleCode code(module);

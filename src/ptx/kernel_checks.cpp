@@ -9,6 +9,7 @@
 #include "ptx/cursor.hpp"
 #include "ptx/opcode_rules.hpp"
 #include "ptx/source_lines.hpp"
+#include "ptx/store_obstacle.hpp"
 
 namespace attacca::ptx {
 namespace {
@@ -228,51 +229,9 @@ class Checker {
       return refuse(rule->rule, fmt::format("{} ({})", rule->words, step.instruction->opcode),
                     step);
     }
-    if (check_store(step)) analysis_.stores.push_back({number, step.instruction});
-  }
-
-  bool check_store(const Step& step) {
-    const std::string_view space = access_space(step.opcode);
-    const uint32_t bits = access_bits(step.opcode);
-    const uint32_t element = analysis_.element_bytes * 8;
-    if (bits != 0 && bits < element) {
-      refuse("partial-element",
-             fmt::format("it stores parts of an element: {} of {} bits", bits, element), step);
-      return false;
-    }
-    for (const std::string_view part : {"volatile", "relaxed", "release", "mmio", "acquire"})
-      if (has_part(step.opcode, part)) {
-        refuse("volatile",
-               fmt::format("others may see its output while it is stored ({})",
-                           step.instruction->opcode),
-               step);
-        return false;
-      }
-    const bool has_shape = step.arguments.size() == 2 || step.arguments.size() == 3;
-    if ((bits != 8 && bits != 16 && bits != 32 && bits != 64) || !has_shape ||
-        !(space.empty() || space == "global") ||
-        step.arguments[0].form != Argument::Form::Address || !step.arguments[0].parts.empty() ||
-        !is_storable(step.arguments[1], access_count(step.opcode), bits)) {
-      refuse("opcode", fmt::format("it stores by {}", step.instruction->opcode), step);
-      return false;
-    }
-    return true;
-  }
-
-  static bool is_storable(const Argument& data, uint32_t count, uint32_t bits) {
-    const auto fits = [bits](const Ref& ref) {
-      if (ref.kind == Ref::Kind::Immediate) return true;
-      if (ref.kind != Ref::Kind::Register || ref.variable->vector != 1 ||
-          ref.text.find('.') != std::string_view::npos)
-        return false;
-      const uint32_t width = type_bits(ref.variable->type);
-      const bool is_float =
-          ref.variable->type.starts_with(".f") || ref.variable->type.starts_with(".bf");
-      return is_float ? width == bits : width >= bits && width <= 64;
-    };
-    if (data.form == Argument::Form::Value) return count == 1 && fits(data.ref);
-    return data.form == Argument::Form::Tuple && data.parts.size() == count &&
-           std::all_of(data.parts.begin(), data.parts.end(), fits);
+    if (const auto obstacle = store_obstacle(step, analysis_.element_bytes))
+      return refuse(obstacle->rule, obstacle->what, step);
+    analysis_.stores.push_back({number, step.instruction});
   }
 
   // Through the address of the parameter itself: a tensor map.

@@ -226,6 +226,12 @@ TEST(KernelAnalysis, RefusesDebugBuilds) {
   EXPECT_EQ(decision(kernel_around("st.f32 [%rd5], %f1;", "", "sm_80, debug")), "debug");
 }
 
+TEST(KernelAnalysis, RefusesNarrowAddresses) {
+  std::string text = kernel_around("st.f32 [%rd5], %f1;");
+  text.replace(text.find("_size 64"), 8, "_size 32");
+  EXPECT_EQ(decision(text), "address-size");
+}
+
 TEST(KernelAnalysis, NamesTheSourceLine) {
   const Module module = parsed(kernel_around(".loc 1 12 3\n\tld.global.f32 %f2, [%rd5];\n\t"
                                              ".loc 2 99 1, function_name x, inlined_at 1 12 3\n\t"
