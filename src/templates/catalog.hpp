@@ -33,9 +33,10 @@ struct Template {
   // Of the operands of a GEMM. A bf16 template serves f16 too: the PTX differs in the type of its
   // matrix instructions alone (see instantiate()).
   std::vector<ir::DType> input_types;
-  bool a_k_major = true;     // A's k axis is the contiguous one: (M, K) row-major
-  bool b_k_major = true;     // B given as (N, K) row-major
-  bool any_strides = false;  // takes A and B of any stride and alignment
+  bool a_k_major = true;           // A's k axis is the contiguous one: (M, K) row-major
+  bool b_k_major = true;           // B given as (N, K) row-major
+  bool any_strides = false;        // takes A and B of any stride and alignment
+  bool alternate_columns = false;  // a gate whose weights are alternate columns of one (K, 2 N)
   // The kernel's: of a swapped template, m counts the problem's columns. A gate, whose hole has two
   // accumulator sets, multiplies the tile of A with two of B.
   Tile tile;

@@ -29,6 +29,9 @@ class Reader {
     return value && value->as<bool>();
   }
 
+  // False where it is left out.
+  bool flag(std::string_view key) { return object_.find(key) != nullptr && boolean(key); }
+
   std::string text(std::string_view key) {
     const json::Value* value = member<std::string>(key, "a text");
     return value ? value->as<std::string>() : std::string();
@@ -160,6 +163,7 @@ Result<Template> parse_metadata(std::string_view text, const std::string& where)
   kernel.a_k_major = reader.boolean("a_k_major");
   kernel.b_k_major = reader.boolean("b_k_major");
   kernel.any_strides = reader.boolean("any_strides");
+  kernel.alternate_columns = reader.flag("alternate_columns");
   read_tile(reader, kernel);
   kernel.schedule = reader.text("schedule");
   kernel.stream_k = reader.boolean("stream_k");

@@ -1,6 +1,7 @@
 #include "tune/arguments.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "fmt/format.h"
 
@@ -62,6 +63,16 @@ std::string count_reason(const Problem& problem, const Template& kernel) {
   return {};
 }
 
+// Whether a gate's factors are the alternate columns of one matrix of 16-byte steps.
+bool alternate_columns(const std::vector<Factor>& factors, int align) {
+  const View &first = factors[0].b, &second = factors[1].b;
+  const View& even = first.offset < second.offset ? first : second;
+  return factors[0].product == factors[1].product && std::abs(first.offset - second.offset) == 1 &&
+         even.column_stride == 2 && even.row_stride > 0 &&
+         divides(even.row_stride, align, even.dtype) && even.batch_stride >= 0 &&
+         divides(even.batch_stride, align, even.dtype) && even.alignment >= align;
+}
+
 // Empty: the template multiplies these operands.
 std::string product_reason(const Problem& problem, const Template& kernel) {
   if (std::string reason = count_reason(problem, kernel); !reason.empty()) return reason;
@@ -74,6 +85,10 @@ std::string product_reason(const Problem& problem, const Template& kernel) {
   if (kernel.any_strides) return {};
   if (!walks(product.a, kernel.a_k_major, kernel.align_a, problem.m, product.k))
     return layout_reason("A", kernel.a_k_major ? "K" : "M", product.a, kernel.align_a);
+  if (kernel.alternate_columns)
+    return alternate_columns(problem.factors(), kernel.align_b)
+               ? ""
+               : "the weights are not alternate columns of one matrix in 16-byte steps";
   for (const Factor& factor : problem.factors())
     if (!walks(factor.b, !kernel.b_k_major, kernel.align_b, product.k, problem.n))
       return layout_reason("B", kernel.b_k_major ? "K" : "N", factor.b, kernel.align_b);

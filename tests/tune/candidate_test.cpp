@@ -197,6 +197,26 @@ TEST(Gates, EveryLayoutOfWeightsIsTwoFactorsAsTheyLie) {
   }
 }
 
+// Templates of alternate columns are not among the few: one like a built one, but for its layout.
+TEST(Gates, AlternateColumnsOfOneMatrixHaveTemplatesOfTheirOwn) {
+  templates::Template kernel = *built().find(kGate);
+  kernel.b_k_major = false;
+  kernel.alternate_columns = true;
+  const auto refusal = [&](const std::string& weights, const std::string& products) {
+    const auto placed =
+        place(problem("a: bf16[96, 64], " + weights, products + "\nreturn silu(p + 1.0) * q"),
+              kernel, h200());
+    const auto* reason = std::get_if<std::string>(&placed);
+    return reason ? *reason : std::string();
+  };
+  const std::string no = "the weights are not alternate columns of one matrix in 16-byte steps";
+  EXPECT_EQ(refusal("w: bf16[64, 128]", "h = a @ w; p = h[:, ::2]; q = h[:, 1::2]"), "");
+  EXPECT_EQ(refusal("w: bf16[64, 128]", "h = a @ w; q = h[:, ::2]; p = h[:, 1::2]"), "");
+  EXPECT_EQ(refusal("w: bf16[64, 128]", "h = a @ w; p = h[:, :64]; q = h[:, 64:]"), no);
+  EXPECT_EQ(refusal("w: bf16[64, 124]", "h = a @ w; p = h[:, ::2]; q = h[:, 1::2]"), no);
+  EXPECT_EQ(refusal("v: bf16[64, 64], w: bf16[64, 64]", "p = a @ v; q = a @ w"), no);
+}
+
 TEST(Gates, SayWhyNot) {
   EXPECT_EQ(reasons(candidates(product(64, 64, 64)))[kGate],
             "the epilogue reads 1 accumulators, the kernel hands over 2");

@@ -392,17 +392,23 @@ void copy_box_now(Block& to_block, uint32_t to, const BoxMap& map, uint32_t barr
   settle(waiting);
 }
 
-// Of a tile that a descriptor describes, 16 values of k of so many rows.
-std::vector<float> tile_rows(Block& of, uint64_t descriptor, int rows) {
+// Of a tile that a descriptor describes, 16 values of k of so many rows. Transposed, a row of
+// memory is 64 of these rows at one k.
+std::vector<float> tile_rows(Block& of, uint64_t descriptor, bool transposed, int rows) {
   ATTACCA_CHECK(descriptor >> 62 == 1, "the descriptor's swizzle is of 128 bytes");
   const auto start = static_cast<uint32_t>(descriptor & 0x3fff) << 4;
   const auto groups_apart = static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4;
+  const auto boxes_apart = static_cast<uint32_t>(descriptor >> 16 & 0x3fff) << 4;
+  const auto address_of = [&](uint32_t row, uint32_t k) {
+    if (transposed)
+      return start + row / 64 * boxes_apart + k / 8 * groups_apart + k % 8 * kRowBytes +
+             row % 64 * 2;
+    return start + row / 8 * groups_apart + row % 8 * kRowBytes + k * 2;
+  };
   std::vector<float> values(static_cast<size_t>(rows) * 16);
   for (int row = 0; row < rows; ++row)
     for (int k = 0; k < 16; ++k) {
-      const uint32_t address = start + static_cast<uint32_t>(row) / 8 * groups_apart +
-                               static_cast<uint32_t>(row) % 8 * kRowBytes +
-                               static_cast<uint32_t>(k) * 2;
+      const uint32_t address = address_of(static_cast<uint32_t>(row), static_cast<uint32_t>(k));
       uint16_t bits;
       std::memcpy(&bits, shared_base(of) + swizzled(address), 2);
       values[static_cast<size_t>(row * 16 + k)] = bf16(bits, 0);
@@ -411,8 +417,8 @@ std::vector<float> tile_rows(Block& of, uint64_t descriptor, int rows) {
 }
 
 // As the PTX manual places the accumulators of a warpgroup.
-void multiply_group_now(Block& of, const GroupArguments& arguments, int n, uint64_t a, uint64_t b) {
-  const std::vector<float> rows = tile_rows(of, a, 64), columns = tile_rows(of, b, n);
+void multiply_group_now(const GroupArguments& arguments, int n, const std::vector<float>& rows,
+                        const std::vector<float>& columns) {
   for (int row = 0; row < 64; ++row)
     for (int column = 0; column < n; ++column) {
       float sum = 0;
@@ -506,13 +512,14 @@ void copy_box_to_cluster(uint32_t to, const void* map, uint32_t barrier, int k, 
   }
 }
 
-void multiply_group(float* d, int n, uint64_t a, uint64_t b) {
+void multiply_group(float* d, int n, uint64_t a, bool transposed_a, uint64_t b, bool transposed_b) {
   Group& group = current_group();
   group.arguments.d[current % kGroupThreads] = d;
   Block* const of = block;
   meet(group.meeting, [&, of] {
-    const auto product = [of, arguments = group.arguments, n, a, b] {
-      multiply_group_now(*of, arguments, n, a, b);
+    const auto product = [=, arguments = group.arguments] {
+      multiply_group_now(arguments, n, tile_rows(*of, a, transposed_a, 64),
+                         tile_rows(*of, b, transposed_b, n));
     };
     if (cluster->copies_at_once)
       product();

@@ -100,10 +100,10 @@ void products_wait() {
 }
 inline void pin(float&) {}
 // 64 rows by n by 16 of this warpgroup; `d`: of the thread.
-void multiply_group(float* d, int n, uint64_t a, uint64_t b);
-template <int VALUES>
+void multiply_group(float* d, int n, uint64_t a, bool transposed_a, uint64_t b, bool transposed_b);
+template <bool TRANSPOSED_A, bool TRANSPOSED_B, int VALUES>
 void multiply(float (&d)[VALUES], uint64_t a, uint64_t b) {
-  multiply_group(d, VALUES * 2, a, b);
+  multiply_group(d, VALUES * 2, a, TRANSPOSED_A, b, TRANSPOSED_B);
 }
 
 namespace attacca::emulator {

@@ -125,8 +125,23 @@ void Problem::make_factors() {
   arguments_.a = a_.view;
   arguments_.b = b_.view;
   if (info_.accumulators < 2) return;
+  if (info_.alternate_columns) {
+    make_alternate_columns();
+    return;
+  }
   b1_ = make_operand(arguments_.k, arguments_.n, info_.any_strides ? any() : b, 16, true);
   arguments_.b1 = b1_.view;
+}
+
+// B and B1 by turns in the columns of one matrix.
+void Problem::make_alternate_columns() {
+  b_ = make_operand(arguments_.k, 2 * arguments_.n, Layout::Rows, 16, true);
+  attacca_operand even = b_.view, odd = b_.view;
+  even.column_stride = odd.column_stride = 2;
+  odd.pointer = static_cast<uint16_t*>(odd.pointer) + 1;
+  const bool odd_first = random_() % 2 == 0;
+  arguments_.b = odd_first ? odd : even;
+  arguments_.b1 = odd_first ? even : odd;
 }
 
 Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t seed)

@@ -39,6 +39,7 @@ class Problem {
   Vector make_vector(int length);
   Layout random_layout(std::initializer_list<Layout> from);
   void make_factors();
+  void make_alternate_columns();
   float value(int batch, int m, int n) const;
 
   const attacca_info info_;

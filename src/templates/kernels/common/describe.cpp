@@ -65,6 +65,7 @@ std::string metadata(const attacca_record& record) {
       << "  \"a_k_major\": " << boolean(info.a_k_major) << ",\n"
       << "  \"b_k_major\": " << boolean(info.b_k_major) << ",\n"
       << "  \"any_strides\": " << boolean(info.any_strides) << ",\n"
+      << "  \"alternate_columns\": " << boolean(info.alternate_columns) << ",\n"
       << "  \"tile\": [" << info.tile_m << ", " << info.tile_n << ", " << info.tile_k << "],\n"
       << "  \"cluster\": [" << info.cluster_m << ", " << info.cluster_n << "],\n"
       << "  \"schedule\": " << quoted(info.schedule) << ",\n"

@@ -13,6 +13,7 @@ struct attacca_info {
   int min_capability = 0, max_capability = 999;
   const char* input_types[4] = {};  // "bf16", "f16"; nullptr ends
   bool a_k_major = true, b_k_major = true, any_strides = false;
+  bool alternate_columns = false;
   int tile_m = 0, tile_n = 0, tile_k = 0;
   int cluster_m = 1, cluster_n = 1;
   const char* schedule = "";

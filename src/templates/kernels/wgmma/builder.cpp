@@ -19,6 +19,8 @@ attacca_info info() {
   // The source is bf16; see instantiate().
   info.input_types[0] = "bf16";
   info.input_types[1] = "f16";
+  info.b_k_major = kBKMajor;
+  info.alternate_columns = kAlternate;
   info.tile_m = kTileM;
   info.tile_n = kTileN;
   info.tile_k = kTileK;
@@ -33,46 +35,99 @@ attacca_info info() {
   return info;
 }
 
-// A factor as rows along the result's m or n, contiguous along k.
+// A factor as TMA sees it: lines that are contiguous along one axis.
 struct Factor {
   const char* name;
   const void* pointer;
-  int64_t rows, row_stride, k_stride, batch_stride;
-  uint32_t box;  // rows that are copied at once
+  const char* inner_axis;
+  int64_t inner_extent, inner_stride;
+  const char* outer_axis;
+  int64_t outer_extent, outer_stride;
+  int64_t batch_stride;
+  uint32_t box[2];  // what is copied at once
 };
 
 Factor factor_a(const attacca_gemm_arguments& g) {
-  return {"A", g.a.pointer, g.m, g.a.row_stride, g.a.column_stride, g.a.batch_stride, kTileM};
+  return {"A",
+          g.a.pointer,
+          "k",
+          g.k,
+          g.a.column_stride,
+          "m",
+          g.m,
+          g.a.row_stride,
+          g.a.batch_stride,
+          {kTileK, kTileM}};
 }
 
+const attacca_operand& weight(const attacca_gemm_arguments& g, int set) {
+  return set == 0 ? g.b : g.b1;
+}
+
+// Of alternate columns, both as one matrix.
 Factor factor_b(const attacca_gemm_arguments& g, int set) {
-  const attacca_operand& b = set == 0 ? g.b : g.b1;
-  return {set == 0 ? "B" : "B1", b.pointer,        g.n, b.column_stride, b.row_stride,
-          b.batch_stride,        kTileN / kCluster};
+  const attacca_operand& b = weight(g, set);
+  const char* name = set == 0 ? "B" : "B1";
+  if (kBKMajor)
+    return {name,
+            b.pointer,
+            "k",
+            g.k,
+            b.row_stride,
+            "n",
+            g.n,
+            b.column_stride,
+            b.batch_stride,
+            {kTileK, kTileN / kCluster}};
+  if (!kAlternate)
+    return {name,           b.pointer,           "n", g.n, b.column_stride, "k", g.k, b.row_stride,
+            b.batch_stride, {kColumnBox, kTileK}};
+  return {"B",
+          std::min(g.b.pointer, g.b1.pointer),
+          "n",
+          2 * int64_t{g.n},
+          1,
+          "k",
+          g.k,
+          b.row_stride,
+          b.batch_stride,
+          {kColumnBox, kTileK}};
 }
 
 // Strides along axes of one element say nothing.
 int check_factor(const Factor& factor, const attacca_gemm_arguments& g, char* reason,
                  size_t bytes) {
-  if (factor.k_stride != 1 && g.k > 1)
-    return refuse(reason, bytes, "%s must be contiguous along k, its stride there is %lld",
-                  factor.name, static_cast<long long>(factor.k_stride));
+  if (factor.inner_stride != 1 && factor.inner_extent > 1)
+    return refuse(reason, bytes, "%s must be contiguous along %s, its stride there is %lld",
+                  factor.name, factor.inner_axis, static_cast<long long>(factor.inner_stride));
   if (reinterpret_cast<uintptr_t>(factor.pointer) % 16 != 0)
     return refuse(reason, bytes, "%s must be at a multiple of 16 bytes, not at %p", factor.name,
                   factor.pointer);
   const struct {
     const char* what;
     int64_t extent, stride, least;
-  } strided[] = {{"rows", factor.rows, factor.row_stride, 1},
-                 {"batches", g.batch, factor.batch_stride, 0}};
+  } strided[] = {{factor.outer_axis, factor.outer_extent, factor.outer_stride, 1},
+                 {"batch", g.batch, factor.batch_stride, 0}};
   for (const auto& each : strided)
     if (each.extent > 1 &&
         (each.stride < each.least || each.stride % 8 != 0 || each.stride * 2 >= kMaxStrideBytes))
       return refuse(reason, bytes,
-                    "%s of %s must be a multiple of 16 bytes apart, forwards and less than 2^40, "
-                    "not %lld",
-                    each.what, factor.name, static_cast<long long>(each.stride) * 2);
+                    "steps of %s along %s must be a multiple of 16 bytes, forwards and less than "
+                    "2^40, not %lld",
+                    factor.name, each.what, static_cast<long long>(each.stride) * 2);
   return 0;
+}
+
+// Whether B and B1 are what an ALTERNATE template takes for one matrix.
+int check_alternate(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
+  const auto* b = static_cast<const uint16_t*>(g.b.pointer);
+  const auto* b1 = static_cast<const uint16_t*>(g.b1.pointer);
+  const bool neighbours = (!b && !b1) || b1 == b + 1 || b == b1 + 1;
+  const bool alike = (g.k <= 1 || g.b.row_stride == g.b1.row_stride) &&
+                     (g.batch <= 1 || g.b.batch_stride == g.b1.batch_stride);
+  const bool alternate = g.n <= 1 || (g.b.column_stride == 2 && g.b1.column_stride == 2);
+  if (neighbours && alike && alternate) return 0;
+  return refuse(reason, bytes, "B and B1 must be alternate columns of one matrix");
 }
 
 int64_t divide_up(int64_t value, int64_t by) {
@@ -88,7 +143,8 @@ int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
     return refuse(reason, bytes, "%g tiles are too many for 32 bits", tiles);
   if (g->k == 0) return 0;  // nothing is read
   if (check_factor(factor_a(*g), *g, reason, bytes)) return 1;
-  for (int s = 0; s < kSets; ++s)
+  if (kAlternate && check_alternate(*g, reason, bytes)) return 1;
+  for (int s = 0; s < kMaps; ++s)
     if (check_factor(factor_b(*g, s), *g, reason, bytes)) return 1;
   return 0;
 }
@@ -112,13 +168,16 @@ int encode(const Factor& factor, const attacca_gemm_arguments& g, Map& map, char
         reason, bytes, "%s",
         factor.pointer ? "no encoder of tensor maps was given" : "the factors need addresses");
   // Where a stride says nothing, one that the hardware takes.
-  const int64_t row_stride = factor.rows > 1 ? factor.row_stride : divide_up(g.k, 8) * 8;
-  const int64_t batch_stride = g.batch > 1 ? factor.batch_stride : row_stride * factor.rows;
-  const uint64_t extents[] = {static_cast<uint64_t>(g.k), static_cast<uint64_t>(factor.rows),
+  const int64_t outer_stride =
+      factor.outer_extent > 1 ? factor.outer_stride : divide_up(factor.inner_extent, 8) * 8;
+  const int64_t batch_stride =
+      g.batch > 1 ? factor.batch_stride : outer_stride * factor.outer_extent;
+  const uint64_t extents[] = {static_cast<uint64_t>(factor.inner_extent),
+                              static_cast<uint64_t>(factor.outer_extent),
                               static_cast<uint64_t>(g.batch)};
-  const uint64_t strides[] = {static_cast<uint64_t>(row_stride) * 2,
+  const uint64_t strides[] = {static_cast<uint64_t>(outer_stride) * 2,
                               static_cast<uint64_t>(batch_stride) * 2};
-  const uint32_t box[] = {kTileK, factor.box, 1}, steps[] = {1, 1, 1};
+  const uint32_t box[] = {factor.box[0], factor.box[1], 1}, steps[] = {1, 1, 1};
   const int failure = reinterpret_cast<Encode>(attacca_encode_tiled)(
       &map, kUnsigned16, 3, factor.pointer, extents, strides, box, steps, kNoInterleave,
       kSwizzle128, kPromote256, kFillZero);
@@ -143,7 +202,8 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   // Without tiles or steps of k nothing is copied.
   if (all.tiles > 0 && g->k > 0) {
     if (encode(factor_a(*g), *g, all.a, reason, bytes)) return 1;
-    for (int s = 0; s < kSets; ++s)
+    all.odd_first = kAlternate && g->b.pointer > g->b1.pointer;
+    for (int s = 0; s < kMaps; ++s)
       if (encode(factor_b(*g, s), *g, all.b[s], reason, bytes)) return 1;
   }
   std::memcpy(params, &all, sizeof all);

@@ -4,6 +4,8 @@
 //   SWAPPED         1: the weights' rows are what wgmma calls M: for few rows of A
 //   PINGPONG        1: two warpgroups multiply tiles of their own, so that one finishes a tile while
 //                   the other multiplies; 0: they share a tile
+//   B_K_MAJOR       1: B as (N, K); 0: as (K, N)
+//   ALTERNATE       1: B and B1 are alternate columns of one (K, 2 N)
 //   CLUSTER         blocks, one below the other, that load their common tile of B together
 //   STAGES          tiles of A and B in shared memory
 //   BLOCKS          that a multiprocessor shall hold
@@ -20,9 +22,16 @@ constexpr int kTileM = TILE_M, kTileN = TILE_N;
 constexpr int kTileK = 64;  // a row of a tile is 128 bytes, the span of the swizzle
 constexpr int kRowBytes = kTileK * 2;
 constexpr bool kSwapped = SWAPPED;
+constexpr bool kBKMajor = B_K_MAJOR;
+constexpr bool kAlternate = ALTERNATE;
 constexpr int kCluster = CLUSTER;
 constexpr int kStages = STAGES;
 constexpr int kSets = kAccumulators;
+constexpr int kMaps = kAlternate ? 1 : kSets;  // of weights
+static_assert(!kAlternate || (!kBKMajor && !kSwapped && kSets == 2));
+// A tile of B as (K, N) is boxes of 64 columns.
+constexpr int kColumnBox = 64, kColumnBoxBytes = kTileK * kColumnBox * 2;
+static_assert(kBKMajor || kTileN % kColumnBox == 0);
 
 // An instruction multiplies 64 rows of what wgmma calls M. The last warpgroup loads.
 constexpr int kPartRows = 64;
@@ -67,11 +76,12 @@ struct alignas(64) Map {
 };
 
 struct Params {
-  Map a, b[kSets];  // of [batch, rows, k]
+  Map a, b[kMaps];  // of [batch, rows, k], or [batch, k, columns]
   EpilogueOperands operands;
   int32_t m, n, k, batches;
   TileOrder order;  // a cluster's tiles count as one
   int32_t tiles;    // of all batches
+  int32_t odd_first;  // alternate columns: B is the odd ones
 };
 
 }  // namespace attacca_wgmma

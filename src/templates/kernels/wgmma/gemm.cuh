@@ -64,20 +64,37 @@ __device__ __forceinline__ Place place_of(const Params& params, int tile, int bl
   return {(at.m * kCluster + block) * kTileM, at.n * kTileN, batch};
 }
 
+// To every block of the cluster.
+__device__ __forceinline__ void copy_b(uint32_t to, const Map* map, uint32_t barrier, int inner,
+                                       int outer, int batch) {
+  if constexpr (kCluster == 1) {
+    copy_box(to, map, barrier, inner, outer, batch);
+  } else {
+    copy_box_to_cluster(to, map, barrier, inner, outer, batch, (1 << kCluster) - 1);
+  }
+}
+
 __device__ __forceinline__ void load_stage(const Params& params, const Shared& shared,
                                            const Place& at, int stage, int k, int block) {
   const uint32_t full = shared.full(stage);
   barrier_expect(full, kStageBytes);
   copy_box(shared.a(stage), &params.a, full, k, at.m, at.batch);
+  if constexpr (kBKMajor) {
+    // Each block of a cluster loads its share of the rows, for all.
+    constexpr int kShare = kTileN / kCluster;
 #pragma unroll
-  for (int s = 0; s < kSets; ++s) {
-    if constexpr (kCluster == 1) {
-      copy_box(shared.b(stage, s), &params.b[s], full, k, at.n, at.batch);
-    } else {
-      // Each block loads its share of the rows, for all.
-      constexpr int kShare = kTileN / kCluster;
-      copy_box_to_cluster(shared.b(stage, s) + block * kShare * kRowBytes, &params.b[s], full, k,
-                          at.n + block * kShare, at.batch, (1 << kCluster) - 1);
+    for (int s = 0; s < kSets; ++s)
+      copy_b(shared.b(stage, s) + block * kShare * kRowBytes, &params.b[s], full, k,
+             at.n + block * kShare, at.batch);
+  } else {
+    // The blocks take turns at the boxes.
+    constexpr int kBoxes = kTileN / kColumnBox;  // of a set
+#pragma unroll
+    for (int i = 0; i < kSets * kBoxes; ++i) {
+      if (i % kCluster != block) continue;
+      const int column = kAlternate ? 2 * at.n + i * kColumnBox : at.n + i % kBoxes * kColumnBox;
+      copy_b(shared.b(stage, 0) + i * kColumnBoxBytes, &params.b[kAlternate ? 0 : i / kBoxes], full,
+             column, k, at.batch);
     }
   }
 }
@@ -101,21 +118,26 @@ __device__ __forceinline__ void load_all(const Params& params, const Shared& sha
 // This warpgroup's rows of the stage, from its first part on, by the other side's.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first_part,
                                                Accumulators& sum) {
+  // 64 rows of A by rows, or 64 columns of B by boxes, are as long.
   const int own = first_part * kPartRows * kRowBytes;
+  static_assert(kColumnBoxBytes == kPartRows * kRowBytes);
 #pragma unroll
   for (int step = 0; step < kTileK / 16; ++step) {
     const int k = step * 32;  // bytes
+    const int b_at = kBKMajor ? k : step * 16 * kRowBytes;
     if constexpr (kSwapped) {
-      const uint64_t a = tile_descriptor(shared.a(stage) + k);
+      const uint64_t a = tile_descriptor<false>(shared.a(stage) + k);
 #pragma unroll
       for (int s = 0; s < kSets; ++s)
-        multiply(sum.of_instruction[s], tile_descriptor(shared.b(stage, s) + own + k), a);
+        multiply<!kBKMajor, false>(sum.of_instruction[s],
+                                   tile_descriptor<!kBKMajor>(shared.b(stage, s) + own + b_at), a);
     } else {
-      const uint64_t b = tile_descriptor(shared.b(stage, 0) + k);
+      const uint64_t b = tile_descriptor<!kBKMajor>(shared.b(stage, 0) + b_at);
 #pragma unroll
       for (int part = 0; part < kGroupParts; ++part)
-        multiply(sum.of_instruction[part],
-                 tile_descriptor(shared.a(stage) + own + part * kPartRows * kRowBytes + k), b);
+        multiply<false, !kBKMajor>(
+            sum.of_instruction[part],
+            tile_descriptor<false>(shared.a(stage) + own + part * kPartRows * kRowBytes + k), b);
     }
   }
 }
@@ -160,6 +182,23 @@ __device__ __forceinline__ void multiply_tile(const Params& params, const Shared
 __device__ __forceinline__ int slice_offset(int row, int column) {
   if constexpr (kSlicePitch != 32) return row * kSlicePitch + column;
   return row * kSlicePitch + (column ^ ((row & 3) * 8 + (row & 1) * 4));
+}
+
+// Of alternate columns, values i, i + 1 are of both sets.
+__device__ __forceinline__ void keep_alternate(const Accumulators& sum, int slice, int odd_first,
+                                               int lane, float* own) {
+  float* const to[2] = {own + odd_first * kSliceValues, own + (1 - odd_first) * kSliceValues};
+#pragma unroll
+  for (int i = 0; i < kGroupParts * kSlices; ++i) {
+    if (i != slice) continue;
+#pragma unroll
+    for (int part = 0; part < 2 * kSliceN / 8; ++part) {
+#pragma unroll
+      for (int v = 0; v < 4; ++v)
+        to[v % 2][slice_offset(lane / 4 + v / 2 * 8, part * 4 + lane % 4)] =
+            sum.of_instruction[i / kSlices][(i % kSlices * (2 * kSliceN / 8) + part) * 4 + v];
+    }
+  }
 }
 
 // Values i, i + 1 of a set are neighbours along what wgmma calls N, i + 2, i + 3 are 8 rows below
@@ -250,7 +289,11 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
       const Place part = kSwapped
                              ? Place{at.m + slice * kSliceM, at.n + row, at.batch}
                              : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};
-      keep_slice(sum, slice, lane, own);
+      if constexpr (kAlternate) {
+        keep_alternate(sum, slice, params.odd_first, lane, own);
+      } else {
+        keep_slice(sum, slice, lane, own);
+      }
       __syncwarp();
       finish_slice(params, part, lane, own);
       __syncwarp();

@@ -10,12 +10,14 @@
 namespace attacca_wgmma {
 
 // What wgmma calls a descriptor, of a tile of rows of 128 bytes in the 128-byte swizzle that starts at
-// `address`: groups of 8 rows are 1024 bytes apart.
+// `address`: groups of 8 rows are 1024 bytes apart. A transposed operand's rows are values of k, 64
+// columns each, and a box of them follows another.
+template <bool TRANSPOSED>
 __device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
   constexpr uint64_t kGroupsApart = uint64_t{1024 >> 4} << 32;
-  constexpr uint64_t kUnused = uint64_t{1} << 16;
-  return kSwizzle128 | kGroupsApart | kUnused | (address & 0x3ffff) >> 4;
+  constexpr uint64_t kBoxesApart = uint64_t{TRANSPOSED ? kColumnBoxBytes >> 4 : 1} << 16;
+  return kSwizzle128 | kGroupsApart | kBoxesApart | (address & 0x3ffff) >> 4;
 }
 
 #ifndef ATTACCA_EMULATE
@@ -50,25 +52,26 @@ __device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
 #define NAMES_64_128 NAMES_64_80 ", " NAMES_80_96 ", " NAMES_96_112 ", " NAMES_112_128
 
 // A, B: the numbers of the descriptors among the operands; ONE: of a one, for a predicate that says to
-// add.
-#define DEFINE_WGMMA(N, NAMES, A, B, ONE, ...)                                                   \
+// add; TA, TB: of whether a side lies in rows of columns.
+#define DEFINE_WGMMA(N, NAMES, A, B, ONE, TA, TB, ...)                                                   \
+  template <bool TRANSPOSED_A, bool TRANSPOSED_B>                                                \
   __device__ __forceinline__ void multiply(float (&d)[N / 2], uint64_t a, uint64_t b) {          \
     asm volatile(                                                                                \
         "{\n.reg .pred p;\nsetp.ne.b32 p, " ONE ", 0;\n"                                         \
         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.bf16.bf16 {" NAMES "}, " A ", " B        \
-        ", p, 1, 1, 0, 0;\n}"                                                                    \
+        ", p, 1, 1, " TA ", " TB ";\n}"                                                            \
         : __VA_ARGS__                                                                            \
-        : "l"(a), "l"(b), "r"(1));                                                               \
+        : "l"(a), "l"(b), "r"(1), "n"(TRANSPOSED_A ? 1 : 0), "n"(TRANSPOSED_B ? 1 : 0));                                                               \
   }
 
-DEFINE_WGMMA(8, NAMES_0_4, "%4", "%5", "%6", REGISTERS_4(0))
-DEFINE_WGMMA(16, NAMES_0_8, "%8", "%9", "%10", REGISTERS_8(0))
-DEFINE_WGMMA(32, NAMES_0_16, "%16", "%17", "%18", REGISTERS_16(0))
-DEFINE_WGMMA(64, NAMES_0_32, "%32", "%33", "%34", REGISTERS_32(0))
-DEFINE_WGMMA(128, NAMES_0_64, "%64", "%65", "%66", REGISTERS_64(0))
-DEFINE_WGMMA(192, NAMES_0_64 ", " NAMES_64_80 ", " NAMES_80_96, "%96", "%97", "%98", REGISTERS_64(0), REGISTERS_32(64))
-DEFINE_WGMMA(224, NAMES_0_64 ", " NAMES_64_80 ", " NAMES_80_96 ", " NAMES_96_112, "%112", "%113", "%114", REGISTERS_64(0), REGISTERS_32(64), REGISTERS_16(96))
-DEFINE_WGMMA(256, NAMES_0_64 ", " NAMES_64_128, "%128", "%129", "%130", REGISTERS_64(0), REGISTERS_64(64))
+DEFINE_WGMMA(8, NAMES_0_4, "%4", "%5", "%6", "%7", "%8", REGISTERS_4(0))
+DEFINE_WGMMA(16, NAMES_0_8, "%8", "%9", "%10", "%11", "%12", REGISTERS_8(0))
+DEFINE_WGMMA(32, NAMES_0_16, "%16", "%17", "%18", "%19", "%20", REGISTERS_16(0))
+DEFINE_WGMMA(64, NAMES_0_32, "%32", "%33", "%34", "%35", "%36", REGISTERS_32(0))
+DEFINE_WGMMA(128, NAMES_0_64, "%64", "%65", "%66", "%67", "%68", REGISTERS_64(0))
+DEFINE_WGMMA(192, NAMES_0_64 ", " NAMES_64_80 ", " NAMES_80_96, "%96", "%97", "%98", "%99", "%100", REGISTERS_64(0), REGISTERS_32(64))
+DEFINE_WGMMA(224, NAMES_0_64 ", " NAMES_64_80 ", " NAMES_80_96 ", " NAMES_96_112, "%112", "%113", "%114", "%115", "%116", REGISTERS_64(0), REGISTERS_32(64), REGISTERS_16(96))
+DEFINE_WGMMA(256, NAMES_0_64 ", " NAMES_64_128, "%128", "%129", "%130", "%131", "%132", REGISTERS_64(0), REGISTERS_64(64))
 
 #endif  // ATTACCA_EMULATE
 

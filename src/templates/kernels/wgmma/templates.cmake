@@ -1,9 +1,21 @@
-# Hopper kernels of our own: TMA and wgmma, no CUTLASS (wgmma/gemm.cuh), A as (M, K), B as (N, K). Named
+# Hopper kernels of our own: TMA and wgmma, no CUTLASS (wgmma/gemm.cuh), A as (M, K). tn: B as (N, K),
+# tt: as (K, N), ta: both weights of a gate as alternate columns of one (K, 2 N). Named otherwise
 # by the tile in the problem's orientation and the blocks of a cluster; swap: the weights are wgmma's M
 # side, for few rows; pingpong: warpgroups take turns; gate: two products of one A.
 macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(WGMMA "SWAP;PINGPONG;GATE" "" "FULL;RESULT" ${ARGN})
-  set(name sm90_tn_${TILE_M}x${TILE_N}x64_${CLUSTER}x1)
+  cmake_parse_arguments(WGMMA "SWAP;PINGPONG;GATE;KN;ALTERNATE" "" "FULL;RESULT" ${ARGN})
+  set(layout tn)
+  set(k_major 1)
+  set(alternate 0)
+  if(WGMMA_KN OR WGMMA_ALTERNATE)
+    set(layout tt)
+    set(k_major 0)
+  endif()
+  if(WGMMA_ALTERNATE)
+    set(layout ta)
+    set(alternate 1)
+  endif()
+  set(name sm90_${layout}_${TILE_M}x${TILE_N}x64_${CLUSTER}x1)
   set(swapped 0)
   set(pingpong 0)
   set(sets 1)
@@ -27,10 +39,11 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
                    ${WGMMA_UNPARSED_ARGUMENTS}
                    DEFINES TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER=${CLUSTER} STAGES=${STAGES}
                            BLOCKS=${BLOCKS} SWAPPED=${swapped} PINGPONG=${pingpong}
+                           B_K_MAJOR=${k_major} ALTERNATE=${alternate}
                            HOLE_ACCUMULATORS=${sets} HOLE_FULL0=16 HOLE_FULL1=16 HOLE_RESULT0=${WGMMA_RESULT})
 endmacro()
 
-#          tile    cluster stages blocks
+#          tile    cluster stages blocks; KN: B as (K, N); ALTERNATE: the columns of (K, 2 N) by turns
 wgmma_gemm(128 128 2       4      1      GATE FEW)
 wgmma_gemm(128 128 1       4      1      GATE)
 wgmma_gemm(128 112 2       4      1      GATE)
@@ -47,3 +60,10 @@ wgmma_gemm(16  64  1       5      2      GATE SWAP)
 wgmma_gemm(32  64  1       5      2      GATE SWAP)
 wgmma_gemm(64  64  1       4      2      GATE SWAP)
 wgmma_gemm(16  64  1       5      2      GATE SWAP RESULT 32)
+wgmma_gemm(128 128 2       4      1      GATE KN)
+wgmma_gemm(128 64  2       6      1      GATE KN PINGPONG)
+wgmma_gemm(16  64  1       5      2      GATE KN SWAP)
+wgmma_gemm(64  64  1       4      2      GATE KN SWAP)
+wgmma_gemm(128 128 2       4      1      GATE ALTERNATE)
+wgmma_gemm(128 64  1       6      1      GATE ALTERNATE PINGPONG)
+wgmma_gemm(64  64  1       6      1      GATE ALTERNATE)
