@@ -117,5 +117,69 @@ class StandIn(unittest.TestCase):
             attacca.tune("graph g(x: f16[M]) { return exp(x) }", progress=False)
 
 
+class TorchGraphs(unittest.TestCase):
+    """What torch.compile's backend decides and launches, on tensors that only say they are CUDA's."""
+
+    def test_the_policy_measured(self):
+        import torch
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        import attacca.torch
+        from attacca.torch._rewrite import Options, rewrite
+        with FakeTensorMode():
+            x, w = (torch.empty(n, 60, device="cuda", dtype=torch.bfloat16) for n in (24, 60))
+            module = make_fx(lambda x, w: torch.relu(x @ w.t()), tracing_mode="fake")(x, w)
+        kept = rewrite(module.graph, Options())
+        graph, = attacca.torch.report().graphs
+        if kept:  # the stand-in's times are all alike, and differ by chance
+            self.assertRegex(graph.fused[0].reason, r"it took \d|not measured")
+        else:
+            self.assertRegex(graph.left[-1].reason, "unfused")
+
+    def test_a_launch(self):
+        import torch
+
+        import attacca.torch
+        from attacca.torch._ops import Loaded
+
+        class Cuda:
+            """A host tensor that says it is CUDA's."""
+
+            def __init__(self, host):
+                self.host, self.device = host, torch.device("cuda", 0)
+                self.shape, self.dtype, self.layout = host.shape, host.dtype, host.layout
+                self.requires_grad = False
+
+            def __getattr__(self, name):
+                return getattr(self.host, name)
+
+        made, streams = [], []
+        empty = torch.empty
+
+        def allocate(*args, device=None, **keywords):
+            made.append((args, device))
+            memory = empty((args[0] + 256,), **keywords) if isinstance(args[0], int) else empty(*args, **keywords)
+            offset = -memory.data_ptr() % 256 if isinstance(args[0], int) else 0
+            return memory[offset:]
+
+        def stream(index):
+            streams.append(index)
+            return 0
+        torch.empty, torch._C._cuda_getCurrentRawStream = allocate, stream
+        try:
+            loaded = Loaded("graph g(x: bf16[M, 60], w: bf16[60, 60], v: bf16[60, 60]) {\n"
+                            "  return silu(x @ transpose(w)) @ transpose(v)\n}", "fp32", "known", 0.0, "cuda:0")
+            tensors = [Cuda(torch.zeros(n, 60, dtype=torch.bfloat16)) for n in (24, 60, 60)]
+            for _ in range(2):
+                out, = loaded(tensors)
+                self.assertEqual(out.shape, (24, 60))
+        finally:
+            torch.empty = empty
+        self.assertEqual(streams, [0, 0])
+        self.assertEqual({str(device) for _, device in made}, {"cuda:0"})
+        self.assertEqual(len(made), 4)  # an output and a workspace each time
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -138,6 +138,15 @@ class Compiled(unittest.TestCase):
             attacca.torch.disable()
         self.assertIsNone(torch._inductor.config.post_grad_custom_pre_pass)
 
+    def test_plans_in_compiled_functions_stay_calls(self):
+        x, w = torch.randn(4, 8), torch.randn(6, 8)
+        plan = attacca.compile("graph g(x: f32[M, 6]) { return exp(x) }")
+        fused = attacca.fuse(lambda x: torch.relu(x))
+
+        def function(x):
+            return fused(plan(attacca.matmul(x, w.T, "relu(acc)")) + 1) * 2
+        torch.testing.assert_close(torch.compile(function, backend="eager")(x), function(x))
+
     def test_options_that_are_not_known(self):
         for options, pattern in [({"policy": "never"}, "one of measured, always"),
                                  ({"mode": "exact"}, "unknown mode"), ({"tuning": "fast"}, "unknown tuning")]:

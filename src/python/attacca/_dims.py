@@ -19,7 +19,8 @@ class Dim:
         self.text = text
         self.terms: dict[Monomial, int] = {}
         for sign, product in _products(text):
-            factor, symbols = sign, []
+            symbols: list[str] = []
+            factor = sign
             for part in product.split("*"):
                 part = part.strip()
                 if part.lstrip("-").isdigit():

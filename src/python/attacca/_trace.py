@@ -226,6 +226,7 @@ class Fused:
         self._function, self._options = function, options
         self._signature = inspect.signature(function)
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
+        self.__name__: str = getattr(function, "__name__", "fused")
         update_wrapper(self, function)
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:

@@ -7,6 +7,8 @@
 
 Regions, each a matrix product and what follows it, become one call each of the custom op
 ``attacca::region``. Everything else goes to Inductor unchanged, and so do training graphs.
+Functions under ``torch.compile`` may call :func:`attacca.matmul` and plans once this module is
+imported: such calls stay as they are.
 """
 try:
     import torch as _torch

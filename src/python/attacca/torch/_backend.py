@@ -61,12 +61,17 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode
     ours, patches = _read_options(options)
     if mode is not None:
         patches = {**torch._inductor.list_mode_options(mode), **patches}
-    return compile_fx(module, list(example_inputs),
-                      config_patches={**patches, "post_grad_custom_pre_pass": Pass(ours)})
+    compiled: Any = compile_fx(module, list(example_inputs),
+                               config_patches={**patches, "post_grad_custom_pre_pass": Pass(ours)})
+    return compiled
 
 
 def register() -> None:
-    """Makes ``backend="attacca"`` known; importing :mod:`attacca.torch` does it."""
+    """Makes ``backend="attacca"`` known, and calls of plans opaque to Dynamo: graph breaks.
+
+    Importing :mod:`attacca.torch` does it.
+    """
+    torch._dynamo.trace_rules.add("attacca")
     if "attacca" not in torch._dynamo.list_backends(exclude_tags=()):
         torch._dynamo.register_backend(backend, name="attacca")
 

@@ -137,7 +137,8 @@ def _text(importer: Importer, name: str, inputs: list[torch.fx.Node], nodes: lis
 
 def _operands(nodes: list[torch.fx.Node]) -> list[torch.fx.Node]:
     """What the nodes read that they do not compute, in order."""
-    inside, seen = set(nodes), {}
+    inside = set(nodes)
+    seen: dict[torch.fx.Node, None] = {}
     for node in nodes:
         for operand in _tensors(node.all_input_nodes):
             if operand not in inside:

@@ -96,7 +96,8 @@ class Report(NamedTuple):
             lines += [f"  left {left.node} ({left.op}): {left.reason}" for left in graph.left]
         return "\n".join(lines) if lines else "nothing was compiled"
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class _Entry(NamedTuple):
