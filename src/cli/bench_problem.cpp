@@ -77,7 +77,8 @@ std::vector<std::string> template_names(const templates::Catalog& catalog,
   if (!asked.empty()) return asked;
   std::vector<std::string> names;
   for (const templates::Template& kernel : catalog.templates())
-    if (kernel.family == templates::Family::Gemm) names.push_back(kernel.name);
+    if (kernel.family == templates::Family::Gemm && kernel.hole.accumulators == 1)
+      names.push_back(kernel.name);
   return names;
 }
 

@@ -29,7 +29,7 @@ struct Placed {
 Result<Placed> place_in(const templates::Catalog& catalog, const std::string& kernel,
                         const BenchGemmArgs& args, const jit::DeviceInfo* device);
 
-// Those asked for, else every GEMM template.
+// Those asked for, else every template of one product.
 std::vector<std::string> template_names(const templates::Catalog& catalog,
                                         const std::vector<std::string>& asked);
 
