@@ -136,10 +136,15 @@ std::optional<size_t> Dataflow::body_for(const FunctionCode& code, Cells argumen
 }
 
 void Dataflow::solve(FlowBody& body) {
-  do {
-    changed_ = false;
-    for (const Step& step : body.code->steps) transfer(body, step);
-  } while (changed_);
+  const bool outer = settled_;
+  for (const bool settled : {false, true}) {
+    settled_ = settled;
+    do {
+      changed_ = false;
+      for (const Step& step : body.code->steps) transfer(body, step);
+    } while (changed_);
+  }
+  settled_ = outer;
 }
 
 void Dataflow::transfer(FlowBody& body, const Step& step) {
@@ -153,8 +158,12 @@ void Dataflow::transfer(FlowBody& body, const Step& step) {
 }
 
 void Dataflow::assign(FlowBody& body, const Ref& destination, const Provenance& value) {
-  if (destination.kind == Ref::Kind::Register)
-    changed_ |= body.registers[destination.index].join(value);
+  if (destination.kind != Ref::Kind::Register) return;
+  Provenance& own = body.registers[destination.index];
+  // What is a pointer after one instruction and a constant after another is a number, too: added to
+  // something else, that may be the pointer.
+  const bool is_either = settled_ && value.empty() && !own.empty();
+  changed_ |= own.join(is_either ? Provenance::of(Kind::Number) : value);
 }
 
 void Dataflow::assign(FlowBody& body, const Argument& destination, const Provenance& value) {

@@ -73,6 +73,7 @@ class Dataflow {
   std::vector<std::unique_ptr<FlowBody>> bodies_;
   std::vector<const FunctionCode*> active_;
   bool changed_ = false;
+  bool settled_ = false;  // values only grow from here: none is empty because it is not known yet
 };
 
 }  // namespace attacca::ptx

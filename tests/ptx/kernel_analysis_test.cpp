@@ -130,6 +130,10 @@ TEST(KernelAnalysis, RefusesAddressesThatNobodyNames) {
       {"st.global.f32 [%rd5], %f1; st.shared.f32 [%r1], %f1;", "1 stores"},
       {"ld.param.u64 %rd6, [other]; selp.b64 %rd7, %rd5, %rd6, %p1; st.global.f32 [%rd7], %f1;",
        "mixed"},
+      // A register that is the output's address once and a number later is added to a pointer.
+      {"ld.param.u64 %rd6, [other]; mov.u64 %rd7, %rd5; mov.u32 %r3, %tid.x;"
+       "mul.wide.u32 %rd7, %r3, 4; add.s64 %rd7, %rd7, %rd6; st.global.f32 [%rd7], %f1;",
+       "mixed"},
       {"ld.param.u64 %rd6, [other]; st.global.f32 [%rd6], %f1; st.global.f32 [%rd5], %f1;",
        "1 stores"},
   });
