@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from typing import Any, Callable, Sequence
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
-from .. import __version__
+from .. import __version__, _core
 from .._errors import Error
 from . import _report
 from ._rewrite import Options, rewrite
@@ -27,7 +28,11 @@ class Pass(CustomGraphPass):
 
     def uuid(self) -> Any:
         """What Inductor's cache distinguishes."""
-        return hashlib.sha256(f"attacca {__version__} {self.options}".encode()).hexdigest()
+        try:
+            templates = f"{_core.template_directory()} {os.stat(_core.template_directory()).st_mtime}"
+        except (Error, OSError):
+            templates = "none"
+        return hashlib.sha256(f"attacca {__version__} {self.options} {templates}".encode()).hexdigest()
 
 
 def _is_training() -> bool:

@@ -9,9 +9,9 @@ import torch
 from .. import _core
 from .._dims import Dim
 from .._errors import Error
-from .._plan import Decision
+from .._plan import Decision, Plan, compile as compile_graph
 from . import _report
-from ._ops import loaded, region as region_op
+from ._ops import region as region_op
 from ._importer import Importer
 from ._regions import VIEWS, Region, find, is_product_op
 
@@ -29,7 +29,9 @@ class Options(NamedTuple):
             unfused path, which is the vendor library's product and one pointwise kernel, as
             Inductor makes by default; on the CPU nothing is. "always": every region is fused.
         mode: "fp32" or "eager", as for :func:`attacca.compile`.
-        tuning: As for :func:`attacca.compile`. By default what is not known is measured.
+        tuning: As for :func:`attacca.compile`, while compiling and for the sizes at hand. By default
+            what is not known is measured. Sizes that come later measure nothing: they take what is
+            known, which :func:`attacca.tune` can prepare.
         tuning_seconds: The most that measuring one region may take; 0: 60.
     """
 
@@ -133,7 +135,8 @@ def judge_decisions(decisions: "tuple[Decision, ...]", margin: float = _MARGIN) 
 
 def _decisions(region: Region, device: torch.device, options: Options) -> "tuple[Decision, ...]":
     """For the sizes at hand."""
-    plan = loaded(region.graph, options.mode, options.tuning, options.tuning_seconds, device).plan
+    plan: Plan = compile_graph(region.graph, device=str(device), mode=options.mode, tuning=options.tuning,
+                               tuning_seconds=options.tuning_seconds)
     sizes: dict[str, int] = {}
     for layout, node in zip(plan._inputs, region.inputs):
         for dim, size in zip(layout.shape, node.meta["val"].shape):
@@ -156,7 +159,7 @@ def _hint(size: Any) -> int:
 def _replace(graph: torch.fx.Graph, region: Region,
              options: Options) -> dict[torch.fx.Node, torch.fx.Node]:
     """Puts the call in; returns what stands for each output now."""
-    arguments = (list(region.inputs), region.graph, options.mode, options.tuning, options.tuning_seconds)
+    arguments = (list(region.inputs), region.graph, options.mode, *_while_running(options))
     fake = [node.meta["val"] for node in region.inputs]
     mode = torch._guards.detect_fake_mode(fake)
     with graph.inserting_before(_place(graph, region)):
@@ -184,6 +187,11 @@ def _read_sizes_elsewhere(region: Region, parts: list[torch.fx.Node]) -> None:
                 place = extents.get(str(user.meta["val"]))
                 if place is not None:
                     user.args = place
+
+
+def _while_running(options: Options) -> tuple[str, float]:
+    """How kernels are chosen for sizes met later: what was measured is known; no call measures."""
+    return ("unfused" if options.tuning == "unfused" else "known"), 0.0
 
 
 def _place(graph: torch.fx.Graph, region: Region) -> torch.fx.Node:
