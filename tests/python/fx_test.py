@@ -132,7 +132,7 @@ CASES = {
 # Rows that tracing decomposes before they are seen.
 DECOMPOSED = {"aten.true_divide", "aten.hardsigmoid", "aten.relu6", "aten.contiguous", "aten.to",
               "aten.flatten", "aten.unflatten", "aten.matmul", "aten.linear", "aten.chunk", "aten.reshape",
-              "aten.square", "prims.fma", "aten.lift_fresh_copy"}
+              "aten.square", "aten.detach", "prims.fma", "aten.lift_fresh_copy"}
 
 
 def traced(function, *args, mode="fake"):

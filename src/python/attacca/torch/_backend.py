@@ -21,7 +21,7 @@ class Pass(CustomGraphPass):
         self.options = options
 
     def __call__(self, graph: torch.fx.Graph) -> None:
-        if _is_training():
+        if _is_training(graph):
             _report.add([], [], "a training graph, untouched")
             return
         rewrite(graph, self.options)
@@ -35,10 +35,10 @@ class Pass(CustomGraphPass):
         return hashlib.sha256(f"attacca {__version__} {self.options} {templates}".encode()).hexdigest()
 
 
-def _is_training() -> bool:
-    context = torch._guards.TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
-    return metadata is not None and bool(getattr(metadata, "is_train", False))
+def _is_training(graph: torch.fx.Graph) -> bool:
+    """Whether it is one half of a forward and a backward: AOTAutograd names their inputs so."""
+    return any(node.op == "placeholder" and node.name.startswith(("primals_", "tangents_"))
+               for node in graph.nodes)
 
 
 def _read_options(options: "dict[str, Any] | None") -> tuple[Options, dict[str, Any]]:
