@@ -194,6 +194,10 @@ graph "silu"("b_1": f16[8], "x_1": f16[6, 16], "w_1": f16[16, 8]) {
         text = self.region(lambda x, w, s: (x @ w) * s, X.bfloat16(), W.bfloat16(), SCALE)
         self.assertIn('cast("mm" * "s_1", bf16)', text)
 
+    def test_products_of_another_dtype(self):
+        text = self.region(lambda x, w: torch.ops.aten.mm.dtype(x, w, torch.float32).relu(), X.bfloat16(), W.bfloat16())
+        self.assertIn('matmul("x_1", "w_1", out=f32)', text)
+
     def test_scaled_mm_with_rows_of_scales(self):
         a, b, _, _ = quantized()
         text = self.region(lambda a, b, s, t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.bfloat16).relu(),
@@ -247,15 +251,26 @@ class Levels(unittest.TestCase):
     def test_several_results_of_one_region(self):
         self.rewritten(lambda x, w: (torch.relu(x @ w), torch.exp(-(x @ w).abs())), X, W, regions=2)
 
-    def test_in_place_writes_stay(self):
+    def test_graphs_that_write_in_place_are_left(self):
         def function(x, w, c):
-            return (x @ w).relu() + c.clone().add_(1)
-        module = traced(function, X, W, C)
-        want = module(X, W, C)
-        rewrite(module.graph, ALWAYS)
+            y = c.clone()
+            y.add_(1)
+            return (x @ w).relu() + y
+        found = find(traced(function, X, W, C).graph)
+        self.assertEqual(found.regions, [])
+        self.assertIn("it writes in place", found.left[0].reason)
+
+    def test_writing_back_to_inputs_at_the_end_is_no_obstacle(self):
+        def function(x, w, c):
+            y = (x @ w).relu() + c
+            c.copy_(y)
+            return y
+        module = traced(function, X, W, C.clone())
+        self.assertEqual(rewrite(module.graph, ALWAYS), 1)
         module.recompile()
-        torch.testing.assert_close(module(X, W, C), want)
-        self.assertIn("aten.add_", ops_of(module.graph))
+        c = C.clone()
+        torch.testing.assert_close(module(X, W, c), (X @ W).relu() + C, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(c, (X @ W).relu() + C, rtol=1e-4, atol=1e-4)
 
 
 class LeftAlone(unittest.TestCase):

@@ -49,6 +49,8 @@ class Found(NamedTuple):
 
 def find(graph: torch.fx.Graph) -> Found:
     """The regions of a graph, and what else was considered. Nothing is changed."""
+    if writer := _writes_in_place(graph):
+        return Found([], [Left(writer.name, Importer.op(writer), "it writes in place, and order matters then")])
     importer = Importer()
     translated: set[torch.fx.Node] = set()
     left: list[Left] = []
@@ -75,6 +77,22 @@ def find(graph: torch.fx.Graph) -> Found:
 
 _PRODUCT_OPS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.linear", "aten.matmul",
                 "aten._int_mm", "aten._scaled_mm"}
+
+
+def _writes_in_place(graph: torch.fx.Graph) -> "torch.fx.Node | None":
+    """The first node that does; writing results back to inputs at the end is none."""
+    found = None
+    for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        schema = getattr(node.target, "_schema", None)
+        if schema is not None and schema.is_mutable:
+            found = found or node
+            if Importer.op(node) != "aten.copy_" or node.args[0].op != "placeholder":
+                return node
+        elif found is not None:
+            return found
+    return None
 
 
 def is_product_op(node: torch.fx.Node) -> bool:

@@ -301,14 +301,13 @@ def _product(im: Any, a: Any, b: Any) -> str:
     return f"matmul({im.text(a)}, {im.text(b)}{out})"
 
 
-@_row("aten.mm", "aten.bmm", "aten.matmul")
-def _mm(im: Any, node: Any, self: Any, mat2: Any = None, other: Any = None, out_dtype: Any = None) -> str:
-    second = mat2 if mat2 is not None else other
-    if min(len(im.sizes(self)), len(im.sizes(second))) < 2:
+@_row("aten.mm", "aten.bmm", "aten.matmul", result="own")
+def _mm(im: Any, node: Any, self: Any, mat2: Any, out_dtype: Any = None) -> str:
+    if min(len(im.sizes(self)), len(im.sizes(mat2))) < 2:
         raise Refused("a product with a vector")
-    if out_dtype is not None and im.dtype(node) != im.dtype(self):
-        return f"matmul({im.text(self)}, {im.text(second)}, out={im.dtype(node)})"
-    return f"{im.text(self)} @ {im.text(second)}"
+    if im.dtype(node) != im.dtype(self):
+        return f"matmul({im.text(self)}, {im.text(mat2)}, out={im.dtype(node)})"
+    return f"{im.text(self)} @ {im.text(mat2)}"
 
 
 @_row("aten.addmm", "aten.baddbmm")
