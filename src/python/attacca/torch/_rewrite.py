@@ -162,7 +162,8 @@ def _replace(graph: torch.fx.Graph, region: Region,
     arguments = (list(region.inputs), region.graph, options.mode, *_while_running(options))
     fake = [node.meta["val"] for node in region.inputs]
     mode = torch._guards.detect_fake_mode(fake)
-    with graph.inserting_before(_place(graph, region)):
+    dead = _left_dead(region)
+    with graph.inserting_before(_place(graph, region, dead)):
         call = graph.call_function(region_op, arguments)
         if mode is not None:
             with mode:
@@ -172,7 +173,8 @@ def _replace(graph: torch.fx.Graph, region: Region,
         part.meta.update(output.meta)
         if "val" in call.meta:
             part.meta["val"] = call.meta["val"][i]
-        output.replace_all_uses_with(part)
+        # What nobody needs any more keeps its old operands, and its place before the call.
+        output.replace_all_uses_with(part, delete_user_cb=lambda user: user not in dead)
     _read_sizes_elsewhere(region, parts)
     return dict(zip(region.outputs, parts))
 
@@ -194,16 +196,26 @@ def _while_running(options: Options) -> tuple[str, float]:
     return ("unfused" if options.tuning == "unfused" else "known"), 0.0
 
 
-def _place(graph: torch.fx.Graph, region: Region) -> torch.fx.Node:
+def _left_dead(region: Region) -> set[torch.fx.Node]:
+    """What the region computes, but for the views that others read as well."""
+    covers = set(region.covers)
+    stays: set[torch.fx.Node] = set()
+    for node in reversed(region.covers):
+        if node not in region.outputs and any(user not in covers or user in stays for user in node.users):
+            stays.add(node)
+    return covers - stays
+
+
+def _place(graph: torch.fx.Graph, region: Region, dead: set[torch.fx.Node]) -> torch.fx.Node:
     """Right after the last input; whatever uses an output is moved behind it."""
     order = {node: i for i, node in enumerate(graph.nodes)}
     last = max(region.inputs, key=order.__getitem__)
-    covers, late = set(region.covers), order[last]
+    late = order[last]
     # Users of outputs that stand before the last input are moved, with what depends on them.
     moved: list[torch.fx.Node] = []
     waiting = set(region.outputs)
     for node in graph.nodes:
-        if order[node] > late or node in covers or node.op in ("placeholder", "output"):
+        if order[node] > late or node in dead or node.op in ("placeholder", "output"):
             continue
         if waiting & set(node.all_input_nodes):
             waiting.add(node)
