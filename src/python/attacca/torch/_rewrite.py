@@ -78,7 +78,7 @@ def rewrite(graph: torch.fx.Graph, options: Options) -> int:
             left.append(_report.Left(region.outputs[0].name, "region", verdict.reason))
     _report.add(fused, left)
     if fused:
-        _remove_unused(graph)
+        _remove_unused(graph, {node for region in found.regions for node in region.covers})
     return len(fused)
 
 
@@ -230,6 +230,8 @@ def _place(graph: torch.fx.Graph, region: Region, dead: set[torch.fx.Node]) -> t
     return place
 
 
-def _remove_unused(graph: torch.fx.Graph) -> None:
-    graph.eliminate_dead_code()
+def _remove_unused(graph: torch.fx.Graph, covers: set[torch.fx.Node]) -> None:
+    for node in reversed(list(graph.nodes)):
+        if node in covers and not node.users:
+            graph.erase_node(node)
     graph.lint()
