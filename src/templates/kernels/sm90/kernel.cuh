@@ -39,17 +39,9 @@ using LayoutB = cute::conditional_t<!kSwapped && !kBKMajor, cutlass::layout::Row
 using LayoutD =
     cute::conditional_t<kSwapped, cutlass::layout::ColumnMajor, cutlass::layout::RowMajor>;
 
-// What a turn of the epilogue takes of the tile: 32 columns by itself, 16 where 32 do not divide the
-// tile. Wider turns wait for shared memory and barriers less often.
-#if SM90_EPILOGUE_N
-using EpilogueTile = cute::Shape<cute::Int<kPingpong ? 64 : 128>, cute::Int<SM90_EPILOGUE_N>>;
-#else
-using EpilogueTile = cutlass::epilogue::collective::EpilogueTileAuto;
-#endif
-
 // Must name the same types as the collective below, or the stages differ.
 using Descriptor = cutlass::epilogue::collective::detail::EpilogueDescriptor<
-    Tile, EpilogueTile, void, Output, EpilogueSchedule>;
+    Tile, cutlass::epilogue::collective::EpilogueTileAuto, void, Output, EpilogueSchedule>;
 template <int Width>
 using Full = FullLoad<
     cutlass::epilogue::collective::detail::AuxLoadDescriptor<Descriptor, LayoutD, Bits<Width>>,
@@ -82,7 +74,7 @@ using Fusion = Visitor<>;
 
 using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
-    EpilogueTile, float, float, void, LayoutD,
+    cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, LayoutD,
     128 / kResultBits[0], Output, LayoutD, 128 / kResultBits[0], EpilogueSchedule,
     Fusion>::CollectiveOp;
 using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<

@@ -1,11 +1,9 @@
 # The Hopper schedules: CUTLASS 3 kernels with the hole in their epilogue.
 #
-# sm90_gemm(B TILE CLUSTER SCHEDULE [SWAP] [EPILOGUE columns] [FULL bits...] [RESULT bits...] [FEW])
+# sm90_gemm(B TILE CLUSTER SCHEDULE [SWAP] [FULL bits...] [RESULT bits...] [FEW])
 #   B         tn: B given as (N, K); tt: as (K, N)
 #   SCHEDULE  pingpong; coop: cooperative; streamk: cooperative, sharing out K
 #   SWAP      the kernel's M side is the problem's N: for small M. TILE and CLUSTER are the kernel's.
-#   EPILOGUE  columns of the tile that the epilogue takes at a time; else 32, or 16 where 32 do not
-#             divide the tile. Wider turns wait less often and leave less shared memory to the stages.
 #   FULL      bits of the full slots, 16 by default, 0 for none; RESULT: of the results, 16 by default
 if(NOT ATTACCA_CUTLASS_INCLUDE AND ATTACCA_TEMPLATES STREQUAL few)
   message(STATUS "Kernel templates: none for Hopper without CUTLASS, which tools/setup.sh fetches")
@@ -13,7 +11,7 @@ if(NOT ATTACCA_CUTLASS_INCLUDE AND ATTACCA_TEMPLATES STREQUAL few)
 endif()
 
 macro(sm90_gemm B TILE CLUSTER SCHEDULE)
-  cmake_parse_arguments(GEMM "SWAP;FEW" "EPILOGUE" "FULL;RESULT" ${ARGN})
+  cmake_parse_arguments(GEMM "SWAP;FEW" "" "FULL;RESULT" ${ARGN})
   string(REPLACE "x" ";" GEMM_TILE ${TILE})
   string(REPLACE "x" ";" GEMM_CLUSTER ${CLUSTER})
   set(GEMM_DEFINES CUTLASS_ENABLE_GDC_FOR_SM90)
@@ -42,10 +40,6 @@ macro(sm90_gemm B TILE CLUSTER SCHEDULE)
   set(GEMM_NAME bf16_${B}_${TILE}_${CLUSTER}_${SCHEDULE})
   if(GEMM_SWAP)
     string(APPEND GEMM_NAME _swap)
-  endif()
-  if(GEMM_EPILOGUE)
-    string(APPEND GEMM_NAME _e${GEMM_EPILOGUE})
-    list(APPEND GEMM_DEFINES SM90_EPILOGUE_N=${GEMM_EPILOGUE})
   endif()
   if(NOT DEFINED GEMM_FULL)
     set(GEMM_FULL 16)
@@ -84,34 +78,24 @@ set(GEMM_AXES M N K)
 # Large M and N. A cluster shares the longer side of its tiles. Without a full slot, 128x256 and 256x128
 # have room for one stage more.
 sm90_gemm(tn 128x256x64 2x1 coop)
-sm90_gemm(tn 128x256x64 2x1 coop EPILOGUE 64)
 sm90_gemm(tn 128x256x64 2x1 coop FULL 0)
-sm90_gemm(tn 128x256x64 2x1 coop EPILOGUE 64 FULL 0)
 sm90_gemm(tn 128x256x64 1x2 coop)
 sm90_gemm(tn 256x128x64 2x1 coop)
 sm90_gemm(tn 256x128x64 1x2 coop FULL 0)
-sm90_gemm(tn 256x128x64 1x2 coop EPILOGUE 64 FULL 0)
 sm90_gemm(tn 128x128x64 2x1 pingpong FEW)
-sm90_gemm(tn 128x128x64 2x1 pingpong EPILOGUE 64)
 sm90_gemm(tn 128x128x64 1x2 pingpong)
-sm90_gemm(tn 128x128x64 1x2 pingpong EPILOGUE 64)
 sm90_gemm(tn 128x128x64 1x1 pingpong)
 
 # Middling M: widths that fill the last wave. The tiles of 256 rows also for M up to 256.
 sm90_gemm(tn 128x112x64 2x1 pingpong)
-sm90_gemm(tn 128x112x64 2x1 pingpong EPILOGUE 112)
 sm90_gemm(tn 128x112x64 2x1 pingpong FULL 0)
-sm90_gemm(tn 128x112x64 2x1 pingpong EPILOGUE 112 FULL 0)
 sm90_gemm(tn 128x128x64 2x1 pingpong FULL 0)
-sm90_gemm(tn 128x128x64 2x1 pingpong EPILOGUE 64 FULL 0)
 # No thread may hold more than 128 accumulators (pingpong: M * N / 128, cooperative: half of it): with
 # 144 and more, measured on an H200, a kernel takes 12 to 20 times as long.
 sm90_gemm(tn 128x144x64 2x1 coop)
 sm90_gemm(tn 128x160x64 2x1 coop)
-sm90_gemm(tn 128x160x64 2x1 coop EPILOGUE 80)
 sm90_gemm(tn 128x176x64 2x1 coop)
 sm90_gemm(tn 128x192x64 2x1 coop)
-sm90_gemm(tn 128x192x64 2x1 coop EPILOGUE 64)
 sm90_gemm(tn 128x208x64 2x1 coop)
 sm90_gemm(tn 128x224x64 2x1 coop)
 sm90_gemm(tn 128x224x64 2x1 coop FULL 0)
@@ -121,7 +105,6 @@ sm90_gemm(tn 256x112x64 1x2 coop FULL 0)
 
 # Few tiles or long K.
 sm90_gemm(tn 128x64x128 2x1 pingpong)
-sm90_gemm(tn 128x64x128 2x1 pingpong EPILOGUE 64)
 sm90_gemm(tn 128x64x128 1x1 pingpong)
 sm90_gemm(tn 128x64x128 1x1 streamk)
 sm90_gemm(tn 128x128x64 2x1 streamk FEW)
