@@ -6,6 +6,7 @@
 
 #include "cli/decisions.hpp"
 #include "fuse/explain.hpp"
+#include "ir/last_place.hpp"
 #include "support/json.hpp"
 #include "support/progress.hpp"
 
@@ -17,26 +18,6 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Half a last place of a dtype, relative to 1.
-double half_ulp(ir::DType dtype) {
-  switch (dtype) {
-    case ir::DType::F64:
-      return 0x1p-53;
-    case ir::DType::F32:
-      return 0x1p-24;
-    case ir::DType::F16:
-      return 0x1p-11;
-    case ir::DType::BF16:
-      return 0x1p-8;
-    case ir::DType::F8E4M3:
-      return 0x1p-4;
-    case ir::DType::F8E5M2:
-      return 0x1p-3;
-    default:
-      return 0;  // an integer: in units, see check_output
-  }
-}
-
 // The fused error must not exceed the unfused graph's. The two round differently, so that where
 // both are as good as their dtype allows the comparison is a toss: one last place is granted.
 OutputCheck check_output(const std::string& name, const ir::Tensor& fused,
@@ -44,7 +25,7 @@ OutputCheck check_output(const std::string& name, const ir::Tensor& fused,
   OutputCheck check{name, run::compare(fused, reference), run::compare(unfused, reference), 0,
                     false};
   const double place =
-      ir::is_float(fused.dtype()) ? 2 * half_ulp(fused.dtype()) * check.fused.scale : 1;
+      ir::is_float(fused.dtype()) ? ir::last_place(fused.dtype()) * check.fused.scale : 1;
   check.allowed = check.unfused.largest + place;
   check.passed = check.fused.largest <= check.allowed &&
                  check.fused.mismatched_nan <= check.unfused.mismatched_nan;

@@ -276,17 +276,29 @@ class ElementWriter {
     return operand(values_[static_cast<size_t>(value)], lane);
   }
 
-  std::string over_floats(const Node& node, DType joint, bool tolerant) {
-    const Lane lane = lane_of(joint);
+  // A condition stays what it is.
+  std::vector<std::string> operands_in(const Node& node, Lane lane) const {
     std::vector<std::string> in;
     for (size_t k = 0; k < node.operands.size(); ++k) {
       const Value& value = values_[static_cast<size_t>(node.operands[k])];
       const bool condition = node.op == Op::Where && k == 0;
       in.push_back(condition ? value.text : operand(value, lane));
     }
-    if (node.op == Op::Where) return fmt::format("{} != 0 ? {} : {}", in[0], in[1], in[2]);
-    if (const auto sign = comparison(node.op); !sign.empty())
+    return in;
+  }
+
+  // Selection and comparisons, which are the same in every lane.
+  static std::optional<std::string> choosing_code(Op op, const std::vector<std::string>& in) {
+    if (op == Op::Where) return fmt::format("{} != 0 ? {} : {}", in[0], in[1], in[2]);
+    if (const auto sign = comparison(op); !sign.empty())
       return fmt::format("{} {} {}", in[0], sign, in[1]);
+    return std::nullopt;
+  }
+
+  std::string over_floats(const Node& node, DType joint, bool tolerant) {
+    const Lane lane = lane_of(joint);
+    const std::vector<std::string> in = operands_in(node, lane);
+    if (const auto code = choosing_code(node.op, in)) return *code;
     if (lane == Lane::F64) return reference(node, in, "double");
     if (!eager_) return fp32_code(node, in, tolerant);
     if (const auto exact = exact_code(node.op)) return called(node, in, *exact, "float");
@@ -350,15 +362,8 @@ class ElementWriter {
   // Every integer op is defined in 64 bits and wrapped; the frequent ones need 32 only.
   std::string over_integers(const Node& node, DType joint) {
     const Lane lane = lane_of(joint);
-    std::vector<std::string> in;
-    for (size_t k = 0; k < node.operands.size(); ++k) {
-      const Value& value = values_[static_cast<size_t>(node.operands[k])];
-      const bool condition = node.op == Op::Where && k == 0;
-      in.push_back(condition ? value.text : operand(value, lane));
-    }
-    if (node.op == Op::Where) return fmt::format("{} != 0 ? {} : {}", in[0], in[1], in[2]);
-    if (const auto sign = comparison(node.op); !sign.empty())
-      return fmt::format("{} {} {}", in[0], sign, in[1]);
+    const std::vector<std::string> in = operands_in(node, lane);
+    if (const auto code = choosing_code(node.op, in)) return *code;
     std::string code = narrow_integer_code(node.op, in, lane);
     if (code.empty()) code = reference(node, in, "long long");
     return wrapped(code, node.dtype);

@@ -83,19 +83,7 @@ std::string compare_on_device(const Kernel& kernel, const Fused& fused, uint64_t
   const std::vector<Tensor> operands = operand_tensors(kernel, fused.tail, seed + 100, special);
   const auto alone = run_on_device(text_of(kernel), kernel, *arguments, 0xFF);
   const auto joined = run_on_device(fused.ptx, kernel, *arguments, 0xAA, operands);
-  if (!alone) return to_string(alone.error());
-  if (!joined) return to_string(joined.error());
-  for (size_t i = 0; i < alone->size(); ++i) {
-    Tensor want = (*alone)[i];
-    if (i == arguments->output) {
-      auto applied = apply_epilogue(kernel, fused.tail, want, operands);
-      if (!applied) return to_string(applied.error());
-      want = *std::move(applied);
-    }
-    const std::string difference = compare_elements((*joined)[i], want);
-    if (!difference.empty()) return fmt::format("buffer {}: {}", i, difference);
-  }
-  return {};
+  return compare_with_epilogue(kernel, fused.tail, alone, joined, arguments->output, operands);
 }
 
 struct UserKernelOnDevice : testing::TestWithParam<Kernel> {};

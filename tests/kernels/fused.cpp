@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 
 #include "ir/text.hpp"
+#include "kernels/interpreted.hpp"
 
 namespace attacca::kernels {
 
@@ -73,6 +74,25 @@ Result<Tensor> apply_epilogue(const Kernel& kernel, const jit::Tail& tail, const
   ATTACCA_TRY(const ir::Graph graph, ir::parse_results(text, types, to_string(kernel)));
   ATTACCA_TRY(std::vector<Tensor> results, ir::interpret(graph, inputs, options));
   return std::move(results[0]);
+}
+
+std::string compare_with_epilogue(const Kernel& kernel, const jit::Tail& tail,
+                                  const Result<std::vector<Tensor>>& alone,
+                                  const Result<std::vector<Tensor>>& joined, size_t output,
+                                  const std::vector<Tensor>& operands) {
+  if (!alone) return to_string(alone.error());
+  if (!joined) return to_string(joined.error());
+  for (size_t i = 0; i < alone->size(); ++i) {
+    Tensor want = (*alone)[i];
+    if (i == output) {
+      auto applied = apply_epilogue(kernel, tail, want, operands);
+      if (!applied) return to_string(applied.error());
+      want = *std::move(applied);
+    }
+    const std::string difference = compare_elements((*joined)[i], want);
+    if (!difference.empty()) return fmt::format("buffer {}: {}", i, difference);
+  }
+  return {};
 }
 
 }  // namespace attacca::kernels

@@ -29,4 +29,11 @@ Result<ir::Tensor> apply_epilogue(const Kernel& kernel, const jit::Tail& tail,
                                   const ir::Tensor& output, const std::vector<ir::Tensor>& operands,
                                   ir::Precision precision = ir::Precision::Eager);
 
+// Empty: the fused kernel's buffers are the unfused kernel's, but for its output, which went
+// through the epilogue in eager mode. Bit for bit; an error of either run is a difference.
+std::string compare_with_epilogue(const Kernel& kernel, const jit::Tail& tail,
+                                  const Result<std::vector<ir::Tensor>>& alone,
+                                  const Result<std::vector<ir::Tensor>>& joined, size_t output,
+                                  const std::vector<ir::Tensor>& operands);
+
 }  // namespace attacca::kernels
