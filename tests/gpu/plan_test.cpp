@@ -8,6 +8,8 @@
 
 #include "differential/random_graph.hpp"
 #include "gpu/harness.hpp"
+#include "ir/text.hpp"
+#include "requirements/graphs.hpp"
 #include "run/compare.hpp"
 #include "run/cuda_plan.hpp"
 #include "run/cuda_timing.hpp"
@@ -70,6 +72,26 @@ TEST(Plans, examplesAreRight) {
   }
   EXPECT_GT(ran, 0);
 }
+
+struct Requirements : ::testing::TestWithParam<requirements::Requirement> {};
+
+TEST_P(Requirements, computeAsTheUnfusedGraphOrBetter) {
+  const auto graph = ir::parse_graph(GetParam().text);
+  ASSERT_TRUE(graph) << to_string(graph.error());
+  for (const ir::Mode mode : {ir::Mode::Fp32, ir::Mode::Eager})
+    for (const int64_t m : {1, 17, 48, 129, 2040}) {
+      const auto inputs = run::random_inputs(*graph, {{"M", m}}, 3);
+      ASSERT_TRUE(inputs) << to_string(inputs.error());
+      run::CudaOptions options;
+      options.mode = mode;
+      const auto outputs = run_on_device(*graph, *inputs, options);
+      ASSERT_TRUE(outputs) << to_string(outputs.error());
+      EXPECT_EQ("", compare_graph(*graph, *inputs, *outputs)) << name(mode) << " M=" << m;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(ByName, Requirements, ::testing::ValuesIn(requirements::kRequirements),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Plans, randomGraphs) {
   const char* text = std::getenv("ATTACCA_GRAPHS");

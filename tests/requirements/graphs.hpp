@@ -1,0 +1,106 @@
+// What must fuse, by the name of the requirement: A5, A6, A8 and B1 to B9. Each is one graph that
+// becomes `regions` regions; the CPU's tests and the GPU's run them all.
+#pragma once
+
+namespace attacca::requirements {
+
+struct Requirement {
+  const char* name;
+  const char* text;  // of a graph; M is its symbol
+  int regions = 1;
+};
+
+inline constexpr Requirement kRequirements[] = {
+    {"A5_llama_mlp", R"(graph g(x: bf16[M, 96], w1: bf16[136, 96], w2: bf16[136, 96]) {
+  return silu(x @ transpose(w1)) * (x @ transpose(w2))
+})"},
+    {"A5_external_buffer", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], e: bf16[M, 136]) {
+  return silu(x @ transpose(w)) * e
+})"},
+    {"A6_raw_accumulator", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
+  acc = x @ transpose(w)
+  return gelu(acc + b), acc
+})"},
+    {"A6_squares", R"(graph g(x: bf16[M, 96], w: bf16[136, 96]) {
+  acc = x @ transpose(w)
+  return acc * acc + square(acc)
+})"},
+    {"A6_input_again", R"(graph g(x: bf16[M, 96], w: bf16[96, 96]) {
+  return relu(x @ transpose(w)) + x
+})"},
+    {"A8_scales",
+     R"(graph g(x: bf16[M, 96], w: bf16[136, 96], s: f32[M, 1], t: f32[136], u: f32[], b: bf16[136]) {
+  return cast(cast(x @ transpose(w), f32) * s * t * u + b, bf16)
+})"},
+    {"B1_every_role",
+     R"(graph g(x: bf16[M, 96], w: bf16[136, 96], r: bf16[136], c: bf16[M, 1], f: bf16[M, 136], s: f32[]) {
+  return cast(tanh(x @ transpose(w) + r) * c + f * s, f16)
+})"},
+    {"B2_unary", R"(graph g(x: bf16[M, 96], w: bf16[136, 96]) {
+  acc = x @ transpose(w)
+  y = neg(sigmoid(acc)) + silu(acc) + gelu(acc) + gelu_tanh(acc) + tanh(acc) + relu(acc) + square(acc)
+  return y + erf(acc) + exp(0.25 * acc) + log(abs(acc) + 1) + sqrt(abs(acc)) + rsqrt(abs(acc) + 1)
+})"},
+    {"B2_binary_and_scalar", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], f: bf16[M, 136]) {
+  acc = x @ transpose(w)
+  y = max(acc, f) - min(acc, f) * 0.5 + acc / (abs(f) + 1)
+  return clamp(1 - y, min=-2, max=2) * silu(y, alpha=1.702) + 2 / (square(y) + 1) + pow(abs(y) + 0.5, 1.5)
+})"},
+    {"B3_views", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
+  y = reshape(x @ transpose(w) + b, [M, 136])
+  return reshape(relu(y), [M, 136]) * 2
+})"},
+    {"B4_casts", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], f: f16[M, 136]) {
+  acc = x @ transpose(w)
+  narrow = cast(acc, f16) * f
+  wide = cast(acc, f32) * 0.125
+  return cast(cast(narrow, f32) + wide, bf16)
+})"},
+    {"B5_one_axis", R"(graph g(x: bf16[M, 96], w: bf16[48, 96], b: bf16[48]) {
+  return x @ transpose(w) + b
+})"},
+    {"B5_two_axes",
+     R"(graph g(x: bf16[M, 96], w: bf16[136, 96], r: bf16[1, 136], c: bf16[M, 1], f: bf16[M, 136; 160, 1]) {
+  return (x @ transpose(w) + r) * c + f + r
+})"},
+    {"B6_n_by_k", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
+  return relu(x @ transpose(w) + b)
+})"},
+    {"B6_k_by_n", R"(graph g(x: bf16[M, 96], w: bf16[96, 136], b: bf16[136]) {
+  return relu(x @ w + b)
+})"},
+    {"B6_strided_view", R"(graph g(x: bf16[M, 96; 200, 2], w: bf16[96, 136; 1, 100], b: bf16[136]) {
+  return relu(x @ w + b)
+})"},
+    {"B7_bf16", R"(graph g(x: bf16[M, 90], w: bf16[131, 90], b: bf16[131]) {
+  return silu(x @ transpose(w) + b)
+})"},
+    {"B7_f16", R"(graph g(x: f16[M, 90], w: f16[131, 90], b: f16[131]) {
+  return silu(x @ transpose(w) + b)
+})"},
+    {"B7_f32", R"(graph g(x: bf16[M, 90], w: bf16[131, 90], b: f32[131]) {
+  return silu(cast(x @ transpose(w), f32) + b)
+})"},
+    {"B8_escapes", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
+  h = x @ transpose(w) + b
+  return silu(h) * 2, h
+})"},
+    {"B9_gpt_oss", R"(graph g(x: bf16[M, 96], w: bf16[272, 96], b: bf16[272]) {
+  h = x @ transpose(w) + b
+  gate = clamp(h[:, ::2], max=7.0)
+  up = clamp(h[:, 1::2], min=-7.0, max=7.0)
+  return gate * sigmoid(1.702 * gate) * (up + 1.0)
+})"},
+    {"B9_other_constants", R"(graph g(x: bf16[M, 96], w: bf16[272, 96]) {
+  h = x @ transpose(w)
+  gate = clamp(h[:, ::2], max=3.5)
+  up = clamp(h[:, 1::2], min=-3.5, max=3.5)
+  return gate * sigmoid(1.25 * gate) * (up + 0.5)
+})"},
+    {"B9_halves", R"(graph g(x: bf16[M, 96], w: bf16[272, 96]) {
+  h = x @ transpose(w)
+  return gelu(h[:, :136]) * h[:, 136:]
+})"},
+};
+
+}  // namespace attacca::requirements
