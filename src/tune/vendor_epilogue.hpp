@@ -19,7 +19,7 @@ struct VendorEpilogue {
 
 // Every way, the one that leaves the library the bare product first. More than that one only where
 // the library's result is no less exact than the unfused graph's: fp32 mode, one product, a bias of
-// the product's dtype. Its relu is left out: it makes 0 of NaN.
+// the product's dtype. Its relu is left out, because nothing says that it keeps NaN.
 std::vector<VendorEpilogue> vendor_epilogues(const Problem& problem);
 
 }  // namespace attacca::tune

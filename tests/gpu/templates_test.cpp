@@ -1,6 +1,7 @@
 // Every template at every kind of shape: right, or refused with a reason.
 #include <cstdlib>
 #include <gtest/gtest.h>
+#include <limits>
 #include <random>
 
 #include "fmt/format.h"
@@ -154,6 +155,9 @@ TEST(Unfused, computesTheSame) {
       run::GemmForm gemm{.epilogue = epilogue, .text = {}};
       auto each = make_case(gemm, extents, ir::Mode::Fp32, 11);
       ASSERT_TRUE(each) << to_string(each.error());
+      ir::Tensor& bias = each->inputs.at("bias");
+      bias.set_number(3, std::numeric_limits<double>::quiet_NaN());
+      bias.set_number(4, std::numeric_limits<double>::infinity());
       const Reference reference = make_reference(*each);
       const auto candidates = tune::unfused_candidates(toolbox(), each->problem);
       ASSERT_TRUE(candidates) << to_string(candidates.error());
