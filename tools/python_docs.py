@@ -11,6 +11,7 @@ import sys
 
 import attacca
 import attacca.torch
+from generated_file import keep_current
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/python.md"
 INTRO = """# The Python package
@@ -83,14 +84,7 @@ def page() -> str:
 
 
 def main() -> int:
-    text = page()
-    if "--check" not in sys.argv:
-        PAGE.write_text(text)
-        return 0
-    if PAGE.exists() and PAGE.read_text() == text:
-        return 0
-    print(f"{PAGE} is not current: run tools/python_docs.py")
-    return 1
+    return keep_current(PAGE, page())
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import sys
 from nanobind.stubgen import StubGen
 
 import attacca._core
+from generated_file import keep_current
 
 FILE = pathlib.Path(__file__).resolve().parent.parent / "src/python/attacca/_core.pyi"
 
@@ -17,14 +18,7 @@ FILE = pathlib.Path(__file__).resolve().parent.parent / "src/python/attacca/_cor
 def main() -> int:
     generator = StubGen(attacca._core, include_docstrings=False)
     generator.put(attacca._core)
-    text = generator.get()
-    if "--check" not in sys.argv:
-        FILE.write_text(text)
-        return 0
-    if FILE.exists() and FILE.read_text() == text:
-        return 0
-    print(f"{FILE} is not current: run tools/python_stubs.py")
-    return 1
+    return keep_current(FILE, generator.get())
 
 
 if __name__ == "__main__":

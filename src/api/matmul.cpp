@@ -1,6 +1,7 @@
 #include "api/matmul.hpp"
 
 #include "api/names.hpp"
+#include "ir/dtype_named.hpp"
 #include "run/gemm_graph.hpp"
 
 namespace attacca::api {
@@ -8,8 +9,8 @@ namespace attacca::api {
 Result<ir::Graph> matmul_graph(const std::string& dtype, const std::string& b_layout,
                                const std::string& epilogue, const std::string& out_dtype) {
   run::GemmForm form;
-  ATTACCA_TRY(form.input, parse_dtype(dtype, "dtype"));
-  ATTACCA_TRY(const ir::DType result, parse_dtype(out_dtype, "out_dtype"));
+  ATTACCA_TRY(form.input, ir::dtype_named(dtype, "dtype"));
+  ATTACCA_TRY(const ir::DType result, ir::dtype_named(out_dtype, "out_dtype"));
   ATTACCA_TRY_VOID(run::set_layout(form, b_layout));
   form.epilogue = epilogue;
   if (form.input == ir::DType::S8 || form.input == ir::DType::U8)

@@ -32,10 +32,4 @@ Result<ir::Type> parse_type(const std::string& text, const std::string& name) {
   return graph.type(graph.inputs()[0]);
 }
 
-Result<ir::DType> parse_dtype(std::string_view text, std::string_view where) {
-  if (const auto dtype = ir::parse_dtype(text)) return *dtype;
-  return fail(fmt::format("unknown dtype {}", text), std::string(where),
-              fmt::format("one of {}", ir::all_dtype_names()));
-}
-
 }  // namespace attacca::api

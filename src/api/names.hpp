@@ -17,6 +17,5 @@ std::vector<std::string> input_names(const ir::Graph& graph);
 
 // "bf16[M, 4096]" as the type of an input.
 Result<ir::Type> parse_type(const std::string& text, const std::string& name);
-Result<ir::DType> parse_dtype(std::string_view text, std::string_view where);
 
 }  // namespace attacca::api

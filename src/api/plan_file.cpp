@@ -10,6 +10,7 @@
 
 #include "api/constants.hpp"
 #include "api/names.hpp"
+#include "ir/dtype_named.hpp"
 #include "ir/text.hpp"
 #include "support/hash.hpp"
 #include "support/json.hpp"
@@ -152,7 +153,7 @@ Result<std::vector<Constant>> read_constants(const json::Value::Array& list, std
     ATTACCA_TRY(constant.input, members.get<std::string>("input"));
     ATTACCA_TRY(constant.label, members.get<std::string>("name"));
     ATTACCA_TRY(const std::string dtype_name, members.get<std::string>("dtype"));
-    ATTACCA_TRY(const ir::DType dtype, parse_dtype(dtype_name, source));
+    ATTACCA_TRY(const ir::DType dtype, ir::dtype_named(dtype_name, source));
     ATTACCA_TRY(const auto extents, members.get<json::Value::Array>("shape"));
     ATTACCA_TRY(std::vector<int64_t> shape, read_shape(extents, source));
     ATTACCA_TRY(constant.tensor, ir::Tensor::make(dtype, std::move(shape)));

@@ -2,6 +2,7 @@
 
 #include "fmt/format.h"
 
+#include "ir/dtype_named.hpp"
 #include "run/gemm_graph.hpp"
 #include "tune/arguments.hpp"
 
@@ -10,16 +11,14 @@ namespace {
 
 Result<run::GemmForm> form_of(const BenchGemmArgs& args) {
   run::GemmForm form;
-  const auto input = ir::parse_dtype(args.dtype);
-  const auto output = ir::parse_dtype(args.output.empty() ? args.dtype : args.output);
-  if (!input || !output)
-    return fail(fmt::format("unknown dtype {}", input ? args.output : args.dtype), "--dtype",
-                fmt::format("one of {}", ir::all_dtype_names()));
-  form.input = *input;
+  ATTACCA_TRY(const ir::DType input, ir::dtype_named(args.dtype, "--dtype"));
+  ATTACCA_TRY(const ir::DType output,
+              ir::dtype_named(args.output.empty() ? args.dtype : args.output, "--dtype"));
+  form.input = input;
   ATTACCA_TRY_VOID(run::set_layout(form, args.b));
   form.epilogue = args.epilogue;
-  form.text.results = {*output};
-  form.text.product = *input;
+  form.text.results = {output};
+  form.text.product = input;
   return form;
 }
 

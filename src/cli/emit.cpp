@@ -3,32 +3,27 @@
 #include "cli/commands.hpp"
 #include "epilogue/hole.hpp"
 #include "epilogue/text.hpp"
+#include "ir/dtype_named.hpp"
 #include "support/file.hpp"
 
 namespace attacca::cli {
 namespace {
 
-Result<ir::DType> dtype_of(const std::string& text, const std::string& option) {
-  if (const auto dtype = ir::parse_dtype(text)) return *dtype;
-  return fail(fmt::format("unknown dtype {}", text), option,
-              fmt::format("one of {}", ir::all_dtype_names()));
-}
-
 Result<epilogue::TextOptions> text_options(const EmitArgs& args) {
   epilogue::TextOptions options;
-  ATTACCA_TRY(options.accumulator, dtype_of(args.accumulator, "--acc"));
+  ATTACCA_TRY(options.accumulator, ir::dtype_named(args.accumulator, "--acc"));
   if (options.accumulator != ir::DType::F32 && options.accumulator != ir::DType::S32)
     return fail(fmt::format("no kernel accumulates in {}", args.accumulator), "--acc",
                 "f32 or s32");
   if (!args.product.empty()) {
-    ATTACCA_TRY(options.product, dtype_of(args.product, "--product"));
+    ATTACCA_TRY(options.product, ir::dtype_named(args.product, "--product"));
   }
   if (!args.operand.empty()) {
-    ATTACCA_TRY(options.operand, dtype_of(args.operand, "--operand"));
+    ATTACCA_TRY(options.operand, ir::dtype_named(args.operand, "--operand"));
   }
   options.results.clear();
   for (const std::string& text : args.results) {
-    ATTACCA_TRY(const ir::DType dtype, dtype_of(text, "--out"));
+    ATTACCA_TRY(const ir::DType dtype, ir::dtype_named(text, "--out"));
     options.results.push_back(dtype);
   }
   return options;

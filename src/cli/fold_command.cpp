@@ -4,6 +4,7 @@
 
 #include "cli/commands.hpp"
 #include "fold/fold.hpp"
+#include "ir/dtype_named.hpp"
 #include "ir/text.hpp"
 #include "run/pipeline.hpp"
 
@@ -20,12 +21,8 @@ Result<Subject> read_subject(const FoldArgs& args) {
     ATTACCA_TRY(ir::Graph graph, run::load_graph(args.subject));
     return Subject{std::move(graph), true};
   }
-  const auto dtype = ir::parse_dtype(args.dtype);
-  if (!dtype)
-    return fail(fmt::format("unknown dtype {}", args.dtype), "--dtype",
-                fmt::format("one of {}", ir::all_dtype_names()));
-  ATTACCA_TRY(ir::Graph graph,
-              ir::parse_expression(args.subject, {*dtype, {ir::Dim::symbol("N")}}));
+  ATTACCA_TRY(const ir::DType dtype, ir::dtype_named(args.dtype, "--dtype"));
+  ATTACCA_TRY(ir::Graph graph, ir::parse_expression(args.subject, {dtype, {ir::Dim::symbol("N")}}));
   return Subject{std::move(graph), false};
 }
 

@@ -5,17 +5,12 @@
 
 #include "cli/commands.hpp"
 #include "cli/kernel_source.hpp"
+#include "ir/dtype_named.hpp"
 #include "jit/out_pointer.hpp"
 #include "support/json.hpp"
 
 namespace attacca::cli {
 namespace {
-
-Result<ir::DType> dtype_of(const std::string& text, const std::string& option) {
-  if (const auto dtype = ir::parse_dtype(text)) return *dtype;
-  return fail(fmt::format("unknown dtype {}", text), option,
-              fmt::format("one of {}", ir::all_dtype_names()));
-}
 
 // ---- What was found
 
@@ -69,7 +64,7 @@ json::Value as_json(const LoadedKernel& kernel, const ptx::Analysis& analysis) {
 Result<int> try_inspect(const KernelArgs& args) {
   uint32_t bytes = 1;  // of an unknown dtype: any store is one of whole elements
   if (!args.dtype.empty()) {
-    ATTACCA_TRY(const ir::DType dtype, dtype_of(args.dtype, "--dtype"));
+    ATTACCA_TRY(const ir::DType dtype, ir::dtype_named(args.dtype, "--dtype"));
     bytes = static_cast<uint32_t>(ir::info(dtype).bits) / 8;
   }
   ATTACCA_TRY(const LoadedKernel kernel, load_kernel(args));
@@ -97,13 +92,13 @@ Result<std::pair<int64_t, int64_t>> parse_shape(const std::string& text) {
 Result<jit::TailRequest> tail_request(const KernelArgs& args) {
   jit::TailRequest request;
   request.epilogue = args.epilogue;
-  ATTACCA_TRY(request.dtype, dtype_of(args.dtype, "--dtype"));
+  ATTACCA_TRY(request.dtype, ir::dtype_named(args.dtype, "--dtype"));
   request.result = request.dtype;
   if (!args.result.empty()) {
-    ATTACCA_TRY(request.result, dtype_of(args.result, "--result"));
+    ATTACCA_TRY(request.result, ir::dtype_named(args.result, "--result"));
   }
   if (!args.operand.empty()) {
-    ATTACCA_TRY(request.operand, dtype_of(args.operand, "--operand"));
+    ATTACCA_TRY(request.operand, ir::dtype_named(args.operand, "--operand"));
   }
   ATTACCA_TRY(const auto shape, parse_shape(args.shape));
   request.rows = shape.first;

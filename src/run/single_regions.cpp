@@ -100,17 +100,7 @@ std::vector<Dim> broadcast_strides(const ir::Type& type, const ir::Shape& domain
 }  // namespace
 
 bool is_copy(Op op) {
-  switch (op) {
-    case Op::Transpose:
-    case Op::Permute:
-    case Op::Reshape:
-    case Op::Slice:
-    case Op::Broadcast:
-    case Op::Concat:
-      return true;
-    default:
-      return false;
-  }
+  return fuse::is_view_op(op) || op == Op::Concat;
 }
 
 std::vector<fuse::Region> copy_regions(const ir::Graph& graph, ir::Value value) {
