@@ -29,7 +29,7 @@ Result<Bench> measure(const BenchGemmArgs& args) {
   const int products = args.b == "nk" || args.b == "kn" ? 1 : 2;
   BenchGemmArgs bare = args;
   bare.epilogue = "acc";
-  bare.output = args.dtype;
+  bare.output.clear();
   bare.n *= products;
   if (products == 2) bare.b = "nk";
   ATTACCA_TRY(const tune::ProblemText product, bench_problem(bare));

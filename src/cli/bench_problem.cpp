@@ -12,13 +12,21 @@ namespace {
 Result<run::GemmForm> form_of(const BenchGemmArgs& args) {
   run::GemmForm form;
   ATTACCA_TRY(const ir::DType input, ir::dtype_named(args.dtype, "--dtype"));
-  ATTACCA_TRY(const ir::DType output,
-              ir::dtype_named(args.output.empty() ? args.dtype : args.output, "--dtype"));
+  // Bytes have accumulators of their own; what 8-bit floats give is bf16, as in PyTorch.
+  const ir::DType product = ir::is_integer(input) ? ir::DType::S32
+                            : ir::is_fp8(input)   ? ir::DType::BF16
+                                                  : input;
+  ir::DType output = product;
+  if (!args.output.empty()) {
+    ATTACCA_TRY(output, ir::dtype_named(args.output, "--out"));
+  }
   form.input = input;
+  form.fast = args.fast;
+  if (ir::is_integer(input)) form.text.accumulator = ir::DType::S32;
   ATTACCA_TRY_VOID(run::set_layout(form, args.b));
   form.epilogue = args.epilogue;
   form.text.results = {output};
-  form.text.product = input;
+  form.text.product = product;
   return form;
 }
 
@@ -63,7 +71,8 @@ Result<Placed> place_in(const templates::Catalog& catalog, const std::string& ke
     return fail(*reason, kernel, "choose another template or epilogue");
   placed.binding = std::get<epilogue::Binding>(std::move(binding));
   placed.request.kernel = placed.kernel;
-  placed.request.input_type = placed.problem.products[0].a.dtype;
+  placed.request.a_type = placed.problem.products[0].a.dtype;
+  placed.request.b_type = placed.problem.products[0].b.dtype;
   placed.request.epilogue = placed.problem.epilogue;
   placed.request.binding = placed.binding;
   placed.request.mode = placed.problem.mode;

@@ -110,13 +110,14 @@ int cache(const CacheArgs& args);
 struct BenchGemmArgs {
   int64_t m = 0, n = 0, k = 0;
   std::string dtype = "bf16";
-  std::string output;  // the results' dtype; empty: dtype
+  std::string output;  // the results' dtype; empty: the product's
   std::string b = "nk";
   std::string epilogue = "acc";
   std::string mode = "fp32";
   int device = 0;
   double limit = 120;  // seconds
   bool all = false;    // every legal template, not the best by rank
+  bool fast = false;   // 8-bit floats: the matmul's fast=true
   bool json = false, lines = false;
 };
 int bench_gemm(const BenchGemmArgs& args);

@@ -178,6 +178,7 @@ void add_bench_gemm(CLI::App& bench, BenchGemmArgs& args, Action& action) {
   command->add_option("--k", args.k, "Columns of A")->required()->check(extent);
   command->add_option("--dtype", args.dtype, "Of A, B and operands that name none");
   command->add_option("--out", args.output, "Of the results");
+  command->add_flag("--fast", args.fast, "Of 8-bit floats: sums of about 14 bits will do");
   command
       ->add_option("--b", args.b,
                    "How B lies: nk or kn; of a gate, which reads acc0 and acc1: two, halves, rows")

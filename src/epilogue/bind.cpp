@@ -169,8 +169,7 @@ HoleSignature roomy_signature(const Epilogue& epilogue, bool swapped) {
     }
   }
   for (const Output& output : epilogue.outputs)
-    if (const int bits = bits_of(output.dtype); bits == 16 || bits == 32)
-      signature.result_bits.push_back(bits);
+    if (const int bits = bits_of(output.dtype); bits <= 32) signature.result_bits.push_back(bits);
   return signature;
 }
 

@@ -35,7 +35,7 @@ class HoleWriter {
 
   int words() const {
     int count = 0;
-    for (const int bits : signature_.result_bits) count += bits / 16;
+    for (const int bits : signature_.result_bits) count += result_words(bits);
     return count;
   }
 
@@ -120,7 +120,12 @@ class HoleWriter {
     }
     int word = 0;
     for (int slot = 0; slot < at.slot; ++slot)
-      word += signature_.result_bits[static_cast<size_t>(slot)] / 16;
+      word += result_words(signature_.result_bits[static_cast<size_t>(slot)]);
+    if (ir::info(dtype).bits == 8)
+      return fmt::format(
+          "  results.word[{}] = (uint32_t)(unsigned char){} | (uint32_t)(unsigned char){} << 8;\n",
+          word, to_memory(dtype, fmt::format("d0.out{}", i)),
+          to_memory(dtype, fmt::format("d1.out{}", i)));
     if (ir::info(dtype).bits == 16)
       return fmt::format("  results.word[{0}] = attacca_pack_{1}(d0.out{2}, d1.out{2});\n", word,
                          ir::name(dtype), i);

@@ -16,11 +16,11 @@
 //       const attacca_hole_context* context);
 //
 // in this order: accumulators, fulls, rows, columns, coordinates, context; only what the signature
-// counts is there. Results: one word an output of 16 bits (element 0 in the low half), two words
-// one of 32 bits. Element 1 is at (row, column + 1); of a swapped template, which computes the
-// transpose (weights as its M side), at (row + 1, column). Row and column slots are the kernel's:
-// in a swapped template a Row input of the epilogue goes through a column slot and a Column input
-// through a row slot.
+// counts is there. Results: one word an output of 8 bits (element 0 in the lowest byte, element 1
+// in the next) or 16 bits (element 0 in the low half), two words one of 32 bits. Element 1 is at
+// (row, column + 1); of a swapped template, which computes the transpose (weights as its M side),
+// at (row + 1, column). Row and column slots are the kernel's: in a swapped template a Row input of
+// the epilogue goes through a column slot and a Column input through a row slot.
 //
 // What has no slot goes through the context (templates/abi.h): the body loads or stores it itself,
 // at any stride and any alignment of its dtype, and must not touch elements outside context->rows
@@ -46,10 +46,15 @@ struct HoleSignature {
   std::vector<int> full_bits;                   // 16 or 32, one a slot
   int rows = 0;                                 // slots
   int columns = 0;
-  std::vector<int> result_bits;  // 16 or 32, one an output
+  std::vector<int> result_bits;  // 8, 16 or 32, one an output
   bool swapped = false;
   friend bool operator==(const HoleSignature&, const HoleSignature&) = default;
 };
+
+// Words that a call of the hole returns of a result, for its two elements.
+constexpr int result_words(int bits) {
+  return bits == 8 ? 1 : bits / 16;
+}
 
 // A signature with a slot for every operand and result that can have one.
 HoleSignature roomy_signature(const Epilogue& epilogue, bool swapped = false);

@@ -246,6 +246,7 @@ Gemm describe_gemm(const Facts& facts, Value matmul) {
   gemm.n = shape.back();
   gemm.k = facts.graph.type(node.operands[0]).shape.back();
   gemm.accumulator = accumulator_of(facts, matmul);
+  gemm.fast = facts.graph[matmul].attrs.fast;
   return gemm;
 }
 

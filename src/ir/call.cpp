@@ -75,6 +75,7 @@ Status attributes(const OpInfo& info, Arguments& arguments, Attrs& attrs) {
       return {};
     case Attributes::DType: {
       ATTACCA_TRY(attrs.dtype, arguments.optional_dtype("out"));
+      ATTACCA_TRY(attrs.fast, arguments.bool_or("fast", false));
       return {};
     }
     case Attributes::Axes: {

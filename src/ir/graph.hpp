@@ -52,6 +52,8 @@ struct Attrs {
   std::vector<SliceRange> slices;  // Slices: one an axis
   std::optional<DType> dtype;  // Cast: the target. DType (matmul): the result's; required there too
   bool saturate = false;       // Cast: Overflow::Saturate
+  bool fast = false;  // DType: products of 8-bit floats may be summed by tensor cores alone, about
+                      // 14 bits of each sum; else as f32
   // Elementwise: the declared compute type (B4). None: f32 (f64 for f64) in fp32 mode.
   std::optional<DType> compute;
   friend bool operator==(const Attrs&, const Attrs&) = default;

@@ -145,6 +145,9 @@ Result<Inferred> infer_matmul(const Types& types, Attrs attrs) {
                             to_string(a), to_string(b)),
                 {}, "batch dimensions must be equal or 1");
   ATTACCA_TRY(const DType dtype, matmul_dtype(types[0].dtype, types[1].dtype, attrs.dtype));
+  if (attrs.fast && !(is_fp8(types[0].dtype) && is_fp8(types[1].dtype)))
+    return fail(fmt::format("matmul of {} has no fast accumulation", type_list(types)), {},
+                "leave fast= away: products of 8-bit floats alone have it");
   attrs.dtype = dtype;
   Shape shape = *batch;
   shape.push_back(a[a.size() - 2]);

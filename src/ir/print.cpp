@@ -241,6 +241,7 @@ void Writer::attributes(const Node& node) {
           infer(node.op, {graph_.type(node.operands[0]), graph_.type(node.operands[1])}, {});
       if (!natural || natural->type.dtype != node.type.dtype)
         out_ += fmt::format(", out={}", name(node.type.dtype));
+      if (attrs.fast) out_ += ", fast=true";
       return;
     }
     case Attributes::Axes:

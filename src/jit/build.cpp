@@ -50,7 +50,8 @@ Result<std::vector<char>> compile_and_splice(const KernelRequest& request,
                                          .contract = !eager,
                                          .minimal = request.includes.empty()}));
   times.nvrtc = laps.next();
-  ATTACCA_TRY(std::string kernel_ptx, templates::instantiate(*request.kernel, request.input_type));
+  ATTACCA_TRY(std::string kernel_ptx,
+              templates::instantiate(*request.kernel, request.a_type, request.b_type));
   ATTACCA_TRY(const ptx::Module kernel, ptx::parse(std::move(kernel_ptx), request.kernel->path));
   ATTACCA_TRY(const ptx::Module filling, ptx::parse(std::move(filling_ptx), "the epilogue's PTX"));
   ATTACCA_TRY(const ptx::Spliced spliced, ptx::splice(kernel, filling, kHole));
@@ -68,8 +69,8 @@ Result<std::string> cache_key(const KernelRequest& request, const Toolchain& too
   ATTACCA_TRY(const std::string ptx, read_file(request.kernel->path));
   std::string key = fmt::format("attacca {}\ntools {}\ntemplate {}\nptx {:016x}\n", ATTACCA_VERSION,
                                 versions, request.kernel->name, hash64(ptx));
-  key += fmt::format("input {}\narch {}\nmode {}\n", ir::name(request.input_type),
-                     machine_arch(request), ir::name(request.mode));
+  key += fmt::format("input {} {}\narch {}\nmode {}\n", ir::name(request.a_type),
+                     ir::name(request.b_type), machine_arch(request), ir::name(request.mode));
   for (const std::string& include : request.includes)
     key += fmt::format("include {} bytes {:016x}\n", include.size(), hash64(include));
   return key + fmt::format("binding {}\n{}", epilogue::serialize(request.binding),

@@ -17,7 +17,7 @@ namespace attacca::jit {
 // Everything that a kernel's machine code depends on; never a shape.
 struct KernelRequest {
   const templates::Template* kernel = nullptr;
-  ir::DType input_type = ir::DType::BF16;
+  ir::DType a_type = ir::DType::BF16, b_type = ir::DType::BF16;
   epilogue::Epilogue epilogue;  // canonical
   epilogue::Binding binding;
   ir::Mode mode = ir::Mode::Fp32;

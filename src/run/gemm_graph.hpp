@@ -24,6 +24,7 @@ struct GemmForm {
   std::string epilogue = "acc";
   epilogue::TextOptions text = {};
   Gate gate = Gate::None;  // the others: b_is_nk
+  bool fast = false;       // of 8-bit floats: the matmul's fast=true
 };
 
 // The form's weights by a name: nk, kn (of one product), two, halves, rows (of a gate).

@@ -30,9 +30,14 @@ struct Template {
   Family family = Family::Gemm;
   std::string arch;                            // the .target of its PTX: sm_90a, sm_80
   int min_capability = 0, max_capability = 0;  // devices: 90..90 for sm_90a, 80..999 for sm_80
-  // Of the operands of a GEMM. A bf16 template serves f16 too: the PTX differs in the type of its
-  // matrix instructions alone (see instantiate()).
+  // Of the operands of a GEMM. A bf16 template serves f16 too, one of s8 u8, one of f8e4m3 f8e5m2:
+  // the PTX differs in the types of its matrix instructions alone (see instantiate()).
   std::vector<ir::DType> input_types;
+  bool mixed_inputs = false;  // A may be of another of these types than B
+  bool b_first = false;       // its matrix instructions take B before A
+  // 8-bit floats are summed by the tensor cores alone, which keep about 14 bits of a sum: for
+  // products that allow it.
+  bool fast_accumulation = false;
   bool a_k_major = true;           // A's k axis is the contiguous one: (M, K) row-major
   bool b_k_major = true;           // B given as (N, K) row-major
   bool any_strides = false;        // takes A and B of any stride and alignment
@@ -73,7 +78,7 @@ class Catalog {
   std::shared_ptr<void> library_;
 };
 
-// The template's PTX for operands of this dtype.
-Result<std::string> instantiate(const Template& kernel, ir::DType input_type);
+// The template's PTX for operands of these dtypes.
+Result<std::string> instantiate(const Template& kernel, ir::DType a, ir::DType b);
 
 }  // namespace attacca::templates

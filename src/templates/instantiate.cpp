@@ -1,5 +1,5 @@
-// A 16-bit float template's PTX for the other 16-bit float: only the matrix instructions know which
-// it is, everything else moves raw bits.
+// A template's PTX for other operands of the same width: only the matrix instructions know their
+// types, everything else moves raw bits.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -24,20 +24,37 @@ bool begins_opcode(std::string_view ptx, size_t at) {
          kBlanks.find(ptx[at - 1]) != std::string_view::npos;
 }
 
-void append_replaced(std::string& to, std::string_view text, std::string_view old_part,
-                     std::string_view new_part) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t found = std::min(text.find(old_part, at), text.size());
-    to.append(text.substr(at, found - at));
-    if (found < text.size()) to.append(new_part);
-    at = found + old_part.size();
-  }
+// A type as matrix instructions write it.
+std::string type_suffix(ir::DType dtype) {
+  if (dtype == ir::DType::F8E4M3) return ".e4m3";
+  if (dtype == ir::DType::F8E5M2) return ".e5m2";
+  return fmt::format(".{}", ir::name(dtype));
 }
 
-// Replaces types in the opcodes that start with `instruction`. No other type's name contains that
-// of a 16-bit float with its dot.
-std::string retyped(std::string_view ptx, std::string_view instruction, std::string_view old_type,
-                    std::string_view new_type) {
+// The types of the factors, in the instruction's order.
+struct Factors {
+  std::string first, second;
+};
+
+// An opcode names the first factor's type, then the second's.
+void append_replaced(std::string& to, std::string_view opcode, std::string_view written,
+                     const Factors& types) {
+  const size_t first = opcode.find(written);
+  const size_t second =
+      first == opcode.npos ? opcode.npos : opcode.find(written, first + written.size());
+  if (second == opcode.npos) {
+    to.append(opcode);
+    return;
+  }
+  to.append(opcode.substr(0, first)).append(types.first);
+  to.append(opcode.substr(first + written.size(), second - first - written.size()));
+  to.append(types.second).append(opcode.substr(second + written.size()));
+}
+
+// Replaces types in the opcodes that start with `instruction`. No other type's name contains one of
+// the written ones with its dot.
+std::string retyped(std::string_view ptx, std::string_view instruction, std::string_view written,
+                    const Factors& types) {
   std::string result;
   result.reserve(ptx.size());
   for (size_t at = 0; at < ptx.size();) {
@@ -47,7 +64,7 @@ std::string retyped(std::string_view ptx, std::string_view instruction, std::str
     if (found == ptx.size()) break;
     const std::string_view opcode = ptx.substr(found, end - found);
     if (begins_opcode(ptx, found)) {
-      append_replaced(result, opcode, old_type, new_type);
+      append_replaced(result, opcode, written, types);
     } else {
       result.append(opcode);
     }
@@ -58,22 +75,25 @@ std::string retyped(std::string_view ptx, std::string_view instruction, std::str
 
 }  // namespace
 
-Result<std::string> instantiate(const Template& kernel, ir::DType input_type) {
+Result<std::string> instantiate(const Template& kernel, ir::DType a, ir::DType b) {
   ATTACCA_TRY(std::string ptx, read_file(kernel.path));
   // A pointwise template multiplies nothing.
   if (kernel.family == Family::Pointwise) return ptx;
-  bool takes = false;
-  for (ir::DType type : kernel.input_types) takes = takes || type == input_type;
-  if (!takes)
-    return fail(fmt::format("template {} takes no {} operands", kernel.name, ir::name(input_type)),
+  const auto takes = [&](ir::DType type) {
+    return std::find(kernel.input_types.begin(), kernel.input_types.end(), type) !=
+           kernel.input_types.end();
+  };
+  if (!takes(a) || !takes(b) || (a != b && !kernel.mixed_inputs))
+    return fail(fmt::format("template {} takes no {} by {} operands", kernel.name, ir::name(a),
+                            ir::name(b)),
                 kernel.path, "choose another template");
   // Sources are written for the first type of the list.
   const ir::DType written = kernel.input_types.front();
-  if (written == input_type) return ptx;
-  const std::string old_type = fmt::format(".{}", ir::name(written));
-  const std::string new_type = fmt::format(".{}", ir::name(input_type));
+  if (written == a && written == b) return ptx;
+  Factors types{type_suffix(a), type_suffix(b)};
+  if (kernel.b_first) std::swap(types.first, types.second);
   for (std::string_view instruction : kMatrixInstructions)
-    ptx = retyped(ptx, instruction, old_type, new_type);
+    ptx = retyped(ptx, instruction, type_suffix(written), types);
   return ptx;
 }
 

@@ -123,11 +123,11 @@ void read_tile(Reader& reader, Template& kernel) {
   kernel.cluster_n = cluster[1];
 }
 
-void check_bits(Reader& reader, const std::vector<int>& bits, std::string_view key) {
+void check_bits(Reader& reader, const std::vector<int>& bits, std::string_view key, int least) {
   for (int width : bits)
-    if (width != 16 && width != 32)
-      reader.refuse(
-          fmt::format("`{}` of the template's metadata holds {}, not 16 or 32", key, width));
+    if (width < least || (width != 8 && width != 16 && width != 32))
+      reader.refuse(fmt::format("`{}` of the template's metadata holds {}, not {}16 or 32", key,
+                                width, least == 8 ? "8, " : ""));
 }
 
 epilogue::HoleSignature read_hole(Reader& reader) {
@@ -139,8 +139,8 @@ epilogue::HoleSignature read_hole(Reader& reader) {
   hole.columns = reader.integer("columns");
   hole.result_bits = reader.integers("result_bits");
   hole.swapped = reader.boolean("swapped");
-  check_bits(reader, hole.full_bits, "full_bits");
-  check_bits(reader, hole.result_bits, "result_bits");
+  check_bits(reader, hole.full_bits, "full_bits", 16);
+  check_bits(reader, hole.result_bits, "result_bits", 8);
   return hole;
 }
 
@@ -160,6 +160,9 @@ Result<Template> parse_metadata(std::string_view text, const std::string& where)
   kernel.min_capability = reader.integer("min_capability");
   kernel.max_capability = reader.integer("max_capability");
   kernel.input_types = reader.dtypes("input_types");
+  kernel.mixed_inputs = reader.flag("mixed_inputs");
+  kernel.b_first = reader.flag("b_first");
+  kernel.fast_accumulation = reader.flag("fast_accumulation");
   kernel.a_k_major = reader.boolean("a_k_major");
   kernel.b_k_major = reader.boolean("b_k_major");
   kernel.any_strides = reader.boolean("any_strides");

@@ -78,10 +78,14 @@ std::string product_reason(const Problem& problem, const Template& kernel) {
   if (std::string reason = count_reason(problem, kernel); !reason.empty()) return reason;
   const Product& product = problem.products[0];
   if (product.k == 0) return "K is 0";
-  if (product.a.dtype != product.b.dtype) return "the operands' dtypes differ";
-  if (std::find(kernel.input_types.begin(), kernel.input_types.end(), product.a.dtype) ==
-      kernel.input_types.end())
-    return fmt::format("no {} inputs", name(product.a.dtype));
+  if (product.a.dtype != product.b.dtype && !kernel.mixed_inputs)
+    return "the operands' dtypes differ";
+  for (const ir::DType dtype : {product.a.dtype, product.b.dtype})
+    if (std::find(kernel.input_types.begin(), kernel.input_types.end(), dtype) ==
+        kernel.input_types.end())
+      return fmt::format("no {} inputs", name(dtype));
+  if (kernel.fast_accumulation && !product.fast)
+    return "its sums are short, and the product does not say fast=true";
   if (kernel.any_strides) return {};
   if (!walks(product.a, kernel.a_k_major, kernel.align_a, problem.m, product.k))
     return layout_reason("A", kernel.a_k_major ? "K" : "M", product.a, kernel.align_a);

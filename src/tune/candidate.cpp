@@ -40,14 +40,25 @@ struct Rates {
   double launch;       // seconds that a kernel takes before and after its tiles
 };
 
+double element_bytes(const Template& kernel) {
+  return double(ir::size_of(kernel.input_types.front()));
+}
+
+bool adds_up(const Template& kernel) {
+  return ir::is_fp8(kernel.input_types.front()) && !kernel.fast_accumulation;
+}
+
 Rates rates_of(const Template& kernel, const jit::DeviceInfo& device) {
   const bool hopper = device.major == 9;
   Rates rates{.flops = hopper ? 6.2e12 : 2.4e12,
               .shared_fill = 5.5e10,
               .memory = hopper ? 4.2e12 : 1.5e12,
               .launch = 4e-6};
+  if (element_bytes(kernel) == 1) rates.flops *= 1.9;
   // mma.sync reaches about half of wgmma's rate on sm_90.
-  if (hopper && kernel.arch == "sm_80") rates.flops *= 0.5;
+  if (hopper && kernel.arch != "sm_90a") rates.flops *= 0.5;
+  // Sums of their own for each tile of k wait for the tensor cores.
+  if (adds_up(kernel)) rates.flops *= 0.75;
   if (kernel.any_strides) rates.shared_fill /= 10;
   return rates;
 }
@@ -114,7 +125,7 @@ double expected_seconds(const Problem& problem, const Template& kernel, int spli
   const double products = kernel.hole.accumulators;  // of one A, each with a B of its own
   const double tile_flops = 2.0 * kernel.tile.m * kernel.tile.n * products * k;
   // A cluster's blocks share what they load.
-  const double tile_bytes = 2.0 * k *
+  const double tile_bytes = element_bytes(kernel) * k *
                             (double(kernel.tile.m) / kernel.cluster_n +
                              products * double(kernel.tile.n) / kernel.cluster_m);
   const double tile_time = std::max(tile_flops / rates.flops, tile_bytes / rates.shared_fill);

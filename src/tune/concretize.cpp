@@ -90,6 +90,7 @@ class Concretizer {
   Status add_product(const fuse::Gemm& gemm, const ir::Graph& graph) {
     Product product{.accumulator = gemm.accumulator,
                     .stored = graph.type(gemm.node).dtype,
+                    .fast = gemm.fast,
                     .node = gemm.node,
                     .a_source = gemm.a.source,
                     .b_source = gemm.b.source};

@@ -14,7 +14,7 @@ namespace {
 using ir::DType;
 
 constexpr int kTransA = 3, kTransB = 4;  // of a matmul descriptor
-constexpr int kEpilogue = 7, kBiasPointer = 8;
+constexpr int kEpilogue = 7, kBiasPointer = 8, kFastAccumulation = 25;
 constexpr int kBatchCount = 5, kBatchOffset = 6;      // of a layout
 constexpr int kMaxWorkspace = 1, kMinAlignmentA = 5;  // of a preference; B, C, D follow
 constexpr int kTranspose = 1;
@@ -33,24 +33,33 @@ struct HeuristicResult {
 
 // How a type of product is asked for: inputs, result, cublasComputeType_t, cudaDataType of scales.
 struct Arithmetic {
-  DType input, result;
+  DType a, b, result;
   int compute;
   int scale;
 };
 constexpr int kReal32F = 0, kReal64F = 1, kReal32I = 10;
 constexpr Arithmetic kArithmetics[] = {
-    {DType::BF16, DType::BF16, kCompute32F, kReal32F},
-    {DType::BF16, DType::F32, kCompute32F, kReal32F},
-    {DType::F16, DType::F16, kCompute32F, kReal32F},
-    {DType::F16, DType::F32, kCompute32F, kReal32F},
-    {DType::F32, DType::F32, kCompute32F, kReal32F},
-    {DType::F64, DType::F64, kCompute64F, kReal64F},
-    {DType::S8, DType::S32, kCompute32I, kReal32I},
+    {DType::BF16, DType::BF16, DType::BF16, kCompute32F, kReal32F},
+    {DType::BF16, DType::BF16, DType::F32, kCompute32F, kReal32F},
+    {DType::F16, DType::F16, DType::F16, kCompute32F, kReal32F},
+    {DType::F16, DType::F16, DType::F32, kCompute32F, kReal32F},
+    {DType::F32, DType::F32, DType::F32, kCompute32F, kReal32F},
+    {DType::F64, DType::F64, DType::F64, kCompute64F, kReal64F},
+    {DType::S8, DType::S8, DType::S32, kCompute32I, kReal32I},
+    {DType::F8E4M3, DType::F8E4M3, DType::BF16, kCompute32F, kReal32F},
+    {DType::F8E4M3, DType::F8E4M3, DType::F16, kCompute32F, kReal32F},
+    {DType::F8E4M3, DType::F8E4M3, DType::F32, kCompute32F, kReal32F},
+    {DType::F8E4M3, DType::F8E5M2, DType::BF16, kCompute32F, kReal32F},
+    {DType::F8E4M3, DType::F8E5M2, DType::F16, kCompute32F, kReal32F},
+    {DType::F8E4M3, DType::F8E5M2, DType::F32, kCompute32F, kReal32F},
+    {DType::F8E5M2, DType::F8E4M3, DType::BF16, kCompute32F, kReal32F},
+    {DType::F8E5M2, DType::F8E4M3, DType::F16, kCompute32F, kReal32F},
+    {DType::F8E5M2, DType::F8E4M3, DType::F32, kCompute32F, kReal32F},
 };
 
 const Arithmetic* arithmetic_of(DType a, DType b, DType d) {
   for (const Arithmetic& entry : kArithmetics)
-    if (entry.input == a && a == b && entry.result == d) return &entry;
+    if (entry.a == a && entry.b == b && entry.result == d) return &entry;
   return nullptr;
 }
 
@@ -68,6 +77,10 @@ int data_type(DType dtype) {
       return 10;
     case DType::BF16:
       return 14;
+    case DType::F8E4M3:
+      return 28;
+    case DType::F8E5M2:
+      return 29;
     default:
       return -1;
   }
@@ -224,6 +237,12 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
                                            std::max(problem.d.row_stride, problem.n),
                                            problem.batch));
 
+  if (ir::is_fp8(problem.a.dtype)) {
+    const int8_t fast = problem.fast ? 1 : 0;
+    ATTACCA_TRY_VOID(
+        f.check(f.desc_set(descriptors->operation, kFastAccumulation, &fast, sizeof fast),
+                "fast accumulation"));
+  }
   if (problem.tail != VendorTail::None) {
     const uint32_t epilogue = kEpilogues[static_cast<size_t>(problem.tail)];
     ATTACCA_TRY_VOID(f.check(

@@ -46,11 +46,13 @@ struct Multiplication {
   View a, b, d;
   VendorTail tail = VendorTail::None;
   int bias_alignment = 16;  // bytes
+  bool fast = false;        // 8-bit floats: as Attrs::fast
 };
 
 // Whether the library takes an operand as it lies: one stride 1, the other at least the extent.
 bool vendor_takes(const View& view, int64_t rows, int64_t columns);
-// Whether it multiplies these dtypes, exactly as the numerics contract says.
+// Whether it multiplies these dtypes, exactly as the numerics contract says. Bytes it takes where
+// both operands are contiguous along k alone.
 bool vendor_multiplies(ir::DType a, ir::DType b, ir::DType d);
 
 // One multiplication with the algorithms that the library's heuristics propose, best first.

@@ -110,7 +110,10 @@ jit::KernelRequest request_for(const Problem& problem, const Template& kernel,
   request.binding = binding;
   request.mode = problem.mode;
   request.capability = capability;
-  if (!problem.products.empty()) request.input_type = problem.products[0].a.dtype;
+  if (!problem.products.empty()) {
+    request.a_type = problem.products[0].a.dtype;
+    request.b_type = problem.products[0].b.dtype;
+  }
   return request;
 }
 

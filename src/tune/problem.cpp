@@ -70,7 +70,8 @@ std::vector<Factor> Problem::factors() const {
 std::string problem_class(const Problem& problem) {
   std::string text = fmt::format("{}|{}", name(problem.mode), serialize(problem.epilogue));
   for (const Product& product : problem.products)
-    text += fmt::format("|{} {} -> {}", layout(product.a), layout(product.b), name(product.stored));
+    text += fmt::format("|{} {} -> {}{}", layout(product.a), layout(product.b),
+                        name(product.stored), product.fast ? " fast" : "");
   for (size_t i = 0; i < problem.inputs.size(); ++i)
     if (problem.epilogue.inputs[i].role == Role::Full) text += "|" + layout(problem.inputs[i]);
   for (const View& output : problem.outputs) text += "|" + layout(output);

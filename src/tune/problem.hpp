@@ -29,6 +29,7 @@ struct Product {
   View a = {}, b = {};
   ir::DType accumulator = ir::DType::F32;
   ir::DType stored = ir::DType::F32;
+  bool fast = false;  // as fuse::Gemm::fast
   ir::Value node = {}, a_source = {}, b_source = {};
 };
 

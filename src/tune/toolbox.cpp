@@ -6,9 +6,9 @@ namespace attacca::tune {
 namespace {
 
 std::string key_of(const jit::KernelRequest& request) {
-  std::string key = fmt::format("{}|{}|{}|{}|{}", request.kernel->name, name(request.input_type),
-                                name(request.mode), serialize(request.epilogue),
-                                epilogue::serialize(request.binding));
+  std::string key = fmt::format("{}|{}|{}|{}|{}|{}", request.kernel->name, name(request.a_type),
+                                name(request.b_type), name(request.mode),
+                                serialize(request.epilogue), epilogue::serialize(request.binding));
   for (const std::string& text : request.includes) key += "|" + text;
   return key;
 }

@@ -22,23 +22,32 @@ size_t round_up(size_t value, size_t to) {
   return (value + to - 1) / to * to;
 }
 
-// The dtype in which the vendor multiplies operands of these dtypes, holding both exactly.
-std::optional<DType> multiplied_as(const Product& product) {
+// The dtypes in which the vendor may multiply operands of these dtypes, holding both exactly; the
+// fastest first.
+std::vector<std::pair<DType, DType>> multiplied_as(const Product& product) {
+  std::vector<std::pair<DType, DType>> ways;
   const DType a = product.a.dtype, b = product.b.dtype;
-  if (vendor_multiplies(a, b, product.stored)) return a;
+  if (vendor_multiplies(a, b, product.stored)) ways.emplace_back(a, b);
   for (const DType candidate : {DType::BF16, DType::F16, DType::F32}) {
     const auto holds = [&](DType dtype) {
       return dtype == candidate || ir::is_fp8(dtype) ||
              (candidate == DType::F32 && ir::is_float(dtype) && dtype != DType::F64);
     };
-    if (holds(a) && holds(b) && vendor_multiplies(candidate, candidate, product.stored))
-      return candidate;
+    if (candidate != a && holds(a) && holds(b) &&
+        vendor_multiplies(candidate, candidate, product.stored)) {
+      ways.emplace_back(candidate, candidate);
+      break;
+    }
   }
-  return std::nullopt;
+  return ways;
 }
 
+// Which axis of a dense operand must be contiguous.
+enum class Contiguous : uint8_t { Either, Columns, Rows };
+
 // A copy of one operand, dense and converted.
-Problem copy_problem(const View& from, DType to, int64_t rows, int64_t columns, int64_t batch) {
+Problem copy_problem(const View& from, DType to, int64_t rows, int64_t columns, int64_t batch,
+                     Contiguous contiguous) {
   Problem copy;
   copy.m = rows;
   copy.n = columns;
@@ -52,12 +61,16 @@ Problem copy_problem(const View& from, DType to, int64_t rows, int64_t columns, 
   copy.epilogue.inputs.push_back(std::move(input));
   epilogue::Output output;
   output.dtype = to;
-  output.access = {0, {rows * columns, columns, 1}};
+  const bool along_rows = contiguous == Contiguous::Rows;
+  const int64_t row_stride = along_rows ? 1 : columns, column_stride = along_rows ? rows : 1;
+  output.access = {0, {rows * columns, row_stride, column_stride}};
   copy.epilogue.outputs.push_back(std::move(output));
   copy.inputs.push_back(from);
   copy.inputs[0].offset = 0;
-  copy.outputs.push_back(
-      {.dtype = to, .row_stride = columns, .column_stride = 1, .batch_stride = rows * columns});
+  copy.outputs.push_back({.dtype = to,
+                          .row_stride = row_stride,
+                          .column_stride = column_stride,
+                          .batch_stride = rows * columns});
   return copy;
 }
 
@@ -104,12 +117,14 @@ struct Step {
 
 Result<Source> make_source(const std::shared_ptr<Toolbox>& toolbox, size_t pointer,
                            const View& view, DType dtype, int64_t rows, int64_t columns,
-                           int64_t batch, Arena& arena) {
+                           int64_t batch, Contiguous contiguous, Arena& arena) {
   Source source{.pointer = pointer, .view = view, .copy = nullptr, .from = view};
   source.view.offset = 0;
-  if (view.dtype == dtype && vendor_takes(view, rows, columns)) return source;
+  const int64_t stride = contiguous == Contiguous::Rows ? view.row_stride : view.column_stride;
+  const bool lies_right = contiguous == Contiguous::Either || stride == 1;
+  if (view.dtype == dtype && lies_right && vendor_takes(view, rows, columns)) return source;
   const int64_t batches = view.batch_stride == 0 ? 1 : batch;
-  const Problem copy = copy_problem(view, dtype, rows, columns, batches);
+  const Problem copy = copy_problem(view, dtype, rows, columns, batches, contiguous);
   source.view = copy.outputs[0];
   if (batches == 1) source.view.batch_stride = 0;
   source.copy_at = arena.take(static_cast<size_t>(batches * rows * columns * ir::size_of(dtype)));
@@ -210,21 +225,32 @@ class Unfused : public Runnable {
 
   // An error where there is no vendor library or it does not take the product.
   Status use_vendor(size_t index, int algorithm, Arena& arena, Step& step) const {
+    ATTACCA_TRY(const auto vendor, toolbox_->vendor());
+    Status refused = fail("the vendor library does not multiply these dtypes");
+    for (const auto& [a, b] : multiplied_as(problem_.products[index])) {
+      refused = use_vendor(vendor, index, {a, b}, algorithm, arena, step);
+      if (refused) return {};
+    }
+    return refused;
+  }
+
+  Status use_vendor(const std::shared_ptr<const CublasLt>& vendor, size_t index,
+                    std::pair<DType, DType> dtypes, int algorithm, Arena& arena, Step& step) const {
     const Problem& problem = problem_;
     const Product& product = problem.products[index];
-    ATTACCA_TRY(const auto vendor, toolbox_->vendor());
-    const std::optional<DType> dtype = multiplied_as(product);
-    if (!dtype) return fail("the vendor library does not multiply these dtypes");
+    const bool bytes = ir::size_of(dtypes.first) == 1;
     Arena mine = arena;
-    ATTACCA_TRY(step.a, make_source(toolbox_, 2 * index, product.a, *dtype, problem.m, product.k,
-                                    problem.batch, mine));
-    ATTACCA_TRY(step.b, make_source(toolbox_, 2 * index + 1, product.b, *dtype, product.k,
-                                    product.n, problem.batch, mine));
-    ATTACCA_TRY(step.gemm,
-                VendorGemm::make(vendor,
-                                 {problem.m, product.n, product.k, problem.batch, step.a.view,
-                                  step.b.view, step.result, vendor_.tail, bias_view().alignment},
-                                 kVendorWorkspace, kMostAlgorithms));
+    ATTACCA_TRY(step.a,
+                make_source(toolbox_, 2 * index, product.a, dtypes.first, problem.m, product.k,
+                            problem.batch, bytes ? Contiguous::Columns : Contiguous::Either, mine));
+    ATTACCA_TRY(step.b,
+                make_source(toolbox_, 2 * index + 1, product.b, dtypes.second, product.k, product.n,
+                            problem.batch, bytes ? Contiguous::Rows : Contiguous::Either, mine));
+    ATTACCA_TRY(step.gemm, VendorGemm::make(vendor,
+                                            {problem.m, product.n, product.k, problem.batch,
+                                             step.a.view, step.b.view, step.result, vendor_.tail,
+                                             bias_view().alignment, product.fast},
+                                            kVendorWorkspace, kMostAlgorithms));
     step.algorithm = std::min(algorithm, step.gemm->algorithms() - 1);
     step.scratch_at = mine.take(step.gemm->workspace_bytes(step.algorithm));
     arena = mine;

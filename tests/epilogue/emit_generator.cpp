@@ -32,7 +32,7 @@ void print_case(size_t index, const EmitCase& each) {
       "attacca_hole_context*)context);\n",
       options.function, arguments);
   int words = 0;
-  for (const int bits : each.signature.result_bits) words += bits / 16;
+  for (const int bits : each.signature.result_bits) words += result_words(bits);
   for (int i = 0; i < words; ++i) fmt::print("  out[{0}] = r.word[{0}];\n", i);
   fmt::print("}}\n}}\n");
 }

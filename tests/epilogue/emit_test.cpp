@@ -277,11 +277,12 @@ class Bench {
     const Placement& at = case_.binding.outputs[output];
     if (at.place != Place::Result) return;
     size_t word = 0;
-    for (int slot = 0; slot < at.slot; ++slot) word += case_.signature.result_bits[slot] / 16;
+    for (int slot = 0; slot < at.slot; ++slot)
+      word += static_cast<size_t>(result_words(case_.signature.result_bits[slot]));
     const size_t size = ir::size_of(epilogue().outputs[output].dtype);
     for (int e = 0; e < 2; ++e) {
       if (!inside(rows[e], columns[e])) continue;
-      const uint32_t bits = size == 2 ? words[word] >> (16 * e) : words[word + e];
+      const uint32_t bits = size == 4 ? words[word + e] : words[word] >> (8 * size * e);
       std::memcpy(stored_[output].data() + (rows[e] * kPitch + columns[e]) * size, &bits, size);
     }
   }

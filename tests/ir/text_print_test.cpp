@@ -82,6 +82,8 @@ INSTANTIATE_TEST_SUITE_P(
         "return sum(x, axes=[1], keepdims=true)", "return mean(x, keepdims=true)",
         "return reduce_max(x, axes=[0])", "return amax(x)", "return sum(c)",
         "return matmul(x, transpose(y))", "return matmul(x, transpose(y), out=bf16)",
+        "return matmul(cast(x, f8e4m3), cast(transpose(y), f8e5m2), fast=true)",
+        "return matmul(cast(x, f8e4m3), cast(transpose(y), f8e4m3), out=bf16, fast=true)",
         // Slices.
         "return x[:, :]", "return x[:, 2:5]", "return x[:, :5]", "return x[:, 5:]",
         "return x[:, ::-1]", "return x[:, 6:2:-2]", "return x[:, 6::-2]", "return x[:, 0:0:-1]",

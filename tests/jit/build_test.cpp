@@ -130,7 +130,7 @@ TEST_F(BuildTest, KeySeparates) {
   const KernelRequest base = request(kernel, "relu(acc + row(bias))");
   std::vector<KernelRequest> all(6, base);
   all[1].mode = ir::Mode::Eager;
-  all[2].input_type = ir::DType::F16;
+  all[2].a_type = all[2].b_type = ir::DType::F16;
   all[3].includes = {"__device__ float f(float x) { return x; }"};
   all[4].includes = {"__device__ float g(float x) { return x; }"};
   all[5] = request(kernel, "relu(acc - row(bias))");

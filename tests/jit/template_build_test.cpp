@@ -18,6 +18,8 @@ std::string text_for(const templates::Template& kernel) {
     for (size_t i = 0; i < kernel.hole.full_bits.size(); ++i)
       text +=
           " * full(r" + std::to_string(i) + (kernel.hole.full_bits[i] == 16 ? ": bf16)" : ": f32)");
+  if (!kernel.hole.result_bits.empty() && kernel.hole.result_bits[0] == 8)
+    text = "cast(" + text + ", s8, saturate=true)";
   const std::string first = text;
   for (size_t i = 1; i < kernel.hole.result_bits.size(); ++i)
     text += ", " + std::to_string(i + 1) + " * (" + first + ")";
@@ -28,7 +30,10 @@ epilogue::TextOptions options_for(const templates::Template& kernel) {
   epilogue::TextOptions options;
   options.results.clear();
   for (const int bits : kernel.hole.result_bits)
-    options.results.push_back(bits == 16 ? ir::DType::BF16 : ir::DType::F32);
+    options.results.push_back(bits == 8    ? ir::DType::S8
+                              : bits == 16 ? ir::DType::BF16
+                                           : ir::DType::F32);
+  options.accumulator = kernel.hole.accumulator_type;
   return options;
 }
 
@@ -36,7 +41,8 @@ Result<KernelRequest> request_for(const templates::Template& kernel, ir::Mode mo
   ATTACCA_TRY(const auto parsed, epilogue::parse_text(text_for(kernel), options_for(kernel)));
   KernelRequest request;
   request.kernel = &kernel;
-  if (!kernel.input_types.empty()) request.input_type = kernel.input_types.back();
+  if (!kernel.input_types.empty()) request.a_type = request.b_type = kernel.input_types.back();
+  if (kernel.mixed_inputs) request.a_type = kernel.input_types.front();
   request.epilogue = epilogue::canonicalize(parsed.epilogue);
   request.mode = mode;
   request.capability = 90;

@@ -32,6 +32,22 @@ inline constexpr Requirement kRequirements[] = {
      R"(graph g(x: bf16[M, 96], w: bf16[136, 96], s: f32[M, 1], t: f32[136], u: f32[], b: bf16[136]) {
   return cast(cast(x @ transpose(w), f32) * s * t * u + b, bf16)
 })"},
+    {"A8_fp8_tensor_wise",
+     R"(graph g(x: f8e4m3[M, 96], w: f8e4m3[144, 96], s: f32[], t: f32[], b: bf16[144]) {
+  return cast(gelu(matmul(x, transpose(w)) * s * t + b), bf16)
+})"},
+    {"A8_fp8_row_wise",
+     R"(graph g(x: f8e4m3[M, 96], w: f8e5m2[144, 96], s: f32[M, 1], t: f32[144]) {
+  return cast(matmul(x, transpose(w), fast=true) * s * t, f16)
+})"},
+    {"E1_dequantised",
+     R"(graph g(x: s8[M, 96], w: s8[144, 96], s: f32[M, 1], t: f32[144], b: bf16[144]) {
+  return cast(silu(cast(x @ transpose(w), f32) * s * t + b), bf16)
+})"},
+    {"E1_zero_points",
+     R"(graph g(x: u8[M, 96], w: s8[144, 96], z: s32[], sums: s32[144], s: f32[144]) {
+  return cast(x @ transpose(w) - z * sums, f32) * s
+})"},
     {"B1_every_role",
      R"(graph g(x: bf16[M, 96], w: bf16[136, 96], r: bf16[136], c: bf16[M, 1], f: bf16[M, 136], s: f32[]) {
   return cast(tanh(x @ transpose(w) + r) * c + f * s, f16)

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "fmt/format.h"
+
 #include "jit/assemble.hpp"
 #include "ptx/splice.hpp"
 #include "templates_testing.hpp"
@@ -41,8 +43,11 @@ class Built : public ::testing::TestWithParam<std::string> {
     return *std::move(parsed);
   }
 
-  void expect_assembles(const std::string& body, ir::DType type) const {
-    const auto text = instantiate(kernel(), type);
+  // For the last of its types, where it has any.
+  void expect_assembles(const std::string& body) const {
+    const ir::DType type =
+        kernel().input_types.empty() ? ir::DType::F16 : kernel().input_types.back();
+    const auto text = instantiate(kernel(), type, type);
     ASSERT_TRUE(text) << to_string(text.error());
     const auto spliced = ptx::splice(module(*text), module(body), "attacca_hole");
     ASSERT_TRUE(spliced) << to_string(spliced.error());
@@ -90,23 +95,28 @@ TEST_P(Built, PtxHasTheKernelAndTheHoleThatMetadataSays) {
 }
 
 TEST_P(Built, AssemblesWithATrivialBody) {
-  expect_assembles(testing::trivial_body(kernel()), ir::DType::BF16);
+  expect_assembles(testing::trivial_body(kernel()));
 }
 
 TEST_P(Built, AssemblesWithABodyThatUsesEveryArgument) {
-  expect_assembles(testing::thorough_body(kernel()), ir::DType::F16);
+  expect_assembles(testing::thorough_body(kernel()));
 }
 
-TEST_P(Built, InstantiatesForF16) {
+TEST_P(Built, InstantiatesForItsOtherTypes) {
   if (kernel().family == Family::Pointwise) return;
-  const auto text = instantiate(kernel(), ir::DType::F16);
+  const ir::DType written = kernel().input_types.front(), other = kernel().input_types.back();
+  const auto text = instantiate(kernel(), other, other);
   ASSERT_TRUE(text) << to_string(text.error());
-  EXPECT_EQ(text->find(".bf16"), std::string::npos);
-  EXPECT_NE(text->find(".f16"), std::string::npos);
-  EXPECT_EQ(*instantiate(kernel(), ir::DType::BF16), testing::read(kernel().path));
-  const auto other = instantiate(kernel(), ir::DType::F64);
-  ASSERT_FALSE(other);
-  EXPECT_EQ(other.error().what, "template " + kernel().name + " takes no f64 operands");
+  const auto suffix = [](ir::DType dtype) {
+    const std::string_view name = ir::name(dtype);
+    return fmt::format(".{0}.{0}", ir::is_fp8(dtype) ? name.substr(2) : name);
+  };
+  EXPECT_EQ(text->find(suffix(written)), std::string::npos);
+  EXPECT_NE(text->find(suffix(other)), std::string::npos);
+  EXPECT_EQ(*instantiate(kernel(), written, written), testing::read(kernel().path));
+  const auto none = instantiate(kernel(), ir::DType::F64, ir::DType::F64);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().what, "template " + kernel().name + " takes no f64 by f64 operands");
 }
 
 INSTANTIATE_TEST_SUITE_P(Templates, Built, ::testing::ValuesIn([] {

@@ -110,6 +110,46 @@ TEST(Candidates, LayoutsDecide) {
   EXPECT_EQ(shifted.ranked[0].kernel, kAnything);
 }
 
+constexpr const char* kBytes = "sm90_s8_tn_128x128x128_2x1_pingpong_f2_d8";
+constexpr const char* kAnyBytes = "sm80_s8_xx_64x64x64_f2_d32";
+constexpr const char* kPrecise = "sm90_e4m3_tn_128x128x128_2x1_f2_d8";
+constexpr const char* kFast = "sm90_e4m3_tn_16x64x128_1x1_swap_fast_f2_d8";
+
+TEST(Candidates, OfBytesByAccumulatorsAndResults) {
+  const auto requantised = [](const char* a, const char* b) {
+    return candidates(problem(fmt::format("a: {}[64, 64], b: {}[128, 64], s: f32[128]", a, b),
+                              "return cast(round(cast(a @ transpose(b), f32) * s), s8, "
+                              "saturate=true)"));
+  };
+  const Candidates all = requantised("s8", "s8");
+  EXPECT_TRUE(ranked(all, kBytes));
+  EXPECT_EQ(reasons(all)[kWide], "no s8 inputs");
+  EXPECT_EQ(reasons(all)[kAnyBytes],
+            "the kernel stores result 0 of 32 bits, and the epilogue has no output for it");
+  EXPECT_TRUE(ranked(requantised("u8", "s8"), kBytes));
+  EXPECT_TRUE(ranked(requantised("s8", "u8"), kBytes));
+  // As (K, N), and rows that are no multiple of 16 bytes: elements one by one.
+  for (const char* parameters :
+       {"a: s8[64, 64], b: s8[64, 128]", "a: s8[64, 65], b: s8[65, 128]"}) {
+    const Candidates raw = candidates(problem(parameters, "return a @ b"));
+    ASSERT_EQ(raw.ranked.size(), 1u) << parameters;
+    EXPECT_EQ(raw.ranked[0].kernel, kAnyBytes);
+  }
+}
+
+TEST(Candidates, FastSumsOnlyWhereTheProductAllowsThem) {
+  const auto all = [](const char* attributes) {
+    return candidates(
+        problem("a: f8e4m3[64, 64], b: f8e5m2[128, 64], s: f32[64, 1]",
+                fmt::format("return cast(matmul(a, transpose(b){}) * s, f8e4m3, saturate=true)",
+                            attributes)));
+  };
+  EXPECT_TRUE(ranked(all(""), kPrecise));
+  EXPECT_EQ(reasons(all(""))[kFast], "its sums are short, and the product does not say fast=true");
+  EXPECT_TRUE(ranked(all(", fast=true"), kPrecise));
+  EXPECT_TRUE(ranked(all(", fast=true"), kFast));
+}
+
 TEST(Candidates, DevicesAndDtypesDecide) {
   const Problem plain = product(64, 64, 64);
   jit::DeviceInfo old = h200();

@@ -19,18 +19,6 @@ __device__ __forceinline__ int attacca_clamp_s8(T x) {
   if (x != x) return 0;
   return x >= (T)127 ? 127 : x <= (T)-128 ? -128 : (int)x;
 }
-__device__ __forceinline__ bool attacca_inside(const attacca_hole_context* context, int row, int column) {
-  return row < context->rows && column < context->columns;
-}
-__device__ __forceinline__ long long attacca_element_of(const attacca_operand& operand, int row, int column, int batch) {
-  return batch * operand.batch_stride + row * operand.row_stride + column * operand.column_stride;
-}
-template <class T>
-__device__ __forceinline__ void attacca_store(const attacca_hole_context* context, int index, int row, int column, int batch, T value) {
-  if (!attacca_inside(context, row, column)) return;
-  const attacca_operand& operand = context->operand[index];
-  ((T*)operand.pointer)[attacca_element_of(operand, row, column, batch)] = value;
-}
 
 __device__ __forceinline__ float attacca_op_round(float x) {
   return rintf(x);
@@ -53,8 +41,7 @@ __device__ __forceinline__ attacca_outputs attacca_element(int acc, float scale,
 extern "C" __device__ attacca_results attacca_hole(uint32_t acc0_0, uint32_t acc0_1, uint32_t row0_0, uint32_t row0_1, uint32_t col0, int32_t row, int32_t column, int32_t batch, const attacca_hole_context* context) {
   const attacca_outputs d0 = attacca_element((int)acc0_0, __uint_as_float(row0_0), __uint_as_float(col0));
   const attacca_outputs d1 = attacca_element((int)acc0_1, __uint_as_float(row0_1), __uint_as_float(col0));
-  attacca_results results = {};
-  attacca_store(context, 0, row, column, batch, (signed char)d0.out0);
-  attacca_store(context, 0, row, column + 1, batch, (signed char)d1.out0);
+  attacca_results results;
+  results.word[0] = (uint32_t)(unsigned char)(signed char)d0.out0 | (uint32_t)(unsigned char)(signed char)d1.out0 << 8;
   return results;
 }

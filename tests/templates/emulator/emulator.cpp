@@ -8,7 +8,9 @@
 #include <ucontext.h>
 #include <vector>
 
+#include "ir/dtype.hpp"
 #include "support/check.hpp"
+#include "templates/kernels/common/element.cuh"
 
 dim3 threadIdx, blockIdx, gridDim;
 
@@ -42,7 +44,7 @@ struct Meeting {
 struct WarpArguments {
   uint32_t address[kLanes];
   uint32_t (*matrices[kLanes])[4];
-  float (*c[kLanes])[4];
+  void* c[kLanes];
   const uint32_t (*a[kLanes])[4];
   const uint32_t (*b[kLanes])[2];
 };
@@ -55,7 +57,7 @@ struct TransactionBarrier {
 };
 
 struct GroupArguments {
-  float* d[kGroupThreads];
+  void* d[kGroupThreads];
 };
 
 // A warpgroup's products: those that were committed, the oldest first, and those that were not.
@@ -156,25 +158,51 @@ void load_all_matrices(WarpArguments& all, bool transposed) {
   }
 }
 
-float bf16(uint32_t word, int half) {
-  return std::bit_cast<float>(half ? word & 0xffff0000u : word << 16);
+int bytes_of(int element) {
+  return element == ELEMENT_BF16 ? 2 : 1;
 }
 
-// As the PTX manual places the fragments of m16n8k16.
-float a_element(const WarpArguments& all, int row, int k) {
-  const int lane = row % 8 * 4 + k % 8 / 2;
-  return bf16((*all.a[lane])[k / 8 * 2 + row / 8], k % 2);
-}
-float b_element(const WarpArguments& all, int k, int column) {
-  return bf16((*all.b[column * 4 + k % 8 / 2])[k / 8], k % 2);
+double value_of(int element, uint32_t bits) {
+  if (element == ELEMENT_BF16) return ir::decode16(ir::DType::BF16, static_cast<uint16_t>(bits));
+  if (element == ELEMENT_E4M3) return ir::decode8(ir::DType::F8E4M3, static_cast<uint8_t>(bits));
+  return static_cast<int8_t>(bits);
 }
 
-void multiply_all(WarpArguments& all) {
+// Accumulator `index` of a thread; products of the tests are whole numbers.
+void accumulate(int element, void* accumulators, int index, double sum, bool add) {
+  if (element == ELEMENT_S8) {
+    int32_t& to = static_cast<int32_t*>(accumulators)[index];
+    to = (add ? to : 0) + static_cast<int32_t>(sum);
+  } else {
+    float& to = static_cast<float*>(accumulators)[index];
+    to = (add ? to : 0) + static_cast<float>(sum);
+  }
+}
+
+// As the PTX manual places the fragments of m16n8k16, and of m16n8k32 for bytes: a word has four
+// bytes of k, of which 32 are multiplied.
+double byte_element(int element, const uint32_t* words, int k) {
+  const int bytes = bytes_of(element), at = k * bytes;
+  const uint32_t bits = words[at / 16] >> (at % 4 * 8);
+  return value_of(element, bytes == 2 ? bits & 0xffff : bits & 0xff);
+}
+double a_element(int element, const WarpArguments& all, int row, int k) {
+  const int lane = row % 8 * 4 + k * bytes_of(element) % 16 / 4;
+  const auto& words = *all.a[lane];
+  const uint32_t of_row[] = {words[row / 8], words[2 + row / 8]};
+  return byte_element(element, of_row, k);
+}
+double b_element(int element, const WarpArguments& all, int k, int column) {
+  return byte_element(element, *all.b[column * 4 + k * bytes_of(element) % 16 / 4], k);
+}
+
+void multiply_all(int element, WarpArguments& all) {
   for (int row = 0; row < 16; ++row) {
     for (int column = 0; column < 8; ++column) {
-      float sum = 0;
-      for (int k = 0; k < 16; ++k) sum += a_element(all, row, k) * b_element(all, k, column);
-      (*all.c[row % 8 * 4 + column / 2])[row / 8 * 2 + column % 2] += sum;
+      double sum = 0;
+      for (int k = 0; k < kStepBytes / bytes_of(element); ++k)
+        sum += a_element(element, all, row, k) * b_element(element, all, k, column);
+      accumulate(element, all.c[row % 8 * 4 + column / 2], row / 8 * 2 + column % 2, sum, true);
     }
   }
 }
@@ -332,14 +360,14 @@ void load_matrices_transposed(uint32_t (&to)[4], uint32_t address) {
       [](WarpArguments& all) { load_all_matrices(all, true); });
 }
 
-void multiply_add(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+void multiply_fragments(int element, void* c, const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   warp_instruction(
       [&](WarpArguments& all, int lane) {
-        all.c[lane] = &c;
+        all.c[lane] = c;
         all.a[lane] = &a;
         all.b[lane] = &b;
       },
-      [](WarpArguments& all) { multiply_all(all); });
+      [element](WarpArguments& all) { multiply_all(element, all); });
 }
 
 // ---- Hopper
@@ -352,6 +380,7 @@ struct BoxMap {
   uint32_t extents[3];
   uint64_t strides[2];  // bytes
   uint32_t box[3];
+  uint32_t bytes;  // of an element
 };
 
 constexpr int kRowBytes = 128;  // of a box: the swizzle's span
@@ -382,51 +411,56 @@ void copy_box_now(Block& to_block, uint32_t to, const BoxMap& map, uint32_t barr
       uint16_t bits = 0;
       if (at_k < map.extents[0] && at_row < map.extents[1])
         std::memcpy(&bits,
-                    static_cast<const char*>(map.address) + at_k * 2 + at_row * map.strides[0] +
-                        static_cast<uint32_t>(batch) * map.strides[1],
-                    2);
-      std::memcpy(shared + swizzled(to + r * kRowBytes + i * 2), &bits, 2);
+                    static_cast<const char*>(map.address) + at_k * map.bytes +
+                        at_row * map.strides[0] + static_cast<uint32_t>(batch) * map.strides[1],
+                    map.bytes);
+      std::memcpy(shared + swizzled(to + r * kRowBytes + i * map.bytes), &bits, map.bytes);
     }
   TransactionBarrier& waiting = barrier_at(to_block, barrier);
   waiting.bytes -= map.box[1] * kRowBytes;
   settle(waiting);
 }
 
-// Of a tile that a descriptor describes, 16 values of k of so many rows. Transposed, a row of
+// Of a tile that a descriptor describes, a step's values of k of so many rows. Transposed, a row of
 // memory is 64 of these rows at one k.
-std::vector<float> tile_rows(Block& of, uint64_t descriptor, bool transposed, int rows) {
+std::vector<double> tile_rows(Block& of, int element, uint64_t descriptor, bool transposed,
+                              int rows) {
   ATTACCA_CHECK(descriptor >> 62 == 1, "the descriptor's swizzle is of 128 bytes");
+  ATTACCA_CHECK(!transposed || element == ELEMENT_BF16, "bytes are not transposed");
   const auto start = static_cast<uint32_t>(descriptor & 0x3fff) << 4;
   const auto groups_apart = static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4;
   const auto boxes_apart = static_cast<uint32_t>(descriptor >> 16 & 0x3fff) << 4;
+  const auto bytes = static_cast<uint32_t>(bytes_of(element));
+  const uint32_t depth = kStepBytes / bytes;
   const auto address_of = [&](uint32_t row, uint32_t k) {
     if (transposed)
       return start + row / 64 * boxes_apart + k / 8 * groups_apart + k % 8 * kRowBytes +
              row % 64 * 2;
-    return start + row / 8 * groups_apart + row % 8 * kRowBytes + k * 2;
+    return start + row / 8 * groups_apart + row % 8 * kRowBytes + k * bytes;
   };
-  std::vector<float> values(static_cast<size_t>(rows) * 16);
-  for (int row = 0; row < rows; ++row)
-    for (int k = 0; k < 16; ++k) {
-      const uint32_t address = address_of(static_cast<uint32_t>(row), static_cast<uint32_t>(k));
-      uint16_t bits;
-      std::memcpy(&bits, shared_base(of) + swizzled(address), 2);
-      values[static_cast<size_t>(row * 16 + k)] = bf16(bits, 0);
+  std::vector<double> values;
+  for (uint32_t row = 0; row < static_cast<uint32_t>(rows); ++row)
+    for (uint32_t k = 0; k < depth; ++k) {
+      uint16_t bits = 0;
+      std::memcpy(&bits, shared_base(of) + swizzled(address_of(row, k)), bytes);
+      values.push_back(value_of(element, bits));
     }
   return values;
 }
 
 // As the PTX manual places the accumulators of a warpgroup.
-void multiply_group_now(const GroupArguments& arguments, int n, const std::vector<float>& rows,
-                        const std::vector<float>& columns) {
+void multiply_group_now(const GroupProduct& product, const GroupArguments& arguments,
+                        const std::vector<double>& rows, const std::vector<double>& columns) {
+  const int depth = kStepBytes / bytes_of(product.element);
   for (int row = 0; row < 64; ++row)
-    for (int column = 0; column < n; ++column) {
-      float sum = 0;
-      for (int k = 0; k < 16; ++k)
-        sum +=
-            rows[static_cast<size_t>(row * 16 + k)] * columns[static_cast<size_t>(column * 16 + k)];
+    for (int column = 0; column < product.n; ++column) {
+      double sum = 0;
+      for (int k = 0; k < depth; ++k)
+        sum += rows[static_cast<size_t>(row * depth + k)] *
+               columns[static_cast<size_t>(column * depth + k)];
       const int thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
-      arguments.d[thread][column / 8 * 4 + row % 16 / 8 * 2 + column % 2] += sum;
+      accumulate(product.element, arguments.d[thread],
+                 column / 8 * 4 + row % 16 / 8 * 2 + column % 2, sum, product.add);
     }
 }
 
@@ -441,10 +475,11 @@ namespace attacca::emulator {
 int encode_map(void* map, int type, uint32_t rank, const void* address, const uint64_t* extents,
                const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
                int interleave, int swizzle, int promotion, int fill) {
-  const bool known = type == 1 && rank == 3 && interleave == 0 && swizzle == 3 && promotion <= 3 &&
-                     fill == 0 && box[0] * 2 == kRowBytes;
+  const uint32_t bytes = type == 0 ? 1 : 2;
+  const bool known = type <= 1 && rank == 3 && interleave == 0 && swizzle == 3 && promotion <= 3 &&
+                     fill == 0 && box[0] * bytes == kRowBytes;
   if (!known || reinterpret_cast<uintptr_t>(address) % 16 != 0) return 1;
-  BoxMap made{address, {}, {}, {}};
+  BoxMap made{address, {}, {}, {}, bytes};
   for (int i = 0; i < 3; ++i) {
     if (extents[i] < 1 || box[i] < 1 || box[i] > 256 || element_strides[i] != 1) return 1;
     made.extents[i] = static_cast<uint32_t>(extents[i]);
@@ -512,19 +547,20 @@ void copy_box_to_cluster(uint32_t to, const void* map, uint32_t barrier, int k, 
   }
 }
 
-void multiply_group(float* d, int n, uint64_t a, bool transposed_a, uint64_t b, bool transposed_b) {
+void multiply_group(const GroupProduct& product, void* d) {
   Group& group = current_group();
   group.arguments.d[current % kGroupThreads] = d;
   Block* const of = block;
   meet(group.meeting, [&, of] {
-    const auto product = [=, arguments = group.arguments] {
-      multiply_group_now(arguments, n, tile_rows(*of, a, transposed_a, 64),
-                         tile_rows(*of, b, transposed_b, n));
+    const auto multiply = [=, arguments = group.arguments] {
+      multiply_group_now(
+          product, arguments, tile_rows(*of, product.element, product.a, product.transposed_a, 64),
+          tile_rows(*of, product.element, product.b, product.transposed_b, product.n));
     };
     if (cluster->copies_at_once)
-      product();
+      multiply();
     else
-      group.open.emplace_back(product);
+      group.open.emplace_back(multiply);
   });
 }
 

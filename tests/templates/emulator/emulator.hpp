@@ -72,7 +72,8 @@ void wait_copies() {
 }
 void load_matrices(uint32_t (&to)[4], uint32_t address);
 void load_matrices_transposed(uint32_t (&to)[4], uint32_t address);
-void multiply_add(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
+// Of `element`, as common/element.cuh numbers them; `c`: of four.
+void multiply_fragments(int element, void* c, const uint32_t (&a)[4], const uint32_t (&b)[2]);
 
 // Those of wgmma/instructions.cuh. An address of shared memory is one of the thread's own block.
 void barrier_init(uint32_t barrier, int arrivals);
@@ -99,12 +100,19 @@ void products_wait() {
   products_wait(PENDING);
 }
 inline void pin(float&) {}
-// 64 rows by n by 16 of this warpgroup; `d`: of the thread.
-void multiply_group(float* d, int n, uint64_t a, bool transposed_a, uint64_t b, bool transposed_b);
-template <bool TRANSPOSED_A, bool TRANSPOSED_B, int VALUES>
-void multiply(float (&d)[VALUES], uint64_t a, uint64_t b) {
-  multiply_group(d, VALUES * 2, a, TRANSPOSED_A, b, TRANSPOSED_B);
-}
+inline void pin(int32_t&) {}
+// 64 rows by n by 32 bytes of k, of this warpgroup.
+struct GroupProduct {
+  int element;
+  int n;
+  uint64_t a;
+  bool transposed_a;
+  uint64_t b;
+  bool transposed_b;
+  bool add;  // false: what was there does not count
+};
+// `d`: of the thread.
+void multiply_group(const GroupProduct& product, void* d);
 
 namespace attacca::emulator {
 

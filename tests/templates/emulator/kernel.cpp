@@ -32,9 +32,16 @@ namespace emulated = attacca_sm80;
   return std::bit_cast<float>(bits << 16);
 }
 
+#if HOLE_ACCUMULATORS
+float accumulator(uint32_t bits) {
+  return ELEMENT == ELEMENT_S8 ? static_cast<float>(static_cast<int32_t>(bits))
+                               : std::bit_cast<float>(bits);
+}
+#endif
+
 // The test's epilogue, which reference.cpp repeats: the accumulator, and every operand and
 // coordinate with a weight of its own. 16-bit operands are bf16, 32-bit ones f32, vectors unsigned
-// integers.
+// integers, an 8-bit result the low byte of a whole number.
 attacca_results attacca_hole(
     HOLE_ACCUMULATOR_PARAMETERS HOLE_FULL0_PARAMETERS HOLE_FULL1_PARAMETERS HOLE_FULL2_PARAMETERS
         HOLE_FULL3_PARAMETERS HOLE_ROW_PARAMETERS HOLE_COLUMN_PARAMETERS int32_t row_index,
@@ -43,12 +50,12 @@ attacca_results attacca_hole(
   for (int i = 0; i < 2; ++i)
     x[i] = static_cast<float>(3 * row_index + 5 * (column_index + i) + 7 * batch_index);
 #if HOLE_ACCUMULATORS
-  x[0] += std::bit_cast<float>(acc0_0);
-  x[1] += std::bit_cast<float>(acc0_1);
+  x[0] += accumulator(acc0_0);
+  x[1] += accumulator(acc0_1);
 #endif
 #if HOLE_ACCUMULATORS == 2
-  x[0] -= 2 * std::bit_cast<float>(acc1_0);
-  x[1] -= 2 * std::bit_cast<float>(acc1_1);
+  x[0] -= 2 * accumulator(acc1_0);
+  x[1] -= 2 * accumulator(acc1_1);
 #endif
 #define ADD_FULL_16(i)                               \
   x[0] += (i + 2) * float_of_bf16(full##i & 0xffff); \
@@ -76,7 +83,10 @@ attacca_results attacca_hole(
   int word = 0;
   for (int i = 0; i < kResults; ++i) {
     const float y[2] = {x[0] + static_cast<float>(i), x[1] + static_cast<float>(i)};
-    if (kResultBits[i] == 16) {
+    if (kResultBits[i] == 8) {
+      results.word[word++] = (static_cast<uint32_t>(static_cast<int64_t>(y[0])) & 0xff) |
+                             (static_cast<uint32_t>(static_cast<int64_t>(y[1])) & 0xff) << 8;
+    } else if (kResultBits[i] == 16) {
       results.word[word++] = bits_of_bf16(y[0]) | bits_of_bf16(y[1]) << 16;
     } else {
       results.word[word++] = std::bit_cast<uint32_t>(y[0]);

@@ -17,11 +17,24 @@ int64_t offset(const attacca_operand& view, int batch, int row, int column) {
 }
 
 uint32_t encode(float value, int bits) {
+  if (bits == 8) return static_cast<uint32_t>(static_cast<int64_t>(value)) & 0xff;
   return bits == 16 ? ir::encode16(ir::DType::BF16, value) : std::bit_cast<uint32_t>(value);
 }
 float decode(uint32_t raw, int bits) {
+  if (bits == 8) return static_cast<float>(static_cast<int8_t>(raw));
   return bits == 16 ? ir::decode16(ir::DType::BF16, static_cast<uint16_t>(raw))
                     : std::bit_cast<float>(raw);
+}
+
+bool is_fp8(const attacca_info& info) {
+  return info.input_types[0] == std::string_view("f8e4m3");
+}
+int factor_bits(const attacca_info& info) {
+  return info.input_types[0] == std::string_view("bf16") ? 16 : 8;
+}
+float decode_factor(const attacca_info& info, uint32_t raw) {
+  return is_fp8(info) ? ir::decode8(ir::DType::F8E4M3, static_cast<uint8_t>(raw))
+                      : decode(raw, factor_bits(info));
 }
 
 uint32_t read(const void* base, int64_t index, int bytes) {
@@ -52,19 +65,19 @@ int64_t round_up(int64_t value, int64_t to) {
 attacca_operand strides(Layout layout, int rows, int columns) {
   switch (layout) {
     case Layout::Rows: {
-      const int64_t pitch = round_up(columns, 8);
-      return {nullptr, pitch, 1, round_up(rows * pitch, 8)};
+      const int64_t pitch = round_up(columns, 16);
+      return {nullptr, pitch, 1, round_up(rows * pitch, 16)};
     }
     case Layout::OddRows:
       return {nullptr, columns + 1 + columns % 2, 1, (columns + 2) * rows + 1};
     case Layout::Columns: {
-      const int64_t pitch = round_up(rows, 8);
-      return {nullptr, 1, pitch, round_up(columns * pitch, 8)};
+      const int64_t pitch = round_up(rows, 16);
+      return {nullptr, 1, pitch, round_up(columns * pitch, 16)};
     }
     case Layout::Strided:
       return {nullptr, 3 * columns + 2, 3, (3 * columns + 2) * rows + 5};
     case Layout::BroadcastRows:
-      return {nullptr, 0, 1, round_up(columns, 8)};
+      return {nullptr, 0, 1, round_up(columns, 16)};
   }
   return {};
 }
@@ -87,11 +100,16 @@ Operand Problem::make_operand(int rows, int columns, Layout layout, int bits, bo
   operand.bytes.assign(static_cast<size_t>((before + last) * bytes), kPoison);
   if (random_values)
     for (int64_t i = 0; i < last; ++i)
-      write(operand.bytes.data(), before + i, bytes,
-            encode(static_cast<float>(static_cast<int>(random_() % 5) - 2), bits));
+      write(operand.bytes.data(), before + i, bytes, random_bits(bits));
   operand.view.pointer = operand.bytes.data() + before * bytes;
   description_ += fmt::format(", {}", name(layout));
   return operand;
+}
+
+// Of bytes, those of factors alone are random.
+uint32_t Problem::random_bits(int bits) {
+  const auto value = static_cast<float>(static_cast<int>(random_() % 5) - 2);
+  return bits == 8 && is_fp8(info_) ? ir::encode8(ir::DType::F8E4M3, value) : encode(value, bits);
 }
 
 Vector Problem::make_vector(int length) {
@@ -120,8 +138,9 @@ void Problem::make_factors() {
   };
   const Layout a = info_.any_strides ? any() : info_.a_k_major ? Layout::Rows : Layout::Columns;
   const Layout b = info_.any_strides ? any() : info_.b_k_major ? Layout::Columns : Layout::Rows;
-  a_ = make_operand(arguments_.m, arguments_.k, a, 16, true);
-  b_ = make_operand(arguments_.k, arguments_.n, b, 16, true);
+  const int bits = factor_bits(info_);
+  a_ = make_operand(arguments_.m, arguments_.k, a, bits, true);
+  b_ = make_operand(arguments_.k, arguments_.n, b, bits, true);
   arguments_.a = a_.view;
   arguments_.b = b_.view;
   if (info_.accumulators < 2) return;
@@ -129,7 +148,7 @@ void Problem::make_factors() {
     make_alternate_columns();
     return;
   }
-  b1_ = make_operand(arguments_.k, arguments_.n, info_.any_strides ? any() : b, 16, true);
+  b1_ = make_operand(arguments_.k, arguments_.n, info_.any_strides ? any() : b, bits, true);
   arguments_.b1 = b1_.view;
 }
 
@@ -195,10 +214,12 @@ float Problem::value(int batch, int m, int n) const {
   float x = static_cast<float>(3 * m + 5 * n + 7 * batch);
   constexpr float kSetWeights[] = {1, -2};
   const attacca_operand* factors[] = {&arguments_.b, &arguments_.b1};
+  const int bytes = info_.accumulators > 0 ? factor_bits(info_) / 8 : 0;
   for (int s = 0; s < info_.accumulators; ++s)
     for (int k = 0; k < arguments_.k; ++k)
-      x += kSetWeights[s] * decode(read(a_.view.pointer, offset(a_.view, batch, m, k), 2), 16) *
-           decode(read(factors[s]->pointer, offset(*factors[s], batch, k, n), 2), 16);
+      x += kSetWeights[s] *
+           decode_factor(info_, read(a_.view.pointer, offset(a_.view, batch, m, k), bytes)) *
+           decode_factor(info_, read(factors[s]->pointer, offset(*factors[s], batch, k, n), bytes));
   for (int i = 0; i < count(info_.full_bits); ++i)
     if (const attacca_operand& full = arguments_.full[i]; full.pointer)
       x += static_cast<float>(i + 2) *

@@ -36,6 +36,7 @@ class Problem {
 
  private:
   Operand make_operand(int rows, int columns, Layout layout, int bits, bool random_values);
+  uint32_t random_bits(int bits);
   Vector make_vector(int length);
   Layout random_layout(std::initializer_list<Layout> from);
   void make_factors();

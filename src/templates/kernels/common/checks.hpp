@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "common/element.cuh"
 #include "common/hole.cuh"
 #include "common/record.hpp"
 
@@ -15,6 +16,14 @@ namespace {
   for (int i = 0; i < kResults; ++i) info.result_bits[i] = kResultBits[i];
   info.rows = kRows;
   info.columns = kColumns;
+}
+
+// What the kernel multiplies; the source is written for the first type of the list.
+[[maybe_unused]] inline void describe_element(attacca_info& info) {
+  constexpr const char* kTypes[][2] = {{"bf16", "f16"}, {"s8", "u8"}, {"f8e4m3", "f8e5m2"}};
+  for (int i = 0; i < 2; ++i) info.input_types[i] = kTypes[ELEMENT - ELEMENT_BF16][i];
+  info.mixed_inputs = kElementBytes == 1;
+  if (ELEMENT == ELEMENT_S8) info.accumulator_type = "s32";
 }
 
 // Returns 1, what `check` returns of what is not legal.

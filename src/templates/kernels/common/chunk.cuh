@@ -14,10 +14,10 @@ constexpr int kChunk = 8;  // elements
 enum : int32_t {
   kAccessElements = 0,  // any strides, any alignment
   kAccessPairs = 1,     // two neighbours at once: both are contiguous and aligned
-  kAccessChunks = 2,    // 16 bytes at once
+  kAccessChunks = 2,    // 16 bytes at once; a chunk of 8-bit elements: its 8 bytes
 };
 
-// Host side: what pointer and strides allow. `bits`: of an element, 16 or 32.
+// Host side: what pointer and strides allow. `bits`: of an element, 8, 16 or 32.
 inline int32_t chunk_access(const attacca_operand& operand, int bits) {
   const uint64_t bytes = static_cast<uint64_t>(bits / 8);
   const auto divisible = [&](uint64_t by) {
@@ -26,7 +26,7 @@ inline int32_t chunk_access(const attacca_operand& operand, int bits) {
            static_cast<uint64_t>(operand.batch_stride) * bytes % by == 0;
   };
   if (operand.column_stride != 1) return kAccessElements;
-  if (divisible(16)) return kAccessChunks;
+  if (divisible(bits == 8 ? 8 : 16)) return kAccessChunks;
   return divisible(2 * bytes) ? kAccessPairs : kAccessElements;
 }
 
@@ -41,7 +41,7 @@ inline int32_t vector_access(const attacca_vector& vector) {
 
 #ifdef ATTACCA_DEVICE_CODE
 
-// A chunk's raw bits: 4 words of 16-bit elements, 8 of 32-bit ones. Chunk<0> is that of a slot that
+// A chunk's raw bits: 2 words of 8-bit elements, 4 of 16-bit, 8 of 32-bit ones. Chunk<0> is that of a slot that
 // is not there; nothing reads it, so it takes no registers.
 template <int BITS>
 struct Chunk {
@@ -134,7 +134,10 @@ template <int BITS>
 __device__ __forceinline__ void store_by_pairs(void* to, const Chunk<BITS>& chunk) {
 #pragma unroll
   for (int pair = 0; pair < kChunk / 2; ++pair) {
-    if constexpr (BITS == 16) {
+    if constexpr (BITS == 8) {
+      static_cast<uint16_t*>(to)[pair] =
+          static_cast<uint16_t>(chunk.word[pair / 2] >> (pair % 2 * 16));
+    } else if constexpr (BITS == 16) {
       static_cast<uint32_t*>(to)[pair] = chunk.word[pair];
     } else {
       static_cast<uint2*>(to)[pair] = make_uint2(chunk.word[2 * pair], chunk.word[2 * pair + 1]);
@@ -146,9 +149,10 @@ template <int BITS>
 __device__ __forceinline__ void store_by_elements(void* to, int64_t stride, int valid,
                                                   const Chunk<BITS>& chunk) {
   using Bits = typename ElementBits<BITS>::Type;
+  constexpr int kInWord = 32 / BITS;
 #pragma unroll
   for (int i = 0; i < kChunk; ++i) {
-    const uint32_t bits = BITS == 16 ? chunk.word[i / 2] >> (i % 2 * 16) : chunk.word[i];
+    const uint32_t bits = chunk.word[i / kInWord] >> (i % kInWord * BITS % 32);
     if (i < valid) static_cast<Bits*>(to)[i * stride] = static_cast<Bits>(bits);
   }
 }
@@ -160,10 +164,14 @@ __device__ __forceinline__ void store_chunk(const attacca_operand& operand, int3
   char* at =
       static_cast<char*>(operand.pointer) + offset_of(operand, batch, row, column) * (BITS / 8);
   if (access == kAccessChunks && valid == kChunk) {
+    if constexpr (BITS == 8) {
+      *reinterpret_cast<uint2*>(at) = make_uint2(chunk.word[0], chunk.word[1]);
+    } else {
 #pragma unroll
-    for (int i = 0; i < Chunk<BITS>::kWords; i += 4)
-      reinterpret_cast<uint4*>(at)[i / 4] =
-          make_uint4(chunk.word[i], chunk.word[i + 1], chunk.word[i + 2], chunk.word[i + 3]);
+      for (int i = 0; i < Chunk<BITS>::kWords; i += 4)
+        reinterpret_cast<uint4*>(at)[i / 4] =
+            make_uint4(chunk.word[i], chunk.word[i + 1], chunk.word[i + 2], chunk.word[i + 3]);
+    }
   } else if (access == kAccessPairs && valid == kChunk) {
     store_by_pairs<BITS>(at, chunk);
   } else {

@@ -123,8 +123,13 @@ __device__ __forceinline__ void keep_pair(const uint32_t* words, int pair,
                                           Chunk<kResultBits[SLOT]>& chunk) {
   constexpr int kWords = hole_words(kResultBits[SLOT]);
   constexpr int kFirst = SLOT == 0 ? 0 : hole_words(kResultBits[0]);
+  if constexpr (kResultBits[SLOT] == 8) {
+    const uint32_t half = words[kFirst] & 0xffff;
+    chunk.word[pair / 2] = pair % 2 == 0 ? half : chunk.word[pair / 2] | half << 16;
+  } else {
 #pragma unroll
-  for (int i = 0; i < kWords; ++i) chunk.word[pair * kWords + i] = words[kFirst + i];
+    for (int i = 0; i < kWords; ++i) chunk.word[pair * kWords + i] = words[kFirst + i];
+  }
 }
 
 template <int SLOT>

@@ -2,7 +2,7 @@
 //   HOLE_ACCUMULATORS  sets: 0, 1 (default) or 2
 //   HOLE_FULL0 .. 3    bits of the full slots: 16 or 32; undefined: no such slot
 //   HOLE_ROWS, HOLE_COLUMNS  vector slots: 0, 1 or 2 (default)
-//   HOLE_RESULT0, 1    bits of the results; undefined: none. Without results the hole returns one
+//   HOLE_RESULT0, 1    bits of the results: 8, 16 or 32; undefined: none. Without results the hole returns one
 //                      word that means nothing.
 // For kernels: constants of these, and call_hole(), which takes and gives arrays.
 #pragma once
@@ -68,7 +68,7 @@ constexpr int kResultBits[2] = {attacca_hole_bits::kResult0, attacca_hole_bits::
 constexpr int kResults = (kResultBits[0] > 0) + (kResultBits[1] > 0);
 // Words of a pair of elements.
 constexpr int hole_words(int bits) {
-  return bits / 16;
+  return bits == 8 ? 1 : bits / 16;
 }
 constexpr int kResultWords = hole_words(kResultBits[0]) + hole_words(kResultBits[1]);
 

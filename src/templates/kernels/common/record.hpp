@@ -12,6 +12,7 @@ struct attacca_info {
   const char* arch = "";        // "sm_90a", "sm_80"
   int min_capability = 0, max_capability = 999;
   const char* input_types[4] = {};  // "bf16", "f16"; nullptr ends
+  bool mixed_inputs = false, b_first = false, fast_accumulation = false;
   bool a_k_major = true, b_k_major = true, any_strides = false;
   bool alternate_columns = false;
   int tile_m = 0, tile_n = 0, tile_k = 0;

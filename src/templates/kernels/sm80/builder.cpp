@@ -14,11 +14,10 @@ constexpr uint32_t kMaxGridZ = 65535;
 
 attacca_info info() {
   attacca_info info;
-  info.arch = "sm_80";
-  info.min_capability = 80;
-  // The source is bf16; see instantiate().
-  info.input_types[0] = "bf16";
-  info.input_types[1] = "f16";
+  // 8-bit floats came later.
+  info.arch = ELEMENT == ELEMENT_E4M3 ? "sm_89" : "sm_80";
+  info.min_capability = ELEMENT == ELEMENT_E4M3 ? 89 : 80;
+  describe_element(info);
   info.b_k_major = kBKMajor;
   info.any_strides = kAnyStrides;
   info.tile_m = kTileM;
@@ -28,20 +27,20 @@ attacca_info info() {
   info.stages = kStages;
   info.threads = kThreads;
   info.shared_bytes = kSharedBytes;
-  info.align_a = info.align_b = kAnyStrides ? 2 : 16;
+  info.align_a = info.align_b = kAnyStrides ? kElementBytes : 16;
   info.align_d = 2;
   describe_hole(info);
   return info;
 }
 
 Factor factor_a(const attacca_gemm_arguments& arguments) {
-  return {static_cast<const uint16_t*>(arguments.a.pointer), arguments.a.row_stride,
+  return {static_cast<const Element*>(arguments.a.pointer), arguments.a.row_stride,
           arguments.a.column_stride, arguments.a.batch_stride};
 }
 
 Factor factor_b(const attacca_gemm_arguments& arguments, int set) {
   const attacca_operand& b = set == 0 ? arguments.b : arguments.b1;
-  return {static_cast<const uint16_t*>(b.pointer), b.column_stride, b.row_stride, b.batch_stride};
+  return {static_cast<const Element*>(b.pointer), b.column_stride, b.row_stride, b.batch_stride};
 }
 
 // An axis of one element is never stepped along.
@@ -49,7 +48,7 @@ bool contiguous(int64_t stride, int32_t extent) {
   return stride == 1 || extent <= 1;
 }
 bool whole_chunks(int64_t stride, int32_t extent) {
-  return stride % 8 == 0 || extent <= 1;
+  return stride % kElementChunk == 0 || extent <= 1;
 }
 
 // Whether a factor can be copied in 16-byte chunks.
@@ -62,10 +61,10 @@ int check_factor(const char* name, const Factor& factor, bool k_major, int32_t r
                   k_major ? "k" : "n", static_cast<long long>(inner));
   if (!whole_chunks(outer, k_major ? rows : k))
     return refuse(reason, bytes, "rows of %s must be 16 bytes apart or a multiple, not %lld", name,
-                  static_cast<long long>(outer) * 2);
+                  static_cast<long long>(outer) * kElementBytes);
   if (!whole_chunks(factor.batch_stride, batch))
     return refuse(reason, bytes, "batches of %s must be 16 bytes apart or a multiple, not %lld",
-                  name, static_cast<long long>(factor.batch_stride) * 2);
+                  name, static_cast<long long>(factor.batch_stride) * kElementBytes);
   if (reinterpret_cast<uintptr_t>(factor.pointer) % 16 != 0)
     return refuse(reason, bytes, "%s must be at a multiple of 16 bytes, not at %p", name,
                   static_cast<const void*>(factor.pointer));

@@ -20,7 +20,7 @@ __device__ __forceinline__ TilePlace tile_place(const Params& params, int block)
 
 // The factors' matrices of one batch, and where this block's part of them begins.
 struct Block {
-  const uint16_t *a, *b[kSets];
+  const Element *a, *b[kSets];
   TilePlace at;
   int k_tiles;
 };
@@ -132,7 +132,7 @@ __device__ __forceinline__ void multiply_elements(const Params& params, const Bl
 
 // Row and column of lane's values 0, 1 of a fragment; values 2, 3 are 8 rows below.
 __device__ __forceinline__ void keep_slice(const Warp& warp, const Accumulators& sum, int slice,
-                                           float* shared) {
+                                           uint32_t* shared) {
   const int row = warp.m / kWarpM * 16 + warp.lane / 4;
   const int column = warp.n + warp.lane % 4 * 2;
 #pragma unroll
@@ -143,29 +143,30 @@ __device__ __forceinline__ void keep_slice(const Warp& warp, const Accumulators&
     for (int s = 0; s < kSets; ++s) {
 #pragma unroll
       for (int j = 0; j < kFragmentsN; ++j) {
-        const float(&value)[4] = sum.fragment[s][i][j];
-        float* at = shared + (s * kSliceRows + row) * kSlicePitch + column + j * 8;
-        *reinterpret_cast<float2*>(at) = make_float2(value[0], value[1]);
-        *reinterpret_cast<float2*>(at + 8 * kSlicePitch) = make_float2(value[2], value[3]);
+        const Sum(&value)[4] = sum.fragment[s][i][j];
+        uint32_t* at = shared + (s * kSliceRows + row) * kSlicePitch + column + j * 8;
+        *reinterpret_cast<uint2*>(at) = make_uint2(raw_bits(value[0]), raw_bits(value[1]));
+        *reinterpret_cast<uint2*>(at + 8 * kSlicePitch) =
+            make_uint2(raw_bits(value[2]), raw_bits(value[3]));
       }
     }
   }
 }
 
 // The chunk of eight values at `from`.
-__device__ __forceinline__ void load_values(const float* from, uint32_t (&to)[kChunk]) {
+__device__ __forceinline__ void load_values(const uint32_t* from, uint32_t (&to)[kChunk]) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const float4 four = reinterpret_cast<const float4*>(from)[i];
-    to[i * 4] = __float_as_uint(four.x);
-    to[i * 4 + 1] = __float_as_uint(four.y);
-    to[i * 4 + 2] = __float_as_uint(four.z);
-    to[i * 4 + 3] = __float_as_uint(four.w);
+    const uint4 four = reinterpret_cast<const uint4*>(from)[i];
+    to[i * 4] = four.x;
+    to[i * 4 + 1] = four.y;
+    to[i * 4 + 2] = four.z;
+    to[i * 4 + 3] = four.w;
   }
 }
 
 __device__ __forceinline__ void finish_slice(const Params& params, const TilePlace& at, int batch,
-                                             int slice, const float* shared) {
+                                             int slice, const uint32_t* shared) {
   constexpr int kRowChunks = kTileN / kChunk;
 #pragma unroll 1
   for (int chunk = threadIdx.x; chunk < kSliceRows * kRowChunks; chunk += kThreads) {
@@ -199,7 +200,7 @@ __device__ __forceinline__ void run(const Params& params, char* shared) {
     } else {
       multiply_staged(params, block, warp, shared, sum);
     }
-    float* slice_values = reinterpret_cast<float*>(shared);
+    uint32_t* slice_values = reinterpret_cast<uint32_t*>(shared);
 #pragma unroll 1
     for (int slice = 0; slice < kFragmentsM; ++slice) {
       __syncthreads();

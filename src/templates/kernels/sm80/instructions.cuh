@@ -5,10 +5,19 @@
 #include <cstdint>
 
 #include "common/device.cuh"
+#include "common/element.cuh"
 
-#if defined(ATTACCA_DEVICE_CODE) && !defined(ATTACCA_EMULATE)
+#ifdef ATTACCA_DEVICE_CODE
 
 namespace attacca_sm80 {
+
+#ifdef ATTACCA_EMULATE
+
+inline void multiply_add(Sum (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  multiply_fragments(ELEMENT, c, a, b);
+}
+
+#else
 
 __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
@@ -43,15 +52,29 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t (&to)[4], uint
                : "memory");
 }
 
-// c += a x b: 16x16 by 16x8, bf16. instantiate() makes f16 of it.
-__device__ __forceinline__ void multiply_add(float (&c)[4], const uint32_t (&a)[4],
+#if ELEMENT == ELEMENT_BF16
+#define MMA_TYPES "k16.row.col.f32.bf16.bf16.f32"
+#define MMA_REGISTER "+f"
+#elif ELEMENT == ELEMENT_E4M3
+#define MMA_TYPES "k32.row.col.f32.e4m3.e4m3.f32"
+#define MMA_REGISTER "+f"
+#else
+#define MMA_TYPES "k32.row.col.s32.s8.s8.s32"
+#define MMA_REGISTER "+r"
+#endif
+
+// c += a x b: 16 rows by 8 columns, 32 bytes of k. instantiate() makes the other types of the
+// element's family of it.
+__device__ __forceinline__ void multiply_add(Sum (&c)[4], const uint32_t (&a)[4],
                                              const uint32_t (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-      "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+  asm("mma.sync.aligned.m16n8" MMA_TYPES
+      " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : MMA_REGISTER(c[0]), MMA_REGISTER(c[1]), MMA_REGISTER(c[2]), MMA_REGISTER(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+#endif  // ATTACCA_EMULATE
+
 }  // namespace attacca_sm80
 
-#endif
+#endif  // ATTACCA_DEVICE_CODE

@@ -8,7 +8,7 @@
 namespace attacca_sm80 {
 
 struct Accumulators {
-  float fragment[kSets][kFragmentsM][kFragmentsN][4];
+  Sum fragment[kSets][kFragmentsM][kFragmentsN][4];
 };
 
 struct Warp {
@@ -20,8 +20,8 @@ __device__ __forceinline__ Warp this_warp() {
   return {static_cast<int>(threadIdx.x % 32), warp / kWarpsN * kWarpM, warp % kWarpsN * kWarpN};
 }
 
-// A step multiplies 16 values of k. While it does, the fragments of the next one are loaded.
-constexpr int kSteps = kTileK / 16;
+// A step multiplies two chunks of k. While it does, the fragments of the next one are loaded.
+constexpr int kSteps = kTileK * kElementBytes / kStepBytes;
 
 struct Fragments {
   uint32_t a[kFragmentsM][4];
@@ -37,7 +37,7 @@ __device__ __forceinline__ void load_a(uint32_t tile, const Warp& warp, int step
   }
 }
 
-// Two fragments at once: the matrices are (n, k), (n, k + 8), (n + 8, k), (n + 8, k + 8).
+// Two fragments at once: the matrices are chunks (n, k), (n, k + 1), (n + 8, k), (n + 8, k + 1).
 __device__ __forceinline__ void load_b(uint32_t tile, const Warp& warp, int step,
                                        uint32_t (&b)[kFragmentsN][2]) {
 #pragma unroll

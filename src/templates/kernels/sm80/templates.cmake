@@ -1,10 +1,21 @@
 # The sm_80-style GEMMs, which every device from sm_80 on runs. Named by the operands' majors (tn: A as
 # (M, K), B as (N, K); tt: B as (K, N); xx: any strides and alignment), the tile, two full slots of
 # 16 bits (f2; one that is not used costs a branch), and the bits of the result. GATE: two products of
-# one A, TILE_N columns each; named gate.
+# one A, TILE_N columns each; named gate. ELEMENT (common/element.cuh): of A and B, named where it is
+# not bf16; 8-bit floats are multiplied from sm_89 on.
 macro(sm80_gemm MAJORS TILE_M TILE_N TILE_K WARPS_M WARPS_N STAGES RESULT)
-  cmake_parse_arguments(SM80 "GATE" "" "" ${ARGN})
-  set(name sm80_${MAJORS}_${TILE_M}x${TILE_N}x${TILE_K})
+  cmake_parse_arguments(SM80 "GATE" "ELEMENT" "" ${ARGN})
+  set(arch 80)
+  set(element BF16)
+  set(named_element "")
+  if(SM80_ELEMENT)
+    set(element ${SM80_ELEMENT})
+    string(TOLOWER ${element}_ named_element)
+    if(element STREQUAL E4M3)
+      set(arch 89)
+    endif()
+  endif()
+  set(name sm${arch}_${named_element}${MAJORS}_${TILE_M}x${TILE_N}x${TILE_K})
   set(sets 1)
   if(SM80_GATE)
     string(APPEND name _gate)
@@ -18,8 +29,9 @@ macro(sm80_gemm MAJORS TILE_M TILE_N TILE_K WARPS_M WARPS_N STAGES RESULT)
     set(any 1)
   endif()
   attacca_template(${name}_f2_d${RESULT}
-                   SOURCE sm80/gemm.cu BUILDER sm80/builder.cpp ARCH 80 ${SM80_UNPARSED_ARGUMENTS}
-                   DEFINES TILE_M=${TILE_M} TILE_N=${TILE_N} TILE_K=${TILE_K} WARPS_M=${WARPS_M}
+                   SOURCE sm80/gemm.cu BUILDER sm80/builder.cpp ARCH ${arch} ${SM80_UNPARSED_ARGUMENTS}
+                   DEFINES ELEMENT=ELEMENT_${element}
+                           TILE_M=${TILE_M} TILE_N=${TILE_N} TILE_K=${TILE_K} WARPS_M=${WARPS_M}
                            WARPS_N=${WARPS_N} STAGES=${STAGES} B_K_MAJOR=${k_major} ANY_STRIDES=${any}
                            HOLE_ACCUMULATORS=${sets} HOLE_FULL0=16 HOLE_FULL1=16
                            HOLE_RESULT0=${RESULT})
@@ -52,3 +64,17 @@ sm80_gemm(tt     128 64 32     2 2   4      16 GATE)
 sm80_gemm(tt     64 32 64      2 2   4      16 GATE)
 sm80_gemm(xx     64 32 32      2 2   2      16 GATE FEW)
 sm80_gemm(xx     64 32 32      2 2   2      32 GATE)
+
+# Bytes: s8 and u8 for every device, 8-bit floats where the Hopper kernels do not take the strides.
+sm80_gemm(tn     128 128 64    2 2   4      8  ELEMENT S8)
+sm80_gemm(tn     128 128 64    2 2   4      16 ELEMENT S8)
+sm80_gemm(tn     128 128 64    2 2   4      32 ELEMENT S8)
+sm80_gemm(tn     64 64 128     2 2   4      8  ELEMENT S8 FEW)
+sm80_gemm(tn     64 64 128     2 2   4      16 ELEMENT S8)
+sm80_gemm(tn     64 64 128     2 2   4      32 ELEMENT S8)
+sm80_gemm(xx     64 64 64      2 2   2      8  ELEMENT S8)
+sm80_gemm(xx     64 64 64      2 2   2      16 ELEMENT S8)
+sm80_gemm(xx     64 64 64      2 2   2      32 ELEMENT S8 FEW)
+sm80_gemm(xx     64 64 64      2 2   2      8  ELEMENT E4M3)
+sm80_gemm(xx     64 64 64      2 2   2      16 ELEMENT E4M3 FEW)
+sm80_gemm(xx     64 64 64      2 2   2      32 ELEMENT E4M3)

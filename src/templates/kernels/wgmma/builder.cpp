@@ -16,9 +16,9 @@ attacca_info info() {
   attacca_info info;
   info.arch = "sm_90a";
   info.min_capability = info.max_capability = 90;
-  // The source is bf16; see instantiate().
-  info.input_types[0] = "bf16";
-  info.input_types[1] = "f16";
+  describe_element(info);
+  info.b_first = kSwapped;
+  info.fast_accumulation = ELEMENT == ELEMENT_E4M3 && !kPromote;
   info.b_k_major = kBKMajor;
   info.alternate_columns = kAlternate;
   info.tile_m = kTileM;
@@ -109,12 +109,12 @@ int check_factor(const Factor& factor, const attacca_gemm_arguments& g, char* re
   } strided[] = {{factor.outer_axis, factor.outer_extent, factor.outer_stride, 1},
                  {"batch", g.batch, factor.batch_stride, 0}};
   for (const auto& each : strided)
-    if (each.extent > 1 &&
-        (each.stride < each.least || each.stride % 8 != 0 || each.stride * 2 >= kMaxStrideBytes))
+    if (each.extent > 1 && (each.stride < each.least || each.stride % kElementChunk != 0 ||
+                            each.stride * kElementBytes >= kMaxStrideBytes))
       return refuse(reason, bytes,
                     "steps of %s along %s must be a multiple of 16 bytes, forwards and less than "
                     "2^40, not %lld",
-                    factor.name, each.what, static_cast<long long>(each.stride) * 2);
+                    factor.name, each.what, static_cast<long long>(each.stride) * kElementBytes);
   return 0;
 }
 
@@ -159,7 +159,8 @@ using Encode = int (*)(void* map, int type, uint32_t rank, const void* address,
                        const uint64_t* extents, const uint64_t* strides, const uint32_t* box,
                        const uint32_t* element_strides, int interleave, int swizzle, int promotion,
                        int fill);
-constexpr int kUnsigned16 = 1, kNoInterleave = 0, kSwizzle128 = 3, kPromote256 = 3, kFillZero = 0;
+constexpr int kUnsigned8 = 0, kUnsigned16 = 1, kNoInterleave = 0, kSwizzle128 = 3, kPromote256 = 3,
+              kFillZero = 0;
 
 int encode(const Factor& factor, const attacca_gemm_arguments& g, Map& map, char* reason,
            size_t bytes) {
@@ -168,19 +169,20 @@ int encode(const Factor& factor, const attacca_gemm_arguments& g, Map& map, char
         reason, bytes, "%s",
         factor.pointer ? "no encoder of tensor maps was given" : "the factors need addresses");
   // Where a stride says nothing, one that the hardware takes.
-  const int64_t outer_stride =
-      factor.outer_extent > 1 ? factor.outer_stride : divide_up(factor.inner_extent, 8) * 8;
+  const int64_t outer_stride = factor.outer_extent > 1
+                                   ? factor.outer_stride
+                                   : divide_up(factor.inner_extent, kElementChunk) * kElementChunk;
   const int64_t batch_stride =
       g.batch > 1 ? factor.batch_stride : outer_stride * factor.outer_extent;
   const uint64_t extents[] = {static_cast<uint64_t>(factor.inner_extent),
                               static_cast<uint64_t>(factor.outer_extent),
                               static_cast<uint64_t>(g.batch)};
-  const uint64_t strides[] = {static_cast<uint64_t>(outer_stride) * 2,
-                              static_cast<uint64_t>(batch_stride) * 2};
+  const uint64_t strides[] = {static_cast<uint64_t>(outer_stride) * kElementBytes,
+                              static_cast<uint64_t>(batch_stride) * kElementBytes};
   const uint32_t box[] = {factor.box[0], factor.box[1], 1}, steps[] = {1, 1, 1};
   const int failure = reinterpret_cast<Encode>(attacca_encode_tiled)(
-      &map, kUnsigned16, 3, factor.pointer, extents, strides, box, steps, kNoInterleave,
-      kSwizzle128, kPromote256, kFillZero);
+      &map, kElementBytes == 1 ? kUnsigned8 : kUnsigned16, 3, factor.pointer, extents, strides, box,
+      steps, kNoInterleave, kSwizzle128, kPromote256, kFillZero);
   if (failure != 0) return refuse(reason, bytes, "cuTensorMapEncodeTiled failed with %d", failure);
   return 0;
 }

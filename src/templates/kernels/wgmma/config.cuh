@@ -9,29 +9,34 @@
 //   CLUSTER         blocks, one below the other, that load their common tile of B together
 //   STAGES          tiles of A and B in shared memory
 //   BLOCKS          that a multiprocessor shall hold
+//   ELEMENT         of A and B (common/element.cuh); those of 8 bits take B_K_MAJOR alone
+//   PROMOTE         1: the tensor cores add up the products of a tile of k alone, which adders of full
+//                   f32 then sum: their own sums of 8-bit floats keep 14 bits
 #pragma once
 
 #include <cstdint>
 
+#include "common/element.cuh"
 #include "common/epilogue.cuh"
 #include "common/tile_order.cuh"
 
 namespace attacca_wgmma {
 
 constexpr int kTileM = TILE_M, kTileN = TILE_N;
-constexpr int kTileK = 64;  // a row of a tile is 128 bytes, the span of the swizzle
-constexpr int kRowBytes = kTileK * 2;
+constexpr int kRowBytes = 128;  // of a tile: the span of the swizzle
+constexpr int kTileK = kRowBytes / kElementBytes;
 constexpr bool kSwapped = SWAPPED;
 constexpr bool kBKMajor = B_K_MAJOR;
 constexpr bool kAlternate = ALTERNATE;
+constexpr bool kPromote = PROMOTE;
 constexpr int kCluster = CLUSTER;
 constexpr int kStages = STAGES;
 constexpr int kSets = kAccumulators;
 constexpr int kMaps = kAlternate ? 1 : kSets;  // of weights
 static_assert(!kAlternate || (!kBKMajor && !kSwapped && kSets == 2));
 // A tile of B as (K, N) is boxes of 64 columns.
-constexpr int kColumnBox = 64, kColumnBoxBytes = kTileK * kColumnBox * 2;
-static_assert(kBKMajor || kTileN % kColumnBox == 0);
+constexpr int kColumnBox = 64, kColumnBoxBytes = 64 * kRowBytes;
+static_assert(kBKMajor || (kTileN % kColumnBox == 0 && kElementBytes == 2));
 
 // An instruction multiplies 64 rows of what wgmma calls M. The last warpgroup loads.
 constexpr int kPartRows = 64;
@@ -42,6 +47,7 @@ constexpr int kConsumers = kPingpong ? 2 : kParts;
 constexpr int kGroupThreads = 128;
 constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
 static_assert((kSwapped ? kTileN : kTileM) % kPartRows == 0 && !(kSwapped && kPingpong));
+static_assert(!(kPromote && kPingpong), "who waits for each tile of k gives turns to nobody");
 
 // One instruction takes the B tiles of all sets as its N, since they lie one behind the other;
 // swapped, each set has its own.

@@ -47,8 +47,8 @@ __device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {
 }
 
 struct Accumulators {
-  float of_instruction[kInstructions][kInstructionN / 2];
-  __device__ __forceinline__ float value(int part, int set, int i) const {
+  Sum of_instruction[kInstructions][kInstructionN / 2];
+  __device__ __forceinline__ Sum value(int part, int set, int i) const {
     return kSwapped ? of_instruction[set][i] : of_instruction[part][set * kSetValues + i];
   }
 };
@@ -115,29 +115,34 @@ __device__ __forceinline__ void load_all(const Params& params, const Shared& sha
   allow_next_kernel();
 }
 
-// This warpgroup's rows of the stage, from its first part on, by the other side's.
+// This warpgroup's rows of the stage, from its first part on, by the other side's. FRESH: the sum is
+// of this stage alone, whatever it was.
+template <bool FRESH>
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first_part,
                                                Accumulators& sum) {
   // 64 rows of A by rows, or 64 columns of B by boxes, are as long.
   const int own = first_part * kPartRows * kRowBytes;
   static_assert(kColumnBoxBytes == kPartRows * kRowBytes);
 #pragma unroll
-  for (int step = 0; step < kTileK / 16; ++step) {
-    const int k = step * 32;  // bytes
+  for (int step = 0; step < kRowBytes / kStepBytes; ++step) {
+    const bool add = !FRESH || step > 0;
+    const int k = step * kStepBytes;
     const int b_at = kBKMajor ? k : step * 16 * kRowBytes;
     if constexpr (kSwapped) {
       const uint64_t a = tile_descriptor<false>(shared.a(stage) + k);
 #pragma unroll
       for (int s = 0; s < kSets; ++s)
         multiply<!kBKMajor, false>(sum.of_instruction[s],
-                                   tile_descriptor<!kBKMajor>(shared.b(stage, s) + own + b_at), a);
+                                   tile_descriptor<!kBKMajor>(shared.b(stage, s) + own + b_at), a,
+                                   add);
     } else {
       const uint64_t b = tile_descriptor<!kBKMajor>(shared.b(stage, 0) + b_at);
 #pragma unroll
       for (int part = 0; part < kGroupParts; ++part)
         multiply<false, !kBKMajor>(
             sum.of_instruction[part],
-            tile_descriptor<false>(shared.a(stage) + own + part * kPartRows * kRowBytes + k), b);
+            tile_descriptor<false>(shared.a(stage) + own + part * kPartRows * kRowBytes + k), b,
+            add);
     }
   }
 }
@@ -147,6 +152,36 @@ __device__ __forceinline__ void release(const Shared& shared, int stage, int lan
   if (lane < kCluster) barrier_arrive(shared.empty(stage), lane);
 }
 
+__device__ __forceinline__ void pin_all(Accumulators& sum) {
+#pragma unroll
+  for (auto& part : sum.of_instruction)
+#pragma unroll
+    for (Sum& value : part) pin(value);
+}
+
+// Each stage is summed by itself. While this warpgroup adds up, others multiply.
+__device__ __forceinline__ void multiply_tile_promoting(const Params& params, const Shared& shared,
+                                                        int group, int lane, Ring& ring,
+                                                        Accumulators& sum) {
+#pragma unroll 1
+  for (int k = 0; k < params.k; k += kTileK) {
+    wait_for(shared.full(ring.stage), ring.round & 1);
+    Accumulators part;
+    products_begin();
+    multiply_stage<true>(shared, ring.stage, group, part);
+    products_commit();
+    products_wait<0>();
+    pin_all(part);
+    release(shared, ring.stage, lane);
+    ring.advance();
+#pragma unroll
+    for (int i = 0; i < kInstructions; ++i)
+#pragma unroll
+      for (int j = 0; j < kInstructionN / 2; ++j)
+        sum.of_instruction[i][j] += part.of_instruction[i][j];
+  }
+}
+
 // One stage is multiplied while the one before is on its way through the tensor cores.
 __device__ __forceinline__ void multiply_tile(const Params& params, const Shared& shared,
                                               int group, int block, int lane, Ring& ring,
@@ -154,13 +189,17 @@ __device__ __forceinline__ void multiply_tile(const Params& params, const Shared
 #pragma unroll
   for (auto& part : sum.of_instruction)
 #pragma unroll
-    for (float& value : part) value = 0;
+    for (Sum& value : part) value = 0;
+  if constexpr (kPromote) {
+    multiply_tile_promoting(params, shared, group, lane, ring, sum);
+    return;
+  }
   int before = -1;
 #pragma unroll 1
   for (int k = 0; k < params.k; k += kTileK) {
     wait_for(shared.full(ring.stage), ring.round & 1);
     products_begin();
-    multiply_stage(shared, ring.stage, kPingpong ? 0 : group, sum);
+    multiply_stage<false>(shared, ring.stage, kPingpong ? 0 : group, sum);
     products_commit();
     products_wait<1>();
     if (before >= 0) release(shared, before, lane);
@@ -170,10 +209,7 @@ __device__ __forceinline__ void multiply_tile(const Params& params, const Shared
   if constexpr (kPingpong)
     if (lane == 0) barrier_arrive(shared.turn(1 - group), block);
   products_wait<0>();
-#pragma unroll
-  for (auto& part : sum.of_instruction)
-#pragma unroll
-    for (float& value : part) pin(value);
+  pin_all(sum);
   if (before >= 0) release(shared, before, lane);
 }
 
@@ -186,8 +222,8 @@ __device__ __forceinline__ int slice_offset(int row, int column) {
 
 // Of alternate columns, values i, i + 1 are of both sets.
 __device__ __forceinline__ void keep_alternate(const Accumulators& sum, int slice, int odd_first,
-                                               int lane, float* own) {
-  float* const to[2] = {own + odd_first * kSliceValues, own + (1 - odd_first) * kSliceValues};
+                                               int lane, uint32_t* own) {
+  uint32_t* const to[2] = {own + odd_first * kSliceValues, own + (1 - odd_first) * kSliceValues};
 #pragma unroll
   for (int i = 0; i < kGroupParts * kSlices; ++i) {
     if (i != slice) continue;
@@ -196,7 +232,8 @@ __device__ __forceinline__ void keep_alternate(const Accumulators& sum, int slic
 #pragma unroll
       for (int v = 0; v < 4; ++v)
         to[v % 2][slice_offset(lane / 4 + v / 2 * 8, part * 4 + lane % 4)] =
-            sum.of_instruction[i / kSlices][(i % kSlices * (2 * kSliceN / 8) + part) * 4 + v];
+            raw_bits(
+                sum.of_instruction[i / kSlices][(i % kSlices * (2 * kSliceN / 8) + part) * 4 + v]);
     }
   }
 }
@@ -204,7 +241,7 @@ __device__ __forceinline__ void keep_alternate(const Accumulators& sum, int slic
 // Values i, i + 1 of a set are neighbours along what wgmma calls N, i + 2, i + 3 are 8 rows below
 // them, i + 4 is 8 columns further.
 __device__ __forceinline__ void keep_slice(const Accumulators& sum,
-                                           int slice, int lane, float* own) {
+                                           int slice, int lane, uint32_t* own) {
   constexpr int kSliceParts = kSwapped ? kSliceM / 8 : kSliceN / 8;
 #pragma unroll
   for (int i = 0; i < kGroupParts * kSlices; ++i) {
@@ -212,41 +249,41 @@ __device__ __forceinline__ void keep_slice(const Accumulators& sum,
     if (i != slice) continue;
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
-      float* to = own + s * kSliceValues;
+      uint32_t* to = own + s * kSliceValues;
 #pragma unroll
       for (int part = 0; part < kSliceParts; ++part) {
-        float four[4];
+        uint32_t four[4];
 #pragma unroll
-        for (int v = 0; v < 4; ++v) four[v] = sum.value(i / kSlices, s, (i % kSlices * kSliceParts + part) * 4 + v);
+        for (int v = 0; v < 4; ++v) four[v] = raw_bits(sum.value(i / kSlices, s, (i % kSlices * kSliceParts + part) * 4 + v));
         const int low = lane / 4, pair = part * 8 + lane % 4 * 2;
         if constexpr (kSwapped) {
 #pragma unroll
           for (int v = 0; v < 4; ++v) to[slice_offset(pair + v % 2, low + v / 2 * 8)] = four[v];
         } else {
-          *reinterpret_cast<float2*>(to + slice_offset(low, pair)) = make_float2(four[0], four[1]);
-          *reinterpret_cast<float2*>(to + slice_offset(low + 8, pair)) =
-              make_float2(four[2], four[3]);
+          *reinterpret_cast<uint2*>(to + slice_offset(low, pair)) = make_uint2(four[0], four[1]);
+          *reinterpret_cast<uint2*>(to + slice_offset(low + 8, pair)) =
+              make_uint2(four[2], four[3]);
         }
       }
     }
   }
 }
 
-__device__ __forceinline__ void load_values(const float* own, int row, int column,
+__device__ __forceinline__ void load_values(const uint32_t* own, int row, int column,
                                             uint32_t (&to)[kChunk]) {
 #pragma unroll
   for (int i = 0; i < kChunk; i += 4) {
-    const float4 four = *reinterpret_cast<const float4*>(own + slice_offset(row, column + i));
-    to[i] = __float_as_uint(four.x);
-    to[i + 1] = __float_as_uint(four.y);
-    to[i + 2] = __float_as_uint(four.z);
-    to[i + 3] = __float_as_uint(four.w);
+    const uint4 four = *reinterpret_cast<const uint4*>(own + slice_offset(row, column + i));
+    to[i] = four.x;
+    to[i + 1] = four.y;
+    to[i + 2] = four.z;
+    to[i + 3] = four.w;
   }
 }
 
 // `at`: of the slice.
 __device__ __forceinline__ void finish_slice(const Params& params, const Place& at, int lane,
-                                             const float* own) {
+                                             const uint32_t* own) {
   constexpr int kRowChunks = kSliceN / kChunk;
 #pragma unroll 1
   for (int chunk = lane; chunk < kSliceM * kRowChunks; chunk += 32) {
@@ -271,7 +308,7 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
   // Where this warp's first accumulator is along wgmma's M.
   const int first_row = (kPingpong ? 0 : group * kPartRows) + warp % 4 * 16;
   const int k_tiles = (params.k + kTileK - 1) / kTileK;
-  float* own = reinterpret_cast<float*>(memory + kSlicesAt + warp * kWarpBytes);
+  uint32_t* own = reinterpret_cast<uint32_t*>(memory + kSlicesAt + warp * kWarpBytes);
   Ring ring;
   [[maybe_unused]] int turns = 0;
   if (kPingpong && group == 1) ring.skip(k_tiles);

@@ -59,7 +59,7 @@ __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// Copies a map's box of rows x 64 elements, whose first is (k, row, batch), to shared memory, and
+// Copies a map's box of rows x 128 bytes, whose first is (k, row, batch), to shared memory, and
 // tells the barrier; of the blocks of the cluster that `mask` names, each to the same addresses.
 __device__ __forceinline__ void copy_box(uint32_t to, const void* map, uint32_t barrier, int k,
                                          int row, int batch) {
@@ -110,6 +110,9 @@ __device__ __forceinline__ void products_wait() {
 // Keeps the compiler from moving what reads an accumulator across.
 __device__ __forceinline__ void pin(float& value) {
   asm volatile("" : "+f"(value)::"memory");
+}
+__device__ __forceinline__ void pin(int32_t& value) {
+  asm volatile("" : "+r"(value)::"memory");
 }
 
 }  // namespace attacca_wgmma

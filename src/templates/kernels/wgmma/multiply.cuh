@@ -1,5 +1,5 @@
-// One wgmma of every width in use: 64 rows of A by N rows of B, 16 steps of k, bf16, from shared
-// memory. instantiate() makes f16 of it.
+// One wgmma of every width in use: 64 rows of A by N rows of B, 32 bytes of k each, from shared
+// memory. instantiate() makes the other types of the element's family of it.
 #pragma once
 
 #include "wgmma/config.cuh"
@@ -20,10 +20,37 @@ __device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
   return kSwizzle128 | kGroupsApart | kBoxesApart | (address & 0x3ffff) >> 4;
 }
 
-#ifndef ATTACCA_EMULATE
+#ifdef ATTACCA_EMULATE
+
+template <bool TRANSPOSED_A, bool TRANSPOSED_B, int VALUES>
+void multiply(Sum (&d)[VALUES], uint64_t a, uint64_t b, bool add) {
+  multiply_group({ELEMENT, VALUES * 2, a, TRANSPOSED_A, b, TRANSPOSED_B, add}, d);
+}
+
+#else
+
+// How the element's instructions are called, what they are told of the sides beside the descriptors
+// (to negate none, and which are transposed: 16-bit ones alone can be), and their accumulators'
+// registers.
+#if ELEMENT == ELEMENT_BF16
+#define WGMMA_TYPES "k16.f32.bf16.bf16"
+#define WGMMA_SIDES(TA, TB) ", 1, 1, " TA ", " TB
+#define WGMMA_REGISTER "+f"
+#elif ELEMENT == ELEMENT_E4M3
+#define WGMMA_TYPES "k32.f32.e4m3.e4m3"
+#define WGMMA_SIDES(TA, TB) ", 1, 1"
+#define WGMMA_REGISTER "+f"
+#else
+#define WGMMA_TYPES "k32.s32.s8.s8"
+#define WGMMA_SIDES(TA, TB) ""
+#define WGMMA_REGISTER "+r"
+#endif
+
 
 // Texts and operands of 8, 16, ... registers.
-#define REGISTERS_4(i) "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
+#define REGISTERS_4(i) \
+  WGMMA_REGISTER(d[i]), WGMMA_REGISTER(d[(i) + 1]), WGMMA_REGISTER(d[(i) + 2]), \
+      WGMMA_REGISTER(d[(i) + 3])
 #define REGISTERS_8(i) REGISTERS_4(i), REGISTERS_4((i) + 4)
 #define REGISTERS_16(i) REGISTERS_8(i), REGISTERS_8((i) + 8)
 #define REGISTERS_32(i) REGISTERS_16(i), REGISTERS_16((i) + 16)
@@ -51,17 +78,17 @@ __device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
 #define NAMES_0_64 NAMES_0_32 ", " NAMES_32_64
 #define NAMES_64_128 NAMES_64_80 ", " NAMES_80_96 ", " NAMES_96_112 ", " NAMES_112_128
 
-// A, B: the numbers of the descriptors among the operands; ONE: of a one, for a predicate that says to
-// add; TA, TB: of whether a side lies in rows of columns.
-#define DEFINE_WGMMA(N, NAMES, A, B, ONE, TA, TB, ...)                                                   \
-  template <bool TRANSPOSED_A, bool TRANSPOSED_B>                                                \
-  __device__ __forceinline__ void multiply(float (&d)[N / 2], uint64_t a, uint64_t b) {          \
-    asm volatile(                                                                                \
-        "{\n.reg .pred p;\nsetp.ne.b32 p, " ONE ", 0;\n"                                         \
-        "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.bf16.bf16 {" NAMES "}, " A ", " B        \
-        ", p, 1, 1, " TA ", " TB ";\n}"                                                            \
-        : __VA_ARGS__                                                                            \
-        : "l"(a), "l"(b), "r"(1), "n"(TRANSPOSED_A ? 1 : 0), "n"(TRANSPOSED_B ? 1 : 0));                                                               \
+// A, B: the numbers of the descriptors among the operands; ADD: of a number that is 0 where the result is
+// this product alone; TA, TB: of whether a side lies in rows of columns.
+#define DEFINE_WGMMA(N, NAMES, A, B, ADD, TA, TB, ...)                                             \
+  template <bool TRANSPOSED_A, bool TRANSPOSED_B>                                                  \
+  __device__ __forceinline__ void multiply(Sum (&d)[N / 2], uint64_t a, uint64_t b, bool add) {    \
+    asm volatile(                                                                                  \
+        "{\n.reg .pred p;\nsetp.ne.b32 p, " ADD ", 0;\n"                                           \
+        "wgmma.mma_async.sync.aligned.m64n" #N WGMMA_TYPES " {" NAMES "}, " A ", " B ", p"         \
+        WGMMA_SIDES(TA, TB) ";\n}"                                                                 \
+        : __VA_ARGS__                                                                              \
+        : "l"(a), "l"(b), "r"(add ? 1 : 0), "n"(TRANSPOSED_A ? 1 : 0), "n"(TRANSPOSED_B ? 1 : 0)); \
   }
 
 DEFINE_WGMMA(8, NAMES_0_4, "%4", "%5", "%6", "%7", "%8", REGISTERS_4(0))

@@ -1,9 +1,11 @@
 # Hopper kernels of our own: TMA and wgmma, no CUTLASS (wgmma/gemm.cuh), A as (M, K). tn: B as (N, K),
 # tt: as (K, N), ta: both weights of a gate as alternate columns of one (K, 2 N). Named otherwise
 # by the tile in the problem's orientation and the blocks of a cluster; swap: the weights are wgmma's M
-# side, for few rows; pingpong: warpgroups take turns; gate: two products of one A.
+# side, for few rows; pingpong: warpgroups take turns; gate: two products of one A. ELEMENT
+# (common/element.cuh): of A and B, named where it is not bf16; fast: 8-bit floats that the tensor
+# cores add up (PROMOTE 0).
 macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(WGMMA "SWAP;PINGPONG;GATE;KN;ALTERNATE" "" "FULL;RESULT" ${ARGN})
+  cmake_parse_arguments(WGMMA "SWAP;PINGPONG;GATE;KN;ALTERNATE;FAST" "ELEMENT" "FULL;RESULT" ${ARGN})
   set(layout tn)
   set(k_major 1)
   set(alternate 0)
@@ -15,7 +17,19 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
     set(layout ta)
     set(alternate 1)
   endif()
-  set(name sm90_${layout}_${TILE_M}x${TILE_N}x64_${CLUSTER}x1)
+  set(element BF16)
+  set(named_element "")
+  set(tile_k 64)
+  set(promote 0)
+  if(WGMMA_ELEMENT)
+    set(element ${WGMMA_ELEMENT})
+    string(TOLOWER ${element}_ named_element)
+    set(tile_k 128)
+    if(element STREQUAL E4M3 AND NOT WGMMA_FAST)
+      set(promote 1)
+    endif()
+  endif()
+  set(name sm90_${named_element}${layout}_${TILE_M}x${TILE_N}x${tile_k}_${CLUSTER}x1)
   set(swapped 0)
   set(pingpong 0)
   set(sets 1)
@@ -27,6 +41,9 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
     string(APPEND name _pingpong)
     set(pingpong 1)
   endif()
+  if(WGMMA_FAST)
+    string(APPEND name _fast)
+  endif()
   if(WGMMA_GATE)
     string(APPEND name _gate)
     set(sets 2)
@@ -37,7 +54,8 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   attacca_template(${name}_f2_d${WGMMA_RESULT}
                    SOURCE wgmma/gemm.cu BUILDER wgmma/builder.cpp ARCH 90a
                    ${WGMMA_UNPARSED_ARGUMENTS}
-                   DEFINES TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER=${CLUSTER} STAGES=${STAGES}
+                   DEFINES ELEMENT=ELEMENT_${element} PROMOTE=${promote}
+                           TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER=${CLUSTER} STAGES=${STAGES}
                            BLOCKS=${BLOCKS} SWAPPED=${swapped} PINGPONG=${pingpong}
                            B_K_MAJOR=${k_major} ALTERNATE=${alternate}
                            HOLE_ACCUMULATORS=${sets} HOLE_FULL0=16 HOLE_FULL1=16 HOLE_RESULT0=${WGMMA_RESULT})
@@ -68,3 +86,29 @@ wgmma_gemm(64  64  1       4      2      GATE KN SWAP)
 wgmma_gemm(128 128 2       4      1      GATE ALTERNATE)
 wgmma_gemm(128 64  1       6      1      GATE ALTERNATE PINGPONG)
 wgmma_gemm(64  64  1       6      1      GATE ALTERNATE)
+
+# Bytes, a row for each width of result. Where every tile of k is summed by itself, a warpgroup has 64
+# columns less.
+foreach(bits 8 16 32)
+  set(few "")
+  if(bits EQUAL 8)
+    set(few FEW)
+  endif()
+  wgmma_gemm(128 256 2     4      1      RESULT ${bits} ELEMENT S8)
+  wgmma_gemm(128 128 2     6      1      RESULT ${bits} ELEMENT S8 PINGPONG ${few})
+  wgmma_gemm(128 128 1     6      1      RESULT ${bits} ELEMENT S8)
+  wgmma_gemm(64  128 1     8      1      RESULT ${bits} ELEMENT S8 PINGPONG)
+  wgmma_gemm(64  64  1     6      2      RESULT ${bits} ELEMENT S8 SWAP)
+  wgmma_gemm(32  64  1     7      2      RESULT ${bits} ELEMENT S8 SWAP)
+  wgmma_gemm(16  64  1     8      2      RESULT ${bits} ELEMENT S8 SWAP)
+  wgmma_gemm(128 256 2     4      1      RESULT ${bits} ELEMENT E4M3 FAST)
+  wgmma_gemm(128 128 2     6      1      RESULT ${bits} ELEMENT E4M3 FAST PINGPONG)
+  wgmma_gemm(64  128 1     8      1      RESULT ${bits} ELEMENT E4M3 FAST PINGPONG)
+  wgmma_gemm(64  64  1     6      2      RESULT ${bits} ELEMENT E4M3 FAST SWAP)
+  wgmma_gemm(16  64  1     8      2      RESULT ${bits} ELEMENT E4M3 FAST SWAP ${few})
+  wgmma_gemm(128 128 2     6      1      RESULT ${bits} ELEMENT E4M3 ${few})
+  wgmma_gemm(128 128 1     6      1      RESULT ${bits} ELEMENT E4M3)
+  wgmma_gemm(128 64  1     8      1      RESULT ${bits} ELEMENT E4M3)
+  wgmma_gemm(64  64  1     6      2      RESULT ${bits} ELEMENT E4M3 SWAP)
+  wgmma_gemm(16  64  1     8      2      RESULT ${bits} ELEMENT E4M3 SWAP)
+endforeach()
