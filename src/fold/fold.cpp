@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 
+#include "fold/dequantized.hpp"
 #include "fold/extract.hpp"
 #include "fold/saturate.hpp"
 #include "ir/text.hpp"
@@ -197,7 +198,10 @@ class Folder {
 }  // namespace
 
 FoldResult fold(const ir::Graph& graph) {
-  return Folder(graph).run();
+  FoldResult products = multiply_quantized(graph);
+  FoldResult result = Folder(products.graph).run();
+  result.applied.insert(result.applied.begin(), products.applied.begin(), products.applied.end());
+  return result;
 }
 
 }  // namespace attacca::fold

@@ -48,6 +48,16 @@ inline constexpr Requirement kRequirements[] = {
      R"(graph g(x: u8[M, 96], w: s8[144, 96], z: s32[], sums: s32[144], s: f32[144]) {
   return cast(x @ transpose(w) - z * sums, f32) * s
 })"},
+    {"E1_dequantise_matmul_quantise",
+     R"(graph g(x: s8[M, 96], w: s8[144, 96], s: f32[], t: f32[144, 1], u: f32[], b: f32[144]) {
+  y = dequantize(x, s) @ transpose(dequantize(w, t)) + b
+  return quantize(relu(y), u, -3, dtype=s8)
+})"},
+    {"E1_asymmetric",
+     R"(graph g(x: u8[M, 96], w: s8[144, 96], s: f32[], z: u8[], t: f32[144, 1]) {
+  return cast(dequantize(x, s, z) @ transpose(dequantize(w, t)), bf16)
+})",
+     3},  // the sums of w's rows are two more
     {"B1_every_role",
      R"(graph g(x: bf16[M, 96], w: bf16[136, 96], r: bf16[136], c: bf16[M, 1], f: bf16[M, 136], s: f32[]) {
   return cast(tanh(x @ transpose(w) + r) * c + f * s, f16)

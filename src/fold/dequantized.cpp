@@ -1,0 +1,247 @@
+#include "fold/dequantized.hpp"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "ir/compose.hpp"
+#include "support/check.hpp"
+
+namespace attacca::fold {
+namespace {
+
+using ir::Dim;
+using ir::DType;
+using ir::Op;
+using ir::Value;
+
+// Beyond it the s32 sum of products of differences of bytes may wrap.
+constexpr int64_t kMostExactK = INT64_C(0x7FFFFFFF) / (255 * 255);
+
+// An operand of a product, as transpose((q - zero) * scales...) or without the transpose.
+struct Dequantized {
+  Value q;
+  std::vector<Value> scales;
+  std::optional<Value> zero;
+  bool transposed = false;
+};
+
+bool is_byte(DType dtype) {
+  return dtype == DType::S8 || dtype == DType::U8;
+}
+
+class Multiplier {
+ public:
+  explicit Multiplier(const ir::Graph& graph) : from_(graph), moved_(graph.size()) {}
+
+  FoldResult run() {
+    result_.graph.name = from_.name;
+    for (uint32_t id = 0; id < from_.size(); ++id) {
+      const ir::Node& node = from_.nodes()[id];
+      moved_[id] = node.op == Op::MatMul ? multiply(node) : copy(node);
+      if (node.op != Op::Input && !node.name.empty())
+        ATTACCA_CHECK(into().set_name(moved_[id], node.name).has_value(), "a value lost its name");
+    }
+    for (const ir::Output& output : from_.outputs())
+      into().add_output(moved_[output.value.id], output.name);
+    return std::move(result_);
+  }
+
+ private:
+  ir::Graph& into() { return result_.graph; }
+  const ir::Shape& shape(Value value) const { return from_.type(value).shape; }
+
+  Value copy(const ir::Node& node) {
+    if (node.op == Op::Input) return must(into().input(node.name, node.type));
+    std::vector<Value> operands;
+    for (const Value operand : node.operands) operands.push_back(moved_[operand.id]);
+    return must(ir::copy_node(into(), node, std::move(operands)));
+  }
+
+  static Value must(Result<Value> made) {
+    ATTACCA_CHECK(made.has_value(), "a product of quantised operands is invalid");
+    return *made;
+  }
+
+  Value add(Op op, std::vector<Value> operands, ir::Attrs attrs = {}) {
+    return must(into().add(op, std::move(operands), std::move(attrs)));
+  }
+
+  // ---- Recognition, in the graph as it was
+
+  std::optional<Dequantized> operand(Value value, bool is_a) const {
+    const bool transposed = from_[value].op == Op::Transpose;
+    if (transposed) value = from_[value].operands[0];
+    auto found = chain(value);
+    if (!found) return std::nullopt;
+    found->transposed = transposed;
+    // The axis of k, from the end.
+    const size_t k_axis = is_a != transposed ? 1 : 2;
+    const auto constant_along_k = [&](Value each) {
+      const ir::Shape& extents = shape(each);
+      return extents.size() < k_axis || extents[extents.size() - k_axis].is(1);
+    };
+    for (const Value scale : found->scales)
+      if (!constant_along_k(scale)) return std::nullopt;
+    if (found->zero && !constant_along_k(*found->zero)) return std::nullopt;
+    return found;
+  }
+
+  // cast(q, f32), minus a zero point, times scales.
+  std::optional<Dequantized> chain(Value value) const {
+    const ir::Node& node = from_[value];
+    if (node.type.dtype != DType::F32) return std::nullopt;
+    if (node.op == Op::Cast) {
+      const Value q = node.operands[0];
+      const DType dtype = from_.type(q).dtype;
+      if (!is_byte(dtype) && !ir::is_fp8(dtype)) return std::nullopt;
+      return Dequantized{.q = q, .scales = {}, .zero = {}};
+    }
+    if (node.attrs.compute.value_or(DType::F32) != DType::F32) return std::nullopt;
+    if (node.op == Op::Sub) return shifted(node);
+    if (node.op != Op::Mul) return std::nullopt;
+    for (const size_t at : {0, 1}) {
+      auto found = chain(node.operands[at]);
+      const Value scale = node.operands[1 - at];
+      if (!found || !(shape(found->q) == node.type.shape) || from_.type(scale).dtype != DType::F32)
+        continue;
+      found->scales.push_back(scale);
+      return found;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Dequantized> shifted(const ir::Node& node) const {
+    const ir::Node& wide = from_[node.operands[0]];
+    const Value zero = node.operands[1];
+    if (wide.op != Op::Cast || !is_byte(from_.type(wide.operands[0]).dtype) ||
+        !(shape(wide.operands[0]) == node.type.shape) || !is_zero_point(zero))
+      return std::nullopt;
+    Dequantized found{.q = wide.operands[0], .scales = {}, .zero = {}};
+    if (!is_all_zero(zero)) found.zero = zero;
+    return found;
+  }
+
+  // Whole numbers of a byte's range.
+  bool is_zero_point(Value value) const {
+    const ir::Node& node = from_[value];
+    const auto fits = [](double x) { return x == std::trunc(x) && std::fabs(x) <= 255; };
+    if (node.literal) return fits(node.literal->value);
+    if (node.op == Op::Cast) return is_byte(from_.type(node.operands[0]).dtype);
+    if (!node.tensor || !node.tensor->is_contiguous()) return false;
+    for (int64_t i = 0; i < node.tensor->size(); ++i)
+      if (!fits(node.tensor->number_at(i))) return false;
+    return true;
+  }
+
+  // The zero point as its author wrote it, before the cast.
+  Value narrow(Value zero) const {
+    return from_[zero].op == Op::Cast ? from_[zero].operands[0] : zero;
+  }
+
+  bool is_all_zero(Value value) const {
+    const ir::Node& node = from_[narrow(value)];
+    if (node.literal) return node.literal->value == 0;
+    if (!node.tensor) return false;
+    for (int64_t i = 0; i < node.tensor->size(); ++i)
+      if (node.tensor->number_at(i) != 0) return false;
+    return true;
+  }
+
+  // ---- Rewriting, in the new graph
+
+  Value multiply(const ir::Node& node) {
+    const auto a = operand(node.operands[0], true), b = operand(node.operands[1], false);
+    if (!a || !b) return copy(node);
+    const bool bytes = is_byte(from_.type(a->q).dtype);
+    const auto k = shape(node.operands[0]).back().maybe_value();
+    if (bytes != is_byte(from_.type(b->q).dtype) || (bytes && (!k || *k > kMostExactK)))
+      return copy(node);
+    const Value qa = placed(a->q, *a), qb = placed(b->q, *b);
+    Value product = add(Op::MatMul, {qa, qb});
+    if (bytes)
+      product =
+          must(ir::cast(into(), without_zero_points(product, *a, *b, qa, qb, *k), DType::F32));
+    for (const Dequantized* each : {&*a, &*b})
+      for (const Value scale : each->scales)
+        product = add(Op::Mul, {product, placed(scale, *each)});
+    const Value result = must(ir::cast(into(), product, node.type.dtype));
+    ATTACCA_CHECK(into().type(result) == node.type, "a quantised product of another type");
+    result_.applied.push_back(
+        {"quantized product", bytes ? "matmul of bytes" : "matmul of 8-bit floats"});
+    return result;
+  }
+
+  // A part of a dequantised operand as it stands in the product.
+  Value placed(Value value, const Dequantized& operand) {
+    const Value moved = moved_[value.id];
+    const ir::Shape& extents = shape(value);
+    if (!operand.transposed || extents.empty()) return moved;
+    if (extents.size() > 1) return add(Op::Transpose, {moved});
+    ir::Attrs column;
+    column.shape = {extents[0], Dim(1)};
+    return add(Op::Reshape, {moved}, std::move(column));
+  }
+
+  Value zero_of(const Dequantized& operand) {
+    const Value zero = narrow(*operand.zero);
+    if (from_[zero].literal) return into().literal(from_[zero].literal->value, DType::S32);
+    return must(ir::cast(into(), placed(zero, operand), DType::S32));
+  }
+
+  Value without_zero_points(Value product, const Dequantized& a, const Dequantized& b, Value qa,
+                            Value qb, int64_t k) {
+    std::optional<Value> zero_b;
+    if (b.zero) {
+      zero_b = zero_of(b);
+      product = add(Op::Sub, {product, add(Op::Mul, {sums(qa, 1), *zero_b})});
+    }
+    if (!a.zero) return product;
+    Value columns = sums(qb, 2);
+    if (zero_b)
+      columns = add(Op::Sub,
+                    {columns, must(ir::binary(into(), Op::Mul, *zero_b, static_cast<double>(k)))});
+    return add(Op::Sub, {product, add(Op::Mul, {zero_of(a), columns})});
+  }
+
+  // Along an axis, from the end; of constants by themselves.
+  Value sums(Value q, int64_t axis) {
+    if (auto known = constant_sums(q, axis)) return *known;
+    ir::Attrs attrs;
+    attrs.axes = {static_cast<int64_t>(into().type(q).shape.size()) - axis};
+    attrs.keepdims = true;
+    return add(Op::Sum, {must(ir::cast(into(), q, DType::S32))}, std::move(attrs));
+  }
+
+  std::optional<Value> constant_sums(Value q, int64_t axis) {
+    const bool transposed = into()[q].op == Op::Transpose;
+    const ir::Node& node = into()[transposed ? into()[q].operands[0] : q];
+    if (!node.tensor || node.tensor->shape().size() != 2) return std::nullopt;
+    const ir::Tensor& tensor = *node.tensor;
+    // The summed axis of the tensor as it is stored.
+    const size_t summed = (axis == 2) != transposed ? 0 : 1, kept = 1 - summed;
+    const int64_t count = tensor.shape()[kept];
+    auto made = ir::Tensor::make(
+        DType::S32, axis == 2 ? std::vector<int64_t>{1, count} : std::vector<int64_t>{count, 1});
+    if (!made) return std::nullopt;
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t sum = 0;
+      for (int64_t j = 0; j < tensor.shape()[summed]; ++j)
+        sum += tensor.integer_at(i * tensor.strides()[kept] + j * tensor.strides()[summed]);
+      made->set_integer(i, sum);
+    }
+    return into().constant(*std::move(made));
+  }
+
+  const ir::Graph& from_;
+  FoldResult result_;
+  std::vector<Value> moved_;  // where an old value is in the result
+};
+
+}  // namespace
+
+FoldResult multiply_quantized(const ir::Graph& graph) {
+  return Multiplier(graph).run();
+}
+
+}  // namespace attacca::fold

@@ -1,0 +1,160 @@
+// Products of dequantised operands: what becomes a product of bytes, what must not, and that values
+// stay.
+#include <cmath>
+#include <random>
+
+#include "fold_testing.hpp"
+#include "ir/compose.hpp"
+#include "ir/interpreter.hpp"
+
+namespace attacca::fold {
+namespace {
+
+ir::Graph graph_of(const std::string& text) {
+  auto graph = ir::parse_graph(text);
+  if (!graph) throw std::runtime_error(text + "\n" + to_string(graph.error()));
+  return *graph;
+}
+
+// "(PARAMETERS) BODY" before and after.
+void expect_graph(const std::string& before, const std::string& after) {
+  const ir::Graph result = fold(graph_of("graph g" + before)).graph;
+  EXPECT_EQ(ir::print_graph(result), ir::print_graph(graph_of("graph g" + after))) << before;
+  EXPECT_TRUE(ir::verify(result).has_value());
+}
+
+void expect_unchanged(const std::string& text) {
+  expect_graph(text, text);
+}
+
+TEST(Dequantized, ScalesFollowTheProduct) {
+  const std::string inputs = "(a: s8[M, 64], b: s8[64, 32], s: f32[M, 1], t: f32[32]) ";
+  expect_graph(inputs + "{ return dequantize(a, s) @ dequantize(b, t) }",
+               inputs + "{ return cast(a @ b, f32) * s * t }");
+  expect_graph(inputs + "{ return dequantize(a, 0.5) @ cast(b, f32) }",
+               inputs + "{ return cast(a @ b, f32) * 0.5 }");
+  expect_graph(inputs + "{ return matmul(s * cast(a, f32), t * cast(b, f32), out=bf16) }",
+               inputs + "{ return cast(cast(a @ b, f32) * s * t, bf16) }");
+}
+
+TEST(Dequantized, TransposedWeightsTakeTheirScalesAlong) {
+  expect_graph(
+      "(a: s8[M, 64], w: s8[32, 64], t: f32[32, 1]) {"
+      " return dequantize(a, 0.5) @ transpose(dequantize(w, t)) }",
+      "(a: s8[M, 64], w: s8[32, 64], t: f32[32, 1]) {"
+      " return cast(a @ transpose(w), f32) * 0.5 * transpose(t) }");
+}
+
+TEST(Dequantized, ZeroPointsBecomeCorrections) {
+  expect_graph(
+      "(a: u8[M, 64], b: s8[64, 32], z: u8[]) {"
+      " return dequantize(a, 0.5, z) @ dequantize(b, 0.25) }",
+      "(a: u8[M, 64], b: s8[64, 32], z: u8[]) {"
+      " return cast(a @ b - cast(z, s32) * sum(cast(b, s32), axes=[0], keepdims=true), f32)"
+      " * 0.5 * 0.25 }");
+  expect_graph(
+      "(a: s8[M, 64], b: u8[64, 32]) {"
+      " return dequantize(a, 0.5) @ dequantize(b, 0.25, 128) }",
+      "(a: s8[M, 64], b: u8[64, 32]) {"
+      " return cast(a @ b - sum(cast(a, s32), axes=[1], keepdims=true) * 128, f32)"
+      " * 0.5 * 0.25 }");
+  // None where it is 0.
+  expect_graph("(a: s8[M, 64], b: s8[64, 32]) { return dequantize(a, 2, 0) @ dequantize(b, 4) }",
+               "(a: s8[M, 64], b: s8[64, 32]) { return cast(a @ b, f32) * 2 * 4 }");
+}
+
+TEST(Dequantized, SumsOfConstantWeightsAreConstants) {
+  ir::Graph graph;
+  const ir::Value a = *graph.input("a", {ir::DType::U8, {ir::Dim::symbol("M"), 2}});
+  ir::Tensor weights = *ir::Tensor::make(ir::DType::S8, {3, 2});
+  for (int64_t i = 0; i < 6; ++i) weights.set_integer(i, i * i - 4);
+  const ir::Value b = *graph.add(
+      ir::Op::Transpose,
+      {*ir::dequantize(graph, graph.constant(weights), graph.literal(0.5, ir::DType::F32))});
+  const ir::Value x = *ir::dequantize(graph, a, graph.literal(0.25, ir::DType::F32),
+                                      graph.literal(7, ir::DType::U8));
+  graph.add_output(*graph.add(ir::Op::MatMul, {x, b}));
+  const std::string text = ir::print_graph(fold(graph).graph);
+  EXPECT_NE(text.find("constant(s32[1, 3], [-7, 5, 33])"), std::string::npos) << text;
+  EXPECT_EQ(text.find("sum("), std::string::npos) << text;
+}
+
+TEST(Dequantized, EightBitFloats) {
+  const std::string inputs = "(a: f8e4m3[M, 64], b: f8e5m2[64, 32], s: f32[], t: f32[32]) ";
+  expect_graph(inputs + "{ return dequantize(a, s) @ dequantize(b, t) }",
+               inputs + "{ return a @ b * s * t }");
+}
+
+TEST(Dequantized, WhatStays) {
+  // Scales along k, of the sum's terms.
+  expect_unchanged(
+      "(a: s8[M, 64], b: s8[64, 32], s: f32[64]) { return cast(a, f32) * s @ cast(b, f32) }");
+  expect_unchanged(
+      "(a: s8[M, 64], b: s8[64, 32], t: f32[64, 1]) { return cast(a, f32) @ (cast(b, f32) * t) }");
+  expect_unchanged(
+      "(a: s8[M, 64], b: s8[64, 32], z: s8[64]) {"
+      " return (cast(a, f32) - cast(z, f32)) @ cast(b, f32) }");
+  // One side alone, sides of other kinds.
+  expect_unchanged("(a: f32[M, 64], b: s8[64, 32]) { return a @ dequantize(b, 0.5) }");
+  expect_unchanged("(a: s8[M, 64], b: f8e4m3[64, 32]) { return cast(a, f32) @ cast(b, f32) }");
+  // A zero point that is no whole number, or of unknown size.
+  expect_unchanged("(a: s8[M, 64], b: s8[64, 32]) { return (cast(a, f32) - 0.5) @ cast(b, f32) }");
+  expect_unchanged(
+      "(a: s8[M, 64], b: s8[64, 32], z: f32[]) { return (cast(a, f32) - z) @ cast(b, f32) }");
+  expect_unchanged(
+      "(a: s8[M, 64], b: s8[64, 32], z: s32[]) {"
+      " return (cast(a, f32) - cast(z, f32)) @ cast(b, f32) }");
+  // Sums that s32 may not hold.
+  expect_unchanged("(a: s8[M, K], b: s8[K, 32]) { return cast(a, f32) @ cast(b, f32) }");
+  expect_unchanged("(a: s8[M, 33026], b: s8[33026, 32]) { return cast(a, f32) @ cast(b, f32) }");
+  // Factors that the graph rounds.
+  expect_unchanged(
+      "(a: s8[M, 64], b: s8[64, 32]) {"
+      " return cast(dequantize(a, 0.5), bf16) @ cast(dequantize(b, 0.5), bf16) }");
+  // A scale that makes more matrices of one.
+  expect_unchanged(
+      "(a: s8[M, 64], b: s8[64, 32], s: f32[3, 1, 1]) {"
+      " return cast(a, f32) * s @ cast(b, f32) }");
+}
+
+// Full-range bytes, zero points and row and column scales: no farther from the exact values than
+// the graph as written.
+TEST(Dequantized, ValuesStay) {
+  for (const char* weights : {"dequantize(b, t, y)", "transpose(dequantize(transpose(b), u, x))"})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const ir::Graph graph = graph_of(
+          "graph g(a: u8[5, 300], b: s8[300, 7], s: f32[5, 1], z: u8[5, 1], t: f32[7], y: s8[7],"
+          " u: f32[7, 1], x: s8[7, 1]) {\n return dequantize(a, s, z) @ " +
+          std::string(weights) + "\n}");
+      std::mt19937_64 random(seed);
+      ir::Bindings inputs;
+      for (const ir::Value input : graph.inputs()) {
+        const ir::Node& node = graph[input];
+        auto tensor = ir::Tensor::make(node.type.dtype, *ir::evaluate(node.type.shape, {}));
+        for (int64_t i = 0; i < tensor->size(); ++i)
+          if (ir::is_float(node.type.dtype))
+            tensor->set_number(i, std::ldexp(1.0 + double(random() % 1000) / 999, -7));
+          else
+            tensor->set_integer(i, static_cast<int64_t>(random() % 256) -
+                                       (node.type.dtype == ir::DType::S8 ? 128 : 0));
+        inputs.emplace(node.name, *std::move(tensor));
+      }
+      const FoldResult folded = fold(graph);
+      ASSERT_EQ(folded.applied.size(), 1u);
+      const ir::InterpreterOptions rounded{.precision = ir::Precision::Fp32, .accumulators = {}};
+      const auto exact = ir::interpret(graph, inputs);
+      const auto written = ir::interpret(graph, inputs, rounded);
+      const auto got = ir::interpret(folded.graph, inputs, rounded);
+      double scale = 0, written_error = 0, error = 0;
+      for (int64_t i = 0; i < (*exact)[0].size(); ++i) {
+        const double want = (*exact)[0].number_at(i);
+        scale = std::max(scale, std::fabs(want));
+        written_error = std::max(written_error, std::fabs((*written)[0].number_at(i) - want));
+        error = std::max(error, std::fabs((*got)[0].number_at(i) - want));
+      }
+      EXPECT_LE(error, written_error + 2 * scale * 0x1p-23) << "seed " << seed;
+    }
+}
+
+}  // namespace
+}  // namespace attacca::fold
