@@ -90,6 +90,20 @@ ATTACCA_API attacca_status* attacca_builder_compute(attacca_builder* builder,
                                                     const char* const* names,
                                                     const attacca_value* values, size_t count,
                                                     attacca_value* value);
+/* What a parameter of a kernel of the caller's own is passed. text NULL: the address of `value`.
+ * "f32[M, 4096]": that of the kernel's result, of this type; once. "s32(M)", "f32(0.5)": a number. */
+typedef struct attacca_kernel_argument {
+  const char* text;
+  attacca_value value;
+} attacca_kernel_argument;
+
+/* A kernel of the caller's own, CUDA C++ (.cu) or PTX (.ptx), with one argument a parameter; it runs
+ * on a GPU alone, and what follows may join it (docs/user-kernels.md). `launch` as the text form has
+ * it: "entry=gemm, grid=[ceildiv(M, 64), 4], block=[256], shared=16384". */
+ATTACCA_API attacca_status* attacca_builder_kernel(attacca_builder* builder, const char* file,
+                                                   const attacca_kernel_argument* arguments,
+                                                   size_t count, const char* launch,
+                                                   attacca_value* value);
 ATTACCA_API attacca_status* attacca_builder_output(attacca_builder* builder, attacca_value value,
                                                    const char* name);
 /* The graph so far; the builder may go on. */
@@ -211,7 +225,8 @@ ATTACCA_API attacca_status* attacca_instance_run(const attacca_instance* instanc
 /* How a region is computed on a GPU. */
 typedef struct attacca_decision {
   const char* candidate; /* "bf16_tn_128x256x64_2x1_coop_f1 swizzle=2", "unfused algorithm=3" */
-  const char* source;    /* "measured", "database", "plan", "model", "only way" */
+  /* "measured", "database", "plan", "model", "only way"; of a kernel of the caller's own "analysis" */
+  const char* source;
   double seconds;        /* where known, else 0 */
   double unfused_seconds;
 } attacca_decision;

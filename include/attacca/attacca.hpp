@@ -200,6 +200,28 @@ struct Value {
   attacca_value id = 0;
 };
 
+// What a parameter of a kernel of your own is passed: a value's address, that of the kernel's
+// result, or a number.
+class KernelArgument {
+ public:
+  KernelArgument(Value value) : value_(value) {}
+  static KernelArgument result(DType dtype, const std::vector<Dim>& shape) {
+    return KernelArgument(type_text(dtype, shape));
+  }
+  // "M", 4096; of a float dtype "0.5".
+  static KernelArgument number(DType dtype, const Dim& number) {
+    return KernelArgument(std::string(name(dtype)) + '(' + number.text() + ')');
+  }
+  attacca_kernel_argument handle() const {
+    return {text_.empty() ? nullptr : text_.c_str(), value_.id};
+  }
+
+ private:
+  explicit KernelArgument(std::string text) : text_(std::move(text)) {}
+  std::string text_;
+  Value value_;
+};
+
 // Builds a graph op by op. The first failure stays and is what finish() returns, so that calls can
 // be written one in the other. For one thread.
 class Builder {
@@ -247,6 +269,17 @@ class Builder {
     return add([&](attacca_value* into) {
       return attacca_builder_compute(handle_.get(), expression.c_str(), names.data(), ids.data(),
                                      ids.size(), into);
+    });
+  }
+  // A kernel of your own, one argument a parameter (docs/user-kernels.md). `launch` as the text
+  // form has it: "entry=gemm, grid=[ceildiv(M, 64), 4], block=[256], shared=16384".
+  Value kernel(const std::string& file, const std::vector<KernelArgument>& arguments,
+               const std::string& launch) {
+    std::vector<attacca_kernel_argument> given;
+    for (const KernelArgument& argument : arguments) given.push_back(argument.handle());
+    return add([&](attacca_value* into) {
+      return attacca_builder_kernel(handle_.get(), file.c_str(), given.data(), given.size(),
+                                    launch.c_str(), into);
     });
   }
   void output(Value value, const std::string& name = {}) {

@@ -87,6 +87,9 @@ Result<Builder::Handle> Builder::add(std::string_view text, const std::string& s
 
 Result<Builder::Handle> Builder::call(std::string_view op, const std::vector<Handle>& operands,
                                       std::string_view attributes) {
+  if (op == "kernel")
+    return fail("kernel is not called by its operands alone", fmt::format("graph {}", graph_.name),
+                "use attacca_builder_kernel, or Builder::kernel in C++");
   if (!ir::is_call_name(op) || op == "constant")
     return fail(fmt::format("unknown op {}", op), fmt::format("graph {}", graph_.name),
                 ir::suggest_call(op));
@@ -100,6 +103,21 @@ Result<Builder::Handle> Builder::call(std::string_view op, const std::vector<Han
   if (!attributes.empty())
     arguments += fmt::format("{}{}", arguments.empty() ? "" : ", ", attributes);
   return add(fmt::format("{}({})", op, arguments), fmt::format("call of {}", op), values);
+}
+
+Result<Builder::Handle> Builder::kernel(std::string_view file,
+                                        const std::vector<KernelArgument>& arguments,
+                                        std::string_view launch) {
+  std::vector<std::pair<std::string, ir::Value>> values;
+  std::string text = fmt::format("kernel({}", ir::encode_name(file));
+  for (const KernelArgument& argument : arguments) {
+    if (argument.text.empty()) {
+      ATTACCA_TRY(const ir::Value found, value(argument.value));
+      values.emplace_back(fmt::format("x{}", values.size()), found);
+    }
+    text += ", " + (argument.text.empty() ? values.back().first : argument.text);
+  }
+  return add(fmt::format("{}, {})", text, launch), "call of kernel", values);
 }
 
 Result<Builder::Handle> Builder::compute(

@@ -22,6 +22,13 @@ class Builder {
   Result<Handle> constant(const std::string& type, const void* data, size_t bytes);
   Result<Handle> call(std::string_view op, const std::vector<Handle>& operands,
                       std::string_view attributes);
+  // `arguments`: a value, or what the text form has there where the text is not empty.
+  struct KernelArgument {
+    std::string text;
+    Handle value = 0;
+  };
+  Result<Handle> kernel(std::string_view file, const std::vector<KernelArgument>& arguments,
+                        std::string_view launch);
   Result<Handle> compute(std::string_view expression,
                          const std::vector<std::pair<std::string, Handle>>& values);
   Status output(Handle value, std::string name);

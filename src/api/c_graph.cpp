@@ -159,6 +159,22 @@ attacca_status* attacca_builder_compute(attacca_builder* builder, const char* ex
   });
 }
 
+attacca_status* attacca_builder_kernel(attacca_builder* builder, const char* file,
+                                       const attacca_kernel_argument* arguments, size_t count,
+                                       const char* launch, attacca_value* value) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(builder, "builder"));
+    ATTACCA_TRY_VOID(required(file, "file"));
+    ATTACCA_TRY_VOID(required(launch, "launch"));
+    ATTACCA_TRY_VOID(required(value, "value"));
+    if (count > 0) ATTACCA_TRY_VOID(required(arguments, "arguments"));
+    std::vector<attacca::api::Builder::KernelArgument> given;
+    for (size_t i = 0; i < count; ++i)
+      given.push_back({text_or(arguments[i].text, ""), arguments[i].value});
+    return give_value(builder->builder.kernel(file, given, launch), value);
+  });
+}
+
 attacca_status* attacca_builder_output(attacca_builder* builder, attacca_value value,
                                        const char* name) {
   return guarded([&]() -> Status {

@@ -31,6 +31,10 @@ std::string decisions_text(std::span<const run::Decision> decisions,
   for (const run::Decision& each : decisions) {
     text += fmt::format("region {} by {} ({}{})\n", region_number(each, partition), how(each),
                         each.source, times(each));
+    // Of templates there are many, and `explain` lists them.
+    if (each.region->kernel)
+      for (const tune::Exclusion& excluded : each.excluded)
+        text += fmt::format("  not fused: {}\n", excluded.reason);
     if (!each.not_stored.empty()) text += fmt::format("  not stored: {}\n", each.not_stored);
   }
   return text;

@@ -1,7 +1,6 @@
 // A user's kernel file and the kernel in it that is meant.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,11 +18,6 @@ struct LoadedKernel {
 
 // Reads a .ptx, or compiles anything else as CUDA C++.
 Result<LoadedKernel> load_kernel(const KernelArgs& args);
-
-// Kernels of these names in PTX that the user's words may mean: the name itself, its demangled
-// form "my::kern<float, 16>", or that without the template's arguments or namespaces.
-std::vector<std::string> matching_kernels(const std::vector<std::string>& names,
-                                          std::string_view wanted);
 
 // The names of the parameters of the kernel that CUDA C++ defines; empty where it is not found.
 std::vector<std::string> parameter_names(std::string_view source, std::string_view kernel);

@@ -32,14 +32,15 @@ std::string value_to_stored(DType dtype, const std::string& value) {
 
 // Under a false predicate the tail runs for the first elements, of which there may be few.
 constexpr int64_t kMostInAStore = 64;
+// A division of 32 bits costs a fifth of one of 64.
+constexpr int64_t kMostInWord = 0x7FFFFFFF;
 
 class TailWriter {
  public:
   TailWriter(const Epilogue& epilogue, const TailOptions& options)
       : epilogue_(epilogue), options_(options), result_(epilogue.outputs[0].dtype) {
     word_ = ir::info(result_).bits == 64 ? "unsigned long long" : "uint32_t";
-    // A division of 32 bits costs a fifth of one of 64.
-    const bool is_small = elements() <= INT64_C(0x7FFFFFFF);
+    const bool is_small = elements() <= kMostInWord;
     index_type_ = is_small ? "unsigned int" : "unsigned long long";
     columns_ = fmt::format("{}u{}", options.columns, is_small ? "" : "ll");
   }
@@ -197,6 +198,11 @@ std::optional<std::string> tail_refusal(const Epilogue& epilogue) {
       return fmt::format("the kernel stores {}, and the result is {}: elements of another size",
                          ir::name(input.dtype), ir::name(output.dtype));
   return std::nullopt;
+}
+
+int64_t rows_in_code(int64_t rows, int64_t columns) {
+  const int64_t least = (kMostInAStore + columns - 1) / columns;
+  return rows <= least || rows > kMostInWord / columns ? rows : least;
 }
 
 std::string emit_tail_function(const Epilogue& epilogue, const TailOptions& options) {

@@ -24,6 +24,10 @@ struct TailOptions {
 // Why the epilogue cannot be such a function, or nothing.
 std::optional<std::string> tail_refusal(const Epilogue& epilogue);
 
+// A number of rows with the same code but for its first line, so that outputs of any height share
+// a kernel where they can.
+int64_t rows_in_code(int64_t rows, int64_t columns);
+
 // Self-contained CUDA C++. REQUIRES: no refusal.
 std::string emit_tail_function(const Epilogue& epilogue, const TailOptions& options);
 

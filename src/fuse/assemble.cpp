@@ -70,6 +70,8 @@ class Assembly {
       const bool inside = work_.owner[operand.id] == work_.owner[node.id];
       if (inside)
         useful_[operand.id] = true;
+      else if (graph_[node].op == Op::Kernel)
+        needed_[operand.id] = true;  // it takes an address, not strides
       else
         needed_[facts_.views[operand.id].source.id] = true;
     }
@@ -84,7 +86,12 @@ class Assembly {
     for (const Value node : region.nodes)
       if (needed_[node.id]) region.outputs.push_back(node);
     region.epilogue = emit_epilogue(work_, draft, region.nodes, region.outputs);
-    for (const Value matmul : draft.gemms) region.gemms.push_back(describe_gemm(facts_, matmul));
+    if (draft.kind == RegionKind::UserKernel) {
+      region.kernel = draft.root();
+      for (const Value operand : graph_[draft.root()].operands) add_input(region, operand);
+    } else {
+      for (const Value matmul : draft.gemms) region.gemms.push_back(describe_gemm(facts_, matmul));
+    }
     for (const Gemm& gemm : region.gemms) {
       add_input(region, gemm.a.source);
       add_input(region, gemm.b.source);
@@ -109,6 +116,7 @@ class Assembly {
   std::string lone_reason(Value node) const {
     const ir::Node& n = graph_[node];
     if (n.op == Op::MatMul) return gemm_obstacle(graph_, node);
+    if (n.op == Op::Kernel) return work_.fusing ? "no op follows it" : "fusing is off";
     if (is_pointwise(n.op) && !is_view_op(n.op)) return dtype_obstacle(graph_, node);
     if (is_view_op(n.op))
       return facts_.is_output[node.id]

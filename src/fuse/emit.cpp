@@ -20,6 +20,7 @@ using ir::Value;
 
 DType accumulator_of(const Facts& facts, Value matmul) {
   const ir::Node& node = facts.graph[matmul];
+  if (node.op == Op::Kernel) return node.type.dtype;
   const DType a = facts.graph.type(node.operands[0]).dtype;
   const DType b = facts.graph.type(node.operands[1]).dtype;
   if (ir::is_integer(a)) return DType::S32;
@@ -83,7 +84,7 @@ class Emission {
         return add_literal(*literal, node.type.dtype);
       return add_operand(value, frame);
     }
-    if (node.op == Op::MatMul) return add_accumulator(value, frame);
+    if (starts_region(node.op)) return add_accumulator(value, frame);
     if (is_view_op(node.op))
       return emit(node.operands[0], draft_.frames.read(frame, value, node.operands[0]));
     epilogue::Node step{.op = node.op,

@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 
 #include "fuse/explain_common.hpp"
+#include "ir/text.hpp"
 
 namespace attacca::fuse {
 
@@ -12,7 +13,8 @@ using epilogue::Role;
 using ir::Value;
 
 std::string_view kind_name(RegionKind kind) {
-  static constexpr std::string_view kNames[] = {"gemm", "gated gemm", "pointwise", "single"};
+  static constexpr std::string_view kNames[] = {"gemm", "gated gemm", "pointwise", "user kernel",
+                                                "single"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -34,6 +36,7 @@ std::vector<Refusal> distinct_refusals(const Partition& partition) {
 
 std::string call_text(const ir::Graph& graph, Value value) {
   const ir::Node& node = graph[value];
+  if (node.op == ir::Op::Kernel) return print_expression(graph, value);
   std::vector<std::string> arguments;
   for (const Value operand : node.operands)
     arguments.push_back(graph[operand].literal ? fmt::format("{}", graph[operand].literal->value)
@@ -72,6 +75,9 @@ class Text {
       return;
     }
     out_ += fmt::format(" over {}\n", to_string(region.epilogue.domain));
+    if (region.kernel)
+      line(fmt::format("{}: {} = {}", label(*region.kernel), to_string(graph_.type(*region.kernel)),
+                       call_text(graph_, *region.kernel)));
     for (const Gemm& gemm : region.gemms) line(gemm_text(gemm));
     for (const epilogue::Input& input : region.epilogue.inputs)
       if (std::string text = input_text(region, input); !text.empty()) line(text);
@@ -98,6 +104,7 @@ class Text {
   std::string input_text(const Region& region, const epilogue::Input& input) const {
     const std::string text = print(region.epilogue, graph_, input);
     if (input.role != Role::Accumulator) return fmt::format("{}: {}", text, name(input.dtype));
+    if (region.kernel) return {};
     const bool whole = input.column_offset.is(0) && input.column_step == 1 &&
                        region.gemms[input.gemm].n == region.epilogue.domain.back();
     if (whole && region.kind == RegionKind::Gemm) return {};

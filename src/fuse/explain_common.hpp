@@ -9,7 +9,7 @@
 
 namespace attacca::fuse {
 
-std::string_view kind_name(RegionKind kind);  // "gemm", "gated gemm", "pointwise", "single"
+std::string_view kind_name(RegionKind kind);  // "gemm", "user kernel", ...
 
 // Regions by a node they compute, counted from 1.
 std::map<ir::Value, size_t> region_numbers(const Partition& partition);

@@ -18,7 +18,8 @@ std::string quoted(std::string_view text) {
 }
 
 std::string_view colour(RegionKind kind) {
-  static constexpr std::string_view kColours[] = {"#cfe8ff", "#d7f5d0", "#fff0c2", "#eeeeee"};
+  static constexpr std::string_view kColours[] = {"#cfe8ff", "#d7f5d0", "#fff0c2", "#f3d9f5",
+                                                  "#eeeeee"};
   return kColours[static_cast<size_t>(kind)];
 }
 

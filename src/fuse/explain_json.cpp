@@ -2,6 +2,7 @@
 
 #include "fuse/explain.hpp"
 #include "fuse/explain_common.hpp"
+#include "ir/text.hpp"
 #include "support/json.hpp"
 
 namespace attacca::fuse {
@@ -54,6 +55,7 @@ class Writer {
     entry.set("ops", ops(region));
     entry.set("inputs", names(region.inputs)).set("outputs", names(region.outputs));
     if (region.kind == RegionKind::Single) return entry;
+    if (region.kernel) entry.set("kernel", kernel_json(*region.kernel));
     json::Value gemms = json::Value::array();
     for (const Gemm& gemm : region.gemms) gemms.push(gemm_json(gemm));
     entry.set("gemms", std::move(gemms));
@@ -68,6 +70,16 @@ class Writer {
                      .set("name", display_name(graph_, node))
                      .set("op", name(graph_[node].op)));
     return array;
+  }
+
+  json::Value kernel_json(Value value) const {
+    const ir::KernelCall& call = *graph_[value].attrs.kernel;
+    return json::Value::object()
+        .set("node", display_name(graph_, value))
+        .set("file", call.file)
+        .set("entry", call.entry)
+        .set("type", to_string(graph_.type(value)))
+        .set("text", ir::print_expression(graph_, value));
   }
 
   json::Value gemm_json(const Gemm& gemm) const {

@@ -2,6 +2,7 @@
 // the reason, as a value.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,19 +30,21 @@ struct Gemm {
 };
 
 enum class RegionKind : uint8_t {
-  Gemm,       // one product + epilogue
-  GatedGemm,  // two accumulators of one A: two products, or two column sets of one
-  Pointwise,  // no product: elementwise ops as one kernel
-  Single,     // one op on its own: reductions, gather, copies that no region absorbs
+  Gemm,        // one product + epilogue
+  GatedGemm,   // two accumulators of one A: two products, or two column sets of one
+  Pointwise,   // no product: elementwise ops as one kernel
+  UserKernel,  // a kernel of the user's + epilogue, in place of what it stores
+  Single,      // one op on its own: reductions, gather, copies that no region absorbs
 };
 
 struct Region {
   RegionKind kind = RegionKind::Single;
-  std::vector<Gemm> gemms;         // in the order in which the epilogue's inputs name them
-  epilogue::Epilogue epilogue;     // not of Single
-  std::vector<ir::Value> nodes;    // the graph nodes it computes, ascending; Single: exactly one
-  std::vector<ir::Value> inputs;   // values it reads from memory, each once
-  std::vector<ir::Value> outputs;  // values it materialises
+  std::optional<ir::Value> kernel;  // of UserKernel
+  std::vector<Gemm> gemms;          // in the order in which the epilogue's inputs name them
+  epilogue::Epilogue epilogue;      // not of Single; of UserKernel: acc is what the kernel stores
+  std::vector<ir::Value> nodes;     // the graph nodes it computes, ascending; Single: exactly one
+  std::vector<ir::Value> inputs;    // values it reads from memory, each once
+  std::vector<ir::Value> outputs;   // values it materialises
 };
 
 // Why a node is not in the region that feeds it (or, for a matmul, why nothing joined it).

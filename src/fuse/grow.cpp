@@ -12,6 +12,7 @@
 namespace attacca::fuse {
 namespace {
 
+using ir::DType;
 using ir::Op;
 using ir::Value;
 
@@ -46,6 +47,7 @@ class Growth {
 
  private:
   std::string label(Value value) const { return display_name(graph_, value); }
+  bool is_kernel() const { return draft_.kind == RegionKind::UserKernel; }
 
   void refuse(Value node, std::string reason) {
     draft_.refusals.push_back({node, draft_.root(), std::move(reason)});
@@ -62,7 +64,7 @@ class Growth {
 
   // Empty: it joined.
   std::string try_join(Value node) {
-    if (graph_[node].op == Op::MatMul) return structural_reason(graph_, node);
+    if (starts_region(graph_[node].op)) return structural_reason(graph_, node);
     if (work_.owner[node.id] != Workspace::kFree)
       return fmt::format("{} already belongs to another region", label(node));
     const Op op = graph_[node].op;
@@ -75,7 +77,8 @@ class Growth {
 
   std::string pointwise_obstacle(Value node) const {
     const ir::Node& n = graph_[node];
-    if (!is_pointwise(n.op)) return structural_reason(graph_, node);
+    if (!is_pointwise(n.op))
+      return is_kernel() && is_view_op(n.op) ? other_places(node) : structural_reason(graph_, node);
     for (const Value operand : n.operands)
       if (draft_.reduced.count(operand.id))
         return fmt::format("{} needs the whole of {} before its first element", label(node),
@@ -87,6 +90,11 @@ class Growth {
     for (const Value operand : n.operands)
       if (std::string reason = operand_obstacle(node, operand); !reason.empty()) return reason;
     return {};
+  }
+
+  std::string other_places(Value view) const {
+    return fmt::format("{} reads {} at other places than its kernel writes", name(graph_[view].op),
+                       label(draft_.root()));
   }
 
   std::string size_reason(Value node) const {
@@ -118,7 +126,7 @@ class Growth {
     if (!work_.reductions) return "the device has no kernel that reduces in a region";
     const ir::Node& n = graph_[node];
     const Value operand = n.operands[0];
-    if (draft_.kind == RegionKind::Pointwise || n.op == Op::Mean)
+    if (draft_.kind == RegionKind::Pointwise || is_kernel() || n.op == Op::Mean)
       return structural_reason(graph_, node);
     if (draft_.reduced.count(operand.id))
       return fmt::format("{} needs the whole of {}", label(node), label(operand));
@@ -170,10 +178,39 @@ class Growth {
     }
     for (size_t k = 1; k <= last.size(); ++k) escaping[k] += escaping[k - 1];
     size_t keep = last.size();
-    while (keep > draft_.fixed && escaping[keep] > static_cast<int64_t>(kMaxOutputs)) --keep;
-    for (size_t i = keep; i < draft_.members.size(); ++i)
-      refuse(draft_.members[i].node, too_many_outputs());
+    if (is_kernel()) {
+      while (keep > 1 && !kernel_obstacle(last, keep).empty()) --keep;
+      for (size_t i = keep; i < last.size(); ++i)
+        refuse(draft_.members[i].node, kernel_obstacle(last, i + 1));
+    } else {
+      while (keep > draft_.fixed && escaping[keep] > static_cast<int64_t>(kMaxOutputs)) --keep;
+      for (size_t i = keep; i < last.size(); ++i)
+        refuse(draft_.members[i].node, too_many_outputs());
+    }
     work_.drop(draft_, keep);
+  }
+
+  // Why a user's kernel cannot store what the first `count` members give: it stores one value an
+  // element, that of the last member, where it stored its own.
+  std::string kernel_obstacle(const std::vector<size_t>& last, size_t count) const {
+    const Value root = draft_.root(), result = draft_.members[count - 1].node;
+    for (size_t i = 0; i + 1 < count; ++i) {
+      if (last[i] < count) continue;
+      const Value needed = draft_.members[i].node;
+      if (needed == root)
+        return fmt::format("{} is read by other ops, too: its values must reach memory",
+                           label(root));
+      return is_view_op(graph_[needed].op)
+                 ? fmt::format("{} is the memory of {}, which is needed besides {}", label(needed),
+                               label(root), label(result))
+                 : fmt::format("the kernel stores one result, and {} is needed besides {}",
+                               label(needed), label(result));
+    }
+    const DType stored = graph_.type(root).dtype, wanted = graph_.type(result).dtype;
+    if (ir::size_of(stored) != ir::size_of(wanted))
+      return fmt::format("the kernel stores {}, and {} is {}: elements of another size",
+                         name(stored), label(result), name(wanted));
+    return {};
   }
 
   // Operands that only this region reads join it: casts of a bias, products of scales, ...
@@ -184,7 +221,7 @@ class Growth {
   }
 
   void pull_into(Value reader) {
-    if (draft_.reduced.count(reader.id) || graph_[reader].op == Op::MatMul) return;
+    if (draft_.reduced.count(reader.id) || starts_region(graph_[reader].op)) return;
     for (const Value operand : graph_[reader].operands) pull(operand);
   }
 
@@ -212,7 +249,7 @@ class Growth {
     if (!is_view_op(n.op) && (!is_pointwise(n.op) || !cheap_enough(node))) return false;
     if (!dtype_obstacle(graph_, node).empty()) return false;
     for (const Value user : facts_.users[node.id])
-      if (!work_.owns(draft_, user) || graph_[user].op == Op::MatMul) return false;
+      if (!work_.owns(draft_, user) || starts_region(graph_[user].op)) return false;
     for (const Value operand : n.operands)
       if (work_.owns(draft_, facts_.views[operand.id].source)) return false;
     std::vector<const Frame*> frames;

@@ -39,6 +39,8 @@ std::string structural_reason(const ir::Graph& graph, ir::Value value) {
   switch (node.op) {
     case Op::MatMul:
       return "a matrix product starts a region of its own";
+    case Op::Kernel:
+      return "a user's kernel reads its operands from memory";
     case Op::Gather:
       return "gather reads elements at places known only at run time";
     case Op::Concat:

@@ -74,9 +74,11 @@ class Check {
 
   Status check_fused(const Region& region, const std::string& where) const {
     const size_t products = region.gemms.size();
-    const bool fits = region.kind == RegionKind::Pointwise ? products == 0
-                      : region.kind == RegionKind::Gemm    ? products == 1
-                                                           : products == 1 || products == 2;
+    const bool is_kernel = region.kind == RegionKind::UserKernel;
+    if (is_kernel != region.kernel.has_value()) return fail("a kernel in another region", where);
+    const bool fits = is_kernel || region.kind == RegionKind::Pointwise ? products == 0
+                      : region.kind == RegionKind::Gemm                 ? products == 1
+                                                        : products == 1 || products == 2;
     if (!fits) return fail(fmt::format("{} products in a region of its kind", products), where);
     if (auto status = epilogue::verify(region.epilogue); !status) {
       Error error = status.error();
@@ -84,6 +86,7 @@ class Check {
       return tl::make_unexpected(std::move(error));
     }
     std::vector<Value> sources;
+    if (is_kernel) sources = graph_[*region.kernel].operands;
     for (const Gemm& gemm : region.gemms) {
       sources.push_back(gemm.a.source);
       sources.push_back(gemm.b.source);
@@ -91,7 +94,7 @@ class Check {
     for (const epilogue::Input& input : region.epilogue.inputs) {
       if (input.role != epilogue::Role::Accumulator)
         sources.push_back(input.source);
-      else if (static_cast<size_t>(input.gemm) >= products)
+      else if (static_cast<size_t>(input.gemm) >= (is_kernel ? 1 : products))
         return fail("an accumulator of no product", where);
     }
     std::set<Value> stored;

@@ -56,6 +56,10 @@ bool is_pointwise(Op op) {
   return ir::is_elementwise(op) || op == Op::Cast || op == Op::Reshape || op == Op::Broadcast;
 }
 
+bool starts_region(Op op) {
+  return op == Op::MatMul || op == Op::Kernel;
+}
+
 const Frame* Frames::read(const Frame* frame, ir::Value user, ir::Value operand) {
   const ir::Node& node = facts_->graph[user];
   const bool same_place = is_pointwise(node.op);
@@ -93,7 +97,7 @@ Draft Workspace::start(RegionKind kind, ir::Value root, ir::Shape domain) {
               .members = {{root, schedule.mark()}},
               .fixed = 1,
               .reduced = {}};
-  if (graph()[root].op == Op::MatMul) draft.gemms.push_back(root);
+  if (starts_region(graph()[root].op)) draft.gemms.push_back(root);
   owner[root.id] = draft.id;
   return draft;
 }

@@ -43,6 +43,9 @@ using epilogue::display_name;
 // Ops that compute or keep one element for one: what an epilogue's expression is made of.
 bool is_pointwise(ir::Op op);
 
+// Ops that start regions and read their operands from memory.
+bool starts_region(ir::Op op);
+
 // Which element of a value each point of a region's domain reads. The root frame: the element at
 // the same place in row-major order. Others: as the node `through`, itself seen in frame `up`,
 // reads it.
@@ -75,7 +78,7 @@ struct Draft {
   };
   int id = 0;
   RegionKind kind = RegionKind::Gemm;
-  std::vector<ir::Value> gemms;
+  std::vector<ir::Value> gemms;  // or the user's kernel: what accumulators are
   Frames frames;
   ir::Dim count;                // elements of the domain
   std::vector<Member> members;  // in the order they joined
@@ -124,7 +127,9 @@ struct Workspace {
 // gets its reason.
 void grow(Workspace& work, Draft& draft);
 
-// Regions of all matrix products, then of the elementwise ops left over.
+// Regions of users' kernels and their tails, of all matrix products, then of the elementwise ops
+// left over.
+void draft_kernels(Workspace& work);
 void draft_gemms(Workspace& work);
 void draft_pointwise(Workspace& work);
 // The unfused path: every op a draft of its own.

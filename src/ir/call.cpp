@@ -72,6 +72,7 @@ Status attributes(const OpInfo& info, Arguments& arguments, Attrs& attrs) {
   switch (info.attributes) {
     case Attributes::None:
     case Attributes::Slices:
+    case Attributes::Kernel:
       return {};
     case Attributes::DType: {
       ATTACCA_TRY(attrs.dtype, arguments.optional_dtype("out"));

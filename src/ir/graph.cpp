@@ -166,6 +166,27 @@ Graph without_dead_nodes(const Graph& graph) {
   return result;
 }
 
+std::string unknown_symbol(const Graph& graph, const std::vector<std::string>& symbols) {
+  const std::vector<std::string> known = graph.symbols();
+  for (const std::string& symbol : symbols)
+    if (std::find(known.begin(), known.end(), symbol) == known.end()) return symbol;
+  return {};
+}
+
+namespace {
+
+Status verify_kernel_symbols(const Graph& graph, const Node& node, const std::string& where) {
+  std::vector<std::string> symbols;
+  node.attrs.kernel->collect_symbols(symbols);
+  for (const Dim& dim : node.type.shape) dim.collect_symbols(symbols);
+  const std::string unknown = unknown_symbol(graph, symbols);
+  if (unknown.empty()) return {};
+  return fail(fmt::format("no input has a dimension {}", unknown), where,
+              "use the symbols of the inputs' shapes");
+}
+
+}  // namespace
+
 Status verify(const Graph& graph) {
   if (graph.outputs().empty())
     return fail(fmt::format("graph {} has no outputs", graph.name), graph.name, "return a value");
@@ -199,6 +220,7 @@ Status verify(const Graph& graph) {
       return fail(fmt::format("{} has type {} but computes {}", name(node.op), to_string(node.type),
                               to_string(inferred->type)),
                   where);
+    if (node.op == Op::Kernel) ATTACCA_TRY_VOID(verify_kernel_symbols(graph, node, where));
   }
   return {};
 }

@@ -11,6 +11,7 @@
 
 #include "ir/dim.hpp"
 #include "ir/dtype.hpp"
+#include "ir/kernel_call.hpp"
 #include "ir/op.hpp"
 #include "ir/tensor.hpp"
 #include "support/error.hpp"
@@ -48,14 +49,15 @@ struct Attrs {
   std::vector<int64_t> axes;       // Axes: a permutation. Reduction: the reduced axes, ascending
   bool keepdims = false;           // Reduction
   int64_t axis = 0;                // Axis: normalised to 0 <= axis < rank
-  Shape shape;                     // Shape: the result's
+  Shape shape;                     // Shape, Kernel: the result's
   std::vector<SliceRange> slices;  // Slices: one an axis
-  std::optional<DType> dtype;  // Cast: the target. DType (matmul): the result's; required there too
-  bool saturate = false;       // Cast: Overflow::Saturate
+  std::optional<DType> dtype;      // Cast, Kernel, DType (matmul): the result's; required there
+  bool saturate = false;           // Cast: Overflow::Saturate
   bool fast = false;  // DType: products of 8-bit floats may be summed by tensor cores alone, about
                       // 14 bits of each sum; else as f32
   // Elementwise: the declared compute type (B4). None: f32 (f64 for f64) in fp32 mode.
   std::optional<DType> compute;
+  std::optional<KernelCall> kernel;  // Kernel
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };
 
@@ -120,6 +122,9 @@ std::vector<bool> live(const Graph& graph);
 Result<Value> copy_node(Graph& into, const Node& node, std::vector<Value> operands);
 // A copy without dead nodes.
 Graph without_dead_nodes(const Graph& graph);
+
+// The first of these symbols that no input's shape has; empty: it has all of them.
+std::string unknown_symbol(const Graph& graph, const std::vector<std::string>& symbols);
 
 // Checks every invariant of a graph from whatever source. Graphs built through Graph::add hold
 // them.

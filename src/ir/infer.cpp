@@ -293,6 +293,16 @@ Result<Inferred> infer_cast(const Type& x, Attrs attrs) {
   return Inferred{{*attrs.dtype, x.shape}, std::move(attrs)};
 }
 
+Result<Inferred> infer_kernel(const Types& types, Attrs attrs) {
+  if (!attrs.kernel) return fail("kernel without a file");
+  ATTACCA_TRY_VOID(verify(*attrs.kernel, types.size()));
+  if (!attrs.dtype) return fail("kernel without a result");
+  for (const Dim& dim : attrs.shape)
+    if (dim.is_static() && dim.value() < 0)
+      return fail(fmt::format("kernel with the negative dimension {}", dim.value()));
+  return Inferred{{*attrs.dtype, attrs.shape}, std::move(attrs)};
+}
+
 Result<Inferred> infer_reduction(Op op, const Type& x, Attrs attrs) {
   const size_t rank = x.shape.size();
   if (!is_float(x.dtype) && (op == Op::Mean || (x.dtype != DType::S32 && x.dtype != DType::S64)))
@@ -341,6 +351,8 @@ Result<Inferred> infer_structural(Op op, const Types& types, Attrs attrs) {
       return infer_cast(types[0], std::move(attrs));
     case Op::Gather:
       return infer_gather(types[0], types[1], std::move(attrs));
+    case Op::Kernel:
+      return infer_kernel(types, std::move(attrs));
     default:
       ATTACCA_CHECK(false, "no type rule");
   }

@@ -125,6 +125,9 @@ class Run {
       case Op::Gather:
         return gathered(operand(node, 0), values_[node.operands[1].id], std::move(extents),
                         node.attrs.axis);
+      case Op::Kernel:
+        return fail(fmt::format("the kernel of {} has no reference", node.attrs.kernel->file),
+                    node.name, "check a graph without it, or run it on a GPU");
       default:
         ATTACCA_CHECK(false, "no reference for a structural op");
     }

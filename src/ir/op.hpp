@@ -18,7 +18,18 @@ enum class Op : uint8_t {
 enum class OpKind : uint8_t { Structural, Reduction, Elementwise };
 enum class TypeRule : uint8_t { Any, Float, Compare, Logic, Where };
 // Which attributes of ir::Attrs a structural op reads.
-enum class Attributes : uint8_t { None, DType, Axes, Shape, Slices, Axis, Cast, Reduction, Params };
+enum class Attributes : uint8_t {
+  None,
+  DType,
+  Axes,
+  Shape,
+  Slices,
+  Axis,
+  Cast,
+  Kernel,
+  Reduction,
+  Params
+};
 
 struct Param {
   std::string_view name;

@@ -191,6 +191,7 @@ Result<Operand> Parser::value_call() {
     ATTACCA_TRY(const Value value, constant());
     return Operand{value, name.offset};
   }
+  if (name.text == "kernel") return kernel();
   if (const ForeignFunction* function = foreign(name.text)) return foreign_call(*function);
   ATTACCA_TRY(const std::vector<Value> results, call());
   if (results.size() != 1)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -57,6 +58,21 @@ class Parser {
   Result<Value> constant_tensor(DType dtype);
   Result<std::vector<Element>> constant_elements();
   Status store(Tensor& tensor, int64_t at, const Element& element);
+
+  // parse_kernel.cpp: the call of a user's kernel.
+  struct KernelParts {
+    KernelCall call;
+    std::vector<Value> operands;
+    std::set<std::string_view> keywords;  // given so far
+  };
+  Result<Operand> kernel();
+  Status kernel_argument(KernelParts& parts, Attrs& attrs);
+  Result<ScalarArgument> kernel_scalar();
+  Result<LaunchSize> launch_size();
+  Status kernel_keyword(KernelParts& parts);
+  Status kernel_list_element(const Token& keyword, KernelCall& call);
+  Result<int64_t> kernel_integer();
+  Status check_symbols(size_t offset, const std::vector<std::string>& symbols) const;
 
   // parse_expression.cpp: expressions.
   Result<Operand> expression(Precedence least = Precedence::Lowest);

@@ -77,6 +77,7 @@ class Writer {
   void tensor(const Node& node);
   void slice(const Node& node);
   void call(const Node& node);
+  void kernel(const Node& node);
   void attributes(const Node& node);
   void params(const Node& node);
 
@@ -145,6 +146,8 @@ void Writer::define(Value value, Precedence least) {
     out_ += encode_name(node.name);
   } else if (node.op == Op::Slice) {
     slice(node);
+  } else if (node.op == Op::Kernel) {
+    kernel(node);
   } else if (own == Precedence::Primary) {
     call(node);
   } else if (node.op == Op::Neg) {
@@ -230,11 +233,33 @@ void Writer::call(const Node& node) {
   out_ += ')';
 }
 
+void Writer::kernel(const Node& node) {
+  const KernelCall& call = *node.attrs.kernel;
+  out_ += fmt::format("kernel({}", encode_name(call.file));
+  size_t next = 0;
+  for (const KernelArgument& argument : call.arguments) {
+    out_ += ", ";
+    if (const auto* scalar = std::get_if<ScalarArgument>(&argument)) {
+      out_ += to_string(*scalar);
+    } else if (std::holds_alternative<OutputArgument>(argument)) {
+      out_ += to_string(node.type);
+    } else {
+      const Value operand = node.operands[next++];
+      if (is_number(operand))
+        number(graph_[operand], Precedence::Lowest, false);
+      else
+        write(operand, Precedence::Lowest);
+    }
+  }
+  out_ += launch_text(call) + ")";
+}
+
 void Writer::attributes(const Node& node) {
   const Attrs& attrs = node.attrs;
   switch (info(node.op).attributes) {
     case Attributes::None:
     case Attributes::Slices:
+    case Attributes::Kernel:
       return;
     case Attributes::DType: {
       const auto natural =

@@ -4,6 +4,7 @@
 
 #include "epilogue/tail_function.hpp"
 #include "epilogue/text.hpp"
+#include "support/check.hpp"
 
 namespace attacca::jit {
 
@@ -11,6 +12,31 @@ std::string target_of(const ptx::Module& module) {
   const ptx::Span span = module.find_directive(".target")->span;
   return span.end - span.begin < 2 ? std::string()
                                    : std::string(module.tokens[span.begin + 1].text());
+}
+
+Tail emit_tail(const epilogue::Epilogue& epilogue, const TailForm& form,
+               const std::vector<std::string>& names) {
+  ATTACCA_CHECK(!epilogue::tail_refusal(epilogue), "an epilogue that is no tail");
+  Tail tail;
+  tail.signature.threads = form.threads;
+  epilogue::TailOptions options;
+  options.cuda.mode = form.mode;
+  options.cuda.function = tail.signature.function;
+  options.cuda.names = names;
+  options.rows = form.rows;
+  options.columns = form.columns;
+  tail.source = epilogue::emit_tail_function(epilogue, options);
+  for (const int count : {2, 4, 8, 16})
+    if (std::string pack = epilogue::emit_tail_pack(epilogue, options, count); !pack.empty())
+      tail.packs[static_cast<size_t>(count)] = std::move(pack);
+  for (size_t i = 0; i < epilogue.inputs.size(); ++i) {
+    const epilogue::Input& input = epilogue.inputs[i];
+    if (input.role == epilogue::Role::Accumulator) continue;
+    const std::string name = names.empty() ? fmt::format("operand{}", i) : names[i];
+    tail.operands.push_back({name, std::string(epilogue::name(input.role)), input.dtype});
+    tail.signature.operands.push_back(name);
+  }
+  return tail;
 }
 
 Result<Tail> emit_tail(const TailRequest& request) {
@@ -27,25 +53,12 @@ Result<Tail> emit_tail(const TailRequest& request) {
   if (const auto reason = epilogue::tail_refusal(parsed.epilogue))
     return fail(*reason, "--epilogue",
                 "give one result, made of `out`, as large as what the kernel stores");
-  Tail tail;
-  tail.signature.threads = request.threads;
-  epilogue::TailOptions options;
-  options.cuda.mode = request.mode;
-  options.cuda.function = tail.signature.function;
-  options.cuda.names = parsed.names;
-  options.rows = request.rows;
-  options.columns = request.columns;
-  tail.source = epilogue::emit_tail_function(parsed.epilogue, options);
-  for (const int count : {2, 4, 8, 16})
-    if (std::string pack = epilogue::emit_tail_pack(parsed.epilogue, options, count); !pack.empty())
-      tail.packs[static_cast<size_t>(count)] = std::move(pack);
-  for (size_t i = 0; i < parsed.epilogue.inputs.size(); ++i) {
-    const epilogue::Input& input = parsed.epilogue.inputs[i];
-    if (input.role == epilogue::Role::Accumulator) continue;
-    tail.operands.push_back({parsed.names[i], std::string(name(input.role)), input.dtype});
-    tail.signature.operands.push_back(parsed.names[i]);
-  }
-  return tail;
+  return emit_tail(parsed.epilogue,
+                   {.rows = request.rows,
+                    .columns = request.columns,
+                    .mode = request.mode,
+                    .threads = request.threads},
+                   parsed.names);
 }
 
 Result<ptx::FusedKernel> fuse_kernel(const ptx::Module& module, const ptx::Analysis& analysis,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "epilogue/epilogue.hpp"
 #include "ir/dtype.hpp"
 #include "ir/mode.hpp"
 #include "jit/toolchain.hpp"
@@ -51,6 +52,15 @@ struct Tail {
 };
 // The epilogue as the function that stores call.
 Result<Tail> emit_tail(const TailRequest& request);
+
+struct TailForm {
+  int64_t rows = 0, columns = 0;  // the output's shape
+  ir::Mode mode = ir::Mode::Eager;
+  uint32_t threads = 0;  // ptx::StoreTail::threads
+};
+// `names`: of the inputs; empty: operand1, ... REQUIRES: no epilogue::tail_refusal.
+Tail emit_tail(const epilogue::Epilogue& epilogue, const TailForm& form,
+               const std::vector<std::string>& names = {});
 
 // "sm_90a" of ".target sm_90a, texmode_independent".
 std::string target_of(const ptx::Module& module);

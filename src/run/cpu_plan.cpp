@@ -30,6 +30,7 @@ struct CpuPlan::Impl {
   mutable BufferPool buffers;
 
   const ir::Graph& graph() const { return partition.graph; }
+  Status refuse_kernels() const;
   Status add_constants();
   Status add_weights(const ir::Bindings& given);
   Status add_stage(const fuse::Region& region, ir::Mode mode);
@@ -57,6 +58,16 @@ auto guarded(F f) -> decltype(f()) {
 }
 
 }  // namespace
+
+Status CpuPlan::Impl::refuse_kernels() const {
+  for (const fuse::Region& region : partition.regions)
+    for (const Value node : region.nodes)
+      if (graph()[node].op == ir::Op::Kernel)
+        return fail(
+            fmt::format("the kernel of {} runs on a GPU alone", graph()[node].attrs.kernel->file),
+            epilogue::display_name(graph(), node), "run with --device cuda");
+  return {};
+}
 
 Status CpuPlan::Impl::add_constants() {
   known.resize(graph().size());
@@ -185,6 +196,7 @@ Result<CpuPlan> CpuPlan::compile(const ir::Graph& graph, CpuOptions options) {
     auto impl = std::make_unique<Impl>();
     impl->partition = fuse::partition(graph, {.fuse = options.fuse, .reductions = true});
     impl->threads = thread_count(options.threads);
+    ATTACCA_TRY_VOID(impl->refuse_kernels());
     ATTACCA_TRY_VOID(impl->add_constants());
     ATTACCA_TRY_VOID(impl->add_weights(options.weights));
     for (const fuse::Region& region : impl->partition.regions)

@@ -117,21 +117,10 @@ Result<std::vector<CudaStep>> epilogue_steps(const StepContext& context, const f
   return steps;
 }
 
-// A region that there is nothing to decide about.
-Result<std::vector<CudaStep>> plain_steps(const StepContext& context, const fuse::Region& region) {
-  ATTACCA_TRY(const tune::Problem problem,
-              tune::concretize(region, context.graph, context.symbols, context.options.mode,
-                               context.alignment_of));
-  std::vector<CudaStep> steps;
-  ATTACCA_TRY(CudaStep step, make_step(context, problem, {}));
-  steps.push_back(std::move(step));
-  return steps;
-}
-
 Result<std::vector<CudaStep>> copy_steps(const StepContext& context, ir::Value value) {
   std::vector<CudaStep> steps;
   for (const fuse::Region& region : copy_regions(context.graph, value)) {
-    ATTACCA_TRY(std::vector<CudaStep> made, plain_steps(context, region));
+    ATTACCA_TRY(std::vector<CudaStep> made, make_plain_steps(context, region));
     for (CudaStep& step : made) steps.push_back(std::move(step));
   }
   return steps;
@@ -155,17 +144,30 @@ void* Bases::at(const Place& place) const {
   return nullptr;
 }
 
+Result<std::vector<CudaStep>> make_plain_steps(const StepContext& context,
+                                               const fuse::Region& region) {
+  ATTACCA_TRY(const tune::Problem problem,
+              tune::concretize(region, context.graph, context.symbols, context.options.mode,
+                               context.alignment_of));
+  std::vector<CudaStep> steps;
+  ATTACCA_TRY(CudaStep step, make_step(context, problem, {}));
+  steps.push_back(std::move(step));
+  return steps;
+}
+
 Result<std::vector<CudaStep>> make_steps(const StepContext& context, const fuse::Region& region,
                                          std::vector<Decision>& decisions) {
+  if (region.kernel || context.graph[region.nodes[0]].op == ir::Op::Kernel)
+    return make_kernel_steps(context, region, decisions);
   if (region.kind != fuse::RegionKind::Single) return epilogue_steps(context, region, decisions);
   const ir::Value value = region.nodes[0];
   const ir::Op op = context.graph[value].op;
   if (is_copy(op)) return copy_steps(context, value);
   if (ir::is_elementwise(op) || op == ir::Op::Cast)
-    return plain_steps(context, pointwise_region(context.graph, region));
+    return make_plain_steps(context, pointwise_region(context.graph, region));
   if (op == ir::Op::MatMul) {
     ATTACCA_TRY(const fuse::Region product, matmul_region(context.graph, region));
-    return plain_steps(context, product);
+    return make_plain_steps(context, product);
   }
   return make_single_steps(context, region);
 }

@@ -74,6 +74,42 @@ TEST(Api, RunsOpByOpAndEagerly) {
   expect_linear(linear_plan({.fuse = false}), 5);
 }
 
+TEST(Api, BuildsAndExplainsKernelsOfTheCallersOwn) {
+  using attacca::KernelArgument;
+  attacca::Builder builder("own");
+  const auto x = builder.input("x", DType::F32, {"M", 8});
+  const auto bias = builder.input("bias", DType::F32, {4});
+  const auto k = builder.kernel(
+      "my kernels.cu",
+      {x, KernelArgument::result(DType::F32, {"M", 4}), KernelArgument::number(DType::S32, "M"),
+       KernelArgument::number(DType::F32, "0.5")},
+      "entry=gemm, grid=[ceildiv(M, 64)], block=[64]");
+  builder.output(builder.compute("silu(k + b)", {{"k", k}, {"b", bias}}), "y");
+  const auto graph = builder.finish();
+  ASSERT_TRUE(graph) << graph.status().text();
+  EXPECT_EQ(*graph->text(),
+            "graph own(x: f32[M, 8], bias: f32[4]) {\n"
+            "  return y = silu(kernel(\"my kernels.cu\", x, f32[M, 4], s32(M), f32(0.5), "
+            "entry=gemm, grid=[ceildiv(M, 64)], block=[64]) + bias)\n}\n");
+  const auto plan = attacca::Plan::compile(*graph);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.status().what(), "the kernel of my kernels.cu runs on a GPU alone");
+  EXPECT_EQ(plan.status().mend(), "run with --device cuda");
+}
+
+TEST(Api, KernelsKnowTheGraphsSymbolsAlone) {
+  attacca::Builder builder("own");
+  const auto x = builder.input("x", DType::F32, {"M", 8});
+  builder.output(builder.kernel("k.ptx", {x, attacca::KernelArgument::result(DType::F32, {"M", 4})},
+                                "grid=[K], block=[64]"),
+                 "y");
+  EXPECT_EQ(builder.finish().status().what(), "no input has a dimension K");
+  attacca::Builder other("own");
+  other.call("kernel", {other.input("x", "f32[M]")});
+  EXPECT_EQ(other.finish().status().mend(),
+            "use attacca_builder_kernel, or Builder::kernel in C++");
+}
+
 TEST(Api, NoRowsAreNoWork) {
   const Data data(1);
   const auto instance = linear_plan().prepare({{"M", 0}});

@@ -59,6 +59,19 @@ TEST(Explain, RefusalsOfAnAttentionBlock) {
   expect_golden(json::dump(explain_json(result)) + "\n", "json");
 }
 
+TEST(Explain, UserKernel) {
+  const Partition result = partition_of(R"(graph own(x: bf16[M, 64], w: bf16[64, 128],
+                bias: bf16[128], res: bf16[M, 128]) {
+  h = kernel("gemm.cu", x, w, bf16[M, 128], s32(M), f32(0.5), entry="my::gemm<64>",
+             grid=[ceildiv(M, 64), 2], block=[256], shared=1024)
+  y = silu(h + bias) * res
+  return y, total = sum(y, axes=[1])
+})");
+  expect_golden(explain_text(result), "txt");
+  expect_golden(json::dump(explain_json(result)) + "\n", "json");
+  expect_golden(explain_dot(result), "dot");
+}
+
 TEST(Explain, UnfusedLlamaMlp) {
   expect_golden(explain_text(partition_of(kLlama, {.fuse = false})), "txt");
 }

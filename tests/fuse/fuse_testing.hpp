@@ -42,7 +42,7 @@ inline std::string summary(const Partition& partition) {
   std::string text;
   for (const Region& region : partition.regions) {
     if (!text.empty()) text += "; ";
-    static const char* const kKinds[] = {"gemm", "gated", "pointwise", "single"};
+    static const char* const kKinds[] = {"gemm", "gated", "pointwise", "kernel", "single"};
     text += kKinds[static_cast<size_t>(region.kind)];
     if (region.kind == RegionKind::Single)
       text += " " + epilogue::display_name(partition.graph, region.nodes[0]);

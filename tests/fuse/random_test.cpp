@@ -195,7 +195,7 @@ class Generator {
   std::vector<Value> pool_;
 };
 
-constexpr const char* kKinds[] = {"gemm", "gated", "pointwise", "single"};
+constexpr const char* kKinds[] = {"gemm", "gated", "pointwise", "kernel", "single"};
 
 struct Case {
   ir::Bindings bindings;                              // as the interpreter wants them

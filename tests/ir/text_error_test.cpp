@@ -283,5 +283,39 @@ TEST(TextErrors, OfExpressionsNameTheExpression) {
   EXPECT_EQ(graph.error().where, "<expression>:2:2");
 }
 
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, TextErrors,
+    testing::Values(
+        in_graph("return kernel(x)", "2:15", "expected a quoted file, got 'x'",
+                 "begin with it: kernel(\"gemm.cu\", ...)"),
+        in_graph("return kernel(\"k.ptx\", grid=[1], x)", "2:34",
+                 "a positional argument after a keyword", "put keywords last"),
+        in_graph("return kernel(\"k.ptx\", f32[M; 2])", "2:24",
+                 "the result of a kernel has strides",
+                 "a kernel writes its result row by row: leave them out"),
+        in_graph("return kernel(\"k.ptx\", 4)", "2:24", "a number without a dtype",
+                 "say how the kernel takes it: s32(4096), f32(0.5)"),
+        in_graph("return kernel(\"k.ptx\", s32)", "2:27", "expected '(' or '[', got ')'",
+                 "write s32(4096) for a number, s32[M, 64] for the result"),
+        in_graph("return kernel(\"k.ptx\", f32(M))", "2:28", "expected a number, got 'M'", ""),
+        in_graph("return kernel(\"k.ptx\", s32(K))", "2:28", "no input has a dimension K",
+                 "use the symbols of the inputs' shapes"),
+        in_graph("return kernel(\"k.ptx\", f32[K])", "2:24", "no input has a dimension K",
+                 "use the symbols of the inputs' shapes"),
+        in_graph("return kernel(\"k.ptx\", grid=[ceildiv(M)])", "2:39", "expected ',', got ')'",
+                 ""),
+        in_graph("return kernel(\"k.ptx\", grid=4)", "2:29", "expected a list, got '4'",
+                 "write it as in grid=[ceildiv(M, 64), 4]"),
+        in_graph("return kernel(\"k.ptx\", block=[M])", "2:31",
+                 "an integer stands here, without symbols", "write a number"),
+        in_graph("return kernel(\"k.ptx\", block=[1], block=[1])", "2:35", "block= is given twice",
+                 "remove one"),
+        in_graph("return kernel(\"k.ptx\", blocks=[1])", "2:24", "kernel has no keyword blocks",
+                 "kernel takes entry=, grid=, block=, shared=, zeroed=, options="),
+        in_graph("return kernel(\"k.ptx\", zeroed=1)", "2:31", "expected true or false, got '1'",
+                 ""),
+        in_graph("return kernel(\"k.ptx\", f32[8], grid=[1], block=[0])", "2:8",
+                 "kernel has a block of 0 threads", "give 1 to 1024 threads")));
+
 }  // namespace
 }  // namespace attacca::ir

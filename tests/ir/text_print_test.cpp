@@ -158,7 +158,15 @@ INSTANTIATE_TEST_SUITE_P(
                   "return x * rsqrt(mean(x * x, axes=[1], keepdims=true) + 1e-06)"},
         Canonical{"return quantize(x, 0.5, 3, dtype=u8)",
                   "return cast(round(x / 0.5) + cast(constant(3, u8), f32), u8, saturate=true)"},
-        Canonical{"return dequantize(q, 0.5)", "return cast(q, f32) * 0.5"}));
+        Canonical{"return dequantize(q, 0.5)", "return cast(q, f32) * 0.5"},
+        Canonical{"return kernel(\"k.ptx\", x, f32[M], f32(-0.50), entry=\"f\", block=[8, 1], "
+                  "grid=[2*ceildiv(M,8)*ceildiv(8, M), M*4 + 1], shared=0, zeroed=false)",
+                  "return kernel(\"k.ptx\", x, f32[M], f32(-0.5), entry=f, "
+                  "grid=[2 * ceildiv(M, 8) * ceildiv(8, M), 4*M + 1], block=[8, 1])"},
+        Canonical{"return kernel(\"k.ptx\", exp(x), constant(2, f32), s64[], s32(-M + 1), "
+                  "grid=[(M + 1)*ceildiv(M, 2)], block=[1])",
+                  "return kernel(\"k.ptx\", exp(x), constant(2, f32), s64[], s32(-1*M + 1), "
+                  "grid=[(M + 1) * ceildiv(M, 2)], block=[1])"}));
 
 // Every op of the table, with every attribute off its default.
 Attrs attributes_of(const OpInfo& info) {
@@ -181,6 +189,20 @@ Attrs attributes_of(const OpInfo& info) {
       attrs.dtype = DType::S8;
       attrs.saturate = true;
       break;
+    case Attributes::Kernel:
+      attrs.dtype = DType::BF16;
+      attrs.shape = {Dim::symbol("M"), 4};
+      attrs.kernel = KernelCall{
+          .file = "my kernels.cu",
+          .entry = "my::gemm<float, 16>",
+          .arguments = {TensorArgument{}, OutputArgument{}, ScalarArgument{DType::F32, 0.5},
+                        ScalarArgument{DType::S32, LaunchSize{-1}}},
+          .grid = {{2, {{Dim::symbol("M"), 64}}}, {4}},
+          .block = {32, 8},
+          .shared = 1024,
+          .zeroed = true,
+          .options = {"-DTILE=64"}};
+      break;
     case Attributes::Reduction:
       attrs.axes = {1};
       attrs.keepdims = true;
@@ -201,6 +223,7 @@ std::vector<Type> operand_types(const OpInfo& info) {
   if (info.op == Op::MatMul) return {f16, {DType::F16, {4, m}}};
   if (info.op == Op::Gather) return {f16, {DType::S64, {3}}};
   if (info.op == Op::Where) return {boolean, f16, f16};
+  if (info.op == Op::Kernel) return {f16};
   return std::vector<Type>(static_cast<size_t>(info.min_arity),
                            info.rule == TypeRule::Logic ? boolean : f16);
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <string>
 
 // Without a device: handles are numbers, device memory is host memory.
@@ -17,7 +18,7 @@ constexpr int kAttributes[][2] = {{16, 132}, {38, 60 << 20}, {75, 9}, {76, 0}, {
 
 struct State {
   std::mutex mutex;
-  std::string calls;
+  std::string calls, watched;
   int count = 0;
   int fail_call = -1, fail_code = 0;
   int live = 0;
@@ -63,6 +64,20 @@ struct FakeLaunchConfig {
   unsigned count;
 };
 
+// " 0x1000 0x40", as fake_cuda_watch asked for.
+std::string watched_bits(void** parameters) {
+  std::istringstream sizes(state().watched);
+  std::string text;
+  for (size_t bytes, i = 0; sizes >> bytes; ++i) {
+    uint64_t bits = 0;
+    memcpy(&bits, parameters[i], bytes);
+    char each[24];
+    snprintf(each, sizeof each, " %#lx", static_cast<unsigned long>(bits));
+    text += each;
+  }
+  return text;
+}
+
 // Aligned as the driver's.
 void* allocate(size_t bytes) {
   return aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -75,12 +90,16 @@ extern "C" {
 void fake_cuda_reset() {
   State& s = state();
   s.calls.clear();
+  s.watched.clear();
   s.count = 0;
   s.fail_call = -1;
 }
 void fake_cuda_fail(int call, int code) {
   state().fail_call = state().count + call;
   state().fail_code = code;
+}
+void fake_cuda_watch(const char* sizes) {
+  state().watched = sizes;
 }
 const char* fake_cuda_calls() {
   return state().calls.c_str();
@@ -188,7 +207,7 @@ int cuLaunchKernel(void*, unsigned gx, unsigned gy, unsigned gz, unsigned bx, un
   char text[128];
   snprintf(text, sizeof text, "%u,%u,%u %u,%u,%u %u %d", gx, gy, gz, bx, by, bz, shared,
            *static_cast<int*>(parameters[0]));
-  if (const int code = note("cuLaunchKernel", text)) return code;
+  if (const int code = note("cuLaunchKernel", text + watched_bits(parameters))) return code;
   const std::lock_guard lock(state().mutex);
   ++(state().capturing ? state().captured : state().launched);
   return 0;

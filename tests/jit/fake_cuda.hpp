@@ -6,6 +6,8 @@ extern "C" {
 void fake_cuda_reset();
 // The call of this number from now on (from 0) does nothing and returns the code.
 void fake_cuda_fail(int call, int code);
+// Launches note the bits of so many parameters, of these sizes in bytes, besides: "8 8 4 8".
+void fake_cuda_watch(const char* sizes);
 // The calls since the reset, one a line: the symbol, then what matters of the arguments.
 const char* fake_cuda_calls();
 int fake_cuda_call_count();

@@ -1,0 +1,233 @@
+// Graphs with users' kernels on the stand-in for the driver (ATTACCA_LIBCUDA): what is launched
+// with which parameters, when a kernel is analysed (D5), and what happens to tails that it refuses.
+#include <cstdlib>
+#include <dlfcn.h>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+
+#include "ir/text.hpp"
+#include "jit/fake_cuda.hpp"
+#include "run/cpu_plan.hpp"
+#include "run/cuda_plan.hpp"
+#include "run/cuda_steps.hpp"
+
+namespace attacca::run {
+namespace {
+
+template <class F>
+F* fake(const char* name) {
+  static void* library = dlopen(std::getenv("ATTACCA_LIBCUDA"), RTLD_NOW);
+  return reinterpret_cast<F*>(dlsym(library, name));
+}
+#define FAKE(name) fake<decltype(name)>(#name)
+
+// x: f32[M, 8] through a kernel of user_kernels.cu as k, and what follows.
+std::string graph_text(const std::string& entry, const std::string& rest,
+                       const std::string& more = "") {
+  return fmt::format(
+      "graph g(x: f32[M, 8], bias: f32[8], res: f32[M, 8], odd: f32[M, 8; 9, 1]) {{\n"
+      "k = kernel(\"{}/tests/run/user_kernels.cu\", x, f32[M, 8], s32(M), s32(8), f32(0.5), "
+      "entry={}, grid=[ceildiv(8*M, 256)], block=[256]{})\n{}\n}}\n",
+      ATTACCA_SOURCE_DIR, entry, more, rest);
+}
+
+ir::Graph parsed(const std::string& text) {
+  auto graph = ir::parse_graph(text);
+  EXPECT_TRUE(graph) << (graph ? "" : to_string(graph.error())) << text;
+  return graph ? *std::move(graph) : ir::Graph();
+}
+
+// The lines of the driver's calls that launch or fill.
+std::string launches() {
+  std::string_view calls = FAKE(fake_cuda_calls)();
+  std::string text;
+  while (!calls.empty()) {
+    const std::string_view line = calls.substr(0, calls.find('\n') + 1);
+    if (line.starts_with("cuLaunch") || line.starts_with("cuMemset")) text += line;
+    calls.remove_prefix(line.size());
+  }
+  return text;
+}
+
+// Every input and output at an address of its own: 0x1000, 0x2000, ..., the workspace at 0x100000.
+// `output`: where the one output is instead, for calls that the stand-in carries out.
+Result<std::string> launched(const std::string& text, const std::string& watch,
+                             CudaOptions options = {}, int64_t m = 100, void* output = nullptr) {
+  ATTACCA_TRY(const CudaPlan plan, CudaPlan::compile(parsed(text), std::move(options)));
+  ATTACCA_TRY(const auto instance, plan.instance({{"M", m}}));
+  std::vector<void*> inputs, outputs;
+  const auto next = [&] {
+    return reinterpret_cast<void*>(0x1000 * (inputs.size() + outputs.size() + 1));
+  };
+  const ir::Graph& graph = plan.partition().graph;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) inputs.push_back(next());
+  for (size_t i = 0; i < graph.outputs().size(); ++i) outputs.push_back(output ? output : next());
+  FAKE(fake_cuda_reset)();
+  FAKE(fake_cuda_watch)(watch.c_str());
+  ATTACCA_TRY_VOID(instance->launch(inputs, outputs, reinterpret_cast<void*>(0x100000), nullptr));
+  return launches();
+}
+
+std::string text_of(const Result<std::string>& result) {
+  return result ? *result : to_string(result.error());
+}
+
+TEST(UserKernel, D3TheFusedLaunchIsPassedTheTailsOperandsBehindItsOwn) {
+  // x, then where y goes in place of k, then its numbers, then res and bias as the tail reads them.
+  const std::string text = graph_text("scale", "return y = silu(res * k + bias)");
+  EXPECT_EQ(
+      text_of(launched(text, "8 8 4 4 4 8 8")),
+      "cuLaunchKernel 4,1,1 256,1,1 0 4096 0x1000 0x5000 0x64 0x8 0x3f000000 0x3000 0x2000\n");
+}
+
+TEST(UserKernel, TheOffsetOfAnOperandIsAddedToItsAddress) {
+  const std::string text = graph_text("scale", "return y = k + (odd[:, 0:1])[1:2, :]");
+  EXPECT_EQ(text_of(launched(text, "8 8 4 4 4 8")),
+            "cuLaunchKernel 4,1,1 256,1,1 0 4096 0x1000 0x5000 0x64 0x8 0x3f000000 0x4024\n");
+}
+
+TEST(UserKernel, WithoutATailItStoresItsOwn) {
+  EXPECT_EQ(text_of(launched(graph_text("scale", "return k"), "8 8 4 4 4")),
+            "cuLaunchKernel 4,1,1 256,1,1 0 4096 0x1000 0x5000 0x64 0x8 0x3f000000\n");
+}
+
+TEST(UserKernel, UnfusedItStoresToTheWorkspaceAndTheTailFollows) {
+  const std::string text = graph_text("scale", "return y = silu(k + bias)");
+  const std::string unfused = text_of(launched(text, "8 8 4 4 4", {.unfused = true}));
+  EXPECT_TRUE(unfused.starts_with(
+      "cuLaunchKernel 4,1,1 256,1,1 0 4096 0x1000 0x100000 0x64 0x8 0x3f000000\ncuLaunchKernel"))
+      << unfused;
+}
+
+TEST(UserKernel, ZeroedOutputsAreFilledFirst) {
+  const std::string text = graph_text("accumulate", "return k", ", zeroed=true");
+  alignas(256) static float output[100 * 8] = {1, 2, 3};
+  EXPECT_EQ(text_of(launched(text, "", {}, 100, output)),
+            "cuMemsetD8Async 3200\ncuLaunchKernel 4,1,1 256,1,1 0 4096\n");
+  EXPECT_EQ(output[2], 0);
+  EXPECT_EQ(text_of(launched(text, "", {}, 0)), "");
+}
+
+TEST(UserKernel, NothingIsLaunchedForAnEmptyResult) {
+  EXPECT_EQ(text_of(launched(graph_text("scale", "return y = relu(k)"), "8 8", {}, 0)), "");
+  EXPECT_EQ(text_of(launched(graph_text("scale", "return k"), "8 8", {}, 0)), "");
+}
+
+// ---- How it was decided
+
+struct Decided {
+  std::string decision;  // "CANDIDATE (SOURCE)", then a line a reason
+  int analyses = 0;
+};
+Result<Decided> decide(const std::string& text, const CudaOptions& options = {}) {
+  Decided decided;
+  ATTACCA_TRY(const auto toolbox, tune::Toolbox::open());
+  const ir::Graph graph = parsed(text);
+  const fuse::Partition partition = fuse::partition(graph, {.fuse = true, .reductions = false});
+  const ir::SymbolValues symbols = {{"M", 100}};
+  StepContext context{partition.graph, options, toolbox, symbols, [](ir::Value) { return 16; }};
+  context.analyse = [&](const auto& module, auto entry, const auto& output, uint32_t bytes) {
+    ++decided.analyses;
+    return ptx::analyse_output(module, entry, output, bytes);
+  };
+  std::vector<Decision> decisions;
+  for (const fuse::Region& region : partition.regions)
+    ATTACCA_TRY_VOID(make_steps(context, region, decisions));
+  for (const Decision& each : decisions) {
+    if (!each.region->kernel) continue;
+    std::string candidate = to_string(each.candidate);
+    candidate.erase(0, candidate.rfind('/') + 1);
+    decided.decision += fmt::format("{} ({})\n", candidate, each.source);
+    for (const tune::Exclusion& excluded : each.excluded)
+      decided.decision += excluded.reason + "\n";
+  }
+  return decided;
+}
+
+void expect_decided(const Result<Decided>& got, const std::string& decision, int analyses) {
+  ASSERT_TRUE(got) << to_string(got.error());
+  EXPECT_EQ(got->decision, decision);
+  EXPECT_EQ(got->analyses, analyses);
+}
+
+TEST(UserKernel, D5TheAnalysisRunsOnlyWhereATailIs) {
+  expect_decided(decide(graph_text("scale", "return k")), "", 0);
+  expect_decided(decide(graph_text("accumulate", "return k, y = relu(k)")), "", 0);
+  expect_decided(decide(graph_text("scale", "return y = relu(k)")),
+                 "user_kernels.cu:scale (analysis)\n", 1);
+  expect_decided(decide(graph_text("scale", "return y = relu(k)"), {.unfused = true}),
+                 "unfused (only way)\n", 0);
+}
+
+TEST(UserKernel, ARefusedTailRunsUnfusedAndSaysWhy) {
+  expect_decided(decide(graph_text("accumulate", "return y = relu(k)")),
+                 "unfused (analysis)\nit reads its output (ld.global.f32) [read] at "
+                 "user_kernels.cu:13\n",
+                 1);
+}
+
+TEST(UserKernel, AnOperandOfAnotherLayoutRefusesBeforeTheAnalysis) {
+  expect_decided(decide(graph_text("scale", "return y = k + odd")),
+                 "unfused (analysis)\nodd does not lie row by row as the output does\n", 0);
+}
+
+// ---- Bad input
+
+struct BadCall {
+  const char* name;
+  const char *from, *to;  // in the text of a good call
+  const char* what;       // its end
+  const char* mend;
+};
+
+class BadCalls : public testing::TestWithParam<BadCall> {};
+
+TEST_P(BadCalls, SayWhatWhereAndTheMend) {
+  const BadCall& bad = GetParam();
+  std::string text = graph_text("scale", "return k");
+  text.replace(text.find(bad.from), std::string_view(bad.from).size(), bad.to);
+  const auto result = launched(text, "");
+  ASSERT_FALSE(result);
+  EXPECT_TRUE(result.error().what.ends_with(bad.what)) << result.error().what;
+  EXPECT_EQ(result.error().where, "k");
+  EXPECT_EQ(result.error().mend, bad.mend);
+}
+
+constexpr const char* kPassWhatItTakes =
+    "pass what the kernel takes, in its order; numbers say their dtype";
+const BadCall kBadCalls[] = {
+    {"too_few", ", f32(0.5)", "", "scale takes 5 parameters, and 4 are passed", kPassWhatItTakes},
+    {"too_wide", "s32(M)", "s64(M)", "scale has 4 bytes, and s64(M) of 8 bytes is passed",
+     kPassWhatItTakes},
+    {"an_address_for_a_number", "s32(M)", "res",
+     "scale has 4 bytes, and an address of 8 bytes is passed", kPassWhatItTakes},
+    {"no_blocks", "[ceildiv(8*M, 256)]", "[1, M - 100]", "axis 1 of the grid, M + -100, is 0",
+     "a grid has 1 to 65535 blocks there"},
+    {"too_many_blocks", "[ceildiv(8*M, 256)]", "[1, 1000*M]",
+     "axis 1 of the grid, 1000*M, is 100000", "a grid has 1 to 65535 blocks there"},
+    {"too_large_a_number", "s32(M)", "s32(1000000000*M)",
+     "s32(1000000000*M) is 100000000000, no value of s32",
+     "pass it as s64, or make the sizes smaller"},
+};
+INSTANTIATE_TEST_SUITE_P(Cases, BadCalls, testing::ValuesIn(kBadCalls),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(UserKernel, AFileThatIsNotThereIsAnError) {
+  std::string text = graph_text("scale", "return k");
+  text.replace(text.find("user_kernels.cu"), 12, "nowhere");
+  const auto result = launched(text, "");
+  ASSERT_FALSE(result);
+  EXPECT_TRUE(result.error().what.ends_with("nowhere.cu")) << to_string(result.error());
+}
+
+TEST(UserKernel, ACpuHasNoKernels) {
+  const auto plan = CpuPlan::compile(parsed(graph_text("scale", "return y = relu(k)")));
+  ASSERT_FALSE(plan);
+  EXPECT_TRUE(plan.error().what.ends_with("user_kernels.cu runs on a GPU alone"));
+  EXPECT_EQ(plan.error().where, "k");
+  EXPECT_EQ(plan.error().mend, "run with --device cuda");
+}
+
+}  // namespace
+}  // namespace attacca::run
