@@ -31,13 +31,13 @@ Status draw_svg(const std::string& dot, const std::string& path) {
   return {};
 }
 
-// The regions of the device: reductions join none on a GPU.
+// The regions of the device: on a GPU few reductions join one.
 run::Prepared prepare(const ir::Graph& graph, const ExplainArgs& args, const DeviceChoice& device) {
   const bool fuse = !args.unfused;
   run::Prepared prepared = run::prepare(graph, *ir::parse_mode(args.mode), fuse);
   if (device.cuda)
-    prepared.partition =
-        fuse::partition(prepared.folded.graph, {.fuse = fuse, .reductions = false});
+    prepared.partition = fuse::partition(prepared.folded.graph,
+                                         {.fuse = fuse, .reductions = fuse::Reductions::Amax});
   return prepared;
 }
 

@@ -35,7 +35,7 @@ Result<Ranking> rank(const ExplainArgs& args) {
   const ir::Mode mode = *ir::parse_mode(args.mode);
   const fuse::Partition partition =
       fuse::partition(run::prepare(job.graph, mode, !args.unfused).folded.graph,
-                      {.fuse = !args.unfused, .reductions = false});
+                      {.fuse = !args.unfused, .reductions = fuse::Reductions::Amax});
   Ranking ranking{device.name, job, {}};
   for (size_t i = 0; i < partition.regions.size(); ++i) {
     const fuse::Region& region = partition.regions[i];

@@ -87,8 +87,9 @@ Result<Tuning> measure(const TuneArgs& args, const Job& job, int ordinal) {
                            .tuning = run::Tuning::Always,
                            .tune_options = options_of(args)};
   const ir::Graph graph = folded(job, options.mode);
-  TuneProgress progress(
-      std::max<size_t>(1, sizes.size() * count_products(fuse::partition(graph, {true, false}))));
+  TuneProgress progress(std::max<size_t>(
+      1, sizes.size() *
+             count_products(fuse::partition(graph, {.reductions = fuse::Reductions::Amax}))));
   options.tune_options.progress = progress.callback();
   ATTACCA_TRY(run::CudaPlan plan, run::CudaPlan::compile(graph, options));
   Tuning tuning{std::move(plan), {}};

@@ -11,7 +11,8 @@ namespace attacca::epilogue {
 namespace {
 
 std::string_view name(Place place) {
-  static constexpr std::string_view kNames[] = {"acc", "full", "row", "col", "context", "result"};
+  static constexpr std::string_view kNames[] = {"acc",     "full",   "row",    "col",
+                                                "context", "result", "maximum"};
   return kNames[static_cast<size_t>(place)];
 }
 
@@ -66,10 +67,14 @@ class Binder {
     if (accumulators != signature_.accumulators)
       return fmt::format("the epilogue reads {} accumulators, the kernel hands over {}",
                          accumulators, signature_.accumulators);
-    for (const Output& output : epilogue_.outputs)
-      if (output.kind != OutputKind::Store)
+    int maxima = 0;
+    for (const Output& output : epilogue_.outputs) {
+      if (output.kind == OutputKind::Store) continue;
+      if (signature_.maxima == 0 || !is_amax_of_all(output))
         return fmt::format("the kernel stores elements, and an output is a {}",
                            ir::name(output.reduction));
+      if (++maxima > signature_.maxima) return "the kernel keeps one maximum, and there are more";
+    }
     return std::nullopt;
   }
 
@@ -132,6 +137,10 @@ class Binder {
   }
 
   void place_output(size_t i) {
+    if (epilogue_.outputs[i].kind != OutputKind::Store) {
+      binding_.outputs.push_back({Place::Maximum, 0});
+      return;
+    }
     const int bits = bits_of(epilogue_.outputs[i].dtype);
     if (!flagged(limits_.context_outputs, i))
       for (size_t slot = 0; slot < result_used_.size(); ++slot) {
@@ -153,6 +162,13 @@ class Binder {
 
 }  // namespace
 
+bool is_amax_of_all(const Output& output) {
+  const auto& strides = output.access.strides;
+  return output.kind == OutputKind::FullReduce && output.reduction == ir::Op::AMax &&
+         output.dtype == ir::DType::F32 &&
+         std::all_of(strides.begin(), strides.end(), [](const ir::Dim& dim) { return dim.is(0); });
+}
+
 HoleSignature roomy_signature(const Epilogue& epilogue, bool swapped) {
   HoleSignature signature;
   signature.accumulators = 0;
@@ -168,8 +184,13 @@ HoleSignature roomy_signature(const Epilogue& epilogue, bool swapped) {
       ++((input.role == Role::Row) != swapped ? signature.rows : signature.columns);
     }
   }
-  for (const Output& output : epilogue.outputs)
-    if (const int bits = bits_of(output.dtype); bits <= 32) signature.result_bits.push_back(bits);
+  for (const Output& output : epilogue.outputs) {
+    const int bits = bits_of(output.dtype);
+    if (is_amax_of_all(output))
+      signature.maxima = 1;
+    else if (bits <= 32)
+      signature.result_bits.push_back(bits);
+  }
   return signature;
 }
 

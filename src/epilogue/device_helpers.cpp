@@ -372,6 +372,11 @@ __device__ __forceinline__ long long attacca_sem_clamp(long long x, double min, 
 }
 )"},
     // Operands that the body reaches itself.
+    {"attacca_amax_bits",
+     R"(__device__ __forceinline__ uint32_t attacca_amax_bits(float x) {
+  return x != x ? 0x7FC00000u : __float_as_uint(x) & 0x7FFFFFFFu;
+}
+)"},
     {"attacca_inside",
      R"(__device__ __forceinline__ bool attacca_inside(const attacca_hole_context* context, int row, int column) {
   return row < context->rows && column < context->columns;

@@ -36,7 +36,7 @@ class HoleWriter {
   int words() const {
     int count = 0;
     for (const int bits : signature_.result_bits) count += result_words(bits);
-    return count;
+    return count + signature_.maxima;
   }
 
   std::string run() const {
@@ -47,6 +47,7 @@ class HoleWriter {
                           fmt::join(arguments(element), ", "));
     text += fmt::format("  attacca_results results{};\n", words() == 0 ? " = {}" : "");
     for (size_t i = 0; i < epilogue_.outputs.size(); ++i) text += output(i);
+    text += maximum();
     return text + "  return results;\n}\n";
   }
 
@@ -102,6 +103,7 @@ class HoleWriter {
         return from_memory(dtype, fmt::format("attacca_load<{}>(context, {}, {})",
                                               memory_type(dtype), at.slot, coordinates(element)));
       case Place::Result:
+      case Place::Maximum:
         break;
     }
     ATTACCA_CHECK(false, "an input in a result");
@@ -111,6 +113,7 @@ class HoleWriter {
     const DType dtype = epilogue_.outputs[i].dtype;
     const Placement& at = binding_.outputs[i];
     std::string text;
+    if (at.place == Place::Maximum) return text;
     if (at.place == Place::Context) {
       for (int element = 0; element < 2; ++element)
         text +=
@@ -133,6 +136,20 @@ class HoleWriter {
       text += fmt::format("  results.word[{}] = {};\n", word + element,
                           to_word(dtype, fmt::format("d{}.out{}", element, i)));
     return text;
+  }
+
+  // The word that follows the results. The first element is always inside.
+  std::string maximum() const {
+    if (signature_.maxima == 0) return {};
+    const int word = words() - 1;
+    for (size_t i = 0; i < epilogue_.outputs.size(); ++i)
+      if (binding_.outputs[i].place == Place::Maximum)
+        return fmt::format(
+            "  const uint32_t m0 = attacca_amax_bits(d0.out{0}), m1 = attacca_inside(context, {1}) "
+            "? "
+            "attacca_amax_bits(d1.out{0}) : 0u;\n  results.word[{2}] = m0 > m1 ? m0 : m1;\n",
+            i, signature_.swapped ? "row + 1, column" : "row, column + 1", word);
+    return fmt::format("  results.word[{}] = 0u;\n", word);
   }
 
   const Epilogue& epilogue_;

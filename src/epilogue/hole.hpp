@@ -22,6 +22,9 @@
 // at (row + 1, column). Row and column slots are the kernel's: in a swapped template a Row input of
 // the epilogue goes through a column slot and a Column input through a row slot.
 //
+// A signature with a maximum has one word more: the larger of both elements' f32 bits, without the
+// sign, of those inside. It gives an output that is the amax of all.
+//
 // What has no slot goes through the context (templates/abi.h): the body loads or stores it itself,
 // at any stride and any alignment of its dtype, and must not touch elements outside context->rows
 // and context->columns (element 1 can be outside when element 0 is not).
@@ -48,6 +51,7 @@ struct HoleSignature {
   int columns = 0;
   std::vector<int> result_bits;  // 8, 16 or 32, one an output
   bool swapped = false;
+  int maxima = 0;  // 1: the kernel keeps the largest of a word that follows the results
   friend bool operator==(const HoleSignature&, const HoleSignature&) = default;
 };
 
@@ -56,11 +60,14 @@ constexpr int result_words(int bits) {
   return bits == 8 ? 1 : bits / 16;
 }
 
+// Whether a kernel that keeps a maximum gives this output: an amax in f32 of every element.
+bool is_amax_of_all(const Output& output);
+
 // A signature with a slot for every operand and result that can have one.
 HoleSignature roomy_signature(const Epilogue& epilogue, bool swapped = false);
 
 // Where an input comes from or an output goes to.
-enum class Place : uint8_t { Accumulator, Full, Row, Column, Context, Result };
+enum class Place : uint8_t { Accumulator, Full, Row, Column, Context, Result, Maximum };
 struct Placement {
   Place place = Place::Context;
   int slot = 0;
@@ -82,7 +89,7 @@ struct PlacementLimits {
 
 // Places every input and output, slots first, in order; equal operands share nothing. The reason
 // where the template cannot take the epilogue at all: accumulator count or type, no output of a
-// result's width, a reduction, more context operands than there are.
+// result's width, a reduction other than one amax of all, more context operands than there are.
 std::variant<Binding, std::string> bind(const Epilogue& epilogue, const HoleSignature& signature,
                                         const PlacementLimits& limits = {});
 

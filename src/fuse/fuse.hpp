@@ -62,9 +62,16 @@ struct Partition {
   std::vector<Refusal> refusals;
 };
 
+// Which reductions the executor's kernels compute along.
+enum class Reductions : uint8_t {
+  None,
+  Amax,  // one f32 amax of a whole matrix a product
+  All,
+};
+
 struct FuseOptions {
-  bool fuse = true;        // false: every op its own region, the unfused path
-  bool reductions = true;  // false: no reduction joins a region, for executors without such kernels
+  bool fuse = true;  // false: every op its own region, the unfused path
+  Reductions reductions = Reductions::All;
 };
 
 Partition partition(ir::Graph graph, const FuseOptions& options = {});

@@ -123,8 +123,10 @@ class Growth {
   }
 
   std::string reduction_obstacle(Value node) const {
-    if (!work_.reductions) return "the device has no kernel that reduces in a region";
     const ir::Node& n = graph_[node];
+    if (work_.reductions == Reductions::None ||
+        (work_.reductions == Reductions::Amax && !is_amax_of_matrix(n)))
+      return "the device has no kernel that reduces in a region";
     const Value operand = n.operands[0];
     if (draft_.kind == RegionKind::Pointwise || is_kernel() || n.op == Op::Mean)
       return structural_reason(graph_, node);
@@ -141,6 +143,13 @@ class Growth {
                          (reduced == 1 || reduced == rank - 1);
     if (!rows && !columns && !all) return "it reduces axes that are neither rows nor columns";
     return {};
+  }
+
+  // The first of the region.
+  bool is_amax_of_matrix(const ir::Node& node) const {
+    return node.op == Op::AMax && node.type.dtype == ir::DType::F32 &&
+           draft_.frames.domain().size() == 2 && node.attrs.axes.size() == 2 &&
+           draft_.reduced.empty();
   }
 
   std::string cycle_reason(Value node) const {

@@ -119,7 +119,7 @@ struct Workspace {
   std::deque<Draft> drafts;
   std::vector<Refusal> refusals;
   bool fusing = true;
-  bool reductions = true;  // whether any may join a region
+  Reductions reductions = Reductions::All;  // that may join a region
   int next_id = 0;
 };
 

@@ -194,7 +194,7 @@ const fuse::Partition& CpuPlan::partition() const {
 Result<CpuPlan> CpuPlan::compile(const ir::Graph& graph, CpuOptions options) {
   return guarded([&]() -> Result<CpuPlan> {
     auto impl = std::make_unique<Impl>();
-    impl->partition = fuse::partition(graph, {.fuse = options.fuse, .reductions = true});
+    impl->partition = fuse::partition(graph, {.fuse = options.fuse});
     impl->threads = thread_count(options.threads);
     ATTACCA_TRY_VOID(impl->refuse_kernels());
     ATTACCA_TRY_VOID(impl->add_constants());

@@ -300,7 +300,8 @@ const std::shared_ptr<tune::Toolbox>& CudaPlan::toolbox() const {
 Result<CudaPlan> CudaPlan::compile(const ir::Graph& graph, CudaOptions options) {
   auto impl = std::make_shared<Impl>();
   ATTACCA_TRY(impl->toolbox, tune::Toolbox::open(options.device));
-  impl->partition = fuse::partition(graph, {.fuse = options.fuse, .reductions = false});
+  impl->partition =
+      fuse::partition(graph, {.fuse = options.fuse, .reductions = fuse::Reductions::Amax});
   impl->options = std::move(options);
   ATTACCA_TRY_VOID(impl->upload_constants());
   return CudaPlan(std::move(impl));

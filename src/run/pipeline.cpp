@@ -23,7 +23,7 @@ Result<ir::Graph> load_graph(const std::string& path) {
 
 Prepared prepare(const ir::Graph& graph, ir::Mode mode, bool fuse) {
   fold::FoldResult folded = fold_if_allowed(graph, mode, fuse);
-  fuse::Partition partition = fuse::partition(folded.graph, {.fuse = fuse, .reductions = true});
+  fuse::Partition partition = fuse::partition(folded.graph, {.fuse = fuse});
   return {std::move(folded), std::move(partition)};
 }
 

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define ATTACCA_ABI_VERSION 1
+#define ATTACCA_ABI_VERSION 2
 #define ATTACCA_CONTEXT_OPERANDS 12
 
 /* An operand that the hole's body reaches itself: element (batch, row, column) is at
@@ -60,6 +60,8 @@ typedef struct {
   int32_t splits;  /* stream-K templates: 0 stream-K, >= 1 that many splits of K */
   void* workspace;
   attacca_operand b1; /* [k, n]; of gates */
+  void* maximum;      /* one f32, 0 before the launch: at least it afterwards, and the epilogue's
+                         largest value; NULL: none */
 } attacca_gemm_arguments;
 
 typedef struct {

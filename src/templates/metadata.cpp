@@ -29,6 +29,9 @@ class Reader {
     return value && value->as<bool>();
   }
 
+  // 0 where it is left out.
+  int count(std::string_view key) { return object_.find(key) != nullptr ? integer(key) : 0; }
+
   // False where it is left out.
   bool flag(std::string_view key) { return object_.find(key) != nullptr && boolean(key); }
 
@@ -138,6 +141,7 @@ epilogue::HoleSignature read_hole(Reader& reader) {
   hole.rows = reader.integer("rows");
   hole.columns = reader.integer("columns");
   hole.result_bits = reader.integers("result_bits");
+  hole.maxima = reader.count("maxima");
   hole.swapped = reader.boolean("swapped");
   check_bits(reader, hole.full_bits, "full_bits", 16);
   check_bits(reader, hole.result_bits, "result_bits", 8);

@@ -138,6 +138,8 @@ struct Slots {
       case Place::Context:
         arguments.context.operand[slot] = operand(view);
         return;
+      case Place::Maximum:
+        return;
       // A swapped kernel's columns are the problem's rows.
       case Place::Row:
         arguments.row[slot] = vector(view, !swapped);
@@ -160,6 +162,9 @@ struct Slots {
         return;
       case Place::Context:
         arguments.context.operand[slot].pointer = pointer;
+        return;
+      case Place::Maximum:
+        arguments.maximum = pointer;
         return;
       case Place::Row:
         arguments.row[slot].pointer = pointer;

@@ -50,6 +50,8 @@ class TemplateLaunch : public Runnable {
         binding_(std::move(binding)),
         arguments_(arguments) {
     workspace_bytes_ = form().builder->workspace(&arguments_, &zero_offset_, &zero_bytes_);
+    for (size_t i = 0; i < binding_.outputs.size(); ++i)
+      if (binding_.outputs[i].place == epilogue::Place::Maximum) maximum_at_ = i;
   }
 
   size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -61,17 +63,26 @@ class TemplateLaunch : public Runnable {
       ATTACCA_TRY(built, build(pointers, workspace));
       std::atomic_store(&last_, built);
     }
-    const jit::Driver& driver = toolbox_->device().driver();
     if (zero_bytes_ > 0)
-      ATTACCA_TRY_VOID(driver.call(driver.memset_d8,
-                                   reinterpret_cast<jit::DevicePointer>(workspace) + zero_offset_,
-                                   uint8_t{0}, zero_bytes_, stream));
+      ATTACCA_TRY_VOID(clear(static_cast<char*>(workspace) + zero_offset_, zero_bytes_, stream));
+    if (maximum_at_) ATTACCA_TRY_VOID(clear(maximum(pointers), sizeof(float), stream));
     void* parameters[] = {built->parameters.memory};
     return kernel_->function.launch(built->launch, stream, parameters);
   }
 
  private:
   const Template& form() const { return *kernel_->form; }
+
+  Status clear(void* at, size_t bytes, jit::StreamHandle stream) const {
+    const jit::Driver& driver = toolbox_->device().driver();
+    return driver.call(driver.memset_d8, reinterpret_cast<jit::DevicePointer>(at), uint8_t{0},
+                       bytes, stream);
+  }
+
+  void* maximum(const Pointers& pointers) const {
+    const size_t first_output = pointers.size() - problem_.outputs.size();
+    return first_element(pointers[first_output + *maximum_at_], problem_.outputs[*maximum_at_]);
+  }
 
   Result<std::shared_ptr<const Built>> build(const Pointers& pointers, void* workspace) const {
     auto built = std::make_shared<Built>(form(), pointers, workspace);
@@ -98,6 +109,7 @@ class TemplateLaunch : public Runnable {
   const epilogue::Binding binding_;
   const attacca_gemm_arguments arguments_;  // without addresses
   size_t workspace_bytes_ = 0, zero_offset_ = 0, zero_bytes_ = 0;
+  std::optional<size_t> maximum_at_;  // of the outputs: the kernel's maximum, 0 before each launch
   // The last launch's, for callers that launch with the same addresses again.
   mutable std::shared_ptr<const Built> last_;
 };

@@ -1,15 +1,33 @@
 #include "tune/runnable.hpp"
 
+#include "tune/arguments.hpp"
 #include "tune/fused.hpp"
 #include "tune/unfused.hpp"
 
 namespace attacca::tune {
 namespace {
 
+// Of a problem without elements: what is reduced is 0.
 class Nothing : public Runnable {
  public:
+  Nothing(std::shared_ptr<Toolbox> toolbox, const Problem& problem)
+      : toolbox_(std::move(toolbox)), problem_(problem) {}
   size_t workspace_bytes() const override { return 0; }
-  Status launch(const Pointers&, void*, jit::StreamHandle) const override { return {}; }
+  Status launch(const Pointers& pointers, void*, jit::StreamHandle stream) const override {
+    const jit::Driver& driver = toolbox_->device().driver();
+    const size_t first = pointers.size() - problem_.outputs.size();
+    for (size_t i = 0; i < problem_.outputs.size(); ++i)
+      if (problem_.epilogue.outputs[i].kind != epilogue::OutputKind::Store)
+        ATTACCA_TRY_VOID(driver.call(driver.memset_d8,
+                                     reinterpret_cast<jit::DevicePointer>(
+                                         first_element(pointers[first + i], problem_.outputs[i])),
+                                     uint8_t{0}, sizeof(float), stream));
+    return {};
+  }
+
+ private:
+  std::shared_ptr<Toolbox> toolbox_;
+  Problem problem_;
 };
 
 // One launch a step of the outer batch axes.
@@ -51,7 +69,7 @@ class OuterLoop : public Runnable {
 
 Result<std::unique_ptr<Runnable>> prepare(const std::shared_ptr<Toolbox>& toolbox,
                                           const Problem& problem, const Candidate& candidate) {
-  if (problem.empty()) return std::make_unique<Nothing>();
+  if (problem.empty()) return std::make_unique<Nothing>(toolbox, problem);
   Problem step = problem;
   step.outer.clear();
   std::unique_ptr<Runnable> runnable;

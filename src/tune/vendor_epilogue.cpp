@@ -72,7 +72,8 @@ std::vector<VendorEpilogue> vendor_epilogues(const Problem& problem) {
   std::vector<VendorEpilogue> ways{{VendorTail::None, std::nullopt, epilogue}};
   if (problem.mode != ir::Mode::Fp32 || problem.products.size() != 1 || problem.batch != 1 ||
       problem.products[0].k == 0 || problem.products[0].n != problem.n ||
-      problem.products[0].accumulator != ir::DType::F32)
+      problem.products[0].accumulator != ir::DType::F32 ||
+      ir::is_fp8(problem.products[0].a.dtype))  // whose bias is of a type of its own
     return ways;
   const auto found =
       std::find_if(epilogue.inputs.begin(), epilogue.inputs.end(),

@@ -136,6 +136,37 @@ TEST(BindRefuses, Reductions) {
   EXPECT_EQ(std::get<std::string>(bound), "the kernel stores elements, and an output is a sum");
 }
 
+constexpr const char* kAmax =
+    "graph g(x: f8e4m3[M, 8], w: f8e4m3[8, 16], s: f32[]) {\n y = x @ w * s\n"
+    " return cast(y, f8e4m3), amax(y)\n}";
+
+TEST(Bind, AnAmaxOfAllIsTheKernelsMaximum) {
+  const fuse::Region region = first_region(kAmax);
+  HoleSignature signature = roomy_signature(region.epilogue);
+  EXPECT_EQ(signature.maxima, 1);
+  EXPECT_EQ(signature.result_bits, std::vector<int>{8});
+  EXPECT_EQ(serialize(std::get<Binding>(bind(region.epilogue, signature))),
+            "acc0 col0 -> maximum0 result0");
+  signature.maxima = 0;
+  EXPECT_EQ(std::get<std::string>(bind(region.epilogue, signature)),
+            "the kernel stores elements, and an output is a amax");
+}
+
+TEST(BindRefuses, OtherMaxima) {
+  HoleSignature signature = signature_of({1, {}, 0, 0, {32}});
+  signature.maxima = 1;
+  const auto refusal = [&](const char* results) {
+    const fuse::Region region =
+        first_region(std::string("graph g(x: f32[M, 8], w: f32[8, 16]) {\n y = x @ w\n return ") +
+                     results + "\n}");
+    return std::get<std::string>(bind(region.epilogue, signature));
+  };
+  EXPECT_EQ(refusal("y, amax(y, axes=[1])"), "the kernel stores elements, and an output is a amax");
+  EXPECT_EQ(refusal("y, reduce_max(y)"),
+            "the kernel stores elements, and an output is a reduce_max");
+  EXPECT_EQ(refusal("y, amax(y), amax(y * 2)"), "the kernel keeps one maximum, and there are more");
+}
+
 TEST(BindRefuses, HalfAProduct) {
   Epilogue epilogue = parse_text("relu(acc)")->epilogue;
   epilogue.inputs[0].column_step = 2;

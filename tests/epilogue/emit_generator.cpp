@@ -31,7 +31,7 @@ void print_case(size_t index, const EmitCase& each) {
       "  const attacca_results r = {}({}row, column, batch, (const "
       "attacca_hole_context*)context);\n",
       options.function, arguments);
-  int words = 0;
+  int words = each.signature.maxima;
   for (const int bits : each.signature.result_bits) words += result_words(bits);
   for (int i = 0; i < words; ++i) fmt::print("  out[{0}] = r.word[{0}];\n", i);
   fmt::print("}}\n}}\n");

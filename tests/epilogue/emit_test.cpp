@@ -252,7 +252,7 @@ class Bench {
     const HoleSignature& signature = case_.signature;
     const int64_t rows[] = {row, signature.swapped ? row + 1 : row};
     const int64_t columns[] = {column, signature.swapped ? column : column + 1};
-    std::vector<uint32_t> words, results(2 * signature.result_bits.size());
+    std::vector<uint32_t> words, results(2 * signature.result_bits.size() + 1);
     const auto pair = [&](Place place, int slot) {
       for (int e = 0; e < 2; ++e) words.push_back(bits_at(place, slot, rows[e], columns[e]));
     };

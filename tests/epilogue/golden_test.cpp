@@ -22,6 +22,7 @@ struct Golden {
   DType result = DType::BF16;
   DType accumulator = DType::F32;
   bool swapped = false;
+  bool amax = false;  // of the accumulators, besides
 };
 
 const TextOptions options_of(const Golden& golden) {
@@ -48,11 +49,20 @@ const Golden kGoldens[] = {
     {"two_results", "pre = acc + row(bias), relu(acc + row(bias)) * full(mask: u8)"},
     {"pointwise", "tanh(full(x)) + full(y: f32) * 0.5", Mode::Fp32, DType::F16},
     {"double_eager", "cast(pow(cast(acc, f64), 3), f32)", Mode::Eager, DType::F32},
+    {"amax", "cast(acc * scalar(scale: f32), f8e4m3, saturate=true)", Mode::Fp32, DType::F8E4M3,
+     DType::F32, false, true},
 };
 
 std::string emitted(const Golden& golden) {
-  const auto parsed = parse_text(golden.text, options_of(golden));
+  auto parsed = parse_text(golden.text, options_of(golden));
   if (!parsed) return to_string(parsed.error());
+  if (golden.amax) {
+    Output amax;
+    amax.kind = OutputKind::FullReduce;
+    amax.reduction = ir::Op::AMax;
+    amax.access.strides = {0, 0};
+    parsed->epilogue.outputs.push_back(amax);
+  }
   const HoleSignature signature = roomy_signature(parsed->epilogue, golden.swapped);
   const auto bound = bind(parsed->epilogue, signature);
   if (const auto* reason = std::get_if<std::string>(&bound)) return *reason;

@@ -221,5 +221,24 @@ TEST(Unfused, EveryOpAlone) {
       "gemm t4 = acc; pointwise t5 = full(t4) + row(b); pointwise y = relu(full(t5)); single m");
 }
 
+// What an executor without other reductions takes along.
+std::string with_amax(const std::string& parameters, const std::string& results) {
+  return summary(partition_of(graph_text(parameters, "y = x @ w; return " + results),
+                              {.fuse = true, .reductions = Reductions::Amax}));
+}
+
+TEST(AmaxAlone, OneOfAWholeMatrixInF32) {
+  const std::string singles = "x: f32[M, 8], w: f32[8, 4]";
+  EXPECT_EQ(with_amax(singles, "y, amax(y)"), "gemm y = acc, out1 = amax of all of acc");
+  EXPECT_EQ(with_amax(singles, "amax(y), amax(y * 2)"),
+            "gemm out0 = amax of all of acc, t5 = acc * 2; single out1");
+  for (const char* reduction : {"sum(y)", "reduce_max(y)", "amax(y, axes=[1])"})
+    EXPECT_EQ(with_amax(singles, "y, " + std::string(reduction)), "gemm y = acc; single out1")
+        << reduction;
+  EXPECT_EQ(with_amax("x: bf16[M, 8], w: bf16[8, 4]", "y, amax(y)"), "gemm y = acc; single out1");
+  EXPECT_EQ(with_amax("x: f32[B, M, 8], w: f32[B, 8, 4]", "y, amax(y)"),
+            "gemm y = acc; single out1");
+}
+
 }  // namespace
 }  // namespace attacca::fuse::testing

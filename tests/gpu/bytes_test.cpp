@@ -349,6 +349,31 @@ TEST(Fp8Edges, fastSumsOfFewBitsAreExact) {
     EXPECT_EQ("", compare_bits(ran.outputs, reference.unfused)) << ran.candidate;
 }
 
+// The largest magnitude of the result, of the kernel that computes it or of the second of the
+// unfused path; the maximum starts from 0 at each launch.
+TEST(Fp8Edges, amaxComesWithTheResult) {
+  for (const int64_t m : {1, 70, 300})
+    for (const bool special : {false, true}) {
+      const Case each = case_of(R"(graph g(a: f8e4m3[M, 512], b: f8e4m3[147, 512], s: f32[M, 1]) {
+        y = matmul(a, transpose(b), fast=true) * s
+        return cast(y, f8e4m3, saturate=true), amax(y)
+      })",
+                                {{"M", m}}, [&](ir::Bindings& inputs) {
+                                  std::mt19937 random(7);
+                                  for (const char* name : {"a", "b"}) {
+                                    ir::Tensor& tensor = inputs.at(name);
+                                    for (int64_t i = 0; i < tensor.size(); ++i)
+                                      tensor.set_number(i, static_cast<double>(random() % 5) - 2);
+                                  }
+                                  if (special) inputs.at("s").set_number(m / 2, NAN);
+                                });
+      EXPECT_EQ(each.problem.outputs.size(), 2u);
+      const Reference reference = make_reference(each);
+      for (const Ran& ran : run_everywhere(each))
+        EXPECT_EQ("", compare_bits(ran.outputs, reference.unfused)) << ran.candidate << " " << m;
+    }
+}
+
 // NaN and infinite scales and factors, zeros, values beyond e4m3's largest.
 TEST(Fp8Edges, specialValuesArriveWhereTheyShould) {
   for (const char* saturate : {"", ", saturate=true"}) {

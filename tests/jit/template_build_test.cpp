@@ -43,7 +43,19 @@ Result<KernelRequest> request_for(const templates::Template& kernel, ir::Mode mo
   request.kernel = &kernel;
   if (!kernel.input_types.empty()) request.a_type = request.b_type = kernel.input_types.back();
   if (kernel.mixed_inputs) request.a_type = kernel.input_types.front();
-  request.epilogue = epilogue::canonicalize(parsed.epilogue);
+  epilogue::Epilogue epilogue = parsed.epilogue;
+  if (kernel.hole.maxima > 0) {
+    epilogue::Output amax;
+    amax.kind = epilogue::OutputKind::FullReduce;
+    amax.reduction = ir::Op::AMax;
+    amax.access.strides = {0, 0};
+    amax.value = epilogue.outputs[0].value;
+    if (epilogue.outputs[0].dtype == ir::DType::S8)
+      amax.value =
+          epilogue.nodes[static_cast<size_t>(amax.value) - epilogue.inputs.size()].operands[0];
+    epilogue.outputs.push_back(amax);
+  }
+  request.epilogue = epilogue::canonicalize(epilogue);
   request.mode = mode;
   request.capability = 90;
   auto binding = epilogue::bind(request.epilogue, kernel.hole);

@@ -63,7 +63,7 @@ std::vector<std::string_view> hole_parameters(const epilogue::HoleSignature& hol
 int result_bytes(const epilogue::HoleSignature& hole) {
   int bytes = 0;
   for (int bits : hole.result_bits) bytes += 4 * epilogue::result_words(bits);
-  return std::max(bytes, 4);
+  return std::max(bytes + 4 * hole.maxima, 4);
 }
 
 std::string trivial_body(const Template& kernel) {

@@ -143,8 +143,8 @@ TEST(Concretize, ReachesTheRegionsElements) {
   const uint64_t first = setting("ATTACCA_SEED", 1), count = 1500;
   int regions = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
-    const fuse::Partition partition =
-        fuse::partition(attacca::testing::random_graph(seed), {.fuse = true, .reductions = false});
+    const fuse::Partition partition = fuse::partition(
+        attacca::testing::random_graph(seed), {.fuse = true, .reductions = fuse::Reductions::Amax});
     const auto alignment_of = [&](ir::Value value) { return 1 << (value.id + seed) % 6; };
     for (const fuse::Region& region : partition.regions) {
       if (region.kind == fuse::RegionKind::Single) continue;

@@ -125,7 +125,8 @@ Made make(const std::string& parameters, const std::string& body, const MakeOpti
     ADD_FAILURE() << to_string(graph.error()) << text;
     return {};
   }
-  made.partition = fuse::partition(*std::move(graph), {.fuse = true, .reductions = false});
+  made.partition =
+      fuse::partition(*std::move(graph), {.fuse = true, .reductions = fuse::Reductions::Amax});
   made.region = &made.partition.regions.back();
   EXPECT_NE(made.region->kind, fuse::RegionKind::Single) << text;
   made.problem = concretize(*made.region, made.partition.graph, options.symbols, options.mode,

@@ -34,8 +34,8 @@ TEST(RegionGraph, RandomRegionsComeBack) {
   const uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
   int regions = 0;
   for (uint64_t seed = first; seed < first + 1000; ++seed) {
-    const fuse::Partition partition =
-        fuse::partition(attacca::testing::random_graph(seed), {.fuse = true, .reductions = false});
+    const fuse::Partition partition = fuse::partition(
+        attacca::testing::random_graph(seed), {.fuse = true, .reductions = fuse::Reductions::Amax});
     const auto alignment_of = [&](ir::Value value) { return 1 << (value.id + seed) % 5; };
     for (const fuse::Region& region : partition.regions) {
       if (region.kind == fuse::RegionKind::Single) continue;

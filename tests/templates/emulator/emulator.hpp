@@ -114,6 +114,11 @@ struct GroupProduct {
 // `d`: of the thread.
 void multiply_group(const GroupProduct& product, void* d);
 
+// As common/maximum.cuh merges a warp's.
+inline void merge_maximum(uint32_t* to, uint32_t value) {
+  *to = std::max(*to, value);
+}
+
 namespace attacca::emulator {
 
 // cuTensorMapEncodeTiled for these copies.

@@ -1,6 +1,7 @@
 // One emulated kernel. Everything of it is local to this file: others are compiled from the same
 // sources with other DEFINES. EMULATED_POINTWISE,
 // EMULATED_WGMMA: which of the kernels.
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -93,6 +94,11 @@ attacca_results attacca_hole(
       results.word[word++] = std::bit_cast<uint32_t>(y[1]);
     }
   }
+#if HOLE_MAXIMA
+  for (int i = 0; i < 2; ++i)
+    if (row_index < context->rows && column_index + i < context->columns)
+      results.word[word] = std::max(results.word[word], std::bit_cast<uint32_t>(std::fabs(x[i])));
+#endif
   const attacca_operand& out = context->operand[0];
   for (int i = 0; kResults == 0 && i < 2 && column_index + i < context->columns; ++i)
     static_cast<float*>(out.pointer)[batch_index * out.batch_stride + row_index * out.row_stride +

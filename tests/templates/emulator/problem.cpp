@@ -1,6 +1,7 @@
 #include "templates/emulator/problem.hpp"
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "fmt/format.h"
@@ -199,6 +200,7 @@ Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t 
     output_[0] = output(32);
     arguments_.context.operand[0] = output_[0].view;
   }
+  if (info_.maxima > 0 && random_() % 3 != 0) arguments_.maximum = &maximum_;
   for (int i = 0; i < info_.rows; ++i) {
     row_[i] = make_vector(n);
     arguments_.row[i] = row_[i].view;
@@ -237,7 +239,19 @@ float Problem::value(int batch, int m, int n) const {
   return x;
 }
 
+bool Problem::maximum_as_expected(std::string& difference) const {
+  float largest = 0;
+  for (int batch = 0; batch < arguments_.batch; ++batch)
+    for (int m = 0; m < arguments_.m; ++m)
+      for (int n = 0; n < arguments_.n; ++n)
+        largest = std::max(largest, std::fabs(value(batch, m, n)));
+  if (!arguments_.maximum || maximum_ == largest) return true;
+  difference = fmt::format("the maximum is {}, not {}", maximum_, largest);
+  return false;
+}
+
 bool Problem::outputs_as_expected(std::string& difference) const {
+  if (!maximum_as_expected(difference)) return false;
   const int results = count(info_.result_bits);
   for (int i = 0; i < std::max(results, 1); ++i) {
     const int bits = results == 0 ? 32 : info_.result_bits[i];

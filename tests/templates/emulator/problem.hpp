@@ -42,12 +42,14 @@ class Problem {
   void make_factors();
   void make_alternate_columns();
   float value(int batch, int m, int n) const;
+  bool maximum_as_expected(std::string& difference) const;
 
   const attacca_info info_;
   std::mt19937 random_;
   std::string description_;
   attacca_gemm_arguments arguments_{};
   Operand a_, b_, b1_, full_[4], output_[2];
+  float maximum_ = 0;
   Vector row_[2], column_[2];
 };
 

@@ -16,6 +16,7 @@ namespace {
   for (int i = 0; i < kResults; ++i) info.result_bits[i] = kResultBits[i];
   info.rows = kRows;
   info.columns = kColumns;
+  info.maxima = kMaxima;
 }
 
 // What the kernel multiplies; the source is written for the first type of the list.

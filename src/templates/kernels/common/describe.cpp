@@ -48,6 +48,7 @@ void print_hole(std::ostream& out, const attacca_info& info) {
       << "    \"rows\": " << info.rows << ",\n"
       << "    \"columns\": " << info.columns << ",\n"
       << "    \"result_bits\": " << list(info.result_bits) << ",\n"
+      << "    \"maxima\": " << info.maxima << ",\n"
       << "    \"swapped\": " << boolean(info.swapped) << "\n"
       << "  },\n";
 }

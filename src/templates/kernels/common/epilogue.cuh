@@ -4,6 +4,7 @@
 
 #include "common/chunk.cuh"
 #include "common/hole.cuh"
+#include "common/maximum.cuh"
 
 // Operands as both kernels keep them in their parameters. An access (common/chunk.cuh) each.
 struct EpilogueOperands {
@@ -11,6 +12,7 @@ struct EpilogueOperands {
   attacca_vector row[2], column[2];
   int32_t result_access[2], full_access[4], row_access[2];
   attacca_hole_context context;
+  uint32_t* maximum;  // nullptr: none
 };
 
 // Host side: from the caller's arguments.
@@ -30,6 +32,7 @@ inline EpilogueOperands epilogue_operands(const attacca_gemm_arguments& argument
   }
   for (int i = 0; i < kColumns; ++i) all.column[i] = arguments.column[i];
   all.context = arguments.context;
+  all.maximum = kMaxima > 0 ? static_cast<uint32_t*>(arguments.maximum) : nullptr;
   return all;
 }
 
@@ -141,11 +144,25 @@ __device__ __forceinline__ void store_result(const EpilogueOperands& operands, i
                                    column, valid, chunk);
 }
 
+// The largest of what the hole returned to this thread, as bits: those of floats that are not negative
+// are ordered as the floats are, NaN above all.
+struct Largest {
+  uint32_t bits = 0;
+};
+
+// REQUIRES: all lanes of the warp.
+__device__ __forceinline__ void merge_largest(const EpilogueOperands& operands,
+                                              const Largest& largest) {
+  if constexpr (kMaxima > 0)
+    if (operands.maximum) merge_maximum(operands.maximum, largest.bits);
+}
+
 // Calls the hole for the chunk's pairs whose first element is valid, and stores the results.
 __device__ __forceinline__ void finish_chunk(const EpilogueOperands& operands, int32_t batch,
                                              int32_t row, int32_t column, int valid,
                                              const ChunkInputs& inputs,
-                                             const ChunkAccumulators& accumulators) {
+                                             const ChunkAccumulators& accumulators,
+                                             Largest& largest) {
   Chunk<kResultBits[0]> result0;
   Chunk<kResultBits[1]> result1;
 #pragma unroll
@@ -156,6 +173,7 @@ __device__ __forceinline__ void finish_chunk(const EpilogueOperands& operands, i
     const attacca_results results = call_hole(arguments, row, first, batch, &operands.context);
     keep_pair<0>(results.word, pair, result0);
     keep_pair<1>(results.word, pair, result1);
+    if constexpr (kMaxima > 0) largest.bits = max(largest.bits, results.word[kMaximumWord]);
   }
   store_result<0>(operands, batch, row, column, valid, result0);
   store_result<1>(operands, batch, row, column, valid, result1);

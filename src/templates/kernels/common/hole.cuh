@@ -4,6 +4,8 @@
 //   HOLE_ROWS, HOLE_COLUMNS  vector slots: 0, 1 or 2 (default)
 //   HOLE_RESULT0, 1    bits of the results: 8, 16 or 32; undefined: none. Without results the hole returns one
 //                      word that means nothing.
+//   HOLE_MAXIMA        1: the hole returns one word more, the bits of an f32 that is not negative; the
+//                      kernel keeps the largest
 // For kernels: constants of these, and call_hole(), which takes and gives arrays.
 #pragma once
 
@@ -20,6 +22,9 @@
 #endif
 #ifndef HOLE_COLUMNS
 #define HOLE_COLUMNS 2
+#endif
+#ifndef HOLE_MAXIMA
+#define HOLE_MAXIMA 0
 #endif
 
 namespace attacca_hole_bits {
@@ -70,7 +75,10 @@ constexpr int kResults = (kResultBits[0] > 0) + (kResultBits[1] > 0);
 constexpr int hole_words(int bits) {
   return bits == 8 ? 1 : bits / 16;
 }
-constexpr int kResultWords = hole_words(kResultBits[0]) + hole_words(kResultBits[1]);
+constexpr int kMaxima = HOLE_MAXIMA;
+// The maximum's word follows the results'.
+constexpr int kMaximumWord = hole_words(kResultBits[0]) + hole_words(kResultBits[1]);
+constexpr int kResultWords = kMaximumWord + kMaxima;
 
 #ifdef ATTACCA_DEVICE_CODE
 

@@ -28,6 +28,7 @@ struct attacca_info {
   int full_bits[5] = {-1, -1, -1, -1, -1};
   int rows = 0, columns = 0;
   int result_bits[3] = {-1, -1, -1};
+  int maxima = 0;
   bool swapped = false;
 };
 

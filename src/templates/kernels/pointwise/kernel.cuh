@@ -54,6 +54,7 @@ __device__ __forceinline__ Place place_of(const Params& params, int64_t chunk) {
 
 __device__ __forceinline__ void run(const Params& params) {
   const ChunkAccumulators no_accumulators = {};
+  Largest largest;
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * kBlockChunks; first < params.chunks;
        first += static_cast<int64_t>(gridDim.x) * kBlockChunks) {
     Place place[kAtOnce];
@@ -68,8 +69,9 @@ __device__ __forceinline__ void run(const Params& params) {
     for (int i = 0; i < kAtOnce; ++i)
       if (place[i].valid > 0)
         finish_chunk(params.operands, place[i].batch, place[i].row, place[i].column, place[i].valid,
-                     inputs[i], no_accumulators);
+                     inputs[i], no_accumulators, largest);
   }
+  merge_largest(params.operands, largest);
 }
 
 #endif  // ATTACCA_DEVICE_CODE

@@ -166,7 +166,7 @@ __device__ __forceinline__ void load_values(const uint32_t* from, uint32_t (&to)
 }
 
 __device__ __forceinline__ void finish_slice(const Params& params, const TilePlace& at, int batch,
-                                             int slice, const uint32_t* shared) {
+                                             int slice, const uint32_t* shared, Largest& largest) {
   constexpr int kRowChunks = kTileN / kChunk;
 #pragma unroll 1
   for (int chunk = threadIdx.x; chunk < kSliceRows * kRowChunks; chunk += kThreads) {
@@ -180,7 +180,7 @@ __device__ __forceinline__ void finish_slice(const Params& params, const TilePla
 #pragma unroll
     for (int s = 0; s < kSets; ++s)
       load_values(shared + (s * kSliceRows + line) * kSlicePitch + place, accumulators.set[s]);
-    finish_chunk(params.operands, batch, row, column, valid, inputs, accumulators);
+    finish_chunk(params.operands, batch, row, column, valid, inputs, accumulators, largest);
   }
 }
 
@@ -189,6 +189,7 @@ __device__ __forceinline__ void run(const Params& params, char* shared) {
   Block block;
   block.at = tile_place(params, blockIdx.x);
   block.k_tiles = (params.k + kTileK - 1) / kTileK;
+  Largest largest;
   for (int batch = blockIdx.z; batch < params.batches; batch += gridDim.z) {
     block.a = params.a.pointer + batch * params.a.batch_stride;
 #pragma unroll
@@ -206,10 +207,11 @@ __device__ __forceinline__ void run(const Params& params, char* shared) {
       __syncthreads();
       keep_slice(warp, sum, slice, slice_values);
       __syncthreads();
-      finish_slice(params, block.at, batch, slice, slice_values);
+      finish_slice(params, block.at, batch, slice, slice_values, largest);
     }
     __syncthreads();
   }
+  merge_largest(params.operands, largest);
 }
 
 }  // namespace attacca_sm80

@@ -283,7 +283,7 @@ __device__ __forceinline__ void load_values(const uint32_t* own, int row, int co
 
 // `at`: of the slice.
 __device__ __forceinline__ void finish_slice(const Params& params, const Place& at, int lane,
-                                             const uint32_t* own) {
+                                             const uint32_t* own, Largest& largest) {
   constexpr int kRowChunks = kSliceN / kChunk;
 #pragma unroll 1
   for (int chunk = lane; chunk < kSliceM * kRowChunks; chunk += 32) {
@@ -297,7 +297,7 @@ __device__ __forceinline__ void finish_slice(const Params& params, const Place& 
 #pragma unroll
     for (int s = 0; s < kSets; ++s)
       load_values(own + s * kSliceValues, line, place, accumulators.set[s]);
-    finish_chunk(params.operands, at.batch, row, column, valid, inputs, accumulators);
+    finish_chunk(params.operands, at.batch, row, column, valid, inputs, accumulators, largest);
   }
 }
 
@@ -310,6 +310,7 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
   const int k_tiles = (params.k + kTileK - 1) / kTileK;
   uint32_t* own = reinterpret_cast<uint32_t*>(memory + kSlicesAt + warp * kWarpBytes);
   Ring ring;
+  Largest largest;
   [[maybe_unused]] int turns = 0;
   if (kPingpong && group == 1) ring.skip(k_tiles);
 #pragma unroll 1
@@ -332,10 +333,11 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
         keep_slice(sum, slice, lane, own);
       }
       __syncwarp();
-      finish_slice(params, part, lane, own);
+      finish_slice(params, part, lane, own, largest);
       __syncwarp();
     }
   }
+  merge_largest(params.operands, largest);
 }
 
 __device__ __forceinline__ void run(const Params& params, char* memory) {

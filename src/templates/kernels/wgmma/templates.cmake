@@ -21,10 +21,14 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   set(named_element "")
   set(tile_k 64)
   set(promote 0)
+  set(maxima 0)
   if(WGMMA_ELEMENT)
     set(element ${WGMMA_ELEMENT})
     string(TOLOWER ${element}_ named_element)
     set(tile_k 128)
+    if(element STREQUAL E4M3)
+      set(maxima 1) # the next layer's scale
+    endif()
     if(element STREQUAL E4M3 AND NOT WGMMA_FAST)
       set(promote 1)
     endif()
@@ -58,7 +62,7 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
                            TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER=${CLUSTER} STAGES=${STAGES}
                            BLOCKS=${BLOCKS} SWAPPED=${swapped} PINGPONG=${pingpong}
                            B_K_MAJOR=${k_major} ALTERNATE=${alternate}
-                           HOLE_ACCUMULATORS=${sets} HOLE_FULL0=16 HOLE_FULL1=16 HOLE_RESULT0=${WGMMA_RESULT})
+                           HOLE_MAXIMA=${maxima} HOLE_ACCUMULATORS=${sets} HOLE_FULL0=16 HOLE_FULL1=16 HOLE_RESULT0=${WGMMA_RESULT})
 endmacro()
 
 #          tile    cluster stages blocks; KN: B as (K, N); ALTERNATE: the columns of (K, 2 N) by turns
