@@ -124,7 +124,8 @@ Result<Decided> decide(const std::string& text, const CudaOptions& options = {})
   Decided decided;
   ATTACCA_TRY(const auto toolbox, tune::Toolbox::open());
   const ir::Graph graph = parsed(text);
-  const fuse::Partition partition = fuse::partition(graph, {.fuse = true, .reductions = false});
+  const fuse::Partition partition =
+      fuse::partition(graph, {.fuse = true, .reductions = fuse::Reductions::Amax});
   const ir::SymbolValues symbols = {{"M", 100}};
   StepContext context{partition.graph, options, toolbox, symbols, [](ir::Value) { return 16; }};
   context.analyse = [&](const auto& module, auto entry, const auto& output, uint32_t bytes) {
