@@ -49,6 +49,8 @@ json::Value decisions_json(std::span<const run::Decision> decisions,
     entry.set("candidate", how(each)).set("source", each.source);
     if (each.seconds > 0) entry.set("us", each.seconds * 1e6);
     if (each.unfused_seconds > 0) entry.set("unfused_us", each.unfused_seconds * 1e6);
+    if (each.region->kernel && !each.excluded.empty())
+      entry.set("excluded", exclusions_json(each.excluded));
     if (!each.not_stored.empty()) entry.set("not_stored", each.not_stored);
     list.push(std::move(entry));
   }

@@ -6,6 +6,7 @@
 #include "jit/device.hpp"
 #include "run/pipeline.hpp"
 #include "tune/known_devices.hpp"
+#include "tune/user_kernel.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -37,12 +38,19 @@ Result<Ranking> rank(const ExplainArgs& args) {
       fuse::partition(run::prepare(job.graph, mode, !args.unfused).folded.graph,
                       {.fuse = !args.unfused, .reductions = fuse::Reductions::Amax});
   Ranking ranking{device.name, job, {}};
+  tune::UserKernelFiles kernels;
   for (size_t i = 0; i < partition.regions.size(); ++i) {
     const fuse::Region& region = partition.regions[i];
-    if (region.kind == fuse::RegionKind::Single || region.gemms.empty()) continue;
+    if (!region.kernel && (region.kind == fuse::RegionKind::Single || region.gemms.empty()))
+      continue;
     ATTACCA_TRY(const tune::Problem problem, tune::concretize(region, partition.graph, job.symbols,
                                                               mode, [](ir::Value) { return 16; }));
     if (problem.empty()) continue;
+    if (region.kernel) {
+      ATTACCA_TRY(tune::Candidates found, tune::kernel_candidates(kernels, device, problem));
+      ranking.regions.push_back({i + 1, std::move(found), true});
+      continue;
+    }
     RankedRegion ranked{i + 1, tune::fused_candidates(problem, catalog, device)};
     apply({args.allow, args.deny}, ranked.candidates);
     ranking.regions.push_back(std::move(ranked));
@@ -54,6 +62,14 @@ std::string to_text(const Ranking& ranking) {
   std::string text = "\n" + dims_line(ranking.job);
   for (const RankedRegion& region : ranking.regions) {
     const tune::Candidates& all = region.candidates;
+    if (region.is_kernel) {
+      text += fmt::format("region {} on {}: {}\n", region.number, ranking.device,
+                          all.ranked.empty() ? "its kernel, then the tail"
+                                             : "its kernel stores what the tail gives");
+      for (const tune::Exclusion& each : all.excluded)
+        text += fmt::format("  not fused: {}\n", each.reason);
+      continue;
+    }
     text += fmt::format("region {} on {}: {} of {} templates can compute it\n", region.number,
                         ranking.device, all.ranked.size(), all.ranked.size() + all.excluded.size());
     for (size_t i = 0; i < all.ranked.size(); ++i)
@@ -69,10 +85,11 @@ json::Value to_json(const Ranking& ranking) {
   json::Value regions = json::Value::array();
   for (const RankedRegion& region : ranking.regions) {
     json::Value ranked = json::Value::array();
-    for (size_t i = 0; i < region.candidates.ranked.size(); ++i)
-      ranked.push(json::Value::object()
-                      .set("template", region.candidates.ranked[i].kernel)
-                      .set("expected_us", region.candidates.expected[i] * 1e6));
+    for (size_t i = 0; i < region.candidates.ranked.size(); ++i) {
+      json::Value each = json::Value::object().set("template", region.candidates.ranked[i].kernel);
+      if (!region.is_kernel) each.set("expected_us", region.candidates.expected[i] * 1e6);
+      ranked.push(std::move(each));
+    }
     regions.push(json::Value::object()
                      .set("region", region.number)
                      .set("device", ranking.device)

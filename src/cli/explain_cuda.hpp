@@ -14,6 +14,7 @@ namespace attacca::cli {
 struct RankedRegion {
   size_t number;
   tune::Candidates candidates;
+  bool is_kernel = false;  // a user's, with its tail: no template
 };
 struct Ranking {
   std::string device;

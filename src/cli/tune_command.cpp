@@ -66,7 +66,7 @@ tune::TuneOptions options_of(const TuneArgs& args) {
 size_t count_products(const fuse::Partition& partition) {
   size_t count = 0;
   for (const fuse::Region& region : partition.regions)
-    count += region.kind != fuse::RegionKind::Single && !region.gemms.empty();
+    count += region.kernel || (region.kind != fuse::RegionKind::Single && !region.gemms.empty());
   return count;
 }
 

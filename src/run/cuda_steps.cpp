@@ -5,6 +5,7 @@
 #include "run/single_regions.hpp"
 #include "tune/region_graph.hpp"
 #include "tune/unfused.hpp"
+#include "tune/user_kernel.hpp"
 
 namespace attacca::run {
 namespace {
@@ -12,14 +13,21 @@ namespace {
 using tune::Candidate;
 using tune::CandidateKind;
 
-// Addresses that a problem's views stand for.
-std::vector<ir::Value> values_of(const tune::Problem& problem) {
+// Addresses that a problem's views stand for. An accumulator has no memory, unless it is what a
+// user's kernel stores before its tail: the output's address stands for nothing there.
+std::vector<ir::Value> values_of(const tune::Problem& problem, const Candidate& candidate) {
+  const bool is_stored = problem.kernel && candidate.kind == CandidateKind::Unfused;
   std::vector<ir::Value> values;
   for (const tune::Product& product : problem.products) {
     values.push_back(product.a_source);
     values.push_back(product.b_source);
   }
-  for (const epilogue::Input& input : problem.epilogue.inputs) values.push_back(input.source);
+  if (problem.kernel)
+    for (const auto& operand : problem.kernel->operands) values.push_back(operand.source);
+  for (const epilogue::Input& input : problem.epilogue.inputs)
+    values.push_back(input.role == epilogue::Role::Accumulator && !is_stored
+                         ? problem.epilogue.outputs[0].result
+                         : input.source);
   for (const epilogue::Output& output : problem.epilogue.outputs) values.push_back(output.result);
   return values;
 }
@@ -28,13 +36,13 @@ Result<CudaStep> make_step(const StepContext& context, const tune::Problem& prob
                            const Candidate& candidate) {
   CudaStep step;
   ATTACCA_TRY(step.runnable, tune::prepare(context.toolbox, problem, candidate));
-  step.values = values_of(problem);
+  step.values = values_of(problem, candidate);
   return step;
 }
 
 // Whether this build still has the candidate's template.
 bool is_at_hand(const StepContext& context, const Candidate& candidate) {
-  return candidate.kind != CandidateKind::Fused ||
+  return candidate.kind != CandidateKind::Fused || candidate.kernel == tune::kUserKernel ||
          context.toolbox->catalog().find(candidate.kernel) != nullptr;
 }
 
@@ -75,18 +83,35 @@ Status measure(const StepContext& context, const fuse::Region& region, Decision&
   return {};
 }
 
+// The tail joins a user's kernel where it may, unless that was measured to be slower.
+Status decide_kernel(const StepContext& context, const fuse::Region& region,
+                     const tune::Problem& problem, Decision& decision) {
+  ATTACCA_TRY(tune::Candidates fused, tune::ways_to_fuse(context.toolbox, problem, {}));
+  decision.source = "analysis";
+  decision.excluded = std::move(fused.excluded);
+  if (fused.ranked.empty()) return {};
+  if (context.options.tuning != Tuning::Always && decide_by_known(context, decision)) return {};
+  decision.candidate = std::move(fused.ranked.front());
+  if (context.options.tuning == Tuning::Known) return {};
+  // On made-up data a kernel may do anything.
+  if (const Status measured = measure(context, region, decision); !measured)
+    decision.source = fmt::format("analysis, not measured: {}", measured.error().what);
+  return {};
+}
+
 Status decide(const StepContext& context, const fuse::Region& region, const tune::Problem& problem,
               Decision& decision) {
-  if (context.options.unfused || problem.products.empty() || problem.empty()) {
+  const bool is_pointwise = problem.products.empty() && !problem.kernel;
+  if (context.options.unfused || is_pointwise || problem.empty()) {
     decision.source = "only way";
     return {};
   }
   decision.key = tune::choice_key(problem, context.toolbox->device().info());
+  if (problem.kernel) return decide_kernel(context, region, problem, decision);
   if (context.options.tuning != Tuning::Always && decide_by_known(context, decision)) return {};
   if (context.options.tuning != Tuning::Known) return measure(context, region, decision);
-  tune::Candidates fused =
-      tune::fused_candidates(problem, context.toolbox->catalog(), context.toolbox->device().info());
-  apply(context.options.tune_options.filter, fused);
+  ATTACCA_TRY(tune::Candidates fused,
+              tune::ways_to_fuse(context.toolbox, problem, context.options.tune_options.filter));
   decision.source = fused.ranked.empty() ? "only way" : "model";
   decision.excluded = std::move(fused.excluded);
   if (!fused.ranked.empty()) decision.candidate = std::move(fused.ranked.front());
@@ -117,12 +142,36 @@ Result<std::vector<CudaStep>> epilogue_steps(const StepContext& context, const f
   return steps;
 }
 
+// A region that there is nothing to decide about.
+Result<std::vector<CudaStep>> plain_steps(const StepContext& context, const fuse::Region& region) {
+  ATTACCA_TRY(const tune::Problem problem,
+              tune::concretize(region, context.graph, context.symbols, context.options.mode,
+                               context.alignment_of));
+  std::vector<CudaStep> steps;
+  ATTACCA_TRY(CudaStep step, make_step(context, problem, {}));
+  steps.push_back(std::move(step));
+  return steps;
+}
+
 Result<std::vector<CudaStep>> copy_steps(const StepContext& context, ir::Value value) {
   std::vector<CudaStep> steps;
   for (const fuse::Region& region : copy_regions(context.graph, value)) {
-    ATTACCA_TRY(std::vector<CudaStep> made, make_plain_steps(context, region));
+    ATTACCA_TRY(std::vector<CudaStep> made, plain_steps(context, region));
     for (CudaStep& step : made) steps.push_back(std::move(step));
   }
+  return steps;
+}
+
+// A user's kernel without a tail.
+Result<std::vector<CudaStep>> kernel_steps(const StepContext& context, ir::Value value) {
+  ATTACCA_TRY(const tune::KernelPart kernel,
+              tune::concretize_kernel(context.graph, value, context.symbols, context.alignment_of));
+  CudaStep step;
+  ATTACCA_TRY(step.runnable, tune::make_kernel_alone(context.toolbox, kernel));
+  step.values = context.graph[value].operands;
+  step.values.push_back(value);
+  std::vector<CudaStep> steps;
+  steps.push_back(std::move(step));
   return steps;
 }
 
@@ -144,30 +193,18 @@ void* Bases::at(const Place& place) const {
   return nullptr;
 }
 
-Result<std::vector<CudaStep>> make_plain_steps(const StepContext& context,
-                                               const fuse::Region& region) {
-  ATTACCA_TRY(const tune::Problem problem,
-              tune::concretize(region, context.graph, context.symbols, context.options.mode,
-                               context.alignment_of));
-  std::vector<CudaStep> steps;
-  ATTACCA_TRY(CudaStep step, make_step(context, problem, {}));
-  steps.push_back(std::move(step));
-  return steps;
-}
-
 Result<std::vector<CudaStep>> make_steps(const StepContext& context, const fuse::Region& region,
                                          std::vector<Decision>& decisions) {
-  if (region.kernel || context.graph[region.nodes[0]].op == ir::Op::Kernel)
-    return make_kernel_steps(context, region, decisions);
   if (region.kind != fuse::RegionKind::Single) return epilogue_steps(context, region, decisions);
   const ir::Value value = region.nodes[0];
   const ir::Op op = context.graph[value].op;
   if (is_copy(op)) return copy_steps(context, value);
   if (ir::is_elementwise(op) || op == ir::Op::Cast)
-    return make_plain_steps(context, pointwise_region(context.graph, region));
+    return plain_steps(context, pointwise_region(context.graph, region));
+  if (op == ir::Op::Kernel) return kernel_steps(context, value);
   if (op == ir::Op::MatMul) {
     ATTACCA_TRY(const fuse::Region product, matmul_region(context.graph, region));
-    return make_plain_steps(context, product);
+    return plain_steps(context, product);
   }
   return make_single_steps(context, region);
 }

@@ -1,13 +1,11 @@
 // What an instance of a plan runs one after the other on the device.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "jit/device.hpp"
-#include "ptx/kernel_analysis.hpp"
 #include "run/cuda_plan.hpp"
 #include "tune/runnable.hpp"
 
@@ -36,9 +34,6 @@ struct CudaStep {
   size_t scratch = 0;  // its workspace's offset in the instance's
 };
 
-using Analyse = std::function<Result<ptx::Analysis>(const ptx::Module&, std::string_view entry,
-                                                    const ptx::OutputSpec&, uint32_t)>;
-
 // What making steps needs to know.
 struct StepContext {
   const ir::Graph& graph;
@@ -46,23 +41,11 @@ struct StepContext {
   std::shared_ptr<tune::Toolbox> toolbox;
   const ir::SymbolValues& symbols;
   tune::AlignmentOf alignment_of;
-  // Of users' kernels that a tail follows; others are not analysed.
-  Analyse analyse = ptx::analyse_output;
 };
 
 // The steps of a region, and how it was decided to compute it.
 Result<std::vector<CudaStep>> make_steps(const StepContext& context, const fuse::Region& region,
                                          std::vector<Decision>& decisions);
-
-// A region that there is nothing to decide about.
-Result<std::vector<CudaStep>> make_plain_steps(const StepContext& context,
-                                               const fuse::Region& region);
-
-// A user's kernel on its own, or with its tail: fused where the analysis of its PTX allows it, else
-// followed by the tail as a pointwise kernel, and the decision says why.
-Result<std::vector<CudaStep>> make_kernel_steps(const StepContext& context,
-                                                const fuse::Region& region,
-                                                std::vector<Decision>& decisions);
 
 // Reductions and gathers, by kernels of their own.
 Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,

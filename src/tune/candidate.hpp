@@ -11,13 +11,13 @@
 namespace attacca::tune {
 
 enum class CandidateKind : uint8_t {
-  Fused,    // one kernel of a template
-  Unfused,  // the vendor library's product, then one pointwise kernel
+  Fused,    // one kernel of a template, or the user's
+  Unfused,  // the vendor library's product or the user's kernel, then one pointwise kernel
 };
 
 struct Candidate {
   CandidateKind kind = CandidateKind::Unfused;
-  std::string kernel;  // Fused: the template's name
+  std::string kernel;  // Fused: the template's name, or kUserKernel
   int swizzle = 0;     // Fused: of attacca_gemm_arguments; 0: the default
   int raster = 0;
   int splits = 0;

@@ -55,6 +55,10 @@ class Concretizer {
     problem_.epilogue = epilogue::canonicalize(region_.epilogue);
     ATTACCA_TRY_VOID(set_domain());
     for (const fuse::Gemm& gemm : region_.gemms) ATTACCA_TRY_VOID(add_product(gemm, graph));
+    if (region_.kernel) {
+      ATTACCA_TRY(problem_.kernel,
+                  concretize_kernel(graph, *region_.kernel, symbols_, alignment_of_));
+    }
     ATTACCA_TRY_VOID(add_operands());
     collect();
     merge_batches();
@@ -109,7 +113,11 @@ class Concretizer {
     for (epilogue::Input& input : problem_.epilogue.inputs) {
       operand_batches_.emplace_back(batch_.size(), 0);
       View made{.dtype = input.dtype};
-      if (input.role == Role::Accumulator) {
+      if (region_.kernel && input.role == Role::Accumulator) {
+        // It lies as the output does.
+        ATTACCA_TRY(made, view(problem_.epilogue.outputs[0].access, input.dtype, input.source,
+                               operand_batches_.back()));
+      } else if (input.role == Role::Accumulator) {
         ATTACCA_TRY(input.column_offset, number(input.column_offset, symbols_));
       } else {
         ATTACCA_TRY(made, view(input.access, input.dtype, input.source, operand_batches_.back()));
@@ -137,8 +145,9 @@ class Concretizer {
     i = 0;
     for (size_t input = 0; input < problem_.inputs.size(); ++input, ++i) {
       const Role role = problem_.epilogue.inputs[input].role;
-      operands_.push_back({role == Role::Accumulator ? nullptr : &problem_.inputs[input],
-                           operand_batches_[i], role != Role::Row && role != Role::Scalar});
+      const bool is_nowhere = role == Role::Accumulator && !region_.kernel;
+      operands_.push_back({is_nowhere ? nullptr : &problem_.inputs[input], operand_batches_[i],
+                           role != Role::Row && role != Role::Scalar});
     }
     for (View& output : problem_.outputs)
       operands_.push_back({&output, operand_batches_[i++], true});
@@ -236,7 +245,50 @@ class Concretizer {
   std::vector<Strided> operands_;
 };
 
+// The same with a number in its place.
+Result<ir::LaunchSize> numbered(const ir::LaunchSize& size, const ir::SymbolValues& symbols) {
+  ATTACCA_TRY(const int64_t value, size.evaluate(symbols));
+  return ir::LaunchSize{value};
+}
+
 }  // namespace
+
+Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
+                                     const ir::SymbolValues& symbols,
+                                     const AlignmentOf& alignment_of) {
+  const ir::Node& node = graph[kernel];
+  KernelPart part{.call = *node.attrs.kernel,
+                  .stored = node.type.dtype,
+                  .node = kernel,
+                  .name = epilogue::display_name(graph, kernel),
+                  .operands = {}};
+  for (ir::LaunchSize& size : part.call.grid) {
+    ATTACCA_TRY(size, numbered(size, symbols));
+  }
+  for (ir::KernelArgument& argument : part.call.arguments) {
+    auto* scalar = std::get_if<ir::ScalarArgument>(&argument);
+    auto* size = scalar == nullptr ? nullptr : std::get_if<ir::LaunchSize>(&scalar->number);
+    if (size == nullptr) continue;
+    ATTACCA_TRY(*size, numbered(*size, symbols));
+  }
+  ATTACCA_TRY(part.elements, number(ir::element_count(node.type.shape), symbols));
+  for (const ir::Value operand : node.operands) {
+    const ir::Type& type = graph.type(operand);
+    ATTACCA_TRY(const std::vector<int64_t> shape, numbers(type.shape, symbols));
+    ATTACCA_TRY(std::vector<int64_t> strides, numbers(type.strides, symbols));
+    if (type.strides.empty()) strides = ir::contiguous_strides(shape);
+    int64_t span = 1;
+    for (size_t axis = 0; axis < shape.size(); ++axis)
+      span += (std::max<int64_t>(shape[axis], 1) - 1) * std::max<int64_t>(strides[axis], 0);
+    part.operands.push_back({{.dtype = type.dtype,
+                              .row_stride = span,
+                              .column_stride = 1,
+                              .alignment = first_alignment(alignment_of(operand), 0)},
+                             span,
+                             operand});
+  }
+  return part;
+}
 
 Result<Problem> concretize(const fuse::Region& region, const ir::Graph& graph,
                            const ir::SymbolValues& symbols, ir::Mode mode,

@@ -87,7 +87,13 @@ Result<Operands> Operands::make(const std::shared_ptr<Toolbox>& toolbox, const P
   const std::vector<const View*> views = problem.views();
   std::vector<Span> spans;
   size_t bytes = 0;
+  const size_t kernel_operands = problem.kernel ? problem.kernel->operands.size() : 0;
   for (size_t i = 0; i < views.size(); ++i) {
+    if (i < kernel_operands) {
+      spans.push_back({0, problem.kernel->operands[i].elements});
+      bytes += static_cast<size_t>(spans.back().count * ir::size_of(views[i]->dtype));
+      continue;
+    }
     int64_t rows = problem.m, columns = problem.n;
     if (i < 2 * problem.products.size()) {
       const Product& product = problem.products[i / 2];
@@ -95,7 +101,7 @@ Result<Operands> Operands::make(const std::shared_ptr<Toolbox>& toolbox, const P
       if (i % 2 == 1) columns = product.n;
     }
     spans.push_back(span_of(*views[i], std::max<int64_t>(rows, 1), std::max<int64_t>(columns, 1),
-                            problem.batch, problem.outer, i));
+                            problem.batch, problem.outer, i - kernel_operands));
     bytes += static_cast<size_t>(spans.back().count * ir::size_of(views[i]->dtype));
   }
   const auto cache = static_cast<size_t>(device.info().l2_bytes);
@@ -114,7 +120,11 @@ Result<Operands> Operands::make(const std::shared_ptr<Toolbox>& toolbox, const P
       const bool is_b = i < 2 * problem.products.size() && i % 2 == 1;
       const double scale =
           is_b ? 1 / std::sqrt(double(std::max<int64_t>(problem.products[i / 2].k, 1))) : 1;
-      ATTACCA_TRY_VOID(fill_random(device, memory, views[i]->dtype, scale));
+      // A user's kernel may take integers for places.
+      if (i < kernel_operands && !ir::is_float(views[i]->dtype))
+        ATTACCA_TRY_VOID(memory.fill(0));
+      else
+        ATTACCA_TRY_VOID(fill_random(device, memory, views[i]->dtype, scale));
       // As misaligned as the problem says.
       const int64_t shift = views[i]->alignment >= 16
                                 ? 0

@@ -9,7 +9,7 @@ namespace attacca::tune {
 
 // Device memory for a problem's operands, as many sets as exceed the L2 cache (at most 8), filled
 // with random numbers of every operand's dtype: floats N(0, 1), B's N(0, 1/K), integers of the full
-// range.
+// range, but 0 for a user's kernel.
 class Operands {
  public:
   static Result<Operands> make(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem);

@@ -41,6 +41,8 @@ std::vector<const View*> Problem::views() const {
     all.push_back(&product.a);
     all.push_back(&product.b);
   }
+  if (kernel)
+    for (const KernelPart::Operand& operand : kernel->operands) all.push_back(&operand.view);
   for (const View& view : inputs) all.push_back(&view);
   for (const View& view : outputs) all.push_back(&view);
   return all;
@@ -72,6 +74,11 @@ std::string problem_class(const Problem& problem) {
   for (const Product& product : problem.products)
     text += fmt::format("|{} {} -> {}{}", layout(product.a), layout(product.b),
                         name(product.stored), product.fast ? " fast" : "");
+  if (problem.kernel) {
+    ir::KernelCall call = problem.kernel->call;
+    call.grid.clear();  // of the shape
+    text += fmt::format("|{}{}", call.file, launch_text(call));
+  }
   for (size_t i = 0; i < problem.inputs.size(); ++i)
     if (problem.epilogue.inputs[i].role == Role::Full) text += "|" + layout(problem.inputs[i]);
   for (const View& output : problem.outputs) text += "|" + layout(output);

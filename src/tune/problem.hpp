@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,20 +44,38 @@ struct Factor {
 // A batch axis that strides do not let merge with the others: one launch a step.
 struct OuterAxis {
   int64_t extent = 1;
-  std::vector<int64_t> strides;  // in elements, in the order of Problem::views()
+  std::vector<int64_t> strides;  // in elements, in the order of Problem::views() without a kernel's
+};
+
+// A kernel of the user's and what it is passed. Its result is what the epilogue's accumulator is.
+struct KernelPart {
+  struct Operand {
+    View view;  // a row of all that it spans
+    int64_t elements = 0;
+    ir::Value source = {};
+  };
+  ir::KernelCall call;  // its sizes are numbers
+  ir::DType stored = ir::DType::F32;
+  int64_t elements = 0;  // of the result, which lies dense
+  ir::Value node = {};
+  std::string name;  // of the node, for messages
+  std::vector<Operand> operands;
 };
 
 struct Problem {
   int64_t m = 0, n = 0, batch = 1;
   std::vector<OuterAxis> outer;
-  std::vector<Product> products;  // none: a pointwise problem
-  epilogue::Epilogue epilogue;    // canonical
-  std::vector<View> inputs;       // one an input of the epilogue; an accumulator's means nothing
+  std::vector<Product> products;  // none: a pointwise problem, or
+  std::optional<KernelPart> kernel;
+  epilogue::Epilogue epilogue;  // canonical
+  // One an input of the epilogue. An accumulator's means nothing, but is that of the kernel's
+  // result.
+  std::vector<View> inputs;
   std::vector<View> outputs;
   ir::Mode mode = ir::Mode::Fp32;
 
   bool empty() const { return m == 0 || n == 0 || batch == 0; }
-  // Every operand: a and b of each product, then inputs, then outputs.
+  // Every operand: a and b of each product, or the kernel's, then inputs, then outputs.
   std::vector<View*> views();
   std::vector<const View*> views() const;
   // One an accumulator input of the epilogue, in their order: two of a gate, whether it is of two
@@ -77,6 +96,11 @@ using AlignmentOf = std::function<int(ir::Value)>;
 Result<Problem> concretize(const fuse::Region& region, const ir::Graph& graph,
                            const ir::SymbolValues& symbols, ir::Mode mode,
                            const AlignmentOf& alignment_of);
+
+// The kernel of a graph's node likewise.
+Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
+                                     const ir::SymbolValues& symbols,
+                                     const AlignmentOf& alignment_of);
 
 // What decides which candidate is best, shapes left out: dtypes, layouts, epilogue, mode.
 std::string problem_class(const Problem& problem);

@@ -3,6 +3,7 @@
 #include "tune/arguments.hpp"
 #include "tune/fused.hpp"
 #include "tune/unfused.hpp"
+#include "tune/user_kernel.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -70,6 +71,7 @@ class OuterLoop : public Runnable {
 Result<std::unique_ptr<Runnable>> prepare(const std::shared_ptr<Toolbox>& toolbox,
                                           const Problem& problem, const Candidate& candidate) {
   if (problem.empty()) return std::make_unique<Nothing>(toolbox, problem);
+  if (problem.kernel) return make_user_kernel(toolbox, problem, candidate);
   Problem step = problem;
   step.outer.clear();
   std::unique_ptr<Runnable> runnable;

@@ -23,7 +23,7 @@ class Runnable {
 };
 
 // Errors: a candidate that does not fit the problem, a kernel that does not build. A problem
-// without products is one pointwise kernel, whatever the candidate.
+// without products or a user's kernel is one pointwise kernel, whatever the candidate.
 Result<std::unique_ptr<Runnable>> prepare(const std::shared_ptr<Toolbox>& toolbox,
                                           const Problem& problem, const Candidate& candidate);
 

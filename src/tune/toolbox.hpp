@@ -11,6 +11,7 @@
 #include "jit/jit.hpp"
 #include "templates/catalog.hpp"
 #include "tune/cublaslt.hpp"
+#include "tune/user_kernel_files.hpp"
 
 namespace attacca::tune {
 
@@ -32,6 +33,8 @@ class Toolbox {
   const templates::Catalog& catalog() const { return catalog_; }
   Result<std::shared_ptr<const CublasLt>> vendor() const;
 
+  UserKernelFiles& user_kernels() { return user_kernels_; }
+
   // Built or taken from the cache, loaded once.
   Result<std::shared_ptr<const Kernel>> kernel(const jit::KernelRequest& request);
 
@@ -42,6 +45,7 @@ class Toolbox {
   jit::Device device_;
   templates::Catalog catalog_;
   Result<std::shared_ptr<const CublasLt>> vendor_ = fail("cuBLASLt was not opened");
+  UserKernelFiles user_kernels_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const Kernel>, std::less<>> kernels_;
 };

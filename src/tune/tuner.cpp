@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 
 #include "tune/unfused.hpp"
+#include "tune/user_kernel.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -29,6 +30,8 @@ std::vector<Candidate> finalists(const std::vector<Trial>& first, const Toolbox&
     const Candidate& candidate = trial.candidate;
     if (candidate.kind == CandidateKind::Unfused) {
       if (unfused++ < 2) chosen.push_back(candidate);
+    } else if (problem.kernel) {
+      chosen.push_back(candidate);
     } else if (fused++ < templates) {
       const auto all = variants(candidate, *toolbox.catalog().find(candidate.kernel), problem,
                                 toolbox.device().info());
@@ -100,6 +103,15 @@ std::string worker_program() {
   return {};
 }
 
+Result<Candidates> ways_to_fuse(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem,
+                                const TemplateFilter& filter) {
+  if (problem.kernel)
+    return kernel_candidates(toolbox->user_kernels(), toolbox->device().info(), problem);
+  Candidates fused = fused_candidates(problem, toolbox->catalog(), toolbox->device().info());
+  apply(filter, fused);
+  return fused;
+}
+
 Result<double> time_unfused(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& text,
                             const TuneOptions& options) {
   ATTACCA_TRY(const Problem problem, read_problem(text));
@@ -117,8 +129,7 @@ Result<Tuned> tune(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& t
   ATTACCA_TRY(Timer timer, make_timer(options));
   ATTACCA_TRY(const Problem problem, read_problem(text));
   Tuned result;
-  Candidates fused = fused_candidates(problem, toolbox->catalog(), toolbox->device().info());
-  apply(options.filter, fused);
+  ATTACCA_TRY(Candidates fused, ways_to_fuse(toolbox, problem, options.filter));
   result.excluded = std::move(fused.excluded);
   std::vector<Candidate> first;
   if (auto unfused = unfused_candidates(toolbox, problem)) {

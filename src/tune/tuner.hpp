@@ -32,6 +32,11 @@ struct Tuned {
   Choice choice;  // the best of all; unfused where fusing lost or nothing else ran
 };
 
+// The fused candidates, ranked: those of the templates that the filter leaves, or of a user's
+// kernel the one with its tail. Errors: a user's kernel that cannot be read.
+Result<Candidates> ways_to_fuse(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem,
+                                const TemplateFilter& filter);
+
 // Times every candidate of the region in child processes; the winner is measured against the best
 // unfused path in the same turns. Errors: no device, nothing ran at all.
 Result<Tuned> tune(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& problem,

@@ -353,6 +353,7 @@ Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& t
 
 Result<std::vector<Candidate>> unfused_candidates(const std::shared_ptr<Toolbox>& toolbox,
                                                   const Problem& problem) {
+  if (problem.kernel) return std::vector{Candidate{}};  // nothing that the library computes
   Problem step = problem;
   step.outer.clear();
   std::vector<Candidate> all;

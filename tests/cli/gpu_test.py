@@ -19,6 +19,13 @@ BLOCK = """graph block(x: bf16[M, 64], w: bf16[64, 64], b: bf16[64], v: bf16[64,
 """
 
 
+SCALE = """extern "C" __global__ void scale(const float* x, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] MARK= x[i] * 2;
+}
+"""
+
+
 class Explain(Cli):
     def ranking(self, *args):
         code, out, err = attacca("explain", self.write(BLOCK), "--device", "cuda", "--as", "h200", *args,
@@ -81,6 +88,34 @@ class Explain(Cli):
             self.assertIn(excluded["sm80_tn_128x128x32_f2_d16"],
                           ("one product a template, the region has several",
                            "the epilogue reads a part of the product's columns"))
+
+    def own(self, mark):
+        kernel = self.folder / "scale.cu"
+        kernel.write_text(SCALE.replace("MARK", mark))
+        return self.write(f"""graph own(x: f32[M, 8], b: f32[8]) {{
+  k = kernel("{kernel}", x, f32[M, 8], s32(8*M), entry=scale, grid=[ceildiv(8*M, 128)], block=[128])
+  return y = relu(k + b)
+}}
+""")
+
+    def test_a_users_kernel_takes_its_tail_or_says_why_not(self):
+        args = ["--device", "cuda", "--as", "h200", "--dim", "M=9"]
+        code, out, err = attacca("explain", self.own(""), *args)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("region 1 on NVIDIA H200: its kernel stores what the tail gives\n", out)
+        graph = self.own("+")
+        code, out, err = attacca("explain", graph, *args)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("region 1 on NVIDIA H200: its kernel, then the tail\n  not fused: it reads its output "
+                      "(ld.global.f32) [read] at scale.cu:3\n", out)
+        candidates = json.loads(attacca("explain", graph, *args, "--json")[1])["candidates"][0]
+        self.assertEqual(candidates["ranked"], [])
+        self.assertEqual([each["template"] for each in candidates["excluded"]], ["user_kernel"])
+        run = attacca("run", graph, "--device", "cuda", "--dim", "M=9", "--json",
+                      env={"ATTACCA_LIBCUDA": FAKE_CUDA, "ATTACCA_CACHE_DIR": str(self.folder / "cache")})
+        (decision,) = json.loads(run[1])["decisions"]
+        self.assertEqual((decision["candidate"], decision["source"]), ("unfused", "analysis"))
+        self.assertEqual(decision["excluded"], candidates["excluded"])
 
     def test_refusals(self):
         graph = self.write(BLOCK)
