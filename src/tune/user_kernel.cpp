@@ -146,6 +146,11 @@ class LoadedKernel {
     ATTACCA_TRY(const ptx::Analysis* analysis, this->analysis());
     for (const ptx::Reason& reason : analysis->reasons)
       reasons.push_back(fmt::format("{} [{}] at {}", reason.what, reason.rule, reason.where));
+    // The tail may read what the kernel is still writing.
+    for (const ptx::PointerUse& use : analysis->uses)
+      if (std::holds_alternative<ir::TensorArgument>(part_.call.arguments[use.parameter]) &&
+          (use.written || use.atomics))
+        reasons.push_back(fmt::format("it writes to its operand at parameter {}", use.parameter));
     return reasons;
   }
 

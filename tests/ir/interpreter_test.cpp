@@ -147,5 +147,14 @@ TEST(Interpreter, ChecksItsInputs) {
             "input x is bf16, the graph wants f32[2]");
 }
 
+TEST(Interpreter, AUsersKernelHasNoReference) {
+  const auto graph = *parse_graph(
+      "graph g(x: f32[2]) { return y = kernel(\"k.ptx\", x, f32[2], grid=[1], block=[2]) }");
+  const auto result = interpret(graph, {{"x", f32({2}, {1, 2})}});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().what, "the kernel of k.ptx has no reference");
+  EXPECT_EQ(result.error().mend, "check a graph without it, or run it on a GPU");
+}
+
 }  // namespace
 }  // namespace attacca::ir

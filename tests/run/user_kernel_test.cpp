@@ -163,6 +163,11 @@ TEST(UserKernel, ARefusedTailRunsUnfusedAndSaysWhy) {
                  1);
 }
 
+TEST(UserKernel, D1AKernelThatWritesToItsOperandsTakesNoTail) {
+  expect_decided(decide(graph_text("consume", "return y = k + x")),
+                 "unfused (analysis)\nit writes to its operand at parameter 0\n", 1);
+}
+
 TEST(UserKernel, AnOperandOfAnotherLayoutRefusesBeforeTheAnalysis) {
   expect_decided(decide(graph_text("scale", "return y = k + odd")),
                  "unfused (analysis)\na full operand of f32 with strides 9, 1 does not lie as the "
