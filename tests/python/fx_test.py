@@ -204,6 +204,12 @@ graph "silu"("b_1": f16[8], "x_1": f16[6, 16], "w_1": f16[16, 8]) {
                            a, b, torch.rand(6, 1), torch.rand(1, 8))
         self.assertIn('cast(matmul("a_1", "b_1", out=f32) * "s_1" * "t_1", bf16)', text)
 
+    def test_scaled_mm_with_fast_accumulation(self):
+        a, b, s, t = quantized()
+        text = self.region(lambda a, b, s, t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.bfloat16,
+                                                                      use_fast_accum=True).relu(), a, b, s, t)
+        self.assertIn('matmul("a_1", "b_1", out=f32, fast=true)', text)
+
     def test_extents(self):
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
         module = traced(lambda x, y: torch.cat([x, y]).reshape(-1), X, torch.randn(5, 16), mode="symbolic")

@@ -343,7 +343,8 @@ def _scaled_mm(im: Any, node: Any, self: Any, mat2: Any, scale_a: Any, scale_b: 
     for scale, wide in ((scale_a, [(), (1,), (1, 1), (rows, 1)]), (scale_b, [(), (1,), (1, 1), (1, columns)])):
         if im.dtype(scale) != "f32" or tuple(im.sizes(scale)) not in wide:
             raise Refused("_scaled_mm with scales of blocks")
-    text = f"matmul({im.text(self)}, {im.text(mat2)}, out=f32) * {im.text(scale_a)} * {im.text(scale_b)}"
+    fast = ", fast=true" if use_fast_accum else ""
+    text = f"matmul({im.text(self)}, {im.text(mat2)}, out=f32{fast}) * {im.text(scale_a)} * {im.text(scale_b)}"
     if bias is not None:
         text += f" + {im.text(bias)}"
     return im.rounded(text, node)
