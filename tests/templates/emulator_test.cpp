@@ -15,7 +15,7 @@ namespace {
 std::string run(const Kernel& kernel, const Problem& problem, uint32_t seed) {
   const attacca_template_entry& entry = kernel.record->entry;
   const attacca_info info = kernel.record->info();
-  alignas(16) static char params[4096];
+  alignas(64) static char params[4096];
   if (entry.params_bytes > sizeof params) return "its parameters are too large";
   char reason[256];
   Launch how;
