@@ -111,6 +111,30 @@ ATTACCA_API attacca_status* attacca_builder_finish(const attacca_builder* builde
                                                    attacca_graph** graph);
 ATTACCA_API void attacca_builder_free(attacca_builder* builder);
 
+/* ---- Packed weights (docs/packed-weights.md): what a graph's `unpack` reads. */
+
+typedef struct attacca_packing {
+  size_t size;         /* sizeof(attacca_packing) */
+  int64_t n, k;        /* the weights' shape */
+  const char* weights; /* "s8", "u8", "f8e4m3" */
+  int32_t bits;        /* of a code: 8, or 4 of s8 and u8, two a byte, the lower half first */
+  int32_t zeros;       /* not 0: there are zero points */
+  int64_t group;       /* values of k that share a scale: 64, 128, ...; 0: all */
+  const char* scales;  /* "f32", "f16", "bf16" */
+} attacca_packing;
+
+/* Host memory: weights (N, K) or, of 4 bits, (N, K / 2); scales and, of the weights' dtype, zero points
+ * (N, groups); zeros NULL where there are none. */
+ATTACCA_API attacca_status* attacca_weights_pack(const attacca_packing* packing,
+                                                 const void* weights, const void* scales,
+                                                 const void* zeros, attacca_bytes** packed);
+/* What a packed tensor says of itself, once all of it was verified. Its texts live for ever. */
+ATTACCA_API attacca_status* attacca_weights_describe(const void* packed, size_t bytes,
+                                                     attacca_packing* packing);
+/* What was packed, bit for bit, into memory of the sizes that attacca_weights_describe tells. */
+ATTACCA_API attacca_status* attacca_weights_unpack(const void* packed, size_t bytes, void* weights,
+                                                   void* scales, void* zeros);
+
 /* ---- Plans. */
 
 typedef struct attacca_options {

@@ -146,6 +146,43 @@ inline Result<std::string> template_directory() {
   return detail::text_of([](attacca_bytes** into) { return attacca_template_directory(into); });
 }
 
+// ---- Packed weights (docs/packed-weights.md): what a graph's `unpack` reads.
+
+struct Packing {
+  int64_t n = 0, k = 0;
+  std::string weights = "s8";  // or "u8", "f8e4m3"
+  int bits = 8;                // or 4 of s8 and u8, two a byte, the lower half first
+  bool zeros = false;          // whether there are zero points
+  int64_t group = 0;           // values of k that share a scale: 64, 128, ...; 0: all
+  std::string scales = "f32";  // or "f16", "bf16"
+};
+
+// Host memory as attacca_weights_pack says; the result is the packed tensor's bytes.
+inline Result<std::string> pack_weights(const Packing& packing, const void* weights,
+                                        const void* scales, const void* zeros = nullptr) {
+  const attacca_packing given{sizeof(attacca_packing),
+                              packing.n,
+                              packing.k,
+                              packing.weights.c_str(),
+                              packing.bits,
+                              packing.zeros,
+                              packing.group,
+                              packing.scales.c_str()};
+  return detail::text_of([&](attacca_bytes** into) {
+    return attacca_weights_pack(&given, weights, scales, zeros, into);
+  });
+}
+
+// What a packed tensor says of itself; all of it is verified.
+inline Result<Packing> describe_weights(std::span<const std::byte> packed) {
+  attacca_packing found{};
+  found.size = sizeof found;
+  if (Status status{attacca_weights_describe(packed.data(), packed.size(), &found)}; !status)
+    return status;
+  return Packing{found.n,          found.k,     found.weights, found.bits,
+                 found.zeros != 0, found.group, found.scales};
+}
+
 // ---- Graphs
 
 class Graph {

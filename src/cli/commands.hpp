@@ -67,6 +67,15 @@ int tune(const TuneArgs& args);
 // `attacca tune --show`, `--forget`.
 int tuned(const TuneArgs& args);
 
+struct PackArgs {
+  std::string from, to;           // safetensors files
+  std::vector<std::string> only;  // patterns of weights' names; empty: all
+  int bits = 8;                   // of integer codes
+  bool unpack = false;            // the other way
+  bool json = false;
+};
+int pack(const PackArgs& args);
+
 struct EmitArgs {
   std::string epilogue;  // "silu(acc + row(bias))"
   std::string accumulator = "f32";

@@ -36,8 +36,9 @@ run::Prepared prepare(const ir::Graph& graph, const ExplainArgs& args, const Dev
   const bool fuse = !args.unfused;
   run::Prepared prepared = run::prepare(graph, *ir::parse_mode(args.mode), fuse);
   if (device.cuda)
-    prepared.partition = fuse::partition(prepared.folded.graph,
-                                         {.fuse = fuse, .reductions = fuse::Reductions::Amax});
+    prepared.partition =
+        fuse::partition(prepared.folded.graph,
+                        {.fuse = fuse, .reductions = fuse::Reductions::Amax, .packed = true});
   return prepared;
 }
 

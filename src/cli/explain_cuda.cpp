@@ -34,9 +34,9 @@ Result<Ranking> rank(const ExplainArgs& args) {
   ATTACCA_TRY(Job job, load_job(args.file));
   ATTACCA_TRY_VOID(bind_dims(job, args.dims));
   const ir::Mode mode = *ir::parse_mode(args.mode);
-  const fuse::Partition partition =
-      fuse::partition(run::prepare(job.graph, mode, !args.unfused).folded.graph,
-                      {.fuse = !args.unfused, .reductions = fuse::Reductions::Amax});
+  const fuse::Partition partition = fuse::partition(
+      run::prepare(job.graph, mode, !args.unfused).folded.graph,
+      {.fuse = !args.unfused, .reductions = fuse::Reductions::Amax, .packed = true});
   Ranking ranking{device.name, job, {}};
   tune::UserKernelFiles kernels;
   for (size_t i = 0; i < partition.regions.size(); ++i) {

@@ -9,6 +9,8 @@
 
 #include "cli/commands.hpp"
 #include "import/npy.hpp"
+#include "import/safetensors.hpp"
+#include "ir/packed.hpp"
 #include "run/pipeline.hpp"
 
 namespace attacca::cli {
@@ -22,6 +24,33 @@ Result<int64_t> parse_size(const std::string& text, const std::string& option) {
   if (error != std::errc() || end != text.data() + text.size() || size < 0)
     return fail(fmt::format("{} is no size", text), option, "use a whole number >= 0");
   return size;
+}
+
+// A .npy file, or a tensor of a file as FILE.safetensors:NAME.
+Result<ir::Tensor> read_tensor(const std::string& path, ir::DType dtype) {
+  constexpr std::string_view kSafetensors = ".safetensors:";
+  const size_t at = path.find(kSafetensors);
+  if (at == std::string::npos) return import::read_npy(path, dtype);
+  const size_t end = at + kSafetensors.size();
+  ATTACCA_TRY(auto reader, import::SafetensorsReader::open(path.substr(0, end - 1)));
+  const import::SafetensorsEntry* entry = reader.header().find(path.substr(end));
+  if (entry == nullptr)
+    return fail(fmt::format("the file has no tensor {}", path.substr(end)), path,
+                "write FILE.safetensors:NAME");
+  return reader.read(*entry);
+}
+
+// Packed weights must be what the graph unpacks.
+Status check_packing(const ir::Graph& graph, ir::Value input, const ir::Tensor& tensor) {
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op != ir::Op::Unpack || node.operands[0] != input) continue;
+    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.attrs));
+    ATTACCA_TRY(const ir::Tensor dense, tensor.contiguous());
+    const std::span<const std::byte> bytes(dense.data(), static_cast<size_t>(dense.bytes()));
+    if (Status fits = ir::check_packed(bytes, layout); !fits)
+      return fail(fits.error().what, graph[input].name, fits.error().mend);
+  }
+  return {};
 }
 
 }  // namespace
@@ -44,7 +73,8 @@ Status read_inputs(Job& job, const std::vector<std::string>& texts) {
       return fail(fmt::format("the graph has no input {}", name), "--input",
                   fmt::format("its inputs are {}", fmt::join(names, ", ")));
     }
-    ATTACCA_TRY(ir::Tensor tensor, import::read_npy(path, graph.type(*value).dtype));
+    ATTACCA_TRY(ir::Tensor tensor, read_tensor(path, graph.type(*value).dtype));
+    ATTACCA_TRY_VOID(check_packing(graph, *value, tensor));
     job.inputs.emplace(name, std::move(tensor));
   }
   return {};

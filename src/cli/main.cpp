@@ -19,7 +19,8 @@ void add_run(CLI::App& app, RunArgs& args, Action& action) {
       ->check(CLI::IsMember({"fp32", "eager"}));
   command->add_option("--dim", args.dims, "The size of a symbolic dimension, e.g. M=128");
   command->add_option("--seed", args.seed, "Seed of the random numbers for inputs not given");
-  command->add_option("--input", args.inputs, "An input's data, e.g. x=x.npy");
+  command->add_option("--input", args.inputs,
+                      "An input's data, e.g. x=x.npy, w=model.safetensors:up.weight");
   command->add_option("--output", args.output, "Write the results as .npy files to this folder");
   command->add_option("--threads", args.threads, "Worker threads; 0: one a core")
       ->check(CLI::Range(0, 1024));
@@ -80,6 +81,19 @@ void add_emit(CLI::App& app, EmitArgs& args, Action& action) {
                       "A file of __device__ float functions that the epilogue may call");
   command->add_flag("--swapped", args.swapped, "For a kernel that computes the transpose");
   command->callback([&args, &action] { action = [&args] { return emit(args); }; });
+}
+
+void add_pack(CLI::App& app, PackArgs& args, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("pack", "Reorder quantised weights once, for kernels that read them so");
+  command->add_option("from", args.from, "A .safetensors file")->required();
+  command->add_option("to", args.to, "The .safetensors file to write")->required();
+  command->add_option("--only", args.only, "Weights of this pattern, e.g. '*.mlp.*'");
+  command->add_option("--bits", args.bits, "Of integer weights: 8, or 4 where a byte holds two")
+      ->check(CLI::IsMember({4, 8}));
+  command->add_flag("--unpack", args.unpack, "The other way, bit for bit");
+  command->add_flag("--json", args.json, "Print for programs");
+  command->callback([&args, &action] { action = [&args] { return pack(args); }; });
 }
 
 // What both commands about a user's kernel take.
@@ -237,6 +251,7 @@ int main(int argc, char** argv) {
   RunArgs run_args;
   FoldArgs fold_args;
   ExplainArgs explain_args;
+  PackArgs pack_args;
   EmitArgs emit_args;
   CacheArgs cache_args;
   TuneArgs tune_args;
@@ -248,6 +263,7 @@ int main(int argc, char** argv) {
   add_fold(app, fold_args, action);
   add_explain(app, explain_args, action);
   add_emit(app, emit_args, action);
+  add_pack(app, pack_args, action);
   add_cache(app, cache_args, action);
   add_kernel(app, user_kernel_args, action);
   add_tune(app, tune_args, action);

@@ -88,8 +88,8 @@ Result<Tuning> measure(const TuneArgs& args, const Job& job, int ordinal) {
                            .tune_options = options_of(args)};
   const ir::Graph graph = folded(job, options.mode);
   TuneProgress progress(std::max<size_t>(
-      1, sizes.size() *
-             count_products(fuse::partition(graph, {.reductions = fuse::Reductions::Amax}))));
+      1, sizes.size() * count_products(fuse::partition(
+                            graph, {.reductions = fuse::Reductions::Amax, .packed = true}))));
   options.tune_options.progress = progress.callback();
   ATTACCA_TRY(run::CudaPlan plan, run::CudaPlan::compile(graph, options));
   Tuning tuning{std::move(plan), {}};

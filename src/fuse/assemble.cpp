@@ -55,7 +55,8 @@ class Assembly {
   }
 
   void decide_single(Value node) {
-    if (is_view_op(graph_[node].op) && !needed_[node.id]) return;  // its readers use strides
+    // Its readers use strides, or read packed weights.
+    if ((is_view_op(graph_[node].op) || graph_[node].op == Op::Unpack) && !needed_[node.id]) return;
     singles_.push_back(node);
     needed_[node.id] = true;
     for (const Value operand : graph_[node].operands) needed_[operand.id] = true;
@@ -66,7 +67,12 @@ class Assembly {
       work_.owner[node.id] = Workspace::kFree;
       return;
     }
+    const auto packed = work_.packed ? packed_weights(facts_, node) : std::nullopt;
     for (const Value operand : graph_[node].operands) {
+      if (packed && facts_.views[operand.id].source == *packed) {
+        needed_[graph_[*packed].operands[0].id] = true;
+        continue;
+      }
       const bool inside = work_.owner[operand.id] == work_.owner[node.id];
       if (inside)
         useful_[operand.id] = true;
@@ -90,7 +96,7 @@ class Assembly {
       region.kernel = draft.root();
       for (const Value operand : graph_[draft.root()].operands) add_input(region, operand);
     } else {
-      for (const Value matmul : draft.gemms) region.gemms.push_back(describe_gemm(facts_, matmul));
+      for (const Value matmul : draft.gemms) region.gemms.push_back(describe_gemm(work_, matmul));
     }
     for (const Gemm& gemm : region.gemms) {
       add_input(region, gemm.a.source);

@@ -47,9 +47,16 @@ void draft_gemms(Workspace& work) {
     const Value node{id};
     if (!is_gemm(work, node) || work.owner[id] != Workspace::kFree) continue;
     std::optional<Draft> gate;
-    if (const auto pair = pairs.find(id); pair != pairs.end())
-      gate = draft_pair(work, pair->second);
-    if (!gate) gate = draft_halves(work, node);
+    const auto pair = pairs.find(id);
+    const auto is_packed = [&](Value matmul) {
+      return work.packed && packed_weights(work.facts, matmul).has_value();
+    };
+    // No kernel gates the products of packed weights.
+    if (!is_packed(node)) {
+      if (pair != pairs.end() && !is_packed(pair->second.first) && !is_packed(pair->second.second))
+        gate = draft_pair(work, pair->second);
+      if (!gate) gate = draft_halves(work, node);
+    }
     if (gate)
       work.commit(*std::move(gate));
     else

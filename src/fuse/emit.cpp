@@ -16,6 +16,7 @@ using epilogue::Role;
 using ir::Dim;
 using ir::DType;
 using ir::Op;
+using ir::Shape;
 using ir::Value;
 
 DType accumulator_of(const Facts& facts, Value matmul) {
@@ -235,7 +236,25 @@ GemmOperand operand_of(const Facts& facts, Value matmul, size_t index, const ir:
 
 }  // namespace
 
-Gemm describe_gemm(const Facts& facts, Value matmul) {
+std::optional<Value> packed_weights(const Facts& facts, Value matmul) {
+  if (facts.graph[matmul].op != Op::MatMul) return std::nullopt;
+  const Value operand = facts.graph[matmul].operands[1];
+  const View& view = facts.views[operand.id];
+  const ir::Node& node = facts.graph[view.source];
+  if (node.op != Op::Unpack || facts.graph.type(operand).shape.size() != 2) return std::nullopt;
+  // Kernels begin to read weights before what runs before them has ended.
+  const Op from = facts.graph[node.operands[0]].op;
+  if (from != Op::Input && from != Op::Constant) return std::nullopt;
+  const std::vector<Dim> dense = dense_strides(node.type.shape);
+  const bool whole =
+      facts.graph.type(operand).shape == Shape{node.type.shape[1], node.type.shape[0]};
+  const bool transposed = view.access.strides == std::vector<Dim>{dense[1], dense[0]};
+  if (!whole || !transposed || !view.access.offset.is(0)) return std::nullopt;
+  return view.source;
+}
+
+Gemm describe_gemm(const Workspace& work, Value matmul) {
+  const Facts& facts = work.facts;
   const ir::Node& node = facts.graph[matmul];
   const ir::Shape& shape = node.type.shape;
   Gemm gemm;
@@ -243,6 +262,12 @@ Gemm describe_gemm(const Facts& facts, Value matmul) {
   gemm.batch = ir::Shape(shape.begin(), shape.end() - 2);
   gemm.a = operand_of(facts, matmul, 0, gemm.batch);
   gemm.b = operand_of(facts, matmul, 1, gemm.batch);
+  if (const auto packed = work.packed ? packed_weights(facts, matmul) : std::nullopt) {
+    const auto layout = ir::packed_layout(facts.graph[*packed].attrs);
+    ATTACCA_CHECK(layout.has_value(), "an unpack op of no layout");
+    gemm.b.packed = *layout;
+    gemm.b.source = facts.graph[*packed].operands[0];
+  }
   gemm.m = shape[shape.size() - 2];
   gemm.n = shape.back();
   gemm.k = facts.graph.type(node.operands[0]).shape.back();

@@ -5,7 +5,7 @@
 
 namespace attacca::fuse {
 
-Gemm describe_gemm(const Facts& facts, ir::Value matmul);
+Gemm describe_gemm(const Workspace& work, ir::Value matmul);
 
 // `nodes`: the draft's members, ascending; `outputs`: those that go to memory. Reorders the draft's
 // products as the expression reads them.

@@ -8,6 +8,7 @@
 
 #include "epilogue/epilogue.hpp"
 #include "ir/graph.hpp"
+#include "ir/packed.hpp"
 
 namespace attacca::fuse {
 
@@ -18,6 +19,8 @@ struct GemmOperand {
   ir::Value source;
   ir::DType dtype = ir::DType::F32;
   epilogue::Access access;
+  // Of B: `source` is a packed tensor of this layout; dtype and access are of what it unpacks to.
+  std::optional<ir::PackedLayout> packed = {};
 };
 
 struct Gemm {
@@ -72,6 +75,7 @@ enum class Reductions : uint8_t {
 struct FuseOptions {
   bool fuse = true;  // false: every op its own region, the unfused path
   Reductions reductions = Reductions::All;
+  bool packed = false;  // true: products read packed weights themselves
 };
 
 Partition partition(ir::Graph graph, const FuseOptions& options = {});

@@ -6,6 +6,7 @@ Partition partition(ir::Graph graph, const FuseOptions& options) {
   Workspace work(graph);
   work.fusing = options.fuse;
   work.reductions = options.reductions;
+  work.packed = options.packed;
   if (options.fuse) {
     draft_kernels(work);
     draft_gemms(work);

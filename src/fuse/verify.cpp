@@ -105,10 +105,12 @@ class Check {
     return check_listed(region, sources, where);
   }
 
-  // A live node is computed, or is a view that its readers look through.
+  // A live node is computed, or is a view or packed weights that its readers look through.
   Status check_computed(Value node) const {
     const ir::Op op = graph_[node].op;
-    if (!live_[node.id] || is_given(op) || region_of_[node.id] >= 0 || is_view_op(op)) return {};
+    if (!live_[node.id] || is_given(op) || region_of_[node.id] >= 0 || is_view_op(op) ||
+        op == Op::Unpack)
+      return {};
     return fail(fmt::format("{} is computed by no region", display_name(graph_, node)));
   }
 

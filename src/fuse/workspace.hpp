@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -120,6 +121,7 @@ struct Workspace {
   std::vector<Refusal> refusals;
   bool fusing = true;
   Reductions reductions = Reductions::All;  // that may join a region
+  bool packed = false;                      // whether products read packed weights
   int next_id = 0;
 };
 
@@ -137,6 +139,10 @@ void draft_alone(Workspace& work);
 
 // Drafts as regions, everything else as Single, in an order in which they can run.
 Partition assemble(Workspace& work, ir::Graph graph);
+
+// The unpack op, of an input or a constant, whose weights are B of this product as a whole:
+// transposed, one matrix for all batches.
+std::optional<ir::Value> packed_weights(const Facts& facts, ir::Value matmul);
 
 // Empty, or why no epilogue computes this node on any kernel.
 std::string dtype_obstacle(const ir::Graph& graph, ir::Value node);

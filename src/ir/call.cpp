@@ -59,6 +59,23 @@ Status cast_attributes(Arguments& arguments, Attrs& attrs) {
   return {};
 }
 
+Status packing_attributes(Arguments& arguments, Attrs& attrs) {
+  constexpr std::string_view kExample = "unpack(w, [4096, 4096], weights=s8, bits=4, group=128)";
+  Packing& packing = attrs.packing;
+  ATTACCA_TRY(const Argument* shape, arguments.require("shape", 1, kExample));
+  ATTACCA_TRY(attrs.shape, arguments.as_list(*shape));
+  ATTACCA_TRY(const Argument* weights, arguments.require("weights", -1, kExample));
+  ATTACCA_TRY(packing.weights, arguments.as_dtype(*weights));
+  ATTACCA_TRY(const int64_t bits, arguments.integer_or("bits", packing.bits));
+  packing.bits = bits == 4 ? 4 : bits == 8 ? 8 : 0;
+  ATTACCA_TRY(packing.group, arguments.integer_or("group", packing.group));
+  ATTACCA_TRY(const std::optional<DType> scales, arguments.optional_dtype("scales"));
+  packing.scales = scales.value_or(packing.scales);
+  ATTACCA_TRY(packing.zeros, arguments.bool_or("zeros", packing.zeros));
+  ATTACCA_TRY(attrs.dtype, arguments.optional_dtype("dtype"));
+  return {};
+}
+
 Status params(const OpInfo& info, Arguments& arguments, Attrs& attrs) {
   for (const Param& param : info.params) {
     ATTACCA_TRY(const double number, arguments.number_or(param.name, param.default_value));
@@ -94,6 +111,8 @@ Status attributes(const OpInfo& info, Arguments& arguments, Attrs& attrs) {
     }
     case Attributes::Cast:
       return cast_attributes(arguments, attrs);
+    case Attributes::Packing:
+      return packing_attributes(arguments, attrs);
     case Attributes::Reduction:
       return reduction_attributes(arguments, attrs);
     case Attributes::Params:

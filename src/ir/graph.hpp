@@ -13,6 +13,7 @@
 #include "ir/dtype.hpp"
 #include "ir/kernel_call.hpp"
 #include "ir/op.hpp"
+#include "ir/packing.hpp"
 #include "ir/tensor.hpp"
 #include "support/error.hpp"
 
@@ -49,12 +50,13 @@ struct Attrs {
   std::vector<int64_t> axes;       // Axes: a permutation. Reduction: the reduced axes, ascending
   bool keepdims = false;           // Reduction
   int64_t axis = 0;                // Axis: normalised to 0 <= axis < rank
-  Shape shape;                     // Shape, Kernel: the result's
+  Shape shape;                     // Shape, Kernel, Packing: the result's
   std::vector<SliceRange> slices;  // Slices: one an axis
   std::optional<DType> dtype;      // Cast, Kernel, DType (matmul): the result's; required there
   bool saturate = false;           // Cast: Overflow::Saturate
   bool fast = false;  // DType: products of 8-bit floats may be summed by tensor cores alone, about
                       // 14 bits of each sum; else as f32
+  Packing packing;    // Packing: the operand's; dtype is what its weights become
   // Elementwise: the declared compute type (B4). None: f32 (f64 for f64) in fp32 mode.
   std::optional<DType> compute;
   std::optional<KernelCall> kernel;  // Kernel

@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 
 #include "ir/graph.hpp"
+#include "ir/packed.hpp"
 #include "support/check.hpp"
 
 namespace attacca::ir {
@@ -303,6 +304,23 @@ Result<Inferred> infer_kernel(const Types& types, Attrs attrs) {
   return Inferred{{*attrs.dtype, attrs.shape}, std::move(attrs)};
 }
 
+Result<Inferred> infer_unpack(const Type& x, Attrs attrs) {
+  if (attrs.shape.size() != 2 || !attrs.shape[0].is_static() || !attrs.shape[1].is_static())
+    return fail(fmt::format("unpack to {}", to_string(attrs.shape)), {},
+                "give the weights' shape as two numbers, [N, K]");
+  ATTACCA_TRY(const PackedLayout layout,
+              packed_layout(attrs.packing, attrs.shape[0].value(), attrs.shape[1].value()));
+  if (x.dtype != DType::U8 || !(x.shape == Shape{layout.bytes}))
+    return fail(fmt::format("weights [{}, {}] with {} are u8[{}] packed, got {}", layout.n,
+                            layout.k, to_string(attrs.packing), layout.bytes, to_string(x)),
+                {}, "declare the packed tensor so, or pack it as the graph says");
+  const DType dtype = attrs.dtype.value_or(DType::F32);
+  if (!is_float(dtype) || is_fp8(dtype))
+    return fail(fmt::format("unpack to {}", name(dtype)), {}, "use f32, bf16, f16 or f64");
+  attrs.dtype = dtype;
+  return Inferred{{dtype, attrs.shape}, std::move(attrs)};
+}
+
 Result<Inferred> infer_reduction(Op op, const Type& x, Attrs attrs) {
   const size_t rank = x.shape.size();
   if (!is_float(x.dtype) && (op == Op::Mean || (x.dtype != DType::S32 && x.dtype != DType::S64)))
@@ -353,6 +371,8 @@ Result<Inferred> infer_structural(Op op, const Types& types, Attrs attrs) {
       return infer_gather(types[0], types[1], std::move(attrs));
     case Op::Kernel:
       return infer_kernel(types, std::move(attrs));
+    case Op::Unpack:
+      return infer_unpack(types[0], std::move(attrs));
     default:
       ATTACCA_CHECK(false, "no type rule");
   }

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 
 #include "ir/array.hpp"
+#include "ir/packed.hpp"
 #include "support/check.hpp"
 #include "support/memory.hpp"
 
@@ -128,6 +129,8 @@ class Run {
       case Op::Kernel:
         return fail(fmt::format("the kernel of {} has no reference", node.attrs.kernel->file),
                     node.name, "check a graph without it, or run it on a GPU");
+      case Op::Unpack:
+        return unpacked(value, node);
       default:
         ATTACCA_CHECK(false, "no reference for a structural op");
     }
@@ -142,6 +145,20 @@ class Run {
     rounded.numbers = std::make_shared<std::vector<double>>(*rounded.numbers);
     for (double& x : *rounded.numbers) x = round_stored(x, graph_.type(value).dtype);
     return rounded;
+  }
+
+  Result<Array> unpacked(Value value, const Node& node) const {
+    const Array packed = dense(operand(node, 0));
+    std::vector<std::byte> bytes;
+    for (const int64_t byte : *packed.integers) bytes.push_back(static_cast<std::byte>(byte));
+    ATTACCA_TRY(const PackedLayout layout, packed_layout(node.attrs));
+    if (Status fits = check_packed(bytes, layout); !fits)
+      return fail(fits.error().what, node_place(value), fits.error().mend);
+    const bool exact = options_.precision == Precision::Exact;
+    ATTACCA_TRY(Tensor weights,
+                Tensor::make(exact ? DType::F64 : node.type.dtype, {layout.n, layout.k}));
+    dequantize(bytes, layout, weights);
+    return from_tensor(weights);
   }
 
   double round_stored(double x, DType dtype) const {

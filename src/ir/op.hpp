@@ -27,6 +27,7 @@ enum class Attributes : uint8_t {
   Axis,
   Cast,
   Kernel,
+  Packing,
   Reduction,
   Params
 };

@@ -282,6 +282,10 @@ void Writer::attributes(const Node& node) {
       out_ += fmt::format(", {}", name(node.type.dtype));
       if (attrs.saturate) out_ += ", saturate=true";
       return;
+    case Attributes::Packing:
+      out_ += fmt::format(", {}, {}", to_string(attrs.shape), to_string(attrs.packing));
+      if (node.type.dtype != DType::F32) out_ += fmt::format(", dtype={}", name(node.type.dtype));
+      return;
     case Attributes::Reduction:
       if (attrs.axes.size() != graph_.type(node.operands[0]).shape.size())
         out_ += ", axes=" + to_string(attrs.axes);

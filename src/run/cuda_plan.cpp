@@ -181,7 +181,24 @@ int CudaPlan::Impl::alignment_of(Value value, const std::vector<int>& alignments
   return 16;
 }
 
+namespace {
+
+// Packed weights among the constants must be what their unpack op says.
+Status check_packed_constants(const ir::Graph& graph) {
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op != ir::Op::Unpack || !graph[node.operands[0]].tensor) continue;
+    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.attrs));
+    ATTACCA_TRY(const ir::Tensor packed, graph[node.operands[0]].tensor->contiguous());
+    ATTACCA_TRY_VOID(
+        ir::check_packed({packed.data(), static_cast<size_t>(packed.bytes())}, layout));
+  }
+  return {};
+}
+
+}  // namespace
+
 Status CudaPlan::Impl::upload_constants() {
+  ATTACCA_TRY_VOID(check_packed_constants(partition.graph));
   constant_at.resize(graph().size());
   output_of.assign(graph().size(), -1);
   std::vector<std::byte> bytes;
@@ -300,8 +317,8 @@ const std::shared_ptr<tune::Toolbox>& CudaPlan::toolbox() const {
 Result<CudaPlan> CudaPlan::compile(const ir::Graph& graph, CudaOptions options) {
   auto impl = std::make_shared<Impl>();
   ATTACCA_TRY(impl->toolbox, tune::Toolbox::open(options.device));
-  impl->partition =
-      fuse::partition(graph, {.fuse = options.fuse, .reductions = fuse::Reductions::Amax});
+  impl->partition = fuse::partition(
+      graph, {.fuse = options.fuse, .reductions = fuse::Reductions::Amax, .packed = true});
   impl->options = std::move(options);
   ATTACCA_TRY_VOID(impl->upload_constants());
   return CudaPlan(std::move(impl));

@@ -8,6 +8,7 @@
 #include "run/cuda_single_source.hpp"
 #include "run/cuda_steps.hpp"
 #include "tune/device_types.hpp"
+#include "tune/unpack.hpp"
 
 namespace attacca::run {
 namespace {
@@ -173,6 +174,10 @@ Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
     ATTACCA_TRY(step.runnable, make_reduction(context, node, where));
   } else if (node.op == ir::Op::Gather) {
     ATTACCA_TRY(step.runnable, make_gather(context, node, where));
+  } else if (node.op == ir::Op::Unpack) {
+    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.attrs));
+    ATTACCA_TRY(step.runnable,
+                tune::make_unpack(context.toolbox, layout, node.type.dtype, node.type.dtype));
   } else {
     return fail(fmt::format("{} has no kernel on this device", name(node.op)), where,
                 "run with --device cpu");

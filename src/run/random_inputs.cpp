@@ -80,7 +80,43 @@ void fill(ir::Tensor& tensor, const Wish& wish, std::mt19937_64& random) {
   }
 }
 
+// The op that unpacks an input, if one does.
+const ir::Node* unpack_of(const Graph& graph, Value input) {
+  for (const ir::Node& node : graph.nodes())
+    if (node.op == Op::Unpack && node.operands[0] == input) return &node;
+  return nullptr;
+}
+
 }  // namespace
+
+Result<ir::Tensor> random_packed(const ir::PackedLayout& layout, std::mt19937_64& random) {
+  const ir::Packing& packing = layout.packing;
+  const int64_t columns = packing.bits == 4 ? layout.k / 2 : layout.k;
+  ir::Quantized from;
+  ATTACCA_TRY(from.weights, ir::Tensor::make(packing.weights, {layout.n, columns}));
+  auto* codes = from.weights.as<uint8_t>();
+  // Of an 8-bit float neither NaN nor the largest numbers.
+  const uint64_t mask = ir::is_float(packing.weights) ? 0xbfbfbfbfbfbfbfbfu : ~uint64_t{0};
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < from.weights.size(); ++i) {
+    bits = i % 8 == 0 ? random() & mask : bits >> 8;
+    codes[i] = static_cast<uint8_t>(bits);
+  }
+  // Weights of the size that keeps products about 1.
+  const double code = ir::is_float(packing.weights) ? 0.6 : packing.bits == 4 ? 4.6 : 74;
+  std::uniform_real_distribution<double> scale(0.5, 1.5);
+  const double unit = 1 / (code * std::sqrt(static_cast<double>(layout.k)));
+  ATTACCA_TRY(from.scales, ir::Tensor::make(packing.scales, {layout.n, layout.groups}));
+  for (int64_t i = 0; i < from.scales.size(); ++i) from.scales.set_number(i, scale(random) * unit);
+  if (packing.zeros) {
+    ATTACCA_TRY(from.zeros, ir::Tensor::make(packing.weights, {layout.n, layout.groups}));
+    for (int64_t i = 0; i < from.zeros->size(); ++i) {
+      const auto zero = static_cast<int64_t>(random() % (uint64_t{1} << packing.bits));
+      from.zeros->set_integer(i, zero - layout.zero());
+    }
+  }
+  return ir::pack(from, packing);
+}
 
 Result<ir::Bindings> random_inputs(const Graph& graph, const ir::SymbolValues& symbols,
                                    uint64_t seed, ir::Bindings given) {
@@ -88,9 +124,15 @@ Result<ir::Bindings> random_inputs(const Graph& graph, const ir::SymbolValues& s
   for (const Value input : graph.inputs()) {
     const ir::Node& node = graph[input];
     if (given.count(node.name)) continue;
+    std::mt19937_64 random(seed ^ hash64(node.name));
+    if (const ir::Node* unpack = unpack_of(graph, input)) {
+      ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(unpack->attrs));
+      ATTACCA_TRY(ir::Tensor packed, random_packed(layout, random));
+      given.emplace(node.name, std::move(packed));
+      continue;
+    }
     ATTACCA_TRY(auto shape, ir::evaluate(node.type.shape, symbols));
     ATTACCA_TRY(ir::Tensor tensor, ir::Tensor::make(node.type.dtype, std::move(shape)));
-    std::mt19937_64 random(seed ^ hash64(node.name));
     fill(tensor, wish[input.id], random);
     given.emplace(node.name, std::move(tensor));
   }

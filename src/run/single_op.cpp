@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 
 #include "ir/interpreter.hpp"
+#include "ir/packed.hpp"
 #include "run/executable.hpp"
 #include "run/matrix.hpp"
 #include "run/reduce.hpp"
@@ -74,6 +75,8 @@ class SingleOp : public Executable {
         return {};
       case Op::Gather:
         return gather(x, *operands[1], result, state.threads);
+      case Op::Unpack:
+        return unpack(x, result);
       default:
         return interpret_alone(operands, result, state);
     }
@@ -174,6 +177,15 @@ class SingleOp : public Executable {
         to += inner;
       }
     });
+    return {};
+  }
+
+  Status unpack(const Tensor& packed, Tensor& result) const {
+    const std::span<const std::byte> bytes(packed.data(), static_cast<size_t>(packed.bytes()));
+    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node_.attrs));
+    if (Status fits = ir::check_packed(bytes, layout); !fits)
+      return fail(fits.error().what, place(), fits.error().mend);
+    ir::dequantize(bytes, layout, result);
     return {};
   }
 

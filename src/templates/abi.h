@@ -46,6 +46,15 @@ typedef struct {
   int32_t reserved;
 } attacca_vector;
 
+/* A packed tensor (ir/packed.hpp); b.pointer is its first byte. */
+typedef struct {
+  int64_t scales_at, zeros_at; /* bytes behind that */
+  int32_t groups;              /* of a row */
+  int32_t group;               /* values of k in a group; 0: all */
+  int32_t zero;                /* the stored code that stands for 0 where there are no zero points */
+  int32_t has_zeros;
+} attacca_packed;
+
 typedef struct {
   int32_t m, n, k, batch;
   attacca_operand a;         /* [m, k]: row_stride along m, column_stride along k */
@@ -62,6 +71,7 @@ typedef struct {
   attacca_operand b1; /* [k, n]; of gates */
   void* maximum;      /* one f32, 0 before the launch: at least it afterwards, and the epilogue's
                          largest value; NULL: none */
+  attacca_packed packed; /* of templates whose B is packed */
 } attacca_gemm_arguments;
 
 typedef struct {

@@ -38,9 +38,14 @@ struct Template {
   // 8-bit floats are summed by the tensor cores alone, which keep about 14 bits of a sum: for
   // products that allow it.
   bool fast_accumulation = false;
-  bool a_k_major = true;           // A's k axis is the contiguous one: (M, K) row-major
-  bool b_k_major = true;           // B given as (N, K) row-major
-  bool any_strides = false;        // takes A and B of any stride and alignment
+  bool a_k_major = true;     // A's k axis is the contiguous one: (M, K) row-major
+  bool b_k_major = true;     // B given as (N, K) row-major
+  bool any_strides = false;  // takes A and B of any stride and alignment
+  // Of kernels whose B is a packed tensor (ir/packed.hpp): bits of its codes, whether they are
+  // f8e4m3, and bits of its scales. 0: a plain B.
+  int packed_bits = 0;
+  bool packed_floats = false;
+  int packed_scale_bits = 0;
   bool alternate_columns = false;  // a gate whose weights are alternate columns of one (K, 2 N)
   // The kernel's: of a swapped template, m counts the problem's columns. A gate, whose hole has two
   // accumulator sets, multiplies the tile of A with two of B.

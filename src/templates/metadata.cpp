@@ -171,6 +171,9 @@ Result<Template> parse_metadata(std::string_view text, const std::string& where)
   kernel.b_k_major = reader.boolean("b_k_major");
   kernel.any_strides = reader.boolean("any_strides");
   kernel.alternate_columns = reader.flag("alternate_columns");
+  kernel.packed_bits = reader.count("packed_bits");
+  kernel.packed_floats = reader.flag("packed_floats");
+  kernel.packed_scale_bits = reader.count("packed_scale_bits");
   read_tile(reader, kernel);
   kernel.schedule = reader.text("schedule");
   kernel.stream_k = reader.boolean("stream_k");

@@ -73,11 +73,40 @@ bool alternate_columns(const std::vector<Factor>& factors, int align) {
          divides(even.batch_stride, align, even.dtype) && even.alignment >= align;
 }
 
+// Empty: the template takes these packed weights.
+std::string packed_reason(const Problem& problem, const Template& kernel) {
+  const Product& product = problem.products[0];
+  const ir::Packing& packing = product.packed->packing;
+  const bool floats = ir::is_float(packing.weights);
+  if (packing.bits != kernel.packed_bits || floats != kernel.packed_floats ||
+      ir::info(packing.scales).bits != kernel.packed_scale_bits)
+    return fmt::format("made for {}-bit {} with {}-bit scales, the weights have {}",
+                       kernel.packed_bits, kernel.packed_floats ? "floats" : "integers",
+                       kernel.packed_scale_bits, to_string(packing));
+  if (std::find(kernel.input_types.begin(), kernel.input_types.end(), product.a.dtype) ==
+      kernel.input_types.end())
+    return fmt::format("no {} inputs", name(product.a.dtype));
+  if (packing.scales != ir::DType::F32 && packing.scales != product.a.dtype)
+    return fmt::format("it takes scales of f32 or of A's dtype, not of {}", name(packing.scales));
+  if (problem.mode == ir::Mode::Eager && product.b.dtype != ir::DType::F32)
+    return fmt::format("it does not round the weights to {}, as eager mode does",
+                       name(product.b.dtype));
+  if (problem.batch != 1) return "packed weights are one matrix, the product has batches";
+  if (product.b.alignment < kernel.align_b)
+    return fmt::format("the packed tensor must be at a multiple of {} bytes", kernel.align_b);
+  if (!walks(product.a, true, kernel.align_a, problem.m, product.k))
+    return layout_reason("A", "K", product.a, kernel.align_a);
+  return {};
+}
+
 // Empty: the template multiplies these operands.
 std::string product_reason(const Problem& problem, const Template& kernel) {
   if (std::string reason = count_reason(problem, kernel); !reason.empty()) return reason;
   const Product& product = problem.products[0];
   if (product.k == 0) return "K is 0";
+  if (product.packed.has_value() != (kernel.packed_bits != 0))
+    return product.packed ? "it takes no packed weights" : "it takes packed weights alone";
+  if (product.packed) return packed_reason(problem, kernel);
   if (product.a.dtype != product.b.dtype && !kernel.mixed_inputs)
     return "the operands' dtypes differ";
   for (const ir::DType dtype : {product.a.dtype, product.b.dtype})
@@ -109,6 +138,17 @@ epilogue::PlacementLimits limits_of(const Problem& problem, const Template& kern
     limits.context_outputs.push_back(!kernel.any_strides &&
                                      !dense_rows(view, kernel.align_d, problem));
   return limits;
+}
+
+attacca_packed packed(const ir::PackedLayout& layout) {
+  attacca_packed result{};
+  result.scales_at = layout.scales_at;
+  result.zeros_at = layout.zeros_at;
+  result.groups = static_cast<int32_t>(layout.groups);
+  result.group = static_cast<int32_t>(layout.packing.group);
+  result.zero = layout.zero();
+  result.has_zeros = layout.packing.zeros;
+  return result;
 }
 
 attacca_operand operand(const View& view) {
@@ -213,6 +253,7 @@ attacca_gemm_arguments describe(const Problem& problem, const Template& kernel,
     const std::vector<Factor> factors = problem.factors();
     arguments.b = operand(factors[0].b);
     if (factors.size() > 1) arguments.b1 = operand(factors[1].b);
+    if (problem.products[0].packed) arguments.packed = packed(*problem.products[0].packed);
   }
   arguments.context.rows = arguments.m;
   arguments.context.columns = arguments.n;

@@ -118,8 +118,27 @@ Result<Candidate> parse_candidate(const std::string& text) {
   return candidate;
 }
 
+namespace {
+
+// Packed weights stream through every multiprocessor, once for each tile of rows.
+double streaming_seconds(const Problem& problem, const Template& kernel,
+                         const jit::DeviceInfo& device) {
+  const double strips = divide_up(double(problem.n), kernel.tile.n) * kernel.cluster_n;
+  const double rows = divide_up(double(problem.m), kernel.tile.m);
+  // Two blocks a multiprocessor keep the memory busy; more of them cost their starts and ends.
+  const double wanted = 2.0 * device.sm_count;
+  const double busy = std::min(1.0, strips * rows / wanted);
+  const double starts = 0.3e-6 * strips * rows / wanted;
+  // Converting codes takes longer than reading them.
+  const double rate = rates_of(kernel, device).memory * (kernel.tile.m <= 8 ? 0.85 : 0.7);
+  return 3e-6 + rows * double(problem.products[0].packed->bytes) / (rate * busy) + starts;
+}
+
+}  // namespace
+
 double expected_seconds(const Problem& problem, const Template& kernel, int splits,
                         const jit::DeviceInfo& device) {
+  if (kernel.packed_bits > 0) return streaming_seconds(problem, kernel, device);
   const Rates rates = rates_of(kernel, device);
   const double k = double(problem.products[0].k);
   const double products = kernel.hole.accumulators;  // of one A, each with a B of its own

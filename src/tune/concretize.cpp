@@ -103,6 +103,7 @@ class Concretizer {
     std::vector<int64_t> batch_a, batch_b;
     ATTACCA_TRY(product.a, view(gemm.a.access, gemm.a.dtype, gemm.a.source, batch_a));
     ATTACCA_TRY(product.b, view(gemm.b.access, gemm.b.dtype, gemm.b.source, batch_b));
+    product.packed = gemm.b.packed;
     problem_.products.push_back(product);
     product_batches_.push_back(std::move(batch_a));
     product_batches_.push_back(std::move(batch_b));

@@ -40,6 +40,13 @@ bool repeats_first_a(const Problem& problem, size_t view) {
          problem.products[view / 2].a_source == problem.products[0].a_source;
 }
 
+// The layout of an operand that is a packed tensor, else nullptr.
+const ir::PackedLayout* packed_at(const Problem& problem, size_t view) {
+  if (view >= 2 * problem.products.size() || view % 2 == 0) return nullptr;
+  const auto& packed = problem.products[view / 2].packed;
+  return packed ? &*packed : nullptr;
+}
+
 // Random numbers of a dtype, scaled. Integers ignore the scale.
 std::vector<std::byte> random_page(ir::DType dtype, double scale, size_t elements) {
   std::mt19937_64 random(20260521);
@@ -102,6 +109,9 @@ Result<Operands> Operands::make(const std::shared_ptr<Toolbox>& toolbox, const P
     }
     spans.push_back(span_of(*views[i], std::max<int64_t>(rows, 1), std::max<int64_t>(columns, 1),
                             problem.batch, problem.outer, i - kernel_operands));
+    // Kernels do not read a packed tensor's header: any numbers do.
+    if (const ir::PackedLayout* packed = packed_at(problem, i))
+      spans.back() = {0, packed->bytes / ir::size_of(views[i]->dtype)};
     bytes += static_cast<size_t>(spans.back().count * ir::size_of(views[i]->dtype));
   }
   const auto cache = static_cast<size_t>(device.info().l2_bytes);

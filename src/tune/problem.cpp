@@ -71,9 +71,11 @@ std::vector<Factor> Problem::factors() const {
 
 std::string problem_class(const Problem& problem) {
   std::string text = fmt::format("{}|{}", name(problem.mode), serialize(problem.epilogue));
-  for (const Product& product : problem.products)
+  for (const Product& product : problem.products) {
     text += fmt::format("|{} {} -> {}{}", layout(product.a), layout(product.b),
                         name(product.stored), product.fast ? " fast" : "");
+    if (product.packed) text += fmt::format(" packed {}", to_string(product.packed->packing));
+  }
   if (problem.kernel) {
     ir::KernelCall call = problem.kernel->call;
     call.grid.clear();  // of the shape
@@ -104,7 +106,8 @@ double bytes(const Problem& problem) {
   double total = 0;
   for (const Product& product : problem.products)
     total += footprint(product.a, problem.m, product.k, problem.batch) +
-             footprint(product.b, product.k, product.n, problem.batch);
+             (product.packed ? double(product.packed->bytes)
+                             : footprint(product.b, product.k, product.n, problem.batch));
   for (size_t i = 0; i < problem.inputs.size(); ++i)
     if (problem.epilogue.inputs[i].role != Role::Accumulator)
       total += footprint(problem.inputs[i], problem.m, problem.n, problem.batch);

@@ -31,6 +31,8 @@ struct Product {
   ir::DType accumulator = ir::DType::F32;
   ir::DType stored = ir::DType::F32;
   bool fast = false;  // as fuse::Gemm::fast
+  // b_source is a packed tensor of this layout, b what it unpacks to.
+  std::optional<ir::PackedLayout> packed = {};
   ir::Value node = {}, a_source = {}, b_source = {};
 };
 

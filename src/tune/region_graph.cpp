@@ -81,7 +81,7 @@ Result<ProblemText> write_problem(const ir::Graph& graph, const fuse::Region& re
 
 Result<Problem> read_problem(const ProblemText& text) {
   ATTACCA_TRY(ir::Graph graph, ir::parse_graph(text.graph, "problem"));
-  const fuse::Partition partition = fuse::partition(std::move(graph));
+  const fuse::Partition partition = fuse::partition(std::move(graph), {.packed = true});
   if (partition.regions.size() != 1 || partition.regions[0].kind == fuse::RegionKind::Single)
     return fail(fmt::format("the problem has {} regions", partition.regions.size()), "problem",
                 "give a graph that fuses into one region");

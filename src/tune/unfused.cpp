@@ -7,6 +7,7 @@
 
 #include "tune/fused.hpp"
 #include "tune/plain_product.hpp"
+#include "tune/unpack.hpp"
 #include "tune/vendor_epilogue.hpp"
 
 namespace attacca::tune {
@@ -134,6 +135,16 @@ Result<Source> make_source(const std::shared_ptr<Toolbox>& toolbox, size_t point
   return source;
 }
 
+// B of a product of packed weights: unpacked into the workspace.
+Result<Source> unpacked_source(const std::shared_ptr<Toolbox>& toolbox, size_t pointer,
+                               const Product& product, DType dtype, Arena& arena) {
+  Source source{.pointer = pointer, .view = product.b, .copy = nullptr, .from = product.b};
+  source.view.dtype = dtype;
+  source.copy_at = arena.take(static_cast<size_t>(product.n * product.k * ir::size_of(dtype)));
+  ATTACCA_TRY(source.copy, make_unpack(toolbox, *product.packed, product.b.dtype, dtype));
+  return source;
+}
+
 // The tail stores what the library gives: no second kernel.
 bool is_bare_product(const Problem& problem, const epilogue::Epilogue& tail) {
   if (problem.products.size() != 1 || problem.outputs.size() != 1) return false;
@@ -213,6 +224,10 @@ class Unfused : public Runnable {
     step.gemm.reset();
     step.a = as_it_lies(2 * index, product.a);
     step.b = as_it_lies(2 * index + 1, product.b);
+    if (product.packed) {
+      ATTACCA_TRY(step.b,
+                  unpacked_source(toolbox_, 2 * index + 1, product, product.b.dtype, arena));
+    }
     ATTACCA_TRY(step.plain,
                 PlainProduct::make(toolbox_, {problem.m, product.n, product.k, problem.batch,
                                               product.a, product.b, step.result}));
@@ -243,9 +258,13 @@ class Unfused : public Runnable {
     ATTACCA_TRY(step.a,
                 make_source(toolbox_, 2 * index, product.a, dtypes.first, problem.m, product.k,
                             problem.batch, bytes ? Contiguous::Columns : Contiguous::Either, mine));
-    ATTACCA_TRY(step.b,
-                make_source(toolbox_, 2 * index + 1, product.b, dtypes.second, product.k, product.n,
-                            problem.batch, bytes ? Contiguous::Rows : Contiguous::Either, mine));
+    if (product.packed) {
+      ATTACCA_TRY(step.b, unpacked_source(toolbox_, 2 * index + 1, product, dtypes.second, mine));
+    } else {
+      ATTACCA_TRY(step.b, make_source(toolbox_, 2 * index + 1, product.b, dtypes.second, product.k,
+                                      product.n, problem.batch,
+                                      bytes ? Contiguous::Rows : Contiguous::Either, mine));
+    }
     ATTACCA_TRY(step.gemm, VendorGemm::make(vendor,
                                             {problem.m, product.n, product.k, problem.batch,
                                              step.a.view, step.b.view, step.result, vendor_.tail,

@@ -58,6 +58,42 @@ static void run(const attacca_plan* plan) {
   attacca_instance_free(instance);
 }
 
+static void pack(void) {
+  const unsigned char weights[2 * 4] = {0x21, 0x43, 0x65, 0x87, 0xa9, 0xcb, 0xed, 0x0f};
+  const float scales[2] = {0.5f, 2};
+  unsigned char back[2 * 4];
+  float back_scales[2];
+  attacca_packing packing = {0}, found = {0};
+  attacca_bytes* packed = NULL;
+  attacca_status* status;
+  packing.size = found.size = sizeof packing;
+  packing.n = 2;
+  packing.k = 8;
+  packing.weights = "s8";
+  packing.bits = 4;
+  packing.scales = "f32";
+  check(ok(attacca_weights_pack(&packing, weights, scales, NULL, &packed)), "pack");
+  check(ok(attacca_weights_describe(attacca_bytes_data(packed), attacca_bytes_size(packed),
+                                    &found)),
+        "describe");
+  check(found.n == 2 && found.k == 8 && found.bits == 4 && found.group == 0 && !found.zeros &&
+            strcmp(found.weights, "s8") == 0 && strcmp(found.scales, "f32") == 0,
+        "described");
+  check(ok(attacca_weights_unpack(attacca_bytes_data(packed), attacca_bytes_size(packed), back,
+                                  back_scales, NULL)),
+        "unpack");
+  check(memcmp(back, weights, sizeof back) == 0 && memcmp(back_scales, scales, 8) == 0, "weights");
+  status = attacca_weights_describe(attacca_bytes_data(packed), attacca_bytes_size(packed) - 1,
+                                    &found);
+  check(status != NULL && strlen(attacca_status_mend(status)) > 0, "cut off");
+  attacca_status_free(status);
+  packing.group = 96;
+  status = attacca_weights_pack(&packing, weights, scales, NULL, &packed);
+  check(strcmp(attacca_status_what(status), "groups of 96") == 0, "a bad group");
+  attacca_status_free(status);
+  attacca_bytes_free(packed);
+}
+
 int main(void) {
   attacca_graph* graph = build();
   attacca_plan *plan = NULL, *loaded = NULL;
@@ -96,6 +132,7 @@ int main(void) {
   attacca_bytes_free(text);
   attacca_bytes_free(file);
   attacca_graph_free(graph);
+  pack();
   check(strlen(attacca_version()) > 0, "version");
   return failures == 0 ? 0 : 1;
 }

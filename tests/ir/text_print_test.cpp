@@ -203,6 +203,11 @@ Attrs attributes_of(const OpInfo& info) {
           .zeroed = true,
           .options = {"-DTILE=64"}};
       break;
+    case Attributes::Packing:
+      attrs.dtype = DType::BF16;
+      attrs.shape = {40, 128};
+      attrs.packing = {DType::S8, 4, 64, DType::F16, true};
+      break;
     case Attributes::Reduction:
       attrs.axes = {1};
       attrs.keepdims = true;
@@ -222,6 +227,7 @@ std::vector<Type> operand_types(const OpInfo& info) {
   const Type f16{DType::F16, {m, 4}}, boolean{DType::Bool, {m, 4}};
   if (info.op == Op::MatMul) return {f16, {DType::F16, {4, m}}};
   if (info.op == Op::Gather) return {f16, {DType::S64, {3}}};
+  if (info.op == Op::Unpack) return {{DType::U8, {4864}}};
   if (info.op == Op::Where) return {boolean, f16, f16};
   if (info.op == Op::Kernel) return {f16};
   return std::vector<Type>(static_cast<size_t>(info.min_arity),
