@@ -25,6 +25,9 @@ FUNCTIONS = {
     "attacca_bytes_free": (None, [POINTER]),
     "attacca_matmul_plan": (STATUS, [TEXT, TEXT, TEXT, TEXT, ctypes.POINTER(Options),
                                      ctypes.POINTER(POINTER)]),
+    "attacca_graph_parse": (STATUS, [TEXT, ctypes.POINTER(POINTER)]),
+    "attacca_graph_free": (None, [POINTER]),
+    "attacca_plan_compile": (STATUS, [POINTER, ctypes.POINTER(Options), ctypes.POINTER(POINTER)]),
     "attacca_plan_free": (None, [POINTER]),
     "attacca_plan_prepare": (STATUS, [POINTER, ctypes.POINTER(Size), ctypes.c_size_t,
                                       ctypes.POINTER(ctypes.c_int32), ctypes.c_size_t,
@@ -59,10 +62,21 @@ class Library:
         return Handle(self, "plan", lambda out: self.functions.attacca_matmul_plan(
             dtype.encode(), layout.encode(), epilogue.encode(), None, ctypes.byref(options), out))
 
+    def plan_of_text(self, text, tuning, seconds, mode="fp32"):
+        graph = Handle(self, "graph", lambda out: self.functions.attacca_graph_parse(
+            text.encode(), out))
+        options = Options(ctypes.sizeof(Options), b"cuda", mode.encode(), tuning.encode(), seconds,
+                          0, 0)
+        return Handle(self, "plan", lambda out: self.functions.attacca_plan_compile(
+            graph.value, ctypes.byref(options), out))
+
     def instance(self, plan, m, n, k):
-        sizes = (Size * 3)(Size(b"M", m), Size(b"N", n), Size(b"K", k))
+        return self.instance_of(plan, {"M": m, "N": n, "K": k})
+
+    def instance_of(self, plan, sizes):
+        array = (Size * len(sizes))(*(Size(key.encode(), value) for key, value in sizes.items()))
         return Handle(self, "instance", lambda out: self.functions.attacca_plan_prepare(
-            plan.value, sizes, 3, None, 0, out))
+            plan.value, array, len(sizes), None, 0, out))
 
     def decisions(self, instance):
         made = Handle(self, "bytes", lambda out:

@@ -129,10 +129,12 @@ Result<Case> make_case(const ir::Graph& graph, const ir::SymbolValues& symbols, 
   made.mode = mode;
   made.inputs = std::move(inputs);
   run::Prepared prepared = run::prepare(graph, mode);
-  if (prepared.partition.regions.size() != 1)
-    return fail(fmt::format("{} regions, one wanted", prepared.partition.regions.size()));
-  made.region = prepared.partition.regions[0];
-  made.folded = std::move(prepared.partition.graph);
+  fuse::Partition partition = fuse::partition(
+      std::move(prepared.folded.graph), {.reductions = fuse::Reductions::Amax, .packed = true});
+  if (partition.regions.size() != 1)
+    return fail(fmt::format("{} regions, one wanted", partition.regions.size()));
+  made.region = std::move(partition.regions[0]);
+  made.folded = std::move(partition.graph);
   ATTACCA_TRY(made.problem,
               tune::concretize(made.region, made.folded, symbols, mode, [](Value) { return 16; }));
   return made;

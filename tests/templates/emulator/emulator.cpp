@@ -158,12 +158,16 @@ void load_all_matrices(WarpArguments& all, bool transposed) {
   }
 }
 
+// Beyond those of common/element.cuh.
+constexpr int kElementF16 = 100;
+
 int bytes_of(int element) {
-  return element == ELEMENT_BF16 ? 2 : 1;
+  return element == ELEMENT_BF16 || element == kElementF16 ? 2 : 1;
 }
 
 double value_of(int element, uint32_t bits) {
   if (element == ELEMENT_BF16) return ir::decode16(ir::DType::BF16, static_cast<uint16_t>(bits));
+  if (element == kElementF16) return ir::decode16(ir::DType::F16, static_cast<uint16_t>(bits));
   if (element == ELEMENT_E4M3) return ir::decode8(ir::DType::F8E4M3, static_cast<uint8_t>(bits));
   return static_cast<int8_t>(bits);
 }
@@ -370,6 +374,36 @@ void multiply_fragments(int element, void* c, const uint32_t (&a)[4], const uint
       [element](WarpArguments& all) { multiply_all(element, all); });
 }
 
+void multiply_halves(bool bf16, float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  multiply_fragments(bf16 ? ELEMENT_BF16 : kElementF16, c, a, b);
+}
+
+uint32_t multiply_add_pair(bool bf16, uint32_t a, uint32_t b, uint32_t c) {
+  const attacca::ir::DType dtype = bf16 ? attacca::ir::DType::BF16 : attacca::ir::DType::F16;
+  uint32_t result = 0;
+  for (int shift = 0; shift < 32; shift += 16) {
+    const auto half = [&](uint32_t word) {
+      return double{attacca::ir::decode16(dtype, static_cast<uint16_t>(word >> shift))};
+    };
+    // Exact before it is rounded: the operands have at most 11 bits.
+    const auto sum = static_cast<float>(attacca::ir::round_to(dtype, half(a) * half(b) + half(c)));
+    result |= uint32_t{attacca::ir::encode16(dtype, sum)} << shift;
+  }
+  return result;
+}
+
+float float_of_half(uint32_t bits) {
+  return attacca::ir::decode16(attacca::ir::DType::F16, static_cast<uint16_t>(bits));
+}
+
+uint32_t choose_bytes(uint32_t a, uint32_t b, uint32_t which) {
+  const uint64_t both = uint64_t{b} << 32 | a;
+  uint32_t result = 0;
+  for (int i = 0; i < 4; ++i)
+    result |= static_cast<uint32_t>(both >> (which >> (4 * i) & 7) * 8 & 0xff) << (8 * i);
+  return result;
+}
+
 // ---- Hopper
 
 namespace {
@@ -526,6 +560,13 @@ uint32_t block_in_cluster() {
 
 void cluster_sync() {
   meet(cluster->barrier, [] {});
+}
+
+float4 load_from_block(uint32_t address, uint32_t rank) {
+  ATTACCA_CHECK(address % 16 == 0, "four floats lie at a multiple of 16");
+  float4 four;
+  std::memcpy(&four, shared_base(cluster->blocks[rank]) + address, sizeof four);
+  return four;
 }
 
 void copy_box(uint32_t to, const void* map, uint32_t barrier, int k, int row, int batch) {

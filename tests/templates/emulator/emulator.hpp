@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 
@@ -43,9 +44,13 @@ inline float2 make_float2(float x, float y) {
 inline uint32_t __float_as_uint(float x) {
   return std::bit_cast<uint32_t>(x);
 }
+inline float __uint_as_float(uint32_t x) {
+  return std::bit_cast<float>(x);
+}
 inline uint32_t __umulhi(uint32_t a, uint32_t b) {
   return static_cast<uint32_t>(uint64_t{a} * b >> 32);
 }
+using std::fmaf;
 using std::max;
 using std::min;
 
@@ -74,6 +79,13 @@ void load_matrices(uint32_t (&to)[4], uint32_t address);
 void load_matrices_transposed(uint32_t (&to)[4], uint32_t address);
 // Of `element`, as common/element.cuh numbers them; `c`: of four.
 void multiply_fragments(int element, void* c, const uint32_t (&a)[4], const uint32_t (&b)[2]);
+
+// Those of mixed/instructions.cuh: halves are bf16 or f16.
+void multiply_halves(bool bf16, float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
+uint32_t multiply_add_pair(bool bf16, uint32_t a, uint32_t b, uint32_t c);
+float float_of_half(uint32_t bits);
+uint32_t choose_bytes(uint32_t a, uint32_t b, uint32_t which);
+float4 load_from_block(uint32_t address, uint32_t block);
 
 // Those of wgmma/instructions.cuh. An address of shared memory is one of the thread's own block.
 void barrier_init(uint32_t barrier, int arrivals);

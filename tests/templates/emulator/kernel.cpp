@@ -1,6 +1,6 @@
 // One emulated kernel. Everything of it is local to this file: others are compiled from the same
 // sources with other DEFINES. EMULATED_POINTWISE,
-// EMULATED_WGMMA: which of the kernels.
+// EMULATED_WGMMA, EMULATED_MIXED: which of the kernels.
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
@@ -15,6 +15,10 @@ namespace {
 #if EMULATED_POINTWISE
 #include "pointwise/builder.cpp"
 namespace emulated = attacca_pointwise;
+#elif EMULATED_MIXED
+#include "mixed/builder.cpp"
+#include "mixed/gemm.cuh"
+namespace emulated = attacca_mixed;
 #elif EMULATED_WGMMA
 #include "wgmma/builder.cpp"
 #include "wgmma/gemm.cuh"

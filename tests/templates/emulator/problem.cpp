@@ -7,6 +7,8 @@
 #include "fmt/format.h"
 
 #include "ir/dtype.hpp"
+#include "ir/packed.hpp"
+#include "support/check.hpp"
 
 namespace attacca::emulator {
 namespace {
@@ -30,10 +32,14 @@ float decode(uint32_t raw, int bits) {
 bool is_fp8(const attacca_info& info) {
   return info.input_types[0] == std::string_view("f8e4m3");
 }
+bool is_f16(const attacca_info& info) {
+  return info.input_types[0] == std::string_view("f16");
+}
 int factor_bits(const attacca_info& info) {
-  return info.input_types[0] == std::string_view("bf16") ? 16 : 8;
+  return info.input_types[0] == std::string_view("bf16") || is_f16(info) ? 16 : 8;
 }
 float decode_factor(const attacca_info& info, uint32_t raw) {
+  if (is_f16(info)) return ir::decode16(ir::DType::F16, static_cast<uint16_t>(raw));
   return is_fp8(info) ? ir::decode8(ir::DType::F8E4M3, static_cast<uint8_t>(raw))
                       : decode(raw, factor_bits(info));
 }
@@ -110,6 +116,7 @@ Operand Problem::make_operand(int rows, int columns, Layout layout, int bits, bo
 // Of bytes, those of factors alone are random.
 uint32_t Problem::random_bits(int bits) {
   const auto value = static_cast<float>(static_cast<int>(random_() % 5) - 2);
+  if (making_a_ && is_f16(info_)) return ir::encode16(ir::DType::F16, value);
   return bits == 8 && is_fp8(info_) ? ir::encode8(ir::DType::F8E4M3, value) : encode(value, bits);
 }
 
@@ -140,7 +147,14 @@ void Problem::make_factors() {
   const Layout a = info_.any_strides ? any() : info_.a_k_major ? Layout::Rows : Layout::Columns;
   const Layout b = info_.any_strides ? any() : info_.b_k_major ? Layout::Columns : Layout::Rows;
   const int bits = factor_bits(info_);
+  making_a_ = true;
   a_ = make_operand(arguments_.m, arguments_.k, a, bits, true);
+  making_a_ = false;
+  if (info_.packed_bits > 0) {
+    arguments_.a = a_.view;
+    make_packed();
+    return;
+  }
   b_ = make_operand(arguments_.k, arguments_.n, b, bits, true);
   arguments_.a = a_.view;
   arguments_.b = b_.view;
@@ -151,6 +165,51 @@ void Problem::make_factors() {
   }
   b1_ = make_operand(arguments_.k, arguments_.n, info_.any_strides ? any() : b, bits, true);
   arguments_.b1 = b1_.view;
+}
+
+// Codes of every kind that the kernel takes, with scales that keep every sum a whole number.
+void Problem::make_packed() {
+  ir::Packing packing;
+  packing.bits = info_.packed_bits;
+  packing.weights = info_.packed_floats ? ir::DType::F8E4M3
+                    : random_() % 2     ? ir::DType::S8
+                                        : ir::DType::U8;
+  constexpr int64_t kGroups[] = {0, 64, 128};
+  packing.group = kGroups[random_() % 3];
+  packing.scales = info_.packed_scale_bits == 32 ? ir::DType::F32
+                   : is_f16(info_)               ? ir::DType::F16
+                                                 : ir::DType::BF16;
+  packing.zeros = !info_.packed_floats && random_() % 2;
+  const ir::PackedLayout layout = *ir::packed_layout(packing, arguments_.n, arguments_.k);
+  ir::Quantized from;
+  from.weights =
+      *ir::Tensor::make(packing.weights, {layout.n, packing.bits == 4 ? layout.k / 2 : layout.k});
+  for (int64_t i = 0; i < from.weights.size(); ++i) {
+    const auto value = static_cast<int>(random_() % 33) - 16;
+    from.weights.as<uint8_t>()[i] =
+        info_.packed_floats ? ir::encode8(ir::DType::F8E4M3, static_cast<float>(value / 2))
+                            : static_cast<uint8_t>(random_());
+  }
+  from.scales = *ir::Tensor::make(packing.scales, {layout.n, layout.groups});
+  for (int64_t i = 0; i < from.scales.size(); ++i)
+    from.scales.set_number(i, static_cast<double>(random_() % 4));
+  if (packing.zeros) {
+    from.zeros = *ir::Tensor::make(packing.weights, {layout.n, layout.groups});
+    for (int64_t i = 0; i < from.zeros->size(); ++i)
+      from.zeros->set_integer(
+          i, static_cast<int64_t>(random_() % (1u << packing.bits)) - layout.zero());
+  }
+  packed_ = *ir::pack(from, packing);
+  weights_ = *ir::Tensor::make(ir::DType::F64, {layout.n, layout.k});
+  ir::dequantize({packed_.data(), static_cast<size_t>(packed_.bytes())}, layout, weights_);
+  arguments_.b.pointer = packed_.data();
+  arguments_.packed.scales_at = layout.scales_at;
+  arguments_.packed.zeros_at = layout.zeros_at;
+  arguments_.packed.groups = static_cast<int32_t>(layout.groups);
+  arguments_.packed.group = static_cast<int32_t>(packing.group);
+  arguments_.packed.zero = layout.zero();
+  arguments_.packed.has_zeros = packing.zeros;
+  description_ += ", " + to_string(packing);
 }
 
 // B and B1 by turns in the columns of one matrix.
@@ -211,17 +270,25 @@ Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t 
   }
 }
 
+float Problem::product(int s, int batch, int m, int n) const {
+  const attacca_operand& b = s == 0 ? arguments_.b : arguments_.b1;
+  const int bytes = factor_bits(info_) / 8;
+  float sum = 0;
+  for (int k = 0; k < arguments_.k; ++k) {
+    const float weight = info_.packed_bits > 0
+                             ? static_cast<float>(weights_.number_at(n * arguments_.k + k))
+                             : decode_factor(info_, read(b.pointer, offset(b, batch, k, n), bytes));
+    sum +=
+        weight * decode_factor(info_, read(a_.view.pointer, offset(a_.view, batch, m, k), bytes));
+  }
+  return sum;
+}
+
 // The epilogue of kernel.cpp.
 float Problem::value(int batch, int m, int n) const {
   float x = static_cast<float>(3 * m + 5 * n + 7 * batch);
   constexpr float kSetWeights[] = {1, -2};
-  const attacca_operand* factors[] = {&arguments_.b, &arguments_.b1};
-  const int bytes = info_.accumulators > 0 ? factor_bits(info_) / 8 : 0;
-  for (int s = 0; s < info_.accumulators; ++s)
-    for (int k = 0; k < arguments_.k; ++k)
-      x += kSetWeights[s] *
-           decode_factor(info_, read(a_.view.pointer, offset(a_.view, batch, m, k), bytes)) *
-           decode_factor(info_, read(factors[s]->pointer, offset(*factors[s], batch, k, n), bytes));
+  for (int s = 0; s < info_.accumulators; ++s) x += kSetWeights[s] * product(s, batch, m, n);
   for (int i = 0; i < count(info_.full_bits); ++i)
     if (const attacca_operand& full = arguments_.full[i]; full.pointer)
       x += static_cast<float>(i + 2) *

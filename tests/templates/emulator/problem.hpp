@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/tensor.hpp"
 #include "templates/emulator/kernels.hpp"
 
 namespace attacca::emulator {
@@ -41,16 +42,20 @@ class Problem {
   Layout random_layout(std::initializer_list<Layout> from);
   void make_factors();
   void make_alternate_columns();
+  void make_packed();
+  float product(int s, int batch, int m, int n) const;
   float value(int batch, int m, int n) const;
   bool maximum_as_expected(std::string& difference) const;
 
   const attacca_info info_;
   std::mt19937 random_;
   std::string description_;
+  bool making_a_ = false;
   attacca_gemm_arguments arguments_{};
   Operand a_, b_, b1_, full_[4], output_[2];
   float maximum_ = 0;
   Vector row_[2], column_[2];
+  ir::Tensor packed_, weights_;  // a packed B, and what it stands for as f64
 };
 
 }  // namespace attacca::emulator

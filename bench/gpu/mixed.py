@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Packed weights against PyTorch's bf16 product (cuBLAS) of the same shape, in one run, in turns:
+
+    bench/gpu/mixed.py --attacca build/src/cli/attacca --library build/src/api/libattacca.so \\
+        --out docs/benchmarks/gpu-mixed.csv --minutes 5
+
+Each time is the median of graphs of launches that walk through buffers which together exceed the second
+cache twice, so that weights come from memory. `ratio` is cuBLAS's time over ours; `weights_gbps` the packed
+bytes over our time."""
+
+import argparse
+import csv
+import os
+import sys
+import time
+
+SHAPES = [(14336, 4096), (4096, 14336), (28672, 8192), (4096, 11008), (22016, 4096), (4096, 4096)]
+ROWS = [1, 16, 64, 256, 1024]
+CODES = {"s4": "weights=s8, bits=4", "s8": "weights=s8", "f8e4m3": "weights=f8e4m3"}
+EPILOGUES = {"none": "y", "bias_silu": "silu(y + b)"}
+COLUMNS = ["codes", "group", "epilogue", "m", "n", "k", "attacca_us", "kernel", "unfused_us",
+           "cublas_us", "ratio", "weights_gbps"]
+GROUP = 128
+
+
+def padded(size, to=256):
+    return (size + to - 1) // to * to
+
+
+class Layout:
+    """Where codes and bf16 scales are in a packed tensor (src/ir/packed.hpp), and its size."""
+
+    def __init__(self, codes, n, k):
+        bits = 4 if codes == "s4" else 8
+        blocks = padded(n, 64) // 64 * (padded(k, 64) // 64)
+        self.scales_at = 256 + padded(blocks * 64 * 64 * bits // 8)
+        self.scales = padded(n, 64) * ((k + GROUP - 1) // GROUP)
+        self.bytes = self.scales_at + padded(2 * self.scales)
+
+
+def graph(codes, epilogue, n, k):
+    packing = f"{CODES[codes]}, group={GROUP}, scales=bf16"
+    return (f"graph mixed(x: bf16[M, {k}], w: u8[{Layout(codes, n, k).bytes}], b: bf16[{n}]) {{\n"
+            f"  y = matmul(x, transpose(unpack(w, [{n}, {k}], {packing}, dtype=bf16)))\n"
+            f"  return {EPILOGUES[epilogue]}\n}}\n")
+
+
+class Packed:
+    """Random codes with scales that make ordinary weights of them."""
+
+    def __init__(self, torch, codes, n, k, sets):
+        layout = Layout(codes, n, k)
+        self.sets = []
+        for _ in range(sets):
+            weights = torch.randint(0, 256, (padded(layout.bytes, 2),), device="cuda",
+                                    dtype=torch.uint8)
+            if codes == "f8e4m3":
+                weights &= 0xbf  # neither NaN nor the largest
+            scales = weights[layout.scales_at:layout.scales_at + 2 * layout.scales]
+            scales.copy_((torch.rand(layout.scales, device="cuda") * 0.01 + 0.001).bfloat16()
+                         .view(torch.uint8))
+            self.sets.append(weights)
+
+
+def sets_for(bytes_of_one, cache):
+    return max(1, min(24, 2 * cache // bytes_of_one + 1))
+
+
+def measure(torch, timed, library, case, seconds):
+    codes, epilogue, m, n, k = case
+    layout = Layout(codes, n, k)
+    cache = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 50 << 20)
+    plan = library.plan_of_text(graph(codes, epilogue, n, k), "always", seconds)
+    instance = library.instance_of(plan, {"M": m})
+    decision = library.decisions(instance)[0]
+    sets, plain_sets = sets_for(layout.bytes, cache), sets_for(2 * n * k, cache)
+    packed = Packed(torch, codes, n, k, sets).sets
+    x = torch.randn(m, k, device="cuda").bfloat16()
+    b = torch.randn(n, device="cuda").bfloat16()
+    out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    plain = [torch.randn(n, k, device="cuda").bfloat16() for _ in range(plain_sets)]
+    product = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    bytes_needed = library.functions.attacca_instance_workspace(instance.value)
+    workspace = torch.empty(max(1, bytes_needed), device="cuda", dtype=torch.uint8)
+    runs = [library.runner(instance, [x.data_ptr(), each.data_ptr(), b.data_ptr()],
+                           [out.data_ptr()], workspace.data_ptr(), bytes_needed)
+            for each in packed]
+
+    def ours(i):
+        runs[i % sets](torch.cuda.current_stream().cuda_stream)
+        return out
+
+    def cublas(i):
+        return torch.mm(x, plain[i % plain_sets].t(), out=product)
+
+    stopwatches = [timed(ours, sets), timed(cublas, plain_sets)]
+    rounds = [[each.once() for each in stopwatches] for _ in range(9)]
+    ours_us, cublas_us = (sorted(column)[len(column) // 2] for column in zip(*rounds))
+    return {"codes": codes, "group": GROUP, "epilogue": epilogue, "m": m, "n": n, "k": k,
+            "attacca_us": f"{ours_us:.2f}", "kernel": decision["candidate"],
+            "unfused_us": f"{decision.get('unfused_seconds', 0) * 1e6:.2f}",
+            "cublas_us": f"{cublas_us:.2f}", "ratio": f"{cublas_us / ours_us:.2f}",
+            "weights_gbps": f"{layout.bytes / ours_us * 1e-3:.0f}"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--attacca", required=True, help="the program: it times candidates")
+    parser.add_argument("--library", required=True, help="libattacca.so")
+    parser.add_argument("--out", default="-", help="a CSV; -: standard output")
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--limit", type=float, default=8, help="seconds of tuning a case")
+    parser.add_argument("--codes", nargs="*", default=["s4", "s8"], choices=list(CODES))
+    parser.add_argument("--epilogues", nargs="*", default=["none"], choices=list(EPILOGUES))
+    parser.add_argument("--rows", nargs="*", type=int, default=ROWS)
+    arguments = parser.parse_args()
+    os.environ.setdefault("ATTACCA_TUNE_WORKER", os.path.abspath(arguments.attacca))
+    import torch
+    from c_abi import Library
+    from torch_bench import Timed
+    library = Library(arguments.library)
+    out = sys.stdout if arguments.out == "-" else open(arguments.out, "w", newline="",
+                                                       encoding="utf-8")
+    writer = csv.DictWriter(out, COLUMNS)
+    writer.writeheader()
+    end = time.monotonic() + 60 * arguments.minutes
+    cases = [(codes, epilogue, m, n, k) for n, k in SHAPES for m in arguments.rows
+             for codes in arguments.codes for epilogue in arguments.epilogues]
+    for number, case in enumerate(cases):
+        if time.monotonic() > end:
+            print(f"{len(cases) - number} of {len(cases)} cases left: out of time", file=sys.stderr)
+            break
+        try:
+            writer.writerow(measure(torch, Timed, library, case, arguments.limit))
+        except RuntimeError as error:
+            print(f"{case}: {error}", file=sys.stderr)
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()

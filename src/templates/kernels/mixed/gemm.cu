@@ -1,0 +1,10 @@
+#include "mixed/gemm.cuh"
+
+extern "C" __global__ void __launch_bounds__(attacca_mixed::kThreads, BLOCKS)
+#if CLUSTER > 1
+    __cluster_dims__(CLUSTER, 1, 1)
+#endif
+    ATTACCA_TEMPLATE(const __grid_constant__ attacca_mixed::Params params) {
+  extern __shared__ __align__(128) char shared[];
+  attacca_mixed::run(params, shared);
+}

@@ -1,0 +1,128 @@
+// A x packed weights for few rows of A: the weights stream by at the memory's rate, as the M side of
+// mma.sync. Warps and the blocks of a cluster share the values of k; their sums meet in shared memory, in
+// a fixed order, and each block of the cluster finishes its share of the tile.
+#pragma once
+
+#include "mixed/stream.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_mixed {
+
+template <bool ZEROS>
+__device__ __forceinline__ void multiply(const Params& params, const Part& part, char* memory,
+                                         Sums& sums) {
+  Stream<ZEROS> stream(params, part, memory);
+  stream.begin();
+  wait_for_previous_kernel();
+  allow_next_kernel();
+  stream.multiply(sums);
+}
+
+// This warp's sums, as rows of the problem.
+__device__ __forceinline__ void keep_sums(const Sums& sums, float* shared) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  float* own = shared + warp / kWarpsN * kTileM * kPitch + warp % kWarpsN * kWarpN;
+#pragma unroll
+  for (int f = 0; f < kFragments; ++f)
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        own[(t * 8 + lane % 4 * 2 + i % 2) * kPitch + f * 16 + lane / 4 + i / 2 * 8] =
+            sums.of[f][t][i];
+}
+
+__device__ __forceinline__ void add(float4& to, const float4& more) {
+  to.x += more.x;
+  to.y += more.y;
+  to.z += more.z;
+  to.w += more.w;
+}
+
+// The shares of the block's warps become one.
+__device__ __forceinline__ void join_warps(float* shared) {
+  constexpr int kRowParts = kTileN / 4;
+#pragma unroll 1
+  for (int part = threadIdx.x; part < kTileM * kRowParts; part += kThreads) {
+    auto* first = reinterpret_cast<float4*>(shared + part / kRowParts * kPitch +
+                                            part % kRowParts * 4);
+    float4 sum = *first;
+#pragma unroll
+    for (int share = 1; share < kWarpsK; ++share)
+      add(sum, first[share * (kTileM * kPitch / 4)]);
+    *first = sum;
+  }
+}
+
+// Eight neighbours of a row, over the blocks of the cluster.
+__device__ __forceinline__ void joined_sums(const float* shared, int row, int column,
+                                            uint32_t (&to)[kChunk]) {
+  const float* at = shared + row * kPitch + column;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float4 sum = {0, 0, 0, 0};
+    if constexpr (kCluster == 1) {
+      sum = reinterpret_cast<const float4*>(at)[half];
+    } else {
+#pragma unroll
+      for (int block = 0; block < kCluster; ++block)
+        add(sum, load_from_block(shared_address(at + half * 4), block));
+    }
+    to[half * 4] = __float_as_uint(sum.x);
+    to[half * 4 + 1] = __float_as_uint(sum.y);
+    to[half * 4 + 2] = __float_as_uint(sum.z);
+    to[half * 4 + 3] = __float_as_uint(sum.w);
+  }
+}
+
+__device__ __forceinline__ void finish(const Params& params, const Part& part, int block,
+                                       const float* shared) {
+  constexpr int kRowChunks = kTileN / kChunk;
+  Largest largest;
+#pragma unroll 1
+  for (int chunk = threadIdx.x * kCluster + block; chunk < kTileM * kRowChunks;
+       chunk += kThreads * kCluster) {
+    const int line = chunk / kRowChunks, place = chunk % kRowChunks * kChunk;
+    const int row = part.m + line, column = part.n + place;
+    const int valid = row < params.m ? min(kChunk, params.n - column) : 0;
+    if (valid <= 0) continue;
+    ChunkInputs inputs;
+    load_inputs(params.operands, 0, row, column, valid, inputs);
+    ChunkAccumulators accumulators;
+    joined_sums(shared, line, place, accumulators.set[0]);
+    finish_chunk(params.operands, 0, row, column, valid, inputs, accumulators, largest);
+  }
+  merge_largest(params.operands, largest);
+}
+
+__device__ __forceinline__ void run(const Params& params, char* memory) {
+  const int block = kCluster > 1 ? static_cast<int>(block_in_cluster()) : 0;
+  Part part;
+  part.m = blockIdx.y * kTileM;
+  part.n = static_cast<int>(blockIdx.x) / kCluster * kTileN;
+  part.first = min(block * params.share, params.blocks_k);
+  part.last = min(part.first + params.share, params.blocks_k);
+  Sums sums = {};
+  if (params.has_zeros) {
+    multiply<true>(params, part, memory, sums);
+  } else {
+    multiply<false>(params, part, memory, sums);
+  }
+  auto* shared = reinterpret_cast<float*>(memory);
+  __syncthreads();
+  keep_sums(sums, shared);
+  __syncthreads();
+  if constexpr (kWarpsK > 1) {
+    join_warps(shared);
+    if constexpr (kCluster == 1) __syncthreads();
+  }
+  if constexpr (kCluster > 1) cluster_sync();
+  finish(params, part, block, shared);
+  // No block leaves while another one reads its sums.
+  if constexpr (kCluster > 1) cluster_sync();
+}
+
+}  // namespace attacca_mixed
+
+#endif  // ATTACCA_DEVICE_CODE

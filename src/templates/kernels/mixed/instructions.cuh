@@ -1,0 +1,95 @@
+// The machine instructions of the kernels for packed weights that the sm_80 and wgmma kernels lack. The
+// emulator of tests/templates has its own.
+#pragma once
+
+#include "common/device.cuh"
+#include "mixed/config.cuh"
+#include "sm80/instructions.cuh"
+#include "wgmma/instructions.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_mixed {
+
+#ifdef ATTACCA_EMULATE
+
+inline void multiply_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  for (float& value : c) value = 0;
+  multiply_halves(kBf16, c, a, {b0, b1});
+}
+inline void multiply_more(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  multiply_halves(kBf16, c, a, {b0, b1});
+}
+inline uint32_t multiply_add_pair(uint32_t a, uint32_t b, uint32_t c) {
+  return ::multiply_add_pair(kBf16, a, b, c);
+}
+
+#else
+
+using attacca_sm80::commit_copies;
+using attacca_sm80::copy_async;
+using attacca_sm80::load_matrices;
+using attacca_sm80::shared_address;
+using attacca_sm80::wait_copies;
+using attacca_wgmma::allow_next_kernel;
+using attacca_wgmma::block_in_cluster;
+using attacca_wgmma::cluster_sync;
+using attacca_wgmma::wait_for_previous_kernel;
+
+#if A_BF16
+#define MIXED_TYPES "f32.bf16.bf16.f32"
+#define MIXED_PAIR "bf16x2"
+#else
+#define MIXED_TYPES "f32.f16.f16.f32"
+#define MIXED_PAIR "f16x2"
+#endif
+
+// c = a x b, and c += a x b: 16x16 by 16x8.
+__device__ __forceinline__ void multiply_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                               uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col." MIXED_TYPES
+      " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+      : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
+}
+__device__ __forceinline__ void multiply_more(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                              uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col." MIXED_TYPES
+      " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// a * b + c of two halves of A's type each.
+__device__ __forceinline__ uint32_t multiply_add_pair(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t d;
+  asm("fma.rn." MIXED_PAIR " %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+__device__ __forceinline__ float float_of_half(uint32_t bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<uint16_t>(bits)));
+  return value;
+}
+// Bytes w.s0, w.s1, ... of a and b, as __byte_perm numbers them.
+__device__ __forceinline__ uint32_t choose_bytes(uint32_t a, uint32_t b, uint32_t which) {
+  return __byte_perm(a, b, which);
+}
+
+// Four floats at an address of shared memory, as another block of the cluster has them.
+__device__ __forceinline__ float4 load_from_block(uint32_t address, uint32_t block) {
+  float4 four;
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %4, %5;\n"
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}"
+      : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
+      : "r"(address), "r"(block)
+      : "memory");
+  return four;
+}
+
+#endif  // ATTACCA_EMULATE
+
+}  // namespace attacca_mixed
+
+#endif  // ATTACCA_DEVICE_CODE

@@ -1,0 +1,94 @@
+// Codes to halves of A's type, four registers of a fragment at once: exactly code - zero, but for a
+// power of two that scales take (kRowsUp).
+//
+// bf16: a code of up to 8 bits, as the low bits of a bf16, is that many times 2^-133, subnormal or not. One
+// multiplication by 2^127 and addition makes it a number. The upper nibble of a byte stands 4 bits
+// higher: so much larger.
+// f16: a code in the low bits of 1024 adds to it; the upper nibble adds 16 of it.
+// f8e4m3: its exponent and fraction fit those of the larger types; one multiplication mends the bias.
+#pragma once
+
+#include "mixed/instructions.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_mixed {
+
+// Of the fragment's rows lane / 4, and of those + 8.
+struct Pair {
+  uint32_t low, high;
+};
+
+// By what a fragment's sums are too small.
+__device__ __forceinline__ float rows_up(bool high) {
+  if (!kBf16 || kCodeFloats) return 1;
+  return kCodeBits == 4 && high ? 4.0f : 64.0f;
+}
+
+constexpr uint32_t both(uint32_t half) {
+  return half | half << 16;
+}
+
+// What widen() adds, from two zero points.
+__device__ __forceinline__ Pair negated_zeros(uint32_t low, uint32_t high) {
+  constexpr int kUp = kCodeBits == 4 ? 4 : 0;
+  if constexpr (kCodeFloats) {
+    return {both(0x8000), both(0x8000)};
+  } else if constexpr (kBf16) {
+    constexpr uint32_t kBig = both(0xff00);  // -2^127
+    return {multiply_add_pair(both(low), kBig, both(0x8000)),
+            multiply_add_pair(both(high) << kUp, kBig, both(0x8000))};
+  } else {
+    // -1024 and what follows; of 4-bit codes' upper nibble -64.
+    return {both(low) | both(0xe400), both(high) << kUp | both(kCodeBits == 4 ? 0xd400 : 0xe400)};
+  }
+}
+
+__device__ __forceinline__ void widen_nibbles(uint32_t word, const Pair& zeros, uint32_t (&a)[4]) {
+  const uint32_t upper = word >> 8;
+  constexpr uint32_t kLow = both(0x000f), kHigh = both(0x00f0);
+  if constexpr (kBf16) {
+    constexpr uint32_t kBig = both(0x7f00);  // 2^127
+    a[0] = multiply_add_pair(word & kLow, kBig, zeros.low);
+    a[1] = multiply_add_pair(word & kHigh, kBig, zeros.high);
+    a[2] = multiply_add_pair(upper & kLow, kBig, zeros.low);
+    a[3] = multiply_add_pair(upper & kHigh, kBig, zeros.high);
+  } else {
+    constexpr uint32_t k1024 = both(0x6400), kOne = both(0x3c00), kSixteenth = both(0x2c00);
+    a[0] = multiply_add_pair((word & kLow) | k1024, kOne, zeros.low);
+    a[1] = multiply_add_pair((word & kHigh) | k1024, kSixteenth, zeros.high);
+    a[2] = multiply_add_pair((upper & kLow) | k1024, kOne, zeros.low);
+    a[3] = multiply_add_pair((upper & kHigh) | k1024, kSixteenth, zeros.high);
+  }
+}
+
+// Two bytes of a word as a pair of halves.
+__device__ __forceinline__ uint32_t widen_bytes(uint32_t word, bool upper, uint32_t zeros) {
+  if constexpr (kCodeFloats) {
+    const uint32_t codes = choose_bytes(word, 0, upper ? 0x3424 : 0x1404);  // in upper bytes
+    constexpr int kDown = kBf16 ? 4 : 1;
+    const uint32_t halves =
+        (codes >> kDown & both(0x7f00 >> kDown)) | (codes & both(0x8000));
+    return multiply_add_pair(halves, both(kBf16 ? 0x7b80 : 0x5c00), zeros);  // 2^120, 2^8
+  } else if constexpr (kBf16) {
+    return multiply_add_pair(choose_bytes(word, 0, upper ? 0x4342 : 0x4140), both(0x7f00), zeros);
+  } else {
+    return multiply_add_pair(choose_bytes(word, both(0x6464), upper ? 0x4342 : 0x4140),
+                             both(0x3c00), zeros);
+  }
+}
+
+__device__ __forceinline__ void widen(const uint32_t* words, const Pair& zeros, uint32_t (&a)[4]) {
+  if constexpr (kCodeBits == 4) {
+    widen_nibbles(words[0], zeros, a);
+  } else {
+    a[0] = widen_bytes(words[0], false, zeros.low);
+    a[1] = widen_bytes(words[0], true, zeros.high);
+    a[2] = widen_bytes(words[1], false, zeros.low);
+    a[3] = widen_bytes(words[1], true, zeros.high);
+  }
+}
+
+}  // namespace attacca_mixed
+
+#endif  // ATTACCA_DEVICE_CODE
