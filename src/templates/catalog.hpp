@@ -50,9 +50,9 @@ struct Template {
   // The kernel's: of a swapped template, m counts the problem's columns. A gate, whose hole has two
   // accumulator sets, multiplies the tile of A with two of B.
   Tile tile;
-  int cluster_m = 1, cluster_n = 1;
-  std::string schedule;   // cooperative, pingpong, cpasync, ...
-  bool stream_k = false;  // `splits` means something
+  int cluster_m = 1, cluster_n = 1, cluster_k = 1;  // blocks; those along k share a tile
+  std::string schedule;                             // cooperative, pingpong, cpasync, ...
+  bool stream_k = false;                            // `splits` means something
   // Waits by itself for what the kernel before it in the stream writes (griddepcontrol.wait), so it
   // may be launched while that one ends.
   bool dependent_launch = false;

@@ -119,11 +119,12 @@ Family read_family(Reader& reader) {
 void read_tile(Reader& reader, Template& kernel) {
   const std::vector<int> tile = reader.integers("tile");
   const std::vector<int> cluster = reader.integers("cluster");
-  if (tile.size() != 3 || cluster.size() != 2)
-    return reader.refuse("the template's metadata needs `tile` of 3 numbers and `cluster` of 2");
+  if (tile.size() != 3 || cluster.size() != 3)
+    return reader.refuse("the template's metadata needs `tile` of 3 numbers and `cluster` of 3");
   kernel.tile = {tile[0], tile[1], tile[2]};
   kernel.cluster_m = cluster[0];
   kernel.cluster_n = cluster[1];
+  kernel.cluster_k = cluster[2];
 }
 
 void check_bits(Reader& reader, const std::vector<int>& bits, std::string_view key, int least) {

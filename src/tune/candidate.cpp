@@ -69,11 +69,11 @@ double waves_of(const Problem& problem, const Template& kernel, int splits,
   const bool swapped = kernel.hole.swapped;
   const double rows = double(swapped ? problem.n : problem.m);
   const double columns = double(swapped ? problem.m : problem.n);
-  const double cluster = kernel.cluster_m * kernel.cluster_n;
+  const double cluster = kernel.cluster_m * kernel.cluster_n * kernel.cluster_k;
   const double tiles = divide_up(divide_up(rows, kernel.tile.m), kernel.cluster_m) *
                        kernel.cluster_m *
                        divide_up(divide_up(columns, kernel.tile.n), kernel.cluster_n) *
-                       kernel.cluster_n * double(problem.batch);
+                       kernel.cluster_n * kernel.cluster_k * double(problem.batch);
   const double places = std::floor(device.sm_count / cluster) * cluster;
   if (kernel.stream_k && splits == 0) return std::max(tiles / places, 0.1);
   return divide_up(tiles * std::max(1, splits), places) / std::max(1, splits);
@@ -140,7 +140,8 @@ double expected_seconds(const Problem& problem, const Template& kernel, int spli
                         const jit::DeviceInfo& device) {
   if (kernel.packed_bits > 0) return streaming_seconds(problem, kernel, device);
   const Rates rates = rates_of(kernel, device);
-  const double k = double(problem.products[0].k);
+  // A cluster may share K.
+  const double k = double(problem.products[0].k) / kernel.cluster_k;
   const double products = kernel.hole.accumulators;  // of one A, each with a B of its own
   const double tile_flops = 2.0 * kernel.tile.m * kernel.tile.n * products * k;
   // A cluster's blocks share what they load.
@@ -148,7 +149,8 @@ double expected_seconds(const Problem& problem, const Template& kernel, int spli
                             (double(kernel.tile.m) / kernel.cluster_n +
                              products * double(kernel.tile.n) / kernel.cluster_m);
   const double tile_time = std::max(tile_flops / rates.flops, tile_bytes / rates.shared_fill);
-  const double finish = 1.5e-6;  // a tile's epilogue that nothing hides
+  // A tile's epilogue that nothing hides, and the sum of a cluster's parts of K.
+  const double finish = kernel.cluster_k > 1 ? 2.5e-6 : 1.5e-6;
   const double waves = waves_of(problem, kernel, splits, device);
   double busy = waves * tile_time + finish * (kernel.schedule == "pingpong" ? 1 : std::ceil(waves));
   if (kernel.stream_k) busy *= 1.05;

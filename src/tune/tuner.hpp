@@ -15,7 +15,7 @@
 namespace attacca::tune {
 
 struct TuneOptions {
-  int most_templates = 16;  // timed in the first round; the others by rank are left out
+  int most_templates = 40;  // timed in the first round; the others by rank are left out
   int finalists = 3;        // templates whose variants the second round times
   int rounds = 7;           // of the last comparison
   double seconds_limit = 60;

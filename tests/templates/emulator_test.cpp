@@ -22,7 +22,7 @@ std::string run(const Kernel& kernel, const Problem& problem, uint32_t seed) {
   if (entry.build(&problem.arguments(), params, how.grid, reason, sizeof reason)) return reason;
   how.threads = info.threads;
   how.shared_bytes = info.shared_bytes;
-  how.cluster = info.cluster_m * info.cluster_n;
+  how.cluster = info.cluster_m * info.cluster_n * info.cluster_k;
   how.copies_at_once = seed % 2 == 0;
   how.seed = seed;
   kernel.run(how, params);

@@ -1,5 +1,6 @@
 #include "templates/emulator/emulator.hpp"
 
+#include <array>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -34,6 +35,9 @@ struct Thread {
   bool done = false;
   std::deque<std::vector<Copy>> groups;  // committed, the oldest first
   std::vector<Copy> open;
+  // Copies out of shared memory, likewise.
+  std::deque<std::vector<std::function<void()>>> results;
+  std::vector<std::function<void()>> open_results;
 };
 
 // Where a number of threads meet: the last one to come acts for all.
@@ -213,6 +217,8 @@ void multiply_all(int element, WarpArguments& all) {
 
 void thread_main() {
   (*cluster->kernel)(shared_base());
+  ATTACCA_CHECK(current_thread().results.empty() && current_thread().open_results.empty(),
+                "a thread ended before its results were read");
   current_thread().done = true;
   swapcontext(&current_thread().context, &cluster->scheduler);
 }
@@ -245,13 +251,16 @@ void resume(Block& of, int index) {
   swapcontext(&cluster->scheduler, &current_thread().context);
 }
 
-void finish_some_copy(std::minstd_rand& random) {
+void finish_some_copies(std::minstd_rand& random) {
   auto& copies = cluster->copies;
-  if (copies.empty() || random() % 2 == 0) return;
-  std::swap(copies[random() % copies.size()], copies.back());
-  const std::function<void()> copy = std::move(copies.back());
-  copies.pop_back();
-  copy();
+  // Blocks send each other many small ones.
+  for (size_t some = random() % (2 + copies.size() / 8); some > 0; --some) {
+    if (copies.empty()) return;
+    std::swap(copies[random() % copies.size()], copies.back());
+    const std::function<void()> copy = std::move(copies.back());
+    copies.pop_back();
+    copy();
+  }
 }
 
 // `first`: the index of the cluster's first block.
@@ -282,7 +291,7 @@ void run_cluster(const Launch& launch, const std::function<void(char*)>& kernel,
       busy = true;
       resume(*of, index);
     }
-    finish_some_copy(random);
+    finish_some_copies(random);
   }
   ATTACCA_CHECK(here.copies.empty(), "a block ended before its copies");
   cluster = nullptr;
@@ -410,18 +419,18 @@ namespace {
 
 // What a map holds here instead of the hardware's bits.
 struct BoxMap {
-  const void* address;
+  void* address;
   uint32_t extents[3];
   uint64_t strides[2];  // bytes
   uint32_t box[3];
   uint32_t bytes;  // of an element
 };
 
-constexpr int kRowBytes = 128;  // of a box: the swizzle's span
+constexpr uint32_t kRowBytes = 128;  // of a factor's box: the swizzle's span
 
-// The 16-byte chunks of a row are exchanged by the row's place in 8 rows.
-uint32_t swizzled(uint32_t address) {
-  return address ^ (address >> 7 & 7) << 4;
+// The 16-byte chunks of a row of `span` bytes are exchanged by the row's place in 8 rows.
+uint32_t swizzled(uint32_t address, uint32_t span = kRowBytes) {
+  return address ^ (address >> 7 & (span / 16 - 1)) << 4;
 }
 
 void settle(TransactionBarrier& barrier) {
@@ -436,22 +445,29 @@ TransactionBarrier& barrier_at(Block& of, uint32_t address) {
   return found->second;
 }
 
-void copy_box_now(Block& to_block, uint32_t to, const BoxMap& map, uint32_t barrier, int k, int row,
-                  int batch) {
-  char* shared = shared_base(to_block);
+// For each element of a box: its place in the map's memory, null outside, and in shared memory.
+template <class Each>
+void for_box(Block& of, uint32_t shared_at, const BoxMap& map, int column, int row, int batch,
+             Each each) {
+  const uint32_t span = map.box[0] * map.bytes;
   for (uint32_t r = 0; r < map.box[1]; ++r)
     for (uint32_t i = 0; i < map.box[0]; ++i) {
-      const auto at_k = static_cast<uint32_t>(k) + i, at_row = static_cast<uint32_t>(row) + r;
-      uint16_t bits = 0;
-      if (at_k < map.extents[0] && at_row < map.extents[1])
-        std::memcpy(&bits,
-                    static_cast<const char*>(map.address) + at_k * map.bytes +
-                        at_row * map.strides[0] + static_cast<uint32_t>(batch) * map.strides[1],
-                    map.bytes);
-      std::memcpy(shared + swizzled(to + r * kRowBytes + i * map.bytes), &bits, map.bytes);
+      const auto x = static_cast<uint32_t>(column) + i, y = static_cast<uint32_t>(row) + r;
+      char* global = static_cast<char*>(map.address) + x * map.bytes + y * map.strides[0] +
+                     static_cast<uint32_t>(batch) * map.strides[1];
+      each(x < map.extents[0] && y < map.extents[1] ? global : nullptr,
+           shared_base(of) + swizzled(shared_at + r * span + i * map.bytes, span));
     }
+}
+
+void copy_box_now(Block& to_block, uint32_t to, const BoxMap& map, uint32_t barrier, int k, int row,
+                  int batch) {
+  for_box(to_block, to, map, k, row, batch, [&](const char* global, char* shared) {
+    constexpr uint16_t kZero = 0;
+    std::memcpy(shared, global ? static_cast<const void*>(global) : &kZero, map.bytes);
+  });
   TransactionBarrier& waiting = barrier_at(to_block, barrier);
-  waiting.bytes -= map.box[1] * kRowBytes;
+  waiting.bytes -= map.box[1] * map.box[0] * map.bytes;
   settle(waiting);
 }
 
@@ -498,6 +514,14 @@ void multiply_group_now(const GroupProduct& product, const GroupArguments& argum
     }
 }
 
+BoxMap box_map(const void* map, uint32_t shared_at) {
+  BoxMap box;
+  std::memcpy(&box, map, sizeof box);
+  ATTACCA_CHECK(shared_at % (box.box[0] * box.bytes * 8) == 0,
+                "a box starts where the swizzle's pattern does");
+  return box;
+}
+
 Group& current_group() {
   return block->groups[static_cast<size_t>(current / kGroupThreads)];
 }
@@ -510,10 +534,10 @@ int encode_map(void* map, int type, uint32_t rank, const void* address, const ui
                const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
                int interleave, int swizzle, int promotion, int fill) {
   const uint32_t bytes = type == 0 ? 1 : 2;
-  const bool known = type <= 1 && rank == 3 && interleave == 0 && swizzle == 3 && promotion <= 3 &&
-                     fill == 0 && box[0] * bytes == kRowBytes;
+  const bool known = type <= 1 && rank == 3 && interleave == 0 && swizzle >= 1 && swizzle <= 3 &&
+                     promotion <= 3 && fill == 0 && box[0] * bytes == 16u << swizzle;
   if (!known || reinterpret_cast<uintptr_t>(address) % 16 != 0) return 1;
-  BoxMap made{address, {}, {}, {}, bytes};
+  BoxMap made{const_cast<void*>(address), {}, {}, {}, bytes};
   for (int i = 0; i < 3; ++i) {
     if (extents[i] < 1 || box[i] < 1 || box[i] > 256 || element_strides[i] != 1) return 1;
     made.extents[i] = static_cast<uint32_t>(extents[i]);
@@ -554,6 +578,22 @@ bool barrier_passed(uint32_t barrier, uint32_t parity) {
   return false;
 }
 
+void send_four(uint32_t to, uint32_t barrier, uint32_t rank, const uint32_t (&four)[4]) {
+  ATTACCA_CHECK(to % 16 == 0, "a misaligned store to another block");
+  Block& of = cluster->blocks[rank];
+  const std::array<uint32_t, 4> values = {four[0], four[1], four[2], four[3]};
+  const auto store = [=, &of] {
+    std::memcpy(shared_base(of) + to, values.data(), sizeof values);
+    TransactionBarrier& at = barrier_at(of, barrier);
+    at.bytes -= 16;
+    settle(at);
+  };
+  if (cluster->copies_at_once)
+    store();
+  else
+    cluster->copies.emplace_back(store);
+}
+
 uint32_t block_in_cluster() {
   return static_cast<uint32_t>(block->rank);
 }
@@ -575,9 +615,7 @@ void copy_box(uint32_t to, const void* map, uint32_t barrier, int k, int row, in
 
 void copy_box_to_cluster(uint32_t to, const void* map, uint32_t barrier, int k, int row, int batch,
                          uint16_t mask) {
-  ATTACCA_CHECK(to % 1024 == 0, "a box starts where the swizzle's pattern does");
-  BoxMap box;
-  std::memcpy(&box, map, sizeof box);
+  const BoxMap box = box_map(map, to);
   for (Block& each : cluster->blocks) {
     if ((mask >> each.rank & 1) == 0) continue;
     const auto copy = [=, &each] { copy_box_now(each, to, box, barrier, k, row, batch); };
@@ -585,6 +623,32 @@ void copy_box_to_cluster(uint32_t to, const void* map, uint32_t barrier, int k, 
       copy();
     else
       cluster->copies.emplace_back(copy);
+  }
+}
+
+void copy_result(const void* map, uint32_t from, int column, int row, int batch) {
+  const BoxMap box = box_map(map, from);
+  const auto copy = [=, of = block] {
+    for_box(*of, from, box, column, row, batch, [&](char* global, const char* shared) {
+      if (global) std::memcpy(global, shared, box.bytes);
+    });
+  };
+  if (cluster->copies_at_once)
+    copy();
+  else
+    current_thread().open_results.emplace_back(copy);
+}
+
+void results_commit() {
+  current_thread().results.push_back(std::move(current_thread().open_results));
+  current_thread().open_results.clear();
+}
+
+void results_read(int pending) {
+  auto& results = current_thread().results;
+  while (results.size() > static_cast<size_t>(pending)) {
+    for (const auto& copy : results.front()) copy();
+    results.pop_front();
   }
 }
 

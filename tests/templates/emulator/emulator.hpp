@@ -93,11 +93,26 @@ inline void barrier_init_fence() {}
 void barrier_expect(uint32_t barrier, int bytes);
 void barrier_arrive(uint32_t barrier, uint32_t block);
 bool barrier_passed(uint32_t barrier, uint32_t parity);
+inline bool cluster_barrier_passed(uint32_t barrier, uint32_t parity) {
+  return barrier_passed(barrier, parity);
+}
+void send_four(uint32_t to, uint32_t barrier, uint32_t block, const uint32_t (&four)[4]);
 uint32_t block_in_cluster();
 void cluster_sync();
 void copy_box(uint32_t to, const void* map, uint32_t barrier, int k, int row, int batch);
 void copy_box_to_cluster(uint32_t to, const void* map, uint32_t barrier, int k, int row, int batch,
                          uint16_t mask);
+inline int warp_uniform(int value) {
+  return value;
+}
+inline void writes_before_copies() {}
+void copy_result(const void* map, uint32_t from, int column, int row, int batch);
+void results_commit();
+void results_read(int pending);
+template <int PENDING>
+void results_read() {
+  results_read(PENDING);
+}
 template <int REGISTERS>
 void release_registers() {}
 template <int REGISTERS>

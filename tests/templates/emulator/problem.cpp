@@ -238,18 +238,21 @@ Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t 
   description_ =
       fmt::format("{} {}x{}x{} batch {} seed {}", kernel.record->entry.name, m, n, k, batch, seed);
   if (info_.accumulators > 0) make_factors();
+  // Such kernels move results and full operands in boxes.
+  const bool aligned = info_.align_d == 16;
   for (int i = 0; i < count(info_.full_bits); ++i) {
     if (random_() % 5 == 0) continue;  // unused
-    full_[i] = make_operand(m, n,
-                            random_layout({Layout::Rows, Layout::OddRows, Layout::Columns,
-                                           Layout::Strided, Layout::BroadcastRows}),
-                            info_.full_bits[i], true);
+    const Layout layout = aligned ? Layout::Rows
+                                  : random_layout({Layout::Rows, Layout::OddRows, Layout::Columns,
+                                                   Layout::Strided, Layout::BroadcastRows});
+    full_[i] = make_operand(m, n, layout, info_.full_bits[i], true);
     arguments_.full[i] = full_[i].view;
   }
   const auto output = [&](int bits) {
-    return make_operand(
-        m, n, random_layout({Layout::Rows, Layout::OddRows, Layout::Columns, Layout::Strided}),
-        bits, false);
+    const Layout layout =
+        aligned ? Layout::Rows
+                : random_layout({Layout::Rows, Layout::OddRows, Layout::Columns, Layout::Strided});
+    return make_operand(m, n, layout, bits, false);
   };
   for (int i = 0; i < count(info_.result_bits); ++i) {
     output_[i] = output(info_.result_bits[i]);

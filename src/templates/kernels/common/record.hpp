@@ -18,7 +18,7 @@ struct attacca_info {
   int packed_bits = 0, packed_scale_bits = 0;
   bool packed_floats = false;
   int tile_m = 0, tile_n = 0, tile_k = 0;
-  int cluster_m = 1, cluster_n = 1;
+  int cluster_m = 1, cluster_n = 1, cluster_k = 1;
   const char* schedule = "";
   bool stream_k = false;
   bool dependent_launch = false;

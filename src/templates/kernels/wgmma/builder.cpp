@@ -24,13 +24,15 @@ attacca_info info() {
   info.tile_m = kTileM;
   info.tile_n = kTileN;
   info.tile_k = kTileK;
-  info.cluster_m = kCluster;
+  info.cluster_m = kClusterM;
+  info.cluster_n = kClusterN;
+  info.cluster_k = kSplits;
   info.schedule = kPingpong ? "pingpong" : kSwapped ? "streaming" : "cooperative";
   info.dependent_launch = true;
   info.stages = kStages;
   info.threads = kThreads;
   info.shared_bytes = kSharedBytes;
-  info.align_d = 2;
+  info.align_d = kDirect ? 16 : 2;
   describe_hole(info);
   return info;
 }
@@ -45,6 +47,7 @@ struct Factor {
   int64_t outer_extent, outer_stride;
   int64_t batch_stride;
   uint32_t box[2];  // what is copied at once
+  int bytes = kElementBytes;  // of an element
 };
 
 Factor factor_a(const attacca_gemm_arguments& g) {
@@ -57,7 +60,7 @@ Factor factor_a(const attacca_gemm_arguments& g) {
           g.m,
           g.a.row_stride,
           g.a.batch_stride,
-          {kTileK, kTileM}};
+          {kTileK, kTileM / kClusterN}};
 }
 
 const attacca_operand& weight(const attacca_gemm_arguments& g, int set) {
@@ -78,7 +81,7 @@ Factor factor_b(const attacca_gemm_arguments& g, int set) {
             g.n,
             b.column_stride,
             b.batch_stride,
-            {kTileK, kTileN / kCluster}};
+            {kTileK, kTileN / kClusterM}};
   if (!kAlternate)
     return {name,           b.pointer,           "n", g.n, b.column_stride, "k", g.k, b.row_stride,
             b.batch_stride, {kColumnBox, kTileK}};
@@ -92,6 +95,12 @@ Factor factor_b(const attacca_gemm_arguments& g, int set) {
           b.row_stride,
           b.batch_stride,
           {kColumnBox, kTileK}};
+}
+
+// Results and full operands that move by TMA: a warp's box of 16 rows.
+Factor factor_mn(const attacca_gemm_arguments& g, const char* name, const attacca_operand& operand) {
+  return {name, operand.pointer,    "n", g.n, operand.column_stride, "m", g.m, operand.row_stride,
+          operand.batch_stride, {kBoxN, 16}, 2};
 }
 
 // Strides along axes of one element say nothing.
@@ -109,12 +118,12 @@ int check_factor(const Factor& factor, const attacca_gemm_arguments& g, char* re
   } strided[] = {{factor.outer_axis, factor.outer_extent, factor.outer_stride, 1},
                  {"batch", g.batch, factor.batch_stride, 0}};
   for (const auto& each : strided)
-    if (each.extent > 1 && (each.stride < each.least || each.stride % kElementChunk != 0 ||
-                            each.stride * kElementBytes >= kMaxStrideBytes))
+    if (each.extent > 1 && (each.stride < each.least || each.stride * factor.bytes % 16 != 0 ||
+                            each.stride * factor.bytes >= kMaxStrideBytes))
       return refuse(reason, bytes,
                     "steps of %s along %s must be a multiple of 16 bytes, forwards and less than "
                     "2^40, not %lld",
-                    factor.name, each.what, static_cast<long long>(each.stride) * kElementBytes);
+                    factor.name, each.what, static_cast<long long>(each.stride) * factor.bytes);
   return 0;
 }
 
@@ -137,10 +146,15 @@ int64_t divide_up(int64_t value, int64_t by) {
 int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
   if (check_extents(*g, reason, bytes)) return 1;
   if (g->sm_count < 1) return refuse(reason, bytes, "sm_count is %d", g->sm_count);
-  const double tiles = double(divide_up(g->m, kTileM * kCluster)) * kCluster *
-                       double(divide_up(g->n, kTileN)) * g->batch;
+  const double tiles = double(divide_up(g->m, kTileM * kClusterM)) * kCluster *
+                       double(divide_up(g->n, kTileN * kClusterN)) * g->batch;
   if (tiles >= 2147483647.0 / 2)
     return refuse(reason, bytes, "%g tiles are too many for 32 bits", tiles);
+  if (kDirect) {
+    if (check_factor(factor_mn(*g, "D", g->result[0]), *g, reason, bytes)) return 1;
+    if (g->full[0].pointer && check_factor(factor_mn(*g, "full operand 0", g->full[0]), *g, reason, bytes))
+      return 1;
+  }
   if (g->k == 0) return 0;  // nothing is read
   if (check_factor(factor_a(*g), *g, reason, bytes)) return 1;
   if (kAlternate && check_alternate(*g, reason, bytes)) return 1;
@@ -159,8 +173,12 @@ using Encode = int (*)(void* map, int type, uint32_t rank, const void* address,
                        const uint64_t* extents, const uint64_t* strides, const uint32_t* box,
                        const uint32_t* element_strides, int interleave, int swizzle, int promotion,
                        int fill);
-constexpr int kUnsigned8 = 0, kUnsigned16 = 1, kNoInterleave = 0, kSwizzle128 = 3, kPromote256 = 3,
-              kFillZero = 0;
+constexpr int kUnsigned8 = 0, kUnsigned16 = 1, kNoInterleave = 0, kPromote256 = 3, kFillZero = 0;
+
+// The swizzle that spans a box's row.
+int swizzle_of(int row_bytes) {
+  return row_bytes == 128 ? 3 : row_bytes == 64 ? 2 : 1;
+}
 
 int encode(const Factor& factor, const attacca_gemm_arguments& g, Map& map, char* reason,
            size_t bytes) {
@@ -177,12 +195,13 @@ int encode(const Factor& factor, const attacca_gemm_arguments& g, Map& map, char
   const uint64_t extents[] = {static_cast<uint64_t>(factor.inner_extent),
                               static_cast<uint64_t>(factor.outer_extent),
                               static_cast<uint64_t>(g.batch)};
-  const uint64_t strides[] = {static_cast<uint64_t>(outer_stride) * kElementBytes,
-                              static_cast<uint64_t>(batch_stride) * kElementBytes};
+  const uint64_t strides[] = {static_cast<uint64_t>(outer_stride * factor.bytes),
+                              static_cast<uint64_t>(batch_stride * factor.bytes)};
   const uint32_t box[] = {factor.box[0], factor.box[1], 1}, steps[] = {1, 1, 1};
   const int failure = reinterpret_cast<Encode>(attacca_encode_tiled)(
-      &map, kElementBytes == 1 ? kUnsigned8 : kUnsigned16, 3, factor.pointer, extents, strides, box,
-      steps, kNoInterleave, kSwizzle128, kPromote256, kFillZero);
+      &map, factor.bytes == 1 ? kUnsigned8 : kUnsigned16, 3, factor.pointer, extents, strides, box,
+      steps, kNoInterleave, swizzle_of(static_cast<int>(factor.box[0]) * factor.bytes), kPromote256,
+      kFillZero);
   if (failure != 0) return refuse(reason, bytes, "cuTensorMapEncodeTiled failed with %d", failure);
   return 0;
 }
@@ -196,12 +215,18 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   all.n = g->n;
   all.k = g->k;
   all.batches = g->batch;
-  all.order.tiles_m = static_cast<int32_t>(divide_up(g->m, kTileM * kCluster));
-  all.order.tiles_n = static_cast<int32_t>(divide_up(g->n, kTileN));
+  all.order.tiles_m = static_cast<int32_t>(divide_up(g->m, kTileM * kClusterM));
+  all.order.tiles_n = static_cast<int32_t>(divide_up(g->n, kTileN * kClusterN));
   all.order.group = std::max(1, (g->swizzle > 0 ? g->swizzle : kDefaultGroup) / kCluster);
   all.order.along_n = g->raster == 2;
   all.tiles = all.order.tiles_m * all.order.tiles_n * g->batch;
-  // Without tiles or steps of k nothing is copied.
+  if (kDirect && all.tiles > 0) {
+    if (encode(factor_mn(*g, "D", g->result[0]), *g, all.result, reason, bytes)) return 1;
+    if (g->full[0].pointer &&
+        encode(factor_mn(*g, "full operand 0", g->full[0]), *g, all.full, reason, bytes))
+      return 1;
+  }
+  // Without tiles or steps of k no factor is copied.
   if (all.tiles > 0 && g->k > 0) {
     if (encode(factor_a(*g), *g, all.a, reason, bytes)) return 1;
     all.odd_first = kAlternate && g->b.pointer > g->b1.pointer;

@@ -6,12 +6,15 @@
 //                   the other multiplies; 0: they share a tile
 //   B_K_MAJOR       1: B as (N, K); 0: as (K, N)
 //   ALTERNATE       1: B and B1 are alternate columns of one (K, 2 N)
-//   CLUSTER         blocks, one below the other, that load their common tile of B together
+//   CLUSTER_M       blocks of a cluster, one below the other, that load their common tile of B together
+//   CLUSTER_N       and beside each other, their common tile of A
+//   CLUSTER_K       blocks of a cluster that share K (split.cuh)
 //   STAGES          tiles of A and B in shared memory
 //   BLOCKS          that a multiprocessor shall hold
 //   ELEMENT         of A and B (common/element.cuh); those of 8 bits take B_K_MAJOR alone
 //   PROMOTE         1: the tensor cores add up the products of a tile of k alone, which adders of full
 //                   f32 then sum: their own sums of 8-bit floats keep 14 bits
+//   DIRECT          1: results and the full operand move by TMA (direct.cuh); 0: any strides
 #pragma once
 
 #include <cstdint>
@@ -29,7 +32,9 @@ constexpr bool kSwapped = SWAPPED;
 constexpr bool kBKMajor = B_K_MAJOR;
 constexpr bool kAlternate = ALTERNATE;
 constexpr bool kPromote = PROMOTE;
-constexpr int kCluster = CLUSTER;
+constexpr int kClusterM = CLUSTER_M, kClusterN = CLUSTER_N, kSplits = CLUSTER_K;
+constexpr int kSharers = kClusterM * kClusterN, kCluster = kSharers * kSplits;  // blocks
+static_assert(kSharers == 1 || kSplits == 1);
 constexpr int kStages = STAGES;
 constexpr int kSets = kAccumulators;
 constexpr int kMaps = kAlternate ? 1 : kSets;  // of weights
@@ -42,12 +47,13 @@ static_assert(kBKMajor || (kTileN % kColumnBox == 0 && kElementBytes == 2));
 constexpr int kPartRows = 64;
 constexpr bool kPingpong = PINGPONG;
 constexpr int kParts = (kSwapped ? kTileN : kTileM) / kPartRows;  // of a tile
-constexpr int kGroupParts = kPingpong ? kParts : 1;           // of those, a warpgroup's
-constexpr int kConsumers = kPingpong ? 2 : kParts;
+constexpr int kConsumers = kPingpong || kParts > 1 ? 2 : 1;
+constexpr int kGroupParts = kPingpong ? kParts : kParts / kConsumers;  // of those, a warpgroup's
 constexpr int kGroupThreads = 128;
 constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
 static_assert((kSwapped ? kTileN : kTileM) % kPartRows == 0 && !(kSwapped && kPingpong));
 static_assert(!(kPromote && kPingpong), "who waits for each tile of k gives turns to nobody");
+static_assert(kPingpong || kParts % kConsumers == 0);
 
 // One instruction takes the B tiles of all sets as its N, since they lie one behind the other;
 // swapped, each set has its own.
@@ -61,7 +67,8 @@ constexpr int kSetValues = (kSwapped ? kTileM : kTileN) / 2;
 // over in; then the barriers.
 constexpr int kABytes = kTileM * kRowBytes, kBBytes = kTileN * kRowBytes;
 constexpr int kStageBytes = kABytes + kSets * kBBytes;
-static_assert(kABytes % 1024 == 0 && kBBytes / kCluster % 1024 == 0, "the swizzle's pattern");
+static_assert(kABytes / kClusterN % 1024 == 0 && kBBytes / kClusterM % 1024 == 0,
+              "the swizzle's pattern");
 // A warp hands over a slice of its accumulators at once, as rows of the problem.
 constexpr int kSliceM = kSwapped && kTileM < 16 ? kTileM : 16;
 constexpr int kSliceN = kSwapped || kTileN % 32 != 0 ? 16 : 32;
@@ -69,10 +76,25 @@ constexpr int kSlicePitch = kSwapped ? 20 : kSliceN == 16 ? 24 : 32;
 constexpr int kSlices = kSwapped ? kTileM / kSliceM : kTileN / kSliceN;  // of a part
 constexpr int kSliceValues = kSliceM * kSlicePitch;
 static_assert((kSwapped ? kTileM % kSliceM : kTileN % kSliceN) == 0);
-constexpr int kWarpBytes = kSets * kSliceValues * 4;
+// Direct: boxes of 16 rows of results, the widest of which a tile's width is a multiple.
+constexpr bool kDirect = DIRECT;
+constexpr int kBoxN = kTileN % 64 == 0 ? 64 : kTileN % 32 == 0 ? 32 : 16;
+constexpr int kBoxRowBytes = kBoxN * 2, kBoxBytes = 16 * kBoxRowBytes;
+constexpr int kBoxes = kTileN / kBoxN * kGroupParts;  // of a warp
+// The full operand's boxes all come at once.
+constexpr int kBoxBuffers = kFulls > 0 || kBoxes < 2 ? kBoxes : 2;
+static_assert(!kDirect || (!kSwapped && !kAlternate && kFulls <= 1 && kResults == 1 && kMaxima == 0 &&
+                           kResultBits[0] == 16 && (kFulls == 0 || kFullBits[0] == 16)));
+constexpr int kWarpBytes = kDirect ? kBoxBuffers * kBoxBytes : kSets * kSliceValues * 4;
+constexpr int kWarps = kConsumers * 4;  // that finish
 constexpr int kSlicesAt = kStages * kStageBytes;
-constexpr int kBarriersAt = kSlicesAt + kConsumers * 4 * kWarpBytes;
-constexpr int kBarriers = 2 * kStages + 2;  // full, empty, turns
+// Split: what the warps that finish are sent.
+constexpr int kPartialBytes = kInstructions * kInstructionN / 2 * 4 * 32;  // of a warp
+constexpr int kPartialsAt = kSlicesAt + kWarps * kWarpBytes;
+static_assert(kSplits == 1 || (4 % kSplits == 0 && kPartialsAt % 16 == 0));
+constexpr int kBarriersAt = kPartialsAt + kWarps / kSplits * (kSplits - 1) * kPartialBytes;
+// Full, empty, turns, boxes; and of split tiles: arrived, read.
+constexpr int kBarriers = 2 * kStages + 2 + (kSplits > 1 ? 3 : 1) * kWarps;
 constexpr int kSharedBytes = kBarriersAt + kBarriers * 8;
 static_assert(kSharedBytes <= 232448 / BLOCKS - (BLOCKS > 1 ? 1024 : 0));
 
@@ -82,7 +104,8 @@ struct alignas(64) Map {
 };
 
 struct Params {
-  Map a, b[kMaps];  // of [batch, rows, k], or [batch, k, columns]
+  Map a, b[kMaps];   // of [batch, rows, k], or [batch, k, columns]
+  Map result, full;  // direct: of [batch, m, n]
   EpilogueOperands operands;
   int32_t m, n, k, batches;
   TileOrder order;  // a cluster's tiles count as one

@@ -3,7 +3,8 @@
 // slice, so that operands and results move in whole chunks of rows.
 #pragma once
 
-#include "wgmma/multiply.cuh"
+#include "wgmma/direct.cuh"
+#include "wgmma/split.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
@@ -39,76 +40,79 @@ struct Shared {
   // Pingpong: a warpgroup's turn to multiply, when the other one has seen its last stage. A barrier
   // tells a phase from the one before alone, so none may wait for stages further ahead.
   __device__ __forceinline__ uint32_t turn(int group) const { return full(2 * kStages + group); }
-};
-
-__device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {
-  while (!barrier_passed(barrier, parity)) {
-  }
-}
-
-struct Accumulators {
-  Sum of_instruction[kInstructions][kInstructionN / 2];
-  __device__ __forceinline__ Sum value(int part, int set, int i) const {
-    return kSwapped ? of_instruction[set][i] : of_instruction[part][set * kSetValues + i];
-  }
-};
-
-struct Place {
-  int m, n, batch;  // the block's first element
+  // Direct: the boxes of the full operand of a warp have come.
+  __device__ __forceinline__ uint32_t boxes(int warp) const { return turn(2 + warp); }
+  // Split: a warp's partial sums have come; were read.
+  __device__ __forceinline__ uint32_t arrived(int warp) const { return boxes(kWarps + warp); }
+  __device__ __forceinline__ uint32_t read(int warp) const { return arrived(kWarps + warp); }
 };
 
 __device__ __forceinline__ Place place_of(const Params& params, int tile, int block) {
   const int matrix = params.order.tiles_m * params.order.tiles_n;
   const int batch = tile / matrix;
   const TileIndex at = tile_at(params.order, tile - batch * matrix);
-  return {(at.m * kCluster + block) * kTileM, at.n * kTileN, batch};
+  return {(at.m * kClusterM + block % kClusterM) * kTileM,
+          (at.n * kClusterN + block / kClusterM) * kTileN, batch};
 }
 
-// To every block of the cluster.
-__device__ __forceinline__ void copy_b(uint32_t to, const Map* map, uint32_t barrier, int inner,
-                                       int outer, int batch) {
-  if constexpr (kCluster == 1) {
+// To the blocks of the cluster that `mask` names.
+template <int BLOCKS_OF_MASK>
+__device__ __forceinline__ void share_box(uint32_t to, const Map* map, uint32_t barrier, int inner,
+                                          int outer, int batch, int mask) {
+  if constexpr (BLOCKS_OF_MASK == 1) {
     copy_box(to, map, barrier, inner, outer, batch);
   } else {
-    copy_box_to_cluster(to, map, barrier, inner, outer, batch, (1 << kCluster) - 1);
+    copy_box_to_cluster(to, map, barrier, inner, outer, batch, static_cast<uint16_t>(mask));
   }
 }
 
+// Each block of a cluster loads its share of a common tile, for all.
 __device__ __forceinline__ void load_stage(const Params& params, const Shared& shared,
                                            const Place& at, int stage, int k, int block) {
   const uint32_t full = shared.full(stage);
+  const int block_m = block % kClusterM, block_n = block / kClusterM;
   barrier_expect(full, kStageBytes);
-  copy_box(shared.a(stage), &params.a, full, k, at.m, at.batch);
+  {
+    constexpr int kShare = kTileM / kClusterN;
+    int mask = 0;
+#pragma unroll
+    for (int i = 0; i < kClusterN; ++i) mask |= 1 << (i * kClusterM);
+    share_box<kClusterN>(shared.a(stage) + block_n * kShare * kRowBytes, &params.a, full, k,
+                         at.m + block_n * kShare, at.batch, mask << block_m);
+  }
+  const int mask = ((1 << kClusterM) - 1) << (block_n * kClusterM);
   if constexpr (kBKMajor) {
-    // Each block of a cluster loads its share of the rows, for all.
-    constexpr int kShare = kTileN / kCluster;
+    constexpr int kShare = kTileN / kClusterM;
 #pragma unroll
     for (int s = 0; s < kSets; ++s)
-      copy_b(shared.b(stage, s) + block * kShare * kRowBytes, &params.b[s], full, k,
-             at.n + block * kShare, at.batch);
+      share_box<kClusterM>(shared.b(stage, s) + block_m * kShare * kRowBytes, &params.b[s], full, k,
+                           at.n + block_m * kShare, at.batch, mask);
   } else {
     // The blocks take turns at the boxes.
-    constexpr int kBoxes = kTileN / kColumnBox;  // of a set
+    constexpr int kBoxColumns = kTileN / kColumnBox;  // of a set
 #pragma unroll
-    for (int i = 0; i < kSets * kBoxes; ++i) {
-      if (i % kCluster != block) continue;
-      const int column = kAlternate ? 2 * at.n + i * kColumnBox : at.n + i % kBoxes * kColumnBox;
-      copy_b(shared.b(stage, 0) + i * kColumnBoxBytes, &params.b[kAlternate ? 0 : i / kBoxes], full,
-             column, k, at.batch);
+    for (int i = 0; i < kSets * kBoxColumns; ++i) {
+      if (i % kClusterM != block_m) continue;
+      const int column =
+          kAlternate ? 2 * at.n + i * kColumnBox : at.n + i % kBoxColumns * kColumnBox;
+      share_box<kClusterM>(shared.b(stage, 0) + i * kColumnBoxBytes,
+                           &params.b[kAlternate ? 0 : i / kBoxColumns], full, column, k, at.batch,
+                           mask);
     }
   }
 }
 
 __device__ __forceinline__ void load_all(const Params& params, const Shared& shared, int first,
                                          int step, int block) {
+  const KRange range = k_range(params.k, block / kSharers);
   Ring ring;
 #pragma unroll 1
   for (int tile = first; tile < params.tiles; tile += step) {
-    const Place at = place_of(params, tile, block);
+    const Place at = place_of(params, tile, block % kSharers);
 #pragma unroll 1
-    for (int k = 0; k < params.k; k += kTileK) {
+    for (int k = range.begin; k < range.end; k += kTileK) {
       wait_for(shared.empty(ring.stage), (ring.round & 1) ^ 1);
-      load_stage(params, shared, at, ring.stage, k, block);
+      load_stage(params, shared, at, ring.stage, k, block % kSharers);
       ring.advance();
     }
   }
@@ -147,9 +151,9 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
   }
 }
 
-// Tells every block of the cluster that this warp has read the stage.
-__device__ __forceinline__ void release(const Shared& shared, int stage, int lane) {
-  if (lane < kCluster) barrier_arrive(shared.empty(stage), lane);
+// Tells every block that shares the stage that this warp has read it.
+__device__ __forceinline__ void release(const Shared& shared, int stage, int block, int lane) {
+  if (lane < kSharers) barrier_arrive(shared.empty(stage), block / kSharers * kSharers + lane);
 }
 
 __device__ __forceinline__ void pin_all(Accumulators& sum) {
@@ -160,19 +164,19 @@ __device__ __forceinline__ void pin_all(Accumulators& sum) {
 }
 
 // Each stage is summed by itself. While this warpgroup adds up, others multiply.
-__device__ __forceinline__ void multiply_tile_promoting(const Params& params, const Shared& shared,
-                                                        int group, int lane, Ring& ring,
+__device__ __forceinline__ void multiply_tile_promoting(int k_tiles, const Shared& shared, int group,
+                                                        int block, int lane, Ring& ring,
                                                         Accumulators& sum) {
 #pragma unroll 1
-  for (int k = 0; k < params.k; k += kTileK) {
+  for (int k = 0; k < k_tiles; ++k) {
     wait_for(shared.full(ring.stage), ring.round & 1);
     Accumulators part;
     products_begin();
-    multiply_stage<true>(shared, ring.stage, group, part);
+    multiply_stage<true>(shared, ring.stage, group * kGroupParts, part);
     products_commit();
     products_wait<0>();
     pin_all(part);
-    release(shared, ring.stage, lane);
+    release(shared, ring.stage, block, lane);
     ring.advance();
 #pragma unroll
     for (int i = 0; i < kInstructions; ++i)
@@ -183,34 +187,36 @@ __device__ __forceinline__ void multiply_tile_promoting(const Params& params, co
 }
 
 // One stage is multiplied while the one before is on its way through the tensor cores.
-__device__ __forceinline__ void multiply_tile(const Params& params, const Shared& shared,
-                                              int group, int block, int lane, Ring& ring,
-                                              Accumulators& sum) {
+__device__ __forceinline__ void multiply_tile(int k_tiles, const Shared& shared, int group,
+                                              int block, int lane, Ring& ring, Accumulators& sum) {
 #pragma unroll
   for (auto& part : sum.of_instruction)
 #pragma unroll
     for (Sum& value : part) value = 0;
   if constexpr (kPromote) {
-    multiply_tile_promoting(params, shared, group, lane, ring, sum);
+    multiply_tile_promoting(k_tiles, shared, group, block, lane, ring, sum);
     return;
   }
   int before = -1;
 #pragma unroll 1
-  for (int k = 0; k < params.k; k += kTileK) {
+  for (int k = 0; k < k_tiles; ++k) {
     wait_for(shared.full(ring.stage), ring.round & 1);
     products_begin();
-    multiply_stage<false>(shared, ring.stage, kPingpong ? 0 : group, sum);
+    multiply_stage<false>(shared, ring.stage, kPingpong ? 0 : group * kGroupParts, sum);
     products_commit();
     products_wait<1>();
-    if (before >= 0) release(shared, before, lane);
+    if (before >= 0) release(shared, before, block, lane);
     before = ring.stage;
     ring.advance();
   }
-  if constexpr (kPingpong)
+  if constexpr (kPingpong) {
+    // Without a product, a lane may still wait for its turn, which must not pass twice.
+    __syncwarp();
     if (lane == 0) barrier_arrive(shared.turn(1 - group), block);
+  }
   products_wait<0>();
   pin_all(sum);
-  if (before >= 0) release(shared, before, lane);
+  if (before >= 0) release(shared, before, block, lane);
 }
 
 // Where an element of a slice lies. Rows of 32 are turned, others padded, so that their writing meets
@@ -301,14 +307,39 @@ __device__ __forceinline__ void finish_slice(const Params& params, const Place& 
   }
 }
 
+// Slice by slice, this warp's accumulators of the tile.
+__device__ __forceinline__ void finish_slices(const Params& params, const Place& at, int first_row,
+                                              int lane, uint32_t* own, const Accumulators& sum,
+                                              Largest& largest) {
+#pragma unroll 1
+  for (int slice = 0; slice < kGroupParts * kSlices; ++slice) {
+    const int row = first_row + slice / kSlices * kPartRows;
+    const Place part = kSwapped
+                           ? Place{at.m + slice * kSliceM, at.n + row, at.batch}
+                           : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};
+    if constexpr (kAlternate) {
+      keep_alternate(sum, slice, params.odd_first, lane, own);
+    } else {
+      keep_slice(sum, slice, lane, own);
+    }
+    __syncwarp();
+    finish_slice(params, part, lane, own, largest);
+    __syncwarp();
+  }
+}
+
 __device__ __forceinline__ void multiply_all(const Params& params, const Shared& shared,
                                              char* memory, int first, int step, int block) {
-  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
-  const int group = thread / kGroupThreads;
+  const int thread = threadIdx.x, lane = thread % 32, warp = warp_uniform(thread / 32);
+  const int group = warp / 4;
   // Where this warp's first accumulator is along wgmma's M.
-  const int first_row = (kPingpong ? 0 : group * kPartRows) + warp % 4 * 16;
-  const int k_tiles = (params.k + kTileK - 1) / kTileK;
-  uint32_t* own = reinterpret_cast<uint32_t*>(memory + kSlicesAt + warp * kWarpBytes);
+  const int first_row = (kPingpong ? 0 : group * kGroupParts * kPartRows) + warp % 4 * 16;
+  const int split = block / kSharers;
+  const int k_tiles = k_range(params.k, split).tiles();
+  char* own = memory + kSlicesAt + warp * kWarpBytes;
+  [[maybe_unused]] Boxes boxes(params, own, shared.boxes(warp), lane);
+  [[maybe_unused]] PartialSums partial(memory + kPartialsAt, shared.arrived(warp),
+                                       shared.read(warp), split, warp, lane);
   Ring ring;
   Largest largest;
   [[maybe_unused]] int turns = 0;
@@ -317,26 +348,25 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
   for (int tile = kPingpong ? first + group * step : first; tile < params.tiles;
        tile += kPingpong ? 2 * step : step) {
     Accumulators sum;
+    const Place at = place_of(params, tile, block % kSharers);
+    if (kDirect && partial.finishes()) boxes.begin({at.m + first_row, at.n, at.batch});
     if constexpr (kPingpong) wait_for(shared.turn(group), (turns++ ^ group ^ 1) & 1);
-    multiply_tile(params, shared, group, block, lane, ring, sum);
+    multiply_tile(k_tiles, shared, group, block, lane, ring, sum);
     if (kPingpong) ring.skip(k_tiles);
-    const Place at = place_of(params, tile, block);
-#pragma unroll 1
-    for (int slice = 0; slice < kGroupParts * kSlices; ++slice) {
-      const int row = first_row + slice / kSlices * kPartRows;
-      const Place part = kSwapped
-                             ? Place{at.m + slice * kSliceM, at.n + row, at.batch}
-                             : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};
-      if constexpr (kAlternate) {
-        keep_alternate(sum, slice, params.odd_first, lane, own);
-      } else {
-        keep_slice(sum, slice, lane, own);
+    if constexpr (kSplits > 1) {
+      if (!partial.finishes()) {
+        partial.send(sum);
+        continue;
       }
-      __syncwarp();
-      finish_slice(params, part, lane, own, largest);
-      __syncwarp();
+      partial.add_to(sum);
+    }
+    if constexpr (kDirect) {
+      boxes.finish(sum);
+    } else {
+      finish_slices(params, at, first_row, lane, reinterpret_cast<uint32_t*>(own), sum, largest);
     }
   }
+  if constexpr (kDirect) boxes.end();
   merge_largest(params.operands, largest);
 }
 
@@ -346,9 +376,10 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < kStages; ++stage) {
       barrier_init(shared.full(stage), 1);
-      barrier_init(shared.empty(stage), kCluster * (kPingpong ? 1 : kConsumers) * 4);
+      barrier_init(shared.empty(stage), kSharers * (kPingpong ? 1 : kConsumers) * 4);
     }
     for (int group = 0; group < 2; ++group) barrier_init(shared.turn(group), 4);
+    for (int i = 0; i < (kSplits > 1 ? 3 : 1) * kWarps; ++i) barrier_init(shared.boxes(i), 1);
     barrier_init_fence();
   }
   if constexpr (kCluster > 1) {

@@ -26,12 +26,13 @@ __device__ __forceinline__ void barrier_expect(uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-// Arrives at the barrier of a block of the cluster.
+// Arrives at the barrier of a block of the cluster. Of the default scope, as CUTLASS's: what precedes
+// are reads by products that have ended, and `.release.cluster` would wait for all memory of the GPU.
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier, uint32_t block) {
   asm volatile(
       "{\n.reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
       "r"(block)
       : "memory");
 }
@@ -46,6 +47,32 @@ __device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity
       : "r"(barrier), "r"(parity)
       : "memory");
   return passed != 0;
+}
+
+// The same of a barrier that another block's stores complete.
+__device__ __forceinline__ bool cluster_barrier_passed(uint32_t barrier, uint32_t parity) {
+  uint32_t passed;
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+      "selp.b32 %0, 1, 0, p;\n}"
+      : "=r"(passed)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return passed != 0;
+}
+
+// Stores four words to an address of another block of the cluster and tells its barrier.
+__device__ __forceinline__ void send_four(uint32_t to, uint32_t barrier, uint32_t block,
+                                          const uint32_t (&four)[4]) {
+  asm volatile(
+      "{\n.reg .b32 to, barrier;\n"
+      "mapa.shared::cluster.u32 to, %0, %2;\n"
+      "mapa.shared::cluster.u32 barrier, %1, %2;\n"
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [to], {%3, %4, %5, %6}, "
+      "[barrier];\n}" ::"r"(to),
+      "r"(barrier), "r"(block), "r"(four[0]), "r"(four[1]), "r"(four[2]), "r"(four[3])
+      : "memory");
 }
 
 __device__ __forceinline__ uint32_t block_in_cluster() {
@@ -76,6 +103,33 @@ __device__ __forceinline__ void copy_box_to_cluster(uint32_t to, const void* map
       ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
       "l"(map), "r"(barrier), "r"(k), "r"(row), "r"(batch), "h"(mask)
       : "memory");
+}
+
+// What this thread wrote to shared memory is seen by the copies out of it that follow.
+__device__ __forceinline__ void writes_before_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// Copies a box from shared memory to a map's place; commits this thread's copies so far; waits until
+// at most PENDING commits have not been read.
+__device__ __forceinline__ void copy_result(const void* map, uint32_t from, int column, int row,
+                                            int batch) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(
+          map),
+      "r"(from), "r"(column), "r"(row), "r"(batch)
+      : "memory");
+}
+__device__ __forceinline__ void results_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+template <int PENDING>
+__device__ __forceinline__ void results_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
+
+// The value of the warp's first lane, which all have: the compiler then knows so.
+__device__ __forceinline__ int warp_uniform(int value) {
+  return __shfl_sync(0xffffffff, value, 0);
 }
 
 template <int REGISTERS>

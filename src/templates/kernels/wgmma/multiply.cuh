@@ -9,6 +9,22 @@
 
 namespace attacca_wgmma {
 
+__device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {
+  while (!barrier_passed(barrier, parity)) {
+  }
+}
+
+struct Accumulators {
+  Sum of_instruction[kInstructions][kInstructionN / 2];
+  __device__ __forceinline__ Sum value(int part, int set, int i) const {
+    return kSwapped ? of_instruction[set][i] : of_instruction[part][set * kSetValues + i];
+  }
+};
+
+struct Place {
+  int m, n, batch;  // the block's first element
+};
+
 // What wgmma calls a descriptor, of a tile of rows of 128 bytes in the 128-byte swizzle that starts at
 // `address`: groups of 8 rows are 1024 bytes apart. A transposed operand's rows are values of k, 64
 // columns each, and a box of them follows another.
@@ -47,36 +63,45 @@ void multiply(Sum (&d)[VALUES], uint64_t a, uint64_t b, bool add) {
 #endif
 
 
-// Texts and operands of 8, 16, ... registers.
+// Operands and their texts, by eights: the first 8, 16, ...
 #define REGISTERS_4(i) \
   WGMMA_REGISTER(d[i]), WGMMA_REGISTER(d[(i) + 1]), WGMMA_REGISTER(d[(i) + 2]), \
       WGMMA_REGISTER(d[(i) + 3])
 #define REGISTERS_8(i) REGISTERS_4(i), REGISTERS_4((i) + 4)
-#define REGISTERS_16(i) REGISTERS_8(i), REGISTERS_8((i) + 8)
-#define REGISTERS_32(i) REGISTERS_16(i), REGISTERS_16((i) + 16)
-#define REGISTERS_64(i) REGISTERS_32(i), REGISTERS_32((i) + 32)
-#define NAMES_0_16 "%0, %1, %2, %3, %4, %5, %6, %7, " \
-  "%8, %9, %10, %11, %12, %13, %14, %15"
-#define NAMES_16_32 "%16, %17, %18, %19, %20, %21, %22, %23, " \
-  "%24, %25, %26, %27, %28, %29, %30, %31"
-#define NAMES_32_48 "%32, %33, %34, %35, %36, %37, %38, %39, " \
-  "%40, %41, %42, %43, %44, %45, %46, %47"
-#define NAMES_48_64 "%48, %49, %50, %51, %52, %53, %54, %55, " \
-  "%56, %57, %58, %59, %60, %61, %62, %63"
-#define NAMES_64_80 "%64, %65, %66, %67, %68, %69, %70, %71, " \
-  "%72, %73, %74, %75, %76, %77, %78, %79"
-#define NAMES_80_96 "%80, %81, %82, %83, %84, %85, %86, %87, " \
-  "%88, %89, %90, %91, %92, %93, %94, %95"
-#define NAMES_96_112 "%96, %97, %98, %99, %100, %101, %102, %103, " \
-  "%104, %105, %106, %107, %108, %109, %110, %111"
-#define NAMES_112_128 "%112, %113, %114, %115, %116, %117, %118, %119, " \
-  "%120, %121, %122, %123, %124, %125, %126, %127"
-#define NAMES_0_4 "%0, %1, %2, %3"
-#define NAMES_0_8 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define NAMES_0_32 NAMES_0_16 ", " NAMES_16_32
-#define NAMES_32_64 NAMES_32_48 ", " NAMES_48_64
-#define NAMES_0_64 NAMES_0_32 ", " NAMES_32_64
-#define NAMES_64_128 NAMES_64_80 ", " NAMES_80_96 ", " NAMES_96_112 ", " NAMES_112_128
+#define NAMES_4 "%0, %1, %2, %3"
+#define FIRST_4 REGISTERS_4(0)
+#define NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define FIRST_8 REGISTERS_8(0)
+#define NAMES_16 NAMES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define FIRST_16 FIRST_8, REGISTERS_8(8)
+#define NAMES_24 NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define FIRST_24 FIRST_16, REGISTERS_8(16)
+#define NAMES_32 NAMES_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define FIRST_32 FIRST_24, REGISTERS_8(24)
+#define NAMES_40 NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define FIRST_40 FIRST_32, REGISTERS_8(32)
+#define NAMES_48 NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define FIRST_48 FIRST_40, REGISTERS_8(40)
+#define NAMES_56 NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define FIRST_56 FIRST_48, REGISTERS_8(48)
+#define NAMES_64 NAMES_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define FIRST_64 FIRST_56, REGISTERS_8(56)
+#define NAMES_72 NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define FIRST_72 FIRST_64, REGISTERS_8(64)
+#define NAMES_80 NAMES_72 ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define FIRST_80 FIRST_72, REGISTERS_8(72)
+#define NAMES_88 NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define FIRST_88 FIRST_80, REGISTERS_8(80)
+#define NAMES_96 NAMES_88 ", %88, %89, %90, %91, %92, %93, %94, %95"
+#define FIRST_96 FIRST_88, REGISTERS_8(88)
+#define NAMES_104 NAMES_96 ", %96, %97, %98, %99, %100, %101, %102, %103"
+#define FIRST_104 FIRST_96, REGISTERS_8(96)
+#define NAMES_112 NAMES_104 ", %104, %105, %106, %107, %108, %109, %110, %111"
+#define FIRST_112 FIRST_104, REGISTERS_8(104)
+#define NAMES_120 NAMES_112 ", %112, %113, %114, %115, %116, %117, %118, %119"
+#define FIRST_120 FIRST_112, REGISTERS_8(112)
+#define NAMES_128 NAMES_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
+#define FIRST_128 FIRST_120, REGISTERS_8(120)
 
 // A, B: the numbers of the descriptors among the operands; ADD: of a number that is 0 where the result is
 // this product alone; TA, TB: of whether a side lies in rows of columns.
@@ -91,14 +116,21 @@ void multiply(Sum (&d)[VALUES], uint64_t a, uint64_t b, bool add) {
         : "l"(a), "l"(b), "r"(add ? 1 : 0), "n"(TRANSPOSED_A ? 1 : 0), "n"(TRANSPOSED_B ? 1 : 0)); \
   }
 
-DEFINE_WGMMA(8, NAMES_0_4, "%4", "%5", "%6", "%7", "%8", REGISTERS_4(0))
-DEFINE_WGMMA(16, NAMES_0_8, "%8", "%9", "%10", "%11", "%12", REGISTERS_8(0))
-DEFINE_WGMMA(32, NAMES_0_16, "%16", "%17", "%18", "%19", "%20", REGISTERS_16(0))
-DEFINE_WGMMA(64, NAMES_0_32, "%32", "%33", "%34", "%35", "%36", REGISTERS_32(0))
-DEFINE_WGMMA(128, NAMES_0_64, "%64", "%65", "%66", "%67", "%68", REGISTERS_64(0))
-DEFINE_WGMMA(192, NAMES_0_64 ", " NAMES_64_80 ", " NAMES_80_96, "%96", "%97", "%98", "%99", "%100", REGISTERS_64(0), REGISTERS_32(64))
-DEFINE_WGMMA(224, NAMES_0_64 ", " NAMES_64_80 ", " NAMES_80_96 ", " NAMES_96_112, "%112", "%113", "%114", "%115", "%116", REGISTERS_64(0), REGISTERS_32(64), REGISTERS_16(96))
-DEFINE_WGMMA(256, NAMES_0_64 ", " NAMES_64_128, "%128", "%129", "%130", "%131", "%132", REGISTERS_64(0), REGISTERS_64(64))
+DEFINE_WGMMA(8, NAMES_4, "%4", "%5", "%6", "%7", "%8", FIRST_4)
+DEFINE_WGMMA(16, NAMES_8, "%8", "%9", "%10", "%11", "%12", FIRST_8)
+DEFINE_WGMMA(32, NAMES_16, "%16", "%17", "%18", "%19", "%20", FIRST_16)
+DEFINE_WGMMA(64, NAMES_32, "%32", "%33", "%34", "%35", "%36", FIRST_32)
+DEFINE_WGMMA(96, NAMES_48, "%48", "%49", "%50", "%51", "%52", FIRST_48)
+DEFINE_WGMMA(112, NAMES_56, "%56", "%57", "%58", "%59", "%60", FIRST_56)
+DEFINE_WGMMA(128, NAMES_64, "%64", "%65", "%66", "%67", "%68", FIRST_64)
+DEFINE_WGMMA(144, NAMES_72, "%72", "%73", "%74", "%75", "%76", FIRST_72)
+DEFINE_WGMMA(160, NAMES_80, "%80", "%81", "%82", "%83", "%84", FIRST_80)
+DEFINE_WGMMA(176, NAMES_88, "%88", "%89", "%90", "%91", "%92", FIRST_88)
+DEFINE_WGMMA(192, NAMES_96, "%96", "%97", "%98", "%99", "%100", FIRST_96)
+DEFINE_WGMMA(208, NAMES_104, "%104", "%105", "%106", "%107", "%108", FIRST_104)
+DEFINE_WGMMA(224, NAMES_112, "%112", "%113", "%114", "%115", "%116", FIRST_112)
+DEFINE_WGMMA(240, NAMES_120, "%120", "%121", "%122", "%123", "%124", FIRST_120)
+DEFINE_WGMMA(256, NAMES_128, "%128", "%129", "%130", "%131", "%132", FIRST_128)
 
 #endif  // ATTACCA_EMULATE
 

@@ -1,0 +1,187 @@
+// Where results and the full operand allow TMA: a warp finishes its accumulators where wgmma left them.
+// Its share of a tile is boxes of 16 rows. A box of the full operand is copied in while the products
+// run, each thread puts results where it took their operands, and a copy takes the box out. No warp
+// waits for another one.
+#pragma once
+
+#include "wgmma/multiply.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_wgmma {
+
+// The vectors' words for one box's columns of this thread: pairs, 8 columns apart.
+struct RowPairs {
+  uint32_t word[kRows ? kRows : 1][kBoxN / 8][2];
+};
+
+__device__ __forceinline__ void load_row_pairs(const Params& params, int slot, int batch, int first,
+                                               int lane, uint32_t (&word)[kBoxN / 8][2]) {
+  const attacca_vector& vector = params.operands.row[slot];
+  const int column = first + lane % 4 * 2;
+  const bool whole = params.operands.row_access[slot] == kAccessChunks && first + kBoxN <= params.n;
+  if (vector.pointer && whole) {
+    const char* at = static_cast<const char*>(vector.pointer) +
+                     (column + batch * vector.batch_stride) * vector.bytes;
+    if (vector.bytes == 2) {
+#pragma unroll
+      for (int i = 0; i < kBoxN / 8; ++i) {
+        const uint32_t two = __ldg(reinterpret_cast<const uint32_t*>(at) + i * 4);
+        word[i][0] = two & 0xffff;
+        word[i][1] = two >> 16;
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kBoxN / 8; ++i) {
+        const uint2 two = __ldg(reinterpret_cast<const uint2*>(at) + i * 4);
+        word[i][0] = two.x;
+        word[i][1] = two.y;
+      }
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kBoxN / 8; ++i)
+#pragma unroll
+      for (int v = 0; v < 2; ++v) {
+        const int at = column + i * 8 + v;
+        word[i][v] = at < params.n ? load_vector_element(vector, batch, at) : 0;
+      }
+  }
+}
+
+// A warp's part of the epilogue.
+struct Boxes {
+  const Params& params;
+  char* memory;      // its boxes
+  uint32_t address;  // the same
+  uint32_t arrived;  // the barrier of boxes copied in
+  int lane;
+  uint32_t tiles = 0;
+
+  // Of the tile: its batch, its first column and this warp's first row.
+  Place at = {};
+  RowPairs next;
+  uint32_t column[kColumns ? kColumns : 1][kGroupParts][2];
+
+  __device__ __forceinline__ Boxes(const Params& params, char* memory, uint32_t arrived, int lane)
+      : params(params),
+        memory(memory),
+        address(shared_address(memory)),
+        arrived(arrived),
+        lane(lane) {}
+
+  __device__ __forceinline__ bool has_full() const {
+    return kFulls > 0 && params.operands.full[0].pointer != nullptr;
+  }
+
+  __device__ __forceinline__ void load_rows(int box) {
+#pragma unroll
+    for (int s = 0; s < kRows; ++s)
+      load_row_pairs(params, s, at.batch, at.n + box * kBoxN, lane, next.word[s]);
+  }
+
+  // Fetches what the epilogue of this tile reads, to arrive while the products run.
+  __device__ __forceinline__ void begin(const Place& tile) {
+    at = tile;
+    if (has_full() && lane == 0) {
+      results_read<0>();
+      barrier_expect(arrived, kBoxes * kBoxBytes);
+#pragma unroll 1
+      for (int box = 0; box < kBoxes; ++box)
+        copy_box(address + box * kBoxBytes, &params.full, arrived,
+                 at.n + box / kGroupParts * kBoxN, at.m + box % kGroupParts * kPartRows, at.batch);
+    }
+#pragma unroll
+    for (int s = 0; s < kColumns; ++s)
+#pragma unroll
+      for (int part = 0; part < kGroupParts; ++part)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int row = at.m + part * kPartRows + lane / 4 + half * 8;
+          column[s][part][half] =
+              row < params.m ? load_vector_element(params.operands.column[s], at.batch, row) : 0;
+        }
+    load_rows(0);
+  }
+
+  // A thread's pair i of a box is 8 rows below pair i - 1, or 8 columns on.
+  __device__ __forceinline__ int offset(int i) const {
+    constexpr int kLines = kBoxRowBytes / 16;  // that the swizzle exchanges
+    const int byte = lane / 4 * kBoxRowBytes + lane % 4 * 4;
+    return (byte ^ (byte >> 7 & (kLines - 1)) << 4 ^ i / 2 << 4) + i % 2 * 8 * kBoxRowBytes;
+  }
+
+  __device__ __forceinline__ void finish_box(const Accumulators& sum, int box, int part,
+                                             const RowPairs& rows) {
+    constexpr int kPairs = kBoxN / 8 * 2;
+    char* to = memory + (box * kGroupParts + part) % kBoxBuffers * kBoxBytes;
+    HoleArguments arguments[kPairs];
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const int value = box * (kBoxN / 2) + i * 2;
+#pragma unroll
+      for (int s = 0; s < kSets; ++s)
+#pragma unroll
+        for (int v = 0; v < 2; ++v)
+          arguments[i].acc[s][v] = raw_bits(sum.value(part, s, value + v));
+      if constexpr (kFulls > 0)
+        arguments[i].full[0][0] =
+            has_full() ? *reinterpret_cast<const uint32_t*>(to + offset(i)) : 0;
+#pragma unroll
+      for (int s = 0; s < kRows; ++s)
+#pragma unroll
+        for (int v = 0; v < 2; ++v) arguments[i].row[s][v] = rows.word[s][i / 2][v];
+#pragma unroll
+      for (int s = 0; s < kColumns; ++s) arguments[i].column[s] = column[s][part][i % 2];
+    }
+    const int row = at.m + part * kPartRows + lane / 4, first = at.n + box * kBoxN + lane % 4 * 2;
+    uint32_t result[kPairs];
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i)
+      result[i] = call_hole(arguments[i], row + i % 2 * 8, first + i / 2 * 8, at.batch,
+                            &params.operands.context)
+                      .word[0];
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) *reinterpret_cast<uint32_t*>(to + offset(i)) = result[i];
+  }
+
+  __device__ __forceinline__ void finish(const Accumulators& sum) {
+    if (has_full()) wait_for(arrived, tiles++ & 1);
+    finish_column<0>(sum);
+  }
+
+  // Registers have no index, and a loop of this length is not always unrolled.
+  template <int BOX>
+  __device__ __forceinline__ void finish_column(const Accumulators& sum) {
+    if constexpr (BOX < kTileN / kBoxN) {
+      const RowPairs rows = next;
+      if constexpr (BOX + 1 < kTileN / kBoxN) load_rows(BOX + 1);
+#pragma unroll
+      for (int part = 0; part < kGroupParts; ++part) {
+        constexpr int kFirst = BOX * kGroupParts;
+        if (!has_full()) {
+          if (lane == 0) results_read<kBoxBuffers - 1>();
+          __syncwarp();
+        }
+        finish_box(sum, BOX, part, rows);
+        writes_before_copies();
+        __syncwarp();
+        if (lane == 0) {
+          copy_result(&params.result, address + (kFirst + part) % kBoxBuffers * kBoxBytes,
+                      at.n + BOX * kBoxN, at.m + part * kPartRows, at.batch);
+          results_commit();
+        }
+      }
+      finish_column<BOX + 1>(sum);
+    }
+  }
+
+  // No block may leave before its results are read.
+  __device__ __forceinline__ void end() const {
+    if (lane == 0) results_read<0>();
+  }
+};
+
+}  // namespace attacca_wgmma
+
+#endif  // ATTACCA_DEVICE_CODE

@@ -1,0 +1,90 @@
+// Few tiles and long K: the blocks of a cluster multiply a range of k of the same tile each. A warp's
+// partial sums then go to the warp of the same number in one of the blocks, which adds them in the
+// order of the blocks, whatever the timing, and finishes.
+#pragma once
+
+#include "wgmma/multiply.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_wgmma {
+
+struct KRange {
+  int begin, end;
+  __device__ __forceinline__ int tiles() const { return (end - begin + kTileK - 1) / kTileK; }
+};
+
+__device__ __forceinline__ KRange k_range(int k, int split) {
+  if constexpr (kSplits == 1) return {0, k};
+  const int tiles = (k + kTileK - 1) / kTileK;
+  const int share = (tiles + kSplits - 1) / kSplits * kTileK;
+  return {min(split * share, k), min((split + 1) * share, k)};
+}
+
+struct PartialSums {
+  char* memory;      // of the warp that finishes: room for what the others send, by block
+  uint32_t address;  // the same, and the same in every block
+  uint32_t arrived;  // its barrier: all have come
+  uint32_t read;     // in the blocks that send: what they sent has been read
+  int split, lane;
+  uint32_t tiles = 0;
+
+  __device__ __forceinline__ PartialSums(char* all, uint32_t arrived, uint32_t read, int split,
+                                         int warp, int lane)
+      : memory(all + warp / kSplits * (kSplits - 1) * kPartialBytes),
+        address(shared_address(memory)),
+        arrived(arrived),
+        read(read),
+        split(split),
+        lane(lane),
+        owner_(warp % kSplits) {}
+
+  __device__ __forceinline__ bool finishes() const { return kSplits == 1 || split == owner_; }
+
+  __device__ __forceinline__ void send(const Accumulators& sum) {
+    if (tiles > 0) wait_for(read, (tiles - 1) & 1);
+    ++tiles;
+    const int place = split - (split > owner_);
+    const uint32_t to = address + place * kPartialBytes + lane * 16;
+#pragma unroll
+    for (int part = 0; part < kInstructions; ++part)
+#pragma unroll
+      for (int i = 0; i < kInstructionN / 2; i += 4) {
+        uint32_t four[4];
+#pragma unroll
+        for (int v = 0; v < 4; ++v) four[v] = raw_bits(sum.of_instruction[part][i + v]);
+        send_four(to + (part * kInstructionN / 8 + i / 4) * 512, arrived, owner_, four);
+      }
+  }
+
+  __device__ __forceinline__ void add_to(Accumulators& sum) {
+    if (lane == 0) barrier_expect(arrived, (kSplits - 1) * kPartialBytes);
+    while (!cluster_barrier_passed(arrived, tiles & 1)) {
+    }
+    ++tiles;
+#pragma unroll
+    for (int place = 0; place < kSplits - 1; ++place)
+#pragma unroll
+      for (int part = 0; part < kInstructions; ++part)
+#pragma unroll
+        for (int i = 0; i < kInstructionN / 2; i += 4) {
+          struct alignas(16) {
+            Sum value[4];
+          } four;
+          four = *reinterpret_cast<const decltype(four)*>(
+              memory + place * kPartialBytes + (part * kInstructionN / 8 + i / 4) * 512 +
+              lane * 16);
+#pragma unroll
+          for (int v = 0; v < 4; ++v) sum.of_instruction[part][i + v] += four.value[v];
+        }
+    __syncwarp();
+    if (lane < kSplits && lane != split) barrier_arrive(read, lane);
+  }
+
+ private:
+  int owner_;  // the block that finishes this warp's rows
+};
+
+}  // namespace attacca_wgmma
+
+#endif  // ATTACCA_DEVICE_CODE
