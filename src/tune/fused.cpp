@@ -124,7 +124,8 @@ jit::KernelRequest request_for(const Problem& problem, const Template& kernel,
   request.capability = capability;
   if (!problem.products.empty()) {
     request.a_type = problem.products[0].a.dtype;
-    request.b_type = problem.products[0].b.dtype;
+    // A kernel for packed weights makes numbers of A's type of them, whatever the graph unpacks to.
+    request.b_type = problem.products[0].packed ? request.a_type : problem.products[0].b.dtype;
   }
   return request;
 }

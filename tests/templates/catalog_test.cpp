@@ -111,7 +111,7 @@ TEST_P(Built, InstantiatesForItsOtherTypes) {
     const std::string_view name = ir::name(dtype);
     return fmt::format(".{0}.{0}", ir::is_fp8(dtype) ? name.substr(2) : name);
   };
-  EXPECT_EQ(text->find(suffix(written)), std::string::npos);
+  EXPECT_EQ(text->find(suffix(written)) == std::string::npos, other != written);
   EXPECT_NE(text->find(suffix(other)), std::string::npos);
   EXPECT_EQ(*instantiate(kernel(), written, written), testing::read(kernel().path));
   const auto none = instantiate(kernel(), ir::DType::F64, ir::DType::F64);
