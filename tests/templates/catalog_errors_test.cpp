@@ -148,7 +148,7 @@ TEST(MetadataErrors, NameTheMember) {
   EXPECT_EQ(error_with("stream_k", 1), needs + "true or false `stream_k`");
   EXPECT_EQ(error_with("tile", 1), needs + "a list `tile`");
   EXPECT_EQ(error_with("tile", json::Value::array().push(1)),
-            needs + "`tile` of 3 numbers and `cluster` of 2");
+            needs + "`tile` of 3 numbers and `cluster` of 3");
   EXPECT_EQ(error_with("hole", json::Value()), needs + "an object `hole`");
   EXPECT_EQ(error_with("family", "fft"),
             "`family` of the template's metadata is \"fft\", not gemm or pointwise");

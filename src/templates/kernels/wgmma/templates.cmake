@@ -64,9 +64,9 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
     string(APPEND name _gate)
     set(sets 2)
   endif()
-  set(few "")
+  set(few_option "")
   if(WGMMA_FEW)
-    set(few FEW)
+    set(few_option FEW)
   endif()
   set(direct 0)
   if(WGMMA_DIRECT)
@@ -89,7 +89,7 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   list(LENGTH slots fulls)
   attacca_template(${name}_f${fulls}_d${WGMMA_RESULT}
                    SOURCE wgmma/gemm.cu BUILDER wgmma/builder.cpp ARCH 90a
-                   ${few}
+                   ${few_option}
                    DEFINES ELEMENT=ELEMENT_${element} PROMOTE=${promote}
                            TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER_M=${cluster_m}
                            CLUSTER_N=${cluster_n} CLUSTER_K=${cluster_k} STAGES=${STAGES}
