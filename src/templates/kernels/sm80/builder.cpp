@@ -28,7 +28,7 @@ attacca_info info() {
   info.threads = kThreads;
   info.shared_bytes = kSharedBytes;
   info.align_a = info.align_b = kAnyStrides ? kElementBytes : 16;
-  info.align_d = 2;
+  info.align_d = kResultBits[0] == 8 ? 1 : 2;
   describe_hole(info);
   return info;
 }

@@ -32,7 +32,7 @@ attacca_info info() {
   info.stages = kStages;
   info.threads = kThreads;
   info.shared_bytes = kSharedBytes;
-  info.align_d = kDirect ? 16 : 2;
+  info.align_d = kDirect ? 16 : kResultBits[0] == 8 ? 1 : 2;
   describe_hole(info);
   return info;
 }
