@@ -74,8 +74,8 @@ std::string metadata(const attacca_record& record) {
       << "  \"packed_floats\": " << boolean(info.packed_floats) << ",\n"
       << "  \"packed_scale_bits\": " << info.packed_scale_bits << ",\n"
       << "  \"tile\": [" << info.tile_m << ", " << info.tile_n << ", " << info.tile_k << "],\n"
-      << "  \"cluster\": [" << info.cluster_m << ", " << info.cluster_n << ", "
-      << info.cluster_k << "],\n"
+      << "  \"cluster\": [" << info.cluster_m << ", " << info.cluster_n << ", " << info.cluster_k
+      << "],\n"
       << "  \"schedule\": " << quoted(info.schedule) << ",\n"
       << "  \"stream_k\": " << boolean(info.stream_k) << ",\n"
       << "  \"dependent_launch\": " << boolean(info.dependent_launch) << ",\n"

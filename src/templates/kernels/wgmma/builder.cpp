@@ -46,7 +46,7 @@ struct Factor {
   const char* outer_axis;
   int64_t outer_extent, outer_stride;
   int64_t batch_stride;
-  uint32_t box[2];  // what is copied at once
+  uint32_t box[2];            // what is copied at once
   int bytes = kElementBytes;  // of an element
 };
 
@@ -98,9 +98,19 @@ Factor factor_b(const attacca_gemm_arguments& g, int set) {
 }
 
 // Results and full operands that move by TMA: a warp's box of 16 rows.
-Factor factor_mn(const attacca_gemm_arguments& g, const char* name, const attacca_operand& operand) {
-  return {name, operand.pointer,    "n", g.n, operand.column_stride, "m", g.m, operand.row_stride,
-          operand.batch_stride, {kBoxN, 16}, 2};
+Factor factor_mn(const attacca_gemm_arguments& g, const char* name,
+                 const attacca_operand& operand) {
+  return {name,
+          operand.pointer,
+          "n",
+          g.n,
+          operand.column_stride,
+          "m",
+          g.m,
+          operand.row_stride,
+          operand.batch_stride,
+          {kBoxN, 16},
+          2};
 }
 
 // Strides along axes of one element say nothing.
@@ -152,7 +162,8 @@ int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
     return refuse(reason, bytes, "%g tiles are too many for 32 bits", tiles);
   if (kDirect) {
     if (check_factor(factor_mn(*g, "D", g->result[0]), *g, reason, bytes)) return 1;
-    if (g->full[0].pointer && check_factor(factor_mn(*g, "full operand 0", g->full[0]), *g, reason, bytes))
+    if (g->full[0].pointer &&
+        check_factor(factor_mn(*g, "full operand 0", g->full[0]), *g, reason, bytes))
       return 1;
   }
   if (g->k == 0) return 0;  // nothing is read
