@@ -10,23 +10,6 @@
 namespace attacca::fold {
 namespace {
 
-ir::Graph graph_of(const std::string& text) {
-  auto graph = ir::parse_graph(text);
-  if (!graph) throw std::runtime_error(text + "\n" + to_string(graph.error()));
-  return *graph;
-}
-
-// "(PARAMETERS) BODY" before and after.
-void expect_graph(const std::string& before, const std::string& after) {
-  const ir::Graph result = fold(graph_of("graph g" + before)).graph;
-  EXPECT_EQ(ir::print_graph(result), ir::print_graph(graph_of("graph g" + after))) << before;
-  EXPECT_TRUE(ir::verify(result).has_value());
-}
-
-void expect_unchanged(const std::string& text) {
-  expect_graph(text, text);
-}
-
 TEST(Dequantized, ScalesFollowTheProduct) {
   const std::string inputs = "(a: s8[M, 64], b: s8[64, 32], s: f32[M, 1], t: f32[32]) ";
   expect_graph(inputs + "{ return dequantize(a, s) @ dequantize(b, t) }",

@@ -4,23 +4,6 @@
 namespace attacca::fold {
 namespace {
 
-ir::Graph graph_of(const std::string& text) {
-  auto graph = ir::parse_graph(text);
-  if (!graph) throw std::runtime_error(text + "\n" + to_string(graph.error()));
-  return *graph;
-}
-
-// `body` is what stands after "graph g".
-void expect_graph(const std::string& body, const std::string& expected) {
-  const ir::Graph result = fold(graph_of("graph g" + body)).graph;
-  EXPECT_EQ(ir::print_graph(result), ir::print_graph(graph_of("graph g" + expected))) << body;
-  EXPECT_TRUE(ir::verify(result).has_value());
-}
-
-void expect_unchanged(const std::string& body) {
-  expect_graph(body, body);
-}
-
 TEST(FoldGraph, LlamaMlpIsSwiglu) {
   expect_graph(
       R"((x: bf16[M, 4096], w_gate: bf16[11008, 4096], w_up: bf16[11008, 4096]) {

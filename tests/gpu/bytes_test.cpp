@@ -3,7 +3,6 @@
 // bit.
 #include <cmath>
 #include <gtest/gtest.h>
-#include <optional>
 #include <random>
 
 #include "fmt/format.h"
@@ -12,7 +11,6 @@
 #include "ir/text.hpp"
 #include "run/random_inputs.hpp"
 #include "support/check.hpp"
-#include "tune/arguments.hpp"
 #include "tune/unfused.hpp"
 
 namespace attacca::testing {
@@ -62,12 +60,6 @@ constexpr Form kFloatForms[] = {
     {"to_fp8", "cast(silu(acc * scalar(s: f32)) * full(r: bf16), f8e4m3, saturate=true)",
      DType::F8E4M3},
     {"to_e5m2", "cast(acc * row(s: f32), f8e5m2)", DType::F8E5M2},
-};
-
-struct Prepared {
-  std::string name;
-  std::optional<Case> each;
-  Reference reference;
 };
 
 struct Choice {
@@ -173,39 +165,6 @@ std::vector<std::string> templates_of(DType dtype) {
   return names;
 }
 
-std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
-  return info.param.empty() ? std::string("unfused") : info.param;
-}
-
-Candidate candidate_of(const std::string& kernel) {
-  return kernel.empty() ? Candidate{} : Candidate{CandidateKind::Fused, kernel, 0, 0, 0, 0};
-}
-
-// Runs every case that the template takes; `check` says what is wrong with one.
-template <class Check>
-void run_all(const std::string& kernel, const std::vector<Prepared>& cases, Check check) {
-  std::atomic<int> ran = 0;
-  std::vector<std::string> wrong(cases.size());
-  in_parallel(static_cast<int>(cases.size()), [&](int at) {
-    const auto i = static_cast<size_t>(at);
-    const Prepared& prepared = cases[i];
-    const auto* form = kernel.empty() ? nullptr : toolbox()->catalog().find(kernel);
-    if (form && std::holds_alternative<std::string>(
-                    tune::place(prepared.each->problem, *form, toolbox()->device().info())))
-      return;
-    const auto outputs = run_candidate(*prepared.each, candidate_of(kernel));
-    if (outputs) {
-      wrong[i] = check(prepared, *outputs);
-      ++ran;
-    } else if (outputs.error().what.find("cannot compute this problem") == std::string::npos) {
-      wrong[i] = to_string(outputs.error());
-    }
-  });
-  for (size_t i = 0; i < wrong.size(); ++i) EXPECT_EQ("", wrong[i]) << cases[i].name;
-  EXPECT_GT(ran, 0) << "no case ran";
-  fmt::print("{} of {} cases ran\n", ran.load(), wrong.size());
-}
-
 class Int8 : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Int8, isExactInEagerMode) {
@@ -216,7 +175,8 @@ TEST_P(Int8, isExactInEagerMode) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpu, Int8, ::testing::ValuesIn(templates_of(DType::S8)), test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, Int8, ::testing::ValuesIn(templates_of(DType::S8)),
+                         template_test_name);
 
 class Fp8 : public ::testing::TestWithParam<std::string> {};
 
@@ -230,7 +190,8 @@ TEST_P(Fp8, isAsExactAsItsAccumulation) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpu, Fp8, ::testing::ValuesIn(templates_of(DType::F8E4M3)), test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, Fp8, ::testing::ValuesIn(templates_of(DType::F8E4M3)),
+                         template_test_name);
 
 // A graph of fixed inputs on the unfused path and every template that takes it.
 struct Ran {

@@ -1,6 +1,5 @@
 // Every template for gates on every gate, layout of weights and kind of shape: right, or refused
 // with a reason.
-#include <atomic>
 #include <gtest/gtest.h>
 
 #include "fmt/format.h"
@@ -9,7 +8,6 @@
 #include "ir/text.hpp"
 #include "run/random_inputs.hpp"
 #include "support/check.hpp"
-#include "tune/arguments.hpp"
 
 namespace attacca::testing {
 namespace {
@@ -80,12 +78,6 @@ std::string graph_text(const Gate& gate, const Layout& layout, ir::DType input,
                      extents.m, extents.k, filled(layout.weights), operands, body, result);
 }
 
-struct Prepared {
-  std::string name;
-  std::optional<Case> each;
-  Reference reference;
-};
-
 Prepared prepare(const Gate& gate, const Layout& layout, ir::DType input, const Extents& extents,
                  uint64_t seed) {
   const std::string text = graph_text(gate, layout, input, extents);
@@ -135,34 +127,10 @@ std::vector<std::string> gate_templates() {
 class Gates : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Gates, computeEveryCaseRightOrRefuseIt) {
-  Candidate candidate;
-  if (!GetParam().empty()) candidate = {CandidateKind::Fused, GetParam(), 0, 0, 0, 0};
-  std::atomic<int> ran = 0;
-  std::vector<std::string> wrong(cases().size());
-  in_parallel(static_cast<int>(cases().size()), [&](int i) {
-    const Prepared& prepared = cases()[static_cast<size_t>(i)];
-    if (!GetParam().empty() && std::holds_alternative<std::string>(tune::place(
-                                   prepared.each->problem, *toolbox()->catalog().find(GetParam()),
-                                   toolbox()->device().info())))
-      return;
-    const auto outputs = run_candidate(*prepared.each, candidate);
-    std::string& fault = wrong[static_cast<size_t>(i)];
-    if (outputs) {
-      // The unfused path rounds the products, which is most of an f32 result's error.
-      fault = compare_with_reference(prepared.reference, *outputs, GetParam().empty() ? 0x1p-7 : 0);
-      ++ran;
-    } else if (outputs.error().what.find("cannot compute this problem") == std::string::npos) {
-      fault = to_string(outputs.error());
-    }
-  });
-  for (size_t i = 0; i < wrong.size(); ++i) EXPECT_EQ("", wrong[i]) << cases()[i].name;
-  EXPECT_GT(ran, 0) << "no case ran";
-  fmt::print("{} of {} cases ran\n", ran.load(), wrong.size());
+  run_all(GetParam(), cases(), 0x1p-7);
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpu, Gates, ::testing::ValuesIn(gate_templates()), [](const auto& info) {
-  return info.param.empty() ? std::string("unfused") : info.param;
-});
+INSTANTIATE_TEST_SUITE_P(Gpu, Gates, ::testing::ValuesIn(gate_templates()), template_test_name);
 
 // Run-time variants of the schedules on a problem of many tiles, one of few rows, one of batches.
 TEST(GateVariants, computeTheSame) {

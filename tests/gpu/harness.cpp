@@ -13,6 +13,7 @@
 #include "run/pipeline.hpp"
 #include "run/random_inputs.hpp"
 #include "support/check.hpp"
+#include "tune/arguments.hpp"
 
 namespace attacca::testing {
 namespace {
@@ -218,6 +219,47 @@ std::string compare_bits(const std::vector<Tensor>& got, const std::vector<Tenso
     }
   }
   return {};
+}
+
+std::string template_test_name(const ::testing::TestParamInfo<std::string>& info) {
+  return info.param.empty() ? std::string("unfused") : info.param;
+}
+
+bool is_refused(const Case& each, const std::string& kernel) {
+  if (kernel.empty()) return false;
+  return std::holds_alternative<std::string>(
+      tune::place(each.problem, *toolbox()->catalog().find(kernel), toolbox()->device().info()));
+}
+
+void run_all(
+    const std::string& kernel, const std::vector<Prepared>& cases,
+    const std::function<std::string(const Prepared&, const std::vector<ir::Tensor>&)>& wrong) {
+  tune::Candidate candidate;
+  if (!kernel.empty()) candidate = {tune::CandidateKind::Fused, kernel, 0, 0, 0, 0};
+  std::atomic<int> ran = 0;
+  std::vector<std::string> faults(cases.size());
+  in_parallel(static_cast<int>(cases.size()), [&](int i) {
+    const Prepared& prepared = cases[static_cast<size_t>(i)];
+    std::string& fault = faults[static_cast<size_t>(i)];
+    if (is_refused(*prepared.each, kernel)) return;
+    const auto outputs = run_candidate(*prepared.each, candidate);
+    if (outputs) {
+      fault = wrong(prepared, *outputs);
+      ++ran;
+    } else if (outputs.error().what.find("cannot compute this problem") == std::string::npos) {
+      fault = to_string(outputs.error());
+    }
+  });
+  for (size_t i = 0; i < faults.size(); ++i) EXPECT_EQ("", faults[i]) << cases[i].name;
+  EXPECT_GT(ran, 0) << "no case ran";
+  fmt::print("{} of {} cases ran\n", ran.load(), faults.size());
+}
+
+void run_all(const std::string& kernel, const std::vector<Prepared>& cases, double unfused_slack) {
+  const double slack = kernel.empty() ? unfused_slack : 0;
+  run_all(kernel, cases, [&](const Prepared& prepared, const std::vector<ir::Tensor>& outputs) {
+    return compare_with_reference(prepared.reference, outputs, slack);
+  });
 }
 
 }  // namespace attacca::testing

@@ -3,8 +3,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "gtest/gtest.h"
 
 #include "ir/interpreter.hpp"
 #include "run/gemm_graph.hpp"
@@ -58,5 +61,27 @@ void in_parallel(int count, const std::function<void(int)>& work);
 
 // Bits as f64 numbers of one output that differ, for messages; empty: bit for bit equal.
 std::string compare_bits(const std::vector<ir::Tensor>& got, const std::vector<ir::Tensor>& want);
+
+// A case that every template is asked to compute.
+struct Prepared {
+  std::string name;
+  std::optional<Case> each;
+  Reference reference;
+};
+
+// A test by template is given the template's name; empty: the unfused path.
+std::string template_test_name(const ::testing::TestParamInfo<std::string>& info);
+
+// Whether the template, by its own words, cannot compute the case; the unfused path never says so.
+bool is_refused(const Case& each, const std::string& kernel);
+
+// Runs every case that is not refused; `wrong` says what is wrong with its outputs, empty: nothing.
+// At least one must run.
+void run_all(
+    const std::string& kernel, const std::vector<Prepared>& cases,
+    const std::function<std::string(const Prepared&, const std::vector<ir::Tensor>&)>& wrong);
+// The same, compared with the reference. The unfused path rounds the product to its dtype, which is
+// most of an f32 result's error: it is allowed `unfused_slack`.
+void run_all(const std::string& kernel, const std::vector<Prepared>& cases, double unfused_slack);
 
 }  // namespace attacca::testing

@@ -1,6 +1,5 @@
 // Every template for packed weights on every kind of codes, group and epilogue: right, or refused
 // with a reason; scales that are extreme; the same bits every time.
-#include <atomic>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -13,7 +12,6 @@
 #include "ir/text.hpp"
 #include "run/random_inputs.hpp"
 #include "support/check.hpp"
-#include "tune/arguments.hpp"
 
 namespace attacca::testing {
 namespace {
@@ -52,12 +50,6 @@ std::string graph_text(const Extents& extents, const ir::Packing& packing, ir::D
       "{{\n  y = a @ transpose(unpack(w, [{2}, {3}], {5}, dtype={0}))\n  return {6}\n}}\n",
       name(a), extents.m, extents.n, extents.k, layout->bytes, to_string(packing), epilogue);
 }
-
-struct Prepared {
-  std::string name;
-  std::optional<Case> each;
-  Reference reference;
-};
 
 Prepared prepare(const std::string& text, ir::Bindings given, uint64_t seed) {
   const auto graph = ir::parse_graph(text);
@@ -99,44 +91,18 @@ std::vector<std::string> mixed_templates() {
   return names;
 }
 
-bool is_refused(const Prepared& prepared, const std::string& kernel) {
-  return std::holds_alternative<std::string>(tune::place(
-      prepared.each->problem, *toolbox()->catalog().find(kernel), toolbox()->device().info()));
-}
-
 class Mixed : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Mixed, computeEveryCaseRightOrRefuseIt) {
-  Candidate candidate;
-  if (!GetParam().empty()) candidate = {CandidateKind::Fused, GetParam(), 0, 0, 0, 0};
-  std::atomic<int> ran = 0;
-  std::vector<std::string> wrong(cases().size());
-  in_parallel(static_cast<int>(cases().size()), [&](int i) {
-    const Prepared& prepared = cases()[static_cast<size_t>(i)];
-    if (!GetParam().empty() && is_refused(prepared, GetParam())) return;
-    const auto outputs = run_candidate(*prepared.each, candidate);
-    std::string& fault = wrong[static_cast<size_t>(i)];
-    if (outputs) {
-      // The unfused path rounds the product, which is most of an f32 result's error.
-      fault = compare_with_reference(prepared.reference, *outputs, GetParam().empty() ? 0x1p-7 : 0);
-      ++ran;
-    } else if (outputs.error().what.find("cannot compute this problem") == std::string::npos) {
-      fault = to_string(outputs.error());
-    }
-  });
-  for (size_t i = 0; i < wrong.size(); ++i) EXPECT_EQ("", wrong[i]) << cases()[i].name;
-  EXPECT_GT(ran, 0) << "no case ran";
-  fmt::print("{} of {} cases ran\n", ran.load(), wrong.size());
+  run_all(GetParam(), cases(), 0x1p-7);
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpu, Mixed, ::testing::ValuesIn(mixed_templates()), [](const auto& info) {
-  return info.param.empty() ? std::string("unfused") : info.param;
-});
+INSTANTIATE_TEST_SUITE_P(Gpu, Mixed, ::testing::ValuesIn(mixed_templates()), template_test_name);
 
 std::vector<Candidate> every_candidate(const Prepared& prepared) {
   std::vector<Candidate> all = {Candidate{}};
   for (const std::string& kernel : mixed_templates())
-    if (!kernel.empty() && !is_refused(prepared, kernel))
+    if (!kernel.empty() && !is_refused(*prepared.each, kernel))
       all.push_back({CandidateKind::Fused, kernel, 0, 0, 0, 0});
   return all;
 }

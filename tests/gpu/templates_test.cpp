@@ -8,7 +8,6 @@
 
 #include "gpu/harness.hpp"
 #include "support/check.hpp"
-#include "tune/arguments.hpp"
 #include "tune/unfused.hpp"
 
 namespace attacca::testing {
@@ -36,12 +35,6 @@ constexpr Form kForms[] = {
     {"two_outputs", "gelu(acc + row(bias)), acc"},
     {"two_residuals", "acc * full(x) + full(y)"},
     {"eager", "silu(acc + row(bias)) * full(res)", ir::DType::BF16, ir::Mode::Eager},
-};
-
-struct Prepared {
-  std::string name;
-  std::optional<Case> each;
-  Reference reference;
 };
 
 // Every form, layout, dtype and shape with its reference, made once for all templates.
@@ -88,42 +81,13 @@ std::vector<std::string> gemm_templates() {
   return names;
 }
 
-// Whether the template, by its own words, cannot compute the case.
-bool refuses(const std::string& kernel, const Case& each) {
-  const auto placed =
-      tune::place(each.problem, *toolbox()->catalog().find(kernel), toolbox()->device().info());
-  return std::holds_alternative<std::string>(placed);
-}
-
 class Templates : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Templates, computeEveryShapeRightOrRefuseIt) {
-  Candidate candidate;
-  if (!GetParam().empty()) candidate = {CandidateKind::Fused, GetParam(), 0, 0, 0, 0};
-  std::atomic<int> ran = 0;
-  std::vector<std::string> wrong(cases().size());
-  in_parallel(static_cast<int>(cases().size()), [&](int i) {
-    const Prepared& prepared = cases()[i];
-    if (!GetParam().empty() && refuses(GetParam(), *prepared.each)) return;
-    const auto outputs = run_candidate(*prepared.each, candidate);
-    if (outputs) {
-      // The unfused path rounds the product to its dtype, which is most of an f32 result's error.
-      const double slack = GetParam().empty() ? 0x1p-8 : 0;
-      wrong[i] = compare_with_reference(prepared.reference, *outputs, slack);
-      ++ran;
-    } else if (outputs.error().what.find("cannot compute this problem") == std::string::npos) {
-      wrong[i] = to_string(outputs.error());
-    }
-  });
-  for (size_t i = 0; i < wrong.size(); ++i) EXPECT_EQ("", wrong[i]) << cases()[i].name;
-  EXPECT_GT(ran, 0) << "no shape ran";
-  fmt::print("{} of {} cases ran\n", ran.load(), wrong.size());
+  run_all(GetParam(), cases(), 0x1p-8);
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpu, Templates, ::testing::ValuesIn(gemm_templates()),
-                         [](const auto& info) {
-                           return info.param.empty() ? std::string("unfused") : info.param;
-                         });
+INSTANTIATE_TEST_SUITE_P(Gpu, Templates, ::testing::ValuesIn(gemm_templates()), template_test_name);
 
 // Run-time variants of the schedules: swizzle, raster, splits.
 TEST(Variants, computeTheSame) {

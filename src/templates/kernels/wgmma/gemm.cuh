@@ -1,6 +1,6 @@
 // A persistent GEMM for sm_90a: one warpgroup's thread loads tiles by TMA, the others multiply them
-// by wgmma and finish their own rows. Warps hand their accumulators over to themselves, slice by
-// slice, so that operands and results move in whole chunks of rows.
+// by wgmma and finish their own rows: where the accumulators are (direct.cuh), or warps hand them
+// over to themselves, slice by slice, so that operands and results move in whole chunks of rows.
 #pragma once
 
 #include "wgmma/direct.cuh"
@@ -32,7 +32,7 @@ struct Shared {
   __device__ __forceinline__ uint32_t b(int stage, int set) const {
     return a(stage) + kABytes + set * kBBytes;
   }
-  // A stage is full when its copies have come, empty when all warps of the cluster have read it.
+  // A stage is full when its copies have come, empty when all warps that share it have read it.
   __device__ __forceinline__ uint32_t full(int stage) const {
     return base + kBarriersAt + stage * 8;
   }
