@@ -100,17 +100,10 @@ Factor factor_b(const attacca_gemm_arguments& g, int set) {
 // Results and full operands that move by TMA: a warp's box of 16 rows.
 Factor factor_mn(const attacca_gemm_arguments& g, const char* name,
                  const attacca_operand& operand) {
-  return {name,
-          operand.pointer,
-          "n",
-          g.n,
-          operand.column_stride,
-          "m",
-          g.m,
-          operand.row_stride,
-          operand.batch_stride,
-          {kBoxN, 16},
-          2};
+  return {name,        operand.pointer,       "n",
+          g.n,         operand.column_stride, "m",
+          g.m,         operand.row_stride,    operand.batch_stride,
+          {kBoxN, 16}, kResultBytes};
 }
 
 // Strides along axes of one element say nothing.

@@ -79,12 +79,14 @@ static_assert((kSwapped ? kTileM % kSliceM : kTileN % kSliceN) == 0);
 // Direct: boxes of 16 rows of results, the widest of which a tile's width is a multiple.
 constexpr bool kDirect = DIRECT;
 constexpr int kBoxN = kTileN % 64 == 0 ? 64 : kTileN % 32 == 0 ? 32 : 16;
-constexpr int kBoxRowBytes = kBoxN * 2, kBoxBytes = 16 * kBoxRowBytes;
+constexpr int kResultBytes = kResultBits[0] / 8;
+constexpr int kBoxRowBytes = kBoxN * kResultBytes, kBoxBytes = 16 * kBoxRowBytes;
 constexpr int kBoxes = kTileN / kBoxN * kGroupParts;  // of a warp
 // The full operand's boxes all come at once.
 constexpr int kBoxBuffers = kFulls > 0 || kBoxes < 2 ? kBoxes : 2;
-static_assert(!kDirect || (!kSwapped && !kAlternate && kFulls <= 1 && kResults == 1 && kMaxima == 0 &&
-                           kResultBits[0] == 16 && (kFulls == 0 || kFullBits[0] == 16)));
+static_assert(!kDirect || (!kSwapped && !kAlternate && kFulls <= 1 && kResults == 1 &&
+                           kResultBytes <= 2 && kBoxRowBytes >= 32 &&
+                           (kFulls == 0 || (kFullBits[0] == 16 && kResultBytes == 2))));
 constexpr int kWarpBytes = kDirect ? kBoxBuffers * kBoxBytes : kSets * kSliceValues * 4;
 constexpr int kWarps = kConsumers * 4;  // that finish
 constexpr int kSlicesAt = kStages * kStageBytes;

@@ -107,12 +107,13 @@ struct Boxes {
   // A thread's pair i of a box is 8 rows below pair i - 1, or 8 columns on.
   __device__ __forceinline__ int offset(int i) const {
     constexpr int kLines = kBoxRowBytes / 16;  // that the swizzle exchanges
-    const int byte = lane / 4 * kBoxRowBytes + lane % 4 * 4;
-    return (byte ^ (byte >> 7 & (kLines - 1)) << 4 ^ i / 2 << 4) + i % 2 * 8 * kBoxRowBytes;
+    const int byte = lane / 4 * kBoxRowBytes + lane % 4 * 2 * kResultBytes;
+    return (byte ^ (byte >> 7 & (kLines - 1)) << 4 ^ i / 2 * 8 * kResultBytes) +
+           i % 2 * 8 * kBoxRowBytes;
   }
 
   __device__ __forceinline__ void finish_box(const Accumulators& sum, int box, int part,
-                                             const RowPairs& rows) {
+                                             const RowPairs& rows, Largest& largest) {
     constexpr int kPairs = kBoxN / 8 * 2;
     char* to = memory + (box * kGroupParts + part) % kBoxBuffers * kBoxBytes;
     HoleArguments arguments[kPairs];
@@ -137,22 +138,33 @@ struct Boxes {
     const int row = at.m + part * kPartRows + lane / 4, first = at.n + box * kBoxN + lane % 4 * 2;
     uint32_t result[kPairs];
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i)
-      result[i] = call_hole(arguments[i], row + i % 2 * 8, first + i / 2 * 8, at.batch,
-                            &params.operands.context)
-                      .word[0];
+    for (int i = 0; i < kPairs; ++i) {
+      const int m = row + i % 2 * 8, n = first + i / 2 * 8;
+      const attacca_results all =
+          call_hole(arguments[i], m, n, at.batch, &params.operands.context);
+      result[i] = all.word[0];
+      if constexpr (kMaxima > 0)
+        if (m < params.m && n < params.n)
+          largest.bits = max(largest.bits, all.word[kMaximumWord]);
+    }
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) *reinterpret_cast<uint32_t*>(to + offset(i)) = result[i];
+    for (int i = 0; i < kPairs; ++i) {
+      if constexpr (kResultBytes == 1) {
+        *reinterpret_cast<uint16_t*>(to + offset(i)) = static_cast<uint16_t>(result[i]);
+      } else {
+        *reinterpret_cast<uint32_t*>(to + offset(i)) = result[i];
+      }
+    }
   }
 
-  __device__ __forceinline__ void finish(const Accumulators& sum) {
+  __device__ __forceinline__ void finish(const Accumulators& sum, Largest& largest) {
     if (has_full()) wait_for(arrived, tiles++ & 1);
-    finish_column<0>(sum);
+    finish_column<0>(sum, largest);
   }
 
   // Registers have no index, and a loop of this length is not always unrolled.
   template <int BOX>
-  __device__ __forceinline__ void finish_column(const Accumulators& sum) {
+  __device__ __forceinline__ void finish_column(const Accumulators& sum, Largest& largest) {
     if constexpr (BOX < kTileN / kBoxN) {
       const RowPairs rows = next;
       if constexpr (BOX + 1 < kTileN / kBoxN) load_rows(BOX + 1);
@@ -163,7 +175,7 @@ struct Boxes {
           if (lane == 0) results_read<kBoxBuffers - 1>();
           __syncwarp();
         }
-        finish_box(sum, BOX, part, rows);
+        finish_box(sum, BOX, part, rows, largest);
         writes_before_copies();
         __syncwarp();
         if (lane == 0) {
@@ -172,7 +184,7 @@ struct Boxes {
           results_commit();
         }
       }
-      finish_column<BOX + 1>(sum);
+      finish_column<BOX + 1>(sum, largest);
     }
   }
 

@@ -361,7 +361,7 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
       partial.add_to(sum);
     }
     if constexpr (kDirect) {
-      boxes.finish(sum);
+      boxes.finish(sum, largest);
     } else {
       finish_slices(params, at, first_row, lane, reinterpret_cast<uint32_t*>(own), sum, largest);
     }
