@@ -37,6 +37,10 @@ ATTACCA_API const char* attacca_version(void);
 /* Where kernel templates are looked for: ATTACCA_TEMPLATE_DIR, else beside this library. */
 ATTACCA_API attacca_status* attacca_template_directory(attacca_bytes** path);
 
+/* Where kernels and measurements are kept: ATTACCA_CACHE_DIR, else XDG_CACHE_HOME/attacca, else
+   ~/.cache/attacca. It need not exist. */
+ATTACCA_API attacca_status* attacca_cache_directory(attacca_bytes** path);
+
 /* ---- Statuses: a failure's reason. The three texts may be empty, and are for NULL. */
 
 ATTACCA_API const char* attacca_status_what(const attacca_status* status);

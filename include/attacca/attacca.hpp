@@ -146,6 +146,11 @@ inline Result<std::string> template_directory() {
   return detail::text_of([](attacca_bytes** into) { return attacca_template_directory(into); });
 }
 
+// Where kernels and measurements are kept. It need not exist.
+inline Result<std::string> cache_directory() {
+  return detail::text_of([](attacca_bytes** into) { return attacca_cache_directory(into); });
+}
+
 // ---- Packed weights (docs/packed-weights.md): what a graph's `unpack` reads.
 
 struct Packing {

@@ -6,6 +6,7 @@
 #include "api/plan_file.hpp"
 #include "api/status.hpp"
 #include "support/file.hpp"
+#include "support/paths.hpp"
 #include "templates/catalog.hpp"
 
 using attacca::fail;
@@ -88,6 +89,14 @@ attacca_status* attacca_template_directory(attacca_bytes** path) {
   return guarded([&]() -> Status {
     ATTACCA_TRY_VOID(required(path, "path"));
     *path = new attacca_bytes{attacca::templates::Catalog::default_directory()};
+    return {};
+  });
+}
+
+attacca_status* attacca_cache_directory(attacca_bytes** path) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(path, "path"));
+    *path = new attacca_bytes{attacca::cache_directory()};
     return {};
   });
 }

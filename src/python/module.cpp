@@ -35,6 +35,7 @@ NB_MODULE(_core, module) {
   module.doc() = "libattacca's public interface; use the attacca package.";
   module.def("version", [] { return std::string(attacca::version()); });
   module.def("template_directory", [] { return check(attacca::template_directory()); });
+  module.def("cache_directory", [] { return check(attacca::cache_directory()); });
   module.def(
       "check_device", [](const std::string& device) { check(attacca::check_device(device)); },
       nb::arg("device"));

@@ -2,15 +2,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from typing import Any, Callable, Sequence
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
-from .. import __version__, _core
+from .. import __version__
 from .._errors import Error
-from . import _report
+from . import _lowering, _report
+from ._compare import templates_stamp
 from ._rewrite import Options, rewrite
 
 
@@ -19,6 +19,7 @@ class Pass(CustomGraphPass):
 
     def __init__(self, options: Options):
         self.options = options
+        _lowering.install()
 
     def __call__(self, graph: torch.fx.Graph) -> None:
         if _is_training(graph):
@@ -28,11 +29,7 @@ class Pass(CustomGraphPass):
 
     def uuid(self) -> Any:
         """What Inductor's cache distinguishes."""
-        try:
-            templates = f"{_core.template_directory()} {os.stat(_core.template_directory()).st_mtime}"
-        except (Error, OSError):
-            templates = "none"
-        return hashlib.sha256(f"attacca {__version__} {self.options} {templates}".encode()).hexdigest()
+        return hashlib.sha256(f"attacca {__version__} {self.options} {templates_stamp()}".encode()).hexdigest()
 
 
 def _is_training(graph: torch.fx.Graph) -> bool:
@@ -112,7 +109,7 @@ class Program:
 
     def __init__(self, exported: Any, *, mode: str = "fp32", tuning: str = "known",
                  tuning_seconds: float = 0.0, policy: str = "always"):
-        options = Options(policy, mode, tuning, float(tuning_seconds)).check()
+        options = Options(policy, False, mode, tuning, float(tuning_seconds)).check()
         #: The rewritten graph, a ``torch.fx.GraphModule``.
         self.module = exported.run_decompositions().module()
         self.regions = rewrite(self.module.graph, options)

@@ -5,15 +5,16 @@ of torch.export's.
 """
 from __future__ import annotations
 
+import contextlib
 import threading
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Iterator, NamedTuple, Sequence
 
 import torch
 
 from .. import _core
 from .._dims import Dim, sources
 from .._frameworks import Torch
-from .._plan import Plan, compile as compile_graph
+from .._plan import Plan, Tensor, _Layout, compile as compile_graph
 
 _library = torch.library.Library("attacca", "DEF")
 _library.define(
@@ -95,7 +96,7 @@ class Loaded:
 
 
 _loaded: dict[tuple[str, str, str, float, str], Loaded] = {}
-_shapes: dict[str, Any] = {}
+_types: dict[str, tuple[list[_Layout], list[_Layout]]] = {}
 _lock = threading.Lock()
 
 
@@ -117,6 +118,17 @@ def all_loaded() -> list[Loaded]:
         return list(_loaded.values())
 
 
+@contextlib.contextmanager
+def uncounted() -> Iterator[None]:
+    """Calls meanwhile are nobody's."""
+    before = {each: each.calls for each in all_loaded()}
+    try:
+        yield
+    finally:
+        for each in all_loaded():
+            each.calls = before.get(each, 0)
+
+
 def _run(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
          tuning_seconds: float) -> list[torch.Tensor]:
     return loaded(graph, mode, tuning, tuning_seconds, inputs[0].device)(inputs)
@@ -128,19 +140,31 @@ def _sizes(dims: Sequence[Sequence[Dim]], shapes: Sequence[Sequence[Any]]) -> di
             for symbol, s in sources(dims).items()}
 
 
-def _fake(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
-          tuning_seconds: float) -> list[torch.Tensor]:
-    """Shapes and dtypes of the results; sizes may be symbolic."""
-    types = _shapes.get(graph)
+def types_of(graph: str, mode: str) -> tuple[list[_Layout], list[_Layout]]:
+    """A region's inputs and outputs."""
+    types = _types.get(graph)
     if types is None:
         plan = _core.Plan.compile(_core.Graph.parse(graph), device="cpu", mode=mode, tuning="known",
                                   tuning_seconds=0.0, threads=1, fuse=True)
-        types = _shapes[graph] = ([[Dim(d) for d in t.shape] for t in plan.inputs],
-                                  [([Dim(d) for d in t.shape], t.dtype) for t in plan.outputs])
-    inputs_dims, outputs = types
-    sizes = _sizes(inputs_dims, [tensor.shape for tensor in inputs])
-    return [torch.empty([dim.value(sizes) for dim in dims], dtype=_TORCH[dtype], device=inputs[0].device)
-            for dims, dtype in outputs]
+        inputs, outputs = ([_Layout(Tensor(t.name, t.dtype, t.type, tuple(t.shape))) for t in tensors]
+                           for tensors in (plan.inputs, plan.outputs))
+        types = _types[graph] = (inputs, outputs)
+    return types
+
+
+def _fake(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
+          tuning_seconds: float) -> list[torch.Tensor]:
+    """Shapes and dtypes of the results; sizes may be symbolic."""
+    layouts, outputs = types_of(graph, mode)
+    sizes = _sizes([layout.shape for layout in layouts], [tensor.shape for tensor in inputs])
+    return [torch.empty([dim.value(sizes) for dim in layout.shape], dtype=as_torch_dtype(layout.info.dtype),
+                        device=inputs[0].device)
+            for layout in outputs]
+
+
+def as_torch_dtype(name: str) -> torch.dtype:
+    """torch.bfloat16 of "bf16"."""
+    return _TORCH[name]
 
 
 def _dtypes() -> dict[str, torch.dtype]:

@@ -19,7 +19,7 @@ class Fused(NamedTuple):
         epilogue: What happens to the accumulators, as explained by the core.
         reason: Why it was kept: its times, or the policy.
         seconds: Of one call, where measured, at the sizes seen at compile time; else 0.
-        unfused_seconds: Of the unfused path, where measured; else 0.
+        other_seconds: Of what Inductor makes of it, or of the unfused path where that was compared.
         calls: How often it has run; captured launches count once.
     """
 
@@ -28,13 +28,13 @@ class Fused(NamedTuple):
     epilogue: str
     reason: str
     seconds: float
-    unfused_seconds: float
+    other_seconds: float
     calls: int
 
     @property
     def saved_seconds(self) -> float:
         """Time saved so far, by the times measured."""
-        return max(self.unfused_seconds - self.seconds, 0) * self.calls if self.seconds else 0.0
+        return max(self.other_seconds - self.seconds, 0) * self.calls if self.seconds else 0.0
 
 
 class Left(NamedTuple):
@@ -58,7 +58,8 @@ class GraphReport(NamedTuple):
         name: "graph 1", counted in the order of compiling.
         fused: The regions.
         left: What was left alone.
-        note: Of graphs that passed through untouched: why. Else empty.
+        note: Of graphs that passed through untouched: why. Of others the whole graph's time beside
+            Inductor's, where they were compared.
     """
 
     name: str
@@ -90,8 +91,7 @@ class Report(NamedTuple):
                 lines += ["    " + line for line in fused.epilogue.splitlines()]
                 times = ""
                 if fused.seconds:
-                    times = (f"; {fused.seconds * 1e6:.1f} us, unfused {fused.unfused_seconds * 1e6:.1f} us,"
-                             f" saved {fused.saved_seconds * 1e3:.3f} ms")
+                    times = f"; saved {fused.saved_seconds * 1e3:.3f} ms"
                 lines.append(f"    kept: {fused.reason}; ran {fused.calls} times{times}")
             lines += [f"  left {left.node} ({left.op}): {left.reason}" for left in graph.left]
         return "\n".join(lines) if lines else "nothing was compiled"
@@ -106,7 +106,7 @@ class _Entry(NamedTuple):
     epilogue: str
     reason: str
     seconds: float
-    unfused_seconds: float
+    other_seconds: float
     graph: str
 
 
@@ -149,11 +149,12 @@ def _keep(region: str, graph: _Graph) -> None:
 
 def _kept(region: str) -> "_Graph | None":
     try:
-        fused, left, _ = json.loads(_file(region).read_text())
+        fused, left, note = json.loads(_file(region).read_text())
     except (OSError, ValueError):
         return None
     entries = [_Entry(tuple(nodes), tuple(outputs), *rest) for nodes, outputs, *rest in fused]
-    return _Graph(entries, [Left(*each) for each in left], "from Inductor's cache")
+    return _Graph(entries, [Left(*each) for each in left],
+                  "; ".join(filter(None, [note, "from Inductor's cache"])))
 
 
 def report() -> Report:

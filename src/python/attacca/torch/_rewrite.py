@@ -1,23 +1,24 @@
-"""Putting regions into an FX graph, where a policy says that they are worth it."""
+"""Which regions of an FX graph are fused: where a policy says that they are worth it."""
 from __future__ import annotations
 
-import operator
-from typing import Any, NamedTuple
+import os
+from typing import NamedTuple, Sequence
 
 import torch
 
 from .. import _core
-from .._dims import Dim
 from .._errors import Error
 from .._plan import Decision, Plan, compile as compile_graph
 from . import _report
-from ._ops import region as region_op
+from ._compare import Run, Verdict, Verdicts, compare, microseconds
 from ._importer import Importer
 from ._regions import VIEWS, Region, find, is_product_op
+from ._replace import remove_unused, replace
+from ._static import hint
 
 POLICIES = ("measured", "always")
-# A fused region must take less than this of the unfused path's time; less still where Inductor would
-# make one kernel of the region's tail and what follows it, which the tuner's unfused path does not know.
+# Where nothing is compared with Inductor, a fused region must take less than this of the unfused path's
+# time; less still where Inductor would make one kernel of the region's tail and what follows it.
 _MARGIN, _MARGIN_BEFORE_MORE = 0.98, 0.9
 
 
@@ -25,9 +26,13 @@ class Options(NamedTuple):
     """What ``torch.compile(..., backend="attacca", options={...})`` takes besides Inductor's.
 
     Attributes:
-        policy: "measured": a region is fused where its kernel took less time on this GPU than the
-            unfused path, which is the vendor library's product and one pointwise kernel, as
-            Inductor makes by default; on the CPU nothing is. "always": every region is fused.
+        policy: "measured": a region is fused where it makes the graph faster on this GPU; on the
+            CPU nothing is. "always": every region is fused.
+        compare: Whether "measured" means measured against Inductor: each region against what
+            Inductor makes of it, then the whole graph with its regions against Inductor's own,
+            giving up regions until it wins. Compiles the graph two times or more, once: what was
+            found is kept in Attacca's cache. False, or ATTACCA_TORCH_COMPARE=0: regions are measured
+            against the unfused path, the vendor library's product and one pointwise kernel.
         mode: "fp32" or "eager", as for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`, while compiling and for the sizes at hand. By default
             what is not known is measured. Sizes that come later measure nothing: they take what is
@@ -36,6 +41,7 @@ class Options(NamedTuple):
     """
 
     policy: str = "measured"
+    compare: bool = os.environ.get("ATTACCA_TORCH_COMPARE", "1") != "0"
     mode: str = "fp32"
     tuning: str = "measure"
     tuning_seconds: float = 0.0
@@ -43,6 +49,8 @@ class Options(NamedTuple):
     def check(self) -> "Options":
         if self.policy not in POLICIES:
             raise Error(f"unknown policy {self.policy}", "policy", f"one of {', '.join(POLICIES)}")
+        if not isinstance(self.compare, bool):
+            raise Error(f"compare is {self.compare!r}", "compare", "give True or False")
         if self.mode not in ("fp32", "eager"):
             raise Error(f"unknown mode {self.mode}", "mode", "one of fp32, eager")
         if self.tuning not in ("known", "measure", "always", "unfused"):
@@ -51,34 +59,26 @@ class Options(NamedTuple):
         return self
 
 
-class _Verdict(NamedTuple):
-    keep: bool
-    reason: str
-    seconds: float = 0.0
-    unfused_seconds: float = 0.0
-
-
 def rewrite(graph: torch.fx.Graph, options: Options) -> int:
     """Replaces regions by calls of the custom op, and adds to the report. Returns how many."""
     found = find(graph)
+    verdicts, note = _judge_all(graph, found.regions, options)
     fused: list[_report._Entry] = []
     left = [_report.Left(*each) for each in found.left]
     replaced: dict[torch.fx.Node, torch.fx.Node] = {}
-    for region in found.regions:
-        region = region._replace(inputs=[replaced.get(node, node) for node in region.inputs])
-        device = region.outputs[0].meta["val"].device
-        verdict = _judge(region, device, options)
+    for region, verdict in zip(found.regions, verdicts):
         if verdict.keep:
+            region = region._replace(inputs=[replaced.get(node, node) for node in region.inputs])
             fused.append(_report._Entry(tuple(n.name for n in region.covers),
                                         tuple(n.name for n in region.outputs),
                                         _explained(region.graph), verdict.reason, verdict.seconds,
-                                        verdict.unfused_seconds, region.graph))
-            replaced.update(_replace(graph, region, options))
+                                        verdict.other_seconds, region.graph))
+            replaced.update(replace(graph, region, *_while_running(options)))
         else:
             left.append(_report.Left(region.outputs[0].name, "region", verdict.reason))
-    _report.add(fused, left)
+    _report.add(fused, left, note)
     if fused:
-        _remove_unused(graph, {node for region in found.regions for node in region.covers})
+        remove_unused(graph, {node for region in found.regions for node in region.covers})
     return len(fused)
 
 
@@ -89,17 +89,40 @@ def _explained(graph: str) -> str:
     return text[text.index("region 1"):].strip()
 
 
-def _judge(region: Region, device: torch.device, options: Options) -> _Verdict:
+def _judge_all(graph: torch.fx.Graph, regions: Sequence[Region],
+               options: Options) -> tuple[list[Verdict], str]:
+    """A verdict each, and what there is to say of the whole graph."""
+    verdicts = [_judge(region, options) for region in regions]
+    kept = [i for i, verdict in enumerate(verdicts) if verdict.keep]
+    if not kept or not options.compare or options.policy != "measured":
+        return verdicts, ""
+    try:
+        compared = compare(graph, [regions[i] for i in kept], _while_running(options))
+    except Exception as failure:  # noqa: BLE001  whatever Inductor or a kernel may raise: not fused
+        reason = f"not compared with Inductor: {type(failure).__name__}: {' '.join(str(failure).split())[:300]}"
+        compared = Verdicts([Verdict(False, reason)] * len(kept), "")
+    for i, verdict in zip(kept, compared.regions):
+        verdicts[i] = verdict
+    return verdicts, compared.note
+
+
+def _judge(region: Region, options: Options) -> Verdict:
+    """By the policy, and for "measured" by what the tuner chose."""
+    device = region.outputs[0].meta["val"].device
     if options.policy == "always":
-        return _Verdict(True, "the policy is always")
+        return Verdict(True, "the policy is always")
     if device.type != "cuda":
-        return _Verdict(False, f"on {device.type} only the policy always fuses")
-    if len(region.outputs) > 1:
-        return _Verdict(False, "of several results, whose users Inductor may fuse")
+        return Verdict(False, f"on {device.type} only the policy always fuses")
+    if len(region.outputs) > 1 and not options.compare:
+        return Verdict(False, "of several results, whose users Inductor may fuse")
     try:
         decisions = _decisions(region, device, options)
     except Error as error:
-        return _Verdict(False, str(error))
+        return Verdict(False, str(error))
+    if options.compare:
+        if any(decision.candidate.startswith("unfused") for decision in decisions):
+            return Verdict(False, "the unfused path is the fastest")
+        return Verdict(True, "")
     return judge_decisions(decisions, _MARGIN_BEFORE_MORE if _feeds_more(region) else _MARGIN)
 
 
@@ -118,19 +141,19 @@ def _feeds_more(region: Region) -> bool:
     return False
 
 
-def judge_decisions(decisions: "tuple[Decision, ...]", margin: float = _MARGIN) -> _Verdict:
+def judge_decisions(decisions: "tuple[Decision, ...]", margin: float = _MARGIN) -> Verdict:
     """Whether what the tuner chose beats the unfused path by enough."""
     if any(decision.candidate.startswith("unfused") for decision in decisions):
-        return _Verdict(False, "the unfused path is the fastest")
+        return Verdict(False, "the unfused path is the fastest")
     seconds = sum(decision.seconds for decision in decisions)
     unfused = sum(decision.unfused_seconds for decision in decisions)
     if not seconds or not unfused:
         sources = ", ".join(sorted({decision.source for decision in decisions}))
-        return _Verdict(True, f"chosen by {sources}, not measured")
-    times = f"{seconds * 1e6:.1f} us, unfused {unfused * 1e6:.1f} us"
+        return Verdict(True, f"chosen by {sources}, not measured")
+    times = f"{microseconds(seconds)}, unfused {microseconds(unfused)}"
     if seconds < unfused * margin:
-        return _Verdict(True, f"it took {times}", seconds, unfused)
-    return _Verdict(False, f"it does not beat the unfused path: {times}", seconds, unfused)
+        return Verdict(True, f"it took {times}", seconds, unfused)
+    return Verdict(False, f"it does not beat the unfused path: {times}", seconds, unfused)
 
 
 def _decisions(region: Region, device: torch.device, options: Options) -> "tuple[Decision, ...]":
@@ -142,96 +165,12 @@ def _decisions(region: Region, device: torch.device, options: Options) -> "tuple
         for dim, size in zip(layout.shape, node.meta["val"].shape):
             linear = dim.linear()
             if linear is not None and linear[1:] == (1, 0):
-                sizes[linear[0]] = _hint(size)
+                sizes[linear[0]] = hint(size)
     if missing := set(plan.symbols) - set(sizes):
         raise Error(f"size {sorted(missing)[0]} is not known while compiling")
     return plan.prepare(**sizes).decisions
 
 
-def _hint(size: Any) -> int:
-    if isinstance(size, int):
-        return size
-    if not size.node.has_hint():
-        raise Error(f"size {size} is not known while compiling")
-    return int(size.node.hint)
-
-
-def _replace(graph: torch.fx.Graph, region: Region,
-             options: Options) -> dict[torch.fx.Node, torch.fx.Node]:
-    """Puts the call in; returns what stands for each output now."""
-    arguments = (list(region.inputs), region.graph, options.mode, *_while_running(options))
-    fake = [node.meta["val"] for node in region.inputs]
-    mode = torch._guards.detect_fake_mode(fake)
-    dead = _left_dead(region)
-    with graph.inserting_before(_place(graph, region, dead)):
-        call = graph.call_function(region_op, arguments)
-        if mode is not None:
-            with mode:
-                call.meta["val"] = region_op(fake, *arguments[1:])
-        parts = [graph.call_function(operator.getitem, (call, i)) for i in range(len(region.outputs))]
-    for i, (part, output) in enumerate(zip(parts, region.outputs)):
-        part.meta.update(output.meta)
-        if "val" in call.meta:
-            part.meta["val"] = call.meta["val"][i]
-        # What nobody needs any more keeps its old operands, and its place before the call.
-        output.replace_all_uses_with(part, delete_user_cb=lambda user: user not in dead)
-    _read_sizes_elsewhere(region, parts)
-    return dict(zip(region.outputs, parts))
-
-
-def _read_sizes_elsewhere(region: Region, parts: list[torch.fx.Node]) -> None:
-    """Sizes that are asked of values inside the region, of its inputs and outputs instead."""
-    extents = {str(size): (node, axis) for node in [*parts, *region.inputs]
-               for axis, size in enumerate(node.meta["val"].shape)}
-    for node in region.covers:
-        for user in list(node.users):
-            if user.op == "call_function" and str(user.target) == "aten.sym_size.int":
-                place = extents.get(str(user.meta["val"]))
-                if place is not None:
-                    user.args = place
-
-
-def _while_running(options: Options) -> tuple[str, float]:
+def _while_running(options: Options) -> Run:
     """How kernels are chosen for sizes met later: what was measured is known; no call measures."""
-    return ("unfused" if options.tuning == "unfused" else "known"), 0.0
-
-
-def _left_dead(region: Region) -> set[torch.fx.Node]:
-    """What the region computes, but for the views that others read as well."""
-    covers = set(region.covers)
-    stays: set[torch.fx.Node] = set()
-    for node in reversed(region.covers):
-        if node not in region.outputs and any(user not in covers or user in stays for user in node.users):
-            stays.add(node)
-    return covers - stays
-
-
-def _place(graph: torch.fx.Graph, region: Region, dead: set[torch.fx.Node]) -> torch.fx.Node:
-    """Right after the last input; whatever uses an output is moved behind it."""
-    order = {node: i for i, node in enumerate(graph.nodes)}
-    last = max(region.inputs, key=order.__getitem__)
-    late = order[last]
-    # Users of outputs that stand before the last input are moved, with what depends on them.
-    moved: list[torch.fx.Node] = []
-    waiting = set(region.outputs)
-    for node in graph.nodes:
-        if order[node] > late or node in dead or node.op in ("placeholder", "output"):
-            continue
-        if waiting & set(node.all_input_nodes):
-            waiting.add(node)
-            moved.append(node)
-    after = last
-    for node in moved:
-        after.append(node)
-        after = node
-    place = last.next
-    while place.op == "placeholder":
-        place = place.next
-    return place
-
-
-def _remove_unused(graph: torch.fx.Graph, covers: set[torch.fx.Node]) -> None:
-    for node in reversed(list(graph.nodes)):
-        if node in covers and not node.users:
-            graph.erase_node(node)
-    graph.lint()
+    return Run(options.mode, "unfused" if options.tuning == "unfused" else "known")

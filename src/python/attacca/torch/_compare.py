@@ -1,0 +1,245 @@
+"""Regions against what Inductor makes of the same nodes, and the whole graph against Inductor's own.
+
+A region's kernel may beat Inductor's version of the region and yet cost the graph time: what Inductor
+would have fused across the region's border is no longer fused. So both are timed, on this GPU, and what
+was found is remembered in Attacca's cache.
+"""
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+from typing import NamedTuple, Sequence
+
+import torch
+
+from .. import __version__, _core
+from . import _static, _timing
+from ._ops import uncounted
+from ._regions import Region
+from ._replace import remove_unused, replace
+from ._timing import NoMemory, Seconds
+
+# The graph must take less than this of the time that Inductor's takes without the host's part, and must
+# not take longer with it but for the noise of the host's times.
+_MARGIN, _HOST_NOISE = 0.99, 1.01
+_MOST_NODES = 2000  # of graphs that are compiled several times
+_MOST_TRIES = 4  # sets of regions that are tried in a graph
+
+
+class Verdict(NamedTuple):
+    """What became of a region."""
+
+    keep: bool
+    reason: str
+    seconds: float = 0.0
+    other_seconds: float = 0.0
+
+
+class Verdicts(NamedTuple):
+    """What became of a graph's regions, in their order, and the whole graph's times in words."""
+
+    regions: list[Verdict]
+    note: str
+
+
+class Run(NamedTuple):
+    """How the custom op is called."""
+
+    mode: str
+    tuning: str
+
+
+def microseconds(seconds: float) -> str:
+    """For people: "12.3 us"."""
+    return f"{seconds * 1e6:.1f} us"
+
+
+def compare(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> Verdicts:
+    """Which of the regions to keep. Nothing of the graph is changed.
+
+    Raises:
+        Error: A size is not known, or a kernel fails.
+    """
+    key = _key(graph, regions, run)
+    known = _remembered(key)
+    if known is None:
+        with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes(), uncounted():
+            known = _compare(graph, regions, run)
+        _remember(key, known)
+    return known
+
+
+def _compare(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> Verdicts:
+    root = graph.owning_module
+    assert root is not None
+    groups: dict[str, list[int]] = {}
+    for i, region in enumerate(regions):
+        groups.setdefault(canonical(region), []).append(i)
+    verdicts: dict[str, Verdict] = {}
+    for text, members in groups.items():
+        try:
+            verdicts[text] = _alone(root, regions[members[0]], run)
+        except NoMemory as reason:
+            verdicts[text] = Verdict(False, f"not timed: {reason}")
+    wanted = {text: members for text, members in groups.items() if verdicts[text].keep}
+    note = ""
+    if wanted and len(graph.nodes) > _MOST_NODES:
+        note = f"a graph of {len(graph.nodes)} nodes, whose regions alone were timed"
+    elif wanted:
+        try:
+            note = _whole(root, graph, regions, run, wanted, verdicts)
+        except NoMemory as reason:
+            note = f"regions alone were timed: {reason}"
+    by_region = {i: verdicts[text] for text, members in groups.items() for i in members}
+    return Verdicts([by_region[i] for i in range(len(regions))], note)
+
+
+# ---- One region
+
+
+def _alone(root: torch.nn.Module, region: Region, run: Run) -> Verdict:
+    theirs = _static.copy(root, region.inputs, region.covers, region.outputs)
+    ours = _static.copy(root, region.inputs, region.covers, region.outputs)
+    _put(ours, [region], run)
+    sets = _timing.input_sets(theirs.inputs)
+    own, inductor = _timing.compete([_static.compiled(ours), _static.compiled(theirs)], sets)
+    times = f"{microseconds(own.captured)}, Inductor's own {microseconds(inductor.captured)}"
+    keep = own.captured < inductor.captured
+    reason = f"it took {times}" if keep else f"Inductor won by {_percent(own, inductor)}: {times}"
+    return Verdict(keep, reason, own.captured, inductor.captured)
+
+
+def _percent(loser: Seconds, winner: Seconds) -> str:
+    return f"{100 * (loser.captured / max(winner.captured, 1e-12) - 1):.1f} %"
+
+
+# ---- The whole graph
+
+
+def _whole(root: torch.nn.Module, graph: torch.fx.Graph, regions: Sequence[Region], run: Run,
+           wanted: dict[str, list[int]], verdicts: dict[str, Verdict]) -> str:
+    """Gives up kinds of regions, those that gain least first, until the graph is faster than Inductor's."""
+    alone = _static.copy_all(root, graph)
+    sets = _timing.input_sets(alone.inputs)
+    inductor = _static.compiled(alone)
+    kept = sorted(wanted, key=lambda text: -_gain(verdicts[text], wanted[text]))
+    tried: list[str] = []
+    while kept:
+        chosen = [regions[i] for text in kept for i in wanted[text]]
+        own, base = _timing.compete([_static.compiled(_rewritten(root, graph, chosen, run)), inductor], sets)
+        times = _whole_times(len(chosen), own, base)
+        tried.append(times)
+        if _is_faster(own, base):
+            return times
+        gone = kept if len(tried) == _MOST_TRIES else kept[-1:]
+        for text in gone:
+            verdicts[text] = verdicts[text]._replace(keep=False, reason=f"Inductor's whole graph won: {times}")
+        kept = kept[:-len(gone)]
+    return f"left to Inductor: {tried[0]}"
+
+
+def _gain(verdict: Verdict, members: Sequence[int]) -> float:
+    return (verdict.other_seconds - verdict.seconds) * len(members)
+
+
+def _is_faster(own: Seconds, base: Seconds) -> bool:
+    from torch._inductor import config
+
+    if config.triton.cudagraphs:
+        return own.captured < base.captured * _MARGIN
+    return own.captured < base.captured * _MARGIN and own.direct < base.direct * _HOST_NOISE
+
+
+def _whole_times(count: int, own: Seconds, base: Seconds) -> str:
+    return (f"with {count} regions {microseconds(own.captured)}, by Inductor alone "
+            f"{microseconds(base.captured)} (with the host's part {microseconds(own.direct)} and "
+            f"{microseconds(base.direct)})")
+
+
+def _rewritten(root: torch.nn.Module, graph: torch.fx.Graph, regions: Sequence[Region],
+               run: Run) -> _static.Static:
+    static = _static.copy_all(root, graph)
+    _put(static, regions, run)
+    return static
+
+
+def _put(static: _static.Static, regions: Sequence[Region], run: Run) -> None:
+    """Replaces the regions in a copy of their graph."""
+    replaced: dict[torch.fx.Node, torch.fx.Node] = {}
+    covers: set[torch.fx.Node] = set()
+    for region in regions:
+        inputs, outputs, nodes = ([static.made[node] for node in each if node in static.made]
+                                  for each in (region.inputs, region.outputs, region.covers))
+        here = Region(region.graph, [replaced.get(node, node) for node in inputs], outputs, nodes)
+        replaced.update(replace(static.module.graph, here, run.mode, run.tuning))
+        covers |= set(nodes)
+    remove_unused(static.module.graph, covers)
+
+
+# ---- What is remembered
+
+
+def canonical(region: Region) -> str:
+    """The region's text with names that depend on nothing else, and the sizes at hand."""
+    names: dict[str, str] = {}
+
+    def short(match: "re.Match[str]") -> str:
+        return match[0] if match[1].endswith(".ptx") else f'"{names.setdefault(match[1], str(len(names)))}"'
+    sizes = [[_static.hint(size) for size in node.meta["val"].shape] for node in region.inputs]
+    return re.sub(r'"([^"]*)"', short, region.graph) + str(sizes)
+
+
+def _types(graph: torch.fx.Graph) -> list[str]:
+    found = []
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and isinstance(value, torch.Tensor):
+            found.append(f"{value.dtype}{[_static.hint(s) for s in (*value.shape, *value.stride())]}")
+    return found
+
+
+def _key(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> str:
+    from torch._inductor import config
+
+    device = regions[0].outputs[0].meta["val"].device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    settings = [config.max_autotune, config.max_autotune_gemm, config.max_autotune_pointwise,
+                config.coordinate_descent_tuning, config.triton.cudagraphs]
+    parts = [__version__, templates_stamp(), torch.__version__, name, settings, run, str(graph), _types(graph),
+             [region.graph for region in regions]]
+    return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
+
+
+def templates_stamp() -> str:
+    """What changes when the kernel templates do."""
+    try:
+        directory = _core.template_directory()
+        return f"{directory} {os.stat(directory).st_mtime}"
+    except Exception:  # noqa: BLE001  none are installed
+        return "none"
+
+
+def _file(key: str) -> pathlib.Path:
+    return pathlib.Path(_core.cache_directory()) / "torch" / f"{key}.json"
+
+
+def _remembered(key: str) -> "Verdicts | None":
+    try:
+        regions, note = json.loads(_file(key).read_text())
+        return Verdicts([Verdict(*each) for each in regions], note)
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _remember(key: str, verdicts: Verdicts) -> None:
+    path = _file(key)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_text(json.dumps(verdicts))
+        partial.replace(path)
+    except OSError:
+        pass  # compared once more in a later process

@@ -1,0 +1,114 @@
+"""Regions in the code that Inductor generates: plain calls into memory that it plans.
+
+The custom op goes through PyTorch's dispatcher, which takes longer than many a kernel. Generated code
+calls ``extern_kernels.attacca_region`` instead, as it calls ``extern_kernels.mm``.
+"""
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import torch
+
+from .. import _frameworks
+from ._ops import Loaded, as_torch_dtype, loaded, region, types_of
+
+_NAME = "attacca_region"
+
+
+class _Direct:
+    """A region on one device. Inductor vouches for dtypes, shapes and strides; addresses may be any."""
+
+    def __init__(self, call: Loaded):
+        self.loaded, plan = call, call.plan
+        self.extents = [(plan._sources[s].tensor, plan._sources[s].axis) for s in plan.symbols
+                        if s in plan._sources]
+        self.known: dict[Any, tuple[Any, int]] = {}
+
+    def __call__(self, inputs: Sequence[torch.Tensor], out: torch.Tensor, device: int) -> None:
+        self.loaded.calls += 1
+        addresses = [tensor.data_ptr() for tensor in inputs]
+        into = [out.data_ptr()]
+        bits = into[0]
+        for address in addresses:
+            bits |= address
+        key = (tuple([inputs[tensor].shape[axis] for tensor, axis in self.extents]),
+               tuple([address & 15 for address in addresses + into]) if bits & 15 else None)
+        ready = self.known.get(key)
+        if ready is None:
+            ready = self.known[key] = self._prepare(inputs, out)
+        run, workspace_bytes = ready
+        if device < 0:
+            run(addresses, into)
+            return
+        stream = torch._C._cuda_getCurrentRawStream(device)
+        if workspace_bytes:
+            memory = torch.empty(workspace_bytes, dtype=torch.uint8, device=out.device)
+            run(addresses, into, memory.data_ptr(), workspace_bytes, stream)
+        else:
+            run(addresses, into, 0, 0, stream)
+
+    def _prepare(self, inputs: Sequence[torch.Tensor], out: torch.Tensor) -> tuple[Any, int]:
+        """Checks everything, once.
+
+        Raises:
+            Error: As :class:`attacca.Plan`'s calls.
+        """
+        plan, view = self.loaded.plan, _frameworks.Torch.view
+        views = [view(tensor, layout.info.name) for tensor, layout in zip(inputs, plan._inputs)]
+        into = [view(out, "out")]
+        ready = plan._ready(views, into)
+        plan._check_out(into, ready.shapes, views)
+        return ready.instance.run, ready.workspace_bytes
+
+
+_direct: dict[tuple[str, int], _Direct] = {}
+
+
+def _run(*arguments: Any, out: torch.Tensor) -> None:
+    """What generated code calls: the inputs, then the constant of :func:`_constant`."""
+    device = out.get_device()
+    constant = arguments[-1]
+    direct = _direct.get((constant, device))
+    if direct is None:
+        mode, tuning, seconds, graph = constant.split(" ", 3)
+        direct = _direct[constant, device] = _Direct(loaded(graph, mode, tuning, float(seconds), out.device))
+    direct(arguments[:-1], out, device)
+
+
+def _constant(graph: str, mode: str, tuning: str, seconds: float) -> str:
+    return f"{mode} {tuning} {seconds} {graph}"
+
+
+def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_seconds: float) -> Any:
+    """Inductor's IR of a call. Of several results, or without Python between kernels, the custom op."""
+    from torch._inductor import ir
+    from torch._inductor.lowering import fallback_handler
+    from torch._inductor.virtualized import V
+
+    layouts, outputs = types_of(graph, mode)
+    if len(outputs) != 1 or V.graph.cpp_wrapper or V.graph.fx_wrapper:
+        return fallback_handler(region, add_to_fallback_set=False)(inputs, graph, mode, tuning, tuning_seconds)
+    node = V.graph.current_node
+    laid_out = []
+    for value, layout, given in zip(inputs, layouts, node.args[0]):
+        if layout.strides is None:
+            laid_out.append(ir.ExternKernel.require_contiguous(value))
+        else:
+            laid_out.append(ir.ExternKernel.require_exact_strides(value, given.meta["val"].stride()))
+    size = ir.convert_shape_to_inductor(node.meta["val"][0].shape)
+    layout = ir.FixedLayout(inputs[0].get_device(), as_torch_dtype(outputs[0].info.dtype), size,
+                            ir.FlexibleLayout.contiguous_strides(size))
+    return [ir.TensorBox.create(ir.ExternKernelOut(
+        layout, [ir.ExternKernel.realize_input(value) for value in laid_out],
+        constant_args=[_constant(graph, mode, tuning, tuning_seconds)],
+        python_kernel_name=f"extern_kernels.{_NAME}"))]
+
+
+def install() -> None:
+    """Makes the call known to Inductor, and to code that it generated in an earlier process."""
+    from torch._inductor.lowering import register_lowering
+    from torch._inductor.select_algorithm import extern_kernels
+
+    if not hasattr(extern_kernels, _NAME):
+        setattr(extern_kernels, _NAME, _run)
+        register_lowering(region, type_promotion_kind=None)(_lower)

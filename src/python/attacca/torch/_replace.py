@@ -1,0 +1,88 @@
+"""Putting a region's call into an FX graph, in place of what it computes."""
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from ._ops import region as region_op
+from ._regions import Region
+
+
+def replace(graph: torch.fx.Graph, region: Region, mode: str,
+            tuning: str) -> dict[torch.fx.Node, torch.fx.Node]:
+    """Puts the call in; returns what stands for each output now."""
+    arguments = (list(region.inputs), region.graph, mode, tuning, 0.0)
+    fake = [node.meta["val"] for node in region.inputs]
+    faking = next((value.fake_mode for value in fake if isinstance(value, FakeTensor)), None)
+    dead = _left_dead(region)
+    with graph.inserting_before(_place(graph, region, dead)):
+        call = graph.call_function(region_op, arguments)
+        if faking is not None:
+            with faking:
+                call.meta["val"] = region_op(fake, *arguments[1:])
+        parts = [graph.call_function(operator.getitem, (call, i)) for i in range(len(region.outputs))]
+    for i, (part, output) in enumerate(zip(parts, region.outputs)):
+        part.meta.update(output.meta)
+        if "val" in call.meta:
+            part.meta["val"] = call.meta["val"][i]
+        # What nobody needs any more keeps its old operands, and its place before the call.
+        output.replace_all_uses_with(part, delete_user_cb=lambda user: user not in dead)
+    _read_sizes_elsewhere(region, parts)
+    return dict(zip(region.outputs, parts))
+
+
+def _read_sizes_elsewhere(region: Region, parts: list[torch.fx.Node]) -> None:
+    """Sizes that are asked of values inside the region, of its inputs and outputs instead."""
+    extents = {str(size): (node, axis) for node in [*parts, *region.inputs]
+               for axis, size in enumerate(node.meta["val"].shape)}
+    for node in region.covers:
+        for user in list(node.users):
+            if user.op == "call_function" and str(user.target) == "aten.sym_size.int":
+                place = extents.get(str(user.meta["val"]))
+                if place is not None:
+                    user.args = place
+
+
+def _left_dead(region: Region) -> set[torch.fx.Node]:
+    """What the region computes, but for the views that others read as well."""
+    covers = set(region.covers)
+    stays: set[torch.fx.Node] = set()
+    for node in reversed(region.covers):
+        if node not in region.outputs and any(user not in covers or user in stays for user in node.users):
+            stays.add(node)
+    return covers - stays
+
+
+def _place(graph: torch.fx.Graph, region: Region, dead: set[torch.fx.Node]) -> torch.fx.Node:
+    """Right after the last input; whatever uses an output is moved behind it."""
+    order = {node: i for i, node in enumerate(graph.nodes)}
+    last = max(region.inputs, key=order.__getitem__)
+    late = order[last]
+    # Users of outputs that stand before the last input are moved, with what depends on them.
+    moved: list[torch.fx.Node] = []
+    waiting = set(region.outputs)
+    for node in graph.nodes:
+        if order[node] > late or node in dead or node.op in ("placeholder", "output"):
+            continue
+        if waiting & set(node.all_input_nodes):
+            waiting.add(node)
+            moved.append(node)
+    after = last
+    for node in moved:
+        after.append(node)
+        after = node
+    place = last.next
+    while place.op == "placeholder":
+        place = place.next
+    return place
+
+
+def remove_unused(graph: torch.fx.Graph, covers: set[torch.fx.Node]) -> None:
+    """Erases what regions computed and nobody reads any more."""
+    for node in reversed(list(graph.nodes)):
+        if node in covers and not node.users:
+            graph.erase_node(node)
+    graph.lint()

@@ -1,0 +1,95 @@
+"""Parts of a graph as graphs of their own, of the sizes at hand, and what Inductor makes of them."""
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple, Sequence
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from .._errors import Error
+
+
+class Static(NamedTuple):
+    """A graph without symbols."""
+
+    mode: FakeTensorMode  # of its values
+    module: torch.fx.GraphModule
+    made: dict[torch.fx.Node, torch.fx.Node]  # by the node that it was copied from
+    inputs: list[torch.Tensor]  # fake
+
+
+def hint(size: Any) -> int:
+    """An extent's value at hand.
+
+    Raises:
+        Error: It is not known.
+    """
+    if isinstance(size, int):
+        return size
+    if not size.node.has_hint():
+        raise Error(f"size {size} is not known while compiling")
+    return int(size.node.hint)
+
+
+def _is_size(node: torch.fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), (int, torch.SymInt))
+
+
+def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence[torch.fx.Node],
+         outputs: Sequence[torch.fx.Node]) -> Static:
+    """Nodes, in order, that read the inputs and each other, and sizes.
+
+    Raises:
+        Error: A size is not known.
+    """
+    graph, made = torch.fx.Graph(), {}
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    fakes: list[torch.Tensor] = []
+
+    def mapped(node: torch.fx.Node) -> Any:
+        return hint(node.meta["val"]) if node not in made and _is_size(node) else made[node]
+    for node in inputs:
+        made[node] = graph.placeholder(node.name)
+        value = node.meta["val"]
+        with mode:
+            fakes.append(torch.empty_strided([hint(size) for size in value.shape],
+                                             [hint(step) for step in value.stride()],
+                                             dtype=value.dtype, device=value.device))
+    for node in nodes:
+        if not _is_size(node):
+            made[node] = graph.node_copy(node, mapped)
+    graph.output(tuple(made[node] for node in outputs))
+    module = torch.fx.GraphModule(root, graph)
+    from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+    with torch.no_grad():
+        FakeTensorProp(module, mode).propagate_dont_convert_inputs(*fakes)
+    return Static(mode, module, made, fakes)
+
+
+def copy_all(root: torch.nn.Module, graph: torch.fx.Graph) -> Static:
+    """The whole graph, its results that are tensors."""
+    inputs = [node for node in graph.nodes if node.op == "placeholder" and not _is_size(node)]
+    inside = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
+    results = next(iter(reversed(graph.nodes))).args[0]
+    outputs = [node for node in results if isinstance(node, torch.fx.Node) and not _is_size(node)]
+    return copy(root, inputs, inside, outputs)
+
+
+def compiled(static: Static) -> Callable[[list[Any]], Any]:
+    """By Inductor as it is set up now, but without our pass and without CUDA graphs of its own.
+
+    Something is being compiled already: nothing of that is touched.
+    """
+    from torch._guards import TracingContext, tracing
+    from torch._inductor import config
+    from torch._inductor.compile_fx import compile_fx_inner
+    from torch._inductor.utils import BoxedBool
+
+    static.module.recompile()
+    with tracing(TracingContext(static.mode)), config.patch({
+            "post_grad_custom_pre_pass": None, "fx_graph_cache": False,
+            "bundle_triton_into_fx_graph_cache": False, "triton.cudagraphs": False}):
+        function: Any = compile_fx_inner(static.module, static.inputs, is_inference=True,
+                                         cudagraphs=BoxedBool(False))
+    return function  # type: ignore[no-any-return]
