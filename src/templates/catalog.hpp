@@ -45,6 +45,8 @@ struct Template {
   // f8e4m3, and bits of its scales. 0: a plain B.
   int packed_bits = 0;
   bool packed_floats = false;
+  // It rounds each weight to A's dtype; else weights are exact.
+  bool packed_rounds = false;
   int packed_scale_bits = 0;
   bool alternate_columns = false;  // a gate whose weights are alternate columns of one (K, 2 N)
   // The kernel's: of a swapped template, m counts the problem's columns. A gate, whose hole has two

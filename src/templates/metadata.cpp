@@ -174,6 +174,7 @@ Result<Template> parse_metadata(std::string_view text, const std::string& where)
   kernel.alternate_columns = reader.flag("alternate_columns");
   kernel.packed_bits = reader.count("packed_bits");
   kernel.packed_floats = reader.flag("packed_floats");
+  kernel.packed_rounds = reader.flag("packed_rounds");
   kernel.packed_scale_bits = reader.count("packed_scale_bits");
   read_tile(reader, kernel);
   kernel.schedule = reader.text("schedule");

@@ -88,7 +88,10 @@ std::string packed_reason(const Problem& problem, const Template& kernel) {
     return fmt::format("no {} inputs", name(product.a.dtype));
   if (packing.scales != ir::DType::F32 && packing.scales != product.a.dtype)
     return fmt::format("it takes scales of f32 or of A's dtype, not of {}", name(packing.scales));
-  if (problem.mode == ir::Mode::Eager && product.b.dtype != ir::DType::F32)
+  if (kernel.packed_rounds && product.b.dtype != product.a.dtype)
+    return fmt::format("it rounds the weights to {}, which the graph unpacks to {}",
+                       name(product.a.dtype), name(product.b.dtype));
+  if (problem.mode == ir::Mode::Eager && !kernel.packed_rounds && product.b.dtype != ir::DType::F32)
     return fmt::format("it does not round the weights to {}, as eager mode does",
                        name(product.b.dtype));
   if (problem.batch != 1) return "packed weights are one matrix, the product has batches";

@@ -19,9 +19,10 @@ namespace {
 using tune::Candidate;
 using tune::CandidateKind;
 
-constexpr Extents kShapes[] = {{1, 64, 64},    {3, 200, 328},   {8, 1024, 512}, {16, 136, 1096},
-                               {17, 72, 2048}, {5, 264, 4104},  {2, 8, 128},    {33, 520, 640},
-                               {64, 200, 192}, {1, 1032, 3000}, {129, 136, 256}};
+constexpr Extents kShapes[] = {{1, 64, 64},    {3, 200, 328},   {8, 1024, 512},  {16, 136, 1096},
+                               {17, 72, 2048}, {5, 264, 4104},  {2, 8, 128},     {33, 520, 640},
+                               {64, 200, 192}, {1, 1032, 3000}, {129, 136, 256}, {300, 520, 1096},
+                               {257, 392, 320}};
 
 // y: the product. {0}: A's dtype.
 constexpr const char* kEpilogues[] = {
@@ -51,12 +52,13 @@ std::string graph_text(const Extents& extents, const ir::Packing& packing, ir::D
       name(a), extents.m, extents.n, extents.k, layout->bytes, to_string(packing), epilogue);
 }
 
-Prepared prepare(const std::string& text, ir::Bindings given, uint64_t seed) {
+Prepared prepare(const std::string& text, ir::Bindings given, uint64_t seed,
+                 ir::Mode mode = ir::Mode::Fp32) {
   const auto graph = ir::parse_graph(text);
   ATTACCA_CHECK(graph.has_value(), text + to_string(graph.error()));
   auto inputs = run::random_inputs(*graph, {}, seed, std::move(given));
   ATTACCA_CHECK(inputs.has_value(), "no inputs");
-  auto each = make_case(*graph, {}, ir::Mode::Fp32, *std::move(inputs));
+  auto each = make_case(*graph, {}, mode, *std::move(inputs));
   ATTACCA_CHECK(each.has_value(), text + to_string(each.error()));
   ATTACCA_CHECK(each->problem.products[0].packed.has_value(), text + "no packed product");
   Prepared prepared;
@@ -66,21 +68,32 @@ Prepared prepare(const std::string& text, ir::Bindings given, uint64_t seed) {
   return prepared;
 }
 
+std::vector<Prepared> make_cases(ir::Mode mode) {
+  constexpr size_t kCount = 120;
+  std::vector<Prepared> prepared(kCount);
+  in_parallel(kCount, [&](int i) {
+    const auto index = static_cast<size_t>(i);
+    const ir::DType a = index / 2 % 2 == 0 ? ir::DType::BF16 : ir::DType::F16;
+    prepared[index] = prepare(graph_text(kShapes[index % std::size(kShapes)], packing_of(index, a),
+                                         a, kEpilogues[index / 7 % std::size(kEpilogues)]),
+                              {}, index + 1, mode);
+  });
+  return prepared;
+}
 const std::vector<Prepared>& cases() {
-  static const std::vector<Prepared> made = [] {
-    constexpr size_t kCount = 120;
-    std::vector<Prepared> prepared(kCount);
-    in_parallel(kCount, [&](int i) {
-      const auto index = static_cast<size_t>(i);
-      const ir::DType a = index / 2 % 2 == 0 ? ir::DType::BF16 : ir::DType::F16;
-      prepared[index] =
-          prepare(graph_text(kShapes[index % std::size(kShapes)], packing_of(index, a), a,
-                             kEpilogues[index / 7 % std::size(kEpilogues)]),
-                  {}, index + 1);
-    });
-    return prepared;
-  }();
+  static const std::vector<Prepared> made = make_cases(ir::Mode::Fp32);
   return made;
+}
+const std::vector<Prepared>& eager_cases() {
+  static const std::vector<Prepared> made = make_cases(ir::Mode::Eager);
+  return made;
+}
+
+std::vector<std::string> rounding_templates() {
+  std::vector<std::string> names;
+  for (const templates::Template& each : toolbox()->catalog().templates())
+    if (each.packed_rounds) names.push_back(each.name);
+  return names;
 }
 
 std::vector<std::string> mixed_templates() {
@@ -98,6 +111,16 @@ TEST_P(Mixed, computeEveryCaseRightOrRefuseIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, Mixed, ::testing::ValuesIn(mixed_templates()), template_test_name);
+
+// Those that round each weight as the graph does.
+class MixedEager : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MixedEager, computeEveryCaseRightOrRefuseIt) {
+  run_all(GetParam(), eager_cases(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, MixedEager, ::testing::ValuesIn(rounding_templates()),
+                         template_test_name);
 
 std::vector<Candidate> every_candidate(const Prepared& prepared) {
   std::vector<Candidate> all = {Candidate{}};

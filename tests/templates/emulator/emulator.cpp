@@ -62,6 +62,7 @@ struct TransactionBarrier {
 
 struct GroupArguments {
   void* d[kGroupThreads];
+  const uint32_t (*a[kGroupThreads])[4];
 };
 
 // A warpgroup's products: those that were committed, the oldest first, and those that were not.
@@ -401,6 +402,11 @@ uint32_t multiply_add_pair(bool bf16, uint32_t a, uint32_t b, uint32_t c) {
   return result;
 }
 
+uint32_t pair_of_floats(bool bf16, float low, float high) {
+  const attacca::ir::DType dtype = bf16 ? attacca::ir::DType::BF16 : attacca::ir::DType::F16;
+  return attacca::ir::encode16(dtype, low) | uint32_t{attacca::ir::encode16(dtype, high)} << 16;
+}
+
 float float_of_half(uint32_t bits) {
   return attacca::ir::decode16(attacca::ir::DType::F16, static_cast<uint16_t>(bits));
 }
@@ -476,7 +482,7 @@ void copy_box_now(Block& to_block, uint32_t to, const BoxMap& map, uint32_t barr
 std::vector<double> tile_rows(Block& of, int element, uint64_t descriptor, bool transposed,
                               int rows) {
   ATTACCA_CHECK(descriptor >> 62 == 1, "the descriptor's swizzle is of 128 bytes");
-  ATTACCA_CHECK(!transposed || element == ELEMENT_BF16, "bytes are not transposed");
+  ATTACCA_CHECK(!transposed || element == ELEMENT_BF16, "what is not bf16 is not transposed");
   const auto start = static_cast<uint32_t>(descriptor & 0x3fff) << 4;
   const auto groups_apart = static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4;
   const auto boxes_apart = static_cast<uint32_t>(descriptor >> 16 & 0x3fff) << 4;
@@ -494,6 +500,18 @@ std::vector<double> tile_rows(Block& of, int element, uint64_t descriptor, bool 
       uint16_t bits = 0;
       std::memcpy(&bits, shared_base(of) + swizzled(address_of(row, k)), bytes);
       values.push_back(value_of(element, bits));
+    }
+  return values;
+}
+
+// The rows of a warpgroup's product whose fragments lie in registers.
+std::vector<double> fragment_rows(int element, const GroupArguments& arguments) {
+  std::vector<double> values;
+  for (int row = 0; row < 64; ++row)
+    for (int k = 0; k < 16; ++k) {
+      const int thread = row / 16 * 32 + row % 8 * 4 + k % 8 / 2;
+      const uint32_t word = (*arguments.a[thread])[row % 16 / 8 + k / 8 * 2];
+      values.push_back(value_of(element, word >> (k % 2 * 16) & 0xffff));
     }
   return values;
 }
@@ -626,6 +644,21 @@ void copy_box_to_cluster(uint32_t to, const void* map, uint32_t barrier, int k, 
   }
 }
 
+void copy_bytes(uint32_t to, const void* from, int bytes, uint32_t barrier) {
+  ATTACCA_CHECK(to % 16 == 0 && bytes % 16 == 0, "bulk copies are of multiples of 16 bytes");
+  check_aligned(from, 16);
+  const auto copy = [=, &of = *block] {
+    std::memcpy(shared_base(of) + to, from, static_cast<size_t>(bytes));
+    TransactionBarrier& waiting = barrier_at(of, barrier);
+    waiting.bytes -= bytes;
+    settle(waiting);
+  };
+  if (cluster->copies_at_once)
+    copy();
+  else
+    cluster->copies.emplace_back(copy);
+}
+
 void copy_result(const void* map, uint32_t from, int column, int row, int batch) {
   const BoxMap box = box_map(map, from);
   const auto copy = [=, of = block] {
@@ -661,6 +694,24 @@ void multiply_group(const GroupProduct& product, void* d) {
       multiply_group_now(
           product, arguments, tile_rows(*of, product.element, product.a, product.transposed_a, 64),
           tile_rows(*of, product.element, product.b, product.transposed_b, product.n));
+    };
+    if (cluster->copies_at_once)
+      multiply();
+    else
+      group.open.emplace_back(multiply);
+  });
+}
+
+void multiply_group_fragments(bool bf16, int n, const uint32_t (&a)[4], uint64_t b, void* d) {
+  Group& group = current_group();
+  group.arguments.d[current % kGroupThreads] = d;
+  group.arguments.a[current % kGroupThreads] = &a;
+  Block* const of = block;
+  const int element = bf16 ? ELEMENT_BF16 : kElementF16;
+  meet(group.meeting, [&, of] {
+    const auto multiply = [=, arguments = group.arguments] {
+      multiply_group_now({element, n, 0, false, b, false, true}, arguments,
+                         fragment_rows(element, arguments), tile_rows(*of, element, b, false, n));
     };
     if (cluster->copies_at_once)
       multiply();

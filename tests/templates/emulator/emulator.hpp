@@ -80,9 +80,10 @@ void load_matrices_transposed(uint32_t (&to)[4], uint32_t address);
 // Of `element`, as common/element.cuh numbers them; `c`: of four.
 void multiply_fragments(int element, void* c, const uint32_t (&a)[4], const uint32_t (&b)[2]);
 
-// Those of mixed/instructions.cuh: halves are bf16 or f16.
+// Those of mixed/instructions.cuh and mixed/pairs.cuh: halves are bf16 or f16.
 void multiply_halves(bool bf16, float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 uint32_t multiply_add_pair(bool bf16, uint32_t a, uint32_t b, uint32_t c);
+uint32_t pair_of_floats(bool bf16, float low, float high);
 float float_of_half(uint32_t bits);
 uint32_t choose_bytes(uint32_t a, uint32_t b, uint32_t which);
 float4 load_from_block(uint32_t address, uint32_t block);
@@ -102,6 +103,7 @@ void cluster_sync();
 void copy_box(uint32_t to, const void* map, uint32_t barrier, int k, int row, int batch);
 void copy_box_to_cluster(uint32_t to, const void* map, uint32_t barrier, int k, int row, int batch,
                          uint16_t mask);
+void copy_bytes(uint32_t to, const void* from, int bytes, uint32_t barrier);
 inline int warp_uniform(int value) {
   return value;
 }
@@ -128,6 +130,7 @@ void products_wait() {
 }
 inline void pin(float&) {}
 inline void pin(int32_t&) {}
+inline void pin(uint32_t&) {}
 // 64 rows by n by 32 bytes of k, of this warpgroup.
 struct GroupProduct {
   int element;
@@ -140,6 +143,10 @@ struct GroupProduct {
 };
 // `d`: of the thread.
 void multiply_group(const GroupProduct& product, void* d);
+
+// The same of halves, whose rows are the thread's fragments `a`: they are read when the product
+// happens.
+void multiply_group_fragments(bool bf16, int n, const uint32_t (&a)[4], uint64_t b, void* d);
 
 // As common/maximum.cuh merges a warp's.
 inline void merge_maximum(uint32_t* to, uint32_t value) {

@@ -200,7 +200,10 @@ void Problem::make_packed() {
           i, static_cast<int64_t>(random_() % (1u << packing.bits)) - layout.zero());
   }
   packed_ = *ir::pack(from, packing);
-  weights_ = *ir::Tensor::make(ir::DType::F64, {layout.n, layout.k});
+  const ir::DType rounded = !info_.packed_rounds ? ir::DType::F64
+                            : is_f16(info_)      ? ir::DType::F16
+                                                 : ir::DType::BF16;
+  weights_ = *ir::Tensor::make(rounded, {layout.n, layout.k});
   ir::dequantize({packed_.data(), static_cast<size_t>(packed_.bytes())}, layout, weights_);
   arguments_.b.pointer = packed_.data();
   arguments_.packed.scales_at = layout.scales_at;

@@ -55,7 +55,7 @@ class Problem {
   Operand a_, b_, b1_, full_[4], output_[2];
   float maximum_ = 0;
   Vector row_[2], column_[2];
-  ir::Tensor packed_, weights_;  // a packed B, and what it stands for as f64
+  ir::Tensor packed_, weights_;  // a packed B, and what it stands for
 };
 
 }  // namespace attacca::emulator

@@ -72,6 +72,7 @@ std::string metadata(const attacca_record& record) {
       << "  \"alternate_columns\": " << boolean(info.alternate_columns) << ",\n"
       << "  \"packed_bits\": " << info.packed_bits << ",\n"
       << "  \"packed_floats\": " << boolean(info.packed_floats) << ",\n"
+      << "  \"packed_rounds\": " << boolean(info.packed_rounds) << ",\n"
       << "  \"packed_scale_bits\": " << info.packed_scale_bits << ",\n"
       << "  \"tile\": [" << info.tile_m << ", " << info.tile_n << ", " << info.tile_k << "],\n"
       << "  \"cluster\": [" << info.cluster_m << ", " << info.cluster_n << ", " << info.cluster_k

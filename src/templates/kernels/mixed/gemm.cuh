@@ -101,10 +101,10 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   Part part;
   part.m = blockIdx.y * kTileM;
   part.n = static_cast<int>(blockIdx.x) / kCluster * kTileN;
-  part.first = min(block * params.share, params.blocks_k);
-  part.last = min(part.first + params.share, params.blocks_k);
+  part.first = min(block * params.share, params.weights.blocks_k);
+  part.last = min(part.first + params.share, params.weights.blocks_k);
   Sums sums = {};
-  if (params.has_zeros) {
+  if (params.weights.has_zeros) {
     multiply<true>(params, part, memory, sums);
   } else {
     multiply<false>(params, part, memory, sums);

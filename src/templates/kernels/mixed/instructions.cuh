@@ -1,9 +1,9 @@
-// The machine instructions of the kernels for packed weights that the sm_80 and wgmma kernels lack. The
+// The machine instructions of the kernels for packed weights and few rows that the sm_80 and wgmma kernels lack. The
 // emulator of tests/templates has its own.
 #pragma once
 
 #include "common/device.cuh"
-#include "mixed/config.cuh"
+#include "mixed/pairs.cuh"
 #include "sm80/instructions.cuh"
 #include "wgmma/instructions.cuh"
 
@@ -20,9 +20,6 @@ inline void multiply_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, u
 inline void multiply_more(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   multiply_halves(kBf16, c, a, {b0, b1});
 }
-inline uint32_t multiply_add_pair(uint32_t a, uint32_t b, uint32_t c) {
-  return ::multiply_add_pair(kBf16, a, b, c);
-}
 
 #else
 
@@ -38,10 +35,8 @@ using attacca_wgmma::wait_for_previous_kernel;
 
 #if A_BF16
 #define MIXED_TYPES "f32.bf16.bf16.f32"
-#define MIXED_PAIR "bf16x2"
 #else
 #define MIXED_TYPES "f32.f16.f16.f32"
-#define MIXED_PAIR "f16x2"
 #endif
 
 // c = a x b, and c += a x b: 16x16 by 16x8.
@@ -58,22 +53,6 @@ __device__ __forceinline__ void multiply_more(float (&c)[4], const uint32_t (&a)
       " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// a * b + c of two halves of A's type each.
-__device__ __forceinline__ uint32_t multiply_add_pair(uint32_t a, uint32_t b, uint32_t c) {
-  uint32_t d;
-  asm("fma.rn." MIXED_PAIR " %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-  return d;
-}
-__device__ __forceinline__ float float_of_half(uint32_t bits) {
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<uint16_t>(bits)));
-  return value;
-}
-// Bytes w.s0, w.s1, ... of a and b, as __byte_perm numbers them.
-__device__ __forceinline__ uint32_t choose_bytes(uint32_t a, uint32_t b, uint32_t which) {
-  return __byte_perm(a, b, which);
 }
 
 // Four floats at an address of shared memory, as another block of the cluster has them.

@@ -4,6 +4,7 @@
 // Blocks of k beyond the end repeat the last one and meet zeros of A.
 #pragma once
 
+#include "mixed/instructions.cuh"
 #include "mixed/widen.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
@@ -34,13 +35,13 @@ struct Stream {
     lane_ = thread % 32;
     share_ = warp / kWarpsN;
     const int column = part.n + warp % kWarpsN * kWarpN;
-    const int block = min(column / kBlock, params.blocks_n - 1), fragment = column % kBlock / 16;
-    weights_ = reinterpret_cast<const uint4*>(params.packed + kCodesAt) +
-               (static_cast<int64_t>(block) * params.blocks_k * 4 + fragment) * (32 * kLoads) + lane_;
-    const int64_t entry = static_cast<int64_t>(block) * params.groups * kBlock + lane_ / 4 * 8 +
+    const int block = min(column / kBlock, params.weights.blocks_n - 1), fragment = column % kBlock / 16;
+    weights_ = reinterpret_cast<const uint4*>(params.weights.packed + kCodesAt) +
+               (static_cast<int64_t>(block) * params.weights.blocks_k * 4 + fragment) * (32 * kLoads) + lane_;
+    const int64_t entry = static_cast<int64_t>(block) * params.weights.groups * kBlock + lane_ / 4 * 8 +
                           fragment * 2;
-    scales_ = params.packed + params.scales_at + entry * (kScaleBits / 8);
-    zeros_ = params.packed + params.zeros_at + entry;
+    scales_ = params.weights.packed + params.weights.scales_at + entry * (kScaleBits / 8);
+    zeros_ = params.weights.packed + params.weights.zeros_at + entry;
     own_ = kWeightsAt + warp * kWarpBytes + lane_ * 16;
     const int row = lane_ % 8;
     panel_row_ = base_ + row * kPanelRowBytes;
@@ -87,7 +88,7 @@ struct Stream {
 
  private:
   __device__ __forceinline__ int block_at(int step) const {
-    return min(part_.first + share_ + step * kWarpsK, params_.blocks_k - 1);
+    return min(part_.first + share_ + step * kWarpsK, params_.weights.blocks_k - 1);
   }
 
   __device__ __forceinline__ void fetch(int step, int slot) {
@@ -105,7 +106,7 @@ struct Stream {
 
   // Those of a lane's rows lie together: two of each fragment.
   __device__ __forceinline__ void fetch_scales(int step, int slot) {
-    const int entry = (block_at(step) >> params_.group_shift) * kBlock;
+    const int entry = (block_at(step) >> params_.weights.group_shift) * kBlock;
     Scales& to = ahead_[slot];
     const char* from = scales_ + entry * (kScaleBits / 8);
     if constexpr (kScaleWords == 2) {
@@ -129,10 +130,8 @@ struct Stream {
   static __device__ __forceinline__ float scale(const Scales& from, int fragment, int high) {
     if constexpr (kScaleBits == 32) {
       return __uint_as_float(from.scale[fragment * 2 + high]);
-    } else if constexpr (kBf16) {
-      return __uint_as_float(high ? from.scale[fragment] & 0xffff0000 : from.scale[fragment] << 16);
     } else {
-      return float_of_half(high ? from.scale[fragment] >> 16 : from.scale[fragment] & 0xffff);
+      return high ? float_of_upper(from.scale[fragment]) : float_of_lower(from.scale[fragment]);
     }
   }
 
@@ -141,7 +140,7 @@ struct Stream {
       const uint32_t two = from.zero[fragment / 2] >> (fragment % 2 * 16);
       return negated_zeros(two & 0xff, two >> 8 & 0xff);
     } else {
-      return negated_zeros(params_.zero, params_.zero);
+      return negated_zeros(params_.weights.zero, params_.weights.zero);
     }
   }
 

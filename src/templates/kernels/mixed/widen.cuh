@@ -8,7 +8,7 @@
 // f8e4m3: its exponent and fraction fit those of the larger types; one multiplication mends the bias.
 #pragma once
 
-#include "mixed/instructions.cuh"
+#include "mixed/pairs.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 

@@ -4,6 +4,9 @@
 
 #include "common/checks.hpp"
 #include "wgmma/config.cuh"
+#if CODE_BITS
+#include "mixed/checks.hpp"
+#endif
 
 namespace {
 
@@ -27,13 +30,18 @@ attacca_info info() {
   info.cluster_m = kClusterM;
   info.cluster_n = kClusterN;
   info.cluster_k = kSplits;
-  info.schedule = kPingpong ? "pingpong" : kSwapped ? "streaming" : "cooperative";
+  info.schedule = kPingpong ? "pingpong" : kSwapped && !kPacked ? "streaming" : "cooperative";
   info.dependent_launch = true;
   info.stages = kStages;
   info.threads = kThreads;
   info.shared_bytes = kSharedBytes;
   info.align_d = kDirect ? 16 : kResultBits[0] == 8 ? 1 : 2;
   describe_hole(info);
+#if CODE_BITS
+  describe_packed(info);
+  info.packed_rounds = true;
+  info.b_first = false;
+#endif
   return info;
 }
 
@@ -68,7 +76,7 @@ const attacca_operand& weight(const attacca_gemm_arguments& g, int set) {
 }
 
 // Of alternate columns, both as one matrix.
-Factor factor_b(const attacca_gemm_arguments& g, int set) {
+[[maybe_unused]] Factor factor_b(const attacca_gemm_arguments& g, int set) {
   const attacca_operand& b = weight(g, set);
   const char* name = set == 0 ? "B" : "B1";
   if (kBKMajor)
@@ -131,7 +139,7 @@ int check_factor(const Factor& factor, const attacca_gemm_arguments& g, char* re
 }
 
 // Whether B and B1 are what an ALTERNATE template takes for one matrix.
-int check_alternate(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
+[[maybe_unused]] int check_alternate(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
   const auto* b = static_cast<const uint16_t*>(g.b.pointer);
   const auto* b1 = static_cast<const uint16_t*>(g.b1.pointer);
   const bool neighbours = (!b && !b1) || b1 == b + 1 || b == b1 + 1;
@@ -161,9 +169,13 @@ int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
   }
   if (g->k == 0) return 0;  // nothing is read
   if (check_factor(factor_a(*g), *g, reason, bytes)) return 1;
+#if CODE_BITS
+  if (check_packed(*g, reason, bytes)) return 1;
+#else
   if (kAlternate && check_alternate(*g, reason, bytes)) return 1;
   for (int s = 0; s < kMaps; ++s)
     if (check_factor(factor_b(*g, s), *g, reason, bytes)) return 1;
+#endif
   return 0;
 }
 
@@ -233,9 +245,13 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   // Without tiles or steps of k no factor is copied.
   if (all.tiles > 0 && g->k > 0) {
     if (encode(factor_a(*g), *g, all.a, reason, bytes)) return 1;
+#if CODE_BITS
+    all.weights = attacca_mixed::packed_weights(*g);
+#else
     all.odd_first = kAlternate && g->b.pointer > g->b1.pointer;
     for (int s = 0; s < kMaps; ++s)
       if (encode(factor_b(*g, s), *g, all.b[s], reason, bytes)) return 1;
+#endif
   }
   std::memcpy(params, &all, sizeof all);
   const int32_t places = std::max(1, g->sm_count * BLOCKS / kCluster);

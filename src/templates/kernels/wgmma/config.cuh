@@ -15,6 +15,8 @@
 //   PROMOTE         1: the tensor cores add up the products of a tile of k alone, which adders of full
 //                   f32 then sum: their own sums of 8-bit floats keep 14 bits
 //   DIRECT          1: results and the full operand move by TMA (direct.cuh); 0: any strides
+//   CODE_BITS       undefined or 0: B is numbers; else packed weights (mixed/codes.cuh has more), which
+//                   SWAPPED kernels alone take (packed.cuh)
 #pragma once
 
 #include <cstdint>
@@ -22,6 +24,12 @@
 #include "common/element.cuh"
 #include "common/epilogue.cuh"
 #include "common/tile_order.cuh"
+#ifndef CODE_BITS
+#define CODE_BITS 0
+#endif
+#if CODE_BITS
+#include "mixed/codes.cuh"
+#endif
 
 namespace attacca_wgmma {
 
@@ -32,6 +40,9 @@ constexpr bool kSwapped = SWAPPED;
 constexpr bool kBKMajor = B_K_MAJOR;
 constexpr bool kAlternate = ALTERNATE;
 constexpr bool kPromote = PROMOTE;
+constexpr bool kPacked = CODE_BITS > 0;
+static_assert(!kPacked || (SWAPPED && B_K_MAJOR && HOLE_ACCUMULATORS == 1 && CLUSTER_M == 1 &&
+                           ELEMENT == ELEMENT_BF16));
 constexpr int kClusterM = CLUSTER_M, kClusterN = CLUSTER_N, kSplits = CLUSTER_K;
 constexpr int kSharers = kClusterM * kClusterN, kCluster = kSharers * kSplits;  // blocks
 static_assert(kSharers == 1 || kSplits == 1);
@@ -51,13 +62,15 @@ constexpr int kConsumers = kPingpong || kParts > 1 ? 2 : 1;
 constexpr int kGroupParts = kPingpong ? kParts : kParts / kConsumers;  // of those, a warpgroup's
 constexpr int kGroupThreads = 128;
 constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
-static_assert((kSwapped ? kTileN : kTileM) % kPartRows == 0 && !(kSwapped && kPingpong));
+static_assert((kSwapped ? kTileN : kTileM) % kPartRows == 0);
+static_assert(!(kSwapped && kPingpong) || kPacked);
 static_assert(!(kPromote && kPingpong), "who waits for each tile of k gives turns to nobody");
 static_assert(kPingpong || kParts % kConsumers == 0);
 
 // One instruction takes the B tiles of all sets as its N, since they lie one behind the other;
-// swapped, each set has its own.
-constexpr int kInstructions = kSwapped ? kSets : kGroupParts;
+// swapped, each set has its own, and a group one part but of packed weights.
+constexpr int kInstructions = kSwapped && !kPacked ? kSets : kGroupParts;
+static_assert(kInstructions >= kGroupParts);
 constexpr int kInstructionN = kSwapped ? kTileM : kSets * kTileN;
 static_assert(kInstructionN % 8 == 0 && kInstructionN <= 256);
 // Accumulators of a thread, of one part and set.
@@ -65,7 +78,19 @@ constexpr int kSetValues = (kSwapped ? kTileM : kTileN) / 2;
 
 // Shared memory: the stages, each A then B of every set; then what each warp hands its accumulators
 // over in; then the barriers.
-constexpr int kABytes = kTileM * kRowBytes, kBBytes = kTileN * kRowBytes;
+constexpr int kABytes = kTileM * kRowBytes;
+#if CODE_BITS
+// Of packed weights: blocks of codes, then their scales, then their zero points.
+constexpr int kBlocksN = kTileN / attacca_mixed::kBlock;
+constexpr int kBlockScaleBytes = attacca_mixed::kBlock * attacca_mixed::kScaleBytes;
+constexpr int kScalesAt = kBlocksN * attacca_mixed::kBlockBytes;
+constexpr int kZerosAt = kScalesAt + kBlocksN * kBlockScaleBytes;
+constexpr int kBUsedBytes = kZerosAt + kBlocksN * attacca_mixed::kBlock;
+constexpr int kBBytes = (kBUsedBytes + 1023) / 1024 * 1024;
+static_assert(kTileK == attacca_mixed::kBlock);
+#else
+constexpr int kBBytes = kTileN * kRowBytes;
+#endif
 constexpr int kStageBytes = kABytes + kSets * kBBytes;
 static_assert(kABytes / kClusterN % 1024 == 0 && kBBytes / kClusterM % 1024 == 0,
               "the swizzle's pattern");
@@ -113,6 +138,9 @@ struct Params {
   TileOrder order;  // a cluster's tiles count as one
   int32_t tiles;    // of all batches
   int32_t odd_first;  // alternate columns: B is the odd ones
+#if CODE_BITS
+  attacca_mixed::Weights weights;
+#endif
 };
 
 }  // namespace attacca_wgmma

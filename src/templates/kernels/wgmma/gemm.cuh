@@ -4,48 +4,14 @@
 #pragma once
 
 #include "wgmma/direct.cuh"
+#include "wgmma/packed.cuh"
+#include "wgmma/ring.cuh"
+#include "wgmma/slices.cuh"
 #include "wgmma/split.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
 namespace attacca_wgmma {
-
-// Which stage comes next, and how often the ring was walked.
-struct Ring {
-  int stage = 0;
-  uint32_t round = 0;
-  __device__ __forceinline__ void advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      ++round;
-    }
-  }
-  __device__ __forceinline__ void skip(int stages) {
-    round += (stage + stages) / kStages;
-    stage = (stage + stages) % kStages;
-  }
-};
-
-struct Shared {
-  uint32_t base;
-  __device__ __forceinline__ uint32_t a(int stage) const { return base + stage * kStageBytes; }
-  __device__ __forceinline__ uint32_t b(int stage, int set) const {
-    return a(stage) + kABytes + set * kBBytes;
-  }
-  // A stage is full when its copies have come, empty when all warps that share it have read it.
-  __device__ __forceinline__ uint32_t full(int stage) const {
-    return base + kBarriersAt + stage * 8;
-  }
-  __device__ __forceinline__ uint32_t empty(int stage) const { return full(kStages + stage); }
-  // Pingpong: a warpgroup's turn to multiply, when the other one has seen its last stage. A barrier
-  // tells a phase from the one before alone, so none may wait for stages further ahead.
-  __device__ __forceinline__ uint32_t turn(int group) const { return full(2 * kStages + group); }
-  // Direct: the boxes of the full operand of a warp have come.
-  __device__ __forceinline__ uint32_t boxes(int warp) const { return turn(2 + warp); }
-  // Split: a warp's partial sums have come; were read.
-  __device__ __forceinline__ uint32_t arrived(int warp) const { return boxes(kWarps + warp); }
-  __device__ __forceinline__ uint32_t read(int warp) const { return arrived(kWarps + warp); }
-};
 
 __device__ __forceinline__ Place place_of(const Params& params, int tile, int block) {
   const int matrix = params.order.tiles_m * params.order.tiles_n;
@@ -71,7 +37,12 @@ __device__ __forceinline__ void load_stage(const Params& params, const Shared& s
                                            const Place& at, int stage, int k, int block) {
   const uint32_t full = shared.full(stage);
   const int block_m = block % kClusterM, block_n = block / kClusterM;
+#if CODE_BITS
+  barrier_expect(full, kABytes + bytes_of_blocks(params));
+  load_blocks(params, shared, at.n, stage, k);
+#else
   barrier_expect(full, kStageBytes);
+#endif
   {
     constexpr int kShare = kTileM / kClusterN;
     int mask = 0;
@@ -80,6 +51,7 @@ __device__ __forceinline__ void load_stage(const Params& params, const Shared& s
     share_box<kClusterN>(shared.a(stage) + block_n * kShare * kRowBytes, &params.a, full, k,
                          at.m + block_n * kShare, at.batch, mask << block_m);
   }
+#if !CODE_BITS
   const int mask = ((1 << kClusterM) - 1) << (block_n * kClusterM);
   if constexpr (kBKMajor) {
     constexpr int kShare = kTileN / kClusterM;
@@ -100,6 +72,7 @@ __device__ __forceinline__ void load_stage(const Params& params, const Shared& s
                            mask);
     }
   }
+#endif
 }
 
 __device__ __forceinline__ void load_all(const Params& params, const Shared& shared, int first,
@@ -149,18 +122,6 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
             add);
     }
   }
-}
-
-// Tells every block that shares the stage that this warp has read it.
-__device__ __forceinline__ void release(const Shared& shared, int stage, int block, int lane) {
-  if (lane < kSharers) barrier_arrive(shared.empty(stage), block / kSharers * kSharers + lane);
-}
-
-__device__ __forceinline__ void pin_all(Accumulators& sum) {
-#pragma unroll
-  for (auto& part : sum.of_instruction)
-#pragma unroll
-    for (Sum& value : part) pin(value);
 }
 
 // Each stage is summed by itself. While this warpgroup adds up, others multiply.
@@ -219,115 +180,6 @@ __device__ __forceinline__ void multiply_tile(int k_tiles, const Shared& shared,
   if (before >= 0) release(shared, before, block, lane);
 }
 
-// Where an element of a slice lies. Rows of 32 are turned, others padded, so that their writing meets
-// no bank twice.
-__device__ __forceinline__ int slice_offset(int row, int column) {
-  if constexpr (kSlicePitch != 32) return row * kSlicePitch + column;
-  return row * kSlicePitch + (column ^ ((row & 3) * 8 + (row & 1) * 4));
-}
-
-// Of alternate columns, values i, i + 1 are of both sets.
-__device__ __forceinline__ void keep_alternate(const Accumulators& sum, int slice, int odd_first,
-                                               int lane, uint32_t* own) {
-  uint32_t* const to[2] = {own + odd_first * kSliceValues, own + (1 - odd_first) * kSliceValues};
-#pragma unroll
-  for (int i = 0; i < kGroupParts * kSlices; ++i) {
-    if (i != slice) continue;
-#pragma unroll
-    for (int part = 0; part < 2 * kSliceN / 8; ++part) {
-#pragma unroll
-      for (int v = 0; v < 4; ++v)
-        to[v % 2][slice_offset(lane / 4 + v / 2 * 8, part * 4 + lane % 4)] =
-            raw_bits(
-                sum.of_instruction[i / kSlices][(i % kSlices * (2 * kSliceN / 8) + part) * 4 + v]);
-    }
-  }
-}
-
-// Values i, i + 1 of a set are neighbours along what wgmma calls N, i + 2, i + 3 are 8 rows below
-// them, i + 4 is 8 columns further.
-__device__ __forceinline__ void keep_slice(const Accumulators& sum,
-                                           int slice, int lane, uint32_t* own) {
-  constexpr int kSliceParts = kSwapped ? kSliceM / 8 : kSliceN / 8;
-#pragma unroll
-  for (int i = 0; i < kGroupParts * kSlices; ++i) {
-    // Registers have no index: each slice has its own code.
-    if (i != slice) continue;
-#pragma unroll
-    for (int s = 0; s < kSets; ++s) {
-      uint32_t* to = own + s * kSliceValues;
-#pragma unroll
-      for (int part = 0; part < kSliceParts; ++part) {
-        uint32_t four[4];
-#pragma unroll
-        for (int v = 0; v < 4; ++v) four[v] = raw_bits(sum.value(i / kSlices, s, (i % kSlices * kSliceParts + part) * 4 + v));
-        const int low = lane / 4, pair = part * 8 + lane % 4 * 2;
-        if constexpr (kSwapped) {
-#pragma unroll
-          for (int v = 0; v < 4; ++v) to[slice_offset(pair + v % 2, low + v / 2 * 8)] = four[v];
-        } else {
-          *reinterpret_cast<uint2*>(to + slice_offset(low, pair)) = make_uint2(four[0], four[1]);
-          *reinterpret_cast<uint2*>(to + slice_offset(low + 8, pair)) =
-              make_uint2(four[2], four[3]);
-        }
-      }
-    }
-  }
-}
-
-__device__ __forceinline__ void load_values(const uint32_t* own, int row, int column,
-                                            uint32_t (&to)[kChunk]) {
-#pragma unroll
-  for (int i = 0; i < kChunk; i += 4) {
-    const uint4 four = *reinterpret_cast<const uint4*>(own + slice_offset(row, column + i));
-    to[i] = four.x;
-    to[i + 1] = four.y;
-    to[i + 2] = four.z;
-    to[i + 3] = four.w;
-  }
-}
-
-// `at`: of the slice.
-__device__ __forceinline__ void finish_slice(const Params& params, const Place& at, int lane,
-                                             const uint32_t* own, Largest& largest) {
-  constexpr int kRowChunks = kSliceN / kChunk;
-#pragma unroll 1
-  for (int chunk = lane; chunk < kSliceM * kRowChunks; chunk += 32) {
-    const int line = chunk / kRowChunks, place = chunk % kRowChunks * kChunk;
-    const int row = at.m + line, column = at.n + place;
-    const int valid = row < params.m ? min(kChunk, params.n - column) : 0;
-    if (valid <= 0) continue;
-    ChunkInputs inputs;
-    load_inputs(params.operands, at.batch, row, column, valid, inputs);
-    ChunkAccumulators accumulators;
-#pragma unroll
-    for (int s = 0; s < kSets; ++s)
-      load_values(own + s * kSliceValues, line, place, accumulators.set[s]);
-    finish_chunk(params.operands, at.batch, row, column, valid, inputs, accumulators, largest);
-  }
-}
-
-// Slice by slice, this warp's accumulators of the tile.
-__device__ __forceinline__ void finish_slices(const Params& params, const Place& at, int first_row,
-                                              int lane, uint32_t* own, const Accumulators& sum,
-                                              Largest& largest) {
-#pragma unroll 1
-  for (int slice = 0; slice < kGroupParts * kSlices; ++slice) {
-    const int row = first_row + slice / kSlices * kPartRows;
-    const Place part = kSwapped
-                           ? Place{at.m + slice * kSliceM, at.n + row, at.batch}
-                           : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};
-    if constexpr (kAlternate) {
-      keep_alternate(sum, slice, params.odd_first, lane, own);
-    } else {
-      keep_slice(sum, slice, lane, own);
-    }
-    __syncwarp();
-    finish_slice(params, part, lane, own, largest);
-    __syncwarp();
-  }
-}
-
 __device__ __forceinline__ void multiply_all(const Params& params, const Shared& shared,
                                              char* memory, int first, int step, int block) {
   const int thread = threadIdx.x, lane = thread % 32, warp = warp_uniform(thread / 32);
@@ -340,6 +192,9 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
   [[maybe_unused]] Boxes boxes(params, own, shared.boxes(warp), lane);
   [[maybe_unused]] PartialSums partial(memory + kPartialsAt, shared.arrived(warp),
                                        shared.read(warp), split, warp, lane);
+#if CODE_BITS
+  Widener widener(params, memory, kPingpong ? 0 : group * kGroupParts, warp % 4, lane);
+#endif
   Ring ring;
   Largest largest;
   [[maybe_unused]] int turns = 0;
@@ -351,7 +206,11 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
     const Place at = place_of(params, tile, block % kSharers);
     if (kDirect && partial.finishes()) boxes.begin({at.m + first_row, at.n, at.batch});
     if constexpr (kPingpong) wait_for(shared.turn(group), (turns++ ^ group ^ 1) & 1);
+#if CODE_BITS
+    multiply_packed(k_tiles, shared, group, block, lane, ring, widener, sum);
+#else
     multiply_tile(k_tiles, shared, group, block, lane, ring, sum);
+#endif
     if (kPingpong) ring.skip(k_tiles);
     if constexpr (kSplits > 1) {
       if (!partial.finishes()) {

@@ -105,6 +105,16 @@ __device__ __forceinline__ void copy_box_to_cluster(uint32_t to, const void* map
       : "memory");
 }
 
+// Copies bytes, a multiple of 16 as the addresses are, to shared memory, and tells the barrier.
+__device__ __forceinline__ void copy_bytes(uint32_t to, const void* from, int bytes,
+                                           uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+          to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
 // What this thread wrote to shared memory is seen by the copies out of it that follow.
 __device__ __forceinline__ void writes_before_copies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -166,6 +176,9 @@ __device__ __forceinline__ void pin(float& value) {
   asm volatile("" : "+f"(value)::"memory");
 }
 __device__ __forceinline__ void pin(int32_t& value) {
+  asm volatile("" : "+r"(value)::"memory");
+}
+__device__ __forceinline__ void pin(uint32_t& value) {
   asm volatile("" : "+r"(value)::"memory");
 }
 

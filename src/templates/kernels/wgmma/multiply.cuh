@@ -17,7 +17,8 @@ __device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {
 struct Accumulators {
   Sum of_instruction[kInstructions][kInstructionN / 2];
   __device__ __forceinline__ Sum value(int part, int set, int i) const {
-    return kSwapped ? of_instruction[set][i] : of_instruction[part][set * kSetValues + i];
+    return kSwapped && !kPacked ? of_instruction[set][i]
+                                : of_instruction[part][set * kSetValues + i];
   }
 };
 
@@ -42,6 +43,13 @@ template <bool TRANSPOSED_A, bool TRANSPOSED_B, int VALUES>
 void multiply(Sum (&d)[VALUES], uint64_t a, uint64_t b, bool add) {
   multiply_group({ELEMENT, VALUES * 2, a, TRANSPOSED_A, b, TRANSPOSED_B, add}, d);
 }
+
+#if CODE_BITS
+template <int VALUES>
+void multiply(Sum (&d)[VALUES], const uint32_t (&a)[4], uint64_t b) {
+  multiply_group_fragments(A_BF16, VALUES * 2, a, b, d);
+}
+#endif
 
 #else
 
@@ -131,6 +139,27 @@ DEFINE_WGMMA(208, NAMES_104, "%104", "%105", "%106", "%107", "%108", FIRST_104)
 DEFINE_WGMMA(224, NAMES_112, "%112", "%113", "%114", "%115", "%116", FIRST_112)
 DEFINE_WGMMA(240, NAMES_120, "%120", "%121", "%122", "%123", "%124", FIRST_120)
 DEFINE_WGMMA(256, NAMES_128, "%128", "%129", "%130", "%131", "%132", FIRST_128)
+
+#if CODE_BITS
+#if A_BF16
+#define WGMMA_HALVES "k16.f32.bf16.bf16"
+#else
+#define WGMMA_HALVES "k16.f32.f16.f16"
+#endif
+
+// d += a x b. A lies in registers, as A of mma.m16n8k16: each warp has 16 rows.
+#define DEFINE_WGMMA_FRAGMENTS(N, NAMES, A, B, ...)                                              \
+  __device__ __forceinline__ void multiply(Sum (&d)[N / 2], const uint32_t (&a)[4], uint64_t b) { \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N WGMMA_HALVES " {" NAMES "}, {" A "}, " B \
+                 ", 1, 1, 1, 0;"                                                                 \
+                 : __VA_ARGS__                                                                   \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                          \
+  }
+
+DEFINE_WGMMA_FRAGMENTS(64, NAMES_32, "%32, %33, %34, %35", "%36", FIRST_32)
+DEFINE_WGMMA_FRAGMENTS(128, NAMES_64, "%64, %65, %66, %67", "%68", FIRST_64)
+DEFINE_WGMMA_FRAGMENTS(256, NAMES_128, "%128, %129, %130, %131", "%132", FIRST_128)
+#endif  // CODE_BITS
 
 #endif  // ATTACCA_EMULATE
 

@@ -1,0 +1,27 @@
+// What builders of kernels for packed weights share.
+#pragma once
+
+#include "common/checks.hpp"
+#include "mixed/codes.cuh"
+
+namespace {
+
+inline void describe_packed(attacca_info& info) {
+  info.input_types[0] = attacca_mixed::kBf16 ? "bf16" : "f16";
+  info.input_types[1] = nullptr;
+  info.packed_bits = attacca_mixed::kCodeBits;
+  info.packed_floats = attacca_mixed::kCodeFloats;
+  info.packed_scale_bits = attacca_mixed::kScaleBits;
+}
+
+inline int check_packed(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
+  if (g.batch > 1)
+    return refuse(reason, bytes, "packed weights are one matrix, the product has %d", g.batch);
+  if (g.packed.groups < 1) return refuse(reason, bytes, "%d groups of scales", g.packed.groups);
+  if (reinterpret_cast<uintptr_t>(g.b.pointer) % 16 != 0)
+    return refuse(reason, bytes, "the packed tensor must be at a multiple of 16 bytes, not at %p",
+                  g.b.pointer);
+  return 0;
+}
+
+}  // namespace

@@ -1,0 +1,53 @@
+// Packed weights (ir/packed.hpp) as kernels see them, from a row's DEFINES:
+//   CODE_BITS, CODE_FLOATS  of the weights: 4, 8; 8 and 1: f8e4m3
+//   SCALE_BITS              of their scales: 16, of A's type, or 32
+//   A_BF16                  1: A is bf16, 0: f16
+#pragma once
+
+#include <cstdint>
+
+#include "abi.h"
+
+namespace attacca_mixed {
+
+constexpr int kCodeBits = CODE_BITS, kScaleBits = SCALE_BITS;
+constexpr bool kCodeFloats = CODE_FLOATS, kBf16 = A_BF16;
+static_assert((kCodeBits == 4 || kCodeBits == 8) && !(kCodeFloats && kCodeBits == 4));
+
+constexpr int kBlock = 64;           // values of k, and columns, of a packed block
+constexpr int64_t kCodesAt = 256;    // behind a packed tensor's header
+constexpr int kBlockBytes = kBlock * kBlock * kCodeBits / 8;
+constexpr int kScaleBytes = kScaleBits / 8;
+constexpr int kLoads = kCodeBits / 4;  // of 16 bytes, of a fragment of a block
+
+// A packed tensor, in a kernel's parameters.
+struct Weights {
+  const char* packed;
+  int64_t scales_at, zeros_at;
+  int32_t blocks_n, blocks_k;
+  int32_t groups;       // of a row
+  int32_t group_shift;  // from a block of k to its group
+  int32_t zero;         // the code of 0 where there are no zero points
+  int32_t has_zeros;
+};
+
+// Host side: from the caller's arguments.
+inline Weights packed_weights(const attacca_gemm_arguments& arguments) {
+  const attacca_packed& packed = arguments.packed;
+  const auto blocks = [](int32_t extent) { return extent / kBlock + (extent % kBlock != 0); };
+  Weights weights{};
+  weights.packed = static_cast<const char*>(arguments.b.pointer);
+  weights.scales_at = packed.scales_at;
+  weights.zeros_at = packed.zeros_at;
+  weights.blocks_n = blocks(arguments.n);
+  weights.blocks_k = blocks(arguments.k);
+  weights.groups = packed.groups;
+  // One group: whatever the block, the first.
+  weights.group_shift = packed.group == 0 ? 31 : 0;
+  while (packed.group > kBlock << weights.group_shift) ++weights.group_shift;
+  weights.zero = packed.zero;
+  weights.has_zeros = packed.has_zeros;
+  return weights;
+}
+
+}  // namespace attacca_mixed

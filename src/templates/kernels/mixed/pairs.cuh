@@ -1,0 +1,61 @@
+// Instructions on two halves of A's type in a word. The emulator of tests/templates has its own.
+#pragma once
+
+#include "common/device.cuh"
+#include "mixed/codes.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_mixed {
+
+#ifdef ATTACCA_EMULATE
+
+inline uint32_t multiply_add_pair(uint32_t a, uint32_t b, uint32_t c) {
+  return ::multiply_add_pair(kBf16, a, b, c);
+}
+inline uint32_t pair_of_floats(float low, float high) {
+  return ::pair_of_floats(kBf16, low, high);
+}
+
+#else
+
+#if A_BF16
+#define MIXED_PAIR "bf16x2"
+#else
+#define MIXED_PAIR "f16x2"
+#endif
+
+// a * b + c.
+__device__ __forceinline__ uint32_t multiply_add_pair(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t d;
+  asm("fma.rn." MIXED_PAIR " %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+__device__ __forceinline__ uint32_t pair_of_floats(float low, float high) {
+  uint32_t d;
+  asm("cvt.rn." MIXED_PAIR ".f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+  return d;
+}
+__device__ __forceinline__ float float_of_half(uint32_t bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<uint16_t>(bits)));
+  return value;
+}
+// Bytes w.s0, w.s1, ... of a and b, as __byte_perm numbers them.
+__device__ __forceinline__ uint32_t choose_bytes(uint32_t a, uint32_t b, uint32_t which) {
+  return __byte_perm(a, b, which);
+}
+
+#endif  // ATTACCA_EMULATE
+
+// The lower and the upper half as a number.
+__device__ __forceinline__ float float_of_lower(uint32_t pair) {
+  return kBf16 ? __uint_as_float(pair << 16) : float_of_half(pair & 0xffff);
+}
+__device__ __forceinline__ float float_of_upper(uint32_t pair) {
+  return kBf16 ? __uint_as_float(pair & 0xffff0000) : float_of_half(pair >> 16);
+}
+
+}  // namespace attacca_mixed
+
+#endif  // ATTACCA_DEVICE_CODE

@@ -1,0 +1,185 @@
+// Packed weights (ir/packed.hpp) as wgmma's A, from registers: as their fragments lie, a thread widens its
+// codes to halves of A's type and multiplies them by their scale, which rounds each weight as the graph
+// does. While two steps of k are on their way through the tensor cores, the next but one is widened.
+#pragma once
+
+#include "wgmma/ring.cuh"
+
+#if CODE_BITS
+#include "mixed/widen.cuh"
+#endif
+
+#if defined(ATTACCA_DEVICE_CODE) && CODE_BITS
+
+namespace attacca_wgmma {
+
+using attacca_mixed::Pair;
+
+constexpr int kSteps = kRowBytes / kStepBytes;  // of a stage, 16 values of k each
+
+// A stage's blocks of 64 columns. Those beyond the last one repeat it.
+__device__ __forceinline__ void load_blocks(const Params& params, const Shared& shared, int column,
+                                            int stage, int k) {
+  using namespace attacca_mixed;
+  const Weights& weights = params.weights;
+  const uint32_t to = shared.b(stage, 0), full = shared.full(stage);
+  const int block_k = k / kBlock, group = block_k >> weights.group_shift;
+#pragma unroll
+  for (int i = 0; i < kBlocksN; ++i) {
+    const int64_t block = min(column / kBlock + i, weights.blocks_n - 1);
+    copy_bytes(to + i * kBlockBytes,
+               weights.packed + kCodesAt + (block * weights.blocks_k + block_k) * kBlockBytes,
+               kBlockBytes, full);
+    const int64_t entry = (block * weights.groups + group) * kBlock;
+    copy_bytes(to + kScalesAt + i * kBlockScaleBytes,
+               weights.packed + weights.scales_at + entry * kScaleBytes, kBlockScaleBytes, full);
+    if (weights.has_zeros)
+      copy_bytes(to + kZerosAt + i * kBlock, weights.packed + weights.zeros_at + entry, kBlock,
+                 full);
+  }
+}
+
+__device__ __forceinline__ int bytes_of_blocks(const Params& params) {
+  return params.weights.has_zeros ? kBUsedBytes : kZerosAt;
+}
+
+// What a thread multiplies in a step.
+struct Fragments {
+  uint32_t of[kGroupParts][4];
+};
+
+// A thread's weights of a stage.
+struct Widener {
+  const attacca_mixed::Weights& weights;
+  const char* memory;  // the first stage's
+  int first;           // of the tile's blocks, the warpgroup's
+  int warp, lane;      // of the warpgroup
+  uint4 codes[kGroupParts][attacca_mixed::kLoads];
+  Pair scale[kGroupParts];  // bits of f32, or two equal halves
+  Pair zeros[kGroupParts];
+
+  __device__ __forceinline__ Widener(const Params& params, const char* shared, int first_part,
+                                     int warp, int lane)
+      : weights(params.weights),
+        memory(shared + kABytes),
+        first(first_part),
+        warp(warp),
+        lane(lane) {
+#pragma unroll
+    for (Pair& each : zeros) each = attacca_mixed::negated_zeros(weights.zero, weights.zero);
+  }
+
+  __device__ __forceinline__ void fetch(int stage) {
+    using namespace attacca_mixed;
+    const char* const from = memory + stage * kStageBytes;
+    // Those of a lane's two rows lie together.
+    const int entry = lane / 4 * 8 + warp * 2;
+#pragma unroll
+    for (int part = 0; part < kGroupParts; ++part) {
+      const int block = first + part;
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i)
+        codes[part][i] = *reinterpret_cast<const uint4*>(
+            from + block * kBlockBytes + (warp * kLoads + i) * 512 + lane * 16);
+      const char* of_scale = from + kScalesAt + block * kBlockScaleBytes + entry * kScaleBytes;
+      if constexpr (kScaleBits == 32) {
+        const uint2 two = *reinterpret_cast<const uint2*>(of_scale);
+        scale[part] = {two.x, two.y};
+      } else {
+        const uint32_t two = *reinterpret_cast<const uint32_t*>(of_scale);
+        scale[part] = {choose_bytes(two, 0, 0x1010), choose_bytes(two, 0, 0x3232)};
+      }
+      if (weights.has_zeros) {
+        const uint32_t two =
+            *reinterpret_cast<const uint16_t*>(from + kZerosAt + block * kBlock + entry);
+        zeros[part] = negated_zeros(two & 0xff, two >> 8);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ uint32_t scaled(uint32_t pair, uint32_t by) {
+    using namespace attacca_mixed;
+    if constexpr (kScaleBits == 32) {
+      const float factor = __uint_as_float(by);
+      return pair_of_floats(float_of_lower(pair) * factor, float_of_upper(pair) * factor);
+    } else {
+      return multiply_add_pair(pair, by, both(0x8000));
+    }
+  }
+
+  // REQUIRES: no product reads `to` any more.
+  __device__ __forceinline__ void widen(int step, Fragments& to) const {
+    using namespace attacca_mixed;
+#pragma unroll
+    for (int part = 0; part < kGroupParts; ++part) {
+      const uint4& four = codes[part][kLoads == 2 ? step / 2 : 0];
+      const uint32_t words[4] = {four.x, four.y, four.z, four.w};
+      attacca_mixed::widen(words + (kLoads == 2 ? step % 2 * 2 : step), zeros[part], to.of[part]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        to.of[part][i] = scaled(to.of[part][i], i % 2 == 0 ? scale[part].low : scale[part].high);
+        pin(to.of[part][i]);
+      }
+    }
+  }
+};
+
+__device__ __forceinline__ void multiply_packed(int k_tiles, const Shared& shared, int group, int block,
+                                                int lane, Ring& ring, Widener& widener,
+                                                Accumulators& sum) {
+#pragma unroll
+  for (auto& part : sum.of_instruction)
+#pragma unroll
+    for (Sum& value : part) value = 0;
+  if (k_tiles == 0) return;  // other blocks have all of K
+  // A ring of steps: two are multiplied, one is widened, one waits.
+  Fragments steps[kSteps];
+  wait_for(shared.full(ring.stage), ring.round & 1);
+  widener.fetch(ring.stage);
+  widener.widen(0, steps[0]);
+  widener.widen(1, steps[1]);
+  int before = -1;
+#pragma unroll 1
+  for (int k = 0; k < k_tiles; ++k) {
+    const int stage = ring.stage;
+    ring.advance();
+    const bool more = k + 1 < k_tiles;
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      products_begin();
+      const uint64_t b = tile_descriptor<false>(shared.a(stage) + step * kStepBytes);
+#pragma unroll
+      for (int part = 0; part < kGroupParts; ++part)
+        multiply(sum.of_instruction[part], steps[step].of[part], b);
+      products_commit();
+      if (step == 2 && more) {
+        wait_for(shared.full(ring.stage), ring.round & 1);
+        widener.fetch(ring.stage);
+      }
+      // All but this step and the one before it.
+      products_wait<2>();
+      if (step == 1 && before >= 0) release(shared, before, block, lane);
+      if (step < 2) {
+        widener.widen(step + 2, steps[step + 2]);
+      } else if (more) {
+        widener.widen(step - 2, steps[step - 2]);
+      }
+    }
+    before = stage;
+  }
+  if constexpr (kPingpong) {
+    __syncwarp();
+    if (lane == 0) barrier_arrive(shared.turn(1 - group), block);
+  }
+  products_wait<0>();
+  pin_all(sum);
+  release(shared, before, block, lane);
+#pragma unroll
+  for (auto& part : sum.of_instruction)
+#pragma unroll
+    for (int i = 0; i < kInstructionN / 2; ++i) part[i] *= attacca_mixed::rows_up(i % 4 >= 2);
+}
+
+}  // namespace attacca_wgmma
+
+#endif

@@ -1,0 +1,61 @@
+// The ring of stages in shared memory, its barriers, and who passes them.
+#pragma once
+
+#include "wgmma/multiply.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_wgmma {
+
+// Which stage comes next, and how often the ring was walked.
+struct Ring {
+  int stage = 0;
+  uint32_t round = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      ++round;
+    }
+  }
+  __device__ __forceinline__ void skip(int stages) {
+    round += (stage + stages) / kStages;
+    stage = (stage + stages) % kStages;
+  }
+};
+
+struct Shared {
+  uint32_t base;
+  __device__ __forceinline__ uint32_t a(int stage) const { return base + stage * kStageBytes; }
+  __device__ __forceinline__ uint32_t b(int stage, int set) const {
+    return a(stage) + kABytes + set * kBBytes;
+  }
+  // A stage is full when its copies have come, empty when all warps that share it have read it.
+  __device__ __forceinline__ uint32_t full(int stage) const {
+    return base + kBarriersAt + stage * 8;
+  }
+  __device__ __forceinline__ uint32_t empty(int stage) const { return full(kStages + stage); }
+  // Pingpong: a warpgroup's turn to multiply, when the other one has seen its last stage. A barrier
+  // tells a phase from the one before alone, so none may wait for stages further ahead.
+  __device__ __forceinline__ uint32_t turn(int group) const { return full(2 * kStages + group); }
+  // Direct: the boxes of the full operand of a warp have come.
+  __device__ __forceinline__ uint32_t boxes(int warp) const { return turn(2 + warp); }
+  // Split: a warp's partial sums have come; were read.
+  __device__ __forceinline__ uint32_t arrived(int warp) const { return boxes(kWarps + warp); }
+  __device__ __forceinline__ uint32_t read(int warp) const { return arrived(kWarps + warp); }
+};
+
+// Tells every block that shares the stage that this warp has read it.
+__device__ __forceinline__ void release(const Shared& shared, int stage, int block, int lane) {
+  if (lane < kSharers) barrier_arrive(shared.empty(stage), block / kSharers * kSharers + lane);
+}
+
+__device__ __forceinline__ void pin_all(Accumulators& sum) {
+#pragma unroll
+  for (auto& part : sum.of_instruction)
+#pragma unroll
+    for (Sum& value : part) pin(value);
+}
+
+}  // namespace attacca_wgmma
+
+#endif  // ATTACCA_DEVICE_CODE

@@ -1,0 +1,122 @@
+// The epilogue for operands and results of any strides: each warp hands its accumulators over to itself
+// through a slice of shared memory, so that they become whole chunks of rows.
+#pragma once
+
+#include "wgmma/multiply.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_wgmma {
+
+// Where an element of a slice lies. Rows of 32 are turned, others padded, so that their writing meets
+// no bank twice.
+__device__ __forceinline__ int slice_offset(int row, int column) {
+  if constexpr (kSlicePitch != 32) return row * kSlicePitch + column;
+  return row * kSlicePitch + (column ^ ((row & 3) * 8 + (row & 1) * 4));
+}
+
+// Of alternate columns, values i, i + 1 are of both sets.
+__device__ __forceinline__ void keep_alternate(const Accumulators& sum, int slice, int odd_first,
+                                               int lane, uint32_t* own) {
+  uint32_t* const to[2] = {own + odd_first * kSliceValues, own + (1 - odd_first) * kSliceValues};
+#pragma unroll
+  for (int i = 0; i < kGroupParts * kSlices; ++i) {
+    if (i != slice) continue;
+#pragma unroll
+    for (int part = 0; part < 2 * kSliceN / 8; ++part) {
+#pragma unroll
+      for (int v = 0; v < 4; ++v)
+        to[v % 2][slice_offset(lane / 4 + v / 2 * 8, part * 4 + lane % 4)] =
+            raw_bits(
+                sum.of_instruction[i / kSlices][(i % kSlices * (2 * kSliceN / 8) + part) * 4 + v]);
+    }
+  }
+}
+
+// Values i, i + 1 of a set are neighbours along what wgmma calls N, i + 2, i + 3 are 8 rows below
+// them, i + 4 is 8 columns further.
+__device__ __forceinline__ void keep_slice(const Accumulators& sum,
+                                           int slice, int lane, uint32_t* own) {
+  constexpr int kSliceParts = kSwapped ? kSliceM / 8 : kSliceN / 8;
+#pragma unroll
+  for (int i = 0; i < kGroupParts * kSlices; ++i) {
+    // Registers have no index: each slice has its own code.
+    if (i != slice) continue;
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+      uint32_t* to = own + s * kSliceValues;
+#pragma unroll
+      for (int part = 0; part < kSliceParts; ++part) {
+        uint32_t four[4];
+#pragma unroll
+        for (int v = 0; v < 4; ++v) four[v] = raw_bits(sum.value(i / kSlices, s, (i % kSlices * kSliceParts + part) * 4 + v));
+        const int low = lane / 4, pair = part * 8 + lane % 4 * 2;
+        if constexpr (kSwapped) {
+#pragma unroll
+          for (int v = 0; v < 4; ++v) to[slice_offset(pair + v % 2, low + v / 2 * 8)] = four[v];
+        } else {
+          *reinterpret_cast<uint2*>(to + slice_offset(low, pair)) = make_uint2(four[0], four[1]);
+          *reinterpret_cast<uint2*>(to + slice_offset(low + 8, pair)) =
+              make_uint2(four[2], four[3]);
+        }
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ void load_values(const uint32_t* own, int row, int column,
+                                            uint32_t (&to)[kChunk]) {
+#pragma unroll
+  for (int i = 0; i < kChunk; i += 4) {
+    const uint4 four = *reinterpret_cast<const uint4*>(own + slice_offset(row, column + i));
+    to[i] = four.x;
+    to[i + 1] = four.y;
+    to[i + 2] = four.z;
+    to[i + 3] = four.w;
+  }
+}
+
+// `at`: of the slice.
+__device__ __forceinline__ void finish_slice(const Params& params, const Place& at, int lane,
+                                             const uint32_t* own, Largest& largest) {
+  constexpr int kRowChunks = kSliceN / kChunk;
+#pragma unroll 1
+  for (int chunk = lane; chunk < kSliceM * kRowChunks; chunk += 32) {
+    const int line = chunk / kRowChunks, place = chunk % kRowChunks * kChunk;
+    const int row = at.m + line, column = at.n + place;
+    const int valid = row < params.m ? min(kChunk, params.n - column) : 0;
+    if (valid <= 0) continue;
+    ChunkInputs inputs;
+    load_inputs(params.operands, at.batch, row, column, valid, inputs);
+    ChunkAccumulators accumulators;
+#pragma unroll
+    for (int s = 0; s < kSets; ++s)
+      load_values(own + s * kSliceValues, line, place, accumulators.set[s]);
+    finish_chunk(params.operands, at.batch, row, column, valid, inputs, accumulators, largest);
+  }
+}
+
+// Slice by slice, this warp's accumulators of the tile.
+__device__ __forceinline__ void finish_slices(const Params& params, const Place& at, int first_row,
+                                              int lane, uint32_t* own, const Accumulators& sum,
+                                              Largest& largest) {
+#pragma unroll 1
+  for (int slice = 0; slice < kGroupParts * kSlices; ++slice) {
+    const int row = first_row + slice / kSlices * kPartRows;
+    const Place part = kSwapped
+                           ? Place{at.m + slice % kSlices * kSliceM, at.n + row, at.batch}
+                           : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};
+    if constexpr (kAlternate) {
+      keep_alternate(sum, slice, params.odd_first, lane, own);
+    } else {
+      keep_slice(sum, slice, lane, own);
+    }
+    __syncwarp();
+    finish_slice(params, part, lane, own, largest);
+    __syncwarp();
+  }
+}
+
+}  // namespace attacca_wgmma
+
+#endif  // ATTACCA_DEVICE_CODE
