@@ -72,6 +72,30 @@ class ClampedExpert(nn.Module):
         return self.down(gate * torch.sigmoid(1.702 * gate) * (up + 1))
 
 
+class PreNorm(nn.Module):
+    """A layer with its norm and its residual, as a decoder has it."""
+
+    def __init__(self, norm, layer):
+        super().__init__()
+        self.norm, self.layer = norm, layer
+
+    def forward(self, x, *more):
+        return x + self.layer(self.norm(x), *more)
+
+
+class OneExpert(nn.Module):
+    """transformers' GPT-OSS experts where there is one, without the routing."""
+
+    def __init__(self, experts):
+        super().__init__()
+        self.experts = experts
+
+    def forward(self, x):
+        experts = self.experts
+        gate_up = x @ experts.gate_up_proj[0] + experts.gate_up_proj_bias[0]
+        return experts._apply_gate(gate_up) @ experts.down_proj[0] + experts.down_proj_bias[0]
+
+
 class BertLayer(nn.Module):
     """Attention and feed-forward, each normalised after its residual."""
 
@@ -93,11 +117,17 @@ class BertLayer(nn.Module):
 def hugging_face_mlp(family, widths):
     """transformers' own MLP; raises where there is none that fits."""
     width, inner = widths[:2]
-    if family == "llama":
-        from transformers.models.llama.modeling_llama import LlamaConfig as Config, LlamaMLP as Mlp
+    if family == "gpt_oss":
+        from transformers.models.gpt_oss.modeling_gpt_oss import GptOssConfig, GptOssExperts, GptOssRMSNorm as Norm
+        mlp = OneExpert(GptOssExperts(GptOssConfig(hidden_size=width, intermediate_size=inner,
+                                                   num_local_experts=1, num_experts_per_tok=1)))
+    elif family == "llama":
+        from transformers.models.llama.modeling_llama import LlamaConfig, LlamaMLP, LlamaRMSNorm as Norm
+        mlp = LlamaMLP(LlamaConfig(hidden_size=width, intermediate_size=inner))
     else:
-        from transformers.models.qwen3.modeling_qwen3 import Qwen3Config as Config, Qwen3MLP as Mlp
-    return Mlp(Config(hidden_size=width, intermediate_size=inner))
+        from transformers.models.qwen3.modeling_qwen3 import Qwen3Config, Qwen3MLP, Qwen3RMSNorm as Norm
+        mlp = Qwen3MLP(Qwen3Config(hidden_size=width, intermediate_size=inner))
+    return PreNorm(Norm(width), mlp)
 
 
 def hugging_face_bert(widths):
@@ -120,37 +150,49 @@ def hugging_face_bert(widths):
 def hugging_face_attention(family, widths):
     width, _, heads, kv_heads, head = widths
     if family == "llama":
-        from transformers.models.llama.modeling_llama import LlamaAttention as Layer, LlamaConfig as Config
+        from transformers.models.llama import modeling_llama as models
+        Config, Layer, Norm = models.LlamaConfig, models.LlamaAttention, models.LlamaRMSNorm
     elif family == "qwen":
-        from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention as Layer, Qwen3Config as Config
+        from transformers.models.qwen3 import modeling_qwen3 as models
+        Config, Layer, Norm = models.Qwen3Config, models.Qwen3Attention, models.Qwen3RMSNorm
     else:
-        raise NotImplementedError("its attention takes sinks: the plain module stands in")
+        from transformers.models.gpt_oss import modeling_gpt_oss as models
+        Config, Layer, Norm = models.GptOssConfig, models.GptOssAttention, models.GptOssRMSNorm
     config = Config(hidden_size=width, num_attention_heads=heads, num_key_value_heads=kv_heads, head_dim=head)
-    config._attn_implementation = "sdpa"
+    sinks = family == "gpt_oss"  # which only its eager attention has, and that wants a mask
+    config._attn_implementation = "eager" if sinks else "sdpa"
 
     class Wrapped(nn.Module):
         def __init__(self):
             super().__init__()
             self.layer = Layer(config, layer_idx=0)
+            if sinks:
+                self.layer.sinks.data.normal_()
 
         def forward(self, x, cos, sin):
-            return self.layer(x, position_embeddings=(cos, sin), attention_mask=None)[0]
+            mask = None
+            if sinks:
+                cos, sin = cos[..., :head // 2], sin[..., :head // 2]
+                tokens = x.shape[1]
+                mask = torch.full((tokens, tokens), float("-inf"), dtype=x.dtype, device=x.device).triu(1)
+            return self.layer(x, position_embeddings=(cos, sin), attention_mask=mask)[0]
 
-    return Wrapped()
+    return PreNorm(Norm(width), Wrapped())
 
 
 PLAIN = {
     "llama_mlp": lambda w: GatedMlp(*w), "qwen_mlp": lambda w: GatedMlp(*w),
-    "gpt_oss_mlp": lambda w: ClampedExpert(*w), "bert": lambda w: BertLayer(*w),
+    "gpt_oss_mlp": lambda w: PreNorm(nn.RMSNorm(w[0]), ClampedExpert(*w)), "bert": lambda w: BertLayer(*w),
     "llama_attention": lambda w: Attention(*w),
     "qwen_attention": lambda w: Attention(*w, norm_heads=True),
     "gpt_oss_attention": lambda w: Attention(*w, bias=True),
 }
 HUGGING_FACE = {
     "llama_mlp": lambda w: hugging_face_mlp("llama", w), "qwen_mlp": lambda w: hugging_face_mlp("qwen", w),
-    "bert": hugging_face_bert,
+    "gpt_oss_mlp": lambda w: hugging_face_mlp("gpt_oss", w), "bert": hugging_face_bert,
     "llama_attention": lambda w: hugging_face_attention("llama", w),
     "qwen_attention": lambda w: hugging_face_attention("qwen", w),
+    "gpt_oss_attention": lambda w: hugging_face_attention("gpt_oss", w),
 }
 NAMES = list(PLAIN)
 

@@ -3,7 +3,8 @@
 
 Each contender's output is compared with the block in f64, timed in turns in a CUDA graph and
 without one, and its time to the first result is taken cold (empty caches) and warm (again, from the
-caches on disk). Writes OUT.csv as it goes and OUT.md at the end. Attacca's package must be importable.
+caches on disk). Writes OUT.csv as it goes and at the end OUT.md, by blocks_page.py. Attacca's package
+must be importable.
 
     bench/gpu/blocks.py --minutes 4 --out docs/benchmarks/gpu-blocks
     bench/gpu/blocks.py --device cpu --tiny --out /tmp/blocks     # tests it; times mean nothing
@@ -26,10 +27,10 @@ import torch
 
 import attacca.torch
 import block_models
+import blocks_page
+from blocks_page import COLUMNS, number
 
 CONTENDERS = ["eager", "inductor", "max_autotune", "attacca"]
-COLUMNS = ["block", "source", "tokens", "contender", "graph_us", "direct_us", "error", "cold_s", "warm_s",
-           "regions", "note"]
 
 
 def compiled(contender, block, args):
@@ -115,6 +116,14 @@ class Budget:
         return (self.end - time.monotonic()) / (60 * self.minutes)
 
 
+def what_was_decided():
+    """(how many regions were fused, what was found of the graph and of the regions that were not)."""
+    graphs = attacca.torch.report().graphs
+    notes = [graph.note for graph in graphs if graph.note]
+    notes += sorted({left.reason for graph in graphs for left in graph.left if left.op == "region"})
+    return sum(len(graph.fused) for graph in graphs), "; ".join(notes)
+
+
 def measure(name, tokens, contenders, args, budget):
     """The rows of one block."""
     device, dtype = args.device, torch.bfloat16
@@ -123,8 +132,8 @@ def measure(name, tokens, contenders, args, budget):
     want = copy.deepcopy(block).double()(*(x.double() for x in inputs))
     rows, direct = {}, {}
     for contender in contenders:
-        row = dict.fromkeys(COLUMNS, "") | {"block": name, "source": source, "tokens": tokens,
-                                            "contender": contender}
+        row = dict.fromkeys(COLUMNS, "") | {"device": args.device_name, "torch": torch.__version__, "block": name,
+                                            "source": source, "tokens": tokens, "contender": contender}
         rows[contender] = row
         if contender == "max_autotune" and budget.left() < args.max_autotune_until:
             row["note"] = "no time left for it"
@@ -132,13 +141,11 @@ def measure(name, tokens, contenders, args, budget):
         try:
             attacca.torch.reset()
             function, row["cold_s"] = first_result(contender, block, inputs, args)
+            decided = what_was_decided()
             if contender != "eager" and args.warm:
                 function, row["warm_s"] = first_result(contender, block, inputs, args)
             if contender == "attacca":
-                graphs = attacca.torch.report().graphs
-                row["regions"] = sum(len(graph.fused) for graph in graphs)
-                reasons = {left.reason for graph in graphs for left in graph.left if left.op == "region"}
-                row["note"] = "; ".join(sorted(reasons))
+                row["regions"], row["note"] = decided
             row["error"] = error(function(*inputs), want)
             direct[contender] = lambda function=function: function(*inputs)
         except Exception as failure:  # noqa: BLE001  one that fails leaves its reason
@@ -161,58 +168,6 @@ def time_all(rows, direct, inputs, args):
             rows[contender]["note"] = f"not captured: {str(failure).splitlines()[0][:120]}"
     for contender, us in in_turns(graphs, args.device, args.turns, args.rounds).items():
         rows[contender]["graph_us"] = us
-
-
-# ---- The page
-
-
-def number(value, digits):
-    return f"{value:.{digits}f}" if isinstance(value, float) else str(value) or "-"
-
-
-def page(rows, args, device):
-    time_column = "direct_us" if args.device == "cpu" else "graph_us"
-    lines = ["# Transformer blocks under torch.compile", "",
-             f"Written by `bench/gpu/blocks.py` on {device}, PyTorch {torch.__version__}, bf16, one sequence"
-             f"{', tiny widths' if args.tiny else ''}.",
-             "Times are medians of the whole block"
-             + ("." if args.device == "cpu" else ", in a CUDA graph; `direct` without one, the host's time"
-                " included where the GPU waits for it."),
-             "The error is the root mean square against the block in f64, relative to the result's. `first`"
-             " is the time to the first result, cold, and warm: again from the caches on disk.", "",
-             "| block | of | tokens | contender | us | against Inductor | direct us | error | first cold s | warm s"
-             " | regions | note |", "|---|---|--:|---|--:|--:|--:|--:|--:|--:|--:|---|"]
-    inductor = {(row["block"], row["tokens"]): row[time_column] for row in rows
-                if row["contender"] == "inductor"}
-    for row in rows:
-        base = inductor.get((row["block"], row["tokens"]))
-        own = row[time_column]
-        ratio = f"{base / own:.3f}x" if isinstance(base, float) and isinstance(own, float) else "-"
-        cells = [row["block"], row["source"], row["tokens"], row["contender"], number(own, 1), ratio,
-                 number(row["direct_us"], 1), f"{row['error']:.2e}" if row["error"] != "" else "-",
-                 number(row["cold_s"], 2), number(row["warm_s"], 2), number(row["regions"], 0), row["note"]]
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines + ["", *losses(rows, time_column)]) + "\n"
-
-
-def losses(rows, time_column):
-    """Where the contract's two promises fail, by name."""
-    by = {(row["block"], row["tokens"], row["contender"]): row for row in rows}
-    found = []
-    for (name, tokens, contender), row in by.items():
-        if contender != "attacca":
-            continue
-        eager, inductor = (by.get((name, tokens, other)) for other in ("eager", "inductor"))
-        if eager and "" not in (row["error"], eager["error"]) and row["error"] > 1.02 * eager["error"]:
-            found.append(f"{name} at {tokens}: error {row['error']:.2e}, eager {eager['error']:.2e}")
-        if inductor and "" not in (row[time_column], inductor[time_column]) \
-                and row[time_column] > 1.02 * inductor[time_column]:
-            found.append(f"{name} at {tokens}: {row[time_column]:.1f} us, Inductor {inductor[time_column]:.1f} us")
-    if not found:
-        return ["No block is slower than Inductor's default by more than 2 %, or less exact than eager by more "
-                "than 2 %."]
-    return ["Slower than Inductor's default, or less exact than eager, by more than 2 %:", "",
-            *[f"- {each}" for each in found]]
 
 
 def arguments():
@@ -241,7 +196,7 @@ def main():
         for name in names.split(","):
             if name not in known:
                 sys.exit(f"unknown {name}: one of {', '.join(known)}")
-    device = torch.cuda.get_device_name() if args.device == "cuda" else "a CPU"
+    args.device_name = torch.cuda.get_device_name() if args.device == "cuda" else "a CPU"
     budget, rows = Budget(args.minutes), []
     os.makedirs(os.path.dirname(os.path.abspath(args.out)), exist_ok=True)
     with open(args.out + ".csv", "w", newline="") as file, torch.no_grad():
@@ -261,7 +216,7 @@ def main():
                 if args.device == "cuda":
                     torch.cuda.empty_cache()
     with open(args.out + ".md", "w") as file:
-        file.write(page(rows, args, device))
+        file.write(blocks_page.page(rows))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,9 @@ class Blocks(unittest.TestCase):
             with open(f"{out}.csv") as file:
                 rows = list(csv.DictReader(file))
             page = pathlib.Path(f"{out}.md").read_text()
+            subprocess.run([sys.executable, SCRIPT.parent / "blocks_page.py", f"{out}.csv", f"{out}.csv", "--out",
+                            f"{out}2"], check=True)
+            self.assertEqual(pathlib.Path(f"{out}2.md").read_text(), page)
         self.assertEqual([row["contender"] for row in rows], ["eager", "inductor", "attacca"] * 3)
         for row in rows:
             self.assertGreater(float(row["direct_us"]), 0, row)
@@ -33,10 +36,10 @@ class Blocks(unittest.TestCase):
         self.assertEqual(page.count("| bert |"), 3)
 
     def test_losses_are_named(self):
-        import blocks
+        import blocks_page
         rows = [{"block": "b", "tokens": 1, "contender": c, "graph_us": us, "error": error}
                 for c, us, error in [("eager", 9.0, 1e-3), ("inductor", 5.0, 1e-3), ("attacca", 6.0, 2e-3)]]
-        self.assertEqual(blocks.losses(rows, "graph_us")[2:],
+        self.assertEqual(blocks_page.losses(rows, "graph_us")[2:],
                          ["- b at 1: error 2.00e-03, eager 1.00e-03", "- b at 1: 6.0 us, Inductor 5.0 us"])
 
 

@@ -1,0 +1,256 @@
+"""torch.compile(backend="attacca"), exported programs and plans on a GPU. Needs one, and kernel templates.
+
+    PYTHONPATH=build/python python tests/python/cuda_checks.py
+
+--device cpu tries the script itself, at tiny widths, without what only a GPU has.
+"""
+import copy
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import unittest
+
+FOLDER = tempfile.TemporaryDirectory()
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(FOLDER.name, "inductor")
+os.environ.setdefault("ATTACCA_CACHE_DIR", os.path.join(FOLDER.name, "attacca"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench/gpu"))
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import attacca
+import attacca.torch
+import block_models
+from attacca.torch import _lowering, _static
+
+DEVICE = "cuda"
+if "--device" in sys.argv:
+    at = sys.argv.index("--device")
+    DEVICE = sys.argv[at + 1]
+    del sys.argv[at:at + 2]
+GPU = DEVICE == "cuda"
+ALWAYS = {"policy": "always", "tuning": "known"}
+WIDTH, INNER = (1024, 2816) if GPU else (64, 96)
+
+
+class Mlp(nn.Module):
+    """Llama's, with its residual and a bias."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.up = (nn.Linear(WIDTH, INNER, bias=False) for _ in range(2))
+        self.down = nn.Linear(INNER, WIDTH)
+
+    def forward(self, x):
+        return x + self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+def mlp():
+    torch.manual_seed(0)
+    return Mlp().to(DEVICE, torch.bfloat16).eval()
+
+
+def rows(count):
+    return torch.randn(count, WIDTH, device=DEVICE, dtype=torch.bfloat16)
+
+
+def error(got, want):
+    return ((got.double() - want).square().mean().sqrt() / want.square().mean().sqrt()).item()
+
+
+class Check(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        attacca.torch.reset()
+        torch.manual_seed(0)
+
+    def assert_as_exact(self, got, model, *inputs):
+        """No further from f64 than eager, but for another order of sums."""
+        want = copy.deepcopy(model).double()(*(x.double() for x in inputs))
+        eager = error(model(*inputs), want)
+        self.assertEqual(got.dtype, inputs[0].dtype)
+        self.assertLessEqual(error(got, want), 1.05 * eager + 1e-6)
+
+    def fused(self):
+        return [fused for graph in attacca.torch.report().graphs for fused in graph.fused]
+
+
+class Blocks(Check):
+    def test_at_real_widths(self):
+        for name in block_models.NAMES:
+            for tokens in (96, 1):
+                with self.subTest(name, tokens=tokens), torch.no_grad():
+                    self.setUp()
+                    block, widths, source = block_models.make(name, not GPU, DEVICE, torch.bfloat16)
+                    inputs = block_models.inputs(name, widths, tokens, DEVICE, torch.bfloat16)
+                    got = torch.compile(block, backend="attacca", options=ALWAYS, dynamic=False)(*inputs)
+                    self.assert_as_exact(got, block, *inputs)
+                    print(f"{name} ({source}), {tokens} tokens: {len(self.fused())} regions", flush=True)
+                    self.assertGreater(len(self.fused()), 0)
+
+
+class Graphs(Check):
+    def test_a_batch_of_any_size_compiles_once(self):
+        model = mlp()
+        for options in (ALWAYS, {"tuning": "known"}):
+            torch._dynamo.reset()
+            compiled = torch.compile(model, backend="attacca", options=options, dynamic=True)
+            with torch.no_grad(), torch._dynamo.config.patch(error_on_recompile=True):
+                for count in (48, 512, 2, 1000, 17):
+                    x = rows(count)
+                    self.assert_as_exact(compiled(x), model, x)
+        self.assertEqual(len(attacca.torch.report().graphs), 2)
+
+    def test_reduce_overhead(self):
+        model = mlp()
+        compiled = torch.compile(model, backend="attacca", dynamic=False,
+                                 options={**ALWAYS, "triton.cudagraphs": True})
+        with torch.no_grad():
+            for _ in range(4):
+                torch.compiler.cudagraph_mark_step_begin()
+                x = rows(64)
+                self.assert_as_exact(compiled(x).clone(), model, x)
+        self.assertEqual(len(self.fused()), 2)
+        if GPU:
+            self.assertLess(self.fused()[0].calls, 4)  # the last ones were replayed
+
+    @unittest.skipUnless(GPU, "only a GPU has them")
+    def test_captured_by_hand(self):
+        model, x = mlp(), rows(64)
+        compiled = torch.compile(model, backend="attacca", options=ALWAYS, dynamic=False)
+        stream = torch.cuda.Stream()
+        with torch.no_grad(), torch.cuda.stream(stream):
+            for _ in range(3):
+                compiled(x)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.no_grad(), torch.cuda.graph(graph):
+            y = compiled(x)
+        for _ in range(3):
+            x.copy_(rows(64))
+            graph.replay()
+            with torch.no_grad():
+                self.assert_as_exact(y, model, x)
+
+    def test_exported(self):
+        model = mlp()
+        exported = torch.export.export(model, (rows(8),), dynamic_shapes=({0: torch.export.Dim("M", min=2)},))
+        program = attacca.compile(exported)
+        self.assertEqual(program.regions, 2)
+        with torch.no_grad():
+            for count in (8, 300, 3):
+                x = rows(count)
+                self.assert_as_exact(program(x), model, x)
+
+    @unittest.skipUnless(GPU, "only a GPU has streams")
+    def test_on_the_current_stream(self):
+        model = mlp()
+        compiled = torch.compile(model, backend="attacca", options=ALWAYS, dynamic=False)
+        with torch.no_grad():
+            compiled(rows(64))
+            side = torch.cuda.Stream()
+            x = torch.zeros(64, WIDTH, device=DEVICE, dtype=torch.bfloat16)
+            torch.cuda.synchronize()
+            with torch.cuda.stream(side):
+                torch.cuda._sleep(50_000_000)
+                x.copy_(rows(64))
+                y = compiled(x)
+            side.synchronize()
+            self.assert_as_exact(y, model, x)
+
+    def test_at_any_address(self):
+        model = mlp()
+        compiled = torch.compile(model, backend="attacca", options=ALWAYS, dynamic=False)
+        with torch.no_grad():
+            for offset in (0, 1, 4, 0):
+                x = torch.randn(64 * WIDTH + offset, device=DEVICE, dtype=torch.bfloat16)[offset:].view(64, WIDTH)
+                self.assert_as_exact(compiled(x), model, x)
+
+    def test_training_is_left_alone(self):
+        model, x = mlp(), rows(32)
+        torch.compile(model, backend="attacca", options=ALWAYS)(x).float().square().mean().backward()
+        got = [parameter.grad.clone() for parameter in model.parameters()]
+        model.zero_grad()
+        model(x).float().square().mean().backward()
+        for gradient, parameter in zip(got, model.parameters()):
+            self.assertLess(error(gradient, parameter.grad.double()), 0.03)
+        self.assertEqual(self.fused(), [])
+
+
+@unittest.skipUnless(GPU, "the policy leaves the CPU alone")
+class Compared(Check):
+    def test_against_inductor_once(self):
+        model, x = mlp(), rows(64)
+        compiles, real = [], _static.compiled
+
+        def compiled(static):
+            compiles.append(static)
+            return real(static)
+        _static.compiled = compiled
+        reports = []
+        try:
+            for cache in ("first", "second"):
+                torch._dynamo.reset()
+                attacca.torch.reset()
+                os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(FOLDER.name, cache)
+                with torch.no_grad():
+                    y = torch.compile(model, backend="attacca", options={"tuning_seconds": 3.0}, dynamic=False)(x)
+                    self.assert_as_exact(y, model, x)
+                reports.append(attacca.torch.report())
+                compiles.append(None)
+        finally:
+            _static.compiled = real
+        print(reports[0])
+        self.assertEqual(str(reports[0]), str(reports[1]))
+        self.assertIsNone(compiles[-1])
+        self.assertIsNone(compiles[-2])  # nothing was compiled to compare again
+
+
+class Plans(Check):
+    def test_bad_input_is_an_error(self):
+        plan = attacca.compile("graph g(x: bf16[M, 64], w: bf16[32, 64]) { return silu(x @ transpose(w)) }",
+                               device=DEVICE)
+        x, w = (torch.randn(n, 64, device=DEVICE, dtype=torch.bfloat16) for n in (5, 32))
+        for bad, pattern in [(x.float(), "f32"), (x.t(), "shape"), (x[:, ::2], "shape"),
+                             (x.repeat(1, 2)[:, ::2], "not contiguous"),
+                             (x.detach().requires_grad_(), "requires a gradient")]:
+            with self.assertRaisesRegex(attacca.Error, pattern):
+                plan(bad, w)
+        if GPU:
+            with self.assertRaisesRegex(attacca.Error, "x is on cpu"):
+                plan(x.cpu(), w)
+        with self.assertRaisesRegex(attacca.Error, "missing"):
+            plan(x)
+        want = F.silu(x.double() @ w.double().t())
+        self.assertLess(error(plan(x, w), want), 0.01)
+
+    @unittest.skipUnless(GPU, "of launches")
+    def test_the_hosts_time(self):
+        """Of a call as generated code makes it, beside torch.mm(out=), and of the custom op."""
+        text = "graph g(x: bf16[16, 256], w: bf16[256, 256]) { return silu(x @ transpose(w)) }"
+        x, w = (torch.randn(n, 256, device=DEVICE, dtype=torch.bfloat16) for n in (16, 256))
+        out, constant = torch.empty_like(x), _lowering._constant(text, "fp32", "known", 0.0)
+        calls = {"as generated": lambda: _lowering._run(x, w, constant, out=out),
+                 "the custom op": lambda: torch.ops.attacca.region([x, w], text, "fp32", "known", 0.0),
+                 "torch.mm": lambda: torch.mm(x, w, out=out)}
+        took = {}
+        with torch.no_grad():
+            for name, call in calls.items():
+                best = 1.0
+                for _ in range(20):
+                    call()
+                    torch.cuda.synchronize()
+                    begin = time.perf_counter()
+                    for _ in range(100):
+                        call()
+                    best = min(best, (time.perf_counter() - begin) / 100)
+                took[name] = best
+        print({name: f"{seconds * 1e6:.1f} us" for name, seconds in took.items()}, flush=True)
+        self.assertLess(took["as generated"], 1.3 * took["torch.mm"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
