@@ -209,6 +209,91 @@ class Compared(Check):
         self.assertIsNone(compiles[-2])  # nothing was compiled to compare again
 
 
+@unittest.skipUnless(GPU, "Triton wants one")
+class UserKernels(Check):
+    """Triton kernels of the user's, followed by elementwise ops."""
+
+    def setUp(self):
+        super().setUp()
+        import triton
+
+        import user_kernel_cases as kernels
+        self.triton, self.kernels = triton, kernels
+
+    def add(self, x, y):
+        out = torch.empty_like(x)
+        count = x.numel()
+        self.kernels.add_kernel[(self.triton.cdiv(count, 1024),)](x, y, out, count, BLOCK=1024, num_warps=4)
+        return out
+
+    def matmul(self, a, b):
+        (m, k), n = a.shape, b.shape[1]
+        out = torch.empty(m, n, dtype=a.dtype, device=a.device)
+        grid = (self.triton.cdiv(m, 128), self.triton.cdiv(n, 128))
+        self.kernels.matmul_kernel[grid](a, b, out, m, n, k, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, num_warps=8)
+        return out
+
+    def check(self, function, *inputs, options=ALWAYS, dynamic=False, fused=1):
+        with torch.no_grad():
+            got = torch.compile(function, backend="attacca", options=options, dynamic=dynamic)(*inputs)
+            torch.testing.assert_close(got, function(*inputs), rtol=2e-2, atol=2e-2)
+        report = attacca.torch.report()
+        self.assertEqual(len(self.fused()), fused, str(report))
+        return report
+
+    def random(self, *shape):
+        return torch.randn(*shape, device=DEVICE, dtype=torch.bfloat16)
+
+    def test_an_elementwise_kernel(self):
+        x, y, bias = self.random(200, 1024), self.random(200, 1024), self.random(1024)
+        report = self.check(lambda x, y, b: torch.relu(self.add(x, y) + b) * y, x, y, bias)
+        print(report)
+
+    def test_a_product(self):
+        a, b, bias, res = self.random(300, 512), self.random(512, 384), self.random(384), self.random(300, 384)
+        self.check(lambda a, b, c, r: F.silu(self.matmul(a, b) * 0.05 + c) * r, a, b, bias, res)
+
+    def test_of_sizes_that_change(self):
+        def function(x, y, b):
+            return torch.relu(self.add(x, y) + b)
+        compiled = torch.compile(function, backend="attacca", options=ALWAYS, dynamic=True)
+        bias = self.random(256)
+        with torch.no_grad(), torch._dynamo.config.patch(error_on_recompile=True):
+            for count in (24, 1000, 3):
+                x, y = self.random(count, 256), self.random(count, 256)
+                torch.testing.assert_close(compiled(x, y, bias), function(x, y, bias), rtol=2e-2, atol=2e-2)
+        self.assertEqual(len(self.fused()), 1, str(attacca.torch.report()))
+
+    def test_what_may_not_be_joined(self):
+        def zeroed(x, y):
+            out = torch.zeros_like(x)
+            self.kernels.add_kernel[(self.triton.cdiv(x.numel(), 1024),)](x, y, out, x.numel(), BLOCK=1024)
+            return torch.relu(out)
+
+        def kept(x, y):
+            out = self.add(x, y)
+            return out, torch.relu(out)
+        x, y = self.random(64, 1024), self.random(64, 1024)
+        for function, pattern in [(zeroed, "not uninitialised"), (kept, "result of the graph|read")]:
+            self.setUp()
+            with torch.no_grad():
+                got = torch.compile(function, backend="attacca", options=ALWAYS, dynamic=False)(x, y)
+                torch.testing.assert_close(got, function(x, y))
+            self.assertRegex(str(attacca.torch.report()), pattern)
+            self.assertEqual(self.fused(), [])
+
+    def test_compared_with_inductor(self):
+        a, b, bias, res = self.random(2048, 512), self.random(512, 2048), self.random(2048), self.random(2048, 2048)
+
+        def function(a, b, c, r):
+            return F.silu(self.matmul(a, b) * 0.05 + c) * r
+        with torch.no_grad():
+            got = torch.compile(function, backend="attacca", options={"tuning": "known"}, dynamic=False)(a, b, bias, res)
+            torch.testing.assert_close(got, function(a, b, bias, res), rtol=2e-2, atol=2e-2)
+        print(attacca.torch.report())
+        self.assertNotIn("not compared", str(attacca.torch.report()))
+
+
 class Plans(Check):
     def test_bad_input_is_an_error(self):
         plan = attacca.compile("graph g(x: bf16[M, 64], w: bf16[32, 64]) { return silu(x @ transpose(w)) }",

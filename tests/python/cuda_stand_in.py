@@ -5,12 +5,15 @@ workspaces, tuning.
 Needs ATTACCA_LIBCUDA (the stand-in), ATTACCA_TUNE_WORKER, ATTACCA_CACHE_DIR and
 ATTACCA_TEMPLATE_DIR with at least the representative few templates.
 """
+import copy
 import io
 import os
+import pathlib
 import sys
 import tempfile
 import types
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -130,12 +133,36 @@ class TorchGraphs(unittest.TestCase):
         with FakeTensorMode():
             x, w = (torch.empty(n, 60, device="cuda", dtype=torch.bfloat16) for n in (24, 60))
             module = make_fx(lambda x, w: torch.relu(x @ w.t()), tracing_mode="fake")(x, w)
-        kept = rewrite(module.graph, Options())
-        graph, = attacca.torch.report().graphs
+        attacca.torch.reset()
+        # No tensor can be made here, so that nothing can be compared.
+        self.assertEqual(rewrite(copy.deepcopy(module.graph), Options()), 0)
+        self.assertRegex(attacca.torch.report().graphs[0].left[-1].reason, "not compared with Inductor|unfused")
+        kept = rewrite(module.graph, Options(compare=False))
+        graph = attacca.torch.report().graphs[1]
         if kept:  # the stand-in's times are all alike, and differ by chance
             self.assertRegex(graph.fused[0].reason, r"it took \d|not measured")
         else:
             self.assertRegex(graph.left[-1].reason, "unfused")
+
+    def test_a_users_kernel_and_its_tail(self):
+        import attacca.torch
+        from attacca.torch import _kernels, _rewrite
+        from kernels_test import Graph
+
+        ptx = pathlib.Path(__file__).resolve().parents[1] / "kernels/triton/add.ptx"
+
+        def compiled(kernel, call, options):
+            metadata = types.SimpleNamespace(name="add_kernel", num_warps=1, shared=0)
+            return str(ptx), types.SimpleNamespace(metadata=metadata), ["u64"] * (len(call.passed) + 2)
+        attacca.torch.reset()
+        made = Graph(grid=[(6, 1, 1)], device="cuda")
+        with mock.patch.object(_kernels, "_compiled", compiled):
+            self.assertEqual(_rewrite.rewrite(made.graph, _rewrite.Options(policy="always", tuning="known")), 1)
+        calls = [str(node.target) for node in made.graph.nodes if node.op == "call_function"]
+        self.assertEqual(calls, ["attacca.region.default", "<built-in function getitem>"])
+        fused, = attacca.torch.report().graphs[-1].fused
+        self.assertIn("relu(acc + row(bias))", fused.epilogue)
+        self.assertIn("user kernel over [24, 64]", fused.epilogue)
 
     def test_a_launch(self):
         import torch

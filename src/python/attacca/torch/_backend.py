@@ -109,7 +109,8 @@ class Program:
 
     def __init__(self, exported: Any, *, mode: str = "fp32", tuning: str = "known",
                  tuning_seconds: float = 0.0, policy: str = "always"):
-        options = Options(policy, False, mode, tuning, float(tuning_seconds)).check()
+        options = Options(policy, compare=False, mode=mode, tuning=tuning,
+                          tuning_seconds=float(tuning_seconds)).check()
         #: The rewritten graph, a ``torch.fx.GraphModule``.
         self.module = exported.run_decompositions().module()
         self.regions = rewrite(self.module.graph, options)

@@ -17,6 +17,7 @@ import torch
 
 from .. import __version__, _core
 from . import _static, _timing
+from ._kernels import ORIGINALS, is_stand_in
 from ._ops import uncounted
 from ._regions import Region
 from ._replace import remove_unused, replace
@@ -171,8 +172,10 @@ def _put(static: _static.Static, regions: Sequence[Region], run: Run) -> None:
     replaced: dict[torch.fx.Node, torch.fx.Node] = {}
     covers: set[torch.fx.Node] = set()
     for region in regions:
+        covered = [each for node in region.covers
+                   for each in (node.meta[ORIGINALS] if is_stand_in(node) else [node])]
         inputs, outputs, nodes = ([static.made[node] for node in each if node in static.made]
-                                  for each in (region.inputs, region.outputs, region.covers))
+                                  for each in (region.inputs, region.outputs, covered))
         here = Region(region.graph, [replaced.get(node, node) for node in inputs], outputs, nodes)
         replaced.update(replace(static.module.graph, here, run.mode, run.tuning))
         covers |= set(nodes)

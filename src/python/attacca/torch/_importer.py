@@ -156,6 +156,8 @@ class Importer:
     def _translate(self, node: torch.fx.Node) -> str:
         if node.op != "call_function":
             raise Refused("not an op")
+        if "attacca_text" in node.meta:  # a user's kernel: _kernels.py
+            return str(node.meta["attacca_text"])
         if node.target is operator.getitem:
             parts, index = node.args
             if isinstance(parts, torch.fx.Node) and self.op(parts) in _PARTS and parts in self._statements \

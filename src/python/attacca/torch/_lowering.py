@@ -10,7 +10,8 @@ from typing import Any, Sequence
 import torch
 
 from .. import _frameworks
-from ._ops import Loaded, as_torch_dtype, loaded, region, types_of
+from .._errors import Error
+from ._ops import Loaded, as_torch_dtype, has_kernel, loaded, region, types_of
 
 _NAME = "attacca_region"
 
@@ -54,6 +55,9 @@ class _Direct:
             Error: As :class:`attacca.Plan`'s calls.
         """
         plan, view = self.loaded.plan, _frameworks.Torch.view
+        if has_kernel(self.loaded.graph) and any(tensor.data_ptr() & 15 for tensor in (*inputs, out)):
+            raise Error("a tensor at an odd address for a kernel that Triton compiled for multiples of 16", "inputs",
+                        "call .clone(), or compile with options={\"kernels\": False}")
         views = [view(tensor, layout.info.name) for tensor, layout in zip(inputs, plan._inputs)]
         into = [view(out, "out")]
         ready = plan._ready(views, into)
@@ -85,7 +89,7 @@ def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_sec
     from torch._inductor.lowering import fallback_handler
     from torch._inductor.virtualized import V
 
-    layouts, outputs = types_of(graph, mode)
+    layouts, outputs = types_of(graph, mode, inputs[0].get_device())
     if len(outputs) != 1 or V.graph.cpp_wrapper or V.graph.fx_wrapper:
         return fallback_handler(region, add_to_fallback_set=False)(inputs, graph, mode, tuning, tuning_seconds)
     node = V.graph.current_node

@@ -140,11 +140,17 @@ def _sizes(dims: Sequence[Sequence[Dim]], shapes: Sequence[Sequence[Any]]) -> di
             for symbol, s in sources(dims).items()}
 
 
-def types_of(graph: str, mode: str) -> tuple[list[_Layout], list[_Layout]]:
+def has_kernel(graph: str) -> bool:
+    """Whether a text launches a kernel of the user's, which plans for the CPU cannot."""
+    return '" = kernel("' in graph
+
+
+def types_of(graph: str, mode: str, device: torch.device) -> tuple[list[_Layout], list[_Layout]]:
     """A region's inputs and outputs."""
     types = _types.get(graph)
     if types is None:
-        plan = _core.Plan.compile(_core.Graph.parse(graph), device="cpu", mode=mode, tuning="known",
+        where = str(device) if has_kernel(graph) else "cpu"
+        plan = _core.Plan.compile(_core.Graph.parse(graph), device=where, mode=mode, tuning="known",
                                   tuning_seconds=0.0, threads=1, fuse=True)
         inputs, outputs = ([_Layout(Tensor(t.name, t.dtype, t.type, tuple(t.shape))) for t in tensors]
                            for tensors in (plan.inputs, plan.outputs))
@@ -155,7 +161,7 @@ def types_of(graph: str, mode: str) -> tuple[list[_Layout], list[_Layout]]:
 def _fake(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
           tuning_seconds: float) -> list[torch.Tensor]:
     """Shapes and dtypes of the results; sizes may be symbolic."""
-    layouts, outputs = types_of(graph, mode)
+    layouts, outputs = types_of(graph, mode, inputs[0].device)
     sizes = _sizes([layout.shape for layout in layouts], [tensor.shape for tensor in inputs])
     return [torch.empty([dim.value(sizes) for dim in layout.shape], dtype=as_torch_dtype(layout.info.dtype),
                         device=inputs[0].device)

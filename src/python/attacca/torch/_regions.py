@@ -14,6 +14,8 @@ from .. import _core
 from .._dims import Dim, sources
 from .._errors import Error
 from ._importer import Importer, dim_text
+from ._kernels import is_stand_in
+from ._ops import has_kernel
 from ._table import Refused
 
 # What costs nothing to leave behind as well.
@@ -76,7 +78,7 @@ def find(graph: torch.fx.Graph) -> Found:
 
 
 _PRODUCT_OPS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.linear", "aten.matmul",
-                "aten._int_mm", "aten._scaled_mm"}
+                "aten._int_mm", "aten._scaled_mm", "user_kernel"}
 
 
 def _writes_in_place(graph: torch.fx.Graph) -> "torch.fx.Node | None":
@@ -96,7 +98,7 @@ def _writes_in_place(graph: torch.fx.Graph) -> "torch.fx.Node | None":
 
 
 def is_product_op(node: torch.fx.Node) -> bool:
-    """Whether it is one of ATen's matrix products."""
+    """Whether it is one of ATen's matrix products, or stands for a user's kernel."""
     return node.op == "call_function" and Importer.op(node) in _PRODUCT_OPS
 
 
@@ -137,6 +139,13 @@ def _levels(graph: torch.fx.Graph, translated: set[torch.fx.Node],
     return latest
 
 
+def explained(text: str, device: Any) -> _core.Plan:
+    """A text's plan to be explained, on the CPU where it may be: users' kernels need a GPU."""
+    where = str(device) if has_kernel(text) else "cpu"
+    return _core.Plan.compile(_core.Graph.parse(text), device=where, mode="fp32", tuning="known",
+                              tuning_seconds=0.0, threads=1, fuse=True)
+
+
 def _name(node: torch.fx.Node) -> str:
     return f'"{node.name}"'
 
@@ -173,19 +182,20 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
     if not outputs:
         return
     try:
-        plan = _core.Plan.compile(_core.Graph.parse(_text(importer, "level", inputs, nodes, outputs)),
-                                  device="cpu", mode="fp32", tuning="known", tuning_seconds=0.0,
-                                  threads=1, fuse=True)
+        plan = explained(_text(importer, "level", inputs, nodes, outputs), nodes[0].meta["val"].device)
     except Error as error:
-        left += [Left(n.name, Importer.op(n), str(error)) for n in nodes if is_product_op(n)]
+        kernels = [node for node in nodes if is_stand_in(node)]
+        left += [Left(n.name, Importer.op(n), str(error)) for n in kernels or nodes if is_product_op(n)]
+        if kernels:  # the other nodes may do without
+            _find_in_level(importer, [node for node in nodes if node not in kernels], sizes, regions, left)
         return
     found = json.loads(plan.explain_json())
     by_name = {node.name: node for node in [*inputs, *nodes]}
     for region in found["regions"]:
-        if region["kind"] not in ("gemm", "gated gemm"):
+        if region["kind"] not in ("gemm", "gated gemm", "user kernel"):
             continue
         made = _region(importer, region, by_name, set(inputs), sizes)
-        product = region["gemms"][0]["node"]
+        product = region["gemms"][0]["node"] if region["gemms"] else region["kernel"]["node"]
         if isinstance(made, str):
             left.append(Left(product, "product", made))
         else:

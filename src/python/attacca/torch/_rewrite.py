@@ -6,13 +6,12 @@ from typing import NamedTuple, Sequence
 
 import torch
 
-from .. import _core
 from .._errors import Error
 from .._plan import Decision, Plan, compile as compile_graph
-from . import _report
+from . import _kernels, _report
 from ._compare import Run, Verdict, Verdicts, compare, microseconds
 from ._importer import Importer
-from ._regions import VIEWS, Region, find, is_product_op
+from ._regions import VIEWS, Region, explained, find, is_product_op
 from ._replace import remove_unused, replace
 from ._static import hint
 
@@ -33,6 +32,7 @@ class Options(NamedTuple):
             giving up regions until it wins. Compiles the graph two times or more, once: what was
             found is kept in Attacca's cache. False, or ATTACCA_TORCH_COMPARE=0: regions are measured
             against the unfused path, the vendor library's product and one pointwise kernel.
+        kernels: Whether users' Triton kernels may be joined by what follows them.
         mode: "fp32" or "eager", as for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`, while compiling and for the sizes at hand. By default
             what is not known is measured. Sizes that come later measure nothing: they take what is
@@ -42,6 +42,7 @@ class Options(NamedTuple):
 
     policy: str = "measured"
     compare: bool = os.environ.get("ATTACCA_TORCH_COMPARE", "1") != "0"
+    kernels: bool = True
     mode: str = "fp32"
     tuning: str = "measure"
     tuning_seconds: float = 0.0
@@ -49,8 +50,9 @@ class Options(NamedTuple):
     def check(self) -> "Options":
         if self.policy not in POLICIES:
             raise Error(f"unknown policy {self.policy}", "policy", f"one of {', '.join(POLICIES)}")
-        if not isinstance(self.compare, bool):
-            raise Error(f"compare is {self.compare!r}", "compare", "give True or False")
+        for name, value in (("compare", self.compare), ("kernels", self.kernels)):
+            if not isinstance(value, bool):
+                raise Error(f"{name} is {value!r}", name, "give True or False")
         if self.mode not in ("fp32", "eager"):
             raise Error(f"unknown mode {self.mode}", "mode", "one of fp32, eager")
         if self.tuning not in ("known", "measure", "always", "unfused"):
@@ -61,17 +63,19 @@ class Options(NamedTuple):
 
 def rewrite(graph: torch.fx.Graph, options: Options) -> int:
     """Replaces regions by calls of the custom op, and adds to the report. Returns how many."""
+    stand_ins, unused = _kernels.stand_in(graph) if options.kernels else ([], [])
     found = find(graph)
     verdicts, note = _judge_all(graph, found.regions, options)
     fused: list[_report._Entry] = []
-    left = [_report.Left(*each) for each in found.left]
+    left = [_report.Left(each.node, "triton kernel", each.reason) for each in unused]
+    left += [_report.Left(*each) for each in found.left]
     replaced: dict[torch.fx.Node, torch.fx.Node] = {}
     for region, verdict in zip(found.regions, verdicts):
         if verdict.keep:
             region = region._replace(inputs=[replaced.get(node, node) for node in region.inputs])
             fused.append(_report._Entry(tuple(n.name for n in region.covers),
                                         tuple(n.name for n in region.outputs),
-                                        _explained(region.graph), verdict.reason, verdict.seconds,
+                                        _explained(region), verdict.reason, verdict.seconds,
                                         verdict.other_seconds, region.graph))
             replaced.update(replace(graph, region, *_while_running(options)))
         else:
@@ -79,13 +83,12 @@ def rewrite(graph: torch.fx.Graph, options: Options) -> int:
     _report.add(fused, left, note)
     if fused:
         remove_unused(graph, {node for region in found.regions for node in region.covers})
+    _kernels.restore(graph, stand_ins)
     return len(fused)
 
 
-def _explained(graph: str) -> str:
-    plan = _core.Plan.compile(_core.Graph.parse(graph), device="cpu", mode="fp32", tuning="known",
-                              tuning_seconds=0.0, threads=1, fuse=True)
-    text = plan.explain_text()
+def _explained(region: Region) -> str:
+    text = explained(region.graph, region.outputs[0].meta["val"].device).explain_text()
     return text[text.index("region 1"):].strip()
 
 

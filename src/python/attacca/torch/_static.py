@@ -7,6 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from .._errors import Error
+from ._kernels import ORIGINALS, is_stand_in
 
 
 class Static(NamedTuple):
@@ -56,8 +57,11 @@ def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence
                                              [hint(step) for step in value.stride()],
                                              dtype=value.dtype, device=value.device))
     for node in nodes:
-        if not _is_size(node):
-            made[node] = graph.node_copy(node, mapped)
+        for each in node.meta[ORIGINALS] if is_stand_in(node) else [node]:
+            if not _is_size(each) and each not in made:
+                made[each] = graph.node_copy(each, mapped)
+        if is_stand_in(node):
+            made[node] = made[node.meta[ORIGINALS][-1]]
     graph.output(tuple(made[node] for node in outputs))
     module = torch.fx.GraphModule(root, graph)
     from torch.fx.passes.fake_tensor_prop import FakeTensorProp
