@@ -6,6 +6,9 @@
 #include "cli/commands.hpp"
 #include "cli/decisions.hpp"
 #include "support/json.hpp"
+#include "tune/arguments.hpp"
+#include "tune/cost_model.hpp"
+#include "tune/known_devices.hpp"
 #include "tune/tuner.hpp"
 
 namespace attacca::cli {
@@ -22,6 +25,7 @@ Result<Bench> measure(const BenchGemmArgs& args) {
   ATTACCA_TRY(const auto toolbox, tune::Toolbox::open(args.device));
   tune::TuneOptions options;
   options.most_templates = args.all ? 1000 : options.most_templates;
+  if (args.finalists >= 0) options.finalists = args.finalists;
   options.seconds_limit = args.limit;
   Bench bench;
   ATTACCA_TRY(bench.tuned, tune::tune(toolbox, problem, options));
@@ -84,7 +88,32 @@ json::Value to_json(const Bench& bench, const BenchGemmArgs& args) {
       .set("excluded", exclusions_json(bench.tuned.excluded));
 }
 
+// One object a legal template, by name, of its features.
+Result<int> print_features(const BenchGemmArgs& args) {
+  ATTACCA_TRY(const tune::ProblemText text, bench_problem(args));
+  ATTACCA_TRY(const tune::Problem problem, read_problem(text));
+  ATTACCA_TRY(const templates::Catalog catalog, templates::Catalog::open(nullptr));
+  const jit::DeviceInfo device = *tune::known_device("h200");
+  json::Value all = json::Value::object();
+  for (const tune::Candidate& each : fused_candidates(problem, catalog, device).ranked) {
+    const templates::Template& kernel = *catalog.find(each.kernel);
+    const auto binding = std::get<epilogue::Binding>(place(problem, kernel, device));
+    json::Value values = json::Value::array();
+    for (const double value : features(problem, kernel, binding, device)) values.push(value);
+    all.set(each.kernel, std::move(values));
+  }
+  json::Value names = json::Value::array();
+  for (const std::string_view name : tune::kFeatureNames) names.push(name);
+  fmt::print(
+      "{}\n",
+      json::dump(
+          json::Value::object().set("names", std::move(names)).set("features", std::move(all)),
+          args.lines ? -1 : 2));
+  return kOk;
+}
+
 Result<int> try_bench(const BenchGemmArgs& args) {
+  if (args.features) return print_features(args);
   ATTACCA_TRY(const Bench bench, measure(args));
   if (args.json)
     fmt::print("{}\n", json::dump(to_json(bench, args), args.lines ? -1 : 2));

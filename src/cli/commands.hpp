@@ -56,10 +56,10 @@ struct TuneArgs {
   std::string mode = "fp32";
   std::vector<std::string> dims;         // "M=1,16,256"
   std::vector<std::string> allow, deny;  // patterns of templates' names
-  int most = 0;                          // templates to time; 0: the tuner's default
-  double limit = 60;                     // seconds for a region and size
-  bool all = false;                      // every legal template
-  bool list = false;                     // print every candidate and each exclusion
+  int budget = -1;    // templates to time; 0: the model alone, < 0: the tuner's default
+  double limit = 60;  // seconds for a region and size
+  bool all = false;   // every legal template
+  bool list = false;  // print every candidate and each exclusion
   bool json = false;
   bool show = false, forget = false;  // the database instead of a file
 };
@@ -126,8 +126,10 @@ struct BenchGemmArgs {
   int device = 0;
   double limit = 120;  // seconds
   bool all = false;    // every legal template, not the best by rank
+  int finalists = -1;  // whose variants a second round times; 0: no second round, < 0: the tuner's
   bool fast = false;   // 8-bit floats: the matmul's fast=true
   bool json = false, lines = false;
+  bool features = false;  // print what the ranking knows of each template, and time nothing
 };
 int bench_gemm(const BenchGemmArgs& args);
 

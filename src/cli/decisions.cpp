@@ -6,6 +6,8 @@ namespace attacca::cli {
 namespace {
 
 std::string times(const run::Decision& decision) {
+  if (decision.expected_seconds > 0)
+    return fmt::format(", expected {:.2f} us", decision.expected_seconds * 1e6);
   if (decision.seconds <= 0) return {};
   std::string text = fmt::format(", {:.2f} us", decision.seconds * 1e6);
   if (decision.unfused_seconds > 0)
@@ -48,6 +50,7 @@ json::Value decisions_json(std::span<const run::Decision> decisions,
     entry.set("region", region_number(each, partition));
     entry.set("candidate", how(each)).set("source", each.source);
     if (each.seconds > 0) entry.set("us", each.seconds * 1e6);
+    if (each.expected_seconds > 0) entry.set("expected_us", each.expected_seconds * 1e6);
     if (each.unfused_seconds > 0) entry.set("unfused_us", each.unfused_seconds * 1e6);
     if (each.region->kernel && !each.excluded.empty())
       entry.set("excluded", exclusions_json(each.excluded));

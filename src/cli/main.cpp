@@ -165,9 +165,12 @@ void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
       ->check(CLI::IsMember({"fp32", "eager"}));
   command->add_option("--dim", args.dims, "Sizes of a symbolic dimension, e.g. M=1,16,256");
   add_filter(command, args);
-  command->add_option("--most", args.most, "Time so many templates, the best by rank")
-      ->check(CLI::Range(1, 1000000));
-  command->add_flag("--all", args.all, "Time every legal template")->excludes("--most");
+  command
+      ->add_option(
+          "--budget", args.budget,
+          "Time so many templates, the best by rank; 0: take the first and measure nothing")
+      ->check(CLI::Range(0, 1000000));
+  command->add_flag("--all", args.all, "Time every legal template")->excludes("--budget");
   command->add_option("--limit", args.limit, "Seconds for a region and size at most")
       ->check(CLI::PositiveNumber);
   command->add_flag("--list", args.list, "Print every candidate and each exclusion's reason");
@@ -203,6 +206,10 @@ void add_bench_gemm(CLI::App& bench, BenchGemmArgs& args, Action& action) {
   command->add_option("--device", args.device, "Which GPU");
   command->add_option("--limit", args.limit, "Seconds to spend at most");
   command->add_flag("--all", args.all, "Time every legal template");
+  command->add_option("--finalists", args.finalists,
+                      "Templates whose variants a second round times; 0: no second round");
+  command->add_flag("--features", args.features,
+                    "Instead: what the ranking knows of each legal template on an H200, as JSON");
   command->add_flag("--json", args.json, "Print for programs");
   command->add_flag("--json-line", args.lines, "With --json: on one line");
   command->callback([&args, &action] { action = [&args] { return bench_gemm(args); }; });

@@ -56,7 +56,7 @@ std::string text_of(const ir::SymbolValues& symbols) {
 
 tune::TuneOptions options_of(const TuneArgs& args) {
   tune::TuneOptions options;
-  if (args.most > 0) options.most_templates = args.most;
+  if (args.budget > 0) options.most_templates = args.budget;
   if (args.all) options.most_templates = 1000000;
   options.seconds_limit = args.limit;
   options.filter = {args.allow, args.deny};
@@ -84,7 +84,7 @@ Result<Tuning> measure(const TuneArgs& args, const Job& job, int ordinal) {
   ATTACCA_TRY(const auto sizes, sizes_of(job, args.dims));
   run::CudaOptions options{.mode = *ir::parse_mode(args.mode),
                            .device = ordinal,
-                           .tuning = run::Tuning::Always,
+                           .tuning = args.budget == 0 ? run::Tuning::Model : run::Tuning::Always,
                            .tune_options = options_of(args)};
   const ir::Graph graph = folded(job, options.mode);
   TuneProgress progress(std::max<size_t>(
@@ -97,7 +97,8 @@ Result<Tuning> measure(const TuneArgs& args, const Job& job, int ordinal) {
     progress.name(text_of(symbols));
     ATTACCA_TRY(const auto instance, tuning.plan.instance(symbols));
     for (const run::Decision& decision : instance->decisions())
-      if (!decision.trials.empty()) tuning.rows.push_back({symbols, decision});
+      if (!decision.trials.empty() || decision.expected_seconds > 0)
+        tuning.rows.push_back({symbols, decision});
   }
   return tuning;
 }
@@ -109,6 +110,11 @@ double ratio(const run::Decision& decision) {
 // Of a time or ratio that is 0 where there is none.
 std::string cell(double value, const char* unit = "") {
   return value > 0 ? fmt::format("{:.2f}{}", value, unit) : "-";
+}
+
+std::string time_of(const run::Decision& decision) {
+  if (decision.expected_seconds > 0) return fmt::format("~{:.2f}", decision.expected_seconds * 1e6);
+  return cell(decision.seconds * 1e6);
 }
 
 void print_details(const run::Decision& decision) {
@@ -129,7 +135,7 @@ void print_text(const Tuning& tuning, const TuneArgs& args) {
     const run::Decision& each = row.decision;
     fmt::print("{:6}  {:<{}}  {:>10}  {:>10}  {:>6}  {}\n",
                region_number(each, tuning.plan.partition()), text_of(row.symbols), width,
-               cell(each.seconds * 1e6), cell(each.unfused_seconds * 1e6), cell(ratio(each), "x"),
+               time_of(each), cell(each.unfused_seconds * 1e6), cell(ratio(each), "x"),
                to_string(each.candidate));
     if (!each.not_stored.empty()) fmt::print("        not stored: {}\n", each.not_stored);
     if (args.list) print_details(each);
@@ -144,8 +150,12 @@ json::Value to_json(const Tuning& tuning, const TuneArgs& args) {
     entry.set("region", region_number(each, tuning.plan.partition()));
     entry.set("dims", dims_json(row.symbols));
     entry.set("winner", to_string(each.candidate));
-    entry.set("us", each.seconds * 1e6).set("unfused_us", each.unfused_seconds * 1e6);
-    entry.set("ratio", ratio(each));
+    if (each.expected_seconds > 0) {
+      entry.set("expected_us", each.expected_seconds * 1e6);
+    } else {
+      entry.set("us", each.seconds * 1e6).set("unfused_us", each.unfused_seconds * 1e6);
+      entry.set("ratio", ratio(each));
+    }
     if (!each.not_stored.empty()) entry.set("not_stored", each.not_stored);
     entry.set("candidates", trials_json(each.trials));
     entry.set("excluded", exclusions_json(each.excluded));

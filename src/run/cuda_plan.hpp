@@ -20,6 +20,7 @@ enum class Tuning : uint8_t {
   Known,    // take the tuning database's choice, else the model's
   Measure,  // take the database's choice, else measure and store it
   Always,   // measure and store
+  Model,    // the model's choice, whatever is known
 };
 
 // What was found best elsewhere, such as by the process that saved a plan.
@@ -45,6 +46,7 @@ struct Decision {
   std::string source;                       // "measured", "plan", "database", "model", "only way"
   tune::ChoiceKey key;                      // what it is known by
   double seconds = 0, unfused_seconds = 0;  // where measured, else 0
+  double expected_seconds = 0;              // where the model chose, else 0
   std::vector<tune::Trial> trials;          // where measured now
   std::vector<tune::Exclusion> excluded;
   std::string not_stored;  // measured, but the database did not take it: why

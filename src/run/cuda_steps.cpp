@@ -46,6 +46,14 @@ bool is_at_hand(const StepContext& context, const Candidate& candidate) {
          context.toolbox->catalog().find(candidate.kernel) != nullptr;
 }
 
+bool asks_what_is_known(Tuning tuning) {
+  return tuning == Tuning::Known || tuning == Tuning::Measure;
+}
+
+bool measures(Tuning tuning) {
+  return tuning == Tuning::Measure || tuning == Tuning::Always;
+}
+
 // A choice from the options, else from the database, written into the decision.
 bool decide_by_known(const StepContext& context, Decision& decision) {
   const auto take = [&](const tune::Choice& choice, const char* source) {
@@ -90,9 +98,9 @@ Status decide_kernel(const StepContext& context, const fuse::Region& region,
   decision.source = "analysis";
   decision.excluded = std::move(fused.excluded);
   if (fused.ranked.empty()) return {};
-  if (context.options.tuning != Tuning::Always && decide_by_known(context, decision)) return {};
+  if (asks_what_is_known(context.options.tuning) && decide_by_known(context, decision)) return {};
   decision.candidate = std::move(fused.ranked.front());
-  if (context.options.tuning == Tuning::Known) return {};
+  if (!measures(context.options.tuning)) return {};
   // On made-up data a kernel may do anything.
   if (const Status measured = measure(context, region, decision); !measured)
     decision.source = fmt::format("analysis, not measured: {}", measured.error().what);
@@ -108,13 +116,15 @@ Status decide(const StepContext& context, const fuse::Region& region, const tune
   }
   decision.key = tune::choice_key(problem, context.toolbox->device().info());
   if (problem.kernel) return decide_kernel(context, region, problem, decision);
-  if (context.options.tuning != Tuning::Always && decide_by_known(context, decision)) return {};
-  if (context.options.tuning != Tuning::Known) return measure(context, region, decision);
+  if (asks_what_is_known(context.options.tuning) && decide_by_known(context, decision)) return {};
+  if (measures(context.options.tuning)) return measure(context, region, decision);
   ATTACCA_TRY(tune::Candidates fused,
               tune::ways_to_fuse(context.toolbox, problem, context.options.tune_options.filter));
   decision.source = fused.ranked.empty() ? "only way" : "model";
   decision.excluded = std::move(fused.excluded);
-  if (!fused.ranked.empty()) decision.candidate = std::move(fused.ranked.front());
+  if (fused.ranked.empty()) return {};
+  decision.candidate = std::move(fused.ranked.front());
+  decision.expected_seconds = fused.expected.front();
   return {};
 }
 

@@ -59,8 +59,4 @@ Candidates fused_candidates(const Problem& problem, const templates::Catalog& ca
 std::vector<Candidate> variants(const Candidate& candidate, const templates::Template& kernel,
                                 const Problem& problem, const jit::DeviceInfo& device);
 
-// Seconds that a template is expected to take: the model behind the ranking.
-double expected_seconds(const Problem& problem, const templates::Template& kernel, int splits,
-                        const jit::DeviceInfo& device);
-
 }  // namespace attacca::tune

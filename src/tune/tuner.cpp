@@ -151,11 +151,14 @@ Result<Tuned> tune(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& t
   report(0, fmt::format("building and timing {} candidates", first.size()));
   std::vector<Trial> trials = timer.time(request);
   sort_by_time(trials);
-  request.candidates = finalists(trials, *toolbox, problem, options.finalists);
-  request.rounds = options.rounds;
-  report(0.6, fmt::format("timing {} variants of the best", request.candidates.size()));
-  std::vector<Trial> last = timer.time(request);
-  sort_by_time(last);
+  std::vector<Trial> last;
+  if (options.finalists > 0) {
+    request.candidates = finalists(trials, *toolbox, problem, options.finalists);
+    request.rounds = options.rounds;
+    report(0.6, fmt::format("timing {} variants of the best", request.candidates.size()));
+    last = timer.time(request);
+    sort_by_time(last);
+  }
   std::optional<Choice> choice = choose(last);
   if (!choice) choice = choose(trials);
   if (!choice)

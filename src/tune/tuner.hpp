@@ -16,7 +16,7 @@ namespace attacca::tune {
 
 struct TuneOptions {
   int most_templates = 40;  // timed in the first round; the others by rank are left out
-  int finalists = 3;        // templates whose variants the second round times
+  int finalists = 3;        // templates whose variants the second round times; 0: no such round
   int rounds = 7;           // of the last comparison
   double seconds_limit = 60;
   double silence_limit = 60;  // seconds without a word from the timing process: kernels are built

@@ -232,7 +232,7 @@ class Gpu(Cli):
         self.refused("tune", what="file is required")
         self.refused("tune", "x.attacca", "--show", what="--show")
         self.refused("tune", "--show", "--forget", what="--forget")
-        self.refused("tune", "x.attacca", "--all", "--most", "3", what="--most")
+        self.refused("tune", "x.attacca", "--all", "--budget", "3", what="--budget")
         self.refused("tune", self.folder / "none.attacca", what="cannot read")
 
 

@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""The ranking of kernel templates without measuring, learned from measurements.
+
+    ranking.py collect --minutes 8   where a GPU is: times every legal template of random problems, a
+                                     row a problem and candidate into the CSV
+    ranking.py train                 anywhere: fits the tree, src/tune/ranking_tree.inc
+    ranking.py evaluate              what the fit is worth on layers and epilogues it has not seen
+
+The last two need numpy and all templates (`make gpu`, or $ATTACCA_TEMPLATE_DIR), whose features
+`attacca bench gemm --features` prints.
+"""
+
+import argparse
+import csv
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+from cases import LAYERS
+
+
+class Form(NamedTuple):
+    """A kind of problem, and how often it is drawn."""
+    weight: int
+    epilogues: list
+    dtype: str = "bf16"
+    out: str = ""
+    b: str = "nk"
+    fast: int = 0
+
+
+SILU = "silu(acc + row(bias)) * full(res)"
+GELU = "gelu_tanh(acc + row(bias))"
+SCALES = "acc * row(scale: f32) * col(token: f32)"
+FORMS = [
+    Form(12, ["acc", "acc + row(bias)", GELU, SILU, "acc + full(res)",
+              "relu(acc * col(scale)) + full(res) * full(other)"]),
+    Form(1, [SILU], dtype="f16"),
+    Form(3, [GELU, SILU], b="kn"),
+    Form(4, ["silu(acc0) * acc1", "gelu(acc0 + row(bias)) * acc1 + full(res)"], b="halves"),
+    Form(2, ["cast(acc, f32) * row(scale: f32) * col(token: f32)",
+             "silu(cast(acc, f32) * row(scale: f32)) * full(res: bf16)"], dtype="s8", out="bf16"),
+    Form(2, [SCALES], dtype="f8e4m3"),
+    Form(1, [SCALES], dtype="f8e4m3", fast=1),
+]
+
+
+class Problem(NamedTuple):
+    dtype: str
+    out: str
+    b: str
+    fast: int
+    epilogue: str
+    m: int
+    n: int
+    k: int
+
+    def options(self):
+        words = ["--dtype", self.dtype, "--b", self.b, "--epilogue", self.epilogue]
+        words += ["--out", self.out] if self.out else []
+        words += ["--fast"] if int(self.fast) else []
+        return words + [word for axis in "mnk" for word in (f"--{axis}", str(getattr(self, axis)))]
+
+
+COLUMNS = [*Problem._fields, "candidate", "us"]
+
+
+def problems(seed):
+    """Endless, the same for a seed."""
+    source = random.Random(seed)
+    while True:
+        form = source.choices(FORMS, [each.weight for each in FORMS])[0]
+        n, k = source.choice(LAYERS)
+        if source.random() < 0.3:
+            n, k = (8 * round(2 ** source.uniform(3, 11)) for _ in "nk")
+        m = source.choice([2 ** source.randrange(14), 2 ** source.randrange(14),
+                           round(2 ** source.uniform(0, 13))])
+        yield Problem(form.dtype, form.out, form.b, form.fast, source.choice(form.epilogues), m,
+                      n // 16 * 8 if form.b == "halves" else n, k)
+
+
+def ask(attacca, problem, *words):
+    done = subprocess.run([attacca, "bench", "gemm", *problem.options(), "--json-line", *words],
+                          capture_output=True, text=True, check=False, timeout=180)
+    if done.returncode != 0:
+        raise RuntimeError(" ".join(done.stderr.split()))
+    return json.loads(done.stdout)
+
+
+def collect(options):
+    deadline = time.monotonic() + options.minutes * 60
+    path = options.csv[0]
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with open(path, "a", newline="", encoding="utf-8") as file:
+        table = csv.writer(file, lineterminator="\n")
+        if file.tell() == 0:
+            table.writerow(COLUMNS)
+        for count, problem in enumerate(problems(options.seed)):
+            if time.monotonic() > deadline:
+                print(f"{count} problems", file=sys.stderr)
+                return
+            try:
+                timed = ask(options.attacca, problem, "--all", "--finalists", "0", "--json")
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
+                print(f"{problem}: {error}", file=sys.stderr)
+                continue
+            told = problem
+            for each in timed["candidates"]:
+                if "us" in each:
+                    table.writerow([*told, each["candidate"], f"{each['us']:.2f}"])
+                    told = [""] * len(problem)
+            file.flush()
+
+
+class Measured(NamedTuple):
+    """A problem's legal templates: names, features a row, seconds; and of the best unfused way."""
+    problem: Problem
+    templates: list
+    features: "numpy.ndarray"
+    seconds: "numpy.ndarray"
+    unfused: float
+
+
+def read_rows(path):
+    """The CSV's rows; empty columns of the problem are as above."""
+    problem = None
+    with open(path, newline="", encoding="utf-8") as file:
+        for row in csv.reader(file):
+            if row == COLUMNS:
+                continue
+            if row[len(Problem._fields) - 1]:
+                problem = Problem(*row[:len(Problem._fields)])
+            yield problem, row[-2], float(row[-1]) * 1e-6
+
+
+def read_measured(options):
+    import numpy as np
+    times = {}
+    for path in options.csv:
+        for problem, candidate, seconds in read_rows(path):
+            times.setdefault(problem, {})[candidate] = seconds
+    measured, names = [], []
+    for problem, timed in times.items():
+        answer = ask(options.attacca, problem, "--features")
+        names = answer["names"]
+        templates = [name for name in timed if name in answer["features"]]
+        if templates:
+            measured.append(Measured(
+                problem, templates, np.array([answer["features"][name] for name in templates]),
+                np.array([timed[name] for name in templates]),
+                min((us for name, us in timed.items() if name.startswith("unfused")),
+                    default=float("inf"))))
+    return names, measured
+
+
+FOREST = {"trees": 6, "depth": 3, "least_rows": 60, "share": 0.4, "seed": 5}
+MOST_CORRECTION = 0.7  # as src/tune/ranking_tree.cpp
+
+
+def learn(measured):
+    """Of the logarithm of time over estimate. The faster of a problem's templates count more, since
+    their order matters; the slow ones a little, so that none of them is taken for fast."""
+    import numpy as np
+    from linear_tree import fit
+    rows = np.vstack([each.features for each in measured])
+    target = np.concatenate([np.log(each.seconds) for each in measured]) - rows[:, 0]
+    weight = np.concatenate([np.maximum((each.seconds.min() / each.seconds)**3, 0.02) /
+                             len(each.seconds)**0.5 for each in measured])
+    return fit(rows, target, weight / weight.mean(), **FOREST)
+
+
+def expected(forest, features):
+    import numpy as np
+    from linear_tree import mean_prediction
+    correction = np.clip(mean_prediction(forest, features), -MOST_CORRECTION, MOST_CORRECTION)
+    return np.exp(features[:, 0] + correction)
+
+
+class Quality(NamedTuple):
+    """Of the best template's speed, by geometric mean: what the first and the best of the first 8 have;
+    the worst first; the mean factor by which expected times are off."""
+    first: float
+    of_eight: float
+    worst: float
+    off: float
+
+
+def quality(measured, times):
+    import numpy as np
+    first, of_eight, off = [], [], []
+    for each, guess in zip(measured, times):
+        order = np.argsort(guess, kind="stable")
+        best = each.seconds.min()
+        first.append(best / each.seconds[order[0]])
+        of_eight.append(best / each.seconds[order[:8]].min())
+        off.append(abs(np.log(guess[order[0]] / each.seconds[order[0]])))
+    return Quality(float(np.exp(np.mean(np.log(first)))), float(np.exp(np.mean(np.log(of_eight)))),
+                   min(first), float(np.exp(np.mean(off))))
+
+
+HELD_OUT = {"layers (N, K)": lambda problem: (problem.n, problem.k),
+            "epilogues and dtypes": lambda problem: problem[:5]}
+FOLDS = 8
+
+
+def held_out(measured, key):
+    """Times expected of each problem by a forest that saw none of its key."""
+    keys = sorted({key(each.problem) for each in measured})
+    random.Random(1).shuffle(keys)
+    fold = {value: index % FOLDS for index, value in enumerate(keys)}
+    times = [None] * len(measured)
+    for index in range(FOLDS):
+        forest = learn([each for each in measured if fold[key(each.problem)] != index])
+        for place, each in enumerate(measured):
+            if fold[key(each.problem)] == index:
+                times[place] = expected(forest, each.features)
+    return times
+
+
+def evaluate(options):
+    import numpy as np
+    _, measured = read_measured(options)
+    rows = [("the analytic estimate", [np.exp(each.features[:, 0]) for each in measured])]
+    rows += [(f"trained without its {name}", held_out(measured, key)) for name, key in HELD_OUT.items()]
+    lines = ["# The ranking without measuring", "",
+             f"{len(measured)} problems, {sum(len(each.templates) for each in measured)} times of "
+             "templates on one NVIDIA H200 (`bench/gpu/ranking.py collect`, the data are in "
+             "`bench/data`), in eighths, each ranked by what was trained on the other seven "
+             "(`ranking.py evaluate`). Speed is of the fastest legal template's.", "",
+             "| ranked by | the first's speed | the best of the first 8 | the worst first | expected times "
+             "off by |", "|---|---:|---:|---:|---:|"]
+    for name, times in rows:
+        worth = quality(measured, times)
+        lines.append(f"| {name} | {worth.first:.4f} | {worth.of_eight:.4f} | {worth.worst:.3f} | "
+                     f"{worth.off - 1:.1%} |")
+    text = "\n".join(lines) + "\n"
+    with open(options.out, "w", encoding="utf-8") as file:
+        file.write(text)
+    print(text)
+
+
+def train(options):
+    from linear_tree import as_arrays
+    names, measured = read_measured(options)
+    roots, branches, leaves = as_arrays(learn(measured))
+    lines = [f"// Written by bench/gpu/ranking.py train, of {len(measured)} problems.",
+             f"constexpr int kRoots[] = {{{', '.join(map(str, roots))}}};", "",
+             "constexpr Branch kBranches[] = {"]
+    lines += [f"    {{{feature}, {threshold:.6g}, {below}, {above}}},  // {names[feature]}"
+              for feature, threshold, below, above in branches]
+    lines += ["};", "", "constexpr Leaf kLeaves[] = {"]
+    for leaf in leaves:
+        lines += [f"    {{{leaf.constant:.6g},", "     {" +
+                  ", ".join(f"{slope:.5g}" for slope in leaf.slopes) + "}},"]
+    with open(options.tree, "w", encoding="utf-8") as file:
+        file.write("\n".join([*lines, "};"]) + "\n")
+    worth = quality(measured, [expected(learn(measured), each.features) for each in measured])
+    print(f"{options.tree}: {len(branches)} branches, {len(leaves)} leaves; on what it was trained on "
+          f"{worth.first:.4f}, of eight {worth.of_eight:.4f}")
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["collect", "train", "evaluate"])
+    parser.add_argument("--attacca", default=os.environ.get("ATTACCA", "build/src/cli/attacca"))
+    parser.add_argument("--csv", nargs="+", default=["bench/data/candidates.csv"])
+    parser.add_argument("--minutes", type=float, default=8)
+    parser.add_argument("--seed", type=int, default=20261122)
+    parser.add_argument("--tree", default="src/tune/ranking_tree.inc")
+    parser.add_argument("--out", default="docs/benchmarks/ranking.md")
+    options = parser.parse_args(arguments)
+    {"collect": collect, "train": train, "evaluate": evaluate}[options.action](options)
+
+
+if __name__ == "__main__":
+    main()

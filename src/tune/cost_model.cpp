@@ -1,0 +1,208 @@
+#include "tune/cost_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tune/arguments.hpp"
+#include "tune/ranking_tree.hpp"
+
+namespace attacca::tune {
+namespace {
+
+using templates::Template;
+
+double divide_up(double a, double b) {
+  return std::ceil(a / b);
+}
+
+// Rates of one multiprocessor of the device class, from docs of the device and our own timings; the
+// model ranks, it does not promise.
+struct Rates {
+  double flops;        // a second, of one multiprocessor
+  double shared_fill;  // bytes a second into one multiprocessor's shared memory
+  double memory;       // bytes a second, of the device
+  double launch;       // seconds that a kernel takes before and after its tiles
+};
+
+double element_bytes(const Template& kernel) {
+  return double(ir::size_of(kernel.input_types.front()));
+}
+
+bool adds_up(const Template& kernel) {
+  return ir::is_fp8(kernel.input_types.front()) && !kernel.fast_accumulation;
+}
+
+Rates rates_of(const Template& kernel, const jit::DeviceInfo& device) {
+  const bool hopper = device.major == 9;
+  Rates rates{.flops = hopper ? 6.2e12 : 2.4e12,
+              .shared_fill = 5.5e10,
+              .memory = hopper ? 4.2e12 : 1.5e12,
+              .launch = 4e-6};
+  if (element_bytes(kernel) == 1) rates.flops *= 1.9;
+  // mma.sync reaches about half of wgmma's rate on sm_90.
+  if (hopper && kernel.arch != "sm_90a") rates.flops *= 0.5;
+  // Sums of their own for each tile of k wait for the tensor cores.
+  if (adds_up(kernel)) rates.flops *= 0.75;
+  if (kernel.any_strides) rates.shared_fill /= 10;
+  return rates;
+}
+
+// Tiles, those that pad clusters counted, over the places for them.
+double tiles_over_places(const Problem& problem, const Template& kernel,
+                         const jit::DeviceInfo& device) {
+  const bool swapped = kernel.hole.swapped;
+  const double rows = double(swapped ? problem.n : problem.m);
+  const double columns = double(swapped ? problem.m : problem.n);
+  const double cluster = kernel.cluster_m * kernel.cluster_n * kernel.cluster_k;
+  const double tiles = divide_up(divide_up(rows, kernel.tile.m), kernel.cluster_m) *
+                       kernel.cluster_m *
+                       divide_up(divide_up(columns, kernel.tile.n), kernel.cluster_n) *
+                       kernel.cluster_n * kernel.cluster_k * double(problem.batch);
+  return tiles / (std::floor(device.sm_count / cluster) * cluster);
+}
+
+double used_slots(const epilogue::Binding& binding) {
+  return double(std::count_if(
+      binding.inputs.begin(), binding.inputs.end(),
+      [](const epilogue::Placement& input) { return input.place == epilogue::Place::Full; }));
+}
+
+// Packed weights stream through every multiprocessor, once for each tile of rows.
+double streaming_seconds(const Problem& problem, const Template& kernel,
+                         const jit::DeviceInfo& device) {
+  const double strips = divide_up(double(problem.n), kernel.tile.n) * kernel.cluster_n;
+  const double rows = divide_up(double(problem.m), kernel.tile.m);
+  // Two blocks a multiprocessor keep the memory busy; more of them cost their starts and ends.
+  const double wanted = 2.0 * device.sm_count;
+  const double busy = std::min(1.0, strips * rows / wanted);
+  const double starts = 0.3e-6 * strips * rows / wanted;
+  // Converting codes takes longer than reading them.
+  const double rate = rates_of(kernel, device).memory * (kernel.tile.m <= 8 ? 0.85 : 0.7);
+  return 3e-6 + rows * double(problem.products[0].packed->bytes) / (rate * busy) + starts;
+}
+
+// The parts of the estimate.
+struct Estimate {
+  double multiply = 0;  // seconds, of all waves
+  double fill = 0;
+  double memory = 0;
+  double total = 0;
+};
+
+Estimate estimate(const Problem& problem, const Template& kernel, const epilogue::Binding& binding,
+                  const jit::DeviceInfo& device) {
+  const Rates rates = rates_of(kernel, device);
+  // A cluster may share K.
+  const double k = double(problem.products[0].k) / kernel.cluster_k;
+  const double products = kernel.hole.accumulators;  // of one A, each with a B of its own
+  const double tile_flops = 2.0 * kernel.tile.m * kernel.tile.n * products * k;
+  // A cluster's blocks share what they load.
+  const double tile_bytes = element_bytes(kernel) * k *
+                            (double(kernel.tile.m) / kernel.cluster_n +
+                             products * double(kernel.tile.n) / kernel.cluster_m);
+  const double multiply = tile_flops / rates.flops, fill = tile_bytes / rates.shared_fill;
+  // A tile's epilogue that nothing hides, and the sum of a cluster's parts of K.
+  const double finish = kernel.cluster_k > 1 ? 2.5e-6 : 1.5e-6;
+  const double all = waves(problem, kernel, 0, device);
+  double busy = all * std::max(multiply, fill) +
+                finish * (kernel.schedule == "pingpong" ? 1 : std::ceil(all));
+  if (kernel.stream_k) busy *= 1.05;
+  const double memory = bytes(problem) / rates.memory;
+  // An unused slot costs shared memory, so stages; an operand by the context costs time.
+  const double slots = 1 + 0.03 * (double(kernel.hole.full_bits.size()) - used_slots(binding)) +
+                       0.25 * context_operands(problem, binding);
+  return {all * multiply, all * fill, memory, slots * (std::max(busy, memory) + rates.launch)};
+}
+
+// Seconds from tiles that start together to their end, in shares: 1 where all places are taken to
+// the last.
+double last_wave(double tiles) {
+  return tiles / std::ceil(tiles);
+}
+
+// The bytes of the epilogue's full operands and results, of all that must move.
+double tail_share(const Problem& problem) {
+  double tail = 0;
+  const auto add = [&](const View& view) {
+    if (view.row_stride != 0 && view.column_stride != 0)
+      tail += double(problem.m) * double(problem.n) * double(problem.batch) *
+              double(ir::size_of(view.dtype));
+  };
+  for (size_t i = 0; i < problem.inputs.size(); ++i)
+    if (problem.epilogue.inputs[i].role != epilogue::Role::Accumulator) add(problem.inputs[i]);
+  for (const View& view : problem.outputs) add(view);
+  return tail / bytes(problem);
+}
+
+}  // namespace
+
+double waves(const Problem& problem, const Template& kernel, int splits,
+             const jit::DeviceInfo& device) {
+  const double tiles = tiles_over_places(problem, kernel, device);
+  if (kernel.stream_k && splits == 0) return std::max(tiles, 0.1);
+  return std::ceil(tiles * std::max(1, splits)) / std::max(1, splits);
+}
+
+Features features(const Problem& problem, const Template& kernel, const epilogue::Binding& binding,
+                  const jit::DeviceInfo& device) {
+  const Estimate times = estimate(problem, kernel, binding, device);
+  const bool swapped = kernel.hole.swapped;
+  const double tile_rows = swapped ? kernel.tile.n : kernel.tile.m;
+  const double tile_columns = swapped ? kernel.tile.m : kernel.tile.n;
+  const double m = double(problem.m), n = double(problem.n), k = double(problem.products[0].k);
+  const double tiles = tiles_over_places(problem, kernel, device);
+  const double sets = kernel.hole.accumulators;
+  const double stage =
+      element_bytes(kernel) * kernel.tile.k * (kernel.tile.m + sets * kernel.tile.n);
+  const double blocks =
+      std::max(1.0, std::floor(double(device.max_shared_bytes) / std::max(1, kernel.shared_bytes)));
+  const double slots = double(kernel.hole.full_bits.size());
+  const auto& widths = kernel.hole.result_bits;
+  Features made{};
+  const auto set = [&](Feature feature, double value) { made[size_t(feature)] = value; };
+  set(Feature::log_estimate, std::log(times.total));
+  set(Feature::log_multiply, std::log(times.multiply));
+  set(Feature::log_fill, std::log(times.fill));
+  set(Feature::log_memory, std::log(times.memory));
+  set(Feature::log_waves, std::log(tiles));
+  set(Feature::last_wave, last_wave(tiles));
+  set(Feature::log_steps, std::log(std::max(1.0, k / kernel.cluster_k / kernel.tile.k)));
+  set(Feature::log_m, std::log(m));
+  set(Feature::log_n, std::log(n));
+  set(Feature::log_k, std::log(std::max(1.0, k)));
+  set(Feature::used_rows, m / (divide_up(m, tile_rows) * tile_rows));
+  set(Feature::used_columns, n / (divide_up(n, tile_columns) * tile_columns));
+  set(Feature::log_tile_rows, std::log(tile_rows));
+  set(Feature::log_tile_columns, std::log(tile_columns));
+  set(Feature::swapped, swapped);
+  set(Feature::pingpong, kernel.schedule == "pingpong");
+  set(Feature::stream_k, kernel.stream_k);
+  set(Feature::wgmma, kernel.arch == "sm_90a");
+  set(Feature::cluster_tiles, kernel.cluster_m * kernel.cluster_n);
+  set(Feature::cluster_k, kernel.cluster_k);
+  set(Feature::log_in_flight, std::log(std::max(1.0, kernel.stages * stage * blocks)));
+  set(Feature::blocks, blocks);
+  set(Feature::full_slots, slots);
+  set(Feature::empty_slots, slots - used_slots(binding));
+  set(Feature::context_operands, context_operands(problem, binding));
+  set(Feature::row_slots, kernel.hole.rows);
+  set(Feature::tail_share, tail_share(problem));
+  set(Feature::result_bits, widths.empty() ? 0 : *std::max_element(widths.begin(), widths.end()));
+  set(Feature::gate, sets > 1);
+  set(Feature::element_bytes, element_bytes(kernel));
+  set(Feature::b_k_major, kernel.b_k_major);
+  set(Feature::any_strides, kernel.any_strides);
+  set(Feature::operations, double(problem.epilogue.nodes.size()));
+  return made;
+}
+
+double expected_seconds(const Problem& problem, const Template& kernel,
+                        const epilogue::Binding& binding, const jit::DeviceInfo& device) {
+  if (kernel.packed_bits > 0) return streaming_seconds(problem, kernel, device);
+  if (device.major != 9 || problem.products[0].k == 0)
+    return estimate(problem, kernel, binding, device).total;
+  const Features known = features(problem, kernel, binding, device);
+  return std::exp(known[size_t(Feature::log_estimate)] + learned_correction(known));
+}
+
+}  // namespace attacca::tune

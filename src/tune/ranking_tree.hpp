@@ -1,0 +1,12 @@
+// What measurements taught of the analytic estimate: a decision tree whose leaves are linear
+// functions of the features. bench/gpu/ranking.py fits it and writes ranking_tree.inc.
+#pragma once
+
+#include "tune/cost_model.hpp"
+
+namespace attacca::tune {
+
+// The logarithm of the factor between the time of a template and its estimate.
+double learned_correction(const Features& features);
+
+}  // namespace attacca::tune
