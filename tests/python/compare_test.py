@@ -65,7 +65,7 @@ class Compared(unittest.TestCase):
         graph = self.compile([seconds(1, 2)] * 3 + [seconds(80, 100)])
         self.assertEqual(len(graph.fused), 4)
         self.assertRegex(graph.note, "with 4 regions 80.0 us, by Inductor alone 100.0 us")
-        self.assertEqual(graph.fused[0].reason, "it took 1.0 us, Inductor's own 2.0 us")
+        self.assertRegex(graph.fused[0].reason, "it took 1.0 us, Inductor's own 2.0 us .with the host's part 1.0 us")
         self.assertAlmostEqual(graph.fused[0].saved_seconds, 1e-6)
         self.assertEqual([fused.calls for fused in graph.fused], [1] * 4)
 
@@ -73,7 +73,7 @@ class Compared(unittest.TestCase):
         graph = self.compile([seconds(3, 2), seconds(1, 2), seconds(2, 2), seconds(80, 100)], rows=6)
         self.assertEqual(len(graph.fused), 1)
         reasons = [left.reason for left in graph.left if left.op == "region"]
-        self.assertEqual(reasons[0], "Inductor won by 50.0 %: 3.0 us, Inductor's own 2.0 us")
+        self.assertRegex(reasons[0], "Inductor won by 50.0 %: 3.0 us, Inductor's own 2.0 us")
         self.assertEqual(len(reasons), 3)
 
     def test_regions_are_given_up_until_the_graph_wins(self):
@@ -93,6 +93,9 @@ class Compared(unittest.TestCase):
         slow_to_launch = [Seconds(80e-6, 130e-6), Seconds(100e-6, 100e-6)]
         graph = self.compile([seconds(1, 4), seconds(1, 3), seconds(1, 5)] + [slow_to_launch] * 3, rows=9)
         self.assertEqual(graph.fused, ())
+        fast_to_launch = [Seconds(100e-6, 130e-6), Seconds(100e-6, 180e-6)]
+        graph = self.compile([fast_to_launch] * 4, rows=15)
+        self.assertEqual(len(graph.fused), 4)
 
     def test_what_was_found_is_remembered(self):
         first = self.compile([seconds(1, 2), seconds(2, 1), seconds(1, 2), seconds(80, 100)], rows=10)

@@ -217,7 +217,7 @@ class UserKernels(Check):
         super().setUp()
         import triton
 
-        import user_kernel_cases as kernels
+        import triton_kernels as kernels
         self.triton, self.kernels = triton, kernels
 
     def add(self, x, y):

@@ -23,9 +23,9 @@ from ._regions import Region
 from ._replace import remove_unused, replace
 from ._timing import NoMemory, Seconds
 
-# The graph must take less than this of the time that Inductor's takes without the host's part, and must
-# not take longer with it but for the noise of the host's times.
-_MARGIN, _HOST_NOISE = 0.99, 1.01
+# What is fused must take less than this of Inductor's time, with the host's part or without, and must
+# lose by neither, but for noise.
+_MARGIN, _NOISE, _HOST_NOISE = 0.99, 1.002, 1.01
 _MOST_NODES = 2000  # of graphs that are compiled several times
 _MOST_TRIES = 4  # sets of regions that are tried in a graph
 
@@ -107,14 +107,16 @@ def _alone(root: torch.nn.Module, region: Region, run: Run) -> Verdict:
     _put(ours, [region], run)
     sets = _timing.input_sets(theirs.inputs)
     own, inductor = _timing.compete([_static.compiled(ours), _static.compiled(theirs)], sets)
-    times = f"{microseconds(own.captured)}, Inductor's own {microseconds(inductor.captured)}"
-    keep = own.captured < inductor.captured
-    reason = f"it took {times}" if keep else f"Inductor won by {_percent(own, inductor)}: {times}"
+    times = _times(own, inductor, "Inductor's own")
+    keep = _is_faster(own, inductor)
+    gain = max(own.captured / inductor.captured, own.direct / inductor.direct) - 1
+    reason = f"it took {times}" if keep else f"Inductor won by {100 * gain:.1f} %: {times}"
     return Verdict(keep, reason, own.captured, inductor.captured)
 
 
-def _percent(loser: Seconds, winner: Seconds) -> str:
-    return f"{100 * (loser.captured / max(winner.captured, 1e-12) - 1):.1f} %"
+def _times(own: Seconds, other: Seconds, whose: str) -> str:
+    return (f"{microseconds(own.captured)}, {whose} {microseconds(other.captured)} (with the host's part "
+            f"{microseconds(own.direct)} and {microseconds(other.direct)})")
 
 
 # ---- The whole graph
@@ -149,15 +151,14 @@ def _gain(verdict: Verdict, members: Sequence[int]) -> float:
 def _is_faster(own: Seconds, base: Seconds) -> bool:
     from torch._inductor import config
 
+    captured, direct = own.captured / base.captured, own.direct / base.direct
     if config.triton.cudagraphs:
-        return own.captured < base.captured * _MARGIN
-    return own.captured < base.captured * _MARGIN and own.direct < base.direct * _HOST_NOISE
+        return captured < _MARGIN
+    return captured < _NOISE and direct < _HOST_NOISE and min(captured, direct) < _MARGIN
 
 
 def _whole_times(count: int, own: Seconds, base: Seconds) -> str:
-    return (f"with {count} regions {microseconds(own.captured)}, by Inductor alone "
-            f"{microseconds(base.captured)} (with the host's part {microseconds(own.direct)} and "
-            f"{microseconds(base.direct)})")
+    return f"with {count} regions {_times(own, base, 'by Inductor alone')}"
 
 
 def _rewritten(root: torch.nn.Module, graph: torch.fx.Graph, regions: Sequence[Region],

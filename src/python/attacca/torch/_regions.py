@@ -157,9 +157,10 @@ def _tensors(nodes: Any) -> list[torch.fx.Node]:
 def _text(importer: Importer, name: str, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node],
           outputs: list[torch.fx.Node]) -> str:
     types = ", ".join(f"{_name(node)}: {importer.type_text(node)}" for node in inputs)
-    lines = [f"  {_name(node)} = {text}" for node in nodes if (text := importer.statement(node))]
-    return "\n".join([f'graph "{name}"({types}) {{', *lines,
-                      f"  return {', '.join(map(_name, outputs))}", "}", ""])
+    lines = [f"{_name(node)} = {text}" for node in nodes if (text := importer.statement(node))]
+    # In one line: Inductor quotes it in comments of its code.
+    body = "; ".join([*lines, f"return {', '.join(map(_name, outputs))}"])
+    return f'graph "{name}"({types}) {{ {body} }}'
 
 
 def _operands(nodes: list[torch.fx.Node]) -> list[torch.fx.Node]:
