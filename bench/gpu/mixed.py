@@ -15,7 +15,7 @@ import sys
 import time
 
 SHAPES = [(14336, 4096), (4096, 14336), (28672, 8192), (4096, 11008), (22016, 4096), (4096, 4096)]
-ROWS = [1, 16, 64, 256, 1024]
+ROWS = [1, 16, 64, 128, 256, 1024, 4096]
 CODES = {"s4": "weights=s8, bits=4", "s8": "weights=s8", "f8e4m3": "weights=f8e4m3"}
 EPILOGUES = {"none": "y", "bias_silu": "silu(y + b)"}
 COLUMNS = ["codes", "group", "epilogue", "m", "n", "k", "attacca_us", "kernel", "unfused_us",
@@ -114,6 +114,8 @@ def main():
     parser.add_argument("--codes", nargs="*", default=["s4", "s8"], choices=list(CODES))
     parser.add_argument("--epilogues", nargs="*", default=["none"], choices=list(EPILOGUES))
     parser.add_argument("--rows", nargs="*", type=int, default=ROWS)
+    parser.add_argument("--shapes", nargs="*", default=SHAPES, metavar="NxK",
+                        type=lambda text: tuple(int(size) for size in text.split("x")))
     arguments = parser.parse_args()
     os.environ.setdefault("ATTACCA_TUNE_WORKER", os.path.abspath(arguments.attacca))
     import torch
@@ -125,7 +127,7 @@ def main():
     writer = csv.DictWriter(out, COLUMNS)
     writer.writeheader()
     end = time.monotonic() + 60 * arguments.minutes
-    cases = [(codes, epilogue, m, n, k) for n, k in SHAPES for m in arguments.rows
+    cases = [(codes, epilogue, m, n, k) for n, k in arguments.shapes for m in arguments.rows
              for codes in arguments.codes for epilogue in arguments.epilogues]
     for number, case in enumerate(cases):
         if time.monotonic() > end:

@@ -7,7 +7,6 @@
 
 #include "fmt/format.h"
 
-#include "fold/blocks.hpp"
 #include "fold/dequantized.hpp"
 #include "fold/extract.hpp"
 #include "fold/saturate.hpp"
@@ -199,11 +198,9 @@ class Folder {
 }  // namespace
 
 FoldResult fold(const ir::Graph& graph) {
-  const FoldResult blocks = recover_blocks(graph);
-  const FoldResult products = multiply_quantized(blocks.graph);
+  FoldResult products = multiply_quantized(graph);
   FoldResult result = Folder(products.graph).run();
-  for (const FoldResult* before : {&products, &blocks})
-    result.applied.insert(result.applied.begin(), before->applied.begin(), before->applied.end());
+  result.applied.insert(result.applied.begin(), products.applied.begin(), products.applied.end());
   return result;
 }
 

@@ -28,7 +28,6 @@ enum class Attributes : uint8_t {
   Cast,
   Kernel,
   Packing,
-  Blocks,
   Reduction,
   Params
 };

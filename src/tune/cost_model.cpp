@@ -28,6 +28,10 @@ double element_bytes(const Template& kernel) {
   return double(ir::size_of(kernel.input_types.front()));
 }
 
+double weight_bytes(const Template& kernel) {
+  return kernel.packed_bits > 0 ? kernel.packed_bits / 8.0 : element_bytes(kernel);
+}
+
 bool adds_up(const Template& kernel) {
   return ir::is_fp8(kernel.input_types.front()) && !kernel.fast_accumulation;
 }
@@ -97,9 +101,9 @@ Estimate estimate(const Problem& problem, const Template& kernel, const epilogue
   const double products = kernel.hole.accumulators;  // of one A, each with a B of its own
   const double tile_flops = 2.0 * kernel.tile.m * kernel.tile.n * products * k;
   // A cluster's blocks share what they load.
-  const double tile_bytes = element_bytes(kernel) * k *
-                            (double(kernel.tile.m) / kernel.cluster_n +
-                             products * double(kernel.tile.n) / kernel.cluster_m);
+  const double tile_bytes =
+      k * (element_bytes(kernel) * kernel.tile.m / kernel.cluster_n +
+           weight_bytes(kernel) * products * kernel.tile.n / kernel.cluster_m);
   const double multiply = tile_flops / rates.flops, fill = tile_bytes / rates.shared_fill;
   // A tile's epilogue that nothing hides, and the sum of a cluster's parts of K.
   const double finish = kernel.cluster_k > 1 ? 2.5e-6 : 1.5e-6;
@@ -198,7 +202,9 @@ Features features(const Problem& problem, const Template& kernel, const epilogue
 
 double expected_seconds(const Problem& problem, const Template& kernel,
                         const epilogue::Binding& binding, const jit::DeviceInfo& device) {
-  if (kernel.packed_bits > 0) return streaming_seconds(problem, kernel, device);
+  if (kernel.packed_bits > 0)
+    return kernel.schedule == "streaming" ? streaming_seconds(problem, kernel, device)
+                                          : estimate(problem, kernel, binding, device).total;
   if (device.major != 9 || problem.products[0].k == 0)
     return estimate(problem, kernel, binding, device).total;
   const Features known = features(problem, kernel, binding, device);

@@ -150,20 +150,6 @@ TEST(Candidates, FastSumsOnlyWhereTheProductAllowsThem) {
   EXPECT_TRUE(ranked(all(", fast=true"), kFast));
 }
 
-TEST(Candidates, ScalesOfBlocksGoToWhoTakesThem) {
-  constexpr const char* kScaled = "sm90_e4m3_tn_128x128x128_2x1_scaled_direct_f0_d16";
-  const std::string inputs = "a: f8e4m3[64, 320], s: f32[64, 3], b: f8e5m2[144, 320], t: f32[2, 3]";
-  const Problem scaled = problem(inputs,
-                                 "return cast(scale_blocks(a, s, [1, 128]) @ "
-                                 "transpose(scale_blocks(b, t, [128, 128])), bf16)");
-  ASSERT_TRUE(scaled.products[0].scales.has_value());
-  EXPECT_TRUE(ranked(candidates(scaled), kScaled));
-  EXPECT_EQ(reasons(candidates(scaled))[kPrecise], "it knows no scales of blocks");
-  const Candidates plain = candidates(
-      problem("a: f8e4m3[64, 64], b: f8e5m2[128, 64]", "return cast(a @ transpose(b), bf16)"));
-  EXPECT_EQ(reasons(plain)[kScaled], "it takes blocks with scales alone");
-}
-
 TEST(Candidates, DevicesAndDtypesDecide) {
   const Problem plain = product(64, 64, 64);
   jit::DeviceInfo old = h200();
@@ -300,6 +286,25 @@ TEST(Candidates, OddOperandsGoThroughTheContext) {
   EXPECT_EQ(bound("r: bf16[64, 128]", "r"), "acc0 full0 -> result0: 0");
   EXPECT_EQ(bound("r: bf16[64, 128; 1, 64]", "r"), "acc0 context0 -> result0: 1");
   EXPECT_EQ(bound("c: bf16[128]", "c"), "acc0 row0 -> result0: 0");
+}
+
+// Kernels that round each weight to A's dtype serve graphs that unpack to it, in both modes.
+TEST(Candidates, PackedWeightsAreRoundedAsTheGraphDoes) {
+  constexpr const char* kMixed = "mixed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16";
+  const auto packed = [](ir::Mode mode, const std::string& dtype) {
+    return candidates(
+        problem("a: bf16[256, 128], w: u8[4608]",
+                fmt::format("y = a @ transpose(unpack(w, [64, 128], weights=s8, bits=4, group=64, "
+                            "scales=bf16, dtype={}))\n  return y",
+                            dtype),
+                {.symbols = {}, .mode = mode}));
+  };
+  ASSERT_NE(built().find(kMixed), nullptr);
+  EXPECT_TRUE(ranked(packed(ir::Mode::Fp32, "bf16"), kMixed));
+  EXPECT_TRUE(ranked(packed(ir::Mode::Eager, "bf16"), kMixed));
+  EXPECT_EQ(reasons(packed(ir::Mode::Fp32, "f32"))[kMixed],
+            "it rounds the weights to bf16, which the graph unpacks to f32");
+  EXPECT_EQ(reasons(candidates(product(512, 1024, 512)))[kMixed], "it takes packed weights alone");
 }
 
 std::string best(int64_t m, int64_t n, int64_t k) {

@@ -4,6 +4,7 @@
 // Blocks of k beyond the end repeat the last one and meet zeros of A.
 #pragma once
 
+#include "mixed/config.cuh"
 #include "mixed/instructions.cuh"
 #include "mixed/widen.cuh"
 

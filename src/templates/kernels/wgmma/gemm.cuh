@@ -6,7 +6,6 @@
 #include "wgmma/direct.cuh"
 #include "wgmma/packed.cuh"
 #include "wgmma/ring.cuh"
-#include "wgmma/scales.cuh"
 #include "wgmma/slices.cuh"
 #include "wgmma/split.cuh"
 
@@ -33,14 +32,17 @@ __device__ __forceinline__ void share_box(uint32_t to, const Map* map, uint32_t 
   }
 }
 
-// Each block of a cluster loads its share of a common tile, for all.
+// Each block of a cluster loads its share of a common tile, for all. EARLY: B's has begun.
 __device__ __forceinline__ void load_stage(const Params& params, const Shared& shared,
-                                           const Place& at, int stage, int k, int block) {
+                                           const Place& at, int stage, int k, int block,
+                                           [[maybe_unused]] bool early) {
   const uint32_t full = shared.full(stage);
   const int block_m = block % kClusterM, block_n = block / kClusterM;
 #if CODE_BITS
-  barrier_expect(full, kABytes + bytes_of_blocks(params));
-  load_blocks(params, shared, at.n, stage, k);
+  if (!early) {
+    barrier_expect(full, kABytes + bytes_of_blocks(params));
+    load_blocks(params, shared, at.n, stage, k);
+  }
 #else
   barrier_expect(full, kStageBytes);
 #endif
@@ -79,6 +81,11 @@ __device__ __forceinline__ void load_stage(const Params& params, const Shared& s
 __device__ __forceinline__ void load_all(const Params& params, const Shared& shared, int first,
                                          int step, int block) {
   const KRange range = k_range(params.k, block / kSharers);
+  int early = 0;  // stages
+#if CODE_BITS
+  early = load_early(params, shared, place_of(params, first, block % kSharers).n, range);
+  wait_for_previous_kernel();
+#endif
   Ring ring;
 #pragma unroll 1
   for (int tile = first; tile < params.tiles; tile += step) {
@@ -86,7 +93,7 @@ __device__ __forceinline__ void load_all(const Params& params, const Shared& sha
 #pragma unroll 1
     for (int k = range.begin; k < range.end; k += kTileK) {
       wait_for(shared.empty(ring.stage), (ring.round & 1) ^ 1);
-      load_stage(params, shared, at, ring.stage, k, block % kSharers);
+      load_stage(params, shared, at, ring.stage, k, block % kSharers, early-- > 0);
       ring.advance();
     }
   }
@@ -127,11 +134,10 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 
 // Each stage is summed by itself. While this warpgroup adds up, others multiply.
 __device__ __forceinline__ void multiply_tile_promoting(int k_tiles, const Shared& shared, int group,
-                                                        int block, int lane, TileScales& scales,
-                                                        Ring& ring, Accumulators& sum) {
+                                                        int block, int lane, Ring& ring,
+                                                        Accumulators& sum) {
 #pragma unroll 1
   for (int k = 0; k < k_tiles; ++k) {
-    scales.load();
     wait_for(shared.full(ring.stage), ring.round & 1);
     Accumulators part;
     products_begin();
@@ -141,20 +147,23 @@ __device__ __forceinline__ void multiply_tile_promoting(int k_tiles, const Share
     pin_all(part);
     release(shared, ring.stage, block, lane);
     ring.advance();
-    scales.add(part, sum);
+#pragma unroll
+    for (int i = 0; i < kInstructions; ++i)
+#pragma unroll
+      for (int j = 0; j < kInstructionN / 2; ++j)
+        sum.of_instruction[i][j] += part.of_instruction[i][j];
   }
 }
 
 // One stage is multiplied while the one before is on its way through the tensor cores.
 __device__ __forceinline__ void multiply_tile(int k_tiles, const Shared& shared, int group,
-                                              int block, int lane, TileScales& scales, Ring& ring,
-                                              Accumulators& sum) {
+                                              int block, int lane, Ring& ring, Accumulators& sum) {
 #pragma unroll
   for (auto& part : sum.of_instruction)
 #pragma unroll
     for (Sum& value : part) value = 0;
   if constexpr (kPromote) {
-    multiply_tile_promoting(k_tiles, shared, group, block, lane, scales, ring, sum);
+    multiply_tile_promoting(k_tiles, shared, group, block, lane, ring, sum);
     return;
   }
   int before = -1;
@@ -208,8 +217,7 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
 #if CODE_BITS
     multiply_packed(k_tiles, shared, group, block, lane, ring, widener, sum);
 #else
-    TileScales scales(params, at, first_row, k_range(params.k, split).begin / kTileK, lane);
-    multiply_tile(k_tiles, shared, group, block, lane, scales, ring, sum);
+    multiply_tile(k_tiles, shared, group, block, lane, ring, sum);
 #endif
     if (kPingpong) ring.skip(k_tiles);
     if constexpr (kSplits > 1) {
@@ -246,16 +254,17 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   } else {
     __syncthreads();
   }
-  wait_for_previous_kernel();
+  // The loading thread of packed weights waits by itself.
+  if (!kPacked || threadIdx.x < kConsumers * kGroupThreads) wait_for_previous_kernel();
   const int first = static_cast<int>(blockIdx.x) / kCluster;
   const int step = static_cast<int>(gridDim.x) / kCluster;
   // Registers go where the accumulators are.
-  constexpr bool kMoveRegisters = kConsumers == 2;
+  constexpr bool kMoveRegisters = kConsumers == 2 && BLOCKS <= 2;
   if (threadIdx.x >= kConsumers * kGroupThreads) {
     if constexpr (kMoveRegisters) release_registers<40>();
     if (threadIdx.x == kConsumers * kGroupThreads) load_all(params, shared, first, step, block);
   } else {
-    if constexpr (kMoveRegisters) claim_registers<232>();
+    if constexpr (kMoveRegisters) claim_registers<BLOCKS == 1 ? 232 : 96>();
     multiply_all(params, shared, memory, first, step, block);
   }
   // No block leaves while another one copies to it or arrives at its barriers.

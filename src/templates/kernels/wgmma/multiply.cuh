@@ -156,6 +156,9 @@ DEFINE_WGMMA(256, NAMES_128, "%128", "%129", "%130", "%131", "%132", FIRST_128)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                          \
   }
 
+DEFINE_WGMMA_FRAGMENTS(8, NAMES_4, "%4, %5, %6, %7", "%8", FIRST_4)
+DEFINE_WGMMA_FRAGMENTS(16, NAMES_8, "%8, %9, %10, %11", "%12", FIRST_8)
+DEFINE_WGMMA_FRAGMENTS(32, NAMES_16, "%16, %17, %18, %19", "%20", FIRST_16)
 DEFINE_WGMMA_FRAGMENTS(64, NAMES_32, "%32, %33, %34, %35", "%36", FIRST_32)
 DEFINE_WGMMA_FRAGMENTS(128, NAMES_64, "%64, %65, %66, %67", "%68", FIRST_64)
 DEFINE_WGMMA_FRAGMENTS(256, NAMES_128, "%128, %129, %130, %131", "%132", FIRST_128)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "wgmma/ring.cuh"
+#include "wgmma/split.cuh"
 
 #if CODE_BITS
 #include "mixed/widen.cuh"
@@ -41,6 +42,19 @@ __device__ __forceinline__ void load_blocks(const Params& params, const Shared& 
 
 __device__ __forceinline__ int bytes_of_blocks(const Params& params) {
   return params.weights.has_zeros ? kBUsedBytes : kZerosAt;
+}
+
+// Packed weights are nobody's result: those of the first stages may be on their way before the kernel before
+// has ended. Returns how many stages.
+__device__ __forceinline__ int load_early(const Params& params, const Shared& shared, int column,
+                                          const KRange& range) {
+  const int stages = min(kStages, range.tiles());
+#pragma unroll 1
+  for (int i = 0; i < stages; ++i) {
+    barrier_expect(shared.full(i), kABytes + bytes_of_blocks(params));
+    load_blocks(params, shared, column, i, range.begin + i * kTileK);
+  }
+  return stages;
 }
 
 // What a thread multiplies in a step.
