@@ -86,11 +86,12 @@ def _stand_in_for(graph: torch.fx.Graph, importer: Importer, node: torch.fx.Node
 
 def _output(importer: Importer, node: torch.fx.Node) -> tuple[torch.fx.Node, str]:
     """The tensor that the kernel writes, and the parameter's name."""
-    written = node.kwargs["tensors_to_clone"]
-    if len(written) != 1:  # type: ignore[arg-type]
-        raise Refused(f"it writes {len(written)} tensors, or nobody knows which")  # type: ignore[arg-type]
-    name = written[0]  # type: ignore[index]
-    buffer = node.kwargs["kwargs"][name]  # type: ignore[index,call-overload]
+    launch: dict[str, Any] = node.kwargs
+    written = launch["tensors_to_clone"]
+    if len(written) != 1:
+        raise Refused(f"it writes {len(written)} tensors, or nobody knows which")
+    name: str = written[0]
+    buffer: torch.fx.Node = launch["kwargs"][name]
     if buffer.op != "call_function" or importer.op(buffer) not in _UNINITIALISED:
         how = importer.op(buffer) if buffer.op == "call_function" else "an input"
         raise Refused(f"what it writes to starts as {how}, not uninitialised: its kernel may read it")
@@ -106,14 +107,13 @@ def _text(importer: Importer, node: torch.fx.Node, output: str,
           part: torch.fx.Node) -> tuple[str, list[torch.fx.Node]]:
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
-    kernel = kernel_side_table.get_kernel(node.kwargs["kernel_idx"])  # type: ignore[arg-type]
-    given = {**node.kwargs["kwargs"],  # type: ignore[dict-item]
-             **kernel_side_table.get_constant_args(node.kwargs["constant_args_idx"])}  # type: ignore[arg-type]
+    launch: dict[str, Any] = node.kwargs
+    kernel: Any = kernel_side_table.get_kernel(launch["kernel_idx"])
+    given = {**launch["kwargs"], **kernel_side_table.get_constant_args(launch["constant_args_idx"])}
     kernel, given = _only_one(kernel, given)
-    if node.kwargs["tma_descriptor_metadata"]:
+    if launch["tma_descriptor_metadata"]:
         raise Refused("it is passed descriptors of tensors")
-    grids: Any = node.kwargs["grid"]
-    if len(grids) != 1:
+    if len(launch["grid"]) != 1:
         raise Refused("it has several grids")
     call = _Call(importer, kernel, output, part)
     for i, name in enumerate(kernel.arg_names):
@@ -123,7 +123,7 @@ def _text(importer: Importer, node: torch.fx.Node, output: str,
     path, compiled, parameters = _compiled(kernel, call, given)
     metadata = compiled.metadata
     passed = call.passed + ["s64(0)"] * (len(parameters) - len(call.passed))  # scratch that it does not use
-    grid = ", ".join(_grid_text(size) for size in grids[0])
+    grid = ", ".join(_grid_text(size) for size in launch["grid"][0])
     return (f'kernel("{path}", {", ".join(passed)}, entry="{metadata.name}", grid=[{grid}], '
             f"block=[{32 * metadata.num_warps}], shared={metadata.shared})"), call.operands
 

@@ -92,7 +92,7 @@ def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_sec
     layouts, outputs = types_of(graph, mode, inputs[0].get_device())
     if len(outputs) != 1 or V.graph.cpp_wrapper or V.graph.fx_wrapper:
         return fallback_handler(region, add_to_fallback_set=False)(inputs, graph, mode, tuning, tuning_seconds)
-    node = V.graph.current_node
+    node: Any = V.graph.current_node
     laid_out = []
     for value, layout, given in zip(inputs, layouts, node.args[0]):
         if layout.strides is None:
@@ -100,10 +100,10 @@ def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_sec
         else:
             laid_out.append(ir.ExternKernel.require_exact_strides(value, given.meta["val"].stride()))
     size = ir.convert_shape_to_inductor(node.meta["val"][0].shape)
-    layout = ir.FixedLayout(inputs[0].get_device(), as_torch_dtype(outputs[0].info.dtype), size,
+    result = ir.FixedLayout(inputs[0].get_device(), as_torch_dtype(outputs[0].info.dtype), size,
                             ir.FlexibleLayout.contiguous_strides(size))
     return [ir.TensorBox.create(ir.ExternKernelOut(
-        layout, [ir.ExternKernel.realize_input(value) for value in laid_out],
+        result, [ir.ExternKernel.realize_input(value) for value in laid_out],
         constant_args=[_constant(graph, mode, tuning, tuning_seconds)],
         python_kernel_name=f"extern_kernels.{_NAME}"))]
 

@@ -43,7 +43,8 @@ def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence
     Raises:
         Error: A size is not known.
     """
-    graph, made = torch.fx.Graph(), {}
+    graph = torch.fx.Graph()
+    made: dict[torch.fx.Node, torch.fx.Node] = {}
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     fakes: list[torch.Tensor] = []
 
