@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 
+#include "fold/blocks.hpp"
 #include "fold/dequantized.hpp"
 #include "fold/extract.hpp"
 #include "fold/saturate.hpp"
@@ -198,9 +199,11 @@ class Folder {
 }  // namespace
 
 FoldResult fold(const ir::Graph& graph) {
-  FoldResult products = multiply_quantized(graph);
+  const FoldResult blocks = recover_blocks(graph);
+  const FoldResult products = multiply_quantized(blocks.graph);
   FoldResult result = Folder(products.graph).run();
-  result.applied.insert(result.applied.begin(), products.applied.begin(), products.applied.end());
+  for (const FoldResult* before : {&products, &blocks})
+    result.applied.insert(result.applied.begin(), before->applied.begin(), before->applied.end());
   return result;
 }
 

@@ -55,8 +55,9 @@ class Assembly {
   }
 
   void decide_single(Value node) {
-    // Its readers use strides, or read packed weights.
-    if ((is_view_op(graph_[node].op) || graph_[node].op == Op::Unpack) && !needed_[node.id]) return;
+    // Its readers use strides, or read what it reads.
+    const Op op = graph_[node].op;
+    if ((is_view_op(op) || op == Op::Unpack || op == Op::ScaleBlocks) && !needed_[node.id]) return;
     singles_.push_back(node);
     needed_[node.id] = true;
     for (const Value operand : graph_[node].operands) needed_[operand.id] = true;
@@ -67,6 +68,13 @@ class Assembly {
       work_.owner[node.id] = Workspace::kFree;
       return;
     }
+    if (work_.packed)
+      if (const auto scaled = scaled_operands(facts_, node)) {
+        for (const Value each : scaled->of)
+          for (const Value operand : graph_[each].operands)
+            needed_[facts_.views[operand.id].source.id] = true;
+        return;
+      }
     const auto packed = work_.packed ? packed_weights(facts_, node) : std::nullopt;
     for (const Value operand : graph_[node].operands) {
       if (packed && facts_.views[operand.id].source == *packed) {
@@ -101,6 +109,8 @@ class Assembly {
     for (const Gemm& gemm : region.gemms) {
       add_input(region, gemm.a.source);
       add_input(region, gemm.b.source);
+      for (const GemmOperand* operand : {&gemm.a, &gemm.b})
+        if (operand->scales) add_input(region, operand->scales->source);
     }
     for (const epilogue::Input& input : region.epilogue.inputs)
       if (input.role != epilogue::Role::Accumulator) add_input(region, input.source);

@@ -48,12 +48,14 @@ void draft_gemms(Workspace& work) {
     if (!is_gemm(work, node) || work.owner[id] != Workspace::kFree) continue;
     std::optional<Draft> gate;
     const auto pair = pairs.find(id);
-    const auto is_packed = [&](Value matmul) {
-      return work.packed && packed_weights(work.facts, matmul).has_value();
+    const auto is_special = [&](Value matmul) {
+      return work.packed && (packed_weights(work.facts, matmul).has_value() ||
+                             scaled_operands(work.facts, matmul).has_value());
     };
-    // No kernel gates the products of packed weights.
-    if (!is_packed(node)) {
-      if (pair != pairs.end() && !is_packed(pair->second.first) && !is_packed(pair->second.second))
+    // No kernel gates the products of packed weights, or of scaled blocks.
+    if (!is_special(node)) {
+      if (pair != pairs.end() && !is_special(pair->second.first) &&
+          !is_special(pair->second.second))
         gate = draft_pair(work, pair->second);
       if (!gate) gate = draft_halves(work, node);
     }

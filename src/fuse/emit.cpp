@@ -219,13 +219,18 @@ void number_products(Draft& draft, Epilogue& epilogue) {
   draft.gemms = std::move(order);
 }
 
-GemmOperand operand_of(const Facts& facts, Value matmul, size_t index, const ir::Shape& batch) {
-  const Value operand = facts.graph[matmul].operands[index];
-  const View& view = facts.views[operand.id];
-  const ir::Shape& shape = facts.graph.type(operand).shape;
+// A matrix of each batch, or its transpose.
+GemmOperand matrices_of(const Facts& facts, Value value, bool transposed, const ir::Shape& batch) {
+  const View& view = facts.views[value.id];
+  ir::Shape shape = facts.graph.type(value).shape;
+  std::vector<Dim> own = view.access.strides;
+  if (transposed) {
+    std::swap(shape[shape.size() - 2], shape.back());
+    std::swap(own[own.size() - 2], own.back());
+  }
   ir::Shape whole = batch;
   whole.insert(whole.end(), shape.end() - 2, shape.end());
-  std::vector<Dim> strides = broadcast_strides(shape, view.access.strides, whole);
+  std::vector<Dim> strides = broadcast_strides(shape, own, whole);
   // A single row or column gets the stride that a next one would have.
   Dim &row = strides[strides.size() - 2], &column = strides.back();
   if (whole.back().is(1)) column = 1;
@@ -234,7 +239,64 @@ GemmOperand operand_of(const Facts& facts, Value matmul, size_t index, const ir:
       view.source, facts.graph.type(view.source).dtype, {view.access.offset, std::move(strides)}};
 }
 
+GemmOperand operand_of(const Facts& facts, Value matmul, size_t index, const ir::Shape& batch) {
+  return matrices_of(facts, facts.graph[matmul].operands[index], false, batch);
+}
+
+// How a value stands in an operand's place.
+enum class Standing : uint8_t { AsIs, Transposed, Otherwise };
+
+Standing standing_of(const Facts& facts, Value operand) {
+  const View& view = facts.views[operand.id];
+  const Shape& shape = facts.graph.type(operand).shape;
+  const Shape& own = facts.graph.type(view.source).shape;
+  if (!view.access.offset.is(0)) return Standing::Otherwise;
+  std::vector<Dim> dense = dense_strides(own);
+  if (shape == own && view.access.strides == dense) return Standing::AsIs;
+  if (own.size() != 2 || !(shape == Shape{own[1], own[0]})) return Standing::Otherwise;
+  std::swap(dense[0], dense[1]);
+  return view.access.strides == dense ? Standing::Transposed : Standing::Otherwise;
+}
+
+// A and B by their scale_blocks ops.
+void scale_operands(const Facts& facts, const ScaledOperands& scaled, Gemm& gemm) {
+  GemmOperand* const operands[] = {&gemm.a, &gemm.b};
+  for (size_t i = 0; i < 2; ++i) {
+    const bool transposed =
+        standing_of(facts, facts.graph[gemm.node].operands[i]) == Standing::Transposed;
+    const std::vector<Value>& own = facts.graph[scaled.of[i]].operands;
+    *operands[i] = matrices_of(facts, own[0], transposed, gemm.batch);
+    GemmOperand scales = matrices_of(facts, own[1], transposed, gemm.batch);
+    operands[i]->scales = BlockScales{scales.source, std::move(scales.access)};
+  }
+}
+
+constexpr int64_t kScaleBlock = 128;
+
 }  // namespace
+
+std::optional<ScaledOperands> scaled_operands(const Facts& facts, Value matmul) {
+  const ir::Node& product = facts.graph[matmul];
+  if (product.op != Op::MatMul) return std::nullopt;
+  ScaledOperands result;
+  for (size_t i = 0; i < 2; ++i) {
+    const Value operand = product.operands[i];
+    result.of[i] = facts.views[operand.id].source;
+    const ir::Node& node = facts.graph[result.of[i]];
+    if (node.op != Op::ScaleBlocks || node.type.shape.size() < 2 ||
+        !ir::is_fp8(facts.graph.type(node.operands[0]).dtype) ||
+        facts.graph.type(node.operands[1]).dtype != DType::F32)
+      return std::nullopt;
+    const Standing standing = standing_of(facts, operand);
+    if (standing != Standing::AsIs && (i == 0 || standing != Standing::Transposed))
+      return std::nullopt;
+    std::vector<int64_t> block(node.type.shape.size(), 1);
+    block.back() = kScaleBlock;
+    if (i == 1) block[block.size() - 2] = kScaleBlock;
+    if (node.attrs.axes != block) return std::nullopt;
+  }
+  return result;
+}
 
 std::optional<Value> packed_weights(const Facts& facts, Value matmul) {
   if (facts.graph[matmul].op != Op::MatMul) return std::nullopt;
@@ -268,6 +330,8 @@ Gemm describe_gemm(const Workspace& work, Value matmul) {
     gemm.b.packed = *layout;
     gemm.b.source = facts.graph[*packed].operands[0];
   }
+  if (const auto scaled = work.packed ? scaled_operands(facts, matmul) : std::nullopt)
+    scale_operands(facts, *scaled, gemm);
   gemm.m = shape[shape.size() - 2];
   gemm.n = shape.back();
   gemm.k = facts.graph.type(node.operands[0]).shape.back();

@@ -96,8 +96,9 @@ class Text {
   std::string operand_text(const GemmOperand& operand) const {
     const auto& strides = operand.access.strides;
     const bool transposed = strides[strides.size() - 2].is(1) && !strides.back().is(1);
-    return fmt::format("{}{}:{}", label(operand.source), transposed ? "^T" : "",
-                       name(operand.dtype));
+    return fmt::format(
+        "{}{}:{}{}", label(operand.source), transposed ? "^T" : "", name(operand.dtype),
+        operand.scales ? fmt::format(" by blocks of {}", label(operand.scales->source)) : "");
   }
 
   // An operand's dtype; of accumulators only what is not plain.

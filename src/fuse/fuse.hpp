@@ -12,6 +12,13 @@
 
 namespace attacca::fuse {
 
+// An f32 for each block of an operand: of A 128 values of k of a row, of B 128 of k by 128 columns.
+// Its access is of blocks, as the operand's is of elements.
+struct BlockScales {
+  ir::Value source;
+  epilogue::Access access;
+};
+
 // One operand of a matrix product: element (batch..., row, column) of A [M, K] or B [K, N] is at
 // access.offset + coordinates * access.strides of `source`; transposes and views are absorbed here.
 // A row or column axis of extent 1 has the stride that a next one would have.
@@ -21,6 +28,9 @@ struct GemmOperand {
   epilogue::Access access;
   // Of B: `source` is a packed tensor of this layout; dtype and access are of what it unpacks to.
   std::optional<ir::PackedLayout> packed = {};
+  // Of both operands, 8-bit floats, or of neither: a product of blocks is multiplied by both
+  // scales.
+  std::optional<BlockScales> scales = {};
 };
 
 struct Gemm {
@@ -75,7 +85,8 @@ enum class Reductions : uint8_t {
 struct FuseOptions {
   bool fuse = true;  // false: every op its own region, the unfused path
   Reductions reductions = Reductions::All;
-  bool packed = false;  // true: products read packed weights themselves
+  bool packed =
+      false;  // true: products read packed weights, and operands by scale_blocks, themselves
 };
 
 Partition partition(ir::Graph graph, const FuseOptions& options = {});

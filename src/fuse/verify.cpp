@@ -90,6 +90,8 @@ class Check {
     for (const Gemm& gemm : region.gemms) {
       sources.push_back(gemm.a.source);
       sources.push_back(gemm.b.source);
+      for (const GemmOperand* operand : {&gemm.a, &gemm.b})
+        if (operand->scales) sources.push_back(operand->scales->source);
     }
     for (const epilogue::Input& input : region.epilogue.inputs) {
       if (input.role != epilogue::Role::Accumulator)
@@ -105,11 +107,12 @@ class Check {
     return check_listed(region, sources, where);
   }
 
-  // A live node is computed, or is a view or packed weights that its readers look through.
+  // A live node is computed, or is a view, packed weights or scaled blocks that its readers look
+  // through.
   Status check_computed(Value node) const {
     const ir::Op op = graph_[node].op;
     if (!live_[node.id] || is_given(op) || region_of_[node.id] >= 0 || is_view_op(op) ||
-        op == Op::Unpack)
+        op == Op::Unpack || op == Op::ScaleBlocks)
       return {};
     return fail(fmt::format("{} is computed by no region", display_name(graph_, node)));
   }

@@ -121,7 +121,7 @@ struct Workspace {
   std::vector<Refusal> refusals;
   bool fusing = true;
   Reductions reductions = Reductions::All;  // that may join a region
-  bool packed = false;                      // whether products read packed weights
+  bool packed = false;                      // as in FuseOptions
   int next_id = 0;
 };
 
@@ -143,6 +143,13 @@ Partition assemble(Workspace& work, ir::Graph graph);
 // The unpack op, of an input or a constant, whose weights are B of this product as a whole:
 // transposed, one matrix for all batches.
 std::optional<ir::Value> packed_weights(const Facts& facts, ir::Value matmul);
+
+// The scale_blocks ops whose results are A and B of this product as they stand or, of B,
+// transposed, where they are 8-bit floats in the blocks of fuse::BlockScales.
+struct ScaledOperands {
+  ir::Value of[2];
+};
+std::optional<ScaledOperands> scaled_operands(const Facts& facts, ir::Value matmul);
 
 // Empty, or why no epilogue computes this node on any kernel.
 std::string dtype_obstacle(const ir::Graph& graph, ir::Value node);

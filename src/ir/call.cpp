@@ -76,6 +76,13 @@ Status packing_attributes(Arguments& arguments, Attrs& attrs) {
   return {};
 }
 
+Status block_attributes(Arguments& arguments, Attrs& attrs) {
+  ATTACCA_TRY(const Argument* block,
+              arguments.require("block", 2, "scale_blocks(q, scale, [1, 128])"));
+  ATTACCA_TRY(attrs.axes, arguments.as_integers(*block));
+  return {};
+}
+
 Status params(const OpInfo& info, Arguments& arguments, Attrs& attrs) {
   for (const Param& param : info.params) {
     ATTACCA_TRY(const double number, arguments.number_or(param.name, param.default_value));
@@ -113,6 +120,8 @@ Status attributes(const OpInfo& info, Arguments& arguments, Attrs& attrs) {
       return cast_attributes(arguments, attrs);
     case Attributes::Packing:
       return packing_attributes(arguments, attrs);
+    case Attributes::Blocks:
+      return block_attributes(arguments, attrs);
     case Attributes::Reduction:
       return reduction_attributes(arguments, attrs);
     case Attributes::Params:
@@ -181,8 +190,18 @@ Result<Values> lower_dequantize(Graph& graph, Arguments& arguments) {
   ATTACCA_TRY(const Value scale, arguments.value("scale", 1));
   ATTACCA_TRY(const std::optional<Value> zero,
               arguments.optional_value("zero_point", 2, graph.type(q).dtype));
+  const Argument* block = arguments.take("block");
+  if (block == nullptr) {
+    ATTACCA_TRY_VOID(arguments.finish());
+    return one(dequantize(graph, q, scale, zero));
+  }
+  if (zero)
+    return arguments.expected(*block, "no blocks beside a zero point",
+                              "subtract the zero point from cast(q, f32)");
+  Attrs attrs;
+  ATTACCA_TRY(attrs.axes, arguments.as_integers(*block));
   ATTACCA_TRY_VOID(arguments.finish());
-  return one(dequantize(graph, q, scale, zero));
+  return one(graph.add(Op::ScaleBlocks, {q, scale}, std::move(attrs)));
 }
 
 struct Composition {

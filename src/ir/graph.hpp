@@ -46,8 +46,9 @@ struct SliceRange {
 // The attributes of a node. Which fields an op reads stands in the op table (OpInfo::attributes);
 // the others keep their defaults.
 struct Attrs {
-  std::vector<double> params;      // Params: all of the op's, in table order
-  std::vector<int64_t> axes;       // Axes: a permutation. Reduction: the reduced axes, ascending
+  std::vector<double> params;  // Params: all of the op's, in table order
+  // Axes: a permutation. Reduction: the reduced axes, ascending. Blocks: a block's extents
+  std::vector<int64_t> axes;
   bool keepdims = false;           // Reduction
   int64_t axis = 0;                // Axis: normalised to 0 <= axis < rank
   Shape shape;                     // Shape, Kernel, Packing: the result's

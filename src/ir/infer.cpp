@@ -321,6 +321,41 @@ Result<Inferred> infer_unpack(const Type& x, Attrs attrs) {
   return Inferred{{dtype, attrs.shape}, std::move(attrs)};
 }
 
+// How many blocks an axis has; none where its extent is a symbol that blocks of more cut.
+std::optional<Dim> blocks_of(const Dim& extent, int64_t block) {
+  if (block == 1) return extent;
+  const auto known = extent.maybe_value();
+  if (!known) return std::nullopt;
+  return Dim(*known / block + (*known % block != 0));
+}
+
+Result<Inferred> infer_scale_blocks(const Type& x, const Type& scale, Attrs attrs) {
+  const bool byte = x.dtype == DType::S8 || x.dtype == DType::U8;
+  const auto narrow = [](DType dtype) { return is_float(dtype) && dtype != DType::F64; };
+  if (!(byte || narrow(x.dtype)) || !narrow(scale.dtype) || is_fp8(scale.dtype))
+    return fail(fmt::format("scale_blocks of {} by {}", to_string(x), to_string(scale)), {},
+                "it takes bytes or floats, and scales of f32, bf16 or f16");
+  const size_t rank = x.shape.size();
+  if (rank == 0 || attrs.axes.size() != rank || scale.shape.size() != rank)
+    return fail(fmt::format("scale_blocks of {} by {} in blocks of {}", to_string(x),
+                            to_string(scale), to_string(attrs.axes)),
+                {}, "give the scale and the block an extent for each axis, e.g. [1, 128]");
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t block = attrs.axes[i];
+    const auto blocks = block < 1 ? std::nullopt : blocks_of(x.shape[i], block);
+    if (!blocks)
+      return fail(fmt::format("blocks of {} along an axis of {}", block, to_string(x.shape[i])), {},
+                  "use blocks of 1 or more, and of 1 along an axis whose extent is a symbol");
+    if (!(*blocks == scale.shape[i]))
+      return fail(
+          fmt::format("scale_blocks of {} in blocks of {} takes {} scales along axis {}, "
+                      "got {}",
+                      to_string(x), to_string(attrs.axes), to_string(*blocks), i, to_string(scale)),
+          {}, "a last block may be shorter, and has a scale too");
+  }
+  return Inferred{{DType::F32, x.shape}, std::move(attrs)};
+}
+
 Result<Inferred> infer_reduction(Op op, const Type& x, Attrs attrs) {
   const size_t rank = x.shape.size();
   if (!is_float(x.dtype) && (op == Op::Mean || (x.dtype != DType::S32 && x.dtype != DType::S64)))
@@ -373,6 +408,8 @@ Result<Inferred> infer_structural(Op op, const Types& types, Attrs attrs) {
       return infer_kernel(types, std::move(attrs));
     case Op::Unpack:
       return infer_unpack(types[0], std::move(attrs));
+    case Op::ScaleBlocks:
+      return infer_scale_blocks(types[0], types[1], std::move(attrs));
     default:
       ATTACCA_CHECK(false, "no type rule");
   }

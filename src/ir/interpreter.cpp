@@ -131,6 +131,8 @@ class Run {
                     node.name, "check a graph without it, or run it on a GPU");
       case Op::Unpack:
         return unpacked(value, node);
+      case Op::ScaleBlocks:
+        return scaled_blocks(node, std::move(extents));
       default:
         ATTACCA_CHECK(false, "no reference for a structural op");
     }
@@ -159,6 +161,23 @@ class Run {
                 Tensor::make(exact ? DType::F64 : node.type.dtype, {layout.n, layout.k}));
     dequantize(bytes, layout, weights);
     return from_tensor(weights);
+  }
+
+  Array scaled_blocks(const Node& node, std::vector<int64_t> extents) const {
+    const Array x = operand(node, 0), scale = operand(node, 1);
+    Array result = Array::of_numbers(std::move(extents));
+    const size_t rank = result.extents.size();
+    std::vector<int64_t> index(rank, 0);
+    int64_t next = 0;
+    for_each_position(x, [&](int64_t at) {
+      int64_t block = scale.offset;
+      for (size_t axis = 0; axis < rank; ++axis)
+        block += index[axis] / node.attrs.axes[axis] * scale.strides[axis];
+      (*result.numbers)[next++] = round_stored(x.number(at) * scale.number(block), DType::F32);
+      for (size_t axis = rank; axis-- > 0 && ++index[axis] == result.extents[axis];)
+        index[axis] = 0;
+    });
+    return result;
   }
 
   double round_stored(double x, DType dtype) const {

@@ -28,6 +28,7 @@ enum class Attributes : uint8_t {
   Cast,
   Kernel,
   Packing,
+  Blocks,
   Reduction,
   Params
 };

@@ -270,6 +270,7 @@ void Writer::attributes(const Node& node) {
       return;
     }
     case Attributes::Axes:
+    case Attributes::Blocks:
       out_ += ", " + to_string(attrs.axes);
       return;
     case Attributes::Shape:

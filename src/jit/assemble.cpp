@@ -1,6 +1,8 @@
 #include "jit/assemble.hpp"
 
+#include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -30,9 +32,18 @@ struct Choice {
   std::string_view name;
   Assembler kind;
 };
-constexpr Choice kChoices[] = {{"nvjitlink", Assembler::NvJitLink},
-                               {"ptxas", Assembler::Ptxas},
+constexpr Choice kChoices[] = {{"ptxas", Assembler::Ptxas},
+                               {"nvjitlink", Assembler::NvJitLink},
                                {"driver", Assembler::Driver}};
+
+// (13, 0) of "ptxas 13.0.88" and of "nvJitLink 13.0".
+std::pair<int, int> release(const ToolDescription& tool) {
+  std::pair<int, int> found;
+  const size_t digits = tool.version.find_first_of("0123456789");
+  if (digits != std::string::npos)
+    std::sscanf(tool.version.c_str() + digits, "%d.%d", &found.first, &found.second);
+  return found;
+}
 
 }  // namespace
 
@@ -42,10 +53,12 @@ Result<AssemblerDescription> describe_assembler() {
     for (const auto& [name, kind] : kChoices)
       if (name == wanted) return describe(kind);
     return fail(fmt::format("unknown assembler {}", wanted), "ATTACCA_ASSEMBLER",
-                "nvjitlink, ptxas or driver");
+                "ptxas, nvjitlink or driver");
   }
-  for (const Choice& choice : kChoices)
-    if (auto found = describe(choice.kind)) return found;
+  auto ptxas = describe(Assembler::Ptxas), linker = describe(Assembler::NvJitLink);
+  if (ptxas && linker) return release(ptxas->tool) < release(linker->tool) ? linker : ptxas;
+  if (ptxas) return ptxas;
+  if (linker) return linker;
   return describe(Assembler::Driver);
 }
 

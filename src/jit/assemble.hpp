@@ -1,4 +1,8 @@
-// PTX to machine code: nvJitLink, else ptxas, else left to the driver.
+// PTX to machine code: ptxas, else nvJitLink, else left to the driver.
+//
+// nvJitLink assembles for linking, and then ignores setmaxnreg ("to maintain compatibility across
+// compilation units", ptxas -c says): the multiplying warps of Hopper kernels have 168 registers
+// instead of 232, and some spill. So ptxas comes first unless it is the older one of both.
 #pragma once
 
 #include <string>
@@ -19,7 +23,7 @@ struct AssemblerDescription {
   Assembler kind = Assembler::Driver;
   ToolDescription tool;  // "nvJitLink 13.0", "ptxas 13.0.88", "driver": part of every key
 };
-// What assemble() uses on this machine. $ATTACCA_ASSEMBLER (nvjitlink, ptxas, driver) chooses one.
+// What assemble() uses on this machine. $ATTACCA_ASSEMBLER (ptxas, nvjitlink, driver) chooses one.
 Result<AssemblerDescription> describe_assembler();
 
 // An image for Module::load. The assembler's log is in the error.

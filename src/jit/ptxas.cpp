@@ -87,7 +87,7 @@ Result<ToolDescription> describe_ptxas() {
   const std::string program = find_program("ATTACCA_PTXAS", "ptxas");
   if (program.empty())
     return fail("no ptxas", {},
-                "install nvidia-nvjitlink or nvidia-cuda-nvcc from PyPI, or cuda-nvcc-13-0 of "
+                "install nvidia-cuda-nvcc from PyPI, or cuda-nvcc-13-0 of "
                 "NVIDIA's Debian repository, or set ATTACCA_PTXAS to its path");
   const std::lock_guard lock(mutex);
   auto known = versions.find(program);

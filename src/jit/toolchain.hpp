@@ -13,7 +13,7 @@ class Toolchain {
  public:
   virtual ~Toolchain() = default;
 
-  // "NVRTC 13.0, nvJitLink 13.0": part of every key.
+  // "NVRTC 13.0, ptxas 13.0.88": part of every key.
   virtual Result<std::string> versions() const;
   virtual Result<std::string> compile(const std::string& source,
                                       const CompileOptions& options) const;

@@ -1,4 +1,5 @@
-// Reductions and gather on the device, each a kernel compiled for its dtypes.
+// Reductions, gather and what stands for numbers on the device, each a kernel compiled for its
+// dtypes.
 #include <algorithm>
 
 #include "fmt/format.h"
@@ -8,6 +9,7 @@
 #include "run/cuda_single_source.hpp"
 #include "run/cuda_steps.hpp"
 #include "tune/device_types.hpp"
+#include "tune/scale_blocks.hpp"
 #include "tune/unpack.hpp"
 
 namespace attacca::run {
@@ -159,6 +161,18 @@ Result<std::unique_ptr<SingleKernel>> make_gather(const StepContext& context, co
   return kernel;
 }
 
+Result<std::unique_ptr<tune::Runnable>> make_scale_blocks(const StepContext& context,
+                                                          const ir::Node& node) {
+  const ir::Type& x = context.graph.type(node.operands[0]);
+  const ir::Type& scale = context.graph.type(node.operands[1]);
+  ATTACCA_TRY(const Shapes shapes, shapes_of(x, context.symbols));
+  ATTACCA_TRY(const Shapes scales, shapes_of(scale, context.symbols));
+  std::vector<tune::BlockAxis> axes;
+  for (size_t i = 0; i < shapes.from.size(); ++i)
+    axes.push_back({shapes.from[i], shapes.strides[i], scales.strides[i], node.attrs.axes[i]});
+  return tune::make_scale_blocks(context.toolbox, axes, x.dtype, scale.dtype);
+}
+
 }  // namespace
 
 Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
@@ -178,6 +192,8 @@ Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
     ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.attrs));
     ATTACCA_TRY(step.runnable,
                 tune::make_unpack(context.toolbox, layout, node.type.dtype, node.type.dtype));
+  } else if (node.op == ir::Op::ScaleBlocks) {
+    ATTACCA_TRY(step.runnable, make_scale_blocks(context, node));
   } else {
     return fail(fmt::format("{} has no kernel on this device", name(node.op)), where,
                 "run with --device cpu");

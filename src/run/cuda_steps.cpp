@@ -22,6 +22,11 @@ std::vector<ir::Value> values_of(const tune::Problem& problem, const Candidate& 
     values.push_back(product.a_source);
     values.push_back(product.b_source);
   }
+  for (const tune::Product& product : problem.products)
+    if (product.scales) {
+      values.push_back(product.scales->a_source);
+      values.push_back(product.scales->b_source);
+    }
   if (problem.kernel)
     for (const auto& operand : problem.kernel->operands) values.push_back(operand.source);
   for (const epilogue::Input& input : problem.epilogue.inputs)

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define ATTACCA_ABI_VERSION 2
+#define ATTACCA_ABI_VERSION 3
 #define ATTACCA_CONTEXT_OPERANDS 12
 
 /* An operand that the hole's body reaches itself: element (batch, row, column) is at
@@ -72,6 +72,9 @@ typedef struct {
   void* maximum;      /* one f32, 0 before the launch: at least it afterwards, and the epilogue's
                          largest value; NULL: none */
   attacca_packed packed; /* of templates whose B is packed */
+  /* Of templates that scale blocks: f32 for each 128 values of k, [m, k / 128] for A, [k / 128, n /
+   * 128] for B, both rounded up. Strides as of a and b, from a block to the next. */
+  attacca_operand scale_a, scale_b;
 } attacca_gemm_arguments;
 
 typedef struct {

@@ -38,9 +38,10 @@ struct Template {
   // 8-bit floats are summed by the tensor cores alone, which keep about 14 bits of a sum: for
   // products that allow it.
   bool fast_accumulation = false;
-  bool a_k_major = true;     // A's k axis is the contiguous one: (M, K) row-major
-  bool b_k_major = true;     // B given as (N, K) row-major
-  bool any_strides = false;  // takes A and B of any stride and alignment
+  bool a_k_major = true;       // A's k axis is the contiguous one: (M, K) row-major
+  bool b_k_major = true;       // B given as (N, K) row-major
+  bool any_strides = false;    // takes A and B of any stride and alignment
+  bool scaled_blocks = false;  // A and B have scales of blocks of 128 (fuse::BlockScales)
   // Of kernels whose B is a packed tensor (ir/packed.hpp): bits of its codes, whether they are
   // f8e4m3, and bits of its scales. 0: a plain B.
   int packed_bits = 0;

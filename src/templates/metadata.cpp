@@ -172,6 +172,7 @@ Result<Template> parse_metadata(std::string_view text, const std::string& where)
   kernel.b_k_major = reader.boolean("b_k_major");
   kernel.any_strides = reader.boolean("any_strides");
   kernel.alternate_columns = reader.flag("alternate_columns");
+  kernel.scaled_blocks = reader.flag("scaled_blocks");
   kernel.packed_bits = reader.count("packed_bits");
   kernel.packed_floats = reader.flag("packed_floats");
   kernel.packed_rounds = reader.flag("packed_rounds");

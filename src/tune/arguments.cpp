@@ -110,6 +110,8 @@ std::string product_reason(const Problem& problem, const Template& kernel) {
   if (product.packed.has_value() != (kernel.packed_bits != 0))
     return product.packed ? "it takes no packed weights" : "it takes packed weights alone";
   if (product.packed) return packed_reason(problem, kernel);
+  if (product.scales.has_value() != kernel.scaled_blocks)
+    return product.scales ? "it knows no scales of blocks" : "it takes blocks with scales alone";
   if (product.a.dtype != product.b.dtype && !kernel.mixed_inputs)
     return "the operands' dtypes differ";
   for (const ir::DType dtype : {product.a.dtype, product.b.dtype})
@@ -257,6 +259,10 @@ attacca_gemm_arguments describe(const Problem& problem, const Template& kernel,
     arguments.b = operand(factors[0].b);
     if (factors.size() > 1) arguments.b1 = operand(factors[1].b);
     if (problem.products[0].packed) arguments.packed = packed(*problem.products[0].packed);
+    if (const auto& scales = problem.products[0].scales) {
+      arguments.scale_a = operand(scales->a);
+      arguments.scale_b = operand(scales->b);
+    }
   }
   arguments.context.rows = arguments.m;
   arguments.context.columns = arguments.n;
@@ -286,7 +292,12 @@ void set_pointers(const Problem& problem, const epilogue::Binding& binding,
     arguments.b.pointer = first_element(pointers[2 * factors[0].product + 1], factors[0].b);
     if (factors.size() > 1)
       arguments.b1.pointer = first_element(pointers[2 * factors[1].product + 1], factors[1].b);
-    at = 2 * problem.products.size();
+    if (const auto& scales = problem.products[0].scales) {
+      const size_t first = problem.scales_view(0);
+      arguments.scale_a.pointer = first_element(pointers[first], scales->a);
+      arguments.scale_b.pointer = first_element(pointers[first + 1], scales->b);
+    }
+    at = problem.scales_view(problem.products.size());
   }
   Slots slots{arguments};
   for (size_t i = 0; i < binding.inputs.size(); ++i, ++at)

@@ -104,6 +104,14 @@ class Concretizer {
     ATTACCA_TRY(product.a, view(gemm.a.access, gemm.a.dtype, gemm.a.source, batch_a));
     ATTACCA_TRY(product.b, view(gemm.b.access, gemm.b.dtype, gemm.b.source, batch_b));
     product.packed = gemm.b.packed;
+    if (gemm.a.scales) {
+      ScaledBlocks scales{.a_source = gemm.a.scales->source, .b_source = gemm.b.scales->source};
+      for (const auto& [to, from] : {std::pair{&scales.a, &gemm.a}, {&scales.b, &gemm.b}}) {
+        std::vector<int64_t>& batch = scale_batches_.emplace_back();
+        ATTACCA_TRY(*to, view(from->scales->access, ir::DType::F32, from->scales->source, batch));
+      }
+      product.scales = scales;
+    }
     problem_.products.push_back(product);
     product_batches_.push_back(std::move(batch_a));
     product_batches_.push_back(std::move(batch_b));
@@ -143,6 +151,12 @@ class Concretizer {
       operands_.push_back({&product.a, product_batches_[i++], true});
       operands_.push_back({&product.b, product_batches_[i++], false});
     }
+    i = 0;
+    for (Product& product : problem_.products)
+      if (product.scales) {
+        operands_.push_back({&product.scales->a, scale_batches_[i++], true});
+        operands_.push_back({&product.scales->b, scale_batches_[i++], false});
+      }
     i = 0;
     for (size_t input = 0; input < problem_.inputs.size(); ++input, ++i) {
       const Role role = problem_.epilogue.inputs[input].role;
@@ -242,7 +256,7 @@ class Concretizer {
   const AlignmentOf& alignment_of_;
   Problem problem_;
   std::vector<int64_t> batch_;
-  std::vector<std::vector<int64_t>> product_batches_, operand_batches_;
+  std::vector<std::vector<int64_t>> product_batches_, scale_batches_, operand_batches_;
   std::vector<Strided> operands_;
 };
 

@@ -107,6 +107,15 @@ Result<Operands> Operands::make(const std::shared_ptr<Toolbox>& toolbox, const P
       (i % 2 == 0 ? columns : rows) = product.k;
       if (i % 2 == 1) columns = product.n;
     }
+    for (size_t each = 0; each < problem.products.size(); ++each)
+      if (const Product& product = problem.products[each]; product.scales) {
+        const int64_t blocks = (product.k + kScaleBlock - 1) / kScaleBlock;
+        if (i == problem.scales_view(each)) columns = blocks;
+        if (i == problem.scales_view(each) + 1) {
+          rows = blocks;
+          columns = (product.n + kScaleBlock - 1) / kScaleBlock;
+        }
+      }
     spans.push_back(span_of(*views[i], std::max<int64_t>(rows, 1), std::max<int64_t>(columns, 1),
                             problem.batch, problem.outer, i - kernel_operands));
     // Kernels do not read a packed tensor's header: any numbers do.

@@ -41,6 +41,11 @@ std::vector<const View*> Problem::views() const {
     all.push_back(&product.a);
     all.push_back(&product.b);
   }
+  for (const Product& product : products)
+    if (product.scales) {
+      all.push_back(&product.scales->a);
+      all.push_back(&product.scales->b);
+    }
   if (kernel)
     for (const KernelPart::Operand& operand : kernel->operands) all.push_back(&operand.view);
   for (const View& view : inputs) all.push_back(&view);
@@ -52,6 +57,12 @@ std::vector<View*> Problem::views() {
   std::vector<View*> all;
   for (const View* view : std::as_const(*this).views()) all.push_back(const_cast<View*>(view));
   return all;
+}
+
+size_t Problem::scales_view(size_t product) const {
+  size_t view = 2 * products.size();
+  for (size_t i = 0; i < product; ++i) view += products[i].scales ? 2 : 0;
+  return view;
 }
 
 std::vector<Factor> Problem::factors() const {
@@ -74,6 +85,7 @@ std::string problem_class(const Problem& problem) {
   for (const Product& product : problem.products) {
     text += fmt::format("|{} {} -> {}{}", layout(product.a), layout(product.b),
                         name(product.stored), product.fast ? " fast" : "");
+    if (product.scales) text += " blocks";
     if (product.packed) text += fmt::format(" packed {}", to_string(product.packed->packing));
   }
   if (problem.kernel) {

@@ -24,6 +24,14 @@ struct View {
   friend bool operator==(const View&, const View&) = default;
 };
 
+// Of a product of 8-bit floats: f32 [m, k / 128] for A, [k / 128, n / 128] for B, rounded up. The
+// sum of each 128 values of k is multiplied by both.
+struct ScaledBlocks {
+  View a = {}, b = {};
+  ir::Value a_source = {}, b_source = {};
+};
+inline constexpr int64_t kScaleBlock = 128;
+
 // A [m, k] x B [k, n]; `stored` is the dtype that the unfused product writes.
 struct Product {
   int64_t n = 0, k = 0;
@@ -33,6 +41,7 @@ struct Product {
   bool fast = false;  // as fuse::Gemm::fast
   // b_source is a packed tensor of this layout, b what it unpacks to.
   std::optional<ir::PackedLayout> packed = {};
+  std::optional<ScaledBlocks> scales = {};
   ir::Value node = {}, a_source = {}, b_source = {};
 };
 
@@ -77,8 +86,11 @@ struct Problem {
   ir::Mode mode = ir::Mode::Fp32;
 
   bool empty() const { return m == 0 || n == 0 || batch == 0; }
-  // Every operand: a and b of each product, or the kernel's, then inputs, then outputs.
+  // Every operand: a and b of each product, the scales of those that have some, or the kernel's,
+  // then inputs, then outputs.
   std::vector<View*> views();
+  // Which of them is the first scale of this product; past the last product, the first input.
+  size_t scales_view(size_t product) const;
   std::vector<const View*> views() const;
   // One an accumulator input of the epilogue, in their order: two of a gate, whether it is of two
   // products or of halves or alternate columns of one.

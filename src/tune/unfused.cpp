@@ -7,6 +7,7 @@
 
 #include "tune/fused.hpp"
 #include "tune/plain_product.hpp"
+#include "tune/scale_blocks.hpp"
 #include "tune/unpack.hpp"
 #include "tune/vendor_epilogue.hpp"
 
@@ -27,6 +28,7 @@ size_t round_up(size_t value, size_t to) {
 // fastest first.
 std::vector<std::pair<DType, DType>> multiplied_as(const Product& product) {
   std::vector<std::pair<DType, DType>> ways;
+  if (product.scales) return {{DType::F32, DType::F32}};
   const DType a = product.a.dtype, b = product.b.dtype;
   if (vendor_multiplies(a, b, product.stored)) ways.emplace_back(a, b);
   for (const DType candidate : {DType::BF16, DType::F16, DType::F32}) {
@@ -96,11 +98,20 @@ struct Source {
   std::unique_ptr<Runnable> copy;
   View from;
   size_t copy_at = 0;
+  // Of the blocks that the copy scales.
+  size_t scales_pointer = 0;
+  std::optional<View> scales = {};
 
   Result<void*> ready(const Pointers& pointers, char* workspace, jit::StreamHandle stream) const {
     void* first = static_cast<char*>(pointers[pointer]) + from.offset * ir::size_of(from.dtype);
     if (!copy) return first;
     void* dense = workspace + copy_at;
+    if (scales) {
+      ATTACCA_TRY_VOID(copy->launch(
+          {first, static_cast<float*>(pointers[scales_pointer]) + scales->offset, dense}, nullptr,
+          stream));
+      return dense;
+    }
     ATTACCA_TRY_VOID(copy->launch({first, dense}, nullptr, stream));
     return dense;
   }
@@ -142,6 +153,21 @@ Result<Source> unpacked_source(const std::shared_ptr<Toolbox>& toolbox, size_t p
   source.view.dtype = dtype;
   source.copy_at = arena.take(static_cast<size_t>(product.n * product.k * ir::size_of(dtype)));
   ATTACCA_TRY(source.copy, make_unpack(toolbox, *product.packed, product.b.dtype, dtype));
+  return source;
+}
+
+// Blocks times their scales in the workspace, so many lines of so many values of k.
+Result<Source> scaled_source(const std::shared_ptr<Toolbox>& toolbox, Source source,
+                             const BlockAxis& batch, const BlockAxis& line, const BlockAxis& k,
+                             Arena& arena) {
+  source.view = {.dtype = DType::F32,
+                 .row_stride = k.extent,
+                 .column_stride = 1,
+                 .batch_stride = batch.extent == 1 ? 0 : line.extent * k.extent};
+  const int64_t count = batch.extent * line.extent * k.extent;
+  source.copy_at = arena.take(static_cast<size_t>(count * ir::size_of(DType::F32)));
+  ATTACCA_TRY(source.copy, make_scale_blocks(toolbox, {batch, line, k}, source.from.dtype,
+                                             source.scales->dtype));
   return source;
 }
 
@@ -228,10 +254,43 @@ class Unfused : public Runnable {
       ATTACCA_TRY(step.b,
                   unpacked_source(toolbox_, 2 * index + 1, product, product.b.dtype, arena));
     }
-    ATTACCA_TRY(step.plain,
-                PlainProduct::make(toolbox_, {problem.m, product.n, product.k, problem.batch,
-                                              product.a, product.b, step.result}));
+    View a = product.a, b = product.b;
+    if (product.scales) {
+      ATTACCA_TRY_VOID(scale_factors(index, arena, step));
+      a = step.a.view;
+      b = step.b.view;
+    }
+    ATTACCA_TRY(step.plain, PlainProduct::make(toolbox_, {problem.m, product.n, product.k,
+                                                          problem.batch, a, b, step.result}));
     return step;
+  }
+
+  // A and B with their scales.
+  Status scale_factors(size_t index, Arena& arena, Step& step) const {
+    const Product& product = problem_.products[index];
+    const ScaledBlocks& scales = *product.scales;
+    const auto source = [&](size_t factor, const View& view, const View& of_blocks) {
+      Source made = as_it_lies(2 * index + factor, view);
+      made.scales_pointer = problem_.scales_view(index) + factor;
+      made.scales = of_blocks;
+      return made;
+    };
+    const auto batch = [&](const View& view, const View& of_blocks) {
+      const bool one = view.batch_stride == 0 && of_blocks.batch_stride == 0;
+      return BlockAxis{one ? 1 : problem_.batch, view.batch_stride, of_blocks.batch_stride, 1};
+    };
+    const View &a = product.a, &b = product.b;
+    ATTACCA_TRY(
+        step.a,
+        scaled_source(toolbox_, source(0, a, scales.a), batch(a, scales.a),
+                      {problem_.m, a.row_stride, scales.a.row_stride, 1},
+                      {product.k, a.column_stride, scales.a.column_stride, kScaleBlock}, arena));
+    ATTACCA_TRY(step.b,
+                scaled_source(toolbox_, source(1, b, scales.b), batch(b, scales.b),
+                              {product.n, b.column_stride, scales.b.column_stride, kScaleBlock},
+                              {product.k, b.row_stride, scales.b.row_stride, kScaleBlock}, arena));
+    std::swap(step.b.view.row_stride, step.b.view.column_stride);
+    return {};
   }
 
   static Source as_it_lies(size_t pointer, const View& view) {
@@ -255,10 +314,16 @@ class Unfused : public Runnable {
     const Product& product = problem.products[index];
     const bool bytes = ir::size_of(dtypes.first) == 1;
     Arena mine = arena;
-    ATTACCA_TRY(step.a,
-                make_source(toolbox_, 2 * index, product.a, dtypes.first, problem.m, product.k,
-                            problem.batch, bytes ? Contiguous::Columns : Contiguous::Either, mine));
-    if (product.packed) {
+    if (product.scales) {
+      ATTACCA_TRY_VOID(scale_factors(index, mine, step));
+    } else {
+      ATTACCA_TRY(step.a, make_source(toolbox_, 2 * index, product.a, dtypes.first, problem.m,
+                                      product.k, problem.batch,
+                                      bytes ? Contiguous::Columns : Contiguous::Either, mine));
+    }
+    if (product.scales) {
+      // Both are at hand.
+    } else if (product.packed) {
       ATTACCA_TRY(step.b, unpacked_source(toolbox_, 2 * index + 1, product, dtypes.second, mine));
     } else {
       ATTACCA_TRY(step.b, make_source(toolbox_, 2 * index + 1, product.b, dtypes.second, product.k,
@@ -284,7 +349,7 @@ class Unfused : public Runnable {
   const void* bias(const Pointers& pointers) const {
     if (!vendor_.bias_input) return nullptr;
     const View& view = bias_view();
-    return static_cast<char*>(pointers[2 * steps_.size() + *vendor_.bias_input]) +
+    return static_cast<char*>(pointers[problem_.scales_view(steps_.size()) + *vendor_.bias_input]) +
            view.offset * ir::size_of(view.dtype);
   }
 
@@ -345,7 +410,8 @@ class Unfused : public Runnable {
   }
 
   Pointers tail_pointers(const Pointers& pointers, char* workspace) const {
-    Pointers tail(pointers.begin() + static_cast<ptrdiff_t>(2 * steps_.size()), pointers.end());
+    const size_t inputs = problem_.scales_view(steps_.size());
+    Pointers tail(pointers.begin() + static_cast<ptrdiff_t>(inputs), pointers.end());
     for (size_t i = 0; i < problem_.epilogue.inputs.size(); ++i) {
       const epilogue::Input& input = problem_.epilogue.inputs[i];
       if (input.role == Role::Accumulator)

@@ -52,6 +52,21 @@ const Case kCases[] = {
     {"a: s8[M, 8], b: s8[8, 4]", "matmul(a, b, out=f32)", "matmul of s8 with s8 cannot give f32"},
     {"a: f32[M, 8], b: f32[4, 8]", "a @ b", "matmul needs equal inner dimensions, got 8 and 4"},
     {"a: f32[8], b: f32[8, 4]", "a @ b", "matmul needs matrices, got f32[8], f32[8, 4]"},
+    // Scales of blocks.
+    {"x: f8e4m3[M, 300], s: f32[M, 3]", "scale_blocks(x, s, [1, 128])", "f32[M, 300]"},
+    {"x: s8[130, 64], s: bf16[2, 1]", "scale_blocks(x, s, [128, 128])", "f32[130, 64]"},
+    {"x: f8e4m3[M, 300], s: f32[M, 2]", "dequantize(x, s, block=[1, 128])",
+     "scale_blocks of f8e4m3[M, 300] in blocks of [1, 128] takes 3 scales along axis 1, got "
+     "f32[M, 2]"},
+    {"x: f8e4m3[M, 300], s: f32[M, 3]", "scale_blocks(x, s, [128, 128])",
+     "blocks of 128 along an axis of M"},
+    {"x: f8e4m3[M, 300], s: f32[M, 3]", "scale_blocks(x, s, [1, 0])",
+     "blocks of 0 along an axis of 300"},
+    {"x: f8e4m3[M, 300], s: f32[3]", "scale_blocks(x, s, [128])",
+     "scale_blocks of f8e4m3[M, 300] by f32[3] in blocks of [128]"},
+    {"x: s32[4], s: f32[1]", "scale_blocks(x, s, [4])", "scale_blocks of s32[4] by f32[1]"},
+    {"x: f8e4m3[4], s: f8e4m3[1]", "scale_blocks(x, s, [4])",
+     "scale_blocks of f8e4m3[4] by f8e4m3[1]"},
     // Moves.
     {"x: f32[B, S, 8]", "reshape(x, [B*S, 8])", "f32[B*S, 8]"},
     {"x: f32[B, S, 8]", "reshape(x, [-1, 4])", "f32[2*B*S, 4]"},

@@ -54,6 +54,21 @@ TEST(Interpreter, MultipliesBatchesAndTransposes) {
             (Numbers{12, 34}));
 }
 
+TEST(Interpreter, ScalesBlocksWhoseLastMayBeShorter) {
+  const Tensor q = Tensor::of(DType::S8, {2, 3}, {1, 2, 3, 4, 5, -6});
+  EXPECT_EQ(run("graph g(q: s8[2,3], s: f32[2,2]) { return scale_blocks(q, s, [1, 2]) }",
+                {{"q", q}, {"s", f32({2, 2}, {1, 10, 100, 0.5})}}),
+            (Numbers{1, 2, 30, 400, 500, -3}));
+  EXPECT_EQ(run("graph g(q: s8[2,3], s: bf16[1,2]) { return scale_blocks(q, s, [4, 2]) }",
+                {{"q", q}, {"s", bf16({1, 2}, {3, -1})}}),
+            (Numbers{3, 6, -3, 12, 15, 6}));
+  // A product is rounded to f32, but for the yardstick.
+  const std::vector<Named> third = {{"q", f32({1}, {0x1.000002p0})}, {"s", f32({1}, {3})}};
+  const std::string text = "graph g(q: f32[1], s: f32[1]) { return scale_blocks(q, s, [1]) }";
+  EXPECT_EQ(run(text, third), (Numbers{3 * 0x1.000002p0}));
+  EXPECT_EQ(run(text, third, Precision::Fp32), (Numbers{0x1.800004p1}));
+}
+
 TEST(Interpreter, AnEmptyProductIsZero) {
   EXPECT_EQ(run("graph g(a: f32[1,0], b: f32[0,2]) { return a @ b }",
                 {{"a", f32({1, 0}, {})}, {"b", f32({0, 2}, {})}}),

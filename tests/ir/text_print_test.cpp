@@ -208,6 +208,9 @@ Attrs attributes_of(const OpInfo& info) {
       attrs.shape = {40, 128};
       attrs.packing = {DType::S8, 4, 64, DType::F16, true};
       break;
+    case Attributes::Blocks:
+      attrs.axes = {1, 3};
+      break;
     case Attributes::Reduction:
       attrs.axes = {1};
       attrs.keepdims = true;
@@ -228,6 +231,7 @@ std::vector<Type> operand_types(const OpInfo& info) {
   if (info.op == Op::MatMul) return {f16, {DType::F16, {4, m}}};
   if (info.op == Op::Gather) return {f16, {DType::S64, {3}}};
   if (info.op == Op::Unpack) return {{DType::U8, {4864}}};
+  if (info.op == Op::ScaleBlocks) return {f16, {DType::BF16, {m, 2}}};
   if (info.op == Op::Where) return {boolean, f16, f16};
   if (info.op == Op::Kernel) return {f16};
   return std::vector<Type>(static_cast<size_t>(info.min_arity),

@@ -47,11 +47,8 @@ class Compared(unittest.TestCase):
 
     def compile(self, times, rows=5, **options):
         """The graph's report, with what each comparison is to find: ours, then Inductor's."""
-        real = _static.compiled
-
         def compiled(static):
             self.compiles += 1
-            return real(static)
         with mock.patch.object(_rewrite, "_judge", lambda region, options: _compare.Verdict(True, "")), \
                 mock.patch.object(_static, "compiled", compiled), \
                 mock.patch.object(_timing, "compete", side_effect=times) as compete, torch.no_grad():
@@ -112,6 +109,26 @@ class Compared(unittest.TestCase):
             graph = self.compile([], rows=11)
         self.assertEqual(graph.fused, ())
         self.assertIn("not timed: inputs of 9 bytes", str(attacca.torch.report()))
+
+    def test_graphs_that_are_not_run(self):
+        for op, why in [(torch.ops.aten._assert_async.msg, "may stop it"),
+                        (torch.ops._c10d_functional.all_reduce.default, "may do more than compute"),
+                        (torch.ops.aten.add.Tensor, "")]:
+            graph = torch.fx.Graph()
+            graph.output((graph.call_function(op, (graph.placeholder("x"), 1, 2)),))
+            self.assertRegex(_compare._not_to_be_run(graph), why if why else "^$")
+        with mock.patch.object(_compare, "_MOST_NODES", 3):
+            graph = self.compile([seconds(1, 2), seconds(2, 1), seconds(1, 2)], rows=16)
+        self.assertEqual(len(graph.fused), 3)
+        self.assertRegex(graph.note, r"regions alone were timed: the graph has \d+ nodes")
+
+    def test_random_numbers_come_as_if_nothing_ran(self):
+        torch.manual_seed(3)
+        self.compile([seconds(1, 2)] * 3 + [seconds(80, 100)], rows=17)
+        drawn = torch.randn(3)
+        torch.manual_seed(3)
+        torch.randn(17, 16)
+        torch.testing.assert_close(drawn, torch.randn(3))
 
     def test_a_failure_leaves_all_to_inductor(self):
         with mock.patch.object(_timing, "input_sets", side_effect=RuntimeError("out of memory")):

@@ -40,6 +40,12 @@ inline constexpr Requirement kRequirements[] = {
      R"(graph g(x: f8e4m3[M, 96], w: f8e5m2[144, 96], s: f32[M, 1], t: f32[144]) {
   return cast(matmul(x, transpose(w), fast=true) * s * t, f16)
 })"},
+    {"A8_fp8_blocks",
+     R"(graph g(x: f8e4m3[M, 320], w: f8e4m3[144, 320], s: f32[M, 3], t: f32[2, 3], b: bf16[144]) {
+  y = dequantize(x, s, block=[1, 128]) @ transpose(dequantize(w, t, block=[128, 128]))
+  return cast(silu(y + b), bf16)
+})",
+     3},  // where the kernel of the product scales no blocks; there it is one
     {"E1_dequantised",
      R"(graph g(x: s8[M, 96], w: s8[144, 96], s: f32[M, 1], t: f32[144], b: bf16[144]) {
   return cast(silu(cast(x @ transpose(w), f32) * s * t + b), bf16)

@@ -150,6 +150,20 @@ TEST(Candidates, FastSumsOnlyWhereTheProductAllowsThem) {
   EXPECT_TRUE(ranked(all(", fast=true"), kFast));
 }
 
+TEST(Candidates, ScalesOfBlocksGoToWhoTakesThem) {
+  constexpr const char* kScaled = "sm90_e4m3_tn_128x128x128_2x1_scaled_direct_f0_d16";
+  const std::string inputs = "a: f8e4m3[64, 320], s: f32[64, 3], b: f8e5m2[144, 320], t: f32[2, 3]";
+  const Problem scaled = problem(inputs,
+                                 "return cast(scale_blocks(a, s, [1, 128]) @ "
+                                 "transpose(scale_blocks(b, t, [128, 128])), bf16)");
+  ASSERT_TRUE(scaled.products[0].scales.has_value());
+  EXPECT_TRUE(ranked(candidates(scaled), kScaled));
+  EXPECT_EQ(reasons(candidates(scaled))[kPrecise], "it knows no scales of blocks");
+  const Candidates plain = candidates(
+      problem("a: f8e4m3[64, 64], b: f8e5m2[128, 64]", "return cast(a @ transpose(b), bf16)"));
+  EXPECT_EQ(reasons(plain)[kScaled], "it takes blocks with scales alone");
+}
+
 TEST(Candidates, DevicesAndDtypesDecide) {
   const Problem plain = product(64, 64, 64);
   jit::DeviceInfo old = h200();

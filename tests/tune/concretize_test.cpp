@@ -29,6 +29,27 @@ TEST(Concretize, BatchesOfASharedBBecomeRows) {
             "0+(0)16,1 @16");
 }
 
+constexpr const char* kScaledBody =
+    "return scale_blocks(a, s, [1, 1, 128]) @ transpose(scale_blocks(b, t, [128, 128]))";
+
+TEST(Concretize, ScalesOfBlocksGoWithTheirOperands) {
+  EXPECT_EQ(words("a: f8e4m3[4, 320], s: f32[3, 4], b: f8e4m3[144, 320], t: f32[2, 3], c: f32[144]",
+                  "return scale_blocks(a, transpose(s), [1, 128]) @"
+                  " transpose(scale_blocks(b, t, [128, 128])) + c"),
+            "m=4 n=144 batch=1 | k=320 a 0+(0)320,1 @16 | b 0+(0)1,320 @16 | by 0+(0)1,4 @16 and "
+            "0+(0)1,3 @16 | row 0+(0)0,1 @16 | -> 0+(0)144,1 @16");
+  // Batches of both become rows, of one they stay.
+  EXPECT_EQ(words("a: f8e4m3[5, 4, 320], s: f32[5, 4, 3], b: f8e4m3[144, 320], t: f32[2, 3]",
+                  kScaledBody),
+            "m=20 n=144 batch=1 | k=320 a 0+(0)320,1 @16 | b 0+(0)1,320 @16 | by 0+(0)3,1 @16 and "
+            "0+(0)1,3 @16 | -> 0+(0)144,1 @16");
+  EXPECT_EQ(words("a: f8e4m3[5, 4, 320], s: f32[5, 4, 3; 16, 3, 1], b: f8e4m3[144, 320], "
+                  "t: f32[2, 3]",
+                  kScaledBody),
+            "m=4 n=144 batch=5 | k=320 a 0+(1280)320,1 @16 | b 0+(0)1,320 @16 | by 0+(16)3,1 @16 "
+            "and 0+(0)1,3 @16 | -> 0+(576)144,1 @16");
+}
+
 TEST(Concretize, BatchesMergeWithEachOther) {
   EXPECT_EQ(words("a: bf16[2, 3, 4, 8], b: bf16[2, 3, 8, 16]", "return a @ b"),
             "m=4 n=16 batch=6 | k=8 a 0+(32)8,1 @16 | b 0+(128)16,1 @16 | -> 0+(64)16,1 @16");

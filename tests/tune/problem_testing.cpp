@@ -140,6 +140,9 @@ std::string words(const Result<Problem>& problem) {
   for (const OuterAxis& axis : problem->outer) text += fmt::format(" outer={}", axis.extent);
   for (const Product& product : problem->products)
     text += fmt::format(" | k={} a {} | b {}", product.k, words(product.a), words(product.b));
+  for (const Product& product : problem->products)
+    if (product.scales)
+      text += fmt::format(" | by {} and {}", words(product.scales->a), words(product.scales->b));
   for (size_t i = 0; i < problem->inputs.size(); ++i)
     if (problem->epilogue.inputs[i].role != epilogue::Role::Accumulator)
       text += fmt::format(" | {} {}", name(problem->epilogue.inputs[i].role),
@@ -180,6 +183,20 @@ std::string difference(const Problem& problem, const fuse::Region& region,
     if (auto bad = walk().compare("b", gemm.b.access, batches, k, n, false); !bad.empty())
       return bad;
   }
+  for (const fuse::Gemm& gemm : region.gemms) {
+    if (!gemm.a.scales) continue;
+    const auto blocks = [&](const ir::Dim& extent) {
+      return (number(extent, symbols) + kScaleBlock - 1) / kScaleBlock;
+    };
+    if (auto bad = walk().compare("scales of a", gemm.a.scales->access, batches, rows,
+                                  blocks(gemm.k), true);
+        !bad.empty())
+      return bad;
+    if (auto bad = walk().compare("scales of b", gemm.b.scales->access, batches, blocks(gemm.k),
+                                  blocks(gemm.n), false);
+        !bad.empty())
+      return bad;
+  }
   for (const epilogue::Input& input : problem.epilogue.inputs) {
     Walk at = walk();
     if (input.role == epilogue::Role::Accumulator) continue;
@@ -198,6 +215,10 @@ std::string difference(const Problem& problem, const fuse::Region& region,
   for (const Product& product : problem.products)
     for (const ir::Value value : {product.a_source, product.b_source})
       if (auto bad = check(value, true); !bad.empty()) return bad;
+  for (const Product& product : problem.products)
+    if (product.scales)
+      for (const ir::Value value : {product.scales->a_source, product.scales->b_source})
+        if (auto bad = check(value, true); !bad.empty()) return bad;
   for (const epilogue::Input& input : problem.epilogue.inputs)
     if (auto bad = check(input.source, input.role != epilogue::Role::Accumulator); !bad.empty())
       return bad;

@@ -56,6 +56,14 @@ std::string lost(const std::string& parameters, const std::string& body,
               [&](ir::Value value) { return value.id % 2 == 0 ? 4 : 16; });
 }
 
+TEST(RegionGraph, ScalesOfBlocksComeBack) {
+  EXPECT_EQ(lost("a: f8e4m3[M, 320], s: f32[3, M], b: f8e4m3[144, 320], t: f32[2, 3]",
+                 "return relu(scale_blocks(a, transpose(s), [1, 128]) @ "
+                 "transpose(scale_blocks(b, t, [128, 128])))",
+                 {{{"M", 5}}}),
+            "");
+}
+
 TEST(RegionGraph, SymbolsStridesAndConstantsComeBack) {
   const ir::SymbolValues symbols = {{"M", 5}, {"N", 16}, {"K", 8}};
   EXPECT_EQ(lost("a: bf16[M, K], b: bf16[N, K], c: bf16[N]",

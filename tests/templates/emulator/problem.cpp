@@ -158,6 +158,7 @@ void Problem::make_factors() {
   b_ = make_operand(arguments_.k, arguments_.n, b, bits, true);
   arguments_.a = a_.view;
   arguments_.b = b_.view;
+  if (info_.scaled_blocks) make_scales();
   if (info_.accumulators < 2) return;
   if (info_.alternate_columns) {
     make_alternate_columns();
@@ -165,6 +166,25 @@ void Problem::make_factors() {
   }
   b1_ = make_operand(arguments_.k, arguments_.n, info_.any_strides ? any() : b, bits, true);
   arguments_.b1 = b1_.view;
+}
+
+// f32, which any strides may reach.
+void Problem::make_scales() {
+  const auto any = [&] {
+    return random_layout({Layout::Rows, Layout::OddRows, Layout::Columns, Layout::Strided});
+  };
+  const int blocks_k = (arguments_.k + 127) / 128, blocks_n = (arguments_.n + 127) / 128;
+  scale_a_ = make_operand(arguments_.m, blocks_k, any(), 32, true);
+  scale_b_ = make_operand(blocks_k, blocks_n, any(), 32, true);
+  arguments_.scale_a = scale_a_.view;
+  arguments_.scale_b = scale_b_.view;
+}
+
+float Problem::scale(int batch, int m, int n, int k) const {
+  if (!info_.scaled_blocks) return 1;
+  const attacca_operand &a = scale_a_.view, &b = scale_b_.view;
+  return decode(read(a.pointer, offset(a, batch, m, k / 128), 4), 32) *
+         decode(read(b.pointer, offset(b, batch, k / 128, n / 128), 4), 32);
 }
 
 // Codes of every kind that the kernel takes, with scales that keep every sum a whole number.
@@ -284,8 +304,8 @@ float Problem::product(int s, int batch, int m, int n) const {
     const float weight = info_.packed_bits > 0
                              ? static_cast<float>(weights_.number_at(n * arguments_.k + k))
                              : decode_factor(info_, read(b.pointer, offset(b, batch, k, n), bytes));
-    sum +=
-        weight * decode_factor(info_, read(a_.view.pointer, offset(a_.view, batch, m, k), bytes));
+    sum += scale(batch, m, n, k) * weight *
+           decode_factor(info_, read(a_.view.pointer, offset(a_.view, batch, m, k), bytes));
   }
   return sum;
 }

@@ -43,6 +43,8 @@ class Problem {
   void make_factors();
   void make_alternate_columns();
   void make_packed();
+  void make_scales();
+  float scale(int batch, int m, int n, int k) const;
   float product(int s, int batch, int m, int n) const;
   float value(int batch, int m, int n) const;
   bool maximum_as_expected(std::string& difference) const;
@@ -52,7 +54,7 @@ class Problem {
   std::string description_;
   bool making_a_ = false;
   attacca_gemm_arguments arguments_{};
-  Operand a_, b_, b1_, full_[4], output_[2];
+  Operand a_, b_, b1_, scale_a_, scale_b_, full_[4], output_[2];
   float maximum_ = 0;
   Vector row_[2], column_[2];
   ir::Tensor packed_, weights_;  // a packed B, and what it stands for

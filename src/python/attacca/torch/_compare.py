@@ -6,12 +6,13 @@ was found is remembered in Attacca's cache.
 """
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
 import re
-from typing import NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 import torch
 
@@ -67,10 +68,23 @@ def compare(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> Verdi
     key = _key(graph, regions, run)
     known = _remembered(key)
     if known is None:
-        with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes(), uncounted():
+        with _as_if_nothing_ran(regions[0].outputs[0].meta["val"].device):
             known = _compare(graph, regions, run)
         _remember(key, known)
     return known
+
+
+@contextlib.contextmanager
+def _as_if_nothing_ran(device: torch.device) -> Iterator[None]:
+    """Gradients, counters, random numbers and reserved memory are afterwards as they were."""
+    cuda = [device] if device.type == "cuda" else []
+    with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes(), uncounted(), \
+            torch.random.fork_rng(devices=cuda):
+        try:
+            yield
+        finally:
+            if cuda:
+                torch.cuda.empty_cache()
 
 
 def _compare(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> Verdicts:
@@ -87,8 +101,8 @@ def _compare(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> Verd
             verdicts[text] = Verdict(False, f"not timed: {reason}")
     wanted = {text: members for text, members in groups.items() if verdicts[text].keep}
     note = ""
-    if wanted and len(graph.nodes) > _MOST_NODES:
-        note = f"a graph of {len(graph.nodes)} nodes, whose regions alone were timed"
+    if wanted and (why := _not_to_be_run(graph)):
+        note = f"regions alone were timed: {why}"
     elif wanted:
         try:
             note = _whole(root, graph, regions, run, wanted, verdicts)
@@ -120,6 +134,24 @@ def _times(own: Seconds, other: Seconds, whose: str) -> str:
 
 
 # ---- The whole graph
+
+_RUN = {"aten", "prims", "inductor", "inductor_prims", "prim", "attacca", "_quantized", "quantized"}
+_RUN_TOO = {"triton_kernel_wrapper_functional", "flex_attention"}
+
+
+def _not_to_be_run(graph: torch.fx.Graph) -> str:
+    """Why a graph is not run on made-up inputs, or nothing: ops may do more than compute, or wait for other
+    processes, or stop where values are not as they expect."""
+    if len(graph.nodes) > _MOST_NODES:
+        return f"the graph has {len(graph.nodes)} nodes"
+    for node in graph.nodes:
+        if node.op == "call_module" or (node.op == "call_function" and "_assert" in str(node.target)):
+            return f"{node.name} may stop it"
+        if isinstance(node.target, torch._ops.OpOverload) and node.target.namespace not in _RUN:
+            return f"{node.target} may do more than compute"
+        if isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() not in _RUN_TOO:
+            return f"{node.target.name()} may do more than compute"
+    return ""
 
 
 def _whole(root: torch.nn.Module, graph: torch.fx.Graph, regions: Sequence[Region], run: Run,

@@ -70,6 +70,7 @@ std::string metadata(const attacca_record& record) {
       << "  \"b_k_major\": " << boolean(info.b_k_major) << ",\n"
       << "  \"any_strides\": " << boolean(info.any_strides) << ",\n"
       << "  \"alternate_columns\": " << boolean(info.alternate_columns) << ",\n"
+      << "  \"scaled_blocks\": " << boolean(info.scaled_blocks) << ",\n"
       << "  \"packed_bits\": " << info.packed_bits << ",\n"
       << "  \"packed_floats\": " << boolean(info.packed_floats) << ",\n"
       << "  \"packed_rounds\": " << boolean(info.packed_rounds) << ",\n"

@@ -14,7 +14,7 @@ struct attacca_info {
   const char* input_types[4] = {};  // "bf16", "f16"; nullptr ends
   bool mixed_inputs = false, b_first = false, fast_accumulation = false;
   bool a_k_major = true, b_k_major = true, any_strides = false;
-  bool alternate_columns = false;
+  bool alternate_columns = false, scaled_blocks = false;
   int packed_bits = 0, packed_scale_bits = 0;
   bool packed_floats = false, packed_rounds = false;
   int tile_m = 0, tile_n = 0, tile_k = 0;

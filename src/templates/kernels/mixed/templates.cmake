@@ -88,7 +88,7 @@ macro(mixed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
   endif()
   attacca_template(mixed_wgmma_${CODES}_${TYPE}_${TILE_M}x${TILE_N}_${CLUSTER}${schedule}${suffix}_f2_d${MIXED_RESULT}
                    SOURCE wgmma/gemm.cu BUILDER wgmma/builder.cpp ARCH 90a ${few_option}
-                   DEFINES ELEMENT=ELEMENT_BF16 PROMOTE=0 TILE_M=${TILE_M} TILE_N=${TILE_N}
+                   DEFINES ELEMENT=ELEMENT_BF16 PROMOTE=0 SCALED=0 TILE_M=${TILE_M} TILE_N=${TILE_N}
                            CLUSTER_M=1 CLUSTER_N=${cluster_n} CLUSTER_K=${cluster_k}
                            STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=1 PINGPONG=${pingpong}
                            B_K_MAJOR=1 ALTERNATE=0 DIRECT=0 ${codes_defines} HOLE_FULL0=16

@@ -24,6 +24,7 @@ attacca_info info() {
   info.fast_accumulation = ELEMENT == ELEMENT_E4M3 && !kPromote;
   info.b_k_major = kBKMajor;
   info.alternate_columns = kAlternate;
+  info.scaled_blocks = kScaled;
   info.tile_m = kTileM;
   info.tile_n = kTileN;
   info.tile_k = kTileK;
@@ -236,6 +237,8 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   all.order.group = std::max(1, (g->swizzle > 0 ? g->swizzle : kDefaultGroup) / kCluster);
   all.order.along_n = g->raster == 2;
   all.tiles = all.order.tiles_m * all.order.tiles_n * g->batch;
+  all.scale_a = g->scale_a;
+  all.scale_b = g->scale_b;
   if (kDirect && all.tiles > 0) {
     if (encode(factor_mn(*g, "D", g->result[0]), *g, all.result, reason, bytes)) return 1;
     if (g->full[0].pointer &&

@@ -14,6 +14,8 @@
 //   ELEMENT         of A and B (common/element.cuh); those of 8 bits take B_K_MAJOR alone
 //   PROMOTE         1: the tensor cores add up the products of a tile of k alone, which adders of full
 //                   f32 then sum: their own sums of 8-bit floats keep 14 bits
+//   SCALED          1: each tile of k is multiplied by the scales of its blocks (scales.cuh) before the
+//                   adders sum it
 //   DIRECT          1: results and the full operand move by TMA (direct.cuh); 0: any strides
 //   CODE_BITS       undefined or 0: B is numbers; else packed weights (mixed/codes.cuh has more), which
 //                   SWAPPED kernels alone take (packed.cuh)
@@ -40,6 +42,8 @@ constexpr bool kSwapped = SWAPPED;
 constexpr bool kBKMajor = B_K_MAJOR;
 constexpr bool kAlternate = ALTERNATE;
 constexpr bool kPromote = PROMOTE;
+constexpr bool kScaled = SCALED;
+static_assert(!kScaled || kPromote);
 constexpr bool kPacked = CODE_BITS > 0;
 static_assert(!kPacked || (SWAPPED && B_K_MAJOR && HOLE_ACCUMULATORS == 1 && CLUSTER_M == 1 &&
                            ELEMENT == ELEMENT_BF16));
@@ -141,6 +145,7 @@ struct Params {
 #if CODE_BITS
   attacca_mixed::Weights weights;
 #endif
+  attacca_operand scale_a, scale_b;
 };
 
 }  // namespace attacca_wgmma

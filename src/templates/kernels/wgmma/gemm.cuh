@@ -6,6 +6,7 @@
 #include "wgmma/direct.cuh"
 #include "wgmma/packed.cuh"
 #include "wgmma/ring.cuh"
+#include "wgmma/scales.cuh"
 #include "wgmma/slices.cuh"
 #include "wgmma/split.cuh"
 
@@ -134,10 +135,11 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 
 // Each stage is summed by itself. While this warpgroup adds up, others multiply.
 __device__ __forceinline__ void multiply_tile_promoting(int k_tiles, const Shared& shared, int group,
-                                                        int block, int lane, Ring& ring,
-                                                        Accumulators& sum) {
+                                                        int block, int lane, TileScales& scales,
+                                                        Ring& ring, Accumulators& sum) {
 #pragma unroll 1
   for (int k = 0; k < k_tiles; ++k) {
+    scales.load();
     wait_for(shared.full(ring.stage), ring.round & 1);
     Accumulators part;
     products_begin();
@@ -147,23 +149,20 @@ __device__ __forceinline__ void multiply_tile_promoting(int k_tiles, const Share
     pin_all(part);
     release(shared, ring.stage, block, lane);
     ring.advance();
-#pragma unroll
-    for (int i = 0; i < kInstructions; ++i)
-#pragma unroll
-      for (int j = 0; j < kInstructionN / 2; ++j)
-        sum.of_instruction[i][j] += part.of_instruction[i][j];
+    scales.add(part, sum);
   }
 }
 
 // One stage is multiplied while the one before is on its way through the tensor cores.
 __device__ __forceinline__ void multiply_tile(int k_tiles, const Shared& shared, int group,
-                                              int block, int lane, Ring& ring, Accumulators& sum) {
+                                              int block, int lane, TileScales& scales, Ring& ring,
+                                              Accumulators& sum) {
 #pragma unroll
   for (auto& part : sum.of_instruction)
 #pragma unroll
     for (Sum& value : part) value = 0;
   if constexpr (kPromote) {
-    multiply_tile_promoting(k_tiles, shared, group, block, lane, ring, sum);
+    multiply_tile_promoting(k_tiles, shared, group, block, lane, scales, ring, sum);
     return;
   }
   int before = -1;
@@ -217,7 +216,8 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
 #if CODE_BITS
     multiply_packed(k_tiles, shared, group, block, lane, ring, widener, sum);
 #else
-    multiply_tile(k_tiles, shared, group, block, lane, ring, sum);
+    TileScales scales(params, at, first_row, k_range(params.k, split).begin / kTileK, lane);
+    multiply_tile(k_tiles, shared, group, block, lane, scales, ring, sum);
 #endif
     if (kPingpong) ring.skip(k_tiles);
     if constexpr (kSplits > 1) {

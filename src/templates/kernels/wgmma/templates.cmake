@@ -6,7 +6,7 @@
 # bf16; fast: 8-bit floats that the tensor cores add up (PROMOTE 0). FULL: bits of the full slots, 0
 # for none.
 macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(WGMMA "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FAST;FEW" "RESULT;ELEMENT"
+  cmake_parse_arguments(WGMMA "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FAST;SCALED;FEW" "RESULT;ELEMENT"
                         "FULL" ${ARGN})
   set(layout tn)
   set(k_major 1)
@@ -60,6 +60,11 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   if(WGMMA_FAST)
     string(APPEND name _fast)
   endif()
+  set(scaled 0)
+  if(WGMMA_SCALED)
+    string(APPEND name _scaled)
+    set(scaled 1)
+  endif()
   if(WGMMA_GATE)
     string(APPEND name _gate)
     set(sets 2)
@@ -90,7 +95,7 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   attacca_template(${name}_f${fulls}_d${WGMMA_RESULT}
                    SOURCE wgmma/gemm.cu BUILDER wgmma/builder.cpp ARCH 90a
                    ${few_option}
-                   DEFINES ELEMENT=ELEMENT_${element} PROMOTE=${promote}
+                   DEFINES ELEMENT=ELEMENT_${element} PROMOTE=${promote} SCALED=${scaled}
                            TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER_M=${cluster_m}
                            CLUSTER_N=${cluster_n} CLUSTER_K=${cluster_k} STAGES=${STAGES}
                            BLOCKS=${BLOCKS} SWAPPED=${swapped} PINGPONG=${pingpong}
@@ -168,6 +173,31 @@ endforeach()
 wgmma_gemm(128 256 2x1     3      1      FULL 16 ELEMENT E4M3 FAST DIRECT)
 wgmma_gemm(128 128 2x1     5      1      FULL 16 ELEMENT E4M3 FAST DIRECT PINGPONG)
 wgmma_gemm(128 128 2x1     5      1      FULL 16 ELEMENT E4M3 DIRECT FEW)
+
+# 8-bit floats whose blocks of 128 have scales.
+foreach(bits 8 16 32)
+  set(few "")
+  if(bits EQUAL 8)
+    set(few FEW)
+  endif()
+  wgmma_gemm(128 128 2x1   6      1      RESULT ${bits} ELEMENT E4M3 SCALED)
+  wgmma_gemm(64 128 1x1    8      1      RESULT ${bits} ELEMENT E4M3 SCALED)
+  wgmma_gemm(64 64 1x1     6      2      RESULT ${bits} ELEMENT E4M3 SCALED SWAP)
+  wgmma_gemm(16 64 1x1     8      2      RESULT ${bits} ELEMENT E4M3 SCALED SWAP ${few})
+endforeach()
+wgmma_gemm(128 128 2x1     6      1      FULL 0 ELEMENT E4M3 SCALED DIRECT FEW)
+wgmma_gemm(128 128 1x2     6      1      FULL 0 ELEMENT E4M3 SCALED DIRECT)
+wgmma_gemm(128 128 1x1     6      1      FULL 0 ELEMENT E4M3 SCALED DIRECT)
+wgmma_gemm(64  128 2x1     7      1      FULL 0 ELEMENT E4M3 SCALED DIRECT)
+wgmma_gemm(64  128 1x1     8      1      FULL 0 ELEMENT E4M3 SCALED DIRECT)
+wgmma_gemm(128 64  1x1     8      1      FULL 0 ELEMENT E4M3 SCALED DIRECT)
+wgmma_gemm(128 128 2x1     5      1      FULL 16 ELEMENT E4M3 SCALED DIRECT)
+wgmma_gemm(128 128 2x1     6      1      RESULT 8 FULL 0 ELEMENT E4M3 SCALED DIRECT)
+wgmma_gemm(128 128 1x1x2   4      1      FULL 0 ELEMENT E4M3 SCALED DIRECT)
+wgmma_gemm(32 64 1x1       7      2      FULL 16 ELEMENT E4M3 SCALED SWAP)
+wgmma_gemm(64 64 1x1x2     10     1      FULL 16 ELEMENT E4M3 SCALED SWAP)
+wgmma_gemm(16 64 1x1x2     8      2      FULL 16 ELEMENT E4M3 SCALED SWAP FEW)
+wgmma_gemm(16 64 1x1x4     8      2      FULL 16 ELEMENT E4M3 SCALED SWAP)
 
 # One product; each with and without a full operand, which takes the place of stages.
 wgmma_gemm(128 128 2x1     5      1      DIRECT PINGPONG FULL 16 FEW)

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Products of f8e4m3, with scales of blocks of 128 and with one scale a tensor, against the unfused path and
+PyTorch's bf16 product (cuBLAS) of the same shape, in one run, in turns:
+
+    bench/gpu/scaled_blocks.py --attacca build/src/cli/attacca --library build/src/api/libattacca.so \\
+        --out docs/benchmarks/gpu-scaled-blocks.csv --minutes 3
+
+Each time is the median of graphs of launches that walk through buffers which together exceed the second
+cache twice. `unfused_us` is what Attacca's own unfused path takes (cuBLASLt and a pointwise kernel; blocks
+are scaled into f32 first), `tflops` of the fused kernel."""
+
+import argparse
+import csv
+import os
+import sys
+import time
+
+# n, k, and the rows of A.
+SHAPES = [(7168, 2048, (4096, 128, 16)), (4096, 7168, (4096, 128, 16)),
+          (11008, 4096, (4096, 1024, 128))]
+SCALES = {
+    "blocks": ("u: f32[M, {kb}], v: f32[{nb}, {kb}]",
+               "cast(dequantize(x, u, block=[1, 128]) @ "
+               "transpose(dequantize(w, v, block=[128, 128])), {out})"),
+    "tensor": ("u: f32[], v: f32[]", "cast(matmul(x, transpose(w)) * u * v, {out})"),
+    "fast": ("u: f32[], v: f32[]", "cast(matmul(x, transpose(w), fast=true) * u * v, {out})"),
+}
+COLUMNS = ["scales", "out", "m", "n", "k", "attacca_us", "kernel", "unfused_us", "cublas_bf16_us",
+           "tflops"]
+
+
+def blocks(extent):
+    return (extent + 127) // 128
+
+
+def graph(scales, out, n, k):
+    inputs, result = SCALES[scales]
+    inputs = inputs.format(kb=blocks(k), nb=blocks(n))
+    return (f"graph scaled(x: f8e4m3[M, {k}], w: f8e4m3[{n}, {k}], {inputs}) {{\n"
+            f"  return {result.format(out=out)}\n}}\n")
+
+
+def sets_for(bytes_of_one, cache):
+    return max(1, min(24, 2 * cache // bytes_of_one + 1))
+
+
+def measure(torch, timed, library, case, seconds):
+    scales, out, m, n, k = case
+    cache = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 50 << 20)
+    plan = library.plan_of_text(graph(scales, out, n, k), "always", seconds)
+    instance = library.instance_of(plan, {"M": m})
+    decision = library.decisions(instance)[0]
+    sets = sets_for(n * k + m * k, cache)
+
+    def bytes_like(rows, columns):
+        # Neither NaN nor the largest.
+        return torch.randint(0, 256, (rows, columns), device="cuda", dtype=torch.uint8) & 0xbf
+
+    factors = [(bytes_like(m, k), bytes_like(n, k)) for _ in range(sets)]
+    shapes = ((m, blocks(k)), (blocks(n), blocks(k))) if scales == "blocks" else ((1,), (1,))
+    u, v = (torch.rand(shape, device="cuda") * 0.01 + 0.001 for shape in shapes)
+    result = torch.empty(m * n * (1 if out.startswith("f8") else 2), device="cuda", dtype=torch.uint8)
+    plain = [(torch.randn(m, k, device="cuda").bfloat16(), torch.randn(n, k, device="cuda").bfloat16())
+             for _ in range(sets_for(2 * (n * k + m * k), cache))]
+    product = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    needed = library.functions.attacca_instance_workspace(instance.value)
+    workspace = torch.empty(max(1, needed), device="cuda", dtype=torch.uint8)
+    runs = [library.runner(instance, [x.data_ptr(), w.data_ptr(), u.data_ptr(), v.data_ptr()],
+                           [result.data_ptr()], workspace.data_ptr(), needed)
+            for x, w in factors]
+
+    def ours(i):
+        runs[i % sets](torch.cuda.current_stream().cuda_stream)
+        return result
+
+    def cublas(i):
+        x, w = plain[i % len(plain)]
+        return torch.mm(x, w.t(), out=product)
+
+    stopwatches = [timed(ours, sets), timed(cublas, len(plain))]
+    rounds = [[each.once() for each in stopwatches] for _ in range(9)]
+    ours_us, cublas_us = (sorted(column)[len(column) // 2] for column in zip(*rounds))
+    return {"scales": scales, "out": out, "m": m, "n": n, "k": k, "attacca_us": f"{ours_us:.2f}",
+            "kernel": decision["candidate"],
+            "unfused_us": f"{decision.get('unfused_seconds', 0) * 1e6:.2f}",
+            "cublas_bf16_us": f"{cublas_us:.2f}",
+            "tflops": f"{2 * m * n * k / ours_us * 1e-6:.0f}"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--attacca", required=True, help="the program: it times candidates")
+    parser.add_argument("--library", required=True, help="libattacca.so")
+    parser.add_argument("--out", default="-", help="a CSV; -: standard output")
+    parser.add_argument("--minutes", type=float, default=3)
+    parser.add_argument("--limit", type=float, default=6, help="seconds of tuning a case")
+    parser.add_argument("--scales", nargs="*", default=list(SCALES), choices=list(SCALES))
+    parser.add_argument("--results", nargs="*", default=["bf16"], choices=["bf16", "f8e4m3"])
+    arguments = parser.parse_args()
+    os.environ.setdefault("ATTACCA_TUNE_WORKER", os.path.abspath(arguments.attacca))
+    import torch
+    from c_abi import Library
+    from torch_bench import Timed
+    library = Library(arguments.library)
+    out = sys.stdout if arguments.out == "-" else open(arguments.out, "w", newline="",
+                                                       encoding="utf-8")
+    writer = csv.DictWriter(out, COLUMNS)
+    writer.writeheader()
+    end = time.monotonic() + 60 * arguments.minutes
+    cases = [(scales, result, m, n, k) for turn in range(3) for n, k, rows in SHAPES
+             for m in rows[turn:turn + 1] for scales in arguments.scales
+             for result in arguments.results]
+    for number, case in enumerate(cases):
+        if time.monotonic() > end:
+            print(f"{len(cases) - number} of {len(cases)} cases left: out of time", file=sys.stderr)
+            break
+        try:
+            writer.writerow(measure(torch, Timed, library, case, arguments.limit))
+        except RuntimeError as error:
+            print(f"{case}: {error}", file=sys.stderr)
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+// Scales of blocks: one for each 128 values of k of a row of A, and for each 128 x 128 of B. A tile's 128
+// values of k lie in one block of each, so that its products, summed, are multiplied by both scales.
+#pragma once
+
+#include "wgmma/multiply.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_wgmma {
+
+#if SCALED
+
+// What a thread's accumulators of a tile are multiplied by at one step of k.
+class TileScales {
+ public:
+  // `first`: along wgmma's M of this warp, in the tile; `k_tile`: its first one.
+  __device__ __forceinline__ TileScales(const Params& params, const Place& at, int first,
+                                        int k_tile, int lane)
+      : params_(params),
+        row_(kSwapped ? at.m + lane % 4 * 2 : at.m + first + lane / 4),
+        column_(kSwapped ? at.n + first : at.n),
+        a_(pointer(params.scale_a, at.batch) + k_tile * params.scale_a.column_stride),
+        b_(pointer(params.scale_b, at.batch) + k_tile * params.scale_b.row_stride) {}
+
+  // The next step's.
+  __device__ __forceinline__ void load() {
+#pragma unroll
+    for (int i = 0; i < kRowScales; ++i) {
+      const int row = row_ + (kSwapped ? i / 2 * 8 + i % 2 : i / 2 * kPartRows + i % 2 * 8);
+      of_rows_[i] = row < params_.m ? __ldg(a_ + row * params_.scale_a.row_stride) : 0;
+    }
+#pragma unroll
+    for (int i = 0; i < kColumnScales; ++i) {
+      const int column = column_ + i * kBlock;
+      of_columns_[i] =
+          column < params_.n ? __ldg(b_ + column / kBlock * params_.scale_b.column_stride) : 0;
+    }
+    a_ += params_.scale_a.column_stride;
+    b_ += params_.scale_b.row_stride;
+  }
+
+  // Adds what this step's products, times their scales, are.
+  __device__ __forceinline__ void add(const Accumulators& part, Accumulators& sum) const {
+    float both[kRowScales][kColumnScales];
+#pragma unroll
+    for (int i = 0; i < kRowScales; ++i)
+#pragma unroll
+      for (int j = 0; j < kColumnScales; ++j) both[i][j] = of_rows_[i] * of_columns_[j];
+#pragma unroll
+    for (int i = 0; i < kInstructions; ++i)
+#pragma unroll
+      for (int j = 0; j < kInstructionN / 2; ++j) {
+        const int row = kSwapped ? j / 4 * 2 + j % 2 : i * 2 + j / 2 % 2;
+        const int column = kSwapped ? 0 : j / 4 * 8 / kBlock;
+        sum.of_instruction[i][j] =
+            fmaf(part.of_instruction[i][j], both[row][column], sum.of_instruction[i][j]);
+      }
+  }
+
+ private:
+  static constexpr int kBlock = 128;
+  static constexpr int kRowScales = kSwapped ? kTileM / 4 : 2 * kGroupParts;
+  static constexpr int kColumnScales = kSwapped || kTileN < kBlock ? 1 : kTileN / kBlock;
+  static_assert(kBlock == kTileK && kSets == 1);
+  static_assert(kTileN % kBlock == 0 || kBlock % kTileN == 0);
+
+  static __device__ __forceinline__ const float* pointer(const attacca_operand& scale, int batch) {
+    return static_cast<const float*>(scale.pointer) + batch * scale.batch_stride;
+  }
+
+  const Params& params_;
+  int row_, column_;
+  const float *a_, *b_;
+  float of_rows_[kRowScales], of_columns_[kColumnScales];
+};
+
+#else
+
+struct TileScales {
+  __device__ __forceinline__ TileScales(const Params&, const Place&, int, int, int) {}
+  __device__ __forceinline__ void load() {}
+  __device__ __forceinline__ void add(const Accumulators& part, Accumulators& sum) const {
+#pragma unroll
+    for (int i = 0; i < kInstructions; ++i)
+#pragma unroll
+      for (int j = 0; j < kInstructionN / 2; ++j)
+        sum.of_instruction[i][j] += part.of_instruction[i][j];
+  }
+};
+
+#endif
+
+}  // namespace attacca_wgmma
+
+#endif  // ATTACCA_DEVICE_CODE

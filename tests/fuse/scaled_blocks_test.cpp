@@ -1,0 +1,75 @@
+// 8-bit floats with scales of blocks: which products read them as they are, and who else computes
+// the numbers.
+#include "fuse_testing.hpp"
+
+namespace attacca::fuse::testing {
+namespace {
+
+constexpr const char* kInputs =
+    "x: f8e4m3[M, 320], s: f32[M, 3], w: f8e5m2[144, 320], t: f32[2, 3], b: bf16[144]";
+const std::string kNumbers =
+    "a = scale_blocks(x, s, [1, 128])\nc = scale_blocks(w, t, [128, 128])\n";
+
+Partition scaled(const std::string& body, const char* inputs = kInputs) {
+  return partition_of(graph_text(inputs, body), {.packed = true});
+}
+
+TEST(ScaledBlocks, AProductReadsThem) {
+  const Partition partition = scaled(kNumbers + "y = silu(a @ transpose(c) + b)\nreturn y");
+  EXPECT_EQ(summary(partition), "gemm y = silu(acc + row(b))");
+  const Gemm& gemm = partition.regions[0].gemms[0];
+  const auto name = [&](ir::Value value) { return partition.graph[value].name; };
+  EXPECT_EQ(name(gemm.a.source), "x");
+  EXPECT_EQ(name(gemm.b.source), "w");
+  EXPECT_EQ(gemm.a.dtype, ir::DType::F8E4M3);
+  EXPECT_EQ(gemm.b.dtype, ir::DType::F8E5M2);
+  EXPECT_EQ(gemm.b.access.strides, (std::vector<ir::Dim>{1, 320}));
+  ASSERT_TRUE(gemm.a.scales && gemm.b.scales);
+  EXPECT_EQ(name(gemm.a.scales->source), "s");
+  EXPECT_EQ(gemm.a.scales->access.strides, (std::vector<ir::Dim>{3, 1}));
+  EXPECT_EQ(name(gemm.b.scales->source), "t");
+  EXPECT_EQ(gemm.b.scales->access.strides, (std::vector<ir::Dim>{1, 3}));
+  EXPECT_EQ(partition.regions[0].inputs.size(), 5u);
+}
+
+TEST(ScaledBlocks, ScalesMayLieInAnyOrder) {
+  const Partition partition = scaled(
+      "y = scale_blocks(x, transpose(s), [1, 128]) @ scale_blocks(w, t, [128, 128])\nreturn y",
+      "x: f8e4m3[M, 320], s: f32[3, M], w: f8e4m3[320, 144], t: f32[3, 2]");
+  EXPECT_EQ(summary(partition), "gemm y = acc");
+  const Gemm& gemm = partition.regions[0].gemms[0];
+  ASSERT_TRUE(gemm.a.scales && gemm.b.scales);
+  EXPECT_EQ(gemm.a.scales->access.strides, (std::vector<ir::Dim>{1, ir::Dim::symbol("M")}));
+  EXPECT_EQ(gemm.b.access.strides, (std::vector<ir::Dim>{144, 1}));
+  EXPECT_EQ(gemm.b.scales->access.strides, (std::vector<ir::Dim>{2, 1}));
+}
+
+TEST(ScaledBlocks, WithoutSuchKernelsTheyAreComputed) {
+  EXPECT_EQ(summary(partition_of(graph_text(kInputs, kNumbers + "y = a @ transpose(c)\nreturn y"))),
+            "single a; single c; gemm y = acc");
+}
+
+TEST(ScaledBlocks, WhoeverElseReadsTheNumbersComputesThem) {
+  EXPECT_EQ(summary(scaled(kNumbers + "y = a @ transpose(c)\nz = relu(c)\nreturn y, z")),
+            "single c; gemm y = acc; pointwise z = relu(full(c))");
+}
+
+TEST(ScaledBlocks, OtherBlocksTypesAndPartsAreComputed) {
+  const std::string plain = "a = cast(x, f32)\n";
+  EXPECT_EQ(summary(scaled(plain + "y = a @ transpose(scale_blocks(w, t, [128, 128]))\nreturn y")),
+            "pointwise a = cast(full(x), f32); single t6; gemm y = acc");
+  EXPECT_EQ(summary(scaled(kNumbers + "y = a[:, 0:128] @ transpose(c[:, 0:128])\nreturn y")),
+            "single a; single c; gemm y = acc");
+  EXPECT_EQ(summary(scaled("a = scale_blocks(x, s, [1, 128])\nc = scale_blocks(w, t, [72, 128])\n"
+                           "y = a @ transpose(c)\nreturn y")),
+            "single a; single c; gemm y = acc");
+}
+
+TEST(ScaledBlocks, NoGateIsMadeOfThem) {
+  EXPECT_EQ(summary(scaled(kNumbers + "h = a @ transpose(c)\n"
+                                      "y = silu(h[:, 0:72]) * h[:, 72:144]\nreturn y")),
+            "gemm h = acc; pointwise y = silu(full(h[0:])) * full(h[72:])");
+}
+
+}  // namespace
+}  // namespace attacca::fuse::testing
