@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Products of f8e4m3, with scales of blocks of 128 and with one scale a tensor, against the unfused path and
-PyTorch's bf16 product (cuBLAS) of the same shape, in one run, in turns:
+"""Products of f8e4m3, with scales of blocks of 128 and with one scale a tensor, against the unfused path,
+PyTorch's product of the same scaled factors and its bf16 product (both cuBLASLt), in one run, in turns:
 
     bench/gpu/scaled_blocks.py --attacca build/src/cli/attacca --library build/src/api/libattacca.so \\
         --out docs/benchmarks/gpu-scaled-blocks.csv --minutes 3
 
 Each time is the median of graphs of launches that walk through buffers which together exceed the second
 cache twice. `unfused_us` is what Attacca's own unfused path takes (cuBLASLt and a pointwise kernel; blocks
-are scaled into f32 first), `tflops` of the fused kernel."""
+are scaled into f32 first), `tflops` of what Attacca chose. An empty cell: PyTorch refuses the product."""
 
 import argparse
 import csv
@@ -25,8 +25,8 @@ SCALES = {
     "tensor": ("u: f32[], v: f32[]", "cast(matmul(x, transpose(w)) * u * v, {out})"),
     "fast": ("u: f32[], v: f32[]", "cast(matmul(x, transpose(w), fast=true) * u * v, {out})"),
 }
-COLUMNS = ["scales", "out", "m", "n", "k", "attacca_us", "kernel", "unfused_us", "cublas_bf16_us",
-           "tflops"]
+COLUMNS = ["scales", "out", "m", "n", "k", "attacca_us", "kernel", "unfused_us", "cublas_fp8_us",
+           "cublas_bf16_us", "tflops"]
 
 
 def blocks(extent):
@@ -77,12 +77,25 @@ def measure(torch, timed, library, case, seconds):
         x, w = plain[i % len(plain)]
         return torch.mm(x, w.t(), out=product)
 
+    # PyTorch wants the scales of the left factor along M, and of the right one as of its transpose.
+    left = u.t().contiguous().t() if scales == "blocks" else u
+
+    def scaled(i):
+        x, w = (each.view(torch.float8_e4m3fn) for each in factors[i % sets])
+        return torch._scaled_mm(x, w.t(), left, v.t(), out_dtype=torch.bfloat16,
+                                use_fast_accum=scales == "fast")
+
     stopwatches = [timed(ours, sets), timed(cublas, len(plain))]
+    try:
+        stopwatches.append(timed(scaled, sets))
+    except RuntimeError as error:
+        print(f"{case}: PyTorch: {str(error).splitlines()[0]}", file=sys.stderr)
     rounds = [[each.once() for each in stopwatches] for _ in range(9)]
-    ours_us, cublas_us = (sorted(column)[len(column) // 2] for column in zip(*rounds))
+    ours_us, cublas_us, *scaled_us = (sorted(column)[len(column) // 2] for column in zip(*rounds))
     return {"scales": scales, "out": out, "m": m, "n": n, "k": k, "attacca_us": f"{ours_us:.2f}",
             "kernel": decision["candidate"],
             "unfused_us": f"{decision.get('unfused_seconds', 0) * 1e6:.2f}",
+            "cublas_fp8_us": f"{scaled_us[0]:.2f}" if scaled_us else "",
             "cublas_bf16_us": f"{cublas_us:.2f}",
             "tflops": f"{2 * m * n * k / ours_us * 1e-6:.0f}"}
 
