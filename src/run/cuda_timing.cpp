@@ -66,13 +66,7 @@ Result<std::vector<std::vector<double>>> time_instances(
     ATTACCA_TRY(auto one, tune::Timed::make(plan.toolbox(), runnable, tune::Operands(sets)));
     timed.push_back(std::move(one));
   }
-  std::vector<std::vector<double>> seconds(instances.size());
-  for (int round = 0; round < rounds; ++round)
-    for (size_t i = 0; i < timed.size(); ++i) {
-      ATTACCA_TRY(const double once, timed[i].once());
-      seconds[i].push_back(once);
-    }
-  return seconds;
+  return tune::times_in_turns(timed, rounds);
 }
 
 }  // namespace attacca::run

@@ -1,9 +1,11 @@
 #include "tune/measure.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "ir/tensor.hpp"
 
@@ -14,6 +16,9 @@ constexpr size_t kPageElements = size_t{1} << 22;  // random numbers made on the
 constexpr size_t kMostSets = 8;
 constexpr double kGraphSeconds = 2e-3;  // of launches in one graph
 constexpr int kMostLaunches = 200;
+// Times as long as a graph took: products one after the other drive an H200 to its power limit,
+// where all kernels take what their energy takes, a fifth longer, and the best cannot be told.
+constexpr int kRest = 3;
 
 // From the first byte that a view touches to the last, in elements.
 struct Span {
@@ -202,13 +207,20 @@ Result<double> Timed::once() {
   return double(milliseconds) * 1e-3 / launches_;
 }
 
-Result<std::vector<double>> time_in_turns(std::vector<Timed>& timed, int rounds) {
+Result<std::vector<std::vector<double>>> times_in_turns(std::vector<Timed>& timed, int rounds) {
   std::vector<std::vector<double>> seconds(timed.size());
   for (int round = 0; round < rounds; ++round)
     for (size_t i = 0; i < timed.size(); ++i) {
+      const auto begin = std::chrono::steady_clock::now();
       ATTACCA_TRY(const double once, timed[i].once());
       seconds[i].push_back(once);
+      std::this_thread::sleep_for(kRest * (std::chrono::steady_clock::now() - begin));
     }
+  return seconds;
+}
+
+Result<std::vector<double>> time_in_turns(std::vector<Timed>& timed, int rounds) {
+  ATTACCA_TRY(auto seconds, times_in_turns(timed, rounds));
   std::vector<double> medians;
   for (std::vector<double>& each : seconds) {
     std::nth_element(each.begin(), each.begin() + static_cast<ptrdiff_t>(each.size() / 2),

@@ -44,8 +44,10 @@ class Timed {
   int launches_ = 1;
 };
 
-// Medians over `rounds`, the runnables taking turns, so that a drifting clock meets all of them
-// alike.
+// Seconds of each runnable in each round. They take turns, so that a drifting clock meets all of
+// them alike, with pauses, so that the device keeps its clock.
+Result<std::vector<std::vector<double>>> times_in_turns(std::vector<Timed>& timed, int rounds);
+// Their medians.
 Result<std::vector<double>> time_in_turns(std::vector<Timed>& timed, int rounds);
 
 }  // namespace attacca::tune
