@@ -183,7 +183,7 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
     if not outputs:
         return
     try:
-        plan = explained(_text(importer, "level", inputs, nodes, outputs), nodes[0].meta["val"].device)
+        plan = explained(_text(importer, "level", inputs, nodes, outputs), outputs[0].meta["val"].device)
     except Error as error:
         kernels = [node for node in nodes if is_stand_in(node)]
         left += [Left(n.name, Importer.op(n), str(error)) for n in kernels or nodes if is_product_op(n)]
