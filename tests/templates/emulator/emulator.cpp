@@ -51,6 +51,8 @@ struct WarpArguments {
   void* c[kLanes];
   const uint32_t (*a[kLanes])[4];
   const uint32_t (*b[kLanes])[2];
+  uint32_t words[kLanes];
+  uint32_t* received[kLanes];
 };
 
 // A phase ends when so many threads have arrived and all bytes that were announced have come.
@@ -326,6 +328,19 @@ void __syncthreads() {
 
 void __syncwarp() {
   warp_instruction([](WarpArguments&, int) {}, [](WarpArguments&) {});
+}
+
+uint32_t exchange_lanes(uint32_t value, int bits) {
+  uint32_t received = 0;
+  warp_instruction(
+      [&](WarpArguments& all, int lane) {
+        all.words[lane] = value;
+        all.received[lane] = &received;
+      },
+      [bits](WarpArguments& all) {
+        for (int lane = 0; lane < kLanes; ++lane) *all.received[lane] = all.words[lane ^ bits];
+      });
+  return received;
 }
 
 uint32_t shared_address(const void* pointer) {

@@ -107,6 +107,7 @@ void copy_bytes(uint32_t to, const void* from, int bytes, uint32_t barrier);
 inline int warp_uniform(int value) {
   return value;
 }
+uint32_t exchange_lanes(uint32_t value, int bits);
 inline void writes_before_copies() {}
 void copy_result(const void* map, uint32_t from, int column, int row, int batch);
 void results_commit();

@@ -71,7 +71,7 @@ mixed_gemms(i8   bf16 16 "2"        FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS
 # The same for many rows: wgmma takes the weights from registers (wgmma/packed.cuh). Named by the tile;
 # cluster: blocks beside each other, 1x2, load their common rows of A once; 1x1x2: they share K.
 macro(mixed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(MIXED "PINGPONG;FEW" "RESULT;SCALES" "" ${ARGN})
+  cmake_parse_arguments(MIXED "PINGPONG;DIRECT;FEW" "RESULT;SCALES" "FULL" ${ARGN})
   mixed_codes(${CODES} ${TYPE})
   string(REPLACE "x" ";" cluster_blocks ${CLUSTER}x1)
   list(GET cluster_blocks 1 cluster_n)
@@ -82,21 +82,49 @@ macro(mixed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
     set(schedule _pingpong)
     set(pingpong 1)
   endif()
+  set(direct 0)
+  if(MIXED_DIRECT)
+    string(APPEND schedule _direct)
+    set(direct 1)
+  endif()
   set(few_option "")
   if(MIXED_FEW)
     set(few_option FEW)
   endif()
-  attacca_template(mixed_wgmma_${CODES}_${TYPE}_${TILE_M}x${TILE_N}_${CLUSTER}${schedule}${suffix}_f2_d${MIXED_RESULT}
+  if(NOT DEFINED MIXED_FULL)
+    set(MIXED_FULL 16 16)
+  elseif(MIXED_FULL STREQUAL 0)
+    set(MIXED_FULL "")
+  endif()
+  set(slots "")
+  foreach(bits ${MIXED_FULL})
+    list(LENGTH slots slot)
+    list(APPEND slots HOLE_FULL${slot}=${bits})
+  endforeach()
+  list(LENGTH slots fulls)
+  attacca_template(mixed_wgmma_${CODES}_${TYPE}_${TILE_M}x${TILE_N}_${CLUSTER}${schedule}${suffix}_f${fulls}_d${MIXED_RESULT}
                    SOURCE wgmma/gemm.cu BUILDER wgmma/builder.cpp ARCH 90a ${few_option}
                    DEFINES ELEMENT=ELEMENT_BF16 PROMOTE=0 SCALED=0 TILE_M=${TILE_M} TILE_N=${TILE_N}
                            CLUSTER_M=1 CLUSTER_N=${cluster_n} CLUSTER_K=${cluster_k}
                            STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=1 PINGPONG=${pingpong}
-                           B_K_MAJOR=1 ALTERNATE=0 DIRECT=0 ${codes_defines} HOLE_FULL0=16
-                           HOLE_FULL1=16 HOLE_RESULT0=${MIXED_RESULT})
+                           B_K_MAJOR=1 ALTERNATE=0 DIRECT=${direct} ${codes_defines} ${slots}
+                           HOLE_RESULT0=${MIXED_RESULT})
 endmacro()
 
 #           codes A   tile    cluster stages blocks
 mixed_wgmma(i4   bf16 128 128 1x2   10 1 PINGPONG FEW)
+mixed_wgmma(i4   bf16 256 128 1x2   5  1 DIRECT FULL 0 FEW)
+mixed_wgmma(i4   bf16 256 128 1x2   4  1 DIRECT FULL 16)
+mixed_wgmma(i4   bf16 256 128 1x1   5  1 DIRECT FULL 0)
+mixed_wgmma(i4   bf16 128 256 1x2   7  1 DIRECT FULL 0)
+mixed_wgmma(i4   bf16 128 128 1x2   9  1 DIRECT PINGPONG FULL 0)
+mixed_wgmma(i4   bf16 128 128 1x1   8  1 DIRECT FULL 0)
+mixed_wgmma(i8   bf16 256 128 1x2   4  1 DIRECT FULL 0)
+mixed_wgmma(i8   bf16 256 128 1x2   3  1 DIRECT FULL 16)
+mixed_wgmma(i8   bf16 128 256 1x2   5  1 DIRECT FULL 0)
+mixed_wgmma(e4m3 bf16 256 128 1x2   4  1 DIRECT FULL 0)
+mixed_wgmma(i4   f16  256 128 1x2   5  1 DIRECT FULL 0)
+mixed_wgmma(i8   f16  256 128 1x2   4  1 DIRECT FULL 0)
 mixed_wgmma(i4   bf16 128 128 1x1   10 1 PINGPONG)
 mixed_wgmma(i4   bf16 256 128 1x2   5  1)
 mixed_wgmma(i4   bf16 256 128 1x1   5  1)

@@ -106,13 +106,20 @@ const attacca_operand& weight(const attacca_gemm_arguments& g, int set) {
           {kColumnBox, kTileK}};
 }
 
-// Results and full operands that move by TMA: a warp's box of 16 rows.
+// Results and full operands that move by TMA: a warp's box.
 Factor factor_mn(const attacca_gemm_arguments& g, const char* name,
                  const attacca_operand& operand) {
-  return {name,        operand.pointer,       "n",
-          g.n,         operand.column_stride, "m",
-          g.m,         operand.row_stride,    operand.batch_stride,
-          {kBoxN, 16}, kResultBytes};
+  return {name,
+          operand.pointer,
+          "n",
+          g.n,
+          operand.column_stride,
+          "m",
+          g.m,
+          operand.row_stride,
+          operand.batch_stride,
+          {kBoxN, kBoxM},
+          kResultBytes};
 }
 
 // Strides along axes of one element say nothing.

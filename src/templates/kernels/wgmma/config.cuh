@@ -105,15 +105,18 @@ constexpr int kSlicePitch = kSwapped ? 20 : kSliceN == 16 ? 24 : 32;
 constexpr int kSlices = kSwapped ? kTileM / kSliceM : kTileN / kSliceN;  // of a part
 constexpr int kSliceValues = kSliceM * kSlicePitch;
 static_assert((kSwapped ? kTileM % kSliceM : kTileN % kSliceN) == 0);
-// Direct: boxes of 16 rows of results, the widest of which a tile's width is a multiple.
+// Direct: boxes of a warp's 16 rows of results, the widest of which a tile's width is a multiple. Swapped: of its
+// 16 columns.
 constexpr bool kDirect = DIRECT;
-constexpr int kBoxN = kTileN % 64 == 0 ? 64 : kTileN % 32 == 0 ? 32 : 16;
+constexpr int kBoxN = kSwapped ? 16 : kTileN % 64 == 0 ? 64 : kTileN % 32 == 0 ? 32 : 16;
+constexpr int kBoxM = !kSwapped ? 16 : kTileM % 64 == 0 ? 64 : kTileM;
 constexpr int kResultBytes = kResultBits[0] / 8;
-constexpr int kBoxRowBytes = kBoxN * kResultBytes, kBoxBytes = 16 * kBoxRowBytes;
-constexpr int kBoxes = kTileN / kBoxN * kGroupParts;  // of a warp
+constexpr int kBoxRowBytes = kBoxN * kResultBytes, kBoxBytes = kBoxM * kBoxRowBytes;
+constexpr int kBoxes = (kSwapped ? kTileM / kBoxM : kTileN / kBoxN) * kGroupParts;  // of a warp
 // The full operand's boxes all come at once.
 constexpr int kBoxBuffers = kFulls > 0 || kBoxes < 2 ? kBoxes : 2;
-static_assert(!kDirect || (!kSwapped && !kAlternate && kFulls <= 1 && kResults == 1 &&
+static_assert(!kDirect || !kSwapped || (kPacked && kResultBytes == 2 && kTileM % kBoxM == 0));
+static_assert(!kDirect || (!kAlternate && kFulls <= 1 && kResults == 1 &&
                            kResultBytes <= 2 && kBoxRowBytes >= 32 &&
                            (kFulls == 0 || (kFullBits[0] == 16 && kResultBytes == 2))));
 constexpr int kWarpBytes = kDirect ? kBoxBuffers * kBoxBytes : kSets * kSliceValues * 4;

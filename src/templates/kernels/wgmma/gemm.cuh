@@ -4,6 +4,7 @@
 #pragma once
 
 #include "wgmma/direct.cuh"
+#include "wgmma/direct_swapped.cuh"
 #include "wgmma/packed.cuh"
 #include "wgmma/ring.cuh"
 #include "wgmma/scales.cuh"
@@ -196,6 +197,9 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
   const int split = block / kSharers;
   const int k_tiles = k_range(params.k, split).tiles();
   char* own = memory + kSlicesAt + warp * kWarpBytes;
+#if SWAPPED
+  using Boxes = SwappedBoxes;
+#endif
   [[maybe_unused]] Boxes boxes(params, own, shared.boxes(warp), lane);
   [[maybe_unused]] PartialSums partial(memory + kPartialsAt, shared.arrived(warp),
                                        shared.read(warp), split, warp, lane);
@@ -211,7 +215,9 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
        tile += kPingpong ? 2 * step : step) {
     Accumulators sum;
     const Place at = place_of(params, tile, block % kSharers);
-    if (kDirect && partial.finishes()) boxes.begin({at.m + first_row, at.n, at.batch});
+    if (kDirect && partial.finishes())
+      boxes.begin(kSwapped ? Place{at.m, at.n + first_row, at.batch}
+                           : Place{at.m + first_row, at.n, at.batch});
     if constexpr (kPingpong) wait_for(shared.turn(group), (turns++ ^ group ^ 1) & 1);
 #if CODE_BITS
     multiply_packed(k_tiles, shared, group, block, lane, ring, widener, sum);

@@ -142,6 +142,11 @@ __device__ __forceinline__ int warp_uniform(int value) {
   return __shfl_sync(0xffffffff, value, 0);
 }
 
+// The value of the lane whose number differs by these bits.
+__device__ __forceinline__ uint32_t exchange_lanes(uint32_t value, int bits) {
+  return __shfl_xor_sync(0xffffffff, value, bits);
+}
+
 template <int REGISTERS>
 __device__ __forceinline__ void release_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));

@@ -1,0 +1,162 @@
+// direct.cuh for packed weights, whose rows are wgmma's M side: a warp's accumulators are 16 columns of the
+// problem by the tile's rows, which leave by boxes of 64 rows. Lanes that hold neighbouring columns exchange
+// every second row, so that each has pairs of columns, as the hole takes them.
+#pragma once
+
+#include "wgmma/multiply.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_wgmma {
+
+struct SwappedBoxes {
+  static constexpr int kEights = kBoxM / 8;  // of rows of a box
+  static constexpr int kColumnBoxes = kTileM / kBoxM;
+
+  const Params& params;
+  char* memory;      // its boxes
+  uint32_t address;  // the same
+  uint32_t arrived;  // the barrier of boxes copied in
+  int lane;
+  uint32_t tiles = 0;
+
+  // Of the tile: its batch, its first row and this warp's first column.
+  Place at = {};
+  // The row vectors' words for this thread's columns: of each part two pairs, 8 columns apart.
+  uint32_t row_words[kRows ? kRows : 1][kGroupParts][2][2];
+
+  __device__ __forceinline__ SwappedBoxes(const Params& params, char* memory, uint32_t arrived,
+                                          int lane)
+      : params(params),
+        memory(memory),
+        address(shared_address(memory)),
+        arrived(arrived),
+        lane(lane) {}
+
+  __device__ __forceinline__ bool has_full() const {
+    return kFulls > 0 && params.operands.full[0].pointer != nullptr;
+  }
+  // Whether this lane's accumulators are of an odd column.
+  __device__ __forceinline__ bool odd() const { return lane / 4 % 2 != 0; }
+  __device__ __forceinline__ int column_of(int part, int half) const {
+    return at.n + part * kPartRows + half * 8 + lane / 8 * 2;
+  }
+  // Of a box's rows, in its eight i.
+  __device__ __forceinline__ int row_of(int i) const { return i * 8 + lane % 4 * 2 + odd(); }
+
+  // Fetches what the epilogue of this tile reads, to arrive while the products run.
+  __device__ __forceinline__ void begin(const Place& tile) {
+    at = tile;
+    if (has_full() && lane == 0) {
+      results_read<0>();
+      barrier_expect(arrived, kBoxes * kBoxBytes);
+#pragma unroll 1
+      for (int box = 0; box < kBoxes; ++box)
+        copy_box(address + box * kBoxBytes, &params.full, arrived,
+                 at.n + box % kGroupParts * kPartRows, at.m + box / kGroupParts * kBoxM, at.batch);
+    }
+#pragma unroll
+    for (int s = 0; s < kRows; ++s)
+#pragma unroll
+      for (int part = 0; part < kGroupParts; ++part)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+#pragma unroll
+          for (int v = 0; v < 2; ++v) {
+            const int column = column_of(part, half) + v;
+            row_words[s][part][half][v] =
+                column < params.n ? load_vector_element(params.operands.row[s], at.batch, column)
+                                  : 0;
+          }
+  }
+
+  // Where a pair lies in a box of rows of 32 bytes, which the swizzle exchanges by halves.
+  __device__ __forceinline__ int offset(int i, int half) const {
+    const int byte = row_of(i) * kBoxRowBytes;
+    return byte + ((half ^ (byte >> 7 & 1)) << 4) + lane / 8 * 4;
+  }
+
+  // Of accumulators of two rows of this lane's column, and of the neighbouring lane's: the pair of one row.
+  __device__ __forceinline__ void exchange(Sum first, Sum second, uint32_t (&pair)[2]) const {
+    const uint32_t own = raw_bits(odd() ? second : first);
+    const uint32_t others = exchange_lanes(raw_bits(odd() ? first : second), 4);
+    pair[0] = odd() ? others : own;
+    pair[1] = odd() ? own : others;
+  }
+
+  __device__ __forceinline__ void finish_box(const Accumulators& sum, int box, int part,
+                                             Largest& largest) {
+    char* to = memory + (box * kGroupParts + part) % kBoxBuffers * kBoxBytes;
+    const int first_row = at.m + box * kBoxM;
+    uint32_t column[kColumns ? kColumns : 1][kEights];
+#pragma unroll
+    for (int s = 0; s < kColumns; ++s)
+#pragma unroll
+      for (int i = 0; i < kEights; ++i) {
+        const int row = first_row + row_of(i);
+        column[s][i] =
+            row < params.m ? load_vector_element(params.operands.column[s], at.batch, row) : 0;
+      }
+#pragma unroll
+    for (int i = 0; i < kEights; ++i) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        HoleArguments arguments;
+        const int value = (box * kEights + i) * 4 + half * 2;
+        exchange(sum.value(part, 0, value), sum.value(part, 0, value + 1), arguments.acc[0]);
+        uint32_t* const word = reinterpret_cast<uint32_t*>(to + offset(i, half));
+        if constexpr (kFulls > 0) arguments.full[0][0] = has_full() ? *word : 0;
+#pragma unroll
+        for (int s = 0; s < kRows; ++s)
+#pragma unroll
+          for (int v = 0; v < 2; ++v) arguments.row[s][v] = row_words[s][part][half][v];
+#pragma unroll
+        for (int s = 0; s < kColumns; ++s) arguments.column[s] = column[s][i];
+        const int m = first_row + row_of(i), n = column_of(part, half);
+        const attacca_results all = call_hole(arguments, m, n, at.batch, &params.operands.context);
+        *word = all.word[0];
+        if constexpr (kMaxima > 0)
+          if (m < params.m && n < params.n)
+            largest.bits = max(largest.bits, all.word[kMaximumWord]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void finish(const Accumulators& sum, Largest& largest) {
+    if (has_full()) wait_for(arrived, tiles++ & 1);
+    finish_boxes<0>(sum, largest);
+  }
+
+  // Registers have no index, and a loop of this length is not always unrolled.
+  template <int BOX>
+  __device__ __forceinline__ void finish_boxes(const Accumulators& sum, Largest& largest) {
+    if constexpr (BOX < kColumnBoxes) {
+#pragma unroll
+      for (int part = 0; part < kGroupParts; ++part) {
+        if (!has_full()) {
+          if (lane == 0) results_read<kBoxBuffers - 1>();
+          __syncwarp();
+        }
+        finish_box(sum, BOX, part, largest);
+        writes_before_copies();
+        __syncwarp();
+        if (lane == 0) {
+          copy_result(&params.result,
+                      address + (BOX * kGroupParts + part) % kBoxBuffers * kBoxBytes,
+                      at.n + part * kPartRows, at.m + BOX * kBoxM, at.batch);
+          results_commit();
+        }
+      }
+      finish_boxes<BOX + 1>(sum, largest);
+    }
+  }
+
+  // No block may leave before its results are read.
+  __device__ __forceinline__ void end() const {
+    if (lane == 0) results_read<0>();
+  }
+};
+
+}  // namespace attacca_wgmma
+
+#endif  // ATTACCA_DEVICE_CODE
