@@ -118,6 +118,30 @@ Status refuse_blocks(Node& node) {
   return fail("block_size is not supported", {}, "quantise per tensor or per axis");
 }
 
+// x times the scale of its block.
+Expr scale_blocks(const Expr& x, const Expr& scale, const std::vector<int64_t>& block) {
+  ir::Attrs attrs;
+  attrs.axes = block;
+  return emit(Op::ScaleBlocks, std::vector<Expr>{x, scale}, std::move(attrs));
+}
+
+// (q - zero) * scale in f32, both of a block along one axis.
+Result<Expr> dequantized_blocks(Node& node, int64_t extent) {
+  ATTACCA_TRY(const Value q, node.input(0));
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 1), node.rank(q)));
+  std::vector<int64_t> block(static_cast<size_t>(node.rank(q)), 1);
+  block[static_cast<size_t>(axis)] = extent;
+  std::optional<Value> zero;
+  if (node.has(2)) {
+    ATTACCA_TRY(zero, node.input(2));
+  }
+  if (!zero || is_zero(node, *zero)) return scale_blocks(node.expr(q), node.x(1), block);
+  const Expr one = node.expr(node.graph().literal(1, DType::F32));
+  const Expr zeros = scale_blocks(broadcast_to(one, node.shape(q)),
+                                  folded(cast(node.expr(*zero), DType::F32)), block);
+  return scale_blocks(cast(node.expr(q), DType::F32) - zeros, node.x(1), block);
+}
+
 Result<Value> quantize_to(Node& node, Value x, const Quantisation& by, DType dtype) {
   const bool floats = ir::is_float(node.dtype(x));
   const Expr in = floats ? node.expr(x) : cast(node.expr(x), node.dtype(by.scale));
@@ -196,14 +220,18 @@ Result<Outputs> quantize_linear(Node& node) {
 }
 
 Result<Outputs> dequantize_linear(Node& node) {
-  ATTACCA_TRY_VOID(refuse_blocks(node));
   ATTACCA_TRY(const Value q, node.input(0));
-  ATTACCA_TRY(const Quantisation by,
-              quantisation(node, 1, 2, node.integer("axis", 1), node.rank(q)));
-  DType dtype = node.dtype(by.scale);
+  ATTACCA_TRY(const Value scale, node.input(1));
+  DType dtype = node.dtype(scale);
   if (const int64_t code = node.integer("output_dtype", 0); code != 0) {
     ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));
   }
+  if (const int64_t extent = node.integer("block_size", 0); extent != 0) {
+    ATTACCA_TRY(const Expr blocks, dequantized_blocks(node, extent));
+    return cast(blocks, dtype);
+  }
+  ATTACCA_TRY(const Quantisation by,
+              quantisation(node, 1, 2, node.integer("axis", 1), node.rank(q)));
   ATTACCA_TRY(const auto zero, real_zero(node, by.zero));
   return cast({&node.graph(), ir::dequantize(node.graph(), q, by.scale, zero)}, dtype);
 }

@@ -117,6 +117,25 @@ TEST(OnnxLinear, DequantizeLinear) {
             "f32[2, N]");
 }
 
+TEST(OnnxLinear, DequantizeLinearOfBlocks) {
+  EXPECT_EQ(read_text(Model(21)
+                          .input("x", {"M", "6"}, kInt8)
+                          .input("s", {"M", "2"})
+                          .node("DequantizeLinear", {"x", "s"}, {"y"},
+                                {{"axis", int64_t{-1}}, {"block_size", int64_t{4}}})
+                          .output("y")),
+            "scale_blocks(x, s, [1, 4]) : f32[M, 6]");
+  EXPECT_EQ(read_text(Model(21)
+                          .input("x", {"2", "6"}, kInt8)
+                          .input("s", {"2", "2"})
+                          .weight("z", {2, 2}, std::vector{1, 2, 3, 4}, kInt8)
+                          .node("DequantizeLinear", {"x", "s", "z"}, {"y"},
+                                {{"axis", int64_t{1}}, {"block_size", int64_t{4}}})
+                          .output("y")),
+            "scale_blocks(cast(x, f32) - scale_blocks(broadcast(1, [2, 6]), "
+            "constant(f32[2, 2], [1, 2, 3, 4]), [1, 4]), s, [1, 4]) : f32[2, 6]");
+}
+
 TEST(OnnxLinear, QLinearMatMul) {
   EXPECT_EQ(
       read_text(Model(13)
