@@ -2,7 +2,8 @@
 
     PYTHONPATH=build/python python tests/python/cuda_checks.py
 
---device cpu tries the script itself, at tiny widths, without what only a GPU has.
+--device cpu tries the script itself, at tiny widths, without what only a GPU has; --blocks llama_mlp,bert
+takes these blocks alone.
 """
 import copy
 import os
@@ -26,11 +27,20 @@ import attacca.torch
 import block_models
 from attacca.torch import _lowering, _static
 
-DEVICE = "cuda"
-if "--device" in sys.argv:
-    at = sys.argv.index("--device")
-    DEVICE = sys.argv[at + 1]
+
+
+def option(name, default):
+    """Its value, which is taken from the command line: the rest is unittest's."""
+    if name not in sys.argv:
+        return default
+    at = sys.argv.index(name)
+    value = sys.argv[at + 1]
     del sys.argv[at:at + 2]
+    return value
+
+
+DEVICE = option("--device", "cuda")
+BLOCKS = option("--blocks", ",".join(block_models.NAMES)).split(",")
 GPU = DEVICE == "cuda"
 ALWAYS = {"policy": "always", "tuning": "known"}
 WIDTH, INNER = (1024, 2816) if GPU else (64, 96)
@@ -80,7 +90,7 @@ class Check(unittest.TestCase):
 
 class Blocks(Check):
     def test_at_real_widths(self):
-        for name in block_models.NAMES:
+        for name in BLOCKS:
             for tokens in (96, 1):
                 with self.subTest(name, tokens=tokens), torch.no_grad():
                     self.setUp()
