@@ -29,8 +29,8 @@ class Options(NamedTuple):
             CPU nothing is. "always": every region is fused.
         compare: Whether "measured" means measured against Inductor: each region against what
             Inductor makes of it, then the whole graph with its regions against Inductor's own,
-            giving up regions until it wins. Compiles the graph two times or more, once: what was
-            found is kept in Attacca's cache. False, or ATTACCA_TORCH_COMPARE=0: regions are measured
+            giving up regions until it wins. That holds for the sizes at hand. Compiles the graph
+            two times or more, once: what was found is kept in Attacca's cache. False, or ATTACCA_TORCH_COMPARE=0: regions are measured
             against the unfused path, the vendor library's product and one pointwise kernel.
         kernels: Whether users' Triton kernels may be joined by what follows them.
         mode: "fp32" or "eager", as for :func:`attacca.compile`.
