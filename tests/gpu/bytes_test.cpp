@@ -53,7 +53,7 @@ constexpr Form kIntegerForms[] = {
 
 // Of two products of one A.
 constexpr Form kIntegerGates[] = {
-    {"gated", "silu(cast(acc0, f32) * row(s)) * (cast(acc1, f32) * row(t)) + row(b: bf16)",
+    {"gated", "silu(cast(acc0, f32) * row(s)) * (cast(acc1, f32) * row(t)) + row(shift: bf16)",
      DType::BF16},
     {"gated_requantised",
      "cast(round(max(cast(acc0, f32) * row(s), 0) * (cast(acc1, f32) * col(t))), s8, "
