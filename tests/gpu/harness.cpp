@@ -34,6 +34,13 @@ class Buffers {
         ATTACCA_TRY(void* const address, input(value));
         pointers.push_back(address);
       }
+    for (const tune::Product& product : problem.products) {
+      if (!product.scales) continue;
+      for (const Value value : {product.scales->a_source, product.scales->b_source}) {
+        ATTACCA_TRY(void* const address, input(value));
+        pointers.push_back(address);
+      }
+    }
     for (const epilogue::Input& each : problem.epilogue.inputs) {
       if (each.role == epilogue::Role::Accumulator) {
         pointers.push_back(nullptr);
