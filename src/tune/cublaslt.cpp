@@ -20,6 +20,10 @@ constexpr int kMaxWorkspace = 1, kMinAlignmentA = 5;  // of a preference; B, C, 
 constexpr int kTranspose = 1;
 constexpr int kCompute32F = 68, kCompute64F = 70, kCompute32I = 72;
 
+// cublasLtMatmulDescAttributes_t and cublasLtMatmulMatrixScale_t of scales.
+constexpr int kScalePointerA = 17, kScalePointerB = 18, kScaleModeA = 31, kScaleModeB = 32;
+constexpr int32_t kBlocks128 = 4, kBlocks128x128 = 5;
+
 // cublasLtEpilogue_t, in the order of VendorTail.
 constexpr uint32_t kEpilogues[] = {1, 4, 36};
 
@@ -156,6 +160,15 @@ bool vendor_takes(const View& view, int64_t rows, int64_t columns) {
   return is_row_major(view, rows, columns) || is_row_major(transposed, columns, rows);
 }
 
+// Those of A along m, in steps of 16 bytes; those of B, of its rows of blocks, padded to 4, along
+// k.
+bool vendor_takes_scales(const ScaledBlocks& scales, int64_t m, int64_t k) {
+  const int64_t blocks = (k + kScaleBlock - 1) / kScaleBlock;
+  return m % 4 == 0 && scales.a.row_stride == 1 && (blocks == 1 || scales.a.column_stride == m) &&
+         scales.b.row_stride == 1 && scales.b.column_stride == (blocks + 3) / 4 * 4 &&
+         scales.a.alignment >= 16 && scales.b.alignment >= 16;
+}
+
 bool vendor_multiplies(DType a, DType b, DType d) {
   return arithmetic_of(a, b, d) != nullptr;
 }
@@ -169,8 +182,8 @@ struct VendorGemm::Descriptors {
   void* b = nullptr;
   void* d = nullptr;
   bool integer = false, wide = false;
-  // The bias is an attribute of the descriptor, so one launch at a time sets and uses it.
-  std::mutex bias;
+  // The extras are attributes of the descriptor, so one launch at a time sets and uses them.
+  std::mutex extras;
 
   explicit Descriptors(std::shared_ptr<const CublasLt> from) : library(std::move(from)) {}
   Descriptors(const Descriptors&) = delete;
@@ -185,6 +198,12 @@ struct VendorGemm::Descriptors {
   Status set_bias(const void* address) {
     const CublasLt::Functions& f = library->functions();
     return f.check(f.desc_set(operation, kBiasPointer, &address, sizeof address), "bias");
+  }
+
+  Status set_scales(const void* of_a, const void* of_b) {
+    const CublasLt::Functions& f = library->functions();
+    ATTACCA_TRY_VOID(f.check(f.desc_set(operation, kScalePointerA, &of_b, sizeof of_b), "scales"));
+    return f.check(f.desc_set(operation, kScalePointerB, &of_a, sizeof of_a), "scales");
   }
 
   Status set_layout(void** layout, const View& view, uint64_t rows, uint64_t columns,
@@ -243,6 +262,15 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
         f.check(f.desc_set(descriptors->operation, kFastAccumulation, &fast, sizeof fast),
                 "fast accumulation"));
   }
+  if (problem.scaled) {
+    for (const auto& [attribute, mode] :
+         {std::pair{kScaleModeA, kBlocks128x128}, {kScaleModeB, kBlocks128}})
+      ATTACCA_TRY_VOID(f.check(f.desc_set(descriptors->operation, attribute, &mode, sizeof mode),
+                               "scales of blocks"));
+    // The heuristics read none, but want some.
+    const auto* some = reinterpret_cast<const void*>(intptr_t{16});
+    ATTACCA_TRY_VOID(descriptors->set_scales(some, some));
+  }
   if (problem.tail != VendorTail::None) {
     const uint32_t epilogue = kEpilogues[static_cast<size_t>(problem.tail)];
     ATTACCA_TRY_VOID(f.check(
@@ -283,8 +311,8 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
   return made;
 }
 
-Status VendorGemm::launch(int algorithm, const void* a, const void* b, const void* bias, void* d,
-                          void* workspace, jit::StreamHandle stream) const {
+Status VendorGemm::launch(int algorithm, const void* a, const void* b, const Extras& extras,
+                          void* d, void* workspace, jit::StreamHandle stream) const {
   static constexpr float kOne = 1, kZero = 0;
   static constexpr double kWideOne = 1, kWideZero = 0;
   static constexpr int32_t kIntegerOne = 1, kIntegerZero = 0;
@@ -297,10 +325,10 @@ Status VendorGemm::launch(int algorithm, const void* a, const void* b, const voi
                      : desc.integer ? static_cast<const void*>(&kIntegerZero)
                                     : &kZero;
   std::unique_lock<std::mutex> lock;
-  if (bias != nullptr) {
-    lock = std::unique_lock(desc.bias);
-    ATTACCA_TRY_VOID(desc.set_bias(bias));
-  }
+  if (extras.bias != nullptr || extras.scales_a != nullptr) lock = std::unique_lock(desc.extras);
+  if (extras.bias != nullptr) ATTACCA_TRY_VOID(desc.set_bias(extras.bias));
+  if (extras.scales_a != nullptr)
+    ATTACCA_TRY_VOID(desc.set_scales(extras.scales_a, extras.scales_b));
   const Algorithm& chosen = algorithms_[static_cast<size_t>(algorithm)];
   return f.check(
       f.matmul(library_->handle(), desc.operation, one, b, desc.a, a, desc.b, zero, d, desc.d, d,

@@ -47,10 +47,13 @@ struct Multiplication {
   VendorTail tail = VendorTail::None;
   int bias_alignment = 16;  // bytes
   bool fast = false;        // 8-bit floats: as Attrs::fast
+  bool scaled = false;      // 8-bit floats whose blocks have scales, as vendor_takes_scales says
 };
 
 // Whether the library takes an operand as it lies: one stride 1, the other at least the extent.
 bool vendor_takes(const View& view, int64_t rows, int64_t columns);
+// Whether it takes the scales of blocks of A [m, k] and B as they lie.
+bool vendor_takes_scales(const ScaledBlocks& scales, int64_t m, int64_t k);
 // Whether it multiplies these dtypes, exactly as the numerics contract says. Bytes it takes where
 // both operands are contiguous along k alone.
 bool vendor_multiplies(ir::DType a, ir::DType b, ir::DType d);
@@ -66,9 +69,13 @@ class VendorGemm {
 
   int algorithms() const { return static_cast<int>(algorithms_.size()); }
   size_t workspace_bytes(int algorithm) const { return algorithms_[algorithm].workspace_bytes; }
-  // Pointers are of the first elements (View::offset applied); bias: null without one. No
-  // allocation, no synchronisation.
-  Status launch(int algorithm, const void* a, const void* b, const void* bias, void* d,
+  // What a launch reads besides the factors; null without it.
+  struct Extras {
+    const void* bias = nullptr;
+    const void *scales_a = nullptr, *scales_b = nullptr;
+  };
+  // Pointers are of the first elements (View::offset applied). No allocation, no synchronisation.
+  Status launch(int algorithm, const void* a, const void* b, const Extras& extras, void* d,
                 void* workspace, jit::StreamHandle stream) const;
 
  private:

@@ -28,9 +28,12 @@ size_t round_up(size_t value, size_t to) {
 // fastest first.
 std::vector<std::pair<DType, DType>> multiplied_as(const Product& product) {
   std::vector<std::pair<DType, DType>> ways;
-  if (product.scales) return {{DType::F32, DType::F32}};
   const DType a = product.a.dtype, b = product.b.dtype;
   if (vendor_multiplies(a, b, product.stored)) ways.emplace_back(a, b);
+  if (product.scales) {
+    ways.emplace_back(DType::F32, DType::F32);
+    return ways;
+  }
   for (const DType candidate : {DType::BF16, DType::F16, DType::F32}) {
     const auto holds = [&](DType dtype) {
       return dtype == candidate || ir::is_fp8(dtype) ||
@@ -119,6 +122,7 @@ struct Source {
 
 struct Step {
   Source a, b;
+  std::optional<std::pair<Source, Source>> scales = {};  // of blocks of a and b
   std::optional<VendorGemm> gemm;
   int algorithm = 0;
   std::optional<PlainProduct> plain;  // where the vendor refuses; neither: K is 0, all is zeros
@@ -265,7 +269,27 @@ class Unfused : public Runnable {
     return step;
   }
 
-  // A and B with their scales.
+  // The scales of A's and B's blocks in the library's order. Errors: where it knows none.
+  Status use_scales(size_t index, Arena& arena, Step& step) const {
+    const Product& product = problem_.products[index];
+    ScaledBlocks scales = *product.scales;
+    const int64_t m = problem_.m, blocks = (product.k + kScaleBlock - 1) / kScaleBlock;
+    if (problem_.batch != 1) return fail("scales of batches", "cuBLASLt");
+    const size_t first = problem_.scales_view(index);
+    ATTACCA_TRY(Source a, make_source(toolbox_, first, scales.a, DType::F32, m, blocks, 1,
+                                      Contiguous::Rows, arena));
+    ATTACCA_TRY(Source b, make_source(toolbox_, first + 1, scales.b, DType::F32, blocks,
+                                      (product.n + kScaleBlock - 1) / kScaleBlock, 1,
+                                      Contiguous::Rows, arena));
+    scales.a = a.view;
+    scales.b = b.view;
+    if (!vendor_takes_scales(scales, m, product.k))
+      return fail("scales of blocks that lie otherwise", "cuBLASLt");
+    step.scales.emplace(std::move(a), std::move(b));
+    return {};
+  }
+
+  // A and B times their scales.
   Status scale_factors(size_t index, Arena& arena, Step& step) const {
     const Product& product = problem_.products[index];
     const ScaledBlocks& scales = *product.scales;
@@ -314,14 +338,17 @@ class Unfused : public Runnable {
     const Product& product = problem.products[index];
     const bool bytes = ir::size_of(dtypes.first) == 1;
     Arena mine = arena;
-    if (product.scales) {
+    step.scales.reset();
+    const bool scaled = product.scales && bytes;
+    if (scaled) ATTACCA_TRY_VOID(use_scales(index, mine, step));
+    if (product.scales && !scaled) {
       ATTACCA_TRY_VOID(scale_factors(index, mine, step));
     } else {
       ATTACCA_TRY(step.a, make_source(toolbox_, 2 * index, product.a, dtypes.first, problem.m,
                                       product.k, problem.batch,
                                       bytes ? Contiguous::Columns : Contiguous::Either, mine));
     }
-    if (product.scales) {
+    if (product.scales && !scaled) {
       // Both are at hand.
     } else if (product.packed) {
       ATTACCA_TRY(step.b, unpacked_source(toolbox_, 2 * index + 1, product, dtypes.second, mine));
@@ -333,7 +360,7 @@ class Unfused : public Runnable {
     ATTACCA_TRY(step.gemm, VendorGemm::make(vendor,
                                             {problem.m, product.n, product.k, problem.batch,
                                              step.a.view, step.b.view, step.result, vendor_.tail,
-                                             bias_view().alignment, product.fast},
+                                             bias_view().alignment, product.fast, scaled},
                                             kVendorWorkspace, kMostAlgorithms));
     step.algorithm = std::min(algorithm, step.gemm->algorithms() - 1);
     step.scratch_at = mine.take(step.gemm->workspace_bytes(step.algorithm));
@@ -366,8 +393,13 @@ class Unfused : public Runnable {
     ATTACCA_TRY(void* const a, step.a.ready(pointers, workspace, stream));
     ATTACCA_TRY(void* const b, step.b.ready(pointers, workspace, stream));
     if (step.plain) return step.plain->launch(a, b, result, stream);
-    return step.gemm->launch(step.algorithm, a, b, bias(pointers), result,
-                             workspace + step.scratch_at, stream);
+    VendorGemm::Extras extras{.bias = bias(pointers)};
+    if (step.scales) {
+      ATTACCA_TRY(extras.scales_a, step.scales->first.ready(pointers, workspace, stream));
+      ATTACCA_TRY(extras.scales_b, step.scales->second.ready(pointers, workspace, stream));
+    }
+    return step.gemm->launch(step.algorithm, a, b, extras, result, workspace + step.scratch_at,
+                             stream);
   }
 
   Status clear(const Step& step, void* result, jit::StreamHandle stream) const {
