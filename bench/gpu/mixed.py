@@ -9,10 +9,9 @@ cache twice, so that weights come from memory. `ratio` is cuBLAS's time over our
 bytes over our time."""
 
 import argparse
-import csv
 import os
-import sys
-import time
+
+import csv_run
 
 SHAPES = [(14336, 4096), (4096, 14336), (28672, 8192), (4096, 11008), (22016, 4096), (4096, 4096)]
 ROWS = [1, 16, 64, 128, 256, 1024, 4096]
@@ -122,22 +121,10 @@ def main():
     from c_abi import Library
     from torch_bench import Timed
     library = Library(arguments.library)
-    out = sys.stdout if arguments.out == "-" else open(arguments.out, "w", newline="",
-                                                       encoding="utf-8")
-    writer = csv.DictWriter(out, COLUMNS)
-    writer.writeheader()
-    end = time.monotonic() + 60 * arguments.minutes
     cases = [(codes, epilogue, m, n, k) for n, k in arguments.shapes for m in arguments.rows
              for codes in arguments.codes for epilogue in arguments.epilogues]
-    for number, case in enumerate(cases):
-        if time.monotonic() > end:
-            print(f"{len(cases) - number} of {len(cases)} cases left: out of time", file=sys.stderr)
-            break
-        try:
-            writer.writerow(measure(torch, Timed, library, case, arguments.limit))
-        except RuntimeError as error:
-            print(f"{case}: {error}", file=sys.stderr)
-        out.flush()
+    csv_run.run(cases, lambda case: measure(torch, Timed, library, case, arguments.limit), COLUMNS,
+                arguments.out, arguments.minutes)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@
 tuner's clock. Results are compared with f32 before they are timed."""
 
 import argparse
-import csv
 import os
 import sys
 import time
 from typing import NamedTuple
 
+import csv_run
 from plot import geometric_mean
 
 INT8_LAYERS = [(4096, 11008), (12288, 4096), (22016, 4096), (4096, 4096)]
@@ -172,20 +172,8 @@ def main():
     from torch_bench import Timed
     library = Library(options.library)
     todo = [case for case in cases() if case.suite in options.suites]
-    end, rows = time.monotonic() + 60 * options.minutes, []
-    with open(options.out + ".csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
-        writer.writeheader()
-        for number, case in enumerate(todo):
-            if time.monotonic() > end:
-                print(f"{len(todo) - number} of {len(todo)} cases left: out of time", file=sys.stderr)
-                break
-            try:
-                rows.append(measure(torch, Timed, library, case, options))
-                writer.writerow(rows[-1])
-            except RuntimeError as error:
-                print(f"{case}: {str(error).splitlines()[0]}", file=sys.stderr)
-            file.flush()
+    rows = csv_run.run(todo, lambda case: measure(torch, Timed, library, case, options), COLUMNS,
+                       options.out + ".csv", options.minutes)
     with open(options.out + ".md", "w", encoding="utf-8") as file:
         file.write(page(rows))
 

@@ -9,10 +9,10 @@ Each time is the median of graphs of launches that walk through buffers which to
 cache twice. `unfused_us` is what Attacca's own unfused path takes (cuBLASLt and a pointwise kernel), `tflops` of what Attacca chose. An empty cell: PyTorch refuses the product."""
 
 import argparse
-import csv
 import os
 import sys
-import time
+
+import csv_run
 
 # n, k, and the rows of A.
 SHAPES = [(7168, 2048, (4096, 128, 16)), (4096, 7168, (4096, 128, 16)),
@@ -115,23 +115,11 @@ def main():
     from c_abi import Library
     from torch_bench import Timed
     library = Library(arguments.library)
-    out = sys.stdout if arguments.out == "-" else open(arguments.out, "w", newline="",
-                                                       encoding="utf-8")
-    writer = csv.DictWriter(out, COLUMNS)
-    writer.writeheader()
-    end = time.monotonic() + 60 * arguments.minutes
     cases = [(scales, result, m, n, k) for turn in range(3) for n, k, rows in SHAPES
              for m in rows[turn:turn + 1] for scales in arguments.scales
              for result in arguments.results]
-    for number, case in enumerate(cases):
-        if time.monotonic() > end:
-            print(f"{len(cases) - number} of {len(cases)} cases left: out of time", file=sys.stderr)
-            break
-        try:
-            writer.writerow(measure(torch, Timed, library, case, arguments.limit))
-        except RuntimeError as error:
-            print(f"{case}: {error}", file=sys.stderr)
-        out.flush()
+    csv_run.run(cases, lambda case: measure(torch, Timed, library, case, arguments.limit), COLUMNS,
+                arguments.out, arguments.minutes)
 
 
 if __name__ == "__main__":
