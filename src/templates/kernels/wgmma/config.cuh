@@ -104,12 +104,12 @@ constexpr int kSliceN = kSwapped || kTileN % 32 != 0 ? 16 : 32;
 constexpr int kSlicePitch = kSwapped ? 20 : kSliceN == 16 ? 24 : 32;
 constexpr int kSlices = kSwapped ? kTileM / kSliceM : kTileN / kSliceN;  // of a part
 constexpr int kSliceValues = kSliceM * kSlicePitch;
-static_assert((kSwapped ? kTileM % kSliceM : kTileN % kSliceN) == 0);
+static_assert(DIRECT || (kSwapped ? kTileM % kSliceM : kTileN % kSliceN) == 0);
 // Direct: boxes of a warp's 16 rows of results, the widest of which a tile's width is a multiple. Swapped: of its
 // 16 columns.
 constexpr bool kDirect = DIRECT;
 constexpr int kBoxN = kSwapped ? 16 : kTileN % 64 == 0 ? 64 : kTileN % 32 == 0 ? 32 : 16;
-constexpr int kBoxM = !kSwapped ? 16 : kTileM % 64 == 0 ? 64 : kTileM;
+constexpr int kBoxM = !kSwapped ? 16 : kTileM % 32 == 0 ? 32 : kTileM;
 constexpr int kResultBytes = kResultBits[0] / 8;
 constexpr int kBoxRowBytes = kBoxN * kResultBytes, kBoxBytes = kBoxM * kBoxRowBytes;
 constexpr int kBoxes = (kSwapped ? kTileM / kBoxM : kTileN / kBoxN) * kGroupParts;  // of a warp

@@ -1,5 +1,5 @@
 // direct.cuh for packed weights, whose rows are wgmma's M side: a warp's accumulators are 16 columns of the
-// problem by the tile's rows, which leave by boxes of 64 rows. Lanes that hold neighbouring columns exchange
+// problem by the tile's rows, which leave by boxes of up to 32 rows, or all at once. Lanes that hold neighbouring columns exchange
 // every second row, so that each has pairs of columns, as the hole takes them.
 #pragma once
 
@@ -123,7 +123,11 @@ struct SwappedBoxes {
   }
 
   __device__ __forceinline__ void finish(const Accumulators& sum, Largest& largest) {
-    if (has_full()) wait_for(arrived, tiles++ & 1);
+    if (has_full()) {
+      wait_for(arrived, tiles++ & 1);
+    } else if (kBoxes % kBoxBuffers != 0 && lane == 0) {
+      results_read<0>();  // the last tile's last box may lie where this one's first will
+    }
     finish_boxes<0>(sum, largest);
   }
 

@@ -102,6 +102,8 @@ __device__ __forceinline__ void load_all(const Params& params, const Shared& sha
   allow_next_kernel();
 }
 
+#if !CODE_BITS
+
 // This warpgroup's rows of the stage, from its first part on, by the other side's. FRESH: the sum is
 // of this stage alone, whatever it was.
 template <bool FRESH>
@@ -187,6 +189,8 @@ __device__ __forceinline__ void multiply_tile(int k_tiles, const Shared& shared,
   pin_all(sum);
   if (before >= 0) release(shared, before, block, lane);
 }
+
+#endif  // !CODE_BITS
 
 __device__ __forceinline__ void multiply_all(const Params& params, const Shared& shared,
                                              char* memory, int first, int step, int block) {
