@@ -15,16 +15,31 @@ struct attacca_hole_context {
 struct attacca_results { uint32_t word[2]; };
 
 __device__ __forceinline__ uint32_t attacca_encode_f8e4m3(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  if (!(fabsf(x) <= 464.0f)) return (__float_as_uint(x) >> 24 & 0x80u) | 0x7Fu;
+  unsigned short two;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(two) : "f"(0.0f), "f"(x));
+  return two & 0xFFu;
+#else
   const uint32_t bits = __float_as_uint(x), sign = (bits >> 24) & 0x80u, rest = bits & 0x7FFFFFFFu;
   if (rest > 0x43E80000u) return sign | 0x7Fu;
   if (rest < 0x3C800000u)  // subnormal: one unit is 2^-9
     return sign | (__float_as_uint(__uint_as_float(rest) + 16384.0f) - 0x46800000u);
   return sign | ((rest + 0x7FFFFu + ((rest >> 20) & 1u) - 0x3C000000u) >> 20);
+#endif
 }
 __device__ __forceinline__ float attacca_decode_f8e4m3(uint32_t bits) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  uint32_t halves;
+  float x;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"((unsigned short)bits));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((unsigned short)halves));
+  return x;
+#else
   const uint32_t sign = (bits & 0x80u) << 24, rest = (bits & 0x7Fu) << 20;
   if (rest == 0x07F00000u) return __uint_as_float(sign | 0x7FC00000u);
   return __uint_as_float(sign | __float_as_uint(__uint_as_float(rest) * 1.329227995784916e36f));
+#endif
 }
 __device__ __forceinline__ float attacca_round_f8e4m3(float x) {
   return attacca_decode_f8e4m3(attacca_encode_f8e4m3(x));
