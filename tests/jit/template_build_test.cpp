@@ -8,6 +8,12 @@
 namespace attacca::jit {
 namespace {
 
+// Of results of 8 bits.
+ir::DType byte_of(const templates::Template& kernel) {
+  const bool floats = !kernel.input_types.empty() && ir::is_fp8(kernel.input_types.front());
+  return floats ? ir::DType::F8E4M3 : ir::DType::S8;
+}
+
 // An epilogue that fills the template's slots and results.
 std::string text_for(const templates::Template& kernel) {
   constexpr const char* kByAccumulators[] = {"silu(full(x) + row(bias))", "silu(acc + row(bias))",
@@ -19,7 +25,7 @@ std::string text_for(const templates::Template& kernel) {
       text +=
           " * full(r" + std::to_string(i) + (kernel.hole.full_bits[i] == 16 ? ": bf16)" : ": f32)");
   if (!kernel.hole.result_bits.empty() && kernel.hole.result_bits[0] == 8)
-    text = "cast(" + text + ", s8, saturate=true)";
+    text = "cast(" + text + ", " + std::string(name(byte_of(kernel))) + ", saturate=true)";
   const std::string first = text;
   for (size_t i = 1; i < kernel.hole.result_bits.size(); ++i)
     text += ", " + std::to_string(i + 1) + " * (" + first + ")";
@@ -30,7 +36,7 @@ epilogue::TextOptions options_for(const templates::Template& kernel) {
   epilogue::TextOptions options;
   options.results.clear();
   for (const int bits : kernel.hole.result_bits)
-    options.results.push_back(bits == 8    ? ir::DType::S8
+    options.results.push_back(bits == 8    ? byte_of(kernel)
                               : bits == 16 ? ir::DType::BF16
                                            : ir::DType::F32);
   options.accumulator = kernel.hole.accumulator_type;
@@ -50,7 +56,7 @@ Result<KernelRequest> request_for(const templates::Template& kernel, ir::Mode mo
     amax.reduction = ir::Op::AMax;
     amax.access.strides = {0, 0};
     amax.value = epilogue.outputs[0].value;
-    if (epilogue.outputs[0].dtype == ir::DType::S8)
+    if (ir::size_of(epilogue.outputs[0].dtype) == 1)
       amax.value =
           epilogue.nodes[static_cast<size_t>(amax.value) - epilogue.inputs.size()].operands[0];
     epilogue.outputs.push_back(amax);
