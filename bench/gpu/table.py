@@ -164,6 +164,7 @@ def page(facts, all_rows, table, plot_name):
         f"{facts.get('torch', '?')} with CUDA {facts.get('cuda', '?')}, Triton "
         f"{facts.get('triton', '?')}; {facts.get('date', '?')}. Made by `make bench-gpu` "
         "(`bench/gpu/`).", "",
+        *([facts["note"], ""] if "note" in facts else []),
         "bf16 operands, weights as (N, K), f32 accumulation. Data are N(0, 1), weights N(0, 1/K). "
         "Every contender is a CUDA graph of about 2 ms of launches over as many operand sets as "
         f"exceed twice the L2 cache (at most 8); one graph of each in turns, "
@@ -203,7 +204,8 @@ def panels(table):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("csv", nargs="+", help="what peers.py wrote; several shards are merged")
+    parser.add_argument("csv", nargs="+", help="what peers.py wrote; several shards are merged; a line "
+                        "'# note: TEXT' goes into the page")
     parser.add_argument("--out", default="docs/benchmarks/gpu-epilogues",
                         help="the page is OUT.md, the plot OUT.svg, the merged rows OUT.csv")
     options = parser.parse_args(arguments)
