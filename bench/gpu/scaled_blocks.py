@@ -6,7 +6,8 @@ PyTorch's product of the same scaled factors and its bf16 product (both cuBLASLt
         --out docs/benchmarks/gpu-scaled-blocks.csv --minutes 3
 
 Each time is the median of graphs of launches that walk through buffers which together exceed the second
-cache twice. `unfused_us` is what Attacca's own unfused path takes (cuBLASLt and a pointwise kernel), `tflops` of what Attacca chose. An empty cell: PyTorch refuses the product."""
+cache twice. `unfused_us` is what Attacca's own unfused path takes (cuBLASLt and a pointwise kernel),
+`tflops` of what Attacca chose. An empty cell: PyTorch refuses the product."""
 
 import argparse
 import os
