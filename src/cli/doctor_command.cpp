@@ -45,6 +45,13 @@ Result<jit::ToolDescription> describe_assembler() {
   return assembler.tool;
 }
 
+// What to install where kernels would be slower than need be (jit/assemble.hpp).
+std::string_view better_assembler() {
+  const auto found = jit::describe_assembler();
+  if (!found || found->kind == jit::Assembler::Ptxas) return "";
+  return "; install ptxas (nvidia-cuda-nvcc from PyPI), whose kernels for sm_90a are faster";
+}
+
 Result<jit::ToolDescription> describe_cublaslt() {
   ATTACCA_TRY(const jit::Library library, jit::Library::open(jit::kCublasLtLibrary));
   return jit::ToolDescription{"cuBLASLt", library.path()};
@@ -86,7 +93,7 @@ int doctor() {
                                                : "not found: install graphviz for explain --svg");
   fmt::print("driver     {}\n", tool(describe_driver()));
   fmt::print("compiler   {}\n", tool(jit::describe_compiler()));
-  fmt::print("assembler  {}\n", tool(describe_assembler()));
+  fmt::print("assembler  {}{}\n", tool(describe_assembler()), better_assembler());
   fmt::print("cublas     {}\n", tool(describe_cublaslt()));
   fmt::print("templates  {}\n", describe_templates());
   print_devices();
