@@ -6,9 +6,8 @@
 #include "fmt/format.h"
 
 #include "tune/fused.hpp"
+#include "tune/operand_source.hpp"
 #include "tune/plain_product.hpp"
-#include "tune/scale_blocks.hpp"
-#include "tune/unpack.hpp"
 #include "tune/vendor_epilogue.hpp"
 
 namespace attacca::tune {
@@ -17,12 +16,7 @@ namespace {
 using epilogue::Role;
 using ir::DType;
 
-constexpr size_t kAlignment = 256;
 constexpr size_t kVendorWorkspace = size_t{32} << 20;
-
-size_t round_up(size_t value, size_t to) {
-  return (value + to - 1) / to * to;
-}
 
 // The dtypes in which the vendor may multiply operands of these dtypes, holding both exactly; the
 // fastest first.
@@ -48,78 +42,6 @@ std::vector<std::pair<DType, DType>> multiplied_as(const Product& product) {
   return ways;
 }
 
-// Which axis of a dense operand must be contiguous.
-enum class Contiguous : uint8_t { Either, Columns, Rows };
-
-// A copy of one operand, dense and converted.
-Problem copy_problem(const View& from, DType to, int64_t rows, int64_t columns, int64_t batch,
-                     Contiguous contiguous) {
-  Problem copy;
-  copy.m = rows;
-  copy.n = columns;
-  copy.batch = batch;
-  copy.epilogue.domain = {batch, rows, columns};
-  epilogue::Input input;
-  input.role = from.row_stride != 0 ? (from.column_stride != 0 ? Role::Full : Role::Column)
-                                    : (from.column_stride != 0 ? Role::Row : Role::Scalar);
-  input.dtype = from.dtype;
-  input.access = {0, {from.batch_stride, from.row_stride, from.column_stride}};
-  copy.epilogue.inputs.push_back(std::move(input));
-  epilogue::Output output;
-  output.dtype = to;
-  const bool along_rows = contiguous == Contiguous::Rows;
-  const int64_t row_stride = along_rows ? 1 : columns, column_stride = along_rows ? rows : 1;
-  output.access = {0, {rows * columns, row_stride, column_stride}};
-  copy.epilogue.outputs.push_back(std::move(output));
-  copy.inputs.push_back(from);
-  copy.inputs[0].offset = 0;
-  copy.outputs.push_back({.dtype = to,
-                          .row_stride = row_stride,
-                          .column_stride = column_stride,
-                          .batch_stride = rows * columns});
-  return copy;
-}
-
-// Bytes of the workspace, handed out one after the other.
-class Arena {
- public:
-  size_t take(size_t bytes) {
-    const size_t at = used_;
-    used_ = round_up(used_ + bytes, kAlignment);
-    return at;
-  }
-  size_t size() const { return used_; }
-
- private:
-  size_t used_ = 0;
-};
-
-// An operand of a product: the caller's memory, or a dense copy in the workspace.
-struct Source {
-  size_t pointer = 0;  // which of the caller's
-  View view;           // as the vendor reads it
-  std::unique_ptr<Runnable> copy;
-  View from;
-  size_t copy_at = 0;
-  // Of the blocks that the copy scales.
-  size_t scales_pointer = 0;
-  std::optional<View> scales = {};
-
-  Result<void*> ready(const Pointers& pointers, char* workspace, jit::StreamHandle stream) const {
-    void* first = static_cast<char*>(pointers[pointer]) + from.offset * ir::size_of(from.dtype);
-    if (!copy) return first;
-    void* dense = workspace + copy_at;
-    if (scales) {
-      ATTACCA_TRY_VOID(copy->launch(
-          {first, static_cast<float*>(pointers[scales_pointer]) + scales->offset, dense}, nullptr,
-          stream));
-      return dense;
-    }
-    ATTACCA_TRY_VOID(copy->launch({first, dense}, nullptr, stream));
-    return dense;
-  }
-};
-
 struct Step {
   Source a, b;
   std::optional<std::pair<Source, Source>> scales = {};  // of blocks of a and b
@@ -130,50 +52,6 @@ struct Step {
   size_t result_at = 0, result_bytes = 0;
   size_t scratch_at = 0;
 };
-
-Result<Source> make_source(const std::shared_ptr<Toolbox>& toolbox, size_t pointer,
-                           const View& view, DType dtype, int64_t rows, int64_t columns,
-                           int64_t batch, Contiguous contiguous, Arena& arena) {
-  Source source{.pointer = pointer, .view = view, .copy = nullptr, .from = view};
-  source.view.offset = 0;
-  const int64_t stride = contiguous == Contiguous::Rows ? view.row_stride : view.column_stride;
-  const bool lies_right = contiguous == Contiguous::Either || stride == 1;
-  if (view.dtype == dtype && lies_right && vendor_takes(view, rows, columns)) return source;
-  const int64_t batches = view.batch_stride == 0 ? 1 : batch;
-  const Problem copy = copy_problem(view, dtype, rows, columns, batches, contiguous);
-  source.view = copy.outputs[0];
-  if (batches == 1) source.view.batch_stride = 0;
-  source.copy_at = arena.take(static_cast<size_t>(batches * rows * columns * ir::size_of(dtype)));
-  if (rows * columns > 0) {
-    ATTACCA_TRY(source.copy, make_pointwise(toolbox, copy));
-  }
-  return source;
-}
-
-// B of a product of packed weights: unpacked into the workspace.
-Result<Source> unpacked_source(const std::shared_ptr<Toolbox>& toolbox, size_t pointer,
-                               const Product& product, DType dtype, Arena& arena) {
-  Source source{.pointer = pointer, .view = product.b, .copy = nullptr, .from = product.b};
-  source.view.dtype = dtype;
-  source.copy_at = arena.take(static_cast<size_t>(product.n * product.k * ir::size_of(dtype)));
-  ATTACCA_TRY(source.copy, make_unpack(toolbox, *product.packed, product.b.dtype, dtype));
-  return source;
-}
-
-// Blocks times their scales in the workspace, so many lines of so many values of k.
-Result<Source> scaled_source(const std::shared_ptr<Toolbox>& toolbox, Source source,
-                             const BlockAxis& batch, const BlockAxis& line, const BlockAxis& k,
-                             Arena& arena) {
-  source.view = {.dtype = DType::F32,
-                 .row_stride = k.extent,
-                 .column_stride = 1,
-                 .batch_stride = batch.extent == 1 ? 0 : line.extent * k.extent};
-  const int64_t count = batch.extent * line.extent * k.extent;
-  source.copy_at = arena.take(static_cast<size_t>(count * ir::size_of(DType::F32)));
-  ATTACCA_TRY(source.copy, make_scale_blocks(toolbox, {batch, line, k}, source.from.dtype,
-                                             source.scales->dtype));
-  return source;
-}
 
 // The tail stores what the library gives: no second kernel.
 bool is_bare_product(const Problem& problem, const epilogue::Epilogue& tail) {
@@ -234,12 +112,10 @@ class Unfused : public Runnable {
     const Problem& problem = problem_;
     const Product& product = problem.products[index];
     Step step;
-    step.result =
-        bare_
-            ? problem.outputs[0]
-            : View{.dtype = product.stored,
-                   .row_stride = static_cast<int64_t>(round_up(static_cast<size_t>(product.n), 8)),
-                   .column_stride = 1};
+    step.result = bare_ ? problem.outputs[0]
+                        : View{.dtype = product.stored,
+                               .row_stride = (product.n + 7) / 8 * 8,
+                               .column_stride = 1};
     if (!bare_) {
       step.result.batch_stride = problem.m * step.result.row_stride;
       step.result_bytes = static_cast<size_t>(problem.batch * step.result.batch_stride *
