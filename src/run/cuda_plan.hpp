@@ -18,7 +18,7 @@ namespace attacca::run {
 // What to do for a region and shape of which nothing is known yet.
 enum class Tuning : uint8_t {
   Known,    // take the tuning database's choice, else the model's
-  Measure,  // take the database's choice, else measure and store it
+  Measure,  // take the database's choice, else measure and store it, else the model's
   Always,   // measure and store
   Model,    // the model's choice, whatever is known
 };

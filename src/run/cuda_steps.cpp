@@ -122,10 +122,16 @@ Status decide(const StepContext& context, const fuse::Region& region, const tune
   decision.key = tune::choice_key(problem, context.toolbox->device().info());
   if (problem.kernel) return decide_kernel(context, region, problem, decision);
   if (asks_what_is_known(context.options.tuning) && decide_by_known(context, decision)) return {};
-  if (measures(context.options.tuning)) return measure(context, region, decision);
+  std::string model = "model";
+  if (measures(context.options.tuning)) {
+    const Status measured = measure(context, region, decision);
+    // Who tunes wants to hear of it; a plan is needed whether there was time or not.
+    if (measured || context.options.tuning == Tuning::Always) return measured;
+    model += fmt::format(", not measured: {}", measured.error().what);
+  }
   ATTACCA_TRY(tune::Candidates fused,
               tune::ways_to_fuse(context.toolbox, problem, context.options.tune_options.filter));
-  decision.source = fused.ranked.empty() ? "only way" : "model";
+  decision.source = fused.ranked.empty() ? "only way" : model;
   decision.excluded = std::move(fused.excluded);
   if (fused.ranked.empty()) return {};
   decision.candidate = std::move(fused.ranked.front());

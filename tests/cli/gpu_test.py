@@ -173,6 +173,17 @@ class StandIn(Cli):
         self.assertRegex(out, r"time: fused \d+\.\d{3} ms")
         self.assertEqual(len(list((self.folder / "out").glob("*.npy"))), 1)
 
+    def test_what_cannot_be_measured_runs_as_the_model_says(self):
+        odd = self.folder / "odd.attacca"
+        odd.write_text("graph odd(x: bf16[M, 63], w: bf16[33, 63]) {\n  return relu(x @ transpose(w))\n}\n")
+        env = {**self.env, "ATTACCA_TUNE_WORKER": str(self.folder / "nothing")}
+        code, out, err = attacca("run", odd, "--device", "cuda", "--tune", "--dim", "M=5", env=env)
+        self.assertEqual(code, 0, err)
+        self.assertRegex(out, r"\nregion 1 by sm80_xx_\S+ \(model, not measured: no candidate ran: ")
+        code, _, err = attacca("tune", odd, "--dim", "M=5", env=env)
+        self.assertEqual(code, 2)
+        self.assertIn("no candidate ran", err)
+
     def test_no_such_device(self):
         self.refused("run", self.graph, "--device", "cuda:7", what="7", env=self.env)
 
