@@ -109,7 +109,7 @@ def main():
     parser.add_argument("--library", required=True, help="libattacca.so")
     parser.add_argument("--out", default="-", help="a CSV; -: standard output")
     parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--limit", type=float, default=8, help="seconds of tuning a case")
+    parser.add_argument("--limit", type=float, default=20, help="seconds of tuning a case")
     parser.add_argument("--codes", nargs="*", default=["s4", "s8"], choices=list(CODES))
     parser.add_argument("--epilogues", nargs="*", default=["none"], choices=list(EPILOGUES))
     parser.add_argument("--rows", nargs="*", type=int, default=ROWS)

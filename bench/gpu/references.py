@@ -162,7 +162,7 @@ def main():
     parser.add_argument("--library", required=True, help="libattacca.so")
     parser.add_argument("--out", default="docs/benchmarks/gpu-references", help="without .csv and .md")
     parser.add_argument("--minutes", type=float, default=6)
-    parser.add_argument("--limit", type=float, default=6, help="seconds of tuning a case")
+    parser.add_argument("--limit", type=float, default=20, help="seconds of tuning a case")
     parser.add_argument("--suites", nargs="*", default=["int8", "shapes", "tails"])
     parser.add_argument("--autotune", action="store_true", help="Inductor's max-autotune too, slow")
     options = parser.parse_args()

@@ -107,7 +107,7 @@ def main():
     parser.add_argument("--library", required=True, help="libattacca.so")
     parser.add_argument("--out", default="-", help="a CSV; -: standard output")
     parser.add_argument("--minutes", type=float, default=3)
-    parser.add_argument("--limit", type=float, default=6, help="seconds of tuning a case")
+    parser.add_argument("--limit", type=float, default=20, help="seconds of tuning a case")
     parser.add_argument("--scales", nargs="*", default=list(SCALES), choices=list(SCALES))
     parser.add_argument("--results", nargs="*", default=["bf16"], choices=["bf16", "f8e4m3"])
     arguments = parser.parse_args()
