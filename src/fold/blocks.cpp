@@ -3,8 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "ir/compose.hpp"
-#include "support/check.hpp"
+#include "fold/rewriting.hpp"
 
 namespace attacca::fold {
 namespace {
@@ -49,51 +48,29 @@ struct Blocks {
   Cut cut;
 };
 
-class Recovery {
+class Recovery : Rewriting {
  public:
-  explicit Recovery(const ir::Graph& graph) : from_(graph), moved_(graph.size()) {}
+  explicit Recovery(const ir::Graph& graph) : Rewriting(graph) {}
 
   FoldResult run() {
-    result_.graph.name = from_.name;
-    for (uint32_t id = 0; id < from_.size(); ++id) {
-      const ir::Node& node = from_.nodes()[id];
-      const auto blocks = blocks_of(Value{id});
-      moved_[id] = blocks ? scaled(*blocks) : copy(node);
-      if (node.op != Op::Input && !node.name.empty())
-        ATTACCA_CHECK(into().set_name(moved_[id], node.name).has_value(), "a value lost its name");
-    }
-    for (const ir::Output& output : from_.outputs())
-      into().add_output(moved_[output.value.id], output.name);
-    return std::move(result_);
+    return rewrite([&](Value value, const ir::Node& node) {
+      const auto blocks = blocks_of(value);
+      return blocks ? scaled(*blocks) : copy(node);
+    });
   }
 
  private:
-  ir::Graph& into() { return result_.graph; }
-  const Shape& shape(Value value) const { return from_.type(value).shape; }
-
-  static Value must(Result<Value> made) {
-    ATTACCA_CHECK(made.has_value(), "scaled blocks are invalid");
-    return *made;
-  }
-
-  Value copy(const ir::Node& node) {
-    if (node.op == Op::Input) return must(into().input(node.name, node.type));
-    std::vector<Value> operands;
-    for (const Value operand : node.operands) operands.push_back(moved_[operand.id]);
-    return must(ir::copy_node(into(), node, std::move(operands)));
-  }
-
   Value scaled(const Blocks& found) {
     Value scale = moved_[found.scale.id];
     if (!(shape(found.scale) == found.cut.blocks)) {
       ir::Attrs attrs;
       attrs.shape = found.cut.blocks;
-      scale = must(into().add(Op::Reshape, {scale}, std::move(attrs)));
+      scale = add(Op::Reshape, {scale}, std::move(attrs));
     }
     ir::Attrs attrs;
     attrs.axes = found.cut.block;
     result_.applied.push_back({"scaled blocks", "scale_blocks"});
-    return must(into().add(Op::ScaleBlocks, {moved_[found.q.id], scale}, std::move(attrs)));
+    return add(Op::ScaleBlocks, {moved_[found.q.id], scale}, std::move(attrs));
   }
 
   bool is_f32(Op op, const ir::Node& node) const {
@@ -157,10 +134,6 @@ class Recovery {
     return node.op == Op::Reshape && shape(node.operands[0]) == cut.blocks ? node.operands[0]
                                                                            : scale;
   }
-
-  const ir::Graph& from_;
-  FoldResult result_;
-  std::vector<Value> moved_;  // where an old value is in the result
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "fold/rewriting.hpp"
 #include "ir/compose.hpp"
 #include "support/check.hpp"
 
@@ -30,43 +31,17 @@ bool is_byte(DType dtype) {
   return dtype == DType::S8 || dtype == DType::U8;
 }
 
-class Multiplier {
+class Multiplier : Rewriting {
  public:
-  explicit Multiplier(const ir::Graph& graph) : from_(graph), moved_(graph.size()) {}
+  explicit Multiplier(const ir::Graph& graph) : Rewriting(graph) {}
 
   FoldResult run() {
-    result_.graph.name = from_.name;
-    for (uint32_t id = 0; id < from_.size(); ++id) {
-      const ir::Node& node = from_.nodes()[id];
-      moved_[id] = node.op == Op::MatMul ? multiply(node) : copy(node);
-      if (node.op != Op::Input && !node.name.empty())
-        ATTACCA_CHECK(into().set_name(moved_[id], node.name).has_value(), "a value lost its name");
-    }
-    for (const ir::Output& output : from_.outputs())
-      into().add_output(moved_[output.value.id], output.name);
-    return std::move(result_);
+    return rewrite([&](Value, const ir::Node& node) {
+      return node.op == Op::MatMul ? multiply(node) : copy(node);
+    });
   }
 
  private:
-  ir::Graph& into() { return result_.graph; }
-  const ir::Shape& shape(Value value) const { return from_.type(value).shape; }
-
-  Value copy(const ir::Node& node) {
-    if (node.op == Op::Input) return must(into().input(node.name, node.type));
-    std::vector<Value> operands;
-    for (const Value operand : node.operands) operands.push_back(moved_[operand.id]);
-    return must(ir::copy_node(into(), node, std::move(operands)));
-  }
-
-  static Value must(Result<Value> made) {
-    ATTACCA_CHECK(made.has_value(), "a product of quantised operands is invalid");
-    return *made;
-  }
-
-  Value add(Op op, std::vector<Value> operands, ir::Attrs attrs = {}) {
-    return must(into().add(op, std::move(operands), std::move(attrs)));
-  }
-
   // ---- Recognition, in the graph as it was
 
   std::optional<Dequantized> operand(Value value, bool is_a) const {
@@ -232,10 +207,6 @@ class Multiplier {
     }
     return into().constant(*std::move(made));
   }
-
-  const ir::Graph& from_;
-  FoldResult result_;
-  std::vector<Value> moved_;  // where an old value is in the result
 };
 
 }  // namespace

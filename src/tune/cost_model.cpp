@@ -118,12 +118,6 @@ Estimate estimate(const Problem& problem, const Template& kernel, const epilogue
   return {all * multiply, all * fill, memory, slots * (std::max(busy, memory) + rates.launch)};
 }
 
-// Seconds from tiles that start together to their end, in shares: 1 where all places are taken to
-// the last.
-double last_wave(double tiles) {
-  return tiles / std::ceil(tiles);
-}
-
 // The bytes of the epilogue's full operands and results, of all that must move.
 double tail_share(const Problem& problem) {
   double tail = 0;
@@ -169,7 +163,7 @@ Features features(const Problem& problem, const Template& kernel, const epilogue
   set(Feature::log_fill, std::log(times.fill));
   set(Feature::log_memory, std::log(times.memory));
   set(Feature::log_waves, std::log(tiles));
-  set(Feature::last_wave, last_wave(tiles));
+  set(Feature::last_wave, tiles / std::ceil(tiles));
   set(Feature::log_steps, std::log(std::max(1.0, k / kernel.cluster_k / kernel.tile.k)));
   set(Feature::log_m, std::log(m));
   set(Feature::log_n, std::log(n));

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import pathlib
 import re
@@ -19,6 +18,7 @@ import torch
 from .. import __version__, _core
 from . import _static, _timing
 from ._kernels import ORIGINALS, is_stand_in
+from ._kept import keep, recall
 from ._ops import uncounted
 from ._regions import Region
 from ._replace import remove_unused, replace
@@ -70,7 +70,7 @@ def compare(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> Verdi
     if known is None:
         with _as_if_nothing_ran(regions[0].outputs[0].meta["val"].device):
             known = _compare(graph, regions, run)
-        _remember(key, known)
+        keep(_file(key), known)
     return known
 
 
@@ -264,18 +264,7 @@ def _file(key: str) -> pathlib.Path:
 
 def _remembered(key: str) -> "Verdicts | None":
     try:
-        regions, note = json.loads(_file(key).read_text())
+        regions, note = recall(_file(key))
         return Verdicts([Verdict(*each) for each in regions], note)
-    except (OSError, ValueError, TypeError):
+    except (ValueError, TypeError):  # nothing is there, or nothing of this shape
         return None
-
-
-def _remember(key: str, verdicts: Verdicts) -> None:
-    path = _file(key)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(verdicts))
-        partial.replace(path)
-    except OSError:
-        pass  # compared once more in a later process

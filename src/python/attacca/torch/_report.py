@@ -2,11 +2,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import pathlib
 from typing import NamedTuple
 
+from ._kept import keep, recall
 from ._ops import all_loaded
 
 
@@ -123,7 +122,7 @@ def add(fused: list[_Entry], left: list[Left], note: str = "") -> None:
     """A graph that was just decided about."""
     _graphs.append(_Graph(fused, left, note))
     for entry in fused:
-        _keep(entry.graph, _graphs[-1])
+        keep(_file(entry.graph), _graphs[-1])
 
 
 # Inductor's cache gives compiled graphs to later processes without asking the pass again. What was
@@ -136,21 +135,10 @@ def _file(region: str) -> pathlib.Path:
     return pathlib.Path(cache_dir()) / "attacca" / (hashlib.sha256(region.encode()).hexdigest() + ".json")
 
 
-def _keep(region: str, graph: _Graph) -> None:
-    path = _file(region)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(graph))
-        partial.replace(path)
-    except OSError:
-        pass  # a report less in a later process
-
-
 def _kept(region: str) -> "_Graph | None":
     try:
-        fused, left, note = json.loads(_file(region).read_text())
-    except (OSError, ValueError):
+        fused, left, note = recall(_file(region))
+    except (ValueError, TypeError):  # nothing is there, or nothing of this shape
         return None
     entries = [_Entry(tuple(nodes), tuple(outputs), *rest) for nodes, outputs, *rest in fused]
     return _Graph(entries, [Left(*each) for each in left],

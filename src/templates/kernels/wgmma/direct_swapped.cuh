@@ -1,6 +1,7 @@
-// direct.cuh for packed weights, whose rows are wgmma's M side: a warp's accumulators are 16 columns of the
-// problem by the tile's rows, which leave by boxes of up to 32 rows, or all at once. Lanes that hold neighbouring columns exchange
-// every second row, so that each has pairs of columns, as the hole takes them.
+// direct.cuh for packed weights, whose rows are wgmma's M side: a warp's accumulators are 16 columns of
+// the problem by the tile's rows, which leave by boxes of up to 32 rows, or all at once. Lanes that hold
+// neighbouring columns exchange every second row, so that each has pairs of columns, as the hole takes
+// them.
 #pragma once
 
 #include "wgmma/multiply.cuh"
