@@ -8,9 +8,9 @@ A contender's launch(i) works on set i of the buffers and returns the output. Ea
 with the reason where it cannot do a case."""
 
 import json
-import os
 import subprocess
 
+import tuned_plan
 from cases import EPILOGUES, GATES
 
 
@@ -52,44 +52,28 @@ class ThroughCAbi:
     name = "c-abi"
 
     def __init__(self, path, program, seconds=60):
-        # The tuner times candidates in a process of its own.
-        os.environ.setdefault("ATTACCA_TUNE_WORKER", os.path.abspath(program))
-        from c_abi import Library
-        self.library, self.seconds = Library(path), seconds
+        self.library, self.seconds = tuned_plan.open_library(path, program), seconds
         self.plans = {}
-        self.instance = self.tuned = None
+        self.plan = self.tuned = None
 
-    def plan(self, epilogue):
+    def plan_of(self, epilogue):
         if epilogue not in self.plans:
             self.plans[epilogue] = self.library.plan(
                 EPILOGUES[epilogue], "always", self.seconds, layout=GATES.get(epilogue, "nk"))
         return self.plans[epilogue]
 
     def measured(self, case):
-        self.instance = self.tuned = None
-        instance = self.library.instance(self.plan(case.epilogue), case.m, case.columns, case.k)
-        decision = self.library.decisions(instance)[0]
-        self.instance = instance
-        self.tuned = columns_of_decision(decision)
+        self.plan = self.tuned = None
+        self.plan = tuned_plan.TunedPlan(self.library, self.plan_of(case.epilogue),
+                                         {"M": case.m, "N": case.columns, "K": case.k})
+        self.tuned = columns_of_decision(self.plan.decision)
         return {key: self.tuned[key] for key in ("selected", "fused_kernel")}
 
     def contenders(self, case, buffers):
-        import torch
-        if self.instance is None:
+        if self.plan is None:
             raise RuntimeError("there is no plan")
-        instance = self.instance
-        size = self.library.functions.attacca_instance_workspace(instance.value)
-        # 256-byte aligned, as all of PyTorch's memory. Held by the launches.
-        workspace = torch.empty(max(size, 1), device="cuda", dtype=torch.uint8)
-        runs = [self.library.runner(instance,
-                                    [each.data_ptr() for each in buffers.operands(i)],
-                                    [buffers.out[i].data_ptr()], workspace.data_ptr(), size)
-                for i in range(buffers.count)]
-
-        def launch(i, keep=(instance, workspace)):
-            runs[i](torch.cuda.current_stream().cuda_stream)
-            return buffers.out[i]
-        return {"attacca_us": launch}
+        sets = [buffers.operands(i) for i in range(buffers.count)]
+        return {"attacca_us": self.plan.launches(sets, buffers.out)}
 
     def completed(self, row):
         """The columns that follow from the row's attacca_us and the tuner's times."""

@@ -42,6 +42,8 @@ FUNCTIONS = {
 
 
 class Library:
+    device = "cuda"
+
     def __init__(self, path):
         self.functions = ctypes.CDLL(path)
         for name, (result, arguments) in FUNCTIONS.items():
@@ -56,24 +58,21 @@ class Library:
         self.functions.attacca_status_free(status)
         raise RuntimeError("; ".join(text.decode() for text in (what, mend) if text))
 
-    def plan(self, epilogue, tuning, seconds, mode="fp32", dtype="bf16", layout="nk"):
-        options = Options(ctypes.sizeof(Options), b"cuda", mode.encode(), tuning.encode(), seconds,
-                          0, 0)
-        return Handle(self, "plan", lambda out: self.functions.attacca_matmul_plan(
-            dtype.encode(), layout.encode(), epilogue.encode(), None, ctypes.byref(options), out))
+    def options(self, tuning, seconds):
+        return ctypes.byref(Options(ctypes.sizeof(Options), self.device.encode(), b"fp32",
+                                    tuning.encode(), seconds, 0, 0))
 
-    def plan_of_text(self, text, tuning, seconds, mode="fp32"):
+    def plan(self, epilogue, tuning, seconds, layout="nk"):
+        return Handle(self, "plan", lambda out: self.functions.attacca_matmul_plan(
+            b"bf16", layout.encode(), epilogue.encode(), None, self.options(tuning, seconds), out))
+
+    def plan_of_text(self, text, tuning, seconds):
         graph = Handle(self, "graph", lambda out: self.functions.attacca_graph_parse(
             text.encode(), out))
-        options = Options(ctypes.sizeof(Options), b"cuda", mode.encode(), tuning.encode(), seconds,
-                          0, 0)
         return Handle(self, "plan", lambda out: self.functions.attacca_plan_compile(
-            graph.value, ctypes.byref(options), out))
+            graph.value, self.options(tuning, seconds), out))
 
-    def instance(self, plan, m, n, k):
-        return self.instance_of(plan, {"M": m, "N": n, "K": k})
-
-    def instance_of(self, plan, sizes):
+    def instance(self, plan, sizes):
         array = (Size * len(sizes))(*(Size(key.encode(), value) for key, value in sizes.items()))
         return Handle(self, "instance", lambda out: self.functions.attacca_plan_prepare(
             plan.value, array, len(sizes), None, 0, out))
@@ -82,6 +81,9 @@ class Library:
         made = Handle(self, "bytes", lambda out:
                       self.functions.attacca_instance_decisions_json(instance.value, out))
         return json.loads(self.functions.attacca_bytes_data(made.value))
+
+    def workspace_bytes(self, instance):
+        return self.functions.attacca_instance_workspace(instance.value)
 
     def runner(self, instance, inputs, outputs, workspace, workspace_bytes):
         """run(stream): one launch on these device addresses."""

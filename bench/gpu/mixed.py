@@ -9,9 +9,12 @@ cache twice, so that weights come from memory. `ratio` is cuBLAS's time over our
 bytes over our time."""
 
 import argparse
-import os
+
+import torch
 
 import csv_run
+import tuned_plan
+from stopwatch import Timed, medians, sets_beyond_cache
 
 SHAPES = [(14336, 4096), (4096, 14336), (28672, 8192), (4096, 11008), (22016, 4096), (4096, 4096)]
 ROWS = [1, 16, 64, 128, 256, 1024, 4096]
@@ -20,6 +23,7 @@ EPILOGUES = {"none": "y", "bias_silu": "silu(y + b)"}
 COLUMNS = ["codes", "group", "epilogue", "m", "n", "k", "attacca_us", "kernel", "unfused_us",
            "cublas_us", "ratio", "weights_gbps"]
 GROUP = 128
+MOST_SETS = 24
 
 
 def padded(size, to=256):
@@ -44,87 +48,54 @@ def graph(codes, epilogue, n, k):
             f"  return {EPILOGUES[epilogue]}\n}}\n")
 
 
-class Packed:
+def packed(codes, layout):
     """Random codes with scales that make ordinary weights of them."""
-
-    def __init__(self, torch, codes, n, k, sets):
-        layout = Layout(codes, n, k)
-        self.sets = []
-        for _ in range(sets):
-            weights = torch.randint(0, 256, (padded(layout.bytes, 2),), device="cuda",
-                                    dtype=torch.uint8)
-            if codes == "f8e4m3":
-                weights &= 0xbf  # neither NaN nor the largest
-            scales = weights[layout.scales_at:layout.scales_at + 2 * layout.scales]
-            scales.copy_((torch.rand(layout.scales, device="cuda") * 0.01 + 0.001).bfloat16()
-                         .view(torch.uint8))
-            self.sets.append(weights)
+    weights = torch.randint(0, 256, (padded(layout.bytes, 2),), device="cuda", dtype=torch.uint8)
+    if codes == "f8e4m3":
+        weights &= 0xbf  # neither NaN nor the largest
+    scales = weights[layout.scales_at:layout.scales_at + 2 * layout.scales]
+    scales.copy_((torch.rand(layout.scales, device="cuda") * 0.01 + 0.001).bfloat16()
+                 .view(torch.uint8))
+    return weights
 
 
-def sets_for(bytes_of_one, cache):
-    return max(1, min(24, 2 * cache // bytes_of_one + 1))
-
-
-def measure(torch, timed, library, case, seconds):
+def measure(library, case, seconds):
     codes, epilogue, m, n, k = case
     layout = Layout(codes, n, k)
-    cache = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 50 << 20)
-    plan = library.plan_of_text(graph(codes, epilogue, n, k), "always", seconds)
-    instance = library.instance_of(plan, {"M": m})
-    decision = library.decisions(instance)[0]
-    sets, plain_sets = sets_for(layout.bytes, cache), sets_for(2 * n * k, cache)
-    packed = Packed(torch, codes, n, k, sets).sets
+    plan = tuned_plan.of_text(library, graph(codes, epilogue, n, k), {"M": m}, seconds)
+    weights = [packed(codes, layout) for _ in range(sets_beyond_cache(layout.bytes, MOST_SETS))]
     x = torch.randn(m, k, device="cuda").bfloat16()
     b = torch.randn(n, device="cuda").bfloat16()
     out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-    plain = [torch.randn(n, k, device="cuda").bfloat16() for _ in range(plain_sets)]
+    plain = [torch.randn(n, k, device="cuda").bfloat16()
+             for _ in range(sets_beyond_cache(2 * n * k, MOST_SETS))]
     product = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-    bytes_needed = library.functions.attacca_instance_workspace(instance.value)
-    workspace = torch.empty(max(1, bytes_needed), device="cuda", dtype=torch.uint8)
-    runs = [library.runner(instance, [x.data_ptr(), each.data_ptr(), b.data_ptr()],
-                           [out.data_ptr()], workspace.data_ptr(), bytes_needed)
-            for each in packed]
-
-    def ours(i):
-        runs[i % sets](torch.cuda.current_stream().cuda_stream)
-        return out
-
-    def cublas(i):
-        return torch.mm(x, plain[i % plain_sets].t(), out=product)
-
-    stopwatches = [timed(ours, sets), timed(cublas, plain_sets)]
-    rounds = [[each.once() for each in stopwatches] for _ in range(9)]
-    ours_us, cublas_us = (sorted(column)[len(column) // 2] for column in zip(*rounds))
+    ours = plan.launches([(x, each, b) for each in weights], [out] * len(weights))
+    us = medians({"ours": Timed(ours, len(weights)),
+                  "cublas": Timed(lambda i: torch.mm(x, plain[i].t(), out=product), len(plain))})
     return {"codes": codes, "group": GROUP, "epilogue": epilogue, "m": m, "n": n, "k": k,
-            "attacca_us": f"{ours_us:.2f}", "kernel": decision["candidate"],
-            "unfused_us": f"{decision.get('unfused_seconds', 0) * 1e6:.2f}",
-            "cublas_us": f"{cublas_us:.2f}", "ratio": f"{cublas_us / ours_us:.2f}",
-            "weights_gbps": f"{layout.bytes / ours_us * 1e-3:.0f}"}
+            "attacca_us": f"{us['ours']:.2f}", **plan.columns(),
+            "cublas_us": f"{us['cublas']:.2f}", "ratio": f"{us['cublas'] / us['ours']:.2f}",
+            "weights_gbps": f"{layout.bytes / us['ours'] * 1e-3:.0f}"}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--attacca", required=True, help="the program: it times candidates")
-    parser.add_argument("--library", required=True, help="libattacca.so")
+    tuned_plan.add_options(parser)
     parser.add_argument("--out", default="-", help="a CSV; -: standard output")
     parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--limit", type=float, default=20, help="seconds of tuning a case")
     parser.add_argument("--codes", nargs="*", default=["s4", "s8"], choices=list(CODES))
     parser.add_argument("--epilogues", nargs="*", default=["none"], choices=list(EPILOGUES))
     parser.add_argument("--rows", nargs="*", type=int, default=ROWS)
     parser.add_argument("--shapes", nargs="*", default=SHAPES, metavar="NxK",
                         type=lambda text: tuple(int(size) for size in text.split("x")))
     arguments = parser.parse_args()
-    os.environ.setdefault("ATTACCA_TUNE_WORKER", os.path.abspath(arguments.attacca))
-    import torch
-    from c_abi import Library
-    from torch_bench import Timed
-    library = Library(arguments.library)
+    library = tuned_plan.open_library(arguments.library, arguments.attacca)
     cases = [(codes, epilogue, m, n, k) for n, k in arguments.shapes for m in arguments.rows
              for codes in arguments.codes for epilogue in arguments.epilogues]
-    csv_run.run(cases, lambda case: measure(torch, Timed, library, case, arguments.limit), COLUMNS,
-                arguments.out, arguments.minutes)
+    csv_run.run(cases, lambda case: measure(library, case, arguments.limit), COLUMNS, arguments.out,
+                arguments.minutes)
 
 
 if __name__ == "__main__":

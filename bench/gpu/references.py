@@ -14,13 +14,18 @@
 tuner's clock. Results are compared with f32 before they are timed."""
 
 import argparse
-import os
 import sys
 import time
 from typing import NamedTuple
 
+import torch
+import torch.nn.functional as F
+
 import csv_run
+import tuned_plan
 from plot import geometric_mean
+from stopwatch import Timed, medians, sets_beyond_cache
+from torch_bench import compare
 
 INT8_LAYERS = [(4096, 11008), (12288, 4096), (22016, 4096), (4096, 4096)]
 SHAPES = [(16, 5120, 8192), (33, 1024, 2048), (5120, 5120, 8320), (9728, 8192, 8320), (5133, 5120, 8320)]
@@ -59,13 +64,13 @@ GRAPHS = {
 }
 
 
-def formula(torch, suite):
+def formula(suite):
     if suite == "int8":
         return lambda x, w, u, v: (torch._int_mm(x, w.t()).float() * u * v).bfloat16()
-    return lambda x, w, b: torch.nn.functional.silu(torch.mm(x, w.t()) + b)
+    return lambda x, w, b: F.silu(torch.mm(x, w.t()) + b)
 
 
-def operands(torch, case):
+def operands(case):
     if case.suite == "int8":
         def any_byte(rows, columns):
             return torch.randint(-128, 128, (rows, columns), device="cuda", dtype=torch.int8)
@@ -76,62 +81,39 @@ def operands(torch, case):
             torch.randn(case.n, device="cuda").bfloat16())
 
 
-def check(torch, case, some, got):
+def check(case, some, got):
     """Raises where the first rows are not the formula's by f32."""
     x, w, *rest = some
     product = x[:64].double() @ w.double().t()
     want = product * rest[0][:64] * rest[1] if case.suite == "int8" else \
-        torch.nn.functional.silu(product + rest[0])
-    worst = ((got[:64].double() - want).abs() / (want.abs() + 1)).max().item()
-    if not worst < 0.03:
-        raise RuntimeError(f"wrong result: off by {worst:.3g}")
+        F.silu(product + rest[0])
+    compare(got[:64], want)
 
 
-class Attacca:
-    def __init__(self, torch, library, case, sets, seconds):
-        plan = library.plan_of_text(GRAPHS["int8" if case.suite == "int8" else "bf16"].format(
-            n=case.n, k=case.k), "always", seconds)
-        self.instance = library.instance_of(plan, {"M": case.m})
-        self.decision = library.decisions(self.instance)[0]
-        needed = library.functions.attacca_instance_workspace(self.instance.value)
-        self.workspace = torch.empty(max(1, needed), device="cuda", dtype=torch.uint8)
-        self.outs = [torch.empty(case.m, case.n, device="cuda", dtype=torch.bfloat16) for _ in sets]
-        self.runs = [library.runner(self.instance, [each.data_ptr() for each in some],
-                                    [out.data_ptr()], self.workspace.data_ptr(), needed)
-                     for some, out in zip(sets, self.outs)]
-        self.stream = torch.cuda.current_stream
-
-    def __call__(self, i):
-        self.runs[i](self.stream().cuda_stream)
-        return self.outs[i]
-
-
-def measure(torch, timed, library, case, options):
-    cache = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 50 << 20)
+def measure(library, case, options):
     bytes_of_one = (case.m + case.n) * case.k * (1 if case.suite == "int8" else 2)
-    sets = [operands(torch, case) for _ in range(max(1, min(8, 2 * cache // bytes_of_one + 1)))]
-    ours = Attacca(torch, library, case, sets, options.limit)
-    plain = formula(torch, case.suite)
+    sets = [operands(case) for _ in range(sets_beyond_cache(bytes_of_one))]
+    text = GRAPHS["int8" if case.suite == "int8" else "bf16"].format(n=case.n, k=case.k)
+    plan = tuned_plan.of_text(library, text, {"M": case.m}, options.limit)
+    outs = [torch.empty(case.m, case.n, device="cuda", dtype=torch.bfloat16) for _ in sets]
+    plain = formula(case.suite)
     torch._dynamo.reset()
-    contenders = {"attacca_us": ours, "library_us": plain,
-                  "compiled_us": torch.compile(plain, dynamic=False, fullgraph=True)}
+    peers = {"library_us": plain,
+             "compiled_us": torch.compile(plain, dynamic=False, fullgraph=True)}
     if options.autotune:
-        contenders["autotuned_us"] = torch.compile(plain, dynamic=False, fullgraph=True,
-                                                   mode="max-autotune-no-cudagraphs")
-    row = {**case._asdict(), "kernel": ours.decision["candidate"],
-           "unfused_us": f"{ours.decision.get('unfused_seconds', 0) * 1e6:.2f}"}
-    stopwatches = {}
-    for name, run in contenders.items():
-        launch = run if name == "attacca_us" else (lambda i, run=run: run(*sets[i]))
+        peers["autotuned_us"] = torch.compile(plain, dynamic=False, fullgraph=True,
+                                              mode="max-autotune-no-cudagraphs")
+    contenders = {"attacca_us": plan.launches(sets, outs),
+                  **{name: lambda i, run=run: run(*sets[i]) for name, run in peers.items()}}
+    timed = {}
+    for name, launch in contenders.items():
         try:
-            check(torch, case, sets[0], launch(0))
-            stopwatches[name] = timed(launch, len(sets))
+            check(case, sets[0], launch(0))
+            timed[name] = Timed(launch, len(sets))
         except Exception as error:  # pylint: disable=broad-exception-caught
-            print(f"{case}: {name}: {str(error).splitlines()[0]}", file=sys.stderr)
-    rounds = [{name: each.once() for name, each in stopwatches.items()} for _ in range(9)]
-    for name in stopwatches:
-        row[name] = f"{sorted(each[name] for each in rounds)[4]:.2f}"
-    return row
+            print(f"{case}: {name}: {csv_run.first_line(error)}", file=sys.stderr)
+    return {**case._asdict(), **plan.columns(),
+            **{name: f"{us:.2f}" for name, us in medians(timed).items()}}
 
 
 def page(rows):
@@ -158,21 +140,15 @@ def page(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--attacca", required=True, help="the program: it times candidates")
-    parser.add_argument("--library", required=True, help="libattacca.so")
+    tuned_plan.add_options(parser)
     parser.add_argument("--out", default="docs/benchmarks/gpu-references", help="without .csv and .md")
     parser.add_argument("--minutes", type=float, default=6)
-    parser.add_argument("--limit", type=float, default=20, help="seconds of tuning a case")
     parser.add_argument("--suites", nargs="*", default=["int8", "shapes", "tails"])
     parser.add_argument("--autotune", action="store_true", help="Inductor's max-autotune too, slow")
     options = parser.parse_args()
-    os.environ.setdefault("ATTACCA_TUNE_WORKER", os.path.abspath(options.attacca))
-    import torch
-    from c_abi import Library
-    from torch_bench import Timed
-    library = Library(options.library)
+    library = tuned_plan.open_library(options.library, options.attacca)
     todo = [case for case in cases() if case.suite in options.suites]
-    rows = csv_run.run(todo, lambda case: measure(torch, Timed, library, case, options), COLUMNS,
+    rows = csv_run.run(todo, lambda case: measure(library, case, options), COLUMNS,
                        options.out + ".csv", options.minutes)
     with open(options.out + ".md", "w", encoding="utf-8") as file:
         file.write(page(rows))

@@ -10,10 +10,13 @@ cache twice. `unfused_us` is what Attacca's own unfused path takes (cuBLASLt and
 `tflops` of what Attacca chose. An empty cell: PyTorch refuses the product."""
 
 import argparse
-import os
 import sys
 
+import torch
+
 import csv_run
+import tuned_plan
+from stopwatch import Timed, medians, sets_beyond_cache
 
 # n, k, and the rows of A.
 SHAPES = [(7168, 2048, (4096, 128, 16)), (4096, 7168, (4096, 128, 16)),
@@ -25,6 +28,7 @@ SCALES = {
     "tensor": ("u: f32[], v: f32[]", "cast(matmul(x, transpose(w)) * u * v, {out})"),
     "fast": ("u: f32[], v: f32[]", "cast(matmul(x, transpose(w), fast=true) * u * v, {out})"),
 }
+MOST_SETS = 24
 COLUMNS = ["scales", "out", "m", "n", "k", "attacca_us", "kernel", "unfused_us", "cublas_fp8_us",
            "cublas_bf16_us", "tflops"]
 
@@ -40,87 +44,62 @@ def graph(scales, out, n, k):
             f"  return {result.format(out=out)}\n}}\n")
 
 
-def sets_for(bytes_of_one, cache):
-    return max(1, min(24, 2 * cache // bytes_of_one + 1))
+def bytes_like(rows, columns):
+    # Neither NaN nor the largest.
+    return torch.randint(0, 256, (rows, columns), device="cuda", dtype=torch.uint8) & 0xbf
 
 
-def measure(torch, timed, library, case, seconds):
+def measure(library, case, seconds):
     scales, out, m, n, k = case
-    cache = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 50 << 20)
-    plan = library.plan_of_text(graph(scales, out, n, k), "always", seconds)
-    instance = library.instance_of(plan, {"M": m})
-    decision = library.decisions(instance)[0]
-    sets = sets_for(n * k + m * k, cache)
-
-    def bytes_like(rows, columns):
-        # Neither NaN nor the largest.
-        return torch.randint(0, 256, (rows, columns), device="cuda", dtype=torch.uint8) & 0xbf
-
-    factors = [(bytes_like(m, k), bytes_like(n, k)) for _ in range(sets)]
+    plan = tuned_plan.of_text(library, graph(scales, out, n, k), {"M": m}, seconds)
+    factors = [(bytes_like(m, k), bytes_like(n, k))
+               for _ in range(sets_beyond_cache(n * k + m * k, MOST_SETS))]
     shapes = ((m, blocks(k)), (blocks(n), blocks(k))) if scales == "blocks" else ((1,), (1,))
     u, v = (torch.rand(shape, device="cuda") * 0.01 + 0.001 for shape in shapes)
     result = torch.empty(m * n * (1 if out.startswith("f8") else 2), device="cuda", dtype=torch.uint8)
     plain = [(torch.randn(m, k, device="cuda").bfloat16(), torch.randn(n, k, device="cuda").bfloat16())
-             for _ in range(sets_for(2 * (n * k + m * k), cache))]
+             for _ in range(sets_beyond_cache(2 * (n * k + m * k), MOST_SETS))]
     product = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-    needed = library.functions.attacca_instance_workspace(instance.value)
-    workspace = torch.empty(max(1, needed), device="cuda", dtype=torch.uint8)
-    runs = [library.runner(instance, [x.data_ptr(), w.data_ptr(), u.data_ptr(), v.data_ptr()],
-                           [result.data_ptr()], workspace.data_ptr(), needed)
-            for x, w in factors]
-
-    def ours(i):
-        runs[i % sets](torch.cuda.current_stream().cuda_stream)
-        return result
+    ours = plan.launches([(x, w, u, v) for x, w in factors], [result] * len(factors))
 
     def cublas(i):
-        x, w = plain[i % len(plain)]
+        x, w = plain[i]
         return torch.mm(x, w.t(), out=product)
 
     # PyTorch wants the scales of the left factor along M, and of the right one as of its transpose.
     left = u.t().contiguous().t() if scales == "blocks" else u
 
     def scaled(i):
-        x, w = (each.view(torch.float8_e4m3fn) for each in factors[i % sets])
+        x, w = (each.view(torch.float8_e4m3fn) for each in factors[i])
         return torch._scaled_mm(x, w.t(), left, v.t(), out_dtype=torch.bfloat16,
                                 use_fast_accum=scales == "fast")
 
-    stopwatches = [timed(ours, sets), timed(cublas, len(plain))]
+    contenders = {"attacca_us": Timed(ours, len(factors)), "cublas_bf16_us": Timed(cublas, len(plain))}
     try:
-        stopwatches.append(timed(scaled, sets))
+        contenders["cublas_fp8_us"] = Timed(scaled, len(factors))
     except RuntimeError as error:
-        print(f"{case}: PyTorch: {str(error).splitlines()[0]}", file=sys.stderr)
-    rounds = [[each.once() for each in stopwatches] for _ in range(9)]
-    ours_us, cublas_us, *scaled_us = (sorted(column)[len(column) // 2] for column in zip(*rounds))
-    return {"scales": scales, "out": out, "m": m, "n": n, "k": k, "attacca_us": f"{ours_us:.2f}",
-            "kernel": decision["candidate"],
-            "unfused_us": f"{decision.get('unfused_seconds', 0) * 1e6:.2f}",
-            "cublas_fp8_us": f"{scaled_us[0]:.2f}" if scaled_us else "",
-            "cublas_bf16_us": f"{cublas_us:.2f}",
-            "tflops": f"{2 * m * n * k / ours_us * 1e-6:.0f}"}
+        print(f"{case}: PyTorch: {csv_run.first_line(error)}", file=sys.stderr)
+    us = medians(contenders)
+    return {"scales": scales, "out": out, "m": m, "n": n, "k": k, **plan.columns(),
+            **{name: f"{each:.2f}" for name, each in us.items()},
+            "tflops": f"{2 * m * n * k / us['attacca_us'] * 1e-6:.0f}"}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--attacca", required=True, help="the program: it times candidates")
-    parser.add_argument("--library", required=True, help="libattacca.so")
+    tuned_plan.add_options(parser)
     parser.add_argument("--out", default="-", help="a CSV; -: standard output")
     parser.add_argument("--minutes", type=float, default=3)
-    parser.add_argument("--limit", type=float, default=20, help="seconds of tuning a case")
     parser.add_argument("--scales", nargs="*", default=list(SCALES), choices=list(SCALES))
     parser.add_argument("--results", nargs="*", default=["bf16"], choices=["bf16", "f8e4m3"])
     arguments = parser.parse_args()
-    os.environ.setdefault("ATTACCA_TUNE_WORKER", os.path.abspath(arguments.attacca))
-    import torch
-    from c_abi import Library
-    from torch_bench import Timed
-    library = Library(arguments.library)
+    library = tuned_plan.open_library(arguments.library, arguments.attacca)
     cases = [(scales, result, m, n, k) for turn in range(3) for n, k, rows in SHAPES
              for m in rows[turn:turn + 1] for scales in arguments.scales
              for result in arguments.results]
-    csv_run.run(cases, lambda case: measure(torch, Timed, library, case, arguments.limit), COLUMNS,
-                arguments.out, arguments.minutes)
+    csv_run.run(cases, lambda case: measure(library, case, arguments.limit), COLUMNS, arguments.out,
+                arguments.minutes)
 
 
 if __name__ == "__main__":

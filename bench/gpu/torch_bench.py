@@ -1,16 +1,12 @@
-"""The peers in PyTorch, and a stopwatch: CUDA graphs over rotating buffers, taking turns."""
+"""The peers in PyTorch: their operands, formulas and results."""
 
 import math
-import statistics
 
 import torch
 import torch.nn.functional as F
 
+import stopwatch
 from cases import GATES
-
-MOST_SETS = 8
-MOST_LAUNCHES = 200
-GRAPH_SECONDS = 2e-3  # of launches in one graph
 
 
 class Buffers:
@@ -21,8 +17,7 @@ class Buffers:
         m, n, k = case.m, case.n, case.k
         has_residual = case.epilogue == "bias_silu_mul"
         size = 2 * (m * k + n * k + n + m * n * (2 if has_residual else 1))
-        l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 50 << 20)
-        self.count = max(1, min(MOST_SETS, 2 * l2 // size + 1))
+        self.count = stopwatch.sets_beyond_cache(size)
         torch.manual_seed(20260521)
         self.a = [normal(m, k) for _ in range(self.count)]
         self.w = [normal(n, k, scale=1 / math.sqrt(k)) for _ in range(self.count)]
@@ -93,6 +88,13 @@ def peer(name, case, buffers):
     return lambda i: formula(*buffers.operands(i))
 
 
+def compare(got, want):
+    """Raises where a result is further from the exact one than a few roundings to bf16 make it."""
+    worst = ((got.to(want.dtype) - want).abs() / (want.abs() + 1)).max().item()
+    if not worst < 0.03:
+        raise ArithmeticError(f"wrong result: off by {worst:.3g}")
+
+
 def check(case, buffers, got):
     """Raises where a result of set 0 is not the product and epilogue (by f32, a few rows)."""
     rows = slice(0, min(case.m, 64))
@@ -105,43 +107,7 @@ def check(case, buffers, got):
         want = bias_gelu(a, w, b)
     else:
         want = bias_silu_mul(a, w, b, buffers.residual[0][rows].float())
-    worst = ((got[rows].float() - want).abs() / (want.abs() + 1)).max().item()
-    if not worst < 0.03:
-        raise ArithmeticError(f"wrong result: off by {worst:.3g}")
-
-
-class Timed:
-    """One contender under the stopwatch: a graph of launches that walks the buffers."""
-
-    def __init__(self, launch, count):
-        stream = torch.cuda.Stream()
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        with torch.cuda.stream(stream):
-            for _ in range(3):  # compiles, warms up; the last says how many make a graph
-                begin.record()
-                launch(0)
-                end.record()
-                end.synchronize()
-        wanted = int(GRAPH_SECONDS / max(1e-6, begin.elapsed_time(end) * 1e-3))
-        self.launches = max(count, min(-(-wanted // count) * count, MOST_LAUNCHES))
-        self.graph = torch.cuda.CUDAGraph()
-        # Outputs live until their set comes again: they rotate as the operands do.
-        outputs = [None] * count
-        with torch.cuda.graph(self.graph, stream=stream):
-            for i in range(self.launches):
-                outputs[i % count] = launch(i % count)
-        self.outputs = outputs
-        self.stream, self.begin, self.end = stream, begin, end
-        self.once()
-
-    def once(self):
-        """Microseconds a launch."""
-        with torch.cuda.stream(self.stream):
-            self.begin.record()
-            self.graph.replay()
-            self.end.record()
-        self.end.synchronize()
-        return self.begin.elapsed_time(self.end) * 1e3 / self.launches
+    compare(got[rows], want)
 
 
 class TorchBench:
@@ -170,15 +136,10 @@ class TorchBench:
         got = launch(0)
         torch.cuda.synchronize()
         check(case, buffers, got)
-        return Timed(launch, buffers.count)
+        return stopwatch.Timed(launch, buffers.count)
 
     def medians(self, contenders, rounds):
-        """name -> median microseconds; one launch of each graph a round, in turns."""
-        times = {name: [] for name in contenders}
-        for _ in range(rounds):
-            for name, contender in contenders.items():
-                times[name].append(contender.once())
-        return {name: statistics.median(each) for name, each in times.items()}
+        return stopwatch.medians(contenders, rounds)
 
     def forget(self):
         torch._dynamo.reset()

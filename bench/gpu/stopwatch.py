@@ -1,0 +1,57 @@
+"""Launches on a GPU under the stopwatch: CUDA graphs over rotating buffers, taking turns."""
+
+import statistics
+
+import torch
+
+MOST_LAUNCHES = 200
+GRAPH_SECONDS = 2e-3  # of launches in one graph
+
+
+def sets_beyond_cache(bytes_of_one, most=8):
+    """How many sets of buffers exceed twice the L2 together."""
+    cache = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 50 << 20)
+    return max(1, min(most, 2 * cache // bytes_of_one + 1))
+
+
+class Timed:
+    """One contender, launch(i) -> output of set i < count: a graph of launches that walks the sets."""
+
+    def __init__(self, launch, count):
+        stream = torch.cuda.Stream()
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        with torch.cuda.stream(stream):
+            for _ in range(3):  # compiles, warms up; the last says how many make a graph
+                begin.record()
+                launch(0)
+                end.record()
+                end.synchronize()
+        wanted = int(GRAPH_SECONDS / max(1e-6, begin.elapsed_time(end) * 1e-3))
+        self.launches = max(count, min(-(-wanted // count) * count, MOST_LAUNCHES))
+        self.graph = torch.cuda.CUDAGraph()
+        # Outputs live until their set comes again: they rotate as the operands do.
+        outputs = [None] * count
+        with torch.cuda.graph(self.graph, stream=stream):
+            for i in range(self.launches):
+                outputs[i % count] = launch(i % count)
+        self.held = launch, outputs
+        self.stream, self.begin, self.end = stream, begin, end
+        self.once()
+
+    def once(self):
+        """Microseconds a launch."""
+        with torch.cuda.stream(self.stream):
+            self.begin.record()
+            self.graph.replay()
+            self.end.record()
+        self.end.synchronize()
+        return self.begin.elapsed_time(self.end) * 1e3 / self.launches
+
+
+def medians(contenders, rounds=9):
+    """name -> median microseconds; one launch of each graph a round, in turns."""
+    times = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, contender in contenders.items():
+            times[name].append(contender.once())
+    return {name: statistics.median(each) for name, each in times.items()}

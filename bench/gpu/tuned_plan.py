@@ -1,0 +1,52 @@
+"""A plan of the C library for certain sizes, tuned as it is prepared, and its launches on PyTorch's
+tensors and current stream."""
+
+import os
+
+from c_abi import Library
+
+
+def add_options(parser):
+    """Where Attacca is, and how long it may tune."""
+    parser.add_argument("--attacca", required=True, help="the program: it times candidates")
+    parser.add_argument("--library", required=True, help="libattacca.so")
+    parser.add_argument("--limit", type=float, default=20, help="seconds of tuning a case")
+
+
+def open_library(path, program):
+    # The tuner times candidates in a process of its own.
+    os.environ.setdefault("ATTACCA_TUNE_WORKER", os.path.abspath(program))
+    return Library(path)
+
+
+def of_text(library, text, sizes, seconds):
+    return TunedPlan(library, library.plan_of_text(text, "always", seconds), sizes)
+
+
+class TunedPlan:
+    """`decision`: of its first product, as attacca_instance_decisions_json has it."""
+
+    def __init__(self, library, plan, sizes):
+        self.library, self.plan = library, plan
+        self.instance = library.instance(plan, sizes)
+        self.decision = library.decisions(self.instance)[0]
+
+    def columns(self):
+        """What a CSV's row says of the decision."""
+        return {"kernel": self.decision["candidate"],
+                "unfused_us": f"{self.decision.get('unfused_seconds', 0) * 1e6:.2f}"}
+
+    def launches(self, sets, outs):
+        """launch(i) -> outs[i], of the operands sets[i]. It holds all that it works on."""
+        import torch
+        size = self.library.workspace_bytes(self.instance)
+        # 256-byte aligned, as all of PyTorch's memory.
+        workspace = torch.empty(max(size, 1), device="cuda", dtype=torch.uint8)
+        runs = [self.library.runner(self.instance, [each.data_ptr() for each in operands],
+                                    [out.data_ptr()], workspace.data_ptr(), size)
+                for operands, out in zip(sets, outs)]
+
+        def launch(i, keep=(self, workspace, sets)):
+            runs[i](torch.cuda.current_stream().cuda_stream)
+            return outs[i]
+        return launch

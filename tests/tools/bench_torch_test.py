@@ -1,0 +1,230 @@
+"""The scripts of bench/gpu that launch plans of the C library beside PyTorch's products, on the CPU: plans,
+operands, launches and results are real, times are made up.
+
+Usage: bench_torch_test.py LIBATTACCA [unittest arguments].
+"""
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import types
+import unittest
+from unittest import mock
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+LIBRARY = os.path.abspath(sys.argv.pop(1))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench/gpu"))
+
+import attacca_side
+import c_abi
+import cases
+import mixed
+import peers
+import references
+import scaled_blocks
+import stopwatch
+import torch_bench
+import tuned_plan
+
+GPU = types.SimpleNamespace(L2_cache_size=2000, name="a CPU")
+
+
+class OnTheHost(TorchFunctionMode):
+    """What is asked for on the GPU is made on the CPU."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if kwargs.get("device") == "cuda":
+            kwargs["device"] = "cpu"
+        return func(*args, **kwargs)
+
+
+class HostLibrary(c_abi.Library):
+    """Plans for the CPU, which decide nothing."""
+
+    device = "cpu"
+
+    def decisions(self, instance):
+        return [{"candidate": "some_template", "seconds": 2e-6, "unfused_seconds": 3e-6,
+                 "trials": []}]
+
+
+class LaunchesNothing(HostLibrary):
+    """A CPU plan would verify packed weights, which random ones do not pass."""
+
+    launched = []
+
+    def runner(self, instance, inputs, outputs, workspace, workspace_bytes):
+        return lambda stream: self.launched.append((inputs, outputs))
+
+
+class Timed:
+    """Every set is launched; the time is the number of sets."""
+
+    made = []
+
+    def __init__(self, launch, count):
+        self.outputs = [launch(i).clone() for i in range(count)]
+        Timed.made.append(self)
+
+    def once(self):
+        return float(len(self.outputs))
+
+
+class Scripts(unittest.TestCase):
+    def setUp(self):
+        stream = types.SimpleNamespace(cuda_stream=None)
+        for patch in [mock.patch.object(torch.cuda, "get_device_properties", lambda device: GPU),
+                      mock.patch.object(torch.cuda, "current_stream", lambda: stream),
+                      mock.patch.object(torch.cuda, "synchronize", lambda: None),
+                      mock.patch.object(torch, "compile", lambda formula, **options: formula),
+                      *(mock.patch.object(script, "Timed", Timed)
+                        for script in (mixed, scaled_blocks, references, stopwatch)),
+                      mock.patch.object(tuned_plan, "Library", HostLibrary),
+                      mock.patch.dict(os.environ), OnTheHost()]:
+            patch.__enter__()
+            self.addCleanup(patch.__exit__, None, None, None)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = os.path.join(folder.name, "out")
+        Timed.made = []
+
+    def run_script(self, script, out, *more):
+        said = io.StringIO()
+        with mock.patch.object(sys, "argv", ["script", "--attacca", "attacca", "--library", LIBRARY,
+                                             "--out", out, *more]), contextlib.redirect_stderr(said):
+            script.main()
+        return said.getvalue()
+
+    def rows(self, path):
+        with open(path, encoding="utf-8") as file:
+            header, *lines = file.read().splitlines()
+        return [dict(zip(header.split(","), line.split(","))) for line in lines]
+
+    def test_packed_weights(self):
+        LaunchesNothing.launched = []
+        with mock.patch.object(tuned_plan, "Library", LaunchesNothing):
+            said = self.run_script(mixed, self.out, "--codes", *mixed.CODES, "--epilogues",
+                                   *mixed.EPILOGUES, "--rows", "3", "--shapes", "96x128")
+        self.assertEqual(said, "")
+        found = self.rows(self.out)
+        self.assertEqual([(row["codes"], row["epilogue"]) for row in found],
+                         [(codes, epilogue) for codes in mixed.CODES for epilogue in mixed.EPILOGUES])
+        self.assertEqual((found[0]["kernel"], found[0]["unfused_us"]), ("some_template", "3.00"))
+        self.assertEqual([len(inputs) for inputs, _ in LaunchesNothing.launched], [3] * len(found))
+
+    def test_launches_walk_the_sets(self):
+        library = tuned_plan.open_library(LIBRARY, "attacca")
+        case = references.Case("shapes", "", 3, 16, 32)
+        sets = [references.operands(case) for _ in range(3)]
+        outs = [torch.zeros(3, 16, dtype=torch.bfloat16) for _ in sets]
+        text = references.GRAPHS["bf16"].format(n=16, k=32)
+        launch = tuned_plan.of_text(library, text, {"M": 3}, 1).launches(sets, outs)
+        self.assertIs(launch(1), outs[1])
+        references.check(case, sets[1], outs[1])
+        self.assertFalse(outs[0].any() or outs[2].any())
+        with self.assertRaisesRegex(ArithmeticError, "wrong result"):
+            references.check(case, sets[0], outs[1])
+
+    def test_scaled_blocks(self):
+        shapes = [(256, 384, (4, 130, 7))]
+        with mock.patch.object(scaled_blocks, "SHAPES", shapes):
+            self.run_script(scaled_blocks, self.out, "--results", "bf16", "f8e4m3")
+        found = self.rows(self.out)
+        self.assertEqual(len(found), 3 * 3 * 2)
+        self.assertEqual(found[0]["scales"], "blocks")
+        self.assertTrue(all(row["attacca_us"] and row["cublas_bf16_us"] for row in found))
+
+    def test_the_reference_systems(self):
+        some = [references.Case("int8", "", 20, 64, 96), references.Case("shapes", "", 3, 8, 16),
+                references.Case("tails", "O-proj", 4, 8, 16)]
+        with mock.patch.object(references, "cases", lambda: some):
+            said = self.run_script(references, self.out, "--autotune")
+        self.assertEqual(said, "")
+        found = self.rows(self.out + ".csv")
+        self.assertEqual([row["suite"] for row in found], ["int8", "shapes", "tails"])
+        self.assertTrue(all(row[name] for row in found for name in ["attacca_us", *references.PEERS]))
+        with open(self.out + ".md", encoding="utf-8") as file:
+            page = file.read()
+        self.assertIn("| O-proj | 4 x 8 x 16 |", page)
+        self.assertIn("- library: 1.00, from 1.00 to 1.00 (1 cases)", page)
+
+    def test_peers(self):
+        bench, side = torch_bench.TorchBench(), attacca_side.ThroughCAbi(LIBRARY, "attacca")
+        for epilogue in cases.EPILOGUES:
+            row = peers.measure(cases.Case(epilogue, 5, 32, 64), bench, side,
+                                ["bare_us", "eager_us", "inductor_us"], 3)
+            self.assertEqual(row["notes"], "")
+            self.assertTrue(row["bare_us"] == row["inductor_us"] == row["attacca_us"] > 0)
+            self.assertEqual(row["attacca_unfused_us"], 1.5 * row["attacca_us"])
+
+    def test_a_wrong_result_is_not_timed(self):
+        some = [references.Case("shapes", "", 3, 8, 16)]
+        with mock.patch.object(references, "cases", lambda: some), \
+                mock.patch.object(references, "formula", lambda suite: lambda x, w, b: x @ w.t()):
+            said = self.run_script(references, self.out)
+        self.assertIn("library_us: wrong result: off by", said)
+        row, = self.rows(self.out + ".csv")
+        self.assertEqual((bool(row["attacca_us"]), row["library_us"]), (True, ""))
+
+
+class Event:
+    def __init__(self, enable_timing):
+        self.recorded = 0
+
+    def record(self):
+        self.recorded += 1
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, end):
+        return 0.5  # ms
+
+
+class Graph:
+    replays = 0
+
+    def replay(self):
+        self.replays += 1
+
+
+class Stopwatch(unittest.TestCase):
+    def setUp(self):
+        nothing = lambda *arguments, **options: contextlib.nullcontext()
+        stand_in = types.SimpleNamespace(
+            Stream=lambda: None, Event=Event, stream=nothing, CUDAGraph=Graph, graph=nothing,
+            get_device_properties=lambda device: GPU)
+        patch = mock.patch.object(torch, "cuda", stand_in)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_a_graph_walks_the_sets(self):
+        launched = []
+        timed = stopwatch.Timed(lambda i: launched.append(i) or i, 3)
+        # Three to warm up; 2 ms of launches of 0.5 ms, in whole walks.
+        self.assertEqual(launched, [0, 0, 0, 0, 1, 2, 0, 1, 2])
+        self.assertEqual(timed.graph.replays, 1)
+        self.assertAlmostEqual(timed.once(), 500 / 6)
+
+    def test_turns(self):
+        order = []
+
+        def contender(name, times):
+            source = iter(times)
+            return types.SimpleNamespace(once=lambda: order.append(name) or next(source))
+        found = stopwatch.medians({"a": contender("a", [3.0, 1.0, 2.0]),
+                                   "b": contender("b", [5.0, 5.0, 9.0])}, 3)
+        self.assertEqual((found, order), ({"a": 2.0, "b": 5.0}, ["a", "b"] * 3))
+
+    def test_sets(self):
+        self.assertEqual([stopwatch.sets_beyond_cache(size) for size in (1, 1000, 4000, 5000)],
+                         [8, 5, 2, 1])
+        self.assertEqual(stopwatch.sets_beyond_cache(100, 24), 24)
+
+
+if __name__ == "__main__":
+    unittest.main()
