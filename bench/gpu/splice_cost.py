@@ -71,7 +71,7 @@ def whole_command(words, source, image):
             skip = 1
         elif word == "-ptx":
             out.append("-cubin")
-        elif word not in ("-MD", "-rdc=true", kernel):
+        elif word not in ("-MD", kernel):
             out.append(re.sub(r"code=compute_", "code=sm_", word))
     return [*out, source, "-o", image], kernel
 

@@ -2,6 +2,7 @@
 #include "templates/catalog.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "fmt/format.h"
 
@@ -92,6 +93,25 @@ TEST_P(Built, PtxHasTheKernelAndTheHoleThatMetadataSays) {
   EXPECT_EQ(types, testing::hole_parameters(kernel().hole));
   ASSERT_EQ(hole->results.size(), 1u);
   EXPECT_EQ(ptx::size_in_bytes(hole->results[0]), testing::result_bytes(kernel().hole));
+}
+
+// Under -rdc=true nvcc reckons with files that write them; each load is a trip to memory
+// while the tensor cores rest.
+TEST_P(Built, LoadsNoConstantsFromMemory) {
+  const ptx::Module parsed = module(testing::read(kernel().path));
+  std::set<std::string_view> variables;
+  for (const ptx::Item& item : parsed.items)
+    if (const auto* declaration = std::get_if<ptx::Declaration>(&item))
+      for (const ptx::Variable& variable : declaration->variables)
+        if (variable.space == ".global") variables.insert(variable.name);
+  for (const ptx::Item& item : parsed.items) {
+    const auto* function = std::get_if<ptx::Function>(&item);
+    if (!function || !function->body) continue;
+    for (uint32_t i = function->body->span.begin; i < function->body->span.end; ++i) {
+      const std::string_view word = parsed.tokens[i].text();
+      EXPECT_FALSE(variables.contains(word)) << word;
+    }
+  }
 }
 
 TEST_P(Built, AssemblesWithATrivialBody) {

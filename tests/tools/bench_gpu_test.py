@@ -147,7 +147,7 @@ extern "C" __device__ attacca_results attacca_hole(uint32_t acc0_0) {
 
     def test_nvcc_makes_a_cubin_of_the_other_source(self):
         command, kernel = splice_cost.whole_command(
-            ["nvcc", "-ptx", "-rdc=true", "-gencode", "arch=compute_90a,code=compute_90a", "-DA=1",
+            ["nvcc", "-ptx", "-gencode", "arch=compute_90a,code=compute_90a", "-DA=1",
              "-MD", "-MF", "t.d", "-MT", "t.ptx", "src/gemm.cu", "-o", "t.ptx"], "w.cu", "w.cubin")
         self.assertEqual(command, ["nvcc", "-cubin", "-gencode", "arch=compute_90a,code=sm_90a",
                                    "-DA=1", "w.cu", "-o", "w.cubin"])

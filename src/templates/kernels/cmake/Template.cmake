@@ -37,7 +37,8 @@ macro(attacca_template NAME)
   endif()
 endmacro()
 
-# -rdc=true keeps the hole an undefined function.
+# Without -rdc=true: nvcc would then take constants of C++ for variables that other files may write, and
+# load them from memory. As nothing but PTX is made, the hole may stay undefined all the same.
 function(attacca_template_ptx NAME)
   set(ptx ${ATTACCA_TEMPLATE_DIR}/${NAME}.ptx)
   set(depfile ${CMAKE_CURRENT_BINARY_DIR}/${NAME}.ptx.d)
@@ -45,7 +46,7 @@ function(attacca_template_ptx NAME)
   list(TRANSFORM ROW_INCLUDES PREPEND -I OUTPUT_VARIABLE includes)
   add_custom_command(
     OUTPUT ${ptx}
-    COMMAND ${ATTACCA_NVCC} -ptx -rdc=true -std=c++17 -O3 --expt-relaxed-constexpr -DNDEBUG
+    COMMAND ${ATTACCA_NVCC} -ptx -std=c++17 -O3 --expt-relaxed-constexpr -DNDEBUG
             -gencode arch=compute_${ROW_ARCH},code=compute_${ROW_ARCH} -ccbin ${CMAKE_CXX_COMPILER}
             -DATTACCA_TEMPLATE=${NAME} ${defines} ${ROW_NVCC_FLAGS}
             -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/.. ${includes}
