@@ -7,14 +7,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
-#include <mutex>
 #include <spawn.h>
 #include <sys/wait.h>
 
 #include "fmt/format.h"
 
 #include "jit/library.hpp"
+#include "support/paths.hpp"
 
 extern char** environ;
 
@@ -81,21 +80,30 @@ Result<std::string> ask_version(const std::string& program) {
 
 }  // namespace
 
+Result<std::string> ptxas_version(const std::string& program, Cache& cache) {
+  std::error_code error;
+  const auto bytes = fs::file_size(program, error);
+  if (error) return ask_version(program);
+  const auto written = fs::last_write_time(program, error).time_since_epoch().count();
+  if (error) return ask_version(program);
+  const std::string key =
+      fmt::format("version of {}\nbytes {}\nwritten {}\n", program, bytes, written);
+  ATTACCA_TRY(const Cache::Entry entry, cache.get(key, [&]() -> Result<std::vector<char>> {
+    ATTACCA_TRY(const std::string version, ask_version(program));
+    return std::vector<char>(version.begin(), version.end());
+  }));
+  return std::string(entry.bytes->begin(), entry.bytes->end());
+}
+
 Result<ToolDescription> describe_ptxas() {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> versions;
   const std::string program = find_program("ATTACCA_PTXAS", "ptxas");
   if (program.empty())
     return fail("no ptxas", {},
                 "install nvidia-cuda-nvcc from PyPI, or cuda-nvcc-13-0 of "
                 "NVIDIA's Debian repository, or set ATTACCA_PTXAS to its path");
-  const std::lock_guard lock(mutex);
-  auto known = versions.find(program);
-  if (known == versions.end()) {
-    ATTACCA_TRY(std::string version, ask_version(program));
-    known = versions.emplace(program, std::move(version)).first;
-  }
-  return ToolDescription{"ptxas " + known->second, program};
+  static Cache versions({.folder = cache_directory() + "/tools"});
+  ATTACCA_TRY(const std::string version, ptxas_version(program, versions));
+  return ToolDescription{"ptxas " + version, program};
 }
 
 Result<std::vector<char>> assemble_with_ptxas(const std::string& ptx, const std::string& arch,
