@@ -13,8 +13,8 @@
 //
 // The epilogue is one of these:
 // - by default none: the kernel stores what it is given;
-// - with -DATTACCA_OPEN, a hole for `attacca kernel fuse`, which takes the PTX (compile it with
-//   -rdc=true): a call of attacca_out, filled by any epilogue in the text form;
+// - with -DATTACCA_OPEN, a hole for `attacca kernel fuse`, which takes the PTX: a call of attacca_out,
+//   filled by any epilogue in the text form;
 // - Out<T, Function>: a function object of your own, T operator()(T value, size index) const.
 //
 // Needs C++17, and no header; compiles with nvcc and NVRTC.

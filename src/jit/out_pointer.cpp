@@ -63,7 +63,7 @@ Result<ptx::Spliced> fill_output(const ptx::Module& module, uint32_t element_byt
                                  const Tail& tail, const Toolchain& toolchain) {
   if (open_output(module, element_bytes).empty())
     return fail("the kernel calls no hole of attacca::Out", module.source.where(size_t{0}),
-                "compile it with -DATTACCA_OPEN -rdc=true and include attacca/out.cuh");
+                "compile it with -DATTACCA_OPEN and include attacca/out.cuh");
   if (tail.operands.size() > kOperands)
     return fail(fmt::format("the epilogue has {} operands, and attacca::Out carries {}",
                             tail.operands.size(), kOperands));

@@ -41,7 +41,7 @@ Result<std::vector<const Function*>> find_hole(const Module& kernel, std::string
   for (const Function* function : declarations)
     if (function->body)
       return fail(fmt::format("the kernel defines '{}' itself", name), kernel.where(function->span),
-                  "only declare it, and compile with -rdc=true");
+                  "only declare it");
   return declarations;
 }
 

@@ -141,7 +141,7 @@ class Kernel(unittest.TestCase):
                           "extern \"C\" __global__ void kernel(const float* x, attacca::Out<float> to,"
                           " float** kept) {\n  kept[0] = nullptr;\n  to[threadIdx.x] = x[0];\n}\n")
         include = pathlib.Path(__file__).resolve().parents[2] / "include"
-        open_it = ["-I", include, "--nvrtc=-DATTACCA_OPEN", "--nvrtc=-rdc=true"]
+        open_it = ["-I", include, "--nvrtc=-DATTACCA_OPEN"]
         fused = self.folder / "fused.cubin"
         fuse = ["fuse", source, "--kernel", "kernel", "--output", "to", "--dtype", "f32", "--shape",
                 "4,64", "--epilogue", "silu(out + row(bias)) * full(res)", "-o", fused]

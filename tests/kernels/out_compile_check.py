@@ -77,7 +77,7 @@ class Nvrtc:
         self.call("nvrtcCreateProgram", ctypes.byref(program), source.encode(), b"case.cu", 0, None,
                   None)
         options = [option.encode() for option in
-                   ("-arch=compute_90a", "-std=c++17", "-rdc=true", f"-I{INCLUDE}", *options)]
+                   ("-arch=compute_90a", "-std=c++17", f"-I{INCLUDE}", *options)]
         failed = self.library.nvrtcCompileProgram(
             program, len(options), (ctypes.c_char_p * len(options))(*options))
         self.call("nvrtcGetProgramLogSize", program, ctypes.byref(size))
