@@ -165,7 +165,7 @@ def parse(arguments):
     parser.add_argument("--attacca", default=os.environ.get("ATTACCA", "build/src/cli/attacca"),
                         help="the program")
     parser.add_argument("--minutes", type=float, default=9, help="stops cleanly after these")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--full", action="store_true", help="every M for every layer")
     parser.add_argument("--epilogues", nargs="+", choices=list(EPILOGUES), default=list(EPILOGUES))
     parser.add_argument("--skip", nargs="+", choices=[c.removesuffix("_us") for c in CONTENDERS],

@@ -1,5 +1,6 @@
 """Launches on a GPU under the stopwatch: CUDA graphs over rotating buffers, taking turns."""
 
+import random
 import statistics
 
 import torch
@@ -48,10 +49,12 @@ class Timed:
         return self.begin.elapsed_time(self.end) * 1e3 / self.launches
 
 
-def medians(contenders, rounds=9):
-    """name -> median microseconds; one launch of each graph a round, in turns."""
+def medians(contenders, rounds=25):
+    """name -> median microseconds; one launch of each graph a round, without pauses, in an order that
+    is another each round: who follows a contender that needs much power gets a lower clock."""
     times = {name: [] for name in contenders}
+    shuffled = random.Random(20261122)
     for _ in range(rounds):
-        for name, contender in contenders.items():
-            times[name].append(contender.once())
+        for name in shuffled.sample(list(contenders), len(contenders)):
+            times[name].append(contenders[name].once())
     return {name: statistics.median(each) for name, each in times.items()}

@@ -167,7 +167,7 @@ def page(facts, all_rows, table, plot_name):
         *([facts["note"], ""] if "note" in facts else []),
         "bf16 operands, weights as (N, K), f32 accumulation. Data are N(0, 1), weights N(0, 1/K). "
         "Every contender is a CUDA graph of about 2 ms of launches over as many operand sets as "
-        f"exceed twice the L2 cache (at most 8); one graph of each in turns, "
+        f"exceed twice the L2 cache (at most 8); one graph of each in turns, without pauses, in another order each round, "
         f"{facts.get('rounds', '?')} rounds, medians in microseconds a launch. The "
         "peers' results were checked against f32 before they were timed. "
         + " ".join(HOW.get(each, "") for each in through), "",

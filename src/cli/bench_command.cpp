@@ -56,7 +56,7 @@ void print_text(const Bench& bench, const BenchGemmArgs& args) {
   row(bench.bare_seconds, "cuBLASLt, the product alone");
   bool final = true;
   for (const tune::Trial& trial : bench.tuned.trials) {
-    if (final && !trial.final) fmt::print("in the first round only:\n");
+    if (final && !trial.final) fmt::print("in earlier rounds only:\n");
     final = trial.final;
     if (trial.seconds)
       row(*trial.seconds, to_string(trial.candidate));

@@ -53,7 +53,8 @@ Result<json::Value> compare(const BenchGemmArgs& args, const std::string& name,
     runnables.push_back(std::move(runnable));
     timed.push_back(std::move(one));
   }
-  ATTACCA_TRY(const std::vector<double> medians, tune::time_in_turns(timed, kRounds));
+  ATTACCA_TRY(const std::vector<double> medians,
+              tune::time_in_turns(timed, kRounds, tune::Pace::Rested));
   json::Value line = json::Value::object()
                          .set("template", name)
                          .set("epilogue", args.epilogue)

@@ -66,7 +66,7 @@ Result<std::vector<std::vector<double>>> time_instances(
     ATTACCA_TRY(auto one, tune::Timed::make(plan.toolbox(), runnable, tune::Operands(sets)));
     timed.push_back(std::move(one));
   }
-  return tune::times_in_turns(timed, rounds);
+  return tune::times_in_turns(timed, rounds, tune::Pace::Rested);
 }
 
 }  // namespace attacca::run

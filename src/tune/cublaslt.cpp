@@ -124,6 +124,7 @@ struct CublasLt::Functions {
 Result<std::shared_ptr<const CublasLt>> CublasLt::open(const jit::Device& device) {
   ATTACCA_TRY(const jit::Library library, jit::Library::open(jit::kCublasLtLibrary));
   std::shared_ptr<CublasLt> made(new CublasLt);
+  made->path_ = library.path();
   made->functions_ = std::make_unique<Functions>();
   Functions& f = *made->functions_;
   ATTACCA_TRY_VOID(library.resolve({{"cublasLtCreate", f.create},
@@ -234,8 +235,8 @@ struct VendorGemm::Descriptors {
 };
 
 Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
-                                    const Multiplication& problem, size_t workspace_limit,
-                                    int most_algorithms) {
+                                    const Multiplication& problem,
+                                    std::span<const WorkspaceLimit> limits) {
   const CublasLt::Functions& f = library->functions();
   const Arithmetic* arithmetic = arithmetic_of(problem.a.dtype, problem.b.dtype, problem.d.dtype);
   if (arithmetic == nullptr)
@@ -284,9 +285,6 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
   ATTACCA_TRY_VOID(f.check(f.preference_create(&preference), "cublasLtMatmulPreferenceCreate"));
   const auto free_preference = [&](void* p) { f.preference_destroy(p); };
   const std::unique_ptr<void, decltype(free_preference)> owner(preference, free_preference);
-  ATTACCA_TRY_VOID(
-      f.check(f.preference_set(preference, kMaxWorkspace, &workspace_limit, sizeof workspace_limit),
-              "workspace preference"));
   const View* operands[] = {&problem.b, &problem.a, &problem.d, &problem.d};
   for (int i = 0; i < 4; ++i) {
     const auto alignment = static_cast<uint32_t>(operands[i]->alignment);
@@ -294,21 +292,40 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
         f.check(f.preference_set(preference, kMinAlignmentA + i, &alignment, sizeof alignment),
                 "alignment"));
   }
-  std::vector<HeuristicResult> found(static_cast<size_t>(most_algorithms));
-  int count = 0;
-  ATTACCA_TRY_VOID(f.check(f.heuristic(library->handle(), descriptors->operation, descriptors->a,
-                                       descriptors->b, descriptors->d, descriptors->d, preference,
-                                       most_algorithms, found.data(), &count),
-                           "cublasLtMatmulAlgoGetHeuristic"));
   VendorGemm made;
-  for (int i = 0; i < count; ++i)
-    if (found[i].status == 0)
-      made.algorithms_.push_back({found[i].algorithm, found[i].workspace_bytes});
-  if (made.algorithms_.empty())
+  Status refused;
+  for (const WorkspaceLimit& limit : limits) {
+    ATTACCA_TRY_VOID(
+        f.check(f.preference_set(preference, kMaxWorkspace, &limit.bytes, sizeof limit.bytes),
+                "workspace preference"));
+    std::vector<HeuristicResult> found(static_cast<size_t>(limit.most_algorithms));
+    int count = 0;
+    const Status asked =
+        f.check(f.heuristic(library->handle(), descriptors->operation, descriptors->a,
+                            descriptors->b, descriptors->d, descriptors->d, preference,
+                            limit.most_algorithms, found.data(), &count),
+                "cublasLtMatmulAlgoGetHeuristic");
+    if (!asked) {
+      if (refused) refused = asked;
+      continue;
+    }
+    for (int i = 0; i < count; ++i)
+      if (found[i].status == 0) made.add({found[i].algorithm, found[i].workspace_bytes});
+  }
+  if (made.algorithms_.empty()) {
+    ATTACCA_TRY_VOID(refused);
     return fail("cuBLASLt proposes no algorithm for this product", "cuBLASLt");
+  }
   made.library_ = std::move(library);
   made.descriptors_ = std::move(descriptors);
   return made;
+}
+
+void VendorGemm::add(const Algorithm& proposed) {
+  const bool known =
+      std::any_of(algorithms_.begin(), algorithms_.end(),
+                  [&](const Algorithm& other) { return other.data == proposed.data; });
+  if (!known) algorithms_.push_back(proposed);
 }
 
 Status VendorGemm::launch(int algorithm, const void* a, const void* b, const Extras& extras,

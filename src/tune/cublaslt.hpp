@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,12 @@ class CublasLt {
   const Functions& functions() const { return *functions_; }
   void* handle() const { return handle_; }
   size_t version() const;
+  const std::string& path() const { return path_; }
 
  private:
   CublasLt() = default;
   std::unique_ptr<Functions> functions_;
+  std::string path_;
   void* handle_ = nullptr;
 };
 
@@ -58,14 +61,21 @@ bool vendor_takes_scales(const ScaledBlocks& scales, int64_t m, int64_t k);
 // both operands are contiguous along k alone.
 bool vendor_multiplies(ir::DType a, ir::DType b, ir::DType d);
 
-// One multiplication with the algorithms that the library's heuristics propose, best first.
+// The heuristics propose other algorithms, not only fewer, where there is less workspace.
+struct WorkspaceLimit {
+  size_t bytes;
+  int most_algorithms;
+};
+
+// One multiplication with the algorithms that the library's heuristics propose, the best of the
+// first limit first, then what each other one adds.
 class VendorGemm {
  public:
   // Errors: dtypes or layouts that the library refuses, no algorithm.
   // REQUIRES: m, n, k, batch > 0; vendor_takes of a and b.
   static Result<VendorGemm> make(std::shared_ptr<const CublasLt> library,
-                                 const Multiplication& problem, size_t workspace_limit,
-                                 int most_algorithms);
+                                 const Multiplication& problem,
+                                 std::span<const WorkspaceLimit> limits);
 
   int algorithms() const { return static_cast<int>(algorithms_.size()); }
   size_t workspace_bytes(int algorithm) const { return algorithms_[algorithm].workspace_bytes; }
@@ -86,6 +96,7 @@ class VendorGemm {
   struct Descriptors;
 
   VendorGemm() = default;
+  void add(const Algorithm& proposed);  // unless it is there
 
   std::shared_ptr<const CublasLt> library_;
   std::shared_ptr<Descriptors> descriptors_;

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <random>
 #include <thread>
+#include <tuple>
 
 #include "ir/tensor.hpp"
 
@@ -16,9 +18,7 @@ constexpr size_t kPageElements = size_t{1} << 22;  // random numbers made on the
 constexpr size_t kMostSets = 8;
 constexpr double kGraphSeconds = 2e-3;  // of launches in one graph
 constexpr int kMostLaunches = 200;
-// Times as long as a graph took: products one after the other drive an H200 to its power limit,
-// where all kernels take what their energy takes, a fifth longer, and the best cannot be told.
-constexpr int kRest = 3;
+constexpr int kRest = 3;  // times as long as a graph took, of Pace::Rested
 
 // From the first byte that a view touches to the last, in elements.
 struct Span {
@@ -74,12 +74,16 @@ std::vector<std::byte> random_page(ir::DType dtype, double scale, size_t element
   return page;
 }
 
+// Pages made so far, by what they are made of.
+using RandomPages = std::map<std::tuple<ir::DType, double, size_t>, std::vector<std::byte>>;
+
 // Fills device memory by a page from the host and copies of what is there already.
 Status fill_random(const jit::Device& device, jit::DeviceMemory& memory, ir::DType dtype,
-                   double scale) {
+                   double scale, RandomPages& pages) {
   const auto width = static_cast<size_t>(ir::size_of(dtype));
-  const size_t elements = memory.size() / width;
-  const std::vector<std::byte> page = random_page(dtype, scale, std::min(elements, kPageElements));
+  const size_t elements = std::min(memory.size() / width, kPageElements);
+  std::vector<std::byte>& page = pages[{dtype, scale, elements}];
+  if (page.empty()) page = random_page(dtype, scale, elements);
   ATTACCA_TRY_VOID(memory.copy_from(page.data(), page.size()));
   // An odd step, so that rows of a power of two never hold the same numbers.
   const size_t step = page.size() - (page.size() > 97 * width ? 97 * width : 0);
@@ -131,6 +135,7 @@ Result<Operands> Operands::make(const std::shared_ptr<Toolbox>& toolbox, const P
   const auto cache = static_cast<size_t>(device.info().l2_bytes);
   const size_t sets = std::clamp<size_t>(2 * cache / std::max<size_t>(bytes, 1) + 1, 1, kMostSets);
   Operands made;
+  RandomPages pages;
   for (size_t set = 0; set < sets; ++set) {
     Pointers pointers;
     for (size_t i = 0; i < views.size(); ++i) {
@@ -148,7 +153,7 @@ Result<Operands> Operands::make(const std::shared_ptr<Toolbox>& toolbox, const P
       if (i < kernel_operands && !ir::is_float(views[i]->dtype))
         ATTACCA_TRY_VOID(memory.fill(0));
       else
-        ATTACCA_TRY_VOID(fill_random(device, memory, views[i]->dtype, scale));
+        ATTACCA_TRY_VOID(fill_random(device, memory, views[i]->dtype, scale, pages));
       // As misaligned as the problem says.
       const int64_t shift = views[i]->alignment >= 16
                                 ? 0
@@ -207,20 +212,28 @@ Result<double> Timed::once() {
   return double(milliseconds) * 1e-3 / launches_;
 }
 
-Result<std::vector<std::vector<double>>> times_in_turns(std::vector<Timed>& timed, int rounds) {
+Result<std::vector<std::vector<double>>> times_in_turns(std::vector<Timed>& timed, int rounds,
+                                                        Pace pace) {
   std::vector<std::vector<double>> seconds(timed.size());
-  for (int round = 0; round < rounds; ++round)
-    for (size_t i = 0; i < timed.size(); ++i) {
+  std::vector<size_t> order(timed.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937 random(20261122);
+  for (int round = 0; round < rounds; ++round) {
+    // Who comes after one that needs much power has less of it.
+    if (pace == Pace::Sustained) std::shuffle(order.begin(), order.end(), random);
+    for (const size_t i : order) {
       const auto begin = std::chrono::steady_clock::now();
       ATTACCA_TRY(const double once, timed[i].once());
       seconds[i].push_back(once);
-      std::this_thread::sleep_for(kRest * (std::chrono::steady_clock::now() - begin));
+      if (pace == Pace::Rested)
+        std::this_thread::sleep_for(kRest * (std::chrono::steady_clock::now() - begin));
     }
+  }
   return seconds;
 }
 
-Result<std::vector<double>> time_in_turns(std::vector<Timed>& timed, int rounds) {
-  ATTACCA_TRY(auto seconds, times_in_turns(timed, rounds));
+Result<std::vector<double>> time_in_turns(std::vector<Timed>& timed, int rounds, Pace pace) {
+  ATTACCA_TRY(auto seconds, times_in_turns(timed, rounds, pace));
   std::vector<double> medians;
   for (std::vector<double>& each : seconds) {
     std::nth_element(each.begin(), each.begin() + static_cast<ptrdiff_t>(each.size() / 2),

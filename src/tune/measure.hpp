@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "tune/pace.hpp"
 #include "tune/runnable.hpp"
 
 namespace attacca::tune {
@@ -45,9 +46,10 @@ class Timed {
 };
 
 // Seconds of each runnable in each round. They take turns, so that a drifting clock meets all of
-// them alike, with pauses, so that the device keeps its clock.
-Result<std::vector<std::vector<double>>> times_in_turns(std::vector<Timed>& timed, int rounds);
+// them alike.
+Result<std::vector<std::vector<double>>> times_in_turns(std::vector<Timed>& timed, int rounds,
+                                                        Pace pace);
 // Their medians.
-Result<std::vector<double>> time_in_turns(std::vector<Timed>& timed, int rounds);
+Result<std::vector<double>> time_in_turns(std::vector<Timed>& timed, int rounds, Pace pace);
 
 }  // namespace attacca::tune

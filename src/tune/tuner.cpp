@@ -13,6 +13,11 @@
 namespace attacca::tune {
 namespace {
 
+// Of the last round: who came that near to the best, at most so many fused and as many unfused.
+constexpr double kClose = 1.06;
+constexpr int kContendersOfAKind = 3;
+constexpr int kLastRounds = 15;
+
 void sort_by_time(std::vector<Trial>& trials) {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
@@ -41,10 +46,28 @@ std::vector<Candidate> finalists(const std::vector<Trial>& first, const Toolbox&
   return chosen;
 }
 
-// The last round's trials, then what only the first one knows of: its times are those of a device
-// in another state.
+// The last round, of those that the second one timed: what may still win, and the best of the other
+// kind for comparison.
+std::vector<Candidate> contenders(const std::vector<Trial>& trials) {
+  std::vector<Candidate> chosen;
+  int fused = 0, unfused = 0;
+  for (const Trial& trial : trials) {
+    if (!trial.final) continue;
+    int& same_kind = trial.candidate.kind == CandidateKind::Unfused ? unfused : fused;
+    const bool may_win = *trial.seconds < kClose * *trials[0].seconds;
+    if (same_kind < (may_win ? kContendersOfAKind : 1)) {
+      chosen.push_back(trial.candidate);
+      ++same_kind;
+    }
+  }
+  return chosen;
+}
+
+// A later round's trials, then what only the earlier ones know of: their times are those of a
+// device in another state.
 std::vector<Trial> merge_rounds(std::vector<Trial> first, std::vector<Trial> last) {
   sort_by_time(last);
+  for (Trial& trial : first) trial.final = false;
   for (Trial& trial : last) trial.final = trial.seconds.has_value();
   for (Trial& trial : first) {
     const auto same = std::find_if(last.begin(), last.end(), [&](const Trial& other) {
@@ -148,25 +171,34 @@ Result<Tuned> tune(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& t
     if (options.progress) options.progress(done, what);
   };
   TimingRequest request{text, first, 3, toolbox->device().info().ordinal};
+  if (auto vendor = toolbox->vendor()) request.vendor = (*vendor)->path();
   report(0, fmt::format("building and timing {} candidates", first.size()));
   std::vector<Trial> trials = timer.time(request);
   sort_by_time(trials);
-  std::vector<Trial> last;
+  const auto time_again = [&](std::vector<Candidate> candidates) {
+    request.candidates = std::move(candidates);
+    trials = merge_rounds(std::move(trials), timer.time(request));
+  };
   if (options.finalists > 0) {
-    request.candidates = finalists(trials, *toolbox, problem, options.finalists);
+    std::vector<Candidate> variants = finalists(trials, *toolbox, problem, options.finalists);
     request.rounds = options.rounds;
-    report(0.6, fmt::format("timing {} variants of the best", request.candidates.size()));
-    last = timer.time(request);
-    sort_by_time(last);
+    report(0.6, fmt::format("timing {} variants of the best", variants.size()));
+    time_again(std::move(variants));
+    std::vector<Candidate> best = contenders(trials);
+    if (best.size() > 1) {
+      request.rounds = kLastRounds;
+      request.pace = Pace::Sustained;
+      report(0.9, fmt::format("timing the best {} under load", best.size()));
+      time_again(std::move(best));
+    }
   }
-  std::optional<Choice> choice = choose(last);
-  if (!choice) choice = choose(trials);
+  const std::optional<Choice> choice = choose(trials);
   if (!choice)
     return fail(fmt::format("no candidate ran: {}",
                             trials.empty() ? "there is none" : trials.front().failure),
                 "tuning", "run `attacca doctor`");
   result.choice = *choice;
-  result.trials = merge_rounds(std::move(trials), std::move(last));
+  result.trials = std::move(trials);
   report(1, "done");
   return result;
 }

@@ -17,7 +17,7 @@ namespace attacca::tune {
 struct TuneOptions {
   int most_templates = 40;  // timed in the first round; the others by rank are left out
   int finalists = 3;        // templates whose variants the second round times; 0: no such round
-  int rounds = 7;           // of the last comparison
+  int rounds = 7;           // each of those is timed
   double seconds_limit = 60;
   double silence_limit = 60;  // seconds without a word from the timing process: kernels are built
   TemplateFilter filter = {};
@@ -26,7 +26,7 @@ struct TuneOptions {
 };
 
 struct Tuned {
-  // The last comparison's, best first, its failed ones last; then what only the first round saw.
+  // The last comparison's, best first, its failed ones last; then what only earlier rounds saw.
   std::vector<Trial> trials;
   std::vector<Exclusion> excluded;  // never timed, with the reason
   Choice choice;  // the best of all; unfused where fusing lost or nothing else ran

@@ -7,9 +7,6 @@
 
 namespace attacca::tune {
 
-// Of the library's proposals for a product, how many are worth timing.
-inline constexpr int kMostAlgorithms = 8;
-
 // Operands that the library does not take as they lie, or whose dtypes it does not multiply, are
 // copied to dense ones of a dtype that holds them exactly first.
 Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& toolbox,

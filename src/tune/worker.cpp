@@ -6,6 +6,7 @@
 #include <iostream>
 #include <thread>
 
+#include "jit/library.hpp"
 #include "support/json.hpp"
 #include "tune/measure.hpp"
 
@@ -13,6 +14,7 @@ namespace attacca::tune {
 namespace {
 
 constexpr int kDeviceLost = 3;
+constexpr const char *kRested = "rested", *kSustained = "sustained";
 
 void say(const json::Value& line) {
   const std::string text = json::dump(line, -1) + "\n";
@@ -66,10 +68,18 @@ Status serve(const TimingRequest& request, const std::shared_ptr<Toolbox>& toolb
     timed.push_back(*std::move(made));
     which.push_back(i);
   }
-  ATTACCA_TRY(const std::vector<double> medians, time_in_turns(timed, request.rounds));
+  ATTACCA_TRY(const std::vector<double> medians,
+              time_in_turns(timed, request.rounds, request.pace));
   for (size_t i = 0; i < which.size(); ++i)
     say(json::Value::object().set("candidate", which[i]).set("seconds", medians[i]));
   return {};
+}
+
+// Where the file cannot be opened here, the library is looked for as ever.
+void use_vendor(const std::string& path) {
+  if (path.empty()) return;
+  setenv(jit::kCublasLtLibrary.override_variable, path.c_str(), 1);
+  if (!jit::Library::open(jit::kCublasLtLibrary)) unsetenv(jit::kCublasLtLibrary.override_variable);
 }
 
 const json::Value* member(const json::Value& value, std::string_view key) {
@@ -94,7 +104,9 @@ std::string write_request(const TimingRequest& request) {
                                             .set("alignments", alignments))
                         .set("candidates", candidates)
                         .set("rounds", request.rounds)
-                        .set("device", request.device),
+                        .set("device", request.device)
+                        .set("pace", request.pace == Pace::Rested ? kRested : kSustained)
+                        .set("vendor", request.vendor),
                     -1);
 }
 
@@ -114,9 +126,13 @@ Result<TimingRequest> read_request(const std::string& line) {
   const json::Value& candidates = *member(root, "candidates");
   const json::Value& rounds = *member(root, "rounds");
   const json::Value& device = *member(root, "device");
+  const json::Value& pace = *member(root, "pace");
+  const json::Value& vendor = *member(root, "vendor");
   if (!graph.is<std::string>() || !symbols.is<json::Value::Object>() || !mode.is<std::string>() ||
       !alignments.is<json::Value::Object>() || !candidates.is<json::Value::Array>() ||
-      !rounds.is<int64_t>() || !device.is<int64_t>())
+      !rounds.is<int64_t>() || !device.is<int64_t>() || !pace.is<std::string>() ||
+      (pace.as<std::string>() != kRested && pace.as<std::string>() != kSustained) ||
+      !vendor.is<std::string>())
     return bad();
   request.problem.graph = graph.as<std::string>();
   for (const auto& [name, value] : symbols.as<json::Value::Object>()) {
@@ -137,6 +153,8 @@ Result<TimingRequest> read_request(const std::string& line) {
   }
   request.rounds = static_cast<int>(std::max<int64_t>(1, rounds.as<int64_t>()));
   request.device = static_cast<int>(device.as<int64_t>());
+  request.pace = pace.as<std::string>() == kRested ? Pace::Rested : Pace::Sustained;
+  request.vendor = vendor.as<std::string>();
   return request;
 }
 
@@ -147,6 +165,7 @@ int serve_timings() {
     const auto served = [&]() -> Status {
       ATTACCA_TRY(const TimingRequest request, read_request(line));
       if (!toolbox) {
+        use_vendor(request.vendor);
         ATTACCA_TRY(toolbox, Toolbox::open(request.device));
       }
       return serve(request, toolbox);

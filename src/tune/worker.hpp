@@ -2,7 +2,7 @@
 // itself.
 //
 // It reads requests and writes answers, one JSON object a line:
-//   -> {"problem": {...}, "candidates": ["...", ...], "rounds": 5}
+//   -> {"problem": {...}, "candidates": ["...", ...], "rounds": 5, "pace": "rested", ...}
 //   <- {"begin": 3}                       before candidate 3 is built or timed for the first time
 //   <- {"candidate": 3, "seconds": 1e-4}  its median
 //   <- {"candidate": 3, "failed": "why"}
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tune/candidate.hpp"
+#include "tune/pace.hpp"
 #include "tune/region_graph.hpp"
 
 namespace attacca::tune {
@@ -24,6 +25,10 @@ struct TimingRequest {
   std::vector<Candidate> candidates;
   int rounds = 5;
   int device = 0;
+  Pace pace = Pace::Rested;
+  // The cuBLASLt that the asking process uses, perhaps empty: another version's heuristics number
+  // algorithms otherwise.
+  std::string vendor = {};
 };
 std::string write_request(const TimingRequest& request);
 Result<TimingRequest> read_request(const std::string& line);

@@ -121,6 +121,8 @@ TEST(Request, RoundTrip) {
   request.problem = {"graph g() {}\n\"quoted\"", {{"M", 3}, {"K", 0}}, ir::Mode::Eager, {{"x", 4}}};
   request.rounds = 9;
   request.device = 2;
+  request.pace = Pace::Sustained;
+  request.vendor = "/a/libcublasLt.so.13";
   const std::string line = write_request(request);
   EXPECT_EQ(line.find('\n'), std::string::npos);
   const auto read = read_request(line);
@@ -132,13 +134,15 @@ TEST(Request, RoundTrip) {
   EXPECT_EQ(read->problem.graph, request.problem.graph);
   EXPECT_EQ(read->rounds, 9);
   EXPECT_EQ(read->device, 2);
+  EXPECT_EQ(read->pace, Pace::Sustained);
+  EXPECT_EQ(read->vendor, "/a/libcublasLt.so.13");
 }
 
 // Any field taken out, or of another type, is an error and nothing else.
 TEST(Request, DamagedOnesAreErrors) {
   const std::string line = write_request(request_for({"fast"}));
-  for (const char* key :
-       {"problem", "candidates", "rounds", "device", "graph", "symbols", "mode", "alignments"}) {
+  for (const char* key : {"problem", "candidates", "rounds", "device", "pace", "vendor", "graph",
+                          "symbols", "mode", "alignments"}) {
     std::string damaged = line;
     const size_t at = damaged.find(std::string("\"") + key + "\"");
     ASSERT_NE(at, std::string::npos) << key;
