@@ -1,10 +1,9 @@
 // Where results and the full operand allow TMA: a warp finishes its accumulators where wgmma left them.
 // Its share of a tile is boxes of 16 rows. A box of the full operand is copied in while the products
-// run, each thread puts results where it took their operands, and a copy takes the box out. No warp
-// waits for another one.
+// run, each thread puts results where it took their operands, and a copy takes the box out.
 #pragma once
 
-#include "wgmma/multiply.cuh"
+#include "wgmma/boxes.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
@@ -50,29 +49,12 @@ __device__ __forceinline__ void load_row_pairs(const Params& params, int slot, i
 }
 
 // A warp's part of the epilogue.
-struct Boxes {
-  const Params& params;
-  char* memory;      // its boxes
-  uint32_t address;  // the same
-  uint32_t arrived;  // the barrier of boxes copied in
-  int lane;
-  uint32_t tiles = 0;
-
-  // Of the tile: its batch, its first column and this warp's first row.
-  Place at = {};
+struct Boxes : WarpBoxes {
   RowPairs next;
   uint32_t column[kColumns ? kColumns : 1][kGroupParts][2];
 
   __device__ __forceinline__ Boxes(const Params& params, char* memory, uint32_t arrived, int lane)
-      : params(params),
-        memory(memory),
-        address(shared_address(memory)),
-        arrived(arrived),
-        lane(lane) {}
-
-  __device__ __forceinline__ bool has_full() const {
-    return kFulls > 0 && params.operands.full[0].pointer != nullptr;
-  }
+      : WarpBoxes(params, memory, arrived, lane) {}
 
   __device__ __forceinline__ void load_rows(int box) {
 #pragma unroll
@@ -82,15 +64,7 @@ struct Boxes {
 
   // Fetches what the epilogue of this tile reads, to arrive while the products run.
   __device__ __forceinline__ void begin(const Place& tile) {
-    at = tile;
-    if (has_full() && lane == 0) {
-      results_read<0>();
-      barrier_expect(arrived, kBoxes * kBoxBytes);
-#pragma unroll 1
-      for (int box = 0; box < kBoxes; ++box)
-        copy_box(address + box * kBoxBytes, &params.full, arrived,
-                 at.n + box / kGroupParts * kBoxN, at.m + box % kGroupParts * kPartRows, at.batch);
-    }
+    WarpBoxes::begin(tile);
 #pragma unroll
     for (int s = 0; s < kColumns; ++s)
 #pragma unroll
@@ -115,7 +89,7 @@ struct Boxes {
   __device__ __forceinline__ void finish_box(const Accumulators& sum, int box, int part,
                                              const RowPairs& rows, Largest& largest) {
     constexpr int kPairs = kBoxN / 8 * 2;
-    char* to = memory + (box * kGroupParts + part) % kBoxBuffers * kBoxBytes;
+    char* to = memory + byte_of(box * kGroupParts + part);
     HoleArguments arguments[kPairs];
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
@@ -158,7 +132,7 @@ struct Boxes {
   }
 
   __device__ __forceinline__ void finish(const Accumulators& sum, Largest& largest) {
-    if (has_full()) wait_for(arrived, tiles++ & 1);
+    wait_for_full();
     finish_column<0>(sum, largest);
   }
 
@@ -170,27 +144,12 @@ struct Boxes {
       if constexpr (BOX + 1 < kTileN / kBoxN) load_rows(BOX + 1);
 #pragma unroll
       for (int part = 0; part < kGroupParts; ++part) {
-        constexpr int kFirst = BOX * kGroupParts;
-        if (!has_full()) {
-          if (lane == 0) results_read<kBoxBuffers - 1>();
-          __syncwarp();
-        }
+        make_room();
         finish_box(sum, BOX, part, rows, largest);
-        writes_before_copies();
-        __syncwarp();
-        if (lane == 0) {
-          copy_result(&params.result, address + (kFirst + part) % kBoxBuffers * kBoxBytes,
-                      at.n + BOX * kBoxN, at.m + part * kPartRows, at.batch);
-          results_commit();
-        }
+        leave(BOX * kGroupParts + part);
       }
       finish_column<BOX + 1>(sum, largest);
     }
-  }
-
-  // No block may leave before its results are read.
-  __device__ __forceinline__ void end() const {
-    if (lane == 0) results_read<0>();
   }
 };
 

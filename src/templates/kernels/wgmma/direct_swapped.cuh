@@ -4,39 +4,23 @@
 // them.
 #pragma once
 
-#include "wgmma/multiply.cuh"
+#include "wgmma/boxes.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
 namespace attacca_wgmma {
 
-struct SwappedBoxes {
+struct SwappedBoxes : WarpBoxes {
   static constexpr int kEights = kBoxM / 8;  // of rows of a box
   static constexpr int kColumnBoxes = kTileM / kBoxM;
 
-  const Params& params;
-  char* memory;      // its boxes
-  uint32_t address;  // the same
-  uint32_t arrived;  // the barrier of boxes copied in
-  int lane;
-  uint32_t tiles = 0;
-
-  // Of the tile: its batch, its first row and this warp's first column.
-  Place at = {};
   // The row vectors' words for this thread's columns: of each part two pairs, 8 columns apart.
   uint32_t row_words[kRows ? kRows : 1][kGroupParts][2][2];
 
   __device__ __forceinline__ SwappedBoxes(const Params& params, char* memory, uint32_t arrived,
                                           int lane)
-      : params(params),
-        memory(memory),
-        address(shared_address(memory)),
-        arrived(arrived),
-        lane(lane) {}
+      : WarpBoxes(params, memory, arrived, lane) {}
 
-  __device__ __forceinline__ bool has_full() const {
-    return kFulls > 0 && params.operands.full[0].pointer != nullptr;
-  }
   // Whether this lane's accumulators are of an odd column.
   __device__ __forceinline__ bool odd() const { return lane / 4 % 2 != 0; }
   __device__ __forceinline__ int column_of(int part, int half) const {
@@ -47,15 +31,7 @@ struct SwappedBoxes {
 
   // Fetches what the epilogue of this tile reads, to arrive while the products run.
   __device__ __forceinline__ void begin(const Place& tile) {
-    at = tile;
-    if (has_full() && lane == 0) {
-      results_read<0>();
-      barrier_expect(arrived, kBoxes * kBoxBytes);
-#pragma unroll 1
-      for (int box = 0; box < kBoxes; ++box)
-        copy_box(address + box * kBoxBytes, &params.full, arrived,
-                 at.n + box % kGroupParts * kPartRows, at.m + box / kGroupParts * kBoxM, at.batch);
-    }
+    WarpBoxes::begin(tile);
 #pragma unroll
     for (int s = 0; s < kRows; ++s)
 #pragma unroll
@@ -87,7 +63,7 @@ struct SwappedBoxes {
 
   __device__ __forceinline__ void finish_box(const Accumulators& sum, int box, int part,
                                              Largest& largest) {
-    char* to = memory + (box * kGroupParts + part) % kBoxBuffers * kBoxBytes;
+    char* to = memory + byte_of(box * kGroupParts + part);
     const int first_row = at.m + box * kBoxM;
     uint32_t column[kColumns ? kColumns : 1][kEights];
 #pragma unroll
@@ -124,11 +100,7 @@ struct SwappedBoxes {
   }
 
   __device__ __forceinline__ void finish(const Accumulators& sum, Largest& largest) {
-    if (has_full()) {
-      wait_for(arrived, tiles++ & 1);
-    } else if (kBoxes % kBoxBuffers != 0 && lane == 0) {
-      results_read<0>();  // the last tile's last box may lie where this one's first will
-    }
+    wait_for_full();
     finish_boxes<0>(sum, largest);
   }
 
@@ -138,27 +110,12 @@ struct SwappedBoxes {
     if constexpr (BOX < kColumnBoxes) {
 #pragma unroll
       for (int part = 0; part < kGroupParts; ++part) {
-        if (!has_full()) {
-          if (lane == 0) results_read<kBoxBuffers - 1>();
-          __syncwarp();
-        }
+        make_room();
         finish_box(sum, BOX, part, largest);
-        writes_before_copies();
-        __syncwarp();
-        if (lane == 0) {
-          copy_result(&params.result,
-                      address + (BOX * kGroupParts + part) % kBoxBuffers * kBoxBytes,
-                      at.n + part * kPartRows, at.m + BOX * kBoxM, at.batch);
-          results_commit();
-        }
+        leave(BOX * kGroupParts + part);
       }
       finish_boxes<BOX + 1>(sum, largest);
     }
-  }
-
-  // No block may leave before its results are read.
-  __device__ __forceinline__ void end() const {
-    if (lane == 0) results_read<0>();
   }
 };
 
