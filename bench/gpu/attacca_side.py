@@ -8,8 +8,8 @@ A contender's launch(i) works on set i of the buffers and returns the output. Ea
 with the reason where it cannot do a case."""
 
 import json
-import subprocess
 
+import program
 import tuned_plan
 from cases import EPILOGUES, GATES
 
@@ -19,8 +19,8 @@ class ThroughCli:
 
     name = "cli"
 
-    def __init__(self, program, limit=60):
-        self.program, self.limit = program, limit
+    def __init__(self, path, limit=60):
+        self.path, self.limit = path, limit
 
     def contenders(self, case, buffers):
         return {}
@@ -29,19 +29,10 @@ class ThroughCli:
         return {}
 
     def measured(self, case):
-        command = [self.program, "bench", "gemm", "--m", str(case.m), "--n", str(case.columns),
-                   "--k", str(case.k), "--dtype", "bf16", "--epilogue", EPILOGUES[case.epilogue],
-                   "--b", case.layout,
-                   "--limit", str(self.limit), "--json", "--json-line"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False,
-                                  timeout=self.limit + 60)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise RuntimeError(str(error)) from error
-        if done.returncode != 0:
-            raise RuntimeError((done.stderr or done.stdout).strip() or
-                               f"exit status {done.returncode}")
-        return columns_of(json.loads(done.stdout))
+        return columns_of(json.loads(program.answer(
+            self.path, "bench", "gemm", "--m", str(case.m), "--n", str(case.columns), "--k", str(case.k),
+            "--dtype", "bf16", "--epilogue", EPILOGUES[case.epilogue], "--b", case.layout,
+            "--limit", str(self.limit), "--json", "--json-line", timeout=self.limit + 60)))
 
 
 class ThroughCAbi:
@@ -51,8 +42,8 @@ class ThroughCAbi:
 
     name = "c-abi"
 
-    def __init__(self, path, program, seconds=60):
-        self.library, self.seconds = tuned_plan.open_library(path, program), seconds
+    def __init__(self, path, worker, seconds=60):
+        self.library, self.seconds = tuned_plan.open_library(path, worker), seconds
         self.plans = {}
         self.plan = self.tuned = None
 

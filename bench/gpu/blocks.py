@@ -28,7 +28,9 @@ import torch
 import attacca.torch
 import block_models
 import blocks_page
-from blocks_page import COLUMNS, number
+from blocks_page import COLUMNS
+from csv_run import one_line
+from pages import number
 
 CONTENDERS = ["eager", "inductor", "max_autotune", "attacca"]
 
@@ -149,7 +151,7 @@ def measure(name, tokens, contenders, args, budget):
             row["error"] = error(function(*inputs), want)
             direct[contender] = lambda function=function: function(*inputs)
         except Exception as failure:  # noqa: BLE001  one that fails leaves its reason
-            row["note"] = f"{type(failure).__name__}: {str(failure).splitlines()[0][:160]}"
+            row["note"] = f"{type(failure).__name__}: {one_line(failure)}"
     del want
     time_all(rows, direct, inputs, args)
     return list(rows.values())
@@ -167,7 +169,7 @@ def time_all(rows, direct, inputs, args):
             try:
                 graphs[contender, again] = captured(lambda *_: launch(), inputs)
             except Exception as failure:  # noqa: BLE001
-                rows[contender]["note"] = f"not captured: {str(failure).splitlines()[0][:120]}"
+                rows[contender]["note"] = f"not captured: {one_line(failure)}"
     times = in_turns(graphs, args.device, args.turns, args.rounds)
     for contender in direct:
         if own := [us for (name, _), us in times.items() if name == contender]:

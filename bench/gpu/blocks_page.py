@@ -7,14 +7,13 @@
 import argparse
 import csv
 
+import pages
+from pages import number
+
 COLUMNS = ["device", "torch", "block", "source", "tokens", "contender", "graph_us", "direct_us", "error",
            "cold_s", "warm_s", "regions", "note"]
 NUMBERS = {"tokens": int, "graph_us": float, "direct_us": float, "error": float, "cold_s": float,
            "warm_s": float, "regions": int}
-
-
-def number(value, digits):
-    return f"{value:.{digits}f}" if isinstance(value, float) else str(value) or "-"
 
 
 def time_column(rows):
@@ -32,24 +31,24 @@ def page(rows):
              + (", in a CUDA graph; `direct` without one, the host's time included where the GPU waits for it."
                 if column == "graph_us" else "."),
              "The error is the root mean square against the block in f64, relative to the result's. `first`"
-             " is the time to the first result, cold, and warm: again from the caches on disk.", "",
-             "| block | of | tokens | contender | us | against Inductor | direct us | error | first cold s | warm s"
-             " | regions |", "|---|---|--:|---|--:|--:|--:|--:|--:|--:|--:|"]
+             " is the time to the first result, cold, and warm: again from the caches on disk.", ""]
     inductor = {(row["block"], row["tokens"]): row[column] for row in rows if row["contender"] == "inductor"}
+    cells = []
     for row in rows:
         base, own = inductor.get((row["block"], row["tokens"])), row[column]
         ratio = f"{base / own:.3f}x" if isinstance(base, float) and isinstance(own, float) else "-"
-        cells = [row["block"], row["source"], row["tokens"], row["contender"], number(own, 1), ratio,
-                 number(row["direct_us"], 1), f"{row['error']:.2e}" if row["error"] != "" else "-",
-                 number(row["cold_s"], 2), number(row["warm_s"], 2), number(row["regions"], 0)]
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines + ["", *losses(rows, column), "", *decisions(rows)]) + "\n"
+        cells.append([row["block"], row["source"], row["tokens"], row["contender"], number(own, 1), ratio,
+                      number(row["direct_us"], 1), f"{row['error']:.2e}" if row["error"] != "" else "-",
+                      number(row["cold_s"], 2), number(row["warm_s"], 2), number(row["regions"], 0)])
+    lines += pages.table(["block", "of", "tokens", "contender", "us", "against Inductor", "direct us", "error",
+                          "first cold s", "warm s", "regions"], cells, texts=4)
+    return "\n".join(lines + ["", *losses(rows, column), *decisions(rows)]).rstrip() + "\n"
 
 
 def decisions(rows):
     """What the backend found while compiling, by block."""
-    notes = [f"- {row['block']} at {row['tokens']}: {row['note']}" for row in rows if row["note"]]
-    return ["What was found while compiling, and why rows are empty:", "", *notes] if notes else []
+    return pages.listed("What was found while compiling, and why rows are empty:", [
+        f"{row['block']} at {row['tokens']}: {row['note']}" for row in rows if row["note"]])
 
 
 def losses(rows, time_column):
@@ -67,9 +66,8 @@ def losses(rows, time_column):
             found.append(f"{name} at {tokens}: {row[time_column]:.1f} us, Inductor {inductor[time_column]:.1f} us")
     if not found:
         return ["No block is slower than Inductor's default by more than 2 %, or less exact than eager by more "
-                "than 2 %."]
-    return ["Slower than Inductor's default, or less exact than eager, by more than 2 %:", "",
-            *[f"- {each}" for each in found]]
+                "than 2 %.", ""]
+    return pages.listed("Slower than Inductor's default, or less exact than eager, by more than 2 %:", found)
 
 
 def read(paths):

@@ -8,9 +8,12 @@ import csv
 import json
 import os
 import statistics
-import subprocess
 import tempfile
 import time
+
+import pages
+import program
+from csv_run import rounded
 
 # Distinct in operators and operands, so that none is found in a cache and none is like another.
 EPILOGUES = [
@@ -34,8 +37,8 @@ COLUMNS = ["kind", "template", "epilogue", *PARTS, "process_ms", "failed"]
 
 
 class Runner:
-    def __init__(self, program, out):
-        self.program = program
+    def __init__(self, path, out):
+        self.path = path
         self.file = open(out, "w", newline="", encoding="utf-8")
         self.csv = csv.DictWriter(self.file, COLUMNS, restval="", lineterminator="\n",
                                   extrasaction="ignore")
@@ -46,19 +49,15 @@ class Runner:
         row = {"kind": kind, "template": line["template"], "epilogue": line["epilogue"],
                "failed": line.get("failed", ""), **line.get(part, {}), **more}
         self.rows.append(row)
-        self.csv.writerow({key: f"{value:.3f}" if isinstance(value, float) else value
-                           for key, value in row.items()})
+        self.csv.writerow(rounded(row))
         self.file.flush()
 
     def ask(self, *arguments):
         """The JSON lines of one process, and its milliseconds."""
         begin = time.monotonic()
-        done = subprocess.run([self.program, "bench", *arguments], capture_output=True, text=True,
-                              check=False, timeout=300)
+        said = program.answer(self.path, "bench", *arguments, timeout=300)
         spent = (time.monotonic() - begin) * 1e3
-        if done.returncode != 0:
-            raise RuntimeError(done.stderr.strip() or f"exit status {done.returncode}")
-        return [json.loads(line) for line in done.stdout.splitlines()], spent
+        return [json.loads(line) for line in said.splitlines()], spent
 
     def kinds(self, kind):
         return [row for row in self.rows if row["kind"] == kind and not row["failed"]]
@@ -110,33 +109,31 @@ def quantile(values, part):
 
 def cell(rows, key, part):
     values = [row[key] for row in rows if isinstance(row.get(key), (int, float))]
-    return f"{quantile(values, part):.2f}" if values else "-"
+    return pages.number(quantile(values, part), 2) if values else "-"
 
 
 def table_of(runner):
-    lines = ["| | builds | emit | NVRTC | splice | assemble | cache | module load | total p50 | "
-             "total p90 |", "|---|" + "---:|" * 9]
+    lines = []
     for kind, title in [("cold", "new epilogue"), ("new process, cold", "new epilogue, new process"),
                         ("disk", "known, from disk"),
                         ("new process, disk", "known, from disk, new process"),
                         ("memory", "known, from memory")]:
         rows = runner.kinds(kind)
         if rows:
-            parts = " | ".join(cell(rows, key, 0.5) for key in PARTS[:-1])
-            lines.append(f"| {title} | {len(rows)} | {parts} | {cell(rows, 'total_ms', 0.5)} | "
-                         f"{cell(rows, 'total_ms', 0.9)} |")
-    return lines
+            lines.append([title, len(rows), *(cell(rows, key, 0.5) for key in PARTS),
+                          cell(rows, "total_ms", 0.9)])
+    return pages.table(["", "builds", "emit", "NVRTC", "splice", "assemble", "cache", "module load",
+                        "total p50", "total p90"], lines)
 
 
 def table_by_template(runner):
-    lines = ["| template | builds | splice | assemble | total p50 | total p90 |",
-             "|---|" + "---:|" * 5]
+    lines = []
     for template in dict.fromkeys(row["template"] for row in runner.kinds("cold")):
         rows = [row for row in runner.kinds("cold") if row["template"] == template]
-        lines.append(f"| `{template}` | {len(rows)} | {cell(rows, 'splice_ms', 0.5)} | "
-                     f"{cell(rows, 'assemble_ms', 0.5)} | {cell(rows, 'total_ms', 0.5)} | "
-                     f"{cell(rows, 'total_ms', 0.9)} |")
-    return lines
+        lines.append([f"`{template}`", len(rows), cell(rows, "splice_ms", 0.5),
+                      cell(rows, "assemble_ms", 0.5), cell(rows, "total_ms", 0.5),
+                      cell(rows, "total_ms", 0.9)])
+    return pages.table(["template", "builds", "splice", "assemble", "total p50", "total p90"], lines)
 
 
 def launches(runner, templates):
@@ -200,22 +197,20 @@ def page(runner, first, host):
         "object on the folder that the first build filled. *Total* ends when the kernel can be "
         "launched. Milliseconds, medians where nothing else is said. Opening the template "
         f"directory takes {first['catalog_ms']:.1f} ms, once a process.", "",
-        *table_of(runner), "", "New epilogues by template:", "", *table_by_template(runner), ""]
-    if failed:
-        lines += ["Failed:", "", *(f"- `{row['epilogue']}` in `{row['template']}`: {row['failed']}"
-                                   for row in failed[:20]), ""]
+        *table_of(runner), "", "New epilogues by template:", "", *table_by_template(runner), "",
+        *pages.listed("Failed:", [f"`{row['epilogue']}` in `{row['template']}`: {row['failed']}"
+                                  for row in failed[:20]])]
     if host:
         lines += ["## The host's time for a launch", "",
                   "16 x 256 x 256, 200 launches between two waits, median of 50 such batches, "
                   "microseconds a launch. PyTorch's includes Python.", "",
-                  "| launch | us |", "|---|---:|",
-                  *(f"| {what} | {'-' if us is None else f'{us:.2f}'} |" for what, us in host), ""]
+                  *pages.table(["launch", "us"], [[what, pages.number(us, 2)] for what, us in host]), ""]
     return "\n".join(lines)
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--attacca", default=os.environ.get("ATTACCA", "build/src/cli/attacca"))
+    program.add_option(parser)
     parser.add_argument("--out", default="docs/benchmarks/gpu-cold", help="without .md and .csv")
     parser.add_argument("--minutes", type=float, default=2, help="stops cleanly after these")
     parser.add_argument("--epilogues", type=int, default=len(EPILOGUES), help="the first so many")

@@ -2,17 +2,26 @@
 
 import contextlib
 import csv
+import os
 import sys
 import time
 
 
-def first_line(error):
-    return next(iter(str(error).splitlines()), type(error).__name__)
+def one_line(error):
+    """Its text without line breaks, at most 200 characters of it."""
+    return (" ".join(str(error).split()) or type(error).__name__)[:200]
+
+
+def rounded(row):
+    """Its floats with three digits."""
+    return {key: f"{value:.3f}" if isinstance(value, float) else value for key, value in row.items()}
 
 
 def run(cases, measure, columns, path, minutes):
     """The rows that measure(case) gave, written as they come; `path` "-": to standard output. A case that
     raises RuntimeError is named on standard error and left out, as are those that there was no time for."""
+    if path != "-":
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     end, rows = time.monotonic() + 60 * minutes, []
     with contextlib.nullcontext(sys.stdout) if path == "-" else \
             open(path, "w", newline="", encoding="utf-8") as out:
@@ -26,6 +35,6 @@ def run(cases, measure, columns, path, minutes):
                 rows.append(measure(case))
                 writer.writerow(rows[-1])
             except RuntimeError as error:
-                print(f"{case}: {first_line(error)}", file=sys.stderr)
+                print(f"{case}: {one_line(error)}", file=sys.stderr)
             out.flush()
     return rows

@@ -11,9 +11,11 @@ import sys
 import time
 import traceback
 
+import program
 import rows
 from attacca_side import ThroughCAbi, ThroughCli, columns_of
 from cases import EPILOGUES, cases, quoted, shard
+from csv_run import one_line
 
 CONTENDERS = ["bare_us", *rows.PEERS]
 
@@ -76,11 +78,6 @@ def dry_us(case):
 
 def say(text):
     print(text, file=sys.stderr, flush=True)
-
-
-def one_line(error):
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text[:200]
 
 
 def measure(case, bench, attacca, peers, rounds):
@@ -162,8 +159,7 @@ def parse(arguments):
                         help="libattacca.so; by default the program's own")
     parser.add_argument("--through", choices=["cli", "c-abi"],
                         help="by default the C ABI where there is a library")
-    parser.add_argument("--attacca", default=os.environ.get("ATTACCA", "build/src/cli/attacca"),
-                        help="the program")
+    program.add_option(parser)
     parser.add_argument("--minutes", type=float, default=9, help="stops cleanly after these")
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--full", action="store_true", help="every M for every layer")
@@ -180,8 +176,8 @@ def parse(arguments):
     return options
 
 
-def library_beside(program):
-    folder = os.path.dirname(os.path.abspath(program))
+def library_beside(path):
+    folder = os.path.dirname(os.path.abspath(path))
     found = [os.path.join(folder, place, "libattacca.so") for place in ("../api", "../lib")]
     return next(filter(os.path.exists, found), None)
 

@@ -2,6 +2,7 @@
 
 import math
 from html import escape
+from statistics import geometric_mean
 
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 300, 64, 44, 16, 48
 STYLE = """<style>
@@ -66,10 +67,6 @@ class Panel:
         x = LEFT + 8 + index * 250
         yield (f'<circle cx="{x}" cy="{TOP - 12}" r="4" fill="{color}"/>'
                f'<text x="{x + 10}" y="{TOP - 8}">{escape(name)}</text>')
-
-
-def geometric_mean(values):
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
 
 
 def write(path, panels):

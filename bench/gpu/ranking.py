@@ -15,11 +15,13 @@ import csv
 import json
 import os
 import random
-import subprocess
 import sys
 import time
+from statistics import geometric_mean
 from typing import NamedTuple
 
+import pages
+import program
 from cases import LAYERS
 
 
@@ -84,11 +86,8 @@ def problems(seed):
 
 
 def ask(attacca, problem, *words):
-    done = subprocess.run([attacca, "bench", "gemm", *problem.options(), "--json-line", *words],
-                          capture_output=True, text=True, check=False, timeout=180)
-    if done.returncode != 0:
-        raise RuntimeError(" ".join(done.stderr.split()))
-    return json.loads(done.stdout)
+    return json.loads(program.answer(attacca, "bench", "gemm", *problem.options(), "--json-line", *words,
+                                     timeout=180))
 
 
 def collect(options):
@@ -105,7 +104,7 @@ def collect(options):
                 return
             try:
                 timed = ask(options.attacca, problem, "--all", "--finalists", "0", "--json")
-            except (RuntimeError, subprocess.TimeoutExpired) as error:
+            except RuntimeError as error:
                 print(f"{problem}: {error}", file=sys.stderr)
                 continue
             told = problem
@@ -197,9 +196,9 @@ def quality(measured, times):
         best = each.seconds.min()
         first.append(best / each.seconds[order[0]])
         of_eight.append(best / each.seconds[order[:8]].min())
-        off.append(abs(np.log(guess[order[0]] / each.seconds[order[0]])))
-    return Quality(float(np.exp(np.mean(np.log(first)))), float(np.exp(np.mean(np.log(of_eight)))),
-                   min(first), float(np.exp(np.mean(off))))
+        ratio = guess[order[0]] / each.seconds[order[0]]
+        off.append(max(ratio, 1 / ratio))
+    return Quality(geometric_mean(first), geometric_mean(of_eight), min(first), geometric_mean(off))
 
 
 HELD_OUT = {"layers (N, K)": lambda problem: (problem.n, problem.k),
@@ -231,12 +230,11 @@ def evaluate(options):
              "templates on one NVIDIA H200 (`bench/gpu/ranking.py collect`, the data are in "
              "`bench/data`), in eighths, each ranked by what was trained on the other seven "
              "(`ranking.py evaluate`). Speed is of the fastest legal template's.", "",
-             "| ranked by | the first's speed | the best of the first 8 | the worst first | expected times "
-             "off by |", "|---|---:|---:|---:|---:|"]
-    for name, times in rows:
-        worth = quality(measured, times)
-        lines.append(f"| {name} | {worth.first:.4f} | {worth.of_eight:.4f} | {worth.worst:.3f} | "
-                     f"{worth.off - 1:.1%} |")
+             *pages.table(["ranked by", "the first's speed", "the best of the first 8",
+                           "the worst first", "expected times off by"],
+                          [[name, f"{worth.first:.4f}", f"{worth.of_eight:.4f}", f"{worth.worst:.3f}",
+                            f"{worth.off - 1:.1%}"]
+                           for name, worth in ((name, quality(measured, times)) for name, times in rows)])]
     text = "\n".join(lines) + "\n"
     with open(options.out, "w", encoding="utf-8") as file:
         file.write(text)
@@ -267,7 +265,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=["collect", "train", "evaluate"])
-    parser.add_argument("--attacca", default=os.environ.get("ATTACCA", "build/src/cli/attacca"))
+    program.add_option(parser)
     parser.add_argument("--csv", nargs="+", default=["bench/data/candidates.csv"])
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--seed", type=int, default=20261122)

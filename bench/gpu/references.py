@@ -16,14 +16,15 @@ tuner's clock. Results are compared with f32 before they are timed."""
 import argparse
 import sys
 import time
+from statistics import geometric_mean
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 
 import csv_run
+import pages
 import tuned_plan
-from plot import geometric_mean
 from stopwatch import Timed, medians, sets_beyond_cache
 from torch_bench import compare
 
@@ -111,7 +112,7 @@ def measure(library, case, options):
             check(case, sets[0], launch(0))
             timed[name] = Timed(launch, len(sets))
         except Exception as error:  # pylint: disable=broad-exception-caught
-            print(f"{case}: {name}: {csv_run.first_line(error)}", file=sys.stderr)
+            print(f"{case}: {name}: {csv_run.one_line(error)}", file=sys.stderr)
     return {**case._asdict(), **plan.columns(),
             **{name: f"{us:.2f}" for name, us in medians(timed).items()}}
 
@@ -128,12 +129,11 @@ def page(rows):
             if ratios:
                 lines.append(f"- {peer.removesuffix('_us')}: {geometric_mean(ratios):.2f}, from "
                              f"{min(ratios):.2f} to {max(ratios):.2f} ({len(ratios)} cases)")
-        lines += ["", "| | M x N x K | Attacca | unfused | library | Inductor | max-autotune | kernel |",
-                  "|---|---|---:|---:|---:|---:|---:|---|"]
-        lines += [f"| {row['name']} | {row['m']} x {row['n']} x {row['k']} | {row['attacca_us']} | "
-                  f"{row['unfused_us']} | " + " | ".join(row.get(peer) or "-" for peer in PEERS) +
-                  f" | `{row['kernel']}` |" for row in mine]
-        lines.append("")
+        lines += ["", *pages.table(
+            ["", "M x N x K", "Attacca", "unfused", "library", "Inductor", "max-autotune", "kernel"],
+            [[row["name"], pages.sizes(row), row["attacca_us"], row["unfused_us"],
+              *(row.get(peer) or "-" for peer in PEERS), f"`{row['kernel']}`"] for row in mine],
+            texts=2), ""]
     return "\n".join(lines)
 
 

@@ -4,6 +4,7 @@ import csv
 import os
 
 from cases import Case
+from csv_run import rounded
 
 TIMES = ["bare_us", "eager_us", "inductor_us", "max_autotune_us", "cublaslt_us", "attacca_us",
          "attacca_fused_us", "attacca_unfused_us", "attacca_bare_us"]
@@ -27,8 +28,7 @@ class Writer:
         self.file.flush()
 
     def write(self, row):
-        self.csv.writerow({key: f"{value:.3f}" if isinstance(value, float) else value
-                           for key, value in row.items()})
+        self.csv.writerow(rounded(row))
         self.file.flush()
 
 

@@ -78,7 +78,7 @@ def measure(library, case, seconds):
     try:
         contenders["cublas_fp8_us"] = Timed(scaled, len(factors))
     except RuntimeError as error:
-        print(f"{case}: PyTorch: {csv_run.first_line(error)}", file=sys.stderr)
+        print(f"{case}: PyTorch: {csv_run.one_line(error)}", file=sys.stderr)
     us = medians(contenders)
     return {"scales": scales, "out": out, "m": m, "n": n, "k": k, **plan.columns(),
             **{name: f"{each:.2f}" for name, each in us.items()},

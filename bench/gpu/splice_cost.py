@@ -7,7 +7,6 @@
 """
 
 import argparse
-import csv
 import json
 import os
 import re
@@ -16,8 +15,11 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from statistics import geometric_mean
 
-from plot import geometric_mean
+import csv_run
+import pages
+import program
 
 TEMPLATES = ["bf16_tn_128x256x64_2x1_coop_f1", "bf16_tn_128x128x64_2x1_pingpong_f1",
              "bf16_tn_64x16x128_1x1_pingpong_swap_f1", "sm90_tn_128x128x64_2x1_pingpong_direct_f1_d16",
@@ -96,15 +98,13 @@ def try_build(options, template, name, epilogue):
 
 def build_one(options, template, name, epilogue):
     stem = os.path.join(options.images, f"{template}.{name}")
-    emitted = subprocess.run([options.attacca, "bench", "whole", "--source", "--template", template,
-                              "--epilogue", epilogue], capture_output=True, text=True, check=False)
-    if emitted.returncode != 0:
-        raise RuntimeError(emitted.stderr.strip())
+    emitted = program.answer(options.attacca, "bench", "whole", "--source", "--template", template,
+                             "--epilogue", epilogue)
     command, kernel = whole_command(nvcc_command(options.build, template), stem + ".cu",
                                     stem + ".cubin")
     with open(stem + ".cu", "w", encoding="utf-8") as file:
         file.write(WHOLE.format(template=template, epilogue=epilogue, kernel=kernel,
-                                body=body_for_whole(emitted.stdout)))
+                                body=body_for_whole(emitted)))
     begin = time.monotonic()
     subprocess.run(command, check=True)
     print(f"{stem}.cubin: nvcc took {time.monotonic() - begin:.1f} s", flush=True)
@@ -117,31 +117,18 @@ def compare(options, template, name, shape):
         return {**row, "failed": f"no {image}: run `splice_cost.py build` where nvcc is"}
     sizes = [part for axis, size in zip("mnk", shape) for part in (f"--{axis}", str(size))]
     try:
-        done = subprocess.run([options.attacca, "bench", "whole", "--template", template,
-                               "--epilogue", EPILOGUES[name], "--image", image, *sizes],
-                              capture_output=True, text=True, check=False, timeout=120)
-    except subprocess.TimeoutExpired:
-        return {**row, "failed": "no answer for 120 s"}
-    if done.returncode != 0:
-        return {**row, "failed": " ".join(done.stderr.split())}
-    return {**row, **json.loads(done.stdout)}
+        said = program.answer(options.attacca, "bench", "whole", "--template", template, "--epilogue",
+                              EPILOGUES[name], "--image", image, *sizes, timeout=120)
+    except RuntimeError as error:
+        return {**row, "failed": str(error)}
+    return {**row, **json.loads(said)}
 
 
 def run(options):
-    deadline = time.monotonic() + options.minutes * 60
-    os.makedirs(os.path.dirname(os.path.abspath(options.out)), exist_ok=True)
-    rows = []
-    with open(options.out + ".csv", "w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
-        table.writeheader()
-        for template in options.templates:
-            for name in EPILOGUES:
-                for shape in SHAPES["_swap_" in template]:
-                    if time.monotonic() > deadline:
-                        break
-                    rows.append(compare(options, template, name, shape))
-                    table.writerow(rows[-1])
-                    file.flush()
+    cases = [(template, name, shape) for template in options.templates for name in EPILOGUES
+             for shape in SHAPES["_swap_" in template]]
+    rows = csv_run.run(cases, lambda case: compare(options, *case), COLUMNS, options.out + ".csv",
+                       options.minutes)
     with open(options.out + ".md", "w", encoding="utf-8") as file:
         file.write(page(rows))
 
@@ -158,25 +145,23 @@ def page(rows):
         lines += [f"Geometric mean {geometric_mean(ratios):.4f}, from {min(ratios):.4f} to "
                   f"{max(ratios):.4f}; within 1 % in "
                   f"{sum(ratio <= 1.01 for ratio in ratios)} of {len(ratios)} cases.", ""]
-    lines += ["| template | epilogue | M x N x K | spliced | whole | ratio | registers | local bytes |",
-              "|---|---|---|---:|---:|---:|---:|---:|"]
-    for row, ratio in zip(timed, ratios):
-        lines.append(f"| `{row['template']}` | `{row['epilogue']}` | {row['m']} x {row['n']} x "
-                     f"{row['k']} | {row['spliced_us']:.2f} | {row['whole_us']:.2f} | {ratio:.4f} | "
-                     f"{row['spliced_registers']}, {row['whole_registers']} | "
-                     f"{row['spliced_local_bytes']}, {row['whole_local_bytes']} |")
-    failed = [row for row in rows if row.get("failed")]
-    if failed:
-        lines += ["", "Failed:", "", *(f"- `{row['template']}`, `{row['epilogue']}`: {row['failed']}"
-                                       for row in failed)]
-    return "\n".join(lines) + "\n"
+    lines += pages.table(
+        ["template", "epilogue", "M x N x K", "spliced", "whole", "ratio", "registers", "local bytes"],
+        [[f"`{row['template']}`", f"`{row['epilogue']}`", pages.sizes(row), f"{row['spliced_us']:.2f}",
+          f"{row['whole_us']:.2f}", f"{ratio:.4f}",
+          f"{row['spliced_registers']}, {row['whole_registers']}",
+          f"{row['spliced_local_bytes']}, {row['whole_local_bytes']}"]
+         for row, ratio in zip(timed, ratios)], texts=3)
+    lines += ["", *pages.listed("Failed:", [f"`{row['template']}`, `{row['epilogue']}`: {row['failed']}"
+                                            for row in rows if row.get("failed")])]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=["build", "run"])
-    parser.add_argument("--attacca", default=os.environ.get("ATTACCA", "build/src/cli/attacca"))
+    program.add_option(parser)
     parser.add_argument("--build", default="build", help="a build folder, for nvcc's options")
     parser.add_argument("--images", default="build/whole")
     parser.add_argument("--jobs", type=int, default=2, help="of nvcc at once; 3 GB each")

@@ -3,11 +3,13 @@
 
 import argparse
 import os
+from statistics import geometric_mean
 
+import pages
 import plot
 import rows
 from cases import TITLES
-from plot import geometric_mean
+from pages import number
 
 COLUMNS = {"bare_us": "bare GEMM", "eager_us": "eager", "inductor_us": "Inductor",
            "max_autotune_us": "max-autotune", "cublaslt_us": "cuBLASLt epilogue"}
@@ -44,7 +46,7 @@ class Row:
         self.fused_selected = bool(row["selected"]) and not row["selected"].startswith("unfused")
 
     def __str__(self):
-        return f"{self.m} x {self.n} x {self.k}"
+        return pages.sizes(self.row)
 
 
 def ratio(over, under):
@@ -55,22 +57,13 @@ def known(values):
     return [value for value in values if value is not None]
 
 
-def number(value, digits=3):
-    return "-" if value is None or value != value else f"{value:.{digits}f}"
-
-
 def mean(values):
-    return number(geometric_mean(known(values)))
+    some = known(values)
+    return number(geometric_mean(some) if some else None)
 
 
 def count(items, condition):
     return sum(1 for item in items if condition(item))
-
-
-def markdown(header, lines):
-    out = ["| " + " | ".join(header) + " |",
-           "|" + "|".join("---" if i == 0 else "---:" for i in range(len(header))) + "|"]
-    return out + ["| " + " | ".join(line) + " |" for line in lines]
 
 
 def summary(table):
@@ -91,7 +84,7 @@ def summary(table):
                       mean(r.fused_speedup for r in group), fused_wins(group),
                       mean(r.of_bare for r in group), mean(r.fused_of_bare for r in group),
                       mean(r.fused_of_bare for r in group if r.k >= 2048)])
-    return markdown(header, lines)
+    return pages.table(header, lines)
 
 
 def fused_wins(group):
@@ -109,7 +102,7 @@ def by_m(table):
                       mean(r.fused_speedup for r in group), mean(r.speedup for r in group),
                       number(min(known(r.speedup for r in group), default=None)),
                       mean(r.fused_of_bare for r in group)])
-    return markdown(header, lines)
+    return pages.table(header, lines)
 
 
 def losses(table):
@@ -117,7 +110,7 @@ def losses(table):
                   key=lambda r: r.speedup)
     if not lost:
         return ["No case is slower than the fastest peer."]
-    return [f"Slower than the fastest peer in {len(lost)} of {len(table)} cases:", "", *markdown(
+    return [f"Slower than the fastest peer in {len(lost)} of {len(table)} cases:", "", *pages.table(
         ["case", "epilogue", "fastest peer", "its us", "Attacca us", "speed-up", "selected"],
         [[str(r), TITLES[r.epilogue], COLUMNS[r.fastest], number(r.row[r.fastest], 1),
           number(r.row["attacca_us"], 1), number(r.speedup), f"`{r.row['selected']}`"]
@@ -138,7 +131,7 @@ def everything(table):
                                                        "attacca_unfused_us", "attacca_bare_us"]]
             lines.append([str(r), *times, number(r.speedup), number(r.fused_speedup),
                           number(r.fused_of_bare), f"`{r.row['selected']}`"])
-        out += [f"### {title}", "", *markdown(header, lines), ""]
+        out += [f"### {title}", "", *pages.table(header, lines), ""]
     return out
 
 
@@ -147,7 +140,7 @@ def failures(all_rows):
     reasons = {}
     for row in all_rows:
         for note in filter(None, row["notes"].split("; ")):
-            reasons.setdefault(note, []).append(f"{row['m']} x {row['n']} x {row['k']}")
+            reasons.setdefault(note, []).append(pages.sizes(row))
     lines = []
     for note, where in sorted(reasons.items(), key=lambda item: -len(item[1])):
         shown = ", ".join(where[:6]) + (f" and {len(where) - 6} more" if len(where) > 6 else "")
@@ -167,8 +160,8 @@ def page(facts, all_rows, table, plot_name):
         *([facts["note"], ""] if "note" in facts else []),
         "bf16 operands, weights as (N, K), f32 accumulation. Data are N(0, 1), weights N(0, 1/K). "
         "Every contender is a CUDA graph of about 2 ms of launches over as many operand sets as "
-        f"exceed twice the L2 cache (at most 8); one graph of each in turns, without pauses, in another order each round, "
-        f"{facts.get('rounds', '?')} rounds, medians in microseconds a launch. The "
+        f"exceed twice the L2 cache (at most 8); one graph of each in turns, without pauses, in another "
+        f"order each round, {facts.get('rounds', '?')} rounds, medians in microseconds a launch. The "
         "peers' results were checked against f32 before they were timed. "
         + " ".join(HOW.get(each, "") for each in through), "",
         "*Selected* is what Attacca runs after tuning, the unfused path included; *fused* is its "

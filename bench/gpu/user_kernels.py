@@ -8,17 +8,18 @@ kernel's own arguments, the operands' addresses behind them. Every pair is compa
 
 import argparse
 import ctypes
-import csv
 import json
 import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
+from statistics import geometric_mean
 
-from plot import geometric_mean
+import csv_run
+import pages
+import program
 from user_kernel_cases import TAILS, cases
 
 COLUMNS = ["kernel", "shape", "dtype", "tail", "identical", "differing", "kernel_us", "eager_us",
@@ -120,14 +121,14 @@ def fuse(attacca, ptx, entry, case, tail, mode, folder):
                "--dtype", case.dtype, "--shape", f"{rows},{columns}", "--epilogue", tail.text,
                "--mode", mode, "-o", out]
     begin = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if "Unsupported .version" in done.stderr:
+    try:
+        program.answer(*command)
+    except RuntimeError as error:
+        if "Unsupported .version" not in str(error):
+            raise
         begin = time.monotonic()
-        done = subprocess.run(command, capture_output=True, text=True, check=False,
-                              env=tritons_assembler())
+        program.answer(*command, env=tritons_assembler())
     took = (time.monotonic() - begin) * 1000
-    if done.returncode != 0:
-        raise RuntimeError(" ".join((done.stderr or done.stdout).split()))
     with open(out, "rb") as file:
         image = file.read()
     with open(out + ".json", encoding="utf-8") as file:
@@ -245,27 +246,22 @@ def run(options):
     driver = Driver()
     torch.cuda.init()
     torch.zeros(1, device="cuda")  # makes the context that the driver's calls use
-    deadline = time.monotonic() + options.minutes * 60
     facts = f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, Triton {triton_version()}"
-    os.makedirs(os.path.dirname(os.path.abspath(options.out)), exist_ok=True)
-    rows = []
-    with open(options.out + ".csv", "w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
-        table.writeheader()
-        for case in cases():
-            for tail in TAILS:
-                if time.monotonic() > deadline:
-                    break
-                try:
-                    row = measure(options, driver, case, tail, torch)
-                except Exception as error:  # whatever fails leaves its reason; the others go on
-                    row = {"kernel": case.name, "shape": f"{case.shape[0]} x {case.shape[1]}",
-                           "dtype": case.dtype, "tail": tail.text,
-                           "failed": " ".join(str(error).split())[:300]}
-                rows.append(row)
-                table.writerow(row)
-                file.flush()
-            case.arguments = None  # their memory
+
+    def row_of(pair):
+        case, tail = pair
+        try:
+            return measure(options, driver, case, tail, torch)
+        except Exception as error:  # whatever fails leaves its reason; the others go on
+            return {"kernel": case.name, "shape": f"{case.shape[0]} x {case.shape[1]}",
+                    "dtype": case.dtype, "tail": tail.text,
+                    "failed": csv_run.one_line(error)}
+        finally:
+            if tail is TAILS[-1]:
+                case.arguments = None  # their memory
+
+    rows = csv_run.run([(case, tail) for case in cases() for tail in TAILS], row_of, COLUMNS,
+                       options.out + ".csv", options.minutes)
     with open(options.out + ".md", "w", encoding="utf-8") as file:
         file.write(page(rows, facts))
     return 0 if rows and all(row.get("identical") == "yes" for row in rows) else 1
@@ -296,24 +292,23 @@ def page(rows, facts):
                   "as fast as the kernel and an eager tail, "
                   f"{geometric_mean([row['inductor_us'] / row['fused_us'] for row in timed]):.2f} "
                   "times as fast as the kernel and Inductor's (geometric means).", ""]
-    lines += ["| kernel | M x N | tail | identical | kernel | + eager | + Inductor | fused | fp32 |",
-              "|---|---|---|---|---:|---:|---:|---:|---:|"]
-    for row in timed:
-        same = "yes" if row["identical"] == "yes" else f"{row['differing']} differ"
-        lines.append(f"| {row['kernel']} {row['dtype']} | {row['shape']} | `{row['tail']}` | {same} | "
-                     f"{row['kernel_us']:.2f} | {row['eager_us']:.2f} | {row['inductor_us']:.2f} | "
-                     f"{row['fused_us']:.2f} | {row['fused_fp32_us']:.2f} |")
-    failed = [row for row in rows if row.get("failed")]
-    if failed:
-        lines += ["", "Failed:", "", *(f"- {row['kernel']}, {row['shape']}, `{row['tail']}`: "
-                                       f"{row['failed']}" for row in failed)]
-    return "\n".join(lines) + "\n"
+    lines += pages.table(
+        ["kernel", "M x N", "tail", "identical", "kernel", "+ eager", "+ Inductor", "fused", "fp32"],
+        [[f"{row['kernel']} {row['dtype']}", row["shape"], f"`{row['tail']}`",
+          "yes" if row["identical"] == "yes" else f"{row['differing']} differ",
+          *(pages.number(row[name], 2)
+            for name in ("kernel_us", "eager_us", "inductor_us", "fused_us", "fused_fp32_us"))]
+         for row in timed], texts=4)
+    lines += ["", *pages.listed("Failed:", [
+        f"{row['kernel']}, {row['shape']}, `{row['tail']}`: {row['failed']}"
+        for row in rows if row.get("failed")])]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--attacca", default=os.environ.get("ATTACCA", "build/src/cli/attacca"))
+    program.add_option(parser)
     parser.add_argument("--out", default="docs/benchmarks/gpu-user-kernels",
                         help="without .md and .csv")
     parser.add_argument("--minutes", type=float, default=3, help="stops cleanly after these")

@@ -10,7 +10,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 
 import attacca_side
 import cases
+import pages
 import peers
+import program
 import rows
 import splice_cost
 import table
@@ -152,6 +154,39 @@ extern "C" __device__ attacca_results attacca_hole(uint32_t acc0_0) {
         self.assertEqual(command, ["nvcc", "-cubin", "-gencode", "arch=compute_90a,code=sm_90a",
                                    "-DA=1", "w.cu", "-o", "w.cubin"])
         self.assertEqual(kernel, "src/gemm.cu")
+
+
+class Program(unittest.TestCase):
+    def answer(self, text, **options):
+        return program.answer(sys.executable, "-c", text, **options)
+
+    def test_an_answer_is_what_was_printed(self):
+        self.assertEqual(self.answer("print(1)"), "1\n")
+        self.assertEqual(self.answer("import os; print(os.environ['A'])", env={"A": "b"}), "b\n")
+
+    def test_a_failure_has_its_reason_in_one_line(self):
+        for text, reason in [("import sys; sys.exit('why\\nnot')", "^why not$"),
+                             ("print('so'); raise SystemExit(2)", "^so$"),
+                             ("raise SystemExit(3)", "^exit status 3$")]:
+            with self.assertRaisesRegex(RuntimeError, reason):
+                self.answer(text)
+        with self.assertRaisesRegex(RuntimeError, "no answer for 0.1 s"):
+            self.answer("import time; time.sleep(9)", timeout=0.1)
+
+
+class Pages(unittest.TestCase):
+    def test_numbers(self):
+        self.assertEqual([pages.number(value, 1) for value in (None, "", float("nan"), 0.0, 2)],
+                         ["-", "-", "-", "0.0", "2.0"])
+
+    def test_tables(self):
+        self.assertEqual(pages.table(["a", "b", "c"], [["x", "y", 1]], texts=2),
+                         ["| a | b | c |", "|---|---|---:|", "| x | y | 1 |"])
+        self.assertEqual(pages.table(["a"], []), ["| a |", "|---|"])
+
+    def test_lists(self):
+        self.assertEqual(pages.listed("Failed:", ["a"]), ["Failed:", "", "- a", ""])
+        self.assertEqual(pages.listed("Failed:", []), [])
 
 
 class UserKernels(unittest.TestCase):

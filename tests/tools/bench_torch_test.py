@@ -4,6 +4,7 @@ operands, launches and results are real, times are made up.
 Usage: bench_torch_test.py LIBATTACCA [unittest arguments].
 """
 import contextlib
+import csv
 import io
 import os
 import sys
@@ -28,6 +29,7 @@ import scaled_blocks
 import stopwatch
 import torch_bench
 import tuned_plan
+import user_kernels
 
 GPU = types.SimpleNamespace(L2_cache_size=2000, name="a CPU")
 
@@ -169,6 +171,33 @@ class Scripts(unittest.TestCase):
         self.assertIn("library_us: wrong result: off by", said)
         row, = self.rows(self.out + ".csv")
         self.assertEqual((bool(row["attacca_us"]), row["library_us"]), (True, ""))
+
+
+class UserKernels(unittest.TestCase):
+    def test_every_pair_has_a_row_and_a_failure_its_reason(self):
+        made = [types.SimpleNamespace(name=name, shape=(4, 8), dtype="bf16", arguments="some")
+                for name in "ab"]
+
+        def measure(options, driver, case, tail, torch):
+            if case.name == "b":
+                raise RuntimeError("made\nto fail")
+            return {"kernel": case.name, "shape": "4 x 8", "dtype": "bf16", "tail": tail.text,
+                    "identical": "yes", **dict.fromkeys(("kernel_us", "eager_us", "inductor_us",
+                                                         "fused_us", "fused_fp32_us"), 2.0)}
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.multiple(user_kernels, Driver=mock.Mock(), measure=measure, cases=lambda: made,
+                                    triton_version=lambda: "none"), \
+                mock.patch.multiple(torch.cuda, init=mock.Mock(), get_device_name=lambda: "a CPU"), \
+                OnTheHost():
+            out = os.path.join(folder, "new", "out")
+            self.assertEqual(user_kernels.main(["--out", out]), 1)
+            with open(out + ".csv", encoding="utf-8") as file:
+                found = list(csv.DictReader(file))
+            with open(out + ".md", encoding="utf-8") as file:
+                self.assertIn("- b, 4 x 8, `relu(out + row(bias))`: made to fail\n", file.read())
+        self.assertEqual([row["failed"] for row in found],
+                         [""] * len(user_kernels.TAILS) + ["made to fail"] * len(user_kernels.TAILS))
+        self.assertEqual([case.arguments for case in made], [None, None])
 
 
 class Event:

@@ -1,0 +1,23 @@
+"""Markdown of the pages that the scripts here write."""
+
+
+def number(value, digits=3):
+    """"-" for what is missing: None, nothing, NaN."""
+    return "-" if value is None or value == "" or value != value else f"{value:.{digits}f}"
+
+
+def sizes(row):
+    return f"{row['m']} x {row['n']} x {row['k']}"
+
+
+def table(header, lines, texts=1):
+    """Its first columns are texts, the others numbers."""
+    rule = "|".join("---" if i < texts else "---:" for i in range(len(header)))
+    rows = (" | ".join(map(str, line)) for line in (header, *lines))
+    first, *others = (f"| {row} |" for row in rows)
+    return [first, f"|{rule}|", *others]
+
+
+def listed(title, lines):
+    """Nothing where there are no lines."""
+    return [title, "", *(f"- {line}" for line in lines), ""] if lines else []

@@ -1,0 +1,22 @@
+"""The command line program: where it is, and what it answers."""
+
+import os
+import subprocess
+
+
+def add_option(parser):
+    parser.add_argument("--attacca", default=os.environ.get("ATTACCA", "build/src/cli/attacca"),
+                        help="the program")
+
+
+def answer(program, *words, timeout=None, env=None):
+    """What it prints. Raises RuntimeError with the reason in one line where it fails or takes longer."""
+    try:
+        done = subprocess.run([program, *words], capture_output=True, text=True, check=False,
+                              timeout=timeout, env=env)
+    except subprocess.TimeoutExpired as late:
+        raise RuntimeError(f"no answer for {timeout} s") from late
+    if done.returncode != 0:
+        said = " ".join((done.stderr or done.stdout).split())
+        raise RuntimeError(said or f"exit status {done.returncode}")
+    return done.stdout
