@@ -70,7 +70,6 @@ void multiply(Sum (&d)[VALUES], const uint32_t (&a)[4], uint64_t b) {
 #define WGMMA_REGISTER "+r"
 #endif
 
-
 // Operands and their texts, by eights: the first 8, 16, ...
 #define REGISTERS_4(i) \
   WGMMA_REGISTER(d[i]), WGMMA_REGISTER(d[(i) + 1]), WGMMA_REGISTER(d[(i) + 2]), \
@@ -129,6 +128,7 @@ void multiply(Sum (&d)[VALUES], const uint32_t (&a)[4], uint64_t b) {
 DEFINE_WGMMA(8, NAMES_4, "%4", "%5", "%6", "%7", "%8", FIRST_4)
 DEFINE_WGMMA(16, NAMES_8, "%8", "%9", "%10", "%11", "%12", FIRST_8)
 DEFINE_WGMMA(32, NAMES_16, "%16", "%17", "%18", "%19", "%20", FIRST_16)
+DEFINE_WGMMA(48, NAMES_24, "%24", "%25", "%26", "%27", "%28", FIRST_24)
 DEFINE_WGMMA(64, NAMES_32, "%32", "%33", "%34", "%35", "%36", FIRST_32)
 DEFINE_WGMMA(96, NAMES_48, "%48", "%49", "%50", "%51", "%52", FIRST_48)
 DEFINE_WGMMA(112, NAMES_56, "%56", "%57", "%58", "%59", "%60", FIRST_56)
