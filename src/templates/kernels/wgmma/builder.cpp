@@ -90,7 +90,7 @@ const attacca_operand& weight(const attacca_gemm_arguments& g, int set) {
             g.n,
             b.column_stride,
             b.batch_stride,
-            {kTileK, kTileN / kClusterM}};
+            {kTileK, kPaired ? kPairRows : kTileN / kClusterM}};
   if (!kAlternate)
     return {name,           b.pointer,           "n", g.n, b.column_stride, "k", g.k, b.row_stride,
             b.batch_stride, {kColumnBox, kTileK}};

@@ -1,7 +1,8 @@
 // What the DEFINES of a wgmma row say, what follows from it, and the kernel's parameters.
 //   TILE_M, TILE_N  of a block, in the problem's orientation. With HOLE_ACCUMULATORS=2, a gate, each
 //                   of the two products has a TILE_N of its own
-//   SWAPPED         1: the weights' rows are what wgmma calls M: for few rows of A
+//   SWAPPED         1: the weights' rows are what wgmma calls M: for few rows of A. Gates of TILE_N 32 are
+//                   paired: 8 rows of each product's weights by turns make one instruction's M
 //   PINGPONG        1: two warpgroups multiply tiles of their own, so that one finishes a tile while
 //                   the other multiplies; 0: they share a tile
 //   B_K_MAJOR       1: B as (N, K); 0: as (K, N)
@@ -54,6 +55,9 @@ constexpr int kStages = STAGES;
 constexpr int kSets = kAccumulators;
 constexpr int kMaps = kAlternate ? 1 : kSets;  // of weights
 static_assert(!kAlternate || (!kBKMajor && !kSwapped && kSets == 2));
+constexpr bool kPaired = kSwapped && kSets == 2 && kTileN == 32;
+static_assert(!kPaired || (kBKMajor && CLUSTER_M == 1 && !DIRECT));
+constexpr int kPairRows = 8;  // the swizzle's pattern
 // A tile of B as (K, N) is boxes of 64 columns.
 constexpr int kColumnBox = 64, kColumnBoxBytes = 64 * kRowBytes;
 static_assert(kBKMajor || (kTileN % kColumnBox == 0 && kElementBytes == 2));
@@ -61,19 +65,22 @@ static_assert(kBKMajor || (kTileN % kColumnBox == 0 && kElementBytes == 2));
 // An instruction multiplies 64 rows of what wgmma calls M. The last warpgroup loads.
 constexpr int kPartRows = 64;
 constexpr bool kPingpong = PINGPONG;
-constexpr int kParts = (kSwapped ? kTileN : kTileM) / kPartRows;  // of a tile
+constexpr int kSideRows = kSwapped ? (kPaired ? kSets : 1) * kTileN : kTileM;
+constexpr int kParts = kSideRows / kPartRows;  // of a tile
 constexpr int kConsumers = kPingpong || kParts > 1 ? 2 : 1;
 constexpr int kGroupParts = kPingpong ? kParts : kParts / kConsumers;  // of those, a warpgroup's
 constexpr int kGroupThreads = 128;
 constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
-static_assert((kSwapped ? kTileN : kTileM) % kPartRows == 0);
+static_assert(kSideRows % kPartRows == 0);
+// A warp's of a part, in the problem.
+constexpr int kWarpRows = kPaired ? kPairRows : 16;
 static_assert(!(kSwapped && kPingpong) || kPacked);
 static_assert(!(kPromote && kPingpong), "who waits for each tile of k gives turns to nobody");
 static_assert(kPingpong || kParts % kConsumers == 0);
 
 // One instruction takes the B tiles of all sets as its N, since they lie one behind the other;
-// swapped, each set has its own, and a group one part but of packed weights.
-constexpr int kInstructions = kSwapped && !kPacked ? kSets : kGroupParts;
+// swapped, each set has its own but where they are paired, and a group one part but of packed weights.
+constexpr int kInstructions = kSwapped && !kPacked && !kPaired ? kSets : kGroupParts;
 static_assert(kInstructions >= kGroupParts);
 constexpr int kInstructionN = kSwapped ? kTileM : kSets * kTileN;
 static_assert(kInstructionN % 8 == 0 && kInstructionN <= 256);
@@ -99,9 +106,9 @@ constexpr int kStageBytes = kABytes + kSets * kBBytes;
 static_assert(kABytes / kClusterN % 1024 == 0 && kBBytes / kClusterM % 1024 == 0,
               "the swizzle's pattern");
 // A warp hands over a slice of its accumulators at once, as rows of the problem.
-constexpr int kSliceM = kSwapped && kTileM < 16 ? kTileM : 16;
-constexpr int kSliceN = kSwapped || kTileN % 32 != 0 ? 16 : 32;
-constexpr int kSlicePitch = kSwapped ? 20 : kSliceN == 16 ? 24 : 32;
+constexpr int kSliceM = kSwapped && kTileM < 16 ? kTileM : kPaired && kTileM % 32 == 0 ? 32 : 16;
+constexpr int kSliceN = kPaired ? kPairRows : kSwapped || kTileN % 32 != 0 ? 16 : 32;
+constexpr int kSlicePitch = kPaired ? 12 : kSwapped ? 20 : kSliceN == 16 ? 24 : 32;
 constexpr int kSlices = kSwapped ? kTileM / kSliceM : kTileN / kSliceN;  // of a part
 constexpr int kSliceValues = kSliceM * kSlicePitch;
 static_assert(DIRECT || (kSwapped ? kTileM % kSliceM : kTileN % kSliceN) == 0);

@@ -62,11 +62,15 @@ __device__ __forceinline__ void load_stage(const Params& params, const Shared& s
     constexpr int kShare = kTileN / kClusterM;
 #pragma unroll
     for (int s = 0; s < kSets; ++s)
-      share_box<kClusterM>(shared.b(stage, s) + block_m * kShare * kRowBytes, &params.b[s], full, k,
-                           at.n + block_m * kShare, at.batch, mask);
+#pragma unroll
+      for (int i = 0; i < kShare; i += kPaired ? kPairRows : kShare) {
+        const int row = block_m * kShare + i;
+        share_box<kClusterM>(shared.b_row(stage, s, row), &params.b[s], full, k, at.n + row,
+                             at.batch, mask);
+      }
   } else {
     // The blocks take turns at the boxes.
-    constexpr int kBoxColumns = kTileN / kColumnBox;  // of a set
+    constexpr int kBoxColumns = (kTileN + kColumnBox - 1) / kColumnBox;  // of a set
 #pragma unroll
     for (int i = 0; i < kSets * kBoxColumns; ++i) {
       if (i % kClusterM != block_m) continue;
@@ -120,7 +124,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     if constexpr (kSwapped) {
       const uint64_t a = tile_descriptor<false>(shared.a(stage) + k);
 #pragma unroll
-      for (int s = 0; s < kSets; ++s)
+      for (int s = 0; s < kInstructions; ++s)
         multiply<!kBKMajor, false>(sum.of_instruction[s],
                                    tile_descriptor<!kBKMajor>(shared.b(stage, s) + own + b_at), a,
                                    add);
@@ -196,8 +200,8 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
                                              char* memory, int first, int step, int block) {
   const int thread = threadIdx.x, lane = thread % 32, warp = warp_uniform(thread / 32);
   const int group = warp / 4;
-  // Where this warp's first accumulator is along wgmma's M.
-  const int first_row = (kPingpong ? 0 : group * kGroupParts * kPartRows) + warp % 4 * 16;
+  // Where this warp's first accumulator is along wgmma's M, as the problem counts.
+  const int first_row = (kPingpong ? 0 : group * kGroupParts * kPartRows) + warp % 4 * kWarpRows;
   const int split = block / kSharers;
   const int k_tiles = k_range(params.k, split).tiles();
   char* own = memory + kSlicesAt + warp * kWarpBytes;

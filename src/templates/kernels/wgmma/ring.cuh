@@ -29,6 +29,11 @@ struct Shared {
   __device__ __forceinline__ uint32_t b(int stage, int set) const {
     return a(stage) + kABytes + set * kBBytes;
   }
+  // Of a row of B as (N, K), the first of a swizzle's pattern.
+  __device__ __forceinline__ uint32_t b_row(int stage, int set, int row) const {
+    return kPaired ? b(stage, 0) + (row * kSets + set * kPairRows) * kRowBytes
+                   : b(stage, set) + row * kRowBytes;
+  }
   // A stage is full when its copies have come, empty when all warps that share it have read it.
   __device__ __forceinline__ uint32_t full(int stage) const {
     return base + kBarriersAt + stage * 8;

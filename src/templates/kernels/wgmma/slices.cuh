@@ -33,6 +33,21 @@ __device__ __forceinline__ void keep_alternate(const Accumulators& sum, int slic
   }
 }
 
+// Of paired sets, values i, i + 1 are of the first, i + 2, i + 3 of the same column of the second.
+__device__ __forceinline__ void keep_paired(const Accumulators& sum, int slice, int lane,
+                                            uint32_t* own) {
+#pragma unroll
+  for (int i = 0; i < kSlices; ++i) {
+    if (i != slice) continue;
+#pragma unroll
+    for (int part = 0; part < kSliceM / 8; ++part)
+#pragma unroll
+      for (int v = 0; v < 4; ++v)
+        own[v / 2 * kSliceValues + slice_offset(part * 8 + lane % 4 * 2 + v % 2, lane / 4)] =
+            raw_bits(sum.of_instruction[0][(i * (kSliceM / 8) + part) * 4 + v]);
+  }
+}
+
 // Values i, i + 1 of a set are neighbours along what wgmma calls N, i + 2, i + 3 are 8 rows below
 // them, i + 4 is 8 columns further.
 __device__ __forceinline__ void keep_slice(const Accumulators& sum,
@@ -108,6 +123,8 @@ __device__ __forceinline__ void finish_slices(const Params& params, const Place&
                            : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};
     if constexpr (kAlternate) {
       keep_alternate(sum, slice, params.odd_first, lane, own);
+    } else if constexpr (kPaired) {
+      keep_paired(sum, slice, lane, own);
     } else {
       keep_slice(sum, slice, lane, own);
     }

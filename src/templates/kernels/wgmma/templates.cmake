@@ -263,6 +263,15 @@ wgmma_gemm(16  64  1x1x2   9      2      KN SWAP FULL 16)
 wgmma_gemm(16  64  1x1x2   8      2      RESULT 16 ELEMENT S8 SWAP)
 wgmma_gemm(16  64  1x1x2   8      2      RESULT 16 ELEMENT E4M3 FAST SWAP)
 
+# Gates of few tiles: 32 columns each.
+wgmma_gemm(8   32  1x1     22     1      GATE SWAP)
+wgmma_gemm(16  32  1x1     20     1      GATE SWAP)
+wgmma_gemm(32  32  1x1     17     1      GATE SWAP)
+wgmma_gemm(64  32  1x1     13     1      GATE SWAP)
+wgmma_gemm(16  32  1x1x2   10     2      GATE SWAP)
+wgmma_gemm(32  32  1x1x2   8      2      GATE SWAP)
+wgmma_gemm(64  32  1x1x2   5      2      GATE SWAP)
+
 # Some dozens of rows, up to 192, are still one tile: weights stream by once. Few tiles of columns
 # share K; many, of 128 columns, the rows.
 wgmma_gemm(32  64  1x1x2   10     1      GATE SWAP)
