@@ -9,7 +9,7 @@
 //   ALTERNATE       1: B and B1 are alternate columns of one (K, 2 N)
 //   CLUSTER_M       blocks of a cluster, one below the other, that load their common tile of B together
 //   CLUSTER_N       and beside each other, their common tile of A
-//   CLUSTER_K       blocks of a cluster that share K (split.cuh)
+//   CLUSTER_K       blocks of a cluster that share a tile's K (split.cuh)
 //   STAGES          tiles of A and B in shared memory
 //   BLOCKS          that a multiprocessor shall hold
 //   ELEMENT         of A and B (common/element.cuh); those of 8 bits take B_K_MAJOR alone
@@ -50,7 +50,6 @@ static_assert(!kPacked || (SWAPPED && B_K_MAJOR && HOLE_ACCUMULATORS == 1 && CLU
                            ELEMENT == ELEMENT_BF16));
 constexpr int kClusterM = CLUSTER_M, kClusterN = CLUSTER_N, kSplits = CLUSTER_K;
 constexpr int kSharers = kClusterM * kClusterN, kCluster = kSharers * kSplits;  // blocks
-static_assert(kSharers == 1 || kSplits == 1);
 constexpr int kStages = STAGES;
 constexpr int kSets = kAccumulators;
 constexpr int kMaps = kAlternate ? 1 : kSets;  // of weights

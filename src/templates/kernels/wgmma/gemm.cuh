@@ -34,12 +34,13 @@ __device__ __forceinline__ void share_box(uint32_t to, const Map* map, uint32_t 
   }
 }
 
-// Each block of a cluster loads its share of a common tile, for all. EARLY: B's has begun.
+// Each of the blocks that share a tile loads its share of it, for all. EARLY: B's has begun.
 __device__ __forceinline__ void load_stage(const Params& params, const Shared& shared,
                                            const Place& at, int stage, int k, int block,
                                            [[maybe_unused]] bool early) {
   const uint32_t full = shared.full(stage);
-  const int block_m = block % kClusterM, block_n = block / kClusterM;
+  const int sharer = block % kSharers, first_sharer = block - sharer;
+  const int block_m = sharer % kClusterM, block_n = sharer / kClusterM;
 #if CODE_BITS
   if (!early) {
     barrier_expect(full, kABytes + bytes_of_blocks(params));
@@ -54,10 +55,11 @@ __device__ __forceinline__ void load_stage(const Params& params, const Shared& s
 #pragma unroll
     for (int i = 0; i < kClusterN; ++i) mask |= 1 << (i * kClusterM);
     share_box<kClusterN>(shared.a(stage) + block_n * kShare * kRowBytes, &params.a, full, k,
-                         at.m + block_n * kShare, at.batch, mask << block_m);
+                         at.m + block_n * kShare, at.batch,
+                         mask << (first_sharer + block_m));
   }
 #if !CODE_BITS
-  const int mask = ((1 << kClusterM) - 1) << (block_n * kClusterM);
+  const int mask = ((1 << kClusterM) - 1) << (first_sharer + block_n * kClusterM);
   if constexpr (kBKMajor) {
     constexpr int kShare = kTileN / kClusterM;
 #pragma unroll
@@ -99,7 +101,7 @@ __device__ __forceinline__ void load_all(const Params& params, const Shared& sha
 #pragma unroll 1
     for (int k = range.begin; k < range.end; k += kTileK) {
       wait_for(shared.empty(ring.stage), (ring.round & 1) ^ 1);
-      load_stage(params, shared, at, ring.stage, k, block % kSharers, early-- > 0);
+      load_stage(params, shared, at, ring.stage, k, block, early-- > 0);
       ring.advance();
     }
   }
@@ -210,7 +212,7 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
 #endif
   [[maybe_unused]] Boxes boxes(params, own, shared.boxes(warp), lane);
   [[maybe_unused]] PartialSums partial(memory + kPartialsAt, shared.arrived(warp),
-                                       shared.read(warp), split, warp, lane);
+                                       shared.read(warp), block, warp, lane);
 #if CODE_BITS
   Widener widener(params, memory, kPingpong ? 0 : group * kGroupParts, warp % 4, lane);
 #endif

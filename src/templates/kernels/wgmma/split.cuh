@@ -26,16 +26,17 @@ struct PartialSums {
   uint32_t address;  // the same, and the same in every block
   uint32_t arrived;  // its barrier: all have come
   uint32_t read;     // in the blocks that send: what they sent has been read
-  int split, lane;
+  int split, sharer, lane;
   uint32_t tiles = 0;
 
-  __device__ __forceinline__ PartialSums(char* all, uint32_t arrived, uint32_t read, int split,
+  __device__ __forceinline__ PartialSums(char* all, uint32_t arrived, uint32_t read, int block,
                                          int warp, int lane)
       : memory(all + warp / kSplits * (kSplits - 1) * kPartialBytes),
         address(shared_address(memory)),
         arrived(arrived),
         read(read),
-        split(split),
+        split(block / kSharers),
+        sharer(block % kSharers),
         lane(lane),
         owner_(warp % kSplits) {}
 
@@ -53,7 +54,8 @@ struct PartialSums {
         uint32_t four[4];
 #pragma unroll
         for (int v = 0; v < 4; ++v) four[v] = raw_bits(sum.of_instruction[part][i + v]);
-        send_four(to + (part * kInstructionN / 8 + i / 4) * 512, arrived, owner_, four);
+        send_four(to + (part * kInstructionN / 8 + i / 4) * 512, arrived,
+                  block_of(owner_), four);
       }
   }
 
@@ -78,11 +80,13 @@ struct PartialSums {
           for (int v = 0; v < 4; ++v) sum.of_instruction[part][i + v] += four.value[v];
         }
     __syncwarp();
-    if (lane < kSplits && lane != split) barrier_arrive(read, lane);
+    if (lane < kSplits && lane != split) barrier_arrive(read, block_of(lane));
   }
 
  private:
-  int owner_;  // the block that finishes this warp's rows
+  __device__ __forceinline__ int block_of(int split) const { return split * kSharers + sharer; }
+
+  int owner_;  // the split that finishes this warp's rows
 };
 
 }  // namespace attacca_wgmma
