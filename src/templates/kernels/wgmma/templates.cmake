@@ -242,6 +242,8 @@ wgmma_gemm(128 128 1x1x2   4      1      DIRECT FULL 16)
 wgmma_gemm(128 128 2x1     5      1      KN DIRECT PINGPONG FULL 16)
 wgmma_gemm(128 256 2x1     3      1      KN DIRECT FULL 16)
 wgmma_gemm(128 64  2x1     6      1      GATE DIRECT PINGPONG FULL 16)
+wgmma_gemm(128 128 2x1     4      1      GATE DIRECT FULL 16)
+wgmma_gemm(256 64  1x2     4      1      GATE DIRECT FULL 16)
 
 # Few rows: weights stream by; a cluster's blocks share the rows that they meet, or K.
 wgmma_gemm(8   64  1x1     10     2      SWAP FULL 16)
