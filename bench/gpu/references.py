@@ -16,14 +16,13 @@ tuner's clock. Results are compared with f32 before they are timed."""
 import argparse
 import sys
 import time
-from statistics import geometric_mean
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 
 import csv_run
-import pages
+import references_page
 import tuned_plan
 from stopwatch import Timed, medians, sets_beyond_cache
 from torch_bench import compare
@@ -33,8 +32,7 @@ SHAPES = [(16, 5120, 8192), (33, 1024, 2048), (5120, 5120, 8320), (9728, 8192, 8
 LAYERS = {"O-proj of DeepSeek-V3": (7168, 16384), "MoE-down of DeepSeek-V3": (7168, 2048),
           "QKV of Llama-3 8B": (6144, 4096), "O-proj of Llama-3 8B": (4096, 4096),
           "QKV of Llama-3 70B": (10240, 8192), "O-proj of Llama-3 70B": (8192, 8192)}
-PEERS = ["library_us", "compiled_us", "autotuned_us"]
-COLUMNS = ["suite", "name", "m", "n", "k", "attacca_us", "kernel", "unfused_us", *PEERS]
+COLUMNS = ["suite", "name", "m", "n", "k", "attacca_us", "kernel", "unfused_us", *references_page.PEERS]
 
 
 class Case(NamedTuple):
@@ -117,41 +115,29 @@ def measure(library, case, options):
             **{name: f"{us:.2f}" for name, us in medians(timed).items()}}
 
 
-def page(rows):
-    lines = ["# The reference systems' benchmarks", "",
-             f"One NVIDIA H200, {time.strftime('%Y-%m-%d')}, `bench/gpu/references.py`; microseconds, medians of "
-             "CUDA graphs in turns. Speed-ups are a peer's time over Attacca's, means are geometric.", ""]
-    for suite in dict.fromkeys(row["suite"] for row in rows):
-        mine = [row for row in rows if row["suite"] == suite and row.get("attacca_us")]
-        lines += [f"## {suite}", ""]
-        for peer in PEERS:
-            ratios = [float(row[peer]) / float(row["attacca_us"]) for row in mine if row.get(peer)]
-            if ratios:
-                lines.append(f"- {peer.removesuffix('_us')}: {geometric_mean(ratios):.2f}, from "
-                             f"{min(ratios):.2f} to {max(ratios):.2f} ({len(ratios)} cases)")
-        lines += ["", *pages.table(
-            ["", "M x N x K", "Attacca", "unfused", "library", "Inductor", "max-autotune", "kernel"],
-            [[row["name"], pages.sizes(row), row["attacca_us"], row["unfused_us"],
-              *(row.get(peer) or "-" for peer in PEERS), f"`{row['kernel']}`"] for row in mine],
-            texts=2), ""]
-    return "\n".join(lines)
+def facts():
+    return (f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}" if torch.cuda.is_available()
+            else "a CPU") + f", {time.strftime('%Y-%m-%d')}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     tuned_plan.add_options(parser)
-    parser.add_argument("--out", default="docs/benchmarks/gpu-references", help="without .csv and .md")
+    parser.add_argument("--out", default="docs/benchmarks/gpu-references", help="without .csv, .md and .svg")
     parser.add_argument("--minutes", type=float, default=6)
     parser.add_argument("--suites", nargs="*", default=["int8", "shapes", "tails"])
+    parser.add_argument("--done", nargs="*", default=[], metavar="CSV", help="leaves out the cases in these")
     parser.add_argument("--autotune", action="store_true", help="Inductor's max-autotune too, slow")
     options = parser.parse_args()
     library = tuned_plan.open_library(options.library, options.attacca)
-    todo = [case for case in cases() if case.suite in options.suites]
-    rows = csv_run.run(todo, lambda case: measure(library, case, options), COLUMNS,
-                       options.out + ".csv", options.minutes)
-    with open(options.out + ".md", "w", encoding="utf-8") as file:
-        file.write(page(rows))
+    done = {tuple(row[field] for field in Case._fields) for row in references_page.read(options.done)}
+    todo = [case for case in cases()
+            if case.suite in options.suites and tuple(map(str, case)) not in done]
+    csv_run.run(todo, lambda case: measure(library, case, options), COLUMNS,
+                options.out + ".csv", options.minutes)
+    references_page.write(references_page.read([*options.done, options.out + ".csv"]), None, facts(),
+                          options.out)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ import cases
 import mixed
 import peers
 import references
+import references_page
 import scaled_blocks
 import stopwatch
 import torch_bench
@@ -148,11 +149,24 @@ class Scripts(unittest.TestCase):
         self.assertEqual(said, "")
         found = self.rows(self.out + ".csv")
         self.assertEqual([row["suite"] for row in found], ["int8", "shapes", "tails"])
-        self.assertTrue(all(row[name] for row in found for name in ["attacca_us", *references.PEERS]))
+        self.assertTrue(all(row[name] for row in found for name in ["attacca_us", *references_page.PEERS]))
         with open(self.out + ".md", encoding="utf-8") as file:
             page = file.read()
         self.assertIn("| O-proj | 4 x 8 x 16 |", page)
         self.assertIn("- library: 1.00, from 1.00 to 1.00 (1 cases)", page)
+        self.assertTrue(os.path.exists(self.out + ".svg"))
+        with mock.patch.object(references, "cases", lambda: some):
+            self.run_script(references, self.out + "2", "--suites", "int8", "tails", "--done",
+                            self.out + ".csv")
+        self.assertEqual(self.rows(self.out + "2.csv"), [])
+        packed = os.path.join(os.path.dirname(self.out), "packed.csv")
+        with open(packed, "w", encoding="utf-8") as file:
+            file.write(",".join(mixed.COLUMNS) + "\ns4,128,none,16,64,96,5.00,some,9.00,15.00,3.00,700\n")
+        references_page.write(references_page.read([self.out + ".csv"]), packed, "a test", self.out)
+        with open(self.out + ".md", encoding="utf-8") as file:
+            page = file.read()
+        self.assertIn("- s4 weights: 3.00, from 3.00 to 3.00 (1 cases)", page)
+        self.assertIn("| s4 | 16 x 64 x 96 | 5.00 | 15.00 | 3.00 | 700 | `some` |", page)
 
     def test_peers(self):
         bench, side = torch_bench.TorchBench(), attacca_side.ThroughCAbi(LIBRARY, "attacca")

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""The page and plots of what references.py measured, from one CSV or several, and of what mixed.py
+measured at the same layers:
+
+    bench/gpu/references_page.py first.csv second.csv --mixed mixed.csv --out docs/benchmarks/gpu-references
+"""
+
+import argparse
+import csv
+from statistics import geometric_mean
+
+import pages
+import plot
+
+PEERS = {"library_us": "library", "compiled_us": "Inductor", "autotuned_us": "max-autotune"}
+TITLES = {
+    "int8": "int8 products, dequantised by token and channel",
+    "shapes": "bf16, bias and SiLU, odd and large sizes",
+    "tails": "bf16, bias and SiLU, of DeepSeek-V3's and Llama 3's layers",
+}
+HOW = {
+    "int8": "Library: torch._int_mm, which takes no fewer than 17 rows, and PyTorch's operators; data "
+            "of the full range.",
+    "shapes": "Library: torch.mm and PyTorch's operators.",
+    "tails": "Library: torch.mm, then bias and SiLU as kernels of their own.",
+}
+
+
+def read(paths):
+    """Of a case that stands twice the later row."""
+    rows = {}
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                rows[row["suite"], row["name"], row["m"], row["n"], row["k"]] = row
+    return [row for row in rows.values() if row["attacca_us"]]
+
+
+def ratios(rows, peer):
+    """(M, the peer's time by Attacca's) where it ran."""
+    return [(int(row["m"]), float(row[peer]) / float(row["attacca_us"])) for row in rows if row[peer]]
+
+
+def spread(title, points):
+    values = [value for _, value in points]
+    return (f"- {title}: {geometric_mean(values):.2f}, from {min(values):.2f} to {max(values):.2f} "
+            f"({len(values)} cases)")
+
+
+def suite_of(name, rows):
+    some = {title: ratios(rows, peer) for peer, title in PEERS.items()}
+    lines = [f"## {TITLES[name]}", "", HOW[name], "",
+             *(spread(title, points) for title, points in some.items() if points), "",
+             *pages.table(["", "M x N x K", "Attacca", "unfused", *PEERS.values(), "kernel"],
+                          [[row["name"], pages.sizes(row), row["attacca_us"], row["unfused_us"],
+                            *(row[peer] or "-" for peer in PEERS), f"`{row['kernel']}`"]
+                           for row in sorted(rows, key=lambda row: (int(row["m"]), row["name"]))],
+                          texts=2), ""]
+    panel = plot.Panel(TITLES[name], "M", "speed-up", {title: p for title, p in some.items() if p})
+    return lines, panel
+
+
+def mixed_of(path):
+    with open(path, encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    points = {f"{codes} weights": [(int(row["m"]), float(row["ratio"])) for row in rows
+                                   if row["codes"] == codes]
+              for codes in sorted({row["codes"] for row in rows})}
+    lines = ["## Packed weights, bf16 activations", "",
+             "Beside cuBLAS's bf16 product of the unpacked weights; a bf16 scale for each 128 of k.", "",
+             *(spread(title, some) for title, some in points.items()), "",
+             *pages.table(["weights", "M x N x K", "Attacca", "cuBLAS bf16", "speed-up", "GB/s", "kernel"],
+                          [[row["codes"], pages.sizes(row), row["attacca_us"], row["cublas_us"],
+                            row["ratio"], row["weights_gbps"], f"`{row['kernel']}`"] for row in rows],
+                          texts=2), ""]
+    return lines, plot.Panel("Packed weights over cuBLAS's bf16 product", "M", "speed-up", points)
+
+
+def write(rows, mixed, facts, out):
+    """OUT.md and OUT.svg. `mixed`: a CSV of mixed.py, or none."""
+    suites = [suite_of(name, [row for row in rows if row["suite"] == name])
+              for name in TITLES if any(row["suite"] == name for row in rows)]
+    if mixed:
+        suites.append(mixed_of(mixed))
+    lines = ["# The reference systems' benchmarks", "",
+             f"On {facts}, by `bench/gpu/references.py`; microseconds, medians of CUDA graphs in turns over "
+             "operands beyond the L2. Speed-ups are a peer's time over Attacca's, means are geometric.", "",
+             f"![Speed-ups by M]({out.rsplit('/', 1)[-1]}.svg)", ""]
+    with open(out + ".md", "w", encoding="utf-8") as file:
+        file.write("\n".join(lines + [line for suite, _ in suites for line in suite]).rstrip() + "\n")
+    plot.write(out + ".svg", [panel for _, panel in suites])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("csv", nargs="+")
+    parser.add_argument("--mixed", help="what mixed.py wrote")
+    parser.add_argument("--facts", default="NVIDIA H200", help="the device, versions, the date")
+    parser.add_argument("--out", default="docs/benchmarks/gpu-references")
+    options = parser.parse_args()
+    write(read(options.csv), options.mixed, options.facts, options.out)
+
+
+if __name__ == "__main__":
+    main()
