@@ -10,6 +10,7 @@
 #include <cutlass/epilogue/fusion/sm90_callbacks_tma_warpspecialized.hpp>
 
 #include "common/hole.cuh"
+#include "common/prefetch.cuh"
 
 namespace attacca_sm90 {
 
@@ -136,8 +137,22 @@ struct HoleNode {
   }
 
   CUTLASS_HOST_DEVICE HoleNode() {}
+  // Made once, where the kernel begins: the producers' last warp, which has no other work, asks for the
+  // block's share of the vectors.
   CUTLASS_HOST_DEVICE HoleNode(const Params& params, const SharedStorage& shared)
-      : params(&params), shared(const_cast<SharedStorage*>(&shared)) {}
+      : params(&params), shared(const_cast<SharedStorage*>(&shared)) {
+#ifdef __CUDA_ARCH__
+    if (threadIdx.x / 32 != 3) return;
+    const int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    const int lane = block * 32 + threadIdx.x % 32;
+    const int lanes = gridDim.x * gridDim.y * gridDim.z * 32;
+    const int m = Swapped ? params.context.columns : params.context.rows;
+    const int n = Swapped ? params.context.rows : params.context.columns;
+    for (const attacca_vector& row : params.row) prefetch_vector(row, 0, 0, n, lane, lanes);
+    for (const attacca_vector& column : params.column)
+      prefetch_vector(column, 0, 0, m, lane, lanes);
+#endif
+  }
 
   const Params* params = nullptr;
   SharedStorage* shared = nullptr;

@@ -256,6 +256,7 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
 __device__ __forceinline__ void run(const Params& params, char* memory) {
   const Shared shared{shared_address(memory)};
   const int block = kCluster > 1 ? static_cast<int>(block_in_cluster()) : 0;
+  if (threadIdx.x == kConsumers * kGroupThreads) prefetch_maps(params);
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < kStages; ++stage) {
       barrier_init(shared.full(stage), 1);
@@ -279,6 +280,10 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   if (threadIdx.x >= kConsumers * kGroupThreads) {
     if constexpr (kMoveRegisters) release_registers<40>();
     if (threadIdx.x == kConsumers * kGroupThreads) load_all(params, shared, first, step, block);
+    if (threadIdx.x / 32 == kConsumers * 4 + 1)
+#pragma unroll 1
+      for (int tile = first; tile < params.tiles; tile += step)
+        prefetch_operands(params, place_of(params, tile, block % kSharers), threadIdx.x % 32);
   } else {
     if constexpr (kMoveRegisters) claim_registers<BLOCKS == 1 ? 232 : 96>();
     multiply_all(params, shared, memory, first, step, block);
