@@ -1,5 +1,5 @@
-// A template's PTX for other operands of the same width: only the matrix instructions know their
-// types, everything else moves raw bits.
+// A template's PTX for other operands of the same width: only the instructions that multiply or
+// widen them know their types, everything else moves raw bits.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -12,9 +12,11 @@
 namespace attacca::templates {
 namespace {
 
-// Instructions that multiply: what follows names the operands' types, such as
-// wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 and mma.sync...f32.bf16.bf16.f32.
-constexpr std::array<std::string_view, 2> kMatrixInstructions = {"wgmma.mma_async.", "mma.sync."};
+// Instructions that know the factors' types: those that multiply, such as
+// wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 and mma.sync...f32.bf16.bf16.f32, and those
+// that widen a factor for the kernels without them, such as cvt.f32.bf16.
+constexpr std::array<std::string_view, 3> kTypedInstructions = {"wgmma.mma_async.", "mma.sync.",
+                                                                "cvt.f32."};
 
 constexpr std::string_view kBlanks = " \t\n\r";
 
@@ -36,19 +38,20 @@ struct Factors {
   std::string first, second;
 };
 
-// An opcode names the first factor's type, then the second's.
+// An opcode names the first factor's type, then the second's; one that widens a factor, the one
+// type that both have.
 void append_replaced(std::string& to, std::string_view opcode, std::string_view written,
                      const Factors& types) {
   const size_t first = opcode.find(written);
-  const size_t second =
-      first == opcode.npos ? opcode.npos : opcode.find(written, first + written.size());
-  if (second == opcode.npos) {
+  if (first == opcode.npos) {
     to.append(opcode);
     return;
   }
   to.append(opcode.substr(0, first)).append(types.first);
-  to.append(opcode.substr(first + written.size(), second - first - written.size()));
-  to.append(types.second).append(opcode.substr(second + written.size()));
+  const std::string_view rest = opcode.substr(first + written.size());
+  const size_t second = rest.find(written);
+  to.append(rest.substr(0, second));
+  if (second != rest.npos) to.append(types.second).append(rest.substr(second + written.size()));
 }
 
 // Replaces types in the opcodes that start with `instruction`. No other type's name contains one of
@@ -92,7 +95,7 @@ Result<std::string> instantiate(const Template& kernel, ir::DType a, ir::DType b
   if (written == a && written == b) return ptx;
   Factors types{type_suffix(a), type_suffix(b)};
   if (kernel.b_first) std::swap(types.first, types.second);
-  for (std::string_view instruction : kMatrixInstructions)
+  for (std::string_view instruction : kTypedInstructions)
     ptx = retyped(ptx, instruction, type_suffix(written), types);
   return ptx;
 }

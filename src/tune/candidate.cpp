@@ -138,8 +138,9 @@ std::vector<Candidate> variants(const Candidate& candidate, const Template& kern
   if (kernel.stream_k)
     for (const int splits : {1, 2, 3, 4, 6, 8})
       if (problem.products[0].k / splits >= 4 * kernel.tile.k) add(0, 0, splits);
-  // Only where tiles run over the device more than once is their order worth anything.
-  if (waves(problem, kernel, 1, device) > 1)
+  // Only where tiles run over the device more than once and share what they read is their order
+  // worth anything.
+  if (kernel.schedule != "dot" && waves(problem, kernel, 1, device) > 1)
     for (const int raster : {1, 2})
       for (const int swizzle : {1, 2, 4, 8}) add(swizzle, raster, 0);
   return result;

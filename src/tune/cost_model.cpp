@@ -85,6 +85,18 @@ double streaming_seconds(const Problem& problem, const Template& kernel,
   return 3e-6 + rows * double(problem.products[0].packed->bytes) / (rate * busy) + starts;
 }
 
+// Weights stream by once. Each warp loads, adds up and ends: the more warps share a column's k, the
+// sooner.
+double dot_seconds(const Problem& problem, const Template& kernel, const jit::DeviceInfo& device) {
+  const double blocks = divide_up(double(problem.n), kernel.tile.n) * double(problem.batch);
+  const double steps = divide_up(double(problem.products[0].k), kernel.tile.k);
+  const double threads = blocks * kernel.threads * std::min(1.0, steps / kernel.stages);
+  const double busy = std::min(1.0, threads / (256.0 * device.sm_count));
+  // Rows of A that are not there are multiplied all the same.
+  const double rows = 1 + 0.01 * (kernel.tile.m - double(problem.m));
+  return 2.5e-6 + rows * bytes(problem) / (rates_of(kernel, device).memory * busy);
+}
+
 // The parts of the estimate.
 struct Estimate {
   double multiply = 0;  // seconds, of all waves
@@ -199,6 +211,7 @@ double expected_seconds(const Problem& problem, const Template& kernel,
   if (kernel.packed_bits > 0)
     return kernel.schedule == "streaming" ? streaming_seconds(problem, kernel, device)
                                           : estimate(problem, kernel, binding, device).total;
+  if (kernel.schedule == "dot") return dot_seconds(problem, kernel, device);
   if (device.major != 9 || problem.products[0].k == 0)
     return estimate(problem, kernel, binding, device).total;
   const Features known = features(problem, kernel, binding, device);

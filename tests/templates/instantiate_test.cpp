@@ -20,7 +20,7 @@ Template sample() {
   return kernel;
 }
 
-TEST(Instantiate, RetypesMatrixInstructionsAlone) {
+TEST(Instantiate, RetypesWhatMultipliesOrWidensFactorsAlone) {
   const auto text = instantiate(sample(), ir::DType::F16, ir::DType::F16);
   ASSERT_TRUE(text) << to_string(text.error());
   const auto path = kFolder / "golden" / "matrix_f16.ptx";

@@ -1,6 +1,6 @@
 // One emulated kernel. Everything of it is local to this file: others are compiled from the same
 // sources with other DEFINES. EMULATED_POINTWISE,
-// EMULATED_WGMMA, EMULATED_MIXED: which of the kernels.
+// EMULATED_WGMMA, EMULATED_MIXED, EMULATED_DOT: which of the kernels.
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
@@ -19,6 +19,10 @@ namespace emulated = attacca_pointwise;
 #include "mixed/builder.cpp"
 #include "mixed/gemm.cuh"
 namespace emulated = attacca_mixed;
+#elif EMULATED_DOT
+#include "dot/builder.cpp"
+#include "dot/gemm.cuh"
+namespace emulated = attacca_dot;
 #elif EMULATED_WGMMA
 #include "wgmma/builder.cpp"
 #include "wgmma/gemm.cuh"

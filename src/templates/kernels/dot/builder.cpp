@@ -1,0 +1,105 @@
+// The builder of a template of dot products.
+#include <algorithm>
+#include <cstring>
+
+#include "common/checks.hpp"
+#include "dot/config.cuh"
+
+namespace {
+
+using namespace attacca_dot;
+
+constexpr int32_t kMaxGridZ = 65535;
+
+attacca_info info() {
+  attacca_info info;
+  info.arch = "sm_90a";
+  info.min_capability = info.max_capability = 90;
+  describe_element(info);
+  info.tile_m = kTileM;
+  info.tile_n = kTileN;
+  info.tile_k = kStepChunks * kElementChunk;
+  info.schedule = "dot";
+  info.dependent_launch = true;
+  info.stages = kAhead;
+  info.threads = kThreads;
+  info.shared_bytes = kSharedBytes;
+  info.align_d = kResultBits[0] == 8 ? 1 : 2;
+  describe_hole(info);
+  return info;
+}
+
+Factor factor_a(const attacca_gemm_arguments& g) {
+  return {static_cast<const Element*>(g.a.pointer), g.a.row_stride, g.a.batch_stride};
+}
+
+const attacca_operand& weight(const attacca_gemm_arguments& g, int set) {
+  return set == 0 ? g.b : g.b1;
+}
+
+Factor factor_b(const attacca_gemm_arguments& g, int set) {
+  const attacca_operand& b = weight(g, set);
+  return {static_cast<const Element*>(b.pointer), b.column_stride, b.batch_stride};
+}
+
+// Whether rows can be loaded 16 bytes at once. Strides along axes of one element say nothing.
+int check_factor(const char* name, const Factor& factor, int64_t k_stride, int32_t rows,
+                 const attacca_gemm_arguments& g, char* reason, size_t bytes) {
+  if (k_stride != 1 && g.k > 1)
+    return refuse(reason, bytes, "%s must be contiguous along k, its stride there is %lld", name,
+                  static_cast<long long>(k_stride));
+  const struct {
+    const char* what;
+    int64_t stride;
+    int32_t extent;
+  } strided[] = {{"rows", factor.row_stride, rows}, {"batches", factor.batch_stride, g.batch}};
+  for (const auto& each : strided)
+    if (each.extent > 1 && each.stride % kElementChunk != 0)
+      return refuse(reason, bytes, "%s of %s must be a multiple of 16 bytes apart, not %lld",
+                    each.what, name, static_cast<long long>(each.stride) * kElementBytes);
+  if (reinterpret_cast<uintptr_t>(factor.pointer) % 16 != 0)
+    return refuse(reason, bytes, "%s must be at a multiple of 16 bytes, not at %p", name,
+                  static_cast<const void*>(factor.pointer));
+  return 0;
+}
+
+int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
+  if (check_extents(*g, reason, bytes)) return 1;
+  if (g->m > kTileM)
+    return refuse(reason, bytes, "it computes dot products of at most %d row%s of A, not %d",
+                  kTileM, kTileM == 1 ? "" : "s", g->m);
+  if (check_factor("A", factor_a(*g), g->a.column_stride, g->m, *g, reason, bytes)) return 1;
+  static constexpr const char* kNames[] = {"B", "B1"};
+  for (int s = 0; s < kSets; ++s)
+    if (check_factor(kNames[s], factor_b(*g, s), weight(*g, s).row_stride, g->n, *g, reason, bytes))
+      return 1;
+  return 0;
+}
+
+size_t workspace(const attacca_gemm_arguments*, size_t* zero_offset, size_t* zero_bytes) {
+  *zero_offset = *zero_bytes = 0;
+  return 0;
+}
+
+int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char* reason,
+          size_t bytes) {
+  if (check(g, reason, bytes)) return 1;
+  Params all{};
+  all.operands = epilogue_operands(*g);
+  all.a = factor_a(*g);
+  for (int s = 0; s < kSets; ++s) all.b[s] = factor_b(*g, s);
+  all.m = g->m;
+  all.n = g->n;
+  all.k = g->k;
+  all.batches = g->batch;
+  all.first_blocks = g->sm_count * BLOCKS;
+  std::memcpy(params, &all, sizeof all);
+  grid[0] = static_cast<uint32_t>(g->n / kTileN + (g->n % kTileN != 0));
+  grid[1] = g->m > 0;
+  grid[2] = static_cast<uint32_t>(std::min(g->batch, kMaxGridZ));
+  return 0;
+}
+
+}  // namespace
+
+ATTACCA_RECORD(Params, info, check, workspace, build);

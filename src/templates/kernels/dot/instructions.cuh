@@ -1,0 +1,62 @@
+// The machine instructions of the kernels of dot products, by name. The emulator of tests/templates has
+// its own.
+#pragma once
+
+#include <cstdint>
+
+#include "common/chunk.cuh"
+#include "common/device.cuh"
+#include "wgmma/instructions.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_dot {
+
+#ifdef ATTACCA_EMULATE
+
+inline void load_once(const void* at, uint32_t (&word)[4]) {
+  load_four(at, word);
+}
+inline void prefetch(const void*) {}
+inline float number_of(uint16_t bits) {
+  return __uint_as_float(uint32_t{bits} << 16);
+}
+inline void numbers_of(uint32_t pair, float& low, float& high) {
+  low = __uint_as_float(pair << 16);
+  high = __uint_as_float(pair & 0xffff0000);
+}
+
+#else
+
+using attacca_wgmma::allow_next_kernel;
+using attacca_wgmma::exchange_lanes;
+using attacca_wgmma::wait_for_previous_kernel;
+
+// 16 bytes that nobody reads again. Volatile: all of a step are under way before the first is used.
+__device__ __forceinline__ void load_once(const void* at, uint32_t (&word)[4]) {
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+               : "l"(at));
+}
+
+// Into L2, which stays coherent: it may be written until it is loaded.
+__device__ __forceinline__ void prefetch(const void* at) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+}
+
+// instantiate() makes f16 of the type.
+__device__ __forceinline__ float number_of(uint16_t bits) {
+  float value;
+  asm("cvt.f32.bf16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+__device__ __forceinline__ void numbers_of(uint32_t pair, float& low, float& high) {
+  low = number_of(static_cast<uint16_t>(pair));
+  high = number_of(static_cast<uint16_t>(pair >> 16));
+}
+
+#endif  // ATTACCA_EMULATE
+
+}  // namespace attacca_dot
+
+#endif  // ATTACCA_DEVICE_CODE
