@@ -81,6 +81,19 @@ TEST(Builder, SaysWhyNot) {
   EXPECT_EQ(with([](auto& g) { g.k = -1; }), "k is negative: -1");
 }
 
+// More rows would read the weights again.
+TEST(Builder, OfDotProductsTakesFewRows) {
+  const Template& kernel = *testing::built().find("dot_tn_1x2_k4_f2_d16");
+  attacca_gemm_arguments arguments = plain();
+  EXPECT_EQ(refusal(kernel, arguments), "it computes dot products of at most 1 row of A, not 300");
+  arguments.m = 1;
+  EXPECT_EQ(grid(kernel, arguments), "100,1,1");
+  arguments.b.column_stride = 68;
+  EXPECT_EQ(refusal(kernel, arguments), "rows of B must be a multiple of 16 bytes apart, not 136");
+  arguments.b = {at(0x2000), 200, 1, 0};
+  EXPECT_EQ(refusal(kernel, arguments), "B must be contiguous along k, its stride there is 200");
+}
+
 TEST(Builder, IgnoresStridesOfAxesOfOne) {
   attacca_gemm_arguments arguments = plain();
   arguments.m = 1;

@@ -353,6 +353,18 @@ TEST(Candidates, FewRowsPreferSwappedTiles) {
   EXPECT_EQ(built().find(large)->arch, "sm_90a") << large;
 }
 
+// Where one row meets all weights, what reads them once and no more is timed; elsewhere it is not
+// there.
+TEST(Candidates, DotProductsAreForTheirRowsAlone) {
+  constexpr const char* kDot = "dot_tn_1x2_k4_f2_d16";
+  const Candidates one = candidates(product(1, 7168, 16384));
+  const auto found = std::find_if(one.ranked.begin(), one.ranked.end(),
+                                  [&](const Candidate& each) { return each.kernel == kDot; });
+  EXPECT_LT(found - one.ranked.begin(), 20);
+  EXPECT_EQ(reasons(candidates(product(2, 7168, 16384)))[kDot],
+            "it computes dot products of at most 1 row of A, not 2");
+}
+
 TEST(Candidates, VariantsHoldTheCandidateAndAreAllLegal) {
   for (const auto& [m, n, k] : {std::tuple<int, int, int>{16, 4096, 4096}, {8192, 8192, 4096}}) {
     const Problem made = product(m, n, k);
