@@ -3,7 +3,7 @@
 
     ranking.py collect --minutes 8   where a GPU is: times every legal template of random problems, a
                                      row a problem and candidate into the CSV
-    ranking.py train                 anywhere: fits the tree, src/tune/ranking_tree.inc
+    ranking.py train                 anywhere: fits the trees, src/tune/ranking_tree.inc
     ranking.py evaluate              what the fit is worth on layers and epilogues it has not seen
 
 The last two need numpy and all templates (`make gpu`, or $ATTACCA_TEMPLATE_DIR), whose features
@@ -13,9 +13,11 @@ The last two need numpy and all templates (`make gpu`, or $ATTACCA_TEMPLATE_DIR)
 import argparse
 import csv
 import json
+import math
 import os
 import random
 import sys
+import textwrap
 import time
 from statistics import geometric_mean
 from typing import NamedTuple
@@ -156,26 +158,27 @@ def read_measured(options):
     return names, measured
 
 
-FOREST = {"trees": 6, "depth": 3, "least_rows": 60, "share": 0.4, "seed": 5}
-MOST_CORRECTION = 0.7  # as src/tune/ranking_tree.cpp
+BOOSTING = {"trees": 150, "depth": 4, "rate": 0.1, "share": 0.5, "shared": 0.7, "seed": 5}
+MOST_CORRECTION = 0.7  # as src/tune/ranking_tree.cpp, and the depth
 
 
 def learn(measured):
     """Of the logarithm of time over estimate. The faster of a problem's templates count more, since
     their order matters; the slow ones a little, so that none of them is taken for fast."""
     import numpy as np
-    from linear_tree import fit
+    from boosted_trees import fit
     rows = np.vstack([each.features for each in measured])
     target = np.concatenate([np.log(each.seconds) for each in measured]) - rows[:, 0]
     weight = np.concatenate([np.maximum((each.seconds.min() / each.seconds)**3, 0.02) /
                              len(each.seconds)**0.5 for each in measured])
-    return fit(rows, target, weight / weight.mean(), **FOREST)
+    problem = np.repeat(np.arange(len(measured)), [len(each.seconds) for each in measured])
+    return fit(rows, target, weight / weight.mean(), problem, **BOOSTING)
 
 
-def expected(forest, features):
+def expected(trees, features):
     import numpy as np
-    from linear_tree import mean_prediction
-    correction = np.clip(mean_prediction(forest, features), -MOST_CORRECTION, MOST_CORRECTION)
+    from boosted_trees import predict
+    correction = np.clip(predict(trees, features), -MOST_CORRECTION, MOST_CORRECTION)
     return np.exp(features[:, 0] + correction)
 
 
@@ -207,16 +210,16 @@ FOLDS = 8
 
 
 def held_out(measured, key):
-    """Times expected of each problem by a forest that saw none of its key."""
+    """Times expected of each problem by trees that saw none of its key."""
     keys = sorted({key(each.problem) for each in measured})
     random.Random(1).shuffle(keys)
     fold = {value: index % FOLDS for index, value in enumerate(keys)}
     times = [None] * len(measured)
     for index in range(FOLDS):
-        forest = learn([each for each in measured if fold[key(each.problem)] != index])
+        trees = learn([each for each in measured if fold[key(each.problem)] != index])
         for place, each in enumerate(measured):
             if fold[key(each.problem)] == index:
-                times[place] = expected(forest, each.features)
+                times[place] = expected(trees, each.features)
     return times
 
 
@@ -241,24 +244,27 @@ def evaluate(options):
     print(text)
 
 
+def as_cpp(tree, names):
+    branches = ", ".join("{" + names[feature] + ", " +
+                         (f"{threshold:.7g}" if math.isfinite(threshold) else "INFINITY") + "}"
+                         for feature, threshold in zip(tree.features, tree.thresholds))
+    leaves = ", ".join(f"{leaf:.5g}" for leaf in tree.leaves)
+    return textwrap.wrap(f"{{{{{branches}}}, {{{leaves}}}}},", 98, initial_indent="    ",
+                         subsequent_indent="      ")
+
+
 def train(options):
-    from linear_tree import as_arrays
     names, measured = read_measured(options)
-    roots, branches, leaves = as_arrays(learn(measured))
+    trees = learn(measured)
     lines = [f"// Written by bench/gpu/ranking.py train, of {len(measured)} problems.",
-             f"constexpr int kRoots[] = {{{', '.join(map(str, roots))}}};", "",
-             "constexpr Branch kBranches[] = {"]
-    lines += [f"    {{{feature}, {threshold:.6g}, {below}, {above}}},  // {names[feature]}"
-              for feature, threshold, below, above in branches]
-    lines += ["};", "", "constexpr Leaf kLeaves[] = {"]
-    for leaf in leaves:
-        lines += [f"    {{{leaf.constant:.6g},", "     {" +
-                  ", ".join(f"{slope:.5g}" for slope in leaf.slopes) + "}},"]
+             "constexpr Tree kTrees[] = {"]
+    for tree in trees:
+        lines += as_cpp(tree, names)
     with open(options.tree, "w", encoding="utf-8") as file:
         file.write("\n".join([*lines, "};"]) + "\n")
-    worth = quality(measured, [expected(learn(measured), each.features) for each in measured])
-    print(f"{options.tree}: {len(branches)} branches, {len(leaves)} leaves; on what it was trained on "
-          f"{worth.first:.4f}, of eight {worth.of_eight:.4f}")
+    worth = quality(measured, [expected(trees, each.features) for each in measured])
+    print(f"{options.tree}: {len(trees)} trees; on what it was trained on {worth.first:.4f}, of eight "
+          f"{worth.of_eight:.4f}, worst {worth.worst:.3f}")
 
 
 def main(arguments=None):

@@ -120,8 +120,10 @@ Estimate estimate(const Problem& problem, const Template& kernel, const epilogue
   // A tile's epilogue that nothing hides, and the sum of a cluster's parts of K.
   const double finish = kernel.cluster_k > 1 ? 2.5e-6 : 1.5e-6;
   const double all = waves(problem, kernel, 0, device);
-  double busy = all * std::max(multiply, fill) +
-                finish * (kernel.schedule == "pingpong" ? 1 : std::ceil(all));
+  double busy = kernel.schedule == "pingpong"
+                    // One tile's end hides behind the other warpgroup's steps, where they last.
+                    ? all * std::max({multiply, fill, finish / 2}) + finish
+                    : all * std::max(multiply, fill) + finish * std::ceil(all);
   if (kernel.stream_k) busy *= 1.05;
   const double memory = bytes(problem) / rates.memory;
   // An unused slot costs shared memory, so stages; an operand by the context costs time.
@@ -161,6 +163,7 @@ Features features(const Problem& problem, const Template& kernel, const epilogue
   const double tile_columns = swapped ? kernel.tile.m : kernel.tile.n;
   const double m = double(problem.m), n = double(problem.n), k = double(problem.products[0].k);
   const double tiles = tiles_over_places(problem, kernel, device);
+  const double rounds = std::ceil(tiles);
   const double sets = kernel.hole.accumulators;
   const double stage =
       element_bytes(kernel) * kernel.tile.k * (kernel.tile.m + sets * kernel.tile.n);
@@ -175,7 +178,7 @@ Features features(const Problem& problem, const Template& kernel, const epilogue
   set(Feature::log_fill, std::log(times.fill));
   set(Feature::log_memory, std::log(times.memory));
   set(Feature::log_waves, std::log(tiles));
-  set(Feature::last_wave, tiles / std::ceil(tiles));
+  set(Feature::last_wave, tiles / rounds);
   set(Feature::log_steps, std::log(std::max(1.0, k / kernel.cluster_k / kernel.tile.k)));
   set(Feature::log_m, std::log(m));
   set(Feature::log_n, std::log(n));
@@ -203,6 +206,17 @@ Features features(const Problem& problem, const Template& kernel, const epilogue
   set(Feature::b_k_major, kernel.b_k_major);
   set(Feature::any_strides, kernel.any_strides);
   set(Feature::operations, double(problem.epilogue.nodes.size()));
+  set(Feature::log_tile_k, std::log(kernel.tile.k));
+  set(Feature::log_stages, std::log(std::max(1, kernel.stages)));
+  set(Feature::warpgroups, kernel.threads / 128);
+  set(Feature::streaming, kernel.schedule == "streaming");
+  set(Feature::rows_first, swapped || kernel.b_first);
+  set(Feature::align_d, kernel.align_d);
+  set(Feature::log_tail, std::log(times.memory * std::max(1e-6, tail_share(problem))));
+  set(Feature::log_end, std::log(rounds * tile_rows * tile_columns));
+  set(Feature::log_round_trips,
+      std::log(1 + rounds * k / kernel.cluster_k / kernel.tile.k /
+                       (std::max(1, kernel.stages) * std::min(blocks, rounds))));
   return made;
 }
 

@@ -1,6 +1,6 @@
 // What a template is expected to take for a problem, without running it: the model behind the
-// ranking. An analytic estimate; for what was measured on sm_90, times a correction that a tree of
-// linear functions learned from measurements (bench/gpu/ranking.py, ranking_tree.hpp).
+// ranking. An analytic estimate; for what was measured on sm_90, times a correction that trees
+// learned from measurements (bench/gpu/ranking.py, ranking_tree.hpp).
 #pragma once
 
 #include <array>

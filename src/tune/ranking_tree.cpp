@@ -6,39 +6,42 @@
 namespace attacca::tune {
 namespace {
 
-// A child >= 0 is a branch, -1 - i leaf i.
+constexpr size_t kDepth = 4;
+constexpr size_t kBranches = (1 << kDepth) - 1;
+
 struct Branch {
-  int feature;
-  double threshold;
-  int below, above;  // feature <= threshold, and beyond
+  Feature feature;
+  float threshold;
 };
 
-// constant + sum of slopes[i] * features[i].
-struct Leaf {
-  double constant;
-  double slopes[std::size(kFeatureNames)];
+// Branch i leads to 2 i + 1 where its feature is at most the threshold, else to 2 i + 2; what
+// follows the last branch are the leaves.
+struct Tree {
+  Branch branches[kBranches];
+  float leaves[kBranches + 1];
 };
 
+using enum Feature;
 #include "tune/ranking_tree.inc"
 
-// Far from what was measured a line goes anywhere.
+// Far from what was measured the trees know nothing.
 constexpr double kMostCorrection = 0.7;
+
+double value(const Tree& tree, const Features& features) {
+  size_t at = 0;
+  while (at < kBranches) {
+    const Branch& branch = tree.branches[at];
+    at = 2 * at + (features[size_t(branch.feature)] <= branch.threshold ? 1 : 2);
+  }
+  return tree.leaves[at - kBranches];
+}
 
 }  // namespace
 
 double learned_correction(const Features& features) {
   double sum = 0;
-  for (const int root : kRoots) {
-    int at = root;
-    while (at >= 0) {
-      const Branch& branch = kBranches[at];
-      at = features[size_t(branch.feature)] <= branch.threshold ? branch.below : branch.above;
-    }
-    const Leaf& leaf = kLeaves[-1 - at];
-    sum += leaf.constant;
-    for (size_t i = 0; i < features.size(); ++i) sum += leaf.slopes[i] * features[i];
-  }
-  return std::clamp(sum / std::size(kRoots), -kMostCorrection, kMostCorrection);
+  for (const Tree& tree : kTrees) sum += value(tree, features);
+  return std::clamp(sum, -kMostCorrection, kMostCorrection);
 }
 
 }  // namespace attacca::tune

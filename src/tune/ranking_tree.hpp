@@ -1,5 +1,5 @@
-// What measurements taught of the analytic estimate: a decision tree whose leaves are linear
-// functions of the features. bench/gpu/ranking.py fits it and writes ranking_tree.inc.
+// What measurements taught of the analytic estimate: boosted regression trees of the features.
+// bench/gpu/ranking.py fits them and writes ranking_tree.inc.
 #pragma once
 
 #include "tune/cost_model.hpp"
