@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 BINS = 48          # of a feature, at quantiles
+GAP = 1e-4         # least, between values that a branch tells apart
 LEAST_WEIGHT = 1   # of the rows on either side of a branch
 RIDGE = 2          # in weights of rows: what a leaf of few rows says counts less
 NOWHERE = np.inf   # the threshold of a branch that does not part its rows
@@ -21,13 +22,14 @@ class Tree(NamedTuple):
 
 
 def thresholds_of(column):
-    """Between values, so that rounding a threshold moves no row."""
+    """Between values that are GAP apart, so that rounding a threshold moves no row."""
     distinct = np.unique(column)
-    between = (distinct[:-1] + distinct[1:]) / 2
-    if len(distinct) <= BINS:
+    below, above = distinct[:-1], distinct[1:]
+    between = ((below + above) / 2)[above - below > GAP]
+    if len(between) < BINS:
         return between
     chosen = np.quantile(column, np.linspace(0, 1, BINS + 1)[1:-1], method="lower")
-    return np.unique(between[np.searchsorted(distinct[:-1], chosen).clip(max=len(between) - 1)])
+    return np.unique(between[np.searchsorted(between, chosen).clip(max=len(between) - 1)])
 
 
 def sums(places, values, shape):
