@@ -85,8 +85,7 @@ double streaming_seconds(const Problem& problem, const Template& kernel,
   return 3e-6 + rows * double(problem.products[0].packed->bytes) / (rate * busy) + starts;
 }
 
-// Weights stream by once. Each warp loads, adds up and ends: the more warps share a column's k, the
-// sooner.
+// Weights stream by once, at the memory's rate where there are threads enough to ask for them.
 double dot_seconds(const Problem& problem, const Template& kernel, const jit::DeviceInfo& device) {
   const double blocks = divide_up(double(problem.n), kernel.tile.n) * double(problem.batch);
   const double steps = divide_up(double(problem.products[0].k), kernel.tile.k);

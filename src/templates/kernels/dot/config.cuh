@@ -3,6 +3,7 @@
 //   COLUMNS, WARPS_N  a warp computes so many columns of the result, so many warps stand side by side
 //   WARPS_K           and so many share the values of k
 //   AHEAD             steps of k whose weights a warp has under way at once, 16 bytes a lane and column
+//   EARLY             1: the first weights are fetched into L2 while the kernel before ends
 //   BLOCKS            that a multiprocessor holds at once
 // With HOLE_ACCUMULATORS=2, a gate, each of the two products has COLUMNS columns.
 #pragma once
@@ -16,6 +17,7 @@ namespace attacca_dot {
 
 constexpr int kTileM = TILE_M, kColumnsOfWarp = COLUMNS, kWarpsN = WARPS_N, kWarpsK = WARPS_K;
 constexpr int kAhead = AHEAD;
+constexpr bool kEarly = EARLY;
 constexpr int kSets = kAccumulators;
 static_assert(ELEMENT == ELEMENT_BF16 && kFulls <= 2);
 

@@ -44,16 +44,21 @@ __device__ __forceinline__ Lines lines_of(const Params& params, int batch) {
   return lines;
 }
 
-// The weights that this lane loads first.
-__device__ __forceinline__ void prefetch_weights(const Lines& lines, int chunks) {
-#pragma unroll
-  for (int step = 0; step < kAhead; ++step)
-    if (lines.chunk + step * kStepChunks < chunks)
-#pragma unroll
-      for (int s = 0; s < kSets; ++s)
-#pragma unroll
-        for (int i = 0; i < kColumnsOfWarp; ++i)
-          prefetch(lines.b[s][i] + step * kStepChunks * kElementChunk);
+// The weights that this warp loads first; lanes take its rows and steps by turns.
+__device__ __forceinline__ void prefetch_weights(const Params& params, int batch) {
+  constexpr int kRowsOfWarp = kSets * kColumnsOfWarp;
+  static_assert(kRowsOfWarp * kAhead <= 32);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (lane >= kRowsOfWarp * kAhead) return;
+  const int place = lane % kColumnsOfWarp, step = lane / kRowsOfWarp;
+  const Factor& b = params.b[kSets == 1 ? 0 : lane / kColumnsOfWarp % kSets];
+  const int column = static_cast<int>(blockIdx.x) * kTileN + warp / kWarpsK * kColumnsOfWarp + place;
+  const int first = warp % kWarpsK * 32 + step * kStepChunks;
+  const int chunks = min(32, params.k / kElementChunk - first);
+  if (chunks > 0 && column < params.n)
+    prefetch_bytes(b.pointer + batch * b.batch_stride + column * b.row_stride +
+                       int64_t{first} * kElementChunk,
+                   chunks * 16);
 }
 
 __device__ __forceinline__ void numbers_of_chunk(const uint32_t (&word)[4],
@@ -225,8 +230,8 @@ __device__ __forceinline__ void prefetch_inputs(const EpilogueOperands& operands
 
 __device__ __forceinline__ void run(const Params& params, char* memory) {
   auto* shared = reinterpret_cast<float*>(memory);
-  if (blockIdx.x < static_cast<uint32_t>(params.first_blocks))
-    prefetch_weights(lines_of(params, blockIdx.z), params.k / kElementChunk);
+  if (kEarly && blockIdx.x < static_cast<uint32_t>(params.first_blocks))
+    prefetch_weights(params, blockIdx.z);
   wait_for_previous_kernel();
   allow_next_kernel();
   const int line = static_cast<int>(threadIdx.x) / kPairsOfRow;

@@ -18,6 +18,7 @@ inline void load_once(const void* at, uint32_t (&word)[4]) {
   load_four(at, word);
 }
 inline void prefetch(const void*) {}
+inline void prefetch_bytes(const void*, int) {}
 inline float number_of(uint16_t bits) {
   return __uint_as_float(uint32_t{bits} << 16);
 }
@@ -39,9 +40,12 @@ __device__ __forceinline__ void load_once(const void* at, uint32_t (&word)[4]) {
                : "l"(at));
 }
 
-// Into L2, which stays coherent: it may be written until it is loaded.
+// Into L2, which stays coherent: memory may be written until it is loaded. Bytes: a multiple of 16, as is `at`.
 __device__ __forceinline__ void prefetch(const void* at) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+}
+__device__ __forceinline__ void prefetch_bytes(const void* at, int bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(at), "r"(bytes));
 }
 
 // instantiate() makes f16 of the type.
