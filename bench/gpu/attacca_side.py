@@ -88,12 +88,11 @@ def columns_of_decision(decision):
 def columns_of(answer):
     """The columns of a row, from what `attacca bench gemm --json` printed."""
     timed = [each for each in answer["candidates"] if "us" in each]
-    fused = [each for each in timed if not each["candidate"].startswith("unfused")]
-    # The selected one's time is of the last comparison, others' may be of an earlier one.
-    chosen = {"candidate": answer["selected"], "us": answer["selected_us"]}
-    best = min(fused, key=lambda each: each["us"], default=None)
+    # The last comparison's come first, best first: of earlier ones only the order is worth something,
+    # since the device then had pauses and another clock.
+    best = next((each for each in timed if not each["candidate"].startswith("unfused")), None)
     if not answer["selected"].startswith("unfused"):
-        best = chosen
+        best = {"candidate": answer["selected"], "us": answer["selected_us"]}
     return {
         "attacca_us": answer["selected_us"],
         "attacca_unfused_us": answer["unfused_us"] or None,

@@ -107,7 +107,8 @@ class Columns(unittest.TestCase):
     def test_the_best_fused_candidate_is_told_from_the_selected_one(self):
         got = attacca_side.columns_of({
             "candidates": [{"candidate": "unfused algorithm=2", "us": 4.0},
-                           {"candidate": "t swizzle=2", "us": 6.0}, {"candidate": "u", "us": 5.0},
+                           {"candidate": "u", "us": 5.0}, {"candidate": "unfused", "us": 5.5},
+                           {"candidate": "of an earlier round", "us": 3.5},
                            {"candidate": "v", "failed": "why"}],
             "bare_us": 3.0, "unfused_us": 4.0, "selected": "unfused algorithm=2",
             "selected_us": 4.0})
