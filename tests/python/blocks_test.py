@@ -40,7 +40,7 @@ class Blocks(unittest.TestCase):
         rows = [{"block": "b", "tokens": 1, "contender": c, "graph_us": us, "error": error}
                 for c, us, error in [("eager", 9.0, 1e-3), ("inductor", 5.0, 1e-3), ("attacca", 6.0, 2e-3)]]
         self.assertEqual(blocks_page.losses(rows, "graph_us")[2:],
-                         ["- b at 1: error 2.00e-03, eager 1.00e-03", "- b at 1: 6.0 us, Inductor 5.0 us"])
+                         ["- b at 1: error 2.00e-03, eager 1.00e-03", "- b at 1: 6.0 us, Inductor 5.0 us", ""])
 
 
 if __name__ == "__main__":
