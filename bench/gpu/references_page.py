@@ -76,7 +76,7 @@ def mixed_of(path):
     return lines, plot.Panel("Packed weights over cuBLAS's bf16 product", "M", "speed-up", points)
 
 
-def write(rows, mixed, facts, out):
+def write(rows, mixed, facts, out, note=""):
     """OUT.md and OUT.svg. `mixed`: a CSV of mixed.py, or none."""
     suites = [suite_of(name, [row for row in rows if row["suite"] == name])
               for name in TITLES if any(row["suite"] == name for row in rows)]
@@ -85,6 +85,7 @@ def write(rows, mixed, facts, out):
     lines = ["# The reference systems' benchmarks", "",
              f"On {facts}, by `bench/gpu/references.py`; microseconds, medians of CUDA graphs in turns over "
              "operands beyond the L2. Speed-ups are a peer's time over Attacca's, means are geometric.", "",
+             *([note, ""] if note else []),
              f"![Speed-ups by M]({out.rsplit('/', 1)[-1]}.svg)", ""]
     with open(out + ".md", "w", encoding="utf-8") as file:
         file.write("\n".join(lines + [line for suite, _ in suites for line in suite]).rstrip() + "\n")
@@ -97,9 +98,10 @@ def main():
     parser.add_argument("csv", nargs="+")
     parser.add_argument("--mixed", help="what mixed.py wrote")
     parser.add_argument("--facts", default="NVIDIA H200", help="the device, versions, the date")
+    parser.add_argument("--note", default="", help="what else to say of the runs")
     parser.add_argument("--out", default="docs/benchmarks/gpu-references")
     options = parser.parse_args()
-    write(read(options.csv), options.mixed, options.facts, options.out)
+    write(read(options.csv), options.mixed, options.facts, options.out, options.note)
 
 
 if __name__ == "__main__":
