@@ -3,27 +3,17 @@
 #include <algorithm>
 #include <dlfcn.h>
 #include <filesystem>
-#include <limits>
 
 #include "fmt/format.h"
 
+#include "tune/rounds.hpp"
 #include "tune/unfused.hpp"
 #include "tune/user_kernel.hpp"
 
 namespace attacca::tune {
 namespace {
 
-// Of the last round: who came that near to the best, at most so many fused and as many unfused.
-constexpr double kClose = 1.06;
-constexpr int kContendersOfAKind = 3;
 constexpr int kLastRounds = 15;
-
-void sort_by_time(std::vector<Trial>& trials) {
-  static constexpr double kNever = std::numeric_limits<double>::infinity();
-  std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
-    return a.seconds.value_or(kNever) < b.seconds.value_or(kNever);
-  });
-}
 
 // The second round: variants of the best templates beside the best unfused ways.
 std::vector<Candidate> finalists(const std::vector<Trial>& first, const Toolbox& toolbox,
@@ -46,59 +36,12 @@ std::vector<Candidate> finalists(const std::vector<Trial>& first, const Toolbox&
   return chosen;
 }
 
-// The last round, of those that the second one timed: what may still win, and the best of the other
-// kind for comparison.
-std::vector<Candidate> contenders(const std::vector<Trial>& trials) {
-  std::vector<Candidate> chosen;
-  int fused = 0, unfused = 0;
-  for (const Trial& trial : trials) {
-    if (!trial.final) continue;
-    int& same_kind = trial.candidate.kind == CandidateKind::Unfused ? unfused : fused;
-    const bool may_win = *trial.seconds < kClose * *trials[0].seconds;
-    if (same_kind < (may_win ? kContendersOfAKind : 1)) {
-      chosen.push_back(trial.candidate);
-      ++same_kind;
-    }
-  }
-  return chosen;
-}
-
-// A later round's trials, then what only the earlier ones know of: their times are those of a
-// device in another state.
-std::vector<Trial> merge_rounds(std::vector<Trial> first, std::vector<Trial> last) {
-  sort_by_time(last);
-  for (Trial& trial : first) trial.final = false;
-  for (Trial& trial : last) trial.final = trial.seconds.has_value();
-  for (Trial& trial : first) {
-    const auto same = std::find_if(last.begin(), last.end(), [&](const Trial& other) {
-      return other.candidate == trial.candidate;
-    });
-    if (same == last.end())
-      last.push_back(std::move(trial));
-    else if (!same->seconds)
-      *same = std::move(trial);
-  }
-  return last;
-}
-
 Result<Timer> make_timer(const TuneOptions& options) {
   const std::string program = worker_program();
   if (program.empty())
     return fail("no program to time candidates in", "tuning",
                 "set ATTACCA_TUNE_WORKER to the path of `attacca`");
   return Timer({program, "tune-worker"}, {options.seconds_limit, options.silence_limit});
-}
-
-std::optional<Choice> choose(const std::vector<Trial>& trials) {
-  std::optional<Choice> choice;
-  double unfused = 0;
-  for (const Trial& trial : trials) {
-    if (!trial.seconds) continue;
-    if (!choice) choice = Choice{trial.candidate, *trial.seconds, 0};
-    if (unfused == 0 && trial.candidate.kind == CandidateKind::Unfused) unfused = *trial.seconds;
-  }
-  if (choice) choice->unfused_seconds = unfused;
-  return choice;
 }
 
 // The folder of the library or program that holds this code.
