@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 
 #include "common/element.cuh"
@@ -9,6 +10,23 @@
 #include "common/record.hpp"
 
 namespace {
+
+[[maybe_unused]] inline int64_t divide_up(int64_t value, int64_t by) {
+  return (value + by - 1) / by;
+}
+
+// B of a product, or of a gate's second one.
+[[maybe_unused]] inline const attacca_operand& weight(const attacca_gemm_arguments& arguments,
+                                                      int set) {
+  return set == 0 ? arguments.b : arguments.b1;
+}
+
+// As attacca_template_entry has it, of a kernel that needs none.
+[[maybe_unused]] inline size_t no_workspace(const attacca_gemm_arguments*, size_t* zero_offset,
+                                            size_t* zero_bytes) {
+  *zero_offset = *zero_bytes = 0;
+  return 0;
+}
 
 [[maybe_unused]] inline void describe_hole(attacca_info& info) {
   info.accumulators = kAccumulators;
@@ -46,6 +64,21 @@ namespace {
     if (extents[i] < 0)
       return refuse(reason, reason_bytes, "%s is negative: %d", names[i], extents[i]);
   return 0;
+}
+
+// The stride of an axis of one element says nothing.
+[[maybe_unused]] inline int check_contiguous(const char* name, const char* axis, int64_t stride,
+                                             int64_t extent, char* reason, size_t reason_bytes) {
+  if (stride == 1 || extent <= 1) return 0;
+  return refuse(reason, reason_bytes, "%s must be contiguous along %s, its stride there is %lld",
+                name, axis, static_cast<long long>(stride));
+}
+
+[[maybe_unused]] inline int check_address(const char* name, const void* pointer, char* reason,
+                                          size_t reason_bytes) {
+  if (reinterpret_cast<uintptr_t>(pointer) % 16 == 0) return 0;
+  return refuse(reason, reason_bytes, "%s must be at a multiple of 16 bytes, not at %p", name,
+                pointer);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Requests that what an epilogue reads come to the L2 cache while the product runs: afterwards nothing
-// hides a trip to memory. A kernel before this one may still write it, since the cache has what it writes.
+// Requests that bytes come to the L2 cache before they are loaded: what an epilogue reads while the product
+// runs, since afterwards nothing hides a trip to memory. A kernel before this one may still write them:
+// the cache has what it writes.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,14 @@ constexpr int kSectorBytes = 32;
 __device__ __forceinline__ void prefetch_sector([[maybe_unused]] const void* at) {
 #ifndef ATTACCA_EMULATE
   asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+#endif
+}
+
+// Many bytes by one request: a multiple of 16, as the address is. From sm_90 on.
+__device__ __forceinline__ void prefetch_run([[maybe_unused]] const void* at,
+                                             [[maybe_unused]] int bytes) {
+#ifndef ATTACCA_EMULATE
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(at), "r"(bytes));
 #endif
 }
 

@@ -33,10 +33,6 @@ Factor factor_a(const attacca_gemm_arguments& g) {
   return {static_cast<const Element*>(g.a.pointer), g.a.row_stride, g.a.batch_stride};
 }
 
-const attacca_operand& weight(const attacca_gemm_arguments& g, int set) {
-  return set == 0 ? g.b : g.b1;
-}
-
 Factor factor_b(const attacca_gemm_arguments& g, int set) {
   const attacca_operand& b = weight(g, set);
   return {static_cast<const Element*>(b.pointer), b.column_stride, b.batch_stride};
@@ -45,9 +41,7 @@ Factor factor_b(const attacca_gemm_arguments& g, int set) {
 // Whether rows can be loaded 16 bytes at once. Strides along axes of one element say nothing.
 int check_factor(const char* name, const Factor& factor, int64_t k_stride, int32_t rows,
                  const attacca_gemm_arguments& g, char* reason, size_t bytes) {
-  if (k_stride != 1 && g.k > 1)
-    return refuse(reason, bytes, "%s must be contiguous along k, its stride there is %lld", name,
-                  static_cast<long long>(k_stride));
+  if (check_contiguous(name, "k", k_stride, g.k, reason, bytes)) return 1;
   const struct {
     const char* what;
     int64_t stride;
@@ -57,10 +51,7 @@ int check_factor(const char* name, const Factor& factor, int64_t k_stride, int32
     if (each.extent > 1 && each.stride % kElementChunk != 0)
       return refuse(reason, bytes, "%s of %s must be a multiple of 16 bytes apart, not %lld",
                     each.what, name, static_cast<long long>(each.stride) * kElementBytes);
-  if (reinterpret_cast<uintptr_t>(factor.pointer) % 16 != 0)
-    return refuse(reason, bytes, "%s must be at a multiple of 16 bytes, not at %p", name,
-                  static_cast<const void*>(factor.pointer));
-  return 0;
+  return check_address(name, factor.pointer, reason, bytes);
 }
 
 int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
@@ -73,11 +64,6 @@ int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
   for (int s = 0; s < kSets; ++s)
     if (check_factor(kNames[s], factor_b(*g, s), weight(*g, s).row_stride, g->n, *g, reason, bytes))
       return 1;
-  return 0;
-}
-
-size_t workspace(const attacca_gemm_arguments*, size_t* zero_offset, size_t* zero_bytes) {
-  *zero_offset = *zero_bytes = 0;
   return 0;
 }
 
@@ -94,7 +80,7 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   all.batches = g->batch;
   all.first_blocks = g->sm_count * BLOCKS;
   std::memcpy(params, &all, sizeof all);
-  grid[0] = static_cast<uint32_t>(g->n / kTileN + (g->n % kTileN != 0));
+  grid[0] = static_cast<uint32_t>(divide_up(g->n, kTileN));
   grid[1] = g->m > 0;
   grid[2] = static_cast<uint32_t>(std::min(g->batch, kMaxGridZ));
   return 0;
@@ -102,4 +88,4 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
 
 }  // namespace
 
-ATTACCA_RECORD(Params, info, check, workspace, build);
+ATTACCA_RECORD(Params, info, check, no_workspace, build);

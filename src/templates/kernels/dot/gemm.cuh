@@ -5,6 +5,7 @@
 // Sums have a fixed order: a lane's along k, then the lanes', then the warps' that share k.
 #pragma once
 
+#include "common/prefetch.cuh"
 #include "dot/config.cuh"
 #include "dot/instructions.cuh"
 
@@ -56,7 +57,7 @@ __device__ __forceinline__ void prefetch_weights(const Params& params, int batch
   const int first = warp % kWarpsK * 32 + step * kStepChunks;
   const int chunks = min(32, params.k / kElementChunk - first);
   if (chunks > 0 && column < params.n)
-    prefetch_bytes(b.pointer + batch * b.batch_stride + column * b.row_stride +
+    prefetch_run(b.pointer + batch * b.batch_stride + column * b.row_stride +
                        int64_t{first} * kElementChunk,
                    chunks * 16);
 }
@@ -209,7 +210,7 @@ __device__ __forceinline__ void prefetch_full(const EpilogueOperands& operands, 
     constexpr int kBytes = kFullBits[SLOT] / 8;
     const attacca_operand& full = operands.full[SLOT];
     if (full.pointer)
-      prefetch(static_cast<const char*>(full.pointer) +
+      prefetch_sector(static_cast<const char*>(full.pointer) +
                offset_of(full, batch, row, column) * kBytes);
   }
 }
@@ -223,7 +224,7 @@ __device__ __forceinline__ void prefetch_inputs(const EpilogueOperands& operands
   for (int i = 0; i < kRows; ++i) {
     const attacca_vector& vector = operands.row[i];
     if (vector.pointer)
-      prefetch(static_cast<const char*>(vector.pointer) +
+      prefetch_sector(static_cast<const char*>(vector.pointer) +
                (column * vector.stride + batch * vector.batch_stride) * vector.bytes);
   }
 }

@@ -17,8 +17,6 @@ namespace attacca_dot {
 inline void load_once(const void* at, uint32_t (&word)[4]) {
   load_four(at, word);
 }
-inline void prefetch(const void*) {}
-inline void prefetch_bytes(const void*, int) {}
 inline float number_of(uint16_t bits) {
   return __uint_as_float(uint32_t{bits} << 16);
 }
@@ -38,14 +36,6 @@ __device__ __forceinline__ void load_once(const void* at, uint32_t (&word)[4]) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
                : "l"(at));
-}
-
-// Into L2, which stays coherent: memory may be written until it is loaded. Bytes: a multiple of 16, as is `at`.
-__device__ __forceinline__ void prefetch(const void* at) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
-}
-__device__ __forceinline__ void prefetch_bytes(const void* at, int bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(at), "r"(bytes));
 }
 
 // instantiate() makes f16 of the type.

@@ -37,21 +37,10 @@ int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
     return refuse(reason, bytes,
                   "for at most %d rows, not %d: it reads the weights once for each %d", kMostRows,
                   g->m, kTileM);
-  if (g->a.column_stride != 1 && g->k > 1)
-    return refuse(reason, bytes, "A must be contiguous along k, its stride there is %lld",
-                  static_cast<long long>(g->a.column_stride));
+  if (check_contiguous("A", "k", g->a.column_stride, g->k, reason, bytes)) return 1;
   if ((g->m > 1 && g->a.row_stride % 8 != 0) || reinterpret_cast<uintptr_t>(g->a.pointer) % 16 != 0)
     return refuse(reason, bytes, "rows of A must be at multiples of 16 bytes");
   return 0;
-}
-
-size_t workspace(const attacca_gemm_arguments*, size_t* zero_offset, size_t* zero_bytes) {
-  *zero_offset = *zero_bytes = 0;
-  return 0;
-}
-
-int divide_up(int value, int by) {
-  return value / by + (value % by != 0);
 }
 
 int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char* reason,
@@ -65,7 +54,7 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   all.m = g->m;
   all.n = g->n;
   all.k = g->k;
-  all.share = divide_up(all.weights.blocks_k, kCluster * kWarpsK) * kWarpsK;
+  all.share = static_cast<int32_t>(divide_up(all.weights.blocks_k, kCluster * kWarpsK) * kWarpsK);
   std::memcpy(params, &all, sizeof all);
   grid[0] = static_cast<uint32_t>(divide_up(g->n, kTileN) * kCluster);
   grid[1] = static_cast<uint32_t>(divide_up(g->m, kTileM));
@@ -75,4 +64,4 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
 
 }  // namespace
 
-ATTACCA_RECORD(Params, info, check, workspace, build);
+ATTACCA_RECORD(Params, info, check, no_workspace, build);

@@ -1,6 +1,8 @@
 # Kernels for packed weights (ir/packed.hpp) and few rows: the weights stream, mma.sync multiplies
 # (mixed/gemm.cuh). Named by the weights' codes, A's type, the tile and the blocks of a cluster, which share
 # the values of k; s32: scales of f32, else of A's type.
+include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
+
 macro(mixed_codes CODES TYPE)
   set(floats 0)
   set(bits 8)
@@ -91,17 +93,7 @@ macro(mixed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
   if(MIXED_FEW)
     set(few_option FEW)
   endif()
-  if(NOT DEFINED MIXED_FULL)
-    set(MIXED_FULL 16 16)
-  elseif(MIXED_FULL STREQUAL 0)
-    set(MIXED_FULL "")
-  endif()
-  set(slots "")
-  foreach(bits ${MIXED_FULL})
-    list(LENGTH slots slot)
-    list(APPEND slots HOLE_FULL${slot}=${bits})
-  endforeach()
-  list(LENGTH slots fulls)
+  attacca_full_slots("${MIXED_FULL}")
   attacca_template(mixed_wgmma_${CODES}_${TYPE}_${TILE_M}x${TILE_N}_${CLUSTER}${schedule}${suffix}_f${fulls}_d${MIXED_RESULT}
                    SOURCE wgmma/gemm.cu BUILDER wgmma/builder.cpp ARCH 90a ${few_option}
                    DEFINES ELEMENT=ELEMENT_BF16 PROMOTE=0 SCALED=0 TILE_M=${TILE_M} TILE_N=${TILE_N}

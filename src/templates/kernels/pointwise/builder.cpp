@@ -33,11 +33,6 @@ int check(const attacca_gemm_arguments* arguments, char* reason, size_t reason_b
   return check_extents(*arguments, reason, reason_bytes);
 }
 
-size_t workspace(const attacca_gemm_arguments*, size_t* zero_offset, size_t* zero_bytes) {
-  *zero_offset = *zero_bytes = 0;
-  return 0;
-}
-
 int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3], char* reason,
           size_t reason_bytes) {
   if (check(arguments, reason, reason_bytes)) return 1;
@@ -46,12 +41,12 @@ int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3
   all.rows = arguments->m;
   all.columns = arguments->n;
   all.batches = arguments->batch;
-  const int32_t row_chunks = static_cast<int32_t>((int64_t{arguments->n} + kChunk - 1) / kChunk);
+  const int32_t row_chunks = static_cast<int32_t>(divide_up(arguments->n, kChunk));
   all.chunks = int64_t{row_chunks} * arguments->m * arguments->batch;
   all.row_chunks = attacca_pointwise::make_divisor(std::max(row_chunks, 1));
   all.batch_rows = attacca_pointwise::make_divisor(std::max(arguments->m, 1));
   std::memcpy(params, &all, sizeof all);
-  const int64_t blocks = (all.chunks + kBlockChunks - 1) / kBlockChunks;
+  const int64_t blocks = divide_up(all.chunks, kBlockChunks);
   grid[0] = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
   grid[1] = grid[2] = 1;
   return 0;
@@ -59,4 +54,4 @@ int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3
 
 }  // namespace
 
-ATTACCA_RECORD(Params, info, check, workspace, build);
+ATTACCA_RECORD(Params, info, check, no_workspace, build);

@@ -39,14 +39,11 @@ Factor factor_a(const attacca_gemm_arguments& arguments) {
 }
 
 Factor factor_b(const attacca_gemm_arguments& arguments, int set) {
-  const attacca_operand& b = set == 0 ? arguments.b : arguments.b1;
+  const attacca_operand& b = weight(arguments, set);
   return {static_cast<const Element*>(b.pointer), b.column_stride, b.row_stride, b.batch_stride};
 }
 
 // An axis of one element is never stepped along.
-bool contiguous(int64_t stride, int32_t extent) {
-  return stride == 1 || extent <= 1;
-}
 bool whole_chunks(int64_t stride, int32_t extent) {
   return stride % kElementChunk == 0 || extent <= 1;
 }
@@ -56,25 +53,21 @@ int check_factor(const char* name, const Factor& factor, bool k_major, int32_t r
                  int32_t batch, char* reason, size_t bytes) {
   const int64_t inner = k_major ? factor.k_stride : factor.row_stride;
   const int64_t outer = k_major ? factor.row_stride : factor.k_stride;
-  if (!contiguous(inner, k_major ? k : rows))
-    return refuse(reason, bytes, "%s must be contiguous along %s, its stride there is %lld", name,
-                  k_major ? "k" : "n", static_cast<long long>(inner));
+  if (check_contiguous(name, k_major ? "k" : "n", inner, k_major ? k : rows, reason, bytes))
+    return 1;
   if (!whole_chunks(outer, k_major ? rows : k))
     return refuse(reason, bytes, "rows of %s must be 16 bytes apart or a multiple, not %lld", name,
                   static_cast<long long>(outer) * kElementBytes);
   if (!whole_chunks(factor.batch_stride, batch))
     return refuse(reason, bytes, "batches of %s must be 16 bytes apart or a multiple, not %lld",
                   name, static_cast<long long>(factor.batch_stride) * kElementBytes);
-  if (reinterpret_cast<uintptr_t>(factor.pointer) % 16 != 0)
-    return refuse(reason, bytes, "%s must be at a multiple of 16 bytes, not at %p", name,
-                  static_cast<const void*>(factor.pointer));
-  return 0;
+  return check_address(name, factor.pointer, reason, bytes);
 }
 
 int check(const attacca_gemm_arguments* arguments, char* reason, size_t bytes) {
   if (check_extents(*arguments, reason, bytes)) return 1;
-  const int64_t tiles_m = (int64_t{arguments->m} + kTileM - 1) / kTileM;
-  const int64_t tiles_n = (int64_t{arguments->n} + kTileN - 1) / kTileN;
+  const int64_t tiles_m = divide_up(arguments->m, kTileM);
+  const int64_t tiles_n = divide_up(arguments->n, kTileN);
   if (tiles_m * tiles_n > INT32_MAX)
     return refuse(reason, bytes, "%lld x %lld tiles are more than a grid holds",
                   static_cast<long long>(tiles_m), static_cast<long long>(tiles_n));
@@ -90,11 +83,6 @@ int check(const attacca_gemm_arguments* arguments, char* reason, size_t bytes) {
   return 0;
 }
 
-size_t workspace(const attacca_gemm_arguments*, size_t* zero_offset, size_t* zero_bytes) {
-  *zero_offset = *zero_bytes = 0;
-  return 0;
-}
-
 int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3], char* reason,
           size_t bytes) {
   if (check(arguments, reason, bytes)) return 1;
@@ -106,8 +94,8 @@ int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3
   all.n = arguments->n;
   all.k = arguments->k;
   all.batches = arguments->batch;
-  all.order.tiles_m = (arguments->m + kTileM - 1) / kTileM;
-  all.order.tiles_n = (arguments->n + kTileN - 1) / kTileN;
+  all.order.tiles_m = static_cast<int32_t>(divide_up(arguments->m, kTileM));
+  all.order.tiles_n = static_cast<int32_t>(divide_up(arguments->n, kTileN));
   all.order.group = arguments->swizzle > 0 ? arguments->swizzle : kDefaultGroup;
   all.order.along_n = arguments->raster == 2;
   std::memcpy(params, &all, sizeof all);
@@ -119,4 +107,4 @@ int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3
 
 }  // namespace
 
-ATTACCA_RECORD(Params, info, check, workspace, build);
+ATTACCA_RECORD(Params, info, check, no_workspace, build);

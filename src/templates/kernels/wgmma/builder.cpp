@@ -72,10 +72,6 @@ Factor factor_a(const attacca_gemm_arguments& g) {
           {kTileK, kTileM / kClusterN}};
 }
 
-const attacca_operand& weight(const attacca_gemm_arguments& g, int set) {
-  return set == 0 ? g.b : g.b1;
-}
-
 // Of alternate columns, both as one matrix.
 [[maybe_unused]] Factor factor_b(const attacca_gemm_arguments& g, int set) {
   const attacca_operand& b = weight(g, set);
@@ -125,12 +121,10 @@ Factor factor_mn(const attacca_gemm_arguments& g, const char* name,
 // Strides along axes of one element say nothing.
 int check_factor(const Factor& factor, const attacca_gemm_arguments& g, char* reason,
                  size_t bytes) {
-  if (factor.inner_stride != 1 && factor.inner_extent > 1)
-    return refuse(reason, bytes, "%s must be contiguous along %s, its stride there is %lld",
-                  factor.name, factor.inner_axis, static_cast<long long>(factor.inner_stride));
-  if (reinterpret_cast<uintptr_t>(factor.pointer) % 16 != 0)
-    return refuse(reason, bytes, "%s must be at a multiple of 16 bytes, not at %p", factor.name,
-                  factor.pointer);
+  if (check_contiguous(factor.name, factor.inner_axis, factor.inner_stride, factor.inner_extent,
+                       reason, bytes))
+    return 1;
+  if (check_address(factor.name, factor.pointer, reason, bytes)) return 1;
   const struct {
     const char* what;
     int64_t extent, stride, least;
@@ -158,10 +152,6 @@ int check_factor(const Factor& factor, const attacca_gemm_arguments& g, char* re
   return refuse(reason, bytes, "B and B1 must be alternate columns of one matrix");
 }
 
-int64_t divide_up(int64_t value, int64_t by) {
-  return (value + by - 1) / by;
-}
-
 int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
   if (check_extents(*g, reason, bytes)) return 1;
   if (g->sm_count < 1) return refuse(reason, bytes, "sm_count is %d", g->sm_count);
@@ -184,11 +174,6 @@ int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
   for (int s = 0; s < kMaps; ++s)
     if (check_factor(factor_b(*g, s), *g, reason, bytes)) return 1;
 #endif
-  return 0;
-}
-
-size_t workspace(const attacca_gemm_arguments*, size_t* zero_offset, size_t* zero_bytes) {
-  *zero_offset = *zero_bytes = 0;
   return 0;
 }
 
@@ -272,4 +257,4 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
 
 }  // namespace
 
-ATTACCA_RECORD(Params, info, check, workspace, build);
+ATTACCA_RECORD(Params, info, check, no_workspace, build);

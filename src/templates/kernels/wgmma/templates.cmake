@@ -5,6 +5,8 @@
 # and the full operand move by TMA. ELEMENT (common/element.cuh): of A and B, named where it is not
 # bf16; fast: 8-bit floats that the tensor cores add up (PROMOTE 0). FULL: bits of the full slots, 0
 # for none.
+include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
+
 macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   cmake_parse_arguments(WGMMA "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FAST;SCALED;FEW" "RESULT;ELEMENT"
                         "FULL" ${ARGN})
@@ -81,17 +83,7 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   if(NOT DEFINED WGMMA_RESULT)
     set(WGMMA_RESULT 16)
   endif()
-  if(NOT DEFINED WGMMA_FULL)
-    set(WGMMA_FULL 16 16)
-  elseif(WGMMA_FULL STREQUAL 0)
-    set(WGMMA_FULL "")
-  endif()
-  set(slots "")
-  foreach(bits ${WGMMA_FULL})
-    list(LENGTH slots slot)
-    list(APPEND slots HOLE_FULL${slot}=${bits})
-  endforeach()
-  list(LENGTH slots fulls)
+  attacca_full_slots("${WGMMA_FULL}")
   attacca_template(${name}_f${fulls}_d${WGMMA_RESULT}
                    SOURCE wgmma/gemm.cu BUILDER wgmma/builder.cpp ARCH 90a
                    ${few_option}

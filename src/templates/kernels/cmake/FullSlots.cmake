@@ -1,0 +1,17 @@
+# attacca_full_slots(BITS): `slots`, the DEFINES of a row's full slots, and `fulls`, how many there are. BITS: of
+# each; 16 and 16 where there are none, 0 for no slot.
+function(attacca_full_slots BITS)
+  if(BITS STREQUAL "")
+    set(BITS 16 16)
+  elseif(BITS STREQUAL 0)
+    set(BITS "")
+  endif()
+  set(made "")
+  foreach(bits ${BITS})
+    list(LENGTH made slot)
+    list(APPEND made HOLE_FULL${slot}=${bits})
+  endforeach()
+  list(LENGTH made count)
+  set(slots ${made} PARENT_SCOPE)
+  set(fulls ${count} PARENT_SCOPE)
+endfunction()
