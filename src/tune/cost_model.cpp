@@ -91,8 +91,8 @@ double dot_seconds(const Problem& problem, const Template& kernel, const jit::De
   const double steps = divide_up(double(problem.products[0].k), kernel.tile.k);
   const double threads = blocks * kernel.threads * std::min(1.0, steps / kernel.stages);
   const double busy = std::min(1.0, threads / (256.0 * device.sm_count));
-  // Plain loads reach 1.07 times the rate of tiles: 21 cases of 1 and 2 rows on an H200, within 11
-  // %. Every row that a kernel has, needed or not, is arithmetic: of 4 rows others were faster.
+  // Plain loads reach 1.07 times the rate of tiles (21 cases of 1 and 2 rows on an H200, off by 11
+  // % at most). Every row that a kernel has, needed or not, is arithmetic: of 4 rows others won.
   const double rows = 1 + 0.05 * (kernel.tile.m - 1);
   return 2.5e-6 + rows * bytes(problem) / (1.07 * rates_of(kernel, device).memory * busy);
 }

@@ -13,7 +13,7 @@
 namespace attacca::tune {
 namespace {
 
-constexpr int kLastRounds = 15;
+constexpr int kFirstRounds = 3, kLastRounds = 15;
 
 // The second round: variants of the best templates beside the best unfused ways.
 std::vector<Candidate> finalists(const std::vector<Trial>& first, const Toolbox& toolbox,
@@ -42,6 +42,14 @@ Result<Timer> make_timer(const TuneOptions& options) {
     return fail("no program to time candidates in", "tuning",
                 "set ATTACCA_TUNE_WORKER to the path of `attacca`");
   return Timer({program, "tune-worker"}, {options.seconds_limit, options.silence_limit});
+}
+
+// In the asking process's conditions: its device and its cuBLASLt.
+TimingRequest make_request(const Toolbox& toolbox, const ProblemText& problem,
+                           std::vector<Candidate> candidates, int rounds) {
+  TimingRequest request{problem, std::move(candidates), rounds, toolbox.device().info().ordinal};
+  if (const auto vendor = toolbox.vendor()) request.vendor = (*vendor)->path();
+  return request;
 }
 
 // The folder of the library or program that holds this code.
@@ -82,7 +90,7 @@ Result<double> time_unfused(const std::shared_ptr<Toolbox>& toolbox, const Probl
                             const TuneOptions& options) {
   ATTACCA_TRY(const Problem problem, read_problem(text));
   ATTACCA_TRY(std::vector<Candidate> unfused, unfused_candidates(toolbox, problem));
-  TimingRequest request{text, std::move(unfused), options.rounds, toolbox->device().info().ordinal};
+  const TimingRequest request = make_request(*toolbox, text, std::move(unfused), options.rounds);
   ATTACCA_TRY(Timer timer, make_timer(options));
   std::vector<Trial> trials = timer.time(request);
   sort_by_time(trials);
@@ -113,9 +121,8 @@ Result<Tuned> tune(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& t
   const auto report = [&](double done, const std::string& what) {
     if (options.progress) options.progress(done, what);
   };
-  TimingRequest request{text, first, 3, toolbox->device().info().ordinal};
-  if (auto vendor = toolbox->vendor()) request.vendor = (*vendor)->path();
-  report(0, fmt::format("building and timing {} candidates", first.size()));
+  TimingRequest request = make_request(*toolbox, text, std::move(first), kFirstRounds);
+  report(0, fmt::format("building and timing {} candidates", request.candidates.size()));
   std::vector<Trial> trials = timer.time(request);
   sort_by_time(trials);
   const auto time_again = [&](std::vector<Candidate> candidates) {
