@@ -3,6 +3,7 @@
 
 #include "fmt/format.h"
 
+#include "templates/kernels/pointwise/alternate.hpp"
 #include "templates/kernels/pointwise/divisor.hpp"
 #include "templates_testing.hpp"
 
@@ -117,9 +118,21 @@ TEST(Builder, LaunchesABlockATile) {
   EXPECT_EQ(grid(any_strides(), arguments), "20,1,1");
   arguments.batch = 70000;
   EXPECT_EQ(grid(aligned(), arguments), "6,1,65535");
-  // 25 chunks a row, 512 a block.
-  arguments.batch = 2;
-  EXPECT_EQ(grid(pointwise(), arguments), "30,1,1");
+}
+
+// 25 chunks a row.
+TEST(Builder, LaunchesSmallerBlocksWhereThereAreFew) {
+  const auto blocks = [](int m, int sm_count) {
+    attacca_gemm_arguments arguments = plain();
+    arguments.m = m;
+    arguments.sm_count = sm_count;
+    return grid(pointwise(), arguments);
+  };
+  EXPECT_EQ(blocks(6000, 132), "293,1,1");  // 512 chunks each
+  EXPECT_EQ(blocks(5000, 132), "489,1,1");  // 256: 245 blocks of 512 would be too few
+  EXPECT_EQ(blocks(300, 132), "59,1,1");    // 128, the fewest
+  EXPECT_EQ(blocks(300, 7), "15,1,1");
+  EXPECT_EQ(blocks(300, 0), "15,1,1");
 }
 
 TEST(Builder, LaunchesNothingWhereThereIsNothing) {
@@ -133,6 +146,54 @@ TEST(Builder, LaunchesNothingWhereThereIsNothing) {
   attacca_gemm_arguments arguments = plain();
   arguments.k = 0;  // zeros for the epilogue
   EXPECT_EQ(grid(aligned(), arguments), "6,1,1");
+}
+
+// 300 x 200 of the even and of the odd columns; a row is 400 elements.
+attacca_operand columns(uintptr_t address) {
+  return {at(address), 400, 2, 300 * 400};
+}
+
+// What is loaded of both, or "one by one".
+std::string loads(const attacca_operand& first, const attacca_operand& second) {
+  using attacca_pointwise::Alternate;
+  const Alternate found = attacca_pointwise::find_alternate(first, second);
+  if (!found.words.pointer) return "one by one";
+  constexpr const char* kAccess[] = {"4", "8", "16"};
+  return fmt::format("{} bytes at {}, rows {}, batches {}, halves {:x} {:x}", kAccess[found.access],
+                     found.words.pointer, found.words.row_stride, found.words.batch_stride,
+                     found.half[0], found.half[1]);
+}
+
+TEST(Alternate, AreLoadedAsWordsThatBothFill) {
+  EXPECT_EQ(loads(columns(0x1000), columns(0x1002)),
+            "16 bytes at 0x1000, rows 200, batches 60000, halves 5410 7632");
+  EXPECT_EQ(loads(columns(0x1002), columns(0x1000)),
+            "16 bytes at 0x1000, rows 200, batches 60000, halves 7632 5410");
+  EXPECT_EQ(loads(columns(0x1008), columns(0x100a)),
+            "8 bytes at 0x1008, rows 200, batches 60000, halves 5410 7632");
+  EXPECT_EQ(loads(columns(0x1004), columns(0x1006)),
+            "4 bytes at 0x1004, rows 200, batches 60000, halves 5410 7632");
+}
+
+TEST(Alternate, AreLoadedOneByOneWhereWordsHoldOthers) {
+  const auto with = [](uintptr_t address, auto member, int64_t value) {
+    attacca_operand operand = columns(address);
+    operand.*member = value;
+    return operand;
+  };
+  const attacca_operand first = columns(0x1000), second = columns(0x1002);
+  EXPECT_EQ(loads(columns(0x1002), columns(0x1004)),
+            "one by one");  // a word of column 0 is another's
+  EXPECT_EQ(loads(first, columns(0x1006)), "one by one");
+  EXPECT_EQ(loads(first, first), "one by one");
+  EXPECT_EQ(loads({}, second), "one by one");
+  EXPECT_EQ(loads({}, columns(2)), "one by one");
+  EXPECT_EQ(loads(first, {}), "one by one");
+  for (auto stride : {&attacca_operand::row_stride, &attacca_operand::column_stride,
+                      &attacca_operand::batch_stride}) {
+    EXPECT_EQ(loads(with(0x1000, stride, 404), second), "one by one");
+    EXPECT_EQ(loads(with(0x1000, stride, 401), with(0x1002, stride, 401)), "one by one");
+  }
 }
 
 TEST(Divisor, DividesExactly) {

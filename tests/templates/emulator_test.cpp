@@ -51,7 +51,9 @@ TEST_P(Emulated, GivesWhatALoopGives) {
 #else
   constexpr uint32_t kProblems = 20;
 #endif
-  const uint32_t problems = info.arch == std::string("sm_90a") ? kProblems / 2 : kProblems;
+  const uint32_t problems = info.arch == std::string("sm_90a") ? kProblems / 2
+                            : info.accumulators == 0           ? 5 * kProblems
+                                                               : kProblems;
   for (uint32_t seed = 0; seed < problems; ++seed) {
     const bool packed = info.packed_bits > 0;  // one matrix, some k, of two 4-bit codes a byte
     const int batch = seed % 4 == 3 && !packed ? 3 : 1;

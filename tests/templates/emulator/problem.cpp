@@ -246,6 +246,25 @@ void Problem::make_alternate_columns() {
   arguments_.b1 = odd_first ? even : odd;
 }
 
+// Full operands 0 and 1 by turns in the columns of one matrix, which starts anywhere; in one of
+// four problems they only look so.
+void Problem::make_alternate_fulls() {
+  constexpr int kShifts[] = {0, 1, 2, 4}, kDistances[] = {1, 1, 1, 3};
+  const int shift = kShifts[random_() % 4], distance = kDistances[random_() % 4];
+  const Layout layout = random_layout({Layout::Rows, Layout::OddRows, Layout::BroadcastRows});
+  full_[0] = make_operand(arguments_.m, shift + 2 * arguments_.n + distance - 1, layout, 16, true);
+  attacca_operand lower = full_[0].view;
+  lower.pointer = static_cast<uint16_t*>(lower.pointer) + shift;
+  lower.column_stride = 2;
+  attacca_operand upper = lower;
+  upper.pointer = static_cast<uint16_t*>(upper.pointer) + distance;
+  const bool upper_first = random_() % 2 == 0;
+  arguments_.full[0] = upper_first ? upper : lower;
+  arguments_.full[1] = upper_first ? lower : upper;
+  description_ +=
+      fmt::format(" from {} by turns with {} on, upper first {}", shift, distance, upper_first);
+}
+
 Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t seed)
     : info_(kernel.record->info()), random_(seed) {
   arguments_.m = m;
@@ -271,6 +290,9 @@ Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t 
     full_[i] = make_operand(m, n, layout, info_.full_bits[i], true);
     arguments_.full[i] = full_[i].view;
   }
+  if (info_.accumulators == 0 && info_.full_bits[0] == 16 && info_.full_bits[1] == 16 &&
+      random_() % 2 == 0)
+    make_alternate_fulls();
   const auto output = [&](int bits) {
     const Layout layout =
         aligned ? Layout::Rows

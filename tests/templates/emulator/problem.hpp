@@ -42,6 +42,7 @@ class Problem {
   Layout random_layout(std::initializer_list<Layout> from);
   void make_factors();
   void make_alternate_columns();
+  void make_alternate_fulls();
   void make_packed();
   void make_scales();
   float scale(int batch, int m, int n, int k) const;

@@ -65,6 +65,17 @@ __device__ __forceinline__ void load_full(const EpilogueOperands& operands, int3
   }
 }
 
+__device__ __forceinline__ void load_vectors(const EpilogueOperands& operands, int32_t batch,
+                                             int32_t row, int32_t column, int valid,
+                                             ChunkInputs& inputs) {
+#pragma unroll
+  for (int i = 0; i < kRows; ++i)
+    load_vector_chunk(operands.row[i], operands.row_access[i], batch, column, valid, inputs.row[i]);
+#pragma unroll
+  for (int i = 0; i < kColumns; ++i)
+    inputs.column[i] = load_vector_element(operands.column[i], batch, row);
+}
+
 __device__ __forceinline__ void load_inputs(const EpilogueOperands& operands, int32_t batch,
                                             int32_t row, int32_t column, int valid,
                                             ChunkInputs& inputs) {
@@ -72,12 +83,7 @@ __device__ __forceinline__ void load_inputs(const EpilogueOperands& operands, in
   load_full<1>(operands, batch, row, column, valid, inputs.full1);
   load_full<2>(operands, batch, row, column, valid, inputs.full2);
   load_full<3>(operands, batch, row, column, valid, inputs.full3);
-#pragma unroll
-  for (int i = 0; i < kRows; ++i)
-    load_vector_chunk(operands.row[i], operands.row_access[i], batch, column, valid, inputs.row[i]);
-#pragma unroll
-  for (int i = 0; i < kColumns; ++i)
-    inputs.column[i] = load_vector_element(operands.column[i], batch, row);
+  load_vectors(operands, batch, row, column, valid, inputs);
 }
 
 // The words of pair p.

@@ -9,6 +9,7 @@
 namespace {
 
 using attacca_pointwise::kBlockChunks;
+using attacca_pointwise::kFewestChunks;
 using attacca_pointwise::kThreads;
 using attacca_pointwise::Params;
 
@@ -33,20 +34,29 @@ int check(const attacca_gemm_arguments* arguments, char* reason, size_t reason_b
   return check_extents(*arguments, reason, reason_bytes);
 }
 
+// Of a block: as many as leave each multiprocessor two blocks, if some number does.
+int32_t block_chunks(int64_t chunks, int32_t sm_count) {
+  int32_t each = kBlockChunks;
+  while (each > kFewestChunks && divide_up(chunks, each) < int64_t{2} * sm_count) each /= 2;
+  return each;
+}
+
 int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3], char* reason,
           size_t reason_bytes) {
   if (check(arguments, reason, reason_bytes)) return 1;
   Params all{};
   all.operands = epilogue_operands(*arguments);
+  if (attacca_pointwise::kAlternates)
+    all.alternate = attacca_pointwise::find_alternate(arguments->full[0], arguments->full[1]);
   all.rows = arguments->m;
   all.columns = arguments->n;
-  all.batches = arguments->batch;
   const int32_t row_chunks = static_cast<int32_t>(divide_up(arguments->n, kChunk));
   all.chunks = int64_t{row_chunks} * arguments->m * arguments->batch;
+  all.block_chunks = block_chunks(all.chunks, arguments->sm_count);
   all.row_chunks = attacca_pointwise::make_divisor(std::max(row_chunks, 1));
   all.batch_rows = attacca_pointwise::make_divisor(std::max(arguments->m, 1));
   std::memcpy(params, &all, sizeof all);
-  const int64_t blocks = divide_up(all.chunks, kBlockChunks);
+  const int64_t blocks = divide_up(all.chunks, all.block_chunks);
   grid[0] = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
   grid[1] = grid[2] = 1;
   return 0;

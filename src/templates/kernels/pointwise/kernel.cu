@@ -3,8 +3,5 @@
 extern "C" __global__ void __launch_bounds__(attacca_pointwise::kThreads,
                                              attacca_pointwise::kBlocksAnSm)
     ATTACCA_TEMPLATE(const __grid_constant__ attacca_pointwise::Params params) {
-#if POINTWISE_DEPENDENT
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
   attacca_pointwise::run(params);
 }

@@ -1,10 +1,12 @@
 // The pointwise kernel: no product, the hole alone over all elements [batch, m, n].
 //
 // Chunks are numbered row by row, so that short rows fill a block as well as long ones. A block
-// takes kThreads * kAtOnce neighbouring chunks, neighbouring threads neighbouring chunks.
+// takes neighbouring chunks, neighbouring threads neighbouring chunks: kThreads * kAtOnce, and
+// fewer where blocks would be too few for the device.
 #pragma once
 
 #include "common/epilogue.cuh"
+#include "pointwise/alternate.cuh"
 #include "pointwise/divisor.hpp"
 
 namespace attacca_pointwise {
@@ -16,16 +18,29 @@ constexpr int kBlocksAnSm = 2;
 // the hole does not read is not loaded at all.
 constexpr int kAtOnce = kFullBits[0] + kFullBits[1] + kFullBits[2] + kFullBits[3] <= 96 ? 2 : 1;
 constexpr int kBlockChunks = kThreads * kAtOnce;
+// The fewest chunks that a block takes: its other threads do nothing.
+constexpr int kFewestChunks = kThreads / 2;
 
 struct Params {
   EpilogueOperands operands;
-  int32_t rows, columns, batches;
+  Alternate alternate;
+  int32_t block_chunks;
+  int32_t rows, columns;
   int64_t chunks;
   // Chunks a row, and rows.
   Divisor row_chunks, batch_rows;
 };
 
 #ifdef ATTACCA_DEVICE_CODE
+
+#ifndef ATTACCA_EMULATE
+// Launched while the kernel before ends: what that one writes is there when this returns.
+__device__ __forceinline__ void wait_for_previous_kernel() {
+#if POINTWISE_DEPENDENT
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+#endif
 
 __device__ __forceinline__ uint32_t divide(uint32_t x, const Divisor& by) {
   return (__umulhi(x, by.multiplier) + x) >> by.shift;
@@ -40,10 +55,11 @@ struct Place {
   int valid;  // elements; 0: beyond the end
 };
 
-__device__ __forceinline__ Place place_of(const Params& params, int64_t chunk) {
-  if (chunk >= params.chunks) return {0, 0, 0, 0};
+// `end`: of the block's chunks.
+__device__ __forceinline__ Place place_of(const Params& params, int64_t chunk, int64_t end) {
+  if (chunk >= end) return {0, 0, 0, 0};
   const int64_t line = divide_long(chunk, params.row_chunks);
-  const int64_t batch = params.batches == 1 ? 0 : divide_long(line, params.batch_rows);
+  const int64_t batch = divide_long(line, params.batch_rows);
   Place place;
   place.batch = static_cast<int32_t>(batch);
   place.row = static_cast<int32_t>(line - batch * params.rows);
@@ -52,24 +68,40 @@ __device__ __forceinline__ Place place_of(const Params& params, int64_t chunk) {
   return place;
 }
 
-__device__ __forceinline__ void run(const Params& params) {
+__device__ __forceinline__ void load_place(const Params& params, const Place& at,
+                                           ChunkInputs& inputs) {
+  const EpilogueOperands& operands = params.operands;
+  load_first_slots(operands, params.alternate, at.batch, at.row, at.column, at.valid, inputs);
+  load_full<2>(operands, at.batch, at.row, at.column, at.valid, inputs.full2);
+  load_full<3>(operands, at.batch, at.row, at.column, at.valid, inputs.full3);
+  load_vectors(operands, at.batch, at.row, at.column, at.valid, inputs);
+}
+
+__device__ __forceinline__ void finish_place(const Params& params, const Place& at,
+                                             ChunkInputs& inputs, Largest& largest) {
   const ChunkAccumulators no_accumulators = {};
+  separate_alternate(params.alternate, inputs);
+  finish_chunk(params.operands, at.batch, at.row, at.column, at.valid, inputs, no_accumulators,
+               largest);
+}
+
+__device__ __forceinline__ void run(const Params& params) {
   Largest largest;
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * kBlockChunks; first < params.chunks;
-       first += static_cast<int64_t>(gridDim.x) * kBlockChunks) {
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * params.block_chunks;
+       first < params.chunks; first += static_cast<int64_t>(gridDim.x) * params.block_chunks) {
+    const int64_t end = min(first + params.block_chunks, params.chunks);
     Place place[kAtOnce];
     ChunkInputs inputs[kAtOnce];
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      place[i] = place_of(params, first + i * kThreads + static_cast<int>(threadIdx.x));
-      load_inputs(params.operands, place[i].batch, place[i].row, place[i].column, place[i].valid,
-                  inputs[i]);
-    }
+    for (int i = 0; i < kAtOnce; ++i)
+      place[i] = place_of(params, first + i * kThreads + static_cast<int>(threadIdx.x), end);
+    wait_for_previous_kernel();
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i)
-      if (place[i].valid > 0)
-        finish_chunk(params.operands, place[i].batch, place[i].row, place[i].column, place[i].valid,
-                     inputs[i], no_accumulators, largest);
+      if (place[i].valid > 0) load_place(params, place[i], inputs[i]);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i)
+      if (place[i].valid > 0) finish_place(params, place[i], inputs[i], largest);
   }
   merge_largest(params.operands, largest);
 }

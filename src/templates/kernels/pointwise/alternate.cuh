@@ -1,0 +1,60 @@
+// Full operands 0 and 1 of a chunk, which may be alternate columns of one matrix.
+#pragma once
+
+#include "common/epilogue.cuh"
+#include "pointwise/alternate.hpp"
+
+namespace attacca_pointwise {
+
+// Products take the first slots. Were any two to depend on each other, ptxas could remove no load
+// of what the hole does not read.
+constexpr bool kAlternates = kFullBits[0] == 16 && kFullBits[1] == 16;
+
+#ifdef ATTACCA_DEVICE_CODE
+
+#ifndef ATTACCA_EMULATE
+// Bytes w.s0, w.s1, ... of a and b, as __byte_perm numbers them.
+__device__ __forceinline__ uint32_t choose_bytes(uint32_t a, uint32_t b, uint32_t which) {
+  return __byte_perm(a, b, which);
+}
+#endif
+
+// Of alternate columns the first words as slot 0, the others as slot 1.
+__device__ __forceinline__ void load_first_slots(const EpilogueOperands& operands,
+                                                 const Alternate& alternate, int32_t batch,
+                                                 int32_t row, int32_t column, int valid,
+                                                 ChunkInputs& inputs) {
+  if (kAlternates && alternate.words.pointer) {
+    const Chunk<32> words =
+        load_chunk<32>(alternate.words, alternate.access, batch, row, column, valid);
+#pragma unroll
+    for (int i = 0; i < kChunk / 2; ++i) {
+      inputs.full0.word[i] = words.word[i];
+      inputs.full1.word[i] = words.word[i + kChunk / 2];
+    }
+  } else {
+    load_full<0>(operands, batch, row, column, valid, inputs.full0);
+    load_full<1>(operands, batch, row, column, valid, inputs.full1);
+  }
+}
+
+// After all loads, so that none waits for another.
+__device__ __forceinline__ void separate_alternate(const Alternate& alternate,
+                                                   ChunkInputs& inputs) {
+  if (!kAlternates || !alternate.words.pointer) return;
+  uint32_t words[kChunk];
+#pragma unroll
+  for (int i = 0; i < kChunk / 2; ++i) {
+    words[i] = inputs.full0.word[i];
+    words[i + kChunk / 2] = inputs.full1.word[i];
+  }
+#pragma unroll
+  for (int i = 0; i < kChunk / 2; ++i) {
+    inputs.full0.word[i] = choose_bytes(words[2 * i], words[2 * i + 1], alternate.half[0]);
+    inputs.full1.word[i] = choose_bytes(words[2 * i], words[2 * i + 1], alternate.half[1]);
+  }
+}
+
+#endif  // ATTACCA_DEVICE_CODE
+
+}  // namespace attacca_pointwise

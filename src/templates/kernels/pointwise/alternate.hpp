@@ -1,0 +1,41 @@
+// Two operands that are the even and the odd columns of one matrix of 16-bit elements, as a gate's
+// halves may be: one by one, their elements would be loaded with a stride of two. A word holds an
+// element of each, so who loads the words reads nothing but the operands, at the ends of rows
+// neither.
+#pragma once
+
+#include "common/chunk.cuh"
+
+namespace attacca_pointwise {
+
+struct Alternate {
+  attacca_operand
+      words;  // of 32 bits, as many as either operand has elements; nullptr: no such two
+  int32_t access;
+  uint32_t half[2];  // of two words, the first and the second operand's elements (choose_bytes)
+};
+
+inline Alternate find_alternate(const attacca_operand& first, const attacca_operand& second) {
+  constexpr uint32_t kLower = 0x5410, kUpper = 0x7632;
+  const auto address = [](const attacca_operand& operand) {
+    return reinterpret_cast<uintptr_t>(operand.pointer);
+  };
+  const bool lower_first = address(first) < address(second);
+  const attacca_operand &lower = lower_first ? first : second,
+                        &upper = lower_first ? second : first;
+  const bool alternate = lower.pointer && address(lower) + 2 == address(upper) &&
+                         lower.column_stride == 2 && upper.column_stride == 2 &&
+                         lower.row_stride == upper.row_stride &&
+                         lower.batch_stride == upper.batch_stride;
+  const bool in_words =
+      address(lower) % 4 == 0 && lower.row_stride % 2 == 0 && lower.batch_stride % 2 == 0;
+  if (!alternate || !in_words) return {};
+  Alternate found;
+  found.words = {lower.pointer, lower.row_stride / 2, 1, lower.batch_stride / 2};
+  found.access = chunk_access(found.words, 32);
+  found.half[0] = lower_first ? kLower : kUpper;
+  found.half[1] = lower_first ? kUpper : kLower;
+  return found;
+}
+
+}  // namespace attacca_pointwise
