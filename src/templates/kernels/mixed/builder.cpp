@@ -54,7 +54,8 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   all.m = g->m;
   all.n = g->n;
   all.k = g->k;
-  all.share = static_cast<int32_t>(divide_up(all.weights.blocks_k, kCluster * kWarpsK) * kWarpsK);
+  constexpr int kTurn = kWarpsK * kTogether;
+  all.share = static_cast<int32_t>(divide_up(all.weights.blocks_k, kCluster * kTurn) * kTurn);
   std::memcpy(params, &all, sizeof all);
   grid[0] = static_cast<uint32_t>(divide_up(g->n, kTileN) * kCluster);
   grid[1] = static_cast<uint32_t>(divide_up(g->m, kTileM));

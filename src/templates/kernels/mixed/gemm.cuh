@@ -9,10 +9,10 @@
 
 namespace attacca_mixed {
 
-template <bool ZEROS>
+template <bool ZEROS, int TOGETHER>
 __device__ __forceinline__ void multiply(const Params& params, const Part& part, char* memory,
                                          Sums& sums) {
-  Stream<ZEROS> stream(params, part, memory);
+  Stream<ZEROS, TOGETHER> stream(params, part, memory);
   stream.begin();
   wait_for_previous_kernel();
   allow_next_kernel();
@@ -104,10 +104,17 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   part.first = min(block * params.share, params.weights.blocks_k);
   part.last = min(part.first + params.share, params.weights.blocks_k);
   Sums sums = {};
+  const bool together = params.weights.group_shift > 0;
   if (params.weights.has_zeros) {
-    multiply<true>(params, part, memory, sums);
+    if (together) {
+      multiply<true, kTogether>(params, part, memory, sums);
+    } else {
+      multiply<true, 1>(params, part, memory, sums);
+    }
+  } else if (together) {
+    multiply<false, kTogether>(params, part, memory, sums);
   } else {
-    multiply<false>(params, part, memory, sums);
+    multiply<false, 1>(params, part, memory, sums);
   }
   auto* shared = reinterpret_cast<float*>(memory);
   __syncthreads();

@@ -22,8 +22,12 @@ struct Part {
   int first, last;  // blocks of k
 };
 
-template <bool ZEROS>
+// TOGETHER: blocks of k that follow each other and share their scales; a warp adds them up before it scales.
+template <bool ZEROS, int TOGETHER>
 struct Stream {
+  static constexpr int kTurn = kWarpsK * TOGETHER;  // blocks of k that all shares take in a turn
+  static constexpr int kRounds = kPanel / kTurn;    // turns of a panel
+  static_assert(kPanel % kTurn == 0 && kDepth % TOGETHER == 0);
   static constexpr int kScaleWords = kFragments * kScaleBits / 16;
   struct Scales {
     uint32_t scale[kScaleWords];
@@ -31,52 +35,56 @@ struct Stream {
   };
 
   __device__ __forceinline__ Stream(const Params& params, const Part& part, char* memory)
-      : params_(params), part_(part), memory_(memory), base_(shared_address(memory)) {
-    const int thread = threadIdx.x, warp = thread / 32;
-    lane_ = thread % 32;
-    share_ = warp / kWarpsN;
+      : params_(params), memory_(memory), base_(shared_address(memory)) {
+    const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
+    const int share = warp / kWarpsN;
     const int column = part.n + warp % kWarpsN * kWarpN;
     const int block = min(column / kBlock, params.weights.blocks_n - 1), fragment = column % kBlock / 16;
-    weights_ = reinterpret_cast<const uint4*>(params.weights.packed + kCodesAt) +
-               (static_cast<int64_t>(block) * params.weights.blocks_k * 4 + fragment) * (32 * kLoads) + lane_;
-    const int64_t entry = static_cast<int64_t>(block) * params.weights.groups * kBlock + lane_ / 4 * 8 +
+    weights_ = params.weights.packed + kCodesAt +
+               (static_cast<int64_t>(block) * params.weights.blocks_k * 4 + fragment) * (kLoads * 512) +
+               lane * 16;
+    const int64_t entry = static_cast<int64_t>(block) * params.weights.groups * kBlock + lane / 4 * 8 +
                           fragment * 2;
-    scales_ = params.weights.packed + params.weights.scales_at + entry * (kScaleBits / 8);
+    scales_ = params.weights.packed + params.weights.scales_at + entry * kScaleBytes;
     zeros_ = params.weights.packed + params.weights.zeros_at + entry;
-    own_ = kWeightsAt + warp * kWarpBytes + lane_ * 16;
-    const int row = lane_ % 8;
-    panel_row_ = base_ + row * kPanelRowBytes;
-    chunk_ = ((lane_ / 8) ^ row) * 16;
-    steps_ = (part.last - part.first + kWarpsK - 1) / kWarpsK;
+    block_ = part.first + share * TOGETHER;
+    turns_ = (part.last - part.first + kTurn - 1) / kTurn;
+    slot_at_ = slots_at_ = kWeightsAt + warp * kWarpBytes + lane * 16;
+    const int row = lane % 8;
+    row_at_ = base_ + row * kPanelRowBytes + share * TOGETHER * kBlockRowBytes;
+    chunk_ = ((lane / 8) ^ row) * 16;
     const int first_row = thread / kPanelRowChunks;
-    panel_place_ = thread % kPanelRowChunks;
+    const int place = thread % kPanelRowChunks, first = part.first * kBlock + place * 8;
+    bytes_ = (min(part.last * kBlock, params.k) - first) * 2;
     rows_ = params.m - part.m - first_row;
-    panel_from_ = params.a + (part.m + first_row) * params.a_stride;
-    panel_to_ = base_ + first_row * kPanelRowBytes;
-    panel_chunk_ = (panel_place_ ^ first_row) * 16;  // of the first row
+    from_ = params.a + (part.m + first_row) * params.a_stride + first;
+    to_ = base_ + first_row * kPanelRowBytes + (place ^ first_row) * 16;
   }
 
   // Weights are nobody's result: they may be under way before the kernel before has ended.
   __device__ __forceinline__ void begin() {
 #pragma unroll
     for (int i = 0; i < kDepth; ++i) {
-      fetch(i, i);
+      fetch(i / TOGETHER, i);
       if (i + 1 < kDepth) commit_copies();
     }
-    fetch_scales(0, 0);
+    fetch_scales();
   }
 
+  // Of groups of copies there is one a block of k, the panel's in that of the first of its turn.
   __device__ __forceinline__ void multiply(Sums& sums) {
-    copy_panel(0);
-    commit_copies();
-#pragma unroll 1
-    for (int step = 0; step < steps_;) {
 #pragma unroll
-      for (int i = 0; i < kDepth; ++i) {
-        if (step >= steps_) break;
-        advance(step, i, sums);
-        ++step;
-      }
+    for (int panel = 0; panel + 1 < kPanels; ++panel) copy_panel(panel * kPanelBytes);
+    commit_copies();
+    wait_copies<0>();
+    int round = 0;
+#pragma unroll 1
+    for (int left = turns_; left > 0; --left) {
+      wait_copies<kDepth - 1>();
+      if (round == 0) next_panel();
+      take_turn(sums);
+      tokens_at_ += kTurn * kBlockRowBytes;
+      if (++round == kRounds) round = 0;
     }
     wait_copies<0>();
 #pragma unroll
@@ -88,43 +96,50 @@ struct Stream {
   }
 
  private:
-  __device__ __forceinline__ int block_at(int step) const {
-    return min(part_.first + share_ + step * kWarpsK, params_.weights.blocks_k - 1);
+  static constexpr int kBlockRowBytes = kBlock * 2;  // of a row of A
+  static constexpr int kSlotBytes = kFragments * kLoads * 512;
+
+  struct Parts {
+    float of[kFragments][kTokens][4];
+  };
+
+  __device__ __forceinline__ int within(int block) const {
+    return min(block, params_.weights.blocks_k - 1);
   }
 
-  __device__ __forceinline__ void fetch(int step, int slot) {
-    const uint4* from = weights_ + static_cast<int64_t>(block_at(step)) * (4 * 32 * kLoads);
+  // The i-th of the blocks under way, for a turn that comes so many after this one.
+  __device__ __forceinline__ void fetch(int turns, int i) {
+    const int block = within(block_ + turns * kTurn + i % TOGETHER);
+    const char* from = weights_ + static_cast<int64_t>(block) * kBlockBytes;
+    const uint32_t to = base_ + slot_at_ + i * kSlotBytes;
 #pragma unroll
-    for (int i = 0; i < kFragments * kLoads; ++i)
-      copy_async(base_ + own_ + (slot * kFragments * kLoads + i) * 512, from + i * 32, 16);
+    for (int j = 0; j < kFragments * kLoads; ++j) copy_async(to + j * 512, from + j * 512, 16);
   }
 
   // A lane reads what it copied itself: nobody has to be waited for.
-  __device__ __forceinline__ uint4 weights(int slot, int i) const {
-    return *reinterpret_cast<const uint4*>(memory_ + own_ +
-                                           (slot * kFragments * kLoads + i) * 512);
+  __device__ __forceinline__ uint4 weights(int i, int load) const {
+    return *reinterpret_cast<const uint4*>(memory_ + slot_at_ + i * kSlotBytes + load * 512);
   }
 
   // Those of a lane's rows lie together: two of each fragment.
-  __device__ __forceinline__ void fetch_scales(int step, int slot) {
-    const int entry = (block_at(step) >> params_.weights.group_shift) * kBlock;
-    Scales& to = ahead_[slot];
-    const char* from = scales_ + entry * (kScaleBits / 8);
+  __device__ __forceinline__ void fetch_scales() {
+    const int64_t group = within(block_) >> params_.weights.group_shift;
+    const char* from = scales_ + group * (kBlock * kScaleBytes);
     if constexpr (kScaleWords == 2) {
       const uint2 two = __ldg(reinterpret_cast<const uint2*>(from));
-      to.scale[0] = two.x;
-      to.scale[1] = two.y;
+      ahead_.scale[0] = two.x;
+      ahead_.scale[1] = two.y;
     } else {
 #pragma unroll
       for (int i = 0; i < kScaleWords; i += 4)
-        load_four(from + i * 4, *reinterpret_cast<uint32_t(*)[4]>(&to.scale[i]));
+        load_four(from + i * 4, *reinterpret_cast<uint32_t(*)[4]>(&ahead_.scale[i]));
     }
     if constexpr (ZEROS && kFragments == 4) {
-      const uint2 two = __ldg(reinterpret_cast<const uint2*>(zeros_ + entry));
-      to.zero[0] = two.x;
-      to.zero[1] = two.y;
+      const uint2 two = __ldg(reinterpret_cast<const uint2*>(zeros_ + group * kBlock));
+      ahead_.zero[0] = two.x;
+      ahead_.zero[1] = two.y;
     } else if constexpr (ZEROS) {
-      to.zero[0] = __ldg(reinterpret_cast<const uint32_t*>(zeros_ + entry));
+      ahead_.zero[0] = __ldg(reinterpret_cast<const uint32_t*>(zeros_ + group * kBlock));
     }
   }
 
@@ -146,99 +161,102 @@ struct Stream {
   }
 
   // Rows of a panel are exchanged by 16 bytes, so that eight of them meet no bank twice. A thread copies
-  // the same 16 bytes of every kPanelRowsApart-th row.
-  __device__ __forceinline__ void copy_panel(int panel) {
-    const int k = (part_.first + panel * kPanel) * kBlock + panel_place_ * 8;
-    const int bytes = max(0, min(16, (min(part_.last * kBlock, params_.k) - k) * 2));
-    const uint16_t* from = panel_from_ + k;
-    const uint32_t to = panel_to_ + panel % 2 * kPanelBytes;
+  // the same 16 bytes of every kPanelRowsApart-th row. Rows beyond the last stay as they are: nobody keeps
+  // their sums. Beyond the last k there are zeros.
+  __device__ __forceinline__ void copy_panel(int panel_at) {
+    if (kPanelThreads < kThreads && threadIdx.x >= kPanelThreads) return;
+    const int bytes = max(0, min(16, bytes_));
+    const uint16_t* from = from_;
+    const uint32_t to = to_ + panel_at;
 #pragma unroll
     for (int row = 0; row < kTileM; row += kPanelRowsApart) {
-      // Rows beyond the last are zeros: nothing is read.
-      copy_async(to + row * kPanelRowBytes + (panel_chunk_ ^ (row & 7) * 16), from,
-                 row < rows_ ? bytes : 0);
+      if (row < rows_) copy_async((to + row * kPanelRowBytes) ^ ((row & 7) * 16), from, bytes);
       from += kPanelRowsApart * params_.a_stride;
     }
+    from_ += kPanel * kBlock;
+    bytes_ -= kPanelRowBytes;
   }
 
-  // Of groups of copies there is one a step, the panel's in that of the step that copies it.
-  __device__ __forceinline__ void advance(int step, int slot, Sums& sums) {
-    const int round = step % kRounds;
-    if (round == 0) {
-      if (step == 0) {
-        wait_copies<0>();
-      } else {
-        wait_copies<(kRounds < kDepth ? kRounds : kDepth) - 1>();
-      }
-      __syncthreads();
-      if (step + kRounds < steps_) copy_panel(step / kRounds + 1);
-    } else {
-      wait_copies<kDepth - 1>();
+  // Every warp has left the panel before: what comes last takes its place.
+  __device__ __forceinline__ void next_panel() {
+    __syncthreads();
+    copy_panel(panel_at_ == 0 ? (kPanels - 1) * kPanelBytes : panel_at_ - kPanelBytes);
+    tokens_at_ = row_at_ + panel_at_;
+    panel_at_ = panel_at_ == (kPanels - 1) * kPanelBytes ? 0 : panel_at_ + kPanelBytes;
+  }
+
+  __device__ __forceinline__ void take_turn(Sums& sums) {
+    const Scales scales = ahead_;
+    block_ += kTurn;
+    fetch_scales();
+    Parts parts;
+#pragma unroll
+    for (int i = 0; i < TOGETHER; ++i) {
+      if (i > 0) wait_copies<kDepth - 1>();
+      multiply_block(i, scales, parts);
+      fetch(kDepth / TOGETHER - 1, i);
+      commit_copies();
     }
-    fetch_scales(step + 1, (slot + 1) % 2);
-    uint32_t tokens[kTokens][8];
-    load_tokens(panel_row_ + step / kRounds % 2 * kPanelBytes + (share_ + round * kWarpsK) * 128,
-                tokens);
-    multiply_block(slot, tokens, sums);
-    fetch(step + kDepth, slot);
-    commit_copies();
-  }
-
-  __device__ __forceinline__ void load_tokens(uint32_t at, uint32_t (&tokens)[kTokens][8]) const {
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        uint32_t four[4];
-        load_matrices(four, at + t * 8 * kPanelRowBytes + (chunk_ ^ half * 64));
-#pragma unroll
-        for (int i = 0; i < 4; ++i) tokens[t][half * 4 + i] = four[i];
-      }
+    if constexpr (kDepth > TOGETHER) {
+      slot_at_ += TOGETHER * kSlotBytes;
+      if (slot_at_ == slots_at_ + kDepth * kSlotBytes) slot_at_ = slots_at_;
     }
-  }
-
-  // Sums of a block of k get their scale in f32.
-  __device__ __forceinline__ void multiply_block(int slot, const uint32_t (&tokens)[kTokens][8],
-                                                 Sums& sums) {
-    const Scales& scales = ahead_[slot % 2];
+    // Sums of codes get their scale in f32.
 #pragma unroll
-    for (int f = 0; f < kFragments; ++f) {
-      const Pair minus = zeros(scales, f);
-      float part[kTokens][4];
-#pragma unroll
-      for (int step = 0; step < 4; ++step) {
-        const uint4 four = weights(slot, f * kLoads + (kLoads == 2 ? step / 2 : 0));
-        const uint32_t words[4] = {four.x, four.y, four.z, four.w};
-        uint32_t a[4];
-        widen(words + (kLoads == 2 ? step % 2 * 2 : step), minus, a);
-#pragma unroll
-        for (int t = 0; t < kTokens; ++t) {
-          if (step == 0) {
-            multiply_first(part[t], a, tokens[t][0], tokens[t][1]);
-          } else {
-            multiply_more(part[t], a, tokens[t][step * 2], tokens[t][step * 2 + 1]);
-          }
-        }
-      }
+    for (int f = 0; f < kFragments; ++f)
 #pragma unroll
       for (int t = 0; t < kTokens; ++t)
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          sums.of[f][t][i] = fmaf(part[t][i], scale(scales, f, i / 2), sums.of[f][t][i]);
+        for (int j = 0; j < 4; ++j)
+          sums.of[f][t][j] = fmaf(parts.of[f][t][j], scale(scales, f, j / 2), sums.of[f][t][j]);
+  }
+
+  // 32 values of k at once: what one load of four matrices gives of eight rows.
+  __device__ __forceinline__ void multiply_block(int i, const Scales& scales, Parts& parts) {
+    uint4 codes[kFragments];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      uint32_t tokens[kTokens][4];
+#pragma unroll
+      for (int t = 0; t < kTokens; ++t)
+        load_matrices(tokens[t], tokens_at_ + i * kBlockRowBytes + t * 8 * kPanelRowBytes +
+                                     (chunk_ ^ half * 64));
+      if (kLoads == 2 || half == 0) {
+#pragma unroll
+        for (int f = 0; f < kFragments; ++f) codes[f] = weights(i, f * kLoads + half);
+      }
+#pragma unroll
+      for (int step = 0; step < 2; ++step)
+#pragma unroll
+        for (int f = 0; f < kFragments; ++f) {
+          const uint32_t words[4] = {codes[f].x, codes[f].y, codes[f].z, codes[f].w};
+          uint32_t a[4];
+          widen(words + (kLoads == 2 ? step * 2 : half * 2 + step), zeros(scales, f), a);
+#pragma unroll
+          for (int t = 0; t < kTokens; ++t) {
+            if (i == 0 && half == 0 && step == 0) {
+              multiply_first(parts.of[f][t], a, tokens[t][0], tokens[t][1]);
+            } else {
+              multiply_more(parts.of[f][t], a, tokens[t][step * 2], tokens[t][step * 2 + 1]);
+            }
+          }
+        }
     }
   }
 
   const Params& params_;
-  const Part& part_;
   char* memory_;
-  uint32_t base_;
-  int lane_, share_, steps_, own_, chunk_;
-  uint32_t panel_row_, panel_to_, panel_chunk_;
-  int panel_place_, rows_;
-  const uint16_t* panel_from_;
-  const uint4* weights_;
-  const char *scales_, *zeros_;
-  Scales ahead_[2];
+  const uint32_t base_;
+  int block_, turns_;                 // the next block of k, turns in all
+  int slot_at_, slots_at_;            // of this lane's weights: the next ones and the first
+  int panel_at_ = 0;                  // of the next panel of A
+  uint32_t row_at_, tokens_at_ = 0;   // of this lane's row in a panel, and of the next turn
+  int chunk_;
+  int bytes_, rows_;                  // of A from here on
+  const uint16_t* from_;
+  uint32_t to_;
+  const char *weights_, *scales_, *zeros_;
+  Scales ahead_;
 };
 
 }  // namespace attacca_mixed

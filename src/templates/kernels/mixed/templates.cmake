@@ -30,16 +30,19 @@ macro(mixed_codes CODES TYPE)
 endmacro()
 
 macro(mixed_gemm CODES TYPE TILE_M CLUSTER)
-  cmake_parse_arguments(MIXED "" "" "FRAGMENTS;WARPS;PANEL;DEPTH;BLOCKS;RESULT;SCALES" ${ARGN})
+  cmake_parse_arguments(MIXED "" "" "FRAGMENTS;WARPS;PANEL;PANELS;DEPTH;BLOCKS;RESULT;SCALES" ${ARGN})
   list(GET MIXED_WARPS 0 warps_n)
   list(GET MIXED_WARPS 1 warps_k)
   mixed_codes(${CODES} ${TYPE})
+  if(NOT DEFINED MIXED_PANELS)
+    set(MIXED_PANELS 2)
+  endif()
   math(EXPR tile_n "16 * ${MIXED_FRAGMENTS} * ${warps_n}")
   attacca_template(mixed_${CODES}_${TYPE}_${TILE_M}x${tile_n}_${CLUSTER}x1${suffix}_f2_d${MIXED_RESULT}
                    SOURCE mixed/gemm.cu BUILDER mixed/builder.cpp ARCH 90a ${MIXED_UNPARSED_ARGUMENTS}
                    DEFINES ${codes_defines} TILE_M=${TILE_M} FRAGMENTS=${MIXED_FRAGMENTS}
                            WARPS_N=${warps_n} WARPS_K=${warps_k} PANEL=${MIXED_PANEL}
-                           DEPTH=${MIXED_DEPTH} BLOCKS=${MIXED_BLOCKS}
+                           PANELS=${MIXED_PANELS} DEPTH=${MIXED_DEPTH} BLOCKS=${MIXED_BLOCKS}
                            CLUSTER=${CLUSTER} HOLE_FULL0=16 HOLE_FULL1=16
                            HOLE_RESULT0=${MIXED_RESULT})
 endmacro()
@@ -54,8 +57,10 @@ endmacro()
 #           codes A   rows clusters   columns: 16 * FRAGMENTS * the first of WARPS
 mixed_gemms(i4   bf16 8  "1;2;4;8"  FRAGMENTS 4 WARPS 1 4 PANEL 8 DEPTH 2 BLOCKS 4)
 mixed_gemms(i4   bf16 8  "1;4"      FRAGMENTS 4 WARPS 2 4 PANEL 16 DEPTH 4 BLOCKS 2)
+mixed_gemms(i4   bf16 8  "2;4"      FRAGMENTS 4 WARPS 7 2 PANEL 8 PANELS 3 DEPTH 6 BLOCKS 1)
 mixed_gemms(i4   bf16 16 "1;2;4"    FRAGMENTS 4 WARPS 1 8 PANEL 16 DEPTH 2 BLOCKS 2)
-mixed_gemms(i4   bf16 16 "1;2;4"    FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 4 BLOCKS 2)
+mixed_gemms(i4   bf16 16 "1;2;4"    FRAGMENTS 4 WARPS 2 4 PANEL 8 PANELS 3 DEPTH 4 BLOCKS 2)
+mixed_gemms(i4   bf16 16 "2;4"      FRAGMENTS 4 WARPS 7 2 PANEL 8 PANELS 3 DEPTH 6 BLOCKS 1)
 mixed_gemms(i4   bf16 32 "1;2"      FRAGMENTS 2 WARPS 4 2 PANEL 8 DEPTH 4 BLOCKS 2)
 mixed_gemms(i8   bf16 8  "1;2;4"    FRAGMENTS 4 WARPS 1 4 PANEL 8 DEPTH 2 BLOCKS 4)
 mixed_gemms(i8   bf16 16 "2;4"      FRAGMENTS 4 WARPS 1 4 PANEL 8 DEPTH 2 BLOCKS 3)
