@@ -103,6 +103,18 @@ TEST(Builder, IgnoresStridesOfAxesOfOne) {
   EXPECT_EQ(refusal(aligned(), arguments), "");
 }
 
+TEST(Builder, OfElementsTakesWhatOneLaunchDoes) {
+  attacca_gemm_arguments arguments = plain();
+  arguments.m = arguments.batch = arguments.n = 1 << 16;  // 2^45 chunks
+  EXPECT_EQ(refusal(pointwise(), arguments),
+            "65536 x 65536 x 65536 elements are more than one launch takes");
+  arguments.n = 64;
+  EXPECT_EQ(refusal(pointwise(), arguments), "");
+  EXPECT_EQ(grid(pointwise(), arguments), "67108864,1,1");
+  arguments.m = arguments.batch = arguments.n = 0x7fffffff;
+  EXPECT_NE(refusal(pointwise(), arguments), "");
+}
+
 TEST(Builder, NeedsNoWorkspace) {
   for (const Template* kernel : {&aligned(), &any_strides(), &pointwise()}) {
     const attacca_gemm_arguments arguments = plain();
@@ -194,6 +206,25 @@ TEST(Alternate, AreLoadedOneByOneWhereWordsHoldOthers) {
     EXPECT_EQ(loads(with(0x1000, stride, 404), second), "one by one");
     EXPECT_EQ(loads(with(0x1000, stride, 401), with(0x1002, stride, 401)), "one by one");
   }
+}
+
+TEST(Alternate, MayBeVectorsOf16Bits) {
+  const auto loads_of = [](attacca_vector first, attacca_vector second) {
+    using attacca_pointwise::Alternate;
+    const Alternate found = attacca_pointwise::find_alternate(first, second);
+    return found.words.pointer
+               ? fmt::format("{} at {}, rows {}, batches {}", found.access, found.words.pointer,
+                             found.words.row_stride, found.words.batch_stride)
+               : "one by one";
+  };
+  const attacca_vector lower{at(0x1000), 2, 400, 2, 0}, upper{at(0x1002), 2, 400, 2, 0};
+  EXPECT_EQ(loads_of(lower, upper), "2 at 0x1000, rows 0, batches 200");
+  EXPECT_EQ(loads_of(upper, lower), "2 at 0x1000, rows 0, batches 200");
+  EXPECT_EQ(loads_of(upper, {at(0x1004), 2, 400, 2, 0}), "one by one");
+  EXPECT_EQ(loads_of(lower, {at(0x1002), 2, 400, 1, 0}), "one by one");
+  EXPECT_EQ(loads_of({at(0x1000), 2, 400, 1, 0}, {at(0x1002), 2, 400, 1, 0}), "one by one");
+  EXPECT_EQ(loads_of({at(0x1000), 1, 400, 2, 0}, {at(0x1002), 1, 400, 2, 0}), "one by one");
+  EXPECT_EQ(loads_of(lower, {}), "one by one");
 }
 
 TEST(Divisor, DividesExactly) {

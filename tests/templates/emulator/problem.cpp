@@ -265,6 +265,24 @@ void Problem::make_alternate_fulls() {
       fmt::format(" from {} by turns with {} on, upper first {}", shift, distance, upper_first);
 }
 
+// The same of the vectors along rows.
+void Problem::make_alternate_rows() {
+  const int shift = static_cast<int>(random_() % 5), batches = random_() % 2;
+  const int64_t length = round_up(2 * arguments_.n + shift, 8) + random_() % 2;
+  const int64_t elements = batches * (arguments_.batch - 1) * length + shift + 2 * arguments_.n;
+  row_[0].bytes.resize(static_cast<size_t>(2 * elements));
+  for (int64_t i = 0; i < elements; ++i) write(row_[0].bytes.data(), i, 2, random_() % 4);
+  uint8_t* const start = row_[0].bytes.data() + 2 * shift;
+  const attacca_vector lower{start, 2, batches * length, 2, 0};
+  attacca_vector upper = lower;
+  upper.pointer = start + 2;
+  const bool upper_first = random_() % 2 == 0;
+  arguments_.row[0] = upper_first ? upper : lower;
+  arguments_.row[1] = upper_first ? lower : upper;
+  description_ += fmt::format(", vectors from {} by turns, batches {} apart, upper first {}", shift,
+                              lower.batch_stride, upper_first);
+}
+
 Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t seed)
     : info_(kernel.record->info()), random_(seed) {
   arguments_.m = m;
@@ -312,6 +330,7 @@ Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t 
     row_[i] = make_vector(n);
     arguments_.row[i] = row_[i].view;
   }
+  if (info_.accumulators == 0 && info_.rows == 2 && random_() % 2 == 0) make_alternate_rows();
   for (int i = 0; i < info_.columns; ++i) {
     column_[i] = make_vector(m);
     arguments_.column[i] = column_[i].view;

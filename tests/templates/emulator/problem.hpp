@@ -43,6 +43,7 @@ class Problem {
   void make_factors();
   void make_alternate_columns();
   void make_alternate_fulls();
+  void make_alternate_rows();
   void make_packed();
   void make_scales();
   float scale(int batch, int m, int n, int k) const;

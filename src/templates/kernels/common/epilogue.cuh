@@ -65,12 +65,15 @@ __device__ __forceinline__ void load_full(const EpilogueOperands& operands, int3
   }
 }
 
-__device__ __forceinline__ void load_vectors(const EpilogueOperands& operands, int32_t batch,
-                                             int32_t row, int32_t column, int valid,
-                                             ChunkInputs& inputs) {
+__device__ __forceinline__ void load_rows(const EpilogueOperands& operands, int32_t batch,
+                                          int32_t column, int valid, ChunkInputs& inputs) {
 #pragma unroll
   for (int i = 0; i < kRows; ++i)
     load_vector_chunk(operands.row[i], operands.row_access[i], batch, column, valid, inputs.row[i]);
+}
+
+__device__ __forceinline__ void load_columns(const EpilogueOperands& operands, int32_t batch,
+                                             int32_t row, ChunkInputs& inputs) {
 #pragma unroll
   for (int i = 0; i < kColumns; ++i)
     inputs.column[i] = load_vector_element(operands.column[i], batch, row);
@@ -83,7 +86,8 @@ __device__ __forceinline__ void load_inputs(const EpilogueOperands& operands, in
   load_full<1>(operands, batch, row, column, valid, inputs.full1);
   load_full<2>(operands, batch, row, column, valid, inputs.full2);
   load_full<3>(operands, batch, row, column, valid, inputs.full3);
-  load_vectors(operands, batch, row, column, valid, inputs);
+  load_rows(operands, batch, column, valid, inputs);
+  load_columns(operands, batch, row, inputs);
 }
 
 // The words of pair p.

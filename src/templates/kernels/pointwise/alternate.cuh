@@ -1,4 +1,5 @@
-// Full operands 0 and 1 of a chunk, which may be alternate columns of one matrix.
+// Full operands 0 and 1 of a chunk, and its vectors along rows, which may be alternate columns of
+// one matrix or vector.
 #pragma once
 
 #include "common/epilogue.cuh"
@@ -52,6 +53,33 @@ __device__ __forceinline__ void separate_alternate(const Alternate& alternate,
   for (int i = 0; i < kChunk / 2; ++i) {
     inputs.full0.word[i] = choose_bytes(words[2 * i], words[2 * i + 1], alternate.half[0]);
     inputs.full1.word[i] = choose_bytes(words[2 * i], words[2 * i + 1], alternate.half[1]);
+  }
+}
+
+// The same of both row slots: the words as slot 0.
+__device__ __forceinline__ void load_alternate_rows(const EpilogueOperands& operands,
+                                                    const Alternate& alternate, int32_t batch,
+                                                    int32_t column, int valid,
+                                                    ChunkInputs& inputs) {
+  if (!alternate.words.pointer) {
+    load_rows(operands, batch, column, valid, inputs);
+    return;
+  }
+  const Chunk<32> words =
+      load_chunk<32>(alternate.words, alternate.access, batch, 0, column, valid);
+#pragma unroll
+  for (int i = 0; i < kChunk; ++i) inputs.row[0][i] = words.word[i];
+}
+
+__device__ __forceinline__ void separate_alternate_rows(const Alternate& alternate,
+                                                        ChunkInputs& inputs) {
+  if (!alternate.words.pointer) return;
+#pragma unroll
+  for (int i = 0; i < kChunk; ++i) {
+    const uint32_t word = inputs.row[0][i];
+#pragma unroll
+    for (int slot = 0; slot < kRows; ++slot)
+      inputs.row[slot][i] = choose_bytes(word, 0, (alternate.half[slot] & 0xff) | 0x4400);
   }
 }
 

@@ -1,7 +1,7 @@
 // Two operands that are the even and the odd columns of one matrix of 16-bit elements, as a gate's
-// halves may be: one by one, their elements would be loaded with a stride of two. A word holds an
-// element of each, so who loads the words reads nothing but the operands, at the ends of rows
-// neither.
+// halves may be, or of one vector, as its biases: one by one, their elements would be loaded with a
+// stride of two. A word holds an element of each, so who loads the words reads nothing but the
+// operands, at the ends of rows neither.
 #pragma once
 
 #include "common/chunk.cuh"
@@ -36,6 +36,16 @@ inline Alternate find_alternate(const attacca_operand& first, const attacca_oper
   found.half[0] = lower_first ? kLower : kUpper;
   found.half[1] = lower_first ? kUpper : kLower;
   return found;
+}
+
+// Of vectors: words have one row.
+inline Alternate find_alternate(const attacca_vector& first, const attacca_vector& second) {
+  if (first.bytes != 2 || second.bytes != 2) return {};
+  const auto row = [](const attacca_vector& vector) {
+    return attacca_operand{const_cast<void*>(vector.pointer), 0, vector.stride,
+                           vector.batch_stride};
+  };
+  return find_alternate(row(first), row(second));
 }
 
 }  // namespace attacca_pointwise

@@ -30,8 +30,17 @@ attacca_info info() {
   return info;
 }
 
+int64_t row_chunks(const attacca_gemm_arguments& arguments) {
+  return divide_up(arguments.n, kChunk);
+}
+
 int check(const attacca_gemm_arguments* arguments, char* reason, size_t reason_bytes) {
-  return check_extents(*arguments, reason, reason_bytes);
+  if (check_extents(*arguments, reason, reason_bytes)) return 1;
+  constexpr int64_t kMostChunks = int64_t{INT32_MAX} * kBlockChunks;  // a block has its number in x
+  const int64_t rows = int64_t{arguments->m} * arguments->batch;
+  if (rows <= kMostChunks / std::max<int64_t>(row_chunks(*arguments), 1)) return 0;
+  return refuse(reason, reason_bytes, "%d x %d x %d elements are more than one launch takes",
+                arguments->batch, arguments->m, arguments->n);
 }
 
 // Of a block: as many as leave each multiprocessor two blocks, if some number does.
@@ -48,16 +57,17 @@ int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3
   all.operands = epilogue_operands(*arguments);
   if (attacca_pointwise::kAlternates)
     all.alternate = attacca_pointwise::find_alternate(arguments->full[0], arguments->full[1]);
+  all.alternate_rows = attacca_pointwise::find_alternate(arguments->row[0], arguments->row[1]);
   all.rows = arguments->m;
   all.columns = arguments->n;
-  const int32_t row_chunks = static_cast<int32_t>(divide_up(arguments->n, kChunk));
-  all.chunks = int64_t{row_chunks} * arguments->m * arguments->batch;
+  const int64_t chunks = row_chunks(*arguments);
+  all.chunks = chunks * arguments->m * arguments->batch;
   all.block_chunks = block_chunks(all.chunks, arguments->sm_count);
-  all.row_chunks = attacca_pointwise::make_divisor(std::max(row_chunks, 1));
+  all.row_chunks =
+      attacca_pointwise::make_divisor(static_cast<uint32_t>(std::max<int64_t>(chunks, 1)));
   all.batch_rows = attacca_pointwise::make_divisor(std::max(arguments->m, 1));
   std::memcpy(params, &all, sizeof all);
-  const int64_t blocks = divide_up(all.chunks, all.block_chunks);
-  grid[0] = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
+  grid[0] = static_cast<uint32_t>(divide_up(all.chunks, all.block_chunks));
   grid[1] = grid[2] = 1;
   return 0;
 }

@@ -23,7 +23,7 @@ constexpr int kFewestChunks = kThreads / 2;
 
 struct Params {
   EpilogueOperands operands;
-  Alternate alternate;
+  Alternate alternate, alternate_rows;
   int32_t block_chunks;
   int32_t rows, columns;
   int64_t chunks;
@@ -74,35 +74,35 @@ __device__ __forceinline__ void load_place(const Params& params, const Place& at
   load_first_slots(operands, params.alternate, at.batch, at.row, at.column, at.valid, inputs);
   load_full<2>(operands, at.batch, at.row, at.column, at.valid, inputs.full2);
   load_full<3>(operands, at.batch, at.row, at.column, at.valid, inputs.full3);
-  load_vectors(operands, at.batch, at.row, at.column, at.valid, inputs);
+  load_alternate_rows(operands, params.alternate_rows, at.batch, at.column, at.valid, inputs);
+  load_columns(operands, at.batch, at.row, inputs);
 }
 
 __device__ __forceinline__ void finish_place(const Params& params, const Place& at,
                                              ChunkInputs& inputs, Largest& largest) {
   const ChunkAccumulators no_accumulators = {};
   separate_alternate(params.alternate, inputs);
+  separate_alternate_rows(params.alternate_rows, inputs);
   finish_chunk(params.operands, at.batch, at.row, at.column, at.valid, inputs, no_accumulators,
                largest);
 }
 
 __device__ __forceinline__ void run(const Params& params) {
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * params.block_chunks;
+  const int64_t end = min(first + params.block_chunks, params.chunks);
+  Place place[kAtOnce];
+  ChunkInputs inputs[kAtOnce];
   Largest largest;
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * params.block_chunks;
-       first < params.chunks; first += static_cast<int64_t>(gridDim.x) * params.block_chunks) {
-    const int64_t end = min(first + params.block_chunks, params.chunks);
-    Place place[kAtOnce];
-    ChunkInputs inputs[kAtOnce];
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i)
-      place[i] = place_of(params, first + i * kThreads + static_cast<int>(threadIdx.x), end);
-    wait_for_previous_kernel();
+  for (int i = 0; i < kAtOnce; ++i)
+    place[i] = place_of(params, first + i * kThreads + static_cast<int>(threadIdx.x), end);
+  wait_for_previous_kernel();
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i)
-      if (place[i].valid > 0) load_place(params, place[i], inputs[i]);
+  for (int i = 0; i < kAtOnce; ++i)
+    if (place[i].valid > 0) load_place(params, place[i], inputs[i]);
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i)
-      if (place[i].valid > 0) finish_place(params, place[i], inputs[i], largest);
-  }
+  for (int i = 0; i < kAtOnce; ++i)
+    if (place[i].valid > 0) finish_place(params, place[i], inputs[i], largest);
   merge_largest(params.operands, largest);
 }
 
