@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "fmt/format.h"
 
@@ -27,11 +29,21 @@ struct Job {
   std::function<Status(SafetensorsWriter&)> write;
 };
 
+// A file's tensors by their names: there may be a hundred thousand.
+using Index = std::unordered_map<std::string_view, const SafetensorsEntry*>;
+
+Index index_of(const SafetensorsHeader& header) {
+  Index index;
+  for (const SafetensorsEntry& entry : header.entries) index.emplace(entry.name, &entry);
+  return index;
+}
+
 template <size_t N>
-const SafetensorsEntry* companion(const SafetensorsHeader& header, const std::string& name,
+const SafetensorsEntry* companion(const Index& index, const std::string& name,
                                   const std::string_view (&suffixes)[N]) {
   for (const std::string_view suffix : suffixes)
-    if (const SafetensorsEntry* found = header.find(name + std::string(suffix))) return found;
+    if (const auto found = index.find(fmt::format("{}{}", name, suffix)); found != index.end())
+      return found->second;
   return nullptr;
 }
 
@@ -59,9 +71,9 @@ Result<int64_t> group_of(const Weight& weight, int64_t k) {
       weight.scales.name, "groups have 64, 128 or a larger power of two values of k");
 }
 
-Result<Weight> describe(const SafetensorsHeader& header, const SafetensorsEntry& codes, int bits) {
-  Weight weight{codes, *companion(header, codes.name, kScaleSuffixes), std::nullopt, {}};
-  if (const auto* zeros = companion(header, codes.name, kZeroSuffixes)) weight.zeros = *zeros;
+Result<Weight> describe(const Index& index, const SafetensorsEntry& codes, int bits) {
+  Weight weight{codes, *companion(index, codes.name, kScaleSuffixes), std::nullopt, {}};
+  if (const auto* zeros = companion(index, codes.name, kZeroSuffixes)) weight.zeros = *zeros;
   const auto dtype = dtype_of(codes), scales = dtype_of(weight.scales);
   if (!dtype || !scales || codes.shape.size() != 2)
     return fail(fmt::format("{} is {}{} with {} scales", codes.name, codes.dtype,
@@ -128,31 +140,96 @@ Status write_file(const std::string& path, std::vector<Job>& jobs,
 
 // How a graph unpacks a weight, and where unpack_file puts scales and zero points back. "row": (N)
 // in the file, not (N, 1).
-std::string unpack_text(const Weight& weight) {
+std::string unpack_text(const std::string& name, const ir::PackedLayout& layout,
+                        const SafetensorsEntry& scales,
+                        const std::optional<SafetensorsEntry>& zeros) {
   const auto companion_text = [](const char* what, const SafetensorsEntry& entry) {
     return fmt::format("; {}{} {}", entry.shape.size() == 1 ? "row " : "", what, entry.name);
   };
-  return fmt::format("unpack({}, [{}, {}], {}){}{}", weight.codes.name, weight.layout.n,
-                     weight.layout.k, to_string(weight.layout.packing),
-                     companion_text("scales", weight.scales),
-                     weight.zeros ? companion_text("zeros", *weight.zeros) : "");
+  return fmt::format("unpack({}, [{}, {}], {}){}{}", name, layout.n, layout.k,
+                     to_string(layout.packing), companion_text("scales", scales),
+                     zeros ? companion_text("zeros", *zeros) : "");
 }
 
-// The entry of scales or zero points as unpack_text wrote it down.
-SafetensorsEntry companion_entry(const std::string& text, std::string_view what,
-                                 const std::string& otherwise, DType dtype,
-                                 const ir::PackedLayout& layout) {
-  SafetensorsEntry entry{
-      otherwise, std::string(*safetensors_dtype(dtype)), {layout.n, layout.groups}, 0, 0};
-  for (const bool row : {false, true}) {
-    const std::string key = fmt::format("; {}{} ", row ? "row " : "", what);
-    const size_t at = text.find(key);
-    if (at == std::string::npos) continue;
-    const size_t begin = at + key.size();
-    entry.name = text.substr(begin, text.find("; ", begin) - begin);
-    if (row && layout.groups == 1) entry.shape = {layout.n};
+// The weights that are packed, and the tensors that go into them.
+struct Chosen {
+  std::map<std::string, Weight> weights;
+  std::set<std::string> absorbed;
+};
+
+// Shorter names first: what stands beside a weight is none itself, whatever stands beside it.
+Result<Chosen> choose(const SafetensorsHeader& header, const PackOptions& options) {
+  const Index index = index_of(header);
+  std::vector<const SafetensorsEntry*> entries;
+  for (const SafetensorsEntry& entry : header.entries) entries.push_back(&entry);
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto* a, const auto* b) { return a->name.size() < b->name.size(); });
+  Chosen result;
+  for (const SafetensorsEntry* entry : entries) {
+    if (result.absorbed.count(entry->name) || !chosen(entry->name, options.only) ||
+        !companion(index, entry->name, kScaleSuffixes))
+      continue;
+    ATTACCA_TRY(Weight weight, describe(index, *entry, options.bits));
+    result.absorbed.insert(weight.scales.name);
+    if (weight.zeros) result.absorbed.insert(weight.zeros->name);
+    result.weights.emplace(entry->name, std::move(weight));
   }
-  return entry;
+  return result;
+}
+
+// The metadata with how to unpack each weight.
+Result<std::vector<std::pair<std::string, std::string>>> packed_metadata(
+    const SafetensorsHeader& header, const std::map<std::string, Weight>& weights) {
+  auto metadata = header.metadata;
+  for (const auto& [name, weight] : weights) {
+    const std::string key = std::string(kKey) + name;
+    for (const auto& [other, value] : header.metadata)
+      if (other == key)
+        return fail(fmt::format("the metadata has {} already", key), name,
+                    "take it out, or leave the weight out by --only");
+    metadata.emplace_back(key, unpack_text(name, weight.layout, weight.scales, weight.zeros));
+  }
+  return metadata;
+}
+
+// Where the scales and zero points of a packed weight came from: what unpack_text made the text of.
+struct Companions {
+  SafetensorsEntry scales;
+  std::optional<SafetensorsEntry> zeros;
+};
+
+// Every way in which such a tensor may have been called and shaped.
+template <size_t N>
+std::vector<SafetensorsEntry> possible(const std::string& name, DType dtype,
+                                       const ir::PackedLayout& layout,
+                                       const std::string_view (&suffixes)[N]) {
+  std::vector<SafetensorsEntry> entries;
+  for (const std::string_view suffix : suffixes) {
+    SafetensorsEntry entry{
+        name + std::string(suffix), std::string(*safetensors_dtype(dtype)), {}, 0, 0};
+    entry.shape = {layout.n, layout.groups};
+    entries.push_back(entry);
+    if (layout.groups != 1) continue;
+    entry.shape = {layout.n};
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+Result<Companions> companions_of(const std::string& name, const ir::PackedLayout& layout,
+                                 const std::string& text) {
+  const Packing& packing = layout.packing;
+  std::vector<std::optional<SafetensorsEntry>> all_zeros{std::nullopt};
+  if (packing.zeros) {
+    const auto entries = possible(name, packing.weights, layout, kZeroSuffixes);
+    all_zeros.assign(entries.begin(), entries.end());
+  }
+  for (const SafetensorsEntry& scales : possible(name, packing.scales, layout, kScaleSuffixes))
+    for (const auto& zeros : all_zeros)
+      if (unpack_text(name, layout, scales, zeros) == text) return Companions{scales, zeros};
+  return fail(fmt::format("the metadata {}{} says of [{}, {}], {}: {}", kKey, name, layout.n,
+                          layout.k, to_string(packing), text),
+              name, "restore the metadata that `attacca pack` wrote");
 }
 
 // A packed weight that is unpacked when its first part is written, and forgotten after its last.
@@ -193,22 +270,50 @@ Job part_job(std::shared_ptr<Unpacking> from, SafetensorsEntry entry, DType dtyp
           }};
 }
 
-void add_parts(const std::shared_ptr<Unpacking>& from, const std::string& text,
-               std::vector<Job>& jobs) {
+Status add_parts(const std::shared_ptr<Unpacking>& from, const std::string& text,
+                 std::vector<Job>& jobs) {
   const ir::PackedLayout& layout = from->layout;
   const Packing& packing = layout.packing;
   const std::string& name = from->entry.name;
   const int64_t columns = packing.bits == 4 ? layout.k / 2 : layout.k;
+  ATTACCA_TRY(Companions companions, companions_of(name, layout, text));
   jobs.push_back(part_job(
       from, {name, std::string(*safetensors_dtype(packing.weights)), {layout.n, columns}, 0, 0},
       packing.weights, [](const auto& all) -> auto& { return all.weights; }, false));
   jobs.push_back(part_job(
-      from, companion_entry(text, "scales", name + "_scale", packing.scales, layout),
-      packing.scales, [](const auto& all) -> auto& { return all.scales; }, !packing.zeros));
-  if (packing.zeros)
+      from, std::move(companions.scales), packing.scales,
+      [](const auto& all) -> auto& { return all.scales; }, !packing.zeros));
+  if (companions.zeros)
     jobs.push_back(part_job(
-        from, companion_entry(text, "zeros", name + "_zero_point", packing.weights, layout),
-        packing.weights, [](const auto& all) -> auto& { return *all.zeros; }, true));
+        from, *std::move(companions.zeros), packing.weights,
+        [](const auto& all) -> auto& { return *all.zeros; }, true));
+  return {};
+}
+
+// What the metadata says of packed weights, and the rest of it.
+struct PackedMetadata {
+  std::map<std::string, std::string> packed;
+  std::vector<std::pair<std::string, std::string>> rest;
+};
+
+Result<PackedMetadata> split_metadata(const SafetensorsHeader& header, const std::string& path) {
+  const Index index = index_of(header);
+  PackedMetadata result;
+  for (const auto& [key, value] : header.metadata) {
+    if (key.compare(0, kKey.size(), kKey) != 0) {
+      result.rest.emplace_back(key, value);
+      continue;
+    }
+    const std::string name = key.substr(kKey.size());
+    if (!index.count(name))
+      return fail(fmt::format("the metadata {} names no tensor", key), path,
+                  "take it out, or restore the tensor");
+    result.packed.emplace(name, value);
+  }
+  if (result.packed.empty())
+    return fail(fmt::format("{} holds no packed weights", path), path,
+                "give a file that `attacca pack` wrote");
+  return result;
 }
 
 }  // namespace
@@ -218,32 +323,22 @@ Result<std::vector<PackedWeight>> pack_file(const std::string& from, const std::
                                             const PackProgress& progress) {
   ATTACCA_TRY(SafetensorsReader reader, SafetensorsReader::open(from));
   const SafetensorsHeader& header = reader.header();
-  std::map<std::string, Weight> weights;
-  std::set<std::string> absorbed;
-  for (const SafetensorsEntry& entry : header.entries) {
-    if (!companion(header, entry.name, kScaleSuffixes) || !chosen(entry.name, options.only))
-      continue;
-    ATTACCA_TRY(Weight weight, describe(header, entry, options.bits));
-    absorbed.insert(weight.scales.name);
-    if (weight.zeros) absorbed.insert(weight.zeros->name);
-    weights.emplace(entry.name, std::move(weight));
-  }
-  if (weights.empty())
+  ATTACCA_TRY(const Chosen found, choose(header, options));
+  if (found.weights.empty())
     return fail(fmt::format("{} holds no weights to pack", from), from,
                 "weights are those with NAME_scale beside NAME; --only chooses among them");
-  auto metadata = header.metadata;
+  ATTACCA_TRY(auto metadata, packed_metadata(header, found.weights));
   std::vector<PackedWeight> result;
   std::vector<Job> jobs;
   for (const SafetensorsEntry& entry : header.entries) {
-    if (absorbed.count(entry.name)) continue;
-    const auto found = weights.find(entry.name);
-    if (found == weights.end()) {
+    if (found.absorbed.count(entry.name)) continue;
+    const auto at = found.weights.find(entry.name);
+    if (at == found.weights.end()) {
       jobs.push_back(copy_job(reader, entry));
       continue;
     }
-    const Weight& weight = found->second;
+    const Weight& weight = at->second;
     const auto bytes = static_cast<uint64_t>(weight.layout.bytes);
-    metadata.emplace_back(std::string(kKey) + entry.name, unpack_text(weight));
     jobs.push_back({{entry.name, "U8", {weight.layout.bytes}, 0, 0},
                     bytes,
                     [&reader, &weight](SafetensorsWriter& writer) -> Status {
@@ -262,34 +357,24 @@ Result<std::vector<PackedWeight>> pack_file(const std::string& from, const std::
 Result<std::vector<PackedWeight>> unpack_file(const std::string& from, const std::string& to,
                                               const PackProgress& progress) {
   ATTACCA_TRY(SafetensorsReader reader, SafetensorsReader::open(from));
-  std::map<std::string, std::string> packed;
-  std::vector<std::pair<std::string, std::string>> metadata;
-  for (const auto& [key, value] : reader.header().metadata) {
-    if (key.compare(0, kKey.size(), kKey) == 0)
-      packed.emplace(key.substr(kKey.size()), value);
-    else
-      metadata.emplace_back(key, value);
-  }
-  if (packed.empty())
-    return fail(fmt::format("{} holds no packed weights", from), from,
-                "give a file that `attacca pack` wrote");
+  ATTACCA_TRY(auto metadata, split_metadata(reader.header(), from));
   std::vector<PackedWeight> result;
   std::vector<Job> jobs;
   for (const SafetensorsEntry& entry : reader.header().entries) {
-    const auto found = packed.find(entry.name);
-    if (found == packed.end()) {
+    const auto found = metadata.packed.find(entry.name);
+    if (found == metadata.packed.end()) {
       jobs.push_back(copy_job(reader, entry));
       continue;
     }
     auto unpacking = std::make_shared<Unpacking>(Unpacking{reader, entry});
     ATTACCA_TRY_VOID(unpacking->bytes());
     const size_t first = jobs.size();
-    add_parts(unpacking, found->second, jobs);
+    ATTACCA_TRY_VOID(add_parts(unpacking, found->second, jobs));
     PackedWeight weight{entry.name, unpacking->layout, entry.bytes(), 0};
     for (size_t i = first; i < jobs.size(); ++i) weight.bytes_after += jobs[i].bytes;
     result.push_back(std::move(weight));
   }
-  ATTACCA_TRY_VOID(write_file(to, jobs, std::move(metadata), progress));
+  ATTACCA_TRY_VOID(write_file(to, jobs, std::move(metadata.rest), progress));
   return result;
 }
 

@@ -125,6 +125,24 @@ json::Value header_json(const SafetensorsHeader& header) {
   return all;
 }
 
+Status check_names(const SafetensorsHeader& header, const std::string& path) {
+  std::set<std::string_view> seen{kMetadata};
+  for (const SafetensorsEntry& entry : header.entries)
+    if (!seen.insert(entry.name).second)
+      return fail(fmt::format("two tensors would be called {}", entry.name), path,
+                  "rename one of them in the file that is read");
+  return {};
+}
+
+// What is no file, such as a device, is not replaced by one.
+Status check_target(const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return {};
+  return fail(fmt::format("cannot write {}: it is no regular file", path), path,
+              "name the .safetensors file to write");
+}
+
 }  // namespace
 
 const SafetensorsEntry* SafetensorsHeader::find(std::string_view name) const {
@@ -149,9 +167,7 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string_view text, uint64
   ATTACCA_TRY(const json::Value all, json::parse(text, where));
   if (!all.is<json::Value::Object>()) return bad(where, "its header is no JSON object");
   SafetensorsHeader header;
-  std::set<std::string_view> seen;
   for (const auto& [name, value] : all.as<json::Value::Object>()) {
-    if (!seen.insert(name).second) return bad(where, fmt::format("{} stands twice", name));
     if (name == kMetadata) {
       if (!value.is<json::Value::Object>()) return bad(where, "its metadata is no JSON object");
       for (const auto& [key, text_value] : value.as<json::Value::Object>()) {
@@ -221,6 +237,8 @@ void place_entries(SafetensorsHeader& header, const std::vector<uint64_t>& sizes
 
 Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path,
                                                     SafetensorsHeader header) {
+  ATTACCA_TRY_VOID(check_names(header, path));
+  ATTACCA_TRY_VOID(check_target(path));
   SafetensorsWriter writer;
   writer.path_ = path;
   writer.draft_ = fmt::format("{}.{}.draft", path, getpid());

@@ -54,7 +54,8 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string_view json, uint64
 // Writes beside the path and renames once all is written: a file appears whole or not at all.
 class SafetensorsWriter {
  public:
-  // The entries' places are those given by place_entries().
+  // The entries' places are those given by place_entries(). Errors: two entries of one name; a path
+  // at which something else than a file is.
   static Result<SafetensorsWriter> create(const std::string& path, SafetensorsHeader header);
   SafetensorsWriter(SafetensorsWriter&&) = default;
   ~SafetensorsWriter();

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <sys/stat.h>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
@@ -121,6 +122,106 @@ TEST_F(PackWeights, FilesComeBackBitForBit) {
   }
 }
 
+// As write() would, from what a file holds.
+std::vector<std::pair<std::string, std::vector<char>>> contents(const std::string& path) {
+  auto file = SafetensorsReader::open(path);
+  std::vector<std::pair<std::string, std::vector<char>>> all;
+  if (!file) return all;
+  for (const SafetensorsEntry& entry : file->header().entries) {
+    all.emplace_back(fmt::format("{} {}{}", entry.name, entry.dtype, ir::to_string(entry.shape)),
+                     std::vector<char>());
+    EXPECT_TRUE(file->read(entry, all.back().second));
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+TEST_F(PackWeights, NamesOfEveryKindComeBack) {
+  for (const std::string name : {"", "; ", "a; scales b", "x; row zeros y", "a]b, [", "é\n\"\\",
+                                 "w_scale", "unpack(w", "a/../b"}) {
+    for (const char* scale : {"_scale", "_scales", ".scale"})
+      for (const char* zero : {"_zero_point", ".zero_point"}) {
+        SCOPED_TRACE(name + scale + zero);
+        write("a", {{name, random_tensor(DType::S8, {3, 70}, random_)},
+                    {name + scale, random_tensor(DType::F32, {3, 2}, random_)},
+                    {name + zero, random_tensor(DType::S8, {3, 2}, random_)},
+                    {"row", random_tensor(DType::U8, {3, 70}, random_)},
+                    {"row.scale", random_tensor(DType::F32, {3}, random_)},
+                    {"row.zero_point", random_tensor(DType::U8, {3, 1}, random_)}});
+        const auto packed = pack_file(path("a"), path("b"), {}, {});
+        ASSERT_TRUE(packed) << to_string(packed.error());
+        EXPECT_EQ(packed->size(), 2u);
+        const auto unpacked = unpack_file(path("b"), path("c"), {});
+        ASSERT_TRUE(unpacked) << to_string(unpacked.error());
+        EXPECT_EQ(contents(path("a")), contents(path("c")));
+      }
+  }
+}
+
+TEST_F(PackWeights, WhatStandsBesideAWeightIsNoWeight) {
+  write("a", {{"w_zero_point_scale", random_tensor(DType::F32, {3}, random_)},
+              {"w_zero_point", random_tensor(DType::S8, {3, 2}, random_)},
+              {"w_scale", random_tensor(DType::F32, {3, 2}, random_)},
+              {"w", random_tensor(DType::S8, {3, 70}, random_)}});
+  const auto packed = pack_file(path("a"), path("b"), {}, {});
+  ASSERT_TRUE(packed) << to_string(packed.error());
+  EXPECT_EQ(packed->size(), 1u);
+  ASSERT_TRUE(unpack_file(path("b"), path("c"), {}));
+  EXPECT_EQ(contents(path("a")), contents(path("c")));
+}
+
+TEST_F(PackWeights, MetadataThatWasChangedIsRefused) {
+  const Tensor codes = random_tensor(DType::S8, {3, 70}, random_),
+               scale = random_tensor(DType::F32, {3}, random_);
+  write("a", {{"w", codes}, {"w_scale", scale}});
+  ASSERT_TRUE(pack_file(path("a"), path("b"), {}, {}));
+  const std::string bytes = *read_file(path("b"));
+  const struct {
+    const char *from, *to, *what;
+  } cases[] = {
+      {"scales w_scale", "scales w_scalE", "the metadata attacca.unpack.w says of [3, 70]"},
+      {"row scales", "roW scales", "the metadata attacca.unpack.w says of [3, 70]"},
+      {"[3, 70]", "[7, 30]", "the metadata attacca.unpack.w says of [3, 70]"},
+      {"attacca.unpack.w", "attacca.unpack.v", "attacca.unpack.v names no tensor"}};
+  for (const auto& each : cases) {
+    std::string changed = bytes;
+    changed.replace(changed.find(each.from), std::strlen(each.from), each.to);
+    std::ofstream(path("d"), std::ios::binary)
+        .write(changed.data(), static_cast<std::streamsize>(changed.size()));
+    const auto unpacked = unpack_file(path("d"), path("c"), {});
+    ASSERT_FALSE(unpacked) << each.to;
+    EXPECT_NE(unpacked.error().what.find(each.what), std::string::npos) << unpacked.error().what;
+    EXPECT_FALSE(std::filesystem::exists(path("c")));
+  }
+  // A tensor that came into the packed file later, under the name of the scales.
+  auto packed = SafetensorsReader::open(path("b"));
+  SafetensorsHeader header = packed->header();
+  std::vector<char> weight;
+  ASSERT_TRUE(packed->read(header.entries[0], weight));
+  header.entries.push_back({"w_scale", "U8", {0}, 0, 0});
+  place_entries(header, {weight.size(), 0});
+  {
+    auto writer = SafetensorsWriter::create(path("d"), header);
+    ASSERT_TRUE(writer && writer->write(weight.data(), weight.size()) && writer->commit());
+  }
+  EXPECT_EQ(unpack_file(path("d"), path("c"), {}).error().what,
+            "two tensors would be called w_scale");
+}
+
+TEST_F(PackWeights, WhatIsNoFileIsNotReplaced) {
+  write("a", {{"w", random_tensor(DType::S8, {3, 70}, random_)},
+              {"w_scale", random_tensor(DType::F32, {3}, random_)}});
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  for (const std::string& to : {path("pipe"), path("")}) {
+    const auto packed = pack_file(path("a"), to, {}, {});
+    ASSERT_FALSE(packed);
+    EXPECT_NE(packed.error().what.find("no regular file"), std::string::npos);
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(path("pipe")));
+  EXPECT_TRUE(pack_file(path("a"), path("a"), {}, {}));
+  EXPECT_TRUE(unpack_file(path("a"), path("a"), {}));
+}
+
 TEST_F(PackWeights, PatternsChoose) {
   write("a", checkpoint(DType::S8, 8));
   const auto packed = pack_file(path("a"), path("b"), {{"up.*"}, 8}, {});
@@ -199,6 +300,9 @@ TEST(Safetensors, HostileHeadersAreRefused) {
            "b": {"dtype": "U8", "shape": [8], "data_offsets": [4, 12]}})",
        12},
       {R"({"a": {"dtype": "U8", "shape": [8], "data_offsets": [0, 18446744073709551615]}})", 8},
+      {R"({"a": {"dtype": "U8", "shape": [8], "data_offsets": [0, 8]},
+           "a": {"dtype": "U8", "shape": [8], "data_offsets": [0, 8]}})",
+       8},
   };
   for (const auto& each : cases) {
     const auto header = parse_safetensors_header(each.json, each.bytes, "test");

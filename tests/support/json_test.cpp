@@ -42,6 +42,22 @@ TEST(Json, BadTextIsAnErrorWithItsPlace) {
             "JSON nested deeper than 256 levels");
 }
 
+TEST(Json, AMemberThatComesTwiceIsAnError) {
+  for (const char* text : {R"({"a":1,"a":1})", R"([{"b":{"a":[],"c":2,"a":{}}}])"}) {
+    const auto value = parse(text, "file.json");
+    ASSERT_FALSE(value) << text;
+    EXPECT_EQ(value.error().what, "a JSON object has the member a twice");
+    EXPECT_EQ(value.error().where, "file.json");
+  }
+  EXPECT_TRUE(parse(R"([{"a":1},{"a":1},{"b":{"a":1}}])"));
+}
+
+TEST(Json, ManyMembersTakeTheirTime) {
+  Value value = Value::object();
+  for (int i = 0; i < 300'000; ++i) value.set(std::to_string(i), i);
+  EXPECT_EQ(*parse(dump(value)), value);
+}
+
 TEST(Json, NumbersBeyondF64AreErrors) {
   EXPECT_EQ(parse("[1e999]").error().what, "a JSON number beyond the range of f64");
 }
