@@ -50,10 +50,22 @@ bool is_zero(Node& node, Value value) {
   return true;
 }
 
+bool is_quantized(DType dtype) {
+  return dtype == DType::U8 || dtype == DType::S8 || ir::is_fp8(dtype);
+}
+
+Status check_zero(Node& node, Value zero, DType quantized) {
+  if (node.dtype(zero) == quantized) return {};
+  return fail(fmt::format("a zero point of {} for numbers of {}", ir::name(node.dtype(zero)),
+                          ir::name(quantized)),
+              {}, "give it the type of what it belongs to");
+}
+
 // An optional zero point of one operand of an integer product; nullopt where it is 0.
-Result<std::optional<Expr>> zero_point(Node& node, size_t i, bool rows) {
+Result<std::optional<Expr>> zero_point(Node& node, size_t i, DType quantized, bool rows) {
   if (!node.has(i)) return std::nullopt;
   ATTACCA_TRY(const Value value, node.input(i));
+  ATTACCA_TRY_VOID(check_zero(node, value, quantized));
   if (is_zero(node, value)) return std::nullopt;
   Shape shape = node.shape(value);
   // One a row of A runs along M; one a column of B already does along N.
@@ -71,8 +83,8 @@ Result<Value> integer_product(Node& node, size_t a_at, size_t b_at, size_t za_at
     if (node.dtype(value) != DType::S8 && node.dtype(value) != DType::U8)
       return fail(fmt::format("an operand is {}, wanted int8 or uint8",
                               ir::to_string(node.graph().type(value))));
-  ATTACCA_TRY(const auto za, zero_point(node, za_at, true));
-  ATTACCA_TRY(const auto zb, zero_point(node, zb_at, false));
+  ATTACCA_TRY(const auto za, zero_point(node, za_at, node.dtype(a), true));
+  ATTACCA_TRY(const auto zb, zero_point(node, zb_at, node.dtype(b), false));
   const int64_t rank_a = node.rank(a), rank_b = node.rank(b);
   if ((za || zb) && (rank_a < 2 || rank_b < 2))
     return fail("zero points of a product with a vector are not supported", {},
@@ -105,6 +117,9 @@ struct Quantisation {
 Result<Quantisation> quantisation(Node& node, size_t scale_at, size_t zero_at, int64_t axis,
                                   int64_t rank) {
   ATTACCA_TRY(const Value scale, node.input(scale_at));
+  if (!ir::is_float(node.dtype(scale)))
+    return fail(fmt::format("a scale of {}", ir::name(node.dtype(scale))), {},
+                "cast it to float, float16 or bfloat16");
   Quantisation result;
   ATTACCA_TRY(result.scale, along_axis(node, scale, axis, rank));
   if (!node.has(zero_at)) return result;
@@ -142,7 +157,18 @@ Result<Expr> dequantized_blocks(Node& node, int64_t extent) {
   return scale_blocks(cast(node.expr(q), DType::F32) - zeros, node.x(1), block);
 }
 
+// Scales of 16 bits would lose what the accumulators hold.
+Result<Quantisation> in_f32(Node& node, Quantisation quantisation) {
+  if (node.dtype(quantisation.scale) != DType::F32) {
+    ATTACCA_TRY(quantisation.scale, folded(cast(node.expr(quantisation.scale), DType::F32)).value);
+  }
+  return quantisation;
+}
+
 Result<Value> quantize_to(Node& node, Value x, const Quantisation& by, DType dtype) {
+  if (!is_quantized(dtype))
+    return fail(fmt::format("numbers are quantised to {}", ir::name(dtype)), {},
+                "quantise to uint8, int8, float8e4m3fn or float8e5m2");
   const bool floats = ir::is_float(node.dtype(x));
   const Expr in = floats ? node.expr(x) : cast(node.expr(x), node.dtype(by.scale));
   ATTACCA_TRY(const Value value, in.value);
@@ -197,12 +223,16 @@ Result<Outputs> mat_mul_integer(Node& node) {
 Result<Outputs> qlinear_mat_mul(Node& node) {
   ATTACCA_TRY(const Value product, integer_product(node, 0, 3, 2, 5));
   const int64_t rank = node.rank(product);
-  ATTACCA_TRY(const Quantisation a, quantisation(node, 1, 2, -2, rank));
-  ATTACCA_TRY(const Quantisation b, quantisation(node, 4, 5, -1, rank));
-  ATTACCA_TRY(const Quantisation y, quantisation(node, 6, 7, -2, rank));
+  const auto scale_at = [&](size_t scale, size_t zero, int64_t axis) -> Result<Quantisation> {
+    ATTACCA_TRY(Quantisation all, quantisation(node, scale, zero, axis, rank));
+    return in_f32(node, std::move(all));
+  };
+  ATTACCA_TRY(const Quantisation a, scale_at(1, 2, -2));
+  ATTACCA_TRY(const Quantisation b, scale_at(4, 5, -1));
+  ATTACCA_TRY(const Quantisation y, scale_at(6, 7, -2));
   if (!y.zero) return fail("the output's zero point is missing");
   const Expr scale = folded(node.expr(a.scale) * node.expr(b.scale));
-  const Expr real = cast(node.expr(product), node.dtype(a.scale)) * scale;
+  const Expr real = cast(node.expr(product), DType::F32) * scale;
   ATTACCA_TRY(const Value value, real.value);
   return quantize_to(node, value, y, node.dtype(*y.zero));
 }
@@ -216,12 +246,20 @@ Result<Outputs> quantize_linear(Node& node) {
   if (const int64_t code = node.integer("output_dtype", 0); code != 0) {
     ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));
   }
+  if (by.zero) ATTACCA_TRY_VOID(check_zero(node, *by.zero, dtype));
   return quantize_to(node, x, by, dtype);
 }
 
 Result<Outputs> dequantize_linear(Node& node) {
   ATTACCA_TRY(const Value q, node.input(0));
+  if (const DType from = node.dtype(q); !is_quantized(from) && from != DType::S32)
+    return fail(fmt::format("numbers of {} are not quantised", ir::name(from)), {},
+                "dequantise uint8, int8, int32, float8e4m3fn or float8e5m2");
   ATTACCA_TRY(const Value scale, node.input(1));
+  if (node.has(2)) {
+    ATTACCA_TRY(const Value zero, node.input(2));
+    ATTACCA_TRY_VOID(check_zero(node, zero, node.dtype(q)));
+  }
   DType dtype = node.dtype(scale);
   if (const int64_t code = node.integer("output_dtype", 0); code != 0) {
     ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));

@@ -153,5 +153,49 @@ TEST(OnnxLinear, QLinearMatMul) {
       "saturate=true) : u8[M, 1]");
 }
 
+// 16-bit scales do not narrow the accumulators.
+TEST(OnnxLinear, QLinearMatMulOfHalfScales) {
+  Model model(21);
+  model.input("x", {"M", "3"}, kUint8).weight("w", {3, 1}, std::vector{1, 2, 3}, kInt8);
+  for (const std::string name : {"x", "w", "y"}) {
+    model.weight("s" + name, {}, std::vector{0x3f00}, onnx::TensorProto::BFLOAT16);
+    model.weight("z" + name, {}, std::vector{0}, name == "w" ? kInt8 : kUint8);
+  }
+  EXPECT_EQ(
+      read_text(model.node("QLinearMatMul", {"x", "sx", "zx", "w", "sw", "zw", "sy", "zy"}, {"y"})
+                    .output("y")),
+      "cast(round(cast(matmul(x, constant(s8[3, 1], [1, 2, 3])), f32) * 0.25 / 0.5), u8, "
+      "saturate=true) : u8[M, 1]");
+}
+
+std::string of_types(const std::string& op, int x, int scale, int zero,
+                     const Attributes& attributes = {}) {
+  Model model(21);
+  model.input("x", {"M", "2"}, x).input("s", {}, scale).input("z", {}, zero);
+  return read_text(model.node(op, {"x", "s", "z"}, {"y"}, attributes).output("y"));
+}
+
+TEST(OnnxLinear, TypesThatDoNotBelongTogetherAreRefused) {
+  EXPECT_EQ(of_types("QuantizeLinear", kFloat, kFloat, kFloat),
+            "error: numbers are quantised to f32");
+  EXPECT_EQ(of_types("QuantizeLinear", onnx::TensorProto::INT32, onnx::TensorProto::INT32, kInt8),
+            "error: a scale of s32");
+  EXPECT_EQ(of_types("QuantizeLinear", kFloat, kFloat, kUint8, {{"output_dtype", int64_t{3}}}),
+            "error: a zero point of u8 for numbers of s8");
+  EXPECT_EQ(of_types("DequantizeLinear", kFloat, kFloat, kFloat),
+            "error: numbers of f32 are not quantised");
+  EXPECT_EQ(of_types("DequantizeLinear", kInt8, kInt8, kInt8), "error: a scale of s8");
+  EXPECT_EQ(of_types("DequantizeLinear", kInt8, kFloat, kUint8),
+            "error: a zero point of u8 for numbers of s8");
+  for (const size_t at : {2, 3}) {
+    Model model(13);
+    model.input("x", {"M", "2"}, kUint8).input("w", {"2", "N"}, kInt8).input("z", {}, kFloat);
+    std::vector<std::string> inputs{"x", "w", "", ""};
+    inputs[at] = "z";
+    EXPECT_EQ(read_text(model.node("MatMulInteger", inputs, {"y"}).output("y")),
+              fmt::format("error: a zero point of f32 for numbers of {}", at == 2 ? "u8" : "s8"));
+  }
+}
+
 }  // namespace
 }  // namespace attacca::import
