@@ -2,9 +2,6 @@
 
 #include <charconv>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <unistd.h>
 
 #include "fmt/format.h"
 
@@ -12,6 +9,7 @@
 #include "api/names.hpp"
 #include "ir/dtype_named.hpp"
 #include "ir/text.hpp"
+#include "support/draft_file.hpp"
 #include "support/hash.hpp"
 #include "support/json.hpp"
 
@@ -235,24 +233,9 @@ Result<std::shared_ptr<const Plan>> read_plan(std::string_view bytes, const std:
 
 Status save_plan(const Plan& plan, const std::string& path) {
   ATTACCA_TRY(const std::string bytes, write_plan(plan));
-  const std::string partial = fmt::format("{}.{}.partial", path, getpid());
-  std::error_code error;
-  {
-    std::ofstream stream(partial, std::ios::binary);
-    stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    stream.close();
-    if (!stream) {
-      std::filesystem::remove(partial, error);
-      return fail(fmt::format("cannot write the plan: {}", std::strerror(errno)), path,
-                  "give a path that can be written");
-    }
-  }
-  std::filesystem::rename(partial, path, error);
-  if (!error) return {};
-  const std::string why = error.message();
-  std::filesystem::remove(partial, error);
-  return fail(fmt::format("cannot write the plan: {}", why), path,
-              "give a path that can be written");
+  ATTACCA_TRY(DraftFile file, DraftFile::create(path));
+  ATTACCA_TRY_VOID(file.write(bytes));
+  return file.commit();
 }
 
 }  // namespace attacca::api

@@ -1,9 +1,6 @@
+#include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <optional>
-#include <unistd.h>
 
 #include "fmt/format.h"
 
@@ -12,6 +9,7 @@
 #include "cli/job.hpp"
 #include "fuse/explain.hpp"
 #include "run/pipeline.hpp"
+#include "support/draft_file.hpp"
 #include "support/json.hpp"
 
 namespace attacca::cli {
@@ -19,16 +17,16 @@ namespace {
 
 // Runs Graphviz's dot on the text; the file appears whole or not at all.
 Status draw_svg(const std::string& dot, const std::string& path) {
-  const std::string partial = path + ".partial";
-  std::FILE* pipe = popen(fmt::format("dot -Tsvg -o '{}' 2>/dev/null", partial).c_str(), "w");
+  ATTACCA_TRY(DraftFile file, DraftFile::create(path));
+  if (file.draft().find('\'') != std::string::npos)
+    return fail("a quote in the file name", "--svg", "use another name");
+  std::signal(SIGPIPE, SIG_IGN);  // a dot that is not there reads nothing
+  std::FILE* pipe = popen(fmt::format("dot -Tsvg -o '{}' 2>/dev/null", file.draft()).c_str(), "w");
   const bool written = pipe && std::fwrite(dot.data(), 1, dot.size(), pipe) == dot.size();
   if (!pipe || pclose(pipe) != 0 || !written)
     return fail(fmt::format("cannot draw {}", path), "--svg",
-                "install Debian's graphviz and check that the folder can be written");
-  std::error_code error;
-  std::filesystem::rename(partial, path, error);
-  if (error) return fail(fmt::format("cannot write {}: {}", path, error.message()), "--svg");
-  return {};
+                "install Debian's graphviz and check that the disk has free space");
+  return file.commit();
 }
 
 // The regions of the device: on a GPU few reductions join one.
@@ -45,8 +43,6 @@ run::Prepared prepare(const ir::Graph& graph, const ExplainArgs& args, const Dev
 Result<int> try_explain(const ExplainArgs& args) {
   ATTACCA_TRY(const ir::Graph graph, run::load_graph(args.file));
   ATTACCA_TRY_VOID(ir::verify(graph));
-  if (args.svg.find('\'') != std::string::npos)
-    return fail("a quote in the file name", "--svg", "use another name");
   ATTACCA_TRY(const DeviceChoice device, parse_device(args.device));
   const run::Prepared prepared = prepare(graph, args, device);
   if (!args.svg.empty()) {

@@ -126,7 +126,7 @@ Status write_outputs(const Job& job, const std::vector<ir::Tensor>& outputs,
     std::string name = job.graph.outputs()[i].name;
     // Names come from models: none may leave the folder or overwrite another's file.
     std::replace(name.begin(), name.end(), '/', '_');
-    if (!taken.insert(name).second) name += fmt::format("_{}", i);
+    while (!taken.insert(name).second) name += fmt::format("_{}", i);
     ATTACCA_TRY_VOID(import::write_npy(fmt::format("{}/{}.npy", folder, name), outputs[i]));
   }
   return {};

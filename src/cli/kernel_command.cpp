@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <fstream>
 
 #include "fmt/format.h"
 
@@ -7,6 +6,7 @@
 #include "cli/kernel_source.hpp"
 #include "ir/dtype_named.hpp"
 #include "jit/out_pointer.hpp"
+#include "support/draft_file.hpp"
 #include "support/json.hpp"
 
 namespace attacca::cli {
@@ -155,11 +155,9 @@ json::Value describe_filled(const LoadedKernel& kernel, const jit::TailRequest& 
 }
 
 Status write_file(const std::string& path, std::string_view bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (file) return {};
-  return fail(fmt::format("cannot write {}", path), "--out", "give a file in a folder that exists");
+  ATTACCA_TRY(DraftFile file, DraftFile::create(path));
+  ATTACCA_TRY_VOID(file.write(bytes));
+  return file.commit();
 }
 
 // What a .cubin holds, or the PTX itself.

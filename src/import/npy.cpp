@@ -7,6 +7,8 @@
 
 #include "fmt/format.h"
 
+#include "support/draft_file.hpp"
+
 namespace attacca::import {
 namespace {
 
@@ -177,17 +179,15 @@ Status write_npy(const std::string& path, const ir::Tensor& tensor) {
   const size_t used = kMagic.size() + 4 + dict.size() + 1;
   dict.append((64 - used % 64) % 64, ' ');
   dict.push_back('\n');
-  std::ofstream file(path, std::ios::binary);
   const auto length = static_cast<uint16_t>(dict.size());
   const char version_and_length[4] = {1, 0, static_cast<char>(length & 0xFF),
                                       static_cast<char>(length >> 8)};
-  file << kMagic;
-  file.write(version_and_length, 4);
-  file << dict;
-  file.write(reinterpret_cast<const char*>(dense.data()), dense.bytes());
-  if (!file.flush())
-    return fail(fmt::format("cannot write {}", path), path, "check the folder and the free space");
-  return {};
+  ATTACCA_TRY(DraftFile file, DraftFile::create(path));
+  ATTACCA_TRY_VOID(file.write(kMagic));
+  ATTACCA_TRY_VOID(file.write(version_and_length, sizeof version_and_length));
+  ATTACCA_TRY_VOID(file.write(dict));
+  ATTACCA_TRY_VOID(file.write(dense.data(), static_cast<uint64_t>(dense.bytes())));
+  return file.commit();
 }
 
 }  // namespace attacca::import

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <unistd.h>
 
 #include "fmt/format.h"
 
@@ -134,15 +133,6 @@ Status check_names(const SafetensorsHeader& header, const std::string& path) {
   return {};
 }
 
-// What is no file, such as a device, is not replaced by one.
-Status check_target(const std::string& path) {
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return {};
-  return fail(fmt::format("cannot write {}: it is no regular file", path), path,
-              "name the .safetensors file to write");
-}
-
 }  // namespace
 
 const SafetensorsEntry* SafetensorsHeader::find(std::string_view name) const {
@@ -238,47 +228,26 @@ void place_entries(SafetensorsHeader& header, const std::vector<uint64_t>& sizes
 Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path,
                                                     SafetensorsHeader header) {
   ATTACCA_TRY_VOID(check_names(header, path));
-  ATTACCA_TRY_VOID(check_target(path));
-  SafetensorsWriter writer;
-  writer.path_ = path;
-  writer.draft_ = fmt::format("{}.{}.draft", path, getpid());
-  writer.file_.open(writer.draft_, std::ios::binary | std::ios::trunc);
+  ATTACCA_TRY(DraftFile file, DraftFile::create(path));
   std::string text = json::dump(header_json(header), -1);
   // Tensors begin at a multiple of 64, so that a mapped packed tensor is aligned.
   text.resize((8 + text.size() + 63) / 64 * 64 - 8, ' ');
   unsigned char length[8];
   for (int i = 0; i < 8; ++i) length[i] = static_cast<unsigned char>(text.size() >> (8 * i));
-  writer.file_.write(reinterpret_cast<const char*>(length), sizeof length);
-  writer.file_.write(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!writer.file_)
-    return fail(fmt::format("cannot write {}", writer.draft_), path, "check the folder");
-  writer.left_ = header.entries.empty() ? 0 : header.entries.back().end;
-  return writer;
-}
-
-SafetensorsWriter::~SafetensorsWriter() {
-  if (draft_.empty()) return;
-  std::error_code ignored;
-  std::filesystem::remove(draft_, ignored);
+  ATTACCA_TRY_VOID(file.write(length, sizeof length));
+  ATTACCA_TRY_VOID(file.write(text));
+  return SafetensorsWriter(std::move(file), header.entries.empty() ? 0 : header.entries.back().end);
 }
 
 Status SafetensorsWriter::write(const void* bytes, uint64_t count) {
   ATTACCA_CHECK(count <= left_, "more bytes than the header says");
   left_ -= count;
-  if (!file_.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count)))
-    return fail(fmt::format("cannot write {}", draft_), path_, "is the disk full?");
-  return {};
+  return file_.write(bytes, count);
 }
 
 Status SafetensorsWriter::commit() {
   ATTACCA_CHECK(left_ == 0, "fewer bytes than the header says");
-  file_.close();
-  std::error_code error;
-  if (!file_.fail()) std::filesystem::rename(draft_, path_, error);
-  if (file_.fail() || error)
-    return fail(fmt::format("cannot write {}", path_), path_, "check the folder and the disk");
-  draft_.clear();
-  return {};
+  return file_.commit();
 }
 
 }  // namespace attacca::import

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/tensor.hpp"
+#include "support/draft_file.hpp"
 
 namespace attacca::import {
 
@@ -51,24 +52,19 @@ class SafetensorsReader {
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view json, uint64_t data_bytes,
                                                    const std::string& where);
 
-// Writes beside the path and renames once all is written: a file appears whole or not at all.
+// A file that appears whole or not at all.
 class SafetensorsWriter {
  public:
-  // The entries' places are those given by place_entries(). Errors: two entries of one name; a path
-  // at which something else than a file is.
+  // The entries' places are those given by place_entries(). Errors: two entries of one name.
   static Result<SafetensorsWriter> create(const std::string& path, SafetensorsHeader header);
-  SafetensorsWriter(SafetensorsWriter&&) = default;
-  ~SafetensorsWriter();
-
   // The next entry's bytes, in order.
   Status write(const void* bytes, uint64_t count);
   Status commit();
 
  private:
-  SafetensorsWriter() = default;
-  std::string path_, draft_;
-  std::ofstream file_;
-  uint64_t left_ = 0;
+  SafetensorsWriter(DraftFile file, uint64_t bytes) : file_(std::move(file)), left_(bytes) {}
+  DraftFile file_;
+  uint64_t left_;
 };
 
 // Sets begin and end of entries that follow each other, from their sizes.

@@ -168,6 +168,28 @@ class Commands(Cli):
         self.assertEqual(attacca("explain", graph, "--svg", svg)[0], 0)
         self.assertIn("<svg", svg.read_text())
 
+    def test_explain_draws_into_a_pipe(self):
+        graph, pipe = self.write(LINEAR), self.folder / "pipe"
+        os.mkfifo(pipe)
+        with open(os.open(pipe, os.O_RDWR)) as reader:  # holds less than a pipe does
+            self.assertEqual(attacca("explain", graph, "--svg", pipe)[0], 0)
+            self.assertIn("<?xml", reader.readline())
+        self.assertTrue(pipe.is_fifo())
+
+    def test_explain_without_dot(self):
+        adds = "".join(f"  x{i + 1} = relu(x{i} + {i})\n" for i in range(2000))
+        graph = self.write(f"graph g(x0: f32[4]) {{\n{adds}  return x2000\n}}")
+        svg = self.folder / "graph.svg"
+        self.refused("explain", graph, "--svg", svg, env={"PATH": "/nowhere"}, what="cannot draw",
+                     mend="graphviz")
+        self.assertEqual(list(self.folder.iterdir()), [graph])
+
+    def test_results_of_one_name_are_files_of_their_own(self):
+        graph = self.write('graph g(x: f32[2]) { return "a/b" = x, a_b = x + 1, a_b_1 = x + 2 }')
+        self.assertEqual(attacca("run", graph, "--output", self.folder / "out")[0], 0)
+        values = {float(np.load(path)[0]) for path in (self.folder / "out").iterdir()}
+        self.assertEqual(len(values), 3)
+
     def test_every_example_runs_and_checks(self):
         examples = sorted([*EXAMPLES.glob("*.onnx"), *EXAMPLES.glob("*.attacca")])
         self.assertGreaterEqual(len(examples), 6)

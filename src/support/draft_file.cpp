@@ -1,0 +1,109 @@
+#include "support/draft_file.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "fmt/format.h"
+
+#include "support/check.hpp"
+
+namespace attacca {
+namespace {
+
+// The file behind symbolic links; the path itself where it leads to none.
+std::string behind_links(const std::string& path) {
+  std::error_code none;
+  const auto real = std::filesystem::canonical(path, none);
+  return none ? path : real.string();
+}
+
+// A new file of a name that nobody else has, with the rights of the one that it is to replace.
+int open_draft(const std::string& path, const struct stat* replaced, std::string& draft) {
+  static std::atomic<unsigned> drafts = 0;
+  int file = -1;
+  do {
+    draft = fmt::format("{}.{}.{}.draft", path, getpid(), drafts++);
+    file = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (file < 0 && errno == EEXIST);
+  if (file >= 0 && replaced != nullptr) (void)fchmod(file, replaced->st_mode & 07777);
+  return file;
+}
+
+}  // namespace
+
+Result<DraftFile> DraftFile::create(const std::string& path) {
+  DraftFile result;
+  result.name_ = path;
+  result.path_ = behind_links(path);
+  struct stat there;
+  const bool exists = stat(result.path_.c_str(), &there) == 0;
+  if (exists && S_ISDIR(there.st_mode)) return tl::make_unexpected(result.failed(EISDIR).error());
+  if (exists && !S_ISREG(there.st_mode)) {
+    result.draft_ = result.path_;
+    result.file_ = open(result.path_.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    result.file_ = open_draft(result.path_, exists ? &there : nullptr, result.draft_);
+  }
+  if (result.file_ < 0) return tl::make_unexpected(result.failed(errno).error());
+  return result;
+}
+
+DraftFile& DraftFile::operator=(DraftFile&& other) noexcept {
+  if (this == &other) return *this;
+  give_up();
+  name_ = std::move(other.name_);
+  path_ = std::move(other.path_);
+  draft_ = std::move(other.draft_);
+  file_ = std::exchange(other.file_, -1);
+  return *this;
+}
+
+DraftFile::~DraftFile() {
+  give_up();
+}
+
+void DraftFile::give_up() {
+  if (file_ < 0) return;
+  close(std::exchange(file_, -1));
+  if (draft_ != path_) unlink(draft_.c_str());
+}
+
+Status DraftFile::failed(int error) const {
+  return fail(fmt::format("cannot write {}: {}", name_, std::strerror(error)), name_,
+              "give a path that can be written, on a disk with free space");
+}
+
+Status DraftFile::write(const void* bytes, uint64_t count) {
+  ATTACCA_CHECK(file_ >= 0, "written after commit()");
+  constexpr uint64_t kMost = uint64_t{1} << 30;  // of one call
+  const auto* at = static_cast<const char*>(bytes);
+  while (count > 0) {
+    const ssize_t done = ::write(file_, at, std::min(count, kMost));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return failed(errno);
+    at += done;
+    count -= static_cast<uint64_t>(done);
+  }
+  return {};
+}
+
+Status DraftFile::commit() {
+  ATTACCA_CHECK(file_ >= 0, "committed twice");
+  const bool has_draft = draft_ != path_;
+  const bool published = close(std::exchange(file_, -1)) == 0 &&
+                         (!has_draft || std::rename(draft_.c_str(), path_.c_str()) == 0);
+  if (published) return {};
+  const int error = errno;
+  if (has_draft) unlink(draft_.c_str());
+  return failed(error);
+}
+
+}  // namespace attacca

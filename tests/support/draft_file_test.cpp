@@ -1,0 +1,132 @@
+// Files are whole or not there; what is no file is written to, not replaced.
+#include "support/draft_file.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+
+#include "support/file.hpp"
+
+namespace attacca {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Draft : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() /
+              fmt::format("draft_file_{}_{}", getpid(),
+                          ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  auto files() const { return std::distance(fs::directory_iterator(folder_), {}); }
+
+  static Status put(const std::string& path, std::string_view text) {
+    ATTACCA_TRY(DraftFile file, DraftFile::create(path));
+    ATTACCA_TRY_VOID(file.write(text));
+    return file.commit();
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Draft, TakesItsNameAtTheEnd) {
+  ASSERT_TRUE(put(path("a"), "old"));
+  ASSERT_EQ(chmod(path("a").c_str(), 0640), 0);
+  {
+    auto file = DraftFile::create(path("a"));
+    ASSERT_TRUE(file && file->write("ne"));
+    EXPECT_EQ(*read_file(path("a")), "old");
+    ASSERT_TRUE(file->write("w"));
+    ASSERT_TRUE(file->commit());
+  }
+  EXPECT_EQ(*read_file(path("a")), "new");
+  EXPECT_EQ(fs::status(path("a")).permissions(), fs::perms(0640));
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(Draft, GivenUpItLeavesNothing) {
+  ASSERT_TRUE(put(path("a"), "old"));
+  {
+    auto file = DraftFile::create(path("a"));
+    ASSERT_TRUE(file && file->write("new"));
+    DraftFile moved = *std::move(file);
+  }
+  EXPECT_EQ(*read_file(path("a")), "old");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(Draft, AKillLeavesWhatWasThere) {
+  ASSERT_TRUE(put(path("a"), "old"));
+  const pid_t child = fork();
+  if (child == 0) {
+    auto file = DraftFile::create(path("a"));
+    if (file && file->write("new")) raise(SIGKILL);
+    _exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(*read_file(path("a")), "old");
+}
+
+TEST_F(Draft, LinksAreFollowed) {
+  ASSERT_TRUE(put(path("a"), "old"));
+  fs::create_symlink("a", path("link"));
+  fs::create_symlink("nowhere", path("dangling"));
+  ASSERT_TRUE(put(path("link"), "new"));
+  ASSERT_TRUE(put(path("dangling"), "here"));
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_EQ(*read_file(path("a")), "new");
+  EXPECT_EQ(*read_file(path("dangling")), "here");
+}
+
+TEST_F(Draft, APipeIsWrittenTo) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  std::string got;
+  std::thread reader([&] { got = *read_file(path("pipe")); });
+  EXPECT_TRUE(put(path("pipe"), "text"));
+  reader.join();
+  EXPECT_EQ(got, "text");
+  EXPECT_TRUE(fs::is_fifo(path("pipe")));
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(Draft, WhatCannotBeWrittenIsNamed) {
+  fs::create_directory(path("folder"));
+  for (const std::string& bad : {path("folder"), path("none/a"), std::string()}) {
+    const Status status = put(bad, "text");
+    ASSERT_FALSE(status) << bad;
+    EXPECT_EQ(status.error().what.rfind("cannot write " + bad + ": ", 0), 0u);
+    EXPECT_EQ(status.error().where, bad);
+    EXPECT_FALSE(status.error().mend.empty());
+  }
+  EXPECT_FALSE(put("/dev/full", "text"));
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+}
+
+TEST_F(Draft, ManyWritersOfOneFile) {
+  std::vector<std::thread> writers;
+  for (char c = 'a'; c < 'i'; ++c)
+    writers.emplace_back([this, c] {
+      for (int i = 0; i < 50; ++i) EXPECT_TRUE(put(path("a"), std::string(10'000, c)));
+    });
+  for (std::thread& writer : writers) writer.join();
+  const std::string text = *read_file(path("a"));
+  EXPECT_EQ(text, std::string(10'000, text[0]));
+  EXPECT_EQ(files(), 1);
+}
+
+}  // namespace
+}  // namespace attacca
