@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 
+#include "run/layout.hpp"
 #include "support/hash.hpp"
 
 namespace attacca::run {
@@ -80,6 +81,22 @@ void fill(ir::Tensor& tensor, const Wish& wish, std::mt19937_64& random) {
   }
 }
 
+// Draws again where the input's strides put several elements at one place: they are one number.
+Status agree(const ir::Node& input, const ir::SymbolValues& symbols, const Wish& wish,
+             std::mt19937_64& random, ir::Tensor& tensor) {
+  if (input.type.strides.empty() || tensor.size() == 0) return {};
+  ATTACCA_TRY(const auto strides, ir::evaluate(input.type.strides, symbols));
+  ATTACCA_TRY(const int64_t span, span_of(input, tensor.shape(), strides));
+  if (!may_overlap(tensor.shape(), strides)) return {};
+  ATTACCA_TRY(ir::Tensor places, ir::Tensor::make(tensor.dtype(), {span}));
+  fill(places, wish, random);
+  const auto elements =
+      ir::Tensor::view(tensor.dtype(), tensor.shape(), places.data(), strides).contiguous();
+  if (!elements) return tl::make_unexpected(elements.error());
+  std::memcpy(tensor.data(), elements->data(), static_cast<size_t>(tensor.bytes()));
+  return {};
+}
+
 // The op that unpacks an input, if one does.
 const ir::Node* unpack_of(const Graph& graph, Value input) {
   for (const ir::Node& node : graph.nodes())
@@ -132,8 +149,9 @@ Result<ir::Bindings> random_inputs(const Graph& graph, const ir::SymbolValues& s
       continue;
     }
     ATTACCA_TRY(auto shape, ir::evaluate(node.type.shape, symbols));
-    ATTACCA_TRY(ir::Tensor tensor, ir::Tensor::make(node.type.dtype, std::move(shape)));
+    ATTACCA_TRY(ir::Tensor tensor, ir::Tensor::make(node.type.dtype, shape));
     fill(tensor, wish[input.id], random);
+    ATTACCA_TRY_VOID(agree(node, symbols, wish[input.id], random, tensor));
     given.emplace(node.name, std::move(tensor));
   }
   return given;

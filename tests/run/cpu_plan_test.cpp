@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 #include "ir/text.hpp"
+#include "run/random_inputs.hpp"
 #include "targets.hpp"
 
 namespace attacca::run {
@@ -309,6 +310,56 @@ TEST(CpuPlan, TakesStridedInputs) {
   ir::Bindings strided = dense;
   strided["x"] = Tensor::view(DType::F32, {8, 6}, turned.data(), {1, 8});
   expect_same((*plan->run(strided))[0], (*plan->run(dense))[0]);
+}
+
+// What a dense x of [4, 4] gives where the graph declares these strides.
+std::string with_strides(const std::string& strides, const std::vector<double>& x) {
+  const ir::Graph graph = parse(fmt::format("graph g(x: f32[M, 4; {}]) {{ return x }}", strides));
+  const auto plan = CpuPlan::compile(graph, {.weights = {}});
+  EXPECT_TRUE(plan);
+  const Tensor given = Tensor::of(DType::F32, {4, 4}, x);
+  const auto results = plan->run({{"x", given}});
+  if (!results) return results.error().what;
+  expect_same((*results)[0], given);
+  return "same";
+}
+
+TEST(CpuPlan, DeclaredStridesKeepEveryValue) {
+  std::vector<double> counted(16), same_rows(16), windows(16);
+  for (size_t i = 0; i < 16; ++i) {
+    counted[i] = static_cast<double>(i);
+    same_rows[i] = static_cast<double>(i % 4);
+    windows[i] = static_cast<double>(i % 4 + i / 4);
+  }
+  const std::string differ = "input x declares strides that put different values at one place";
+  const std::string far = "input x declares strides that reach further than this machine's memory";
+  EXPECT_EQ(with_strides("4, 1", counted), "same");
+  EXPECT_EQ(with_strides("1, 4", counted), "same");
+  EXPECT_EQ(with_strides("9, 2", counted), "same");
+  EXPECT_EQ(with_strides("0, 1", same_rows), "same");
+  EXPECT_EQ(with_strides("1, 1", windows), "same");
+  EXPECT_EQ(with_strides("0, 1", counted), differ);
+  EXPECT_EQ(with_strides("1, 1", counted), differ);
+  EXPECT_EQ(with_strides("-4, 1", counted), "input x declares a negative stride");
+  EXPECT_EQ(with_strides("4611686018427387904, 1", counted), far);
+  EXPECT_EQ(with_strides("2305843009213693951, 1", counted), far);
+  EXPECT_EQ(with_strides("100000000000000, 1", counted), far);
+}
+
+TEST(CpuPlan, RandomNumbersAgreeWhereStridesOverlap) {
+  for (const char* type : {"f32[M, 4; 0, 1]", "f32[M, 4; 1, 1]", "s8[M, 4; 2, 0]", "f32[M; 0]"}) {
+    const ir::Graph graph = parse(fmt::format("graph g(x: {}) {{ return x }}", type));
+    const auto plan = CpuPlan::compile(graph, {.weights = {}});
+    for (const int64_t m : {0, 1, 5}) {
+      const auto inputs = random_inputs(graph, {{"M", m}}, 1);
+      ASSERT_TRUE(inputs) << inputs.error().what;
+      const auto results = plan->run(*inputs);
+      ASSERT_TRUE(results) << results.error().what;
+      expect_same((*results)[0], inputs->at("x"));
+    }
+  }
+  const ir::Graph far = parse("graph g(x: f32[M, 4; 4611686018427387904, 1]) { return x }");
+  EXPECT_FALSE(random_inputs(far, {{"M", 5}}, 1));
 }
 
 TEST(CpuPlan, RunsConcurrently) {
