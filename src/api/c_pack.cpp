@@ -45,6 +45,13 @@ std::span<const std::byte> span_of(const void* data, size_t bytes) {
   return {static_cast<const std::byte*>(data), bytes};
 }
 
+// Names the argument that an error is about.
+template <class T>
+Result<T> at(Result<T> result, const char* argument) {
+  if (!result && result.error().where.empty()) result.error().where = argument;
+  return result;
+}
+
 void copy(const ir::Tensor& from, void* to) {
   std::memcpy(to, from.data(), static_cast<size_t>(from.bytes()));
 }
@@ -61,14 +68,14 @@ attacca_status* attacca_weights_pack(const attacca_packing* packing, const void*
     ATTACCA_TRY_VOID(required(weights, "weights"));
     ATTACCA_TRY_VOID(required(scales, "scales"));
     ATTACCA_TRY_VOID(required(packed, "packed"));
-    ATTACCA_TRY(const ir::PackedLayout layout, layout_of(*packing));
+    ATTACCA_TRY(const ir::PackedLayout layout, at(layout_of(*packing), "packing"));
     if (layout.packing.zeros) ATTACCA_TRY_VOID(required(zeros, "zeros"));
     const ir::DType dtype = layout.packing.weights;
     ir::Quantized from{
         view(dtype, {layout.n, layout.packing.bits == 4 ? layout.k / 2 : layout.k}, weights),
         view(layout.packing.scales, {layout.n, layout.groups}, scales), std::nullopt};
     if (layout.packing.zeros) from.zeros = view(dtype, {layout.n, layout.groups}, zeros);
-    ATTACCA_TRY(const ir::Tensor made, ir::pack(from, layout.packing));
+    ATTACCA_TRY(const ir::Tensor made, at(ir::pack(from, layout.packing), "weights"));
     *packed = new attacca_bytes{
         std::string(reinterpret_cast<const char*>(made.data()), static_cast<size_t>(made.bytes()))};
     return {};
@@ -80,7 +87,8 @@ attacca_status* attacca_weights_describe(const void* packed, size_t bytes,
   return guarded([&]() -> Status {
     ATTACCA_TRY_VOID(required(packed, "packed"));
     ATTACCA_TRY_VOID(check_size(packing));
-    ATTACCA_TRY(const ir::PackedLayout layout, ir::verify_packed(span_of(packed, bytes)));
+    ATTACCA_TRY(const ir::PackedLayout layout,
+                at(ir::verify_packed(span_of(packed, bytes)), "packed"));
     *packing = {sizeof(attacca_packing),
                 layout.n,
                 layout.k,
@@ -99,7 +107,7 @@ attacca_status* attacca_weights_unpack(const void* packed, size_t bytes, void* w
     ATTACCA_TRY_VOID(required(packed, "packed"));
     ATTACCA_TRY_VOID(required(weights, "weights"));
     ATTACCA_TRY_VOID(required(scales, "scales"));
-    ATTACCA_TRY(const ir::Quantized from, ir::unpack(span_of(packed, bytes)));
+    ATTACCA_TRY(const ir::Quantized from, at(ir::unpack(span_of(packed, bytes)), "packed"));
     if (from.zeros) ATTACCA_TRY_VOID(required(zeros, "zeros"));
     copy(from.weights, weights);
     copy(from.scales, scales);

@@ -225,9 +225,11 @@ void dequantize(std::span<const std::byte> bytes, const PackedLayout& layout, Te
   const bool exact = result.dtype() == DType::F64;
   const auto* codes = reinterpret_cast<const uint8_t*>(bytes.data()) + kPackedHeaderBytes;
   const auto* zeros = reinterpret_cast<const uint8_t*>(bytes.data()) + layout.zeros_at;
-  const Tensor scales =
-      Tensor::view(packing.scales, {layout.blocks_n() * layout.groups * kPackedBlock},
-                   const_cast<std::byte*>(bytes.data()) + layout.scales_at);
+  // Copied: a tensor of bytes may lie anywhere.
+  const int64_t entries = layout.blocks_n() * layout.groups * kPackedBlock;
+  const auto first = bytes.begin() + layout.scales_at;
+  std::vector<std::byte> aligned(first, first + entries * size_of(packing.scales));
+  const Tensor scales = Tensor::view(packing.scales, {entries}, aligned.data());
   for_each_code(layout, [&](int64_t n, int64_t k, int64_t at, int shift) {
     const int64_t entry = entry_of(layout, n, packing.group == 0 ? 0 : k / packing.group);
     double weight;

@@ -86,10 +86,12 @@ static void pack(void) {
   status = attacca_weights_describe(attacca_bytes_data(packed), attacca_bytes_size(packed) - 1,
                                     &found);
   check(status != NULL && strlen(attacca_status_mend(status)) > 0, "cut off");
+  check(strcmp(attacca_status_where(status), "packed") == 0, "which argument");
   attacca_status_free(status);
   packing.group = 96;
   status = attacca_weights_pack(&packing, weights, scales, NULL, &packed);
   check(strcmp(attacca_status_what(status), "groups of 96") == 0, "a bad group");
+  check(strcmp(attacca_status_where(status), "packing") == 0, "which argument");
   attacca_status_free(status);
   attacca_bytes_free(packed);
 }

@@ -1,5 +1,7 @@
 // Every kind of bad input is a status that says what, where, and how to mend it.
+#include <cmath>
 #include <functional>
+#include <limits>
 
 #include "gtest/gtest.h"
 
@@ -109,7 +111,9 @@ TEST(ApiErrors, Options) {
   expect_failure(attacca::check_device("tpu"), "unknown device tpu");
   EXPECT_TRUE(attacca::check_device("cpu").ok());
   expect_failure(attacca::Plan::compile(graph, {.threads = -1}).status(), "-1 threads");
-  expect_failure(attacca::Plan::compile(graph, {.tuning_seconds = -1}).status(), "tuning_seconds");
+  for (const double seconds : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})
+    expect_failure(attacca::Plan::compile(graph, {.tuning_seconds = seconds}).status(),
+                   "tuning_seconds", "finite");
   attacca_options options = {sizeof(attacca_options), nullptr, "eagre", nullptr, 0, 0, 0};
   attacca_plan* none = nullptr;
   expect_failure(Status(attacca_plan_compile(graph.handle(), &options, &none)),

@@ -114,6 +114,24 @@ TEST(Packed, StandsForCodeMinusZeroTimesScale) {
 }
 
 // Where a tensor core finds them: written down from the fragments of mma.m16n8k16.
+TEST(Packed, MayLieAnywhere) {
+  std::mt19937 random(5);
+  for (const Packing& packing : all_packings()) {
+    const Tensor packed = *pack(random_weights(packing, 9, 130, random), packing);
+    std::vector<std::byte> moved(static_cast<size_t>(packed.bytes()) + 1);
+    std::memcpy(moved.data() + 1, packed.data(), static_cast<size_t>(packed.bytes()));
+    const auto bytes = std::span<const std::byte>(moved).subspan(1);
+    const auto layout = verify_packed(bytes);
+    ASSERT_TRUE(layout);
+    Tensor weights = *Tensor::make(DType::F32, {9, 130}),
+           same = *Tensor::make(DType::F32, {9, 130});
+    dequantize(bytes_of(packed), *layout, weights);
+    dequantize(bytes, *layout, same);
+    expect_same_bytes(weights, same);
+    expect_same_bytes(unpack(bytes_of(packed))->scales, unpack(bytes)->scales);
+  }
+}
+
 TEST(Packed, ALaneFindsItsFragmentInOneLoad) {
   Quantized from;
   from.weights = *Tensor::make(DType::U8, {64, 64});
