@@ -6,13 +6,15 @@
 
 Each time is the median of graphs of launches that walk through buffers which together exceed the second
 cache twice, so that weights come from memory. `ratio` is cuBLAS's time over ours; `weights_gbps` the packed
-bytes over our time."""
+bytes over our time; `torch_us`, with --torch, what PyTorch has for such weights (packed_peers.py)."""
 
 import argparse
+import sys
 
 import torch
 
 import csv_run
+import packed_peers
 import tuned_plan
 from stopwatch import Timed, medians, sets_beyond_cache
 
@@ -21,9 +23,10 @@ ROWS = [1, 16, 64, 128, 256, 1024, 4096]
 CODES = {"s4": "weights=s8, bits=4", "s8": "weights=s8", "f8e4m3": "weights=f8e4m3"}
 EPILOGUES = {"none": "y", "bias_silu": "silu(y + b)"}
 COLUMNS = ["codes", "group", "epilogue", "m", "n", "k", "attacca_us", "kernel", "unfused_us",
-           "cublas_us", "ratio", "weights_gbps"]
+           "cublas_us", "torch_us", "ratio", "weights_gbps"]
 GROUP = 128
 MOST_SETS = 24
+TORCH = {"s4": packed_peers.int4_kernel, "s8": packed_peers.autotuned_int8}
 
 
 def padded(size, to=256):
@@ -59,10 +62,21 @@ def packed(codes, layout):
     return weights
 
 
-def measure(library, case, seconds):
+def torch_peer(codes, x, n, count):
+    """Timed, or none where PyTorch has nothing or fails."""
+    if codes not in TORCH:
+        return {}
+    try:
+        return {"torch": Timed(TORCH[codes](x, n, GROUP, count), count)}
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        print(f"{codes} {tuple(x.shape)} x {n}: {csv_run.one_line(error)}", file=sys.stderr)
+        return {}
+
+
+def measure(library, case, options):
     codes, epilogue, m, n, k = case
     layout = Layout(codes, n, k)
-    plan = tuned_plan.of_text(library, graph(codes, epilogue, n, k), {"M": m}, seconds)
+    plan = tuned_plan.of_text(library, graph(codes, epilogue, n, k), {"M": m}, options.limit)
     weights = [packed(codes, layout) for _ in range(sets_beyond_cache(layout.bytes, MOST_SETS))]
     x = torch.randn(m, k, device="cuda").bfloat16()
     b = torch.randn(n, device="cuda").bfloat16()
@@ -72,10 +86,12 @@ def measure(library, case, seconds):
     product = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
     ours = plan.launches([(x, each, b) for each in weights], [out] * len(weights))
     us = medians({"ours": Timed(ours, len(weights)),
-                  "cublas": Timed(lambda i: torch.mm(x, plain[i].t(), out=product), len(plain))})
+                  "cublas": Timed(lambda i: torch.mm(x, plain[i].t(), out=product), len(plain)),
+                  **(torch_peer(codes, x, n, len(weights)) if options.torch else {})})
     return {"codes": codes, "group": GROUP, "epilogue": epilogue, "m": m, "n": n, "k": k,
             "attacca_us": f"{us['ours']:.2f}", **plan.columns(),
-            "cublas_us": f"{us['cublas']:.2f}", "ratio": f"{us['cublas'] / us['ours']:.2f}",
+            "cublas_us": f"{us['cublas']:.2f}",
+            "torch_us": f"{us['torch']:.2f}" if "torch" in us else "", "ratio": f"{us['cublas'] / us['ours']:.2f}",
             "weights_gbps": f"{layout.bytes / us['ours'] * 1e-3:.0f}"}
 
 
@@ -90,11 +106,12 @@ def main():
     parser.add_argument("--rows", nargs="*", type=int, default=ROWS)
     parser.add_argument("--shapes", nargs="*", default=SHAPES, metavar="NxK",
                         type=lambda text: tuple(int(size) for size in text.split("x")))
+    parser.add_argument("--torch", action="store_true", help="PyTorch's own ways too, slow")
     arguments = parser.parse_args()
     library = tuned_plan.open_library(arguments.library, arguments.attacca)
     cases = [(codes, epilogue, m, n, k) for n, k in arguments.shapes for m in arguments.rows
              for codes in arguments.codes for epilogue in arguments.epilogues]
-    csv_run.run(cases, lambda case: measure(library, case, arguments.limit), COLUMNS, arguments.out,
+    csv_run.run(cases, lambda case: measure(library, case, arguments), COLUMNS, arguments.out,
                 arguments.minutes)
 
 

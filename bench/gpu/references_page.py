@@ -18,6 +18,7 @@ TITLES = {
     "shapes": "bf16, bias and SiLU, odd and large sizes",
     "tails": "bf16, bias and SiLU, of DeepSeek-V3's and Llama 3's layers",
 }
+PACKED_PEERS = {"s4": "PyTorch's int4 kernel", "s8": "Inductor's max-autotune"}
 HOW = {
     "int8": "Library: torch._int_mm, which takes no fewer than 17 rows, and PyTorch's operators; data "
             "of the full range.",
@@ -66,13 +67,19 @@ def mixed_of(path):
     points = {f"{codes} weights": [(int(row["m"]), float(row["ratio"])) for row in rows
                                    if row["codes"] == codes]
               for codes in sorted({row["codes"] for row in rows})}
+    beside = {codes: [(int(row["m"]), float(row["torch_us"]) / float(row["attacca_us"])) for row in rows
+                      if row["codes"] == codes and row.get("torch_us")] for codes in PACKED_PEERS}
     lines = ["## Packed weights, bf16 activations", "",
-             "Beside cuBLAS's bf16 product of the unpacked weights; a bf16 scale for each 128 of k.", "",
-             *(spread(title, some) for title, some in points.items()), "",
-             *pages.table(["weights", "M x N x K", "Attacca", "cuBLAS bf16", "speed-up", "GB/s", "kernel"],
+             "Beside cuBLAS's bf16 product of the unpacked weights, and what PyTorch has for such weights: its "
+             "own kernel of 4 bits, Inductor's max-autotune of 8; a bf16 scale for each 128 of k.", "",
+             *(spread(title, some) for title, some in points.items()),
+             *(spread(f"{codes} weights over {peer}", beside[codes]) for codes, peer in PACKED_PEERS.items()
+               if beside[codes]), "",
+             *pages.table(["weights", "M x N x K", "Attacca", "cuBLAS bf16", "PyTorch's", "speed-up", "GB/s",
+                           "kernel"],
                           [[row["codes"], pages.sizes(row), row["attacca_us"], row["cublas_us"],
-                            row["ratio"], row["weights_gbps"], f"`{row['kernel']}`"] for row in rows],
-                          texts=2), ""]
+                            row.get("torch_us") or "-", row["ratio"], row["weights_gbps"],
+                            f"`{row['kernel']}`"] for row in rows], texts=2), ""]
     return lines, plot.Panel("Packed weights over cuBLAS's bf16 product", "M", "speed-up", points)
 
 

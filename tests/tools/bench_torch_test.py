@@ -23,6 +23,7 @@ import attacca_side
 import c_abi
 import cases
 import mixed
+import packed_peers
 import peers
 import references
 import references_page
@@ -119,6 +120,15 @@ class Scripts(unittest.TestCase):
         self.assertEqual((found[0]["kernel"], found[0]["unfused_us"]), ("some_template", "3.00"))
         self.assertEqual([len(inputs) for inputs, _ in LaunchesNothing.launched], [3] * len(found))
 
+    def test_packed_weights_beside_pytorch(self):
+        with mock.patch.object(tuned_plan, "Library", LaunchesNothing):
+            said = self.run_script(mixed, self.out, "--torch", "--codes", *mixed.CODES, "--rows", "3",
+                                   "--shapes", "96x128")
+        self.assertIn("s4 (3, 128) x 96: ", said)  # its kernel needs a GPU
+        self.assertEqual([bool(row["torch_us"]) for row in self.rows(self.out)], [False, True, False])
+        x = torch.randn(3, 256).bfloat16()
+        self.assertEqual(packed_peers.autotuned_int8(x, 96, 128, 2)(1).shape, (3, 96))
+
     def test_launches_walk_the_sets(self):
         library = tuned_plan.open_library(LIBRARY, "attacca")
         case = references.Case("shapes", "", 3, 16, 32)
@@ -161,12 +171,13 @@ class Scripts(unittest.TestCase):
         self.assertEqual(self.rows(self.out + "2.csv"), [])
         packed = os.path.join(os.path.dirname(self.out), "packed.csv")
         with open(packed, "w", encoding="utf-8") as file:
-            file.write(",".join(mixed.COLUMNS) + "\ns4,128,none,16,64,96,5.00,some,9.00,15.00,3.00,700\n")
+            file.write(",".join(mixed.COLUMNS) + "\ns4,128,none,16,64,96,5.00,some,9.00,15.00,10.00,3.00,700\n")
         references_page.write(references_page.read([self.out + ".csv"]), packed, "a test", self.out)
         with open(self.out + ".md", encoding="utf-8") as file:
             page = file.read()
         self.assertIn("- s4 weights: 3.00, from 3.00 to 3.00 (1 cases)", page)
-        self.assertIn("| s4 | 16 x 64 x 96 | 5.00 | 15.00 | 3.00 | 700 | `some` |", page)
+        self.assertIn("- s4 weights over PyTorch's int4 kernel: 2.00, from 2.00 to 2.00 (1 cases)", page)
+        self.assertIn("| s4 | 16 x 64 x 96 | 5.00 | 15.00 | 10.00 | 3.00 | 700 | `some` |", page)
 
     def test_peers(self):
         bench, side = torch_bench.TorchBench(), attacca_side.ThroughCAbi(LIBRARY, "attacca")
