@@ -1,8 +1,8 @@
 // What the DEFINES of a wgmma row say, what follows from it, and the kernel's parameters.
 //   TILE_M, TILE_N  of a block, in the problem's orientation. With HOLE_ACCUMULATORS=2, a gate, each
 //                   of the two products has a TILE_N of its own
-//   SWAPPED         1: the weights' rows are what wgmma calls M: for few rows of A. Gates of TILE_N 32 are
-//                   paired: 8 rows of each product's weights by turns make one instruction's M
+//   SWAPPED         1: the weights' rows are what wgmma calls M: for few rows of A. Gates of TILE_N 32 and
+//                   96 are paired: 8 rows of each product's weights by turns make an instruction's M
 //   PINGPONG        1: two warpgroups multiply tiles of their own, so that one finishes a tile while
 //                   the other multiplies; 0: they share a tile
 //   B_K_MAJOR       1: B as (N, K); 0: as (K, N)
@@ -54,7 +54,7 @@ constexpr int kStages = STAGES;
 constexpr int kSets = kAccumulators;
 constexpr int kMaps = kAlternate ? 1 : kSets;  // of weights
 static_assert(!kAlternate || (!kBKMajor && !kSwapped && kSets == 2));
-constexpr bool kPaired = kSwapped && kSets == 2 && kTileN == 32;
+constexpr bool kPaired = kSwapped && kSets == 2 && kTileN % 64 != 0;
 static_assert(!kPaired || (kBKMajor && CLUSTER_M == 1 && !DIRECT));
 constexpr int kPairRows = 8;  // the swizzle's pattern
 // A tile of B as (K, N) is boxes of 64 columns.
@@ -66,13 +66,13 @@ constexpr int kPartRows = 64;
 constexpr bool kPingpong = PINGPONG;
 constexpr int kSideRows = kSwapped ? (kPaired ? kSets : 1) * kTileN : kTileM;
 constexpr int kParts = kSideRows / kPartRows;  // of a tile
-constexpr int kConsumers = kPingpong || kParts > 1 ? 2 : 1;
+constexpr int kConsumers = kPaired ? kParts : kPingpong || kParts > 1 ? 2 : 1;
 constexpr int kGroupParts = kPingpong ? kParts : kParts / kConsumers;  // of those, a warpgroup's
 constexpr int kGroupThreads = 128;
 constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
 static_assert(kSideRows % kPartRows == 0);
-// A warp's of a part, in the problem.
-constexpr int kWarpRows = kPaired ? kPairRows : 16;
+// A warp's of a part, and a part's, in the problem.
+constexpr int kWarpRows = kPaired ? kPairRows : 16, kPartSide = 4 * kWarpRows;
 static_assert(!(kSwapped && kPingpong) || kPacked);
 static_assert(!(kPromote && kPingpong), "who waits for each tile of k gives turns to nobody");
 static_assert(kPingpong || kParts % kConsumers == 0);

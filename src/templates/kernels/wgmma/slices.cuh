@@ -160,7 +160,7 @@ __device__ __forceinline__ void finish_slices(const Params& params, const Place&
                                               Largest& largest) {
 #pragma unroll 1
   for (int slice = 0; slice < kGroupParts * kSlices; ++slice) {
-    const int row = first_row + slice / kSlices * kPartRows;
+    const int row = first_row + slice / kSlices * kPartSide;
     const Place part = kSwapped
                            ? Place{at.m + slice % kSlices * kSliceM, at.n + row, at.batch}
                            : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};

@@ -262,6 +262,11 @@ wgmma_gemm(16  32  1x1x2   10     2      GATE SWAP)
 wgmma_gemm(32  32  1x1x2   8      2      GATE SWAP)
 wgmma_gemm(64  32  1x1x2   5      2      GATE SWAP)
 
+# Gates of about a hundred columns a cluster that shares K: a block meets a quarter of the rows' values.
+wgmma_gemm(16  96  1x1x4   7      1      GATE SWAP)
+wgmma_gemm(32  96  1x1x4   6      1      GATE SWAP)
+wgmma_gemm(64  96  1x1x4   4      1      GATE SWAP)
+
 # Some dozens of rows, up to 192, are still one tile: weights stream by once. Few tiles of columns
 # share K; many, of 128 columns, the rows.
 wgmma_gemm(32  64  1x1x2   10     1      GATE SWAP)
