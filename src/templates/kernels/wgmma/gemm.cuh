@@ -209,7 +209,7 @@ __device__ __forceinline__ void multiply_tile(int k_tiles, const Shared& shared,
   if constexpr (kPingpong) {
     // Without a product, a lane may still wait for its turn, which must not pass twice.
     __syncwarp();
-    if (lane == 0) barrier_arrive(shared.turn(1 - group), block);
+    if (lane == 0) barrier_arrive(shared.turn(1 - group));
   }
   products_wait<0>();
   pin_all(sum);
