@@ -123,6 +123,12 @@ Result<PackedLayout> verify_packed(std::span<const std::byte> bytes) {
     if (bytes[i] != std::byte{0}) return bad("the header is damaged");
   if (const auto layout = get<uint32_t>(bytes, 16); layout != kFragments)
     return bad(fmt::format("layout {}, this version reads {}", layout, kFragments));
+  if (const auto capability = get<uint32_t>(bytes, 20); capability != kCapability)
+    return bad(fmt::format("for kernels of compute capability {}, this version's have {}",
+                           capability, kCapability));
+  if (get<uint32_t>(bytes, 12) != kPackedHeaderBytes)
+    return bad(fmt::format("a header of {} bytes, this version's have {}", get<uint32_t>(bytes, 12),
+                           kPackedHeaderBytes));
   ATTACCA_TRY(const PackedLayout layout, described(bytes));
   if (static_cast<uint64_t>(layout.bytes) != bytes.size() ||
       layout.bytes != get<int64_t>(bytes, 64))

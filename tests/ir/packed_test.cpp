@@ -11,6 +11,7 @@
 
 #include "ir/interpreter.hpp"
 #include "ir/text.hpp"
+#include "support/hash.hpp"
 
 namespace attacca::ir {
 namespace {
@@ -195,6 +196,33 @@ TEST(Packed, SaysWhatIsWrong) {
   EXPECT_NE(refusal(bytes_of(packed)).find("version 2, this one reads 1"), std::string::npos);
   bytes[0] = std::byte{0};
   EXPECT_NE(refusal(bytes_of(packed)).find("not ATTPACK"), std::string::npos);
+}
+
+// Headers that are intact, of another version's packing.
+TEST(Packed, WhatWasMadeForAnotherKernelIsRefused) {
+  const struct {
+    size_t at;
+    uint8_t value;
+    const char* reason;
+  } cases[] = {{12, 8, "a header of 264 bytes, this version's have 256"},
+               {16, 2, "layout 2, this version reads 1"},
+               {20, 90, "for kernels of compute capability 90, this version's have 80"},
+               {24, 9, "dtypes that this version does not know"},
+               {28, 3, "packed s8 of 3 bits"},
+               {32, 0, "dtypes that this version does not know"},
+               {36, 2, "dtypes that this version does not know"},
+               {40, 0, "packed weights of shape [0, "},
+               {48, 254, "bytes, the header says"},
+               {56, 65, "groups of 65"},
+               {64, 1, "bytes, the header says"}};
+  for (const auto& each : cases) {
+    Tensor packed = small_packed();
+    packed.as<uint8_t>()[each.at] = each.value;
+    const uint64_t hash = hash64({reinterpret_cast<const char*>(packed.data()), 80});
+    std::memcpy(packed.data() + 80, &hash, sizeof hash);
+    EXPECT_NE(refusal(bytes_of(packed)).find(each.reason), std::string::npos)
+        << each.at << ": " << refusal(bytes_of(packed));
+  }
 }
 
 TEST(Packed, RandomBytesAreRefused) {
