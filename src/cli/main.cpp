@@ -1,5 +1,7 @@
 // The command line: usage is declared here, in the one file that includes CLI11.
 #include <functional>
+#include <new>
+#include <system_error>
 
 #include "CLI/CLI.hpp"
 #include "cli/commands.hpp"
@@ -251,6 +253,17 @@ void add_bench(CLI::App& app, BenchGemmArgs& gemm, BenchKernelArgs& kernel, Acti
   whole->callback([&] { action = [&] { return bench_whole(kernel); }; });
 }
 
+// What a machine lacks is an error like others.
+int carried_out(const Action& action) {
+  try {
+    return action();
+  } catch (const std::bad_alloc&) {
+    return report({"memory ran out", {}, "use smaller dimensions, or a machine with more memory"});
+  } catch (const std::system_error& error) {
+    return report({error.what(), {}, "free what the system lacks: threads, memory or disk"});
+  }
+}
+
 int main(int argc, char** argv) {
   CLI::App app("Attacca: fuses what follows a matrix multiplication into it", "attacca");
   app.set_version_flag("--version", std::string(kVersion));
@@ -287,7 +300,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadInput;
   }
-  return action();
+  return carried_out(action);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -109,9 +110,14 @@ Status write_tensor(SafetensorsWriter& writer, const ir::Tensor& tensor) {
 
 Job copy_job(SafetensorsReader& reader, const SafetensorsEntry& entry) {
   return {entry, entry.bytes(), [&reader, entry](SafetensorsWriter& writer) -> Status {
-            std::vector<char> bytes;
-            ATTACCA_TRY_VOID(reader.read(entry, bytes));
-            return writer.write(bytes.data(), bytes.size());
+            constexpr uint64_t kPiece = uint64_t{1} << 24;
+            std::vector<char> piece(std::min(kPiece, entry.bytes()));
+            for (uint64_t first = 0; first < entry.bytes(); first += kPiece) {
+              const uint64_t count = std::min(kPiece, entry.bytes() - first);
+              ATTACCA_TRY_VOID(reader.read(entry, first, piece.data(), count));
+              ATTACCA_TRY_VOID(writer.write(piece.data(), count));
+            }
+            return {};
           }};
 }
 
@@ -232,6 +238,10 @@ Result<Companions> companions_of(const std::string& name, const ir::PackedLayout
               name, "restore the metadata that `attacca pack` wrote");
 }
 
+std::span<const std::byte> span_of(const ir::Tensor& tensor) {
+  return {tensor.data(), static_cast<size_t>(tensor.bytes())};
+}
+
 // A packed weight that is unpacked when its first part is written, and forgotten after its last.
 struct Unpacking {
   SafetensorsReader& reader;
@@ -240,18 +250,17 @@ struct Unpacking {
   std::optional<ir::Quantized> weights = {};
 
   // Reads and verifies all of it, twice: a file is written only where every weight is intact.
-  Result<std::vector<char>> bytes() {
-    std::vector<char> read;
-    ATTACCA_TRY_VOID(reader.read(entry, read));
-    auto verified = ir::verify_packed(std::as_bytes(std::span(read)));
+  Result<ir::Tensor> bytes() {
+    ATTACCA_TRY(ir::Tensor read, reader.read(entry));
+    auto verified = ir::verify_packed(span_of(read));
     if (!verified) return fail(verified.error().what, entry.name, verified.error().mend);
     layout = *verified;
     return read;
   }
   Status load() {
     if (weights) return {};
-    ATTACCA_TRY(const std::vector<char> read, bytes());
-    ATTACCA_TRY(weights, ir::unpack(std::as_bytes(std::span(read))));
+    ATTACCA_TRY(const ir::Tensor read, bytes());
+    ATTACCA_TRY(weights, ir::unpack(span_of(read)));
     return {};
   }
 };

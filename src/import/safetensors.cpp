@@ -194,11 +194,11 @@ Result<SafetensorsReader> SafetensorsReader::open(const std::string& path) {
   return reader;
 }
 
-Status SafetensorsReader::read(const SafetensorsEntry& entry, std::vector<char>& bytes) {
-  bytes.resize(entry.bytes());
+Status SafetensorsReader::read(const SafetensorsEntry& entry, uint64_t first, void* bytes,
+                               uint64_t count) {
   file_.clear();
-  file_.seekg(static_cast<std::streamoff>(data_at_ + entry.begin));
-  if (!file_.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
+  file_.seekg(static_cast<std::streamoff>(data_at_ + entry.begin + first));
+  if (!file_.read(static_cast<char*>(bytes), static_cast<std::streamsize>(count)))
     return fail(fmt::format("cannot read {} of {}", entry.name, path_), path_,
                 "the file changed while it was read");
   return {};
@@ -210,9 +210,7 @@ Result<ir::Tensor> SafetensorsReader::read(const SafetensorsEntry& entry) {
     return fail(fmt::format("{} is of dtype {}", entry.name, entry.dtype), path_,
                 fmt::format("Attacca has {}", ir::all_dtype_names()));
   ATTACCA_TRY(ir::Tensor tensor, ir::Tensor::make(*dtype, entry.shape));
-  std::vector<char> bytes;
-  ATTACCA_TRY_VOID(read(entry, bytes));
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(tensor.data()));
+  ATTACCA_TRY_VOID(read(entry, 0, tensor.data(), entry.bytes()));
   return tensor;
 }
 

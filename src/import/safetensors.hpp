@@ -39,7 +39,8 @@ class SafetensorsReader {
   const SafetensorsHeader& header() const { return header_; }
   // Errors: a dtype that Attacca does not have, a file that cannot be read.
   Result<ir::Tensor> read(const SafetensorsEntry& entry);
-  Status read(const SafetensorsEntry& entry, std::vector<char>& bytes);
+  // Some of its bytes. REQUIRES: first + count <= entry.bytes().
+  Status read(const SafetensorsEntry& entry, uint64_t first, void* bytes, uint64_t count);
 
  private:
   std::string path_;

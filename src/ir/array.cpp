@@ -1,6 +1,7 @@
 #include "ir/array.hpp"
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 
 #include "ir/semantics.hpp"
@@ -61,12 +62,18 @@ void multiply(const Matrix<T>& a, const Matrix<T>& b, T* c, int64_t m, int64_t n
   const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
   const int64_t workers = work < 1e8 ? 1 : std::min(cores, panels);
+  const auto share = [&](int64_t w) {
+    multiply_columns(a, b, c, m, n, k, panels * w / workers, panels * (w + 1) / workers);
+  };
   std::vector<std::thread> threads;
-  for (int64_t w = 1; w < workers; ++w)
-    threads.emplace_back([&, w] {
-      multiply_columns(a, b, c, m, n, k, panels * w / workers, panels * (w + 1) / workers);
-    });
-  multiply_columns(a, b, c, m, n, k, 0, panels / workers);
+  threads.reserve(static_cast<size_t>(workers));
+  int64_t taken = 1;
+  try {
+    for (; taken < workers; ++taken) threads.emplace_back(share, taken);
+  } catch (const std::system_error&) {  // no more threads: this one does the rest
+  }
+  share(0);
+  for (; taken < workers; ++taken) share(taken);
   for (std::thread& thread : threads) thread.join();
 }
 

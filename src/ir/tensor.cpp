@@ -47,8 +47,9 @@ Result<Tensor> Tensor::make(DType dtype, std::vector<int64_t> shape) {
   const size_t rounded = (static_cast<size_t>(empty ? 0 : bytes) + 64) / 64 * 64;
   auto* memory = allocate_aligned(rounded);
   if (memory == nullptr)
-    return fail(fmt::format("no memory for a tensor {}{} ({} bytes)", name(dtype), to_string(shape),
-                            bytes));
+    return fail(
+        fmt::format("no memory for a tensor {}{} ({} bytes)", name(dtype), to_string(shape), bytes),
+        {}, "use smaller dimensions");
   std::memset(memory, 0, rounded);
   Tensor tensor;
   tensor.dtype_ = dtype;

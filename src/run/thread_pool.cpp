@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <dlfcn.h>
+#include <system_error>
 
 namespace attacca::run {
 namespace {
@@ -75,7 +76,10 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::grow(int workers) {
-  while (static_cast<int>(workers_.size()) < workers) workers_.emplace_back([this] { work(); });
+  try {
+    while (static_cast<int>(workers_.size()) < workers) workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {  // no more threads: fewer do as well, and the caller is one
+  }
 }
 
 ThreadPool::Job* ThreadPool::take_job() {

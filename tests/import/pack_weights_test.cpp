@@ -128,8 +128,8 @@ std::vector<std::pair<std::string, std::vector<char>>> contents(const std::strin
   if (!file) return all;
   for (const SafetensorsEntry& entry : file->header().entries) {
     all.emplace_back(fmt::format("{} {}{}", entry.name, entry.dtype, ir::to_string(entry.shape)),
-                     std::vector<char>());
-    EXPECT_TRUE(file->read(entry, all.back().second));
+                     std::vector<char>(entry.bytes()));
+    EXPECT_TRUE(file->read(entry, 0, all.back().second.data(), entry.bytes()));
   }
   std::sort(all.begin(), all.end());
   return all;
@@ -195,13 +195,13 @@ TEST_F(PackWeights, MetadataThatWasChangedIsRefused) {
   // A tensor that came into the packed file later, under the name of the scales.
   auto packed = SafetensorsReader::open(path("b"));
   SafetensorsHeader header = packed->header();
-  std::vector<char> weight;
-  ASSERT_TRUE(packed->read(header.entries[0], weight));
+  const Tensor weight = *packed->read(header.entries[0]);
   header.entries.push_back({"w_scale", "U8", {0}, 0, 0});
-  place_entries(header, {weight.size(), 0});
+  place_entries(header, {static_cast<uint64_t>(weight.bytes()), 0});
   {
     auto writer = SafetensorsWriter::create(path("d"), header);
-    ASSERT_TRUE(writer && writer->write(weight.data(), weight.size()) && writer->commit());
+    ASSERT_TRUE(writer && writer->write(weight.data(), static_cast<uint64_t>(weight.bytes())) &&
+                writer->commit());
   }
   EXPECT_EQ(unpack_file(path("d"), path("c"), {}).error().what,
             "two tensors would be called w_scale");
