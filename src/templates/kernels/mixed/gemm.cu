@@ -5,6 +5,6 @@ extern "C" __global__ void __launch_bounds__(attacca_mixed::kThreads, BLOCKS)
     __cluster_dims__(CLUSTER, 1, 1)
 #endif
     ATTACCA_TEMPLATE(const __grid_constant__ attacca_mixed::Params params) {
-  extern __shared__ __align__(128) char shared[];
+  extern __shared__ __align__(1024) char shared[];
   attacca_mixed::run(params, shared);
 }

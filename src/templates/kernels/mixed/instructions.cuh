@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/device.cuh"
+#include "common/prefetch.cuh"
 #include "mixed/pairs.cuh"
 #include "sm80/instructions.cuh"
 #include "wgmma/instructions.cuh"
@@ -29,8 +30,14 @@ using attacca_sm80::load_matrices;
 using attacca_sm80::shared_address;
 using attacca_sm80::wait_copies;
 using attacca_wgmma::allow_next_kernel;
+using attacca_wgmma::barrier_arrive;
+using attacca_wgmma::barrier_expect;
+using attacca_wgmma::barrier_init;
+using attacca_wgmma::barrier_init_fence;
+using attacca_wgmma::barrier_passed;
 using attacca_wgmma::block_in_cluster;
 using attacca_wgmma::cluster_sync;
+using attacca_wgmma::copy_box;
 using attacca_wgmma::wait_for_previous_kernel;
 
 #if A_BF16

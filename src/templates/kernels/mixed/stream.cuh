@@ -4,8 +4,7 @@
 // Blocks of k beyond the end repeat the last one and meet zeros of A.
 #pragma once
 
-#include "mixed/config.cuh"
-#include "mixed/instructions.cuh"
+#include "mixed/panels.cuh"
 #include "mixed/widen.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
@@ -14,12 +13,6 @@ namespace attacca_mixed {
 
 struct Sums {
   float of[kFragments][kTokens][4];
-};
-
-// The part of the product that this block computes.
-struct Part {
-  int m, n;         // its first element
-  int first, last;  // blocks of k
 };
 
 // TOGETHER: blocks of k that follow each other and share their scales; a warp adds them up before it scales.
@@ -35,8 +28,11 @@ struct Stream {
   };
 
   __device__ __forceinline__ Stream(const Params& params, const Part& part, char* memory)
-      : params_(params), memory_(memory), base_(shared_address(memory)) {
-    const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
+      : params_(params),
+        memory_(memory),
+        base_(shared_address(memory)),
+        panels_(params, part, base_) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int share = warp / kWarpsN;
     const int column = part.n + warp % kWarpsN * kWarpN;
     const int block = min(column / kBlock, params.weights.blocks_n - 1), fragment = column % kBlock / 16;
@@ -51,14 +47,8 @@ struct Stream {
     turns_ = (part.last - part.first + kTurn - 1) / kTurn;
     slot_at_ = slots_at_ = kWeightsAt + warp * kWarpBytes + lane * 16;
     const int row = lane % 8;
-    row_at_ = base_ + row * kPanelRowBytes + share * TOGETHER * kBlockRowBytes;
+    row_at_ = row * kRowBytes + share * TOGETHER * kBlocksApart;
     chunk_ = ((lane / 8) ^ row) * 16;
-    const int first_row = thread / kPanelRowChunks;
-    const int place = thread % kPanelRowChunks, first = part.first * kBlock + place * 8;
-    bytes_ = (min(part.last * kBlock, params.k) - first) * 2;
-    rows_ = params.m - part.m - first_row;
-    from_ = params.a + (part.m + first_row) * params.a_stride + first;
-    to_ = base_ + first_row * kPanelRowBytes + (place ^ first_row) * 16;
   }
 
   // Weights are nobody's result: they may be under way before the kernel before has ended.
@@ -73,18 +63,20 @@ struct Stream {
 
   // Of groups of copies there is one a block of k, the panel's in that of the first of its turn.
   __device__ __forceinline__ void multiply(Sums& sums) {
-#pragma unroll
-    for (int panel = 0; panel + 1 < kPanels; ++panel) copy_panel(panel * kPanelBytes);
+    panels_.begin((turns_ + kRounds - 1) / kRounds);
     commit_copies();
     wait_copies<0>();
     int round = 0;
 #pragma unroll 1
     for (int left = turns_; left > 0; --left) {
       wait_copies<kDepth - 1>();
-      if (round == 0) next_panel();
+      if (round == 0) tokens_at_ = panels_.next() + row_at_;
       take_turn(sums);
-      tokens_at_ += kTurn * kBlockRowBytes;
-      if (++round == kRounds) round = 0;
+      tokens_at_ += kTurn * kBlocksApart;
+      if (++round == kRounds) {
+        round = 0;
+        panels_.leave();
+      }
     }
     wait_copies<0>();
 #pragma unroll
@@ -96,7 +88,6 @@ struct Stream {
   }
 
  private:
-  static constexpr int kBlockRowBytes = kBlock * 2;  // of a row of A
   static constexpr int kSlotBytes = kFragments * kLoads * 512;
 
   struct Parts {
@@ -160,31 +151,6 @@ struct Stream {
     }
   }
 
-  // Rows of a panel are exchanged by 16 bytes, so that eight of them meet no bank twice. A thread copies
-  // the same 16 bytes of every kPanelRowsApart-th row. Rows beyond the last stay as they are: nobody keeps
-  // their sums. Beyond the last k there are zeros.
-  __device__ __forceinline__ void copy_panel(int panel_at) {
-    if (kPanelThreads < kThreads && threadIdx.x >= kPanelThreads) return;
-    const int bytes = max(0, min(16, bytes_));
-    const uint16_t* from = from_;
-    const uint32_t to = to_ + panel_at;
-#pragma unroll
-    for (int row = 0; row < kTileM; row += kPanelRowsApart) {
-      if (row < rows_) copy_async((to + row * kPanelRowBytes) ^ ((row & 7) * 16), from, bytes);
-      from += kPanelRowsApart * params_.a_stride;
-    }
-    from_ += kPanel * kBlock;
-    bytes_ -= kPanelRowBytes;
-  }
-
-  // Every warp has left the panel before: what comes last takes its place.
-  __device__ __forceinline__ void next_panel() {
-    __syncthreads();
-    copy_panel(panel_at_ == 0 ? (kPanels - 1) * kPanelBytes : panel_at_ - kPanelBytes);
-    tokens_at_ = row_at_ + panel_at_;
-    panel_at_ = panel_at_ == (kPanels - 1) * kPanelBytes ? 0 : panel_at_ + kPanelBytes;
-  }
-
   __device__ __forceinline__ void take_turn(Sums& sums) {
     const Scales scales = ahead_;
     block_ += kTurn;
@@ -219,7 +185,7 @@ struct Stream {
       uint32_t tokens[kTokens][4];
 #pragma unroll
       for (int t = 0; t < kTokens; ++t)
-        load_matrices(tokens[t], tokens_at_ + i * kBlockRowBytes + t * 8 * kPanelRowBytes +
+        load_matrices(tokens[t], tokens_at_ + i * kBlocksApart + t * 8 * kRowBytes +
                                      (chunk_ ^ half * 64));
       if (kLoads == 2 || half == 0) {
 #pragma unroll
@@ -247,14 +213,11 @@ struct Stream {
   const Params& params_;
   char* memory_;
   const uint32_t base_;
-  int block_, turns_;                 // the next block of k, turns in all
-  int slot_at_, slots_at_;            // of this lane's weights: the next ones and the first
-  int panel_at_ = 0;                  // of the next panel of A
-  uint32_t row_at_, tokens_at_ = 0;   // of this lane's row in a panel, and of the next turn
+  Panels panels_;
+  int block_, turns_;       // the next block of k, turns in all
+  int slot_at_, slots_at_;  // of this lane's weights: the next ones and the first
+  uint32_t row_at_, tokens_at_ = 0;  // of this lane's row in a panel, and of the next turn
   int chunk_;
-  int bytes_, rows_;                  // of A from here on
-  const uint16_t* from_;
-  uint32_t to_;
   const char *weights_, *scales_, *zeros_;
   Scales ahead_;
 };

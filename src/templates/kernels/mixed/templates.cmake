@@ -1,6 +1,6 @@
 # Kernels for packed weights (ir/packed.hpp) and few rows: the weights stream, mma.sync multiplies
 # (mixed/gemm.cuh). Named by the weights' codes, A's type, the tile and the blocks of a cluster, which share
-# the values of k; s32: scales of f32, else of A's type.
+# the values of k; s32: scales of f32, else of A's type; tma: A comes by TMA (BOXES).
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
 
 macro(mixed_codes CODES TYPE)
@@ -30,19 +30,24 @@ macro(mixed_codes CODES TYPE)
 endmacro()
 
 macro(mixed_gemm CODES TYPE TILE_M CLUSTER)
-  cmake_parse_arguments(MIXED "" "" "FRAGMENTS;WARPS;PANEL;PANELS;DEPTH;BLOCKS;RESULT;SCALES" ${ARGN})
+  cmake_parse_arguments(MIXED "BOXES" "" "FRAGMENTS;WARPS;PANEL;PANELS;DEPTH;BLOCKS;RESULT;SCALES" ${ARGN})
   list(GET MIXED_WARPS 0 warps_n)
   list(GET MIXED_WARPS 1 warps_k)
   mixed_codes(${CODES} ${TYPE})
   if(NOT DEFINED MIXED_PANELS)
     set(MIXED_PANELS 2)
   endif()
+  set(boxes 0)
+  if(MIXED_BOXES)
+    set(boxes 1)
+    string(APPEND suffix _tma)
+  endif()
   math(EXPR tile_n "16 * ${MIXED_FRAGMENTS} * ${warps_n}")
   attacca_template(mixed_${CODES}_${TYPE}_${TILE_M}x${tile_n}_${CLUSTER}x1${suffix}_f2_d${MIXED_RESULT}
                    SOURCE mixed/gemm.cu BUILDER mixed/builder.cpp ARCH 90a ${MIXED_UNPARSED_ARGUMENTS}
                    DEFINES ${codes_defines} TILE_M=${TILE_M} FRAGMENTS=${MIXED_FRAGMENTS}
                            WARPS_N=${warps_n} WARPS_K=${warps_k} PANEL=${MIXED_PANEL}
-                           PANELS=${MIXED_PANELS} DEPTH=${MIXED_DEPTH} BLOCKS=${MIXED_BLOCKS}
+                           PANELS=${MIXED_PANELS} BOXES=${boxes} DEPTH=${MIXED_DEPTH} BLOCKS=${MIXED_BLOCKS}
                            CLUSTER=${CLUSTER} HOLE_FULL0=16 HOLE_FULL1=16
                            HOLE_RESULT0=${MIXED_RESULT})
 endmacro()
@@ -61,6 +66,8 @@ mixed_gemms(i4   bf16 8  "2;4"      FRAGMENTS 4 WARPS 7 2 PANEL 8 PANELS 3 DEPTH
 mixed_gemms(i4   bf16 16 "1;2;4"    FRAGMENTS 4 WARPS 1 8 PANEL 16 DEPTH 2 BLOCKS 2)
 mixed_gemms(i4   bf16 16 "1;2;4"    FRAGMENTS 4 WARPS 2 4 PANEL 8 PANELS 3 DEPTH 4 BLOCKS 2)
 mixed_gemms(i4   bf16 16 "2;4"      FRAGMENTS 4 WARPS 7 2 PANEL 8 PANELS 3 DEPTH 6 BLOCKS 1)
+mixed_gemms(i4   bf16 16 "1;2"      FRAGMENTS 4 WARPS 2 4 PANEL 8 PANELS 3 DEPTH 4 BLOCKS 2 BOXES)
+mixed_gemms(i4   bf16 16 "2;4"      FRAGMENTS 4 WARPS 7 2 PANEL 8 PANELS 3 DEPTH 6 BLOCKS 1 BOXES)
 mixed_gemms(i4   bf16 32 "1;2"      FRAGMENTS 2 WARPS 4 2 PANEL 8 DEPTH 4 BLOCKS 2)
 mixed_gemms(i8   bf16 8  "1;2;4"    FRAGMENTS 4 WARPS 1 4 PANEL 8 DEPTH 2 BLOCKS 4)
 mixed_gemms(i8   bf16 16 "2;4"      FRAGMENTS 4 WARPS 1 4 PANEL 8 DEPTH 2 BLOCKS 3)

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "common/checks.hpp"
+#include "common/tensor_map.hpp"
 #include "wgmma/config.cuh"
 #if CODE_BITS
 #include "mixed/checks.hpp"
@@ -177,42 +178,20 @@ int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
   return 0;
 }
 
-// The driver's cuTensorMapEncodeTiled, its enumerations as numbers.
-using Encode = int (*)(void* map, int type, uint32_t rank, const void* address,
-                       const uint64_t* extents, const uint64_t* strides, const uint32_t* box,
-                       const uint32_t* element_strides, int interleave, int swizzle, int promotion,
-                       int fill);
-constexpr int kUnsigned8 = 0, kUnsigned16 = 1, kNoInterleave = 0, kPromote256 = 3, kFillZero = 0;
-
-// The swizzle that spans a box's row.
-int swizzle_of(int row_bytes) {
-  return row_bytes == 128 ? 3 : row_bytes == 64 ? 2 : 1;
-}
-
 int encode(const Factor& factor, const attacca_gemm_arguments& g, Map& map, char* reason,
            size_t bytes) {
-  if (!attacca_encode_tiled || !factor.pointer)
-    return refuse(
-        reason, bytes, "%s",
-        factor.pointer ? "no encoder of tensor maps was given" : "the factors need addresses");
   // Where a stride says nothing, one that the hardware takes.
   const int64_t outer_stride = factor.outer_extent > 1
                                    ? factor.outer_stride
                                    : divide_up(factor.inner_extent, kElementChunk) * kElementChunk;
   const int64_t batch_stride =
       g.batch > 1 ? factor.batch_stride : outer_stride * factor.outer_extent;
-  const uint64_t extents[] = {static_cast<uint64_t>(factor.inner_extent),
-                              static_cast<uint64_t>(factor.outer_extent),
-                              static_cast<uint64_t>(g.batch)};
-  const uint64_t strides[] = {static_cast<uint64_t>(outer_stride * factor.bytes),
-                              static_cast<uint64_t>(batch_stride * factor.bytes)};
-  const uint32_t box[] = {factor.box[0], factor.box[1], 1}, steps[] = {1, 1, 1};
-  const int failure = reinterpret_cast<Encode>(attacca_encode_tiled)(
-      &map, factor.bytes == 1 ? kUnsigned8 : kUnsigned16, 3, factor.pointer, extents, strides, box,
-      steps, kNoInterleave, swizzle_of(static_cast<int>(factor.box[0]) * factor.bytes), kPromote256,
-      kFillZero);
-  if (failure != 0) return refuse(reason, bytes, "cuTensorMapEncodeTiled failed with %d", failure);
-  return 0;
+  const BoxedMatrix boxed{factor.pointer,
+                          factor.bytes,
+                          {factor.inner_extent, factor.outer_extent, g.batch},
+                          {outer_stride * factor.bytes, batch_stride * factor.bytes},
+                          {factor.box[0], factor.box[1]}};
+  return encode_map(boxed, &map, reason, bytes);
 }
 
 int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char* reason,

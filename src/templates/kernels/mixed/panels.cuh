@@ -1,0 +1,162 @@
+// Panels of A in shared memory, which all warps of a block read: a ring of kPanels.
+//
+//   begin(panels)  asks for the first ones, of so many in all
+//   next()         waits for the next one, asks for another, and gives its address
+//   leave()        this warp has read it
+#pragma once
+
+#include "mixed/config.cuh"
+#include "mixed/instructions.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_mixed {
+
+// The part of the product that this block computes.
+struct Part {
+  int m, n;         // its first element
+  int first, last;  // blocks of k
+};
+
+#if BOXES
+
+// One thread copies panels by TMA; rows and values of k beyond the last are zeros. When a panel's turn comes
+// it asks for one into the place of that before the last, which all warps will have left.
+class Panels {
+ public:
+  __device__ __forceinline__ Panels(const Params& params, const Part& part, uint32_t base)
+      : map_(params.panels), part_(part), base_(base) {
+    if (threadIdx.x != 0) return;
+    prefetch_map(&map_);
+    for (int i = 0; i < kPanels; ++i) {
+      barrier_init(full(i), 1);
+      barrier_init(empty(i), kThreads / 32);
+    }
+    barrier_init_fence();
+  }
+
+  __device__ __forceinline__ void begin(int panels) {
+    panels_ = panels;
+    if (threadIdx.x == 0)
+      for (int i = 0; i < kAhead + 1 && i < panels; ++i) copy(i, i);
+    __syncthreads();
+  }
+
+  __device__ __forceinline__ uint32_t next() {
+    const int wanted = panel_ + kAhead;
+    if (threadIdx.x == 0 && panel_ > 0 && wanted < panels_) {
+      const int place = place_ < 2 ? place_ + kAhead : place_ - 2;
+      // The phase that the panel before in this place ended; before it there was none.
+      if (panel_ > 1)
+        while (!barrier_passed(empty(place), place_ < 2 ? phase_ ^ 1 : phase_)) {
+        }
+      copy(place, wanted);
+    }
+    while (!barrier_passed(full(place_), phase_)) {
+    }
+    return base_ + place_ * kPanelBytes;
+  }
+
+  __device__ __forceinline__ void leave() {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) barrier_arrive(empty(place_), kCluster > 1 ? block_in_cluster() : 0);
+    ++panel_;
+    if (++place_ == kPanels) {
+      place_ = 0;
+      phase_ ^= 1;
+    }
+  }
+
+ private:
+  static constexpr int kAhead = kPanels - 2;
+  static_assert(kAhead >= 1);
+
+  __device__ __forceinline__ uint32_t full(int place) const { return base_ + kBarriersAt + place * 8; }
+  __device__ __forceinline__ uint32_t empty(int place) const { return full(kPanels + place); }
+
+  __device__ __forceinline__ void copy(int place, int panel) const {
+    const uint32_t to = base_ + place * kPanelBytes;
+    const int first = (part_.first + panel * kPanel) * kBlock;
+    barrier_expect(full(place), kPanelBytes);
+#pragma unroll 1
+    for (int i = 0; i < kPanel; ++i)
+      copy_box(to + i * kBlocksApart, &map_, full(place), first + i * kBlock, part_.m, 0);
+  }
+
+  const Map& map_;
+  const Part& part_;
+  uint32_t base_;
+  int panels_ = 0, panel_ = 0;  // in all, and the next one
+  int place_ = 0, phase_ = 0;   // of it
+};
+
+#else
+
+// All threads copy panels among their weights. Whoever has waited for a block of weights has its panel
+// too, which it asked for before.
+class Panels {
+ public:
+  __device__ __forceinline__ Panels(const Params& params, const Part& part, uint32_t base)
+      : base_(base), stride_(params.a_stride) {
+    static_assert((kPanels - 1) * (kPanel / kWarpsK) >= kDepth);
+    const int thread = threadIdx.x;
+    const int first_row = thread / kRowChunks, place = thread % kRowChunks;
+    const int first = part.first * kBlock + place * 8;
+    bytes_ = (min(part.last * kBlock, params.k) - first) * 2;
+    rows_ = params.m - part.m - first_row;
+    from_ = params.a + (part.m + first_row) * stride_ + first;
+    to_ = base + first_row * kRowBytes + (place ^ first_row) * 16;
+  }
+
+  __device__ __forceinline__ void begin(int) {
+#pragma unroll
+    for (int panel = 0; panel + 1 < kPanels; ++panel) copy(panel * kPanelBytes);
+  }
+
+  // Every warp has left the panel before: what comes last takes its place.
+  __device__ __forceinline__ uint32_t next() {
+    __syncthreads();
+    copy(at_ == 0 ? (kPanels - 1) * kPanelBytes : at_ - kPanelBytes);
+    const uint32_t here = base_ + at_;
+    at_ = at_ == (kPanels - 1) * kPanelBytes ? 0 : at_ + kPanelBytes;
+    return here;
+  }
+
+  __device__ __forceinline__ void leave() {}
+
+ private:
+  // So many threads copy that their number is a power of two.
+  static constexpr int kCopying = kThreads >= 512 ? 512 : kThreads >= 256 ? 256 : 128;
+  static constexpr int kRowChunks = kRowBytes / 16, kRowsApart = kCopying / kRowChunks;
+  static_assert(kThreads >= kCopying && kCopying % kRowChunks == 0 && kTileM % kRowsApart == 0 &&
+                8 % kRowsApart == 0);
+
+  // A thread copies the same 16 bytes of every kRowsApart-th row. Rows beyond the last stay as they are:
+  // nobody keeps their sums. Beyond the last k there are zeros.
+  __device__ __forceinline__ void copy(int panel_at) {
+    if (kCopying < kThreads && threadIdx.x >= kCopying) return;
+    const int bytes = max(0, min(16, bytes_));
+    const uint16_t* from = from_;
+    const uint32_t to = to_ + panel_at;
+#pragma unroll
+    for (int row = 0; row < kTileM; row += kRowsApart) {
+      if (row < rows_) copy_async((to + row * kRowBytes) ^ ((row & 7) * 16), from, bytes);
+      from += kRowsApart * stride_;
+    }
+    from_ += kPanel * kBlock;
+    bytes_ -= kRowBytes;
+  }
+
+  uint32_t base_;
+  int64_t stride_;
+  int at_ = 0;       // of the next panel
+  int bytes_, rows_;  // of A from here on
+  const uint16_t* from_;
+  uint32_t to_;
+};
+
+#endif
+
+}  // namespace attacca_mixed
+
+#endif  // ATTACCA_DEVICE_CODE
