@@ -98,10 +98,11 @@ Status DraftFile::write(const void* bytes, uint64_t count) {
 Status DraftFile::commit() {
   ATTACCA_CHECK(file_ >= 0, "committed twice");
   const bool has_draft = draft_ != path_;
-  const bool published = close(std::exchange(file_, -1)) == 0 &&
-                         (!has_draft || std::rename(draft_.c_str(), path_.c_str()) == 0);
-  if (published) return {};
-  const int error = errno;
+  // What it replaces may be the only copy: first the bytes, then the name.
+  int error = has_draft && fdatasync(file_) != 0 ? errno : 0;
+  if (close(std::exchange(file_, -1)) != 0 && error == 0) error = errno;
+  if (error == 0 && has_draft && std::rename(draft_.c_str(), path_.c_str()) != 0) error = errno;
+  if (error == 0) return {};
   if (has_draft) unlink(draft_.c_str());
   return failed(error);
 }

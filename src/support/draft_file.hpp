@@ -1,6 +1,6 @@
 // A file that appears whole or not at all, whoever is killed when: what is written goes to a draft
-// beside it, which takes its name, and with it the place of what had that name, once all is
-// written.
+// beside it, which takes its name, and with it the place of what had that name, once all of it
+// is on the disk.
 #pragma once
 
 #include <cstdint>
