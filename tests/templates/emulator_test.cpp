@@ -25,6 +25,7 @@ std::string run(const Kernel& kernel, const Problem& problem, uint32_t seed) {
   how.shared_bytes = info.shared_bytes;
   how.cluster = info.cluster_m * info.cluster_n * info.cluster_k;
   how.copies_at_once = seed % 2 == 0;
+  how.slow_warp = seed % 4 >= 2;
   how.seed = seed;
   kernel.run(how, params);
   std::string difference;

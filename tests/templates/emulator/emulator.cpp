@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kStackBytes = 256 << 10;
 constexpr int kLanes = 32, kGroupThreads = 128;
+constexpr int kSlowness = 4;  // passes to one of a slow warp
 constexpr size_t kSharedAlignment = 1024;
 constexpr int kMostPasses = 1 << 17;  // over the threads of a cluster: more, and it hangs
 
@@ -284,6 +285,8 @@ void run_cluster(const Launch& launch, const std::function<void(char*)>& kernel,
     for (int i = 0; i < launch.threads; ++i) order.emplace_back(&each, i);
   }
   std::minstd_rand random(seed);
+  const int warps = launch.threads / kLanes;
+  const int slow = launch.slow_warp ? static_cast<int>(random()) % warps : -1;
   int passes = 0;
   for (bool busy = true; busy; ++passes) {
     ATTACCA_CHECK(passes < kMostPasses, "the kernel hangs");
@@ -292,6 +295,7 @@ void run_cluster(const Launch& launch, const std::function<void(char*)>& kernel,
     for (const auto& [of, index] : order) {
       if (of->threads[static_cast<size_t>(index)].done) continue;
       busy = true;
+      if (index / kLanes == slow && passes % kSlowness != 0) continue;
       resume(*of, index);
     }
     finish_some_copies(random);

@@ -168,6 +168,7 @@ struct Launch {
   int shared_bytes = 0;
   int cluster = 1;  // blocks, along x
   bool copies_at_once = false;
+  bool slow_warp = false;  // one of each block falls behind the others
   uint32_t seed = 0;
 };
 
