@@ -609,10 +609,6 @@ void barrier_arrive(uint32_t barrier, uint32_t rank) {
   settle(at);
 }
 
-void barrier_arrive(uint32_t barrier) {
-  barrier_arrive(barrier, block->rank);
-}
-
 bool barrier_passed(uint32_t barrier, uint32_t parity) {
   if ((barrier_at(*block, barrier).phase & 1) != parity) return true;
   yield();

@@ -93,7 +93,6 @@ void barrier_init(uint32_t barrier, int arrivals);
 inline void barrier_init_fence() {}
 void barrier_expect(uint32_t barrier, int bytes);
 void barrier_arrive(uint32_t barrier, uint32_t block);
-void barrier_arrive(uint32_t barrier);
 bool barrier_passed(uint32_t barrier, uint32_t parity);
 inline bool cluster_barrier_passed(uint32_t barrier, uint32_t parity) {
   return barrier_passed(barrier, parity);

@@ -33,16 +33,6 @@ __device__ __forceinline__ void prefetch_map([[maybe_unused]] const void* map) {
 #endif
 }
 
-// A map's box, whose first element is (inner, outer, batch).
-__device__ __forceinline__ void prefetch_box([[maybe_unused]] const void* map, [[maybe_unused]] int inner,
-                                             [[maybe_unused]] int outer, [[maybe_unused]] int batch) {
-#ifndef ATTACCA_EMULATE
-  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map),
-               "r"(inner), "r"(outer), "r"(batch)
-               : "memory");
-#endif
-}
-
 // Lane `lane` of `lanes` asks for its share of these bytes.
 __device__ __forceinline__ void prefetch_bytes(const void* from, int64_t bytes, int lane,
                                                int lanes) {

@@ -24,7 +24,8 @@ constexpr int kThreads = 32 * kWarpsN * kWarpsK;
 constexpr int kWarpN = 16 * kFragments, kTileN = kWarpN * kWarpsN;
 constexpr int kTokens = kTileM / 8;  // columns of matrix instructions
 // Blocks of k that a warp may take at a time: where a group of scales covers them, it adds their sums first.
-constexpr int kTogether = 2;
+// Two of 8-bit codes would not fit into the registers.
+constexpr int kTogether = kLoads == 1 ? 2 : 1;
 static_assert(kPanel % (kWarpsK * kTogether) == 0 && kDepth % kTogether == 0);
 static_assert((kFragments == 2 || kFragments == 4) && kTileM % 8 == 0);
 

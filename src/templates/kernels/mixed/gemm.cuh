@@ -104,7 +104,7 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   part.first = min(block * params.share, params.weights.blocks_k);
   part.last = min(part.first + params.share, params.weights.blocks_k);
   Sums sums = {};
-  const bool together = params.weights.group_shift > 0;
+  const bool together = kTogether > 1 && params.weights.group_shift > 0;
   if (params.weights.has_zeros) {
     if (together) {
       multiply<true, kTogether>(params, part, memory, sums);

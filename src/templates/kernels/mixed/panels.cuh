@@ -125,16 +125,12 @@ class Panels {
   __device__ __forceinline__ void leave() {}
 
  private:
-  // So many threads copy that their number is a power of two.
-  static constexpr int kCopying = kThreads >= 512 ? 512 : kThreads >= 256 ? 256 : 128;
-  static constexpr int kRowChunks = kRowBytes / 16, kRowsApart = kCopying / kRowChunks;
-  static_assert(kThreads >= kCopying && kCopying % kRowChunks == 0 && kTileM % kRowsApart == 0 &&
-                8 % kRowsApart == 0);
+  static constexpr int kRowChunks = kRowBytes / 16, kRowsApart = kThreads / kRowChunks;
+  static_assert(kThreads % kRowChunks == 0 && kTileM % kRowsApart == 0 && 8 % kRowsApart == 0);
 
   // A thread copies the same 16 bytes of every kRowsApart-th row. Rows beyond the last stay as they are:
   // nobody keeps their sums. Beyond the last k there are zeros.
   __device__ __forceinline__ void copy(int panel_at) {
-    if (kCopying < kThreads && threadIdx.x >= kCopying) return;
     const int bytes = max(0, min(16, bytes_));
     const uint16_t* from = from_;
     const uint32_t to = to_ + panel_at;

@@ -86,26 +86,6 @@ __device__ __forceinline__ void load_stage(const Params& params, const Shared& s
 #endif
 }
 
-#if !CODE_BITS
-
-// What this block will load of B in the first stages: a lane asks for a stage. The kernel before may still run.
-__device__ __forceinline__ void prefetch_weights(const Params& params, const Place& at, int block,
-                                                 int lane) {
-  if constexpr (kBKMajor) {
-    constexpr int kShare = kTileN / kClusterM;
-    const KRange range = k_range(params.k, block / kSharers);
-    const int first = at.n + block % kSharers % kClusterM * kShare;
-    if (lane >= min(kStages, range.tiles())) return;
-#pragma unroll
-    for (int s = 0; s < kSets; ++s)
-#pragma unroll
-      for (int i = 0; i < kShare; i += kPaired ? kPairRows : kShare)
-        prefetch_box(&params.b[s], range.begin + lane * kTileK, first + i, at.batch);
-  }
-}
-
-#endif
-
 __device__ __forceinline__ void load_all(const Params& params, const Shared& shared, int first,
                                          int step, int block) {
   const KRange range = k_range(params.k, block / kSharers);
@@ -209,7 +189,7 @@ __device__ __forceinline__ void multiply_tile(int k_tiles, const Shared& shared,
   if constexpr (kPingpong) {
     // Without a product, a lane may still wait for its turn, which must not pass twice.
     __syncwarp();
-    if (lane == 0) barrier_arrive(shared.turn(1 - group));
+    if (lane == 0) barrier_arrive(shared.turn(1 - group), block);
   }
   products_wait<0>();
   pin_all(sum);
@@ -291,26 +271,19 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   } else {
     __syncthreads();
   }
-  const int warp = warp_uniform(static_cast<int>(threadIdx.x) / 32), lane = threadIdx.x % 32;
-  constexpr int kLoader = kConsumers * 4, kPrefetcher = kLoader + 1;  // warps
-  // What loads packed weights waits by itself, and what is prefetched shows nobody what it was.
-  if (warp < (kPacked ? kLoader : kPrefetcher)) wait_for_previous_kernel();
+  // The loading thread of packed weights waits by itself.
+  if (!kPacked || threadIdx.x < kConsumers * kGroupThreads) wait_for_previous_kernel();
   const int first = static_cast<int>(blockIdx.x) / kCluster;
   const int step = static_cast<int>(gridDim.x) / kCluster;
   // Registers go where the accumulators are.
   constexpr bool kMoveRegisters = kConsumers == 2 && BLOCKS <= 2;
-  if (warp >= kLoader) {
+  if (threadIdx.x >= kConsumers * kGroupThreads) {
     if constexpr (kMoveRegisters) release_registers<40>();
-    if (warp == kLoader && lane == 0) load_all(params, shared, first, step, block);
-    if (warp == kPrefetcher) {
-#if !CODE_BITS
-      if (first < params.tiles)
-        prefetch_weights(params, place_of(params, first, block % kSharers), block, lane);
-#endif
+    if (threadIdx.x == kConsumers * kGroupThreads) load_all(params, shared, first, step, block);
+    if (threadIdx.x / 32 == kConsumers * 4 + 1)
 #pragma unroll 1
       for (int tile = first; tile < params.tiles; tile += step)
-        prefetch_operands(params, place_of(params, tile, block % kSharers), lane);
-    }
+        prefetch_operands(params, place_of(params, tile, block % kSharers), threadIdx.x % 32);
   } else {
     if constexpr (kMoveRegisters) claim_registers<BLOCKS == 1 ? 232 : 96>();
     multiply_all(params, shared, memory, first, step, block);

@@ -36,10 +36,6 @@ __device__ __forceinline__ void barrier_arrive(uint32_t barrier, uint32_t block)
       "r"(block)
       : "memory");
 }
-// The same of the own block, as racecheck can follow it.
-__device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
 // Whether the phase of this parity is over; waits for it a while.
 __device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity) {
   uint32_t passed;

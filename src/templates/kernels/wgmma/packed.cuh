@@ -189,7 +189,7 @@ __device__ __forceinline__ void multiply_packed(int k_tiles, const Shared& share
   }
   if constexpr (kPingpong) {
     __syncwarp();
-    if (lane == 0) barrier_arrive(shared.turn(1 - group));
+    if (lane == 0) barrier_arrive(shared.turn(1 - group), block);
   }
   products_wait<0>();
   pin_all(sum);

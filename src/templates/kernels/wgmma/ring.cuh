@@ -51,11 +51,7 @@ struct Shared {
 
 // Tells every block that shares the stage that this warp has read it.
 __device__ __forceinline__ void release(const Shared& shared, int stage, int block, int lane) {
-  if constexpr (kSharers == 1) {
-    if (lane == 0) barrier_arrive(shared.empty(stage));
-  } else if (lane < kSharers) {
-    barrier_arrive(shared.empty(stage), block / kSharers * kSharers + lane);
-  }
+  if (lane < kSharers) barrier_arrive(shared.empty(stage), block / kSharers * kSharers + lane);
 }
 
 __device__ __forceinline__ void pin_all(Accumulators& sum) {
