@@ -25,15 +25,30 @@ std::string behind_links(const std::string& path) {
   return none ? path : real.string();
 }
 
-// A new file of a name that nobody else has, with the rights of the one that it is to replace.
-int open_draft(const std::string& path, const struct stat* replaced, std::string& draft) {
+std::string fresh_name(const std::string& path) {
   static std::atomic<unsigned> drafts = 0;
+  return fmt::format("{}.{}.{}.draft", path, getpid(), drafts++);
+}
+
+// A file without a name in the folder: it goes with whoever holds it. -1 where there are none.
+int open_nameless(const std::string& path, std::string& draft) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const int file =
+      open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (file < 0) return -1;
+  draft = fmt::format("/proc/{}/fd/{}", getpid(), file);
+  if (access(draft.c_str(), W_OK) == 0) return file;
+  close(file);
+  return -1;
+}
+
+// A new file of a name that nobody else has.
+int open_named(const std::string& path, std::string& draft) {
   int file = -1;
   do {
-    draft = fmt::format("{}.{}.{}.draft", path, getpid(), drafts++);
+    draft = fresh_name(path);
     file = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (file < 0 && errno == EEXIST);
-  if (file >= 0 && replaced != nullptr) (void)fchmod(file, replaced->st_mode & 07777);
   return file;
 }
 
@@ -50,7 +65,11 @@ Result<DraftFile> DraftFile::create(const std::string& path) {
     result.draft_ = result.path_;
     result.file_ = open(result.path_.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
-    result.file_ = open_draft(result.path_, exists ? &there : nullptr, result.draft_);
+    result.file_ = open_nameless(result.path_, result.draft_);
+    result.nameless_ = result.file_ >= 0;
+    if (!result.nameless_) result.file_ = open_named(result.path_, result.draft_);
+    // The rights of the one that it is to replace.
+    if (exists && result.file_ >= 0) (void)fchmod(result.file_, there.st_mode & 07777);
   }
   if (result.file_ < 0) return tl::make_unexpected(result.failed(errno).error());
   return result;
@@ -62,6 +81,7 @@ DraftFile& DraftFile::operator=(DraftFile&& other) noexcept {
   name_ = std::move(other.name_);
   path_ = std::move(other.path_);
   draft_ = std::move(other.draft_);
+  nameless_ = other.nameless_;
   file_ = std::exchange(other.file_, -1);
   return *this;
 }
@@ -73,7 +93,19 @@ DraftFile::~DraftFile() {
 void DraftFile::give_up() {
   if (file_ < 0) return;
   close(std::exchange(file_, -1));
-  if (draft_ != path_) unlink(draft_.c_str());
+  if (draft_ != path_ && !nameless_) unlink(draft_.c_str());
+}
+
+int DraftFile::give_name() {
+  do {
+    const std::string name = fresh_name(path_);
+    if (linkat(AT_FDCWD, draft_.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      draft_ = name;
+      nameless_ = false;
+      return 0;
+    }
+  } while (errno == EEXIST);
+  return errno;
 }
 
 Status DraftFile::failed(int error) const {
@@ -100,10 +132,11 @@ Status DraftFile::commit() {
   const bool has_draft = draft_ != path_;
   // What it replaces may be the only copy: first the bytes, then the name.
   int error = has_draft && fdatasync(file_) != 0 ? errno : 0;
+  if (error == 0 && nameless_) error = give_name();
   if (close(std::exchange(file_, -1)) != 0 && error == 0) error = errno;
   if (error == 0 && has_draft && std::rename(draft_.c_str(), path_.c_str()) != 0) error = errno;
   if (error == 0) return {};
-  if (has_draft) unlink(draft_.c_str());
+  if (has_draft && !nameless_) unlink(draft_.c_str());
   return failed(error);
 }
 

@@ -1,6 +1,6 @@
 // A file that appears whole or not at all, whoever is killed when: what is written goes to a draft
-// beside it, which takes its name, and with it the place of what had that name, once all of it
-// is on the disk.
+// in its folder, which takes its name, and with it the place of what had that name, once all of it
+// is on the disk. Where the file system allows it a draft has no name, so that none is left behind.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,11 @@ class DraftFile {
   DraftFile() = default;
   Status failed(int error) const;
   void give_up();
+  int give_name();  // to the nameless draft; an errno
 
   std::string name_;          // as the caller calls it
   std::string path_, draft_;  // equal: there is no draft
+  bool nameless_ = false;
   int file_ = -1;
 };
 

@@ -2,6 +2,7 @@
 #include "support/draft_file.hpp"
 
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -79,6 +80,10 @@ TEST_F(Draft, AKillLeavesWhatWasThere) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(*read_file(path("a")), "old");
+  // Where drafts need no name, none is left.
+  const int nameless = open(folder_.c_str(), O_TMPFILE | O_WRONLY, 0600);
+  EXPECT_EQ(files(), nameless >= 0 ? 1 : 2);
+  if (nameless >= 0) close(nameless);
 }
 
 TEST_F(Draft, LinksAreFollowed) {
