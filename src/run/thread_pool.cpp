@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <dlfcn.h>
-#include <system_error>
+#include <exception>
+#include <sys/mman.h>
 
 namespace attacca::run {
 namespace {
@@ -76,10 +77,17 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::grow(int workers) {
+  if (static_cast<int>(workers_.size()) >= workers) return;
+  // Held while stacks take addresses, so that they leave some: libraries that get none crash.
+  constexpr size_t kRoom = size_t{1} << 30;
+  void* const room =
+      mmap(nullptr, kRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return;
   try {
     while (static_cast<int>(workers_.size()) < workers) workers_.emplace_back([this] { work(); });
-  } catch (const std::system_error&) {  // no more threads: fewer do as well, and the caller is one
+  } catch (const std::exception&) {  // no more threads: fewer do as well, and the caller is one
   }
+  munmap(room, kRoom);
 }
 
 ThreadPool::Job* ThreadPool::take_job() {
