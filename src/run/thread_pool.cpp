@@ -102,8 +102,8 @@ ThreadPool::Job* ThreadPool::take_job() {
 }
 
 void ThreadPool::work() {
+  std::unique_lock lock(mutex_);  // grow() holds it, and memory back, until all have started
   const SerialOpenMp serial;
-  std::unique_lock lock(mutex_);
   while (!stopping_) {
     Job* job = take_job();
     if (!job) {
