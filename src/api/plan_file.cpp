@@ -233,9 +233,7 @@ Result<std::shared_ptr<const Plan>> read_plan(std::string_view bytes, const std:
 
 Status save_plan(const Plan& plan, const std::string& path) {
   ATTACCA_TRY(const std::string bytes, write_plan(plan));
-  ATTACCA_TRY(DraftFile file, DraftFile::create(path));
-  ATTACCA_TRY_VOID(file.write(bytes));
-  return file.commit();
+  return write_file(path, bytes);
 }
 
 }  // namespace attacca::api

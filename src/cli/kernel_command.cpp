@@ -154,12 +154,6 @@ json::Value describe_filled(const LoadedKernel& kernel, const jit::TailRequest& 
   return value.set("calls", filled.calls).set("carried", std::move(carried));
 }
 
-Status write_file(const std::string& path, std::string_view bytes) {
-  ATTACCA_TRY(DraftFile file, DraftFile::create(path));
-  ATTACCA_TRY_VOID(file.write(bytes));
-  return file.commit();
-}
-
 // What a .cubin holds, or the PTX itself.
 Result<std::string> image_of(const KernelArgs& args, const LoadedKernel& kernel,
                              const std::string& ptx) {

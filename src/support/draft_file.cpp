@@ -140,4 +140,10 @@ Status DraftFile::commit() {
   return failed(error);
 }
 
+Status write_file(const std::string& path, std::string_view bytes) {
+  ATTACCA_TRY(DraftFile file, DraftFile::create(path));
+  ATTACCA_TRY_VOID(file.write(bytes));
+  return file.commit();
+}
+
 }  // namespace attacca

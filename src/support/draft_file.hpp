@@ -41,4 +41,7 @@ class DraftFile {
   int file_ = -1;
 };
 
+// A file of these bytes, as a draft makes it.
+Status write_file(const std::string& path, std::string_view bytes);
+
 }  // namespace attacca

@@ -33,17 +33,11 @@ class Draft : public ::testing::Test {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   auto files() const { return std::distance(fs::directory_iterator(folder_), {}); }
 
-  static Status put(const std::string& path, std::string_view text) {
-    ATTACCA_TRY(DraftFile file, DraftFile::create(path));
-    ATTACCA_TRY_VOID(file.write(text));
-    return file.commit();
-  }
-
   fs::path folder_;
 };
 
 TEST_F(Draft, TakesItsNameAtTheEnd) {
-  ASSERT_TRUE(put(path("a"), "old"));
+  ASSERT_TRUE(write_file(path("a"), "old"));
   ASSERT_EQ(chmod(path("a").c_str(), 0640), 0);
   {
     auto file = DraftFile::create(path("a"));
@@ -58,7 +52,7 @@ TEST_F(Draft, TakesItsNameAtTheEnd) {
 }
 
 TEST_F(Draft, GivenUpItLeavesNothing) {
-  ASSERT_TRUE(put(path("a"), "old"));
+  ASSERT_TRUE(write_file(path("a"), "old"));
   {
     auto file = DraftFile::create(path("a"));
     ASSERT_TRUE(file && file->write("new"));
@@ -69,7 +63,7 @@ TEST_F(Draft, GivenUpItLeavesNothing) {
 }
 
 TEST_F(Draft, AKillLeavesWhatWasThere) {
-  ASSERT_TRUE(put(path("a"), "old"));
+  ASSERT_TRUE(write_file(path("a"), "old"));
   const pid_t child = fork();
   if (child == 0) {
     auto file = DraftFile::create(path("a"));
@@ -87,11 +81,11 @@ TEST_F(Draft, AKillLeavesWhatWasThere) {
 }
 
 TEST_F(Draft, LinksAreFollowed) {
-  ASSERT_TRUE(put(path("a"), "old"));
+  ASSERT_TRUE(write_file(path("a"), "old"));
   fs::create_symlink("a", path("link"));
   fs::create_symlink("nowhere", path("dangling"));
-  ASSERT_TRUE(put(path("link"), "new"));
-  ASSERT_TRUE(put(path("dangling"), "here"));
+  ASSERT_TRUE(write_file(path("link"), "new"));
+  ASSERT_TRUE(write_file(path("dangling"), "here"));
   EXPECT_TRUE(fs::is_symlink(path("link")));
   EXPECT_EQ(*read_file(path("a")), "new");
   EXPECT_EQ(*read_file(path("dangling")), "here");
@@ -101,7 +95,7 @@ TEST_F(Draft, APipeIsWrittenTo) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   std::string got;
   std::thread reader([&] { got = *read_file(path("pipe")); });
-  EXPECT_TRUE(put(path("pipe"), "text"));
+  EXPECT_TRUE(write_file(path("pipe"), "text"));
   reader.join();
   EXPECT_EQ(got, "text");
   EXPECT_TRUE(fs::is_fifo(path("pipe")));
@@ -111,13 +105,13 @@ TEST_F(Draft, APipeIsWrittenTo) {
 TEST_F(Draft, WhatCannotBeWrittenIsNamed) {
   fs::create_directory(path("folder"));
   for (const std::string& bad : {path("folder"), path("none/a"), std::string()}) {
-    const Status status = put(bad, "text");
+    const Status status = write_file(bad, "text");
     ASSERT_FALSE(status) << bad;
     EXPECT_EQ(status.error().what.rfind("cannot write " + bad + ": ", 0), 0u);
     EXPECT_EQ(status.error().where, bad);
     EXPECT_FALSE(status.error().mend.empty());
   }
-  EXPECT_FALSE(put("/dev/full", "text"));
+  EXPECT_FALSE(write_file("/dev/full", "text"));
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 
@@ -125,7 +119,7 @@ TEST_F(Draft, ManyWritersOfOneFile) {
   std::vector<std::thread> writers;
   for (char c = 'a'; c < 'i'; ++c)
     writers.emplace_back([this, c] {
-      for (int i = 0; i < 50; ++i) EXPECT_TRUE(put(path("a"), std::string(10'000, c)));
+      for (int i = 0; i < 50; ++i) EXPECT_TRUE(write_file(path("a"), std::string(10'000, c)));
     });
   for (std::thread& writer : writers) writer.join();
   const std::string text = *read_file(path("a"));
