@@ -83,7 +83,8 @@ def summary(table):
         lines.append([title, str(len(group)), mean(speedups), number(min(speedups, default=None)),
                       str(count(speedups, lambda s: s < 1)),
                       mean(r.fused_speedup for r in group), fused_wins(group),
-                      mean(r.peer_of_bare for r in group), mean(r.of_bare for r in group), mean(r.fused_of_bare for r in group),
+                      mean(r.peer_of_bare for r in group), mean(r.of_bare for r in group),
+                      mean(r.fused_of_bare for r in group),
                       mean(r.fused_of_bare for r in group if r.k >= 2048)])
     return pages.table(header, lines)
 

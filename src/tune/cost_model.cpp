@@ -76,9 +76,8 @@ double streaming_seconds(const Problem& problem, const Template& kernel,
                          const jit::DeviceInfo& device) {
   const double strips = divide_up(double(problem.n), kernel.tile.n) * kernel.cluster_n;
   const double rows = divide_up(double(problem.m), kernel.tile.m);
-  // Two blocks a multiprocessor keep the memory busy, or one of many warps; more of them cost their
-  // starts and ends.
-  const double wanted = std::clamp(512.0 / kernel.threads, 1.0, 2.0) * device.sm_count;
+  // Two blocks a multiprocessor keep the memory busy; more of them cost their starts and ends.
+  const double wanted = 2.0 * device.sm_count;
   const double busy = std::min(1.0, strips * rows / wanted);
   const double starts = 0.3e-6 * strips * rows / wanted;
   // Converting codes takes longer than reading them.
