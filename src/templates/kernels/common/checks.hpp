@@ -15,6 +15,18 @@ namespace {
   return (value + by - 1) / by;
 }
 
+// What TMA's steps along an axis must stay below.
+[[maybe_unused]] constexpr int64_t kMaxStrideBytes = int64_t{1} << 40;
+
+// Of a kernel for sm_90a that may be launched while the one before ends.
+[[maybe_unused]] inline attacca_info hopper_info() {
+  attacca_info info;
+  info.arch = "sm_90a";
+  info.min_capability = info.max_capability = 90;
+  info.dependent_launch = true;
+  return info;
+}
+
 // B of a product, or of a gate's second one.
 [[maybe_unused]] inline const attacca_operand& weight(const attacca_gemm_arguments& arguments,
                                                       int set) {

@@ -12,15 +12,12 @@ using namespace attacca_dot;
 constexpr int32_t kMaxGridZ = 65535;
 
 attacca_info info() {
-  attacca_info info;
-  info.arch = "sm_90a";
-  info.min_capability = info.max_capability = 90;
+  attacca_info info = hopper_info();
   describe_element(info);
   info.tile_m = kTileM;
   info.tile_n = kTileN;
   info.tile_k = kStepChunks * kElementChunk;
   info.schedule = "dot";
-  info.dependent_launch = true;
   info.stages = kAhead;
   info.threads = kThreads;
   info.shared_bytes = kSharedBytes;

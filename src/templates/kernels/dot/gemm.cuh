@@ -5,7 +5,7 @@
 // Sums have a fixed order: a lane's along k, then the lanes', then the warps' that share k.
 #pragma once
 
-#include "common/prefetch.cuh"
+#include "common/prefetch_inputs.cuh"
 #include "dot/config.cuh"
 #include "dot/instructions.cuh"
 
@@ -201,32 +201,6 @@ __device__ __forceinline__ void join_warps(const float* shared, int line, int pl
       for (int share = 1; share < kWarpsK; ++share) sum += at[share * kShareSums];
       to.set[s][i] = __float_as_uint(sum);
     }
-}
-
-template <int SLOT>
-__device__ __forceinline__ void prefetch_full(const EpilogueOperands& operands, int batch, int row,
-                                              int column) {
-  if constexpr (SLOT < kFulls) {
-    constexpr int kBytes = kFullBits[SLOT] / 8;
-    const attacca_operand& full = operands.full[SLOT];
-    if (full.pointer)
-      prefetch_sector(static_cast<const char*>(full.pointer) +
-               offset_of(full, batch, row, column) * kBytes);
-  }
-}
-
-// What the epilogue reads at the end.
-__device__ __forceinline__ void prefetch_inputs(const EpilogueOperands& operands, int batch, int row,
-                                                int column) {
-  prefetch_full<0>(operands, batch, row, column);
-  prefetch_full<1>(operands, batch, row, column);
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    const attacca_vector& vector = operands.row[i];
-    if (vector.pointer)
-      prefetch_sector(static_cast<const char*>(vector.pointer) +
-               (column * vector.stride + batch * vector.batch_stride) * vector.bytes);
-  }
 }
 
 __device__ __forceinline__ void run(const Params& params, char* memory) {

@@ -13,16 +13,13 @@ using namespace attacca_mixed;
 constexpr int kMostRows = 64;
 
 attacca_info info() {
-  attacca_info info;
-  info.arch = "sm_90a";
-  info.min_capability = info.max_capability = 90;
+  attacca_info info = hopper_info();
   describe_packed(info);
   info.tile_m = kTileM;
   info.tile_n = kTileN;
   info.tile_k = kBlock * kWarpsK;
   info.cluster_n = kCluster;
   info.schedule = "streaming";
-  info.dependent_launch = true;
   info.stages = kDepth;
   info.threads = kThreads;
   info.shared_bytes = kSharedBytes;
@@ -41,7 +38,7 @@ int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
   if (check_contiguous("A", "k", g->a.column_stride, g->k, reason, bytes)) return 1;
   if ((g->m > 1 && g->a.row_stride % 8 != 0) || reinterpret_cast<uintptr_t>(g->a.pointer) % 16 != 0)
     return refuse(reason, bytes, "rows of A must be at multiples of 16 bytes");
-  if (kBoxes && g->m > 1 && (g->a.row_stride < 1 || g->a.row_stride * 2 >= int64_t{1} << 40))
+  if (kBoxes && g->m > 1 && (g->a.row_stride < 1 || g->a.row_stride * 2 >= kMaxStrideBytes))
     return refuse(reason, bytes, "rows of A must be forwards and less than 2^40 bytes apart");
   return 0;
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "common/epilogue.cuh"
+#include "common/map.hpp"
 #include "mixed/codes.cuh"
 
 namespace attacca_mixed {
@@ -45,11 +46,6 @@ constexpr int kSumsBytes = kWarpsK * kTileM * kPitch * 4;
 constexpr int kBarriersAt = kWeightsAt + kWarpsN * kWarpsK * kWarpBytes;
 constexpr int kPipelineBytes = kBarriersAt + (kBoxes ? 2 * kPanels * 8 : 0);
 constexpr int kSharedBytes = kPipelineBytes > kSumsBytes ? kPipelineBytes : kSumsBytes;
-
-// A CUtensorMap.
-struct alignas(64) Map {
-  uint64_t words[16];
-};
 
 struct Params {
 #if BOXES

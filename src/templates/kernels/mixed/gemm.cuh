@@ -3,17 +3,46 @@
 // a fixed order, and each block of the cluster finishes its share of the tile.
 #pragma once
 
+#include "common/prefetch_inputs.cuh"
 #include "mixed/stream.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
 namespace attacca_mixed {
 
+constexpr int kRowChunks = kTileN / kChunk, kTileChunks = kTileM * kRowChunks;
+
+// A chunk of the tile.
+struct ChunkPlace {
+  int line, offset;  // in the tile
+  int row, column;   // in the problem
+  int valid;         // elements; 0 or less: beyond the end
+};
+
+__device__ __forceinline__ ChunkPlace place_of(const Params& params, const Part& part, int chunk) {
+  ChunkPlace at;
+  at.line = chunk / kRowChunks;
+  at.offset = chunk % kRowChunks * kChunk;
+  at.row = part.m + at.line;
+  at.column = part.n + at.offset;
+  at.valid = chunk < kTileChunks && at.row < params.m ? min(kChunk, params.n - at.column) : 0;
+  return at;
+}
+
+// The blocks of a cluster take chunks by turns.
+__device__ __forceinline__ int first_chunk(int thread, int block) {
+  return thread * kCluster + block;
+}
+
 template <bool ZEROS, int TOGETHER>
-__device__ __forceinline__ void multiply(const Params& params, const Part& part, char* memory,
+__device__ __forceinline__ void multiply(const Params& params, const Part& part, int block, char* memory,
                                          Sums& sums) {
   Stream<ZEROS, TOGETHER> stream(params, part, memory);
   stream.begin();
+  const int thread = static_cast<int>(threadIdx.x);
+  // Another thread's first chunk: its own would stay in registers until the end.
+  const ChunkPlace at = place_of(params, part, first_chunk(kThreads - 1 - thread, block));
+  if (at.valid > 0) prefetch_inputs(params.operands, 0, at.row, at.column);
   wait_for_previous_kernel();
   allow_next_kernel();
   stream.multiply(sums);
@@ -76,22 +105,23 @@ __device__ __forceinline__ void joined_sums(const float* shared, int row, int co
   }
 }
 
+// `inputs`: of the first chunk, whose loads the joining of sums hides.
 __device__ __forceinline__ void finish(const Params& params, const Part& part, int block,
-                                       const float* shared) {
-  constexpr int kRowChunks = kTileN / kChunk;
+                                       const float* shared, ChunkInputs& inputs) {
   Largest largest;
 #pragma unroll 1
-  for (int chunk = threadIdx.x * kCluster + block; chunk < kTileM * kRowChunks;
-       chunk += kThreads * kCluster) {
-    const int line = chunk / kRowChunks, place = chunk % kRowChunks * kChunk;
-    const int row = part.m + line, column = part.n + place;
-    const int valid = row < params.m ? min(kChunk, params.n - column) : 0;
-    if (valid <= 0) continue;
-    ChunkInputs inputs;
-    load_inputs(params.operands, 0, row, column, valid, inputs);
-    ChunkAccumulators accumulators;
-    joined_sums(shared, line, place, accumulators.set[0]);
-    finish_chunk(params.operands, 0, row, column, valid, inputs, accumulators, largest);
+  for (int chunk = first_chunk(static_cast<int>(threadIdx.x), block);;) {
+    const ChunkPlace at = place_of(params, part, chunk);
+    if (at.valid > 0) {
+      ChunkAccumulators accumulators;
+      joined_sums(shared, at.line, at.offset, accumulators.set[0]);
+      finish_chunk(params.operands, 0, at.row, at.column, at.valid, inputs, accumulators, largest);
+    }
+    chunk += kThreads * kCluster;
+    if (chunk >= kTileChunks) break;
+    const ChunkPlace next = place_of(params, part, chunk);
+    if (next.valid > 0)
+      load_inputs(params.operands, 0, next.row, next.column, next.valid, inputs);
   }
   merge_largest(params.operands, largest);
 }
@@ -107,16 +137,19 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   const bool together = kTogether > 1 && params.weights.group_shift > 0;
   if (params.weights.has_zeros) {
     if (together) {
-      multiply<true, kTogether>(params, part, memory, sums);
+      multiply<true, kTogether>(params, part, block, memory, sums);
     } else {
-      multiply<true, 1>(params, part, memory, sums);
+      multiply<true, 1>(params, part, block, memory, sums);
     }
   } else if (together) {
-    multiply<false, kTogether>(params, part, memory, sums);
+    multiply<false, kTogether>(params, part, block, memory, sums);
   } else {
-    multiply<false, 1>(params, part, memory, sums);
+    multiply<false, 1>(params, part, block, memory, sums);
   }
   auto* shared = reinterpret_cast<float*>(memory);
+  ChunkInputs inputs;
+  const ChunkPlace at = place_of(params, part, first_chunk(static_cast<int>(threadIdx.x), block));
+  if (at.valid > 0) load_inputs(params.operands, 0, at.row, at.column, at.valid, inputs);
   __syncthreads();
   keep_sums(sums, shared);
   __syncthreads();
@@ -125,7 +158,7 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
     if constexpr (kCluster == 1) __syncthreads();
   }
   if constexpr (kCluster > 1) cluster_sync();
-  finish(params, part, block, shared);
+  finish(params, part, block, shared, inputs);
   // No block leaves while another one reads its sums.
   if constexpr (kCluster > 1) cluster_sync();
 }

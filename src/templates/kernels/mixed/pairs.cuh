@@ -1,7 +1,7 @@
 // Instructions on two halves of A's type in a word. The emulator of tests/templates has its own.
 #pragma once
 
-#include "common/device.cuh"
+#include "common/bytes.cuh"
 #include "mixed/codes.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
@@ -40,10 +40,6 @@ __device__ __forceinline__ float float_of_half(uint32_t bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<uint16_t>(bits)));
   return value;
-}
-// Bytes w.s0, w.s1, ... of a and b, as __byte_perm numbers them.
-__device__ __forceinline__ uint32_t choose_bytes(uint32_t a, uint32_t b, uint32_t which) {
-  return __byte_perm(a, b, which);
 }
 
 #endif  // ATTACCA_EMULATE

@@ -20,31 +20,33 @@ struct Part {
 
 #if BOXES
 
-// One thread copies panels by TMA; rows and values of k beyond the last are zeros. When a panel's turn comes
-// it asks for one into the place of that before the last, which all warps will have left.
+// Warps copy panels by TMA, some blocks of k each, so that none falls behind the others for it; rows and values
+// of k beyond the last are zeros. When a panel's turn comes they ask for one into the place of that before the
+// last, which all warps will have left.
 class Panels {
  public:
   __device__ __forceinline__ Panels(const Params& params, const Part& part, uint32_t base)
-      : map_(params.panels), part_(part), base_(base) {
+      : map_(params.panels), part_(part), base_(base), warp_(threadIdx.x / 32) {
+    copies_ = threadIdx.x % 32 == 0 && warp_ < kCopiers;
     if (threadIdx.x != 0) return;
     prefetch_map(&map_);
     for (int i = 0; i < kPanels; ++i) {
-      barrier_init(full(i), 1);
-      barrier_init(empty(i), kThreads / 32);
+      barrier_init(full(i), kCopiers);
+      barrier_init(empty(i), kWarps);
     }
     barrier_init_fence();
   }
 
   __device__ __forceinline__ void begin(int panels) {
     panels_ = panels;
-    if (threadIdx.x == 0)
-      for (int i = 0; i < kAhead + 1 && i < panels; ++i) copy(i, i);
     __syncthreads();
+    if (copies_)
+      for (int i = 0; i < kAhead + 1 && i < panels; ++i) copy(i, i);
   }
 
   __device__ __forceinline__ uint32_t next() {
     const int wanted = panel_ + kAhead;
-    if (threadIdx.x == 0 && panel_ > 0 && wanted < panels_) {
+    if (copies_ && panel_ > 0 && wanted < panels_) {
       const int place = place_ < 2 ? place_ + kAhead : place_ - 2;
       // The phase that the panel before in this place ended; before it there was none.
       if (panel_ > 1)
@@ -52,6 +54,7 @@ class Panels {
         }
       copy(place, wanted);
     }
+    __syncwarp();
     while (!barrier_passed(full(place_), phase_)) {
     }
     return base_ + place_ * kPanelBytes;
@@ -68,19 +71,22 @@ class Panels {
   }
 
  private:
-  static constexpr int kAhead = kPanels - 2;
-  static_assert(kAhead >= 1);
+  static constexpr int kAhead = kPanels - 2, kWarps = kThreads / 32;
+  static constexpr int kCopiers = kPanel < kWarps ? kPanel : kWarps, kCopies = kPanel / kCopiers;
+  static_assert(kAhead >= 1 && kPanel % kCopiers == 0);
 
   __device__ __forceinline__ uint32_t full(int place) const { return base_ + kBarriersAt + place * 8; }
   __device__ __forceinline__ uint32_t empty(int place) const { return full(kPanels + place); }
 
+  // This warp's blocks of k of a panel.
   __device__ __forceinline__ void copy(int place, int panel) const {
-    const uint32_t to = base_ + place * kPanelBytes;
-    const int first = (part_.first + panel * kPanel) * kBlock;
-    barrier_expect(full(place), kPanelBytes);
-#pragma unroll 1
-    for (int i = 0; i < kPanel; ++i)
-      copy_box(to + i * kBlocksApart, &map_, full(place), first + i * kBlock, part_.m, 0);
+    const int first = warp_ * kCopies;
+    const uint32_t to = base_ + place * kPanelBytes + first * kBlocksApart;
+    const int k = (part_.first + panel * kPanel + first) * kBlock;
+    barrier_expect(full(place), kCopies * kBlocksApart);
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i)
+      copy_box(to + i * kBlocksApart, &map_, full(place), k + i * kBlock, part_.m, 0);
   }
 
   const Map& map_;
@@ -88,6 +94,8 @@ class Panels {
   uint32_t base_;
   int panels_ = 0, panel_ = 0;  // in all, and the next one
   int place_ = 0, phase_ = 0;   // of it
+  int warp_;
+  bool copies_;
 };
 
 #else

@@ -2,6 +2,7 @@
 // one matrix or vector.
 #pragma once
 
+#include "common/bytes.cuh"
 #include "common/epilogue.cuh"
 #include "pointwise/alternate.hpp"
 
@@ -12,13 +13,6 @@ namespace attacca_pointwise {
 constexpr bool kAlternates = kFullBits[0] == 16 && kFullBits[1] == 16;
 
 #ifdef ATTACCA_DEVICE_CODE
-
-#ifndef ATTACCA_EMULATE
-// Bytes w.s0, w.s1, ... of a and b, as __byte_perm numbers them.
-__device__ __forceinline__ uint32_t choose_bytes(uint32_t a, uint32_t b, uint32_t which) {
-  return __byte_perm(a, b, which);
-}
-#endif
 
 // Of alternate columns the first words as slot 0, the others as slot 1.
 __device__ __forceinline__ void load_first_slots(const EpilogueOperands& operands,

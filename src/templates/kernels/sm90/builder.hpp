@@ -14,7 +14,6 @@ namespace {
 
 using SchedulerArguments = typename Kernel::TileSchedulerArguments;
 constexpr int kTmaBytes = 16;  // alignment of addresses and strides
-constexpr int64_t kMaxStrideBytes = int64_t(1) << 40;
 
 // A matrix as TMA sees it: contiguous along one axis.
 struct Matrix {

@@ -14,12 +14,9 @@ namespace {
 using namespace attacca_wgmma;
 
 constexpr int kDefaultGroup = 8;
-constexpr int64_t kMaxStrideBytes = int64_t{1} << 40;
 
 attacca_info info() {
-  attacca_info info;
-  info.arch = "sm_90a";
-  info.min_capability = info.max_capability = 90;
+  attacca_info info = hopper_info();
   describe_element(info);
   info.b_first = kSwapped;
   info.fast_accumulation = ELEMENT == ELEMENT_E4M3 && !kPromote;
@@ -33,7 +30,6 @@ attacca_info info() {
   info.cluster_n = kClusterN;
   info.cluster_k = kSplits;
   info.schedule = kPingpong ? "pingpong" : kSwapped && !kPacked ? "streaming" : "cooperative";
-  info.dependent_launch = true;
   info.stages = kStages;
   info.threads = kThreads;
   info.shared_bytes = kSharedBytes;

@@ -26,6 +26,7 @@
 
 #include "common/element.cuh"
 #include "common/epilogue.cuh"
+#include "common/map.hpp"
 #include "common/tile_order.cuh"
 #ifndef CODE_BITS
 #define CODE_BITS 0
@@ -137,11 +138,6 @@ constexpr int kBarriersAt = kPartialsAt + kWarps / kSplits * (kSplits - 1) * kPa
 constexpr int kBarriers = 2 * kStages + 2 + (kSplits > 1 ? 3 : 1) * kWarps;
 constexpr int kSharedBytes = kBarriersAt + kBarriers * 8;
 static_assert(kSharedBytes <= 232448 / BLOCKS - (BLOCKS > 1 ? 1024 : 0));
-
-// A CUtensorMap.
-struct alignas(64) Map {
-  uint64_t words[16];
-};
 
 struct Params {
   Map a, b[kMaps];   // of [batch, rows, k], or [batch, k, columns]
