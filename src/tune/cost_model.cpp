@@ -51,17 +51,22 @@ Rates rates_of(const Template& kernel, const jit::DeviceInfo& device) {
   return rates;
 }
 
+// Blocks of a cluster that share each tile's K.
+int splits_of(const Template& kernel) {
+  return kernel.schedule == "shared_tail" ? 1 : kernel.cluster_k;
+}
+
 // Tiles, those that pad clusters counted, over the places for them.
 double tiles_over_places(const Problem& problem, const Template& kernel,
                          const jit::DeviceInfo& device) {
   const bool swapped = kernel.hole.swapped;
   const double rows = double(swapped ? problem.n : problem.m);
   const double columns = double(swapped ? problem.m : problem.n);
-  const double cluster = kernel.cluster_m * kernel.cluster_n * kernel.cluster_k;
+  const double cluster = kernel.cluster_m * kernel.cluster_n * splits_of(kernel);
   const double tiles = divide_up(divide_up(rows, kernel.tile.m), kernel.cluster_m) *
                        kernel.cluster_m *
                        divide_up(divide_up(columns, kernel.tile.n), kernel.cluster_n) *
-                       kernel.cluster_n * kernel.cluster_k * double(problem.batch);
+                       kernel.cluster_n * splits_of(kernel) * double(problem.batch);
   return tiles / (std::floor(device.sm_count / cluster) * cluster);
 }
 
@@ -122,7 +127,7 @@ Estimate estimate(const Problem& problem, const Template& kernel, const epilogue
                   const jit::DeviceInfo& device) {
   const Rates rates = rates_of(kernel, device);
   // A cluster may share K.
-  const double k = double(problem.products[0].k) / kernel.cluster_k;
+  const double k = double(problem.products[0].k) / splits_of(kernel);
   const double products = kernel.hole.accumulators;  // of one A, each with a B of its own
   const double tile_flops = 2.0 * kernel.tile.m * kernel.tile.n * products * k;
   // A cluster's blocks share what they load.
@@ -165,6 +170,8 @@ double waves(const Problem& problem, const Template& kernel, int splits,
              const jit::DeviceInfo& device) {
   const double tiles = tiles_over_places(problem, kernel, device);
   if (kernel.stream_k && splits == 0) return std::max(tiles, 0.1);
+  // Half the blocks or fewer share their last tiles with the others.
+  if (kernel.schedule == "shared_tail") return std::ceil(tiles * 2) / 2;
   return std::ceil(tiles * std::max(1, splits)) / std::max(1, splits);
 }
 

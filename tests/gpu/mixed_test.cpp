@@ -122,6 +122,26 @@ TEST_P(MixedEager, computeEveryCaseRightOrRefuseIt) {
 INSTANTIATE_TEST_SUITE_P(Gpu, MixedEager, ::testing::ValuesIn(rounding_templates()),
                          template_test_name);
 
+// More tiles than multiprocessors, a few of which all of them share; an odd count of steps of k,
+// and one.
+TEST(MixedTail, sharesTheLastTiles) {
+  std::vector<Prepared> prepared;
+  for (const ir::DType a : {ir::DType::BF16, ir::DType::F16})
+    for (const size_t kind : {0, 2})
+      for (const int k : {320, 64}) {
+        ir::Packing packing = packing_of(kind, a);
+        packing.scales = a;
+        prepared.push_back(prepare(graph_text({300, 8584, k}, packing, a, "silu(y + b)"), {}, 3));
+      }
+  int run = 0;
+  for (const templates::Template& each : toolbox()->catalog().templates()) {
+    if (each.schedule != "shared_tail") continue;
+    run_all(each.name, prepared, 0x1p-7);
+    ++run;
+  }
+  EXPECT_GT(run, 0);
+}
+
 std::vector<Candidate> every_candidate(const Prepared& prepared) {
   std::vector<Candidate> all = {Candidate{}};
   for (const std::string& kernel : mixed_templates())

@@ -571,7 +571,7 @@ int encode_map(void* map, int type, uint32_t rank, const void* address, const ui
                const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
                int interleave, int swizzle, int promotion, int fill) {
   const uint32_t bytes = type == 0 ? 1 : 2;
-  const bool known = type <= 1 && rank == 3 && interleave == 0 && swizzle >= 1 && swizzle <= 3 &&
+  const bool known = type <= 1 && rank == 3 && interleave == 0 && swizzle >= 0 && swizzle <= 3 &&
                      promotion <= 3 && fill == 0 && box[0] * bytes == 16u << swizzle;
   if (!known || reinterpret_cast<uintptr_t>(address) % 16 != 0) return 1;
   BoxMap made{const_cast<void*>(address), {}, {}, {}, bytes};

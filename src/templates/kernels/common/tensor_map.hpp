@@ -15,7 +15,7 @@ struct BoxedMatrix {
   int element_bytes;  // 1 or 2
   int64_t extents[3];
   int64_t strides[2];
-  uint32_t box[2];  // its rows are of 32, 64 or 128 bytes, which the swizzle spans
+  uint32_t box[2];  // its rows are of 16 bytes, or of 32, 64 or 128, which the swizzle spans
 };
 
 // The driver's cuTensorMapEncodeTiled, its enumerations as numbers.
@@ -34,7 +34,7 @@ inline int encode_map(const BoxedMatrix& from, void* map, char* reason, size_t b
   for (int i = 0; i < 2; ++i) strides[i] = static_cast<uint64_t>(from.strides[i]);
   const uint32_t box[] = {from.box[0], from.box[1], 1}, steps[] = {1, 1, 1};
   const int row_bytes = static_cast<int>(from.box[0]) * from.element_bytes;
-  const int swizzle = row_bytes == 128 ? 3 : row_bytes == 64 ? 2 : 1;
+  const int swizzle = row_bytes == 128 ? 3 : row_bytes == 64 ? 2 : row_bytes == 32 ? 1 : 0;
   const int failure = reinterpret_cast<Encode>(attacca_encode_tiled)(
       map, from.element_bytes == 1 ? kUnsigned8 : kUnsigned16, 3, from.pointer, extents, strides,
       box, steps, kNoInterleave, swizzle, kPromote256, kFillZero);

@@ -86,9 +86,10 @@ mixed_gemms(i4   bf16 16 "2"        FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS
 mixed_gemms(i8   bf16 16 "2"        FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS 2 RESULT 32)
 
 # The same for many rows: wgmma takes the weights from registers (wgmma/packed.cuh). Named by the tile;
-# cluster: blocks beside each other, 1x2, load their common rows of A once; 1x1x2: they share K.
+# cluster: blocks beside each other, 1x2, load their common rows of A once; 1x1x2: they share K; tail: of the
+# last tiles alone.
 macro(mixed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(MIXED "PINGPONG;DIRECT;FEW" "RESULT;SCALES" "FULL" ${ARGN})
+  cmake_parse_arguments(MIXED "PINGPONG;DIRECT;SHARED_TAIL;FEW" "RESULT;SCALES" "FULL" ${ARGN})
   mixed_codes(${CODES} ${TYPE})
   string(REPLACE "x" ";" cluster_blocks ${CLUSTER}x1)
   list(GET cluster_blocks 1 cluster_n)
@@ -98,6 +99,11 @@ macro(mixed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
   if(MIXED_PINGPONG)
     set(schedule _pingpong)
     set(pingpong 1)
+  endif()
+  set(shared_tail 0)
+  if(MIXED_SHARED_TAIL)
+    set(schedule _tail)
+    set(shared_tail 1)
   endif()
   set(direct 0)
   if(MIXED_DIRECT)
@@ -112,7 +118,7 @@ macro(mixed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
   attacca_template(mixed_wgmma_${CODES}_${TYPE}_${TILE_M}x${TILE_N}_${CLUSTER}${schedule}${suffix}_f${fulls}_d${MIXED_RESULT}
                    SOURCE wgmma/gemm.cu BUILDER wgmma/builder.cpp ARCH 90a ${few_option}
                    DEFINES ELEMENT=ELEMENT_BF16 PROMOTE=0 SCALED=0 TILE_M=${TILE_M} TILE_N=${TILE_N}
-                           CLUSTER_M=1 CLUSTER_N=${cluster_n} CLUSTER_K=${cluster_k}
+                           CLUSTER_M=1 CLUSTER_N=${cluster_n} CLUSTER_K=${cluster_k} SHARED_TAIL=${shared_tail}
                            STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=1 PINGPONG=${pingpong}
                            B_K_MAJOR=1 ALTERNATE=0 DIRECT=${direct} ${codes_defines} ${slots}
                            HOLE_RESULT0=${MIXED_RESULT})
@@ -120,10 +126,9 @@ endmacro()
 
 #           codes A   tile    cluster stages blocks
 mixed_wgmma(i4   bf16 256 128 1x1   5  1 DIRECT FULL 0)
+mixed_wgmma(i4   bf16 256 128 1x1x2 5  1 DIRECT SHARED_TAIL FULL 0)
 mixed_wgmma(i4   bf16 256 128 1x2   5  1 DIRECT FULL 0 FEW)
 mixed_wgmma(i4   bf16 256 128 1x2   4  1 DIRECT FULL 16)
-mixed_wgmma(i4   bf16 152 128 1x1   7  1 DIRECT FULL 0)
-mixed_wgmma(i4   bf16 160 128 1x2   8  1 DIRECT FULL 0)
 mixed_wgmma(i4   bf16 128 128 1x1   9  1 DIRECT FULL 0)
 mixed_wgmma(i4   bf16 128 128 1x2   10 1 PINGPONG FEW)
 mixed_wgmma(i4   bf16 128 128 1x1x2 8  1)
@@ -139,10 +144,9 @@ mixed_wgmma(i4   bf16 16  64  1x1   13 3)
 mixed_wgmma(i4   bf16 16  64  1x1x2 12 3)
 mixed_wgmma(i4   bf16 16  128 1x1   14 2)
 mixed_wgmma(i8   bf16 256 128 1x1   5  1 DIRECT FULL 0)
+mixed_wgmma(i8   bf16 256 128 1x1x2 5  1 DIRECT SHARED_TAIL FULL 0)
 mixed_wgmma(i8   bf16 256 128 1x2   5  1 DIRECT FULL 0)
 mixed_wgmma(i8   bf16 256 128 1x2   3  1 DIRECT FULL 16)
-mixed_wgmma(i8   bf16 152 128 1x1   6  1 DIRECT FULL 0)
-mixed_wgmma(i8   bf16 160 128 1x2   7  1 DIRECT FULL 0)
 mixed_wgmma(i8   bf16 128 128 1x2   8  1 PINGPONG)
 mixed_wgmma(i8   bf16 128 128 1x1x2 7  1)
 mixed_wgmma(i8   bf16 128 64  1x1   4  2)
@@ -157,9 +161,11 @@ mixed_wgmma(e4m3 bf16 256 128 1x2   5  1 DIRECT FULL 0)
 mixed_wgmma(e4m3 bf16 128 128 1x2   8  1 PINGPONG)
 mixed_wgmma(e4m3 bf16 64  128 1x1   6  2)
 mixed_wgmma(i4   f16  256 128 1x2   5  1 DIRECT FULL 0)
+mixed_wgmma(i4   f16  256 128 1x1x2 5  1 DIRECT SHARED_TAIL FULL 0)
 mixed_wgmma(i4   f16  128 128 1x2   10 1 PINGPONG)
 mixed_wgmma(i4   f16  64  128 1x1   7  2)
 mixed_wgmma(i8   f16  256 128 1x2   5  1 DIRECT FULL 0)
+mixed_wgmma(i8   f16  256 128 1x1x2 5  1 DIRECT SHARED_TAIL FULL 0)
 mixed_wgmma(i8   f16  128 128 1x2   8  1 PINGPONG)
 mixed_wgmma(e4m3 f16  128 128 1x2   8  1 PINGPONG)
 mixed_wgmma(i4   bf16 128 128 1x2   10 1 PINGPONG SCALES 32)

@@ -29,7 +29,10 @@ attacca_info info() {
   info.cluster_m = kClusterM;
   info.cluster_n = kClusterN;
   info.cluster_k = kSplits;
-  info.schedule = kPingpong ? "pingpong" : kSwapped && !kPacked ? "streaming" : "cooperative";
+  info.schedule = kPingpong              ? "pingpong"
+                  : kSharedTail          ? "shared_tail"
+                  : kSwapped && !kPacked ? "streaming"
+                                         : "cooperative";
   info.stages = kStages;
   info.threads = kThreads;
   info.shared_bytes = kSharedBytes;
@@ -83,7 +86,7 @@ Factor factor_a(const attacca_gemm_arguments& g) {
             g.n,
             b.column_stride,
             b.batch_stride,
-            {kTileK, kPaired ? kPairRows : kTileN / kClusterM}};
+            {kTileK, kPaired ? kPairRows : kLoadN}};
   if (!kAlternate)
     return {name,           b.pointer,           "n", g.n, b.column_stride, "k", g.k, b.row_stride,
             b.batch_stride, {kColumnBox, kTileK}};
@@ -201,7 +204,8 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   all.batches = g->batch;
   all.order.tiles_m = static_cast<int32_t>(divide_up(g->m, kTileM * kClusterM));
   all.order.tiles_n = static_cast<int32_t>(divide_up(g->n, kTileN * kClusterN));
-  all.order.group = std::max(1, (g->swizzle > 0 ? g->swizzle : kDefaultGroup) / kCluster);
+  all.order.group =
+      std::max(1, (g->swizzle > 0 ? g->swizzle : kDefaultGroup) / (kSharedTail ? 1 : kCluster));
   all.order.along_n = g->raster == 2;
   all.tiles = all.order.tiles_m * all.order.tiles_n * g->batch;
   all.scale_a = g->scale_a;

@@ -10,6 +10,7 @@
 //   CLUSTER_M       blocks of a cluster, one below the other, that load their common tile of B together
 //   CLUSTER_N       and beside each other, their common tile of A
 //   CLUSTER_K       blocks of a cluster that share a tile's K (split.cuh)
+//   SHARED_TAIL     undefined or 0: of every tile; 1: of the last ones alone, where they are too few for all blocks
 //   STAGES          tiles of A and B in shared memory
 //   BLOCKS          that a multiprocessor shall hold
 //   ELEMENT         of A and B (common/element.cuh); those of 8 bits take B_K_MAJOR alone
@@ -51,6 +52,11 @@ static_assert(!kPacked || (SWAPPED && B_K_MAJOR && HOLE_ACCUMULATORS == 1 && CLU
                            ELEMENT == ELEMENT_BF16));
 constexpr int kClusterM = CLUSTER_M, kClusterN = CLUSTER_N, kSplits = CLUSTER_K;
 constexpr int kSharers = kClusterM * kClusterN, kCluster = kSharers * kSplits;  // blocks
+#ifndef SHARED_TAIL
+#define SHARED_TAIL 0
+#endif
+constexpr bool kSharedTail = SHARED_TAIL;
+static_assert(!kSharedTail || (kSplits == 2 && kSharers == 1 && !PINGPONG));
 constexpr int kStages = STAGES;
 constexpr int kSets = kAccumulators;
 constexpr int kMaps = kAlternate ? 1 : kSets;  // of weights
@@ -103,8 +109,11 @@ static_assert(kTileK == attacca_mixed::kBlock);
 constexpr int kBBytes = kTileN * kRowBytes;
 #endif
 constexpr int kStageBytes = kABytes + kSets * kBBytes;
-static_assert(kABytes / kClusterN % 1024 == 0 && kBBytes / kClusterM % 1024 == 0,
-              "the swizzle's pattern");
+// Blocks that share tiles of B load a part of each, or, where that would cut the swizzle's pattern, a set.
+constexpr int kPatternBytes = 1024;
+constexpr bool kShareSets = kSets == kClusterM && kBBytes / kClusterM % kPatternBytes != 0;
+constexpr int kLoadN = kShareSets ? kTileN : kTileN / kClusterM;  // rows of B of a load
+static_assert(kABytes / kClusterN % kPatternBytes == 0 && kLoadN * kRowBytes % kPatternBytes == 0);
 // A warp hands over a slice of its accumulators at once, as rows of the problem.
 constexpr int kSliceM = kSwapped && kTileM < 16 ? kTileM : kPaired && kTileM % 32 == 0 ? 32 : 16;
 constexpr int kSliceN = kPaired ? kPairRows : kSwapped || kTileN % 32 != 0 ? 16 : 32;
@@ -115,7 +124,10 @@ static_assert(DIRECT || (kSwapped ? kTileM % kSliceM : kTileN % kSliceN) == 0);
 // Direct: boxes of a warp's 16 rows of results, the widest of which a tile's width is a multiple. Swapped: of its
 // 16 columns.
 constexpr bool kDirect = DIRECT;
-constexpr int kBoxN = kSwapped ? 16 : kTileN % 64 == 0 ? 64 : kTileN % 32 == 0 ? 32 : 16;
+constexpr int kBoxN = kSwapped ? 16
+                      : kTileN % 64 == 0 ? 64
+                      : kTileN % 32 == 0 ? 32
+                      : kTileN % 16 == 0 ? 16 : 8;
 constexpr int kBoxM = !kSwapped ? 16 : kTileM % 32 == 0 ? 32 : kTileM;
 constexpr int kResultBytes = kResultBits[0] / 8;
 constexpr int kBoxRowBytes = kBoxN * kResultBytes, kBoxBytes = kBoxM * kBoxRowBytes;
@@ -124,18 +136,21 @@ constexpr int kBoxes = (kSwapped ? kTileM / kBoxM : kTileN / kBoxN) * kGroupPart
 constexpr int kBoxBuffers = kFulls > 0 || kBoxes < 2 ? kBoxes : 2;
 static_assert(!kDirect || !kSwapped || (kPacked && kResultBytes == 2 && kTileM % kBoxM == 0));
 static_assert(!kDirect || (!kAlternate && kFulls <= 1 && kResults == 1 &&
-                           kResultBytes <= 2 && kBoxRowBytes >= 32 &&
+                           kResultBytes <= 2 && kBoxRowBytes >= 16 &&
                            (kFulls == 0 || (kFullBits[0] == 16 && kResultBytes == 2))));
 constexpr int kWarpBytes = kDirect ? kBoxBuffers * kBoxBytes : kSets * kSliceValues * 4;
 constexpr int kWarps = kConsumers * 4;  // that finish
 constexpr int kSlicesAt = kStages * kStageBytes;
 // Split: what the warps that finish are sent.
 constexpr int kPartialBytes = kInstructions * kInstructionN / 2 * 4 * 32;  // of a warp
-constexpr int kPartialsAt = kSlicesAt + kWarps * kWarpBytes;
+constexpr int kPartialsBytes = kWarps / kSplits * (kSplits - 1) * kPartialBytes;
+// A shared tail's come when the ring is no longer needed.
+constexpr int kPartialsAt = kSharedTail ? 0 : kSlicesAt + kWarps * kWarpBytes;
 static_assert(kSplits == 1 || (4 % kSplits == 0 && kPartialsAt % 16 == 0));
-constexpr int kBarriersAt = kPartialsAt + kWarps / kSplits * (kSplits - 1) * kPartialBytes;
-// Full, empty, turns, boxes; and of split tiles: arrived, read.
-constexpr int kBarriers = 2 * kStages + 2 + (kSplits > 1 ? 3 : 1) * kWarps;
+static_assert(!kSharedTail || kPartialsBytes <= kSlicesAt);
+constexpr int kBarriersAt = kSlicesAt + kWarps * kWarpBytes + (kSharedTail ? 0 : kPartialsBytes);
+// Full, empty, turns, drained, boxes; and of split tiles: arrived, read.
+constexpr int kBarriers = 2 * kStages + 3 + (kSplits > 1 ? 3 : 1) * kWarps;
 constexpr int kSharedBytes = kBarriersAt + kBarriers * 8;
 static_assert(kSharedBytes <= 232448 / BLOCKS - (BLOCKS > 1 ? 1024 : 0));
 

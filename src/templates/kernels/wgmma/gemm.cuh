@@ -61,15 +61,16 @@ __device__ __forceinline__ void load_stage(const Params& params, const Shared& s
 #if !CODE_BITS
   const int mask = ((1 << kClusterM) - 1) << (first_sharer + block_n * kClusterM);
   if constexpr (kBKMajor) {
-    constexpr int kShare = kTileN / kClusterM;
 #pragma unroll
-    for (int s = 0; s < kSets; ++s)
+    for (int s = 0; s < kSets; ++s) {
+      if (kShareSets && s != block_m) continue;
 #pragma unroll
-      for (int i = 0; i < kShare; i += kPaired ? kPairRows : kShare) {
-        const int row = block_m * kShare + i;
+      for (int i = 0; i < kLoadN; i += kPaired ? kPairRows : kLoadN) {
+        const int row = kShareSets ? i : block_m * kLoadN + i;
         share_box<kClusterM>(shared.b_row(stage, s, row), &params.b[s], full, k, at.n + row,
                              at.batch, mask);
       }
+    }
   } else {
     // The blocks take turns at the boxes.
     constexpr int kBoxColumns = (kTileN + kColumnBox - 1) / kColumnBox;  // of a set
@@ -88,16 +89,20 @@ __device__ __forceinline__ void load_stage(const Params& params, const Shared& s
 
 __device__ __forceinline__ void load_all(const Params& params, const Shared& shared, int first,
                                          int step, int block) {
-  const KRange range = k_range(params.k, block / kSharers);
+  Schedule schedule(params.tiles, first, step);
+  Work work;
   int early = 0;  // stages
 #if CODE_BITS
-  early = load_early(params, shared, place_of(params, first, block % kSharers).n, range);
+  if (Schedule(schedule).take(work))
+    early = load_early(params, shared, place_of(params, work.tile, block % kSharers).n,
+                       k_range(params.k, block / kSharers, work.shared));
   wait_for_previous_kernel();
 #endif
   Ring ring;
 #pragma unroll 1
-  for (int tile = first; tile < params.tiles; tile += step) {
-    const Place at = place_of(params, tile, block % kSharers);
+  while (schedule.take(work)) {
+    const Place at = place_of(params, work.tile, block % kSharers);
+    const KRange range = k_range(params.k, block / kSharers, work.shared);
 #pragma unroll 1
     for (int k = range.begin; k < range.end; k += kTileK) {
       wait_for(shared.empty(ring.stage), (ring.round & 1) ^ 1);
@@ -205,7 +210,6 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
   // Where this warp's first accumulator is along wgmma's M, as the problem counts.
   const int first_row = (kPingpong ? 0 : group * kGroupParts * kPartSide) + warp % 4 * kWarpRows;
   const int split = block / kSharers;
-  const int k_tiles = k_range(params.k, split).tiles();
   char* own = memory + kSlicesAt + warp * kWarpBytes;
 #if SWAPPED
   using Boxes = SwappedBoxes;
@@ -219,29 +223,36 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
   Ring ring;
   Largest largest;
   [[maybe_unused]] int turns = 0;
-  if (kPingpong && group == 1) ring.skip(k_tiles);
+  // Of the tiles that the other warpgroup multiplies.
+  const int skipped = kPingpong ? k_range(params.k, split, kSplits > 1).tiles() : 0;
+  if (group == 1) ring.skip(skipped);
+  Schedule schedule(params.tiles, kPingpong ? first + group * step : first,
+                    kPingpong ? 2 * step : step);
+  Work work;
 #pragma unroll 1
-  for (int tile = kPingpong ? first + group * step : first; tile < params.tiles;
-       tile += kPingpong ? 2 * step : step) {
+  while (schedule.take(work)) {
     Accumulators sum;
-    const Place at = place_of(params, tile, block % kSharers);
-    if (kDirect && partial.finishes())
+    const Place at = place_of(params, work.tile, block % kSharers);
+    const KRange range = k_range(params.k, split, work.shared);
+    const bool finishes = !work.shared || partial.finishes();
+    if (kDirect && finishes)
       boxes.begin(kSwapped ? Place{at.m, at.n + first_row, at.batch}
                            : Place{at.m + first_row, at.n, at.batch});
     if constexpr (kPingpong) wait_for(shared.turn(group), (turns++ ^ group ^ 1) & 1);
 #if CODE_BITS
-    multiply_packed(k_tiles, shared, group, block, lane, ring, widener, sum);
+    multiply_packed(range.tiles(), shared, group, block, lane, ring, widener, sum);
 #else
-    TileScales scales(params, at, first_row, k_range(params.k, split).begin / kTileK, lane);
-    multiply_tile(k_tiles, shared, group, block, lane, scales, ring, sum);
+    TileScales scales(params, at, first_row, range.begin / kTileK, lane);
+    multiply_tile(range.tiles(), shared, group, block, lane, scales, ring, sum);
 #endif
-    if (kPingpong) ring.skip(k_tiles);
+    if (kPingpong) ring.skip(skipped);
     if constexpr (kSplits > 1) {
-      if (!partial.finishes()) {
+      if (kSharedTail && work.shared) leave_ring(shared, split, lane);
+      if (!finishes) {
         partial.send(sum);
         continue;
       }
-      partial.add_to(sum);
+      if (work.shared) partial.add_to(sum);
     }
     if constexpr (kDirect) {
       boxes.finish(sum, largest);
@@ -264,6 +275,7 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
     }
     for (int group = 0; group < 2; ++group) barrier_init(shared.turn(group), 4);
     for (int i = 0; i < (kSplits > 1 ? 3 : 1) * kWarps; ++i) barrier_init(shared.boxes(i), 1);
+    if (kSharedTail) barrier_init(shared.drained(), kWarps);
     barrier_init_fence();
   }
   if constexpr (kCluster > 1) {
@@ -273,17 +285,21 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   }
   // The loading thread of packed weights waits by itself.
   if (!kPacked || threadIdx.x < kConsumers * kGroupThreads) wait_for_previous_kernel();
-  const int first = static_cast<int>(blockIdx.x) / kCluster;
-  const int step = static_cast<int>(gridDim.x) / kCluster;
+  constexpr int kStepBlocks = kSharedTail ? 1 : kCluster;
+  const int first = static_cast<int>(blockIdx.x) / kStepBlocks;
+  const int step = static_cast<int>(gridDim.x) / kStepBlocks;
   // Registers go where the accumulators are.
   constexpr bool kMoveRegisters = kConsumers == 2 && BLOCKS <= 2;
   if (threadIdx.x >= kConsumers * kGroupThreads) {
     if constexpr (kMoveRegisters) release_registers<40>();
     if (threadIdx.x == kConsumers * kGroupThreads) load_all(params, shared, first, step, block);
-    if (threadIdx.x / 32 == kConsumers * 4 + 1)
+    if (threadIdx.x / 32 == kConsumers * 4 + 1) {
+      Schedule schedule(params.tiles, first, step);
+      Work work;
 #pragma unroll 1
-      for (int tile = first; tile < params.tiles; tile += step)
-        prefetch_operands(params, place_of(params, tile, block % kSharers), threadIdx.x % 32);
+      while (schedule.take(work))
+        prefetch_operands(params, place_of(params, work.tile, block % kSharers), threadIdx.x % 32);
+    }
   } else {
     if constexpr (kMoveRegisters) claim_registers<BLOCKS == 1 ? 232 : 96>();
     multiply_all(params, shared, memory, first, step, block);

@@ -42,8 +42,10 @@ struct Shared {
   // Pingpong: a warpgroup's turn to multiply, when the other one has seen its last stage. A barrier
   // tells a phase from the one before alone, so none may wait for stages further ahead.
   __device__ __forceinline__ uint32_t turn(int group) const { return full(2 * kStages + group); }
+  // Shared tail: the other block has read all of its ring.
+  __device__ __forceinline__ uint32_t drained() const { return turn(2); }
   // Direct: the boxes of the full operand of a warp have come.
-  __device__ __forceinline__ uint32_t boxes(int warp) const { return turn(2 + warp); }
+  __device__ __forceinline__ uint32_t boxes(int warp) const { return turn(3 + warp); }
   // Split: a warp's partial sums have come; were read.
   __device__ __forceinline__ uint32_t arrived(int warp) const { return boxes(kWarps + warp); }
   __device__ __forceinline__ uint32_t read(int warp) const { return arrived(kWarps + warp); }
@@ -52,6 +54,14 @@ struct Shared {
 // Tells every block that shares the stage that this warp has read it.
 __device__ __forceinline__ void release(const Shared& shared, int stage, int block, int lane) {
   if (lane < kSharers) barrier_arrive(shared.empty(stage), block / kSharers * kSharers + lane);
+}
+
+// A shared tail: this block's ring is the other one's to write to, and the other way round.
+__device__ __forceinline__ void leave_ring(const Shared& shared, int split, int lane) {
+  __syncwarp();
+  if (lane == 0) barrier_arrive(shared.drained(), 1 - split);
+  while (!cluster_barrier_passed(shared.drained(), 0)) {
+  }
 }
 
 __device__ __forceinline__ void pin_all(Accumulators& sum) {

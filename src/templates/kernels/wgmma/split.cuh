@@ -1,4 +1,5 @@
-// Few tiles and long K: the blocks of a cluster multiply a range of k of the same tile each. A warp's
+// Few tiles and long K: the blocks of a cluster multiply a range of k of the same tile each. With a shared
+// tail, they do so of the last tile alone, where fewer are left than half the blocks. A warp's
 // partial sums then go to the warp of the same number in one of the blocks, which adds them in the
 // order of the blocks, whatever the timing, and finishes.
 #pragma once
@@ -14,8 +15,44 @@ struct KRange {
   __device__ __forceinline__ int tiles() const { return (end - begin + kTileK - 1) / kTileK; }
 };
 
-__device__ __forceinline__ KRange k_range(int k, int split) {
-  if constexpr (kSplits == 1) return {0, k};
+// The next tile of a block.
+struct Work {
+  int tile;
+  bool shared;  // with the cluster's other blocks, which have other values of k
+};
+
+// A block's tiles: every step-th from the first, and maybe a shared tail.
+struct Schedule {
+  int next, step, own, last;
+
+  __device__ __forceinline__ Schedule(int tiles, int first, int step)
+      : next(first), step(step), own(tiles), last(-1) {
+    if constexpr (kSharedTail) {
+      const int blocks = static_cast<int>(gridDim.x), rest = tiles % blocks;
+      if (kSplits * rest > blocks) return;
+      own = tiles - rest;
+      const int cluster = static_cast<int>(blockIdx.x) / kSplits;
+      if (cluster < rest) last = own + cluster;
+    }
+  }
+
+  __device__ __forceinline__ bool take(Work& work) {
+    if (next < own) {
+      work = {next, kSplits > 1 && !kSharedTail};
+      next += step;
+      return true;
+    }
+    if constexpr (kSharedTail) {
+      work = {last, true};
+      last = -1;
+      return work.tile >= 0;
+    }
+    return false;
+  }
+};
+
+__device__ __forceinline__ KRange k_range(int k, int split, bool shared) {
+  if (!shared) return {0, k};
   const int tiles = (k + kTileK - 1) / kTileK;
   const int share = (tiles + kSplits - 1) / kSplits * kTileK;
   return {min(split * share, k), min((split + 1) * share, k)};

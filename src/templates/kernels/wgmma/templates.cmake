@@ -223,6 +223,9 @@ wgmma_gemm(128 256 2x1     4      1      DIRECT FULL 0)
 wgmma_gemm(256 128 1x2     3      1      DIRECT FULL 16)
 wgmma_gemm(256 128 1x2     4      1      DIRECT FULL 0)
 wgmma_gemm(128 192 2x1     4      1      DIRECT FULL 16)
+wgmma_gemm(128 160 2x1     4      1      DIRECT PINGPONG FULL 16)
+wgmma_gemm(128 160 2x1     5      1      DIRECT PINGPONG FULL 0)
+wgmma_gemm(128 176 2x1     5      1      DIRECT PINGPONG FULL 0)
 wgmma_gemm(128 64  2x1     7      1      DIRECT PINGPONG FULL 16)
 wgmma_gemm(128 64  1x1     7      1      DIRECT PINGPONG FULL 16)
 wgmma_gemm(64  128 2x1     7      1      DIRECT PINGPONG FULL 16)
@@ -232,6 +235,11 @@ wgmma_gemm(128 256 2x1     3      1      KN DIRECT FULL 16)
 wgmma_gemm(128 64  2x1     6      1      GATE DIRECT PINGPONG FULL 16)
 wgmma_gemm(128 128 2x1     4      1      GATE DIRECT FULL 16)
 wgmma_gemm(256 64  1x2     4      1      GATE DIRECT FULL 16)
+# The widest tiles of which a warpgroup holds a whole one. GPT-OSS's 2880 columns are 33 of 88: with four rows of
+# tiles, or a multiple, all multiprocessors are busy to the end.
+wgmma_gemm(128 80  2x1     5      1      GATE DIRECT PINGPONG FULL 16)
+wgmma_gemm(128 88  2x1     4      1      GATE DIRECT PINGPONG FULL 16)
+wgmma_gemm(128 96  2x1     4      1      GATE DIRECT PINGPONG FULL 16)
 
 # Few rows: weights stream by; a cluster's blocks share the rows that they meet, or K.
 wgmma_gemm(8   64  1x1     10     2      SWAP FULL 16)
