@@ -11,6 +11,7 @@
 #include "problem_testing.hpp"
 #include "templates/templates_testing.hpp"
 #include "tune/arguments.hpp"
+#include "tune/cost_model.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -319,6 +320,22 @@ TEST(Candidates, PackedWeightsAreRoundedAsTheGraphDoes) {
   EXPECT_EQ(reasons(packed(ir::Mode::Fp32, "f32"))[kMixed],
             "it rounds the weights to bf16, which the graph unpacks to f32");
   EXPECT_EQ(reasons(candidates(product(512, 1024, 512)))[kMixed], "it takes packed weights alone");
+}
+
+// 112 tiles for each 256 rows; at most 66 that are left over take half a round.
+TEST(Candidates, BlocksShareTheLastTiles) {
+  const templates::Template* tail =
+      built().find("mixed_wgmma_i4_bf16_256x128_1x1x2_tail_direct_f0_d16");
+  ASSERT_NE(tail, nullptr);
+  const auto packed = [](int64_t m) {
+    return problem("a: bf16[M, 4096], w: u8[30277888]",
+                   "y = a @ transpose(unpack(w, [14336, 4096], weights=s8, bits=4, group=128, "
+                   "scales=bf16, dtype=bf16))\n  return y",
+                   {{{"M", m}}});
+  };
+  for (const auto& [rows, rounds] : {std::pair{256, 1.0}, {512, 2.0}, {1024, 3.5}, {1200, 4.5}})
+    EXPECT_EQ(waves(packed(rows), *tail, 1, h200()), rounds) << rows;
+  EXPECT_EQ(candidates(packed(1024)).ranked[0].kernel, tail->name);
 }
 
 std::string best(int64_t m, int64_t n, int64_t k) {

@@ -69,7 +69,7 @@ mixed_gemms(i8   bf16 8  "1;2;4"    FRAGMENTS 4 WARPS 1 4 PANEL 8 DEPTH 2 BLOCKS
 mixed_gemms(i8   bf16 8  "1"        FRAGMENTS 2 WARPS 7 4 PANEL 4 PANELS 8 DEPTH 2 BLOCKS 1 BOXES)
 mixed_gemms(i8   bf16 16 "1;4"      FRAGMENTS 4 WARPS 1 4 PANEL 4 PANELS 5 DEPTH 2 BLOCKS 3 BOXES)
 mixed_gemms(i8   bf16 16 "1;2"      FRAGMENTS 4 WARPS 2 4 PANEL 4 PANELS 6 DEPTH 2 BLOCKS 2 BOXES)
-mixed_gemms(i8   bf16 16 "1"        FRAGMENTS 2 WARPS 7 2 PANEL 4 PANELS 12 DEPTH 4 BLOCKS 1 BOXES)
+mixed_gemms(i8   bf16 16 "1"        FRAGMENTS 2 WARPS 7 2 PANEL 4 PANELS 12 DEPTH 4 BLOCKS 1 BOXES FEW)
 mixed_gemms(i8   bf16 32 "1;2"      FRAGMENTS 2 WARPS 4 2 PANEL 8 DEPTH 2 BLOCKS 2)
 mixed_gemms(e4m3 bf16 16 "1;2"      FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS 2)
 mixed_gemms(i4   f16  8  "1;2;4"    FRAGMENTS 4 WARPS 1 4 PANEL 8 DEPTH 2 BLOCKS 4)
@@ -126,7 +126,7 @@ endmacro()
 
 #           codes A   tile    cluster stages blocks
 mixed_wgmma(i4   bf16 256 128 1x1   5  1 DIRECT FULL 0)
-mixed_wgmma(i4   bf16 256 128 1x1x2 5  1 DIRECT SHARED_TAIL FULL 0)
+mixed_wgmma(i4   bf16 256 128 1x1x2 5  1 DIRECT SHARED_TAIL FULL 0 FEW)
 mixed_wgmma(i4   bf16 256 128 1x2   5  1 DIRECT FULL 0 FEW)
 mixed_wgmma(i4   bf16 256 128 1x2   4  1 DIRECT FULL 16)
 mixed_wgmma(i4   bf16 128 128 1x1   9  1 DIRECT FULL 0)

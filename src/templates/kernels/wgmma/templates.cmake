@@ -238,7 +238,7 @@ wgmma_gemm(256 64  1x2     4      1      GATE DIRECT FULL 16)
 # The widest tiles of which a warpgroup holds a whole one. GPT-OSS's 2880 columns are 33 of 88: with four rows of
 # tiles, or a multiple, all multiprocessors are busy to the end.
 wgmma_gemm(128 80  2x1     5      1      GATE DIRECT PINGPONG FULL 16)
-wgmma_gemm(128 88  2x1     4      1      GATE DIRECT PINGPONG FULL 16)
+wgmma_gemm(128 88  2x1     4      1      GATE DIRECT PINGPONG FULL 16 FEW)
 wgmma_gemm(128 96  2x1     4      1      GATE DIRECT PINGPONG FULL 16)
 
 # Few rows: weights stream by; a cluster's blocks share the rows that they meet, or K.
