@@ -6,7 +6,8 @@
 
 Each time is the median of graphs of launches that walk through buffers which together exceed the second
 cache twice, so that weights come from memory. `ratio` is cuBLAS's time over ours; `weights_gbps` the packed
-bytes over our time; `torch_us`, with --torch, what PyTorch has for such weights (packed_peers.py)."""
+bytes over our time; `torch_us`, with --torch, what PyTorch has for such weights (packed_peers.py);
+`product_us`, beside an epilogue, our product without it, in the same turns."""
 
 import argparse
 import sys
@@ -22,7 +23,7 @@ SHAPES = [(14336, 4096), (4096, 14336), (28672, 8192), (4096, 11008), (22016, 40
 ROWS = [1, 16, 64, 128, 256, 1024, 4096]
 CODES = {"s4": "weights=s8, bits=4", "s8": "weights=s8", "f8e4m3": "weights=f8e4m3"}
 EPILOGUES = {"none": "y", "bias_silu": "silu(y + b)"}
-COLUMNS = ["codes", "group", "epilogue", "m", "n", "k", "attacca_us", "kernel", "unfused_us",
+COLUMNS = ["codes", "group", "epilogue", "m", "n", "k", "attacca_us", "product_us", "kernel", "unfused_us",
            "cublas_us", "torch_us", "ratio", "weights_gbps"]
 GROUP = 128
 MOST_SETS = 24
@@ -76,7 +77,13 @@ def torch_peer(codes, x, n, count):
 def measure(library, case, options):
     codes, epilogue, m, n, k = case
     layout = Layout(codes, n, k)
-    plan = tuned_plan.of_text(library, graph(codes, epilogue, n, k), {"M": m}, options.limit)
+
+    def plan_of(tail):
+        return tuned_plan.of_text(library, graph(codes, tail, n, k), {"M": m}, options.limit)
+
+    plans = {"ours": plan_of(epilogue)}
+    if epilogue != "none":
+        plans["product"] = plan_of("none")
     weights = [packed(codes, layout) for _ in range(sets_beyond_cache(layout.bytes, MOST_SETS))]
     x = torch.randn(m, k, device="cuda").bfloat16()
     b = torch.randn(n, device="cuda").bfloat16()
@@ -84,14 +91,16 @@ def measure(library, case, options):
     plain = [torch.randn(n, k, device="cuda").bfloat16()
              for _ in range(sets_beyond_cache(2 * n * k, MOST_SETS))]
     product = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-    ours = plan.launches([(x, each, b) for each in weights], [out] * len(weights))
-    us = medians({"ours": Timed(ours, len(weights)),
+    sets, outs = [(x, each, b) for each in weights], [out] * len(weights)
+    us = medians({**{name: Timed(each.launches(sets, outs), len(sets)) for name, each in plans.items()},
                   "cublas": Timed(lambda i: torch.mm(x, plain[i].t(), out=product), len(plain)),
                   **(torch_peer(codes, x, n, len(weights)) if options.torch else {})})
     return {"codes": codes, "group": GROUP, "epilogue": epilogue, "m": m, "n": n, "k": k,
-            "attacca_us": f"{us['ours']:.2f}", **plan.columns(),
+            "attacca_us": f"{us['ours']:.2f}",
+            "product_us": f"{us['product']:.2f}" if "product" in us else "", **plans["ours"].columns(),
             "cublas_us": f"{us['cublas']:.2f}",
-            "torch_us": f"{us['torch']:.2f}" if "torch" in us else "", "ratio": f"{us['cublas'] / us['ours']:.2f}",
+            "torch_us": f"{us['torch']:.2f}" if "torch" in us else "",
+            "ratio": f"{us['cublas'] / us['ours']:.2f}",
             "weights_gbps": f"{layout.bytes / us['ours'] * 1e-3:.0f}"}
 
 

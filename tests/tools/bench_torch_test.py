@@ -118,7 +118,11 @@ class Scripts(unittest.TestCase):
         self.assertEqual([(row["codes"], row["epilogue"]) for row in found],
                          [(codes, epilogue) for codes in mixed.CODES for epilogue in mixed.EPILOGUES])
         self.assertEqual((found[0]["kernel"], found[0]["unfused_us"]), ("some_template", "3.00"))
-        self.assertEqual([len(inputs) for inputs, _ in LaunchesNothing.launched], [3] * len(found))
+        self.assertEqual([bool(row["product_us"]) for row in found],
+                         [row["epilogue"] != "none" for row in found])
+        # Beside each epilogue, the product alone.
+        self.assertEqual([len(inputs) for inputs, _ in LaunchesNothing.launched],
+                         [3] * (len(mixed.CODES) * (2 * len(mixed.EPILOGUES) - 1)))
 
     def test_packed_weights_beside_pytorch(self):
         with mock.patch.object(tuned_plan, "Library", LaunchesNothing):
@@ -171,7 +175,7 @@ class Scripts(unittest.TestCase):
         self.assertEqual(self.rows(self.out + "2.csv"), [])
         packed = os.path.join(os.path.dirname(self.out), "packed.csv")
         with open(packed, "w", encoding="utf-8") as file:
-            file.write(",".join(mixed.COLUMNS) + "\ns4,128,none,16,64,96,5.00,some,9.00,15.00,10.00,3.00,700\n")
+            file.write(",".join(mixed.COLUMNS) + "\ns4,128,none,16,64,96,5.00,,some,9.00,15.00,10.00,3.00,700\n")
         references_page.write(references_page.read([self.out + ".csv"]), packed, "a test", self.out)
         with open(self.out + ".md", encoding="utf-8") as file:
             page = file.read()
