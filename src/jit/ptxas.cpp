@@ -1,14 +1,17 @@
 #include "jit/ptxas.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <thread>
 
 #include "fmt/format.h"
 
@@ -46,8 +49,28 @@ std::vector<char> read_all(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Runs the program with standard output and error in a file; its exit status, -1 for a signal.
-Result<int> run(const std::vector<std::string>& command, const fs::path& output) {
+using Limit = std::optional<std::chrono::milliseconds>;
+
+// Its exit status, -1 for a signal.
+Result<int> wait_for(pid_t child, const std::string& program, Limit limit) {
+  const auto end = std::chrono::steady_clock::now() + limit.value_or(std::chrono::milliseconds(0));
+  for (int status = 0;;) {
+    const pid_t ended = waitpid(child, &status, limit ? WNOHANG : 0);
+    if (ended == child) return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (ended < 0 && errno != EINTR) return fail("lost sight of ptxas", program);
+    if (ended == 0 && std::chrono::steady_clock::now() >= end) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      return fail(fmt::format("ptxas did not end within {} ms", limit->count()), program,
+                  "run it yourself; ATTACCA_PTXAS names another one");
+    }
+    if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+// Runs the program with standard output and error in a file.
+Result<int> run(const std::vector<std::string>& command, const fs::path& output,
+                Limit limit = std::nullopt) {
   std::vector<char*> arguments;
   for (const std::string& argument : command)
     arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -61,15 +84,12 @@ Result<int> run(const std::vector<std::string>& command, const fs::path& output)
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0)
     return fail(fmt::format("cannot start ptxas: {}", std::strerror(error)), command[0]);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return fail("lost sight of ptxas", command[0]);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return wait_for(child, command[0], limit);
 }
 
-Result<std::string> ask_version(const std::string& program) {
+Result<std::string> ask_version(const std::string& program, Limit limit) {
   ATTACCA_TRY(const TemporaryFolder folder, TemporaryFolder::create());
-  ATTACCA_TRY(const int code, run({program, "--version"}, folder.path / "log"));
+  ATTACCA_TRY(const int code, run({program, "--version"}, folder.path / "log", limit));
   const std::vector<char> bytes = read_all(folder.path / "log");
   const std::string text(bytes.begin(), bytes.end());
   const size_t begin = text.rfind(", V");  // "Cuda compilation tools, release 13.0, V13.0.88"
@@ -80,16 +100,17 @@ Result<std::string> ask_version(const std::string& program) {
 
 }  // namespace
 
-Result<std::string> ptxas_version(const std::string& program, Cache& cache) {
+Result<std::string> ptxas_version(const std::string& program, Cache& cache,
+                                  std::chrono::milliseconds limit) {
   std::error_code error;
   const auto bytes = fs::file_size(program, error);
-  if (error) return ask_version(program);
+  if (error) return ask_version(program, limit);
   const auto written = fs::last_write_time(program, error).time_since_epoch().count();
-  if (error) return ask_version(program);
+  if (error) return ask_version(program, limit);
   const std::string key =
       fmt::format("version of {}\nbytes {}\nwritten {}\n", program, bytes, written);
   ATTACCA_TRY(const Cache::Entry entry, cache.get(key, [&]() -> Result<std::vector<char>> {
-    ATTACCA_TRY(const std::string version, ask_version(program));
+    ATTACCA_TRY(const std::string version, ask_version(program, limit));
     return std::vector<char>(version.begin(), version.end());
   }));
   return std::string(entry.bytes->begin(), entry.bytes->end());

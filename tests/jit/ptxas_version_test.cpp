@@ -59,6 +59,15 @@ TEST_F(PtxasVersion, ProgramWrittenAtAnotherTimeIsAskedAgain) {
   EXPECT_EQ(version().value_or("none"), "13.1.80");
 }
 
+TEST_F(PtxasVersion, ProgramThatHangsIsKilled) {
+  std::ofstream(program) << "#!/bin/sh\nexec sleep 1000\n";
+  fs::permissions(program, fs::perms::owner_all);
+  Cache cache({.folder = folder.cache()});
+  const auto version = ptxas_version(program, cache, std::chrono::milliseconds(100));
+  ASSERT_FALSE(version);
+  EXPECT_EQ(version.error().what, "ptxas did not end within 100 ms");
+}
+
 TEST_F(PtxasVersion, DamagedRecordIsAMiss) {
   install("release 13.0, V13.0.88");
   EXPECT_EQ(version().value_or("none"), "13.0.88");
