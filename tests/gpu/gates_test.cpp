@@ -1,6 +1,7 @@
 // Every template for gates on every gate, layout of weights and kind of shape: right, or refused
 // with a reason.
 #include <gtest/gtest.h>
+#include <tuple>
 
 #include "fmt/format.h"
 
@@ -151,39 +152,45 @@ TEST(GateVariants, computeTheSame) {
   }
 }
 
+constexpr const char* kTails[] = {"silu(p) * q", "gelu(p) * q",
+                                  "clamp(p, max=7.0) * sigmoid(1.702 * clamp(p, max=7.0)) * "
+                                  "(clamp(q, min=-7.0, max=7.0) + 1.0)"};
+
+// A tail and the type of what it reads. Tests of their own, since each assembles every gate.
+class GateEager : public ::testing::TestWithParam<std::tuple<const char*, ir::DType>> {};
+
 // In eager mode a gate gives the bits that its tail gives from the products that the kernel stores.
-TEST(GateEager, bitsAreThoseOfTheTailAlone) {
-  constexpr const char* kTails[] = {"silu(p) * q", "gelu(p) * q",
-                                    "clamp(p, max=7.0) * sigmoid(1.702 * clamp(p, max=7.0)) * "
-                                    "(clamp(q, min=-7.0, max=7.0) + 1.0)"};
-  for (const char* tail : kTails)
-    for (const ir::DType dtype : {ir::DType::BF16, ir::DType::F16}) {
-      const std::string t(name(dtype));
-      const auto graph = ir::parse_graph(
-          "graph g(a: " + t + "[130, 96], v: " + t + "[136, 96], w: " + t + "[136, 96]) {\n" +
-          "p = a @ transpose(v); q = a @ transpose(w)\nreturn " + tail + ", p, q\n}\n");
-      ASSERT_TRUE(graph) << to_string(graph.error());
-      const auto each = make_case(*graph, {}, ir::Mode::Eager, *run::random_inputs(*graph, {}, 9));
-      ASSERT_TRUE(each) << to_string(each.error());
-      const auto alone = ir::parse_graph("graph t(p: " + t + "[130, 136], q: " + t +
-                                         "[130, 136]) {\nreturn " + tail + "\n}\n");
-      ASSERT_TRUE(alone) << to_string(alone.error());
-      const auto ranked =
-          tune::fused_candidates(each->problem, toolbox()->catalog(), toolbox()->device().info())
-              .ranked;
-      EXPECT_FALSE(ranked.empty());
-      for (const Candidate& candidate : ranked) {
-        const auto outputs = run_candidate(*each, candidate);
-        ASSERT_TRUE(outputs) << to_string(candidate) << to_string(outputs.error());
-        const auto second =
-            make_case(*alone, {}, ir::Mode::Eager, {{"p", (*outputs)[1]}, {"q", (*outputs)[2]}});
-        ASSERT_TRUE(second) << to_string(second.error());
-        const auto want = run_candidate(*second, Candidate{});
-        ASSERT_TRUE(want) << to_string(want.error());
-        EXPECT_EQ("", compare_bits({(*outputs)[0]}, *want)) << to_string(candidate) << " " << tail;
-      }
-    }
+TEST_P(GateEager, bitsAreThoseOfTheTailAlone) {
+  const auto& [tail, dtype] = GetParam();
+  const std::string t(name(dtype));
+  const auto graph = ir::parse_graph(
+      "graph g(a: " + t + "[130, 96], v: " + t + "[136, 96], w: " + t + "[136, 96]) {\n" +
+      "p = a @ transpose(v); q = a @ transpose(w)\nreturn " + tail + ", p, q\n}\n");
+  ASSERT_TRUE(graph) << to_string(graph.error());
+  const auto each = make_case(*graph, {}, ir::Mode::Eager, *run::random_inputs(*graph, {}, 9));
+  ASSERT_TRUE(each) << to_string(each.error());
+  const auto alone = ir::parse_graph("graph t(p: " + t + "[130, 136], q: " + t +
+                                     "[130, 136]) {\nreturn " + tail + "\n}\n");
+  ASSERT_TRUE(alone) << to_string(alone.error());
+  const auto ranked =
+      tune::fused_candidates(each->problem, toolbox()->catalog(), toolbox()->device().info())
+          .ranked;
+  EXPECT_FALSE(ranked.empty());
+  for (const Candidate& candidate : ranked) {
+    const auto outputs = run_candidate(*each, candidate);
+    ASSERT_TRUE(outputs) << to_string(candidate) << to_string(outputs.error());
+    const auto second =
+        make_case(*alone, {}, ir::Mode::Eager, {{"p", (*outputs)[1]}, {"q", (*outputs)[2]}});
+    ASSERT_TRUE(second) << to_string(second.error());
+    const auto want = run_candidate(*second, Candidate{});
+    ASSERT_TRUE(want) << to_string(want.error());
+    EXPECT_EQ("", compare_bits({(*outputs)[0]}, *want)) << to_string(candidate) << " " << tail;
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Gpu, GateEager,
+                         ::testing::Combine(::testing::ValuesIn(kTails),
+                                            ::testing::Values(ir::DType::BF16, ir::DType::F16)));
 
 TEST(GateBatches, computeEveryMatrix) {
   const std::string text =
