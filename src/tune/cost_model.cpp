@@ -199,7 +199,7 @@ Features features(const Problem& problem, const Template& kernel, const epilogue
   set(Feature::log_memory, std::log(times.memory));
   set(Feature::log_waves, std::log(tiles));
   set(Feature::last_wave, tiles / rounds);
-  set(Feature::log_steps, std::log(std::max(1.0, k / kernel.cluster_k / kernel.tile.k)));
+  set(Feature::log_steps, std::log(std::max(1.0, k / splits_of(kernel) / kernel.tile.k)));
   set(Feature::log_m, std::log(m));
   set(Feature::log_n, std::log(n));
   set(Feature::log_k, std::log(std::max(1.0, k)));
@@ -235,7 +235,7 @@ Features features(const Problem& problem, const Template& kernel, const epilogue
   set(Feature::log_tail, std::log(times.memory * std::max(1e-6, tail_share(problem))));
   set(Feature::log_end, std::log(rounds * tile_rows * tile_columns));
   set(Feature::log_round_trips,
-      std::log(1 + rounds * k / kernel.cluster_k / kernel.tile.k /
+      std::log(1 + rounds * k / splits_of(kernel) / kernel.tile.k /
                        (std::max(1, kernel.stages) * std::min(blocks, rounds))));
   return made;
 }
