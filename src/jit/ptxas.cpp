@@ -1,7 +1,6 @@
 #include "jit/ptxas.hpp"
 
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -11,11 +10,11 @@
 #include <optional>
 #include <spawn.h>
 #include <sys/wait.h>
-#include <thread>
 
 #include "fmt/format.h"
 
 #include "jit/library.hpp"
+#include "support/child_process.hpp"
 #include "support/paths.hpp"
 
 extern char** environ;
@@ -51,24 +50,7 @@ std::vector<char> read_all(const fs::path& path) {
 
 using Limit = std::optional<std::chrono::milliseconds>;
 
-// Its exit status, -1 for a signal.
-Result<int> wait_for(pid_t child, const std::string& program, Limit limit) {
-  const auto end = std::chrono::steady_clock::now() + limit.value_or(std::chrono::milliseconds(0));
-  for (int status = 0;;) {
-    const pid_t ended = waitpid(child, &status, limit ? WNOHANG : 0);
-    if (ended == child) return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    if (ended < 0 && errno != EINTR) return fail("lost sight of ptxas", program);
-    if (ended == 0 && std::chrono::steady_clock::now() >= end) {
-      kill(child, SIGKILL);
-      waitpid(child, &status, 0);
-      return fail(fmt::format("ptxas did not end within {} ms", limit->count()), program,
-                  "run it yourself; ATTACCA_PTXAS names another one");
-    }
-    if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-}
-
-// Runs the program with standard output and error in a file.
+// Runs the program with standard output and error in a file; its exit status, -1 for a signal.
 Result<int> run(const std::vector<std::string>& command, const fs::path& output,
                 Limit limit = std::nullopt) {
   std::vector<char*> arguments;
@@ -84,7 +66,12 @@ Result<int> run(const std::vector<std::string>& command, const fs::path& output,
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0)
     return fail(fmt::format("cannot start ptxas: {}", std::strerror(error)), command[0]);
-  return wait_for(child, command[0], limit);
+  const auto ended = wait_for_child(child, limit);
+  if (!ended) return fail("lost sight of ptxas", command[0]);
+  if (!*ended)
+    return fail(fmt::format("ptxas did not end within {} ms", limit->count()), command[0],
+                "run it yourself; ATTACCA_PTXAS names another one");
+  return WIFEXITED(**ended) ? WEXITSTATUS(**ended) : -1;
 }
 
 Result<std::string> ask_version(const std::string& program, Limit limit) {

@@ -9,10 +9,12 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
+#include <utility>
 
 #include "fmt/format.h"
+
+#include "support/child_process.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -45,26 +47,12 @@ struct Child::Impl {
   }
 
   // SIGKILL.
-  void finish() {
-    int status = 0;
-    kill(pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    pid = -1;
-  }
+  void finish() { reap(milliseconds(0)); }
 
   // How the child ended, which closed its end; it may be a while about it, or never end at all.
-  std::string reap() {
-    for (milliseconds waited{0}; waited < kExitLimit; waited += milliseconds(1)) {
-      int status = 0;
-      if (waitpid(pid, &status, WNOHANG) == pid) {
-        pid = -1;
-        return describe(status);
-      }
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-    finish();
-    return "closed its output and did not end";
+  std::string reap(milliseconds limit = kExitLimit) {
+    const auto ended = wait_for_child(std::exchange(pid, -1), limit);
+    return ended && *ended ? describe(**ended) : "closed its output and did not end";
   }
 };
 
