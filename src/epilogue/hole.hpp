@@ -27,7 +27,7 @@
 //
 // What has no slot goes through the context (templates/abi.h): the body loads or stores it itself,
 // at any stride and any alignment of its dtype, and must not touch elements outside context->rows
-// and context->columns (element 1 can be outside when element 0 is not).
+// and context->columns: a kernel may call its hole for those too.
 #pragma once
 
 #include <cstdint>

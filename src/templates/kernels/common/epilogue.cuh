@@ -48,7 +48,8 @@ struct ChunkInputs {
   uint32_t column[kColumns ? kColumns : 1];
 };
 
-template <int SLOT>
+// WHOLE, here and below: the caller knows that every operand and result is accessed by whole chunks.
+template <int SLOT, bool WHOLE = false>
 __device__ __forceinline__ void load_full(const EpilogueOperands& operands, int32_t batch,
                                           int32_t row, int32_t column, int valid,
                                           Chunk<kFullBits[SLOT]>& chunk) {
@@ -56,8 +57,9 @@ __device__ __forceinline__ void load_full(const EpilogueOperands& operands, int3
   if constexpr (SLOT < kFulls) {
     // An unused slot has no pointer.
     if (operands.full[SLOT].pointer) {
-      chunk = load_chunk<kBits>(operands.full[SLOT], operands.full_access[SLOT], batch, row, column,
-                                valid);
+      chunk = load_chunk<kBits>(operands.full[SLOT],
+                                WHOLE ? kAccessChunks : operands.full_access[SLOT], batch, row,
+                                column, valid);
     } else {
 #pragma unroll
       for (uint32_t& word : chunk.word) word = 0;
@@ -65,11 +67,13 @@ __device__ __forceinline__ void load_full(const EpilogueOperands& operands, int3
   }
 }
 
+template <bool WHOLE = false>
 __device__ __forceinline__ void load_rows(const EpilogueOperands& operands, int32_t batch,
                                           int32_t column, int valid, ChunkInputs& inputs) {
 #pragma unroll
   for (int i = 0; i < kRows; ++i)
-    load_vector_chunk(operands.row[i], operands.row_access[i], batch, column, valid, inputs.row[i]);
+    load_vector_chunk(operands.row[i], WHOLE ? kAccessChunks : operands.row_access[i], batch,
+                      column, valid, inputs.row[i]);
 }
 
 __device__ __forceinline__ void load_columns(const EpilogueOperands& operands, int32_t batch,
@@ -145,12 +149,13 @@ __device__ __forceinline__ void keep_pair(const uint32_t* words, int pair,
   }
 }
 
-template <int SLOT>
+template <int SLOT, bool WHOLE>
 __device__ __forceinline__ void store_result(const EpilogueOperands& operands, int32_t batch,
                                              int32_t row, int32_t column, int valid,
                                              const Chunk<kResultBits[SLOT]>& chunk) {
   if constexpr (SLOT < kResults)
-    store_chunk<kResultBits[SLOT]>(operands.result[SLOT], operands.result_access[SLOT], batch, row,
+    store_chunk<kResultBits[SLOT]>(operands.result[SLOT],
+                                   WHOLE ? kAccessChunks : operands.result_access[SLOT], batch, row,
                                    column, valid, chunk);
 }
 
@@ -167,7 +172,9 @@ __device__ __forceinline__ void merge_largest(const EpilogueOperands& operands,
     if (operands.maximum) merge_maximum(operands.maximum, largest.bits);
 }
 
-// Calls the hole for the chunk's pairs whose first element is valid, and stores the results.
+// Calls the hole for the chunk's first PAIRS, and stores the results. For those beyond the end too, which changes
+// nothing (epilogue/hole.hpp): without branches between them, the pairs' latencies overlap.
+template <int PAIRS = kChunk / 2, bool WHOLE = false>
 __device__ __forceinline__ void finish_chunk(const EpilogueOperands& operands, int32_t batch,
                                              int32_t row, int32_t column, int valid,
                                              const ChunkInputs& inputs,
@@ -176,17 +183,17 @@ __device__ __forceinline__ void finish_chunk(const EpilogueOperands& operands, i
   Chunk<kResultBits[0]> result0;
   Chunk<kResultBits[1]> result1;
 #pragma unroll
-  for (int pair = 0; pair < kChunk / 2; ++pair) {
+  for (int pair = 0; pair < PAIRS; ++pair) {
     const HoleArguments arguments = pair_arguments(inputs, pair, accumulators);
-    if (2 * pair >= valid) continue;
     const int32_t first = column + 2 * pair;
     const attacca_results results = call_hole(arguments, row, first, batch, &operands.context);
     keep_pair<0>(results.word, pair, result0);
     keep_pair<1>(results.word, pair, result1);
-    if constexpr (kMaxima > 0) largest.bits = max(largest.bits, results.word[kMaximumWord]);
+    if constexpr (kMaxima > 0)
+      if (2 * pair < valid) largest.bits = max(largest.bits, results.word[kMaximumWord]);
   }
-  store_result<0>(operands, batch, row, column, valid, result0);
-  store_result<1>(operands, batch, row, column, valid, result1);
+  store_result<0, WHOLE>(operands, batch, row, column, valid, result0);
+  store_result<1, WHOLE>(operands, batch, row, column, valid, result1);
 }
 
 #endif  // ATTACCA_DEVICE_CODE

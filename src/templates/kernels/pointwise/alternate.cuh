@@ -15,21 +15,23 @@ constexpr bool kAlternates = kFullBits[0] == 16 && kFullBits[1] == 16;
 #ifdef ATTACCA_DEVICE_CODE
 
 // Of alternate columns the first words as slot 0, the others as slot 1.
+template <bool WHOLE>
 __device__ __forceinline__ void load_first_slots(const EpilogueOperands& operands,
                                                  const Alternate& alternate, int32_t batch,
                                                  int32_t row, int32_t column, int valid,
                                                  ChunkInputs& inputs) {
   if (kAlternates && alternate.words.pointer) {
     const Chunk<32> words =
-        load_chunk<32>(alternate.words, alternate.access, batch, row, column, valid);
+        load_chunk<32>(alternate.words, WHOLE ? kAccessChunks : alternate.access, batch, row,
+                       column, valid);
 #pragma unroll
     for (int i = 0; i < kChunk / 2; ++i) {
       inputs.full0.word[i] = words.word[i];
       inputs.full1.word[i] = words.word[i + kChunk / 2];
     }
   } else {
-    load_full<0>(operands, batch, row, column, valid, inputs.full0);
-    load_full<1>(operands, batch, row, column, valid, inputs.full1);
+    load_full<0, WHOLE>(operands, batch, row, column, valid, inputs.full0);
+    load_full<1, WHOLE>(operands, batch, row, column, valid, inputs.full1);
   }
 }
 
@@ -51,16 +53,18 @@ __device__ __forceinline__ void separate_alternate(const Alternate& alternate,
 }
 
 // The same of both row slots: the words as slot 0.
+template <bool WHOLE>
 __device__ __forceinline__ void load_alternate_rows(const EpilogueOperands& operands,
                                                     const Alternate& alternate, int32_t batch,
                                                     int32_t column, int valid,
                                                     ChunkInputs& inputs) {
   if (!alternate.words.pointer) {
-    load_rows(operands, batch, column, valid, inputs);
+    load_rows<WHOLE>(operands, batch, column, valid, inputs);
     return;
   }
   const Chunk<32> words =
-      load_chunk<32>(alternate.words, alternate.access, batch, 0, column, valid);
+      load_chunk<32>(alternate.words, WHOLE ? kAccessChunks : alternate.access, batch, 0, column,
+                     valid);
 #pragma unroll
   for (int i = 0; i < kChunk; ++i) inputs.row[0][i] = words.word[i];
 }

@@ -43,6 +43,23 @@ int check(const attacca_gemm_arguments* arguments, char* reason, size_t reason_b
                 arguments->batch, arguments->m, arguments->n);
 }
 
+bool is_whole(const Params& all) {
+  const EpilogueOperands& operands = all.operands;
+  const auto whole = [](const void* pointer, int32_t access) {
+    return !pointer || access == kAccessChunks;
+  };
+  bool every = all.columns % kChunk == 0 && all.chunks <= INT32_MAX &&
+               whole(all.alternate.words.pointer, all.alternate.access) &&
+               whole(all.alternate_rows.words.pointer, all.alternate_rows.access);
+  for (int i = 0; i < kResults; ++i)
+    every = every && whole(operands.result[i].pointer, operands.result_access[i]);
+  for (int i = all.alternate.words.pointer ? 2 : 0; i < kFulls; ++i)
+    every = every && whole(operands.full[i].pointer, operands.full_access[i]);
+  for (int i = all.alternate_rows.words.pointer ? kRows : 0; i < kRows; ++i)
+    every = every && whole(operands.row[i].pointer, operands.row_access[i]);
+  return every;
+}
+
 // Of a block: as many as leave each multiprocessor two blocks, if some number does.
 int32_t block_chunks(int64_t chunks, int32_t sm_count) {
   int32_t each = kBlockChunks;
@@ -63,6 +80,7 @@ int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3
   const int64_t chunks = row_chunks(*arguments);
   all.chunks = chunks * arguments->m * arguments->batch;
   all.block_chunks = block_chunks(all.chunks, arguments->sm_count);
+  all.whole = is_whole(all);
   all.row_chunks =
       attacca_pointwise::make_divisor(static_cast<uint32_t>(std::max<int64_t>(chunks, 1)));
   all.batch_rows = attacca_pointwise::make_divisor(std::max(arguments->m, 1));

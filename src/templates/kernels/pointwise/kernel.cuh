@@ -25,6 +25,9 @@ struct Params {
   EpilogueOperands operands;
   Alternate alternate, alternate_rows;
   int32_t block_chunks;
+  // All chunks are whole and accessed so, and their numbers have 31 bits: a short way through the code, which a
+  // small product's tail fetches from memory at each launch.
+  int32_t whole;
   int32_t rows, columns;
   int64_t chunks;
   // Chunks a row, and rows.
@@ -56,53 +59,74 @@ struct Place {
 };
 
 // `end`: of the block's chunks.
+template <bool WHOLE>
 __device__ __forceinline__ Place place_of(const Params& params, int64_t chunk, int64_t end) {
   if (chunk >= end) return {0, 0, 0, 0};
-  const int64_t line = divide_long(chunk, params.row_chunks);
-  const int64_t batch = divide_long(line, params.batch_rows);
+  const auto divided = [](int64_t x, const Divisor& by) -> int64_t {
+    return WHOLE ? divide(static_cast<uint32_t>(x), by) : divide_long(x, by);
+  };
+  const int64_t line = divided(chunk, params.row_chunks);
+  const int64_t batch = divided(line, params.batch_rows);
   Place place;
   place.batch = static_cast<int32_t>(batch);
   place.row = static_cast<int32_t>(line - batch * params.rows);
   place.column = static_cast<int32_t>(chunk - line * params.row_chunks.divisor) * kChunk;
-  place.valid = min(kChunk, params.columns - place.column);
+  place.valid = WHOLE ? kChunk : min(kChunk, params.columns - place.column);
   return place;
 }
 
+template <bool WHOLE>
 __device__ __forceinline__ void load_place(const Params& params, const Place& at,
                                            ChunkInputs& inputs) {
   const EpilogueOperands& operands = params.operands;
-  load_first_slots(operands, params.alternate, at.batch, at.row, at.column, at.valid, inputs);
-  load_full<2>(operands, at.batch, at.row, at.column, at.valid, inputs.full2);
-  load_full<3>(operands, at.batch, at.row, at.column, at.valid, inputs.full3);
-  load_alternate_rows(operands, params.alternate_rows, at.batch, at.column, at.valid, inputs);
+  const int valid = WHOLE ? kChunk : at.valid;
+  load_first_slots<WHOLE>(operands, params.alternate, at.batch, at.row, at.column, valid, inputs);
+  load_full<2, WHOLE>(operands, at.batch, at.row, at.column, valid, inputs.full2);
+  load_full<3, WHOLE>(operands, at.batch, at.row, at.column, valid, inputs.full3);
+  load_alternate_rows<WHOLE>(operands, params.alternate_rows, at.batch, at.column, valid, inputs);
   load_columns(operands, at.batch, at.row, inputs);
 }
 
+template <bool WHOLE>
 __device__ __forceinline__ void finish_place(const Params& params, const Place& at,
                                              ChunkInputs& inputs, Largest& largest) {
   const ChunkAccumulators no_accumulators = {};
   separate_alternate(params.alternate, inputs);
   separate_alternate_rows(params.alternate_rows, inputs);
-  finish_chunk(params.operands, at.batch, at.row, at.column, at.valid, inputs, no_accumulators,
-               largest);
+  finish_chunk<kChunk / 2, WHOLE>(params.operands, at.batch, at.row, at.column,
+                                  WHOLE ? kChunk : at.valid, inputs, no_accumulators, largest);
+}
+
+// This thread's chunks, AT_ONCE of them from `first` on.
+template <bool WHOLE, int AT_ONCE>
+__device__ __forceinline__ void run_chunks(const Params& params, int64_t first, int64_t end,
+                                           Largest& largest) {
+  Place place[AT_ONCE];
+  ChunkInputs inputs[AT_ONCE];
+#pragma unroll
+  for (int i = 0; i < AT_ONCE; ++i)
+    place[i] =
+        place_of<WHOLE>(params, first + i * kThreads + static_cast<int>(threadIdx.x), end);
+  wait_for_previous_kernel();
+#pragma unroll
+  for (int i = 0; i < AT_ONCE; ++i)
+    if (place[i].valid > 0) load_place<WHOLE>(params, place[i], inputs[i]);
+#pragma unroll
+  for (int i = 0; i < AT_ONCE; ++i)
+    if (place[i].valid > 0) finish_place<WHOLE>(params, place[i], inputs[i], largest);
 }
 
 __device__ __forceinline__ void run(const Params& params) {
   const int64_t first = static_cast<int64_t>(blockIdx.x) * params.block_chunks;
   const int64_t end = min(first + params.block_chunks, params.chunks);
-  Place place[kAtOnce];
-  ChunkInputs inputs[kAtOnce];
   Largest largest;
-#pragma unroll
-  for (int i = 0; i < kAtOnce; ++i)
-    place[i] = place_of(params, first + i * kThreads + static_cast<int>(threadIdx.x), end);
-  wait_for_previous_kernel();
-#pragma unroll
-  for (int i = 0; i < kAtOnce; ++i)
-    if (place[i].valid > 0) load_place(params, place[i], inputs[i]);
-#pragma unroll
-  for (int i = 0; i < kAtOnce; ++i)
-    if (place[i].valid > 0) finish_place(params, place[i], inputs[i], largest);
+  if (params.whole) {
+    run_chunks<true, kAtOnce>(params, first, end, largest);
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < kAtOnce; ++i)
+      run_chunks<false, 1>(params, first + i * kThreads, end, largest);
+  }
   merge_largest(params.operands, largest);
 }
 
