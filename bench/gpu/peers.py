@@ -169,6 +169,7 @@ def parse(arguments):
     parser.add_argument("--max-autotune-every", type=int, default=1, metavar="N",
                         help="Inductor's max-autotune in the quoted and every N-th other case")
     parser.add_argument("--shard", default="0/1", help="i/n: this process measures every n-th case")
+    parser.add_argument("--rows", nargs="+", type=int, metavar="M", help="only cases of these M")
     parser.add_argument("--first", type=int, default=0, help="at most so many cases")
     parser.add_argument("--dry-run", action="store_true", help="made-up times, no GPU")
     options = parser.parse_args(arguments)
@@ -208,7 +209,8 @@ def main(arguments=None):
     writer = rows.Writer(options.csv, facts)
     options.every = cases(options.full, options.epilogues)
     todo = shard(options.every, options.shard)
-    todo = [case for case in todo if case not in writer.done]
+    todo = [case for case in todo if case not in writer.done
+            and (not options.rows or case.m in options.rows)]
     if options.first:
         todo = todo[:options.first]
     run(todo, bench, attacca_side(options), writer, options)
