@@ -51,22 +51,17 @@ Rates rates_of(const Template& kernel, const jit::DeviceInfo& device) {
   return rates;
 }
 
-// Blocks of a cluster that share each tile's K.
-int splits_of(const Template& kernel) {
-  return kernel.schedule == "shared_tail" ? 1 : kernel.cluster_k;
-}
-
 // Tiles, those that pad clusters counted, over the places for them.
 double tiles_over_places(const Problem& problem, const Template& kernel,
                          const jit::DeviceInfo& device) {
   const bool swapped = kernel.hole.swapped;
   const double rows = double(swapped ? problem.n : problem.m);
   const double columns = double(swapped ? problem.m : problem.n);
-  const double cluster = kernel.cluster_m * kernel.cluster_n * splits_of(kernel);
+  const double cluster = kernel.cluster_m * kernel.cluster_n * kernel.cluster_k;
   const double tiles = divide_up(divide_up(rows, kernel.tile.m), kernel.cluster_m) *
                        kernel.cluster_m *
                        divide_up(divide_up(columns, kernel.tile.n), kernel.cluster_n) *
-                       kernel.cluster_n * splits_of(kernel) * double(problem.batch);
+                       kernel.cluster_n * kernel.cluster_k * double(problem.batch);
   return tiles / (std::floor(device.sm_count / cluster) * cluster);
 }
 
@@ -127,7 +122,7 @@ Estimate estimate(const Problem& problem, const Template& kernel, const epilogue
                   const jit::DeviceInfo& device) {
   const Rates rates = rates_of(kernel, device);
   // A cluster may share K.
-  const double k = double(problem.products[0].k) / splits_of(kernel);
+  const double k = double(problem.products[0].k) / kernel.cluster_k;
   const double products = kernel.hole.accumulators;  // of one A, each with a B of its own
   const double tile_flops = 2.0 * kernel.tile.m * kernel.tile.n * products * k;
   // A cluster's blocks share what they load.
@@ -199,7 +194,7 @@ Features features(const Problem& problem, const Template& kernel, const epilogue
   set(Feature::log_memory, std::log(times.memory));
   set(Feature::log_waves, std::log(tiles));
   set(Feature::last_wave, tiles / rounds);
-  set(Feature::log_steps, std::log(std::max(1.0, k / splits_of(kernel) / kernel.tile.k)));
+  set(Feature::log_steps, std::log(std::max(1.0, k / kernel.cluster_k / kernel.tile.k)));
   set(Feature::log_m, std::log(m));
   set(Feature::log_n, std::log(n));
   set(Feature::log_k, std::log(std::max(1.0, k)));
@@ -235,7 +230,7 @@ Features features(const Problem& problem, const Template& kernel, const epilogue
   set(Feature::log_tail, std::log(times.memory * std::max(1e-6, tail_share(problem))));
   set(Feature::log_end, std::log(rounds * tile_rows * tile_columns));
   set(Feature::log_round_trips,
-      std::log(1 + rounds * k / splits_of(kernel) / kernel.tile.k /
+      std::log(1 + rounds * k / kernel.cluster_k / kernel.tile.k /
                        (std::max(1, kernel.stages) * std::min(blocks, rounds))));
   return made;
 }

@@ -325,7 +325,7 @@ TEST(Candidates, PackedWeightsAreRoundedAsTheGraphDoes) {
 // 112 tiles for each 256 rows; at most 66 that are left over take half a round.
 TEST(Candidates, BlocksShareTheLastTiles) {
   const templates::Template* tail =
-      built().find("mixed_wgmma_i4_bf16_256x128_1x1x2_tail_direct_f0_d16");
+      built().find("mixed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16");
   ASSERT_NE(tail, nullptr);
   const auto packed = [](int64_t m) {
     return problem("a: bf16[M, 4096], w: u8[30277888]",

@@ -86,8 +86,8 @@ mixed_gemms(i4   bf16 16 "2"        FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS
 mixed_gemms(i8   bf16 16 "2"        FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS 2 RESULT 32)
 
 # The same for many rows: wgmma takes the weights from registers (wgmma/packed.cuh). Named by the tile;
-# cluster: blocks beside each other, 1x2, load their common rows of A once; 1x1x2: they share K; tail: of the
-# last tiles alone.
+# cluster: blocks beside each other, 1x2, load their common rows of A once; 1x1x2: they share K; 1x2_tail:
+# of the last tiles.
 macro(mixed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
   cmake_parse_arguments(MIXED "PINGPONG;DIRECT;SHARED_TAIL;FEW" "RESULT;SCALES" "FULL" ${ARGN})
   mixed_codes(${CODES} ${TYPE})
@@ -126,7 +126,7 @@ endmacro()
 
 #           codes A   tile    cluster stages blocks
 mixed_wgmma(i4   bf16 256 128 1x1   5  1 DIRECT FULL 0)
-mixed_wgmma(i4   bf16 256 128 1x1x2 5  1 DIRECT SHARED_TAIL FULL 0 FEW)
+mixed_wgmma(i4   bf16 256 128 1x2   5  1 DIRECT SHARED_TAIL FULL 0 FEW)
 mixed_wgmma(i4   bf16 256 128 1x2   5  1 DIRECT FULL 0 FEW)
 mixed_wgmma(i4   bf16 256 128 1x2   4  1 DIRECT FULL 16)
 mixed_wgmma(i4   bf16 128 128 1x1   9  1 DIRECT FULL 0)
@@ -144,7 +144,7 @@ mixed_wgmma(i4   bf16 16  64  1x1   13 3)
 mixed_wgmma(i4   bf16 16  64  1x1x2 12 3)
 mixed_wgmma(i4   bf16 16  128 1x1   14 2)
 mixed_wgmma(i8   bf16 256 128 1x1   5  1 DIRECT FULL 0)
-mixed_wgmma(i8   bf16 256 128 1x1x2 5  1 DIRECT SHARED_TAIL FULL 0)
+mixed_wgmma(i8   bf16 256 128 1x2   5  1 DIRECT SHARED_TAIL FULL 0)
 mixed_wgmma(i8   bf16 256 128 1x2   5  1 DIRECT FULL 0)
 mixed_wgmma(i8   bf16 256 128 1x2   3  1 DIRECT FULL 16)
 mixed_wgmma(i8   bf16 128 128 1x2   8  1 PINGPONG)
@@ -161,11 +161,11 @@ mixed_wgmma(e4m3 bf16 256 128 1x2   5  1 DIRECT FULL 0)
 mixed_wgmma(e4m3 bf16 128 128 1x2   8  1 PINGPONG)
 mixed_wgmma(e4m3 bf16 64  128 1x1   6  2)
 mixed_wgmma(i4   f16  256 128 1x2   5  1 DIRECT FULL 0)
-mixed_wgmma(i4   f16  256 128 1x1x2 5  1 DIRECT SHARED_TAIL FULL 0)
+mixed_wgmma(i4   f16  256 128 1x2   5  1 DIRECT SHARED_TAIL FULL 0)
 mixed_wgmma(i4   f16  128 128 1x2   10 1 PINGPONG)
 mixed_wgmma(i4   f16  64  128 1x1   7  2)
 mixed_wgmma(i8   f16  256 128 1x2   5  1 DIRECT FULL 0)
-mixed_wgmma(i8   f16  256 128 1x1x2 5  1 DIRECT SHARED_TAIL FULL 0)
+mixed_wgmma(i8   f16  256 128 1x2   5  1 DIRECT SHARED_TAIL FULL 0)
 mixed_wgmma(i8   f16  128 128 1x2   8  1 PINGPONG)
 mixed_wgmma(e4m3 f16  128 128 1x2   8  1 PINGPONG)
 mixed_wgmma(i4   bf16 128 128 1x2   10 1 PINGPONG SCALES 32)

@@ -28,7 +28,7 @@ attacca_info info() {
   info.tile_k = kTileK;
   info.cluster_m = kClusterM;
   info.cluster_n = kClusterN;
-  info.cluster_k = kSplits;
+  info.cluster_k = CLUSTER_K;
   info.schedule = kPingpong              ? "pingpong"
                   : kSharedTail          ? "shared_tail"
                   : kSwapped && !kPacked ? "streaming"
@@ -204,8 +204,7 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   all.batches = g->batch;
   all.order.tiles_m = static_cast<int32_t>(divide_up(g->m, kTileM * kClusterM));
   all.order.tiles_n = static_cast<int32_t>(divide_up(g->n, kTileN * kClusterN));
-  all.order.group =
-      std::max(1, (g->swizzle > 0 ? g->swizzle : kDefaultGroup) / (kSharedTail ? 1 : kCluster));
+  all.order.group = std::max(1, (g->swizzle > 0 ? g->swizzle : kDefaultGroup) / kCluster);
   all.order.along_n = g->raster == 2;
   all.tiles = all.order.tiles_m * all.order.tiles_n * g->batch;
   all.scale_a = g->scale_a;
@@ -229,7 +228,9 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   }
   std::memcpy(params, &all, sizeof all);
   const int32_t places = std::max(1, g->sm_count * BLOCKS / kCluster);
-  grid[0] = static_cast<uint32_t>(std::min(all.tiles, places) * kCluster);
+  // Each part of a cluster's tile may be a shared tail.
+  const int32_t clusters = all.tiles * (kSharedTail ? kSharers : 1);
+  grid[0] = static_cast<uint32_t>(std::min(clusters, places) * kCluster);
   grid[1] = grid[2] = 1;
   return 0;
 }

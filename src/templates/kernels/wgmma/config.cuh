@@ -10,7 +10,7 @@
 //   CLUSTER_M       blocks of a cluster, one below the other, that load their common tile of B together
 //   CLUSTER_N       and beside each other, their common tile of A
 //   CLUSTER_K       blocks of a cluster that share a tile's K (split.cuh)
-//   SHARED_TAIL     undefined or 0: of every tile; 1: of the last ones alone, where they are too few for all blocks
+//   SHARED_TAIL     1: the blocks of a cluster of CLUSTER_N share K of the last tiles, where those are too few for all
 //   STAGES          tiles of A and B in shared memory
 //   BLOCKS          that a multiprocessor shall hold
 //   ELEMENT         of A and B (common/element.cuh); those of 8 bits take B_K_MAJOR alone
@@ -50,13 +50,14 @@ static_assert(!kScaled || kPromote);
 constexpr bool kPacked = CODE_BITS > 0;
 static_assert(!kPacked || (SWAPPED && B_K_MAJOR && HOLE_ACCUMULATORS == 1 && CLUSTER_M == 1 &&
                            ELEMENT == ELEMENT_BF16));
-constexpr int kClusterM = CLUSTER_M, kClusterN = CLUSTER_N, kSplits = CLUSTER_K;
-constexpr int kSharers = kClusterM * kClusterN, kCluster = kSharers * kSplits;  // blocks
+constexpr int kClusterM = CLUSTER_M, kClusterN = CLUSTER_N;
+constexpr int kSharers = kClusterM * kClusterN, kCluster = kSharers * CLUSTER_K;  // blocks
 #ifndef SHARED_TAIL
 #define SHARED_TAIL 0
 #endif
 constexpr bool kSharedTail = SHARED_TAIL;
-static_assert(!kSharedTail || (kSplits == 2 && kSharers == 1 && !PINGPONG));
+static_assert(!kSharedTail || (CLUSTER_M == 1 && CLUSTER_N == 2 && CLUSTER_K == 1 && kPacked && !PINGPONG));
+constexpr int kSplits = kSharedTail ? kSharers : CLUSTER_K;  // blocks that share a tile's K
 constexpr int kStages = STAGES;
 constexpr int kSets = kAccumulators;
 constexpr int kMaps = kAlternate ? 1 : kSets;  // of weights

@@ -15,12 +15,12 @@
 
 namespace attacca_wgmma {
 
-__device__ __forceinline__ Place place_of(const Params& params, int tile, int block) {
+__device__ __forceinline__ Place place_of(const Params& params, int tile, int sharer) {
   const int matrix = params.order.tiles_m * params.order.tiles_n;
   const int batch = tile / matrix;
   const TileIndex at = tile_at(params.order, tile - batch * matrix);
-  return {(at.m * kClusterM + block % kClusterM) * kTileM,
-          (at.n * kClusterN + block / kClusterM) * kTileN, batch};
+  return {(at.m * kClusterM + sharer % kClusterM) * kTileM,
+          (at.n * kClusterN + sharer / kClusterM) * kTileN, batch};
 }
 
 // To the blocks of the cluster that `mask` names.
@@ -34,10 +34,11 @@ __device__ __forceinline__ void share_box(uint32_t to, const Map* map, uint32_t 
   }
 }
 
-// Each of the blocks that share a tile loads its share of it, for all. EARLY: B's has begun.
+// Each of the blocks that share a tile loads its share of it, for all. `early`: B's has begun. `alone`: all, for
+// itself.
 __device__ __forceinline__ void load_stage(const Params& params, const Shared& shared,
                                            const Place& at, int stage, int k, int block,
-                                           [[maybe_unused]] bool early) {
+                                           [[maybe_unused]] bool early, bool alone) {
   const uint32_t full = shared.full(stage);
   const int sharer = block % kSharers, first_sharer = block - sharer;
   const int block_m = sharer % kClusterM, block_n = sharer / kClusterM;
@@ -49,8 +50,13 @@ __device__ __forceinline__ void load_stage(const Params& params, const Shared& s
 #else
   barrier_expect(full, kStageBytes);
 #endif
-  {
-    constexpr int kShare = kTileM / kClusterN;
+  constexpr int kShare = kTileM / kClusterN;
+  if (alone) {
+#pragma unroll
+    for (int i = 0; i < kClusterN; ++i)
+      copy_box(shared.a(stage) + i * kShare * kRowBytes, &params.a, full, k, at.m + i * kShare,
+               at.batch);
+  } else {
     int mask = 0;
 #pragma unroll
     for (int i = 0; i < kClusterN; ++i) mask |= 1 << (i * kClusterM);
@@ -89,24 +95,24 @@ __device__ __forceinline__ void load_stage(const Params& params, const Shared& s
 
 __device__ __forceinline__ void load_all(const Params& params, const Shared& shared, int first,
                                          int step, int block) {
-  Schedule schedule(params.tiles, first, step);
+  Schedule schedule(params.tiles, first, step, block);
   Work work;
   int early = 0;  // stages
 #if CODE_BITS
   if (Schedule(schedule).take(work))
-    early = load_early(params, shared, place_of(params, work.tile, block % kSharers).n,
-                       k_range(params.k, block / kSharers, work.shared));
+    early = load_early(params, shared, place_of(params, work.tile, work.sharer).n,
+                       k_range(params.k, split_of(block), work.shared));
   wait_for_previous_kernel();
 #endif
   Ring ring;
 #pragma unroll 1
   while (schedule.take(work)) {
-    const Place at = place_of(params, work.tile, block % kSharers);
-    const KRange range = k_range(params.k, block / kSharers, work.shared);
+    const Place at = place_of(params, work.tile, work.sharer);
+    const KRange range = k_range(params.k, split_of(block), work.shared);
 #pragma unroll 1
     for (int k = range.begin; k < range.end; k += kTileK) {
       wait_for(shared.empty(ring.stage), (ring.round & 1) ^ 1);
-      load_stage(params, shared, at, ring.stage, k, block, early-- > 0);
+      load_stage(params, shared, at, ring.stage, k, block, early-- > 0, kSharedTail && work.shared);
       ring.advance();
     }
   }
@@ -209,7 +215,7 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
   const int group = warp / 4;
   // Where this warp's first accumulator is along wgmma's M, as the problem counts.
   const int first_row = (kPingpong ? 0 : group * kGroupParts * kPartSide) + warp % 4 * kWarpRows;
-  const int split = block / kSharers;
+  const int split = split_of(block);
   char* own = memory + kSlicesAt + warp * kWarpBytes;
 #if SWAPPED
   using Boxes = SwappedBoxes;
@@ -227,12 +233,12 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
   const int skipped = kPingpong ? k_range(params.k, split, kSplits > 1).tiles() : 0;
   if (group == 1) ring.skip(skipped);
   Schedule schedule(params.tiles, kPingpong ? first + group * step : first,
-                    kPingpong ? 2 * step : step);
+                    kPingpong ? 2 * step : step, block);
   Work work;
 #pragma unroll 1
   while (schedule.take(work)) {
     Accumulators sum;
-    const Place at = place_of(params, work.tile, block % kSharers);
+    const Place at = place_of(params, work.tile, work.sharer);
     const KRange range = k_range(params.k, split, work.shared);
     const bool finishes = !work.shared || partial.finishes();
     if (kDirect && finishes)
@@ -240,7 +246,7 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
                            : Place{at.m + first_row, at.n, at.batch});
     if constexpr (kPingpong) wait_for(shared.turn(group), (turns++ ^ group ^ 1) & 1);
 #if CODE_BITS
-    multiply_packed(range.tiles(), shared, group, block, lane, ring, widener, sum);
+    multiply_packed(range.tiles(), shared, group, block, lane, kSharedTail && work.shared, ring, widener, sum);
 #else
     TileScales scales(params, at, first_row, range.begin / kTileK, lane);
     multiply_tile(range.tiles(), shared, group, block, lane, scales, ring, sum);
@@ -285,20 +291,19 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   }
   // The loading thread of packed weights waits by itself.
   if (!kPacked || threadIdx.x < kConsumers * kGroupThreads) wait_for_previous_kernel();
-  constexpr int kStepBlocks = kSharedTail ? 1 : kCluster;
-  const int first = static_cast<int>(blockIdx.x) / kStepBlocks;
-  const int step = static_cast<int>(gridDim.x) / kStepBlocks;
+  const int first = static_cast<int>(blockIdx.x) / kCluster;
+  const int step = static_cast<int>(gridDim.x) / kCluster;
   // Registers go where the accumulators are.
   constexpr bool kMoveRegisters = kConsumers == 2 && BLOCKS <= 2;
   if (threadIdx.x >= kConsumers * kGroupThreads) {
     if constexpr (kMoveRegisters) release_registers<40>();
     if (threadIdx.x == kConsumers * kGroupThreads) load_all(params, shared, first, step, block);
     if (threadIdx.x / 32 == kConsumers * 4 + 1) {
-      Schedule schedule(params.tiles, first, step);
+      Schedule schedule(params.tiles, first, step, block);
       Work work;
 #pragma unroll 1
       while (schedule.take(work))
-        prefetch_operands(params, place_of(params, work.tile, block % kSharers), threadIdx.x % 32);
+        prefetch_operands(params, place_of(params, work.tile, work.sharer), threadIdx.x % 32);
     }
   } else {
     if constexpr (kMoveRegisters) claim_registers<BLOCKS == 1 ? 232 : 96>();

@@ -139,13 +139,14 @@ struct Widener {
 };
 
 // Lanes have read the stage by themselves: one may tell of all only when all are done.
-__device__ __forceinline__ void release_packed(const Shared& shared, int stage, int block, int lane) {
+__device__ __forceinline__ void release_packed(const Shared& shared, int stage, int block, int lane,
+                                               bool alone) {
   __syncwarp();
-  release(shared, stage, block, lane);
+  release(shared, stage, block, lane, alone);
 }
 
 __device__ __forceinline__ void multiply_packed(int k_tiles, const Shared& shared, int group, int block,
-                                                int lane, Ring& ring, Widener& widener,
+                                                int lane, bool alone, Ring& ring, Widener& widener,
                                                 Accumulators& sum) {
 #pragma unroll
   for (auto& part : sum.of_instruction)
@@ -178,7 +179,7 @@ __device__ __forceinline__ void multiply_packed(int k_tiles, const Shared& share
       }
       // All but this step and the one before it.
       products_wait<2>();
-      if (step == 1 && before >= 0) release_packed(shared, before, block, lane);
+      if (step == 1 && before >= 0) release_packed(shared, before, block, lane, alone);
       if (step < 2) {
         widener.widen(step + 2, steps[step + 2]);
       } else if (more) {
@@ -193,7 +194,7 @@ __device__ __forceinline__ void multiply_packed(int k_tiles, const Shared& share
   }
   products_wait<0>();
   pin_all(sum);
-  release_packed(shared, before, block, lane);
+  release_packed(shared, before, block, lane, alone);
 #pragma unroll
   for (auto& part : sum.of_instruction)
 #pragma unroll

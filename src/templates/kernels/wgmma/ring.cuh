@@ -51,9 +51,12 @@ struct Shared {
   __device__ __forceinline__ uint32_t read(int warp) const { return arrived(kWarps + warp); }
 };
 
-// Tells every block that shares the stage that this warp has read it.
-__device__ __forceinline__ void release(const Shared& shared, int stage, int block, int lane) {
-  if (lane < kSharers) barrier_arrive(shared.empty(stage), block / kSharers * kSharers + lane);
+// Tells every block that shares the stage that this warp has read it. `alone`: this block loads all of it, and
+// hears of it as often.
+__device__ __forceinline__ void release(const Shared& shared, int stage, int block, int lane,
+                                        bool alone = false) {
+  if (lane < kSharers)
+    barrier_arrive(shared.empty(stage), alone ? block : block / kSharers * kSharers + lane);
 }
 
 // A shared tail: this block's ring is the other one's to write to, and the other way round.

@@ -1,5 +1,6 @@
 // Few tiles and long K: the blocks of a cluster multiply a range of k of the same tile each. With a shared
-// tail, they do so of their last tile alone, where at most half as many are left as there are blocks. A
+// tail, they do so of their last tile alone, where at most half as many are left as there are blocks, and have
+// neighbouring tiles until then. A
 // warp's partial sums then go to the warp of the same number in one of the blocks, which adds them in the
 // order of the blocks, whatever the timing, and finishes.
 #pragma once
@@ -15,37 +16,41 @@ struct KRange {
   __device__ __forceinline__ int tiles() const { return (end - begin + kTileK - 1) / kTileK; }
 };
 
+// Which range of k of shared tiles a block multiplies.
+__device__ __forceinline__ int split_of(int block) { return kSharedTail ? block : block / kSharers; }
+
 // The next tile of a block.
 struct Work {
-  int tile;
+  int tile;     // of the cluster's tiles
+  int sharer;   // whose part of it
   bool shared;  // with the cluster's other blocks, which have other values of k
 };
 
-// A block's tiles: every step-th from the first, and maybe a shared tail.
+// A cluster's tiles: every step-th from the first, and maybe a shared tail, a part of one.
 struct Schedule {
-  int next, step, own, last;
+  int next, step, own, sharer, last;
 
-  __device__ __forceinline__ Schedule(int tiles, int first, int step)
-      : next(first), step(step), own(tiles), last(-1) {
+  __device__ __forceinline__ Schedule(int tiles, int first, int step, int block)
+      : next(first), step(step), own(tiles), sharer(block % kSharers), last(-1) {
     if constexpr (kSharedTail) {
-      const int blocks = static_cast<int>(gridDim.x), rest = tiles % blocks;
-      if (kSplits * rest > blocks) return;
+      const int rest = tiles % step;
+      if (kSharers * rest > step) return;
       own = tiles - rest;
-      const int cluster = static_cast<int>(blockIdx.x) / kSplits;
-      if (cluster < rest) last = own + cluster;
+      if (first < kSharers * rest) last = kSharers * own + first;
     }
   }
 
   __device__ __forceinline__ bool take(Work& work) {
     if (next < own) {
-      work = {next, kSplits > 1 && !kSharedTail};
+      work = {next, sharer, kSplits > 1 && !kSharedTail};
       next += step;
       return true;
     }
     if constexpr (kSharedTail) {
-      work = {last, true};
+      if (last < 0) return false;
+      work = {last / kSharers, last % kSharers, true};
       last = -1;
-      return work.tile >= 0;
+      return true;
     }
     return false;
   }
@@ -63,7 +68,7 @@ struct PartialSums {
   uint32_t address;  // the same, and the same in every block
   uint32_t arrived;  // its barrier: all have come
   uint32_t read;     // in the blocks that send: what they sent has been read
-  int split, sharer, lane;
+  int split, first_block, lane;  // first_block: that of split 0
   uint32_t tiles = 0;
 
   __device__ __forceinline__ PartialSums(char* all, uint32_t arrived, uint32_t read, int block,
@@ -72,8 +77,8 @@ struct PartialSums {
         address(shared_address(memory)),
         arrived(arrived),
         read(read),
-        split(block / kSharers),
-        sharer(block % kSharers),
+        split(split_of(block)),
+        first_block(kSharedTail ? 0 : block % kSharers),
         lane(lane),
         owner_(warp % kSplits) {}
 
@@ -121,7 +126,9 @@ struct PartialSums {
   }
 
  private:
-  __device__ __forceinline__ int block_of(int split) const { return split * kSharers + sharer; }
+  __device__ __forceinline__ int block_of(int split) const {
+    return first_block + split * (kSharedTail ? 1 : kSharers);
+  }
 
   int owner_;  // the split that finishes this warp's rows
 };
