@@ -36,6 +36,23 @@ inline EpilogueOperands epilogue_operands(const attacca_gemm_arguments& argument
   return all;
 }
 
+// Host side: whether rows of so many columns are whole chunks, and each is accessed at once; of full and row slots
+// those from the first ones on.
+inline bool by_whole_chunks(const EpilogueOperands& all, int32_t columns, int first_full = 0,
+                            int first_row = 0) {
+  const auto whole = [](const void* pointer, int32_t access) {
+    return !pointer || access == kAccessChunks;
+  };
+  bool every = columns % kChunk == 0;
+  for (int i = 0; i < kResults; ++i)
+    every = every && whole(all.result[i].pointer, all.result_access[i]);
+  for (int i = first_full; i < kFulls; ++i)
+    every = every && whole(all.full[i].pointer, all.full_access[i]);
+  for (int i = first_row; i < kRows; ++i)
+    every = every && whole(all.row[i].pointer, all.row_access[i]);
+  return every;
+}
+
 #ifdef ATTACCA_DEVICE_CODE
 
 // What the chunk at (batch, row, column) needs from memory.
@@ -48,7 +65,7 @@ struct ChunkInputs {
   uint32_t column[kColumns ? kColumns : 1];
 };
 
-// WHOLE, here and below: the caller knows that every operand and result is accessed by whole chunks.
+// WHOLE, here and below: the caller knows that every chunk is accessed at once (by_whole_chunks).
 template <int SLOT, bool WHOLE = false>
 __device__ __forceinline__ void load_full(const EpilogueOperands& operands, int32_t batch,
                                           int32_t row, int32_t column, int valid,
@@ -83,14 +100,15 @@ __device__ __forceinline__ void load_columns(const EpilogueOperands& operands, i
     inputs.column[i] = load_vector_element(operands.column[i], batch, row);
 }
 
+template <bool WHOLE = false>
 __device__ __forceinline__ void load_inputs(const EpilogueOperands& operands, int32_t batch,
                                             int32_t row, int32_t column, int valid,
                                             ChunkInputs& inputs) {
-  load_full<0>(operands, batch, row, column, valid, inputs.full0);
-  load_full<1>(operands, batch, row, column, valid, inputs.full1);
-  load_full<2>(operands, batch, row, column, valid, inputs.full2);
-  load_full<3>(operands, batch, row, column, valid, inputs.full3);
-  load_rows(operands, batch, column, valid, inputs);
+  load_full<0, WHOLE>(operands, batch, row, column, valid, inputs.full0);
+  load_full<1, WHOLE>(operands, batch, row, column, valid, inputs.full1);
+  load_full<2, WHOLE>(operands, batch, row, column, valid, inputs.full2);
+  load_full<3, WHOLE>(operands, batch, row, column, valid, inputs.full3);
+  load_rows<WHOLE>(operands, batch, column, valid, inputs);
   load_columns(operands, batch, row, inputs);
 }
 

@@ -48,6 +48,7 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   if (check(g, reason, bytes)) return 1;
   Params all{};
   all.operands = epilogue_operands(*g);
+  all.whole = by_whole_chunks(all.operands, g->n);
   all.a = static_cast<const uint16_t*>(g->a.pointer);
   all.a_stride = g->a.row_stride;
   all.weights = packed_weights(*g);

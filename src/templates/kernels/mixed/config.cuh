@@ -57,6 +57,7 @@ struct Params {
   Weights weights;
   int32_t m, n, k;
   int32_t share;  // blocks of k of each block of a cluster
+  int32_t whole;  // by_whole_chunks
 };
 
 }  // namespace attacca_mixed

@@ -105,7 +105,15 @@ __device__ __forceinline__ void joined_sums(const float* shared, int row, int co
   }
 }
 
+template <bool WHOLE>
+__device__ __forceinline__ void load_chunk_inputs(const Params& params, const ChunkPlace& at,
+                                                  ChunkInputs& inputs) {
+  if (at.valid > 0)
+    load_inputs<WHOLE>(params.operands, 0, at.row, at.column, WHOLE ? kChunk : at.valid, inputs);
+}
+
 // `inputs`: of the first chunk, whose loads the joining of sums hides.
+template <bool WHOLE>
 __device__ __forceinline__ void finish(const Params& params, const Part& part, int block,
                                        const float* shared, ChunkInputs& inputs) {
   Largest largest;
@@ -115,13 +123,12 @@ __device__ __forceinline__ void finish(const Params& params, const Part& part, i
     if (at.valid > 0) {
       ChunkAccumulators accumulators;
       joined_sums(shared, at.line, at.offset, accumulators.set[0]);
-      finish_chunk(params.operands, 0, at.row, at.column, at.valid, inputs, accumulators, largest);
+      finish_chunk<kChunk / 2, WHOLE>(params.operands, 0, at.row, at.column,
+                                      WHOLE ? kChunk : at.valid, inputs, accumulators, largest);
     }
     chunk += kThreads * kCluster;
     if (chunk >= kTileChunks) break;
-    const ChunkPlace next = place_of(params, part, chunk);
-    if (next.valid > 0)
-      load_inputs(params.operands, 0, next.row, next.column, next.valid, inputs);
+    load_chunk_inputs<WHOLE>(params, place_of(params, part, chunk), inputs);
   }
   merge_largest(params.operands, largest);
 }
@@ -149,7 +156,11 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   auto* shared = reinterpret_cast<float*>(memory);
   ChunkInputs inputs;
   const ChunkPlace at = place_of(params, part, first_chunk(static_cast<int>(threadIdx.x), block));
-  if (at.valid > 0) load_inputs(params.operands, 0, at.row, at.column, at.valid, inputs);
+  if (params.whole) {
+    load_chunk_inputs<true>(params, at, inputs);
+  } else {
+    load_chunk_inputs<false>(params, at, inputs);
+  }
   __syncthreads();
   keep_sums(sums, shared);
   __syncthreads();
@@ -158,7 +169,11 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
     if constexpr (kCluster == 1) __syncthreads();
   }
   if constexpr (kCluster > 1) cluster_sync();
-  finish(params, part, block, shared, inputs);
+  if (params.whole) {
+    finish<true>(params, part, block, shared, inputs);
+  } else {
+    finish<false>(params, part, block, shared, inputs);
+  }
   // No block leaves while another one reads its sums.
   if constexpr (kCluster > 1) cluster_sync();
 }

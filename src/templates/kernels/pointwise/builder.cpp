@@ -44,20 +44,12 @@ int check(const attacca_gemm_arguments* arguments, char* reason, size_t reason_b
 }
 
 bool is_whole(const Params& all) {
-  const EpilogueOperands& operands = all.operands;
-  const auto whole = [](const void* pointer, int32_t access) {
-    return !pointer || access == kAccessChunks;
+  const auto whole = [](const attacca_pointwise::Alternate& alternate) {
+    return !alternate.words.pointer || alternate.access == kAccessChunks;
   };
-  bool every = all.columns % kChunk == 0 && all.chunks <= INT32_MAX &&
-               whole(all.alternate.words.pointer, all.alternate.access) &&
-               whole(all.alternate_rows.words.pointer, all.alternate_rows.access);
-  for (int i = 0; i < kResults; ++i)
-    every = every && whole(operands.result[i].pointer, operands.result_access[i]);
-  for (int i = all.alternate.words.pointer ? 2 : 0; i < kFulls; ++i)
-    every = every && whole(operands.full[i].pointer, operands.full_access[i]);
-  for (int i = all.alternate_rows.words.pointer ? kRows : 0; i < kRows; ++i)
-    every = every && whole(operands.row[i].pointer, operands.row_access[i]);
-  return every;
+  return all.chunks <= INT32_MAX && whole(all.alternate) && whole(all.alternate_rows) &&
+         by_whole_chunks(all.operands, all.columns, all.alternate.words.pointer ? 2 : 0,
+                         all.alternate_rows.words.pointer ? kRows : 0);
 }
 
 // Of a block: as many as leave each multiprocessor two blocks, if some number does.
