@@ -347,6 +347,10 @@ uint32_t exchange_lanes(uint32_t value, int bits) {
   return received;
 }
 
+bool elected() {
+  return threadIdx.x % kLanes == 0;
+}
+
 uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(static_cast<const char*>(pointer) - shared_base());
 }
@@ -602,8 +606,8 @@ void barrier_expect(uint32_t barrier, int bytes) {
   settle(at);
 }
 
-void barrier_arrive(uint32_t barrier, uint32_t rank) {
-  TransactionBarrier& at = barrier_at(cluster->blocks[rank], barrier);
+void barrier_arrive(uint32_t of_cluster) {
+  TransactionBarrier& at = barrier_at(cluster->blocks[of_cluster >> 24], of_cluster & 0xffffff);
   ATTACCA_CHECK(at.missing > 0, "more arrivals than the barrier counts");
   --at.missing;
   settle(at);

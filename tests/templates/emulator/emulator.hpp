@@ -92,7 +92,13 @@ float4 load_from_block(uint32_t address, uint32_t block);
 void barrier_init(uint32_t barrier, int arrivals);
 inline void barrier_init_fence() {}
 void barrier_expect(uint32_t barrier, int bytes);
-void barrier_arrive(uint32_t barrier, uint32_t block);
+inline uint32_t cluster_address(uint32_t address, uint32_t block) {
+  return block << 24 | address;
+}
+void barrier_arrive(uint32_t of_cluster);
+inline void barrier_arrive(uint32_t barrier, uint32_t block) {
+  barrier_arrive(cluster_address(barrier, block));
+}
 bool barrier_passed(uint32_t barrier, uint32_t parity);
 inline bool cluster_barrier_passed(uint32_t barrier, uint32_t parity) {
   return barrier_passed(barrier, parity);
@@ -108,6 +114,7 @@ inline int warp_uniform(int value) {
   return value;
 }
 uint32_t exchange_lanes(uint32_t value, int bits);
+bool elected();
 inline void writes_before_copies() {}
 void copy_result(const void* map, uint32_t from, int column, int row, int batch);
 void results_commit();

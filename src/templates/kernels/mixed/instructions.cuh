@@ -38,6 +38,7 @@ using attacca_wgmma::barrier_passed;
 using attacca_wgmma::block_in_cluster;
 using attacca_wgmma::cluster_sync;
 using attacca_wgmma::copy_box;
+using attacca_wgmma::elected;
 using attacca_wgmma::wait_for_previous_kernel;
 
 #if A_BF16

@@ -27,7 +27,7 @@ class Panels {
  public:
   __device__ __forceinline__ Panels(const Params& params, const Part& part, uint32_t base)
       : map_(params.panels), part_(part), base_(base), warp_(threadIdx.x / 32) {
-    copies_ = threadIdx.x % 32 == 0 && warp_ < kCopiers;
+    copies_ = warp_ < kCopiers;
     if (threadIdx.x != 0) return;
     prefetch_map(&map_);
     for (int i = 0; i < kPanels; ++i) {
@@ -40,13 +40,13 @@ class Panels {
   __device__ __forceinline__ void begin(int panels) {
     panels_ = panels;
     __syncthreads();
-    if (copies_)
+    if (copies_ && elected())
       for (int i = 0; i < kAhead + 1 && i < panels; ++i) copy(i, i);
   }
 
   __device__ __forceinline__ uint32_t next() {
     const int wanted = panel_ + kAhead;
-    if (copies_ && panel_ > 0 && wanted < panels_) {
+    if (copies_ && panel_ > 0 && wanted < panels_ && elected()) {
       const int place = place_ < 2 ? place_ + kAhead : place_ - 2;
       // The phase that the panel before in this place ended; before it there was none.
       if (panel_ > 1)

@@ -44,7 +44,7 @@ struct WarpBoxes {
   // The full operand's boxes begin to come.
   __device__ __forceinline__ void begin(const Place& tile) {
     at = tile;
-    if (has_full() && lane == 0) {
+    if (has_full() && elected()) {
       results_read<0>();
       barrier_expect(arrived, kBoxes * kBoxBytes);
 #pragma unroll 1
@@ -58,7 +58,7 @@ struct WarpBoxes {
   __device__ __forceinline__ void wait_for_full() {
     if (has_full()) {
       wait_for(arrived, tiles++ & 1);
-    } else if (kBoxes % kBoxBuffers != 0 && lane == 0) {
+    } else if (kBoxes % kBoxBuffers != 0 && elected()) {
       results_read<0>();
     }
   }
@@ -66,14 +66,14 @@ struct WarpBoxes {
   // Before a box is written, and after it was.
   __device__ __forceinline__ void make_room() {
     if (!has_full()) {
-      if (lane == 0) results_read<kBoxBuffers - 1>();
+      if (elected()) results_read<kBoxBuffers - 1>();
       __syncwarp();
     }
   }
   __device__ __forceinline__ void leave(int box) {
     writes_before_copies();
     __syncwarp();
-    if (lane == 0) {
+    if (elected()) {
       copy_result(&params.result, address + byte_of(box), box_n(box), box_m(box), at.batch);
       results_commit();
     }
@@ -81,7 +81,7 @@ struct WarpBoxes {
 
   // No block may leave before its results are read.
   __device__ __forceinline__ void end() const {
-    if (lane == 0) results_read<0>();
+    if (elected()) results_read<0>();
   }
 };
 

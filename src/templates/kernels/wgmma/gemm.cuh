@@ -155,8 +155,9 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 
 // Each stage is summed by itself. While this warpgroup adds up, others multiply.
 __device__ __forceinline__ void multiply_tile_promoting(int k_tiles, const Shared& shared, int group,
-                                                        int block, int lane, TileScales& scales,
-                                                        Ring& ring, Accumulators& sum) {
+                                                        const Readers& readers,
+                                                        TileScales& scales, Ring& ring,
+                                                        Accumulators& sum) {
 #pragma unroll 1
   for (int k = 0; k < k_tiles; ++k) {
     scales.load();
@@ -167,7 +168,7 @@ __device__ __forceinline__ void multiply_tile_promoting(int k_tiles, const Share
     products_commit();
     products_wait<0>();
     pin_all(part);
-    release(shared, ring.stage, block, lane);
+    readers.release(ring.stage);
     ring.advance();
     scales.add(part, sum);
   }
@@ -175,14 +176,14 @@ __device__ __forceinline__ void multiply_tile_promoting(int k_tiles, const Share
 
 // One stage is multiplied while the one before is on its way through the tensor cores.
 __device__ __forceinline__ void multiply_tile(int k_tiles, const Shared& shared, int group,
-                                              int block, int lane, TileScales& scales, Ring& ring,
-                                              Accumulators& sum) {
+                                              int block, const Readers& readers,
+                                              TileScales& scales, Ring& ring, Accumulators& sum) {
 #pragma unroll
   for (auto& part : sum.of_instruction)
 #pragma unroll
     for (Sum& value : part) value = 0;
   if constexpr (kPromote) {
-    multiply_tile_promoting(k_tiles, shared, group, block, lane, scales, ring, sum);
+    multiply_tile_promoting(k_tiles, shared, group, readers, scales, ring, sum);
     return;
   }
   int before = -1;
@@ -193,18 +194,14 @@ __device__ __forceinline__ void multiply_tile(int k_tiles, const Shared& shared,
     multiply_stage<false>(shared, ring.stage, kPingpong ? 0 : group * kGroupParts, sum);
     products_commit();
     products_wait<1>();
-    if (before >= 0) release(shared, before, block, lane);
+    if (before >= 0) readers.release(before);
     before = ring.stage;
     ring.advance();
   }
-  if constexpr (kPingpong) {
-    // Without a product, a lane may still wait for its turn, which must not pass twice.
-    __syncwarp();
-    if (lane == 0) barrier_arrive(shared.turn(1 - group), block);
-  }
+  if constexpr (kPingpong) give_turn(shared, group, block, readers.lane);
   products_wait<0>();
   pin_all(sum);
-  if (before >= 0) release(shared, before, block, lane);
+  if (before >= 0) readers.release(before);
 }
 
 #endif  // !CODE_BITS
@@ -241,15 +238,16 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
     const Place at = place_of(params, work.tile, work.sharer);
     const KRange range = k_range(params.k, split, work.shared);
     const bool finishes = !work.shared || partial.finishes();
+    const Readers readers(shared, block, lane, kSharedTail && work.shared);
     if (kDirect && finishes)
       boxes.begin(kSwapped ? Place{at.m, at.n + first_row, at.batch}
                            : Place{at.m + first_row, at.n, at.batch});
     if constexpr (kPingpong) wait_for(shared.turn(group), (turns++ ^ group ^ 1) & 1);
 #if CODE_BITS
-    multiply_packed(range.tiles(), shared, group, block, lane, kSharedTail && work.shared, ring, widener, sum);
+    multiply_packed(range.tiles(), shared, group, block, readers, ring, widener, sum);
 #else
     TileScales scales(params, at, first_row, range.begin / kTileK, lane);
-    multiply_tile(range.tiles(), shared, group, block, lane, scales, ring, sum);
+    multiply_tile(range.tiles(), shared, group, block, readers, scales, ring, sum);
 #endif
     if (kPingpong) ring.skip(skipped);
     if constexpr (kSplits > 1) {
@@ -297,8 +295,9 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   constexpr bool kMoveRegisters = kConsumers == 2 && BLOCKS <= 2;
   if (threadIdx.x >= kConsumers * kGroupThreads) {
     if constexpr (kMoveRegisters) release_registers<40>();
-    if (threadIdx.x == kConsumers * kGroupThreads) load_all(params, shared, first, step, block);
-    if (threadIdx.x / 32 == kConsumers * 4 + 1) {
+    const int warp = warp_uniform(threadIdx.x / 32);
+    if (warp == kConsumers * 4 && elected()) load_all(params, shared, first, step, block);
+    if (warp == kConsumers * 4 + 1) {
       Schedule schedule(params.tiles, first, step, block);
       Work work;
 #pragma unroll 1

@@ -26,15 +26,19 @@ __device__ __forceinline__ void barrier_expect(uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-// Arrives at the barrier of a block of the cluster. Of the default scope, as CUTLASS's: what precedes
+// The cluster's address of an address of one of its blocks: of neighbours it differs as much.
+__device__ __forceinline__ uint32_t cluster_address(uint32_t address, uint32_t block) {
+  uint32_t of_cluster;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(of_cluster) : "r"(address), "r"(block));
+  return of_cluster;
+}
+// Arrives at a barrier by its cluster's address. Of the default scope, as CUTLASS's: what precedes
 // are reads by products that have ended, and `.release.cluster` would wait for all memory of the GPU.
+__device__ __forceinline__ void barrier_arrive(uint32_t of_cluster) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(of_cluster) : "memory");
+}
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier, uint32_t block) {
-  asm volatile(
-      "{\n.reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
-      "r"(block)
-      : "memory");
+  barrier_arrive(cluster_address(barrier, block));
 }
 // Whether the phase of this parity is over; waits for it a while.
 __device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity) {
@@ -140,6 +144,18 @@ __device__ __forceinline__ void results_read() {
 // The value of the warp's first lane, which all have: the compiler then knows so.
 __device__ __forceinline__ int warp_uniform(int value) {
   return __shfl_sync(0xffffffff, value, 0);
+}
+
+// Whether this is the lane that acts for its warp, the same whenever all of its lanes ask. ptxas knows then that there
+// is one alone: where a lane's number decides, it makes a loop over lanes of each bulk copy.
+__device__ __forceinline__ bool elected() {
+  uint32_t yes;
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "elect.sync _|p, 0xffffffff;\n"
+      "selp.b32 %0, 1, 0, p;\n}"
+      : "=r"(yes));
+  return yes != 0;
 }
 
 // The value of the lane whose number differs by these bits.

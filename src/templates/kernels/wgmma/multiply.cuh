@@ -37,6 +37,11 @@ __device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
   return kSwizzle128 | kGroupsApart | kBoxesApart | (address & 0x3ffff) >> 4;
 }
 
+// The same so many times 16 bytes further on, which never carries into the upper half.
+__device__ __forceinline__ uint64_t moved_descriptor(uint64_t first, int sixteens) {
+  return (first >> 32 << 32) | (static_cast<uint32_t>(first) + static_cast<uint32_t>(sixteens));
+}
+
 #ifdef ATTACCA_EMULATE
 
 template <bool TRANSPOSED_A, bool TRANSPOSED_B, int VALUES>

@@ -1,6 +1,6 @@
 // Packed weights (ir/packed.hpp) as wgmma's A, from registers: as their fragments lie, a thread widens its
 // codes to halves of A's type and multiplies them by their scale, which rounds each weight as the graph
-// does. While two steps of k are on their way through the tensor cores, the next but one is widened.
+// does. While two steps of k are on their way through the tensor cores, the next two are widened.
 #pragma once
 
 #include "wgmma/ring.cuh"
@@ -139,26 +139,30 @@ struct Widener {
 };
 
 // Lanes have read the stage by themselves: one may tell of all only when all are done.
-__device__ __forceinline__ void release_packed(const Shared& shared, int stage, int block, int lane,
-                                               bool alone) {
+__device__ __forceinline__ void release_packed(const Readers& readers, int stage) {
   __syncwarp();
-  release(shared, stage, block, lane, alone);
+  readers.release(stage);
 }
 
 __device__ __forceinline__ void multiply_packed(int k_tiles, const Shared& shared, int group, int block,
-                                                int lane, bool alone, Ring& ring, Widener& widener,
-                                                Accumulators& sum) {
+                                                const Readers& readers, Ring& ring,
+                                                Widener& widener, Accumulators& sum) {
 #pragma unroll
   for (auto& part : sum.of_instruction)
 #pragma unroll
     for (Sum& value : part) value = 0;
   if (k_tiles == 0) return;  // other blocks have all of K
-  // A ring of steps: two are multiplied, one is widened, one waits.
+  // Half of the steps are multiplied while the other half is widened.
   Fragments steps[kSteps];
+  constexpr int kHalf = kSteps / 2;
+  const auto widen_half = [&](int half) {
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) widener.widen(half * kHalf + i, steps[half * kHalf + i]);
+  };
   wait_for(shared.full(ring.stage), ring.round & 1);
   widener.fetch(ring.stage);
-  widener.widen(0, steps[0]);
-  widener.widen(1, steps[1]);
+  widen_half(0);
+  const uint64_t rows = tile_descriptor<false>(shared.a(0));
   int before = -1;
 #pragma unroll 1
   for (int k = 0; k < k_tiles; ++k) {
@@ -166,35 +170,32 @@ __device__ __forceinline__ void multiply_packed(int k_tiles, const Shared& share
     ring.advance();
     const bool more = k + 1 < k_tiles;
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
+    for (int half = 0; half < 2; ++half) {
       products_begin();
-      const uint64_t b = tile_descriptor<false>(shared.a(stage) + step * kStepBytes);
 #pragma unroll
-      for (int part = 0; part < kGroupParts; ++part)
-        multiply(sum.of_instruction[part], steps[step].of[part], b);
+      for (int step = half * kHalf; step < (half + 1) * kHalf; ++step) {
+        const uint64_t b =
+            moved_descriptor(rows, stage * (kStageBytes / 16) + step * (kStepBytes / 16));
+#pragma unroll
+        for (int part = 0; part < kGroupParts; ++part)
+          multiply(sum.of_instruction[part], steps[step].of[part], b);
+      }
       products_commit();
-      if (step == 2 && more) {
+      if (half == 1 && more) {
         wait_for(shared.full(ring.stage), ring.round & 1);
         widener.fetch(ring.stage);
       }
-      // All but this step and the one before it.
-      products_wait<2>();
-      if (step == 1 && before >= 0) release_packed(shared, before, block, lane, alone);
-      if (step < 2) {
-        widener.widen(step + 2, steps[step + 2]);
-      } else if (more) {
-        widener.widen(step - 2, steps[step - 2]);
-      }
+      // All but this half.
+      products_wait<1>();
+      if (half == 0 && before >= 0) release_packed(readers, before);
+      if (half == 0 || more) widen_half(1 - half);
     }
     before = stage;
   }
-  if constexpr (kPingpong) {
-    __syncwarp();
-    if (lane == 0) barrier_arrive(shared.turn(1 - group), block);
-  }
+  if constexpr (kPingpong) give_turn(shared, group, block, readers.lane);
   products_wait<0>();
   pin_all(sum);
-  release_packed(shared, before, block, lane, alone);
+  release_packed(readers, before);
 #pragma unroll
   for (auto& part : sum.of_instruction)
 #pragma unroll

@@ -51,12 +51,28 @@ struct Shared {
   __device__ __forceinline__ uint32_t read(int warp) const { return arrived(kWarps + warp); }
 };
 
-// Tells every block that shares the stage that this warp has read it. `alone`: this block loads all of it, and
-// hears of it as often.
-__device__ __forceinline__ void release(const Shared& shared, int stage, int block, int lane,
-                                        bool alone = false) {
-  if (lane < kSharers)
-    barrier_arrive(shared.empty(stage), alone ? block : block / kSharers * kSharers + lane);
+// Tells every block that shares a stage that this warp has read it: each of the first lanes one.
+struct Readers {
+  uint32_t empty;  // the cluster's address of that of the first stage
+  int lane;
+
+  // `alone`: this block loads all of its stages, and hears of them as often.
+  __device__ __forceinline__ Readers(const Shared& shared, int block, int lane, bool alone = false)
+      : empty(cluster_address(shared.empty(0), lane >= kSharers || alone
+                                                   ? block
+                                                   : block / kSharers * kSharers + lane)),
+        lane(lane) {}
+
+  __device__ __forceinline__ void release(int stage) const {
+    if (lane < kSharers) barrier_arrive(empty + stage * 8);
+  }
+};
+
+// Pingpong: the other warpgroup may multiply when all warps of this one say so.
+__device__ __forceinline__ void give_turn(const Shared& shared, int group, int block, int lane) {
+  // Without a product, a lane may still wait for its own turn, which must not pass twice.
+  __syncwarp();
+  if (lane == 0) barrier_arrive(shared.turn(1 - group), block);
 }
 
 // A shared tail: this block's ring is the other one's to write to, and the other way round.
