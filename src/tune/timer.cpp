@@ -121,7 +121,7 @@ Timer::Outcome Timer::listen(const Open& open, std::vector<Trial>& trials) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
     if (left.count() <= 0) {
       child_.reset();
-      return served("the time limit of the tuning was over");
+      return served(kTimeWasOver);
     }
     const milliseconds silence = milliseconds_of(limits_.silence_seconds);
     const auto heard = child_->receive(std::min(left, silence));

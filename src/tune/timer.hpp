@@ -20,6 +20,9 @@ struct Trial {
   bool final = false;  // timed in the last comparison: only such times compare with each other
 };
 
+// A trial's failure where the time was over before its turn.
+inline constexpr const char* kTimeWasOver = "the time limit of the tuning was over";
+
 struct TimeLimits {
   double total_seconds = 60;
   // The longest silence of a worker that counts as work: kernels are built before the first word.

@@ -143,10 +143,13 @@ Result<Tuned> tune(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& t
     }
   }
   const std::optional<Choice> choice = choose(trials);
-  if (!choice)
-    return fail(fmt::format("no candidate ran: {}",
-                            trials.empty() ? "there is none" : trials.front().failure),
-                "tuning", "run `attacca doctor`");
+  if (!choice) {
+    const std::string why = trials.empty() ? "there is none" : trials.front().failure;
+    return fail("no candidate ran: " + why, "tuning",
+                why == kTimeWasOver
+                    ? "allow more seconds: building kernels takes longer on a busy machine"
+                    : "run `attacca doctor`");
+  }
   result.choice = *choice;
   result.trials = std::move(trials);
   report(1, "done");
