@@ -53,7 +53,8 @@ HWY_INLINE V gated(D d, V x, V v) {
   return hn::Mul(x, sigmoid_f32(d, v));
 }
 
-// max(x, 0) - |x| * tail(|x|), where log2 of the normal tail is a polynomial up to 5.5.
+// max(x, 0) - |x| / 2 * 2 tail(|x|), where log2 of twice the normal tail is a polynomial up to 5.5:
+// it begins at 0, so that all bits count near there, where half of x is left.
 template <class D, class V, size_t kTail, size_t kExp2>
 HWY_INLINE V gelu_near(D d, V x, V a, const float (&log2_tail)[kTail], const float (&exp2)[kExp2]) {
   const hn::RebindToSigned<D> di;
@@ -61,10 +62,10 @@ HWY_INLINE V gelu_near(D d, V x, V a, const float (&log2_tail)[kTail], const flo
   const V magic = hn::Set(d, 0x1.8p23f);
   const V shifted = hn::Add(q, magic);
   const V p = polynomial(d, hn::Sub(q, hn::Sub(shifted, magic)), exp2);
-  const V tail =
+  const V twice =
       hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
   const V positive = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Zero(d));
-  return hn::NegMulAdd(a, tail, positive);
+  return hn::NegMulAdd(hn::Mul(a, hn::Set(d, 0.5f)), twice, positive);
 }
 
 template <class D, class V>
@@ -75,7 +76,7 @@ HWY_INLINE V gelu_far(D d, V x, V a) {
 
 template <class D, class V>
 HWY_INLINE V gelu_f32(D d, V x) {
-  constexpr float log2_tail[] = {-1.0f,
+  constexpr float log2_tail[] = {0.0f,
                                  -1.1511051654815674f,
                                  -0.45921507477760315f,
                                  -0.05244878679513931f,
@@ -87,8 +88,13 @@ HWY_INLINE V gelu_f32(D d, V x) {
                                  1.636105366742413e-06f,
                                  -1.00536865943468e-07f,
                                  2.7521798173779644e-09f};
-  constexpr float exp2[] = {1.0000001192092896f,   0.6931471824645996f,   0.2402210682630539f,
-                            0.055503569543361664f, 0.009676031768321991f, 0.0013390863314270973f};
+  constexpr float exp2[] = {1.0f,
+                            0.6931471824645996f,
+                            0.24022647738456726f,
+                            0.05550359934568405f,
+                            0.009618505835533142f,
+                            0.0013390806270763278f,
+                            0.00015326461289077997f};
   const V a = hn::Abs(x);
   return HWY_LIKELY(all_below(d, a, 5.5f)) ? gelu_near(d, x, a, log2_tail, exp2)
                                            : gelu_far(d, x, a);
@@ -97,7 +103,7 @@ HWY_INLINE V gelu_f32(D d, V x) {
 // To 17 bits.
 template <class D, class V>
 HWY_INLINE V gelu_coarse(D d, V x) {
-  constexpr float log2_tail[] = {-0.999995465f,   -1.15124684f,    -0.458480497f,
+  constexpr float log2_tail[] = {0.000004535f,    -1.15124684f,    -0.458480497f,
                                  -0.0539378586f,  0.00849376430f,  -0.000926030994f,
                                  6.09044444e-05f, -1.79346972e-06f};
   constexpr float exp2[] = {0.99999926f, 0.69312181f, 0.24024745f, 0.05591786f, 0.0095701f};

@@ -214,6 +214,13 @@ class EdgeCases(Cli):
         graph = self.write("graph g(x: bf16[M, 1], w: bf16[1, 1]) { return gelu(x @ w) }")
         self.assertEqual(attacca("run", graph, "--dim", "M=1", "--check")[0], 0)
 
+    def test_gelu_of_few_small_elements_is_as_exact_as_op_by_op(self):
+        graph = self.write("graph g(x: f32[1, 1], w: f32[6, 1]) {\n  a, b = split(x @ transpose(w), 2, axis=1)\n"
+                           "  return 0.5 * a * (1.0 + erf(a * 0.70710678)) * b\n}")
+        for seed in (16, 23, 30, 32, 48):
+            code, out, err = attacca("run", graph, "--check", "--seed", str(seed))
+            self.assertEqual(code, 0, out + err)
+
     def test_nan_weights_stay_nan(self):
         w = np.full((8, 16), np.nan, dtype=np.float32)
         code, out, err = attacca("run", self.write(LINEAR), f"--input=w={self.save(w, 'w.npy')}",
