@@ -40,8 +40,10 @@ TEST_P(Emulated, GivesWhatALoopGives) {
   const attacca_info info = kernel.record->info();
   // Extents around the tile's edges and around a chunk of 8.
   const bool few = info.schedule == std::string("dot");  // no more rows than a tile's
-  const std::vector<int> ms = few ? std::vector<int>{1, info.tile_m - info.tile_m / 4, info.tile_m}
-                                  : std::vector<int>{1, 2, 17, info.tile_m + 1};
+  std::vector<int> ms = few ? std::vector<int>{1, info.tile_m - info.tile_m / 4, info.tile_m}
+                            : std::vector<int>{1, 2, 17, info.tile_m + 1};
+  // A round of two clusters, then a tail.
+  if (info.schedule == std::string("shared_tail")) ms = {17, info.tile_m + 1, 2 * info.tile_m + 1};
   const std::vector<int> ns = {1, 7, 8, 24, info.accumulators ? info.tile_n + 3 : 300};
   std::vector<int> ks = {0, 1, 8, 31, 3 * info.tile_k + 5, 7 * info.tile_k};
   // Packed weights that stream meet several panels of A, each of some steps of k.

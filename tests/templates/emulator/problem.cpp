@@ -292,7 +292,8 @@ Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t 
   arguments_.context.rows = m;
   arguments_.context.columns = n;
   arguments_.context.batches = batch;
-  arguments_.sm_count = 2;
+  // Of a shared tail, two clusters.
+  arguments_.sm_count = info_.schedule == std::string("shared_tail") ? 4 : 2;
   arguments_.swizzle = static_cast<int>(random_() % 4);
   arguments_.raster = static_cast<int>(random_() % 3);
   description_ =

@@ -10,7 +10,8 @@
 //   CLUSTER_M       blocks of a cluster, one below the other, that load their common tile of B together
 //   CLUSTER_N       and beside each other, their common tile of A
 //   CLUSTER_K       blocks of a cluster that share a tile's K (split.cuh)
-//   SHARED_TAIL     1: the blocks of a cluster of CLUSTER_N share K of the last tiles, where those are too few for all
+//   SHARED_TAIL     1: the CLUSTER_N blocks share K of the last tiles, where those are too few for all blocks;
+//                   undefined or 0: they do not
 //   STAGES          tiles of A and B in shared memory
 //   BLOCKS          that a multiprocessor shall hold
 //   ELEMENT         of A and B (common/element.cuh); those of 8 bits take B_K_MAJOR alone
@@ -56,7 +57,8 @@ constexpr int kSharers = kClusterM * kClusterN, kCluster = kSharers * CLUSTER_K;
 #define SHARED_TAIL 0
 #endif
 constexpr bool kSharedTail = SHARED_TAIL;
-static_assert(!kSharedTail || (CLUSTER_M == 1 && CLUSTER_N == 2 && CLUSTER_K == 1 && kPacked && !PINGPONG));
+static_assert(!kSharedTail ||
+              (CLUSTER_M == 1 && CLUSTER_N == 2 && CLUSTER_K == 1 && kPacked && !PINGPONG));
 constexpr int kSplits = kSharedTail ? kSharers : CLUSTER_K;  // blocks that share a tile's K
 constexpr int kStages = STAGES;
 constexpr int kSets = kAccumulators;

@@ -1,8 +1,7 @@
 // Few tiles and long K: the blocks of a cluster multiply a range of k of the same tile each. With a shared
-// tail, they do so of their last tile alone, where at most half as many are left as there are blocks, and have
-// neighbouring tiles until then. A
-// warp's partial sums then go to the warp of the same number in one of the blocks, which adds them in the
-// order of the blocks, whatever the timing, and finishes.
+// tail, they do so of their last tile alone, where at most half as many are left as there are blocks, and
+// have neighbouring tiles until then. A warp's partial sums go to the warp of the same number in one of the
+// blocks, which adds them in the order of the blocks, whatever the timing, and finishes.
 #pragma once
 
 #include "wgmma/multiply.cuh"
