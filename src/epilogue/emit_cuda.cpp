@@ -138,7 +138,8 @@ class HoleWriter {
     return text;
   }
 
-  // The word that follows the results. The first element is always inside.
+  // The word that follows the results. A kernel does not count it where the first element is
+  // outside.
   std::string maximum() const {
     if (signature_.maxima == 0) return {};
     const int word = words() - 1;

@@ -23,7 +23,8 @@
 // the epilogue goes through a column slot and a Column input through a row slot.
 //
 // A signature with a maximum has one word more: the larger of both elements' f32 bits, without the
-// sign, of those inside. It gives an output that is the amax of all.
+// sign, of those inside. It gives an output that is the amax of all; a kernel leaves out the words
+// of calls whose element 0 is outside.
 //
 // What has no slot goes through the context (templates/abi.h): the body loads or stores it itself,
 // at any stride and any alignment of its dtype, and must not touch elements outside context->rows

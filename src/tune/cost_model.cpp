@@ -28,10 +28,6 @@ double element_bytes(const Template& kernel) {
   return double(ir::size_of(kernel.input_types.front()));
 }
 
-double weight_bytes(const Template& kernel) {
-  return kernel.packed_bits > 0 ? kernel.packed_bits / 8.0 : element_bytes(kernel);
-}
-
 bool adds_up(const Template& kernel) {
   return ir::is_fp8(kernel.input_types.front()) && !kernel.fast_accumulation;
 }
@@ -117,29 +113,26 @@ double widening_seconds(const Problem& problem, const Template& kernel,
   const double tile = std::max(1.05 * products, 0.6 * products + 150 * kernel.tile.n / 64.0);
   const double places =
       std::max(1.0, std::floor(double(device.max_shared_bytes) / (kernel.shared_bytes + 1024)));
-  double tiles = divide_up(double(problem.m), kernel.tile.m) *
-                 divide_up(double(problem.n), kernel.tile.n) * kernel.cluster_k;
-  double cycles = 0, waves = 0;
+  double cycles = 0, rounds = 0;
   if (kernel.schedule == "shared_tail") {
-    const double rest = std::fmod(tiles, device.sm_count);
-    if (rest > 0 && 2 * rest <= device.sm_count) {
-      tiles -= rest;
-      cycles += stages / 2 * tile;
-      ++waves;
+    rounds = waves(problem, kernel, 1, device);
+    cycles = rounds * stages * tile;
+  } else {
+    for (double left = divide_up(double(problem.m), kernel.tile.m) *
+                       divide_up(double(problem.n), kernel.tile.n) * kernel.cluster_k;
+         left > 0; left -= places * device.sm_count, ++rounds) {
+      const double resident = std::min(places, divide_up(left, device.sm_count));
+      // Of one tile, latencies count: a pingpong tile has one warpgroup.
+      const bool one = kernel.schedule == "pingpong" && left <= device.sm_count;
+      const double alone = one ? 730 : kernel.tile.m >= 64 && kernel.tile.n >= 128 ? 620 : 420;
+      cycles += stages * std::max(resident * tile, alone);
     }
-  }
-  for (; tiles > 0; tiles -= places * device.sm_count, ++waves) {
-    const double resident = std::min(places, divide_up(tiles, device.sm_count));
-    // Of one tile, latencies count: a pingpong tile has one warpgroup.
-    const bool one = kernel.schedule == "pingpong" && tiles <= device.sm_count;
-    const double alone = one ? 730 : kernel.tile.m >= 64 && kernel.tile.n >= 128 ? 620 : 420;
-    cycles += stages * std::max(resident * tile, alone);
   }
   const double memory = bytes(problem) / 3.9e12;
   // Loads in common pay where rounds follow each other.
-  if (kernel.cluster_n > 1) cycles *= waves > 1 ? 0.98 : 1.02;
+  if (kernel.cluster_n > 1) cycles *= rounds > 1 ? 0.98 : 1.02;
   return slots_cost(problem, kernel, binding) *
-         (std::max(cycles * kCycle, memory) + 3e-6 + 2e-6 * waves +
+         (std::max(cycles * kCycle, memory) + 3e-6 + 2e-6 * std::ceil(rounds) +
           (kernel.cluster_k > 1 ? 1e-6 : 0.0));
 }
 
@@ -172,8 +165,8 @@ Estimate estimate(const Problem& problem, const Template& kernel, const epilogue
   const double tile_flops = 2.0 * kernel.tile.m * kernel.tile.n * products * k;
   // A cluster's blocks share what they load.
   const double tile_bytes =
-      k * (element_bytes(kernel) * kernel.tile.m / kernel.cluster_n +
-           weight_bytes(kernel) * products * kernel.tile.n / kernel.cluster_m);
+      k * element_bytes(kernel) *
+      (double(kernel.tile.m) / kernel.cluster_n + products * kernel.tile.n / kernel.cluster_m);
   const double multiply = tile_flops / rates.flops, fill = tile_bytes / rates.shared_fill;
   // A tile's epilogue that nothing hides, and the sum of a cluster's parts of K.
   const double finish = kernel.cluster_k > 1 ? 2.5e-6 : 1.5e-6;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
@@ -344,23 +345,22 @@ TEST(Candidates, PackedWeightsOfManyRowsAsMeasured) {
                                         "mixed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16",
                                         "mixed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"};
   const struct {
-    int bits;
     int64_t m, n, k;
     const char* fastest;
   } cases[] = {
-      {4, 128, 14336, 4096, "mixed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16"},
-      {4, 256, 4096, 11008, "mixed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"},
-      {4, 1024, 14336, 4096, "mixed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"},
-      {4, 1024, 12288, 4096, "mixed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16"},
+      {128, 14336, 4096, "mixed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16"},
+      {256, 4096, 11008, "mixed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"},
+      {1024, 14336, 4096, "mixed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"},
+      {1024, 12288, 4096, "mixed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16"},
   };
-  for (const auto& [bits, m, n, k, fastest] : cases) {
+  for (const auto& [m, n, k, fastest] : cases) {
     // Codes of blocks of 64 x 64, then a scale of 16 bits for each 128 of k.
-    const int64_t bytes = 256 + n * k * bits / 8 + n * k / 128 * 2;
+    const int64_t bytes = 256 + n * k / 2 + n * k / 128 * 2;
     const Candidates all = candidates(
         problem(fmt::format("a: bf16[M, {}], w: u8[{}]", k, bytes),
-                fmt::format("y = a @ transpose(unpack(w, [{}, {}], weights=s8, bits={}, group=128, "
+                fmt::format("y = a @ transpose(unpack(w, [{}, {}], weights=s8, bits=4, group=128, "
                             "scales=bf16, dtype=bf16))\n  return y",
-                            n, k, bits),
+                            n, k),
                 {{{"M", m}}}));
     const auto first =
         std::find_if(all.ranked.begin(), all.ranked.end(),

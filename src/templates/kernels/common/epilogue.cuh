@@ -65,7 +65,7 @@ struct ChunkInputs {
   uint32_t column[kColumns ? kColumns : 1];
 };
 
-// WHOLE, here and below: the caller knows that every chunk is accessed at once (by_whole_chunks).
+// WHOLE, here and below: the caller knows that every chunk is whole and accessed at once (by_whole_chunks).
 template <int SLOT, bool WHOLE = false>
 __device__ __forceinline__ void load_full(const EpilogueOperands& operands, int32_t batch,
                                           int32_t row, int32_t column, int valid,
@@ -104,6 +104,7 @@ template <bool WHOLE = false>
 __device__ __forceinline__ void load_inputs(const EpilogueOperands& operands, int32_t batch,
                                             int32_t row, int32_t column, int valid,
                                             ChunkInputs& inputs) {
+  if constexpr (WHOLE) valid = kChunk;
   load_full<0, WHOLE>(operands, batch, row, column, valid, inputs.full0);
   load_full<1, WHOLE>(operands, batch, row, column, valid, inputs.full1);
   load_full<2, WHOLE>(operands, batch, row, column, valid, inputs.full2);
@@ -192,12 +193,13 @@ __device__ __forceinline__ void merge_largest(const EpilogueOperands& operands,
 
 // Calls the hole for the chunk's first PAIRS, and stores the results. For those beyond the end too, which changes
 // nothing (epilogue/hole.hpp): without branches between them, the pairs' latencies overlap.
-template <int PAIRS = kChunk / 2, bool WHOLE = false>
+template <bool WHOLE = false, int PAIRS = kChunk / 2>
 __device__ __forceinline__ void finish_chunk(const EpilogueOperands& operands, int32_t batch,
                                              int32_t row, int32_t column, int valid,
                                              const ChunkInputs& inputs,
                                              const ChunkAccumulators& accumulators,
                                              Largest& largest) {
+  if constexpr (WHOLE) valid = kChunk;
   Chunk<kResultBits[0]> result0;
   Chunk<kResultBits[1]> result1;
 #pragma unroll

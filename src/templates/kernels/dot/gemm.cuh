@@ -228,7 +228,7 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
     if (finishes) {
       ChunkAccumulators accumulators;
       join_warps(shared, line, place, accumulators);
-      finish_chunk<1>(params.operands, batch, line, column, valid, inputs, accumulators, largest);
+      finish_chunk<false, 1>(params.operands, batch, line, column, valid, inputs, accumulators, largest);
     }
     __syncthreads();
   }

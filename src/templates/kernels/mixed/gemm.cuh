@@ -109,7 +109,7 @@ template <bool WHOLE>
 __device__ __forceinline__ void load_chunk_inputs(const Params& params, const ChunkPlace& at,
                                                   ChunkInputs& inputs) {
   if (at.valid > 0)
-    load_inputs<WHOLE>(params.operands, 0, at.row, at.column, WHOLE ? kChunk : at.valid, inputs);
+    load_inputs<WHOLE>(params.operands, 0, at.row, at.column, at.valid, inputs);
 }
 
 // `inputs`: of the first chunk, whose loads the joining of sums hides.
@@ -123,8 +123,8 @@ __device__ __forceinline__ void finish(const Params& params, const Part& part, i
     if (at.valid > 0) {
       ChunkAccumulators accumulators;
       joined_sums(shared, at.line, at.offset, accumulators.set[0]);
-      finish_chunk<kChunk / 2, WHOLE>(params.operands, 0, at.row, at.column,
-                                      WHOLE ? kChunk : at.valid, inputs, accumulators, largest);
+      finish_chunk<WHOLE>(params.operands, 0, at.row, at.column, at.valid, inputs, accumulators,
+                          largest);
     }
     chunk += kThreads * kCluster;
     if (chunk >= kTileChunks) break;

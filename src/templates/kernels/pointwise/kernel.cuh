@@ -93,8 +93,8 @@ __device__ __forceinline__ void finish_place(const Params& params, const Place& 
   const ChunkAccumulators no_accumulators = {};
   separate_alternate(params.alternate, inputs);
   separate_alternate_rows(params.alternate_rows, inputs);
-  finish_chunk<kChunk / 2, WHOLE>(params.operands, at.batch, at.row, at.column,
-                                  WHOLE ? kChunk : at.valid, inputs, no_accumulators, largest);
+  finish_chunk<WHOLE>(params.operands, at.batch, at.row, at.column, at.valid, inputs,
+                      no_accumulators, largest);
 }
 
 // This thread's chunks, AT_ONCE of them from `first` on.

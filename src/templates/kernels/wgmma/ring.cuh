@@ -57,7 +57,7 @@ struct Readers {
   int lane;
 
   // `alone`: this block loads all of its stages, and hears of them as often.
-  __device__ __forceinline__ Readers(const Shared& shared, int block, int lane, bool alone = false)
+  __device__ __forceinline__ Readers(const Shared& shared, int block, int lane, bool alone)
       : empty(cluster_address(shared.empty(0), lane >= kSharers || alone
                                                    ? block
                                                    : block / kSharers * kSharers + lane)),
