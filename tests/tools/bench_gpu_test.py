@@ -5,11 +5,13 @@ import sys
 import tempfile
 import unittest
 import xml.dom.minidom
+from unittest import mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench/gpu"))
 
 import attacca_side
 import cases
+import mixed_page
 import pages
 import peers
 import program
@@ -80,6 +82,11 @@ class DryRun(unittest.TestCase):
         self.assertTrue(all(row["max_autotune_us"] for row in found[:2 * len(cases.QUOTED)]))
         self.assertIn("max_autotune: left out",
                       next(r for r in found if not r["max_autotune_us"])["notes"])
+
+    def test_only_some_rows_of_a(self):
+        _, found = self.measure("a.csv", "--rows", "17", "64")
+        self.assertEqual([(row["m"], row["n"]) for row in found],
+                         [(case.m, case.n) for case in cases.cases() if case.m in (17, 64)])
 
     def test_no_time_means_no_rows(self):
         _, found = self.measure("a.csv", "--minutes", "-1")
@@ -188,6 +195,31 @@ class Pages(unittest.TestCase):
     def test_lists(self):
         self.assertEqual(pages.listed("Failed:", ["a"]), ["Failed:", "", "- a", ""])
         self.assertEqual(pages.listed("Failed:", []), [])
+
+
+class MixedPage(unittest.TestCase):
+    HEAD = "codes,group,epilogue,m,n,k,attacca_us,product_us,kernel,unfused_us,cublas_us,torch_us,ratio,weights_gbps\n"
+
+    def test_the_table_replaces_the_one_below_the_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            first, second, out = (os.path.join(folder, name) for name in ("a.csv", "b.csv", "out"))
+            with open(first, "w", encoding="utf-8") as file:
+                file.write(self.HEAD + "s4,128,none,16,64,96,5.00,,old,9.00,15.00,,3.00,700\n"
+                                       "s8,128,bias_silu,1,128,96,4.00,3.90,x,9.00,8.00,,2.00,600\n")
+            with open(second, "w", encoding="utf-8") as file:
+                file.write(self.HEAD + "s4,128,none,16,64,96,4.00,,new,9.00,14.00,,3.50,800\n")
+            with open(out + ".md", "w", encoding="utf-8") as file:
+                file.write("# Text\n\n| M x N x K | as it was |\n")
+            for _ in range(2):
+                with mock.patch.object(sys, "argv", ["mixed_page.py", first, second, "--out", out]):
+                    mixed_page.main()
+            with open(out + ".md", encoding="utf-8") as file:
+                text = file.read()
+            self.assertEqual(text.splitlines()[:2], ["# Text", ""])
+            self.assertEqual(text.splitlines()[4:], [
+                "| 1 x 128 x 96 | s8 | bias, SiLU | 4.0 | 3.9 | 8.0 | 2.00 | 600 | `x` |",
+                "| 16 x 64 x 96 | s4 |  | 4.0 | - | 14.0 | 3.50 | 800 | `new` |"])
+            self.assertEqual(mixed_page.read([out + ".csv"]), mixed_page.read([first, second]))
 
 
 class UserKernels(unittest.TestCase):
