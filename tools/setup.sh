@@ -29,15 +29,15 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 stamp=.deps/venv/requirements.txt
-if ! cat tools/requirements-test.txt tools/requirements-torch.txt | cmp -s - "$stamp"; then
+if ! cat tools/requirements-test.txt tools/requirements-frameworks.txt | cmp -s - "$stamp"; then
   echo "setup: creating .deps/venv"
   rm -rf .deps/venv
   # Debian's own interpreter, whatever else is first on PATH.
   /usr/bin/python3 -m venv .deps/venv
   .deps/venv/bin/pip install --quiet --disable-pip-version-check -r tools/requirements-test.txt
   .deps/venv/bin/pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps \
-    -r tools/requirements-torch.txt
-  cat tools/requirements-test.txt tools/requirements-torch.txt > "$stamp"
+    -r tools/requirements-frameworks.txt
+  cat tools/requirements-test.txt tools/requirements-frameworks.txt > "$stamp"
 fi
 
 # CUTLASS's headers, for the kernel templates: a wheel that carries them, unpacked in part.
