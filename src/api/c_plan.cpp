@@ -127,10 +127,9 @@ attacca_status* attacca_matmul_plan(const char* dtype, const char* b_layout, con
   return guarded([&]() -> Status {
     ATTACCA_TRY_VOID(required(plan, "plan"));
     ATTACCA_TRY(const api::Options chosen, read_options(options));
-    const std::string input = text_or(dtype, "bf16");
     ATTACCA_TRY(ir::Graph graph,
-                api::matmul_graph(input, text_or(b_layout, "nk"), text_or(epilogue, "acc"),
-                                  text_or(out_dtype, input.c_str())));
+                api::matmul_graph(text_or(dtype, "bf16"), text_or(b_layout, "nk"),
+                                  text_or(epilogue, "acc"), text_or(out_dtype, "")));
     return give_plan(api::Plan::compile(std::move(graph), chosen), plan);
   });
 }

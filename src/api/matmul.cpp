@@ -2,6 +2,7 @@
 
 #include "api/names.hpp"
 #include "ir/dtype_named.hpp"
+#include "ir/product_dtype.hpp"
 #include "run/gemm_graph.hpp"
 
 namespace attacca::api {
@@ -10,13 +11,13 @@ Result<ir::Graph> matmul_graph(const std::string& dtype, const std::string& b_la
                                const std::string& epilogue, const std::string& out_dtype) {
   run::GemmForm form;
   ATTACCA_TRY(form.input, ir::dtype_named(dtype, "dtype"));
-  ATTACCA_TRY(const ir::DType result, ir::dtype_named(out_dtype, "out_dtype"));
+  ir::DType result = ir::default_result(form.input);
+  if (!out_dtype.empty()) {
+    ATTACCA_TRY(result, ir::dtype_named(out_dtype, "out_dtype"));
+  }
   ATTACCA_TRY_VOID(run::set_layout(form, b_layout));
   form.epilogue = epilogue;
-  if (form.input == ir::DType::S8 || form.input == ir::DType::U8)
-    form.text.accumulator = ir::DType::S32;
-  else
-    form.text.product = form.input;
+  ATTACCA_TRY_VOID(run::set_product(form));
   form.text.results = {result};
   return run::gemm_graph(form);
 }

@@ -3,6 +3,7 @@
 #include "fmt/format.h"
 
 #include "ir/dtype_named.hpp"
+#include "ir/product_dtype.hpp"
 #include "run/gemm_graph.hpp"
 #include "tune/arguments.hpp"
 
@@ -11,22 +12,16 @@ namespace {
 
 Result<run::GemmForm> form_of(const BenchGemmArgs& args) {
   run::GemmForm form;
-  ATTACCA_TRY(const ir::DType input, ir::dtype_named(args.dtype, "--dtype"));
-  // Bytes have accumulators of their own; what 8-bit floats give is bf16, as in PyTorch.
-  const ir::DType product = ir::is_integer(input) ? ir::DType::S32
-                            : ir::is_fp8(input)   ? ir::DType::BF16
-                                                  : input;
-  ir::DType output = product;
+  ATTACCA_TRY(form.input, ir::dtype_named(args.dtype, "--dtype"));
+  ATTACCA_TRY_VOID(run::set_product(form));
+  ir::DType output = ir::default_result(form.input);
   if (!args.output.empty()) {
     ATTACCA_TRY(output, ir::dtype_named(args.output, "--out"));
   }
-  form.input = input;
   form.fast = args.fast;
-  if (ir::is_integer(input)) form.text.accumulator = ir::DType::S32;
   ATTACCA_TRY_VOID(run::set_layout(form, args.b));
   form.epilogue = args.epilogue;
   form.text.results = {output};
-  form.text.product = product;
   return form;
 }
 

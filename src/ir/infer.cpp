@@ -6,6 +6,7 @@
 
 #include "ir/graph.hpp"
 #include "ir/packed.hpp"
+#include "ir/product_dtype.hpp"
 #include "support/check.hpp"
 
 namespace attacca::ir {
@@ -103,33 +104,6 @@ Result<Inferred> infer_elementwise(Op op, const Types& types, Attrs attrs) {
   return Inferred{{dtype, std::move(shape)}, std::move(attrs)};
 }
 
-Result<DType> matmul_dtype(DType a, DType b, std::optional<DType> wanted) {
-  const auto byte = [](DType d) { return d == DType::S8 || d == DType::U8; };
-  const bool floats = is_float(a) && is_float(b), integers = is_integer(a) && is_integer(b);
-  if (!floats && !integers)
-    return fail(fmt::format("matmul of {} with {}", name(a), name(b)), {},
-                "cast or dequantize the integer operand first");
-  DType natural;
-  if (integers) {
-    natural = byte(a) && byte(b) ? DType::S32 : promote(a, b).value_or(DType::S32);
-  } else if (is_fp8(a) && is_fp8(b)) {
-    natural = DType::F32;
-  } else {
-    const auto promoted = promote(a, b);
-    if (!promoted)
-      return fail(fmt::format("matmul of {} with {}", name(a), name(b)), {},
-                  "cast the fp8 operand, e.g. cast(w, bf16)");
-    natural = *promoted;
-  }
-  if (!wanted) return natural;
-  if (integers ? *wanted != natural : !is_float(*wanted))
-    return fail(fmt::format("matmul of {} with {} cannot give {}", name(a), name(b), name(*wanted)),
-                {},
-                integers ? fmt::format("leave out= away and cast the {} result", name(natural))
-                         : "out= takes a float dtype");
-  return *wanted;
-}
-
 Result<Inferred> infer_matmul(const Types& types, Attrs attrs) {
   const Shape &a = types[0].shape, &b = types[1].shape;
   if (a.size() < 2 || b.size() < 2)
@@ -145,7 +119,7 @@ Result<Inferred> infer_matmul(const Types& types, Attrs attrs) {
     return fail(fmt::format("matmul cannot broadcast the batch dimensions of {} and {}",
                             to_string(a), to_string(b)),
                 {}, "batch dimensions must be equal or 1");
-  ATTACCA_TRY(const DType dtype, matmul_dtype(types[0].dtype, types[1].dtype, attrs.dtype));
+  ATTACCA_TRY(const DType dtype, product_dtype(types[0].dtype, types[1].dtype, attrs.dtype));
   if (attrs.fast && !(is_fp8(types[0].dtype) && is_fp8(types[1].dtype)))
     return fail(fmt::format("matmul of {} has no fast accumulation", type_list(types)), {},
                 "leave fast= away: products of 8-bit floats alone have it");

@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 
 #include "ir/compose.hpp"
+#include "ir/product_dtype.hpp"
 
 namespace attacca::run {
 namespace {
@@ -145,6 +146,15 @@ Status set_layout(GemmForm& form, std::string_view layout) {
   return fail(fmt::format("unknown layout {}", layout), "b_layout",
               "nk (b: [N, K]) or kn (b: [K, N]); of a gate two (b, b1: [N, K]), halves or rows (b: "
               "[2 N, K])");
+}
+
+Status set_product(GemmForm& form) {
+  const auto decided = ir::product_dtype(form.input, form.input);
+  if (!decided) return fail(decided.error().what, "dtype", "use a float, s8 or u8");
+  const DType product = *decided;
+  form.text.accumulator = ir::is_integer(product) ? product : DType::F32;
+  form.text.product = product;
+  return {};
 }
 
 Result<ir::Graph> gemm_graph(const GemmForm& form) {

@@ -221,6 +221,61 @@ TEST(Api, MatmulPlan) {
   }
 }
 
+// A positive, normal 8-bit float.
+double decoded(uint8_t bits, DType dtype) {
+  const int fraction = dtype == DType::F8E4M3 ? 3 : 2, bias = dtype == DType::F8E4M3 ? 7 : 15;
+  const int mantissa = (bits & ((1 << fraction) - 1)) | (1 << fraction);
+  return std::ldexp(mantissa, (bits >> fraction) - bias - fraction);
+}
+
+// Sums and scaled sums that f32 holds exactly, and neither bf16 nor an 8-bit float does.
+TEST(Api, EightBitFloatsGiveAccumulatorsInF32) {
+  constexpr size_t kM = 3, kN = 5, kK = 40;
+  const std::vector<float> sa = {0.5f, 2, 3}, sb = {1, 0.25f, 3, 4, 0.125f};
+  for (const DType dtype : {DType::F8E4M3, DType::F8E5M2})
+    for (const auto mode : {attacca::Mode::Fp32, attacca::Mode::Eager}) {
+      const uint8_t one = dtype == DType::F8E4M3 ? 0x38 : 0x3c;
+      std::vector<uint8_t> a, b;
+      for (size_t i = 0; i < kM * kK; ++i) a.push_back(static_cast<uint8_t>(one + i * 7 % 13));
+      for (size_t i = 0; i < kN * kK; ++i) b.push_back(static_cast<uint8_t>(one + i * 5 % 11));
+      const auto plan = attacca::Plan::matmul(dtype, "nk", "acc * col(sa) * row(sb), acc",
+                                              DType::F32, {.mode = mode});
+      ASSERT_TRUE(plan) << plan.status().text();
+      const auto instance = plan->prepare({{"M", kM}, {"N", kN}, {"K", kK}});
+      ASSERT_TRUE(instance) << instance.status().text();
+      std::vector<float> scaled(kM * kN), plain(kM * kN);
+      const auto ran =
+          instance->run({a.data(), b.data(), sa.data(), sb.data()}, {scaled.data(), plain.data()});
+      ASSERT_TRUE(ran) << ran.text();
+      for (size_t m = 0; m < kM; ++m)
+        for (size_t n = 0; n < kN; ++n) {
+          double sum = 0;
+          for (size_t k = 0; k < kK; ++k)
+            sum += decoded(a[m * kK + k], dtype) * decoded(b[n * kK + k], dtype);
+          EXPECT_EQ(plain[m * kN + n], sum);
+          EXPECT_EQ(scaled[m * kN + n], sum * sa[m] * sb[n]);
+        }
+    }
+}
+
+TEST(Api, MatmulPlanKnowsTheResultOfEachDtype) {
+  for (const auto& [dtype, result] : {std::pair{"bf16", "bf16"},
+                                      {"f32", "f32"},
+                                      {"f8e4m3", "bf16"},
+                                      {"f8e5m2", "bf16"},
+                                      {"s8", "s32"},
+                                      {"u8", "s32"}}) {
+    attacca_plan* plan = nullptr;
+    const attacca::Status made(
+        attacca_matmul_plan(dtype, nullptr, nullptr, nullptr, nullptr, &plan));
+    ASSERT_TRUE(made) << dtype << ": " << made.text();
+    attacca_tensor_info info = {};
+    ASSERT_TRUE(attacca::Status(attacca_plan_output(plan, 0, &info)));
+    EXPECT_STREQ(info.dtype, result) << dtype;
+    attacca_plan_free(plan);
+  }
+}
+
 TEST(Api, ThreadsShareAPlan) {
   const attacca::Plan plan = linear_plan({.threads = 1});
   std::vector<std::thread> threads;

@@ -55,6 +55,16 @@ class Explain(Cli):
         times = [each["expected_us"] for each in regions[0]["ranked"]]
         self.assertEqual(times, sorted(times))
 
+    def test_products_of_eight_bit_floats_are_not_rounded(self):
+        code, source, err = attacca("bench", "whole", "--template", "sm89_e4m3_xx_64x64x64_f2_d16", "--dtype",
+                                    "f8e4m3", "--mode", "eager", "--epilogue", "acc * col(sa) * row(sb)", "--source")
+        self.assertEqual((code, err), (0, ""))
+        element = source[source.index("attacca_outputs attacca_element("):source.index("attacca_hole(")]
+        self.assertRegex(element, r"\(float acc, float col0, float row0\) \{\n"
+                                  r"  const float t0 = __fmul_rn\(acc, col0\);\n"
+                                  r"  const float t1 = __fmul_rn\(t0, row0\);\n"
+                                  r"  const float t2 = attacca_round_bf16\(t1\);\n  attacca_outputs")
+
     def test_patterns(self):
         excluded = {each["template"]: each["reason"]
                     for each in self.ranking("--allow", "sm80_*", "--deny", "*_xx_*")[0]["excluded"]}

@@ -97,9 +97,7 @@ Result<Case> make(const Choice& choice, uint64_t seed) {
                      .text = {},
                      .gate = choice.gate,
                      .fast = choice.fast};
-  const bool integers = ir::is_integer(choice.a);
-  form.text.accumulator = integers ? DType::S32 : DType::F32;
-  form.text.product = integers ? DType::S32 : DType::F32;
+  ATTACCA_TRY_VOID(run::set_product(form));
   form.text.operand = DType::F32;
   form.text.results = {};
   if (ir::is_float(choice.form->result) && !ir::is_fp8(choice.form->result))

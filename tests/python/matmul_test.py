@@ -92,6 +92,19 @@ class Results(unittest.TestCase):
                                 scale=np.full(8, 0.5, np.float32))
         np.testing.assert_array_equal(scaled, exact * np.float32(0.5))
 
+    def test_float8_is_scaled_as_torch_does(self):
+        a, b = (torch.from_numpy(RANDOM.standard_normal(shape, np.float32)).to(torch.float8_e4m3fn)
+                for shape in ((16, 64), (48, 64)))
+        sa, sb = (torch.from_numpy(RANDOM.uniform(0.01, 2, shape).astype(np.float32))
+                  for shape in ((16, 1), (48,)))
+        one = torch.ones(())  # torch's CPU takes one scale a tensor
+        expected = torch._scaled_mm(a, b.T, one, one, out_dtype=torch.float32) * sa * sb
+        for mode in ("fp32", "eager"):
+            with self.subTest(mode):
+                got = attacca.matmul(a, b.T, "acc * col(sa) * row(sb)", sa=sa, sb=sb, out_dtype="f32", mode=mode)
+                torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+                self.assertIs(attacca.matmul(a, b.T, mode=mode).dtype, torch.bfloat16)
+
     def test_scalar_column_and_several_results(self):
         column = RANDOM.standard_normal((17, 1), np.float32)
         scale = np.array(0.5, np.float32)

@@ -23,6 +23,30 @@ TEST(GemmGraph, SaysWhatTheTextMeans) {
             "  return cast(matmul(a, b) * scale, bf16)\n}\n");
 }
 
+TEST(GemmGraph, TheTextsProductIsTheGraphs) {
+  const auto product = [](ir::DType input) {
+    GemmForm form{.input = input, .text = {}};
+    form.text.results = {};
+    if (const auto set = set_product(form); !set) return set.error().what;
+    form.epilogue = "acc";
+    const auto graph = gemm_graph(form);
+    EXPECT_TRUE(graph) << graph.error().what;
+    const ir::Value result = graph->outputs()[0].value;
+    EXPECT_EQ((*graph)[result].op, ir::Op::MatMul);
+    return to_string(graph->type(result));
+  };
+  using ir::DType;
+  EXPECT_EQ(product(DType::F64), "f64[M, N]");
+  EXPECT_EQ(product(DType::F32), "f32[M, N]");
+  EXPECT_EQ(product(DType::BF16), "bf16[M, N]");
+  EXPECT_EQ(product(DType::F16), "f16[M, N]");
+  EXPECT_EQ(product(DType::F8E4M3), "f32[M, N]");
+  EXPECT_EQ(product(DType::F8E5M2), "f32[M, N]");
+  EXPECT_EQ(product(DType::S8), "s32[M, N]");
+  EXPECT_EQ(product(DType::U8), "s32[M, N]");
+  EXPECT_EQ(product(DType::Bool), "matmul of bool with bool");
+}
+
 TEST(GemmGraph, BatchesAAndFullOperands) {
   const std::string text = graph_of("acc + row(bias) + full(res)", {.batched = true, .text = {}});
   EXPECT_NE(text.find("a: bf16[B, M, K], b: bf16[N, K], bias: bf16[N], res: bf16[B, M, N]"),
