@@ -114,7 +114,7 @@ Result<Case> make(const Choice& choice, uint64_t seed) {
   const ir::SymbolValues symbols = {{"M", e.m}, {"N", e.n}, {"K", e.k}};
   ATTACCA_TRY(ir::Bindings inputs, run::random_inputs(graph, symbols, seed));
   // Scales that bring full-range sums near a byte's range, beyond it now and then.
-  if (integers)
+  if (ir::is_integer(choice.a))
     for (auto& [name, tensor] : inputs)
       if (ir::is_float(tensor.dtype()))
         for (int64_t i = 0; i < tensor.size(); ++i)
