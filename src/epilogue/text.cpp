@@ -1,7 +1,6 @@
 #include "epilogue/text.hpp"
 
 #include <algorithm>
-#include <regex>
 
 #include "fmt/format.h"
 
@@ -329,23 +328,6 @@ DType product_dtype(const TextOptions& options) {
 }
 
 }  // namespace
-
-std::vector<ir::ForeignFunction> device_functions(std::string_view cuda) {
-  static const std::regex kFunction(
-      R"(__device__\s+(?:(?:inline|static|constexpr|__forceinline__|__inline__|__host__|__noinline__)\s+)*)"
-      R"(float\s+([A-Za-z_]\w*)\s*\(([^()]*)\))");
-  static const std::regex kFloats(
-      R"(\s*(?:const\s+)?float(?:\s+\w+)?\s*(?:,\s*(?:const\s+)?float(?:\s+\w+)?\s*)*)");
-  std::vector<ir::ForeignFunction> functions;
-  const std::string text(cuda);
-  for (std::sregex_iterator it(text.begin(), text.end(), kFunction), end; it != end; ++it) {
-    const std::string parameters = (*it)[2];
-    if (!std::regex_match(parameters, kFloats)) continue;
-    const auto commas = std::count(parameters.begin(), parameters.end(), ',');
-    functions.push_back({(*it)[1], static_cast<size_t>(commas) + 1});
-  }
-  return functions;
-}
 
 Result<TextEpilogue> parse_text(std::string_view text, const TextOptions& options) {
   const DType product = product_dtype(options);

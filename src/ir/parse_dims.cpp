@@ -119,22 +119,28 @@ Result<Dim> Parser::dim_factor() {
 }
 
 // 'constant' '(' number ',' dtype ')' | 'constant' '(' dtype '[' dims ']' ',' '[' numbers ']' ')'
-Result<Value> Parser::constant() {
-  const Token open = peek();
-  ATTACCA_TRY_VOID(expect("("));
-  if (peek().kind == TokenKind::Name && parse_dtype(peek().text)) {
-    ATTACCA_TRY(const DType dtype, this->dtype());
-    ATTACCA_TRY(const Value value, constant_tensor(dtype));
-    ATTACCA_TRY_VOID(close(")", open));
-    return value;
-  }
-  ATTACCA_TRY(const Operand operand, expression());
-  if (!operand.number())
-    return source_.fail(operand.offset, "constant takes a number", "write constant(1.5, bf16)");
+bool Parser::constant(Operand& into) {
+  const Token& name = take();
+  const Token& open = take();
+  into.offset = name.offset;
+  if (peek().kind == TokenKind::Name && parse_dtype(peek().text))
+    return apart([&]() -> Status {
+      ATTACCA_TRY(const DType dtype, this->dtype());
+      ATTACCA_TRY(into.of, constant_tensor(dtype));
+      return close(")", open);
+    });
+  Operand number;
+  return expression(number) && apart([&] { return constant_number(open, number, into); });
+}
+
+Status Parser::constant_number(const Token& open, const Operand& number, Operand& into) {
+  if (!number.number())
+    return source_.fail(number.offset, "constant takes a number", "write constant(1.5, bf16)");
   ATTACCA_TRY_VOID(expect(","));
   ATTACCA_TRY(const DType dtype, this->dtype());
   ATTACCA_TRY_VOID(close(")", open));
-  return literal(graph_, source_, operand.offset, *operand.number(), dtype);
+  ATTACCA_TRY(into.of, literal(graph_, source_, number.offset, *number.number(), dtype));
+  return {};
 }
 
 // After the dtype: '[' dims ']' ',' '[' [['-'] number {',' ['-'] number}] ']'

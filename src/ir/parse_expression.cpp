@@ -27,96 +27,125 @@ Precedence tighter(Precedence precedence) {
 
 }  // namespace
 
+Result<Operand> Parser::expression() {
+  Operand operand;
+  if (!expression(operand)) return tl::make_unexpected(std::move(failure_));
+  return operand;
+}
+
 // expression := unary {infix unary}; all infix operators associate to the left, comparisons not.
-Result<Operand> Parser::expression(Precedence least) {
+bool Parser::expression(Operand& left, Precedence least) {
   const Nested nested(nesting_);
   if (nested.too_deep())
-    return source_.fail(peek().offset, fmt::format("nested deeper than {}", kMaxNesting),
-                        "give parts of the expression a name");
-  ATTACCA_TRY(Operand left, unary());
+    return apart([&] { return too_deep("give parts of the expression a name"); });
+  if (!unary(left)) return false;
   for (;;) {
     const Token& token = peek();
     const Infix* infix = token.kind == TokenKind::Symbol ? find_infix(token.text) : nullptr;
-    if (infix == nullptr || infix->precedence < least) return left;
+    if (infix == nullptr || infix->precedence < least) return true;
     take();
-    ATTACCA_TRY(const Operand right, expression(tighter(infix->precedence)));
-    ATTACCA_TRY(const Value value,
-                add_node(graph_, source_, token.offset, infix->op, {left, right}));
-    left = Operand{value, token.offset};
-    const Infix* next = peek().kind == TokenKind::Symbol ? find_infix(peek().text) : nullptr;
-    if (infix->precedence == Precedence::Comparison && next != nullptr)
-      return source_.fail(peek().offset, "comparisons do not chain",
-                          "write and(a < b, b < c), or parentheses");
+    Operand right;
+    if (!expression(right, tighter(infix->precedence))) return false;
+    if (!apart([&] { return combine(token, *infix, left, right); })) return false;
   }
+}
+
+Status Parser::too_deep(std::string mend) const {
+  return source_.fail(peek().offset, fmt::format("nested deeper than {}", kMaxNesting),
+                      std::move(mend));
+}
+
+Status Parser::combine(const Token& token, const Infix& infix, Operand& left,
+                       const Operand& right) {
+  ATTACCA_TRY(const Value value, add_node(graph_, source_, token.offset, infix.op, {left, right}));
+  left = Operand{value, token.offset};
+  const Infix* next = peek().kind == TokenKind::Symbol ? find_infix(peek().text) : nullptr;
+  if (infix.precedence == Precedence::Comparison && next != nullptr)
+    return source_.fail(peek().offset, "comparisons do not chain",
+                        "write and(a < b, b < c), or parentheses");
+  return {};
 }
 
 // unary := '-' unary | postfix
-Result<Operand> Parser::unary() {
+bool Parser::unary(Operand& into) {
   const Token& token = peek();
-  if (!accept("-")) return postfix();
+  if (!token.is("-")) return postfix(into);
   const Nested nested(nesting_);
-  if (nested.too_deep())
-    return source_.fail(token.offset, fmt::format("nested deeper than {}", kMaxNesting),
-                        "remove signs");
-  ATTACCA_TRY(const Operand operand, unary());
-  if (const Number* number = operand.number(); number && number->kind != NumberKind::Boolean)
-    return Operand{Number{-number->value, number->kind, number->exact}, token.offset};
+  if (nested.too_deep()) return apart([&] { return too_deep("remove signs"); });
+  take();
+  return unary(into) && apart([&] { return negate(token, into); });
+}
+
+Status Parser::negate(const Token& token, Operand& operand) {
+  if (const Number* number = operand.number(); number && number->kind != NumberKind::Boolean) {
+    operand = Operand{Number{-number->value, number->kind, number->exact}, token.offset};
+    return {};
+  }
   ATTACCA_TRY(const Value value, add_node(graph_, source_, token.offset, Op::Neg, {operand}));
-  return Operand{value, token.offset};
+  operand = Operand{value, token.offset};
+  return {};
 }
 
 // postfix := primary {'[' ranges ']'}
-Result<Operand> Parser::postfix() {
-  ATTACCA_TRY(Operand operand, primary());
-  while (peek().is("[") && !peek().starts_line) {
-    ATTACCA_TRY(operand, slice(operand));
-  }
-  return operand;
+bool Parser::postfix(Operand& into) {
+  if (!primary(into)) return false;
+  while (peek().is("[") && !peek().starts_line)
+    if (!apart([&] { return slice(into); })) return false;
+  return true;
 }
 
 // primary := number | name | call | '(' expression ')'
-Result<Operand> Parser::primary() {
+bool Parser::primary(Operand& into) {
   const Token& token = peek();
-  if (token.is("(")) return parenthesised();
-  if (token.kind == TokenKind::Number) return number();
-  if (token.kind == TokenKind::Quoted) return named();
+  if (token.is("(")) return parenthesised(into);
+  const bool word = token.kind == TokenKind::Name && !token.is_word("inf") &&
+                    !token.is_word("nan") && !token.is_word("true") && !token.is_word("false");
+  if (word && peek(1).is("(") && !peek(1).starts_line) return value_call(into);
+  return apart([&] { return leaf(into); });
+}
+
+bool Parser::parenthesised(Operand& into) {
+  const Token& open = take();
+  return expression(into) && apart([&] { return close(")", open); });
+}
+
+Status Parser::leaf(Operand& into) {
+  const Token& token = peek();
+  if (token.kind == TokenKind::Number || token.is_word("inf") || token.is_word("nan"))
+    return number(into);
+  if (token.kind == TokenKind::Quoted) return named(into);
   if (token.kind != TokenKind::Name) return unexpected("an expression");
-  if (token.text == "inf" || token.text == "nan") return number();
   if (token.text == "true" || token.text == "false") {
     take();
-    return Operand{Number{token.text == "true" ? 1.0 : 0.0, NumberKind::Boolean, true},
-                   token.offset};
+    into = {Number{token.text == "true" ? 1.0 : 0.0, NumberKind::Boolean, true}, token.offset};
+    return {};
   }
-  if (peek(1).is("(") && !peek(1).starts_line) return value_call();
   if (is_reserved(token.text))
     return source_.fail(token.offset, fmt::format("unexpected {}", token.text),
                         "an expression stands here");
-  return named();
+  return named(into);
 }
 
-Result<Operand> Parser::parenthesised() {
-  const Token open = take();
-  ATTACCA_TRY(const Operand operand, expression());
-  ATTACCA_TRY_VOID(close(")", open));
-  return operand;
-}
-
-Result<Operand> Parser::number() {
+Status Parser::number(Operand& into) {
   const Token& token = take();
   ATTACCA_TRY(const Number number, parse_number(source_, token));
-  return Operand{number, token.offset};
+  into = {number, token.offset};
+  return {};
 }
 
-Result<Operand> Parser::named() {
+Status Parser::named(Operand& into) {
   const Token& token = take();
   const std::string name = decode_name(token);
-  if (const auto found = names_.find(name); found != names_.end())
-    return Operand{found->second.value, token.offset};
+  if (const auto found = names_.find(name); found != names_.end()) {
+    into = {found->second.value, token.offset};
+    return {};
+  }
   if (free_type_ == nullptr) return undefined(token);
   auto value = graph_.input(name, *free_type_);
   if (!value) return source_.place(token.offset, std::move(value).error());
   names_.emplace(name, Definition{*value, token.offset});
-  return Operand{*value, token.offset};
+  into = {*value, token.offset};
+  return {};
 }
 
 tl::unexpected<Error> Parser::undefined(const Token& name) const {
@@ -135,9 +164,9 @@ tl::unexpected<Error> Parser::undefined(const Token& name) const {
 }
 
 // ranges := [range {',' range}]; '...' stands for as many whole axes as are missing.
-Result<Operand> Parser::slice(const Operand& x) {
-  const Token open = take();
-  ATTACCA_TRY(const Value value, materialise(graph_, source_, x));
+Status Parser::slice(Operand& operand) {
+  const Token& open = take();
+  ATTACCA_TRY(const Value value, materialise(graph_, source_, operand));
   const size_t rank = graph_.type(value).shape.size();
   std::vector<PythonSlice> ranges;
   std::optional<size_t> ellipsis;
@@ -156,7 +185,8 @@ Result<Operand> Parser::slice(const Operand& x) {
     ranges.insert(ranges.begin() + static_cast<ptrdiff_t>(*ellipsis), rank - ranges.size(), {});
   auto result = ir::slice(graph_, value, ranges);
   if (!result) return source_.place(open.offset, std::move(result).error());
-  return Operand{*result, open.offset};
+  operand = {*result, open.offset};
+  return {};
 }
 
 // range := [dim] ':' [dim] [':' [dim]]
@@ -184,21 +214,23 @@ Result<PythonSlice> Parser::slice_range() {
 }
 
 // A call where one value stands.
-Result<Operand> Parser::value_call() {
-  const Token name = peek();
-  if (name.text == "constant") {
-    take();
-    ATTACCA_TRY(const Value value, constant());
-    return Operand{value, name.offset};
-  }
-  if (name.text == "kernel") return kernel();
-  if (const ForeignFunction* function = foreign(name.text)) return foreign_call(*function);
-  ATTACCA_TRY(const std::vector<Value> results, call());
+bool Parser::value_call(Operand& into) {
+  const Token& name = peek();
+  if (name.text == "constant") return constant(into);
+  if (name.text == "kernel") return kernel(into);
+  if (const ForeignFunction* function = foreign(name.text)) return foreign_call(*function, into);
+  Call call{name.text, name.offset, {}};
+  return arguments(call) && apart([&] { return one_result(call, into); });
+}
+
+Status Parser::one_result(const Call& call, Operand& into) {
+  ATTACCA_TRY(const std::vector<Value> results, lower_call(graph_, source_, call));
   if (results.size() != 1)
-    return source_.fail(name.offset,
-                        fmt::format("{} has {} results here", name.text, results.size()),
+    return source_.fail(call.offset,
+                        fmt::format("{} has {} results here", call.name, results.size()),
                         "name them: a, b = split(x, 2)");
-  return Operand{results[0], name.offset};
+  into = {results[0], call.offset};
+  return {};
 }
 
 const ForeignFunction* Parser::foreign(std::string_view name) const {
@@ -209,24 +241,37 @@ const ForeignFunction* Parser::foreign(std::string_view name) const {
 }
 
 // function '(' expression {',' expression} ')', over floats
-Result<Operand> Parser::foreign_call(const ForeignFunction& function) {
-  const Token name = take(), open = take();
+bool Parser::foreign_call(const ForeignFunction& function, Operand& into) {
+  const Token& name = take();
+  const Token& open = take();
   ForeignCall call{function.name, {}, {}};
   Shape shape;
   do {
     const Token& at = peek();
-    ATTACCA_TRY(const Operand operand, expression());
-    ATTACCA_TRY(const Value value, materialise(graph_, source_, operand));
-    const auto joined = broadcast(shape, graph_.type(value).shape);
-    if (!is_float(graph_.type(value).dtype) || !joined)
-      return source_.fail(at.offset,
-                          fmt::format("{} takes floats of one shape, got {}", name.text,
-                                      to_string(graph_.type(value))),
-                          "cast the operand, e.g. cast(x, f32)");
-    shape = *joined;
-    call.operands.push_back(value);
+    Operand operand;
+    if (!expression(operand)) return false;
+    if (!apart([&] { return add_operand(name, at, operand, call, shape); })) return false;
   } while (accept(","));
-  ATTACCA_TRY_VOID(close(")", open));
+  return apart([&] { return close(")", open); }) &&
+         apart([&] { return finish(name, function, call, shape, into); });
+}
+
+Status Parser::add_operand(const Token& name, const Token& at, const Operand& operand,
+                           ForeignCall& call, Shape& shape) {
+  ATTACCA_TRY(const Value value, materialise(graph_, source_, operand));
+  const auto joined = broadcast(shape, graph_.type(value).shape);
+  if (!is_float(graph_.type(value).dtype) || !joined)
+    return source_.fail(at.offset,
+                        fmt::format("{} takes floats of one shape, got {}", name.text,
+                                    to_string(graph_.type(value))),
+                        "cast the operand, e.g. cast(x, f32)");
+  shape = *joined;
+  call.operands.push_back(value);
+  return {};
+}
+
+Status Parser::finish(const Token& name, const ForeignFunction& function, ForeignCall& call,
+                      Shape& shape, Operand& into) {
   if (call.operands.size() != function.arity)
     return source_.fail(name.offset, fmt::format("{} takes {} operands, got {}", name.text,
                                                  function.arity, call.operands.size()));
@@ -235,48 +280,67 @@ Result<Operand> Parser::foreign_call(const ForeignFunction& function) {
   if (!value) return source_.place(name.offset, std::move(value).error());
   call.result = *value;
   foreign_->made.push_back(std::move(call));
-  return Operand{*value, name.offset};
+  into = {*value, name.offset};
+  return {};
 }
 
-// call := op '(' [argument {',' argument}] ')'
 Result<std::vector<Value>> Parser::call() {
-  const Token name = take();
-  if (!is_call_name(name.text))
-    return source_.fail(name.offset, fmt::format("unknown op {}", describe(name)),
-                        suggest_call(name.text));
-  const Token open = take();
+  const Token& name = peek();
   Call call{name.text, name.offset, {}};
-  while (!peek().is(")")) {
-    ATTACCA_TRY(Argument argument, this->argument());
-    if (argument.keyword.empty() && !call.arguments.empty() &&
-        !call.arguments.back().keyword.empty())
-      return source_.fail(argument.offset, "a positional argument after a keyword",
-                          "put keywords last");
-    call.arguments.push_back(std::move(argument));
-    if (!accept(",")) break;
-  }
-  ATTACCA_TRY_VOID(close(")", open));
+  if (!arguments(call)) return tl::make_unexpected(std::move(failure_));
   return lower_call(graph_, source_, call);
 }
 
-// argument := [keyword '='] ('[' dims ']' | dtype | expression)
-Result<Argument> Parser::argument() {
-  Argument argument;
-  argument.offset = peek().offset;
+// call := op '(' [argument {',' argument}] ')'
+bool Parser::arguments(Call& call) {
+  const Token& name = take();
+  if (!is_call_name(name.text)) return apart([&] { return unknown_op(name); });
+  const Token& open = take();
+  while (!peek().is(")")) {
+    call.arguments.emplace_back();
+    if (!argument(call)) return false;
+    if (!accept(",")) break;
+  }
+  return apart([&] { return close(")", open); });
+}
+
+Status Parser::unknown_op(const Token& name) const {
+  return source_.fail(name.offset, fmt::format("unknown op {}", describe(name)),
+                      suggest_call(name.text));
+}
+
+// argument := [keyword '='] ('[' dims ']' | dtype | expression); the call's last is filled.
+bool Parser::argument(Call& call) {
+  Argument& into = call.arguments.back();
+  into.offset = peek().offset;
   if (peek().kind == TokenKind::Name && peek(1).is("=")) {
-    argument.keyword = take().text;
+    into.keyword = take().text;
     take();
   }
-  const Token token = peek();
-  if (accept("[")) {
-    ATTACCA_TRY(argument.of, dims("]"));
-    ATTACCA_TRY_VOID(close("]", token));
+  const Token& token = peek();
+  if (token.is("[")) {
+    if (!apart([&] { return list(into); })) return false;
   } else if (token.kind == TokenKind::Name && parse_dtype(token.text)) {
-    argument.of = *parse_dtype(take().text);
-  } else {
-    ATTACCA_TRY(argument.of, expression());
+    into.of = *parse_dtype(take().text);
+  } else if (!expression(into.of.emplace<Operand>())) {
+    return false;
   }
-  return argument;
+  return apart([&] { return check_order(call); });
+}
+
+Status Parser::list(Argument& into) {
+  const Token& open = take();
+  ATTACCA_TRY(into.of, dims("]"));
+  return close("]", open);
+}
+
+Status Parser::check_order(const Call& call) const {
+  const size_t count = call.arguments.size();
+  if (count < 2 || !call.arguments[count - 1].keyword.empty() ||
+      call.arguments[count - 2].keyword.empty())
+    return {};
+  return source_.fail(call.arguments[count - 1].offset, "a positional argument after a keyword",
+                      "put keywords last");
 }
 
 }  // namespace attacca::ir

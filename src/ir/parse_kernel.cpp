@@ -11,51 +11,72 @@ constexpr std::string_view kKeywords = "entry=, grid=, block=, shared=, zeroed=,
 }  // namespace
 
 // 'kernel' '(' file {',' (argument | keyword '=' ...)} ')'
-Result<Operand> Parser::kernel() {
-  const Token name = take(), open = take();
-  KernelParts parts;
-  Attrs attrs;
-  const Token& file = peek();
-  if (file.kind != TokenKind::Quoted)
-    return unexpected("a quoted file", "begin with it: kernel(\"gemm.cu\", ...)");
-  parts.call.file = decode_name(take());
-  while (accept(",")) {
-    if (peek().is(")")) break;
-    const bool is_keyword = peek().kind == TokenKind::Name && peek(1).is("=");
-    if (!is_keyword && !parts.keywords.empty())
-      return source_.fail(peek().offset, "a positional argument after a keyword",
-                          "put keywords last");
-    ATTACCA_TRY_VOID(is_keyword ? kernel_keyword(parts) : kernel_argument(parts, attrs));
-  }
-  ATTACCA_TRY_VOID(close(")", open));
-  attrs.kernel = std::move(parts.call);
-  auto value = graph_.add(Op::Kernel, std::move(parts.operands), std::move(attrs));
-  if (!value) return source_.place(name.offset, std::move(value).error());
-  return Operand{*value, name.offset};
+bool Parser::kernel(Operand& into) {
+  const Token& name = take();
+  const Token& open = take();
+  const auto parts = std::make_unique<KernelParts>();  // too large for a frame that recurs
+  return apart([&] { return kernel_file(*parts); }) && kernel_arguments(*parts) &&
+         apart([&] { return close(")", open); }) &&
+         apart([&] { return finish(name, *parts, into); });
 }
 
-// argument := type | dtype '(' size-or-number ')' | expression
-Status Parser::kernel_argument(KernelParts& parts, Attrs& attrs) {
+Status Parser::kernel_file(KernelParts& parts) {
+  if (peek().kind != TokenKind::Quoted)
+    return unexpected("a quoted file", "begin with it: kernel(\"gemm.cu\", ...)");
+  parts.call.file = decode_name(take());
+  return {};
+}
+
+bool Parser::kernel_arguments(KernelParts& parts) {
+  while (accept(",")) {
+    if (peek().is(")")) break;
+    bool is_expression = false;
+    if (!apart([&] { return kernel_plain_argument(parts, is_expression); })) return false;
+    if (!is_expression) continue;
+    Operand operand;
+    if (!expression(operand)) return false;
+    if (!apart([&] { return kernel_tensor(parts, operand); })) return false;
+  }
+  return true;
+}
+
+Status Parser::finish(const Token& name, KernelParts& parts, Operand& into) {
+  parts.attrs.kernel = std::move(parts.call);
+  auto value = graph_.add(Op::Kernel, std::move(parts.operands), std::move(parts.attrs));
+  if (!value) return source_.place(name.offset, std::move(value).error());
+  into = {*value, name.offset};
+  return {};
+}
+
+// argument := type | dtype '(' size-or-number ')' | expression; all but an expression is read.
+Status Parser::kernel_plain_argument(KernelParts& parts, bool& is_expression) {
   const Token& token = peek();
-  const auto dtype = token.kind == TokenKind::Name ? parse_dtype(token.text) : std::nullopt;
-  if (dtype && peek(1).is("[")) {
-    ATTACCA_TRY(Type type, this->type());
-    if (!type.strides.empty())
-      return source_.fail(token.offset, "the result of a kernel has strides",
-                          "a kernel writes its result row by row: leave them out");
-    parts.call.arguments.emplace_back(OutputArgument{});
-    attrs.dtype = type.dtype;
-    attrs.shape = std::move(type.shape);
-    std::vector<std::string> symbols;
-    for (const Dim& dim : attrs.shape) dim.collect_symbols(symbols);
-    return check_symbols(token.offset, symbols);
-  }
-  if (dtype) {
-    ATTACCA_TRY(ScalarArgument scalar, kernel_scalar());
-    parts.call.arguments.emplace_back(std::move(scalar));
-    return {};
-  }
-  ATTACCA_TRY(const Operand operand, expression());
+  if (token.kind == TokenKind::Name && peek(1).is("=")) return kernel_keyword(parts);
+  if (!parts.keywords.empty())
+    return source_.fail(token.offset, "a positional argument after a keyword", "put keywords last");
+  is_expression = token.kind != TokenKind::Name || !parse_dtype(token.text);
+  if (is_expression) return {};
+  if (peek(1).is("[")) return kernel_result(parts);
+  ATTACCA_TRY(ScalarArgument scalar, kernel_scalar());
+  parts.call.arguments.emplace_back(std::move(scalar));
+  return {};
+}
+
+Status Parser::kernel_result(KernelParts& parts) {
+  const size_t offset = peek().offset;
+  ATTACCA_TRY(Type type, this->type());
+  if (!type.strides.empty())
+    return source_.fail(offset, "the result of a kernel has strides",
+                        "a kernel writes its result row by row: leave them out");
+  parts.call.arguments.emplace_back(OutputArgument{});
+  parts.attrs.dtype = type.dtype;
+  parts.attrs.shape = std::move(type.shape);
+  std::vector<std::string> symbols;
+  for (const Dim& dim : parts.attrs.shape) dim.collect_symbols(symbols);
+  return check_symbols(offset, symbols);
+}
+
+Status Parser::kernel_tensor(KernelParts& parts, const Operand& operand) {
   if (operand.number())
     return source_.fail(operand.offset, "a number without a dtype",
                         "say how the kernel takes it: s32(4096), f32(0.5)");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -54,7 +55,8 @@ class Parser {
   Result<Dim> dim_product();
   Result<Dim> dim_factor();
   Result<std::vector<Dim>> dims(std::string_view close);
-  Result<Value> constant();
+  bool constant(Operand& into);
+  Status constant_number(const Token& open, const Operand& number, Operand& into);
   Result<Value> constant_tensor(DType dtype);
   Result<std::vector<Element>> constant_elements();
   Status store(Tensor& tensor, int64_t at, const Element& element);
@@ -62,11 +64,17 @@ class Parser {
   // parse_kernel.cpp: the call of a user's kernel.
   struct KernelParts {
     KernelCall call;
+    Attrs attrs;
     std::vector<Value> operands;
     std::set<std::string_view> keywords;  // given so far
   };
-  Result<Operand> kernel();
-  Status kernel_argument(KernelParts& parts, Attrs& attrs);
+  bool kernel(Operand& into);
+  bool kernel_arguments(KernelParts& parts);
+  Status kernel_file(KernelParts& parts);
+  Status kernel_plain_argument(KernelParts& parts, bool& is_expression);
+  Status kernel_tensor(KernelParts& parts, const Operand& operand);
+  Status kernel_result(KernelParts& parts);
+  Status finish(const Token& name, KernelParts& parts, Operand& into);
   Result<ScalarArgument> kernel_scalar();
   Result<LaunchSize> launch_size();
   Status kernel_keyword(KernelParts& parts);
@@ -74,22 +82,45 @@ class Parser {
   Result<int64_t> kernel_integer();
   Status check_symbols(size_t offset, const std::vector<std::string>& symbols) const;
 
-  // parse_expression.cpp: expressions.
-  Result<Operand> expression(Precedence least = Precedence::Lowest);
-  Result<Operand> unary();
-  Result<Operand> postfix();
-  Result<Operand> primary();
-  Result<Operand> parenthesised();
-  Result<Operand> number();
-  Result<Operand> named();
-  Result<Operand> slice(const Operand& x);
-  Result<PythonSlice> slice_range();
-  Result<Operand> value_call();
+  // parse_expression.cpp: expressions. What recurses returns whether it succeeded and leaves its
+  // error in failure_: a Result in every frame would let legal nesting overflow a small stack.
+  Result<Operand> expression();
+  bool expression(Operand& into, Precedence least = Precedence::Lowest);
+  bool unary(Operand& into);
+  bool postfix(Operand& into);
+  bool primary(Operand& into);
+  bool parenthesised(Operand& into);
+  bool value_call(Operand& into);
+  bool foreign_call(const ForeignFunction& function, Operand& into);
+  bool arguments(Call& call);
+  bool argument(Call& call);
   Result<std::vector<Value>> call();
+  Status combine(const Token& token, const Infix& infix, Operand& left, const Operand& right);
+  Status negate(const Token& token, Operand& operand);
+  Status leaf(Operand& into);
+  Status number(Operand& into);
+  Status named(Operand& into);
+  Status slice(Operand& operand);
+  Result<PythonSlice> slice_range();
   const ForeignFunction* foreign(std::string_view name) const;
-  Result<Operand> foreign_call(const ForeignFunction& function);
-  Result<Argument> argument();
+  Status add_operand(const Token& name, const Token& at, const Operand& operand, ForeignCall& call,
+                     Shape& shape);
+  Status finish(const Token& name, const ForeignFunction& function, ForeignCall& call, Shape& shape,
+                Operand& into);
+  Status one_result(const Call& call, Operand& into);
+  Status list(Argument& into);
+  Status check_order(const Call& call) const;
+  Status unknown_op(const Token& name) const;
+  Status too_deep(std::string mend) const;
   tl::unexpected<Error> undefined(const Token& name) const;
+
+  // Runs what returns a Status in a frame of its own, so that no caller's frame holds one.
+  template <class Step>
+  [[gnu::noinline]] bool apart(Step step) {
+    Status status = step();
+    if (!status) failure_ = std::move(status).error();
+    return status.has_value();
+  }
 
   const Token& peek(size_t ahead = 0) const {
     return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
@@ -108,6 +139,7 @@ class Parser {
   int nesting_ = 0;
   Graph graph_;
   std::unordered_map<std::string, Definition> names_;
+  Error failure_;  // of the expression that failed
   ForeignCalls* foreign_ = nullptr;
   const Type* free_type_ = nullptr;  // of free names; nullptr: a free name is an error
 };
