@@ -1,5 +1,7 @@
 #include "api/status.hpp"
 
+#include "support/excerpt.hpp"
+
 namespace attacca::api {
 namespace {
 
@@ -12,7 +14,7 @@ attacca_status& memory_ran_out() {
 }  // namespace
 
 attacca_status* make_status(Error error) noexcept {
-  auto* status = new (std::nothrow) attacca_status{std::move(error)};
+  auto* status = new (std::nothrow) attacca_status{bounded(std::move(error))};
   return status != nullptr ? status : &memory_ran_out();
 }
 

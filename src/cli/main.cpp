@@ -1,11 +1,16 @@
 // The command line: usage is declared here, in the one file that includes CLI11.
+#include <algorithm>
 #include <functional>
+#include <iostream>
 #include <new>
+#include <optional>
+#include <sstream>
 #include <system_error>
 
 #include "CLI/CLI.hpp"
 #include "cli/commands.hpp"
 #include "cli/version.hpp"
+#include "support/excerpt.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -253,6 +258,38 @@ void add_bench(CLI::App& app, BenchGemmArgs& gemm, BenchKernelArgs& kernel, Acti
   whole->callback([&] { action = [&] { return bench_whole(kernel); }; });
 }
 
+// `fold -x`: an expression that begins with a minus goes to the end, behind a `--`. It is the first
+// argument that looks like an option and is none, where no other argument is the expression.
+std::vector<std::string> expression_last(const CLI::App& command, std::vector<std::string> args) {
+  std::optional<size_t> found;
+  for (size_t i = 1; i < args.size(); ++i) {
+    if (args[i] == "--" || !args[i].starts_with('-') || args[i] == "-") return args;
+    const std::string name = args[i].substr(0, args[i].find('='));
+    const CLI::Option* option = command.get_option_no_throw(name);
+    if (option == nullptr && !found) found = i;
+    if (option != nullptr && option->get_expected_min() > 0 && name == args[i]) ++i;
+  }
+  if (!found) return args;
+  const std::string expression = args[*found];
+  args.erase(args.begin() + static_cast<ptrdiff_t>(*found));
+  args.insert(args.end(), {"--", expression});
+  return args;
+}
+
+void parse(CLI::App& app, std::vector<std::string> args) {
+  if (!args.empty() && args[0] == "fold")
+    args = expression_last(*app.get_subcommand("fold"), std::move(args));
+  std::reverse(args.begin(), args.end());  // as CLI11 wants them
+  app.parse(std::move(args));
+}
+
+int report_usage(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream message;
+  const int code = app.exit(error, std::cout, message);
+  std::cerr << bounded(message.str());
+  return code == 0 ? kOk : kBadInput;
+}
+
 // What a machine lacks is an error like others.
 int carried_out(const Action& action) {
   try {
@@ -296,9 +333,9 @@ int main(int argc, char** argv) {
     action = doctor;
   });
   try {
-    app.parse(argc, argv);
+    parse(app, {argv + 1, argv + argc});
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kBadInput;
+    return report_usage(app, error);
   }
   return carried_out(action);
 }

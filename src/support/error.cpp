@@ -1,8 +1,11 @@
 #include "support/error.hpp"
 
+#include "support/excerpt.hpp"
+
 namespace attacca {
 
-std::string to_string(const Error& error) {
+std::string to_string(const Error& whole) {
+  const Error error = bounded(whole);
   std::string text = "error: " + error.what + "\n";
   if (!error.where.empty()) text += "  at: " + error.where + "\n";
   if (!error.mend.empty()) text += "  fix: " + error.mend + "\n";

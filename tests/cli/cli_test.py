@@ -104,6 +104,26 @@ class Commands(Cli):
         self.assertEqual(code, 0)
         self.assertIn("wanted", out)
 
+    def test_fold_takes_expressions_that_begin_with_a_minus(self):
+        for text, want in (("-x", "-x"), ("--x", "--x"), ("-1 / (1 + exp(-x))", "-sigmoid(x)"),
+                           ("-x / (1 + exp(x))", "silu(-x)"), ("-(x - y)", "-(x - y)")):
+            with self.subTest(text):
+                for args in ([text], [text, "--dtype", "f32"], ["--dtype", "f32", text],
+                             ["--dtype=f32", text], ["--", text]):
+                    self.assertEqual(attacca("fold", *args), (0, want + "\n", ""), args)
+        self.assertIn("sigmoid", attacca("fold", "-1 / (1 + exp(-x))", "--explain")[1])
+        self.assertEqual(attacca("fold", "--explain")[0], 2)
+        self.assertEqual(attacca("fold", "x + 1", "--explan")[0], 2)
+        self.assertEqual(attacca("fold", "--explan", "x + 1")[0], 2)
+        self.assertEqual(attacca("fold", "-x", "-y")[0], 2)
+
+    def test_options_take_expressions_that_begin_with_a_minus(self):
+        for text in ("-acc", "-(acc)", "--acc", "-1 * acc"):
+            for args in (["--epilogue", text], [f"--epilogue={text}"]):
+                code, out, err = attacca("emit", *args)
+                self.assertEqual((code, err), (0, ""), args)
+                self.assertIn("acc", out)
+
     def test_fold_leaves_look_alikes(self):
         self.assertEqual(attacca("fold", "x / (1 + exp(-y))")[1], "x / (1 + exp(-y))\n")
 
@@ -263,6 +283,47 @@ class Gpu(Cli):
         self.refused("tune", "--show", "--forget", what="--forget")
         self.refused("tune", "x.attacca", "--all", "--budget", "3", what="--budget")
         self.refused("tune", self.folder / "none.attacca", what="cannot read")
+
+
+class LongInput(Cli):
+    def test_errors_show_excerpts_of_long_input(self):
+        name, line = "n" * 10000, "1 + " * 25000
+        million = "x" * 1000000
+        ptx = ".version 7.0\n.target sm_80\n.address_size 64\n"
+        files = {
+            "twice.attacca": f"graph g({name}: f32[4], {name}: f32[4]) {{ return {name} }}",
+            "quoted.attacca": f'graph g("{line}": f32[4]) {{ return "{line}" + "{line}b" }}',
+            "million.attacca": million,
+            "symbol.attacca": f"graph g(x: f32[{name}]) {{ y = x @ x\n return y }}",
+            "number.attacca": f"graph g(x: f32[{'9' * 10000}]) {{ return x }}",
+            "opcode.ptx": ptx + f".visible .entry k(.param .u64 p) {{ {name}.u32 %r1, %r2; }}",
+            "million.ptx": ptx + million,
+            "line.ptx": ptx + line,
+            "million.onnx": million,
+        }
+        for file, text in files.items():
+            (self.folder / file).write_text(text)
+        runs = [["fold", name + "("], ["fold", "x", "--dtype", name], ["fold", "x", "--why-not", name],
+                ["fold", "1" + "0" * 5000], ["fold", line], ["fold", "x", name], ["fold", "x", "--" + name],
+                ["run", name], ["run", "x", "--mode", name], ["run", "x", "--threads", "9" * 10000],
+                [name], ["--" + name], ["emit", "--epilogue", f"acc + {name}"],
+                ["emit", "--epilogue", f"{name}(acc)"], ["emit", "--epilogue", "acc + row(b, " + name + ")"],
+                ["emit", "--epilogue", "acc", "--out", name], ["emit", "--epilogue", "acc", "--acc", name],
+                ["emit", "--epilogue", "acc", "--fulls", name],
+                ["run", self.write(LINEAR), "--dim", name], ["run", self.write(LINEAR), "--dim", f"M={name}"],
+                ["run", self.write(LINEAR), "--dim", f"{name}=4"],
+                ["run", self.write(LINEAR), "--input", f"{name}=a.npy"],
+                ["run", self.write(LINEAR), "--device", name], ["tune", "x", "--as", name]]
+        runs += [["run" if file.endswith("onnx") else "fold", self.folder / file]
+                 for file in files if not file.endswith("ptx")]
+        runs += [["kernel", "inspect", self.folder / file, "--output", output, "--dtype", "f32"]
+                 for file in files if file.endswith("ptx") for output in ("p", name)]
+        for args in runs:
+            with self.subTest(" ".join(str(arg)[:40] for arg in args)):
+                code, out, err = attacca(*args)
+                self.assertEqual(code, 3 if "opcode.ptx" in str(args) and "p" in args else 2, err[:500])
+                self.assertNotEqual(out + err, "")
+                self.assertLess(len((out + err).encode()), 6000)
 
 
 class TunedCommands(Cli):
