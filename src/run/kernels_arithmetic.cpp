@@ -137,8 +137,8 @@ void FloatNe(const KernelArgs& args) {
 VIA_F64(ExactRsqrt, hn::Div(one, hn::Sqrt(x)))
 VIA_F64(ExactLeakyRelu, hn::IfThenElse(hn::Lt(x, zero), hn::Mul(p, x), x))
 VIA_F64(ExactHardSwish,
-        hn::Div(hn::Mul(x, clamp(hn::Add(x, hn::Set(d, 3.0)), zero, hn::Set(d, 6.0))),
-                hn::Set(d, 6.0)))
+        hn::Mul(x, hn::Div(clamp(hn::Add(x, hn::Set(d, 3.0)), zero, hn::Set(d, 6.0)),
+                           hn::Set(d, 6.0))))
 VIA_F64(ExactHardSigmoid, clamp(hn::Add(hn::Mul(p, x), q), zero, one))
 
 INTEGER1(IntNeg, hn::Sub(zero, x))
