@@ -43,8 +43,8 @@ def compiled(contender, block, args):
         return torch.compile(block, dynamic=False)
     if contender == "max_autotune":
         return torch.compile(block, dynamic=False, mode="max-autotune-no-cudagraphs")
-    options = {"policy": "measured" if args.device == "cuda" else "always", "tuning": args.tuning,
-               "tuning_seconds": args.tuning_seconds}
+    options = {"tuning": args.tuning, "tuning_seconds": args.tuning_seconds} if args.device == "cuda" \
+        else {"policy": "always"}
     return torch.compile(block, dynamic=False, backend="attacca", options=options)
 
 

@@ -1,8 +1,12 @@
 """torch.compile(..., backend="attacca"), exported programs and the report, on CPU tensors."""
 import io
 import os
+import subprocess
+import sys
 import tempfile
+import textwrap
 import unittest
+import warnings
 
 # Inductor's check for vector instructions compiles for half a minute; its scalar code does here.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
@@ -15,6 +19,7 @@ from torch import nn
 
 import attacca
 import attacca.torch
+from attacca.torch import _report
 
 ALWAYS = {"policy": "always"}
 
@@ -47,6 +52,30 @@ class Bert(nn.Module):
         attended = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, s, width)
         x = self.norms[0](x + self.out(attended))
         return self.norms[1](x + self.narrow(F.gelu(self.wide(x))))
+
+
+class Encoder(nn.Module):
+    """Speech: convolutions, and transformer layers over what they leave, transposed."""
+
+    def __init__(self, channels=8, width=16, heads=2, frames=10):
+        super().__init__()
+        self.heads = heads
+        self.convolution = nn.Conv1d(channels, width, 3, stride=2, padding=1)
+        self.positions = nn.Parameter(torch.randn(frames, width))
+        self.layers = nn.ModuleList(nn.ModuleDict({
+            "norm": nn.LayerNorm(width), "qkv": nn.Linear(width, 3 * width), "out": nn.Linear(width, width),
+            "norm2": nn.LayerNorm(width), "wide": nn.Linear(width, 2 * width),
+            "narrow": nn.Linear(2 * width, width)}) for _ in range(1))
+
+    def forward(self, x):
+        h = F.gelu(self.convolution(x)).permute(0, 2, 1) + self.positions
+        b, s, width = h.shape
+        for layer in self.layers:
+            q, k, v = (t.view(b, s, self.heads, -1).transpose(1, 2)
+                       for t in layer["qkv"](layer["norm"](h)).chunk(3, -1))
+            h = h + layer["out"](F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, s, width))
+            h = h + layer["narrow"](F.gelu(layer["wide"](layer["norm2"](h))))
+        return h
 
 
 class Compiled(unittest.TestCase):
@@ -168,13 +197,146 @@ class Compiled(unittest.TestCase):
             return fused(plan(attacca.matmul(x, w.T, "relu(acc)")) + 1) * 2
         torch.testing.assert_close(torch.compile(function, backend="eager")(x), function(x))
 
-    def test_options_that_are_not_known(self):
+    def test_options_that_are_not_known_out_of_range_or_without_effect(self):
+        x = torch.randn(2, 32)
         for options, pattern in [({"policy": "never"}, "one of measured, always"),
-                                 ({"mode": "exact"}, "unknown mode"), ({"tuning": "fast"}, "unknown tuning")]:
-            with self.subTest(pattern), self.assertRaisesRegex(Exception, pattern):
-                torch.compile(Mlp(), backend="attacca", options=options)(torch.randn(2, 32))
-        with self.assertRaisesRegex(attacca.Error, "the options are policy"):
-            attacca.torch.enable(polcy="always")
+                                 ({"mode": "exact"}, "unknown mode"), ({"tuning": "fast"}, "unknown tuning"),
+                                 ({"polcy": "always"}, "unknown option polcy.*did you mean policy"),
+                                 ({"max_autotun": True}, "did you mean max_autotune"),
+                                 ({"tuning_seconds": -1}, "tuning_seconds is -1"),
+                                 ({"tuning_seconds": float("nan")}, "tuning_seconds is nan"),
+                                 ({"tuning_seconds": True}, "tuning_seconds is True"),
+                                 ({"tuning_seconds": "1"}, "tuning_seconds is '1'"),
+                                 ({"tuning": "known", "tuning_seconds": 5}, "tuning_seconds=5 has no effect with"),
+                                 ({"policy": "always", "compare": True}, "compare=True has no effect with"),
+                                 ({"policy": "always", "tuning": "measure"}, "tuning='measure' has no effect"),
+                                 ({"post_grad_custom_pre_pass": None}, "where Attacca's own pass goes")]:
+            with self.subTest(pattern), torch.no_grad(), self.assertRaisesRegex(Exception, pattern):
+                torch.compile(F.relu, backend="attacca", options=options)(x)
+        for options, pattern in [({"polcy": "always"}, "did you mean policy\\? .*options are policy"),
+                                 ({"tuning": "known", "tuning_seconds": 5}, "has no effect"),
+                                 ({"tuning_seconds": float("inf")}, "tuning_seconds is inf")]:
+            with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
+                attacca.torch.enable(**options)
+        with torch._inductor.config.patch(post_grad_custom_pre_pass=lambda graph: None), \
+                self.assertRaisesRegex(attacca.Error, "where Attacca's own pass goes"):
+            attacca.torch.enable()
+        self.assertIsNone(torch._inductor.config.post_grad_custom_pre_pass)
+
+    def test_the_path_through_generated_cpp(self):
+        model = nn.Sequential(nn.Linear(32, 48), nn.GELU()).eval()
+        two = torch.randn(48, 32)
+
+        def function(x):
+            return model(x), F.relu(x @ two.T) * 2
+
+        x = torch.randn(4, 32)
+        with torch.no_grad():
+            got = torch.compile(function, backend="attacca", options={"cpp_wrapper": True, **ALWAYS})(x)
+            torch.testing.assert_close(got, function(x), rtol=1e-4, atol=1e-4)
+        self.assertEqual(sum(each.calls for each in self.fused()), len(self.fused()))
+        self.assertGreaterEqual(len(self.fused()), 1)
+
+    def test_batch_one_with_a_permuted_residual(self):
+        weights = torch.randn(2, 16, 16) / 4
+
+        def function(x):  # [B, C, T], as a convolution leaves it
+            h = x.transpose(1, 2)
+            for w in weights:
+                h = h + F.linear(F.layer_norm(h, (16,)), w)
+            return F.layer_norm(h, (16,))
+
+        for shape in [(1, 16, 5), (1, 16, 1)]:
+            with self.subTest(shape), torch.no_grad():
+                torch._dynamo.reset()
+                x = torch.randn(shape)
+                compiled = torch.compile(function, backend="attacca", options=ALWAYS, dynamic=False)
+                torch.testing.assert_close(compiled(x), function(x), rtol=1e-4, atol=1e-4)
+        self.assertEqual([len(graph.fused) for graph in attacca.torch.report().graphs], [2, 2])
+
+    def test_an_encoder_after_convolutions_at_every_batch(self):
+        model = Encoder().eval()
+        compiled = torch.compile(model, backend="attacca", options=ALWAYS)
+        with torch.no_grad():
+            for batch in (2, 3, 1):  # static, dynamic, and static again
+                x = torch.randn(batch, 8, 20)
+                torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
+        self.assertGreaterEqual(min(each.calls for each in self.fused()), 1)
+
+
+class Warned(unittest.TestCase):
+    """What was left alone for a reason that the caller can remove."""
+
+    def setUp(self):
+        torch.manual_seed(0)
+        _report._warned.clear()
+        self.model, self.x = Mlp(width=16, inner=24).eval(), torch.randn(7, 16)
+
+    def compile(self, options=None):
+        torch._dynamo.reset()
+        attacca.torch.reset()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.compile(self.model, backend="attacca", options=options)(self.x)
+        return [str(each.message) for each in caught if each.category is attacca.torch.NotFusedWarning]
+
+    def test_gradients_and_the_cpu_once_each(self):
+        for again in (False, True):  # the second time from Inductor's cache
+            with self.subTest(again=again):
+                messages = self.compile(ALWAYS)
+                self.assertEqual(len(messages), 1)
+                self.assertIn("torch.no_grad()", messages[0])
+                self.assertEqual(self.compile(ALWAYS), [])
+                with torch.no_grad():
+                    messages = self.compile()
+                    self.assertEqual(len(messages), 1)
+                    self.assertIn('{"policy": "always"}', messages[0])
+                    self.assertEqual(self.compile(), [])
+                    self.assertIn("on cpu only the policy always fuses", str(attacca.torch.report()))
+                _report._warned.clear()
+
+    def test_nothing_where_it_fuses(self):
+        with torch.no_grad():
+            self.assertEqual(self.compile(ALWAYS), [])
+
+
+class OtherProcesses(unittest.TestCase):
+    """Inductor's cache in a new process."""
+
+    def reports(self, program):
+        """What the program prints, at first and where all is cached."""
+        with tempfile.TemporaryDirectory() as folder:
+            return [subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], check=True,
+                                   stdout=subprocess.PIPE, text=True,
+                                   env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": folder}).stdout
+                    for _ in range(2)]
+
+    def test_without_torch(self):
+        program = ("import sys; sys.modules['torch'] = None\ntry: import attacca.torch\n"
+                   "except ImportError as error: print(isinstance(error, sys.modules['attacca'].Error), error)")
+        printed = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(printed.stdout, "True PyTorch is not installed, at attacca.torch: pip install torch\n")
+
+    def test_report_says_what_is_fused(self):
+        first, second = self.reports("""
+            import torch, attacca.torch
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.SiLU())
+            attacca.torch.enable(policy="always")
+            with torch.no_grad():
+                plain = torch.compile(model)
+                plain(torch.ones(2, 8))
+                print(attacca.torch.report())
+                attacca.torch.disable()
+                attacca.torch.reset()
+                torch._dynamo.reset()
+                torch.compile(model, backend="attacca")(torch.ones(3, 8))
+                print("----", attacca.torch.report(), "----")
+            """)
+        self.assertIn("silu", first)
+        self.assertEqual(second.count("from Inductor's cache"), 2)
+        self.assertIn("left", first)
+        self.assertEqual(first.replace("graph 1", "graph 1: from Inductor's cache"), second)
 
 
 class Exported(unittest.TestCase):
@@ -194,6 +356,24 @@ class Exported(unittest.TestCase):
         for rows in (4, 2, 9):
             x = torch.randn(rows, 32)
             torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+    def test_every_call_is_checked_not_the_first_alone(self):
+        model = nn.Sequential(nn.Linear(32, 48), nn.GELU()).eval()
+        program = attacca.compile(self.export(model, torch.randn(4, 32)))
+        x = torch.randn(4, 32)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+        for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.bool):
+            with self.subTest(dtype), self.assertRaisesRegex(attacca.Error, r"f32\[4, 32\] is wanted"):
+                program(x.to(dtype))
+        torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+    def test_arguments_without_effect(self):
+        exported = self.export(nn.Linear(8, 8).eval(), torch.randn(2, 8))
+        for arguments, pattern in [({"device": "cuda"}, "device has no effect"), ({"threads": 2}, "threads has"),
+                                   ({"constants": {"w": torch.ones(1)}}, "constants has no effect"),
+                                   ({"tuning_seconds": -1}, "tuning_seconds is -1")]:
+            with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
+                attacca.compile(exported, **arguments)
 
     def test_what_calls_the_op_can_be_exported_and_saved(self):
         fused = attacca.compile(self.export(Mlp().eval(), torch.randn(4, 32)))

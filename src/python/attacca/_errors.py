@@ -25,3 +25,7 @@ class Error(ValueError):
         if self.mend:
             text += f": {self.mend}"
         return text
+
+
+class MissingModule(Error, ImportError):
+    """A package that a part of Attacca needs is not installed. Caught as ``ImportError`` too."""

@@ -414,6 +414,11 @@ def compile(graph: Any, *, device: str = "cpu", mode: str = "fp32", tuning: str 
     if type(graph).__module__.startswith("torch.export"):
         from . import torch as attacca_torch
 
+        for name, value, default in (("device", device, "cpu"), ("threads", threads, 0),
+                                     ("constants", constants, None)):
+            if value != default:
+                raise Error(f"{name} has no effect on an exported program", name,
+                            "leave it out: it runs where its tensors are, with the parameters it was exported with")
         return attacca_torch.Program(graph, mode=mode, tuning=tuning, tuning_seconds=tuning_seconds)
     chosen = options(device, mode, tuning, tuning_seconds, threads)
     read = graph_of(graph)

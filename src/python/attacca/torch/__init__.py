@@ -13,15 +13,15 @@ imported: such calls stay as they are.
 try:
     import torch as _torch
 except ImportError:
-    from .._errors import Error as _Error
+    from .._errors import MissingModule as _MissingModule
 
-    raise _Error("PyTorch is not installed", "attacca.torch", "pip install torch") from None
+    raise _MissingModule("PyTorch is not installed", "attacca.torch", "pip install torch") from None
 
 from ._backend import Pass, Program, backend, disable, enable, register
-from ._report import Fused, GraphReport, Left, Report, report, reset
+from ._report import Fused, GraphReport, Left, NotFusedWarning, Report, report, reset
 from ._rewrite import Options
 
 register()
 
-__all__ = ["Fused", "GraphReport", "Left", "Options", "Pass", "Program", "Report", "backend", "disable",
+__all__ = ["Fused", "GraphReport", "Left", "NotFusedWarning", "Options", "Pass", "Program", "Report", "backend", "disable",
            "enable", "register", "report", "reset"]

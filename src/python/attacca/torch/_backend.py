@@ -1,6 +1,7 @@
 """``torch.compile``'s backend, Inductor's pass, and exported programs."""
 from __future__ import annotations
 
+import difflib
 import hashlib
 from typing import Any, Callable, Sequence
 
@@ -23,12 +24,13 @@ class Pass(CustomGraphPass):
 
     def __call__(self, graph: torch.fx.Graph) -> None:
         if _is_training(graph):
-            _report.add([], [], "a training graph, untouched")
+            _report.add([], [], "a training graph, untouched", _report.GRADIENTS)
             return
         rewrite(graph, self.options)
 
     def uuid(self) -> Any:
         """What Inductor's cache distinguishes."""
+        _report.looked_up()
         return hashlib.sha256(f"attacca {__version__} {self.options} {templates_stamp()}".encode()).hexdigest()
 
 
@@ -38,11 +40,27 @@ def _is_training(graph: torch.fx.Graph) -> bool:
                for node in graph.nodes)
 
 
+_OUR_PASS = "post_grad_custom_pre_pass"
+
+
 def _read_options(options: "dict[str, Any] | None") -> tuple[Options, dict[str, Any]]:
     """Ours, and what is left for Inductor."""
     given = dict(options or {})
     ours = {name: given.pop(name) for name in Options._fields if name in given}
-    return Options(**ours).check(), given
+    theirs = torch._inductor.config.get_config_copy()
+    for name in given:
+        if name not in theirs:
+            raise _unknown_option(name, [*Options._fields, *theirs])
+    if _OUR_PASS in given:
+        raise Error(f"{_OUR_PASS} is given, where Attacca's own pass goes", _OUR_PASS,
+                    "use post_grad_custom_post_pass, or Inductor with attacca.torch.Pass called from yours")
+    return Options.of(ours), given
+
+
+def _unknown_option(name: str, known: Sequence[str]) -> Error:
+    near = difflib.get_close_matches(name, Options._fields, 1) or difflib.get_close_matches(name, known, 1)
+    options = f"Attacca's options are {', '.join(Options._fields)}"
+    return Error(f"unknown option {name}", name, f"did you mean {near[0]}? {options}" if near else options)
 
 
 def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode: "str | None" = None,
@@ -56,16 +74,34 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode
         options: Those of :class:`Options` by name, and Inductor's own.
 
     Raises:
-        Error: An option of ours with a value that is not known.
+        Error: An option that neither Attacca nor Inductor has; a value that is not known, out of
+            range, or without effect beside the other options.
     """
     from torch._inductor.compile_fx import compile_fx
 
     ours, patches = _read_options(options)
     if mode is not None:
         patches = {**torch._inductor.list_mode_options(mode), **patches}
-    compiled: Any = compile_fx(module, list(example_inputs),
-                               config_patches={**patches, "post_grad_custom_pre_pass": Pass(ours)})
+    _check_no_other_pass()
+    our_pass = Pass(ours)
+    with _report.compiling(_identity(module, example_inputs, f"{our_pass.uuid()} {sorted(patches.items())}")):
+        compiled: Any = compile_fx(module, list(example_inputs), config_patches={**patches, _OUR_PASS: our_pass})
     return compiled
+
+
+def _check_no_other_pass() -> None:
+    other = torch._inductor.config.post_grad_custom_pre_pass
+    if other is not None and not isinstance(other, Pass):
+        raise Error(f"torch._inductor.config.{_OUR_PASS} is set, where Attacca's own pass goes", _OUR_PASS,
+                    "use post_grad_custom_post_pass, or call attacca.torch.Pass from yours")
+
+
+def _identity(module: torch.fx.GraphModule, inputs: Sequence[Any], how: str) -> str:
+    """What tells apart graphs that Dynamo gives, also in another process."""
+    types = [(str(each.dtype), str(tuple(each.shape)), str(each.stride()), str(each.device), each.requires_grad)
+             if isinstance(each, torch.Tensor) else str(each) for each in inputs]
+    text = f"{how} {torch.is_grad_enabled()} {types} {module.graph}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def register() -> None:
@@ -85,13 +121,14 @@ def enable(**options: Any) -> None:
         **options: Those of :class:`Options`.
 
     Raises:
-        Error: An unknown option, or a value that is not known.
+        Error: An unknown option; a value that is not known, out of range, or without effect beside
+            the other options; Inductor has another pass in this place.
     """
-    unknown = set(options) - set(Options._fields)
-    if unknown:
-        raise Error(f"unknown option {sorted(unknown)[0]}", "options",
-                    f"the options are {', '.join(Options._fields)}")
-    torch._inductor.config.post_grad_custom_pre_pass = Pass(Options(**options).check())
+    for name in options:
+        if name not in Options._fields:
+            raise _unknown_option(name, Options._fields)
+    _check_no_other_pass()
+    torch._inductor.config.post_grad_custom_pre_pass = Pass(Options.of(options))
 
 
 def disable() -> None:
@@ -109,8 +146,7 @@ class Program:
 
     def __init__(self, exported: Any, *, mode: str = "fp32", tuning: str = "known",
                  tuning_seconds: float = 0.0, policy: str = "always"):
-        options = Options(policy, compare=False, mode=mode, tuning=tuning,
-                          tuning_seconds=float(tuning_seconds)).check()
+        options = Options(policy, compare=False, mode=mode, tuning=tuning, tuning_seconds=tuning_seconds).check()
         #: The rewritten graph, a ``torch.fx.GraphModule``.
         self.module = exported.run_decompositions().module()
         self.regions = rewrite(self.module.graph, options)

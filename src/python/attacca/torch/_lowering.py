@@ -11,7 +11,7 @@ import torch
 
 from .. import _frameworks
 from .._errors import Error
-from ._ops import Loaded, as_torch_dtype, has_kernel, loaded, region, types_of
+from ._ops import Loaded, as_torch_dtype, declared_strides, has_kernel, loaded, region, region_of_one_result, types_of
 
 _NAME = "attacca_region"
 
@@ -90,15 +90,17 @@ def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_sec
     from torch._inductor.virtualized import V
 
     layouts, outputs = types_of(graph, mode, inputs[0].get_device())
-    if len(outputs) != 1 or V.graph.cpp_wrapper or V.graph.fx_wrapper:
-        return fallback_handler(region, add_to_fallback_set=False)(inputs, graph, mode, tuning, tuning_seconds)
     node: Any = V.graph.current_node
-    laid_out = []
-    for value, layout, given in zip(inputs, layouts, node.args[0]):
-        if layout.strides is None:
-            laid_out.append(ir.ExternKernel.require_contiguous(value))
-        else:
-            laid_out.append(ir.ExternKernel.require_exact_strides(value, given.meta["val"].stride()))
+    wanted = declared_strides(layouts, [given.meta["val"].shape for given in node.args[0]])
+    laid_out = [ir.ExternKernel.require_contiguous(value) if strides is None else
+                ir.ExternKernel.require_exact_strides(value, strides) for value, strides in zip(inputs, wanted)]
+    if V.graph.cpp_wrapper or V.graph.fx_wrapper:
+        if len(outputs) == 1:
+            call = fallback_handler(region_of_one_result, add_to_fallback_set=False)
+            return [call(laid_out, graph, mode, tuning, tuning_seconds)]
+        return fallback_handler(region, add_to_fallback_set=False)(laid_out, graph, mode, tuning, tuning_seconds)
+    if len(outputs) != 1:
+        return fallback_handler(region, add_to_fallback_set=False)(laid_out, graph, mode, tuning, tuning_seconds)
     size = ir.convert_shape_to_inductor(node.meta["val"][0].shape)
     result = ir.FixedLayout(inputs[0].get_device(), as_torch_dtype(outputs[0].info.dtype), size,
                             ir.FlexibleLayout.contiguous_strides(size))

@@ -1,7 +1,7 @@
 """The custom op that runs a region: ``attacca::region(Tensor[] inputs, str graph, ...) -> Tensor[]``.
 
 The region is its own text, so that a graph that holds the op says all about itself, also in a file
-of torch.export's.
+of torch.export's. The text is written as :mod:`._text_argument` says.
 """
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from .. import _core
 from .._dims import Dim, sources
 from .._frameworks import Torch
 from .._plan import Plan, Tensor, _Layout, compile as compile_graph
+from ._text_argument import plain
 
 _library = torch.library.Library("attacca", "DEF")
-_library.define(
-    "region(Tensor[] inputs, str graph, str mode, str tuning, float tuning_seconds) -> Tensor[]",
-    tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
-    if hasattr(torch.Tag, "needs_exact_strides") else (torch.Tag.pt2_compliant_tag,))
+_ARGUMENTS = "Tensor[] inputs, str graph, str mode, str tuning, float tuning_seconds"
+_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides) \
+    if hasattr(torch.Tag, "needs_exact_strides") else (torch.Tag.pt2_compliant_tag,)
+_library.define(f"region({_ARGUMENTS}) -> Tensor[]", tags=_TAGS)
+# Generated C++ takes a list of one result for a tensor: it calls this where there is one.
+_library.define(f"region_of_one_result({_ARGUMENTS}) -> Tensor", tags=_TAGS)
 
 region = torch.ops.attacca.region.default
+region_of_one_result = torch.ops.attacca.region_of_one_result.default
 _MOST_KNOWN = 1024  # calls whose checks a region remembers
 
 
@@ -45,14 +49,14 @@ class Loaded:
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         self.calls += 1
-        key = tuple((t.shape, t.stride(), t.data_ptr() & 15) for t in inputs)
+        key = _key(inputs)
         call = self._known.get(key)
         if call is None or torch.is_grad_enabled():
-            inputs = list(map(self._laid_out, self.plan._inputs, inputs))
+            inputs = self._laid_out(inputs)
             call = self._prepare(inputs)
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            self._known[tuple((t.shape, t.stride(), t.data_ptr() & 15) for t in inputs)] = call
+            self._known[_key(inputs)] = call
         device = inputs[0].device
         outs = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in call.outputs]
         addresses = [tensor.data_ptr() for tensor in inputs]
@@ -79,20 +83,25 @@ class Loaded:
         dtypes = [_TORCH[layout.info.dtype] for layout in self.plan._outputs]
         return _Call(ready.instance.run, list(zip(ready.shapes, dtypes)), ready.workspace_bytes)
 
-    @staticmethod
-    def _laid_out(layout: Any, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor, copied where another pass changed the strides that the graph declares."""
-        if layout.strides is None:
-            return tensor if tensor.is_contiguous() else tensor.contiguous()
-        sizes = dict(_sizes([layout.shape], [tensor.shape]))
-        try:
-            wanted = tuple(stride.value(sizes) for stride in layout.strides)
-        except KeyError:
-            return tensor  # the plan checks
-        if tensor.stride() == wanted:
-            return tensor
-        copy = torch.empty_strided(tensor.shape, wanted, dtype=tensor.dtype, device=tensor.device)
-        return copy.copy_(tensor)
+    def _laid_out(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The tensors, copied where another pass changed the strides that the graph declares."""
+        if any(len(layout.shape) != tensor.dim() for layout, tensor in zip(self.plan._inputs, inputs)):
+            return list(inputs)  # the plan refuses them
+        wanted = declared_strides(self.plan._inputs, [tensor.shape for tensor in inputs])
+        laid_out = []
+        for tensor, strides in zip(inputs, wanted):
+            if strides is None:
+                tensor = tensor.contiguous()
+            elif any(e != 1 and s != w for e, s, w in zip(tensor.shape, tensor.stride(), strides)):
+                copy = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+                tensor = copy.copy_(tensor)
+            laid_out.append(tensor)
+        return laid_out
+
+
+def _key(inputs: Sequence[torch.Tensor]) -> Any:
+    """All that decides whether a call was checked before."""
+    return tuple([(t.shape, t.stride(), t.dtype, t.device, t.data_ptr() & 15) for t in inputs])
 
 
 _loaded: dict[tuple[str, str, str, float, str], Loaded] = {}
@@ -108,7 +117,7 @@ def loaded(graph: str, mode: str, tuning: str, seconds: float, device: torch.dev
         with _lock:
             found = _loaded.get(key)
             if found is None:
-                found = _loaded[key] = Loaded(graph, mode, tuning, seconds, str(device))
+                found = _loaded[key] = Loaded(plain(graph), mode, tuning, seconds, str(device))
     return found
 
 
@@ -134,6 +143,20 @@ def _run(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
     return loaded(graph, mode, tuning, tuning_seconds, inputs[0].device)(inputs)
 
 
+def _run_one(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
+             tuning_seconds: float) -> torch.Tensor:
+    result, = _run(inputs, graph, mode, tuning, tuning_seconds)
+    return result
+
+
+def declared_strides(layouts: Sequence[_Layout],
+                     shapes: Sequence[Sequence[Any]]) -> "list[tuple[Any, ...] | None]":
+    """Each input's strides as the region's text declares them; None: row-major."""
+    sizes = _sizes([layout.shape for layout in layouts], shapes)
+    return [None if layout.strides is None else tuple(stride.value(sizes) for stride in layout.strides)
+            for layout in layouts]
+
+
 def _sizes(dims: Sequence[Sequence[Dim]], shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
     return {symbol: (shapes[s.tensor][s.axis] - s.offset) // s.factor
             if (s.factor, s.offset) != (1, 0) else shapes[s.tensor][s.axis]
@@ -142,7 +165,7 @@ def _sizes(dims: Sequence[Sequence[Dim]], shapes: Sequence[Sequence[Any]]) -> di
 
 def has_kernel(graph: str) -> bool:
     """Whether a text launches a kernel of the user's, which plans for the CPU cannot."""
-    return '" = kernel("' in graph
+    return '" = kernel("' in plain(graph)
 
 
 def types_of(graph: str, mode: str, device: torch.device) -> tuple[list[_Layout], list[_Layout]]:
@@ -150,7 +173,7 @@ def types_of(graph: str, mode: str, device: torch.device) -> tuple[list[_Layout]
     types = _types.get(graph)
     if types is None:
         where = str(device) if has_kernel(graph) else "cpu"
-        plan = _core.Plan.compile(_core.Graph.parse(graph), device=where, mode=mode, tuning="known",
+        plan = _core.Plan.compile(_core.Graph.parse(plain(graph)), device=where, mode=mode, tuning="known",
                                   tuning_seconds=0.0, threads=1, fuse=True)
         inputs, outputs = ([_Layout(Tensor(t.name, t.dtype, t.type, tuple(t.shape))) for t in tensors]
                            for tensors in (plan.inputs, plan.outputs))
@@ -168,6 +191,12 @@ def _fake(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
             for layout in outputs]
 
 
+def _fake_one(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
+              tuning_seconds: float) -> torch.Tensor:
+    result, = _fake(inputs, graph, mode, tuning, tuning_seconds)
+    return result
+
+
 def as_torch_dtype(name: str) -> torch.dtype:
     """torch.bfloat16 of "bf16"."""
     return _TORCH[name]
@@ -180,6 +209,8 @@ def _dtypes() -> dict[str, torch.dtype]:
 
 
 _TORCH = _dtypes()
-for _key in ("CPU", "CUDA"):
-    _library.impl("region", _run, _key)
+for _dispatch_key in ("CPU", "CUDA"):
+    _library.impl("region", _run, _dispatch_key)
+    _library.impl("region_of_one_result", _run_one, _dispatch_key)
 torch.library.register_fake("attacca::region", _fake, lib=_library)
+torch.library.register_fake("attacca::region_of_one_result", _fake_one, lib=_library)

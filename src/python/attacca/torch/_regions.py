@@ -154,9 +154,21 @@ def _tensors(nodes: Any) -> list[torch.fx.Node]:
     return [n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor)]
 
 
+def _types(importer: Importer, names: list[torch.fx.Node], values: list[torch.fx.Node]) -> str:
+    return ", ".join(f"{_name(name)}: {importer.type_text(value)}" for name, value in zip(names, values))
+
+
+def reading(region: Region, replaced: dict[torch.fx.Node, torch.fx.Node]) -> Region:
+    """The region, where others stand for some of its inputs: with their strides."""
+    inputs = [replaced.get(node, node) for node in region.inputs]
+    importer = Importer()
+    before, after = (_types(importer, region.inputs, nodes) for nodes in (region.inputs, inputs))
+    return region._replace(inputs=inputs, graph=region.graph.replace(f"({before}) {{", f"({after}) {{", 1))
+
+
 def _text(importer: Importer, name: str, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node],
           outputs: list[torch.fx.Node]) -> str:
-    types = ", ".join(f"{_name(node)}: {importer.type_text(node)}" for node in inputs)
+    types = _types(importer, inputs, inputs)
     lines = [f"{_name(node)} = {text}" for node in nodes if (text := importer.statement(node))]
     # In one line: Inductor quotes it in comments of its code.
     body = "; ".join([*lines, f"return {', '.join(map(_name, outputs))}"])

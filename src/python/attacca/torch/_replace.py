@@ -9,12 +9,13 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ._ops import region as region_op
 from ._regions import Region
+from ._text_argument import written
 
 
 def replace(graph: torch.fx.Graph, region: Region, mode: str,
             tuning: str) -> dict[torch.fx.Node, torch.fx.Node]:
     """Puts the call in; returns what stands for each output now."""
-    arguments = (list(region.inputs), region.graph, mode, tuning, 0.0)
+    arguments = (list(region.inputs), written(region.graph), mode, tuning, 0.0)
     fake = [node.meta["val"] for node in region.inputs]
     faking = next((value.fake_mode for value in fake if isinstance(value, FakeTensor)), None)
     dead = _left_dead(region)

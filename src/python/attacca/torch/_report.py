@@ -1,9 +1,11 @@
 """What was fused into what, what was left and why, and the time saved."""
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import pathlib
-from typing import NamedTuple
+import warnings
+from typing import Any, Iterator, NamedTuple
 
 from ._kept import keep, recall
 from ._ops import all_loaded
@@ -113,36 +115,85 @@ class _Graph(NamedTuple):
     fused: list[_Entry]
     left: list[Left]
     note: str
+    untouched: str = ""  # a key of _UNTOUCHED
 
 
+class NotFusedWarning(UserWarning):
+    """A graph was left to Inductor for a reason that the caller can remove; once a reason and process."""
+
+
+GRADIENTS, CPU_POLICY = "gradients", "cpu"
+_UNTOUCHED = {
+    GRADIENTS: "attacca fuses nothing of a graph that is compiled for gradients: call the model under "
+               "torch.no_grad() or torch.inference_mode(); for training Inductor alone does the same",
+    CPU_POLICY: "attacca fuses nothing on the CPU with the policy \"measured\": "
+                "pass options={\"policy\": \"always\"} to fuse there too",
+}
+_FROM_CACHE = "from Inductor's cache"
 _graphs: list[_Graph] = []
+_warned: set[str] = set()
+_asked_cache = False
 
 
-def add(fused: list[_Entry], left: list[Left], note: str = "") -> None:
-    """A graph that was just decided about."""
-    _graphs.append(_Graph(fused, left, note))
+def add(fused: list[_Entry], left: list[Left], note: str = "", untouched: str = "") -> None:
+    """A graph that was just decided about; ``untouched``: GRADIENTS or CPU_POLICY, where that is why."""
+    _add(_Graph(fused, left, note, untouched))
     for entry in fused:
         keep(_file(entry.graph), _graphs[-1])
 
 
+def _add(graph: _Graph) -> None:
+    _graphs.append(graph)
+    if graph.untouched in _UNTOUCHED and graph.untouched not in _warned:
+        _warned.add(graph.untouched)
+        warnings.warn(_UNTOUCHED[graph.untouched], NotFusedWarning, stacklevel=2)
+
+
 # Inductor's cache gives compiled graphs to later processes without asking the pass again. What was
-# decided lies beside it: under the hash of each region's text its graph's report.
+# decided lies beside it: under the hash of each region's text its graph's report, and under the
+# identity of each graph of Dynamo's the reports of the graphs that it became.
 
 
-def _file(region: str) -> pathlib.Path:
+def _file(key: str) -> pathlib.Path:
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-    return pathlib.Path(cache_dir()) / "attacca" / (hashlib.sha256(region.encode()).hexdigest() + ".json")
+    return pathlib.Path(cache_dir()) / "attacca" / (hashlib.sha256(key.encode()).hexdigest() + ".json")
 
 
-def _kept(region: str) -> "_Graph | None":
+def _from_cache(kept: Any) -> "_Graph | None":
     try:
-        fused, left, note = recall(_file(region))
+        fused, left, note, untouched = kept
+        entries = [_Entry(tuple(nodes), tuple(outputs), *rest) for nodes, outputs, *rest in fused]
+        return _Graph(entries, [Left(*each) for each in left], "; ".join(filter(None, [note, _FROM_CACHE])),
+                      untouched)
     except (ValueError, TypeError):  # nothing is there, or nothing of this shape
         return None
-    entries = [_Entry(tuple(nodes), tuple(outputs), *rest) for nodes, outputs, *rest in fused]
-    return _Graph(entries, [Left(*each) for each in left],
-                  "; ".join(filter(None, [note, "from Inductor's cache"])))
+
+
+def looked_up() -> None:
+    """Inductor's cache was asked for a graph."""
+    global _asked_cache
+    _asked_cache = True
+
+
+def _cache_hits() -> int:
+    from torch._dynamo.utils import counters
+
+    return counters["inductor"]["fxgraph_cache_hit"] + counters["aot_autograd"]["autograd_cache_hit"]
+
+
+@contextlib.contextmanager
+def compiling(identity: str) -> Iterator[None]:
+    """Around the compilation of one graph of Dynamo's: reports it where it comes from a cache."""
+    before, hits = len(_graphs), _cache_hits()
+    yield
+    if made := _graphs[before:]:
+        keep(_file(identity), made)
+    elif _cache_hits() > hits:
+        kept = recall(_file(identity))
+        for graph in map(_from_cache, kept if isinstance(kept, list) else []):
+            if graph is not None:
+                _add(graph)
 
 
 def report() -> Report:
@@ -155,17 +206,21 @@ def report() -> Report:
     known = {entry.graph for graph in _graphs for entry in graph.fused}
     for each in all_loaded():
         calls[each.graph] = calls.get(each.graph, 0) + each.calls
-        if each.calls and each.graph not in known and (kept := _kept(each.graph)) is not None:
+        if each.calls and each.graph not in known and (kept := _from_cache(recall(_file(each.graph)))):
             _graphs.append(kept)
             known |= {entry.graph for entry in kept.fused}
     graphs = [GraphReport(f"graph {i + 1}", tuple(Fused(*entry[:6], calls.get(entry.graph, 0))
                                                   for entry in graph.fused), tuple(graph.left), graph.note)
               for i, graph in enumerate(_graphs)]
+    if not graphs and _asked_cache:
+        graphs = [GraphReport("graph 1", (), (), f"{_FROM_CACHE}; what is fused is listed once it has run")]
     return Report(tuple(graphs))
 
 
 def reset() -> None:
     """Forgets what was reported so far."""
+    global _asked_cache
     _graphs.clear()
+    _asked_cache = False
     for each in all_loaded():
         each.calls = 0

@@ -1,8 +1,9 @@
 """Which regions of an FX graph are fused: where a policy says that they are worth it."""
 from __future__ import annotations
 
+import math
 import os
-from typing import NamedTuple, Sequence
+from typing import Any, Iterator, NamedTuple, Sequence
 
 import torch
 
@@ -11,7 +12,7 @@ from .._plan import Decision, Plan, compile as compile_graph
 from . import _kernels, _report
 from ._compare import Run, Verdict, Verdicts, compare, microseconds
 from ._importer import Importer
-from ._regions import VIEWS, Region, explained, find, is_product_op
+from ._regions import VIEWS, Region, explained, find, is_product_op, reading
 from ._replace import remove_unused, replace
 from ._static import hint
 
@@ -47,7 +48,25 @@ class Options(NamedTuple):
     tuning: str = "measure"
     tuning_seconds: float = 0.0
 
+    @classmethod
+    def of(cls, given: "dict[str, Any]") -> "Options":
+        """Those given by name, the others at their default.
+
+        Raises:
+            Error: A value that is not known, out of range, or without effect beside the others.
+        """
+        options = cls(**given).check()
+        for name, cause in _without_effect(options):
+            if name in given:
+                raise Error(f"{name}={given[name]!r} has no effect with {cause}", name, "leave one of them out")
+        return options
+
     def check(self) -> "Options":
+        """Itself.
+
+        Raises:
+            Error: A value that is not known or out of range.
+        """
         if self.policy not in POLICIES:
             raise Error(f"unknown policy {self.policy}", "policy", f"one of {', '.join(POLICIES)}")
         for name, value in (("compare", self.compare), ("kernels", self.kernels)):
@@ -58,7 +77,24 @@ class Options(NamedTuple):
         if self.tuning not in ("known", "measure", "always", "unfused"):
             raise Error(f"unknown tuning {self.tuning}", "tuning",
                         "one of known, measure, always, unfused")
-        return self
+        seconds = self.tuning_seconds
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+            raise Error(f"tuning_seconds is {seconds!r}", "tuning_seconds", "give a number of seconds, 0 or more")
+        return self._replace(tuning_seconds=float(seconds))
+
+
+def _without_effect(options: Options) -> Iterator[tuple[str, str]]:
+    """Options whose values change nothing, and beside what."""
+    measures = options.tuning in ("measure", "always")
+    if options.policy == "always":
+        if options.compare:
+            yield "compare", "policy='always', which compares nothing"
+        if measures:
+            yield "tuning", "policy='always', which measures nothing"
+        if options.tuning_seconds:
+            yield "tuning_seconds", "policy='always', which measures nothing"
+    elif options.tuning_seconds and not measures:
+        yield "tuning_seconds", f"tuning={options.tuning!r}, which measures nothing"
 
 
 def rewrite(graph: torch.fx.Graph, options: Options) -> int:
@@ -72,7 +108,7 @@ def rewrite(graph: torch.fx.Graph, options: Options) -> int:
     replaced: dict[torch.fx.Node, torch.fx.Node] = {}
     for region, verdict in zip(found.regions, verdicts):
         if verdict.keep:
-            region = region._replace(inputs=[replaced.get(node, node) for node in region.inputs])
+            region = reading(region, replaced)
             fused.append(_report._Entry(tuple(n.name for n in region.covers),
                                         tuple(n.name for n in region.outputs),
                                         _explained(region), verdict.reason, verdict.seconds,
@@ -80,11 +116,17 @@ def rewrite(graph: torch.fx.Graph, options: Options) -> int:
             replaced.update(replace(graph, region, *_while_running(options)))
         else:
             left.append(_report.Left(region.outputs[0].name, "region", verdict.reason))
-    _report.add(fused, left, note)
+    alone = not fused and _left_by_policy(found.regions, options)
+    _report.add(fused, left, note, _report.CPU_POLICY if alone else "")
     if fused:
         remove_unused(graph, {node for region in found.regions for node in region.covers})
     _kernels.restore(graph, stand_ins)
     return len(fused)
+
+
+def _left_by_policy(regions: Sequence[Region], options: Options) -> bool:
+    """Whether regions are left alone since they are not on a GPU."""
+    return options.policy == "measured" and any(r.outputs[0].meta["val"].device.type != "cuda" for r in regions)
 
 
 def _explained(region: Region) -> str:
