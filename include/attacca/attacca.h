@@ -68,6 +68,12 @@ ATTACCA_API attacca_status* attacca_graph_text(const attacca_graph* graph, attac
 ATTACCA_API attacca_status* attacca_graph_with_constant(const attacca_graph* graph,
                                                         const char* input, const void* data,
                                                         size_t bytes, attacca_graph** bound);
+/* The same where the data's own type is known: "bf16[11008, 4096]". A dtype or shape that is not the
+ * input's is an error, also where the bytes are as many. NULL: the input's type. */
+ATTACCA_API attacca_status* attacca_graph_with_typed_constant(const attacca_graph* graph,
+                                                              const char* input, const char* type,
+                                                              const void* data, size_t bytes,
+                                                              attacca_graph** bound);
 ATTACCA_API void attacca_graph_free(attacca_graph* graph);
 
 /* ---- Building a graph op by op. */
@@ -228,11 +234,21 @@ ATTACCA_API attacca_status* attacca_plan_prepare(const attacca_plan* plan,
                                                  const attacca_size* sizes, size_t count,
                                                  const int32_t* alignments, size_t alignment_count,
                                                  attacca_instance** instance);
+/* The same for tensors that lie otherwise than the plan says: `strides`, in elements, of the inputs,
+ * then of the outputs, each an array of the tensor's rank or NULL: as the plan says. Rows may be
+ * parts of wider rows, matrices transposed, elements of inputs repeated (stride 0); an element of an
+ * output has a place of its own. Negative strides are refused, as are on a GPU outputs that no
+ * kernel can write so. */
+ATTACCA_API attacca_status* attacca_plan_prepare_strided(
+    const attacca_plan* plan, const attacca_size* sizes, size_t count, const int32_t* alignments,
+    size_t alignment_count, const int64_t* const* strides, size_t stride_count,
+    attacca_instance** instance);
 ATTACCA_API void attacca_instance_free(attacca_instance* instance);
 
 /* Memory that a run needs on the device, aligned to 256 bytes. */
 ATTACCA_API size_t attacca_instance_workspace(const attacca_instance* instance);
-/* The extents of an input or output; NULL: no such index. Outputs are row-major. */
+/* The extents of an input or output; NULL: no such index. Outputs are row-major unless the instance
+   was prepared for other strides. */
 ATTACCA_API const int64_t* attacca_instance_input_shape(const attacca_instance* instance,
                                                         size_t index, size_t* rank);
 ATTACCA_API const int64_t* attacca_instance_output_shape(const attacca_instance* instance,
@@ -244,7 +260,12 @@ ATTACCA_API size_t attacca_instance_output_bytes(const attacca_instance* instanc
 /* Addresses of all inputs and outputs in the plan's order, as the graph lays them out. On a GPU:
  * device addresses; puts the work on the stream (a CUstream or cudaStream_t; NULL: the default
  * one), allocates nothing, waits for nothing, may be captured; runs at the same time need
- * workspaces of their own. On the CPU: host addresses, stream NULL; returns when it is done. */
+ * workspaces of their own. On the CPU: host addresses, stream NULL; returns when it is done.
+ *
+ * Inputs may overlap each other. An output may overlap nothing: no input (no result is computed in
+ * place), no other output, not the workspace; nor may an input overlap the workspace. Tensors that
+ * lie in different columns of the same rows do not overlap. What overlaps is refused by a status
+ * before anything is written. */
 ATTACCA_API attacca_status* attacca_instance_run(const attacca_instance* instance,
                                                  const void* const* inputs, size_t input_count,
                                                  void* const* outputs, size_t output_count,

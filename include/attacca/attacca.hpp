@@ -222,6 +222,16 @@ class Graph {
     });
   }
 
+  // The same, with an error where `type`, the data's own such as "bf16[11008, 4096]", is not the
+  // input's.
+  Result<Graph> with_constant(const std::string& input, const std::string& type,
+                              std::span<const std::byte> data) const {
+    return make([&](attacca_graph** into) {
+      return attacca_graph_with_typed_constant(handle(), input.c_str(), type.c_str(), data.data(),
+                                               data.size(), into);
+    });
+  }
+
   const attacca_graph* handle() const { return handle_.get(); }
 
  private:
@@ -411,7 +421,7 @@ class Instance {
   // Addresses of all inputs and outputs in the plan's order. On a GPU: device addresses; puts the
   // work on the stream (a CUstream or cudaStream_t), allocates nothing, waits for nothing; runs at
   // the same time need workspaces of their own. On the CPU: host addresses, no stream; returns when
-  // it is done.
+  // it is done. An output that overlaps anything else is refused (attacca_instance_run).
   Status run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs,
              Workspace workspace = {}, void* stream = nullptr) const {
     return Status(attacca_instance_run(handle(), inputs.data(), inputs.size(), outputs.data(),
@@ -511,13 +521,20 @@ class Plan {
   // `alignments`: bytes to which the addresses of the inputs, then the outputs, will be aligned;
   // empty: 16 each. The first time for a shape kernels may be compiled, and measured where the
   // options say so.
+  // `strides`: of the inputs, then the outputs, in elements, where tensors lie otherwise than the
+  // plan says (attacca_plan_prepare_strided); an empty one, or none at all: as it says.
   Result<Instance> prepare(const std::vector<std::pair<std::string, int64_t>>& sizes = {},
-                           const std::vector<int32_t>& alignments = {}) const {
+                           const std::vector<int32_t>& alignments = {},
+                           const std::vector<std::vector<int64_t>>& strides = {}) const {
     std::vector<attacca_size> given;
     for (const auto& [symbol, value] : sizes) given.push_back({symbol.c_str(), value});
+    std::vector<const int64_t*> laid_out;
+    for (const std::vector<int64_t>& each : strides)
+      laid_out.push_back(each.empty() ? nullptr : each.data());
     attacca_instance* instance = nullptr;
-    if (Status status{attacca_plan_prepare(handle(), given.data(), given.size(), alignments.data(),
-                                           alignments.size(), &instance)};
+    if (Status status{attacca_plan_prepare_strided(handle(), given.data(), given.size(),
+                                                   alignments.data(), alignments.size(),
+                                                   laid_out.data(), laid_out.size(), &instance)};
         !status)
       return status;
     return Instance(instance);

@@ -73,6 +73,12 @@ attacca_status* attacca_graph_text(const attacca_graph* graph, attacca_bytes** t
 
 attacca_status* attacca_graph_with_constant(const attacca_graph* graph, const char* input,
                                             const void* data, size_t bytes, attacca_graph** bound) {
+  return attacca_graph_with_typed_constant(graph, input, nullptr, data, bytes, bound);
+}
+
+attacca_status* attacca_graph_with_typed_constant(const attacca_graph* graph, const char* input,
+                                                  const char* type, const void* data, size_t bytes,
+                                                  attacca_graph** bound) {
   return guarded([&]() -> Status {
     ATTACCA_TRY_VOID(required(graph, "graph"));
     ATTACCA_TRY_VOID(required(input, "input"));
@@ -84,8 +90,11 @@ attacca_status* attacca_graph_with_constant(const attacca_graph* graph, const ch
       return fail(
           fmt::format("the graph has no input {}", name), name,
           attacca::api::suggest(name, attacca::api::input_names(graph->graph), "its inputs are"));
-    ATTACCA_TRY(ir::Tensor tensor,
-                attacca::api::copied_tensor(graph->graph.type(*value), data, bytes, name));
+    ir::Type given = graph->graph.type(*value);
+    if (type != nullptr) {
+      ATTACCA_TRY(given, attacca::api::parse_type(type, name));
+    }
+    ATTACCA_TRY(ir::Tensor tensor, attacca::api::copied_tensor(given, data, bytes, name));
     return give_graph(attacca::api::with_constants(graph->graph, {{name, name, std::move(tensor)}}),
                       bound);
   });

@@ -43,6 +43,18 @@ Status read_sizes(const attacca_size* sizes, size_t count, attacca::ir::SymbolVa
   return {};
 }
 
+api::Layouts read_strides(const api::Plan& plan, const int64_t* const* strides, size_t count) {
+  const size_t inputs = plan.inputs().size(), all = inputs + plan.outputs().size();
+  api::Layouts layouts(count);
+  if (count != all) return layouts;  // the plan refuses it
+  for (size_t i = 0; i < count; ++i) {
+    if (strides[i] == nullptr) continue;
+    const api::TensorInfo& info = i < inputs ? plan.inputs()[i] : plan.outputs()[i - inputs];
+    layouts[i].emplace(strides[i], strides[i] + info.shape.size());
+  }
+  return layouts;
+}
+
 }  // namespace
 
 extern "C" {
@@ -50,13 +62,24 @@ extern "C" {
 attacca_status* attacca_plan_prepare(const attacca_plan* plan, const attacca_size* sizes,
                                      size_t count, const int32_t* alignments,
                                      size_t alignment_count, attacca_instance** instance) {
+  return attacca_plan_prepare_strided(plan, sizes, count, alignments, alignment_count, nullptr, 0,
+                                      instance);
+}
+
+attacca_status* attacca_plan_prepare_strided(const attacca_plan* plan, const attacca_size* sizes,
+                                             size_t count, const int32_t* alignments,
+                                             size_t alignment_count, const int64_t* const* strides,
+                                             size_t stride_count, attacca_instance** instance) {
   return guarded([&]() -> Status {
     ATTACCA_TRY_VOID(required(plan, "plan"));
     ATTACCA_TRY_VOID(required(instance, "instance"));
     attacca::ir::SymbolValues values;
     ATTACCA_TRY_VOID(read_sizes(sizes, count, values));
     if (alignment_count > 0) ATTACCA_TRY_VOID(required(alignments, "alignments"));
-    ATTACCA_TRY(auto made, plan->plan->prepare(values, {alignments, alignments + alignment_count}));
+    if (stride_count > 0) ATTACCA_TRY_VOID(required(strides, "strides"));
+    const api::Layouts layouts = read_strides(*plan->plan, strides, stride_count);
+    ATTACCA_TRY(auto made,
+                plan->plan->prepare(values, {alignments, alignments + alignment_count}, layouts));
     *instance = new attacca_instance(std::move(made));
     return {};
   });

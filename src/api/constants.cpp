@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 
 #include "api/names.hpp"
+#include "api/rewrite.hpp"
 #include "ir/interpreter.hpp"
 
 namespace attacca::api {
@@ -13,33 +14,6 @@ namespace {
 using ir::Graph;
 using ir::Node;
 using ir::Value;
-
-// Copies a graph node by node; `replace` gives another value for some of them.
-template <class F>
-Result<Graph> rewrite(const Graph& graph, F replace) {
-  Graph into;
-  into.name = graph.name;
-  std::vector<Value> copies(graph.size());
-  for (uint32_t id = 0; id < graph.size(); ++id) {
-    const Node& node = graph.nodes()[id];
-    ATTACCA_TRY(const std::optional<Value> replaced, replace(into, node));
-    if (replaced) {
-      copies[id] = *replaced;
-      continue;
-    }
-    if (node.op == ir::Op::Input) {
-      ATTACCA_TRY(copies[id], into.input(node.name, node.type));
-      continue;
-    }
-    std::vector<Value> operands;
-    for (const Value operand : node.operands) operands.push_back(copies[operand.id]);
-    ATTACCA_TRY(copies[id], ir::copy_node(into, node, std::move(operands)));
-    if (!node.name.empty()) ATTACCA_TRY_VOID(into.set_name(copies[id], node.name));
-  }
-  for (const ir::Output& output : graph.outputs())
-    into.add_output(copies[output.value.id], output.name);
-  return into;
-}
 
 Status check_input(const Graph& graph, const std::string& name, const ir::Tensor& tensor) {
   const auto value = graph.find(name);

@@ -9,6 +9,7 @@
 
 #include "api/names.hpp"
 #include "fuse/explain.hpp"
+#include "run/layout.hpp"
 #include "run/pipeline.hpp"
 #include "support/json.hpp"
 
@@ -144,11 +145,42 @@ Status check_addresses(std::span<const void* const> addresses,
 
 }  // namespace
 
+Status Instance::check_overlap(std::span<const void* const> inputs, std::span<void* const> outputs,
+                               const void* workspace) const {
+  const auto extent = [](const Tensor& tensor, const void* address) {
+    return Extent{reinterpret_cast<uintptr_t>(address), ir::size_of(tensor.dtype), tensor.shape,
+                  tensor.strides};
+  };
+  const auto refuse = [&](size_t output, std::string_view what, const std::string& other) {
+    const std::string& name = plan_->outputs()[output].name;
+    return fail(fmt::format("output {} overlaps {}{}", name, what, other), name,
+                "give it memory of its own");
+  };
+  const int64_t bytes[] = {static_cast<int64_t>(workspace_bytes())}, steps[] = {1};
+  const Extent scratch{reinterpret_cast<uintptr_t>(workspace), 1, bytes, steps};
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Extent output = extent(outputs_[i], outputs[i]);
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (may_share(output, extent(inputs_[k], inputs[k])))
+        return refuse(i, "input ", plan_->inputs()[k].name);
+    for (size_t k = 0; k < i; ++k)
+      if (may_share(output, extent(outputs_[k], outputs[k])))
+        return refuse(i, "output ", plan_->outputs()[k].name);
+    if (may_share(output, scratch)) return refuse(i, "the workspace", "");
+  }
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (may_share(extent(inputs_[k], inputs[k]), scratch))
+      return fail(fmt::format("input {} overlaps the workspace", plan_->inputs()[k].name),
+                  plan_->inputs()[k].name, "give the workspace memory of its own");
+  return {};
+}
+
 Status Instance::run(std::span<const void* const> inputs, std::span<void* const> outputs,
                      void* workspace, size_t workspace_bytes, void* stream) const {
   ATTACCA_TRY_VOID(check_addresses(inputs, inputs_, plan_->inputs(), "input"));
   ATTACCA_TRY_VOID(
       check_addresses({outputs.data(), outputs.size()}, outputs_, plan_->outputs(), "output"));
+  ATTACCA_TRY_VOID(check_overlap(inputs, outputs, workspace));
   if (!cuda_) {
     if (stream != nullptr) return fail("a stream for a plan on the CPU", "stream", "give NULL");
     return run_on_cpu(inputs, outputs);
@@ -177,7 +209,7 @@ Status Instance::run_on_cpu(std::span<const void* const> inputs,
   ATTACCA_TRY(const std::vector<ir::Tensor> results, plan_->cpu_->run(bindings));
   for (size_t i = 0; i < outputs.size(); ++i) {
     ATTACCA_TRY(const ir::Tensor result, results[i].contiguous());
-    if (outputs_[i].bytes > 0) std::memcpy(outputs[i], result.data(), outputs_[i].bytes);
+    scatter(result, outputs_[i].strides, static_cast<std::byte*>(outputs[i]));
   }
   return {};
 }
@@ -206,6 +238,12 @@ Result<std::shared_ptr<const Plan>> Plan::compile(ir::Graph graph, const Options
   ATTACCA_TRY_VOID(ir::verify(graph));
   if (graph.outputs().empty())
     return fail(fmt::format("graph {} has no output", graph.name), graph.name, "add one");
+  return make(std::move(graph), options, std::move(choices), {});
+}
+
+Result<std::shared_ptr<Plan>> Plan::make(ir::Graph graph, const Options& options,
+                                         std::vector<run::KnownChoice> choices,
+                                         Difference difference) {
   auto plan = std::make_shared<Plan>();
   plan->options_ = options;
   plan->symbols_ = graph.symbols();
@@ -213,23 +251,23 @@ Result<std::shared_ptr<const Plan>> Plan::compile(ir::Graph graph, const Options
     plan->inputs_.push_back(info_of(graph, graph[input].name, input, true));
   for (const ir::Output& output : graph.outputs())
     plan->outputs_.push_back(info_of(graph, output.name, output.value, false));
+  plan->choices_ = choices;
   if (options.device.cuda) {
     run::Prepared prepared = run::prepare(graph, options.mode, options.fuse);
     plan->folds_ = std::move(prepared.folded.applied);
-    plan->choices_ = choices;
-    ATTACCA_TRY(plan->cuda_, run::CudaPlan::compile(prepared.folded.graph,
-                                                    cuda_options(options, std::move(choices))));
+    run::CudaOptions cuda = cuda_options(options, std::move(choices));
+    cuda.output_strides = std::move(difference.outputs);
+    ATTACCA_TRY(plan->cuda_, run::CudaPlan::compile(prepared.folded.graph, std::move(cuda)));
   } else {
     ATTACCA_TRY(run::Compiled compiled, run::compile(graph, {.mode = options.mode,
                                                              .fuse = options.fuse,
                                                              .threads = options.threads,
                                                              .weights = {}}));
-    plan->choices_ = std::move(choices);
     plan->folds_ = std::move(compiled.folds);
     plan->cpu_ = std::move(compiled.plan);
   }
   plan->graph_ = std::move(graph);
-  return std::shared_ptr<const Plan>(std::move(plan));
+  return plan;
 }
 
 const fuse::Partition& Plan::partition() const {
@@ -285,13 +323,121 @@ Result<std::vector<Instance::Tensor>> Plan::input_tensors(const ir::SymbolValues
   return tensors;
 }
 
+Result<std::vector<Instance::Tensor>> Plan::output_tensors(const ir::SymbolValues& sizes) const {
+  std::vector<Instance::Tensor> tensors;
+  for (const ir::Output& output : graph_.outputs()) {
+    const ir::Type& type = graph_.type(output.value);
+    ATTACCA_TRY(std::vector<int64_t> shape, evaluate(type.shape, sizes));
+    ATTACCA_TRY(Instance::Tensor tensor, dense(type.dtype, std::move(shape), output.name));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+namespace {
+
+// The tensor with the caller's strides. Errors: too few or many, negative, absurdly large.
+Status give_strides(Instance::Tensor& tensor, const std::vector<int64_t>& strides,
+                    const std::string& name) {
+  if (strides.size() != tensor.shape.size())
+    return fail(fmt::format("{} strides for the {} dimensions of {}", strides.size(),
+                            tensor.shape.size(), name),
+                name, "give one a dimension");
+  for (size_t axis = 0; axis < strides.size(); ++axis)
+    if (strides[axis] < 0 && tensor.shape[axis] > 1)
+      return fail(fmt::format("{} has a negative stride", name), name, "copy it");
+  tensor.strides = strides;
+  for (size_t axis = 0; axis < strides.size(); ++axis)
+    if (tensor.shape[axis] <= 1) tensor.strides[axis] = 0;
+  ATTACCA_TRY(tensor.bytes, span_bytes(tensor, name));
+  return {};
+}
+
+// What reads an input by its address alone.
+const ir::Node* reader_of_address(const ir::Graph& graph, ir::Value input) {
+  for (const ir::Node& node : graph.nodes())
+    if (node.op == ir::Op::Kernel || node.op == ir::Op::Unpack)
+      if (std::find(node.operands.begin(), node.operands.end(), input) != node.operands.end())
+        return &node;
+  return nullptr;
+}
+
+constexpr size_t kMostVariants = 64;
+
+}  // namespace
+
+bool Plan::Difference::none() const {
+  const auto absent = [](const auto& strides) { return !strides.has_value(); };
+  return std::all_of(inputs.begin(), inputs.end(), absent) &&
+         std::all_of(outputs.begin(), outputs.end(), absent);
+}
+
+std::string Plan::Difference::key() const {
+  std::string text;
+  for (const auto* all : {&inputs, &outputs})
+    for (const auto& strides : *all) text += strides ? ir::to_string(*strides) + ";" : ";";
+  return text;
+}
+
+Result<Plan::Difference> Plan::lay_out(Instance& instance, const Layouts& layouts) const {
+  Difference difference;
+  const size_t inputs = inputs_.size();
+  difference.inputs.resize(inputs);
+  difference.outputs.resize(outputs_.size());
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    if (!layouts[i]) continue;
+    const bool input = i < inputs;
+    Instance::Tensor& tensor = input ? instance.inputs_[i] : instance.outputs_[i - inputs];
+    const TensorInfo& info = input ? inputs_[i] : outputs_[i - inputs];
+    const std::vector<int64_t> wanted = tensor.strides;
+    ATTACCA_TRY_VOID(give_strides(tensor, *layouts[i], info.name));
+    if (reach_the_same(tensor.shape, tensor.strides, wanted)) {
+      tensor.strides = wanted;
+      continue;
+    }
+    const ir::Value value = input ? graph_.inputs()[i] : graph_.outputs()[i - inputs].value;
+    const ir::Node* reader = input ? reader_of_address(graph_, value) : nullptr;
+    if (reader != nullptr)
+      return fail(fmt::format("{} is not laid out as {} says, and {} reads it by its address",
+                              info.name, info.type, ir::name(reader->op)),
+                  info.name, "copy it");
+    if (!input && run::may_overlap(tensor.shape, tensor.strides))
+      return fail(fmt::format("elements of output {} may overlap", info.name), info.name,
+                  "give each a place of its own");
+    if (input || options_.device.cuda)
+      (input ? difference.inputs[i] : difference.outputs[i - inputs]) =
+          symbolic_strides(graph_.type(value).shape, tensor.shape, tensor.strides);
+  }
+  return difference;
+}
+
+Result<std::shared_ptr<const Plan>> Plan::variant(const Difference& difference) const {
+  const std::string key = difference.key();
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = variants_.find(key); found != variants_.end()) return found->second;
+  }
+  ATTACCA_TRY(ir::Graph graph, with_strides(graph_, difference.inputs));
+  ATTACCA_TRY(std::shared_ptr<const Plan> made,
+              make(std::move(graph), options_, choices(), difference));
+  const std::lock_guard lock(mutex_);
+  if (variants_.size() >= kMostVariants) variants_.clear();  // instances keep those they need
+  return variants_.emplace(key, std::move(made)).first->second;
+}
+
 Result<std::shared_ptr<const Instance>> Plan::prepare(const ir::SymbolValues& sizes,
-                                                      const std::vector<int>& alignments) const {
+                                                      const std::vector<int>& alignments,
+                                                      const Layouts& layouts) const {
   ATTACCA_TRY_VOID(check_sizes(sizes));
-  if (!alignments.empty() && alignments.size() != inputs_.size() + outputs_.size())
+  const size_t count = inputs_.size() + outputs_.size();
+  if (!alignments.empty() && alignments.size() != count)
     return fail(fmt::format("{} alignments for {} inputs and {} outputs", alignments.size(),
                             inputs_.size(), outputs_.size()),
                 "alignments", "give one each, or none");
+  if (!layouts.empty() && layouts.size() != count)
+    return fail(fmt::format("{} strides for {} inputs and {} outputs", layouts.size(),
+                            inputs_.size(), outputs_.size()),
+                "strides", "give one each, or none");
   for (const int alignment : alignments)
     if (alignment <= 0 || (alignment & (alignment - 1)) != 0)
       return fail(fmt::format("an alignment of {} bytes", alignment), "alignments",
@@ -299,14 +445,13 @@ Result<std::shared_ptr<const Instance>> Plan::prepare(const ir::SymbolValues& si
   auto instance = std::make_shared<Instance>();
   instance->plan_ = shared_from_this();
   ATTACCA_TRY(instance->inputs_, input_tensors(sizes));
-  for (const ir::Output& output : graph_.outputs()) {
-    const ir::Type& type = graph_.type(output.value);
-    ATTACCA_TRY(std::vector<int64_t> shape, evaluate(type.shape, sizes));
-    ATTACCA_TRY(Instance::Tensor tensor, dense(type.dtype, std::move(shape), output.name));
-    instance->outputs_.push_back(std::move(tensor));
+  ATTACCA_TRY(instance->outputs_, output_tensors(sizes));
+  ATTACCA_TRY(const Difference difference, lay_out(*instance, layouts));
+  if (!difference.none()) {
+    ATTACCA_TRY(instance->plan_, variant(difference));
   }
   if (cuda_) {
-    ATTACCA_TRY(instance->cuda_, cuda_->instance(sizes, alignments));
+    ATTACCA_TRY(instance->cuda_, instance->plan_->cuda_->instance(sizes, alignments));
     remember(instance->cuda_->decisions());
   }
   return std::shared_ptr<const Instance>(std::move(instance));

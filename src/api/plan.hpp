@@ -1,6 +1,7 @@
 // A plan as the public interface hands it out: one graph, one device, any sizes.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "api/layout.hpp"
 #include "fold/fold.hpp"
 #include "run/cpu_plan.hpp"
 #include "run/cuda_plan.hpp"
@@ -68,6 +70,8 @@ class Instance {
 
  private:
   friend class Plan;
+  Status check_overlap(std::span<const void* const> inputs, std::span<void* const> outputs,
+                       const void* workspace) const;
   Status run_on_cpu(std::span<const void* const> inputs, std::span<void* const> outputs) const;
 
   std::shared_ptr<const Plan> plan_;
@@ -92,17 +96,31 @@ class Plan : public std::enable_shared_from_this<Plan> {
   std::string explain_json() const;
   std::string explain_dot() const;
 
-  // `alignments`: one an input, then one an output; empty: 16 each.
+  // `alignments`: one an input, then one an output; empty: 16 each. Where tensors lie otherwise
+  // than the graph says, the instance is that of a variant of the plan whose graph says so.
   Result<std::shared_ptr<const Instance>> prepare(const ir::SymbolValues& sizes,
-                                                  const std::vector<int>& alignments) const;
+                                                  const std::vector<int>& alignments,
+                                                  const Layouts& layouts = {}) const;
 
   // Those given and those that instances brought, each once.
   std::vector<run::KnownChoice> choices() const;
 
  private:
   friend class Instance;
+  // Strides by which a variant's graph differs; none: as here. Outputs': of plans on a GPU.
+  struct Difference {
+    std::vector<std::optional<std::vector<ir::Dim>>> inputs, outputs;
+    bool none() const;
+    std::string key() const;
+  };
+  static Result<std::shared_ptr<Plan>> make(ir::Graph graph, const Options& options,
+                                            std::vector<run::KnownChoice> choices,
+                                            Difference difference);
   Status check_sizes(const ir::SymbolValues& sizes) const;
   Result<std::vector<Instance::Tensor>> input_tensors(const ir::SymbolValues& sizes) const;
+  Result<std::vector<Instance::Tensor>> output_tensors(const ir::SymbolValues& sizes) const;
+  Result<Difference> lay_out(Instance& instance, const Layouts& layouts) const;
+  Result<std::shared_ptr<const Plan>> variant(const Difference& difference) const;
   void remember(std::span<const run::Decision> decisions) const;
 
   ir::Graph graph_;  // as it was given, before folding
@@ -114,6 +132,8 @@ class Plan : public std::enable_shared_from_this<Plan> {
   std::optional<run::CudaPlan> cuda_;
   mutable std::mutex mutex_;
   mutable std::vector<run::KnownChoice> choices_;
+  mutable std::map<std::string, std::shared_ptr<const Plan>>
+      variants_;  // by their difference's key
 };
 
 }  // namespace attacca::api

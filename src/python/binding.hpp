@@ -21,6 +21,9 @@ T check(Result<T> result) {
   return *std::move(result);
 }
 
+// The text, else attacca.Error: the interface's texts end at their first NUL.
+const std::string& whole(const std::string& text, const char* where);
+
 // What `work` returns, other Python threads running meanwhile.
 template <class F>
 auto unlocked(F work) {

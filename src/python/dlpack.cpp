@@ -1,6 +1,6 @@
 // Any tensor that speaks DLPack or the buffer protocol, as an address and a layout.
 #include "nanobind/ndarray.h"
-#include "nanobind/stl/string.h"
+#include "nanobind/stl/tuple.h"
 #include "nanobind/stl/vector.h"
 #include "python/binding.hpp"
 
@@ -37,17 +37,18 @@ void bind_dlpack(nb::module_& module) {
       .def_prop_ro("dtype",
                    [](const View& view) {
                      const auto dtype = view.tensor.dtype();
-                     return nb::make_tuple(dtype.code, dtype.bits, dtype.lanes);
+                     return std::tuple<int, int, int>(dtype.code, dtype.bits, dtype.lanes);
                    })
       .def_prop_ro("device", [](const View& view) {
-        return nb::make_tuple(view.tensor.device_type(), view.tensor.device_id());
+        return std::tuple<int, int>(view.tensor.device_type(), view.tensor.device_id());
       });
+  // Signatures that name no type of numpy, which need not be installed.
   module.def(
-      "view", [](nb::ndarray<nb::ro> tensor) { return View{std::move(tensor)}; },
-      nb::arg("tensor"));
+      "view", [](nb::ndarray<nb::ro> tensor) { return View{std::move(tensor)}; }, nb::arg("tensor"),
+      nb::sig("def view(tensor: object) -> View"));
   module.def(
       "writable_view", [](nb::ndarray<> tensor) { return View{nb::ndarray<nb::ro>(tensor)}; },
-      nb::arg("tensor"));
+      nb::arg("tensor"), nb::sig("def writable_view(tensor: object) -> View"));
 }
 
 }  // namespace attacca::python

@@ -7,11 +7,25 @@ namespace nb = nanobind;
 
 namespace attacca::python {
 
-void raise(const Status& status) {
+namespace {
+
+[[noreturn]] void raise(std::string_view what, std::string_view where, std::string_view mend) {
   const nb::object type = nb::module_::import_("attacca._errors").attr("Error");
-  const nb::object error = type(status.what(), status.where(), status.mend());
+  const nb::object error = type(what, where, mend);
   PyErr_SetObject(type.ptr(), error.ptr());
   throw nb::python_error();
+}
+
+}  // namespace
+
+void raise(const Status& status) {
+  raise(status.what(), status.where(), status.mend());
+}
+
+const std::string& whole(const std::string& text, const char* where) {
+  if (text.find('\0') != std::string::npos)
+    raise(std::string("the ") + where + " has a NUL character", where, "take it out");
+  return text;
 }
 
 size_t index_of(const std::string& text, std::span<const std::string_view> names,
@@ -20,10 +34,7 @@ size_t index_of(const std::string& text, std::span<const std::string_view> names
     if (names[i] == text) return i;
   std::string all;
   for (const std::string_view name : names) all.append(all.empty() ? "" : ", ").append(name);
-  const nb::object type = nb::module_::import_("attacca._errors").attr("Error");
-  const nb::object error = type("unknown " + std::string(what) + " " + text, what, "one of " + all);
-  PyErr_SetObject(type.ptr(), error.ptr());
-  throw nb::python_error();
+  raise("unknown " + std::string(what) + " " + text, what, "one of " + all);
 }
 
 }  // namespace attacca::python
@@ -37,7 +48,8 @@ NB_MODULE(_core, module) {
   module.def("template_directory", [] { return check(attacca::template_directory()); });
   module.def("cache_directory", [] { return check(attacca::cache_directory()); });
   module.def(
-      "check_device", [](const std::string& device) { check(attacca::check_device(device)); },
+      "check_device",
+      [](const std::string& device) { check(attacca::check_device(whole(device, "device"))); },
       nb::arg("device"));
   bind_graph(module);
   bind_instance(module);

@@ -13,7 +13,7 @@ constexpr std::string_view kTunings[] = {"known", "measure", "always", "unfused"
 
 Options options(const std::string& device, const std::string& mode, const std::string& tuning,
                 double tuning_seconds, int threads, bool fuse) {
-  return {device,
+  return {whole(device, "device"),
           static_cast<Mode>(index_of(mode, kModes, "mode")),
           static_cast<Tuning>(index_of(tuning, kTunings, "tuning")),
           tuning_seconds,
@@ -55,8 +55,10 @@ void bind_plan(nb::module_& module) {
              const std::string& tuning, double tuning_seconds, int threads) {
             const Options chosen = options(device, mode, tuning, tuning_seconds, threads, true);
             const DType in = dtype(input), out = dtype(out_dtype);
-            return check(
-                unlocked([&] { return Plan::matmul(in, b_layout, epilogue, out, chosen); }));
+            return check(unlocked([&] {
+              return Plan::matmul(in, whole(b_layout, "b_layout"), whole(epilogue, "epilogue"), out,
+                                  chosen);
+            }));
           },
           nb::arg("dtype"), nb::arg("b_layout"), nb::arg("epilogue"), nb::arg("out_dtype"),
           nb::arg("device"), nb::arg("mode"), nb::arg("tuning"), nb::arg("tuning_seconds"),
@@ -64,18 +66,19 @@ void bind_plan(nb::module_& module) {
       .def_static(
           "load",
           [](const std::string& path, const std::string& device) {
-            return check(Plan::load(path, device));
+            return check(Plan::load(whole(path, "path"), whole(device, "device")));
           },
           nb::arg("path"), nb::arg("device") = "")
       .def_static(
           "deserialize",
           [](const nb::bytes& data, const std::string& device) {
-            return check(Plan::deserialize({data.c_str(), data.size()}, device));
+            return check(Plan::deserialize({data.c_str(), data.size()}, whole(device, "device")));
           },
           nb::arg("data"), nb::arg("device") = "")
       .def("serialize", [](const Plan& plan) { return to_bytes(check(plan.serialize())); })
       .def(
-          "save", [](const Plan& plan, const std::string& path) { check(plan.save(path)); },
+          "save",
+          [](const Plan& plan, const std::string& path) { check(plan.save(whole(path, "path"))); },
           nb::arg("path"))
       .def_prop_ro("device", &Plan::device)
       .def_prop_ro("mode", &Plan::mode)
@@ -88,10 +91,13 @@ void bind_plan(nb::module_& module) {
       .def(
           "prepare",
           [](const Plan& plan, const std::vector<std::pair<std::string, int64_t>>& sizes,
-             const std::vector<int32_t>& alignments) {
-            return check(unlocked([&] { return plan.prepare(sizes, alignments); }));
+             const std::vector<int32_t>& alignments,
+             const std::vector<std::vector<int64_t>>& strides) {
+            for (const auto& [symbol, value] : sizes) whole(symbol, "sizes");
+            return check(unlocked([&] { return plan.prepare(sizes, alignments, strides); }));
           },
-          nb::arg("sizes"), nb::arg("alignments"));
+          nb::arg("sizes"), nb::arg("alignments"),
+          nb::arg("strides") = std::vector<std::vector<int64_t>>());
 }
 
 }  // namespace attacca::python

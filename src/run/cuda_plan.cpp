@@ -10,6 +10,7 @@
 #include "run/buffer_layout.hpp"
 #include "run/cuda_steps.hpp"
 #include "run/cuda_tensors.hpp"
+#include "run/output_layout.hpp"
 #include "support/check.hpp"
 
 namespace attacca::run {
@@ -319,6 +320,7 @@ Result<CudaPlan> CudaPlan::compile(const ir::Graph& graph, CudaOptions options) 
   ATTACCA_TRY(impl->toolbox, tune::Toolbox::open(options.device));
   impl->partition = fuse::partition(
       graph, {.fuse = options.fuse, .reductions = fuse::Reductions::Amax, .packed = true});
+  ATTACCA_TRY_VOID(lay_out_outputs(impl->partition, options.output_strides));
   impl->options = std::move(options);
   ATTACCA_TRY_VOID(impl->upload_constants());
   return CudaPlan(std::move(impl));

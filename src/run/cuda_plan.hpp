@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ struct CudaOptions {
   bool unfused = false;  // every region by its unfused path
   tune::TuneOptions tune_options = {};
   std::vector<KnownChoice> choices = {};  // asked before the tuning database
+  // Of the graph's outputs, in order, where they are not row-major.
+  std::vector<std::optional<std::vector<ir::Dim>>> output_strides = {};
 };
 
 // How one region is computed.

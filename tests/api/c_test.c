@@ -58,6 +58,35 @@ static void run(const attacca_plan* plan) {
   attacca_instance_free(instance);
 }
 
+/* Rows of three, of which the plan has two, and a result that would overwrite an input. */
+static void run_strided(const attacca_plan* plan) {
+  const attacca_size size = {"M", 2};
+  const int64_t row[2] = {3, 1};
+  const int64_t* strides[3] = {NULL, NULL, NULL};
+  attacca_instance* instance = NULL;
+  attacca_status* status;
+  const float w[] = {1, 0, 0, 1};
+  float x[6] = {0.1f, 0.2f, 7, 0.3f, 0.4f, 7}, y[6] = {9, 9, 9, 9, 9, 9};
+  const void* inputs[2];
+  void* outputs[1];
+  int i;
+  inputs[0] = x;
+  inputs[1] = w;
+  outputs[0] = y;
+  strides[0] = strides[2] = row;
+  check(ok(attacca_plan_prepare_strided(plan, &size, 1, NULL, 0, strides, 3, &instance)),
+        "prepare strided");
+  check(attacca_instance_output_bytes(instance, 0) == 5 * sizeof(float), "strided output bytes");
+  check(ok(attacca_instance_run(instance, inputs, 2, outputs, 1, NULL, 0, NULL)), "run strided");
+  for (i = 0; i < 6; ++i)
+    check(fabs(y[i] - (i % 3 == 2 ? 9 : tanh(x[i]))) < 1e-5, "strided value");
+  outputs[0] = x;
+  status = attacca_instance_run(instance, inputs, 2, outputs, 1, NULL, 0, NULL);
+  check(strcmp(attacca_status_what(status), "output y overlaps input x") == 0, "overlap");
+  attacca_status_free(status);
+  attacca_instance_free(instance);
+}
+
 static void pack(void) {
   const unsigned char weights[2 * 4] = {0x21, 0x43, 0x65, 0x87, 0xa9, 0xcb, 0xed, 0x0f};
   const float scales[2] = {0.5f, 2};
@@ -115,6 +144,7 @@ int main(void) {
   check(attacca_plan_symbol_count(plan) == 1 && strcmp(attacca_plan_symbol(plan, 0), "M") == 0,
         "symbols");
   run(plan);
+  run_strided(plan);
   check(ok(attacca_plan_explain_text(plan, &text)), "explain");
   check(strstr(attacca_bytes_data(text), "tanh(acc)") != NULL, "explain text");
   check(ok(attacca_plan_serialize(plan, &file)), "serialize");

@@ -42,6 +42,13 @@ class Standard(Spoken):
         return Namespace
 
 
+class Settable(Standard):
+    """One whose elements may be set."""
+
+    def __setitem__(self, index, value):
+        self.array[index] = value
+
+
 class Results(unittest.TestCase):
     def close(self, got, tolerance=1e-5, expected=None):
         np.testing.assert_allclose(np.asarray(got, np.float64), want() if expected is None else expected,
@@ -124,6 +131,12 @@ class Results(unittest.TestCase):
         self.assertIs(got, out)
         self.close(out)
 
+    def test_several_outputs(self):
+        outs = [np.zeros((17, 40), np.float32) for _ in range(2)]
+        got = attacca.matmul(A, W.T, "acc, acc * 2", out=outs)
+        self.assertIs(got[0], outs[0])
+        np.testing.assert_array_equal(outs[0] * 2, outs[1])
+
     def test_only_dlpack(self):
         got = attacca.matmul(Spoken(A), Spoken(W.T), TAIL, bias=Spoken(BIAS), res=Spoken(RES))
         self.assertIsInstance(got, np.ndarray)
@@ -165,10 +178,14 @@ class Errors(unittest.TestCase):
                 (lambda: attacca.matmul(A, W.T, tuning="fast"), "unknown tuning fast"),
                 (lambda: attacca.matmul(A, W.T, threads=-1), "-1 threads"),
                 (lambda: attacca.matmul(A, W.T, out_dtype="f33"), "unknown dtype f33"),
-                (lambda: attacca.matmul(A[:, ::2], W.T[::2]), "neither row-major nor.*contiguous"),
-                (lambda: attacca.matmul(A[:, ::2], W.T[:12].copy()), "a is not contiguous.*contiguous"),
+                (lambda: attacca.matmul(A[:, ::-1], W.T), "negative stride.*ascontiguousarray"),
+                (lambda: attacca.matmul(A, W.T, "acc + row(v)", v=BIAS[::-1]), "negative stride.*at v"),
+                (lambda: attacca.matmul(A[:16].reshape(2, 8, 24)[:, :7], W.T), "rows of a do not lie evenly apart"),
                 (lambda: attacca.matmul(A, W.T, out=np.zeros((17, 39), np.float32)), r"give it shape \(17, 40\)"),
-                (lambda: attacca.matmul(A, W.T, out=np.zeros((40, 17), np.float32).T), "out is not contiguous"),
+                (lambda: attacca.matmul(A, W.T, out=np.zeros((17, 40), np.float32)[:, ::-1]), "negative stride"),
+                (lambda: attacca.matmul(A, W.T, out=torch.zeros(17, 1).expand(17, 40)), "output acc may overlap"),
+                (lambda: attacca.matmul(A, W.T, "acc, acc * 2", out=RES.copy()), "out is of 1, the results are 2"),
+                (lambda: attacca.matmul(A, W.T, out=[RES.copy(), RES.copy()]), "out is of 2, the results are 1"),
                 (lambda: attacca.matmul(3, W.T), "int is not a tensor"),
                 (lambda: attacca.matmul([1.0], W.T), "list is not a tensor"),
                 (lambda: attacca.matmul(A[0], W.T), "two axes or more"),
@@ -176,14 +193,40 @@ class Errors(unittest.TestCase):
             with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
                 call()
 
-    def test_read_only_and_overlapping_outputs(self):
+    def test_outputs_that_cannot_be_written(self):
         out = np.zeros((17, 40), np.float32)
         out.flags.writeable = False
-        with self.assertRaisesRegex(attacca.Error, "read-only"):
-            attacca.matmul(A, W.T, out=out)
-        square = np.zeros((8, 8), np.float32)
-        with self.assertRaisesRegex(attacca.Error, "overlaps an input"):
-            attacca.matmul(square, np.eye(8, dtype=np.float32), out=square)
+        for each, pattern in [(out, "read-only"), (Spoken(out), "not a writable tensor"),
+                              (memoryview(bytes(17 * 40 * 4)).cast("f", (17, 40)), "memoryview cannot be written"),
+                              (Standard(np.zeros((17, 40), np.float32)), "Standard cannot be written")]:
+            with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
+                attacca.matmul(A, W.T, out=each)
+            self.assertFalse(np.asarray(getattr(each, "array", each)).any())
+        writable = Settable(np.zeros((17, 40), np.float32))
+        attacca.matmul(A, W.T, out=writable)
+        np.testing.assert_array_equal(writable.array, attacca.matmul(A, W.T))
+
+    def test_outputs_that_overlap(self):
+        square, eye = np.ones((8, 8), np.float32), np.eye(8, dtype=np.float32)
+        y, wide = np.zeros((8, 8), np.float32), np.zeros((8, 24), np.float32)
+        long = np.zeros(100, np.float32)
+        for pattern, call in [
+                ("overlaps input a", lambda: attacca.matmul(square, eye, out=square)),
+                ("overlaps input r", lambda: attacca.matmul(square, eye, "acc + full(r)", r=y, out=y)),
+                ("overlaps input b", lambda: attacca.matmul(square, eye, out=eye.T)),
+                ("overlaps output", lambda: attacca.matmul(square, eye, "acc, acc * 2", out=[y, y])),
+                ("overlaps output", lambda: attacca.matmul(square, eye, "acc, acc * 2", out=[
+                    wide[:, :8], wide[:, 7:15]])),
+                ("overlaps output", lambda: attacca.matmul(square, eye, "acc, acc * 2", out=[
+                    long[:64].reshape(8, 8), long[36:].reshape(8, 8)]))]:
+            with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
+                call()
+        for untouched in (y, wide, long):
+            self.assertFalse(untouched.any())
+        # Columns of the same rows are apart, those of an input among them.
+        wide[:, :8] = square
+        attacca.matmul(wide[:, :8], eye, "acc + 1, acc * 3", out=[wide[:, 8:16], wide[:, 16:]])
+        np.testing.assert_array_equal(wide[0], np.repeat(np.float32([1, 2, 3]), 8))
 
     def test_gradients_are_fine_where_none_are_kept(self):
         a = torch.from_numpy(A).requires_grad_()
@@ -197,6 +240,42 @@ class Errors(unittest.TestCase):
         self.assertEqual((error.what, error.where, error.mend),
                          ("a has K=24 and b K=40", "b", "transpose b: b.T"))
         self.assertEqual(str(error), "a has K=24 and b K=40, at b: transpose b: b.T")
+
+
+class NotWhatTheySeem(unittest.TestCase):
+    """Arrays whose memory is not what their dtype and shape alone would say."""
+
+    def test_fields_of_packed_records(self):
+        packed = np.zeros(40, dtype=[("x", "f4"), ("y", "u1")])
+        packed["x"] = BIAS
+        with self.assertRaisesRegex(attacca.Error, "strides of \\(5,\\) bytes are no multiples of the 4.*at v"):
+            attacca.matmul(A, W.T, "acc + row(v)", v=packed["x"])
+        aligned = np.zeros(40, dtype=[("x", "f4"), ("y", "f4")])
+        aligned["x"] = BIAS
+        np.testing.assert_array_equal(attacca.matmul(A, W.T, "acc + row(v)", v=aligned["x"]),
+                                      attacca.matmul(A, W.T, "acc + row(v)", v=BIAS))
+        # The stride of a single element is no matter.
+        self.assertEqual(attacca.matmul(A, W.T[:, :1], "acc + row(v)", v=packed["x"][:1]).shape, (17, 1))
+
+    def test_masked_arrays(self):
+        masked = np.ma.masked_array(A, mask=A > 0)
+        for call in [lambda: attacca.matmul(masked, W.T), lambda: attacca.matmul(A, W.T, "acc + full(r)", r=np.ma.zeros((17, 40), "f4")),
+                     lambda: attacca.matmul(A, W.T, out=np.ma.zeros((17, 40), "f4"))]:
+            with self.assertRaisesRegex(attacca.Error, "masked array.*filled"):
+                call()
+
+    def test_text_after_nul(self):
+        for call in [lambda: attacca.matmul(A, W.T, "acc\0 + nonsense"),
+                     lambda: attacca.matmul(A, W.T, mode="fp32\0x"),
+                     lambda: attacca.matmul(A, W.T, out_dtype="f32\0"),
+                     lambda: attacca.compile("graph g(x: f32[M]) { return exp(x) }\0"),
+                     lambda: attacca.compile("graph g(x: f32[M]) { return exp(x) }", device="cpu\0"),
+                     lambda: attacca.compile("graph g(x: f32[2]) { return exp(x) }", constants={"x\0": BIAS[:2]}),
+                     lambda: attacca.compile("graph g(x: f32[M]) { return exp(x) }").save("/nowhere\0/p"),
+                     lambda: attacca.compile("graph g(x: f32[M]) { return exp(x) }").prepare(**{"M\0": 2}),
+                     lambda: attacca.load("/nowhere\0/p"), lambda: attacca.compile("/nowhere\0/g.attacca")]:
+            with self.assertRaisesRegex(attacca.Error, r"NUL|unknown (mode|dtype)"):
+                call()
 
 
 if __name__ == "__main__":

@@ -59,8 +59,7 @@ class Plans(unittest.TestCase):
     def test_strided_inputs_where_the_graph_says_so(self):
         plan = attacca.compile("graph g(x: f32[M, 12; 24, 1]) { return exp(x) }")
         self.close(plan(X[:, :12]), np.exp(X[:, :12]))
-        with self.assertRaisesRegex(attacca.Error, "not contiguous"):
-            plan(X[:, :12].copy())
+        self.close(plan(X[:, :12].copy()), np.exp(X[:, :12]))
 
     def test_several_outputs_and_no_input(self):
         plan = attacca.compile("graph g(x: f32[M]) { return a = exp(x), b = x[1:] }")
@@ -149,13 +148,13 @@ class Errors(unittest.TestCase):
                 (lambda: plan(X, W.astype(np.float64)), "w is f64.*convert it to float32"),
                 (lambda: plan(X[:, :20].copy(), W), r"give it shape \(17, 24\)"),
                 (lambda: plan(X[0], W), "give it 2 dimensions"),
-                (lambda: plan(X.T.copy().T, W), "not contiguous"),
+                (lambda: plan(X[::-1], W), "negative stride"),
                 (lambda: plan(torch.from_numpy(X).requires_grad_(), W), "requires a gradient"),
-                (lambda: plan(X, W, out=[]), "0 tensors for 1 outputs"),
+                (lambda: plan(X, W, out=[]), "out is of 0, the results are 1"),
                 (lambda: plan.prepare(M=1), "size N has no value"),
                 (lambda: plan.prepare(M=-1, N=1), "size M is -1"),
                 (lambda: attacca.compile("graph g(x: f32[4]) { return foo(x) }"), "unknown op 'foo'"),
-                (lambda: attacca.compile(3), "a int is no graph.*text form"),
+                (lambda: attacca.compile(3), "3 is no graph.*text form"),
                 (lambda: attacca.compile("absent.onnx"), "cannot read absent.onnx"),
                 (lambda: attacca.compile(b"abc"), "not an ONNX file"),
                 (lambda: attacca.compile(TEXT, device="gpu"), "unknown device gpu.*cpu, cuda"),

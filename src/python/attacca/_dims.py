@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from typing import Mapping, NamedTuple, Sequence
+from typing import Iterator, Mapping, NamedTuple, Sequence
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|([-+*]))")
 
@@ -54,7 +54,7 @@ class Dim:
         return rest[0][0], self.terms[rest[0]], self.terms.get((), 0)
 
 
-def _products(text: str):
+def _products(text: str) -> Iterator[tuple[int, str]]:
     """("1 or -1", "2*M") for each product of the sum."""
     sign, product, position = 1, "", 0
     while position < len(text):

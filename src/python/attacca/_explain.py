@@ -4,10 +4,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from typing import Any
+from typing import TYPE_CHECKING, Any, Mapping
 
 from . import _core
+from ._arguments import Device, Mode, Tuning
 from ._errors import Error
+
+if TYPE_CHECKING:
+    from ._plan import GraphSource, Plan
 
 
 class Explanation:
@@ -25,7 +29,8 @@ class Explanation:
     @property
     def data(self) -> dict[str, Any]:
         """As ``attacca explain --json`` gives it (docs/explain-json.md)."""
-        return json.loads(self._core.explain_json())
+        data: dict[str, Any] = json.loads(self._core.explain_json())
+        return data
 
     @property
     def dot(self) -> str:
@@ -49,21 +54,36 @@ class Explanation:
         return self.svg() if shutil.which("dot") else None
 
 
-def explain(what: Any, **options: Any) -> Explanation:
+def explain(what: "Plan | GraphSource", *, device: Device = "cpu", mode: Mode = "fp32",
+            tuning: Tuning = "known", tuning_seconds: float = 0, threads: int = 0,
+            constants: "Mapping[str, Any] | None" = None) -> Explanation:
     """What is fused into what, and every op that was left out with the reason.
 
     Args:
-        what: A :class:`attacca.Plan`, or anything that :func:`attacca.compile` takes.
-        **options: As :func:`attacca.compile` takes them.
+        what: A :class:`attacca.Plan`, or a graph as :func:`attacca.compile` takes it; not an
+            ExportedProgram, whose regions ``attacca.torch.Program.regions`` lists.
+        device: As for :func:`attacca.compile`. This and what follows are for graphs; a plan was
+            compiled already.
+        mode: As for :func:`attacca.compile`.
+        tuning: As for :func:`attacca.compile`.
+        tuning_seconds: As for :func:`attacca.compile`.
+        threads: As for :func:`attacca.compile`.
+        constants: As for :func:`attacca.compile`.
 
     Returns:
         An :class:`Explanation`: ``print`` it, or leave it as a notebook cell's value to see it
         drawn.
 
     Raises:
-        Error: As :func:`attacca.compile`.
+        Error: As :func:`attacca.compile`; options that a plan would ignore.
     """
-    from ._plan import Plan, compile as compile_graph
+    from ._plan import Plan, compile_plan
 
-    plan = what if isinstance(what, Plan) else compile_graph(what, **options)
-    return plan.explain()
+    given = (device, mode, tuning, tuning_seconds, threads, constants)
+    if not isinstance(what, Plan):
+        return compile_plan(what, *given).explain()
+    names = ("device", "mode", "tuning", "tuning_seconds", "threads", "constants")
+    for name, value, default in zip(names, given, ("cpu", "fp32", "known", 0, 0, None)):
+        if type(value) is not type(default) or value != default:
+            raise Error(f"{name} means nothing to a plan, which is compiled already", name, "leave it out")
+    return what.explain()

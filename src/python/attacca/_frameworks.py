@@ -9,6 +9,7 @@ import sys
 from typing import Any, NamedTuple, Sequence
 
 from . import _core
+from ._arguments import LONG_NAMES, SHORT_NAMES
 from ._errors import Error
 
 # dtype: DLPack's (code, bits).
@@ -17,13 +18,9 @@ _DLPACK = {
     "f8e5m2": (12, 8), "s8": (0, 8), "u8": (1, 8), "s32": (0, 32), "s64": (0, 64), "bool": (6, 8),
 }
 _FROM_DLPACK = {code: name for name, code in _DLPACK.items()}
-_NUMPY = {
-    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
-    "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "s8": "int8", "u8": "uint8",
-    "s32": "int32", "s64": "int64", "bool": "bool",
-}
-_FROM_NUMPY = {numpy: name for name, numpy in _NUMPY.items()}
-_TORCH = {**_NUMPY}
+_NUMPY = LONG_NAMES
+_FROM_NUMPY = SHORT_NAMES
+_TORCH = LONG_NAMES
 
 SUPPORTED = ", ".join(_NUMPY.values())
 BYTES = {name: bits // 8 for name, (_, bits) in _DLPACK.items()}
@@ -53,25 +50,43 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def _strides(array: Any, where: str) -> tuple[int, ...]:
+    """In elements, of an array whose own are in bytes."""
+    size, strides = array.itemsize, []
+    for extent, stride in zip(array.shape, array.strides):
+        if stride % size and extent > 1:
+            raise Error(f"strides of {array.strides} bytes are no multiples of the {size} of an element", where,
+                        "copy it, as with numpy.ascontiguousarray")
+        if stride < 0 and extent > 1:
+            raise Error(f"a negative stride, of {stride} bytes", where,
+                        "copy it, as with numpy.ascontiguousarray")
+        strides.append(stride // size)
+    return tuple(strides)
+
+
 class Numpy:
     """numpy.ndarray, on the CPU; bfloat16 and float8 by ml_dtypes."""
 
     @staticmethod
     def view(array: Any, where: str, writable: bool = False) -> View:
-        interface = array.__array_interface__
         dtype = _FROM_NUMPY.get(array.dtype.name)
         if dtype is None or not array.dtype.isnative:
             raise _no_dtype(array.dtype, where)
-        if writable and interface["data"][1]:
+        if hasattr(array, "mask"):
+            raise Error("a masked array, whose mask nothing here reads", where,
+                        "call .filled(value), or pass .data")
+        address, read_only = array.__array_interface__["data"]
+        if writable and read_only:
             raise Error("the array is read-only", where, "give one that can be written")
-        size = array.itemsize
-        strides = tuple(stride // size for stride in array.strides)
-        return View(interface["data"][0], array.shape, strides, dtype, "cpu", array)
+        return View(address, array.shape, _strides(array, where), dtype, "cpu", array)
 
     @staticmethod
     def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
-        import numpy
-
+        try:
+            import numpy
+        except ImportError:
+            raise Error("numpy, of which results are, is not installed", "out",
+                        "install it, or give out=, a writable buffer") from None
         name = _NUMPY[dtype]
         if not hasattr(numpy, name):
             try:
@@ -102,7 +117,7 @@ class Torch:
         dtype = cls._names().get(tensor.dtype)
         if dtype is None:
             raise _no_dtype(tensor.dtype, where)
-        if tensor.layout is not torch.strided:
+        if tensor.layout is not torch.strided or tensor.is_nested:
             raise Error(f"a tensor of layout {tensor.layout}", where, "call .to_dense()")
         if tensor.requires_grad and torch.is_grad_enabled():
             raise Error("the tensor requires a gradient, which nothing here computes", where,
@@ -127,7 +142,7 @@ class Torch:
     @staticmethod
     def stream(device: str) -> int:
         torch = sys.modules["torch"]
-        return torch.cuda.current_stream(device).cuda_stream
+        return int(torch.cuda.current_stream(device).cuda_stream)
 
     @staticmethod
     def workspace(size: int, device: str) -> tuple[int, Any]:
@@ -144,8 +159,8 @@ class Cupy:
         dtype = _FROM_NUMPY.get(array.dtype.name)
         if dtype is None:
             raise _no_dtype(array.dtype, where)
-        strides = tuple(stride // array.itemsize for stride in array.strides)
-        return View(array.data.ptr, array.shape, strides, dtype, f"cuda:{array.device.id}", array)
+        return View(array.data.ptr, array.shape, _strides(array, where), dtype, f"cuda:{array.device.id}",
+                    array)
 
     @staticmethod
     def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
@@ -160,7 +175,7 @@ class Cupy:
     def stream(device: str) -> int:
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(int(device[5:])):
-            return cupy.cuda.get_current_stream().ptr
+            return int(cupy.cuda.get_current_stream().ptr)
 
     @staticmethod
     def workspace(size: int, device: str) -> tuple[int, Any]:
@@ -168,6 +183,18 @@ class Cupy:
         with cupy.cuda.Device(int(device[5:])):
             memory = cupy.cuda.alloc(size)
         return memory.ptr, memory
+
+
+def _immutable(tensor: Any) -> bool:
+    """Whether a tensor says that its elements do not change, which DLPack's exporters often do not."""
+    if type(tensor).__module__.partition(".")[0] in ("jax", "jaxlib", "tensorflow"):
+        return True
+    if hasattr(tensor, "__array_namespace__") and not hasattr(tensor, "__setitem__"):
+        return True
+    try:
+        return memoryview(tensor).readonly
+    except (TypeError, ValueError, BufferError):
+        return False
 
 
 class Dlpack:
@@ -178,16 +205,23 @@ class Dlpack:
 
     @staticmethod
     def view(tensor: Any, where: str, writable: bool = False) -> View:
+        if isinstance(tensor, type):
+            raise Error(f"the class {tensor.__name__} is not a tensor", where, "give an object of it")
         device = getattr(tensor, "__dlpack_device__", None)
         if device is not None and int(device()[0]) != 1:
             raise Error(f"a {type(tensor).__name__} on a device whose stream cannot be asked for",
                         where, "pass torch.from_dlpack(x) or cupy.from_dlpack(x)")
+        if writable and _immutable(tensor):
+            raise Error(f"{type(tensor).__name__} cannot be written", where,
+                        "give an array that can be, or leave out out=")
         try:
             view = (_core.writable_view if writable else _core.view)(tensor)
         except (TypeError, BufferError):
             readable = "a tensor" if not writable else "a writable tensor"
             raise Error(f"{type(tensor).__name__} is not {readable}", where,
                         "give one of numpy, torch or anything else that speaks DLPack") from None
+        if any(stride < 0 and extent > 1 for extent, stride in zip(view.shape, view.strides)):
+            raise Error("a negative stride", where, "copy it")
         code, bits, lanes = view.dtype
         dtype = _FROM_DLPACK.get((code, bits)) if lanes == 1 else None
         if dtype is None:

@@ -6,9 +6,10 @@ import re
 from functools import lru_cache
 from typing import Any, Callable
 
-from . import _core, _frameworks
+from . import _arguments, _core, _frameworks
+from ._arguments import DType, Mode, Tuning
 from ._errors import Error
-from ._plan import Plan, options
+from ._plan import Options, Plan, options
 
 # An operand by its role, with its dtype where one is named.
 _OPERAND = re.compile(r"\b(row|col|full|scalar)\s*\(\s*([A-Za-z_]\w*)\s*(:\s*\w+\s*)?\)")
@@ -16,10 +17,8 @@ _ALWAYS_WIDER = {"s8": "s32", "u8": "s32", "f8e4m3": "bf16", "f8e5m2": "bf16"}
 
 
 @lru_cache(maxsize=1024)
-def _plan(dtype: str, layout: str, epilogue: str, out_dtype: str, device: str, mode: str,
-          tuning: str, tuning_seconds: float, threads: int) -> Plan:
-    return Plan(_core.Plan.matmul(dtype, layout, epilogue, out_dtype,
-                                  **options(device, mode, tuning, tuning_seconds, threads)))
+def _plan(dtype: str, layout: str, epilogue: str, out_dtype: str, chosen: Options) -> Plan:
+    return Plan(_core.Plan.matmul(dtype, layout, epilogue, out_dtype, **chosen._asdict()))
 
 
 def _with_dtypes(epilogue: str, dtypes: dict[str, str]) -> str:
@@ -35,35 +34,31 @@ def _with_dtypes(epilogue: str, dtypes: dict[str, str]) -> str:
 
 
 def _layout(view: _frameworks.View) -> str:
-    """b's layout in memory: [K, N] row by row ("kn") or column by column ("nk")."""
+    """How b lies in memory: [K, N] row by row ("kn"), or column by column ("nk")."""
     rows, columns = view.shape
-    if view.strides == (columns, 1) or columns == 1 and view.strides[0] == 1:
-        return "kn"
-    if (view.strides[0] == 1 or rows == 1) and (view.strides[1] == rows or columns == 1):
-        return "nk"
-    if 0 in view.shape or (rows == 1 and view.strides[1] == 1):
-        return "kn"
-    raise Error(f"b has strides {view.strides}, neither row-major nor a row-major matrix transposed",
-                "b", "call .contiguous(), or numpy.ascontiguousarray")
+    row, column = view.strides
+    by_rows = column == 1 or columns == 1 and row != 1
+    return "kn" if by_rows or row != 1 and rows != 1 else "nk"
 
 
 def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out: Any = None,
-           out_dtype: "str | None" = None, mode: str = "fp32", tuning: str = "known",
+           out_dtype: "DType | None" = None, mode: Mode = "fp32", tuning: Tuning = "known",
            tuning_seconds: float = 0, threads: int = 0, **operands: Any) -> Any:
     """``epilogue(a @ b)`` as one kernel.
 
     Args:
-        a: ``[M, K]``, or ``[..., K]`` whose leading axes count as rows; row-major.
-        b: ``[K, N]`` of a's dtype; row-major, or the transpose of a row-major ``[N, K]``, such as
-            ``weight.T``: neither is copied. The dtypes: float32, float16, bfloat16, float8 and
+        a: ``[M, K]``, or ``[..., K]`` whose leading axes count as rows, which lie evenly apart.
+        b: ``[K, N]`` of a's dtype; row-major, or transposed such as ``weight.T``. No tensor is
+            copied, however its rows lie: parts of wider rows, transposed, repeated. The dtypes: float32, float16, bfloat16, float8 and
             int8 (float64 on the CPU).
         epilogue: What happens to the accumulator ``acc``: "silu(acc + row(bias)) * full(res)",
             operands by their role: ``row`` of shape ``[N]``, ``col`` ``[M, 1]``, ``full``
             ``[M, N]``, ``scalar`` ``[]``. Or a function of ``acc`` and the operands, which is
             traced and whose operands' roles follow from their shapes. Several results, separated
             by commas, are returned as a tuple.
-        out: Where to write; None: allocated by a's framework.
-        out_dtype: Of the result, such as "f32" or "bf16". None: out's, else a's, but s32 for int8
+        out: Where to write, one tensor or a list of as many as there are results; rows may be parts
+            of wider rows. None: allocated by a's framework.
+        out_dtype: Of the result, such as "bf16", ``torch.bfloat16`` or ``numpy.float32``. None: out's, else a's, but s32 for int8
             and bf16 for float8.
         mode: "fp32" or "eager", as for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`.
@@ -77,32 +72,40 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
 
     Raises:
         Error: Shapes, dtypes or devices that do not fit; an unknown op; an operand that the
-            epilogue names and nobody gave, or the other way; b neither row-major nor transposed;
-            a torch tensor that requires a gradient.
+            epilogue names and nobody gave, or the other way; a negative stride; an out that cannot
+            be written, or overlaps an input or another out; a torch tensor that requires a gradient.
     """
     framework = _frameworks.of(a)
     a_view = framework.view(a, "a")
     b_view = _frameworks.of(b).view(b, "b")
     views = {name: _frameworks.of(t).view(t, name) for name, t in operands.items()}
     lead = _check(a_view, b_view)
+    chosen = options(a_view.device, mode, tuning, tuning_seconds, threads)
     if callable(epilogue):
         from ._trace import trace_epilogue
 
         epilogue = trace_epilogue(epilogue, views, lead, b_view.shape[1])
+    epilogue = _arguments.text(epilogue, "epilogue")
     _check_names(epilogue, operands)
     outs = None if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
     out_views = None if outs is None else [_frameworks.of(o).view(o, "out", True) for o in outs]
-    if out_dtype is None:
-        out_dtype = out_views[0].dtype if out_views else _ALWAYS_WIDER.get(a_view.dtype, a_view.dtype)
+    if out_dtype is not None:
+        result = _arguments.dtype(out_dtype, "out_dtype")
+    elif out_views:
+        result = out_views[0].dtype
+    else:
+        result = _ALWAYS_WIDER.get(a_view.dtype, a_view.dtype)
     layout = _layout(b_view)
     text = _with_dtypes(epilogue, {name: view.dtype for name, view in views.items()})
-    plan = _plan(a_view.dtype, layout, text, out_dtype, a_view.device, mode, tuning, tuning_seconds,
-                 threads)
-    given = {"a": _flat(a_view, lead), "b": b_view if layout == "kn" else _transposed(b_view)}
+    plan = _plan(a_view.dtype, layout, text, result, chosen)
+    given = {"a": _flat(a_view, lead, "a"), "b": b_view if layout == "kn" else _transposed(b_view)}
     for name, view in views.items():
         given[name] = _operand(view, name, plan, lead)
     ordered = [given[tensor.info.name] for tensor in plan._inputs]
-    into = None if out_views is None else [_flat_out(view, lead) for view in out_views]
+    into = None
+    if outs is not None:
+        plan._check_count(outs)
+        into = [_flat(view, lead, "out") if view.shape[:-1] == lead else view for view in out_views or ()]
     results = plan._run(ordered, framework, outs, into, True)
     if out is None and len(lead) != 1:
         results = tuple(r.reshape(*lead, r.shape[-1]) for r in results)
@@ -138,22 +141,25 @@ def _check_names(epilogue: str, operands: dict[str, Any]) -> None:
             raise Error(f"operand {name} is missing", name, f"give {name}=")
 
 
-def _flat(view: _frameworks.View, lead: tuple[int, ...]) -> _frameworks.View:
-    """[..., X] as [M, X]; REQUIRES: row-major, which the plan checks where it has two axes."""
+def _flat(view: _frameworks.View, lead: tuple[int, ...], where: str) -> _frameworks.View:
+    """[..., X] as [M, X], where rows of all leading axes lie evenly apart."""
     if len(view.shape) == 2:
         return view
-    wanted = _frameworks.dense_strides(view.shape)
-    if any(e != 1 and s != w for e, s, w in zip(view.shape, view.strides, wanted)):
-        raise Error("a tensor of more than two axes is not contiguous", "a", "call .contiguous()")
     rows = 1
     for extent in lead:
         rows *= extent
     columns = view.shape[-1]
-    return view._replace(shape=(rows, columns), strides=(columns, 1))
-
-
-def _flat_out(view: _frameworks.View, lead: tuple[int, ...]) -> _frameworks.View:
-    return _flat(view, lead) if view.shape[:-1] == lead else view
+    step = wanted = None
+    for extent, stride in zip(reversed(lead), reversed(view.strides[:-1])):
+        if extent == 1 or 0 in view.shape:
+            continue
+        if wanted is not None and stride != wanted:
+            raise Error(f"rows of {where} do not lie evenly apart: shape {view.shape}, strides {view.strides}",
+                        where, "call .contiguous(), or compile a graph with these axes")
+        step = stride if step is None else step
+        wanted = stride * extent
+    return view._replace(shape=(rows, columns),
+                         strides=(columns if step is None else step, view.strides[-1]))
 
 
 def _transposed(view: _frameworks.View) -> _frameworks.View:
@@ -164,5 +170,5 @@ def _operand(view: _frameworks.View, name: str, plan: Plan, lead: tuple[int, ...
     """With a's leading axes made one where the operand has them too."""
     rank = len(plan._inputs[plan._names[name]].shape) if name in plan._names else 0
     if rank == 2 and len(view.shape) > 2 and view.shape[:-1] == lead:
-        return _flat(view, lead)
+        return _flat(view, lead, name)
     return view

@@ -5,12 +5,16 @@ import difflib
 import os
 import threading
 from collections import OrderedDict
-from typing import Any, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Protocol, Sequence, Union, overload
 
-from . import _core, _frameworks
+from . import _arguments, _core, _frameworks
+from ._arguments import Device, Mode, Path, Tuning
 from ._dims import Dim, sources
 from ._errors import Error
 from ._explain import Explanation
+
+if TYPE_CHECKING:
+    from .torch import Program
 
 # Instances that a plan keeps ready, the least recently used given up first.
 _MOST_INSTANCES = 256
@@ -119,10 +123,11 @@ class Plan:
 
         Args:
             *inputs: Tensors of numpy, torch, cupy or anything that speaks DLPack, in the order of
-                :attr:`inputs`, each of its dtype, its shape and, unless the graph says other
-                strides, row-major; nothing is copied or converted. All on the plan's device.
-            out: Where to write: a tensor, or a list of as many as there are outputs; row-major.
-                None: newly allocated by the first input's framework.
+                :attr:`inputs`, each of its dtype and shape, all on the plan's device. Nothing is
+                copied or converted: rows may be parts of wider rows, matrices transposed,
+                elements repeated, as long as no stride is negative.
+            out: Where to write: a tensor, or a list of as many as there are outputs; rows may be
+                parts of wider rows. None: newly allocated by the first input's framework.
             **named: Inputs by their name instead.
 
         Returns:
@@ -131,7 +136,8 @@ class Plan:
 
         Raises:
             Error: A missing, unknown or superfluous input; a wrong dtype, shape, layout or device;
-                a torch tensor that requires a gradient while gradients are enabled.
+                an out that cannot be written, or that overlaps an input or another output; a torch
+                tensor that requires a gradient while gradients are enabled.
         """
         given = list(inputs)
         if named or len(given) != len(self._inputs):
@@ -146,7 +152,7 @@ class Plan:
             return self._run(views, main, outs, into, isinstance(out, (list, tuple)))
         return self._run(views, main, None, None, False)
 
-    def prepare(self, **sizes: int) -> "Instance":
+    def prepare(self, **sizes: "int | _arguments.Integer") -> "Instance":
         """Gets the plan ready for certain sizes, so that the first call with them is fast.
 
         Args:
@@ -155,19 +161,21 @@ class Plan:
         Raises:
             Error: A missing or unknown symbol, a negative size, a GPU's failure.
         """
-        return Instance(self._core.prepare(list(sizes.items()), []))
+        given = [(_arguments.text(name, "sizes"), _arguments.size(size, name))
+                 for name, size in sizes.items()]
+        return Instance(self._core.prepare(given, []))
 
     def explain(self) -> Explanation:
         """Regions, epilogues, and why an op was left out."""
         return Explanation(self._core)
 
-    def save(self, path: "str | os.PathLike[str]") -> None:
+    def save(self, path: Path) -> None:
         """Writes the plan as a file that says all about itself; :func:`attacca.load` reads it.
 
         Raises:
             Error: The file cannot be written.
         """
-        self._core.save(os.fspath(path))
+        self._core.save(_arguments.path(path))
 
     def __reduce__(self) -> Any:
         return _unpickle, (self._core.serialize(),)
@@ -229,35 +237,24 @@ class Plan:
                 raise Error(f"{layout.info.name} has shape {view.shape}, {layout.info.type} is "
                             f"wanted" + (f" with {known}" if known else ""), layout.info.name,
                             f"give it shape {shape}")
-            self._check_strides(layout, view, sizes)
         return sizes
-
-    @staticmethod
-    def _check_strides(layout: _Layout, view: _frameworks.View, sizes: dict[str, int]) -> None:
-        if layout.strides is None:
-            wanted = _frameworks.dense_strides(view.shape)
-        else:
-            wanted = tuple(stride.value(sizes) for stride in layout.strides)
-        if view.strides == wanted or 0 in view.shape:
-            return
-        for extent, stride, want in zip(view.shape, view.strides, wanted):
-            if extent != 1 and stride != want:
-                raise Error(f"{layout.info.name} is not contiguous: strides {view.strides}, "
-                            f"{wanted} are wanted", layout.info.name,
-                            "call .contiguous(), or numpy.ascontiguousarray")
 
     # ---- Outputs
 
-    def _writable(self, outs: Sequence[Any]) -> list[_frameworks.View]:
+    def _check_count(self, outs: Sequence[Any]) -> None:
         if len(outs) != len(self._outputs):
-            raise Error(f"{len(outs)} tensors for {len(self._outputs)} outputs", "out",
-                        "give one each")
+            wanted = len(self._outputs)
+            raise Error(f"out is of {len(outs)}, the results are {wanted}", "out",
+                        f"give a list of {wanted} tensors" if wanted > 1 else "give one tensor")
+
+    def _writable(self, outs: Sequence[Any]) -> list[_frameworks.View]:
+        self._check_count(outs)
         return [_frameworks.of(tensor).view(tensor, "out", True) for tensor in outs]
 
-    def _check_out(self, into: Sequence[_frameworks.View], shapes: Sequence[tuple[int, ...]],
-                   views: Sequence[_frameworks.View]) -> None:
-        for layout, view, shape in zip(self._outputs, into, shapes):
+    def _check_out(self, into: Sequence[_frameworks.View], sizes: Mapping[str, int]) -> None:
+        for layout, view in zip(self._outputs, into):
             name = layout.info.name
+            shape = tuple(dim.value(sizes) for dim in layout.shape)
             if view.dtype != layout.info.dtype:
                 raise Error(f"out is {view.dtype}, {name} is {layout.info.dtype}", "out",
                             f"give {_frameworks._NUMPY[layout.info.dtype]}")
@@ -266,19 +263,14 @@ class Plan:
             if view.shape != shape:
                 raise Error(f"out has shape {view.shape}, {name} has {shape}", "out",
                             f"give it shape {shape}")
-            if any(e != 1 and s != w for e, s, w in
-                   zip(shape, view.strides, _frameworks.dense_strides(shape))) and 0 not in shape:
-                raise Error("out is not contiguous", "out", "give a row-major tensor")
-            for source in views:
-                if _overlap(view, source):
-                    raise Error("out overlaps an input", "out", "give memory of its own")
 
     # ---- Running
 
     def _ready(self, views: Sequence[_frameworks.View], into: "Sequence[_frameworks.View] | None",
                ) -> _Ready:
         key = (tuple((v.shape, v.strides, v.dtype, v.device, _alignment(v.address)) for v in views),
-               tuple(_alignment(v.address) for v in into) if into else None)
+               tuple((v.shape, v.strides, v.dtype, v.device, _alignment(v.address)) for v in into)
+               if into else None)
         with self._lock:
             ready = self._instances.get(key)
             if ready is not None:
@@ -286,8 +278,15 @@ class Plan:
                 return ready
         sizes = self._sizes(views)
         alignments = [_alignment(view.address) for view in views]
-        alignments += [_alignment(v.address) for v in into] if into else [16] * len(self._outputs)
-        instance = self._core.prepare(list(sizes.items()), alignments)
+        strides: list[Sequence[int]] = [view.strides for view in views]
+        if into:
+            self._check_out(into, sizes)
+            alignments += [_alignment(view.address) for view in into]
+            strides += [view.strides for view in into]
+        else:
+            alignments += [16] * len(self._outputs)
+            strides += [()] * len(self._outputs)
+        instance = self._core.prepare(list(sizes.items()), alignments, strides)
         shapes = [tuple(instance.output_shape(i)) for i in range(len(self._outputs))]
         ready = _Ready(instance, shapes, instance.workspace_bytes)
         with self._lock:
@@ -306,7 +305,6 @@ class Plan:
             addresses = [framework.view(tensor, "out").address for tensor in outs]
         else:
             assert into is not None
-            self._check_out(into, ready.shapes, views)
             addresses = [view.address for view in into]
         inputs = [view.address for view in views]
         if self._core.device == "cpu":
@@ -322,16 +320,6 @@ class Plan:
 
 
 _NOTHING = _frameworks.View(0, (), (), "f32", "cpu", None)
-
-
-def _overlap(a: _frameworks.View, b: _frameworks.View) -> bool:
-    def end(view: _frameworks.View) -> int:
-        if 0 in view.shape:
-            return view.address
-        last = sum((e - 1) * s for e, s in zip(view.shape, view.strides))
-        return view.address + (last + 1) * _frameworks.BYTES[view.dtype]
-
-    return a.device == b.device and a.address < end(b) and b.address < end(a)
 
 
 def _unpickle(data: bytes) -> Plan:
@@ -356,14 +344,25 @@ class Instance:
                      for d in self._core.decisions())
 
 
-def options(device: str, mode: str, tuning: str, tuning_seconds: float, threads: int) -> dict[str, Any]:
+class Options(NamedTuple):
     """Checked arguments for _core; what they mean stands at :func:`attacca.compile`."""
-    if not isinstance(threads, int) or threads < 0:
-        raise Error(f"{threads!r} threads", "threads", "give 0, for all cores, or more")
-    if not tuning_seconds >= 0:
-        raise Error(f"tuning_seconds is {tuning_seconds}", "tuning_seconds", "give 0 or more")
-    return {"device": device, "mode": mode, "tuning": tuning,
-            "tuning_seconds": float(tuning_seconds), "threads": threads}
+
+    device: str
+    mode: str
+    tuning: str
+    tuning_seconds: float
+    threads: int
+
+
+def options(device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: Any) -> Options:
+    """The arguments checked, of other libraries too.
+
+    Raises:
+        Error: An unknown mode or tuning; a wrong type; numbers out of range.
+    """
+    return Options(_arguments.device(device), _arguments.choice(mode, _arguments.MODES, "mode"),
+                   _arguments.choice(tuning, _arguments.TUNINGS, "tuning"),
+                   _arguments.seconds(tuning_seconds, "tuning_seconds"), _arguments.threads(threads))
 
 
 def graph_of(source: Any) -> _core.Graph:
@@ -373,27 +372,55 @@ def graph_of(source: Any) -> _core.Graph:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _core.Graph.from_onnx(bytes(source))
     if isinstance(source, os.PathLike):
-        return _core.Graph.load(os.fspath(source))
-    if hasattr(source, "SerializeToString"):  # onnx.ModelProto
+        return _core.Graph.load(_arguments.path(source, "graph"))
+    if hasattr(source, "SerializeToString") and not isinstance(source, type):  # onnx.ModelProto
         return _core.Graph.from_onnx(source.SerializeToString())
     if not isinstance(source, str):
-        raise Error(f"a {type(source).__name__} is no graph", "graph",
+        raise Error(f"{_arguments.shown(source)} is no graph", "graph",
                     "give the text form, a path to .attacca or .onnx, an ONNX model as bytes, or a "
                     "torch.export.ExportedProgram")
+    source = _arguments.text(source, "graph")
     if source.endswith((".onnx", ".attacca")) and "{" not in source:
         return _core.Graph.load(source)
     return _core.Graph.parse(source)
 
 
-def compile(graph: Any, *, device: str = "cpu", mode: str = "fp32", tuning: str = "known",
+class OnnxModel(Protocol):
+    """An onnx.ModelProto."""
+
+    def SerializeToString(self) -> bytes: ...
+
+
+class ExportedProgram(Protocol):
+    """A torch.export.ExportedProgram."""
+
+    def run_decompositions(self, *args: Any, **keywords: Any) -> Any: ...
+
+
+GraphSource = Union[str, bytes, bytearray, memoryview, "os.PathLike[str]", OnnxModel]
+
+
+@overload
+def compile(graph: GraphSource, *, device: Device = ..., mode: Mode = ..., tuning: Tuning = ...,
+            tuning_seconds: float = ..., threads: int = ...,
+            constants: "Mapping[str, Any] | None" = ...) -> Plan: ...
+
+
+@overload
+def compile(graph: ExportedProgram, *, mode: Mode = ..., tuning: Tuning = ...,
+            tuning_seconds: float = ...) -> "Program": ...
+
+
+def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: Tuning = "known",
             tuning_seconds: float = 0, threads: int = 0,
-            constants: "dict[str, Any] | None" = None) -> Any:
+            constants: "Mapping[str, Any] | None" = None) -> Any:
     """Compiles a graph to a plan that is called with tensors.
 
     Args:
         graph: A graph in the text form, a path to a ``.attacca`` or ``.onnx`` file, an ONNX model
             (its bytes or a ``ModelProto``), or a ``torch.export.ExportedProgram``.
-        device: "cpu", "cuda" or "cuda:1".
+        device: "cpu", "cuda" or "cuda:1", or a ``torch.device``. Not for an ExportedProgram, which
+            runs where its weights and inputs are; nor are ``threads`` and ``constants``.
         mode: "fp32" rounds only where the graph casts and at the outputs; "eager" rounds where
             the unfused graph would.
         tuning: How a GPU's kernels are chosen for a shape. "known": by the database of
@@ -402,48 +429,64 @@ def compile(graph: Any, *, device: str = "cpu", mode: str = "fp32", tuning: str 
         tuning_seconds: The most that measuring one region may take; 0: 60.
         threads: Of the CPU; 0: all cores.
         constants: Inputs that never change, such as weights, by name: numpy arrays or CPU
-            tensors, copied. The plan takes them no more.
+            tensors of the input's dtype and shape, copied. The plan takes them no more.
 
     Returns:
         A :class:`Plan`; for an ExportedProgram a :class:`attacca.torch.Program`.
 
     Raises:
         Error: The graph cannot be read, is wrong, or has an op that is not known; an unknown
-            device, mode or tuning; a device that cannot be used.
+            device, mode or tuning; a device that cannot be used; a number out of range; a constant
+            of another dtype or shape than its input.
     """
-    if type(graph).__module__.startswith("torch.export"):
-        from . import torch as attacca_torch
+    if type(graph).__module__.startswith("torch.export") and hasattr(graph, "run_decompositions"):
+        return _program(graph, options(device, mode, tuning, tuning_seconds, threads), constants)
+    return compile_plan(graph, device, mode, tuning, tuning_seconds, threads, constants)
 
-        for name, value, default in (("device", device, "cpu"), ("threads", threads, 0),
-                                     ("constants", constants, None)):
-            if value != default:
-                raise Error(f"{name} has no effect on an exported program", name,
-                            "leave it out: it runs where its tensors are, with the parameters it was exported with")
-        return attacca_torch.Program(graph, mode=mode, tuning=tuning, tuning_seconds=tuning_seconds)
+
+def _program(exported: Any, chosen: Options, constants: Any) -> "Program":
+    from .torch import Program
+
+    for name, ignored in (("device", chosen.device != "cpu"), ("threads", chosen.threads != 0),
+                          ("constants", constants is not None and constants != {})):
+        if ignored:
+            raise Error(f"{name} has no effect on an exported program", name,
+                        "leave it out: it runs where its weights and inputs are, on torch's threads")
+    return Program(exported, mode=chosen.mode, tuning=chosen.tuning, tuning_seconds=chosen.tuning_seconds)
+
+
+def compile_plan(graph: Any, device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: Any,
+                 constants: Any) -> Plan:
+    """:func:`compile` of all but exported programs."""
     chosen = options(device, mode, tuning, tuning_seconds, threads)
+    if constants is not None and not isinstance(constants, Mapping):
+        raise Error(f"constants is {_arguments.shown(constants)}", "constants", "give a dict of tensors by name")
     read = graph_of(graph)
     for name, tensor in (constants or {}).items():
-        read = read.with_constant(name, _bytes_of(tensor, name))
-    return Plan(_core.Plan.compile(read, fuse=True, **chosen))
+        name = _arguments.text(name, "constants")
+        read = read.with_constant(name, *_typed_bytes(tensor, name))
+    return Plan(_core.Plan.compile(read, fuse=True, **chosen._asdict()))
 
 
-def _bytes_of(tensor: Any, name: str) -> bytes:
+def _typed_bytes(tensor: Any, name: str) -> tuple[str, bytes]:
+    """A constant's type, such as "f32[128, 64]", and its elements row by row."""
     import ctypes
 
     view = _frameworks.of(tensor).view(tensor, name)
     if view.device != "cpu":
         raise Error(f"constant {name} is on {view.device}", name, "move it to the CPU")
     strides = _frameworks.dense_strides(view.shape)
-    if any(e != 1 and s != w for e, s, w in zip(view.shape, view.strides, strides)):
+    if 0 not in view.shape and any(e != 1 and s != w for e, s, w in zip(view.shape, view.strides, strides)):
         raise Error(f"constant {name} is not contiguous", name,
                     "call .contiguous(), or numpy.ascontiguousarray")
     count = 1
     for extent in view.shape:
         count *= extent
-    return ctypes.string_at(view.address, count * _frameworks.BYTES[view.dtype]) if count else b""
+    data = ctypes.string_at(view.address, count * _frameworks.BYTES[view.dtype]) if count else b""
+    return f"{view.dtype}[{', '.join(map(str, view.shape))}]", data
 
 
-def load(path: "str | os.PathLike[str]", *, device: str = "") -> Plan:
+def load(path: Path, *, device: Device = "") -> Plan:
     """Reads a plan that :meth:`Plan.save` wrote.
 
     Args:
@@ -453,4 +496,4 @@ def load(path: "str | os.PathLike[str]", *, device: str = "") -> Plan:
     Raises:
         Error: The file cannot be read, is damaged, or its device cannot be used.
     """
-    return Plan(_core.Plan.load(os.fspath(path), device))
+    return Plan(_core.Plan.load(_arguments.path(path), _arguments.device(device)))

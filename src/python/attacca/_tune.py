@@ -6,8 +6,10 @@ import sys
 import time
 from typing import Any, Iterable, NamedTuple, TextIO
 
+from . import _arguments
+from ._arguments import Device, Mode
 from ._errors import Error
-from ._plan import Decision, Instance, Plan, compile as compile_graph
+from ._plan import Decision, GraphSource, Instance, Plan, compile_plan
 
 
 class Tuned(NamedTuple):
@@ -45,16 +47,31 @@ class _Bar:
         self.show(f"{label}, {time.monotonic() - self._start:.1f} s")
 
 
-def tune(graph: Any, *, device: str = "cuda", mode: str = "fp32", again: bool = False,
+def _stream(progress: Any) -> "TextIO | None":
+    if progress is True:
+        return sys.stderr
+    if progress is False or all(hasattr(progress, name) for name in ("write", "flush", "isatty")):
+        return progress or None
+    raise Error(f"progress is {_arguments.shown(progress)}", "progress", "give True, False or a text stream")
+
+
+def _values(name: str, given: Any) -> list[int]:
+    """A size, or several."""
+    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__") or getattr(given, "shape", None) == ():
+        return [_arguments.size(given, name)]
+    return [_arguments.size(value, name) for value in given]
+
+
+def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", again: bool = False,
          seconds: float = 0, progress: "bool | TextIO" = True,
-         **sizes: "int | Iterable[int]") -> list[Tuned]:
+         **sizes: "int | _arguments.Integer | Iterable[int | _arguments.Integer]") -> list[Tuned]:
     """Measures how to compute a graph's products on a GPU, and remembers the winners.
 
     Plans compiled later, in any process of this machine, find them in the database.
 
     Args:
-        graph: Anything that :func:`attacca.compile` takes.
-        device: "cuda" or "cuda:1".
+        graph: A graph as :func:`attacca.compile` takes it; not an ExportedProgram.
+        device: "cuda" or "cuda:1", or a ``torch.device``.
         mode: As for :func:`attacca.compile`.
         again: Measure also what the database knows.
         seconds: The most that measuring one region may take; 0: 60.
@@ -68,13 +85,15 @@ def tune(graph: Any, *, device: str = "cuda", mode: str = "fp32", again: bool = 
     Raises:
         Error: As :func:`attacca.compile`; a missing or unknown symbol; a device that is no GPU.
     """
-    if not device.startswith("cuda"):
-        raise Error(f"nothing to measure on {device}", "device", "give cuda")
-    plan: Plan = compile_graph(graph, device=device, mode=mode, tuning="always" if again else "measure",
-                               tuning_seconds=seconds)
-    values = {name: [v] if isinstance(v, int) else list(v) for name, v in sizes.items()}
+    where = _arguments.device(device)
+    if not where.startswith("cuda"):
+        raise Error(f"nothing to measure on {where}", "device", "give cuda")
+    limit, tuning = _arguments.seconds(seconds, "seconds"), "always" if _arguments.flag(again, "again") else "measure"
+    stream = _stream(progress)
+    values = {name: _values(name, given) for name, given in sizes.items()}
+    plan: Plan = compile_plan(graph, where, mode, tuning, limit, 0, None)
     combinations = [dict(zip(values, each)) for each in itertools.product(*values.values())]
-    bar = _Bar(len(combinations), sys.stderr if progress is True else progress) if progress else None
+    bar = _Bar(len(combinations), stream) if stream else None
     found = []
     for sizes_now in combinations:
         label = " ".join(f"{name}={value}" for name, value in sizes_now.items()) or "all sizes fixed"

@@ -1,0 +1,38 @@
+// Copying a graph with some of its values replaced.
+#pragma once
+
+#include <optional>
+
+#include "ir/graph.hpp"
+
+namespace attacca::api {
+
+// The graph node by node. `replace(into, node)` gives a Result<std::optional<ir::Value>>: another
+// value in the node's place, or none where it is to be copied.
+template <class F>
+Result<ir::Graph> rewrite(const ir::Graph& graph, F replace) {
+  ir::Graph into;
+  into.name = graph.name;
+  std::vector<ir::Value> copies(graph.size());
+  for (uint32_t id = 0; id < graph.size(); ++id) {
+    const ir::Node& node = graph.nodes()[id];
+    ATTACCA_TRY(const std::optional<ir::Value> replaced, replace(into, node));
+    if (replaced) {
+      copies[id] = *replaced;
+      continue;
+    }
+    if (node.op == ir::Op::Input) {
+      ATTACCA_TRY(copies[id], into.input(node.name, node.type));
+      continue;
+    }
+    std::vector<ir::Value> operands;
+    for (const ir::Value operand : node.operands) operands.push_back(copies[operand.id]);
+    ATTACCA_TRY(copies[id], ir::copy_node(into, node, std::move(operands)));
+    if (!node.name.empty()) ATTACCA_TRY_VOID(into.set_name(copies[id], node.name));
+  }
+  for (const ir::Output& output : graph.outputs())
+    into.add_output(copies[output.value.id], output.name);
+  return into;
+}
+
+}  // namespace attacca::api

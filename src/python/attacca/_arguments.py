@@ -1,0 +1,177 @@
+"""Arguments as people write them: checked, and names of other libraries' dtypes and devices as ours."""
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+import os
+from typing import Any, Literal, Protocol, Sequence, Union, get_args
+
+from ._errors import Error
+
+Mode = Literal["fp32", "eager"]
+Tuning = Literal["known", "measure", "always", "unfused"]
+DTypeName = Literal["f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "s8", "u8", "s32", "s64", "bool",
+                    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8",
+                    "uint8", "int32", "int64"]
+
+MODES: tuple[str, ...] = get_args(Mode)
+TUNINGS: tuple[str, ...] = get_args(Tuning)
+
+# Our names and those of NumPy and torch.
+LONG_NAMES = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
+    "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "s8": "int8", "u8": "uint8",
+    "s32": "int32", "s64": "int64", "bool": "bool",
+}
+SHORT_NAMES = {long: short for short, long in LONG_NAMES.items()}
+
+
+class Integer(Protocol):
+    """An integer of NumPy."""
+
+    def __index__(self) -> int: ...
+
+
+class DTypeObject(Protocol):
+    """A dtype of torch or NumPy."""
+
+    @property
+    def itemsize(self) -> int: ...
+
+
+class DeviceObject(Protocol):
+    """A torch.device."""
+
+    @property
+    def type(self) -> str: ...
+
+
+# "bf16", torch.bfloat16, numpy.float32, numpy.dtype("float32").
+DType = Union[DTypeName, DTypeObject, "type[Any]"]
+# "cpu", "cuda", "cuda:1", torch.device("cuda:1").
+Device = Union[str, DeviceObject]
+Path = Union[str, "os.PathLike[str]"]
+
+
+def shown(value: Any) -> str:
+    """What an error says of an argument: short, whatever its repr does."""
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        written = repr(value)
+        return written if len(written) <= 60 else written[:57] + "..."
+    return f"a {type(value).__name__}"
+
+
+def text(value: Any, where: str) -> str:
+    """A text that reaches the library whole."""
+    if not isinstance(value, str):
+        raise Error(f"{where} is {shown(value)}", where, "give a str")
+    if "\0" in value:
+        raise Error(f"the {where} has a NUL character", where, "take it out")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Error(f"the {where} is no Unicode text", where, "take out lone surrogates") from None
+    return str(value)
+
+
+def path(value: Any, where: str = "path") -> str:
+    """A file's name."""
+    try:
+        name = os.fspath(value)
+    except TypeError:
+        raise Error(f"{where} is {shown(value)}", where, "give a str or an os.PathLike") from None
+    return text(os.fsdecode(name) if isinstance(name, bytes) else name, where)
+
+
+def choice(value: Any, known: Sequence[str], where: str) -> str:
+    """One of some words."""
+    if isinstance(value, str) and value in known:
+        return str(value)
+    near = difflib.get_close_matches(value, known, 1) if isinstance(value, str) else []
+    mend = f"one of {', '.join(known)}" + (f"; did you mean {near[0]}?" if near else "")
+    raise Error(f"unknown {where} {value if isinstance(value, str) else shown(value)}", where, mend)
+
+
+def size(value: Any, symbol: str) -> int:
+    """An integer of Python or NumPy that is at least 0."""
+    if not isinstance(value, bool):
+        try:
+            number = operator.index(value)
+        except TypeError:
+            pass
+        else:
+            if 0 <= number < 2**63:
+                return number
+            raise Error(f"size {symbol} is {number}", symbol, "give 0 or more" if number < 0 else "give less")
+    raise Error(f"size {symbol} is {shown(value)}", symbol, "give an integer")
+
+
+def threads(value: Any) -> int:
+    """Of the CPU; 0: all cores."""
+    number = 0 if type(value) is int and value == 0 else -1
+    if number < 0 and not isinstance(value, bool):
+        try:
+            number = operator.index(value)
+        except TypeError:
+            pass
+    if 0 <= number <= 4096:
+        return number
+    raise Error(f"{shown(value)} threads", "threads", "give 0, for all cores, to 4096")
+
+
+def seconds(value: Any, where: str) -> float:
+    """A finite time; 0: the default."""
+    number = math.nan
+    if isinstance(value, (int, float)) or hasattr(value, "dtype"):
+        if not isinstance(value, bool):
+            try:
+                number = float(value)
+            except (TypeError, ValueError, OverflowError, RuntimeError):
+                pass
+    if not 0 <= number < math.inf:
+        raise Error(f"{where} is {shown(value)}", where, "give finite seconds >= 0; 0 is the default")
+    return number
+
+
+def flag(value: Any, where: str) -> bool:
+    """True or False."""
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool") and hasattr(value, "dtype"):
+        return bool(value)
+    raise Error(f"{where} is {shown(value)}", where, "give True or False")
+
+
+def device(value: Any) -> str:
+    """A device's name; what names there are the library says."""
+    if isinstance(value, str):
+        return text(value, "device")
+    kind = getattr(value, "type", None)
+    if type(value).__module__.partition(".")[0] == "torch" and isinstance(kind, str):
+        return str(value)
+    raise Error(f"device is {shown(value)}", "device", "give \"cpu\", \"cuda\", \"cuda:1\" or a torch.device")
+
+
+def dtype(value: Any, where: str) -> str:
+    """The short name of a dtype: by one of its names, or of torch or NumPy."""
+    name = value if isinstance(value, str) else _name_of(value)
+    if name is None:
+        raise Error(f"{where} is {shown(value)}", where, "give a dtype, such as \"bf16\" or torch.bfloat16")
+    short = name if name in LONG_NAMES else SHORT_NAMES.get(name)
+    if short is None:
+        raise Error(f"unknown dtype {name}", where, f"one of {', '.join(LONG_NAMES)}")
+    return short
+
+
+def _name_of(value: Any) -> "str | None":
+    """"bfloat16" of torch.bfloat16, numpy.dtype("bfloat16") and ml_dtypes.bfloat16."""
+    module = type(value).__module__.partition(".")[0]
+    if module == "torch":
+        return str(value).rpartition(".")[2] if type(value).__name__ == "dtype" else None
+    if isinstance(value, type):  # a scalar type
+        if value.__module__.partition(".")[0] in ("numpy", "ml_dtypes"):
+            return "bool" if value.__name__ == "bool_" else value.__name__
+        return {bool: "bool", float: "float64", int: "int64"}.get(value)
+    name = getattr(value, "name", None)
+    if module == "numpy" and isinstance(name, str) and getattr(value, "isnative", False):
+        return name
+    return None

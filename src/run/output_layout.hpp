@@ -1,0 +1,17 @@
+// Outputs that do not lie row-major, such as columns of a wider matrix, as regions store them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "fuse/fuse.hpp"
+
+namespace attacca::run {
+
+// Makes the regions store the graph's outputs by these strides; none: row-major. Errors, which name
+// the output: it repeats an input, a constant or another output, it is read again, or what computes
+// it writes rows one after the other.
+Status lay_out_outputs(fuse::Partition& partition,
+                       const std::vector<std::optional<std::vector<ir::Dim>>>& strides);
+
+}  // namespace attacca::run
