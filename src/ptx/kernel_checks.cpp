@@ -17,7 +17,7 @@ namespace {
 using Kind = Origin::Kind;
 
 constexpr uint64_t kPointerBytes = 8;
-constexpr uint64_t kTensorMapBytes = 128;
+constexpr uint32_t kTensorMapBytes = 128;
 
 // Goes over the solved flow once and collects what the kernel does with its pointers.
 class Checker {
@@ -131,6 +131,8 @@ class Checker {
       const Argument& argument = step.arguments[i];
       if (argument.form == Argument::Form::Address) {
         check_parameter_read(body, step, argument);
+        if (stores && !is_passed_on(argument))
+          refuse("parameter", "it writes a parameter of the kernel", step);
         continue;
       }
       const bool is_source = stores || i > 0;
@@ -139,25 +141,72 @@ class Checker {
     }
   }
 
-  // Other reads of the output's pointer than of 8 bytes at its place.
+  // Other accesses of a parameter than within it, and other reads of the output's pointer than of 8
+  // bytes at its place.
   void check_parameter_read(const FlowBody& body, const Step& step, const Argument& address) {
-    const uint32_t bytes = access_bits(step.opcode) / 8 * access_count(step.opcode);
-    const auto cell = Dataflow::cell_of(address);
-    if (cell && !flow_.entry_parameter(cell->first)) {
+    const uint32_t bytes = access_bytes(step);
+    if (is_passed_on(address)) {
+      check_within(*address.ref.variable, address.offset, bytes, step);
+      const auto begin = static_cast<uint64_t>(address.offset);
       for (const auto& [known, value] : body.cells)
-        if (known.first == cell->first && value.has(Kind::Output) &&
-            cuts(cell->second, bytes, step, known.second))
+        if (known.first == address.ref.variable && value.has(Kind::Output) &&
+            cuts(begin, bytes, step, known.second))
           refuse("split", "it takes the output's address apart", step);
       return;
     }
-    for (const Origin& origin : flow_.value(body, address).origins()) {
-      if (origin.kind != Kind::Space || origin.parameter != analysis_.parameter) continue;
+    const Provenance base = flow_.value(body, address);
+    if (access_space(step.opcode) == "param" && !is_parameter_address(base))
+      return refuse("parameter", "it accesses parameters at an address that is not one parameter's",
+                    step);
+    for (const Origin& origin : base.origins()) {
+      if (origin.kind != Kind::Space) continue;
+      if (origin.parameter != Origin::kNoParameter && origin.offset != Origin::kAnyOffset)
+        check_within(entry_.parameters[origin.parameter], origin.offset, bytes, step);
+      if (origin.parameter != analysis_.parameter) continue;
       if (origin.offset == Origin::kAnyOffset)
         refuse("indexed-parameter",
                "it indexes the parameter that holds the output's address at run time", step);
       else if (cuts(static_cast<uint64_t>(origin.offset), bytes, step, analysis_.offset))
         refuse("split", "it takes the output's address apart", step);
     }
+  }
+
+  // A .param variable of a function, or of a call.
+  bool is_passed_on(const Argument& address) const {
+    return address.ref.kind == Ref::Kind::Variable && address.ref.variable->space == ".param" &&
+           !flow_.entry_parameter(address.ref.variable);
+  }
+
+  static bool is_parameter_address(const Provenance& base) {
+    return !base.empty() && std::ranges::all_of(base.origins(), [](const Origin& origin) {
+      return origin.kind == Kind::Space;
+    });
+  }
+
+  // By the opcode, and by the registers that it names.
+  static uint32_t access_bytes(const Step& step) {
+    size_t count = access_count(step.opcode);
+    for (const Argument& argument : step.arguments)
+      if (argument.form == Argument::Form::Tuple) count = std::max(count, argument.parts.size());
+    return access_bits(step.opcode) / 8 * static_cast<uint32_t>(count);
+  }
+
+  // What lies beyond a parameter is the next one, which may be the output's pointer.
+  void check_within(const Variable& parameter, int64_t offset, uint32_t bytes, const Step& step) {
+    const auto size = static_cast<int64_t>(size_in_bytes(parameter).value_or(0));
+    if (bytes == 0)
+      return refuse("parameter",
+                    fmt::format("it accesses a parameter by {}", step.instruction->opcode), step);
+    if (offset < 0 || offset > size - int64_t{bytes})
+      return refuse("parameter",
+                    fmt::format("it accesses {} bytes at offset {} of parameter {}, which has {}",
+                                bytes, offset, parameter.name, size),
+                    step);
+    if (offset % bytes != 0)
+      refuse("parameter",
+             fmt::format("it accesses {} bytes at offset {} of parameter {}, which is no multiple",
+                         bytes, offset, parameter.name),
+             step);
   }
 
   // Whether an access of so many bytes touches the pointer other than as 8 whole bytes.
@@ -178,7 +227,7 @@ class Checker {
     if (rule && rule->opcode == "ld")
       check_parameter_read(body, step, address);
     else if (effect != Effect::Hint)
-      check_space_of_output(base, step, rule);
+      check_space(base, step, rule);
     if (base.has(Kind::Output)) return check_output_access(number, base, step, rule, effect);
     if (effect != Effect::Hint && reaches_global(step, address)) check_known(base, step);
   }
@@ -234,25 +283,30 @@ class Checker {
     analysis_.stores.push_back({number, step.instruction});
   }
 
-  // Through the address of the parameter itself: a tensor map.
-  void check_space_of_output(const Provenance& base, const Step& step, const MemoryRule* rule) {
+  // Through the address of a parameter itself, other than by loads: a tensor map.
+  void check_space(const Provenance& base, const Step& step, const MemoryRule* rule) {
     for (const Origin& origin : base.origins()) {
-      if (origin.kind != Kind::Space || origin.parameter != analysis_.parameter) continue;
-      const int64_t pointer = static_cast<int64_t>(analysis_.offset);
-      const bool covers = origin.offset == Origin::kAnyOffset ||
-                          (pointer >= origin.offset &&
-                           pointer < origin.offset + static_cast<int64_t>(kTensorMapBytes));
-      if (!covers) continue;
-      if (rule && rule->rule == "tma")
+      if (origin.kind != Kind::Space || origin.parameter == Origin::kNoParameter) continue;
+      const Variable& parameter = entry_.parameters[origin.parameter];
+      if (!rule || rule->rule != "tma") {
+        refuse("opcode",
+               fmt::format("it uses parameter {} by {}", parameter.name, step.instruction->opcode),
+               step);
+        continue;
+      }
+      if (origin.parameter == analysis_.parameter && covers_pointer(origin))
         refuse("tma",
                fmt::format("it accesses its output through TMA ({})", step.instruction->opcode),
                step);
-      else
-        refuse("opcode",
-               fmt::format("it uses the parameter that holds its output's address by {}",
-                           step.instruction->opcode),
-               step);
+      else if (origin.offset != Origin::kAnyOffset)
+        check_within(parameter, origin.offset, kTensorMapBytes, step);
     }
+  }
+
+  bool covers_pointer(const Origin& origin) const {
+    const int64_t pointer = static_cast<int64_t>(analysis_.offset);
+    return origin.offset == Origin::kAnyOffset ||
+           (pointer >= origin.offset && pointer < origin.offset + int64_t{kTensorMapBytes});
   }
 
   // ---- Values

@@ -86,7 +86,8 @@ class Mutator {
     }
   }
 
-  // Another register of its kind, or another parameter, in one place; addresses most often.
+  // Another register of its kind, another parameter, or a place near it, in one place; addresses
+  // most often.
   void replace_name(const ptx::Instruction& instruction, ptx::Edits& edits) {
     const bool only_addresses = pick(3) != 0;
     std::vector<std::pair<uint32_t, std::string>> choices;
@@ -99,9 +100,11 @@ class Mutator {
         if (only_addresses && ptx::type_bits(range->type) != 64) continue;
         choices.emplace_back(at, fmt::format("{}{}", range->name, 1 + pick(*range->range - 1)));
       }
-      for (const ptx::Variable& parameter : entry_->parameters)
-        if (parameter.name == word)
-          choices.emplace_back(at, entry_->parameters[pick(entry_->parameters.size())].name);
+      for (const ptx::Variable& parameter : entry_->parameters) {
+        if (parameter.name != word) continue;
+        choices.emplace_back(at, entry_->parameters[pick(entry_->parameters.size())].name);
+        choices.emplace_back(at, fmt::format("{}+{}", word, 4 * (1 + pick(6))));
+      }
     }
     if (choices.empty()) return;
     const auto& [at, name] = choices[pick(choices.size())];
@@ -224,6 +227,36 @@ std::string check_mutant(const Kernel& kernel, const Prepared& prepared, const s
       return fmt::format("buffer {} is another with the epilogue", i);
   }
   return check_output((*ones)[at], (*zeros)[at], (*joined)[at], *applied);
+}
+
+// The text with the n-th load of a parameter moved by some bytes; empty where there is no n-th.
+std::string with_moved_parameter(const std::string& text, size_t n, int bytes) {
+  constexpr std::string_view kLoad = "ld.param.";
+  size_t at = text.find(kLoad);
+  for (; n > 0 && at != std::string::npos; --n) at = text.find(kLoad, at + 1);
+  if (at == std::string::npos) return {};
+  std::string moved = text;
+  return moved.insert(text.find(']', at), fmt::format("{:+}", bytes));
+}
+
+TEST(Mutants, ParametersBesideTheirOwnAreNotTrusted) {
+  int count = 0;
+  for (const Kernel& kernel : eligible_kernels()) {
+    const auto prepared = prepare(kernel);
+    ASSERT_TRUE(prepared) << to_string(prepared.error());
+    const std::string original = text_of(kernel);
+    for (const int bytes : {8, -8})
+      for (size_t n = 0; n < 6; ++n) {
+        const std::string text = with_moved_parameter(original, n, bytes);
+        if (text.empty()) break;
+        Fate fate{};
+        EXPECT_EQ(check_mutant(kernel, *prepared, text, fate), "")
+            << to_string(kernel) << ", load " << n << " moved by " << bytes << "\n"
+            << text;
+        count += fate != Fate::Broken;
+      }
+  }
+  EXPECT_GT(count, 300);
 }
 
 TEST(Mutants, WhatIsAcceptedIsRight) {

@@ -205,3 +205,27 @@ extern "C" __global__ void address_as_data(const float* x, unsigned long long* o
   const int i = thread_index();
   if (i < n) out[i] = reinterpret_cast<unsigned long long>(out + i);
 }
+
+// ---- Parameters beside the one that is named
+
+extern "C" __global__ void neighbouring_parameter(const float* x, float* out, int n) {
+  const int i = thread_index();
+  const float* before;
+  asm("ld.param.u64 %0, [neighbouring_parameter_param_0+8];" : "=l"(before));
+  if (i < n) out[i] = x[i] + before[i];
+}
+
+extern "C" __global__ void spanning_vector(const float* x, float* out, int n) {
+  const int i = thread_index();
+  const float *first, *second;
+  asm("ld.param.v2.u64 {%0, %1}, [spanning_vector_param_0];" : "=l"(first), "=l"(second));
+  if (i < n) out[i] = first[i] + second[i];
+}
+
+extern "C" __global__ void parameter_by_register(const float* x, float* out, int n) {
+  const int i = thread_index();
+  const float* before;
+  asm("{ .reg .b64 at; mov.b64 at, parameter_by_register_param_0; ld.param.u64 %0, [at+8]; }"
+      : "=l"(before));
+  if (i < n) out[i] = x[i] + before[i];
+}

@@ -113,6 +113,72 @@ TEST(KernelAnalysis, RefusesWhatItCannotFollow) {
     EXPECT_EQ(decision(through(computation)), expected) << computation;
 }
 
+// The parameters: in 0 to 8, out 8 to 16, n 16 to 20, args 24 to 48, other 48 to 56.
+TEST(KernelAnalysis, RefusesToLeaveAParameter) {
+  const auto beside = [](std::string_view code) {
+    return kernel_around(fmt::format("{} st.global.f32 [%rd5], %f1;", code));
+  };
+  for (const auto& [code, expected] : std::initializer_list<Case>{
+           {"ld.param.u64 %rd7, [in+8];", "parameter"},
+           {"ld.param.u64 %rd7, [in+8]; ld.global.f32 %f2, [%rd7];", "parameter unknown-address"},
+           {"ld.param.u32 %r3, [in+8];", "parameter"},
+           {"ld.param.u8 %rs1, [in+8];", "parameter"},
+           {"ld.param.u64 %rd7, [in+4];", "parameter"},
+           {"ld.param.u64 %rd7, [n];", "parameter"},
+           {"ld.param.u64 %rd7, [n-8];", "parameter"},
+           {"ld.param.u64 %rd7, [other-40]; ld.global.f32 %f2, [%rd7];",
+            "parameter unknown-address"},
+           {"ld.param.u32 %r3, [n+4];", "parameter"},
+           {"ld.param.u64 %rd7, [args+24];", "parameter"},
+           {"ld.param.u64 %rd7, [args+20];", "parameter"},
+           {"ld.param.u64 %rd7, [args+4];", "parameter"},
+           {"ld.param.u64 %rd7, [args+16];", "1 stores"},
+           {"ld.param.u32 %r3, [args+20];", "1 stores"},
+           {"ld.param.u8 %rs1, [args+23];", "1 stores"},
+           {"ld.param.u16 %rs1, [args+23];", "parameter"},
+           {"ld.param.b128 %rq1, [in];", "parameter"},
+           // Vectors.
+           {"ld.param.v2.u64 {%rd7, %rd8}, [in];", "parameter"},
+           {"ld.param.v2.u32 {%r3, %r4}, [in];", "1 stores"},
+           {"ld.param.v4.u32 {%r3, %r4, %r5, %r6}, [in];", "parameter"},
+           {"ld.param.v2.u64 {%rd7, %rd8}, [args];", "1 stores"},
+           {"ld.param.v2.u64 {%rd7, %rd8}, [args+16];", "parameter"},
+           {"ld.param.v2.u64 {%rd7, %rd8}, [args+8];", "parameter"},
+           {"ld.param.u64 {%rd7, %rd8}, [in];", "parameter"},
+           // By register, and as generic addresses.
+           {"mov.b64 %rd6, in; ld.param.u64 %rd7, [%rd6];", "1 stores"},
+           {"mov.b64 %rd6, in; ld.param.u64 %rd7, [%rd6+8];", "parameter"},
+           {"mov.b64 %rd6, in; add.s64 %rd6, %rd6, 8; ld.param.u64 %rd7, [%rd6-8];", "1 stores"},
+           {"mov.b64 %rd6, args; sub.s64 %rd8, %rd6, 16; ld.param.u64 %rd7, [%rd8];", "parameter"},
+           {"mov.b64 %rd6, in; ld.param.v2.u64 {%rd7, %rd8}, [%rd6];", "parameter"},
+           {"mov.b64 %rd6, args; cvta.param.u64 %rd7, %rd6; ld.u64 %rd8, [%rd7+16];", "1 stores"},
+           {"mov.b64 %rd6, args; cvta.param.u64 %rd7, %rd6; ld.u64 %rd8, [%rd7+24];", "parameter"},
+           {"mov.b64 %rd6, in+8; ld.param.u32 %r3, [%rd6];", "parameter"},
+           {"selp.b64 %rd6, %rd7, %rd3, %p1; ld.param.u64 %rd8, [%rd6];", "parameter"},
+           {"ld.param.u64 %rd7, [%rd1];", "parameter"},
+           {"ld.param.u64 %rd7, [%rd3];", "parameter"},
+           {"ld.param.u32 %r3, [16];", "parameter"},
+           // What calls pass, and writes.
+           {"{ .param .b64 a; st.param.b64 [a], %rd1; ld.param.b64 %rd7, [a]; }", "1 stores"},
+           {"{ .param .b64 a; .param .b64 b; st.param.b64 [b], %rd1; st.param.b64 [a+8], %rd3; }",
+            "parameter"},
+           {"{ .param .b64 a; .param .b64 b; st.param.b64 [b], %rd1; ld.param.b64 %rd7, [a+8]; }",
+            "parameter"},
+           {"{ .param .b64 a; .param .b64 b; st.param.b64 [b-8], %rd1; }", "parameter"},
+           {"{ .param .align 16 .b8 a[32]; st.param.v2.b64 [a+16], {%rd1, %rd3}; }", "1 stores"},
+           {"st.param.b64 [in], %rd3;", "parameter"},
+           {"mov.b64 %rd6, in; st.param.b64 [%rd6], %rd3;", "parameter"},
+           {"mov.b64 %rd6, in; cvta.param.u64 %rd7, %rd6; st.u64 [%rd7], %rd3;", "opcode"},
+           {"mov.b64 %rd6, in; cvta.param.u64 %rd7, %rd6; atom.add.u64 %rd8, [%rd7+8], 4;",
+            "opcode"},
+           // A tensor map has 128 bytes.
+           {"mov.b64 %rd6, args; cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::"
+            "complete_tx::bytes [cell], [%rd6, {%r1}], [cell];",
+            "parameter"},
+       })
+    EXPECT_EQ(decision(beside(code)), expected) << code;
+}
+
 TEST(KernelAnalysis, RefusesAddressesThatNobodyNames) {
   check({
       {"st.global.f32 [%rd5], %f1; ld.global.b64 %rd6, [hidden]; st.global.f32 [%rd6], %f1;",
