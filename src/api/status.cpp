@@ -7,7 +7,7 @@ namespace {
 
 // What is returned where there is no memory for a status.
 attacca_status& memory_ran_out() {
-  static attacca_status status{{"memory ran out", {}, {}}};
+  static attacca_status& status = *new attacca_status{{"memory ran out", {}, {}}};
   return status;
 }
 

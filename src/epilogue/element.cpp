@@ -117,7 +117,7 @@ std::string_view comparison(Op op) {
   }
 }
 
-const std::set<std::string_view> kKeywords = {
+constexpr std::string_view kKeywords[] = {
     "alignas",  "alignof",  "and",    "asm",      "auto",      "bitand",   "bitor",    "bool",
     "break",    "case",     "catch",  "char",     "class",     "compl",    "const",    "continue",
     "decltype", "default",  "delete", "do",       "double",    "else",     "enum",     "explicit",
@@ -186,7 +186,8 @@ class ElementWriter {
       if (!std::isalnum(static_cast<unsigned char>(c)) || static_cast<unsigned char>(c) > 127)
         c = '_';
     if (text.empty() || std::isdigit(static_cast<unsigned char>(text[0]))) text = "_" + text;
-    if (text.starts_with("attacca_") || text.starts_with("__") || kKeywords.count(text))
+    if (text.starts_with("attacca_") || text.starts_with("__") ||
+        std::ranges::find(kKeywords, text) != std::end(kKeywords))
       text += '_';
     if (text.starts_with("__")) text = "v" + text;
     while (!taken_.insert(text).second) text += '_';

@@ -20,7 +20,7 @@ using ir::Value;
 
 constexpr std::string_view kSource = "<epilogue>";
 
-const Dim kRows = Dim::symbol("M"), kColumns = Dim::symbol("N");
+const Dim &kRows = *new Dim(Dim::symbol("M")), &kColumns = *new Dim(Dim::symbol("N"));
 
 ir::Shape shape_of(Role role) {
   switch (role) {

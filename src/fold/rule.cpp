@@ -11,6 +11,7 @@
 #include "fold/egraph.hpp"
 #include "ir/text.hpp"
 #include "support/check.hpp"
+#include "support/immortal.hpp"
 
 namespace attacca::fold {
 namespace {
@@ -286,41 +287,40 @@ std::optional<Captured> captured(double literal) {
 }
 
 std::span<const Rule> rules() {
-  static const std::vector<Rule> table = parse_table();
-  return table;
+  return immortal([] { return parse_table(); });
 }
 
 const Rule* definition(Op op) {
-  static const auto by_op = [] {
+  const auto& by_op = immortal([] {
     std::map<Op, const Rule*> map;
     for (const Rule& rule : rules())
       if (rule.defines) map.emplace(rule.op, &rule);
     return map;
-  }();
+  });
   const auto found = by_op.find(op);
   return found == by_op.end() ? nullptr : found->second;
 }
 
 std::span<const double> known_constants() {
-  static const auto constants = [] {
+  const auto& constants = immortal([] {
     std::vector<double> values;
     for (const Rule& rule : rules()) collect_constants(rule.pattern, values);
     std::sort(values.begin(), values.end());
     values.erase(std::unique(values.begin(), values.end()), values.end());
     return values;
-  }();
+  });
   return constants;
 }
 
 std::span<const double> known_products() {
-  static const auto products = [] {
+  const auto& products = immortal([] {
     std::vector<double> values;
     for (const double a : known_constants())
       for (const double b : known_constants()) values.push_back(a * b);
     std::sort(values.begin(), values.end());
     values.erase(std::unique(values.begin(), values.end()), values.end());
     return values;
-  }();
+  });
   return products;
 }
 

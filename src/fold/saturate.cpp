@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fold/match.hpp"
+#include "support/immortal.hpp"
 
 namespace attacca::fold {
 namespace {
@@ -54,7 +55,7 @@ class Saturator {
   Saturator(EGraph& graph, ClassId cls) : graph_(graph), cls_(cls) {}
 
   void run() {
-    static const std::vector<Trigger> triggers = make_triggers();
+    const auto& triggers = immortal([] { return make_triggers(); });
     for (int round = 0; round < kMaxRounds; ++round) {
       changed_ = false;
       for (const Trigger& trigger : triggers) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "support/immortal.hpp"
+
 namespace attacca::import {
 namespace {
 
@@ -14,7 +16,7 @@ KnownHandler find_known(std::string_view name) {
 }
 
 const std::vector<OpRow>& rows() {
-  static const std::vector<OpRow> table = [] {
+  return immortal([] {
     std::vector<OpRow> made = {
 #define DIRECT(NAME, FIRST, LAST, OP) {NAME, FIRST, LAST, direct, ir::Op::OP, nullptr, ""},
 #define VIA(NAME, FIRST, LAST, HANDLER, OP) {NAME, FIRST, LAST, HANDLER, ir::Op::OP, nullptr, ""},
@@ -26,18 +28,16 @@ const std::vector<OpRow>& rows() {
     for (OpRow& row : made)
       if (row.domain.empty()) row.known = find_known(row.name);
     return made;
-  }();
-  return table;
+  });
 }
 
 using Index = std::unordered_multimap<std::string_view, const OpRow*>;
 const Index& index() {
-  static const Index made = [] {
+  return immortal([] {
     Index map;
     for (const OpRow& row : rows()) map.emplace(row.name, &row);
     return map;
-  }();
-  return made;
+  });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "ir/semantics.hpp"
 #include "support/check.hpp"
+#include "support/immortal.hpp"
 
 namespace attacca::ir {
 namespace {
@@ -99,11 +100,11 @@ std::span<const OpInfo> all_ops() {
 }
 
 std::optional<Op> parse_op(std::string_view name) {
-  static const auto by_name = [] {
+  const auto& by_name = immortal([] {
     std::unordered_map<std::string_view, Op> map;
     for (const OpInfo& entry : kInfos) map.emplace(entry.name, entry.op);
     return map;
-  }();
+  });
   const auto found = by_name.find(name);
   if (found == by_name.end()) return std::nullopt;
   return found->second;

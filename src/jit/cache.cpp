@@ -69,7 +69,7 @@ uint64_t CacheOptions::default_limit() {
 Cache::Cache(CacheOptions options) : options_(std::move(options)) {}
 
 Cache& Cache::shared() {
-  static Cache cache;
+  static Cache& cache = *new Cache;  // other threads use it until the process ends
   return cache;
 }
 

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <link.h>
+#include <span>
 #include <unistd.h>
 
 #include "fmt/format.h"
@@ -83,6 +84,10 @@ std::string load_error() {
   return text ? text : "unknown error";
 }
 
+std::span<const std::string_view> names_of(const LibrarySpec& spec) {
+  return std::span(spec.files).first(spec.files[1].empty() ? 1 : 2);
+}
+
 }  // namespace
 
 const LibrarySpec kDriverLibrary = {"the CUDA driver",
@@ -117,13 +122,13 @@ Result<Library> Library::open(const LibrarySpec& spec) {
                 fmt::format("correct or unset {}", spec.override_variable));
   }
   for (const int flags : {RTLD_NOLOAD, 0})
-    for (const std::string_view file : spec.files)
+    for (const std::string_view file : names_of(spec))
       if (void* handle = load(std::string(file), flags))
         return Library(handle, path_of(handle, file));
   std::string broken;  // a file that is there and does not load says more than "not found"
   for (const fs::path& prefix : prefixes())
     for (const char* folder : {"lib64", "lib"})
-      for (const std::string_view file : spec.files) {
+      for (const std::string_view file : names_of(spec)) {
         const fs::path path = prefix / folder / file;
         if (!is_file(path)) continue;
         if (void* handle = load(path)) return Library(handle, path);

@@ -2,6 +2,7 @@
 // CUDA driver, NVRTC, nvJitLink and cuBLASLt. Nothing is ever closed again.
 #pragma once
 
+#include <array>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -14,10 +15,10 @@
 namespace attacca::jit {
 
 struct LibrarySpec {
-  std::string_view title;               // "NVRTC"
-  std::vector<std::string_view> files;  // names to look for, the preferred first
-  const char* override_variable;        // an environment variable with the path to take instead
-  std::string_view package;             // what to install where there is none
+  std::string_view title;                 // "NVRTC"
+  std::array<std::string_view, 2> files;  // names to look for, the preferred first, or empty
+  const char* override_variable;          // an environment variable with the path to take instead
+  std::string_view package;               // what to install where there is none
 };
 
 extern const LibrarySpec kDriverLibrary, kNvrtcLibrary, kNvJitLinkLibrary, kCublasLtLibrary;
@@ -66,13 +67,13 @@ class Library {
 template <class Api>
 Result<const Api*> open_once(Result<Api> (*open)()) {
   static std::mutex mutex;
-  static std::unique_ptr<const Api> opened;
+  static const Api* opened = nullptr;  // never freed: other threads use it until the process ends
   const std::lock_guard lock(mutex);
   if (!opened) {
     ATTACCA_TRY(Api api, open());
-    opened = std::make_unique<const Api>(std::move(api));
+    opened = new Api(std::move(api));
   }
-  return opened.get();
+  return opened;
 }
 
 // A program such as ptxas: override variable, PATH, the bin folders beside the lib folders above.

@@ -109,7 +109,7 @@ Result<ToolDescription> describe_ptxas() {
     return fail("no ptxas", {},
                 "install nvidia-cuda-nvcc from PyPI, or cuda-nvcc-13-0 of "
                 "NVIDIA's Debian repository, or set ATTACCA_PTXAS to its path");
-  static Cache versions({.folder = cache_directory() + "/tools"});
+  static Cache& versions = *new Cache({.folder = cache_directory() + "/tools"});
   ATTACCA_TRY(const std::string version, ptxas_version(program, versions));
   return ToolDescription{"ptxas " + version, program};
 }

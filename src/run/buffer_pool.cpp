@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 
 #include "support/memory.hpp"
+#include "support/process_gate.hpp"
 
 namespace attacca::run {
 
@@ -21,6 +22,7 @@ struct BufferPool::Shelf {
 
   // A buffer at most a quarter larger than asked for, or nullptr.
   std::byte* take(size_t bytes, size_t& capacity) {
+    const ForkHold hold;
     const std::lock_guard lock(mutex);
     const auto found = idle.lower_bound(bytes);
     std::byte* memory = nullptr;
@@ -37,11 +39,13 @@ struct BufferPool::Shelf {
   }
 
   void forget(size_t capacity) {
+    const ForkHold hold;
     const std::lock_guard lock(mutex);
     lent_bytes -= capacity;
   }
 
   void give_back(std::byte* memory, size_t capacity) {
+    const ForkHold hold;
     const std::lock_guard lock(mutex);
     lent_bytes -= capacity;
     if (idle_bytes + lent_bytes + capacity > most_lent) {

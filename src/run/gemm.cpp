@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <shared_mutex>
 
+#include "fmt/format.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 #include "support/check.hpp"
+#include "support/immortal.hpp"
+#include "support/process_gate.hpp"
 
 namespace attacca::run {
 namespace {
@@ -20,9 +25,18 @@ using ir::DType;
 constexpr int64_t kExactSlice = 256;
 
 const dnnl::engine& engine() {
-  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
+  return immortal([] { return dnnl::engine(dnnl::engine::kind::cpu, 0); });
 }
+
+// oneDNN makes static objects when a kind of primitive is made or run for the first time, which
+// exit() destroys without asking whether another thread runs that primitive.
+void used(const std::string& primitive) {
+  static std::mutex mutex;
+  static auto& known = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  if (known.insert(primitive).second) wait_at_exit();
+}
+
 dnnl::stream& stream() {
   thread_local dnnl::stream own(engine());
   return own;
@@ -147,6 +161,7 @@ class PieceShape {
     int64_t rows;       // more than asked for where oneDNN has nothing but a reference for so few
     dnnl::matmul::primitive_desc description;
     dnnl::matmul primitive;
+    mutable std::atomic<bool> ran = false;
   };
   // For this many rows, made on first use.
   const Panel& panel(int64_t rows) {
@@ -167,8 +182,8 @@ class PieceShape {
         const auto description = describe(kind_, tried, k_, columns_, &packed_);
         if (is_reference(description.impl_info_str())) continue;
         static std::atomic<uint64_t> next = 1;
-        return std::make_unique<Panel>(
-            Panel{next++, tried, description, dnnl::matmul(description)});
+        return std::unique_ptr<Panel>(
+            new Panel{next++, tried, description, dnnl::matmul(description)});
       } catch (const dnnl::error& error) {
         if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
       }
@@ -196,6 +211,7 @@ struct PackedMatrix::Impl {
 
 PackedMatrix::PackedMatrix(GemmKind kind, int64_t k, int64_t n)
     : kind_(kind), k_(k), n_(n), width_(block_columns(n)), impl_(std::make_unique<Impl>()) {
+  const LibraryHold hold;
   impl_->slice_k = kind == GemmKind::Integers ? std::min(k, kExactSlice) : k;
   impl_->slices = k == 0 ? 0 : (k + impl_->slice_k - 1) / impl_->slice_k;
   impl_->pieces.resize(blocks() * impl_->slices);
@@ -246,6 +262,7 @@ void PackedMatrix::pack_block(const MatrixView& b, int64_t block) {
     dnnl::reorder(plain, target)
         .execute(stream(), const_cast<memory&>(plain), const_cast<memory&>(target));
     stream().wait();
+    used(fmt::format("reorder {} {}", ir::name(part.dtype), column_major));
     impl_->weights[block * impl_->slices + slice] = target;
   }
 }
@@ -302,6 +319,8 @@ void execute_panel(const PieceShape::Panel& panel, const std::byte* a, const mem
                                                  std::size(arguments), arguments),
                           "cannot multiply a panel");
   stream().wait();
+  if (!panel.ran.load(std::memory_order_relaxed) && !panel.ran.exchange(true))
+    used(panel.description.impl_info_str());
 }
 
 // c[rows, columns] = a[rows, k] times a packed piece.
@@ -360,6 +379,7 @@ void PackedMatrix::multiply(const std::byte* a, int64_t rows, int64_t block,
 
 std::string PackedMatrix::implementation(int64_t rows) const {
   if (kind_ == GemmKind::F64 || impl_->shapes.empty()) return "loops";
+  const LibraryHold hold;
   return impl_->shapes.begin()->second->panel(rows).description.impl_info_str();
 }
 

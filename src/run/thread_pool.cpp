@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <dlfcn.h>
 #include <exception>
+#include <pthread.h>
 #include <sys/mman.h>
+
+#include "support/process_gate.hpp"
 
 namespace attacca::run {
 namespace {
@@ -63,17 +66,11 @@ struct ThreadPool::Job {
 };
 
 ThreadPool& ThreadPool::shared() {
-  static ThreadPool pool;
-  return pool;
-}
-
-ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
+  static std::atomic<ThreadPool*> pool = new ThreadPool(nullptr);
+  // The child lacks the workers of this pool, and one of them may have held its mutex.
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { pool = new ThreadPool(pool); });
+  return *pool;
 }
 
 void ThreadPool::grow(int workers) {
@@ -104,24 +101,28 @@ ThreadPool::Job* ThreadPool::take_job() {
 void ThreadPool::work() {
   std::unique_lock lock(mutex_);  // grow() holds it, and memory back, until all have started
   const SerialOpenMp serial;
-  while (!stopping_) {
+  for (;;) {
     Job* job = take_job();
     if (!job) {
       lock.unlock();
       for (int spin = 0; spin < kSpins && queued_.load(std::memory_order_relaxed) == 0; ++spin)
         relax();
       lock.lock();
-      if (jobs_.empty() && !stopping_) wake_.wait(lock);
+      if (jobs_.empty()) wake_.wait(lock);
       continue;
     }
     lock.unlock();
-    job->work();
+    {
+      const SharedHold hold;
+      job->work();
+    }
     lock.lock();
     if (--job->helpers == 0) job->done.notify_all();
   }
 }
 
 void ThreadPool::run(int threads, int64_t count, const std::function<void(int64_t)>& task) {
+  const LibraryHold hold;
   const SerialOpenMp serial;
   const int helpers = static_cast<int>(std::min<int64_t>(threads, count)) - 1;
   Job job{.task = task, .count = count, .helpers_wanted = helpers};

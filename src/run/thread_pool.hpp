@@ -15,18 +15,21 @@ namespace attacca::run {
 
 class ThreadPool {
  public:
+  // Of this process: a forked child has one of its own. Never destroyed, for exit() leaves other
+  // threads running.
   static ThreadPool& shared();
-  ~ThreadPool();
 
   // Calls task(0) ... task(count - 1), in any order, on at most `threads` threads of which the
   // caller is one; returns when all are done. The first exception a task throws is thrown again.
-  // Several callers may run at once; a task must not call run itself.
+  // Several callers may run at once; a task must not call run itself. fork() in another thread
+  // waits until it returns. Throws std::system_error at the end of the process
+  // (support/process_gate.hpp).
   void run(int threads, int64_t count, const std::function<void(int64_t)>& task);
 
  private:
   struct Job;
 
-  ThreadPool() = default;
+  explicit ThreadPool(const ThreadPool* parents) : parents_(parents) {}
   void grow(int workers);
   void work();
   Job* take_job();  // REQUIRES: mutex_ held
@@ -36,7 +39,7 @@ class ThreadPool {
   std::deque<Job*> jobs_;
   std::atomic<int> queued_ = 0;  // jobs_.size(), readable without the lock
   std::vector<std::thread> workers_;
-  bool stopping_ = false;
+  const ThreadPool* const parents_;  // of the process that forked this one: not to be touched
 };
 
 // As many as the machine has cores where `wanted` is 0.

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 
+#include "support/immortal.hpp"
 #include "support/json.hpp"
 
 namespace attacca::templates {
@@ -58,9 +59,9 @@ class Reader {
   }
 
   const json::Value& object(std::string_view key) {
-    static const json::Value kEmpty = json::Value::object();
+    const auto& empty = immortal([] { return json::Value::object(); });
     const json::Value* value = member<json::Value::Object>(key, "an object");
-    return value ? *value : kEmpty;
+    return value ? *value : empty;
   }
 
   void refuse(std::string what) {
@@ -79,9 +80,9 @@ class Reader {
   }
 
   const json::Value::Array& array(std::string_view key) {
-    static const json::Value::Array kEmpty;
+    const auto& empty = immortal([] { return json::Value::Array(); });
     const json::Value* value = member<json::Value::Array>(key, "a list");
-    return value ? value->as<json::Value::Array>() : kEmpty;
+    return value ? value->as<json::Value::Array>() : empty;
   }
 
   int to_int(const json::Value& value, std::string_view key) {

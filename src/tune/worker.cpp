@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "jit/library.hpp"
+#include "support/immortal.hpp"
 #include "support/json.hpp"
 #include "tune/measure.hpp"
 
@@ -84,8 +85,7 @@ void use_vendor(const std::string& path) {
 
 const json::Value* member(const json::Value& value, std::string_view key) {
   const json::Value* found = value.find(key);
-  static const json::Value none;
-  return found == nullptr ? &none : found;
+  return found == nullptr ? &immortal([] { return json::Value(); }) : found;
 }
 
 }  // namespace

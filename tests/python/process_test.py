@@ -1,0 +1,86 @@
+"""A Python process that forks after, and while, plans run in threads."""
+import multiprocessing
+import os
+import sys
+import threading
+import unittest
+import warnings
+
+import numpy as np
+
+import attacca
+
+warnings.filterwarnings("ignore", message=".*multi-threaded.*fork", category=DeprecationWarning)
+SECONDS = 60
+
+
+# Made before any child: NumPy's own BLAS does not survive a fork in the middle of a product.
+X = np.arange(320 * 96, dtype=np.float32).reshape(320, 96) % 7 - 3
+W = np.arange(96 * 80, dtype=np.float32).reshape(96, 80) % 5 - 2
+EXPECTED = np.maximum(np.einsum("mk,kn->mn", X, W), 0)
+
+
+def right(rows):
+    return bool((attacca.matmul(X[:rows], W, "relu(acc)") == EXPECTED[:rows]).all())
+
+
+def end_of_child(work):
+    """How a child ends that does this and leaves by sys.exit: an exit code, or minus a signal."""
+    child = os.fork()
+    if child == 0:
+        try:
+            import signal
+            signal.alarm(SECONDS)
+            work()
+            sys.exit(0)
+        except SystemExit as leave:  # unittest must not see it, but all that exit does must happen
+            sys.stdout.flush()
+            import ctypes
+            ctypes.CDLL(None).exit(leave.code)
+        finally:
+            os._exit(9)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+class Fork(unittest.TestCase):
+    def test_children_leave(self):
+        self.assertTrue(right(300))
+        for _ in range(5):
+            self.assertEqual(end_of_child(lambda: None), 0)
+
+    def test_children_run(self):
+        self.assertTrue(right(300))
+        for rows in range(300, 305):
+            self.assertEqual(end_of_child(lambda rows=rows: sys.exit(0 if right(rows) else 1)), 0)
+
+    def test_pools_of_processes(self):
+        self.assertTrue(right(300))
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            self.assertEqual(pool.map_async(right, range(290, 298)).get(SECONDS), [True] * 8)
+
+    def test_while_threads_run(self):
+        stopped, wrong = threading.Event(), []
+
+        def run(first):
+            rows = first
+            while not stopped.is_set():
+                if not right(rows):
+                    wrong.append(rows)
+                rows = rows % 200 + 1
+
+        threads = [threading.Thread(target=run, args=(seed * 50 + 1,)) for seed in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for rows in range(200, 220):
+                self.assertEqual(end_of_child(lambda rows=rows: sys.exit(0 if right(rows) else 1)), 0)
+        finally:
+            stopped.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(wrong, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
