@@ -38,11 +38,11 @@ class Text(unittest.TestCase):
                 (lambda x: x + -1, "\"x\" + (-1)"),
                 (lambda x: x.transpose(0, 1), "transpose(\"x\")"),
                 (lambda x: x.T, "transpose(\"x\")"),
-                (lambda x: x.reshape(3, -1), "reshape(\"x\", [3, -1])"),
+                (lambda x: x.reshape(3, -1), "reshape(\"x\", [3, 32])"),
                 (lambda x: torch.softmax(x, -1), "softmax(\"x\", axis=-1)"),
-                (lambda x: x.sum(-1, keepdim=True), "sum(\"x\", axes=[-1], keepdims=true)"),
+                (lambda x: x.sum(-1, keepdim=True), "sum(\"x\", axes=[1], keepdims=true)"),
                 (lambda x: np.mean(x, axis=0), "mean(\"x\", axes=[0])"),
-                (lambda x: F.rms_norm(x, (16,)), "rmsnorm(\"x\", eps=1e-06)"),
+                (lambda x: F.rms_norm(x, (16,)), "rmsnorm(\"x\", eps=1.1920928955078125e-07)"),
                 (lambda x: np.add(x, np.float32(3)), "\"x\" + 3.0")]:
             with self.subTest(expected):
                 self.assertEqual(body(function, X), f"v0 = {expected}; return v0")
@@ -57,6 +57,90 @@ class Text(unittest.TestCase):
     def test_several_results_and_parts(self):
         self.assertEqual(body(lambda x: torch.chunk(x, 2, dim=-1), X),
                          "v0_0, v0_1 = split(\"x\", 2, axis=-1); return v0_0, v0_1")
+
+
+X3 = torch.randn(2, 3, 4)
+HALVES, NANS = torch.randn(2, 3).bfloat16(), torch.tensor([[1.0, float("nan")], [-2.0, 0.0]])
+COUNTS = torch.tensor([[7, -8, 3], [1, 2, 0]], dtype=torch.int32)
+
+
+class Meaning(unittest.TestCase):
+    """The same name means what it means to the framework of the tensors, or of the function."""
+
+    def check(self, function, tensor):
+        got, want = attacca.fuse(function)(tensor), function(tensor)
+        several = isinstance(want, (tuple, list))
+        for g, w in zip(got if several else (got,), want if several else (want,), strict=True):
+            self.assertEqual((g.dtype, tuple(g.shape)), (w.dtype, tuple(w.shape)))
+            if isinstance(w, (np.ndarray, np.generic)):
+                np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-6)
+            else:
+                torch.testing.assert_close(g, w, rtol=1e-2 if w.dtype == torch.bfloat16 else 1e-5, atol=1e-6,
+                                           equal_nan=True)
+
+    def test_torch(self):
+        for function, tensor in [
+                (lambda x: x.transpose(0, 1), X3), (lambda x: x.transpose(0, -1), X3),
+                (lambda x: x.transpose(1, 2), X3), (lambda x: x.permute(2, 0, 1), X3), (lambda x: x.T, X),
+                (lambda x: x.mT, X3), (lambda x: x.split(2, dim=1), X3), (lambda x: x.split([1, 3], -1), X3),
+                (lambda x: torch.tensor_split(x, (1, 3), 2), X3), (lambda x: x / 2, COUNTS),
+                (lambda x: 7 / x, COUNTS.clamp(1)), (lambda x: x.div(x.to(torch.int8)), COUNTS.clamp(1)),
+                (lambda x: F.rms_norm(x, (3, 4)), X3 * 1e-4), (lambda x: F.rms_norm(x, (4,)), X3 * 1e-4),
+                (lambda x: F.rms_norm(x, (3,)), HALVES * 1e-2), (lambda x: F.layer_norm(x, [3, 4]), X3),
+                (lambda x: F.softplus(x, 2.0, threshold=0.5), X3), (lambda x: torch.add(x, 0.5, alpha=2.0), HALVES),
+                (lambda x: torch.sub(x, 0.5, alpha=2.0), HALVES), (lambda x: torch.fmax(x, -x), NANS),
+                (lambda x: torch.sum(x, dtype=torch.float64), X3), (lambda x: torch.sum(x, axis=1, keepdims=True), X3),
+                (lambda x: x.sum(), COUNTS), (lambda x: x.sigmoid(), COUNTS), (lambda x: x * True, COUNTS),
+                (lambda x: x.float() * np.float32(0.1), HALVES), (lambda x: x == 0.1, torch.tensor([0.1, 0.2]))]:
+            with self.subTest(body(function, tensor)):
+                self.check(function, tensor)
+
+    def test_numpy(self):
+        x, halves, counts = X3.numpy(), X3.half().numpy(), COUNTS.numpy()
+        for function, tensor in [
+                (lambda x: x.transpose(0, 2, 1), x), (lambda x: x.T, x), (lambda x: np.swapaxes(x, 0, 1), x),
+                (lambda x: np.swapaxes(x, 0, -1), x), (lambda x: np.transpose(x, (1, 0, 2)), x),
+                (lambda x: np.split(x, [1, 3], axis=2), x), (lambda x: np.split(x, 2, 2), x),
+                (lambda x: np.array_split(x, 2, 1), x), (lambda x: np.sum(x, 0, np.float64), x),
+                (lambda x: np.sum(x, 0, keepdims=False), x), (lambda x: np.fmin(x, -x), NANS.numpy()),
+                (lambda x: x / 2, counts), (lambda x: x / x, counts[:1]), (lambda x: np.exp(x), counts),
+                (lambda x: x + np.float32(0.5), halves), (lambda x: x + 0.5, halves), (lambda x: np.mean(x), counts),
+                (lambda x: x * np.int64(3), counts), (lambda x: x.max(-1), counts)]:
+            with self.subTest(body(function, tensor)):
+                self.check(function, tensor)
+
+    def test_arguments_that_are_not_understood(self):
+        x = X3.numpy()
+        for function, tensor, name in [
+                (lambda x: np.round(x, 1), x, "decimals=1"), (lambda x: np.sum(x, where=x > 0), x, "where="),
+                (lambda x: np.sum(x, initial=2.0), x, "initial=2.0"), (lambda x: np.copy(x, order="F"), x, "order='F'"),
+                (lambda x: x.reshape(-1, order="F"), x, "order='F'"), (lambda x: np.exp(x, dtype=np.float64), x, "dtype="),
+                (lambda x: np.exp(x, where=x > 0), x, "where="), (lambda x: np.max(x, initial=3.0), x, "initial=3.0"),
+                (lambda x: torch.round(x, decimals=2), X3, "decimals=2"), (lambda x: F.relu(x, inplace=True), X3, "inplace"),
+                (lambda x: torch.max(x, 1), X3, "dim=1"), (lambda x: F.rms_norm(x, (3,)), X3, "normalized_shape"),
+                (lambda x: torch.div(x, 2, rounding_mode="floor"), X3, "rounding_mode"),
+                (lambda x: x.to("cuda"), X3, "device='cuda'"), (lambda x: x.view(torch.int32), X3, "dtype")]:
+            with self.subTest(name), self.assertRaisesRegex(attacca.Error, f"the argument {name}"):
+                attacca.fuse(function)(tensor)
+
+    def test_tensors_of_several_frameworks(self):
+        both = attacca.fuse(lambda x, y: (x.reshape(4, 6), x + y, y.sum(1), x.clip(0, 1)))(X3, X3.numpy())
+        torch.testing.assert_close(torch.as_tensor(both[1]), X3 * 2)
+        for function in (lambda x, y: x.max(1), lambda x, y: x.transpose(0, 1), lambda x, y: x.to(torch.int32) / 2):
+            with self.assertRaisesRegex(attacca.Error, "mean different things|indices|axes"):
+                attacca.fuse(function)(X3, X3.numpy())
+
+    def test_numbers_that_are_equal_but_not_the_same(self):
+        fused = attacca.fuse(lambda x, s: 1.0 / (x * s) if s != 3 else x * (s // 2 if type(s) is int else s / 2))
+        ones = torch.ones(2)
+        for number in (0.0, -0.0, 3, 3.0, np.float32(3), 1, 1.0, float("nan")):
+            with self.subTest(repr(number)):
+                want = 1.0 / (ones * number) if number != 3 else ones * (number // 2 if type(number) is int else number / 2)
+                torch.testing.assert_close(fused(ones, number), want, equal_nan=True)
+        branch = attacca.fuse(lambda x, flag: x + 100 if flag is True else x)
+        self.assertEqual([branch(ones, 1)[0].item(), branch(ones, True)[0].item()], [1, 101])
+        one = attacca.fuse(lambda x, s: x + s)
+        self.assertIs(one.plan(ones, float("nan")), one.plan(ones, float("nan")))
 
 
 class Values(unittest.TestCase):
@@ -113,7 +197,7 @@ class Errors(unittest.TestCase):
                 (lambda: attacca.fuse(lambda x: x.siluu())(X), "did you mean silu?"),
                 (lambda: attacca.fuse(lambda x: torch.fft.fft(x))(X), "fft_fft is not known"),
                 (lambda: attacca.fuse(lambda x: x + W[0, :1])(X), "Tensor inside the function.*arguments"),
-                (lambda: attacca.fuse(lambda x: F.silu(x, inplace=True))(X), "silu: got an unexpected.*inplace"),
+                (lambda: attacca.fuse(lambda x: F.silu(x, inplace=True))(X), "silu: the argument inplace=True"),
                 (lambda: attacca.fuse(lambda x: x[0])(X), "index 0.*slices"),
                 (lambda: attacca.fuse(lambda x: 3)(X), "returns a int"),
                 (lambda: attacca.fuse(lambda x, y: x)(X), "missing a required argument: 'y'"),

@@ -11,7 +11,7 @@ import attacca.torch
 from attacca.torch._importer import Importer, dim_text
 from attacca.torch._regions import find
 from attacca.torch._rewrite import Options, judge_decisions, rewrite
-from attacca.torch._table import TABLE
+from attacca.torch._table import row_of
 
 torch.manual_seed(0)
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -144,8 +144,8 @@ def ops_of(graph):
 
 
 class Table(unittest.TestCase):
-    def test_every_row_has_a_case(self):
-        self.assertEqual(set(CASES), set(TABLE))
+    def test_every_case_has_a_row(self):
+        self.assertEqual([op for op in CASES if row_of(op) is None], [])
 
     def test_every_row(self):
         seen = set()
@@ -164,7 +164,7 @@ class Table(unittest.TestCase):
                     self.assertEqual(rewrite(module.graph, ALWAYS), 1)
                 module.recompile()
                 torch.testing.assert_close(module(*args), want, rtol=1e-4, atol=1e-4)
-        self.assertEqual(set(TABLE) - seen - DECOMPOSED, set())
+        self.assertEqual(set(CASES) - seen - DECOMPOSED, set())
 
 
 class Texts(unittest.TestCase):

@@ -13,6 +13,7 @@ from ._plan import Options, Plan, options
 
 # An operand by its role, with its dtype where one is named.
 _OPERAND = re.compile(r"\b(row|col|full|scalar)\s*\(\s*([A-Za-z_]\w*)\s*(:\s*\w+\s*)?\)")
+_ACCUMULATOR = {"f64": "f64", "s8": "s32", "u8": "s32", "s32": "s32", "s64": "s64"}  # else f32
 _ALWAYS_WIDER = {"s8": "s32", "u8": "s32", "f8e4m3": "bf16", "f8e5m2": "bf16"}
 
 
@@ -84,7 +85,8 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
     if callable(epilogue):
         from ._trace import trace_epilogue
 
-        epilogue = trace_epilogue(epilogue, views, lead, b_view.shape[1])
+        epilogue = trace_epilogue(epilogue, views, lead, b_view.shape[1], _ACCUMULATOR.get(a_view.dtype, "f32"),
+                                  [a, b, *operands.values()])
     epilogue = _arguments.text(epilogue, "epilogue")
     _check_names(epilogue, operands)
     outs = None if out is None else list(out) if isinstance(out, (list, tuple)) else [out]

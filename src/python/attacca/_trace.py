@@ -1,26 +1,35 @@
 """Tracing Python functions of tensors to the text form."""
 from __future__ import annotations
 
-import difflib
 import inspect
+import operator
+import struct
+import sys
 from collections import OrderedDict
 from functools import update_wrapper
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 from . import _frameworks
 from ._errors import Error
 from ._explain import Explanation
-from ._functions import FUNCTIONS, number
+from ._calls import OPERATORS, call_method, call_numpy, call_torch, unknown
+from ._dims import Dim
+from ._functions import BY_ATEN, BY_NUMPY
 from ._plan import Plan, compile as compile_graph
+from ._shapes import Extent, slice_size
 
 _MOST_PLANS = 64
 # What names a dtype, in numpy, torch or as text.
 _DTYPES = {name: short for short, name in _frameworks._NUMPY.items()}
 _DTYPES |= {short: short for short in _frameworks._NUMPY} | {"float": "f32", "double": "f64",
                                                              "half": "f16", "int": "s32", "long": "s64"}
+# Python's own types as dtypes of numpy.
+_PYTHON = {float: "f64", int: "s64", bool: "bool"}
 
 
 def _dtype_name(dtype: Any) -> "str | None":
+    if dtype in _PYTHON:
+        return _PYTHON[dtype]
     text = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
     return _DTYPES.get(text.removeprefix("torch."))
 
@@ -28,11 +37,14 @@ def _dtype_name(dtype: Any) -> "str | None":
 class Traced:
     """A tensor of a function being traced: what it will be, not yet what it is."""
 
-    __slots__ = ("_record", "_text")
+    __slots__ = ("_record", "_text", "_dtype", "_sizes")
     __array_priority__ = 1000
 
-    def __init__(self, record: "_Recorder", text: str):
-        self._record, self._text = record, text
+    def __init__(self, record: "_Recorder", text: str, dtype: str, sizes: Sequence[int]):
+        self._record, self._text, self._dtype, self._sizes = record, text, dtype, tuple(sizes)
+
+    def __repr__(self) -> str:
+        return f"<tensor {self._text}>"
 
     def __bool__(self) -> bool:
         raise Error("the function asks for a tensor's value, which is not known while tracing",
@@ -41,146 +53,189 @@ class Traced:
     __iter__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> "Traced":
-        parts = []
-        for part in index if isinstance(index, tuple) else (index,):
-            if part is Ellipsis:
-                parts.append("...")
-            elif isinstance(part, slice):
-                bounds = ["" if b is None else str(int(b)) for b in (part.start, part.stop)]
-                parts.append(":".join(bounds) + (f":{part.step}" if part.step not in (None, 1) else ""))
-            else:
-                raise Error(f"the index {part!r}", self._text, "use slices: x[1:2] for x[1]")
-        return self._record(f"{{0}}[{', '.join(parts)}]", self)
+        given = list(index) if isinstance(index, tuple) else [index]
+        after = given.index(Ellipsis) if any(part is Ellipsis for part in given) else len(given)
+        rest = len(self._sizes) - sum(part is not Ellipsis for part in given)
+        if rest < 0:
+            raise Error(f"{len(given)} indices of a tensor with {len(self._sizes)} axes", self._text, "leave some out")
+        whole = given[:after] + [slice(None)] * rest + given[after + 1:]
+        parts, sizes = [], []
+        for part, extent in zip(whole, self._sizes):
+            text, size = self._range(part, extent)
+            parts.append(text)
+            sizes.append(size)
+        if after < len(given):
+            parts[after:after + rest] = ["..."]
+        elif rest:
+            del parts[len(given):]
+        return self._record.keep(f"{self._text}[{', '.join(parts)}]", self._dtype, sizes)
 
-    @property
-    def T(self) -> "Traced":
-        return self._record("transpose({0})", self)
+    def _range(self, part: Any, extent: int) -> "tuple[str, int]":
+        try:
+            if not isinstance(part, slice):
+                raise TypeError
+            begin, end, step = (None if b is None else operator.index(b) for b in (part.start, part.stop, part.step))
+        except TypeError:
+            raise Error(f"the index {part!r}", self._text, "use slices: x[1:2] for x[1]") from None
+        if step == 0 or (step is not None and step < 0 and "torch" in self._record.frameworks):
+            raise Error(f"a slice with step {step}", self._text, "use a step of 1 or more")
+        size = slice_size(extent, begin, end, step or 1)
+        if type(extent) is int and (step or 1) > 0:  # Python's bounds may lie outside
+            begin, end, _ = (None if b is None else min(max(b, -extent), extent) for b in (begin, end, None))
+            if size == 0:
+                begin, end = 0, 0
+        bounds = ":".join("" if b is None else str(b) for b in (begin, end))
+        return bounds + (f":{step}" if step not in (None, 1) else ""), size
 
-    mT = T
-
-    def to(self, dtype: Any, *_: Any, **__: Any) -> "Traced":
+    def _cast(self, dtype: Any) -> "Traced":
         name = _dtype_name(dtype)
         if name is None:
             raise Error(f"a cast to {dtype}", self._text, f"use one of {_frameworks.SUPPORTED}")
-        return self._record(f"cast({{0}}, {name})", self)
+        return self._record.keep(f"cast({self._text}, {name})", name, self._sizes)
 
-    astype = type = to
+    def to(self, dtype: Any = None, *, non_blocking: bool = False, copy: bool = False,
+           memory_format: Any = None) -> "Traced":
+        if isinstance(dtype, Traced):
+            dtype = dtype._dtype
+        if isinstance(dtype, str) and dtype not in _DTYPES:
+            raise Error(f"to: the argument device={dtype!r}", self._text, "move the tensor before the call")
+        return self._cast(dtype)
+
+    def type(self, dtype: Any, non_blocking: bool = False) -> "Traced":
+        return self._cast(dtype)
+
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
+               copy: bool = True) -> "Traced":
+        if casting != "unsafe":
+            raise Error(f"astype: the argument casting={casting!r}", self._text, "leave that argument out")
+        return self._cast(dtype)
 
     def float(self) -> "Traced":
-        return self.to("f32")
+        return self._cast("f32")
 
     def half(self) -> "Traced":
-        return self.to("f16")
+        return self._cast("f16")
 
     def bfloat16(self) -> "Traced":
-        return self.to("bf16")
+        return self._cast("bf16")
 
     def double(self) -> "Traced":
-        return self.to("f64")
+        return self._cast("f64")
 
-    def __neg__(self) -> "Traced":
-        return self._record("-{0}", self)
+    @property
+    def T(self) -> "Traced":
+        return call_method(self._record, "T", (self,), {})
 
-    def __abs__(self) -> "Traced":
-        return self._record("abs({0})", self)
-
-    def __invert__(self) -> "Traced":
-        return self._record("not({0})", self)
+    @property
+    def mT(self) -> "Traced":
+        return call_method(self._record, "mT", (self,), {})
 
     def __getattr__(self, name: str) -> Any:
-        writer = FUNCTIONS.get(name)
-        if writer is None:
+        if name not in BY_ATEN and name not in BY_NUMPY:
             if name.startswith("__"):
                 raise AttributeError(name)
-            raise Error(f"{name} is not known while tracing", self._text, _mend(name))
-        return lambda *args, **keywords: writer(self._record, self, *args, **keywords)
+            raise unknown(name)
+        return lambda *args, **keywords: call_method(self._record, name, (self, *args), keywords)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
-        if method != "__call__" or keywords.get("out") is not None:
-            raise Error(f"{ufunc.__name__}.{method}", "", "call the plain function, without out=")
-        return _call(ufunc.__name__, inputs, keywords)
+        if method != "__call__":
+            raise Error(f"{ufunc.__name__}.{method}", "", "call the plain function")
+        return call_numpy(self._record, ufunc, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
-        return _call(function.__name__, args, keywords)
+        return call_numpy(self._record, function, args, keywords)
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _call(function.__name__, args, kwargs or {})
+        keywords = kwargs or {}
+        flat = [a for arg in [*args, *keywords.values()] for a in (arg if isinstance(arg, (tuple, list)) else (arg,))]
+        return call_torch(next(a._record for a in flat if isinstance(a, cls)), function, args, keywords)
 
 
 def _operators() -> None:
-    def method(name: str) -> Callable[[Traced, Any], Traced]:
-        def operate(self: Traced, other: Any) -> Traced:
-            return FUNCTIONS[name](self._record, self, other)
+    def method(name: str) -> Callable[..., Traced]:
+        def operate(self: Traced, *others: Any) -> Traced:
+            return call_method(self._record, name, (self, *others), {})
         return operate
 
-    for name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "matmul",
-                 "rmatmul", "pow", "rpow", "lt", "le", "gt", "ge"):
-        setattr(Traced, f"__{name}__", method(f"__{name}__"))
-    for name, function in (("__eq__", "eq"), ("__ne__", "ne"), ("__and__", "logical_and"),
-                           ("__or__", "logical_or"), ("__xor__", "logical_xor")):
-        setattr(Traced, name, method(function))
+    def refused(name: str) -> Callable[..., Any]:
+        def operate(self: Traced, *others: Any) -> Any:
+            raise Error(f"the operator {name.strip('_')} is not known while tracing", self._text,
+                        "write x = x + y for x += y; other operators with functions that attacca.fuse knows")
+        return operate
+
+    for name in OPERATORS:
+        setattr(Traced, name, method(name))
+    for name in ("mod", "floordiv", "divmod", "lshift", "rshift", "iadd", "isub", "imul", "itruediv", "ipow",
+                 "imatmul", "iand", "ior", "ixor"):
+        setattr(Traced, f"__{name}__", refused(name))
+        if not name.startswith("i"):
+            setattr(Traced, f"__r{name}__", refused(name))
     Traced.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
 _operators()
 
 
-def _mend(name: str) -> str:
-    near = difflib.get_close_matches(name, FUNCTIONS, 1)
-    return f"did you mean {near[0]}?" if near else "write it with functions that attacca.fuse knows"
-
-
-def _call(name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    writer = FUNCTIONS.get(name)
-    if writer is None:
-        raise Error(f"{name} is not known while tracing", name, _mend(name))
-    flat = [a for arg in args for a in (arg if isinstance(arg, (tuple, list)) else (arg,))]
-    record = next(a._record for a in [*flat, *keywords.values()] if isinstance(a, Traced))
-    try:
-        return writer(record, *args, **{k: v for k, v in keywords.items() if v is not False})
-    except TypeError as error:
-        raise Error(f"{name}: {str(error).rpartition('() ')[2]}", name,
-                    "leave that argument out") from None
-
-
 class _Recorder:
-    """Records calls as statements, or (``inline``) as one expression."""
+    """Records calls as statements, or (``inline``) as one expression.
 
-    def __init__(self, inline: bool = False):
+    Attributes:
+        frameworks: Whose rules operators and methods follow: "torch", "numpy" or both.
+        foreign: Whether tensors of other frameworks are given, which follow numpy in most things.
+    """
+
+    stand_in = Traced
+
+    def __init__(self, frameworks: Sequence[str], inline: bool = False):
+        self.foreign = "other" in frameworks
+        self.frameworks = sorted({"numpy" if f == "other" else f for f in frameworks})
         self.statements: list[str] = []
         self._inline = inline
+        self._named: set[str] = set()
 
-    def __call__(self, pattern: str, *operands: Any) -> Traced:
-        return self._keep(pattern.format(*map(self._operand, operands)))
+    def input(self, name: str, dtype: str, sizes: Sequence[int]) -> Traced:
+        self._named.add(f'"{name}"')
+        return Traced(self, f'"{name}"', dtype, sizes)
 
-    def several(self, pattern: str, count: int, *operands: Any) -> "tuple[Traced, ...]":
+    def several(self, text: str, count: int) -> list[str]:
+        """The names of a split's parts."""
         if self._inline:
             raise Error("a split", "epilogue", "an epilogue computes one element")
         first = len(self.statements)
         names = [f"v{first}_{i}" for i in range(count)]
-        self.statements.append(", ".join(names) + " = " + pattern.format(*map(self._operand, operands)))
-        return tuple(Traced(self, name) for name in names)
+        self.statements.append(", ".join(names) + " = " + text)
+        self._named.update(names)
+        return names
 
-    def _keep(self, text: str) -> Traced:
+    def keep(self, text: str, dtype: str, sizes: Sequence[int]) -> Traced:
         if self._inline:
-            return Traced(self, f"({text})")
+            return Traced(self, f"({text})", dtype, sizes)
+        if text in self._named:
+            return Traced(self, text, dtype, sizes)
         name = f"v{len(self.statements)}"
         self.statements.append(f"{name} = {text}")
-        return Traced(self, name)
+        self._named.add(name)
+        return Traced(self, name, dtype, sizes)
 
-    def _operand(self, operand: Any) -> str:
-        if isinstance(operand, Traced):
-            if operand._record is not self:
-                raise Error("a tensor of another trace", operand._text, "pass it as an argument")
-            return operand._text
-        if isinstance(operand, (bool, int, float)):
-            text = number(operand)
-            return f"({text})" if text.startswith("-") else text
-        if hasattr(operand, "item") and getattr(operand, "ndim", 1) == 0:
-            return self._operand(operand.item())
-        raise Error(f"a {type(operand).__name__} inside the function", "fn",
-                    "pass tensors as arguments, so that they are inputs")
+    def text_of(self, tensor: Traced) -> str:
+        if tensor._record is not self:
+            raise Error("a tensor of another trace", tensor._text, "pass it as an argument")
+        return tensor._text
+
+    # ---- For trying a call under the rules of several frameworks
+
+    def mark(self) -> int:
+        return len(self.statements)
+
+    def since(self, mark: int) -> list[str]:
+        return self.statements[mark:]
+
+    def rewind(self, mark: int) -> None:
+        del self.statements[mark:]
+
+    def restore(self, statements: list[str]) -> None:
+        self.statements += statements
 
 
 def _results(returned: Any) -> list[Traced]:
@@ -192,10 +247,20 @@ def _results(returned: Any) -> list[Traced]:
     return results
 
 
-def trace_epilogue(function: Callable[..., Any], views: dict[str, _frameworks.View],
-                   lead: tuple[int, ...], columns: int) -> str:
-    """The text of an epilogue from a function of ``acc`` and operands; roles by their shapes."""
-    record = _Recorder(inline=True)
+def _frameworks_of(tensors: Iterable[Any]) -> "tuple[str, ...]":
+    """Whose rules operators and methods follow: "torch", "numpy" or both; "other" follows numpy's where
+    all frameworks agree on the result's dtype."""
+    names = {_frameworks.Torch: "torch", _frameworks.Numpy: "numpy", _frameworks.Cupy: "numpy"}
+    return tuple(sorted({names.get(_frameworks.of(tensor), "other") for tensor in tensors})) or ("other",)
+
+
+def trace_epilogue(function: Callable[..., Any], views: dict[str, _frameworks.View], lead: tuple[int, ...],
+                   columns: int, accumulator: str, tensors: Sequence[Any]) -> str:
+    """The text of an epilogue from a function of ``acc`` and operands; roles by their shapes.
+
+    ``accumulator`` is acc's dtype, ``tensors`` all that the product is called with.
+    """
+    record = _Recorder(_frameworks_of(tensors), inline=True)
     rows = 1
     for extent in lead:
         rows *= extent
@@ -205,8 +270,9 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, _frameworks.Vi
             if parameter.default is inspect.Parameter.empty:
                 raise Error(f"operand {name} is missing", name, f"give {name}=")
             continue
-        operands[name] = Traced(record, f"{_role(name, views[name].shape, lead, rows, columns)}({name})")
-    results = _results(function(Traced(record, "acc"), **operands))
+        view = views[name]
+        operands[name] = Traced(record, f"{_role(name, view.shape, lead, rows, columns)}({name})", view.dtype, view.shape)
+    results = _results(function(Traced(record, "acc", accumulator, (*lead, columns)), **operands))
     return ", ".join(result._text for result in results)
 
 
@@ -240,8 +306,8 @@ class Fused:
 
     def text(self, *args: Any, **keywords: Any) -> str:
         """The graph in the text form, as traced for these arguments."""
-        _, views, numbers = self._bind(args, keywords)
-        return self._trace(views, numbers)
+        tensors, views, numbers = self._bind(args, keywords)
+        return self._trace(tensors, views, numbers)
 
     def explain(self, *args: Any, **keywords: Any) -> Explanation:
         """What is fused into what for these arguments, and why not more."""
@@ -256,7 +322,7 @@ class Fused:
         tensors: dict[str, Any] = {}
         numbers: dict[str, Any] = {}
         for name, value in bound.arguments.items():
-            constant = value is None or isinstance(value, (bool, int, float, str))
+            constant = value is None or isinstance(value, (bool, int, float, str)) or _is_scalar(value)
             (numbers if constant else tensors)[name] = value
         views = {name: _frameworks.of(t).view(t, name) for name, t in tensors.items()}
         return tensors, views, numbers
@@ -267,11 +333,12 @@ class Fused:
         if len(devices) > 1:
             raise Error(f"arguments on {' and '.join(sorted(devices))}", self.__name__,
                         "move them to one device")
-        key = (tuple((n, self._type(n, v)) for n, v in views.items()), tuple(numbers.items()), *devices)
+        key = (tuple((n, self._type(n, v)) for n, v in views.items()),
+               tuple((n, _identity(v)) for n, v in numbers.items()), _frameworks_of(tensors.values()), *devices)
         plan = self._plans.get(key)
         if plan is None:
             device = next(iter(devices), "cpu")
-            plan = compile_graph(self._trace(views, numbers), **{"device": device, **self._options})
+            plan = compile_graph(self._trace(tensors, views, numbers), **{"device": device, **self._options})
             self._plans[key] = plan
             if len(self._plans) > _MOST_PLANS:
                 self._plans.popitem(last=False)
@@ -291,14 +358,37 @@ class Fused:
             return f"{view.dtype}[{shape}]"
         return f"{view.dtype}[{shape}; {', '.join(map(str, view.strides))}]"
 
-    def _trace(self, views: dict[str, _frameworks.View], numbers: dict[str, Any]) -> str:
-        record = _Recorder()
-        arguments = {name: Traced(record, f"\"{name}\"") for name in views}
+    def _trace(self, tensors: dict[str, Any], views: dict[str, _frameworks.View], numbers: dict[str, Any]) -> str:
+        record = _Recorder(_frameworks_of(tensors.values()))
+        types = {name: self._type(name, view) for name, view in views.items()}
+        arguments = {name: record.input(name, types[name].partition("[")[0], _sizes(types[name], view.shape))
+                     for name, view in views.items()}
         results = _results(self._function(**{**arguments, **numbers}))
-        inputs = ", ".join(f"\"{name}\": {self._type(name, view)}" for name, view in views.items())
+        inputs = ", ".join(f"\"{name}\": {each}" for name, each in types.items())
         body = "".join(f"  {statement}\n" for statement in record.statements)
         returned = ", ".join(result._text for result in results)
         return f"graph \"{self.__name__}\"({inputs}) {{\n{body}  return {returned}\n}}\n"
+
+
+def _sizes(type_text: str, shape: Sequence[int]) -> list[int]:
+    """A shape whose symbolic sizes are marked."""
+    dims = [dim.strip() for dim in type_text.partition("[")[2].partition(";")[0].rstrip("] ").split(",") if dim.strip()]
+    if len(dims) != len(shape):
+        return list(shape)  # the plan refuses it
+    return [Extent(size, dim) if Dim(dim).symbols else size for dim, size in zip(dims, shape)]
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether it is a number of numpy's."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.bool_, numpy.integer, numpy.floating))
+
+
+def _identity(value: Any) -> Any:
+    """What tells a number that is part of the code from all others: 1, 1.0, True, 0.0 and -0.0 differ."""
+    if _is_scalar(value):
+        return (type(value).__name__, value.tobytes())
+    return (type(value).__name__, struct.pack("<d", value) if isinstance(value, float) else value)
 
 
 def fuse(function: "Callable[..., Any] | None" = None, **options: Any) -> Any:

@@ -2,16 +2,19 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Iterable, Sequence
+from functools import cached_property
+from typing import Any, Callable, Sequence
 
 import torch
 
 from .. import _frameworks
-from ._table import ALLOWED, FLOATS, TABLE, Refused, literal, part
+from .._binding import understood
+from .._functions import Call, Made, Row
+from .._shapes import sliced
+from ._table import Refused, row_of
 
 _DTYPES = {getattr(torch, long): short for short, long in _frameworks._NUMPY.items()
            if hasattr(torch, long)}
-_ORDER = ["bool", "u8", "s8", "s32", "s64", "f16", "bf16", "f32", "f64"]
 
 
 def dim_text(size: Any) -> str:
@@ -44,12 +47,87 @@ def dim_text(size: Any) -> str:
     return text[2:] if text.startswith("+") else "-" + text[2:]
 
 
-def promoted(dtypes: Iterable[str]) -> str:
-    """What PyTorch and the text form make of operands of these dtypes."""
-    found = set(dtypes)
-    if {"f16", "bf16"} <= found:
-        found.add("f32")
-    return max(found, key=_ORDER.index)
+def dtype_of(node: torch.fx.Node) -> str:
+    """A tensor's dtype as in the text form.
+
+    Raises:
+        Refused: It has no name there.
+    """
+    dtype = node.meta["val"].dtype
+    if dtype not in _DTYPES:
+        raise Refused(f"dtype {dtype}")
+    return _DTYPES[dtype]
+
+
+def shape_text(node: torch.fx.Node) -> str:
+    return "[" + ", ".join(map(dim_text, node.meta["val"].shape)) + "]"
+
+
+class NodeCall(Call):
+    """One node as the table's writers see it."""
+
+    def __init__(self, node: torch.fx.Node, name: str):
+        self.node, self.name = node, name
+
+    def is_tensor(self, value: Any) -> bool:
+        if isinstance(value, torch.fx.Node) and not isinstance(value.meta.get("val"), torch.Tensor):
+            raise Refused("a number that is not known")
+        return isinstance(value, torch.fx.Node)
+
+    def text(self, tensor: Any) -> str:
+        if not self.is_tensor(tensor):
+            raise Refused(f"an argument {tensor!r}")
+        return f'"{tensor.name}"'
+
+    def dtype(self, tensor: Any) -> str:
+        return dtype_of(tensor)
+
+    def sizes(self, tensor: Any) -> Sequence[Any]:
+        return tensor.meta["val"].shape
+
+    @cached_property
+    def result(self) -> str:
+        value = self.node.meta["val"]
+        return _DTYPES.get((value[0] if isinstance(value, (tuple, list)) else value).dtype, "another")
+
+    @property
+    def shape(self) -> str:
+        """The result's."""
+        return shape_text(self.node)
+
+    @property
+    def device(self) -> Any:
+        return self.node.meta["val"].device
+
+    def common(self, operands: Sequence[Any]) -> str:
+        values = [o.meta["val"] if self.is_tensor(o) else o for o in operands]
+        return _DTYPES.get(torch.result_type(*values), "another")
+
+    def extent_text(self, extent: Any) -> str:
+        return dim_text(extent)
+
+    def reshape(self, text: str, sizes: Callable[[], Sequence[int]]) -> Made:
+        if not isinstance(self.node.meta["val"], torch.Tensor):
+            return Made(text, sizes)  # a part, whose own node has its shape
+        return Made(f"reshape({text}, {self.shape})", sizes)
+
+    def broadcast_to(self, tensor: Any, sizes: Callable[[], Sequence[int]]) -> Made:
+        return Made(f"broadcast({self.text(tensor)}, {self.shape})", sizes)
+
+    def parts(self, tensor: Any, dim: int, sizes: Callable[[], "Sequence[int] | int"]) -> list[Made]:
+        extent, dim = self.sizes(tensor)[dim], dim % len(self.sizes(tensor))
+        value = self.node.meta["val"]
+        if isinstance(value, torch.Tensor):  # glu: two halves that are no nodes
+            if not isinstance(extent, int) or extent % 2:
+                raise Refused("parts of sizes that are not known")
+            found = [extent // 2] * 2
+        else:
+            found = [v.shape[dim] for v in value]
+        if not all(isinstance(s, int) for s in [extent, *found]):
+            raise Refused("parts of sizes that are not known")
+        begins = [sum(found[:i]) for i in range(len(found))]
+        return [Made(sliced(self, tensor, dim, b, b + s if b + s < extent else None), lambda: [])
+                for b, s in zip(begins, found)]
 
 
 class Importer:
@@ -94,37 +172,11 @@ class Importer:
             return f"{dtype}[{', '.join(shape)}]"
         return f"{dtype}[{', '.join(shape)}; {', '.join(strides)}]"
 
-    # ---- For the table's rows
+    # ---- For the regions
 
-    def text(self, argument: Any) -> str:
-        """An operand: a name, or a number."""
-        if isinstance(argument, torch.fx.Node):
-            if not isinstance(argument.meta.get("val"), torch.Tensor):
-                raise Refused("a number that is not known")
-            return f'"{argument.name}"'
-        if isinstance(argument, (bool, int, float)):
-            return literal(argument)
-        raise Refused(f"an argument {argument!r}")
-
-    def dtype(self, node: torch.fx.Node) -> str:
-        dtype = node.meta["val"].dtype
-        if dtype not in _DTYPES:
-            raise Refused(f"dtype {dtype}")
-        return _DTYPES[dtype]
-
-    def sizes(self, node: torch.fx.Node) -> Sequence[Any]:
-        return node.meta["val"].shape
-
-    def shape(self, node: torch.fx.Node) -> str:
-        return "[" + ", ".join(map(dim_text, self.sizes(node))) + "]"
-
-    def device(self, node: torch.fx.Node) -> Any:
-        return node.meta["val"].device
-
-    def rounded(self, text: str, node: torch.fx.Node) -> str:
-        """An f32 or f64 expression as the node's dtype."""
-        dtype = self.dtype(node)
-        return text if dtype in ("f32", "f64") else f"cast({text}, {dtype})"
+    @staticmethod
+    def dtype(node: torch.fx.Node) -> str:
+        return dtype_of(node)
 
     @staticmethod
     def op(node: torch.fx.Node) -> str:
@@ -134,23 +186,6 @@ class Importer:
             return f"{target.namespace}.{target._schema.name.split('::')[-1]}"
         return getattr(target, "__name__", str(target))
 
-    @staticmethod
-    def bound(node: torch.fx.Node) -> dict[str, Any]:
-        """Arguments by the names of the op's schema; those at their default are left out."""
-        schema = node.target._schema.arguments  # type: ignore[union-attr]
-        values = {argument.name: value for argument, value in zip(schema, node.args)}
-        values.update(node.kwargs)
-        defaults = {a.name: a.default_value for a in schema if a.has_default_value()}
-        return {n: v for n, v in values.items()
-                if n not in defaults or isinstance(v, torch.fx.Node) or v != defaults[n]}
-
-    def check_dtypes(self, allowed: str, operands: Iterable[Any]) -> None:
-        if allowed == "any":
-            return
-        for operand in operands:
-            if isinstance(operand, torch.fx.Node) and self.dtype(operand) not in ALLOWED[allowed]:
-                raise Refused(f"an operand of dtype {self.dtype(operand)}")
-
     # ---- Nodes
 
     def _translate(self, node: torch.fx.Node) -> str:
@@ -159,56 +194,45 @@ class Importer:
         if "attacca_text" in node.meta:  # a user's kernel: _kernels.py
             return str(node.meta["attacca_text"])
         if node.target is operator.getitem:
-            parts, index = node.args
-            if isinstance(parts, torch.fx.Node) and self.op(parts) in _PARTS and parts in self._statements \
-                    and not isinstance(self._statements[parts], Refused):
-                return part(self, node, parts, index)  # type: ignore[arg-type]
+            return self._part(node)
+        written = self._written(node)
+        if isinstance(written, list):
+            return ""  # nothing of its own: getitem reads its parts
+        if not isinstance(node.meta.get("val"), torch.Tensor):
+            raise Refused("it gives no tensor")
+        dtype_of(node)
+        shape_text(node)
+        return written.text
+
+    def _part(self, node: torch.fx.Node) -> str:
+        parts, index = node.args
+        if not isinstance(parts, torch.fx.Node) or isinstance(self._statements.get(parts, Refused()), Refused):
             raise Refused("part of what is not translated")
+        written = self._written(parts)
+        if not isinstance(written, list):
+            raise Refused("part of what is not translated")
+        text = written[index].text  # type: ignore[index]
+        return f"reshape({text}, {shape_text(node)})" if self.op(parts) == "aten.unbind" else text
+
+    def _written(self, node: torch.fx.Node) -> "Made | list[Made]":
         name = self.op(node)
         if name.endswith("_") or (isinstance(node.target, torch._ops.OpOverload)
                                   and node.target._schema.is_mutable):
             raise Refused("it writes in place")
-        row = TABLE.get(name)
+        row = row_of(name)
         if row is None:
-            raise Refused(f"{name} is not in the table of FX ops")
-        if name in _PARTS:
-            return ""
-        if not isinstance(node.meta.get("val"), torch.Tensor):
-            raise Refused("it gives no tensor")
-        self.dtype(node)
-        self.shape(node)
-        bound = self.bound(node)
-        operands = [v for v in bound.values() if isinstance(v, torch.fx.Node)]
-        for operand in operands:
+            raise Refused(f"{name} is not in the table of functions")
+        for operand in node.all_input_nodes:
             if isinstance(operand.meta.get("val"), torch.Tensor):
-                self.dtype(operand)
-        self.check_dtypes(row.dtypes, operands)
-        if callable(row.formula):
-            text = row.formula(self, node, *node.args, **node.kwargs)
-        else:
-            text = self._fill(row.formula, bound, node)
-        return self._as(row.result, text, node, operands)
+                dtype_of(operand)
+        return row.write(NodeCall(node, name), **self._bound(row, node))
 
-    def _fill(self, formula: str, bound: dict[str, Any], node: torch.fx.Node) -> str:
-        schema = {a.name: a.default_value for a in node.target._schema.arguments}  # type: ignore[union-attr]
-        for name, value in bound.items():
-            if "{" + name + "}" not in formula and name not in ("memory_format", "layout", "pin_memory"):
-                raise Refused(f"the argument {name}={value}")
-        named = {name: self.text(bound.get(name, default)) for name, default in schema.items()
-                 if "{" + name + "}" in formula}
-        return formula.format(**named)
-
-    def _as(self, result: str, text: str, node: torch.fx.Node, operands: Sequence[torch.fx.Node]) -> str:
-        """With a cast where the text form's promotion would give another dtype than PyTorch's."""
-        if result != "promoted":
-            return text
-        tensors = [self.dtype(o) for o in operands if isinstance(o.meta.get("val"), torch.Tensor)]
-        values = [d for d in tensors if d != "bool"] or tensors
-        if promoted(values) == self.dtype(node):
-            return text
-        if self.dtype(node) not in FLOATS:
-            raise Refused(f"a result of dtype {self.dtype(node)}")
-        return f"cast({text}, {self.dtype(node)})"
-
-
-_PARTS = {"aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unbind"}
+    @staticmethod
+    def _bound(row: Row, node: torch.fx.Node) -> dict[str, Any]:
+        """Arguments as the row names them, by the op's schema."""
+        schema = node.target._schema.arguments  # type: ignore[union-attr]
+        given = {argument.name: value for argument, value in zip(schema, node.args)}
+        given.update(node.kwargs)
+        return understood(row, str(node.target), [
+            (a.name, given[a.name], a.default_value if a.has_default_value() else Refused)
+            for a in schema if a.name in given])

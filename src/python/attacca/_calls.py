@@ -1,0 +1,286 @@
+"""Calls of numpy's and torch's functions on stand-ins for tensors, while a function is traced."""
+from __future__ import annotations
+
+import difflib
+import operator
+import sys
+from functools import cached_property
+from typing import Any, Callable, Sequence
+
+from . import _frameworks
+from ._binding import numpy_arguments, torch_arguments
+from ._errors import Error
+from ._functions import BY_ATEN, BY_NUMPY, Call, FLOATS, Made, Refused, Row
+from ._shapes import Extent, list_text
+
+# Python's operators: the names of ATen and of numpy, and whether the operands are swapped.
+OPERATORS: dict[str, tuple[str, str, bool]] = {}
+for _name, _aten, _numpy in [
+        ("add", "add", "add"), ("sub", "sub", "subtract"), ("mul", "mul", "multiply"),
+        ("truediv", "true_divide", "divide"), ("pow", "pow", "power"), ("matmul", "matmul", "matmul"),
+        ("and", "bitwise_and", "bitwise_and"), ("or", "bitwise_or", "bitwise_or"),
+        ("xor", "bitwise_xor", "bitwise_xor")]:
+    OPERATORS[f"__{_name}__"] = (_aten, _numpy, False)
+    OPERATORS[f"__r{_name}__"] = (_aten, _numpy, True)
+for _name, _numpy in [("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal"),
+                      ("eq", "equal"), ("ne", "not_equal")]:
+    OPERATORS[f"__{_name}__"] = (_name, _numpy, False)
+for _name, _aten, _numpy in [("neg", "neg", "negative"), ("abs", "abs", "absolute"),
+                             ("invert", "bitwise_not", "invert"), ("pos", "positive", "positive")]:
+    OPERATORS[f"__{_name}__"] = (_aten, _numpy, False)
+_PROPERTIES = {"T": "numpy_T", "mT": "mT"}
+_SYMBOLS = {"__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor}
+# Where torch keeps the functions written in Python that have rows.
+_TORCH_MODULES = {"torch.nn.functional", "torch.functional", "torch._tensor", "torch"}
+
+
+class TraceCall(Call):
+    """A call on stand-ins by the rules of one framework.
+
+    Attributes:
+        run: The framework's own function, which is asked for the result's dtype.
+    """
+
+    def __init__(self, record: Any, framework: str, name: str, run: Callable[..., Any], args: Sequence[Any],
+                 keywords: dict[str, Any]):
+        self.record, self.framework, self.name = record, framework, name
+        self._run, self._args, self._keywords = run, args, keywords
+
+    def is_tensor(self, value: Any) -> bool:
+        return isinstance(value, self.record.stand_in)
+
+    def text(self, tensor: Any) -> str:
+        return self.record.text_of(tensor)
+
+    def dtype(self, tensor: Any) -> str:
+        return tensor._dtype
+
+    def sizes(self, tensor: Any) -> Sequence[Any]:
+        return tensor._sizes
+
+    def extent_text(self, extent: Any) -> str:
+        text = extent.text if isinstance(extent, Extent) else str(extent)
+        if text is None:
+            raise Refused("a size that has no text")
+        return text
+
+    @cached_property
+    def result(self) -> str:
+        made = self._run(*map(self._like, self._args), **{n: self._like(v) for n, v in self._keywords.items()})
+        self.several = isinstance(made, (tuple, list))
+        return self._name_of((made[0] if self.several else made).dtype)
+
+    def common(self, operands: Sequence[Any]) -> str:
+        likes = [self._like(value) for value in operands]
+        if self.framework == "torch":
+            return self._name_of(sys.modules["torch"].result_type(*likes))
+        return self._name_of(sys.modules["numpy"].add(*likes).dtype)
+
+    def reshape(self, text: str, sizes: Callable[[], Sequence[int]]) -> Made:
+        return Made(f"reshape({text}, {list_text([self.extent_text(e) for e in sizes()])})", sizes)
+
+    def broadcast_to(self, tensor: Any, sizes: Callable[[], Sequence[int]]) -> Made:
+        return Made(f"broadcast({self.text(tensor)}, {list_text([self.extent_text(e) for e in sizes()])})", sizes)
+
+    def parts(self, tensor: Any, dim: int, sizes: Callable[[], "Sequence[int] | int"]) -> list[Made]:
+        given, have = sizes(), list(tensor._sizes)
+        dim = dim % len(have)
+        if isinstance(given, int):
+            if have[dim] % given:
+                raise Refused(f"{given} equal parts of an axis of {have[dim]}")
+            part: int = have[dim] // given
+            each = [part if type(have[dim]) is int else Extent(part)] * given
+        else:
+            each = list(given)
+        names = self.record.several(f"split({self.text(tensor)}, {given if isinstance(given, int) else list_text(each)}"
+                                    f", axis={dim - len(have)})", len(each))
+        return [Made(name, lambda size=size: [*have[:dim], size, *have[dim + 1:]]) for name, size in zip(names, each)]
+
+    def _like(self, value: Any) -> Any:
+        """What the framework's own function is given for a stand-in: a tensor of the dtype and rank."""
+        if isinstance(value, (tuple, list)):
+            return type(value)(map(self._like, value))
+        if not self.is_tensor(value):
+            return value
+        name = _frameworks._NUMPY[value._dtype]
+        if self.framework == "torch":
+            torch = sys.modules["torch"]
+            return torch.empty(tuple(map(int, value._sizes)), dtype=getattr(torch, name), device="meta")
+        import numpy
+
+        return numpy.ones((1,) * len(value._sizes), _numpy_dtype(numpy, name))
+
+    def _name_of(self, dtype: Any) -> str:
+        known = _frameworks.Torch._names().get(dtype) if self.framework == "torch" \
+            else _frameworks._FROM_NUMPY.get(dtype.name)
+        if known is None:
+            raise Refused(f"a result of dtype {dtype}")
+        return known
+
+
+def _numpy_dtype(numpy: Any, name: str) -> Any:
+    if hasattr(numpy, name) or name == "bool":
+        return numpy.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise Refused(f"numpy has no {name}") from None
+    return numpy.dtype(getattr(ml_dtypes, name))
+
+
+# ---- The ways in
+
+
+def call_torch(record: Any, function: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    """A function of torch."""
+    name = getattr(function, "__name__", str(function))
+    row = BY_ATEN.get(name)
+    module = getattr(function, "__module__", None) or "torch"
+    if row is None or (module not in _TORCH_MODULES and not module.startswith("torch._C")):
+        raise unknown(name)
+    return _finish(record, name, lambda: _torch(record, name, function, function, args, keywords))
+
+
+def call_numpy(record: Any, function: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    """A function or ufunc of numpy."""
+    name = function.__name__
+    own = getattr(sys.modules["numpy"], name, function)
+    if name not in BY_NUMPY or own is not function:
+        raise unknown(name)
+    return _finish(record, name, lambda: _numpy(record, name, function, function, args, keywords))
+
+
+def call_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    """An operator, a property or a method of a tensor; ``args[0]`` is the tensor."""
+    readers = {"torch": _torch_method, "numpy": _numpy_method}
+    ways = [readers[framework](record, name, args, keywords) for framework in record.frameworks]
+    if None in ways:
+        raise unknown(name)
+    if len(ways) == 1 and not record.foreign:
+        return _finish(record, name, ways[0])  # type: ignore[arg-type]
+    return _finish(record, name, lambda: _agreed(record, ways, args))  # type: ignore[arg-type]
+
+
+Way = Callable[[], "list[tuple[Any, str]] | tuple[Any, str]"]
+
+
+def _torch_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> "Way | None":
+    aten = OPERATORS[name][0] if name in OPERATORS else _PROPERTIES.get(name, name)
+    if aten not in BY_ATEN:
+        return None
+    if name in OPERATORS:
+        given = args[::-1] if OPERATORS[name][2] else args
+        return lambda: _torch(record, aten, None, _operator(name), args, keywords, given)
+    import torch
+
+    own = getattr(torch.Tensor, name, None)
+    if own is None:
+        return None
+    run = (lambda x: getattr(x, name)) if name in _PROPERTIES else own
+    return lambda: _torch(record, aten, own, run, args, keywords)
+
+
+def _numpy_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> "Way | None":
+    own = OPERATORS[name][1] if name in OPERATORS else name
+    if own not in BY_NUMPY:
+        return None
+    if name in OPERATORS or name in _PROPERTIES:
+        given = args[::-1] if name in OPERATORS and OPERATORS[name][2] else args
+        row = BY_NUMPY[own]
+        run = _operator(name) if name in OPERATORS else (lambda x: getattr(x, name))
+        return lambda: _write(row, TraceCall(record, "numpy", name, run, args, keywords),
+                              dict(zip(row.parameters, given)))
+    import numpy
+
+    if not hasattr(numpy.ndarray, name):
+        return None
+    return lambda: _numpy(record, name, name, lambda x, *a, **k: getattr(x, name)(*a, **k), args, keywords)
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    plain = name.replace("__r", "__", 1) if name in OPERATORS and OPERATORS[name][2] else name
+    found = getattr(operator, plain.strip("_"), None) or _SYMBOLS[plain]
+    return (lambda x, y: found(y, x)) if OPERATORS[name][2] else found
+
+
+def _torch(record: Any, name: str, function: Any, run: Any, args: Sequence[Any], keywords: dict[str, Any],
+           operands: "Sequence[Any] | None" = None) -> Any:
+    call = TraceCall(record, "torch", name, run, args, keywords)
+    row = BY_ATEN[name]
+    if operands is not None:
+        values = dict(zip(row.parameters, operands))
+    else:
+        values = torch_arguments(row, name, function, args, keywords, call.is_tensor)
+    return _write(row, call, values)
+
+
+def _numpy(record: Any, name: str, function: Any, run: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    call = TraceCall(record, "numpy", name, run, args, keywords)
+    row = BY_NUMPY[name]
+    return _write(row, call, numpy_arguments(row, function, args, keywords))
+
+
+def _write(row: Row, call: TraceCall, values: dict[str, Any]) -> Any:
+    """(what the row writes, the dtype)."""
+    values = {name: _plain(value) for name, value in values.items()}
+    made = row.write(call, **values)
+    if call.framework == "numpy" and "result" not in vars(call):  # elements that only move
+        source = values[row.parameters[0]]
+        return made, call.dtype(source if call.is_tensor(source) else source[0])
+    dtype = call.result
+    if call.several and not isinstance(made, list):
+        raise Refused("several results")
+    return made, dtype
+
+
+def _plain(value: Any) -> Any:
+    """A scalar of numpy as Python's."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic):
+        return value.item()
+    if not isinstance(value, type) and (hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__")):
+        raise Error(f"a {type(value).__name__} inside the function", "fn",
+                    "pass tensors as arguments, so that they are inputs")
+    return value
+
+
+def _agreed(record: Any, ways: Sequence[Way], args: Sequence[Any]) -> Any:
+    """What all frameworks of the tensors make of a method."""
+    found = []
+    for way in ways:
+        mark = record.mark()
+        found.append((way(), record.since(mark)))
+        record.rewind(mark)
+
+    def seen(each: Any) -> Any:
+        (made, dtype), statements = each
+        return [(m.text, list(m.sizes())) for m in (made if isinstance(made, list) else [made])], dtype, statements
+    if any(seen(each) != seen(found[0]) for each in found[1:]):
+        raise Refused("numpy and torch mean different things by it, and tensors of both are given")
+    dtype = found[0][0][1]
+    own = {a._dtype for a in args if isinstance(a, record.stand_in)}
+    if dtype != "bool" and dtype not in own:
+        raise Refused(f"a result of dtype {dtype}, which frameworks decide differently")
+    record.restore(found[0][1])
+    return found[0][0]
+
+
+def _finish(record: Any, name: str, way: Way) -> Any:
+    """Records what a way writes; what goes wrong is the user's error."""
+    try:
+        made, dtype = way()
+        if isinstance(made, list):
+            return tuple(record.keep(each.text, dtype, each.sizes()) for each in made)
+        return record.keep(made.text, dtype, made.sizes())
+    except Error:
+        raise
+    except (Refused, TypeError, ValueError, RuntimeError, IndexError, AttributeError, OverflowError) as reason:
+        plain = name.strip("_") if name in OPERATORS else name
+        raise Error(f"{plain}: {reason}", plain,
+                    "leave that argument out, or write it with functions that attacca.fuse knows") from None
+
+
+def unknown(name: str) -> Error:
+    near = difflib.get_close_matches(name, [*BY_ATEN, *BY_NUMPY], 1)
+    return Error(f"{name} is not known while tracing", name,
+                 f"did you mean {near[0]}?" if near else "write it with functions that attacca.fuse knows")
