@@ -23,10 +23,14 @@ Result<Job> prepare_job(const RunArgs& args) {
   return job;
 }
 
-Result<run::Compiled> compile_job(const Job& job, const RunArgs& args, bool fuse) {
+Result<run::Compiled> compile_job(const Job& job, const RunArgs& args, bool fuse,
+                                  std::shared_ptr<run::PackedWeights> packed) {
   const Progress progress(fuse ? "compiling" : "compiling the op-by-op path");
-  run::CpuOptions options{
-      .mode = *ir::parse_mode(args.mode), .fuse = fuse, .threads = args.threads, .weights = {}};
+  run::CpuOptions options{.mode = *ir::parse_mode(args.mode),
+                          .fuse = fuse,
+                          .threads = args.threads,
+                          .weights = {},
+                          .packed = std::move(packed)};
   for (const ir::Value weight : run::weight_inputs(job.graph))
     options.weights.emplace(job.graph[weight].name, job.inputs.at(job.graph[weight].name));
   return run::compile(job.graph, options);
@@ -58,15 +62,17 @@ Result<Timing> time_paths(const run::CpuPlan& fused, const run::CpuPlan& unfused
 }
 
 Result<int> run_on_cpu(const RunArgs& args, const Job& job) {
-  ATTACCA_TRY(const run::Compiled fused, compile_job(job, args, true));
-  ATTACCA_TRY(const run::Compiled unfused, compile_job(job, args, false));
+  // Both paths multiply with one packed copy of the weights.
+  auto packed = std::make_shared<run::PackedWeights>();
+  ATTACCA_TRY(const run::Compiled fused, compile_job(job, args, true, packed));
+  ATTACCA_TRY(const run::Compiled unfused, compile_job(job, args, false, std::move(packed)));
   ATTACCA_TRY(const auto outputs, fused.plan.run(job.inputs));
   if (!args.output.empty()) ATTACCA_TRY_VOID(write_outputs(job, outputs, args.output));
   RunReport report{args, job, fused.folds, fused.plan.partition(), "cpu", "op by op"};
   ATTACCA_TRY(report.timing, time_paths(fused.plan, unfused.plan, job.inputs));
   if (args.check) {
     ATTACCA_TRY(const auto reference, unfused.plan.run(job.inputs));
-    ATTACCA_TRY(report.checks, check_outputs(job, outputs, reference));
+    ATTACCA_TRY(report.checks, check_outputs(job, *ir::parse_mode(args.mode), outputs, reference));
   }
   return print(report);
 }

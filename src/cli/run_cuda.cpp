@@ -82,7 +82,7 @@ Result<int> run_on_cuda(const RunArgs& args, const Job& job, int ordinal) {
     other.fuse = false;
     ATTACCA_TRY(const Prepared op_by_op, prepare(job, other));
     ATTACCA_TRY(const auto reference, op_by_op.plan.run(job.inputs));
-    ATTACCA_TRY(report.checks, check_outputs(job, outputs, reference));
+    ATTACCA_TRY(report.checks, check_outputs(job, options.mode, outputs, reference));
   }
   return print(report);
 }

@@ -23,11 +23,13 @@ Timing summarize(const std::vector<double>& fused_ms, const std::vector<double>&
 struct OutputCheck {
   std::string name;
   run::Difference fused, unfused;
-  double allowed = 0;
-  bool passed = false;
+  run::Verdict verdict;  // of the fused result
+  int64_t size = 0;
+  std::string first;  // what is wrong at the first element outside the bound; empty: nothing
 };
-// Against the job's graph in f64.
-Result<std::vector<OutputCheck>> check_outputs(const Job& job, const std::vector<ir::Tensor>& fused,
+// Against the job's graph in f64 and the bound that its roundings give.
+Result<std::vector<OutputCheck>> check_outputs(const Job& job, ir::Mode mode,
+                                               const std::vector<ir::Tensor>& fused,
                                                const std::vector<ir::Tensor>& unfused);
 
 struct RunReport {

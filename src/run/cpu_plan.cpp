@@ -33,7 +33,7 @@ struct CpuPlan::Impl {
   Status refuse_kernels() const;
   Status add_constants();
   Status add_weights(const ir::Bindings& given);
-  Status add_stage(const fuse::Region& region, ir::Mode mode);
+  Status add_stage(const fuse::Region& region, const CpuOptions& options);
   bool compute_now(const fuse::Region& region, const Executable& executable);
   void find_last_reads();
   Result<RunState> begin(const ir::Bindings& inputs) const;
@@ -115,11 +115,11 @@ bool CpuPlan::Impl::compute_now(const fuse::Region& region, const Executable& ex
   return true;
 }
 
-Status CpuPlan::Impl::add_stage(const fuse::Region& region, ir::Mode mode) {
+Status CpuPlan::Impl::add_stage(const fuse::Region& region, const CpuOptions& options) {
   const bool single = region.kind == fuse::RegionKind::Single;
-  ATTACCA_TRY(auto executable, single
-                                   ? make_single(graph(), region, mode)
-                                   : make_epilogue_region(graph(), region, mode, known, threads));
+  ATTACCA_TRY(auto executable, single ? make_single(graph(), region, options.mode)
+                                      : make_epilogue_region(graph(), region, options.mode, known,
+                                                             threads, options.packed.get()));
   if (!compute_now(region, *executable)) stages.push_back({std::move(executable), {}, &region});
   return {};
 }
@@ -200,7 +200,7 @@ Result<CpuPlan> CpuPlan::compile(const ir::Graph& graph, CpuOptions options) {
     ATTACCA_TRY_VOID(impl->add_constants());
     ATTACCA_TRY_VOID(impl->add_weights(options.weights));
     for (const fuse::Region& region : impl->partition.regions)
-      ATTACCA_TRY_VOID(impl->add_stage(region, options.mode));
+      ATTACCA_TRY_VOID(impl->add_stage(region, options));
     impl->find_last_reads();
     return CpuPlan(std::move(impl));
   });

@@ -9,6 +9,7 @@
 #include "fuse/fuse.hpp"
 #include "ir/interpreter.hpp"
 #include "ir/mode.hpp"
+#include "run/packed_weights.hpp"
 
 namespace attacca::run {
 
@@ -18,6 +19,8 @@ struct CpuOptions {
   int threads = 0;   // 0: as many as the machine has cores
   // Inputs that never change, by name: packed once. Constants always are.
   ir::Bindings weights = {};
+  // Null: the plan packs its own.
+  std::shared_ptr<PackedWeights> packed = nullptr;
 };
 
 // Immutable once compiled; run() may be called from several threads at once.

@@ -38,8 +38,8 @@ class EpilogueRegion : public Executable {
       result_shapes_.push_back(graph.type(output.result).shape);
   }
 
-  Status pack_known(const KnownValues& known, int threads) {
-    return products_.pack_known(known, threads);
+  Status pack_known(const KnownValues& known, PackedWeights* shared, int threads) {
+    return products_.pack_known(known, shared, threads);
   }
 
   Status run(RunState& state) const override {
@@ -208,9 +208,10 @@ Result<Strides> evaluate_access(const epilogue::Access& access, const ir::Symbol
 
 Result<std::unique_ptr<Executable>> make_epilogue_region(const ir::Graph& graph,
                                                          const fuse::Region& region, ir::Mode mode,
-                                                         const KnownValues& known, int threads) {
+                                                         const KnownValues& known, int threads,
+                                                         PackedWeights* shared) {
   auto made = std::make_unique<EpilogueRegion>(graph, region, mode);
-  ATTACCA_TRY_VOID(made->pack_known(known, threads));
+  ATTACCA_TRY_VOID(made->pack_known(known, shared, threads));
   return made;
 }
 

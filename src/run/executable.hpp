@@ -31,10 +31,14 @@ class Executable {
 // Values known when the plan is compiled, by value id; an empty tensor where unknown.
 using KnownValues = std::vector<ir::Tensor>;
 
-// GEMM, gated GEMM and pointwise regions. B operands that are known are packed here.
+class PackedWeights;
+
+// GEMM, gated GEMM and pointwise regions. B operands that are known are packed here, or taken from
+// `shared`.
 Result<std::unique_ptr<Executable>> make_epilogue_region(const ir::Graph& graph,
                                                          const fuse::Region& region, ir::Mode mode,
-                                                         const KnownValues& known, int threads);
+                                                         const KnownValues& known, int threads,
+                                                         PackedWeights* shared = nullptr);
 // One op on its own.
 Result<std::unique_ptr<Executable>> make_single(const ir::Graph& graph, const fuse::Region& region,
                                                 ir::Mode mode);

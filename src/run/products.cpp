@@ -165,7 +165,34 @@ Products::Products(const fuse::Region& region) : domain_(region.epilogue.domain)
   }
 }
 
-Status Products::pack_known(const KnownValues& known, int threads) {
+struct PackedWeights::Entry {
+  PackedRequest request;
+  Tensor source;  // the request points into it
+  std::shared_ptr<const PackedBatch> packed;
+};
+
+PackedWeights::PackedWeights() = default;
+PackedWeights::~PackedWeights() = default;
+
+std::shared_ptr<const PackedBatch> PackedWeights::find(const PackedRequest& request) const {
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_)
+    if (entry.request == request) return entry.packed;
+  return nullptr;
+}
+
+size_t PackedWeights::size() const {
+  const std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
+void PackedWeights::add(const PackedRequest& request, Tensor source,
+                        std::shared_ptr<const PackedBatch> packed) {
+  const std::lock_guard lock(mutex_);
+  entries_.push_back({request, std::move(source), std::move(packed)});
+}
+
+Status Products::pack_known(const KnownValues& known, PackedWeights* shared, int threads) {
   for (Product& product : products_) {
     const fuse::GemmOperand& from = product.gemm->b;
     const Tensor& b = known[from.source.id];
@@ -178,7 +205,11 @@ Status Products::pack_known(const KnownValues& known, int threads) {
                           : product.gemm->batch[axis].maybe_value().value_or(-1));
     if (std::count(batch.begin(), batch.end(), -1)) continue;
     ATTACCA_TRY(const Operand operand, b_operand(product, b, std::move(batch), *columns, {}));
+    const PackedRequest request{product.kind, operand};
+    if (shared != nullptr) product.packed = shared->find(request);
+    if (product.packed) continue;
     product.packed = pack(product, operand, threads);
+    if (shared != nullptr) shared->add(request, b, product.packed);
   }
   return {};
 }

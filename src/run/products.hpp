@@ -9,6 +9,7 @@
 #include "run/epilogue_runner.hpp"
 #include "run/executable.hpp"
 #include "run/gemm.hpp"
+#include "run/packed_weights.hpp"
 
 namespace attacca::run {
 
@@ -22,6 +23,7 @@ struct Operand {
   std::vector<int64_t> batch, batch_strides;
   int64_t rows = 0, columns = 0, row_stride = 0, column_stride = 0;
 
+  friend bool operator==(const Operand&, const Operand&) = default;
   bool is_shared() const {
     for (size_t axis = 0; axis < batch.size(); ++axis)
       if (batch[axis] != 1 && batch_strides[axis] != 0) return false;
@@ -51,6 +53,13 @@ struct PackedBatch {
     }
     return matrices[index];
   }
+};
+
+// A matrix operand to pack for a kind of product.
+struct PackedRequest {
+  GemmKind kind;
+  Operand operand;
+  friend bool operator==(const PackedRequest&, const PackedRequest&) = default;
 };
 
 // One accumulator input: a set of columns of one GEMM, itself a GEMM with those columns of B.
@@ -83,8 +92,8 @@ class Products {
 
   bool empty() const { return products_.empty(); }
   size_t size() const { return products_.size(); }
-  // Packs every B that is known and whose extents no symbol decides.
-  Status pack_known(const KnownValues& known, int threads);
+  // Packs every B that is known and whose extents no symbol decides. `shared` may be null.
+  Status pack_known(const KnownValues& known, PackedWeights* shared, int threads);
   // In the order of the epilogue's accumulator inputs.
   Result<std::vector<PreparedProduct>> prepare(RunState& state,
                                                const std::vector<int64_t>& domain) const;
