@@ -58,7 +58,7 @@ bool overlaps(const Element& x, const Element& y) {
 class Corners {
  public:
   Corners(const ir::Graph& graph, const ir::Node& node, std::span<const Element> x)
-      : node_(node), arity_(x.size()) {
+      : graph_(graph), node_(node), arity_(x.size()) {
     for (size_t i = 0; i < arity_; ++i) {
       operands_[i] = x[i];
       const DType dtype = graph.type(node.operands[i]).dtype;
@@ -69,6 +69,7 @@ class Corners {
   }
 
   Element run() {
+    if (!integers_) widen_integers();
     for (size_t i = 0; i < arity_; ++i) point_[i] = operands_[i].value;
     value_ = evaluate();
     for (size_t i = 0; i < arity_; ++i)
@@ -104,6 +105,13 @@ class Corners {
     const int64_t y =
         ir::evaluate(node_.op, std::span<const int64_t>(whole.data(), arity_), node_.attrs.params);
     return static_cast<double>(ir::to_integer(node_.type.dtype, y));
+  }
+
+  // An integer meets a float in f32, which rounds beyond 2^24, or in f64.
+  void widen_integers() {
+    for (size_t i = 0; i < arity_; ++i)
+      if (!ir::is_float(graph_.type(node_.operands[i]).dtype))
+        operands_[i] = stored(operands_[i], wide_ ? DType::F64 : DType::F32);
   }
 
   // The inner operations of an approximated function round: as if its operands did.
@@ -217,6 +225,7 @@ class Corners {
     return made;
   }
 
+  const ir::Graph& graph_;
   const ir::Node& node_;
   const size_t arity_;
   std::array<Element, 3> operands_{};
