@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <set>
+#include <map>
 
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
 #include "import/npy.hpp"
 #include "import/safetensors.hpp"
+#include "ir/lexer.hpp"
 #include "ir/packed.hpp"
 #include "run/pipeline.hpp"
 
@@ -116,19 +117,37 @@ std::string dims_line(const Job& job) {
       job.assumed.empty() ? "" : fmt::format(" (assumed: {})", fmt::join(job.assumed, ", ")));
 }
 
+// Names come from models: none may leave the folder or overwrite another's file.
+Result<std::vector<std::string>> output_files(const ir::Graph& graph, const std::string& folder) {
+  constexpr size_t kLongest =
+      220;  // a file's name has 255 bytes, ".npy" and its draft's among them
+  std::vector<std::string> files;
+  std::map<std::string, std::string> taken;
+  for (const ir::Output& output : graph.outputs()) {
+    std::string file = output.name + ".npy";
+    std::replace(file.begin(), file.end(), '/', '_');
+    const std::string name = ir::encode_name(output.name);
+    if (output.name.size() > kLongest)
+      return fail(fmt::format("output {} has a name of {} bytes, a file takes {}", name,
+                              output.name.size(), kLongest),
+                  "--output", "give the output a shorter name");
+    const auto [other, fresh] = taken.emplace(file, name);
+    if (!fresh)
+      return fail(fmt::format("outputs {} and {} would both be {}", other->second, name, file),
+                  "--output", "give each output of the model a name of its own");
+    files.push_back(fmt::format("{}/{}", folder, file));
+  }
+  return files;
+}
+
 Status write_outputs(const Job& job, const std::vector<ir::Tensor>& outputs,
                      const std::string& folder) {
+  ATTACCA_TRY(const std::vector<std::string> files, output_files(job.graph, folder));
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return fail(fmt::format("cannot make {}: {}", folder, error.message()), "--output");
-  std::set<std::string> taken;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    std::string name = job.graph.outputs()[i].name;
-    // Names come from models: none may leave the folder or overwrite another's file.
-    std::replace(name.begin(), name.end(), '/', '_');
-    while (!taken.insert(name).second) name += fmt::format("_{}", i);
-    ATTACCA_TRY_VOID(import::write_npy(fmt::format("{}/{}.npy", folder, name), outputs[i]));
-  }
+  for (size_t i = 0; i < outputs.size(); ++i)
+    ATTACCA_TRY_VOID(import::write_npy(files[i], outputs[i]));
   return {};
 }
 

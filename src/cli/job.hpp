@@ -25,6 +25,9 @@ Status bind_dims(Job& job, const std::vector<std::string>& texts);
 // "dimensions: M=128, K=64 (assumed: K)\n"; empty where the graph has no symbols.
 std::string dims_line(const Job& job);
 
+// The file in the folder for each output, its name with '/' as '_'. Errors: two outputs that map to
+// one file, a name too long for one; call it before any work is done.
+Result<std::vector<std::string>> output_files(const ir::Graph& graph, const std::string& folder);
 Status write_outputs(const Job& job, const std::vector<ir::Tensor>& outputs,
                      const std::string& folder);
 

@@ -15,6 +15,7 @@ namespace {
 
 Result<Job> prepare_job(const RunArgs& args) {
   ATTACCA_TRY(Job job, load_job(args.file));
+  if (!args.output.empty()) ATTACCA_TRY_VOID(output_files(job.graph, args.output));
   ATTACCA_TRY_VOID(read_inputs(job, args.inputs));
   ATTACCA_TRY_VOID(bind_dims(job, args.dims));
   const Progress progress("making inputs");

@@ -128,12 +128,19 @@ class Importer {
     return is_known_op(domain, node.op_type()) ? fmt::format("{} in opset {}", name, opset) : name;
   }
 
+  // Sanitised, two names that NUL tells apart would still be told apart by a number alone.
+  static Status check_name(const std::string& name, const std::string& where) {
+    if (name.find('\0') == std::string::npos) return {};
+    return fail(fmt::format("the name {} holds a NUL byte", printable(name)), where, "rename it");
+  }
+
   Status add_initializers(Scope& scope) {
     auto& graph = *model_.mutable_graph();
     if (graph.sparse_initializer_size() > 0)
       return fail("sparse initializers are not supported", {}, "store them densely");
     for (auto& initializer : *graph.mutable_initializer()) {
       const std::string where = "initializer " + printable(initializer.name());
+      ATTACCA_TRY_VOID(check_name(initializer.name(), where));
       auto tensor = read_tensor(initializer, directory_);
       if (!tensor) return at(tensor.error(), where);
       initializer.clear_raw_data();  // the numbers live in the tensor now
@@ -151,6 +158,7 @@ class Importer {
     for (const auto& input : model_.graph().input()) {
       const std::string where = "input " + printable(input.name());
       if (input.name().empty()) return fail("an input without a name", where);
+      ATTACCA_TRY_VOID(check_name(input.name(), where));
       if (!seen.insert(input.name()).second)
         return fail("the name is used twice", where, "name inputs apart");
       if (scope.values.count(input.name())) continue;
@@ -189,6 +197,7 @@ class Importer {
     }
     if (!proto.has_dim_param() || proto.dim_param().empty())
       return Dim::symbol(symbols_.take(fmt::format("{}_d{}", input, axis)));
+    ATTACCA_TRY_VOID(check_name(proto.dim_param(), {}));
     const auto [slot, fresh] = dim_params_.emplace(proto.dim_param(), "");
     if (fresh) slot->second = symbols_.take(proto.dim_param());
     return Dim::symbol(slot->second);
@@ -257,6 +266,7 @@ class Importer {
     for (int i = 0; i < proto.output_size(); ++i) {
       const std::string& name = proto.output(i);
       if (name.empty()) continue;
+      ATTACCA_TRY_VOID(check_name(name, {}));
       if (static_cast<size_t>(i) >= entries.size())
         return fail(fmt::format("output {} ({}) is not supported", i, printable(name)));
       Entry& entry = entries[static_cast<size_t>(i)];
@@ -312,6 +322,7 @@ class Importer {
     std::set<std::string> seen;
     for (const auto& output : model_.graph().output()) {
       const std::string where = "output " + printable(output.name());
+      ATTACCA_TRY_VOID(check_name(output.name(), where));
       const auto found = scope.values.find(output.name());
       if (found == scope.values.end())
         return fail("no node defines it", where, "export the model again");

@@ -18,7 +18,18 @@ std::string to_string(const Type& type) {
   return text + shape + strides;
 }
 
+namespace {
+
+// NUL ends a name for files, C and Python: two names could be one there.
+Status check_name(const std::string& name) {
+  if (name.find('\0') == std::string::npos) return {};
+  return fail("a name holds a NUL byte", name.substr(0, name.find('\0')), "use another name");
+}
+
+}  // namespace
+
 Result<Value> Graph::input(std::string name, Type type) {
+  ATTACCA_TRY_VOID(check_name(name));
   if (!type.strides.empty() && type.strides.size() != type.shape.size())
     return fail(fmt::format("input {} has {} dimensions but {} strides", name, type.shape.size(),
                             type.strides.size()),
@@ -90,6 +101,7 @@ Result<Value> Graph::add(Op op, std::vector<Value> operands, Attrs attrs) {
 }
 
 Status Graph::set_name(Value value, std::string name) {
+  ATTACCA_TRY_VOID(check_name(name));
   if (by_name_.count(name))
     return fail(fmt::format("{} is defined twice", name), name, "use another name");
   if (!nodes_[value.id].name.empty()) by_name_.erase(nodes_[value.id].name);
@@ -190,6 +202,8 @@ Status verify_kernel_symbols(const Graph& graph, const Node& node, const std::st
 Status verify(const Graph& graph) {
   if (graph.outputs().empty())
     return fail(fmt::format("graph {} has no outputs", graph.name), graph.name, "return a value");
+  ATTACCA_TRY_VOID(check_name(graph.name));
+  for (const Output& output : graph.outputs()) ATTACCA_TRY_VOID(check_name(output.name));
   for (uint32_t id = 0; id < graph.size(); ++id) {
     const Node& node = graph.nodes()[id];
     const std::string where = node.name.empty() ? fmt::format("node {}", id) : node.name;

@@ -159,6 +159,9 @@ class Lexer {
       }
       if (c != '\\') continue;
       const char escaped = peek(1);
+      if (escaped == 'x' && peek(2) == '0' && peek(3) == '0')
+        return source_.fail(at_, "a quoted name holds a NUL byte",
+                            "leave it out: files, C and Python end a name there");
       if (escaped == 'x' && hex_digit(peek(2)) >= 0 && hex_digit(peek(3)) >= 0)
         at_ += 3;
       else if (escaped == '"' || escaped == '\\')

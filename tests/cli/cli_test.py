@@ -495,6 +495,24 @@ class BadInput(Cli):
         huge = whole.replace(b"(3, 8)", b"(9999999999999, 8)")
         self.refused("run", self.write(LINEAR), f"--input=x={self.write(huge, 'h.npy')}", what="h.npy")
 
+    def test_outputs_that_would_share_a_file(self):
+        long = "y" * 221
+        for outputs, what in [
+                ('"a/b" = x + 1, a_b = x * 2', 'outputs "a/b" and a_b would both be a_b.npy'),
+                ("y = x + 1, y = x * 2", "outputs y and y would both be y.npy"),
+                ("x, x", "outputs x and x would both be x.npy"),
+                ('y = x + 1, "a.npy\\x00b" = x', "a quoted name holds a NUL byte"),
+                (f"{long} = x + 1", "has a name of 221 bytes, a file takes 220")]:
+            with self.subTest(outputs):
+                graph = self.write(f"graph g(x: f32[4]) {{ return {outputs} }}")
+                self.refused("run", graph, "--output", self.folder / "out", what=what)
+                self.assertFalse((self.folder / "out").exists())
+        graph = self.write(f'graph g(x: f32[4]) {{ return "." = x, ".." = x, {long[1:]} = x, Y = x, y = x }}')
+        code, _, err = attacca("run", graph, "--output", self.folder / "out")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual({path.name for path in (self.folder / "out").iterdir()},
+                         {"..npy", "...npy", f"{long[1:]}.npy", "Y.npy", "y.npy"})
+
     def test_unwritable_output(self):
         blocked = self.write("", "blocked")
         self.refused("run", self.write(LINEAR), "--output", blocked / "out", what="cannot")

@@ -83,6 +83,21 @@ TEST(OnnxModel, BrokenGraphsAreErrors) {
   EXPECT_EQ(what(Model(0).input("x", {"4"}).output("x")), "opset 0 is not supported");
 }
 
+TEST(OnnxModel, NamesWithNulAreErrors) {
+  const std::string nul("a\0b", 3);
+  const auto refused = [](Model& model, const std::string& where) {
+    const Error error = error_of(model);
+    EXPECT_EQ(error.what, "the name a?b holds a NUL byte");
+    EXPECT_EQ(error.where, where);
+  };
+  const auto x = [] { return Model().input("x", {"4"}); };
+  refused(Model().input(nul, {"4"}).node("Relu", {nul}, {"y"}).output("y"), "input a?b");
+  refused(x().weight(nul, {4}, std::vector<double>(4)).output("x"), "initializer a?b");
+  refused(x().node("Relu", {"x"}, {nul}).node("Exp", {nul}, {"y"}).output("y"), "node a?b (Relu)");
+  refused(x().output(nul), "output a?b");
+  refused(Model().input("x", {nul}).output("x"), "input x");
+}
+
 TEST(OnnxModel, AnInputWithoutRankOrTensorIsAnError) {
   Model rankless, sequence;
   auto* type = rankless.output("x").proto().mutable_graph()->add_input();

@@ -159,5 +159,18 @@ TEST(Verify, FindsATypeThatIsNotComputed) {
   EXPECT_EQ(verify(literal).error().what, "the literal 300 is no s8");
 }
 
+TEST(Names, HoldNoNul) {
+  const std::string nul("a\0b", 3);
+  Graph graph;
+  EXPECT_EQ(graph.input(nul, {DType::F32, {}}).error().what, "a name holds a NUL byte");
+  const Value x = *graph.input("x", {DType::F32, {}});
+  const Value y = *graph.add(Op::Exp, {x});
+  EXPECT_EQ(graph.set_name(y, nul).error().where, "a");
+  graph.add_output(y, "y");
+  EXPECT_TRUE(verify(graph));
+  graph.add_output(y, nul);
+  EXPECT_EQ(verify(graph).error().what, "a name holds a NUL byte");
+}
+
 }  // namespace
 }  // namespace attacca::ir

@@ -49,6 +49,11 @@ INSTANTIATE_TEST_SUITE_P(
              "names of other characters stand in double quotes"},
         Case{"graph \"g\n\"", "1:7", "a quoted name does not end on its line", "close it with \""},
         Case{"graph \"\"", "1:7", "empty name", "write one or more characters"},
+        Case{"graph \"g\\x00\"", "1:9", "a quoted name holds a NUL byte",
+             "leave it out: files, C and Python end a name there"},
+        Case{"graph g(x: f32[4]) {\n  return \"a\\x00c\" = x\n}", "2:12",
+             "a quoted name holds a NUL byte",
+             "leave it out: files, C and Python end a name there"},
         Case{"graph \"a\\n\"", "1:9", "unknown escape in a quoted name",
              "use \\\", \\\\ or \\xNN"}));
 

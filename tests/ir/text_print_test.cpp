@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
         "return first = x + y, second = x", "a = exp(x)\n  return b = a, a",
         "\"layer 1/w\" = exp(x)\n  return \"layer 1/w\"",
         "\"return\" = exp(x)\n  return \"return\"",
-        "\"\\x00\\xff\\\"\\\\é\" = exp(x)\n  return c = \"\\x00\\xff\\\"\\\\é\"",
+        "\"\\x01\\xff\\\"\\\\é\" = exp(x)\n  return c = \"\\x01\\xff\\\"\\\\é\"",
         "unused = exp(x)\n  return x", "two = 2\n  return x * two",
         "return two = 2, y = -inf, b = true", "two = 2\n  return two, four = two", "return inf, x",
         "return \"f32\" = x + y"));
