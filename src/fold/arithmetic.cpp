@@ -14,7 +14,7 @@ constexpr size_t kMaxFactors = 2 * kMaxFlattenedFactors;
 constexpr int kMaxExponent = 64;
 
 // Relative to the largest addend: below it a sum counts as cancelled.
-constexpr double kVanished = 1e-9;
+constexpr double kVanished = kNoise;
 constexpr double kCancelled = 1e-6;
 
 // Whether a coefficient is so far from overflow and underflow that it may be multiplied on.

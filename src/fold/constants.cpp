@@ -12,7 +12,13 @@
 namespace attacca::fold {
 namespace {
 
-constexpr double kTolerance = 1e-6;
+constexpr double kTolerance = 1e-6, kToleranceF64 = 1e-12;  // of irrational numbers
+// Two spellings of one number in one graph; see Constants::write.
+constexpr double kOneNumber = 4e-6;
+
+double tolerance(bool precise) {
+  return precise ? kToleranceF64 : kTolerance;
+}
 
 // The number of an ascending list that is nearest to value, within reach * value, and accepted.
 template <class Accept>
@@ -25,37 +31,53 @@ std::optional<double> nearest(std::span<const double> list, double value, double
   return best;
 }
 
+// 1/6 is its nearest f32 to ops of f32; 0.5, which f32 holds, is 0.5 alone.
+bool is_exact(double value, double number, bool precise) {
+  if (value == number) return true;
+  const auto single = static_cast<float>(number);
+  return !precise && single != number && static_cast<float>(value) == single;
+}
+
+std::optional<double> recognise(double value, std::optional<ir::DType> rounded, bool precise) {
+  // The coarsest float is f8e5m2.
+  if (rounded)
+    for (const auto list : {exact_constants(), irrational_constants()})
+      if (const auto found = nearest(list, value, 0.07, [&](double known) {
+            return ir::round_to(*rounded, known) == value;
+          }))
+        return found;
+  const auto exact = [&](double known) { return is_exact(value, known, precise); };
+  for (const auto list : {exact_constants(), exact_products()})
+    if (const auto found = nearest(list, value, kTolerance, exact)) return found;
+  const auto any = [](double) { return true; };
+  for (const auto list : {irrational_constants(), irrational_products()})
+    if (const auto found = nearest(list, value, tolerance(precise), any)) return found;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<double> Constants::read(const ir::Node& node) {
   if (node.op != ir::Op::Constant) return std::nullopt;
-  double value = 0;
-  std::optional<ir::DType> rounded;
   if (node.literal) {
-    value = node.literal->value;
-  } else {
-    if (node.tensor->size() != 1 || !ir::is_float(node.type.dtype)) return std::nullopt;
-    value = node.tensor->number_at(0);
-    rounded = node.type.dtype;
+    if (!std::isfinite(node.literal->value)) return std::nullopt;
+    return recognised(node.literal->value, std::nullopt);
   }
+  if (node.tensor->size() != 1 || !ir::is_float(node.type.dtype)) return std::nullopt;
+  const double value = node.tensor->number_at(0);
   if (!std::isfinite(value)) return std::nullopt;
-  const double magnitude = std::fabs(value);
-  const double result = recognised(magnitude, rounded);
-  if (result != magnitude) original_[result] = magnitude;
-  return std::copysign(result, value);
+  return recognised(value, node.type.dtype);
 }
 
 double Constants::recognised(double value, std::optional<ir::DType> rounded) {
-  // The coarsest float is f8e5m2.
-  if (rounded)
-    if (const auto found = nearest(known_constants(), value, 0.07, [&](double known) {
-          return ir::round_to(*rounded, known) == value;
-        }))
-      return *found;
-  const auto any = [](double) { return true; };
-  for (const auto known : {known_constants(), known_products()})
-    if (const auto found = nearest(known, value, kTolerance, any)) return *found;
-  return value;
+  const double magnitude = std::fabs(value);
+  const auto found = recognise(magnitude, rounded, precise_);
+  if (!found) return value;
+  // Of two spellings the exact one is written; one that is far from the other stands for itself.
+  const auto [known, fresh] = original_.emplace(*found, magnitude);
+  if (magnitude == *found) known->second = magnitude;
+  if (!fresh && std::fabs(known->second - magnitude) > kOneNumber * magnitude) return value;
+  return std::copysign(*found, value);
 }
 
 double Constants::write(double value) const {
@@ -64,6 +86,17 @@ double Constants::write(double value) const {
       return std::copysign(original, value);
   const double shorter = std::strtod(fmt::format("{:.12g}", value).c_str(), nullptr);
   return std::fabs(shorter - value) <= 1e-14 * std::fabs(value) ? shorter : value;
+}
+
+bool stands_for(double value, double number, ir::DType computed) {
+  const bool precise = computed == ir::DType::F64;
+  const double magnitude = std::fabs(number);
+  if (value == number) return true;
+  if ((value < 0) != (number < 0)) return false;
+  const bool irrational =
+      nearest(irrational_constants(), magnitude, 1e-12, [](double) { return true; }).has_value();
+  return irrational ? std::fabs(value - number) <= tolerance(precise) * magnitude
+                    : is_exact(std::fabs(value), magnitude, precise);
 }
 
 }  // namespace attacca::fold

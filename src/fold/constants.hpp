@@ -1,5 +1,5 @@
 // Constants of a graph as the numbers their authors meant: 0.70710678, and 0.70703125 in bf16, are
-// the square root of a half.
+// the square root of a half. fold/rules.def says how near a constant must be.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,25 @@ namespace attacca::fold {
 
 class Constants {
  public:
-  // The number that a literal, or a tensor of one element and a float dtype, holds: the known
-  // constant (fold/rule.hpp) within the tolerance, else the number itself. The tolerance is 1e-6
-  // relative, and for tensors what rounds to the same element. nullopt: no number, or not finite.
+  // `computed`: the dtype that the constants' ops compute in.
+  explicit Constants(ir::DType computed) : precise_(computed == ir::DType::F64) {}
+
+  // The number that a literal, or a tensor of one element and a float dtype, holds: the constant of
+  // the rule table that it stands for, else the number itself. nullopt: no number, or not finite.
   std::optional<double> read(const ir::Node& node);
+  // The same for a number that the graph computes from constants, e.g. 1 / sqrt(2).
+  double computed(double value) { return recognised(value, std::nullopt); }
   // What to write for a number of the e-graph: read()'s inverse, free of its arithmetic's noise.
   double write(double value) const;
 
  private:
   double recognised(double value, std::optional<ir::DType> rounded);
 
+  bool precise_;
   std::unordered_map<double, double> original_;  // of recognised numbers
 };
+
+// Whether a graph's constant, of ops that compute in `computed`, stands for a number of a formula.
+bool stands_for(double value, double number, ir::DType computed);
 
 }  // namespace attacca::fold

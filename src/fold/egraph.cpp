@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 
 #include "support/check.hpp"
 
@@ -13,36 +14,10 @@ constexpr size_t kMaxForms = 12;     // of one class; more are ignored
 constexpr size_t kMaxAnchors = 8;    // likewise
 constexpr size_t kMaxRenewals = 64;  // classes renewed by one merge; the rest keep old normal forms
 
-// Keys hold numbers to 28 bits, so that 2 * 0.1 and 0.2 meet.
-uint64_t rounded(double value) {
-  if (value == 0) return 0;
-  return (std::bit_cast<uint64_t>(value) + (uint64_t{1} << 23)) >> 24;
-}
-
-std::vector<uint64_t> key_of(const Sum& sum) {
-  std::vector<uint64_t> key = {1};
-  for (const auto& term : sum.terms) key.insert(key.end(), {term.cls, rounded(term.coefficient)});
-  return key;
-}
-
-std::vector<uint64_t> key_of(const Product& product) {
-  std::vector<uint64_t> key = {2};
-  for (const auto& factor : product.factors)
-    key.push_back(uint64_t{factor.cls} << 32 | static_cast<uint32_t>(factor.exponent));
-  return key;
-}
-
-std::vector<uint64_t> key_of(const Apply& apply) {
-  std::vector<uint64_t> key = {3 | static_cast<uint64_t>(apply.op) << 8};
-  for (const double param : apply.params) key.push_back(rounded(param));
-  for (const Ref arg : apply.args) key.insert(key.end(), {arg.cls, rounded(arg.scale)});
-  return key;
-}
-
 }  // namespace
 
 bool same(double a, double b) {
-  return a == b || std::fabs(a - b) <= 1e-9 * std::max(std::fabs(a), std::fabs(b));
+  return a == b || std::fabs(a - b) < kNoise * std::max(std::fabs(a), std::fabs(b));
 }
 
 size_t EGraph::KeyHash::operator()(const Key& key) const {
@@ -54,7 +29,46 @@ size_t EGraph::KeyHash::operator()(const Key& key) const {
   return hash;
 }
 
-EGraph::EGraph() {
+// Numbers that are the same have one key: 2 * 0.1 and 0.2 meet.
+uint64_t EGraph::bits(double number) {
+  if (number == 0 || std::isnan(number)) return number == 0 ? 0 : 1;
+  const auto after = numbers_.lower_bound(number);
+  if (after != numbers_.end() && same(*after, number)) return std::bit_cast<uint64_t>(*after);
+  if (after != numbers_.begin() && same(*std::prev(after), number))
+    return std::bit_cast<uint64_t>(*std::prev(after));
+  numbers_.insert(after, number);
+  return std::bit_cast<uint64_t>(number);
+}
+
+EGraph::Key EGraph::key_of(const Leaf& leaf) {
+  return {0, leaf.value.id};
+}
+
+EGraph::Key EGraph::key_of(const Sum& sum) {
+  Key key = {1};
+  for (const auto& term : sum.terms) key.insert(key.end(), {term.cls, bits(term.coefficient)});
+  return key;
+}
+
+EGraph::Key EGraph::key_of(const Product& product) {
+  Key key = {2};
+  for (const auto& factor : product.factors)
+    key.push_back(uint64_t{factor.cls} << 32 | static_cast<uint32_t>(factor.exponent));
+  return key;
+}
+
+EGraph::Key EGraph::key_of(const Apply& apply) {
+  Key key = {3 | static_cast<uint64_t>(apply.op) << 8};
+  for (const double param : apply.params) key.push_back(bits(param));
+  for (const Ref arg : apply.args) key.insert(key.end(), {arg.cls, bits(arg.scale)});
+  return key;
+}
+
+EGraph::Key EGraph::key_of(const Form& form) {
+  return std::visit([&](const auto& node) { return key_of(node); }, form.node);
+}
+
+EGraph::EGraph(ir::DType computed) : computed_(computed) {
   classes_.push_back({.parent = {1, kOne},
                       .forms = {},
                       .anchors = {},
@@ -87,7 +101,7 @@ ClassId EGraph::make(Form form, const Key& key, ClassId exponential_of, uint64_t
 }
 
 Ref EGraph::leaf(ir::Value value) {
-  const Key key = {0, value.id};
+  const Key key = key_of(Leaf{value});
   const auto found = interned_.find(key);
   return find(
       {1, found != interned_.end() ? found->second : make({.node = Leaf{value}}, key, kNone, 0)});
@@ -170,19 +184,9 @@ void EGraph::add_form(Ref ref, Form form) {
   if (is_constant(ref) || ref.scale == 0) return;
   Class& cls = classes_[ref.cls];
   form.scale = ref.scale;
-  const auto key = [](const Form& f) {
-    return std::visit(
-        [](const auto& node) -> Key {
-          if constexpr (std::is_same_v<std::decay_t<decltype(node)>, Leaf>)
-            return {0, node.value.id};
-          else
-            return key_of(node);
-        },
-        f.node);
-  };
-  const Key new_key = key(form);
+  const Key new_key = key_of(form);
   for (Form& old : cls.forms)
-    if (same(old.scale, form.scale) && key(old) == new_key) {
+    if (same(old.scale, form.scale) && key_of(old) == new_key) {
       if (!old.rule) old.rule = form.rule;
       return;
     }

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <variant>
@@ -35,7 +36,9 @@ inline Ref constant(double value) {
 inline bool is_constant(Ref ref) {
   return ref.cls == kOne;
 }
-// Equal but for the rounding of the e-graph's own arithmetic.
+// Relative: what the e-graph's own arithmetic may add to a number by rounding.
+inline constexpr double kNoise = 1e-13;
+// Equal but for that.
 bool same(double a, double b);
 inline bool same(Ref a, Ref b) {
   return a.cls == b.cls && same(a.scale, b.scale);
@@ -113,7 +116,9 @@ struct Bindings {
 
 class EGraph {
  public:
-  EGraph();
+  // `computed`: the dtype that its expressions compute in.
+  explicit EGraph(ir::DType computed = ir::DType::F32);
+  ir::DType computed() const { return computed_; }
 
   Ref leaf(ir::Value value);
   // The class of op(args); nullopt where normal forms give up (division by zero, cancellation,
@@ -157,6 +162,12 @@ class EGraph {
     size_t operator()(const Key& key) const;
   };
 
+  uint64_t bits(double number);
+  Key key_of(const Leaf& leaf);
+  Key key_of(const Sum& sum);
+  Key key_of(const Product& product);
+  Key key_of(const Apply& apply);
+  Key key_of(const Form& form);
   void add_anchor(ClassId cls, Anchor anchor);
   ClassId make(Form form, const Key& key, ClassId exponential_of, uint64_t ops);
   ClassId intern_sum(std::vector<Sum::Term> terms);
@@ -176,7 +187,9 @@ class EGraph {
 
   std::vector<Class> classes_;
   std::unordered_map<Key, ClassId, KeyHash> interned_;
+  std::set<double> numbers_;  // of keys; none the same as another
   std::vector<ClassId> stale_;
+  ir::DType computed_;
 };
 
 }  // namespace attacca::fold

@@ -9,7 +9,6 @@ namespace {
 
 constexpr size_t kMaxMonomials = 12;
 constexpr int kMaxPower = 4;
-constexpr double kNoise = 1e-9;
 
 // Adds monomials of one exponent. Exponents may be tiny, so they are compared with the largest.
 template <class Polynomial>

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "fold/special_values.hpp"
+
 namespace attacca::fold {
 namespace {
 
@@ -64,6 +66,7 @@ class Extractor {
       if (expression->kind != Expression::Kind::Apply || !fits(*expression)) continue;
       const int own_penalty = (form.recovered != kNone ? 2 * kReassociation : 0) + (bare ? 0 : 1);
       if (2 * saving(cheapest, *expression) + penalty - own_penalty <= 0) continue;
+      if (!keeps_special_values(graph_, value_, *expression)) continue;
       cheapest = *expression;
       penalty = own_penalty;
       best = Choice{std::move(*expression), form.rule};

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <map>
-#include <memory>
 #include <utility>
 
 #include "fmt/format.h"
@@ -80,32 +79,41 @@ class Folder {
     const ir::Node& node = graph_[value];
     const auto domain = domain_of(node);
     if (!domain) return;
-    EGraph& egraph = *egraphs_.try_emplace(*domain, std::make_unique<EGraph>()).first->second;
-    Ref ref = insert(egraph, *domain, node);
+    Room& room = rooms_.try_emplace(*domain, *domain).first->second;
+    EGraph& egraph = room.egraph;
+    Ref ref = insert(room, *domain, node);
     saturate(egraph, ref.cls);
     ref = egraph.find(ref);
     refs_[value.id] = ref;
-    if (auto choice = choose(graph_, egraph, choices_, constants_, value, ref))
+    if (auto choice = choose(graph_, egraph, choices_, room.constants, value, ref))
       choices_.emplace(value.id, std::move(*choice));
     egraph.anchor(ref, value);
   }
 
-  Ref insert(EGraph& egraph, const Domain& domain, const ir::Node& node) {
+  // What one domain's ops meet in.
+  struct Room {
+    explicit Room(const Domain& domain)
+        : egraph(domain.compute.value_or(domain.dtype)), constants(egraph.computed()) {}
+    EGraph egraph;
+    Constants constants;
+  };
+
+  Ref insert(Room& room, const Domain& domain, const ir::Node& node) {
     std::vector<Ref> args;
-    for (const Value operand : node.operands) args.push_back(operand_ref(egraph, domain, operand));
-    if (const auto ref = egraph.apply(node.op, node.attrs.params, args, Cancel::Forbid))
-      return *ref;
-    return egraph.opaque(node.op, node.attrs.params, std::move(args));
+    for (const Value operand : node.operands) args.push_back(operand_ref(room, domain, operand));
+    const auto ref = room.egraph.apply(node.op, node.attrs.params, args, Cancel::Forbid);
+    if (!ref) return room.egraph.opaque(node.op, node.attrs.params, std::move(args));
+    return is_constant(*ref) ? constant(room.constants.computed(ref->scale)) : *ref;
   }
 
-  Ref operand_ref(EGraph& egraph, const Domain& domain, Value operand) {
+  Ref operand_ref(Room& room, const Domain& domain, Value operand) {
     const ir::Node& node = graph_[operand];
     if (node.op == Op::Constant && node.type.dtype != ir::DType::Bool)
-      if (const auto number = constants_.read(node)) return constant(*number);
+      if (const auto number = room.constants.read(node)) return constant(*number);
     if (domain_of(node) == domain) return *refs_[operand.id];
-    if (is_comparison(node.op) && compares_in(domain, node)) return insert(egraph, domain, node);
-    const Ref leaf = egraph.leaf(operand);
-    if (egraph[leaf.cls].anchors.empty()) egraph.anchor(leaf, operand);
+    if (is_comparison(node.op) && compares_in(domain, node)) return insert(room, domain, node);
+    const Ref leaf = room.egraph.leaf(operand);
+    if (room.egraph[leaf.cls].anchors.empty()) room.egraph.anchor(leaf, operand);
     return leaf;
   }
 
@@ -189,9 +197,8 @@ class Folder {
   }
 
   const ir::Graph& graph_;
-  std::map<Domain, std::unique_ptr<EGraph>> egraphs_;
+  std::map<Domain, Room> rooms_;
   std::vector<std::optional<Ref>> refs_;  // of values with a domain, in its e-graph
-  Constants constants_;
   Choices choices_;
   std::vector<Value> moved_;  // where an old value is in the result
 };

@@ -19,6 +19,7 @@ namespace {
 using ir::Op;
 
 constexpr RuleText kTexts[] = {
+#define IRRATIONAL(VALUE, WHAT)
 #define RULE(NAME, PATTERN, RESULT, CONDITION, DIFFERS, WHY)                            \
   {NAME,                                                                                \
    PATTERN,                                                                             \
@@ -28,6 +29,12 @@ constexpr RuleText kTexts[] = {
       [[maybe_unused]] double hi) { return bool(CONDITION); },                          \
    Differs::DIFFERS,                                                                    \
    WHY},
+#include "fold/rules.def"
+};
+
+constexpr double kIrrational[] = {
+#define IRRATIONAL(VALUE, WHAT) VALUE,
+#define RULE(NAME, PATTERN, RESULT, CONDITION, DIFFERS, WHY)
 #include "fold/rules.def"
 };
 
@@ -264,6 +271,24 @@ void collect_constants(const Pattern& pattern, std::vector<double>& into) {
   for (const Pattern& child : pattern.children) collect_constants(child, into);
 }
 
+std::vector<double> ascending(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+std::vector<double> products(std::span<const double> a, std::span<const double> b) {
+  std::vector<double> values;
+  for (const double x : a)
+    for (const double y : b) values.push_back(x * y);
+  return ascending(std::move(values));
+}
+
+bool is_near(std::span<const double> ascending, double value, double reach) {
+  const auto found = std::lower_bound(ascending.begin(), ascending.end(), value * (1 - reach));
+  return found != ascending.end() && *found <= value * (1 + reach);
+}
+
 }  // namespace
 
 std::optional<double> Number::value(std::span<const std::optional<double>> captures) const {
@@ -301,27 +326,43 @@ const Rule* definition(Op op) {
   return found == by_op.end() ? nullptr : found->second;
 }
 
-std::span<const double> known_constants() {
+std::span<const double> exact_constants() {
   const auto& constants = immortal([] {
     std::vector<double> values;
     for (const Rule& rule : rules()) collect_constants(rule.pattern, values);
-    std::sort(values.begin(), values.end());
-    values.erase(std::unique(values.begin(), values.end()), values.end());
-    return values;
+    std::erase_if(values,
+                  [](double value) { return is_near(irrational_constants(), value, 1e-9); });
+    return ascending(std::move(values));
   });
   return constants;
 }
 
-std::span<const double> known_products() {
-  const auto& products = immortal([] {
+std::span<const double> irrational_constants() {
+  const auto& constants = immortal([] {
     std::vector<double> values;
-    for (const double a : known_constants())
-      for (const double b : known_constants()) values.push_back(a * b);
-    std::sort(values.begin(), values.end());
-    values.erase(std::unique(values.begin(), values.end()), values.end());
-    return values;
+    for (const double value : kIrrational) values.insert(values.end(), {value, 1 / value});
+    return ascending(std::move(values));
   });
-  return products;
+  return constants;
+}
+
+std::span<const double> exact_products() {
+  const auto& values = immortal([] { return products(exact_constants(), exact_constants()); });
+  return values;
+}
+
+std::span<const double> irrational_products() {
+  const auto& values = immortal([] {
+    std::vector<double> all = products(irrational_constants(), exact_constants());
+    const auto squares = products(irrational_constants(), irrational_constants());
+    all.insert(all.end(), squares.begin(), squares.end());
+    // sqrt(2) * sqrt(2) is 2, which tolerates nothing.
+    std::erase_if(all, [](double value) {
+      return is_near(exact_constants(), value, 1e-5) || is_near(exact_products(), value, 1e-5);
+    });
+    return ascending(std::move(all));
+  });
+  return values;
 }
 
 }  // namespace attacca::fold

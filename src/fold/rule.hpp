@@ -38,12 +38,12 @@ struct Pattern {
   std::vector<int> exponents;     // Product: of each child
 };
 
-// Inputs at which the two sides of a rule may differ.
+// Inputs at which the two sides of a rule may differ, but for rounding and the sign of a zero.
 enum class Differs : uint8_t {
   Nowhere,
-  Nan,       // at NaN
-  Edge,      // at infinities and negative zero
-  Overflow,  // where a subexpression of the pattern overflows or underflows, or at infinities
+  Nan,       // one is NaN where the other is not: not applied, serves why_not
+  Overflow,  // where a subexpression overflows or underflows: the result is the limit
+  Single,    // by less than f32's rounding: not applied in f64
 };
 
 struct RuleText {
@@ -77,8 +77,12 @@ std::optional<Captured> captured(double literal);
 std::span<const Rule> rules();
 // The rule that defines an op of the table in terms of earlier ones; null for primitives.
 const Rule* definition(ir::Op op);
-// The numbers that formulas name, e.g. 0.044715, and their reciprocals; and the products of two.
-std::span<const double> known_constants();
-std::span<const double> known_products();
+// The numbers that formulas name, and their reciprocals, ascending: those that a graph must give
+// exactly, e.g. 0.044715, and those of the table's IRRATIONAL rows.
+std::span<const double> exact_constants();
+std::span<const double> irrational_constants();
+// Products of two exact ones; of an irrational one and any other, but what is as well exact.
+std::span<const double> exact_products();
+std::span<const double> irrational_products();
 
 }  // namespace attacca::fold

@@ -28,8 +28,8 @@ void collect_ops(const Pattern& pattern, uint64_t& ops) {
   for (const Pattern& child : pattern.children) collect_ops(child, ops);
 }
 
-// The rules that say more than the normal forms know: those that define their op, and those whose
-// sides differ under arbitrary bindings.
+// The rules to apply that say more than the normal forms know: those that define their op, and
+// those whose sides differ under arbitrary bindings.
 std::vector<Trigger> make_triggers() {
   std::vector<Trigger> triggers;
   EGraph scratch;
@@ -38,6 +38,7 @@ std::vector<Trigger> make_triggers() {
     bindings.variables[i] = scratch.leaf(ir::Value{i});
   bindings.captures = {0.37, 0.61, -1.3, 2.9};
   for (const Rule& rule : rules()) {
+    if (rule.text.differs == Differs::Nan) continue;
     const auto pattern = scratch.instantiate(rule.pattern, bindings);
     const auto result = scratch.instantiate(rule.result, bindings);
     if (!pattern || !result || (!rule.defines && same(*pattern, *result))) continue;
@@ -84,6 +85,7 @@ class Saturator {
   }
 
   void fire(const Rule& rule, Bindings bindings) {
+    if (rule.text.differs == Differs::Single && graph_.computed() == ir::DType::F64) return;
     if (!condition_holds(rule, bindings) || !values_at_hand(rule, bindings)) return;
     cls_ = graph_.find({1, cls_}).cls;
     if (!bind_rest(rule, bindings)) return;

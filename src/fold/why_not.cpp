@@ -6,6 +6,8 @@
 
 #include "fmt/format.h"
 
+#include "fold/constants.hpp"
+#include "fold/egraph.hpp"
 #include "fold/fold.hpp"
 #include "fold/rule.hpp"
 #include "ir/text.hpp"
@@ -38,10 +40,6 @@ std::optional<double> number_at(const ir::Graph& graph, Value value) {
   if (node.literal) return node.literal->value;
   if (node.tensor->size() == 1 && ir::is_float(node.type.dtype)) return node.tensor->number_at(0);
   return std::nullopt;
-}
-
-bool near(double a, double b) {
-  return a == b || std::fabs(a - b) <= 1e-6 * std::max(std::fabs(a), std::fabs(b));
 }
 
 // -y, 0 - y and -1 * y are one thing to a reader.
@@ -80,7 +78,7 @@ class Overlay {
     ++so_far.matched;
     for (size_t i = 0; i < node.attrs.params.size() && !so_far.mismatch; ++i) {
       const std::string name(ir::info(node.op).params[i].name);
-      so_far = constant(pattern.attrs.params[i], node.attrs.params[i], std::move(so_far),
+      so_far = constant(pattern.attrs.params[i], node.attrs.params[i], got, std::move(so_far),
                         fmt::format("{} of {}", name, ir::name(node.op)));
     }
     if (so_far.mismatch) return so_far;
@@ -113,7 +111,7 @@ class Overlay {
 
   Attempt number(double wanted, Value got, Attempt so_far, const std::string& where) const {
     if (const auto value = number_at(graph_, got))
-      return constant(wanted, *value, std::move(so_far), where);
+      return constant(wanted, *value, got, std::move(so_far), where);
     const auto capture = captured(wanted);
     return stop(std::move(so_far),
                 capture ? fmt::format("a constant {}", kCaptures[capture->index])
@@ -121,20 +119,28 @@ class Overlay {
                 text(got), where);
   }
 
-  Attempt constant(double wanted, double got, Attempt so_far, const std::string& where) const {
+  Attempt constant(double wanted, double got, Value place, Attempt so_far,
+                   const std::string& where) const {
     if (const auto capture = captured(wanted)) {
       const auto [bound, fresh] =
           so_far.bound.captures.emplace(capture->index, capture->sign * got);
       wanted = bound->second * capture->sign;
-      if (!fresh && !near(wanted, got))
+      if (!fresh && !same(wanted, got))
         return stop(std::move(so_far),
                     fmt::format("{} = {}", kCaptures[capture->index], bound->second),
                     fmt::format("{}", got), where);
-    } else if (!near(wanted, got)) {
+    } else if (!means(place, wanted, got)) {
       return stop(std::move(so_far), fmt::format("{}", wanted), fmt::format("{}", got), where);
     }
     ++so_far.matched;
     return so_far;
+  }
+
+  // Whether a number at this place stands for that of the formula: as fold takes it.
+  bool means(Value place, double wanted, double got) const {
+    const ir::Node& node = graph_[place];
+    if (node.tensor && ir::round_to(node.type.dtype, wanted) == got) return true;
+    return stands_for(got, wanted, node.attrs.compute.value_or(node.type.dtype));
   }
 
   static std::string operand_of(size_t i, Op op) {
@@ -164,7 +170,10 @@ std::string despite_match(const Rule& rule, const Bound& bound, const ir::Graph&
   }
   if (!rule.text.holds(values[0], values[1], values[2], values[3]))
     return fmt::format("wanted {}, got {}", rule.text.condition, given);
+  if (rule.text.differs == Differs::Nan) return std::string(rule.text.why);
   const ir::DType dtype = graph.type(place).dtype;
+  if (rule.text.differs == Differs::Single && dtype == ir::DType::F64)
+    return fmt::format("{}, and f64 holds more", rule.text.why);
   if (!ir::is_float(dtype)) return fmt::format("wanted floats, got {}", ir::name(dtype));
   for (const auto& [name, value] : bound.variables)
     if (graph.type(value).dtype != dtype)

@@ -29,6 +29,18 @@ TEST(WhyNot, NamesAFailedCondition) {
                  "leaky_relu(x, alpha=a) = max(x, a * x): wanted a > 0 && a < 1, got a = 2");
 }
 
+TEST(WhyNot, NamesADifferenceAtSpecialValues) {
+  expect_why_not("where(x > 0, x, 0)", "relu",
+                 "relu(x) = where(x > 0, x, 0): a comparison drops NaN, relu propagates it");
+  expect_why_not("0.5 * (x + abs(x))", "relu",
+                 "relu(x) = 0.5 * (x + abs(x)): -inf + inf is NaN where relu is 0");
+}
+
+TEST(WhyNot, TakesConstantsAsFoldDoes) {
+  expect_why_not("min(max(x, 0), 6.0000005)", "relu6",
+                 "relu6(x) = min(max(x, 0), 6): wanted 6, got 6.0000005, at operand 2 of min");
+}
+
 TEST(WhyNot, SaysWhenItDoesFold) {
   expect_why_not("x / (1 + exp(-x))", "silu", "it folds to silu(x)");
 }

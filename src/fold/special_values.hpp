@@ -1,0 +1,17 @@
+// Whether a rewrite keeps NaN and infinities where they are.
+//
+// The value and its replacement are computed in f64 from the graph values that both depend on, at
+// NaN, infinities, zeros, huge, tiny and moderate numbers. That is no proof, but it sees what rules
+// and normal forms, which are true of real numbers, do not: max(x, 0) is NaN at NaN where
+// where(x > 0, x, 0) is 0.
+#pragma once
+
+#include "fold/extract.hpp"
+
+namespace attacca::fold {
+
+// The contract is "Special values" in fold/rules.def. REQUIRES: the expression reads values before
+// `value` only.
+bool keeps_special_values(const ir::Graph& graph, ir::Value value, const Expression& expression);
+
+}  // namespace attacca::fold
