@@ -14,6 +14,10 @@ from ._plan import Decision, Instance, Plan, Tensor, compile, load
 from ._trace import Fused, fuse
 from ._tune import Tuned, tune
 
+# torch.compile runs these as they are: what they do is nothing to trace.
+for _function in (Fused.__call__, Fused.plan, compile, explain, fuse, load, tune):
+    _function._torchdynamo_disable = True  # type: ignore[attr-defined]
+
 __version__ = _core.version()
 
 __all__ = ["Decision", "Error", "Explanation", "Fused", "Instance", "Plan", "Tensor", "Tuned", "compile",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple, Sequence
 
-from . import _core
+from . import _core, _dispatch
 from ._arguments import LONG_NAMES, SHORT_NAMES
 from ._errors import Error
 
@@ -122,9 +122,8 @@ class Torch:
         if tensor.requires_grad and torch.is_grad_enabled():
             raise Error("the tensor requires a gradient, which nothing here computes", where,
                         "call .detach(), or run under torch.no_grad()")
-        if tensor.is_conj() or tensor.is_neg():
-            raise Error("a lazily conjugated or negated tensor", where,
-                        "call .resolve_conj().resolve_neg()")
+        if tensor.is_neg():  # as the imaginary part of a conjugate is
+            raise Error("a lazily negated tensor", where, "call .resolve_neg()")
         device = tensor.device
         if device.type == "cpu":
             name = "cpu"
@@ -132,7 +131,11 @@ class Torch:
             name = f"cuda:{device.index}"
         else:
             raise Error(f"a tensor on device {device}", where, "move it to the CPU or a CUDA device")
-        return View(tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), dtype, name, tensor)
+        try:
+            address = tensor.data_ptr()
+        except RuntimeError:
+            address = _dispatch.without_memory(tensor, where)
+        return View(address, tuple(tensor.shape), tensor.stride(), dtype, name, tensor)
 
     @staticmethod
     def empty(shape: Sequence[int], dtype: str, like: View) -> Any:

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any, Callable
 
-from . import _arguments, _core, _frameworks
+from . import _arguments, _core, _dispatch, _frameworks
 from ._arguments import DType, Mode, Tuning
 from ._errors import Error
 from ._plan import Options, Plan, options
@@ -76,6 +76,11 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
             epilogue names and nobody gave, or the other way; a negative stride; an out that cannot
             be written, or overlaps an input or another out; a torch tensor that requires a gradient.
     """
+    if _dispatch.wanted((a, b, *operands.values())):
+        from .torch import _opaque
+
+        chosen_options = (out_dtype, mode, tuning, tuning_seconds, threads)
+        return _opaque.matmul(a, b, epilogue, out, chosen_options, operands)
     framework = _frameworks.of(a)
     a_view = framework.view(a, "a")
     b_view = _frameworks.of(b).view(b, "b")

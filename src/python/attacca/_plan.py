@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Protocol, Sequence, Union, overload
 
-from . import _arguments, _core, _frameworks
+from . import _arguments, _core, _dispatch, _frameworks
 from ._arguments import Device, Mode, Path, Tuning
 from ._dims import Dim, sources
 from ._errors import Error
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 # Instances that a plan keeps ready, the least recently used given up first.
 _MOST_INSTANCES = 256
+_count = itertools.count()
 
 
 class Tensor(NamedTuple):
@@ -92,6 +94,9 @@ class Plan:
         self._symbols = list(core.symbols)
         self._instances: OrderedDict[Any, _Ready] = OrderedDict()
         self._lock = threading.Lock()
+        # For Dynamo, which guards attributes: a text that no other plan has.
+        self._identity = f"plan {next(_count)}"
+        self._input_count, self._output_count = len(self._inputs), len(self._outputs)
 
     @property
     def device(self) -> str:
@@ -139,6 +144,10 @@ class Plan:
                 an out that cannot be written, or that overlaps an input or another output; a torch
                 tensor that requires a gradient while gradients are enabled.
         """
+        if _dispatch.wanted((*inputs, *named.values())):
+            from .torch import _opaque
+
+            return _opaque.plan(self, inputs, named, out)
         given = list(inputs)
         if named or len(given) != len(self._inputs):
             given = self._arrange(given, named)
@@ -186,6 +195,21 @@ class Plan:
         return f"<attacca.Plan ({inputs}) -> {outputs} on {self.device}, mode {self.mode}>"
 
     # ---- Inputs
+
+    # Dynamo runs what is marked constant while it traces, for the identity that it guards.
+    def _argument(self, identity: str) -> str:
+        """The plan as a custom op's argument."""
+        from .torch import _opaque
+
+        return _opaque.plan_argument(self)
+
+    def _order(self, identity: str, count: int, names: str) -> str:
+        """Inputs by name in the order of those that ``count`` inputs by position leave."""
+        self._arrange([object()] * count, dict.fromkeys(names.split(), object()))
+        return " ".join(list(self._names)[count:])
+
+    _argument._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    _order._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
     def _arrange(self, given: list[Any], named: dict[str, Any]) -> list[Any]:
         """Inputs by position and by name, in order."""

@@ -7,8 +7,9 @@
 
 Regions, each a matrix product and what follows it, become one call each of the custom op
 ``attacca::region``. Everything else goes to Inductor unchanged, and so do training graphs.
-Functions under ``torch.compile`` may call :func:`attacca.matmul` and plans once this module is
-imported: such calls stay as they are.
+Functions under ``torch.compile`` and ``torch.export`` may call :func:`attacca.matmul` and plans: such
+calls stay as they are, as the custom ops ``attacca::matmul`` and ``attacca::plan``. A process that loads
+an exported or AOTInductor-compiled program that holds them, or ``attacca::region``, imports this module.
 """
 try:
     import torch as _torch
@@ -17,6 +18,7 @@ except ImportError:
 
     raise _MissingModule("PyTorch is not installed", "attacca.torch", "pip install torch") from None
 
+from . import _opaque
 from ._backend import Pass, Program, backend, disable, enable, register
 from ._report import Fused, GraphReport, Left, NotFusedWarning, Report, report, reset
 from ._rewrite import Options

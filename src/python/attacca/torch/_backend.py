@@ -105,11 +105,10 @@ def _identity(module: torch.fx.GraphModule, inputs: Sequence[Any], how: str) -> 
 
 
 def register() -> None:
-    """Makes ``backend="attacca"`` known, and calls of plans opaque to Dynamo: graph breaks.
+    """Makes ``backend="attacca"`` known.
 
     Importing :mod:`attacca.torch` does it.
     """
-    torch._dynamo.trace_rules.add("attacca")
     if "attacca" not in torch._dynamo.list_backends(exclude_tags=()):
         torch._dynamo.register_backend(backend, name="attacca")
 

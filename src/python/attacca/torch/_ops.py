@@ -17,13 +17,13 @@ from .._frameworks import Torch
 from .._plan import Plan, Tensor, _Layout, compile as compile_graph
 from ._text_argument import plain
 
-_library = torch.library.Library("attacca", "DEF")
+library = torch.library.Library("attacca", "DEF")
 _ARGUMENTS = "Tensor[] inputs, str graph, str mode, str tuning, float tuning_seconds"
-_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides) \
+TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides) \
     if hasattr(torch.Tag, "needs_exact_strides") else (torch.Tag.pt2_compliant_tag,)
-_library.define(f"region({_ARGUMENTS}) -> Tensor[]", tags=_TAGS)
+library.define(f"region({_ARGUMENTS}) -> Tensor[]", tags=TAGS)
 # Generated C++ takes a list of one result for a tensor: it calls this where there is one.
-_library.define(f"region_of_one_result({_ARGUMENTS}) -> Tensor", tags=_TAGS)
+library.define(f"region_of_one_result({_ARGUMENTS}) -> Tensor", tags=TAGS)
 
 region = torch.ops.attacca.region.default
 region_of_one_result = torch.ops.attacca.region_of_one_result.default
@@ -152,12 +152,12 @@ def _run_one(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
 def declared_strides(layouts: Sequence[_Layout],
                      shapes: Sequence[Sequence[Any]]) -> "list[tuple[Any, ...] | None]":
     """Each input's strides as the region's text declares them; None: row-major."""
-    sizes = _sizes([layout.shape for layout in layouts], shapes)
+    sizes = sizes_of([layout.shape for layout in layouts], shapes)
     return [None if layout.strides is None else tuple(stride.value(sizes) for stride in layout.strides)
             for layout in layouts]
 
 
-def _sizes(dims: Sequence[Sequence[Dim]], shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
+def sizes_of(dims: Sequence[Sequence[Dim]], shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
     return {symbol: (shapes[s.tensor][s.axis] - s.offset) // s.factor
             if (s.factor, s.offset) != (1, 0) else shapes[s.tensor][s.axis]
             for symbol, s in sources(dims).items()}
@@ -185,7 +185,7 @@ def _fake(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
           tuning_seconds: float) -> list[torch.Tensor]:
     """Shapes and dtypes of the results; sizes may be symbolic."""
     layouts, outputs = types_of(graph, mode, inputs[0].device)
-    sizes = _sizes([layout.shape for layout in layouts], [tensor.shape for tensor in inputs])
+    sizes = sizes_of([layout.shape for layout in layouts], [tensor.shape for tensor in inputs])
     return [torch.empty([dim.value(sizes) for dim in layout.shape], dtype=as_torch_dtype(layout.info.dtype),
                         device=inputs[0].device)
             for layout in outputs]
@@ -210,7 +210,7 @@ def _dtypes() -> dict[str, torch.dtype]:
 
 _TORCH = _dtypes()
 for _dispatch_key in ("CPU", "CUDA"):
-    _library.impl("region", _run, _dispatch_key)
-    _library.impl("region_of_one_result", _run_one, _dispatch_key)
-torch.library.register_fake("attacca::region", _fake, lib=_library)
-torch.library.register_fake("attacca::region_of_one_result", _fake_one, lib=_library)
+    library.impl("region", _run, _dispatch_key)
+    library.impl("region_of_one_result", _run_one, _dispatch_key)
+torch.library.register_fake("attacca::region", _fake, lib=library)
+torch.library.register_fake("attacca::region_of_one_result", _fake_one, lib=library)
