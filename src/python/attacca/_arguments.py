@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
 import operator
 import os
-from typing import Any, Literal, Protocol, Sequence, Union, get_args
+from typing import Any, Callable, Literal, Protocol, Sequence, Union, cast, get_args
 
 from ._errors import Error
 
@@ -132,6 +133,18 @@ def seconds(value: Any, where: str) -> float:
     if not 0 <= number < math.inf:
         raise Error(f"{where} is {shown(value)}", where, "give finite seconds >= 0; 0 is the default")
     return number
+
+
+def function(value: Any, where: str) -> Callable[..., Any]:
+    """A function whose parameters can be seen."""
+    if callable(value) and not isinstance(value, type):
+        try:
+            inspect.signature(value)
+        except (TypeError, ValueError):
+            pass
+        else:
+            return cast("Callable[..., Any]", value)
+    raise Error(f"{where} is {shown(value)}", where, "give a function of tensors, written in Python")
 
 
 def flag(value: Any, where: str) -> bool:

@@ -90,8 +90,8 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
     if callable(epilogue):
         from ._trace import trace_epilogue
 
-        epilogue = trace_epilogue(epilogue, views, lead, b_view.shape[1], _ACCUMULATOR.get(a_view.dtype, "f32"),
-                                  [a, b, *operands.values()])
+        epilogue = trace_epilogue(_arguments.function(epilogue, "epilogue"), views, lead, b_view.shape[1],
+                                  _ACCUMULATOR.get(a_view.dtype, "f32"), [a, b, *operands.values()])
     epilogue = _arguments.text(epilogue, "epilogue")
     _check_names(epilogue, operands)
     outs = None if out is None else list(out) if isinstance(out, (list, tuple)) else [out]

@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Protocol, Sequence, Union, overload
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Protocol, Sequence, TypedDict, Union, overload
 
 from . import _arguments, _core, _dispatch, _frameworks
 from ._arguments import Device, Mode, Path, Tuning
@@ -372,8 +372,8 @@ class Options(NamedTuple):
     """Checked arguments for _core; what they mean stands at :func:`attacca.compile`."""
 
     device: str
-    mode: str
-    tuning: str
+    mode: Mode
+    tuning: Tuning
     tuning_seconds: float
     threads: int
 
@@ -384,9 +384,36 @@ def options(device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: A
     Raises:
         Error: An unknown mode or tuning; a wrong type; numbers out of range.
     """
-    return Options(_arguments.device(device), _arguments.choice(mode, _arguments.MODES, "mode"),
-                   _arguments.choice(tuning, _arguments.TUNINGS, "tuning"),
+    _arguments.choice(mode, _arguments.MODES, "mode")
+    _arguments.choice(tuning, _arguments.TUNINGS, "tuning")
+    return Options(_arguments.device(device), mode, tuning,
                    _arguments.seconds(tuning_seconds, "tuning_seconds"), _arguments.threads(threads))
+
+
+class CompileOptions(TypedDict, total=False):
+    """What :func:`attacca.compile` takes by name."""
+
+    device: Device
+    mode: Mode
+    tuning: Tuning
+    tuning_seconds: float
+    threads: int
+    constants: "Mapping[str, Any] | None"
+
+
+def check_options(given: "Mapping[str, Any]") -> None:
+    """Whether :func:`attacca.compile` would take them.
+
+    Raises:
+        Error: One that is not known; a value that is wrong.
+    """
+    for name in given:
+        if name not in CompileOptions.__annotations__:
+            near = difflib.get_close_matches(name, CompileOptions.__annotations__, 1)
+            raise Error(f"unknown option {name}", name,
+                        f"did you mean {near[0]}?" if near else f"one of {', '.join(CompileOptions.__annotations__)}")
+    options(given.get("device", "cpu"), given.get("mode", "fp32"), given.get("tuning", "known"),
+            given.get("tuning_seconds", 0), given.get("threads", 0))
 
 
 def graph_of(source: Any) -> _core.Graph:
@@ -397,7 +424,7 @@ def graph_of(source: Any) -> _core.Graph:
         return _core.Graph.from_onnx(bytes(source))
     if isinstance(source, os.PathLike):
         return _core.Graph.load(_arguments.path(source, "graph"))
-    if hasattr(source, "SerializeToString") and not isinstance(source, type):  # onnx.ModelProto
+    if callable(getattr(source, "SerializeToString", None)) and not isinstance(source, type):  # onnx.ModelProto
         return _core.Graph.from_onnx(source.SerializeToString())
     if not isinstance(source, str):
         raise Error(f"{_arguments.shown(source)} is no graph", "graph",

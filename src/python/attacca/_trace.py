@@ -7,16 +7,20 @@ import struct
 import sys
 from collections import OrderedDict
 from functools import update_wrapper
-from typing import Any, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence, overload
 
-from . import _frameworks
+from . import _arguments, _frameworks
+from ._annotations import declared
 from ._errors import Error
 from ._explain import Explanation
 from ._calls import OPERATORS, call_method, call_numpy, call_torch, unknown
 from ._dims import Dim
 from ._functions import BY_ATEN, BY_NUMPY
-from ._plan import Plan, compile as compile_graph
+from ._plan import CompileOptions, Plan, check_options, compile as compile_graph
 from ._shapes import Extent, slice_size
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _MOST_PLANS = 64
 # What names a dtype, in numpy, torch or as text.
@@ -290,7 +294,8 @@ class Fused:
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
         self._function, self._options = function, options
-        self._signature = inspect.signature(function)
+        self._signature = inspect.signature(_arguments.function(function, "function"))
+        self._declared = declared(function)
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self.__name__: str = getattr(function, "__name__", "fused")
         update_wrapper(self, function)
@@ -346,13 +351,9 @@ class Fused:
 
     def _type(self, name: str, view: _frameworks.View) -> str:
         """The annotation's type where it is one, else the argument's own."""
-        annotation = self._signature.parameters[name].annotation
-        if isinstance(annotation, str):
-            annotation = annotation.strip("\"' ")
-            if annotation.startswith("["):
-                return view.dtype + annotation
-            if "[" in annotation and annotation.split("[")[0] in _frameworks._NUMPY:
-                return annotation
+        annotation = self._declared.get(name)
+        if annotation is not None:
+            return view.dtype + annotation if annotation.startswith("[") else annotation
         shape = ", ".join(map(str, view.shape))
         if view.strides == _frameworks.dense_strides(view.shape) or 0 in view.shape:
             return f"{view.dtype}[{shape}]"
@@ -391,6 +392,14 @@ def _identity(value: Any) -> Any:
     return (type(value).__name__, struct.pack("<d", value) if isinstance(value, float) else value)
 
 
+@overload
+def fuse(function: Callable[..., Any], **options: "Unpack[CompileOptions]") -> Fused: ...
+
+
+@overload
+def fuse(function: None = None, **options: "Unpack[CompileOptions]") -> Callable[[Callable[..., Any]], Fused]: ...
+
+
 def fuse(function: "Callable[..., Any] | None" = None, **options: Any) -> Any:
     """Compiles a Python function of tensors; also as a decorator.
 
@@ -398,8 +407,9 @@ def fuse(function: "Callable[..., Any] | None" = None, **options: Any) -> Any:
     dtypes, and what it does to them becomes a graph: operators, slices, methods and functions of
     numpy and torch. Products and what follows them run fused.
 
-    A parameter annotated with a type of the text form, ``x: "bf16[M, 4096]"`` or ``x: "[M, K]"``,
-    has symbolic sizes: one plan serves them all.
+    A parameter annotated with a type of the text form, ``x: Annotated[Tensor, "bf16[M, 4096]"]`` or
+    ``x: Annotated[Tensor, "[M, K]"]``, has symbolic sizes: one plan serves them all. The text alone,
+    ``x: "bf16[M, 4096]"``, does too, but type checkers do not know it.
 
     Args:
         function: The function. Its tensor arguments are of any framework; numbers become part of
@@ -410,9 +420,10 @@ def fuse(function: "Callable[..., Any] | None" = None, **options: Any) -> Any:
         A :class:`Fused`, called like the function.
 
     Raises:
-        Error: While tracing: a function that is not known, a branch on a tensor's value, a tensor
+        Error: Something that is no function; an unknown option. While tracing: a function that is not known, a branch on a tensor's value, a tensor
             that is no argument. Calls: as :class:`attacca.Plan`'s.
     """
+    check_options(options)
     if function is None:
         return lambda fn: Fused(fn, options)
     return Fused(function, options)

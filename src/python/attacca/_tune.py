@@ -57,7 +57,8 @@ def _stream(progress: Any) -> "TextIO | None":
 
 def _values(name: str, given: Any) -> list[int]:
     """A size, or several."""
-    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__") or getattr(given, "shape", None) == ():
+    several = isinstance(given, Iterable) and not isinstance(given, (str, bytes, type))
+    if not several or getattr(given, "shape", None) == ():
         return [_arguments.size(given, name)]
     return [_arguments.size(value, name) for value in given]
 

@@ -3,16 +3,20 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from typing import Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from .. import __version__
+from .._arguments import Mode, Tuning, shown
 from .._errors import Error
 from . import _lowering, _report
 from ._compare import templates_stamp
-from ._rewrite import Options, rewrite
+from ._rewrite import Options, OptionsGiven, Policy, rewrite
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Pass(CustomGraphPass):
@@ -113,7 +117,7 @@ def register() -> None:
         torch._dynamo.register_backend(backend, name="attacca")
 
 
-def enable(**options: Any) -> None:
+def enable(**options: "Unpack[OptionsGiven]") -> None:
     """Makes plain ``torch.compile(model)`` fuse regions too, from now on.
 
     Args:
@@ -127,7 +131,7 @@ def enable(**options: Any) -> None:
         if name not in Options._fields:
             raise _unknown_option(name, Options._fields)
     _check_no_other_pass()
-    torch._inductor.config.post_grad_custom_pre_pass = Pass(Options.of(options))
+    torch._inductor.config.post_grad_custom_pre_pass = Pass(Options.of(dict(options)))
 
 
 def disable() -> None:
@@ -143,9 +147,11 @@ class Program:
     that was exported. Sizes that were exported as dynamic may differ from call to call.
     """
 
-    def __init__(self, exported: Any, *, mode: str = "fp32", tuning: str = "known",
-                 tuning_seconds: float = 0.0, policy: str = "always"):
+    def __init__(self, exported: Any, *, mode: Mode = "fp32", tuning: Tuning = "known",
+                 tuning_seconds: float = 0.0, policy: Policy = "always"):
         options = Options(policy, compare=False, mode=mode, tuning=tuning, tuning_seconds=tuning_seconds).check()
+        if isinstance(exported, type) or not callable(getattr(exported, "run_decompositions", None)):
+            raise Error(f"{shown(exported)} is no exported program", "exported", "give a torch.export.ExportedProgram")
         #: The rewritten graph, a ``torch.fx.GraphModule``.
         self.module = exported.run_decompositions().module()
         self.regions = rewrite(self.module.graph, options)

@@ -1,12 +1,13 @@
 """Which regions of an FX graph are fused: where a policy says that they are worth it."""
 from __future__ import annotations
 
-import math
 import os
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, Iterator, Literal, NamedTuple, Sequence, TypedDict, get_args
 
 import torch
 
+from .. import _arguments
+from .._arguments import Mode, Tuning
 from .._errors import Error
 from .._plan import Decision, Plan, compile as compile_graph
 from . import _kernels, _report
@@ -16,10 +17,22 @@ from ._regions import VIEWS, Region, explained, find, is_product_op, reading
 from ._replace import remove_unused, replace
 from ._static import hint
 
-POLICIES = ("measured", "always")
+Policy = Literal["measured", "always"]
+POLICIES: tuple[str, ...] = get_args(Policy)
 # Where nothing is compared with Inductor, a fused region must take less than this of the unfused path's
 # time; less still where Inductor would make one kernel of the region's tail and what follows it.
 _MARGIN, _MARGIN_BEFORE_MORE = 0.98, 0.9
+
+
+class OptionsGiven(TypedDict, total=False):
+    """Some of the options, by name."""
+
+    policy: Policy
+    compare: bool
+    kernels: bool
+    mode: Mode
+    tuning: Tuning
+    tuning_seconds: float
 
 
 class Options(NamedTuple):
@@ -41,11 +54,11 @@ class Options(NamedTuple):
         tuning_seconds: The most that measuring one region may take; 0: 60.
     """
 
-    policy: str = "measured"
+    policy: Policy = "measured"
     compare: bool = os.environ.get("ATTACCA_TORCH_COMPARE", "1") != "0"
     kernels: bool = True
-    mode: str = "fp32"
-    tuning: str = "measure"
+    mode: Mode = "fp32"
+    tuning: Tuning = "measure"
     tuning_seconds: float = 0.0
 
     @classmethod
@@ -67,20 +80,13 @@ class Options(NamedTuple):
         Raises:
             Error: A value that is not known or out of range.
         """
-        if self.policy not in POLICIES:
-            raise Error(f"unknown policy {self.policy}", "policy", f"one of {', '.join(POLICIES)}")
+        _arguments.choice(self.policy, POLICIES, "policy")
         for name, value in (("compare", self.compare), ("kernels", self.kernels)):
             if not isinstance(value, bool):
                 raise Error(f"{name} is {value!r}", name, "give True or False")
-        if self.mode not in ("fp32", "eager"):
-            raise Error(f"unknown mode {self.mode}", "mode", "one of fp32, eager")
-        if self.tuning not in ("known", "measure", "always", "unfused"):
-            raise Error(f"unknown tuning {self.tuning}", "tuning",
-                        "one of known, measure, always, unfused")
-        seconds = self.tuning_seconds
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
-            raise Error(f"tuning_seconds is {seconds!r}", "tuning_seconds", "give a number of seconds, 0 or more")
-        return self._replace(tuning_seconds=float(seconds))
+        _arguments.choice(self.mode, _arguments.MODES, "mode")
+        _arguments.choice(self.tuning, _arguments.TUNINGS, "tuning")
+        return self._replace(tuning_seconds=_arguments.seconds(self.tuning_seconds, "tuning_seconds"))
 
 
 def _without_effect(options: Options) -> Iterator[tuple[str, str]]:
