@@ -19,6 +19,7 @@ os.environ.setdefault("ATTACCA_CACHE_DIR", os.path.join(FOLDER.name, "attacca"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench/gpu"))
 
 import torch
+import torch.fx.experimental.proxy_tensor
 import torch.nn.functional as F
 from torch import nn
 
@@ -42,6 +43,7 @@ def option(name, default):
 DEVICE = option("--device", "cuda")
 BLOCKS = option("--blocks", ",".join(block_models.NAMES)).split(",")
 GPU = DEVICE == "cuda"
+NAMES = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 ALWAYS = {"policy": "always", "tuning": "known"}
 WIDTH, INNER = (1024, 2816) if GPU else (64, 96)
 
@@ -310,7 +312,6 @@ class Plans(Check):
                                device=DEVICE)
         x, w = (torch.randn(n, 64, device=DEVICE, dtype=torch.bfloat16) for n in (5, 32))
         for bad, pattern in [(x.float(), "f32"), (x.t(), "shape"), (x[:, ::2], "shape"),
-                             (x.repeat(1, 2)[:, ::2], "not contiguous"),
                              (x.detach().requires_grad_(), "requires a gradient")]:
             with self.assertRaisesRegex(attacca.Error, pattern):
                 plan(bad, w)
@@ -321,6 +322,54 @@ class Plans(Check):
             plan(x)
         want = F.silu(x.double() @ w.double().t())
         self.assertLess(error(plan(x, w), want), 0.01)
+
+    def test_rows_with_padding(self):
+        """Slices of wider tensors as each operand, in both layouts of b, and results in slices."""
+        def padded(rows, columns, by):
+            wide = torch.full((rows, columns + by), float("nan"), device=DEVICE, dtype=torch.bfloat16)
+            wide[:, :columns] = torch.randn(rows, columns, device=DEVICE)
+            return wide[:, :columns]
+        for m, n, k, by in ((17, 96, 64, 8), (128, 256, 128, 64), (33, 40, 72, 1), (300, 512, 264, 3)):
+            for transposed in (False, True):
+                a, res = padded(m, k, by), padded(m, n, by)
+                b = padded(n, k, by).t() if transposed else padded(k, n, by)
+                row = torch.randn(n, device=DEVICE)
+                wide = torch.full((m, n + by), float("nan"), device=DEVICE, dtype=torch.bfloat16)
+                want = F.silu(a.double() @ b.double() + row.double()) * res.double()
+                call = {"epilogue": "silu(acc + row(v)) * full(r)", "v": row, "r": res}
+                self.assertLess(error(attacca.matmul(a, b, **call), want), 0.01)
+                attacca.matmul(a, b, **call, out=wide[:, :n])
+                self.assertLess(error(wide[:, :n], want), 0.01)
+                self.assertTrue(wide[:, n:].isnan().all(), "padding was written")
+
+    def test_products_of_8_bit_floats_take_f32_scales(self):
+        for first, second in ((torch.float8_e4m3fn, torch.float8_e4m3fn), (torch.float8_e4m3fn, torch.float8_e5m2)):
+            for mode in ("fp32", "eager"):
+                a, w = torch.randn(64, 256, device=DEVICE).to(first), torch.randn(96, 256, device=DEVICE).to(second)
+                sa, sb = torch.rand(64, 1, device=DEVICE) + 0.5, torch.rand(96, device=DEVICE) + 0.5
+                want = (a.double() @ w.double().t()) * sa.double() * sb.double()
+                graph = (f"graph g(a: {NAMES[first]}[64, 256], w: {NAMES[second]}[96, 256], sa: f32[64, 1], sb: f32[96]) "
+                         "{ return cast(matmul(a, transpose(w)) * sa * sb, bf16) }")
+                plan = attacca.compile(graph, device=DEVICE, mode=mode)
+                self.assertLess(error(plan(a, w, sa, sb), want), 0.01)
+                if first is second:
+                    got = attacca.matmul(a, w.t(), "acc * col(sa) * row(sb)", sa=sa, sb=sb, mode=mode)
+                    self.assertLess(error(got, want), 0.01)
+
+    def test_traced_and_transformed(self):
+        """attacca.matmul as an op: under torch.compile, make_fx, vmap and a captured graph."""
+        x, w = (torch.randn(n, 64, device=DEVICE, dtype=torch.bfloat16) for n in (24, 32))
+        bias = torch.randn(32, device=DEVICE)
+        def function(x, w, bias):
+            return attacca.matmul(x, w.t(), "gelu(acc + row(b1))", b1=bias) * 2
+        want = F.gelu(x.double() @ w.double().t() + bias.double()) * 2
+        with torch.no_grad():
+            self.assertLess(error(torch.compile(function, fullgraph=True)(x, w, bias), want), 0.02)
+            traced = torch.fx.experimental.proxy_tensor.make_fx(function)(x, w, bias)
+            self.assertLess(error(traced(x, w, bias), want), 0.02)
+            batch = torch.stack([x, x + 1])
+            got = torch.vmap(lambda each: function(each, w, bias))(batch)
+            self.assertLess(error(got[0], want), 0.02)
 
     @unittest.skipUnless(GPU, "of launches")
     def test_the_hosts_time(self):
