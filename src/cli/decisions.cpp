@@ -24,7 +24,7 @@ std::string how(const run::Decision& decision) {
 }  // namespace
 
 size_t region_number(const run::Decision& decision, const fuse::Partition& partition) {
-  return static_cast<size_t>(decision.region - partition.regions.data()) + 1;
+  return static_cast<size_t>(decision.region.get() - partition.regions.data()) + 1;
 }
 
 std::string decisions_text(std::span<const run::Decision> decisions,

@@ -48,6 +48,7 @@ Result<Ranking> rank(const ExplainArgs& args) {
     if (problem.empty()) continue;
     if (region.kernel) {
       ATTACCA_TRY(tune::Candidates found, tune::kernel_candidates(kernels, device, problem));
+      apply({args.allow, args.deny}, found);
       ranking.regions.push_back({i + 1, std::move(found), true});
       continue;
     }

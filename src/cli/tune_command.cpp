@@ -76,7 +76,7 @@ ir::Graph folded(const Job& job, ir::Mode mode) {
 }
 
 struct Tuning {
-  run::CudaPlan plan;  // decisions point to its regions
+  run::CudaPlan plan;
   std::vector<Row> rows;
 };
 

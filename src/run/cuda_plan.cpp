@@ -120,7 +120,7 @@ Status CudaInstance::launch(std::span<void* const> inputs, std::span<void* const
 
 struct CudaPlan::Impl {
   CudaOptions options;
-  fuse::Partition partition;
+  std::shared_ptr<fuse::Partition> partition;
   std::shared_ptr<tune::Toolbox> toolbox;
   std::shared_ptr<jit::DeviceMemory> constants;
   std::vector<std::optional<size_t>> constant_at;  // by value id
@@ -129,7 +129,7 @@ struct CudaPlan::Impl {
   mutable std::mutex mutex;
   mutable std::map<Key, std::shared_ptr<const CudaInstance>> instances;
 
-  const ir::Graph& graph() const { return partition.graph; }
+  const ir::Graph& graph() const { return partition->graph; }
   Status upload_constants();
   Result<std::shared_ptr<const CudaInstance>> make(const ir::SymbolValues& symbols,
                                                    const std::vector<int>& alignments) const;
@@ -199,7 +199,7 @@ Status check_packed_constants(const ir::Graph& graph) {
 }  // namespace
 
 Status CudaPlan::Impl::upload_constants() {
-  ATTACCA_TRY_VOID(check_packed_constants(partition.graph));
+  ATTACCA_TRY_VOID(check_packed_constants(partition->graph));
   constant_at.resize(graph().size());
   output_of.assign(graph().size(), -1);
   std::vector<std::byte> bytes;
@@ -231,9 +231,13 @@ Status CudaPlan::Impl::upload_constants() {
 namespace {
 
 Status Assembly::make_all_steps() {
-  const StepContext context{plan_.graph(), plan_.options, plan_.toolbox, symbols_,
-                            [this](Value value) { return plan_.alignment_of(value, alignments_); }};
-  for (const fuse::Region& region : plan_.partition.regions) {
+  const StepContext context{plan_.graph(),
+                            plan_.options,
+                            plan_.toolbox,
+                            symbols_,
+                            [this](Value value) { return plan_.alignment_of(value, alignments_); },
+                            plan_.partition};
+  for (const fuse::Region& region : plan_.partition->regions) {
     ATTACCA_TRY(std::vector<CudaStep> steps, make_steps(context, region, instance_.decisions));
     for (CudaStep& step : steps) instance_.steps.push_back(std::move(step));
   }
@@ -308,7 +312,7 @@ CudaPlan& CudaPlan::operator=(CudaPlan&&) noexcept = default;
 CudaPlan::~CudaPlan() = default;
 
 const fuse::Partition& CudaPlan::partition() const {
-  return impl_->partition;
+  return *impl_->partition;
 }
 
 const std::shared_ptr<tune::Toolbox>& CudaPlan::toolbox() const {
@@ -318,9 +322,9 @@ const std::shared_ptr<tune::Toolbox>& CudaPlan::toolbox() const {
 Result<CudaPlan> CudaPlan::compile(const ir::Graph& graph, CudaOptions options) {
   auto impl = std::make_shared<Impl>();
   ATTACCA_TRY(impl->toolbox, tune::Toolbox::open(options.device));
-  impl->partition = fuse::partition(
-      graph, {.fuse = options.fuse, .reductions = fuse::Reductions::Amax, .packed = true});
-  ATTACCA_TRY_VOID(lay_out_outputs(impl->partition, options.output_strides));
+  impl->partition = std::make_shared<fuse::Partition>(fuse::partition(
+      graph, {.fuse = options.fuse, .reductions = fuse::Reductions::Amax, .packed = true}));
+  ATTACCA_TRY_VOID(lay_out_outputs(*impl->partition, options.output_strides));
   impl->options = std::move(options);
   ATTACCA_TRY_VOID(impl->upload_constants());
   return CudaPlan(std::move(impl));

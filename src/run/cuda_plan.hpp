@@ -44,7 +44,7 @@ struct CudaOptions {
 
 // How one region is computed.
 struct Decision {
-  const fuse::Region* region = nullptr;
+  std::shared_ptr<const fuse::Region> region;  // keeps the plan's partition, which it is part of
   tune::Candidate candidate;
   std::string source;                       // "measured", "plan", "database", "model", "only way"
   tune::ChoiceKey key;                      // what it is known by

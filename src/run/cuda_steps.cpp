@@ -45,10 +45,13 @@ Result<CudaStep> make_step(const StepContext& context, const tune::Problem& prob
   return step;
 }
 
-// Whether this build still has the candidate's template.
+// Whether this build still has the candidate's template, and the filter leaves it.
 bool is_at_hand(const StepContext& context, const Candidate& candidate) {
-  return candidate.kind != CandidateKind::Fused || candidate.kernel == tune::kUserKernel ||
-         context.toolbox->catalog().find(candidate.kernel) != nullptr;
+  if (candidate.kind != CandidateKind::Fused) return true;
+  tune::Candidates one{.ranked = {candidate}, .expected = {}, .excluded = {}};
+  apply(context.options.tune_options.filter, one);
+  return !one.ranked.empty() && (candidate.kernel == tune::kUserKernel ||
+                                 context.toolbox->catalog().find(candidate.kernel) != nullptr);
 }
 
 bool asks_what_is_known(Tuning tuning) {
@@ -99,7 +102,8 @@ Status measure(const StepContext& context, const fuse::Region& region, Decision&
 // The tail joins a user's kernel where it may, unless that was measured to be slower.
 Status decide_kernel(const StepContext& context, const fuse::Region& region,
                      const tune::Problem& problem, Decision& decision) {
-  ATTACCA_TRY(tune::Candidates fused, tune::ways_to_fuse(context.toolbox, problem, {}));
+  ATTACCA_TRY(tune::Candidates fused,
+              tune::ways_to_fuse(context.toolbox, problem, context.options.tune_options.filter));
   decision.source = "analysis";
   decision.excluded = std::move(fused.excluded);
   if (fused.ranked.empty()) return {};
@@ -145,7 +149,7 @@ Result<std::vector<CudaStep>> epilogue_steps(const StepContext& context, const f
               tune::concretize(region, context.graph, context.symbols, context.options.mode,
                                context.alignment_of));
   Decision decision;
-  decision.region = &region;
+  decision.region = {context.partition, &region};
   ATTACCA_TRY_VOID(decide(context, region, problem, decision));
   auto step = make_step(context, problem, decision.candidate);
   if (!step && decision.candidate.kind == CandidateKind::Fused) {

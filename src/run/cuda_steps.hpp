@@ -41,6 +41,7 @@ struct StepContext {
   std::shared_ptr<tune::Toolbox> toolbox;
   const ir::SymbolValues& symbols;
   tune::AlignmentOf alignment_of;
+  std::shared_ptr<const fuse::Partition> partition = {};  // of the regions, kept by decisions
 };
 
 // The steps of a region, and how it was decided to compute it.

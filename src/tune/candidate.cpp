@@ -118,7 +118,7 @@ void apply(const TemplateFilter& filter, Candidates& candidates) {
       kept.excluded.push_back(
           {name, fmt::format("not allowed by {}", fmt::join(filter.allow, ", "))});
     } else {
-      kept.expected.push_back(candidates.expected[i]);
+      if (i < candidates.expected.size()) kept.expected.push_back(candidates.expected[i]);
       kept.ranked.push_back(std::move(candidates.ranked[i]));
     }
   }

@@ -38,11 +38,12 @@ struct Exclusion {
 
 struct Candidates {
   std::vector<Candidate> ranked;  // fused ones by expected time, the best first
-  std::vector<double> expected;   // seconds, one a ranked candidate
+  std::vector<double> expected;   // seconds, one a ranked candidate; none of a user's kernel
   std::vector<Exclusion> excluded;
 };
 
-// Which templates may be taken, by patterns of their names as a shell's (*, ?, [abc]).
+// Which templates, or a user's kernel with its tail as kUserKernel, may be taken, by patterns of
+// their names as a shell's (*, ?, [abc]).
 struct TemplateFilter {
   std::vector<std::string> allow;  // empty: all
   std::vector<std::string> deny;

@@ -79,9 +79,13 @@ std::string worker_program() {
 
 Result<Candidates> ways_to_fuse(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem,
                                 const TemplateFilter& filter) {
-  if (problem.kernel)
-    return kernel_candidates(toolbox->user_kernels(), toolbox->device().info(), problem);
-  Candidates fused = fused_candidates(problem, toolbox->catalog(), toolbox->device().info());
+  const jit::DeviceInfo& device = toolbox->device().info();
+  Candidates fused;
+  if (problem.kernel) {
+    ATTACCA_TRY(fused, kernel_candidates(toolbox->user_kernels(), device, problem));
+  } else {
+    fused = fused_candidates(problem, toolbox->catalog(), device);
+  }
   apply(filter, fused);
   return fused;
 }

@@ -32,7 +32,7 @@ struct Tuned {
   Choice choice;  // the best of all; unfused where fusing lost or nothing else ran
 };
 
-// The fused candidates, ranked: those of the templates that the filter leaves, or of a user's
+// The fused candidates, ranked, that the filter leaves: those of the templates, or of a user's
 // kernel the one with its tail. Errors: a user's kernel that cannot be read.
 Result<Candidates> ways_to_fuse(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem,
                                 const TemplateFilter& filter);

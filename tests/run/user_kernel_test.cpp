@@ -175,6 +175,57 @@ TEST(UserKernel, AnOperandOfAnotherLayoutRefusesBeforeTheAnalysis) {
                  0);
 }
 
+TEST(UserKernel, AFilterLeavesItsTailOut) {
+  const std::string text = graph_text("scale", "return y = relu(k)");
+  const auto with = [](const tune::TemplateFilter& filter) {
+    CudaOptions options;
+    options.tune_options.filter = filter;
+    return options;
+  };
+  expect_decided(decide(text, with({.allow = {}, .deny = {"user_*"}})),
+                 "unfused (analysis)\ndenied by the pattern user_*\n", 1);
+  expect_decided(decide(text, with({.allow = {"sm80_*"}, .deny = {}})),
+                 "unfused (analysis)\nnot allowed by sm80_*\n", 1);
+  expect_decided(decide(text, with({.allow = {"user_kernel"}, .deny = {"sm80_*"}})),
+                 "user_kernel (analysis)\n", 1);
+}
+
+// Also where it is measured: what a filter leaves out is neither timed nor taken.
+TEST(UserKernel, AFilterHoldsForMeasurements) {
+  CudaOptions options{.tuning = Tuning::Always};
+  options.tune_options.filter.deny = {"user_kernel"};
+  const auto plan =
+      CudaPlan::compile(parsed(graph_text("scale", "return y = tanh(k + bias)")), options);
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  const auto instance = plan->instance({{"M", 100}});
+  ASSERT_TRUE(instance) << to_string(instance.error());
+  const Decision& decision = (*instance)->decisions()[0];
+  EXPECT_EQ(to_string(decision.candidate), "unfused");
+  EXPECT_TRUE(decision.trials.empty());
+  ASSERT_EQ(decision.excluded.size(), 1u);
+  EXPECT_EQ(decision.excluded[0].reason, "denied by the pattern user_kernel");
+}
+
+// Without the plan, and all that it made.
+TEST(UserKernel, ADecisionKeepsItsRegion) {
+  std::vector<Decision> decisions;
+  std::weak_ptr<const fuse::Region> region;
+  {
+    const auto plan = CudaPlan::compile(parsed(graph_text("scale", "return y = silu(k + bias)")));
+    ASSERT_TRUE(plan) << to_string(plan.error());
+    const auto instance = plan->instance({{"M", 100}});
+    ASSERT_TRUE(instance) << to_string(instance.error());
+    decisions = (*instance)->decisions();
+    region = decisions.at(0).region;
+    EXPECT_EQ(decisions[0].region.get(), &plan->partition().regions[0]);
+  }
+  ASSERT_FALSE(region.expired());
+  EXPECT_TRUE(decisions[0].region->kernel);
+  EXPECT_EQ(decisions[0].region->nodes.size(), 3u);
+  decisions.clear();
+  EXPECT_TRUE(region.expired()) << "and nothing else does";
+}
+
 // On the stand-in every launch takes 1.5 ms: one less is faster.
 TEST(UserKernel, FusedAndUnfusedAreMeasuredInTurns) {
   const ir::Graph graph = parsed(graph_text("scale", "return y = silu(k + bias)"));
