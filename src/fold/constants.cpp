@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 
+#include "fold/egraph.hpp"
 #include "fold/rule.hpp"
 
 namespace attacca::fold {
@@ -60,13 +61,16 @@ std::optional<double> recognise(double value, std::optional<ir::DType> rounded, 
 std::optional<double> Constants::read(const ir::Node& node) {
   if (node.op != ir::Op::Constant) return std::nullopt;
   if (node.literal) {
-    if (!std::isfinite(node.literal->value)) return std::nullopt;
-    return recognised(node.literal->value, std::nullopt);
+    const double value = node.literal->value;
+    if (!std::isfinite(value)) return std::nullopt;
+    const double number = recognised(value, std::nullopt);
+    return is_near_miss(number) ? std::nullopt : std::optional(number);
   }
   if (node.tensor->size() != 1 || !ir::is_float(node.type.dtype)) return std::nullopt;
   const double value = node.tensor->number_at(0);
   if (!std::isfinite(value)) return std::nullopt;
-  return recognised(value, node.type.dtype);
+  const double number = recognised(value, node.type.dtype);
+  return is_near_miss(number) ? std::nullopt : std::optional(number);
 }
 
 double Constants::recognised(double value, std::optional<ir::DType> rounded) {
@@ -86,6 +90,12 @@ double Constants::write(double value) const {
       return std::copysign(original, value);
   const double shorter = std::strtod(fmt::format("{:.12g}", value).c_str(), nullptr);
   return std::fabs(shorter - value) <= 1e-14 * std::fabs(value) ? shorter : value;
+}
+
+bool is_near_miss(double value) {
+  const double magnitude = std::fabs(value);
+  const auto found = nearest(exact_constants(), magnitude, 2 * kNoise, [](double) { return true; });
+  return found && *found != magnitude;
 }
 
 bool stands_for(double value, double number, ir::DType computed) {

@@ -15,7 +15,8 @@ class Constants {
   explicit Constants(ir::DType computed) : precise_(computed == ir::DType::F64) {}
 
   // The number that a literal, or a tensor of one element and a float dtype, holds: the constant of
-  // the rule table that it stands for, else the number itself. nullopt: no number, or not finite.
+  // the rule table that it stands for, else the number itself. nullopt: no number, not finite, or
+  // a near miss.
   std::optional<double> read(const ir::Node& node);
   // The same for a number that the graph computes from constants, e.g. 1 / sqrt(2).
   double computed(double value) { return recognised(value, std::nullopt); }
@@ -29,6 +30,9 @@ class Constants {
   std::unordered_map<double, double> original_;  // of recognised numbers
 };
 
+// Whether the e-graph's arithmetic would take a number for one that it is not, e.g. 1 for its
+// successor.
+bool is_near_miss(double value);
 // Whether a graph's constant, of ops that compute in `computed`, stands for a number of a formula.
 bool stands_for(double value, double number, ir::DType computed);
 

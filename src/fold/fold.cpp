@@ -1,5 +1,6 @@
 #include "fold/fold.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <utility>
@@ -81,7 +82,9 @@ class Folder {
     if (!domain) return;
     Room& room = rooms_.try_emplace(*domain, *domain).first->second;
     EGraph& egraph = room.egraph;
-    Ref ref = insert(room, *domain, node);
+    const auto& params = node.attrs.params;
+    const bool opaque = std::any_of(params.begin(), params.end(), is_near_miss);
+    Ref ref = opaque ? egraph.leaf(value) : insert(room, *domain, node);
     saturate(egraph, ref.cls);
     ref = egraph.find(ref);
     refs_[value.id] = ref;

@@ -15,6 +15,8 @@ using ir::Value;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kHuge = std::numeric_limits<double>::max();
+constexpr double kLarge = 1e300;     // 2 * kLarge does not overflow
+constexpr double kSmall = 4e-310;    // 1 / kSmall does
 constexpr size_t kMaxOpened = 256;   // values between the two expressions and what both depend on
 constexpr size_t kMaxSamples = 256;  // of several values; of one or two, all combinations
 constexpr int kMaxDepth = 8;         // of an argument why a value is never negative
@@ -23,8 +25,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // No -20: there 1 + tanh(x) rounds to 0, and times infinity 0 is NaN.
 constexpr double kFloats[] = {0.75,  -0.75,  0,      -0.0,    kInfinity, -kInfinity,
-                              kHuge, -kHuge, 1e-300, -1e-300, 3.5,       kNan};
-constexpr double kNotNegative[] = {0.75, 0, kInfinity, kHuge, 1e-300, 3.5, kNan};
+                              kHuge, -kHuge, kSmall, -kSmall, 3.5,       kNan};
+constexpr double kNotNegative[] = {0.75, 0, kInfinity, kHuge, kSmall, 3.5, kNan};
 constexpr double kIntegers[] = {0, 1, -2, 100};
 constexpr double kBools[] = {0, 1};
 
@@ -251,24 +253,22 @@ class Comparison {
   bool holds_at(std::span<const double> inputs) {
     const Outcome original = run(inputs);
     const double replacement = slot_values_[replacement_];
-    const bool nan = std::isnan(replacement);
-    if (std::isnan(original.value) == nan && std::isinf(original.value) == std::isinf(replacement))
-      return true;
-    if (nan || std::isinf(replacement))
-      return std::isnan(original.value) && !nan && by_size(inputs);
-    return by_size(inputs);
+    const bool nan = std::isnan(original.value), infinite = std::isinf(original.value);
+    if (nan == std::isnan(replacement) && infinite == std::isinf(replacement)) return true;
+    if (!nan && !(infinite && std::isfinite(replacement))) return false;
+    if (std::any_of(inputs.begin(), inputs.end(), [](double x) { return std::isnan(x); }))
+      return false;
+    return original.by_size || by_size(inputs, nan);
   }
 
-  // Whether the original is not finite since something overflows or underflows, with huge numbers
+  // Whether the original is not finite since something overflows or underflows, with large numbers
   // for infinities.
-  bool by_size(std::span<const double> inputs) {
+  bool by_size(std::span<const double> inputs, bool nan) {
     std::vector<double> finite(inputs.begin(), inputs.end());
-    for (double& input : finite) {
-      if (std::isnan(input)) return false;
-      if (std::isinf(input)) input = std::copysign(kHuge, input);
-    }
+    for (double& input : finite)
+      if (std::isinf(input)) input = std::copysign(kLarge, input);
     const Outcome original = run(finite);
-    return original.by_size && !std::isfinite(original.value);
+    return original.by_size && (nan ? std::isnan(original.value) : std::isinf(original.value));
   }
 
   // Of the original; leaves all slots' values behind.

@@ -18,7 +18,6 @@ using std::cos, std::erf, std::erfc, std::exp, std::expm1, std::log, std::log1p,
     std::sqrt, std::tanh;
 
 constexpr double kEpsilon = 2e-15;  // of one function, relative
-constexpr double kLarge = 1e12;     // in place of infinity, for limits
 constexpr double kTiny = 1e-290;    // below it relative errors say nothing
 
 template <class T>
@@ -194,25 +193,29 @@ bool alike(double a, double b) {
   return a == b || (std::isnan(a) && std::isnan(b));
 }
 
-// What errors of the operands make of a result, moving one operand at a time.
-double propagated(Op op, std::vector<double> x, const std::vector<double>& errors,
+// What errors of the operands make of a result, moving them one at a time and all at once.
+double propagated(Op op, const std::vector<double>& x, const std::vector<double>& errors,
                   const std::vector<double>& params, double value) {
   double total = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    if (errors[i] == 0) continue;
-    const double at = x[i];
+  const auto move = [&](size_t first, size_t last) {
     double moved = 0;
-    for (const double step : {errors[i], -errors[i]}) {
-      x[i] = op == Op::Where && i == 0 ? 1 - at : at + step;
-      const double result = apply(op, x, params);
+    for (const double sign : {1.0, -1.0}) {
+      std::vector<double> at = x;
+      for (size_t i = first; i < last; ++i)
+        if (errors[i] != 0) at[i] = op == Op::Where && i == 0 ? 1 - x[i] : x[i] + sign * errors[i];
+      const double result = apply(op, at, params);
       if (alike(result, value)) continue;
       const double off = std::fabs(result - value);
       moved = std::isnan(off) ? HUGE_VAL : std::max(moved, off);
-      if (std::isinf(moved)) break;
     }
-    x[i] = at;
     total += moved;
-  }
+  };
+  if (std::all_of(errors.begin(), errors.end(), [](double e) { return e == 0; })) return 0;
+  for (const double error : errors)
+    if (std::isinf(error)) return HUGE_VAL;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (errors[i] != 0) move(i, i + 1);
+  move(0, x.size());
   return total;
 }
 
@@ -268,13 +271,13 @@ Evaluated evaluated(const ir::Graph& graph, const Inputs& inputs, const LiteralE
   return result;
 }
 
-double limit_of(const ir::Graph& graph, const Inputs& inputs) {
+double limit_of(const ir::Graph& graph, const Inputs& inputs, double large) {
   std::vector<Wide> values(graph.size());
   for (uint32_t id = 0; id < graph.size(); ++id) {
     const ir::Node& node = graph.nodes()[id];
     if (node.op == Op::Input) {
       const double given = inputs.at(node.name);
-      values[id] = std::isinf(given) ? std::copysign(kLarge, given) : given;
+      values[id] = std::isinf(given) ? std::copysign(large, given) : given;
     } else if (node.op == Op::Constant) {
       values[id] = node.literal ? node.literal->value : node.tensor->number_at(0);
     } else {
@@ -292,7 +295,7 @@ double limit_of(const ir::Graph& graph, const Inputs& inputs) {
 std::vector<double> special_numbers(std::vector<double> moderate) {
   std::vector<double> numbers = {std::numeric_limits<double>::quiet_NaN()};
   moderate.insert(moderate.end(), {0, HUGE_VAL, 1e300, std::numeric_limits<double>::max(), 1e-200,
-                                   std::numeric_limits<double>::min(), 5e-324});
+                                   std::numeric_limits<double>::min(), 4e-310});
   for (const double number : moderate) numbers.insert(numbers.end(), {number, -number});
   return numbers;
 }
@@ -312,21 +315,35 @@ Compared compare(const ir::Graph& before, const ir::Graph& after, const Inputs& 
   if (std::isinf(old.error)) return result;
   if (near(old.value, now.value, error)) return is(Verdict::Same);
   if (old.zero_sign || (!nan && std::isinf(now.error))) return result;
+  // Infinite inputs are judged by large ones, where all else is of moderate size.
   Inputs finite = inputs;
-  bool infinite = false;
+  int infinite = 0;
+  bool moderate = true;
   for (auto& [name, input] : finite) {
-    infinite |= std::isinf(input);
+    infinite += std::isinf(input);
+    moderate &= input == 0 || std::isinf(input) || std::fabs(std::log10(std::fabs(input))) < 3;
     if (std::isinf(input)) input = std::copysign(1e300, input);
   }
-  const Evaluated nearby = infinite ? run(before, finite, literals, Zeros::AsTheyAre) : old;
-  if (!nearby.by_size || (infinite && std::isfinite(nearby.value)))
+  if (infinite > 0 && !moderate) return result;
+  const Evaluated nearby = infinite > 0 ? run(before, finite, literals, Zeros::AsTheyAre) : old;
+  const bool as_nearby = std::isnan(old.value) == std::isnan(nearby.value) &&
+                         std::isinf(old.value) == std::isinf(nearby.value);
+  if (!old.by_size && !(nearby.by_size && as_nearby))
     return is(nan ? Verdict::Nan : Verdict::Differs);
-  const double limit = limit_of(before, inputs);
-  if (std::isnan(limit)) return result;
-  const bool far = std::fabs(limit) > (infinite ? kLarge / 100 : 1e250) &&
-                   std::fabs(now.value) > 1e250 && std::signbit(limit) == std::signbit(now.value);
-  if (far || near(limit, now.value, error + 1e-9 * std::fabs(limit))) return is(Verdict::Limit);
-  result.values += fmt::format(", the limit is {}", limit);
+  bool known = false;
+  for (const double large : {1e12, 1e300}) {
+    const double limit = limit_of(before, inputs, large);
+    if (std::isnan(limit)) continue;
+    known = true;
+    result.values += fmt::format(", the limit is {}", limit);
+    const double trend = infinite == 0 ? 1e250 : std::pow(large, 0.25);
+    const bool far = std::fabs(limit) > trend && std::fabs(now.value) > 1e250 &&
+                     std::signbit(limit) == std::signbit(now.value);
+    const bool vanishes = infinite > 0 && now.value == 0 && std::fabs(limit) < 1 / trend;
+    if (far || vanishes || near(limit, now.value, error + 1e-9 * std::fabs(limit)))
+      return is(Verdict::Limit);
+  }
+  if (!known || now.by_size || std::isinf(now.error) || infinite > 1) return result;
   return is(nan ? Verdict::Nan : Verdict::Differs);
 }
 

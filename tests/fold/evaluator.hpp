@@ -26,8 +26,8 @@ using LiteralError = std::function<double(double)>;
 // Of the first output.
 Evaluated evaluated(const ir::Graph& graph, const Inputs& inputs,
                     const LiteralError& literals = {});
-// In the reals, so far as an exponent in f64 goes; NaN: unknown. Infinite inputs count as 1e12.
-double limit_of(const ir::Graph& graph, const Inputs& inputs);
+// In the reals, so far as an exponent in f64 goes; NaN: unknown. Infinite inputs count as `large`.
+double limit_of(const ir::Graph& graph, const Inputs& inputs, double large);
 
 // These, both signs of them, zeros, infinities, NaN, and numbers at the ends of f64.
 std::vector<double> special_numbers(std::vector<double> moderate);

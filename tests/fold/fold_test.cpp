@@ -342,6 +342,10 @@ const Case kF64[] = {
     {"x * sigmoid(1.7020000001 * x)", "silu(x, alpha=1.7020000001)"},
     {"max(x, 0) * 1.000000000001", "relu(x) * 1.000000000001"},
     {"pow(x, 2.0000000000000004)", unchanged},
+    {"max(x, 0) * 1.0000000000000002", "relu(x) * 1.0000000000000002"},
+    {"x / (0.9999999999999999 + exp(-x))", unchanged},
+    {"clamp(x, min=0, max=6.000000000000001)", unchanged},
+    {"x * relu6(x + 3) * 0.16666666666666669", unchanged},
     {"where(x > 20, x, log1p(exp(x)))", "where(x > 20, x, softplus(x))"},
 };
 INSTANTIATE_TEST_SUITE_P(F64, FoldsInF64, testing::ValuesIn(kF64));
