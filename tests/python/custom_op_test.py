@@ -162,7 +162,7 @@ class Traced(Inputs):
         class Plain(torch.Tensor):
             pass
         close(attacca.matmul(Wrapper(self.x), self.w.T), self.x @ self.w.T)
-        self.assertEqual(seen, ["attacca.matmul.default"])
+        self.assertEqual(seen, ["attacca.matmul.import_attacca_torch"])
         close(attacca.matmul(self.x.as_subclass(Plain), torch.nn.Parameter(self.w, False).T), self.x @ self.w.T)
 
 
@@ -325,16 +325,16 @@ class Compiled(Inputs):
 
 class Schemas(Inputs):
     def test_opcheck(self):
-        check = torch.library.opcheck
+        check, ops = torch.library.opcheck, torch.ops.attacca
         options = "- fp32 known 0 0"
         one = (self.x, self.w.T, [self.bias, self.res], "bias res", EPILOGUE, options)
-        check(torch.ops.attacca.matmul.default, one)
-        check(torch.ops.attacca.matmul.default, (torch.randn(2, 3, 8), self.w.T, [], "", "acc", "bf16 eager known 0 1"))
-        check(torch.ops.attacca.matmul_results.default, (self.x, self.w.T, [], "", SEVERAL, options))
+        check(ops.matmul.import_attacca_torch, one)
+        check(ops.matmul.import_attacca_torch, (torch.randn(2, 3, 8), self.w.T, [], "", "acc", "bf16 eager known 0 1"))
+        check(ops.matmul_results.import_attacca_torch, (self.x, self.w.T, [], "", SEVERAL, options))
         text = PLAN._argument("")
         inputs = [self.x, self.w.T.contiguous()]
-        check(torch.ops.attacca.plan_results.default, (inputs, text))
-        check(torch.ops.attacca.plan.default, ([torch.randn(3, 6), torch.zeros(6, 1)], ONE._argument("")))
+        check(ops.plan_results.import_attacca_torch, (inputs, text))
+        check(ops.plan.import_attacca_torch, ([torch.randn(3, 6), torch.zeros(6, 1)], ONE._argument("")))
 
 
 if __name__ == "__main__":

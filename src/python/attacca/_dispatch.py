@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from typing import Any, Iterable, Iterator, NamedTuple
+from typing import Any, Callable, Iterable, Iterator
 
 from ._errors import Error
 
 _here = threading.local()  # .inside: this thread runs a custom op's kernel, for which dispatch is over
 _dispatches: dict[type, bool] = {}  # by a tensor's type: whether it dispatches in Python
+_watched: "Callable[[Iterable[Any]], bool] | None" = None
 
 
 def wanted(tensors: Iterable[Any]) -> bool:
@@ -24,19 +25,32 @@ def wanted(tensors: Iterable[Any]) -> bool:
         return False
     if torch.compiler.is_dynamo_compiling():  # Dynamo reads no further
         return True
-    core = torch._C
-    if (core._len_torch_dispatch_stack() or core._functorch.peek_interpreter_stack() is not None
-            or torch.autograd.forward_ad._current_level >= 0 or core._get_tracing_state() is not None
-            or core._dispatch_tls_is_dispatch_key_included(core.DispatchKey.PreDispatch)):
-        return not _inside() and any(isinstance(tensor, torch.Tensor) for tensor in tensors)
-    for tensor in tensors:
-        kind = type(tensor)
-        dispatches = _dispatches.get(kind)
-        if dispatches is None:
-            dispatches = _dispatches[kind] = _dispatches_in_python(torch, kind)
-        if dispatches:
-            return not _inside()
-    return False
+    global _watched
+    if _watched is None:
+        _watched = _watch(torch)
+    return _watched(tensors)
+
+
+def _watch(torch: Any) -> Callable[[Iterable[Any]], bool]:
+    """The check outside of Dynamo, which every call makes: with what it asks at hand."""
+    core, forward_ad = torch._C, torch.autograd.forward_ad
+    modes, transforms, tracing = (core._len_torch_dispatch_stack, core._functorch.peek_interpreter_stack,
+                                  core._get_tracing_state)
+    included, pre_dispatch = core._dispatch_tls_is_dispatch_key_included, core.DispatchKey.PreDispatch
+    by_type = _dispatches.get
+
+    def watched(tensors: Iterable[Any]) -> bool:
+        if (modes() or transforms() is not None or forward_ad._current_level >= 0 or tracing() is not None
+                or included(pre_dispatch)):
+            return not _inside() and any(isinstance(tensor, torch.Tensor) for tensor in tensors)
+        for tensor in tensors:
+            dispatches = by_type(type(tensor))
+            if dispatches is None:
+                dispatches = _dispatches[type(tensor)] = _dispatches_in_python(torch, type(tensor))
+            if dispatches:
+                return not _inside()
+        return False
+    return watched
 
 
 def _dispatches_in_python(torch: Any, kind: type) -> bool:
@@ -67,9 +81,3 @@ def without_memory(tensor: Any, where: str) -> int:
     if wanted([tensor]):
         return 0
     raise Error(f"a {type(tensor).__name__} that has no memory", where, "give a tensor with elements")
-
-
-class Shaped(NamedTuple):
-    """What tracing a callable epilogue reads of an operand."""
-
-    shape: tuple[int, ...]

@@ -22,8 +22,15 @@ def _plan(dtype: str, layout: str, epilogue: str, out_dtype: str, chosen: Option
     return Plan(_core.Plan.matmul(dtype, layout, epilogue, out_dtype, **chosen._asdict()))
 
 
-def _with_dtypes(epilogue: str, dtypes: dict[str, str]) -> str:
-    """The text with each operand's dtype written out: row(bias) -> row(bias: f32)."""
+@lru_cache(maxsize=1024)
+def _typed(epilogue: str, operands: tuple[tuple[str, str], ...]) -> str:
+    """The text with the dtype of each operand that is given written out: row(bias) -> row(bias: f32).
+
+    Raises:
+        Error: An operand that the text names and nobody gave, or the other way.
+    """
+    dtypes = dict(operands)
+    _check_names(epilogue, dtypes)
 
     def write(match: "re.Match[str]") -> str:
         role, name, named = match.groups()
@@ -93,7 +100,7 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
         epilogue = trace_epilogue(_arguments.function(epilogue, "epilogue"), views, lead, b_view.shape[1],
                                   _ACCUMULATOR.get(a_view.dtype, "f32"), [a, b, *operands.values()])
     epilogue = _arguments.text(epilogue, "epilogue")
-    _check_names(epilogue, operands)
+    text = _typed(epilogue, tuple([(name, view.dtype) for name, view in views.items()]))
     outs = None if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
     out_views = None if outs is None else [_frameworks.of(o).view(o, "out", True) for o in outs]
     if out_dtype is not None:
@@ -103,7 +110,6 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
     else:
         result = _ALWAYS_WIDER.get(a_view.dtype, a_view.dtype)
     layout = _layout(b_view)
-    text = _with_dtypes(epilogue, {name: view.dtype for name, view in views.items()})
     plan = _plan(a_view.dtype, layout, text, result, chosen)
     given = {"a": _flat(a_view, lead, "a"), "b": b_view if layout == "kn" else _transposed(b_view)}
     for name, view in views.items():
@@ -136,7 +142,7 @@ def _check(a: _frameworks.View, b: _frameworks.View) -> tuple[int, ...]:
     return a.shape[:-1]
 
 
-def _check_names(epilogue: str, operands: dict[str, Any]) -> None:
+def _check_names(epilogue: str, operands: dict[str, str]) -> None:
     named = {match.group(2) for match in _OPERAND.finditer(epilogue)}
     for name in operands:
         if name not in named:

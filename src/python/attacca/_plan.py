@@ -72,9 +72,8 @@ class _Ready(NamedTuple):
     workspace_bytes: int
 
 
-def _alignment(address: int) -> int:
-    """The power of two, 16 at most, to which an address is aligned."""
-    return min(16, address & -address) if address else 16
+# The power of two, 16 at most, to which an address is aligned, by its last four bits.
+_ALIGNMENTS = tuple(low & -low or 16 for low in range(16))
 
 
 class Plan:
@@ -144,7 +143,7 @@ class Plan:
                 an out that cannot be written, or that overlaps an input or another output; a torch
                 tensor that requires a gradient while gradients are enabled.
         """
-        if _dispatch.wanted((*inputs, *named.values())):
+        if _dispatch.wanted((*inputs, *named.values()) if named else inputs):
             from .torch import _opaque
 
             return _opaque.plan(self, inputs, named, out)
@@ -292,20 +291,19 @@ class Plan:
 
     def _ready(self, views: Sequence[_frameworks.View], into: "Sequence[_frameworks.View] | None",
                ) -> _Ready:
-        key = (tuple((v.shape, v.strides, v.dtype, v.device, _alignment(v.address)) for v in views),
-               tuple((v.shape, v.strides, v.dtype, v.device, _alignment(v.address)) for v in into)
-               if into else None)
+        key = (tuple([(view[1:5], _ALIGNMENTS[view[0] & 15]) for view in views]),
+               tuple([(view[1:5], _ALIGNMENTS[view[0] & 15]) for view in into]) if into else None)
         with self._lock:
             ready = self._instances.get(key)
             if ready is not None:
                 self._instances.move_to_end(key)
                 return ready
         sizes = self._sizes(views)
-        alignments = [_alignment(view.address) for view in views]
+        alignments = [_ALIGNMENTS[view.address & 15] for view in views]
         strides: list[Sequence[int]] = [view.strides for view in views]
         if into:
             self._check_out(into, sizes)
-            alignments += [_alignment(view.address) for view in into]
+            alignments += [_ALIGNMENTS[view.address & 15] for view in into]
             strides += [view.strides for view in into]
         else:
             alignments += [16] * len(self._outputs)

@@ -11,7 +11,8 @@ import torch
 
 from .. import _frameworks
 from .._errors import Error
-from ._ops import Loaded, as_torch_dtype, declared_strides, has_kernel, loaded, region, region_of_one_result, types_of
+from ._ops import Loaded, as_torch_dtype, declared_strides, has_kernel, loaded, region, region_of_one_result, \
+    region_of_results, types_of
 
 _NAME = "attacca_region"
 
@@ -97,7 +98,7 @@ def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_sec
         if len(outputs) == 1:
             call = fallback_handler(region_of_one_result, add_to_fallback_set=False)
             return [call(laid_out, graph, mode, tuning, tuning_seconds)]
-        return fallback_handler(region, add_to_fallback_set=False)(laid_out, graph, mode, tuning, tuning_seconds)
+        return fallback_handler(region_of_results, add_to_fallback_set=False)(laid_out, graph, mode, tuning, tuning_seconds)
     if len(outputs) != 1:
         return fallback_handler(region, add_to_fallback_set=False)(laid_out, graph, mode, tuning, tuning_seconds)
     size = ir.convert_shape_to_inductor(node.meta["val"][0].shape)

@@ -7,7 +7,8 @@ another process that imports :mod:`attacca.torch`. A plan travels as its file.
     attacca::matmul_results(...) -> Tensor[]                    several results
     attacca::plan(Tensor[] inputs, str plan) -> Tensor          and likewise plan_results
 
-None writes to its arguments: with out= the results are copied. None has a derivative: tensors that need one are refused.
+Each is the overload ``import_attacca_torch``, since torch's error says an op's whole name where it was
+not registered. None writes to its arguments: with out= the results are copied. None has a derivative: tensors that need one are refused.
 """
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ from typing import Any, Callable, Sequence
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .. import _arguments, _dispatch
+from .. import _arguments, _dispatch, _frameworks
 from .._errors import Error
-from .._matmul import matmul as _matmul
+from .._matmul import _ACCUMULATOR, matmul as _matmul
 from .._plan import Plan, _unpickle
 from .._trace import trace_epilogue
-from ._ops import TAGS, as_torch_dtype, library, sizes_of
+from ._ops import OVERLOAD, TAGS, as_torch_dtype, library, sizes_of
 from ._text_argument import plain, written
 
 try:
@@ -48,13 +49,15 @@ def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any], opera
     tensors = [_tensor(tensor, name) for name, tensor in operands.items()]
     names = " ".join(operands)
     if not isinstance(epilogue, str):
-        epilogue = _traced(epilogue, names, " ".join([_role(t, name, a, b) for name, t in zip(operands, tensors)]))
+        roles = [_role(tensor, name, b) for name, tensor in zip(operands, tensors)]
+        dtypes = [a.dtype, *[tensor.dtype for tensor in tensors]]
+        epilogue = _traced(epilogue, names, " ".join(roles), tuple(dtypes))
     outs = None if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
     if chosen[0] is None and outs is not None and len(outs) > 0:
         chosen = (_tensor(outs[0], "out").dtype, *chosen[1:])
     arguments = (a, b, tensors, names, _argument(epilogue), _options(*chosen))
     one = _count(epilogue) == "1"
-    results = [_ops.matmul(*arguments)] if one else list(_ops.matmul_results(*arguments))
+    results = [_ops.matmul.import_attacca_torch(*arguments)] if one else list(_ops.matmul_results.import_attacca_torch(*arguments))
     if outs is not None:
         _copy(results, outs)
         return outs[0] if one else tuple(outs)
@@ -71,7 +74,7 @@ def plan(called: Plan, inputs: Sequence[Any], named: dict[str, Any], out: Any) -
     tensors = [_tensor(each, "inputs") for each in given]
     text = called._argument(called._identity)
     one = called._output_count == 1
-    results = [_ops.plan(tensors, text)] if one else list(_ops.plan_results(tensors, text))
+    results = [_ops.plan.import_attacca_torch(tensors, text)] if one else list(_ops.plan_results.import_attacca_torch(tensors, text))
     if out is not None:
         listed = isinstance(out, (list, tuple))
         outs = list(out) if listed else [out]
@@ -111,7 +114,7 @@ def _like(result: torch.Tensor, as_array: bool) -> Any:
     return result.numpy() if as_array else result
 
 
-def _role(tensor: torch.Tensor, name: str, a: torch.Tensor, b: torch.Tensor) -> str:
+def _role(tensor: torch.Tensor, name: str, b: torch.Tensor) -> str:
     """As attacca.matmul takes an operand of a function, by its shape."""
     shape, columns = list(tensor.shape), b.shape[-1]
     if len(shape) == 0:
@@ -132,11 +135,15 @@ def _constant(function: Callable[..., str]) -> Callable[..., str]:
 
 
 @_constant
-def _traced(function: Callable[..., Any], names: str, roles: str) -> str:
-    """The text of a callable epilogue."""
+def _traced(function: Callable[..., Any], names: str, roles: str, dtypes: "tuple[torch.dtype, ...]") -> str:
+    """The text of a callable epilogue; ``dtypes``: a's, then the operands'."""
     shapes = {"scalar": (), "row": (3,), "col": (2, 1), "full": (2, 3)}
-    views = {name: _dispatch.Shaped(shapes[role]) for name, role in zip(names.split(), roles.split())}
-    return trace_epilogue(function, views, (2,), 3)  # type: ignore[arg-type]
+    with _disable_current_modes():
+        a, *operands = [torch.empty(shape, dtype=dtype) for shape, dtype in
+                        zip([(2, 4), *[shapes[role] for role in roles.split()]], dtypes)]
+        views = {name: _frameworks.Torch.view(tensor, name) for name, tensor in zip(names.split(), operands)}
+        accumulator = _ACCUMULATOR.get(_frameworks.Torch.view(a, "a").dtype, "f32")
+        return trace_epilogue(function, views, (2,), 3, accumulator, [a, *operands])
 
 
 _argument = _constant(written)
@@ -347,13 +354,14 @@ def _first(run: Callable[..., list[torch.Tensor]]) -> Callable[..., torch.Tensor
 def _define(name: str, arguments: str, run: Any, fake: Any, vmap: Callable[[Any], Any]) -> None:
     """The op of one result, and that of several."""
     for suffix, returned, wrap in (("", "Tensor", _first), ("_results", "Tensor[]", lambda function: function)):
-        library.define(f"{name}{suffix}({arguments}) -> {returned}", tags=TAGS)
-        op = getattr(_ops, name + suffix).default
+        full = f"{name}{suffix}.{OVERLOAD}"
+        library.define(f"{full}({arguments}) -> {returned}", tags=TAGS)
+        op = getattr(getattr(_ops, name + suffix), OVERLOAD)
         for key in ("CPU", "CUDA"):
-            library.impl(name + suffix, wrap(run), key)
-        library.impl(name + suffix, _without_derivatives(op), "Autograd")
-        torch.library.register_fake(f"attacca::{name}{suffix}", wrap(fake), lib=library)
-        torch.library.register_vmap(f"attacca::{name}{suffix}", vmap(op), lib=library)
+            library.impl(full, wrap(run), key)
+        library.impl(full, _without_derivatives(op), "Autograd")
+        torch.library.register_fake(f"attacca::{full}", wrap(fake), lib=library)
+        torch.library.register_vmap(f"attacca::{full}", vmap(op), lib=library)
 
 
 _define("matmul", "Tensor a, Tensor b, Tensor[] operands, str names, str epilogue, str options",

@@ -22,11 +22,15 @@ _ARGUMENTS = "Tensor[] inputs, str graph, str mode, str tuning, float tuning_sec
 TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides) \
     if hasattr(torch.Tag, "needs_exact_strides") else (torch.Tag.pt2_compliant_tag,)
 library.define(f"region({_ARGUMENTS}) -> Tensor[]", tags=TAGS)
-# Generated C++ takes a list of one result for a tensor: it calls this where there is one.
-library.define(f"region_of_one_result({_ARGUMENTS}) -> Tensor", tags=TAGS)
+# Compiled files call these: where they are not registered, torch's error says the name, and so what to do.
+# Generated C++ takes a list of one result for a tensor.
+OVERLOAD = "import_attacca_torch"
+library.define(f"region_of_results.{OVERLOAD}({_ARGUMENTS}) -> Tensor[]", tags=TAGS)
+library.define(f"region_of_one_result.{OVERLOAD}({_ARGUMENTS}) -> Tensor", tags=TAGS)
 
 region = torch.ops.attacca.region.default
-region_of_one_result = torch.ops.attacca.region_of_one_result.default
+region_of_results = torch.ops.attacca.region_of_results.import_attacca_torch
+region_of_one_result = torch.ops.attacca.region_of_one_result.import_attacca_torch
 _MOST_KNOWN = 1024  # calls whose checks a region remembers
 
 
@@ -211,6 +215,8 @@ def _dtypes() -> dict[str, torch.dtype]:
 _TORCH = _dtypes()
 for _dispatch_key in ("CPU", "CUDA"):
     library.impl("region", _run, _dispatch_key)
-    library.impl("region_of_one_result", _run_one, _dispatch_key)
+    library.impl(f"region_of_results.{OVERLOAD}", _run, _dispatch_key)
+    library.impl(f"region_of_one_result.{OVERLOAD}", _run_one, _dispatch_key)
 torch.library.register_fake("attacca::region", _fake, lib=library)
-torch.library.register_fake("attacca::region_of_one_result", _fake_one, lib=library)
+torch.library.register_fake(f"attacca::region_of_results.{OVERLOAD}", _fake, lib=library)
+torch.library.register_fake(f"attacca::region_of_one_result.{OVERLOAD}", _fake_one, lib=library)
