@@ -229,33 +229,51 @@ double decoded(uint8_t bits, DType dtype) {
 }
 
 // Sums and scaled sums that f32 holds exactly, and neither bf16 nor an 8-bit float does.
-TEST(Api, EightBitFloatsGiveAccumulatorsInF32) {
+void expect_exact_sums(const attacca::Plan& plan, DType a_type, DType b_type) {
   constexpr size_t kM = 3, kN = 5, kK = 40;
   const std::vector<float> sa = {0.5f, 2, 3}, sb = {1, 0.25f, 3, 4, 0.125f};
-  for (const DType dtype : {DType::F8E4M3, DType::F8E5M2})
-    for (const auto mode : {attacca::Mode::Fp32, attacca::Mode::Eager}) {
-      const uint8_t one = dtype == DType::F8E4M3 ? 0x38 : 0x3c;
-      std::vector<uint8_t> a, b;
-      for (size_t i = 0; i < kM * kK; ++i) a.push_back(static_cast<uint8_t>(one + i * 7 % 13));
-      for (size_t i = 0; i < kN * kK; ++i) b.push_back(static_cast<uint8_t>(one + i * 5 % 11));
-      const auto plan = attacca::Plan::matmul(dtype, "nk", "acc * col(sa) * row(sb), acc",
-                                              DType::F32, {.mode = mode});
-      ASSERT_TRUE(plan) << plan.status().text();
-      const auto instance = plan->prepare({{"M", kM}, {"N", kN}, {"K", kK}});
-      ASSERT_TRUE(instance) << instance.status().text();
-      std::vector<float> scaled(kM * kN), plain(kM * kN);
-      const auto ran =
-          instance->run({a.data(), b.data(), sa.data(), sb.data()}, {scaled.data(), plain.data()});
-      ASSERT_TRUE(ran) << ran.text();
-      for (size_t m = 0; m < kM; ++m)
-        for (size_t n = 0; n < kN; ++n) {
-          double sum = 0;
-          for (size_t k = 0; k < kK; ++k)
-            sum += decoded(a[m * kK + k], dtype) * decoded(b[n * kK + k], dtype);
-          EXPECT_EQ(plain[m * kN + n], sum);
-          EXPECT_EQ(scaled[m * kN + n], sum * sa[m] * sb[n]);
-        }
+  const auto values = [](size_t count, DType dtype, size_t step) {
+    std::vector<uint8_t> bits;
+    for (size_t i = 0; i < count; ++i)
+      bits.push_back(static_cast<uint8_t>((dtype == DType::F8E4M3 ? 0x38 : 0x3c) + i * step % 13));
+    return bits;
+  };
+  const std::vector<uint8_t> a = values(kM * kK, a_type, 7), b = values(kN * kK, b_type, 5);
+  const auto instance = plan.prepare({{"M", kM}, {"N", kN}, {"K", kK}});
+  ASSERT_TRUE(instance) << instance.status().text();
+  std::vector<float> scaled(kM * kN), plain(kM * kN);
+  const auto ran =
+      instance->run({a.data(), b.data(), sa.data(), sb.data()}, {scaled.data(), plain.data()});
+  ASSERT_TRUE(ran) << ran.text();
+  for (size_t m = 0; m < kM; ++m)
+    for (size_t n = 0; n < kN; ++n) {
+      double sum = 0;
+      for (size_t k = 0; k < kK; ++k)
+        sum += decoded(a[m * kK + k], a_type) * decoded(b[n * kK + k], b_type);
+      EXPECT_EQ(plain[m * kN + n], sum);
+      EXPECT_EQ(scaled[m * kN + n], sum * sa[m] * sb[n]);
     }
+}
+
+TEST(Api, EightBitFloatsGiveAccumulatorsInF32) {
+  const auto text = [](DType dtype) { return std::string(attacca::name(dtype)); };
+  for (const auto mode : {attacca::Mode::Fp32, attacca::Mode::Eager})
+    for (const DType a : {DType::F8E4M3, DType::F8E5M2})
+      for (const DType b : {DType::F8E4M3, DType::F8E5M2}) {
+        const auto graph = attacca::Graph::parse(
+            "graph g(a: " + text(a) + "[M, K], b: " + text(b) +
+            "[N, K], sa: f32[M, 1], sb: f32[N]) {\n"
+            "  acc = matmul(a, transpose(b))\n  return acc * sa * sb, acc\n}\n");
+        ASSERT_TRUE(graph) << graph.status().text();
+        const auto plan = attacca::Plan::compile(*graph, {.mode = mode});
+        ASSERT_TRUE(plan) << plan.status().text();
+        expect_exact_sums(*plan, a, b);
+        if (a != b) continue;
+        const auto product = attacca::Plan::matmul(a, "nk", "acc * col(sa) * row(sb), acc",
+                                                   DType::F32, {.mode = mode});
+        ASSERT_TRUE(product) << product.status().text();
+        expect_exact_sums(*product, a, b);
+      }
 }
 
 TEST(Api, MatmulPlanKnowsTheResultOfEachDtype) {
