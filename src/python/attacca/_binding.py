@@ -20,7 +20,7 @@ _SYNONYMS = {
 }
 _NUMPY_SYNONYMS = {"axis1": ("dim0",), "axis2": ("dim1",), "x": ("self",), "y": ("other",)}
 # They change neither values nor dtype.
-_HARMLESS = {"memory_format", "layout", "pin_memory", "non_blocking", "_stacklevel", "subok", "copy"}
+_HARMLESS = {"memory_format", "layout", "pin_memory", "non_blocking", "_stacklevel", "subok", "copy", "cudnn_enable"}
 _NOTHING = object()
 
 
@@ -42,7 +42,7 @@ _NUMPY_METHODS = {name: _signature(signature) for name, signature in {
     "round": lambda self, decimals=0, out=None: 0,
     "reshape": lambda self, *shape, order="C", copy=None: 0,
     "transpose": lambda self, *axes: 0,
-    "swapaxes": lambda self, axis1, axis2: 0,
+    "swapaxes": lambda self, axis1, axis2, /: 0,
     "squeeze": lambda self, axis=None: 0,
     "ravel": lambda self, order="C": 0,
     "flatten": lambda self, order="C": 0,
@@ -67,7 +67,7 @@ def understood(row: Row, name: str, values: Iterable[tuple[str, Any, Any]], nump
             continue
         if known is not None:
             bound[known] = value
-        elif not (same(value, default) or given in _HARMLESS or (given == "order" and value in ("C", "K"))):
+        elif not (value is None or same(value, default) or given in _HARMLESS or (given == "order" and value in ("C", "K"))):
             raise Refused(f"the argument {given}={value!r}")
     missing = [p for p in row.parameters[:1] if p not in bound]
     if missing:
@@ -82,11 +82,12 @@ def same(value: Any, default: Any) -> bool:
 
 def _bound(signature: inspect.Signature, args: Sequence[Any], keywords: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     try:
-        arguments = signature.bind(*args, **keywords).arguments
+        bound = signature.bind(*args, **keywords)
     except TypeError as error:
         raise Refused(str(error)) from None
+    bound.apply_defaults()
     found: list[tuple[str, Any, Any]] = []
-    for name, value in arguments.items():
+    for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
             found += [(each, given, _UFUNC_DEFAULTS.get(each, _NOTHING)) for each, given in value.items()]
@@ -170,6 +171,8 @@ def _by_schema(schema: Any, args: Sequence[Any], keywords: dict[str, Any],
             values.append((argument.name, given[argument.name], default))
         elif default is _NOTHING:
             raise Refused(f"{argument.name} is missing")
+        else:
+            values.append((argument.name, default, default))
     return values
 
 
@@ -177,6 +180,8 @@ def _fits(kind: str, value: Any, is_tensor: Callable[[Any], bool]) -> bool:
     """Whether an argument's type could be of this overload; torch itself checks the rest."""
     if kind.startswith("Optional["):
         return value is None or _fits(kind[9:-1], value, is_tensor)
+    if value is None:
+        return False
     if kind.startswith("List[Tensor") or kind.startswith("List[Optional[Tensor"):
         return isinstance(value, (tuple, list)) and all(is_tensor(v) or v is None for v in value)
     if kind.startswith("List["):

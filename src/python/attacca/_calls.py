@@ -67,8 +67,9 @@ class TraceCall(Call):
     @cached_property
     def result(self) -> str:
         made = self._run(*map(self._like, self._args), **{n: self._like(v) for n, v in self._keywords.items()})
-        self.several = isinstance(made, (tuple, list))
-        return self._name_of((made[0] if self.several else made).dtype)
+        if isinstance(made, (tuple, list)):
+            raise Refused("several results")
+        return self._name_of(made.dtype)
 
     def common(self, operands: Sequence[Any]) -> str:
         likes = [self._like(value) for value in operands]
@@ -84,7 +85,8 @@ class TraceCall(Call):
 
     def parts(self, tensor: Any, dim: int, sizes: Callable[[], "Sequence[int] | int"]) -> list[Made]:
         given, have = sizes(), list(tensor._sizes)
-        dim = dim % len(have)
+        if not have:
+            raise Refused("parts of a scalar")
         if isinstance(given, int):
             if have[dim] % given:
                 raise Refused(f"{given} equal parts of an axis of {have[dim]}")
@@ -97,18 +99,18 @@ class TraceCall(Call):
         return [Made(name, lambda size=size: [*have[:dim], size, *have[dim + 1:]]) for name, size in zip(names, each)]
 
     def _like(self, value: Any) -> Any:
-        """What the framework's own function is given for a stand-in: a tensor of the dtype and rank."""
+        """What the framework's own function is given for a stand-in: one element, of the dtype and rank."""
         if isinstance(value, (tuple, list)):
             return type(value)(map(self._like, value))
         if not self.is_tensor(value):
             return value
-        name = _frameworks._NUMPY[value._dtype]
+        name, shape = _frameworks._NUMPY[value._dtype], (1,) * len(value._sizes)
         if self.framework == "torch":
             torch = sys.modules["torch"]
-            return torch.empty(tuple(map(int, value._sizes)), dtype=getattr(torch, name), device="meta")
+            return torch.ones(shape, dtype=getattr(torch, name), device="cpu")
         import numpy
 
-        return numpy.ones((1,) * len(value._sizes), _numpy_dtype(numpy, name))
+        return numpy.ones(shape, _numpy_dtype(numpy, name))
 
     def _name_of(self, dtype: Any) -> str:
         known = _frameworks.Torch._names().get(dtype) if self.framework == "torch" \
@@ -224,13 +226,10 @@ def _write(row: Row, call: TraceCall, values: dict[str, Any]) -> Any:
     """(what the row writes, the dtype)."""
     values = {name: _plain(value) for name, value in values.items()}
     made = row.write(call, **values)
-    if call.framework == "numpy" and "result" not in vars(call):  # elements that only move
+    if "result" not in vars(call):  # the row gives its first tensor's dtype
         source = values[row.parameters[0]]
         return made, call.dtype(source if call.is_tensor(source) else source[0])
-    dtype = call.result
-    if call.several and not isinstance(made, list):
-        raise Refused("several results")
-    return made, dtype
+    return made, call.result
 
 
 def _plain(value: Any) -> Any:

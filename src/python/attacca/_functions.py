@@ -211,7 +211,8 @@ def pointwise(call: Call, template: str, values: dict[str, Any], kind: str) -> M
         dtype = call.result
         if dtype not in _ORDER or dtype == "bool" or (kind == "float" and dtype not in FLOATS):
             raise Refused(f"a result of dtype {dtype}")
-    text = template.format(**{name: _in_place(call, template, name, value, dtype, kind)
+    alone = not tensors.keys() - {"condition"} and kind != "logic"
+    text = template.format(**{name: _in_place(call, template, name, value, dtype, kind, alone)
                               for name, value in values.items()})
     sizes = broadcast(call, list(tensors.values()))
     if kind in ("compare", "logic"):
@@ -223,14 +224,15 @@ def pointwise(call: Call, template: str, values: dict[str, Any], kind: str) -> M
     return Made(text if promoted(wide) == dtype else f"cast({text}, {dtype})", sizes)
 
 
-def _in_place(call: Call, template: str, name: str, value: Any, dtype: str, kind: str) -> str:
+def _in_place(call: Call, template: str, name: str, value: Any, dtype: str, kind: str, alone: bool) -> str:
     if f"={{{name}}}" in template:  # a parameter of the op
         if not is_number(value):
             raise Refused(f"the argument {name}={value!r}: it must be a number")
         return number(int(value) if isinstance(value, bool) else value)
     if kind == "logic" or name == "condition":
         return truth(call, name, value)
-    return operand(call, name, value, dtype, exactly=kind == "compare")
+    text = operand(call, name, value, dtype, exactly=kind == "compare")
+    return f"constant({text.strip('()')}, {dtype})" if alone else text  # numbers without a tensor beside them
 
 
 def truth(call: Call, name: str, value: Any) -> str:
@@ -269,7 +271,7 @@ def _pointwise_writer(kind: str, template: str, integer: str = "", logic: str = 
 # ---- "compare": computed in the common dtype, gives bool. "logic": operands are read as bools.
 
 _rows("float", """
-    reciprocal                   |                          | reciprocal({self})
+    reciprocal                   | reciprocal               | reciprocal({self})
     sqrt                         | sqrt                     | sqrt({self})
     rsqrt                        |                          | rsqrt({self})
     exp                          | exp                      | exp({self})
@@ -290,11 +292,9 @@ _rows("float", """
     hardswish                    |                          | hardswish({self})
     hardsigmoid                  |                          | hardsigmoid({self})
     selu                         |                          | selu({self})
-    softsign                     |                          | {self} / (1 + abs({self}))
-    log_sigmoid logsigmoid       |                          | -softplus(-{self})
+    log_sigmoid                  |                          | -softplus(-{self})
     leaky_relu                   |                          | leaky_relu({self}, alpha={negative_slope})
     div divide true_divide       | divide                   | {self} / {other}
-    lerp                         |                          | {self} + ({end} - {self}) * {weight}
                                  | float_power              | pow({self}, {other})
 """)
 _rows("number", """
@@ -302,7 +302,6 @@ _rows("number", """
     abs absolute                 | absolute fabs            | abs({self})     | abs({self})       | {self}
                                  | sign                     | sign({self})
     square                       | square                   | {self} * {self} | {self} * {self}
-                                 | reciprocal               | reciprocal({self})
     relu                         |                          | relu({self})
     relu6                        |                          | clamp({self}, min=0, max=6)
     positive                     | positive                 | {self}
@@ -382,9 +381,31 @@ def _pow(call: Call, self: Any, exponent: Any) -> Made:
     integer = call.result in INTEGERS
     if integer and not call.is_tensor(exponent) and exponent < 0:
         raise Refused(f"the argument exponent={exponent}: an integer to a negative power")
-    if integer and call.is_tensor(exponent) and call.framework == "torch" and call.dtype(exponent) not in ("u8", "bool"):
+    if integer and call.is_tensor(exponent) and call.dtype(exponent) not in ("u8", "bool"):
         raise Refused("the argument exponent: integers to powers that may be negative")
+    if call.framework == "torch" and is_number(exponent) and abs(exponent) == 0.5 \
+            and call.result in ("bf16", "f32", "f64"):  # they differ at -inf and -0.0
+        return pointwise(call, "sqrt({self})" if exponent > 0 else "rsqrt({self})", {"self": self}, "float")
     return pointwise(call, "pow({self}, {exponent})", {"self": self, "exponent": exponent}, "number")
+
+
+@writes("softsign")
+def _softsign(call: Call, self: Any) -> Made:
+    if call.dtype(self) not in FLOATS:  # torch adds 1 in the integer's dtype
+        raise Refused(f"an operand of dtype {call.dtype(self)}")
+    return pointwise(call, "{self} / (1 + abs({self}))", {"self": self}, "float")
+
+
+@writes("lerp")
+def _lerp(call: Call, self: Any, end: Any, weight: Any) -> Made:
+    """From the nearer end, as torch does: it matters at infinities."""
+    low, high = "{self} + {weight} * ({end} - {self})", "{end} - ({end} - {self}) * {rest}"
+    values = {"self": self, "end": end, "weight": weight}
+    if is_number(weight):
+        template, values["rest"] = (low if abs(weight) < 0.5 else high), 1 - weight
+    else:
+        template = f"where(abs({{weight}}) < 0.5, {low}, {high.replace('{rest}', '(1 - {weight})')})"
+    return pointwise(call, template, {name: values[name] for name in names_in(template)}, "float")
 
 
 @writes("addcmul")
@@ -408,6 +429,9 @@ def _round(call: Call, self: Any, decimals: int = 0) -> Made:
 def _clamp(call: Call, self: Any, min: Any = None, max: Any = None) -> Made:
     if min is None and max is None and call.framework == "torch":
         raise Refused("clamp needs the argument min or max")
+    for name, bound in (("min", min), ("max", max)):
+        if call.framework == "torch" and isinstance(bound, float) and bound != bound:
+            raise Refused(f"the argument {name}={bound}")
     if all(bound is None or is_number(bound) and bound == bound for bound in (min, max)) and call.result in FLOATS:
         bounds = [f"{n}={number(b)}" for n, b in (("min", min), ("max", max)) if b is not None]
         return pointwise(call, f"clamp({', '.join(['{self}', *bounds])})", {"self": self}, "number")
@@ -460,14 +484,6 @@ def _where(call: Call, condition: Any, self: Any = None, other: Any = None) -> M
     return pointwise(call, "where({condition}, {self}, {other})", values, "number")
 
 
-@writes("glu")
-def _glu(call: Call, self: Any, dim: int = -1) -> Made:
-    value, gate = call.parts(self, dim, lambda: 2)
-    if call.result not in FLOATS:
-        raise Refused(f"a result of dtype {call.result}")
-    return Made(f"{value.text} * sigmoid({gate.text})", value.sizes)
-
-
-@writes("clone contiguous detach alias lift_fresh_copy", "copy ascontiguousarray")
+@writes("clone contiguous detach alias lift_fresh_copy", "copy")
 def _same(call: Call, self: Any) -> Made:
     return Made(call.text(self), lambda: call.sizes(self))

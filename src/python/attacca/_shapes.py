@@ -96,12 +96,13 @@ def _permute(call: Call, self: Any, dims: Any = None) -> Made:
 
 @writes("adjoint mT", "matrix_transpose mT")
 def _matrix_transpose(call: Call, self: Any) -> Made:
-    if len(call.sizes(self)) < 2:
+    rank = len(call.sizes(self))
+    if rank < 2 and not (rank == 0 and call.framework == "torch"):
         raise Refused("a transpose of a tensor with less than two axes")
-    return swapped(call, self, -1, -2)
+    return swapped(call, self, -1, -2) if rank else permuted(call, self, [])
 
 
-@writes("numpy_T T", "T")
+@writes("numpy_T", "T")
 def _reversed(call: Call, self: Any) -> Made:
     return permuted(call, self, range(len(call.sizes(self)))[::-1])
 
@@ -178,7 +179,7 @@ def _flatten(call: Call, self: Any, start_dim: int = 0, end_dim: int = -1) -> Ma
 def _ravel(call: Call, self: Any, order: str = "C") -> Made:
     if order != "C":
         raise Refused(f"the argument order={order!r}")
-    return _flatten(call, self)
+    return _flatten(call, self) if call.sizes(self) else call.reshape(call.text(self), lambda: [1])
 
 
 @writes("unflatten", "")
@@ -200,8 +201,9 @@ def _unflatten(call: Call, self: Any, dim: int, sizes: Any) -> Made:
 def _expand(call: Call, self: Any, size: Any) -> Made:
     def sizes() -> Sequence[int]:
         wanted, have = integers(size, "size"), list(call.sizes(self))
-        have = [1] * (len(wanted) - len(have)) + have
-        if len(have) != len(wanted) or any(w != e and w != -1 and e != 1 for w, e in zip(wanted, have)):
+        new = len(wanted) - len(have)
+        have = [1] * new + have
+        if new < 0 or -1 in wanted[:new] or any(w != e and w != -1 and e != 1 for w, e in zip(wanted, have)):
             raise Refused(f"the argument size={size} of a tensor of shape {tuple(have)}")
         return [e if w == -1 else w for w, e in zip(wanted, have)]
     return call.broadcast_to(self, sizes)
@@ -335,6 +337,16 @@ def _unbind(call: Call, self: Any, dim: int = 0) -> list[Made]:
     return [_select(call, self, axis, i) for i in range(fixed(call.sizes(self)[axis], "unbind"))]
 
 
+@writes("glu")
+def _glu(call: Call, self: Any, dim: int = -1) -> Made:
+    if not call.sizes(self):
+        raise Refused("glu of a scalar")
+    value, gate = call.parts(self, axis_of(call, self, dim), lambda: 2)
+    if call.dtype(self) not in FLOATS:
+        raise Refused(f"an operand of dtype {call.dtype(self)}")
+    return Made(f"{value.text} * sigmoid({gate.text})", value.sizes)
+
+
 # ---- Reductions
 
 
@@ -432,11 +444,13 @@ def _normalized(call: Call, op: str, self: Any, normalized_shape: Any, weight: A
     last = tuple(have[rank - axes:]) if 0 < axes <= rank else None
     if last is None or any(type(e) is int and isinstance(s, int) and e != s for e, s in zip(last, shape)):
         raise Refused(f"the argument normalized_shape={shape} of a tensor of shape {tuple(have)}")
-    if call.result not in FLOATS:
-        raise Refused(f"a result of dtype {call.result}")
+    if call.dtype(self) not in FLOATS:
+        raise Refused(f"an operand of dtype {call.dtype(self)}")
     for name, each in (("weight", weight), ("bias", bias)):
         if each is not None and len(call.sizes(each)) != axes:
             raise Refused(f"the argument {name} of shape {tuple(call.sizes(each))}")
+        if each is not None and call.dtype(each) != call.dtype(self):
+            raise Refused(f"the argument {name} of dtype {call.dtype(each)} beside {call.dtype(self)}")
     def flat(tensor: Any, keep: int) -> str:
         if axes == 1:
             return call.text(tensor)
@@ -450,8 +464,7 @@ def _normalized(call: Call, op: str, self: Any, normalized_shape: Any, weight: A
         text = f"({text} {'*' if bias is None else '+'} {given[0]})"
     if axes > 1:
         text = f"reshape({text}, {list_text([call.extent_text(e) for e in have])})"
-    used = [known_dtype(call, t) for t in (self, weight, bias) if t is not None]
-    return Made(text if promoted(used) == call.result else f"cast({text}, {call.result})", lambda: have)
+    return Made(text, lambda: have)
 
 
 @writes("layer_norm", "")

@@ -54,6 +54,11 @@ class Traced:
         raise Error("the function asks for a tensor's value, which is not known while tracing",
                     self._text, "use where(condition, a, b) instead of if")
 
+    __float__ = __int__ = __index__ = __len__ = __bool__
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        return self.__bool__()
+
     __iter__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> "Traced":

@@ -101,7 +101,10 @@ class NodeCall(Call):
 
     def common(self, operands: Sequence[Any]) -> str:
         values = [o.meta["val"] if self.is_tensor(o) else o for o in operands]
-        return _DTYPES.get(torch.result_type(*values), "another")
+        dtype = torch.result_type(*values)
+        if dtype not in _DTYPES:
+            raise Refused(f"operands that meet in dtype {dtype}")
+        return _DTYPES[dtype]
 
     def extent_text(self, extent: Any) -> str:
         return dim_text(extent)
@@ -115,7 +118,9 @@ class NodeCall(Call):
         return Made(f"broadcast({self.text(tensor)}, {self.shape})", sizes)
 
     def parts(self, tensor: Any, dim: int, sizes: Callable[[], "Sequence[int] | int"]) -> list[Made]:
-        extent, dim = self.sizes(tensor)[dim], dim % len(self.sizes(tensor))
+        if not self.sizes(tensor):
+            raise Refused("parts of a scalar")
+        extent = self.sizes(tensor)[dim]
         value = self.node.meta["val"]
         if isinstance(value, torch.Tensor):  # glu: two halves that are no nodes
             if not isinstance(extent, int) or extent % 2:
@@ -234,5 +239,5 @@ class Importer:
         given = {argument.name: value for argument, value in zip(schema, node.args)}
         given.update(node.kwargs)
         return understood(row, str(node.target), [
-            (a.name, given[a.name], a.default_value if a.has_default_value() else Refused)
-            for a in schema if a.name in given])
+            (a.name, given.get(a.name, a.default_value), a.default_value if a.has_default_value() else Refused)
+            for a in schema])
