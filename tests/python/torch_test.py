@@ -20,6 +20,7 @@ from torch import nn
 import attacca
 import attacca.torch
 from attacca.torch import _report
+from attacca.torch._importer import dim_text
 
 ALWAYS = {"policy": "always"}
 
@@ -52,6 +53,26 @@ class Bert(nn.Module):
         attended = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, s, width)
         x = self.norms[0](x + self.out(attended))
         return self.norms[1](x + self.narrow(F.gelu(self.wide(x))))
+
+
+def _size(name):
+    """A size whose symbol has a name."""
+    import sympy
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+    environment = ShapeEnv()
+    return environment.create_symintnode(sympy.Symbol(name, integer=True, positive=True), hint=5)
+
+
+def fusing_alone(module, inputs):
+    """A backend with Attacca's pass, but without Inductor's compiling."""
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._inductor.decomposition import select_decomp_table
+
+    def compiler(graph, _):
+        attacca.torch.Pass(attacca.torch.Options("always"))(graph.graph)
+        graph.recompile()
+        return graph
+    return aot_autograd(fw_compiler=compiler, decompositions=select_decomp_table())(module, inputs)
 
 
 class Encoder(nn.Module):
@@ -142,6 +163,44 @@ class Compiled(unittest.TestCase):
                 odd = torch.randn(rows * 20 + 1)[1:].view(rows, 20)
                 torch.testing.assert_close(compiled(odd), function(odd), rtol=1e-4, atol=1e-4)
         self.assertEqual([each.calls for each in self.fused()], [6])
+
+    def test_operands_that_are_parts_of_wider_tensors(self):
+        def part(*shape, at=0):
+            return torch.randn(*shape[:-1], shape[-1] + 8)[..., at:at + shape[-1]]
+
+        def linear(x, w, r):
+            return F.silu(F.linear(x, w)) * r
+
+        def product(x, w, r):
+            return torch.relu(x @ w) + r
+        for name, function, make in [
+                ("columns of b", linear, lambda m: (part(m, 16, at=4), part(24, 16), part(m, 24, at=3))),
+                ("rows of b", product, lambda m: (part(m, 16), part(16, 24, at=8), part(m, 24))),
+                ("three axes", linear, lambda m: (part(2, m, 16), part(24, 16), part(2, m, 24))),
+                ("transposed", product, lambda m: (part(16, m).t(), part(16, 24), part(24, m).t())),
+                ("batches", product, lambda m: (part(2, m, 16), part(2, 16, 24), part(2, m, 24))),
+                ("every other row", product, lambda m: (torch.randn(2 * m, 16)[::2], torch.randn(32, 24)[::2],
+                                                        torch.randn(3 * m, 24)[::3]))]:
+            with self.subTest(name), torch.no_grad():
+                torch._dynamo.reset()
+                attacca.torch.reset()
+                compiled = torch.compile(function, backend=fusing_alone)
+                for rows in (5, 7):  # static, then dynamic
+                    inputs = make(rows)
+                    torch.testing.assert_close(compiled(*inputs), function(*inputs), rtol=1e-4, atol=1e-4)
+                self.assertEqual([len(graph.fused) for graph in attacca.torch.report().graphs], [1, 1])
+
+    def test_sizes_named_like_dtypes(self):
+        def function(x, w, r):
+            return torch.relu(x @ w) + r
+        # torch numbers the symbols of sizes by where they come from: here one is s64.
+        inputs = torch.randn(5, 6), torch.randn(6, 7), torch.randn(5, 7)
+        compiled = torch.compile(function, backend=fusing_alone, dynamic=True)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(*inputs), function(*inputs), rtol=1e-4, atol=1e-4)
+        self.assertEqual([len(graph.fused) for graph in attacca.torch.report().graphs], [1])
+        self.assertEqual([dim_text(_size(name)) for name in ("s8", "s32", "s64", "s77")],
+                         ["s8_size", "s32_size", "s64_size", "s77"])
 
     def test_training_passes_through_untouched(self):
         model = Mlp()

@@ -17,6 +17,9 @@ _DTYPES = {getattr(torch, long): short for short, long in _frameworks._NUMPY.ite
            if hasattr(torch, long)}
 
 
+_RESERVED = {*_frameworks._NUMPY, "return", "true", "false", "inf", "nan"}  # no names in the text form
+
+
 def dim_text(size: Any) -> str:
     """An extent or stride in the text form.
 
@@ -37,7 +40,8 @@ def dim_text(size: Any) -> str:
             base, exponent = each.as_base_exp()
             if not base.is_Symbol or not exponent.is_Integer or exponent < 1:
                 raise Refused(f"size {expression} is no sum of products")
-            names += [str(base)] * int(exponent)
+            name = str(base)  # torch counts symbols: s32, s64
+            names += [f"{name}_size" if name in _RESERVED else name] * int(exponent)
         if not factor.is_Integer:
             raise Refused(f"size {expression} is no sum of products")
         numbers = [str(abs(int(factor)))] if abs(factor) != 1 or not names else []

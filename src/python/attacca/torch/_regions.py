@@ -155,7 +155,16 @@ def _tensors(nodes: Any) -> list[torch.fx.Node]:
 
 
 def _types(importer: Importer, names: list[torch.fx.Node], values: list[torch.fx.Node]) -> str:
-    return ", ".join(f"{_name(name)}: {importer.type_text(value)}" for name, value in zip(names, values))
+    known = set(sources([[Dim(dim_text(size)) for size in value.meta["val"].shape] for value in values]))
+    return ", ".join(f"{_name(name)}: {_type(importer.type_text(value), known)}"
+                     for name, value in zip(names, values))
+
+
+def _type(text: str, known: set[str]) -> str:
+    """A type, row-major where its strides have symbols that no extent gives: copied where it is not."""
+    typed, _, strides = text.rstrip("]").partition(";")
+    unknown = {symbol for stride in strides.split(",") for symbol in Dim(stride).symbols} - known if strides else set()
+    return f"{typed}]" if unknown else text
 
 
 def reading(region: Region, replaced: dict[torch.fx.Node, torch.fx.Node]) -> Region:
