@@ -3,6 +3,7 @@
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
+#include "cli/estimate.hpp"
 #include "cli/job.hpp"
 #include "cli/run_cuda.hpp"
 #include "cli/run_report.hpp"
@@ -18,6 +19,9 @@ Result<Job> prepare_job(const RunArgs& args) {
   if (!args.output.empty()) ATTACCA_TRY_VOID(output_files(job.graph, args.output));
   ATTACCA_TRY_VOID(read_inputs(job, args.inputs));
   ATTACCA_TRY_VOID(bind_dims(job, args.dims));
+  ATTACCA_TRY(const Work work, work_of(job));
+  const Estimate expected = estimate(work, args.device == "cpu", args.check);
+  if (const auto note = long_run_note(job, expected)) fmt::print(stderr, "{}", *note);
   const Progress progress("making inputs");
   ATTACCA_TRY(job.inputs,
               run::random_inputs(job.graph, job.symbols, args.seed, std::move(job.inputs)));
@@ -62,12 +66,17 @@ Result<Timing> time_paths(const run::CpuPlan& fused, const run::CpuPlan& unfused
   return summarize(fused_ms, unfused_ms);
 }
 
+Result<std::vector<ir::Tensor>> run_once(const run::CpuPlan& plan, const Job& job) {
+  const Progress progress("running");
+  return plan.run(job.inputs);
+}
+
 Result<int> run_on_cpu(const RunArgs& args, const Job& job) {
   // Both paths multiply with one packed copy of the weights.
   auto packed = std::make_shared<run::PackedWeights>();
   ATTACCA_TRY(const run::Compiled fused, compile_job(job, args, true, packed));
   ATTACCA_TRY(const run::Compiled unfused, compile_job(job, args, false, std::move(packed)));
-  ATTACCA_TRY(const auto outputs, fused.plan.run(job.inputs));
+  ATTACCA_TRY(const auto outputs, run_once(fused.plan, job));
   if (!args.output.empty()) ATTACCA_TRY_VOID(write_outputs(job, outputs, args.output));
   RunReport report{args, job, fused.folds, fused.plan.partition(), "cpu", "op by op"};
   ATTACCA_TRY(report.timing, time_paths(fused.plan, unfused.plan, job.inputs));

@@ -110,7 +110,8 @@ class Corners {
   // An integer meets a float in f32, which rounds beyond 2^24, or in f64.
   void widen_integers() {
     for (size_t i = 0; i < arity_; ++i)
-      if (!ir::is_float(graph_.type(node_.operands[i]).dtype))
+      if (!ir::is_float(graph_.type(node_.operands[i]).dtype) &&
+          std::max(std::fabs(operands_[i].low), std::fabs(operands_[i].high)) > 0x1p24)
         operands_[i] = stored(operands_[i], wide_ ? DType::F64 : DType::F32);
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <system_error>
 #include <unistd.h>
 
 #include "fmt/core.h"
@@ -10,7 +11,11 @@
 namespace attacca {
 
 Progress::Progress(std::string label) : label_(std::move(label)) {
-  if (isatty(STDERR_FILENO)) thread_ = std::thread([this] { show(); });
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  try {
+    thread_ = std::thread([this, terminal] { terminal ? show_on_terminal() : print_lines(); });
+  } catch (const std::system_error&) {  // no more threads: the work goes on silently
+  }
 }
 
 Progress::~Progress() {
@@ -23,7 +28,7 @@ Progress::~Progress() {
   thread_.join();
 }
 
-void Progress::show() {
+void Progress::show_on_terminal() {
   using std::chrono::seconds;
   std::unique_lock lock(mutex_);
   int elapsed = 2;
@@ -34,6 +39,17 @@ void Progress::show() {
   } while (!done_changed_.wait_for(lock, seconds(1), [this] { return done_; }));
   fmt::print(stderr, "\r\033[K");
   std::fflush(stderr);
+}
+
+void Progress::print_lines() {
+  using std::chrono::seconds;
+  std::unique_lock lock(mutex_);
+  for (int elapsed = 30;
+       !done_changed_.wait_for(lock, seconds(elapsed == 30 ? 30 : 60), [this] { return done_; });
+       elapsed += 60) {
+    fmt::print(stderr, "{} ... {} s\n", label_, elapsed);
+    std::fflush(stderr);
+  }
 }
 
 ProgressBar::ProgressBar() : terminal_(isatty(STDERR_FILENO) != 0) {}

@@ -1,4 +1,4 @@
-// One line on a terminal for work that takes a while.
+// What standard error shows of work that takes a while.
 #pragma once
 
 #include <condition_variable>
@@ -9,7 +9,8 @@
 namespace attacca {
 
 // While it lives and standard error is a terminal, shows "LABEL ... 3 s" from the second second on,
-// and wipes the line at its end. Elsewhere it prints nothing.
+// and wipes the line at its end. Elsewhere it prints a line "LABEL ... 30 s" after half a minute
+// and after every minute from then on.
 class Progress {
  public:
   explicit Progress(std::string label);
@@ -18,7 +19,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
  private:
-  void show();
+  void show_on_terminal();
+  void print_lines();
 
   std::string label_;
   std::mutex mutex_;

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 import ml_dtypes
@@ -151,6 +152,24 @@ class Commands(Cli):
         self.assertEqual(code, 0, out + err)
         self.assertIn("relu(acc + row(b))", out)
         self.assertIn("passed", out)
+
+    def test_run_says_before_it_takes_long(self):
+        graph = self.write("graph g(x: f32[M, 8192], w: f32[8192, 8192]) { return relu(x @ w) }")
+        for check in ([], ["--check"]):
+            run = subprocess.Popen([ATTACCA, "run", graph, "--dim", "M=65536", *check],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            limit = threading.Timer(30, run.kill)
+            limit.start()
+            try:
+                note = run.stderr.readline()
+            finally:
+                limit.cancel()
+                run.kill()
+                run.communicate()
+            self.assertRegex(note, r"^note: this run takes about .*op by op.*; .*--dim M=8192")
+            self.assertEqual("f64 reference" in note, bool(check))
+        code, _, err = attacca("run", graph, "--dim", "M=0", "--check")
+        self.assertEqual((code, err), (0, ""))
 
     def test_run_json_is_json(self):
         code, out, _ = attacca("run", self.write(LINEAR), "--dim", "M=5", "--check", "--json")

@@ -3,6 +3,7 @@
 Usage: memory_test.py ATTACCA [unittest arguments]. Needs Python alone.
 """
 import json
+import os
 import pathlib
 import resource
 import struct
@@ -84,6 +85,17 @@ class Scarce(unittest.TestCase):
         graph.write_text(GRAPH)
         codes = self.codes("run", graph, "--dim", "M=16384", limits=range(120, 1001, 220))
         self.assertEqual((codes[0], codes[-1]), (2, 0))
+
+    def test_checking_holds_one_packed_copy_of_the_weights(self):
+        """64 MiB of weights: the tensor, its packed copy, and the reference's panels."""
+        graph = self.folder / "big.attacca"
+        graph.write_text("graph g(x: f32[M, 4096], w: f32[4096, 4096]) { return relu(x @ w) }\n")
+        run = subprocess.Popen([ATTACCA, "run", graph, "--dim", "M=8", "--check"],
+                               stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(run.pid, 0)
+        run.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(run.returncode, 0)
+        self.assertLess(usage.ru_maxrss / 1024, 2 * 64 + 80)
 
     def test_running_on_more_threads_than_fit(self):
         graph = self.folder / "g.attacca"
