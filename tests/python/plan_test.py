@@ -183,12 +183,6 @@ class Package(unittest.TestCase):
         printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         self.assertEqual(printed.stdout, "False False\n")
 
-    def test_torch_compile_finds_the_backend_without_an_import_of_attacca_torch(self):
-        code = ("import torch, torch._dynamo as d;"
-                "print('attacca' in d.list_backends(), d.lookup_backend('attacca').__module__)")
-        printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        self.assertEqual(printed.stdout.split()[:2], ["True", "attacca.torch._backend"])
-
 
 if __name__ == "__main__":
     unittest.main()

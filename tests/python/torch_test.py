@@ -19,7 +19,7 @@ from torch import nn
 
 import attacca
 import attacca.torch
-from attacca.torch import _report
+from attacca.torch import _ops, _report
 from attacca.torch._importer import dim_text
 
 ALWAYS = {"policy": "always"}
@@ -470,6 +470,36 @@ class Reports(unittest.TestCase):
         report = attacca.torch.Report((attacca.torch.GraphReport("graph 1", (fused,), (), ""),))
         self.assertAlmostEqual(report.saved_seconds, 2e-3)
         self.assertIn("kept: it took less; ran 10 times; saved 2.000 ms", str(report))
+
+
+class Package(unittest.TestCase):
+    def test_torch_compile_finds_the_backend_without_an_import_of_attacca_torch(self):
+        code = ("import torch, torch._dynamo as d;"
+                "print('attacca' in d.list_backends(), d.lookup_backend('attacca').__module__)")
+        printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        self.assertEqual(printed.stdout.split()[:2], ["True", "attacca.torch._backend"])
+
+
+class Strides(unittest.TestCase):
+    def test_the_torch_backend(self):
+        """Slices go into torch.compile's regions as they lie, also where the region's text says otherwise."""
+        x, w, r = torch.randn(9, 64), torch.randn(48, 80), torch.randn(9, 96)
+        arguments = (x[:, 8:40], w[:, 16:48], r[:, 48:])
+
+        def block(a, b, c):
+            return F.silu(a @ b.T) + c
+        attacca.torch.reset()
+        compiled = torch.compile(block, backend="attacca", options=ALWAYS)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(*arguments), block(*arguments), rtol=1e-4, atol=1e-4)
+        self.assertEqual(sum(fused.calls for graph in attacca.torch.report().graphs for fused in graph.fused), 1)
+        text = "graph g(a: f32[M, 32], b: f32[48, 32], c: f32[M, 48]) { return silu(a @ transpose(b)) + c }"
+        seen = []
+        loaded = _ops.loaded(text, "fp32", "known", 0.0, torch.device("cpu"))
+        loaded.plan._ready = lambda views, into, ready=loaded.plan._ready: seen.extend(views) or ready(views, into)
+        got, = _ops.region(list(arguments), text, "fp32", "known", 0.0)
+        torch.testing.assert_close(got, block(*arguments), rtol=1e-4, atol=1e-4)
+        self.assertEqual([view.address for view in seen], [tensor.data_ptr() for tensor in arguments])
 
 
 if __name__ == "__main__":

@@ -88,9 +88,12 @@ class Loaded:
         return _Call(ready.instance.run, list(zip(ready.shapes, dtypes)), ready.workspace_bytes)
 
     def _laid_out(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The tensors, copied where another pass changed the strides that the graph declares."""
-        if any(len(layout.shape) != tensor.dim() for layout, tensor in zip(self.plan._inputs, inputs)):
-            return list(inputs)  # the plan refuses them
+        """The tensors themselves: plans take them however they lie. But a user's kernel takes an address alone, so
+        that its inputs are copied where another pass changed the strides that the graph declares.
+        """
+        if not has_kernel(self.graph) or any(len(layout.shape) != tensor.dim()
+                                             for layout, tensor in zip(self.plan._inputs, inputs)):
+            return list(inputs)
         wanted = declared_strides(self.plan._inputs, [tensor.shape for tensor in inputs])
         laid_out = []
         for tensor, strides in zip(inputs, wanted):
