@@ -309,6 +309,39 @@ class Compiled(Inputs):
                                            rtol=1e-4, atol=1e-4)
                 """)], check=True, stderr=subprocess.DEVNULL)
 
+    def test_a_package_of_aot_inductor(self):
+        w, v = self.w.T.contiguous(), self.w.clone()
+
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                y = torch.nn.functional.silu(x @ w) * 2  # a region
+                return attacca.matmul(y, v, "relu(acc)"), *PLAN(x, w)
+        attacca.torch.enable(policy="always")
+        try:
+            with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+                path = torch._inductor.aoti_compile_and_package(
+                    torch.export.export(Model(), (self.x,)), package_path=f"{folder}/model.pt2")
+                torch.save((self.x, Model()(self.x)), f"{folder}/data.pt")
+                program = textwrap.dedent(f"""
+                    import sys, torch
+                    if sys.argv[1:]:
+                        import attacca.torch
+                    x, want = torch.load("{folder}/data.pt")
+                    try:
+                        got = torch._inductor.aoti_load_package("{path}")(x)
+                        torch.testing.assert_close(tuple(got), want, rtol=1e-4, atol=1e-4)
+                        print("close")
+                    except RuntimeError as error:
+                        print(error)
+                    """)
+                run = [sys.executable, "-W", "ignore", "-c", program]
+                without, loaded = (subprocess.run(each, check=True, stdout=subprocess.PIPE, text=True).stdout
+                                   for each in (run, [*run, "import"]))
+        finally:
+            attacca.torch.disable()
+        self.assertIn("import_attacca_torch", without)
+        self.assertEqual(loaded, "close\n")
+
     def test_without_importing_the_torch_part(self):
         program = """
             import torch, attacca
@@ -327,10 +360,10 @@ class Schemas(Inputs):
     def test_opcheck(self):
         check, ops = torch.library.opcheck, torch.ops.attacca
         options = "- fp32 known 0 0"
-        one = (self.x, self.w.T, [self.bias, self.res], "bias res", EPILOGUE, options)
+        one = ([self.x, self.w.T, self.bias, self.res], "bias res", EPILOGUE, options)
         check(ops.matmul.import_attacca_torch, one)
-        check(ops.matmul.import_attacca_torch, (torch.randn(2, 3, 8), self.w.T, [], "", "acc", "bf16 eager known 0 1"))
-        check(ops.matmul_results.import_attacca_torch, (self.x, self.w.T, [], "", SEVERAL, options))
+        check(ops.matmul.import_attacca_torch, ([torch.randn(2, 3, 8), self.w.T], "", "acc", "bf16 eager known 0 1"))
+        check(ops.matmul_results.import_attacca_torch, ([self.x, self.w.T], "", SEVERAL, options))
         text = PLAN._argument("")
         inputs = [self.x, self.w.T.contiguous()]
         check(ops.plan_results.import_attacca_torch, (inputs, text))

@@ -3,7 +3,7 @@
 An op carries all that its call needs as text, so that graphs that hold it can be saved, and run by
 another process that imports :mod:`attacca.torch`. A plan travels as its file.
 
-    attacca::matmul(Tensor a, Tensor b, Tensor[] operands, str names, str epilogue, str options) -> Tensor
+    attacca::matmul(Tensor[] tensors, str names, str epilogue, str options) -> Tensor     a, b, operands by name
     attacca::matmul_results(...) -> Tensor[]                    several results
     attacca::plan(Tensor[] inputs, str plan) -> Tensor          and likewise plan_results
 
@@ -55,7 +55,7 @@ def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any], opera
     outs = None if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
     if chosen[0] is None and outs is not None and len(outs) > 0:
         chosen = (_tensor(outs[0], "out").dtype, *chosen[1:])
-    arguments = (a, b, tensors, names, _argument(epilogue), _options(*chosen))
+    arguments = ([a, b, *tensors], names, _argument(epilogue), _options(*chosen))
     one = _count(epilogue) == "1"
     results = [_ops.matmul.import_attacca_torch(*arguments)] if one else list(_ops.matmul_results.import_attacca_torch(*arguments))
     if outs is not None:
@@ -195,8 +195,8 @@ def _read_plan(text: str) -> Plan:
 # ---- Kernels
 
 
-def _run_matmul(a: torch.Tensor, b: torch.Tensor, operands: Sequence[torch.Tensor], names: str, epilogue: str,
-                options: str) -> list[torch.Tensor]:
+def _run_matmul(tensors: Sequence[torch.Tensor], names: str, epilogue: str, options: str) -> list[torch.Tensor]:
+    a, b, *operands = tensors
     with _dispatch.inside():
         results = _matmul(a, b, plain(epilogue), **_keywords(options), **dict(zip(names.split(), operands)))
     return list(results) if isinstance(results, tuple) else [results]
@@ -211,17 +211,17 @@ def _run_plan(inputs: Sequence[torch.Tensor], text: str) -> list[torch.Tensor]:
 # ---- Shapes and dtypes alone; sizes may be symbolic
 
 
-def _fake_matmul(a: torch.Tensor, b: torch.Tensor, operands: Sequence[torch.Tensor], names: str, epilogue: str,
-                 options: str) -> list[torch.Tensor]:
+def _fake_matmul(tensors: Sequence[torch.Tensor], names: str, epilogue: str, options: str) -> list[torch.Tensor]:
+    a, b = tensors[:2]
     if a.dim() < 2 or b.dim() != 2:
         raise Error(f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}", "a", "give [..., M, K] and [K, N]")
     torch._check(a.shape[-1] == b.shape[0], lambda: f"a has K={a.shape[-1]} and b K={b.shape[0]}")
-    dtypes = _result_dtypes(a.dtype, b.dtype, tuple(t.dtype for t in operands), names, plain(epilogue), options)
+    dtypes = _result_dtypes(tuple(tensor.dtype for tensor in tensors), names, plain(epilogue), options)
     return [a.new_empty((*a.shape[:-1], b.shape[1]), dtype=dtype) for dtype in dtypes]
 
 
 @lru_cache(maxsize=1024)
-def _result_dtypes(a: torch.dtype, b: torch.dtype, operands: tuple[torch.dtype, ...], names: str, epilogue: str,
+def _result_dtypes(dtypes: tuple[torch.dtype, ...], names: str, epilogue: str,
                    options: str) -> tuple[torch.dtype, ...]:
     """Found by running it on tensors of one element.
 
@@ -232,8 +232,8 @@ def _result_dtypes(a: torch.dtype, b: torch.dtype, operands: tuple[torch.dtype, 
     ranks = {"scalar": 0, "row": 1}
     with _disable_current_modes(), torch.no_grad():
         given = [torch.empty([1] * ranks.get(roles.get(name, ""), 2), dtype=dtype)
-                 for name, dtype in zip(names.split(), operands)]
-        results = _run_matmul(torch.empty(1, 1, dtype=a), torch.empty(1, 1, dtype=b), given, names, epilogue, options)
+                 for name, dtype in zip(["", "", *names.split()], dtypes)]
+        results = _run_matmul(given, names, epilogue, options)
     return tuple(result.dtype for result in results)
 
 
@@ -303,12 +303,14 @@ def _vmap_matmul(op: Any) -> Callable[..., Any]:
     """Batches of a alone are rows of one product; others are computed one by one."""
     loop = _vmap_rule(op)
 
-    def rule(info: Any, dims: Sequence[Any], a: torch.Tensor, b: torch.Tensor, operands: Sequence[torch.Tensor],
-             names: str, epilogue: str, options: str) -> Any:
+    def rule(info: Any, dims: Sequence[Any], tensors: Sequence[torch.Tensor], names: str, epilogue: str,
+             options: str) -> Any:
         roles = {role for role, _ in _ROLES.findall(plain(epilogue))}
-        if any(dim is not None for dim in [dims[1], *(dims[2] or [])]) or not roles <= {"row", "scalar"}:
-            return loop(info, dims, a, b, operands, names, epilogue, options)
-        results = op(a.movedim(dims[0], 0).contiguous(), b, operands, names, epilogue, options)
+        of_a, *others = dims[0]
+        if any(dim is not None for dim in others) or not roles <= {"row", "scalar"}:
+            return loop(info, dims, tensors, names, epilogue, options)
+        a, *rest = tensors
+        results = op([a.movedim(of_a, 0).contiguous(), *rest], names, epilogue, options)
         return results, 0 if isinstance(results, torch.Tensor) else [0] * len(results)
     return rule
 
@@ -364,6 +366,6 @@ def _define(name: str, arguments: str, run: Any, fake: Any, vmap: Callable[[Any]
         torch.library.register_vmap(f"attacca::{full}", vmap(op), lib=library)
 
 
-_define("matmul", "Tensor a, Tensor b, Tensor[] operands, str names, str epilogue, str options",
-        _run_matmul, _fake_matmul, _vmap_matmul)
+# AOTInductor passes None for an empty list: a and b stand in one with the operands.
+_define("matmul", "Tensor[] tensors, str names, str epilogue, str options", _run_matmul, _fake_matmul, _vmap_matmul)
 _define("plan", "Tensor[] inputs, str plan", _run_plan, _fake_plan, _vmap_rule)
