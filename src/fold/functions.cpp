@@ -125,7 +125,12 @@ std::optional<Ref> EGraph::log(Ref x) {
 
 std::optional<Ref> EGraph::clamp(Ref x, double low, double high) {
   if (is_constant(x)) return folded(Op::Clamp, std::array{low, high}, std::array{x});
-  if (!(low <= high)) return std::nullopt;
+  // A bound that a factor would take to zero or infinity stays where it is.
+  const auto is_usable = [](double bound) {
+    const double magnitude = std::fabs(bound);
+    return bound == 0 || std::isinf(bound) || (magnitude > 1e-100 && magnitude < 1e100);
+  };
+  if (!(low <= high) || !is_usable(low) || !is_usable(high)) return std::nullopt;
   const double s = x.scale;
   low /= s;
   high /= s;

@@ -26,7 +26,9 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 // No -20: there 1 + tanh(x) rounds to 0, and times infinity 0 is NaN.
 constexpr double kFloats[] = {0.75,  -0.75,  0,      -0.0,    kInfinity, -kInfinity,
                               kHuge, -kHuge, kSmall, -kSmall, 3.5,       kNan};
-constexpr double kNotNegative[] = {0.75, 0, kInfinity, kHuge, kSmall, 3.5, kNan};
+constexpr double kNotNegative[] = {0.75, 0, kInfinity, kHuge, kSmall, 2.5, kNan};
+// Where exp(x) is finite and exp(2 * x) or its square is not.
+constexpr double kExponents[] = {0.75, -0.75, 2.5, 100, -100, 200, -200, 400, -400};
 constexpr double kIntegers[] = {0, 1, -2, 100};
 constexpr double kBools[] = {0, 1};
 
@@ -153,9 +155,12 @@ class Comparison {
     return Comparison(graph, value, expression, opened, leaves);
   }
 
-  bool holds() {
+  bool holds() { return holds_for(kFloats, kNotNegative) && holds_for(kExponents, kNotNegative); }
+
+ private:
+  bool holds_for(std::span<const double> floats, std::span<const double> not_negative) {
     std::vector<std::span<const double>> samples;
-    for (const Value leaf : leaves_) samples.push_back(samples_of(leaf));
+    for (const Value leaf : leaves_) samples.push_back(samples_of(leaf, floats, not_negative));
     const auto varying = std::count_if(samples.begin(), samples.end(),
                                        [](const auto& values) { return values.size() > 1; });
     if (varying <= 2) return holds_everywhere(samples);
@@ -171,7 +176,6 @@ class Comparison {
     return true;
   }
 
- private:
   struct Step {
     Op op;
     std::vector<size_t> operands;  // slots
@@ -227,7 +231,8 @@ class Comparison {
     return next_slot_++;
   }
 
-  std::span<const double> samples_of(Value leaf) {
+  std::span<const double> samples_of(Value leaf, std::span<const double> floats,
+                                     std::span<const double> not_negative) {
     const ir::Node& node = graph_[leaf];
     if (const auto number = number_of(node)) {
       numbers_[leaf] = *number;
@@ -235,7 +240,7 @@ class Comparison {
     }
     if (node.type.dtype == ir::DType::Bool) return kBools;
     if (!ir::is_float(node.type.dtype)) return kIntegers;
-    return never_negative(graph_, leaf) ? std::span<const double>(kNotNegative) : kFloats;
+    return never_negative(graph_, leaf) ? not_negative : floats;
   }
 
   bool holds_everywhere(std::span<const std::span<const double>> samples) {

@@ -259,7 +259,7 @@ testing::AssertionResult keeps(const std::string& text, ir::DType dtype, Tally& 
   const LiteralError literals = dtype == ir::DType::F64 ? tolerance_f64 : tolerance_f32;
   const bool two = text.find('y') != std::string::npos;
   for (const double x : xs)
-    for (const double y : two ? ys : std::vector{0.0}) {
+    for (const double y : two ? ys : std::vector{1.0}) {
       const Compared compared = compare(*graph, result.graph, {{"x", x}, {"y", y}}, literals);
       ++tally.compared;
       tally.unknown += compared.verdict == Verdict::Unknown;

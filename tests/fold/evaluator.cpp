@@ -219,6 +219,19 @@ double propagated(Op op, const std::vector<double>& x, const std::vector<double>
   return total;
 }
 
+// What errors of the parameters, which are a graph's literals, make of a result.
+double of_params(Op op, const std::vector<double>& x, const std::vector<double>& params,
+                 const LiteralError& literals, double value) {
+  double total = 0;
+  for (size_t i = 0; i < params.size(); ++i) {
+    std::vector<double> moved = params;
+    moved[i] += literals(params[i]) * params[i];
+    const double off = std::fabs(apply(op, x, moved) - value);
+    if (std::isfinite(off)) total += off;
+  }
+  return total;
+}
+
 Evaluated run(const ir::Graph& graph, const Inputs& inputs, const LiteralError& literals,
               Zeros zeros) {
   std::vector<double> values(graph.size()), errors(graph.size());
@@ -243,10 +256,12 @@ Evaluated run(const ir::Graph& graph, const Inputs& inputs, const LiteralError& 
           std::all_of(x.begin(), x.end(), [](double v) { return std::isfinite(v); });
       const bool zero = std::any_of(x.begin(), x.end(), [](double v) { return v == 0; });
       const bool small = node.op == Op::Exp || (!zero && ir::info(node.op).max_arity <= 2);
+      result.pole |= zero && (std::isinf(value) || std::isnan(value));
       const bool pole = node.op == Op::Log || node.op == Op::Log1p || zero;
       result.by_size |= finite && ((std::isinf(value) && (!pole || node.op == Op::Exp)) ||
                                    (std::fabs(value) < kTiny && small));
       errors[id] = propagated(node.op, x, x_errors, params, value);
+      if (literals) errors[id] += of_params(node.op, x, params, literals, value);
       if (std::isfinite(value) && !selects(node.op)) errors[id] += kEpsilon * std::fabs(value);
     }
   }
@@ -315,16 +330,17 @@ Compared compare(const ir::Graph& before, const ir::Graph& after, const Inputs& 
   if (std::isinf(old.error)) return result;
   if (near(old.value, now.value, error)) return is(Verdict::Same);
   if (old.zero_sign || (!nan && std::isinf(now.error))) return result;
+  if (old.pole && std::isinf(old.value) && std::isinf(now.value)) return result;
   // Infinite inputs are judged by large ones, where all else is of moderate size.
   Inputs finite = inputs;
   int infinite = 0;
   bool moderate = true;
   for (auto& [name, input] : finite) {
     infinite += std::isinf(input);
-    moderate &= input == 0 || std::isinf(input) || std::fabs(std::log10(std::fabs(input))) < 3;
+    moderate &= std::isinf(input) || std::fabs(std::log10(std::fabs(input))) < 3;
     if (std::isinf(input)) input = std::copysign(1e300, input);
   }
-  if (infinite > 0 && !moderate) return result;
+  if (!moderate && (infinite > 0 || now.by_size)) return result;
   const Evaluated nearby = infinite > 0 ? run(before, finite, literals, Zeros::AsTheyAre) : old;
   const bool as_nearby = std::isnan(old.value) == std::isnan(nearby.value) &&
                          std::isinf(old.value) == std::isinf(nearby.value);
@@ -334,13 +350,13 @@ Compared compare(const ir::Graph& before, const ir::Graph& after, const Inputs& 
   for (const double large : {1e12, 1e300}) {
     const double limit = limit_of(before, inputs, large);
     if (std::isnan(limit)) continue;
-    known = true;
+    known = infinite == 0 || large > 1e100;
     result.values += fmt::format(", the limit is {}", limit);
     const double trend = infinite == 0 ? 1e250 : std::pow(large, 0.25);
     const bool far = std::fabs(limit) > trend && std::fabs(now.value) > 1e250 &&
                      std::signbit(limit) == std::signbit(now.value);
     const bool vanishes = infinite > 0 && now.value == 0 && std::fabs(limit) < 1 / trend;
-    if (far || vanishes || near(limit, now.value, error + 1e-9 * std::fabs(limit)))
+    if (far || vanishes || near(limit, now.value, error + 1e-2 * std::fabs(limit) + 1e-12))
       return is(Verdict::Limit);
   }
   if (!known || now.by_size || std::isinf(now.error) || infinite > 1) return result;

@@ -17,6 +17,7 @@ struct Evaluated {
   double value = 0;
   double error = 0;        // by rounding on the way; infinite: the value is arbitrary
   bool by_size = false;    // something overflowed or underflowed on the way, from finite numbers
+  bool pole = false;       // something was divided by zero, say
   bool zero_sign = false;  // another sign of a zero on the way gives another value
 };
 

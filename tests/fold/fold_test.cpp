@@ -300,6 +300,8 @@ const Case kNotAtSpecialValues[] = {
     {"1 / pow(x, 0.5)", unchanged},
     {"pow(max(x, 0), -0.5)", "pow(relu(x), -0.5)"},
     {"exp(2 * log(x))", unchanged},
+    {"relu(x) - 3 * relu(x)", unchanged},
+    {"max(2 * x, -5e-324)", unchanged},
     {"exp(-log(x)) * x", unchanged},
 };
 INSTANTIATE_TEST_SUITE_P(NotAtSpecialValues, Folds, testing::ValuesIn(kNotAtSpecialValues));
