@@ -130,6 +130,36 @@ class Meaning(unittest.TestCase):
             with self.assertRaisesRegex(attacca.Error, "mean different things|indices|axes"):
                 attacca.fuse(function)(X3, X3.numpy())
 
+    def test_symbolic_sizes(self):
+        def flat(x: "[B, 3, 4]"):
+            return x.flatten(1), x.flatten(0, 1), x.reshape(-1, 2, 2)
+
+        def norms(x: "[B, 3, 4]"):
+            return F.rms_norm(x, (3, 4)), F.layer_norm(x.flatten(0, 1), (4,)), x.softmax(0)
+
+        def parts(x: "[B, 3, 4]"):
+            return x.chunk(2, -1) + (torch.cat([x, x]), x[1:, :99, -2:], x.unsqueeze(1) + x.unsqueeze(0), x.permute(2, 1, 0).sum(2))
+        for function in (flat, norms, parts):
+            with self.subTest(function.__name__):
+                self.check(function, X3)
+        def split(x: "[B, 3, 4]"):
+            return x.split(1), x.squeeze()
+        with self.assertRaisesRegex(attacca.Error, "symbolic"):
+            attacca.fuse(split)(X3)
+
+    def test_slices_beyond_the_axis(self):
+        self.check(lambda x: (x[:0], x[:100, 3:50], x[-3:, -4:-1], x[7:9], x[2:1], x[..., ::2]), X)
+        with self.assertRaisesRegex(attacca.Error, "the index 1.5|use slices"):
+            attacca.fuse(lambda x: x[1.5:])(X)
+        for function in (lambda x: x[::-1], lambda x: x // 2, lambda x: x.__iadd__(1), lambda x: float(x)):
+            with self.assertRaisesRegex(attacca.Error, "step|operator|value"):
+                attacca.fuse(function)(X)
+
+    def test_epilogues_of_integers_divide_as_the_framework_does(self):
+        a, b = torch.full((4, 16), 3, dtype=torch.int8), torch.ones(16, 8, dtype=torch.int8)
+        a[0, 0] = 4
+        torch.testing.assert_close(attacca.matmul(a, b, lambda acc: acc / 2, out_dtype="f32"), (a.float() @ b.float()) / 2)
+
     def test_numbers_that_are_equal_but_not_the_same(self):
         fused = attacca.fuse(lambda x, s: 1.0 / (x * s) if s != 3 else x * (s // 2 if type(s) is int else s / 2))
         ones = torch.ones(2)

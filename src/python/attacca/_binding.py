@@ -24,7 +24,7 @@ _HARMLESS = {"memory_format", "layout", "pin_memory", "non_blocking", "_stacklev
 _NOTHING = object()
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
+def _signature(function: Any) -> inspect.Signature:
     return inspect.signature(function)
 
 

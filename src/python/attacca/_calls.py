@@ -15,19 +15,19 @@ from ._shapes import Extent, list_text
 
 # Python's operators: the names of ATen and of numpy, and whether the operands are swapped.
 OPERATORS: dict[str, tuple[str, str, bool]] = {}
-for _name, _aten, _numpy in [
+for _name, _torch_name, _numpy_name in [
         ("add", "add", "add"), ("sub", "sub", "subtract"), ("mul", "mul", "multiply"),
         ("truediv", "true_divide", "divide"), ("pow", "pow", "power"), ("matmul", "matmul", "matmul"),
         ("and", "bitwise_and", "bitwise_and"), ("or", "bitwise_or", "bitwise_or"),
         ("xor", "bitwise_xor", "bitwise_xor")]:
-    OPERATORS[f"__{_name}__"] = (_aten, _numpy, False)
-    OPERATORS[f"__r{_name}__"] = (_aten, _numpy, True)
-for _name, _numpy in [("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal"),
+    OPERATORS[f"__{_name}__"] = (_torch_name, _numpy_name, False)
+    OPERATORS[f"__r{_name}__"] = (_torch_name, _numpy_name, True)
+for _name, _numpy_name in [("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal"),
                       ("eq", "equal"), ("ne", "not_equal")]:
-    OPERATORS[f"__{_name}__"] = (_name, _numpy, False)
-for _name, _aten, _numpy in [("neg", "neg", "negative"), ("abs", "abs", "absolute"),
+    OPERATORS[f"__{_name}__"] = (_name, _numpy_name, False)
+for _name, _torch_name, _numpy_name in [("neg", "neg", "negative"), ("abs", "abs", "absolute"),
                              ("invert", "bitwise_not", "invert"), ("pos", "positive", "positive")]:
-    OPERATORS[f"__{_name}__"] = (_aten, _numpy, False)
+    OPERATORS[f"__{_name}__"] = (_torch_name, _numpy_name, False)
 _PROPERTIES = {"T": "numpy_T", "mT": "mT"}
 _SYMBOLS = {"__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor}
 # Where torch keeps the functions written in Python that have rows.
@@ -50,13 +50,13 @@ class TraceCall(Call):
         return isinstance(value, self.record.stand_in)
 
     def text(self, tensor: Any) -> str:
-        return self.record.text_of(tensor)
+        return str(self.record.text_of(tensor))
 
     def dtype(self, tensor: Any) -> str:
-        return tensor._dtype
+        return str(tensor._dtype)
 
     def sizes(self, tensor: Any) -> Sequence[Any]:
-        return tensor._sizes
+        return tuple(tensor._sizes)
 
     def extent_text(self, extent: Any) -> str:
         text = extent.text if isinstance(extent, Extent) else str(extent)
@@ -96,7 +96,9 @@ class TraceCall(Call):
             each = list(given)
         names = self.record.several(f"split({self.text(tensor)}, {given if isinstance(given, int) else list_text(each)}"
                                     f", axis={dim - len(have)})", len(each))
-        return [Made(name, lambda size=size: [*have[:dim], size, *have[dim + 1:]]) for name, size in zip(names, each)]
+        def sized(size: int) -> Callable[[], Sequence[int]]:
+            return lambda: [*have[:dim], size, *have[dim + 1:]]
+        return [Made(name, sized(size)) for name, size in zip(names, each)]
 
     def _like(self, value: Any) -> Any:
         """What the framework's own function is given for a stand-in: one element, of the dtype and rank."""
@@ -163,7 +165,7 @@ def call_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str,
     return _finish(record, name, lambda: _agreed(record, ways, args))  # type: ignore[arg-type]
 
 
-Way = Callable[[], "list[tuple[Any, str]] | tuple[Any, str]"]
+Way = Callable[[], "tuple[Any, str]"]
 
 
 def _torch_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> "Way | None":
@@ -206,7 +208,7 @@ def _operator(name: str) -> Callable[..., Any]:
 
 
 def _torch(record: Any, name: str, function: Any, run: Any, args: Sequence[Any], keywords: dict[str, Any],
-           operands: "Sequence[Any] | None" = None) -> Any:
+           operands: "Sequence[Any] | None" = None) -> "tuple[Any, str]":
     call = TraceCall(record, "torch", name, run, args, keywords)
     row = BY_ATEN[name]
     if operands is not None:
@@ -216,13 +218,13 @@ def _torch(record: Any, name: str, function: Any, run: Any, args: Sequence[Any],
     return _write(row, call, values)
 
 
-def _numpy(record: Any, name: str, function: Any, run: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+def _numpy(record: Any, name: str, function: Any, run: Any, args: Sequence[Any], keywords: dict[str, Any]) -> "tuple[Any, str]":
     call = TraceCall(record, "numpy", name, run, args, keywords)
     row = BY_NUMPY[name]
     return _write(row, call, numpy_arguments(row, function, args, keywords))
 
 
-def _write(row: Row, call: TraceCall, values: dict[str, Any]) -> Any:
+def _write(row: Row, call: TraceCall, values: dict[str, Any]) -> "tuple[Any, str]":
     """(what the row writes, the dtype)."""
     values = {name: _plain(value) for name, value in values.items()}
     made = row.write(call, **values)
@@ -243,7 +245,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _agreed(record: Any, ways: Sequence[Way], args: Sequence[Any]) -> Any:
+def _agreed(record: Any, ways: Sequence[Way], args: Sequence[Any]) -> "tuple[Any, str]":
     """What all frameworks of the tensors make of a method."""
     found = []
     for way in ways:

@@ -10,7 +10,7 @@ import inspect
 import math
 import re
 import struct
-from typing import Any, Callable, Iterable, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, NamedTuple, Sequence, TypeVar
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 INTEGERS = {"s8": (-2**7, 2**7 - 1), "u8": (0, 2**8 - 1), "s32": (-2**31, 2**31 - 1), "s64": (-2**63, 2**63 - 1)}
@@ -56,9 +56,12 @@ def register(aten: str, numpy: str, write: Callable[..., Any], parameters: Seque
     BY_NUMPY.update(dict.fromkeys(row.numpy, row))
 
 
-def writes(aten: str, numpy: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+Writer = TypeVar("Writer", bound=Callable[..., Any])
+
+
+def writes(aten: str, numpy: str = "") -> Callable[[Writer], Writer]:
     """Registers a writer; its parameters after the call are the arguments that it understands."""
-    def decorate(write: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(write: Writer) -> Writer:
         register(aten, numpy, write, list(inspect.signature(write).parameters)[1:])
         return write
     return decorate

@@ -451,13 +451,13 @@ def _normalized(call: Call, op: str, self: Any, normalized_shape: Any, weight: A
             raise Refused(f"the argument {name} of shape {tuple(call.sizes(each))}")
         if each is not None and call.dtype(each) != call.dtype(self):
             raise Refused(f"the argument {name} of dtype {call.dtype(each)} beside {call.dtype(self)}")
-    def flat(tensor: Any, keep: int) -> str:
-        if axes == 1:
-            return call.text(tensor)
-        lead = [call.extent_text(e) for e in call.sizes(tensor)[:keep]]
-        return f"reshape({call.text(tensor)}, {list_text([*lead, '-1'])})"
-    operands = [flat(self, rank - axes)]
-    given = [flat(w, 0) for w in (weight, bias) if w is not None]
+    if axes > 1 and not all(type(s) is int for s in shape):
+        raise Refused(f"the argument normalized_shape={shape} is symbolic")
+    def flat(tensor: Any, lead: Sequence[int]) -> str:
+        return call.text(tensor) if axes == 1 else \
+            f"reshape({call.text(tensor)}, {list_text([*lead, math.prod(shape)])})"
+    operands = [flat(self, [-1])]
+    given = [flat(w, []) for w in (weight, bias) if w is not None]
     whole = op == "rmsnorm" or len(given) != 1
     text = f"{op}({', '.join(operands + (given if whole else []))}, eps={number(float(eps))})"
     if not whole:

@@ -59,7 +59,7 @@ class Traced:
     def __array__(self, *_: Any, **__: Any) -> Any:
         return self.__bool__()
 
-    __iter__ = None  # type: ignore[assignment]
+    __iter__ = None
 
     def __getitem__(self, index: Any) -> "Traced":
         given = list(index) if isinstance(index, tuple) else [index]
@@ -132,11 +132,11 @@ class Traced:
         return self._cast("f64")
 
     @property
-    def T(self) -> "Traced":
+    def T(self) -> Any:
         return call_method(self._record, "T", (self,), {})
 
     @property
-    def mT(self) -> "Traced":
+    def mT(self) -> Any:
         return call_method(self._record, "mT", (self,), {})
 
     def __getattr__(self, name: str) -> Any:
@@ -163,7 +163,7 @@ class Traced:
 
 def _operators() -> None:
     def method(name: str) -> Callable[..., Traced]:
-        def operate(self: Traced, *others: Any) -> Traced:
+        def operate(self: Traced, *others: Any) -> Any:
             return call_method(self._record, name, (self, *others), {})
         return operate
 
@@ -412,13 +412,17 @@ def fuse(function: "Callable[..., Any] | None" = None, **options: Any) -> Any:
     dtypes, and what it does to them becomes a graph: operators, slices, methods and functions of
     numpy and torch. Products and what follows them run fused.
 
+    A function means what its own framework says, an operator or a method what the framework of the
+    tensors says: dtypes of results, arguments and their defaults. An argument that has no
+    translation is an error unless it is at its default. Tensors are not changed: ``x += y`` is an error.
+
     A parameter annotated with a type of the text form, ``x: Annotated[Tensor, "bf16[M, 4096]"]`` or
     ``x: Annotated[Tensor, "[M, K]"]``, has symbolic sizes: one plan serves them all. The text alone,
     ``x: "bf16[M, 4096]"``, does too, but type checkers do not know it.
 
     Args:
-        function: The function. Its tensor arguments are of any framework; numbers become part of
-            the code.
+        function: The function. Its tensor arguments are of any framework; numbers, numpy's too,
+            become part of the code.
         **options: As :func:`attacca.compile` takes them. The device is the arguments'.
 
     Returns:
