@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 
+#include "ir/packed.hpp"
 #include "run/bound_value.hpp"
 #include "support/check.hpp"
 #include "support/memory.hpp"
@@ -323,18 +324,18 @@ class Bounds {
     return x;
   }
 
-  // The reference of an op that has its own, on one exact operand.
   Result<Value> unpacked(const Node& node) const {
-    Graph alone;
     const Value& x = operand(node, 0);
-    ATTACCA_CHECK(x.source.has_value(), "packed weights are an input or a constant");
-    const auto& shape = x.source->shape();
-    ATTACCA_TRY(const ir::Value input,
-                alone.input("packed", {x.source->dtype(), ir::Shape(shape.begin(), shape.end())}));
-    ATTACCA_TRY(const ir::Value result, alone.add(node.op, {input}, node.attrs));
-    alone.add_output(result, "weights");
-    ATTACCA_TRY(const auto weights, ir::interpret(alone, {{"packed", *x.source}}));
-    return materialised(of_tensor(weights[0]));
+    std::vector<std::byte> bytes;
+    bytes.reserve(static_cast<size_t>(x.value.size()));
+    for_each_position(x.value, [&](int64_t at) {
+      bytes.push_back(static_cast<std::byte>(static_cast<int64_t>(x.number(at))));
+    });
+    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.attrs));
+    ATTACCA_TRY_VOID(ir::check_packed(bytes, layout));
+    ATTACCA_TRY(ir::Tensor weights, ir::Tensor::make(DType::F64, {layout.n, layout.k}));
+    ir::dequantize(bytes, layout, weights);
+    return of_tensor(weights);
   }
 
   Value scaled_blocks(const Node& node, std::vector<int64_t> extents) const {
