@@ -54,7 +54,8 @@ def _watch(torch: Any) -> Callable[[Iterable[Any]], bool]:
 
 
 def _dispatches_in_python(torch: Any, kind: type) -> bool:
-    return issubclass(kind, torch.Tensor) and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+    theirs = getattr(kind, "__torch_dispatch__", None)
+    return issubclass(kind, torch.Tensor) and theirs is not torch.Tensor.__torch_dispatch__
 
 
 def _inside() -> bool:
