@@ -347,6 +347,12 @@ __device__ __forceinline__ long long attacca_sem_div(long long x, long long y) {
   return y == -1 ? (long long)(0ull - (unsigned long long)x) : x / y;
 }
 )"},
+    {"attacca_sem_fmod",
+     R"(__device__ __forceinline__ double attacca_sem_fmod(double x, double y) { return fmod(x, y); }
+__device__ __forceinline__ long long attacca_sem_fmod(long long x, long long y) {
+  return y == 0 || y == -1 ? 0 : x % y;
+}
+)"},
     {"attacca_sem_pow",
      R"(__device__ __forceinline__ double attacca_sem_pow(double x, double y) { return pow(x, y); }
 __device__ __forceinline__ long long attacca_sem_pow(long long x, long long y) {

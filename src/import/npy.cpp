@@ -3,6 +3,7 @@
 #include <cctype>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <string_view>
 
 #include "fmt/format.h"
@@ -44,51 +45,112 @@ std::string_view descr_of(DType dtype) {
   return "";
 }
 
-// The header is a Python dict literal of three known keys: values are cut out by key.
 struct Header {
   std::string descr;
   bool fortran = false;
   std::vector<int64_t> shape;
 };
 
-std::optional<std::string_view> value_of(std::string_view dict, std::string_view key) {
-  const size_t at = dict.find(fmt::format("'{}':", key));
-  if (at == std::string_view::npos) return std::nullopt;
-  std::string_view rest = dict.substr(at + key.size() + 3);
-  while (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);
-  return rest;
-}
+// The header is a Python dict literal of three known keys.
+class HeaderReader {
+ public:
+  explicit HeaderReader(std::string_view text) : text_(text) {}
 
-std::optional<std::vector<int64_t>> parse_shape(std::string_view text) {
-  if (text.empty() || text.front() != '(') return std::nullopt;
-  std::vector<int64_t> shape;
-  int64_t extent = -1;
-  for (const char c : text.substr(1)) {
-    if (std::isdigit(static_cast<unsigned char>(c))) {
-      if (extent > (int64_t{1} << 50)) return std::nullopt;
-      extent = (extent < 0 ? 0 : extent * 10) + (c - '0');
-    } else if (c == ',' || c == ')') {
-      if (extent >= 0) shape.push_back(extent);
-      extent = -1;
-      if (c == ')') return shape;
-    } else if (c != ' ') {
-      return std::nullopt;
+  // Else what is wrong with it.
+  tl::expected<Header, std::string> read() {
+    Header header;
+    std::set<std::string> seen;
+    if (!take('{')) return wrong();
+    while (!take('}')) {
+      const auto key = quoted();
+      if (!key || !take(':')) return wrong();
+      if (!seen.insert(*key).second) return tl::make_unexpected(twice(*key));
+      if (!value(*key, header)) return wrong();
+      if (!take(',') && peek() != '}') return wrong();
     }
+    peek();
+    if (!text_.empty() || seen.size() != 3) return wrong();
+    return header;
   }
-  return std::nullopt;
-}
 
-std::optional<Header> parse_header(std::string_view dict) {
-  const auto descr = value_of(dict, "descr");
-  const auto fortran = value_of(dict, "fortran_order");
-  const auto shape_text = value_of(dict, "shape");
-  if (!descr || !fortran || !shape_text || descr->empty() || descr->front() != '\'')
-    return std::nullopt;
-  const size_t quote = descr->find('\'', 1);
-  const auto shape = parse_shape(*shape_text);
-  if (quote == std::string_view::npos || !shape) return std::nullopt;
-  return Header{std::string(descr->substr(1, quote - 1)), fortran->substr(0, 4) == "True", *shape};
-}
+ private:
+  static tl::unexpected<std::string> wrong() {
+    return tl::make_unexpected(std::string("the header is malformed"));
+  }
+  static std::string twice(const std::string& key) {
+    return fmt::format("the header names {} twice", key);
+  }
+
+  bool value(const std::string& key, Header& header) {
+    if (key == "descr") {
+      const auto text = quoted();
+      if (text) header.descr = *text;
+      return text.has_value();
+    }
+    if (key == "shape") return tuple(header.shape);
+    if (key != "fortran_order") return false;
+    header.fortran = word("True");
+    return header.fortran || word("False");
+  }
+
+  // The next character after white space; 0 at the end.
+  char peek() {
+    while (!text_.empty() && std::isspace(static_cast<unsigned char>(text_.front())))
+      text_.remove_prefix(1);
+    return text_.empty() ? '\0' : text_.front();
+  }
+
+  bool take(char wanted) {
+    if (peek() != wanted) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+
+  bool word(std::string_view wanted) {
+    peek();
+    if (!text_.starts_with(wanted)) return false;
+    text_.remove_prefix(wanted.size());
+    return true;
+  }
+
+  // Without escapes: no name of a dtype has any.
+  std::optional<std::string> quoted() {
+    const char quote = peek();
+    if (quote != '\'' && quote != '"') return std::nullopt;
+    const size_t end = text_.find(quote, 1);
+    if (end == std::string_view::npos) return std::nullopt;
+    const std::string_view inside = text_.substr(1, end - 1);
+    if (inside.find('\\') != std::string_view::npos) return std::nullopt;
+    text_.remove_prefix(end + 1);
+    return std::string(inside);
+  }
+
+  std::optional<int64_t> number() {
+    if (!std::isdigit(static_cast<unsigned char>(peek()))) return std::nullopt;
+    int64_t value = 0;
+    while (!text_.empty() && std::isdigit(static_cast<unsigned char>(text_.front()))) {
+      if (value > (int64_t{1} << 50)) return std::nullopt;
+      value = value * 10 + (text_.front() - '0');
+      text_.remove_prefix(1);
+    }
+    return value;
+  }
+
+  // (), (2,), (2, 3). Without a comma it would be a number, no tuple.
+  bool tuple(std::vector<int64_t>& extents) {
+    if (!take('(')) return false;
+    bool comma = true;
+    while (!take(')')) {
+      const auto extent = number();
+      if (!extent || !comma) return false;
+      extents.push_back(*extent);
+      comma = take(',');
+    }
+    return comma || extents.size() > 1;
+  }
+
+  std::string_view text_;
+};
 
 Result<Header> read_header(std::ifstream& file, const std::string& path) {
   const auto bad = [&](std::string_view what) {
@@ -108,9 +170,9 @@ Result<Header> read_header(std::ifstream& file, const std::string& path) {
   if (length > (1u << 20)) return bad("the header is too long");
   std::string dict(length, '\0');
   if (!file.read(dict.data(), length)) return bad("the header is cut off");
-  const auto header = parse_header(dict);
-  if (!header) return bad("the header is malformed");
-  return *header;
+  auto header = HeaderReader(dict).read();
+  if (!header) return bad(header.error());
+  return *std::move(header);
 }
 
 std::vector<int64_t> fortran_strides(const std::vector<int64_t>& shape) {

@@ -17,7 +17,7 @@ namespace {
 using ir::Dim;
 using ir::Value;
 
-constexpr int64_t kNewestOpset = 23;
+constexpr int64_t kNewestOpset = 24;
 constexpr int64_t kMaxNodes = 1'000'000;
 constexpr int kMaxCallDepth = 32;
 constexpr size_t kMaxExpandedBytes = size_t{1} << 32;

@@ -50,7 +50,8 @@ Expr diagonal(Node& node, const Shape& shape, Op compare, const Expr& k) {
   if (shape.size() < 2) return node.failed("a matrix is wanted, got " + ir::to_string(shape));
   const auto rows = generated_extent(shape[shape.size() - 2], "the diagonal");
   const auto columns = generated_extent(shape.back(), "the diagonal");
-  if (!rows || !columns) return node.failed((rows ? columns : rows).error().what);
+  if (const auto& bad = rows ? columns : rows; !bad)
+    return node.failed(bad.error().what, bad.error().mend);
   auto row = counting(*rows, {*rows, 1}), column = counting(*columns, {*columns});
   if (!row || !column) return node.failed((row ? column : row).error().what);
   const Expr down = node.expr(node.graph().constant(*std::move(row)));

@@ -54,6 +54,18 @@ bool is_quantized(DType dtype) {
   return dtype == DType::U8 || dtype == DType::S8 || ir::is_fp8(dtype);
 }
 
+Status check_quantized(DType dtype) {
+  if (is_quantized(dtype)) return {};
+  return fail(fmt::format("numbers are quantised to {}", ir::name(dtype)), {},
+              "quantise to uint8, int8, float8e4m3fn or float8e5m2");
+}
+
+Status check_scale(Node& node, Value scale) {
+  if (ir::is_float(node.dtype(scale))) return {};
+  return fail(fmt::format("a scale of {}", ir::name(node.dtype(scale))), {},
+              "cast it to float, float16 or bfloat16");
+}
+
 Status check_zero(Node& node, Value zero, DType quantized) {
   if (node.dtype(zero) == quantized) return {};
   return fail(fmt::format("a zero point of {} for numbers of {}", ir::name(node.dtype(zero)),
@@ -117,9 +129,7 @@ struct Quantisation {
 Result<Quantisation> quantisation(Node& node, size_t scale_at, size_t zero_at, int64_t axis,
                                   int64_t rank) {
   ATTACCA_TRY(const Value scale, node.input(scale_at));
-  if (!ir::is_float(node.dtype(scale)))
-    return fail(fmt::format("a scale of {}", ir::name(node.dtype(scale))), {},
-                "cast it to float, float16 or bfloat16");
+  ATTACCA_TRY_VOID(check_scale(node, scale));
   Quantisation result;
   ATTACCA_TRY(result.scale, along_axis(node, scale, axis, rank));
   if (!node.has(zero_at)) return result;
@@ -157,18 +167,8 @@ Result<Expr> dequantized_blocks(Node& node, int64_t extent) {
   return scale_blocks(cast(node.expr(q), DType::F32) - zeros, node.x(1), block);
 }
 
-// Scales of 16 bits would lose what the accumulators hold.
-Result<Quantisation> in_f32(Node& node, Quantisation quantisation) {
-  if (node.dtype(quantisation.scale) != DType::F32) {
-    ATTACCA_TRY(quantisation.scale, folded(cast(node.expr(quantisation.scale), DType::F32)).value);
-  }
-  return quantisation;
-}
-
 Result<Value> quantize_to(Node& node, Value x, const Quantisation& by, DType dtype) {
-  if (!is_quantized(dtype))
-    return fail(fmt::format("numbers are quantised to {}", ir::name(dtype)), {},
-                "quantise to uint8, int8, float8e4m3fn or float8e5m2");
+  ATTACCA_TRY_VOID(check_quantized(dtype));
   const bool floats = ir::is_float(node.dtype(x));
   const Expr in = floats ? node.expr(x) : cast(node.expr(x), node.dtype(by.scale));
   ATTACCA_TRY(const Value value, in.value);
@@ -220,21 +220,30 @@ Result<Outputs> mat_mul_integer(Node& node) {
   return integer_product(node, 0, 1, 2, 3);
 }
 
+// saturate(round(product * (scale_a * scale_b) / scale_y) + zero_y) in f64, where a product of
+// three scales of f32 and an integer loses nothing that could make or break a tie.
 Result<Outputs> qlinear_mat_mul(Node& node) {
   ATTACCA_TRY(const Value product, integer_product(node, 0, 3, 2, 5));
   const int64_t rank = node.rank(product);
-  const auto scale_at = [&](size_t scale, size_t zero, int64_t axis) -> Result<Quantisation> {
-    ATTACCA_TRY(Quantisation all, quantisation(node, scale, zero, axis, rank));
-    return in_f32(node, std::move(all));
+  const auto exact = [&](size_t at, int64_t axis) -> Expr {
+    const auto by = node.input(at);
+    if (!by) return {&node.graph(), by};
+    const auto along = along_axis(node, *by, axis, rank);
+    if (!along) return {&node.graph(), along};
+    return folded(cast(node.expr(*along), DType::F64));
   };
-  ATTACCA_TRY(const Quantisation a, scale_at(1, 2, -2));
-  ATTACCA_TRY(const Quantisation b, scale_at(4, 5, -1));
-  ATTACCA_TRY(const Quantisation y, scale_at(6, 7, -2));
-  if (!y.zero) return fail("the output's zero point is missing");
-  const Expr scale = folded(node.expr(a.scale) * node.expr(b.scale));
-  const Expr real = cast(node.expr(product), DType::F32) * scale;
-  ATTACCA_TRY(const Value value, real.value);
-  return quantize_to(node, value, y, node.dtype(*y.zero));
+  ATTACCA_TRY(const Value zero, node.input(7));
+  for (const size_t scale : {1, 4, 6}) {
+    ATTACCA_TRY(const Value value, node.input(scale));
+    ATTACCA_TRY_VOID(check_scale(node, value));
+  }
+  const Expr real = cast(node.expr(product), DType::F64) * folded(exact(1, -2) * exact(4, -1));
+  const DType dtype = node.dtype(zero);
+  ATTACCA_TRY_VOID(check_quantized(dtype));
+  const Expr quotient = real / exact(6, -2);
+  if (ir::is_fp8(dtype)) return cast(quotient, dtype, true);
+  const Expr rounded = emit(Op::Round, quotient);
+  return cast(is_zero(node, zero) ? rounded : rounded + exact(7, -2), dtype, true);
 }
 
 Result<Outputs> quantize_linear(Node& node) {
@@ -270,11 +279,16 @@ Result<Outputs> dequantize_linear(Node& node) {
   }
   ATTACCA_TRY(const Quantisation by,
               quantisation(node, 1, 2, node.integer("axis", 1), node.rank(q)));
+  if (by.zero && node.dtype(q) == DType::S32 && !is_zero(node, *by.zero)) {
+    ATTACCA_TRY(const Value moved, (node.expr(q) - node.expr(*by.zero)).value);
+    return cast({&node.graph(), ir::dequantize(node.graph(), moved, by.scale)}, dtype);
+  }
   ATTACCA_TRY(const auto zero, real_zero(node, by.zero));
   return cast({&node.graph(), ir::dequantize(node.graph(), q, by.scale, zero)}, dtype);
 }
 
-// y, its scale and its zero point, from the range of x widened to hold 0.
+// y, its scale and its zero point, from the range of x widened to hold 0. An x of zeros alone has
+// scale 0, as the formula says; y and its zero point are 0 then.
 Result<Outputs> dynamic_quantize_linear(Node& node) {
   ATTACCA_TRY(const Value x, node.input(0));
   const Expr in = node.expr(x);

@@ -57,6 +57,12 @@ void simplify_scalars(Node& node, std::vector<Value>& values) {
   }
 }
 
+// The largest finite value.
+double largest_of(DType dtype) {
+  constexpr double kMost = std::numeric_limits<double>::max();
+  return ir::round_to(dtype, kMost, ir::Overflow::Saturate);
+}
+
 Expr clamp(const Expr& x, double low, double high) {
   return emit_with(Op::Clamp, x, {low, high});
 }
@@ -106,10 +112,11 @@ Result<Outputs> modulo(Node& node) {
   ATTACCA_TRY(const std::vector<Value> values, all_inputs(node));
   if (values.size() != 2) return fail(fmt::format("{} inputs, wanted 2", values.size()));
   ATTACCA_TRY_VOID(check_dtypes(node, values, 0));
-  if (ir::is_float(node.dtype(values[0])))
-    return fail("Mod of floats is not supported", {}, "write it as x - y * floor(x / y)");
-  const Expr x = node.x(0), y = node.x(1), rest = x - (x / y) * y;
-  if (node.integer("fmod", 0) != 0) return rest;
+  const bool of_dividend = node.integer("fmod", 0) != 0;  // the sign
+  if (!of_dividend && ir::is_float(node.dtype(values[0])))
+    return fail("Mod of floats with fmod=0", {}, "ONNX demands fmod=1 of floats");
+  const Expr x = node.x(0), y = node.x(1), rest = emit(Op::Fmod, std::vector<Expr>{x, y});
+  if (of_dividend) return rest;
   const Expr differs = emit(Op::Xor, std::vector<Expr>{rest < 0.0, y < 0.0});
   return where(emit(Op::And, std::vector<Expr>{emit(Op::Ne, rest, 0.0), differs}), rest + y, rest);
 }
@@ -142,8 +149,10 @@ Result<Outputs> elu(Node& node) {
 
 Result<Outputs> selu(Node& node) {
   constexpr double kAlpha = 1.6732632423543772848, kGamma = 1.0507009873554804934;
-  const double alpha = node.real("alpha", kAlpha), gamma = node.real("gamma", kGamma);
-  if (std::fabs(alpha - kAlpha) < 1e-4 && std::fabs(gamma - kGamma) < 1e-4)
+  const bool early = node.opset() < 6;  // its defaults have fewer digits
+  const double alpha = node.real("alpha", early ? 1.6732 : kAlpha);
+  const double gamma = node.real("gamma", early ? 1.0507 : kGamma);
+  if (std::fabs(alpha - kAlpha) < 1e-6 && std::fabs(gamma - kGamma) < 1e-6)
     return emit(Op::Selu, node.x(0));
   return emit_with(Op::Elu, node.x(0), {alpha}) * gamma;
 }
@@ -172,6 +181,10 @@ Result<Outputs> hard_sigmoid(Node& node) {
 Result<Outputs> softsign(Node& node) {
   const Expr x = node.x(0);
   return x / (emit(Op::Abs, x) + 1.0);
+}
+
+Result<Outputs> swish(Node& node) {
+  return emit_with(Op::Silu, node.x(0), {node.real("alpha", 1.0)});
 }
 
 Result<Outputs> gelu(Node& node) {
@@ -212,52 +225,32 @@ Result<Outputs> prelu_channels(Node& node) {
 }
 
 Result<Outputs> clip_attributes(Node& node) {
-  return clamp(node.x(0), node.real("min", -kInfinity), node.real("max", kInfinity));
+  ATTACCA_TRY(const Value in, node.input(0));
+  // Opset 1 leaves an absent bound out; later ones name the ends of float's range.
+  const double end = node.opset() < 6 ? kInfinity : largest_of(DType::F32);
+  return clamp(node.expr(in), node.real("min", -end), node.real("max", end));
 }
 
+// Min(Max(x, low), high): a bound that is NaN makes every element NaN. One left out is the end of
+// the dtype's finite range.
 Result<Outputs> clip(Node& node) {
   ATTACCA_TRY(const Value in, node.input(0));
-  const auto low = node.constant_scalar(1), high = node.constant_scalar(2);
-  // Integer bounds may exceed what a parameter, a double, holds exactly.
-  if (ir::is_float(node.dtype(in)) && (!node.has(1) || low) && (!node.has(2) || high)) {
-    if (!node.has(1) && !node.has(2)) return in;
-    return clamp(node.x(0), low.value_or(-kInfinity), high.value_or(kInfinity));
-  }
+  const bool floats = ir::is_float(node.dtype(in));
+  const double end = floats ? largest_of(node.dtype(in)) : 0;
+  // The bound as a parameter, where it is one: an integer may exceed what a double holds exactly.
+  const auto fixed = [&](size_t i, double otherwise) -> std::optional<double> {
+    if (!floats) return std::nullopt;
+    if (!node.has(i)) return otherwise;
+    const auto bound = node.constant_scalar(i);
+    return bound && !std::isnan(*bound) ? bound : std::nullopt;
+  };
+  const auto low = fixed(1, -end), high = fixed(2, end);
   Expr x = node.x(0);
-  if (node.has(1)) x = emit(Op::Max, std::vector<Expr>{x, node.x(1)});
-  if (node.has(2)) x = emit(Op::Min, std::vector<Expr>{x, node.x(2)});
-  return x;
-}
-
-Result<Outputs> tan(Node& node) {
-  return emit(Op::Sin, node.x(0)) / emit(Op::Cos, node.x(0));
-}
-
-// The hyperbolic family through expm1 and log1p, which stay exact near 0.
-Result<Outputs> sinh(Node& node) {
-  const Expr x = node.x(0);
-  return (emit(Op::Expm1, x) - emit(Op::Expm1, -x)) * 0.5;
-}
-
-Result<Outputs> cosh(Node& node) {
-  const Expr x = node.x(0);
-  return (emit(Op::Exp, x) + emit(Op::Exp, -x)) * 0.5;
-}
-
-Result<Outputs> asinh(Node& node) {
-  const Expr x = node.x(0), size = emit(Op::Abs, x), square = emit(Op::Square, x);
-  const Expr root = emit(Op::Sqrt, square + 1.0);
-  return emit(Op::Sign, x) * emit(Op::Log1p, size + square / (root + 1.0));
-}
-
-Result<Outputs> acosh(Node& node) {
-  const Expr over = node.x(0) - 1.0;
-  return emit(Op::Log1p, over + emit(Op::Sqrt, over * (over + 2.0)));
-}
-
-Result<Outputs> atanh(Node& node) {
-  const Expr x = node.x(0);
-  return (emit(Op::Log1p, x) - emit(Op::Log1p, -x)) * 0.5;
+  if (low && high) return clamp(x, *low, *high);
+  if (low) x = clamp(x, *low, kInfinity);
+  if (!low && node.has(1)) x = emit(Op::Max, std::vector<Expr>{x, reshape(node.x(1), {})});
+  if (high) return clamp(x, -kInfinity, *high);
+  return node.has(2) ? emit(Op::Min, std::vector<Expr>{x, reshape(node.x(2), {})}) : x;
 }
 
 Result<Outputs> is_nan(Node& node) {
@@ -306,7 +299,8 @@ Result<Outputs> dropout(Node& node) {
   ATTACCA_TRY(const Value x, node.input(0));
   std::vector<Entry> results{x};
   if (node.wants(1)) {
-    const Expr all = node.expr(node.graph().literal(1, DType::Bool));
+    const DType mask_type = node.opset() < 10 ? node.dtype(x) : DType::Bool;
+    const Expr all = node.expr(node.graph().literal(1, mask_type));
     ATTACCA_TRY(const Value mask, broadcast_to(all, node.shape(x)).value);
     results.emplace_back(mask);
   }

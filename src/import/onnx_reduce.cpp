@@ -1,5 +1,6 @@
 // Reductions, softmax and normalisations.
 #include <algorithm>
+#include <limits>
 
 #include "fmt/format.h"
 
@@ -8,10 +9,13 @@
 namespace attacca::import {
 namespace {
 
+using ir::Dim;
 using ir::DType;
 using ir::Op;
 using ir::Shape;
 using ir::Value;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Reduction {
   Expr x;
@@ -40,9 +44,10 @@ Result<Reduction> read_reduction(Node& node) {
 Expr over(const Reduction& r, Op op, const Expr& x) {
   if (r.nothing || !x.value) return x;
   const DType dtype = x.graph->type(*x.value).dtype;
-  // 8-bit extremes go through s32.
-  if (dtype == DType::S8 || dtype == DType::U8 || dtype == DType::Bool)
-    return cast(reduce(op, cast(x, DType::S32), r.axes, r.keepdims), dtype);
+  // 8-bit extremes go through s32. Of no elements they are the end of the range.
+  if (dtype == DType::S8 || dtype == DType::U8)
+    return cast(reduce(op, cast(x, DType::S32), r.axes, r.keepdims), dtype, true);
+  if (dtype == DType::Bool) return reduce(op, cast(x, DType::S32), r.axes, r.keepdims) > 0.0;
   return reduce(op, x, r.axes, r.keepdims);
 }
 
@@ -97,6 +102,42 @@ Expr channels(Node& node, size_t i, int64_t rank) {
   return rank >= 2 ? reshape(x, shape) : x;
 }
 
+// The product along an axis, which stays with extent 1; of no elements it is 1.
+Expr product_along(const Expr& x, int64_t axis) {
+  if (!x.value) return x;
+  Shape shape = x.graph->type(*x.value).shape;
+  Dim& along = shape[static_cast<size_t>(axis)];
+  const auto extent = along.maybe_value();
+  if (!extent)
+    return {x.graph, fail(fmt::format("ReduceProd along an axis of {}", ir::to_string(along)), {},
+                          "export the model with a fixed size there")};
+  if (*extent == 0) {
+    along = 1;
+    return broadcast_to(scalar_like(x, 1), shape);
+  }
+  Expr total = x;
+  for (int64_t left = *extent; left > 1;) {
+    const int64_t half = left / 2;
+    Expr joined = slice_axis(total, axis, 0, half) * slice_axis(total, axis, half, 2 * half);
+    if (left % 2 != 0) {
+      // The odd one out joins the last pair.
+      const Expr odd = slice_axis(total, axis, left - 1, left);
+      joined = half == 1 ? joined * odd
+                         : concat({slice_axis(joined, axis, 0, half - 1),
+                                   slice_axis(joined, axis, half - 1, half) * odd},
+                                  axis);
+    }
+    total = joined;
+    left = half;
+  }
+  return total;
+}
+
+// x where it is finite, else 0.
+Expr finite_or_zero(const Expr& x) {
+  return where(emit(Op::Abs, x) < kInfinity, x, scalar_like(x, 0.0));
+}
+
 struct Centred {
   Expr mean, centred, inverse;  // inverse: 1 / sqrt(var + eps)
 };
@@ -115,25 +156,12 @@ Result<Outputs> reduction(Node& node) {
   return over(r, node.op(), r.x);
 }
 
-// There is no such reduction in the IR: a chain of products of slices.
+// There is no such reduction in the IR: a tree of products of halves.
 Result<Outputs> reduce_prod(Node& node) {
-  constexpr int64_t kMaxExtent = 64;
   ATTACCA_TRY(const Reduction r, read_reduction(node));
   if (r.nothing) return r.x;
   Expr total = r.x;
-  for (const int64_t axis : r.axes) {
-    ATTACCA_TRY(const Value x, total.value);
-    const Shape shape = node.shape(x);
-    const auto extent = shape[static_cast<size_t>(axis)].maybe_value();
-    if (!extent || *extent < 1 || *extent > kMaxExtent)
-      return fail(fmt::format("ReduceProd over an axis of {} is not supported",
-                              ir::to_string(shape[static_cast<size_t>(axis)])),
-                  {}, fmt::format("reduce at most {} elements", kMaxExtent));
-    for (int64_t i = 0; i < *extent; ++i) {
-      const Expr part = slice_axis(node.expr(x), axis, i, i + 1);
-      total = i == 0 ? part : total * part;
-    }
-  }
+  for (const int64_t axis : r.axes) total = product_along(total, axis);
   ATTACCA_TRY(const Value kept, total.value);
   if (r.keepdims) return kept;
   Shape shape;
@@ -163,11 +191,12 @@ Result<Outputs> reduce_log_sum(Node& node) {
   return emit(Op::Log, over(r, Op::Sum, r.x));
 }
 
-// Shifted by the largest element, so that exp does not overflow.
+// Shifted by the largest element, so that exp does not overflow; not by an infinity, whose
+// difference from itself is NaN.
 Result<Outputs> reduce_log_sum_exp(Node& node) {
   ATTACCA_TRY(Reduction r, read_reduction(node));
   if (r.nothing) return r.x;
-  const Expr highest = reduce(Op::ReduceMax, r.x, r.axes, true);
+  const Expr highest = finite_or_zero(reduce(Op::ReduceMax, r.x, r.axes, true));
   const Expr total = reduce(Op::Sum, emit(Op::Exp, r.x - highest), r.axes, true);
   const Expr kept = emit(Op::Log, total) + highest;
   if (r.keepdims || !kept.value) return kept;

@@ -210,7 +210,8 @@ Result<Outputs> expand(Node& node) {
   const auto target = ir::broadcast(node.shape(x), wanted);
   if (!target)
     return fail(fmt::format("{} does not expand to {}", ir::to_string(node.shape(x)),
-                            ir::to_string(wanted)));
+                            ir::to_string(wanted)),
+                {}, "extents must be equal or 1; export the model with a fixed size for a symbol");
   return broadcast_to(node.expr(x), *target);
 }
 

@@ -348,10 +348,18 @@ class Run {
     Array result = reduced(node.op, operand(node, 0), node.attrs.axes, std::move(extents));
     const Rounding round{options_.precision, node.type.dtype};
     if (result.is_integer())
-      for (int64_t& x : *result.integers) x = to_integer(node.type.dtype, x);
+      for (int64_t& x : *result.integers)
+        x = to_integer(node.type.dtype, within(node.op, node.type.dtype, x));
     else
       for (double& x : *result.numbers) x = round(x);
     return result;
+  }
+
+  // The extremum of no elements is the end of its dtype's range, not of s64's.
+  static int64_t within(Op op, DType dtype, int64_t extremum) {
+    using Limits = std::numeric_limits<int32_t>;
+    if (dtype != DType::S32 || (op != Op::ReduceMax && op != Op::ReduceMin)) return extremum;
+    return std::clamp<int64_t>(extremum, Limits::min(), Limits::max());
   }
 
   std::vector<Array> operands(const Node& node) const {

@@ -43,6 +43,9 @@ inline double abs(double x) {
 inline double pow(double x, double y) {
   return std::pow(x, y);
 }
+inline double fmod(double x, double y) {
+  return std::fmod(x, y);
+}
 inline int64_t add(int64_t x, int64_t y) {
   return wrap(bits(x) + bits(y));
 }
@@ -62,6 +65,10 @@ inline int64_t abs(int64_t x) {
 inline int64_t div(int64_t x, int64_t y) {
   if (y == 0) return 0;
   return y == -1 ? neg(x) : x / y;
+}
+// Exact, of the dividend's sign; a divisor of 0 gives 0.
+inline int64_t fmod(int64_t x, int64_t y) {
+  return y == 0 || y == -1 ? 0 : x % y;
 }
 // Wraps; a negative exponent truncates toward zero.
 inline int64_t pow(int64_t x, int64_t y) {

@@ -96,6 +96,8 @@ Result<std::unique_ptr<SingleKernel>> make_reduction(const StepContext& context,
   if (ir::is_fp8(node.type.dtype))
     return fail("no kernel on this device reduces 8-bit floats", where, "cast them first");
   const bool real = source.real;
+  const std::string most =
+      node.type.dtype == ir::DType::S32 ? "0x7fffffffll" : "0x7fffffffffffffffll";
   static constexpr std::pair<ir::Op, const char*> kOps[] = {{ir::Op::Sum, "Sum"},
                                                             {ir::Op::Mean, "Mean"},
                                                             {ir::Op::ReduceMax, "ReduceMax"},
@@ -108,8 +110,8 @@ Result<std::unique_ptr<SingleKernel>> make_reduction(const StepContext& context,
       "#define ACCUMULATOR {}\n#define LOWEST {}\n#define HIGHEST {}\n",
       source.name, target.name, op->second, node.op == ir::Op::Mean ? 1 : 0,
       real ? "double" : "long long",
-      real ? "-__longlong_as_double(0x7ff0000000000000ll)" : "(-0x7fffffffffffffffll - 1)",
-      real ? "__longlong_as_double(0x7ff0000000000000ll)" : "0x7fffffffffffffffll");
+      real ? "-__longlong_as_double(0x7ff0000000000000ll)" : fmt::format("(-{} - 1)", most),
+      real ? "__longlong_as_double(0x7ff0000000000000ll)" : most);
   ATTACCA_TRY(auto kernel, SingleKernel::make(context.toolbox, macros, "attacca_reduce"));
   ATTACCA_TRY(const Shapes shapes, shapes_of(from, context.symbols));
   SingleAxes kept, reduced;

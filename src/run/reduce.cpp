@@ -151,7 +151,14 @@ class Reduction {
     to_.set_number(index,
                    to_.dtype() == ir::DType::F64 ? total : ir::round_to(ir::DType::F32, total));
   }
-  void set(int64_t index, int64_t total) const { to_.set_integer(index, total); }
+  // The extremum of no elements is the end of its dtype's range, not of s64's.
+  void set(int64_t index, int64_t total) const {
+    using Limits = std::numeric_limits<int32_t>;
+    const bool extremum = op_ == Op::ReduceMax || op_ == Op::ReduceMin;
+    if (extremum && to_.dtype() == ir::DType::S32)
+      total = std::clamp<int64_t>(total, Limits::min(), Limits::max());
+    to_.set_integer(index, total);
+  }
 
   const Op op_;
   const ir::Tensor& from_;

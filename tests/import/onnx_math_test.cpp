@@ -25,7 +25,9 @@ TEST(OnnxMath, OpsExistInTheirOpsetsOnly) {
             "error: the model uses ops that are not supported:\n  HardSwish in opset 12: out");
   EXPECT_EQ(unary(17, "Mish"),
             "error: the model uses ops that are not supported:\n  Mish in opset 17: out");
-  EXPECT_EQ(unary(24, "Relu"), "error: opset 24 is not supported");
+  EXPECT_EQ(unary(24, "Relu"), "relu(x) : f32[M, 4]");
+  EXPECT_EQ(unary(24, "Swish", {{"alpha", 0.5f}}), "silu(x, alpha=0.5) : f32[M, 4]");
+  EXPECT_EQ(unary(25, "Relu"), "error: opset 25 is not supported");
 }
 
 TEST(OnnxMath, DefaultsDifferFromOurs) {
@@ -36,6 +38,7 @@ TEST(OnnxMath, DefaultsDifferFromOurs) {
   EXPECT_EQ(unary(6, "Selu"), "selu(x) : f32[M, 4]");
   EXPECT_EQ(unary(6, "Selu", {{"alpha", 2.0f}, {"gamma", 3.0f}}),
             "elu(x, alpha=2) * 3 : f32[M, 4]");
+  EXPECT_EQ(unary(1, "Selu"), "elu(x, alpha=1.6732) * 1.0507 : f32[M, 4]");
 }
 
 TEST(OnnxMath, Compositions) {
@@ -56,7 +59,9 @@ TEST(OnnxMath, Gelu) {
 TEST(OnnxMath, ClipTakesItsBoundsFromAttributesThenInputs) {
   EXPECT_EQ(unary(6, "Clip", {{"min", -1.0f}, {"max", 2.0f}}),
             "clamp(x, min=-1, max=2) : f32[M, 4]");
-  EXPECT_EQ(unary(6, "Clip", {{"max", 2.0f}}), "clamp(x, max=2) : f32[M, 4]");
+  EXPECT_EQ(unary(6, "Clip", {{"max", 2.0f}}),
+            "clamp(x, min=-3.4028234663852886e+38, max=2) : f32[M, 4]");
+  EXPECT_EQ(unary(1, "Clip", {{"max", 2.0f}}), "clamp(x, max=2) : f32[M, 4]");
   const auto clip = [](const std::string& low, const std::string& high) {
     return read_text(Model(13)
                          .input("x", {"M"})
@@ -65,9 +70,12 @@ TEST(OnnxMath, ClipTakesItsBoundsFromAttributesThenInputs) {
                          .node("Clip", {"x", low, high}, {"y"})
                          .output("y"));
   };
-  EXPECT_EQ(clip("", "seven"), "clamp(x, max=7) : f32[M]");
-  EXPECT_EQ(clip("t", "seven"), "min(max(x, t), 7) : f32[M]");
-  EXPECT_EQ(clip("", ""), "x : f32[M]");
+  // A bound left out is the end of the finite range.
+  EXPECT_EQ(clip("", "seven"), "clamp(x, min=-3.4028234663852886e+38, max=7) : f32[M]");
+  EXPECT_EQ(clip("t", "seven"), "clamp(max(x, t), max=7) : f32[M]");
+  EXPECT_EQ(clip("", "t"), "min(clamp(x, min=-3.4028234663852886e+38), t) : f32[M]");
+  EXPECT_EQ(clip("", ""),
+            "clamp(x, min=-3.4028234663852886e+38, max=3.4028234663852886e+38) : f32[M]");
 }
 
 TEST(OnnxMath, BroadcastingBeforeOpset7IsAsked) {
@@ -104,8 +112,9 @@ TEST(OnnxMath, PowKeepsTheBasesType) {
 
 TEST(OnnxMath, ModTakesTheDivisorsSign) {
   EXPECT_EQ(read_node(13, "Mod", {{"4"}, {"4"}}, {{"fmod", int64_t{1}}}, kInt64),
-            "x - x / y * y : s64[4]");
-  EXPECT_EQ(read_node(13, "Mod", {{"4"}, {"4"}}), "error: Mod of floats is not supported");
+            "fmod(x, y) : s64[4]");
+  EXPECT_EQ(read_node(13, "Mod", {{"4"}, {"4"}}, {{"fmod", int64_t{1}}}), "fmod(x, y) : f32[4]");
+  EXPECT_EQ(read_node(13, "Mod", {{"4"}, {"4"}}), "error: Mod of floats with fmod=0");
 }
 
 TEST(OnnxMath, ScalarConstantsAreNumbers) {

@@ -161,8 +161,12 @@ Model with_function(const Attributes& call, bool recursive = false) {
 }
 
 TEST(OnnxModel, FunctionsAreInlined) {
-  EXPECT_EQ(read_text(with_function({{"slope", 0.25f}})), "leaky_relu(x, alpha=0.25) : f32[4]");
-  EXPECT_EQ(read_text(with_function({})), "leaky_relu(x) : f32[4]");
+  EXPECT_EQ(read_text(with_function({{"slope", 0.25f}})),
+            "clamp(leaky_relu(x, alpha=0.25), min=-3.4028234663852886e+38, "
+            "max=3.4028234663852886e+38) : f32[4]");
+  EXPECT_EQ(
+      read_text(with_function({})),
+      "clamp(leaky_relu(x), min=-3.4028234663852886e+38, max=3.4028234663852886e+38) : f32[4]");
   EXPECT_EQ(read_text(with_function({}, true)), "error: functions call each other deeper than 32");
 }
 
@@ -174,7 +178,9 @@ TEST(OnnxModel, FunctionAttributesMayHaveDefaults) {
   const std::string field = value.SerializeAsString();
   std::string unknown{static_cast<char>(11 << 3 | 2), static_cast<char>(field.size())};
   *model.proto().mutable_functions(0)->mutable_unknown_fields() = unknown + field;
-  EXPECT_EQ(read_text(model), "leaky_relu(x, alpha=0.5) : f32[4]");
+  EXPECT_EQ(read_text(model),
+            "clamp(leaky_relu(x, alpha=0.5), min=-3.4028234663852886e+38, "
+            "max=3.4028234663852886e+38) : f32[4]");
 }
 
 class ExternalData : public testing::Test {

@@ -35,14 +35,27 @@ TEST(OnnxReduce, Compositions) {
   EXPECT_EQ(over("ReduceSumSquare"), "sum(square(x), axes=[1]) : f32[M]");
   EXPECT_EQ(over("ReduceLogSum"), "log(sum(x, axes=[1])) : f32[M]");
   EXPECT_EQ(over("ReduceLogSumExp"),
-            "reshape(log(sum(exp(x - reduce_max(x, axes=[1], keepdims=true)), axes=[1], "
-            "keepdims=true)) + reduce_max(x, axes=[1], keepdims=true), [M]) : f32[M]");
+            "reshape(log(sum(exp(x - where(abs(reduce_max(x, axes=[1], keepdims=true)) < inf, "
+            "reduce_max(x, axes=[1], keepdims=true), 0)), axes=[1], keepdims=true)) + "
+            "where(abs(reduce_max(x, axes=[1], keepdims=true)) < inf, "
+            "reduce_max(x, axes=[1], keepdims=true), 0), [M]) : f32[M]");
   EXPECT_EQ(over("ReduceProd"), "reshape(x[:, :1] * x[:, 1:], [M]) : f32[M]");
+}
+
+TEST(OnnxReduce, ProductsOfNothingAndOfMany) {
+  const auto along = [](const std::string& extent) {
+    return read_node(13, "ReduceProd", {{"2", extent}}, {{"axes", Axes{1}}});
+  };
+  EXPECT_EQ(along("0"), "broadcast(1, [2, 1]) : f32[2, 1]");
+  EXPECT_EQ(along("1"), "x : f32[2, 1]");
+  EXPECT_EQ(along("3"), "x[:, :1] * x[:, 1:2] * x[:, 2:] : f32[2, 1]");
+  EXPECT_TRUE(along("65").ends_with(" : f32[2, 1]")) << along("65");
+  EXPECT_EQ(along("M"), "error: ReduceProd along an axis of M");
 }
 
 TEST(OnnxReduce, SmallIntegersReduceInS32) {
   EXPECT_EQ(read_node(13, "ReduceMax", {{"4"}}, {{"keepdims", int64_t{0}}}, kInt8),
-            "cast(reduce_max(cast(x, s32)), s8) : s8[]");
+            "cast(reduce_max(cast(x, s32)), s8, saturate=true) : s8[]");
 }
 
 TEST(OnnxReduce, SoftmaxFlattensUntilOpset12) {
