@@ -1,5 +1,6 @@
 // Shape arithmetic on numbers known while importing, symbols included.
 #include <algorithm>
+#include <tuple>
 
 #include "import/onnx_ops.hpp"
 #include "import/onnx_tensor.hpp"
@@ -49,12 +50,17 @@ std::optional<Dim> product(const Dim& a, const Dim& b) {
   return a * b;
 }
 
-// Symbols are dimensions, never negative: they differ from every negative number.
+// Symbols are dimensions, never negative: sums and products of them differ from every negative
+// number, differences may not.
+bool never_negative(const Dim& dim) {
+  return to_string(dim).find('-') == std::string::npos;
+}
+
 std::optional<Dim> equal(const Dim& a, const Dim& b) {
   if (a == b) return Dim(1);
   if (a.is_static() && b.is_static()) return Dim(0);
-  const Dim& fixed = a.is_static() ? a : b;
-  if (fixed.is_static() && fixed.value() < 0) return Dim(0);
+  const auto [fixed, other] = a.is_static() ? std::tie(a, b) : std::tie(b, a);
+  if (fixed.is_static() && fixed.value() < 0 && never_negative(other)) return Dim(0);
   return std::nullopt;
 }
 
@@ -74,17 +80,19 @@ std::optional<std::vector<int64_t>> numbers(const Known& known) {
   return values;
 }
 
-// Python's clamping of a slice bound.
-int64_t clamp_bound(int64_t bound, int64_t size, bool forward) {
+int64_t clamp_bound(int64_t bound, int64_t size, int64_t low, int64_t high) {
   if (bound < 0) bound += size;
-  return std::clamp(bound, forward ? int64_t{0} : int64_t{-1}, forward ? size : size - 1);
+  return std::clamp(bound, low, high);
 }
 
 std::optional<Known> sliced(const Known& x, int64_t begin, int64_t end, int64_t step) {
   const auto size = static_cast<int64_t>(x.elements.size());
   if (step == 0 || step < -kMaxKnownElements || step > (int64_t{1} << 40)) return std::nullopt;
-  begin = clamp_bound(begin, size, step > 0);
-  end = clamp_bound(end, size, step > 0);
+  if (size == 0) return Known{x.dtype, {}, false};
+  // Of a negative step, a start before the first element is the first, unlike in Python.
+  const int64_t last = step > 0 ? size : size - 1;
+  begin = clamp_bound(begin, size, 0, last);
+  end = clamp_bound(end, size, step > 0 ? 0 : -1, last);
   Known result{x.dtype, {}, false};
   for (int64_t i = begin; step > 0 ? i < end : i > end; i += step)
     result.elements.push_back(x.elements[static_cast<size_t>(i)]);
@@ -235,6 +243,7 @@ std::optional<Known> known_reshape(Node&, const std::vector<Known>& in) {
 
 std::optional<Known> known_product(Node& node, const std::vector<Known>& in) {
   if (in.empty() || !is_index(in[0].dtype)) return std::nullopt;
+  if (node.integer("noop_with_empty_axes", 0) != 0) return std::nullopt;
   Dim total = 1;
   for (const Dim& element : in[0].elements) total = total * element;
   if (!fits(total, in[0].dtype)) return std::nullopt;

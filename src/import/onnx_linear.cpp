@@ -175,7 +175,15 @@ Result<Value> quantize_to(Node& node, Value x, const Quantisation& by, DType dty
   if (ir::is_fp8(dtype))
     return cast(in / node.expr(by.scale), dtype, node.integer("saturate", 1) != 0).value;
   ATTACCA_TRY(const auto zero, real_zero(node, by.zero));
-  return ir::quantize(node.graph(), value, by.scale, zero, dtype);
+  const DType precision = node.dtype(by.scale);
+  if (precision == DType::F32 || precision == DType::F64)
+    return ir::quantize(node.graph(), value, by.scale, zero, dtype);
+  // The scale's type is that of the division: a quotient of 16 bits can be a tie that f32's is not.
+  ir::Attrs attrs;
+  attrs.compute = precision;
+  const Expr quotient = emit(Op::Div, std::vector<Expr>{in, node.expr(by.scale)}, std::move(attrs));
+  const Expr rounded = emit(Op::Round, cast(quotient, DType::F32));
+  return cast(zero ? rounded + node.expr(*zero) : rounded, dtype, true).value;
 }
 
 }  // namespace
@@ -249,14 +257,20 @@ Result<Outputs> qlinear_mat_mul(Node& node) {
 Result<Outputs> quantize_linear(Node& node) {
   ATTACCA_TRY_VOID(refuse_blocks(node));
   ATTACCA_TRY(const Value x, node.input(0));
-  ATTACCA_TRY(const Quantisation by,
-              quantisation(node, 1, 2, node.integer("axis", 1), node.rank(x)));
+  ATTACCA_TRY(Quantisation by, quantisation(node, 1, 2, node.integer("axis", 1), node.rank(x)));
   DType dtype = by.zero ? node.dtype(*by.zero) : DType::U8;
   if (const int64_t code = node.integer("output_dtype", 0); code != 0) {
     ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));
   }
   if (by.zero) ATTACCA_TRY_VOID(check_zero(node, *by.zero, dtype));
-  return quantize_to(node, x, by, dtype);
+  // The type of the division, else that of its operands.
+  Value in = x;
+  if (const int64_t code = node.integer("precision", 0); code != 0) {
+    ATTACCA_TRY(const DType precision, read_dtype(static_cast<int32_t>(code)));
+    ATTACCA_TRY(by.scale, folded(cast(node.expr(by.scale), precision)).value);
+    ATTACCA_TRY(in, cast(node.expr(x), precision).value);
+  }
+  return quantize_to(node, in, by, dtype);
 }
 
 Result<Outputs> dequantize_linear(Node& node) {

@@ -160,7 +160,10 @@ Result<Outputs> selu(Node& node) {
 Result<Outputs> celu(Node& node) {
   const double alpha = node.real("alpha", 1.0);
   const Expr x = node.x(0);
-  return where(x < 0.0, alpha * emit(Op::Expm1, x / alpha), x);
+  if (alpha == 1.0) return emit(Op::Elu, x);
+  // The quotient of a large x must not overflow, not even unused: folded, it would be the result.
+  const Expr low = emit(Op::Min, x, 0.0);
+  return where(x < 0.0, alpha * emit(Op::Expm1, low / alpha), x);
 }
 
 Result<Outputs> thresholded_relu(Node& node) {

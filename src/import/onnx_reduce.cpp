@@ -159,9 +159,13 @@ Result<Outputs> reduction(Node& node) {
 // There is no such reduction in the IR: a tree of products of halves.
 Result<Outputs> reduce_prod(Node& node) {
   ATTACCA_TRY(const Reduction r, read_reduction(node));
-  if (r.nothing) return r.x;
-  Expr total = r.x;
+  if (r.nothing || !r.x.value) return r.x;
+  // Partial products of 16-bit floats leave their range long before the result does.
+  const DType dtype = node.dtype(*r.x.value);
+  const bool narrow = dtype == DType::F16 || dtype == DType::BF16;
+  Expr total = narrow ? cast(r.x, DType::F32) : r.x;
   for (const int64_t axis : r.axes) total = product_along(total, axis);
+  total = cast(total, dtype);
   ATTACCA_TRY(const Value kept, total.value);
   if (r.keepdims) return kept;
   Shape shape;

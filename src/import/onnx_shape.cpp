@@ -29,10 +29,9 @@ struct Bounds {
   std::vector<Dim> starts, ends;
 };
 
-// A bound of a slice clamped into 0..extent (or -1..extent-1 for a negative step). Symbolic extents
-// cannot be compared with: a bound there is taken as inside, the end of the range as the end.
-Dim clamp_bound(const Dim& bound, const Dim& extent, bool forward) {
-  const Dim low = forward ? 0 : -1, high = forward ? extent : extent - 1;
+// A bound of a slice clamped into low..high. Symbolic extents cannot be compared with: a bound
+// there is taken as inside, the end of the range as the end.
+Dim clamp_bound(const Dim& bound, const Dim& extent, const Dim& low, const Dim& high) {
   Dim at = bound;
   if (const auto fixed = bound.maybe_value()) {
     // Exporters write INT32_MAX or INT64_MAX for the end, and their negatives for the beginning.
@@ -62,8 +61,12 @@ Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
     constexpr int64_t kFarthest = int64_t{1} << 40;
     if (step == 0 || step > kFarthest || step < -kFarthest)
       return fail(fmt::format("a step of {}", step), {}, "use a step of 1 or more");
-    ir::SliceRange range{clamp_bound(bounds.starts[i], extent, step > 0),
-                         clamp_bound(bounds.ends[i], extent, step > 0), step};
+    // Of a negative step, a start before the first element is the first, unlike in NumPy.
+    const bool forward = step > 0;
+    const Dim last = forward ? extent : extent - 1;
+    const Dim first = forward || !extent.is(0) ? 0 : -1;
+    ir::SliceRange range{clamp_bound(bounds.starts[i], extent, first, last),
+                         clamp_bound(bounds.ends[i], extent, forward ? 0 : -1, last), step};
     const Dim span = step > 0 ? range.end - range.begin : range.begin - range.end;
     if (span.is_static() && span.value() < 0) range.end = range.begin;
     attrs.slices[static_cast<size_t>(axis)] = std::move(range);
@@ -336,7 +339,10 @@ Result<Outputs> depth_to_space(Node& node) {
   ATTACCA_TRY(const Block b, block_of(node));
   const auto depth = divide(b.shape[1], b.size * b.size);
   if (!depth) return fail("the channels do not divide by blocksize squared");
-  const bool column = node.text("mode", "DCR") == "CRD";
+  const std::string mode = node.text("mode", "DCR");
+  const bool column = mode == "CRD";
+  if (!column && mode != "DCR")
+    return fail(fmt::format("mode={} is not supported", mode), {}, "use DCR or CRD");
   const Shape apart = column ? Shape{b.shape[0], *depth, b.size, b.size, b.shape[2], b.shape[3]}
                              : Shape{b.shape[0], b.size, b.size, *depth, b.shape[2], b.shape[3]};
   const std::vector<int64_t> order =

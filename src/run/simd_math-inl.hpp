@@ -249,7 +249,8 @@ HWY_INLINE V tanh_f32(D d, V x) {
   const V one = hn::Set(d, 1.0f);
   const V e = exp_f32(d, hn::Add(a, a));
   const V far = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(e, one)));
-  return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.64f)), near, hn::CopySign(far, x));
+  // The sign of -0.0 too, which the sum has lost.
+  return hn::CopySign(hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.64f)), near, far), x);
 }
 
 // The upper tail of the normal distribution at 0 <= a, to a few ulp down to the smallest normal.

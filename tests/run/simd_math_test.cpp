@@ -12,9 +12,11 @@
 namespace attacca::run {
 namespace {
 
-// Distance in units in the last place of f32, from the correctly rounded value.
+// Distance in units in the last place of f32, from the correctly rounded value. Zeros of different
+// signs are far apart.
 int64_t ulps(float got, double reference) {
   const auto want = static_cast<float>(reference);
+  if (want == 0 && got == 0) return std::signbit(want) == std::signbit(got) ? 0 : 1 << 30;
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got) ? 0 : 1 << 30;
   const auto ordered = [](float x) -> int64_t {
     const auto bits = std::bit_cast<uint32_t>(x);

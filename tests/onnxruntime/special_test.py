@@ -1,0 +1,200 @@
+"""Single ONNX ops at the ends of their range: one line each, against what the operator text says."""
+from __future__ import annotations
+
+import math
+import unittest
+from typing import Any
+
+import numpy as np
+import onnx.parser
+
+import attacca
+
+INF, NAN = float("inf"), float("nan")
+
+
+def compiled(body: str, opset: int = 20, mode: str = "fp32") -> attacca.Plan:
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}]> g {body}')
+    return attacca.compile(model, mode=mode)
+
+
+def unary(op: str, x: Any, dtype: Any = np.float32) -> Any:
+    values = np.asarray(x, dtype)
+    name = {np.float32: "float", np.float64: "double", np.float16: "float16"}[dtype]
+    results = [compiled(f"({name}[N] x) => ({name}[N] y) {{ y = {op} (x) }}", mode=mode)(values)
+               for mode in ("fp32", "eager")]
+    np.testing.assert_array_equal(results[0], results[1])
+    return results[0]
+
+
+class Hyperbolic(unittest.TestCase):
+    """f32 results are f64's, rounded, but for the last place; over the whole range."""
+
+    WIDE = np.concatenate([sign * np.geomspace(1e-40, 3e38, 400) for sign in (1, -1)])
+    SPECIAL = [0.0, -0.0, INF, -INF, NAN, 1.0, -1.0, 0.5, 88.9, -88.9, 89.4, 90.0, 1e20, -5e3]
+
+    def check(self, op: str, exact: Any) -> None:
+        for dtype, last_place in ((np.float32, 1.2e-7), (np.float64, 4.5e-16)):
+            x = np.concatenate([self.WIDE, self.SPECIAL]).astype(dtype)
+            with np.errstate(all="ignore"):
+                want = exact(x.astype(np.float64))
+                wanted = want.astype(dtype)
+                got = unary(op, x, dtype)
+                fine = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
+                fine |= np.abs(got - wanted) <= last_place * np.abs(wanted) + 1e-44
+            for at in np.flatnonzero(~fine)[:1]:
+                self.fail(f"{op}({x[at]!r}) is {got[at]!r}, wanted {wanted[at]!r}")
+            zeros = wanted == 0
+            np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(wanted[zeros]))
+
+    def test_sinh(self) -> None:
+        self.check("Sinh", np.sinh)
+
+    def test_cosh(self) -> None:
+        self.check("Cosh", np.cosh)
+
+    def test_asinh(self) -> None:
+        self.check("Asinh", np.arcsinh)
+
+    def test_acosh(self) -> None:
+        self.check("Acosh", np.arccosh)
+
+    def test_atanh(self) -> None:
+        self.check("Atanh", np.arctanh)
+
+    def test_tanh(self) -> None:
+        x = np.asarray([-0.0, 0.0, 1e-40, -1e-20, INF, -INF, 1.0], np.float32)
+        got = unary("Tanh", x)
+        np.testing.assert_allclose(got, np.tanh(x.astype(np.float64)).astype(np.float32), rtol=3e-7)
+        self.assertTrue(np.signbit(got[0]) and not np.signbit(got[1]))
+
+
+class Reductions(unittest.TestCase):
+    def test_log_sum_exp_of_infinities(self) -> None:
+        x = np.asarray([[INF, 1, 2], [-INF] * 3, [1, 2, 3], [NAN, 1, INF], [-INF, 0, -INF],
+                        [INF, -INF, 0], [3e38, 3e38, 3e38]], np.float32)
+        want = [INF, -INF, math.log(sum(map(math.exp, (1, 2, 3)))), NAN, 0, INF, 3e38]
+        for dtype, name in ((np.float32, "float"), (np.float64, "double")):
+            plan = compiled(f"({name}[M, 3] x) => ({name}[M] y) <int64[1] a = {{1}}> "
+                            "{ y = ReduceLogSumExp <keepdims = 0> (x, a) }")
+            np.testing.assert_allclose(plan(x.astype(dtype)), np.asarray(want, dtype), rtol=1e-6)
+
+    def test_products_of_nothing_and_of_many(self) -> None:
+        for count in (0, 1, 2, 3, 7, 64, 65, 200):
+            x = np.linspace(0.9, 1.1, 2 * count, dtype=np.float32).reshape(2, count)
+            plan = compiled(f"(float[2, {count}] x) => (float[2, 1] y) <int64[1] a = {{1}}> "
+                            "{ y = ReduceProd (x, a) }")
+            np.testing.assert_allclose(plan(x), np.prod(x.astype(np.float64), 1, keepdims=True), 1e-5)
+
+    def test_extrema_of_no_elements(self) -> None:
+        for name, dtype in (("int32", np.int32), ("int64", np.int64), ("int8", np.int8),
+                            ("uint8", np.uint8)):
+            info = np.iinfo(dtype)
+            for op, want in (("ReduceMax", info.min), ("ReduceMin", info.max)):
+                plan = compiled(f"({name}[N] x) => ({name}[1] y) {{ y = {op} (x) }}")
+                self.assertEqual(plan(np.zeros(0, dtype)).item(), want, f"{op} of {name}")
+                self.assertEqual(plan(np.asarray([3, 5], dtype)).item(), 3 if op == "ReduceMin" else 5)
+        for op, want in (("ReduceMax", False), ("ReduceMin", True)):
+            plan = compiled(f"(bool[N] x) => (bool[1] y) {{ y = {op} (x) }}")
+            self.assertEqual(plan(np.zeros(0, np.bool_)).item(), want)
+            self.assertEqual(plan(np.asarray([True, False])).item(), op == "ReduceMax")
+
+    def test_softmax_of_infinities(self) -> None:
+        x = np.asarray([[INF, 0], [-INF, -INF], [-INF, 0], [NAN, 0], [3e38, -3e38]], np.float32)
+        got = unary_rows("Softmax", x)
+        np.testing.assert_array_equal(got, np.asarray([[NAN, NAN], [NAN, NAN], [0, 1], [NAN, NAN],
+                                                       [1, 0]], np.float32))
+
+
+def unary_rows(op: str, x: Any) -> Any:
+    return compiled(f"(float[M, 2] x) => (float[M, 2] y) {{ y = {op} (x) }}")(x)
+
+
+class Bounds(unittest.TestCase):
+    def test_clip_to_nan(self) -> None:
+        x = np.asarray([0, 2, -1], np.float32)
+        for low, high in ((NAN, 1), (0, NAN), (NAN, NAN)):
+            given = compiled("(float[3] x, float l, float u) => (float[3] y) { y = Clip (x, l, u) }")
+            constant = compiled(f"(float[3] x) => (float[3] y) <float l = {{{low}}}, float u = {{{high}}}> "
+                                "{ y = Clip (x, l, u) }")
+            self.assertTrue(np.isnan(given(x, np.float32(low), np.float32(high))).all())
+            self.assertTrue(np.isnan(constant(x)).all(), (low, high))
+
+    def test_clip_without_a_bound_ends_at_the_largest_number(self) -> None:
+        x, most = np.asarray([INF, -INF, 2], np.float32), np.finfo(np.float32).max
+        low = compiled("(float[3] x, float l) => (float[3] y) { y = Clip (x, l) }")
+        np.testing.assert_array_equal(low(x, np.float32(0)), np.asarray([most, 0, 2], np.float32))
+        fixed = compiled("(float[3] x) => (float[3] y) <float u = {1}> { y = Clip (x, , u) }")
+        np.testing.assert_array_equal(fixed(x), np.asarray([1, -most, 1], np.float32))
+
+    def test_mod_of_floats(self) -> None:
+        x = np.asarray([5.5, -5.5, 0.3, 1e30, INF, 1], np.float32)
+        y = np.asarray([2, 2, 0.1, 3, 2, INF], np.float32)
+        plan = compiled("(float[6] x, float[6] y) => (float[6] z) { z = Mod <fmod = 1> (x, y) }")
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(plan(x, y), np.fmod(x, y))
+
+
+class Quantised(unittest.TestCase):
+    def test_exact_quotient_next_to_a_tie(self) -> None:
+        """250 * 23 * 0.02f * 0.01f / 0.1f is below 11.5, by less than float32's products can tell."""
+        plan = compiled("(uint8[1, 1] a) => (uint8[1, 1] y) <float sa = {0.02}, uint8 za = {0}, "
+                        "int8[1, 1] b = {23}, float sb = {0.01}, int8 zb = {0}, float sy = {0.1}, "
+                        "uint8 zy = {9}> { y = QLinearMatMul (a, sa, za, b, sb, zb, sy, zy) }")
+        self.assertEqual(plan(np.asarray([[250]], np.uint8)).item(), 20)
+
+    def test_true_ties_round_to_even_before_the_zero_point(self) -> None:
+        """Quotients 0.5, 1.5, 2.5 ...: exact ties, and then the zero point, then saturation."""
+        a = np.arange(0, 256, dtype=np.uint8).reshape(-1, 1)
+        for zero in (0, 1, 200):
+            plan = compiled("(uint8[256, 1] a) => (uint8[256, 1] y) <float sa = {0.25}, uint8 za = {0}, "
+                            "int8[1, 1] b = {2}, float sb = {0.5}, int8 zb = {0}, float sy = {0.5}, "
+                            f"uint8 zy = {{{zero}}}> "
+                            "{ y = QLinearMatMul (a, sa, za, b, sb, zb, sy, zy) }")
+            want = np.clip(np.rint(a / 2.0) + zero, 0, 255).astype(np.uint8)
+            np.testing.assert_array_equal(plan(a), want)
+
+    def test_quantize_linear_ties(self) -> None:
+        x = np.asarray([0.5, 1.5, 2.5, -0.5, -1.5, 1e30, -INF, 127.5, 128.5], np.float32)
+        plan = compiled("(float[9] x) => (int8[9] y) <float s = {1}, int8 z = {1}> "
+                        "{ y = QuantizeLinear (x, s, z) }")
+        want = np.clip(np.rint(x) + 1, -128, 127).astype(np.int8)
+        np.testing.assert_array_equal(plan(x), want)
+
+    def test_dynamic_quantize_of_zeros(self) -> None:
+        plan = compiled("(float[3] x) => (uint8[3] y, float s, uint8 z) { y, s, z = "
+                        "DynamicQuantizeLinear (x) }")
+        y, s, z = plan(np.zeros(3, np.float32))
+        self.assertEqual((y.tolist(), s.item(), z.item()), ([0, 0, 0], 0.0, 0))
+
+
+class Refusals(unittest.TestCase):
+    """What depends on a size that is not known says so, and what to do."""
+
+    def refused(self, body: str, what: str, fix: str) -> None:
+        with self.assertRaisesRegex(attacca.Error, what) as caught:
+            compiled(body)
+        self.assertIn(fix, str(caught.exception))
+
+    def test_sizes_that_are_not_known(self) -> None:
+        fixed = "export the model with a fixed size"
+        self.refused("(float[M, N] x, float[1, 48] c) => (float[M, N] y) { s = Shape (x)\n"
+                     "y = Expand (c, s) }", "does not expand", fixed)
+        self.refused("(float[M, M] x) => (float[M, M] y) { y = Trilu (x) }", "the diagonal needs", fixed)
+        self.refused("(float[M, 3] x) => (float[M, 1] y) <int64[1] a = {0}> { y = ReduceProd (x, a) }",
+                     "ReduceProd along an axis of M", fixed)
+
+    def test_integer_mean(self) -> None:
+        self.refused("(int32[3] x) => (int32[1] y) { y = ReduceMean (x) }", "mean of s32", "cast")
+
+    def test_slice_beyond_a_dynamic_axis(self) -> None:
+        plan = compiled("(float[M, 3] x) => (float[N, 3] y) <int64[1] s = {0}, int64[1] e = {10}, "
+                        "int64[1] a = {0}> { y = Slice (x, s, e, a) }")
+        x = np.arange(36, dtype=np.float32).reshape(12, 3)
+        np.testing.assert_array_equal(plan(x), x[:10])
+        with self.assertRaisesRegex(attacca.Error, "outside axis 0 of size 4"):
+            plan(x[:4])
+
+
+if __name__ == "__main__":
+    unittest.main()
