@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <numbers>
 
 #include "run/bound_value.hpp"
 
@@ -27,6 +28,7 @@ Accuracy accuracy(Op op) {
     case Op::Max:
     case Op::Min:
     case Op::Where:
+    case Op::Fmod:
       return Accuracy::Exact;
     case Op::Square:
     case Op::Add:
@@ -47,6 +49,9 @@ bool crosses_pole(Op op, size_t operand, std::span<const Element> x) {
   const bool over_zero = moved.low <= 0 && moved.high >= 0;
   if (op == Op::Pow) return operand == 0 ? over_zero && !(x[1].low > 0) : !(x[0].low > 0);
   if ((op == Op::Div && operand == 1) || op == Op::Reciprocal || op == Op::Rsqrt) return over_zero;
+  if (op == Op::Fmod) return true;
+  const auto branch = [](double at) { return std::floor(at * std::numbers::inv_pi + 0.5); };
+  if (op == Op::Tan) return !(branch(moved.low) == branch(moved.high));
   return (op == Op::Sin || op == Op::Cos) && !(moved.high - moved.low < 1);
 }
 

@@ -36,7 +36,7 @@ class Generator {
       std::vector<ir::OpInfo> list;
       for (const ir::OpInfo& info : ir::all_ops()) {
         const bool jumps = info.op == Op::Floor || info.op == Op::Ceil || info.op == Op::Round ||
-                           info.op == Op::Sign;
+                           info.op == Op::Sign || info.op == Op::Fmod || info.op == Op::Tan;
         const bool numeric = info.rule == ir::TypeRule::Any || info.rule == ir::TypeRule::Float;
         if (ir::is_elementwise(info.op) && numeric && !jumps) list.push_back(info);
       }
