@@ -42,7 +42,8 @@ TEST(OnnxMath, DefaultsDifferFromOurs) {
 }
 
 TEST(OnnxMath, Compositions) {
-  EXPECT_EQ(unary(12, "Celu", {{"alpha", 2.0f}}), "where(x < 0, 2 * expm1(min(x, 0) / 2), x) : f32[M, 4]");
+  EXPECT_EQ(unary(12, "Celu", {{"alpha", 2.0f}}),
+            "where(x < 0, 2 * expm1(min(x, 0) / 2), x) : f32[M, 4]");
   EXPECT_EQ(unary(10, "ThresholdedRelu"), "where(x > 1, x, 0) : f32[M, 4]");
   EXPECT_EQ(unary(1, "Softsign"), "x / (abs(x) + 1) : f32[M, 4]");
   EXPECT_EQ(unary(9, "Shrink"), "where(x < -0.5, x + 0, where(x > 0.5, x - 0, 0)) : f32[M, 4]");
