@@ -344,6 +344,7 @@ Compared compare(const ir::Graph& before, const ir::Graph& after, const Inputs& 
   const Evaluated nearby = infinite > 0 ? run(before, finite, literals, Zeros::AsTheyAre) : old;
   const bool as_nearby = std::isnan(old.value) == std::isnan(nearby.value) &&
                          std::isinf(old.value) == std::isinf(nearby.value);
+  if ((infinite > 1 && nearby.by_size) || (infinite > 0 && old.by_size)) return result;
   if (!old.by_size && !(nearby.by_size && as_nearby))
     return is(nan ? Verdict::Nan : Verdict::Differs);
   bool known = false;
@@ -359,7 +360,7 @@ Compared compare(const ir::Graph& before, const ir::Graph& after, const Inputs& 
     if (far || vanishes || near(limit, now.value, error + 1e-2 * std::fabs(limit) + 1e-12))
       return is(Verdict::Limit);
   }
-  if (!known || now.by_size || std::isinf(now.error) || infinite > 1) return result;
+  if (!known || now.by_size || std::isinf(now.error)) return result;
   return is(nan ? Verdict::Nan : Verdict::Differs);
 }
 
