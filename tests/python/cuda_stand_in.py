@@ -95,6 +95,25 @@ class StandIn(unittest.TestCase):
             plan(Array(whole[offset:offset + 16 * 60].reshape(16, 60)), array(60, 60))
         self.assertEqual(len(plan._instances), 2)
 
+    def test_rows_with_padding(self):
+        def padded(rows, columns, by=4):
+            return Array(np.zeros((rows, columns + by), np.float16)[:, :columns])
+        out = padded(16, 60)
+        got = attacca.matmul(padded(16, 60), padded(60, 60), "silu(acc) * full(r)", r=padded(16, 60), out=out)
+        self.assertIs(got, out)
+        plan = attacca.compile("graph g(x: f16[M, 60], w: f16[60, 60]) { y = relu(x @ w)\n"
+                               "return y, z = tanh(y @ w), s = sum(x, axes=[1], keepdims=true) }", device="cuda")
+        x, w = padded(16, 60), padded(60, 60)
+        plan(x, w, out=[array(16, 60), padded(16, 60), array(16, 1)])
+        for outs, why in [([padded(16, 60), array(16, 60), array(16, 1)], "output y is not row-major.*reads it again"),
+                          ([array(16, 60), array(16, 60), padded(16, 1)], "output s is not row-major.*one after")]:
+            with self.assertRaisesRegex(attacca.Error, why):
+                plan(x, w, out=outs)
+        wide = np.zeros((16, 120), np.float16)
+        attacca.matmul(Array(wide[:, :60]), w, out=Array(wide[:, 60:]))
+        with self.assertRaisesRegex(attacca.Error, "overlaps input a"):
+            attacca.matmul(Array(wide[:, :60]), w, out=Array(wide[:, 59:119]))
+
     def test_devices_do_not_mix(self):
         with self.assertRaisesRegex(attacca.Error, "a is on cuda:0 and b on cuda:1"):
             attacca.matmul(array(16, 60), array(60, 60, device=1))
