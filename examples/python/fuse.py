@@ -1,11 +1,17 @@
 """A Python function becomes fused kernels; one plan serves every number of rows."""
+from typing import Annotated, Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 import attacca
 
+Array = NDArray[np.float32]
+
 
 @attacca.fuse
-def gated(x: "f32[M, 64]", gate: "f32[128, 64]", up: "f32[128, 64]"):
+def gated(x: Annotated[Array, "f32[M, 64]"], gate: Annotated[Array, "f32[128, 64]"],
+          up: Annotated[Array, "f32[128, 64]"]) -> Any:
     g = x @ gate.T
     return g / (1 + np.exp(-g)) * (x @ up.T)
 

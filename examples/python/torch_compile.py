@@ -10,13 +10,14 @@ import attacca.torch
 
 
 class Mlp(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(64)
         self.wide, self.narrow = nn.Linear(64, 256), nn.Linear(256, 64)
 
-    def forward(self, x):
-        return x + self.narrow(F.gelu(self.wide(self.norm(x))))
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tail: torch.Tensor = self.narrow(F.gelu(self.wide(self.norm(x))))
+        return x + tail
 
 
 torch.manual_seed(0)

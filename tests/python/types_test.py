@@ -24,7 +24,7 @@ A, W = np.ones((3, 24), np.float32), np.ones((5, 24), np.float32)
 
 class Mypy(unittest.TestCase):
     def test_a_users_file(self):
-        """All that is documented passes --strict; each wrong line has the error that its end names."""
+        """All that is documented passes --strict, and so do the examples; each wrong line has the error that its end names."""
         user = HERE / "typed_user.py"
         lines = user.read_text().splitlines()
         expected = {(number, line.partition("# EXPECT ")[2]) for number, line in enumerate(lines, 1)
@@ -32,12 +32,14 @@ class Mypy(unittest.TestCase):
         cache = pathlib.Path(os.environ.get("ATTACCA_BINARY_DIR", tempfile.gettempdir())) / "mypy_cache"
         with tempfile.TemporaryDirectory() as empty:  # no settings of this repository
             ran = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), "--config-file",
-                                  str(HERE / "typed_user.ini"), str(user)],
+                                  str(HERE / "typed_user.ini"), str(user),
+                                  *map(str, sorted((HERE.parents[1] / "examples/python").glob("*.py")))],
                                  capture_output=True, text=True, cwd=empty,
                                  env={**os.environ, "PYTHONPATH": str(pathlib.Path(attacca.__file__).parents[1])})
         found = {(int(number), code) for number, code in
                  re.findall(r"typed_user\.py:(\d+): error: .*\[([\w-]+)\]$", ran.stdout, re.M)}
         self.assertEqual(found, expected, ran.stdout + ran.stderr)
+        self.assertEqual(ran.stdout.count(": error:"), len(expected), ran.stdout)  # none in examples
         for revealed in ("attacca._plan.Plan", "attacca._trace.Fused", "builtins.str"):
             self.assertIn(f'Revealed type is "{revealed}"', ran.stdout)
 
