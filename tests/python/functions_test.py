@@ -16,7 +16,7 @@ import attacca.torch
 from attacca import _binding
 from attacca._functions import TABLE
 from attacca.torch._importer import Importer
-from attacca.torch._table import FX, Refused
+from attacca.torch._table import Refused
 
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "s8": torch.int8,
           "u8": torch.uint8, "s32": torch.int32, "s64": torch.int64, "bool": torch.bool}
@@ -40,6 +40,9 @@ REASON = re.compile(r"the argument \w+|dtype|axes|vector|power|argument|several 
 NO_TEXT = {"max": "gives indices", "min": "gives indices", "view": "argument dtype", "where": "gives indices"}
 # torch's own vectorised code is wrong at infinities.
 FINITE = {"gelu"}
+# Which zero they give is not said.
+SIGNLESS = {"maximum", "minimum", "fmax", "fmin", "clamp", "clip", "clamp_min", "clamp_max", "max", "min", "amax", "amin",
+            "log_sigmoid", "tanh", "hardtanh", "relu", "relu6", "sum", "mean"}
 
 
 class In:
@@ -341,7 +344,7 @@ def flat(result):
     return list(result) if isinstance(result, (list, tuple)) else [result]
 
 
-def difference(got, want, finite=False):
+def difference(got, want, finite=False, signed=True):
     """What differs between two results; "" where nothing does."""
     if len(got) != len(want):
         return f"{len(got)} results for {len(want)}"
@@ -354,6 +357,8 @@ def difference(got, want, finite=False):
         else:
             rounding = TOLERANCE[w.dtype]
             same = torch.isclose(g.double(), w.double(), rtol=rounding, atol=rounding * 5e-2, equal_nan=True)
+            if signed:
+                same &= (torch.signbit(g) == torch.signbit(w)) | (w != 0) | (g != 0)
             same |= torch.isnan(w) & torch.isinf(g) if finite else torch.zeros_like(same)
         if not bool(same.all()):
             at = int((~same).flatten().to(torch.uint8).argmax())
@@ -383,7 +388,7 @@ class Outcome:
         if want is None:
             self.wrong.append(f"{way} {case}: the framework refuses it, attacca does not")
             return
-        problem = difference(got, want, case.name in FINITE)
+        problem = difference(got, want, case.name in FINITE, case.name.lstrip(".") not in SIGNLESS)
         if problem:
             self.wrong.append(f"{way} {case}: {problem}")
         self.compared.add((way, case.name.lstrip(".")))
@@ -538,10 +543,6 @@ class Functions(unittest.TestCase):
                 through_fuse(batch, outcome, way, convert)
             with self.subTest(way):
                 self.check(outcome)
-
-    def test_every_row_is_compared_somewhere(self):
-        self.assertEqual([row for row in TABLE if not row.aten and not row.numpy], [])
-        self.assertEqual([name for name in FX if not name.startswith(("aten.", "prims."))], [])
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import attacca.torch
 from attacca.torch._importer import Importer, dim_text
 from attacca.torch._regions import find
 from attacca.torch._rewrite import Options, judge_decisions, rewrite
-from attacca.torch._table import row_of
+from attacca.torch._table import FX, row_of
 
 torch.manual_seed(0)
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -146,6 +146,7 @@ def ops_of(graph):
 class Table(unittest.TestCase):
     def test_every_case_has_a_row(self):
         self.assertEqual([op for op in CASES if row_of(op) is None], [])
+        self.assertEqual(set(FX) - set(CASES), set())  # functions_test.py has the others
 
     def test_every_row(self):
         seen = set()
@@ -191,6 +192,16 @@ class Texts(unittest.TestCase):
     def test_scalars_do_not_promote(self):
         text = self.region(lambda x, w, s: (x @ w) * s, X.bfloat16(), W.bfloat16(), SCALE)
         self.assertIn('cast("mm" * "s_1", bf16)', text)
+
+    def test_a_number_times_alpha_does_not_promote(self):
+        for op, sign in ((torch.add, "+"), (torch.sub, "-")):
+            module = traced(lambda x, w: op((x @ w), 0.5, alpha=2.0), X.bfloat16(), W.bfloat16())
+            want = module(X.bfloat16(), W.bfloat16())
+            self.assertEqual(rewrite(module.graph, ALWAYS), 1)
+            module.recompile()
+            got = module(X.bfloat16(), W.bfloat16())
+            torch.testing.assert_close(got, want, rtol=2e-2, atol=2e-2)
+            self.assertRegex(str(module.graph), rf"mm.? \{sign} 1.0")
 
     def test_products_of_another_dtype(self):
         text = self.region(lambda x, w: torch.ops.aten.mm.dtype(x, w, torch.float32).relu(), X.bfloat16(), W.bfloat16())
