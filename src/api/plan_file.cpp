@@ -44,6 +44,7 @@ json::Value choices_json(const std::vector<run::KnownChoice>& choices) {
                   .set("device", known.key.device)
                   .set("problem", known.key.problem)
                   .set("shape", known.key.shape)
+                  .set("tools", known.key.tools)
                   .set("candidate", to_string(known.choice.candidate))
                   .set("seconds", known.choice.seconds)
                   .set("unfused_seconds", known.choice.unfused_seconds));
@@ -176,6 +177,8 @@ Result<std::vector<run::KnownChoice>> read_choices(const json::Value::Array& lis
     ATTACCA_TRY(known.key.device, members.get<std::string>("device"));
     ATTACCA_TRY(known.key.problem, members.get<std::string>("problem"));
     ATTACCA_TRY(known.key.shape, members.get<std::string>("shape"));
+    // Files of older versions name none: nothing is known of theirs.
+    if (const auto tools = members.get<std::string>("tools")) known.key.tools = *tools;
     ATTACCA_TRY(const std::string candidate, members.get<std::string>("candidate"));
     ATTACCA_TRY(known.choice.candidate, tune::parse_candidate(candidate));
     ATTACCA_TRY(known.choice.seconds, members.number("seconds"));

@@ -116,7 +116,7 @@ Result<int> try_bench(const BenchGemmArgs& args) {
   if (args.features) return print_features(args);
   ATTACCA_TRY(const Bench bench, measure(args));
   if (args.json)
-    fmt::print("{}\n", json::dump(to_json(bench, args), args.lines ? -1 : 2));
+    print_json(to_json(bench, args), args.lines ? -1 : 2);
   else
     print_text(bench, args);
   return kOk;

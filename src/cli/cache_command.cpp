@@ -6,6 +6,7 @@
 
 #include "cli/commands.hpp"
 #include "jit/cache.hpp"
+#include "support/escaped.hpp"
 #include "support/json.hpp"
 
 namespace attacca::cli {
@@ -37,13 +38,13 @@ std::string field(const std::string& key, const std::string& name) {
 }
 
 std::string hash_of(const Cache::FileState& entry) {
-  return entry.file.name.substr(0, entry.file.name.find('.'));
+  return escaped(entry.file.name.substr(0, entry.file.name.find('.')));
 }
 
 std::string describe(const Cache::FileState& entry) {
   if (!entry.problem.empty()) return entry.problem;
-  return fmt::format("{} {} {}", field(entry.key, "template"), field(entry.key, "input"),
-                     field(entry.key, "mode"));
+  return escaped(fmt::format("{} {} {}", field(entry.key, "template"), field(entry.key, "input"),
+                             field(entry.key, "mode")));
 }
 
 json::Value to_json(const Cache::FileState& entry) {
@@ -68,7 +69,7 @@ Result<int> list(const CacheArgs& args) {
     for (const Cache::FileState& entry : entries) list.push(to_json(entry));
     json::Value all = json::Value::object();
     all.set("folder", cache.folder()).set("limit_bytes", cache.limit_bytes()).set("entries", list);
-    fmt::print("{}\n", json::dump(all));
+    print_json(std::move(all));
     return kOk;
   }
   for (const Cache::FileState& entry : entries)
@@ -86,7 +87,7 @@ Result<int> verify() {
   for (const Cache::FileState& entry : entries) {
     if (entry.problem.empty()) continue;
     ++damaged;
-    fmt::print("{}/{}: {}\n", cache.folder(), entry.file.name, entry.problem);
+    fmt::print("{}/{}: {}\n", cache.folder(), escaped(entry.file.name), entry.problem);
   }
   fmt::print("{}, {} damaged{}\n", count_text(entries.size()), damaged,
              damaged ? "; each is compiled again when it is needed" : "");

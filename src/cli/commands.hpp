@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/error.hpp"
+#include "support/json.hpp"
 
 namespace attacca::cli {
 
@@ -158,6 +159,11 @@ int doctor();
 
 // Prints the error to standard error and returns kBadInput.
 int report(const Error& error);
+
+// The end of a command: prints support/warnings.hpp's to standard error, unless print_json() did.
+void report_warnings();
+// With the warnings so far as a member "warnings", where there are any.
+void print_json(json::Value object, int indent = 2);
 
 // "M=128" pairs; errors name the offending text.
 Result<std::map<std::string, std::string>> parse_pairs(const std::vector<std::string>& texts,

@@ -1,17 +1,23 @@
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <unistd.h>
 
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
 #include "cli/version.hpp"
 #include "jit/assemble.hpp"
+#include "jit/cache.hpp"
 #include "jit/compile.hpp"
 #include "jit/device.hpp"
 #include "run/machine.hpp"
+#include "support/escaped.hpp"
 #include "support/memory.hpp"
 #include "support/paths.hpp"
+#include "support/private_folder.hpp"
 #include "templates/catalog.hpp"
+#include "tune/database.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -77,7 +83,40 @@ std::string describe_templates() {
   const std::string directory = templates::Catalog::default_directory();
   const auto catalog = templates::Catalog::open(nullptr, directory);
   if (!catalog) return fmt::format("{}; {}", catalog.error().what, catalog.error().mend);
-  return fmt::format("{} in {}", catalog->templates().size(), directory);
+  std::string text = fmt::format("{} in {}", catalog->templates().size(), directory);
+  for (const templates::LeftOut& each : catalog->left_out())
+    text += fmt::format("\n           left out: {} ({}; {})", escaped(each.name), each.reason.what,
+                        each.reason.mend);
+  return text;
+}
+
+// Whether the cache's directory can be used.
+std::string cache_state(const std::string& directory) {
+  if (const auto limit = jit::CacheOptions::limit_from_environment(); !limit)
+    return fmt::format("{} ({}: {}; {})", directory, limit.error().where, limit.error().what,
+                       limit.error().mend);
+  PrivateFolder folder;
+  const int error = folder.open(directory);
+  if (error == ENOENT) return directory + " (not made yet)";
+  if (error == kNotPrivate)
+    return fmt::format("{} (not used: {}; chmod go-w it, and let it be yours or root's)", directory,
+                       error_text(error));
+  if (error != 0) return fmt::format("{} (not used: {})", directory, error_text(error));
+  if (access(directory.c_str(), W_OK) != 0)
+    return fmt::format("{} (cannot be written: {}; set ATTACCA_CACHE_DIR to another folder)",
+                       directory, error_text(errno));
+  return directory;
+}
+
+std::string tuned_state() {
+  const std::string path = tune::Database::default_path();
+  std::error_code none;
+  if (!std::filesystem::exists(path, none)) return "nothing measured yet";
+  auto database = tune::Database::open(path);
+  const auto count = database ? database->size()
+                              : Result<int64_t>(tl::make_unexpected(std::move(database).error()));
+  if (!count) return fmt::format("{}; {}", count.error().what, count.error().mend);
+  return fmt::format("{} measured in {}", *count, path);
 }
 
 }  // namespace
@@ -88,7 +127,8 @@ int doctor() {
   fmt::print("cpu        {}, {} cores, {}\n", machine.cpu_model, machine.cores, machine.simd);
   fmt::print("memory     {:.1f} GiB\n", static_cast<double>(physical_memory()) / (1 << 30));
   fmt::print("libraries  {}\n", fmt::join(machine.libraries, ", "));
-  fmt::print("cache      {}\n", cache_directory());
+  fmt::print("cache      {}\n", cache_state(cache_directory()));
+  fmt::print("tuned      {}\n", tuned_state());
   fmt::print("dot        {}\n", on_path("dot") ? "found, explain --svg works"
                                                : "not found: install graphviz for explain --svg");
   fmt::print("driver     {}\n", tool(describe_driver()));

@@ -60,7 +60,7 @@ Result<int> try_explain(const ExplainArgs& args) {
   if (args.json) {
     json::Value root = fuse::explain_json(prepared.partition);
     if (ranking) root.set("candidates", to_json(*ranking));
-    fmt::print("{}\n", json::dump(root, 2));
+    print_json(std::move(root));
     return kOk;
   }
   for (const fold::Applied& applied : prepared.folded.applied)

@@ -71,7 +71,7 @@ Result<int> try_inspect(const KernelArgs& args) {
   ATTACCA_TRY(const ptx::Analysis analysis,
               ptx::analyse_output(kernel.module, kernel.entry, kernel.output, bytes));
   if (args.json)
-    fmt::print("{}\n", json::dump(as_json(kernel, analysis)));
+    print_json(as_json(kernel, analysis));
   else
     print_analysis(kernel, analysis);
   return analysis.eligible() ? kOk : kCheckFailed;
@@ -168,7 +168,7 @@ Result<std::string> image_of(const KernelArgs& args, const LoadedKernel& kernel,
 }
 
 int refused(const KernelArgs& args, const LoadedKernel& kernel, const ptx::Analysis& analysis) {
-  if (args.json) fmt::print("{}\n", json::dump(as_json(kernel, analysis)));
+  if (args.json) print_json(as_json(kernel, analysis));
   fmt::print(stderr, "refused: nothing may join {}\n", kernel.entry);
   print_reasons(stderr, analysis);
   return kCheckFailed;

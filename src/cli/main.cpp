@@ -1,15 +1,19 @@
 // The command line: usage is declared here, in the one file that includes CLI11.
 #include <algorithm>
+#include <cstdio>
 #include <functional>
-#include <iostream>
 #include <new>
 #include <optional>
 #include <sstream>
 #include <system_error>
 
+#include "fmt/format.h"
+
 #include "CLI/CLI.hpp"
 #include "cli/commands.hpp"
+#include "cli/standard_streams.hpp"
 #include "cli/version.hpp"
+#include "jit/cache.hpp"
 #include "support/excerpt.hpp"
 
 namespace attacca::cli {
@@ -284,11 +288,14 @@ void parse(CLI::App& app, std::vector<std::string> args) {
 }
 
 int report_usage(const CLI::App& app, const CLI::ParseError& error) {
-  std::ostringstream message;
-  const int code = app.exit(error, std::cout, message);
-  std::cerr << bounded(message.str());
+  std::ostringstream help, message;
+  const int code = app.exit(error, help, message);
+  fmt::print("{}", help.str());
+  fmt::print(stderr, "{}", bounded(message.str()));
   return code == 0 ? kOk : kBadInput;
 }
+
+int print_error = 0;  // of a print that failed
 
 // What a machine lacks is an error like others.
 int carried_out(const Action& action) {
@@ -297,11 +304,22 @@ int carried_out(const Action& action) {
   } catch (const std::bad_alloc&) {
     return report({"memory ran out", {}, "use smaller dimensions, or a machine with more memory"});
   } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) {
+      print_error = error.code().value();
+      return kBadInput;  // finish() says it
+    }
     return report({error.what(), {}, "free what the system lacks: threads, memory or disk"});
   }
 }
 
+// After the last print: a result that was not written whole is none.
+int finish(int code) {
+  if (const Status flushed = flush_output(print_error); !flushed) return report(flushed.error());
+  return code;
+}
+
 int main(int argc, char** argv) {
+  occupy_closed_streams();
   CLI::App app("Attacca: fuses what follows a matrix multiplication into it", "attacca");
   app.set_version_flag("--version", std::string(kVersion));
   app.require_subcommand(1);
@@ -335,9 +353,15 @@ int main(int argc, char** argv) {
   try {
     parse(app, {argv + 1, argv + argc});
   } catch (const CLI::ParseError& error) {
-    return report_usage(app, error);
+    return finish(carried_out([&] { return report_usage(app, error); }));
   }
-  return carried_out(action);
+  if (!app.got_subcommand("doctor") && !app.got_subcommand("version"))
+    if (const auto limit = jit::CacheOptions::limit_from_environment(); !limit)
+      return report(limit.error());
+  const int code = carried_out(action);
+  // The asker of a worker says the same, and doctor shows it.
+  if (!app.got_subcommand("tune-worker") && !app.got_subcommand("doctor")) report_warnings();
+  return finish(code);
 }
 
 }  // namespace

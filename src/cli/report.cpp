@@ -2,12 +2,38 @@
 
 #include "cli/commands.hpp"
 #include "cli/version.hpp"
+#include "support/warnings.hpp"
 
 namespace attacca::cli {
 
 int report(const Error& error) {
   fmt::print(stderr, "{}", to_string(error));
   return kBadInput;
+}
+
+namespace {
+
+bool warnings_are_printed = false;
+
+}  // namespace
+
+void report_warnings() {
+  if (warnings_are_printed) return;
+  for (const Error& warning : warnings())
+    fmt::print(stderr, "warning: {}\n  at: {}\n  fix: {}\n", warning.what, warning.where,
+               warning.mend);
+}
+
+void print_json(json::Value object, int indent) {
+  json::Value list = json::Value::array();
+  for (const Error& warning : warnings())
+    list.push(json::Value::object()
+                  .set("what", warning.what)
+                  .set("where", warning.where)
+                  .set("fix", warning.mend));
+  if (!warnings().empty()) object.set("warnings", std::move(list));
+  warnings_are_printed = true;
+  fmt::print("{}\n", json::dump(object, indent));
 }
 
 Result<std::map<std::string, std::string>> parse_pairs(const std::vector<std::string>& texts,

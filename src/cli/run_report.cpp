@@ -148,7 +148,7 @@ Result<std::vector<OutputCheck>> check_outputs(const Job& job, ir::Mode mode,
 
 int print(const RunReport& report) {
   if (report.args.json)
-    fmt::print("{}\n", json::dump(to_json(report), 2));
+    print_json(to_json(report));
   else
     print_text(report);
   const bool passed = std::all_of(report.checks.begin(), report.checks.end(),

@@ -176,7 +176,7 @@ Result<int> try_tune(const TuneArgs& args) {
   ATTACCA_TRY_VOID(check_cuda(device.ordinal));
   ATTACCA_TRY(const Tuning tuning, measure(args, job, device.ordinal));
   if (args.json)
-    fmt::print("{}\n", json::dump(to_json(tuning, args), 2));
+    print_json(to_json(tuning, args));
   else
     print_text(tuning, args);
   return kOk;

@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
+#include "support/escaped.hpp"
 #include "support/json.hpp"
 #include "tune/database.hpp"
 
@@ -28,6 +29,7 @@ json::Value to_json(const tune::StoredChoice& row) {
       .set("device", row.key.device)
       .set("problem", row.key.problem)
       .set("shape", row.key.shape)
+      .set("tools", row.key.tools)
       .set("candidate", row.candidate)
       .set("us", row.seconds * 1e6)
       .set("unfused_us", row.unfused_seconds * 1e6)
@@ -56,13 +58,14 @@ Result<int> show(bool as_json) {
   if (as_json) {
     json::Value list = json::Value::array();
     for (const tune::StoredChoice& row : all) list.push(to_json(row));
-    fmt::print("{}\n", json::dump(json::Value::object().set("file", path).set("choices", list)));
+    print_json(json::Value::object().set("file", path).set("choices", list));
     return kOk;
   }
   for (const tune::StoredChoice& row : all)
-    fmt::print("{}, {}: {:.2f} us, unfused {:.2f} us: {}\n    {}, of {}\n", row.key.device,
-               row.key.shape, row.seconds * 1e6, row.unfused_seconds * 1e6, row.candidate,
-               time_text(row.made), on_one_line(row.key.problem));
+    fmt::print("{}, {}: {:.2f} us, unfused {:.2f} us: {}\n    {} by {}, of {}\n",
+               escaped(row.key.device), escaped(row.key.shape), row.seconds * 1e6,
+               row.unfused_seconds * 1e6, escaped(row.candidate), time_text(row.made),
+               escaped(row.key.tools), escaped(on_one_line(row.key.problem)));
   fmt::print("{} in {}\n", count_text(static_cast<int64_t>(all.size())), path);
   return kOk;
 }

@@ -5,12 +5,16 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <unistd.h>
 
 #include "fmt/format.h"
 
+#include "support/escaped.hpp"
 #include "support/hash.hpp"
 #include "support/paths.hpp"
+#include "support/private_folder.hpp"
+#include "support/warnings.hpp"
 
 namespace attacca::jit {
 namespace {
@@ -50,9 +54,10 @@ std::string CacheOptions::default_folder() {
   return cache_directory() + "/kernels";
 }
 
-uint64_t CacheOptions::default_limit() {
+Result<uint64_t> CacheOptions::limit_from_environment() {
+  constexpr const char* kVariable = "ATTACCA_CACHE_LIMIT";
   constexpr uint64_t kDefault = uint64_t{1} << 30;
-  const char* text = std::getenv("ATTACCA_CACHE_LIMIT");
+  const char* text = std::getenv(kVariable);
   if (!text || !*text) return kDefault;
   uint64_t value = 0;
   const char* end = text + std::strlen(text);
@@ -60,7 +65,9 @@ uint64_t CacheOptions::default_limit() {
   constexpr std::string_view kUnits = "KMG";
   const size_t unit = rest == end ? 0 : kUnits.find(*rest) + 1;
   const bool is_number = error == std::errc() && end - rest <= 1 && (rest == end || unit > 0);
-  if (!is_number || value >= uint64_t{1} << 33) return kDefault;
+  if (!is_number || value > (std::numeric_limits<uint64_t>::max() >> (10 * unit)))
+    return fail(fmt::format("the cache's limit '{}' is no number of bytes", escaped(text)),
+                kVariable, "give bytes, or a number with K, M or G such as 2G, or unset it");
   return value << (10 * unit);
 }
 
@@ -201,9 +208,16 @@ void Cache::remember(Slot& slot, const Bytes& bytes) {
 void Cache::note(int error, std::string what, const std::string& path) {
   const std::lock_guard lock(mutex_);
   if (warning_) return;
-  warning_ = Error{fmt::format("cannot {}: {}; kernels are compiled again in every process", what,
-                               std::strerror(error)),
-                   path, "set ATTACCA_CACHE_DIR to a folder that can be written and has room"};
+  warning_ = Error{
+      fmt::format("cannot {}: {}; kernels are compiled again in every process", what,
+                  error_text(error)),
+      path,
+      error == kNotPrivate
+          ? fmt::format("take others' right to write away (chmod go-w '{0}' '{0}/..'; both must be "
+                        "yours or root's), or set ATTACCA_CACHE_DIR to another folder",
+                        options_.folder)
+          : "set ATTACCA_CACHE_DIR to a folder that can be written and has room"};
+  warn(*warning_);
 }
 
 std::optional<Error> Cache::warning() const {
@@ -217,7 +231,8 @@ Result<std::vector<Cache::FileState>> Cache::check() const {
   std::vector<FileInfo> files;
   const int error = options_.disk->list(options_.folder, files);
   if (error != 0 && error != ENOENT)
-    return fail(fmt::format("cannot list the cache: {}", std::strerror(error)), options_.folder);
+    return fail(fmt::format("cannot list the cache: {}", error_text(error)), options_.folder,
+                "chmod go-w its folder, or set ATTACCA_CACHE_DIR to another one");
   std::sort(files.begin(), files.end(),
             [](const FileInfo& a, const FileInfo& b) { return a.last_use > b.last_use; });
   std::vector<FileState> states;
@@ -227,7 +242,7 @@ Result<std::vector<Cache::FileState>> Cache::check() const {
     std::vector<char> bytes;
     if (const int failed = options_.disk->read(path_of(state.file.name), bytes); failed != 0) {
       if (failed == ENOENT) continue;  // evicted meanwhile
-      state.problem = std::strerror(failed);
+      state.problem = error_text(failed);
     } else if (const auto entry = decode_entry(bytes); !entry) {
       state.problem = "damaged";
     } else if (hash_name(entry->key) + std::string(kEntryEnding) != state.file.name) {
@@ -244,13 +259,14 @@ Result<uint64_t> Cache::clear() {
   std::vector<FileInfo> files;
   const int error = options_.disk->list(options_.folder, files);
   if (error != 0 && error != ENOENT)
-    return fail(fmt::format("cannot list the cache: {}", std::strerror(error)), options_.folder);
+    return fail(fmt::format("cannot list the cache: {}", error_text(error)), options_.folder,
+                "chmod go-w its folder, or set ATTACCA_CACHE_DIR to another one");
   uint64_t bytes = 0;
   for (const FileInfo& file : files) {
     if (!file.name.ends_with(kEntryEnding) && !file.name.ends_with(kTemporaryEnding)) continue;
     const int failed = options_.disk->remove(path_of(file.name));
     if (failed != 0 && failed != ENOENT)
-      return fail(fmt::format("cannot remove it: {}", std::strerror(failed)), path_of(file.name));
+      return fail(fmt::format("cannot remove it: {}", error_text(failed)), path_of(file.name));
     bytes += file.bytes;
   }
   const std::lock_guard lock(mutex_);

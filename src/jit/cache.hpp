@@ -1,6 +1,10 @@
 // The cache of compiled kernels: a key, which says everything that the bytes depend on, to bytes.
 // Memory first, then a folder that any number of processes share. Nothing that goes wrong on the
-// disk is an error of a request: it is compiled again, and warning() says why.
+// disk is an error of a request: it is compiled again, and warning() says why, as does
+// support/warnings.hpp.
+//
+// The folder, the one above it and each file must be private (support/private_folder.hpp): a kernel
+// that another user may have written is not run.
 //
 // The folder holds
 //   HASH.entry         an entry; HASH: 16 digits, XXH3 of the key
@@ -40,14 +44,15 @@ using Bytes = std::shared_ptr<const std::vector<char>>;
 
 struct CacheOptions {
   std::string folder = default_folder();
-  uint64_t limit_bytes = default_limit();
+  uint64_t limit_bytes = limit_from_environment().value_or(uint64_t{1} << 30);
   uint64_t memory_limit_bytes = uint64_t{256} << 20;
   // How long to wait for another process that compiles the same key, before compiling it too.
   std::chrono::milliseconds patience = std::chrono::seconds(20);
   std::shared_ptr<Disk> disk = std::make_shared<Disk>();
 
   static std::string default_folder();  // "kernels" in support/paths.hpp's cache_directory()
-  static uint64_t default_limit();      // $ATTACCA_CACHE_LIMIT bytes (K, M, G), else 1 GiB
+  // $ATTACCA_CACHE_LIMIT bytes (K, M, G), else 1 GiB. An error: text that says no number.
+  static Result<uint64_t> limit_from_environment();
 };
 
 // The file's bytes, and back: nullopt where they are no entry.

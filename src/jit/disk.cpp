@@ -9,6 +9,8 @@
 #include <thread>
 #include <unistd.h>
 
+#include "support/private_folder.hpp"
+
 namespace attacca::jit {
 namespace {
 
@@ -16,23 +18,65 @@ int64_t nanoseconds(const timespec& time) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-int open_file(const std::string& path, int flags) {
-  int file = -1;
-  do file = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-  while (file < 0 && errno == EINTR);
-  return file;
-}
+// Where a path leads: a private folder, in one that nobody else may rename it in, and a name there.
+class Place {
+ public:
+  explicit Place(const std::string& path) : Place(std::filesystem::path(path)) {}
+  explicit Place(const std::filesystem::path& path)
+      : name_(path.filename().string()), error_(enter(path.parent_path().string())) {}
+
+  int error() const { return error_; }
+  int folder() const { return folder_.descriptor(); }
+  const char* name() const { return name_.c_str(); }
+
+  // A private file, no link and no pipe. Its descriptor; -1 gives `error`.
+  int open(int flags, int& error) const {
+    error = error_;
+    if (error != 0) return -1;
+    int file = -1;
+    do file = openat(folder(), name(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    while (file < 0 && errno == EINTR);
+    if (file < 0) {
+      error = errno == ELOOP ? kNotPrivate : errno;
+      return -1;
+    }
+    struct stat info {};
+    if (fstat(file, &info) != 0)
+      error = errno;
+    else if (!S_ISREG(info.st_mode))
+      error = EINVAL;
+    else if (!is_private(info))
+      error = kNotPrivate;
+    if (error == 0) return file;
+    ::close(file);
+    return -1;
+  }
+
+  int enter(const std::string& folder) {
+    if (const int error = folder_.open(folder); error != 0) return error;
+    struct stat above {};
+    if (fstatat(folder_.descriptor(), "..", &above, 0) != 0) return errno;
+    const bool sticky = (above.st_mode & S_ISVTX) != 0;
+    if (sticky) above.st_mode &= ~static_cast<mode_t>(S_IWGRP | S_IWOTH);
+    return is_private(above) ? 0 : kNotPrivate;
+  }
+
+ private:
+  std::string name_;
+  PrivateFolder folder_;
+  int error_;
+};
 
 }  // namespace
 
 int Disk::make_folders(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  return error.value();
+  return make_private_folders(path);
 }
 
 int Disk::list(const std::string& folder, std::vector<FileInfo>& files) {
-  DIR* stream = opendir(folder.c_str());
+  const Place place(folder + "/.");
+  if (place.error() != 0) return place.error();
+  DIR* stream = fdopendir(openat(place.folder(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!stream) return errno;
   while (const dirent* entry = readdir(stream)) {
     struct stat info {};
@@ -46,11 +90,11 @@ int Disk::list(const std::string& folder, std::vector<FileInfo>& files) {
 }
 
 int Disk::read(const std::string& path, std::vector<char>& bytes) {
-  const int file = open_file(path, O_RDONLY);
-  if (file < 0) return errno;
+  int error = 0;
+  const int file = Place(path).open(O_RDONLY, error);
+  if (file < 0) return error;
   struct stat info {};
-  int error = fstat(file, &info) == 0 ? 0 : errno;
-  if (error == 0 && !S_ISREG(info.st_mode)) error = EINVAL;
+  error = fstat(file, &info) == 0 ? 0 : errno;
   size_t filled = 0;
   if (error == 0) bytes.resize(static_cast<size_t>(info.st_size));
   while (error == 0 && filled < bytes.size()) {
@@ -67,16 +111,21 @@ int Disk::read(const std::string& path, std::vector<char>& bytes) {
 }
 
 int Disk::touch(const std::string& path) {
-  return utimensat(AT_FDCWD, path.c_str(), nullptr, 0) == 0 ? 0 : errno;
+  const Place place(path);
+  if (place.error() != 0) return place.error();
+  return utimensat(place.folder(), place.name(), nullptr, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
 }
 
 int Disk::remove(const std::string& path) {
-  return ::unlink(path.c_str()) == 0 ? 0 : errno;
+  const Place place(path);
+  if (place.error() != 0) return place.error();
+  return unlinkat(place.folder(), place.name(), 0) == 0 ? 0 : errno;
 }
 
 int Disk::create(const std::string& path, int& file) {
-  file = open_file(path, O_WRONLY | O_CREAT | O_EXCL);
-  return file < 0 ? errno : 0;
+  int error = 0;
+  file = Place(path).open(O_WRONLY | O_CREAT | O_EXCL, error);
+  return error;
 }
 
 int Disk::write(int file, std::span<const char> bytes) {
@@ -99,23 +148,26 @@ int Disk::close(int file) {
 }
 
 int Disk::rename(const std::string& from, const std::string& to) {
-  return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+  const Place old_place(from), new_place(to);
+  for (const Place* place : {&old_place, &new_place})
+    if (place->error() != 0) return place->error();
+  return renameat(old_place.folder(), old_place.name(), new_place.folder(), new_place.name()) == 0
+             ? 0
+             : errno;
 }
 
 int Disk::sync_folder(const std::string& folder) {
-  const int file = open_file(folder, O_RDONLY | O_DIRECTORY);
-  if (file < 0) return errno;
-  const int error = sync(file);
-  ::close(file);
-  return error;
+  const Place place(folder + "/.");
+  return place.error() != 0 ? place.error() : sync(place.folder());
 }
 
 // A lock of an open file (F_OFD) and not of a process: threads exclude each other too.
 int Disk::lock(const std::string& path, uint64_t place, std::chrono::milliseconds patience,
                int& file) {
   using Clock = std::chrono::steady_clock;
-  file = open_file(path, O_RDWR | O_CREAT);
-  if (file < 0) return errno;
+  int failed = 0;
+  file = Place(path).open(O_RDWR | O_CREAT, failed);
+  if (file < 0) return failed;
   struct flock range {};
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;

@@ -1,5 +1,6 @@
 // What the cache asks of a file system. Every call may fail and gives an errno, 0 where it worked;
-// tests put another one in its place.
+// tests put another one in its place. Folders and files that are not private
+// (support/private_folder.hpp) give kNotPrivate, and links are not followed.
 #pragma once
 
 #include <chrono>

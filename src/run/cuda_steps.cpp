@@ -3,6 +3,7 @@
 #include "fmt/format.h"
 
 #include "run/single_regions.hpp"
+#include "support/warnings.hpp"
 #include "tune/region_graph.hpp"
 #include "tune/unfused.hpp"
 #include "tune/user_kernel.hpp"
@@ -45,9 +46,13 @@ Result<CudaStep> make_step(const StepContext& context, const tune::Problem& prob
   return step;
 }
 
-// Whether this build still has the candidate's template, and the filter leaves it.
-bool is_at_hand(const StepContext& context, const Candidate& candidate) {
-  if (candidate.kind != CandidateKind::Fused) return true;
+// Whether this build still has the candidate's template, which the filter leaves, and the vendor
+// library its algorithm.
+bool is_at_hand(const StepContext& context, const tune::Problem& problem,
+                const Candidate& candidate) {
+  if (candidate.kind != CandidateKind::Fused)
+    return candidate == Candidate{} || problem.kernel ||
+           tune::prepare(context.toolbox, problem, candidate).has_value();
   tune::Candidates one{.ranked = {candidate}, .expected = {}, .excluded = {}};
   apply(context.options.tune_options.filter, one);
   return !one.ranked.empty() && (candidate.kernel == tune::kUserKernel ||
@@ -63,9 +68,9 @@ bool measures(Tuning tuning) {
 }
 
 // A choice from the options, else from the database, written into the decision.
-bool decide_by_known(const StepContext& context, Decision& decision) {
+bool decide_by_known(const StepContext& context, const tune::Problem& problem, Decision& decision) {
   const auto take = [&](const tune::Choice& choice, const char* source) {
-    if (!is_at_hand(context, choice.candidate)) return false;
+    if (!is_at_hand(context, problem, choice.candidate)) return false;
     decision.candidate = choice.candidate;
     decision.seconds = choice.seconds;
     decision.unfused_seconds = choice.unfused_seconds;
@@ -75,8 +80,11 @@ bool decide_by_known(const StepContext& context, Decision& decision) {
   for (const KnownChoice& known : context.options.choices)
     if (known.key == decision.key && take(known.choice, "plan")) return true;
   auto database = tune::Database::open();
-  if (!database) return false;
-  const auto found = database->find(decision.key);
+  const auto found =
+      database
+          ? database->find(decision.key)
+          : Result<std::optional<tune::Choice>>(tl::make_unexpected(std::move(database).error()));
+  if (!found) warn(found.error());
   return found && *found && take(**found, "database");
 }
 
@@ -95,7 +103,10 @@ Status measure(const StepContext& context, const fuse::Region& region, Decision&
   auto database = tune::Database::open();
   const Status stored = database ? database->store(decision.key, tuned.choice)
                                  : Status(tl::make_unexpected(std::move(database).error()));
-  if (!stored) decision.not_stored = stored.error().what;
+  if (!stored) {
+    decision.not_stored = stored.error().what;
+    warn(stored.error());
+  }
   return {};
 }
 
@@ -107,7 +118,8 @@ Status decide_kernel(const StepContext& context, const fuse::Region& region,
   decision.source = "analysis";
   decision.excluded = std::move(fused.excluded);
   if (fused.ranked.empty()) return {};
-  if (asks_what_is_known(context.options.tuning) && decide_by_known(context, decision)) return {};
+  if (asks_what_is_known(context.options.tuning) && decide_by_known(context, problem, decision))
+    return {};
   decision.candidate = std::move(fused.ranked.front());
   if (!measures(context.options.tuning)) return {};
   // On made-up data a kernel may do anything.
@@ -123,9 +135,11 @@ Status decide(const StepContext& context, const fuse::Region& region, const tune
     decision.source = "only way";
     return {};
   }
-  decision.key = tune::choice_key(problem, context.toolbox->device().info());
+  decision.key =
+      tune::choice_key(problem, context.toolbox->device().info(), context.toolbox->identity());
   if (problem.kernel) return decide_kernel(context, region, problem, decision);
-  if (asks_what_is_known(context.options.tuning) && decide_by_known(context, decision)) return {};
+  if (asks_what_is_known(context.options.tuning) && decide_by_known(context, problem, decision))
+    return {};
   std::string model = "model";
   if (measures(context.options.tuning)) {
     const Status measured = measure(context, region, decision);

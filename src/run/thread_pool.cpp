@@ -66,6 +66,7 @@ struct ThreadPool::Job {
 };
 
 ThreadPool& ThreadPool::shared() {
+  const ForkHold hold;
   static std::atomic<ThreadPool*> pool = new ThreadPool(nullptr);
   // The child lacks the workers of this pool, and one of them may have held its mutex.
   [[maybe_unused]] static const int registered =

@@ -2,6 +2,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <unistd.h>
+
+#include "fmt/format.h"
 
 namespace attacca {
 namespace {
@@ -15,9 +18,12 @@ std::string environment(const char* name) {
 
 std::string cache_directory() {
   if (const auto own = environment("ATTACCA_CACHE_DIR"); !own.empty()) return own;
-  if (const auto xdg = environment("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/attacca";
+  // The specification has relative paths ignored.
+  if (const auto xdg = environment("XDG_CACHE_HOME"); xdg.starts_with('/')) return xdg + "/attacca";
   if (const auto home = environment("HOME"); !home.empty()) return home + "/.cache/attacca";
-  return (std::filesystem::temp_directory_path() / "attacca").string();
+  std::error_code none;
+  const auto temporary = std::filesystem::temp_directory_path(none);
+  return fmt::format("{}/attacca-{}", none ? "/tmp" : temporary.string(), geteuid());
 }
 
 }  // namespace attacca

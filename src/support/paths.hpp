@@ -5,8 +5,9 @@
 
 namespace attacca {
 
-// $ATTACCA_CACHE_DIR, else $XDG_CACHE_HOME/attacca, else ~/.cache/attacca, else a folder in the
-// system's temporary directory. Nothing is created.
+// $ATTACCA_CACHE_DIR, else $XDG_CACHE_HOME/attacca, else ~/.cache/attacca, else attacca-UID in the
+// system's temporary directory. Nothing is created. It is used where it is private alone
+// (support/private_folder.hpp).
 std::string cache_directory();
 
 }  // namespace attacca

@@ -4,11 +4,13 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "fmt/format.h"
 
 #include "support/file.hpp"
+#include "support/hash.hpp"
 #include "templates/metadata.hpp"
 
 namespace attacca::templates {
@@ -67,7 +69,24 @@ Result<std::vector<fs::path>> metadata_files(const std::string& directory) {
   return files;
 }
 
-Result<Template> read_template(const fs::path& metadata, const Builders& builders) {
+// PTX ends with the brace of a function; its bytes. A build that was killed may leave the
+// beginning.
+Result<uint64_t> whole_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const auto bytes = static_cast<std::streamoff>(file.tellg());
+  constexpr std::streamoff kEnd = 64;
+  std::string end(static_cast<size_t>(std::clamp<std::streamoff>(bytes, 0, kEnd)), ' ');
+  file.seekg(-static_cast<std::streamoff>(end.size()), std::ios::end);
+  file.read(end.data(), static_cast<std::streamsize>(end.size()));
+  const size_t last = end.find_last_not_of(" \t\r\n");
+  if (!file || last == std::string::npos || end[last] != '}')
+    return fail("the template's PTX is broken off", path, kMend);
+  return static_cast<uint64_t>(bytes);
+}
+
+// `identity`: takes what tells it from other templates of its name.
+Result<Template> read_template(const fs::path& metadata, const Builders& builders,
+                               std::string& identity) {
   ATTACCA_TRY(const std::string text, read_file(metadata.string()));
   ATTACCA_TRY(Template kernel, parse_metadata(text, metadata.string()));
   const auto builder = builders.find(kernel.name);
@@ -79,6 +98,8 @@ Result<Template> read_template(const fs::path& metadata, const Builders& builder
   kernel.path = ptx.replace_extension(".ptx").string();
   if (!fs::exists(kernel.path))
     return fail(fmt::format("template {} has no PTX", kernel.name), kernel.path, kMend);
+  ATTACCA_TRY(const uint64_t bytes, whole_bytes(kernel.path));
+  identity += fmt::format("{}\nptx {}\n", text, bytes);
   return kernel;
 }
 
@@ -100,10 +121,15 @@ Result<Catalog> Catalog::open(void* encode_tiled, const std::string& directory) 
   ATTACCA_TRY(catalog.library_, open_library(library));
   ATTACCA_TRY(const Builders builders,
               open_builders(catalog.library_.get(), encode_tiled, library));
+  std::string identity;
   for (const fs::path& file : files) {
-    ATTACCA_TRY(Template kernel, read_template(file, builders));
-    catalog.templates_.push_back(std::move(kernel));
+    if (auto kernel = read_template(file, builders, identity))
+      catalog.templates_.push_back(*std::move(kernel));
+    else
+      catalog.left_out_.push_back({file.stem().string(), std::move(kernel).error()});
   }
+  if (catalog.templates_.empty()) return tl::make_unexpected(catalog.left_out_.front().reason);
+  catalog.fingerprint_ = hash64(identity);
   return catalog;
 }
 

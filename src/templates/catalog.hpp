@@ -69,10 +69,17 @@ struct Template {
   const attacca_template_entry* builder = nullptr;
 };
 
+// A template of the directory that cannot be used.
+struct LeftOut {
+  std::string name;
+  Error reason;
+};
+
 class Catalog {
  public:
-  // Every template of the directory. Errors: no directory, unreadable metadata, an entry without a
-  // builder, another ABI version; each says which file and how to mend it (`make gpu`).
+  // Every template of the directory that is whole; the others are left out. Errors: no directory,
+  // no library of builders, another ABI version, not one whole template; each says which file and
+  // how to mend it (`make gpu`).
   // `encode_tiled`: the driver's cuTensorMapEncodeTiled, or nullptr where nothing is launched.
   static Result<Catalog> open(void* encode_tiled,
                               const std::string& directory = default_directory());
@@ -80,9 +87,15 @@ class Catalog {
 
   const std::vector<Template>& templates() const { return templates_; }
   const Template* find(std::string_view name) const;
+  // Unreadable metadata, no builder, PTX that is missing or broken off.
+  const std::vector<LeftOut>& left_out() const { return left_out_; }
+  // Of the templates' metadata and the sizes of their PTX: measurements of others do not hold.
+  uint64_t fingerprint() const { return fingerprint_; }
 
  private:
   std::vector<Template> templates_;
+  std::vector<LeftOut> left_out_;
+  uint64_t fingerprint_ = 0;
   std::shared_ptr<void> library_;
 };
 

@@ -1,32 +1,51 @@
 #include "tune/database.hpp"
 
-#include <cerrno>
-#include <cstring>
+#include <atomic>
+#include <chrono>
 #include <ctime>
+#include <fcntl.h>
 #include <filesystem>
 #include <mutex>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
 
 #include "fmt/format.h"
 
 #include "sqlite3.h"
 #include "support/paths.hpp"
+#include "support/private_folder.hpp"
 
 namespace attacca::tune {
 namespace {
 
-constexpr int kBusyMilliseconds = 5000;
 constexpr const char* kSchema =
-    "CREATE TABLE IF NOT EXISTS choices("
-    "device TEXT, problem TEXT, shape TEXT, candidate TEXT NOT NULL, seconds REAL NOT NULL,"
-    "unfused_seconds REAL NOT NULL, made INTEGER NOT NULL, PRIMARY KEY(device, problem, shape))";
+    "BEGIN IMMEDIATE;"
+    "CREATE TABLE IF NOT EXISTS measured("
+    "device TEXT, problem TEXT, shape TEXT, tools TEXT, candidate TEXT NOT NULL, seconds REAL NOT "
+    "NULL, unfused_seconds REAL NOT NULL, made INTEGER NOT NULL, "
+    "PRIMARY KEY(device, problem, shape, tools));"
+    "COMMIT";
 constexpr const char* kFind =
-    "SELECT candidate, seconds, unfused_seconds FROM choices WHERE device=? AND problem=? AND "
-    "shape=?";
-constexpr const char* kStore = "INSERT OR REPLACE INTO choices VALUES(?, ?, ?, ?, ?, ?, ?)";
+    "SELECT candidate, seconds, unfused_seconds FROM measured WHERE device=? AND problem=? AND "
+    "shape=? AND tools=?";
+constexpr const char* kStore = "INSERT OR REPLACE INTO measured VALUES(?, ?, ?, ?, ?, ?, ?, ?)";
 
 constexpr const char* kList =
-    "SELECT device, problem, shape, candidate, seconds, unfused_seconds, made FROM choices "
-    "ORDER BY device, problem, shape";
+    "SELECT device, problem, shape, tools, candidate, seconds, unfused_seconds, made FROM measured "
+    "ORDER BY device, problem, shape, made";
+
+// How long a process waits for a lock, once; in short steps, for many may begin at a time.
+constexpr int kPatienceMilliseconds = 3000, kStepMilliseconds = 5;
+// A wait of this process was in vain: it waits no more.
+std::atomic<bool> waited_in_vain = false;
+
+int wait_for_lock(void*, int tries) {
+  if (waited_in_vain || tries * kStepMilliseconds >= kPatienceMilliseconds) return 0;
+  std::this_thread::sleep_for(std::chrono::milliseconds(kStepMilliseconds));
+  return 1;
+}
 
 struct Close {
   void operator()(sqlite3* database) const { sqlite3_close(database); }
@@ -36,6 +55,13 @@ using Connection = std::unique_ptr<sqlite3, Close>;
 using Statement = std::unique_ptr<sqlite3_stmt, Close>;
 
 tl::unexpected<Error> failure(sqlite3* database, const std::string& path) {
+  if (database != nullptr && (sqlite3_errcode(database) & 0xff) == SQLITE_BUSY) {
+    waited_in_vain = true;
+    return fail(
+        "another process keeps the tuning database locked: what was measured is not known, "
+        "and what is measured is not kept",
+        path, "let that process end, or set ATTACCA_CACHE_DIR to another folder");
+  }
   return fail(fmt::format("the tuning database failed: {}",
                           database != nullptr ? sqlite3_errmsg(database) : "out of memory"),
               path, "check the file, or remove it: it is only a cache");
@@ -46,30 +72,77 @@ bool is_broken(int code) {
   return code == SQLITE_NOTADB || code == SQLITE_CORRUPT || code == SQLITE_ERROR;
 }
 
+int prepare_all(sqlite3* database) {
+  for (const char* sql : {kFind, kStore}) {
+    sqlite3_stmt* statement = nullptr;
+    const int code = sqlite3_prepare_v2(database, sql, -1, &statement, nullptr);
+    sqlite3_finalize(statement);
+    if (code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
+}
+
 int open_connection(const std::string& path, Connection& connection) {
   sqlite3* raw = nullptr;
-  int code =
+  const int code =
       sqlite3_open_v2(path.c_str(), &raw,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
   connection.reset(raw);
   if (code != SQLITE_OK) return code;
-  sqlite3_busy_timeout(raw, kBusyMilliseconds);
-  code = sqlite3_exec(raw, kSchema, nullptr, nullptr, nullptr);
-  if (code != SQLITE_OK) return code;
-  for (const char* sql : {kFind, kStore}) {
-    sqlite3_stmt* statement = nullptr;
-    code = sqlite3_prepare_v2(raw, sql, -1, &statement, nullptr);
-    sqlite3_finalize(statement);
-    if (code != SQLITE_OK) return code;
-  }
-  return code;
+  sqlite3_busy_handler(raw, wait_for_lock, nullptr);
+  if (const int known = prepare_all(raw); known != SQLITE_ERROR) return known;
+  // No such table: a new database, or one of others.
+  const int made = sqlite3_exec(raw, kSchema, nullptr, nullptr, nullptr);
+  return made == SQLITE_OK ? prepare_all(raw) : made;
 }
 
-// Its journal would otherwise be played into the new file.
+// Its journal would otherwise be played into the new file; it goes first, for a new file may have
+// one of its own at once.
 void set_aside(const std::string& path) {
   std::error_code ignored;
-  std::filesystem::rename(path, path + ".broken", ignored);
   std::filesystem::remove(path + "-journal", ignored);
+  std::filesystem::rename(path, path + ".broken", ignored);
+}
+
+// Held while one process sets a broken file aside: another that found it broken finds a whole one
+// afterwards. The kernel releases it when the process dies.
+class HealingLock {
+ public:
+  HealingLock(int folder, const std::string& name)
+      : file_(openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)) {
+    for (int tries = 0; file_ >= 0 && !held_ && tries < 200; ++tries) {
+      held_ = flock(file_, LOCK_EX | LOCK_NB) == 0;
+      if (!held_) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  ~HealingLock() {
+    if (held_) flock(file_, LOCK_UN);
+    if (file_ >= 0) close(file_);
+  }
+  HealingLock(const HealingLock&) = delete;
+  HealingLock& operator=(const HealingLock&) = delete;
+  bool held() const { return held_; }
+
+ private:
+  int file_;
+  bool held_ = false;
+};
+
+// The database and its journal, where there are any. They are not opened for it: closing any
+// descriptor of a file gives up SQLite's locks.
+int check_private(int folder, const std::string& name) {
+  for (const char* ending : {"", "-journal", "-wal"}) {
+    struct stat info {};
+    if (fstatat(folder, (name + ending).c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (!S_ISREG(info.st_mode) || !is_private(info)) return kNotPrivate;
+  }
+  return 0;
+}
+
+// SQLite would give others the right to read it.
+void make_file(int folder, const std::string& name) {
+  const int file = openat(folder, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file >= 0) close(file);
 }
 
 }  // namespace
@@ -85,14 +158,15 @@ struct Database::Impl {
       return failure(connection.get(), path);
     Statement statement(raw);
     int at = 1;
-    for (const std::string* text : {&key.device, &key.problem, &key.shape})
+    for (const std::string* text : {&key.device, &key.problem, &key.shape, &key.tools})
       sqlite3_bind_text(raw, at++, text->data(), static_cast<int>(text->size()), SQLITE_TRANSIENT);
     return statement;
   }
 };
 
-ChoiceKey choice_key(const Problem& problem, const jit::DeviceInfo& device) {
-  return {device.name, problem_class(problem), shape_bucket(problem)};
+ChoiceKey choice_key(const Problem& problem, const jit::DeviceInfo& device,
+                     const std::string& tools) {
+  return {device.name, problem_class(problem), shape_bucket(problem), tools};
 }
 
 std::string Database::default_path() {
@@ -105,15 +179,36 @@ Database& Database::operator=(Database&&) noexcept = default;
 Database::~Database() = default;
 
 Result<Database> Database::open(const std::string& path) {
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  static std::mutex opening;  // make_file() closes the file, which no other thread may have open
+  const std::lock_guard lock(opening);
+  const std::filesystem::path file(path);
+  const std::string above = file.parent_path().string(), name = file.filename().string();
+  PrivateFolder folder;
+  (void)make_private_folders(above.empty() ? "." : above);
+  int error = folder.open(above.empty() ? "." : above);
+  if (error == 0) error = check_private(folder.descriptor(), name);
+  if (error == kNotPrivate)
+    return fail(fmt::format("the tuning database is not used: {}", error_text(error)), path,
+                fmt::format("take others' right to write away (chmod go-w '{}'; it must be yours "
+                            "or root's), or set ATTACCA_CACHE_DIR to another folder",
+                            above));
+  if (error != 0)
+    return fail(fmt::format("the tuning database failed: {}", error_text(error)), path,
+                "set ATTACCA_CACHE_DIR to a folder that can be written");
+  make_file(folder.descriptor(), name);
   auto impl = std::make_unique<Impl>();
   impl->path = path;
   int code = open_connection(path, impl->connection);
   if (is_broken(code)) {
     impl->connection.reset();
-    set_aside(path);
+    const HealingLock healing(folder.descriptor(), name + ".lock");
     code = open_connection(path, impl->connection);
+    if (is_broken(code) && healing.held()) {
+      impl->connection.reset();
+      set_aside(path);
+      make_file(folder.descriptor(), name);
+      code = open_connection(path, impl->connection);
+    }
   }
   if (code == SQLITE_READONLY || code == SQLITE_CANTOPEN) {
     // A home that cannot be written: what is known can still be read, or nothing is.
@@ -143,10 +238,10 @@ Status Database::store(const ChoiceKey& key, const Choice& choice) {
   const std::lock_guard lock(impl_->mutex);
   ATTACCA_TRY(const Statement statement, impl_->prepare(kStore, key));
   const std::string candidate = to_string(choice.candidate);
-  sqlite3_bind_text(statement.get(), 4, candidate.c_str(), -1, SQLITE_TRANSIENT);
-  sqlite3_bind_double(statement.get(), 5, choice.seconds);
-  sqlite3_bind_double(statement.get(), 6, choice.unfused_seconds);
-  sqlite3_bind_int64(statement.get(), 7, static_cast<sqlite3_int64>(std::time(nullptr)));
+  sqlite3_bind_text(statement.get(), 5, candidate.c_str(), -1, SQLITE_TRANSIENT);
+  sqlite3_bind_double(statement.get(), 6, choice.seconds);
+  sqlite3_bind_double(statement.get(), 7, choice.unfused_seconds);
+  sqlite3_bind_int64(statement.get(), 8, static_cast<sqlite3_int64>(std::time(nullptr)));
   if (sqlite3_step(statement.get()) != SQLITE_DONE)
     return failure(impl_->connection.get(), impl_->path);
   return {};
@@ -155,7 +250,7 @@ Status Database::store(const ChoiceKey& key, const Choice& choice) {
 Result<int64_t> Database::size() {
   const std::lock_guard lock(impl_->mutex);
   sqlite3_stmt* raw = nullptr;
-  if (sqlite3_prepare_v2(impl_->connection.get(), "SELECT COUNT(*) FROM choices", -1, &raw,
+  if (sqlite3_prepare_v2(impl_->connection.get(), "SELECT COUNT(*) FROM measured", -1, &raw,
                          nullptr) != SQLITE_OK)
     return failure(impl_->connection.get(), impl_->path);
   const Statement statement(raw);
@@ -176,11 +271,11 @@ Result<std::vector<StoredChoice>> Database::list() {
   std::vector<StoredChoice> rows;
   int code = SQLITE_ROW;
   while ((code = sqlite3_step(raw)) == SQLITE_ROW)
-    rows.push_back({{text(0), text(1), text(2)},
-                    text(3),
-                    sqlite3_column_double(raw, 4),
+    rows.push_back({{text(0), text(1), text(2), text(3)},
+                    text(4),
                     sqlite3_column_double(raw, 5),
-                    sqlite3_column_int64(raw, 6)});
+                    sqlite3_column_double(raw, 6),
+                    sqlite3_column_int64(raw, 7)});
   if (code != SQLITE_DONE) return failure(impl_->connection.get(), impl_->path);
   return rows;
 }
@@ -188,7 +283,7 @@ Result<std::vector<StoredChoice>> Database::list() {
 Result<int64_t> Database::clear() {
   const std::lock_guard lock(impl_->mutex);
   sqlite3* connection = impl_->connection.get();
-  if (sqlite3_exec(connection, "DELETE FROM choices", nullptr, nullptr, nullptr) != SQLITE_OK)
+  if (sqlite3_exec(connection, "DELETE FROM measured", nullptr, nullptr, nullptr) != SQLITE_OK)
     return failure(connection, impl_->path);
   return sqlite3_changes(connection);
 }

@@ -1,9 +1,11 @@
 // What was found best, kept in an SQLite file: one row a device, problem class and shape bucket.
 //
-//   choices(device, problem, shape, candidate, seconds, unfused_seconds, made)
+//   measured(device, problem, shape, tools, candidate, seconds, unfused_seconds, made)
 //
 // Many processes may read and write it at once. A file that is no database of ours is set aside
-// (NAME.broken) and begun anew.
+// (NAME.broken) and begun anew, by one process at a time (NAME.lock). The file and its folder must
+// be private (support/private_folder.hpp). A lock of another process is waited for at most once a
+// process.
 #pragma once
 
 #include <memory>
@@ -20,9 +22,11 @@ struct ChoiceKey {
   std::string device;   // "NVIDIA H200"
   std::string problem;  // problem_class()
   std::string shape;    // shape_bucket()
+  std::string tools;    // Toolbox::identity(): what was measured with others is measured again
   friend bool operator==(const ChoiceKey&, const ChoiceKey&) = default;
 };
-ChoiceKey choice_key(const Problem& problem, const jit::DeviceInfo& device);
+ChoiceKey choice_key(const Problem& problem, const jit::DeviceInfo& device,
+                     const std::string& tools);
 
 struct Choice {
   Candidate candidate;
@@ -40,7 +44,8 @@ struct StoredChoice {
 
 class Database {
  public:
-  // In the cache directory unless told otherwise.
+  // In the cache directory unless told otherwise. Errors: a file or folder that is not private or
+  // cannot be made, one that another process keeps locked.
   static Result<Database> open(const std::string& path = default_path());
   static std::string default_path();
   Database(Database&&) noexcept;

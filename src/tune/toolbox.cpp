@@ -18,10 +18,15 @@ constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
 }  // namespace
 
 Result<std::shared_ptr<Toolbox>> Toolbox::open(int ordinal) {
+  ATTACCA_TRY_VOID(jit::CacheOptions::limit_from_environment());
   ATTACCA_TRY(jit::Device device, jit::Device::open(ordinal));
   ATTACCA_TRY(templates::Catalog catalog, templates::Catalog::open(device.driver().encode_tiled()));
   std::shared_ptr<Toolbox> made(new Toolbox(std::move(device), std::move(catalog)));
   made->vendor_ = CublasLt::open(made->device_);
+  made->identity_ =
+      fmt::format("attacca {}, templates {:016x}, cuBLASLt {}, driver {}", ATTACCA_VERSION,
+                  made->catalog_.fingerprint(), made->vendor_ ? (*made->vendor_)->version() : 0,
+                  made->device_.driver().version());
   return made;
 }
 

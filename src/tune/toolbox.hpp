@@ -26,12 +26,17 @@ struct Kernel {
 // Thread-safe; kept alive by whoever made something of it.
 class Toolbox {
  public:
-  // Errors: no driver, no such device, no templates. A missing cuBLASLt is none: vendor() says it.
+  // Errors: no driver, no such device, no templates, a variable of the environment that cannot be
+  // read. A missing cuBLASLt is none: vendor() says it.
   static Result<std::shared_ptr<Toolbox>> open(int ordinal = 0);
 
   const jit::Device& device() const { return device_; }
   const templates::Catalog& catalog() const { return catalog_; }
   Result<std::shared_ptr<const CublasLt>> vendor() const;
+
+  // All that measurements depend on beside the device: the versions of Attacca, its templates,
+  // cuBLASLt and the driver.
+  const std::string& identity() const { return identity_; }
 
   UserKernelFiles& user_kernels() { return user_kernels_; }
 
@@ -45,6 +50,7 @@ class Toolbox {
   jit::Device device_;
   templates::Catalog catalog_;
   Result<std::shared_ptr<const CublasLt>> vendor_ = fail("cuBLASLt was not opened");
+  std::string identity_;
   UserKernelFiles user_kernels_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const Kernel>, std::less<>> kernels_;

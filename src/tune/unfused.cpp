@@ -87,6 +87,9 @@ class Unfused : public Runnable {
     if (!made->bare_) {
       ATTACCA_TRY(made->tail_, make_pointwise(toolbox, made->tail_problem()));
     }
+    if (candidate.algorithm > 0 && candidate.algorithm >= made->algorithms())
+      return fail(fmt::format("cuBLASLt proposes {} algorithms here", made->algorithms()),
+                  to_string(candidate), "leave out algorithm=, or tune again");
     made->workspace_bytes_ = arena.size();
     return made;
   }
@@ -241,6 +244,7 @@ class Unfused : public Runnable {
                                              step.a.view, step.b.view, step.result, vendor_.tail,
                                              bias_view().alignment, product.fast, scaled},
                                             kVendorWorkspace));
+    // Of several products, one may have fewer.
     step.algorithm = std::min(algorithm, step.gemm->algorithms() - 1);
     step.scratch_at = mine.take(step.gemm->workspace_bytes(step.algorithm));
     arena = mine;

@@ -51,7 +51,7 @@ TEST(PlanFile, ComesBackEqual) {
   options.tuning_seconds = 2.5;
   options.threads = 3;
   options.fuse = false;
-  const tune::ChoiceKey key{"NVIDIA H200", "fp32|\"quoted\"", "m<=16 n=5 batch=1 k=4"};
+  const tune::ChoiceKey key{"NVIDIA H200", "fp32|\"quoted\"", "m<=16 n=5 batch=1 k=4", "tools"};
   tune::Choice choice;
   choice.candidate = *tune::parse_candidate("unfused algorithm=3");
   choice.seconds = 1.0 / 3;

@@ -4,8 +4,11 @@ for the driver that computes nothing.
 Usage: gpu_test.py ATTACCA FAKE_CUDA [unittest arguments]. ATTACCA_TEMPLATE_DIR holds at least the
 representative few templates (docs/templates.md).
 """
+import contextlib
 import json
+import sqlite3
 import sys
+import time
 import unittest
 
 FAKE_CUDA = sys.argv.pop(2)
@@ -162,6 +165,71 @@ class StandIn(Cli):
         self.assertEqual([each["candidate"] for each in report["decisions"]],
                          [row["winner"] for row in tuned["tuned"][:2]])
         self.assertIn("fused_ms", report)
+
+    def change(self, sql):
+        with contextlib.closing(sqlite3.connect(self.folder / "cache" / "tuned.sqlite")) as database, database:
+            self.assertGreater(database.execute(sql).rowcount, 0)
+
+    def odd(self, command, *args):
+        """Of a product that only templates without tensor maps take: the stand-in encodes none."""
+        graph = self.folder / "odd.attacca"
+        graph.write_text("graph odd(x: bf16[M, 63], w: bf16[33, 63]) {\n  return relu(x @ transpose(w))\n}\n")
+        code, out, err = attacca(command, graph, "--device", "cuda", "--dim", "M=16", "--json", *args, env=self.env)
+        self.assertEqual(code, 0, out + err)
+        return json.loads(out)
+
+    def source(self, *args):
+        (decision,) = self.odd("run", *args)["decisions"]
+        return decision["source"]
+
+    def test_what_was_measured_with_others_is_not_taken(self):
+        self.odd("tune", "--budget", "1")
+        self.assertEqual(self.source(), "database")
+        self.change("UPDATE measured SET tools = replace(tools, 'driver 1', 'driver 9')")
+        self.assertEqual(self.source(), "model")
+        (tools,) = {row["tools"] for row in
+                    json.loads(attacca("tune", "--show", "--json", env=self.env)[1])["choices"]}
+        self.assertRegex(tools, r"^attacca \d+\.\d+\.\d+, templates [0-9a-f]{16}, cuBLASLt 0, driver 9\d+$")
+
+    def test_an_algorithm_that_is_gone_is_measured_again(self):
+        self.odd("tune", "--budget", "1")
+        self.change("UPDATE measured SET candidate = 'unfused algorithm=99'")
+        self.assertEqual(self.source(), "model")
+        self.assertEqual(self.source("--tune"), "measured")
+        self.assertEqual(self.source(), "database")
+
+    def test_a_cache_that_others_may_write_is_said_once(self):
+        cache = self.folder / "cache"
+        cache.mkdir()
+        cache.chmod(0o777)
+        report = self.odd("run")
+        err = attacca("run", self.folder / "odd.attacca", "--device", "cuda", "--dim", "M=16", env=self.env)[2]
+        self.assertEqual(err.count("warning: the tuning database is not used: another user"), 1, err)
+        self.assertEqual(err.count("another user may have written it; kernels are compiled again"), 1, err)
+        self.assertEqual(len(report["warnings"]), 2)
+        self.assertTrue(all("chmod go-w" in each["fix"] for each in report["warnings"]))
+        self.assertEqual([path for path in cache.rglob("*") if path.is_file()], [])
+
+    def test_a_locked_database_costs_one_wait(self):
+        graph = self.folder / "six.attacca"
+        graph.write_text("graph six(x: bf16[M, 63], w: bf16[63, 63]) {\n  a = relu(x @ transpose(w))\n" + "".join(
+            f"  {out} = {op}({of} @ transpose(w))\n" for out, op, of in
+            [("b", "gelu", "a"), ("c", "silu", "b"), ("d", "tanh", "c"), ("e", "mish", "d")]) +
+            "  return relu(e @ transpose(w))\n}\n")
+        args = ("run", graph, "--device", "cuda", "--dim", "M=16")
+        start = time.monotonic()
+        self.assertEqual(attacca(*args, env=self.env)[0::2], (0, ""))
+        free = time.monotonic() - start
+        with contextlib.closing(sqlite3.connect(self.folder / "cache" / "tuned.sqlite")) as database:
+            database.execute("BEGIN EXCLUSIVE")
+            start = time.monotonic()
+            code, _, err = attacca(*args, env=self.env)
+            took = time.monotonic() - start
+            report = json.loads(attacca(*args, "--json", env=self.env)[1])
+        self.assertEqual(code, 0)
+        self.assertEqual(err.count("another process keeps the tuning database locked"), 1, err)
+        self.assertIn("locked", report["warnings"][0]["what"])
+        self.assertLess(took, free + 12)
 
     def test_tune_prints_a_table(self):
         out = self.gpu("tune", "--dim", "M=16", "--allow", "sm80_*", "--budget", "1", "--list")

@@ -209,15 +209,23 @@ TEST(Cache, MemoryIsBounded) {
 TEST(Cache, LimitIsReadFromTheEnvironment) {
   const auto limit = [](const char* text) {
     setenv("ATTACCA_CACHE_LIMIT", text, 1);
-    const uint64_t bytes = CacheOptions::default_limit();
+    const auto bytes = CacheOptions::limit_from_environment();
     unsetenv("ATTACCA_CACHE_LIMIT");
     return bytes;
   };
   EXPECT_EQ(limit("1000"), 1000u);
   EXPECT_EQ(limit("3K"), 3072u);
   EXPECT_EQ(limit("2G"), uint64_t{2} << 30);
-  for (const char* bad : {"", "x", "1T", "-1", "1 G", "99999999999999999999"})
-    EXPECT_EQ(limit(bad), uint64_t{1} << 30) << bad;
+  EXPECT_EQ(limit("17179869183G"), uint64_t{17179869183} << 30);
+  EXPECT_EQ(limit(""), uint64_t{1} << 30);
+  for (const char* bad : {"x", "1T", "-1", "1 G", "1GB", "0x10", "1.5G", " 1", "17179869184G",
+                          "99999999999999999999", "1\x1b[2J"}) {
+    const auto bytes = limit(bad);
+    ASSERT_FALSE(bytes) << bad;
+    EXPECT_EQ(bytes.error().where, "ATTACCA_CACHE_LIMIT");
+    EXPECT_NE(bytes.error().mend.find("2G"), std::string::npos);
+    EXPECT_EQ(bytes.error().what.find('\x1b'), std::string::npos);
+  }
 }
 
 TEST(Cache, OldTemporaryFilesGo) {

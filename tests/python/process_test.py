@@ -1,7 +1,11 @@
-"""A Python process that forks after, and while, plans run in threads."""
+"""Processes in Python: forks after, and while, plans run in threads; files that processes share."""
+import importlib.util
 import multiprocessing
 import os
+import pathlib
+import stat
 import sys
+import tempfile
 import threading
 import unittest
 import warnings
@@ -80,6 +84,36 @@ class Fork(unittest.TestCase):
             for thread in threads:
                 thread.join()
         self.assertEqual(wrong, [])
+
+
+class Kept(unittest.TestCase):
+    """What attacca.torch remembers between processes; its module needs no torch."""
+
+    def test_files_of_others_are_not_believed(self):
+        source = pathlib.Path(attacca.__file__).parent / "torch" / "_kept.py"
+        spec = importlib.util.spec_from_file_location("kept", source)
+        kept = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(kept)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "of" / "torch" / "x.json"
+            kept.keep(path, [1])
+            self.assertEqual(kept.recall(path), [1])
+            modes = [stat.S_IMODE(os.stat(each).st_mode) for each in (path.parents[1], path.parent, path)]
+            self.assertEqual(modes, [0o700, 0o700, 0o600])
+            for each in (path, path.parent):
+                mode = stat.S_IMODE(os.stat(each).st_mode)
+                for more in (stat.S_IWGRP, stat.S_IWOTH):
+                    each.chmod(mode | more)
+                    self.assertIsNone(kept.recall(path))
+                each.chmod(mode)
+                if os.geteuid() == 0:
+                    os.chown(each, 65534, 65534)
+                    self.assertIsNone(kept.recall(path))
+                    os.chown(each, 0, 0)
+            elsewhere = path.with_name("y.json")
+            path.rename(elsewhere)
+            path.symlink_to(elsewhere)
+            self.assertIsNone(kept.recall(path))
 
 
 if __name__ == "__main__":

@@ -102,6 +102,33 @@ TEST(CatalogErrors, NoPtx) {
   EXPECT_EQ(copy.error().where, copy.ptx().string());
 }
 
+TEST(CatalogErrors, BrokenOffPtx) {
+  const Copy copy;
+  const std::string whole = testing::read(copy.ptx());
+  for (const std::string& text : {std::string(), whole.substr(0, whole.size() / 2) + "x"}) {
+    copy.write(copy.ptx(), text);
+    EXPECT_EQ(copy.error().what, "the template's PTX is broken off");
+    EXPECT_EQ(copy.error().where, copy.ptx().string());
+  }
+}
+
+// One template that cannot be read costs none of the others.
+TEST(CatalogErrors, OthersStayUsable) {
+  const Copy copy;
+  const auto open = [&] { return *Catalog::open(nullptr, copy.library().parent_path().string()); };
+  const uint64_t before = open().fingerprint();
+  copy.write(copy / "zzz.json", "{\"name\": ");
+  const Catalog catalog = open();
+  ASSERT_EQ(catalog.templates().size(), 1u);
+  EXPECT_EQ(catalog.templates()[0].name, copy.name());
+  ASSERT_EQ(catalog.left_out().size(), 1u);
+  EXPECT_EQ(catalog.left_out()[0].name, "zzz");
+  EXPECT_NE(catalog.left_out()[0].reason.where.find("zzz.json"), std::string::npos);
+  EXPECT_EQ(catalog.fingerprint(), before);
+  copy.write(copy.ptx(), testing::read(copy.ptx()) + "// changed\n}\n");
+  EXPECT_NE(open().fingerprint(), before);
+}
+
 TEST(CatalogErrors, NoLibrary) {
   const Copy copy;
   fs::remove(copy.library());

@@ -1,6 +1,7 @@
 // The file of choices: what it keeps, who may share it, and what it survives.
 #include "tune/database.hpp"
 
+#include <csignal>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
@@ -15,7 +16,7 @@ namespace {
 
 using testing::Folder;
 
-const ChoiceKey kKey = {"NVIDIA H200", "fp32|acc", "m<=16 n=8 batch=1 k=4"};
+const ChoiceKey kKey = {"NVIDIA H200", "fp32|acc", "m<=16 n=8 batch=1 k=4", "tools"};
 
 Choice choice(int algorithm, double seconds = 1e-4) {
   Choice made{{}, seconds, 2e-4};
@@ -59,10 +60,12 @@ TEST(Database, KeepsWhatWasStored) {
 TEST(Database, TellsKeysApart) {
   const Folder folder;
   Database database = opened(folder.path("db"));
-  const ChoiceKey others[] = {{"other", kKey.problem, kKey.shape},
-                              {kKey.device, "other", kKey.shape},
-                              {kKey.device, kKey.problem, "other"},
-                              {kKey.device, "it's \"quoted\"; DROP TABLE choices", kKey.shape}};
+  const ChoiceKey others[] = {
+      {"other", kKey.problem, kKey.shape, kKey.tools},
+      {kKey.device, "other", kKey.shape, kKey.tools},
+      {kKey.device, kKey.problem, "other", kKey.tools},
+      {kKey.device, kKey.problem, kKey.shape, "another version"},
+      {kKey.device, "it's \"quoted\"; DROP TABLE measured", kKey.shape, kKey.tools}};
   int number = 0;
   for (const ChoiceKey& key : others) ASSERT_TRUE(database.store(key, choice(++number)));
   EXPECT_FALSE(*database.find(kKey));
@@ -75,11 +78,11 @@ TEST(Database, UnknownCandidatesAreNotThere) {
   const Folder folder;
   Database database = opened(folder.path("db"));
   ASSERT_TRUE(database.store(kKey, choice(1)));
-  execute(folder.path("db"), "UPDATE choices SET candidate='unfused warp=9'");
+  execute(folder.path("db"), "UPDATE measured SET candidate='unfused warp=9'");
   const auto found = database.find(kKey);
   ASSERT_TRUE(found);
   EXPECT_FALSE(*found);
-  execute(folder.path("db"), "UPDATE choices SET candidate=''");
+  execute(folder.path("db"), "UPDATE measured SET candidate=''");
   EXPECT_FALSE(*database.find(kKey));
   ASSERT_TRUE(database.store(kKey, choice(2)));
   EXPECT_EQ((*database.find(kKey))->candidate.algorithm, 2);
@@ -111,7 +114,7 @@ TEST(Database, DamagedFilesAreSetAside) {
 
 TEST(Database, DatabasesOfOthersAreSetAside) {
   const Folder folder;
-  execute(folder.path("db"), "CREATE TABLE choices(dish TEXT, price REAL)");
+  execute(folder.path("db"), "CREATE TABLE measured(dish TEXT, price REAL)");
   expect_set_aside(folder, folder.read("db"));
 }
 
@@ -166,7 +169,7 @@ TEST(Database, APathThatCannotBeIsAnError) {
 constexpr int kRows = 12;
 
 ChoiceKey row_key(int process, int row) {
-  return {"device", std::to_string(process), std::to_string(row)};
+  return {"device", std::to_string(process), std::to_string(row), "tools"};
 }
 
 // Stores rows of its own and one that all write.
@@ -215,6 +218,144 @@ TEST(Database, ThreadsShareOne) {
   EXPECT_EQ(*database.size(), 40);
 }
 
+// Many at once begin it; half of them are killed somewhere.
+TEST(Database, ProcessesMayBeKilled) {
+  const Folder folder;
+  const std::string path = folder.path("db");
+  constexpr int kProcesses = 64;
+  int gate[2];
+  ASSERT_EQ(pipe(gate), 0);
+  std::vector<pid_t> children;
+  for (int process = 0; process < kProcesses; ++process) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    char byte;
+    close(gate[1]);
+    (void)!read(gate[0], &byte, 1);  // until all are there
+    auto database = Database::open(path);
+    if (!database || !database->store(row_key(process, 0), choice(process))) _exit(1);
+    if (process % 4 == 3) pause();
+    _exit(0);
+  }
+  close(gate[0]);
+  close(gate[1]);
+  for (int process = 1; process < kProcesses; process += 4) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    kill(children[process], SIGKILL);
+  }
+  for (int process = 0; process < kProcesses; process += 2) {
+    int status = 0;
+    waitpid(children[process], &status, 0);
+    EXPECT_EQ(status, 0) << process;
+  }
+  Database database = opened(path);
+  const auto stored = [&](int process) {
+    const auto found = database.find(row_key(process, 0));
+    return found && *found && (*found)->candidate.algorithm == process;
+  };
+  for (int process = 0; process < kProcesses; process += 2) EXPECT_TRUE(stored(process)) << process;
+  for (int process = 1; process < kProcesses; process += 2) {
+    kill(children[process], SIGKILL);
+    waitpid(children[process], nullptr, 0);
+  }
+  EXPECT_TRUE(database.store(kKey, choice(1)));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("db.broken")));
+}
+
+// All find it broken at once and set it aside; each one's row is in the new file.
+TEST(Database, ProcessesHealItTogether) {
+  for (int round = 0; round < 4; ++round) {
+    const Folder folder;
+    const std::string path = folder.path("db"), noise(5000, 'n');
+    folder.write("db", noise);
+    std::vector<pid_t> children;
+    for (int process = 0; process < 8; ++process) {
+      children.push_back(fork());
+      if (children.back() != 0) continue;
+      auto database = Database::open(path);
+      _exit(database && database->store(row_key(process, 0), choice(process)) ? 0 : 1);
+    }
+    for (const pid_t child : children) {
+      int status = 0;
+      waitpid(child, &status, 0);
+      EXPECT_EQ(status, 0);
+    }
+    ASSERT_EQ(*opened(path).size(), 8) << round;
+    EXPECT_EQ(folder.read("db.broken"), noise);
+  }
+}
+
+// Locked by somebody who never ends: one short wait in all, and it is said.
+TEST(Database, ALockIsWaitedForOnce) {
+  const Folder folder;
+  const std::string path = folder.path("db");
+  ASSERT_TRUE(opened(path).store(kKey, choice(1)));
+  for (const char* begin : {"BEGIN EXCLUSIVE", "BEGIN IMMEDIATE"}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      sqlite3* raw = nullptr;
+      if (sqlite3_open(path.c_str(), &raw) != SQLITE_OK ||
+          sqlite3_exec(raw, begin, nullptr, nullptr, nullptr) != SQLITE_OK)
+        _exit(9);
+      const pid_t user = fork();
+      if (user == 0) {
+        const auto start = std::chrono::steady_clock::now();
+        std::string said;
+        for (int region = 0; region < 6; ++region) {
+          auto database = Database::open(path);
+          const Status stored = database ? database->store(kKey, choice(2))
+                                         : Status(tl::make_unexpected(database.error()));
+          if (stored) _exit(2);
+          said = stored.error().what;
+        }
+        const auto took = std::chrono::steady_clock::now() - start;
+        _exit(took > std::chrono::seconds(15) ? 3 : said.find("locked") == said.npos ? 4 : 0);
+      }
+      int status = 0;
+      waitpid(user, &status, 0);
+      _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 5);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << begin;
+  }
+}
+
+// Neither a file nor a folder that another user could have written.
+TEST(Database, MustBePrivate) {
+  const auto refused = [](const std::string& path) {
+    const auto database = Database::open(path);
+    return !database && database.error().what.find("another user") != std::string::npos &&
+           database.error().mend.find("chmod go-w") != std::string::npos;
+  };
+  const Folder folder;
+  ASSERT_TRUE(opened(folder.path("home/db")).store(kKey, choice(1)));
+  const std::string home = folder.path("home"), path = folder.path("home/db");
+  struct stat info {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
+  ASSERT_EQ(stat(home.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0700u);
+  for (const std::string& each : {home, path})
+    for (const mode_t more : {S_IWGRP, S_IWOTH}) {
+      ASSERT_EQ(stat(each.c_str(), &info), 0);
+      chmod(each.c_str(), (info.st_mode & 07777) | more);
+      EXPECT_TRUE(refused(path)) << each;
+      chmod(each.c_str(), info.st_mode & 07777);
+    }
+  if (geteuid() == 0)
+    for (const std::string& each : {home, path}) {
+      ASSERT_EQ(chown(each.c_str(), 65534, 65534), 0);
+      EXPECT_TRUE(refused(path)) << each;
+      ASSERT_EQ(chown(each.c_str(), 0, 0), 0);
+    }
+  std::filesystem::rename(path, folder.path("elsewhere"));
+  std::filesystem::create_symlink(folder.path("elsewhere"), path);
+  EXPECT_TRUE(refused(path));
+  std::filesystem::remove(path);
+  EXPECT_FALSE(*opened(path).find(kKey));
+}
+
 std::string bucket(int64_t m) {
   Problem problem;
   problem.m = m;
@@ -246,18 +387,19 @@ TEST(ChoiceKey, LeavesShapesOutOfTheClass) {
   b.m = 4;
   b.products[0].a.row_stride = 128;
   const jit::DeviceInfo device{.name = "D"};
-  EXPECT_EQ(choice_key(a, device).problem, choice_key(b, device).problem);
-  EXPECT_EQ(choice_key(a, device).shape, choice_key(b, device).shape);
-  EXPECT_EQ(choice_key(a, device).device, "D");
+  EXPECT_EQ(choice_key(a, device, "tools").problem, choice_key(b, device, "tools").problem);
+  EXPECT_EQ(choice_key(a, device, "tools").shape, choice_key(b, device, "tools").shape);
+  EXPECT_EQ(choice_key(a, device, "tools").device, "D");
+  EXPECT_EQ(choice_key(a, device, "tools").tools, "tools");
   b.products[0].a.alignment = 2;
-  EXPECT_NE(choice_key(a, device).problem, choice_key(b, device).problem);
+  EXPECT_NE(choice_key(a, device, "tools").problem, choice_key(b, device, "tools").problem);
   b = a;
   b.mode = ir::Mode::Eager;
-  EXPECT_NE(choice_key(a, device).problem, choice_key(b, device).problem);
+  EXPECT_NE(choice_key(a, device, "tools").problem, choice_key(b, device, "tools").problem);
   b = a;
   b.products[0].a.row_stride = 1;
   b.products[0].a.column_stride = 3;
-  EXPECT_NE(choice_key(a, device).problem, choice_key(b, device).problem);
+  EXPECT_NE(choice_key(a, device, "tools").problem, choice_key(b, device, "tools").problem);
 }
 
 }  // namespace

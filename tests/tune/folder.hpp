@@ -17,6 +17,7 @@ class Folder {
     path_ = std::filesystem::temp_directory_path() /
             ("attacca_tune_test_" + std::to_string(getpid()) + "_" + std::to_string(count++));
     std::filesystem::create_directories(path_);
+    std::filesystem::permissions(path_, std::filesystem::perms(0755));  // whatever the umask
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;

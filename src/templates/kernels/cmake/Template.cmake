@@ -1,3 +1,6 @@
+# Files of the template directory appear whole or not at all: each is a draft that is renamed, so that
+# a build that is killed leaves the other templates usable.
+#
 # attacca_template(NAME SOURCE file.cu ARCH 80|90a [BUILDER file.cpp] [DEFINES A=1 ...]
 #                  [NVCC_FLAGS ...] [CXX_FLAGS ...] [CUTLASS] [FEW]): one row of the table.
 #
@@ -41,6 +44,7 @@ endmacro()
 # load them from memory. As nothing but PTX is made, the hole may stay undefined all the same.
 function(attacca_template_ptx NAME)
   set(ptx ${ATTACCA_TEMPLATE_DIR}/${NAME}.ptx)
+  set(draft ${ATTACCA_TEMPLATE_DIR}/${NAME}.ptx.draft)
   set(depfile ${CMAKE_CURRENT_BINARY_DIR}/${NAME}.ptx.d)
   list(TRANSFORM ROW_DEFINES PREPEND -D OUTPUT_VARIABLE defines)
   list(TRANSFORM ROW_INCLUDES PREPEND -I OUTPUT_VARIABLE includes)
@@ -51,7 +55,8 @@ function(attacca_template_ptx NAME)
             -DATTACCA_TEMPLATE=${NAME} ${defines} ${ROW_NVCC_FLAGS}
             -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/.. ${includes}
             -MD -MF ${depfile} -MT ${ptx}
-            ${PROJECT_SOURCE_DIR}/${ROW_SOURCE} -o ${ptx}
+            ${PROJECT_SOURCE_DIR}/${ROW_SOURCE} -o ${draft}
+    COMMAND ${CMAKE_COMMAND} -E rename ${draft} ${ptx}
     DEPENDS ${PROJECT_SOURCE_DIR}/${ROW_SOURCE} ${ATTACCA_NVCC}
     DEPFILE ${depfile}
     JOB_POOL nvcc
@@ -96,11 +101,18 @@ function(attacca_finish_templates)
   endforeach()
   add_library(attacca_templates_library MODULE ${objects})
   set_target_properties(attacca_templates_library PROPERTIES
-                        LINKER_LANGUAGE CXX OUTPUT_NAME attacca_templates
-                        LIBRARY_OUTPUT_DIRECTORY ${ATTACCA_TEMPLATE_DIR})
+                        LINKER_LANGUAGE CXX OUTPUT_NAME attacca_templates)
   # No undefined symbol may wait for the machine where it runs; the C++ runtime comes along.
   target_link_options(attacca_templates_library PRIVATE -Wl,--no-undefined -static-libstdc++
                       -static-libgcc -Wl,--exclude-libs,ALL)
+
+  set(library ${ATTACCA_TEMPLATE_DIR}/libattacca_templates.so)
+  add_custom_command(
+    OUTPUT ${library}
+    COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:attacca_templates_library> ${library}.draft
+    COMMAND ${CMAKE_COMMAND} -E rename ${library}.draft ${library}
+    DEPENDS attacca_templates_library
+    VERBATIM)
 
   add_executable(attacca_describe_templates EXCLUDE_FROM_ALL common/describe.cpp ${objects})
   target_link_libraries(attacca_describe_templates PRIVATE attacca_builder_options)
@@ -111,6 +123,5 @@ function(attacca_finish_templates)
     DEPENDS attacca_describe_templates
     VERBATIM)
   add_custom_target(attacca_kernel_templates ALL
-                    DEPENDS ${ATTACCA_BUILT_PTX} ${CMAKE_CURRENT_BINARY_DIR}/described)
-  add_dependencies(attacca_kernel_templates attacca_templates_library)
+                    DEPENDS ${ATTACCA_BUILT_PTX} ${library} ${CMAKE_CURRENT_BINARY_DIR}/described)
 endfunction()

@@ -1,11 +1,12 @@
 // describe DIR: writes DIR/NAME.json for every template and removes the .json of templates that are
-// no more.
+// no more. Each appears whole or not at all.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
+#include <system_error>
 
 #include "common/record.hpp"
 
@@ -107,9 +108,13 @@ int main(int argc, char** argv) {
   for (int i = 0; i < attacca_record_count; ++i) {
     const attacca_record& record = *attacca_records[i];
     const std::string name = std::string(record.entry.name) + ".json";
-    std::ofstream file(folder / name);
+    const std::filesystem::path draft = folder / (name + ".draft");
+    std::ofstream file(draft);
     file << metadata(record);
-    if (!file.flush()) {
+    file.close();
+    std::error_code error;
+    if (file) std::filesystem::rename(draft, folder / name, error);
+    if (!file || error) {
       std::fprintf(stderr, "describe: cannot write %s\n", (folder / name).c_str());
       return 1;
     }

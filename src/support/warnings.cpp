@@ -1,0 +1,34 @@
+#include "support/warnings.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include "support/process_gate.hpp"
+
+namespace attacca {
+namespace {
+
+std::mutex mutex;
+
+std::vector<Error>& all() {
+  static auto& list = *new std::vector<Error>;
+  return list;
+}
+
+}  // namespace
+
+void warn(const Error& warning) {
+  const ForkHold hold;
+  const std::lock_guard lock(mutex);
+  const bool known = std::any_of(all().begin(), all().end(),
+                                 [&](const Error& other) { return other.what == warning.what; });
+  if (!known) all().push_back(warning);
+}
+
+std::vector<Error> warnings() {
+  const ForkHold hold;
+  const std::lock_guard lock(mutex);
+  return all();
+}
+
+}  // namespace attacca
