@@ -228,30 +228,30 @@ Result<Outputs> mat_mul_integer(Node& node) {
   return integer_product(node, 0, 1, 2, 3);
 }
 
-// saturate(round(product * (scale_a * scale_b) / scale_y) + zero_y) in f64, where a product of
-// three scales of f32 and an integer loses nothing that could make or break a tie.
+// saturate(round(product * ((scale_a * scale_b) / scale_y)) + zero_y). The factor is rounded to f32
+// as ONNX Runtime rounds it, so that quotients next to a half fall on the same side.
 Result<Outputs> qlinear_mat_mul(Node& node) {
   ATTACCA_TRY(const Value product, integer_product(node, 0, 3, 2, 5));
   const int64_t rank = node.rank(product);
-  const auto exact = [&](size_t at, int64_t axis) -> Expr {
+  const auto in_f32 = [&](size_t at, int64_t axis) -> Expr {
     const auto by = node.input(at);
     if (!by) return {&node.graph(), by};
     const auto along = along_axis(node, *by, axis, rank);
     if (!along) return {&node.graph(), along};
-    return folded(cast(node.expr(*along), DType::F64));
+    return folded(cast(node.expr(*along), DType::F32));
   };
   ATTACCA_TRY(const Value zero, node.input(7));
   for (const size_t scale : {1, 4, 6}) {
     ATTACCA_TRY(const Value value, node.input(scale));
     ATTACCA_TRY_VOID(check_scale(node, value));
   }
-  const Expr real = cast(node.expr(product), DType::F64) * folded(exact(1, -2) * exact(4, -1));
   const DType dtype = node.dtype(zero);
   ATTACCA_TRY_VOID(check_quantized(dtype));
-  const Expr quotient = real / exact(6, -2);
+  const Expr factor = folded(folded(in_f32(1, -2) * in_f32(4, -1)) / in_f32(6, -2));
+  const Expr quotient = cast(node.expr(product), DType::F32) * factor;
   if (ir::is_fp8(dtype)) return cast(quotient, dtype, true);
   const Expr rounded = emit(Op::Round, quotient);
-  return cast(is_zero(node, zero) ? rounded : rounded + exact(7, -2), dtype, true);
+  return cast(is_zero(node, zero) ? rounded : rounded + in_f32(7, -2), dtype, true);
 }
 
 Result<Outputs> quantize_linear(Node& node) {

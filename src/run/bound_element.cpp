@@ -266,11 +266,6 @@ Element rounded(const Element& x, const Rounding& to) {
   const double step =
       to.half_place * (std::fabs(x.value) + (std::isfinite(error) ? error : 0)) + to.tiny;
   Element made{x.value, x.low - step, x.high + step, std::hypot(x.spread, kSpread * step)};
-  // The error before was within the spread or the bound; one more rounding adds to either.
-  if (std::isfinite(made.spread)) {
-    made.low = std::max(made.low, made.value - made.spread);
-    made.high = std::min(made.high, made.value + made.spread);
-  }
   if (made.high > to.largest) made.high = kInfinity;
   if (made.low < -to.largest) made.low = -kInfinity;
   if (std::isinf(made.low) || std::isinf(made.high)) made.spread = kInfinity;

@@ -149,7 +149,7 @@ TEST(OnnxLinear, QLinearMatMul) {
                     .weight("zy", {}, std::vector{7}, kUint8)
                     .node("QLinearMatMul", {"x", "sx", "zx", "w", "sw", "zw", "sy", "zy"}, {"y"})
                     .output("y")),
-      "cast(round(cast(matmul(x, constant(s8[3, 1], [1, 2, 3])), f64) * 0.125 / 2) + 7, u8, "
+      "cast(round(cast(matmul(x, constant(s8[3, 1], [1, 2, 3])), f32) * 0.0625) + 7, u8, "
       "saturate=true) : u8[M, 1]");
 }
 
@@ -164,8 +164,8 @@ TEST(OnnxLinear, QLinearMatMulOfHalfScales) {
   EXPECT_EQ(
       read_text(model.node("QLinearMatMul", {"x", "sx", "zx", "w", "sw", "zw", "sy", "zy"}, {"y"})
                     .output("y")),
-      "cast(round(cast(matmul(x, constant(s8[3, 1], [1, 2, 3])), f64) * 0.25 / 0.5), u8, "
-      "saturate=true) : u8[M, 1]");
+      "cast(round(cast(matmul(x, constant(s8[3, 1], [1, 2, 3])), f32) * 0.5), u8, saturate=true) : "
+      "u8[M, 1]");
 }
 
 std::string of_types(const std::string& op, int x, int scale, int zero,

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Callable
 
 import numpy as np
@@ -195,26 +194,6 @@ def integer_power(case: Case, output: int, mine: Any, theirs: Any, values: dict[
     powers = values["a"].astype(object) ** values["b"].astype(object)
     return all(abs(powers[tuple(at)]) > np.iinfo(mine.dtype).max or abs(powers[tuple(at)]) > 2**53
                for at in np.argwhere(differs(mine, theirs)))
-
-
-@add("QLinearMatMul", "the exact quotient is next to a half", "attacca",
-     "round half to even of the exact quotient; ONNX Runtime rounds the scales' quotient to float32 first")
-def tie(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
-    return bool(np.array_equal(mine, requantised(values, mine.dtype)))
-
-
-def requantised(values: dict[str, Any], dtype: Any) -> Any:
-    """QLinearMatMul in rational numbers."""
-    a, b = (values[name].astype(np.int64) - values["z" + name].astype(np.int64) for name in "ab")
-    product = np.matmul(a, b)
-    ends, zero, (scale_a,), (scale_y,) = (np.iinfo(dtype), int(values["zy"]), values["sa"].ravel(),
-                                          values["sy"].ravel())
-    columns = np.broadcast_to(values["sb"], product.shape)
-    result = np.empty(product.shape, dtype)
-    for at in np.ndindex(product.shape):
-        scale = Fraction(float(scale_a)) * Fraction(float(columns[at])) / Fraction(float(scale_y))
-        result[at] = min(max(round(int(product[at]) * scale) + zero, ends.min), ends.max)
-    return result
 
 
 @add("QuantizeLinear", "a scale of float16 and a quotient next to a half", "attacca",

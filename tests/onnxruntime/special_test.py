@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx.parser
+import onnxruntime
 
 import attacca
 
@@ -142,6 +143,35 @@ class Quantised(unittest.TestCase):
                         "int8[1, 1] b = {23}, float sb = {0.01}, int8 zb = {0}, float sy = {0.1}, "
                         "uint8 zy = {9}> { y = QLinearMatMul (a, sa, za, b, sb, zb, sy, zy) }")
         self.assertEqual(plan(np.asarray([[250]], np.uint8)).item(), 20)
+
+    def test_requantised_as_by_onnx_runtime(self) -> None:
+        """Bit for bit, by scales of any size; from the exact quotient it differs next to a half alone."""
+        generator = np.random.default_rng(7)
+        for extent, columns in ((1, 64), (17, 33), (300, 40), (1024, 8)):
+            a = generator.integers(0, 256, (64, extent), dtype=np.uint8)
+            b = generator.integers(-128, 128, (extent, columns), dtype=np.int8)
+            sa, sy = (float(np.float32(10.0 ** generator.uniform(-4, 0))) for _ in range(2))
+            za, zy = (int(each) for each in generator.integers(0, 256, 2))
+            typical = 100 * sy / (sa * 9000 * np.sqrt(extent))  # most results lie within the range
+            sb = (typical * generator.uniform(0.5, 2, columns)).astype(np.float32)
+            scales = ", ".join(f"{each:.9g}" for each in sb)
+            model = onnx.parser.parse_model(
+                f'<ir_version: 9, opset_import: ["" : 21]> g (uint8[64, {extent}] a, int8[{extent}, {columns}] b) '
+                f"=> (uint8[64, {columns}] y) <float sa = {{{sa:.9g}}}, uint8 za = {{{za}}}, "
+                f"float[{columns}] sb = {{{scales}}}, int8[{columns}] zb = {{{', '.join('0' * columns)}}}, "
+                f"float sy = {{{sy:.9g}}}, uint8 zy = {{{zy}}}> "
+                "{ y = QLinearMatMul (a, sa, za, b, sb, zb, sy, zy) }")
+            plan = attacca.compile(model.SerializeToString())
+            self.assertIn("= cast(round(", str(plan.explain()))  # one region with the product
+            got = plan(a, b)
+            session = onnxruntime.InferenceSession(model.SerializeToString())
+            np.testing.assert_array_equal(got, session.run(None, {"a": a, "b": b})[0])
+            product = (a.astype(np.int64) - za) @ b.astype(np.int64)
+            quotient = product * (sa * sb.astype(np.float64)) / sy  # 2**-50 of it off, at most
+            exact = np.clip(np.rint(quotient) + zy, 0, 255)
+            near = np.abs(np.abs(quotient - np.floor(quotient)) - 0.5) < 2.0**-22 * np.abs(quotient)
+            self.assertTrue(((got == exact) | near).all())
+            self.assertGreater(len(np.unique(got)), 20)
 
     def test_true_ties_round_to_even_before_the_zero_point(self) -> None:
         """Quotients 0.5, 1.5, 2.5 ...: exact ties, and then the zero point, then saturation."""

@@ -159,7 +159,15 @@ TEST(ErrorBound, StaysUsefulInADeepGraph) {
     text += fmt::format(" x{1} = x{0} + matmul(gelu(matmul(layernorm(x{0}), w)), v)\n", i, i + 1);
   const Case each = make_case(text + " return x12\n}\n", 1, ir::Mode::Fp32);
   EXPECT_TRUE(verdict(each, each.fused[0]).passed());
-  for (int64_t i = 0; i < each.fused[0].size(); ++i) ASSERT_LT(each.bounds[0].error(i), 1e-2);
+  for (int64_t i = 0; i < each.fused[0].size(); ++i) ASSERT_LT(each.bounds[0].error(i), 2e-2);
+}
+
+// Additions of one value to a growing sum round alike for as long as the sum keeps its exponent.
+TEST(ErrorBound, AllowsRoundingsThatPointOneWay) {
+  std::string text = "graph g(x: f32[64]) {\n  a0 = x\n  d = x * 2\n";
+  for (int i = 0; i < 2000; ++i) text += fmt::format("  a{1} = a{0} + d\n", i, i + 1);
+  const Case each = make_case(text + "  return a2000\n}\n", 1, ir::Mode::Fp32);
+  EXPECT_TRUE(verdict(each, each.fused[0]).passed());
 }
 
 // What a wrong kernel leaves behind. Each must fail in every dtype.
