@@ -152,6 +152,50 @@ class Strides(unittest.TestCase):
         self.assertTrue((out[..., 16:] == 7).all())
         self.close(attacca.matmul(x[:, :1, :24], w), x[:, :1, :24] @ w, 1e-5, "")
 
+    def test_leading_axes_that_lie_as_they_please(self):
+        random = np.random.default_rng(SEED + 3)
+        tail = "relu(acc + row(r)) * col(c) + full(f), acc"
+        for turn in range(60):
+            short = ["f32", "f64", "f16", "bf16"][turn % 4]
+            dtype, tolerance = DTYPES[short]
+            lead = tuple(int(e) for e in random.integers(1, 6, random.integers(2, 5)))
+            if turn % 15 == 14:
+                lead = (*lead[:-1], 0)
+            n, k = (int(e) for e in random.integers(1, 20, 2))
+            flat = (int(np.prod(lead)),) if turn % 3 == 0 else lead  # operands and outs may have all rows on one axis
+            (a, _), (b, _), (full, _), (column, _), (row, _) = (
+                tensor(random, shape, dtype) for shape in [(*lead, k), (k, n), (*flat, n), (*lead, 1), (n,)])
+            (first, padding), (second, _) = (tensor(random, (*flat, n), dtype, False, 7) for _ in range(2))
+            exact = {name: t.astype(np.float64) for name, t in [("a", a), ("b", b), ("f", full), ("c", column), ("r", row)]}
+            product = exact["a"] @ exact["b"]
+            want = np.maximum(product + exact["r"], 0) * exact["c"] + exact["f"].reshape(*lead, n)
+            label = f"seed {SEED + 3}, {short} {lead} {[t.strides for t in (a, b, full, column, first, second)]}"
+            with self.subTest(label):
+                got = attacca.matmul(a, b, tail, r=row, c=column, f=full)
+                for each, wanted in zip(got, [want, product]):
+                    self.close(each, wanted, tolerance, label)
+                attacca.matmul(a, b, tail, r=row, c=column, f=full, out=[first, second])
+                self.close(first, want.reshape(*flat, n), tolerance, label)
+                self.close(second, product.reshape(*flat, n), tolerance, label)
+                first[...] = 7
+                self.assertTrue((padding.astype(np.float64) == 7).all(), label)
+
+    def test_leading_axes_of_torch(self):
+        generator = torch.Generator().manual_seed(SEED)
+        wide, w = torch.randn(4, 3, 9, 40, generator=generator), torch.randn(16, 24, generator=generator)
+        for dtype, tolerance in [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)]:
+            for x in (wide[:, :, :7, 8:32], wide[:, 1, ::2, :24], wide.transpose(0, 2)[1:, ..., :24],
+                      wide[:1, :, :, :24].expand(5, 3, 9, 24)):
+                x, v = x.to(dtype), w.to(dtype)
+                out = torch.full((*x.shape[:-2], x.shape[-2] + 2, 48), 7, dtype=dtype)
+                part = out[..., 1:-1, 16:32]
+                for given, mode in [(x, "fp32"), (x.contiguous(), "eager")]:
+                    self.assertIs(attacca.matmul(given, v.T, "silu(acc) + 1", out=part, mode=mode), part)
+                    want = torch.nn.functional.silu(given.double() @ v.double().T) + 1
+                    torch.testing.assert_close(part.double(), want, rtol=tolerance, atol=tolerance * 4)
+                part.fill_(7)
+                self.assertTrue((out == 7).all())
+
     def test_torch(self):
         generator = torch.Generator().manual_seed(SEED)
         x, w, r = (torch.randn(*s, generator=generator) for s in [(9, 64), (48, 64), (9, 1)])

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from functools import lru_cache
 from typing import Any, Callable
@@ -9,7 +10,7 @@ from typing import Any, Callable
 from . import _arguments, _core, _dispatch, _frameworks
 from ._arguments import DType, Mode, Tuning
 from ._errors import Error
-from ._plan import Options, Plan, options
+from ._plan import Options, Plan, Tensor, options
 
 # An operand by its role, with its dtype where one is named.
 _OPERAND = re.compile(r"\b(row|col|full|scalar)\s*\(\s*([A-Za-z_]\w*)\s*(:\s*\w+\s*)?\)")
@@ -20,6 +21,22 @@ _ALWAYS_WIDER = {"s8": "s32", "u8": "s32", "f8e4m3": "bf16", "f8e5m2": "bf16"}
 @lru_cache(maxsize=1024)
 def _plan(dtype: str, layout: str, epilogue: str, out_dtype: str, chosen: Options) -> Plan:
     return Plan(_core.Plan.matmul(dtype, layout, epilogue, out_dtype, **chosen._asdict()))
+
+
+@lru_cache(maxsize=1024)
+def _batched(axes: int, *form: Any) -> Plan:
+    """The graph of :func:`_plan` with ``axes`` more axes before M in all that has rows."""
+    flat = _plan(*form)
+    batch = [f"L{i}" for i in range(axes)]
+    inputs = ", ".join(f"\"{info.name}\": {info.dtype}[{', '.join([*batch, *info.shape] if _has_rows(info) else info.shape)}]"
+                       for info in flat.inputs)
+    _, _, body = flat._graph().partition("{")
+    chosen: Options = form[-1]
+    return Plan(_core.Plan.compile(_core.Graph.parse(f"graph gemm({inputs}) {{{body}"), fuse=True, **chosen._asdict()))
+
+
+def _has_rows(info: Tensor) -> bool:
+    return info.shape[:1] == ("M",)
 
 
 @lru_cache(maxsize=1024)
@@ -55,7 +72,8 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
     """``epilogue(a @ b)`` as one kernel.
 
     Args:
-        a: ``[M, K]``, or ``[..., K]`` whose leading axes count as rows, which lie evenly apart.
+        a: ``[M, K]``, or ``[..., K]`` whose leading axes count as rows. Where rows of a, of an operand or of out do
+            not lie evenly apart, as in a part ``x[:, :7]``, the kernel is that of a batch of products.
         b: ``[K, N]`` of a's dtype; row-major, or transposed such as ``weight.T``. No tensor is
             copied, however its rows lie: parts of wider rows, transposed, repeated. The dtypes: float32, float16, bfloat16, float8 and
             int8 (float64 on the CPU).
@@ -110,17 +128,16 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
     else:
         result = _ALWAYS_WIDER.get(a_view.dtype, a_view.dtype)
     layout = _layout(b_view)
-    plan = _plan(a_view.dtype, layout, text, result, chosen)
-    given = {"a": _flat(a_view, lead, "a"), "b": b_view if layout == "kn" else _transposed(b_view)}
-    for name, view in views.items():
-        given[name] = _operand(view, name, plan, lead)
-    ordered = [given[tensor.info.name] for tensor in plan._inputs]
-    into = None
+    form = (a_view.dtype, layout, text, result, chosen)
+    plan = _plan(*form)
+    given = {**views, "a": a_view, "b": b_view if layout == "kn" else _transposed(b_view)}
     if outs is not None:
         plan._check_count(outs)
-        into = [_flat(view, lead, "out") if view.shape[:-1] == lead else view for view in out_views or ()]
-    results = plan._run(ordered, framework, outs, into, True)
-    if out is None and len(lead) != 1:
+    if len(lead) > 1:
+        plan, given, out_views = _by_axes(form, lead, given, out_views)
+    ordered = [given[tensor.info.name] for tensor in plan._inputs]
+    results = plan._run(ordered, framework, outs, out_views, True)
+    if out is None and len(lead) > 1:
         results = tuple(r.reshape(*lead, r.shape[-1]) for r in results)
     return results if len(results) > 1 else results[0]
 
@@ -154,34 +171,48 @@ def _check_names(epilogue: str, operands: dict[str, str]) -> None:
             raise Error(f"operand {name} is missing", name, f"give {name}=")
 
 
-def _flat(view: _frameworks.View, lead: tuple[int, ...], where: str) -> _frameworks.View:
-    """[..., X] as [M, X], where rows of all leading axes lie evenly apart."""
-    if len(view.shape) == 2:
+def _by_axes(form: tuple[Any, ...], lead: tuple[int, ...], given: dict[str, _frameworks.View],
+             outs: "list[_frameworks.View] | None") -> "tuple[Plan, dict[str, _frameworks.View], list[_frameworks.View] | None]":
+    """The plan that takes a's leading axes, with inputs and outs by as few axes as all of them allow."""
+    plan, columns = _plan(*form), {"K": given["a"].shape[-1], "N": given["b"].shape[1 if form[1] == "kn" else 0], "1": 1}
+    by_rows = [info for info in plan.inputs if _has_rows(info)]
+    views = [_spread(given[info.name], lead, columns[info.shape[1]], info.name) for info in by_rows]
+    views += [_spread(view, lead, columns["N"], "out") for view in outs or ()]
+    axes = _merged(lead, views)
+    merged = [view._replace(shape=(*[extent for extent, _ in axes], view.shape[-1]),
+                            strides=(*[strides[i] for _, strides in axes], view.strides[-1]))
+              for i, view in enumerate(views)]
+    given = {**given, **{info.name: view for info, view in zip(by_rows, merged)}}
+    if len(axes) > 1:
+        plan = _batched(len(axes) - 1, *form)
+    return plan, given, None if outs is None else merged[len(by_rows):]
+
+
+def _spread(view: _frameworks.View, lead: tuple[int, ...], columns: int, where: str) -> _frameworks.View:
+    """[..., X] as it is, and [M, X] with all of a's leading axes."""
+    rows = math.prod(lead)
+    if view.shape == (*lead, columns):
         return view
-    rows = 1
-    for extent in lead:
-        rows *= extent
-    columns = view.shape[-1]
-    step = wanted = None
-    for extent, stride in zip(reversed(lead), reversed(view.strides[:-1])):
-        if extent == 1 or 0 in view.shape:
+    if view.shape != (rows, columns):
+        raise Error(f"{where} has shape {view.shape}", where, f"give it shape {(*lead, columns)}")
+    steps = [view.strides[0] * step for step in _frameworks.dense_strides(lead)]
+    return view._replace(shape=(*lead, columns), strides=(*steps, view.strides[1]))
+
+
+def _merged(lead: tuple[int, ...], views: list[_frameworks.View]) -> list[tuple[int, list[int]]]:
+    """Leading axes as (extent, stride in each tensor), without those of extent 1; one is made of two where its rows
+    lie evenly apart in all tensors."""
+    axes: list[tuple[int, list[int]]] = []
+    for axis in range(len(lead)) if 0 not in lead else ():
+        extent, strides = lead[axis], [view.strides[axis] for view in views]
+        if extent == 1:
             continue
-        if wanted is not None and stride != wanted:
-            raise Error(f"rows of {where} do not lie evenly apart: shape {view.shape}, strides {view.strides}",
-                        where, "call .contiguous(), or compile a graph with these axes")
-        step = stride if step is None else step
-        wanted = stride * extent
-    return view._replace(shape=(rows, columns),
-                         strides=(columns if step is None else step, view.strides[-1]))
+        if axes and axes[-1][1] == [stride * extent for stride in strides]:
+            axes[-1] = (axes[-1][0] * extent, strides)
+        else:
+            axes.append((extent, strides))
+    return axes or [(math.prod(lead), [view.shape[-1] for view in views])]
 
 
 def _transposed(view: _frameworks.View) -> _frameworks.View:
     return view._replace(shape=view.shape[::-1], strides=view.strides[::-1])
-
-
-def _operand(view: _frameworks.View, name: str, plan: Plan, lead: tuple[int, ...]) -> _frameworks.View:
-    """With a's leading axes made one where the operand has them too."""
-    rank = len(plan._inputs[plan._names[name]].shape) if name in plan._names else 0
-    if rank == 2 and len(view.shape) > 2 and view.shape[:-1] == lead:
-        return _flat(view, lead, name)
-    return view

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import json
 import os
 import threading
 from collections import OrderedDict
@@ -192,6 +193,12 @@ class Plan:
         inputs = ", ".join(f"{t.name}: {t.type}" for t in self.inputs)
         outputs = ", ".join(f"{t.name}: {t.type}" for t in self.outputs)
         return f"<attacca.Plan ({inputs}) -> {outputs} on {self.device}, mode {self.mode}>"
+
+    def _graph(self) -> str:
+        """The graph in the text form, as the plan's file has it; large constants are inputs."""
+        _, sizes, rest = self._core.serialize().split(b"\n", 2)
+        text: str = json.loads(rest[:int(sizes.split()[0])])["graph"]
+        return text
 
     # ---- Inputs
 
