@@ -1,4 +1,4 @@
-"""attacca.matmul and plans as custom ops: under whatever of torch's traces or transforms them."""
+"""attacca.matmul, plans and fused functions as custom ops: under whatever of torch's traces or transforms them."""
 import io
 import os
 import subprocess
@@ -235,8 +235,6 @@ class Transformed(Inputs):
 
 class Compiled(Inputs):
     def test_one_graph_of_every_call(self):
-        fused = attacca.fuse(lambda x: torch.relu(x))
-
         def function(x, array):
             a = attacca.matmul(x, self.w.T, EPILOGUE, bias=self.bias, res=x[:, :6].contiguous())
             b, c = attacca.matmul(x, self.w.T, lambda acc, bias: (acc + bias, torch.relu(acc)), bias=self.bias)
@@ -258,8 +256,66 @@ class Compiled(Inputs):
             close(got[0], wanted[0])
             self.assertIsInstance(got[1], np.ndarray)
             np.testing.assert_allclose(got[1], wanted[1], rtol=1e-5)
-        # What is not an op breaks the graph.
-        close(torch.compile(lambda x: fused(x + 1) * 2, backend="aot_eager")(self.x), torch.relu(self.x + 1) * 2)
+
+    def test_fused_functions(self):
+        @attacca.fuse
+        def several(x: "f32[M, 8]", w: "f32[6, 8]", factor=1.0, bias=None):
+            y = x @ w.T
+            return torch.relu(y), y * factor if bias is None else y * factor + bias
+        own = attacca.fuse(lambda x: x[:, 1:].T.sigmoid())
+        arrays = attacca.fuse(lambda x, y: np.maximum(x / y, 0))
+
+        def function(x, array, factor):
+            first, second = several(x + 1, self.w, factor)
+            _, third = several(w=self.w, x=x, bias=self.bias)
+            out = torch.empty_like(first)
+            several(x, self.w, out=[out, third.clone()])
+            return first + second * third, own(x), out, arrays(array, array - 1)
+
+        def want(x, array, factor):
+            y, z = x @ self.w.T, (x + 1) @ self.w.T
+            return (z.relu() + z * factor * (y + self.bias), x[:, 1:].T.sigmoid(), y.relu(),
+                    np.maximum(array / (array - 1), 0))
+        for backend, dynamic in [("eager", None), ("aot_eager", True), ("attacca", None)]:
+            torch._dynamo.reset()
+            compiled = torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic)
+            for rows, factor in [(4, 2.0), (7, 3.0)] if backend != "attacca" else [(5, 0.5)]:
+                with self.subTest(backend=backend, rows=rows):
+                    x, array = torch.randn(rows, 8), np.arange(3, 7, dtype="i4")
+                    got, wanted = compiled(x, array, factor), want(x, array, factor)
+                    close(got[:3], wanted[:3])
+                    self.assertEqual(got[3].dtype, np.float64)  # as numpy divides integers
+                    np.testing.assert_allclose(got[3], wanted[3])
+
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda f, x: f(x), backend="aot_eager", fullgraph=True)
+        for op in (torch.exp, torch.relu, torch.tanh):  # another function is another graph
+            close(compiled(attacca.fuse(lambda x: op(x)), self.x), op(self.x))
+        rows = torch._dynamo.testing.CompileCounter()
+        compiled = torch.compile(lambda x: several(x, self.w)[0], backend=rows, fullgraph=True, dynamic=True)
+        for count in (3, 4, 9):  # the size that is a symbol stays one
+            x = torch.randn(count, 8)
+            close(compiled(x), (x @ self.w.T).relu())
+        self.assertEqual(rows.frame_count, 1)
+
+    def test_fused_functions_are_exported(self):
+        @attacca.fuse
+        def layer(x: "f32[M, 8]", w, bias):
+            return torch.nn.functional.silu(x @ w.T + bias)
+
+        class Model(torch.nn.Module):
+            def forward(inner, x):
+                return layer(x, self.w, self.bias) * 2
+        rows = torch.export.Dim("rows", min=2, max=100)
+        for strict in (False, True):
+            exported = torch.export.export(Model(), (self.x,), dynamic_shapes={"x": {0: rows}}, strict=strict)
+            calls = [str(node.target) for node in exported.graph.nodes if node.op == "call_function"]
+            self.assertEqual(calls, ["attacca.plan.import_attacca_torch", "aten.mul.Tensor"])
+            file = io.BytesIO()
+            torch.export.save(exported, file)
+            file.seek(0)
+            x = torch.randn(9, 8)
+            close(torch.export.load(file).module()(x), torch.nn.functional.silu(x @ self.w.T + self.bias) * 2)
 
     def test_another_plan_is_another_graph(self):
         compiled = torch.compile(lambda plan, x: plan(x), backend="aot_eager", fullgraph=True)

@@ -15,7 +15,7 @@ from ._trace import Fused, fuse
 from ._tune import Tuned, tune
 
 # torch.compile runs these as they are: what they do is nothing to trace.
-for _function in (Fused.__call__, Fused.plan, compile, explain, fuse, load, tune):
+for _function in (Fused.plan, compile, explain, fuse, load, tune):
     _function._torchdynamo_disable = True  # type: ignore[attr-defined]
 
 __version__ = _core.version()

@@ -73,6 +73,18 @@ def inside() -> Iterator[None]:
         _here.inside = before
 
 
+@contextlib.contextmanager
+def unwatched() -> Iterator[None]:
+    """While Attacca itself asks torch something, which is no part of what is being traced."""
+    if "torch" not in sys.modules:
+        yield
+        return
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes():
+        yield
+
+
 def without_memory(tensor: Any, where: str) -> int:
     """The address of a tensor that has none: 0 where the call will be dispatched.
 

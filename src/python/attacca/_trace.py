@@ -2,14 +2,16 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import operator
 import struct
 import sys
+import weakref
 from collections import OrderedDict
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence, overload
 
-from . import _arguments, _frameworks
+from . import _arguments, _dispatch, _frameworks
 from ._annotations import declared
 from ._errors import Error
 from ._explain import Explanation
@@ -294,6 +296,10 @@ def _role(name: str, shape: tuple[int, ...], lead: tuple[int, ...], rows: int, c
     return roles[shape]
 
 
+_count = itertools.count()
+_traced: "weakref.WeakValueDictionary[str, Fused]" = weakref.WeakValueDictionary()
+
+
 class Fused:
     """A function that runs fused; :func:`attacca.fuse` makes it."""
 
@@ -302,11 +308,16 @@ class Fused:
         self._signature = inspect.signature(_arguments.function(function, "function"))
         self._declared = declared(function)
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
+        self._identity = f"fused {next(_count)}"  # for Dynamo, which guards attributes
         self.__name__: str = getattr(function, "__name__", "fused")
         update_wrapper(self, function)
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
         """Runs it; arguments are tensors, or numbers, which become part of the code."""
+        if _dispatch.wanted((*args, *keywords.values()) if keywords else args):
+            from .torch import _opaque
+
+            return _opaque.fused(self, args, keywords, out)
         plan, tensors = self._plan(args, keywords)
         return plan(*tensors, out=out)
 
@@ -317,11 +328,18 @@ class Fused:
     def text(self, *args: Any, **keywords: Any) -> str:
         """The graph in the text form, as traced for these arguments."""
         tensors, views, numbers = self._bind(args, keywords)
-        return self._trace(tensors, views, numbers)
+        return self._trace(_frameworks_of(tensors.values()), views, numbers)
 
     def explain(self, *args: Any, **keywords: Any) -> Explanation:
         """What is fused into what for these arguments, and why not more."""
         return self.plan(*args, **keywords).explain()
+
+    def _argument(self, identity: str) -> str:
+        """The function as an argument of what Dynamo's graphs call; it runs while Dynamo traces."""
+        _traced[identity] = self
+        return identity
+
+    _argument._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
     def _bind(self, args: Any, keywords: Any) -> Any:
         try:
@@ -337,18 +355,22 @@ class Fused:
         views = {name: _frameworks.of(t).view(t, name) for name, t in tensors.items()}
         return tensors, views, numbers
 
-    def _plan(self, args: Any, keywords: Any) -> "tuple[Plan, list[Any]]":
+    def _plan(self, args: Any, keywords: Any, frameworks: "tuple[str, ...] | None" = None) -> "tuple[Plan, list[Any]]":
+        """The plan, and the tensors that it takes, whose ``frameworks`` may be named."""
         tensors, views, numbers = self._bind(args, keywords)
         devices = {view.device for view in views.values()}
         if len(devices) > 1:
             raise Error(f"arguments on {' and '.join(sorted(devices))}", self.__name__,
                         "move them to one device")
+        frameworks = frameworks or _frameworks_of(tensors.values())
         key = (tuple((n, self._type(n, v)) for n, v in views.items()),
-               tuple((n, _identity(v)) for n, v in numbers.items()), _frameworks_of(tensors.values()), *devices)
+               tuple((n, _identity(v)) for n, v in numbers.items()), frameworks, *devices)
         plan = self._plans.get(key)
         if plan is None:
             device = next(iter(devices), "cpu")
-            plan = compile_graph(self._trace(tensors, views, numbers), **{"device": device, **self._options})
+            with _dispatch.unwatched():
+                text = self._trace(frameworks, views, numbers)
+            plan = compile_graph(text, **{"device": device, **self._options})
             self._plans[key] = plan
             if len(self._plans) > _MOST_PLANS:
                 self._plans.popitem(last=False)
@@ -359,13 +381,14 @@ class Fused:
         annotation = self._declared.get(name)
         if annotation is not None:
             return view.dtype + annotation if annotation.startswith("[") else annotation
-        shape = ", ".join(map(str, view.shape))
-        if view.strides == _frameworks.dense_strides(view.shape) or 0 in view.shape:
+        extents, strides = tuple(map(int, view.shape)), tuple(map(int, view.strides))  # torch's may be symbolic
+        shape = ", ".join(map(str, extents))
+        if strides == _frameworks.dense_strides(extents) or 0 in extents:
             return f"{view.dtype}[{shape}]"
-        return f"{view.dtype}[{shape}; {', '.join(map(str, view.strides))}]"
+        return f"{view.dtype}[{shape}; {', '.join(map(str, strides))}]"
 
-    def _trace(self, tensors: dict[str, Any], views: dict[str, _frameworks.View], numbers: dict[str, Any]) -> str:
-        record = _Recorder(_frameworks_of(tensors.values()))
+    def _trace(self, frameworks: Sequence[str], views: dict[str, _frameworks.View], numbers: dict[str, Any]) -> str:
+        record = _Recorder(frameworks)
         types = {name: self._type(name, view) for name, view in views.items()}
         arguments = {name: record.input(name, types[name].partition("[")[0], _sizes(types[name], view.shape))
                      for name, view in views.items()}
@@ -380,8 +403,14 @@ def _sizes(type_text: str, shape: Sequence[int]) -> list[int]:
     """A shape whose symbolic sizes are marked."""
     dims = [dim.strip() for dim in type_text.partition("[")[2].partition(";")[0].rstrip("] ").split(",") if dim.strip()]
     if len(dims) != len(shape):
-        return list(shape)  # the plan refuses it
-    return [Extent(size, dim) if Dim(dim).symbols else size for dim, size in zip(dims, shape)]
+        return list(map(int, shape))  # the plan refuses it
+    return [Extent(_example(size), dim) if Dim(dim).symbols else int(size) for dim, size in zip(dims, shape)]
+
+
+def _example(size: Any) -> int:
+    """A size; of a symbolic one of torch's the value it was traced with, which stays free."""
+    value = getattr(getattr(size, "node", None), "hint", None)
+    return int(size if value is None else value)
 
 
 def _is_scalar(value: Any) -> bool:

@@ -7,9 +7,10 @@
 
 Regions, each a matrix product and what follows it, become one call each of the custom op
 ``attacca::region``. Everything else goes to Inductor unchanged, and so do training graphs.
-Functions under ``torch.compile`` and ``torch.export`` may call :func:`attacca.matmul` and plans: such
-calls stay as they are, as the custom ops ``attacca::matmul`` and ``attacca::plan``. A process that loads
-an exported or AOTInductor-compiled program that holds them, or ``attacca::region``, imports this module.
+Functions under ``torch.compile`` and ``torch.export`` may call :func:`attacca.matmul`, plans and what
+:func:`attacca.fuse` makes: such calls stay as they are, as the custom ops ``attacca::matmul`` and
+``attacca::plan``. A fused function is compiled for each new size, except those that its annotations
+make symbols. A process that loads an exported or AOTInductor-compiled program that holds them, or ``attacca::region``, imports this module.
 """
 try:
     import torch as _torch

@@ -1,7 +1,8 @@
-"""``attacca.matmul`` and plans as custom ops: what torch traces and transforms instead of looking inside.
+"""``attacca.matmul``, plans and fused functions as custom ops: what torch traces and transforms instead of looking inside.
 
 An op carries all that its call needs as text, so that graphs that hold it can be saved, and run by
-another process that imports :mod:`attacca.torch`. A plan travels as its file.
+another process that imports :mod:`attacca.torch`. A plan travels as its file,
+and a fused function as the plan of the call's types.
 
     attacca::matmul(Tensor[] tensors, str names, str epilogue, str options) -> Tensor     a, b, operands by name
     attacca::matmul_results(...) -> Tensor[]                    several results
@@ -27,7 +28,7 @@ from .. import _arguments, _dispatch, _frameworks
 from .._errors import Error
 from .._matmul import _ACCUMULATOR, matmul as _matmul
 from .._plan import Plan, _unpickle
-from .._trace import trace_epilogue
+from .._trace import Fused, _traced as _fused, trace_epilogue
 from ._ops import OVERLOAD, TAGS, as_torch_dtype, library, sizes_of
 from ._text_argument import plain, written
 
@@ -81,6 +82,41 @@ def plan(called: Plan, inputs: Sequence[Any], named: dict[str, Any], out: Any) -
         _copy(results, outs)
         return tuple(outs) if listed else outs[0]
     return _like(results[0], as_array) if one else tuple([_like(result, as_array) for result in results])
+
+
+def fused(called: Fused, inputs: Sequence[Any], named: dict[str, Any], out: Any) -> Any:
+    """A fused function's call by the op of its plan."""
+    given = [*inputs, *named.values()]
+    arrays = [_is_array(each) for each in given]
+    tensors = [isinstance(each, torch.Tensor) for each in given]
+    frameworks = " ".join((["numpy"] if any(arrays) else []) + (["torch"] if any(tensors) else []))
+    as_array = next((array for array, tensor in zip(arrays, tensors) if array or tensor), False)
+    plain = [_tensor(each, "inputs") if array else each for each, array in zip(given, arrays)]
+    results = _fused_results(called._argument(called._identity), frameworks, " ".join(named), *plain)
+    if out is not None:
+        listed = isinstance(out, (list, tuple))
+        outs = list(out) if listed else [out]
+        _copy(results, outs)
+        return tuple(outs) if listed else outs[0]
+    given_back = [_like(result, as_array) for result in results]
+    return given_back[0] if len(given_back) == 1 else tuple(given_back)
+
+
+@torch.compiler.allow_in_graph
+def _fused_results(identity: str, frameworks: str, names: str, *given: Any) -> list[torch.Tensor]:
+    """Dynamo's graphs call it; what traces them further, such as AOTAutograd, sees the plan's op."""
+    values = [_number(each) for each in given]
+    count = len(values) - len(names.split())
+    called, tensors = _fused[identity]._plan(values[:count], dict(zip(names.split(), values[count:])),
+                                             tuple(frameworks.split()))
+    results = called(*tensors)
+    return list(results) if isinstance(results, tuple) else [results]
+
+
+def _number(value: Any) -> Any:
+    """A symbolic number of torch's as the number that it is here: it becomes part of the code."""
+    kinds: list[tuple[type, type]] = [(torch.SymBool, bool), (torch.SymInt, int), (torch.SymFloat, float)]
+    return next((plain(value) for kind, plain in kinds if isinstance(value, kind)), value)
 
 
 def _copy(results: list[torch.Tensor], outs: list[Any]) -> None:
