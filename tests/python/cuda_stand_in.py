@@ -178,7 +178,7 @@ class TorchGraphs(unittest.TestCase):
         with mock.patch.object(_kernels, "_compiled", compiled):
             self.assertEqual(_rewrite.rewrite(made.graph, _rewrite.Options(policy="always", tuning="known")), 1)
         calls = [str(node.target) for node in made.graph.nodes if node.op == "call_function"]
-        self.assertEqual(calls, ["attacca.region.default", "<built-in function getitem>"])
+        self.assertEqual(calls, ["attacca.region.import_attacca_torch", "<built-in function getitem>"])
         fused, = attacca.torch.report().graphs[-1].fused
         self.assertIn("relu(acc + row(bias))", fused.epilogue)
         self.assertIn("user kernel over [24, 64]", fused.epilogue)

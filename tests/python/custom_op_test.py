@@ -365,13 +365,38 @@ class Compiled(Inputs):
                                            rtol=1e-4, atol=1e-4)
                 """)], check=True, stderr=subprocess.DEVNULL)
 
+    def test_a_saved_program_with_regions_says_what_to_import(self):
+        w = self.w.clone()
+
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                return torch.relu(x @ w.T)
+        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+            fused = attacca.compile(torch.export.export(Model(), (self.x,)))
+            torch.export.save(torch.export.export(fused.module, (self.x,)), f"{folder}/model.pt2")
+            torch.save((self.x, Model()(self.x)), f"{folder}/data.pt")
+            program = textwrap.dedent(f"""
+                import sys, torch
+                if sys.argv[1:]:
+                    import attacca.torch
+                x, want = torch.load("{folder}/data.pt")
+                torch.testing.assert_close(torch.export.load("{folder}/model.pt2").module()(x), want,
+                                           rtol=1e-4, atol=1e-4)
+                """)
+            run = [sys.executable, "-W", "ignore", "-c", program]
+            without, loaded = (subprocess.run(each, stderr=subprocess.PIPE, text=True) for each in (run, [*run, "import"]))
+        self.assertIn("attacca.region.import_attacca_torch", without.stderr)
+        self.assertNotEqual(without.returncode, 0)
+        self.assertEqual(loaded.returncode, 0, loaded.stderr)
+
     def test_a_package_of_aot_inductor(self):
         w, v = self.w.T.contiguous(), self.w.clone()
 
         class Model(torch.nn.Module):
             def forward(self, x):
                 y = torch.nn.functional.silu(x @ w) * 2  # a region
-                return attacca.matmul(y, v, "relu(acc)"), *PLAN(x, w)
+                z = y @ v  # one of two results
+                return attacca.matmul(y, v, "relu(acc)"), *PLAN(x, w), z, torch.relu(z + 1)
         attacca.torch.enable(policy="always")
         try:
             with tempfile.TemporaryDirectory() as folder, torch.no_grad():

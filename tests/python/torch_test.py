@@ -438,7 +438,7 @@ class Exported(unittest.TestCase):
         fused = attacca.compile(self.export(Mlp().eval(), torch.randn(4, 32)))
         again = self.export(fused.module, torch.randn(4, 32))
         targets = [str(node.target) for node in again.graph.nodes if node.op == "call_function"]
-        self.assertEqual(targets.count("attacca.region.default"), 2)
+        self.assertEqual(targets.count("attacca.region.import_attacca_torch"), 2)
         file = io.BytesIO()
         torch.export.save(again, file)
         file.seek(0)
@@ -448,7 +448,7 @@ class Exported(unittest.TestCase):
 
     def test_the_op_checks_its_fake(self):
         graph = 'graph g(x: f32[M, 32], w: f32[64, 32]) { return relu(x @ transpose(w)), x @ transpose(w) }'
-        torch.library.opcheck(torch.ops.attacca.region.default,
+        torch.library.opcheck(torch.ops.attacca.region.import_attacca_torch,
                               ([torch.randn(4, 32), torch.randn(64, 32)], graph, "fp32", "known", 0.0),
                               test_utils=("test_schema", "test_faketensor"))
 

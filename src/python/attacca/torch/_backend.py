@@ -13,6 +13,7 @@ from .._arguments import Mode, Tuning, shown
 from .._errors import Error
 from . import _lowering, _report
 from ._compare import templates_stamp
+from ._ops import region
 from ._rewrite import Options, OptionsGiven, Policy, rewrite
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Pass(CustomGraphPass):
     def uuid(self) -> Any:
         """What Inductor's cache distinguishes."""
         _report.looked_up()
-        return hashlib.sha256(f"attacca {__version__} {self.options} {templates_stamp()}".encode()).hexdigest()
+        return hashlib.sha256(f"attacca {__version__} {region} {self.options} {templates_stamp()}".encode()).hexdigest()
 
 
 def _is_training(graph: torch.fx.Graph) -> bool:

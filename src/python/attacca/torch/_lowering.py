@@ -11,8 +11,8 @@ import torch
 
 from .. import _frameworks
 from .._errors import Error
-from ._ops import Loaded, as_torch_dtype, declared_strides, has_kernel, loaded, region, region_of_one_result, \
-    region_of_results, types_of
+from ._ops import Loaded, as_torch_dtype, declared_strides, has_kernel, loaded, region, \
+    region_of_one_result, types_of
 
 _NAME = "attacca_region"
 
@@ -94,13 +94,11 @@ def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_sec
     wanted = declared_strides(layouts, [given.meta["val"].shape for given in node.args[0]])
     laid_out = [ir.ExternKernel.require_contiguous(value) if strides is None else
                 ir.ExternKernel.require_exact_strides(value, strides) for value, strides in zip(inputs, wanted)]
-    if V.graph.cpp_wrapper or V.graph.fx_wrapper:
-        if len(outputs) == 1:
-            call = fallback_handler(region_of_one_result, add_to_fallback_set=False)
-            return [call(laid_out, graph, mode, tuning, tuning_seconds)]
-        return fallback_handler(region_of_results, add_to_fallback_set=False)(laid_out, graph, mode, tuning, tuning_seconds)
     if len(outputs) != 1:
         return fallback_handler(region, add_to_fallback_set=False)(laid_out, graph, mode, tuning, tuning_seconds)
+    if V.graph.cpp_wrapper or V.graph.fx_wrapper:
+        call = fallback_handler(region_of_one_result, add_to_fallback_set=False)
+        return [call(laid_out, graph, mode, tuning, tuning_seconds)]
     size = ir.convert_shape_to_inductor(node.meta["val"][0].shape)
     result = ir.FixedLayout(inputs[0].get_device(), as_torch_dtype(outputs[0].info.dtype), size,
                             ir.FlexibleLayout.contiguous_strides(size))

@@ -8,8 +8,7 @@ and a fused function as the plan of the call's types.
     attacca::matmul_results(...) -> Tensor[]                    several results
     attacca::plan(Tensor[] inputs, str plan) -> Tensor          and likewise plan_results
 
-Each is the overload ``import_attacca_torch``, since torch's error says an op's whole name where it was
-not registered. None writes to its arguments: with out= the results are copied. None has a derivative: tensors that need one are refused.
+Each is the overload ``import_attacca_torch``, as those of :mod:`._ops`. None writes to its arguments: with out= the results are copied. None has a derivative: tensors that need one are refused.
 """
 from __future__ import annotations
 

@@ -1,7 +1,11 @@
 """The custom op that runs a region: ``attacca::region(Tensor[] inputs, str graph, ...) -> Tensor[]``.
 
 The region is its own text, so that a graph that holds the op says all about itself, also in a file
-of torch.export's. The text is written as :mod:`._text_argument` says.
+of torch.export's. The text is written as :mod:`._text_argument` says. Generated C++ takes a list of one
+result for a tensor, and calls ``attacca::region_of_one_result(...) -> Tensor`` instead.
+
+Both are the overload ``import_attacca_torch``: where an op is not registered, torch's error says its
+whole name, and so what to do.
 """
 from __future__ import annotations
 
@@ -21,15 +25,11 @@ library = torch.library.Library("attacca", "DEF")
 _ARGUMENTS = "Tensor[] inputs, str graph, str mode, str tuning, float tuning_seconds"
 TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides) \
     if hasattr(torch.Tag, "needs_exact_strides") else (torch.Tag.pt2_compliant_tag,)
-library.define(f"region({_ARGUMENTS}) -> Tensor[]", tags=TAGS)
-# Compiled files call these: where they are not registered, torch's error says the name, and so what to do.
-# Generated C++ takes a list of one result for a tensor.
 OVERLOAD = "import_attacca_torch"
-library.define(f"region_of_results.{OVERLOAD}({_ARGUMENTS}) -> Tensor[]", tags=TAGS)
+library.define(f"region.{OVERLOAD}({_ARGUMENTS}) -> Tensor[]", tags=TAGS)
 library.define(f"region_of_one_result.{OVERLOAD}({_ARGUMENTS}) -> Tensor", tags=TAGS)
 
-region = torch.ops.attacca.region.default
-region_of_results = torch.ops.attacca.region_of_results.import_attacca_torch
+region = torch.ops.attacca.region.import_attacca_torch
 region_of_one_result = torch.ops.attacca.region_of_one_result.import_attacca_torch
 _MOST_KNOWN = 1024  # calls whose checks a region remembers
 
@@ -216,10 +216,7 @@ def _dtypes() -> dict[str, torch.dtype]:
 
 
 _TORCH = _dtypes()
-for _dispatch_key in ("CPU", "CUDA"):
-    library.impl("region", _run, _dispatch_key)
-    library.impl(f"region_of_results.{OVERLOAD}", _run, _dispatch_key)
-    library.impl(f"region_of_one_result.{OVERLOAD}", _run_one, _dispatch_key)
-torch.library.register_fake("attacca::region", _fake, lib=library)
-torch.library.register_fake(f"attacca::region_of_results.{OVERLOAD}", _fake, lib=library)
-torch.library.register_fake(f"attacca::region_of_one_result.{OVERLOAD}", _fake_one, lib=library)
+for _name, _kernel, _shapes in [("region", _run, _fake), ("region_of_one_result", _run_one, _fake_one)]:
+    for _dispatch_key in ("CPU", "CUDA"):
+        library.impl(f"{_name}.{OVERLOAD}", _kernel, _dispatch_key)
+    torch.library.register_fake(f"attacca::{_name}.{OVERLOAD}", _shapes, lib=library)
