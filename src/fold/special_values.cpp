@@ -14,23 +14,59 @@ using ir::Op;
 using ir::Value;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kHuge = std::numeric_limits<double>::max();
-constexpr double kLarge = 1e300;     // 2 * kLarge does not overflow
-constexpr double kSmall = 4e-310;    // 1 / kSmall does
 constexpr size_t kMaxOpened = 256;   // values between the two expressions and what both depend on
 constexpr size_t kMaxSamples = 256;  // of several values; of one or two, all combinations
 constexpr int kMaxDepth = 8;         // of an argument why a value is never negative
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// No -20: there 1 + tanh(x) rounds to 0, and times infinity 0 is NaN.
-constexpr double kFloats[] = {0.75,  -0.75,  0,      -0.0,    kInfinity, -kInfinity,
-                              kHuge, -kHuge, kSmall, -kSmall, 3.5,       kNan};
-constexpr double kNotNegative[] = {0.75, 0, kInfinity, kHuge, kSmall, 2.5, kNan};
-// Where exp(x) is finite and exp(2 * x) or its square is not.
-constexpr double kExponents[] = {0.75, -0.75, 2.5, 100, -100, 200, -200, 400, -400};
 constexpr double kIntegers[] = {0, 1, -2, 100};
 constexpr double kBools[] = {0, 1};
+
+// What a dtype's arithmetic takes to infinity and to zero, and the samples that show it.
+struct Range {
+  ir::DType dtype;
+  double huge;   // the largest number
+  double large;  // 2 * large does not overflow
+  std::vector<double> floats, large_floats, exponents, not_negative;
+
+  // 1 / small overflows, and exp(2 * exponent).
+  Range(ir::DType dtype, double huge, double large, double small, double exponent)
+      : dtype(dtype), huge(huge), large(large) {
+    // No -20: there 1 + tanh(x) rounds to 0, and times infinity 0 is NaN.
+    floats = {0.75, -0.75, 0, -0.0, kInfinity, -kInfinity, huge, -huge, small, -small, 3.5, kNan};
+    not_negative = {0.75, 0, kInfinity, huge, small, 2.5, kNan};
+    // The largest of which 2 * x, 10 * x, x / 0.001 and x * x stay in range, or just do not.
+    for (const double size : {huge, huge / 2, huge / 16, huge / 4096, std::sqrt(huge) / 2})
+      large_floats.insert(large_floats.end(), {size, -size});
+    large_floats.insert(large_floats.end(), {0.25, -0.25, 1, 0});
+    exponents = {0.75, -0.75, 2.5};
+    for (const double part : {4.0, 2.0, 1.0})
+      exponents.insert(exponents.end(), {exponent / part, -exponent / part});
+  }
+
+  double rounded(double x) const { return dtype == ir::DType::F64 ? x : ir::round_to(dtype, x); }
+};
+
+// f64's range, and the one that the node computes in: a constant near the ends of the latter, 6e38
+// or 1e-30, is a moderate number in the former.
+std::vector<const Range*> ranges_of(const ir::Node& node) {
+  static const Range f64(ir::DType::F64, std::numeric_limits<double>::max(), 1e300, 4e-310, 400);
+  static const Range f32(ir::DType::F32, std::numeric_limits<float>::max(), 1e30, 1e-40, 50);
+  static const Range bf16(ir::DType::BF16, 0x1.FEp127, 1e30, 1e-40, 50);
+  static const Range f16(ir::DType::F16, 65504, 8192, 1e-5, 6);
+  switch (node.attrs.compute.value_or(node.type.dtype == ir::DType::F64 ? ir::DType::F64
+                                                                        : ir::DType::F32)) {
+    case ir::DType::F32:
+      return {&f64, &f32};
+    case ir::DType::BF16:
+      return {&f64, &bf16};
+    case ir::DType::F16:
+      return {&f64, &f16};
+    default:
+      return {&f64};
+  }
+}
 
 std::optional<double> number_of(const ir::Node& node) {
   if (node.literal) return node.literal->value;
@@ -127,7 +163,9 @@ bool underflows(Op op, std::span<const double> operands) {
 
 struct Outcome {
   double value = 0;
-  bool by_size = false;  // something overflowed or underflowed on the way
+  bool by_size = false;     // something overflowed or underflowed on the way
+  double replacement = 0;   // the other expression's value
+  bool overflowed = false;  // on the way to it
 };
 
 // Two expressions over common values, in the order of evaluation.
@@ -155,15 +193,37 @@ class Comparison {
     return Comparison(graph, value, expression, opened, leaves);
   }
 
-  bool holds() { return holds_for(kFloats, kNotNegative) && holds_for(kExponents, kNotNegative); }
+  bool holds_in(const Range& range) {
+    range_ = &range;
+    for (Step& step : steps_) {
+      step.rounded_params = step.params;
+      for (double& param : step.rounded_params) param = range.rounded(param);
+    }
+    return holds_for(range.floats) && holds_for(range.large_floats) && holds_for(range.exponents) &&
+           (varying() != 1 || holds_for(thresholds()));
+  }
 
  private:
-  bool holds_for(std::span<const double> floats, std::span<const double> not_negative) {
+  size_t varying() const { return leaves_.size() - numbers_.size(); }
+
+  // Where a multiple by one of the constants just overflows, or just does not.
+  std::vector<double> thresholds() const {
+    std::vector<double> constants, result;
+    for (const auto& [leaf, number] : numbers_) constants.push_back(number);
+    for (const Step& step : steps_)
+      constants.insert(constants.end(), step.rounded_params.begin(), step.rounded_params.end());
+    for (const double constant : constants)
+      for (const double part : {1.5, -1.5, 0.75, -0.75})
+        if (const double sample = range_->rounded(part * (range_->huge / std::fabs(constant)));
+            std::isfinite(sample))
+          result.push_back(sample);
+    return result;
+  }
+
+  bool holds_for(std::span<const double> floats) {
     std::vector<std::span<const double>> samples;
-    for (const Value leaf : leaves_) samples.push_back(samples_of(leaf, floats, not_negative));
-    const auto varying = std::count_if(samples.begin(), samples.end(),
-                                       [](const auto& values) { return values.size() > 1; });
-    if (varying <= 2) return holds_everywhere(samples);
+    for (const Value leaf : leaves_) samples.push_back(samples_of(leaf, floats));
+    if (varying() <= 2) return holds_everywhere(samples);
     uint64_t random = 0x9E3779B97F4A7C15u;
     std::vector<double> inputs(samples.size());
     for (size_t i = 0; i < kMaxSamples; ++i) {
@@ -178,8 +238,8 @@ class Comparison {
 
   struct Step {
     Op op;
-    std::vector<size_t> operands;  // slots
-    std::vector<double> params;
+    std::vector<size_t> operands;                // slots
+    std::vector<double> params, rounded_params;  // the latter: in the range
   };
 
   Comparison(const ir::Graph& graph, Value value, const Expression& expression,
@@ -208,7 +268,7 @@ class Comparison {
   }
 
   size_t add(std::vector<Step>& steps, const ir::Node& node) {
-    Step step{node.op, {}, node.attrs.params};
+    Step step{node.op, {}, node.attrs.params, {}};
     for (const Value operand : node.operands) step.operands.push_back(slots_.at(operand));
     steps.push_back(std::move(step));
     return next_slot_++;
@@ -220,27 +280,26 @@ class Comparison {
         return slots_.at(expression.value);
       case Expression::Kind::Number:
         // A literal of the replacement, as a step without operands.
-        steps_.push_back({Op::Constant, {}, {expression.number}});
+        steps_.push_back({Op::Constant, {}, {expression.number}, {}});
         return next_slot_++;
       case Expression::Kind::Apply:
         break;
     }
-    Step step{expression.op, {}, expression.params};
+    Step step{expression.op, {}, expression.params, {}};
     for (const Expression& arg : expression.args) step.operands.push_back(add(arg));
     steps_.push_back(std::move(step));
     return next_slot_++;
   }
 
-  std::span<const double> samples_of(Value leaf, std::span<const double> floats,
-                                     std::span<const double> not_negative) {
+  std::span<const double> samples_of(Value leaf, std::span<const double> floats) {
     const ir::Node& node = graph_[leaf];
     if (const auto number = number_of(node)) {
-      numbers_[leaf] = *number;
+      numbers_[leaf] = range_->rounded(*number);
       return {&numbers_[leaf], 1};
     }
     if (node.type.dtype == ir::DType::Bool) return kBools;
     if (!ir::is_float(node.type.dtype)) return kIntegers;
-    return never_negative(graph_, leaf) ? not_negative : floats;
+    return never_negative(graph_, leaf) ? range_->not_negative : floats;
   }
 
   bool holds_everywhere(std::span<const std::span<const double>> samples) {
@@ -257,9 +316,10 @@ class Comparison {
 
   bool holds_at(std::span<const double> inputs) {
     const Outcome original = run(inputs);
-    const double replacement = slot_values_[replacement_];
+    const double replacement = original.replacement;
     const bool nan = std::isnan(original.value), infinite = std::isinf(original.value);
-    if (nan == std::isnan(replacement) && infinite == std::isinf(replacement)) return true;
+    if (nan == std::isnan(replacement) && infinite == std::isinf(replacement))
+      return nan || infinite || original.by_size || is_near(original, replacement);
     if (!nan && !(infinite && std::isfinite(replacement))) return false;
     if (std::any_of(inputs.begin(), inputs.end(), [](double x) { return std::isnan(x); }))
       return false;
@@ -271,12 +331,18 @@ class Comparison {
   bool by_size(std::span<const double> inputs, bool nan) {
     std::vector<double> finite(inputs.begin(), inputs.end());
     for (double& input : finite)
-      if (std::isinf(input)) input = std::copysign(kLarge, input);
+      if (std::isinf(input)) input = std::copysign(range_->large, input);
     const Outcome original = run(finite);
     return original.by_size && (nan ? std::isnan(original.value) : std::isinf(original.value));
   }
 
-  // Of the original; leaves all slots' values behind.
+  // Of finite values, those that something is lost in: by an overflow of the replacement alone,
+  // which tanh(10 * x) can bear, or of tanh(x) + 1e-20 where x is 0.
+  static bool is_near(const Outcome& original, double replacement) {
+    if (!original.overflowed && (replacement != 0 || original.value == 0)) return true;
+    return std::fabs(original.value - replacement) <= 1e-2 * std::fabs(original.value);
+  }
+
   Outcome run(std::span<const double> inputs) {
     Outcome outcome;
     slot_values_.assign(inputs.begin(), inputs.end());
@@ -286,18 +352,23 @@ class Comparison {
       for (size_t j = 0; j < step.operands.size(); ++j)
         operands[j] = slot_values_[step.operands[j]];
       const std::span<const double> used(operands.data(), step.operands.size());
-      const double value =
-          step.op == Op::Constant ? step.params[0] : ir::evaluate(step.op, used, step.params);
+      const double value = step.op == Op::Constant
+                               ? step.rounded_params[0]
+                               : range_->rounded(ir::evaluate(step.op, used, step.rounded_params));
+      const bool overflowed = std::isinf(value) && overflows(step.op, used);
       if (i < originals_)
-        outcome.by_size |= (std::isinf(value) && overflows(step.op, used)) ||
-                           (value == 0 && underflows(step.op, used));
+        outcome.by_size |= overflowed || (value == 0 && underflows(step.op, used));
+      else
+        outcome.overflowed |= overflowed;
       slot_values_.push_back(value);
     }
     outcome.value = slot_values_[original_];
+    outcome.replacement = slot_values_[replacement_];
     return outcome;
   }
 
   const ir::Graph& graph_;
+  const Range* range_ = nullptr;
   std::vector<Value> leaves_;
   std::map<Value, size_t> slots_;
   std::map<Value, double> numbers_;  // of leaves that are constants
@@ -310,7 +381,10 @@ class Comparison {
 
 bool keeps_special_values(const ir::Graph& graph, Value value, const Expression& expression) {
   auto comparison = Comparison::make(graph, value, expression);
-  return comparison && comparison->holds();
+  if (!comparison) return false;
+  const auto ranges = ranges_of(graph[value]);
+  return std::all_of(ranges.begin(), ranges.end(),
+                     [&](const Range* range) { return comparison->holds_in(*range); });
 }
 
 }  // namespace attacca::fold

@@ -108,6 +108,11 @@ const char* const kFormulas[] = {
     "where(X >= Y, X, Y)",
     "max(X, Y) * 1",
     "X * Y + X * X",
+    "where(X < 0, 0.1 * expm1(X / 0.1), X)",
+    "where(X > 0, X, 3 * (exp(X / 3) - 1))",
+    "max(X, 0) + min(0.25 * (exp(X / 0.25) - 1), 0)",
+    "max(X, 0) + 0.1 * expm1(min(X, 0) / 0.1)",
+    "tanh(X) + 1e-20",
 };
 
 class Generator {
@@ -228,7 +233,7 @@ double tolerance_f32(double literal) {
                               1.0507009873554805, 1.6732632423543772, 1.7580993408473766})
     for (const double factor : {1.0, 2.0, 3.0, 0.5, 0.25})
       if (is_near(number * factor, 3e-6) || is_near(factor / number, 3e-6)) return 3e-6;
-  for (const double number : {1.0 / 6, 1.0 / 3, 0.05, 0.044715, 0.01, 0.2})
+  for (const double number : {1.0 / 6, 1.0 / 3, 0.05, 0.044715, 0.01, 0.1, 0.2})
     if (is_near(number, 1e-7)) return 1.5e-7;
   if (literal == 20) return 0.5;  // softplus's threshold: to f32, log1p(exp(x)) is x from there on
   return 2e-14;

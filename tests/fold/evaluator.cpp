@@ -257,6 +257,8 @@ Evaluated run(const ir::Graph& graph, const Inputs& inputs, const LiteralError& 
       const bool zero = std::any_of(x.begin(), x.end(), [](double v) { return v == 0; });
       const bool small = node.op == Op::Exp || (!zero && ir::info(node.op).max_arity <= 2);
       result.pole |= zero && (std::isinf(value) || std::isnan(value));
+      for (size_t i = 0; i < x.size(); ++i)
+        result.near_pole |= x[i] == 0 && x_errors[i] > 0 && !std::isfinite(value);
       const bool pole = node.op == Op::Log || node.op == Op::Log1p || zero;
       result.by_size |= finite && ((std::isinf(value) && (!pole || node.op == Op::Exp)) ||
                                    (std::fabs(value) < kTiny && small));
@@ -329,7 +331,7 @@ Compared compare(const ir::Graph& before, const ir::Graph& after, const Inputs& 
   const bool nan = std::isnan(old.value) != std::isnan(now.value);
   if (std::isinf(old.error)) return result;
   if (near(old.value, now.value, error)) return is(Verdict::Same);
-  if (old.zero_sign || (!nan && std::isinf(now.error))) return result;
+  if (old.zero_sign || now.near_pole || (!nan && std::isinf(now.error))) return result;
   if (old.pole && std::isinf(old.value) && std::isinf(now.value)) return result;
   // Infinite inputs are judged by large ones, where all else is of moderate size.
   Inputs finite = inputs;

@@ -18,6 +18,7 @@ struct Evaluated {
   double error = 0;        // by rounding on the way; infinite: the value is arbitrary
   bool by_size = false;    // something overflowed or underflowed on the way, from finite numbers
   bool pole = false;       // something was divided by zero, say
+  bool near_pole = false;  // or by what rounding may have made zero
   bool zero_sign = false;  // another sign of a zero on the way gives another value
 };
 

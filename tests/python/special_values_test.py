@@ -11,6 +11,8 @@ import unittest
 import numpy as np
 import torch
 
+import attacca
+
 ATTACCA = pathlib.Path(os.environ["ATTACCA_BINARY_DIR"]) / "src/cli/attacca"
 NAN, INF = math.nan, math.inf
 
@@ -75,6 +77,23 @@ class SpecialValues(unittest.TestCase):
         for dtype, torch_dtype in DTYPES.items():
             self.compare(torch.full((3, 1000), 0.1, dtype=torch_dtype), dtype,
                          ("softmax", "rmsnorm", "mean", "largest"))
+
+    def test_celu_near_the_largest_numbers(self):
+        """x / 0.1 overflows where x does not, and so where 2 * x does not."""
+        for dtype, torch_dtype in DTYPES.items():
+            huge = torch.finfo(torch_dtype).max
+            x = torch.tensor([3e38 if dtype == "f32" else 0.9 * huge, huge, -huge, huge / 20, 1, -1],
+                             dtype=torch_dtype)
+            tolerance = {"f16": 2e-3, "f32": 2e-6, "f64": 1e-13}[dtype]
+            for alpha in (0.1, 0.25, 1e-4, 3.0):
+                want = torch.nn.functional.celu(x, alpha=alpha)
+                for v, given in (("x", x), ("(2 * x)", x / 2)):
+                    for text in (f"where({v} < 0, {alpha} * expm1({v} / {alpha}), {v})",
+                                 f"max({v}, 0) + min({alpha} * (exp({v} / {alpha}) - 1), 0)"):
+                        plan = attacca.compile(f"graph g(x: {dtype}[N]) {{ return {text} }}")
+                        with self.subTest(text=text, dtype=dtype):
+                            torch.testing.assert_close(torch.from_numpy(plan(given.numpy())), want,
+                                                       rtol=tolerance, atol=0)
 
     def test_nothing(self):
         """torch refuses the maximum of nothing; here it is that of no candidate."""
