@@ -47,11 +47,22 @@ class [[nodiscard]] Status {
   explicit Status(attacca_status* status)
       : status_(status == nullptr ? nullptr : std::shared_ptr<attacca_status>(status, Free())) {}
 
-  bool ok() const { return status_ == nullptr; }
+  // A failure that is found before the C interface is called.
+  Status(std::string what, std::string where, std::string mend)
+      : own_(std::make_shared<const Texts>(
+            Texts{std::move(what), std::move(where), std::move(mend)})) {}
+
+  bool ok() const { return status_ == nullptr && own_ == nullptr; }
   explicit operator bool() const { return ok(); }
-  std::string_view what() const { return attacca_status_what(status_.get()); }
-  std::string_view where() const { return attacca_status_where(status_.get()); }
-  std::string_view mend() const { return attacca_status_mend(status_.get()); }
+  std::string_view what() const {
+    return own_ ? own_->what : std::string_view(attacca_status_what(status_.get()));
+  }
+  std::string_view where() const {
+    return own_ ? own_->where : std::string_view(attacca_status_where(status_.get()));
+  }
+  std::string_view mend() const {
+    return own_ ? own_->mend : std::string_view(attacca_status_mend(status_.get()));
+  }
   // "what, at where: mend"
   std::string text() const {
     std::string text(what());
@@ -64,7 +75,11 @@ class [[nodiscard]] Status {
   struct Free {
     void operator()(attacca_status* status) const { attacca_status_free(status); }
   };
+  struct Texts {
+    std::string what, where, mend;
+  };
   std::shared_ptr<attacca_status> status_;
+  std::shared_ptr<const Texts> own_;
 };
 
 // A value or the reason why there is none. Reading the value of a failure aborts.
@@ -131,6 +146,18 @@ inline std::string take(attacca_bytes* bytes) {
   return text;
 }
 
+// Texts that callers give, each after what it is.
+using GivenTexts = std::vector<std::pair<std::string_view, std::string_view>>;
+
+// A failure where a text holds a NUL: the C interface would drop the rest of it.
+inline Status whole(const GivenTexts& texts) {
+  for (const auto& [title, text] : texts)
+    if (text.find('\0') != text.npos)
+      return {"the " + std::string(title) + " has a NUL character", std::string(title),
+              "take it out"};
+  return {};
+}
+
 // What `give` puts into its argument, as text.
 template <class F>
 Result<std::string> text_of(F give) {
@@ -165,6 +192,9 @@ struct Packing {
 // Host memory as attacca_weights_pack says; the result is the packed tensor's bytes.
 inline Result<std::string> pack_weights(const Packing& packing, const void* weights,
                                         const void* scales, const void* zeros = nullptr) {
+  if (Status status = detail::whole({{"weights", packing.weights}, {"scales", packing.scales}});
+      !status)
+    return status;
   const attacca_packing given{sizeof(attacca_packing),
                               packing.n,
                               packing.k,
@@ -194,17 +224,19 @@ class Graph {
  public:
   // docs/text-format.md describes the text form.
   static Result<Graph> parse(const std::string& text) {
-    return make([&](attacca_graph** into) { return attacca_graph_parse(text.c_str(), into); });
+    return make({{"text", text}},
+                [&](attacca_graph** into) { return attacca_graph_parse(text.c_str(), into); });
   }
   // .onnx: an ONNX model; any other name: the text form.
   static Result<Graph> load(const std::string& path) {
-    return make([&](attacca_graph** into) { return attacca_graph_load(path.c_str(), into); });
+    return make({{"path", path}},
+                [&](attacca_graph** into) { return attacca_graph_load(path.c_str(), into); });
   }
 
   // An ONNX model in memory. `directory`: where its external data lies; empty: it has none.
   static Result<Graph> from_onnx(std::span<const std::byte> model,
                                  const std::string& directory = {}) {
-    return make([&](attacca_graph** into) {
+    return make({{"directory", directory}}, [&](attacca_graph** into) {
       return attacca_graph_from_onnx(model.data(), model.size(),
                                      directory.empty() ? nullptr : directory.c_str(), into);
     });
@@ -217,7 +249,7 @@ class Graph {
   // The graph with an input made a constant, such as a weight; `data`, row by row in host memory,
   // is copied.
   Result<Graph> with_constant(const std::string& input, std::span<const std::byte> data) const {
-    return make([&](attacca_graph** into) {
+    return make({{"input", input}}, [&](attacca_graph** into) {
       return attacca_graph_with_constant(handle(), input.c_str(), data.data(), data.size(), into);
     });
   }
@@ -226,7 +258,7 @@ class Graph {
   // input's.
   Result<Graph> with_constant(const std::string& input, const std::string& type,
                               std::span<const std::byte> data) const {
-    return make([&](attacca_graph** into) {
+    return make({{"input", input}, {"type", type}}, [&](attacca_graph** into) {
       return attacca_graph_with_typed_constant(handle(), input.c_str(), type.c_str(), data.data(),
                                                data.size(), into);
     });
@@ -238,7 +270,8 @@ class Graph {
   friend class Builder;
   explicit Graph(attacca_graph* graph) : handle_(graph, attacca_graph_free) {}
   template <class F>
-  static Result<Graph> make(F give) {
+  static Result<Graph> make(const detail::GivenTexts& texts, F give) {
+    if (Status status = detail::whole(texts); !status) return status;
     attacca_graph* graph = nullptr;
     if (Status status{give(&graph)}; !status) return status;
     return Graph(graph);
@@ -264,6 +297,7 @@ class KernelArgument {
   static KernelArgument number(DType dtype, const Dim& number) {
     return KernelArgument(std::string(name(dtype)) + '(' + number.text() + ')');
   }
+  const std::string& text() const { return text_; }
   attacca_kernel_argument handle() const {
     return {text_.empty() ? nullptr : text_.c_str(), value_.id};
   }
@@ -279,13 +313,15 @@ class KernelArgument {
 class Builder {
  public:
   explicit Builder(const std::string& name = "main") {
+    status_ = detail::whole({{"name", name}});
+    if (!status_) return;
     attacca_builder* builder = nullptr;
     status_ = Status(attacca_builder_create(name.c_str(), &builder));
     handle_.reset(builder);
   }
 
   Value input(const std::string& name, const std::string& type) {
-    return add([&](attacca_value* into) {
+    return add({{"name", name}, {"type", type}}, [&](attacca_value* into) {
       return attacca_builder_input(handle_.get(), name.c_str(), type.c_str(), into);
     });
   }
@@ -294,9 +330,9 @@ class Builder {
   }
   // `data` is copied.
   Value constant(DType dtype, const std::vector<Dim>& shape, std::span<const std::byte> data) {
-    return add([&](attacca_value* into) {
-      return attacca_builder_constant(handle_.get(), type_text(dtype, shape).c_str(), data.data(),
-                                      data.size(), into);
+    const std::string type = type_text(dtype, shape);
+    return add({{"type", type}}, [&](attacca_value* into) {
+      return attacca_builder_constant(handle_.get(), type.c_str(), data.data(), data.size(), into);
     });
   }
   // An op by its name in the text form; `attributes`: what else stands in its brackets, "axis=-1".
@@ -304,7 +340,7 @@ class Builder {
              const std::string& attributes = {}) {
     std::vector<attacca_value> ids;
     for (const Value operand : operands) ids.push_back(operand.id);
-    return add([&](attacca_value* into) {
+    return add({{"op", op}, {"attributes", attributes}}, [&](attacca_value* into) {
       return attacca_builder_call(handle_.get(), op.c_str(), ids.data(), ids.size(),
                                   attributes.c_str(), into);
     });
@@ -312,13 +348,15 @@ class Builder {
   // An expression over named values: compute("x / (1 + exp(-x))", {{"x", x}}).
   Value compute(const std::string& expression,
                 const std::vector<std::pair<std::string, Value>>& values) {
+    detail::GivenTexts texts = {{"expression", expression}};
     std::vector<const char*> names;
     std::vector<attacca_value> ids;
     for (const auto& [name, value] : values) {
+      texts.emplace_back("name", name);
       names.push_back(name.c_str());
       ids.push_back(value.id);
     }
-    return add([&](attacca_value* into) {
+    return add(texts, [&](attacca_value* into) {
       return attacca_builder_compute(handle_.get(), expression.c_str(), names.data(), ids.data(),
                                      ids.size(), into);
     });
@@ -327,14 +365,19 @@ class Builder {
   // form has it: "entry=gemm, grid=[ceildiv(M, 64), 4], block=[256], shared=16384".
   Value kernel(const std::string& file, const std::vector<KernelArgument>& arguments,
                const std::string& launch) {
+    detail::GivenTexts texts = {{"file", file}, {"launch", launch}};
     std::vector<attacca_kernel_argument> given;
-    for (const KernelArgument& argument : arguments) given.push_back(argument.handle());
-    return add([&](attacca_value* into) {
+    for (const KernelArgument& argument : arguments) {
+      texts.emplace_back("argument", argument.text());
+      given.push_back(argument.handle());
+    }
+    return add(texts, [&](attacca_value* into) {
       return attacca_builder_kernel(handle_.get(), file.c_str(), given.data(), given.size(),
                                     launch.c_str(), into);
     });
   }
   void output(Value value, const std::string& name = {}) {
+    if (status_) status_ = detail::whole({{"name", name}});
     if (status_) status_ = Status(attacca_builder_output(handle_.get(), value.id, name.c_str()));
   }
 
@@ -342,13 +385,14 @@ class Builder {
   Result<Graph> finish() const {
     if (!status_) return status_;
     return Graph::make(
-        [&](attacca_graph** into) { return attacca_builder_finish(handle_.get(), into); });
+        {}, [&](attacca_graph** into) { return attacca_builder_finish(handle_.get(), into); });
   }
 
  private:
   template <class F>
-  Value add(F give) {
+  Value add(const detail::GivenTexts& texts, F give) {
     Value value;
+    if (status_) status_ = detail::whole(texts);
     if (status_) status_ = Status(give(&value.id));
     return value;
   }
@@ -396,6 +440,7 @@ struct Workspace {
 
 // Success where the device can be used, else the reason.
 inline Status check_device(const std::string& device) {
+  if (Status status = detail::whole({{"device", device}}); !status) return status;
   return Status(attacca_device_check(device.c_str()));
 }
 
@@ -455,15 +500,18 @@ class Plan {
  public:
   static Result<Plan> compile(const Graph& graph, const Options& options = {}) {
     const attacca_options given = to_c(options);
-    return make(
-        [&](attacca_plan** into) { return attacca_plan_compile(graph.handle(), &given, into); });
+    return make({{"device", options.device}}, [&](attacca_plan** into) {
+      return attacca_plan_compile(graph.handle(), &given, into);
+    });
   }
   // D = epilogue(A x B): a: dtype[M, K], b: dtype[N, K] ("nk") or dtype[K, N] ("kn"), then the
   // operands that the epilogue names: "silu(acc + row(bias)) * full(res)".
   static Result<Plan> matmul(DType dtype, const std::string& b_layout, const std::string& epilogue,
                              DType out_dtype, const Options& options = {}) {
     const attacca_options given = to_c(options);
-    return make([&](attacca_plan** into) {
+    const detail::GivenTexts texts = {
+        {"device", options.device}, {"b_layout", b_layout}, {"epilogue", epilogue}};
+    return make(texts, [&](attacca_plan** into) {
       return attacca_matmul_plan(name(dtype).data(), b_layout.c_str(), epilogue.c_str(),
                                  name(out_dtype).data(), &given, into);
     });
@@ -476,15 +524,16 @@ class Plan {
         [&](attacca_bytes** into) { return attacca_plan_serialize(handle(), into); });
   }
   static Result<Plan> deserialize(std::string_view bytes, const std::string& device = {}) {
-    return make([&](attacca_plan** into) {
+    return make({{"device", device}}, [&](attacca_plan** into) {
       return attacca_plan_deserialize(bytes.data(), bytes.size(), or_null(device), into);
     });
   }
   Status save(const std::string& path) const {
+    if (Status status = detail::whole({{"path", path}}); !status) return status;
     return Status(attacca_plan_save(handle(), path.c_str()));
   }
   static Result<Plan> load(const std::string& path, const std::string& device = {}) {
-    return make([&](attacca_plan** into) {
+    return make({{"path", path}, {"device", device}}, [&](attacca_plan** into) {
       return attacca_plan_load(path.c_str(), or_null(device), into);
     });
   }
@@ -526,8 +575,13 @@ class Plan {
   Result<Instance> prepare(const std::vector<std::pair<std::string, int64_t>>& sizes = {},
                            const std::vector<int32_t>& alignments = {},
                            const std::vector<std::vector<int64_t>>& strides = {}) const {
+    detail::GivenTexts texts;
     std::vector<attacca_size> given;
-    for (const auto& [symbol, value] : sizes) given.push_back({symbol.c_str(), value});
+    for (const auto& [symbol, value] : sizes) {
+      texts.emplace_back("size", symbol);
+      given.push_back({symbol.c_str(), value});
+    }
+    if (Status status = detail::whole(texts); !status) return status;
     std::vector<const int64_t*> laid_out;
     for (const std::vector<int64_t>& each : strides)
       laid_out.push_back(each.empty() ? nullptr : each.data());
@@ -545,7 +599,8 @@ class Plan {
  private:
   explicit Plan(attacca_plan* plan) : handle_(plan, attacca_plan_free) {}
   template <class F>
-  static Result<Plan> make(F give) {
+  static Result<Plan> make(const detail::GivenTexts& texts, F give) {
+    if (Status status = detail::whole(texts); !status) return status;
     attacca_plan* plan = nullptr;
     if (Status status{give(&plan)}; !status) return status;
     return Plan(plan);

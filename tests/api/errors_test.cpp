@@ -170,6 +170,77 @@ TEST(ApiErrors, Files) {
   expect_failure(attacca::Plan::deserialize(*plan().serialize(), "tpu").status(), "unknown device");
 }
 
+// A text that holds a NUL would reach the C interface only up to there: what stands before it is
+// right everywhere below.
+TEST(ApiErrors, TextsWithANul) {
+  using attacca::Graph;
+  using attacca::Plan;
+  const auto cut = [](std::string_view text) { return std::string(text) + '\0' + "more"; };
+  const auto nul = [](const Status& status, const std::string& title) {
+    expect_failure(status, "the " + title + " has a NUL character", "take it out");
+    EXPECT_EQ(status.where(), title);
+    EXPECT_EQ(status.text(),
+              "the " + title + " has a NUL character, at " + title + ": take it out");
+  };
+  const auto graph = *Graph::parse(kLinear);
+  const std::vector<std::byte> weights(48);
+  nul(Graph::parse(cut(kLinear)).status(), "text");
+  nul(Graph::load(cut("/nowhere/g.attacca")).status(), "path");
+  nul(Graph::from_onnx(weights, cut("/nowhere")).status(), "directory");
+  nul(graph.with_constant(cut("w"), weights).status(), "input");
+  nul(graph.with_constant(cut("w"), "f32[4, 3]", weights).status(), "input");
+  nul(graph.with_constant("w", cut("f32[4, 3]"), weights).status(), "type");
+
+  nul(attacca::Builder(cut("g")).status(), "name");
+  nul(attacca::Builder(cut("g")).finish().status(), "name");
+  nul(built([&](auto& b) { b.output(b.input(cut("x"), "f32[3]")); }), "name");
+  nul(built([&](auto& b) { b.output(b.input("x", cut("f32[3]"))); }), "type");
+  nul(built([&](auto& b) { b.output(b.input("x", DType::F32, {cut("M")})); }), "type");
+  const auto of_x = [&](auto build) {
+    return built([&](auto& b) { b.output(build(b, b.input("x", "f32[3]"))); });
+  };
+  nul(of_x([&](auto& b, auto) { return b.constant(DType::F32, {cut("12")}, weights); }), "type");
+  nul(of_x([&](auto& b, auto x) { return b.call(cut("exp"), {x}); }), "op");
+  nul(of_x([&](auto& b, auto x) { return b.call("cast", {x}, cut("f16")); }), "attributes");
+  nul(of_x([&](auto& b, auto x) { return b.compute(cut("a * 2"), {{"a", x}}); }), "expression");
+  nul(of_x([&](auto& b, auto x) { return b.compute("a * 2", {{"a", x}, {cut("b"), x}}); }), "name");
+  using attacca::KernelArgument;
+  const auto result = KernelArgument::result(DType::F32, {3});
+  nul(of_x([&](auto& b, auto x) {
+        return b.kernel(cut("k.ptx"), {x, result}, "grid=[1]");
+      }),
+      "file");
+  nul(of_x([&](auto& b, auto x) {
+        return b.kernel("k.ptx", {x, result}, cut("grid=[1]"));
+      }),
+      "launch");
+  nul(of_x([&](auto& b, auto x) {
+        return b.kernel("k.ptx", {x, result, KernelArgument::number(DType::S32, cut("3"))}, "");
+      }),
+      "argument");
+  nul(built([&](auto& b) { b.output(b.input("x", "f32[3]"), cut("y")); }), "name");
+
+  nul(attacca::check_device(cut("cpu")), "device");
+  nul(Plan::compile(graph, {.device = cut("cpu")}).status(), "device");
+  const auto matmul = [&](const std::string& layout, const std::string& epilogue,
+                          const std::string& device) {
+    return Plan::matmul(DType::F32, layout, epilogue, DType::F32, {.device = device}).status();
+  };
+  nul(matmul(cut("nk"), "acc", "cpu"), "b_layout");
+  nul(matmul("nk", cut("acc"), "cpu"), "epilogue");
+  nul(matmul("nk", "acc", cut("cpu")), "device");
+  const auto p = plan();
+  nul(Plan::deserialize(*p.serialize(), cut("cpu")).status(), "device");
+  nul(Plan::load(cut("/nowhere/p.plan")).status(), "path");
+  nul(Plan::load("/nowhere/p.plan", cut("cpu")).status(), "device");
+  nul(p.save(cut("/nowhere/p.plan")), "path");
+  nul(p.prepare({{cut("M"), 1}}).status(), "size");
+  attacca::Packing packing = {.n = 4, .k = 3, .weights = cut("s8")};
+  nul(attacca::pack_weights(packing, weights.data(), weights.data()).status(), "weights");
+  packing = {.n = 4, .k = 3, .scales = cut("f32")};
+  nul(attacca::pack_weights(packing, weights.data(), weights.data()).status(), "scales");
+}
+
 // Everything that may be NULL may; everything else is named.
 TEST(ApiErrors, Nulls) {
   attacca_graph* graph = nullptr;
