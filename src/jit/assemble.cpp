@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 
+#include "jit/library.hpp"
 #include "jit/nvjitlink.hpp"
 #include "jit/ptxas.hpp"
 
@@ -45,17 +46,24 @@ std::pair<int, int> release(const ToolDescription& tool) {
   return found;
 }
 
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value && *value;
+}
+
 }  // namespace
 
 Result<AssemblerDescription> describe_assembler() {
-  const char* wanted = std::getenv("ATTACCA_ASSEMBLER");
-  if (wanted && *wanted) {
+  if (is_set("ATTACCA_ASSEMBLER")) {
+    const std::string_view wanted = std::getenv("ATTACCA_ASSEMBLER");
     for (const auto& [name, kind] : kChoices)
       if (name == wanted) return describe(kind);
     return fail(fmt::format("unknown assembler {}", wanted), "ATTACCA_ASSEMBLER",
                 "ptxas, nvjitlink or driver");
   }
   auto ptxas = describe(Assembler::Ptxas), linker = describe(Assembler::NvJitLink);
+  if (!ptxas && is_set("ATTACCA_PTXAS")) return ptxas;
+  if (!linker && is_set(kNvJitLinkLibrary.override_variable)) return linker;
   if (ptxas && linker) return release(ptxas->tool) < release(linker->tool) ? linker : ptxas;
   if (ptxas) return ptxas;
   if (linker) return linker;

@@ -166,7 +166,7 @@ Status Library::resolve(std::initializer_list<Symbol> symbols,
 
 std::string find_program(const char* override_variable, std::string_view name) {
   if (const auto own = environment(override_variable); !own.empty())
-    return access(own.c_str(), X_OK) == 0 ? own : "";
+    return is_file(own) && access(own.c_str(), X_OK) == 0 ? own : "";
   const std::string path = environment("PATH");
   for (size_t begin = 0; begin < path.size();) {
     const size_t end = std::min(path.find(':', begin), path.size());

@@ -105,6 +105,10 @@ Result<std::string> ptxas_version(const std::string& program, Cache& cache,
 
 Result<ToolDescription> describe_ptxas() {
   const std::string program = find_program("ATTACCA_PTXAS", "ptxas");
+  const char* own = std::getenv("ATTACCA_PTXAS");
+  if (program.empty() && own && *own)
+    return fail(fmt::format("no program {}", own), "ATTACCA_PTXAS",
+                "correct or unset ATTACCA_PTXAS");
   if (program.empty())
     return fail("no ptxas", {},
                 "install nvidia-cuda-nvcc from PyPI, or cuda-nvcc-13-0 of "

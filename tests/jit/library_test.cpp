@@ -11,6 +11,7 @@
 
 #include "jit/assemble.hpp"
 #include "jit/device.hpp"
+#include "jit/ptxas.hpp"
 
 namespace attacca::jit {
 namespace {
@@ -66,9 +67,33 @@ TEST(Library, WithoutAToolchain) {
   const auto ptx = compile("", {"sm_90a"});
   ASSERT_FALSE(ptx);
   EXPECT_NE(ptx.error().what.find("cannot open NVRTC"), std::string::npos);
-  const auto assembler = describe_assembler();  // the driver may still do it
-  ASSERT_TRUE(assembler);
-  EXPECT_EQ(assembler->kind, Assembler::Driver);
+}
+
+// What a variable names is taken or an error: never another assembler in its place.
+TEST(Library, AnAssemblerThatIsNamedAndMissingIsAnError) {
+  const auto ptxas = describe_assembler();
+  ASSERT_FALSE(ptxas);
+  EXPECT_EQ(ptxas.error().what, "no program /nowhere/ptxas");
+  EXPECT_EQ(ptxas.error().where, "ATTACCA_PTXAS");
+  EXPECT_EQ(ptxas.error().mend, "correct or unset ATTACCA_PTXAS");
+  const Folder folder;
+  const fs::path program = folder.path / "ptxas";
+  std::ofstream(program) << "#!/bin/sh\necho release 13.0, V13.0.88\n";
+  const Setting named("ATTACCA_PTXAS", program);
+  EXPECT_EQ(describe_ptxas().error().what, "no program " + program.string());  // not executable
+  fs::permissions(program, fs::perms::owner_all);
+  EXPECT_EQ(describe_ptxas()->version, "ptxas 13.0.88");
+  const auto linker = describe_assembler();
+  ASSERT_FALSE(linker);
+  EXPECT_EQ(linker.error().mend, "correct or unset ATTACCA_LIBNVJITLINK");
+  {
+    const Setting chosen("ATTACCA_ASSEMBLER", "ptxas");  // then nvJitLink does not matter
+    EXPECT_EQ(describe_assembler()->tool.path, program);
+  }
+  const Setting directory("ATTACCA_PTXAS", folder.path);
+  EXPECT_EQ(describe_ptxas().error().what, "no program " + folder.path.string());
+  const Setting chosen("ATTACCA_ASSEMBLER", "driver");
+  EXPECT_EQ(describe_assembler()->kind, Assembler::Driver);
 }
 
 TEST(Library, OverrideIsTaken) {
