@@ -261,6 +261,37 @@ Status check_slices(const Graph& graph, const Node& node, const SymbolValues& sy
   return {};
 }
 
+// factor * symbol + offset
+struct Linear {
+  int64_t factor, offset;
+
+  // The size, not negative, at which it is the extent.
+  std::optional<int64_t> solve(int64_t extent) const {
+    int64_t product;
+    if (__builtin_sub_overflow(extent, offset, &product) || product % factor != 0 ||
+        product / factor < 0)
+      return std::nullopt;
+    return product / factor;
+  }
+};
+
+// nullopt: the dimension is no such sum.
+std::optional<Linear> linear(const Dim& dim, const std::string& symbol) {
+  for (const int sign : {1, -1}) {
+    const auto at_zero = (dim * sign).evaluate({{symbol, 0}});
+    if (!at_zero) continue;  // negative: under the other sign
+    const auto factor = divide(dim - Dim(*at_zero * sign), Dim::symbol(symbol));
+    if (factor && factor->is_static()) return Linear{factor->value(), *at_zero * sign};
+  }
+  return std::nullopt;
+}
+
+Error wrong_extent(const Node& input, size_t axis, int64_t actual) {
+  return {fmt::format("axis {} of input {} is {}, the graph wants {}", axis, input.name, actual,
+                      to_string(input.type)),
+          input.name, "give an input of the graph's shape"};
+}
+
 }  // namespace
 
 Result<SymbolValues> bind_symbols(const Graph& graph,
@@ -280,15 +311,14 @@ Result<SymbolValues> bind_symbols(const Graph& graph,
       std::vector<std::string> names;
       shape[axis].collect_symbols(names);
       const int64_t actual = given->second[axis];
-      // A multiple of one symbol binds it; anything else is checked once all are bound.
-      const auto factor =
-          names.size() == 1 ? divide(shape[axis], Dim::symbol(names[0])) : std::nullopt;
-      if (factor && factor->is_static() && actual % factor->value() == 0) {
-        const int64_t size = actual / factor->value();
-        const auto [slot, fresh] = symbols.emplace(names[0], size);
-        if (!fresh && slot->second != size)
+      // Anything else is checked once all are bound.
+      if (const auto sum = names.size() == 1 ? linear(shape[axis], names[0]) : std::nullopt) {
+        const std::optional<int64_t> size = sum->solve(actual);
+        if (!size) return tl::make_unexpected(wrong_extent(node, axis, actual));
+        const auto [slot, fresh] = symbols.emplace(names[0], *size);
+        if (!fresh && slot->second != *size)
           return fail(fmt::format("dimension {} is {} elsewhere and {} in axis {} of input {}",
-                                  names[0], slot->second, size, axis, node.name),
+                                  names[0], slot->second, *size, axis, node.name),
                       node.name, "give inputs whose shapes agree");
       }
     }
@@ -298,10 +328,7 @@ Result<SymbolValues> bind_symbols(const Graph& graph,
     for (size_t axis = 0; axis < node.type.shape.size(); ++axis) {
       ATTACCA_TRY(const int64_t wanted, node.type.shape[axis].evaluate(symbols));
       const int64_t actual = input_shapes.at(node.name)[axis];
-      if (wanted != actual)
-        return fail(fmt::format("axis {} of input {} is {}, the graph wants {}", axis, node.name,
-                                actual, to_string(node.type)),
-                    node.name, "give an input of the graph's shape");
+      if (wanted != actual) return tl::make_unexpected(wrong_extent(node, axis, actual));
     }
   }
   for (const Node& node : graph.nodes())

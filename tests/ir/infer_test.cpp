@@ -131,9 +131,33 @@ TEST(BindSymbols, NamesTheInputThatDisagrees) {
   };
   EXPECT_EQ(what({3, 4}, {4, 6}), "dimension M is 3 elsewhere and 4 in axis 0 of input y");
   EXPECT_EQ(what({3, 5}, {3, 6}), "axis 1 of input x is 5, the graph wants f32[M, 4]");
-  EXPECT_EQ(what({3, 4}, {3, 5}), "dimension N has no value");
+  EXPECT_EQ(what({3, 4}, {3, 5}), "axis 1 of input y is 5, the graph wants f32[M, 2*N]");
   EXPECT_EQ(what({3, 4}, {3, 6}), "bound");
   EXPECT_EQ(what({3}, {3, 6}), "input x has rank 1, the graph wants f32[M, 4]");
+}
+
+TEST(BindSymbols, SolvesSumsOfOneSymbol) {
+  const auto bound = [](const std::string& dim, int64_t extent) {
+    const auto graph = *parse_graph("graph g(x: f32[" + dim + ", 4]) { return x }");
+    const auto symbols = bind_symbols(graph, {{"x", {extent, 4}}});
+    return symbols ? std::to_string(symbols->at("M")) : symbols.error().what;
+  };
+  EXPECT_EQ(bound("M + 1", 7), "6");
+  EXPECT_EQ(bound("2*M + 1", 7), "3");
+  EXPECT_EQ(bound("2*M + 1", 1), "0");
+  EXPECT_EQ(bound("3*M - 2", 7), "3");
+  EXPECT_EQ(bound("3*M - 2", 1), "1");
+  EXPECT_EQ(bound("10 - 3*M", 7), "1");
+  EXPECT_EQ(bound("10 - 3*M", 10), "0");
+  for (const auto& [dim, extent] : {std::pair{"2*M + 1", 8}, {"2*M + 1", 0}, {"2*M", 7}})
+    EXPECT_EQ(bound(dim, extent), "axis 0 of input x is " + std::to_string(extent) +
+                                      ", the graph wants f32[" + dim + ", 4]");
+  EXPECT_EQ(bound("10 - M", 11).substr(0, 24), "axis 0 of input x is 11,");
+  EXPECT_EQ(bound("M*M", 9), "dimension M has no value");
+  const auto graph = *parse_graph("graph g(x: f32[2*M + 1], y: f32[M]) { return x, y }");
+  EXPECT_EQ(bind_symbols(graph, {{"x", {7}}, {"y", {3}}})->at("M"), 3);
+  EXPECT_EQ(bind_symbols(graph, {{"x", {7}}, {"y", {4}}}).error().what,
+            "dimension M is 3 elsewhere and 4 in axis 0 of input y");
 }
 
 TEST(BindSymbols, ChecksSlicesOfSymbolicAxes) {

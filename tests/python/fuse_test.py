@@ -206,6 +206,17 @@ class Values(unittest.TestCase):
         torch.testing.assert_close(layer(X[:3], W), torch.relu(X[:3] @ W.T))
         self.assertIn("gemm over [M, 32]", str(layer.explain(X, W)))
 
+    def test_sizes_that_are_sums(self):
+        def gram(x: "[2*M + 1, 16]"):
+            return x.T @ x
+        rows = torch.randn(7, 16)
+        for plan in (attacca.fuse(gram),
+                     attacca.compile("graph g(x: f32[2*M + 1, 16]) { return transpose(x) @ x }")):
+            for x in (rows, rows[:1]):
+                torch.testing.assert_close(plan(x), x.T @ x)
+            with self.assertRaisesRegex(attacca.Error, r"x has shape \(6, 16\), f32\[2\*M \+ 1, 16\] is wanted"):
+                plan(rows[:6])
+
     def test_out(self):
         out = torch.empty(6, 32)
         self.assertIs(attacca.fuse(lambda x, w: x @ w.T)(X, W, out=out), out)
