@@ -64,7 +64,7 @@ HWY_INLINE V gelu_near(D d, V x, V a, const float (&log2_tail)[kTail], const flo
   const V p = polynomial(d, hn::Sub(q, hn::Sub(shifted, magic)), exp2);
   const V twice =
       hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
-  const V positive = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Zero(d));
+  const V positive = hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);  // keeps the sign of -0
   return hn::NegMulAdd(hn::Mul(a, hn::Set(d, 0.5f)), twice, positive);
 }
 

@@ -30,6 +30,17 @@ OPS = {
     "smallest": ("reduce_min(x, axes=[1])", lambda x: x.amin(1)),
     "size": ("amax(x, axes=[1])", lambda x: x.abs().amax(1)),
 }
+F = torch.nn.functional
+# Functions that torch has, too, and that give a zero for a zero.
+OF_ZERO = {
+    "relu": F.relu, "relu6": F.relu6, "leaky_relu": F.leaky_relu, "elu": F.elu, "selu": F.selu,
+    "silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x), "mish": F.mish, "hardswish": F.hardswish,
+    "tanh": torch.tanh, "erf": torch.erf, "expm1": torch.expm1, "log1p": torch.log1p,
+    "sinh": torch.sinh, "asinh": torch.asinh, "atanh": torch.atanh, "sin": torch.sin, "tan": torch.tan,
+    "sqrt": torch.sqrt, "floor": torch.floor, "ceil": torch.ceil, "round": torch.round,
+    "neg": torch.neg, "abs": torch.abs, "softsign": F.softsign,
+}
 ROWS = [
     [1, NAN, 2, 3], [1, INF, 2, 3], [1, -INF, 2, 3], [-INF] * 4, [INF] * 4, [INF, -INF, 1, 2],
     [NAN] * 4, [3e4, 3e4, 3e4, 3e4], [1e-30, 2e-30, 1e-38, 1e-40], [0, -0.0, 0, -0.0], [5] * 4,
@@ -41,22 +52,22 @@ DTYPES = {"f16": torch.float16, "f32": torch.float32, "f64": torch.float64}
 
 
 class SpecialValues(unittest.TestCase):
-    def run_all(self, x, dtype, mode, ops):
-        """Every op's result by attacca, checked against f64."""
+    def run_all(self, x, dtype, mode, texts):
+        """Every text's result by attacca, checked against f64."""
         with tempfile.TemporaryDirectory() as folder:
             np.save(f"{folder}/x.npy", x.numpy())
-            results = ", ".join(f"{name} = {OPS[name][0]}" for name in ops)
+            results = ", ".join(f"{name} = {text}" for name, text in texts.items())
             graph = pathlib.Path(folder) / "g.attacca"
             graph.write_text(f"graph g(x: {dtype}[{x.shape[0]}, {x.shape[1]}]) {{ return {results} }}")
             run = subprocess.run([ATTACCA, "run", graph, "--input", f"x={folder}/x.npy", "--output",
                                   f"{folder}/out", "--check", "--mode", mode],
                                  capture_output=True, text=True, timeout=100)
             self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
-            return {name: torch.from_numpy(np.load(f"{folder}/out/{name}.npy")) for name in ops}
+            return {name: torch.from_numpy(np.load(f"{folder}/out/{name}.npy")) for name in texts}
 
     def compare(self, x, dtype, ops=tuple(OPS)):
         for mode in ("fp32", "eager"):
-            for name, got in self.run_all(x, dtype, mode, ops).items():
+            for name, got in self.run_all(x, dtype, mode, {name: OPS[name][0] for name in ops}).items():
                 # torch sums f16 in f32 and rounds once, too; in f32 its norms lose what ours keep.
                 want = OPS[name][1](x.double() if dtype == "f16" else x).to(x.dtype)
                 tolerance = {"f16": 2e-3, "f32": 2e-6, "f64": 1e-13}[dtype]
@@ -102,9 +113,25 @@ class SpecialValues(unittest.TestCase):
                 x = torch.zeros(shape, dtype=torch_dtype)
                 extremes = ("largest", "smallest", "size")
                 self.compare(x, dtype, tuple(name for name in OPS if name not in extremes))
-                got = self.run_all(x, dtype, "fp32", extremes)
+                got = self.run_all(x, dtype, "fp32", {name: OPS[name][0] for name in extremes})
                 for name, value in zip(extremes, (-INF, INF, 0)):
                     self.assertEqual(got[name].tolist(), [value] * shape[0])
+
+    def test_signs_of_zeros(self):
+        """Alone, and beside a number that takes the functions' long way."""
+        texts = {f"{name}_": f"{name}(x)" for name in OF_ZERO}
+        texts["softsign_"] = "x / (1 + abs(x))"
+        for dtype, torch_dtype in DTYPES.items():
+            for beside in (0.0, 100.0):
+                x = torch.tensor([[-0.0, 0.0, -0.0, -0.0, 0.0, beside] * 6], dtype=torch_dtype)
+                for mode in ("fp32", "eager"):
+                    got = self.run_all(x, dtype, mode, texts)
+                    for name, function in OF_ZERO.items():
+                        with self.subTest(name, dtype=dtype, beside=beside, mode=mode):
+                            zeros = got[f"{name}_"][x == 0]
+                            want = function(x)[x == 0]
+                            self.assertTrue(bool((zeros == 0).all()), zeros)
+                            self.assertEqual(zeros.signbit().tolist(), want.signbit().tolist())
 
 
 if __name__ == "__main__":
