@@ -132,8 +132,10 @@ Result<Builder::Handle> Builder::compute(
 
 Status Builder::output(Handle handle, std::string name) {
   ATTACCA_TRY(const ir::Value known, value(handle));
+  if (name.empty()) name = graph_[known].name;
+  if (name.empty()) name = fmt::format("out{}", graph_.outputs().size());
   for (const ir::Output& output : graph_.outputs())
-    if (!name.empty() && output.name == name)
+    if (output.name == name)
       return fail(fmt::format("output {} comes twice", name), name, "use another name");
   graph_.add_output(known, std::move(name));
   return {};

@@ -149,11 +149,20 @@ Status Parser::end_of_statement() {
                     "begin the next statement on a new line or after ';'");
 }
 
-// 'return' returned {',' returned}
+// 'return' returned {',' returned}, each under a name of its own.
 Status Parser::returns() {
   take();
-  do ATTACCA_TRY_VOID(returned());
-  while (accept(","));
+  std::unordered_map<std::string, size_t> places;
+  do {
+    const size_t offset = peek().offset;
+    ATTACCA_TRY_VOID(returned());
+    const std::string& name = graph_.outputs().back().name;
+    const auto [first, fresh] = places.emplace(name, offset);
+    if (!fresh)
+      return source_.fail(offset, fmt::format("output {} comes twice", name),
+                          fmt::format("name it NAME = VALUE; the first is at {}",
+                                      source_.line_and_column(first->second)));
+  } while (accept(","));
   return {};
 }
 

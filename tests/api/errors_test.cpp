@@ -89,6 +89,22 @@ TEST(ApiErrors, Builder) {
                    b.output(x, "y");
                  }),
                  "output y comes twice");
+  const auto second = [](const char* first, const char* then) {
+    return built([&](auto& b) {
+      const auto x = b.input("x", DType::F32, {1});
+      b.output(b.call("exp", {x}), first);
+      b.output(b.call("neg", {x}), then);
+    });
+  };
+  expect_failure(second("out1", ""), "output out1 comes twice", "use another name");
+  expect_failure(second("", "out0"), "output out0 comes twice", "use another name");
+  EXPECT_TRUE(second("out0", "").ok());
+  expect_failure(built([](auto& b) {
+                   const auto x = b.input("x", DType::F32, {1});
+                   b.output(x);
+                   b.output(x);
+                 }),
+                 "output x comes twice", "use another name");
   expect_failure(built([](auto& b) {
                    attacca::Builder other;
                    b.output(other.input("x", DType::F32, {1}));

@@ -528,8 +528,8 @@ class BadInput(Cli):
         long = "y" * 221
         for outputs, what in [
                 ('"a/b" = x + 1, a_b = x * 2', 'outputs "a/b" and a_b would both be a_b.npy'),
-                ("y = x + 1, y = x * 2", "outputs y and y would both be y.npy"),
-                ("x, x", "outputs x and x would both be x.npy"),
+                ("y = x + 1, y = x * 2", "output y comes twice"),
+                ("x, x", "output x comes twice"),
                 ('y = x + 1, "a.npy\\x00b" = x', "a quoted name holds a NUL byte"),
                 (f"{long} = x + 1", "has a name of 221 bytes, a file takes 220")]:
             with self.subTest(outputs):

@@ -217,6 +217,16 @@ class Values(unittest.TestCase):
             with self.assertRaisesRegex(attacca.Error, r"x has shape \(6, 16\), f32\[2\*M \+ 1, 16\] is wanted"):
                 plan(rows[:6])
 
+    def test_one_tensor_returned_twice(self):
+        self.same(lambda x: (x, x), X)
+        self.same(lambda x: (x, x, x), X)
+        def twice(x, out1):
+            y = torch.exp(x) * out1
+            return y, y, out1
+        self.same(twice, X, Y)
+        names = [output.name for output in attacca.fuse(twice).plan(X, Y).outputs]
+        self.assertEqual(names, ["v1", "out1_", "out1"])
+
     def test_out(self):
         out = torch.empty(6, 32)
         self.assertIs(attacca.fuse(lambda x, w: x @ w.T)(X, W, out=out), out)

@@ -395,8 +395,23 @@ class Fused:
         results = _results(self._function(**{**arguments, **numbers}))
         inputs = ", ".join(f"\"{name}\": {each}" for name, each in types.items())
         body = "".join(f"  {statement}\n" for statement in record.statements)
-        returned = ", ".join(result._text for result in results)
+        returned = ", ".join(_outputs([result._text for result in results]))
         return f"graph \"{self.__name__}\"({inputs}) {{\n{body}  return {returned}\n}}\n"
+
+
+def _outputs(texts: Sequence[str]) -> list[str]:
+    """The results as outputs: one that comes again gets a name of its own."""
+    names = {text.strip('"') for text in texts}
+    outputs = []
+    for place, text in enumerate(texts):
+        if text in texts[:place]:
+            name = f"out{place}"
+            while name in names:
+                name += "_"
+            names.add(name)
+            text = f"{name} = {text}"
+        outputs.append(text)
+    return outputs
 
 
 def _sizes(type_text: str, shape: Sequence[int]) -> list[int]:
