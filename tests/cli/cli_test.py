@@ -223,12 +223,6 @@ class Commands(Cli):
                      mend="graphviz")
         self.assertEqual(list(self.folder.iterdir()), [graph])
 
-    def test_results_of_one_name_are_files_of_their_own(self):
-        graph = self.write('graph g(x: f32[2]) { return "a/b" = x, a_b = x + 1, a_b_1 = x + 2 }')
-        self.assertEqual(attacca("run", graph, "--output", self.folder / "out")[0], 0)
-        values = {float(np.load(path)[0]) for path in (self.folder / "out").iterdir()}
-        self.assertEqual(len(values), 3)
-
     def test_every_example_runs_and_checks(self):
         examples = sorted([*EXAMPLES.glob("*.onnx"), *EXAMPLES.glob("*.attacca")])
         self.assertGreaterEqual(len(examples), 6)
