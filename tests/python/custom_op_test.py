@@ -432,9 +432,28 @@ class Compiled(Inputs):
             from torch.fx.experimental.proxy_tensor import make_fx
             print(make_fx(function)(x)(x * 2).sum().item(), torch.vmap(function)(x[None]).sum().item())
             """
+        exported = """
+            import sys, torch, attacca
+            class Program(torch.export.ExportedProgram):  # a subclass compiles like its base
+                pass
+            class Other:
+                __module__ = "torch.export.other"
+            with torch.no_grad():
+                model = torch.export.export(torch.nn.Linear(8, 5), (torch.ones(4, 8),))
+            assert "attacca.torch" not in sys.modules
+            model.__class__ = Program
+            print(type(attacca.compile(model)).__name__)
+            try:
+                attacca.compile(Other())
+            except attacca.Error as error:
+                print("is no graph" in str(error))
+            """
         printed = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], check=True,
                                  stdout=subprocess.PIPE, text=True).stdout
         self.assertEqual(printed, "180.0\n340.0 180.0\n")
+        printed = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(exported)], check=True,
+                                 stdout=subprocess.PIPE, text=True).stdout
+        self.assertEqual(printed, "Program\nTrue\n")
 
 
 class Schemas(Inputs):

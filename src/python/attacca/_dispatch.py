@@ -2,7 +2,8 @@
 
 It must where torch watches or rewrites operations: while Dynamo, make_fx, torch.export or torch.jit
 trace, inside transforms such as vmap and jvp, under forward-mode derivatives, and for tensors that
-dispatch in Python, such as FakeTensor. torch is never imported here.
+dispatch in Python, such as FakeTensor. torch is imported only for calls that its tensors or programs
+are given to, by :func:`torch_part`, the one place that imports :mod:`attacca.torch`.
 """
 from __future__ import annotations
 
@@ -29,6 +30,13 @@ def wanted(tensors: Iterable[Any]) -> bool:
     if _watched is None:
         _watched = _watch(torch)
     return _watched(tensors)
+
+
+def torch_part() -> Any:
+    """The custom ops of attacca.torch, Dynamo reads this, too."""
+    from .torch import _opaque
+
+    return _opaque
 
 
 def _watch(torch: Any) -> Callable[[Iterable[Any]], bool]:

@@ -102,10 +102,8 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
             be written, or overlaps an input or another out; a torch tensor that requires a gradient.
     """
     if _dispatch.wanted((a, b, *operands.values())):
-        from .torch import _opaque
-
         chosen_options = (out_dtype, mode, tuning, tuning_seconds, threads)
-        return _opaque.matmul(a, b, epilogue, out, chosen_options, operands)
+        return _dispatch.torch_part().matmul(a, b, epilogue, out, chosen_options, operands)
     framework = _frameworks.of(a)
     a_view = framework.view(a, "a")
     b_view = _frameworks.of(b).view(b, "b")

@@ -7,7 +7,7 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Protocol, Sequence, TypedDict, Union, overload
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Protocol, Sequence, TypedDict, Union, overload
 
 from . import _arguments, _core, _dispatch, _frameworks
 from ._arguments import Device, Mode, Path, Tuning
@@ -145,9 +145,7 @@ class Plan:
                 tensor that requires a gradient while gradients are enabled.
         """
         if _dispatch.wanted((*inputs, *named.values()) if named else inputs):
-            from .torch import _opaque
-
-            return _opaque.plan(self, inputs, named, out)
+            return _dispatch.torch_part().plan(self, inputs, named, out)
         given = list(inputs)
         if named or len(given) != len(self._inputs):
             given = self._arrange(given, named)
@@ -205,9 +203,8 @@ class Plan:
     # Dynamo runs what is marked constant while it traces, for the identity that it guards.
     def _argument(self, identity: str) -> str:
         """The plan as a custom op's argument."""
-        from .torch import _opaque
-
-        return _opaque.plan_argument(self)
+        argument: str = _dispatch.torch_part().plan_argument(self)
+        return argument
 
     def _order(self, identity: str, count: int, names: str) -> str:
         """Inputs by name in the order of those that ``count`` inputs by position leave."""
@@ -495,20 +492,20 @@ def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: 
             device, mode or tuning; a device that cannot be used; a number out of range; a constant
             of another dtype or shape than its input.
     """
-    if type(graph).__module__.startswith("torch.export") and hasattr(graph, "run_decompositions"):
-        return _program(graph, options(device, mode, tuning, tuning_seconds, threads), constants)
+    compiler = _compiler_of(type(graph))
+    if compiler is not None:
+        return compiler(graph, options(device, mode, tuning, tuning_seconds, threads), constants)
     return compile_plan(graph, device, mode, tuning, tuning_seconds, threads, constants)
 
 
-def _program(exported: Any, chosen: Options, constants: Any) -> "Program":
-    from .torch import Program
+# What other packages' graphs are compiled by, called with the graph, options and constants; attacca.torch's are here.
+compilers: "dict[type, Callable[[Any, Options, Any], Any]]" = {}
 
-    for name, ignored in (("device", chosen.device != "cpu"), ("threads", chosen.threads != 0),
-                          ("constants", constants is not None and constants != {})):
-        if ignored:
-            raise Error(f"{name} has no effect on an exported program", name,
-                        "leave it out: it runs where its weights and inputs are, on torch's threads")
-    return Program(exported, mode=chosen.mode, tuning=chosen.tuning, tuning_seconds=chosen.tuning_seconds)
+
+def _compiler_of(kind: type) -> "Callable[[Any, Options, Any], Any] | None":
+    if any(each.__module__.startswith("torch.export") for each in kind.__mro__):
+        _dispatch.torch_part()  # which registers its compilers
+    return next((compilers[each] for each in kind.__mro__ if each in compilers), None)
 
 
 def compile_plan(graph: Any, device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: Any,

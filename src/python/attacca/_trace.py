@@ -315,9 +315,7 @@ class Fused:
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
         """Runs it; arguments are tensors, or numbers, which become part of the code."""
         if _dispatch.wanted((*args, *keywords.values()) if keywords else args):
-            from .torch import _opaque
-
-            return _opaque.fused(self, args, keywords, out)
+            return _dispatch.torch_part().fused(self, args, keywords, out)
         plan, tensors = self._plan(args, keywords)
         return plan(*tensors, out=out)
 

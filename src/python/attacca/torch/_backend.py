@@ -11,6 +11,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from .. import __version__
 from .._arguments import Mode, Tuning, shown
 from .._errors import Error
+from .._plan import Options as PlanOptions, compilers
 from . import _lowering, _report
 from ._compare import templates_stamp
 from ._ops import region
@@ -110,12 +111,13 @@ def _identity(module: torch.fx.GraphModule, inputs: Sequence[Any], how: str) -> 
 
 
 def register() -> None:
-    """Makes ``backend="attacca"`` known.
+    """Makes ``backend="attacca"`` known, and exported programs to :func:`attacca.compile`.
 
     Importing :mod:`attacca.torch` does it.
     """
     if "attacca" not in torch._dynamo.list_backends(exclude_tags=()):
         torch._dynamo.register_backend(backend, name="attacca")
+    compilers[torch.export.ExportedProgram] = _compile
 
 
 def enable(**options: "Unpack[OptionsGiven]") -> None:
@@ -166,3 +168,17 @@ class Program:
         """
         with torch.no_grad():
             return self.module(*args, **keywords)
+
+
+def _compile(exported: Any, chosen: PlanOptions, constants: Any) -> Program:
+    """What :func:`attacca.compile` does with one.
+
+    Raises:
+        Error: An option without effect.
+    """
+    for name, ignored in (("device", chosen.device != "cpu"), ("threads", chosen.threads != 0),
+                          ("constants", constants is not None and constants != {})):
+        if ignored:
+            raise Error(f"{name} has no effect on an exported program", name,
+                        "leave it out: it runs where its weights and inputs are, on torch's threads")
+    return Program(exported, mode=chosen.mode, tuning=chosen.tuning, tuning_seconds=chosen.tuning_seconds)
