@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "support/immortal.hpp"
+
 namespace attacca::fold {
 namespace {
 
@@ -51,10 +53,12 @@ struct Range {
 // f64's range, and the one that the node computes in: a constant near the ends of the latter, 6e38
 // or 1e-30, is a moderate number in the former.
 std::vector<const Range*> ranges_of(const ir::Node& node) {
-  static const Range f64(ir::DType::F64, std::numeric_limits<double>::max(), 1e300, 4e-310, 400);
-  static const Range f32(ir::DType::F32, std::numeric_limits<float>::max(), 1e30, 1e-40, 50);
-  static const Range bf16(ir::DType::BF16, 0x1.FEp127, 1e30, 1e-40, 50);
-  static const Range f16(ir::DType::F16, 65504, 8192, 1e-5, 6);
+  const Range& f64 = immortal(
+      [] { return Range(ir::DType::F64, std::numeric_limits<double>::max(), 1e300, 4e-310, 400); });
+  const Range& f32 = immortal(
+      [] { return Range(ir::DType::F32, std::numeric_limits<float>::max(), 1e30, 1e-40, 50); });
+  const Range& bf16 = immortal([] { return Range(ir::DType::BF16, 0x1.FEp127, 1e30, 1e-40, 50); });
+  const Range& f16 = immortal([] { return Range(ir::DType::F16, 65504, 8192, 1e-5, 6); });
   switch (node.attrs.compute.value_or(node.type.dtype == ir::DType::F64 ? ir::DType::F64
                                                                         : ir::DType::F32)) {
     case ir::DType::F32:
