@@ -286,7 +286,7 @@ TEST(CpuPlan, FollowsSymbolsWithoutRecompiling) {
 }
 
 TEST(CpuPlan, ResultsNeverAlias) {
-  const ir::Graph graph = parse("graph g(x: f32[4]) { y = x * 2; return x, x, y, y }");
+  const ir::Graph graph = parse("graph g(x: f32[4]) { y = x * 2; return x, again = x, y, z = y }");
   const auto plan = CpuPlan::compile(graph, {.weights = {}});
   ASSERT_TRUE(plan);
   ir::Bindings inputs{{"x", Tensor::of(DType::F32, {4}, {1, 2, 3, 4})}};

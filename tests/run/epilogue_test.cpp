@@ -224,7 +224,7 @@ TEST(ChunkProgram, GivesSeveralOutputsAndReusesValues) {
   check(
       "graph g(x: f32[5, 1030], y: bf16[5, 1030]) { a = x + y; b = a * a; return a, b / y, "
       "silu(b), "
-      "x, a }");
+      "x, again = a }");
   check("graph g(x: f16[4, 513]) { a = x * 2; b = cast(a, s8, saturate=true); return a, b, -b }");
 }
 
