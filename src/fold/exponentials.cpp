@@ -9,6 +9,11 @@ namespace {
 
 constexpr size_t kMaxMonomials = 12;
 constexpr int kMaxPower = 4;
+constexpr double kLost = 1e-9;  // a term relative to another
+
+bool smaller(const Sum::Term& a, const Sum::Term& b) {
+  return std::fabs(a.coefficient) < std::fabs(b.coefficient);
+}
 
 // Adds monomials of one exponent. Exponents may be tiny, so they are compared with the largest.
 template <class Polynomial>
@@ -98,6 +103,11 @@ std::optional<Ref> Exponentials::sum(std::span<const Sum::Term> terms) {
       denominator[factor.cls] = std::max(denominator[factor.cls], factor.exponent);
     fractions.push_back(std::move(*part));
   }
+  // Over a common denominator, small terms are added to large ones: 3 would be lost in
+  // 1e20 * tanh(x) + 3.
+  const auto [least, most] = std::minmax_element(terms.begin(), terms.end(), smaller);
+  if (!denominator.empty() && std::fabs(least->coefficient) < kLost * std::fabs(most->coefficient))
+    return std::nullopt;
   Polynomial numerator;
   for (Fraction& part : fractions) {
     auto missing = denominator;

@@ -106,6 +106,8 @@ TEST(FoldOverflow, SmallAddendsStay) {
     expect_fold("tanh(x) + 1e-20", unchanged, dtype);
     expect_fold("tanh(x) - 1e-14", unchanged, dtype);
     expect_fold("y / (1e-30 + tanh(0.5 * x))", unchanged, dtype);
+    expect_fold("(tanh(x) / 1e-20) * relu6(tanh(x) / 1e-20 + 3) / 6",
+                "tanh(x) * relu6(tanh(x) * 1e20 + 3) * 1.6666666666666666e19", dtype);
     expect_fold("2 * sigmoid(2 * x) - 1 + 1e-14", "tanh(x) + 1e-14", dtype);
   }
 }
