@@ -111,7 +111,11 @@ class Builder {
     if (graph_.type(result).dtype != wanted) {
       ATTACCA_TRY(result, ir::cast(graph_, result, wanted));
     }
-    graph_.add_output(result, text_.graph.outputs()[i].name);
+    const std::string& name = text_.graph.outputs()[i].name;
+    for (const ir::Output& output : graph_.outputs())
+      if (output.name == name)
+        return fail(fmt::format("output {} comes twice", name), "epilogue", "name it NAME = VALUE");
+    graph_.add_output(result, name);
     return {};
   }
 

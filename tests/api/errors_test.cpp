@@ -148,6 +148,9 @@ TEST(ApiErrors, Matmul) {
   expect_failure(Plan::matmul(DType::BF16, "mn", "acc", DType::BF16).status(), "layout mn", "nk");
   expect_failure(Plan::matmul(DType::BF16, "nk", "geluu(acc)", DType::BF16).status(), "geluu",
                  "did you mean gelu?");
+  for (const char* twice : {"acc, acc", "y = acc, y = acc * 2", "out1 = acc, acc * 2"})
+    expect_failure(Plan::matmul(DType::F32, "nk", twice, DType::F32).status(), "comes twice",
+                   "NAME = VALUE");
   expect_failure(Plan::matmul(DType::BF16, "nk", "acc +", DType::BF16).status(), "expected");
   attacca_plan* none = nullptr;
   expect_failure(Status(attacca_matmul_plan("bf61", nullptr, nullptr, nullptr, nullptr, &none)),

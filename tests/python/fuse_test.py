@@ -224,6 +224,8 @@ class Values(unittest.TestCase):
             y = torch.exp(x) * out1
             return y, y, out1
         self.same(twice, X, Y)
+        for result in attacca.matmul(X, W.T, lambda acc: (acc, acc)):
+            torch.testing.assert_close(result, X @ W.T)
         names = [output.name for output in attacca.fuse(twice).plan(X, Y).outputs]
         self.assertEqual(names, ["v1", "out1_", "out1"])
 

@@ -284,7 +284,7 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, _frameworks.Vi
         view = views[name]
         operands[name] = Traced(record, f"{_role(name, view.shape, lead, rows, columns)}({name})", view.dtype, view.shape)
     results = _results(function(Traced(record, "acc", accumulator, (*lead, columns)), **operands))
-    return ", ".join(result._text for result in results)
+    return ", ".join(_outputs([result._text for result in results]))
 
 
 def _role(name: str, shape: tuple[int, ...], lead: tuple[int, ...], rows: int, columns: int) -> str:
