@@ -342,6 +342,23 @@ class Plans(Check):
                 self.assertLess(error(wide[:, :n], want), 0.01)
                 self.assertTrue(wide[:, n:].isnan().all(), "padding was written")
 
+    def test_leading_axes_that_lie_apart(self):
+        whole = torch.randn(3, 9, 128, device=DEVICE, dtype=torch.bfloat16)
+        a, b = whole[:, :7], torch.randn(128, 64, device=DEVICE, dtype=torch.bfloat16)
+        want = F.gelu(a.double() @ b.double())
+        self.assertLess(error(attacca.matmul(a, b, "gelu(acc)"), want), 0.01)
+        wide = torch.full((3, 9, 64), float("nan"), device=DEVICE, dtype=torch.bfloat16)
+        attacca.matmul(a, b, "gelu(acc)", out=wide[:, :7])
+        self.assertLess(error(wide[:, :7], want), 0.01)
+        self.assertTrue(wide[:, 7:].isnan().all(), "padding was written")
+
+    def test_fused_functions_in_one_graph(self):
+        fused = attacca.fuse(lambda x, w: F.silu(x @ w.t()) + 1)
+        x, w = (torch.randn(n, 64, device=DEVICE, dtype=torch.bfloat16) for n in (24, 32))
+        with torch.no_grad():
+            got = torch.compile(lambda x, w: fused(x, w) * 2, fullgraph=True)(x, w)
+        self.assertLess(error(got, (F.silu(x.double() @ w.double().t()) + 1) * 2), 0.02)
+
     def test_products_of_8_bit_floats_take_f32_scales(self):
         for first, second in ((torch.float8_e4m3fn, torch.float8_e4m3fn), (torch.float8_e4m3fn, torch.float8_e5m2)):
             for mode in ("fp32", "eager"):
