@@ -51,7 +51,7 @@ struct Node {
   std::vector<double> params;        // as ir::Attrs::params
   double literal = 0;                // Constant
   ir::DType dtype = ir::DType::F32;  // in the graph: what eager mode rounds to
-  std::optional<ir::DType> compute;  // declared compute type (B4): fp32 mode rounds to it too
+  std::optional<ir::DType> compute;  // declared compute type: fp32 mode rounds to it too
   bool saturate = false;             // Cast
   // Not empty: the user's device function of that name, of f32 operands, gives an f32 value. `op`
   // is Input then, which nobody else computes, since there is no host version of the function.

@@ -58,7 +58,7 @@ struct Attrs {
   bool fast = false;  // DType: products of 8-bit floats may be summed by tensor cores alone, about
                       // 14 bits of each sum; else as f32
   Packing packing;    // Packing: the operand's; dtype is what its weights become
-  // Elementwise: the declared compute type (B4). None: f32 (f64 for f64) in fp32 mode.
+  // Elementwise: the declared compute type. None: f32 (f64 for f64) in fp32 mode.
   std::optional<DType> compute;
   std::optional<KernelCall> kernel;  // Kernel
   friend bool operator==(const Attrs&, const Attrs&) = default;

@@ -18,7 +18,7 @@ int64_t nanoseconds(const timespec& time) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-// Where a path leads: a private folder, in one that nobody else may rename it in, and a name there.
+// A path as an open private folder, which other users cannot rename either, and a name in it.
 class Place {
  public:
   explicit Place(const std::string& path) : Place(std::filesystem::path(path)) {}

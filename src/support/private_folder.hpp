@@ -1,6 +1,6 @@
-// Folders whose files this process believes: it runs the kernels and acts on the measurements that
-// it finds there. Private is what belongs to this user or to root and nobody else may write:
-// neither its group nor others. So a team can share a folder that root fills.
+// Folders whose files this process trusts: it runs the kernels and uses the measurements that it
+// finds there. A file or folder is private if its owner is this user or root and neither its group
+// nor others may write it. So a team can share a folder that root fills.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace attacca {
 
-// What calls here give where errno would say too little.
+// The error of these calls for what is not private; all others are errnos.
 inline constexpr int kNotPrivate = -1;
-// Also of plain errnos.
+// The text of kNotPrivate or of an errno.
 std::string error_text(int error);
 
 bool is_private(const struct stat& info);
 
-// A private folder, held open: whatever takes its name later, files are those of this one.
+// A private folder, held open: who renames it does not change which files these calls reach.
 class PrivateFolder {
  public:
   PrivateFolder() = default;

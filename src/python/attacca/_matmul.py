@@ -44,7 +44,7 @@ def _typed(epilogue: str, operands: tuple[tuple[str, str], ...]) -> str:
     """The text with the dtype of each operand that is given written out: row(bias) -> row(bias: f32).
 
     Raises:
-        Error: An operand that the text names and nobody gave, or the other way.
+        Error: The text names an operand that is not given, or an operand is given that it does not name.
     """
     dtypes = dict(operands)
     _check_names(epilogue, dtypes)
@@ -97,9 +97,10 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
         current stream.
 
     Raises:
-        Error: Shapes, dtypes or devices that do not fit; an unknown op; an operand that the
-            epilogue names and nobody gave, or the other way; a negative stride; an out that cannot
-            be written, or overlaps an input or another out; a torch tensor that requires a gradient.
+        Error: Shapes, dtypes or devices that do not fit; an unknown op; the epilogue
+            names an operand that is not given, or an operand is given that it does not name; a
+            negative stride; an out that cannot be written, or overlaps an input or another out; a
+            torch tensor that requires a gradient.
     """
     if _dispatch.wanted((a, b, *operands.values())):
         chosen_options = (out_dtype, mode, tuning, tuning_seconds, threads)
