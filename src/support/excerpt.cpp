@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <string_view>
 
+#include "support/utf8.hpp"
+
 namespace attacca {
 namespace {
 
 constexpr size_t kLongestWord = 300;
 constexpr size_t kLongestMessage = 2500;
-
-bool is_continuation(char c) {
-  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
-}
 
 bool is_blank(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\r';
