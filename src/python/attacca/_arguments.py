@@ -94,31 +94,32 @@ def choice(value: Any, known: Sequence[str], where: str) -> str:
     raise Error(f"unknown {where} {value if isinstance(value, str) else shown(value)}", where, mend)
 
 
+def _integer(value: Any) -> "int | None":
+    """An integer of Python or NumPy; a bool is none."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
 def size(value: Any, symbol: str) -> int:
     """An integer of Python or NumPy that is at least 0."""
-    if not isinstance(value, bool):
-        try:
-            number = operator.index(value)
-        except TypeError:
-            pass
-        else:
-            if 0 <= number < 2**63:
-                return number
-            raise Error(f"size {symbol} is {number}", symbol, "give 0 or more" if number < 0 else "give less")
-    raise Error(f"size {symbol} is {shown(value)}", symbol, "give an integer")
+    number = _integer(value)
+    if number is None:
+        raise Error(f"size {symbol} is {shown(value)}", symbol, "give an integer")
+    if not 0 <= number < 2**63:
+        raise Error(f"size {symbol} is {number}", symbol, "give 0 or more" if number < 0 else "give less")
+    return number
 
 
 def threads(value: Any) -> int:
     """Of the CPU; 0: all cores."""
-    number = 0 if type(value) is int and value == 0 else -1
-    if number < 0 and not isinstance(value, bool):
-        try:
-            number = operator.index(value)
-        except TypeError:
-            pass
-    if 0 <= number <= 4096:
-        return number
-    raise Error(f"{shown(value)} threads", "threads", "give 0, for all cores, to 4096")
+    number = _integer(value)
+    if number is None or not 0 <= number <= 4096:
+        raise Error(f"{shown(value)} threads", "threads", "give 0, for all cores, to 4096")
+    return number
 
 
 def seconds(value: Any, where: str) -> float:

@@ -39,6 +39,11 @@ def _has_rows(info: Tensor) -> bool:
     return info.shape[:1] == ("M",)
 
 
+def roles(epilogue: str) -> dict[str, str]:
+    """The role of each operand that an epilogue's text names: {"bias": "row"}."""
+    return {match.group(2): match.group(1) for match in _OPERAND.finditer(epilogue)}
+
+
 @lru_cache(maxsize=1024)
 def _typed(epilogue: str, operands: tuple[tuple[str, str], ...]) -> str:
     """The text with the dtype of each operand that is given written out: row(bias) -> row(bias: f32).
@@ -159,7 +164,7 @@ def _check(a: _frameworks.View, b: _frameworks.View) -> tuple[int, ...]:
 
 
 def _check_names(epilogue: str, operands: dict[str, str]) -> None:
-    named = {match.group(2) for match in _OPERAND.finditer(epilogue)}
+    named = roles(epilogue)
     for name in operands:
         if name not in named:
             near = difflib.get_close_matches(name, named, 1)

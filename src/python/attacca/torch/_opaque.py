@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import _arguments, _dispatch, _frameworks
 from .._errors import Error
-from .._matmul import _ACCUMULATOR, matmul as _matmul
+from .._matmul import _ACCUMULATOR, matmul as _matmul, roles as _roles
 from .._plan import Plan, _unpickle
 from .._trace import Fused, _traced as _fused, trace_epilogue
 from ._ops import OVERLOAD, TAGS, as_torch_dtype, library, sizes_of
@@ -263,16 +263,13 @@ def _result_dtypes(dtypes: tuple[torch.dtype, ...], names: str, epilogue: str,
     Raises:
         Error: As :func:`attacca.matmul`, except where it is about shapes.
     """
-    roles = {name: role for role, name in _ROLES.findall(epilogue)}
+    roles = _roles(epilogue)
     ranks = {"scalar": 0, "row": 1}
     with _disable_current_modes(), torch.no_grad():
         given = [torch.empty([1] * ranks.get(roles.get(name, ""), 2), dtype=dtype)
                  for name, dtype in zip(["", "", *names.split()], dtypes)]
         results = _run_matmul(given, names, epilogue, options)
     return tuple(result.dtype for result in results)
-
-
-_ROLES = re.compile(r"\b(row|col|full|scalar)\s*\(\s*([A-Za-z_]\w*)")
 
 
 def _fake_plan(inputs: Sequence[torch.Tensor], text: str) -> list[torch.Tensor]:
@@ -340,7 +337,7 @@ def _vmap_matmul(op: Any) -> Callable[..., Any]:
 
     def rule(info: Any, dims: Sequence[Any], tensors: Sequence[torch.Tensor], names: str, epilogue: str,
              options: str) -> Any:
-        roles = {role for role, _ in _ROLES.findall(plain(epilogue))}
+        roles = set(_roles(plain(epilogue)).values())
         of_a, *others = dims[0]
         if any(dim is not None for dim in others) or not roles <= {"row", "scalar"}:
             return loop(info, dims, tensors, names, epilogue, options)
