@@ -52,9 +52,10 @@ gpu-test: gpu
 	cmake --build --preset release -j $(JOBS) --target gpu_test attacca
 	ATTACCA_TUNE_WORKER=$(BUILD)/src/cli/attacca $(BUILD)/tests/gpu/gpu_test
 
-# On a machine with a GPU, PyTorch and what `make gpu` built; within ten minutes.
+# On a machine with a GPU, PyTorch and what `make gpu` built; within ten minutes. PAGES="gpu-gates gpu-mixed"
+# measures these pages of docs/benchmarks instead, SCALE=3 for three times as long.
 bench-gpu:
-	bench/gpu/run.sh $(BUILD)/src/cli/attacca
+	$(or $(PYTHON),python3) bench/gpu/run.py --attacca $(BUILD)/src/cli/attacca --pages $(PAGES) --scale $(or $(SCALE),1)
 
 fuzz: setup
 	cmake --preset fuzz

@@ -1,15 +1,16 @@
-// Times the three contenders of every case in interleaved rounds and writes the table of
-// docs/benchmarks/cpu.md. Machines share their cores: only ratios within a round count, and their
-// median is what the table says, by the clock on all cores and by processor time on one, which
-// neighbours disturb least.
+// Times the three contenders of every case in interleaved rounds and writes docs/benchmarks/cpu.md.
+// Machines share their cores, so the table has medians of ratios within a round: by wall-clock time
+// on all cores, and by processor time on one core, which other work disturbs least.
 //
 // usage: cpu_table [FILE [ROUNDS [FILTER]]]
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <thread>
 #include <time.h>
 
+#include "fmt/chrono.h"
 #include "fmt/os.h"
 
 #include "contenders.hpp"
@@ -24,11 +25,11 @@ double now(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// The pause lets the OpenMP threads of oneDNN's turn go to sleep: they spin on for a while, on the
-// cores of whoever comes next.
+// The pause lets oneDNN's OpenMP threads go to sleep: they spin for a while after their work, on
+// the cores that the next contender needs.
 double seconds(const std::function<void()>& run, clockid_t clock) {
   std::this_thread::sleep_for(std::chrono::milliseconds(8));
-  // The first run wakes the threads, which a halted virtual core makes a matter of milliseconds.
+  // The first run wakes the threads, which takes milliseconds where a virtual core was halted.
   run();
   const double begin = now(clock);
   run();
@@ -52,7 +53,7 @@ Times measure(const Case& c, int threads, int rounds, clockid_t clock) {
   for (int round = 0; round < rounds; ++round) {
     double took[3];
     for (int i = 0; i < 3; ++i) {
-      const int which = (i + round) % 3;  // nobody always runs after the same one
+      const int which = (i + round) % 3;  // no contender always runs after the same other one
       took[which] = seconds(all[which].run, clock);
     }
     for (int i = 0; i < 3; ++i) times[i].push_back(took[i] * 1e3);
@@ -68,13 +69,13 @@ constexpr const char* kHeader = R"(# Fused against unfused on the CPU
 
 `make bench-cpu` writes this file. "op by op" runs the same kernels with every intermediate through
 memory; "post-ops" is oneDNN's own fusion, its implementation named last. Each ratio is the median
-over {} interleaved rounds of the other's time over the fused time, each timed right after an untimed
-run of its own: above 1.00 the fused plan wins.
-The ratios on {} threads are of wall-clock time, which whatever else runs on the machine disturbs
-(oneDNN's static schedule most); those on one thread are of processor time.
+over {} interleaved rounds of the other's time over the fused time: above 1.00 the fused plan is
+faster. Each contender is timed right after an untimed run of its own. The ratios on {} threads are of
+wall-clock time, which other work on the machine disturbs (oneDNN's static schedule most); those on
+one thread are of processor time.
 [cpu-small-k.md](cpu-small-k.md) says what was tried where K is small.
 
-{}, {} threads, {}; {}.
+{}, {} threads, {}; {}; {:%Y-%m-%d}.
 
 | case | fused, ms | op by op, ms | post-ops, ms | op by op / fused | post-ops / fused | on 1 thread: op by op / fused | post-ops / fused | oneDNN's |
 |---|---:|---:|---:|---:|---:|---:|---:|---|
@@ -92,7 +93,7 @@ int main(int argc, char** argv) {
   const int threads = static_cast<int>(std::thread::hardware_concurrency());
   auto file = fmt::output_file(path);
   file.print(fmt::runtime(kHeader), rounds, threads, machine.cpu_model, threads, machine.simd,
-             fmt::join(machine.libraries, ", "));
+             fmt::join(machine.libraries, ", "), fmt::localtime(std::time(nullptr)));
   for (const Case& c : all_cases()) {
     if (name(c).find(filter) == std::string::npos) continue;
     const Times one = measure(c, 1, rounds, CLOCK_PROCESS_CPUTIME_ID);

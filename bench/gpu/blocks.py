@@ -28,6 +28,8 @@ import torch
 import attacca.torch
 import block_models
 import blocks_page
+import machine
+import pages
 from blocks_page import COLUMNS
 from csv_run import one_line
 from pages import number
@@ -134,8 +136,9 @@ def measure(name, tokens, contenders, args, budget):
     want = copy.deepcopy(block).double()(*(x.double() for x in inputs))
     rows, direct = {}, {}
     for contender in contenders:
-        row = dict.fromkeys(COLUMNS, "") | {"device": args.device_name, "torch": torch.__version__, "block": name,
-                                            "source": source, "tokens": tokens, "contender": contender}
+        row = dict.fromkeys(COLUMNS, "") | {
+            "date": machine.today(), "device": args.device_name, "torch": torch.__version__,
+            "block": name, "source": source, "tokens": tokens, "contender": contender}
         rows[contender] = row
         if contender == "max_autotune" and budget.left() < args.max_autotune_until:
             row["note"] = "no time left for it"
@@ -222,8 +225,7 @@ def main():
                                      for row in made}, f"{budget.left():.0%} left", flush=True)
                 if args.device == "cuda":
                     torch.cuda.empty_cache()
-    with open(args.out + ".md", "w") as file:
-        file.write(blocks_page.page(rows))
+    pages.write(args.out + ".md", blocks_page.page(rows))
 
 
 if __name__ == "__main__":

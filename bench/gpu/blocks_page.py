@@ -5,13 +5,14 @@
 """
 
 import argparse
-import csv
 
+import csv_run
+import machine
 import pages
 from pages import number
 
-COLUMNS = ["device", "torch", "block", "source", "tokens", "contender", "graph_us", "direct_us", "error",
-           "cold_s", "warm_s", "regions", "note"]
+COLUMNS = ["date", "device", "torch", "block", "source", "tokens", "contender", "graph_us", "direct_us",
+           "error", "cold_s", "warm_s", "regions", "note"]
 NUMBERS = {"tokens": int, "graph_us": float, "direct_us": float, "error": float, "cold_s": float,
            "warm_s": float, "regions": int}
 
@@ -23,15 +24,15 @@ def time_column(rows):
 
 def page(rows):
     column = time_column(rows)
-    devices = ", ".join(sorted({row["device"] for row in rows}))
-    versions = ", ".join(sorted({row["torch"] for row in rows}))
+    facts = {key: ", ".join(sorted({row[key] for row in rows})) for key in ("device", "torch", "date")}
     lines = ["# Transformer blocks under torch.compile", "",
-             f"Written by `bench/gpu/blocks.py` on {devices}, PyTorch {versions}, bf16, one sequence.",
+             f"On {machine.described(facts)}. Made by `bench/gpu/blocks.py`; bf16, one sequence.", "",
              "Times are medians of the whole block"
-             + (", in a CUDA graph; `direct` without one, the host's time included where the GPU waits for it."
-                if column == "graph_us" else "."),
-             "The error is the root mean square against the block in f64, relative to the result's. `first`"
-             " is the time to the first result, cold, and warm: again from the caches on disk.", ""]
+             + (", in a CUDA graph; *direct* is without one, and includes the host's time where the GPU "
+                "waits for it." if column == "graph_us" else "."),
+             "*Error* is the root mean square of the difference from the block in f64, over that of the",
+             "result. *First* is the time to the first result: *cold* with empty caches, *warm* again from "
+             "the caches on disk.", ""]
     inductor = {(row["block"], row["tokens"]): row[column] for row in rows if row["contender"] == "inductor"}
     cells = []
     for row in rows:
@@ -42,7 +43,7 @@ def page(rows):
                       number(row["cold_s"], 2), number(row["warm_s"], 2), number(row["regions"], 0)])
     lines += pages.table(["block", "of", "tokens", "contender", "us", "against Inductor", "direct us", "error",
                           "first cold s", "warm s", "regions"], cells, texts=4)
-    return "\n".join(lines + ["", *losses(rows, column), *decisions(rows)]).rstrip() + "\n"
+    return "\n".join(lines + ["", *losses(rows, column), *decisions(rows)])
 
 
 def decisions(rows):
@@ -73,12 +74,10 @@ def losses(rows, time_column):
 def read(paths):
     """Rows by block, tokens and contender, in the order in which they first came."""
     found = {}
-    for path in paths:
-        with open(path, newline="", encoding="utf-8") as file:
-            for text in csv.DictReader(file):
-                row = {name: NUMBERS[name](value) if value and name in NUMBERS else value
-                       for name, value in text.items()}
-                found[row["block"], row["tokens"], row["contender"]] = row
+    for text in csv_run.read(*paths)[1]:
+        row = {name: NUMBERS[name](value) if value and name in NUMBERS else value
+               for name, value in text.items()}
+        found[row["block"], row["tokens"], row["contender"]] = row
     return list(found.values())
 
 
@@ -88,12 +87,8 @@ def main():
     parser.add_argument("--out", required=True, help="OUT.csv and OUT.md are written")
     args = parser.parse_args()
     rows = read(args.csv)
-    with open(args.out + ".csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    with open(args.out + ".md", "w", encoding="utf-8") as file:
-        file.write(page(rows))
+    csv_run.write(args.out + ".csv", COLUMNS, {}, rows)
+    pages.write(args.out + ".md", page(rows))
 
 
 if __name__ == "__main__":

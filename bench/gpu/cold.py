@@ -4,16 +4,16 @@ what a launch costs the host: `attacca bench cold` and `attacca bench launch`, m
 OUT.csv (one row a build) as it goes, then OUT.md. Without a GPU kernels are built, not loaded."""
 
 import argparse
-import csv
 import json
 import os
 import statistics
 import tempfile
 import time
 
+import csv_run
+import machine
 import pages
 import program
-from csv_run import rounded
 
 # Distinct in operators and operands, so that none is found in a cache and none is like another.
 EPILOGUES = [
@@ -40,16 +40,25 @@ class Runner:
     def __init__(self, path, out):
         self.path = path
         self.file = open(out, "w", newline="", encoding="utf-8")
-        self.csv = csv.DictWriter(self.file, COLUMNS, restval="", lineterminator="\n",
-                                  extrasaction="ignore")
-        self.csv.writeheader()
-        self.rows = []
+        self.csv = None
+
+    def begin(self, first):
+        """`first`: the machine, as `attacca bench cold` names it."""
+        self.csv = csv_run.begin(self.file, COLUMNS, {
+            "device": first["device"] or "a machine without a GPU (kernels were not loaded)",
+            "tools": f"{first['tools']}, {os.cpu_count()} cores", "date": machine.today(),
+            "catalog_ms": f"{first['catalog_ms']:.1f}"})
 
     def note(self, kind, line, part, **more):
         row = {"kind": kind, "template": line["template"], "epilogue": line["epilogue"],
                "failed": line.get("failed", ""), **line.get(part, {}), **more}
-        self.rows.append(row)
-        self.csv.writerow(rounded(row))
+        self.csv.writerow(csv_run.rounded(row))
+        self.file.flush()
+
+    def note_launches(self, found):
+        """Facts below the rows."""
+        for what, us in found:
+            self.file.write(f"# launch: {what} = {pages.number(us, 2)}\n")
         self.file.flush()
 
     def ask(self, *arguments):
@@ -59,8 +68,9 @@ class Runner:
         spent = (time.monotonic() - begin) * 1e3
         return [json.loads(line) for line in said.splitlines()], spent
 
-    def kinds(self, kind):
-        return [row for row in self.rows if row["kind"] == kind and not row["failed"]]
+
+def kinds(rows, kind):
+    return [row for row in rows if row["kind"] == kind and not row["failed"]]
 
 
 def options_of(name, values):
@@ -108,17 +118,17 @@ def quantile(values, part):
 
 
 def cell(rows, key, part):
-    values = [row[key] for row in rows if isinstance(row.get(key), (int, float))]
+    values = [float(row[key]) for row in rows if row[key]]
     return pages.number(quantile(values, part), 2) if values else "-"
 
 
-def table_of(runner):
+def table_of(every):
     lines = []
     for kind, title in [("cold", "new epilogue"), ("new process, cold", "new epilogue, new process"),
                         ("disk", "known, from disk"),
                         ("new process, disk", "known, from disk, new process"),
                         ("memory", "known, from memory")]:
-        rows = runner.kinds(kind)
+        rows = kinds(every, kind)
         if rows:
             lines.append([title, len(rows), *(cell(rows, key, 0.5) for key in PARTS),
                           cell(rows, "total_ms", 0.9)])
@@ -126,10 +136,10 @@ def table_of(runner):
                         "total p50", "total p90"], lines)
 
 
-def table_by_template(runner):
+def table_by_template(every):
     lines = []
-    for template in dict.fromkeys(row["template"] for row in runner.kinds("cold")):
-        rows = [row for row in runner.kinds("cold") if row["template"] == template]
+    for template in dict.fromkeys(row["template"] for row in kinds(every, "cold")):
+        rows = [row for row in kinds(every, "cold") if row["template"] == template]
         lines.append([f"`{template}`", len(rows), cell(rows, "splice_ms", 0.5),
                       cell(rows, "assemble_ms", 0.5), cell(rows, "total_ms", 0.5),
                       cell(rows, "total_ms", 0.9)])
@@ -185,26 +195,27 @@ def torch_launches():
         return [(f"PyTorch: {error}", None)]
 
 
-def page(runner, first, host):
-    failed = [row for row in runner.rows if row["failed"]]
-    epilogues = len({row["epilogue"] for row in runner.kinds("cold")})
+def page(facts, rows):
+    failed = [row for row in rows if row["failed"]]
+    epilogues = len({row["epilogue"] for row in kinds(rows, "cold")})
+    host = [one.rpartition(" = ")[::2] for one in facts.get("launch", "").split("; ") if one]
     lines = [
         "# Cold and warm: what an epilogue costs before its kernel runs", "",
-        f"On {first['device'] or 'a machine without a GPU (kernels were not loaded)'}, "
-        f"{first['tools']}, {os.cpu_count()} cores; {time.strftime('%Y-%m-%d')}. Made by "
-        "`bench/gpu/cold.py`; every build is a row of the CSV beside this page.", "",
+        f"On {machine.described(facts)}. Made by `bench/gpu/cold.py`; every build is a row of the CSV "
+        "beside this page.", "",
+        *([facts["note"], ""] if "note" in facts else []),
         f"{epilogues} epilogues in each template. *New*: an empty cache. *From disk*: a new cache "
         "object on the folder that the first build filled. *Total* ends when the kernel can be "
         "launched. Milliseconds, medians where nothing else is said. Opening the template "
-        f"directory takes {first['catalog_ms']:.1f} ms, once a process.", "",
-        *table_of(runner), "", "New epilogues by template:", "", *table_by_template(runner), "",
+        f"directory takes {facts['catalog_ms']} ms, once a process.", "",
+        *table_of(rows), "", "New epilogues by template:", "", *table_by_template(rows), "",
         *pages.listed("Failed:", [f"`{row['epilogue']}` in `{row['template']}`: {row['failed']}"
                                   for row in failed[:20]])]
     if host:
         lines += ["## The host's time for a launch", "",
                   "16 x 256 x 256, 200 launches between two waits, median of 50 such batches, "
                   "microseconds a launch. PyTorch's includes Python.", "",
-                  *pages.table(["launch", "us"], [[what, pages.number(us, 2)] for what, us in host]), ""]
+                  *pages.table(["launch", "us"], host), ""]
     return "\n".join(lines)
 
 
@@ -215,17 +226,24 @@ def main(arguments=None):
     parser.add_argument("--minutes", type=float, default=2, help="stops cleanly after these")
     parser.add_argument("--epilogues", type=int, default=len(EPILOGUES), help="the first so many")
     parser.add_argument("--templates", nargs="+", default=TEMPLATES)
+    parser.add_argument("--page", action="store_true", help="writes the page again, from OUT.csv")
     options = parser.parse_args(arguments)
+    os.makedirs(os.path.dirname(os.path.abspath(options.out)), exist_ok=True)
+    if not options.page:
+        measure(options)
+    pages.write(options.out + ".md", page(*csv_run.read(options.out + ".csv")))
+
+
+def measure(options):
     deadline = time.monotonic() + options.minutes * 60
     epilogues = EPILOGUES[:options.epilogues]
-    os.makedirs(os.path.dirname(os.path.abspath(options.out)), exist_ok=True)
     runner = Runner(options.attacca, options.out + ".csv")
     first, templates = available(runner, options.templates)
+    runner.begin(first)
     measure_processes(runner, templates, epilogues[:10], deadline)
     measure_builds(runner, templates, epilogues, deadline)
-    host = launches(runner, templates[:2]) if first["device"] else []
-    with open(options.out + ".md", "w", encoding="utf-8") as file:
-        file.write(page(runner, first, host))
+    if first["device"]:
+        runner.note_launches(launches(runner, templates[:2]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Cases one after the other into a CSV, until the time is up."""
+"""Cases one after the other into a CSV, until the time is up. '# key: value' lines at the top say where and
+when; the pages are made of these CSVs alone."""
 
 import contextlib
 import csv
@@ -17,7 +18,21 @@ def rounded(row):
     return {key: f"{value:.3f}" if isinstance(value, float) else value for key, value in row.items()}
 
 
-def run(cases, measure, columns, path, minutes):
+def begin(file, columns, facts):
+    """Writes the facts and the header; returns the writer of the rows, which are dicts."""
+    for key, value in facts.items():
+        file.write(f"# {key}: {value}\n")
+    writer = csv.DictWriter(file, columns, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    return writer
+
+
+def write(path, columns, facts, rows):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        begin(file, columns, facts).writerows(rows)
+
+
+def run(cases, measure, columns, path, minutes, facts=None):
     """The rows that measure(case) gave, written as they come; `path` "-": to standard output. A case that
     raises RuntimeError is named on standard error and left out, as are those that there was no time for."""
     if path != "-":
@@ -25,8 +40,7 @@ def run(cases, measure, columns, path, minutes):
     end, rows = time.monotonic() + 60 * minutes, []
     with contextlib.nullcontext(sys.stdout) if path == "-" else \
             open(path, "w", newline="", encoding="utf-8") as out:
-        writer = csv.DictWriter(out, columns, restval="", lineterminator="\n")
-        writer.writeheader()
+        writer = begin(out, columns, facts or {})
         for number, case in enumerate(cases):
             if time.monotonic() > end:
                 print(f"{len(cases) - number} of {len(cases)} cases left: out of time", file=sys.stderr)
@@ -38,3 +52,21 @@ def run(cases, measure, columns, path, minutes):
                 print(f"{case}: {one_line(error)}", file=sys.stderr)
             out.flush()
     return rows
+
+
+def read(*paths):
+    """(facts, rows as texts) of all files. A fact that differs between files has all values, joined."""
+    facts, rows = {}, []
+    for path in paths:
+        lines = []
+        with open(path, newline="", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("# "):
+                    key, _, value = line[2:].strip().partition(": ")
+                    known = facts.setdefault(key, [])
+                    if value not in known:
+                        known.append(value)
+                else:
+                    lines.append(line)
+        rows += csv.DictReader(lines)
+    return {key: "; ".join(values) for key, values in facts.items()}, rows

@@ -15,6 +15,7 @@ import sys
 import torch
 
 import csv_run
+import machine
 import packed_peers
 import tuned_plan
 from stopwatch import Timed, medians, sets_beyond_cache
@@ -121,7 +122,7 @@ def main():
     cases = [(codes, epilogue, m, n, k) for n, k in arguments.shapes for m in arguments.rows
              for codes in arguments.codes for epilogue in arguments.epilogues]
     csv_run.run(cases, lambda case: measure(library, case, arguments), COLUMNS, arguments.out,
-                arguments.minutes)
+                arguments.minutes, machine.facts())
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
 """Markdown of the pages that the scripts here write."""
 
+import os
+
+import documented
+
 
 def number(value, digits=3):
     """"-" for what is missing: None, nothing, NaN."""
@@ -21,3 +25,10 @@ def table(header, lines, texts=1):
 def listed(title, lines):
     """Nothing where there are no lines."""
     return [title, "", *(f"- {line}" for line in lines), ""] if lines else []
+
+
+def write(path, text):
+    """With the notice that a page of that name has where its subject has changed since."""
+    name = os.path.splitext(os.path.basename(path))[0]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(documented.with_notice(name, text))

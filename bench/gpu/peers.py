@@ -3,14 +3,13 @@
 CSV. Needs a GPU (but for --dry-run); see README.md here. Run again with the same --csv to go on."""
 
 import argparse
-import datetime
 import os
 import random
-import subprocess
 import sys
 import time
 import traceback
 
+import machine
 import program
 import rows
 from attacca_side import ThroughCAbi, ThroughCli, columns_of
@@ -143,15 +142,6 @@ def run(todo, bench, attacca, writer, options):
     return 0
 
 
-def driver_version():
-    try:
-        asked = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-                               capture_output=True, text=True, check=False)
-        return asked.stdout.split("\n")[0].strip() or "unknown"
-    except OSError:
-        return "unknown"
-
-
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--csv", default="docs/benchmarks/gpu-epilogues.csv")
@@ -177,16 +167,10 @@ def parse(arguments):
     return options
 
 
-def library_beside(path):
-    folder = os.path.dirname(os.path.abspath(path))
-    found = [os.path.join(folder, place, "libattacca.so") for place in ("../api", "../lib")]
-    return next(filter(os.path.exists, found), None)
-
-
 def attacca_side(options):
     if options.dry_run:
         return DryAttacca()
-    library = options.library or library_beside(options.attacca)
+    library = options.library or program.library_beside(options.attacca)
     if options.through != "cli" and library:
         try:
             return ThroughCAbi(library, options.attacca)
@@ -204,8 +188,8 @@ def main(arguments=None):
     else:
         from torch_bench import TorchBench
         bench = TorchBench()
-    facts = {**bench.facts(), "driver": driver_version(),
-             "date": datetime.date.today().isoformat(), "rounds": options.rounds}
+    facts = {**bench.facts(), "driver": machine.driver_version(), "date": machine.today(),
+             "rounds": options.rounds}
     writer = rows.Writer(options.csv, facts)
     options.every = cases(options.full, options.epilogues)
     todo = shard(options.every, options.shard)

@@ -20,3 +20,10 @@ def answer(program, *words, timeout=None, env=None):
         said = " ".join((done.stderr or done.stdout).split())
         raise RuntimeError(said or f"exit status {done.returncode}")
     return done.stdout
+
+
+def library_beside(path):
+    """The program's own libattacca.so, in a build folder or installed; none where there is none."""
+    folder = os.path.dirname(os.path.abspath(path))
+    found = [os.path.join(folder, place, "libattacca.so") for place in ("../api", "../lib")]
+    return next(filter(os.path.exists, found), None)

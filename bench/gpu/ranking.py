@@ -204,6 +204,7 @@ def quality(measured, times):
     return Quality(geometric_mean(first), geometric_mean(of_eight), min(first), geometric_mean(off))
 
 
+MEASURED = "2026-11-22"  # bench/data/candidates.csv
 HELD_OUT = {"layers (N, K)": lambda problem: (problem.n, problem.k),
             "epilogues and dtypes": lambda problem: problem[:5]}
 FOLDS = 8
@@ -229,19 +230,18 @@ def evaluate(options):
     rows = [("the analytic estimate", [np.exp(each.features[:, 0]) for each in measured])]
     rows += [(f"trained without its {name}", held_out(measured, key)) for name, key in HELD_OUT.items()]
     lines = ["# The ranking without measuring", "",
+             f"On one NVIDIA H200; {MEASURED}. Made by `bench/gpu/ranking.py collect`, `train` and "
+             "`evaluate` from the data in `bench/data`.", "",
              f"{len(measured)} problems, {sum(len(each.templates) for each in measured)} times of "
-             "templates on one NVIDIA H200 (`bench/gpu/ranking.py collect`, the data are in "
-             "`bench/data`), in eighths, each ranked by what was trained on the other seven "
-             "(`ranking.py evaluate`). Speed is of the fastest legal template's.", "",
+             "templates, in eighths: each is ranked by trees trained on the other seven. Speeds are "
+             "parts of the fastest legal template's.", "",
              *pages.table(["ranked by", "the first's speed", "the best of the first 8",
                            "the worst first", "expected times off by"],
                           [[name, f"{worth.first:.4f}", f"{worth.of_eight:.4f}", f"{worth.worst:.3f}",
                             f"{worth.off - 1:.1%}"]
                            for name, worth in ((name, quality(measured, times)) for name, times in rows)])]
-    text = "\n".join(lines) + "\n"
-    with open(options.out, "w", encoding="utf-8") as file:
-        file.write(text)
-    print(text)
+    pages.write(options.out, "\n".join(lines))
+    print("\n".join(lines))
 
 
 def as_cpp(tree, names):

@@ -1,27 +1,28 @@
 #!/usr/bin/env python3
 """The benchmarks of reference systems, on their shapes, in one run and in turns:
 
-    int8     s8 products of full-range data, dequantised by row and token scales (E4)
-    shapes   bf16 bias and SiLU at odd and large sizes (C5)
-    tails    O-proj, QKV and MoE-down of DeepSeek-V3 and Llama: the library's product, then bias and SiLU
-             as kernels of their own, against one kernel (C6)
+    int8     s8 products of full-range data, dequantised by row and token scales
+    shapes   bf16 bias and SiLU at odd and large sizes
+    tails    O-proj, QKV and MoE-down of DeepSeek-V3 and Llama: the library's product, then bias and
+             SiLU as kernels of their own, against one kernel
 
     bench/gpu/references.py --attacca build/src/cli/attacca --library build/src/api/libattacca.so \\
         --out docs/benchmarks/gpu-references --minutes 6
 
-`library_us`: torch.mm or torch._int_mm (cuBLASLt) and each op of the tail apart. `compiled_us`: Inductor's.
-`autotuned_us`: Inductor's max-autotune, products in Triton allowed. `unfused_us`: Attacca's own unfused path by the
-tuner's clock. Results are compared with f32 before they are timed."""
+`library_us`: torch.mm or torch._int_mm (cuBLASLt), then one kernel for each op of the tail.
+`compiled_us`: Inductor. `autotuned_us`: Inductor's max-autotune, products in Triton allowed.
+`unfused_us`: Attacca's own unfused path, timed by the tuner. Results are compared with f32 before they
+are timed."""
 
 import argparse
 import sys
-import time
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 
 import csv_run
+import machine
 import references_page
 import tuned_plan
 from stopwatch import Timed, medians, sets_beyond_cache
@@ -115,11 +116,6 @@ def measure(library, case, options):
             **{name: f"{us:.2f}" for name, us in medians(timed).items()}}
 
 
-def facts():
-    return (f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}" if torch.cuda.is_available()
-            else "a CPU") + f", {time.strftime('%Y-%m-%d')}"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -131,12 +127,13 @@ def main():
     parser.add_argument("--autotune", action="store_true", help="Inductor's max-autotune too, slow")
     options = parser.parse_args()
     library = tuned_plan.open_library(options.library, options.attacca)
-    done = {tuple(row[field] for field in Case._fields) for row in references_page.read(options.done)}
+    done = {tuple(row[field] for field in Case._fields)
+            for row in references_page.read(options.done)[1]}
     todo = [case for case in cases()
             if case.suite in options.suites and tuple(map(str, case)) not in done]
     csv_run.run(todo, lambda case: measure(library, case, options), COLUMNS,
-                options.out + ".csv", options.minutes)
-    references_page.write(references_page.read([*options.done, options.out + ".csv"]), None, facts(),
+                options.out + ".csv", options.minutes, machine.facts())
+    references_page.write(*references_page.read([*options.done, options.out + ".csv"]), None,
                           options.out)
 
 

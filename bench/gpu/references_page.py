@@ -6,9 +6,10 @@ measured at the same layers:
 """
 
 import argparse
-import csv
 from statistics import geometric_mean
 
+import csv_run
+import machine
 import pages
 import plot
 
@@ -28,13 +29,10 @@ HOW = {
 
 
 def read(paths):
-    """Of a case that stands twice the later row."""
-    rows = {}
-    for path in paths:
-        with open(path, encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                rows[row["suite"], row["name"], row["m"], row["n"], row["k"]] = row
-    return [row for row in rows.values() if row["attacca_us"]]
+    """(facts, rows). Of a case that stands twice the later row."""
+    facts, every = csv_run.read(*paths)
+    rows = {tuple(row[key] for key in ("suite", "name", "m", "n", "k")): row for row in every}
+    return facts, [row for row in rows.values() if row["attacca_us"]]
 
 
 def ratios(rows, peer):
@@ -62,8 +60,7 @@ def suite_of(name, rows):
 
 
 def mixed_of(path):
-    with open(path, encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    _, rows = csv_run.read(path)
     points = {f"{codes} weights": [(int(row["m"]), float(row["ratio"])) for row in rows
                                    if row["codes"] == codes]
               for codes in sorted({row["codes"] for row in rows})}
@@ -83,32 +80,30 @@ def mixed_of(path):
     return lines, plot.Panel("Packed weights over cuBLAS's bf16 product", "M", "speed-up", points)
 
 
-def write(rows, mixed, facts, out, note=""):
+def write(facts, rows, mixed, out):
     """OUT.md and OUT.svg. `mixed`: a CSV of mixed.py, or none."""
     suites = [suite_of(name, [row for row in rows if row["suite"] == name])
               for name in TITLES if any(row["suite"] == name for row in rows)]
     if mixed:
         suites.append(mixed_of(mixed))
     lines = ["# The reference systems' benchmarks", "",
-             f"On {facts}, by `bench/gpu/references.py`; microseconds, medians of CUDA graphs in turns over "
-             "operands beyond the L2. Speed-ups are a peer's time over Attacca's, means are geometric.", "",
-             *([note, ""] if note else []),
+             f"On {machine.described(facts)}. Made by `bench/gpu/references.py` and `references_page.py`; "
+             "microseconds, medians of CUDA graphs in turns over operands that together exceed the L2 "
+             "cache. Speed-ups are a peer's time over Attacca's, means are geometric.", "",
+             *([facts["note"], ""] if "note" in facts else []),
              f"![Speed-ups by M]({out.rsplit('/', 1)[-1]}.svg)", ""]
-    with open(out + ".md", "w", encoding="utf-8") as file:
-        file.write("\n".join(lines + [line for suite, _ in suites for line in suite]).rstrip() + "\n")
+    pages.write(out + ".md", "\n".join(lines + [line for suite, _ in suites for line in suite]))
     plot.write(out + ".svg", [panel for _, panel in suites])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("csv", nargs="+")
+    parser.add_argument("csv", nargs="+", help="a line '# note: TEXT' goes into the page")
     parser.add_argument("--mixed", help="what mixed.py wrote")
-    parser.add_argument("--facts", default="NVIDIA H200", help="the device, versions, the date")
-    parser.add_argument("--note", default="", help="what else to say of the runs")
     parser.add_argument("--out", default="docs/benchmarks/gpu-references")
     options = parser.parse_args()
-    write(read(options.csv), options.mixed, options.facts, options.out, options.note)
+    write(*read(options.csv), options.mixed, options.out)
 
 
 if __name__ == "__main__":

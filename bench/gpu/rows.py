@@ -3,6 +3,7 @@
 import csv
 import os
 
+import csv_run
 from cases import Case
 from csv_run import rounded
 
@@ -38,21 +39,10 @@ def case_of(row):
 
 def read(path):
     """(facts, rows): numbers as numbers, a time that is missing as None."""
-    facts, lines = {}, []
-    with open(path, newline="", encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("# "):
-                key, _, value = line[2:].strip().partition(": ")
-                known = facts.setdefault(key, [])
-                if value not in known:
-                    known.append(value)
-            else:
-                lines.append(line)
-    rows = []
-    for row in csv.DictReader(lines):
+    facts, rows = csv_run.read(path)
+    for row in rows:
         for key in ("m", "n", "k"):
             row[key] = int(row[key])
         for key in TIMES:
             row[key] = float(row[key]) if row.get(key) else None
-        rows.append(row)
-    return {key: "; ".join(values) for key, values in facts.items()}, rows
+    return facts, rows

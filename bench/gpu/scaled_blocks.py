@@ -15,6 +15,7 @@ import sys
 import torch
 
 import csv_run
+import machine
 import tuned_plan
 from stopwatch import Timed, medians, sets_beyond_cache
 
@@ -99,7 +100,7 @@ def main():
              for m in rows[turn:turn + 1] for scales in arguments.scales
              for result in arguments.results]
     csv_run.run(cases, lambda case: measure(library, case, arguments.limit), COLUMNS, arguments.out,
-                arguments.minutes)
+                arguments.minutes, machine.facts())
 
 
 if __name__ == "__main__":

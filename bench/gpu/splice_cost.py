@@ -4,6 +4,7 @@
     splice_cost.py build   where nvcc is: the epilogue's CUDA C++ goes into the template's own source,
                            so that nvcc sees both at once; one cubin each into --images
     splice_cost.py run     where a GPU is: both machine codes with the same parameters, in turns
+    splice_cost.py page    writes the page again, from the CSV
 """
 
 import argparse
@@ -18,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import geometric_mean
 
 import csv_run
+import machine
 import pages
 import program
 
@@ -127,18 +129,26 @@ def compare(options, template, name, shape):
 def run(options):
     cases = [(template, name, shape) for template in options.templates for name in EPILOGUES
              for shape in SHAPES["_swap_" in template]]
-    rows = csv_run.run(cases, lambda case: compare(options, *case), COLUMNS, options.out + ".csv",
-                       options.minutes)
-    with open(options.out + ".md", "w", encoding="utf-8") as file:
-        file.write(page(rows))
+    csv_run.run(cases, lambda case: compare(options, *case), COLUMNS, options.out + ".csv",
+                options.minutes, {"driver": machine.driver_version(), "date": machine.today()})
+    write_page(options)
 
 
-def page(rows):
+def write_page(options):
+    """From the CSV alone."""
+    facts, rows = csv_run.read(options.out + ".csv")
+    for row in rows:
+        row.update({key: float(row[key]) for key in ("spliced_us", "whole_us") if row[key]})
+    pages.write(options.out + ".md", page(facts, rows))
+
+
+def page(facts, rows):
     timed = [row for row in rows if not row.get("failed")]
     ratios = [row["spliced_us"] / row["whole_us"] for row in timed]
     lines = ["# A spliced kernel against the same kernel compiled whole", "",
-             f"{time.strftime('%Y-%m-%d')}. *Whole*: nvcc compiled the template's source with the "
-             "epilogue's body defined before the kernel (`bench/gpu/splice_cost.py`). Both run with "
+             f"On {machine.described(facts)}. Made by `bench/gpu/splice_cost.py`.", "",
+             "*Whole*: nvcc compiled the template's source with the "
+             "epilogue's body defined before the kernel. Both run with "
              "the same parameters, data and buffers, as CUDA graphs in turns; microseconds, medians "
              "of 15 rounds. Above 1: the splice is slower.", ""]
     if ratios:
@@ -154,13 +164,13 @@ def page(rows):
          for row, ratio in zip(timed, ratios)], texts=3)
     lines += ["", *pages.listed("Failed:", [f"`{row['template']}`, `{row['epilogue']}`: {row['failed']}"
                                             for row in rows if row.get("failed")])]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(lines)
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["build", "run"])
+    parser.add_argument("action", choices=["build", "run", "page"])
     program.add_option(parser)
     parser.add_argument("--build", default="build", help="a build folder, for nvcc's options")
     parser.add_argument("--images", default="build/whole")
@@ -169,7 +179,7 @@ def main(arguments=None):
     parser.add_argument("--out", default="docs/benchmarks/gpu-splice", help="without .md and .csv")
     parser.add_argument("--minutes", type=float, default=1, help="stops cleanly after these")
     options = parser.parse_args(arguments)
-    build(options) if options.action == "build" else run(options)
+    {"build": build, "run": run, "page": write_page}[options.action](options)
 
 
 if __name__ == "__main__":

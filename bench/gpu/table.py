@@ -5,10 +5,11 @@ import argparse
 import os
 from statistics import geometric_mean
 
+import machine
 import pages
 import plot
 import rows
-from cases import TITLES
+from cases import GATES, TITLES
 from pages import number
 
 COLUMNS = {"bare_us": "bare GEMM", "eager_us": "eager", "inductor_us": "Inductor",
@@ -150,15 +151,16 @@ def failures(all_rows):
     return lines
 
 
+def title(table):
+    return "Gated products" if {r.epilogue for r in table} <= set(GATES) else "GEMM and epilogue"
+
+
 def page(facts, all_rows, table, plot_name):
     through = sorted({row["through"] for row in all_rows})
     partial = count(table, lambda r: not r.complete)
     lines = [
-        "# GEMM and epilogue in one kernel, on a GPU", "",
-        f"On {facts.get('device', '?')}, driver {facts.get('driver', '?')}; PyTorch "
-        f"{facts.get('torch', '?')} with CUDA {facts.get('cuda', '?')}, Triton "
-        f"{facts.get('triton', '?')}; {facts.get('date', '?')}. Made by `make bench-gpu` "
-        "(`bench/gpu/`).", "",
+        f"# {title(table)} in one kernel, on a GPU", "",
+        f"On {machine.described(facts)}. Made by `bench/gpu/peers.py` and `table.py`.", "",
         *([facts["note"], ""] if "note" in facts else []),
         "bf16 operands, weights as (N, K), f32 accumulation. Data are N(0, 1), weights N(0, 1/K). "
         "Every contender is a CUDA graph of about 2 ms of launches over as many operand sets as "
@@ -183,7 +185,7 @@ def page(facts, all_rows, table, plot_name):
     failed = failures(all_rows)
     if failed:
         lines += ["## What did not run", "", *failed, ""]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(lines)
 
 
 def panels(table):
@@ -220,8 +222,8 @@ def main(arguments=None):
         writer = rows.Writer(options.out + ".csv", facts)
         for row in merged:
             writer.write(row)
-    with open(options.out + ".md", "w", encoding="utf-8") as file:
-        file.write(page(facts, merged, table, os.path.basename(options.out) + ".svg"))
+    pages.write(options.out + ".md",
+                page(facts, merged, table, os.path.basename(options.out) + ".svg"))
     plot.write(options.out + ".svg", panels(table))
 
 

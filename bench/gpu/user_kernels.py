@@ -18,6 +18,7 @@ import time
 from statistics import geometric_mean
 
 import csv_run
+import machine
 import pages
 import program
 from user_kernel_cases import TAILS, cases
@@ -246,7 +247,7 @@ def run(options):
     driver = Driver()
     torch.cuda.init()
     torch.zeros(1, device="cuda")  # makes the context that the driver's calls use
-    facts = f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, Triton {triton_version()}"
+    facts = {**machine.facts(), "triton": triton_version()}
 
     def row_of(pair):
         case, tail = pair
@@ -261,9 +262,8 @@ def run(options):
                 case.arguments = None  # their memory
 
     rows = csv_run.run([(case, tail) for case in cases() for tail in TAILS], row_of, COLUMNS,
-                       options.out + ".csv", options.minutes)
-    with open(options.out + ".md", "w", encoding="utf-8") as file:
-        file.write(page(rows, facts))
+                       options.out + ".csv", options.minutes, facts)
+    write_page(options)
     return 0 if rows and all(row.get("identical") == "yes" for row in rows) else 1
 
 
@@ -274,11 +274,19 @@ def triton_version():
 
 # ---- The page
 
-def page(rows, facts):
+def write_page(options):
+    """From the CSV alone."""
+    facts, rows = csv_run.read(options.out + ".csv")
+    for row in rows:
+        row.update({key: float(row[key]) for key in row if key.endswith("_us") and row[key]})
+    pages.write(options.out + ".md", page(facts, rows))
+
+
+def page(facts, rows):
     timed = [row for row in rows if not row.get("failed")]
     identical = sum(row["identical"] == "yes" for row in timed)
     lines = ["# Triton kernels with their tail inside", "",
-             f"On {facts}; {time.strftime('%Y-%m-%d')}. Made by `bench/gpu/user_kernels.py`.", "",
+             f"On {machine.described(facts)}. Made by `bench/gpu/user_kernels.py`.", "",
              "The PTX that Triton compiled went through `attacca kernel fuse`. *Kernel*: alone, "
              "without the tail. *+ eager*, *+ Inductor*: the kernel, then the tail in PyTorch, op by "
              "op and as the one kernel that `torch.compile` makes. *Fused*: one kernel, in eager "
@@ -302,7 +310,7 @@ def page(rows, facts):
     lines += ["", *pages.listed("Failed:", [
         f"{row['kernel']}, {row['shape']}, `{row['tail']}`: {row['failed']}"
         for row in rows if row.get("failed")])]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(lines)
 
 
 def main(arguments=None):
@@ -312,7 +320,9 @@ def main(arguments=None):
     parser.add_argument("--out", default="docs/benchmarks/gpu-user-kernels",
                         help="without .md and .csv")
     parser.add_argument("--minutes", type=float, default=3, help="stops cleanly after these")
-    return run(parser.parse_args(arguments))
+    parser.add_argument("--page", action="store_true", help="writes the page again, from OUT.csv")
+    options = parser.parse_args(arguments)
+    return write_page(options) if options.page else run(options)
 
 
 if __name__ == "__main__":

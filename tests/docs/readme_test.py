@@ -1,8 +1,9 @@
-"""The README shows what the commands really print.
+"""The documents show what the commands really print, and their links lead somewhere.
 
-Usage: readme_test.py ATTACCA [--update]. Runs every `$ attacca ...` line of the README's console
-blocks from the repository's root and compares what follows it; numbers in lines that begin with
-"time:" or "check" are not compared, as they differ from machine to machine. --update rewrites them.
+Usage: readme_test.py ATTACCA [--update]. Runs every `$ attacca ...` line of the console blocks from
+the repository's root and compares its output with the lines below it. Numbers in lines that begin
+with "time:" or "check" are not compared: they differ from machine to machine. --update rewrites the
+documents.
 """
 import pathlib
 import re
@@ -11,15 +12,17 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-README = ROOT / "README.md"
+DOCUMENTS = [ROOT / "README.md", ROOT / "docs/command-line.md"]
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]\d+)?")
+PROGRESS = re.compile(r".* \.\.\. \d+ s\n")  # printed by what takes longer than half a minute
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def run(command):
     words = shlex.split(command)
     result = subprocess.run([sys.argv[1], *words[1:]], capture_output=True, text=True, cwd=ROOT)
-    return result.stdout + result.stderr
+    return result.stdout + PROGRESS.sub("", result.stderr)
 
 
 def masked(line):
@@ -33,28 +36,46 @@ def examples(block):
         yield command, output.splitlines()
 
 
-def main():
-    text = README.read_text()
-    count = failures = 0
+class Checker:
+    """Runs the commands of the blocks of one document after the other."""
 
-    def check(block):
-        nonlocal count, failures
+    def __init__(self):
+        self.count = self.failures = 0
+
+    def block(self, match):
+        """The block as it should be."""
         lines = []
-        for command, shown in examples(block.group(1)):
-            count += 1
+        for command, shown in examples(match.group(1)):
+            self.count += 1
             printed = run(command).splitlines()
             lines += [f"$ {command}", *printed]
             if [masked(line) for line in printed] != [masked(line) for line in shown]:
-                failures += 1
-                print(f"$ {command}", "README:", *shown, "printed:", *printed, sep="\n")
+                self.failures += 1
+                print(f"$ {command}", "document:", *shown, "printed:", *printed, sep="\n")
         return "```console\n" + "\n".join(lines) + "\n```"
 
-    updated = BLOCK.sub(check, text)
+
+def broken_links():
+    """"document: target" of every relative link that leads to no file."""
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/**/*.md")]
+    return [f"{page.relative_to(ROOT)}: {target}" for page in pages
+            for target in LINK.findall(re.sub(r"`[^`]*`|```.*?```", "", page.read_text(),
+                                              flags=re.DOTALL))
+            if "://" not in target and not (page.parent / target).exists()]
+
+
+def main():
+    checker = Checker()
+    for document in DOCUMENTS:
+        updated = BLOCK.sub(checker.block, document.read_text())
+        if "--update" in sys.argv:
+            document.write_text(updated)
+    broken = broken_links()
+    print(f"{checker.count} commands, {checker.failures} differ; broken links:", *broken or ["none"],
+          sep="\n  ")
     if "--update" in sys.argv:
-        README.write_text(updated)
         return 0
-    print(f"{count} commands, {failures} differ")
-    return 1 if failures or count == 0 else 0
+    return 1 if checker.failures or checker.count == 0 or broken else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,10 @@
-"""The benchmark scripts of bench/gpu without a GPU: made-up times through rows, table and plot."""
+"""The benchmark scripts of bench/gpu without a GPU: made-up times through rows, table and plot; and
+docs/benchmarks beside its table and its data."""
 
+import contextlib
+import io
 import os
+import shutil
 import sys
 import tempfile
 import unittest
@@ -11,11 +15,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 
 import attacca_side
 import cases
+import documented
 import mixed_page
 import pages
 import peers
 import program
 import rows
+import run
 import splice_cost
 import table
 import user_kernels
@@ -200,23 +206,22 @@ class Pages(unittest.TestCase):
 class MixedPage(unittest.TestCase):
     HEAD = "codes,group,epilogue,m,n,k,attacca_us,product_us,kernel,unfused_us,cublas_us,torch_us,ratio,weights_gbps\n"
 
-    def test_the_table_replaces_the_one_below_the_text(self):
+    def test_later_rows_replace_earlier_ones(self):
         with tempfile.TemporaryDirectory() as folder:
             first, second, out = (os.path.join(folder, name) for name in ("a.csv", "b.csv", "out"))
             with open(first, "w", encoding="utf-8") as file:
-                file.write(self.HEAD + "s4,128,none,16,64,96,5.00,,old,9.00,15.00,,3.00,700\n"
+                file.write("# device: a GPU\n# torch: 2\n# date: 2026-01-02\n" + self.HEAD +
+                           "s4,128,none,16,64,96,5.00,,old,9.00,15.00,,3.00,700\n"
                                        "s8,128,bias_silu,1,128,96,4.00,3.90,x,9.00,8.00,,2.00,600\n")
             with open(second, "w", encoding="utf-8") as file:
                 file.write(self.HEAD + "s4,128,none,16,64,96,4.00,,new,9.00,14.00,,3.50,800\n")
-            with open(out + ".md", "w", encoding="utf-8") as file:
-                file.write("# Text\n\n| M x N x K | as it was |\n")
-            for _ in range(2):
-                with mock.patch.object(sys, "argv", ["mixed_page.py", first, second, "--out", out]):
-                    mixed_page.main()
+            with mock.patch.object(sys, "argv", ["mixed_page.py", first, second, "--out", out]):
+                mixed_page.main()
             with open(out + ".md", encoding="utf-8") as file:
                 text = file.read()
-            self.assertEqual(text.splitlines()[:2], ["# Text", ""])
-            self.assertEqual(text.splitlines()[4:], [
+            self.assertIn("On a GPU, PyTorch 2; 2026-01-02.", text)
+            self.assertIn("| 16 | s4 | 1 | 3.50 | 3.50 | 3.50 |", text)
+            self.assertEqual(text.splitlines()[-2:], [
                 "| 1 x 128 x 96 | s8 | bias, SiLU | 4.0 | 3.9 | 8.0 | 2.00 | 600 | `x` |",
                 "| 16 x 64 x 96 | s4 |  | 4.0 | - | 14.0 | 3.50 | 800 | `new` |"])
             self.assertEqual(mixed_page.read([out + ".csv"]), mixed_page.read([first, second]))
@@ -260,12 +265,87 @@ class UserKernels(unittest.TestCase):
         good = {"kernel": "add", "shape": "4 x 8", "dtype": "bf16", "tail": "relu(out)",
                 "identical": "yes", "differing": 0, "kernel_us": 2.0, "eager_us": 8.0,
                 "inductor_us": 4.0, "fused_us": 2.0, "fused_fp32_us": 1.9, "stores": 1, "fuse_ms": 30.0}
-        page = user_kernels.page([good, {**good, "identical": "no", "differing": 3},
-                                  {"kernel": "add", "shape": "1 x 1", "dtype": "bf16",
-                                   "tail": "silu(out)", "failed": "no GPU"}], "a GPU")
+        page = user_kernels.page({"device": "a GPU"}, [
+            good, {**good, "identical": "no", "differing": 3},
+            {"kernel": "add", "shape": "1 x 1", "dtype": "bf16", "tail": "silu(out)",
+             "failed": "no GPU"}])
         self.assertIn("1 of 2 pairs are identical. The fused kernel is 4.00 times", page)
         self.assertIn("| 3 differ |", page)
         self.assertIn("- add, 1 x 1, `silu(out)`: no GPU", page)
+
+
+class Documented(unittest.TestCase):
+    """docs/benchmarks is what bench/gpu/documented.py and the data beside it say."""
+
+    FOLDER = os.path.join(documented.ROOT, documented.FOLDER)
+
+    def test_every_file_belongs_to_a_page(self):
+        known = {name for page in documented.PAGES for name in documented.files(page)}
+        self.assertEqual(known | {"README.md"}, set(os.listdir(self.FOLDER)))
+        for page in documented.PAGES:
+            for name in page.data:
+                folder = documented.ROOT if "/" in name else self.FOLDER
+                self.assertTrue(os.path.exists(os.path.join(folder, name)), name)
+
+    def test_the_pages_are_those_of_their_data(self):
+        values = {"attacca": "-", "library": "-", "minutes": 0}
+        for page in filter(lambda page: page.steps, documented.PAGES):
+            with self.subTest(page.name), tempfile.TemporaryDirectory() as folder:
+                for name in documented.files(page):
+                    if name.endswith(".csv"):
+                        shutil.copy(os.path.join(self.FOLDER, name), folder)
+                self.assertTrue(run.step(page.steps[-1], {**values, "data": f"{folder}/{page.name}"}))
+                for name in documented.files(page):
+                    with open(os.path.join(folder, name), encoding="utf-8") as made, \
+                            open(os.path.join(self.FOLDER, name), encoding="utf-8") as kept:
+                        self.assertEqual(made.read(), kept.read(), name)
+
+    def test_old_pages_say_so_and_the_index_lists_all(self):
+        texts = documented.read_pages(self.FOLDER)
+        for name, text in texts.items():
+            self.assertEqual(documented.with_notice(name, text), text,
+                             f"{name}: run bench/gpu/documented.py")
+        with open(os.path.join(self.FOLDER, "README.md"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), documented.index(texts), "run bench/gpu/documented.py")
+        for name, (date, _) in documented.OUTDATED.items():
+            self.assertEqual(date, documented.date_of(texts[name]),
+                             f"{name} was measured again: remove it from OUTDATED")
+
+    def test_a_page_measured_again_loses_its_notice(self):
+        with mock.patch.dict(documented.OUTDATED, {"p": ("2026-01-02", "What changed.")}):
+            old = documented.with_notice("p", "# T\n\nOn a GPU; 2026-01-02.\n")
+            self.assertEqual(old, "# T\n\n> **Older than the code.** What changed.\n\n"
+                                  "On a GPU; 2026-01-02.\n")
+            self.assertEqual(documented.with_notice("p", old), old)
+            self.assertEqual(documented.with_notice("p", old.replace("01-02", "01-03")),
+                             "# T\n\nOn a GPU; 2026-01-03.\n")
+
+    def test_a_run_measures_the_usual_pages_and_names_the_commands_of_the_others(self):
+        steps = []
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(run, "step", lambda text, values: steps.append(text) or True), \
+                contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assertEqual(run.main(["--attacca", "a", "--out", folder]), 0)
+            self.assertEqual({text.split()[0] for text in steps},
+                             {"peers.py", "table.py", "cold.py", "user_kernels.py"})
+            self.assertIn("gpu-gates.md: not measured; make bench-gpu PAGES=gpu-gates\n", said.getvalue())
+            self.assertIn("cpu.md: not measured; make bench-cpu\n", said.getvalue())
+            del steps[:]
+            run.main(["--attacca", "a", "--out", folder, "--pages", "gpu-gates"])
+            self.assertEqual([text.split()[0] for text in steps], ["peers.py", "table.py"])
+
+    def test_the_usual_pages_fit_into_ten_minutes(self):
+        self.assertLessEqual(sum(page.minutes for page in documented.PAGES if page.usual), 10)
+
+    def test_every_script_of_a_step_takes_its_options(self):
+        for page in documented.PAGES:
+            for step in page.steps:
+                script, *words = step.split()
+                with open(os.path.join(documented.ROOT, "bench/gpu", script), encoding="utf-8") as file:
+                    source = file.read()
+                for option in (word for word in words if word.startswith("--")):
+                    shared = ("--attacca", "--library", "--limit")  # program.py, tuned_plan.py
+                    self.assertTrue(f'"{option}"' in source or option in shared, f"{script} {option}")
 
 
 if __name__ == "__main__":

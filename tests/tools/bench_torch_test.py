@@ -4,7 +4,6 @@ operands, launches and results are real, times are made up.
 Usage: bench_torch_test.py LIBATTACCA [unittest arguments].
 """
 import contextlib
-import csv
 import io
 import os
 import sys
@@ -22,6 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import attacca_side
 import c_abi
 import cases
+import csv_run
 import mixed
 import packed_peers
 import peers
@@ -104,9 +104,7 @@ class Scripts(unittest.TestCase):
         return said.getvalue()
 
     def rows(self, path):
-        with open(path, encoding="utf-8") as file:
-            header, *lines = file.read().splitlines()
-        return [dict(zip(header.split(","), line.split(","))) for line in lines]
+        return csv_run.read(path)[1]
 
     def test_packed_weights(self):
         LaunchesNothing.launched = []
@@ -176,7 +174,7 @@ class Scripts(unittest.TestCase):
         packed = os.path.join(os.path.dirname(self.out), "packed.csv")
         with open(packed, "w", encoding="utf-8") as file:
             file.write(",".join(mixed.COLUMNS) + "\ns4,128,none,16,64,96,5.00,,some,9.00,15.00,10.00,3.00,700\n")
-        references_page.write(references_page.read([self.out + ".csv"]), packed, "a test", self.out)
+        references_page.write(*references_page.read([self.out + ".csv"]), packed, self.out)
         with open(self.out + ".md", encoding="utf-8") as file:
             page = file.read()
         self.assertIn("- s4 weights: 3.00, from 3.00 to 3.00 (1 cases)", page)
@@ -220,8 +218,7 @@ class UserKernels(unittest.TestCase):
                 OnTheHost():
             out = os.path.join(folder, "new", "out")
             self.assertEqual(user_kernels.main(["--out", out]), 1)
-            with open(out + ".csv", encoding="utf-8") as file:
-                found = list(csv.DictReader(file))
+            found = csv_run.read(out + ".csv")[1]
             with open(out + ".md", encoding="utf-8") as file:
                 self.assertIn("- b, 4 x 8, `relu(out + row(bias))`: made to fail\n", file.read())
         self.assertEqual([row["failed"] for row in found],

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""The pages of docs/benchmarks: what each shows, the command that writes it, its data, and whether its
+subject has changed since it was measured.
+
+    bench/gpu/documented.py    writes docs/benchmarks/README.md and the notices at the top of old pages
+
+A page that is measured again, on a later date, loses its notice; its entry in OUTDATED is then to be
+removed, which tests/tools/bench_gpu_test.py asks for.
+"""
+
+import os
+import re
+from typing import NamedTuple
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+FOLDER = "docs/benchmarks"
+
+
+class Page(NamedTuple):
+    """Steps are scripts of bench/gpu with their arguments, for run.py, which fills in `{attacca}`,
+    `{library}`, `{minutes}` and `{data}`, the CSV without .csv. The last step writes the page from its
+    data alone. A page without steps is written by `command`."""
+    name: str
+    shows: str
+    steps: tuple = ()
+    minutes: float = 0   # for the steps
+    usual: bool = False  # part of `make bench-gpu` where no pages are named
+    command: str = ""
+    data: tuple = ()     # further files it is made of, or that are made with it
+    needs: str = ""      # a path without which the steps cannot run, and how to make it
+
+
+PAGES = [
+    Page("gpu-epilogues", "bias + GELU, bias + SiLU times a residual, beside PyTorch, Inductor and "
+         "cuBLASLt",
+         ("peers.py --attacca {attacca} --csv {data}.csv --minutes {minutes} --max-autotune-every 4",
+          "table.py {data}.csv --out {data}"), 4, True, data=("gpu-epilogues.svg",)),
+    Page("gpu-gates", "gated products beside PyTorch and Inductor",
+         ("peers.py --attacca {attacca} --csv {data}.csv --minutes {minutes} --epilogues swiglu gpt_oss "
+          "--max-autotune-every 8", "table.py {data}.csv --out {data}"), 9, data=("gpu-gates.svg",)),
+    Page("gpu-mixed", "4- and 8-bit weights beside cuBLAS's bf16 product",
+         ("mixed.py --attacca {attacca} --library {library} --epilogues bias_silu --limit 10 "
+          "--out {data}.csv --minutes {minutes}", "mixed_page.py {data}.csv --out {data}"), 9),
+    Page("gpu-scaled-blocks", "8-bit floats with scales beside cuBLASLt",
+         ("scaled_blocks.py --attacca {attacca} --library {library} --out {data}.csv "
+          "--minutes {minutes}", "scaled_blocks_page.py {data}.csv --out {data}"), 4),
+    Page("gpu-references", "the shapes of other systems' benchmarks: int8, odd sizes, layers of models",
+         ("references.py --attacca {attacca} --library {library} --autotune --out {data} "
+          "--minutes {minutes}",
+          "mixed.py --attacca {attacca} --library {library} --torch --out {data}-mixed.csv "
+          "--rows 16 64 256 1024 --shapes 4096x11008 12288x4096 22016x4096 4096x4096 "
+          "--minutes {minutes}",
+          "references_page.py {data}.csv --mixed {data}-mixed.csv --out {data}"), 9,
+         data=("gpu-references-mixed.csv", "gpu-references.svg")),
+    Page("gpu-blocks", "transformer blocks under `torch.compile` beside Inductor",
+         ("blocks.py --out {data} --minutes {minutes}", "blocks_page.py {data}.csv --out {data}"), 9),
+    Page("gpu-cold", "the time of a new epilogue from text to loaded kernel, and of a launch",
+         ("cold.py --attacca {attacca} --out {data} --minutes {minutes}",
+          "cold.py --page --out {data}"), 1.5, True),
+    Page("gpu-splice", "spliced kernels beside the same kernels compiled whole by nvcc",
+         ("splice_cost.py run --attacca {attacca} --out {data} --minutes {minutes}",
+          "splice_cost.py page --out {data}"), 1, True,
+         needs="build/whole: `bench/gpu/splice_cost.py build` makes it where nvcc is"),
+    Page("gpu-user-kernels", "Triton kernels with their tails inside",
+         ("user_kernels.py --attacca {attacca} --out {data} --minutes {minutes}",
+          "user_kernels.py --page --out {data}"), 2.5, True),
+    Page("ranking", "how good the choice of a kernel is without measuring",
+         command="bench/gpu/ranking.py collect (on a GPU), train, evaluate",
+         data=("bench/data/candidates.csv",)),
+    Page("cpu", "fused beside op by op and oneDNN's post-ops, on a CPU", command="make bench-cpu"),
+    Page("cpu-small-k", "what was tried for K = 128 on a CPU", command="written by hand"),
+]
+
+NAMES = ("Kernels have been renamed since: a name now begins with its folder's in src/templates/kernels "
+         "(`bf16_*` is `cutlass_bf16_*`, `sm90_*` is `wgmma_*`, `sm80_*` is `mma_*`, `mixed_*` is "
+         "`packed_*`).")
+WGMMA = ("The wgmma kernels have changed since: one elected lane requests bulk copies, which made products "
+         "of 64 rows and more faster, and tiles of 160 and 176 columns were added; the pointwise kernel of "
+         "the unfused path is faster for whole chunks.")
+# Page: the date of the measurement that the notice is about, and what has changed since.
+OUTDATED = {
+    "gpu-epilogues": ("2026-11-22", f"{WGMMA} {NAMES}"),
+    "gpu-gates": ("2026-11-22", NAMES),
+    "gpu-mixed": ("2026-11-22", NAMES),
+    "gpu-scaled-blocks": (
+        "2026-11-22", "The unfused path stores the product in f32 now, before it is scaled: the recorded "
+        f"times of `unfused` no longer compare. {WGMMA} {NAMES}"),
+    "gpu-references": ("2026-11-22", f"{WGMMA} {NAMES}"),
+    "gpu-blocks": ("2026-11-22", WGMMA),
+    "gpu-cold": ("2026-11-22", "The cache of kernels now also checks who owns its files, which takes part "
+                 f"of the times *from disk*. {NAMES}"),
+    "gpu-splice": ("2026-11-22", f"{WGMMA} {NAMES}"),
+    "gpu-user-kernels": ("2026-11-22", "The code that Attacca emits for epilogues has changed since."),
+    "ranking": ("2026-11-22", "The unfused path of 8-bit floats stores the product in f32 now: its "
+                f"recorded times no longer compare. {WGMMA}"),
+    "cpu": ("2026-11-22", "GELU is more exact near 0 since, by a few more operations."),
+}
+MARK = "> **Older than the code.** "
+
+
+def date_of(text):
+    """The day a page was measured: the first date on it; none on a page without one."""
+    found = re.search(r"\b20\d\d-\d\d-\d\d\b", text)
+    return found and found.group()
+
+
+def with_notice(name, text):
+    """The page with its notice below the title, and no other one."""
+    lines = re.sub(rf"{re.escape(MARK)}.*\n\n", "", text).splitlines()
+    date, what = OUTDATED.get(name, (None, None))
+    if date and date == date_of(text):
+        lines[1:1] = ["", MARK + what]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def files(page):
+    """What lies in docs/benchmarks for a page; names with a folder lie elsewhere."""
+    own = [f"{page.name}.csv"] if page.steps else []
+    return [f"{page.name}.md", *own, *(name for name in page.data if "/" not in name)]
+
+
+def command(page):
+    if page.command:
+        return page.command
+    return "make bench-gpu" if page.usual else f"make bench-gpu PAGES={page.name}"
+
+
+def linked(name):
+    return f"[{os.path.basename(name)}]({'../../' + name if '/' in name else name})"
+
+
+def index(texts):
+    """docs/benchmarks/README.md. `texts`: page by name."""
+    lines = ["# Benchmarks", "",
+             "Written by `bench/gpu/documented.py`, which has this table. `make bench-gpu` needs a GPU, "
+             "PyTorch and `make gpu`; it runs the pages that take a minute or four and says which command "
+             "writes each other one. *Older than the code*: what was measured has changed since; the page "
+             "says how at its top.", "",
+             "| page | shows | measured | written by | data |", "|---|---|---|---|---|"]
+    for page in PAGES:
+        date = date_of(texts[page.name]) or "-"
+        old = ", older than the code" if MARK in texts[page.name] else ""
+        own = [f"{page.name}.csv"] if page.steps else []
+        data = ", ".join(linked(name) for name in [*own, *page.data] if not name.endswith(".svg"))
+        by = f"`{command(page)}`" if "hand" not in page.command else page.command
+        lines.append(f"| [{page.name}]({page.name}.md) | {page.shows} | {date}{old} | {by} | "
+                     f"{data or 'the page'} |")
+    return "\n".join(lines) + "\n"
+
+
+def read_pages(folder):
+    texts = {}
+    for page in PAGES:
+        with open(os.path.join(folder, page.name + ".md"), encoding="utf-8") as file:
+            texts[page.name] = file.read()
+    return texts
+
+
+def main():
+    folder = os.path.join(ROOT, FOLDER)
+    texts = {name: with_notice(name, text) for name, text in read_pages(folder).items()}
+    for name, text in {**texts, "README": index(texts)}.items():
+        with open(os.path.join(folder, name + ".md"), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+if __name__ == "__main__":
+    main()
