@@ -1,4 +1,4 @@
-// Strides and offsets of operands (A7, B5, B6).
+// Strides and offsets of operands.
 #include "fmt/format.h"
 
 #include "fuse_testing.hpp"

@@ -1,4 +1,4 @@
-// Two accumulators of one A (A5, B9).
+// Two accumulators of one A: SwiGLU and its like.
 #include "fuse_testing.hpp"
 
 namespace attacca::fuse::testing {
@@ -6,7 +6,7 @@ namespace {
 
 constexpr const char* kHalves = "x: bf16[M, 8], w: bf16[8, 12]";
 
-TEST(Gate, SeparateWeights) {  // A5: the Llama MLP
+TEST(Gate, SeparateWeights) {  // the Llama MLP
   EXPECT_EQ(fused("x: bf16[M, 8], w1: bf16[6, 8], w2: bf16[6, 8]",
                   "y = silu(matmul(x, transpose(w1))) * matmul(x, transpose(w2))\nreturn y"),
             "gated y = silu(acc0) * acc1");
@@ -32,7 +32,7 @@ TEST(Gate, InterleavedThroughAReshape) {
             "gated y = reglu(acc0, acc1)");
 }
 
-TEST(Gate, ClampedSwigluWithItsConstants) {  // B9: GPT-OSS
+TEST(Gate, ClampedSwigluWithItsConstants) {  // GPT-OSS
   EXPECT_EQ(fused(kHalves,
                   "h = matmul(x, w)\ng = clamp(h[:, ::2], max=6.5)\n"
                   "l = clamp(h[:, 1::2], min=-6.5, max=6.5)\n"

@@ -1,4 +1,4 @@
-// Every op left out says why (A9), and what must not fuse does not.
+// Every op that is left out has a reason, and what must not fuse does not.
 #include "fuse_testing.hpp"
 
 namespace attacca::fuse::testing {

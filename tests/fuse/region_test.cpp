@@ -1,4 +1,4 @@
-// One product and what follows it (A6, B1 to B8).
+// One product and what follows it: operands of every role, casts, views, several outputs.
 #include "fuse_testing.hpp"
 
 namespace attacca::fuse::testing {
@@ -44,7 +44,6 @@ INSTANTIATE_TEST_SUITE_P(Tails, Fused, ::testing::ValuesIn(kTails),
                          [](const auto& info) { return info.param.name; });
 
 const FusedCase kCasts[] = {
-    // B4
     {"cast_in_the_tail", kXW, "y = cast(relu(cast(x @ w, f32)), f16); return y",
      "gemm y = cast(relu(cast(acc, f32)), f16)"},
     {"compute_type_per_node", "x: bf16[M, 8], w: bf16[8, 4], b: bf16[4]",
@@ -60,7 +59,6 @@ INSTANTIATE_TEST_SUITE_P(Casts, Fused, ::testing::ValuesIn(kCasts),
                          [](const auto& info) { return info.param.name; });
 
 const FusedCase kRoles[] = {
-    // B5, A7
     {"row", "x: f32[4, 4], w: f32[4, 4], b: f32[4]", "y = x @ w + b; return y",
      "gemm y = acc + row(b)"},
     {"column_where_m_is_n", "x: f32[4, 4], w: f32[4, 4], b: f32[4]",
@@ -83,13 +81,12 @@ const FusedCase kRoles[] = {
     {"sliced_residual", "x: f32[M, 8], w: f32[8, 4], r: f32[M, 10]",
      "y = x @ w + r[:, 2:10:2]; return y", "gemm y = acc + full(r)"},
     {"the_input_itself", "x: f32[8, 8], w: f32[8, 8]", "y = x @ w + x; return y",
-     "gemm y = acc + full(x)"},  // A6
+     "gemm y = acc + full(x)"},
 };
 INSTANTIATE_TEST_SUITE_P(Roles, Fused, ::testing::ValuesIn(kRoles),
                          [](const auto& info) { return info.param.name; });
 
 const FusedCase kViews[] = {
-    // B3
     {"same_shape_reshape", kXW, "y = relu(reshape(x @ w, [M, 4])); return y", "gemm y = relu(acc)"},
     {"leading_axes_split", "x: f32[2*S, 8], w: f32[8, 4], r: f32[2, S, 4]",
      "y = relu(reshape(x @ w, [2, S, 4])) + r; return y", "gemm y = relu(acc) + full(r)"},
@@ -107,7 +104,6 @@ INSTANTIATE_TEST_SUITE_P(Views, Fused, ::testing::ValuesIn(kViews),
                          [](const auto& info) { return info.param.name; });
 
 const FusedCase kOutputs[] = {
-    // A6, B8
     {"raw_accumulator_too", kXW, "h = x @ w; y = relu(h); return h, y",
      "gemm h = acc, y = relu(acc)"},
     {"escaping_intermediate", kXW, "h = x @ w + 1; y = relu(h); return y, h",

@@ -1,4 +1,4 @@
-// Users' kernels in a graph: which tails may join them (D2, D4) by the graph's rules, and why not.
+// Users' kernels in a graph: which tails may join them by the graph's rules, and why not.
 #include "fuse_testing.hpp"
 
 namespace attacca::fuse::testing {
@@ -27,17 +27,17 @@ TEST_P(Tail, Joins) {
 }
 
 const TailCase kTails[] = {
-    {"D4_unary", "return y = silu(k)", "kernel y = silu(acc)"},
-    {"D4_every_role", "return y = relu(k + row) * col + full / 2",
+    {"unary", "return y = silu(k)", "kernel y = silu(acc)"},
+    {"every_role", "return y = relu(k + row) * col + full / 2",
      "kernel y = relu(acc + row(row)) * col(col) + full(full) / 2"},
-    {"D4_several_readings", "return y = k * sigmoid(k) + k", "kernel y = acc * sigmoid(acc) + acc"},
-    {"D4_through_a_reshape", "return y = relu(reshape(k, [4*M])) + reshape(full, [4*M])",
+    {"several_readings", "return y = k * sigmoid(k) + k", "kernel y = acc * sigmoid(acc) + acc"},
+    {"through_a_reshape", "return y = relu(reshape(k, [4*M])) + reshape(full, [4*M])",
      "kernel y = relu(acc) + full(full)"},
-    {"D4_operands_that_only_the_tail_reads", "return y = k + cast(half, f32)",
+    {"operands_that_only_the_tail_reads", "return y = k + cast(half, f32)",
      "kernel y = acc + cast(full(half), f32)"},
-    {"D4_a_product_as_operand", "p = x @ w; return y = k + p",
+    {"a_product_as_operand", "p = x @ w; return y = k + p",
      "gemm p = acc; kernel y = acc + full(p)"},
-    {"D2_another_dtype_of_the_same_size", "return y = cast(relu(k), s32)",
+    {"another_dtype_of_the_same_size", "return y = cast(relu(k), s32)",
      "kernel y = cast(relu(acc), s32)"},
     {"two_kernels", "j = kernel(\"k.ptx\", k, f32[M, 4], grid=[1], block=[1])\nreturn y = exp(j)",
      "single k; kernel y = exp(acc)"},
@@ -65,27 +65,27 @@ TEST_P(TailRefused, Because) {
 }
 
 const RefusedTail kRefused[] = {
-    {"D2_graph_output", "return y = relu(k), k", "y",
+    {"graph_output", "return y = relu(k), k", "y",
      "k is a result of the graph as its kernel stores it"},
-    {"D2_only_consumer", "return y = relu(k), z = k @ transpose(w)", "y",
+    {"only_consumer", "return y = relu(k), z = k @ transpose(w)", "y",
      "k is read by other ops, too: its values must reach memory"},
-    {"D2_one_result", "y = relu(k)\nreturn y, z = exp(y)", "z",
+    {"one_result", "y = relu(k)\nreturn y, z = exp(y)", "z",
      "the kernel stores one result, and y is needed besides z"},
-    {"D2_no_alias", "a = reshape(k, [2*M, 2])\nreturn a, y = relu(k)", "y",
+    {"no_alias", "a = reshape(k, [2*M, 2])\nreturn a, y = relu(k)", "y",
      "a is the memory of k, which is needed besides y"},
-    {"D2_size_smaller", "return y = sum(k, axes=[1])", "y", "sum needs many elements for one"},
-    {"D2_size_larger", "b = constant(f32[2, 1, 1], [1, 2])\nreturn y = k + b", "y",
+    {"size_smaller", "return y = sum(k, axes=[1])", "y", "sum needs many elements for one"},
+    {"size_larger", "b = constant(f32[2, 1, 1], [1, 2])\nreturn y = k + b", "y",
      "its result [2, M, 4] repeats the elements of [M, 4]: they would be recomputed"},
-    {"D2_stride", "t = k[:, 0:4:2]\nreturn y = relu(t)", "t",
+    {"stride", "t = k[:, 0:4:2]\nreturn y = relu(t)", "t",
      "slice reads k at other places than its kernel writes"},
-    {"D2_dtype_of_another_size", "return y = cast(relu(k), bf16)", "y",
+    {"dtype_of_another_size", "return y = cast(relu(k), bf16)", "y",
      "the kernel stores f32, and y is bf16: elements of another size"},
-    {"D2_dtype_f64", "return y = cast(k, f64)", "y", "f64 arithmetic is done op by op"},
-    {"D4_read_index", "t = transpose(k)\nreturn y = relu(t)", "t",
+    {"dtype_f64", "return y = cast(k, f64)", "y", "f64 arithmetic is done op by op"},
+    {"read_index", "t = transpose(k)\nreturn y = relu(t)", "t",
      "transpose reads k at other places than its kernel writes"},
-    {"D4_read_index_too", "s = reshape(k, [4, M])\nreturn y = k[0:M, :] + k", "y",
+    {"read_index_too", "s = reshape(k, [4, M])\nreturn y = k[0:M, :] + k", "y",
      "it reads k at other places too, through t8"},
-    {"D4_gather", "i = constant(s64[1], [0])\nreturn y = gather(k, i, axis=0)", "y",
+    {"gather", "i = constant(s64[1], [0])\nreturn y = gather(k, i, axis=0)", "y",
      "gather reads elements at places known only at run time"},
     {"a_product", "return y = k @ transpose(w)", "y",
      "a matrix product starts a region of its own"},

@@ -1,5 +1,5 @@
-// What must fuse, by the name of the requirement: A5, A6, A8 and B1 to B9. Each is one graph that
-// becomes `regions` regions; the CPU's tests and the GPU's run them all.
+// Graphs that must fuse, by what is required of each: it becomes `regions` regions. The tests of
+// the CPU and of the GPU run them all.
 #pragma once
 
 namespace attacca::requirements {
@@ -11,125 +11,125 @@ struct Requirement {
 };
 
 inline constexpr Requirement kRequirements[] = {
-    {"A5_llama_mlp", R"(graph g(x: bf16[M, 96], w1: bf16[136, 96], w2: bf16[136, 96]) {
+    {"llama_mlp", R"(graph g(x: bf16[M, 96], w1: bf16[136, 96], w2: bf16[136, 96]) {
   return silu(x @ transpose(w1)) * (x @ transpose(w2))
 })"},
-    {"A5_external_buffer", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], e: bf16[M, 136]) {
+    {"external_buffer", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], e: bf16[M, 136]) {
   return silu(x @ transpose(w)) * e
 })"},
-    {"A6_raw_accumulator", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
+    {"raw_accumulator", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
   acc = x @ transpose(w)
   return gelu(acc + b), acc
 })"},
-    {"A6_squares", R"(graph g(x: bf16[M, 96], w: bf16[136, 96]) {
+    {"squares", R"(graph g(x: bf16[M, 96], w: bf16[136, 96]) {
   acc = x @ transpose(w)
   return acc * acc + square(acc)
 })"},
-    {"A6_input_again", R"(graph g(x: bf16[M, 96], w: bf16[96, 96]) {
+    {"input_again", R"(graph g(x: bf16[M, 96], w: bf16[96, 96]) {
   return relu(x @ transpose(w)) + x
 })"},
-    {"A8_scales",
+    {"scales",
      R"(graph g(x: bf16[M, 96], w: bf16[136, 96], s: f32[M, 1], t: f32[136], u: f32[], b: bf16[136]) {
   return cast(cast(x @ transpose(w), f32) * s * t * u + b, bf16)
 })"},
-    {"A8_fp8_tensor_wise",
+    {"fp8_tensor_wise",
      R"(graph g(x: f8e4m3[M, 96], w: f8e4m3[144, 96], s: f32[], t: f32[], b: bf16[144]) {
   return cast(gelu(matmul(x, transpose(w)) * s * t + b), bf16)
 })"},
-    {"A8_fp8_row_wise",
+    {"fp8_row_wise",
      R"(graph g(x: f8e4m3[M, 96], w: f8e5m2[144, 96], s: f32[M, 1], t: f32[144]) {
   return cast(matmul(x, transpose(w), fast=true) * s * t, f16)
 })"},
-    {"A8_fp8_blocks",
+    {"fp8_blocks",
      R"(graph g(x: f8e4m3[M, 320], w: f8e4m3[144, 320], s: f32[M, 3], t: f32[2, 3], b: bf16[144]) {
   y = dequantize(x, s, block=[1, 128]) @ transpose(dequantize(w, t, block=[128, 128]))
   return cast(silu(y + b), bf16)
 })",
      3},  // where the kernel of the product scales no blocks; there it is one
-    {"E1_dequantised",
+    {"dequantised",
      R"(graph g(x: s8[M, 96], w: s8[144, 96], s: f32[M, 1], t: f32[144], b: bf16[144]) {
   return cast(silu(cast(x @ transpose(w), f32) * s * t + b), bf16)
 })"},
-    {"E1_zero_points",
+    {"zero_points",
      R"(graph g(x: u8[M, 96], w: s8[144, 96], z: s32[], sums: s32[144], s: f32[144]) {
   return cast(x @ transpose(w) - z * sums, f32) * s
 })"},
-    {"E1_dequantise_matmul_quantise",
+    {"dequantise_matmul_quantise",
      R"(graph g(x: s8[M, 96], w: s8[144, 96], s: f32[], t: f32[144, 1], u: f32[], b: f32[144]) {
   y = dequantize(x, s) @ transpose(dequantize(w, t)) + b
   return quantize(relu(y), u, -3, dtype=s8)
 })"},
-    {"E1_asymmetric",
+    {"asymmetric",
      R"(graph g(x: u8[M, 96], w: s8[144, 96], s: f32[], z: u8[], t: f32[144, 1]) {
   return cast(dequantize(x, s, z) @ transpose(dequantize(w, t)), bf16)
 })",
      3},  // the sums of w's rows are two more
-    {"B1_every_role",
+    {"every_role",
      R"(graph g(x: bf16[M, 96], w: bf16[136, 96], r: bf16[136], c: bf16[M, 1], f: bf16[M, 136], s: f32[]) {
   return cast(tanh(x @ transpose(w) + r) * c + f * s, f16)
 })"},
-    {"B2_unary", R"(graph g(x: bf16[M, 96], w: bf16[136, 96]) {
+    {"unary", R"(graph g(x: bf16[M, 96], w: bf16[136, 96]) {
   acc = x @ transpose(w)
   y = neg(sigmoid(acc)) + silu(acc) + gelu(acc) + gelu_tanh(acc) + tanh(acc) + relu(acc) + square(acc)
   return y + erf(acc) + exp(0.25 * acc) + log(abs(acc) + 1) + sqrt(abs(acc)) + rsqrt(abs(acc) + 1)
 })"},
-    {"B2_binary_and_scalar", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], f: bf16[M, 136]) {
+    {"binary_and_scalar", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], f: bf16[M, 136]) {
   acc = x @ transpose(w)
   y = max(acc, f) - min(acc, f) * 0.5 + acc / (abs(f) + 1)
   return clamp(1 - y, min=-2, max=2) * silu(y, alpha=1.702) + 2 / (square(y) + 1) + pow(abs(y) + 0.5, 1.5)
 })"},
-    {"B3_views", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
+    {"views", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
   y = reshape(x @ transpose(w) + b, [M, 136])
   return reshape(relu(y), [M, 136]) * 2
 })"},
-    {"B4_casts", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], f: f16[M, 136]) {
+    {"casts", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], f: f16[M, 136]) {
   acc = x @ transpose(w)
   narrow = cast(acc, f16) * f
   wide = cast(acc, f32) * 0.125
   return cast(cast(narrow, f32) + wide, bf16)
 })"},
-    {"B5_one_axis", R"(graph g(x: bf16[M, 96], w: bf16[48, 96], b: bf16[48]) {
+    {"one_axis", R"(graph g(x: bf16[M, 96], w: bf16[48, 96], b: bf16[48]) {
   return x @ transpose(w) + b
 })"},
-    {"B5_two_axes",
+    {"two_axes",
      R"(graph g(x: bf16[M, 96], w: bf16[136, 96], r: bf16[1, 136], c: bf16[M, 1], f: bf16[M, 136; 160, 1]) {
   return (x @ transpose(w) + r) * c + f + r
 })"},
-    {"B6_n_by_k", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
+    {"n_by_k", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
   return relu(x @ transpose(w) + b)
 })"},
-    {"B6_k_by_n", R"(graph g(x: bf16[M, 96], w: bf16[96, 136], b: bf16[136]) {
+    {"k_by_n", R"(graph g(x: bf16[M, 96], w: bf16[96, 136], b: bf16[136]) {
   return relu(x @ w + b)
 })"},
-    {"B6_strided_view", R"(graph g(x: bf16[M, 96; 200, 2], w: bf16[96, 136; 1, 100], b: bf16[136]) {
+    {"strided_view", R"(graph g(x: bf16[M, 96; 200, 2], w: bf16[96, 136; 1, 100], b: bf16[136]) {
   return relu(x @ w + b)
 })"},
-    {"B7_bf16", R"(graph g(x: bf16[M, 90], w: bf16[131, 90], b: bf16[131]) {
+    {"bf16", R"(graph g(x: bf16[M, 90], w: bf16[131, 90], b: bf16[131]) {
   return silu(x @ transpose(w) + b)
 })"},
-    {"B7_f16", R"(graph g(x: f16[M, 90], w: f16[131, 90], b: f16[131]) {
+    {"f16", R"(graph g(x: f16[M, 90], w: f16[131, 90], b: f16[131]) {
   return silu(x @ transpose(w) + b)
 })"},
-    {"B7_f32", R"(graph g(x: bf16[M, 90], w: bf16[131, 90], b: f32[131]) {
+    {"f32", R"(graph g(x: bf16[M, 90], w: bf16[131, 90], b: f32[131]) {
   return silu(cast(x @ transpose(w), f32) + b)
 })"},
-    {"B8_escapes", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
+    {"escapes", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
   h = x @ transpose(w) + b
   return silu(h) * 2, h
 })"},
-    {"B9_gpt_oss", R"(graph g(x: bf16[M, 96], w: bf16[272, 96], b: bf16[272]) {
+    {"gpt_oss", R"(graph g(x: bf16[M, 96], w: bf16[272, 96], b: bf16[272]) {
   h = x @ transpose(w) + b
   gate = clamp(h[:, ::2], max=7.0)
   up = clamp(h[:, 1::2], min=-7.0, max=7.0)
   return gate * sigmoid(1.702 * gate) * (up + 1.0)
 })"},
-    {"B9_other_constants", R"(graph g(x: bf16[M, 96], w: bf16[272, 96]) {
+    {"other_constants", R"(graph g(x: bf16[M, 96], w: bf16[272, 96]) {
   h = x @ transpose(w)
   gate = clamp(h[:, ::2], max=3.5)
   up = clamp(h[:, 1::2], min=-3.5, max=3.5)
   return gate * sigmoid(1.25 * gate) * (up + 0.5)
 })"},
-    {"B9_halves", R"(graph g(x: bf16[M, 96], w: bf16[272, 96]) {
+    {"halves", R"(graph g(x: bf16[M, 96], w: bf16[272, 96]) {
   h = x @ transpose(w)
   return gelu(h[:, :136]) * h[:, 136:]
 })"},

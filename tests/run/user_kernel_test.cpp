@@ -1,5 +1,5 @@
 // Graphs with users' kernels on the stand-in for the driver (ATTACCA_LIBCUDA): what is launched
-// with which parameters, when a kernel is analysed (D5), and what happens to tails that it refuses.
+// with which parameters, when a kernel is analysed, and what happens to tails that it refuses.
 #include <cstdlib>
 #include <dlfcn.h>
 
