@@ -29,8 +29,8 @@ def page(rows):
              f"On {machine.described(facts)}. Made by `bench/gpu/blocks.py`; bf16, one sequence.", "",
              "Times are medians of the whole block"
              + (", in a CUDA graph; *direct* is without one, and includes the host's time where the GPU "
-                "waits for it." if column == "graph_us" else "."),
-             "*Error* is the root mean square of the difference from the block in f64, over that of the",
+                "waits for it. " if column == "graph_us" else ". ")
+             + "*Error* is the root mean square of the difference from the block in f64, over that of the "
              "result. *First* is the time to the first result: *cold* with empty caches, *warm* again from "
              "the caches on disk.", ""]
     inductor = {(row["block"], row["tokens"]): row[column] for row in rows if row["contender"] == "inductor"}

@@ -10,6 +10,7 @@ removed, which tests/tools/bench_gpu_test.py asks for.
 
 import os
 import re
+import textwrap
 from typing import NamedTuple
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
@@ -106,10 +107,11 @@ def date_of(text):
 
 def with_notice(name, text):
     """The page with its notice below the title, and no other one."""
-    lines = re.sub(rf"{re.escape(MARK)}.*\n\n", "", text).splitlines()
+    lines = re.sub(rf"{re.escape(MARK)}(.+\n)+\n", "", text).splitlines()
     date, what = OUTDATED.get(name, (None, None))
-    if date and date == date_of(text):
-        lines[1:1] = ["", MARK + what]
+    if date and date == date_of("\n".join(lines)):
+        lines[1:1] = ["", textwrap.fill(MARK + what, 100, subsequent_indent="> ",
+                                        break_on_hyphens=False)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -132,9 +134,9 @@ def linked(name):
 def index(texts):
     """docs/benchmarks/README.md. `texts`: page by name."""
     lines = ["# Benchmarks", "",
-             "Written by `bench/gpu/documented.py`, which has this table. `make bench-gpu` needs a GPU, "
-             "PyTorch and `make gpu`; it runs the pages that take a minute or four and says which command "
-             "writes each other one. *Older than the code*: what was measured has changed since; the page "
+             "Written by `bench/gpu/documented.py`, which has this table. `make bench-gpu` needs a GPU,",
+             "PyTorch and `make gpu`; it measures the pages that take a few minutes and prints the command",
+             "of every other page. *Older than the code*: what was measured has changed since; the page",
              "says how at its top.", "",
              "| page | shows | measured | written by | data |", "|---|---|---|---|---|"]
     for page in PAGES:

@@ -16,7 +16,7 @@ from pages import number
 EPILOGUES = {"none": "", "bias_silu": "bias, SiLU"}
 HEADER = ["M x N x K", "weights", "epilogue", "Attacca us", "without epilogue", "cuBLAS bf16 us",
           "ratio", "GB/s", "what ran"]
-HOW = """\
+HOW = """
 Weights of 4 (s4) and 8 bits (s8) with a bf16 scale for each 128 values of k, bf16 activations, beside
 cuBLAS's bf16 product of the unpacked weights, without the epilogue. The two take turns without pauses.
 Each time is the median of CUDA graphs of launches over buffers that together exceed twice the L2 cache.
@@ -58,7 +58,7 @@ def page(facts, rows):
     return "\n".join([
         "# Packed weights on a GPU", "",
         f"On {machine.described(facts)}. Made by `bench/gpu/mixed.py` and `mixed_page.py`.", "",
-        HOW, "", *([facts["note"], ""] if "note" in facts else []),
+        pages.paragraph(HOW), "", *([facts["note"], ""] if "note" in facts else []),
         "## Ratios by rows", "", *by_rows(rows), "",
         "## All cases", "", *pages.table(HEADER, [line(row) for row in rows], texts=3), ""])
 

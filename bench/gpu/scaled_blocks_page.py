@@ -11,7 +11,7 @@ import machine
 import pages
 
 SCALES = {"blocks": "blocks of 128", "tensor": "tensor", "fast": "tensor, fast=true"}
-HOW = """\
+HOW = """
 Products of f8e4m3 factors. *Blocks of 128*: a scale for each 1 x 128 of A and each 128 x 128 of B.
 *Tensor*: one scale a factor, sums taken in f32 every 128 values of k; with `fast=true` the tensor cores
 add all of them. *Unfused*: Attacca's unfused path, cuBLASLt's product and a pointwise kernel. *cuBLAS
@@ -32,7 +32,7 @@ def page(facts, rows):
     return "\n".join([
         "# 8-bit floats with scales", "",
         f"On {machine.described(facts)}. Made by `bench/gpu/scaled_blocks.py` and "
-        "`scaled_blocks_page.py`.", "", HOW, "", *([facts["note"], ""] if "note" in facts else []),
+        "`scaled_blocks_page.py`.", "", pages.paragraph(HOW), "", *([facts["note"], ""] if "note" in facts else []),
         *pages.table(["M x N x K", "scales", "result", "Attacca us", "unfused us", "cuBLAS fp8 us",
                       "cuBLAS bf16 us", "ratio", "TFLOP/s", "what ran"],
                      [line(row) for row in rows], texts=3), ""])

@@ -317,6 +317,10 @@ class Documented(unittest.TestCase):
             self.assertEqual(old, "# T\n\n> **Older than the code.** What changed.\n\n"
                                   "On a GPU; 2026-01-02.\n")
             self.assertEqual(documented.with_notice("p", old), old)
+            documented.OUTDATED["p"] = ("2026-01-02", "What changed, at length. " * 9)
+            long = documented.with_notice("p", old)
+            self.assertEqual(documented.with_notice("p", long), long)
+            self.assertLessEqual(max(map(len, long.splitlines())), 100)
             self.assertEqual(documented.with_notice("p", old.replace("01-02", "01-03")),
                              "# T\n\nOn a GPU; 2026-01-03.\n")
 
