@@ -2,11 +2,13 @@
 """Checks the layering rule of ARCHITECTURE.md: a room of src/ includes itself and rooms to its left.
 
 Also: CUDA headers only where a device is touched, and the headers that are slow to compile
-(CLI11, nlohmann/json) in one file each. Usage: check_layers.py [ROOT]. Prints every violation and exits 1 if there is one.
+(CLI11, nlohmann/json) in one file each; and the layers of the Python package (python_layers.py). Usage: check_layers.py [ROOT]. Prints every violation and exits 1 if there is one.
 """
 import pathlib
 import re
 import sys
+
+import python_layers
 
 # Rooms of equal rank do not include each other.
 RANKS = [["support"], ["ir"], ["import", "fold"], ["epilogue"], ["fuse"], ["ptx"], ["templates"],
@@ -39,8 +41,8 @@ def violations(root: pathlib.Path):
 
 
 def main() -> int:
-    default = pathlib.Path(__file__).resolve().parent.parent / "src"
-    found = list(violations(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default))
+    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent / "src"
+    found = [*violations(root), *python_layers.violations(root / "python/attacca")]
     for line in found:
         print(line)
     print(f"layers: {len(found)} violations")

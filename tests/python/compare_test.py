@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import attacca.torch
-from attacca.torch import _compare, _rewrite, _static, _timing
+from attacca.torch import _compare, _rewrite, _timing
+from attacca.torch._graph import static
 from attacca.torch._timing import Seconds
 
 
@@ -50,7 +51,7 @@ class Compared(unittest.TestCase):
         def compiled(static):
             self.compiles += 1
         with mock.patch.object(_rewrite, "_judge", lambda region, options: _compare.Verdict(True, "")), \
-                mock.patch.object(_static, "compiled", compiled), \
+                mock.patch.object(static, "compiled", compiled), \
                 mock.patch.object(_timing, "compete", side_effect=times) as compete, torch.no_grad():
             x = torch.randn(rows, 16)
             got = torch.compile(self.model, backend="attacca", options=options, dynamic=False)(x)
@@ -151,8 +152,8 @@ class Timed(unittest.TestCase):
         def compare(graph, regions, run):
             root = graph.owning_module
             with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
-                alone, ours = _static.copy_all(root, graph), _compare._rewritten(root, graph, regions, run)
-                (inputs,), (functions) = _timing.input_sets(alone.inputs), map(_static.compiled, (alone, ours))
+                alone, ours = static.copy_all(root, graph), _compare._rewritten(root, graph, regions, run)
+                (inputs,), (functions) = _timing.input_sets(alone.inputs), map(static.compiled, (alone, ours))
                 found.append([function(list(inputs)) for function in functions])
             return _compare.Verdicts([_compare.Verdict(False, "")] * len(regions), "")
         for dynamic in (False, True):

@@ -26,7 +26,8 @@ from torch import nn
 import attacca
 import attacca.torch
 import block_models
-from attacca.torch import _lowering, _static
+from attacca.torch._graph import static
+from attacca.torch._ops import lowering
 
 
 
@@ -196,12 +197,12 @@ class Graphs(Check):
 class Compared(Check):
     def test_against_inductor_once(self):
         model, x = mlp(), rows(64)
-        compiles, real = [], _static.compiled
+        compiles, real = [], static.compiled
 
         def compiled(static):
             compiles.append(static)
             return real(static)
-        _static.compiled = compiled
+        static.compiled = compiled
         reports = []
         try:
             for cache in ("first", "second"):
@@ -214,7 +215,7 @@ class Compared(Check):
                 reports.append(attacca.torch.report())
                 compiles.append(None)
         finally:
-            _static.compiled = real
+            static.compiled = real
         print(reports[0])
         self.assertEqual(str(reports[0]), str(reports[1]))
         self.assertIsNone(compiles[-1])
@@ -393,8 +394,8 @@ class Plans(Check):
         """Of a call as generated code makes it, beside torch.mm(out=), and of the custom op."""
         text = "graph g(x: bf16[16, 256], w: bf16[256, 256]) { return silu(x @ transpose(w)) }"
         x, w = (torch.randn(n, 256, device=DEVICE, dtype=torch.bfloat16) for n in (16, 256))
-        out, constant = torch.empty_like(x), _lowering._constant(text, "fp32", "known", 0.0)
-        calls = {"as generated": lambda: _lowering._run(x, w, constant, out=out),
+        out, constant = torch.empty_like(x), lowering._constant(text, "fp32", "known", 0.0)
+        calls = {"as generated": lambda: lowering._run(x, w, constant, out=out),
                  "the custom op": lambda: torch.ops.attacca.region([x, w], text, "fp32", "known", 0.0),
                  "torch.mm": lambda: torch.mm(x, w, out=out)}
         took = {}

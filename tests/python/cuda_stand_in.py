@@ -93,7 +93,7 @@ class StandIn(unittest.TestCase):
         whole = np.zeros(16 * 60 + 8, np.float16)
         for offset in (0, 1, 0, 1):
             plan(Array(whole[offset:offset + 16 * 60].reshape(16, 60)), array(60, 60))
-        self.assertEqual(len(plan._instances), 2)
+        self.assertEqual(len(plan._engine._instances), 2)
 
     def test_rows_with_padding(self):
         def padded(rows, columns, by=4):
@@ -165,7 +165,8 @@ class TorchGraphs(unittest.TestCase):
 
     def test_a_users_kernel_and_its_tail(self):
         import attacca.torch
-        from attacca.torch import _kernels, _rewrite
+        from attacca.torch import _rewrite
+        from attacca.torch._graph import kernels
         from kernels_test import Graph
 
         ptx = pathlib.Path(__file__).resolve().parents[1] / "kernels/triton/add.ptx"
@@ -175,7 +176,7 @@ class TorchGraphs(unittest.TestCase):
             return str(ptx), types.SimpleNamespace(metadata=metadata), ["u64"] * (len(call.passed) + 2)
         attacca.torch.reset()
         made = Graph(grid=[(6, 1, 1)], device="cuda")
-        with mock.patch.object(_kernels, "_compiled", compiled):
+        with mock.patch.object(kernels, "_compiled", compiled):
             self.assertEqual(_rewrite.rewrite(made.graph, _rewrite.Options(policy="always", tuning="known")), 1)
         calls = [str(node.target) for node in made.graph.nodes if node.op == "call_function"]
         self.assertEqual(calls, ["attacca.region.import_attacca_torch", "<built-in function getitem>"])
@@ -187,7 +188,7 @@ class TorchGraphs(unittest.TestCase):
         import torch
 
         import attacca.torch
-        from attacca.torch._ops import Loaded
+        from attacca.torch._ops.region import Loaded
 
         class Cuda:
             """A host tensor that says it is CUDA's."""

@@ -464,10 +464,10 @@ class Schemas(Inputs):
         check(ops.matmul.import_attacca_torch, one)
         check(ops.matmul.import_attacca_torch, ([torch.randn(2, 3, 8), self.w.T], "", "acc", "bf16 eager known 0 1"))
         check(ops.matmul_results.import_attacca_torch, ([self.x, self.w.T], "", SEVERAL, options))
-        text = PLAN._argument("")
+        text = PLAN._engine.argument("")
         inputs = [self.x, self.w.T.contiguous()]
         check(ops.plan_results.import_attacca_torch, (inputs, text))
-        check(ops.plan.import_attacca_torch, ([torch.randn(3, 6), torch.zeros(6, 1)], ONE._argument("")))
+        check(ops.plan.import_attacca_torch, ([torch.randn(3, 6), torch.zeros(6, 1)], ONE._engine.argument("")))
 
 
 if __name__ == "__main__":

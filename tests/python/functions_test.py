@@ -13,10 +13,9 @@ import torch.nn.functional as F
 
 import attacca
 import attacca.torch
-from attacca import _binding
-from attacca._functions import TABLE
-from attacca.torch._importer import Importer
-from attacca.torch._table import Refused
+from attacca._functions import binding
+from attacca._functions.table import TABLE, Refused
+from attacca.torch._graph.importer import Importer
 
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "s8": torch.int8,
           "u8": torch.uint8, "s32": torch.int32, "s64": torch.int64, "bool": torch.bool}
@@ -294,9 +293,9 @@ def numpy_cases(row):
             yield from ufunc_cases(row, name, function)
         elif callable(function):
             yield from signature_cases(row, name, function, NUMPY_DTYPES,
-                                       _binding._NUMPY_FUNCTIONS.get(function.__name__), numpy=True)
-        if name in _binding._NUMPY_METHODS:
-            yield from signature_cases(row, "." + name, method_of(name), NUMPY_DTYPES, _binding._NUMPY_METHODS[name], numpy=True)
+                                       binding._NUMPY_FUNCTIONS.get(function.__name__), numpy=True)
+        if name in binding._NUMPY_METHODS:
+            yield from signature_cases(row, "." + name, method_of(name), NUMPY_DTYPES, binding._NUMPY_METHODS[name], numpy=True)
         if name in ("reshape", "transpose"):
             for shape in SHAPES[2:]:
                 axes = list(range(-1, len(shape) - 1)) if name == "transpose" else [*shape[1:], -1]
@@ -531,7 +530,7 @@ class Functions(unittest.TestCase):
             through_fuse(batch, outcome, "numpy", lambda tensor: tensor.numpy())
         self.check(outcome)
         names = {name for row in TABLE for name in row.numpy if name != "expit" and hasattr(np, name)
-                 or name in _binding._NUMPY_METHODS}
+                 or name in binding._NUMPY_METHODS}
         self.assertEqual(names - {name for _, name in outcome.compared}, set())
 
     def test_operators(self):

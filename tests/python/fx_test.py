@@ -8,10 +8,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import attacca
 import attacca.torch
-from attacca.torch._importer import Importer, dim_text
-from attacca.torch._regions import find
+from attacca.torch._graph.importer import Importer, dim_text
+from attacca.torch._graph.regions import find
 from attacca.torch._rewrite import Options, judge_decisions, rewrite
-from attacca.torch._table import FX, row_of
+from attacca.torch._graph.table import FX, row_of
 
 torch.manual_seed(0)
 aten, prims = torch.ops.aten, torch.ops.prims

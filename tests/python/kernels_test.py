@@ -16,7 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import attacca
 import attacca.torch
-from attacca.torch import _kernels, _regions, _rewrite
+from attacca.torch import _rewrite
+from attacca.torch._graph import kernels, regions
 
 
 def parameter(name):
@@ -47,7 +48,7 @@ def compiled(extra=2, **metadata):
         asked.append((call.signature, call.constants, call.attributes, options))
         made = types.SimpleNamespace(metadata=types.SimpleNamespace(name="add", num_warps=4, shared=512, **metadata))
         return "/k.ptx", made, ["u64"] * (len(call.passed) + extra)
-    return mock.patch.object(_kernels, "_compiled", compile), asked
+    return mock.patch.object(kernels, "_compiled", compile), asked
 
 
 class Graph:
@@ -96,14 +97,14 @@ class Texts(unittest.TestCase):
     def stand_in(self, made, **metadata):
         patch, asked = compiled(**metadata)
         with patch:
-            standing, unused = _kernels.stand_in(made.graph)
+            standing, unused = kernels.stand_in(made.graph)
         return standing, [each.reason for each in unused], asked
 
     def test_a_call_and_what_triton_compiles_for(self):
         made = Graph()
         (node,), unused, ((signature, constants, attributes, options),) = self.stand_in(made)
         self.assertEqual(unused, [])
-        self.assertEqual(node.meta[_kernels.TEXT],
+        self.assertEqual(node.meta[kernels.TEXT],
                          'kernel("/k.ptx", "x", "y", bf16[24, 64], s32(1536), s64(0), s64(0), entry="add", '
                          'grid=[2, 1, 1], block=[128], shared=512)')
         self.assertEqual(signature, {"x": "*bf16", "y": "*bf16", "out": "*bf16", "count": "i32",
@@ -118,7 +119,7 @@ class Texts(unittest.TestCase):
         before = str(made.graph)
         standing, _, _ = self.stand_in(made)
         self.assertNotEqual(str(made.graph), before)
-        _kernels.restore(made.graph, standing)
+        kernels.restore(made.graph, standing)
         self.assertEqual(str(made.graph), before)
 
     def test_numbers(self):
@@ -126,7 +127,7 @@ class Texts(unittest.TestCase):
         made = Graph(kernel, arguments=lambda _: {"count": 7, "one": 1, "big": 2**40, "scale": 0.5, "flag": True,
                                                   "nothing": None})
         (node,), _, ((signature, constants, attributes, _),) = self.stand_in(made)
-        self.assertIn("s32(7), s64(1099511627776), f32(0.5), s64(0)", node.meta[_kernels.TEXT])
+        self.assertIn("s32(7), s64(1099511627776), f32(0.5), s64(0)", node.meta[kernels.TEXT])
         self.assertEqual(constants, {"one": 1, "flag": True, "nothing": None, "BLOCK": 1024})
         self.assertNotIn((3,), attributes)
         self.assertIn((5,), attributes)
@@ -180,7 +181,7 @@ class Texts(unittest.TestCase):
     def test_where_no_gpu_is_the_kernel_stays_and_the_rest_is_fused(self):
         made = Graph(product=True)
         module = torch.fx.GraphModule({}, made.graph)
-        with mock.patch.object(_kernels, "_compiled", compiled()[0].new):
+        with mock.patch.object(kernels, "_compiled", compiled()[0].new):
             self.assertEqual(_rewrite.rewrite(module.graph, _rewrite.Options(policy="always")), 1)
         targets = [str(node.target) for node in module.graph.nodes]
         self.assertIn("triton_kernel_wrapper_functional", " ".join(targets))

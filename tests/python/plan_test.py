@@ -113,7 +113,7 @@ class Plans(unittest.TestCase):
         plan = attacca.compile("graph g(x: f32[M]) { return exp(x) }")
         for size in range(1, 300):
             plan(np.zeros(size, np.float32))
-        self.assertEqual(len(plan._instances), 256)
+        self.assertEqual(len(plan._engine._instances), 256)
 
 
 class Explanations(unittest.TestCase):

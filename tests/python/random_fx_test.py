@@ -7,8 +7,8 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import attacca.torch
-from attacca.torch._importer import Importer
-from attacca.torch._regions import is_product_op
+from attacca.torch._graph.importer import Importer
+from attacca.torch._graph.regions import is_product_op
 from attacca.torch._rewrite import Options, rewrite
 
 SIZE = 8

@@ -19,8 +19,9 @@ from torch import nn
 
 import attacca
 import attacca.torch
-from attacca.torch import _ops, _report
-from attacca.torch._importer import dim_text
+from attacca.torch import _report
+from attacca.torch._ops import region
+from attacca.torch._graph.importer import dim_text
 
 ALWAYS = {"policy": "always"}
 
@@ -495,9 +496,10 @@ class Strides(unittest.TestCase):
         self.assertEqual(sum(fused.calls for graph in attacca.torch.report().graphs for fused in graph.fused), 1)
         text = "graph g(a: f32[M, 32], b: f32[48, 32], c: f32[M, 48]) { return silu(a @ transpose(b)) + c }"
         seen = []
-        loaded = _ops.loaded(text, "fp32", "known", 0.0, torch.device("cpu"))
-        loaded.plan._ready = lambda views, into, ready=loaded.plan._ready: seen.extend(views) or ready(views, into)
-        got, = _ops.region(list(arguments), text, "fp32", "known", 0.0)
+        loaded = region.loaded(text, "fp32", "known", 0.0, torch.device("cpu"))
+        ready = loaded.engine.ready
+        loaded.engine.ready = lambda framework, views, into: seen.extend(views) or ready(framework, views, into)
+        got, = region.region(list(arguments), text, "fp32", "known", 0.0)
         torch.testing.assert_close(got, block(*arguments), rtol=1e-4, atol=1e-4)
         self.assertEqual([view.address for view in seen], [tensor.data_ptr() for tensor in arguments])
 

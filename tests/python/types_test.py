@@ -40,7 +40,7 @@ class Mypy(unittest.TestCase):
                  re.findall(r"typed_user\.py:(\d+): error: .*\[([\w-]+)\]$", ran.stdout, re.M)}
         self.assertEqual(found, expected, ran.stdout + ran.stderr)
         self.assertEqual(ran.stdout.count(": error:"), len(expected), ran.stdout)  # none in examples
-        for revealed in ("attacca._plan.Plan", "attacca._trace.Fused", "builtins.str"):
+        for revealed in ("attacca._plan.Plan", "attacca._trace.fused.Fused", "builtins.str"):
             self.assertIn(f'Revealed type is "{revealed}"', ran.stdout)
 
 

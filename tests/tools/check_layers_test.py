@@ -41,5 +41,61 @@ class LayerCheck(unittest.TestCase):
         self.assertEqual(check({"utils/a.cpp": ""})[0], 1)
 
 
+def check_package(files):
+    return check({f"python/attacca/{name}.py": text for name, text in files.items()})
+
+
+class PythonLayers(unittest.TestCase):
+    def test_imports_of_lower_modules_pass(self):
+        files = {"__init__": "from ._plan import Plan\n", "_plan": "from . import _core\nfrom ._layout import Layout\n",
+                 "_layout": "class Layout: pass\n", "torch/__init__": "from .. import _plan\nfrom ._ops import region\n",
+                 "torch/_ops/__init__": "", "torch/_ops/region": "from ..._layout import Layout\nimport torch\n"}
+        self.assertEqual(check_package(files), (0, "layers: 0 violations\n"))
+
+    def test_an_upward_import_is_named(self):
+        code, out = check_package({"_layout": "from ._plan import Plan\n", "_plan": ""})
+        self.assertEqual(code, 1)
+        self.assertIn("_layout.py:1: _layout may not import _plan", out)
+
+    def test_imports_in_functions_count(self):
+        for where, line, what in [("_explain", "from ._compile import g", "_explain may not import _compile"),
+                                  ("torch/_ops/region", "from .._rewrite import g", "_ops may not import _rewrite")]:
+            with self.subTest(where):
+                code, out = check_package({where: f"def f():\n    {line}\n    return g\n"})
+                self.assertEqual(code, 1)
+                self.assertIn(f"{where}.py:2: {what}", out)
+
+    def test_a_circle_cannot_pass(self):
+        """Two modules that import each other: one of the imports goes upward, whatever their ranks."""
+        for one, other in [("_tune", "_matmul"), ("torch/_compare", "torch/_rewrite"), ("_functions/views", "_functions/parts")]:
+            names = [path.split("/")[-1] for path in (one, other)]
+            code, _ = check_package({one: f"from .{names[1]} import f\n", other: f"from .{names[0]} import g\n"})
+            self.assertEqual(code, 1, (one, other))
+
+    def test_the_optional_part_is_imported_in_two_places(self):
+        late = "def f():\n    from . import torch\n    return torch\n"
+        files = {"torch/__init__": ""}
+        self.assertEqual(check_package({**files, "_dispatch": late})[0], 0)
+        self.assertIn("_plan may not import torch", check_package({**files, "_plan": late})[1])
+
+    def test_private_names_stay_in_their_module(self):
+        defined = {"_layout": "_LIMIT = 3\nclass Layout:\n    def __init__(self):\n        self._count = 0\n"
+                              "    def _grow(self): self._count += 1\n"}
+        for use, name in [("from ._layout import _LIMIT\n", "_LIMIT"),
+                          ("from . import _layout\nprint(_layout._LIMIT)\n", "_LIMIT"),
+                          ("def f(layout): return layout._count\n", "_count"),
+                          ("def f(layout): layout._grow()\n", "_grow")]:
+            with self.subTest(use):
+                code, out = check_package({**defined, "_plan": use})
+                self.assertEqual(code, 1)
+                self.assertIn(f"{name} is private to _layout", out)
+        allowed = "import torch\nclass Own:\n    _grow = 1\n    def f(self, other): return self._grow, other._grow, torch._grow\n"
+        self.assertEqual(check_package({**defined, "_plan": allowed})[0], 0)
+
+    def test_every_module_has_a_rank(self):
+        self.assertIn("_stray has no rank", check_package({"_stray": ""})[1])
+        self.assertIn("torch/_stray has no rank", check_package({"torch/_stray/part": ""})[1])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -7,11 +7,13 @@ Tensors may be of numpy, torch, cupy or anything else that speaks DLPack; nothin
 work goes to the framework's current stream. ``attacca.torch`` has ``torch.compile``'s backend.
 """
 from . import _core
+from ._compile import compile, explain, load
 from ._errors import Error
-from ._explain import Explanation, explain
+from ._explain import Explanation
+from ._layout import Tensor
 from ._matmul import matmul
-from ._plan import Decision, Instance, Plan, Tensor, compile, load
-from ._trace import Fused, fuse
+from ._plan import Decision, Instance, Plan
+from ._trace.fused import Fused, fuse
 from ._tune import Tuned, tune
 
 # torch.compile runs these as they are: what they do is nothing to trace.

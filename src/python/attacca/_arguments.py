@@ -155,6 +155,13 @@ def flag(value: Any, where: str) -> bool:
     raise Error(f"{where} is {shown(value)}", where, "give True or False")
 
 
+def listed(out: Any) -> "list[Any] | None":
+    """An argument ``out``, one tensor or several, as a list; None where none is given."""
+    if out is None:
+        return None
+    return list(out) if isinstance(out, (list, tuple)) else [out]
+
+
 def device(value: Any) -> str:
     """A device's name; what names there are the library says."""
     if isinstance(value, str):

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|([-+*]))")
 
@@ -81,6 +81,11 @@ class Source(NamedTuple):
     axis: int
     factor: int
     offset: int
+
+    def read(self, shapes: Sequence[Sequence[Any]]) -> Any:
+        """The symbol's value, for shapes that may be symbolic themselves."""
+        extent = shapes[self.tensor][self.axis]
+        return extent if (self.factor, self.offset) == (1, 0) else (extent - self.offset) // self.factor
 
 
 def sources(shapes: Sequence[Sequence[Dim]]) -> dict[str, Source]:

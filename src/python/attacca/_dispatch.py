@@ -2,15 +2,15 @@
 
 It must where torch watches or rewrites operations: while Dynamo, make_fx, torch.export or torch.jit
 trace, inside transforms such as vmap and jvp, under forward-mode derivatives, and for tensors that
-dispatch in Python, such as FakeTensor. torch is imported only for calls that its tensors or programs
-are given to, by :func:`torch_part`, the one place that imports :mod:`attacca.torch`.
+dispatch in Python, such as FakeTensor. :mod:`attacca.torch` registers its custom ops here; where it was not
+imported, :func:`custom_ops` imports it, for calls that torch's tensors or programs are given to.
 """
 from __future__ import annotations
 
 import contextlib
 import sys
 import threading
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Protocol, Sequence
 
 from ._errors import Error
 
@@ -32,11 +32,34 @@ def wanted(tensors: Iterable[Any]) -> bool:
     return _watched(tensors)
 
 
-def torch_part() -> Any:
-    """The custom ops of attacca.torch, Dynamo reads this, too."""
-    from .torch import _opaque
+class CustomOps(Protocol):
+    """What :mod:`attacca.torch` registers: calls by custom ops."""
 
-    return _opaque
+    def matmul(self, a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any],
+               operands: dict[str, Any]) -> Any: ...
+
+    def plan(self, engine: Any, inputs: Sequence[Any], named: dict[str, Any], out: Any) -> Any: ...
+
+    def fused(self, called: Any, inputs: Sequence[Any], named: dict[str, Any], out: Any) -> Any: ...
+
+    def plan_argument(self, engine: Any) -> str: ...
+
+
+_custom_ops: Any = None
+
+
+def register(ops: CustomOps) -> None:
+    """Sets what :func:`custom_ops` returns."""
+    global _custom_ops
+    _custom_ops = ops
+
+
+def custom_ops() -> CustomOps:
+    """The custom ops of :mod:`attacca.torch`. Dynamo reads this function, too."""
+    from . import torch  # noqa: F401  registers them
+
+    ops: CustomOps = _custom_ops
+    return ops
 
 
 def _watch(torch: Any) -> Callable[[Iterable[Any]], bool]:

@@ -4,14 +4,10 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import Any
 
 from . import _core
-from ._arguments import Device, Mode, Tuning
 from ._errors import Error
-
-if TYPE_CHECKING:
-    from ._plan import GraphSource, Plan
 
 
 class Explanation:
@@ -52,38 +48,3 @@ class Explanation:
 
     def _repr_svg_(self) -> "str | None":
         return self.svg() if shutil.which("dot") else None
-
-
-def explain(what: "Plan | GraphSource", *, device: Device = "cpu", mode: Mode = "fp32",
-            tuning: Tuning = "known", tuning_seconds: float = 0, threads: int = 0,
-            constants: "Mapping[str, Any] | None" = None) -> Explanation:
-    """What is fused into what, and every op that was left out with the reason.
-
-    Args:
-        what: A :class:`attacca.Plan`, or a graph as :func:`attacca.compile` takes it; not an
-            ExportedProgram, whose regions ``attacca.torch.Program.regions`` lists.
-        device: As for :func:`attacca.compile`. This and what follows are for graphs; a plan was
-            compiled already.
-        mode: As for :func:`attacca.compile`.
-        tuning: As for :func:`attacca.compile`.
-        tuning_seconds: As for :func:`attacca.compile`.
-        threads: As for :func:`attacca.compile`.
-        constants: As for :func:`attacca.compile`.
-
-    Returns:
-        An :class:`Explanation`: ``print`` it, or leave it as a notebook cell's value to see it
-        drawn.
-
-    Raises:
-        Error: As :func:`attacca.compile`; options that a plan would ignore.
-    """
-    from ._plan import Plan, compile_plan
-
-    given = (device, mode, tuning, tuning_seconds, threads, constants)
-    if not isinstance(what, Plan):
-        return compile_plan(what, *given).explain()
-    names = ("device", "mode", "tuning", "tuning_seconds", "threads", "constants")
-    for name, value, default in zip(names, given, ("cpu", "fp32", "known", 0, 0, None)):
-        if type(value) is not type(default) or value != default:
-            raise Error(f"{name} means nothing to a plan, which is compiled already", name, "leave it out")
-    return what.explain()

@@ -2,11 +2,16 @@
 
 Each framework is a class with the same functions; ``of`` finds a tensor's. Frameworks are never
 imported here unless a tensor of theirs is given, except numpy, which results fall back to.
+
+    view(tensor, where, writable)   its memory as a :class:`View`
+    empty(shape, dtype, like)       a new tensor on the device of the view ``like``
+    current_stream()                a function from a GPU's number to its current stream; of frameworks with GPUs
+    workspace(size, device)         the address of new memory on a GPU, and what owns it; likewise
 """
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 from . import _core, _dispatch
 from ._arguments import LONG_NAMES, SHORT_NAMES
@@ -18,11 +23,8 @@ _DLPACK = {
     "f8e5m2": (12, 8), "s8": (0, 8), "u8": (1, 8), "s32": (0, 32), "s64": (0, 64), "bool": (6, 8),
 }
 _FROM_DLPACK = {code: name for name, code in _DLPACK.items()}
-_NUMPY = LONG_NAMES
-_FROM_NUMPY = SHORT_NAMES
-_TORCH = LONG_NAMES
 
-SUPPORTED = ", ".join(_NUMPY.values())
+SUPPORTED = ", ".join(LONG_NAMES.values())
 BYTES = {name: bits // 8 for name, (_, bits) in _DLPACK.items()}
 
 
@@ -69,7 +71,7 @@ class Numpy:
 
     @staticmethod
     def view(array: Any, where: str, writable: bool = False) -> View:
-        dtype = _FROM_NUMPY.get(array.dtype.name)
+        dtype = SHORT_NAMES.get(array.dtype.name)
         if dtype is None or not array.dtype.isnative:
             raise _no_dtype(array.dtype, where)
         if hasattr(array, "mask"):
@@ -87,7 +89,7 @@ class Numpy:
         except ImportError:
             raise Error("numpy, of which results are, is not installed", "out",
                         "install it, or give out=, a writable buffer") from None
-        name = _NUMPY[dtype]
+        name = LONG_NAMES[dtype]
         if not hasattr(numpy, name):
             try:
                 import ml_dtypes
@@ -96,8 +98,6 @@ class Numpy:
             return numpy.empty(shape, getattr(ml_dtypes, name))
         return numpy.empty(shape, numpy.dtype(name))
 
-    stream = None  # nothing but the CPU
-
 
 class Torch:
     """torch.Tensor on the CPU or a CUDA device."""
@@ -105,16 +105,17 @@ class Torch:
     _dtypes: dict[Any, str] = {}
 
     @classmethod
-    def _names(cls) -> dict[Any, str]:
+    def names(cls) -> dict[Any, str]:
+        """Our names of torch's dtypes."""
         if not cls._dtypes:
             torch = sys.modules["torch"]
-            cls._dtypes = {getattr(torch, t): name for name, t in _TORCH.items() if hasattr(torch, t)}
+            cls._dtypes = {getattr(torch, t): name for name, t in LONG_NAMES.items() if hasattr(torch, t)}
         return cls._dtypes
 
     @classmethod
     def view(cls, tensor: Any, where: str, writable: bool = False) -> View:
         torch = sys.modules["torch"]
-        dtype = cls._names().get(tensor.dtype)
+        dtype = cls.names().get(tensor.dtype)
         if dtype is None:
             raise _no_dtype(tensor.dtype, where)
         if tensor.layout is not torch.strided or tensor.is_nested:
@@ -140,12 +141,12 @@ class Torch:
     @staticmethod
     def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
         torch = sys.modules["torch"]
-        return torch.empty(tuple(shape), dtype=getattr(torch, _TORCH[dtype]), device=like.device)
+        return torch.empty(tuple(shape), dtype=getattr(torch, LONG_NAMES[dtype]), device=like.device)
 
     @staticmethod
-    def stream(device: str) -> int:
-        torch = sys.modules["torch"]
-        return int(torch.cuda.current_stream(device).cuda_stream)
+    def current_stream() -> Callable[[int], int]:
+        current: Callable[[int], int] = sys.modules["torch"]._C._cuda_getCurrentRawStream
+        return current
 
     @staticmethod
     def workspace(size: int, device: str) -> tuple[int, Any]:
@@ -159,7 +160,7 @@ class Cupy:
 
     @staticmethod
     def view(array: Any, where: str, writable: bool = False) -> View:
-        dtype = _FROM_NUMPY.get(array.dtype.name)
+        dtype = SHORT_NAMES.get(array.dtype.name)
         if dtype is None:
             raise _no_dtype(array.dtype, where)
         return View(array.data.ptr, array.shape, _strides(array, where), dtype, f"cuda:{array.device.id}",
@@ -168,17 +169,20 @@ class Cupy:
     @staticmethod
     def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
         cupy = sys.modules["cupy"]
-        name = _NUMPY[dtype]
+        name = LONG_NAMES[dtype]
         if not hasattr(cupy, name):
             raise Error(f"cupy has no {name}", "out", "ask for another out_dtype")
         with cupy.cuda.Device(int(like.device[5:])):
             return cupy.empty(shape, name)
 
     @staticmethod
-    def stream(device: str) -> int:
+    def current_stream() -> Callable[[int], int]:
         cupy = sys.modules["cupy"]
-        with cupy.cuda.Device(int(device[5:])):
-            return int(cupy.cuda.get_current_stream().ptr)
+
+        def current(device: int) -> int:
+            with cupy.cuda.Device(device):
+                return int(cupy.cuda.get_current_stream().ptr)
+        return current
 
     @staticmethod
     def workspace(size: int, device: str) -> tuple[int, Any]:
@@ -237,8 +241,6 @@ class Dlpack:
         array = Numpy.empty(shape, dtype, like)
         namespace = getattr(like.owner[1], "__array_namespace__", None)
         return array if namespace is None else namespace().from_dlpack(array)
-
-    stream = None
 
 
 def of(tensor: Any) -> Any:

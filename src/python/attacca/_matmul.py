@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import re
 from functools import lru_cache
@@ -9,30 +10,43 @@ from typing import Any, Callable
 
 from . import _arguments, _core, _dispatch, _frameworks
 from ._arguments import DType, Mode, Tuning
+from ._compile import Options, options
 from ._errors import Error
-from ._plan import Options, Plan, Tensor, options
+from ._launch import Engine
+from ._layout import Tensor
+from ._trace.epilogue import trace_epilogue
 
 # An operand by its role, with its dtype where one is named.
 _OPERAND = re.compile(r"\b(row|col|full|scalar)\s*\(\s*([A-Za-z_]\w*)\s*(:\s*\w+\s*)?\)")
-_ACCUMULATOR = {"f64": "f64", "s8": "s32", "u8": "s32", "s32": "s32", "s64": "s64"}  # else f32
 _ALWAYS_WIDER = {"s8": "s32", "u8": "s32", "f8e4m3": "bf16", "f8e5m2": "bf16"}
 
 
 @lru_cache(maxsize=1024)
-def _plan(dtype: str, layout: str, epilogue: str, out_dtype: str, chosen: Options) -> Plan:
-    return Plan(_core.Plan.matmul(dtype, layout, epilogue, out_dtype, **chosen._asdict()))
+def _engine(dtype: str, layout: str, epilogue: str, out_dtype: str, chosen: Options) -> Engine:
+    return Engine(_core.Plan.matmul(dtype, layout, epilogue, out_dtype, **chosen._asdict()))
 
 
 @lru_cache(maxsize=1024)
-def _batched(axes: int, *form: Any) -> Plan:
-    """The graph of :func:`_plan` with ``axes`` more axes before M in all that has rows."""
-    flat = _plan(*form)
+def _batched(axes: int, *form: Any) -> Engine:
+    """The graph of :func:`_engine` with ``axes`` more axes before M in all that has rows."""
+    flat = _engine(*form)
     batch = [f"L{i}" for i in range(axes)]
     inputs = ", ".join(f"\"{info.name}\": {info.dtype}[{', '.join([*batch, *info.shape] if _has_rows(info) else info.shape)}]"
-                       for info in flat.inputs)
-    _, _, body = flat._graph().partition("{")
+                       for info in _inputs(flat))
+    _, _, body = _graph(flat).partition("{")
     chosen: Options = form[-1]
-    return Plan(_core.Plan.compile(_core.Graph.parse(f"graph gemm({inputs}) {{{body}"), fuse=True, **chosen._asdict()))
+    return Engine(_core.Plan.compile(_core.Graph.parse(f"graph gemm({inputs}) {{{body}"), fuse=True, **chosen._asdict()))
+
+
+def _graph(engine: Engine) -> str:
+    """The graph in the text form, as the plan's file has it."""
+    _, sizes, rest = engine.core.serialize().split(b"\n", 2)
+    text: str = json.loads(rest[:int(sizes.split()[0])])["graph"]
+    return text
+
+
+def _inputs(engine: Engine) -> list[Tensor]:
+    return [layout.info for layout in engine.signature.inputs]
 
 
 def _has_rows(info: Tensor) -> bool:
@@ -109,7 +123,7 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
     """
     if _dispatch.wanted((a, b, *operands.values())):
         chosen_options = (out_dtype, mode, tuning, tuning_seconds, threads)
-        return _dispatch.torch_part().matmul(a, b, epilogue, out, chosen_options, operands)
+        return _dispatch.custom_ops().matmul(a, b, epilogue, out, chosen_options, operands)
     framework = _frameworks.of(a)
     a_view = framework.view(a, "a")
     b_view = _frameworks.of(b).view(b, "b")
@@ -117,13 +131,11 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
     lead = _check(a_view, b_view)
     chosen = options(a_view.device, mode, tuning, tuning_seconds, threads)
     if callable(epilogue):
-        from ._trace import trace_epilogue
-
         epilogue = trace_epilogue(_arguments.function(epilogue, "epilogue"), views, lead, b_view.shape[1],
-                                  _ACCUMULATOR.get(a_view.dtype, "f32"), [a, b, *operands.values()])
+                                  a_view.dtype, [a, b, *operands.values()])
     epilogue = _arguments.text(epilogue, "epilogue")
     text = _typed(epilogue, tuple([(name, view.dtype) for name, view in views.items()]))
-    outs = None if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
+    outs = _arguments.listed(out)
     out_views = None if outs is None else [_frameworks.of(o).view(o, "out", True) for o in outs]
     if out_dtype is not None:
         result = _arguments.dtype(out_dtype, "out_dtype")
@@ -133,14 +145,13 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
         result = _ALWAYS_WIDER.get(a_view.dtype, a_view.dtype)
     layout = _layout(b_view)
     form = (a_view.dtype, layout, text, result, chosen)
-    plan = _plan(*form)
+    engine = _engine(*form)
     given = {**views, "a": a_view, "b": b_view if layout == "kn" else _transposed(b_view)}
     if outs is not None:
-        plan._check_count(outs)
+        engine.signature.check_count(outs)
     if len(lead) > 1:
-        plan, given, out_views = _by_axes(form, lead, given, out_views)
-    ordered = [given[tensor.info.name] for tensor in plan._inputs]
-    results = plan._run(ordered, framework, outs, out_views, True)
+        engine, given, out_views = _by_axes(form, lead, given, out_views)
+    results = engine.run([given[info.name] for info in _inputs(engine)], framework, outs, out_views)
     if out is None and len(lead) > 1:
         results = tuple(r.reshape(*lead, r.shape[-1]) for r in results)
     return results if len(results) > 1 else results[0]
@@ -176,10 +187,10 @@ def _check_names(epilogue: str, operands: dict[str, str]) -> None:
 
 
 def _by_axes(form: tuple[Any, ...], lead: tuple[int, ...], given: dict[str, _frameworks.View],
-             outs: "list[_frameworks.View] | None") -> "tuple[Plan, dict[str, _frameworks.View], list[_frameworks.View] | None]":
+             outs: "list[_frameworks.View] | None") -> "tuple[Engine, dict[str, _frameworks.View], list[_frameworks.View] | None]":
     """The plan that takes a's leading axes, with inputs and outs by as few axes as all of them allow."""
-    plan, columns = _plan(*form), {"K": given["a"].shape[-1], "N": given["b"].shape[1 if form[1] == "kn" else 0], "1": 1}
-    by_rows = [info for info in plan.inputs if _has_rows(info)]
+    engine, columns = _engine(*form), {"K": given["a"].shape[-1], "N": given["b"].shape[1 if form[1] == "kn" else 0], "1": 1}
+    by_rows = [info for info in _inputs(engine) if _has_rows(info)]
     views = [_spread(given[info.name], lead, columns[info.shape[1]], info.name) for info in by_rows]
     views += [_spread(view, lead, columns["N"], "out") for view in outs or ()]
     axes = _merged(lead, views)
@@ -188,8 +199,8 @@ def _by_axes(form: tuple[Any, ...], lead: tuple[int, ...], given: dict[str, _fra
               for i, view in enumerate(views)]
     given = {**given, **{info.name: view for info, view in zip(by_rows, merged)}}
     if len(axes) > 1:
-        plan = _batched(len(axes) - 1, *form)
-    return plan, given, None if outs is None else merged[len(by_rows):]
+        engine = _batched(len(axes) - 1, *form)
+    return engine, given, None if outs is None else merged[len(by_rows):]
 
 
 def _spread(view: _frameworks.View, lead: tuple[int, ...], columns: int, where: str) -> _frameworks.View:

@@ -8,8 +8,9 @@ from typing import Any, Iterable, NamedTuple, TextIO
 
 from . import _arguments
 from ._arguments import Device, Mode
+from ._compile import GraphSource, compile_plan
 from ._errors import Error
-from ._plan import Decision, GraphSource, Instance, Plan, compile_plan
+from ._plan import Decision, Instance, Plan
 
 
 class Tuned(NamedTuple):

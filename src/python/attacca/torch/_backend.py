@@ -10,11 +10,12 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from .. import __version__
 from .._arguments import Mode, Tuning, shown
+from .._compile import Options as PlanOptions, register_compiler
 from .._errors import Error
-from .._plan import Options as PlanOptions, compilers
-from . import _lowering, _report
+from . import _report
 from ._compare import templates_stamp
-from ._ops import region
+from ._ops import lowering
+from ._ops.region import region
 from ._rewrite import Options, OptionsGiven, Policy, rewrite
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Pass(CustomGraphPass):
 
     def __init__(self, options: Options):
         self.options = options
-        _lowering.install()
+        lowering.install()
 
     def __call__(self, graph: torch.fx.Graph) -> None:
         if _is_training(graph):
@@ -117,7 +118,7 @@ def register() -> None:
     """
     if "attacca" not in torch._dynamo.list_backends(exclude_tags=()):
         torch._dynamo.register_backend(backend, name="attacca")
-    compilers[torch.export.ExportedProgram] = _compile
+    register_compiler(torch.export.ExportedProgram, _compile)
 
 
 def enable(**options: "Unpack[OptionsGiven]") -> None:

@@ -16,12 +16,13 @@ from typing import Iterator, NamedTuple, Sequence
 import torch
 
 from .. import __version__, _core
-from . import _static, _timing
-from ._kernels import ORIGINALS, is_stand_in
+from . import _timing
+from ._graph import static
+from ._graph.kernels import ORIGINALS, is_stand_in
+from ._graph.regions import Region
+from ._graph.replace import remove_unused, replace
 from ._kept import keep, recall
-from ._ops import uncounted
-from ._regions import Region
-from ._replace import remove_unused, replace
+from ._ops.region import uncounted
 from ._timing import NoMemory, Seconds
 
 # What is fused must take less than this of Inductor's time, with the host's part or without, and must
@@ -116,11 +117,11 @@ def _compare(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> Verd
 
 
 def _alone(root: torch.nn.Module, region: Region, run: Run) -> Verdict:
-    theirs = _static.copy(root, region.inputs, region.covers, region.outputs)
-    ours = _static.copy(root, region.inputs, region.covers, region.outputs)
+    theirs = static.copy(root, region.inputs, region.covers, region.outputs)
+    ours = static.copy(root, region.inputs, region.covers, region.outputs)
     _put(ours, [region], run)
     sets = _timing.input_sets(theirs.inputs)
-    own, inductor = _timing.compete([_static.compiled(ours), _static.compiled(theirs)], sets)
+    own, inductor = _timing.compete([static.compiled(ours), static.compiled(theirs)], sets)
     times = _times(own, inductor, "Inductor's own")
     keep = _is_faster(own, inductor)
     gain = max(own.captured / inductor.captured, own.direct / inductor.direct) - 1
@@ -157,14 +158,14 @@ def _not_to_be_run(graph: torch.fx.Graph) -> str:
 def _whole(root: torch.nn.Module, graph: torch.fx.Graph, regions: Sequence[Region], run: Run,
            wanted: dict[str, list[int]], verdicts: dict[str, Verdict]) -> str:
     """Gives up kinds of regions, those that gain least first, until the graph is faster than Inductor's."""
-    alone = _static.copy_all(root, graph)
+    alone = static.copy_all(root, graph)
     sets = _timing.input_sets(alone.inputs)
-    inductor = _static.compiled(alone)
+    inductor = static.compiled(alone)
     kept = sorted(wanted, key=lambda text: -_gain(verdicts[text], wanted[text]))
     tried: list[str] = []
     while kept:
         chosen = [regions[i] for text in kept for i in wanted[text]]
-        own, base = _timing.compete([_static.compiled(_rewritten(root, graph, chosen, run)), inductor], sets)
+        own, base = _timing.compete([static.compiled(_rewritten(root, graph, chosen, run)), inductor], sets)
         times = _whole_times(len(chosen), own, base)
         tried.append(times)
         if _is_faster(own, base):
@@ -194,25 +195,25 @@ def _whole_times(count: int, own: Seconds, base: Seconds) -> str:
 
 
 def _rewritten(root: torch.nn.Module, graph: torch.fx.Graph, regions: Sequence[Region],
-               run: Run) -> _static.Static:
-    static = _static.copy_all(root, graph)
-    _put(static, regions, run)
-    return static
+               run: Run) -> static.Static:
+    copied = static.copy_all(root, graph)
+    _put(copied, regions, run)
+    return copied
 
 
-def _put(static: _static.Static, regions: Sequence[Region], run: Run) -> None:
+def _put(into: static.Static, regions: Sequence[Region], run: Run) -> None:
     """Replaces the regions in a copy of their graph."""
     replaced: dict[torch.fx.Node, torch.fx.Node] = {}
     covers: set[torch.fx.Node] = set()
     for region in regions:
         covered = [each for node in region.covers
                    for each in (node.meta[ORIGINALS] if is_stand_in(node) else [node])]
-        inputs, outputs, nodes = ([static.made[node] for node in each if node in static.made]
+        inputs, outputs, nodes = ([into.made[node] for node in each if node in into.made]
                                   for each in (region.inputs, region.outputs, covered))
         here = Region(region.graph, [replaced.get(node, node) for node in inputs], outputs, nodes)
-        replaced.update(replace(static.module.graph, here, run.mode, run.tuning))
+        replaced.update(replace(into.module.graph, here, run.mode, run.tuning))
         covers |= set(nodes)
-    remove_unused(static.module.graph, covers)
+    remove_unused(into.module.graph, covers)
 
 
 # ---- What is remembered
@@ -224,7 +225,7 @@ def canonical(region: Region) -> str:
 
     def short(match: "re.Match[str]") -> str:
         return match[0] if match[1].endswith(".ptx") else f'"{names.setdefault(match[1], str(len(names)))}"'
-    sizes = [[_static.hint(size) for size in node.meta["val"].shape] for node in region.inputs]
+    sizes = [[static.hint(size) for size in node.meta["val"].shape] for node in region.inputs]
     return re.sub(r'"([^"]*)"', short, region.graph) + str(sizes)
 
 
@@ -233,7 +234,7 @@ def _types(graph: torch.fx.Graph) -> list[str]:
     for node in graph.nodes:
         value = node.meta.get("val")
         if node.op == "placeholder" and isinstance(value, torch.Tensor):
-            found.append(f"{value.dtype}{[_static.hint(s) for s in (*value.shape, *value.stride())]}")
+            found.append(f"{value.dtype}{[static.hint(s) for s in (*value.shape, *value.stride())]}")
     return found
 
 

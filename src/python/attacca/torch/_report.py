@@ -8,7 +8,7 @@ import warnings
 from typing import Any, Iterator, NamedTuple
 
 from ._kept import keep, recall
-from ._ops import all_loaded
+from ._ops.region import all_loaded
 
 
 class Fused(NamedTuple):
@@ -101,7 +101,7 @@ class Report(NamedTuple):
         return str(self)
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
     nodes: tuple[str, ...]
     outputs: tuple[str, ...]
     epilogue: str
@@ -112,7 +112,7 @@ class _Entry(NamedTuple):
 
 
 class _Graph(NamedTuple):
-    fused: list[_Entry]
+    fused: list[Entry]
     left: list[Left]
     note: str
     untouched: str = ""  # a key of _UNTOUCHED
@@ -135,7 +135,7 @@ _warned: set[str] = set()
 _asked_cache = False
 
 
-def add(fused: list[_Entry], left: list[Left], note: str = "", untouched: str = "") -> None:
+def add(fused: list[Entry], left: list[Left], note: str = "", untouched: str = "") -> None:
     """A graph that was just decided about; ``untouched``: GRADIENTS or CPU_POLICY, where that is why."""
     _add(_Graph(fused, left, note, untouched))
     for entry in fused:
@@ -163,7 +163,7 @@ def _file(key: str) -> pathlib.Path:
 def _from_cache(kept: Any) -> "_Graph | None":
     try:
         fused, left, note, untouched = kept
-        entries = [_Entry(tuple(nodes), tuple(outputs), *rest) for nodes, outputs, *rest in fused]
+        entries = [Entry(tuple(nodes), tuple(outputs), *rest) for nodes, outputs, *rest in fused]
         return _Graph(entries, [Left(*each) for each in left], "; ".join(filter(None, [note, _FROM_CACHE])),
                       untouched)
     except (ValueError, TypeError):  # nothing is there, or nothing of this shape

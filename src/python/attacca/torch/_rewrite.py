@@ -8,14 +8,16 @@ import torch
 
 from .. import _arguments
 from .._arguments import Mode, Tuning
+from .._compile import compile_plan
 from .._errors import Error
-from .._plan import Decision, Plan, compile as compile_graph
-from . import _kernels, _report
+from .._plan import Decision, engine_of
+from . import _report
 from ._compare import Run, Verdict, Verdicts, compare, microseconds
-from ._importer import Importer
-from ._regions import VIEWS, Region, explained, find, is_product_op, reading
-from ._replace import remove_unused, replace
-from ._static import hint
+from ._graph import kernels
+from ._graph.importer import Importer
+from ._graph.regions import VIEWS, Region, explained, find, is_product_op, reading
+from ._graph.replace import remove_unused, replace
+from ._graph.static import hint
 
 Policy = Literal["measured", "always"]
 POLICIES: tuple[str, ...] = get_args(Policy)
@@ -105,17 +107,17 @@ def _without_effect(options: Options) -> Iterator[tuple[str, str]]:
 
 def rewrite(graph: torch.fx.Graph, options: Options) -> int:
     """Replaces regions by calls of the custom op, and adds to the report. Returns how many."""
-    stand_ins, unused = _kernels.stand_in(graph) if options.kernels else ([], [])
+    stand_ins, unused = kernels.stand_in(graph) if options.kernels else ([], [])
     found = find(graph)
     verdicts, note = _judge_all(graph, found.regions, options)
-    fused: list[_report._Entry] = []
+    fused: list[_report.Entry] = []
     left = [_report.Left(each.node, "triton kernel", each.reason) for each in unused]
     left += [_report.Left(*each) for each in found.left]
     replaced: dict[torch.fx.Node, torch.fx.Node] = {}
     for region, verdict in zip(found.regions, verdicts):
         if verdict.keep:
             region = reading(region, replaced)
-            fused.append(_report._Entry(tuple(n.name for n in region.covers),
+            fused.append(_report.Entry(tuple(n.name for n in region.covers),
                                         tuple(n.name for n in region.outputs),
                                         _explained(region), verdict.reason, verdict.seconds,
                                         verdict.other_seconds, region.graph))
@@ -126,7 +128,7 @@ def rewrite(graph: torch.fx.Graph, options: Options) -> int:
     _report.add(fused, left, note, _report.CPU_POLICY if alone else "")
     if fused:
         remove_unused(graph, {node for region in found.regions for node in region.covers})
-    _kernels.restore(graph, stand_ins)
+    kernels.restore(graph, stand_ins)
     return len(fused)
 
 
@@ -209,10 +211,9 @@ def judge_decisions(decisions: "tuple[Decision, ...]", margin: float = _MARGIN) 
 
 def _decisions(region: Region, device: torch.device, options: Options) -> "tuple[Decision, ...]":
     """For the sizes at hand."""
-    plan: Plan = compile_graph(region.graph, device=str(device), mode=options.mode, tuning=options.tuning,
-                               tuning_seconds=options.tuning_seconds)
+    plan = compile_plan(region.graph, str(device), options.mode, options.tuning, options.tuning_seconds, 0, None)
     sizes: dict[str, int] = {}
-    for layout, node in zip(plan._inputs, region.inputs):
+    for layout, node in zip(engine_of(plan).signature.inputs, region.inputs):
         for dim, size in zip(layout.shape, node.meta["val"].shape):
             linear = dim.linear()
             if linear is not None and linear[1:] == (1, 0):

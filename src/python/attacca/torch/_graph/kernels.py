@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Sequence
 
 import torch
 
-from ._importer import Importer, dim_text
-from ._table import Refused
+from ..._functions.table import Refused
+from .importer import Importer, dim_text
 
 _WRAPPER = "triton_kernel_wrapper_functional"
 _UNINITIALISED = {"aten.empty", "aten.empty_like", "aten.empty_strided", "aten.empty_permuted", "aten.new_empty",

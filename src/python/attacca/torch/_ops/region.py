@@ -1,7 +1,7 @@
 """The custom op that runs a region: ``attacca::region(Tensor[] inputs, str graph, ...) -> Tensor[]``.
 
 The region is its own text, so that a graph that holds the op says all about itself, also in a file
-of torch.export's. The text is written as :mod:`._text_argument` says. Generated C++ takes a list of one
+of torch.export's. The text is written as :mod:`.text_argument` says. Generated C++ takes a list of one
 result for a tensor, and calls ``attacca::region_of_one_result(...) -> Tensor`` instead.
 
 Both are the overload ``import_attacca_torch``: where an op is not registered, torch's error says its
@@ -15,11 +15,13 @@ from typing import Any, Iterator, NamedTuple, Sequence
 
 import torch
 
-from .. import _core
-from .._dims import Dim, sources
-from .._frameworks import Torch
-from .._plan import Plan, Tensor, _Layout, compile as compile_graph
-from ._text_argument import plain
+from ... import _core
+from ..._compile import compile_plan
+from ..._frameworks import Torch
+from ..._launch import Launch
+from ..._layout import Signature
+from ..._plan import engine_of
+from .text_argument import plain
 
 library = torch.library.Library("attacca", "DEF")
 _ARGUMENTS = "Tensor[] inputs, str graph, str mode, str tuning, float tuning_seconds"
@@ -37,9 +39,8 @@ _MOST_KNOWN = 1024  # calls whose checks a region remembers
 class _Call(NamedTuple):
     """All that a call with known shapes, strides and alignments needs."""
 
-    run: Any  # of the instance
+    launch: Launch
     outputs: list[tuple[tuple[int, ...], torch.dtype]]
-    workspace_bytes: int
 
 
 class Loaded:
@@ -47,8 +48,7 @@ class Loaded:
 
     def __init__(self, graph: str, mode: str, tuning: str, seconds: float, device: str):
         self.graph, self.device, self.calls = graph, device, 0
-        self.plan: Plan = compile_graph(graph, device=device, mode=mode, tuning=tuning,
-                                        tuning_seconds=seconds)
+        self.engine = engine_of(compile_plan(graph, device, mode, tuning, seconds, 0, None))
         self._known: dict[Any, _Call] = {}
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -63,17 +63,7 @@ class Loaded:
             self._known[_key(inputs)] = call
         device = inputs[0].device
         outs = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in call.outputs]
-        addresses = [tensor.data_ptr() for tensor in inputs]
-        into = [tensor.data_ptr() for tensor in outs]
-        if device.type == "cpu":
-            call.run(addresses, into)
-            return outs
-        stream = torch._C._cuda_getCurrentRawStream(device.index)
-        if call.workspace_bytes:
-            memory = torch.empty(call.workspace_bytes, dtype=torch.uint8, device=device)
-            call.run(addresses, into, memory.data_ptr(), call.workspace_bytes, stream)
-        else:
-            call.run(addresses, into, 0, 0, stream)
+        call.launch([tensor.data_ptr() for tensor in inputs], [tensor.data_ptr() for tensor in outs])
         return outs
 
     def _prepare(self, inputs: Sequence[torch.Tensor]) -> _Call:
@@ -82,19 +72,21 @@ class Loaded:
         Raises:
             Error: As :class:`attacca.Plan`'s calls.
         """
-        views = [Torch.view(t, layout.info.name) for t, layout in zip(inputs, self.plan._inputs)]
-        ready = self.plan._ready(views, None)
-        dtypes = [_TORCH[layout.info.dtype] for layout in self.plan._outputs]
-        return _Call(ready.instance.run, list(zip(ready.shapes, dtypes)), ready.workspace_bytes)
+        signature = self.engine.signature
+        views = [Torch.view(t, layout.info.name) for t, layout in zip(inputs, signature.inputs)]
+        ready = self.engine.ready(Torch, views, None)
+        dtypes = [as_torch_dtype(layout.info.dtype) for layout in signature.outputs]
+        return _Call(ready.launch, list(zip(ready.shapes, dtypes)))
 
     def _laid_out(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The tensors themselves: plans take them however they lie. But a user's kernel takes an address alone, so
         that its inputs are copied where another pass changed the strides that the graph declares.
         """
+        signature = self.engine.signature
         if not has_kernel(self.graph) or any(len(layout.shape) != tensor.dim()
-                                             for layout, tensor in zip(self.plan._inputs, inputs)):
+                                             for layout, tensor in zip(signature.inputs, inputs)):
             return list(inputs)
-        wanted = declared_strides(self.plan._inputs, [tensor.shape for tensor in inputs])
+        wanted = signature.declared_strides([tensor.shape for tensor in inputs])
         laid_out = []
         for tensor, strides in zip(inputs, wanted):
             if strides is None:
@@ -112,7 +104,7 @@ def _key(inputs: Sequence[torch.Tensor]) -> Any:
 
 
 _loaded: dict[tuple[str, str, str, float, str], Loaded] = {}
-_types: dict[str, tuple[list[_Layout], list[_Layout]]] = {}
+_signatures: dict[str, Signature] = {}
 _lock = threading.Lock()
 
 
@@ -156,46 +148,33 @@ def _run_one(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
     return result
 
 
-def declared_strides(layouts: Sequence[_Layout],
-                     shapes: Sequence[Sequence[Any]]) -> "list[tuple[Any, ...] | None]":
-    """Each input's strides as the region's text declares them; None: row-major."""
-    sizes = sizes_of([layout.shape for layout in layouts], shapes)
-    return [None if layout.strides is None else tuple(stride.value(sizes) for stride in layout.strides)
-            for layout in layouts]
-
-
-def sizes_of(dims: Sequence[Sequence[Dim]], shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    return {symbol: (shapes[s.tensor][s.axis] - s.offset) // s.factor
-            if (s.factor, s.offset) != (1, 0) else shapes[s.tensor][s.axis]
-            for symbol, s in sources(dims).items()}
-
-
 def has_kernel(graph: str) -> bool:
     """Whether a text launches a kernel of the user's, which plans for the CPU cannot."""
     return '" = kernel("' in plain(graph)
 
 
-def types_of(graph: str, mode: str, device: torch.device) -> tuple[list[_Layout], list[_Layout]]:
+def signature_of(graph: str, mode: str, device: torch.device) -> Signature:
     """A region's inputs and outputs."""
-    types = _types.get(graph)
-    if types is None:
+    signature = _signatures.get(graph)
+    if signature is None:
         where = str(device) if has_kernel(graph) else "cpu"
-        plan = _core.Plan.compile(_core.Graph.parse(plain(graph)), device=where, mode=mode, tuning="known",
-                                  tuning_seconds=0.0, threads=1, fuse=True)
-        inputs, outputs = ([_Layout(Tensor(t.name, t.dtype, t.type, tuple(t.shape))) for t in tensors]
-                           for tensors in (plan.inputs, plan.outputs))
-        types = _types[graph] = (inputs, outputs)
-    return types
+        signature = _signatures[graph] = Signature(_core.Plan.compile(
+            _core.Graph.parse(plain(graph)), device=where, mode=mode, tuning="known", tuning_seconds=0.0, threads=1,
+            fuse=True))
+    return signature
 
 
 def _fake(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
           tuning_seconds: float) -> list[torch.Tensor]:
     """Shapes and dtypes of the results; sizes may be symbolic."""
-    layouts, outputs = types_of(graph, mode, inputs[0].device)
-    sizes = sizes_of([layout.shape for layout in layouts], [tensor.shape for tensor in inputs])
+    return empty_results(signature_of(graph, mode, inputs[0].device), inputs, inputs[0].device)
+
+
+def empty_results(signature: Signature, inputs: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
+    """Results whose elements are not computed, for inputs whose sizes may be symbolic."""
+    sizes = signature.sizes_of([tensor.shape for tensor in inputs])
     return [torch.empty([dim.value(sizes) for dim in layout.shape], dtype=as_torch_dtype(layout.info.dtype),
-                        device=inputs[0].device)
-            for layout in outputs]
+                        device=device) for layout in signature.outputs]
 
 
 def _fake_one(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
@@ -204,18 +183,14 @@ def _fake_one(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str
     return result
 
 
+_DTYPES = {name: dtype for dtype, name in Torch.names().items()}
+
+
 def as_torch_dtype(name: str) -> torch.dtype:
     """torch.bfloat16 of "bf16"."""
-    return _TORCH[name]
+    return _DTYPES[name]
 
 
-def _dtypes() -> dict[str, torch.dtype]:
-    from .._frameworks import _NUMPY
-
-    return {short: getattr(torch, name) for short, name in _NUMPY.items() if hasattr(torch, name)}
-
-
-_TORCH = _dtypes()
 for _name, _kernel, _shapes in [("region", _run, _fake), ("region_of_one_result", _run_one, _fake_one)]:
     for _dispatch_key in ("CPU", "CUDA"):
         library.impl(f"{_name}.{OVERLOAD}", _kernel, _dispatch_key)

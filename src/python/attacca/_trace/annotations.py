@@ -5,7 +5,7 @@ import inspect
 import re
 from typing import Annotated, Any, Callable, get_args, get_origin
 
-from ._arguments import LONG_NAMES
+from .._arguments import LONG_NAMES
 
 # "bf16[M, 4096]" or "[M, K]".
 _TYPE = re.compile(rf"({'|'.join(LONG_NAMES)})?\s*\[[^\]]*\]")

@@ -7,11 +7,12 @@ import sys
 from functools import cached_property
 from typing import Any, Callable, Sequence
 
-from . import _frameworks
-from ._binding import numpy_arguments, torch_arguments
-from ._errors import Error
-from ._functions import BY_ATEN, BY_NUMPY, Call, FLOATS, Made, Refused, Row
-from ._shapes import Extent, list_text
+from .. import _frameworks
+from .._arguments import LONG_NAMES, SHORT_NAMES
+from .._errors import Error
+from .._functions.binding import numpy_arguments, torch_arguments
+from .._functions.table import BY_ATEN, BY_NUMPY, Call, Made, Refused, Row
+from .._functions.values import Extent, list_text
 
 # Python's operators: the names of ATen and of numpy, and whether the operands are swapped.
 OPERATORS: dict[str, tuple[str, str, bool]] = {}
@@ -53,10 +54,10 @@ class TraceCall(Call):
         return str(self.record.text_of(tensor))
 
     def dtype(self, tensor: Any) -> str:
-        return str(tensor._dtype)
+        return str(self.record.dtype_of(tensor))
 
     def sizes(self, tensor: Any) -> Sequence[Any]:
-        return tuple(tensor._sizes)
+        return tuple(self.record.sizes_of(tensor))
 
     def extent_text(self, extent: Any) -> str:
         text = extent.text if isinstance(extent, Extent) else str(extent)
@@ -84,7 +85,7 @@ class TraceCall(Call):
         return Made(f"broadcast({self.text(tensor)}, {list_text([self.extent_text(e) for e in sizes()])})", sizes)
 
     def parts(self, tensor: Any, dim: int, sizes: Callable[[], "Sequence[int] | int"]) -> list[Made]:
-        given, have = sizes(), list(tensor._sizes)
+        given, have = sizes(), list(self.sizes(tensor))
         if not have:
             raise Refused("parts of a scalar")
         if isinstance(given, int):
@@ -106,7 +107,7 @@ class TraceCall(Call):
             return type(value)(map(self._like, value))
         if not self.is_tensor(value):
             return value
-        name, shape = _frameworks._NUMPY[value._dtype], (1,) * len(value._sizes)
+        name, shape = LONG_NAMES[self.dtype(value)], (1,) * len(self.sizes(value))
         if self.framework == "torch":
             torch = sys.modules["torch"]
             return torch.ones(shape, dtype=getattr(torch, name), device="cpu")
@@ -115,8 +116,8 @@ class TraceCall(Call):
         return numpy.ones(shape, _numpy_dtype(numpy, name))
 
     def _name_of(self, dtype: Any) -> str:
-        known = _frameworks.Torch._names().get(dtype) if self.framework == "torch" \
-            else _frameworks._FROM_NUMPY.get(dtype.name)
+        known = _frameworks.Torch.names().get(dtype) if self.framework == "torch" \
+            else SHORT_NAMES.get(dtype.name)
         if known is None:
             raise Refused(f"a result of dtype {dtype}")
         return known
@@ -259,7 +260,7 @@ def _agreed(record: Any, ways: Sequence[Way], args: Sequence[Any]) -> "tuple[Any
     if any(seen(each) != seen(found[0]) for each in found[1:]):
         raise Refused("numpy and torch mean different things by it, and tensors of both are given")
     dtype = found[0][0][1]
-    own = {a._dtype for a in args if isinstance(a, record.stand_in)}
+    own = {record.dtype_of(a) for a in args if isinstance(a, record.stand_in)}
     if dtype != "bool" and dtype not in own:
         raise Refused(f"a result of dtype {dtype}, which frameworks decide differently")
     record.restore(found[0][1])

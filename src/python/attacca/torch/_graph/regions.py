@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .. import _core
-from .._dims import Dim, sources
-from .._errors import Error
-from ._importer import Importer, dim_text
-from ._kernels import is_stand_in
-from ._ops import has_kernel
-from ._table import Refused
+from ... import _core
+from ..._dims import Dim, sources
+from ..._errors import Error
+from ..._functions.table import Refused
+from .._ops.region import has_kernel
+from .importer import Importer, dim_text
+from .kernels import is_stand_in
 
 # What costs nothing to leave behind as well.
 VIEWS = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze", "aten.permute",

@@ -2,14 +2,13 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ._ops import region as region_op
-from ._regions import Region
-from ._text_argument import written
+from .._ops.region import region as region_op
+from .._ops.text_argument import written
+from .regions import Region
 
 
 def replace(graph: torch.fx.Graph, region: Region, mode: str,

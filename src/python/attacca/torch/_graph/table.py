@@ -1,15 +1,15 @@
-"""Rows of ATen and prims that only FX graphs have, beside those of ``attacca._functions``.
+"""Rows of ATen and prims that only FX graphs have, beside those of :mod:`attacca._functions`.
 
-Their writers take a :class:`attacca.torch._importer.NodeCall`.
+Their writers take a :class:`attacca.torch._graph.importer.NodeCall`.
 """
 from __future__ import annotations
 
 from typing import Any
 
-from .._functions import BY_ATEN, Made, Refused, Row, cast, is_number, number, pointwise
-from .._shapes import list_text, matrices, product_sizes, rounded_result
-
-__all__ = ["FX", "Refused", "row_of"]
+from ..._functions.pointwise import pointwise
+from ..._functions.products import matrices, product_sizes, rounded_result
+from ..._functions.table import BY_ATEN, Made, Refused, Row
+from ..._functions.values import cast, is_number, number
 
 FX: dict[str, Row] = {}
 

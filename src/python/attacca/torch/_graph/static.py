@@ -6,8 +6,8 @@ from typing import Any, Callable, NamedTuple, Sequence
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from .._errors import Error
-from ._kernels import ORIGINALS, is_stand_in
+from ..._errors import Error
+from .kernels import ORIGINALS, is_stand_in
 
 
 class Static(NamedTuple):

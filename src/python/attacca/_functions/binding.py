@@ -1,4 +1,4 @@
-"""Arguments by the real signatures of numpy's and torch's functions, for the rows of ``_functions``.
+"""Arguments by the real signatures of numpy's and torch's functions, for the rows of the table.
 
 Neither framework is imported: a call of one of its functions shows that it is.
 """
@@ -8,7 +8,7 @@ import inspect
 import sys
 from typing import Any, Callable, Iterable, Sequence
 
-from ._functions import Refused, Row
+from .table import Refused, Row
 
 # How the same argument is called elsewhere: a row understands the first of these that it has.
 _SYNONYMS = {

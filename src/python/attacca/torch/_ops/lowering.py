@@ -9,10 +9,10 @@ from typing import Any, Sequence
 
 import torch
 
-from .. import _frameworks
-from .._errors import Error
-from ._ops import Loaded, as_torch_dtype, declared_strides, has_kernel, loaded, region, \
-    region_of_one_result, types_of
+from ..._errors import Error
+from ..._frameworks import Torch
+from ..._launch import Launch
+from .region import Loaded, as_torch_dtype, has_kernel, loaded, region, region_of_one_result, signature_of
 
 _NAME = "attacca_region"
 
@@ -21,12 +21,11 @@ class _Direct:
     """A region on one device. Inductor vouches for dtypes, shapes and strides; addresses may be any."""
 
     def __init__(self, call: Loaded):
-        self.loaded, plan = call, call.plan
-        self.extents = [(plan._sources[s].tensor, plan._sources[s].axis) for s in plan.symbols
-                        if s in plan._sources]
-        self.known: dict[Any, tuple[Any, int]] = {}
+        self.loaded = call
+        self.extents = [(source.tensor, source.axis) for source in call.engine.signature.sources.values()]
+        self.known: dict[Any, Launch] = {}
 
-    def __call__(self, inputs: Sequence[torch.Tensor], out: torch.Tensor, device: int) -> None:
+    def __call__(self, inputs: Sequence[torch.Tensor], out: torch.Tensor) -> None:
         self.loaded.calls += 1
         addresses = [tensor.data_ptr() for tensor in inputs]
         into = [out.data_ptr()]
@@ -35,34 +34,23 @@ class _Direct:
             bits |= address
         key = (tuple([inputs[tensor].shape[axis] for tensor, axis in self.extents]),
                tuple([address & 15 for address in addresses + into]) if bits & 15 else None)
-        ready = self.known.get(key)
-        if ready is None:
-            ready = self.known[key] = self._prepare(inputs, out)
-        run, workspace_bytes = ready
-        if device < 0:
-            run(addresses, into)
-            return
-        stream = torch._C._cuda_getCurrentRawStream(device)
-        if workspace_bytes:
-            memory = torch.empty(workspace_bytes, dtype=torch.uint8, device=out.device)
-            run(addresses, into, memory.data_ptr(), workspace_bytes, stream)
-        else:
-            run(addresses, into, 0, 0, stream)
+        launch = self.known.get(key)
+        if launch is None:
+            launch = self.known[key] = self._prepare(inputs, out)
+        launch(addresses, into)
 
-    def _prepare(self, inputs: Sequence[torch.Tensor], out: torch.Tensor) -> tuple[Any, int]:
+    def _prepare(self, inputs: Sequence[torch.Tensor], out: torch.Tensor) -> Launch:
         """Checks everything, once.
 
         Raises:
             Error: As :class:`attacca.Plan`'s calls.
         """
-        plan, view = self.loaded.plan, _frameworks.Torch.view
+        engine = self.loaded.engine
         if has_kernel(self.loaded.graph) and any(tensor.data_ptr() & 15 for tensor in (*inputs, out)):
             raise Error("a tensor at an odd address for a kernel that Triton compiled for multiples of 16", "inputs",
                         "call .clone(), or compile with options={\"kernels\": False}")
-        views = [view(tensor, layout.info.name) for tensor, layout in zip(inputs, plan._inputs)]
-        into = [view(out, "out")]
-        ready = plan._ready(views, into)
-        return ready.instance.run, ready.workspace_bytes
+        views = [Torch.view(tensor, layout.info.name) for tensor, layout in zip(inputs, engine.signature.inputs)]
+        return engine.ready(Torch, views, [Torch.view(out, "out")]).launch
 
 
 _direct: dict[tuple[str, int], _Direct] = {}
@@ -76,7 +64,7 @@ def _run(*arguments: Any, out: torch.Tensor) -> None:
     if direct is None:
         mode, tuning, seconds, graph = constant.split(" ", 3)
         direct = _direct[constant, device] = _Direct(loaded(graph, mode, tuning, float(seconds), out.device))
-    direct(arguments[:-1], out, device)
+    direct(arguments[:-1], out)
 
 
 def _constant(graph: str, mode: str, tuning: str, seconds: float) -> str:
@@ -89,9 +77,10 @@ def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_sec
     from torch._inductor.lowering import fallback_handler
     from torch._inductor.virtualized import V
 
-    layouts, outputs = types_of(graph, mode, inputs[0].get_device())
+    signature = signature_of(graph, mode, inputs[0].get_device())
+    outputs = signature.outputs
     node: Any = V.graph.current_node
-    wanted = declared_strides(layouts, [given.meta["val"].shape for given in node.args[0]])
+    wanted = signature.declared_strides([given.meta["val"].shape for given in node.args[0]])
     laid_out = [ir.ExternKernel.require_contiguous(value) if strides is None else
                 ir.ExternKernel.require_exact_strides(value, strides) for value, strides in zip(inputs, wanted)]
     if len(outputs) != 1:

@@ -7,17 +7,15 @@ from typing import Any, Callable, Sequence
 
 import torch
 
-from .. import _frameworks
-from .._binding import understood
-from .._functions import Call, Made, Row
-from .._shapes import sliced
-from ._table import Refused, row_of
+from ..._arguments import LONG_NAMES
+from ..._frameworks import Torch
+from ..._functions.binding import understood
+from ..._functions.parts import sliced
+from ..._functions.table import Call, Made, Refused, Row
+from .table import row_of
 
-_DTYPES = {getattr(torch, long): short for short, long in _frameworks._NUMPY.items()
-           if hasattr(torch, long)}
-
-
-_RESERVED = {*_frameworks._NUMPY, "return", "true", "false", "inf", "nan"}  # no names in the text form
+_DTYPES = Torch.names()
+_RESERVED = {*LONG_NAMES, "return", "true", "false", "inf", "nan"}  # no names in the text form
 
 
 def dim_text(size: Any) -> str:
@@ -200,7 +198,7 @@ class Importer:
     def _translate(self, node: torch.fx.Node) -> str:
         if node.op != "call_function":
             raise Refused("not an op")
-        if "attacca_text" in node.meta:  # a user's kernel: _kernels.py
+        if "attacca_text" in node.meta:  # a user's kernel: kernels.py
             return str(node.meta["attacca_text"])
         if node.target is operator.getitem:
             return self._part(node)

@@ -1,0 +1,238 @@
+"""From graphs to plans: :func:`attacca.compile`, ``load`` and ``explain``, and their options."""
+from __future__ import annotations
+
+import ctypes
+import difflib
+import math
+import os
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Protocol, TypedDict, Union, overload
+
+from . import _arguments, _core, _dispatch, _frameworks
+from ._arguments import Device, Mode, Path, Tuning
+from ._errors import Error
+from ._explain import Explanation
+from ._plan import Plan
+
+if TYPE_CHECKING:
+    from .torch import Program
+
+
+class Options(NamedTuple):
+    """Checked arguments for _core; what they mean stands at :func:`attacca.compile`."""
+
+    device: str
+    mode: Mode
+    tuning: Tuning
+    tuning_seconds: float
+    threads: int
+
+
+def options(device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: Any) -> Options:
+    """The arguments checked, of other libraries too.
+
+    Raises:
+        Error: An unknown mode or tuning; a wrong type; numbers out of range.
+    """
+    _arguments.choice(mode, _arguments.MODES, "mode")
+    _arguments.choice(tuning, _arguments.TUNINGS, "tuning")
+    return Options(_arguments.device(device), mode, tuning,
+                   _arguments.seconds(tuning_seconds, "tuning_seconds"), _arguments.threads(threads))
+
+
+class CompileOptions(TypedDict, total=False):
+    """What :func:`attacca.compile` takes by name."""
+
+    device: Device
+    mode: Mode
+    tuning: Tuning
+    tuning_seconds: float
+    threads: int
+    constants: "Mapping[str, Any] | None"
+
+
+def check_options(given: "Mapping[str, Any]") -> None:
+    """Whether :func:`attacca.compile` would take them.
+
+    Raises:
+        Error: One that is not known; a value that is wrong.
+    """
+    for name in given:
+        if name not in CompileOptions.__annotations__:
+            near = difflib.get_close_matches(name, CompileOptions.__annotations__, 1)
+            raise Error(f"unknown option {name}", name,
+                        f"did you mean {near[0]}?" if near else f"one of {', '.join(CompileOptions.__annotations__)}")
+    options(given.get("device", "cpu"), given.get("mode", "fp32"), given.get("tuning", "known"),
+            given.get("tuning_seconds", 0), given.get("threads", 0))
+
+
+def graph_of(source: Any) -> _core.Graph:
+    """The graph of a text, a file or an ONNX model in memory."""
+    if isinstance(source, _core.Graph):
+        return source
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _core.Graph.from_onnx(bytes(source))
+    if isinstance(source, os.PathLike):
+        return _core.Graph.load(_arguments.path(source, "graph"))
+    if callable(getattr(source, "SerializeToString", None)) and not isinstance(source, type):  # onnx.ModelProto
+        return _core.Graph.from_onnx(source.SerializeToString())
+    if not isinstance(source, str):
+        raise Error(f"{_arguments.shown(source)} is no graph", "graph",
+                    "give the text form, a path to .attacca or .onnx, an ONNX model as bytes, or a "
+                    "torch.export.ExportedProgram")
+    source = _arguments.text(source, "graph")
+    if source.endswith((".onnx", ".attacca")) and "{" not in source:
+        return _core.Graph.load(source)
+    return _core.Graph.parse(source)
+
+
+class OnnxModel(Protocol):
+    """An onnx.ModelProto."""
+
+    def SerializeToString(self) -> bytes: ...
+
+
+class ExportedProgram(Protocol):
+    """A torch.export.ExportedProgram."""
+
+    def run_decompositions(self, *args: Any, **keywords: Any) -> Any: ...
+
+
+GraphSource = Union[str, bytes, bytearray, memoryview, "os.PathLike[str]", OnnxModel]
+
+
+@overload
+def compile(graph: GraphSource, *, device: Device = ..., mode: Mode = ..., tuning: Tuning = ...,
+            tuning_seconds: float = ..., threads: int = ...,
+            constants: "Mapping[str, Any] | None" = ...) -> Plan: ...
+
+
+@overload
+def compile(graph: ExportedProgram, *, mode: Mode = ..., tuning: Tuning = ...,
+            tuning_seconds: float = ...) -> "Program": ...
+
+
+def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: Tuning = "known",
+            tuning_seconds: float = 0, threads: int = 0,
+            constants: "Mapping[str, Any] | None" = None) -> Any:
+    """Compiles a graph to a plan that is called with tensors.
+
+    Args:
+        graph: A graph in the text form, a path to a ``.attacca`` or ``.onnx`` file, an ONNX model
+            (its bytes or a ``ModelProto``), or a ``torch.export.ExportedProgram``.
+        device: "cpu", "cuda" or "cuda:1", or a ``torch.device``. Not for an ExportedProgram, which
+            runs where its weights and inputs are; nor are ``threads`` and ``constants``.
+        mode: "fp32" rounds only where the graph casts and at the outputs; "eager" rounds where
+            the unfused graph would.
+        tuning: How a GPU's kernels are chosen for a shape. "known": by the database of
+            measurements, else by a model; "measure": by the database, else measured and
+            remembered; "always": measured; "unfused": never fused.
+        tuning_seconds: The most that measuring one region may take; 0: 60.
+        threads: Of the CPU; 0: all cores.
+        constants: Inputs that never change, such as weights, by name: numpy arrays or CPU
+            tensors of the input's dtype and shape, copied. The plan takes them no more.
+
+    Returns:
+        A :class:`Plan`; for an ExportedProgram a :class:`attacca.torch.Program`.
+
+    Raises:
+        Error: The graph cannot be read, is wrong, or has an op that is not known; an unknown
+            device, mode or tuning; a device that cannot be used; a number out of range; a constant
+            of another dtype or shape than its input.
+    """
+    compiler = _compiler_of(type(graph))
+    if compiler is not None:
+        return compiler(graph, options(device, mode, tuning, tuning_seconds, threads), constants)
+    return compile_plan(graph, device, mode, tuning, tuning_seconds, threads, constants)
+
+
+Compiler = Callable[[Any, Options, Any], Any]
+_compilers: dict[type, Compiler] = {}
+
+
+def register_compiler(kind: type, compiler: Compiler) -> None:
+    """Makes :func:`compile` take graphs of another package's type, such as torch's exported programs.
+
+    Args:
+        kind: Their class.
+        compiler: Called with the graph, the options and the constants.
+    """
+    _compilers[kind] = compiler
+
+
+def _compiler_of(kind: type) -> "Compiler | None":
+    if any(each.__module__.startswith("torch.export") for each in kind.__mro__):
+        _dispatch.custom_ops()  # attacca.torch registers its compiler, too
+    return next((_compilers[each] for each in kind.__mro__ if each in _compilers), None)
+
+
+def compile_plan(graph: Any, device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: Any,
+                 constants: Any) -> Plan:
+    """:func:`compile` of all but exported programs."""
+    chosen = options(device, mode, tuning, tuning_seconds, threads)
+    if constants is not None and not isinstance(constants, Mapping):
+        raise Error(f"constants is {_arguments.shown(constants)}", "constants", "give a dict of tensors by name")
+    read = graph_of(graph)
+    for name, tensor in (constants or {}).items():
+        name = _arguments.text(name, "constants")
+        read = read.with_constant(name, *_typed_bytes(tensor, name))
+    return Plan(_core.Plan.compile(read, fuse=True, **chosen._asdict()))
+
+
+def _typed_bytes(tensor: Any, name: str) -> tuple[str, bytes]:
+    """A constant's type, such as "f32[128, 64]", and its elements row by row."""
+    view = _frameworks.of(tensor).view(tensor, name)
+    if view.device != "cpu":
+        raise Error(f"constant {name} is on {view.device}", name, "move it to the CPU")
+    strides = _frameworks.dense_strides(view.shape)
+    if 0 not in view.shape and any(e != 1 and s != w for e, s, w in zip(view.shape, view.strides, strides)):
+        raise Error(f"constant {name} is not contiguous", name,
+                    "call .contiguous(), or numpy.ascontiguousarray")
+    count = math.prod(view.shape)
+    data = ctypes.string_at(view.address, count * _frameworks.BYTES[view.dtype]) if count else b""
+    return f"{view.dtype}[{', '.join(map(str, view.shape))}]", data
+
+
+def load(path: Path, *, device: Device = "") -> Plan:
+    """Reads a plan that :meth:`Plan.save` wrote.
+
+    Args:
+        path: The file.
+        device: Another than the one it was compiled for.
+
+    Raises:
+        Error: The file cannot be read, is damaged, or its device cannot be used.
+    """
+    return Plan(_core.Plan.load(_arguments.path(path), _arguments.device(device)))
+
+
+def explain(what: "Plan | GraphSource", *, device: Device = "cpu", mode: Mode = "fp32",
+            tuning: Tuning = "known", tuning_seconds: float = 0, threads: int = 0,
+            constants: "Mapping[str, Any] | None" = None) -> Explanation:
+    """What is fused into what, and every op that was left out with the reason.
+
+    Args:
+        what: A :class:`attacca.Plan`, or a graph as :func:`attacca.compile` takes it; not an
+            ExportedProgram, whose regions ``attacca.torch.Program.regions`` lists.
+        device: As for :func:`attacca.compile`. This and what follows are for graphs; a plan was
+            compiled already.
+        mode: As for :func:`attacca.compile`.
+        tuning: As for :func:`attacca.compile`.
+        tuning_seconds: As for :func:`attacca.compile`.
+        threads: As for :func:`attacca.compile`.
+        constants: As for :func:`attacca.compile`.
+
+    Returns:
+        An :class:`Explanation`: ``print`` it, or leave it as a notebook cell's value to see it
+        drawn.
+
+    Raises:
+        Error: As :func:`attacca.compile`; options that a plan would ignore.
+    """
+    given = (device, mode, tuning, tuning_seconds, threads, constants)
+    if not isinstance(what, Plan):
+        return compile_plan(what, *given).explain()
+    names = ("device", "mode", "tuning", "tuning_seconds", "threads", "constants")
+    for name, value, default in zip(names, given, ("cpu", "fp32", "known", 0, 0, None)):
+        if type(value) is not type(default) or value != default:
+            raise Error(f"{name} means nothing to a plan, which is compiled already", name, "leave it out")
+    return what.explain()

@@ -1,0 +1,172 @@
+"""Running a plan: instances for the layouts met so far, and the one way to launch them.
+
+:class:`attacca.Plan`, :func:`attacca.matmul`, fused functions and the custom ops of :mod:`attacca.torch` all
+get a :class:`Ready` from here and give its ``launch`` the addresses of their tensors.
+"""
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+from . import _core, _dispatch
+from ._arguments import listed
+from ._frameworks import Numpy, View, of
+from ._layout import Signature
+
+# Instances that a plan keeps; the least recently used is given up first.
+_MOST_INSTANCES = 256
+# The power of two, 16 at most, to which an address is aligned, by its last four bits.
+_ALIGNMENTS = tuple(low & -low or 16 for low in range(16))
+_NOTHING = View(0, (), (), "f32", "cpu", None)
+_count = itertools.count()
+
+Launch = Callable[[Sequence[int], Sequence[int]], None]
+
+
+def _launcher(instance: _core.Instance, device: str, framework: Any) -> Launch:
+    """The function that runs an instance on the addresses of its inputs and outputs.
+
+    On a GPU it launches on the framework's current stream, and its workspace is from the framework's allocator.
+    """
+    run, size = instance.run, instance.workspace_bytes
+    if device == "cpu":
+        return run
+    index = int(device.partition(":")[2])
+    stream, workspace = framework.current_stream(), framework.workspace
+
+    def launch(inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        if size:
+            memory, owner = workspace(size, device)
+            run(inputs, outputs, memory, size, stream(index))
+            del owner  # the allocator reuses it in the stream's order
+        else:
+            run(inputs, outputs, 0, 0, stream(index))
+    return launch
+
+
+class Ready(NamedTuple):
+    """An instance that can be launched at once.
+
+    Attributes:
+        launch: Takes the addresses of inputs and outputs. On a GPU it returns before the work is done.
+        shapes: The outputs' shapes.
+    """
+
+    launch: Launch
+    shapes: list[tuple[int, ...]]
+
+
+class Engine:
+    """What runs a plan. Any number of threads may use it at the same time.
+
+    Attributes:
+        core: The library's plan.
+        signature: Its inputs and outputs.
+        identity: A text that no other engine has; Dynamo guards it.
+        input_count: The number of inputs, which Dynamo guards.
+        output_count: The number of outputs, likewise.
+    """
+
+    def __init__(self, core: _core.Plan):
+        self.core, self.signature = core, Signature(core)
+        self.identity = f"plan {next(_count)}"
+        self.input_count, self.output_count = len(self.signature.inputs), len(self.signature.outputs)
+        self._instances: OrderedDict[Any, Ready] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def call(self, inputs: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
+        """A call with tensors; arguments, results and errors as :meth:`attacca.Plan.__call__` has them."""
+        given = list(inputs)
+        if named or len(given) != self.input_count:
+            given = self.signature.arranged(given, named)
+        frameworks = [of(tensor) for tensor in given]
+        views = [framework.view(tensor, layout.info.name)
+                 for framework, tensor, layout in zip(frameworks, given, self.signature.inputs)]
+        main = frameworks[0] if frameworks else Numpy
+        outs = listed(out)
+        into = None if outs is None else self._writable(outs)
+        results = self.run(views, main, outs, into)
+        return results if len(results) > 1 or isinstance(out, (list, tuple)) else results[0]
+
+    def run(self, views: Sequence[View], framework: Any, outs: "Sequence[Any] | None",
+            into: "Sequence[View] | None") -> tuple[Any, ...]:
+        """Runs on tensors whose memory is known.
+
+        Args:
+            views: The inputs, in the plan's order.
+            framework: Whose memory results and the workspace are, and whose current stream is used.
+            outs: Where results go, or None: they are allocated.
+            into: The views of ``outs``.
+
+        Returns:
+            The results.
+        """
+        ready = self.ready(framework, views, into)
+        if outs is None or into is None:
+            like = views[0] if views else _NOTHING
+            outs = [framework.empty(shape, layout.info.dtype, like)
+                    for shape, layout in zip(ready.shapes, self.signature.outputs)]
+            addresses = [framework.view(tensor, "out").address for tensor in outs]
+        else:
+            addresses = [view.address for view in into]
+        ready.launch([view.address for view in views], addresses)
+        return tuple(outs)
+
+    def ready(self, framework: Any, views: Sequence[View], into: "Sequence[View] | None") -> Ready:
+        """The instance for tensors of these shapes, strides, dtypes and alignments; prepared at their first use.
+
+        Raises:
+            Error: As :meth:`attacca.Plan.__call__`.
+        """
+        key = (framework, tuple([(view[1:5], _ALIGNMENTS[view[0] & 15]) for view in views]),
+               tuple([(view[1:5], _ALIGNMENTS[view[0] & 15]) for view in into]) if into else None)
+        with self._lock:
+            ready = self._instances.get(key)
+            if ready is not None:
+                self._instances.move_to_end(key)
+                return ready
+        ready = self._prepare(framework, views, into)
+        with self._lock:
+            self._instances[key] = ready
+            if len(self._instances) > _MOST_INSTANCES:
+                self._instances.popitem(last=False)
+        return ready
+
+    def _prepare(self, framework: Any, views: Sequence[View], into: "Sequence[View] | None") -> Ready:
+        sizes = self.signature.sizes(views)
+        alignments = [_ALIGNMENTS[view.address & 15] for view in views]
+        strides: list[Sequence[int]] = [view.strides for view in views]
+        if into:
+            self.signature.check_outs(into, sizes)
+            alignments += [_ALIGNMENTS[view.address & 15] for view in into]
+            strides += [view.strides for view in into]
+        else:
+            alignments += [16] * self.output_count
+            strides += [()] * self.output_count
+        instance = self.core.prepare(list(sizes.items()), alignments, strides)
+        shapes = [tuple(instance.output_shape(i)) for i in range(self.output_count)]
+        return Ready(_launcher(instance, self.signature.device, framework), shapes)
+
+    def _writable(self, outs: Sequence[Any]) -> list[View]:
+        self.signature.check_count(outs)
+        return [of(tensor).view(tensor, "out", True) for tensor in outs]
+
+    # ---- For Dynamo: it runs what is marked constant while it traces, for the identity that it guards.
+
+    def argument(self, identity: str) -> str:
+        """The plan as a custom op's argument."""
+        return _dispatch.custom_ops().plan_argument(self)
+
+    def order(self, identity: str, count: int, names: str) -> str:
+        """The names of the inputs behind the first ``count``, where inputs of these ``names`` are given by name.
+
+        Raises:
+            Error: As :meth:`Signature.arranged`.
+        """
+        self.signature.arranged([object()] * count, dict.fromkeys(names.split(), object()))
+        return " ".join(self.signature.names_after(count))
+
+    argument._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    order._dynamo_marked_constant = True  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""Tracing Python functions of tensors to the text form."""

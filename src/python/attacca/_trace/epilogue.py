@@ -1,0 +1,68 @@
+"""Epilogues written as Python functions of the accumulator and operands."""
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any, Callable, Sequence
+
+from .._errors import Error
+from .._frameworks import View
+from .traced import Recorder, Traced, frameworks_of, outputs_text, results_of
+
+_ACCUMULATORS = {"f64": "f64", "s8": "s32", "u8": "s32", "s32": "s32", "s64": "s64"}  # of others f32
+
+
+def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: tuple[int, ...], columns: int,
+                   dtype: str, tensors: Sequence[Any]) -> str:
+    """The text of an epilogue that is a Python function.
+
+    Args:
+        function: Takes ``acc`` and operands by name.
+        views: The operands.
+        lead: a's leading extents.
+        columns: The product's columns.
+        dtype: a's dtype.
+        tensors: All that the product is called with.
+
+    Raises:
+        Error: An operand is missing or has none of the shapes of :func:`operand_role`; as :func:`attacca.fuse`.
+    """
+    record = Recorder(frameworks_of(tensors), inline=True)
+    operands: dict[str, Any] = {}
+    for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
+        if name not in views:
+            if parameter.default is inspect.Parameter.empty:
+                raise Error(f"operand {name} is missing", name, f"give {name}=")
+            continue
+        view = views[name]
+        operands[name] = Traced(record, f"{operand_role(name, view.shape, columns, lead)}({name})",
+                                view.dtype, view.shape)
+    accumulator = Traced(record, "acc", _ACCUMULATORS.get(dtype, "f32"), (*lead, columns))
+    return ", ".join(outputs_text(record, results_of(function(accumulator, **operands))))
+
+
+def operand_role(name: str, shape: Sequence[int], columns: int, lead: "tuple[int, ...] | None" = None) -> str:
+    """An operand's role by its shape: "scalar", "row", "col" or "full". Dynamo reads this, with symbolic sizes.
+
+    Args:
+        name: The operand's name.
+        shape: Its extents.
+        columns: The product's columns.
+        lead: a's leading extents, which the operand's may repeat or have merged to one; None: not compared.
+
+    Raises:
+        Error: The shape is that of no role.
+    """
+    rank = len(shape)
+    if rank == 0:
+        return "scalar"
+    if rank == 1 and shape[0] == columns:
+        return "row"
+    if rank > 1 and (lead is None or tuple(shape[:-1]) in (lead, (math.prod(lead),))):
+        if shape[-1] == columns:
+            return "full"
+        if shape[-1] == 1:
+            return "col"
+    rows = "M" if lead is None else math.prod(lead)
+    raise Error(f"operand {name} has shape {tuple(shape)}", name,
+                f"give it [], [{columns}], [{rows}, 1] or [{rows}, {columns}]")

@@ -1,0 +1,275 @@
+"""Stand-ins for tensors, and the record of what a function does to them."""
+from __future__ import annotations
+
+import operator
+from typing import Any, Callable, Iterable, Sequence
+
+from .. import _frameworks
+from .._arguments import LONG_NAMES
+from .._errors import Error
+from .._functions.parts import slice_size
+from .._functions.table import BY_ATEN, BY_NUMPY
+from .calls import OPERATORS, call_method, call_numpy, call_torch, unknown
+
+# What names a dtype, in numpy, torch or as text.
+_DTYPES = {name: short for short, name in LONG_NAMES.items()}
+_DTYPES |= {short: short for short in LONG_NAMES} | {"float": "f32", "double": "f64",
+                                                             "half": "f16", "int": "s32", "long": "s64"}
+# Python's own types as dtypes of numpy.
+_PYTHON = {float: "f64", int: "s64", bool: "bool"}
+
+
+def _dtype_name(dtype: Any) -> "str | None":
+    if dtype in _PYTHON:
+        return _PYTHON[dtype]
+    text = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    return _DTYPES.get(text.removeprefix("torch."))
+
+
+class Traced:
+    """A tensor of a function being traced: what it will be, not yet what it is."""
+
+    __slots__ = ("_record", "_text", "_dtype", "_sizes")
+    __array_priority__ = 1000
+
+    def __init__(self, record: "Recorder", text: str, dtype: str, sizes: Sequence[int]):
+        self._record, self._text, self._dtype, self._sizes = record, text, dtype, tuple(sizes)
+
+    def __repr__(self) -> str:
+        return f"<tensor {self._text}>"
+
+    def __bool__(self) -> bool:
+        raise Error("the function asks for a tensor's value, which is not known while tracing",
+                    self._text, "use where(condition, a, b) instead of if")
+
+    __float__ = __int__ = __index__ = __len__ = __bool__
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        return self.__bool__()
+
+    __iter__ = None
+
+    def __getitem__(self, index: Any) -> "Traced":
+        given = list(index) if isinstance(index, tuple) else [index]
+        after = given.index(Ellipsis) if any(part is Ellipsis for part in given) else len(given)
+        rest = len(self._sizes) - sum(part is not Ellipsis for part in given)
+        if rest < 0:
+            raise Error(f"{len(given)} indices of a tensor with {len(self._sizes)} axes", self._text, "leave some out")
+        whole = given[:after] + [slice(None)] * rest + given[after + 1:]
+        parts, sizes = [], []
+        for part, extent in zip(whole, self._sizes):
+            text, size = self._range(part, extent)
+            parts.append(text)
+            sizes.append(size)
+        if after < len(given):
+            parts[after:after + rest] = ["..."]
+        elif rest:
+            del parts[len(given):]
+        return self._record.keep(f"{self._text}[{', '.join(parts)}]", self._dtype, sizes)
+
+    def _range(self, part: Any, extent: int) -> "tuple[str, int]":
+        try:
+            if not isinstance(part, slice):
+                raise TypeError
+            begin, end, step = (None if b is None else operator.index(b) for b in (part.start, part.stop, part.step))
+        except TypeError:
+            raise Error(f"the index {part!r}", self._text, "use slices: x[1:2] for x[1]") from None
+        if step == 0 or (step is not None and step < 0 and "torch" in self._record.frameworks):
+            raise Error(f"a slice with step {step}", self._text, "use a step of 1 or more")
+        size = slice_size(extent, begin, end, step or 1)
+        if type(extent) is int and (step or 1) > 0:  # Python's bounds may lie outside
+            begin, end, _ = (None if b is None else min(max(b, -extent), extent) for b in (begin, end, None))
+            if size == 0:
+                begin, end = 0, 0
+        bounds = ":".join("" if b is None else str(b) for b in (begin, end))
+        return bounds + (f":{step}" if step not in (None, 1) else ""), size
+
+    def _cast(self, dtype: Any) -> "Traced":
+        name = _dtype_name(dtype)
+        if name is None:
+            raise Error(f"a cast to {dtype}", self._text, f"use one of {_frameworks.SUPPORTED}")
+        return self._record.keep(f"cast({self._text}, {name})", name, self._sizes)
+
+    def to(self, dtype: Any = None, *, non_blocking: bool = False, copy: bool = False,
+           memory_format: Any = None) -> "Traced":
+        if isinstance(dtype, Traced):
+            dtype = dtype._dtype
+        if isinstance(dtype, str) and dtype not in _DTYPES:
+            raise Error(f"to: the argument device={dtype!r}", self._text, "move the tensor before the call")
+        return self._cast(dtype)
+
+    def type(self, dtype: Any, non_blocking: bool = False) -> "Traced":
+        return self._cast(dtype)
+
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
+               copy: bool = True) -> "Traced":
+        if casting != "unsafe":
+            raise Error(f"astype: the argument casting={casting!r}", self._text, "leave that argument out")
+        return self._cast(dtype)
+
+    def float(self) -> "Traced":
+        return self._cast("f32")
+
+    def half(self) -> "Traced":
+        return self._cast("f16")
+
+    def bfloat16(self) -> "Traced":
+        return self._cast("bf16")
+
+    def double(self) -> "Traced":
+        return self._cast("f64")
+
+    @property
+    def T(self) -> Any:
+        return call_method(self._record, "T", (self,), {})
+
+    @property
+    def mT(self) -> Any:
+        return call_method(self._record, "mT", (self,), {})
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in BY_ATEN and name not in BY_NUMPY:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise unknown(name)
+        return lambda *args, **keywords: call_method(self._record, name, (self, *args), keywords)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        if method != "__call__":
+            raise Error(f"{ufunc.__name__}.{method}", "", "call the plain function")
+        return call_numpy(self._record, ufunc, inputs, keywords)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+        return call_numpy(self._record, function, args, keywords)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        keywords = kwargs or {}
+        flat = [a for arg in [*args, *keywords.values()] for a in (arg if isinstance(arg, (tuple, list)) else (arg,))]
+        return call_torch(next(a._record for a in flat if isinstance(a, cls)), function, args, keywords)
+
+
+def _operators() -> None:
+    def method(name: str) -> Callable[..., Traced]:
+        def operate(self: Traced, *others: Any) -> Any:
+            return call_method(self._record, name, (self, *others), {})
+        return operate
+
+    def refused(name: str) -> Callable[..., Any]:
+        def operate(self: Traced, *others: Any) -> Any:
+            raise Error(f"the operator {name.strip('_')} is not known while tracing", self._text,
+                        "write x = x + y for x += y; other operators with functions that attacca.fuse knows")
+        return operate
+
+    for name in OPERATORS:
+        setattr(Traced, name, method(name))
+    for name in ("mod", "floordiv", "divmod", "lshift", "rshift", "iadd", "isub", "imul", "itruediv", "ipow",
+                 "imatmul", "iand", "ior", "ixor"):
+        setattr(Traced, f"__{name}__", refused(name))
+        if not name.startswith("i"):
+            setattr(Traced, f"__r{name}__", refused(name))
+    Traced.__hash__ = object.__hash__  # type: ignore[method-assign]
+
+
+_operators()
+
+
+class Recorder:
+    """Records calls as statements, or (``inline``) as one expression.
+
+    Attributes:
+        frameworks: Whose rules operators and methods follow: "torch", "numpy" or both.
+        foreign: Whether tensors of other frameworks are given, which follow numpy in most things.
+    """
+
+    stand_in = Traced
+
+    def __init__(self, frameworks: Sequence[str], inline: bool = False):
+        self.foreign = "other" in frameworks
+        self.frameworks = sorted({"numpy" if f == "other" else f for f in frameworks})
+        self.statements: list[str] = []
+        self._inline = inline
+        self._named: set[str] = set()
+
+    def input(self, name: str, dtype: str, sizes: Sequence[int]) -> Traced:
+        self._named.add(f'"{name}"')
+        return Traced(self, f'"{name}"', dtype, sizes)
+
+    def several(self, text: str, count: int) -> list[str]:
+        """The names of a split's parts."""
+        if self._inline:
+            raise Error("a split", "epilogue", "an epilogue computes one element")
+        first = len(self.statements)
+        names = [f"v{first}_{i}" for i in range(count)]
+        self.statements.append(", ".join(names) + " = " + text)
+        self._named.update(names)
+        return names
+
+    def keep(self, text: str, dtype: str, sizes: Sequence[int]) -> Traced:
+        if self._inline:
+            return Traced(self, f"({text})", dtype, sizes)
+        if text in self._named:
+            return Traced(self, text, dtype, sizes)
+        name = f"v{len(self.statements)}"
+        self.statements.append(f"{name} = {text}")
+        self._named.add(name)
+        return Traced(self, name, dtype, sizes)
+
+    def text_of(self, tensor: Traced) -> str:
+        if tensor._record is not self:
+            raise Error("a tensor of another trace", tensor._text, "pass it as an argument")
+        return tensor._text
+
+    @staticmethod
+    def dtype_of(tensor: Traced) -> str:
+        return tensor._dtype
+
+    @staticmethod
+    def sizes_of(tensor: Traced) -> tuple[int, ...]:
+        return tensor._sizes
+
+    # ---- For trying a call under the rules of several frameworks
+
+    def mark(self) -> int:
+        return len(self.statements)
+
+    def since(self, mark: int) -> list[str]:
+        return self.statements[mark:]
+
+    def rewind(self, mark: int) -> None:
+        del self.statements[mark:]
+
+    def restore(self, statements: list[str]) -> None:
+        self.statements += statements
+
+
+def results_of(returned: Any) -> list[Traced]:
+    results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+    for result in results:
+        if not isinstance(result, Traced):
+            raise Error(f"the function returns a {type(result).__name__}", "fn",
+                        "return a tensor, or several as a tuple")
+    return results
+
+
+def frameworks_of(tensors: Iterable[Any]) -> "tuple[str, ...]":
+    """Whose rules operators and methods follow: "torch", "numpy" or both; "other" follows numpy's where
+    all frameworks agree on the result's dtype."""
+    names = {_frameworks.Torch: "torch", _frameworks.Numpy: "numpy", _frameworks.Cupy: "numpy"}
+    return tuple(sorted({names.get(_frameworks.of(tensor), "other") for tensor in tensors})) or ("other",)
+
+
+def outputs_text(record: Recorder, results: Sequence[Traced]) -> list[str]:
+    """The results as outputs of a graph: one that comes again gets a name of its own."""
+    texts = [record.text_of(result) for result in results]
+    names = {text.strip('"') for text in texts}
+    outputs = []
+    for place, text in enumerate(texts):
+        if text in texts[:place]:
+            name = f"out{place}"
+            while name in names:
+                name += "_"
+            names.add(name)
+            text = f"{name} = {text}"
+        outputs.append(text)
+    return outputs

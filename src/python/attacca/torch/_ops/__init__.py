@@ -1,0 +1,1 @@
+"""The custom ops, and regions as calls in code that Inductor generates."""

@@ -1,0 +1,167 @@
+"""What ``attacca.matmul``, plans and fused functions call where torch watches: the ops of :mod:`.custom`.
+
+Dynamo reads these functions; those that are marked constant it runs while it traces, with arguments that it guards.
+"""
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any, Callable, Sequence
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ... import _arguments
+from ..._errors import Error
+from ..._frameworks import Torch
+from ..._launch import Engine
+from ..._trace.epilogue import operand_role, trace_epilogue
+from ..._trace.fused import Fused, argument_of, plan_of
+from .custom import ops, options_text, plan_argument
+from .text_argument import written
+
+try:
+    import numpy as _numpy
+except ImportError:  # torch does without, too
+    _numpy = None  # type: ignore[assignment]
+
+__all__ = ["fused", "matmul", "plan", "plan_argument"]
+
+
+def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any], operands: dict[str, Any]) -> Any:
+    """:func:`attacca.matmul` by an op; ``chosen``: out_dtype, mode, tuning, tuning_seconds, threads."""
+    as_array = _is_array(a)
+    a, b = _tensor(a, "a"), _tensor(b, "b")
+    tensors = [_tensor(tensor, name) for name, tensor in operands.items()]
+    names = " ".join(operands)
+    if not isinstance(epilogue, str):
+        roles = [operand_role(name, tensor.shape, b.shape[-1]) for name, tensor in zip(operands, tensors)]
+        dtypes = [a.dtype, *[tensor.dtype for tensor in tensors]]
+        epilogue = _traced(epilogue, names, " ".join(roles), tuple(dtypes))
+    outs = _arguments.listed(out)
+    if chosen[0] is None and outs is not None and len(outs) > 0:
+        chosen = (_tensor(outs[0], "out").dtype, *chosen[1:])
+    arguments = ([a, b, *tensors], names, _argument(epilogue), _options(*chosen))
+    one = _count(epilogue) == "1"
+    results = [ops.matmul.import_attacca_torch(*arguments)] if one else list(ops.matmul_results.import_attacca_torch(*arguments))
+    if outs is not None:
+        _copy(results, outs)
+        return outs[0] if one else tuple(outs)
+    return _like(results[0], as_array) if one else tuple([_like(result, as_array) for result in results])
+
+
+def plan(engine: Engine, inputs: Sequence[Any], named: dict[str, Any], out: Any) -> Any:
+    """A plan's call by an op."""
+    given = list(inputs)
+    if len(named) > 0 or len(given) != engine.input_count:
+        order = engine.order(engine.identity, len(given), " ".join(named))
+        given = given + [named[name] for name in order.split()]
+    as_array = len(given) > 0 and _is_array(given[0])
+    tensors = [_tensor(each, "inputs") for each in given]
+    text = engine.argument(engine.identity)
+    one = engine.output_count == 1
+    results = [ops.plan.import_attacca_torch(tensors, text)] if one else list(ops.plan_results.import_attacca_torch(tensors, text))
+    if out is not None:
+        listed = isinstance(out, (list, tuple))
+        outs = list(out) if listed else [out]
+        _copy(results, outs)
+        return tuple(outs) if listed else outs[0]
+    return _like(results[0], as_array) if one else tuple([_like(result, as_array) for result in results])
+
+
+def fused(called: Fused, inputs: Sequence[Any], named: dict[str, Any], out: Any) -> Any:
+    """A fused function's call by the op of its plan."""
+    given = [*inputs, *named.values()]
+    arrays = [_is_array(each) for each in given]
+    tensors = [isinstance(each, torch.Tensor) for each in given]
+    frameworks = " ".join((["numpy"] if any(arrays) else []) + (["torch"] if any(tensors) else []))
+    as_array = next((array for array, tensor in zip(arrays, tensors) if array or tensor), False)
+    values = [_tensor(each, "inputs") if array else each for each, array in zip(given, arrays)]
+    results = _fused_results(argument_of(called), frameworks, " ".join(named), *values)
+    if out is not None:
+        listed = isinstance(out, (list, tuple))
+        outs = list(out) if listed else [out]
+        _copy(results, outs)
+        return tuple(outs) if listed else outs[0]
+    given_back = [_like(result, as_array) for result in results]
+    return given_back[0] if len(given_back) == 1 else tuple(given_back)
+
+
+@torch.compiler.allow_in_graph
+def _fused_results(identity: str, frameworks: str, names: str, *given: Any) -> list[torch.Tensor]:
+    """Dynamo's graphs call it; what traces them further, such as AOTAutograd, sees the plan's op."""
+    values = [_number(each) for each in given]
+    count = len(values) - len(names.split())
+    called, tensors = plan_of(identity, values[:count], dict(zip(names.split(), values[count:])),
+                              tuple(frameworks.split()))
+    results = called(*tensors)
+    return list(results) if isinstance(results, tuple) else [results]
+
+
+def _number(value: Any) -> Any:
+    """A symbolic number of torch's as the number that it is here: it becomes part of the code."""
+    kinds: list[tuple[type, type]] = [(torch.SymBool, bool), (torch.SymInt, int), (torch.SymFloat, float)]
+    return next((as_number(value) for kind, as_number in kinds if isinstance(value, kind)), value)
+
+
+def _copy(results: list[torch.Tensor], outs: list[Any]) -> None:
+    if len(outs) != len(results):
+        raise Error(f"out is of {len(outs)}, the results are {len(results)}", "out", "give one each")
+    for result, out in zip(results, outs):
+        into = _tensor(out, "out")
+        if into.dtype != result.dtype or into.shape != result.shape:
+            raise Error(f"out is {into.dtype} of shape {tuple(into.shape)}", "out",
+                        f"give {result.dtype} of shape {tuple(result.shape)}")
+        into.copy_(result)
+
+
+def _is_array(value: Any) -> bool:
+    return _numpy is not None and isinstance(value, _numpy.ndarray)
+
+
+def _tensor(value: Any, where: str) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        distributed = sys.modules.get("torch.distributed.tensor")
+        if distributed is not None and isinstance(value, distributed.DTensor):
+            raise Error("a DTensor, which no op of Attacca's can shard", where,
+                        "give its part, .to_local(), or the whole, .full_tensor()")
+        return value
+    if _is_array(value):
+        return torch.as_tensor(value)
+    raise Error(f"a {type(value).__name__} where torch traces the call", where, "give a torch tensor")
+
+
+def _like(result: torch.Tensor, as_array: bool) -> Any:
+    return result.numpy() if as_array else result
+
+
+def _constant(function: Callable[..., str]) -> Callable[..., str]:
+    """Dynamo runs it while tracing, instead of reading it; what torch.compiler.assume_constant_result does."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+@_constant
+def _traced(function: Callable[..., Any], names: str, roles: str, dtypes: "tuple[torch.dtype, ...]") -> str:
+    """The text of a callable epilogue; ``dtypes``: a's, then the operands'."""
+    shapes = {"scalar": (), "row": (3,), "col": (2, 1), "full": (2, 3)}
+    with _disable_current_modes():
+        a, *operands = [torch.empty(shape, dtype=dtype) for shape, dtype in
+                        zip([(2, 4), *[shapes[role] for role in roles.split()]], dtypes)]
+        views = {name: Torch.view(tensor, name) for name, tensor in zip(names.split(), operands)}
+        return trace_epilogue(function, views, (2,), 3, Torch.view(a, "a").dtype, [a, *operands])
+
+
+_argument = _constant(written)
+_options = _constant(options_text)
+_BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
+
+
+@_constant
+def _count(epilogue: str) -> str:
+    """How many results an epilogue has: they are separated by commas outside of brackets."""
+    depth, count = 0, 1
+    for character in re.sub(r'"[^"]*"', "", epilogue):
+        depth += _BRACKETS.get(character, 0)
+        count += character == "," and depth == 0
+    return str(count)
