@@ -212,6 +212,9 @@ ATTACCA_API attacca_status* attacca_plan_output(const attacca_plan* plan, size_t
 ATTACCA_API size_t attacca_plan_symbol_count(const attacca_plan* plan);
 ATTACCA_API const char* attacca_plan_symbol(const attacca_plan* plan, size_t index);
 
+/* The graph in the text form as it was compiled, before folding; what attacca_graph_text gives. */
+ATTACCA_API attacca_status* attacca_plan_graph_text(const attacca_plan* plan, attacca_bytes** text);
+
 /* Regions, epilogues, and why an op was left out. */
 ATTACCA_API attacca_status* attacca_plan_explain_text(const attacca_plan* plan,
                                                       attacca_bytes** text);

@@ -553,6 +553,11 @@ class Plan {
       names.emplace_back(attacca_plan_symbol(handle(), i));
     return names;
   }
+  // The graph in the text form as it was compiled, before folding.
+  Result<std::string> graph_text() const {
+    return detail::text_of(
+        [&](attacca_bytes** into) { return attacca_plan_graph_text(handle(), into); });
+  }
   Result<std::string> explain_text() const {
     return detail::text_of(
         [&](attacca_bytes** into) { return attacca_plan_explain_text(handle(), into); });

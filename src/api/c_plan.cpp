@@ -7,6 +7,7 @@
 #include "api/matmul.hpp"
 #include "api/plan_file.hpp"
 #include "api/status.hpp"
+#include "ir/text.hpp"
 #include "support/file.hpp"
 #include "support/paths.hpp"
 #include "templates/catalog.hpp"
@@ -209,6 +210,15 @@ size_t attacca_plan_symbol_count(const attacca_plan* plan) {
 const char* attacca_plan_symbol(const attacca_plan* plan, size_t index) {
   if (index >= attacca_plan_symbol_count(plan)) return nullptr;
   return plan->plan->symbols()[index].c_str();
+}
+
+attacca_status* attacca_plan_graph_text(const attacca_plan* plan, attacca_bytes** text) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(plan, "plan"));
+    ATTACCA_TRY_VOID(required(text, "text"));
+    *text = new attacca_bytes{ir::print_graph(plan->plan->graph())};
+    return {};
+  });
 }
 
 attacca_status* attacca_plan_explain_text(const attacca_plan* plan, attacca_bytes** text) {

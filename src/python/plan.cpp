@@ -85,6 +85,7 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro("inputs", &Plan::inputs)
       .def_prop_ro("outputs", &Plan::outputs)
       .def_prop_ro("symbols", &Plan::symbols)
+      .def("graph_text", [](const Plan& plan) { return check(plan.graph_text()); })
       .def("explain_text", [](const Plan& plan) { return check(plan.explain_text()); })
       .def("explain_json", [](const Plan& plan) { return check(plan.explain_json()); })
       .def("explain_dot", [](const Plan& plan) { return check(plan.explain_dot()); })

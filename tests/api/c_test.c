@@ -128,7 +128,7 @@ static void pack(void) {
 int main(void) {
   attacca_graph* graph = build();
   attacca_plan *plan = NULL, *loaded = NULL;
-  attacca_bytes *file = NULL, *text = NULL;
+  attacca_bytes *file = NULL, *text = NULL, *before = NULL;
   attacca_tensor_info info;
   attacca_status* status;
   attacca_value value;
@@ -145,6 +145,12 @@ int main(void) {
         "symbols");
   run(plan);
   run_strided(plan);
+  check(ok(attacca_graph_text(graph, &before)), "graph text");
+  check(ok(attacca_plan_graph_text(plan, &text)), "plan's graph text");
+  check(strstr(attacca_bytes_data(text), "x: f32[M, 2]") != NULL, "text of the input");
+  check(strcmp(attacca_bytes_data(text), attacca_bytes_data(before)) == 0, "graph compiled");
+  attacca_bytes_free(before);
+  attacca_bytes_free(text);
   check(ok(attacca_plan_explain_text(plan, &text)), "explain");
   check(strstr(attacca_bytes_data(text), "tanh(acc)") != NULL, "explain text");
   check(ok(attacca_plan_serialize(plan, &file)), "serialize");

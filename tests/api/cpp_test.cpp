@@ -312,6 +312,26 @@ TEST(Api, InstancesOutliveTheirPlan) {
   expect_near(y, data.expected());
 }
 
+// The text of the plan's graph is a graph again, of an equal plan: what is fused and computed stays.
+TEST(Api, PlansGiveTheirGraph) {
+  const attacca::Plan plan = linear_plan();
+  const auto text = plan.graph_text();
+  ASSERT_TRUE(text) << text.status().text();
+  const auto graph = attacca::Graph::parse(*text);
+  ASSERT_TRUE(graph) << graph.status().text();
+  EXPECT_EQ(*graph->text(), *text);
+  const auto again = attacca::Plan::compile(*graph);
+  ASSERT_TRUE(again) << again.status().text();
+  expect_linear(*again, 5);
+  EXPECT_EQ(*again->explain_text(), *plan.explain_text());
+
+  const auto product = attacca::Plan::matmul(DType::F32, "kn", "acc + row(bias)", DType::F32);
+  ASSERT_TRUE(product) << product.status().text();
+  const std::string epilogue = *product->graph_text();
+  for (const char* part : {"a: f32[M, K]", "b: f32[K, N]", "bias: f32[N]"})
+    EXPECT_NE(epilogue.find(part), std::string::npos) << epilogue;
+}
+
 TEST(Api, PlansGoThroughFiles) {
   const std::string path = testing::TempDir() + "linear.plan";
   ASSERT_TRUE(linear_plan().save(path));

@@ -304,6 +304,7 @@ TEST(ApiErrors, Nulls) {
   null(attacca_plan_save(nullptr, "p"), "plan");
   null(attacca_plan_load(nullptr, nullptr, &made), "path");
   null(attacca_plan_input(nullptr, 0, &info), "plan");
+  null(attacca_plan_graph_text(nullptr, &bytes), "plan");
   null(attacca_plan_explain_text(nullptr, &bytes), "plan");
   null(attacca_plan_explain_json(nullptr, &bytes), "plan");
   null(attacca_plan_explain_dot(nullptr, &bytes), "plan");

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import math
 import re
 from functools import lru_cache
@@ -33,16 +32,9 @@ def _batched(axes: int, *form: Any) -> Engine:
     batch = [f"L{i}" for i in range(axes)]
     inputs = ", ".join(f"\"{info.name}\": {info.dtype}[{', '.join([*batch, *info.shape] if _has_rows(info) else info.shape)}]"
                        for info in _inputs(flat))
-    _, _, body = _graph(flat).partition("{")
+    _, _, body = flat.core.graph_text().partition("{")
     chosen: Options = form[-1]
     return Engine(_core.Plan.compile(_core.Graph.parse(f"graph gemm({inputs}) {{{body}"), fuse=True, **chosen._asdict()))
-
-
-def _graph(engine: Engine) -> str:
-    """The graph in the text form, as the plan's file has it."""
-    _, sizes, rest = engine.core.serialize().split(b"\n", 2)
-    text: str = json.loads(rest[:int(sizes.split()[0])])["graph"]
-    return text
 
 
 def _inputs(engine: Engine) -> list[Tensor]:
