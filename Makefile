@@ -1,27 +1,36 @@
-# `make demo` and `make test` set up everything on a fresh Debian 12 machine (as root or with sudo).
+# `make demo` builds the library and the command line alone, and runs them on real blocks; `make test`
+# installs, builds and tests everything. Both need a Debian 12 machine, as root or with sudo.
 BUILD := build
 JOBS ?= $(shell nproc)
 ifneq ($(shell command -v ccache),)
 LAUNCHER := -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
 endif
+BUILD_RELEASE = cmake --preset release $(LAUNCHER) && cmake --build --preset release -j $(JOBS)
 
-.PHONY: demo test setup build package gpu layers format-check format bench-cpu bench-gpu gpu-test fuzz clean
+.PHONY: demo test setup build package wheel gpu layers format-check format bench-cpu bench-gpu gpu-test fuzz clean
 
-demo: build
-	tools/demo.sh $(BUILD)/src/cli/attacca
+demo:
+	tools/stages.sh \
+	  'packages=tools/setup.sh library' \
+	  'configure=cmake --preset demo --log-level=WARNING $(LAUNCHER)' \
+	  'build=cmake --build --preset demo -j $(JOBS)' \
+	  'demo=tools/demo.sh build-demo/src/cli/attacca'
 
-test: build layers format-check
-	ctest --preset release -j $(JOBS)
-	cmake --preset sanitize $(LAUNCHER)
-	cmake --build --preset sanitize -j $(JOBS)
-	ctest --preset sanitize -j $(JOBS)
+test:
+	tools/stages.sh \
+	  'setup=tools/setup.sh test' \
+	  'layers=python3 tools/check_layers.py' \
+	  'format=tools/format.sh --check' \
+	  'build=$(BUILD_RELEASE)' \
+	  'tests=ctest --preset release -j $(JOBS)' \
+	  'sanitizer build=cmake --preset sanitize $(LAUNCHER) && cmake --build --preset sanitize -j $(JOBS)' \
+	  'sanitizer tests=ctest --preset sanitize -j $(JOBS)'
 
 setup:
-	tools/setup.sh
+	tools/setup.sh test
 
 build: setup
-	cmake --preset release $(LAUNCHER)
-	cmake --build --preset release -j $(JOBS)
+	$(BUILD_RELEASE)
 
 # All kernel templates, into build/templates (`make build` makes the few that the tests need).
 gpu: setup
@@ -41,7 +50,8 @@ format-check:
 format:
 	tools/format.sh
 
-bench-cpu: setup
+bench-cpu:
+	tools/setup.sh bench
 	cmake --preset bench $(LAUNCHER)
 	cmake --build --preset bench -j $(JOBS)
 	build-bench/bench/cpu_bench
@@ -57,9 +67,13 @@ gpu-test: gpu
 bench-gpu:
 	$(or $(PYTHON),python3) bench/gpu/run.py --attacca $(BUILD)/src/cli/attacca --pages $(PAGES) --scale $(or $(SCALE),1)
 
-fuzz: setup
+# SECONDS of fuzzing for each reader; then the corpora in tests/fuzz are packed afresh.
+SECONDS ?= 60
+fuzz:
+	tools/setup.sh fuzz
 	cmake --preset fuzz
-	cmake --build --preset fuzz -j $(JOBS)
+	cmake --build --preset fuzz -j $(JOBS) --target onnx_fuzz text_fuzz
+	tests/fuzz/run.sh build-fuzz $(SECONDS)
 
 clean:
 	rm -rf build build-*

@@ -15,3 +15,13 @@ show fold 'x / (1 + exp(-x))' --explain
 show run examples/llama3_8b_mlp.attacca --dim M=64 --check
 show run examples/bert_mlp.onnx --check
 show explain examples/gpt_oss_expert.attacca
+
+cat <<END
+
+What to try next:
+  $attacca --help                              every command
+  $attacca explain YOUR_MODEL.onnx             what becomes one kernel, and why the rest does not
+  $attacca run examples/bert_mlp.onnx --json   times and decisions as JSON
+  make test                                    everything else: kernels, PyTorch to compare with, sanitizers
+  pip install .                                the Python package (docs/python.md)
+END

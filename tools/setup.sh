@@ -1,32 +1,44 @@
 #!/usr/bin/env bash
-# Installs what the build and the tests need: Debian packages, a Python environment in .deps/venv (nvcc,
-# and what the tests compare with), and CUTLASS's headers in .deps/cutlass. Does nothing when all is
-# there already.
+# Installs what a command needs, and does nothing when all is there already.
+# Usage: setup.sh library|wheel|test|bench|fuzz
+#
+#   library  the Debian packages that libattacca and the command line are built with
+#   wheel    and Python with its headers
+#   test     and what the tests need: a Python environment in .deps/venv (nvcc, and the frameworks
+#            that the tests compare with) and CUTLASS's headers in .deps/cutlass
+#   bench, fuzz  what `library` and `test` install, and google-benchmark or clang
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(
-  g++ cmake ninja-build pkg-config python3 python3-dev python3-venv clang-format graphviz
-  libdnnl-dev libprotobuf-dev protobuf-compiler libonnx-dev libonnx-testdata libhwy-dev libfmt-dev
-  libcli11-dev nlohmann-json3-dev libexpected-dev libxxhash-dev libgtest-dev librapidcheck-dev
-  libbenchmark-dev libsqlite3-dev dpkg-dev file
-)
+case "${1-}" in
+  library) needed='library' ;;
+  wheel)   needed='library|wheel' ;;
+  test)    needed='library|test' ;;
+  bench)   needed='library|test|bench' ;;
+  fuzz)    needed='library|test|fuzz' ;;
+  *) sed -n '2,3s/^# //p' "$0" >&2; exit 2 ;;
+esac
 
-missing=()
-for package in "${packages[@]}"; do
-  status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
-  [ "$status" = installed ] || missing+=("$package")
-done
-if [ ${#missing[@]} -gt 0 ]; then
-  sudo=""
+install_packages() {
+  local missing=() sudo="" package
+  for package in $(awk -v needed=" ($needed)( |\$)" '!/^#/ && $0 ~ needed {print $1}' tools/debian-packages.txt); do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] ||
+      missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
   if [ "$(id -u)" -ne 0 ]; then
     command -v sudo >/dev/null || { echo "setup: run as root, or install sudo" >&2; exit 1; }
     sudo=sudo
   fi
   echo "setup: installing ${missing[*]}"
   $sudo apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}"
-fi
+  # Neither questions nor the list of what was unpacked; errors go to stderr.
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    -o Dpkg::Use-Pty=0 "${missing[@]}" >/dev/null
+}
+
+install_packages
+case "$1" in library|wheel) exit 0 ;; esac
 
 stamp=.deps/venv/requirements.txt
 if ! cat tools/requirements-test.txt tools/requirements-frameworks.txt | cmp -s - "$stamp"; then

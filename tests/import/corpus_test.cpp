@@ -11,8 +11,7 @@ namespace {
 
 int replay(const std::string& folder, void (*entry)(std::string_view)) {
   int count = 0;
-  const std::string root = std::string(ATTACCA_SOURCE_DIR) + "/tests/fuzz/corpus/" + folder;
-  for (const auto& file : std::filesystem::directory_iterator(root)) {
+  for (const auto& file : std::filesystem::directory_iterator(ATTACCA_CORPUS "/" + folder)) {
     std::ifstream stream(file.path(), std::ios::binary);
     std::ostringstream bytes;
     bytes << stream.rdbuf();

@@ -1,0 +1,33 @@
+# attacca_missing(WHAT): stops with WHAT and the command that installs the Debian packages of
+# tools/debian-packages.txt which this build needs.
+set(ATTACCA_ROOT ${CMAKE_CURRENT_SOURCE_DIR})
+function(attacca_missing WHAT)
+  set(needed library)
+  if(ATTACCA_TESTS)
+    list(APPEND needed test)
+  endif()
+  if(SKBUILD)
+    list(APPEND needed wheel)
+  endif()
+  file(STRINGS ${ATTACCA_ROOT}/tools/debian-packages.txt rows REGEX "^[^#]")
+  set(packages "")
+  foreach(need IN LISTS needed)
+    set(found ${rows})
+    list(FILTER found INCLUDE REGEX " ${need}( |$)")
+    list(APPEND packages ${found})
+  endforeach()
+  list(TRANSFORM packages REPLACE " .*" "")
+  list(REMOVE_DUPLICATES packages)
+  list(JOIN packages " " packages)
+  string(REPLACE ";" ", " WHAT "${WHAT}")
+  message(FATAL_ERROR "${WHAT} Install Debian 12's packages:\n"
+          "  sudo apt-get install --no-install-recommends ${packages}\n")
+endfunction()
+
+# Before project(), which would name no package.
+if(NOT CMAKE_CXX_COMPILER AND NOT DEFINED ENV{CXX})
+  find_program(ATTACCA_CXX NAMES c++ g++ clang++)
+  if(NOT ATTACCA_CXX)
+    attacca_missing("No C++ compiler.")
+  endif()
+endif()
