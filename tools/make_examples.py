@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes examples/*.onnx: real blocks as exporters write them. Large weights are graph inputs.
+"""Writes examples/*.onnx: blocks of real models as exporters write them. Large weights are graph inputs.
 
 Usage: make_examples.py [DIRECTORY]. Needs tools/requirements.txt; the same bytes every time.
 """
@@ -14,7 +14,7 @@ IR_VERSION = 8
 
 
 class Block:
-    """A graph under construction; every method returns the name of what it made."""
+    """A graph under construction; every method returns the name of the value it adds."""
 
     def __init__(self, name, dtype=TensorProto.FLOAT):
         self.name, self.dtype = name, dtype

@@ -7,7 +7,7 @@ import os
 import pathlib
 import sys
 
-os.environ["TRITON_DISABLE_LINE_INFO"] = "1"  # it would name this machine's folders
+os.environ["TRITON_DISABLE_LINE_INFO"] = "1"  # line information would name this machine's folders
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench/gpu"))
 
@@ -18,7 +18,7 @@ from triton.compiler import ASTSource
 import user_kernel_cases as kernels
 
 POINTERS = 3
-ALIGNED = [["tt.divisibility", 16]]  # as Triton finds of every tensor
+ALIGNED = [["tt.divisibility", 16]]  # Triton finds this alignment for every tensor
 
 
 def compile_one(name, function, signature, constants, warps):

@@ -4,8 +4,8 @@
     measured(case) -> {column: value}                  what was measured or chosen elsewhere
     completed(row) -> {column: value}                  what follows from a row's times
 
-A contender's launch(i) works on set i of the buffers and returns the output. Each raises RuntimeError
-with the reason where it cannot do a case."""
+A contender's launch(i) works on set i of the buffers and returns the output. Each function raises
+RuntimeError with the reason if it cannot do a case."""
 
 import json
 
@@ -15,7 +15,7 @@ from cases import EPILOGUES, GATES
 
 
 class ThroughCli:
-    """`attacca bench gemm` in a process of its own: the same data and graphs, other turns."""
+    """`attacca bench gemm` in a process of its own: the same data and graphs, not the same turns."""
 
     name = "cli"
 
@@ -88,8 +88,8 @@ def columns_of_decision(decision):
 def columns_of(answer):
     """The columns of a row, from what `attacca bench gemm --json` printed."""
     timed = [each for each in answer["candidates"] if "us" in each]
-    # The last comparison's come first, best first: of earlier ones only the order is worth something,
-    # since the device then had pauses and another clock.
+    # Candidates of the last round come first, the best one first. Times of earlier rounds are not
+    # comparable with theirs: the device then paused between launches and had another clock.
     best = next((each for each in timed if not each["candidate"].startswith("unfused")), None)
     if not answer["selected"].startswith("unfused"):
         best = {"candidate": answer["selected"], "us": answer["selected_us"]}

@@ -1,11 +1,11 @@
-"""Transformer blocks at real widths with random weights: Hugging Face's where transformers is there
-and its module takes what is given here, else plain modules of the same structure."""
+"""Transformer blocks at real widths with random weights: Hugging Face's modules where transformers is
+installed and its module accepts the arguments used here, else plain modules of the same structure."""
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-# width, inner width of the MLP, heads, key-value heads, of a head.
+# width, inner width of the MLP, heads, key-value heads, width of a head.
 WIDTHS = {
     "llama": (4096, 14336, 32, 8, 128),     # Llama 3 8B
     "qwen": (4096, 12288, 32, 8, 128),      # Qwen 3 8B
@@ -159,7 +159,7 @@ def hugging_face_attention(family, widths):
         from transformers.models.gpt_oss import modeling_gpt_oss as models
         Config, Layer, Norm = models.GptOssConfig, models.GptOssAttention, models.GptOssRMSNorm
     config = Config(hidden_size=width, num_attention_heads=heads, num_key_value_heads=kv_heads, head_dim=head)
-    sinks = family == "gpt_oss"  # which only its eager attention has, and that wants a mask
+    sinks = family == "gpt_oss"  # only its eager attention has sinks, and that needs a mask
     config._attn_implementation = "eager" if sinks else "sdpa"
 
     class Wrapped(nn.Module):
@@ -219,7 +219,7 @@ def make(name, tiny, device, dtype, plain=False):
         try:
             block, source = HUGGING_FACE[name](widths), "transformers"
             block = prepared(block, device, dtype)
-            with torch.no_grad():  # its signature may have moved on
+            with torch.no_grad():  # other versions have other signatures
                 block(*inputs(name, widths, 8, device, dtype))
         except Exception:  # noqa: BLE001  any reason that another version of transformers finds
             block, source = None, "plain"

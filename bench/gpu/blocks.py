@@ -66,12 +66,12 @@ def first_result(contender, block, inputs, args):
 
 
 def error(got, want):
-    """Root mean square against f64, of the result's own."""
+    """Root mean square of the difference from f64, over that of the result."""
     return ((got.double() - want).square().mean().sqrt() / want.square().mean().sqrt()).item()
 
 
 def captured(function, inputs):
-    """A launch of the whole block by CUDA graph."""
+    """A function that launches the whole block as one CUDA graph."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -85,7 +85,7 @@ def captured(function, inputs):
 
 
 def microseconds(launch, device, rounds):
-    """Of one launch among several in a row."""
+    """The time of one launch, measured over several in a row."""
     synchronize(device)
     if device == "cpu":
         begin = time.perf_counter()
@@ -102,7 +102,7 @@ def microseconds(launch, device, rounds):
 
 
 def in_turns(launches, device, turns, rounds):
-    """The median of each launch's times, all taking turns."""
+    """The median of each launch's times; the launches take turns."""
     times = {name: [] for name in launches}
     for _ in range(turns):
         for name, launch in launches.items():
@@ -121,7 +121,7 @@ class Budget:
 
 
 def what_was_decided():
-    """(how many regions were fused, what was found of the graph and of the regions that were not)."""
+    """(the number of fused regions, the notes on the graph and on regions that were not fused)."""
     graphs = attacca.torch.report().graphs
     notes = [graph.note for graph in graphs if graph.note]
     notes += sorted({left.reason for graph in graphs for left in graph.left if left.op == "region"})
@@ -165,7 +165,7 @@ def time_all(rows, direct, inputs, args):
         rows[contender]["direct_us"] = us
     if args.device == "cpu":
         return
-    # Where memory happens to lie makes a percent or two: each is captured several times.
+    # The addresses of buffers change times by one or two percent, so each block is captured several times.
     graphs = {}
     for again in range(args.captures):
         for contender, launch in direct.items():

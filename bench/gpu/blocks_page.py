@@ -18,7 +18,7 @@ NUMBERS = {"tokens": int, "graph_us": float, "direct_us": float, "error": float,
 
 
 def time_column(rows):
-    """In a CUDA graph, where there are any."""
+    """The column of times to compare: those in a CUDA graph, where there are any."""
     return "graph_us" if any(row["graph_us"] != "" for row in rows) else "direct_us"
 
 
@@ -47,13 +47,13 @@ def page(rows):
 
 
 def decisions(rows):
-    """What the backend found while compiling, by block."""
+    """The backend's notes from compiling, by block."""
     return pages.listed("What was found while compiling, and why rows are empty:", [
         f"{row['block']} at {row['tokens']}: {row['note']}" for row in rows if row["note"]])
 
 
 def losses(rows, time_column):
-    """Where the contract's two promises fail, by name."""
+    """The blocks that are slower than Inductor or less exact than eager, by name."""
     by = {(row["block"], row["tokens"], row["contender"]): row for row in rows}
     found = []
     for (name, tokens, contender), row in by.items():

@@ -1,20 +1,20 @@
-"""Gradient boosting by regression trees of one depth (Friedman 2001), of histograms. Rows come in
-groups: an error that all of a group share counts less than those between its rows.
+"""Gradient boosting with regression trees of equal depth on histograms (Friedman 2001). Rows belong to
+groups: an error that is common to all rows of a group counts less than errors between its rows.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-BINS = 48          # of a feature, at quantiles
-GAP = 1e-4         # least, between values that a branch tells apart
-LEAST_WEIGHT = 1   # of the rows on either side of a branch
-RIDGE = 2          # in weights of rows: what a leaf of few rows says counts less
-NOWHERE = np.inf   # the threshold of a branch that does not part its rows
+BINS = 48          # bins of a feature, split at quantiles
+GAP = 1e-4         # the least distance between values that a branch separates
+LEAST_WEIGHT = 1   # the least weight of the rows on either side of a branch
+RIDGE = 2          # in weights of rows: shrinks the values of leaves with few rows
+NOWHERE = np.inf   # the threshold of a branch that separates no rows
 
 
 class Tree(NamedTuple):
-    """Branch i leads to 2 i + 1 where row[feature] <= threshold, else to 2 i + 2; what follows the
+    """Branch i leads to 2 i + 1 where row[feature] <= threshold, else to 2 i + 2. The indices after the
     last branch are the leaves."""
     features: np.ndarray
     thresholds: np.ndarray
@@ -22,7 +22,7 @@ class Tree(NamedTuple):
 
 
 def thresholds_of(column):
-    """Between values that are GAP apart, so that rounding a threshold moves no row."""
+    """Thresholds between values at least GAP apart, so that rounding a threshold moves no row."""
     distinct = np.unique(column)
     below, above = distinct[:-1], distinct[1:]
     between = ((below + above) / 2)[above - below > GAP]
@@ -46,8 +46,8 @@ class Fitter:
         self.tried = max(1, int(rows.shape[1] * share))
 
     def splits(self, node, count, gradient, tried):
-        """Of each of `count` nodes the feature and the bin, up to which rows are below, that lessen
-        the error most; the bin is beyond all where nothing does."""
+        """For each of `count` nodes the feature and the last bin of the lower side that reduce the error
+        most. The bin is beyond the last one if no split reduces it."""
         shape = (count, len(tried), self.most_bins)
         places = (node[:, None] * len(tried) + np.arange(len(tried))) * self.most_bins + \
             self.bins[:, tried]
@@ -63,7 +63,7 @@ class Fitter:
         return tried[best // self.most_bins], bins
 
     def tree(self, gradient, rate):
-        """And which of its leaves each row is in."""
+        """(the tree, the leaf of each row)."""
         tried = np.sort(self.random.choice(len(self.thresholds), self.tried, replace=False))
         node = np.zeros(len(self.bins), int)
         features, thresholds = [], []
@@ -79,8 +79,8 @@ class Fitter:
 
 
 def fit(rows, target, weight, group, *, trees, depth, rate, share, shared, seed):
-    """`share` of the features are tried for each tree. `shared`: how much of the error that a group's
-    rows have in common is forgiven, 0 to 1."""
+    """`share`: the part of the features that is tried for each tree. `shared`: the part, 0 to 1, of a
+    group's common error that is ignored."""
     fitter = Fitter(rows, weight, depth, share, np.random.default_rng(seed))
     of_group = np.bincount(group, weight)
     rest, made = target.astype(float), []

@@ -1,4 +1,4 @@
-"""include/attacca/attacca.h by ctypes: as much of it as launching a GEMM and its epilogue takes."""
+"""include/attacca/attacca.h by ctypes: the functions that launching a GEMM and its epilogue needs."""
 
 import ctypes
 import json
@@ -16,7 +16,7 @@ class Size(ctypes.Structure):
 
 POINTER = ctypes.c_void_p
 TEXT = ctypes.c_char_p
-STATUS = POINTER  # NULL: all went well
+STATUS = POINTER  # NULL: success
 FUNCTIONS = {
     "attacca_status_what": (TEXT, [POINTER]),
     "attacca_status_mend": (TEXT, [POINTER]),

@@ -1,4 +1,4 @@
-"""What is measured: the epilogues, and the shapes in an order whose every prefix is a fair sample."""
+"""The epilogues and shapes to measure, in an order in which every prefix is a fair sample."""
 
 import random
 from typing import NamedTuple
@@ -16,10 +16,10 @@ TITLES = {
     "swiglu": "SwiGLU of packed halves",
     "gpt_oss": "clamped SwiGLU of alternate rows",
 }
-# How a gate's two weights lie in one of N rows; the result has N / 2 columns.
+# The layout of a gate's two weights in one matrix of N rows; the result has N / 2 columns.
 GATES = {"swiglu": "halves", "gpt_oss": "rows"}
 
-# (M, N, K) whose times performance notes quote for the peers.
+# (M, N, K) that are measured first.
 QUOTED = [(4096, 14336, 4096), (1024, 11008, 4096), (256, 14336, 4096), (16, 14336, 4096),
           (8192, 32768, 512)]
 
@@ -35,7 +35,7 @@ LAYERS = [
 ]
 # Measured at every M even in the short run: a wide layer, long K with few tiles, short K.
 DENSE = [(14336, 4096), (4096, 11008), (32768, 512)]
-# The gates of Llama-3 8B and 70B and of GPT-OSS, and what is quoted of them.
+# The gates of Llama-3 8B and 70B and of GPT-OSS, and those that are measured first.
 GATE_LAYERS = {"swiglu": [(28672, 4096), (57344, 8192)], "gpt_oss": [(5760, 2880)]}
 GATE_QUOTED = {"swiglu": [(4096, 28672, 4096), (256, 28672, 4096), (16, 28672, 4096)],
                "gpt_oss": [(2048, 5760, 2880)]}
@@ -50,18 +50,18 @@ class Case(NamedTuple):
     n: int
     k: int
 
-    # n counts the rows of the weights: what the product computes.
+    # n is the number of rows of the weights, the product's columns.
     def __str__(self):
         return f"{self.epilogue} {self.m}x{self.n}x{self.k}"
 
     @property
     def columns(self):
-        """Of the result."""
+        """Columns of the result."""
         return self.n // 2 if self.epilogue in GATES else self.n
 
     @property
     def layout(self):
-        """Of the weights, as Attacca names it."""
+        """The weights' layout, by Attacca's name."""
         return GATES.get(self.epilogue, "nk")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a new epilogue costs before its first launch, what a known one costs in a new process, and
-what a launch costs the host: `attacca bench cold` and `attacca bench launch`, many times. Writes
-OUT.csv (one row a build) as it goes, then OUT.md. Without a GPU kernels are built, not loaded."""
+"""The time of a new epilogue before its first launch, of a known one in a new process, and of a
+launch on the host: `attacca bench cold` and `attacca bench launch`, many times. Writes OUT.csv (one
+row for each build) while it runs, then OUT.md. Without a GPU kernels are built, not loaded."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ import machine
 import pages
 import program
 
-# Distinct in operators and operands, so that none is found in a cache and none is like another.
+# Distinct in operators and operands, so that none is in a cache already.
 EPILOGUES = [
     "silu(acc + row(bias))", "gelu_tanh(acc + row(bias))", "gelu(acc + row(bias))",
     "relu(acc + row(bias))", "silu(acc + row(bias)) * full(res)", "acc + row(bias) + full(res)",
@@ -26,7 +26,7 @@ EPILOGUES = [
     "silu(acc * col(c) * row(scale))", "quick_gelu(acc + row(bias))", "sqrt(abs(acc)) * full(res)",
     "acc / (1 + exp(-acc)) + full(res)", "tanh(acc / 30) * 30", "relu(acc) * relu(acc)",
 ]
-# One of each kind; those that were not built are passed over.
+# One of each kind; those that were not built are skipped.
 TEMPLATES = [
     "bf16_tn_128x256x64_2x1_coop_f1", "bf16_tn_128x128x64_2x1_pingpong_f1",
     "bf16_tn_128x112x64_2x1_pingpong_f1", "bf16_tn_64x16x128_1x1_pingpong_swap_f1",
@@ -62,7 +62,7 @@ class Runner:
         self.file.flush()
 
     def ask(self, *arguments):
-        """The JSON lines of one process, and its milliseconds."""
+        """(the JSON lines that one process printed, its milliseconds)."""
         begin = time.monotonic()
         said = program.answer(self.path, "bench", *arguments, timeout=300)
         spent = (time.monotonic() - begin) * 1e3
@@ -100,7 +100,7 @@ def measure_builds(runner, templates, epilogues, deadline):
 
 
 def measure_processes(runner, templates, epilogues, deadline):
-    """A process of its own for each: what it costs with libraries to open and nothing in memory."""
+    """Each in a process of its own, which opens the libraries and has nothing in memory."""
     with tempfile.TemporaryDirectory() as folder:
         for index, epilogue in enumerate(epilogues):
             if time.monotonic() > deadline:
@@ -147,7 +147,7 @@ def table_by_template(every):
 
 
 def launches(runner, templates):
-    """[(what, microseconds)] of the host for a launch; PyTorch's beside it."""
+    """[(what, microseconds of the host for a launch)], PyTorch's launches too."""
     found = []
     try:
         lines, _ = runner.ask("launch", "--m", "16", "--n", "256", "--k", "256", "--epilogue",

@@ -1,5 +1,5 @@
 """Cases one after the other into a CSV, until the time is up. '# key: value' lines at the top say where and
-when; the pages are made of these CSVs alone."""
+when; the pages are made from these CSVs alone."""
 
 import contextlib
 import csv
@@ -33,8 +33,8 @@ def write(path, columns, facts, rows):
 
 
 def run(cases, measure, columns, path, minutes, facts=None):
-    """The rows that measure(case) gave, written as they come; `path` "-": to standard output. A case that
-    raises RuntimeError is named on standard error and left out, as are those that there was no time for."""
+    """The rows that measure(case) returned, each written at once; `path` "-": to standard output. A case that
+    raises RuntimeError is named on standard error and left out, and so are cases for which no time was left."""
     if path != "-":
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     end, rows = time.monotonic() + 60 * minutes, []

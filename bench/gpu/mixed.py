@@ -4,10 +4,10 @@
     bench/gpu/mixed.py --attacca build/src/cli/attacca --library build/src/api/libattacca.so \\
         --out docs/benchmarks/gpu-mixed.csv --minutes 5
 
-Each time is the median of graphs of launches that walk through buffers which together exceed the second
-cache twice, so that weights come from memory. `ratio` is cuBLAS's time over ours; `weights_gbps` the packed
-bytes over our time; `torch_us`, with --torch, what PyTorch has for such weights (packed_peers.py);
-`product_us`, beside an epilogue, our product without it, in the same turns."""
+Each time is the median of graphs of launches over buffers that together exceed twice the L2 cache, so
+that weights come from memory. `ratio` is cuBLAS's time over ours; `weights_gbps` the packed bytes over our
+time; `torch_us`, with --torch, the time of PyTorch's own kernel for such weights (packed_peers.py);
+`product_us`, where there is an epilogue, our product without it, in the same turns."""
 
 import argparse
 import sys
@@ -54,7 +54,7 @@ def graph(codes, epilogue, n, k):
 
 
 def packed(codes, layout):
-    """Random codes with scales that make ordinary weights of them."""
+    """Random codes, with scales for weights of ordinary size."""
     weights = torch.randint(0, 256, (padded(layout.bytes, 2),), device="cuda", dtype=torch.uint8)
     if codes == "f8e4m3":
         weights &= 0xbf  # neither NaN nor the largest
@@ -65,7 +65,7 @@ def packed(codes, layout):
 
 
 def torch_peer(codes, x, n, count):
-    """Timed, or none where PyTorch has nothing or fails."""
+    """Timed; empty if PyTorch has no kernel for it or fails."""
     if codes not in TORCH:
         return {}
     try:

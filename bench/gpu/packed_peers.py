@@ -1,5 +1,5 @@
-"""What PyTorch offers for weights of few bits with a scale for each group of k, on random ones. Each is
-launch(i) -> the product with set i of `count`."""
+"""PyTorch's own kernels for weights of few bits with a scale for each group of k, on random weights. Each
+is launch(i) -> the product with set i of `count`."""
 
 import torch
 
@@ -15,7 +15,7 @@ def int4_kernel(x, n, group, count):
 
 
 def autotuned_int8(x, n, group, count):
-    """Inductor's max-autotune of a product that widens 8-bit weights: Triton may do it on the way."""
+    """Inductor's max-autotune of a product that converts 8-bit weights, which Triton may do inside it."""
     k = x.shape[1]
     weights = [torch.randint(-128, 128, (n, k), device=x.device, dtype=torch.int8) for _ in range(count)]
     scales = (torch.rand(n, k // group, device=x.device) * 0.01 + 0.001).bfloat16()

@@ -9,7 +9,7 @@ WIDTH = 100
 
 
 def number(value, digits=3):
-    """"-" for what is missing: None, nothing, NaN."""
+    """"-" for a missing value: None, an empty text or NaN."""
     return "-" if value is None or value == "" or value != value else f"{value:.{digits}f}"
 
 
@@ -18,7 +18,7 @@ def sizes(row):
 
 
 def table(header, lines, texts=1):
-    """Its first columns are texts, the others numbers."""
+    """The first `texts` columns are aligned as texts, the others as numbers."""
     rule = "|".join("---" if i < texts else "---:" for i in range(len(header)))
     rows = (" | ".join(map(str, line)) for line in (header, *lines))
     first, *others = (f"| {row} |" for row in rows)
@@ -26,7 +26,7 @@ def table(header, lines, texts=1):
 
 
 def listed(title, lines):
-    """Nothing where there are no lines."""
+    """A titled list; empty if there are no lines."""
     return [title, "", *(f"- {line}" for line in lines), ""] if lines else []
 
 
@@ -44,7 +44,7 @@ def wrapped(line):
 
 
 def write(path, text):
-    """With the notice that a page of that name has where its subject has changed since."""
+    """Adds the notice of documented.py if the page of that name is older than the code."""
     name = os.path.splitext(os.path.basename(path))[0]
     text = "\n".join(map(wrapped, text.splitlines()))
     with open(path, "w", encoding="utf-8") as file:

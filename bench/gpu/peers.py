@@ -80,7 +80,7 @@ def say(text):
 
 
 def measure(case, bench, attacca, peers, rounds):
-    """One row. Whatever fails leaves its column empty and its reason in the notes."""
+    """One row. A contender that fails leaves its column empty and its reason in the notes."""
     row = {**case._asdict(), "through": attacca.name}
     notes = []
 
@@ -121,7 +121,7 @@ def peers_of(case, options):
 
 
 def run(todo, bench, attacca, writer, options):
-    """Until all is done or the time is up; how many cases are left."""
+    """Measures until all is done or the time is up; returns the number of cases left."""
     begin = time.monotonic()
     longest = 0.0
     for index, case in enumerate(todo):

@@ -1,4 +1,4 @@
-"""A small scatter plot as SVG, without a library: log2 axes, a dot a case, a line of means."""
+"""A small scatter plot as SVG, without a library: log2 axes, a dot for each case, a line of means."""
 
 import math
 from html import escape

@@ -1,4 +1,4 @@
-"""The command line program: where it is, and what it answers."""
+"""The command line program: its path, and running it."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ def add_option(parser):
 
 
 def answer(program, *words, timeout=None, env=None):
-    """What it prints. Raises RuntimeError with the reason in one line where it fails or takes longer."""
+    """What it prints. Raises RuntimeError with the reason in one line if it fails or takes longer."""
     try:
         done = subprocess.run([program, *words], capture_output=True, text=True, check=False,
                               timeout=timeout, env=env)

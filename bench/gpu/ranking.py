@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The ranking of kernel templates without measuring, learned from measurements.
+"""The model that ranks kernel templates without measuring, trained on measurements.
 
-    ranking.py collect --minutes 8   where a GPU is: times every legal template of random problems, a
-                                     row a problem and candidate into the CSV
+    ranking.py collect --minutes 8   where a GPU is: times every legal template of random problems; the
+                                     CSV gets a row for each problem and candidate
     ranking.py train                 anywhere: fits the trees, src/tune/ranking_tree.inc
-    ranking.py evaluate              what the fit is worth on layers and epilogues it has not seen
+    ranking.py evaluate              scores the fit on layers and epilogues that it was not trained on
 
 The last two need numpy and all templates (`make gpu`, or $ATTACCA_TEMPLATE_DIR), whose features
 `attacca bench gemm --features` prints.
@@ -74,7 +74,7 @@ COLUMNS = [*Problem._fields, "candidate", "us"]
 
 
 def problems(seed):
-    """Endless, the same for a seed."""
+    """Random problems without end; the same ones for the same seed."""
     source = random.Random(seed)
     while True:
         form = source.choices(FORMS, [each.weight for each in FORMS])[0]
@@ -118,7 +118,7 @@ def collect(options):
 
 
 class Measured(NamedTuple):
-    """A problem's legal templates: names, features a row, seconds; and of the best unfused way."""
+    """A problem's legal templates: names, a row of features each, seconds; and the best unfused time."""
     problem: Problem
     templates: list
     features: "numpy.ndarray"
@@ -127,7 +127,7 @@ class Measured(NamedTuple):
 
 
 def read_rows(path):
-    """The CSV's rows; empty columns of the problem are as above."""
+    """The CSV's rows; an empty column of the problem repeats the row above."""
     problem = None
     with open(path, newline="", encoding="utf-8") as file:
         for row in csv.reader(file):
@@ -159,12 +159,12 @@ def read_measured(options):
 
 
 BOOSTING = {"trees": 150, "depth": 4, "rate": 0.1, "share": 0.5, "shared": 0.7, "seed": 5}
-MOST_CORRECTION = 0.7  # as src/tune/ranking_tree.cpp, and the depth
+MOST_CORRECTION = 0.7  # with the depth, as ranking_tree.cpp has them
 
 
 def learn(measured):
-    """Of the logarithm of time over estimate. The faster of a problem's templates count more, since
-    their order matters; the slow ones a little, so that none of them is taken for fast."""
+    """Trees for the logarithm of time over estimate. A problem's faster templates have more weight,
+    because their order matters; the slow ones have a little, so that none is predicted to be fast."""
     import numpy as np
     from boosted_trees import fit
     rows = np.vstack([each.features for each in measured])
@@ -183,8 +183,8 @@ def expected(trees, features):
 
 
 class Quality(NamedTuple):
-    """Of the best template's speed, by geometric mean: what the first and the best of the first 8 have;
-    the worst first; the mean factor by which expected times are off."""
+    """Relative to the best template's speed, by geometric mean: the first template's speed, the best of
+    the first 8; the worst first one; the mean factor by which expected times are off."""
     first: float
     of_eight: float
     worst: float
@@ -211,7 +211,7 @@ FOLDS = 8
 
 
 def held_out(measured, key):
-    """Times expected of each problem by trees that saw none of its key."""
+    """Each problem's times as predicted by trees that were trained without its key."""
     keys = sorted({key(each.problem) for each in measured})
     random.Random(1).shuffle(keys)
     fold = {value: index % FOLDS for index, value in enumerate(keys)}

@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
 
 def cases():
-    """In an order of which every beginning has something of each suite."""
+    """All cases, in an order in which every prefix has cases of each suite."""
     int8 = [Case("int8", "", m, n, k) for m in (16, 1024, 64, 256) for n, k in INT8_LAYERS]
     int8.append(Case("int8", "", 64, 65536, 4096))
     shapes = [Case("shapes", "", *shape) for shape in SHAPES]
@@ -82,7 +82,7 @@ def operands(case):
 
 
 def check(case, some, got):
-    """Raises where the first rows are not the formula's by f32."""
+    """Raises if the first rows differ from the formula in f64."""
     x, w, *rest = some
     product = x[:64].double() @ w.double().t()
     want = product * rest[0][:64] * rest[1] if case.suite == "int8" else \

@@ -29,7 +29,7 @@ HOW = {
 
 
 def read(paths):
-    """(facts, rows). Of a case that stands twice the later row."""
+    """(facts, rows). Of two rows of one case, the later one."""
     facts, every = csv_run.read(*paths)
     rows = {tuple(row[key] for key in ("suite", "name", "m", "n", "k")): row for row in every}
     return facts, [row for row in rows.values() if row["attacca_us"]]

@@ -1,4 +1,4 @@
-"""The CSV of a comparison: '# key: value' lines, a header, one row a case, flushed row by row."""
+"""The CSV of a comparison: '# key: value' lines, a header, one row for each case, flushed row by row."""
 
 import csv
 import os
@@ -14,7 +14,7 @@ COLUMNS = ["epilogue", "m", "n", "k", "through", *TIMES, "selected", "fused_kern
 
 
 class Writer:
-    """Appends to `path` where it exists already (a run that goes on), else begins it."""
+    """Appends to `path` if it exists (a run that goes on), else creates it."""
 
     def __init__(self, path, facts):
         self.done = {case_of(row) for row in read(path)[1]} if os.path.exists(path) else set()
@@ -38,7 +38,7 @@ def case_of(row):
 
 
 def read(path):
-    """(facts, rows): numbers as numbers, a time that is missing as None."""
+    """(facts, rows): numbers as numbers, a missing time as None."""
     facts, rows = csv_run.read(path)
     for row in rows:
         for key in ("m", "n", "k"):

@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def step(text, values):
-    """Whether it succeeded; a failure leaves its reason and the other steps go on."""
+    """Whether it succeeded. The reason of a failure is printed, and the other steps run."""
     script, *arguments = (word.format(**values) for word in text.split())
     if subprocess.run([sys.executable, os.path.join(HERE, script), *arguments], check=False).returncode == 0:
         return True
@@ -32,7 +32,7 @@ def measure(page, options):
     if path and not os.path.exists(path):
         print(f"{page.name}: not measured: no {path};{how}", file=sys.stderr)
         return True
-    # A CSV of peers.py would be continued: of other kernels, perhaps.
+    # peers.py goes on with a CSV that exists, whose rows may be of other kernels.
     if not options.go_on and os.path.exists(data + ".csv"):
         os.remove(data + ".csv")
     values = {"attacca": options.attacca, "library": options.library, "data": data,

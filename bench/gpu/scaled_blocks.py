@@ -5,9 +5,9 @@ PyTorch's product of the same scaled factors and its bf16 product (both cuBLASLt
     bench/gpu/scaled_blocks.py --attacca build/src/cli/attacca --library build/src/api/libattacca.so \\
         --out docs/benchmarks/gpu-scaled-blocks.csv --minutes 3
 
-Each time is the median of graphs of launches that walk through buffers which together exceed the second
-cache twice. `unfused_us` is what Attacca's own unfused path takes (cuBLASLt and a pointwise kernel),
-`tflops` of what Attacca chose. An empty cell: PyTorch refuses the product."""
+Each time is the median of graphs of launches over buffers that together exceed twice the L2 cache.
+`unfused_us` is the time of Attacca's own unfused path (cuBLASLt and a pointwise kernel), `tflops` the rate
+of the selected candidate. An empty cell: PyTorch refuses the product."""
 
 import argparse
 import sys
@@ -67,7 +67,7 @@ def measure(library, case, seconds):
         x, w = plain[i]
         return torch.mm(x, w.t(), out=product)
 
-    # PyTorch wants the scales of the left factor along M, and of the right one as of its transpose.
+    # PyTorch takes the left factor's scales contiguous along M, and the right one's transposed.
     left = u.t().contiguous().t() if scales == "blocks" else u
 
     def scaled(i):

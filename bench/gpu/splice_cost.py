@@ -28,7 +28,7 @@ TEMPLATES = ["bf16_tn_128x256x64_2x1_coop_f1", "bf16_tn_128x128x64_2x1_pingpong_
              "sm90_tn_128x256x64_2x1_direct_f1_d16", "sm90_tn_16x64x64_1x1x2_swap_f1_d16"]
 EPILOGUES = {"gelu": "gelu_tanh(acc + row(bias))", "silu_mul": "silu(acc + row(bias)) * full(res)"}
 SHAPES = {False: [(8192, 8192, 8192), (4096, 14336, 4096), (1024, 11008, 4096)],
-          True: [(1, 14336, 4096), (16, 14336, 4096), (16, 4096, 11008)]}  # by: swapped template
+          True: [(1, 14336, 4096), (16, 14336, 4096), (16, 4096, 11008)]}  # by whether the template is swapped
 COLUMNS = ["template", "epilogue", "m", "n", "k", "spliced_us", "whole_us", "spliced_registers",
            "whole_registers", "spliced_local_bytes", "whole_local_bytes", "failed"]
 
@@ -42,14 +42,14 @@ WHOLE = """// {template}, D = {epilogue}: the hole's body before the kernel that
 
 
 def body_for_whole(emitted):
-    """The hole without the types that common/hole.cuh has already, for nvcc to inline."""
+    """The hole as an inline function, without the types that common/hole.cuh defines."""
     kept = re.sub(r"struct attacca_(operand|hole_context|results)\b\s*(\{[^}]*\})?\s*;", "", emitted)
     inlined, count = re.subn(r'extern "C" __device__ attacca_results attacca_hole\(',
                              'extern "C" __device__ __forceinline__ attacca_results attacca_hole(',
                              kept)
     if count != 1:
         raise RuntimeError("the emitted text has no attacca_hole")
-    # The kernels have a namespace of that name.
+    # The kernel sources have a namespace of that name.
     return re.sub(r"\battacca_element\b", "attacca_hole_element", inlined)
 
 
@@ -65,7 +65,7 @@ def nvcc_command(build, template):
 
 
 def whole_command(words, source, image):
-    """That command, for a cubin of another source without a hole. Also the kernel's own source."""
+    """(the command changed to make a cubin of `source`, the kernel's own source file)."""
     kernel = next(word for word in words if word.endswith(".cu"))
     out, skip = [], 0
     for word in words:

@@ -1,4 +1,4 @@
-"""Launches on a GPU under the stopwatch: CUDA graphs over rotating buffers, taking turns."""
+"""Times launches on a GPU: CUDA graphs over rotating buffers, taking turns."""
 
 import random
 import statistics
@@ -10,7 +10,7 @@ GRAPH_SECONDS = 2e-3  # of launches in one graph
 
 
 def sets_beyond_cache(bytes_of_one, most=8):
-    """How many sets of buffers exceed twice the L2 together."""
+    """How many sets of buffers together exceed twice the L2 cache."""
     cache = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 50 << 20)
     return max(1, min(most, 2 * cache // bytes_of_one + 1))
 
@@ -30,7 +30,7 @@ class Timed:
         wanted = int(GRAPH_SECONDS / max(1e-6, begin.elapsed_time(end) * 1e-3))
         self.launches = max(count, min(-(-wanted // count) * count, MOST_LAUNCHES))
         self.graph = torch.cuda.CUDAGraph()
-        # Outputs live until their set comes again: they rotate as the operands do.
+        # An output is kept until its set is used again: outputs rotate like operands.
         outputs = [None] * count
         with torch.cuda.graph(self.graph, stream=stream):
             for i in range(self.launches):
@@ -50,8 +50,8 @@ class Timed:
 
 
 def medians(contenders, rounds=25):
-    """name -> median microseconds; one launch of each graph a round, without pauses, in an order that
-    is another each round: who follows a contender that needs much power gets a lower clock."""
+    """name -> median microseconds. Each round launches each graph once, without pauses, in another order:
+    a contender that follows one with a high power draw runs at a lower clock."""
     times = {name: [] for name in contenders}
     shuffled = random.Random(20261122)
     for _ in range(rounds):

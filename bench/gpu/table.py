@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""From the CSVs of peers.py: one CSV, a page and a plot. Losses stand beside wins."""
+"""From the CSVs of peers.py: one CSV, a page with wins and losses, and a plot."""
 
 import argparse
 import os
@@ -27,7 +27,7 @@ HOW = {
 
 
 class Row:
-    """A case's times with the ratios that everything else is made of; None where one is missing."""
+    """A case's times, and the ratios from which all tables are made; None where one is missing."""
 
     def __init__(self, row):
         self.row = row
@@ -139,7 +139,7 @@ def everything(table):
 
 
 def failures(all_rows):
-    """Notes by reason, so that a peer that cannot do an epilogue is one line."""
+    """The notes grouped by reason: a peer that cannot do an epilogue gives one line."""
     reasons = {}
     for row in all_rows:
         for note in filter(None, row["notes"].split("; ")):
@@ -213,7 +213,7 @@ def main(arguments=None):
         facts.update(more)
         all_rows.update({rows.case_of(row): row for row in found})
     merged = list(all_rows.values())
-    # A page of cases that Attacca or every peer failed would flatter: they are named at the end.
+    # Cases that Attacca or every peer failed have no ratio; the page names them at the end.
     table = [r for r in map(Row, merged) if r.speedup is not None]
     os.makedirs(os.path.dirname(os.path.abspath(options.out)), exist_ok=True)
     if [os.path.abspath(p) for p in options.csv] != [os.path.abspath(options.out + ".csv")]:

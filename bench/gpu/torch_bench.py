@@ -30,7 +30,7 @@ class Buffers:
                         for _ in range(self.count)] if case.columns != n else self.out
 
     def operands(self, i):
-        """What a peer's function takes, of set i."""
+        """The arguments of a peer's function, from set i."""
         if self.case.epilogue in GATES:
             return self.a[i], self.w[i]
         some = (self.a[i], self.w[i], self.bias[i])
@@ -71,7 +71,7 @@ def compiled(formula, mode):
 
 
 def peer(name, case, buffers):
-    """launch(i) -> output for one peer. Raises NotImplementedError where it cannot do the case."""
+    """launch(i) -> output for one peer. Raises NotImplementedError if it cannot do the case."""
     formula = FORMULAS[case.epilogue]
     if name == "bare_us":
         return lambda i: torch.mm(buffers.a[i], buffers.w[i].t(), out=buffers.product[i])
@@ -89,14 +89,14 @@ def peer(name, case, buffers):
 
 
 def compare(got, want):
-    """Raises where a result is further from the exact one than a few roundings to bf16 make it."""
+    """Raises if a result differs from the exact one by more than a few roundings to bf16."""
     worst = ((got.to(want.dtype) - want).abs() / (want.abs() + 1)).max().item()
     if not worst < 0.03:
         raise ArithmeticError(f"wrong result: off by {worst:.3g}")
 
 
 def check(case, buffers, got):
-    """Raises where a result of set 0 is not the product and epilogue (by f32, a few rows)."""
+    """Raises if the result of set 0 is not the product and epilogue (a few rows, in f32)."""
     rows = slice(0, min(case.m, 64))
     a, w, b = buffers.a[0][rows].float(), buffers.w[0].float(), buffers.bias[0].float()
     if case.epilogue == "bare":
@@ -111,7 +111,7 @@ def check(case, buffers, got):
 
 
 class TorchBench:
-    """What peers.py measures with; see DryBench there for its likeness without a GPU."""
+    """Measures for peers.py, whose DryBench replaces it where there is no GPU."""
 
     def __init__(self):
         import torch._inductor.select_algorithm as select

@@ -7,14 +7,14 @@ from c_abi import Library
 
 
 def add_options(parser):
-    """Where Attacca is, and how long it may tune."""
+    """Options for Attacca's path and its tuning time."""
     parser.add_argument("--attacca", required=True, help="the program: it times candidates")
     parser.add_argument("--library", required=True, help="libattacca.so")
     parser.add_argument("--limit", type=float, default=20, help="seconds of tuning a case")
 
 
 def open_library(path, program):
-    # The tuner times candidates in a process of its own.
+    # The tuner times candidates in a child process.
     os.environ.setdefault("ATTACCA_TUNE_WORKER", os.path.abspath(program))
     return Library(path)
 
@@ -24,7 +24,7 @@ def of_text(library, text, sizes, seconds):
 
 
 class TunedPlan:
-    """`decision`: of its first product, as attacca_instance_decisions_json has it."""
+    """`decision`: the one for its first product, from attacca_instance_decisions_json."""
 
     def __init__(self, library, plan, sizes):
         self.library, self.plan = library, plan
@@ -32,12 +32,12 @@ class TunedPlan:
         self.decision = library.decisions(self.instance)[0]
 
     def columns(self):
-        """What a CSV's row says of the decision."""
+        """The columns of a CSV that describe the decision."""
         return {"kernel": self.decision["candidate"],
                 "unfused_us": f"{self.decision.get('unfused_seconds', 0) * 1e6:.2f}"}
 
     def launches(self, sets, outs):
-        """launch(i) -> outs[i], of the operands sets[i]. It holds all that it works on."""
+        """launch(i) -> outs[i], from the operands sets[i]. It keeps references to all of them."""
         import torch
         size = self.library.workspace_bytes(self.instance)
         # 256-byte aligned, as all of PyTorch's memory.

@@ -1,11 +1,11 @@
 """The Triton kernels and the tails of user_kernels.py.
 
 A tail's `reference` computes each op in f64 and rounds it to f32 and to the dtype, as eager mode is
-defined (docs/user-kernels.md); where PyTorch's own op rounds correctly that is what it gives. `eager`
-is the plain PyTorch that is timed.
+defined (docs/user-kernels.md); where PyTorch's own op rounds correctly, PyTorch gives the same result.
+`eager` is the plain PyTorch code that is timed.
 """
 
-# triton is imported where a GPU is: importing this file needs neither.
+# Importing this file needs neither Triton nor a GPU: triton is imported where it is used.
 try:
     import triton
     import triton.language as tl
@@ -76,7 +76,7 @@ class Case:
         self.arguments = self.make(torch, dtype)
 
     def compile(self):
-        """Launches once and gives what Triton compiled."""
+        """Launches once; returns the kernel that Triton compiled."""
         return self.function[self.grid](*self.arguments, **self.constants, num_warps=self.warps)
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Triton kernels whose elementwise tail joins them by `attacca kernel fuse`, beside the kernel followed
-by the tail in PyTorch: eagerly, and as one kernel by Inductor. Needs a GPU, PyTorch and Triton.
+"""Triton kernels with an elementwise tail inside, by `attacca kernel fuse`, beside the kernel followed by
+the tail in PyTorch: eagerly, and as one kernel by Inductor. Needs a GPU, PyTorch and Triton.
 
-The PTX is what Triton compiled; the fused cubin is loaded and launched through the driver with the
-kernel's own arguments, the operands' addresses behind them. Every pair is compared bit for bit.
+Triton compiles the PTX; the fused cubin is loaded and launched through the driver with the kernel's
+own arguments, followed by the operands' addresses. Every pair is compared bit for bit.
 """
 
 import argparse
@@ -38,8 +38,8 @@ def entry_parameters(ptx, entry):
 
 
 def own_arguments(types, values):
-    """(type, value) a parameter: the caller's values, then nulls for the scratch pointers that newer
-    Tritons add. Values: integers, addresses too."""
+    """(type, value) for each parameter: the caller's values, then nulls for the scratch pointers that newer
+    versions of Triton add. Values are integers, also for addresses."""
     extra = len(types) - len(values)
     if extra < 0 or any(kind not in ("u64", "b64") for kind in types[len(values):]):
         raise RuntimeError(f"the kernel takes {types}, which does not fit {len(values)} arguments")
@@ -47,7 +47,7 @@ def own_arguments(types, values):
 
 
 def packed(arguments):
-    """What cuLaunchKernel wants: an array of pointers; keep both alive for the launch."""
+    """(cells, array of pointers to them) for cuLaunchKernel; keep both alive for the launch."""
     sizes = {"8": ctypes.c_uint8, "16": ctypes.c_uint16, "32": ctypes.c_uint32,
              "64": ctypes.c_uint64}
     cells = [sizes[re.sub(r"\D", "", kind)](value) for kind, value in arguments]
@@ -102,8 +102,8 @@ class Launchable:
 # ---- Fusing
 
 def tritons_assembler():
-    """An environment in which Attacca assembles with the ptxas that Triton brings along: its PTX may be
-    newer than what nvJitLink here reads."""
+    """An environment in which Attacca uses Triton's own ptxas: Triton's PTX may be newer than what the
+    installed nvJitLink can read."""
     from triton.backends.nvidia import compiler
     try:
         path = compiler.get_ptxas(90).path
@@ -149,7 +149,7 @@ def operand_tensors(description, case, torch):
 # ---- Timing
 
 def graph_of(launch, torch, count):
-    """The launches as one CUDA graph: no time of the host's in it."""
+    """The launches as one CUDA graph, so that times do not include the host's."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -226,7 +226,7 @@ def measure(options, driver, case, tail, torch):
     row["differing"] = differing_elements(out.view(case.shape).clone(), want, torch)
     row["identical"] = "yes" if row["differing"] == 0 else "no"
 
-    torch._dynamo.reset()  # else it stops compiling after a few shapes
+    torch._dynamo.reset()  # otherwise it stops compiling after a few shapes
     compiled_tail = torch.compile(lambda x: tail.eager(torch, x, operands), dynamic=False)
     view = out.view(case.shape)
 
@@ -253,13 +253,13 @@ def run(options):
         case, tail = pair
         try:
             return measure(options, driver, case, tail, torch)
-        except Exception as error:  # whatever fails leaves its reason; the others go on
+        except Exception as error:  # a failure leaves its reason, and the other pairs are measured
             return {"kernel": case.name, "shape": f"{case.shape[0]} x {case.shape[1]}",
                     "dtype": case.dtype, "tail": tail.text,
                     "failed": csv_run.one_line(error)}
         finally:
             if tail is TAILS[-1]:
-                case.arguments = None  # their memory
+                case.arguments = None  # frees their memory
 
     rows = csv_run.run([(case, tail) for case in cases() for tail in TAILS], row_of, COLUMNS,
                        options.out + ".csv", options.minutes, facts)
