@@ -59,7 +59,7 @@ class Package(unittest.TestCase):
         templates = self.prefix / "share/attacca/templates"
         templates.mkdir(parents=True, exist_ok=True)
         place = templates / "libattacca_templates.so"
-        if not place.exists():  # where none are built, its place is enough
+        if not place.exists():  # if none are built, the folder's path is enough
             place.touch()
             self.addCleanup(place.unlink)
         library = self.prefix / "lib/libattacca.so"

@@ -210,7 +210,7 @@ class Commands(Cli):
     def test_explain_draws_into_a_pipe(self):
         graph, pipe = self.write(LINEAR), self.folder / "pipe"
         os.mkfifo(pipe)
-        with open(os.open(pipe, os.O_RDWR)) as reader:  # holds less than a pipe does
+        with open(os.open(pipe, os.O_RDWR)) as reader:  # smaller than a pipe's buffer
             self.assertEqual(attacca("explain", graph, "--svg", pipe)[0], 0)
             self.assertIn("<?xml", reader.readline())
         self.assertTrue(pipe.is_fifo())
@@ -267,7 +267,7 @@ class EdgeCases(Cli):
 
 
 class Gpu(Cli):
-    """What the commands for a GPU say where there is none."""
+    """What the commands for a GPU print on a machine without one."""
 
     NONE = {"ATTACCA_LIBCUDA": "/nowhere/libcuda.so"}
 

@@ -139,7 +139,7 @@ class Explain(Cli):
 
 
 class StandIn(Cli):
-    """A driver that launches nothing and says that everything takes as long; no vendor library."""
+    """A driver that launches nothing and reports equal times for everything; no vendor library."""
 
     def setUp(self):
         super().setUp()
@@ -171,7 +171,7 @@ class StandIn(Cli):
             self.assertGreater(database.execute(sql).rowcount, 0)
 
     def odd(self, command, *args):
-        """Of a product that only templates without tensor maps take: the stand-in encodes none."""
+        """Decisions for a product that only templates without tensor maps take: the stand-in encodes no maps."""
         graph = self.folder / "odd.attacca"
         graph.write_text("graph odd(x: bf16[M, 63], w: bf16[33, 63]) {\n  return relu(x @ transpose(w))\n}\n")
         code, out, err = attacca(command, graph, "--device", "cuda", "--dim", "M=16", "--json", *args, env=self.env)

@@ -152,7 +152,7 @@ class Kernel(unittest.TestCase):
         described = json.loads(pathlib.Path(f"{fused}.json").read_text())
         self.assertEqual([(c["operand"], c["role"], c["index"]) for c in described["carried"]],
                          [("bias", "row", 0), ("res", "full", 1)])
-        # Closed, it is a kernel like any other.
+        # Without ATTACCA_OPEN it is a kernel like any other.
         self.assertEqual(attacca(*fuse, "-I", include)[0], 0)
         described = json.loads(pathlib.Path(f"{fused}.json").read_text())
         self.assertEqual([a["index"] for a in described["appended"]], [3, 4])

@@ -1,4 +1,4 @@
-"""Where memory or threads run out there is an error, no crash, and no half of a file.
+"""Where memory or threads run out, there is an error, no crash, and no incomplete file.
 
 Usage: memory_test.py ATTACCA [unittest arguments]. Needs Python alone.
 """
@@ -104,7 +104,7 @@ class Scarce(unittest.TestCase):
 
 
 class SmallStack(unittest.TestCase):
-    """What the readers take fits a stack of 512 KB, the main thread's on some systems."""
+    """Everything that the readers accept fits a stack of 512 KB, the main thread's on some systems."""
 
     # The nesting limit is 256 and the outermost expression counts.
     CALLS = [("relu(", 255, ")"), ("(", 255, ")"), ("-", 255, ""), ("1 + (", 127, ")"),

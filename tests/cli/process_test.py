@@ -138,7 +138,7 @@ class Doctor(Process):
         own = self.folder / f"attacca-{os.geteuid()}"
         self.assertEqual(self.doctor(**env)["cache"], f"{own} (not made yet)")
         own.mkdir(exist_ok=True)
-        own.chmod(0o777)  # another user was first
+        own.chmod(0o777)  # another user made it first
         self.assertIn("not used", self.doctor(**env)["cache"])
 
     def test_a_locked_database(self):

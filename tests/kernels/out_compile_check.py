@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles uses of attacca::Out with NVRTC: what is fine compiles, and what is not says why.
+"""Compiles uses of attacca::Out with NVRTC: right uses compile, wrong ones give the error that says why.
 
 Finds NVRTC in the nvidia-cuda-nvrtc wheel of the environment that runs this.
 """
@@ -14,7 +14,7 @@ WRITE_ONLY = "attacca::Out is write-only"
 NO_ADDRESS = "attacca::Out gives no address of an element"
 NO_POINTER = "attacca::Out is no pointer"
 
-# What stands in the kernel, and a piece of the error; None: it compiles.
+# A statement of the kernel, and a part of the error; None: it compiles.
 CASES = [
     ("out[i] = x[i];", None),
     ("out[i] = 1;", None),

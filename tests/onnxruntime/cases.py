@@ -73,7 +73,7 @@ class Case:
     modern: "tuple[int, list[Any]] | None" = None
     attributes: dict[str, Any] = field(default_factory=dict)  # of the op under test
     dtype: int = T.FLOAT  # of the op under test's first input
-    special: bool = False  # NaN, infinities and the like occur
+    special: bool = False  # values may be NaN, infinite and so on
     chained: bool = False  # more than the op under test computes
     exact: bool = False    # elements are moved or compared: results are the same bits
     loose: float = 0.0     # further relative error allowed, of the largest element

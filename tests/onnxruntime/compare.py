@@ -1,4 +1,4 @@
-"""When two results of one graph are the same."""
+"""Whether two results of one graph agree."""
 from __future__ import annotations
 
 import math
@@ -9,9 +9,9 @@ from onnx import TensorProto as T
 
 from cases import Case
 
-# Of each dtype: the relative error that two sound implementations of an op may differ by.
+# By dtype: the relative error by which two correct implementations of an op may differ.
 RELATIVE = {T.FLOAT: 4e-6, T.DOUBLE: 1e-11, T.FLOAT16: 4e-3, T.BFLOAT16: 3e-2}
-# Below, results may be flushed or lose digits.
+# Smaller results may be flushed to zero or lose digits.
 TINY = {T.FLOAT: 1e-37, T.DOUBLE: 1e-300, T.FLOAT16: 2e-7, T.BFLOAT16: 1e-37}
 LARGEST = {T.FLOAT: 3.4028235e38, T.DOUBLE: 1.7976931348623157e308, T.FLOAT16: 65504.0,
            T.BFLOAT16: 3.3895314e38}

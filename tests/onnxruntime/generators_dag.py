@@ -12,7 +12,7 @@ from cases import Case
 BINARY = ("Add", "Sub", "Mul", "Max", "Min")
 UNARY = ("Relu", "Neg", "Abs", "Sign", "Floor", "Round", "LeakyRelu")
 COMPARE = ("Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal")
-LIMIT = 1 << 20  # products and sums of a few stay exact in float32 below
+LIMIT = 1 << 20  # products and sums of a few values below this are exact in float32
 
 
 def fill(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:

@@ -29,7 +29,7 @@ def unary(op: str, x: Any, dtype: Any = np.float32) -> Any:
 
 
 class Hyperbolic(unittest.TestCase):
-    """f32 results are f64's, rounded, but for the last place; over the whole range."""
+    """f32 results are f64's, rounded, up to one last place, over the whole range."""
 
     WIDE = np.concatenate([sign * np.geomspace(1e-40, 3e38, 400) for sign in (1, -1)])
     SPECIAL = [0.0, -0.0, INF, -INF, NAN, 1.0, -1.0, 0.5, 88.9, -88.9, 89.4, 90.0, 1e20, -5e3]
@@ -145,7 +145,7 @@ class Quantised(unittest.TestCase):
         self.assertEqual(plan(np.asarray([[250]], np.uint8)).item(), 20)
 
     def test_requantised_as_by_onnx_runtime(self) -> None:
-        """Bit for bit, by scales of any size; from the exact quotient it differs next to a half alone."""
+        """Bit for bit, by scales of any size; it differs from the exact quotient only next to a half."""
         generator = np.random.default_rng(7)
         for extent, columns in ((1, 64), (17, 33), (300, 40), (1024, 8)):
             a = generator.integers(0, 256, (64, extent), dtype=np.uint8)
@@ -167,7 +167,7 @@ class Quantised(unittest.TestCase):
             session = onnxruntime.InferenceSession(model.SerializeToString())
             np.testing.assert_array_equal(got, session.run(None, {"a": a, "b": b})[0])
             product = (a.astype(np.int64) - za) @ b.astype(np.int64)
-            quotient = product * (sa * sb.astype(np.float64)) / sy  # 2**-50 of it off, at most
+            quotient = product * (sa * sb.astype(np.float64)) / sy  # off by 2**-50 of it at most
             exact = np.clip(np.rint(quotient) + zy, 0, 255)
             near = np.abs(np.abs(quotient - np.floor(quotient)) - 0.5) < 2.0**-22 * np.abs(quotient)
             self.assertTrue(((got == exact) | near).all())
@@ -199,7 +199,7 @@ class Quantised(unittest.TestCase):
 
 
 class Refusals(unittest.TestCase):
-    """What depends on a size that is not known says so, and what to do."""
+    """The error names the unknown size that a result depends on, and what to do."""
 
     def refused(self, body: str, what: str, fix: str) -> None:
         with self.assertRaisesRegex(attacca.Error, what) as caught:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is fused assembles where the kernel itself did: kernels damaged at random, through ptxas.
+"""A fused kernel assembles if the kernel itself does: randomly damaged kernels, through ptxas.
 
 Usage: fuse_fuzz_check.py PTX_TEST. ATTACCA_SEED repeats a run; ATTACCA_FUZZ_PAIRS: how many at most.
 """
@@ -28,7 +28,7 @@ def main() -> int:
         befores = sorted(folder.glob("*.before.ptx"))[:PAIRS]
 
         def check(before: pathlib.Path):
-            """None where the damaged kernel is none, else the errors of the fused one."""
+            """None if the damaged kernel does not assemble, else the errors of the fused one."""
             if assemble(ptxas, before):
                 return None
             after = before.with_name(before.name.replace(".before.", ".after."))

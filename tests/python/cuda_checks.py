@@ -81,7 +81,7 @@ class Check(unittest.TestCase):
         torch.manual_seed(0)
 
     def assert_as_exact(self, got, model, *inputs):
-        """No further from f64 than eager, but for another order of sums."""
+        """No further from f64 than eager, up to another order of sums."""
         want = copy.deepcopy(model).double()(*(x.double() for x in inputs))
         eager = error(model(*inputs), want)
         self.assertEqual(got.dtype, inputs[0].dtype)
@@ -219,7 +219,7 @@ class Compared(Check):
         print(reports[0])
         self.assertEqual(str(reports[0]), str(reports[1]))
         self.assertIsNone(compiles[-1])
-        self.assertIsNone(compiles[-2])  # nothing was compiled to compare again
+        self.assertIsNone(compiles[-2])  # no comparison was compiled again
 
 
 @unittest.skipUnless(GPU, "Triton wants one")

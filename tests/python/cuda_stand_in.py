@@ -140,7 +140,7 @@ class StandIn(unittest.TestCase):
 
 
 class TorchGraphs(unittest.TestCase):
-    """What torch.compile's backend decides and launches, on tensors that only say they are CUDA's."""
+    """What torch.compile's backend decides and launches, on tensors that only claim to be on a GPU."""
 
     def test_the_policy_measured(self):
         import torch
@@ -158,7 +158,7 @@ class TorchGraphs(unittest.TestCase):
         self.assertRegex(attacca.torch.report().graphs[0].left[-1].reason, "not compared with Inductor|unfused")
         kept = rewrite(module.graph, Options(compare=False))
         graph = attacca.torch.report().graphs[1]
-        if kept:  # the stand-in's times are all alike, and differ by chance
+        if kept:  # the stand-in's times are equal, up to noise
             self.assertRegex(graph.fused[0].reason, r"it took \d|not measured")
         else:
             self.assertRegex(graph.left[-1].reason, "unfused")
@@ -191,7 +191,7 @@ class TorchGraphs(unittest.TestCase):
         from attacca.torch._ops.region import Loaded
 
         class Cuda:
-            """A host tensor that says it is CUDA's."""
+            """A host tensor that claims to be on a GPU."""
 
             def __init__(self, host):
                 self.host, self.device = host, torch.device("cuda", 0)

@@ -1,4 +1,4 @@
-"""attacca.matmul, plans and fused functions as custom ops: under whatever of torch's traces or transforms them."""
+"""attacca.matmul, plans and fused functions as custom ops: under each of torch's ways to trace or transform them."""
 import io
 import os
 import subprocess
@@ -197,7 +197,7 @@ class Transformed(Inputs):
         close(torch.vmap(torch.vmap(self.call))(nested), self.want(nested))
         graph = make_fx(lambda xs: torch.vmap(self.call)(xs))(xs)
         close(graph(xs + 1), torch.vmap(self.want)(xs + 1))
-        with self.assertRaisesRegex(RuntimeError, "vmap: .* in-?place|copy_"):  # as torch says of its own
+        with self.assertRaisesRegex(RuntimeError, "vmap: .* in-?place|copy_"):  # the error that torch gives for its own ops
             torch.vmap(lambda x: attacca.matmul(x, self.w.T, out=torch.empty(4, 6)))(xs)
 
     def test_derivatives_are_refused(self):
@@ -230,7 +230,7 @@ class Transformed(Inputs):
         with torch.no_grad():
             close(self.call(self.x.clone().requires_grad_()), self.want(self.x))
         close(torch.func.jvp(lambda y: self.call(self.x) * y, (torch.ones(4, 6),), (torch.ones(4, 6),))[1],
-              self.want(self.x))  # constants of a transform are no matter
+              self.want(self.x))  # constants do not matter to a transform
 
 
 class Compiled(Inputs):

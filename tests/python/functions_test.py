@@ -39,13 +39,13 @@ REASON = re.compile(r"the argument \w+|dtype|axes|vector|power|argument|several 
 NO_TEXT = {"max": "gives indices", "min": "gives indices", "view": "argument dtype", "where": "gives indices"}
 # torch's own vectorised code is wrong at infinities.
 FINITE = {"gelu"}
-# Which zero they give is not said.
+# The sign of their zero is unspecified.
 SIGNLESS = {"maximum", "minimum", "fmax", "fmin", "clamp", "clip", "clamp_min", "clamp_max", "max", "min", "amax", "amin",
             "log_sigmoid", "tanh", "hardtanh", "relu", "relu6", "sum", "mean"}
 
 
 class In:
-    """A tensor to be given: dtype, shape, and where its values begin."""
+    """A tensor argument: dtype, shape, and its first value."""
 
     def __init__(self, dtype, shape, turn=0):
         self.dtype, self.shape, self.turn = dtype, tuple(shape), turn
@@ -89,7 +89,7 @@ def inputs_of(value):
     return [each for v in values for each in inputs_of(v)]
 
 
-# ---- What each argument is given
+# ---- Values of arguments
 
 
 def axes_of(shape):
@@ -366,7 +366,7 @@ def difference(got, want, finite=False, signed=True):
 
 
 class Outcome:
-    """What became of the cases: which names were compared, and what is wrong."""
+    """The results of the cases: the names that were compared, and what is wrong."""
 
     def __init__(self):
         self.compared, self.cases, self.refused, self.wrong = set(), 0, 0, []

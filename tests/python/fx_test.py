@@ -229,7 +229,7 @@ class Texts(unittest.TestCase):
 
 
 class Levels(unittest.TestCase):
-    """Regions never wait for what waits for them."""
+    """No region depends on a value that depends on it."""
 
     def rewritten(self, function, *args, regions):
         module = traced(function, *args)

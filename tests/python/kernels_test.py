@@ -1,5 +1,5 @@
 """Users' Triton kernels in FX graphs: what becomes a kernel of the text form, and what does not and why.
-Triton itself is replaced: it wants a GPU."""
+Triton itself is replaced, because it needs a GPU."""
 import operator
 import os
 import tempfile
@@ -25,7 +25,7 @@ def parameter(name):
 
 
 class JITFunction:
-    """As much of Triton's as is asked for."""
+    """The part of Triton's kernel that the package uses."""
 
     def __init__(self, *names):
         self.arg_names, self.params = names, [parameter(name) for name in names]

@@ -1,4 +1,4 @@
-"""attacca.matmul on numpy arrays, torch tensors and whatever else speaks DLPack."""
+"""attacca.matmul on numpy arrays, torch tensors and other tensors that speak DLPack."""
 import unittest
 
 import ml_dtypes
@@ -246,7 +246,7 @@ class Errors(unittest.TestCase):
 
 
 class NotWhatTheySeem(unittest.TestCase):
-    """Arrays whose memory is not what their dtype and shape alone would say."""
+    """Arrays whose memory is not described by dtype and shape alone."""
 
     def test_fields_of_packed_records(self):
         packed = np.zeros(40, dtype=[("x", "f4"), ("y", "u1")])
@@ -257,7 +257,7 @@ class NotWhatTheySeem(unittest.TestCase):
         aligned["x"] = BIAS
         np.testing.assert_array_equal(attacca.matmul(A, W.T, "acc + row(v)", v=aligned["x"]),
                                       attacca.matmul(A, W.T, "acc + row(v)", v=BIAS))
-        # The stride of a single element is no matter.
+        # The stride of an axis of one element does not matter.
         self.assertEqual(attacca.matmul(A, W.T[:, :1], "acc + row(v)", v=packed["x"][:1]).shape, (17, 1))
 
     def test_masked_arrays(self):

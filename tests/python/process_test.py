@@ -29,7 +29,7 @@ def right(rows):
 
 
 def end_of_child(work):
-    """How a child ends that does this and leaves by sys.exit: an exit code, or minus a signal."""
+    """The exit code, or minus the signal, of a child that does this and calls sys.exit."""
     child = os.fork()
     if child == 0:
         try:
@@ -37,7 +37,7 @@ def end_of_child(work):
             signal.alarm(SECONDS)
             work()
             sys.exit(0)
-        except SystemExit as leave:  # unittest must not see it, but all that exit does must happen
+        except SystemExit as leave:  # unittest must not catch it, and all exit handlers must run
             sys.stdout.flush()
             import ctypes
             ctypes.CDLL(None).exit(leave.code)

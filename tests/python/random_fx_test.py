@@ -27,7 +27,7 @@ def graph(seed):
         kind = rng.choices(["product", "unary", "binary", "opaque"], [3, 4, 4, 1])[0]
         many = {"product": 2, "binary": 2}.get(kind, 1)
         op = None if kind == "product" else rng.choice({"unary": UNARY, "binary": BINARY, "opaque": OPAQUE}[kind])
-        # Mostly what was made last, so that graphs are deep.
+        # Mostly recent values, so that graphs are deep.
         steps.append((kind, op, [max(rng.randrange(3 + i), rng.randrange(3 + i)) for _ in range(many)]))
     extra = rng.randrange(3, 3 + len(steps))
 

@@ -90,7 +90,7 @@ class SpecialValues(unittest.TestCase):
                          ("softmax", "rmsnorm", "mean", "largest"))
 
     def test_celu_near_the_largest_numbers(self):
-        """x / 0.1 overflows where x does not, and so where 2 * x does not."""
+        """x / 0.1 overflows where neither x nor 2 * x does."""
         for dtype, torch_dtype in DTYPES.items():
             huge = torch.finfo(torch_dtype).max
             x = torch.tensor([3e38 if dtype == "f32" else 0.9 * huge, huge, -huge, huge / 20, 1, -1],
@@ -107,7 +107,7 @@ class SpecialValues(unittest.TestCase):
                                                        rtol=tolerance, atol=0)
 
     def test_nothing(self):
-        """torch refuses the maximum of nothing; here it is that of no candidate."""
+        """torch refuses the maximum of no elements; here it is the identity of max."""
         for dtype, torch_dtype in DTYPES.items():
             for shape in ((3, 0), (0, 4), (0, 0)):
                 x = torch.zeros(shape, dtype=torch_dtype)
@@ -118,7 +118,7 @@ class SpecialValues(unittest.TestCase):
                     self.assertEqual(got[name].tolist(), [value] * shape[0])
 
     def test_signs_of_zeros(self):
-        """Alone, and beside a number that takes the functions' long way."""
+        """Alone, and beside a number for which the functions take their slow path."""
         texts = {f"{name}_": f"{name}(x)" for name in OF_ZERO}
         texts["softsign_"] = "x / (1 + abs(x))"
         for dtype, torch_dtype in DTYPES.items():

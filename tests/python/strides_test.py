@@ -1,4 +1,4 @@
-"""Tensors that lie as they please: slices, transposes, broadcasts, as inputs and as outputs."""
+"""Tensors of any strides: slices, transposes, broadcasts, as inputs and as outputs."""
 import os
 import unittest
 
@@ -11,7 +11,7 @@ import attacca
 SEED = int(os.environ.get("ATTACCA_SEED", "0"))
 DTYPES = {"f64": (np.float64, 1e-12), "f32": (np.float32, 2e-5), "f16": (np.float16, 4e-3),
           "bf16": (ml_dtypes.bfloat16, 3e-2), "s8": (np.int8, 0)}
-# What follows the shapes: B batches of M rows, K in, N out.
+# B batches of M rows, K in, N out.
 GRAPHS = {
     "linear": ("x: {t}[B, M, K], w: {t}[N, K], r: {t}[B, M, N]",
                "return y = silu(x @ transpose(w)) + r",

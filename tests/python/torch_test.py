@@ -77,7 +77,7 @@ def fusing_alone(module, inputs):
 
 
 class Encoder(nn.Module):
-    """Speech: convolutions, and transformer layers over what they leave, transposed."""
+    """Speech: convolutions, and transformer layers over their transposed results."""
 
     def __init__(self, channels=8, width=16, heads=2, frames=10):
         super().__init__()
@@ -194,7 +194,7 @@ class Compiled(unittest.TestCase):
     def test_sizes_named_like_dtypes(self):
         def function(x, w, r):
             return torch.relu(x @ w) + r
-        # torch numbers the symbols of sizes by where they come from: here one is s64.
+        # torch numbers the symbols of sizes by their source: here one is s64.
         inputs = torch.randn(5, 6), torch.randn(6, 7), torch.randn(5, 7)
         compiled = torch.compile(function, backend=fusing_alone, dynamic=True)
         with torch.no_grad():
@@ -325,7 +325,7 @@ class Compiled(unittest.TestCase):
 
 
 class Warned(unittest.TestCase):
-    """What was left alone for a reason that the caller can remove."""
+    """Graphs that are left alone for a reason that the caller can remove."""
 
     def setUp(self):
         torch.manual_seed(0)
@@ -364,7 +364,7 @@ class OtherProcesses(unittest.TestCase):
     """Inductor's cache in a new process."""
 
     def reports(self, program):
-        """What the program prints, at first and where all is cached."""
+        """What the program prints, with an empty cache and with a full one."""
         with tempfile.TemporaryDirectory() as folder:
             return [subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], check=True,
                                    stdout=subprocess.PIPE, text=True,
@@ -483,7 +483,7 @@ class Package(unittest.TestCase):
 
 class Strides(unittest.TestCase):
     def test_the_torch_backend(self):
-        """Slices go into torch.compile's regions as they lie, also where the region's text says otherwise."""
+        """torch.compile's regions take slices without a copy, also where the region's text has other strides."""
         x, w, r = torch.randn(9, 64), torch.randn(48, 80), torch.randn(9, 96)
         arguments = (x[:, 8:40], w[:, 16:48], r[:, 48:])
 

@@ -1,4 +1,4 @@
-"""What type checkers see, and what wrong types of arguments give: attacca.Error, never another exception."""
+"""What type checkers report, and that arguments of wrong types raise attacca.Error, never another exception."""
 import contextlib
 import os
 import pathlib
@@ -146,7 +146,7 @@ class Odd:
 
 
 class WrongTypes(unittest.TestCase):
-    """Every argument of every public function, given everything."""
+    """Every argument of every public function, given values of every type."""
 
     VALUES = [None, object(), Odd(), 3, 3.5, -1, 1j, True, float("nan"), 2**80, "x", "", "\0", "\ud800", b"x", b"\xff", [], [1], (),
               {}, {"x": 1}, {1: 2}, set(), np.zeros(3), np.zeros((2, 3, 4), "f4"), np.float32(2), np.array("x"), np.array([None]),

@@ -1,4 +1,4 @@
-"""bench/gpu/boosted_trees.py finds a function of steps, and forgives what a group has in common."""
+"""bench/gpu/boosted_trees.py fits a function of steps, and ignores an error that a group has in common."""
 
 import sys
 import unittest

@@ -1,4 +1,4 @@
-"""The layer check finds what it is there to find. Run: check_layers_test.py (needs python3 only)."""
+"""The layer check finds each kind of violation. Run: check_layers_test.py (needs python3 only)."""
 import pathlib
 import subprocess
 import sys
