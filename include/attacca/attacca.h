@@ -31,7 +31,7 @@ typedef struct attacca_graph attacca_graph;
 typedef struct attacca_plan attacca_plan;
 typedef struct attacca_instance attacca_instance;
 
-/* "0.1.0" */
+/* "major.minor.patch" */
 ATTACCA_API const char* attacca_version(void);
 
 /* Where kernel templates are looked for: ATTACCA_TEMPLATE_DIR, else beside this library. */

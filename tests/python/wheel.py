@@ -4,6 +4,7 @@ Usage: wheel.py BUILD_DIR. PYTHONPATH does not lead to the build tree.
 """
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ import zipfile
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+VERSION = re.search(r"project\(attacca VERSION ([0-9.]+)", (SOURCE / "CMakeLists.txt").read_text())[1]
 CODE = """
 import numpy as np
 import attacca
@@ -38,7 +40,7 @@ class Wheel(unittest.TestCase):
             run(sys.executable, "-m", "pip", "wheel", SOURCE, "--no-deps", "--no-build-isolation",
                 "-w", root, "--config-settings", f"cmake.define.ATTACCA_PREFIX={root / 'prefix'}",
                 "--config-settings", f"build-dir={root / 'build'}")
-            wheel, = root.glob("attacca-0.1.0-*.whl")
+            wheel, = root.glob(f"attacca-{VERSION}-*.whl")
             names = set(zipfile.ZipFile(wheel).namelist())
             for name in ("__init__.py", "py.typed", "_core.pyi", "torch/__init__.py", "lib/libattacca.so.0",
                          "bin/attacca"):
@@ -52,7 +54,8 @@ class Wheel(unittest.TestCase):
             if any(name.endswith("libattacca_templates.so") for name in names):
                 self.assertIn(str(root / "site/attacca/share/attacca/templates"), printed[0])
             self.assertEqual(printed[-1], "True")
-            self.assertIn("attacca 0.1.0", run(root / "site/attacca/bin/attacca", "version"))
+            for command in ([root / "site/bin/attacca"], [sys.executable, "-m", "attacca"]):
+                self.assertIn(f"attacca {VERSION}", run(*command, "version", env=environment, cwd=root))
 
 
 if __name__ == "__main__":
