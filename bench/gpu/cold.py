@@ -28,9 +28,9 @@ EPILOGUES = [
 ]
 # One of each kind; those that were not built are skipped.
 TEMPLATES = [
-    "bf16_tn_128x256x64_2x1_coop_f1", "bf16_tn_128x128x64_2x1_pingpong_f1",
-    "bf16_tn_128x112x64_2x1_pingpong_f1", "bf16_tn_64x16x128_1x1_pingpong_swap_f1",
-    "bf16_tn_128x128x64_2x1_streamk_f1",
+    "cutlass_tn_128x256x64_2x1_coop_f1", "cutlass_tn_128x128x64_2x1_pingpong_f1",
+    "cutlass_tn_128x112x64_2x1_pingpong_f1", "cutlass_tn_64x16x128_1x1_pingpong_swap_f1",
+    "cutlass_tn_128x128x64_2x1_streamk_f1",
 ]
 PARTS = ["emit_ms", "nvrtc_ms", "splice_ms", "assemble_ms", "cache_ms", "module_ms", "total_ms"]
 COLUMNS = ["kind", "template", "epilogue", *PARTS, "process_ms", "failed"]

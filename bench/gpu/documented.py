@@ -73,7 +73,7 @@ PAGES = [
 ]
 
 NAMES = ("Kernels have been renamed since: a name now begins with its folder's in src/templates/kernels "
-         "(`bf16_*` is `cutlass_bf16_*`, `sm90_*` is `wgmma_*`, `sm80_*` is `mma_*`, `mixed_*` is "
+         "(`bf16_*` is `cutlass_*`, `sm90_*` is `wgmma_*`, `sm80_*` and `sm89_*` are `mma_*`, `mixed_*` is "
          "`packed_*`).")
 WGMMA = ("The wgmma kernels have changed since: one elected lane requests bulk copies, which made products "
          "of 64 rows and more faster, and tiles of 160 and 176 columns were added; the pointwise kernel of "

@@ -126,8 +126,19 @@ class Measured(NamedTuple):
     unfused: float
 
 
+# Templates had other names when bench/data was measured.
+RENAMED = [("bf16_", "cutlass_"), ("sm90_", "wgmma_"), ("sm80_", "mma_"), ("sm89_", "mma_"), ("mixed_", "packed_")]
+
+
+def current_name(candidate):
+    for old, new in RENAMED:
+        if candidate.startswith(old):
+            return new + candidate[len(old):]
+    return candidate
+
+
 def read_rows(path):
-    """The CSV's rows; an empty column of the problem repeats the row above."""
+    """The CSV's rows with today's names; an empty column of the problem repeats the row above."""
     problem = None
     with open(path, newline="", encoding="utf-8") as file:
         for row in csv.reader(file):
@@ -135,7 +146,7 @@ def read_rows(path):
                 continue
             if row[len(Problem._fields) - 1]:
                 problem = Problem(*row[:len(Problem._fields)])
-            yield problem, row[-2], float(row[-1]) * 1e-6
+            yield problem, current_name(row[-2]), float(row[-1]) * 1e-6
 
 
 def read_measured(options):

@@ -23,9 +23,9 @@ import machine
 import pages
 import program
 
-TEMPLATES = ["bf16_tn_128x256x64_2x1_coop_f1", "bf16_tn_128x128x64_2x1_pingpong_f1",
-             "bf16_tn_64x16x128_1x1_pingpong_swap_f1", "sm90_tn_128x128x64_2x1_pingpong_direct_f1_d16",
-             "sm90_tn_128x256x64_2x1_direct_f1_d16", "sm90_tn_16x64x64_1x1x2_swap_f1_d16"]
+TEMPLATES = ["cutlass_tn_128x256x64_2x1_coop_f1", "cutlass_tn_128x128x64_2x1_pingpong_f1",
+             "cutlass_tn_64x16x128_1x1_pingpong_swap_f1", "wgmma_tn_128x128x64_2x1_pingpong_direct_f1_d16",
+             "wgmma_tn_128x256x64_2x1_direct_f1_d16", "wgmma_tn_16x64x64_1x1x2_swap_f1_d16"]
 EPILOGUES = {"gelu": "gelu_tanh(acc + row(bias))", "silu_mul": "silu(acc + row(bias)) * full(res)"}
 SHAPES = {False: [(8192, 8192, 8192), (4096, 14336, 4096), (1024, 11008, 4096)],
           True: [(1, 14336, 4096), (16, 14336, 4096), (16, 4096, 11008)]}  # by whether the template is swapped

@@ -26,7 +26,7 @@ struct Tile {
 };
 
 struct Template {
-  std::string name;  // bf16_tn_128x256x64_2x1_coop_f1
+  std::string name;  // cutlass_tn_128x256x64_2x1_coop_f1
   Family family = Family::Gemm;
   std::string arch;                            // the .target of its PTX: sm_90a, sm_80
   int min_capability = 0, max_capability = 0;  // devices: 90..90 for sm_90a, 80..999 for sm_80

@@ -26,7 +26,7 @@ struct Candidate {
   friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 
-// "bf16_tn_128x128x64_2x1_pingpong_f1 swizzle=2 raster=1 splits=4", "unfused absorbed=1
+// "cutlass_tn_128x128x64_2x1_pingpong_f1 swizzle=2 raster=1 splits=4", "unfused absorbed=1
 // algorithm=3"; and back.
 std::string to_string(const Candidate& candidate);
 Result<Candidate> parse_candidate(const std::string& text);

@@ -14,7 +14,7 @@ import unittest
 FAKE_CUDA = sys.argv.pop(2)
 from cli_test import EXAMPLES, Cli, attacca
 
-SMALL = "sm80_tn_128x128x32_f2_d16"  # no tensor map: the stand-in encodes none
+SMALL = "mma_tn_128x128x32_f2_d16"  # no tensor map: the stand-in encodes none
 BLOCK = """graph block(x: bf16[M, 64], w: bf16[64, 64], b: bf16[64], v: bf16[64, 128]) {
   h = silu(x @ transpose(w) + b)
   return h @ v
@@ -43,7 +43,7 @@ class Explain(Cli):
         self.assertIn("dimensions: M=16\n", out)
         self.assertRegex(out, r"region 1 on NVIDIA H200: \d+ of \d+ templates can compute it\n    1\. \S+, "
                               r"expected \d+\.\d\d us\n")
-        self.assertIn("  not sm80_tt_64x64x64_f2_d16: B has strides 1, 64, batch stride 0 and alignment "
+        self.assertIn("  not mma_tt_64x64x64_f2_d16: B has strides 1, 64, batch stride 0 and alignment "
                       "16, the template wants N contiguous and 16-byte steps\n", out)
 
     def test_the_best_comes_first(self):
@@ -51,15 +51,15 @@ class Explain(Cli):
         self.assertEqual([r["region"] for r in regions], [1, 2])
         self.assertEqual(regions[0]["dims"], {"M": 16})
         ranked = [each["template"] for each in regions[0]["ranked"]]
-        for name in ["bf16_tn_64x16x128_1x1_pingpong_swap_f1", "bf16_tn_128x128x64_2x1_pingpong_f1",
-                     "sm80_tn_128x128x32_f2_d16"]:
+        for name in ["cutlass_tn_64x16x128_1x1_pingpong_swap_f1", "cutlass_tn_128x128x64_2x1_pingpong_f1",
+                     "mma_tn_128x128x32_f2_d16"]:
             self.assertIn(name, ranked)
-        self.assertFalse(ranked[0].startswith("sm80_"), ranked)
+        self.assertFalse(ranked[0].startswith("mma_"), ranked)
         times = [each["expected_us"] for each in regions[0]["ranked"]]
         self.assertEqual(times, sorted(times))
 
     def test_products_of_eight_bit_floats_are_not_rounded(self):
-        code, source, err = attacca("bench", "whole", "--template", "sm89_e4m3_xx_64x64x64_f2_d16", "--dtype",
+        code, source, err = attacca("bench", "whole", "--template", "mma_e4m3_xx_64x64x64_f2_d16", "--dtype",
                                     "f8e4m3", "--mode", "eager", "--epilogue", "acc * col(sa) * row(sb)", "--source")
         self.assertEqual((code, err), (0, ""))
         element = source[source.index("attacca_outputs attacca_element("):source.index("attacca_hole(")]
@@ -70,9 +70,9 @@ class Explain(Cli):
 
     def test_patterns(self):
         excluded = {each["template"]: each["reason"]
-                    for each in self.ranking("--allow", "sm80_*", "--deny", "*_xx_*")[0]["excluded"]}
-        self.assertEqual(excluded["bf16_tn_128x128x64_2x1_pingpong_f1"], "not allowed by sm80_*")
-        self.assertEqual(excluded["sm80_xx_64x64x32_f2_d16"], "denied by the pattern *_xx_*")
+                    for each in self.ranking("--allow", "mma_*", "--deny", "*_xx_*")[0]["excluded"]}
+        self.assertEqual(excluded["cutlass_tn_128x128x64_2x1_pingpong_f1"], "not allowed by mma_*")
+        self.assertEqual(excluded["mma_xx_64x64x32_f2_d16"], "denied by the pattern *_xx_*")
 
     def test_another_device(self):
         _, out, _ = attacca("explain", self.write(BLOCK), "--device", "cuda", "--as", "a100")
@@ -95,10 +95,10 @@ class Explain(Cli):
             self.assertEqual((code, err), (0, ""))
             (region,) = json.loads(out)["candidates"]
             ranked = [each["template"] for each in region["ranked"]]
-            self.assertIn("sm90_tn_128x128x64_2x1_gate_f2_d16", ranked)
+            self.assertIn("wgmma_tn_128x128x64_2x1_gate_f2_d16", ranked)
             self.assertTrue(all("_gate_" in name for name in ranked), ranked)
             excluded = {each["template"]: each["reason"] for each in region["excluded"]}
-            self.assertIn(excluded["sm80_tn_128x128x32_f2_d16"],
+            self.assertIn(excluded["mma_tn_128x128x32_f2_d16"],
                           ("one product a template, the region has several",
                            "the epilogue reads a part of the product's columns"))
 
@@ -232,10 +232,10 @@ class StandIn(Cli):
         self.assertLess(took, free + 12)
 
     def test_tune_prints_a_table(self):
-        out = self.gpu("tune", "--dim", "M=16", "--allow", "sm80_*", "--budget", "1", "--list")
+        out = self.gpu("tune", "--dim", "M=16", "--allow", "mma_*", "--budget", "1", "--list")
         self.assertRegex(out, r"^region  size +us  unfused us   ratio  winner\n +1  M=16 +\d+\.\d\d ")
-        self.assertRegex(out, r"sm80_\w+: ranked below those that were timed")
-        self.assertIn("bf16_tn_128x128x64_2x1_pingpong_f1: not allowed by sm80_*", out)
+        self.assertRegex(out, r"mma_\w+: ranked below those that were timed")
+        self.assertIn("cutlass_tn_128x128x64_2x1_pingpong_f1: not allowed by mma_*", out)
         self.assertIn("unfused", out)
 
     def test_without_a_budget_the_model_chooses(self):
@@ -257,7 +257,7 @@ class StandIn(Cli):
         env = {**self.env, "ATTACCA_TUNE_WORKER": str(self.folder / "nothing")}
         code, out, err = attacca("run", odd, "--device", "cuda", "--tune", "--dim", "M=5", env=env)
         self.assertEqual(code, 0, err)
-        self.assertRegex(out, r"\nregion 1 by sm80_xx_\S+ \(model, not measured: no candidate ran: ")
+        self.assertRegex(out, r"\nregion 1 by mma_xx_\S+ \(model, not measured: no candidate ran: ")
         code, _, err = attacca("tune", odd, "--dim", "M=5", env=env)
         self.assertEqual(code, 2)
         self.assertIn("no candidate ran", err)
@@ -283,9 +283,9 @@ class StandIn(Cli):
 
     def test_bench_launch(self):
         # Rows of 120 bytes, so that the plan has no other choice either.
-        nothing, plan, kernel = self.bench("launch", "--template", "sm80_xx_64x64x32_f2_d16",
+        nothing, plan, kernel = self.bench("launch", "--template", "mma_xx_64x64x32_f2_d16",
                                            "--epilogue", "relu(acc)", "--m", "16", "--n", "60", "--k", "60")
-        self.assertIn("sm80_xx", plan["plan"])
+        self.assertIn("mma_xx", plan["plan"])
         for time in (nothing["empty_kernel_us"], plan["plan_us"], kernel["same_operands_us"],
                      kernel["changing_operands_us"]):
             self.assertGreater(time, 0)

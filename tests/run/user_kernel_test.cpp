@@ -184,9 +184,9 @@ TEST(UserKernel, AFilterLeavesItsTailOut) {
   };
   expect_decided(decide(text, with({.allow = {}, .deny = {"user_*"}})),
                  "unfused (analysis)\ndenied by the pattern user_*\n", 1);
-  expect_decided(decide(text, with({.allow = {"sm80_*"}, .deny = {}})),
-                 "unfused (analysis)\nnot allowed by sm80_*\n", 1);
-  expect_decided(decide(text, with({.allow = {"user_kernel"}, .deny = {"sm80_*"}})),
+  expect_decided(decide(text, with({.allow = {"mma_*"}, .deny = {}})),
+                 "unfused (analysis)\nnot allowed by mma_*\n", 1);
+  expect_decided(decide(text, with({.allow = {"user_kernel"}, .deny = {"mma_*"}})),
                  "user_kernel (analysis)\n", 1);
 }
 

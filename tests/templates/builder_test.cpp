@@ -1,4 +1,4 @@
-// The builders of the sm_80 and pointwise templates: what they refuse and why, and launches.
+// The builders of the mma and pointwise templates: what they refuse and why, and launches.
 #include <array>
 
 #include "fmt/format.h"
@@ -11,10 +11,10 @@ namespace attacca::templates {
 namespace {
 
 const Template& aligned() {
-  return *testing::built().find("sm80_tn_128x128x32_f2_d16");
+  return *testing::built().find("mma_tn_128x128x32_f2_d16");
 }
 const Template& any_strides() {
-  return *testing::built().find("sm80_xx_64x64x32_f2_d16");
+  return *testing::built().find("mma_xx_64x64x32_f2_d16");
 }
 const Template& pointwise() {
   return *testing::built().find("pointwise_f16x4_d16");

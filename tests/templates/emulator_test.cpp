@@ -1,4 +1,4 @@
-// The sources of the sm_80, wgmma, dot and pointwise kernels, run on the CPU (emulator/): every
+// The sources of the mma, wgmma, dot and pointwise kernels, run on the CPU (emulator/): every
 // template variant on ragged extents and odd layouts gives what a plain loop gives, and writes
 // nothing else.
 #include <cstdlib>

@@ -55,7 +55,7 @@ class ThroughTheLibrary(unittest.TestCase):
 
     def test_tunes_and_launches(self):
         found = self.side.measured(CASE)
-        self.assertIn("sm80_xx", found["selected"])
+        self.assertIn("mma_xx", found["selected"])
         buffers = Buffers()
         launch = self.side.contenders(CASE, buffers)["attacca_us"]
         self.assertIs(launch(1), buffers.out[1])

@@ -78,9 +78,9 @@ bool ranked(const Candidates& all, const std::string& kernel) {
                      [&](const Candidate& each) { return each.kernel == kernel; });
 }
 
-constexpr const char* kNarrow = "sm80_tt_64x64x64_f2_d16";    // B as (K, N)
-constexpr const char* kWide = "sm80_tn_128x128x32_f2_d16";    // B as (N, K)
-constexpr const char* kAnything = "sm80_xx_64x64x32_f2_d16";  // any strides
+constexpr const char* kNarrow = "mma_tt_64x64x64_f2_d16";    // B as (K, N)
+constexpr const char* kWide = "mma_tn_128x128x32_f2_d16";    // B as (N, K)
+constexpr const char* kAnything = "mma_xx_64x64x32_f2_d16";  // any strides
 
 TEST(Candidates, EveryTemplateIsRankedOrExcludedWithAReason) {
   const Candidates all = candidates(product(512, 1024, 512));
@@ -112,10 +112,10 @@ TEST(Candidates, LayoutsDecide) {
   EXPECT_EQ(shifted.ranked[0].kernel, kAnything);
 }
 
-constexpr const char* kBytes = "sm90_s8_tn_128x128x128_2x1_pingpong_f2_d8";
-constexpr const char* kAnyBytes = "sm80_s8_xx_64x64x64_f2_d32";
-constexpr const char* kPrecise = "sm90_e4m3_tn_128x128x128_2x1_f2_d8";
-constexpr const char* kFast = "sm90_e4m3_tn_16x64x128_1x1_swap_fast_f2_d8";
+constexpr const char* kBytes = "wgmma_s8_tn_128x128x128_2x1_pingpong_f2_d8";
+constexpr const char* kAnyBytes = "mma_s8_xx_64x64x64_f2_d32";
+constexpr const char* kPrecise = "wgmma_e4m3_tn_128x128x128_2x1_f2_d8";
+constexpr const char* kFast = "wgmma_e4m3_tn_16x64x128_1x1_swap_fast_f2_d8";
 
 TEST(Candidates, OfBytesByAccumulatorsAndResults) {
   const auto requantised = [](const char* a, const char* b) {
@@ -153,7 +153,7 @@ TEST(Candidates, FastSumsOnlyWhereTheProductAllowsThem) {
 }
 
 TEST(Candidates, ScalesOfBlocksGoToWhoTakesThem) {
-  constexpr const char* kScaled = "sm90_e4m3_tn_128x128x128_2x1_scaled_direct_f0_d16";
+  constexpr const char* kScaled = "wgmma_e4m3_tn_128x128x128_2x1_scaled_direct_f0_d16";
   const std::string inputs = "a: f8e4m3[64, 320], s: f32[64, 3], b: f8e5m2[144, 320], t: f32[2, 3]";
   const Problem scaled = problem(inputs,
                                  "return cast(scale_blocks(a, s, [1, 128]) @ "
@@ -191,8 +191,8 @@ TEST(Candidates, DevicesAndDtypesDecide) {
             "K is 0");
 }
 
-constexpr const char* kGate = "sm80_tn_64x64x32_gate_f2_d16";     // weights as (N, K)
-constexpr const char* kAnyGate = "sm80_xx_64x32x32_gate_f2_d16";  // any strides
+constexpr const char* kGate = "mma_tn_64x64x32_gate_f2_d16";     // weights as (N, K)
+constexpr const char* kAnyGate = "mma_xx_64x32x32_gate_f2_d16";  // any strides
 
 // Gates of 64 columns, K = 64, in every layout of their weights.
 struct GateLayout {
@@ -306,7 +306,7 @@ TEST(Candidates, OddOperandsGoThroughTheContext) {
 
 // Kernels that round each weight to A's dtype serve graphs that unpack to it, in both modes.
 TEST(Candidates, PackedWeightsAreRoundedAsTheGraphDoes) {
-  constexpr const char* kMixed = "mixed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16";
+  constexpr const char* kMixed = "packed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16";
   const auto packed = [](ir::Mode mode, const std::string& dtype) {
     return candidates(
         problem("a: bf16[256, 128], w: u8[4608]",
@@ -326,7 +326,7 @@ TEST(Candidates, PackedWeightsAreRoundedAsTheGraphDoes) {
 // 112 tiles for each 256 rows; at most 66 that are left over take half a round.
 TEST(Candidates, BlocksShareTheLastTiles) {
   const templates::Template* tail =
-      built().find("mixed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16");
+      built().find("packed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16");
   ASSERT_NE(tail, nullptr);
   const auto packed = [](int64_t m) {
     return problem("a: bf16[M, 4096], w: u8[30277888]",
@@ -341,17 +341,17 @@ TEST(Candidates, BlocksShareTheLastTiles) {
 
 // What was the fastest on an H200 of the kernels that are always built.
 TEST(Candidates, PackedWeightsOfManyRowsAsMeasured) {
-  const std::set<std::string> always = {"mixed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16",
-                                        "mixed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16",
-                                        "mixed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"};
+  const std::set<std::string> always = {"packed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16",
+                                        "packed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16",
+                                        "packed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"};
   const struct {
     int64_t m, n, k;
     const char* fastest;
   } cases[] = {
-      {128, 14336, 4096, "mixed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16"},
-      {256, 4096, 11008, "mixed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"},
-      {1024, 14336, 4096, "mixed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"},
-      {1024, 12288, 4096, "mixed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16"},
+      {128, 14336, 4096, "packed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16"},
+      {256, 4096, 11008, "packed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"},
+      {1024, 14336, 4096, "packed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"},
+      {1024, 12288, 4096, "packed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16"},
   };
   for (const auto& [m, n, k, fastest] : cases) {
     // Codes of blocks of 64 x 64, then a scale of 16 bits for each 128 of k.
@@ -388,7 +388,7 @@ bool is_for_few_rows(const std::string& name) {
 
 // The Hopper templates of CUTLASS are there where it is.
 TEST(Candidates, FewRowsPreferSwappedTiles) {
-  if (built().find("bf16_tn_64x16x128_1x1_pingpong_swap_f1") == nullptr) {
+  if (built().find("cutlass_tn_64x16x128_1x1_pingpong_swap_f1") == nullptr) {
     EXPECT_NE(best(4096, 4096, 4096), kAnything);
     return;
   }

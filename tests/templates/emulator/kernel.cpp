@@ -1,6 +1,6 @@
 // One emulated kernel. Everything of it is local to this file: others are compiled from the same
 // sources with other DEFINES. EMULATED_POINTWISE,
-// EMULATED_WGMMA, EMULATED_MIXED, EMULATED_DOT: which of the kernels.
+// EMULATED_WGMMA, EMULATED_PACKED, EMULATED_DOT: which of the kernels.
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
@@ -15,10 +15,10 @@ namespace {
 #if EMULATED_POINTWISE
 #include "pointwise/builder.cpp"
 namespace emulated = attacca_pointwise;
-#elif EMULATED_MIXED
-#include "mixed/builder.cpp"
-#include "mixed/gemm.cuh"
-namespace emulated = attacca_mixed;
+#elif EMULATED_PACKED
+#include "packed/builder.cpp"
+#include "packed/gemm.cuh"
+namespace emulated = attacca_packed_weights;
 #elif EMULATED_DOT
 #include "dot/builder.cpp"
 #include "dot/gemm.cuh"
@@ -28,9 +28,9 @@ namespace emulated = attacca_dot;
 #include "wgmma/gemm.cuh"
 namespace emulated = attacca_wgmma;
 #else
-#include "sm80/builder.cpp"
-#include "sm80/gemm.cuh"
-namespace emulated = attacca_sm80;
+#include "mma/builder.cpp"
+#include "mma/gemm.cuh"
+namespace emulated = attacca_mma;
 #endif
 
 [[maybe_unused]] uint32_t bits_of_bf16(float x) {

@@ -2,12 +2,13 @@
 # a build that is killed leaves the other templates usable.
 #
 # attacca_template(NAME SOURCE file.cu ARCH 80|90a [BUILDER file.cpp] [DEFINES A=1 ...]
-#                  [NVCC_FLAGS ...] [CXX_FLAGS ...] [CUTLASS] [FEW]): one row of the table.
+#                  [NVCC_FLAGS ...] [CXX_FLAGS ...] [CUTLASS] [COMPILED_AS name] [FEW]): one row of the table.
 #
 # SOURCE gives NAME.ptx. BUILDER, the same file by default, is compiled by g++ as C++ and defines the
 # template's record (common/record.hpp). Both see the DEFINES and ATTACCA_TEMPLATE=NAME, which is also
 # the name of the kernel's entry; the builder sees ATTACCA_BUILDER too. Files are relative to the
-# folder of the calling templates.cmake. FEW: one of the representative few.
+# folder of the calling templates.cmake. FEW: one of the representative few. COMPILED_AS: the entry's name for
+# nvcc, which is replaced by NAME in the PTX: of large sources nvcc's code depends on it.
 
 add_library(attacca_builder_options INTERFACE)
 target_include_directories(attacca_builder_options INTERFACE
@@ -19,11 +20,14 @@ set(ATTACCA_BUILT_TEMPLATES "")
 set(ATTACCA_BUILT_PTX "")
 
 macro(attacca_template NAME)
-  cmake_parse_arguments(ROW "CUTLASS;FEW" "SOURCE;BUILDER;ARCH"
+  cmake_parse_arguments(ROW "CUTLASS;FEW" "SOURCE;BUILDER;ARCH;COMPILED_AS"
                         "DEFINES;NVCC_FLAGS;CXX_FLAGS" ${ARGN})
   if(ROW_FEW OR ATTACCA_TEMPLATES STREQUAL all)
     if(NOT ROW_BUILDER)
       set(ROW_BUILDER ${ROW_SOURCE})
+    endif()
+    if(NOT ROW_COMPILED_AS)
+      set(ROW_COMPILED_AS ${NAME})
     endif()
     set(ROW_INCLUDES "")
     if(ROW_CUTLASS)
@@ -52,10 +56,11 @@ function(attacca_template_ptx NAME)
     OUTPUT ${ptx}
     COMMAND ${ATTACCA_NVCC} -ptx -std=c++17 -O3 --expt-relaxed-constexpr -DNDEBUG
             -gencode arch=compute_${ROW_ARCH},code=compute_${ROW_ARCH} -ccbin ${CMAKE_CXX_COMPILER}
-            -DATTACCA_TEMPLATE=${NAME} ${defines} ${ROW_NVCC_FLAGS}
+            -DATTACCA_TEMPLATE=${ROW_COMPILED_AS} ${defines} ${ROW_NVCC_FLAGS}
             -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/.. ${includes}
             -MD -MF ${depfile} -MT ${ptx}
             ${PROJECT_SOURCE_DIR}/${ROW_SOURCE} -o ${draft}
+    COMMAND sed -i s/${ROW_COMPILED_AS}/${NAME}/g ${draft}
     COMMAND ${CMAKE_COMMAND} -E rename ${draft} ${ptx}
     DEPENDS ${PROJECT_SOURCE_DIR}/${ROW_SOURCE} ${ATTACCA_NVCC}
     DEPFILE ${depfile}

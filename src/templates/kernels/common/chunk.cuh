@@ -1,4 +1,4 @@
-// Eight neighbouring elements of a row, a chunk: what a thread of the sm_80 and pointwise kernels
+// Eight neighbouring elements of a row, a chunk: what a thread of the mma and pointwise kernels
 // loads, hands to the hole pair by pair, and stores. A chunk is accessed as a whole where the
 // operand allows it (Access), element by element elsewhere and at the row's end.
 #pragma once

@@ -1,4 +1,4 @@
-// The epilogue of a run of chunks, shared by the sm_80 and pointwise kernels: operands of one chunk
+// The epilogue of a run of chunks, shared by the mma and pointwise kernels: operands of one chunk
 // in, four calls of the hole, results out.
 #pragma once
 

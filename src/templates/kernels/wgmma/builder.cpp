@@ -6,7 +6,7 @@
 #include "common/tensor_map.hpp"
 #include "wgmma/config.cuh"
 #if CODE_BITS
-#include "mixed/checks.hpp"
+#include "packed/checks.hpp"
 #endif
 
 namespace {
@@ -219,7 +219,7 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   if (all.tiles > 0 && g->k > 0) {
     if (encode(factor_a(*g), *g, all.a, reason, bytes)) return 1;
 #if CODE_BITS
-    all.weights = attacca_mixed::packed_weights(*g);
+    all.weights = attacca_packed_weights::packed_weights(*g);
 #else
     all.odd_first = kAlternate && g->b.pointer > g->b1.pointer;
     for (int s = 0; s < kMaps; ++s)

@@ -20,7 +20,7 @@
 //   SCALED          1: each tile of k is multiplied by the scales of its blocks (scales.cuh) before the
 //                   adders sum it
 //   DIRECT          1: results and the full operand move by TMA (direct.cuh); 0: any strides
-//   CODE_BITS       undefined or 0: B is numbers; else packed weights (mixed/codes.cuh has more), which
+//   CODE_BITS       undefined or 0: B is numbers; else packed weights (packed/codes.cuh has more), which
 //                   SWAPPED kernels alone take (packed.cuh)
 #pragma once
 
@@ -34,7 +34,7 @@
 #define CODE_BITS 0
 #endif
 #if CODE_BITS
-#include "mixed/codes.cuh"
+#include "packed/codes.cuh"
 #endif
 
 namespace attacca_wgmma {
@@ -101,13 +101,13 @@ constexpr int kSetValues = (kSwapped ? kTileM : kTileN) / 2;
 constexpr int kABytes = kTileM * kRowBytes;
 #if CODE_BITS
 // Of packed weights: blocks of codes, then their scales, then their zero points.
-constexpr int kBlocksN = kTileN / attacca_mixed::kBlock;
-constexpr int kBlockScaleBytes = attacca_mixed::kBlock * attacca_mixed::kScaleBytes;
-constexpr int kScalesAt = kBlocksN * attacca_mixed::kBlockBytes;
+constexpr int kBlocksN = kTileN / attacca_packed_weights::kBlock;
+constexpr int kBlockScaleBytes = attacca_packed_weights::kBlock * attacca_packed_weights::kScaleBytes;
+constexpr int kScalesAt = kBlocksN * attacca_packed_weights::kBlockBytes;
 constexpr int kZerosAt = kScalesAt + kBlocksN * kBlockScaleBytes;
-constexpr int kBUsedBytes = kZerosAt + kBlocksN * attacca_mixed::kBlock;
+constexpr int kBUsedBytes = kZerosAt + kBlocksN * attacca_packed_weights::kBlock;
 constexpr int kBBytes = (kBUsedBytes + 1023) / 1024 * 1024;
-static_assert(kTileK == attacca_mixed::kBlock);
+static_assert(kTileK == attacca_packed_weights::kBlock);
 #else
 constexpr int kBBytes = kTileN * kRowBytes;
 #endif
@@ -166,7 +166,7 @@ struct Params {
   int32_t tiles;    // of all batches
   int32_t odd_first;  // alternate columns: B is the odd ones
 #if CODE_BITS
-  attacca_mixed::Weights weights;
+  attacca_packed_weights::Weights weights;
 #endif
   attacca_operand scale_a, scale_b;
 };

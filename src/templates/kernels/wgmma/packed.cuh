@@ -7,21 +7,21 @@
 #include "wgmma/split.cuh"
 
 #if CODE_BITS
-#include "mixed/widen.cuh"
+#include "packed/widen.cuh"
 #endif
 
 #if defined(ATTACCA_DEVICE_CODE) && CODE_BITS
 
 namespace attacca_wgmma {
 
-using attacca_mixed::Pair;
+using attacca_packed_weights::Pair;
 
 constexpr int kSteps = kRowBytes / kStepBytes;  // of a stage, 16 values of k each
 
 // A stage's blocks of 64 columns. Those beyond the last one repeat it.
 __device__ __forceinline__ void load_blocks(const Params& params, const Shared& shared, int column,
                                             int stage, int k) {
-  using namespace attacca_mixed;
+  using namespace attacca_packed_weights;
   const Weights& weights = params.weights;
   const uint32_t to = shared.b(stage, 0), full = shared.full(stage);
   const int block_k = k / kBlock, group = block_k >> weights.group_shift;
@@ -64,11 +64,11 @@ struct Fragments {
 
 // A thread's weights of a stage.
 struct Widener {
-  const attacca_mixed::Weights& weights;
+  const attacca_packed_weights::Weights& weights;
   const char* memory;  // the first stage's
   int first;           // of the tile's blocks, the warpgroup's
   int warp, lane;      // of the warpgroup
-  uint4 codes[kGroupParts][attacca_mixed::kLoads];
+  uint4 codes[kGroupParts][attacca_packed_weights::kLoads];
   Pair scale[kGroupParts];  // bits of f32, or two equal halves
   Pair zeros[kGroupParts];
 
@@ -80,11 +80,11 @@ struct Widener {
         warp(warp),
         lane(lane) {
 #pragma unroll
-    for (Pair& each : zeros) each = attacca_mixed::negated_zeros(weights.zero, weights.zero);
+    for (Pair& each : zeros) each = attacca_packed_weights::negated_zeros(weights.zero, weights.zero);
   }
 
   __device__ __forceinline__ void fetch(int stage) {
-    using namespace attacca_mixed;
+    using namespace attacca_packed_weights;
     const char* const from = memory + stage * kStageBytes;
     // Those of a lane's two rows lie together.
     const int entry = lane / 4 * 8 + warp * 2;
@@ -112,7 +112,7 @@ struct Widener {
   }
 
   static __device__ __forceinline__ uint32_t scaled(uint32_t pair, uint32_t by) {
-    using namespace attacca_mixed;
+    using namespace attacca_packed_weights;
     if constexpr (kScaleBits == 32) {
       const float factor = __uint_as_float(by);
       return pair_of_floats(float_of_lower(pair) * factor, float_of_upper(pair) * factor);
@@ -123,12 +123,12 @@ struct Widener {
 
   // REQUIRES: no product reads `to` any more.
   __device__ __forceinline__ void widen(int step, Fragments& to) const {
-    using namespace attacca_mixed;
+    using namespace attacca_packed_weights;
 #pragma unroll
     for (int part = 0; part < kGroupParts; ++part) {
       const uint4& four = codes[part][kLoads == 2 ? step / 2 : 0];
       const uint32_t words[4] = {four.x, four.y, four.z, four.w};
-      attacca_mixed::widen(words + (kLoads == 2 ? step % 2 * 2 : step), zeros[part], to.of[part]);
+      attacca_packed_weights::widen(words + (kLoads == 2 ? step % 2 * 2 : step), zeros[part], to.of[part]);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         to.of[part][i] = scaled(to.of[part][i], i % 2 == 0 ? scale[part].low : scale[part].high);
@@ -199,7 +199,7 @@ __device__ __forceinline__ void multiply_packed(int k_tiles, const Shared& share
 #pragma unroll
   for (auto& part : sum.of_instruction)
 #pragma unroll
-    for (int i = 0; i < kInstructionN / 2; ++i) part[i] *= attacca_mixed::rows_up(i % 4 >= 2);
+    for (int i = 0; i < kInstructionN / 2; ++i) part[i] *= attacca_packed_weights::rows_up(i % 4 >= 2);
 }
 
 }  // namespace attacca_wgmma

@@ -2,12 +2,12 @@
 #include <cstring>
 
 #include "common/tensor_map.hpp"
-#include "mixed/checks.hpp"
-#include "mixed/config.cuh"
+#include "packed/checks.hpp"
+#include "packed/config.cuh"
 
 namespace {
 
-using namespace attacca_mixed;
+using namespace attacca_packed_weights;
 
 // Beyond, wgmma multiplies (wgmma/packed.cuh).
 constexpr int kMostRows = 64;

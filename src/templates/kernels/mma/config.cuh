@@ -1,4 +1,4 @@
-// What the DEFINES of an sm_80 row say, what follows from it, and the kernel's parameters.
+// What the DEFINES of an mma row say, what follows from it, and the kernel's parameters.
 //   TILE_M, TILE_N, TILE_K  of a block; WARPS_M, WARPS_N  how its warps share it
 //   STAGES                  tiles of A and B in shared memory
 //   B_K_MAJOR               1: B as (N, K); 0: B as (K, N)
@@ -13,7 +13,7 @@
 #include "common/epilogue.cuh"
 #include "common/tile_order.cuh"
 
-namespace attacca_sm80 {
+namespace attacca_mma {
 
 constexpr int kTileM = TILE_M, kTileN = TILE_N, kTileK = TILE_K;
 constexpr int kWarpsM = WARPS_M, kWarpsN = WARPS_N;
@@ -54,4 +54,4 @@ struct Params {
   TileOrder order;
 };
 
-}  // namespace attacca_sm80
+}  // namespace attacca_mma

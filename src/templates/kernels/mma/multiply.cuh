@@ -1,11 +1,11 @@
 // A warp's share of the product of two tiles in shared memory.
 #pragma once
 
-#include "sm80/tiles.cuh"
+#include "mma/tiles.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
-namespace attacca_sm80 {
+namespace attacca_mma {
 
 struct Accumulators {
   Sum fragment[kSets][kFragmentsM][kFragmentsN][4];
@@ -76,6 +76,6 @@ __device__ __forceinline__ void multiply_fragments(const Fragments& now, Accumul
         multiply_add(sum.fragment[s][i][j], now.a[i], now.b[s][j]);
 }
 
-}  // namespace attacca_sm80
+}  // namespace attacca_mma
 
 #endif  // ATTACCA_DEVICE_CODE

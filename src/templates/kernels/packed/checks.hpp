@@ -2,16 +2,16 @@
 #pragma once
 
 #include "common/checks.hpp"
-#include "mixed/codes.cuh"
+#include "packed/codes.cuh"
 
 namespace {
 
 inline void describe_packed(attacca_info& info) {
-  info.input_types[0] = attacca_mixed::kBf16 ? "bf16" : "f16";
+  info.input_types[0] = attacca_packed_weights::kBf16 ? "bf16" : "f16";
   info.input_types[1] = nullptr;
-  info.packed_bits = attacca_mixed::kCodeBits;
-  info.packed_floats = attacca_mixed::kCodeFloats;
-  info.packed_scale_bits = attacca_mixed::kScaleBits;
+  info.packed_bits = attacca_packed_weights::kCodeBits;
+  info.packed_floats = attacca_packed_weights::kCodeFloats;
+  info.packed_scale_bits = attacca_packed_weights::kScaleBits;
 }
 
 inline int check_packed(const attacca_gemm_arguments& g, char* reason, size_t bytes) {

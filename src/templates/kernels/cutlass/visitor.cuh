@@ -12,7 +12,7 @@
 #include "common/hole.cuh"
 #include "common/prefetch.cuh"
 
-namespace attacca_sm90 {
+namespace attacca_cutlass {
 
 namespace fusion = cutlass::epilogue::fusion;
 
@@ -300,4 +300,4 @@ struct TwoResults : fusion::Sm90VisitorImpl<Loads..., Store, Node> {
   }
 };
 
-}  // namespace attacca_sm90
+}  // namespace attacca_cutlass

@@ -1,4 +1,4 @@
-// The machine instructions of the sm_80 kernels, by name. The emulator of tests/templates has its
+// The machine instructions of the mma kernels, by name. The emulator of tests/templates has its
 // own.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #ifdef ATTACCA_DEVICE_CODE
 
-namespace attacca_sm80 {
+namespace attacca_mma {
 
 #ifdef ATTACCA_EMULATE
 
@@ -75,6 +75,6 @@ __device__ __forceinline__ void multiply_add(Sum (&c)[4], const uint32_t (&a)[4]
 
 #endif  // ATTACCA_EMULATE
 
-}  // namespace attacca_sm80
+}  // namespace attacca_mma
 
 #endif  // ATTACCA_DEVICE_CODE

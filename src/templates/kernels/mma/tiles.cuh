@@ -5,12 +5,12 @@
 // equal c then lie in 8 different groups of banks.
 #pragma once
 
-#include "sm80/config.cuh"
-#include "sm80/instructions.cuh"
+#include "mma/config.cuh"
+#include "mma/instructions.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
-namespace attacca_sm80 {
+namespace attacca_mma {
 
 // Byte offset of a chunk in a tile whose rows have COLUMNS elements.
 template <int COLUMNS>
@@ -90,6 +90,6 @@ struct ElementTile {
   }
 };
 
-}  // namespace attacca_sm80
+}  // namespace attacca_mma
 
 #endif  // ATTACCA_DEVICE_CODE

@@ -9,7 +9,7 @@
 #include "driver.hpp"
 #include "kernel.cuh"
 
-namespace attacca_sm90 {
+namespace attacca_cutlass {
 namespace {
 
 using SchedulerArguments = typename Kernel::TileSchedulerArguments;
@@ -141,13 +141,13 @@ int check(const attacca_gemm_arguments* g, char* reason, size_t size) {
     return refuse(reason, size, "swizzle is %d; 0, 1, 2, 4 or 8 is taken", g->swizzle);
   if (g->raster < 0 || g->raster > 2)
     return refuse(reason, size, "raster is %d; 0, 1 or 2 is taken", g->raster);
-  const int64_t k_tiles = tiles(g->k, SM90_TILE_K);
+  const int64_t k_tiles = tiles(g->k, GEMM_TILE_K);
   if (g->splits < 0 || g->splits > (kStreamK ? k_tiles : 1))
     return refuse(reason, size, "splits is %d; 0 to %lld is taken", g->splits,
                   static_cast<long long>(kStreamK ? k_tiles : 1));
   // CUTLASS counts tiles and their parts in 32 bits, after rounding to clusters and swizzle.
-  const int64_t m_tiles = tiles(kSwapped ? g->n : g->m, SM90_TILE_M) + 16;
-  const int64_t n_tiles = tiles(kSwapped ? g->m : g->n, SM90_TILE_N) + 16;
+  const int64_t m_tiles = tiles(kSwapped ? g->n : g->m, GEMM_TILE_M) + 16;
+  const int64_t n_tiles = tiles(kSwapped ? g->m : g->n, GEMM_TILE_N) + 16;
   const double units =
       double(m_tiles) * double(n_tiles) * g->batch * (kStreamK ? double(k_tiles) : 1);
   if (units >= 2147483647.0)
@@ -213,7 +213,7 @@ SchedulerArguments scheduler_arguments(const attacca_gemm_arguments& g) {
   arguments.raster_order = g.raster == 1   ? Raster::AlongM
                            : g.raster == 2 ? Raster::AlongN
                                            : Raster::Heuristic;
-#if SM90_STREAM_K
+#if GEMM_STREAM_K
   using Mode = decltype(arguments.decomposition_mode);
   arguments.splits = g.splits ? g.splits : 1;
   arguments.decomposition_mode = g.splits == 0   ? Mode::StreamK
@@ -251,7 +251,7 @@ typename Kernel::Arguments kernel_arguments(const attacca_gemm_arguments& g) {
 // which must start at zero.
 size_t workspace(const attacca_gemm_arguments* g, size_t* zero_offset, size_t* zero_bytes) {
   *zero_offset = *zero_bytes = 0;
-#if SM90_STREAM_K
+#if GEMM_STREAM_K
   using Params = typename Kernel::TileSchedulerParams;
   using TileScheduler = typename Kernel::TileScheduler;
   const auto arguments = kernel_arguments(*g);
@@ -259,7 +259,7 @@ size_t workspace(const attacca_gemm_arguments* g, size_t* zero_offset, size_t* z
   size_t counters = 0, sums = 0;
   Params::get_workspace_component_sizes(
       TileScheduler::get_tiled_cta_shape_mnl(arguments.problem_shape, Tile{}, Cluster{}),
-      static_cast<uint32_t>(tiles(g->k, SM90_TILE_K)), cutlass::gemm::to_gemm_coord(Tile{}),
+      static_cast<uint32_t>(tiles(g->k, GEMM_TILE_K)), cutlass::gemm::to_gemm_coord(Tile{}),
       cutlass::gemm::to_gemm_coord(Cluster{}), counters, sums, arguments.hw_info, schedule.splits,
       schedule.max_swizzle_size, schedule.raster_order, schedule.decomposition_mode,
       schedule.reduction_mode, Kernel::NumMmaWarpGroups,
@@ -304,11 +304,11 @@ attacca_info info() {
   info.input_types[0] = "bf16";
   info.input_types[1] = "f16";
   info.b_k_major = kBKMajor;
-  info.tile_m = SM90_TILE_M;
-  info.tile_n = SM90_TILE_N;
-  info.tile_k = SM90_TILE_K;
-  info.cluster_m = SM90_CLUSTER_M;
-  info.cluster_n = SM90_CLUSTER_N;
+  info.tile_m = GEMM_TILE_M;
+  info.tile_n = GEMM_TILE_N;
+  info.tile_k = GEMM_TILE_K;
+  info.cluster_m = GEMM_CLUSTER_M;
+  info.cluster_n = GEMM_CLUSTER_N;
   info.schedule = kPingpong ? "pingpong" : "cooperative";
   info.stream_k = kStreamK;
   info.dependent_launch = true;
@@ -322,4 +322,4 @@ attacca_info info() {
 }
 
 }  // namespace
-}  // namespace attacca_sm90
+}  // namespace attacca_cutlass

@@ -5,12 +5,12 @@
 //   leave()        this warp has read it
 #pragma once
 
-#include "mixed/config.cuh"
-#include "mixed/instructions.cuh"
+#include "packed/config.cuh"
+#include "packed/instructions.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
-namespace attacca_mixed {
+namespace attacca_packed_weights {
 
 // The part of the product that this block computes.
 struct Part {
@@ -161,6 +161,6 @@ class Panels {
 
 #endif
 
-}  // namespace attacca_mixed
+}  // namespace attacca_packed_weights
 
 #endif  // ATTACCA_DEVICE_CODE

@@ -1,13 +1,13 @@
-// The sm_80-style GEMM: a block a tile, cp.async into several stages, mma.sync, then the epilogue
+// A GEMM for sm_80 and later: a block a tile, cp.async into several stages, mma.sync, then the epilogue
 // in slices through shared memory, so that operands and results move in whole chunks of rows
 // whatever the accumulators' layout.
 #pragma once
 
-#include "sm80/multiply.cuh"
+#include "mma/multiply.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
-namespace attacca_sm80 {
+namespace attacca_mma {
 
 struct TilePlace {
   int m, n;  // the tile's first element
@@ -214,6 +214,6 @@ __device__ __forceinline__ void run(const Params& params, char* shared) {
   merge_largest(params.operands, largest);
 }
 
-}  // namespace attacca_sm80
+}  // namespace attacca_mma
 
 #endif  // ATTACCA_DEVICE_CODE

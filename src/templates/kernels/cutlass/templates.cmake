@@ -1,6 +1,6 @@
 # The Hopper schedules: CUTLASS 3 kernels with the hole in their epilogue.
 #
-# sm90_gemm(B TILE CLUSTER SCHEDULE [SWAP] [FULL bits...] [RESULT bits...] [FEW])
+# cutlass_gemm(B TILE CLUSTER SCHEDULE [SWAP] [FULL bits...] [RESULT bits...] [FEW])
 #   B         tn: B given as (N, K); tt: as (K, N)
 #   SCHEDULE  pingpong; coop: cooperative; streamk: cooperative, sharing out K
 #   SWAP      the kernel's M side is the problem's N: for small M. TILE and CLUSTER are the kernel's.
@@ -10,13 +10,13 @@ if(NOT ATTACCA_CUTLASS_INCLUDE AND ATTACCA_TEMPLATES STREQUAL few)
   return()
 endif()
 
-macro(sm90_gemm B TILE CLUSTER SCHEDULE)
+macro(cutlass_gemm B TILE CLUSTER SCHEDULE)
   cmake_parse_arguments(GEMM "SWAP;FEW" "" "FULL;RESULT" ${ARGN})
   string(REPLACE "x" ";" GEMM_TILE ${TILE})
   string(REPLACE "x" ";" GEMM_CLUSTER ${CLUSTER})
   set(GEMM_DEFINES CUTLASS_ENABLE_GDC_FOR_SM90)
   foreach(GEMM_AXIS GEMM_VALUE IN ZIP_LISTS GEMM_AXES GEMM_TILE)
-    list(APPEND GEMM_DEFINES SM90_TILE_${GEMM_AXIS}=${GEMM_VALUE})
+    list(APPEND GEMM_DEFINES GEMM_TILE_${GEMM_AXIS}=${GEMM_VALUE})
   endforeach()
   # CUTLASS declares the other widths of wgmma only when asked, and its headers then double.
   list(GET GEMM_TILE 1 GEMM_TILE_N)
@@ -25,19 +25,19 @@ macro(sm90_gemm B TILE CLUSTER SCHEDULE)
   endif()
   list(GET GEMM_CLUSTER 0 GEMM_CLUSTER_M)
   list(GET GEMM_CLUSTER 1 GEMM_CLUSTER_N)
-  list(APPEND GEMM_DEFINES SM90_CLUSTER_M=${GEMM_CLUSTER_M} SM90_CLUSTER_N=${GEMM_CLUSTER_N})
+  list(APPEND GEMM_DEFINES GEMM_CLUSTER_M=${GEMM_CLUSTER_M} GEMM_CLUSTER_N=${GEMM_CLUSTER_N})
   foreach(GEMM_FLAG B_K_MAJOR=${B}:tn PINGPONG=${SCHEDULE}:pingpong STREAM_K=${SCHEDULE}:streamk
                     SWAPPED=${GEMM_SWAP}:TRUE)
     string(REGEX MATCH "^([A-Z_]+)=(.*):(.*)$" GEMM_MATCHED ${GEMM_FLAG})
     if(CMAKE_MATCH_2 STREQUAL CMAKE_MATCH_3)
-      list(APPEND GEMM_DEFINES SM90_${CMAKE_MATCH_1}=1)
+      list(APPEND GEMM_DEFINES GEMM_${CMAKE_MATCH_1}=1)
     else()
-      list(APPEND GEMM_DEFINES SM90_${CMAKE_MATCH_1}=0)
+      list(APPEND GEMM_DEFINES GEMM_${CMAKE_MATCH_1}=0)
     endif()
   endforeach()
 
   # f1: one full slot, of 16 bits; f2: two; f32: one of 32 bits. d32: a result of 32 bits.
-  set(GEMM_NAME bf16_${B}_${TILE}_${CLUSTER}_${SCHEDULE})
+  set(GEMM_NAME ${B}_${TILE}_${CLUSTER}_${SCHEDULE})
   if(GEMM_SWAP)
     string(APPEND GEMM_NAME _swap)
   endif()
@@ -70,62 +70,64 @@ macro(sm90_gemm B TILE CLUSTER SCHEDULE)
     set(GEMM_FEW_OPTION FEW)
   endif()
   # CUTLASS is not written for a host's compiler: names that only nvcc declares, unused functions.
-  attacca_template(${GEMM_NAME} SOURCE sm90/gemm.cu ARCH 90a CUTLASS ${GEMM_FEW_OPTION}
+  # The measured PTX is that of entries called bf16_*.
+  attacca_template(cutlass_${GEMM_NAME} SOURCE cutlass/gemm.cu ARCH 90a CUTLASS ${GEMM_FEW_OPTION}
+                   COMPILED_AS bf16_${GEMM_NAME}
                    DEFINES ${GEMM_DEFINES} CXX_FLAGS -fpermissive -w)
 endmacro()
 set(GEMM_AXES M N K)
 
 # Large M and N. A cluster shares the longer side of its tiles. Without a full slot, 128x256 and 256x128
 # have room for one stage more.
-sm90_gemm(tn 128x256x64 2x1 coop)
-sm90_gemm(tn 128x256x64 2x1 coop FULL 0)
-sm90_gemm(tn 128x256x64 1x2 coop)
-sm90_gemm(tn 256x128x64 1x2 coop FULL 0)
-sm90_gemm(tn 128x128x64 2x1 pingpong FEW)
-sm90_gemm(tn 128x128x64 1x2 pingpong)
-sm90_gemm(tn 128x128x64 1x1 pingpong)
+cutlass_gemm(tn 128x256x64 2x1 coop)
+cutlass_gemm(tn 128x256x64 2x1 coop FULL 0)
+cutlass_gemm(tn 128x256x64 1x2 coop)
+cutlass_gemm(tn 256x128x64 1x2 coop FULL 0)
+cutlass_gemm(tn 128x128x64 2x1 pingpong FEW)
+cutlass_gemm(tn 128x128x64 1x2 pingpong)
+cutlass_gemm(tn 128x128x64 1x1 pingpong)
 
 # Middling M: widths that fill the last wave. The tiles of 256 rows also for M up to 256.
-sm90_gemm(tn 128x112x64 2x1 pingpong)
-sm90_gemm(tn 128x112x64 2x1 pingpong FULL 0)
-sm90_gemm(tn 128x128x64 2x1 pingpong FULL 0)
+cutlass_gemm(tn 128x112x64 2x1 pingpong)
+cutlass_gemm(tn 128x112x64 2x1 pingpong FULL 0)
+cutlass_gemm(tn 128x128x64 2x1 pingpong FULL 0)
 # No thread may hold more than 128 accumulators (pingpong: M * N / 128, cooperative: half of it): with
 # 144 and more, measured on an H200, a kernel takes 12 to 20 times as long.
-sm90_gemm(tn 128x144x64 2x1 coop)
-sm90_gemm(tn 128x160x64 2x1 coop)
-sm90_gemm(tn 128x176x64 2x1 coop)
-sm90_gemm(tn 128x192x64 2x1 coop)
-sm90_gemm(tn 128x224x64 2x1 coop)
-sm90_gemm(tn 128x224x64 2x1 coop FULL 0)
-sm90_gemm(tn 128x240x64 2x1 coop)
-sm90_gemm(tn 256x112x64 1x2 coop)
-sm90_gemm(tn 256x112x64 1x2 coop FULL 0)
+cutlass_gemm(tn 128x144x64 2x1 coop)
+cutlass_gemm(tn 128x160x64 2x1 coop)
+cutlass_gemm(tn 128x176x64 2x1 coop)
+cutlass_gemm(tn 128x192x64 2x1 coop)
+cutlass_gemm(tn 128x224x64 2x1 coop)
+cutlass_gemm(tn 128x224x64 2x1 coop FULL 0)
+cutlass_gemm(tn 128x240x64 2x1 coop)
+cutlass_gemm(tn 256x112x64 1x2 coop)
+cutlass_gemm(tn 256x112x64 1x2 coop FULL 0)
 
 # Few tiles or long K.
-sm90_gemm(tn 128x64x128 1x1 pingpong)
-sm90_gemm(tn 128x128x64 2x1 streamk FEW)
-sm90_gemm(tn 128x256x64 2x1 streamk)
+cutlass_gemm(tn 128x64x128 1x1 pingpong)
+cutlass_gemm(tn 128x128x64 2x1 streamk FEW)
+cutlass_gemm(tn 128x256x64 2x1 streamk)
 
 # Small M.
-sm90_gemm(tn 64x16x128 1x1 pingpong SWAP FEW)
-sm90_gemm(tn 64x32x128 1x1 pingpong SWAP)
-sm90_gemm(tn 64x64x128 1x1 pingpong SWAP)
-sm90_gemm(tn 128x64x128 1x1 pingpong SWAP)
-sm90_gemm(tn 128x16x128 1x1 streamk SWAP)
-sm90_gemm(tn 128x64x128 1x1 streamk SWAP)
+cutlass_gemm(tn 64x16x128 1x1 pingpong SWAP FEW)
+cutlass_gemm(tn 64x32x128 1x1 pingpong SWAP)
+cutlass_gemm(tn 64x64x128 1x1 pingpong SWAP)
+cutlass_gemm(tn 128x64x128 1x1 pingpong SWAP)
+cutlass_gemm(tn 128x16x128 1x1 streamk SWAP)
+cutlass_gemm(tn 128x64x128 1x1 streamk SWAP)
 
 # B as (K, N).
-sm90_gemm(tt 128x256x64 2x1 coop)
-sm90_gemm(tt 128x128x64 2x1 pingpong)
-sm90_gemm(tt 128x128x64 2x1 streamk)
-sm90_gemm(tt 64x16x128 1x1 pingpong SWAP)
-sm90_gemm(tt 64x64x128 1x1 pingpong SWAP)
+cutlass_gemm(tt 128x256x64 2x1 coop)
+cutlass_gemm(tt 128x128x64 2x1 pingpong)
+cutlass_gemm(tt 128x128x64 2x1 streamk)
+cutlass_gemm(tt 64x16x128 1x1 pingpong SWAP)
+cutlass_gemm(tt 64x64x128 1x1 pingpong SWAP)
 
 # Other slots.
-sm90_gemm(tn 128x256x64 2x1 coop FULL 16 16)
-sm90_gemm(tn 128x128x64 2x1 pingpong FULL 16 16)
-sm90_gemm(tn 128x128x64 2x1 pingpong FULL 32)
-sm90_gemm(tn 128x128x64 2x1 pingpong FULL 16 RESULT 32)
-sm90_gemm(tn 128x128x64 2x1 pingpong FULL 32 RESULT 32)
-sm90_gemm(tn 128x128x64 2x1 pingpong FULL 16 RESULT 16 16)
-sm90_gemm(tn 128x256x64 2x1 coop FULL 0 RESULT 16 16)
+cutlass_gemm(tn 128x256x64 2x1 coop FULL 16 16)
+cutlass_gemm(tn 128x128x64 2x1 pingpong FULL 16 16)
+cutlass_gemm(tn 128x128x64 2x1 pingpong FULL 32)
+cutlass_gemm(tn 128x128x64 2x1 pingpong FULL 16 RESULT 32)
+cutlass_gemm(tn 128x128x64 2x1 pingpong FULL 32 RESULT 32)
+cutlass_gemm(tn 128x128x64 2x1 pingpong FULL 16 RESULT 16 16)
+cutlass_gemm(tn 128x256x64 2x1 coop FULL 0 RESULT 16 16)

@@ -36,7 +36,7 @@ namespace cutlass::arch {
 int SmId();
 }
 
-namespace attacca_sm90 {
+namespace attacca_cutlass {
 
 // The first failure since it was last cleared: CUTLASS reports none.
 inline thread_local CUresult encode_result = CUDA_SUCCESS;
@@ -51,7 +51,7 @@ inline void* beside_encoder(const char* name) {
   return found;
 }
 
-}  // namespace attacca_sm90
+}  // namespace attacca_cutlass
 
 #define ATTACCA_DRIVER extern "C" __attribute__((weak, visibility("hidden")))
 
@@ -68,7 +68,7 @@ ATTACCA_DRIVER CUresult CUDAAPI cuTensorMapEncodeTiled(
                                     map, type, rank, address, extents, strides, box,
                                     element_strides, interleave, swizzle, promotion, fill)
                               : CUDA_ERROR_NOT_INITIALIZED;
-  if (attacca_sm90::encode_result == CUDA_SUCCESS) attacca_sm90::encode_result = result;
+  if (attacca_cutlass::encode_result == CUDA_SUCCESS) attacca_cutlass::encode_result = result;
   return CUDA_SUCCESS;
 }
 
@@ -84,7 +84,7 @@ ATTACCA_DRIVER cudaError_t cudaDriverGetVersion(int* version) {
   static const int found = [] {
     int result = 0;
     if (auto ask = reinterpret_cast<CUresult (*)(int*)>(
-            attacca_sm90::beside_encoder("cuDriverGetVersion")))
+            attacca_cutlass::beside_encoder("cuDriverGetVersion")))
       ask(&result);
     return result;
   }();

@@ -8,11 +8,11 @@
 // f8e4m3: its exponent and fraction fit those of the larger types; one multiplication mends the bias.
 #pragma once
 
-#include "mixed/pairs.cuh"
+#include "packed/pairs.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
-namespace attacca_mixed {
+namespace attacca_packed_weights {
 
 // Of the fragment's rows lane / 4, and of those + 8.
 struct Pair {
@@ -89,6 +89,6 @@ __device__ __forceinline__ void widen(const uint32_t* words, const Pair& zeros, 
   }
 }
 
-}  // namespace attacca_mixed
+}  // namespace attacca_packed_weights
 
 #endif  // ATTACCA_DEVICE_CODE

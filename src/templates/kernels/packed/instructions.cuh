@@ -1,16 +1,16 @@
-// The machine instructions of the kernels for packed weights and few rows that the sm_80 and wgmma kernels lack. The
+// The machine instructions of the kernels for packed weights and few rows that the mma and wgmma kernels lack. The
 // emulator of tests/templates has its own.
 #pragma once
 
 #include "common/device.cuh"
 #include "common/prefetch.cuh"
-#include "mixed/pairs.cuh"
-#include "sm80/instructions.cuh"
+#include "packed/pairs.cuh"
+#include "mma/instructions.cuh"
 #include "wgmma/instructions.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
-namespace attacca_mixed {
+namespace attacca_packed_weights {
 
 #ifdef ATTACCA_EMULATE
 
@@ -24,11 +24,11 @@ inline void multiply_more(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, ui
 
 #else
 
-using attacca_sm80::commit_copies;
-using attacca_sm80::copy_async;
-using attacca_sm80::load_matrices;
-using attacca_sm80::shared_address;
-using attacca_sm80::wait_copies;
+using attacca_mma::commit_copies;
+using attacca_mma::copy_async;
+using attacca_mma::load_matrices;
+using attacca_mma::shared_address;
+using attacca_mma::wait_copies;
 using attacca_wgmma::allow_next_kernel;
 using attacca_wgmma::barrier_arrive;
 using attacca_wgmma::barrier_expect;
@@ -77,6 +77,6 @@ __device__ __forceinline__ float4 load_from_block(uint32_t address, uint32_t blo
 
 #endif  // ATTACCA_EMULATE
 
-}  // namespace attacca_mixed
+}  // namespace attacca_packed_weights
 
 #endif  // ATTACCA_DEVICE_CODE

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "common/bytes.cuh"
-#include "mixed/codes.cuh"
+#include "packed/codes.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
-namespace attacca_mixed {
+namespace attacca_packed_weights {
 
 #ifdef ATTACCA_EMULATE
 
@@ -52,6 +52,6 @@ __device__ __forceinline__ float float_of_upper(uint32_t pair) {
   return kBf16 ? __uint_as_float(pair & 0xffff0000) : float_of_half(pair >> 16);
 }
 
-}  // namespace attacca_mixed
+}  // namespace attacca_packed_weights
 
 #endif  // ATTACCA_DEVICE_CODE

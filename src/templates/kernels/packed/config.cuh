@@ -7,16 +7,16 @@
 //   DEPTH                blocks of weights that each warp has under way; even
 //   BLOCKS               that a multiprocessor holds at once
 //   CLUSTER              blocks that share a tile's values of k
-//   and what mixed/codes.cuh names
+//   and what packed/codes.cuh names
 #pragma once
 
 #include <cstdint>
 
 #include "common/epilogue.cuh"
 #include "common/map.hpp"
-#include "mixed/codes.cuh"
+#include "packed/codes.cuh"
 
-namespace attacca_mixed {
+namespace attacca_packed_weights {
 
 constexpr int kTileM = TILE_M, kFragments = FRAGMENTS, kWarpsN = WARPS_N, kWarpsK = WARPS_K;
 constexpr int kPanel = PANEL, kPanels = PANELS, kDepth = DEPTH, kCluster = CLUSTER;
@@ -60,4 +60,4 @@ struct Params {
   int32_t whole;  // by_whole_chunks
 };
 
-}  // namespace attacca_mixed
+}  // namespace attacca_packed_weights

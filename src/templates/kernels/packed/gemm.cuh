@@ -4,11 +4,11 @@
 #pragma once
 
 #include "common/prefetch_inputs.cuh"
-#include "mixed/stream.cuh"
+#include "packed/stream.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
-namespace attacca_mixed {
+namespace attacca_packed_weights {
 
 constexpr int kRowChunks = kTileN / kChunk, kTileChunks = kTileM * kRowChunks;
 
@@ -178,6 +178,6 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   if constexpr (kCluster > 1) cluster_sync();
 }
 
-}  // namespace attacca_mixed
+}  // namespace attacca_packed_weights
 
 #endif  // ATTACCA_DEVICE_CODE

@@ -4,12 +4,12 @@
 // Blocks of k beyond the end repeat the last one and meet zeros of A.
 #pragma once
 
-#include "mixed/panels.cuh"
-#include "mixed/widen.cuh"
+#include "packed/panels.cuh"
+#include "packed/widen.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
-namespace attacca_mixed {
+namespace attacca_packed_weights {
 
 struct Sums {
   float of[kFragments][kTokens][4];
@@ -222,6 +222,6 @@ struct Stream {
   Scales ahead_;
 };
 
-}  // namespace attacca_mixed
+}  // namespace attacca_packed_weights
 
 #endif  // ATTACCA_DEVICE_CODE

@@ -1,13 +1,13 @@
-// The builder of an sm_80 GEMM template.
+// The builder of an mma template.
 #include <algorithm>
 #include <cstring>
 
 #include "common/checks.hpp"
-#include "sm80/config.cuh"
+#include "mma/config.cuh"
 
 namespace {
 
-using namespace attacca_sm80;
+using namespace attacca_mma;
 
 constexpr int kDefaultGroup = 8;
 constexpr uint32_t kMaxGridZ = 65535;

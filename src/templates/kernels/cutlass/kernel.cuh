@@ -8,13 +8,13 @@
 
 #include "visitor.cuh"
 
-namespace attacca_sm90 {
+namespace attacca_cutlass {
 namespace {  // the rows' builders are linked together
 
-constexpr bool kSwapped = SM90_SWAPPED;    // the weights are the kernel's M side
-constexpr bool kBKMajor = SM90_B_K_MAJOR;  // of the problem's B
-constexpr bool kPingpong = SM90_PINGPONG;
-constexpr bool kStreamK = SM90_STREAM_K;
+constexpr bool kSwapped = GEMM_SWAPPED;    // the weights are the kernel's M side
+constexpr bool kBKMajor = GEMM_B_K_MAJOR;  // of the problem's B
+constexpr bool kPingpong = GEMM_PINGPONG;
+constexpr bool kStreamK = GEMM_STREAM_K;
 constexpr int kMaxSharedBytes = 232448;  // of a block on sm_90
 
 // Values pass through these as bits: 16-bit containers serve f16 as well as bf16.
@@ -23,8 +23,8 @@ using Bits = cute::conditional_t<Width == 16, cutlass::bfloat16_t, float>;
 using Input = cutlass::bfloat16_t;
 using Output = Bits<kResultBits[0]>;
 
-using Tile = cute::Shape<cute::Int<SM90_TILE_M>, cute::Int<SM90_TILE_N>, cute::Int<SM90_TILE_K>>;
-using Cluster = cute::Shape<cute::Int<SM90_CLUSTER_M>, cute::Int<SM90_CLUSTER_N>, cute::_1>;
+using Tile = cute::Shape<cute::Int<GEMM_TILE_M>, cute::Int<GEMM_TILE_N>, cute::Int<GEMM_TILE_K>>;
+using Cluster = cute::Shape<cute::Int<GEMM_CLUSTER_M>, cute::Int<GEMM_CLUSTER_N>, cute::_1>;
 using MainSchedule = cute::conditional_t<kPingpong, cutlass::gemm::KernelTmaWarpSpecializedPingpong,
                                          cutlass::gemm::KernelTmaWarpSpecializedCooperative>;
 using EpilogueSchedule = cute::conditional_t<kPingpong, cutlass::epilogue::TmaWarpSpecialized,
@@ -88,4 +88,4 @@ using Kernel = cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, i
 static_assert(Kernel::SharedStorageSize <= kMaxSharedBytes);
 
 }  // namespace
-}  // namespace attacca_sm90
+}  // namespace attacca_cutlass

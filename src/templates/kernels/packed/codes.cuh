@@ -8,7 +8,7 @@
 
 #include "abi.h"
 
-namespace attacca_mixed {
+namespace attacca_packed_weights {
 
 constexpr int kCodeBits = CODE_BITS, kScaleBits = SCALE_BITS;
 constexpr bool kCodeFloats = CODE_FLOATS, kBf16 = A_BF16;
@@ -50,4 +50,4 @@ inline Weights packed_weights(const attacca_gemm_arguments& arguments) {
   return weights;
 }
 
-}  // namespace attacca_mixed
+}  // namespace attacca_packed_weights

@@ -11,9 +11,9 @@
 #include "common/record.hpp"
 
 extern "C" {
-extern const attacca_record attacca_record_bf16_tn_128x128x64_2x1_pingpong_f1;
-extern const attacca_record attacca_record_bf16_tn_128x128x64_2x1_streamk_f1;
-extern const attacca_record attacca_record_bf16_tn_64x16x128_1x1_pingpong_swap_f1;
+extern const attacca_record attacca_record_cutlass_tn_128x128x64_2x1_pingpong_f1;
+extern const attacca_record attacca_record_cutlass_tn_128x128x64_2x1_streamk_f1;
+extern const attacca_record attacca_record_cutlass_tn_64x16x128_1x1_pingpong_swap_f1;
 }
 
 void* attacca_encode_tiled = nullptr;
@@ -37,9 +37,9 @@ int fake_encode(void* map, int, uint32_t rank, void* address, const uint64_t* ex
   return encode_answer;
 }
 
-const attacca_template_entry& pingpong = attacca_record_bf16_tn_128x128x64_2x1_pingpong_f1.entry;
-const attacca_template_entry& streamk = attacca_record_bf16_tn_128x128x64_2x1_streamk_f1.entry;
-const attacca_template_entry& swapped = attacca_record_bf16_tn_64x16x128_1x1_pingpong_swap_f1.entry;
+const attacca_template_entry& pingpong = attacca_record_cutlass_tn_128x128x64_2x1_pingpong_f1.entry;
+const attacca_template_entry& streamk = attacca_record_cutlass_tn_128x128x64_2x1_streamk_f1.entry;
+const attacca_template_entry& swapped = attacca_record_cutlass_tn_64x16x128_1x1_pingpong_swap_f1.entry;
 
 void* at(uintptr_t address) {
   return reinterpret_cast<void*>(address);
@@ -267,7 +267,7 @@ TEST(Sm90Builder, SplitsGoUpToTheTilesOfK) {
 }
 
 TEST(Sm90Builder, TellsOfItself) {
-  const attacca_info info = attacca_record_bf16_tn_64x16x128_1x1_pingpong_swap_f1.info();
+  const attacca_info info = attacca_record_cutlass_tn_64x16x128_1x1_pingpong_swap_f1.info();
   EXPECT_STREQ(info.arch, "sm_90a");
   EXPECT_TRUE(info.swapped);
   EXPECT_EQ(info.threads, 384);
@@ -276,7 +276,7 @@ TEST(Sm90Builder, TellsOfItself) {
   EXPECT_EQ(info.full_bits[0], 16);
   EXPECT_EQ(info.full_bits[1], -1);
   EXPECT_EQ(info.result_bits[0], 16);
-  EXPECT_TRUE(attacca_record_bf16_tn_128x128x64_2x1_streamk_f1.info().stream_k);
+  EXPECT_TRUE(attacca_record_cutlass_tn_128x128x64_2x1_streamk_f1.info().stream_k);
 }
 
 }  // namespace
