@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Checks the layering rule of ARCHITECTURE.md: a room of src/ includes itself and rooms to its left.
+"""Checks the layering rule of ARCHITECTURE.md: a room of src/ includes itself and rooms to its
+left.
 
 Also: CUDA headers only where a device is touched, and the headers that are slow to compile
-(CLI11, nlohmann/json) in one file each; and the layers of the Python package (python_layers.py). Usage: check_layers.py [ROOT]. Prints every violation and exits 1 if there is one.
+(CLI11, nlohmann/json) in one file each; and the layers of the Python package (python_layers.py).
+Usage: check_layers.py [ROOT]. Prints every violation and exits 1 if there is one.
 """
 import pathlib
 import re
@@ -41,7 +43,8 @@ def violations(root: pathlib.Path):
 
 
 def main() -> int:
-    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent / "src"
+    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(
+        __file__).resolve().parent.parent / "src"
     found = [*violations(root), *python_layers.violations(root / "python/attacca")]
     for line in found:
         print(line)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes examples/*.onnx: blocks of real models as exporters write them. Large weights are graph inputs.
+"""Writes examples/*.onnx: blocks of real models as exporters write them. Large weights are graph
+inputs.
 
 Usage: make_examples.py [DIRECTORY]. Needs tools/requirements.txt; the same bytes every time.
 """
@@ -37,7 +38,8 @@ class Block:
 
     def node(self, op, *inputs, out=None, **attributes):
         out = out or f"{op.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs, [out], name=f"/{self.name}/{out}", **attributes))
+        self.nodes.append(helper.make_node(op, inputs, [out], name=f"/{self.name}/{out}",
+                                           **attributes))
         return out
 
     def model(self):
@@ -76,7 +78,8 @@ def bert_mlp():
     w_out, b_out = b.input("w_out", [inner, hidden]), b.input("b_out", [hidden])
     h = b.node("Add", b_in, b.node("MatMul", x, w_in))
     erf = b.node("Erf", b.node("Div", h, b.scalar("sqrt2", 2.0 ** 0.5)))
-    h = b.node("Mul", b.node("Mul", h, b.node("Add", erf, b.scalar("one", 1.0))), b.scalar("half", 0.5))
+    h = b.node("Mul", b.node("Mul", h, b.node("Add", erf, b.scalar("one", 1.0))),
+               b.scalar("half", 0.5))
     y = b.node("Add", b_out, b.node("MatMul", h, w_out))
     b.node("Add", y, x, out="y")
     b.output("y", [batch, sequence, hidden])
@@ -112,7 +115,8 @@ def attention_output():
     hidden = 4096
     b = Block("attention_output", TensorProto.FLOAT16)
     attended = b.input("attended", ["M", hidden])
-    y = b.node("Gemm", attended, b.input("w_o", [hidden, hidden]), b.input("b_o", [hidden]), transB=1)
+    y = b.node("Gemm", attended, b.input("w_o", [hidden, hidden]), b.input("b_o", [hidden]),
+               transB=1)
     b.node("Add", y, b.input("residual", ["M", hidden]), out="y")
     b.output("y", ["M", hidden])
     return b.model()
@@ -144,7 +148,8 @@ def int8_linear():
 
 
 def int8_linear_qdq():
-    """The same layer as a quantiser writes it for fusing runtimes: QuantizeLinear, DequantizeLinear."""
+    """The same layer as a quantiser writes it for fusing runtimes: QuantizeLinear,
+    DequantizeLinear."""
     rows, columns = 256, 512
     rng = np.random.default_rng(8)
     weight, scale = int8_weight(rng, rows, columns)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compiles the Triton kernels of bench/gpu/user_kernel_cases.py to tests/kernels/triton/*.ptx again, with
-small tiles, for sm_80 (whose matrix instructions the tests' interpreter knows). Needs Triton, no GPU;
-the tests use the committed PTX and need neither.
+"""Compiles the Triton kernels of bench/gpu/user_kernel_cases.py to tests/kernels/triton/*.ptx
+again, with small tiles, for sm_80 (whose matrix instructions the tests' interpreter knows). Needs
+Triton, no GPU; the tests use the committed PTX and need neither.
 """
 import os
 import pathlib
@@ -22,7 +22,8 @@ ALIGNED = [["tt.divisibility", 16]]  # Triton finds this alignment for every ten
 
 
 def compile_one(name, function, signature, constants, warps):
-    source = ASTSource(fn=function, signature={**signature, **dict.fromkeys(constants, "constexpr")},
+    source = ASTSource(fn=function,
+                       signature={**signature, **dict.fromkeys(constants, "constexpr")},
                        constexprs=constants,
                        attrs={(i,): ALIGNED for i in range(POINTERS)})
     compiled = triton.compile(source, target=GPUTarget("cuda", 80, 32),

@@ -15,7 +15,8 @@ from cases import EPILOGUES, GATES
 
 
 class ThroughCli:
-    """`attacca bench gemm` in a process of its own: the same data and graphs, not the same turns."""
+    """`attacca bench gemm` in a process of its own: the same data and graphs, not the same
+    turns."""
 
     name = "cli"
 
@@ -30,7 +31,8 @@ class ThroughCli:
 
     def measured(self, case):
         return columns_of(json.loads(program.answer(
-            self.path, "bench", "gemm", "--m", str(case.m), "--n", str(case.columns), "--k", str(case.k),
+            self.path, "bench", "gemm", "--m", str(case.m), "--n", str(case.columns), "--k",
+            str(case.k),
             "--dtype", "bf16", "--epilogue", EPILOGUES[case.epilogue], "--b", case.layout,
             "--limit", str(self.limit), "--json", "--json-line", timeout=self.limit + 60)))
 

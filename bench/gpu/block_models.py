@@ -1,5 +1,6 @@
-"""Transformer blocks at real widths with random weights: Hugging Face's modules where transformers is
-installed and its module accepts the arguments used here, else plain modules of the same structure."""
+"""Transformer blocks at real widths with random weights: Hugging Face's modules where transformers
+is installed and its module accepts the arguments used here, else plain modules of the same
+structure."""
 
 import torch
 import torch.nn.functional as F
@@ -108,7 +109,8 @@ class BertLayer(nn.Module):
 
     def forward(self, x):
         b, s, _ = x.shape
-        q, k, v = (p(x).view(b, s, self.heads, -1).transpose(1, 2) for p in (self.q, self.k, self.v))
+        q, k, v = (p(x).view(b, s, self.heads, -1).transpose(1, 2) for p in (self.q, self.k,
+                                                                             self.v))
         o = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, s, -1)
         x = self.norms[0](x + self.o(o))
         return self.norms[1](x + self.narrow(F.gelu(self.wide(x))))
@@ -118,14 +120,17 @@ def hugging_face_mlp(family, widths):
     """transformers' own MLP; raises where there is none that fits."""
     width, inner = widths[:2]
     if family == "gpt_oss":
-        from transformers.models.gpt_oss.modeling_gpt_oss import GptOssConfig, GptOssExperts, GptOssRMSNorm as Norm
+        from transformers.models.gpt_oss.modeling_gpt_oss import (
+            GptOssConfig, GptOssExperts, GptOssRMSNorm as Norm)
         mlp = OneExpert(GptOssExperts(GptOssConfig(hidden_size=width, intermediate_size=inner,
                                                    num_local_experts=1, num_experts_per_tok=1)))
     elif family == "llama":
-        from transformers.models.llama.modeling_llama import LlamaConfig, LlamaMLP, LlamaRMSNorm as Norm
+        from transformers.models.llama.modeling_llama import (
+            LlamaConfig, LlamaMLP, LlamaRMSNorm as Norm)
         mlp = LlamaMLP(LlamaConfig(hidden_size=width, intermediate_size=inner))
     else:
-        from transformers.models.qwen3.modeling_qwen3 import Qwen3Config, Qwen3MLP, Qwen3RMSNorm as Norm
+        from transformers.models.qwen3.modeling_qwen3 import (
+            Qwen3Config, Qwen3MLP, Qwen3RMSNorm as Norm)
         mlp = Qwen3MLP(Qwen3Config(hidden_size=width, intermediate_size=inner))
     return PreNorm(Norm(width), mlp)
 
@@ -138,7 +143,8 @@ def hugging_face_bert(widths):
             super().__init__()
             self.layer = Layer(BertConfig(hidden_size=widths[0], intermediate_size=widths[1],
                                           num_attention_heads=widths[2], attn_implementation="sdpa",
-                                          hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+                                          hidden_dropout_prob=0.0,
+                                          attention_probs_dropout_prob=0.0))
 
         def forward(self, x):
             y = self.layer(x)
@@ -158,7 +164,8 @@ def hugging_face_attention(family, widths):
     else:
         from transformers.models.gpt_oss import modeling_gpt_oss as models
         Config, Layer, Norm = models.GptOssConfig, models.GptOssAttention, models.GptOssRMSNorm
-    config = Config(hidden_size=width, num_attention_heads=heads, num_key_value_heads=kv_heads, head_dim=head)
+    config = Config(hidden_size=width, num_attention_heads=heads, num_key_value_heads=kv_heads,
+                    head_dim=head)
     sinks = family == "gpt_oss"  # only its eager attention has sinks, and that needs a mask
     config._attn_implementation = "eager" if sinks else "sdpa"
 
@@ -174,7 +181,8 @@ def hugging_face_attention(family, widths):
             if sinks:
                 cos, sin = cos[..., :head // 2], sin[..., :head // 2]
                 tokens = x.shape[1]
-                mask = torch.full((tokens, tokens), float("-inf"), dtype=x.dtype, device=x.device).triu(1)
+                mask = torch.full((tokens, tokens), float("-inf"), dtype=x.dtype,
+                                  device=x.device).triu(1)
             return self.layer(x, position_embeddings=(cos, sin), attention_mask=mask)[0]
 
     return PreNorm(Norm(width), Wrapped())
@@ -182,13 +190,15 @@ def hugging_face_attention(family, widths):
 
 PLAIN = {
     "llama_mlp": lambda w: GatedMlp(*w), "qwen_mlp": lambda w: GatedMlp(*w),
-    "gpt_oss_mlp": lambda w: PreNorm(nn.RMSNorm(w[0]), ClampedExpert(*w)), "bert": lambda w: BertLayer(*w),
+    "gpt_oss_mlp": lambda w: PreNorm(nn.RMSNorm(w[0]), ClampedExpert(*w)),
+    "bert": lambda w: BertLayer(*w),
     "llama_attention": lambda w: Attention(*w),
     "qwen_attention": lambda w: Attention(*w, norm_heads=True),
     "gpt_oss_attention": lambda w: Attention(*w, bias=True),
 }
 HUGGING_FACE = {
-    "llama_mlp": lambda w: hugging_face_mlp("llama", w), "qwen_mlp": lambda w: hugging_face_mlp("qwen", w),
+    "llama_mlp": lambda w: hugging_face_mlp("llama", w),
+    "qwen_mlp": lambda w: hugging_face_mlp("qwen", w),
     "gpt_oss_mlp": lambda w: hugging_face_mlp("gpt_oss", w), "bert": hugging_face_bert,
     "llama_attention": lambda w: hugging_face_attention("llama", w),
     "qwen_attention": lambda w: hugging_face_attention("qwen", w),

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Whole transformer blocks under torch.compile: eager, Inductor, max-autotune and backend="attacca".
+"""Whole transformer blocks under torch.compile: eager, Inductor, max-autotune and
+backend="attacca".
 
 Each contender's output is compared with the block in f64, timed in turns in a CUDA graph and
 without one, and its time to the first result is taken cold (empty caches) and warm (again, from the
-caches on disk). Writes OUT.csv as it goes and at the end OUT.md, by blocks_page.py. Attacca's package
-must be importable.
+caches on disk). Writes OUT.csv as it goes and at the end OUT.md, by blocks_page.py. Attacca's
+package must be importable.
 
     bench/gpu/blocks.py --minutes 4 --out docs/benchmarks/gpu-blocks
     bench/gpu/blocks.py --device cpu --tiny --out /tmp/blocks     # tests it; times mean nothing
@@ -45,7 +46,8 @@ def compiled(contender, block, args):
         return torch.compile(block, dynamic=False)
     if contender == "max_autotune":
         return torch.compile(block, dynamic=False, mode="max-autotune-no-cudagraphs")
-    options = {"tuning": args.tuning, "tuning_seconds": args.tuning_seconds} if args.device == "cuda" \
+    options = {"tuning": args.tuning,
+               "tuning_seconds": args.tuning_seconds} if args.device == "cuda" \
         else {"policy": "always"}
     return torch.compile(block, dynamic=False, backend="attacca", options=options)
 
@@ -165,7 +167,8 @@ def time_all(rows, direct, inputs, args):
         rows[contender]["direct_us"] = us
     if args.device == "cpu":
         return
-    # The addresses of buffers change times by one or two percent, so each block is captured several times.
+    # The addresses of buffers change times by one or two percent, so each block is captured several
+    # times.
     graphs = {}
     for again in range(args.captures):
         for contender, launch in direct.items():
@@ -180,12 +183,14 @@ def time_all(rows, direct, inputs, args):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True, help="OUT.csv and OUT.md are written")
     parser.add_argument("--minutes", type=float, default=4)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true", help="tiny widths")
-    parser.add_argument("--plain", action="store_true", help="plain modules even where transformers is there")
+    parser.add_argument("--plain", action="store_true",
+                        help="plain modules even where transformers is there")
     parser.add_argument("--blocks", default=",".join(block_models.NAMES))
     parser.add_argument("--tokens", default="512,16")
     parser.add_argument("--contenders", default=",".join(CONTENDERS))
@@ -221,7 +226,8 @@ def main():
                 rows += made
                 writer.writerows(made)
                 file.flush()
-                print(name, tokens, {row["contender"]: number(row["graph_us"] or row["direct_us"], 1)
+                print(name, tokens,
+                      {row["contender"]: number(row["graph_us"] or row["direct_us"], 1)
                                      for row in made}, f"{budget.left():.0%} left", flush=True)
                 if args.device == "cuda":
                     torch.cuda.empty_cache()

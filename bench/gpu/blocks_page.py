@@ -11,7 +11,8 @@ import machine
 import pages
 from pages import number
 
-COLUMNS = ["date", "device", "torch", "block", "source", "tokens", "contender", "graph_us", "direct_us",
+COLUMNS = ["date", "device", "torch", "block", "source", "tokens", "contender", "graph_us",
+           "direct_us",
            "error", "cold_s", "warm_s", "regions", "note"]
 NUMBERS = {"tokens": int, "graph_us": float, "direct_us": float, "error": float, "cold_s": float,
            "warm_s": float, "regions": int}
@@ -24,24 +25,31 @@ def time_column(rows):
 
 def page(rows):
     column = time_column(rows)
-    facts = {key: ", ".join(sorted({row[key] for row in rows})) for key in ("device", "torch", "date")}
+    facts = {key: ", ".join(sorted({row[key] for row in rows})) for key in ("device", "torch",
+                                                                            "date")}
     lines = ["# Transformer blocks under torch.compile", "",
-             f"On {machine.described(facts)}. Made by `bench/gpu/blocks.py`; bf16, one sequence.", "",
+             f"On {machine.described(facts)}. Made by `bench/gpu/blocks.py`; bf16, one sequence.",
+             "",
              "Times are medians of the whole block"
-             + (", in a CUDA graph; *direct* is without one, and includes the host's time where the GPU "
-                "waits for it. " if column == "graph_us" else ". ")
-             + "*Error* is the root mean square of the difference from the block in f64, over that of the "
-             "result. *First* is the time to the first result: *cold* with empty caches, *warm* again from "
-             "the caches on disk.", ""]
-    inductor = {(row["block"], row["tokens"]): row[column] for row in rows if row["contender"] == "inductor"}
+             + (", in a CUDA graph; *direct* is without one, and includes the host's time where "
+                "the GPU waits for it. " if column == "graph_us" else ". ")
+             + "*Error* is the root mean square of the difference from the block in f64, over that "
+               "of the result. *First* is the time to the first result: *cold* with empty caches, "
+               "*warm* again from the caches on disk.", ""]
+    inductor = {(row["block"], row["tokens"]): row[column] for row in rows
+                if row["contender"] == "inductor"}
     cells = []
     for row in rows:
         base, own = inductor.get((row["block"], row["tokens"])), row[column]
         ratio = f"{base / own:.3f}x" if isinstance(base, float) and isinstance(own, float) else "-"
-        cells.append([row["block"], row["source"], row["tokens"], row["contender"], number(own, 1), ratio,
-                      number(row["direct_us"], 1), f"{row['error']:.2e}" if row["error"] != "" else "-",
-                      number(row["cold_s"], 2), number(row["warm_s"], 2), number(row["regions"], 0)])
-    lines += pages.table(["block", "of", "tokens", "contender", "us", "against Inductor", "direct us", "error",
+        cells.append([row["block"], row["source"], row["tokens"], row["contender"], number(own, 1),
+                      ratio,
+                      number(row["direct_us"], 1),
+                      f"{row['error']:.2e}" if row["error"] != "" else "-",
+                      number(row["cold_s"], 2), number(row["warm_s"], 2),
+                      number(row["regions"], 0)])
+    lines += pages.table(["block", "of", "tokens", "contender", "us", "against Inductor",
+                          "direct us", "error",
                           "first cold s", "warm s", "regions"], cells, texts=4)
     return "\n".join(lines + ["", *losses(rows, column), *decisions(rows)])
 
@@ -60,15 +68,20 @@ def losses(rows, time_column):
         if contender != "attacca":
             continue
         eager, inductor = (by.get((name, tokens, other)) for other in ("eager", "inductor"))
-        if eager and "" not in (row["error"], eager["error"]) and row["error"] > 1.02 * eager["error"]:
-            found.append(f"{name} at {tokens}: error {row['error']:.2e}, eager {eager['error']:.2e}")
+        if eager and "" not in (row["error"],
+                                eager["error"]) and row["error"] > 1.02 * eager["error"]:
+            found.append(
+                f"{name} at {tokens}: error {row['error']:.2e}, eager {eager['error']:.2e}")
         if inductor and "" not in (row[time_column], inductor[time_column]) \
                 and row[time_column] > 1.02 * inductor[time_column]:
-            found.append(f"{name} at {tokens}: {row[time_column]:.1f} us, Inductor {inductor[time_column]:.1f} us")
+            found.append(
+                f"{name} at {tokens}: {row[time_column]:.1f} us, Inductor "
+                f"{inductor[time_column]:.1f} us")
     if not found:
-        return ["No block is slower than Inductor's default by more than 2 %, or less exact than eager by more "
-                "than 2 %.", ""]
-    return pages.listed("Slower than Inductor's default, or less exact than eager, by more than 2 %:", found)
+        return ["No block is slower than Inductor's default by more than 2 %, or less exact than "
+                "eager by more than 2 %.", ""]
+    return pages.listed(
+        "Slower than Inductor's default, or less exact than eager, by more than 2 %:", found)
 
 
 def read(paths):
@@ -82,7 +95,8 @@ def read(paths):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("csv", nargs="+")
     parser.add_argument("--out", required=True, help="OUT.csv and OUT.md are written")
     args = parser.parse_args()

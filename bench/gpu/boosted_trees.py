@@ -1,5 +1,5 @@
-"""Gradient boosting with regression trees of equal depth on histograms (Friedman 2001). Rows belong to
-groups: an error that is common to all rows of a group counts less than errors between its rows.
+"""Gradient boosting with regression trees of equal depth on histograms (Friedman 2001). Rows belong
+to groups: an error that is common to all rows of a group counts less than errors between its rows.
 """
 
 from typing import NamedTuple
@@ -14,8 +14,8 @@ NOWHERE = np.inf   # the threshold of a branch that separates no rows
 
 
 class Tree(NamedTuple):
-    """Branch i leads to 2 i + 1 where row[feature] <= threshold, else to 2 i + 2. The indices after the
-    last branch are the leaves."""
+    """Branch i leads to 2 i + 1 where row[feature] <= threshold, else to 2 i + 2. The indices after
+    the last branch are the leaves."""
     features: np.ndarray
     thresholds: np.ndarray
     leaves: np.ndarray
@@ -46,8 +46,8 @@ class Fitter:
         self.tried = max(1, int(rows.shape[1] * share))
 
     def splits(self, node, count, gradient, tried):
-        """For each of `count` nodes the feature and the last bin of the lower side that reduce the error
-        most. The bin is beyond the last one if no split reduces it."""
+        """For each of `count` nodes the feature and the last bin of the lower side that reduce the
+        error most. The bin is beyond the last one if no split reduces it."""
         shape = (count, len(tried), self.most_bins)
         places = (node[:, None] * len(tried) + np.arange(len(tried))) * self.most_bins + \
             self.bins[:, tried]
@@ -79,8 +79,8 @@ class Fitter:
 
 
 def fit(rows, target, weight, group, *, trees, depth, rate, share, shared, seed):
-    """`share`: the part of the features that is tried for each tree. `shared`: the part, 0 to 1, of a
-    group's common error that is ignored."""
+    """`share`: the part of the features that is tried for each tree. `shared`: the part, 0 to 1, of
+    a group's common error that is ignored."""
     fitter = Fitter(rows, weight, depth, share, np.random.default_rng(seed))
     of_group = np.bincount(group, weight)
     rest, made = target.astype(float), []

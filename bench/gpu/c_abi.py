@@ -1,4 +1,5 @@
-"""include/attacca/attacca.h by ctypes: the functions that launching a GEMM and its epilogue needs."""
+"""include/attacca/attacca.h by ctypes: the functions that launching a GEMM and its epilogue
+needs."""
 
 import ctypes
 import json

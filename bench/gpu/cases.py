@@ -8,7 +8,8 @@ EPILOGUES = {
     "bias_gelu": "gelu_tanh(acc + row(bias))",
     "bias_silu_mul": "silu(acc + row(bias)) * full(res)",
     "swiglu": "silu(acc0) * acc1",
-    "gpt_oss": "min(acc0, 7.0) * sigmoid(1.702 * min(acc0, 7.0)) * (clamp(acc1, min=-7.0, max=7.0) + 1.0)",
+    "gpt_oss": "min(acc0, 7.0) * sigmoid(1.702 * min(acc0, 7.0)) * (clamp(acc1, min=-7.0, max=7.0) "
+               "+ 1.0)",
 }
 TITLES = {
     "bias_gelu": "bias + GELU (tanh)",

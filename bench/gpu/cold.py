@@ -124,7 +124,8 @@ def cell(rows, key, part):
 
 def table_of(every):
     lines = []
-    for kind, title in [("cold", "new epilogue"), ("new process, cold", "new epilogue, new process"),
+    for kind, title in [("cold", "new epilogue"),
+                        ("new process, cold", "new epilogue, new process"),
                         ("disk", "known, from disk"),
                         ("new process, disk", "known, from disk, new process"),
                         ("memory", "known, from memory")]:
@@ -143,7 +144,8 @@ def table_by_template(every):
         lines.append([f"`{template}`", len(rows), cell(rows, "splice_ms", 0.5),
                       cell(rows, "assemble_ms", 0.5), cell(rows, "total_ms", 0.5),
                       cell(rows, "total_ms", 0.9)])
-    return pages.table(["template", "builds", "splice", "assemble", "total p50", "total p90"], lines)
+    return pages.table(["template", "builds", "splice", "assemble", "total p50", "total p90"],
+                       lines)
 
 
 def launches(runner, templates):
@@ -201,8 +203,8 @@ def page(facts, rows):
     host = [one.rpartition(" = ")[::2] for one in facts.get("launch", "").split("; ") if one]
     lines = [
         "# Cold and warm: what an epilogue costs before its kernel runs", "",
-        f"On {machine.described(facts)}. Made by `bench/gpu/cold.py`; every build is a row of the CSV "
-        "beside this page.", "",
+        f"On {machine.described(facts)}. Made by `bench/gpu/cold.py`; every build is a row of the "
+        "CSV beside this page.", "",
         *([facts["note"], ""] if "note" in facts else []),
         f"{epilogues} epilogues in each template. *New*: an empty cache. *From disk*: a new cache "
         "object on the folder that the first build filled. *Total* ends when the kernel can be "

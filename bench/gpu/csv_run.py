@@ -1,5 +1,5 @@
-"""Cases one after the other into a CSV, until the time is up. '# key: value' lines at the top say where and
-when; the pages are made from these CSVs alone."""
+"""Cases one after the other into a CSV, until the time is up. '# key: value' lines at the top say
+where and when; the pages are made from these CSVs alone."""
 
 import contextlib
 import csv
@@ -15,7 +15,8 @@ def one_line(error):
 
 def rounded(row):
     """Its floats with three digits."""
-    return {key: f"{value:.3f}" if isinstance(value, float) else value for key, value in row.items()}
+    return {key: f"{value:.3f}" if isinstance(value, float) else value
+            for key, value in row.items()}
 
 
 def begin(file, columns, facts):
@@ -33,8 +34,9 @@ def write(path, columns, facts, rows):
 
 
 def run(cases, measure, columns, path, minutes, facts=None):
-    """The rows that measure(case) returned, each written at once; `path` "-": to standard output. A case that
-    raises RuntimeError is named on standard error and left out, and so are cases for which no time was left."""
+    """The rows that measure(case) returned, each written at once; `path` "-": to standard output. A
+    case that raises RuntimeError is named on standard error and left out, and so are cases for
+    which no time was left."""
     if path != "-":
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     end, rows = time.monotonic() + 60 * minutes, []
@@ -43,7 +45,8 @@ def run(cases, measure, columns, path, minutes, facts=None):
         writer = begin(out, columns, facts or {})
         for number, case in enumerate(cases):
             if time.monotonic() > end:
-                print(f"{len(cases) - number} of {len(cases)} cases left: out of time", file=sys.stderr)
+                print(f"{len(cases) - number} of {len(cases)} cases left: out of time",
+                      file=sys.stderr)
                 break
             try:
                 rows.append(measure(case))
@@ -55,7 +58,8 @@ def run(cases, measure, columns, path, minutes, facts=None):
 
 
 def read(*paths):
-    """(facts, rows as texts) of all files. A fact that differs between files has all values, joined."""
+    """(facts, rows as texts) of all files. A fact that differs between files has all values,
+    joined."""
     facts, rows = {}, []
     for path in paths:
         lines = []

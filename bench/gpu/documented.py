@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The pages of docs/benchmarks: what each shows, the command that writes it, its data, and whether its
-subject has changed since it was measured.
+"""The pages of docs/benchmarks: what each shows, the command that writes it, its data, and whether
+its subject has changed since it was measured.
 
-    bench/gpu/documented.py    writes docs/benchmarks/README.md and the notices at the top of old pages
+    bench/gpu/documented.py    writes docs/benchmarks/README.md and the notices of old pages
 
-A page that is measured again, on a later date, loses its notice; its entry in OUTDATED is then to be
-removed, which tests/tools/bench_gpu_test.py asks for.
+A page that is measured again, on a later date, loses its notice; its entry in OUTDATED is then to
+be removed, which tests/tools/bench_gpu_test.py asks for.
 """
 
 import os
@@ -19,8 +19,8 @@ FOLDER = "docs/benchmarks"
 
 class Page(NamedTuple):
     """Steps are scripts of bench/gpu with their arguments, for run.py, which fills in `{attacca}`,
-    `{library}`, `{minutes}` and `{data}`, the CSV without .csv. The last step writes the page from its
-    data alone. A page without steps is written by `command`."""
+    `{library}`, `{minutes}` and `{data}`, the CSV without .csv. The last step writes the page from
+    its data alone. A page without steps is written by `command`."""
     name: str
     shows: str
     steps: tuple = ()
@@ -34,18 +34,21 @@ class Page(NamedTuple):
 PAGES = [
     Page("gpu-epilogues", "bias + GELU, bias + SiLU times a residual, beside PyTorch, Inductor and "
          "cuBLASLt",
-         ("peers.py --attacca {attacca} --csv {data}.csv --minutes {minutes} --max-autotune-every 4",
+         ("peers.py --attacca {attacca} --csv {data}.csv --minutes {minutes} "
+          "--max-autotune-every 4",
           "table.py {data}.csv --out {data}"), 4, True, data=("gpu-epilogues.svg",)),
     Page("gpu-gates", "gated products beside PyTorch and Inductor",
-         ("peers.py --attacca {attacca} --csv {data}.csv --minutes {minutes} --epilogues swiglu gpt_oss "
-          "--max-autotune-every 8", "table.py {data}.csv --out {data}"), 9, data=("gpu-gates.svg",)),
+         ("peers.py --attacca {attacca} --csv {data}.csv --minutes {minutes} --epilogues swiglu "
+          "gpt_oss --max-autotune-every 8", "table.py {data}.csv --out {data}"), 9,
+         data=("gpu-gates.svg",)),
     Page("gpu-mixed", "4- and 8-bit weights beside cuBLAS's bf16 product",
          ("mixed.py --attacca {attacca} --library {library} --epilogues bias_silu --limit 10 "
           "--out {data}.csv --minutes {minutes}", "mixed_page.py {data}.csv --out {data}"), 9),
     Page("gpu-scaled-blocks", "8-bit floats with scales beside cuBLASLt",
          ("scaled_blocks.py --attacca {attacca} --library {library} --out {data}.csv "
           "--minutes {minutes}", "scaled_blocks_page.py {data}.csv --out {data}"), 4),
-    Page("gpu-references", "the shapes of other systems' benchmarks: int8, odd sizes, layers of models",
+    Page("gpu-references",
+         "the shapes of other systems' benchmarks: int8, odd sizes, layers of models",
          ("references.py --attacca {attacca} --library {library} --autotune --out {data} "
           "--minutes {minutes}",
           "mixed.py --attacca {attacca} --library {library} --torch --out {data}-mixed.csv "
@@ -54,7 +57,8 @@ PAGES = [
           "references_page.py {data}.csv --mixed {data}-mixed.csv --out {data}"), 9,
          data=("gpu-references-mixed.csv", "gpu-references.svg")),
     Page("gpu-blocks", "transformer blocks under `torch.compile` beside Inductor",
-         ("blocks.py --out {data} --minutes {minutes}", "blocks_page.py {data}.csv --out {data}"), 9),
+         ("blocks.py --out {data} --minutes {minutes}", "blocks_page.py {data}.csv --out {data}"),
+         9),
     Page("gpu-cold", "the time of a new epilogue from text to loaded kernel, and of a launch",
          ("cold.py --attacca {attacca} --out {data} --minutes {minutes}",
           "cold.py --page --out {data}"), 1.5, True),
@@ -72,26 +76,31 @@ PAGES = [
     Page("cpu-small-k", "what was tried for K = 128 on a CPU", command="written by hand"),
 ]
 
-NAMES = ("Kernels have been renamed since: a name now begins with its folder's in src/templates/kernels "
-         "(`bf16_*` is `cutlass_*`, `sm90_*` is `wgmma_*`, `sm80_*` and `sm89_*` are `mma_*`, `mixed_*` is "
-         "`packed_*`).")
-WGMMA = ("The wgmma kernels have changed since: one elected lane requests bulk copies, which made products "
-         "of 64 rows and more faster, and tiles of 160 and 176 columns were added; the pointwise kernel of "
-         "the unfused path is faster for whole chunks.")
+NAMES = (
+    "Kernels have been renamed since: a name now begins with its folder's in src/templates/kernels "
+         "(`bf16_*` is `cutlass_*`, `sm90_*` is `wgmma_*`, `sm80_*` and `sm89_*` are `mma_*`, "
+         "`mixed_*` is `packed_*`).")
+WGMMA = (
+    "The wgmma kernels have changed since: one elected lane requests bulk copies, which made "
+    "products of 64 rows and more faster, and tiles of 160 and 176 columns were added; the "
+    "pointwise kernel of the unfused path is faster for whole chunks.")
 # Page: the date of the measurement that the notice is about, and what has changed since.
 OUTDATED = {
     "gpu-epilogues": ("2026-11-22", f"{WGMMA} {NAMES}"),
     "gpu-gates": ("2026-11-22", NAMES),
     "gpu-mixed": ("2026-11-22", NAMES),
     "gpu-scaled-blocks": (
-        "2026-11-22", "The unfused path stores the product in f32 now, before it is scaled: the recorded "
+        "2026-11-22",
+        "The unfused path stores the product in f32 now, before it is scaled: the recorded "
         f"times of `unfused` no longer compare. {WGMMA} {NAMES}"),
     "gpu-references": ("2026-11-22", f"{WGMMA} {NAMES}"),
     "gpu-blocks": ("2026-11-22", WGMMA),
-    "gpu-cold": ("2026-11-22", "The cache of kernels now also checks who owns its files, which takes part "
+    "gpu-cold": ("2026-11-22",
+                 "The cache of kernels now also checks who owns its files, which takes part "
                  f"of the times *from disk*. {NAMES}"),
     "gpu-splice": ("2026-11-22", f"{WGMMA} {NAMES}"),
-    "gpu-user-kernels": ("2026-11-22", "The code that Attacca emits for epilogues has changed since."),
+    "gpu-user-kernels": ("2026-11-22",
+                         "The code that Attacca emits for epilogues has changed since."),
     "ranking": ("2026-11-22", "The unfused path of 8-bit floats stores the product in f32 now: its "
                 f"recorded times no longer compare. {WGMMA}"),
     "cpu": ("2026-11-22", "GELU is more exact near 0 since, by a few more operations."),
@@ -134,9 +143,12 @@ def linked(name):
 def index(texts):
     """docs/benchmarks/README.md. `texts`: page by name."""
     lines = ["# Benchmarks", "",
-             "Written by `bench/gpu/documented.py`, which has this table. `make bench-gpu` needs a GPU,",
-             "PyTorch and `make gpu`; it measures the pages that take a few minutes and prints the command",
-             "of every other page. *Older than the code*: what was measured has changed since; the page",
+             "Written by `bench/gpu/documented.py`, which has this table. `make bench-gpu` needs a "
+             "GPU,",
+             "PyTorch and `make gpu`; it measures the pages that take a few minutes and prints the "
+             "command",
+             "of every other page. *Older than the code*: what was measured has changed since; the "
+             "page",
              "says how at its top.", "",
              "| page | shows | measured | written by | data |", "|---|---|---|---|---|"]
     for page in PAGES:

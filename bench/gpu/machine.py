@@ -6,7 +6,8 @@ import subprocess
 
 def driver_version():
     try:
-        asked = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+        asked = subprocess.run(["nvidia-smi", "--query-gpu=driver_version",
+                                "--format=csv,noheader"],
                                capture_output=True, text=True, check=False)
         return asked.stdout.split("\n")[0].strip() or "unknown"
     except OSError:
@@ -21,7 +22,8 @@ def facts():
     """Needs PyTorch."""
     import torch
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "a CPU"
-    return {"device": device, "torch": torch.__version__, "driver": driver_version(), "date": today()}
+    return {"device": device, "torch": torch.__version__, "driver": driver_version(),
+            "date": today()}
 
 
 def described(facts):

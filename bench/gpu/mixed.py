@@ -4,10 +4,11 @@
     bench/gpu/mixed.py --attacca build/src/cli/attacca --library build/src/api/libattacca.so \\
         --out docs/benchmarks/gpu-mixed.csv --minutes 5
 
-Each time is the median of graphs of launches over buffers that together exceed twice the L2 cache, so
-that weights come from memory. `ratio` is cuBLAS's time over ours; `weights_gbps` the packed bytes over our
-time; `torch_us`, with --torch, the time of PyTorch's own kernel for such weights (packed_peers.py);
-`product_us`, where there is an epilogue, our product without it, in the same turns."""
+Each time is the median of graphs of launches over buffers that together exceed twice the L2 cache,
+so that weights come from memory. `ratio` is cuBLAS's time over ours; `weights_gbps` the packed
+bytes over our time; `torch_us`, with --torch, the time of PyTorch's own kernel for such weights
+(packed_peers.py); `product_us`, where there is an epilogue, our product without it, in the same
+turns."""
 
 import argparse
 import sys
@@ -24,7 +25,8 @@ SHAPES = [(14336, 4096), (4096, 14336), (28672, 8192), (4096, 11008), (22016, 40
 ROWS = [1, 16, 64, 128, 256, 1024, 4096]
 CODES = {"s4": "weights=s8, bits=4", "s8": "weights=s8", "f8e4m3": "weights=f8e4m3"}
 EPILOGUES = {"none": "y", "bias_silu": "silu(y + b)"}
-COLUMNS = ["codes", "group", "epilogue", "m", "n", "k", "attacca_us", "product_us", "kernel", "unfused_us",
+COLUMNS = ["codes", "group", "epilogue", "m", "n", "k", "attacca_us", "product_us", "kernel",
+           "unfused_us",
            "cublas_us", "torch_us", "ratio", "weights_gbps"]
 GROUP = 128
 MOST_SETS = 24
@@ -93,12 +95,14 @@ def measure(library, case, options):
              for _ in range(sets_beyond_cache(2 * n * k, MOST_SETS))]
     product = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
     sets, outs = [(x, each, b) for each in weights], [out] * len(weights)
-    us = medians({**{name: Timed(each.launches(sets, outs), len(sets)) for name, each in plans.items()},
+    us = medians({**{name: Timed(each.launches(sets, outs),
+                                 len(sets)) for name, each in plans.items()},
                   "cublas": Timed(lambda i: torch.mm(x, plain[i].t(), out=product), len(plain)),
                   **(torch_peer(codes, x, n, len(weights)) if options.torch else {})})
     return {"codes": codes, "group": GROUP, "epilogue": epilogue, "m": m, "n": n, "k": k,
             "attacca_us": f"{us['ours']:.2f}",
-            "product_us": f"{us['product']:.2f}" if "product" in us else "", **plans["ours"].columns(),
+            "product_us": f"{us['product']:.2f}" if "product" in us else "",
+            **plans["ours"].columns(),
             "cublas_us": f"{us['cublas']:.2f}",
             "torch_us": f"{us['torch']:.2f}" if "torch" in us else "",
             "ratio": f"{us['cublas'] / us['ours']:.2f}",

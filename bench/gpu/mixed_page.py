@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The page of what mixed.py measured, from one CSV or several; later rows replace earlier ones. A line
-'# note: TEXT' of a CSV goes into the page.
+"""The page of what mixed.py measured, from one CSV or several; later rows replace earlier ones. A
+line '# note: TEXT' of a CSV goes into the page.
 
     bench/gpu/mixed_page.py first.csv second.csv --out docs/benchmarks/gpu-mixed
 """
@@ -17,11 +17,12 @@ EPILOGUES = {"none": "", "bias_silu": "bias, SiLU"}
 HEADER = ["M x N x K", "weights", "epilogue", "Attacca us", "without epilogue", "cuBLAS bf16 us",
           "ratio", "GB/s", "what ran"]
 HOW = """
-Weights of 4 (s4) and 8 bits (s8) with a bf16 scale for each 128 values of k, bf16 activations, beside
-cuBLAS's bf16 product of the unpacked weights, without the epilogue. The two take turns without pauses.
-Each time is the median of CUDA graphs of launches over buffers that together exceed twice the L2 cache.
-*Without epilogue* is Attacca's own product in the same turns. *Ratio* is cuBLAS's time over Attacca's,
-above 1 where Attacca is faster. *GB/s* is the packed bytes over Attacca's time."""
+Weights of 4 (s4) and 8 bits (s8) with a bf16 scale for each 128 values of k, bf16 activations,
+beside cuBLAS's bf16 product of the unpacked weights, without the epilogue. The two take turns
+without pauses. Each time is the median of CUDA graphs of launches over buffers that together exceed
+twice the L2 cache. *Without epilogue* is Attacca's own product in the same turns. *Ratio* is
+cuBLAS's time over Attacca's, above 1 where Attacca is faster. *GB/s* is the packed bytes over
+Attacca's time."""
 
 
 def read(paths):
@@ -30,7 +31,8 @@ def read(paths):
     found = {tuple(row[key] for key in ("codes", "group", "epilogue", "m", "n", "k")): row
              for row in rows}
     return facts, sorted(found.values(), key=lambda row: (
-        -int(row["n"]) * int(row["k"]), -int(row["n"]), int(row["m"]), row["codes"], row["epilogue"]))
+        -int(row["n"]) * int(row["k"]), -int(row["n"]), int(row["m"]), row["codes"],
+        row["epilogue"]))
 
 
 def line(row):

@@ -115,7 +115,8 @@ def measure(case, bench, attacca, peers, rounds):
 
 def peers_of(case, options):
     """Max-autotune, which takes longer than all others together, may be left out of most cases."""
-    if case[1:] in quoted(case.epilogue) or options.every.index(case) % options.max_autotune_every == 0:
+    if case[1:] in quoted(case.epilogue) or options.every.index(
+        case) % options.max_autotune_every == 0:
         return options.peers
     return [name for name in options.peers if name != "max_autotune_us"]
 

@@ -1,4 +1,5 @@
-"""A small scatter plot as SVG, without a library: log2 axes, a dot for each case, a line of means."""
+"""A small scatter plot as SVG, without a library: log2 axes, a dot for each case, a line of
+means."""
 
 import math
 from html import escape
@@ -7,7 +8,8 @@ from statistics import geometric_mean
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 300, 64, 44, 16, 48
 STYLE = """<style>
 text { font: 12px system-ui, sans-serif; fill: #333 } .title { font-size: 14px; font-weight: 600 }
-.grid { stroke: #ddd } .even { stroke: #333; stroke-width: 1.5 } .mean { fill: none; stroke-width: 2 }
+.grid { stroke: #ddd } .even { stroke: #333; stroke-width: 1.5 }
+.mean { fill: none; stroke-width: 2 }
 </style>"""
 COLORS = ["#1f77b4", "#d95f02", "#2a9d4a"]
 
@@ -32,7 +34,8 @@ class Panel:
 
     def y_ticks(self):
         low, high = (2 ** each for each in self.y_range)
-        step = next(s for s in (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100) if (high - low) / s <= 10)
+        step = next(s for s in (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10,
+                                100) if (high - low) / s <= 10)
         return [i * step for i in range(math.ceil(low / step), int(high / step) + 1) if i > 0]
 
     def svg(self, top):
@@ -40,7 +43,8 @@ class Panel:
                f'<text class="title" x="{LEFT}" y="18">{escape(self.title)}</text>']
         for tick in self.y_ticks():
             y = self.y(tick)
-            out.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            out.append(
+                f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
                        f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:.4g}</text>')
         out.append(f'<line class="even" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{self.y(1):.1f}" '
                    f'y2="{self.y(1):.1f}"/>')
@@ -72,7 +76,8 @@ class Panel:
 def write(path, panels):
     height = HEIGHT * len(panels)
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}">\n{STYLE}\n'
+        file.write(
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}">\n{STYLE}\n'
                    f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>\n')
         for index, panel in enumerate(panels):
             file.write(panel.svg(index * HEIGHT) + "\n")

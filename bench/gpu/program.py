@@ -10,7 +10,8 @@ def add_option(parser):
 
 
 def answer(program, *words, timeout=None, env=None):
-    """What it prints. Raises RuntimeError with the reason in one line if it fails or takes longer."""
+    """What it prints. Raises RuntimeError with the reason in one line if it fails or takes
+    longer."""
     try:
         done = subprocess.run([program, *words], capture_output=True, text=True, check=False,
                               timeout=timeout, env=env)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The model that ranks kernel templates without measuring, trained on measurements.
 
-    ranking.py collect --minutes 8   where a GPU is: times every legal template of random problems; the
-                                     CSV gets a row for each problem and candidate
+    ranking.py collect --minutes 8   where a GPU is: times every legal template of random problems;
+                                     the CSV gets a row for each problem and candidate
     ranking.py train                 anywhere: fits the trees, src/tune/ranking_tree.inc
-    ranking.py evaluate              scores the fit on layers and epilogues that it was not trained on
+    ranking.py evaluate              scores the fit on layers and epilogues that are new to it
 
 The last two need numpy and all templates (`make gpu`, or $ATTACCA_TEMPLATE_DIR), whose features
 `attacca bench gemm --features` prints.
@@ -88,7 +88,8 @@ def problems(seed):
 
 
 def ask(attacca, problem, *words):
-    return json.loads(program.answer(attacca, "bench", "gemm", *problem.options(), "--json-line", *words,
+    return json.loads(program.answer(attacca, "bench", "gemm", *problem.options(), "--json-line",
+                                     *words,
                                      timeout=180))
 
 
@@ -118,7 +119,8 @@ def collect(options):
 
 
 class Measured(NamedTuple):
-    """A problem's legal templates: names, a row of features each, seconds; and the best unfused time."""
+    """A problem's legal templates: names, a row of features each, seconds; and the best unfused
+    time."""
     problem: Problem
     templates: list
     features: "numpy.ndarray"
@@ -127,7 +129,8 @@ class Measured(NamedTuple):
 
 
 # Templates had other names when bench/data was measured.
-RENAMED = [("bf16_", "cutlass_"), ("sm90_", "wgmma_"), ("sm80_", "mma_"), ("sm89_", "mma_"), ("mixed_", "packed_")]
+RENAMED = [("bf16_", "cutlass_"), ("sm90_", "wgmma_"), ("sm80_", "mma_"), ("sm89_", "mma_"),
+           ("mixed_", "packed_")]
 
 
 def current_name(candidate):
@@ -175,7 +178,8 @@ MOST_CORRECTION = 0.7  # with the depth, as ranking_tree.cpp has them
 
 def learn(measured):
     """Trees for the logarithm of time over estimate. A problem's faster templates have more weight,
-    because their order matters; the slow ones have a little, so that none is predicted to be fast."""
+    because their order matters; the slow ones have a little, so that none is predicted to be
+    fast."""
     import numpy as np
     from boosted_trees import fit
     rows = np.vstack([each.features for each in measured])
@@ -194,8 +198,8 @@ def expected(trees, features):
 
 
 class Quality(NamedTuple):
-    """Relative to the best template's speed, by geometric mean: the first template's speed, the best of
-    the first 8; the worst first one; the mean factor by which expected times are off."""
+    """Relative to the best template's speed, by geometric mean: the first template's speed, the
+    best of the first 8; the worst first one; the mean factor by which expected times are off."""
     first: float
     of_eight: float
     worst: float
@@ -239,18 +243,21 @@ def evaluate(options):
     import numpy as np
     _, measured = read_measured(options)
     rows = [("the analytic estimate", [np.exp(each.features[:, 0]) for each in measured])]
-    rows += [(f"trained without its {name}", held_out(measured, key)) for name, key in HELD_OUT.items()]
+    rows += [(f"trained without its {name}",
+              held_out(measured, key)) for name, key in HELD_OUT.items()]
     lines = ["# The ranking without measuring", "",
              f"On one NVIDIA H200; {MEASURED}. Made by `bench/gpu/ranking.py collect`, `train` and "
              "`evaluate` from the data in `bench/data`.", "",
              f"{len(measured)} problems, {sum(len(each.templates) for each in measured)} times of "
-             "templates, in eighths: each is ranked by trees trained on the other seven. Speeds are "
-             "parts of the fastest legal template's.", "",
+             "templates, in eighths: each is ranked by trees trained on the other seven. Speeds "
+             "are parts of the fastest legal template's.", "",
              *pages.table(["ranked by", "the first's speed", "the best of the first 8",
                            "the worst first", "expected times off by"],
-                          [[name, f"{worth.first:.4f}", f"{worth.of_eight:.4f}", f"{worth.worst:.3f}",
+                          [[name, f"{worth.first:.4f}", f"{worth.of_eight:.4f}",
+                            f"{worth.worst:.3f}",
                             f"{worth.off - 1:.1%}"]
-                           for name, worth in ((name, quality(measured, times)) for name, times in rows)])]
+                           for name, worth in ((name, quality(measured,
+                                                              times)) for name, times in rows)])]
     pages.write(options.out, "\n".join(lines))
     print("\n".join(lines))
 
@@ -274,8 +281,8 @@ def train(options):
     with open(options.tree, "w", encoding="utf-8") as file:
         file.write("\n".join([*lines, "};"]) + "\n")
     worth = quality(measured, [expected(trees, each.features) for each in measured])
-    print(f"{options.tree}: {len(trees)} trees; on what it was trained on {worth.first:.4f}, of eight "
-          f"{worth.of_eight:.4f}, worst {worth.worst:.3f}")
+    print(f"{options.tree}: {len(trees)} trees; on what it was trained on {worth.first:.4f}, of "
+          f"eight {worth.of_eight:.4f}, worst {worth.worst:.3f}")
 
 
 def main(arguments=None):

@@ -11,8 +11,8 @@
 
 `library_us`: torch.mm or torch._int_mm (cuBLASLt), then one kernel for each op of the tail.
 `compiled_us`: Inductor. `autotuned_us`: Inductor's max-autotune, products in Triton allowed.
-`unfused_us`: Attacca's own unfused path, timed by the tuner. Results are compared with f32 before they
-are timed."""
+`unfused_us`: Attacca's own unfused path, timed by the tuner. Results are compared with f32 before
+they are timed."""
 
 import argparse
 import sys
@@ -29,11 +29,13 @@ from stopwatch import Timed, medians, sets_beyond_cache
 from torch_bench import compare
 
 INT8_LAYERS = [(4096, 11008), (12288, 4096), (22016, 4096), (4096, 4096)]
-SHAPES = [(16, 5120, 8192), (33, 1024, 2048), (5120, 5120, 8320), (9728, 8192, 8320), (5133, 5120, 8320)]
+SHAPES = [(16, 5120, 8192), (33, 1024, 2048), (5120, 5120, 8320), (9728, 8192, 8320),
+          (5133, 5120, 8320)]
 LAYERS = {"O-proj of DeepSeek-V3": (7168, 16384), "MoE-down of DeepSeek-V3": (7168, 2048),
           "QKV of Llama-3 8B": (6144, 4096), "O-proj of Llama-3 8B": (4096, 4096),
           "QKV of Llama-3 70B": (10240, 8192), "O-proj of Llama-3 70B": (8192, 8192)}
-COLUMNS = ["suite", "name", "m", "n", "k", "attacca_us", "kernel", "unfused_us", *references_page.PEERS]
+COLUMNS = ["suite", "name", "m", "n", "k", "attacca_us", "kernel", "unfused_us",
+           *references_page.PEERS]
 
 
 class Case(NamedTuple):
@@ -120,10 +122,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     tuned_plan.add_options(parser)
-    parser.add_argument("--out", default="docs/benchmarks/gpu-references", help="without .csv, .md and .svg")
+    parser.add_argument("--out", default="docs/benchmarks/gpu-references",
+                        help="without .csv, .md and .svg")
     parser.add_argument("--minutes", type=float, default=6)
     parser.add_argument("--suites", nargs="*", default=["int8", "shapes", "tails"])
-    parser.add_argument("--done", nargs="*", default=[], metavar="CSV", help="leaves out the cases in these")
+    parser.add_argument("--done", nargs="*", default=[], metavar="CSV",
+                        help="leaves out the cases in these")
     parser.add_argument("--autotune", action="store_true", help="Inductor's max-autotune too, slow")
     options = parser.parse_args()
     library = tuned_plan.open_library(options.library, options.attacca)

@@ -2,7 +2,8 @@
 """The page and plots of what references.py measured, from one CSV or several, and of what mixed.py
 measured at the same layers:
 
-    bench/gpu/references_page.py first.csv second.csv --mixed mixed.csv --out docs/benchmarks/gpu-references
+    bench/gpu/references_page.py first.csv second.csv --mixed mixed.csv \\
+        --out docs/benchmarks/gpu-references
 """
 
 import argparse
@@ -21,8 +22,8 @@ TITLES = {
 }
 PACKED_PEERS = {"s4": "PyTorch's int4 kernel", "s8": "Inductor's max-autotune"}
 HOW = {
-    "int8": "Library: torch._int_mm, which takes no fewer than 17 rows, and PyTorch's operators; data "
-            "of the full range.",
+    "int8": "Library: torch._int_mm, which takes no fewer than 17 rows, and PyTorch's operators; "
+            "data of the full range.",
     "shapes": "Library: torch.mm and PyTorch's operators.",
     "tails": "Library: torch.mm, then bias and SiLU as kernels of their own.",
 }
@@ -37,7 +38,8 @@ def read(paths):
 
 def ratios(rows, peer):
     """(M, the peer's time by Attacca's) where it ran."""
-    return [(int(row["m"]), float(row[peer]) / float(row["attacca_us"])) for row in rows if row[peer]]
+    return [(int(row["m"]), float(row[peer]) / float(row["attacca_us"])) for row in rows
+            if row[peer]]
 
 
 def spread(title, points):
@@ -64,15 +66,19 @@ def mixed_of(path):
     points = {f"{codes} weights": [(int(row["m"]), float(row["ratio"])) for row in rows
                                    if row["codes"] == codes]
               for codes in sorted({row["codes"] for row in rows})}
-    beside = {codes: [(int(row["m"]), float(row["torch_us"]) / float(row["attacca_us"])) for row in rows
+    beside = {codes: [(int(row["m"]),
+                       float(row["torch_us"]) / float(row["attacca_us"])) for row in rows
                       if row["codes"] == codes and row.get("torch_us")] for codes in PACKED_PEERS}
     lines = ["## Packed weights, bf16 activations", "",
-             "Beside cuBLAS's bf16 product of the unpacked weights, and what PyTorch has for such weights: its "
-             "own kernel of 4 bits, Inductor's max-autotune of 8; a bf16 scale for each 128 of k.", "",
+             "Beside cuBLAS's bf16 product of the unpacked weights, and what PyTorch has for such "
+             "weights: its own kernel of 4 bits, Inductor's max-autotune of 8; a bf16 scale for "
+             "each 128 of k.", "",
              *(spread(title, some) for title, some in points.items()),
-             *(spread(f"{codes} weights over {peer}", beside[codes]) for codes, peer in PACKED_PEERS.items()
+             *(spread(f"{codes} weights over {peer}",
+                      beside[codes]) for codes, peer in PACKED_PEERS.items()
                if beside[codes]), "",
-             *pages.table(["weights", "M x N x K", "Attacca", "cuBLAS bf16", "PyTorch's", "speed-up", "GB/s",
+             *pages.table(["weights", "M x N x K", "Attacca", "cuBLAS bf16", "PyTorch's",
+                           "speed-up", "GB/s",
                            "kernel"],
                           [[row["codes"], pages.sizes(row), row["attacca_us"], row["cublas_us"],
                             row.get("torch_us") or "-", row["ratio"], row["weights_gbps"],
@@ -87,9 +93,10 @@ def write(facts, rows, mixed, out):
     if mixed:
         suites.append(mixed_of(mixed))
     lines = ["# The reference systems' benchmarks", "",
-             f"On {machine.described(facts)}. Made by `bench/gpu/references.py` and `references_page.py`; "
-             "microseconds, medians of CUDA graphs in turns over operands that together exceed the L2 "
-             "cache. Speed-ups are a peer's time over Attacca's, means are geometric.", "",
+             f"On {machine.described(facts)}. Made by `bench/gpu/references.py` and "
+             "`references_page.py`; microseconds, medians of CUDA graphs in turns over operands "
+             "that together exceed the L2 cache. Speed-ups are a peer's time over Attacca's, "
+             "means are geometric.", "",
              *([facts["note"], ""] if "note" in facts else []),
              f"![Speed-ups by M]({out.rsplit('/', 1)[-1]}.svg)", ""]
     pages.write(out + ".md", "\n".join(lines + [line for suite, _ in suites for line in suite]))

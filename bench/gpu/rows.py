@@ -1,4 +1,5 @@
-"""The CSV of a comparison: '# key: value' lines, a header, one row for each case, flushed row by row."""
+"""The CSV of a comparison: '# key: value' lines, a header, one row for each case, flushed row by
+row."""
 
 import csv
 import os

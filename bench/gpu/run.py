@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures pages of docs/benchmarks on this machine's GPU and writes them again. Without --pages: those
-of a short run, within ten minutes; the command of every other page is printed.
+"""Measures pages of docs/benchmarks on this machine's GPU and writes them again. Without --pages:
+those of a short run, within ten minutes; the command of every other page is printed.
 
     bench/gpu/run.py --attacca build/src/cli/attacca
     bench/gpu/run.py --attacca build/src/cli/attacca --pages gpu-gates gpu-mixed --scale 2
@@ -20,7 +20,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def step(text, values):
     """Whether it succeeded. The reason of a failure is printed, and the other steps run."""
     script, *arguments = (word.format(**values) for word in text.split())
-    if subprocess.run([sys.executable, os.path.join(HERE, script), *arguments], check=False).returncode == 0:
+    if subprocess.run([sys.executable, os.path.join(HERE, script), *arguments],
+                      check=False).returncode == 0:
         return True
     print(f"failed: {text}", file=sys.stderr)
     return False
@@ -48,8 +49,10 @@ def main(arguments=None):
     parser.add_argument("--library", help="libattacca.so; by default the program's own")
     parser.add_argument("--pages", nargs="*", choices=names, default=[], metavar="PAGE",
                         help=", ".join(names))
-    parser.add_argument("--scale", type=float, default=1, help="multiplies the minutes of each page")
-    parser.add_argument("--go-on", action="store_true", help="keep the cases that a CSV has already")
+    parser.add_argument("--scale", type=float, default=1,
+                        help="multiplies the minutes of each page")
+    parser.add_argument("--go-on", action="store_true",
+                        help="keep the cases that a CSV has already")
     parser.add_argument("--out", default=documented.FOLDER)
     options = parser.parse_args(arguments)
     options.library = options.library or program.library_beside(options.attacca) or "libattacca.so"
@@ -60,7 +63,8 @@ def main(arguments=None):
     for page in documented.PAGES:
         if page not in chosen:
             print(f"{page.name}.md: not measured; {documented.command(page)}")
-    if os.path.abspath(options.out) == os.path.abspath(os.path.join(documented.ROOT, documented.FOLDER)):
+    if os.path.abspath(options.out) == os.path.abspath(os.path.join(documented.ROOT,
+                                                                    documented.FOLDER)):
         documented.main()
     return 0 if all(done) else 1
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Products of f8e4m3, with scales of blocks of 128 and with one scale a tensor, against the unfused path,
-PyTorch's product of the same scaled factors and its bf16 product (both cuBLASLt), in one run, in turns:
+"""Products of f8e4m3, with scales of blocks of 128 and with one scale a tensor, against the unfused
+path, PyTorch's product of the same scaled factors and its bf16 product (both cuBLASLt), in one run,
+in turns:
 
-    bench/gpu/scaled_blocks.py --attacca build/src/cli/attacca --library build/src/api/libattacca.so \\
-        --out docs/benchmarks/gpu-scaled-blocks.csv --minutes 3
+    bench/gpu/scaled_blocks.py --attacca build/src/cli/attacca \\
+        --library build/src/api/libattacca.so --minutes 3 \\
+        --out docs/benchmarks/gpu-scaled-blocks.csv
 
 Each time is the median of graphs of launches over buffers that together exceed twice the L2 cache.
-`unfused_us` is the time of Attacca's own unfused path (cuBLASLt and a pointwise kernel), `tflops` the rate
-of the selected candidate. An empty cell: PyTorch refuses the product."""
+`unfused_us` is the time of Attacca's own unfused path (cuBLASLt and a pointwise kernel), `tflops`
+the rate of the selected candidate. An empty cell: PyTorch refuses the product."""
 
 import argparse
 import sys
@@ -57,8 +59,10 @@ def measure(library, case, seconds):
                for _ in range(sets_beyond_cache(n * k + m * k, MOST_SETS))]
     shapes = ((m, blocks(k)), (blocks(n), blocks(k))) if scales == "blocks" else ((1,), (1,))
     u, v = (torch.rand(shape, device="cuda") * 0.01 + 0.001 for shape in shapes)
-    result = torch.empty(m * n * (1 if out.startswith("f8") else 2), device="cuda", dtype=torch.uint8)
-    plain = [(torch.randn(m, k, device="cuda").bfloat16(), torch.randn(n, k, device="cuda").bfloat16())
+    result = torch.empty(m * n * (1 if out.startswith("f8") else 2), device="cuda",
+                         dtype=torch.uint8)
+    plain = [(torch.randn(m, k, device="cuda").bfloat16(),
+              torch.randn(n, k, device="cuda").bfloat16())
              for _ in range(sets_beyond_cache(2 * (n * k + m * k), MOST_SETS))]
     product = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
     ours = plan.launches([(x, w, u, v) for x, w in factors], [result] * len(factors))
@@ -75,7 +79,8 @@ def measure(library, case, seconds):
         return torch._scaled_mm(x, w.t(), left, v.t(), out_dtype=torch.bfloat16,
                                 use_fast_accum=scales == "fast")
 
-    contenders = {"attacca_us": Timed(ours, len(factors)), "cublas_bf16_us": Timed(cublas, len(plain))}
+    contenders = {"attacca_us": Timed(ours, len(factors)),
+                  "cublas_bf16_us": Timed(cublas, len(plain))}
     try:
         contenders["cublas_fp8_us"] = Timed(scaled, len(factors))
     except RuntimeError as error:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Spliced kernels beside the same kernels compiled whole by nvcc.
 
-    splice_cost.py build   where nvcc is: the epilogue's CUDA C++ goes into the template's own source,
-                           so that nvcc sees both at once; one cubin each into --images
+    splice_cost.py build   where nvcc is: puts the epilogue's CUDA C++ into the template's own
+                           source, so that nvcc sees both at once; one cubin each into --images
     splice_cost.py run     where a GPU is: both machine codes with the same parameters, in turns
     splice_cost.py page    writes the page again, from the CSV
 """
@@ -24,11 +24,13 @@ import pages
 import program
 
 TEMPLATES = ["cutlass_tn_128x256x64_2x1_coop_f1", "cutlass_tn_128x128x64_2x1_pingpong_f1",
-             "cutlass_tn_64x16x128_1x1_pingpong_swap_f1", "wgmma_tn_128x128x64_2x1_pingpong_direct_f1_d16",
+             "cutlass_tn_64x16x128_1x1_pingpong_swap_f1",
+             "wgmma_tn_128x128x64_2x1_pingpong_direct_f1_d16",
              "wgmma_tn_128x256x64_2x1_direct_f1_d16", "wgmma_tn_16x64x64_1x1x2_swap_f1_d16"]
 EPILOGUES = {"gelu": "gelu_tanh(acc + row(bias))", "silu_mul": "silu(acc + row(bias)) * full(res)"}
 SHAPES = {False: [(8192, 8192, 8192), (4096, 14336, 4096), (1024, 11008, 4096)],
-          True: [(1, 14336, 4096), (16, 14336, 4096), (16, 4096, 11008)]}  # by whether the template is swapped
+          # by whether the template is swapped
+          True: [(1, 14336, 4096), (16, 14336, 4096), (16, 4096, 11008)]}
 COLUMNS = ["template", "epilogue", "m", "n", "k", "spliced_us", "whole_us", "spliced_registers",
            "whole_registers", "spliced_local_bytes", "whole_local_bytes", "failed"]
 
@@ -43,7 +45,8 @@ WHOLE = """// {template}, D = {epilogue}: the hole's body before the kernel that
 
 def body_for_whole(emitted):
     """The hole as an inline function, without the types that common/hole.cuh defines."""
-    kept = re.sub(r"struct attacca_(operand|hole_context|results)\b\s*(\{[^}]*\})?\s*;", "", emitted)
+    kept = re.sub(r"struct attacca_(operand|hole_context|results)\b\s*(\{[^}]*\})?\s*;", "",
+                  emitted)
     inlined, count = re.subn(r'extern "C" __device__ attacca_results attacca_hole\(',
                              'extern "C" __device__ __forceinline__ attacca_results attacca_hole(',
                              kept)
@@ -119,7 +122,8 @@ def compare(options, template, name, shape):
         return {**row, "failed": f"no {image}: run `splice_cost.py build` where nvcc is"}
     sizes = [part for axis, size in zip("mnk", shape) for part in (f"--{axis}", str(size))]
     try:
-        said = program.answer(options.attacca, "bench", "whole", "--template", template, "--epilogue",
+        said = program.answer(options.attacca, "bench", "whole", "--template", template,
+                              "--epilogue",
                               EPILOGUES[name], "--image", image, *sizes, timeout=120)
     except RuntimeError as error:
         return {**row, "failed": str(error)}
@@ -149,20 +153,23 @@ def page(facts, rows):
              f"On {machine.described(facts)}. Made by `bench/gpu/splice_cost.py`.", "",
              "*Whole*: nvcc compiled the template's source with the "
              "epilogue's body defined before the kernel. Both run with "
-             "the same parameters, data and buffers, as CUDA graphs in turns; microseconds, medians "
-             "of 15 rounds. Above 1: the splice is slower.", ""]
+             "the same parameters, data and buffers, as CUDA graphs in turns; microseconds, "
+             "medians of 15 rounds. Above 1: the splice is slower.", ""]
     if ratios:
         lines += [f"Geometric mean {geometric_mean(ratios):.4f}, from {min(ratios):.4f} to "
                   f"{max(ratios):.4f}; within 1 % in "
                   f"{sum(ratio <= 1.01 for ratio in ratios)} of {len(ratios)} cases.", ""]
     lines += pages.table(
-        ["template", "epilogue", "M x N x K", "spliced", "whole", "ratio", "registers", "local bytes"],
-        [[f"`{row['template']}`", f"`{row['epilogue']}`", pages.sizes(row), f"{row['spliced_us']:.2f}",
+        ["template", "epilogue", "M x N x K", "spliced", "whole", "ratio", "registers",
+         "local bytes"],
+        [[f"`{row['template']}`", f"`{row['epilogue']}`", pages.sizes(row),
+          f"{row['spliced_us']:.2f}",
           f"{row['whole_us']:.2f}", f"{ratio:.4f}",
           f"{row['spliced_registers']}, {row['whole_registers']}",
           f"{row['spliced_local_bytes']}, {row['whole_local_bytes']}"]
          for row, ratio in zip(timed, ratios)], texts=3)
-    lines += ["", *pages.listed("Failed:", [f"`{row['template']}`, `{row['epilogue']}`: {row['failed']}"
+    lines += ["",
+              *pages.listed("Failed:", [f"`{row['template']}`, `{row['epilogue']}`: {row['failed']}"
                                             for row in rows if row.get("failed")])]
     return "\n".join(lines)
 

@@ -16,7 +16,8 @@ def sets_beyond_cache(bytes_of_one, most=8):
 
 
 class Timed:
-    """One contender, launch(i) -> output of set i < count: a graph of launches that walks the sets."""
+    """One contender, launch(i) -> output of set i < count: a graph of launches that walks the
+    sets."""
 
     def __init__(self, launch, count):
         stream = torch.cuda.Stream()
@@ -50,8 +51,8 @@ class Timed:
 
 
 def medians(contenders, rounds=25):
-    """name -> median microseconds. Each round launches each graph once, without pauses, in another order:
-    a contender that follows one with a high power draw runs at a lower clock."""
+    """name -> median microseconds. Each round launches each graph once, without pauses, in another
+    order: a contender that follows one with a high power draw runs at a lower clock."""
     times = {name: [] for name in contenders}
     shuffled = random.Random(20261122)
     for _ in range(rounds):

@@ -15,10 +15,10 @@ from pages import number
 COLUMNS = {"bare_us": "bare GEMM", "eager_us": "eager", "inductor_us": "Inductor",
            "max_autotune_us": "max-autotune", "cublaslt_us": "cuBLASLt epilogue"}
 HOW = {
-    "cli": "Attacca's times are those of `attacca bench gemm`, a process of its own in the same run: "
-           "equal data, buffers and graphs, but not the same turns; its own bare GEMM (cuBLASLt's "
-           "best proposal, measured) stands beside PyTorch's to show how far the two stopwatches "
-           "differ.",
+    "cli": "Attacca's times are those of `attacca bench gemm`, a process of its own in the same "
+           "run: equal data, buffers and graphs, but not the same turns; its own bare GEMM "
+           "(cuBLASLt's best proposal, measured) stands beside PyTorch's to show how far the two "
+           "stopwatches differ.",
     "c-abi": "Attacca's plans were tuned, then launched through the C ABI in the same process, "
              "checked, captured and timed in turns with the peers. Of the fused and the unfused "
              "way, the one that was not selected is not launched here: its time is the selected "
@@ -164,20 +164,21 @@ def page(facts, all_rows, table, plot_name):
         *([facts["note"], ""] if "note" in facts else []),
         "bf16 operands, weights as (N, K), f32 accumulation. Data are N(0, 1), weights N(0, 1/K). "
         "Every contender is a CUDA graph of about 2 ms of launches over as many operand sets as "
-        f"exceed twice the L2 cache (at most 8); one graph of each in turns, without pauses, in another "
-        f"order each round, {facts.get('rounds', '?')} rounds, medians in microseconds a launch. The "
-        "peers' results were checked against f32 before they were timed. "
+        "exceed twice the L2 cache (at most 8); one graph of each in turns, without pauses, in "
+        f"another order each round, {facts.get('rounds', '?')} rounds, medians in microseconds a "
+        "launch. The peers' results were checked against f32 before they were timed. "
         + " ".join(HOW.get(each, "") for each in through), "",
         "*Selected* is what Attacca runs after tuning, the unfused path included; *fused* is its "
         "fastest fused kernel, chosen or not. *Over* a peer: the peer's time by Attacca's, above 1 "
-        "where Attacca is faster. */ bare*: time by that of PyTorch's GEMM alone, below 1 where the "
-        "epilogue came for nothing; the fastest peer's is what a kernel would win that took as long as "
-        "that GEMM. Means are geometric. The fastest peer of a case is the best of "
-        "eager, Inductor, Inductor max-autotune and cuBLASLt's own epilogue.", "",
+        "where Attacca is faster. */ bare*: time by that of PyTorch's GEMM alone, below 1 where "
+        "the epilogue came for nothing; the fastest peer's is what a kernel would win that took as "
+        "long as that GEMM. Means are geometric. The fastest peer of a case is the best of eager, "
+        "Inductor, Inductor max-autotune and cuBLASLt's own epilogue.", "",
         *summary(table), "",
     ]
     if len(table) < len(all_rows):
-        lines += [f"{len(all_rows) - len(table)} more cases could not be compared (see the end).", ""]
+        lines += [f"{len(all_rows) - len(table)} more cases could not be compared (see the end).",
+                  ""]
     if partial:
         lines += [f"In {partial} of {len(table)} cases a peer is missing (see the end).", ""]
     lines += [f"![By M]({plot_name})", "", "## By M", "", *by_m(table), "", "## Losses", "",
@@ -202,7 +203,8 @@ def panels(table):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("csv", nargs="+", help="what peers.py wrote; several shards are merged; a line "
+    parser.add_argument("csv", nargs="+",
+                        help="what peers.py wrote; several shards are merged; a line "
                         "'# note: TEXT' goes into the page")
     parser.add_argument("--out", default="docs/benchmarks/gpu-epilogues",
                         help="the page is OUT.md, the plot OUT.svg, the merged rows OUT.csv")

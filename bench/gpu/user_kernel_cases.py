@@ -1,8 +1,8 @@
 """The Triton kernels and the tails of user_kernels.py.
 
 A tail's `reference` computes each op in f64 and rounds it to f32 and to the dtype, as eager mode is
-defined (docs/user-kernels.md); where PyTorch's own op rounds correctly, PyTorch gives the same result.
-`eager` is the plain PyTorch code that is timed.
+defined (docs/user-kernels.md); where PyTorch's own op rounds correctly, PyTorch gives the same
+result. `eager` is the plain PyTorch code that is timed.
 """
 
 # Importing this file needs neither Triton nor a GPU: triton is imported where it is used.
@@ -21,7 +21,8 @@ except ImportError:
 def add_kernel(x, y, out, count, BLOCK: constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < count
-    total = tl.load(x + at, mask=inside).to(tl.float32) + tl.load(y + at, mask=inside).to(tl.float32)
+    total = tl.load(x + at, mask=inside).to(tl.float32) + tl.load(y + at,
+                                                                  mask=inside).to(tl.float32)
     tl.store(out + at, total.to(out.dtype.element_ty), mask=inside)
 
 
@@ -55,7 +56,8 @@ def matmul_kernel(a, b, out, m, n, k, BLOCK_M: constexpr, BLOCK_N: constexpr, BL
         from_a += BLOCK_K
         from_b += BLOCK_K * n
     inside = (rows[:, None] < m) & (columns[None, :] < n)
-    tl.store(out + rows[:, None] * n + columns[None, :], total.to(out.dtype.element_ty), mask=inside)
+    tl.store(out + rows[:, None] * n + columns[None, :], total.to(out.dtype.element_ty),
+             mask=inside)
 
 
 def ceil_div(x, y):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Triton kernels with an elementwise tail inside, by `attacca kernel fuse`, beside the kernel followed by
-the tail in PyTorch: eagerly, and as one kernel by Inductor. Needs a GPU, PyTorch and Triton.
+"""Triton kernels with an elementwise tail inside, by `attacca kernel fuse`, beside the kernel
+followed by the tail in PyTorch: eagerly, and as one kernel by Inductor. Needs a GPU, PyTorch and
+Triton.
 
 Triton compiles the PTX; the fused cubin is loaded and launched through the driver with the kernel's
 own arguments, followed by the operands' addresses. Every pair is compared bit for bit.
@@ -38,8 +39,8 @@ def entry_parameters(ptx, entry):
 
 
 def own_arguments(types, values):
-    """(type, value) for each parameter: the caller's values, then nulls for the scratch pointers that newer
-    versions of Triton add. Values are integers, also for addresses."""
+    """(type, value) for each parameter: the caller's values, then nulls for the scratch pointers
+    that newer versions of Triton add. Values are integers, also for addresses."""
     extra = len(types) - len(values)
     if extra < 0 or any(kind not in ("u64", "b64") for kind in types[len(values):]):
         raise RuntimeError(f"the kernel takes {types}, which does not fit {len(values)} arguments")
@@ -102,8 +103,8 @@ class Launchable:
 # ---- Fusing
 
 def tritons_assembler():
-    """An environment in which Attacca uses Triton's own ptxas: Triton's PTX may be newer than what the
-    installed nvJitLink can read."""
+    """An environment in which Attacca uses Triton's own ptxas: Triton's PTX may be newer than what
+    the installed nvJitLink can read."""
     from triton.backends.nvidia import compiler
     try:
         path = compiler.get_ptxas(90).path
@@ -209,7 +210,8 @@ def measure(options, driver, case, tail, torch):
                 for each in description["appended"]]
 
     def launchable(cubin, arguments):
-        return Launchable(driver, driver.load(cubin, entry, compiled.metadata.shared), case, compiled,
+        return Launchable(driver, driver.load(cubin, entry, compiled.metadata.shared), case,
+                          compiled,
                           arguments, (case.arguments, operands))
 
     alone = launchable(compiled.asm["cubin"], own)
@@ -288,20 +290,21 @@ def page(facts, rows):
     lines = ["# Triton kernels with their tail inside", "",
              f"On {machine.described(facts)}. Made by `bench/gpu/user_kernels.py`.", "",
              "The PTX that Triton compiled went through `attacca kernel fuse`. *Kernel*: alone, "
-             "without the tail. *+ eager*, *+ Inductor*: the kernel, then the tail in PyTorch, op by "
-             "op and as the one kernel that `torch.compile` makes. *Fused*: one kernel, in eager "
-             "mode; *fp32*: in fp32 mode, which rounds only at the end. CUDA graphs of 20 in turns; "
-             "microseconds, medians of 15 rounds. *Identical*: eager mode, bit for bit the kernel then "
-             "the tail op by op, each op computed exactly and rounded to the dtype, the output poisoned "
-             "before.", ""]
+             "without the tail. *+ eager*, *+ Inductor*: the kernel, then the tail in PyTorch, op "
+             "by op and as the one kernel that `torch.compile` makes. *Fused*: one kernel, in "
+             "eager mode; *fp32*: in fp32 mode, which rounds only at the end. CUDA graphs of 20 in "
+             "turns; microseconds, medians of 15 rounds. *Identical*: eager mode, bit for bit the "
+             "kernel then the tail op by op, each op computed exactly and rounded to the dtype, "
+             "the output poisoned before.", ""]
     if timed:
         lines += [f"{identical} of {len(timed)} pairs are identical. The fused kernel is "
-                  f"{geometric_mean([row['eager_us'] / row['fused_us'] for row in timed]):.2f} times "
-                  "as fast as the kernel and an eager tail, "
+                  f"{geometric_mean([row['eager_us'] / row['fused_us'] for row in timed]):.2f} "
+                  "times as fast as the kernel and an eager tail, "
                   f"{geometric_mean([row['inductor_us'] / row['fused_us'] for row in timed]):.2f} "
                   "times as fast as the kernel and Inductor's (geometric means).", ""]
     lines += pages.table(
-        ["kernel", "M x N", "tail", "identical", "kernel", "+ eager", "+ Inductor", "fused", "fp32"],
+        ["kernel", "M x N", "tail", "identical", "kernel", "+ eager", "+ Inductor", "fused",
+         "fp32"],
         [[f"{row['kernel']} {row['dtype']}", row["shape"], f"`{row['tail']}`",
           "yes" if row["identical"] == "yes" else f"{row['differing']} differ",
           *(pages.number(row[name], 2)

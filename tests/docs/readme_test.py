@@ -71,7 +71,8 @@ def main():
         if "--update" in sys.argv:
             document.write_text(updated)
     broken = broken_links()
-    print(f"{checker.count} commands, {checker.failures} differ; broken links:", *broken or ["none"],
+    print(f"{checker.count} commands, {checker.failures} differ; broken links:",
+          *broken or ["none"],
           sep="\n  ")
     if "--update" in sys.argv:
         return 0

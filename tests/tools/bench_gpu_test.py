@@ -204,7 +204,8 @@ class Pages(unittest.TestCase):
 
 
 class MixedPage(unittest.TestCase):
-    HEAD = "codes,group,epilogue,m,n,k,attacca_us,product_us,kernel,unfused_us,cublas_us,torch_us,ratio,weights_gbps\n"
+    HEAD = ("codes,group,epilogue,m,n,k,attacca_us,product_us,kernel,unfused_us,cublas_us,torch_us,"
+            "ratio,weights_gbps\n")
 
     def test_later_rows_replace_earlier_ones(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -212,7 +213,8 @@ class MixedPage(unittest.TestCase):
             with open(first, "w", encoding="utf-8") as file:
                 file.write("# device: a GPU\n# torch: 2\n# date: 2026-01-02\n" + self.HEAD +
                            "s4,128,none,16,64,96,5.00,,old,9.00,15.00,,3.00,700\n"
-                                       "s8,128,bias_silu,1,128,96,4.00,3.90,x,9.00,8.00,,2.00,600\n")
+                                       "s8,128,bias_silu,1,128,96,4.00,3.90,x,9.00,8.00,,2.00,"
+                           "600\n")
             with open(second, "w", encoding="utf-8") as file:
                 file.write(self.HEAD + "s4,128,none,16,64,96,4.00,,new,9.00,14.00,,3.50,800\n")
             with mock.patch.object(sys, "argv", ["mixed_page.py", first, second, "--out", out]):
@@ -264,7 +266,8 @@ class UserKernels(unittest.TestCase):
     def test_the_page_tells_of_every_pair(self):
         good = {"kernel": "add", "shape": "4 x 8", "dtype": "bf16", "tail": "relu(out)",
                 "identical": "yes", "differing": 0, "kernel_us": 2.0, "eager_us": 8.0,
-                "inductor_us": 4.0, "fused_us": 2.0, "fused_fp32_us": 1.9, "stores": 1, "fuse_ms": 30.0}
+                "inductor_us": 4.0, "fused_us": 2.0, "fused_fp32_us": 1.9, "stores": 1,
+                "fuse_ms": 30.0}
         page = user_kernels.page({"device": "a GPU"}, [
             good, {**good, "identical": "no", "differing": 3},
             {"kernel": "add", "shape": "1 x 1", "dtype": "bf16", "tail": "silu(out)",
@@ -294,7 +297,8 @@ class Documented(unittest.TestCase):
                 for name in documented.files(page):
                     if name.endswith(".csv"):
                         shutil.copy(os.path.join(self.FOLDER, name), folder)
-                self.assertTrue(run.step(page.steps[-1], {**values, "data": f"{folder}/{page.name}"}))
+                self.assertTrue(run.step(page.steps[-1],
+                                         {**values, "data": f"{folder}/{page.name}"}))
                 for name in documented.files(page):
                     with open(os.path.join(folder, name), encoding="utf-8") as made, \
                             open(os.path.join(self.FOLDER, name), encoding="utf-8") as kept:
@@ -332,7 +336,8 @@ class Documented(unittest.TestCase):
             self.assertEqual(run.main(["--attacca", "a", "--out", folder]), 0)
             self.assertEqual({text.split()[0] for text in steps},
                              {"peers.py", "table.py", "cold.py", "user_kernels.py"})
-            self.assertIn("gpu-gates.md: not measured; make bench-gpu PAGES=gpu-gates\n", said.getvalue())
+            self.assertIn("gpu-gates.md: not measured; make bench-gpu PAGES=gpu-gates\n",
+                          said.getvalue())
             self.assertIn("cpu.md: not measured; make bench-cpu\n", said.getvalue())
             del steps[:]
             run.main(["--attacca", "a", "--out", folder, "--pages", "gpu-gates"])
@@ -345,11 +350,13 @@ class Documented(unittest.TestCase):
         for page in documented.PAGES:
             for step in page.steps:
                 script, *words = step.split()
-                with open(os.path.join(documented.ROOT, "bench/gpu", script), encoding="utf-8") as file:
+                with open(os.path.join(documented.ROOT, "bench/gpu", script),
+                          encoding="utf-8") as file:
                     source = file.read()
                 for option in (word for word in words if word.startswith("--")):
                     shared = ("--attacca", "--library", "--limit")  # program.py, tuned_plan.py
-                    self.assertTrue(f'"{option}"' in source or option in shared, f"{script} {option}")
+                    self.assertTrue(f'"{option}"' in source or option in shared,
+                                    f"{script} {option}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""The scripts of bench/gpu that launch plans of the C library beside PyTorch's products, on the CPU: plans,
-operands, launches and results are real, times are made up.
+"""The scripts of bench/gpu that launch plans of the C library beside PyTorch's products, on the
+CPU: plans, operands, launches and results are real, times are made up.
 
 Usage: bench_torch_test.py LIBATTACCA [unittest arguments].
 """
@@ -99,7 +99,8 @@ class Scripts(unittest.TestCase):
     def run_script(self, script, out, *more):
         said = io.StringIO()
         with mock.patch.object(sys, "argv", ["script", "--attacca", "attacca", "--library", LIBRARY,
-                                             "--out", out, *more]), contextlib.redirect_stderr(said):
+                                             "--out", out,
+                                             *more]), contextlib.redirect_stderr(said):
             script.main()
         return said.getvalue()
 
@@ -114,7 +115,8 @@ class Scripts(unittest.TestCase):
         self.assertEqual(said, "")
         found = self.rows(self.out)
         self.assertEqual([(row["codes"], row["epilogue"]) for row in found],
-                         [(codes, epilogue) for codes in mixed.CODES for epilogue in mixed.EPILOGUES])
+                         [(codes, epilogue) for codes in mixed.CODES
+                          for epilogue in mixed.EPILOGUES])
         self.assertEqual((found[0]["kernel"], found[0]["unfused_us"]), ("some_template", "3.00"))
         self.assertEqual([bool(row["product_us"]) for row in found],
                          [row["epilogue"] != "none" for row in found])
@@ -124,10 +126,12 @@ class Scripts(unittest.TestCase):
 
     def test_packed_weights_beside_pytorch(self):
         with mock.patch.object(tuned_plan, "Library", LaunchesNothing):
-            said = self.run_script(mixed, self.out, "--torch", "--codes", *mixed.CODES, "--rows", "3",
+            said = self.run_script(mixed, self.out, "--torch", "--codes", *mixed.CODES, "--rows",
+                                   "3",
                                    "--shapes", "96x128")
         self.assertIn("s4 (3, 128) x 96: ", said)  # its kernel needs a GPU
-        self.assertEqual([bool(row["torch_us"]) for row in self.rows(self.out)], [False, True, False])
+        self.assertEqual([bool(row["torch_us"]) for row in self.rows(self.out)],
+                         [False, True, False])
         x = torch.randn(3, 256).bfloat16()
         self.assertEqual(packed_peers.autotuned_int8(x, 96, 128, 2)(1).shape, (3, 96))
 
@@ -161,7 +165,8 @@ class Scripts(unittest.TestCase):
         self.assertEqual(said, "")
         found = self.rows(self.out + ".csv")
         self.assertEqual([row["suite"] for row in found], ["int8", "shapes", "tails"])
-        self.assertTrue(all(row[name] for row in found for name in ["attacca_us", *references_page.PEERS]))
+        self.assertTrue(all(row[name] for row in found
+                            for name in ["attacca_us", *references_page.PEERS]))
         with open(self.out + ".md", encoding="utf-8") as file:
             page = file.read()
         self.assertIn("| O-proj | 4 x 8 x 16 |", page)
@@ -173,12 +178,14 @@ class Scripts(unittest.TestCase):
         self.assertEqual(self.rows(self.out + "2.csv"), [])
         packed = os.path.join(os.path.dirname(self.out), "packed.csv")
         with open(packed, "w", encoding="utf-8") as file:
-            file.write(",".join(mixed.COLUMNS) + "\ns4,128,none,16,64,96,5.00,,some,9.00,15.00,10.00,3.00,700\n")
+            file.write(",".join(
+                mixed.COLUMNS) + "\ns4,128,none,16,64,96,5.00,,some,9.00,15.00,10.00,3.00,700\n")
         references_page.write(*references_page.read([self.out + ".csv"]), packed, self.out)
         with open(self.out + ".md", encoding="utf-8") as file:
             page = file.read()
         self.assertIn("- s4 weights: 3.00, from 3.00 to 3.00 (1 cases)", page)
-        self.assertIn("- s4 weights over PyTorch's int4 kernel: 2.00, from 2.00 to 2.00 (1 cases)", page)
+        self.assertIn("- s4 weights over PyTorch's int4 kernel: 2.00, from 2.00 to 2.00 (1 cases)",
+                      page)
         self.assertIn("| s4 | 16 x 64 x 96 | 5.00 | 15.00 | 10.00 | 3.00 | 700 | `some` |", page)
 
     def test_peers(self):
@@ -212,9 +219,11 @@ class UserKernels(unittest.TestCase):
                     "identical": "yes", **dict.fromkeys(("kernel_us", "eager_us", "inductor_us",
                                                          "fused_us", "fused_fp32_us"), 2.0)}
         with tempfile.TemporaryDirectory() as folder, \
-                mock.patch.multiple(user_kernels, Driver=mock.Mock(), measure=measure, cases=lambda: made,
+                mock.patch.multiple(user_kernels, Driver=mock.Mock(), measure=measure,
+                                    cases=lambda: made,
                                     triton_version=lambda: "none"), \
-                mock.patch.multiple(torch.cuda, init=mock.Mock(), get_device_name=lambda: "a CPU"), \
+                mock.patch.multiple(torch.cuda, init=mock.Mock(),
+                                    get_device_name=lambda: "a CPU"), \
                 OnTheHost():
             out = os.path.join(folder, "new", "out")
             self.assertEqual(user_kernels.main(["--out", out]), 1)
@@ -222,7 +231,8 @@ class UserKernels(unittest.TestCase):
             with open(out + ".md", encoding="utf-8") as file:
                 self.assertIn("- b, 4 x 8, `relu(out + row(bias))`: made to fail\n", file.read())
         self.assertEqual([row["failed"] for row in found],
-                         [""] * len(user_kernels.TAILS) + ["made to fail"] * len(user_kernels.TAILS))
+                         [""] * len(user_kernels.TAILS) + ["made to fail"] * len(
+                             user_kernels.TAILS))
         self.assertEqual([case.arguments for case in made], [None, None])
 
 

@@ -1,4 +1,5 @@
-"""bench/gpu/boosted_trees.py fits a function of steps, and ignores an error that a group has in common."""
+"""bench/gpu/boosted_trees.py fits a function of steps, and ignores an error that a group has in
+common."""
 
 import sys
 import unittest
@@ -37,7 +38,8 @@ class BoostedTrees(unittest.TestCase):
         self.group = np.arange(2000) // 10
 
     def fit(self, target, **options):
-        return boosted_trees.fit(self.rows, target, self.weight, self.group, **{**OPTIONS, **options})
+        return boosted_trees.fit(self.rows, target, self.weight, self.group,
+                                 **{**OPTIONS, **options})
 
     def test_finds_the_steps(self):
         off = boosted_trees.predict(self.fit(self.target), self.rows) - self.target

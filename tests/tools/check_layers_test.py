@@ -20,7 +20,8 @@ def check(files):
 
 class LayerCheck(unittest.TestCase):
     def test_includes_to_the_left_pass(self):
-        self.assertEqual(check({"fuse/a.cpp": '#include "ir/graph.hpp"\n#include <vector>\n'})[0], 0)
+        self.assertEqual(check({"fuse/a.cpp": '#include "ir/graph.hpp"\n#include <vector>\n'})[0],
+                         0)
 
     def test_an_include_to_the_right_is_named(self):
         code, out = check({"ir/a.cpp": '#include "fuse/fuse.hpp"\n'})
@@ -47,9 +48,12 @@ def check_package(files):
 
 class PythonLayers(unittest.TestCase):
     def test_imports_of_lower_modules_pass(self):
-        files = {"__init__": "from ._plan import Plan\n", "_plan": "from . import _core\nfrom ._layout import Layout\n",
-                 "_layout": "class Layout: pass\n", "torch/__init__": "from .. import _plan\nfrom ._ops import region\n",
-                 "torch/_ops/__init__": "", "torch/_ops/region": "from ..._layout import Layout\nimport torch\n"}
+        files = {"__init__": "from ._plan import Plan\n",
+                 "_plan": "from . import _core\nfrom ._layout import Layout\n",
+                 "_layout": "class Layout: pass\n",
+                 "torch/__init__": "from .. import _plan\nfrom ._ops import region\n",
+                 "torch/_ops/__init__": "",
+                 "torch/_ops/region": "from ..._layout import Layout\nimport torch\n"}
         self.assertEqual(check_package(files), (0, "layers: 0 violations\n"))
 
     def test_an_upward_import_is_named(self):
@@ -58,18 +62,23 @@ class PythonLayers(unittest.TestCase):
         self.assertIn("_layout.py:1: _layout may not import _plan", out)
 
     def test_imports_in_functions_count(self):
-        for where, line, what in [("_explain", "from ._compile import g", "_explain may not import _compile"),
-                                  ("torch/_ops/region", "from .._rewrite import g", "_ops may not import _rewrite")]:
+        for where, line, what in [("_explain", "from ._compile import g",
+                                   "_explain may not import _compile"),
+                                  ("torch/_ops/region", "from .._rewrite import g",
+                                   "_ops may not import _rewrite")]:
             with self.subTest(where):
                 code, out = check_package({where: f"def f():\n    {line}\n    return g\n"})
                 self.assertEqual(code, 1)
                 self.assertIn(f"{where}.py:2: {what}", out)
 
     def test_a_circle_cannot_pass(self):
-        """Two modules that import each other: one of the imports goes upward, whatever their ranks."""
-        for one, other in [("_tune", "_matmul"), ("torch/_compare", "torch/_rewrite"), ("_functions/views", "_functions/parts")]:
+        """Two modules that import each other: one of the imports goes upward, whatever their
+        ranks."""
+        for one, other in [("_tune", "_matmul"), ("torch/_compare", "torch/_rewrite"),
+                           ("_functions/views", "_functions/parts")]:
             names = [path.split("/")[-1] for path in (one, other)]
-            code, _ = check_package({one: f"from .{names[1]} import f\n", other: f"from .{names[0]} import g\n"})
+            code, _ = check_package({one: f"from .{names[1]} import f\n",
+                                     other: f"from .{names[0]} import g\n"})
             self.assertEqual(code, 1, (one, other))
 
     def test_the_optional_part_is_imported_in_two_places(self):
@@ -79,8 +88,9 @@ class PythonLayers(unittest.TestCase):
         self.assertIn("_plan may not import torch", check_package({**files, "_plan": late})[1])
 
     def test_private_names_stay_in_their_module(self):
-        defined = {"_layout": "_LIMIT = 3\nclass Layout:\n    def __init__(self):\n        self._count = 0\n"
-                              "    def _grow(self): self._count += 1\n"}
+        defined = {
+            "_layout": "_LIMIT = 3\nclass Layout:\n    def __init__(self):\n        self._count = "
+                       "0\n    def _grow(self): self._count += 1\n"}
         for use, name in [("from ._layout import _LIMIT\n", "_LIMIT"),
                           ("from . import _layout\nprint(_layout._LIMIT)\n", "_LIMIT"),
                           ("def f(layout): return layout._count\n", "_count"),
