@@ -49,7 +49,8 @@ for name, result, arguments in [
         ("plan_explain_json", Handle, [Handle, P(Handle)]),
         ("plan_save", Handle, [Handle, ctypes.c_char_p]),
         ("plan_load", Handle, [ctypes.c_char_p, ctypes.c_char_p, P(Handle)]),
-        ("plan_prepare", Handle, [Handle, P(Size), ctypes.c_size_t, Handle, ctypes.c_size_t, P(Handle)]),
+        ("plan_prepare", Handle,
+         [Handle, P(Size), ctypes.c_size_t, Handle, ctypes.c_size_t, P(Handle)]),
         ("plan_free", None, [Handle]),
         ("instance_workspace", ctypes.c_size_t, [Handle]),
         ("instance_output_shape", P(ctypes.c_int64), [Handle, ctypes.c_size_t, P(ctypes.c_size_t)]),
@@ -128,7 +129,8 @@ class Matmul(unittest.TestCase):
             infos.append((info.name, info.type))
         self.assertEqual(infos, [(b"a", b"f32[M, K]"), (b"b", b"f32[N, K]"),
                                  (b"bias", b"f32[N]"), (b"res", b"f32[M, N]")])
-        symbols = [lib.attacca_plan_symbol(plan, i) for i in range(lib.attacca_plan_symbol_count(plan))]
+        symbols = [lib.attacca_plan_symbol(plan, i)
+                   for i in range(lib.attacca_plan_symbol_count(plan))]
         self.assertEqual(symbols, [b"M", b"K", b"N"])
         self.run_plan(plan)
         text = Handle()
@@ -157,7 +159,8 @@ class Library(unittest.TestCase):
         self.assertRegex(lib.attacca_version().decode(), r"^\d+\.\d+\.\d+$")
 
     def test_shows_the_functions_of_the_header_alone(self):
-        header = (pathlib.Path(__file__).resolve().parents[2] / "include/attacca/attacca.h").read_text()
+        header = (pathlib.Path(__file__).resolve().parents[2]
+                  / "include/attacca/attacca.h").read_text()
         listing = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], capture_output=True,
                                  text=True, check=True).stdout
         symbols = {line.split()[-1].split("@")[0] for line in listing.splitlines()}

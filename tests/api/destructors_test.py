@@ -1,4 +1,5 @@
-"""No static object of Attacca has a destructor: exit() would run it while other threads use the object.
+"""No static object of Attacca has a destructor: exit() would run it while other threads use the
+object.
 
 Usage: destructors_test.py BUILD_DIRECTORY. Reads the archives that make libattacca.so with nm.
 """
@@ -13,7 +14,8 @@ ALLOWED_OWNER = "_ZNSt8ios_base4InitD1Ev"
 
 def registrars(archive):
     """Objects that register something for exit()."""
-    listing = subprocess.run(["nm", "-u", archive], capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(["nm", "-u", archive], capture_output=True, text=True,
+                             check=True).stdout
     for part in listing.strip().split("\n\n"):
         lines = part.splitlines()
         undefined = {line.split()[-1] for line in lines[1:] if line.strip()}

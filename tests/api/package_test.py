@@ -37,7 +37,8 @@ class Package(unittest.TestCase):
 
     def test_the_example_builds_and_runs(self):
         build = self.root / "example"
-        run("cmake", "-S", SOURCE / "examples/cpp", "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}",
+        run("cmake", "-S", SOURCE / "examples/cpp", "-B", build,
+            f"-DCMAKE_PREFIX_PATH={self.prefix}",
             "-DCMAKE_BUILD_TYPE=Release")
         run("cmake", "--build", build)
         output = run(build / "linear_silu", env=self.environment)
@@ -93,7 +94,8 @@ class Package(unittest.TestCase):
             "cmake_minimum_required(VERSION 3.20)\nproject(p LANGUAGES CXX)\n"
             "find_package(attacca 99 REQUIRED)\n")
         with self.assertRaisesRegex(AssertionError, "compatible"):
-            run("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+            run("cmake", "-S", project, "-B", project / "build",
+                f"-DCMAKE_PREFIX_PATH={self.prefix}")
 
 
 class Packed(unittest.TestCase):

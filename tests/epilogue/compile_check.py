@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Compiles every golden with NVRTC, or with nvcc where there is no NVRTC, for two architectures, and
-looks at the PTX: the hole's parameters are those of the source, and eager code says how it rounds.
+"""Compiles every golden with NVRTC, or with nvcc where there is no NVRTC, for two architectures,
+and looks at the PTX: the hole's parameters are those of the source, and eager code says how it
+rounds.
 
 Looks in $CUDA_HOME, in the wheels of the environment that runs this, and in /usr/local/cuda.
 """
@@ -102,7 +103,8 @@ def main() -> int:
             count += 1
             try:
                 wrong = check(source,
-                              tool.compile(source, [f"--gpu-architecture={architecture}", *options]))
+                              tool.compile(source,
+                                           [f"--gpu-architecture={architecture}", *options]))
             except ValueError as error:
                 wrong = str(error)
             if wrong:

@@ -20,7 +20,8 @@ SEED = 20240607
 
 
 def tool(action, name, values, out):
-    run = subprocess.run([sys.argv[1], action, name], input=values.tobytes(), capture_output=True, check=True)
+    run = subprocess.run([sys.argv[1], action, name], input=values.tobytes(), capture_output=True,
+                         check=True)
     return np.frombuffer(run.stdout, dtype=out)
 
 
@@ -29,7 +30,8 @@ def samples(dtype, bits):
     finite = np.unique(exact[np.isfinite(exact)])
     middle = ((finite[:-1].astype(np.float64) + finite[1:]) / 2).astype(np.float32)
     beside = [np.nextafter(middle, np.float32(np.inf)), np.nextafter(middle, np.float32(-np.inf))]
-    random = np.random.default_rng(SEED).integers(0, 1 << 32, 1 << 21, dtype=np.uint32).view(np.float32)
+    random = np.random.default_rng(SEED).integers(0, 1 << 32, 1 << 21,
+                                                  dtype=np.uint32).view(np.float32)
     return np.concatenate([exact, middle, *beside, random])
 
 
@@ -49,12 +51,15 @@ def main():
         largest = np.float32(ml_dtypes.finfo(dtype).max)
         with np.errstate(all="ignore"):
             rounded = inputs.astype(dtype)
-            clipped = np.where(np.isnan(inputs), inputs, np.clip(inputs, -largest, largest)).astype(dtype)
+            clipped = np.where(np.isnan(inputs), inputs,
+                               np.clip(inputs, -largest, largest)).astype(dtype)
         checks = {
-            "decode": differences(tool("decode", name, patterns, np.float32), patterns.view(dtype), patterns),
+            "decode": differences(tool("decode", name, patterns, np.float32), patterns.view(dtype),
+                                  patterns),
             "encode": differences(tool("encode", name, inputs, bits).view(dtype), rounded, inputs),
             "round": differences(tool("round", name, inputs, np.float32), rounded, inputs),
-            "saturate": differences(tool("saturate", name, inputs, bits).view(dtype), clipped, inputs),
+            "saturate": differences(tool("saturate", name, inputs, bits).view(dtype), clipped,
+                                    inputs),
         }
         for action, wrong in checks.items():
             failures += len(wrong)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles uses of attacca::Out with NVRTC: right uses compile, wrong ones give the error that says why.
+"""Compiles uses of attacca::Out with NVRTC: right uses compile, wrong ones give the error that says
+why.
 
 Finds NVRTC in the nvidia-cuda-nvrtc wheel of the environment that runs this.
 """

@@ -1,4 +1,5 @@
-"""One random ONNX graph of a row of src/import/onnx_ops.def: its nodes, its inputs and their values."""
+"""One random ONNX graph of a row of src/import/onnx_ops.def: its nodes, its inputs and their
+values."""
 from __future__ import annotations
 
 import re
@@ -60,8 +61,8 @@ class Input:
 
 @dataclass
 class Case:
-    """A graph under construction. `modern`: the same graph in an opset that ONNX Runtime runs, where it
-    has no kernel for `opset`."""
+    """A graph under construction. `modern`: the same graph in an opset that ONNX Runtime runs,
+    where it has no kernel for `opset`."""
     rng: np.random.Generator
     row: Row
     opset: int
@@ -150,15 +151,18 @@ def numbers(dtype: int, special: bool) -> Fill:
             if not special:
                 return small.astype(numpy)
             info = np.iinfo(numpy)
-            ends = rng.choice(np.array([info.min, info.max, 1 << 24, (1 << 24) + 1, -1000003]), shape)
+            ends = rng.choice(np.array([info.min, info.max, 1 << 24, (1 << 24) + 1, -1000003]),
+                              shape)
             return np.where(rng.random(shape) < 0.15, ends, small).astype(numpy)
         kind = rng.integers(3)
         values = (rng.normal(0, 3, shape) if kind == 0 else rng.uniform(-1, 1, shape) if kind == 1
                   else rng.integers(-4, 5, shape).astype(np.float64))
         if special:
-            largest, tiny = ((6e4, 6e-8) if dtype == T.FLOAT16 else (3e38, 1e-40) if dtype != T.DOUBLE
+            largest, tiny = ((6e4, 6e-8) if dtype == T.FLOAT16 else (3e38, 1e-40)
+                             if dtype != T.DOUBLE
                              else (1e300, 1e-310))
-            ends = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, largest, -largest, tiny, -tiny, 1e-3,
+            ends = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, largest, -largest, tiny, -tiny,
+                             1e-3,
                              -1e-3, 88.9, -88.9, 20.0, -5e3, 1e-5, 0.5, -2.5])
             values = np.where(rng.random(shape) < 0.3, rng.choice(ends, shape), values)
         with np.errstate(over="ignore"):
@@ -192,8 +196,8 @@ def values_of(case: Case, rng: np.random.Generator, sizes: dict[str, int]) -> di
 
 
 def model_of(case: Case, opset: int, tested: list[Any], wide: bool = False) -> onnx.ModelProto:
-    """A graph as a model. bfloat16 enters and leaves as float32; if `wide`, the op itself computes in float32
-    and its result is rounded."""
+    """A graph as a model. bfloat16 enters and leaves as float32; if `wide`, the op itself computes
+    in float32 and its result is rounded."""
     declared, initializers, before = [], [], []
     for each in case.inputs:
         if each.constant:

@@ -1,8 +1,8 @@
 """Random ONNX graphs of every row of src/import/onnx_ops.def, run by Attacca and by ONNX Runtime.
 
-Where the two disagree, the operator text decides: differences.py lists each such case with its reason, and
-what is not listed there fails. ATTACCA_SEED and ATTACCA_GRAPHS choose other graphs and how many;
-ATTACCA_ROW limits them to one op.
+Where the two disagree, the operator text decides: differences.py lists each such case with its
+reason, and what is not listed there fails. ATTACCA_SEED and ATTACCA_GRAPHS choose other graphs and
+how many; ATTACCA_ROW limits them to one op.
 """
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def model(case: Case) -> Any:
 
 
 def oracle_of(case: Case) -> Any:
-    """A session, or why there is none. Where ONNX Runtime has no kernel for the opset, the same graph in
-    another."""
+    """A session, or why there is none. Where ONNX Runtime has no kernel for the opset, the same
+    graph in another."""
     spellings = [(case.opset, case.nodes)]
     if case.modern is not None:
         spellings.append(case.modern)
@@ -153,7 +153,8 @@ def check(case: Case, tally: Tally, seen: "collections.Counter[str]") -> str:
 
 
 def main() -> int:
-    seed, count = int(os.environ.get("ATTACCA_SEED", "7")), int(os.environ.get("ATTACCA_GRAPHS", "2400"))
+    seed, count = int(os.environ.get("ATTACCA_SEED", "7")), int(os.environ.get("ATTACCA_GRAPHS",
+                                                                               "2400"))
     only, most = os.environ.get("ATTACCA_ROW"), int(os.environ.get("ATTACCA_FAILURES", "10"))
     rows = [row for row in table(SOURCE / "src/import/onnx_ops.def") if only in (None, row.name)]
     print(f"seed {seed}, {count} graphs over {len(rows)} rows")
@@ -173,7 +174,8 @@ def main() -> int:
     verbose = "-v" in sys.argv
     for row, tally in tallies.items():
         if tally.compared == 0 or verbose:
-            print(f"{row}: {tally.compared} graphs compared, {tally.runs} runs, {dict(tally.dtypes)}")
+            print(f"{row}: {tally.compared} graphs compared, {tally.runs} runs, "
+                  f"{dict(tally.dtypes)}")
             for reason, times in (tally.refused + tally.without_oracle).items():
                 print(f"    {times} x {reason}")
         if tally.compared == 0 and count >= 10 * len(rows):

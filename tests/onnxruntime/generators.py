@@ -56,10 +56,12 @@ def after(case: Case) -> None:
 
 
 UNARY = {
-    "Abs": NUMBERS, "Neg": NUMBERS, "Sign": NUMBERS, "Relu": FLOATS, "Ceil": FLOATS, "Floor": FLOATS,
+    "Abs": NUMBERS, "Neg": NUMBERS, "Sign": NUMBERS, "Relu": FLOATS, "Ceil": FLOATS,
+    "Floor": FLOATS,
     "Round": FLOATS, "Reciprocal": FLOATS, "Sqrt": FLOATS, "Exp": FLOATS, "Log": FLOATS,
     "Erf": FLOATS, "Sigmoid": FLOATS, "Tanh": FLOATS, "Softplus": FLOATS, "Softsign": FLOATS,
-    "Mish": FLOATS, "HardSwish": FLOATS, "Cos": FLOATS, "Sin": FLOATS, "Tan": FLOATS, "Sinh": FLOATS,
+    "Mish": FLOATS, "HardSwish": FLOATS, "Cos": FLOATS, "Sin": FLOATS, "Tan": FLOATS,
+    "Sinh": FLOATS,
     "Cosh": FLOATS, "Asinh": FLOATS, "Acosh": FLOATS, "Atanh": FLOATS, "Not": (T.BOOL,),
     "IsNaN": FLOATS, "Identity": NUMBERS + (T.BOOL, T.UINT8, T.INT8),
 }
@@ -68,7 +70,8 @@ UNARY = {
 def unary(case: Case) -> None:
     dtype = typed(case, *UNARY[case.row.name])
     case.special = case.maybe()
-    case.exact = case.row.name in ("Abs", "Neg", "Sign", "Relu", "Ceil", "Floor", "Round", "Not", "IsNaN",
+    case.exact = case.row.name in ("Abs", "Neg", "Sign", "Relu", "Ceil", "Floor", "Round", "Not",
+                                   "IsNaN",
                                    "Identity")
     case.tested([before(case, "x", dtype, case.shape())])
     if case.row.name not in ("Not", "IsNaN"):
@@ -108,7 +111,8 @@ for _name in ATTRIBUTES:
 def gelu(case: Case) -> None:
     dtype = typed(case, T.FLOAT) if case.row.domain else typed(case, *FLOATS)
     case.special = case.maybe()
-    given = {"approximate": case.one("none", "tanh")} if not case.row.domain and case.maybe(0.7) else {}
+    given = {"approximate": case.one("none",
+                                     "tanh")} if not case.row.domain and case.maybe(0.7) else {}
     case.tested([before(case, "x", dtype, case.shape(1))], **given)
 
 
@@ -136,7 +140,8 @@ def with_bias(case: Case) -> None:
 def is_inf(case: Case) -> None:
     dtype = typed(case, T.FLOAT, T.DOUBLE, *((T.FLOAT16, T.BFLOAT16) if case.opset >= 20 else ()))
     case.special = case.exact = True
-    given = {name: int(case.maybe()) for name in ("detect_negative", "detect_positive") if case.maybe()}
+    given = {name: int(case.maybe()) for name in ("detect_negative", "detect_positive")
+             if case.maybe()}
     case.tested([case.input("x", dtype, case.shape())], **given)
 
 
@@ -164,9 +169,11 @@ def binary(case: Case) -> None:
     elif name in ARITHMETIC:
         dtype = typed(case, *(NUMBERS if case.opset >= 7 else FLOATS[:5]))
     elif case.opset < 9:
-        dtype = typed(case, *((T.FLOAT, T.DOUBLE) if name != "Equal" else (T.INT32, T.INT64, T.BOOL)))
+        dtype = typed(case,
+                      *((T.FLOAT, T.DOUBLE) if name != "Equal" else (T.INT32, T.INT64, T.BOOL)))
     else:
-        dtype = typed(case, *(NUMBERS if name != "Equal" or case.opset >= 11 else (T.INT32, T.BOOL)))
+        dtype = typed(case,
+                      *(NUMBERS if name != "Equal" or case.opset >= 11 else (T.INT32, T.BOOL)))
     case.special = case.maybe(0.4)
     case.exact = name not in ARITHMETIC
     divisor = nonzero(dtype) if name in ("Div", "Mod") and dtype in (T.INT32, T.INT64) else None
@@ -241,7 +248,8 @@ def modulo(case: Case) -> None:
     case.special = floats and case.maybe(0.4)
     case.exact = True
     left, right = broadcast_pair(case)
-    divisor = None if floats else integers_between(1, 9, dtype) if dtype == T.UINT8 else nonzero(dtype)
+    divisor = None if floats else integers_between(1, 9,
+                                                   dtype) if dtype == T.UINT8 else nonzero(dtype)
     given = {"fmod": 1} if floats else {"fmod": int(case.maybe())} if case.maybe() else {}
     case.tested([case.input("a", dtype, left), case.input("b", dtype, right, divisor)], **given)
 
@@ -376,8 +384,10 @@ def mat_mul(case: Case) -> None:
 def gemm(case: Case) -> None:
     dtype = typed(case, T.FLOAT, T.FLOAT, T.DOUBLE, T.FLOAT16)
     m, n, k = case.dim(), case.dim(), case.dim()
-    given: dict[str, Any] = {name: int(case.maybe()) for name in ("transA", "transB") if case.maybe()}
-    given |= {name: case.one(0.5, 2.0, 1.0, 0.0, -1.5) for name in ("alpha", "beta") if case.maybe()}
+    given: dict[str,
+                Any] = {name: int(case.maybe()) for name in ("transA", "transB") if case.maybe()}
+    given |= {name: case.one(0.5, 2.0, 1.0, 0.0, -1.5) for name in ("alpha", "beta")
+              if case.maybe()}
     fill = small(dtype) if case.maybe() else None
     inputs = [case.input("a", dtype, [k, m] if given.get("transA") else [m, k], fill),
               case.input("b", dtype, [n, k] if given.get("transB") else [k, n], fill)]
@@ -435,7 +445,8 @@ def qlinear_mat_mul(case: Case) -> None:
     typed(case, a)
     left, right = product_dims(case)
     case.exact = True
-    column = case.one([], [1], [right[-1]] if not isinstance(right[-1], str) and len(right) == 2 else [])
+    column = case.one([], [1],
+                      [right[-1]] if not isinstance(right[-1], str) and len(right) == 2 else [])
     zero = integers_between(120, 136, a) if a == T.UINT8 else integers_between(-5, 5, a)
     inputs = [case.input("a", a, left), case.input("sa", T.FLOAT, [], small_scale(case)),
               case.input("za", a, [], zero), case.input("b", b, right),

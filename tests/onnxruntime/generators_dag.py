@@ -1,5 +1,5 @@
-"""Random graphs of many ops over small integers in floats: every result is exact, whatever the order of
-its sums, so that fused and unfused agree bit for bit."""
+"""Random graphs of many ops over small integers in floats: every result is exact, whatever the
+order of its sums, so that fused and unfused agree bit for bit."""
 from __future__ import annotations
 
 from typing import Any
@@ -32,7 +32,8 @@ class Dag:
         return f"v{len(self.case.nodes)}"
 
     def new_input(self) -> tuple[str, int, int]:
-        name = self.case.input(f"x{len(self.case.inputs)}", T.FLOAT, [self.rows, self.columns], fill,
+        name = self.case.input(f"x{len(self.case.inputs)}", T.FLOAT, [self.rows, self.columns],
+                               fill,
                                constant=False)
         self.values.append((name, self.columns, 3))
         return self.values[-1]
@@ -42,7 +43,8 @@ class Dag:
         recent = fitting[-3:] if self.case.maybe(0.7) else fitting
         return self.case.one(*recent)
 
-    def emit(self, op: str, inputs: list[str], columns: int, largest: int, **attributes: Any) -> None:
+    def emit(self, op: str, inputs: list[str], columns: int, largest: int,
+             **attributes: Any) -> None:
         if largest > LIMIT:
             return
         name = self.fresh()
@@ -56,7 +58,8 @@ class Dag:
     def step(self) -> None:
         case = self.case
         name, columns, largest = self.pick()
-        kind = case.one("product", "binary", "binary", "row", "unary", "unary", "where", "reduce", "move")
+        kind = case.one("product", "binary", "binary", "row", "unary", "unary", "where", "reduce",
+                        "move")
         if kind == "product":
             width = case.one(1, 2, 3, 4, 5)
             self.emit("MatMul", [name, self.constant((columns, width), 2)], width,
@@ -64,7 +67,8 @@ class Dag:
         elif kind == "binary":
             other, _, bound = self.pick(columns)
             op = case.one(*BINARY)
-            self.emit(op, [name, other], columns, largest * bound if op == "Mul" else largest + bound)
+            self.emit(op, [name, other], columns,
+                      largest * bound if op == "Mul" else largest + bound)
         elif kind == "row":
             op = case.one(*BINARY)
             inputs = [name, self.constant(case.one((columns,), (), (1, columns), (1, 1)))]
@@ -74,7 +78,8 @@ class Dag:
         elif kind == "unary":
             op = case.one(*UNARY)
             leaky = op == "LeakyRelu"
-            self.emit(op, [name], columns, largest * (1 + leaky), **({"alpha": 2.0} if leaky else {}))
+            self.emit(op, [name], columns, largest * (1 + leaky),
+                      **({"alpha": 2.0} if leaky else {}))
         elif kind == "where":
             other, _, bound = self.pick(columns)
             condition = self.fresh()
@@ -91,7 +96,8 @@ class Dag:
             self.emit("Concat", [name, other], columns + more, max(largest, bound), axis=1)
 
     def reduction(self, name: str, columns: int, largest: int) -> None:
-        case, op, reduced = self.case, self.case.one("ReduceSum", "ReduceMax", "ReduceMin"), self.fresh()
+        case, op, reduced = self.case, self.case.one("ReduceSum", "ReduceMax",
+                                                     "ReduceMin"), self.fresh()
         bound = largest * columns if op == "ReduceSum" else largest
         case.constant("last", np.asarray([-1], np.int64))
         case.node(op, [name, "last"], [reduced], keepdims=1)

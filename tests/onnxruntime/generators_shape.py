@@ -25,7 +25,8 @@ def integers(case: Case, name: str, values: Any) -> str:
 @of("Constant")
 def constant(case: Case) -> None:
     case.exact = True
-    value = np.asarray(numbers_like(case, tuple(case.rng.integers(0, 4, int(case.rng.integers(4))))))
+    value = np.asarray(numbers_like(case,
+                                    tuple(case.rng.integers(0, 4, int(case.rng.integers(4))))))
     forms: list[dict[str, Any]] = [{"value": numpy_helper.from_array(value)}]
     if case.opset >= 12:
         forms += [{"value_float": 1.5}, {"value_int": 7}, {"value_floats": [0.5, -2.0]},
@@ -107,7 +108,8 @@ def one_hot(case: Case) -> None:
     case.constant("depth", np.asarray(depth, np.int64))
     case.constant("ends", np.asarray([case.one(0, -1, 5), case.one(1, 7)], np.float32))
     x = case.input("x", T.INT64, dims, integers_between(-depth, depth - 1))
-    case.tested([x, "depth", "ends"], **({"axis": case.axis(len(dims) + 1)} if case.maybe() else {}))
+    case.tested([x, "depth", "ends"],
+                **({"axis": case.axis(len(dims) + 1)} if case.maybe() else {}))
 
 
 @of("Gather")
@@ -190,7 +192,8 @@ def unsqueeze(case: Case) -> None:
     rank = len(dims) + case.one(1, 2)
     axes = [int(a) for a in case.rng.choice(rank, rank - len(dims), replace=False)]
     negative = case.opset >= 11 and case.maybe()
-    with_axes(case, [case.input("x", dtype, dims)], [axis - rank * negative for axis in sorted(axes)],
+    with_axes(case, [case.input("x", dtype, dims)],
+              [axis - rank * negative for axis in sorted(axes)],
               13)
 
 
@@ -222,8 +225,10 @@ def slice_of(case: Case) -> None:
     axes = [int(axis) for axis in case.rng.permutation(len(dims))[:count]]
     starts, ends, steps = [], [], []
     for axis in axes:
-        step = case.one(1, 1, 2, -1, -3) if case.opset >= 10 and not isinstance(dims[axis], str) else 1
-        starts.append(case.one(0, int(case.rng.integers(-6, 7)), *(FAR[2:] if step > 0 else FAR[:2])))
+        step = case.one(1, 1, 2, -1, -3) if case.opset >= 10 and not isinstance(dims[axis],
+                                                                                str) else 1
+        starts.append(case.one(0, int(case.rng.integers(-6, 7)),
+                               *(FAR[2:] if step > 0 else FAR[:2])))
         ends.append(case.one(int(case.rng.integers(-6, 7)), *(FAR[:2] if step > 0 else FAR[2:])))
         steps.append(step)
     x = case.input("x", dtype, dims)
@@ -315,7 +320,8 @@ def blocks(case: Case) -> None:
 
 
 # Reductions.
-REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1",
+              "ReduceL2",
               "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
 
 

@@ -1,4 +1,5 @@
-"""Single ONNX ops at the ends of their range: one line each, against what the operator text says."""
+"""Single ONNX ops at the ends of their range: one line each, against what the operator text
+says."""
 from __future__ import annotations
 
 import math
@@ -85,7 +86,8 @@ class Reductions(unittest.TestCase):
             x = np.linspace(0.9, 1.1, 2 * count, dtype=np.float32).reshape(2, count)
             plan = compiled(f"(float[2, {count}] x) => (float[2, 1] y) <int64[1] a = {{1}}> "
                             "{ y = ReduceProd (x, a) }")
-            np.testing.assert_allclose(plan(x), np.prod(x.astype(np.float64), 1, keepdims=True), 1e-5)
+            np.testing.assert_allclose(plan(x), np.prod(x.astype(np.float64), 1, keepdims=True),
+                                       1e-5)
 
     def test_extrema_of_no_elements(self) -> None:
         for name, dtype in (("int32", np.int32), ("int64", np.int64), ("int8", np.int8),
@@ -94,7 +96,8 @@ class Reductions(unittest.TestCase):
             for op, want in (("ReduceMax", info.min), ("ReduceMin", info.max)):
                 plan = compiled(f"({name}[N] x) => ({name}[1] y) {{ y = {op} (x) }}")
                 self.assertEqual(plan(np.zeros(0, dtype)).item(), want, f"{op} of {name}")
-                self.assertEqual(plan(np.asarray([3, 5], dtype)).item(), 3 if op == "ReduceMin" else 5)
+                self.assertEqual(plan(np.asarray([3, 5], dtype)).item(),
+                                 3 if op == "ReduceMin" else 5)
         for op, want in (("ReduceMax", False), ("ReduceMin", True)):
             plan = compiled(f"(bool[N] x) => (bool[1] y) {{ y = {op} (x) }}")
             self.assertEqual(plan(np.zeros(0, np.bool_)).item(), want)
@@ -115,8 +118,10 @@ class Bounds(unittest.TestCase):
     def test_clip_to_nan(self) -> None:
         x = np.asarray([0, 2, -1], np.float32)
         for low, high in ((NAN, 1), (0, NAN), (NAN, NAN)):
-            given = compiled("(float[3] x, float l, float u) => (float[3] y) { y = Clip (x, l, u) }")
-            constant = compiled(f"(float[3] x) => (float[3] y) <float l = {{{low}}}, float u = {{{high}}}> "
+            given = compiled(
+                "(float[3] x, float l, float u) => (float[3] y) { y = Clip (x, l, u) }")
+            constant = compiled(
+                f"(float[3] x) => (float[3] y) <float l = {{{low}}}, float u = {{{high}}}> "
                                 "{ y = Clip (x, l, u) }")
             self.assertTrue(np.isnan(given(x, np.float32(low), np.float32(high))).all())
             self.assertTrue(np.isnan(constant(x)).all(), (low, high))
@@ -138,14 +143,16 @@ class Bounds(unittest.TestCase):
 
 class Quantised(unittest.TestCase):
     def test_exact_quotient_next_to_a_tie(self) -> None:
-        """250 * 23 * 0.02f * 0.01f / 0.1f is below 11.5, by less than float32's products can tell."""
+        """250 * 23 * 0.02f * 0.01f / 0.1f is below 11.5, by less than float32's products can
+        tell."""
         plan = compiled("(uint8[1, 1] a) => (uint8[1, 1] y) <float sa = {0.02}, uint8 za = {0}, "
                         "int8[1, 1] b = {23}, float sb = {0.01}, int8 zb = {0}, float sy = {0.1}, "
                         "uint8 zy = {9}> { y = QLinearMatMul (a, sa, za, b, sb, zb, sy, zy) }")
         self.assertEqual(plan(np.asarray([[250]], np.uint8)).item(), 20)
 
     def test_requantised_as_by_onnx_runtime(self) -> None:
-        """Bit for bit, by scales of any size; it differs from the exact quotient only next to a half."""
+        """Bit for bit, by scales of any size; it differs from the exact quotient only next to a
+        half."""
         generator = np.random.default_rng(7)
         for extent, columns in ((1, 64), (17, 33), (300, 40), (1024, 8)):
             a = generator.integers(0, 256, (64, extent), dtype=np.uint8)
@@ -156,10 +163,11 @@ class Quantised(unittest.TestCase):
             sb = (typical * generator.uniform(0.5, 2, columns)).astype(np.float32)
             scales = ", ".join(f"{each:.9g}" for each in sb)
             model = onnx.parser.parse_model(
-                f'<ir_version: 9, opset_import: ["" : 21]> g (uint8[64, {extent}] a, int8[{extent}, {columns}] b) '
+                f'<ir_version: 9, opset_import: ["" : 21]> g (uint8[64, {extent}] a, '
+                f'int8[{extent}, {columns}] b) '
                 f"=> (uint8[64, {columns}] y) <float sa = {{{sa:.9g}}}, uint8 za = {{{za}}}, "
-                f"float[{columns}] sb = {{{scales}}}, int8[{columns}] zb = {{{', '.join('0' * columns)}}}, "
-                f"float sy = {{{sy:.9g}}}, uint8 zy = {{{zy}}}> "
+                f"float[{columns}] sb = {{{scales}}}, int8[{columns}] zb = "
+                f"{{{', '.join('0' * columns)}}}, float sy = {{{sy:.9g}}}, uint8 zy = {{{zy}}}> "
                 "{ y = QLinearMatMul (a, sa, za, b, sb, zb, sy, zy) }")
             plan = attacca.compile(model.SerializeToString())
             self.assertIn("= cast(round(", str(plan.explain()))  # one region with the product
@@ -177,8 +185,10 @@ class Quantised(unittest.TestCase):
         """Quotients 0.5, 1.5, 2.5 ...: exact ties, and then the zero point, then saturation."""
         a = np.arange(0, 256, dtype=np.uint8).reshape(-1, 1)
         for zero in (0, 1, 200):
-            plan = compiled("(uint8[256, 1] a) => (uint8[256, 1] y) <float sa = {0.25}, uint8 za = {0}, "
-                            "int8[1, 1] b = {2}, float sb = {0.5}, int8 zb = {0}, float sy = {0.5}, "
+            plan = compiled(
+                "(uint8[256, 1] a) => (uint8[256, 1] y) <float sa = {0.25}, uint8 za = {0}, "
+                            "int8[1, 1] b = {2}, float sb = {0.5}, int8 zb = {0}, float sy = "
+                            "{0.5}, "
                             f"uint8 zy = {{{zero}}}> "
                             "{ y = QLinearMatMul (a, sa, za, b, sb, zb, sy, zy) }")
             want = np.clip(np.rint(a / 2.0) + zero, 0, 255).astype(np.uint8)
@@ -210,8 +220,10 @@ class Refusals(unittest.TestCase):
         fixed = "export the model with a fixed size"
         self.refused("(float[M, N] x, float[1, 48] c) => (float[M, N] y) { s = Shape (x)\n"
                      "y = Expand (c, s) }", "does not expand", fixed)
-        self.refused("(float[M, M] x) => (float[M, M] y) { y = Trilu (x) }", "the diagonal needs", fixed)
-        self.refused("(float[M, 3] x) => (float[M, 1] y) <int64[1] a = {0}> { y = ReduceProd (x, a) }",
+        self.refused("(float[M, M] x) => (float[M, M] y) { y = Trilu (x) }", "the diagonal needs",
+                     fixed)
+        self.refused(
+            "(float[M, 3] x) => (float[M, 1] y) <int64[1] a = {0}> { y = ReduceProd (x, a) }",
                      "ReduceProd along an axis of M", fixed)
 
     def test_integer_mean(self) -> None:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A fused kernel assembles if the kernel itself does: randomly damaged kernels, through ptxas.
 
-Usage: fuse_fuzz_check.py PTX_TEST. ATTACCA_SEED repeats a run; ATTACCA_FUZZ_PAIRS: how many at most.
+Usage: fuse_fuzz_check.py PTX_TEST. ATTACCA_SEED repeats a run; ATTACCA_FUZZ_PAIRS: how many at
+    most.
 """
 import concurrent.futures
 import os

@@ -1,6 +1,8 @@
-"""A kernel compiler that is killed while it writes leaves no template behind; one that is there stays.
+"""A kernel compiler that is killed while it writes leaves no template behind; one that is there
+stays.
 
-Usage: whole_files_test.py CMAKE KERNELS_FOLDER. Configures the kernels' own project with a stand-in for nvcc.
+Usage: whole_files_test.py CMAKE KERNELS_FOLDER. Configures the kernels' own project with a stand-in
+    for nvcc.
 """
 import os
 import pathlib
