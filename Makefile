@@ -59,8 +59,8 @@ bench-cpu:
 
 # On a machine with a GPU: every template, every op, random epilogues and graphs, whole plans.
 gpu-test: gpu
-	cmake --build --preset release -j $(JOBS) --target gpu_test attacca
-	ATTACCA_TUNE_WORKER=$(BUILD)/src/cli/attacca $(BUILD)/tests/gpu/gpu_test
+	cmake --build --preset release -j $(JOBS) --target device_test attacca
+	ATTACCA_TUNE_WORKER=$(BUILD)/src/cli/attacca $(BUILD)/tests/device/device_test
 
 # On a machine with a GPU, PyTorch and what `make gpu` built; within ten minutes. PAGES="gpu-gates gpu-mixed"
 # measures these pages of docs/benchmarks instead, SCALE=3 for three times as long.

@@ -6,8 +6,8 @@
 #include "fmt/format.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
-#include "ir/text.hpp"
-#include "run/cpu_plan.hpp"
+#include "ir/text/text.hpp"
+#include "run/cpu/plan.hpp"
 #include "support/check.hpp"
 
 namespace attacca::bench {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/dtype.hpp"
+#include "ir/graph/dtype.hpp"
 
 namespace attacca::bench {
 

@@ -14,7 +14,7 @@
 #include "fmt/os.h"
 
 #include "contenders.hpp"
-#include "run/machine.hpp"
+#include "run/cpu/machine.hpp"
 
 namespace attacca::bench {
 namespace {

@@ -20,7 +20,7 @@ TEXT = ctypes.c_char_p
 STATUS = POINTER  # NULL: success
 FUNCTIONS = {
     "attacca_status_what": (TEXT, [POINTER]),
-    "attacca_status_mend": (TEXT, [POINTER]),
+    "attacca_status_fix": (TEXT, [POINTER]),
     "attacca_status_free": (None, [POINTER]),
     "attacca_bytes_data": (TEXT, [POINTER]),
     "attacca_bytes_free": (None, [POINTER]),
@@ -55,9 +55,9 @@ class Library:
         if not status:
             return
         what = self.functions.attacca_status_what(status) or b""
-        mend = self.functions.attacca_status_mend(status) or b""
+        fix = self.functions.attacca_status_fix(status) or b""
         self.functions.attacca_status_free(status)
-        raise RuntimeError("; ".join(text.decode() for text in (what, mend) if text))
+        raise RuntimeError("; ".join(text.decode() for text in (what, fix) if text))
 
     def options(self, tuning, seconds):
         return ctypes.byref(Options(ctypes.sizeof(Options), self.device.encode(), b"fp32",

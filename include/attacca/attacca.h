@@ -2,7 +2,7 @@
  * run each product and its epilogue as one kernel, on the CPU or on a GPU.
  *
  * Every function that can fail returns NULL or a status that says what is wrong, where, and how to
- * mend it; the caller frees it. Out parameters are written on success alone. Handles are freed with
+ * fix it; the caller frees it. Out parameters are written on success alone. Handles are freed with
  * their own function, in any order, once; NULL may be freed. Graphs, plans and instances are
  * immutable: any number of threads may use one at the same time. A builder belongs to one thread.
  * Texts are UTF-8, NUL-terminated; those returned live as long as the handle that gave them.
@@ -45,7 +45,7 @@ ATTACCA_API attacca_status* attacca_cache_directory(attacca_bytes** path);
 
 ATTACCA_API const char* attacca_status_what(const attacca_status* status);
 ATTACCA_API const char* attacca_status_where(const attacca_status* status);
-ATTACCA_API const char* attacca_status_mend(const attacca_status* status);
+ATTACCA_API const char* attacca_status_fix(const attacca_status* status);
 ATTACCA_API void attacca_status_free(attacca_status* status);
 
 /* ---- Bytes that a function made: texts (NUL-terminated besides) and files. */

@@ -12,7 +12,7 @@
 //   const auto instance = plan->prepare({{"M", 512}});
 //   instance->run({x_address, w_address}, {y_address}, {workspace, bytes}, stream);
 //
-// Failures are values with what, where and mend. Needs C++20 and nothing but the standard library;
+// Failures are values with what, where and fix. Needs C++20 and nothing but the standard library;
 // everything is inline over the C interface (attacca.h), so any compiler's standard library fits.
 // Graphs, plans and instances are handles to immutable things: cheap to copy, safe in threads.
 #pragma once
@@ -48,9 +48,9 @@ class [[nodiscard]] Status {
       : status_(status == nullptr ? nullptr : std::shared_ptr<attacca_status>(status, Free())) {}
 
   // A failure that is found before the C interface is called.
-  Status(std::string what, std::string where, std::string mend)
+  Status(std::string what, std::string where, std::string fix)
       : own_(std::make_shared<const Texts>(
-            Texts{std::move(what), std::move(where), std::move(mend)})) {}
+            Texts{std::move(what), std::move(where), std::move(fix)})) {}
 
   bool ok() const { return status_ == nullptr && own_ == nullptr; }
   explicit operator bool() const { return ok(); }
@@ -60,14 +60,14 @@ class [[nodiscard]] Status {
   std::string_view where() const {
     return own_ ? own_->where : std::string_view(attacca_status_where(status_.get()));
   }
-  std::string_view mend() const {
-    return own_ ? own_->mend : std::string_view(attacca_status_mend(status_.get()));
+  std::string_view fix() const {
+    return own_ ? own_->fix : std::string_view(attacca_status_fix(status_.get()));
   }
-  // "what, at where: mend"
+  // "what, at where: fix"
   std::string text() const {
     std::string text(what());
     if (!where().empty()) text.append(", at ").append(where());
-    if (!mend().empty()) text.append(": ").append(mend());
+    if (!fix().empty()) text.append(": ").append(fix());
     return text;
   }
 
@@ -76,7 +76,7 @@ class [[nodiscard]] Status {
     void operator()(attacca_status* status) const { attacca_status_free(status); }
   };
   struct Texts {
-    std::string what, where, mend;
+    std::string what, where, fix;
   };
   std::shared_ptr<attacca_status> status_;
   std::shared_ptr<const Texts> own_;

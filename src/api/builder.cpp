@@ -6,9 +6,9 @@
 #include "fmt/format.h"
 
 #include "api/names.hpp"
-#include "ir/call.hpp"
-#include "ir/lexer.hpp"
-#include "ir/text.hpp"
+#include "ir/text/call.hpp"
+#include "ir/text/lexer.hpp"
+#include "ir/text/text.hpp"
 
 namespace attacca::api {
 namespace {

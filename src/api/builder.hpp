@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/graph.hpp"
+#include "ir/graph/graph.hpp"
 
 namespace attacca::api {
 

@@ -6,8 +6,8 @@
 #include "api/handles.hpp"
 #include "api/names.hpp"
 #include "api/status.hpp"
-#include "import/onnx.hpp"
-#include "ir/text.hpp"
+#include "import/onnx/onnx.hpp"
+#include "ir/text/text.hpp"
 #include "run/pipeline.hpp"
 
 namespace {

@@ -4,8 +4,8 @@
 #include "fmt/format.h"
 
 #include "api/status.hpp"
-#include "ir/dtype_named.hpp"
-#include "ir/packed.hpp"
+#include "ir/graph/dtype_named.hpp"
+#include "ir/packed/packed.hpp"
 
 namespace {
 

@@ -7,9 +7,9 @@
 #include "api/matmul.hpp"
 #include "api/plan_file.hpp"
 #include "api/status.hpp"
-#include "ir/text.hpp"
-#include "support/file.hpp"
-#include "support/paths.hpp"
+#include "ir/text/text.hpp"
+#include "support/files/file.hpp"
+#include "support/files/paths.hpp"
 #include "templates/catalog.hpp"
 
 using attacca::fail;

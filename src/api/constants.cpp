@@ -6,7 +6,7 @@
 
 #include "api/names.hpp"
 #include "api/rewrite.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/interpret/interpreter.hpp"
 
 namespace attacca::api {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/graph.hpp"
+#include "ir/graph/graph.hpp"
 
 namespace attacca::api {
 

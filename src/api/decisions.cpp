@@ -1,6 +1,6 @@
 #include "api/decisions.hpp"
 
-#include "support/json.hpp"
+#include "support/text/json.hpp"
 
 namespace attacca::api {
 namespace {
@@ -16,7 +16,7 @@ json::Value to_json(const run::Decision& decision) {
     trials.push(std::move(entry));
   }
   json::Value excluded = json::Value::array();
-  for (const tune::Exclusion& each : decision.excluded)
+  for (const launch::Exclusion& each : decision.excluded)
     excluded.push(json::Value::object().set("template", each.kernel).set("reason", each.reason));
   return json::Value::object()
       .set("candidate", to_string(decision.candidate))

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "run/cuda_plan.hpp"
+#include "run/cuda/plan.hpp"
 
 namespace attacca::api {
 

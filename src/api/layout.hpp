@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/graph.hpp"
-#include "ir/tensor.hpp"
+#include "ir/graph/graph.hpp"
+#include "ir/graph/tensor.hpp"
 
 namespace attacca::api {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ir/graph.hpp"
+#include "ir/graph/graph.hpp"
 
 namespace attacca::api {
 

@@ -3,9 +3,9 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
-#include "ir/lexer.hpp"
-#include "ir/text.hpp"
-#include "ir/text_rules.hpp"
+#include "ir/text/lexer.hpp"
+#include "ir/text/rules.hpp"
+#include "ir/text/text.hpp"
 
 namespace attacca::api {
 

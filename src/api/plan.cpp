@@ -8,10 +8,10 @@
 #include "fmt/ranges.h"
 
 #include "api/names.hpp"
-#include "fuse/explain.hpp"
-#include "run/layout.hpp"
+#include "fuse/explain/explain.hpp"
+#include "run/cpu/layout.hpp"
 #include "run/pipeline.hpp"
-#include "support/json.hpp"
+#include "support/text/json.hpp"
 
 namespace attacca::api {
 namespace {
@@ -84,7 +84,7 @@ std::string to_string(const Device& device) {
 
 Status check_device(const Device& device) {
   if (!device.cuda) return {};
-  const auto toolbox = tune::Toolbox::open(device.ordinal);
+  const auto toolbox = launch::Toolbox::open(device.ordinal);
   if (!toolbox) return tl::make_unexpected(toolbox.error());
   return {};
 }

@@ -11,8 +11,8 @@
 
 #include "api/layout.hpp"
 #include "fold/fold.hpp"
-#include "run/cpu_plan.hpp"
-#include "run/cuda_plan.hpp"
+#include "run/cpu/plan.hpp"
+#include "run/cuda/plan.hpp"
 
 namespace attacca::api {
 

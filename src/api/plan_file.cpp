@@ -7,11 +7,11 @@
 
 #include "api/constants.hpp"
 #include "api/names.hpp"
-#include "ir/dtype_named.hpp"
-#include "ir/text.hpp"
-#include "support/draft_file.hpp"
+#include "ir/graph/dtype_named.hpp"
+#include "ir/text/text.hpp"
+#include "support/files/draft_file.hpp"
 #include "support/hash.hpp"
-#include "support/json.hpp"
+#include "support/text/json.hpp"
 
 namespace attacca::api {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kMagic = "attacca-plan ";
 constexpr int kVersion = 1;
 constexpr int64_t kMostInText = 16;  // elements of a constant that stays in the graph's text
-constexpr const char* kMend = "save the plan again";
+constexpr const char* kFix = "save the plan again";
 
 // ---- Writing
 
@@ -88,7 +88,7 @@ class Members {
 
  private:
   tl::unexpected<Error> wrong(std::string_view key) const {
-    return fail(fmt::format("no {} of the type that a plan has", key), where_, kMend);
+    return fail(fmt::format("no {} of the type that a plan has", key), where_, kFix);
   }
 
   const json::Value& object_;
@@ -114,14 +114,14 @@ Result<File> open_file(std::string_view bytes, const std::string& source) {
                 "give a file that a plan was saved to");
   std::string_view rest = bytes.substr(kMagic.size());
   const auto version = take_number(rest, '\n', 10);
-  if (!version) return fail("the plan's version is unreadable", source, kMend);
+  if (!version) return fail("the plan's version is unreadable", source, kFix);
   if (*version != kVersion)
     return fail(fmt::format("a plan of version {}, this library reads {}", *version, kVersion),
                 source, "save it with this version of Attacca");
   const auto header = take_number(rest, ' ', 10);
   const auto constants = header ? take_number(rest, ' ', 10) : std::nullopt;
   const auto checksum = constants ? take_number(rest, '\n', 16) : std::nullopt;
-  if (!checksum) return fail("the plan's line of sizes is unreadable", source, kMend);
+  if (!checksum) return fail("the plan's line of sizes is unreadable", source, kFix);
   if (*header > rest.size() || rest.size() - *header != *constants)
     return fail(fmt::format("the plan is {} bytes where {} + {} were written", rest.size(), *header,
                             *constants),
@@ -136,7 +136,7 @@ Result<std::vector<int64_t>> read_shape(const json::Value::Array& list, const st
   std::vector<int64_t> shape;
   for (const json::Value& extent : list) {
     if (!extent.is<int64_t>() || extent.as<int64_t>() < 0)
-      return fail("a constant's shape is no list of sizes", where, kMend);
+      return fail("a constant's shape is no list of sizes", where, kFix);
     shape.push_back(extent.as<int64_t>());
   }
   return shape;
@@ -158,13 +158,13 @@ Result<std::vector<Constant>> read_constants(const json::Value::Array& list, std
     ATTACCA_TRY(constant.tensor, ir::Tensor::make(dtype, std::move(shape)));
     const auto size = static_cast<size_t>(constant.tensor.bytes());
     if (size > bytes.size())
-      return fail(fmt::format("{} has too few bytes", constant.input), source, kMend);
+      return fail(fmt::format("{} has too few bytes", constant.input), source, kFix);
     std::memcpy(constant.tensor.data(), bytes.data(), size);
     bytes.remove_prefix(size);
     constants.push_back(std::move(constant));
   }
   if (!bytes.empty())
-    return fail(fmt::format("{} bytes belong to no constant", bytes.size()), source, kMend);
+    return fail(fmt::format("{} bytes belong to no constant", bytes.size()), source, kFix);
   return constants;
 }
 
@@ -180,7 +180,7 @@ Result<std::vector<run::KnownChoice>> read_choices(const json::Value::Array& lis
     // Files of older versions name none: nothing is known of theirs.
     if (const auto tools = members.get<std::string>("tools")) known.key.tools = *tools;
     ATTACCA_TRY(const std::string candidate, members.get<std::string>("candidate"));
-    ATTACCA_TRY(known.choice.candidate, tune::parse_candidate(candidate));
+    ATTACCA_TRY(known.choice.candidate, launch::parse_candidate(candidate));
     ATTACCA_TRY(known.choice.seconds, members.number("seconds"));
     ATTACCA_TRY(known.choice.unfused_seconds, members.number("unfused_seconds"));
     choices.push_back(std::move(known));

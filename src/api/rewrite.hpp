@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "ir/graph.hpp"
+#include "ir/graph/graph.hpp"
 
 namespace attacca::api {
 

@@ -1,6 +1,6 @@
 #include "api/status.hpp"
 
-#include "support/excerpt.hpp"
+#include "support/text/excerpt.hpp"
 
 namespace attacca::api {
 namespace {
@@ -34,8 +34,8 @@ const char* attacca_status_where(const attacca_status* status) {
   return status != nullptr ? status->error.where.c_str() : "";
 }
 
-const char* attacca_status_mend(const attacca_status* status) {
-  return status != nullptr ? status->error.mend.c_str() : "";
+const char* attacca_status_fix(const attacca_status* status) {
+  return status != nullptr ? status->error.fix.c_str() : "";
 }
 
 void attacca_status_free(attacca_status* status) {

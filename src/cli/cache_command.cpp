@@ -5,14 +5,14 @@
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
-#include "jit/cache.hpp"
-#include "support/escaped.hpp"
-#include "support/json.hpp"
+#include "gpu/cache/cache.hpp"
+#include "support/text/escaped.hpp"
+#include "support/text/json.hpp"
 
 namespace attacca::cli {
 namespace {
 
-using jit::Cache;
+using gpu::Cache;
 
 std::string size_text(uint64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
@@ -29,7 +29,7 @@ std::string time_text(int64_t nanoseconds) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(seconds));
 }
 
-// What stands after "template " in a key of jit::cache_key.
+// What stands after "template " in a key of gpu::cache_key.
 std::string field(const std::string& key, const std::string& name) {
   const size_t line = key.find("\n" + name + " ");
   if (line == std::string::npos) return "?";

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "support/error.hpp"
-#include "support/json.hpp"
+#include "support/text/json.hpp"
 
 namespace attacca::cli {
 

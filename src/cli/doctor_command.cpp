@@ -7,15 +7,15 @@
 
 #include "cli/commands.hpp"
 #include "cli/version.hpp"
-#include "jit/assemble.hpp"
-#include "jit/cache.hpp"
-#include "jit/compile.hpp"
-#include "jit/device.hpp"
-#include "run/machine.hpp"
-#include "support/escaped.hpp"
+#include "gpu/cache/cache.hpp"
+#include "gpu/compile/assemble.hpp"
+#include "gpu/compile/compile.hpp"
+#include "gpu/driver/device.hpp"
+#include "run/cpu/machine.hpp"
+#include "support/files/paths.hpp"
+#include "support/files/private_folder.hpp"
 #include "support/memory.hpp"
-#include "support/paths.hpp"
-#include "support/private_folder.hpp"
+#include "support/text/escaped.hpp"
 #include "templates/catalog.hpp"
 #include "tune/database.hpp"
 
@@ -34,45 +34,45 @@ bool on_path(const std::string& program) {
   return false;
 }
 
-std::string tool(const Result<jit::ToolDescription>& found) {
-  if (!found) return fmt::format("{}; {}", found.error().what, found.error().mend);
+std::string tool(const Result<gpu::ToolDescription>& found) {
+  if (!found) return fmt::format("{}; {}", found.error().what, found.error().fix);
   return found->path.empty() ? found->version : fmt::format("{} ({})", found->version, found->path);
 }
 
-Result<jit::ToolDescription> describe_driver() {
-  ATTACCA_TRY(const jit::Driver* driver, jit::Driver::get());
-  return jit::ToolDescription{
+Result<gpu::ToolDescription> describe_driver() {
+  ATTACCA_TRY(const gpu::Driver* driver, gpu::Driver::get());
+  return gpu::ToolDescription{
       fmt::format("CUDA {}.{}", driver->version() / 1000, driver->version() % 1000 / 10),
       driver->path()};
 }
 
-Result<jit::ToolDescription> describe_assembler() {
-  ATTACCA_TRY(const jit::AssemblerDescription assembler, jit::describe_assembler());
+Result<gpu::ToolDescription> describe_assembler() {
+  ATTACCA_TRY(const gpu::AssemblerDescription assembler, gpu::describe_assembler());
   return assembler.tool;
 }
 
-// What to install where kernels would be slower than need be (jit/assemble.hpp).
+// What to install where kernels would be slower than need be (gpu/compile/assemble.hpp).
 std::string_view better_assembler() {
-  const auto found = jit::describe_assembler();
-  if (!found || found->kind == jit::Assembler::Ptxas) return "";
+  const auto found = gpu::describe_assembler();
+  if (!found || found->kind == gpu::Assembler::Ptxas) return "";
   return "; install ptxas (nvidia-cuda-nvcc from PyPI), whose kernels for sm_90a are faster";
 }
 
-Result<jit::ToolDescription> describe_cublaslt() {
-  ATTACCA_TRY(const jit::Library library, jit::Library::open(jit::kCublasLtLibrary));
-  return jit::ToolDescription{"cuBLASLt", library.path()};
+Result<gpu::ToolDescription> describe_cublaslt() {
+  ATTACCA_TRY(const gpu::Library library, gpu::Library::open(gpu::kCublasLtLibrary));
+  return gpu::ToolDescription{"cuBLASLt", library.path()};
 }
 
 Result<std::string> describe_device(int ordinal) {
-  ATTACCA_TRY(const jit::Device device, jit::Device::open(ordinal));
-  const jit::DeviceInfo& info = device.info();
+  ATTACCA_TRY(const gpu::Device device, gpu::Device::open(ordinal));
+  const gpu::DeviceInfo& info = device.info();
   return fmt::format("{}, sm_{}, {} SMs, {:.1f} GiB", info.name, info.capability(), info.sm_count,
                      static_cast<double>(info.memory_bytes) / (1 << 30));
 }
 
 void print_devices() {
   fmt::print("devices    cpu\n");
-  const int count = jit::Device::count().value_or(0);
+  const int count = gpu::Device::count().value_or(0);
   for (int i = 0; i < count; ++i) {
     const auto device = describe_device(i);
     fmt::print("           cuda:{} {}\n", i, device ? *device : device.error().what);
@@ -82,19 +82,19 @@ void print_devices() {
 std::string describe_templates() {
   const std::string directory = templates::Catalog::default_directory();
   const auto catalog = templates::Catalog::open(nullptr, directory);
-  if (!catalog) return fmt::format("{}; {}", catalog.error().what, catalog.error().mend);
+  if (!catalog) return fmt::format("{}; {}", catalog.error().what, catalog.error().fix);
   std::string text = fmt::format("{} in {}", catalog->templates().size(), directory);
   for (const templates::LeftOut& each : catalog->left_out())
     text += fmt::format("\n           left out: {} ({}; {})", escaped(each.name), each.reason.what,
-                        each.reason.mend);
+                        each.reason.fix);
   return text;
 }
 
 // Whether the cache's directory can be used.
 std::string cache_state(const std::string& directory) {
-  if (const auto limit = jit::CacheOptions::limit_from_environment(); !limit)
+  if (const auto limit = gpu::CacheOptions::limit_from_environment(); !limit)
     return fmt::format("{} ({}: {}; {})", directory, limit.error().where, limit.error().what,
-                       limit.error().mend);
+                       limit.error().fix);
   PrivateFolder folder;
   const int error = folder.open(directory);
   if (error == ENOENT) return directory + " (not made yet)";
@@ -115,7 +115,7 @@ std::string tuned_state() {
   auto database = tune::Database::open(path);
   const auto count = database ? database->size()
                               : Result<int64_t>(tl::make_unexpected(std::move(database).error()));
-  if (!count) return fmt::format("{}; {}", count.error().what, count.error().mend);
+  if (!count) return fmt::format("{}; {}", count.error().what, count.error().fix);
   return fmt::format("{} measured in {}", *count, path);
 }
 
@@ -132,7 +132,7 @@ int doctor() {
   fmt::print("dot        {}\n", on_path("dot") ? "found, explain --svg works"
                                                : "not found: install graphviz for explain --svg");
   fmt::print("driver     {}\n", tool(describe_driver()));
-  fmt::print("compiler   {}\n", tool(jit::describe_compiler()));
+  fmt::print("compiler   {}\n", tool(gpu::describe_compiler()));
   fmt::print("assembler  {}{}\n", tool(describe_assembler()), better_assembler());
   fmt::print("cublas     {}\n", tool(describe_cublaslt()));
   fmt::print("templates  {}\n", describe_templates());

@@ -3,8 +3,8 @@
 #include "cli/commands.hpp"
 #include "epilogue/hole.hpp"
 #include "epilogue/text.hpp"
-#include "ir/dtype_named.hpp"
-#include "support/file.hpp"
+#include "ir/graph/dtype_named.hpp"
+#include "support/files/file.hpp"
 
 namespace attacca::cli {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "cli/commands.hpp"
 #include "fold/fold.hpp"
-#include "ir/dtype_named.hpp"
-#include "ir/text.hpp"
+#include "ir/graph/dtype_named.hpp"
+#include "ir/text/text.hpp"
 #include "run/pipeline.hpp"
 
 namespace attacca::cli {

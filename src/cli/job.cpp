@@ -8,10 +8,10 @@
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
-#include "import/npy.hpp"
-#include "import/safetensors.hpp"
-#include "ir/lexer.hpp"
-#include "ir/packed.hpp"
+#include "import/files/npy.hpp"
+#include "import/files/safetensors.hpp"
+#include "ir/packed/packed.hpp"
+#include "ir/text/lexer.hpp"
 #include "run/pipeline.hpp"
 
 namespace attacca::cli {
@@ -49,7 +49,7 @@ Status check_packing(const ir::Graph& graph, ir::Value input, const ir::Tensor& 
     ATTACCA_TRY(const ir::Tensor dense, tensor.contiguous());
     const std::span<const std::byte> bytes(dense.data(), static_cast<size_t>(dense.bytes()));
     if (Status fits = ir::check_packed(bytes, layout); !fits)
-      return fail(fits.error().what, graph[input].name, fits.error().mend);
+      return fail(fits.error().what, graph[input].name, fits.error().fix);
   }
   return {};
 }

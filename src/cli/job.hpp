@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/graph.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/graph/graph.hpp"
+#include "ir/interpret/interpreter.hpp"
 
 namespace attacca::cli {
 

@@ -13,8 +13,8 @@
 #include "cli/commands.hpp"
 #include "cli/standard_streams.hpp"
 #include "cli/version.hpp"
-#include "jit/cache.hpp"
-#include "support/excerpt.hpp"
+#include "gpu/cache/cache.hpp"
+#include "support/text/excerpt.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -356,7 +356,7 @@ int main(int argc, char** argv) {
     return finish(carried_out([&] { return report_usage(app, error); }));
   }
   if (!app.got_subcommand("doctor") && !app.got_subcommand("version"))
-    if (const auto limit = jit::CacheOptions::limit_from_environment(); !limit)
+    if (const auto limit = gpu::CacheOptions::limit_from_environment(); !limit)
       return report(limit.error());
   const int code = carried_out(action);
   // The asker of a worker says the same, and doctor shows it.

@@ -1,9 +1,9 @@
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
-#include "import/pack_weights.hpp"
-#include "support/json.hpp"
+#include "import/files/pack_weights.hpp"
 #include "support/progress.hpp"
+#include "support/text/json.hpp"
 
 namespace attacca::cli {
 namespace {

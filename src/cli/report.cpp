@@ -21,7 +21,7 @@ void report_warnings() {
   if (warnings_are_printed) return;
   for (const Error& warning : warnings())
     fmt::print(stderr, "warning: {}\n  at: {}\n  fix: {}\n", warning.what, warning.where,
-               warning.mend);
+               warning.fix);
 }
 
 void print_json(json::Value object, int indent) {
@@ -30,7 +30,7 @@ void print_json(json::Value object, int indent) {
     list.push(json::Value::object()
                   .set("what", warning.what)
                   .set("where", warning.where)
-                  .set("fix", warning.mend));
+                  .set("fix", warning.fix));
   if (!warnings().empty()) object.set("warnings", std::move(list));
   warnings_are_printed = true;
   fmt::print("{}\n", json::dump(object, indent));

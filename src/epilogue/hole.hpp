@@ -37,7 +37,7 @@
 #include <vector>
 
 #include "epilogue/epilogue.hpp"
-#include "ir/mode.hpp"
+#include "ir/graph/mode.hpp"
 
 namespace attacca::epilogue {
 

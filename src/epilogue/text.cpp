@@ -4,8 +4,8 @@
 
 #include "fmt/format.h"
 
-#include "ir/lexer.hpp"
-#include "ir/text.hpp"
+#include "ir/text/lexer.hpp"
+#include "ir/text/text.hpp"
 #include "support/check.hpp"
 
 namespace attacca::epilogue {

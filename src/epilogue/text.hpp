@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "epilogue/epilogue.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 
 namespace attacca::epilogue {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "ir/graph.hpp"
+#include "ir/graph/graph.hpp"
 
 namespace attacca::fold {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fold/rewriting.hpp"
-#include "ir/compose.hpp"
+#include "ir/text/compose.hpp"
 #include "support/check.hpp"
 
 namespace attacca::fold {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "fold/rule.hpp"
-#include "ir/graph.hpp"
+#include "ir/graph/graph.hpp"
 
 namespace attacca::fold {
 

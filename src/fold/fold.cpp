@@ -11,7 +11,7 @@
 #include "fold/dequantized.hpp"
 #include "fold/extract.hpp"
 #include "fold/saturate.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "support/check.hpp"
 
 namespace attacca::fold {

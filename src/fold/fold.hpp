@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/graph.hpp"
+#include "ir/graph/graph.hpp"
 
 namespace attacca::fold {
 

@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 
 #include "fold/egraph.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "support/check.hpp"
 #include "support/immortal.hpp"
 

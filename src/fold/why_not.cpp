@@ -10,7 +10,7 @@
 #include "fold/egraph.hpp"
 #include "fold/fold.hpp"
 #include "fold/rule.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 
 namespace attacca::fold {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "epilogue/epilogue.hpp"
-#include "ir/graph.hpp"
-#include "ir/packed.hpp"
+#include "ir/graph/graph.hpp"
+#include "ir/packed/packed.hpp"
 
 namespace attacca::fuse {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "ir/graph.hpp"
+#include "ir/graph/graph.hpp"
 
 namespace attacca::fuse {
 

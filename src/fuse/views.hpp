@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "epilogue/epilogue.hpp"
-#include "ir/graph.hpp"
+#include "ir/graph/graph.hpp"
 
 namespace attacca::fuse {
 

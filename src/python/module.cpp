@@ -9,9 +9,9 @@ namespace attacca::python {
 
 namespace {
 
-[[noreturn]] void raise(std::string_view what, std::string_view where, std::string_view mend) {
+[[noreturn]] void raise(std::string_view what, std::string_view where, std::string_view fix) {
   const nb::object type = nb::module_::import_("attacca._errors").attr("Error");
-  const nb::object error = type(what, where, mend);
+  const nb::object error = type(what, where, fix);
   PyErr_SetObject(type.ptr(), error.ptr());
   throw nb::python_error();
 }
@@ -19,7 +19,7 @@ namespace {
 }  // namespace
 
 void raise(const Status& status) {
-  raise(status.what(), status.where(), status.mend());
+  raise(status.what(), status.where(), status.fix());
 }
 
 const std::string& whole(const std::string& text, const char* where) {

@@ -5,8 +5,8 @@
 
 #include "fmt/format.h"
 
-#include "ir/compose.hpp"
-#include "ir/product_dtype.hpp"
+#include "ir/graph/product_dtype.hpp"
+#include "ir/text/compose.hpp"
 
 namespace attacca::run {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "epilogue/text.hpp"
-#include "ir/graph.hpp"
+#include "ir/graph/graph.hpp"
 
 namespace attacca::run {
 
@@ -30,8 +30,9 @@ struct GemmForm {
 // The form's weights by a name: nk, kn (of one product), two, halves, rows (of a gate).
 Status set_layout(GemmForm& form, std::string_view layout);
 
-// Makes `acc` of the form's text what the graph's product is (ir/product_dtype.hpp). Operands that
-// name no dtype follow it, f32 where it is an integer. Errors: an input dtype that has no product.
+// Makes `acc` of the form's text what the graph's product is (ir/graph/product_dtype.hpp). Operands
+// that name no dtype follow it, f32 where it is an integer. Errors: an input dtype that has no
+// product.
 Status set_product(GemmForm& form);
 
 // graph gemm(a: [M, K], b: [N, K], operands...), in the symbols M, N, K (and B); one output a

@@ -1,8 +1,8 @@
 #include "run/pipeline.hpp"
 
-#include "import/onnx.hpp"
-#include "ir/text.hpp"
-#include "support/file.hpp"
+#include "import/onnx/onnx.hpp"
+#include "ir/text/text.hpp"
+#include "support/files/file.hpp"
 
 namespace attacca::run {
 namespace {

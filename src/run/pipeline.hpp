@@ -4,8 +4,8 @@
 #include <string>
 
 #include "fold/fold.hpp"
-#include "ir/graph.hpp"
-#include "run/cpu_plan.hpp"
+#include "ir/graph/graph.hpp"
+#include "run/cpu/plan.hpp"
 
 namespace attacca::run {
 

@@ -3,8 +3,8 @@
 #include "fmt/format.h"
 
 #include "fuse/views.hpp"
+#include "problem/region_graph.hpp"
 #include "support/check.hpp"
-#include "tune/region_graph.hpp"
 
 namespace attacca::run {
 namespace {
@@ -180,7 +180,7 @@ fuse::Region pointwise_region(const ir::Graph& graph, const fuse::Region& single
 }
 
 Result<fuse::Region> matmul_region(const ir::Graph& graph, const fuse::Region& single) {
-  ATTACCA_TRY(ir::Graph alone, tune::region_graph(graph, single));
+  ATTACCA_TRY(ir::Graph alone, problem::region_graph(graph, single));
   fuse::Partition partition = fuse::partition(std::move(alone));
   ATTACCA_CHECK(partition.regions.size() == 1, "a matmul on its own is one region");
   fuse::Region region = std::move(partition.regions[0]);
@@ -189,7 +189,7 @@ Result<fuse::Region> matmul_region(const ir::Graph& graph, const fuse::Region& s
   const ir::Value node = single.nodes[0];
   const auto original = [&](ir::Value value) {
     for (const ir::Value operand : graph[node].operands)
-      if (partition.graph[value].name == tune::region_value_name(graph, operand)) return operand;
+      if (partition.graph[value].name == problem::region_value_name(graph, operand)) return operand;
     return node;
   };
   fuse::Gemm& gemm = region.gemms[0];

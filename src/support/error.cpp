@@ -1,6 +1,6 @@
 #include "support/error.hpp"
 
-#include "support/excerpt.hpp"
+#include "support/text/excerpt.hpp"
 
 namespace attacca {
 
@@ -8,7 +8,7 @@ std::string to_string(const Error& whole) {
   const Error error = bounded(whole);
   std::string text = "error: " + error.what + "\n";
   if (!error.where.empty()) text += "  at: " + error.where + "\n";
-  if (!error.mend.empty()) text += "  fix: " + error.mend + "\n";
+  if (!error.fix.empty()) text += "  fix: " + error.fix + "\n";
   return text;
 }
 

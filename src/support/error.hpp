@@ -1,4 +1,4 @@
-// Bad input is a value: an Error that says what is wrong, where, and how to mend it.
+// Bad input is a value: an Error that says what is wrong, where, and how to fix it.
 #pragma once
 
 #include <string>
@@ -11,18 +11,18 @@ namespace attacca {
 struct Error {
   std::string what;   // the fault, e.g. "matmul needs equal inner dimensions, got 4096 and 4095"
   std::string where;  // file, line:column, node or argument; may be empty
-  std::string mend;   // what the user can do; may be empty
+  std::string fix;    // what the user can do; may be empty
 };
 
 template <class T>
 using Result = tl::expected<T, Error>;
 using Status = Result<void>;
 
-inline tl::unexpected<Error> fail(std::string what, std::string where = {}, std::string mend = {}) {
-  return tl::make_unexpected(Error{std::move(what), std::move(where), std::move(mend)});
+inline tl::unexpected<Error> fail(std::string what, std::string where = {}, std::string fix = {}) {
+  return tl::make_unexpected(Error{std::move(what), std::move(where), std::move(fix)});
 }
 
-// "error: WHAT\n  at: WHERE\n  fix: MEND\n"; empty parts are left out.
+// "error: WHAT\n  at: WHERE\n  fix: FIX\n"; empty parts are left out.
 std::string to_string(const Error& error);
 
 }  // namespace attacca

@@ -2,7 +2,7 @@
 // forks meanwhile, and not destroyed by exit(), because other threads may still use them.
 #pragma once
 
-#include "support/process_gate.hpp"
+#include "support/files/process_gate.hpp"
 
 namespace attacca {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "support/process_gate.hpp"
+#include "support/files/process_gate.hpp"
 
 namespace attacca {
 namespace {

@@ -46,7 +46,7 @@ typedef struct {
   int32_t reserved;
 } attacca_vector;
 
-/* A packed tensor (ir/packed.hpp); b.pointer is its first byte. */
+/* A packed tensor (ir/packed/packed.hpp); b.pointer is its first byte. */
 typedef struct {
   int64_t scales_at, zeros_at; /* bytes behind that */
   int32_t groups;              /* of a row */

@@ -9,7 +9,7 @@
 
 #include "fmt/format.h"
 
-#include "support/file.hpp"
+#include "support/files/file.hpp"
 #include "support/hash.hpp"
 #include "templates/metadata.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLibrary = "libattacca_templates.so";
-constexpr const char* kMend =
+constexpr const char* kFix =
     "build the templates (make gpu), or name their directory in ATTACCA_TEMPLATE_DIR";
 
 using Builders = std::map<std::string_view, const attacca_template_entry*>;
@@ -38,14 +38,14 @@ Result<std::shared_ptr<void>> open_library(const std::string& path) {
   // RTLD_NODELETE: its C++ runtime keeps memory that unloading would leak.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!handle)
-    return fail(fmt::format("cannot open the templates' builders: {}", dlerror()), path, kMend);
+    return fail(fmt::format("cannot open the templates' builders: {}", dlerror()), path, kFix);
   return std::shared_ptr<void>(handle, [](void* library) { dlclose(library); });
 }
 
 Result<Builders> open_builders(void* library, void* encode_tiled, const std::string& path) {
   const auto open =
       reinterpret_cast<decltype(&attacca_templates_open)>(dlsym(library, "attacca_templates_open"));
-  if (!open) return fail("not a library of template builders", path, kMend);
+  if (!open) return fail("not a library of template builders", path, kFix);
   int32_t count = 0;
   const attacca_template_entry* entries = open(ATTACCA_ABI_VERSION, encode_tiled, &count);
   if (!entries)
@@ -63,8 +63,8 @@ Result<std::vector<fs::path>> metadata_files(const std::string& directory) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(directory, error))
     if (entry.path().extension() == ".json") files.push_back(entry.path());
-  if (error) return fail(fmt::format("no kernel templates: {}", error.message()), directory, kMend);
-  if (files.empty()) return fail("no kernel templates: no metadata (*.json)", directory, kMend);
+  if (error) return fail(fmt::format("no kernel templates: {}", error.message()), directory, kFix);
+  if (files.empty()) return fail("no kernel templates: no metadata (*.json)", directory, kFix);
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -80,7 +80,7 @@ Result<uint64_t> whole_bytes(const std::string& path) {
   file.read(end.data(), static_cast<std::streamsize>(end.size()));
   const size_t last = end.find_last_not_of(" \t\r\n");
   if (!file || last == std::string::npos || end[last] != '}')
-    return fail("the template's PTX is broken off", path, kMend);
+    return fail("the template's PTX is broken off", path, kFix);
   return static_cast<uint64_t>(bytes);
 }
 
@@ -92,12 +92,12 @@ Result<Template> read_template(const fs::path& metadata, const Builders& builder
   const auto builder = builders.find(kernel.name);
   if (builder == builders.end())
     return fail(fmt::format("template {} has no builder in {}", kernel.name, kLibrary),
-                metadata.string(), kMend);
+                metadata.string(), kFix);
   kernel.builder = builder->second;
   fs::path ptx = metadata;
   kernel.path = ptx.replace_extension(".ptx").string();
   if (!fs::exists(kernel.path))
-    return fail(fmt::format("template {} has no PTX", kernel.name), kernel.path, kMend);
+    return fail(fmt::format("template {} has no PTX", kernel.name), kernel.path, kFix);
   ATTACCA_TRY(const uint64_t bytes, whole_bytes(kernel.path));
   identity += fmt::format("{}\nptx {}\n", text, bytes);
   return kernel;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "epilogue/hole.hpp"
-#include "ir/dtype.hpp"
+#include "ir/graph/dtype.hpp"
 #include "support/error.hpp"
 #include "templates/abi.h"
 
@@ -42,8 +42,8 @@ struct Template {
   bool b_k_major = true;       // B given as (N, K) row-major
   bool any_strides = false;    // takes A and B of any stride and alignment
   bool scaled_blocks = false;  // A and B have scales of blocks of 128 (fuse::BlockScales)
-  // Of kernels whose B is a packed tensor (ir/packed.hpp): bits of its codes, whether they are
-  // f8e4m3, and bits of its scales. 0: a plain B.
+  // Of kernels whose B is a packed tensor (ir/packed/packed.hpp): bits of its codes, whether they
+  // are f8e4m3, and bits of its scales. 0: a plain B.
   int packed_bits = 0;
   bool packed_floats = false;
   // It rounds each weight to A's dtype; else weights are exact.
@@ -79,7 +79,7 @@ class Catalog {
  public:
   // Every template of the directory that is whole; the others are left out. Errors: no directory,
   // no library of builders, another ABI version, not one whole template; each says which file and
-  // how to mend it (`make gpu`).
+  // how to fix it (`make gpu`).
   // `encode_tiled`: the driver's cuTensorMapEncodeTiled, or nullptr where nothing is launched.
   static Result<Catalog> open(void* encode_tiled,
                               const std::string& directory = default_directory());

@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 
-#include "support/file.hpp"
+#include "support/files/file.hpp"
 #include "templates/catalog.hpp"
 
 namespace attacca::templates {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tune/arguments.hpp"
+#include "launch/arguments.hpp"
 #include "tune/ranking_tree.hpp"
 
 namespace attacca::tune {
@@ -32,7 +32,7 @@ bool adds_up(const Template& kernel) {
   return ir::is_fp8(kernel.input_types.front()) && !kernel.fast_accumulation;
 }
 
-Rates rates_of(const Template& kernel, const jit::DeviceInfo& device) {
+Rates rates_of(const Template& kernel, const gpu::DeviceInfo& device) {
   const bool hopper = device.major == 9;
   Rates rates{.flops = hopper ? 6.2e12 : 2.4e12,
               .shared_fill = 5.5e10,
@@ -48,8 +48,8 @@ Rates rates_of(const Template& kernel, const jit::DeviceInfo& device) {
 }
 
 // Tiles, those that pad clusters counted, over the places for them.
-double tiles_over_places(const Problem& problem, const Template& kernel,
-                         const jit::DeviceInfo& device) {
+double tiles_over_places(const problem::Problem& problem, const Template& kernel,
+                         const gpu::DeviceInfo& device) {
   const bool swapped = kernel.hole.swapped;
   const double rows = double(swapped ? problem.n : problem.m);
   const double columns = double(swapped ? problem.m : problem.n);
@@ -68,17 +68,17 @@ double used_slots(const epilogue::Binding& binding) {
 }
 
 // A factor: an unused slot costs shared memory, so stages; an operand by the context costs time.
-double slots_cost(const Problem& problem, const Template& kernel,
+double slots_cost(const problem::Problem& problem, const Template& kernel,
                   const epilogue::Binding& binding) {
   return 1 + 0.03 * (double(kernel.hole.full_bits.size()) - used_slots(binding)) +
-         0.25 * context_operands(problem, binding);
+         0.25 * launch::context_operands(problem, binding);
 }
 
 // Packed weights stream through the multiprocessors, once for each tile of rows. The constants were
 // fitted to 17 problems of 1 to 16 rows on an H200: what they choose takes 1.007 times the best by
 // geometric mean.
-double streaming_seconds(const Problem& problem, const Template& kernel,
-                         const jit::DeviceInfo& device) {
+double streaming_seconds(const problem::Problem& problem, const Template& kernel,
+                         const gpu::DeviceInfo& device) {
   const double rows = divide_up(double(problem.m), kernel.tile.m);
   const double k = double(problem.products[0].k) / kernel.cluster_n;
   const double places = std::max(
@@ -105,8 +105,8 @@ double streaming_seconds(const Problem& problem, const Template& kernel,
 // weights each. The constants, cycles of a stage, were fitted to what 64 kernels took of 4 problems
 // of 32 to 256 rows on an H200: it chooses the best of each, and is off by 8 % for the better
 // half.
-double widening_seconds(const Problem& problem, const Template& kernel,
-                        const epilogue::Binding& binding, const jit::DeviceInfo& device) {
+double widening_seconds(const problem::Problem& problem, const Template& kernel,
+                        const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
   constexpr double kCycle = 1 / 1.755e9;
   const double stages = divide_up(double(problem.products[0].k), kernel.tile.k) / kernel.cluster_k;
   const double products = kernel.tile.m * kernel.tile.n / 32.0;
@@ -138,7 +138,8 @@ double widening_seconds(const Problem& problem, const Template& kernel,
 }
 
 // Weights stream by once, at the memory's rate where there are threads enough to ask for them.
-double dot_seconds(const Problem& problem, const Template& kernel, const jit::DeviceInfo& device) {
+double dot_seconds(const problem::Problem& problem, const Template& kernel,
+                   const gpu::DeviceInfo& device) {
   const double blocks = divide_up(double(problem.n), kernel.tile.n) * double(problem.batch);
   const double steps = divide_up(double(problem.products[0].k), kernel.tile.k);
   const double threads = blocks * kernel.threads * std::min(1.0, steps / kernel.stages);
@@ -157,8 +158,8 @@ struct Estimate {
   double total = 0;
 };
 
-Estimate estimate(const Problem& problem, const Template& kernel, const epilogue::Binding& binding,
-                  const jit::DeviceInfo& device) {
+Estimate estimate(const problem::Problem& problem, const Template& kernel,
+                  const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
   const Rates rates = rates_of(kernel, device);
   // A cluster may share K.
   const double k = double(problem.products[0].k) / kernel.cluster_k;
@@ -183,23 +184,23 @@ Estimate estimate(const Problem& problem, const Template& kernel, const epilogue
 }
 
 // The bytes of the epilogue's full operands and results, of all that must move.
-double tail_share(const Problem& problem) {
+double tail_share(const problem::Problem& problem) {
   double tail = 0;
-  const auto add = [&](const View& view) {
+  const auto add = [&](const problem::View& view) {
     if (view.row_stride != 0 && view.column_stride != 0)
       tail += double(problem.m) * double(problem.n) * double(problem.batch) *
               double(ir::size_of(view.dtype));
   };
   for (size_t i = 0; i < problem.inputs.size(); ++i)
     if (problem.epilogue.inputs[i].role != epilogue::Role::Accumulator) add(problem.inputs[i]);
-  for (const View& view : problem.outputs) add(view);
+  for (const problem::View& view : problem.outputs) add(view);
   return tail / bytes(problem);
 }
 
 }  // namespace
 
-double waves(const Problem& problem, const Template& kernel, int splits,
-             const jit::DeviceInfo& device) {
+double waves(const problem::Problem& problem, const Template& kernel, int splits,
+             const gpu::DeviceInfo& device) {
   const double tiles = tiles_over_places(problem, kernel, device);
   if (kernel.stream_k && splits == 0) return std::max(tiles, 0.1);
   // Half the blocks or fewer share their last tiles with the others.
@@ -207,8 +208,8 @@ double waves(const Problem& problem, const Template& kernel, int splits,
   return std::ceil(tiles * std::max(1, splits)) / std::max(1, splits);
 }
 
-Features features(const Problem& problem, const Template& kernel, const epilogue::Binding& binding,
-                  const jit::DeviceInfo& device) {
+Features features(const problem::Problem& problem, const Template& kernel,
+                  const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
   const Estimate times = estimate(problem, kernel, binding, device);
   const bool swapped = kernel.hole.swapped;
   const double tile_rows = swapped ? kernel.tile.n : kernel.tile.m;
@@ -249,7 +250,7 @@ Features features(const Problem& problem, const Template& kernel, const epilogue
   set(Feature::blocks, blocks);
   set(Feature::full_slots, slots);
   set(Feature::empty_slots, slots - used_slots(binding));
-  set(Feature::context_operands, context_operands(problem, binding));
+  set(Feature::context_operands, launch::context_operands(problem, binding));
   set(Feature::row_slots, kernel.hole.rows);
   set(Feature::tail_share, tail_share(problem));
   set(Feature::result_bits, widths.empty() ? 0 : *std::max_element(widths.begin(), widths.end()));
@@ -272,8 +273,8 @@ Features features(const Problem& problem, const Template& kernel, const epilogue
   return made;
 }
 
-double expected_seconds(const Problem& problem, const Template& kernel,
-                        const epilogue::Binding& binding, const jit::DeviceInfo& device) {
+double expected_seconds(const problem::Problem& problem, const Template& kernel,
+                        const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
   if (kernel.packed_bits > 0)
     return kernel.schedule == "streaming" ? streaming_seconds(problem, kernel, device)
                                           : widening_seconds(problem, kernel, binding, device);

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "epilogue/hole.hpp"
-#include "jit/device.hpp"
+#include "gpu/driver/device.hpp"
+#include "problem/problem.hpp"
 #include "templates/catalog.hpp"
-#include "tune/problem.hpp"
 
 namespace attacca::tune {
 
@@ -28,15 +28,15 @@ inline constexpr std::string_view kFeatureNames[] = {
 using Features = std::array<double, std::size(kFeatureNames)>;
 
 // REQUIRES: a problem with products, and a binding that place() gave for it.
-Features features(const Problem& problem, const templates::Template& kernel,
-                  const epilogue::Binding& binding, const jit::DeviceInfo& device);
+Features features(const problem::Problem& problem, const templates::Template& kernel,
+                  const epilogue::Binding& binding, const gpu::DeviceInfo& device);
 
 // Seconds. REQUIRES: as features().
-double expected_seconds(const Problem& problem, const templates::Template& kernel,
-                        const epilogue::Binding& binding, const jit::DeviceInfo& device);
+double expected_seconds(const problem::Problem& problem, const templates::Template& kernel,
+                        const epilogue::Binding& binding, const gpu::DeviceInfo& device);
 
 // How often the tiles run over the device, several ranges of K of a tile at once.
-double waves(const Problem& problem, const templates::Template& kernel, int splits,
-             const jit::DeviceInfo& device);
+double waves(const problem::Problem& problem, const templates::Template& kernel, int splits,
+             const gpu::DeviceInfo& device);
 
 }  // namespace attacca::tune

@@ -14,8 +14,8 @@
 #include "fmt/format.h"
 
 #include "sqlite3.h"
-#include "support/paths.hpp"
-#include "support/private_folder.hpp"
+#include "support/files/paths.hpp"
+#include "support/files/private_folder.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -164,9 +164,9 @@ struct Database::Impl {
   }
 };
 
-ChoiceKey choice_key(const Problem& problem, const jit::DeviceInfo& device,
+ChoiceKey choice_key(const problem::Problem& problem, const gpu::DeviceInfo& device,
                      const std::string& tools) {
-  return {device.name, problem_class(problem), shape_bucket(problem), tools};
+  return {device.name, problem::problem_class(problem), problem::shape_bucket(problem), tools};
 }
 
 std::string Database::default_path() {
@@ -228,7 +228,7 @@ Result<std::optional<Choice>> Database::find(const ChoiceKey& key) {
   if (code == SQLITE_DONE) return std::nullopt;
   if (code != SQLITE_ROW) return failure(impl_->connection.get(), impl_->path);
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement.get(), 0));
-  const auto candidate = parse_candidate(text != nullptr ? text : "");
+  const auto candidate = launch::parse_candidate(text != nullptr ? text : "");
   if (!candidate) return std::nullopt;  // written by another version: as if it were not there
   return Choice{*candidate, sqlite3_column_double(statement.get(), 1),
                 sqlite3_column_double(statement.get(), 2)};

@@ -4,8 +4,8 @@
 //
 // Many processes may read and write it at once. A file that is no database of ours is set aside
 // (NAME.broken) and begun anew, by one process at a time (NAME.lock). The file and its folder must
-// be private (support/private_folder.hpp). A lock of another process is waited for at most once a
-// process.
+// be private (support/files/private_folder.hpp). A lock of another process is waited for at most
+// once a process.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "gpu/driver/device.hpp"
+#include "launch/candidate.hpp"
+#include "problem/problem.hpp"
 #include "support/error.hpp"
-#include "tune/candidate.hpp"
 
 namespace attacca::tune {
 
@@ -25,11 +27,11 @@ struct ChoiceKey {
   std::string tools;    // Toolbox::identity(): what was measured with others is measured again
   friend bool operator==(const ChoiceKey&, const ChoiceKey&) = default;
 };
-ChoiceKey choice_key(const Problem& problem, const jit::DeviceInfo& device,
+ChoiceKey choice_key(const problem::Problem& problem, const gpu::DeviceInfo& device,
                      const std::string& tools);
 
 struct Choice {
-  Candidate candidate;
+  launch::Candidate candidate;
   double seconds = 0;
   double unfused_seconds = 0;
 };

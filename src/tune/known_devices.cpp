@@ -24,10 +24,10 @@ constexpr KnownDevice kDevices[] = {
 
 }  // namespace
 
-std::optional<jit::DeviceInfo> known_device(const std::string& name) {
+std::optional<gpu::DeviceInfo> known_device(const std::string& name) {
   for (const KnownDevice& each : kDevices)
     if (name == each.name)
-      return jit::DeviceInfo{.ordinal = 0,
+      return gpu::DeviceInfo{.ordinal = 0,
                              .name = each.full_name,
                              .major = each.major,
                              .minor = each.minor,

@@ -4,12 +4,12 @@
 #include <optional>
 #include <string>
 
-#include "jit/device.hpp"
+#include "gpu/driver/device.hpp"
 
 namespace attacca::tune {
 
 // "h200", "h100"; nullopt: not in the table.
-std::optional<jit::DeviceInfo> known_device(const std::string& name);
+std::optional<gpu::DeviceInfo> known_device(const std::string& name);
 // "h100, h200".
 std::string known_device_names();
 

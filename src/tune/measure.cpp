@@ -9,7 +9,7 @@
 #include <thread>
 #include <tuple>
 
-#include "ir/tensor.hpp"
+#include "ir/graph/tensor.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -25,8 +25,8 @@ struct Span {
   int64_t first = 0, count = 0;
 };
 
-Span span_of(const View& view, int64_t rows, int64_t columns, int64_t batch,
-             const std::vector<OuterAxis>& outer, size_t index) {
+Span span_of(const problem::View& view, int64_t rows, int64_t columns, int64_t batch,
+             const std::vector<problem::OuterAxis>& outer, size_t index) {
   int64_t low = view.offset, high = view.offset;
   const auto stretch = [&](int64_t extent, int64_t stride) {
     (stride < 0 ? low : high) += (extent - 1) * stride;
@@ -34,19 +34,19 @@ Span span_of(const View& view, int64_t rows, int64_t columns, int64_t batch,
   stretch(rows, view.row_stride);
   stretch(columns, view.column_stride);
   stretch(batch, view.batch_stride);
-  for (const OuterAxis& axis : outer) stretch(axis.extent, axis.strides[index]);
+  for (const problem::OuterAxis& axis : outer) stretch(axis.extent, axis.strides[index]);
   return {std::min<int64_t>(low, 0), high - std::min<int64_t>(low, 0) + 1};
 }
 
 // Whether a view is the A that the first product reads too, as of a gate.
-bool repeats_first_a(const Problem& problem, size_t view) {
+bool repeats_first_a(const problem::Problem& problem, size_t view) {
   return view > 0 && view < 2 * problem.products.size() && view % 2 == 0 &&
          problem.products[view / 2].a == problem.products[0].a &&
          problem.products[view / 2].a_source == problem.products[0].a_source;
 }
 
 // The layout of an operand that is a packed tensor, else nullptr.
-const ir::PackedLayout* packed_at(const Problem& problem, size_t view) {
+const ir::PackedLayout* packed_at(const problem::Problem& problem, size_t view) {
   if (view >= 2 * problem.products.size() || view % 2 == 0) return nullptr;
   const auto& packed = problem.products[view / 2].packed;
   return packed ? &*packed : nullptr;
@@ -78,7 +78,7 @@ std::vector<std::byte> random_page(ir::DType dtype, double scale, size_t element
 using RandomPages = std::map<std::tuple<ir::DType, double, size_t>, std::vector<std::byte>>;
 
 // Fills device memory by a page from the host and copies of what is there already.
-Status fill_random(const jit::Device& device, jit::DeviceMemory& memory, ir::DType dtype,
+Status fill_random(const gpu::Device& device, gpu::DeviceMemory& memory, ir::DType dtype,
                    double scale, RandomPages& pages) {
   const auto width = static_cast<size_t>(ir::size_of(dtype));
   const size_t elements = std::min(memory.size() / width, kPageElements);
@@ -90,7 +90,7 @@ Status fill_random(const jit::Device& device, jit::DeviceMemory& memory, ir::DTy
   for (size_t done = page.size(); done < memory.size();) {
     const size_t bytes = std::min(step, memory.size() - done);
     ATTACCA_TRY_VOID(device.call(device.driver().memcpy_on_device, memory.address() + done,
-                                 memory.address(), bytes, jit::StreamHandle{}));
+                                 memory.address(), bytes, gpu::StreamHandle{}));
     done += bytes;
   }
   return device.synchronize();
@@ -98,9 +98,10 @@ Status fill_random(const jit::Device& device, jit::DeviceMemory& memory, ir::DTy
 
 }  // namespace
 
-Result<Operands> Operands::make(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem) {
-  const jit::Device& device = toolbox->device();
-  const std::vector<const View*> views = problem.views();
+Result<Operands> Operands::make(const std::shared_ptr<launch::Toolbox>& toolbox,
+                                const problem::Problem& problem) {
+  const gpu::Device& device = toolbox->device();
+  const std::vector<const problem::View*> views = problem.views();
   std::vector<Span> spans;
   size_t bytes = 0;
   const size_t kernel_operands = problem.kernel ? problem.kernel->operands.size() : 0;
@@ -112,17 +113,17 @@ Result<Operands> Operands::make(const std::shared_ptr<Toolbox>& toolbox, const P
     }
     int64_t rows = problem.m, columns = problem.n;
     if (i < 2 * problem.products.size()) {
-      const Product& product = problem.products[i / 2];
+      const problem::Product& product = problem.products[i / 2];
       (i % 2 == 0 ? columns : rows) = product.k;
       if (i % 2 == 1) columns = product.n;
     }
     for (size_t each = 0; each < problem.products.size(); ++each)
-      if (const Product& product = problem.products[each]; product.scales) {
-        const int64_t blocks = (product.k + kScaleBlock - 1) / kScaleBlock;
+      if (const problem::Product& product = problem.products[each]; product.scales) {
+        const int64_t blocks = (product.k + problem::kScaleBlock - 1) / problem::kScaleBlock;
         if (i == problem.scales_view(each)) columns = blocks;
         if (i == problem.scales_view(each) + 1) {
           rows = blocks;
-          columns = (product.n + kScaleBlock - 1) / kScaleBlock;
+          columns = (product.n + problem::kScaleBlock - 1) / problem::kScaleBlock;
         }
       }
     spans.push_back(span_of(*views[i], std::max<int64_t>(rows, 1), std::max<int64_t>(columns, 1),
@@ -137,14 +138,14 @@ Result<Operands> Operands::make(const std::shared_ptr<Toolbox>& toolbox, const P
   Operands made;
   RandomPages pages;
   for (size_t set = 0; set < sets; ++set) {
-    Pointers pointers;
+    problem::Pointers pointers;
     for (size_t i = 0; i < views.size(); ++i) {
       if (repeats_first_a(problem, i)) {
         pointers.push_back(pointers[0]);
         continue;
       }
       const auto width = ir::size_of(views[i]->dtype);
-      ATTACCA_TRY(auto memory, jit::DeviceMemory::allocate(
+      ATTACCA_TRY(auto memory, gpu::DeviceMemory::allocate(
                                    device, static_cast<size_t>(spans[i].count * width) + 16));
       const bool is_b = i < 2 * problem.products.size() && i % 2 == 1;
       const double scale =
@@ -166,18 +167,18 @@ Result<Operands> Operands::make(const std::shared_ptr<Toolbox>& toolbox, const P
   return made;
 }
 
-Result<Timed> Timed::make(const std::shared_ptr<Toolbox>& toolbox, const Runnable& runnable,
-                          const Operands& operands) {
-  const jit::Device& device = toolbox->device();
+Result<Timed> Timed::make(const std::shared_ptr<launch::Toolbox>& toolbox,
+                          const launch::Runnable& runnable, const Operands& operands) {
+  const gpu::Device& device = toolbox->device();
   Timed made;
   made.toolbox_ = toolbox;
   ATTACCA_TRY_VOID(device.make_current());
-  ATTACCA_TRY(made.stream_, jit::Stream::create(device));
-  ATTACCA_TRY(made.begin_, jit::Event::create(device));
-  ATTACCA_TRY(made.end_, jit::Event::create(device));
-  ATTACCA_TRY(made.workspace_, jit::DeviceMemory::allocate(device, runnable.workspace_bytes()));
+  ATTACCA_TRY(made.stream_, gpu::Stream::create(device));
+  ATTACCA_TRY(made.begin_, gpu::Event::create(device));
+  ATTACCA_TRY(made.end_, gpu::Event::create(device));
+  ATTACCA_TRY(made.workspace_, gpu::DeviceMemory::allocate(device, runnable.workspace_bytes()));
   void* workspace = made.workspace_.pointer();
-  const jit::StreamHandle stream = made.stream_.get();
+  const gpu::StreamHandle stream = made.stream_.get();
   // The first launch warms up, the second says how many make a graph.
   float milliseconds = 0;
   for (int i = 0; i < 2; ++i) {
@@ -191,7 +192,7 @@ Result<Timed> Timed::make(const std::shared_ptr<Toolbox>& toolbox, const Runnabl
   const int wanted = static_cast<int>(kGraphSeconds / std::max(1e-6, double(milliseconds) * 1e-3));
   made.launches_ =
       std::clamp((wanted + sets - 1) / sets * sets, sets, std::max(sets, kMostLaunches));
-  ATTACCA_TRY(made.graph_, jit::GraphExec::capture(device, stream, [&]() -> Status {
+  ATTACCA_TRY(made.graph_, gpu::GraphExec::capture(device, stream, [&]() -> Status {
                 for (int i = 0; i < made.launches_; ++i)
                   ATTACCA_TRY_VOID(runnable.launch(operands.set(static_cast<size_t>(i % sets)),
                                                    workspace, stream));
@@ -203,7 +204,7 @@ Result<Timed> Timed::make(const std::shared_ptr<Toolbox>& toolbox, const Runnabl
 }
 
 Result<double> Timed::once() {
-  const jit::StreamHandle stream = stream_.get();
+  const gpu::StreamHandle stream = stream_.get();
   ATTACCA_TRY_VOID(begin_.record(stream));
   ATTACCA_TRY_VOID(graph_.launch(stream));
   ATTACCA_TRY_VOID(end_.record(stream));

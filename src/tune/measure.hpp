@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "launch/runnable.hpp"
 #include "tune/pace.hpp"
-#include "tune/runnable.hpp"
 
 namespace attacca::tune {
 
@@ -13,35 +13,36 @@ namespace attacca::tune {
 // range, but 0 for a user's kernel.
 class Operands {
  public:
-  static Result<Operands> make(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem);
+  static Result<Operands> make(const std::shared_ptr<launch::Toolbox>& toolbox,
+                               const problem::Problem& problem);
   // Sets in memory that the caller keeps, at least one.
-  explicit Operands(std::vector<Pointers> sets) : sets_(std::move(sets)) {}
+  explicit Operands(std::vector<problem::Pointers> sets) : sets_(std::move(sets)) {}
   size_t sets() const { return sets_.size(); }
-  const Pointers& set(size_t index) const { return sets_[index]; }
+  const problem::Pointers& set(size_t index) const { return sets_[index]; }
 
  private:
   Operands() = default;
 
-  std::vector<jit::DeviceMemory> memory_;
-  std::vector<Pointers> sets_;
+  std::vector<gpu::DeviceMemory> memory_;
+  std::vector<problem::Pointers> sets_;
 };
 
 // One runnable under the stopwatch: a graph of launches that walks the operand sets.
 class Timed {
  public:
-  static Result<Timed> make(const std::shared_ptr<Toolbox>& toolbox, const Runnable& runnable,
-                            const Operands& operands);
+  static Result<Timed> make(const std::shared_ptr<launch::Toolbox>& toolbox,
+                            const launch::Runnable& runnable, const Operands& operands);
   // Seconds a launch, once.
   Result<double> once();
 
  private:
   Timed() = default;
 
-  std::shared_ptr<Toolbox> toolbox_;
-  jit::DeviceMemory workspace_;
-  jit::Stream stream_;
-  jit::Event begin_, end_;
-  jit::GraphExec graph_;
+  std::shared_ptr<launch::Toolbox> toolbox_;
+  gpu::DeviceMemory workspace_;
+  gpu::Stream stream_;
+  gpu::Event begin_, end_;
+  gpu::GraphExec graph_;
   int launches_ = 1;
 };
 

@@ -34,12 +34,12 @@ std::vector<Trial> merge_rounds(std::vector<Trial> earlier, std::vector<Trial> l
   return last;
 }
 
-std::vector<Candidate> contenders(const std::vector<Trial>& trials) {
-  std::vector<Candidate> chosen;
+std::vector<launch::Candidate> contenders(const std::vector<Trial>& trials) {
+  std::vector<launch::Candidate> chosen;
   int fused = 0, unfused = 0;
   for (const Trial& trial : trials) {
     if (!trial.final) continue;
-    int& same_kind = trial.candidate.kind == CandidateKind::Unfused ? unfused : fused;
+    int& same_kind = trial.candidate.kind == launch::CandidateKind::Unfused ? unfused : fused;
     const bool may_win = *trial.seconds < kClose * *trials[0].seconds;
     if (same_kind >= (may_win ? kContendersOfAKind : 1)) continue;
     chosen.push_back(trial.candidate);
@@ -54,7 +54,8 @@ std::optional<Choice> choose(const std::vector<Trial>& trials) {
   for (const Trial& trial : trials) {
     if (!trial.seconds) continue;
     if (!choice) choice = Choice{trial.candidate, *trial.seconds, 0};
-    if (unfused == 0 && trial.candidate.kind == CandidateKind::Unfused) unfused = *trial.seconds;
+    if (unfused == 0 && trial.candidate.kind == launch::CandidateKind::Unfused)
+      unfused = *trial.seconds;
   }
   if (choice) choice->unfused_seconds = unfused;
   return choice;

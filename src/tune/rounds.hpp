@@ -18,7 +18,7 @@ std::vector<Trial> merge_rounds(std::vector<Trial> earlier, std::vector<Trial> l
 
 // Of the final trials what may still win under load: up to three fused candidates and up to three
 // of the unfused path that come near the best; at least one of each.
-std::vector<Candidate> contenders(const std::vector<Trial>& trials);
+std::vector<launch::Candidate> contenders(const std::vector<Trial>& trials);
 
 // The first that has a time, beside the first unfused one. None: nothing ran.
 std::optional<Choice> choose(const std::vector<Trial>& trials);

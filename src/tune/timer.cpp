@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 
-#include "support/json.hpp"
+#include "support/text/json.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -55,7 +55,7 @@ Timer::Timer(std::vector<std::string> command, TimeLimits limits)
 std::vector<Trial> Timer::time(const TimingRequest& request) {
   std::vector<Trial> trials;
   Open open;
-  for (const Candidate& candidate : request.candidates) {
+  for (const launch::Candidate& candidate : request.candidates) {
     open.push_back(trials.size());
     trials.push_back({candidate, {}, {}, false});
   }

@@ -14,7 +14,7 @@
 namespace attacca::tune {
 
 struct Trial {
-  Candidate candidate;
+  launch::Candidate candidate;
   std::optional<double> seconds;  // none: it failed
   std::string failure;
   bool final = false;  // timed in the last comparison: only such times compare with each other
@@ -41,7 +41,7 @@ class Timer {
   std::vector<Trial> time(const TimingRequest& request);
 
  private:
-  // Candidates of one request, by index into the trials.
+  // launch::Candidates of one request, by index into the trials.
   using Open = std::vector<size_t>;
   // What became of an attempt: served (or the time is over), one candidate to leave out, or a
   // worker that died of it knows what.

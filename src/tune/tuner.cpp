@@ -6,9 +6,9 @@
 
 #include "fmt/format.h"
 
+#include "launch/unfused.hpp"
+#include "launch/user_kernel.hpp"
 #include "tune/rounds.hpp"
-#include "tune/unfused.hpp"
-#include "tune/user_kernel.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -16,14 +16,15 @@ namespace {
 constexpr int kFirstRounds = 3, kLastRounds = 15;
 
 // The second round: variants of the best templates beside the best unfused ways.
-std::vector<Candidate> finalists(const std::vector<Trial>& first, const Toolbox& toolbox,
-                                 const Problem& problem, int templates) {
-  std::vector<Candidate> chosen;
+std::vector<launch::Candidate> finalists(const std::vector<Trial>& first,
+                                         const launch::Toolbox& toolbox,
+                                         const problem::Problem& problem, int templates) {
+  std::vector<launch::Candidate> chosen;
   int fused = 0, unfused = 0;
   for (const Trial& trial : first) {
     if (!trial.seconds) continue;
-    const Candidate& candidate = trial.candidate;
-    if (candidate.kind == CandidateKind::Unfused) {
+    const launch::Candidate& candidate = trial.candidate;
+    if (candidate.kind == launch::CandidateKind::Unfused) {
       if (unfused++ < 2) chosen.push_back(candidate);
     } else if (problem.kernel) {
       chosen.push_back(candidate);
@@ -45,8 +46,8 @@ Result<Timer> make_timer(const TuneOptions& options) {
 }
 
 // In the asking process's conditions: its device and its cuBLASLt.
-TimingRequest make_request(const Toolbox& toolbox, const ProblemText& problem,
-                           std::vector<Candidate> candidates, int rounds) {
+TimingRequest make_request(const launch::Toolbox& toolbox, const problem::ProblemText& problem,
+                           std::vector<launch::Candidate> candidates, int rounds) {
   TimingRequest request{problem, std::move(candidates), rounds, toolbox.device().info().ordinal};
   if (const auto vendor = toolbox.vendor()) request.vendor = (*vendor)->path();
   return request;
@@ -77,10 +78,11 @@ std::string worker_program() {
   return {};
 }
 
-Result<Candidates> ways_to_fuse(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem,
-                                const TemplateFilter& filter) {
-  const jit::DeviceInfo& device = toolbox->device().info();
-  Candidates fused;
+Result<launch::Candidates> ways_to_fuse(const std::shared_ptr<launch::Toolbox>& toolbox,
+                                        const problem::Problem& problem,
+                                        const TemplateFilter& filter) {
+  const gpu::DeviceInfo& device = toolbox->device().info();
+  launch::Candidates fused;
   if (problem.kernel) {
     ATTACCA_TRY(fused, kernel_candidates(toolbox->user_kernels(), device, problem));
   } else {
@@ -90,10 +92,10 @@ Result<Candidates> ways_to_fuse(const std::shared_ptr<Toolbox>& toolbox, const P
   return fused;
 }
 
-Result<double> time_unfused(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& text,
-                            const TuneOptions& options) {
-  ATTACCA_TRY(const Problem problem, read_problem(text));
-  ATTACCA_TRY(std::vector<Candidate> unfused, unfused_candidates(toolbox, problem));
+Result<double> time_unfused(const std::shared_ptr<launch::Toolbox>& toolbox,
+                            const problem::ProblemText& text, const TuneOptions& options) {
+  ATTACCA_TRY(const problem::Problem problem, problem::read_problem(text));
+  ATTACCA_TRY(std::vector<launch::Candidate> unfused, unfused_candidates(toolbox, problem));
   const TimingRequest request = make_request(*toolbox, text, std::move(unfused), options.rounds);
   ATTACCA_TRY(Timer timer, make_timer(options));
   std::vector<Trial> trials = timer.time(request);
@@ -102,21 +104,21 @@ Result<double> time_unfused(const std::shared_ptr<Toolbox>& toolbox, const Probl
   return *trials[0].seconds;
 }
 
-Result<Tuned> tune(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& text,
-                   const TuneOptions& options) {
+Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
+                   const problem::ProblemText& text, const TuneOptions& options) {
   ATTACCA_TRY(Timer timer, make_timer(options));
-  ATTACCA_TRY(const Problem problem, read_problem(text));
+  ATTACCA_TRY(const problem::Problem problem, problem::read_problem(text));
   Tuned result;
-  ATTACCA_TRY(Candidates fused, ways_to_fuse(toolbox, problem, options.filter));
+  ATTACCA_TRY(launch::Candidates fused, ways_to_fuse(toolbox, problem, options.filter));
   result.excluded = std::move(fused.excluded);
-  std::vector<Candidate> first;
+  std::vector<launch::Candidate> first;
   if (auto unfused = unfused_candidates(toolbox, problem)) {
     first = *std::move(unfused);
   } else {
     result.excluded.push_back({"unfused", unfused.error().what});
   }
   int templates = 0;
-  for (Candidate& candidate : fused.ranked) {
+  for (launch::Candidate& candidate : fused.ranked) {
     if (templates++ < options.most_templates)
       first.push_back(std::move(candidate));
     else
@@ -129,16 +131,17 @@ Result<Tuned> tune(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& t
   report(0, fmt::format("building and timing {} candidates", request.candidates.size()));
   std::vector<Trial> trials = timer.time(request);
   sort_by_time(trials);
-  const auto time_again = [&](std::vector<Candidate> candidates) {
+  const auto time_again = [&](std::vector<launch::Candidate> candidates) {
     request.candidates = std::move(candidates);
     trials = merge_rounds(std::move(trials), timer.time(request));
   };
   if (options.finalists > 0) {
-    std::vector<Candidate> variants = finalists(trials, *toolbox, problem, options.finalists);
+    std::vector<launch::Candidate> variants =
+        finalists(trials, *toolbox, problem, options.finalists);
     request.rounds = options.rounds;
     report(0.6, fmt::format("timing {} variants of the best", variants.size()));
     time_again(std::move(variants));
-    std::vector<Candidate> best = contenders(trials);
+    std::vector<launch::Candidate> best = contenders(trials);
     if (best.size() > 1) {
       request.rounds = kLastRounds;
       request.pace = Pace::Sustained;

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "launch/toolbox.hpp"
 #include "tune/database.hpp"
 #include "tune/timer.hpp"
-#include "tune/toolbox.hpp"
 #include "tune/worker.hpp"
 
 namespace attacca::tune {
@@ -28,23 +28,24 @@ struct TuneOptions {
 struct Tuned {
   // The last comparison's, best first, its failed ones last; then what only earlier rounds saw.
   std::vector<Trial> trials;
-  std::vector<Exclusion> excluded;  // never timed, with the reason
+  std::vector<launch::Exclusion> excluded;  // never timed, with the reason
   Choice choice;  // the best of all; unfused where fusing lost or nothing else ran
 };
 
 // The fused candidates, ranked, that the filter leaves: those of the templates, or of a user's
 // kernel the one with its tail. Errors: a user's kernel that cannot be read.
-Result<Candidates> ways_to_fuse(const std::shared_ptr<Toolbox>& toolbox, const Problem& problem,
-                                const TemplateFilter& filter);
+Result<launch::Candidates> ways_to_fuse(const std::shared_ptr<launch::Toolbox>& toolbox,
+                                        const problem::Problem& problem,
+                                        const TemplateFilter& filter);
 
 // Times every candidate of the region in child processes; the winner is measured against the best
 // unfused path in the same turns. Errors: no device, nothing ran at all.
-Result<Tuned> tune(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& problem,
-                   const TuneOptions& options = {});
+Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
+                   const problem::ProblemText& problem, const TuneOptions& options = {});
 
 // The best unfused path's seconds, in a child process too.
-Result<double> time_unfused(const std::shared_ptr<Toolbox>& toolbox, const ProblemText& problem,
-                            const TuneOptions& options = {});
+Result<double> time_unfused(const std::shared_ptr<launch::Toolbox>& toolbox,
+                            const problem::ProblemText& problem, const TuneOptions& options = {});
 
 // The program that serves timings: $ATTACCA_TUNE_WORKER, else this program where it is `attacca`,
 // else attacca beside it or on the path of the library's installation. Empty where there is none.

@@ -6,9 +6,10 @@
 #include <iostream>
 #include <thread>
 
-#include "jit/library.hpp"
+#include "gpu/driver/library.hpp"
+#include "launch/prepare.hpp"
 #include "support/immortal.hpp"
-#include "support/json.hpp"
+#include "support/text/json.hpp"
 #include "tune/measure.hpp"
 
 namespace attacca::tune {
@@ -31,14 +32,14 @@ void say_failed(size_t candidate, const Error& error) {
 }
 
 // Builds by every core: the compilers are the slow part of a trial.
-std::vector<Result<std::unique_ptr<Runnable>>> build_all(const std::shared_ptr<Toolbox>& toolbox,
-                                                         const Problem& problem,
-                                                         const std::vector<Candidate>& candidates) {
-  std::vector<Result<std::unique_ptr<Runnable>>> built(candidates.size());
+std::vector<Result<std::unique_ptr<launch::Runnable>>> build_all(
+    const std::shared_ptr<launch::Toolbox>& toolbox, const problem::Problem& problem,
+    const std::vector<launch::Candidate>& candidates) {
+  std::vector<Result<std::unique_ptr<launch::Runnable>>> built(candidates.size());
   std::atomic<size_t> next = 0;
   const auto build = [&] {
     for (size_t i; (i = next++) < candidates.size();)
-      built[i] = prepare(toolbox, problem, candidates[i]);
+      built[i] = launch::prepare(toolbox, problem, candidates[i]);
   };
   std::vector<std::jthread> threads;
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
@@ -47,8 +48,8 @@ std::vector<Result<std::unique_ptr<Runnable>>> build_all(const std::shared_ptr<T
   return built;
 }
 
-Status serve(const TimingRequest& request, const std::shared_ptr<Toolbox>& toolbox) {
-  ATTACCA_TRY(const Problem problem, read_problem(request.problem));
+Status serve(const TimingRequest& request, const std::shared_ptr<launch::Toolbox>& toolbox) {
+  ATTACCA_TRY(const problem::Problem problem, problem::read_problem(request.problem));
   ATTACCA_TRY(const Operands operands, Operands::make(toolbox, problem));
   const auto built = build_all(toolbox, problem, request.candidates);
   std::vector<Timed> timed;
@@ -79,8 +80,8 @@ Status serve(const TimingRequest& request, const std::shared_ptr<Toolbox>& toolb
 // Where the file cannot be opened here, the library is looked for as ever.
 void use_vendor(const std::string& path) {
   if (path.empty()) return;
-  setenv(jit::kCublasLtLibrary.override_variable, path.c_str(), 1);
-  if (!jit::Library::open(jit::kCublasLtLibrary)) unsetenv(jit::kCublasLtLibrary.override_variable);
+  setenv(gpu::kCublasLtLibrary.override_variable, path.c_str(), 1);
+  if (!gpu::Library::open(gpu::kCublasLtLibrary)) unsetenv(gpu::kCublasLtLibrary.override_variable);
 }
 
 const json::Value* member(const json::Value& value, std::string_view key) {
@@ -95,7 +96,8 @@ std::string write_request(const TimingRequest& request) {
   for (const auto& [name, value] : request.problem.symbols) symbols.set(name, value);
   for (const auto& [name, value] : request.problem.alignments) alignments.set(name, value);
   json::Value candidates = json::Value::array();
-  for (const Candidate& candidate : request.candidates) candidates.push(to_string(candidate));
+  for (const launch::Candidate& candidate : request.candidates)
+    candidates.push(to_string(candidate));
   return json::dump(json::Value::object()
                         .set("problem", json::Value::object()
                                             .set("graph", request.problem.graph)
@@ -148,7 +150,7 @@ Result<TimingRequest> read_request(const std::string& line) {
   request.problem.mode = *parsed_mode;
   for (const json::Value& text : candidates.as<json::Value::Array>()) {
     if (!text.is<std::string>()) return bad();
-    ATTACCA_TRY(Candidate candidate, parse_candidate(text.as<std::string>()));
+    ATTACCA_TRY(launch::Candidate candidate, launch::parse_candidate(text.as<std::string>()));
     request.candidates.push_back(std::move(candidate));
   }
   request.rounds = static_cast<int>(std::max<int64_t>(1, rounds.as<int64_t>()));
@@ -159,14 +161,14 @@ Result<TimingRequest> read_request(const std::string& line) {
 }
 
 int serve_timings() {
-  std::shared_ptr<Toolbox> toolbox;
+  std::shared_ptr<launch::Toolbox> toolbox;
   std::string line;
   while (std::getline(std::cin, line)) {
     const auto served = [&]() -> Status {
       ATTACCA_TRY(const TimingRequest request, read_request(line));
       if (!toolbox) {
         use_vendor(request.vendor);
-        ATTACCA_TRY(toolbox, Toolbox::open(request.device));
+        ATTACCA_TRY(toolbox, launch::Toolbox::open(request.device));
       }
       return serve(request, toolbox);
     }();

@@ -7,22 +7,22 @@
 //   <- {"candidate": 3, "seconds": 1e-4}  its median
 //   <- {"candidate": 3, "failed": "why"}
 //   <- {"done": true}
-// Candidates are built by all cores at once, timed one by one, then in turns.
+// launch::Candidates are built by all cores at once, timed one by one, then in turns.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tune/candidate.hpp"
+#include "problem/region_graph.hpp"
+#include "tune/candidates.hpp"
 #include "tune/pace.hpp"
-#include "tune/region_graph.hpp"
 
 namespace attacca::tune {
 
 struct TimingRequest {
-  ProblemText problem;
-  std::vector<Candidate> candidates;
+  problem::ProblemText problem;
+  std::vector<launch::Candidate> candidates;
   int rounds = 5;
   int device = 0;
   Pace pace = Pace::Rested;

@@ -16,7 +16,7 @@ static void check(int holds, const char* what) {
 static int ok(attacca_status* status) {
   if (status == NULL) return 1;
   fprintf(stderr, "%s at %s: %s\n", attacca_status_what(status), attacca_status_where(status),
-          attacca_status_mend(status));
+          attacca_status_fix(status));
   attacca_status_free(status);
   return 0;
 }
@@ -114,7 +114,7 @@ static void pack(void) {
   check(memcmp(back, weights, sizeof back) == 0 && memcmp(back_scales, scales, 8) == 0, "weights");
   status = attacca_weights_describe(attacca_bytes_data(packed), attacca_bytes_size(packed) - 1,
                                     &found);
-  check(status != NULL && strlen(attacca_status_mend(status)) > 0, "cut off");
+  check(status != NULL && strlen(attacca_status_fix(status)) > 0, "cut off");
   check(strcmp(attacca_status_where(status), "packed") == 0, "which argument");
   attacca_status_free(status);
   packing.group = 96;
@@ -163,7 +163,7 @@ int main(void) {
   check(ok(attacca_builder_input(builder, "x", "f32[M]", &value)), "input");
   status = attacca_builder_call(builder, "sigmoyd", &value, 1, NULL, &value);
   check(strcmp(attacca_status_what(status), "unknown op sigmoyd") == 0, "unknown op");
-  check(strcmp(attacca_status_mend(status), "did you mean sigmoid?") == 0, "did you mean");
+  check(strcmp(attacca_status_fix(status), "did you mean sigmoid?") == 0, "did you mean");
   attacca_status_free(status);
   attacca_builder_free(builder);
   attacca_plan_free(loaded);

@@ -94,7 +94,7 @@ TEST(Api, BuildsAndExplainsKernelsOfTheCallersOwn) {
   const auto plan = attacca::Plan::compile(*graph);
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.status().what(), "the kernel of my kernels.cu runs on a GPU alone");
-  EXPECT_EQ(plan.status().mend(), "run with --device cuda");
+  EXPECT_EQ(plan.status().fix(), "run with --device cuda");
 }
 
 TEST(Api, KernelsKnowTheGraphsSymbolsAlone) {
@@ -106,8 +106,7 @@ TEST(Api, KernelsKnowTheGraphsSymbolsAlone) {
   EXPECT_EQ(builder.finish().status().what(), "no input has a dimension K");
   attacca::Builder other("own");
   other.call("kernel", {other.input("x", "f32[M]")});
-  EXPECT_EQ(other.finish().status().mend(),
-            "use attacca_builder_kernel, or Builder::kernel in C++");
+  EXPECT_EQ(other.finish().status().fix(), "use attacca_builder_kernel, or Builder::kernel in C++");
 }
 
 TEST(Api, NoRowsAreNoWork) {

@@ -36,7 +36,7 @@ lib = ctypes.CDLL(LIBRARY)
 for name, result, arguments in [
         ("version", ctypes.c_char_p, []),
         ("status_what", ctypes.c_char_p, [Handle]),
-        ("status_mend", ctypes.c_char_p, [Handle]),
+        ("status_fix", ctypes.c_char_p, [Handle]),
         ("status_free", None, [Handle]),
         ("bytes_data", Handle, [Handle]),
         ("bytes_size", ctypes.c_size_t, [Handle]),
@@ -69,7 +69,7 @@ class Failure(Exception):
 def check(status):
     if status is None:
         return
-    text = f"{lib.attacca_status_what(status).decode()}: {lib.attacca_status_mend(status).decode()}"
+    text = f"{lib.attacca_status_what(status).decode()}: {lib.attacca_status_fix(status).decode()}"
     lib.attacca_status_free(status)
     raise Failure(text)
 

@@ -25,7 +25,7 @@ def registrars(archive):
 
 archives = sorted(pathlib.Path(sys.argv[1], "src").glob("*/libattacca_*.a"))
 assert len(archives) > 10, archives
-# support/process_gate.cpp registers a function, which is its purpose.
+# support/files/process_gate.cpp registers a function, which is its purpose.
 found = [f"{archive.name}: {name}" for archive in archives for name in registrars(archive)
          if name not in ALLOWED_OBJECTS | {"process_gate.cpp.o"}]
 if found:

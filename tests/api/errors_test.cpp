@@ -1,4 +1,4 @@
-// Every kind of bad input is a status that says what, where, and how to mend it.
+// Every kind of bad input is a status that says what, where, and how to fix it.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -15,10 +15,10 @@ using attacca::Status;
 constexpr const char* kLinear =
     "graph linear(x: f32[M, 3], w: f32[4, 3]) { return y = matmul(x, transpose(w)) }";
 
-void expect_failure(const Status& status, std::string_view what, std::string_view mend = {}) {
+void expect_failure(const Status& status, std::string_view what, std::string_view fix = {}) {
   ASSERT_FALSE(status.ok()) << "no failure, wanted " << what;
   EXPECT_NE(status.what().find(what), std::string_view::npos) << status.text();
-  EXPECT_NE(status.mend().find(mend), std::string_view::npos) << status.text();
+  EXPECT_NE(status.fix().find(fix), std::string_view::npos) << status.text();
 }
 
 attacca::Plan plan(const char* text = kLinear) {

@@ -19,7 +19,7 @@ constexpr const char* kText =
 void expect_failure(const Status& status, std::string_view what) {
   ASSERT_FALSE(status.ok()) << "no failure, wanted " << what;
   EXPECT_NE(status.what().find(what), std::string_view::npos) << status.text();
-  EXPECT_FALSE(status.mend().empty()) << status.text();
+  EXPECT_FALSE(status.fix().empty()) << status.text();
 }
 
 attacca::Plan plan_of(const char* text) {

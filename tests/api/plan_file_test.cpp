@@ -4,7 +4,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "mutate.hpp"
 #include "support/check.hpp"
 #include "support/hash.hpp"
@@ -53,7 +53,7 @@ TEST(PlanFile, ComesBackEqual) {
   options.fuse = false;
   const tune::ChoiceKey key{"NVIDIA H200", "fp32|\"quoted\"", "m<=16 n=5 batch=1 k=4", "tools"};
   tune::Choice choice;
-  choice.candidate = *tune::parse_candidate("unfused algorithm=3");
+  choice.candidate = *launch::parse_candidate("unfused algorithm=3");
   choice.seconds = 1.0 / 3;
   choice.unfused_seconds = 2.0 / 3;
   const auto before = plan(kGraph, options, {{key, choice}});
@@ -107,7 +107,7 @@ TEST(PlanFile, EveryChangedByteIsSeen) {
     ASSERT_FALSE(read) << at;
     EXPECT_FALSE(read.error().what.empty());
     EXPECT_EQ(read.error().where, "test.plan");
-    EXPECT_FALSE(read.error().mend.empty());
+    EXPECT_FALSE(read.error().fix.empty());
     file[at] = kept;
   }
 }

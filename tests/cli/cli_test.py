@@ -46,12 +46,12 @@ class Cli(unittest.TestCase):
         np.save(self.folder / name, array)
         return self.folder / name
 
-    def refused(self, *args, what, mend=None, env=None):
+    def refused(self, *args, what, fix=None, env=None):
         code, out, err = attacca(*args, env=env)
         self.assertEqual(code, 2, out + err)
         self.assertIn(what, err)
-        if mend:
-            self.assertIn(mend, err)
+        if fix:
+            self.assertIn(fix, err)
         self.assertNotIn("terminate", err)
         return err
 
@@ -85,7 +85,7 @@ class Emit(Cli):
         self.refused("emit", "--epilogue", "acc", "--include", self.folder / "none.cuh", what="none.cuh")
 
     def test_refusals(self):
-        self.refused("emit", "--epilogue", "slu(acc)", what="unknown op", mend="did you mean silu?")
+        self.refused("emit", "--epilogue", "slu(acc)", what="unknown op", fix="did you mean silu?")
         self.refused("emit", "--epilogue", "acc", "--out", "bf61", what="unknown dtype bf61")
         self.refused("emit", "--epilogue", "acc", "--acc", "f16", what="no kernel accumulates in f16")
         self.refused("emit", "--epilogue", "acc > 0", what="result 1 is bool")
@@ -220,7 +220,7 @@ class Commands(Cli):
         graph = self.write(f"graph g(x0: f32[4]) {{\n{adds}  return x2000\n}}")
         svg = self.folder / "graph.svg"
         self.refused("explain", graph, "--svg", svg, env={"PATH": "/nowhere"}, what="cannot draw",
-                     mend="graphviz")
+                     fix="graphviz")
         self.assertEqual(list(self.folder.iterdir()), [graph])
 
     def test_every_example_runs_and_checks(self):
@@ -276,7 +276,7 @@ class Gpu(Cli):
         for command in ["run", "tune"]:
             with self.subTest(command):
                 err = self.refused(command, graph, "--device", "cuda", env=self.NONE,
-                                   what="cannot open the CUDA driver", mend="ATTACCA_LIBCUDA")
+                                   what="cannot open the CUDA driver", fix="ATTACCA_LIBCUDA")
                 self.assertIn("/nowhere/libcuda.so", err)
                 self.assertRegex(err, r"(?m)^  at: .")
                 self.assertRegex(err, r"(?m)^  fix: .")
@@ -287,7 +287,7 @@ class Gpu(Cli):
             for command in ["run", "tune"]:
                 with self.subTest(f"{command} {name}"):
                     self.refused(command, graph, f"--device={name}", what="no device is called",
-                                 mend="cuda:N")
+                                 fix="cuda:N")
         self.refused("tune", graph, "--device", "cpu", what="nothing to tune on the CPU")
 
     def test_usage(self):
@@ -461,21 +461,21 @@ class BadInput(Cli):
         self.refused("run", self.write("", "g.onnx"), what="g.onnx")
 
     def test_unknown_dtype(self):
-        self.refused("run", self.write("graph g(x: f31[4]) { return x }"), what="f31", mend="f32")
+        self.refused("run", self.write("graph g(x: f31[4]) { return x }"), what="f31", fix="f32")
 
     def test_unknown_op(self):
-        self.refused("run", self.write("graph g(x: f32[4]) { return siluu(x) }"), what="siluu", mend="silu")
+        self.refused("run", self.write("graph g(x: f32[4]) { return siluu(x) }"), what="siluu", fix="silu")
 
     def test_use_before_definition(self):
         self.refused("run", self.write("graph g(x: f32[4]) {\n a = b + x\n b = a\n return b }"), what=":2:6")
 
     def test_wrong_ranks(self):
         self.refused("run", self.write("graph g(x: f32[4], w: f32[4, 4]) { return x @ w }"),
-                     what="matmul needs matrices", mend="reshape")
+                     what="matmul needs matrices", fix="reshape")
 
     def test_inner_dimensions(self):
         self.refused("run", self.write("graph g(x: f32[M, 4], w: f32[8, 4]) { return x @ w }"),
-                     what="inner dimensions", mend="transpose(b)")
+                     what="inner dimensions", fix="transpose(b)")
 
     def test_huge_dims(self):
         text = "graph g(x: f32[4611686018427387904, 4611686018427387904]) { return x + 1 }"
@@ -488,14 +488,14 @@ class BadInput(Cli):
         self.refused("run", graph, "--dim", "M=-1", what="-1")
         self.refused("run", graph, "--dim", "M=ten", what="ten")
         self.refused("run", graph, "--dim", "M", what="NAME=VALUE")
-        self.refused("run", graph, "--dim", "Q=4", what="no dimension Q", mend="M")
+        self.refused("run", graph, "--dim", "Q=4", what="no dimension Q", fix="M")
         self.refused("run", graph, "--dim", "M=4", "--dim", "M=5", what="twice")
 
     def test_missing_npy(self):
         self.refused("run", self.write(LINEAR), "--input", "x=none.npy", what="none.npy")
 
     def test_input_names(self):
-        self.refused("run", self.write(LINEAR), "--input", "q=x.npy", what="no input q", mend="x, w, b")
+        self.refused("run", self.write(LINEAR), "--input", "q=x.npy", what="no input q", fix="x, w, b")
 
     def test_npy_of_another_dtype(self):
         path = self.save(np.zeros((3, 8)), "x.npy")

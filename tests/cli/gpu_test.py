@@ -132,9 +132,9 @@ class Explain(Cli):
 
     def test_refusals(self):
         graph = self.write(BLOCK)
-        self.refused("explain", graph, "--device", "cuda", "--as", "z80", what="no device z80", mend="h200")
+        self.refused("explain", graph, "--device", "cuda", "--as", "z80", what="no device z80", fix="h200")
         self.refused("explain", graph, "--device", "cuda", "--as", "h200", "--dim", "Q=1", what="dimension Q")
-        self.refused("explain", graph, "--device", "cuda", what="CUDA driver", mend="--as",
+        self.refused("explain", graph, "--device", "cuda", what="CUDA driver", fix="--as",
                      env={"ATTACCA_LIBCUDA": "/nowhere/x"})
 
 

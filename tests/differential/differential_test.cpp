@@ -10,8 +10,8 @@
 
 #include "differential/random_graph.hpp"
 #include "differential/shrink.hpp"
-#include "ir/text.hpp"
-#include "run/error_bound.hpp"
+#include "ir/text/text.hpp"
+#include "run/check/error_bound.hpp"
 #include "run/pipeline.hpp"
 
 namespace attacca::testing {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ir/interpreter.hpp"
+#include "ir/interpret/interpreter.hpp"
 
 namespace attacca::testing {
 

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "ir/graph.hpp"
+#include "ir/graph/graph.hpp"
 
 namespace attacca::testing {
 

@@ -5,7 +5,7 @@
 #include "epilogue/hole.hpp"
 #include "epilogue/text.hpp"
 #include "fuse/fuse.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 
 namespace attacca::epilogue {
 namespace {

@@ -2,7 +2,7 @@
 #include "gtest/gtest.h"
 
 #include "fuse/fuse.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 
 namespace attacca::epilogue {
 namespace {

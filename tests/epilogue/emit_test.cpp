@@ -10,8 +10,8 @@
 
 #include "epilogue/emit_calls.hpp"
 #include "epilogue/emit_cases.hpp"
-#include "ir/interpreter.hpp"
-#include "run/error_bound.hpp"
+#include "ir/interpret/interpreter.hpp"
+#include "run/check/error_bound.hpp"
 #include "support/check.hpp"
 
 namespace attacca::epilogue::testing {

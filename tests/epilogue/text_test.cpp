@@ -1,4 +1,4 @@
-// The text form of epilogues: text in, the epilogue printed, or the error with its place and mend.
+// The text form of epilogues: text in, the epilogue printed, or the error with its place and fix.
 #include "epilogue/text.hpp"
 
 #include "gtest/gtest.h"

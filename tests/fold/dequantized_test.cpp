@@ -4,8 +4,8 @@
 #include <random>
 
 #include "fold_testing.hpp"
-#include "ir/compose.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/interpret/interpreter.hpp"
+#include "ir/text/compose.hpp"
 
 namespace attacca::fold {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/graph.hpp"
+#include "ir/graph/graph.hpp"
 
 namespace attacca::fold {
 

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 
 #include "fold/fold.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 
 namespace attacca::fold {
 

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "fold_testing.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/interpret/interpreter.hpp"
 
 namespace attacca::fold {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "fold/rule.hpp"
 #include "fold_testing.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/interpret/interpreter.hpp"
 
 namespace attacca::fold {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "gtest/gtest.h"
 
-#include "fuse/explain.hpp"
+#include "fuse/explain/explain.hpp"
 #include "fuse/fuse.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 
 namespace attacca::fuse::testing {
 

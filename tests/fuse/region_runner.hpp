@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fuse/fuse.hpp"
-#include "ir/interpreter.hpp"
+#include "ir/interpret/interpreter.hpp"
 
 namespace attacca::fuse::testing {
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "import/onnx.hpp"
-#include "ir/text.hpp"
+#include "import/onnx/onnx.hpp"
+#include "ir/text/text.hpp"
 #include "support/check.hpp"
 
 namespace attacca::fuzz {

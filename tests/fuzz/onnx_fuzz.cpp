@@ -18,7 +18,7 @@ constexpr std::string_view kOps[] = {
 #define DIRECT(NAME, ...) NAME,
 #define VIA(NAME, ...) NAME,
 #define CUSTOM(NAME, ...) NAME,
-#include "import/onnx_ops.def"
+#include "import/onnx/ops.def"
 };
 
 constexpr int64_t kIntegers[] = {0, 1, -1, 2, -2, 3, 7, 16, 64, INT32_MAX, INT64_MAX, INT64_MIN};

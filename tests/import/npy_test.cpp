@@ -1,5 +1,5 @@
 // The headers of .npy files: Python dict literals, as NumPy and other writers write them.
-#include "import/npy.hpp"
+#include "import/files/npy.hpp"
 
 #include <filesystem>
 #include <fstream>

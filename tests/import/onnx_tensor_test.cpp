@@ -1,5 +1,4 @@
-#include "import/onnx_tensor.hpp"
-
+#include "import/onnx/tensor.hpp"
 #include "import/onnx_testing.hpp"
 
 namespace attacca::import {

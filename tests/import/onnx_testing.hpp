@@ -9,8 +9,8 @@
 
 #include "fmt/format.h"
 
-#include "import/onnx.hpp"
-#include "ir/text.hpp"
+#include "import/onnx/onnx.hpp"
+#include "ir/text/text.hpp"
 #include "onnx/onnx.pb.h"
 
 namespace attacca::import {

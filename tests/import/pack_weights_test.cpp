@@ -1,5 +1,5 @@
 // Checkpoints packed and unpacked: files come back bit for bit; headers of every kind of malice.
-#include "import/pack_weights.hpp"
+#include "import/files/pack_weights.hpp"
 
 #include <cstring>
 #include <filesystem>
@@ -8,8 +8,8 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "import/safetensors.hpp"
-#include "support/file.hpp"
+#include "import/files/safetensors.hpp"
+#include "support/files/file.hpp"
 
 namespace attacca::import {
 namespace {
@@ -229,7 +229,7 @@ TEST_F(PackWeights, WhatCannotBePackedLeavesNoFile) {
     EXPECT_FALSE(std::filesystem::exists(path("b")));
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
     if (packed) return std::string();
-    EXPECT_FALSE(packed.error().mend.empty()) << packed.error().what;
+    EXPECT_FALSE(packed.error().fix.empty()) << packed.error().what;
     return packed.error().what;
   };
   const Tensor weights = random_tensor(DType::S8, {8, 128}, random_);
@@ -260,7 +260,7 @@ TEST_F(PackWeights, ADamagedWeightIsNotUnpacked) {
 std::string refusal(std::string_view json, uint64_t bytes) {
   const auto header = parse_safetensors_header(json, bytes, "test");
   if (header) return "";
-  EXPECT_FALSE(header.error().mend.empty()) << header.error().what;
+  EXPECT_FALSE(header.error().fix.empty()) << header.error().what;
   return header.error().what;
 }
 

@@ -1,9 +1,9 @@
 // The compositions against values computed by hand.
-#include "ir/compose.hpp"
+#include "ir/text/compose.hpp"
 
 #include <cmath>
 
-#include "ir/interpreter.hpp"
+#include "ir/interpret/interpreter.hpp"
 #include "text_testing.hpp"
 
 namespace attacca::ir {
@@ -142,7 +142,7 @@ TEST(Compose, ABinaryWithANumberUsesTheOperandsDtype) {
 TEST(Compose, ErrorsNameTheMend) {
   Graph graph;
   const Value x = *graph.input("x", {DType::F32, {4, Dim::symbol("M")}});
-  EXPECT_EQ(softmax(graph, x, 2).error().mend, "use an axis from -2 to 1");
+  EXPECT_EQ(softmax(graph, x, 2).error().fix, "use an axis from -2 to 1");
   EXPECT_EQ(split(graph, x, 0, 0).error().what, "split into 0 parts");
   EXPECT_EQ(split(graph, x, 2, 1).error().what, "split of an axis of M into 2 equal parts");
   EXPECT_EQ(split_sizes(graph, x, {1, 2}, 0).error().what, "split sizes [1, 2] of an axis of 4");

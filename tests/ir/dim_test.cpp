@@ -1,4 +1,4 @@
-#include "ir/dim.hpp"
+#include "ir/graph/dim.hpp"
 
 #include "gtest/gtest.h"
 
@@ -31,7 +31,7 @@ TEST(Dim, OverflowIsNeverEqual) {
 
 TEST(Dim, EvaluatesOrNamesWhatIsMissing) {
   EXPECT_EQ((M * N + 1).evaluate({{"M", 3}, {"N", 4}}), 13);
-  EXPECT_EQ(M.evaluate({}).error().mend, "give it with --dim M=SIZE");
+  EXPECT_EQ(M.evaluate({}).error().fix, "give it with --dim M=SIZE");
   EXPECT_FALSE((M - 5).evaluate({{"M", 3}}));
 }
 

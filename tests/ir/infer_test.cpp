@@ -1,7 +1,7 @@
-// Type rules: a graph's text in, the result's type or the fault and its mend out.
+// Type rules: a graph's text in, the result's type or the fault and its fix out.
 #include "gtest/gtest.h"
 
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 
 namespace attacca::ir {
 namespace {

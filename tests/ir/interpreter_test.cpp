@@ -1,11 +1,11 @@
 // Reference semantics: text and numbers in, numbers out, in each precision.
-#include "ir/interpreter.hpp"
+#include "ir/interpret/interpreter.hpp"
 
 #include <cmath>
 
 #include "gtest/gtest.h"
 
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 
 namespace attacca::ir {
 namespace {
@@ -168,7 +168,7 @@ TEST(Interpreter, AUsersKernelHasNoReference) {
   const auto result = interpret(graph, {{"x", f32({2}, {1, 2})}});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().what, "the kernel of k.ptx has no reference");
-  EXPECT_EQ(result.error().mend, "check a graph without it, or run it on a GPU");
+  EXPECT_EQ(result.error().fix, "check a graph without it, or run it on a GPU");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/dtype.hpp"
+#include "ir/graph/dtype.hpp"
 
 using namespace attacca::ir;
 

@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-#include "ir/op.hpp"
+#include "ir/graph/op.hpp"
 
 namespace attacca::ir {
 namespace {
@@ -22,7 +22,7 @@ const EmittedOp kEmitted[] = {
    []([[maybe_unused]] float x, [[maybe_unused]] float y, [[maybe_unused]] float z,    \
       [[maybe_unused]] float p, [[maybe_unused]] float q,                              \
       [[maybe_unused]] float r) -> float { return __VA_ARGS__; }},
-#include "ir/ops.def"
+#include "ir/graph/ops.def"
 };
 
 const float kSpecial[] = {0.0f,  -0.0f,  1.0f,   -1.0f, 0.5f,   -3.0f,    3.0f,      7.5f, -20.0f,

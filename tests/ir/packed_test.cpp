@@ -1,6 +1,6 @@
 // Packed weights: round trips bit for bit, what they stand for, and everything that must be
 // refused.
-#include "ir/packed.hpp"
+#include "ir/packed/packed.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -9,8 +9,8 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "ir/interpreter.hpp"
-#include "ir/text.hpp"
+#include "ir/interpret/interpreter.hpp"
+#include "ir/text/text.hpp"
 #include "support/hash.hpp"
 
 namespace attacca::ir {
@@ -163,7 +163,7 @@ Tensor small_packed() {
 std::string refusal(std::span<const std::byte> bytes) {
   const auto layout = verify_packed(bytes);
   if (layout) return "";
-  EXPECT_FALSE(layout.error().mend.empty()) << layout.error().what;
+  EXPECT_FALSE(layout.error().fix.empty()) << layout.error().what;
   return layout.error().what;
 }
 
@@ -305,7 +305,7 @@ TEST(Packed, AGraphRefusesWhatWasPackedOtherwise) {
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().what.find("weights=u8, bits=4"), std::string::npos)
       << result.error().what;
-  EXPECT_FALSE(result.error().mend.empty());
+  EXPECT_FALSE(result.error().fix.empty());
 }
 
 TEST(Packed, BadUnpacksAreRefused) {
@@ -324,7 +324,7 @@ TEST(Packed, BadUnpacksAreRefused) {
     const auto graph =
         parse_graph(fmt::format("graph g(x: f32[M, 128], w: u8[4864]) {{ return {} }}", call));
     ASSERT_FALSE(graph) << call;
-    EXPECT_FALSE(graph.error().mend.empty()) << call << ": " << graph.error().what;
+    EXPECT_FALSE(graph.error().fix.empty()) << call << ": " << graph.error().what;
   }
 }
 

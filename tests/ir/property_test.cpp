@@ -3,8 +3,8 @@
 
 #include "gtest/gtest.h"
 
-#include "ir/dim.hpp"
-#include "ir/dtype.hpp"
+#include "ir/graph/dim.hpp"
+#include "ir/graph/dtype.hpp"
 #include "rapidcheck.h"
 
 namespace attacca::ir {

@@ -1,4 +1,4 @@
-// Every error of the text form: what, where, mend.
+// Every error of the text form: what, where, fix.
 #include "fmt/format.h"
 
 #include "text_testing.hpp"
@@ -10,17 +10,17 @@ struct Case {
   std::string text;
   const char* where;  // line:column
   const char* what;
-  const char* mend;
+  const char* fix;
 };
 
 // A body in a graph of x: f32[M, 8], q: s8[8] and b: bool[8]; the body begins at 2:1.
-Case in_graph(const char* body, const char* where, const char* what, const char* mend) {
+Case in_graph(const char* body, const char* where, const char* what, const char* fix) {
   return {fmt::format("graph g(x: f32[M, 8], q: s8[8], b: bool[8]) {{\n{}\n}}", body), where, what,
-          mend};
+          fix};
 }
 // A type in a graph's head; it begins at 1:12.
-Case in_type(const char* type, const char* where, const char* what, const char* mend) {
-  return {fmt::format("graph g(x: {}) {{\n  return x\n}}", type), where, what, mend};
+Case in_type(const char* type, const char* where, const char* what, const char* fix) {
+  return {fmt::format("graph g(x: {}) {{\n  return x\n}}", type), where, what, fix};
 }
 
 class TextErrors : public testing::TestWithParam<Case> {};
@@ -29,7 +29,7 @@ TEST_P(TextErrors, HavePlaceAndMend) {
   ASSERT_FALSE(graph) << GetParam().text << "\n" << print_graph(*graph);
   EXPECT_EQ(graph.error().where, fmt::format("file.graph:{}", GetParam().where)) << GetParam().text;
   EXPECT_EQ(graph.error().what, GetParam().what) << GetParam().text;
-  EXPECT_EQ(graph.error().mend, GetParam().mend) << GetParam().text;
+  EXPECT_EQ(graph.error().fix, GetParam().fix) << GetParam().text;
 }
 
 constexpr const char* kAllDtypes =

@@ -1,5 +1,5 @@
 // Random bytes and random damage never crash the parser, and what it accepts round-trips.
-#include "ir/lexer.hpp"
+#include "ir/text/lexer.hpp"
 #include "mutate.hpp"
 #include "text_testing.hpp"
 

@@ -6,8 +6,8 @@
 
 #include "gtest/gtest.h"
 
-#include "ir/graph.hpp"
-#include "ir/text.hpp"
+#include "ir/graph/graph.hpp"
+#include "ir/text/text.hpp"
 
 namespace attacca::ir {
 

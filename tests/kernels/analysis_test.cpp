@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 #include "kernels/catalog.hpp"
-#include "ptx/kernel_analysis.hpp"
+#include "ptx/analysis/kernel_analysis.hpp"
 
 namespace attacca::kernels {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/tensor.hpp"
+#include "ir/graph/tensor.hpp"
 #include "kernels/catalog.hpp"
 
 namespace attacca::kernels {

@@ -8,9 +8,9 @@
 
 #include "fmt/format.h"
 
-#include "ptx/edits.hpp"
+#include "ptx/syntax/edits.hpp"
 #include "support/check.hpp"
-#include "support/file.hpp"
+#include "support/files/file.hpp"
 
 namespace attacca::kernels {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/dtype.hpp"
-#include "ptx/syntax.hpp"
+#include "ir/graph/dtype.hpp"
+#include "ptx/syntax/syntax.hpp"
 #include "ptx_interpreter/interpreter.hpp"
 
 namespace attacca::kernels {

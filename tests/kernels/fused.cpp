@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "kernels/interpreted.hpp"
 
 namespace attacca::kernels {
@@ -35,29 +35,29 @@ Result<Fused> fuse(const Kernel& kernel, ir::Mode mode) {
                                   static_cast<uint32_t>(ir::size_of(kernel.dtype))));
   if (!analysis.eligible())
     return fail("refused: " + analysis.reasons[0].what, analysis.reasons[0].where);
-  jit::TailRequest request;
+  gpu::TailRequest request;
   request.epilogue = kernel.epilogue;
   request.dtype = request.result = kernel.dtype;
   request.rows = kernel.rows;
   request.columns = kernel.columns;
   request.mode = mode;
-  ATTACCA_TRY(fused.tail, jit::emit_tail(request));
-  ATTACCA_TRY(ptx::FusedKernel spliced, jit::fuse_kernel(module, analysis, fused.tail));
+  ATTACCA_TRY(fused.tail, gpu::emit_tail(request));
+  ATTACCA_TRY(ptx::FusedKernel spliced, gpu::fuse_kernel(module, analysis, fused.tail));
   fused.ptx = std::move(spliced.ptx);
   fused.stores = spliced.stores;
   return fused;
 }
 
-std::vector<Tensor> operand_tensors(const Kernel& kernel, const jit::Tail& tail, uint64_t seed,
+std::vector<Tensor> operand_tensors(const Kernel& kernel, const gpu::Tail& tail, uint64_t seed,
                                     bool special) {
   std::vector<Tensor> tensors;
-  for (const jit::Tail::Operand& operand : tail.operands)
+  for (const gpu::Tail::Operand& operand : tail.operands)
     tensors.push_back(
         random_tensor(operand.dtype, shape_of(kernel, operand.role), ++seed, special));
   return tensors;
 }
 
-Result<Tensor> apply_epilogue(const Kernel& kernel, const jit::Tail& tail, const Tensor& output,
+Result<Tensor> apply_epilogue(const Kernel& kernel, const gpu::Tail& tail, const Tensor& output,
                               const std::vector<Tensor>& operands, ir::Precision precision) {
   static const std::regex role(R"((row|col|full|scalar)\((\w+)(: *\w+)?\))");
   const std::string text =
@@ -76,7 +76,7 @@ Result<Tensor> apply_epilogue(const Kernel& kernel, const jit::Tail& tail, const
   return std::move(results[0]);
 }
 
-std::string compare_with_epilogue(const Kernel& kernel, const jit::Tail& tail,
+std::string compare_with_epilogue(const Kernel& kernel, const gpu::Tail& tail,
                                   const Result<std::vector<Tensor>>& alone,
                                   const Result<std::vector<Tensor>>& joined, size_t output,
                                   const std::vector<Tensor>& operands) {

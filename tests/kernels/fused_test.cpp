@@ -7,8 +7,8 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "ir/last_place.hpp"
-#include "jit/assemble.hpp"
+#include "gpu/compile/assemble.hpp"
+#include "ir/interpret/last_place.hpp"
 #include "kernels/interpreted.hpp"
 
 namespace attacca::kernels {
@@ -98,7 +98,7 @@ TEST_P(FusedKernel, BringsNothingToContract) {
 TEST_P(FusedKernel, Assembles) {
   const auto fused = fuse(GetParam());
   ASSERT_TRUE(fused) << to_string(fused.error());
-  const auto image = jit::assemble(fused->ptx, "sm_90a");
+  const auto image = gpu::assemble(fused->ptx, "sm_90a");
   EXPECT_TRUE(image) << to_string(image.error());
 }
 

@@ -15,11 +15,11 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "jit/compile.hpp"
+#include "gpu/compile/compile.hpp"
 #include "kernels/fused.hpp"
 #include "kernels/interpreted.hpp"
-#include "ptx/edits.hpp"
-#include "ptx/names.hpp"
+#include "ptx/syntax/edits.hpp"
+#include "ptx/syntax/names.hpp"
 
 namespace attacca::kernels {
 namespace {
@@ -143,7 +143,7 @@ class Mutator {
 
 // A kernel's tail, compiled once for all its mutants.
 struct Prepared {
-  jit::Tail tail;
+  gpu::Tail tail;
   ptx::Module filling;
   Arguments arguments;
   std::vector<Tensor> operands;
@@ -152,8 +152,8 @@ struct Prepared {
 Result<Prepared> prepare(const Kernel& kernel) {
   ATTACCA_TRY(Fused fused, fuse(kernel));
   ATTACCA_TRY(std::string filling,
-              jit::compile(fused.tail.source,
-                           {.arch = jit::target_of(*module_of(kernel.file)), .contract = false}));
+              gpu::compile(fused.tail.source,
+                           {.arch = gpu::target_of(*module_of(kernel.file)), .contract = false}));
   ATTACCA_TRY(ptx::Module module, ptx::parse(std::move(filling)));
   ATTACCA_TRY(Arguments arguments, make_arguments(kernel, 11, false));
   std::vector<Tensor> operands = operand_tensors(kernel, fused.tail, 111, false);

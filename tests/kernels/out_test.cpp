@@ -4,8 +4,8 @@
 
 #include "gtest/gtest.h"
 
-#include "jit/assemble.hpp"
-#include "jit/out_pointer.hpp"
+#include "gpu/compile/assemble.hpp"
+#include "gpu/kernel/out_pointer.hpp"
 #include "kernels/fused.hpp"
 #include "kernels/interpreted.hpp"
 
@@ -64,18 +64,18 @@ const Kernel kKernels[] = {
      .epilogue = "out * full(res)"},
 };
 
-Result<jit::Tail> tail_of(const Kernel& kernel, std::string_view epilogue) {
-  jit::TailRequest request;
+Result<gpu::Tail> tail_of(const Kernel& kernel, std::string_view epilogue) {
+  gpu::TailRequest request;
   request.epilogue = epilogue;
   request.dtype = request.result = kernel.dtype;
   request.rows = kernel.rows;
   request.columns = kernel.columns;
-  return jit::emit_tail(request);
+  return gpu::emit_tail(request);
 }
 
 struct Filled {
   std::vector<Tensor> buffers;  // after the run
-  jit::Tail tail;
+  gpu::Tail tail;
 };
 
 Result<Filled> run_filled(const Kernel& kernel, std::string_view epilogue,
@@ -84,19 +84,19 @@ Result<Filled> run_filled(const Kernel& kernel, std::string_view epilogue,
   const auto bytes = static_cast<uint32_t>(ir::size_of(kernel.dtype));
   Filled filled;
   ATTACCA_TRY(filled.tail, tail_of(kernel, epilogue));
-  ATTACCA_TRY(const ptx::Spliced spliced, jit::fill_output(open, bytes, filled.tail));
+  ATTACCA_TRY(const ptx::Spliced spliced, gpu::fill_output(open, bytes, filled.tail));
   EXPECT_GT(spliced.calls, 0u);
-  const auto image = jit::assemble(spliced.ptx, "sm_90a");
+  const auto image = gpu::assemble(spliced.ptx, "sm_90a");
   EXPECT_TRUE(image) << to_string(image.error());
   ATTACCA_TRY(const ptx::Module closed, ptx::parse(spliced.ptx, "filled"));
-  EXPECT_EQ(jit::open_output(closed, bytes), "");
+  EXPECT_EQ(gpu::open_output(closed, bytes), "");
   ATTACCA_TRY(filled.buffers, run_interpreted(closed, kernel, arguments, std::byte{0xAB}));
   return filled;
 }
 
 // The operands that the Out carries are the buffers behind the output.
 std::vector<Tensor> operands_in(const Kernel& kernel, const Arguments& arguments,
-                                const jit::Tail& tail) {
+                                const gpu::Tail& tail) {
   std::vector<Tensor> operands = operand_tensors(kernel, tail, 0, false);
   for (size_t i = 0; i < operands.size(); ++i)
     std::ranges::copy(bytes_of(arguments.buffers[arguments.output + 1 + i]),
@@ -129,11 +129,11 @@ TEST(OutPointer, WhatCannotBeFilledIsAnError) {
   ASSERT_TRUE(open);
   const auto many = tail_of(kernel, "out + row(a) + row(b) + row(c) + row(d) + row(e)");
   ASSERT_TRUE(many) << to_string(many.error());
-  EXPECT_EQ(jit::fill_output(*open, 4, *many).error().what,
+  EXPECT_EQ(gpu::fill_output(*open, 4, *many).error().what,
             "the epilogue has 5 operands, and attacca::Out carries 4");
   const auto tail = tail_of(kernel, "relu(out)");
   const auto closed = module_of("gemm");
-  EXPECT_EQ(jit::fill_output(*closed, 4, *tail).error().what,
+  EXPECT_EQ(gpu::fill_output(*closed, 4, *tail).error().what,
             "the kernel calls no hole of attacca::Out");
 }
 

@@ -8,7 +8,7 @@
 
 #include "fmt/format.h"
 
-#include "import/onnx_tensor.hpp"
+#include "import/onnx/tensor.hpp"
 #include "onnx/onnx.pb.h"
 
 namespace attacca::backend {

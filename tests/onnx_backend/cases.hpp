@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "import/onnx.hpp"
+#include "import/onnx/onnx.hpp"
 
 namespace attacca::backend {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ir/tensor.hpp"
+#include "ir/graph/tensor.hpp"
 
 namespace attacca::backend {
 

@@ -8,11 +8,11 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
-#include "import/onnx.hpp"
-#include "ir/interpreter.hpp"
+#include "import/onnx/onnx.hpp"
+#include "ir/interpret/interpreter.hpp"
 #include "onnx_backend/cases.hpp"
 #include "onnx_backend/compare.hpp"
-#include "run/cpu_plan.hpp"
+#include "run/cpu/plan.hpp"
 
 namespace attacca::backend {
 namespace {

@@ -1,4 +1,4 @@
-"""One random ONNX graph of a row of src/import/onnx_ops.def: its nodes, its inputs and their
+"""One random ONNX graph of a row of src/import/onnx/ops.def: its nodes, its inputs and their
 values."""
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random ONNX graphs of every row of src/import/onnx_ops.def, run by Attacca and by ONNX Runtime.
+"""Random ONNX graphs of every row of src/import/onnx/ops.def, run by Attacca and by ONNX Runtime.
 
 Where the two disagree, the operator text decides: differences.py lists each such case with its
 reason, and what is not listed there fails. ATTACCA_SEED and ATTACCA_GRAPHS choose other graphs and
@@ -156,7 +156,7 @@ def main() -> int:
     seed, count = int(os.environ.get("ATTACCA_SEED", "7")), int(os.environ.get("ATTACCA_GRAPHS",
                                                                                "2400"))
     only, most = os.environ.get("ATTACCA_ROW"), int(os.environ.get("ATTACCA_FAILURES", "10"))
-    rows = [row for row in table(SOURCE / "src/import/onnx_ops.def") if only in (None, row.name)]
+    rows = [row for row in table(SOURCE / "src/import/onnx/ops.def") if only in (None, row.name)]
     print(f"seed {seed}, {count} graphs over {len(rows)} rows")
     tallies = {row: Tally() for row in [*rows, MANY]}
     seen: collections.Counter[str] = collections.Counter()

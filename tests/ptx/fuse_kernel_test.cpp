@@ -1,5 +1,5 @@
 // Stores in, PTX out: each golden is assembled by assemble_check.py.
-#include "ptx/fuse_kernel.hpp"
+#include "ptx/analysis/fuse_kernel.hpp"
 
 #include <cstdlib>
 

@@ -6,8 +6,8 @@
 
 #include "kernel_testing.hpp"
 #include "mutate.hpp"
-#include "ptx/fuse_kernel.hpp"
-#include "ptx/splice.hpp"
+#include "ptx/analysis/fuse_kernel.hpp"
+#include "ptx/splice/splice.hpp"
 #include "ptx_testing.hpp"
 
 namespace attacca::ptx {

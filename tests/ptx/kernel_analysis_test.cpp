@@ -1,5 +1,5 @@
 // Kernels in, decisions out. tests/kernels has whole kernels; here is one line a rule.
-#include "ptx/kernel_analysis.hpp"
+#include "ptx/analysis/kernel_analysis.hpp"
 
 #include "fmt/format.h"
 
@@ -347,7 +347,7 @@ TEST(KernelAnalysis, KnowsItsKernels) {
   const auto analysis = analyse_output(module, "kk", {"out"}, 4);
   ASSERT_FALSE(analysis);
   EXPECT_EQ(analysis.error().what, "there is no kernel 'kk'");
-  EXPECT_EQ(analysis.error().mend, "one of k");
+  EXPECT_EQ(analysis.error().fix, "one of k");
   EXPECT_FALSE(parse_output(""));
   EXPECT_FALSE(parse_output("out+x"));
 }

@@ -10,7 +10,7 @@
 
 #include "gtest/gtest.h"
 
-#include "ptx/syntax.hpp"
+#include "ptx/syntax/syntax.hpp"
 
 namespace attacca::ptx::testing {
 

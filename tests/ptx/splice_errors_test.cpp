@@ -1,5 +1,5 @@
 // What splice refuses, and in which words.
-#include "ptx/splice.hpp"
+#include "ptx/splice/splice.hpp"
 #include "ptx_testing.hpp"
 
 namespace attacca::ptx {
@@ -52,7 +52,7 @@ TEST_P(Refusals, SayWhy) {
   ASSERT_FALSE(spliced) << spliced->ptx;
   EXPECT_EQ(spliced.error().what, GetParam().what);
   EXPECT_NE(spliced.error().where, "");
-  EXPECT_NE(spliced.error().mend, "");
+  EXPECT_NE(spliced.error().fix, "");
 }
 
 const Refusal kRefusals[] = {

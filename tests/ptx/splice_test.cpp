@@ -1,4 +1,4 @@
-#include "ptx/splice.hpp"
+#include "ptx/splice/splice.hpp"
 
 #include <cstdlib>
 

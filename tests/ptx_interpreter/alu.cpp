@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "ptx/syntax.hpp"
+#include "ptx/syntax/syntax.hpp"
 
 namespace attacca::ptx_interpreter {
 

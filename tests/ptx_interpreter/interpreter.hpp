@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "ptx/syntax.hpp"
+#include "ptx/syntax/syntax.hpp"
 
 namespace attacca::ptx_interpreter {
 

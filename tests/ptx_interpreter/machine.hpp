@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ptx/syntax.hpp"
+#include "ptx/syntax/syntax.hpp"
 #include "ptx_interpreter/interpreter.hpp"
 
 namespace attacca::ptx_interpreter {

@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 
-#include "ptx/cursor.hpp"
+#include "ptx/syntax/cursor.hpp"
 
 namespace attacca::ptx_interpreter {
 namespace {

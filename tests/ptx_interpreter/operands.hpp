@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "ptx/names.hpp"
+#include "ptx/syntax/names.hpp"
 #include "ptx_interpreter/machine.hpp"
 #include "ptx_interpreter/numbers.hpp"
 

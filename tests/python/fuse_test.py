@@ -242,7 +242,7 @@ class Values(unittest.TestCase):
 
 
 class Errors(unittest.TestCase):
-    def test_each_says_the_mend(self):
+    def test_each_says_the_fix(self):
         def branch(x):
             return x if x > 0 else -x
         for call, pattern in [

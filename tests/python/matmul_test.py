@@ -160,7 +160,7 @@ class Results(unittest.TestCase):
 
 
 class Errors(unittest.TestCase):
-    def test_each_says_the_mend(self):
+    def test_each_says_the_fix(self):
         a, w = torch.from_numpy(A), torch.from_numpy(W)
         for call, pattern in [
                 (lambda: attacca.matmul(A, W), "transpose b: b.T"),
@@ -240,7 +240,7 @@ class Errors(unittest.TestCase):
         with self.assertRaises(ValueError) as caught:
             attacca.matmul(A, W)
         error = caught.exception
-        self.assertEqual((error.what, error.where, error.mend),
+        self.assertEqual((error.what, error.where, error.fix),
                          ("a has K=24 and b K=40", "b", "transpose b: b.T"))
         self.assertEqual(str(error), "a has K=24 and b K=40, at b: transpose b: b.T")
 

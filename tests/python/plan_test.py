@@ -138,7 +138,7 @@ class Explanations(unittest.TestCase):
 
 
 class Errors(unittest.TestCase):
-    def test_each_says_the_mend(self):
+    def test_each_says_the_fix(self):
         plan = attacca.compile(TEXT)
         for call, pattern in [
                 (lambda: plan(X), r"operand w is missing.*give w=, a f32\[N, 24\]"),

@@ -65,7 +65,7 @@ def with_torch(model: torch.nn.Module) -> None:
 
 
 def failed(error: Error) -> tuple[str, str, str]:
-    return error.what, error.where, error.mend
+    return error.what, error.where, error.fix
 
 
 reveal_type(attacca.compile("graph"))

@@ -1,4 +1,4 @@
-#include "run/buffer_layout.hpp"
+#include "run/cuda/buffer_layout.hpp"
 
 #include <random>
 

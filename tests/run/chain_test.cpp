@@ -1,5 +1,5 @@
 // The chains' own roundings and activations, on every instruction set.
-#include "run/chain.hpp"
+#include "run/cpu/kernels/chain.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-#include "ir/dtype.hpp"
+#include "ir/graph/dtype.hpp"
 #include "targets.hpp"
 
 namespace attacca::run {

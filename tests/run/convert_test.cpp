@@ -1,4 +1,4 @@
-// Conversions between memory and lanes, bit for bit with ir/dtype.hpp.
+// Conversions between memory and lanes, bit for bit with ir/graph/dtype.hpp.
 #include <bit>
 #include <cmath>
 #include <random>
@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-#include "run/kernel.hpp"
+#include "run/cpu/kernels/kernel.hpp"
 #include "targets.hpp"
 
 namespace attacca::run {

@@ -1,6 +1,4 @@
 // Plans against the interpreter fed with the plan's own accumulators: eager to the bit.
-#include "run/cpu_plan.hpp"
-
 #include <cmath>
 #include <random>
 #include <thread>
@@ -8,8 +6,9 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "ir/text.hpp"
-#include "run/random_inputs.hpp"
+#include "ir/text/text.hpp"
+#include "run/check/random_inputs.hpp"
+#include "run/cpu/plan.hpp"
 #include "targets.hpp"
 
 namespace attacca::run {

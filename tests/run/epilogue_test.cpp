@@ -6,9 +6,9 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "ir/interpreter.hpp"
-#include "ir/text.hpp"
-#include "run/epilogue_runner.hpp"
+#include "ir/interpret/interpreter.hpp"
+#include "ir/text/text.hpp"
+#include "run/cpu/epilogue_runner.hpp"
 #include "targets.hpp"
 
 namespace attacca::run {

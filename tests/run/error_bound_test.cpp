@@ -6,10 +6,10 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "ir/text.hpp"
-#include "run/compare.hpp"
+#include "ir/text/text.hpp"
+#include "run/check/compare.hpp"
+#include "run/check/random_inputs.hpp"
 #include "run/pipeline.hpp"
-#include "run/random_inputs.hpp"
 
 namespace attacca::run {
 namespace {

@@ -2,8 +2,8 @@
 // stand-in for the driver: each is a miss, without an error.
 #include "gtest/gtest.h"
 
-#include "ir/text.hpp"
-#include "run/cuda_plan.hpp"
+#include "ir/text/text.hpp"
+#include "run/cuda/plan.hpp"
 #include "tune/database.hpp"
 
 namespace attacca::run {
@@ -27,7 +27,7 @@ Decision decided(const CudaOptions& options = {}) {
 
 tune::Choice choice_of(const std::string& kernel) {
   tune::Choice choice{.candidate = {}, .seconds = 1e-6};
-  choice.candidate.kind = tune::CandidateKind::Fused;
+  choice.candidate.kind = launch::CandidateKind::Fused;
   choice.candidate.kernel = kernel;
   return choice;
 }

@@ -1,9 +1,9 @@
 // Panels: which implementation oneDNN takes, for every kind and shape.
-#include "run/gemm.hpp"
+#include "run/cpu/gemm.hpp"
 
 #include "gtest/gtest.h"
 
-#include "ir/tensor.hpp"
+#include "ir/graph/tensor.hpp"
 
 namespace attacca::run {
 namespace {

@@ -1,9 +1,9 @@
 // A machine without the driver: ATTACCA_LIBCUDA names a file that does not exist.
 #include "gtest/gtest.h"
 
-#include "run/cuda_plan.hpp"
+#include "launch/toolbox.hpp"
+#include "run/cuda/plan.hpp"
 #include "run/gemm_graph.hpp"
-#include "tune/toolbox.hpp"
 
 namespace attacca::run {
 namespace {
@@ -14,8 +14,8 @@ TEST(NoDevice, ErrorsNameTheLibraryAndTheMend) {
   const auto plan = CudaPlan::compile(*graph);
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().where, "/nowhere/libcuda.so.1");
-  EXPECT_EQ(plan.error().mend, "correct or unset ATTACCA_LIBCUDA");
-  const auto toolbox = tune::Toolbox::open();
+  EXPECT_EQ(plan.error().fix, "correct or unset ATTACCA_LIBCUDA");
+  const auto toolbox = launch::Toolbox::open();
   ASSERT_FALSE(toolbox);
   EXPECT_EQ(toolbox.error().where, "/nowhere/libcuda.so.1");
 }

@@ -3,8 +3,8 @@
 
 #include "gtest/gtest.h"
 
-#include "ir/text.hpp"
-#include "tune/problem.hpp"
+#include "ir/text/text.hpp"
+#include "problem/problem.hpp"
 
 namespace attacca::run {
 namespace {
@@ -24,10 +24,10 @@ std::string stored(const fuse::Partition& partition, size_t output,
     for (size_t i = 0; i < region.epilogue.outputs.size(); ++i) {
       if (region.epilogue.outputs[i].result != value) continue;
       EXPECT_TRUE(epilogue::verify(region.epilogue));
-      const auto problem = tune::concretize(region, partition.graph, sizes, ir::Mode::Fp32,
-                                            [](ir::Value) { return 16; });
+      const auto problem = problem::concretize(region, partition.graph, sizes, ir::Mode::Fp32,
+                                               [](ir::Value) { return 16; });
       if (!problem) return problem.error().what;
-      const tune::View& view = problem->outputs[i];
+      const problem::View& view = problem->outputs[i];
       return std::to_string(view.batch_stride) + " " + std::to_string(view.row_stride) + "," +
              std::to_string(view.column_stride) + " of " + std::to_string(problem->m) + "x" +
              std::to_string(problem->n) + "x" + std::to_string(problem->batch);

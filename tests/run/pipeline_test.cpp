@@ -7,9 +7,9 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "ir/text.hpp"
-#include "run/compare.hpp"
-#include "run/random_inputs.hpp"
+#include "ir/text/text.hpp"
+#include "run/check/compare.hpp"
+#include "run/check/random_inputs.hpp"
 
 namespace attacca::run {
 namespace {

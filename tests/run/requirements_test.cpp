@@ -1,14 +1,14 @@
 // The requirements by name on the CPU: one region each, and no less exact than the unfused graph.
 #include "gtest/gtest.h"
 
-#include "ir/interpreter.hpp"
-#include "ir/last_place.hpp"
-#include "ir/text.hpp"
+#include "ir/interpret/interpreter.hpp"
+#include "ir/interpret/last_place.hpp"
+#include "ir/text/text.hpp"
 #include "requirements/graphs.hpp"
-#include "run/compare.hpp"
-#include "run/cpu_plan.hpp"
+#include "run/check/compare.hpp"
+#include "run/check/random_inputs.hpp"
+#include "run/cpu/plan.hpp"
 #include "run/pipeline.hpp"
-#include "run/random_inputs.hpp"
 
 namespace attacca::run {
 namespace {

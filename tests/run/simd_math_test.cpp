@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-#include "run/kernel.hpp"
+#include "run/cpu/kernels/kernel.hpp"
 #include "targets.hpp"
 
 namespace attacca::run {

@@ -7,10 +7,10 @@
 
 #include "gtest/gtest.h"
 
-#include "ir/interpreter.hpp"
-#include "ir/text.hpp"
-#include "run/executable.hpp"
-#include "run/layout.hpp"
+#include "ir/interpret/interpreter.hpp"
+#include "ir/text/text.hpp"
+#include "run/cpu/executable.hpp"
+#include "run/cpu/layout.hpp"
 #include "tune/problem_testing.hpp"
 
 namespace attacca::run {

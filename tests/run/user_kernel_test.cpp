@@ -6,11 +6,11 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "ir/text.hpp"
-#include "jit/fake_cuda.hpp"
-#include "run/cpu_plan.hpp"
-#include "run/cuda_plan.hpp"
-#include "run/cuda_steps.hpp"
+#include "gpu/fake_cuda.hpp"
+#include "ir/text/text.hpp"
+#include "run/cpu/plan.hpp"
+#include "run/cuda/plan.hpp"
+#include "run/cuda/steps.hpp"
 
 namespace attacca::run {
 namespace {
@@ -122,7 +122,7 @@ struct Decided {
 };
 Result<Decided> decide(const std::string& text, const CudaOptions& options = {}) {
   Decided decided;
-  ATTACCA_TRY(const auto toolbox, tune::Toolbox::open());
+  ATTACCA_TRY(const auto toolbox, launch::Toolbox::open());
   const ir::Graph graph = parsed(text);
   const fuse::Partition partition =
       fuse::partition(graph, {.fuse = true, .reductions = fuse::Reductions::Amax});
@@ -135,7 +135,7 @@ Result<Decided> decide(const std::string& text, const CudaOptions& options = {})
   for (const Decision& each : decisions) {
     if (!each.region->kernel) continue;
     decided.decision += fmt::format("{} ({})\n", to_string(each.candidate), each.source);
-    for (const tune::Exclusion& excluded : each.excluded)
+    for (const launch::Exclusion& excluded : each.excluded)
       decided.decision += excluded.reason + "\n";
   }
   decided.analyses = toolbox->user_kernels().analyses();
@@ -275,7 +275,7 @@ struct BadCall {
   const char* name;
   const char *from, *to;  // in the text of a good call
   const char* what;       // its end
-  const char* mend;
+  const char* fix;
 };
 
 class BadCalls : public testing::TestWithParam<BadCall> {};
@@ -288,7 +288,7 @@ TEST_P(BadCalls, SayWhatWhereAndTheMend) {
   ASSERT_FALSE(result);
   EXPECT_TRUE(result.error().what.ends_with(bad.what)) << result.error().what;
   EXPECT_EQ(result.error().where, "k");
-  EXPECT_EQ(result.error().mend, bad.mend);
+  EXPECT_EQ(result.error().fix, bad.fix);
 }
 
 constexpr const char* kPassWhatItTakes =
@@ -322,7 +322,7 @@ TEST(UserKernel, ACpuHasNoKernels) {
   ASSERT_FALSE(plan);
   EXPECT_TRUE(plan.error().what.ends_with("user_kernels.cu runs on a GPU alone"));
   EXPECT_EQ(plan.error().where, "k");
-  EXPECT_EQ(plan.error().mend, "run with --device cuda");
+  EXPECT_EQ(plan.error().fix, "run with --device cuda");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Files are whole or not there; what is no file is written to, not replaced.
-#include "support/draft_file.hpp"
+#include "support/files/draft_file.hpp"
 
 #include <csignal>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "support/file.hpp"
+#include "support/files/file.hpp"
 
 namespace attacca {
 namespace {
@@ -109,7 +109,7 @@ TEST_F(Draft, WhatCannotBeWrittenIsNamed) {
     ASSERT_FALSE(status) << bad;
     EXPECT_EQ(status.error().what.rfind("cannot write " + bad + ": ", 0), 0u);
     EXPECT_EQ(status.error().where, bad);
-    EXPECT_FALSE(status.error().mend.empty());
+    EXPECT_FALSE(status.error().fix.empty());
   }
   EXPECT_FALSE(write_file("/dev/full", "text"));
   EXPECT_TRUE(fs::is_character_file("/dev/full"));

@@ -1,4 +1,4 @@
-#include "support/excerpt.hpp"
+#include "support/text/excerpt.hpp"
 
 #include "gtest/gtest.h"
 

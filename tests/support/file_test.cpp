@@ -1,4 +1,4 @@
-#include "support/file.hpp"
+#include "support/files/file.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -30,7 +30,7 @@ TEST(File, GivesItsBytes) {
 TEST(File, LongerThanItsLimitIsRefused) {
   const Written file("12345");
   EXPECT_TRUE(read_file(file.path(), {5, "cut it"}));
-  EXPECT_EQ(read_file(file.path(), {4, "cut it"}).error().mend, "cut it");
+  EXPECT_EQ(read_file(file.path(), {4, "cut it"}).error().fix, "cut it");
   EXPECT_EQ(read_file("/dev/zero", {4, "cut it"}).error().what, "/dev/zero has more than 4 bytes");
 }
 

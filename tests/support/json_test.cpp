@@ -1,4 +1,4 @@
-#include "support/json.hpp"
+#include "support/text/json.hpp"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "support/private_folder.hpp"
+#include "support/files/private_folder.hpp"
 
 #include <cstdlib>
 #include <filesystem>
@@ -9,8 +9,8 @@
 
 #include "gtest/gtest.h"
 
-#include "support/escaped.hpp"
-#include "support/paths.hpp"
+#include "support/files/paths.hpp"
+#include "support/text/escaped.hpp"
 
 namespace attacca {
 namespace {

@@ -1,10 +1,10 @@
-// Template directories that are no good: each error says what, where and how to mend it.
+// Template directories that are no good: each error says what, where and how to fix it.
 #include <fstream>
 #include <unistd.h>
 
 #include "fmt/format.h"
 
-#include "support/json.hpp"
+#include "support/text/json.hpp"
 #include "templates/metadata.hpp"
 #include "templates_testing.hpp"
 
@@ -67,8 +67,8 @@ TEST(CatalogErrors, NoDirectory) {
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().what, "no kernel templates: No such file or directory");
   EXPECT_EQ(opened.error().where, "/nowhere/templates");
-  EXPECT_NE(opened.error().mend.find("make gpu"), std::string::npos);
-  EXPECT_NE(opened.error().mend.find("ATTACCA_TEMPLATE_DIR"), std::string::npos);
+  EXPECT_NE(opened.error().fix.find("make gpu"), std::string::npos);
+  EXPECT_NE(opened.error().fix.find("ATTACCA_TEMPLATE_DIR"), std::string::npos);
 }
 
 TEST(CatalogErrors, EmptyDirectory) {
@@ -82,7 +82,7 @@ TEST(CatalogErrors, BrokenJson) {
   copy.write(copy.metadata(), "{\"name\": ");
   const Error error = copy.error();
   EXPECT_NE(error.where.find(copy.name()), std::string::npos);
-  EXPECT_NE(error.mend.find("make gpu"), std::string::npos);
+  EXPECT_NE(error.fix.find("make gpu"), std::string::npos);
 }
 
 TEST(CatalogErrors, NoBuilder) {
@@ -150,7 +150,7 @@ TEST(CatalogErrors, AnotherAbiVersion) {
   EXPECT_EQ(copy.error().what,
             "the templates were built for another version than 3 of the builders' interface");
   EXPECT_EQ(copy.error().where, copy.library().string());
-  EXPECT_NE(copy.error().mend.find("make gpu"), std::string::npos);
+  EXPECT_NE(copy.error().fix.find("make gpu"), std::string::npos);
 }
 
 // Metadata with one member replaced, in one line.

@@ -6,8 +6,8 @@
 
 #include "fmt/format.h"
 
-#include "jit/assemble.hpp"
-#include "ptx/splice.hpp"
+#include "gpu/compile/assemble.hpp"
+#include "ptx/splice/splice.hpp"
 #include "templates_testing.hpp"
 
 namespace attacca::templates {
@@ -53,10 +53,10 @@ class Built : public ::testing::TestWithParam<std::string> {
     const auto spliced = ptx::splice(module(*text), module(body), "attacca_hole");
     ASSERT_TRUE(spliced) << to_string(spliced.error());
     EXPECT_GT(spliced->calls, 0u);
-    const auto assembler = jit::describe_assembler();
+    const auto assembler = gpu::describe_assembler();
     ASSERT_TRUE(assembler) << to_string(assembler.error());
-    ASSERT_NE(assembler->kind, jit::Assembler::Driver) << "no assembler: run tools/setup.sh";
-    const auto image = jit::assemble(spliced->ptx, kernel().arch);
+    ASSERT_NE(assembler->kind, gpu::Assembler::Driver) << "no assembler: run tools/setup.sh";
+    const auto image = gpu::assemble(spliced->ptx, kernel().arch);
     EXPECT_TRUE(image) << to_string(image.error());
   }
 };

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "jit/assemble.hpp"
-#include "jit/ptxas.hpp"
+#include "gpu/compile/assemble.hpp"
+#include "gpu/compile/ptxas.hpp"
 #include "templates_testing.hpp"
 
 namespace attacca::templates {
@@ -34,11 +34,11 @@ TEST(Instantiate, LeavesItsOwnTypeAsItIs) {
 
 TEST(Instantiate, GivesWhatAssembles) {
   // nvJitLink 13.0 crashes on the sample's lone wgmma, which ptxas takes.
-  auto ptxas = jit::describe_ptxas();
+  auto ptxas = gpu::describe_ptxas();
   ASSERT_TRUE(ptxas) << to_string(ptxas.error());
-  const jit::AssemblerDescription assembler{jit::Assembler::Ptxas, *std::move(ptxas)};
+  const gpu::AssemblerDescription assembler{gpu::Assembler::Ptxas, *std::move(ptxas)};
   for (ir::DType type : {ir::DType::BF16, ir::DType::F16}) {
-    const auto image = jit::assemble(*instantiate(sample(), type, type), "sm_90a", assembler);
+    const auto image = gpu::assemble(*instantiate(sample(), type, type), "sm_90a", assembler);
     EXPECT_TRUE(image) << ir::name(type) << ": " << to_string(image.error());
   }
 }

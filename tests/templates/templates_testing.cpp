@@ -5,7 +5,7 @@
 
 #include "fmt/format.h"
 
-#include "support/file.hpp"
+#include "support/files/file.hpp"
 
 namespace attacca::templates::testing {
 namespace {

@@ -20,7 +20,7 @@ def check(files):
 
 class LayerCheck(unittest.TestCase):
     def test_includes_to_the_left_pass(self):
-        self.assertEqual(check({"fuse/a.cpp": '#include "ir/graph.hpp"\n#include <vector>\n'})[0],
+        self.assertEqual(check({"fuse/a.cpp": '#include "ir/graph/graph.hpp"\n#include <vector>\n'})[0],
                          0)
 
     def test_an_include_to_the_right_is_named(self):
@@ -29,7 +29,7 @@ class LayerCheck(unittest.TestCase):
         self.assertIn("ir may not include fuse/fuse.hpp", out)
 
     def test_rooms_of_one_rank_are_apart(self):
-        self.assertEqual(check({"fold/a.hpp": '#include "import/onnx.hpp"\n'})[0], 1)
+        self.assertEqual(check({"fold/a.hpp": '#include "import/onnx/onnx.hpp"\n'})[0], 1)
 
     def test_slow_headers_have_one_home(self):
         self.assertEqual(check({"run/a.cpp": '#include "nlohmann/json.hpp"\n'})[0], 1)

@@ -1,6 +1,6 @@
 // Which templates are taken for a problem on an H200 that is not there, in which order, and why the
 // others are not; candidates as text.
-#include "tune/candidate.hpp"
+#include "launch/candidate.hpp"
 
 #include <algorithm>
 #include <map>
@@ -9,9 +9,10 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
+#include "launch/arguments.hpp"
 #include "problem_testing.hpp"
 #include "templates/templates_testing.hpp"
-#include "tune/arguments.hpp"
+#include "tune/candidates.hpp"
 #include "tune/cost_model.hpp"
 
 namespace attacca::tune {
@@ -23,25 +24,25 @@ using testing::make;
 TEST(CandidateText, RoundTrip) {
   for (const char* text : {"unfused", "unfused algorithm=3", "unfused absorbed=2 algorithm=1",
                            "some_template", "t swizzle=2 raster=1 splits=4"}) {
-    const auto candidate = parse_candidate(text);
+    const auto candidate = launch::parse_candidate(text);
     ASSERT_TRUE(candidate) << text;
     EXPECT_EQ(to_string(*candidate), text);
   }
-  EXPECT_EQ(to_string(*parse_candidate("  t   splits=0  raster=2 ")), "t raster=2");
+  EXPECT_EQ(to_string(*launch::parse_candidate("  t   splits=0  raster=2 ")), "t raster=2");
 }
 
 TEST(CandidateText, Errors) {
-  EXPECT_EQ(parse_candidate("").error().what, "an empty candidate");
+  EXPECT_EQ(launch::parse_candidate("").error().what, "an empty candidate");
   for (const char* word : {"swizzle", "swizzle=", "swizzle=x", "swizzle=2x", "swizzle=-1",
                            "swizzle=99999999999", "warp=3", "=3", "="}) {
-    const auto candidate = parse_candidate(std::string("t ") + word);
+    const auto candidate = launch::parse_candidate(std::string("t ") + word);
     ASSERT_FALSE(candidate) << word;
     EXPECT_EQ(candidate.error().what, std::string(word) + " says nothing about a candidate");
   }
 }
 
-jit::DeviceInfo h200() {
-  jit::DeviceInfo device;
+gpu::DeviceInfo h200() {
+  gpu::DeviceInfo device;
   device.name = "NVIDIA H200";
   device.major = 9;
   device.sm_count = 132;
@@ -50,32 +51,33 @@ jit::DeviceInfo h200() {
   return device;
 }
 
-Candidates candidates(const Problem& problem, const jit::DeviceInfo& device = h200()) {
-  return fused_candidates(problem, built(), device);
+launch::Candidates candidates(const problem::Problem& problem,
+                              const gpu::DeviceInfo& device = h200()) {
+  return tune::fused_candidates(problem, built(), device);
 }
 
-Problem problem(const std::string& parameters, const std::string& body,
-                const testing::MakeOptions& options = {}) {
+problem::Problem problem(const std::string& parameters, const std::string& body,
+                         const testing::MakeOptions& options = {}) {
   auto made = make(parameters, body, options);
   EXPECT_TRUE(made.problem) << to_string(made.problem.error());
   return *std::move(made.problem);
 }
 
 // A plain bf16 product of weights given as (N, K).
-Problem product(int64_t m, int64_t n, int64_t k) {
+problem::Problem product(int64_t m, int64_t n, int64_t k) {
   return problem("a: bf16[M, K], b: bf16[N, K], c: bf16[N]", "return relu(a @ transpose(b) + c)",
                  {{{"M", m}, {"N", n}, {"K", k}}});
 }
 
-std::map<std::string, std::string> reasons(const Candidates& all) {
+std::map<std::string, std::string> reasons(const launch::Candidates& all) {
   std::map<std::string, std::string> result;
-  for (const Exclusion& each : all.excluded) result[each.kernel] = each.reason;
+  for (const launch::Exclusion& each : all.excluded) result[each.kernel] = each.reason;
   return result;
 }
 
-bool ranked(const Candidates& all, const std::string& kernel) {
+bool ranked(const launch::Candidates& all, const std::string& kernel) {
   return std::any_of(all.ranked.begin(), all.ranked.end(),
-                     [&](const Candidate& each) { return each.kernel == kernel; });
+                     [&](const launch::Candidate& each) { return each.kernel == kernel; });
 }
 
 constexpr const char* kNarrow = "mma_tt_64x64x64_f2_d16";    // B as (K, N)
@@ -83,30 +85,31 @@ constexpr const char* kWide = "mma_tn_128x128x32_f2_d16";    // B as (N, K)
 constexpr const char* kAnything = "mma_xx_64x64x32_f2_d16";  // any strides
 
 TEST(Candidates, EveryTemplateIsRankedOrExcludedWithAReason) {
-  const Candidates all = candidates(product(512, 1024, 512));
+  const launch::Candidates all = candidates(product(512, 1024, 512));
   const auto gemms =
       std::count_if(built().templates().begin(), built().templates().end(),
                     [](const auto& each) { return each.family == templates::Family::Gemm; });
   EXPECT_EQ(all.ranked.size() + all.excluded.size(), static_cast<size_t>(gemms));
-  for (const Exclusion& each : all.excluded) EXPECT_NE(each.reason, "") << each.kernel;
+  for (const launch::Exclusion& each : all.excluded) EXPECT_NE(each.reason, "") << each.kernel;
   EXPECT_TRUE(ranked(all, kWide));
   EXPECT_TRUE(ranked(all, kAnything));
   EXPECT_EQ(reasons(all)[kNarrow].substr(0, 14), "B has strides ");
 }
 
 TEST(Candidates, LayoutsDecide) {
-  const Candidates all = candidates(problem("a: bf16[64, 64], b: bf16[64, 128]", "return a @ b"));
+  const launch::Candidates all =
+      candidates(problem("a: bf16[64, 64], b: bf16[64, 128]", "return a @ b"));
   EXPECT_TRUE(ranked(all, kNarrow));
   EXPECT_FALSE(ranked(all, kWide));
   // 65 elements a row: no 16-byte steps.
-  const Candidates odd =
+  const launch::Candidates odd =
       candidates(problem("a: bf16[64, 65], b: bf16[128, 65]", "return a @ transpose(b)"));
   ASSERT_EQ(odd.ranked.size(), 1u);
   EXPECT_EQ(odd.ranked[0].kernel, kAnything);
   EXPECT_EQ(reasons(odd)[kWide],
             "A has strides 65, 1, batch stride 0 and alignment 16, the template wants K "
             "contiguous and 16-byte steps");
-  const Candidates shifted = candidates(
+  const launch::Candidates shifted = candidates(
       problem("a: bf16[64, 64], b: bf16[128, 64]", "return a @ transpose(b)", {.alignment = 4}));
   ASSERT_EQ(shifted.ranked.size(), 1u);
   EXPECT_EQ(shifted.ranked[0].kernel, kAnything);
@@ -123,7 +126,7 @@ TEST(Candidates, OfBytesByAccumulatorsAndResults) {
                               "return cast(round(cast(a @ transpose(b), f32) * s), s8, "
                               "saturate=true)"));
   };
-  const Candidates all = requantised("s8", "s8");
+  const launch::Candidates all = requantised("s8", "s8");
   EXPECT_TRUE(ranked(all, kBytes));
   EXPECT_EQ(reasons(all)[kWide], "no s8 inputs");
   EXPECT_EQ(reasons(all)[kAnyBytes],
@@ -133,7 +136,7 @@ TEST(Candidates, OfBytesByAccumulatorsAndResults) {
   // As (K, N), and rows that are no multiple of 16 bytes: elements one by one.
   for (const char* parameters :
        {"a: s8[64, 64], b: s8[64, 128]", "a: s8[64, 65], b: s8[65, 128]"}) {
-    const Candidates raw = candidates(problem(parameters, "return a @ b"));
+    const launch::Candidates raw = candidates(problem(parameters, "return a @ b"));
     ASSERT_EQ(raw.ranked.size(), 1u) << parameters;
     EXPECT_EQ(raw.ranked[0].kernel, kAnyBytes);
   }
@@ -155,30 +158,31 @@ TEST(Candidates, FastSumsOnlyWhereTheProductAllowsThem) {
 TEST(Candidates, ScalesOfBlocksGoToWhoTakesThem) {
   constexpr const char* kScaled = "wgmma_e4m3_tn_128x128x128_2x1_scaled_direct_f0_d16";
   const std::string inputs = "a: f8e4m3[64, 320], s: f32[64, 3], b: f8e5m2[144, 320], t: f32[2, 3]";
-  const Problem scaled = problem(inputs,
-                                 "return cast(scale_blocks(a, s, [1, 128]) @ "
-                                 "transpose(scale_blocks(b, t, [128, 128])), bf16)");
+  const problem::Problem scaled = problem(inputs,
+                                          "return cast(scale_blocks(a, s, [1, 128]) @ "
+                                          "transpose(scale_blocks(b, t, [128, 128])), bf16)");
   ASSERT_TRUE(scaled.products[0].scales.has_value());
   EXPECT_TRUE(ranked(candidates(scaled), kScaled));
   EXPECT_EQ(reasons(candidates(scaled))[kPrecise], "it knows no scales of blocks");
-  const Candidates plain = candidates(
+  const launch::Candidates plain = candidates(
       problem("a: f8e4m3[64, 64], b: f8e5m2[128, 64]", "return cast(a @ transpose(b), bf16)"));
   EXPECT_EQ(reasons(plain)[kScaled], "it takes blocks with scales alone");
 }
 
 TEST(Candidates, DevicesAndDtypesDecide) {
-  const Problem plain = product(64, 64, 64);
-  jit::DeviceInfo old = h200();
+  const problem::Problem plain = product(64, 64, 64);
+  gpu::DeviceInfo old = h200();
   old.major = 7;
   EXPECT_EQ(candidates(plain, old).ranked.size(), 0u);
   EXPECT_EQ(reasons(candidates(plain, old))[kWide],
             "made for compute capability 80 to 999, the device has 70");
-  jit::DeviceInfo small = h200();
+  gpu::DeviceInfo small = h200();
   small.max_shared_bytes = 48 << 10;
   EXPECT_EQ(reasons(candidates(plain, small))[kWide],
             "needs 65536 bytes of shared memory, a block has 49152");
   EXPECT_TRUE(ranked(candidates(plain, small), kAnything));
-  const Candidates singles = candidates(problem("a: f32[64, 64], b: f32[64, 64]", "return a @ b"));
+  const launch::Candidates singles =
+      candidates(problem("a: f32[64, 64], b: f32[64, 64]", "return a @ b"));
   EXPECT_EQ(reasons(singles)[kWide], "no f32 inputs");
   EXPECT_EQ(singles.ranked.size(), 0u);
   EXPECT_TRUE(
@@ -216,21 +220,22 @@ constexpr GateLayout kGateLayouts[] = {
 
 TEST(Gates, EveryLayoutOfWeightsIsTwoFactorsAsTheyLie) {
   for (const GateLayout& layout : kGateLayouts) {
-    const Problem made = problem(std::string("a: bf16[96, 64], ") + layout.weights,
-                                 std::string(layout.products) + "\nreturn silu(p + 1.0) * q");
-    const Candidates all = candidates(made);
+    const problem::Problem made =
+        problem(std::string("a: bf16[96, 64], ") + layout.weights,
+                std::string(layout.products) + "\nreturn silu(p + 1.0) * q");
+    const launch::Candidates all = candidates(made);
     EXPECT_TRUE(ranked(all, layout.kernel)) << layout.products;
     EXPECT_TRUE(ranked(all, kAnyGate)) << layout.products;
     EXPECT_FALSE(ranked(all, kWide)) << layout.products;
     const auto& kernel = *built().find(layout.kernel);
-    const auto placed = place(made, kernel, h200());
+    const auto placed = launch::place(made, kernel, h200());
     ASSERT_TRUE(std::holds_alternative<epilogue::Binding>(placed)) << std::get<std::string>(placed);
     const auto& binding = std::get<epilogue::Binding>(placed);
-    attacca_gemm_arguments g = describe(made, kernel, binding, {}, 132);
-    Pointers pointers;
+    attacca_gemm_arguments g = launch::describe(made, kernel, binding, {}, 132);
+    problem::Pointers pointers;
     for (size_t i = 0; i < made.views().size(); ++i)
       pointers.push_back(reinterpret_cast<void*>(0x10000 * (i + 1)));
-    set_pointers(made, binding, pointers, g);
+    launch::set_pointers(made, binding, pointers, g);
     const bool two = made.products.size() == 2;
     // The gate is what silu reads, whichever set the canonical order gives it.
     const size_t first = made.factors()[0].b.offset == layout.b ? 0 : 1;
@@ -259,9 +264,9 @@ TEST(Gates, AlternateColumnsOfOneMatrixHaveTemplatesOfTheirOwn) {
   kernel.b_k_major = false;
   kernel.alternate_columns = true;
   const auto refusal = [&](const std::string& weights, const std::string& products) {
-    const auto placed =
-        place(problem("a: bf16[96, 64], " + weights, products + "\nreturn silu(p + 1.0) * q"),
-              kernel, h200());
+    const auto placed = launch::place(
+        problem("a: bf16[96, 64], " + weights, products + "\nreturn silu(p + 1.0) * q"), kernel,
+        h200());
     const auto* reason = std::get_if<std::string>(&placed);
     return reason ? *reason : std::string();
   };
@@ -292,12 +297,12 @@ TEST(Gates, SayWhyNot) {
 TEST(Candidates, OddOperandsGoThroughTheContext) {
   const auto* kernel = built().find(kWide);
   const auto bound = [&](const std::string& parameters, const std::string& tail) {
-    const Problem made = problem("a: bf16[64, 64], b: bf16[128, 64], " + parameters,
-                                 "return a @ transpose(b) + " + tail);
-    const auto placed = place(made, *kernel, h200());
+    const problem::Problem made = problem("a: bf16[64, 64], b: bf16[128, 64], " + parameters,
+                                          "return a @ transpose(b) + " + tail);
+    const auto placed = launch::place(made, *kernel, h200());
     if (const auto* reason = std::get_if<std::string>(&placed)) return *reason;
     const auto& binding = std::get<epilogue::Binding>(placed);
-    return fmt::format("{}: {}", serialize(binding), context_operands(made, binding));
+    return fmt::format("{}: {}", serialize(binding), launch::context_operands(made, binding));
   };
   EXPECT_EQ(bound("r: bf16[64, 128]", "r"), "acc0 full0 -> result0: 0");
   EXPECT_EQ(bound("r: bf16[64, 128; 1, 64]", "r"), "acc0 context0 -> result0: 1");
@@ -356,7 +361,7 @@ TEST(Candidates, PackedWeightsOfManyRowsAsMeasured) {
   for (const auto& [m, n, k, fastest] : cases) {
     // Codes of blocks of 64 x 64, then a scale of 16 bits for each 128 of k.
     const int64_t bytes = 256 + n * k / 2 + n * k / 128 * 2;
-    const Candidates all = candidates(
+    const launch::Candidates all = candidates(
         problem(fmt::format("a: bf16[M, {}], w: u8[{}]", k, bytes),
                 fmt::format("y = a @ transpose(unpack(w, [{}, {}], weights=s8, bits=4, group=128, "
                             "scales=bf16, dtype=bf16))\n  return y",
@@ -364,18 +369,18 @@ TEST(Candidates, PackedWeightsOfManyRowsAsMeasured) {
                 {{{"M", m}}}));
     const auto first =
         std::find_if(all.ranked.begin(), all.ranked.end(),
-                     [&](const Candidate& each) { return always.contains(each.kernel); });
+                     [&](const launch::Candidate& each) { return always.contains(each.kernel); });
     EXPECT_EQ(first->kernel, fastest) << m << " x " << n << " x " << k;
   }
 }
 
 std::string best(int64_t m, int64_t n, int64_t k) {
-  const Candidates all = candidates(product(m, n, k));
+  const launch::Candidates all = candidates(product(m, n, k));
   return all.ranked.empty() ? "" : all.ranked[0].kernel;
 }
 
 TEST(Candidates, ExpectedTimesRiseDownTheRanking) {
-  const Candidates all = candidates(product(256, 4096, 4096));
+  const launch::Candidates all = candidates(product(256, 4096, 4096));
   ASSERT_EQ(all.expected.size(), all.ranked.size());
   EXPECT_TRUE(std::is_sorted(all.expected.begin(), all.expected.end()));
 }
@@ -405,9 +410,10 @@ TEST(Candidates, FewRowsPreferSwappedTiles) {
 // there.
 TEST(Candidates, DotProductsAreForTheirRowsAlone) {
   constexpr const char* kDot = "dot_tn_1x2_k4_f2_d16";
-  const Candidates one = candidates(product(1, 7168, 16384));
-  const auto found = std::find_if(one.ranked.begin(), one.ranked.end(),
-                                  [&](const Candidate& each) { return each.kernel == kDot; });
+  const launch::Candidates one = candidates(product(1, 7168, 16384));
+  const auto found =
+      std::find_if(one.ranked.begin(), one.ranked.end(),
+                   [&](const launch::Candidate& each) { return each.kernel == kDot; });
   EXPECT_LT(found - one.ranked.begin(), 20);
   EXPECT_EQ(reasons(candidates(product(2, 7168, 16384)))[kDot],
             "it computes dot products of at most 1 row of A, not 2");
@@ -415,17 +421,18 @@ TEST(Candidates, DotProductsAreForTheirRowsAlone) {
 
 TEST(Candidates, VariantsHoldTheCandidateAndAreAllLegal) {
   for (const auto& [m, n, k] : {std::tuple<int, int, int>{16, 4096, 4096}, {8192, 8192, 4096}}) {
-    const Problem made = product(m, n, k);
-    for (const Candidate& candidate : candidates(made).ranked) {
+    const problem::Problem made = product(m, n, k);
+    for (const launch::Candidate& candidate : candidates(made).ranked) {
       const auto& kernel = *built().find(candidate.kernel);
       const auto all = variants(candidate, kernel, made, h200());
       ASSERT_FALSE(all.empty());
       EXPECT_EQ(all[0], candidate);
-      const auto binding = std::get<epilogue::Binding>(place(made, kernel, h200()));
+      const auto binding = std::get<epilogue::Binding>(launch::place(made, kernel, h200()));
       for (size_t i = 0; i < all.size(); ++i) {
         EXPECT_EQ(std::count(all.begin(), all.end(), all[i]), 1) << to_string(all[i]);
-        EXPECT_EQ(*parse_candidate(to_string(all[i])), all[i]);
-        const attacca_gemm_arguments arguments = describe(made, kernel, binding, all[i], 132);
+        EXPECT_EQ(*launch::parse_candidate(to_string(all[i])), all[i]);
+        const attacca_gemm_arguments arguments =
+            launch::describe(made, kernel, binding, all[i], 132);
         char reason[512] = "";
         EXPECT_EQ(kernel.builder->check(&arguments, reason, sizeof reason), 0)
             << to_string(all[i]) << ": " << reason;
@@ -444,7 +451,7 @@ std::string words(const attacca_vector& at) {
 }
 
 TEST(Arguments, SayWhereEverythingIs) {
-  const Problem made = problem(
+  const problem::Problem made = problem(
       "a: bf16[2, 4, 16], b: bf16[16, 8], x: f32[2, 1, 8], s: bf16[4, 1], r: bf16[2, 4, 16], z: "
       "f64[]",
       "return cast((a @ b + x) * s + r[:, :, 8:] + cast(z, f32), bf16)");
@@ -459,17 +466,17 @@ TEST(Arguments, SayWhereEverythingIs) {
     const auto placed = bind(made.epilogue, kernel.hole);
     ASSERT_TRUE(std::holds_alternative<epilogue::Binding>(placed)) << std::get<std::string>(placed);
     const auto& binding = std::get<epilogue::Binding>(placed);
-    Candidate candidate;
+    launch::Candidate candidate;
     candidate.swizzle = 4;
     candidate.raster = 2;
     candidate.splits = 3;
-    attacca_gemm_arguments g = describe(made, kernel, binding, candidate, 132);
+    attacca_gemm_arguments g = launch::describe(made, kernel, binding, candidate, 132);
     // Every operand at 0x1000 times its place among the views.
-    Pointers pointers;
+    problem::Pointers pointers;
     std::map<std::string, std::string> at;
     for (size_t i = 0; i < made.views().size(); ++i)
       pointers.push_back(reinterpret_cast<void*>(0x1000 * (i + 1)));
-    set_pointers(made, binding, pointers, g);
+    launch::set_pointers(made, binding, pointers, g);
     EXPECT_EQ(fmt::format("{} {} {} {}", g.m, g.n, g.k, g.batch), "4 8 16 2");
     EXPECT_EQ(fmt::format("{} {} {} {}", g.sm_count, g.swizzle, g.raster, g.splits), "132 4 2 3");
     EXPECT_EQ(words(g.a), "0x1000: 16,1 (64)");

@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 #include "differential/random_graph.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "problem_testing.hpp"
 
 namespace attacca::tune {
@@ -148,8 +148,8 @@ TEST(Concretize, ReductionsHaveNoKernel) {
       "graph g(a: f32[4, 8], b: f32[8, 16]) {\n return sum(relu(a @ b), axes=[1]) \n}");
   ASSERT_TRUE(graph) << to_string(graph.error());
   const fuse::Partition partition = fuse::partition(*std::move(graph));
-  const auto problem = concretize(partition.regions[0], partition.graph, {}, ir::Mode::Fp32,
-                                  [](ir::Value) { return 16; });
+  const auto problem = problem::concretize(partition.regions[0], partition.graph, {},
+                                           ir::Mode::Fp32, [](ir::Value) { return 16; });
   ASSERT_FALSE(problem);
   EXPECT_EQ(problem.error().what, "a reduction inside a region has no kernel on this device yet");
 }
@@ -170,7 +170,8 @@ TEST(Concretize, ReachesTheRegionsElements) {
     for (const fuse::Region& region : partition.regions) {
       if (region.kind == fuse::RegionKind::Single) continue;
       ++regions;
-      const auto problem = concretize(region, partition.graph, {}, ir::Mode::Fp32, alignment_of);
+      const auto problem =
+          problem::concretize(region, partition.graph, {}, ir::Mode::Fp32, alignment_of);
       ASSERT_TRUE(problem) << "seed " << seed << ": " << to_string(problem.error());
       ASSERT_EQ(testing::difference(*problem, region, {}, alignment_of), "")
           << "seed " << seed << "\n"

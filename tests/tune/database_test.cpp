@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 #include "folder.hpp"
+#include "launch/candidate.hpp"
 #include "sqlite3.h"
 
 namespace attacca::tune {
@@ -41,7 +42,9 @@ TEST(Database, KeepsWhatWasStored) {
   const Folder folder;
   const std::string path = folder.path("deep/er/tuned.sqlite");
   const Choice fused = {
-      {.kind = CandidateKind::Fused, .kernel = "t", .swizzle = 2, .splits = 4}, 1.25e-5, 3e-5};
+      {.kind = launch::CandidateKind::Fused, .kernel = "t", .swizzle = 2, .splits = 4},
+      1.25e-5,
+      3e-5};
   {
     Database database = opened(path);
     EXPECT_FALSE(*database.find(kKey));
@@ -326,7 +329,7 @@ TEST(Database, MustBePrivate) {
   const auto refused = [](const std::string& path) {
     const auto database = Database::open(path);
     return !database && database.error().what.find("another user") != std::string::npos &&
-           database.error().mend.find("chmod go-w") != std::string::npos;
+           database.error().fix.find("chmod go-w") != std::string::npos;
   };
   const Folder folder;
   ASSERT_TRUE(opened(folder.path("home/db")).store(kKey, choice(1)));
@@ -357,12 +360,12 @@ TEST(Database, MustBePrivate) {
 }
 
 std::string bucket(int64_t m) {
-  Problem problem;
+  problem::Problem problem;
   problem.m = m;
   problem.n = 64;
   problem.batch = 2;
   problem.products.push_back({.n = 64, .k = 96});
-  return shape_bucket(problem);
+  return problem::shape_bucket(problem);
 }
 
 TEST(ShapeBucket, RoundsRowsUp) {
@@ -379,14 +382,14 @@ TEST(ShapeBucket, RoundsRowsUp) {
 }
 
 TEST(ChoiceKey, LeavesShapesOutOfTheClass) {
-  Problem a;
+  problem::Problem a;
   a.m = 3;
   a.n = 64;
   a.products.push_back({.n = 64, .k = 96, .a = {ir::DType::BF16, 0, 96, 1, 0}});
-  Problem b = a;
+  problem::Problem b = a;
   b.m = 4;
   b.products[0].a.row_stride = 128;
-  const jit::DeviceInfo device{.name = "D"};
+  const gpu::DeviceInfo device{.name = "D"};
   EXPECT_EQ(choice_key(a, device, "tools").problem, choice_key(b, device, "tools").problem);
   EXPECT_EQ(choice_key(a, device, "tools").shape, choice_key(b, device, "tools").shape);
   EXPECT_EQ(choice_key(a, device, "tools").device, "D");

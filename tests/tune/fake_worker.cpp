@@ -21,11 +21,13 @@
 #include <thread>
 #include <unistd.h>
 
+#include "launch/candidate.hpp"
 #include "tune/worker.hpp"
 
 namespace {
 
-using attacca::tune::Candidate;
+using attacca::launch::Candidate;
+namespace launch = attacca::launch;
 
 void say(const std::string& line) {
   std::cout << line << "\n" << std::flush;
@@ -56,12 +58,12 @@ void answer(const std::string& kind, size_t index) {
   if (kind == "refuse") say(start + ", \"failed\": \"not this one\"}");
 }
 
-void serve(const std::vector<Candidate>& candidates) {
-  for (const Candidate& each : candidates)
+void serve(const std::vector<launch::Candidate>& candidates) {
+  for (const launch::Candidate& each : candidates)
     if (each.kernel == "crash_build") std::abort();
   for (size_t i = 0; i < candidates.size(); ++i) begin(candidates[i].kernel, i);
   for (size_t i = 0; i < candidates.size(); ++i) answer(candidates[i].kernel, i);
-  for (const Candidate& each : candidates) {
+  for (const launch::Candidate& each : candidates) {
     if (each.kernel == "crash_late") std::abort();
     if (each.kernel == "error") return say("{\"error\": \"no such device\"}");
   }
@@ -80,7 +82,7 @@ int main(int count, char** arguments) {
     }
     if (count > 1) {
       std::ofstream log(arguments[1], std::ios::app);
-      for (const Candidate& each : request->candidates) log << each.kernel << " ";
+      for (const launch::Candidate& each : request->candidates) log << each.kernel << " ";
       log << "\n";
     }
     serve(request->candidates);

@@ -3,7 +3,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 
 namespace attacca::tune::testing {
 namespace {
@@ -36,7 +36,7 @@ Coordinates coordinates(int64_t index, const Coordinates& extents) {
 // One view and the access that it stands for. Both walk [batch..., rows, columns] in one order.
 class Walk {
  public:
-  Walk(const Problem& problem, size_t index, const ir::SymbolValues& symbols)
+  Walk(const problem::Problem& problem, size_t index, const ir::SymbolValues& symbols)
       : problem_(problem), view_(*problem.views()[index]), index_(index), symbols_(symbols) {}
 
   std::string compare(const std::string& what, const Access& access, Coordinates batches,
@@ -45,7 +45,7 @@ class Walk {
     full.push_back(rows);
     full.push_back(columns);
     Coordinates mine;
-    for (const OuterAxis& axis : problem_.outer) mine.push_back(axis.extent);
+    for (const problem::OuterAxis& axis : problem_.outer) mine.push_back(axis.extent);
     mine.push_back(problem_.batch);
     // Batches that merged into rows do not move B, so B's walk need not know them.
     mine.push_back(follows_rows ? problem_.m : problem_.m / std::max<int64_t>(1, own_rows_) * rows);
@@ -85,19 +85,19 @@ class Walk {
            where[outer + 2] * view_.column_stride;
   }
 
-  const Problem& problem_;
-  const View& view_;
+  const problem::Problem& problem_;
+  const problem::View& view_;
   const size_t index_;
   const ir::SymbolValues& symbols_;
   int64_t own_rows_ = 1;
 };
 
-std::string misaligned(const Problem& problem, size_t index, int base) {
-  const View& view = *problem.views()[index];
+std::string misaligned(const problem::Problem& problem, size_t index, int base) {
+  const problem::View& view = *problem.views()[index];
   if (view.alignment > base || view.alignment > 16 || view.alignment < 1)
     return fmt::format("view {} is aligned to {}, its memory to {}", index, view.alignment, base);
   Coordinates outer;
-  for (const OuterAxis& axis : problem.outer) outer.push_back(axis.extent);
+  for (const problem::OuterAxis& axis : problem.outer) outer.push_back(axis.extent);
   for (int64_t i = 0; i < product(outer); ++i) {
     const Coordinates where = coordinates(i, outer);
     int64_t offset = view.offset;
@@ -110,7 +110,7 @@ std::string misaligned(const Problem& problem, size_t index, int base) {
   return {};
 }
 
-std::string words(const View& view) {
+std::string words(const problem::View& view) {
   return fmt::format("{}+({}){},{} @{}", view.offset, view.batch_stride, view.row_stride,
                      view.column_stride, view.alignment);
 }
@@ -129,25 +129,26 @@ Made make(const std::string& parameters, const std::string& body, const MakeOpti
       *std::move(graph), {.fuse = true, .reductions = fuse::Reductions::Amax, .packed = true});
   made.region = &made.partition.regions.back();
   EXPECT_NE(made.region->kind, fuse::RegionKind::Single) << text;
-  made.problem = concretize(*made.region, made.partition.graph, options.symbols, options.mode,
-                            [&](ir::Value) { return options.alignment; });
+  made.problem = problem::concretize(*made.region, made.partition.graph, options.symbols,
+                                     options.mode, [&](ir::Value) { return options.alignment; });
   return made;
 }
 
-std::string words(const Result<Problem>& problem) {
+std::string words(const Result<problem::Problem>& problem) {
   if (!problem) return problem.error().what;
   std::string text = fmt::format("m={} n={} batch={}", problem->m, problem->n, problem->batch);
-  for (const OuterAxis& axis : problem->outer) text += fmt::format(" outer={}", axis.extent);
-  for (const Product& product : problem->products)
+  for (const problem::OuterAxis& axis : problem->outer)
+    text += fmt::format(" outer={}", axis.extent);
+  for (const problem::Product& product : problem->products)
     text += fmt::format(" | k={} a {} | b {}", product.k, words(product.a), words(product.b));
-  for (const Product& product : problem->products)
+  for (const problem::Product& product : problem->products)
     if (product.scales)
       text += fmt::format(" | by {} and {}", words(product.scales->a), words(product.scales->b));
   for (size_t i = 0; i < problem->inputs.size(); ++i)
     if (problem->epilogue.inputs[i].role != epilogue::Role::Accumulator)
       text += fmt::format(" | {} {}", name(problem->epilogue.inputs[i].role),
                           words(problem->inputs[i]));
-  for (const View& output : problem->outputs) text += " | -> " + words(output);
+  for (const problem::View& output : problem->outputs) text += " | -> " + words(output);
   return text;
 }
 
@@ -162,8 +163,8 @@ std::string words(const std::string& parameters, const std::string& body,
   return words(made.problem);
 }
 
-std::string difference(const Problem& problem, const fuse::Region& region,
-                       const ir::SymbolValues& symbols, const AlignmentOf& alignment_of) {
+std::string difference(const problem::Problem& problem, const fuse::Region& region,
+                       const ir::SymbolValues& symbols, const problem::AlignmentOf& alignment_of) {
   Coordinates batches;
   for (const ir::Dim& dim : problem.epilogue.domain) batches.push_back(number(dim, symbols));
   const int64_t columns = batches.back();
@@ -186,7 +187,7 @@ std::string difference(const Problem& problem, const fuse::Region& region,
   for (const fuse::Gemm& gemm : region.gemms) {
     if (!gemm.a.scales) continue;
     const auto blocks = [&](const ir::Dim& extent) {
-      return (number(extent, symbols) + kScaleBlock - 1) / kScaleBlock;
+      return (number(extent, symbols) + problem::kScaleBlock - 1) / problem::kScaleBlock;
     };
     if (auto bad = walk().compare("scales of a", gemm.a.scales->access, batches, rows,
                                   blocks(gemm.k), true);
@@ -212,10 +213,10 @@ std::string difference(const Problem& problem, const fuse::Region& region,
     const std::string bad = misaligned(problem, index++, alignment_of(value));
     return matters ? bad : std::string();
   };
-  for (const Product& product : problem.products)
+  for (const problem::Product& product : problem.products)
     for (const ir::Value value : {product.a_source, product.b_source})
       if (auto bad = check(value, true); !bad.empty()) return bad;
-  for (const Product& product : problem.products)
+  for (const problem::Product& product : problem.products)
     if (product.scales)
       for (const ir::Value value : {product.scales->a_source, product.scales->b_source})
         if (auto bad = check(value, true); !bad.empty()) return bad;

@@ -3,14 +3,14 @@
 
 #include <string>
 
-#include "tune/problem.hpp"
+#include "problem/problem.hpp"
 
 namespace attacca::tune::testing {
 
 struct Made {
   fuse::Partition partition;
   const fuse::Region* region = nullptr;
-  Result<Problem> problem = fail("not made");
+  Result<problem::Problem> problem = fail("not made");
 };
 
 struct MakeOptions {
@@ -24,13 +24,13 @@ Made make(const std::string& parameters, const std::string& body, const MakeOpti
 
 // "m=4 n=16 batch=3 outer=2 | a 0+(32)8,1 @16 | ...": of a view, offset+(batch)row,column
 // @alignment. Outer strides are left out. The error's text where there is none.
-std::string words(const Result<Problem>& problem);
+std::string words(const Result<problem::Problem>& problem);
 std::string words(const std::string& parameters, const std::string& body,
                   const MakeOptions& options = {});
 
 // Empty: every (outer, batch, row, column) of each view reaches the element that the region's
 // access says, and no first element of a launch is less aligned than the view says.
-std::string difference(const Problem& problem, const fuse::Region& region,
-                       const ir::SymbolValues& symbols, const AlignmentOf& alignment_of);
+std::string difference(const problem::Problem& problem, const fuse::Region& region,
+                       const ir::SymbolValues& symbols, const problem::AlignmentOf& alignment_of);
 
 }  // namespace attacca::tune::testing

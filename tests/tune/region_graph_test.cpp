@@ -1,12 +1,12 @@
 // A region written down and read again is the same problem.
-#include "tune/region_graph.hpp"
+#include "problem/region_graph.hpp"
 
 #include <cstdlib>
 
 #include "gtest/gtest.h"
 
 #include "differential/random_graph.hpp"
-#include "ir/text.hpp"
+#include "ir/text/text.hpp"
 #include "problem_testing.hpp"
 
 namespace attacca::tune {
@@ -14,18 +14,20 @@ namespace {
 
 // Empty: the problem that comes back is the one that was written.
 std::string lost(const ir::Graph& graph, const fuse::Region& region,
-                 const ir::SymbolValues& symbols, ir::Mode mode, const AlignmentOf& alignment_of) {
-  const auto problem = concretize(region, graph, symbols, mode, alignment_of);
+                 const ir::SymbolValues& symbols, ir::Mode mode,
+                 const problem::AlignmentOf& alignment_of) {
+  const auto problem = problem::concretize(region, graph, symbols, mode, alignment_of);
   if (!problem) return problem.error().what;
-  const auto text = write_problem(graph, region, symbols, mode, alignment_of);
+  const auto text = problem::write_problem(graph, region, symbols, mode, alignment_of);
   if (!text) return "not written: " + to_string(text.error());
-  const auto read = read_problem(*text);
+  const auto read = problem::read_problem(*text);
   if (!read) return "not read: " + to_string(read.error()) + text->graph;
-  if (problem_class(*read) != problem_class(*problem))
-    return problem_class(*problem) + "\nbecame\n" + problem_class(*read) + "\n" + text->graph;
+  if (problem::problem_class(*read) != problem::problem_class(*problem))
+    return problem::problem_class(*problem) + "\nbecame\n" + problem::problem_class(*read) + "\n" +
+           text->graph;
   if (testing::words(read) != testing::words(problem))
     return testing::words(problem) + "\nbecame\n" + testing::words(read) + "\n" + text->graph;
-  if (shape_bucket(*read) != shape_bucket(*problem)) return "another bucket";
+  if (problem::shape_bucket(*read) != problem::shape_bucket(*problem)) return "another bucket";
   return {};
 }
 
@@ -91,8 +93,8 @@ TEST(RegionGraph, NamesThatMeet) {
 }
 
 TEST(RegionGraph, WhatIsNoProblemIsAnError) {
-  EXPECT_FALSE(read_problem({"nonsense", {}, ir::Mode::Fp32, {}}));
-  const auto two = read_problem(
+  EXPECT_FALSE(problem::read_problem({"nonsense", {}, ir::Mode::Fp32, {}}));
+  const auto two = problem::read_problem(
       {"graph g(a: f32[4, 8]) {\n  return sum(a, axes=[0])\n}\n", {}, ir::Mode::Fp32, {}});
   ASSERT_FALSE(two);
   EXPECT_EQ(two.error().what, "the problem has 1 regions");

@@ -5,6 +5,8 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
+#include "launch/candidate.hpp"
+
 namespace attacca::tune {
 namespace {
 
@@ -17,7 +19,7 @@ std::vector<Trial> trials_of(std::initializer_list<Timed> timed) {
   std::vector<Trial> trials;
   for (const Timed& each : timed) {
     Trial& trial = trials.emplace_back();
-    trial.candidate = *parse_candidate(each.candidate);
+    trial.candidate = *launch::parse_candidate(each.candidate);
     if (each.us > 0)
       trial.seconds = each.us * 1e-6;
     else
@@ -38,7 +40,7 @@ std::string told(const std::vector<Trial>& trials) {
 
 std::string contenders_of(std::initializer_list<Timed> timed) {
   std::string text;
-  for (const Candidate& each : contenders(merge_rounds({}, trials_of(timed))))
+  for (const launch::Candidate& each : contenders(merge_rounds({}, trials_of(timed))))
     text += (text.empty() ? "" : ", ") + to_string(each);
   return text;
 }

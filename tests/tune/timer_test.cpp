@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 #include "folder.hpp"
+#include "launch/candidate.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -23,7 +24,7 @@ std::string fake_worker() {
 TimingRequest request_for(std::initializer_list<const char*> kinds) {
   TimingRequest request;
   for (const char* kind : kinds)
-    request.candidates.push_back({.kind = CandidateKind::Fused, .kernel = kind});
+    request.candidates.push_back({.kind = launch::CandidateKind::Fused, .kernel = kind});
   return request;
 }
 

@@ -1,5 +1,5 @@
 // What the vendor library is asked to compute of a tail, and what stays.
-#include "tune/vendor_epilogue.hpp"
+#include "launch/vendor_epilogue.hpp"
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
@@ -20,7 +20,7 @@ std::string ways(const std::string& tail, const std::string& more = "b: bf16[N]"
                                   "acc = matmul(a, transpose(w))\nreturn " + tail, options);
   if (!made.problem) return to_string(made.problem.error());
   std::string text;
-  for (const VendorEpilogue& way : vendor_epilogues(*made.problem))
+  for (const launch::VendorEpilogue& way : launch::vendor_epilogues(*made.problem))
     text +=
         fmt::format("{}{}: {}", text.empty() ? "" : " | ", kTails[static_cast<size_t>(way.tail)],
                     print(way.rest, made.partition.graph, way.rest.outputs[0]));

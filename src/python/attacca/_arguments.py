@@ -90,8 +90,8 @@ def choice(value: Any, known: Sequence[str], where: str) -> str:
     if isinstance(value, str) and value in known:
         return str(value)
     near = difflib.get_close_matches(value, known, 1) if isinstance(value, str) else []
-    mend = f"one of {', '.join(known)}" + (f"; did you mean {near[0]}?" if near else "")
-    raise Error(f"unknown {where} {value if isinstance(value, str) else shown(value)}", where, mend)
+    fix = f"one of {', '.join(known)}" + (f"; did you mean {near[0]}?" if near else "")
+    raise Error(f"unknown {where} {value if isinstance(value, str) else shown(value)}", where, fix)
 
 
 def _integer(value: Any) -> "int | None":

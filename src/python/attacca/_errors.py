@@ -2,28 +2,28 @@
 
 
 class Error(ValueError):
-    """Bad input: what is wrong, where, and how to mend it.
+    """Bad input: what is wrong, where, and how to fix it.
 
     Attributes:
         what: What is wrong.
         where: The place: an argument, a tensor's name, ``<text>:line:column``. May be empty.
-        mend: What to do about it. May be empty.
+        fix: What to do about it. May be empty.
     """
 
     what: str
     where: str
-    mend: str
+    fix: str
 
-    def __init__(self, what: str, where: str = "", mend: str = ""):
-        super().__init__(what, where, mend)
-        self.what, self.where, self.mend = what, where, mend
+    def __init__(self, what: str, where: str = "", fix: str = ""):
+        super().__init__(what, where, fix)
+        self.what, self.where, self.fix = what, where, fix
 
     def __str__(self) -> str:
         text = self.what
         if self.where:
             text += f", at {self.where}"
-        if self.mend:
-            text += f": {self.mend}"
+        if self.fix:
+            text += f": {self.fix}"
         return text
 
 

@@ -68,8 +68,8 @@ class Signature:
             index = self._positions.get(name)
             if index is None:
                 near = difflib.get_close_matches(name, self._positions, 1)
-                mend = f"did you mean {near[0]}?" if near else f"the inputs are {wanted}"
-                raise Error(f"the plan has no input {name}", name, mend)
+                fix = f"did you mean {near[0]}?" if near else f"the inputs are {wanted}"
+                raise Error(f"the plan has no input {name}", name, fix)
             if index < len(given):
                 raise Error(f"input {name} is given twice", name, "give it by position or by name")
             all_given[index] = tensor

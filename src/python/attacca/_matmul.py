@@ -157,8 +157,8 @@ def _check(a: _frameworks.View, b: _frameworks.View) -> tuple[int, ...]:
         raise Error(f"b has shape {b.shape}, [K, N] is wanted", "b",
                     "give one matrix; batches of matrices go through attacca.compile")
     if a.shape[-1] != b.shape[0]:
-        mend = "transpose b: b.T" if a.shape[-1] == b.shape[1] else "give both the same K"
-        raise Error(f"a has K={a.shape[-1]} and b K={b.shape[0]}", "b", mend)
+        fix = "transpose b: b.T" if a.shape[-1] == b.shape[1] else "give both the same K"
+        raise Error(f"a has K={a.shape[-1]} and b K={b.shape[0]}", "b", fix)
     if a.dtype != b.dtype:
         raise Error(f"a is {a.dtype} and b is {b.dtype}", "b", "convert one to the other's dtype")
     if a.device != b.device:

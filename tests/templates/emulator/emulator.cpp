@@ -9,7 +9,7 @@
 #include <ucontext.h>
 #include <vector>
 
-#include "ir/dtype.hpp"
+#include "ir/graph/dtype.hpp"
 #include "support/check.hpp"
 #include "templates/kernels/common/element.cuh"
 

@@ -6,8 +6,8 @@
 
 #include "fmt/format.h"
 
-#include "ir/dtype.hpp"
-#include "ir/packed.hpp"
+#include "ir/graph/dtype.hpp"
+#include "ir/packed/packed.hpp"
 #include "support/check.hpp"
 
 namespace attacca::emulator {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/tensor.hpp"
+#include "ir/graph/tensor.hpp"
 #include "templates/emulator/kernels.hpp"
 
 namespace attacca::emulator {

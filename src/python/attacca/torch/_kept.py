@@ -33,6 +33,6 @@ def recall(path: pathlib.Path) -> Any:
 
 
 def _is_private(info: os.stat_result) -> bool:
-    """As support/private_folder.hpp says; a link is not."""
+    """As support/files/private_folder.hpp says; a link is not."""
     return (not stat.S_ISLNK(info.st_mode) and info.st_uid in (os.geteuid(), 0)
             and info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) == 0)

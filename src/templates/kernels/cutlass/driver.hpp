@@ -79,7 +79,7 @@ ATTACCA_DRIVER CUresult CUDAAPI cuTensorMapEncodeIm2col(
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-// CUTLASS mends the maps of small tensors for drivers up to 13.1.
+// CUTLASS fixes the maps of small tensors for drivers up to 13.1.
 ATTACCA_DRIVER cudaError_t cudaDriverGetVersion(int* version) {
   static const int found = [] {
     int result = 0;

@@ -1,4 +1,4 @@
-// Packed weights (ir/packed.hpp) as kernels see them, from a row's DEFINES:
+// Packed weights (ir/packed/packed.hpp) as kernels see them, from a row's DEFINES:
 //   CODE_BITS, CODE_FLOATS  of the weights: 4, 8; 8 and 1: f8e4m3
 //   SCALE_BITS              of their scales: 16, of A's type, or 32
 //   A_BF16                  1: A is bf16, 0: f16

@@ -1,4 +1,4 @@
-# Kernels for packed weights (ir/packed.hpp) and few rows: the weights stream, mma.sync multiplies
+# Kernels for packed weights (ir/packed/packed.hpp) and few rows: the weights stream, mma.sync multiplies
 # (packed/gemm.cuh). Named by the weights' codes, A's type, the tile and the blocks of a cluster, which share
 # the values of k; s32: scales of f32, else of A's type; tma: A comes by TMA (BOXES).
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)

@@ -5,7 +5,7 @@
 // multiplication by 2^127 and addition makes it a number. The upper nibble of a byte stands 4 bits
 // higher: so much larger.
 // f16: a code in the low bits of 1024 adds to it; the upper nibble adds 16 of it.
-// f8e4m3: its exponent and fraction fit those of the larger types; one multiplication mends the bias.
+// f8e4m3: its exponent and fraction fit those of the larger types; one multiplication fixes the bias.
 #pragma once
 
 #include "packed/pairs.cuh"

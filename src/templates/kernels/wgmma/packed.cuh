@@ -1,4 +1,4 @@
-// Packed weights (ir/packed.hpp) as wgmma's A, from registers: as their fragments lie, a thread widens its
+// Packed weights (ir/packed/packed.hpp) as wgmma's A, from registers: as their fragments lie, a thread widens its
 // codes to halves of A's type and multiplies them by their scale, which rounds each weight as the graph
 // does. While two steps of k are on their way through the tensor cores, the next two are widened.
 #pragma once

@@ -1,0 +1,88 @@
+#include "cli/bench/problem.hpp"
+
+#include "fmt/format.h"
+
+#include "ir/graph/dtype_named.hpp"
+#include "ir/graph/product_dtype.hpp"
+#include "launch/arguments.hpp"
+#include "run/gemm_graph.hpp"
+
+namespace attacca::cli {
+namespace {
+
+Result<run::GemmForm> form_of(const BenchGemmArgs& args) {
+  run::GemmForm form;
+  ATTACCA_TRY(form.input, ir::dtype_named(args.dtype, "--dtype"));
+  ATTACCA_TRY_VOID(run::set_product(form));
+  ir::DType output = ir::default_result(form.input);
+  if (!args.output.empty()) {
+    ATTACCA_TRY(output, ir::dtype_named(args.output, "--out"));
+  }
+  form.fast = args.fast;
+  ATTACCA_TRY_VOID(run::set_layout(form, args.b));
+  form.epilogue = args.epilogue;
+  form.text.results = {output};
+  return form;
+}
+
+}  // namespace
+
+Result<run::Prepared> bench_graph(const BenchGemmArgs& args) {
+  ATTACCA_TRY(const run::GemmForm form, form_of(args));
+  ATTACCA_TRY(const ir::Graph graph, run::gemm_graph(form));
+  return run::prepare(graph, *ir::parse_mode(args.mode));
+}
+
+Result<problem::ProblemText> bench_problem(const BenchGemmArgs& args) {
+  ATTACCA_TRY(const run::Prepared prepared, bench_graph(args));
+  const fuse::Partition& partition = prepared.partition;
+  if (partition.regions.size() != 1)
+    return fail(fmt::format("the epilogue makes {} regions: {}", partition.regions.size(),
+                            partition.refusals.empty() ? "" : partition.refusals[0].reason),
+                "--epilogue", "see `attacca explain`");
+  return problem::write_problem(partition.graph, partition.regions[0], bench_sizes(args),
+                                *ir::parse_mode(args.mode), [](ir::Value) { return 16; });
+}
+
+ir::SymbolValues bench_sizes(const BenchGemmArgs& args) {
+  return {{"M", args.m}, {"N", args.n}, {"K", args.k}};
+}
+
+Result<Placed> place_in(const templates::Catalog& catalog, const std::string& kernel,
+                        const BenchGemmArgs& args, const gpu::DeviceInfo* device) {
+  Placed placed;
+  placed.kernel = catalog.find(kernel);
+  if (placed.kernel == nullptr)
+    return fail(fmt::format("no template {}", kernel), "--template",
+                "build them with `make gpu`, or set ATTACCA_TEMPLATE_DIR");
+  gpu::DeviceInfo suitable;
+  suitable.major = placed.kernel->min_capability / 10;
+  suitable.minor = placed.kernel->min_capability % 10;
+  suitable.max_shared_bytes = placed.kernel->shared_bytes;
+  ATTACCA_TRY(const problem::ProblemText text, bench_problem(args));
+  ATTACCA_TRY(placed.problem, problem::read_problem(text));
+  auto binding = launch::place(placed.problem, *placed.kernel, device ? *device : suitable);
+  if (const auto* reason = std::get_if<std::string>(&binding))
+    return fail(*reason, kernel, "choose another template or epilogue");
+  placed.binding = std::get<epilogue::Binding>(std::move(binding));
+  placed.request.kernel = placed.kernel;
+  placed.request.a_type = placed.problem.products[0].a.dtype;
+  placed.request.b_type = placed.problem.products[0].b.dtype;
+  placed.request.epilogue = placed.problem.epilogue;
+  placed.request.binding = placed.binding;
+  placed.request.mode = placed.problem.mode;
+  placed.request.capability = device ? device->capability() : 0;
+  return placed;
+}
+
+std::vector<std::string> template_names(const templates::Catalog& catalog,
+                                        const std::vector<std::string>& asked) {
+  if (!asked.empty()) return asked;
+  std::vector<std::string> names;
+  for (const templates::Template& kernel : catalog.templates())
+    if (kernel.family == templates::Family::Gemm && kernel.hole.accumulators == 1)
+      names.push_back(kernel.name);
+  return names;
+}
+
+}  // namespace attacca::cli

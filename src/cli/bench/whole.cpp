@@ -1,0 +1,95 @@
+#include "fmt/format.h"
+
+#include "cli/bench/problem.hpp"
+#include "launch/fused.hpp"
+#include "support/files/file.hpp"
+#include "support/text/json.hpp"
+#include "tune/measure.hpp"
+
+namespace attacca::cli {
+namespace {
+
+constexpr int kRounds = 15;
+constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
+
+Result<launch::Kernel> load_image(const launch::Toolbox& toolbox, const templates::Template& form,
+                                  const std::string& path) {
+  ATTACCA_TRY(const std::string image, read_file(path));
+  ATTACCA_TRY(gpu::Module module, gpu::Module::load(toolbox.device(), image));
+  ATTACCA_TRY(const gpu::Function function, module.function(form.kernel));
+  const auto shared = static_cast<uint32_t>(form.shared_bytes);
+  if (shared > kSharedWithoutAsking) ATTACCA_TRY_VOID(function.allow_shared_bytes(shared));
+  return launch::Kernel{std::move(module), function, &form, {}};
+}
+
+Status describe(json::Value& line, const std::string& prefix, const launch::Kernel& kernel,
+                double seconds) {
+  ATTACCA_TRY(const int registers, kernel.function.registers());
+  ATTACCA_TRY(const int local, kernel.function.local_bytes());
+  line.set(prefix + "_us", seconds * 1e6)
+      .set(prefix + "_registers", registers)
+      .set(prefix + "_local_bytes", local);
+  return {};
+}
+
+Result<json::Value> compare(const BenchGemmArgs& args, const std::string& name,
+                            const std::string& image) {
+  ATTACCA_TRY(const auto toolbox, launch::Toolbox::open(args.device));
+  ATTACCA_TRY(const Placed placed,
+              place_in(toolbox->catalog(), name, args, &toolbox->device().info()));
+  ATTACCA_TRY(const auto spliced, toolbox->kernel(placed.request));
+  ATTACCA_TRY(launch::Kernel loaded, load_image(*toolbox, *placed.kernel, image));
+  const auto whole = std::make_shared<const launch::Kernel>(std::move(loaded));
+  ATTACCA_TRY(const tune::Operands operands, tune::Operands::make(toolbox, placed.problem));
+  launch::Candidate candidate;
+  candidate.kind = launch::CandidateKind::Fused;
+  candidate.kernel = name;
+  std::vector<std::unique_ptr<launch::Runnable>> runnables;
+  std::vector<tune::Timed> timed;
+  for (const auto& kernel : {spliced, whole}) {
+    ATTACCA_TRY(auto runnable,
+                launch::make_fused(toolbox, placed.problem, candidate, placed.binding, kernel));
+    ATTACCA_TRY(tune::Timed one, tune::Timed::make(toolbox, *runnable, operands));
+    runnables.push_back(std::move(runnable));
+    timed.push_back(std::move(one));
+  }
+  ATTACCA_TRY(const std::vector<double> medians,
+              tune::time_in_turns(timed, kRounds, tune::Pace::Rested));
+  json::Value line = json::Value::object()
+                         .set("template", name)
+                         .set("epilogue", args.epilogue)
+                         .set("m", args.m)
+                         .set("n", args.n)
+                         .set("k", args.k);
+  ATTACCA_TRY_VOID(describe(line, "spliced", *spliced, medians[0]));
+  ATTACCA_TRY_VOID(describe(line, "whole", *whole, medians[1]));
+  return line;
+}
+
+Result<int> try_whole(const BenchKernelArgs& args) {
+  if (args.templates.size() != 1 || args.epilogues.size() != 1)
+    return fail("give one template and one epilogue", "bench whole");
+  BenchGemmArgs gemm = args.gemm;
+  gemm.epilogue = args.epilogues[0];
+  if (!args.source) {
+    ATTACCA_TRY(const json::Value line, compare(gemm, args.templates[0], args.image));
+    fmt::print("{}\n", json::dump(line, -1));
+    return kOk;
+  }
+  ATTACCA_TRY(const templates::Catalog catalog, templates::Catalog::open(nullptr));
+  ATTACCA_TRY(const Placed placed, place_in(catalog, args.templates[0], gemm, nullptr));
+  epilogue::CudaOptions options;
+  options.mode = placed.request.mode;
+  fmt::print("{}", epilogue::emit_cuda(placed.request.epilogue, placed.kernel->hole, placed.binding,
+                                       options));
+  return kOk;
+}
+
+}  // namespace
+
+int bench_whole(const BenchKernelArgs& args) {
+  const auto code = try_whole(args);
+  return code ? *code : report(code.error());
+}
+
+}  // namespace attacca::cli

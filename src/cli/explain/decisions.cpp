@@ -1,0 +1,91 @@
+#include "cli/explain/decisions.hpp"
+
+#include "fmt/format.h"
+
+namespace attacca::cli {
+namespace {
+
+std::string times(const run::Decision& decision) {
+  if (decision.expected_seconds > 0)
+    return fmt::format(", expected {:.2f} us", decision.expected_seconds * 1e6);
+  if (decision.seconds <= 0) return {};
+  std::string text = fmt::format(", {:.2f} us", decision.seconds * 1e6);
+  if (decision.unfused_seconds > 0)
+    text += fmt::format(", unfused {:.2f} us", decision.unfused_seconds * 1e6);
+  return text;
+}
+
+// A region without a product is one kernel of its own, whatever its candidate says.
+std::string how(const run::Decision& decision) {
+  return decision.region->kind == fuse::RegionKind::Pointwise ? "pointwise kernel"
+                                                              : to_string(decision.candidate);
+}
+
+}  // namespace
+
+size_t region_number(const run::Decision& decision, const fuse::Partition& partition) {
+  return static_cast<size_t>(decision.region.get() - partition.regions.data()) + 1;
+}
+
+std::string decisions_text(std::span<const run::Decision> decisions,
+                           const fuse::Partition& partition) {
+  std::string text = decisions.empty() ? "" : "\n";
+  for (const run::Decision& each : decisions) {
+    text += fmt::format("region {} by {} ({}{})\n", region_number(each, partition), how(each),
+                        each.source, times(each));
+    // Of templates there are many, and `explain` lists them.
+    if (each.region->kernel)
+      for (const launch::Exclusion& excluded : each.excluded)
+        text += fmt::format("  not fused: {}\n", excluded.reason);
+    if (!each.not_stored.empty()) text += fmt::format("  not stored: {}\n", each.not_stored);
+  }
+  return text;
+}
+
+json::Value decisions_json(std::span<const run::Decision> decisions,
+                           const fuse::Partition& partition) {
+  json::Value list = json::Value::array();
+  for (const run::Decision& each : decisions) {
+    json::Value entry = json::Value::object();
+    entry.set("region", region_number(each, partition));
+    entry.set("candidate", how(each)).set("source", each.source);
+    if (each.seconds > 0) entry.set("us", each.seconds * 1e6);
+    if (each.expected_seconds > 0) entry.set("expected_us", each.expected_seconds * 1e6);
+    if (each.unfused_seconds > 0) entry.set("unfused_us", each.unfused_seconds * 1e6);
+    if (each.region->kernel && !each.excluded.empty())
+      entry.set("excluded", exclusions_json(each.excluded));
+    if (!each.not_stored.empty()) entry.set("not_stored", each.not_stored);
+    list.push(std::move(entry));
+  }
+  return list;
+}
+
+json::Value dims_json(const ir::SymbolValues& symbols) {
+  json::Value dims = json::Value::object();
+  for (const auto& [name, size] : symbols) dims.set(name, size);
+  return dims;
+}
+
+json::Value trials_json(std::span<const tune::Trial> trials) {
+  json::Value list = json::Value::array();
+  for (const tune::Trial& trial : trials) {
+    json::Value entry = json::Value::object()
+                            .set("candidate", to_string(trial.candidate))
+                            .set("final", trial.final);
+    if (trial.seconds)
+      entry.set("us", *trial.seconds * 1e6);
+    else
+      entry.set("failed", trial.failure);
+    list.push(std::move(entry));
+  }
+  return list;
+}
+
+json::Value exclusions_json(std::span<const launch::Exclusion> exclusions) {
+  json::Value list = json::Value::array();
+  for (const launch::Exclusion& each : exclusions)
+    list.push(json::Value::object().set("template", each.kernel).set("reason", each.reason));
+  return list;
+}
+
+}  // namespace attacca::cli

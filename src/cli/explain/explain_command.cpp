@@ -1,0 +1,80 @@
+#include <csignal>
+#include <cstdio>
+#include <optional>
+
+#include "fmt/format.h"
+
+#include "cli/commands.hpp"
+#include "cli/explain/explain_cuda.hpp"
+#include "cli/job.hpp"
+#include "fuse/explain/explain.hpp"
+#include "run/pipeline.hpp"
+#include "support/files/draft_file.hpp"
+#include "support/text/json.hpp"
+
+namespace attacca::cli {
+namespace {
+
+// Runs Graphviz's dot on the text; the file appears whole or not at all.
+Status draw_svg(const std::string& dot, const std::string& path) {
+  ATTACCA_TRY(DraftFile file, DraftFile::create(path));
+  if (file.draft().find('\'') != std::string::npos)
+    return fail("a quote in the file name", "--svg", "use another name");
+  std::signal(SIGPIPE, SIG_IGN);  // a dot that is not there reads nothing
+  std::FILE* pipe = popen(fmt::format("dot -Tsvg -o '{}' 2>/dev/null", file.draft()).c_str(), "w");
+  const bool written = pipe && std::fwrite(dot.data(), 1, dot.size(), pipe) == dot.size();
+  if (!pipe || pclose(pipe) != 0 || !written)
+    return fail(fmt::format("cannot draw {}", path), "--svg",
+                "install Debian's graphviz and check that the disk has free space");
+  return file.commit();
+}
+
+// The regions of the device: on a GPU few reductions join one.
+run::Prepared prepare(const ir::Graph& graph, const ExplainArgs& args, const DeviceChoice& device) {
+  const bool fuse = !args.unfused;
+  run::Prepared prepared = run::prepare(graph, *ir::parse_mode(args.mode), fuse);
+  if (device.cuda)
+    prepared.partition =
+        fuse::partition(prepared.folded.graph,
+                        {.fuse = fuse, .reductions = fuse::Reductions::Amax, .packed = true});
+  return prepared;
+}
+
+Result<int> try_explain(const ExplainArgs& args) {
+  ATTACCA_TRY(const ir::Graph graph, run::load_graph(args.file));
+  ATTACCA_TRY_VOID(ir::verify(graph));
+  ATTACCA_TRY(const DeviceChoice device, parse_device(args.device));
+  const run::Prepared prepared = prepare(graph, args, device);
+  if (!args.svg.empty()) {
+    ATTACCA_TRY_VOID(draw_svg(fuse::explain_dot(prepared.partition), args.svg));
+    return kOk;
+  }
+  if (args.dot) {
+    fmt::print("{}", fuse::explain_dot(prepared.partition));
+    return kOk;
+  }
+  std::optional<Ranking> ranking;
+  if (device.cuda) {
+    ATTACCA_TRY(ranking, rank(args));
+  }
+  if (args.json) {
+    json::Value root = fuse::explain_json(prepared.partition);
+    if (ranking) root.set("candidates", to_json(*ranking));
+    print_json(std::move(root));
+    return kOk;
+  }
+  for (const fold::Applied& applied : prepared.folded.applied)
+    fmt::print("folded {}: {}\n", applied.rule, applied.result);
+  fmt::print("{}", fuse::explain_text(prepared.partition));
+  if (ranking) fmt::print("{}", to_text(*ranking));
+  return kOk;
+}
+
+}  // namespace
+
+int explain(const ExplainArgs& args) {
+  const auto code = try_explain(args);
+  return code ? *code : report(code.error());
+}
+
+}  // namespace attacca::cli

@@ -1,0 +1,105 @@
+#include "cli/explain/explain_cuda.hpp"
+
+#include "fmt/format.h"
+
+#include "cli/explain/decisions.hpp"
+#include "gpu/driver/device.hpp"
+#include "launch/user_kernel.hpp"
+#include "run/pipeline.hpp"
+#include "tune/known_devices.hpp"
+
+namespace attacca::cli {
+namespace {
+
+Result<gpu::DeviceInfo> device_of(const ExplainArgs& args) {
+  ATTACCA_TRY(const DeviceChoice choice, parse_device(args.device));
+  if (args.as.empty()) {
+    auto device = gpu::Device::open(choice.ordinal);
+    if (device) return device->info();
+    Error error = std::move(device).error();
+    error.fix += fmt::format("{}or describe a device: --as {}", error.fix.empty() ? "" : ", ",
+                             tune::known_device_names());
+    return tl::make_unexpected(std::move(error));
+  }
+  if (auto known = tune::known_device(args.as)) return *std::move(known);
+  return fail(fmt::format("no device {} is known", args.as), "--as",
+              fmt::format("one of {}", tune::known_device_names()));
+}
+
+}  // namespace
+
+Result<Ranking> rank(const ExplainArgs& args) {
+  ATTACCA_TRY(const gpu::DeviceInfo device, device_of(args));
+  ATTACCA_TRY(const templates::Catalog catalog, templates::Catalog::open(nullptr));
+  ATTACCA_TRY(Job job, load_job(args.file));
+  ATTACCA_TRY_VOID(bind_dims(job, args.dims));
+  const ir::Mode mode = *ir::parse_mode(args.mode);
+  const fuse::Partition partition = fuse::partition(
+      run::prepare(job.graph, mode, !args.unfused).folded.graph,
+      {.fuse = !args.unfused, .reductions = fuse::Reductions::Amax, .packed = true});
+  Ranking ranking{device.name, job, {}};
+  launch::UserKernelFiles kernels;
+  for (size_t i = 0; i < partition.regions.size(); ++i) {
+    const fuse::Region& region = partition.regions[i];
+    if (!region.kernel && (region.kind == fuse::RegionKind::Single || region.gemms.empty()))
+      continue;
+    ATTACCA_TRY(const problem::Problem problem,
+                problem::concretize(region, partition.graph, job.symbols, mode,
+                                    [](ir::Value) { return 16; }));
+    if (problem.empty()) continue;
+    if (region.kernel) {
+      ATTACCA_TRY(launch::Candidates found, launch::kernel_candidates(kernels, device, problem));
+      tune::apply({args.allow, args.deny}, found);
+      ranking.regions.push_back({i + 1, std::move(found), true});
+      continue;
+    }
+    RankedRegion ranked{i + 1, tune::fused_candidates(problem, catalog, device)};
+    tune::apply({args.allow, args.deny}, ranked.candidates);
+    ranking.regions.push_back(std::move(ranked));
+  }
+  return ranking;
+}
+
+std::string to_text(const Ranking& ranking) {
+  std::string text = "\n" + dims_line(ranking.job);
+  for (const RankedRegion& region : ranking.regions) {
+    const launch::Candidates& all = region.candidates;
+    if (region.is_kernel) {
+      text += fmt::format("region {} on {}: {}\n", region.number, ranking.device,
+                          all.ranked.empty() ? "its kernel, then the tail"
+                                             : "its kernel stores what the tail gives");
+      for (const launch::Exclusion& each : all.excluded)
+        text += fmt::format("  not fused: {}\n", each.reason);
+      continue;
+    }
+    text += fmt::format("region {} on {}: {} of {} templates can compute it\n", region.number,
+                        ranking.device, all.ranked.size(), all.ranked.size() + all.excluded.size());
+    for (size_t i = 0; i < all.ranked.size(); ++i)
+      text += fmt::format("  {:3}. {}, expected {:.2f} us\n", i + 1, to_string(all.ranked[i]),
+                          all.expected[i] * 1e6);
+    for (const launch::Exclusion& each : all.excluded)
+      text += fmt::format("  not {}: {}\n", each.kernel, each.reason);
+  }
+  return text;
+}
+
+json::Value to_json(const Ranking& ranking) {
+  json::Value regions = json::Value::array();
+  for (const RankedRegion& region : ranking.regions) {
+    json::Value ranked = json::Value::array();
+    for (size_t i = 0; i < region.candidates.ranked.size(); ++i) {
+      json::Value each = json::Value::object().set("template", region.candidates.ranked[i].kernel);
+      if (!region.is_kernel) each.set("expected_us", region.candidates.expected[i] * 1e6);
+      ranked.push(std::move(each));
+    }
+    regions.push(json::Value::object()
+                     .set("region", region.number)
+                     .set("device", ranking.device)
+                     .set("dims", dims_json(ranking.job.symbols))
+                     .set("ranked", std::move(ranked))
+                     .set("excluded", exclusions_json(region.candidates.excluded)));
+  }
+  return regions;
+}
+
+}  // namespace attacca::cli

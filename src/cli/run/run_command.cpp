@@ -1,0 +1,104 @@
+#include <chrono>
+
+#include "fmt/format.h"
+
+#include "cli/commands.hpp"
+#include "cli/job.hpp"
+#include "cli/run/run_cuda.hpp"
+#include "cli/run/run_report.hpp"
+#include "cli/tune/estimate.hpp"
+#include "run/check/random_inputs.hpp"
+#include "run/pipeline.hpp"
+#include "support/progress.hpp"
+
+namespace attacca::cli {
+namespace {
+
+Result<Job> prepare_job(const RunArgs& args) {
+  ATTACCA_TRY(Job job, load_job(args.file));
+  if (!args.output.empty()) ATTACCA_TRY_VOID(output_files(job.graph, args.output));
+  ATTACCA_TRY_VOID(read_inputs(job, args.inputs));
+  ATTACCA_TRY_VOID(bind_dims(job, args.dims));
+  ATTACCA_TRY(const Work work, work_of(job));
+  const Estimate expected = estimate(work, args.device == "cpu", args.check);
+  if (const auto note = long_run_note(job, expected)) fmt::print(stderr, "{}", *note);
+  const Progress progress("making inputs");
+  ATTACCA_TRY(job.inputs,
+              run::random_inputs(job.graph, job.symbols, args.seed, std::move(job.inputs)));
+  return job;
+}
+
+Result<run::Compiled> compile_job(const Job& job, const RunArgs& args, bool fuse,
+                                  std::shared_ptr<run::PackedWeights> packed) {
+  const Progress progress(fuse ? "compiling" : "compiling the op-by-op path");
+  run::CpuOptions options{.mode = *ir::parse_mode(args.mode),
+                          .fuse = fuse,
+                          .threads = args.threads,
+                          .weights = {},
+                          .packed = std::move(packed)};
+  for (const ir::Value weight : run::weight_inputs(job.graph))
+    options.weights.emplace(job.graph[weight].name, job.inputs.at(job.graph[weight].name));
+  return run::compile(job.graph, options);
+}
+
+template <class Work>
+Result<double> time_ms(const Work& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  ATTACCA_TRY_VOID(work());
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+      .count();
+}
+
+// The two paths in turn, after a warm-up of each, for at most two seconds or fifty rounds.
+Result<Timing> time_paths(const run::CpuPlan& fused, const run::CpuPlan& unfused,
+                          const ir::Bindings& inputs) {
+  const Progress progress("timing");
+  std::vector<double> fused_ms, unfused_ms;
+  double spent = 0;
+  for (int round = 0; round < 51 && (round < 2 || spent < 2000); ++round) {
+    ATTACCA_TRY(const double f, time_ms([&] { return fused.run(inputs); }));
+    ATTACCA_TRY(const double u, time_ms([&] { return unfused.run(inputs); }));
+    if (round == 0) continue;
+    spent += f + u;
+    fused_ms.push_back(f);
+    unfused_ms.push_back(u);
+  }
+  return summarize(fused_ms, unfused_ms);
+}
+
+Result<std::vector<ir::Tensor>> run_once(const run::CpuPlan& plan, const Job& job) {
+  const Progress progress("running");
+  return plan.run(job.inputs);
+}
+
+Result<int> run_on_cpu(const RunArgs& args, const Job& job) {
+  // Both paths multiply with one packed copy of the weights.
+  auto packed = std::make_shared<run::PackedWeights>();
+  ATTACCA_TRY(const run::Compiled fused, compile_job(job, args, true, packed));
+  ATTACCA_TRY(const run::Compiled unfused, compile_job(job, args, false, std::move(packed)));
+  ATTACCA_TRY(const auto outputs, run_once(fused.plan, job));
+  if (!args.output.empty()) ATTACCA_TRY_VOID(write_outputs(job, outputs, args.output));
+  RunReport report{args, job, fused.folds, fused.plan.partition(), "cpu", "op by op"};
+  ATTACCA_TRY(report.timing, time_paths(fused.plan, unfused.plan, job.inputs));
+  if (args.check) {
+    ATTACCA_TRY(const auto reference, unfused.plan.run(job.inputs));
+    ATTACCA_TRY(report.checks, check_outputs(job, *ir::parse_mode(args.mode), outputs, reference));
+  }
+  return print(report);
+}
+
+Result<int> try_run(const RunArgs& args) {
+  ATTACCA_TRY(const DeviceChoice device, parse_device(args.device));
+  if (device.cuda) ATTACCA_TRY_VOID(check_cuda(device.ordinal));
+  ATTACCA_TRY(const Job job, prepare_job(args));
+  return device.cuda ? run_on_cuda(args, job, device.ordinal) : run_on_cpu(args, job);
+}
+
+}  // namespace
+
+int run(const RunArgs& args) {
+  const auto code = try_run(args);
+  return code ? *code : report(code.error());
+}
+
+}  // namespace attacca::cli

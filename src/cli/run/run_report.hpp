@@ -1,0 +1,50 @@
+// What a run on any device has found, for people and for programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "cli/job.hpp"
+#include "fold/fold.hpp"
+#include "fuse/fuse.hpp"
+#include "run/check/compare.hpp"
+#include "run/cuda/plan.hpp"
+
+namespace attacca::cli {
+
+struct Timing {
+  double fused_ms = 0, other_ms = 0;
+  double speedup = 0;  // median of the paired ratios
+};
+// Of rounds in which both took turns; `other_ms` may be empty.
+Timing summarize(const std::vector<double>& fused_ms, const std::vector<double>& other_ms);
+
+struct OutputCheck {
+  std::string name;
+  run::Difference fused, unfused;
+  run::Verdict verdict;  // of the fused result
+  int64_t size = 0;
+  std::string first;  // what is wrong at the first element outside the bound; empty: nothing
+};
+// Against the job's graph in f64 and the bound that its roundings give.
+Result<std::vector<OutputCheck>> check_outputs(const Job& job, ir::Mode mode,
+                                               const std::vector<ir::Tensor>& fused,
+                                               const std::vector<ir::Tensor>& unfused);
+
+struct RunReport {
+  const RunArgs& args;
+  const Job& job;
+  const std::vector<fold::Applied>& folds;
+  const fuse::Partition& partition;
+  std::string device;         // "cpu", "NVIDIA H200"
+  std::string other;          // what the fused time stands beside: "op by op"
+  std::string no_other = {};  // why it stands alone
+  Timing timing = {};
+  std::vector<OutputCheck> checks = {};
+  std::vector<run::Decision> decisions = {};  // of a device that has choices
+};
+// To standard output, as the arguments say. Returns the exit code.
+int print(const RunReport& report);
+
+}  // namespace attacca::cli

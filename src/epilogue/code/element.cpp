@@ -1,0 +1,485 @@
+#include "epilogue/code/element.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "fmt/format.h"
+
+#include "epilogue/code/device_code.hpp"
+#include "epilogue/tolerance.hpp"
+#include "support/check.hpp"
+
+namespace attacca::epilogue {
+namespace {
+
+using ir::DType;
+using ir::Op;
+
+// The C++ type that holds a value of the dtype.
+enum class Lane : uint8_t { F32, F64, S32, S64 };
+
+Lane lane_of(DType dtype) {
+  if (dtype == DType::F64) return Lane::F64;
+  if (ir::is_float(dtype)) return Lane::F32;
+  return dtype == DType::S64 ? Lane::S64 : Lane::S32;
+}
+
+std::string_view type_of(Lane lane) {
+  static constexpr std::string_view kTypes[] = {"float", "double", "int", "long long"};
+  return kTypes[static_cast<size_t>(lane)];
+}
+
+template <class T>
+std::string number_text(T x, std::string_view suffix, std::string_view from_bits,
+                        std::string_view infinity, std::string_view nan) {
+  if (std::isnan(x)) return fmt::format("{}({})", from_bits, nan);
+  if (std::isinf(x)) return fmt::format("({}{}({}))", x < 0 ? "-" : "", from_bits, infinity);
+  std::string text = fmt::format("{}", x);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  text += suffix;
+  return std::signbit(x) ? "(" + text + ")" : text;
+}
+
+std::string float_text(double x) {
+  return number_text(static_cast<float>(x), "f", "__uint_as_float", "0x7F800000u", "0x7FC00000u");
+}
+
+std::string double_text(double x) {
+  return number_text(x, "", "__longlong_as_double", "0x7FF0000000000000ll", "0x7FF8000000000000ll");
+}
+
+std::string integer_text(int64_t x, Lane lane) {
+  if (lane == Lane::S32) {
+    if (x == INT32_MIN) return "(-2147483647 - 1)";
+    return x < 0 ? fmt::format("({})", x) : fmt::format("{}", x);
+  }
+  if (x == INT64_MIN) return "(-9223372036854775807ll - 1)";
+  return x < 0 ? fmt::format("({}ll)", x) : fmt::format("{}ll", x);
+}
+
+double largest_of(DType dtype) {
+  switch (dtype) {
+    case DType::F16:
+      return 65504.0;
+    case DType::BF16:
+      return 0x1.FEp127;
+    case DType::F8E4M3:
+      return 448.0;
+    case DType::F8E5M2:
+      return 57344.0;
+    default:
+      return 0x1.FFFFFEp127;
+  }
+}
+
+// Words of code replaced: x by the first operand and so on.
+std::string substituted(std::string_view code, const std::map<char, std::string>& by) {
+  const auto is_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+  };
+  std::string text;
+  for (size_t i = 0; i < code.size(); ++i) {
+    const bool alone = (i == 0 || (!is_word(code[i - 1]) && code[i - 1] != '.')) &&
+                       (i + 1 == code.size() || !is_word(code[i + 1]));
+    const auto found = by.find(code[i]);
+    if (alone && found != by.end())
+      text += found->second;
+    else
+      text += code[i];
+  }
+  return text;
+}
+
+// Ops that read best where they stand.
+bool is_inline(Op op) {
+  return op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Div || op == Op::Neg;
+}
+
+std::string_view comparison(Op op) {
+  switch (op) {
+    case Op::Lt:
+      return "<";
+    case Op::Le:
+      return "<=";
+    case Op::Gt:
+      return ">";
+    case Op::Ge:
+      return ">=";
+    case Op::Eq:
+      return "==";
+    case Op::Ne:
+      return "!=";
+    default:
+      return {};
+  }
+}
+
+constexpr std::string_view kKeywords[] = {
+    "alignas",  "alignof",  "and",    "asm",      "auto",      "bitand",   "bitor",    "bool",
+    "break",    "case",     "catch",  "char",     "class",     "compl",    "const",    "continue",
+    "decltype", "default",  "delete", "do",       "double",    "else",     "enum",     "explicit",
+    "export",   "extern",   "false",  "float",    "for",       "friend",   "goto",     "if",
+    "inline",   "int",      "long",   "mutable",  "namespace", "new",      "noexcept", "not",
+    "nullptr",  "operator", "or",     "private",  "protected", "public",   "register", "return",
+    "short",    "signed",   "sizeof", "static",   "struct",    "switch",   "template", "this",
+    "throw",    "true",     "try",    "typedef",  "typeid",    "typename", "union",    "unsigned",
+    "using",    "virtual",  "void",   "volatile", "while",     "xor",      "half",     "near"};
+
+class ElementWriter {
+ public:
+  ElementWriter(const Epilogue& epilogue, const CudaOptions& options)
+      : epilogue_(epilogue),
+        eager_(options.mode == ir::Mode::Eager),
+        tolerant_(tolerant_values(epilogue)) {
+    name_inputs(options.names);
+  }
+
+  std::string run() {
+    for (size_t i = 0; i < epilogue_.inputs.size(); ++i) add_input(i);
+    for (size_t i = 0; i < epilogue_.nodes.size(); ++i) add_node(i);
+    std::string outputs = "struct attacca_outputs {\n", returned;
+    for (size_t i = 0; i < epilogue_.outputs.size(); ++i) {
+      const Output& output = epilogue_.outputs[i];
+      outputs += fmt::format("  {} out{};\n", type_of(lane_of(output.dtype)), i);
+      const std::string stored = stored_value(output);
+      returned += fmt::format("  outputs.out{} = {};\n", i, stored);
+    }
+    std::string text;
+    for (const auto& function : functions_) text += function;
+    if (!text.empty()) text += '\n';
+    text += outputs + "};\n";
+    text += fmt::format("__device__ __forceinline__ attacca_outputs attacca_element({}) {{\n",
+                        fmt::join(parameters_, ", "));
+    text += body_ + "  attacca_outputs outputs;\n" + returned + "  return outputs;\n}\n";
+    return text;
+  }
+
+ private:
+  struct Value {
+    std::string text;  // a variable or a literal
+    DType dtype = DType::F32;
+    bool literal = false;
+    double number = 0;  // of a literal
+  };
+
+  void name_inputs(const std::vector<std::string>& wanted) {
+    for (const Node& node : epilogue_.nodes) taken_.insert(node.function);
+    std::map<Role, int> counts, next;
+    for (const Input& input : epilogue_.inputs) ++counts[input.role];
+    for (size_t i = 0; i < epilogue_.inputs.size(); ++i) {
+      const Role role = epilogue_.inputs[i].role;
+      const int index = next[role]++;
+      std::string text = i < wanted.size() ? wanted[i] : std::string();
+      if (text.empty())
+        text = role == Role::Accumulator && counts[role] == 1
+                   ? "acc"
+                   : fmt::format("{}{}", name(role), index);
+      input_names_.push_back(fresh_name(std::move(text)));
+    }
+  }
+
+  std::string fresh_name(std::string text) {
+    for (char& c : text)
+      if (!std::isalnum(static_cast<unsigned char>(c)) || static_cast<unsigned char>(c) > 127)
+        c = '_';
+    if (text.empty() || std::isdigit(static_cast<unsigned char>(text[0]))) text = "_" + text;
+    if (text.starts_with("attacca_") || text.starts_with("__") ||
+        std::ranges::find(kKeywords, text) != std::end(kKeywords))
+      text += '_';
+    if (text.starts_with("__")) text = "v" + text;
+    while (!taken_.insert(text).second) text += '_';
+    return text;
+  }
+
+  void add_input(size_t i) {
+    const Input& input = epilogue_.inputs[i];
+    parameters_.push_back(fmt::format("{} {}", type_of(lane_of(input.dtype)), input_names_[i]));
+    Value value{input_names_[i], input.dtype};
+    if (input.role == Role::Accumulator && input.rounded != input.dtype) {
+      const bool rounds = eager_ || lane_of(input.dtype) != lane_of(input.rounded);
+      if (rounds) value = declare(converted(value, input.rounded, false), input.rounded);
+      value.dtype = input.rounded;
+    }
+    values_.push_back(std::move(value));
+  }
+
+  Value declare(const std::string& expression, DType dtype) {
+    const std::string variable = fresh_name(fmt::format("t{}", next_variable_++));
+    body_ += fmt::format("  const {} {} = {};\n", type_of(lane_of(dtype)), variable, expression);
+    return {variable, dtype};
+  }
+
+  void add_node(size_t i) {
+    const Node& node = epilogue_.nodes[i];
+    if (node.op == Op::Constant) {
+      values_.push_back({literal_text(node.literal, node.dtype), node.dtype, true, node.literal});
+      return;
+    }
+    if (!node.function.empty()) {
+      std::vector<std::string> in;
+      for (const int operand : node.operands) in.push_back(operand_text(operand, Lane::F32));
+      values_.push_back(
+          declare(fmt::format("{}({})", node.function, fmt::join(in, ", ")), DType::F32));
+      return;
+    }
+    if (node.op == Op::Cast) {
+      const Value& x = values_[static_cast<size_t>(node.operands[0])];
+      values_.push_back(declare(converted(x, node.dtype, node.saturate), node.dtype));
+      return;
+    }
+    const DType joint = operand_dtype(node);
+    const bool tolerant = tolerant_[epilogue_.inputs.size() + i];
+    std::string code =
+        ir::is_float(joint) ? over_floats(node, joint, tolerant) : over_integers(node, joint);
+    if (lane_of(node.dtype) == Lane::F32) {
+      if (node.compute) code = rounded(code, *node.compute);
+      if (eager_) code = rounded(code, node.dtype);
+    }
+    values_.push_back(declare(code, node.dtype));
+  }
+
+  // The type in which an elementwise node combines its operands (as the interpreter's).
+  DType operand_dtype(const Node& node) const {
+    const size_t first = node.op == Op::Where ? 1 : 0;
+    DType dtype = values_[static_cast<size_t>(node.operands[first])].dtype;
+    for (size_t i = first + 1; i < node.operands.size(); ++i)
+      dtype =
+          ir::promote(dtype, values_[static_cast<size_t>(node.operands[i])].dtype).value_or(dtype);
+    return dtype;
+  }
+
+  static std::string literal_text(double literal, DType dtype) {
+    switch (lane_of(dtype)) {
+      case Lane::F32:
+        return float_text(literal);
+      case Lane::F64:
+        return double_text(literal);
+      case Lane::S32:
+      case Lane::S64:
+        return integer_text(ir::to_integer(dtype, literal), lane_of(dtype));
+    }
+    return {};
+  }
+
+  // An operand in the lane of the joint type.
+  static std::string operand(const Value& value, Lane lane) {
+    const Lane from = lane_of(value.dtype);
+    if (from == lane) return value.text;
+    // Integers of 64 bits reach f32 through f64, as in the interpreter.
+    if (lane == Lane::F32 && from == Lane::S64) return fmt::format("(float)(double){}", value.text);
+    return fmt::format("({}){}", type_of(lane), value.text);
+  }
+
+  std::string operand_text(int value, Lane lane) const {
+    return operand(values_[static_cast<size_t>(value)], lane);
+  }
+
+  // A condition stays what it is.
+  std::vector<std::string> operands_in(const Node& node, Lane lane) const {
+    std::vector<std::string> in;
+    for (size_t k = 0; k < node.operands.size(); ++k) {
+      const Value& value = values_[static_cast<size_t>(node.operands[k])];
+      const bool condition = node.op == Op::Where && k == 0;
+      in.push_back(condition ? value.text : operand(value, lane));
+    }
+    return in;
+  }
+
+  // Selection and comparisons, which are the same in every lane.
+  static std::optional<std::string> choosing_code(Op op, const std::vector<std::string>& in) {
+    if (op == Op::Where) return fmt::format("{} != 0 ? {} : {}", in[0], in[1], in[2]);
+    if (const auto sign = comparison(op); !sign.empty())
+      return fmt::format("{} {} {}", in[0], sign, in[1]);
+    return std::nullopt;
+  }
+
+  std::string over_floats(const Node& node, DType joint, bool tolerant) {
+    const Lane lane = lane_of(joint);
+    const std::vector<std::string> in = operands_in(node, lane);
+    if (const auto code = choosing_code(node.op, in)) return *code;
+    if (lane == Lane::F64) return reference(node, in, "double");
+    if (!eager_) return fp32_code(node, in, tolerant);
+    if (const auto exact = exact_code(node.op)) return called(node, in, *exact, "float");
+    return "(float)" + reference(node, in, "double");
+  }
+
+  std::string fp32_code(const Node& node, const std::vector<std::string>& in, bool tolerant) {
+    const auto fast = tolerant ? fast_code(node.op) : std::nullopt;
+    if (fast) return called(node, in, *fast, "float");
+    return called(node, in, accurate_code(node.op), "float");
+  }
+
+  // A call of the op's own function, or the code itself where that reads better.
+  std::string called(const Node& node, const std::vector<std::string>& in, std::string_view code,
+                     std::string_view type) {
+    if (is_inline(node.op)) {
+      std::map<char, std::string> by;
+      for (size_t k = 0; k < in.size(); ++k) by[static_cast<char>('x' + k)] = in[k];
+      return substituted(code, by);
+    }
+    // f32 code and fast code of one op can stand in one epilogue.
+    const std::string base = fmt::format("attacca_op_{}", name(node.op));
+    std::string function = base;
+    for (int variant = 2;; ++variant) {
+      const auto [slot, fresh] = function_code_.try_emplace(function, code);
+      if (fresh) {
+        define(function, node, code, type);
+        break;
+      }
+      if (slot->second == code) break;
+      function = fmt::format("{}_{}", base, variant);
+    }
+    std::vector<std::string> arguments = in;
+    for (const double param : node.params) arguments.push_back(float_text(param));
+    return fmt::format("{}({})", function, fmt::join(arguments, ", "));
+  }
+
+  void define(const std::string& function, const Node& node, std::string_view code,
+              std::string_view type) {
+    std::vector<std::string> parameters;
+    for (size_t k = 0; k < node.operands.size(); ++k)
+      parameters.push_back(fmt::format("{} {}", type, static_cast<char>('x' + k)));
+    for (size_t k = 0; k < node.params.size(); ++k)
+      parameters.push_back(fmt::format("{} {}", type, static_cast<char>('p' + k)));
+    functions_.push_back(fmt::format("__device__ __forceinline__ {} {}({}) {{\n  return {};\n}}\n",
+                                     type, function, fmt::join(parameters, ", "), code));
+  }
+
+  std::string reference(const Node& node, const std::vector<std::string>& in,
+                        std::string_view type) {
+    std::string function =
+        fmt::format("attacca_{}_{}", type == "double" ? "f64" : "s64", name(node.op));
+    if (function_code_.try_emplace(function, "").second)
+      functions_.push_back(reference_function(node.op, type));
+    std::vector<std::string> arguments;
+    for (const std::string& each : in) arguments.push_back(each);
+    for (const double param : node.params) arguments.push_back(double_text(param));
+    return fmt::format("{}({})", function, fmt::join(arguments, ", "));
+  }
+
+  // Every integer op is defined in 64 bits and wrapped; the frequent ones need 32 only.
+  std::string over_integers(const Node& node, DType joint) {
+    const Lane lane = lane_of(joint);
+    const std::vector<std::string> in = operands_in(node, lane);
+    if (const auto code = choosing_code(node.op, in)) return *code;
+    std::string code = narrow_integer_code(node.op, in, lane);
+    if (code.empty()) code = reference(node, in, "long long");
+    return wrapped(code, node.dtype);
+  }
+
+  static std::string narrow_integer_code(Op op, const std::vector<std::string>& in, Lane lane) {
+    if (lane != Lane::S32) return {};
+    switch (op) {
+      case Op::Add:
+        return fmt::format("(int)((uint32_t){} + (uint32_t){})", in[0], in[1]);
+      case Op::Sub:
+        return fmt::format("(int)((uint32_t){} - (uint32_t){})", in[0], in[1]);
+      case Op::Mul:
+        return fmt::format("(int)((uint32_t){} * (uint32_t){})", in[0], in[1]);
+      case Op::Neg:
+        return fmt::format("(int)(0u - (uint32_t){})", in[0]);
+      case Op::Relu:
+        return fmt::format("({0} < 0 ? 0 : {0})", in[0]);
+      case Op::Max:
+        return fmt::format("({0} > {1} ? {0} : {1})", in[0], in[1]);
+      case Op::Min:
+        return fmt::format("({0} < {1} ? {0} : {1})", in[0], in[1]);
+      case Op::And:
+        return fmt::format("({} != 0 && {} != 0)", in[0], in[1]);
+      case Op::Or:
+        return fmt::format("({} != 0 || {} != 0)", in[0], in[1]);
+      case Op::Xor:
+        return fmt::format("(({} != 0) != ({} != 0))", in[0], in[1]);
+      case Op::Not:
+        return fmt::format("({} == 0)", in[0]);
+      default:
+        return {};
+    }
+  }
+
+  // An integer brought into the dtype's range modulo 2^bits.
+  static std::string wrapped(const std::string& code, DType dtype) {
+    switch (dtype) {
+      case DType::S8:
+        return fmt::format("(int)(signed char)({})", code);
+      case DType::U8:
+        return fmt::format("(int)(unsigned char)({})", code);
+      case DType::Bool:
+        return fmt::format("(int)(({}) != 0)", code);
+      case DType::S32:
+        return fmt::format("(int)({})", code);
+      default:
+        return code;
+    }
+  }
+
+  static std::string rounded(const std::string& code, DType dtype) {
+    if (dtype == DType::F32 || dtype == DType::F64) return code;
+    return fmt::format("attacca_round_{}({})", ir::name(dtype), code);
+  }
+
+  // A cast.
+  static std::string converted(const Value& x, DType dtype, bool saturate) {
+    const Lane from = lane_of(x.dtype), to = lane_of(dtype);
+    const bool floats = from == Lane::F32 || from == Lane::F64;
+    if (to == Lane::F64) return operand(x, to);
+    if (to == Lane::F32) {
+      const bool narrows = dtype != DType::F32;
+      std::string code = x.text;
+      if (from == Lane::F64 && narrows)
+        code = fmt::format("attacca_odd({})", x.text);
+      else
+        code = operand(x, Lane::F32);
+      if (saturate)
+        code = fmt::format("attacca_saturate({}, {})", code, float_text(largest_of(dtype)));
+      return rounded(code, dtype);
+    }
+    if (dtype == DType::Bool) return fmt::format("(int)({} != 0)", x.text);
+    if (!floats) return integer_to_integer(x, dtype, saturate);
+    if (saturate) return fmt::format("attacca_clamp_{}({})", ir::name(dtype), x.text);
+    if (dtype == DType::S64) return fmt::format("attacca_to_s64({})", x.text);
+    return wrapped(fmt::format("attacca_to_s32({})", x.text), dtype);
+  }
+
+  static std::string integer_to_integer(const Value& x, DType dtype, bool saturate) {
+    if (dtype == DType::S64) return operand(x, Lane::S64);
+    if (saturate && dtype == x.dtype) return x.text;
+    if (saturate) return fmt::format("attacca_clamp_{}({})", ir::name(dtype), x.text);
+    return wrapped(x.text, dtype);
+  }
+
+  // What is stored, in the lane of the memory's dtype; the store rounds.
+  static std::string stored_value(const Output& output, const Value& value) {
+    const Lane from = lane_of(value.dtype), to = lane_of(output.dtype);
+    if (from == to && (to == Lane::F32 || to == Lane::F64 || value.dtype == output.dtype))
+      return value.text;
+    if (to == Lane::F32 && from == Lane::F64)
+      return output.dtype == DType::F32 ? operand(value, to)
+                                        : fmt::format("attacca_odd({})", value.text);
+    return converted(value, output.dtype, false);
+  }
+  std::string stored_value(const Output& output) const {
+    return stored_value(output, values_[static_cast<size_t>(output.value)]);
+  }
+
+  const Epilogue& epilogue_;
+  const bool eager_;
+  const std::vector<bool> tolerant_;
+  std::set<std::string> taken_;
+  std::vector<std::string> input_names_, parameters_, functions_;
+  std::map<std::string, std::string> function_code_;
+  std::vector<Value> values_;
+  std::string body_;
+  int next_variable_ = 0;
+};
+
+}  // namespace
+
+std::string emit_element(const Epilogue& epilogue, const CudaOptions& options) {
+  return ElementWriter(epilogue, options).run();
+}
+
+}  // namespace attacca::epilogue

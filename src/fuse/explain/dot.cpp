@@ -1,0 +1,88 @@
+#include "fmt/format.h"
+
+#include "fuse/explain/common.hpp"
+#include "fuse/explain/explain.hpp"
+
+namespace attacca::fuse {
+namespace {
+
+using ir::Value;
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + "\"";
+}
+
+std::string_view colour(RegionKind kind) {
+  static constexpr std::string_view kColours[] = {"#cfe8ff", "#d7f5d0", "#fff0c2", "#f3d9f5",
+                                                  "#eeeeee"};
+  return kColours[static_cast<size_t>(kind)];
+}
+
+class Dot {
+ public:
+  explicit Dot(const Partition& partition)
+      : partition_(partition), graph_(partition.graph), live_(ir::live(graph_)) {}
+
+  std::string run() {
+    out_ = fmt::format(
+        "digraph {} {{\n  rankdir=TB;\n  node [shape=box, style=\"rounded,filled\", "
+        "fillcolor=white, fontname=\"Helvetica\"];\n",
+        quoted(graph_.name));
+    for (size_t i = 0; i < partition_.regions.size(); ++i) cluster(i + 1, partition_.regions[i]);
+    const auto numbers = region_numbers(partition_);
+    for (uint32_t id = 0; id < graph_.size(); ++id)
+      if (shown(Value{id}) && !numbers.count(Value{id})) node(Value{id}, "  ");
+    for (uint32_t id = 0; id < graph_.size(); ++id)
+      if (shown(Value{id})) edges(Value{id});
+    for (const ir::Output& output : graph_.outputs())
+      out_ += fmt::format("  {0} [shape=plaintext, style=\"\", label={1}];\n  n{2} -> {0};\n",
+                          quoted("out:" + output.name), quoted(output.name), output.value.id);
+    return out_ + "}\n";
+  }
+
+ private:
+  bool shown(Value value) const { return live_[value.id] && !graph_[value].literal; }
+
+  void cluster(size_t number, const Region& region) {
+    out_ += fmt::format(
+        "  subgraph cluster_{} {{\n    label={};\n    style=\"rounded,filled\";\n"
+        "    fillcolor=\"{}\";\n",
+        number, quoted(fmt::format("region {}: {}", number, kind_name(region.kind))),
+        colour(region.kind));
+    for (const Value member : region.nodes) node(member, "    ");
+    out_ += "  }\n";
+  }
+
+  void node(Value value, std::string_view indent) {
+    const ir::Node& n = graph_[value];
+    const bool given = n.op == ir::Op::Input || n.op == ir::Op::Constant;
+    const std::string text = fmt::format(
+        "{}{}{}", display_name(graph_, value), given ? ": " : " = ",
+        given ? to_string(n.type) : fmt::format("{}: {}", name(n.op), to_string(n.type)));
+    out_ += fmt::format("{}n{} [label={}{}];\n", indent, value.id, quoted(text),
+                        given ? ", shape=ellipse" : "");
+  }
+
+  void edges(Value value) {
+    for (const Value operand : graph_[value].operands)
+      if (shown(operand)) out_ += fmt::format("  n{} -> n{};\n", operand.id, value.id);
+  }
+
+  const Partition& partition_;
+  const ir::Graph& graph_;
+  std::vector<bool> live_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string explain_dot(const Partition& partition) {
+  return Dot(partition).run();
+}
+
+}  // namespace attacca::fuse

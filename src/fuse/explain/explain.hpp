@@ -1,0 +1,18 @@
+// What a partition did and why, for people, programs and Graphviz.
+#pragma once
+
+#include <string>
+
+#include "fuse/fuse.hpp"
+#include "support/text/json.hpp"
+
+namespace attacca::fuse {
+
+// Regions in their order with shapes, operands, roles and formulas; then every op left out.
+std::string explain_text(const Partition& partition);
+// The schema stands in docs/explain-json.md.
+json::Value explain_json(const Partition& partition);
+// One cluster a region.
+std::string explain_dot(const Partition& partition);
+
+}  // namespace attacca::fuse

@@ -1,0 +1,225 @@
+// Owners of what the driver gives: a device, memory, streams, events, modules, graphs. All can be
+// moved and none copied, but for Device, whose copies share one retained primary context; the
+// others keep their device alive. Their destructors ignore failures.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "gpu/driver/driver.hpp"
+
+namespace attacca::gpu {
+
+struct DeviceInfo {
+  int ordinal = 0;
+  std::string name;  // "NVIDIA H200"
+  int major = 0, minor = 0;
+  int sm_count = 0;
+  size_t memory_bytes = 0;
+  int l2_bytes = 0;
+  int max_shared_bytes = 0;                              // a block's, with opt-in
+  int capability() const { return major * 10 + minor; }  // 90
+};
+
+class Device {
+ public:
+  static Result<int> count();
+  static Result<Device> open(int ordinal = 0);
+
+  const Driver& driver() const { return *state_->driver; }
+  const DeviceInfo& info() const { return state_->info; }
+  ContextHandle context() const { return state_->context; }
+  // For the calling thread; cheap where it is current already.
+  Status make_current() const;
+  Status synchronize() const;
+  Result<size_t> free_memory() const;
+
+  // make_current(), then the call.
+  template <class... Parameters, class... Arguments>
+  Status call(const DriverFunctionEntry<Parameters...>& entry, Arguments... arguments) const {
+    ATTACCA_TRY_VOID(make_current());
+    return driver().call(entry, arguments...);
+  }
+
+ private:
+  struct State {
+    const Driver* driver = nullptr;
+    DeviceHandle handle = 0;
+    ContextHandle context = nullptr;
+    DeviceInfo info;
+    State() = default;
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    ~State();
+  };
+  explicit Device(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<const State> state_;
+};
+
+// A handle that is destroyed with its owner. Destroy: which entry of the driver does it.
+template <class Handle, auto Destroy>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(Device device, Handle handle)
+      : device_(std::make_unique<Device>(std::move(device))), handle_(handle) {}
+  Owned(Owned&& other) noexcept
+      : device_(std::move(other.device_)), handle_(std::exchange(other.handle_, Handle{})) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Owned() {
+    if (handle_ == Handle{}) return;
+    (void)device_->make_current();
+    (void)device_->driver().call(device_->driver().*Destroy, handle_);
+  }
+
+  Handle get() const { return handle_; }
+  const Device& device() const { return *device_; }
+
+ private:
+  std::unique_ptr<Device> device_;  // null with the handle
+  Handle handle_{};
+};
+
+// ---- Memory
+
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;  // no bytes
+  // 0 bytes: a null pointer.
+  static Result<DeviceMemory> allocate(const Device& device, size_t bytes);
+
+  DevicePointer address() const { return memory_.get(); }
+  void* pointer() const { return reinterpret_cast<void*>(memory_.get()); }
+  size_t size() const { return size_; }
+
+  // On a stream, in its order; the host memory must stay until then (pageable memory: the driver
+  // copies it first). REQUIRES: offset + bytes <= size().
+  Status copy_from(const void* host, size_t bytes, StreamHandle stream = nullptr,
+                   size_t offset = 0);
+  Status copy_to(void* host, size_t bytes, StreamHandle stream = nullptr, size_t offset = 0) const;
+  Status fill(uint8_t value, StreamHandle stream = nullptr);
+
+ private:
+  Owned<DevicePointer, &Driver::mem_free> memory_;
+  size_t size_ = 0;
+};
+
+// Page-locked host memory.
+class PinnedMemory {
+ public:
+  PinnedMemory() = default;
+  static Result<PinnedMemory> allocate(const Device& device, size_t bytes);
+  void* pointer() const { return memory_.get(); }
+  size_t size() const { return size_; }
+
+ private:
+  Owned<void*, &Driver::mem_free_host> memory_;
+  size_t size_ = 0;
+};
+
+// ---- Streams, events, graphs
+
+class Event {
+ public:
+  static Result<Event> create(const Device& device);  // with timing
+  EventHandle get() const { return event_.get(); }
+  Status record(StreamHandle stream);
+  Status synchronize() const;
+  // Milliseconds from `start` to this. REQUIRES: both recorded and done.
+  Result<float> since(const Event& start) const;
+
+ private:
+  Owned<EventHandle, &Driver::event_destroy> event_;
+};
+
+class Stream {
+ public:
+  static Result<Stream> create(const Device& device);  // non-blocking
+  StreamHandle get() const { return stream_.get(); }
+  Status synchronize() const;
+  Status wait(const Event& event) const;
+
+ private:
+  Owned<StreamHandle, &Driver::stream_destroy> stream_;
+};
+
+// A recorded run of launches.
+class GraphExec {
+ public:
+  // Records what `launches` puts on the stream. Where it fails, the capture is ended and its error
+  // returned.
+  static Result<GraphExec> capture(const Device& device, StreamHandle stream,
+                                   const std::function<Status()>& launches);
+  Status launch(StreamHandle stream) const;
+
+ private:
+  Owned<GraphExecHandle, &Driver::graph_exec_destroy> graph_;
+};
+
+// ---- Modules
+
+struct Launch {
+  std::array<uint32_t, 3> grid = {1, 1, 1};
+  std::array<uint32_t, 3> block = {1, 1, 1};
+  uint32_t shared_bytes = 0;  // dynamic
+  // The kernel waits by itself for the one before it in the stream (griddepcontrol.wait), and may
+  // be launched while that one ends.
+  bool dependent = false;
+};
+
+class Module;
+
+// Of a module that must outlive it.
+class Function {
+ public:
+  // The kernel's registers, and bytes of local memory (spills and arrays), a thread.
+  Result<int> registers() const;
+  Result<int> local_bytes() const;
+  // Once, before launches with more than 48 KiB of dynamic shared memory.
+  Status allow_shared_bytes(uint32_t bytes) const;
+  Result<int> max_blocks_per_sm(int threads, size_t shared_bytes) const;
+  // `parameters`: a pointer to each of the kernel's parameters. The context of the module must be
+  // current (Device::make_current).
+  Status launch(const Launch& launch, StreamHandle stream, void** parameters) const {
+    const auto& [grid, block, shared, dependent] = launch;
+    if (dependent && driver_->version() >= kDependentLaunchDriver)
+      return launch_dependent(launch, stream, parameters);
+    return driver_->call(driver_->launch_kernel, function_, grid[0], grid[1], grid[2], block[0],
+                         block[1], block[2], shared, stream, parameters, nullptr);
+  }
+
+ private:
+  friend class Module;
+  // The first driver that captures such launches into CUDA graphs.
+  static constexpr int kDependentLaunchDriver = 12030;
+
+  Function(const Driver* driver, FunctionHandle function) : driver_(driver), function_(function) {}
+  Status launch_dependent(const Launch& launch, StreamHandle stream, void** parameters) const;
+
+  const Driver* driver_;
+  FunctionHandle function_;
+};
+
+class Module {
+ public:
+  // A cubin, or PTX that the driver assembles: the error then has its log.
+  static Result<Module> load(const Device& device, std::span<const char> image);
+  Result<Function> function(const std::string& name) const;
+  const Device& device() const { return module_.device(); }
+
+ private:
+  Owned<ModuleHandle, &Driver::module_unload> module_;
+};
+
+}  // namespace attacca::gpu

@@ -1,0 +1,27 @@
+// A user's kernel as machine code, alone or with its tail, from the cache where it is there.
+#pragma once
+
+#include <vector>
+
+#include "gpu/cache/cache.hpp"
+#include "gpu/kernel/user_kernel.hpp"
+
+namespace attacca::gpu {
+
+struct KernelImageRequest {
+  const ptx::Module* module = nullptr;
+  int capability = 0;  // of the device: 90
+  // The tail that joins it, and what allows it: both or none.
+  const Tail* tail = nullptr;
+  const ptx::Analysis* analysis = nullptr;
+};
+
+// An image for Module::load. REQUIRES: an eligible analysis.
+Result<std::vector<char>> kernel_image(const KernelImageRequest& request,
+                                       Cache& cache = Cache::shared(),
+                                       const Toolchain& toolchain = {});
+
+// The arch that a user's CUDA C++ is compiled for on such a device: "sm_90a".
+std::string arch_of(int capability);
+
+}  // namespace attacca::gpu

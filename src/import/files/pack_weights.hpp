@@ -1,0 +1,40 @@
+// A checkpoint's quantised weights packed, and packed ones as they were.
+//
+// A weight NAME is one whose scales stand beside it as NAME_scale, NAME_scales or NAME.scale, and
+// its zero points, if it has any, as NAME_zero_point or NAME.zero_point. Packed it keeps its name,
+// is U8, and the file's metadata says under "attacca.unpack.NAME" how a graph unpacks it and where
+// the scales were.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ir/packed/packed.hpp"
+
+namespace attacca::import {
+
+struct PackOptions {
+  std::vector<std::string> only;  // patterns of weights' names as a shell's; empty: all
+  int bits = 8;                   // of s8 and u8 codes: 8, or 4 where a byte holds two
+};
+
+// One that was packed or unpacked.
+struct PackedWeight {
+  std::string name;
+  ir::PackedLayout layout;
+  uint64_t bytes_before = 0, bytes_after = 0;
+};
+
+// How far it is: of 1, and the tensor at hand.
+using PackProgress = std::function<void(double done, const std::string& name)>;
+
+// Everything else is copied as it is. Errors: nothing to do, a weight that cannot be packed; then
+// no file is written.
+Result<std::vector<PackedWeight>> pack_file(const std::string& from, const std::string& to,
+                                            const PackOptions& options,
+                                            const PackProgress& progress);
+Result<std::vector<PackedWeight>> unpack_file(const std::string& from, const std::string& to,
+                                              const PackProgress& progress);
+
+}  // namespace attacca::import

@@ -1,0 +1,229 @@
+// Ops that make tensors: from attributes, from shapes, from counting.
+#include <cmath>
+
+#include "fmt/format.h"
+
+#include "import/onnx/ops.hpp"
+#include "import/onnx/tensor.hpp"
+
+namespace attacca::import {
+namespace {
+
+using ir::Dim;
+using ir::DType;
+using ir::Op;
+using ir::Shape;
+using ir::Tensor;
+using ir::Value;
+
+constexpr int64_t kMaxGenerated = int64_t{1} << 20;
+
+template <class List>
+Result<Tensor> vector_of(DType dtype, const List& values) {
+  ATTACCA_TRY(Tensor tensor, Tensor::make(dtype, {static_cast<int64_t>(values.size())}));
+  for (int i = 0; i < values.size(); ++i)
+    if (ir::is_float(dtype))
+      tensor.set_number(i, static_cast<double>(values[i]));
+    else
+      tensor.set_integer(i, static_cast<int64_t>(values[i]));
+  return tensor;
+}
+
+// 0, 1, ... n-1 as s64, of the given shape.
+Result<Tensor> counting(int64_t n, std::vector<int64_t> shape) {
+  ATTACCA_TRY(Tensor tensor, Tensor::make(DType::S64, std::move(shape)));
+  for (int64_t i = 0; i < n; ++i) tensor.set_integer(i, i);
+  return tensor;
+}
+
+Result<int64_t> generated_extent(const Dim& dim, std::string_view what) {
+  const auto value = dim.maybe_value();
+  if (!value || *value < 0 || *value > kMaxGenerated)
+    return fail(fmt::format("{} needs a fixed size up to {}, got {}", what, kMaxGenerated,
+                            ir::to_string(dim)),
+                {}, "export the model with a fixed size there");
+  return *value;
+}
+
+// Whether column - row compares with k, over the two innermost axes of `shape`.
+Expr diagonal(Node& node, const Shape& shape, Op compare, const Expr& k) {
+  if (shape.size() < 2) return node.failed("a matrix is wanted, got " + ir::to_string(shape));
+  const auto rows = generated_extent(shape[shape.size() - 2], "the diagonal");
+  const auto columns = generated_extent(shape.back(), "the diagonal");
+  if (const auto& bad = rows ? columns : rows; !bad)
+    return node.failed(bad.error().what, bad.error().fix);
+  auto row = counting(*rows, {*rows, 1}), column = counting(*columns, {*columns});
+  if (!row || !column) return node.failed((row ? column : row).error().what);
+  const Expr down = node.expr(node.graph().constant(*std::move(row)));
+  const Expr across = node.expr(node.graph().constant(*std::move(column)));
+  return emit(compare, std::vector<Expr>{across - down, k});
+}
+
+Expr number(Node& node, double value, DType dtype) {
+  return node.expr(node.graph().literal(value, dtype));
+}
+
+Result<Shape> shape_from(Node& node, size_t i) {
+  ATTACCA_TRY(Shape shape, node.dims(i, "the shape"));
+  for (const Dim& dim : shape)
+    if (dim.is_static() && dim.value() < 0)
+      return fail(fmt::format("the negative dimension {}", dim.value()));
+  return shape;
+}
+
+Error range_error() {
+  return {"Range has too many elements or a step of 0", {}, "use fewer elements"};
+}
+
+Result<Outputs> integer_range(Node& node, DType dtype) {
+  int64_t bounds[3];
+  for (size_t i = 0; i < 3; ++i) {
+    ATTACCA_TRY(const auto values, node.integers(i, "a bound of Range"));
+    if (values.size() != 1) return fail("the bounds of Range are scalars");
+    bounds[i] = values[0];
+  }
+  const auto [start, limit, step] = bounds;
+  if (step == 0) return tl::make_unexpected(range_error());
+  const __int128 span = static_cast<__int128>(limit) - start;
+  const __int128 count = span / step + (span % step != 0 ? 1 : 0);
+  if ((span < 0) != (step < 0) || span == 0) return Known{dtype, {}, false};
+  if (count > kMaxGenerated) return tl::make_unexpected(range_error());
+  ATTACCA_TRY(Tensor tensor, Tensor::make(dtype, {static_cast<int64_t>(count)}));
+  for (int64_t i = 0; i < tensor.size(); ++i) tensor.set_integer(i, start + i * step);
+  return add_constant(node.graph(), std::move(tensor));
+}
+
+Result<Outputs> float_range(Node& node, DType dtype) {
+  double bounds[3];
+  for (size_t i = 0; i < 3; ++i) {
+    const auto bound = node.constant_scalar(i);
+    if (!bound)
+      return fail("the bounds of Range must follow from constants and shapes", {},
+                  "store them as initializers");
+    bounds[i] = *bound;
+  }
+  const double count = std::ceil((bounds[1] - bounds[0]) / bounds[2]);
+  if (!(count <= static_cast<double>(kMaxGenerated))) return tl::make_unexpected(range_error());
+  ATTACCA_TRY(Tensor tensor, Tensor::make(dtype, {static_cast<int64_t>(std::max(0.0, count))}));
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    tensor.set_number(i, bounds[0] + static_cast<double>(i) * bounds[2]);
+  return add_constant(node.graph(), std::move(tensor));
+}
+
+}  // namespace
+
+Result<Outputs> constant(Node& node) {
+  const auto made = [&](Result<Tensor> tensor) -> Result<Outputs> {
+    if (!tensor) return tl::make_unexpected(tensor.error());
+    return add_constant(node.graph(), *std::move(tensor));
+  };
+  if (const auto* value = node.attribute("value"))
+    return made(read_tensor(value->t(), node.directory()));
+  if (const auto* value = node.attribute("value_float"))
+    return number(node, static_cast<double>(value->f()), DType::F32);
+  if (const auto* value = node.attribute("value_int")) return Known{DType::S64, {value->i()}, true};
+  if (const auto* value = node.attribute("value_floats"))
+    return made(vector_of(DType::F32, value->floats()));
+  if (const auto* value = node.attribute("value_ints"))
+    return made(vector_of(DType::S64, value->ints()));
+  return fail("this form of Constant is not supported", {},
+              "use value, value_float(s) or value_int(s)");
+}
+
+Result<Outputs> constant_of_shape(Node& node) {
+  ATTACCA_TRY(const Shape shape, shape_from(node, 0));
+  DType dtype = DType::F32;
+  Tensor value = Tensor::of(DType::F32, {}, {0.0});
+  if (const auto* given = node.attribute("value")) {
+    ATTACCA_TRY(value, read_tensor(given->t(), node.directory()));
+    dtype = value.dtype();
+    if (value.size() != 1) return fail("the value of ConstantOfShape holds one element");
+  }
+  const auto count = ir::element_count(shape).maybe_value();
+  if (dtype == DType::S64 && shape.size() == 1 && count && *count <= kMaxKnownElements)
+    return Known{dtype, Shape(static_cast<size_t>(*count), value.integer_at(0)), false};
+  ATTACCA_TRY(Tensor scalar, Tensor::make(dtype, {}));
+  std::copy(value.data(), value.data() + ir::size_of(dtype), scalar.data());
+  return broadcast_to(node.expr(add_constant(node.graph(), std::move(scalar))), shape);
+}
+
+Result<Outputs> shape_of(Node& node) {
+  const auto* entry = node.entry(0);
+  Shape shape;
+  if (entry != nullptr && !entry->value) {
+    if (!entry->known->scalar) shape.push_back(static_cast<int64_t>(entry->known->elements.size()));
+  } else {
+    ATTACCA_TRY(const Value x, node.input(0));
+    shape = node.shape(x);
+  }
+  const auto rank = static_cast<int64_t>(shape.size());
+  const auto bound = [&](std::string_view name, int64_t otherwise) {
+    const int64_t at = node.integer(name, otherwise);
+    return std::clamp(at < 0 ? at + rank : at, int64_t{0}, rank);
+  };
+  const int64_t start = bound("start", 0), end = bound("end", rank);
+  return Known{DType::S64,
+               start < end ? Shape(shape.begin() + start, shape.begin() + end) : Shape{}, false};
+}
+
+Result<Outputs> size_of(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  return Known{DType::S64, {ir::element_count(node.shape(x))}, true};
+}
+
+Result<Outputs> range(Node& node) {
+  ATTACCA_TRY(const Value start, node.input(0));
+  const DType dtype = node.dtype(start);
+  return ir::is_float(dtype) ? float_range(node, dtype) : integer_range(node, dtype);
+}
+
+Result<Outputs> eye_like(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  DType dtype = node.dtype(x);
+  if (const int64_t code = node.integer("dtype", 0); code != 0) {
+    ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));
+  }
+  const int64_t offset = std::clamp(node.integer("k", 0), -kMaxGenerated, kMaxGenerated);
+  const Expr k = number(node, static_cast<double>(offset), DType::S64);
+  return cast(diagonal(node, node.shape(x), Op::Eq, k), dtype);
+}
+
+Result<Outputs> trilu(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  Expr k = number(node, 0, DType::S64);
+  if (node.has(1)) {
+    ATTACCA_TRY(const Value given, node.input(1));
+    k = reshape(node.expr(given), {});
+  }
+  const bool upper = node.integer("upper", 1) != 0;
+  const Expr keep = diagonal(node, node.shape(x), upper ? Op::Ge : Op::Le, k);
+  return where(keep, node.expr(x), number(node, 0, node.dtype(x)));
+}
+
+// Compares the indices, wrapped once from below, with 0 .. depth-1 along a new axis.
+Result<Outputs> one_hot(Node& node) {
+  ATTACCA_TRY(const Value indices, node.input(0));
+  ATTACCA_TRY(const Value values, node.input(2));
+  const auto depth = node.constant_scalar(1);
+  if (!depth || !(std::fabs(*depth) <= static_cast<double>(kMaxGenerated)))
+    return fail("the depth of OneHot must be a constant, and small", {},
+                "store it as an initializer");
+  ATTACCA_TRY(const int64_t extent, generated_extent(static_cast<int64_t>(*depth), "OneHot"));
+  const int64_t rank = node.rank(indices) + 1;
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), rank));
+  Shape shape = node.shape(indices);
+  shape.insert(shape.begin() + axis, 1);
+  const Expr index = reshape(cast(node.expr(indices), DType::S64), shape);
+  const Expr wrapped = where(index < 0.0, index + static_cast<double>(extent), index);
+  std::vector<int64_t> along(static_cast<size_t>(rank), 1);
+  along[static_cast<size_t>(axis)] = extent;
+  ATTACCA_TRY(Tensor classes, counting(extent, along));
+  const Expr hot = emit(
+      Op::Eq, std::vector<Expr>{wrapped, node.expr(node.graph().constant(std::move(classes)))});
+  if (!(node.shape(values) == Shape{2})) return fail("the values of OneHot are [off, on]");
+  const Expr off = reshape(slice_axis(node.expr(values), 0, 0, 1), {});
+  const Expr on = reshape(slice_axis(node.expr(values), 0, 1, 2), {});
+  return where(hot, on, off);
+}
+
+}  // namespace attacca::import

@@ -1,0 +1,94 @@
+// Graph building as algebra: an Expr is a value or the first error on the way to it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/graph/graph.hpp"
+#include "ir/text/compose.hpp"
+
+namespace attacca::import {
+
+// An integer or bool tensor of rank 0 or 1 whose elements are known while importing, if only as
+// symbols: what Shape yields and shape arithmetic computes.
+struct Known {
+  ir::DType dtype = ir::DType::S64;
+  std::vector<ir::Dim> elements;
+  bool scalar = false;  // rank 0
+};
+
+// What a name stands for: a value of the graph, numbers known while importing, or both.
+struct Entry {
+  Entry() = default;
+  Entry(ir::Value v) : value(v) {}         // NOLINT: a value is an entry
+  Entry(Known k) : known(std::move(k)) {}  // NOLINT
+  std::optional<ir::Value> value;
+  std::optional<Known> known;
+};
+
+// The results of a node, in order.
+struct Outputs {
+  Outputs() = default;
+  Outputs(ir::Value value) : entries{Entry(value)} {}                        // NOLINT: one result
+  Outputs(Known known) : entries{Entry(std::move(known))} {}                 // NOLINT
+  Outputs(std::vector<Entry> e) : entries(std::move(e)) {}                   // NOLINT
+  Outputs(const std::vector<ir::Value>& v) : entries(v.begin(), v.end()) {}  // NOLINT
+  std::vector<Entry> entries;
+};
+
+struct Expr {
+  ir::Graph* graph;
+  Result<ir::Value> value;
+  operator Result<Outputs>() const { return value; }  // NOLINT
+};
+
+Expr emit(ir::Op op, const std::vector<Expr>& operands, ir::Attrs attrs = {});
+inline Expr emit(ir::Op op, const Expr& x) {
+  return emit(op, std::vector<Expr>{x});
+}
+// With the op's parameters, in table order.
+inline Expr emit_with(ir::Op op, const Expr& x, std::vector<double> params) {
+  ir::Attrs attrs;
+  attrs.params = std::move(params);
+  return emit(op, std::vector<Expr>{x}, std::move(attrs));
+}
+Expr emit(ir::Op op, const Expr& x, double y);
+Expr emit(ir::Op op, double x, const Expr& y);
+
+#define ATTACCA_EXPR_BINARY(SYMBOL, OP)                       \
+  inline Expr operator SYMBOL(const Expr& x, const Expr& y) { \
+    return emit(ir::Op::OP, std::vector<Expr>{x, y});         \
+  }                                                           \
+  inline Expr operator SYMBOL(const Expr& x, double y) {      \
+    return emit(ir::Op::OP, x, y);                            \
+  }                                                           \
+  inline Expr operator SYMBOL(double x, const Expr& y) {      \
+    return emit(ir::Op::OP, x, y);                            \
+  }
+ATTACCA_EXPR_BINARY(+, Add)
+ATTACCA_EXPR_BINARY(-, Sub)
+ATTACCA_EXPR_BINARY(*, Mul)
+ATTACCA_EXPR_BINARY(/, Div)
+ATTACCA_EXPR_BINARY(<, Lt)
+ATTACCA_EXPR_BINARY(>, Gt)
+#undef ATTACCA_EXPR_BINARY
+inline Expr operator-(const Expr& x) {
+  return emit(ir::Op::Neg, x);
+}
+
+// A number of x's dtype.
+Expr scalar_like(const Expr& x, double value);
+Expr where(const Expr& condition, const Expr& x, const Expr& y);
+Expr cast(const Expr& x, ir::DType dtype, bool saturate = false);
+Expr reduce(ir::Op op, const Expr& x, std::vector<int64_t> axes, bool keepdims);
+Expr matmul(const Expr& a, const Expr& b);
+Expr reshape(const Expr& x, ir::Shape shape);
+Expr broadcast_to(const Expr& x, ir::Shape shape);
+// The permutation as the op that says it best: nothing, transpose or permute.
+Expr permute(const Expr& x, const std::vector<int64_t>& axes);
+// Elements begin..end of an axis, which must exist.
+Expr slice_axis(const Expr& x, int64_t axis, ir::Dim begin, ir::Dim end, int64_t step = 1);
+Expr concat(const std::vector<Expr>& parts, int64_t axis);
+
+}  // namespace attacca::import

@@ -1,0 +1,319 @@
+// Matrix products, plain and quantised.
+#include "fmt/format.h"
+
+#include "import/onnx/ops.hpp"
+#include "import/onnx/tensor.hpp"
+
+namespace attacca::import {
+namespace {
+
+using ir::DType;
+using ir::Op;
+using ir::Shape;
+using ir::Value;
+
+Expr transpose_if(const Expr& x, bool condition) {
+  return condition ? emit(Op::Transpose, std::vector<Expr>{x}) : x;
+}
+
+// Computed while importing where it only depends on constants.
+Expr folded(const Expr& x) {
+  if (!x.value) return x;
+  constexpr int64_t kMaxWeights = 1 << 22;
+  auto tensor = fold_constant(*x.graph, *x.value, kMaxWeights);
+  if (!tensor) return x;
+  return {x.graph, add_constant(*x.graph, *std::move(tensor))};
+}
+
+// A per-axis parameter of shape [C] along `axis` of a tensor of `rank`; scalars and [1] as scalars.
+Result<Value> along_axis(Node& node, Value parameter, int64_t axis, int64_t rank) {
+  const Shape shape = node.shape(parameter);
+  if (shape.empty()) return parameter;
+  if (shape.size() != 1)
+    return fail(fmt::format("a scale or zero point of shape {} (blocked) is not supported",
+                            ir::to_string(shape)),
+                {}, "quantise per tensor or per axis");
+  if (shape[0].is(1)) return folded(reshape(node.expr(parameter), {})).value;
+  ATTACCA_TRY(const int64_t at, normalise_axis(axis, rank));
+  Shape spread(static_cast<size_t>(rank), 1);
+  spread[static_cast<size_t>(at)] = shape[0];
+  return folded(reshape(node.expr(parameter), spread)).value;
+}
+
+bool is_zero(Node& node, Value value) {
+  const ir::Node& from = node.graph()[value];
+  if (from.literal) return from.literal->value == 0;
+  const auto tensor = fold_constant(node.graph(), value);
+  if (!tensor) return false;
+  for (int64_t i = 0; i < tensor->size(); ++i)
+    if (tensor->number_at(i) != 0) return false;
+  return true;
+}
+
+bool is_quantized(DType dtype) {
+  return dtype == DType::U8 || dtype == DType::S8 || ir::is_fp8(dtype);
+}
+
+Status check_quantized(DType dtype) {
+  if (is_quantized(dtype)) return {};
+  return fail(fmt::format("numbers are quantised to {}", ir::name(dtype)), {},
+              "quantise to uint8, int8, float8e4m3fn or float8e5m2");
+}
+
+Status check_scale(Node& node, Value scale) {
+  if (ir::is_float(node.dtype(scale))) return {};
+  return fail(fmt::format("a scale of {}", ir::name(node.dtype(scale))), {},
+              "cast it to float, float16 or bfloat16");
+}
+
+Status check_zero(Node& node, Value zero, DType quantized) {
+  if (node.dtype(zero) == quantized) return {};
+  return fail(fmt::format("a zero point of {} for numbers of {}", ir::name(node.dtype(zero)),
+                          ir::name(quantized)),
+              {}, "give it the type of what it belongs to");
+}
+
+// An optional zero point of one operand of an integer product; nullopt where it is 0.
+Result<std::optional<Expr>> zero_point(Node& node, size_t i, DType quantized, bool rows) {
+  if (!node.has(i)) return std::nullopt;
+  ATTACCA_TRY(const Value value, node.input(i));
+  ATTACCA_TRY_VOID(check_zero(node, value, quantized));
+  if (is_zero(node, value)) return std::nullopt;
+  Shape shape = node.shape(value);
+  // One a row of A runs along M; one a column of B already does along N.
+  if (rows && shape.size() == 1 && !shape[0].is(1)) shape.push_back(1);
+  if (shape.size() == 1 && shape[0].is(1)) shape.clear();
+  return folded(cast(reshape(node.expr(value), shape), DType::S32));
+}
+
+// (A - za) @ (B - zb) in s32, the product itself on 8-bit operands:
+// A @ B - rowsum(A) * zb - za * colsum(B - zb).
+Result<Value> integer_product(Node& node, size_t a_at, size_t b_at, size_t za_at, size_t zb_at) {
+  ATTACCA_TRY(const Value a, node.input(a_at));
+  ATTACCA_TRY(const Value b, node.input(b_at));
+  for (const Value value : {a, b})
+    if (node.dtype(value) != DType::S8 && node.dtype(value) != DType::U8)
+      return fail(fmt::format("an operand is {}, wanted int8 or uint8",
+                              ir::to_string(node.graph().type(value))));
+  ATTACCA_TRY(const auto za, zero_point(node, za_at, node.dtype(a), true));
+  ATTACCA_TRY(const auto zb, zero_point(node, zb_at, node.dtype(b), false));
+  const int64_t rank_a = node.rank(a), rank_b = node.rank(b);
+  if ((za || zb) && (rank_a < 2 || rank_b < 2))
+    return fail("zero points of a product with a vector are not supported", {},
+                "reshape the vector to a matrix");
+  Expr product = numpy_matmul(node, node.expr(a), node.expr(b));
+  if (zb) {
+    const Expr rows = reduce(Op::Sum, cast(node.expr(a), DType::S32), {rank_a - 1}, true);
+    product = product - rows * *zb;
+  }
+  if (za) {
+    Expr wide = cast(node.expr(b), DType::S32);
+    if (zb) wide = wide - *zb;
+    product = product - *za * folded(reduce(Op::Sum, wide, {rank_b - 2}, true));
+  }
+  return product.value;
+}
+
+// The zero point in the type of the arithmetic; none where it is 0.
+Result<std::optional<Value>> real_zero(Node& node, const std::optional<Value>& zero) {
+  if (!zero || is_zero(node, *zero)) return std::nullopt;
+  ATTACCA_TRY(const Value real, folded(cast(node.expr(*zero), DType::F32)).value);
+  return std::optional(real);
+}
+
+struct Quantisation {
+  Value scale;
+  std::optional<Value> zero;
+};
+
+Result<Quantisation> quantisation(Node& node, size_t scale_at, size_t zero_at, int64_t axis,
+                                  int64_t rank) {
+  ATTACCA_TRY(const Value scale, node.input(scale_at));
+  ATTACCA_TRY_VOID(check_scale(node, scale));
+  Quantisation result;
+  ATTACCA_TRY(result.scale, along_axis(node, scale, axis, rank));
+  if (!node.has(zero_at)) return result;
+  ATTACCA_TRY(const Value zero, node.input(zero_at));
+  ATTACCA_TRY(result.zero, along_axis(node, zero, axis, rank));
+  return result;
+}
+
+Status refuse_blocks(Node& node) {
+  if (node.integer("block_size", 0) == 0) return {};
+  return fail("block_size is not supported", {}, "quantise per tensor or per axis");
+}
+
+// x times the scale of its block.
+Expr scale_blocks(const Expr& x, const Expr& scale, const std::vector<int64_t>& block) {
+  ir::Attrs attrs;
+  attrs.axes = block;
+  return emit(Op::ScaleBlocks, std::vector<Expr>{x, scale}, std::move(attrs));
+}
+
+// (q - zero) * scale in f32, both of a block along one axis.
+Result<Expr> dequantized_blocks(Node& node, int64_t extent) {
+  ATTACCA_TRY(const Value q, node.input(0));
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 1), node.rank(q)));
+  std::vector<int64_t> block(static_cast<size_t>(node.rank(q)), 1);
+  block[static_cast<size_t>(axis)] = extent;
+  std::optional<Value> zero;
+  if (node.has(2)) {
+    ATTACCA_TRY(zero, node.input(2));
+  }
+  if (!zero || is_zero(node, *zero)) return scale_blocks(node.expr(q), node.x(1), block);
+  const Expr one = node.expr(node.graph().literal(1, DType::F32));
+  const Expr zeros = scale_blocks(broadcast_to(one, node.shape(q)),
+                                  folded(cast(node.expr(*zero), DType::F32)), block);
+  return scale_blocks(cast(node.expr(q), DType::F32) - zeros, node.x(1), block);
+}
+
+Result<Value> quantize_to(Node& node, Value x, const Quantisation& by, DType dtype) {
+  ATTACCA_TRY_VOID(check_quantized(dtype));
+  const bool floats = ir::is_float(node.dtype(x));
+  const Expr in = floats ? node.expr(x) : cast(node.expr(x), node.dtype(by.scale));
+  ATTACCA_TRY(const Value value, in.value);
+  if (ir::is_fp8(dtype))
+    return cast(in / node.expr(by.scale), dtype, node.integer("saturate", 1) != 0).value;
+  ATTACCA_TRY(const auto zero, real_zero(node, by.zero));
+  const DType precision = node.dtype(by.scale);
+  if (precision == DType::F32 || precision == DType::F64)
+    return ir::quantize(node.graph(), value, by.scale, zero, dtype);
+  // The scale's type is that of the division: a quotient of 16 bits can be a tie that f32's is not.
+  ir::Attrs attrs;
+  attrs.compute = precision;
+  const Expr quotient = emit(Op::Div, std::vector<Expr>{in, node.expr(by.scale)}, std::move(attrs));
+  const Expr rounded = emit(Op::Round, cast(quotient, DType::F32));
+  return cast(zero ? rounded + node.expr(*zero) : rounded, dtype, true).value;
+}
+
+}  // namespace
+
+Expr numpy_matmul(Node& node, const Expr& a, const Expr& b) {
+  if (!a.value) return a;
+  if (!b.value) return b;
+  const Shape sa = node.shape(*a.value), sb = node.shape(*b.value);
+  if (sa.empty() || sb.empty()) return node.failed("a matrix product of a scalar", "use Mul");
+  const bool row = sa.size() == 1, column = sb.size() == 1;
+  const Expr product =
+      matmul(row ? reshape(a, {1, sa[0]}) : a, column ? reshape(b, {sb[0], 1}) : b);
+  if (!product.value || (!row && !column)) return product;
+  Shape shape = node.shape(*product.value);
+  if (column) shape.pop_back();
+  if (row) shape.erase(shape.end() - (column ? 1 : 2));
+  return reshape(product, shape);
+}
+
+Result<Outputs> mat_mul(Node& node) {
+  return numpy_matmul(node, node.x(0), node.x(1));
+}
+
+Result<Outputs> gemm(Node& node) {
+  const double alpha = node.real("alpha", 1.0), beta = node.real("beta", 1.0);
+  const Expr a = transpose_if(node.x(0), node.integer("transA", 0) != 0);
+  const Expr b = transpose_if(node.x(1), node.integer("transB", 0) != 0);
+  Expr product = matmul(a, b);
+  if (!product.value) return product;
+  const Shape shape = node.shape(*product.value);
+  if (shape.size() != 2) return fail("Gemm multiplies matrices, got " + ir::to_string(shape));
+  if (alpha != 1.0) product = product * alpha;
+  if (!node.has(2) || beta == 0.0) return product;
+  const Expr c = beta == 1.0 ? node.x(2) : node.x(2) * beta;
+  const Expr sum = product + c;
+  if (sum.value && !(node.shape(*sum.value) == shape))
+    return fail(fmt::format("C does not broadcast to {}", ir::to_string(shape)));
+  return sum;
+}
+
+Result<Outputs> mat_mul_integer(Node& node) {
+  return integer_product(node, 0, 1, 2, 3);
+}
+
+// saturate(round(product * ((scale_a * scale_b) / scale_y)) + zero_y). The factor is rounded to f32
+// as ONNX Runtime rounds it, so that quotients next to a half fall on the same side.
+Result<Outputs> qlinear_mat_mul(Node& node) {
+  ATTACCA_TRY(const Value product, integer_product(node, 0, 3, 2, 5));
+  const int64_t rank = node.rank(product);
+  const auto in_f32 = [&](size_t at, int64_t axis) -> Expr {
+    const auto by = node.input(at);
+    if (!by) return {&node.graph(), by};
+    const auto along = along_axis(node, *by, axis, rank);
+    if (!along) return {&node.graph(), along};
+    return folded(cast(node.expr(*along), DType::F32));
+  };
+  ATTACCA_TRY(const Value zero, node.input(7));
+  for (const size_t scale : {1, 4, 6}) {
+    ATTACCA_TRY(const Value value, node.input(scale));
+    ATTACCA_TRY_VOID(check_scale(node, value));
+  }
+  const DType dtype = node.dtype(zero);
+  ATTACCA_TRY_VOID(check_quantized(dtype));
+  const Expr factor = folded(folded(in_f32(1, -2) * in_f32(4, -1)) / in_f32(6, -2));
+  const Expr quotient = cast(node.expr(product), DType::F32) * factor;
+  if (ir::is_fp8(dtype)) return cast(quotient, dtype, true);
+  const Expr rounded = emit(Op::Round, quotient);
+  return cast(is_zero(node, zero) ? rounded : rounded + in_f32(7, -2), dtype, true);
+}
+
+Result<Outputs> quantize_linear(Node& node) {
+  ATTACCA_TRY_VOID(refuse_blocks(node));
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(Quantisation by, quantisation(node, 1, 2, node.integer("axis", 1), node.rank(x)));
+  DType dtype = by.zero ? node.dtype(*by.zero) : DType::U8;
+  if (const int64_t code = node.integer("output_dtype", 0); code != 0) {
+    ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));
+  }
+  if (by.zero) ATTACCA_TRY_VOID(check_zero(node, *by.zero, dtype));
+  // The type of the division, else that of its operands.
+  Value in = x;
+  if (const int64_t code = node.integer("precision", 0); code != 0) {
+    ATTACCA_TRY(const DType precision, read_dtype(static_cast<int32_t>(code)));
+    ATTACCA_TRY(by.scale, folded(cast(node.expr(by.scale), precision)).value);
+    ATTACCA_TRY(in, cast(node.expr(x), precision).value);
+  }
+  return quantize_to(node, in, by, dtype);
+}
+
+Result<Outputs> dequantize_linear(Node& node) {
+  ATTACCA_TRY(const Value q, node.input(0));
+  if (const DType from = node.dtype(q); !is_quantized(from) && from != DType::S32)
+    return fail(fmt::format("numbers of {} are not quantised", ir::name(from)), {},
+                "dequantise uint8, int8, int32, float8e4m3fn or float8e5m2");
+  ATTACCA_TRY(const Value scale, node.input(1));
+  if (node.has(2)) {
+    ATTACCA_TRY(const Value zero, node.input(2));
+    ATTACCA_TRY_VOID(check_zero(node, zero, node.dtype(q)));
+  }
+  DType dtype = node.dtype(scale);
+  if (const int64_t code = node.integer("output_dtype", 0); code != 0) {
+    ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));
+  }
+  if (const int64_t extent = node.integer("block_size", 0); extent != 0) {
+    ATTACCA_TRY(const Expr blocks, dequantized_blocks(node, extent));
+    return cast(blocks, dtype);
+  }
+  ATTACCA_TRY(const Quantisation by,
+              quantisation(node, 1, 2, node.integer("axis", 1), node.rank(q)));
+  if (by.zero && node.dtype(q) == DType::S32 && !is_zero(node, *by.zero)) {
+    ATTACCA_TRY(const Value moved, (node.expr(q) - node.expr(*by.zero)).value);
+    return cast({&node.graph(), ir::dequantize(node.graph(), moved, by.scale)}, dtype);
+  }
+  ATTACCA_TRY(const auto zero, real_zero(node, by.zero));
+  return cast({&node.graph(), ir::dequantize(node.graph(), q, by.scale, zero)}, dtype);
+}
+
+// y, its scale and its zero point, from the range of x widened to hold 0. An x of zeros alone has
+// scale 0, as the formula says; y and its zero point are 0 then.
+Result<Outputs> dynamic_quantize_linear(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  const Expr in = node.expr(x);
+  const std::vector<int64_t> axes = all_axes(node.rank(x));
+  const Expr high = emit(Op::Max, reduce(Op::ReduceMax, in, axes, false), 0.0);
+  const Expr low = emit(Op::Min, reduce(Op::ReduceMin, in, axes, false), 0.0);
+  ATTACCA_TRY(const Value scale, ((high - low) / 255.0).value);
+  const Expr zero = emit(Op::Round, emit_with(Op::Clamp, -low / node.expr(scale), {0.0, 255.0}));
+  ATTACCA_TRY(const Value point, cast(zero, DType::U8, true).value);
+  ATTACCA_TRY(const Value y, quantize_to(node, x, {scale, point}, DType::U8));
+  return std::vector<Value>{y, scale, point};
+}
+
+}  // namespace attacca::import

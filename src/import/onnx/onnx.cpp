@@ -1,0 +1,374 @@
+#include "import/onnx/onnx.hpp"
+
+#include <filesystem>
+#include <set>
+
+#include "fmt/format.h"
+
+#include "import/onnx/functions.hpp"
+#include "import/onnx/names.hpp"
+#include "import/onnx/ops.hpp"
+#include "import/onnx/tensor.hpp"
+#include "import/onnx/wire.hpp"
+
+namespace attacca::import {
+namespace {
+
+using ir::Dim;
+using ir::Value;
+
+constexpr int64_t kNewestOpset = 24;
+constexpr int64_t kMaxNodes = 1'000'000;
+constexpr int kMaxCallDepth = 32;
+constexpr size_t kMaxExpandedBytes = size_t{1} << 32;
+
+using Opsets = std::map<std::string, int64_t>;
+using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+
+template <class Imports>
+Opsets opsets_of(const Imports& imports) {
+  Opsets opsets;
+  for (const auto& entry : imports) opsets[standard_domain(entry.domain())] = entry.version();
+  return opsets;
+}
+
+int64_t opset_of(const Opsets& opsets, const std::string& domain) {
+  const auto found = opsets.find(domain);
+  return found == opsets.end() ? 1 : found->second;
+}
+
+std::string node_name(const onnx::NodeProto& node) {
+  if (!node.name().empty()) return printable(node.name());
+  for (const std::string& output : node.output())
+    if (!output.empty()) return printable(output);
+  return "(unnamed)";
+}
+
+std::string place(const onnx::NodeProto& node) {
+  return fmt::format("node {} ({})", node_name(node), printable(node.op_type()));
+}
+
+tl::unexpected<Error> at(Error error, const std::string& where) {
+  error.where = error.where.empty() ? where : fmt::format("{}, {}", where, error.where);
+  return tl::make_unexpected(std::move(error));
+}
+
+// The names of one graph or of one call of a function.
+struct Scope {
+  Opsets opsets;
+  std::unordered_map<std::string, Entry> values;
+  int depth = 0;
+};
+
+class Importer {
+ public:
+  Importer(onnx::ModelProto& model, const std::string& directory, const FixedInputs& fixed)
+      : model_(model), directory_(directory), fixed_(fixed) {}
+
+  Result<ir::Graph> run() {
+    ATTACCA_TRY(functions_, Functions::of(model_));
+    Scope scope{read_opsets(), {}, 0};
+    ATTACCA_TRY_VOID(check_opset(scope.opsets));
+    ATTACCA_TRY_VOID(check_support(scope.opsets));
+    graph_.name = sanitised(model_.graph().name());
+    ATTACCA_TRY_VOID(add_initializers(scope));
+    ATTACCA_TRY_VOID(add_inputs(scope));
+    ATTACCA_TRY_VOID(add_nodes(model_.graph().node(), scope));
+    ATTACCA_TRY_VOID(add_outputs(scope));
+    return ir::without_dead_nodes(graph_);
+  }
+
+ private:
+  // Models older than IR version 3 carry no opset: they mean the first.
+  Opsets read_opsets() const {
+    Opsets opsets = opsets_of(model_.opset_import());
+    opsets.emplace("", 1);
+    return opsets;
+  }
+
+  static Status check_opset(const Opsets& opsets) {
+    const int64_t opset = opset_of(opsets, "");
+    if (opset >= 1 && opset <= kNewestOpset) return {};
+    return fail(fmt::format("opset {} is not supported", opset), {},
+                fmt::format("export with an opset up to {}", kNewestOpset));
+  }
+
+  // Every op that no row serves, over the graph and the functions it calls.
+  Status check_support(const Opsets& opsets) const {
+    std::map<std::string, std::vector<std::string>> missing;
+    std::set<const onnx::FunctionProto*> seen;
+    std::vector<std::pair<const Nodes*, Opsets>> open{{&model_.graph().node(), opsets}};
+    while (!open.empty()) {
+      const auto [nodes, imports] = std::move(open.back());
+      open.pop_back();
+      for (const auto& node : *nodes) {
+        if (const auto* function = functions_.find(node)) {
+          if (seen.insert(function).second)
+            open.emplace_back(&function->node(), opsets_of(function->opset_import()));
+        } else if (auto op = unsupported(node, imports); !op.empty()) {
+          missing[op].push_back(node_name(node));
+        }
+      }
+    }
+    if (missing.empty()) return {};
+    std::string list;
+    for (const auto& [op, names] : missing)
+      list += fmt::format("\n  {}: {}", op, fmt::join(names, ", "));
+    return fail(fmt::format("the model uses ops that are not supported:{}", list), {},
+                "replace them, or cut the model around them");
+  }
+
+  // The op's description if no row serves it, else empty.
+  static std::string unsupported(const onnx::NodeProto& node, const Opsets& opsets) {
+    const std::string domain = standard_domain(node.domain());
+    const int64_t opset = opset_of(opsets, domain);
+    if (find_op(domain, node.op_type(), opset) != nullptr) return {};
+    const std::string name = printable(node.op_type());
+    if (!domain.empty()) return fmt::format("{} of domain {}", name, printable(domain));
+    return is_known_op(domain, node.op_type()) ? fmt::format("{} in opset {}", name, opset) : name;
+  }
+
+  // Sanitised, two names that NUL tells apart would still be told apart by a number alone.
+  static Status check_name(const std::string& name, const std::string& where) {
+    if (name.find('\0') == std::string::npos) return {};
+    return fail(fmt::format("the name {} holds a NUL byte", printable(name)), where, "rename it");
+  }
+
+  Status add_initializers(Scope& scope) {
+    auto& graph = *model_.mutable_graph();
+    if (graph.sparse_initializer_size() > 0)
+      return fail("sparse initializers are not supported", {}, "store them densely");
+    for (auto& initializer : *graph.mutable_initializer()) {
+      const std::string where = "initializer " + printable(initializer.name());
+      ATTACCA_TRY_VOID(check_name(initializer.name(), where));
+      auto tensor = read_tensor(initializer, directory_);
+      if (!tensor) return at(tensor.error(), where);
+      initializer.clear_raw_data();  // the numbers live in the tensor now
+      const Value value = add_constant(graph_, *std::move(tensor));
+      if (!scope.values.emplace(initializer.name(), value).second)
+        return fail("the name is used twice", where, "name initializers apart");
+      name_value(value, initializer.name());
+    }
+    return {};
+  }
+
+  // An initializer listed as an input too is its default: a constant.
+  Status add_inputs(Scope& scope) {
+    std::set<std::string> seen;
+    for (const auto& input : model_.graph().input()) {
+      const std::string where = "input " + printable(input.name());
+      if (input.name().empty()) return fail("an input without a name", where);
+      ATTACCA_TRY_VOID(check_name(input.name(), where));
+      if (!seen.insert(input.name()).second)
+        return fail("the name is used twice", where, "name inputs apart");
+      if (scope.values.count(input.name())) continue;
+      auto value = add_input(input);
+      if (!value) return at(value.error(), where);
+      scope.values.emplace(input.name(), *value);
+    }
+    return {};
+  }
+
+  Result<Value> add_input(const onnx::ValueInfoProto& input) {
+    if (const auto known = fixed_.find(input.name()); known != fixed_.end())
+      return add_constant(graph_, known->second);
+    if (!input.type().has_tensor_type())
+      return fail("the input is not a tensor", {},
+                  "sequences, maps and optionals are not supported");
+    const auto& proto = input.type().tensor_type();
+    ir::Type type;
+    ATTACCA_TRY(type.dtype, read_dtype(proto.elem_type()));
+    if (!proto.has_shape())
+      return fail("the input's rank is unknown", {}, "export the model with shapes");
+    for (int axis = 0; axis < proto.shape().dim_size(); ++axis) {
+      ATTACCA_TRY(Dim dim, read_dim(proto.shape().dim(axis), input.name(), axis));
+      type.shape.push_back(std::move(dim));
+    }
+    return graph_.input(names_.take(input.name()), std::move(type));
+  }
+
+  // -1 is how some exporters write an unknown dimension.
+  Result<Dim> read_dim(const onnx::TensorShapeProto::Dimension& proto, const std::string& input,
+                       int axis) {
+    if (proto.has_dim_value() && proto.dim_value() != -1) {
+      if (proto.dim_value() < 0)
+        return fail(fmt::format("the negative dimension {}", proto.dim_value()));
+      return Dim(proto.dim_value());
+    }
+    if (!proto.has_dim_param() || proto.dim_param().empty())
+      return Dim::symbol(symbols_.take(fmt::format("{}_d{}", input, axis)));
+    ATTACCA_TRY_VOID(check_name(proto.dim_param(), {}));
+    const auto [slot, fresh] = dim_params_.emplace(proto.dim_param(), "");
+    if (fresh) slot->second = symbols_.take(proto.dim_param());
+    return Dim::symbol(slot->second);
+  }
+
+  Status add_nodes(const Nodes& nodes, Scope& scope) {
+    for (const auto& node : nodes)
+      if (auto status = add_node(node, scope); !status) return at(status.error(), place(node));
+    return {};
+  }
+
+  Status add_node(const onnx::NodeProto& proto, Scope& scope) {
+    if (++nodes_ > kMaxNodes) return fail(fmt::format("more than {} nodes", kMaxNodes));
+    ATTACCA_TRY(const std::vector<Entry*> inputs, find_inputs(proto, scope));
+    const uint32_t first = static_cast<uint32_t>(graph_.size());
+    Result<Outputs> outputs = functions_.find(proto) != nullptr
+                                  ? call(*functions_.find(proto), proto, inputs, scope)
+                                  : handle(proto, inputs, scope);
+    if (!outputs) return tl::make_unexpected(outputs.error());
+    return bind_outputs(proto, outputs->entries, scope, first);
+  }
+
+  Result<std::vector<Entry*>> find_inputs(const onnx::NodeProto& proto, Scope& scope) const {
+    std::vector<Entry*> inputs;
+    for (const std::string& name : proto.input()) {
+      if (name.empty()) {
+        inputs.push_back(nullptr);
+        continue;
+      }
+      const auto found = scope.values.find(name);
+      if (found == scope.values.end())
+        return fail(fmt::format("nothing before it defines its input {}", printable(name)), {},
+                    "nodes must be sorted and free of cycles");
+      inputs.push_back(&found->second);
+    }
+    while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
+    return inputs;
+  }
+
+  Result<Outputs> handle(const onnx::NodeProto& proto, const std::vector<Entry*>& inputs,
+                         const Scope& scope) {
+    const std::string domain = standard_domain(proto.domain());
+    const int64_t opset = opset_of(scope.opsets, domain);
+    const OpRow* row = find_op(domain, proto.op_type(), opset);
+    if (row == nullptr) return fail(fmt::format("opset {} has no such op", opset));
+    Node node(graph_, proto, opset, *row, inputs, directory_);
+    Result<Outputs> outputs = handle_known(node, *row);
+    if (node.attribute_error()) return tl::make_unexpected(*node.attribute_error());
+    return outputs;
+  }
+
+  static Result<Outputs> handle_known(Node& node, const OpRow& row) {
+    if (row.known == nullptr || node.inputs() == 0) return row.handler(node);
+    std::vector<Known> operands;
+    for (size_t i = 0; i < node.inputs(); ++i) {
+      auto known = node.known(i);
+      if (!known) return row.handler(node);
+      operands.push_back(*std::move(known));
+    }
+    if (auto result = row.known(node, operands)) return Outputs(*std::move(result));
+    return row.handler(node);
+  }
+
+  Status bind_outputs(const onnx::NodeProto& proto, std::vector<Entry>& entries, Scope& scope,
+                      uint32_t first) {
+    for (int i = 0; i < proto.output_size(); ++i) {
+      const std::string& name = proto.output(i);
+      if (name.empty()) continue;
+      ATTACCA_TRY_VOID(check_name(name, {}));
+      if (static_cast<size_t>(i) >= entries.size())
+        return fail(fmt::format("output {} ({}) is not supported", i, printable(name)));
+      Entry& entry = entries[static_cast<size_t>(i)];
+      if (entry.value && entry.value->id >= first && scope.depth == 0)
+        name_value(*entry.value, name);
+      if (!scope.values.emplace(name, std::move(entry)).second)
+        return fail(fmt::format("{} is defined twice", printable(name)), {}, "name outputs apart");
+    }
+    return {};
+  }
+
+  // Inlines a model-local function.
+  Result<Outputs> call(const onnx::FunctionProto& function, const onnx::NodeProto& caller,
+                       const std::vector<Entry*>& inputs, const Scope& outer) {
+    if (outer.depth >= kMaxCallDepth)
+      return fail(fmt::format("functions call each other deeper than {}", kMaxCallDepth), {},
+                  "they must not be recursive");
+    Scope scope{opsets_of(function.opset_import()), {}, outer.depth + 1};
+    ATTACCA_TRY_VOID(check_opset_if_used(scope.opsets));
+    if (inputs.size() > static_cast<size_t>(function.input_size()))
+      return fail(
+          fmt::format("{} inputs for a function of {}", inputs.size(), function.input_size()));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i] != nullptr) scope.values[function.input(static_cast<int>(i))] = *inputs[i];
+    ATTACCA_TRY_VOID(add_body(function, caller, scope));
+    std::vector<Entry> results;
+    for (const std::string& name : function.output()) {
+      const auto found = scope.values.find(name);
+      if (found == scope.values.end())
+        return fail(fmt::format("the function does not define its output {}", printable(name)));
+      results.push_back(found->second);
+    }
+    return results;
+  }
+
+  static Status check_opset_if_used(const Opsets& opsets) {
+    return opsets.count("") ? check_opset(opsets) : Status{};
+  }
+
+  Status add_body(const onnx::FunctionProto& function, const onnx::NodeProto& caller,
+                  Scope& scope) {
+    expanded_ += function.ByteSizeLong();
+    if (expanded_ > kMaxExpandedBytes)
+      return fail(
+          fmt::format("the calls of functions expand to more than {} bytes", kMaxExpandedBytes));
+    for (const onnx::NodeProto& node : body_of_call(function, caller))
+      if (auto status = add_node(node, scope); !status) return at(status.error(), place(node));
+    return {};
+  }
+
+  Status add_outputs(Scope& scope) {
+    NameSet names;
+    std::set<std::string> seen;
+    for (const auto& output : model_.graph().output()) {
+      const std::string where = "output " + printable(output.name());
+      ATTACCA_TRY_VOID(check_name(output.name(), where));
+      const auto found = scope.values.find(output.name());
+      if (found == scope.values.end())
+        return fail("no node defines it", where, "export the model again");
+      if (!seen.insert(output.name()).second) return fail("the name is used twice", where);
+      auto value = materialise(graph_, found->second);
+      if (!value) return at(value.error(), where);
+      graph_.add_output(*value, names.take(output.name()));
+    }
+    if (graph_.outputs().empty()) return fail("the graph has no outputs");
+    return {};
+  }
+
+  // Scalars stay anonymous: they print as numbers.
+  void name_value(Value value, const std::string& name) {
+    const ir::Node& node = graph_[value];
+    if (node.op == ir::Op::Input || node.literal || !node.name.empty() || name.empty()) return;
+    (void)graph_.set_name(value, names_.take(name));
+  }
+
+  onnx::ModelProto& model_;
+  const std::string& directory_;
+  const FixedInputs& fixed_;
+  ir::Graph graph_;
+  NameSet names_, symbols_;
+  std::map<std::string, std::string> dim_params_;
+  Functions functions_;
+  int64_t nodes_ = 0;
+  size_t expanded_ = 0;
+};
+
+}  // namespace
+
+Result<ir::Graph> parse_onnx(std::string_view bytes, const std::string& directory,
+                             const FixedInputs& fixed) {
+  ATTACCA_TRY(const auto model, parse_model(bytes));
+  return Importer(*model, directory, fixed).run();
+}
+
+Result<ir::Graph> read_onnx(const std::string& path, const FixedInputs& fixed) {
+  const auto model = read_model(path);
+  if (!model) return at(model.error(), path);
+  const auto parent = std::filesystem::path(path).parent_path();
+  const std::string directory = parent.empty() ? "." : parent.string();
+  auto graph = Importer(**model, directory, fixed).run();
+  if (!graph) return at(graph.error(), path);
+  return graph;
+}
+
+}  // namespace attacca::import

@@ -1,0 +1,24 @@
+// Reads ONNX models (opsets up to 23) into graphs. The table of ops stands in import/onnx/ops.def.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "ir/graph/graph.hpp"
+
+namespace attacca::import {
+
+// Inputs to be taken as constants, by their name in the model: what a shape depends on must be
+// known while reading.
+using FixedInputs = std::map<std::string, ir::Tensor>;
+
+// `path` names a .onnx file; external data is looked up beside it. Errors list every unsupported op
+// with its node name at once.
+Result<ir::Graph> read_onnx(const std::string& path, const FixedInputs& fixed = {});
+
+// From memory; external data is an error unless `directory` is given.
+Result<ir::Graph> parse_onnx(std::string_view bytes, const std::string& directory = {},
+                             const FixedInputs& fixed = {});
+
+}  // namespace attacca::import

@@ -1,0 +1,29 @@
+// The table of import/onnx/ops.def, and its handlers by room: math, linear, quantize, shape,
+// reduce.
+#pragma once
+
+#include "import/onnx/node.hpp"
+
+namespace attacca::import {
+
+// The row that serves an op in an opset; null if none does.
+const OpRow* find_op(std::string_view domain, std::string_view name, int64_t opset);
+// Whether some opset has it.
+bool is_known_op(std::string_view domain, std::string_view name);
+
+// Any elementwise IR op of the inputs, which must agree in dtype.
+Result<Outputs> direct(Node& node);
+
+#define VIA(NAME, FIRST, LAST, HANDLER, OP) Result<Outputs> HANDLER(Node&);
+#define CUSTOM(NAME, FIRST, LAST, HANDLER) Result<Outputs> HANDLER(Node&);
+#define MICROSOFT(NAME, FIRST, LAST, HANDLER) Result<Outputs> HANDLER(Node&);
+#define KNOWN(NAME, FUNCTION) std::optional<Known> FUNCTION(Node&, const std::vector<Known>&);
+#include "import/onnx/ops.def"
+
+// Shared between handlers.
+// matmul with NumPy's rules for vectors.
+Expr numpy_matmul(Node& node, const Expr& a, const Expr& b);
+// Row-major flattening of axes axis.. into one, and of those before it.
+ir::Shape flattened(const ir::Shape& shape, int64_t axis);
+
+}  // namespace attacca::import

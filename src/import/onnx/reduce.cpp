@@ -1,0 +1,288 @@
+// Reductions, softmax and normalisations.
+#include <algorithm>
+#include <limits>
+
+#include "fmt/format.h"
+
+#include "import/onnx/ops.hpp"
+
+namespace attacca::import {
+namespace {
+
+using ir::Dim;
+using ir::DType;
+using ir::Op;
+using ir::Shape;
+using ir::Value;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Reduction {
+  Expr x;
+  std::vector<int64_t> axes;
+  bool keepdims;
+  bool nothing;  // noop_with_empty_axes: elementwise parts still apply
+};
+
+// Axes from the attribute or, in later opsets, from input 1.
+Result<Reduction> read_reduction(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  Reduction r{node.expr(x), {}, node.integer("keepdims", 1) != 0, false};
+  if (node.has(1)) {
+    ATTACCA_TRY(r.axes, node.integers(1, "axes"));
+  } else if (const auto listed = node.integer_list("axes")) {
+    r.axes = *listed;
+  }
+  if (r.axes.empty()) {
+    r.nothing = node.integer("noop_with_empty_axes", 0) != 0;
+    r.axes = all_axes(node.rank(x));
+  }
+  ATTACCA_TRY(r.axes, normalise_axes(std::move(r.axes), node.rank(x)));
+  return r;
+}
+
+Expr over(const Reduction& r, Op op, const Expr& x) {
+  if (r.nothing || !x.value) return x;
+  const DType dtype = x.graph->type(*x.value).dtype;
+  // 8-bit extremes go through s32. Of no elements they are the end of the range.
+  if (dtype == DType::S8 || dtype == DType::U8)
+    return cast(reduce(op, cast(x, DType::S32), r.axes, r.keepdims), dtype, true);
+  if (dtype == DType::Bool) return reduce(op, cast(x, DType::S32), r.axes, r.keepdims) > 0.0;
+  return reduce(op, x, r.axes, r.keepdims);
+}
+
+Expr softmax(Node& node, const Expr& x, int64_t axis) {
+  if (!x.value) return x;
+  return {&node.graph(), ir::softmax(node.graph(), *x.value, axis)};
+}
+
+Expr log_softmax(const Expr& x, int64_t axis) {
+  const Expr shifted = x - reduce(Op::ReduceMax, x, {axis}, true);
+  return shifted - emit(Op::Log, reduce(Op::Sum, emit(Op::Exp, shifted), {axis}, true));
+}
+
+using Along = Expr (*)(Node&, const Expr&, int64_t);
+
+Expr log_softmax_of(Node&, const Expr& x, int64_t axis) {
+  return log_softmax(x, axis);
+}
+
+Result<Outputs> along_axis(Node& node, Along function) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), node.rank(x)));
+  return function(node, node.expr(x), axis);
+}
+
+Result<Outputs> flattened_from(Node& node, Along function) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  const int64_t rank = node.rank(x);
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 1), rank));
+  if (axis == rank - 1) return function(node, node.expr(x), axis);
+  const Shape shape = node.shape(x);
+  return reshape(function(node, reshape(node.expr(x), flattened(shape, axis)), 1), shape);
+}
+
+// The type statistics are computed in: f32 for the narrow floats unless stash_type says otherwise.
+DType stash_type(Node& node, DType dtype) {
+  return node.integer("stash_type", 1) == 1 && dtype != DType::F64 ? DType::F32 : dtype;
+}
+
+std::vector<int64_t> axes_from(int64_t axis, int64_t rank) {
+  std::vector<int64_t> axes;
+  for (; axis < rank; ++axis) axes.push_back(axis);
+  return axes;
+}
+
+// A vector over axis 1 of a tensor of `rank`.
+Expr channels(Node& node, size_t i, int64_t rank) {
+  const Expr x = node.x(i);
+  if (!x.value) return x;
+  Shape shape(static_cast<size_t>(rank), 1);
+  if (rank >= 2 && node.rank(*x.value) == 1) shape[1] = node.shape(*x.value)[0];
+  return rank >= 2 ? reshape(x, shape) : x;
+}
+
+// The product along an axis, which stays with extent 1; of no elements it is 1.
+Expr product_along(const Expr& x, int64_t axis) {
+  if (!x.value) return x;
+  Shape shape = x.graph->type(*x.value).shape;
+  Dim& along = shape[static_cast<size_t>(axis)];
+  const auto extent = along.maybe_value();
+  if (!extent)
+    return {x.graph, fail(fmt::format("ReduceProd along an axis of {}", ir::to_string(along)), {},
+                          "export the model with a fixed size there")};
+  if (*extent == 0) {
+    along = 1;
+    return broadcast_to(scalar_like(x, 1), shape);
+  }
+  Expr total = x;
+  for (int64_t left = *extent; left > 1;) {
+    const int64_t half = left / 2;
+    Expr joined = slice_axis(total, axis, 0, half) * slice_axis(total, axis, half, 2 * half);
+    if (left % 2 != 0) {
+      // The odd one out joins the last pair.
+      const Expr odd = slice_axis(total, axis, left - 1, left);
+      joined = half == 1 ? joined * odd
+                         : concat({slice_axis(joined, axis, 0, half - 1),
+                                   slice_axis(joined, axis, half - 1, half) * odd},
+                                  axis);
+    }
+    total = joined;
+    left = half;
+  }
+  return total;
+}
+
+// x where it is finite, else 0.
+Expr finite_or_zero(const Expr& x) {
+  return where(emit(Op::Abs, x) < kInfinity, x, scalar_like(x, 0.0));
+}
+
+struct Centred {
+  Expr mean, centred, inverse;  // inverse: 1 / sqrt(var + eps)
+};
+
+Centred centre(const Expr& x, const std::vector<int64_t>& axes, double epsilon) {
+  const Expr mean = reduce(Op::Mean, x, axes, true);
+  const Expr centred = x - mean;
+  const Expr variance = reduce(Op::Mean, emit(Op::Square, centred), axes, true);
+  return {mean, centred, emit(Op::Rsqrt, variance + epsilon)};
+}
+
+}  // namespace
+
+Result<Outputs> reduction(Node& node) {
+  ATTACCA_TRY(const Reduction r, read_reduction(node));
+  return over(r, node.op(), r.x);
+}
+
+// There is no such reduction in the IR: a tree of products of halves.
+Result<Outputs> reduce_prod(Node& node) {
+  ATTACCA_TRY(const Reduction r, read_reduction(node));
+  if (r.nothing || !r.x.value) return r.x;
+  // Partial products of 16-bit floats leave their range long before the result does.
+  const DType dtype = node.dtype(*r.x.value);
+  const bool narrow = dtype == DType::F16 || dtype == DType::BF16;
+  Expr total = narrow ? cast(r.x, DType::F32) : r.x;
+  for (const int64_t axis : r.axes) total = product_along(total, axis);
+  total = cast(total, dtype);
+  ATTACCA_TRY(const Value kept, total.value);
+  if (r.keepdims) return kept;
+  Shape shape;
+  for (int64_t axis = 0; axis < node.rank(kept); ++axis)
+    if (!std::binary_search(r.axes.begin(), r.axes.end(), axis))
+      shape.push_back(node.shape(kept)[static_cast<size_t>(axis)]);
+  return reshape(total, shape);
+}
+
+Result<Outputs> reduce_l1(Node& node) {
+  ATTACCA_TRY(const Reduction r, read_reduction(node));
+  return over(r, Op::Sum, emit(Op::Abs, r.x));
+}
+
+Result<Outputs> reduce_l2(Node& node) {
+  ATTACCA_TRY(const Reduction r, read_reduction(node));
+  return emit(Op::Sqrt, over(r, Op::Sum, emit(Op::Square, r.x)));
+}
+
+Result<Outputs> reduce_sum_square(Node& node) {
+  ATTACCA_TRY(const Reduction r, read_reduction(node));
+  return over(r, Op::Sum, emit(Op::Square, r.x));
+}
+
+Result<Outputs> reduce_log_sum(Node& node) {
+  ATTACCA_TRY(const Reduction r, read_reduction(node));
+  return emit(Op::Log, over(r, Op::Sum, r.x));
+}
+
+// Shifted by the largest element, so that exp does not overflow; not by an infinity, whose
+// difference from itself is NaN.
+Result<Outputs> reduce_log_sum_exp(Node& node) {
+  ATTACCA_TRY(Reduction r, read_reduction(node));
+  if (r.nothing) return r.x;
+  const Expr highest = finite_or_zero(reduce(Op::ReduceMax, r.x, r.axes, true));
+  const Expr total = reduce(Op::Sum, emit(Op::Exp, r.x - highest), r.axes, true);
+  const Expr kept = emit(Op::Log, total) + highest;
+  if (r.keepdims || !kept.value) return kept;
+  ATTACCA_TRY(const Value plain, reduce(Op::ReduceMax, r.x, r.axes, false).value);
+  return reshape(kept, node.shape(plain));
+}
+
+Result<Outputs> global_pool(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  if (node.rank(x) < 3) return fail("global pooling needs spatial axes");
+  return reduce(node.op(), node.expr(x), axes_from(2, node.rank(x)), true);
+}
+
+Result<Outputs> softmax_axis(Node& node) {
+  return along_axis(node, softmax);
+}
+Result<Outputs> softmax_flat(Node& node) {
+  return flattened_from(node, softmax);
+}
+Result<Outputs> log_softmax_axis(Node& node) {
+  return along_axis(node, log_softmax_of);
+}
+Result<Outputs> log_softmax_flat(Node& node) {
+  return flattened_from(node, log_softmax_of);
+}
+
+Result<Outputs> layer_normalization(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  const DType dtype = node.dtype(x), stash = stash_type(node, dtype);
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), node.rank(x)));
+  const double epsilon = node.real("epsilon", 1e-5);
+  const Centred c = centre(cast(node.expr(x), stash), axes_from(axis, node.rank(x)), epsilon);
+  Expr y = cast(c.centred * c.inverse, dtype) * node.x(1);
+  if (node.has(2)) y = y + node.x(2);
+  ATTACCA_TRY(const Value result, y.value);
+  ATTACCA_TRY(const Value mean, c.mean.value);
+  ATTACCA_TRY(const Value inverse, c.inverse.value);
+  return std::vector<Value>{result, mean, inverse};
+}
+
+Result<Outputs> rms_normalization(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  const DType dtype = node.dtype(x);
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), node.rank(x)));
+  const Expr in = cast(node.expr(x), stash_type(node, dtype));
+  const Expr square = reduce(Op::Mean, emit(Op::Square, in), axes_from(axis, node.rank(x)), true);
+  const Expr scaled = in * emit(Op::Rsqrt, square + node.real("epsilon", 1e-5));
+  return cast(scaled, dtype) * node.x(1);
+}
+
+Result<Outputs> batch_normalization(Node& node) {
+  if (node.integer("training_mode", 0) != 0)
+    return fail("BatchNormalization in training mode is not supported", {},
+                "export the model for inference");
+  if (node.integer("spatial", 1) == 0)
+    return fail("BatchNormalization with spatial=0 is not supported", {}, "export with opset 9");
+  for (size_t i = 1; i < 5; ++i)
+    if (node.wants(i))
+      return fail("BatchNormalization yields statistics", {}, "export for inference");
+  ATTACCA_TRY(const Value x, node.input(0));
+  const int64_t rank = node.rank(x);
+  const double epsilon = node.real("epsilon", 1e-5);
+  const Expr inverse = emit(Op::Rsqrt, channels(node, 4, rank) + epsilon);
+  const Expr centred = node.expr(x) - channels(node, 3, rank);
+  return centred * inverse * channels(node, 1, rank) + channels(node, 2, rank);
+}
+
+Result<Outputs> instance_normalization(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  const int64_t rank = node.rank(x);
+  if (rank < 3) return fail("InstanceNormalization needs spatial axes");
+  const Centred c = centre(node.expr(x), axes_from(2, rank), node.real("epsilon", 1e-5));
+  return c.centred * c.inverse * channels(node, 1, rank) + channels(node, 2, rank);
+}
+
+Result<Outputs> mean_variance_normalization(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  const auto listed = node.integer_list("axes").value_or(std::vector<int64_t>{0, 2, 3});
+  ATTACCA_TRY(const std::vector<int64_t> axes, normalise_axes(listed, node.rank(x)));
+  const Expr in = node.expr(x), centred = in - reduce(Op::Mean, in, axes, true);
+  const Expr variance = reduce(Op::Mean, emit(Op::Square, centred), axes, true);
+  return centred / (emit(Op::Sqrt, variance) + 1e-9);
+}
+
+}  // namespace attacca::import

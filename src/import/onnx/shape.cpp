@@ -1,0 +1,364 @@
+// Ops that only move elements.
+#include <algorithm>
+#include <limits>
+
+#include "fmt/format.h"
+
+#include "import/onnx/ops.hpp"
+
+namespace attacca::import {
+namespace {
+
+using ir::Dim;
+using ir::DType;
+using ir::Op;
+using ir::Shape;
+using ir::Value;
+
+// axes= until opset 12, an input since; nullopt where neither is given.
+Result<std::optional<std::vector<int64_t>>> optional_axes(Node& node, size_t input) {
+  if (node.has(input)) {
+    ATTACCA_TRY(auto axes, node.integers(input, "axes"));
+    return std::optional(std::move(axes));
+  }
+  return node.integer_list("axes");
+}
+
+struct Bounds {
+  std::vector<int64_t> axes, steps;
+  std::vector<Dim> starts, ends;
+};
+
+// A bound of a slice clamped into low..high. Symbolic extents cannot be compared with: a bound
+// there is taken as inside, the end of the range as the end.
+Dim clamp_bound(const Dim& bound, const Dim& extent, const Dim& low, const Dim& high) {
+  Dim at = bound;
+  if (const auto fixed = bound.maybe_value()) {
+    // Exporters write INT32_MAX or INT64_MAX for the end, and their negatives for the beginning.
+    constexpr int64_t kFar = std::numeric_limits<int32_t>::max() - 1;
+    if (*fixed >= kFar) return high;
+    if (*fixed <= -kFar) return low;
+    if (*fixed < 0) at = extent + bound;
+  }
+  const Dim above = high - at, below = at - low;
+  if (below.is_static() && below.value() < 0) return low;
+  if (above.is_static() && above.value() < 0) return high;
+  return at;
+}
+
+Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  const Shape shape = node.shape(x);
+  const size_t count = bounds.starts.size();
+  if (bounds.ends.size() != count || bounds.axes.size() != count || bounds.steps.size() != count)
+    return fail("starts, ends, axes and steps differ in length");
+  ir::Attrs attrs;
+  for (const Dim& extent : shape) attrs.slices.push_back({0, extent, 1});
+  for (size_t i = 0; i < count; ++i) {
+    ATTACCA_TRY(const int64_t axis, normalise_axis(bounds.axes[i], node.rank(x)));
+    const Dim& extent = shape[static_cast<size_t>(axis)];
+    const int64_t step = bounds.steps[i];
+    constexpr int64_t kFarthest = int64_t{1} << 40;
+    if (step == 0 || step > kFarthest || step < -kFarthest)
+      return fail(fmt::format("a step of {}", step), {}, "use a step of 1 or more");
+    // Of a negative step, a start before the first element is the first, unlike in NumPy.
+    const bool forward = step > 0;
+    const Dim last = forward ? extent : extent - 1;
+    const Dim first = forward || !extent.is(0) ? 0 : -1;
+    ir::SliceRange range{clamp_bound(bounds.starts[i], extent, first, last),
+                         clamp_bound(bounds.ends[i], extent, forward ? 0 : -1, last), step};
+    const Dim span = step > 0 ? range.end - range.begin : range.begin - range.end;
+    if (span.is_static() && span.value() < 0) range.end = range.begin;
+    attrs.slices[static_cast<size_t>(axis)] = std::move(range);
+  }
+  return node.graph().add(Op::Slice, {x}, std::move(attrs));
+}
+
+// The target of a Reshape: 0 copies the input's extent, -1 takes what is left.
+Result<Shape> reshape_target(const Shape& from, std::vector<Dim> wanted, bool allow_zero) {
+  std::optional<size_t> open;
+  Dim product = 1;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i].is(0) && !allow_zero) {
+      if (i >= from.size())
+        return fail(fmt::format("a 0 at axis {} copies from a tensor of rank {}", i, from.size()));
+      wanted[i] = from[i];
+    }
+    if (wanted[i].is(-1)) {
+      if (open) return fail("two dimensions are -1", {}, "leave at most one open");
+      open = i;
+    } else {
+      product = product * wanted[i];
+    }
+  }
+  if (!open) return wanted;
+  const Dim count = ir::element_count(from);
+  const auto rest = product.is(0) ? std::nullopt : divide(count, product);
+  if (!rest)
+    return fail(fmt::format("{} elements do not divide by {}", ir::to_string(count),
+                            ir::to_string(product)),
+                {}, "export the model with fixed sizes there");
+  wanted[*open] = *rest;
+  return wanted;
+}
+
+Result<Outputs> reshape_to(Node& node, std::vector<Dim> wanted) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  const bool allow_zero = node.integer("allowzero", 0) != 0;
+  ATTACCA_TRY(const Shape target, reshape_target(node.shape(x), std::move(wanted), allow_zero));
+  return reshape(node.expr(x), target);
+}
+
+Result<std::vector<int64_t>> split_sizes(Node& node, const Dim& extent) {
+  if (node.has(1)) return node.integers(1, "split");
+  if (const auto listed = node.integer_list("split")) return *listed;
+  const auto parts = node.integer("num_outputs", static_cast<int64_t>(node.outputs()));
+  if (!extent.is_static() || parts < 1 || parts != static_cast<int64_t>(node.outputs()))
+    return fail(fmt::format("cannot split {} into {} parts", ir::to_string(extent), parts));
+  // The last part is the smaller one.
+  const int64_t total = extent.value(), size = total / parts + (total % parts != 0);
+  std::vector<int64_t> sizes(static_cast<size_t>(parts), size);
+  sizes.back() = total - size * (parts - 1);
+  if (sizes.back() < 0 || (node.opset() < 18 && total % parts != 0))
+    return fail(fmt::format("cannot split {} into {} equal parts", total, parts));
+  return sizes;
+}
+
+struct Block {
+  Value x;
+  Shape shape;
+  Dim size;
+};
+
+Result<Block> block_of(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  const int64_t size = node.integer("blocksize", 0);
+  if (node.rank(x) != 4 || size < 1) return fail("a 4-D tensor and blocksize >= 1 are wanted");
+  return Block{x, node.shape(x), size};
+}
+
+}  // namespace
+
+Shape flattened(const Shape& shape, int64_t axis) {
+  return {ir::element_count(Shape(shape.begin(), shape.begin() + axis)),
+          ir::element_count(Shape(shape.begin() + axis, shape.end()))};
+}
+
+Result<Outputs> gather(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const Value index, node.input(1));
+  ir::Attrs attrs;
+  ATTACCA_TRY(attrs.axis, normalise_axis(node.integer("axis", 0), node.rank(x)));
+  return node.graph().add(Op::Gather, {x, index}, std::move(attrs));
+}
+
+Result<Outputs> transpose(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  std::vector<int64_t> axes = all_axes(node.rank(x));
+  std::reverse(axes.begin(), axes.end());
+  return permute(node.expr(x), node.integer_list("perm").value_or(axes));
+}
+
+Result<Outputs> reshape_attribute(Node& node) {
+  const auto listed = node.integer_list("shape").value_or(std::vector<int64_t>{});
+  return reshape_to(node, {listed.begin(), listed.end()});
+}
+
+Result<Outputs> reshape_input(Node& node) {
+  ATTACCA_TRY(std::vector<Dim> wanted, node.dims(1, "the shape"));
+  return reshape_to(node, std::move(wanted));
+}
+
+Result<Outputs> flatten(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  const int64_t rank = node.rank(x), given = node.integer("axis", 1);
+  if (given < -rank || given > rank)
+    return fail(fmt::format("axis {} is out of range for rank {}", given, rank));
+  return reshape(node.expr(x), flattened(node.shape(x), given < 0 ? given + rank : given));
+}
+
+Result<Outputs> squeeze(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const auto given, optional_axes(node, 1));
+  const Shape shape = node.shape(x);
+  std::vector<int64_t> axes;
+  if (given) {
+    ATTACCA_TRY(axes, normalise_axes(*given, node.rank(x)));
+  }
+  Shape target;
+  for (int64_t axis = 0; axis < node.rank(x); ++axis) {
+    const Dim& extent = shape[static_cast<size_t>(axis)];
+    const bool named = std::binary_search(axes.begin(), axes.end(), axis);
+    if (named && !extent.is(1))
+      return fail(fmt::format("axis {} of {} is not 1", axis, ir::to_string(shape)));
+    if (given ? !named : !extent.is(1)) target.push_back(extent);
+  }
+  return reshape(node.expr(x), target);
+}
+
+Result<Outputs> unsqueeze(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const auto given, optional_axes(node, 1));
+  if (!given) return fail("axes are missing");
+  const int64_t rank = node.rank(x) + static_cast<int64_t>(given->size());
+  ATTACCA_TRY(const std::vector<int64_t> axes, normalise_axes(*given, rank));
+  Shape target = node.shape(x);
+  for (const int64_t axis : axes) target.insert(target.begin() + axis, 1);
+  return reshape(node.expr(x), target);
+}
+
+Result<Outputs> expand(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const std::vector<Dim> wanted, node.dims(1, "the shape"));
+  const auto target = ir::broadcast(node.shape(x), wanted);
+  if (!target)
+    return fail(fmt::format("{} does not expand to {}", ir::to_string(node.shape(x)),
+                            ir::to_string(wanted)),
+                {}, "extents must be equal or 1; export the model with a fixed size for a symbol");
+  return broadcast_to(node.expr(x), *target);
+}
+
+// [d0, d1] -> [1, d0, 1, d1] -> [r0, d0, r1, d1] -> [r0*d0, r1*d1].
+Result<Outputs> tile(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const std::vector<Dim> repeats, node.dims(1, "repeats"));
+  const Shape shape = node.shape(x);
+  if (repeats.size() != shape.size()) return fail("repeats differ in length from the rank");
+  Shape apart, wide, joined;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (repeats[i].is_static() && repeats[i].value() < 0) return fail("a negative repeat");
+    apart.insert(apart.end(), {Dim(1), shape[i]});
+    wide.insert(wide.end(), {repeats[i], shape[i]});
+    joined.push_back(repeats[i] * shape[i]);
+  }
+  return reshape(broadcast_to(reshape(node.expr(x), apart), wide), joined);
+}
+
+Result<Outputs> slice_attributes(Node& node) {
+  const auto starts = node.integer_list("starts"), ends = node.integer_list("ends");
+  if (!starts || !ends) return fail("starts or ends are missing");
+  const auto count = static_cast<int64_t>(starts->size());
+  return slice_by(node, {node.integer_list("axes").value_or(all_axes(count)),
+                         std::vector<int64_t>(starts->size(), 1),
+                         {starts->begin(), starts->end()},
+                         {ends->begin(), ends->end()}});
+}
+
+Result<Outputs> slice_inputs(Node& node) {
+  Bounds bounds;
+  ATTACCA_TRY(bounds.starts, node.dims(1, "starts"));
+  ATTACCA_TRY(bounds.ends, node.dims(2, "ends"));
+  bounds.axes = all_axes(static_cast<int64_t>(bounds.starts.size()));
+  bounds.steps.assign(bounds.starts.size(), 1);
+  if (node.has(3)) {
+    ATTACCA_TRY(bounds.axes, node.integers(3, "axes"));
+  }
+  if (node.has(4)) {
+    ATTACCA_TRY(bounds.steps, node.integers(4, "steps"));
+  }
+  return slice_by(node, bounds);
+}
+
+Result<Outputs> concat_inputs(Node& node) {
+  std::vector<Expr> parts;
+  for (size_t i = 0; i < node.inputs(); ++i) parts.push_back(node.x(i));
+  if (parts.empty()) return fail("the node has no inputs");
+  ATTACCA_TRY(const Value first, parts[0].value);
+  const int64_t given = node.integer("axis", node.opset() < 4 ? 1 : 0);
+  ATTACCA_TRY(const int64_t axis, normalise_axis(given, node.rank(first)));
+  return concat(parts, axis);
+}
+
+Result<Outputs> split(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 0), node.rank(x)));
+  const Dim extent = node.shape(x)[static_cast<size_t>(axis)];
+  ATTACCA_TRY(const std::vector<int64_t> sizes, split_sizes(node, extent));
+  if (sizes.size() != node.outputs())
+    return fail(fmt::format("{} sizes for {} outputs", sizes.size(), node.outputs()));
+  std::vector<Value> parts;
+  Dim at = 0;
+  for (const int64_t size : sizes) {
+    if (size < 0) return fail("a negative size");
+    ATTACCA_TRY(const Value part, slice_axis(node.expr(x), axis, at, at + size).value);
+    parts.push_back(part);
+    at = at + size;
+  }
+  if (!(at == extent))
+    return fail(fmt::format("the sizes sum to {}, the axis is {}", ir::to_string(at),
+                            ir::to_string(extent)));
+  return parts;
+}
+
+Result<Outputs> pad(Node& node) {
+  if (node.text("mode", "constant") != "constant")
+    return fail(fmt::format("mode={} is not supported", node.text("mode", "")), {},
+                "use mode=constant");
+  ATTACCA_TRY(const Value x, node.input(0));
+  const int64_t rank = node.rank(x);
+  std::vector<int64_t> pads, axes = all_axes(rank);
+  if (node.opset() >= 11) {
+    ATTACCA_TRY(pads, node.integers(1, "pads"));
+  } else {
+    const char* name = node.opset() < 2 ? "paddings" : "pads";
+    pads = node.integer_list(name).value_or(std::vector<int64_t>{});
+  }
+  if (node.has(3)) {
+    ATTACCA_TRY(axes, node.integers(3, "axes"));
+  }
+  if (pads.size() != 2 * axes.size()) return fail("pads has not two numbers an axis");
+  Expr value = scalar_like(node.expr(x), node.opset() < 11 ? node.real("value", 0.0) : 0.0);
+  if (node.has(2)) value = reshape(node.x(2), {});
+  Expr result = node.expr(x);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    ATTACCA_TRY(const int64_t axis, normalise_axis(axes[i], rank));
+    const int64_t before = pads[i], after = pads[i + axes.size()];
+    ATTACCA_TRY(const Value current, result.value);
+    Shape border = node.shape(current);
+    const auto at = static_cast<size_t>(axis);
+    constexpr int64_t kLimit = int64_t{1} << 40;
+    if (std::max(before, after) > kLimit || std::min(before, after) < -kLimit)
+      return fail("a padding is too large");
+    const Dim begin = before < 0 ? -before : 0, end = border[at] + std::min<int64_t>(after, 0);
+    std::vector<Expr> parts{before < 0 || after < 0 ? slice_axis(result, axis, begin, end)
+                                                    : result};
+    if (before > 0) {
+      border[at] = before;
+      parts.insert(parts.begin(), broadcast_to(value, border));
+    }
+    if (after > 0) {
+      border[at] = after;
+      parts.push_back(broadcast_to(value, border));
+    }
+    result = concat(parts, axis);
+  }
+  return result;
+}
+
+Result<Outputs> depth_to_space(Node& node) {
+  ATTACCA_TRY(const Block b, block_of(node));
+  const auto depth = divide(b.shape[1], b.size * b.size);
+  if (!depth) return fail("the channels do not divide by blocksize squared");
+  const std::string mode = node.text("mode", "DCR");
+  const bool column = mode == "CRD";
+  if (!column && mode != "DCR")
+    return fail(fmt::format("mode={} is not supported", mode), {}, "use DCR or CRD");
+  const Shape apart = column ? Shape{b.shape[0], *depth, b.size, b.size, b.shape[2], b.shape[3]}
+                             : Shape{b.shape[0], b.size, b.size, *depth, b.shape[2], b.shape[3]};
+  const std::vector<int64_t> order =
+      column ? std::vector<int64_t>{0, 1, 4, 2, 5, 3} : std::vector<int64_t>{0, 3, 4, 1, 5, 2};
+  return reshape(permute(reshape(node.expr(b.x), apart), order),
+                 {b.shape[0], *depth, b.shape[2] * b.size, b.shape[3] * b.size});
+}
+
+Result<Outputs> space_to_depth(Node& node) {
+  ATTACCA_TRY(const Block b, block_of(node));
+  const auto height = divide(b.shape[2], b.size), width = divide(b.shape[3], b.size);
+  if (!height || !width) return fail("height and width do not divide by blocksize");
+  const Expr apart =
+      reshape(node.expr(b.x), {b.shape[0], b.shape[1], *height, b.size, *width, b.size});
+  return reshape(permute(apart, {0, 3, 5, 1, 2, 4}),
+                 {b.shape[0], b.shape[1] * b.size * b.size, *height, *width});
+}
+
+}  // namespace attacca::import

@@ -1,0 +1,20 @@
+// TensorProto to ir::Tensor, and ONNX's codes for element types.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ir/graph/tensor.hpp"
+#include "onnx/onnx.pb.h"
+
+namespace attacca::import {
+
+// An error names the unsupported type: "ONNX type uint16 is not supported".
+Result<ir::DType> read_dtype(int32_t code);
+std::string onnx_dtype_name(int32_t code);
+
+// Checks shape against data before allocating. External data is looked up in `directory`; an empty
+// one refuses it.
+Result<ir::Tensor> read_tensor(const onnx::TensorProto& proto, const std::string& directory);
+
+}  // namespace attacca::import

@@ -1,0 +1,417 @@
+// The type rule of every op: result type and completed attributes, or what is wrong and the fix.
+#include <algorithm>
+#include <numeric>
+
+#include "fmt/format.h"
+
+#include "ir/graph/graph.hpp"
+#include "ir/graph/product_dtype.hpp"
+#include "ir/packed/packed.hpp"
+#include "support/check.hpp"
+
+namespace attacca::ir {
+namespace {
+
+using Types = std::vector<Type>;
+
+std::string type_list(const Types& types) {
+  std::vector<std::string> parts;
+  for (const Type& type : types) parts.push_back(to_string(type));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+Result<int64_t> normalise_axis(int64_t axis, size_t rank, Op op) {
+  const auto bound = static_cast<int64_t>(rank);
+  if (axis < -bound || axis >= bound)
+    return fail(fmt::format("axis {} of {} is outside a tensor of rank {}", axis, name(op), rank),
+                {}, fmt::format("use an axis from {} to {}", -bound, bound - 1));
+  return axis < 0 ? axis + bound : axis;
+}
+
+Result<DType> promote_all(Op op, const Types& types, size_t first = 0) {
+  DType dtype = types[first].dtype;
+  for (size_t i = first + 1; i < types.size(); ++i) {
+    const auto promoted = promote(dtype, types[i].dtype);
+    if (!promoted)
+      return fail(fmt::format("{} mixes {} and {}", name(op), name(dtype), name(types[i].dtype)),
+                  {}, "cast one operand, e.g. cast(x, f32)");
+    dtype = *promoted;
+  }
+  return dtype;
+}
+
+Result<Shape> broadcast_all(Op op, const Types& types) {
+  Shape shape = types[0].shape;
+  for (size_t i = 1; i < types.size(); ++i) {
+    const auto joined = broadcast(shape, types[i].shape);
+    if (!joined)
+      return fail(fmt::format("{} cannot broadcast {} with {}", name(op), to_string(shape),
+                              to_string(types[i].shape)),
+                  {}, "dimensions must be equal or 1; a symbol equals only itself");
+    shape = *joined;
+  }
+  return shape;
+}
+
+Status check_elementwise_attrs(Op op, Attrs& attrs, DType result) {
+  const auto params = info(op).params;
+  if (attrs.params.empty())
+    for (const Param& param : params) attrs.params.push_back(param.default_value);
+  if (attrs.params.size() != params.size())
+    return fail(fmt::format("{} takes {} parameters, got {}", name(op), params.size(),
+                            attrs.params.size()));
+  if (attrs.compute && (!is_float(*attrs.compute) || !is_float(result)))
+    return fail(fmt::format("compute={} of {} is not a float type", name(*attrs.compute), name(op)),
+                {}, "compute= takes a float dtype, on float operands");
+  return {};
+}
+
+Result<Inferred> infer_elementwise(Op op, const Types& types, Attrs attrs) {
+  ATTACCA_TRY(Shape shape, broadcast_all(op, types));
+  const TypeRule rule = info(op).rule;
+  DType dtype = DType::Bool;
+  switch (rule) {
+    case TypeRule::Any:
+    case TypeRule::Float: {
+      ATTACCA_TRY(dtype, promote_all(op, types));
+      if (rule == TypeRule::Float && !is_float(dtype))
+        return fail(fmt::format("{} needs floats, got {}", name(op), type_list(types)), {},
+                    "cast the operand, e.g. cast(x, f32)");
+      if (dtype == DType::Bool)
+        return fail(fmt::format("{} does not take bool", name(op)), {},
+                    "cast the operand, e.g. cast(x, s32)");
+      break;
+    }
+    case TypeRule::Compare: {
+      ATTACCA_TRY_VOID(promote_all(op, types));
+      break;
+    }
+    case TypeRule::Logic:
+      for (const Type& type : types)
+        if (type.dtype != DType::Bool)
+          return fail(fmt::format("{} needs bool, got {}", name(op), type_list(types)), {},
+                      "compare first, e.g. x != 0");
+      break;
+    case TypeRule::Where: {
+      if (types[0].dtype != DType::Bool)
+        return fail(fmt::format("where needs a bool condition, got {}", to_string(types[0])), {},
+                    "compare first, e.g. where(x > 0, a, b)");
+      ATTACCA_TRY(dtype, promote_all(op, types, 1));
+      break;
+    }
+  }
+  ATTACCA_TRY_VOID(check_elementwise_attrs(op, attrs, dtype));
+  return Inferred{{dtype, std::move(shape)}, std::move(attrs)};
+}
+
+Result<Inferred> infer_matmul(const Types& types, Attrs attrs) {
+  const Shape &a = types[0].shape, &b = types[1].shape;
+  if (a.size() < 2 || b.size() < 2)
+    return fail(fmt::format("matmul needs matrices, got {}", type_list(types)), {},
+                "reshape a vector to [1, K] or [K, 1]");
+  const Dim &k = a.back(), &kb = b[b.size() - 2];
+  if (!(k == kb))
+    return fail(fmt::format("matmul needs equal inner dimensions, got {} and {}", to_string(k),
+                            to_string(kb)),
+                {}, b.back() == k ? "did you mean matmul(a, transpose(b))?" : "check the shapes");
+  const auto batch = broadcast(Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2));
+  if (!batch)
+    return fail(fmt::format("matmul cannot broadcast the batch dimensions of {} and {}",
+                            to_string(a), to_string(b)),
+                {}, "batch dimensions must be equal or 1");
+  ATTACCA_TRY(const DType dtype, product_dtype(types[0].dtype, types[1].dtype, attrs.dtype));
+  if (attrs.fast && !(is_fp8(types[0].dtype) && is_fp8(types[1].dtype)))
+    return fail(fmt::format("matmul of {} has no fast accumulation", type_list(types)), {},
+                "leave fast= away: products of 8-bit floats alone have it");
+  attrs.dtype = dtype;
+  Shape shape = *batch;
+  shape.push_back(a[a.size() - 2]);
+  shape.push_back(b.back());
+  return Inferred{{dtype, std::move(shape)}, std::move(attrs)};
+}
+
+Result<Inferred> infer_transpose(const Type& x) {
+  if (x.shape.size() < 2)
+    return fail(fmt::format("transpose needs two axes, got {}", to_string(x)));
+  Shape shape = x.shape;
+  std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+  return Inferred{{x.dtype, std::move(shape)}, {}};
+}
+
+Result<Inferred> infer_permute(const Type& x, Attrs attrs) {
+  const size_t rank = x.shape.size();
+  std::vector<bool> seen(rank, false);
+  Shape shape;
+  for (int64_t& axis : attrs.axes) {
+    ATTACCA_TRY(axis, normalise_axis(axis, rank, Op::Permute));
+    if (seen[axis])
+      return fail(fmt::format("permute names axis {} twice", axis), {}, "name every axis once");
+    seen[axis] = true;
+    shape.push_back(x.shape[axis]);
+  }
+  if (attrs.axes.size() != rank)
+    return fail(fmt::format("permute names {} axes of {}", attrs.axes.size(), rank), {},
+                "name every axis once");
+  return Inferred{{x.dtype, std::move(shape)}, std::move(attrs)};
+}
+
+Result<Inferred> infer_reshape(const Type& x, Attrs attrs) {
+  const Dim count = element_count(x.shape);
+  Dim known = 1;
+  Dim* unknown = nullptr;
+  for (Dim& dim : attrs.shape) {
+    if (!dim.is(-1)) {
+      if (dim.is_static() && dim.value() < 0)
+        return fail(fmt::format("reshape to the negative dimension {}", dim.value()));
+      known = known * dim;
+    } else if (unknown) {
+      return fail("reshape has two -1", {}, "leave at most one dimension open");
+    } else {
+      unknown = &dim;
+    }
+  }
+  if (unknown) {
+    const auto quotient = known.is(0) ? std::nullopt : divide(count, known);
+    if (!quotient)
+      return fail(fmt::format("reshape cannot divide the {} elements of {} by {}", to_string(count),
+                              to_string(x), to_string(known)),
+                  {}, "give all dimensions");
+    *unknown = *quotient;
+  }
+  if (!(element_count(attrs.shape) == count))
+    return fail(fmt::format("reshape of {} to {} changes the number of elements", to_string(x),
+                            to_string(attrs.shape)),
+                {}, fmt::format("the product of the dimensions must be {}", to_string(count)));
+  return Inferred{{x.dtype, attrs.shape}, std::move(attrs)};
+}
+
+// Known to be outside 0..extent; a symbolic bound is checked when the symbols are bound.
+bool outside(const Dim& bound, const Dim& extent) {
+  if (bound.is_static() && bound.value() < 0) return true;
+  const Dim rest = extent - bound;
+  return rest.is_static() && rest.value() < 0;
+}
+
+Result<Dim> slice_extent(const SliceRange& range, const Dim& extent) {
+  if (range.step == 0) return fail("a slice with step 0", {}, "use a step of 1 or more");
+  const bool forward = range.step > 0;
+  // A negative step runs from `begin` down to, not including, `end`, which may be -1.
+  const bool bad = forward ? outside(range.begin, extent) || outside(range.end, extent)
+                           : outside(range.begin + 1, extent) || outside(range.end + 1, extent);
+  const Dim span = forward ? range.end - range.begin : range.begin - range.end;
+  if (bad || (span.is_static() && span.value() < 0) || span.overflowed())
+    return fail(fmt::format("slice {}:{}:{} of an axis of {}", to_string(range.begin),
+                            to_string(range.end), range.step, to_string(extent)),
+                {}, "keep begin and end inside the axis");
+  const int64_t step = std::abs(range.step);
+  if (span.is_static()) return Dim(span.value() / step + (span.value() % step != 0));
+  // ceil(span / step): 1::2 of 2*N has N elements.
+  constexpr int64_t kMostTried = 1024;
+  for (int64_t rest = 0; rest < std::min(step, kMostTried); ++rest)
+    if (const auto exact = divide(span + rest, step)) return *exact;
+  return fail(
+      fmt::format("a slice of {} elements by step {} has no known size", to_string(span), step), {},
+      "declare the axis as a multiple of the step, e.g. 2*N");
+}
+
+Result<Inferred> infer_slice(const Type& x, Attrs attrs) {
+  if (attrs.slices.size() != x.shape.size())
+    return fail(fmt::format("slice names {} axes of {}", attrs.slices.size(), to_string(x)));
+  Shape shape;
+  for (size_t i = 0; i < x.shape.size(); ++i) {
+    ATTACCA_TRY(Dim extent, slice_extent(attrs.slices[i], x.shape[i]));
+    shape.push_back(std::move(extent));
+  }
+  return Inferred{{x.dtype, std::move(shape)}, std::move(attrs)};
+}
+
+Result<Inferred> infer_concat(const Types& types, Attrs attrs) {
+  ATTACCA_TRY(attrs.axis, normalise_axis(attrs.axis, types[0].shape.size(), Op::Concat));
+  Shape shape = types[0].shape;
+  for (size_t i = 1; i < types.size(); ++i) {
+    bool agree = types[i].dtype == types[0].dtype && types[i].shape.size() == shape.size();
+    for (size_t axis = 0; agree && axis < shape.size(); ++axis)
+      agree = static_cast<int64_t>(axis) == attrs.axis || types[i].shape[axis] == shape[axis];
+    if (!agree)
+      return fail(fmt::format("concat of {} along axis {}", type_list(types), attrs.axis), {},
+                  "all dtypes and all other dimensions must be equal");
+    shape[attrs.axis] = shape[attrs.axis] + types[i].shape[attrs.axis];
+  }
+  return Inferred{{types[0].dtype, std::move(shape)}, std::move(attrs)};
+}
+
+Result<Inferred> infer_broadcast(const Type& x, Attrs attrs) {
+  const auto joined = broadcast(x.shape, attrs.shape);
+  const bool negative = std::any_of(attrs.shape.begin(), attrs.shape.end(), [](const Dim& dim) {
+    return dim.is_static() && dim.value() < 0;
+  });
+  if (!joined || negative || !(*joined == attrs.shape))
+    return fail(fmt::format("{} does not broadcast to {}", to_string(x), to_string(attrs.shape)),
+                {}, "a dimension can only grow from 1");
+  return Inferred{{x.dtype, attrs.shape}, std::move(attrs)};
+}
+
+Result<Inferred> infer_gather(const Type& x, const Type& index, Attrs attrs) {
+  if (index.dtype != DType::S32 && index.dtype != DType::S64)
+    return fail(fmt::format("gather needs s32 or s64 indices, got {}", to_string(index)), {},
+                "cast(index, s64)");
+  ATTACCA_TRY(attrs.axis, normalise_axis(attrs.axis, x.shape.size(), Op::Gather));
+  Shape shape(x.shape.begin(), x.shape.begin() + attrs.axis);
+  shape.insert(shape.end(), index.shape.begin(), index.shape.end());
+  shape.insert(shape.end(), x.shape.begin() + attrs.axis + 1, x.shape.end());
+  return Inferred{{x.dtype, std::move(shape)}, std::move(attrs)};
+}
+
+Result<Inferred> infer_cast(const Type& x, Attrs attrs) {
+  if (!attrs.dtype)
+    return fail("cast without a dtype", {}, fmt::format("one of {}", all_dtype_names()));
+  return Inferred{{*attrs.dtype, x.shape}, std::move(attrs)};
+}
+
+Result<Inferred> infer_kernel(const Types& types, Attrs attrs) {
+  if (!attrs.kernel) return fail("kernel without a file");
+  ATTACCA_TRY_VOID(verify(*attrs.kernel, types.size()));
+  if (!attrs.dtype) return fail("kernel without a result");
+  for (const Dim& dim : attrs.shape)
+    if (dim.is_static() && dim.value() < 0)
+      return fail(fmt::format("kernel with the negative dimension {}", dim.value()));
+  return Inferred{{*attrs.dtype, attrs.shape}, std::move(attrs)};
+}
+
+Result<Inferred> infer_unpack(const Type& x, Attrs attrs) {
+  if (attrs.shape.size() != 2 || !attrs.shape[0].is_static() || !attrs.shape[1].is_static())
+    return fail(fmt::format("unpack to {}", to_string(attrs.shape)), {},
+                "give the weights' shape as two numbers, [N, K]");
+  ATTACCA_TRY(const PackedLayout layout,
+              packed_layout(attrs.packing, attrs.shape[0].value(), attrs.shape[1].value()));
+  if (x.dtype != DType::U8 || !(x.shape == Shape{layout.bytes}))
+    return fail(fmt::format("weights [{}, {}] with {} are u8[{}] packed, got {}", layout.n,
+                            layout.k, to_string(attrs.packing), layout.bytes, to_string(x)),
+                {}, "declare the packed tensor so, or pack it as the graph says");
+  const DType dtype = attrs.dtype.value_or(DType::F32);
+  if (!is_float(dtype) || is_fp8(dtype))
+    return fail(fmt::format("unpack to {}", name(dtype)), {}, "use f32, bf16, f16 or f64");
+  attrs.dtype = dtype;
+  return Inferred{{dtype, attrs.shape}, std::move(attrs)};
+}
+
+// How many blocks an axis has; none where its extent is a symbol that blocks of more cut.
+std::optional<Dim> blocks_of(const Dim& extent, int64_t block) {
+  if (block == 1) return extent;
+  const auto known = extent.maybe_value();
+  if (!known) return std::nullopt;
+  return Dim(*known / block + (*known % block != 0));
+}
+
+Result<Inferred> infer_scale_blocks(const Type& x, const Type& scale, Attrs attrs) {
+  const bool byte = x.dtype == DType::S8 || x.dtype == DType::U8;
+  const auto narrow = [](DType dtype) { return is_float(dtype) && dtype != DType::F64; };
+  if (!(byte || narrow(x.dtype)) || !narrow(scale.dtype) || is_fp8(scale.dtype))
+    return fail(fmt::format("scale_blocks of {} by {}", to_string(x), to_string(scale)), {},
+                "it takes bytes or floats, and scales of f32, bf16 or f16");
+  const size_t rank = x.shape.size();
+  if (rank == 0 || attrs.axes.size() != rank || scale.shape.size() != rank)
+    return fail(fmt::format("scale_blocks of {} by {} in blocks of {}", to_string(x),
+                            to_string(scale), to_string(attrs.axes)),
+                {}, "give the scale and the block an extent for each axis, e.g. [1, 128]");
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t block = attrs.axes[i];
+    const auto blocks = block < 1 ? std::nullopt : blocks_of(x.shape[i], block);
+    if (!blocks)
+      return fail(fmt::format("blocks of {} along an axis of {}", block, to_string(x.shape[i])), {},
+                  "use blocks of 1 or more, and of 1 along an axis whose extent is a symbol");
+    if (!(*blocks == scale.shape[i]))
+      return fail(
+          fmt::format("scale_blocks of {} in blocks of {} takes {} scales along axis {}, "
+                      "got {}",
+                      to_string(x), to_string(attrs.axes), to_string(*blocks), i, to_string(scale)),
+          {}, "a last block may be shorter, and has a scale too");
+  }
+  return Inferred{{DType::F32, x.shape}, std::move(attrs)};
+}
+
+Result<Inferred> infer_reduction(Op op, const Type& x, Attrs attrs) {
+  const size_t rank = x.shape.size();
+  if (!is_float(x.dtype) && (op == Op::Mean || (x.dtype != DType::S32 && x.dtype != DType::S64)))
+    return fail(fmt::format("{} of {}", name(op), to_string(x)), {},
+                "cast the operand, e.g. cast(x, f32)");
+  if (attrs.axes.empty()) {
+    attrs.axes.resize(rank);
+    std::iota(attrs.axes.begin(), attrs.axes.end(), 0);
+  }
+  std::vector<bool> reduced(rank, false);
+  for (int64_t& axis : attrs.axes) {
+    ATTACCA_TRY(axis, normalise_axis(axis, rank, op));
+    if (reduced[axis])
+      return fail(fmt::format("{} names axis {} twice", name(op), axis), {},
+                  "name every axis once");
+    reduced[axis] = true;
+  }
+  std::sort(attrs.axes.begin(), attrs.axes.end());
+  Shape shape;
+  for (size_t i = 0; i < rank; ++i) {
+    if (!reduced[i])
+      shape.push_back(x.shape[i]);
+    else if (attrs.keepdims)
+      shape.push_back(1);
+  }
+  return Inferred{{x.dtype, std::move(shape)}, std::move(attrs)};
+}
+
+Result<Inferred> infer_structural(Op op, const Types& types, Attrs attrs) {
+  switch (op) {
+    case Op::MatMul:
+      return infer_matmul(types, std::move(attrs));
+    case Op::Transpose:
+      return infer_transpose(types[0]);
+    case Op::Permute:
+      return infer_permute(types[0], std::move(attrs));
+    case Op::Reshape:
+      return infer_reshape(types[0], std::move(attrs));
+    case Op::Slice:
+      return infer_slice(types[0], std::move(attrs));
+    case Op::Concat:
+      return infer_concat(types, std::move(attrs));
+    case Op::Broadcast:
+      return infer_broadcast(types[0], std::move(attrs));
+    case Op::Cast:
+      return infer_cast(types[0], std::move(attrs));
+    case Op::Gather:
+      return infer_gather(types[0], types[1], std::move(attrs));
+    case Op::Kernel:
+      return infer_kernel(types, std::move(attrs));
+    case Op::Unpack:
+      return infer_unpack(types[0], std::move(attrs));
+    case Op::ScaleBlocks:
+      return infer_scale_blocks(types[0], types[1], std::move(attrs));
+    default:
+      ATTACCA_CHECK(false, "no type rule");
+  }
+}
+
+Result<Inferred> infer_by_kind(Op op, const Types& types, Attrs attrs) {
+  switch (info(op).kind) {
+    case OpKind::Elementwise:
+      return infer_elementwise(op, types, std::move(attrs));
+    case OpKind::Reduction:
+      return infer_reduction(op, types[0], std::move(attrs));
+    case OpKind::Structural:
+      return infer_structural(op, types, std::move(attrs));
+  }
+  ATTACCA_CHECK(false, "unknown kind");
+}
+
+}  // namespace
+
+Result<Inferred> infer(Op op, const std::vector<Type>& operands, Attrs attrs) {
+  const auto arity = static_cast<int>(operands.size());
+  if (arity < info(op).min_arity || arity > info(op).max_arity)
+    return fail(fmt::format("{} takes {} operands, got {}", name(op), info(op).min_arity, arity));
+  ATTACCA_TRY(Inferred inferred, infer_by_kind(op, operands, std::move(attrs)));
+  if (element_count(inferred.type.shape).overflowed())
+    return fail(fmt::format("the result of {} has a shape that overflows 64 bits", name(op)), {},
+                "use smaller dimensions");
+  return inferred;
+}
+
+}  // namespace attacca::ir

@@ -1,0 +1,68 @@
+// The interpreter's values: doubles or int64s behind a strided view, so that moves copy nothing.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ir/graph/graph.hpp"
+
+namespace attacca::ir {
+
+struct Array {
+  std::vector<int64_t> extents;
+  std::vector<int64_t> strides;
+  int64_t offset = 0;
+  // Exactly one is set.
+  std::shared_ptr<std::vector<double>> numbers;
+  std::shared_ptr<std::vector<int64_t>> integers;
+
+  static Array of_numbers(std::vector<int64_t> extents);
+  static Array of_integers(std::vector<int64_t> extents);
+  bool is_integer() const { return integers != nullptr; }
+  int64_t size() const;
+  bool is_dense() const;
+  double number(int64_t at) const;
+  int64_t integer(int64_t at) const;
+};
+
+// Calls visit(i) with the position, in storage, of every element in row-major order.
+template <class Visit>
+void for_each_position(const Array& array, Visit&& visit) {
+  const int64_t count = array.size();
+  if (count == 0) return;
+  const size_t rank = array.extents.size();
+  std::vector<int64_t> index(rank, 0);
+  int64_t position = array.offset;
+  for (int64_t done = 0; done < count; ++done) {
+    visit(position);
+    for (size_t axis = rank; axis-- > 0;) {
+      position += array.strides[axis];
+      if (++index[axis] < array.extents[axis]) break;
+      position -= array.strides[axis] * array.extents[axis];
+      index[axis] = 0;
+    }
+  }
+}
+
+// Row-major copy, or the array itself where it is that already.
+Array dense(const Array& array);
+// A view with stride 0 along grown axes. REQUIRES: extents broadcast.
+Array broadcast_view(const Array& array, const std::vector<int64_t>& extents);
+
+// Moves. transposed, permuted and (of a dense array) reshaped are views.
+Array transposed(Array x);
+Array permuted(const Array& x, const std::vector<int64_t>& axes);
+Array reshaped(const Array& x, std::vector<int64_t> extents);
+Array concatenated(const std::vector<Array>& parts, std::vector<int64_t> extents, int64_t axis);
+// numpy.take; negative indices count from the end. An error where one is outside the axis.
+Result<Array> gathered(const Array& x, const Array& index, std::vector<int64_t> extents,
+                       int64_t axis);
+// A reduction op over ascending axes, in f64 or wrapping int64; NaN wins a maximum or minimum. The
+// empty maximum is -inf (or the smallest integer), the empty mean NaN.
+Array reduced(Op op, const Array& x, const std::vector<int64_t>& axes,
+              std::vector<int64_t> extents);
+
+// a [batch..., M, K] times b [batch..., K, N], in f64 or wrapping int64.
+Array reference_matmul(const Array& a, const Array& b);
+
+}  // namespace attacca::ir

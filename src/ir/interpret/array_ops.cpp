@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "fmt/format.h"
+
+#include "ir/interpret/array.hpp"
+#include "ir/interpret/semantics.hpp"
+
+namespace attacca::ir {
+namespace {
+
+Array like(const Array& x, std::vector<int64_t> extents) {
+  return x.is_integer() ? Array::of_integers(std::move(extents))
+                        : Array::of_numbers(std::move(extents));
+}
+
+void copy_element(const Array& from, int64_t at, Array& to, int64_t target) {
+  if (from.is_integer())
+    (*to.integers)[target] = (*from.integers)[at];
+  else
+    (*to.numbers)[target] = (*from.numbers)[at];
+}
+
+double fold_numbers(Op op, const Array& window) {
+  double total = op == Op::ReduceMax ? -sem::kInfinity : op == Op::ReduceMin ? sem::kInfinity : 0.0;
+  int64_t count = 0;
+  for_each_position(window, [&](int64_t at) {
+    const double v = op == Op::AMax ? std::fabs(window.number(at)) : window.number(at);
+    ++count;
+    if (op == Op::Sum || op == Op::Mean)
+      total += v;
+    else if (std::isnan(v) || std::isnan(total))
+      total = std::numeric_limits<double>::quiet_NaN();
+    else
+      total = op == Op::ReduceMin ? std::min(total, v) : std::max(total, v);
+  });
+  return op == Op::Mean ? total / static_cast<double>(count) : total;
+}
+
+int64_t fold_integers(Op op, const Array& window) {
+  using Limits = std::numeric_limits<int64_t>;
+  int64_t total = op == Op::ReduceMax ? Limits::min() : op == Op::ReduceMin ? Limits::max() : 0;
+  for_each_position(window, [&](int64_t at) {
+    const int64_t v = window.integer(at);
+    if (op == Op::Sum)
+      total = sem::add(total, v);
+    else if (op == Op::AMax)
+      total = std::max(total, sem::abs(v));
+    else
+      total = op == Op::ReduceMin ? std::min(total, v) : std::max(total, v);
+  });
+  return total;
+}
+
+}  // namespace
+
+Array transposed(Array x) {
+  const size_t rank = x.extents.size();
+  std::swap(x.extents[rank - 1], x.extents[rank - 2]);
+  std::swap(x.strides[rank - 1], x.strides[rank - 2]);
+  return x;
+}
+
+Array permuted(const Array& x, const std::vector<int64_t>& axes) {
+  Array view = x;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    view.extents[i] = x.extents[axes[i]];
+    view.strides[i] = x.strides[axes[i]];
+  }
+  return view;
+}
+
+Array reshaped(const Array& x, std::vector<int64_t> extents) {
+  Array view = dense(x);
+  view.strides = contiguous_strides(extents);
+  view.extents = std::move(extents);
+  return view;
+}
+
+Array concatenated(const std::vector<Array>& parts, std::vector<int64_t> extents, int64_t axis) {
+  Array result = like(parts[0], std::move(extents));
+  int64_t begin = 0;
+  for (const Array& part : parts) {
+    Array window = result;
+    window.extents = part.extents;
+    window.offset = begin * result.strides[axis];
+    begin += part.extents[axis];
+    std::vector<int64_t> targets;
+    for_each_position(window, [&](int64_t at) { targets.push_back(at); });
+    size_t next = 0;
+    for_each_position(part, [&](int64_t at) { copy_element(part, at, result, targets[next++]); });
+  }
+  return result;
+}
+
+Result<Array> gathered(const Array& x, const Array& index, std::vector<int64_t> extents,
+                       int64_t axis) {
+  const int64_t extent = x.extents[axis];
+  std::vector<int64_t> chosen;
+  Status status;
+  for_each_position(index, [&](int64_t at) {
+    const int64_t raw = index.integer(at);
+    chosen.push_back(raw < 0 ? raw + extent : raw);
+    if (chosen.back() < 0 || chosen.back() >= extent)
+      status = fail(fmt::format("gather index {} is outside an axis of {}", raw, extent), {},
+                    "use indices inside the axis");
+  });
+  ATTACCA_TRY_VOID(status);
+  Array result = like(x, std::move(extents));
+  // The result's axes: x's before `axis`, the index's, x's after it.
+  Array outer = x, inner = x;
+  outer.extents.resize(axis);
+  outer.strides.resize(axis);
+  inner.extents.erase(inner.extents.begin(), inner.extents.begin() + axis + 1);
+  inner.strides.erase(inner.strides.begin(), inner.strides.begin() + axis + 1);
+  int64_t next = 0;
+  for_each_position(outer, [&](int64_t base) {
+    for (const int64_t i : chosen) {
+      inner.offset = base + i * x.strides[axis];
+      for_each_position(inner, [&](int64_t at) { copy_element(x, at, result, next++); });
+    }
+  });
+  return result;
+}
+
+Array reduced(Op op, const Array& x, const std::vector<int64_t>& axes,
+              std::vector<int64_t> extents) {
+  Array kept = x, window = x;
+  for (Array* part : {&kept, &window}) {
+    part->extents.clear();
+    part->strides.clear();
+  }
+  for (int64_t axis = 0; axis < static_cast<int64_t>(x.extents.size()); ++axis) {
+    Array& part = std::binary_search(axes.begin(), axes.end(), axis) ? window : kept;
+    part.extents.push_back(x.extents[axis]);
+    part.strides.push_back(x.strides[axis]);
+  }
+  Array result = like(x, std::move(extents));
+  int64_t next = 0;
+  for_each_position(kept, [&](int64_t base) {
+    window.offset = base;
+    if (x.is_integer())
+      (*result.integers)[next++] = fold_integers(op, window);
+    else
+      (*result.numbers)[next++] = fold_numbers(op, window);
+  });
+  return result;
+}
+
+}  // namespace attacca::ir

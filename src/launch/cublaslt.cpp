@@ -1,0 +1,356 @@
+// Declarations of what we call of cublasLt.h (CUDA 12 and 13), under names of our own.
+#include "launch/cublaslt.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include "fmt/format.h"
+
+#include "gpu/driver/library.hpp"
+
+namespace attacca::launch {
+namespace {
+
+using ir::DType;
+
+constexpr int kTransA = 3, kTransB = 4;  // of a matmul descriptor
+constexpr int kEpilogue = 7, kBiasPointer = 8, kFastAccumulation = 25;
+constexpr int kBatchCount = 5, kBatchOffset = 6;      // of a layout
+constexpr int kMaxWorkspace = 1, kMinAlignmentA = 5;  // of a preference; B, C, D follow
+constexpr int kTranspose = 1;
+constexpr int kCompute32F = 68, kCompute64F = 70, kCompute32I = 72;
+
+// cublasLtMatmulDescAttributes_t and cublasLtMatmulMatrixScale_t of scales.
+constexpr int kScalePointerA = 17, kScalePointerB = 18, kScaleModeA = 31, kScaleModeB = 32;
+constexpr int32_t kBlocks128 = 4, kBlocks128x128 = 5;
+
+// cublasLtEpilogue_t, in the order of VendorTail.
+constexpr uint32_t kEpilogues[] = {1, 4, 36};
+
+struct HeuristicResult {
+  std::array<uint64_t, 8> algorithm;
+  size_t workspace_bytes;
+  int status;
+  float waves;
+  int reserved[4];
+};
+
+// How a type of product is asked for: inputs, result, cublasComputeType_t, cudaDataType of scales.
+struct Arithmetic {
+  DType a, b, result;
+  int compute;
+  int scale;
+};
+constexpr int kReal32F = 0, kReal64F = 1, kReal32I = 10;
+constexpr Arithmetic kArithmetics[] = {
+    {DType::BF16, DType::BF16, DType::BF16, kCompute32F, kReal32F},
+    {DType::BF16, DType::BF16, DType::F32, kCompute32F, kReal32F},
+    {DType::F16, DType::F16, DType::F16, kCompute32F, kReal32F},
+    {DType::F16, DType::F16, DType::F32, kCompute32F, kReal32F},
+    {DType::F32, DType::F32, DType::F32, kCompute32F, kReal32F},
+    {DType::F64, DType::F64, DType::F64, kCompute64F, kReal64F},
+    {DType::S8, DType::S8, DType::S32, kCompute32I, kReal32I},
+    {DType::F8E4M3, DType::F8E4M3, DType::BF16, kCompute32F, kReal32F},
+    {DType::F8E4M3, DType::F8E4M3, DType::F16, kCompute32F, kReal32F},
+    {DType::F8E4M3, DType::F8E4M3, DType::F32, kCompute32F, kReal32F},
+    {DType::F8E4M3, DType::F8E5M2, DType::BF16, kCompute32F, kReal32F},
+    {DType::F8E4M3, DType::F8E5M2, DType::F16, kCompute32F, kReal32F},
+    {DType::F8E4M3, DType::F8E5M2, DType::F32, kCompute32F, kReal32F},
+    {DType::F8E5M2, DType::F8E4M3, DType::BF16, kCompute32F, kReal32F},
+    {DType::F8E5M2, DType::F8E4M3, DType::F16, kCompute32F, kReal32F},
+    {DType::F8E5M2, DType::F8E4M3, DType::F32, kCompute32F, kReal32F},
+};
+
+const Arithmetic* arithmetic_of(DType a, DType b, DType d) {
+  for (const Arithmetic& entry : kArithmetics)
+    if (entry.a == a && entry.b == b && entry.result == d) return &entry;
+  return nullptr;
+}
+
+int data_type(DType dtype) {
+  switch (dtype) {
+    case DType::F32:
+      return 0;
+    case DType::F64:
+      return 1;
+    case DType::F16:
+      return 2;
+    case DType::S8:
+      return 3;
+    case DType::S32:
+      return 10;
+    case DType::BF16:
+      return 14;
+    case DType::F8E4M3:
+      return 28;
+    case DType::F8E5M2:
+      return 29;
+    default:
+      return -1;
+  }
+}
+
+bool is_row_major(const problem::View& view, int64_t rows, int64_t columns) {
+  return (view.column_stride == 1 || columns == 1) && (view.row_stride >= columns || rows == 1) &&
+         view.row_stride >= 0;
+}
+
+}  // namespace
+
+struct CublasLt::Functions {
+  int (*create)(void**);
+  int (*destroy)(void*);
+  size_t (*version)();
+  const char* (*status_string)(int);
+  int (*desc_create)(void**, int, int);
+  int (*desc_destroy)(void*);
+  int (*desc_set)(void*, int, const void*, size_t);
+  int (*layout_create)(void**, int, uint64_t, uint64_t, int64_t);
+  int (*layout_destroy)(void*);
+  int (*layout_set)(void*, int, const void*, size_t);
+  int (*preference_create)(void**);
+  int (*preference_destroy)(void*);
+  int (*preference_set)(void*, int, const void*, size_t);
+  int (*heuristic)(void*, void*, void*, void*, void*, void*, void*, int, HeuristicResult*, int*);
+  int (*matmul)(void*, void*, const void*, const void*, void*, const void*, void*, const void*,
+                const void*, void*, void*, void*, const void*, void*, size_t, gpu::StreamHandle);
+
+  Status check(int status, const char* call) const {
+    if (status == 0) return {};
+    return fail(fmt::format("{}: {}", call, status_string(status)), "cuBLASLt");
+  }
+};
+
+Result<std::shared_ptr<const CublasLt>> CublasLt::open(const gpu::Device& device) {
+  ATTACCA_TRY(const gpu::Library library, gpu::Library::open(gpu::kCublasLtLibrary));
+  std::shared_ptr<CublasLt> made(new CublasLt);
+  made->path_ = library.path();
+  made->functions_ = std::make_unique<Functions>();
+  Functions& f = *made->functions_;
+  ATTACCA_TRY_VOID(library.resolve({{"cublasLtCreate", f.create},
+                                    {"cublasLtDestroy", f.destroy},
+                                    {"cublasLtGetVersion", f.version},
+                                    {"cublasLtGetStatusString", f.status_string},
+                                    {"cublasLtMatmulDescCreate", f.desc_create},
+                                    {"cublasLtMatmulDescDestroy", f.desc_destroy},
+                                    {"cublasLtMatmulDescSetAttribute", f.desc_set},
+                                    {"cublasLtMatrixLayoutCreate", f.layout_create},
+                                    {"cublasLtMatrixLayoutDestroy", f.layout_destroy},
+                                    {"cublasLtMatrixLayoutSetAttribute", f.layout_set},
+                                    {"cublasLtMatmulPreferenceCreate", f.preference_create},
+                                    {"cublasLtMatmulPreferenceDestroy", f.preference_destroy},
+                                    {"cublasLtMatmulPreferenceSetAttribute", f.preference_set},
+                                    {"cublasLtMatmulAlgoGetHeuristic", f.heuristic},
+                                    {"cublasLtMatmul", f.matmul}}));
+  ATTACCA_TRY_VOID(device.make_current());
+  ATTACCA_TRY_VOID(f.check(f.create(&made->handle_), "cublasLtCreate"));
+  return made;
+}
+
+CublasLt::~CublasLt() {
+  if (handle_ != nullptr) functions_->destroy(handle_);
+}
+
+size_t CublasLt::version() const {
+  return functions_->version();
+}
+
+bool vendor_takes(const problem::View& view, int64_t rows, int64_t columns) {
+  problem::View transposed = view;
+  std::swap(transposed.row_stride, transposed.column_stride);
+  return is_row_major(view, rows, columns) || is_row_major(transposed, columns, rows);
+}
+
+// Those of A along m, in steps of 16 bytes; those of B, of its rows of blocks, padded to 4, along
+// k.
+bool vendor_takes_scales(const problem::ScaledBlocks& scales, int64_t m, int64_t k) {
+  const int64_t blocks = (k + problem::kScaleBlock - 1) / problem::kScaleBlock;
+  return m % 4 == 0 && scales.a.row_stride == 1 && (blocks == 1 || scales.a.column_stride == m) &&
+         scales.b.row_stride == 1 && scales.b.column_stride == (blocks + 3) / 4 * 4 &&
+         scales.a.alignment >= 16 && scales.b.alignment >= 16;
+}
+
+bool vendor_multiplies(DType a, DType b, DType d) {
+  return arithmetic_of(a, b, d) != nullptr;
+}
+
+// The library thinks in columns: it computes D^T [n, m] = B^T [n, k] x A^T [k, m], so its A is our
+// B.
+struct VendorGemm::Descriptors {
+  std::shared_ptr<const CublasLt> library;
+  void* operation = nullptr;
+  void* a = nullptr;
+  void* b = nullptr;
+  void* d = nullptr;
+  bool integer = false, wide = false;
+  // The extras are attributes of the descriptor, so one launch at a time sets and uses them.
+  std::mutex extras;
+
+  explicit Descriptors(std::shared_ptr<const CublasLt> from) : library(std::move(from)) {}
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+  ~Descriptors() {
+    const CublasLt::Functions& f = library->functions();
+    if (operation != nullptr) f.desc_destroy(operation);
+    for (void* layout : {a, b, d})
+      if (layout != nullptr) f.layout_destroy(layout);
+  }
+
+  Status set_bias(const void* address) {
+    const CublasLt::Functions& f = library->functions();
+    return f.check(f.desc_set(operation, kBiasPointer, &address, sizeof address), "bias");
+  }
+
+  Status set_scales(const void* of_a, const void* of_b) {
+    const CublasLt::Functions& f = library->functions();
+    ATTACCA_TRY_VOID(f.check(f.desc_set(operation, kScalePointerA, &of_b, sizeof of_b), "scales"));
+    return f.check(f.desc_set(operation, kScalePointerB, &of_a, sizeof of_a), "scales");
+  }
+
+  Status set_layout(void** layout, const problem::View& view, uint64_t rows, uint64_t columns,
+                    int64_t leading, int64_t batch) {
+    const CublasLt::Functions& f = library->functions();
+    ATTACCA_TRY_VOID(f.check(f.layout_create(layout, data_type(view.dtype), rows, columns, leading),
+                             "cublasLtMatrixLayoutCreate"));
+    if (batch == 1) return {};
+    const auto count = static_cast<int32_t>(batch);
+    ATTACCA_TRY_VOID(
+        f.check(f.layout_set(*layout, kBatchCount, &count, sizeof count), "batch count"));
+    return f.check(f.layout_set(*layout, kBatchOffset, &view.batch_stride, sizeof(int64_t)),
+                   "batch offset");
+  }
+
+  // An operand `rows` x `columns` of ours: theirs is its transpose, taken as it lies when ours is
+  // row-major, transposed once more when ours is column-major.
+  Status set_operand(void** layout, int transpose_attribute, const problem::View& view,
+                     int64_t rows, int64_t columns, int64_t batch) {
+    const CublasLt::Functions& f = library->functions();
+    if (is_row_major(view, rows, columns))
+      return set_layout(layout, view, columns, rows, std::max(view.row_stride, columns), batch);
+    const int32_t transpose = kTranspose;
+    ATTACCA_TRY_VOID(f.check(
+        f.desc_set(operation, transpose_attribute, &transpose, sizeof transpose), "transpose"));
+    return set_layout(layout, view, rows, columns, std::max(view.column_stride, rows), batch);
+  }
+};
+
+Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
+                                    const Multiplication& problem,
+                                    std::span<const WorkspaceLimit> limits) {
+  const CublasLt::Functions& f = library->functions();
+  const Arithmetic* arithmetic = arithmetic_of(problem.a.dtype, problem.b.dtype, problem.d.dtype);
+  if (arithmetic == nullptr)
+    return fail(fmt::format("cuBLASLt does not multiply {} by {} into {}", name(problem.a.dtype),
+                            name(problem.b.dtype), name(problem.d.dtype)),
+                "cuBLASLt");
+  auto descriptors = std::make_shared<Descriptors>(library);
+  ATTACCA_TRY_VOID(
+      f.check(f.desc_create(&descriptors->operation, arithmetic->compute, arithmetic->scale),
+              "cublasLtMatmulDescCreate"));
+  descriptors->integer = arithmetic->scale == kReal32I;
+  descriptors->wide = arithmetic->scale == kReal64F;
+  ATTACCA_TRY_VOID(descriptors->set_operand(&descriptors->a, kTransA, problem.b, problem.k,
+                                            problem.n, problem.batch));
+  ATTACCA_TRY_VOID(descriptors->set_operand(&descriptors->b, kTransB, problem.a, problem.m,
+                                            problem.k, problem.batch));
+  ATTACCA_TRY_VOID(descriptors->set_layout(&descriptors->d, problem.d, problem.n, problem.m,
+                                           std::max(problem.d.row_stride, problem.n),
+                                           problem.batch));
+
+  if (ir::is_fp8(problem.a.dtype)) {
+    const int8_t fast = problem.fast ? 1 : 0;
+    ATTACCA_TRY_VOID(
+        f.check(f.desc_set(descriptors->operation, kFastAccumulation, &fast, sizeof fast),
+                "fast accumulation"));
+  }
+  if (problem.scaled) {
+    for (const auto& [attribute, mode] :
+         {std::pair{kScaleModeA, kBlocks128x128}, {kScaleModeB, kBlocks128}})
+      ATTACCA_TRY_VOID(f.check(f.desc_set(descriptors->operation, attribute, &mode, sizeof mode),
+                               "scales of blocks"));
+    // The heuristics read none, but want some.
+    const auto* some = reinterpret_cast<const void*>(intptr_t{16});
+    ATTACCA_TRY_VOID(descriptors->set_scales(some, some));
+  }
+  if (problem.tail != VendorTail::None) {
+    const uint32_t epilogue = kEpilogues[static_cast<size_t>(problem.tail)];
+    ATTACCA_TRY_VOID(f.check(
+        f.desc_set(descriptors->operation, kEpilogue, &epilogue, sizeof epilogue), "epilogue"));
+    // The heuristics read no bias, but its alignment from the address.
+    ATTACCA_TRY_VOID(
+        descriptors->set_bias(reinterpret_cast<const void*>(intptr_t{problem.bias_alignment})));
+  }
+
+  void* preference = nullptr;
+  ATTACCA_TRY_VOID(f.check(f.preference_create(&preference), "cublasLtMatmulPreferenceCreate"));
+  const auto free_preference = [&](void* p) { f.preference_destroy(p); };
+  const std::unique_ptr<void, decltype(free_preference)> owner(preference, free_preference);
+  const problem::View* operands[] = {&problem.b, &problem.a, &problem.d, &problem.d};
+  for (int i = 0; i < 4; ++i) {
+    const auto alignment = static_cast<uint32_t>(operands[i]->alignment);
+    ATTACCA_TRY_VOID(
+        f.check(f.preference_set(preference, kMinAlignmentA + i, &alignment, sizeof alignment),
+                "alignment"));
+  }
+  VendorGemm made;
+  Status refused;
+  for (const WorkspaceLimit& limit : limits) {
+    ATTACCA_TRY_VOID(
+        f.check(f.preference_set(preference, kMaxWorkspace, &limit.bytes, sizeof limit.bytes),
+                "workspace preference"));
+    std::vector<HeuristicResult> found(static_cast<size_t>(limit.most_algorithms));
+    int count = 0;
+    const Status asked =
+        f.check(f.heuristic(library->handle(), descriptors->operation, descriptors->a,
+                            descriptors->b, descriptors->d, descriptors->d, preference,
+                            limit.most_algorithms, found.data(), &count),
+                "cublasLtMatmulAlgoGetHeuristic");
+    if (!asked) {
+      if (refused) refused = asked;
+      continue;
+    }
+    for (int i = 0; i < count; ++i)
+      if (found[i].status == 0) made.add({found[i].algorithm, found[i].workspace_bytes});
+  }
+  if (made.algorithms_.empty()) {
+    ATTACCA_TRY_VOID(refused);
+    return fail("cuBLASLt proposes no algorithm for this product", "cuBLASLt");
+  }
+  made.library_ = std::move(library);
+  made.descriptors_ = std::move(descriptors);
+  return made;
+}
+
+void VendorGemm::add(const Algorithm& proposed) {
+  const bool known =
+      std::any_of(algorithms_.begin(), algorithms_.end(),
+                  [&](const Algorithm& other) { return other.data == proposed.data; });
+  if (!known) algorithms_.push_back(proposed);
+}
+
+Status VendorGemm::launch(int algorithm, const void* a, const void* b, const Extras& extras,
+                          void* d, void* workspace, gpu::StreamHandle stream) const {
+  static constexpr float kOne = 1, kZero = 0;
+  static constexpr double kWideOne = 1, kWideZero = 0;
+  static constexpr int32_t kIntegerOne = 1, kIntegerZero = 0;
+  const CublasLt::Functions& f = library_->functions();
+  Descriptors& desc = *descriptors_;
+  const void* one = desc.wide      ? static_cast<const void*>(&kWideOne)
+                    : desc.integer ? static_cast<const void*>(&kIntegerOne)
+                                   : &kOne;
+  const void* zero = desc.wide      ? static_cast<const void*>(&kWideZero)
+                     : desc.integer ? static_cast<const void*>(&kIntegerZero)
+                                    : &kZero;
+  std::unique_lock<std::mutex> lock;
+  if (extras.bias != nullptr || extras.scales_a != nullptr) lock = std::unique_lock(desc.extras);
+  if (extras.bias != nullptr) ATTACCA_TRY_VOID(desc.set_bias(extras.bias));
+  if (extras.scales_a != nullptr)
+    ATTACCA_TRY_VOID(desc.set_scales(extras.scales_a, extras.scales_b));
+  const Algorithm& chosen = algorithms_[static_cast<size_t>(algorithm)];
+  return f.check(
+      f.matmul(library_->handle(), desc.operation, one, b, desc.a, a, desc.b, zero, d, desc.d, d,
+               desc.d, chosen.data.data(), workspace, chosen.workspace_bytes, stream),
+      "cublasLtMatmul");
+}
+
+}  // namespace attacca::launch

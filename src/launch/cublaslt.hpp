@@ -1,0 +1,106 @@
+// cuBLASLt, opened at run time: the product of the unfused path, and the peer that every candidate
+// is measured against.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/driver/device.hpp"
+#include "problem/problem.hpp"
+
+namespace attacca::launch {
+
+// The library and a handle on one device. Thread-safe.
+class CublasLt {
+ public:
+  // Errors: no library on this machine (with the package that has it), no handle.
+  static Result<std::shared_ptr<const CublasLt>> open(const gpu::Device& device);
+  ~CublasLt();
+  CublasLt(const CublasLt&) = delete;
+  CublasLt& operator=(const CublasLt&) = delete;
+
+  struct Functions;
+  const Functions& functions() const { return *functions_; }
+  void* handle() const { return handle_; }
+  size_t version() const;
+  const std::string& path() const { return path_; }
+
+ private:
+  CublasLt() = default;
+  std::unique_ptr<Functions> functions_;
+  std::string path_;
+  void* handle_ = nullptr;
+};
+
+// What the library computes of each element before it rounds and stores it, in f32.
+enum class VendorTail : uint8_t {
+  None,
+  Bias,          // + bias[column], of d's dtype
+  BiasGeluTanh,  // gelu_tanh(... + bias[column])
+};
+
+// D [m, n] = A x B, D row-major with rows `d.row_stride` apart.
+struct Multiplication {
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+  problem::View a, b, d;
+  VendorTail tail = VendorTail::None;
+  int bias_alignment = 16;  // bytes
+  bool fast = false;        // 8-bit floats: as Attrs::fast
+  bool scaled = false;      // 8-bit floats whose blocks have scales, as vendor_takes_scales says
+};
+
+// Whether the library takes an operand as it lies: one stride 1, the other at least the extent.
+bool vendor_takes(const problem::View& view, int64_t rows, int64_t columns);
+// Whether it takes the scales of blocks of A [m, k] and B as they lie.
+bool vendor_takes_scales(const problem::ScaledBlocks& scales, int64_t m, int64_t k);
+// Whether it multiplies these dtypes, exactly as the numerics contract says. Bytes it takes where
+// both operands are contiguous along k alone.
+bool vendor_multiplies(ir::DType a, ir::DType b, ir::DType d);
+
+// The heuristics propose other algorithms, not only fewer, where there is less workspace.
+struct WorkspaceLimit {
+  size_t bytes;
+  int most_algorithms;
+};
+
+// One multiplication with the algorithms that the library's heuristics propose, the best of the
+// first limit first, then what each other one adds.
+class VendorGemm {
+ public:
+  // Errors: dtypes or layouts that the library refuses, no algorithm.
+  // REQUIRES: m, n, k, batch > 0; vendor_takes of a and b.
+  static Result<VendorGemm> make(std::shared_ptr<const CublasLt> library,
+                                 const Multiplication& problem,
+                                 std::span<const WorkspaceLimit> limits);
+
+  int algorithms() const { return static_cast<int>(algorithms_.size()); }
+  size_t workspace_bytes(int algorithm) const { return algorithms_[algorithm].workspace_bytes; }
+  // What a launch reads besides the factors; null without it.
+  struct Extras {
+    const void* bias = nullptr;
+    const void *scales_a = nullptr, *scales_b = nullptr;
+  };
+  // Pointers are of the first elements (View::offset applied). No allocation, no synchronisation.
+  Status launch(int algorithm, const void* a, const void* b, const Extras& extras, void* d,
+                void* workspace, gpu::StreamHandle stream) const;
+
+ private:
+  struct Algorithm {
+    std::array<uint64_t, 8> data;
+    size_t workspace_bytes;
+  };
+  struct Descriptors;
+
+  VendorGemm() = default;
+  void add(const Algorithm& proposed);  // unless it is there
+
+  std::shared_ptr<const CublasLt> library_;
+  std::shared_ptr<Descriptors> descriptors_;
+  std::vector<Algorithm> algorithms_;
+};
+
+}  // namespace attacca::launch

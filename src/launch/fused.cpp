@@ -1,0 +1,209 @@
+#include "launch/fused.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "fmt/format.h"
+
+#include "launch/arguments.hpp"
+#include "support/check.hpp"
+
+namespace attacca::launch {
+namespace {
+
+using templates::Template;
+
+struct Aligned {
+  explicit Aligned(size_t alignment, size_t bytes)
+      : memory(std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)) {
+    ATTACCA_CHECK(memory != nullptr, "memory ran out");
+  }
+  Aligned(const Aligned&) = delete;
+  Aligned& operator=(const Aligned&) = delete;
+  ~Aligned() { std::free(memory); }
+  void* memory;
+};
+
+// A kernel's parameters as built for certain addresses.
+struct Built {
+  problem::Pointers pointers;
+  void* workspace = nullptr;
+  gpu::Launch launch;
+  Aligned parameters;
+  Built(const Template& form, const problem::Pointers& at, void* scratch)
+      : pointers(at),
+        workspace(scratch),
+        parameters(std::max<size_t>(form.builder->params_align, 64), form.builder->params_bytes) {}
+};
+
+class TemplateLaunch : public Runnable {
+ public:
+  TemplateLaunch(std::shared_ptr<Toolbox> toolbox, std::shared_ptr<const Kernel> kernel,
+                 const problem::Problem& problem, epilogue::Binding binding,
+                 const attacca_gemm_arguments& arguments)
+      : toolbox_(std::move(toolbox)),
+        kernel_(std::move(kernel)),
+        problem_(problem),
+        binding_(std::move(binding)),
+        arguments_(arguments) {
+    workspace_bytes_ = form().builder->workspace(&arguments_, &zero_offset_, &zero_bytes_);
+    for (size_t i = 0; i < binding_.outputs.size(); ++i)
+      if (binding_.outputs[i].place == epilogue::Place::Maximum) maximum_at_ = i;
+  }
+
+  size_t workspace_bytes() const override { return workspace_bytes_; }
+
+  Status launch(const problem::Pointers& pointers, void* workspace,
+                gpu::StreamHandle stream) const override {
+    std::shared_ptr<const Built> built = std::atomic_load(&last_);
+    if (!built || built->workspace != workspace || built->pointers != pointers) {
+      ATTACCA_TRY(built, build(pointers, workspace));
+      std::atomic_store(&last_, built);
+    }
+    if (zero_bytes_ > 0)
+      ATTACCA_TRY_VOID(clear(static_cast<char*>(workspace) + zero_offset_, zero_bytes_, stream));
+    if (maximum_at_) ATTACCA_TRY_VOID(clear(maximum(pointers), sizeof(float), stream));
+    void* parameters[] = {built->parameters.memory};
+    return kernel_->function.launch(built->launch, stream, parameters);
+  }
+
+ private:
+  const Template& form() const { return *kernel_->form; }
+
+  Status clear(void* at, size_t bytes, gpu::StreamHandle stream) const {
+    const gpu::Driver& driver = toolbox_->device().driver();
+    return driver.call(driver.memset_d8, reinterpret_cast<gpu::DevicePointer>(at), uint8_t{0},
+                       bytes, stream);
+  }
+
+  void* maximum(const problem::Pointers& pointers) const {
+    const size_t first_output = pointers.size() - problem_.outputs.size();
+    return first_element(pointers[first_output + *maximum_at_], problem_.outputs[*maximum_at_]);
+  }
+
+  Result<std::shared_ptr<const Built>> build(const problem::Pointers& pointers,
+                                             void* workspace) const {
+    auto built = std::make_shared<Built>(form(), pointers, workspace);
+    attacca_gemm_arguments arguments = arguments_;
+    set_pointers(problem_, binding_, pointers, arguments);
+    arguments.workspace = workspace;
+    char reason[512] = "";
+    uint32_t grid[3] = {1, 1, 1};
+    if (form().builder->check(&arguments, reason, sizeof reason) != 0 ||
+        form().builder->build(&arguments, built->parameters.memory, grid, reason, sizeof reason) !=
+            0)
+      return fail(fmt::format("{} cannot be launched: {}", form().name, reason), form().name,
+                  "give operands as aligned and strided as those that the plan was made for");
+    built->launch = {{grid[0], grid[1], grid[2]},
+                     {static_cast<uint32_t>(form().threads), 1, 1},
+                     static_cast<uint32_t>(form().shared_bytes),
+                     form().dependent_launch};
+    return built;
+  }
+
+  std::shared_ptr<Toolbox> toolbox_;
+  std::shared_ptr<const Kernel> kernel_;
+  const problem::Problem problem_;
+  const epilogue::Binding binding_;
+  const attacca_gemm_arguments arguments_;  // without addresses
+  size_t workspace_bytes_ = 0, zero_offset_ = 0, zero_bytes_ = 0;
+  std::optional<size_t> maximum_at_;  // of the outputs: the kernel's maximum, 0 before each launch
+  // The last launch's, for callers that launch with the same addresses again.
+  mutable std::shared_ptr<const Built> last_;
+};
+
+gpu::KernelRequest request_for(const problem::Problem& problem, const Template& kernel,
+                               const epilogue::Binding& binding, int capability) {
+  gpu::KernelRequest request;
+  request.kernel = &kernel;
+  request.epilogue = problem.epilogue;
+  request.binding = binding;
+  request.mode = problem.mode;
+  request.capability = capability;
+  if (!problem.products.empty()) {
+    request.a_type = problem.products[0].a.dtype;
+    // A kernel for packed weights makes numbers of A's type of them, whatever the graph unpacks to.
+    request.b_type = problem.products[0].packed ? request.a_type : problem.products[0].b.dtype;
+  }
+  return request;
+}
+
+Status check(const Template& kernel, const attacca_gemm_arguments& arguments) {
+  char reason[512] = "";
+  if (kernel.builder->check(&arguments, reason, sizeof reason) == 0) return {};
+  return fail(fmt::format("{} cannot compute this problem: {}", kernel.name, reason), kernel.name,
+              "choose another candidate");
+}
+
+Result<std::unique_ptr<Runnable>> make(const std::shared_ptr<Toolbox>& toolbox,
+                                       const problem::Problem& problem, const Template& kernel,
+                                       const epilogue::Binding& binding,
+                                       const Candidate& candidate) {
+  const attacca_gemm_arguments arguments =
+      describe(problem, kernel, binding, candidate, toolbox->device().info().sm_count);
+  ATTACCA_TRY_VOID(check(kernel, arguments));
+  ATTACCA_TRY(auto loaded, toolbox->kernel(request_for(problem, kernel, binding,
+                                                       toolbox->device().info().capability())));
+  return std::make_unique<TemplateLaunch>(toolbox, std::move(loaded), problem, binding, arguments);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Runnable>> make_fused(const std::shared_ptr<Toolbox>& toolbox,
+                                             const problem::Problem& problem,
+                                             const Candidate& candidate) {
+  const Template* kernel = toolbox->catalog().find(candidate.kernel);
+  if (kernel == nullptr)
+    return fail(fmt::format("no template {}", candidate.kernel), candidate.kernel,
+                "list them with `attacca doctor`, build them with `make gpu`");
+  const auto placed = place(problem, *kernel, toolbox->device().info());
+  if (const auto* reason = std::get_if<std::string>(&placed))
+    return fail(fmt::format("{} cannot compute this problem: {}", kernel->name, *reason),
+                kernel->name, "choose another candidate");
+  return make(toolbox, problem, *kernel, std::get<epilogue::Binding>(placed), candidate);
+}
+
+Result<std::unique_ptr<Runnable>> make_fused(const std::shared_ptr<Toolbox>& toolbox,
+                                             const problem::Problem& problem,
+                                             const Candidate& candidate,
+                                             const epilogue::Binding& binding,
+                                             std::shared_ptr<const Kernel> kernel) {
+  const attacca_gemm_arguments arguments =
+      describe(problem, *kernel->form, binding, candidate, toolbox->device().info().sm_count);
+  ATTACCA_TRY_VOID(check(*kernel->form, arguments));
+  return std::make_unique<TemplateLaunch>(toolbox, std::move(kernel), problem, binding, arguments);
+}
+
+Result<std::unique_ptr<Runnable>> make_pointwise(const std::shared_ptr<Toolbox>& toolbox,
+                                                 const problem::Problem& problem) {
+  const Template* best = nullptr;
+  std::optional<epilogue::Binding> binding;
+  size_t best_cost = std::numeric_limits<size_t>::max();
+  std::string reason = "no pointwise template is there";
+  for (const Template& kernel : toolbox->catalog().templates()) {
+    if (kernel.family != templates::Family::Pointwise) continue;
+    const auto placed = place(problem, kernel, toolbox->device().info());
+    if (const auto* why = std::get_if<std::string>(&placed)) {
+      reason = *why;
+      continue;
+    }
+    const auto& candidate = std::get<epilogue::Binding>(placed);
+    // A slot that nobody uses costs little, an operand at the context's mercy much.
+    const size_t cost = 100 * static_cast<size_t>(context_operands(problem, candidate)) +
+                        2 * (kernel.hole.full_bits.size() + kernel.hole.result_bits.size()) +
+                        (kernel.dependent_launch ? 0 : 1);
+    if (cost >= best_cost) continue;
+    best_cost = cost;
+    best = &kernel;
+    binding = candidate;
+  }
+  if (best == nullptr)
+    return fail(fmt::format("no pointwise kernel for this epilogue: {}", reason), {},
+                "build the templates with `make gpu`");
+  return make(toolbox, problem, *best, *binding, {});
+}
+
+}  // namespace attacca::launch

@@ -1,0 +1,140 @@
+#include "launch/helpers/unpack.hpp"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+#include "gpu/compile/assemble.hpp"
+#include "gpu/compile/compile.hpp"
+#include "launch/helpers/device_types.hpp"
+
+namespace attacca::launch {
+namespace {
+
+constexpr uint32_t kThreads = 256;
+constexpr int64_t kMostBlocks = 132 * 32;
+
+// In front: SCALE, ROUNDED and STORED are dtypes' structs, BITS those of a code, FLOATS whether it
+// is an f8e4m3.
+constexpr const char* kSource = R"cuda(
+struct Layout {
+  s64 n, k, blocks_n, blocks_k, groups, scales_at, zeros_at;
+  int group, zero, has_zeros, unused;
+};
+
+// Two neighbours of a row; the second may be beyond its end.
+__device__ void keep(STORED::Memory* to, const Layout& p, s64 at, bool second, double x, double y) {
+  const STORED::Memory first = STORED::store(ROUNDED::load(ROUNDED::store(x)));
+  const STORED::Memory other = STORED::store(ROUNDED::load(ROUNDED::store(y)));
+  if (sizeof(first) == 2 && p.k % 2 == 0) {
+    *(unsigned*)(to + at) = *(const u16*)&first | (unsigned)*(const u16*)&other << 16;
+  } else {
+    to[at] = first;
+    if (second) to[at + 1] = other;
+  }
+}
+
+// ir/packed/packed.hpp says where everything is. A thread makes numbers of a lane's codes of a fragment.
+extern "C" __global__ void __launch_bounds__(256)
+attacca_unpack(const u8* packed, STORED::Memory* to, Layout p) {
+  const s64 count = p.blocks_n * p.blocks_k * 128;
+  for (s64 i = blockIdx.x * 256ll + threadIdx.x; i < count; i += gridDim.x * 256ll) {
+    const int lane = i % 32, fragment = i / 32 % 4;
+    const s64 block = i / 128, block_n = block / p.blocks_k, block_k = block % p.blocks_k;
+    const int group = p.group ? (int)(block_k * 64 / p.group) : 0;
+    const s64 entry = (block_n * p.groups + group) * 64 + lane / 4 * 8 + fragment * 2;
+    const u8* codes = packed + 256 + i / 32 * (BITS * 128);
+    for (int high = 0; high < 2; ++high) {
+      const s64 n = block_n * 64 + fragment * 16 + lane / 4 + high * 8;
+      if (n >= p.n) break;
+      const float scale = (float)SCALE::load(((const SCALE::Memory*)(packed + p.scales_at))[entry + high]);
+      const int zero = p.has_zeros ? packed[p.zeros_at + entry + high] : p.zero;
+      for (int part = 0; part < 8; ++part) {  // of 16 values of k the lower and the upper eight
+        const s64 k = block_k * 64 + part * 8 + lane % 4 * 2;
+        if (k >= p.k) break;
+        float value[2];
+        for (int second = 0; second < 2; ++second) {
+          const int pair = high + part % 2 * 2;
+          int code;
+          if (BITS == 4) {
+            const int nibble = pair + second * 4;
+            code = codes[lane * 16 + part / 2 * 4 + nibble / 2] >> (nibble % 2 * 4) & 15;
+          } else {
+            code = codes[part / 4 * 512 + lane * 16 + part / 2 % 2 * 8 + pair * 2 + second];
+          }
+          value[second] = (FLOATS ? (float)F8E4M3::load((u8)code) : (float)(code - zero)) * scale;
+        }
+        keep(to, p, n * p.k + k, k + 1 < p.k, value[0], value[1]);
+      }
+    }
+  }
+}
+)cuda";
+
+struct Parameters {
+  long long n, k, blocks_n, blocks_k, groups, scales_at, zeros_at;
+  int group, zero, has_zeros, unused;
+};
+
+class Unpack : public Runnable {
+ public:
+  Unpack(std::shared_ptr<Toolbox> toolbox, gpu::Module module, gpu::Function function,
+         const ir::PackedLayout& layout)
+      : toolbox_(std::move(toolbox)),
+        module_(std::move(module)),
+        function_(function),
+        parameters_{layout.n,
+                    layout.k,
+                    layout.blocks_n(),
+                    layout.blocks_k(),
+                    layout.groups,
+                    layout.scales_at,
+                    layout.zeros_at,
+                    static_cast<int>(layout.packing.group),
+                    layout.zero(),
+                    layout.packing.zeros,
+                    0} {}
+
+  size_t workspace_bytes() const override { return 0; }
+
+  Status launch(const problem::Pointers& pointers, void*, gpu::StreamHandle stream) const override {
+    const int64_t count = parameters_.blocks_n * parameters_.blocks_k * 128;
+    const auto blocks = static_cast<uint32_t>(
+        std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, kMostBlocks));
+    const void* packed = pointers[0];
+    void* to = pointers[1];
+    Parameters numbers = parameters_;
+    void* parameters[] = {&packed, &to, &numbers};
+    return function_.launch({{blocks, 1, 1}, {kThreads, 1, 1}, 0}, stream, parameters);
+  }
+
+ private:
+  std::shared_ptr<Toolbox> toolbox_;
+  gpu::Module module_;
+  gpu::Function function_;
+  Parameters parameters_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Runnable>> make_unpack(const std::shared_ptr<Toolbox>& toolbox,
+                                              const ir::PackedLayout& layout, ir::DType rounded,
+                                              ir::DType stored) {
+  ATTACCA_TRY(const DeviceType scale, device_type(layout.packing.scales));
+  ATTACCA_TRY(const DeviceType to, device_type(stored));
+  ATTACCA_TRY(const DeviceType through, device_type(rounded));
+  const std::string source = fmt::format(
+      "{}\ntypedef {} SCALE;\ntypedef {} ROUNDED;\ntypedef {} STORED;\n"
+      "#define BITS {}\n#define FLOATS {}\n{}",
+      kDeviceTypes, scale.name, through.name, to.name, layout.packing.bits,
+      ir::is_float(layout.packing.weights) ? 1 : 0, kSource);
+  const std::string arch = fmt::format("sm_{}", toolbox->device().info().capability());
+  ATTACCA_TRY(const std::string ptx,
+              gpu::compile(source, {.arch = arch, .contract = false, .minimal = true}));
+  ATTACCA_TRY(const std::vector<char> image, gpu::assemble(ptx, arch));
+  ATTACCA_TRY(gpu::Module module, gpu::Module::load(toolbox->device(), image));
+  ATTACCA_TRY(const gpu::Function function, module.function("attacca_unpack"));
+  return std::make_unique<Unpack>(toolbox, std::move(module), function, layout);
+}
+
+}  // namespace attacca::launch

@@ -1,0 +1,61 @@
+// Where the unfused path's products read an operand: the caller's memory where the vendor's library
+// takes it as it lies, else a dense copy in the workspace, converted, unpacked or scaled on the
+// way.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "launch/helpers/scale_blocks.hpp"
+#include "launch/runnable.hpp"
+
+namespace attacca::launch {
+
+// Bytes of the workspace, handed out one after the other.
+class Arena {
+ public:
+  size_t take(size_t bytes) {
+    const size_t at = used_;
+    used_ = (used_ + bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return at;
+  }
+  size_t size() const { return used_; }
+
+ private:
+  static constexpr size_t kAlignment = 256;
+
+  size_t used_ = 0;
+};
+
+// Which axis of a dense operand must be contiguous.
+enum class Contiguous : uint8_t { Either, Columns, Rows };
+
+// An operand of a product: the caller's memory, or a dense copy in the workspace.
+struct Source {
+  size_t pointer = 0;  // which of the caller's
+  problem::View view;  // as the vendor reads it
+  std::unique_ptr<Runnable> copy;
+  problem::View from;
+  size_t copy_at = 0;
+  // Of the blocks that the copy scales.
+  size_t scales_pointer = 0;
+  std::optional<problem::View> scales = {};
+
+  // Its first element; makes the copy.
+  Result<void*> ready(const problem::Pointers& pointers, char* workspace,
+                      gpu::StreamHandle stream) const;
+};
+
+// rows x columns of a view, in a dtype.
+Result<Source> make_source(const std::shared_ptr<Toolbox>& toolbox, size_t pointer,
+                           const problem::View& view, ir::DType dtype, int64_t rows,
+                           int64_t columns, int64_t batch, Contiguous contiguous, Arena& arena);
+// B of a product of packed weights: unpacked into the workspace.
+Result<Source> unpacked_source(const std::shared_ptr<Toolbox>& toolbox, size_t pointer,
+                               const problem::Product& product, ir::DType dtype, Arena& arena);
+// Blocks times their scales in the workspace, so many lines of so many values of k.
+Result<Source> scaled_source(const std::shared_ptr<Toolbox>& toolbox, Source source,
+                             const BlockAxis& batch, const BlockAxis& line, const BlockAxis& k,
+                             Arena& arena);
+
+}  // namespace attacca::launch

@@ -1,0 +1,98 @@
+#include "launch/prepare.hpp"
+
+#include "launch/arguments.hpp"
+#include "launch/fused.hpp"
+#include "launch/unfused.hpp"
+#include "launch/user_kernel.hpp"
+
+namespace attacca::launch {
+namespace {
+
+// Of a problem without elements: what is reduced is 0.
+class Nothing : public Runnable {
+ public:
+  Nothing(std::shared_ptr<Toolbox> toolbox, const problem::Problem& problem)
+      : toolbox_(std::move(toolbox)), problem_(problem) {}
+  size_t workspace_bytes() const override { return 0; }
+  Status launch(const problem::Pointers& pointers, void*, gpu::StreamHandle stream) const override {
+    const gpu::Driver& driver = toolbox_->device().driver();
+    const size_t first = pointers.size() - problem_.outputs.size();
+    for (size_t i = 0; i < problem_.outputs.size(); ++i)
+      if (problem_.epilogue.outputs[i].kind != epilogue::OutputKind::Store)
+        ATTACCA_TRY_VOID(driver.call(driver.memset_d8,
+                                     reinterpret_cast<gpu::DevicePointer>(
+                                         first_element(pointers[first + i], problem_.outputs[i])),
+                                     uint8_t{0}, sizeof(float), stream));
+    return {};
+  }
+
+ private:
+  std::shared_ptr<Toolbox> toolbox_;
+  problem::Problem problem_;
+};
+
+// One launch a step of the outer batch axes.
+class OuterLoop : public Runnable {
+ public:
+  OuterLoop(const problem::Problem& problem, std::unique_ptr<Runnable> inner)
+      : axes_(problem.outer), inner_(std::move(inner)) {
+    for (const problem::View* view : problem.views()) widths_.push_back(ir::size_of(view->dtype));
+    for (const problem::OuterAxis& axis : axes_) steps_ *= axis.extent;
+  }
+
+  size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
+
+  Status launch(const problem::Pointers& pointers, void* workspace,
+                gpu::StreamHandle stream) const override {
+    for (int64_t step = 0; step < steps_; ++step) {
+      problem::Pointers moved = pointers;
+      int64_t rest = step;
+      for (size_t axis = axes_.size(); axis-- > 0;) {
+        const int64_t index = rest % axes_[axis].extent;
+        rest /= axes_[axis].extent;
+        for (size_t i = 0; i < moved.size(); ++i)
+          if (moved[i] != nullptr)
+            moved[i] = static_cast<char*>(moved[i]) + index * axes_[axis].strides[i] * widths_[i];
+      }
+      ATTACCA_TRY_VOID(inner_->launch(moved, workspace, stream));
+    }
+    return {};
+  }
+
+ private:
+  std::vector<problem::OuterAxis> axes_;
+  std::vector<int64_t> widths_;
+  int64_t steps_ = 1;
+  std::unique_ptr<Runnable> inner_;
+};
+
+Result<std::unique_ptr<Runnable>> prepare_user_kernel(const std::shared_ptr<Toolbox>& toolbox,
+                                                      const problem::Problem& problem,
+                                                      const Candidate& candidate) {
+  if (candidate.kind == CandidateKind::Fused) return make_fused_user_kernel(toolbox, problem);
+  ATTACCA_TRY(auto tail, prepare(toolbox, tail_of(problem), {}));
+  return make_unfused_user_kernel(toolbox, problem, std::move(tail));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Runnable>> prepare(const std::shared_ptr<Toolbox>& toolbox,
+                                          const problem::Problem& problem,
+                                          const Candidate& candidate) {
+  if (problem.empty()) return std::make_unique<Nothing>(toolbox, problem);
+  if (problem.kernel) return prepare_user_kernel(toolbox, problem, candidate);
+  problem::Problem step = problem;
+  step.outer.clear();
+  std::unique_ptr<Runnable> runnable;
+  if (step.products.empty()) {
+    ATTACCA_TRY(runnable, make_pointwise(toolbox, step));
+  } else if (candidate.kind == CandidateKind::Fused) {
+    ATTACCA_TRY(runnable, make_fused(toolbox, step, candidate));
+  } else {
+    ATTACCA_TRY(runnable, make_unfused(toolbox, step, candidate));
+  }
+  if (problem.outer.empty()) return runnable;
+  return std::make_unique<OuterLoop>(problem, std::move(runnable));
+}
+
+}  // namespace attacca::launch

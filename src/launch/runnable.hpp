@@ -1,0 +1,24 @@
+// A candidate made ready for a problem: kernels loaded, everything but addresses decided.
+#pragma once
+
+#include <memory>
+
+#include "launch/toolbox.hpp"
+#include "problem/problem.hpp"
+
+namespace attacca::launch {
+
+// Immutable; launch() may be called from several threads at once, each with its own workspace.
+class Runnable {
+ public:
+  virtual ~Runnable() = default;
+  virtual size_t workspace_bytes() const = 0;
+  // Puts the work on the stream; allocates nothing on the device and waits for nothing, so it can
+  // be captured. `workspace`: workspace_bytes() on the device, aligned to 256 bytes, not in use by
+  // another launch at the same time. Addresses must be as aligned as the problem says. The device
+  // must be current.
+  virtual Status launch(const problem::Pointers& pointers, void* workspace,
+                        gpu::StreamHandle stream) const = 0;
+};
+
+}  // namespace attacca::launch

@@ -1,0 +1,59 @@
+// What making and launching kernels on one device needs: the device, the templates, the vendor
+// library, and the kernels loaded so far.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "gpu/driver/device.hpp"
+#include "gpu/kernel/build.hpp"
+#include "launch/cublaslt.hpp"
+#include "launch/user_kernel_files.hpp"
+#include "templates/catalog.hpp"
+
+namespace attacca::launch {
+
+// A kernel in the device's memory, ready to launch.
+struct Kernel {
+  gpu::Module module;
+  gpu::Function function;
+  const templates::Template* form = nullptr;
+  gpu::CompileTimes times;
+};
+
+// Thread-safe; kept alive by whoever made something of it.
+class Toolbox {
+ public:
+  // Errors: no driver, no such device, no templates, a variable of the environment that cannot be
+  // read. A missing cuBLASLt is none: vendor() says it.
+  static Result<std::shared_ptr<Toolbox>> open(int ordinal = 0);
+
+  const gpu::Device& device() const { return device_; }
+  const templates::Catalog& catalog() const { return catalog_; }
+  Result<std::shared_ptr<const CublasLt>> vendor() const;
+
+  // All that measurements depend on beside the device: the versions of Attacca, its templates,
+  // cuBLASLt and the driver.
+  const std::string& identity() const { return identity_; }
+
+  UserKernelFiles& user_kernels() { return user_kernels_; }
+
+  // Built or taken from the cache, loaded once.
+  Result<std::shared_ptr<const Kernel>> kernel(const gpu::KernelRequest& request);
+
+ private:
+  Toolbox(gpu::Device device, templates::Catalog catalog)
+      : device_(std::move(device)), catalog_(std::move(catalog)) {}
+
+  gpu::Device device_;
+  templates::Catalog catalog_;
+  Result<std::shared_ptr<const CublasLt>> vendor_ = fail("cuBLASLt was not opened");
+  std::string identity_;
+  UserKernelFiles user_kernels_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const Kernel>, std::less<>> kernels_;
+};
+
+}  // namespace attacca::launch

@@ -1,0 +1,379 @@
+#include "launch/unfused.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "fmt/format.h"
+
+#include "launch/fused.hpp"
+#include "launch/helpers/plain_product.hpp"
+#include "launch/operand_source.hpp"
+#include "launch/vendor_epilogue.hpp"
+
+namespace attacca::launch {
+namespace {
+
+using epilogue::Role;
+using ir::DType;
+
+// Of the library's proposals for a product, how many are worth timing. 32 MiB is what it recommends
+// for Hopper; with 1 MiB, PyTorch's choice, it splits K otherwise: 64 x 3584 x 18944 takes 38 us
+// instead of 41.
+constexpr WorkspaceLimit kVendorWorkspace[] = {{size_t{32} << 20, 8}, {size_t{1} << 20, 4}};
+
+// The dtypes in which the vendor may multiply operands of these dtypes, holding both exactly; the
+// fastest first.
+std::vector<std::pair<DType, DType>> multiplied_as(const problem::Product& product) {
+  std::vector<std::pair<DType, DType>> ways;
+  const DType a = product.a.dtype, b = product.b.dtype;
+  if (vendor_multiplies(a, b, product.stored)) ways.emplace_back(a, b);
+  if (product.scales) {
+    ways.emplace_back(DType::F32, DType::F32);
+    return ways;
+  }
+  for (const DType candidate : {DType::BF16, DType::F16, DType::F32}) {
+    const auto holds = [&](DType dtype) {
+      return dtype == candidate || ir::is_fp8(dtype) ||
+             (candidate == DType::F32 && ir::is_float(dtype) && dtype != DType::F64);
+    };
+    if (candidate != a && holds(a) && holds(b) &&
+        vendor_multiplies(candidate, candidate, product.stored)) {
+      ways.emplace_back(candidate, candidate);
+      break;
+    }
+  }
+  return ways;
+}
+
+struct Step {
+  Source a, b;
+  std::optional<std::pair<Source, Source>> scales = {};  // of blocks of a and b
+  std::optional<VendorGemm> gemm;
+  int algorithm = 0;
+  std::optional<PlainProduct> plain;  // where the vendor refuses; neither: K is 0, all is zeros
+  problem::View result;
+  size_t result_at = 0, result_bytes = 0;
+  size_t scratch_at = 0;
+};
+
+// The tail stores what the library gives: no second kernel.
+bool is_bare_product(const problem::Problem& problem, const epilogue::Epilogue& tail) {
+  if (problem.products.size() != 1 || problem.outputs.size() != 1) return false;
+  const auto value = static_cast<size_t>(tail.outputs[0].value);
+  if (!tail.nodes.empty() || tail.inputs[value].role != Role::Accumulator) return false;
+  const epilogue::Input& acc = tail.inputs[value];
+  const problem::View& out = problem.outputs[0];
+  return acc.column_step == 1 && acc.column_offset.is(0) && problem.products[0].n == problem.n &&
+         out.dtype == problem.products[0].stored && (out.column_stride == 1 || problem.n == 1) &&
+         out.row_stride >= problem.n;
+}
+
+class Unfused : public Runnable {
+ public:
+  static Result<std::unique_ptr<Unfused>> make(const std::shared_ptr<Toolbox>& toolbox,
+                                               const problem::Problem& problem,
+                                               const Candidate& candidate) {
+    std::vector<VendorEpilogue> ways = vendor_epilogues(problem);
+    const auto way = static_cast<size_t>(candidate.absorbed);
+    if (way >= ways.size())
+      return fail(fmt::format("the vendor library absorbs no such part of this epilogue"),
+                  to_string(candidate), "leave out absorbed=, or tune again");
+    std::unique_ptr<Unfused> made(new Unfused(toolbox, problem, std::move(ways[way])));
+    Arena arena;
+    made->bare_ = is_bare_product(problem, made->vendor_.rest);
+    for (size_t i = 0; i < problem.products.size(); ++i) {
+      ATTACCA_TRY(Step step, made->make_step(i, candidate.algorithm, arena));
+      made->steps_.push_back(std::move(step));
+    }
+    if (!made->bare_) {
+      ATTACCA_TRY(made->tail_, make_pointwise(toolbox, made->tail_problem()));
+    }
+    if (candidate.algorithm > 0 && candidate.algorithm >= made->algorithms())
+      return fail(fmt::format("cuBLASLt proposes {} algorithms here", made->algorithms()),
+                  to_string(candidate), "leave out algorithm=, or tune again");
+    made->workspace_bytes_ = arena.size();
+    return made;
+  }
+
+  size_t workspace_bytes() const override { return workspace_bytes_; }
+  int algorithms() const {
+    int most = 1;
+    for (const Step& step : steps_)
+      if (step.gemm) most = std::max(most, step.gemm->algorithms());
+    return most;
+  }
+
+  Status launch(const problem::Pointers& pointers, void* workspace,
+                gpu::StreamHandle stream) const override {
+    auto* scratch = static_cast<char*>(workspace);
+    for (const Step& step : steps_) ATTACCA_TRY_VOID(multiply(step, pointers, scratch, stream));
+    if (bare_) return {};
+    return tail_->launch(tail_pointers(pointers, scratch), nullptr, stream);
+  }
+
+ private:
+  Unfused(std::shared_ptr<Toolbox> toolbox, const problem::Problem& problem, VendorEpilogue vendor)
+      : toolbox_(std::move(toolbox)), problem_(problem), vendor_(std::move(vendor)) {}
+
+  Result<Step> make_step(size_t index, int algorithm, Arena& arena) const {
+    const problem::Problem& problem = problem_;
+    const problem::Product& product = problem.products[index];
+    Step step;
+    step.result = bare_ ? problem.outputs[0]
+                        : problem::View{.dtype = product.stored,
+                                        .row_stride = (product.n + 7) / 8 * 8,
+                                        .column_stride = 1};
+    if (!bare_) {
+      step.result.batch_stride = problem.m * step.result.row_stride;
+      step.result_bytes = static_cast<size_t>(problem.batch * step.result.batch_stride *
+                                              ir::size_of(product.stored));
+      step.result_at = arena.take(step.result_bytes);
+    }
+    step.result.offset = 0;
+    if (product.k == 0) return step;
+    auto vendor_step = use_vendor(index, algorithm, arena, step);
+    if (vendor_step) return step;
+    if (vendor_.tail != VendorTail::None) return tl::make_unexpected(vendor_step.error());
+    step.gemm.reset();
+    step.a = as_it_lies(2 * index, product.a);
+    step.b = as_it_lies(2 * index + 1, product.b);
+    if (product.packed) {
+      ATTACCA_TRY(step.b,
+                  unpacked_source(toolbox_, 2 * index + 1, product, product.b.dtype, arena));
+    }
+    problem::View a = product.a, b = product.b;
+    if (product.scales) {
+      ATTACCA_TRY_VOID(scale_factors(index, arena, step));
+      a = step.a.view;
+      b = step.b.view;
+    }
+    ATTACCA_TRY(step.plain, PlainProduct::make(toolbox_, {problem.m, product.n, product.k,
+                                                          problem.batch, a, b, step.result}));
+    return step;
+  }
+
+  // The scales of A's and B's blocks in the library's order. Errors: where it knows none.
+  Status use_scales(size_t index, Arena& arena, Step& step) const {
+    const problem::Product& product = problem_.products[index];
+    problem::ScaledBlocks scales = *product.scales;
+    const int64_t m = problem_.m,
+                  blocks = (product.k + problem::kScaleBlock - 1) / problem::kScaleBlock;
+    if (problem_.batch != 1) return fail("scales of batches", "cuBLASLt");
+    const size_t first = problem_.scales_view(index);
+    ATTACCA_TRY(Source a, make_source(toolbox_, first, scales.a, DType::F32, m, blocks, 1,
+                                      Contiguous::Rows, arena));
+    ATTACCA_TRY(Source b, make_source(toolbox_, first + 1, scales.b, DType::F32, blocks,
+                                      (product.n + problem::kScaleBlock - 1) / problem::kScaleBlock,
+                                      1, Contiguous::Rows, arena));
+    scales.a = a.view;
+    scales.b = b.view;
+    if (!vendor_takes_scales(scales, m, product.k))
+      return fail("scales of blocks that lie otherwise", "cuBLASLt");
+    step.scales.emplace(std::move(a), std::move(b));
+    return {};
+  }
+
+  // A and B times their scales.
+  Status scale_factors(size_t index, Arena& arena, Step& step) const {
+    const problem::Product& product = problem_.products[index];
+    const problem::ScaledBlocks& scales = *product.scales;
+    const auto source = [&](size_t factor, const problem::View& view,
+                            const problem::View& of_blocks) {
+      Source made = as_it_lies(2 * index + factor, view);
+      made.scales_pointer = problem_.scales_view(index) + factor;
+      made.scales = of_blocks;
+      return made;
+    };
+    const auto batch = [&](const problem::View& view, const problem::View& of_blocks) {
+      const bool one = view.batch_stride == 0 && of_blocks.batch_stride == 0;
+      return BlockAxis{one ? 1 : problem_.batch, view.batch_stride, of_blocks.batch_stride, 1};
+    };
+    const problem::View &a = product.a, &b = product.b;
+    ATTACCA_TRY(step.a, scaled_source(toolbox_, source(0, a, scales.a), batch(a, scales.a),
+                                      {problem_.m, a.row_stride, scales.a.row_stride, 1},
+                                      {product.k, a.column_stride, scales.a.column_stride,
+                                       problem::kScaleBlock},
+                                      arena));
+    ATTACCA_TRY(
+        step.b,
+        scaled_source(toolbox_, source(1, b, scales.b), batch(b, scales.b),
+                      {product.n, b.column_stride, scales.b.column_stride, problem::kScaleBlock},
+                      {product.k, b.row_stride, scales.b.row_stride, problem::kScaleBlock}, arena));
+    std::swap(step.b.view.row_stride, step.b.view.column_stride);
+    return {};
+  }
+
+  static Source as_it_lies(size_t pointer, const problem::View& view) {
+    return {.pointer = pointer, .view = view, .copy = nullptr, .from = view};
+  }
+
+  // An error where there is no vendor library or it does not take the product.
+  Status use_vendor(size_t index, int algorithm, Arena& arena, Step& step) const {
+    ATTACCA_TRY(const auto vendor, toolbox_->vendor());
+    Status refused = fail("the vendor library does not multiply these dtypes");
+    for (const auto& [a, b] : multiplied_as(problem_.products[index])) {
+      refused = use_vendor(vendor, index, {a, b}, algorithm, arena, step);
+      if (refused) return {};
+    }
+    return refused;
+  }
+
+  Status use_vendor(const std::shared_ptr<const CublasLt>& vendor, size_t index,
+                    std::pair<DType, DType> dtypes, int algorithm, Arena& arena, Step& step) const {
+    const problem::Problem& problem = problem_;
+    const problem::Product& product = problem.products[index];
+    const bool bytes = ir::size_of(dtypes.first) == 1;
+    Arena mine = arena;
+    step.scales.reset();
+    const bool scaled = product.scales && bytes;
+    if (scaled) ATTACCA_TRY_VOID(use_scales(index, mine, step));
+    if (product.scales && !scaled) {
+      ATTACCA_TRY_VOID(scale_factors(index, mine, step));
+    } else {
+      ATTACCA_TRY(step.a, make_source(toolbox_, 2 * index, product.a, dtypes.first, problem.m,
+                                      product.k, problem.batch,
+                                      bytes ? Contiguous::Columns : Contiguous::Either, mine));
+    }
+    if (product.scales && !scaled) {
+      // Both are at hand.
+    } else if (product.packed) {
+      ATTACCA_TRY(step.b, unpacked_source(toolbox_, 2 * index + 1, product, dtypes.second, mine));
+    } else {
+      ATTACCA_TRY(step.b, make_source(toolbox_, 2 * index + 1, product.b, dtypes.second, product.k,
+                                      product.n, problem.batch,
+                                      bytes ? Contiguous::Rows : Contiguous::Either, mine));
+    }
+    ATTACCA_TRY(step.gemm, VendorGemm::make(vendor,
+                                            {problem.m, product.n, product.k, problem.batch,
+                                             step.a.view, step.b.view, step.result, vendor_.tail,
+                                             bias_view().alignment, product.fast, scaled},
+                                            kVendorWorkspace));
+    // Of several products, one may have fewer.
+    step.algorithm = std::min(algorithm, step.gemm->algorithms() - 1);
+    step.scratch_at = mine.take(step.gemm->workspace_bytes(step.algorithm));
+    arena = mine;
+    return {};
+  }
+
+  const problem::View& bias_view() const {
+    static constexpr problem::View kNone;
+    return vendor_.bias_input ? problem_.inputs[*vendor_.bias_input] : kNone;
+  }
+
+  const void* bias(const problem::Pointers& pointers) const {
+    if (!vendor_.bias_input) return nullptr;
+    const problem::View& view = bias_view();
+    return static_cast<char*>(pointers[problem_.scales_view(steps_.size()) + *vendor_.bias_input]) +
+           view.offset * ir::size_of(view.dtype);
+  }
+
+  void* result_of(const Step& step, const problem::Pointers& pointers, char* workspace) const {
+    if (!bare_) return workspace + step.result_at;
+    const problem::View& out = problem_.outputs[0];
+    return static_cast<char*>(pointers.back()) + out.offset * ir::size_of(out.dtype);
+  }
+
+  Status multiply(const Step& step, const problem::Pointers& pointers, char* workspace,
+                  gpu::StreamHandle stream) const {
+    void* result = result_of(step, pointers, workspace);
+    if (!step.gemm && !step.plain) return clear(step, result, stream);
+    ATTACCA_TRY(void* const a, step.a.ready(pointers, workspace, stream));
+    ATTACCA_TRY(void* const b, step.b.ready(pointers, workspace, stream));
+    if (step.plain) return step.plain->launch(a, b, result, stream);
+    VendorGemm::Extras extras{.bias = bias(pointers)};
+    if (step.scales) {
+      ATTACCA_TRY(extras.scales_a, step.scales->first.ready(pointers, workspace, stream));
+      ATTACCA_TRY(extras.scales_b, step.scales->second.ready(pointers, workspace, stream));
+    }
+    return step.gemm->launch(step.algorithm, a, b, extras, result, workspace + step.scratch_at,
+                             stream);
+  }
+
+  Status clear(const Step& step, void* result, gpu::StreamHandle stream) const {
+    const gpu::Driver& driver = toolbox_->device().driver();
+    const auto at = reinterpret_cast<gpu::DevicePointer>(result);
+    if (!bare_) return driver.call(driver.memset_d8, at, uint8_t{0}, step.result_bytes, stream);
+    // The caller's rows may lie apart, with other data between them.
+    const problem::View& out = problem_.outputs[0];
+    const auto width = static_cast<size_t>(ir::size_of(out.dtype));
+    for (int64_t batch = 0; batch < problem_.batch; ++batch)
+      for (int64_t row = 0; row < problem_.m; ++row)
+        ATTACCA_TRY_VOID(driver.call(
+            driver.memset_d8,
+            at + static_cast<size_t>(batch * out.batch_stride + row * out.row_stride) * width,
+            uint8_t{0}, static_cast<size_t>(problem_.n) * width, stream));
+    return {};
+  }
+
+  // The epilogue with accumulators read from the workspace.
+  problem::Problem tail_problem() const {
+    std::vector<ir::Dim> columns;
+    std::vector<ir::Value> nodes;
+    for (const problem::Product& product : problem_.products) {
+      columns.emplace_back(product.n);
+      nodes.push_back(product.node);
+    }
+    problem::Problem tail = problem_;
+    tail.products.clear();
+    tail.epilogue = epilogue::unfuse(vendor_.rest, columns, nodes);
+    for (size_t i = 0; i < tail.inputs.size(); ++i) {
+      const epilogue::Input& input = problem_.epilogue.inputs[i];
+      if (input.role != Role::Accumulator) continue;
+      problem::View& view = tail.inputs[i] = steps_[static_cast<size_t>(input.gemm)].result;
+      view.offset = input.column_offset.maybe_value().value_or(0);
+      view.column_stride = input.column_step;
+      while (view.alignment > 1 && view.offset * ir::size_of(view.dtype) % view.alignment != 0)
+        view.alignment /= 2;
+    }
+    return tail;
+  }
+
+  problem::Pointers tail_pointers(const problem::Pointers& pointers, char* workspace) const {
+    const size_t inputs = problem_.scales_view(steps_.size());
+    problem::Pointers tail(pointers.begin() + static_cast<ptrdiff_t>(inputs), pointers.end());
+    for (size_t i = 0; i < problem_.epilogue.inputs.size(); ++i) {
+      const epilogue::Input& input = problem_.epilogue.inputs[i];
+      if (input.role == Role::Accumulator)
+        tail[i] = workspace + steps_[static_cast<size_t>(input.gemm)].result_at;
+    }
+    return tail;
+  }
+
+  std::shared_ptr<Toolbox> toolbox_;
+  const problem::Problem problem_;
+  const VendorEpilogue vendor_;
+  std::vector<Step> steps_;
+  std::unique_ptr<Runnable> tail_;
+  bool bare_ = false;
+  size_t workspace_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& toolbox,
+                                               const problem::Problem& problem,
+                                               const Candidate& candidate) {
+  return Unfused::make(toolbox, problem, candidate);
+}
+
+Result<std::vector<Candidate>> unfused_candidates(const std::shared_ptr<Toolbox>& toolbox,
+                                                  const problem::Problem& problem) {
+  if (problem.kernel) return std::vector{Candidate{}};  // nothing that the library computes
+  problem::Problem step = problem;
+  step.outer.clear();
+  std::vector<Candidate> all;
+  const auto ways = static_cast<int>(vendor_epilogues(step).size());
+  for (Candidate candidate; candidate.absorbed < ways; ++candidate.absorbed) {
+    const auto made = Unfused::make(toolbox, step, candidate);
+    // The library may refuse an epilogue; the bare product must do.
+    if (!made && candidate.absorbed > 0) continue;
+    if (!made) return tl::make_unexpected(made.error());
+    for (candidate.algorithm = 0; candidate.algorithm < (*made)->algorithms();
+         ++candidate.algorithm)
+      all.push_back(candidate);
+    candidate.algorithm = 0;
+  }
+  return all;
+}
+
+}  // namespace attacca::launch

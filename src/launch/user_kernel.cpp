@@ -1,0 +1,338 @@
+#include "launch/user_kernel.hpp"
+
+#include <cstring>
+
+#include "fmt/format.h"
+
+#include "epilogue/code/tail_function.hpp"
+#include "gpu/kernel/kernel_image.hpp"
+#include "support/check.hpp"
+
+namespace attacca::launch {
+namespace {
+
+using epilogue::Role;
+
+constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
+constexpr int64_t kMostBlocks[] = {0x7FFFFFFF, 0xFFFF, 0xFFFF};
+
+// What one parameter is passed at a launch.
+struct Parameter {
+  std::optional<size_t> pointer;  // which of the launch's: its address and `word` bytes
+  uint64_t word = 0;              // else these bytes
+};
+
+// A kernel and everything that launches it but for addresses.
+class KernelLaunch : public Runnable {
+ public:
+  static Result<std::unique_ptr<KernelLaunch>> load(const std::shared_ptr<Toolbox>& toolbox,
+                                                    const std::vector<char>& image,
+                                                    const std::string& entry,
+                                                    const gpu::Launch& shape) {
+    ATTACCA_TRY(gpu::Module module, gpu::Module::load(toolbox->device(), image));
+    ATTACCA_TRY(const gpu::Function function, module.function(entry));
+    if (shape.shared_bytes > kSharedWithoutAsking)
+      ATTACCA_TRY_VOID(function.allow_shared_bytes(shape.shared_bytes));
+    return std::unique_ptr<KernelLaunch>(
+        new KernelLaunch(toolbox, std::move(module), function, shape));
+  }
+
+  size_t workspace_bytes() const override { return 0; }
+  Status launch(const problem::Pointers& pointers, void*, gpu::StreamHandle stream) const override {
+    if (zeroed_bytes > 0) {
+      const gpu::Driver& driver = toolbox_->device().driver();
+      const auto at = reinterpret_cast<gpu::DevicePointer>(pointers[output]);
+      ATTACCA_TRY_VOID(driver.call(driver.memset_d8, at, uint8_t{0}, zeroed_bytes, stream));
+    }
+    std::vector<uint64_t> words;
+    for (const auto& [pointer, word] : parameters)
+      words.push_back(word + (pointer ? reinterpret_cast<uintptr_t>(pointers[*pointer]) : 0));
+    std::vector<void*> addresses;
+    for (uint64_t& word : words) addresses.push_back(&word);
+    return function_.launch(shape_, stream, addresses.data());
+  }
+
+  std::vector<Parameter> parameters;
+  size_t zeroed_bytes = 0;  // of the output, before the launch
+  size_t output = 0;        // which of the pointers it is
+
+ private:
+  KernelLaunch(std::shared_ptr<Toolbox> toolbox, gpu::Module module, gpu::Function function,
+               const gpu::Launch& shape)
+      : toolbox_(std::move(toolbox)),
+        module_(std::move(module)),
+        function_(function),
+        shape_(shape) {}
+
+  std::shared_ptr<Toolbox> toolbox_;
+  gpu::Module module_;
+  gpu::Function function_;
+  gpu::Launch shape_;
+};
+
+class Nothing : public Runnable {
+ public:
+  size_t workspace_bytes() const override { return 0; }
+  Status launch(const problem::Pointers&, void*, gpu::StreamHandle) const override { return {}; }
+};
+
+// The kernel into the memory of its own result, then the tail over it.
+class KernelThenTail : public Runnable {
+ public:
+  KernelThenTail(std::unique_ptr<Runnable> kernel, size_t operands, size_t stored,
+                 std::unique_ptr<Runnable> tail)
+      : kernel_(std::move(kernel)),
+        operands_(static_cast<ptrdiff_t>(operands)),
+        stored_(stored),
+        tail_(std::move(tail)) {}
+
+  size_t workspace_bytes() const override { return tail_->workspace_bytes(); }
+  Status launch(const problem::Pointers& pointers, void* workspace,
+                gpu::StreamHandle stream) const override {
+    problem::Pointers own(pointers.begin(), pointers.begin() + operands_);
+    own.push_back(pointers[stored_]);
+    ATTACCA_TRY_VOID(kernel_->launch(own, nullptr, stream));
+    return tail_->launch(problem::Pointers(pointers.begin() + operands_, pointers.end()), workspace,
+                         stream);
+  }
+
+ private:
+  std::unique_ptr<Runnable> kernel_;
+  ptrdiff_t operands_;
+  size_t stored_;  // which of the pointers the kernel's result is
+  std::unique_ptr<Runnable> tail_;
+};
+
+Result<uint64_t> word_of(const ir::ScalarArgument& scalar, const std::string& where) {
+  uint64_t word = 0;
+  if (const auto* number = std::get_if<double>(&scalar.number)) {
+    const ir::Tensor tensor = ir::Tensor::of(scalar.dtype, {}, {*number});
+    std::memcpy(&word, tensor.data(), static_cast<size_t>(tensor.bytes()));
+    return word;
+  }
+  ATTACCA_TRY(const int64_t value, std::get<ir::LaunchSize>(scalar.number).evaluate({}));
+  if (ir::to_integer(scalar.dtype, value) != value)
+    return fail(fmt::format("{} is no value of {}", value, name(scalar.dtype)), where,
+                "pass it as s64, or make the sizes smaller");
+  std::memcpy(&word, &value, static_cast<size_t>(ir::size_of(scalar.dtype)));
+  return word;
+}
+
+// One kernel, its file read and its call checked against it.
+class LoadedKernel {
+ public:
+  static Result<LoadedKernel> load(UserKernelFiles& files, const gpu::DeviceInfo& device,
+                                   const problem::KernelPart& part) {
+    LoadedKernel kernel(part, device.capability());
+    ATTACCA_TRY(kernel.file_, files.load(part.call, device.capability()));
+    ATTACCA_TRY_VOID(kernel.check_parameters());
+    ATTACCA_TRY_VOID(kernel.set_shape());
+    return kernel;
+  }
+
+  Result<std::unique_ptr<Runnable>> alone(const std::shared_ptr<Toolbox>& toolbox) const {
+    ATTACCA_TRY(auto made, make(toolbox, {.module = &file_->module(), .capability = capability_}));
+    made->output = part_.operands.size();
+    if (part_.call.zeroed)
+      made->zeroed_bytes = static_cast<size_t>(part_.elements * ir::size_of(part_.stored));
+    ATTACCA_TRY(made->parameters, own_parameters(part_.operands.size()));
+    return made;
+  }
+
+  // Empty: the kernel may store what the tail gives. What its PTX says is asked last.
+  Result<std::vector<std::string>> obstacles(const problem::Problem& problem) const {
+    if (const auto reason = epilogue::tail_refusal(problem.epilogue)) return std::vector{*reason};
+    std::vector<std::string> reasons = layout_obstacles(problem);
+    if (!reasons.empty()) return reasons;
+    ATTACCA_TRY(const ptx::Analysis* analysis, this->analysis());
+    for (const ptx::Reason& reason : analysis->reasons)
+      reasons.push_back(fmt::format("{} [{}] at {}", reason.what, reason.rule, reason.where));
+    // The tail may read what the kernel is still writing.
+    for (const ptx::PointerUse& use : analysis->uses)
+      if (std::holds_alternative<ir::TensorArgument>(part_.call.arguments[use.parameter]) &&
+          (use.written || use.atomics))
+        reasons.push_back(fmt::format("it writes to its operand at parameter {}", use.parameter));
+    return reasons;
+  }
+
+  // REQUIRES: no obstacles().
+  Result<std::unique_ptr<Runnable>> fused(const std::shared_ptr<Toolbox>& toolbox,
+                                          const problem::Problem& problem) const {
+    const size_t operands = part_.operands.size();
+    std::vector<Parameter> appended;
+    for (size_t i = 0; i < problem.inputs.size(); ++i) {
+      const problem::View& view = problem.inputs[i];
+      if (problem.epilogue.inputs[i].role != Role::Accumulator)
+        appended.push_back(
+            {operands + i, static_cast<uint64_t>(view.offset * ir::size_of(view.dtype))});
+    }
+    const gpu::Tail tail = gpu::emit_tail(
+        problem.epilogue, {.rows = epilogue::rows_in_code(problem.m, problem.n),
+                           .columns = problem.n,
+                           .mode = problem.mode,
+                           .threads = shape_.block[0] * shape_.block[1] * shape_.block[2]});
+    ATTACCA_TRY(const ptx::Analysis* analysis, this->analysis());
+    ATTACCA_TRY(auto made, make(toolbox, {.module = &file_->module(),
+                                          .capability = capability_,
+                                          .tail = &tail,
+                                          .analysis = analysis}));
+    ATTACCA_TRY(made->parameters, own_parameters(operands + problem.inputs.size()));
+    made->parameters.insert(made->parameters.end(), appended.begin(), appended.end());
+    return made;
+  }
+
+ private:
+  LoadedKernel(const problem::KernelPart& part, int capability)
+      : part_(part), capability_(capability) {}
+
+  const std::string& where() const { return part_.name; }
+
+  Result<const ptx::Analysis*> analysis() const {
+    return file_->analysis(part_.call.output(), static_cast<uint32_t>(ir::size_of(part_.stored)));
+  }
+
+  // A launch with fewer or smaller parameters than the kernel reads would read other memory.
+  Status check_parameters() const {
+    const ptx::Function& function = file_->function();
+    const auto& arguments = part_.call.arguments;
+    const std::string fix = "pass what the kernel takes, in its order; numbers say their dtype";
+    if (function.parameters.size() != arguments.size())
+      return fail(fmt::format("{} takes {} parameters, and {} are passed", file_->entry(),
+                              function.parameters.size(), arguments.size()),
+                  where(), fix);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const auto* scalar = std::get_if<ir::ScalarArgument>(&arguments[i]);
+      const int64_t passed = scalar == nullptr ? 8 : ir::size_of(scalar->dtype);
+      const auto wanted = size_in_bytes(function.parameters[i]);
+      if (wanted && *wanted == static_cast<uint64_t>(passed)) continue;
+      return fail(fmt::format("parameter {} of {} has {} bytes, and {} of {} is passed", i,
+                              file_->entry(), wanted.value_or(0),
+                              scalar == nullptr ? "an address" : to_string(*scalar), passed),
+                  where(), fix);
+    }
+    return {};
+  }
+
+  Status set_shape() {
+    const ir::KernelCall& call = part_.call;
+    for (size_t i = 0; i < call.grid.size(); ++i) {
+      ATTACCA_TRY(const int64_t blocks, call.grid[i].evaluate({}));
+      if (blocks < 1 || blocks > kMostBlocks[i])
+        return fail(fmt::format("axis {} of the grid is {}", i, blocks), where(),
+                    fmt::format("a grid has 1 to {} blocks there", kMostBlocks[i]));
+      shape_.grid[i] = static_cast<uint32_t>(blocks);
+    }
+    for (size_t i = 0; i < call.block.size(); ++i)
+      shape_.block[i] = static_cast<uint32_t>(call.block[i]);
+    shape_.shared_bytes = static_cast<uint32_t>(call.shared);
+    return {};
+  }
+
+  Result<std::vector<Parameter>> own_parameters(size_t output) const {
+    std::vector<Parameter> parameters;
+    size_t operand = 0;
+    for (const ir::KernelArgument& argument : part_.call.arguments) {
+      Parameter& made = parameters.emplace_back();
+      if (const auto* scalar = std::get_if<ir::ScalarArgument>(&argument)) {
+        ATTACCA_TRY(made.word, word_of(*scalar, where()));
+      } else {
+        made.pointer = std::holds_alternative<ir::OutputArgument>(argument) ? output : operand++;
+      }
+    }
+    return parameters;
+  }
+
+  Result<std::unique_ptr<KernelLaunch>> make(const std::shared_ptr<Toolbox>& toolbox,
+                                             const gpu::KernelImageRequest& request) const {
+    ATTACCA_TRY(const std::vector<char> image, gpu::kernel_image(request));
+    return KernelLaunch::load(toolbox, image, file_->entry(), shape_);
+  }
+
+  // Operands are indexed from the store's address: rows by columns, as the output lies.
+  static std::vector<std::string> layout_obstacles(const problem::Problem& problem) {
+    std::vector<std::string> reasons;
+    if (problem.batch != 1 || !problem.outer.empty())
+      reasons.emplace_back("an operand repeats along the output's outer axes");
+    for (size_t i = 0; i < problem.inputs.size(); ++i) {
+      const Role role = problem.epilogue.inputs[i].role;
+      const problem::View& view = problem.inputs[i];
+      const bool row_by_row = problem.m == 1 || view.row_stride == problem.n;
+      const bool columns = problem.n == 1 || view.column_stride == 1;
+      const bool lies = role == Role::Accumulator || role == Role::Scalar ||
+                        (role == Role::Row && columns) ||
+                        (role == Role::Column && (problem.m == 1 || view.row_stride == 1)) ||
+                        (role == Role::Full && row_by_row && columns);
+      if (!lies)
+        reasons.push_back(
+            fmt::format("a {} operand of {} with strides {}, {} does not lie as the "
+                        "output does",
+                        name(role), name(view.dtype), view.row_stride, view.column_stride));
+    }
+    return reasons;
+  }
+
+  const problem::KernelPart& part_;
+  int capability_;
+  std::shared_ptr<const UserKernelFile> file_;
+  gpu::Launch shape_;
+};
+
+Result<LoadedKernel> load(const std::shared_ptr<Toolbox>& toolbox,
+                          const problem::KernelPart& part) {
+  return LoadedKernel::load(toolbox->user_kernels(), toolbox->device().info(), part);
+}
+
+// The tail on its own, over what the kernel stored.
+size_t stored_input(const problem::Problem& problem) {
+  for (size_t i = 0; i < problem.epilogue.inputs.size(); ++i)
+    if (problem.epilogue.inputs[i].role == Role::Accumulator) return i;
+  ATTACCA_CHECK(false, "a tail that does not read its kernel");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Runnable>> make_kernel_alone(const std::shared_ptr<Toolbox>& toolbox,
+                                                    const problem::KernelPart& kernel) {
+  if (kernel.elements == 0) return std::make_unique<Nothing>();
+  ATTACCA_TRY(const LoadedKernel loaded, load(toolbox, kernel));
+  return loaded.alone(toolbox);
+}
+
+Result<std::unique_ptr<Runnable>> make_fused_user_kernel(const std::shared_ptr<Toolbox>& toolbox,
+                                                         const problem::Problem& problem) {
+  ATTACCA_TRY(const LoadedKernel loaded, load(toolbox, *problem.kernel));
+  ATTACCA_TRY(const std::vector<std::string> obstacles, loaded.obstacles(problem));
+  if (!obstacles.empty()) return fail(obstacles.front(), problem.kernel->name);
+  return loaded.fused(toolbox, problem);
+}
+
+problem::Problem tail_of(const problem::Problem& problem) {
+  problem::Problem tail = problem;
+  tail.kernel.reset();
+  tail.epilogue = epilogue::unfuse(problem.epilogue, {problem.n}, {problem.kernel->node});
+  return tail;
+}
+
+Result<std::unique_ptr<Runnable>> make_unfused_user_kernel(const std::shared_ptr<Toolbox>& toolbox,
+                                                           const problem::Problem& problem,
+                                                           std::unique_ptr<Runnable> tail) {
+  ATTACCA_TRY(const LoadedKernel loaded, load(toolbox, *problem.kernel));
+  ATTACCA_TRY(auto kernel, loaded.alone(toolbox));
+  const size_t operands = problem.kernel->operands.size();
+  return std::make_unique<KernelThenTail>(std::move(kernel), operands,
+                                          operands + stored_input(problem), std::move(tail));
+}
+
+Result<Candidates> kernel_candidates(UserKernelFiles& files, const gpu::DeviceInfo& device,
+                                     const problem::Problem& problem) {
+  ATTACCA_TRY(const LoadedKernel loaded, LoadedKernel::load(files, device, *problem.kernel));
+  ATTACCA_TRY(const std::vector<std::string> obstacles, loaded.obstacles(problem));
+  Candidates candidates;
+  for (const std::string& reason : obstacles)
+    candidates.excluded.push_back({std::string(kUserKernel), reason});
+  if (obstacles.empty())
+    candidates.ranked.push_back({.kind = CandidateKind::Fused, .kernel = std::string(kUserKernel)});
+  return candidates;
+}
+
+}  // namespace attacca::launch

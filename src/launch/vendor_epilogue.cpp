@@ -1,0 +1,97 @@
+#include "launch/vendor_epilogue.hpp"
+
+#include <algorithm>
+
+namespace attacca::launch {
+namespace {
+
+using epilogue::Epilogue;
+using epilogue::Input;
+using epilogue::Node;
+using epilogue::Role;
+
+bool computes_in_f32(const Node& node) {
+  return node.function.empty() && node.compute.value_or(ir::DType::F32) == ir::DType::F32;
+}
+
+// The one node that reads a value, if nothing else does; else none.
+std::optional<size_t> only_reader(const Epilogue& epilogue, int value) {
+  std::optional<size_t> reader;
+  int uses = 0;
+  for (size_t i = 0; i < epilogue.nodes.size(); ++i) {
+    const auto& operands = epilogue.nodes[i].operands;
+    const auto count = std::count(operands.begin(), operands.end(), value);
+    if (count > 0) reader = i;
+    uses += static_cast<int>(count);
+  }
+  for (const epilogue::Output& output : epilogue.outputs) uses += output.value == value;
+  return uses == 1 ? reader : std::nullopt;
+}
+
+// The input that node `acc + input` adds, if it is a bias that the library takes as it lies.
+std::optional<size_t> bias_of(const problem::Problem& problem, const Node& node, int accumulator) {
+  if (node.op != ir::Op::Add || !computes_in_f32(node)) return std::nullopt;
+  const int other = node.operands[node.operands[0] == accumulator ? 1 : 0];
+  if (other < 0 || static_cast<size_t>(other) >= problem.epilogue.inputs.size())
+    return std::nullopt;
+  const auto index = static_cast<size_t>(other);
+  const Input& input = problem.epilogue.inputs[index];
+  const bool fits = input.role == Role::Row && input.dtype == problem.products[0].stored &&
+                    problem.inputs[index].column_stride == 1;
+  return fits ? std::optional(index) : std::nullopt;
+}
+
+// The epilogue after node `absorbed` and those before it on its way from the accumulator: what read
+// its value reads the accumulator.
+Epilogue rest_after(const Epilogue& epilogue, int accumulator, std::vector<size_t> absorbed) {
+  Epilogue rest = epilogue;
+  const auto inputs = static_cast<int>(epilogue.inputs.size());
+  std::vector<int> renumbered(epilogue.inputs.size() + epilogue.nodes.size());
+  rest.nodes.clear();
+  for (int i = 0; i < inputs; ++i) renumbered[static_cast<size_t>(i)] = i;
+  for (size_t i = 0; i < epilogue.nodes.size(); ++i) {
+    int& number = renumbered[epilogue.inputs.size() + i];
+    if (std::find(absorbed.begin(), absorbed.end(), i) != absorbed.end()) {
+      number = accumulator;
+      continue;
+    }
+    number = inputs + static_cast<int>(rest.nodes.size());
+    rest.nodes.push_back(epilogue.nodes[i]);
+    for (int& operand : rest.nodes.back().operands)
+      operand = renumbered[static_cast<size_t>(operand)];
+  }
+  for (epilogue::Output& output : rest.outputs)
+    output.value = renumbered[static_cast<size_t>(output.value)];
+  return rest;
+}
+
+}  // namespace
+
+std::vector<VendorEpilogue> vendor_epilogues(const problem::Problem& problem) {
+  const Epilogue& epilogue = problem.epilogue;
+  std::vector<VendorEpilogue> ways{{VendorTail::None, std::nullopt, epilogue}};
+  if (problem.mode != ir::Mode::Fp32 || problem.products.size() != 1 || problem.batch != 1 ||
+      problem.products[0].k == 0 || problem.products[0].n != problem.n ||
+      problem.products[0].accumulator != ir::DType::F32 ||
+      ir::is_fp8(problem.products[0].a.dtype))  // whose bias is of a type of its own
+    return ways;
+  const auto found =
+      std::find_if(epilogue.inputs.begin(), epilogue.inputs.end(),
+                   [](const Input& input) { return input.role == Role::Accumulator; });
+  if (found == epilogue.inputs.end() || found->column_step != 1 || !found->column_offset.is(0))
+    return ways;
+  const auto accumulator = static_cast<int>(found - epilogue.inputs.begin());
+  const auto sum = only_reader(epilogue, accumulator);
+  if (!sum) return ways;
+  const auto bias = bias_of(problem, epilogue.nodes[*sum], accumulator);
+  if (!bias) return ways;
+  ways.push_back({VendorTail::Bias, bias, rest_after(epilogue, accumulator, {*sum})});
+  const auto after = only_reader(epilogue, static_cast<int>(epilogue.inputs.size() + *sum));
+  if (after && epilogue.nodes[*after].op == ir::Op::GeluTanh &&
+      computes_in_f32(epilogue.nodes[*after]))
+    ways.push_back(
+        {VendorTail::BiasGeluTanh, bias, rest_after(epilogue, accumulator, {*sum, *after})});
+  return ways;
+}
+
+}  // namespace attacca::launch

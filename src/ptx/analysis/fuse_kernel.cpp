@@ -1,0 +1,269 @@
+// The stores become calls of the tail, which the module then lacks: a hole, for splice.hpp to fill.
+#include "ptx/analysis/fuse_kernel.hpp"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "fmt/format.h"
+
+#include "ptx/analysis/store_text.hpp"
+#include "ptx/splice/body.hpp"
+#include "ptx/splice/splice.hpp"
+#include "ptx/syntax/edits.hpp"
+#include "ptx/syntax/names.hpp"
+#include "support/check.hpp"
+
+namespace attacca::ptx {
+namespace {
+
+class Fuser {
+ public:
+  Fuser(const Module& module, const Analysis& analysis, TailNames names)
+      : module_(module), analysis_(analysis), names_(std::move(names)), code_(module) {
+    for (const StoreSite& store : analysis.stores) stores_[store.body].push_back(store.instruction);
+  }
+
+  // The tail functions that the stores call, and for how many elements.
+  std::map<std::string, size_t> tails() const {
+    std::map<std::string, size_t> called;
+    for (const StoreSite& store : analysis_.stores) {
+      const size_t elements = elements_of(*store.instruction, analysis_.element_bytes);
+      called.emplace(names_.tail(elements), elements);
+    }
+    return called;
+  }
+
+  // The module with calls of the tail instead of stores.
+  std::string run(uint32_t threads) {
+    Edits edits(module_);
+    const Function& entry = *analysis_.bodies[0].function;
+    std::vector<std::pair<Span, std::string>> all = edits_of_body(0);
+    all.emplace_back(after(last_parameter_token(entry)), entry_parameters());
+    if (threads != 0 && !says_threads(entry))
+      all.emplace_back(after(last_parameter_token(entry) + 1),
+                       fmt::format("\n.maxntid {}, 1, 1", threads));
+    for (const auto& [function, text] : clones())
+      all.emplace_back(after(function->span.end - 1), text);
+    std::string declarations;
+    for (const auto& [function, elements] : tails())
+      declarations += "\n\n" + tail_declaration(names_, elements);
+    all.emplace_back(after(first_function() - 1), declarations + clone_declarations());
+    apply(std::move(all), edits);
+    return edits.apply();
+  }
+
+ private:
+  using Replacements = std::vector<std::pair<Span, std::string>>;
+
+  static Span after(uint32_t token) { return {token + 1, token + 1}; }
+
+  static void apply(Replacements all, Edits& edits) {
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.first.begin, a.first.end) < std::pair(b.first.begin, b.first.end);
+    });
+    for (auto& [span, text] : all) edits.replace(span, std::move(text));
+  }
+
+  uint32_t first_function() const {
+    for (const Item& item : module_.items)
+      if (const auto* function = std::get_if<Function>(&item)) return function->span.begin;
+    ATTACCA_CHECK(false, "a module without the kernel");
+  }
+
+  bool says_threads(const Function& function) const {
+    for (uint32_t i = function.attributes.begin; i < function.attributes.end; ++i)
+      if (module_.tokens[i].is_directive(".maxntid") || module_.tokens[i].is_directive(".reqntid"))
+        return true;
+    return false;
+  }
+
+  // ---- Parameters
+
+  uint32_t name_token(const Function& function) const {
+    uint32_t i = function.span.begin;
+    while (module_.tokens[i].text() != function.name) ++i;
+    return i;
+  }
+
+  // Before the ')' of the list behind the function's name.
+  uint32_t last_parameter_token(const Function& function) const {
+    uint32_t i = name_token(function);
+    for (int depth = 0;; ++i) {
+      if (module_.tokens[i].is('(')) ++depth;
+      if (module_.tokens[i].is(')') && --depth == 0) return i - 1;
+    }
+  }
+
+  std::string entry_parameters() const {
+    std::string text;
+    for (size_t i = 0; i < names_.operands; ++i)
+      text += fmt::format(",\n\t.param .u64 {}", names_.parameter(i));
+    return text;
+  }
+
+  std::string clone_parameters() const {
+    std::string text = fmt::format(",\n\t.param .b64 {}", names_.base_parameter());
+    for (size_t i = 0; i < names_.operands; ++i)
+      text += fmt::format(",\n\t.param .b64 {}", names_.parameter(i));
+    return text;
+  }
+
+  // Loads all that the stores need, in front of the body.
+  std::string prologue(size_t body) const {
+    const Variable& output = analysis_.bodies[0].function->parameters[analysis_.parameter];
+    std::string text = fmt::format("\n\t.reg .b64 {};", names_.base());
+    text += body == 0
+                ? fmt::format("\n\tld.param.b64 {}, [{}+{}];", names_.base(), output.name,
+                              analysis_.offset)
+                : fmt::format("\n\tld.param.b64 {}, [{}];", names_.base(), names_.base_parameter());
+    for (size_t i = 0; i < names_.operands; ++i)
+      text += fmt::format("\n\t.reg .b64 {0};\n\tld.param.b64 {0}, [{1}];", names_.operand(i),
+                          names_.parameter(i));
+    return text;
+  }
+
+  // ---- Bodies
+
+  Replacements edits_of_body(size_t body) {
+    const Function& function = *analysis_.bodies[body].function;
+    Replacements all;
+    all.emplace_back(after(function.body->span.begin), prologue(body));
+    std::unordered_map<const Instruction*, const Step*> steps;
+    for (const Step& step : code_.code_of(function).steps) steps[step.instruction] = &step;
+    for (const Instruction* store : stores_[body])
+      all.emplace_back(store->span, store_text(module_, *steps.at(store), names_));
+    for (const AnalysedBody::Call& call : analysis_.bodies[body].calls)
+      all.emplace_back(call.instruction->span, call_text(call));
+    return all;
+  }
+
+  // The call of a clone, which takes the output's address and the operands', too.
+  std::string call_text(const AnalysedBody::Call& call) const {
+    std::string text = "{", results, arguments;
+    bool named = false;
+    for (const Operand& operand : call.instruction->operands) {
+      const std::string_view words = module_.text(operand.span);
+      if (std::holds_alternative<Name>(operand.form)) named = true;
+      if (!std::holds_alternative<Tuple>(operand.form)) continue;
+      if (named)
+        arguments = words.substr(1, words.size() - 2);
+      else
+        results = fmt::format("{}, ", words);
+    }
+    for (size_t i = 0; i <= names_.operands; ++i) {
+      const std::string variable = fmt::format("{}pass{}", names_.prefix, i);
+      text += fmt::format("\n\t.param .b64 {0};\n\tst.param.b64 [{0}], {1};", variable,
+                          i == 0 ? names_.base() : names_.operand(i - 1));
+      arguments += fmt::format(", {}", variable);
+    }
+    const std::string clone = names_.clone(analysis_.bodies[call.body].function->name, call.body);
+    return text + fmt::format("\n\t{}{} {}{}, ({});\n\t}}", guard_text(call.instruction->predicate),
+                              call.instruction->opcode, results, clone, arguments);
+  }
+
+  // ---- Copies of functions
+
+  bool is_stored_in(size_t body) const {
+    return stores_.contains(body) || !analysis_.bodies[body].calls.empty();
+  }
+
+  std::vector<size_t> cloned() const {
+    std::vector<size_t> bodies;
+    for (size_t i = 1; i < analysis_.bodies.size(); ++i)
+      if (is_stored_in(i)) bodies.push_back(i);
+    return bodies;
+  }
+
+  Replacements header_edits(size_t body) const {
+    const Function& function = *analysis_.bodies[body].function;
+    Replacements all;
+    if (!function.linkage.empty())
+      all.emplace_back(Span{function.span.begin, function.span.begin + 1}, "");
+    const uint32_t name = name_token(function);
+    all.emplace_back(Span{name, name + 1}, names_.clone(function.name, body));
+    all.emplace_back(after(last_parameter_token(function)), clone_parameters());
+    return all;
+  }
+
+  std::string clone_declarations() const {
+    std::string text;
+    for (const size_t body : cloned()) {
+      const Function& function = *analysis_.bodies[body].function;
+      Edits edits(module_);
+      apply(header_edits(body), edits);
+      text +=
+          fmt::format("\n\n{};", edits.apply(Span{function.span.begin, function.body->span.begin}));
+    }
+    return text;
+  }
+
+  // Each behind the function that it is made of.
+  std::vector<std::pair<const Function*, std::string>> clones() {
+    std::vector<std::pair<const Function*, std::string>> texts;
+    for (const size_t body : cloned()) {
+      const Function& function = *analysis_.bodies[body].function;
+      Replacements all = edits_of_body(body);
+      for (auto& edit : header_edits(body)) all.push_back(std::move(edit));
+      Edits edits(module_);
+      apply(std::move(all), edits);
+      std::string text = "\n\n" + edits.apply(function.span);
+      const auto same = std::find_if(texts.begin(), texts.end(),
+                                     [&](const auto& other) { return other.first == &function; });
+      if (same == texts.end())
+        texts.emplace_back(&function, std::move(text));
+      else
+        same->second += text;
+    }
+    return texts;
+  }
+
+  const Module& module_;
+  const Analysis& analysis_;
+  TailNames names_;
+  ModuleCode code_;
+  std::unordered_map<size_t, std::vector<const Instruction*>> stores_;
+};
+
+bool mentions(const Module& module, std::string_view word) {
+  return std::any_of(module.tokens.begin(), module.tokens.end(), [word](const Token& token) {
+    return token.kind == TokenKind::Word && token.text() == word;
+  });
+}
+
+}  // namespace
+
+std::set<size_t> elements_of_stores(const Analysis& analysis) {
+  std::set<size_t> numbers;
+  for (const StoreSite& store : analysis.stores)
+    numbers.insert(elements_of(*store.instruction, analysis.element_bytes));
+  return numbers;
+}
+
+Result<FusedKernel> fuse_stores(const Module& module, const Analysis& analysis,
+                                const Module& epilogue, const StoreTail& tail) {
+  ATTACCA_CHECK(analysis.eligible() && !analysis.bodies.empty(), "an ineligible kernel");
+  const TailNames names{fresh_prefix("tail", module, epilogue), tail.function, tail.operands.size(),
+                        analysis.element_bytes, tail.packs};
+  Fuser fuser(module, analysis, names);
+  const std::map<std::string, size_t> tails = fuser.tails();
+  for (const auto& [function, elements] : tails)
+    if (mentions(module, function))
+      return fail(fmt::format("the kernel's file uses the name '{}' itself", function),
+                  module.source.where(0), "give it another name");
+  std::string ptx = fuser.run(tail.threads);
+  for (const auto& [function, elements] : tails) {
+    ATTACCA_TRY(const Module kernel, parse(std::move(ptx), "the kernel with its tail's calls"));
+    ATTACCA_TRY(Spliced spliced, splice(kernel, epilogue, function));
+    ptx = std::move(spliced.ptx);
+  }
+  FusedKernel fused;
+  fused.ptx = std::move(ptx);
+  fused.stores = analysis.stores.size();
+  const size_t own = analysis.bodies[0].function->parameters.size();
+  for (size_t i = 0; i < tail.operands.size(); ++i)
+    fused.appended.push_back({tail.operands[i], names.parameter(i), own + i});
+  return fused;
+}
+
+}  // namespace attacca::ptx

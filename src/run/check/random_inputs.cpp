@@ -1,0 +1,172 @@
+#include "run/check/random_inputs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "run/cpu/layout.hpp"
+#include "support/hash.hpp"
+
+namespace attacca::run {
+namespace {
+
+using ir::DType;
+using ir::Graph;
+using ir::Op;
+using ir::Value;
+
+bool is_view(Op op) {
+  return op == Op::Transpose || op == Op::Permute || op == Op::Reshape || op == Op::Broadcast ||
+         op == Op::Slice || op == Op::Cast;
+}
+
+// The input that a chain of views or casts starts from, if it does.
+std::optional<Value> input_behind(const Graph& graph, Value value) {
+  while (is_view(graph[value].op)) value = graph[value].operands[0];
+  if (graph[value].op != Op::Input) return std::nullopt;
+  return value;
+}
+
+// What a random number of an input must respect.
+struct Wish {
+  double scale = 1;              // of a float
+  std::optional<int64_t> below;  // of an index
+};
+
+Result<std::vector<Wish>> wishes(const Graph& graph, const ir::SymbolValues& symbols) {
+  std::vector<Wish> result(graph.size());
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op != Op::MatMul && node.op != Op::Gather) continue;
+    const auto input = input_behind(graph, node.operands[1]);
+    if (!input) continue;
+    Wish& wish = result[input->id];
+    const ir::Shape& shape = graph.type(node.operands[node.op == Op::MatMul ? 1 : 0]).shape;
+    const ir::Dim& dim = node.op == Op::MatMul ? shape[shape.size() - 2] : shape[node.attrs.axis];
+    ATTACCA_TRY(const int64_t extent, dim.evaluate(symbols));
+    if (node.op == Op::MatMul)
+      wish.scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(extent, 1)));
+    else
+      wish.below = std::min(wish.below.value_or(extent), extent);
+  }
+  return result;
+}
+
+double draw(DType dtype, const Wish& wish, std::mt19937_64& random) {
+  if (ir::is_float(dtype)) return std::normal_distribution<double>(0, wish.scale)(random);
+  const uint64_t range =
+      ir::size_of(dtype) == 1 ? 256 : std::max<int64_t>(wish.below.value_or(8), 1);
+  return static_cast<double>(random() % range);
+}
+
+// Weights have hundreds of millions of elements: they are drawn from a pool of 2^16 values, four
+// to a random number.
+void fill(ir::Tensor& tensor, const Wish& wish, std::mt19937_64& random) {
+  constexpr int64_t kPool = 1 << 16;
+  const int64_t count = tensor.size(), width = ir::size_of(tensor.dtype());
+  std::vector<double> values;
+  for (int64_t i = 0; i < std::min(count, kPool); ++i)
+    values.push_back(draw(tensor.dtype(), wish, random));
+  const int64_t pooled = static_cast<int64_t>(values.size());
+  const ir::Tensor pool = ir::Tensor::of(tensor.dtype(), {pooled}, values);
+  if (count == pooled) {
+    std::memcpy(tensor.data(), pool.data(), static_cast<size_t>(count * width));
+    return;
+  }
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    bits = i % 4 == 0 ? random() : bits >> 16;
+    const auto from = static_cast<int64_t>(bits & (kPool - 1));
+    std::memcpy(tensor.data() + i * width, pool.data() + from * width, static_cast<size_t>(width));
+  }
+}
+
+// Draws again where the input's strides put several elements at one place: they are one number.
+Status agree(const ir::Node& input, const ir::SymbolValues& symbols, const Wish& wish,
+             std::mt19937_64& random, ir::Tensor& tensor) {
+  if (input.type.strides.empty() || tensor.size() == 0) return {};
+  ATTACCA_TRY(const auto strides, ir::evaluate(input.type.strides, symbols));
+  ATTACCA_TRY(const int64_t span, span_of(input, tensor.shape(), strides));
+  if (!may_overlap(tensor.shape(), strides)) return {};
+  ATTACCA_TRY(ir::Tensor places, ir::Tensor::make(tensor.dtype(), {span}));
+  fill(places, wish, random);
+  const auto elements =
+      ir::Tensor::view(tensor.dtype(), tensor.shape(), places.data(), strides).contiguous();
+  if (!elements) return tl::make_unexpected(elements.error());
+  std::memcpy(tensor.data(), elements->data(), static_cast<size_t>(tensor.bytes()));
+  return {};
+}
+
+// The op that unpacks an input, if one does.
+const ir::Node* unpack_of(const Graph& graph, Value input) {
+  for (const ir::Node& node : graph.nodes())
+    if (node.op == Op::Unpack && node.operands[0] == input) return &node;
+  return nullptr;
+}
+
+}  // namespace
+
+Result<ir::Tensor> random_packed(const ir::PackedLayout& layout, std::mt19937_64& random) {
+  const ir::Packing& packing = layout.packing;
+  const int64_t columns = packing.bits == 4 ? layout.k / 2 : layout.k;
+  ir::Quantized from;
+  ATTACCA_TRY(from.weights, ir::Tensor::make(packing.weights, {layout.n, columns}));
+  auto* codes = from.weights.as<uint8_t>();
+  // Of an 8-bit float neither NaN nor the largest numbers.
+  const uint64_t mask = ir::is_float(packing.weights) ? 0xbfbfbfbfbfbfbfbfu : ~uint64_t{0};
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < from.weights.size(); ++i) {
+    bits = i % 8 == 0 ? random() & mask : bits >> 8;
+    codes[i] = static_cast<uint8_t>(bits);
+  }
+  // Weights of the size that keeps products about 1.
+  const double code = ir::is_float(packing.weights) ? 0.6 : packing.bits == 4 ? 4.6 : 74;
+  std::uniform_real_distribution<double> scale(0.5, 1.5);
+  const double unit = 1 / (code * std::sqrt(static_cast<double>(layout.k)));
+  ATTACCA_TRY(from.scales, ir::Tensor::make(packing.scales, {layout.n, layout.groups}));
+  for (int64_t i = 0; i < from.scales.size(); ++i) from.scales.set_number(i, scale(random) * unit);
+  if (packing.zeros) {
+    ATTACCA_TRY(from.zeros, ir::Tensor::make(packing.weights, {layout.n, layout.groups}));
+    for (int64_t i = 0; i < from.zeros->size(); ++i) {
+      const auto zero = static_cast<int64_t>(random() % (uint64_t{1} << packing.bits));
+      from.zeros->set_integer(i, zero - layout.zero());
+    }
+  }
+  return ir::pack(from, packing);
+}
+
+Result<ir::Bindings> random_inputs(const Graph& graph, const ir::SymbolValues& symbols,
+                                   uint64_t seed, ir::Bindings given) {
+  ATTACCA_TRY(const std::vector<Wish> wish, wishes(graph, symbols));
+  for (const Value input : graph.inputs()) {
+    const ir::Node& node = graph[input];
+    if (given.count(node.name)) continue;
+    std::mt19937_64 random(seed ^ hash64(node.name));
+    if (const ir::Node* unpack = unpack_of(graph, input)) {
+      ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(unpack->attrs));
+      ATTACCA_TRY(ir::Tensor packed, random_packed(layout, random));
+      given.emplace(node.name, std::move(packed));
+      continue;
+    }
+    ATTACCA_TRY(auto shape, ir::evaluate(node.type.shape, symbols));
+    ATTACCA_TRY(ir::Tensor tensor, ir::Tensor::make(node.type.dtype, shape));
+    fill(tensor, wish[input.id], random);
+    ATTACCA_TRY_VOID(agree(node, symbols, wish[input.id], random, tensor));
+    given.emplace(node.name, std::move(tensor));
+  }
+  return given;
+}
+
+std::vector<Value> weight_inputs(const Graph& graph) {
+  std::vector<Value> weights;
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op != Op::MatMul) continue;
+    const auto input = input_behind(graph, node.operands[1]);
+    if (input && graph.type(*input).shape.size() == 2 && ir::is_static(graph.type(*input).shape) &&
+        std::find(weights.begin(), weights.end(), *input) == weights.end())
+      weights.push_back(*input);
+  }
+  return weights;
+}
+
+}  // namespace attacca::run

@@ -1,0 +1,270 @@
+#include "run/cpu/chunk_program.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "support/check.hpp"
+
+namespace attacca::run {
+namespace {
+
+using epilogue::Epilogue;
+using ir::DType;
+
+class Compiler {
+ public:
+  Compiler(const Epilogue& epilogue, ir::Mode mode) : epilogue_(epilogue), mode_(mode) {}
+
+  ChunkProgram compile() {
+    for (size_t i = 0; i < epilogue_.inputs.size(); ++i) add_input_slot(i);
+    for (size_t i = 0; i < epilogue_.inputs.size(); ++i) add_value_of_input(i);
+    for (const epilogue::Node& node : epilogue_.nodes) add_node(node);
+    for (const epilogue::Output& output : epilogue_.outputs) add_store(output);
+    choose_direct_outputs();
+    assign_buffers();
+    program_.chain = match_chain(epilogue_, mode_);
+    return std::move(program_);
+  }
+
+ private:
+  // An epilogue value: where it lives, and its dtype in the graph.
+  struct Value {
+    int slot = 0;
+    DType dtype = DType::F32;
+  };
+
+  int add_slot(Lane lane, bool splat, Slot::Kind kind = Slot::Kind::Buffer, int index = 0) {
+    program_.slots.push_back({kind, lane, splat, index});
+    return static_cast<int>(program_.slots.size()) - 1;
+  }
+
+  void add_input_slot(size_t i) {
+    const epilogue::Input& input = epilogue_.inputs[i];
+    const bool splat = input.role != epilogue::Role::Accumulator &&
+                       (input.access.strides.empty() || input.access.strides.back().is(0));
+    add_slot(lane_of(input.dtype), splat, Slot::Kind::Input, static_cast<int>(i));
+  }
+
+  // An accumulator enters eager mode rounded to its matmul's dtype.
+  void add_value_of_input(size_t i) {
+    const epilogue::Input& input = epilogue_.inputs[i];
+    const auto slot = static_cast<int>(i);
+    if (input.role != epilogue::Role::Accumulator) {
+      values_.push_back({slot, input.dtype});
+      return;
+    }
+    values_.push_back({accumulator(slot, input), input.rounded});
+  }
+
+  int accumulator(int slot, const epilogue::Input& input) {
+    const Lane lane = lane_of(input.rounded);
+    if (lane != lane_of(input.dtype)) return scalar_cast(slot, input.rounded, ir::Overflow::Ieee);
+    const bool round = mode_ == ir::Mode::Eager && lane == Lane::F32;
+    return round ? rounded(slot, input.rounded) : slot;
+  }
+
+  void add_store(const epilogue::Output& output) {
+    constexpr DType kWhole[] = {DType::F32, DType::S32, DType::F64, DType::S64};
+    const int slot = values_[output.value].slot;
+    const bool store = output.kind == epilogue::OutputKind::Store;
+    const Lane lane = program_.slots[slot].lane;
+    program_.stores.push_back({slot, store ? output.dtype : kWhole[static_cast<int>(lane)]});
+  }
+
+  Step& add_step(Kernel kernel, int out, const std::vector<int>& in) {
+    ATTACCA_CHECK(kernel != nullptr, "a step without a kernel");
+    Step& step = program_.steps.emplace_back();
+    step.kernel = kernel;
+    step.out = out;
+    step.arity = static_cast<int>(in.size());
+    std::copy(in.begin(), in.end(), step.in);
+    return step;
+  }
+
+  int unary(Kernel kernel, Lane lane, int in) {
+    const int out = add_slot(lane, program_.slots[in].splat);
+    add_step(kernel, out, {in});
+    return out;
+  }
+
+  int rounded(int slot, DType dtype, ir::Overflow overflow = ir::Overflow::Ieee) {
+    const Kernel kernel = round_kernel(dtype, overflow);
+    return kernel ? unary(kernel, Lane::F32, slot) : slot;
+  }
+
+  void add_node(const epilogue::Node& node) {
+    if (node.op == ir::Op::Constant)
+      values_.push_back({constant(node.literal, node.dtype), node.dtype});
+    else if (node.op == ir::Op::Cast)
+      values_.push_back({cast(node), node.dtype});
+    else
+      values_.push_back({elementwise(node), node.dtype});
+  }
+
+  // A literal enters f32 computation rounded to f32, whatever its dtype.
+  int constant(double literal, DType dtype) {
+    const Lane lane = lane_of(dtype);
+    double bytes = 0;
+    if (lane == Lane::F64) {
+      bytes = literal;
+    } else if (lane == Lane::F32) {
+      const auto x = static_cast<float>(literal);
+      std::memcpy(&bytes, &x, sizeof(x));
+    } else {
+      const int64_t x = ir::to_integer(dtype, literal);
+      const auto low = static_cast<int32_t>(x);
+      std::memcpy(&bytes, lane == Lane::S64 ? static_cast<const void*>(&x) : &low,
+                  lane == Lane::S64 ? 8 : 4);
+    }
+    program_.constants.push_back(bytes);
+    return add_slot(lane, true, Slot::Kind::Constant,
+                    static_cast<int>(program_.constants.size()) - 1);
+  }
+
+  int cast(const epilogue::Node& node) {
+    const int in = values_[node.operands[0]].slot;
+    const Lane from = program_.slots[in].lane, to = lane_of(node.dtype);
+    const auto overflow = node.saturate ? ir::Overflow::Saturate : ir::Overflow::Ieee;
+    if (is_wide(from) || is_wide(to)) return scalar_cast(in, node.dtype, overflow);
+    if (from == Lane::F32 && to == Lane::F32) return rounded(in, node.dtype, overflow);
+    if (from == Lane::S32 && to == Lane::F32)
+      return rounded(unary(int_to_float_kernel(), Lane::F32, in), node.dtype, overflow);
+    if (from == Lane::F32) return unary(float_to_int_kernel(node.dtype, overflow), Lane::S32, in);
+    const Kernel wrap = wrap_kernel(node.dtype, overflow);
+    return wrap ? unary(wrap, Lane::S32, in) : in;
+  }
+
+  int scalar_cast(int in, DType dtype, ir::Overflow overflow) {
+    const Lane to = lane_of(dtype);
+    const int out = add_slot(to, program_.slots[in].splat);
+    Step& step = add_step(scalar_kernel(), out, {in});
+    step.scalar = std::make_unique<ScalarCall>();
+    step.scalar->op = ir::Op::Cast;
+    step.scalar->in[0] = program_.slots[in].lane;
+    step.scalar->out = to;
+    step.scalar->narrow = to != Lane::F64;
+    step.scalar->dtype = dtype;
+    step.scalar->overflow = overflow;
+    return out;
+  }
+
+  // The type in which an elementwise node combines its operands (as the interpreter's).
+  DType operand_dtype(const epilogue::Node& node) const {
+    const size_t first = node.op == ir::Op::Where ? 1 : 0;
+    DType dtype = values_[node.operands[first]].dtype;
+    for (size_t i = first + 1; i < node.operands.size(); ++i)
+      dtype = ir::promote(dtype, values_[node.operands[i]].dtype).value_or(dtype);
+    return dtype;
+  }
+
+  int elementwise(const epilogue::Node& node) {
+    std::vector<int> in;
+    bool splat = true, wide = is_wide(lane_of(node.dtype));
+    for (const int operand : node.operands) {
+      in.push_back(values_[operand].slot);
+      splat &= program_.slots[in.back()].splat;
+      wide |= is_wide(program_.slots[in.back()].lane);
+    }
+    const DType joint = operand_dtype(node);
+    const Kernel kernel = wide ? nullptr : vector_kernel(node, joint, in);
+    const int out = add_slot(lane_of(node.dtype), splat);
+    Step& step = add_step(kernel ? kernel : scalar_kernel(), out, in);
+    for (size_t i = 0; i < node.params.size(); ++i) step.params[i] = node.params[i];
+    if (!kernel) describe_scalar(step, node, joint);
+    return round_result(node, out);
+  }
+
+  // Also converts integer operands of a float operation in place.
+  Kernel vector_kernel(const epilogue::Node& node, DType joint, std::vector<int>& in) {
+    const bool over_floats = ir::is_float(joint);
+    if (node.op == ir::Op::Where) {
+      for (size_t k = 1; k < in.size() && over_floats; ++k) in[k] = as_float(in[k]);
+      return program_.slots[in[0]].lane == Lane::S32 ? select_kernel() : nullptr;
+    }
+    if (!over_floats) return integer_kernel(node.op);
+    const Kernel kernel = float_kernel(node.op, mode_ == ir::Mode::Eager);
+    if (kernel)
+      for (int& slot : in) slot = as_float(slot);
+    return kernel;
+  }
+
+  int as_float(int slot) {
+    return program_.slots[slot].lane == Lane::S32 ? unary(int_to_float_kernel(), Lane::F32, slot)
+                                                  : slot;
+  }
+
+  void describe_scalar(Step& step, const epilogue::Node& node, DType joint) {
+    step.scalar = std::make_unique<ScalarCall>();
+    ScalarCall& call = *step.scalar;
+    call.op = node.op;
+    call.arity = step.arity;
+    for (int k = 0; k < step.arity; ++k) call.in[k] = program_.slots[step.in[k]].lane;
+    call.out = lane_of(node.dtype);
+    call.over_floats = ir::is_float(joint);
+    call.narrow = joint != DType::F64;
+    call.dtype = node.dtype;
+    call.params = node.params;
+  }
+
+  int round_result(const epilogue::Node& node, int slot) {
+    const Lane lane = program_.slots[slot].lane;
+    if (lane == Lane::S32) {
+      const bool wraps = node.dtype == DType::S8 || node.dtype == DType::U8;
+      return wraps ? unary(wrap_kernel(node.dtype, ir::Overflow::Ieee), Lane::S32, slot) : slot;
+    }
+    if (lane != Lane::F32) return slot;
+    if (node.compute) slot = rounded(slot, *node.compute);
+    return mode_ == ir::Mode::Eager ? rounded(slot, node.dtype) : slot;
+  }
+
+  // A computed value that is stored in its lane type goes straight to memory.
+  void choose_direct_outputs() {
+    program_.direct.assign(program_.slots.size(), -1);
+    for (size_t i = 0; i < program_.stores.size(); ++i) {
+      const auto [index, dtype] = program_.stores[i];
+      const Slot& slot = program_.slots[index];
+      const bool whole = dtype == DType::F32 || dtype == DType::S32 || is_wide(lane_of(dtype));
+      if (slot.kind == Slot::Kind::Buffer && !slot.splat && whole && slot.lane == lane_of(dtype))
+        program_.direct[index] = static_cast<int>(i);
+    }
+  }
+
+  // Buffers are handed out in order of the steps and returned after the last read.
+  void assign_buffers() {
+    std::vector<size_t> last_read(program_.slots.size(), 0);
+    for (size_t s = 0; s < program_.steps.size(); ++s)
+      for (int k = 0; k < program_.steps[s].arity; ++k) last_read[program_.steps[s].in[k]] = s;
+    for (const auto& store : program_.stores) last_read[store.slot] = program_.steps.size();
+    std::vector<int> free;
+    for (size_t s = 0; s < program_.steps.size(); ++s) {
+      const Step& step = program_.steps[s];
+      Slot& out = program_.slots[step.out];
+      if (free.empty()) free.push_back(program_.buffers++);
+      out.index = free.back();
+      free.pop_back();
+      // A result nobody reads frees its buffer at once.
+      std::vector<int> done;
+      for (int k = 0; k < step.arity; ++k)
+        if (last_read[step.in[k]] == s) done.push_back(step.in[k]);
+      if (last_read[step.out] <= s) done.push_back(step.out);
+      std::sort(done.begin(), done.end());
+      done.erase(std::unique(done.begin(), done.end()), done.end());
+      for (const int slot : done)
+        if (program_.slots[slot].kind == Slot::Kind::Buffer)
+          free.push_back(program_.slots[slot].index);
+    }
+  }
+
+  const Epilogue& epilogue_;
+  const ir::Mode mode_;
+  ChunkProgram program_;
+  std::vector<Value> values_;
+};
+
+}  // namespace
+
+ChunkProgram compile_chunk_program(const Epilogue& epilogue, ir::Mode mode) {
+  return Compiler(epilogue, mode).compile();
+}
+
+}  // namespace attacca::run

@@ -1,0 +1,331 @@
+#include "run/cpu/epilogue_runner.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "support/check.hpp"
+
+namespace attacca::run {
+namespace {
+
+constexpr size_t kAlign = 64;
+
+size_t lane_bytes(Lane lane) {
+  return is_wide(lane) ? 8 : 4;
+}
+
+template <class T>
+void gather(const std::byte* from, int64_t stride, int64_t count, std::byte* to) {
+  const T* in = reinterpret_cast<const T*>(from);
+  T* out = reinterpret_cast<T*>(to);
+  for (int64_t i = 0; i < count; ++i) out[i] = in[i * stride];
+}
+template <class T>
+void scatter(const std::byte* from, int64_t stride, int64_t count, std::byte* to) {
+  const T* in = reinterpret_cast<const T*>(from);
+  T* out = reinterpret_cast<T*>(to);
+  for (int64_t i = 0; i < count; ++i) out[i * stride] = in[i];
+}
+#define BY_WIDTH(FUNCTION, WIDTH, ...) \
+  switch (WIDTH) {                     \
+    case 1:                            \
+      FUNCTION<uint8_t>(__VA_ARGS__);  \
+      break;                           \
+    case 2:                            \
+      FUNCTION<uint16_t>(__VA_ARGS__); \
+      break;                           \
+    case 4:                            \
+      FUNCTION<uint32_t>(__VA_ARGS__); \
+      break;                           \
+    default:                           \
+      FUNCTION<uint64_t>(__VA_ARGS__); \
+  }
+
+// Whether elements in memory are lanes already.
+bool is_whole(ir::DType dtype) {
+  return dtype == ir::DType::F32 || dtype == ir::DType::S32 || is_wide(lane_of(dtype));
+}
+
+}  // namespace
+
+void ChunkScratch::reset(size_t bytes) {
+  block_.reserve(bytes);
+  capacity_ = bytes;
+  used_ = 0;
+}
+
+std::byte* ChunkScratch::take(size_t bytes) {
+  std::byte* at = block_.data() + used_;
+  used_ += (bytes + kAlign - 1) / kAlign * kAlign;
+  ATTACCA_CHECK(used_ <= capacity_, "chunk scratch is too small");
+  return at;
+}
+
+// One operand or stored result: where its tile begins and how it moves.
+struct BoundEpilogue::Stream {
+  int slot = 0;
+  ir::DType dtype = ir::DType::F32;
+  std::byte* tile = nullptr;
+  int64_t row_stride = 0, column_stride = 0;  // in elements
+  Kernel convert = nullptr;                   // load or store; nullptr: used in place
+  std::byte* lanes = nullptr;                 // converted values: of a chunk, or of the whole tile
+  bool whole_tile = false;                    // rows are alike: converted once a tile
+
+  std::byte* at(int64_t row, int64_t column) const {
+    return tile + (row * row_stride + column * column_stride) * ir::size_of(dtype);
+  }
+};
+
+// Runs one tile. Rows and columns count from its corner.
+class BoundEpilogue::Walk {
+ public:
+  Walk(const BoundEpilogue& bound, const Tile& tile, std::span<const AccumulatorTile> accumulators,
+       ChunkScratch& scratch)
+      : bound_(bound),
+        program_(bound.program_),
+        rows_(tile.row1 - tile.row0),
+        columns_(tile.column1 - tile.column0) {
+    reserve(scratch);
+    const std::vector<int64_t> origin = bound.coordinates(tile);
+    size_t accumulator = 0;
+    for (size_t i = 0; i < bound.inputs_.size(); ++i) {
+      const epilogue::Input& input = bound.epilogue_.inputs[i];
+      if (input.role == epilogue::Role::Accumulator)
+        add_accumulator(i, accumulators[accumulator++]);
+      else
+        add_operand(i, origin, scratch);
+    }
+    for (size_t i = 0; i < bound.outputs_.size(); ++i) add_store(i, origin);
+  }
+
+  void run() {
+    if (program_.chain && rows_ > 0 && columns_ > 0 && is_contiguous()) return run_chain();
+    for (int64_t row = 0; row < rows_; ++row)
+      for (int64_t column = 0; column < columns_; column += kChunk)
+        run_chunk(row, column, std::min(kChunk, columns_ - column));
+  }
+
+ private:
+  void reserve(ChunkScratch& scratch) {
+    const size_t chunk = kChunk * sizeof(double);
+    const auto width = static_cast<size_t>(std::max<int64_t>(columns_, kChunk)) * sizeof(double);
+    scratch.reset((program_.buffers + 2) * chunk + bound_.inputs_.size() * (width + kAlign));
+    slots_.resize(program_.slots.size());
+    packed_ = scratch.take(chunk);
+    filled_ = scratch.take(chunk);
+    std::vector<std::byte*> buffers(program_.buffers);
+    for (std::byte*& buffer : buffers) buffer = scratch.take(chunk);
+    for (size_t s = 0; s < slots_.size(); ++s) {
+      const Slot& slot = program_.slots[s];
+      if (slot.kind == Slot::Kind::Buffer) slots_[s] = buffers[slot.index];
+      if (slot.kind == Slot::Kind::Constant)
+        slots_[s] =
+            reinterpret_cast<std::byte*>(const_cast<double*>(&program_.constants[slot.index]));
+    }
+  }
+
+  // Operands were added in the order of the inputs.
+  bool is_contiguous() const {
+    const Chain& chain = *program_.chain;
+    const auto steps = [&](int input) { return operands_[input].column_stride == 1; };
+    if (chain.bias && operands_[*chain.bias].row_stride != 0) return false;
+    return steps(chain.x) && (!chain.bias || steps(*chain.bias)) &&
+           (!chain.other || steps(*chain.other)) && results_[0].column_stride == 1;
+  }
+
+  void run_chain() {
+    const Chain& chain = *program_.chain;
+    ChainArgs args{.rows = rows_, .columns = columns_, .alpha = chain.alpha};
+    args.x = reinterpret_cast<const float*>(operands_[chain.x].tile);
+    args.x_stride = operands_[chain.x].row_stride;
+    if (chain.bias) {
+      const Stream& bias = operands_[*chain.bias];
+      args.bias = reinterpret_cast<const float*>(bias.convert ? bias.lanes : bias.tile);
+    }
+    if (chain.other) {
+      args.other = operands_[*chain.other].tile;
+      args.other_stride = operands_[*chain.other].row_stride;
+    }
+    args.out = results_[0].tile;
+    args.out_stride = results_[0].row_stride;
+    chain.kernel(args);
+  }
+
+  Stream stream(int slot, ir::DType dtype, const BoundAccess& access,
+                const std::vector<int64_t>& origin) const {
+    Stream s;
+    s.slot = slot;
+    s.dtype = dtype;
+    int64_t offset = 0;
+    for (size_t axis = 0; axis < origin.size(); ++axis)
+      offset += origin[axis] * access.strides[axis];
+    s.tile = access.base + offset * ir::size_of(dtype);
+    s.row_stride = access.strides[origin.size() - 2];
+    s.column_stride = access.strides[origin.size() - 1];
+    return s;
+  }
+
+  void add_accumulator(size_t i, const AccumulatorTile& tile) {
+    Stream s;
+    s.slot = static_cast<int>(i);
+    s.dtype = bound_.epilogue_.inputs[i].dtype;
+    s.tile = static_cast<std::byte*>(const_cast<void*>(tile.data));
+    s.row_stride = tile.row_stride;
+    s.column_stride = 1;
+    operands_.push_back(s);
+  }
+
+  void add_operand(size_t i, const std::vector<int64_t>& origin, ChunkScratch& scratch) {
+    const ir::DType dtype = bound_.epilogue_.inputs[i].dtype;
+    Stream s = stream(static_cast<int>(i), dtype, bound_.inputs_[i], origin);
+    const bool splat = program_.slots[i].splat;
+    if (is_whole(dtype) && (splat || s.column_stride == 1)) {
+      operands_.push_back(s);
+      return;
+    }
+    s.convert = load_kernel(dtype);
+    s.whole_tile = s.row_stride == 0;
+    const int64_t width = splat ? 1 : s.whole_tile ? columns_ : kChunk;
+    s.lanes = scratch.take(static_cast<size_t>(width) * lane_bytes(program_.slots[i].lane));
+    if (s.whole_tile && rows_ > 0) {
+      const size_t lane = lane_bytes(program_.slots[i].lane);
+      const int64_t count = splat ? 1 : columns_;
+      for (int64_t column = 0; column < count; column += kChunk)
+        load(s, s.at(0, column), std::min(kChunk, count - column), s.lanes + column * lane);
+    }
+    operands_.push_back(s);
+  }
+
+  void add_store(size_t i, const std::vector<int64_t>& origin) {
+    const auto [slot, dtype] = program_.stores[i];
+    Stream s = stream(slot, dtype, bound_.outputs_[i], origin);
+    const bool direct = program_.direct[slot] == static_cast<int>(i) && s.column_stride == 1;
+    if (!direct) s.convert = store_kernel(dtype);
+    results_.push_back(s);
+  }
+
+  // Elements of a row, wherever they are, to lanes.
+  void load(const Stream& s, const std::byte* from, int64_t count, std::byte* to) {
+    const std::byte* in = from;
+    if (s.column_stride != 1 && count > 1) {
+      BY_WIDTH(gather, ir::size_of(s.dtype), from, s.column_stride, count, packed_);
+      in = packed_;
+    }
+    s.convert({.out = to, .in = {in}, .count = static_cast<size_t>(count)});
+  }
+
+  void run_chunk(int64_t row, int64_t column, int64_t count) {
+    for (const Stream& s : operands_) place_operand(s, row, column, count);
+    for (const Stream& s : results_)
+      if (!s.convert) slots_[s.slot] = s.at(row, column);
+    for (const Step& step : program_.steps) run_step(step, static_cast<size_t>(count));
+    for (const Stream& s : results_)
+      if (s.convert) store(s, row, column, count);
+  }
+
+  void place_operand(const Stream& s, int64_t row, int64_t column, int64_t count) {
+    const Slot& slot = program_.slots[s.slot];
+    const int64_t first = slot.splat ? 0 : column;
+    if (!s.convert) {
+      slots_[s.slot] = s.at(row, first);
+    } else if (s.whole_tile) {
+      slots_[s.slot] = s.lanes + first * lane_bytes(slot.lane);
+    } else {
+      if (!slot.splat || column == 0) load(s, s.at(row, first), slot.splat ? 1 : count, s.lanes);
+      slots_[s.slot] = s.lanes;
+    }
+  }
+
+  void run_step(const Step& step, size_t count) {
+    KernelArgs args;
+    args.out = slots_[step.out];
+    for (int k = 0; k < step.arity; ++k) {
+      args.in[k] = slots_[step.in[k]];
+      args.splat[k] = program_.slots[step.in[k]].splat;
+    }
+    args.count = program_.slots[step.out].splat ? 1 : count;
+    std::copy(std::begin(step.params), std::end(step.params), args.params);
+    args.scalar = step.scalar.get();
+    step.kernel(args);
+  }
+
+  void store(const Stream& s, int64_t row, int64_t column, int64_t count) {
+    const std::byte* lanes = slots_[s.slot];
+    const Slot& slot = program_.slots[s.slot];
+    if (slot.splat) {
+      BY_WIDTH(gather, lane_bytes(slot.lane), lanes, 0, count, filled_);
+      lanes = filled_;
+    }
+    const bool scattered = s.column_stride != 1 && count > 1;
+    std::byte* to = s.at(row, column);
+    s.convert(
+        {.out = scattered ? packed_ : to, .in = {lanes}, .count = static_cast<size_t>(count)});
+    if (scattered) BY_WIDTH(scatter, ir::size_of(s.dtype), packed_, s.column_stride, count, to);
+  }
+
+  const BoundEpilogue& bound_;
+  const ChunkProgram& program_;
+  const int64_t rows_, columns_;
+  std::vector<std::byte*> slots_;
+  std::byte* packed_ = nullptr;
+  std::byte* filled_ = nullptr;
+  std::vector<Stream> operands_, results_;
+};
+
+BoundEpilogue::BoundEpilogue(const epilogue::Epilogue& epilogue, const ChunkProgram& program,
+                             std::vector<int64_t> domain, std::vector<BoundAccess> inputs,
+                             std::vector<BoundAccess> outputs)
+    : epilogue_(epilogue),
+      program_(program),
+      domain_(std::move(domain)),
+      inputs_(std::move(inputs)),
+      outputs_(std::move(outputs)) {
+  ATTACCA_CHECK(domain_.size() >= 2, "a domain needs rows and columns");
+  const bool pointwise = std::none_of(
+      epilogue_.inputs.begin(), epilogue_.inputs.end(),
+      [](const epilogue::Input& input) { return input.role == epilogue::Role::Accumulator; });
+  if (pointwise) merge_axes();
+}
+
+// Merging makes long rows of short ones; the axes it frees become leading extents of 1.
+void BoundEpilogue::merge_axes() {
+  const size_t rank = domain_.size();
+  size_t inner = rank - 1;
+  const auto all = [&](auto test) {
+    return std::all_of(inputs_.begin(), inputs_.end(), test) &&
+           std::all_of(outputs_.begin(), outputs_.end(), test);
+  };
+  for (size_t axis = rank - 1; axis-- > 0;) {
+    const bool even = all([&](const BoundAccess& access) {
+      return access.strides[axis] == access.strides[inner] * domain_[inner];
+    });
+    if (domain_[axis] != 1 && !even) break;
+    domain_[inner] *= domain_[axis];
+    domain_[axis] = 1;
+  }
+}
+
+int64_t BoundEpilogue::batches() const {
+  int64_t count = 1;
+  for (size_t axis = 0; axis + 2 < domain_.size(); ++axis) count *= domain_[axis];
+  return count;
+}
+
+std::vector<int64_t> BoundEpilogue::coordinates(const Tile& tile) const {
+  std::vector<int64_t> at(domain_.size());
+  int64_t rest = tile.batch;
+  for (size_t axis = domain_.size() - 2; axis-- > 0;) {
+    at[axis] = rest % domain_[axis];
+    rest /= domain_[axis];
+  }
+  at[domain_.size() - 2] = tile.row0;
+  at[domain_.size() - 1] = tile.column0;
+  return at;
+}
+
+void BoundEpilogue::run(const Tile& tile, std::span<const AccumulatorTile> accumulators,
+                        ChunkScratch& scratch) const {
+  Walk(*this, tile, accumulators, scratch).run();
+}
+
+}  // namespace attacca::run

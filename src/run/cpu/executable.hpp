@@ -1,0 +1,53 @@
+// What a plan runs one after the other: a region, compiled.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "fuse/fuse.hpp"
+#include "ir/graph/mode.hpp"
+#include "run/cpu/buffer_pool.hpp"
+
+namespace attacca::run {
+
+// One run of a plan.
+struct RunState {
+  ir::SymbolValues symbols;
+  std::vector<ir::Tensor> values;  // by value id; those not computed yet or done with are empty
+  BufferPool& buffers;
+  int threads = 1;
+  std::map<ir::Value, ir::Tensor>* accumulators = nullptr;  // wanted of every GEMM node, if set
+};
+
+// Immutable: run() may be called from several threads at once, each with its own state.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // Reads the region's inputs from the state's values and sets its outputs. Throws std::bad_alloc.
+  virtual Status run(RunState& state) const = 0;
+};
+
+// Values known when the plan is compiled, by value id; an empty tensor where unknown.
+using KnownValues = std::vector<ir::Tensor>;
+
+class PackedWeights;
+
+// GEMM, gated GEMM and pointwise regions. B operands that are known are packed here, or taken from
+// `shared`.
+Result<std::unique_ptr<Executable>> make_epilogue_region(const ir::Graph& graph,
+                                                         const fuse::Region& region, ir::Mode mode,
+                                                         const KnownValues& known, int threads,
+                                                         PackedWeights* shared = nullptr);
+// One op on its own.
+Result<std::unique_ptr<Executable>> make_single(const ir::Graph& graph, const fuse::Region& region,
+                                                ir::Mode mode);
+
+// The access's strides and offset with symbols replaced.
+struct Strides {
+  int64_t offset = 0;
+  std::vector<int64_t> strides;
+};
+Result<Strides> evaluate_access(const epilogue::Access& access, const ir::SymbolValues& symbols);
+
+}  // namespace attacca::run

@@ -1,0 +1,386 @@
+#include "run/cpu/gemm.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <shared_mutex>
+
+#include "fmt/format.h"
+#include "oneapi/dnnl/dnnl.hpp"
+
+#include "support/check.hpp"
+#include "support/files/process_gate.hpp"
+#include "support/immortal.hpp"
+
+namespace attacca::run {
+namespace {
+
+using dnnl::memory;
+using ir::DType;
+
+// Products of bytes sum exactly in f32 over this many terms: 256 * 255 * 255 < 2^24.
+constexpr int64_t kExactSlice = 256;
+
+const dnnl::engine& engine() {
+  return immortal([] { return dnnl::engine(dnnl::engine::kind::cpu, 0); });
+}
+
+// oneDNN makes static objects when a kind of primitive is made or run for the first time, which
+// exit() destroys without asking whether another thread runs that primitive.
+void used(const std::string& primitive) {
+  static std::mutex mutex;
+  static auto& known = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  if (known.insert(primitive).second) wait_at_exit();
+}
+
+dnnl::stream& stream() {
+  thread_local dnnl::stream own(engine());
+  return own;
+}
+
+// oneDNN orders its instruction sets by inclusion along each line, but not as numbers.
+bool has_vnni() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::all:
+    case dnnl::cpu_isa::sse41:
+    case dnnl::cpu_isa::avx:
+    case dnnl::cpu_isa::avx2:
+    case dnnl::cpu_isa::avx512_core:
+      return false;
+    default:
+      return true;
+  }
+}
+bool has_bf16() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::avx512_core_bf16:
+    case dnnl::cpu_isa::avx512_core_amx:
+      return true;
+    default:
+      return false;
+  }
+}
+
+memory::data_type data_type(DType dtype) {
+  switch (dtype) {
+    case DType::F32:
+      return memory::data_type::f32;
+    case DType::BF16:
+      return memory::data_type::bf16;
+    case DType::S8:
+      return memory::data_type::s8;
+    case DType::U8:
+      return memory::data_type::u8;
+    case DType::S32:
+      return memory::data_type::s32;
+    default:
+      ATTACCA_CHECK(false, "oneDNN does not take this dtype");
+  }
+}
+
+DType b_dtype(GemmKind kind) {
+  switch (kind) {
+    case GemmKind::BF16:
+      return DType::BF16;
+    case GemmKind::S8:
+    case GemmKind::U8:
+      return DType::S8;
+    case GemmKind::F64:
+      return DType::F64;
+    default:
+      return DType::F32;
+  }
+}
+
+bool is_reference(const std::string& implementation) {
+  return implementation.find("ref") != std::string::npos;
+}
+
+dnnl::matmul::primitive_desc describe(GemmKind kind, int64_t rows, int64_t k, int64_t columns,
+                                      const memory::desc* packed) {
+  const memory::desc a({rows, k}, data_type(a_dtype(kind)), memory::format_tag::ab);
+  const memory::desc any({k, columns}, data_type(b_dtype(kind)), memory::format_tag::any);
+  const DType out = kind == GemmKind::Integers ? DType::F32 : accumulator_dtype(kind);
+  const memory::desc c({rows, columns}, data_type(out), memory::format_tag::ab);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return {dnnl::matmul::desc(a, packed ? *packed : any, c), attributes, engine()};
+}
+
+// The rows for which oneDNN picks the packed layout: a typical panel's.
+constexpr int64_t kTypicalRows = 64;
+
+}  // namespace
+
+GemmKind choose_gemm(DType a, DType b, DType accumulator) {
+  if (accumulator == DType::F64) return GemmKind::F64;
+  if (ir::is_integer(a)) {
+    if (!has_vnni() || b != DType::S8) return GemmKind::Integers;
+    return a == DType::S8 ? GemmKind::S8 : GemmKind::U8;
+  }
+  return a == DType::BF16 && b == DType::BF16 && has_bf16() ? GemmKind::BF16 : GemmKind::F32;
+}
+
+DType a_dtype(GemmKind kind) {
+  return kind == GemmKind::U8 ? DType::U8 : b_dtype(kind);
+}
+
+DType accumulator_dtype(GemmKind kind) {
+  switch (kind) {
+    case GemmKind::F32:
+    case GemmKind::BF16:
+      return DType::F32;
+    case GemmKind::F64:
+      return DType::F64;
+    default:
+      return DType::S32;
+  }
+}
+
+int64_t block_columns(int64_t n) {
+  constexpr int64_t kWidest = 256;
+  return std::clamp<int64_t>(n, 1, kWidest);
+}
+
+// One [k, columns] piece of B and what multiplies by it. All pieces of one shape share these.
+class PieceShape {
+ public:
+  PieceShape(GemmKind kind, int64_t k, int64_t columns) : kind_(kind), k_(k), columns_(columns) {
+    const auto typical = describe(kind, kTypicalRows, k, columns, nullptr);
+    packed_ = typical.weights_desc();
+  }
+
+  const memory::desc& packed() const { return packed_; }
+
+  struct Panel {
+    const uint64_t id;  // unlike every other's in this process
+    int64_t rows;       // more than asked for where oneDNN has nothing but a reference for so few
+    dnnl::matmul::primitive_desc description;
+    dnnl::matmul primitive;
+    mutable std::atomic<bool> ran = false;
+  };
+  // For this many rows, made on first use.
+  const Panel& panel(int64_t rows) {
+    {
+      const std::shared_lock lock(mutex_);
+      if (const auto found = panels_.find(rows); found != panels_.end()) return *found->second;
+    }
+    const std::unique_lock lock(mutex_);
+    auto& slot = panels_[rows];
+    if (!slot) slot = make(rows);
+    return *slot;
+  }
+
+ private:
+  std::unique_ptr<Panel> make(int64_t rows) const {
+    for (const int64_t tried : {rows, (rows + kTypicalRows - 1) / kTypicalRows * kTypicalRows}) {
+      try {
+        const auto description = describe(kind_, tried, k_, columns_, &packed_);
+        if (is_reference(description.impl_info_str())) continue;
+        static std::atomic<uint64_t> next = 1;
+        return std::unique_ptr<Panel>(
+            new Panel{next++, tried, description, dnnl::matmul(description)});
+      } catch (const dnnl::error& error) {
+        if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
+      }
+    }
+    ATTACCA_CHECK(false, "oneDNN has no fast product for a panel");
+  }
+
+  const GemmKind kind_;
+  const int64_t k_, columns_;
+  memory::desc packed_;
+  std::shared_mutex mutex_;
+  std::map<int64_t, std::unique_ptr<Panel>> panels_;
+};
+
+struct PackedMatrix::Impl {
+  // By (k of the slice, columns of the block).
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<PieceShape>> shapes;
+  std::vector<AlignedBuffer> pieces;  // block-major, then slices of K
+  std::vector<memory> weights;        // the same, for oneDNN
+  int64_t slices = 1;
+  int64_t slice_k = 0;
+
+  PieceShape& shape(int64_t k, int64_t columns) const { return *shapes.at({k, columns}); }
+};
+
+PackedMatrix::PackedMatrix(GemmKind kind, int64_t k, int64_t n)
+    : kind_(kind), k_(k), n_(n), width_(block_columns(n)), impl_(std::make_unique<Impl>()) {
+  const LibraryHold hold;
+  impl_->slice_k = kind == GemmKind::Integers ? std::min(k, kExactSlice) : k;
+  impl_->slices = k == 0 ? 0 : (k + impl_->slice_k - 1) / impl_->slice_k;
+  impl_->pieces.resize(blocks() * impl_->slices);
+  impl_->weights.resize(impl_->pieces.size());
+  if (kind == GemmKind::F64 || k == 0) return;
+  for (int64_t block = 0; block < blocks(); ++block)
+    for (int64_t slice = 0; slice < impl_->slices; ++slice) {
+      const int64_t depth = std::min(impl_->slice_k, k - slice * impl_->slice_k);
+      const int64_t columns = block_end(block) - block_begin(block);
+      auto& shape = impl_->shapes[{depth, columns}];
+      if (!shape) shape = std::make_unique<PieceShape>(kind, depth, columns);
+    }
+}
+PackedMatrix::~PackedMatrix() = default;
+PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
+
+int64_t PackedMatrix::blocks() const {
+  return (n_ + width_ - 1) / width_;
+}
+
+void PackedMatrix::pack_block(const MatrixView& b, int64_t block) {
+  const int64_t columns = block_end(block) - block_begin(block);
+  for (int64_t slice = 0; slice < impl_->slices; ++slice) {
+    const int64_t k0 = slice * impl_->slice_k, k1 = std::min(k_, k0 + impl_->slice_k);
+    const MatrixView part = b.part(k0, k1, block_begin(block), block_end(block));
+    AlignedBuffer& piece = impl_->pieces[block * impl_->slices + slice];
+    const DType dtype = b_dtype(kind_);
+    if (kind_ == GemmKind::F64) {
+      copy_dense(part, dtype, piece.reserve(static_cast<size_t>(part.rows * columns) * 8));
+      continue;
+    }
+    const memory::desc& packed = impl_->shape(k1 - k0, columns).packed();
+    // oneDNN reorders from either dense orientation of every type it multiplies.
+    thread_local AlignedBuffer dense;
+    const bool column_major = part.column_stride != 1 && part.row_stride == 1;
+    const bool direct = part.dtype == dtype && dtype != DType::S8 &&
+                        ((column_major && part.column_stride >= part.rows) ||
+                         (part.column_stride == 1 && part.row_stride >= columns));
+    memory::dims strides{part.row_stride, part.column_stride};
+    auto* from = const_cast<std::byte*>(part.data);
+    if (!direct) {
+      from = dense.reserve(static_cast<size_t>(part.rows * columns) * ir::size_of(dtype));
+      copy_dense(column_major ? part.transposed() : part, dtype, from);
+      strides = column_major ? memory::dims{1, part.rows} : memory::dims{columns, 1};
+    }
+    const memory plain({{part.rows, columns}, data_type(dtype), strides}, engine(), from);
+    const memory target(packed, engine(), piece.reserve(packed.get_size()));
+    dnnl::reorder(plain, target)
+        .execute(stream(), const_cast<memory&>(plain), const_cast<memory&>(target));
+    stream().wait();
+    used(fmt::format("reorder {} {}", ir::name(part.dtype), column_major));
+    impl_->weights[block * impl_->slices + slice] = target;
+  }
+}
+
+namespace {
+
+// C = A B over f64, B [k, n] dense.
+void multiply_f64(const double* a, const double* b, int64_t rows, int64_t k, int64_t n, double* c) {
+  for (int64_t i = 0; i < rows; ++i) {
+    double* out = c + i * n;
+    std::fill(out, out + n, 0.0);
+    for (int64_t l = 0; l < k; ++l) {
+      const double x = a[i * k + l];
+      const double* row = b + l * n;
+      for (int64_t j = 0; j < n; ++j) out[j] += x * row[j];
+    }
+  }
+}
+
+// What a call of one panel takes beside the weights; kept, because making it anew costs as much as
+// a small product.
+struct PanelArguments {
+  uint64_t panel = 0;
+  memory a, c, scratch;
+  AlignedBuffer scratch_bytes;
+
+  explicit PanelArguments(const PieceShape::Panel& panel)
+      : panel(panel.id),
+        a(panel.description.src_desc(), engine(), DNNL_MEMORY_NONE),
+        c(panel.description.dst_desc(), engine(), DNNL_MEMORY_NONE),
+        scratch(panel.description.scratchpad_desc(), engine(), DNNL_MEMORY_NONE) {
+    scratch.set_data_handle(scratch_bytes.reserve(scratch.get_desc().get_size()));
+  }
+};
+
+PanelArguments& arguments_of(const PieceShape::Panel& panel) {
+  constexpr size_t kKept = 4;
+  thread_local std::optional<PanelArguments> kept[kKept];
+  auto& slot = kept[panel.id % kKept];
+  if (!slot || slot->panel != panel.id) slot.emplace(panel);
+  return *slot;
+}
+
+void execute_panel(const PieceShape::Panel& panel, const std::byte* a, const memory& b,
+                   std::byte* c) {
+  PanelArguments& own = arguments_of(panel);
+  own.a.set_data_handle(const_cast<std::byte*>(a));
+  own.c.set_data_handle(c);
+  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, own.a.get()},
+                                       {DNNL_ARG_WEIGHTS, b.get()},
+                                       {DNNL_ARG_DST, own.c.get()},
+                                       {DNNL_ARG_SCRATCHPAD, own.scratch.get()}};
+  dnnl::error::wrap_c_api(dnnl_primitive_execute(panel.primitive.get(), stream().get(),
+                                                 std::size(arguments), arguments),
+                          "cannot multiply a panel");
+  stream().wait();
+  if (!panel.ran.load(std::memory_order_relaxed) && !panel.ran.exchange(true))
+    used(panel.description.impl_info_str());
+}
+
+// c[rows, columns] = a[rows, k] times a packed piece.
+void execute(PieceShape& shape, int64_t rows, const std::byte* a, const memory& b, std::byte* c) {
+  const PieceShape::Panel& panel = shape.panel(rows);
+  if (panel.rows == rows) return execute_panel(panel, a, b, c);
+  thread_local AlignedBuffer padded_a, padded_c;
+  const size_t row_bytes = panel.description.src_desc().get_size() / panel.rows;
+  std::byte* in = padded_a.reserve(row_bytes * panel.rows);
+  std::memset(in, 0, row_bytes * panel.rows);
+  std::memcpy(in, a, row_bytes * rows);
+  const size_t out_bytes = panel.description.dst_desc().get_size() / panel.rows;
+  std::byte* out = padded_c.reserve(out_bytes * panel.rows);
+  execute_panel(panel, in, b, out);
+  std::memcpy(c, out, out_bytes * rows);
+}
+
+}  // namespace
+
+void PackedMatrix::multiply(const std::byte* a, int64_t rows, int64_t block,
+                            std::byte* accumulators) const {
+  const int64_t columns = block_end(block) - block_begin(block);
+  if (rows == 0 || columns == 0) return;
+  if (k_ == 0) {
+    std::memset(accumulators, 0, rows * columns * ir::size_of(accumulator_dtype(kind_)));
+    return;
+  }
+  const memory* weights = &impl_->weights[block * impl_->slices];
+  if (kind_ == GemmKind::F64) {
+    const AlignedBuffer& piece = impl_->pieces[block];
+    multiply_f64(reinterpret_cast<const double*>(a), reinterpret_cast<const double*>(piece.data()),
+                 rows, k_, columns, reinterpret_cast<double*>(accumulators));
+    return;
+  }
+  if (kind_ != GemmKind::Integers) {
+    execute(impl_->shape(k_, columns), rows, a, *weights, accumulators);
+    return;
+  }
+  thread_local AlignedBuffer part, product;
+  auto* sums = reinterpret_cast<int32_t*>(accumulators);
+  std::fill(sums, sums + rows * columns, 0);
+  const auto* terms = reinterpret_cast<const float*>(
+      product.reserve(static_cast<size_t>(rows * columns) * sizeof(float)));
+  for (int64_t slice = 0; slice < impl_->slices; ++slice) {
+    const int64_t k0 = slice * impl_->slice_k, k1 = std::min(k_, k0 + impl_->slice_k);
+    const MatrixView panel{a, DType::F32, rows, k_, k_, 1};
+    std::byte* own = part.reserve(static_cast<size_t>(rows * (k1 - k0)) * sizeof(float));
+    copy_dense(panel.part(0, rows, k0, k1), DType::F32, own);
+    execute(impl_->shape(k1 - k0, columns), rows, own, weights[slice], product.data());
+    // Unsigned, because s32 products wrap.
+    for (int64_t i = 0; i < rows * columns; ++i)
+      sums[i] = static_cast<int32_t>(static_cast<uint32_t>(sums[i]) +
+                                     static_cast<uint32_t>(static_cast<int32_t>(terms[i])));
+  }
+}
+
+std::string PackedMatrix::implementation(int64_t rows) const {
+  if (kind_ == GemmKind::F64 || impl_->shapes.empty()) return "loops";
+  const LibraryHold hold;
+  return impl_->shapes.begin()->second->panel(rows).description.impl_info_str();
+}
+
+}  // namespace attacca::run

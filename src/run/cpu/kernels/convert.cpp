@@ -1,0 +1,303 @@
+// Kernels that move numbers between memory and lanes, and round lanes to a dtype.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "run/cpu/kernels/convert.cpp"
+#include "hwy/foreach_target.h"
+// clang-format off
+#include "hwy/highway.h"
+// clang-format on
+
+#include <cmath>
+#include <limits>
+
+#include "run/cpu/kernels/kernel.hpp"
+#include "run/cpu/kernels/simd_map-inl.hpp"
+#include "run/cpu/kernels/simd_round-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace attacca::run::HWY_NAMESPACE {
+namespace {
+
+using ir::DType;
+using ir::Overflow;
+
+template <class R>
+void round_lanes(const KernelArgs& args) {
+  const hn::ScalableTag<float> d;
+  map1(d, d, args, [d](auto x) ATTACCA_INLINE_LAMBDA { return R()(d, x); });
+}
+
+template <class F, class T>
+void store_small(const KernelArgs& args) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<T, decltype(d)> narrow;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const auto* in = static_cast<const float*>(args.in[0]);
+  auto* out = static_cast<T*>(args.out);
+  const size_t lanes = hn::Lanes(d);
+  const auto code = [&](auto x) ATTACCA_INLINE_LAMBDA {
+    return hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<decltype(du)>(), encoded<F>(d, x)));
+  };
+  size_t i = 0;
+  for (; i + lanes <= args.count; i += lanes)
+    hn::StoreU(code(hn::LoadU(d, in + i)), narrow, out + i);
+  if (const size_t rest = args.count - i) {
+    HWY_ALIGN T last[kMaxLanes];
+    hn::StoreU(code(load_tail(d, in + i, rest)), narrow, last);
+    std::memcpy(out + i, last, rest * sizeof(T));
+  }
+}
+
+void store_bf16(const KernelArgs& args) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<uint16_t, decltype(d)> narrow;
+  const auto* in = static_cast<const float*>(args.in[0]);
+  auto* out = static_cast<uint16_t*>(args.out);
+  const size_t lanes = hn::Lanes(d);
+  const auto code = [&](auto x) ATTACCA_INLINE_LAMBDA {
+    const auto bits = hn::BitCast(du, BFloatRounder<false>()(d, x));
+    return hn::DemoteTo(narrow, hn::BitCast(di, hn::ShiftRight<16>(bits)));
+  };
+  size_t i = 0;
+  for (; i + lanes <= args.count; i += lanes)
+    hn::StoreU(code(hn::LoadU(d, in + i)), narrow, out + i);
+  if (const size_t rest = args.count - i) {
+    HWY_ALIGN uint16_t last[kMaxLanes];
+    hn::StoreU(code(load_tail(d, in + i, rest)), narrow, last);
+    std::memcpy(out + i, last, rest * sizeof(uint16_t));
+  }
+}
+
+// Sixteen-bit elements widened to u32 lanes, then f.
+template <class F>
+HWY_INLINE void load_halves(const KernelArgs& args, F f) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<uint16_t, decltype(d)> narrow;
+  const auto* in = static_cast<const uint16_t*>(args.in[0]);
+  auto* out = static_cast<float*>(args.out);
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + lanes <= args.count; i += lanes)
+    hn::StoreU(f(d, du, hn::PromoteTo(du, hn::LoadU(narrow, in + i))), d, out + i);
+  if (const size_t rest = args.count - i) {
+    HWY_ALIGN uint16_t last[kMaxLanes] = {};
+    std::memcpy(last, in + i, rest * sizeof(uint16_t));
+    store_tail(f(d, du, hn::PromoteTo(du, hn::LoadU(narrow, last))), d, out + i, rest);
+  }
+}
+
+void load_bf16(const KernelArgs& args) {
+  load_halves(args, [](auto d, auto, auto bits)
+                        ATTACCA_INLINE_LAMBDA { return hn::BitCast(d, hn::ShiftLeft<16>(bits)); });
+}
+
+void load_f16(const KernelArgs& args) {
+  load_halves(args, [](auto d, auto du, auto bits) ATTACCA_INLINE_LAMBDA {
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7FFFu)));
+    const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
+    // The exponents of f16 read as f32's; 2^112 moves them, subnormals included.
+    const auto scaled = hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p112f));
+    const auto special = hn::Ge(hn::BitCast(d, magnitude), hn::Set(d, 0x1p-96f));
+    const auto infinite = hn::BitCast(d, hn::Or(magnitude, hn::Set(du, 0x7F800000u)));
+    return hn::Or(hn::IfThenElse(special, infinite, scaled), hn::BitCast(d, sign));
+  });
+}
+
+template <class From, class To>
+void load_as(const KernelArgs& args) {
+  const auto* in = static_cast<const From*>(args.in[0]);
+  auto* out = static_cast<To*>(args.out);
+  for (size_t i = 0; i < args.count; ++i) out[i] = static_cast<To>(in[i]);
+}
+
+void load_bool(const KernelArgs& args) {
+  const auto* in = static_cast<const uint8_t*>(args.in[0]);
+  auto* out = static_cast<int32_t*>(args.out);
+  for (size_t i = 0; i < args.count; ++i) out[i] = in[i] != 0;
+}
+
+template <DType kDType>
+const float* decoded_bytes() {
+  static const auto table = [] {
+    std::array<float, 256> values;
+    for (int i = 0; i < 256; ++i) values[i] = ir::decode8(kDType, static_cast<uint8_t>(i));
+    return values;
+  }();
+  return table.data();
+}
+template <DType kDType>
+void load_f8(const KernelArgs& args) {
+  const float* table = decoded_bytes<kDType>();
+  const auto* in = static_cast<const uint8_t*>(args.in[0]);
+  auto* out = static_cast<float*>(args.out);
+  for (size_t i = 0; i < args.count; ++i) out[i] = table[in[i]];
+}
+
+template <size_t kWidth>
+void copy(const KernelArgs& args) {
+  std::memcpy(args.out, args.in[0], args.count * kWidth);
+}
+
+void int_to_float(const KernelArgs& args) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<int32_t> di;
+  map1(di, d, args, [d](auto x) ATTACCA_INLINE_LAMBDA { return hn::ConvertTo(d, x); });
+}
+
+// Vectors of which every lane is inside s32 truncate directly; the rest follow ir::to_integer.
+template <DType kDType, Overflow kOverflow>
+void float_to_int(const KernelArgs& args) {
+  const auto* in = static_cast<const float*>(args.in[0]);
+  auto* out = static_cast<int32_t*>(args.out);
+  for (size_t i = 0; i < args.count; ++i) {
+    const float x = in[i];
+    if constexpr (kDType == DType::S32 || kDType == DType::Bool) {
+      if (kDType == DType::S32 && std::fabs(x) < 0x1p31f)
+        out[i] = static_cast<int32_t>(x);
+      else
+        out[i] = static_cast<int32_t>(ir::to_integer(kDType, static_cast<double>(x), kOverflow));
+    } else if (std::fabs(x) < 0x1p31f) {
+      out[i] = static_cast<int32_t>(ir::to_integer(kDType, static_cast<int64_t>(x), kOverflow));
+    } else {
+      out[i] = static_cast<int32_t>(ir::to_integer(kDType, static_cast<double>(x), kOverflow));
+    }
+  }
+}
+
+template <DType kDType, Overflow kOverflow>
+void wrap(const KernelArgs& args) {
+  const auto* in = static_cast<const int32_t*>(args.in[0]);
+  auto* out = static_cast<int32_t*>(args.out);
+  for (size_t i = 0; i < args.count; ++i) {
+    const int32_t x = in[i];
+    if constexpr (kDType == DType::Bool)
+      out[i] = x != 0;
+    else if constexpr (kDType == DType::S8)
+      out[i] =
+          kOverflow == Overflow::Ieee ? static_cast<int8_t>(x) : HWY_MIN(HWY_MAX(x, -128), 127);
+    else
+      out[i] = kOverflow == Overflow::Ieee ? static_cast<uint8_t>(x) : HWY_MIN(HWY_MAX(x, 0), 255);
+  }
+}
+
+// What moves each dtype between memory and its lanes.
+struct MemoryKernels {
+  DType dtype;
+  Kernel load, store;
+};
+constexpr MemoryKernels kMemory[] = {
+    {DType::F64, copy<8>, copy<8>},
+    {DType::S64, copy<8>, copy<8>},
+    {DType::F32, copy<4>, copy<4>},
+    {DType::S32, copy<4>, copy<4>},
+    {DType::F16, load_f16, store_small<F16Format, uint16_t>},
+    {DType::BF16, load_bf16, store_bf16},
+    {DType::F8E4M3, load_f8<DType::F8E4M3>, store_small<F8E4M3Format, uint8_t>},
+    {DType::F8E5M2, load_f8<DType::F8E5M2>, store_small<F8E5M2Format, uint8_t>},
+    {DType::S8, load_as<int8_t, int32_t>, load_as<int32_t, uint8_t>},
+    {DType::U8, load_as<uint8_t, int32_t>, load_as<int32_t, uint8_t>},
+    {DType::Bool, load_bool, load_as<int32_t, uint8_t>},
+};
+
+// What brings lanes to values of a dtype, by what happens beyond its range.
+struct OverflowKernels {
+  DType dtype;
+  Kernel ieee, saturate;
+};
+constexpr OverflowKernels kRound[] = {
+    {DType::F32, nullptr, round_lanes<Clamper>},
+    {DType::F16, round_lanes<Rounder<F16Format, false>>, round_lanes<Rounder<F16Format, true>>},
+    {DType::BF16, round_lanes<BFloatRounder<false>>, round_lanes<BFloatRounder<true>>},
+    {DType::F8E4M3, round_lanes<Rounder<F8E4M3Format, false>>,
+     round_lanes<Rounder<F8E4M3Format, true>>},
+    {DType::F8E5M2, round_lanes<Rounder<F8E5M2Format, false>>,
+     round_lanes<Rounder<F8E5M2Format, true>>},
+};
+
+template <DType kDType>
+constexpr OverflowKernels kFloatToInt{kDType, float_to_int<kDType, Overflow::Ieee>,
+                                      float_to_int<kDType, Overflow::Saturate>};
+constexpr OverflowKernels kFloatToInts[] = {kFloatToInt<DType::S8>, kFloatToInt<DType::U8>,
+                                            kFloatToInt<DType::S32>, kFloatToInt<DType::Bool>};
+
+template <DType kDType>
+constexpr OverflowKernels kWrap{kDType, wrap<kDType, Overflow::Ieee>,
+                                wrap<kDType, Overflow::Saturate>};
+constexpr OverflowKernels kWraps[] = {kWrap<DType::S8>, kWrap<DType::U8>, kWrap<DType::Bool>};
+
+template <class Row, size_t kRows>
+const Row* find(const Row (&table)[kRows], DType dtype) {
+  for (const Row& row : table)
+    if (row.dtype == dtype) return &row;
+  return nullptr;
+}
+
+template <size_t kRows>
+Kernel find(const OverflowKernels (&table)[kRows], DType dtype, Overflow overflow) {
+  const OverflowKernels* row = find(table, dtype);
+  if (row == nullptr) return nullptr;
+  return overflow == Overflow::Saturate ? row->saturate : row->ieee;
+}
+
+}  // namespace
+
+Kernel round_kernel_of(DType dtype, Overflow overflow) {
+  return find(kRound, dtype, overflow);
+}
+
+Kernel load_kernel_of(DType dtype) {
+  return find(kMemory, dtype)->load;
+}
+
+Kernel store_kernel_of(DType dtype) {
+  return find(kMemory, dtype)->store;
+}
+
+Kernel int_to_float_kernel_of() {
+  return int_to_float;
+}
+
+Kernel float_to_int_kernel_of(DType dtype, Overflow overflow) {
+  return find(kFloatToInts, dtype, overflow);
+}
+
+Kernel wrap_kernel_of(DType dtype, Overflow overflow) {
+  return find(kWraps, dtype, overflow);
+}
+
+}  // namespace attacca::run::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace attacca::run {
+
+HWY_EXPORT(round_kernel_of);
+HWY_EXPORT(load_kernel_of);
+HWY_EXPORT(store_kernel_of);
+HWY_EXPORT(int_to_float_kernel_of);
+HWY_EXPORT(float_to_int_kernel_of);
+HWY_EXPORT(wrap_kernel_of);
+
+Kernel round_kernel(ir::DType dtype, ir::Overflow overflow) {
+  return HWY_DYNAMIC_DISPATCH(round_kernel_of)(dtype, overflow);
+}
+Kernel load_kernel(ir::DType dtype) {
+  return HWY_DYNAMIC_DISPATCH(load_kernel_of)(dtype);
+}
+Kernel store_kernel(ir::DType dtype) {
+  return HWY_DYNAMIC_DISPATCH(store_kernel_of)(dtype);
+}
+Kernel int_to_float_kernel() {
+  return HWY_DYNAMIC_DISPATCH(int_to_float_kernel_of)();
+}
+Kernel float_to_int_kernel(ir::DType dtype, ir::Overflow overflow) {
+  return HWY_DYNAMIC_DISPATCH(float_to_int_kernel_of)(dtype, overflow);
+}
+Kernel wrap_kernel(ir::DType dtype, ir::Overflow overflow) {
+  return HWY_DYNAMIC_DISPATCH(wrap_kernel_of)(dtype, overflow);
+}
+
+}  // namespace attacca::run
+#endif

@@ -1,0 +1,23 @@
+// A tensor brought to the layout that a graph's input declares.
+#pragma once
+
+#include "ir/graph/graph.hpp"
+#include "ir/graph/tensor.hpp"
+
+namespace attacca::run {
+
+// From an input's first element to its last where it lies by these strides, in elements. Errors:
+// strides that are negative, or reach beyond this machine's memory.
+Result<int64_t> span_of(const ir::Node& input, const std::vector<int64_t>& shape,
+                        const std::vector<int64_t>& strides);
+
+// Whether strides may put two elements at one place; true where they certainly do.
+// REQUIRES: span_of() them.
+bool may_overlap(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides);
+
+// Row-major where the input declares no strides; itself where it lies so already. Errors: strides
+// that reach beyond memory, or that put different values at one place. Throws std::bad_alloc.
+Result<ir::Tensor> laid_out(const ir::Node& input, const ir::Tensor& tensor,
+                            const ir::SymbolValues& symbols);
+
+}  // namespace attacca::run

@@ -1,0 +1,37 @@
+// Weights packed for multiplication, shared by plans over the same tensors.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "ir/graph/tensor.hpp"
+
+namespace attacca::run {
+
+struct PackedBatch;
+struct PackedRequest;
+
+// Plans compiled with one of these (CpuOptions::packed) hold one packed copy of a weight that all
+// of them multiply with in the same way. It keeps the tensors that were packed alive, and may be
+// used by several threads.
+class PackedWeights {
+ public:
+  PackedWeights();
+  ~PackedWeights();
+  PackedWeights(const PackedWeights&) = delete;
+  PackedWeights& operator=(const PackedWeights&) = delete;
+
+  // What was added for an equal request, else null.
+  std::shared_ptr<const PackedBatch> find(const PackedRequest& request) const;
+  void add(const PackedRequest& request, ir::Tensor source,
+           std::shared_ptr<const PackedBatch> packed);
+  size_t size() const;  // packed matrices
+
+ private:
+  struct Entry;
+  mutable std::mutex mutex_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace attacca::run

@@ -1,0 +1,222 @@
+#include "run/cpu/plan.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "fmt/format.h"
+#include "oneapi/dnnl/dnnl.hpp"
+
+#include "run/cpu/executable.hpp"
+#include "run/cpu/layout.hpp"
+#include "run/cpu/thread_pool.hpp"
+
+namespace attacca::run {
+
+using ir::Tensor;
+using ir::Value;
+
+struct CpuPlan::Impl {
+  fuse::Partition partition;
+  int threads = 1;
+  KnownValues known;  // constants, weights and what follows from them alone
+  ir::Bindings weights;
+  struct Stage {
+    std::unique_ptr<Executable> executable;
+    std::vector<Value> last_read;  // values nobody reads after this
+    const fuse::Region* region;
+  };
+  std::vector<Stage> stages;
+  mutable BufferPool buffers;
+
+  const ir::Graph& graph() const { return partition.graph; }
+  Status refuse_kernels() const;
+  Status add_constants();
+  Status add_weights(const ir::Bindings& given);
+  Status add_stage(const fuse::Region& region, const CpuOptions& options);
+  bool compute_now(const fuse::Region& region, const Executable& executable);
+  void find_last_reads();
+  Result<RunState> begin(const ir::Bindings& inputs) const;
+  Result<std::vector<Tensor>> finish(RunState& state) const;
+  Result<Tensor> copy_of(const Tensor& tensor) const;
+};
+
+namespace {
+
+// The library's own failures and exhausted memory, as errors.
+template <class F>
+auto guarded(F f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    return fail("memory ran out", {}, "use smaller dimensions");
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_out_of_memory)
+      return fail("memory ran out", {}, "use smaller dimensions");
+    return fail(fmt::format("oneDNN failed: {}", error.what()));
+  }
+}
+
+}  // namespace
+
+Status CpuPlan::Impl::refuse_kernels() const {
+  for (const fuse::Region& region : partition.regions)
+    for (const Value node : region.nodes)
+      if (graph()[node].op == ir::Op::Kernel)
+        return fail(
+            fmt::format("the kernel of {} runs on a GPU alone", graph()[node].attrs.kernel->file),
+            epilogue::display_name(graph(), node), "run with --device cuda");
+  return {};
+}
+
+Status CpuPlan::Impl::add_constants() {
+  known.resize(graph().size());
+  for (uint32_t id = 0; id < graph().size(); ++id) {
+    const ir::Node& node = graph().nodes()[id];
+    if (node.tensor) {
+      ATTACCA_TRY(known[id], node.tensor->contiguous());
+    } else if (node.literal) {
+      known[id] = Tensor::of(node.type.dtype, {}, {node.literal->value});
+    }
+  }
+  return {};
+}
+
+// Weights of static shape are known values from now on; the others wait for the symbols of a run.
+Status CpuPlan::Impl::add_weights(const ir::Bindings& given) {
+  for (const auto& [name, tensor] : given) {
+    const auto value = graph().find(name);
+    if (!value || graph()[*value].op != ir::Op::Input)
+      return fail(fmt::format("weight {} is no input of graph {}", name, graph().name), name,
+                  "name an input");
+    const ir::Node& input = graph()[*value];
+    ATTACCA_TRY_VOID(check_dtype(input, tensor));
+    weights[name] = tensor;
+    if (!ir::is_static(input.type.shape) || !ir::is_static(input.type.strides)) continue;
+    ATTACCA_TRY(const std::vector<int64_t> shape, evaluate(input.type.shape, {}));
+    if (shape != tensor.shape())
+      return fail(fmt::format("weight {} has shape {}, the graph wants {}", name,
+                              ir::to_string(tensor.shape()), to_string(input.type)),
+                  name, "give a weight of the graph's shape");
+    ATTACCA_TRY(known[value->id], laid_out(input, tensor, {}));
+  }
+  return {};
+}
+
+// Regions that constants and weights decide run once, here. Products stay: tests read their
+// accumulators.
+bool CpuPlan::Impl::compute_now(const fuse::Region& region, const Executable& executable) {
+  if (!region.gemms.empty() || graph()[region.nodes[0]].op == ir::Op::MatMul) return false;
+  for (const Value input : region.inputs)
+    if (known[input.id].data() == nullptr) return false;
+  RunState state{.symbols = {}, .values = known, .buffers = buffers, .threads = threads};
+  if (!executable.run(state)) return false;  // a symbol decides its shape
+  for (const Value output : region.outputs) known[output.id] = state.values[output.id];
+  return true;
+}
+
+Status CpuPlan::Impl::add_stage(const fuse::Region& region, const CpuOptions& options) {
+  const bool single = region.kind == fuse::RegionKind::Single;
+  ATTACCA_TRY(auto executable, single ? make_single(graph(), region, options.mode)
+                                      : make_epilogue_region(graph(), region, options.mode, known,
+                                                             threads, options.packed.get()));
+  if (!compute_now(region, *executable)) stages.push_back({std::move(executable), {}, &region});
+  return {};
+}
+
+void CpuPlan::Impl::find_last_reads() {
+  std::vector<bool> kept(graph().size(), false);
+  for (const ir::Output& output : graph().outputs()) kept[output.value.id] = true;
+  for (size_t i = stages.size(); i-- > 0;) {
+    // An output that nobody reads dies at once.
+    for (const auto* values : {&stages[i].region->inputs, &stages[i].region->outputs})
+      for (const Value value : *values) {
+        if (kept[value.id]) continue;
+        kept[value.id] = true;
+        stages[i].last_read.push_back(value);
+      }
+  }
+}
+
+Result<RunState> CpuPlan::Impl::begin(const ir::Bindings& inputs) const {
+  std::map<std::string, const Tensor*> given;
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto* bindings : {&weights, &inputs})
+    for (const auto& [name, tensor] : *bindings)
+      if (given.emplace(name, &tensor).second) shapes[name] = tensor.shape();
+  ATTACCA_TRY(ir::SymbolValues symbols, ir::bind_symbols(graph(), shapes));
+  RunState state{
+      .symbols = std::move(symbols), .values = known, .buffers = buffers, .threads = threads};
+  for (const Value value : graph().inputs()) {
+    if (known[value.id].data() != nullptr) continue;
+    const ir::Node& input = graph()[value];
+    const Tensor& tensor = *given.at(input.name);
+    ATTACCA_TRY_VOID(check_dtype(input, tensor));
+    ATTACCA_TRY(state.values[value.id], laid_out(input, tensor, state.symbols));
+  }
+  return state;
+}
+
+Result<Tensor> CpuPlan::Impl::copy_of(const Tensor& tensor) const {
+  ATTACCA_TRY(const Tensor dense, tensor.contiguous());
+  ATTACCA_TRY(Tensor copy, buffers.tensor(tensor.dtype(), tensor.shape()));
+  std::memcpy(copy.data(), dense.data(), static_cast<size_t>(dense.bytes()));
+  return copy;
+}
+
+// Results alias neither each other nor anything that outlives the run.
+Result<std::vector<Tensor>> CpuPlan::Impl::finish(RunState& state) const {
+  std::vector<Tensor> results;
+  std::vector<bool> given(graph().size(), false);
+  for (const ir::Output& output : graph().outputs()) {
+    const uint32_t id = output.value.id;
+    const bool shared =
+        given[id] || known[id].data() != nullptr || graph()[output.value].op == ir::Op::Input;
+    given[id] = true;
+    Tensor result = state.values[id];
+    if (shared) {
+      ATTACCA_TRY(result, copy_of(result));
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+CpuPlan::CpuPlan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+CpuPlan::CpuPlan(CpuPlan&&) noexcept = default;
+CpuPlan& CpuPlan::operator=(CpuPlan&&) noexcept = default;
+CpuPlan::~CpuPlan() = default;
+
+const fuse::Partition& CpuPlan::partition() const {
+  return impl_->partition;
+}
+
+Result<CpuPlan> CpuPlan::compile(const ir::Graph& graph, CpuOptions options) {
+  return guarded([&]() -> Result<CpuPlan> {
+    auto impl = std::make_unique<Impl>();
+    impl->partition = fuse::partition(graph, {.fuse = options.fuse});
+    impl->threads = thread_count(options.threads);
+    ATTACCA_TRY_VOID(impl->refuse_kernels());
+    ATTACCA_TRY_VOID(impl->add_constants());
+    ATTACCA_TRY_VOID(impl->add_weights(options.weights));
+    for (const fuse::Region& region : impl->partition.regions)
+      ATTACCA_TRY_VOID(impl->add_stage(region, options));
+    impl->find_last_reads();
+    return CpuPlan(std::move(impl));
+  });
+}
+
+Result<std::vector<Tensor>> CpuPlan::run(const ir::Bindings& inputs,
+                                         std::map<Value, Tensor>* accumulators) const {
+  return guarded([&]() -> Result<std::vector<Tensor>> {
+    ATTACCA_TRY(RunState state, impl_->begin(inputs));
+    state.accumulators = accumulators;
+    for (const Impl::Stage& stage : impl_->stages) {
+      ATTACCA_TRY_VOID(stage.executable->run(state));
+      for (const Value value : stage.last_read) state.values[value.id] = {};
+    }
+    return impl_->finish(state);
+  });
+}
+
+}  // namespace attacca::run

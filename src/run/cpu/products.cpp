@@ -1,0 +1,235 @@
+#include "run/cpu/products.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "run/cpu/thread_pool.hpp"
+
+namespace attacca::run {
+namespace {
+
+using ir::SymbolValues;
+using ir::Tensor;
+
+int64_t product_of(const std::vector<int64_t>& extents) {
+  int64_t count = 1;
+  for (const int64_t extent : extents) count *= extent;
+  return count;
+}
+
+// The whole product's accumulators, zero where no epilogue reads them.
+Result<Tensor*> accumulators_of(const fuse::Gemm& gemm, RunState& state) {
+  const auto found = state.accumulators->find(gemm.node);
+  if (found != state.accumulators->end()) return &found->second;
+  ATTACCA_TRY(std::vector<int64_t> shape, evaluate(gemm.batch, state.symbols));
+  for (const ir::Dim* dim : {&gemm.m, &gemm.n}) {
+    ATTACCA_TRY(const int64_t extent, dim->evaluate(state.symbols));
+    shape.push_back(extent);
+  }
+  ATTACCA_TRY(Tensor all, Tensor::make(gemm.accumulator, std::move(shape)));
+  return &((*state.accumulators)[gemm.node] = std::move(all));
+}
+
+Result<Operand> operand_of(const fuse::GemmOperand& from, const Tensor& tensor,
+                           std::vector<int64_t> batch, const SymbolValues& symbols) {
+  ATTACCA_TRY(const Strides access, evaluate_access(from.access, symbols));
+  Operand operand;
+  operand.batch = std::move(batch);
+  operand.base = tensor.data() + access.offset * ir::size_of(from.dtype);
+  operand.dtype = from.dtype;
+  const size_t rank = access.strides.size();
+  operand.batch_strides.assign(access.strides.begin(), access.strides.end() - 2);
+  operand.row_stride = access.strides[rank - 2];
+  operand.column_stride = access.strides[rank - 1];
+  return operand;
+}
+
+// The columns of B that the domain's columns read.
+Result<Operand> b_operand(const Product& product, const Tensor& b, std::vector<int64_t> batch,
+                          int64_t columns, const SymbolValues& symbols) {
+  const fuse::Gemm& gemm = *product.gemm;
+  ATTACCA_TRY(Operand operand, operand_of(gemm.b, b, std::move(batch), symbols));
+  ATTACCA_TRY(const int64_t offset, product.column_offset.evaluate(symbols));
+  ATTACCA_TRY(operand.rows, gemm.k.evaluate(symbols));
+  operand.columns = columns;
+  operand.base += offset * operand.column_stride * ir::size_of(operand.dtype);
+  operand.column_stride *= product.column_step;
+  return operand;
+}
+
+std::shared_ptr<const PackedBatch> pack(const Product& product, const Operand& b, int threads) {
+  auto packed = std::make_shared<PackedBatch>();
+  Operand distinct = b;
+  for (size_t axis = 0; axis < b.batch.size(); ++axis)
+    if (b.batch_strides[axis] == 0) distinct.batch[axis] = 1;
+  packed->extents = distinct.batch;
+  const int64_t count = product_of(distinct.batch);
+  for (int64_t i = 0; i < count; ++i)
+    packed->matrices.emplace_back(product.kind, b.rows, b.columns);
+  if (count == 0) return packed;
+  const int64_t blocks = packed->matrices[0].blocks();
+  ThreadPool::shared().run(threads, count * blocks, [&](int64_t task) {
+    packed->matrices[task / blocks].pack_block(distinct.at(task / blocks), task % blocks);
+  });
+  return packed;
+}
+
+// A as dense rows of the multiplied type, copied unless it is that already.
+Status prepare_a(const Product& product, const RunState& state, PreparedProduct& result) {
+  const fuse::Gemm& gemm = *product.gemm;
+  const Tensor& tensor = state.values[gemm.a.source.id];
+  ATTACCA_TRY(std::vector<int64_t> batch, evaluate(gemm.batch, state.symbols));
+  ATTACCA_TRY(result.a, operand_of(gemm.a, tensor, std::move(batch), state.symbols));
+  Operand& a = result.a;
+  ATTACCA_TRY(a.rows, gemm.m.evaluate(state.symbols));
+  ATTACCA_TRY(a.columns, gemm.k.evaluate(state.symbols));
+  const ir::DType wanted = a_dtype(product.kind);
+  const bool dense = a.dtype == wanted && (a.column_stride == 1 || a.columns <= 1) &&
+                     (a.row_stride == a.columns || a.rows <= 1);
+  const int64_t count =
+      a.is_shared() ? std::min<int64_t>(1, product_of(a.batch)) : product_of(a.batch);
+  if (dense || count * a.rows * a.columns == 0) return {};
+  const int64_t width = ir::size_of(wanted), matrix = a.rows * a.columns;
+  result.own_a = std::make_shared<AlignedBuffer>();
+  std::byte* to = result.own_a->reserve(static_cast<size_t>(count * matrix * width));
+  const int64_t panels = (a.rows + kTileRows - 1) / kTileRows;
+  ThreadPool::shared().run(state.threads, count * panels, [&](int64_t task) {
+    const int64_t row0 = task % panels * kTileRows, row1 = std::min(a.rows, row0 + kTileRows);
+    const MatrixView panel = a.at(task / panels).part(row0, row1, 0, a.columns);
+    copy_dense(panel, wanted, to + (task / panels * matrix + row0 * a.columns) * width);
+  });
+  const bool shared = a.is_shared();
+  a.base = to;
+  a.dtype = wanted;
+  a.row_stride = a.columns;
+  a.column_stride = 1;
+  int64_t stride = matrix;
+  for (size_t axis = a.batch.size(); axis-- > 0;) {
+    a.batch_strides[axis] = shared ? 0 : stride;
+    stride *= a.batch[axis];
+  }
+  return {};
+}
+
+Result<PreparedProduct> prepare_one(const Product& product, RunState& state,
+                                    const std::vector<int64_t>& domain,
+                                    const std::vector<PreparedProduct>& before) {
+  PreparedProduct result;
+  result.product = &product;
+  const auto sibling =
+      std::find_if(before.begin(), before.end(), [&](const PreparedProduct& other) {
+        const fuse::GemmOperand &a = other.product->gemm->a, &b = product.gemm->a;
+        return other.product->kind == product.kind && a.source == b.source && a.access == b.access;
+      });
+  if (sibling != before.end()) {
+    result.a = sibling->a;
+    result.own_a = sibling->own_a;
+  } else {
+    ATTACCA_TRY_VOID(prepare_a(product, state, result));
+  }
+  result.b = product.packed;
+  if (!result.b) {
+    const Tensor& b = state.values[product.gemm->b.source.id];
+    const std::vector<int64_t> batch(domain.begin(), domain.end() - 2);
+    ATTACCA_TRY(const Operand operand, b_operand(product, b, batch, domain.back(), state.symbols));
+    result.b = pack(product, operand, state.threads);
+  }
+  ATTACCA_TRY(result.column_offset, product.column_offset.evaluate(state.symbols));
+  if (state.accumulators) {
+    ATTACCA_TRY(result.collected, accumulators_of(*product.gemm, state));
+  }
+  return result;
+}
+
+void collect(const PreparedProduct& each, const Tile& tile, const std::byte* from) {
+  Tensor& all = *each.collected;
+  const size_t rank = all.shape().size();
+  const int64_t width = ir::size_of(all.dtype()), n = all.shape()[rank - 1];
+  const int64_t first = tile.batch * all.shape()[rank - 2];
+  for (int64_t row = tile.row0; row < tile.row1; ++row)
+    for (int64_t column = tile.column0; column < tile.column1; ++column, from += width) {
+      const int64_t at =
+          (first + row) * n + column * each.product->column_step + each.column_offset;
+      std::memcpy(all.data() + at * width, from, width);
+    }
+}
+
+}  // namespace
+
+Products::Products(const fuse::Region& region) : domain_(region.epilogue.domain) {
+  for (const epilogue::Input& input : region.epilogue.inputs) {
+    if (input.role != epilogue::Role::Accumulator) continue;
+    const fuse::Gemm& gemm = region.gemms[input.gemm];
+    products_.push_back({&gemm, input.column_offset, input.column_step,
+                         choose_gemm(gemm.a.dtype, gemm.b.dtype, gemm.accumulator), nullptr});
+  }
+}
+
+struct PackedWeights::Entry {
+  PackedRequest request;
+  Tensor source;  // the request points into it
+  std::shared_ptr<const PackedBatch> packed;
+};
+
+PackedWeights::PackedWeights() = default;
+PackedWeights::~PackedWeights() = default;
+
+std::shared_ptr<const PackedBatch> PackedWeights::find(const PackedRequest& request) const {
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_)
+    if (entry.request == request) return entry.packed;
+  return nullptr;
+}
+
+size_t PackedWeights::size() const {
+  const std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
+void PackedWeights::add(const PackedRequest& request, Tensor source,
+                        std::shared_ptr<const PackedBatch> packed) {
+  const std::lock_guard lock(mutex_);
+  entries_.push_back({request, std::move(source), std::move(packed)});
+}
+
+Status Products::pack_known(const KnownValues& known, PackedWeights* shared, int threads) {
+  for (Product& product : products_) {
+    const fuse::GemmOperand& from = product.gemm->b;
+    const Tensor& b = known[from.source.id];
+    const auto columns = domain_.back().maybe_value();
+    if (b.data() == nullptr || !columns || !product.gemm->k.is_static()) continue;
+    std::vector<int64_t> batch;
+    for (size_t axis = 0; axis < product.gemm->batch.size(); ++axis)
+      batch.push_back(from.access.strides[axis].is(0)
+                          ? 1
+                          : product.gemm->batch[axis].maybe_value().value_or(-1));
+    if (std::count(batch.begin(), batch.end(), -1)) continue;
+    ATTACCA_TRY(const Operand operand, b_operand(product, b, std::move(batch), *columns, {}));
+    const PackedRequest request{product.kind, operand};
+    if (shared != nullptr) product.packed = shared->find(request);
+    if (product.packed) continue;
+    product.packed = pack(product, operand, threads);
+    if (shared != nullptr) shared->add(request, b, product.packed);
+  }
+  return {};
+}
+
+Result<std::vector<PreparedProduct>> Products::prepare(RunState& state,
+                                                       const std::vector<int64_t>& domain) const {
+  std::vector<PreparedProduct> prepared;
+  for (const Product& product : products_) {
+    ATTACCA_TRY(PreparedProduct each, prepare_one(product, state, domain, prepared));
+    prepared.push_back(std::move(each));
+  }
+  return prepared;
+}
+
+void PreparedProduct::multiply(const Tile& tile, int64_t block, const std::vector<int64_t>& domain,
+                               std::byte* accumulators) const {
+  const MatrixView matrix = a.at(tile.batch);
+  b->of(tile.batch, domain)
+      .multiply(matrix.at(tile.row0, 0), tile.row1 - tile.row0, block, accumulators);
+  if (collected) collect(*this, tile, accumulators);
+}
+
+}  // namespace attacca::run

@@ -1,0 +1,106 @@
+// The products of a region: what its tiles multiply. Each accumulator input of the epilogue is a
+// product of its own, by the columns of B that it reads, so that a gate's halves or interleaved
+// columns come apart when B is packed.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "run/cpu/epilogue_runner.hpp"
+#include "run/cpu/executable.hpp"
+#include "run/cpu/gemm.hpp"
+#include "run/cpu/packed_weights.hpp"
+
+namespace attacca::run {
+
+// Rows of a GEMM tile.
+inline constexpr int64_t kTileRows = 128;
+
+// A matrix operand with its numbers: a batch of views.
+struct Operand {
+  const std::byte* base = nullptr;
+  ir::DType dtype = ir::DType::F32;
+  std::vector<int64_t> batch, batch_strides;
+  int64_t rows = 0, columns = 0, row_stride = 0, column_stride = 0;
+
+  friend bool operator==(const Operand&, const Operand&) = default;
+  bool is_shared() const {
+    for (size_t axis = 0; axis < batch.size(); ++axis)
+      if (batch[axis] != 1 && batch_strides[axis] != 0) return false;
+    return true;
+  }
+  MatrixView at(int64_t index) const {
+    int64_t offset = 0;
+    for (size_t axis = batch.size(); axis-- > 0;) {
+      offset += index % batch[axis] * batch_strides[axis];
+      index /= batch[axis];
+    }
+    return {base + offset * ir::size_of(dtype), dtype, rows, columns, row_stride, column_stride};
+  }
+};
+
+// Packed B of every matrix of a batch; one along an axis where B does not change.
+struct PackedBatch {
+  std::vector<int64_t> extents;  // of the batch, 1 along those axes
+  std::vector<PackedMatrix> matrices;
+
+  const PackedMatrix& of(int64_t batch, const std::vector<int64_t>& domain) const {
+    int64_t index = 0, stride = 1;
+    for (size_t axis = extents.size(); axis-- > 0;) {
+      if (extents[axis] != 1) index += batch % domain[axis] * stride;
+      batch /= domain[axis];
+      stride *= extents[axis];
+    }
+    return matrices[index];
+  }
+};
+
+// A matrix operand to pack for a kind of product.
+struct PackedRequest {
+  GemmKind kind;
+  Operand operand;
+  friend bool operator==(const PackedRequest&, const PackedRequest&) = default;
+};
+
+// One accumulator input: a set of columns of one GEMM, itself a GEMM with those columns of B.
+struct Product {
+  const fuse::Gemm* gemm = nullptr;
+  ir::Dim column_offset;
+  int64_t column_step = 1;
+  GemmKind kind = GemmKind::F32;
+  std::shared_ptr<const PackedBatch> packed;  // where B is known
+};
+
+// What one run's tiles of one product read.
+struct PreparedProduct {
+  const Product* product = nullptr;
+  Operand a;                             // dense rows of the type multiplied
+  std::shared_ptr<AlignedBuffer> own_a;  // where they were copied
+  std::shared_ptr<const PackedBatch> b;
+  ir::Tensor* collected = nullptr;  // the GEMM's accumulators, wanted whole
+  int64_t column_offset = 0;
+
+  // The tile's accumulators, dense; also written where they are collected.
+  void multiply(const Tile& tile, int64_t block, const std::vector<int64_t>& domain,
+                std::byte* accumulators) const;
+};
+
+class Products {
+ public:
+  // The region must outlive this.
+  explicit Products(const fuse::Region& region);
+
+  bool empty() const { return products_.empty(); }
+  size_t size() const { return products_.size(); }
+  // Packs every B that is known and whose extents no symbol decides. `shared` may be null.
+  Status pack_known(const KnownValues& known, PackedWeights* shared, int threads);
+  // In the order of the epilogue's accumulator inputs.
+  Result<std::vector<PreparedProduct>> prepare(RunState& state,
+                                               const std::vector<int64_t>& domain) const;
+
+ private:
+  const ir::Shape& domain_;
+  std::vector<Product> products_;
+};
+
+}  // namespace attacca::run

@@ -1,0 +1,240 @@
+// Ops that are regions of their own: copies of views, concat, gather, reductions, and whatever the
+// reference interpreter does best.
+#include <algorithm>
+#include <cstring>
+
+#include "fmt/format.h"
+
+#include "ir/interpret/interpreter.hpp"
+#include "ir/packed/packed.hpp"
+#include "run/cpu/executable.hpp"
+#include "run/cpu/matrix.hpp"
+#include "run/cpu/reduce.hpp"
+#include "run/cpu/thread_pool.hpp"
+#include "run/single_regions.hpp"
+#include "support/check.hpp"
+
+namespace attacca::run {
+namespace {
+
+using ir::Op;
+using ir::Tensor;
+using ir::Value;
+
+int64_t product(const std::vector<int64_t>& extents, size_t begin, size_t end) {
+  int64_t count = 1;
+  for (size_t axis = begin; axis < end; ++axis) count *= extents[axis];
+  return count;
+}
+
+// One op; `operands` are dense and row-major.
+class SingleOp : public Executable {
+ public:
+  SingleOp(const ir::Graph& graph, Value value, ir::Mode mode)
+      : node_(graph[value]), value_(value), mode_(mode) {
+    for (const Value operand : node_.operands) operand_types_.push_back(graph.type(operand));
+  }
+
+  Status run(RunState& state) const override {
+    ATTACCA_TRY(auto shape, evaluate(node_.type.shape, state.symbols));
+    ATTACCA_TRY(Tensor result, state.buffers.tensor(node_.type.dtype, std::move(shape)));
+    std::vector<Tensor> dense;
+    for (const Value operand : node_.operands) {
+      ATTACCA_TRY(Tensor each, state.values[operand.id].contiguous());
+      dense.push_back(std::move(each));
+    }
+    std::vector<const Tensor*> operands;
+    for (const Tensor& each : dense) operands.push_back(&each);
+    ATTACCA_TRY_VOID(compute(operands, result, state));
+    state.values[value_.id] = std::move(result);
+    return {};
+  }
+
+ private:
+  Status compute(const std::vector<const Tensor*>& operands, Tensor& result,
+                 RunState& state) const {
+    const Tensor& x = *operands[0];
+    if (ir::is_reduction(node_.op)) {
+      std::vector<bool> reduced(x.shape().size(), false);
+      for (const int64_t axis : node_.attrs.axes) reduced[axis] = true;
+      reduce(node_.op, x, reduced, result, state.threads);
+      return {};
+    }
+    switch (node_.op) {
+      case Op::Transpose:
+      case Op::Permute:
+      case Op::Broadcast:
+      case Op::Slice:
+      case Op::Reshape: {
+        ATTACCA_TRY(const Strides view, view_of(x, result.shape(), state.symbols));
+        copy_view(x, view, result, state.threads);
+        return {};
+      }
+      case Op::Concat:
+        concat(operands, result, state.threads);
+        return {};
+      case Op::Gather:
+        return gather(x, *operands[1], result, state.threads);
+      case Op::Unpack:
+        return unpack(x, result);
+      default:
+        return interpret_alone(operands, result, state);
+    }
+  }
+
+  // Where the result's coordinates read x.
+  Result<Strides> view_of(const Tensor& x, const std::vector<int64_t>& shape,
+                          const ir::SymbolValues& symbols) const {
+    Strides view{0, x.strides()};
+    const size_t rank = view.strides.size();
+    switch (node_.op) {
+      case Op::Transpose:
+        std::swap(view.strides[rank - 1], view.strides[rank - 2]);
+        break;
+      case Op::Permute:
+        for (size_t i = 0; i < rank; ++i) view.strides[i] = x.strides()[node_.attrs.axes[i]];
+        break;
+      case Op::Broadcast:
+        for (size_t i = 0; i < rank; ++i)
+          if (x.shape()[i] == 1) view.strides[i] = 0;
+        view.strides.insert(view.strides.begin(), shape.size() - rank, 0);
+        break;
+      case Op::Slice:
+        for (size_t i = 0; i < rank; ++i) {
+          const ir::SliceRange& range = node_.attrs.slices[i];
+          // begin of an empty slice may be -1.
+          if (shape[i] > 0) {
+            ATTACCA_TRY(const int64_t begin, range.begin.evaluate(symbols));
+            view.offset += begin * view.strides[i];
+          }
+          view.strides[i] *= range.step;
+        }
+        break;
+      default:
+        view.strides = ir::contiguous_strides(shape);
+    }
+    return view;
+  }
+
+  static void copy_view(const Tensor& x, const Strides& view, Tensor& result, int threads) {
+    if (result.size() == 0) return;
+    std::vector<int64_t> shape = result.shape(), strides = view.strides;
+    while (shape.size() < 2) {
+      shape.insert(shape.begin(), 1);
+      strides.insert(strides.begin(), 0);
+    }
+    const size_t rank = shape.size();
+    const int64_t width = ir::size_of(x.dtype()), rows = shape[rank - 2], columns = shape[rank - 1];
+    const int64_t tall = std::clamp<int64_t>(65536 / columns, 1, rows);
+    const int64_t down = (rows + tall - 1) / tall;
+    ThreadPool::shared().run(threads, product(shape, 0, rank - 2) * down, [&](int64_t task) {
+      int64_t rest = task / down, offset = view.offset;
+      for (size_t axis = rank - 2; axis-- > 0;) {
+        offset += rest % shape[axis] * strides[axis];
+        rest /= shape[axis];
+      }
+      const int64_t row0 = task % down * tall, row1 = std::min(rows, row0 + tall);
+      const MatrixView matrix{x.data() + offset * width, x.dtype(),        rows, columns,
+                              strides[rank - 2],         strides[rank - 1]};
+      copy_dense(matrix.part(row0, row1, 0, columns), x.dtype(),
+                 result.data() + (task / down * rows + row0) * columns * width);
+    });
+  }
+
+  void concat(const std::vector<const Tensor*>& parts, Tensor& result, int threads) const {
+    const auto axis = static_cast<size_t>(node_.attrs.axis);
+    const int64_t width = ir::size_of(result.dtype());
+    const int64_t outer = product(result.shape(), 0, axis);
+    const int64_t inner = product(result.shape(), axis + 1, result.shape().size()) * width;
+    const int64_t whole = result.shape()[axis] * inner;
+    ThreadPool::shared().run(threads, outer, [&](int64_t i) {
+      std::byte* to = result.data() + i * whole;
+      for (const Tensor* part : parts) {
+        const int64_t bytes = part->shape()[axis] * inner;
+        std::memcpy(to, part->data() + i * bytes, static_cast<size_t>(bytes));
+        to += bytes;
+      }
+    });
+  }
+
+  Status gather(const Tensor& x, const Tensor& index, Tensor& result, int threads) const {
+    const auto axis = static_cast<size_t>(node_.attrs.axis);
+    const int64_t extent = x.shape()[axis];
+    std::vector<int64_t> chosen(index.size());
+    for (int64_t i = 0; i < index.size(); ++i) {
+      const int64_t raw = index.integer_at(i);
+      chosen[i] = raw < 0 ? raw + extent : raw;
+      if (chosen[i] < 0 || chosen[i] >= extent)
+        return fail(fmt::format("gather index {} is outside an axis of {}", raw, extent), place(),
+                    "use indices inside the axis");
+    }
+    const int64_t outer = product(x.shape(), 0, axis);
+    const int64_t inner = product(x.shape(), axis + 1, x.shape().size()) * ir::size_of(x.dtype());
+    ThreadPool::shared().run(threads, outer, [&](int64_t o) {
+      std::byte* to = result.data() + o * static_cast<int64_t>(chosen.size()) * inner;
+      for (const int64_t i : chosen) {
+        std::memcpy(to, x.data() + (o * extent + i) * inner, static_cast<size_t>(inner));
+        to += inner;
+      }
+    });
+    return {};
+  }
+
+  Status unpack(const Tensor& packed, Tensor& result) const {
+    const std::span<const std::byte> bytes(packed.data(), static_cast<size_t>(packed.bytes()));
+    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node_.attrs));
+    if (Status fits = ir::check_packed(bytes, layout); !fits)
+      return fail(fits.error().what, place(), fits.error().fix);
+    ir::dequantize(bytes, layout, result);
+    return {};
+  }
+
+  std::string place() const {
+    return node_.name.empty() ? fmt::format("{} (node {})", name(node_.op), value_.id) : node_.name;
+  }
+
+  // A graph of this node only, of this run's shapes.
+  Status interpret_alone(const std::vector<const Tensor*>& operands, Tensor& result,
+                         const RunState& state) const {
+    ir::Graph alone;
+    ir::Bindings inputs;
+    std::vector<Value> values;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const std::string name = fmt::format("operand{}", i);
+      const auto& extents = operands[i]->shape();
+      ATTACCA_TRY(
+          const Value value,
+          alone.input(name, {operand_types_[i].dtype, ir::Shape(extents.begin(), extents.end())}));
+      values.push_back(value);
+      inputs[name] = *operands[i];
+    }
+    ATTACCA_TRY(const Value node, alone.add(node_.op, values, node_.attrs));
+    alone.add_output(node, "result");
+    const auto precision = mode_ == ir::Mode::Eager ? ir::Precision::Eager : ir::Precision::Fp32;
+    ATTACCA_TRY(const std::vector<Tensor> computed,
+                ir::interpret(alone, inputs, {.precision = precision, .accumulators = {}}));
+    std::memcpy(result.data(), computed[0].data(), static_cast<size_t>(result.bytes()));
+    if (node_.op == Op::MatMul && state.accumulators) (*state.accumulators)[value_] = computed[0];
+    return {};
+  }
+
+  const ir::Node node_;
+  const Value value_;
+  const ir::Mode mode_;
+  std::vector<ir::Type> operand_types_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Executable>> make_single(const ir::Graph& graph, const fuse::Region& region,
+                                                ir::Mode mode) {
+  ATTACCA_CHECK(region.nodes.size() == 1, "a single region has one node");
+  const Value value = region.nodes[0];
+  const Op op = graph[value].op;
+  if (ir::is_elementwise(op) || op == Op::Cast)
+    return make_epilogue_region(graph, pointwise_region(graph, region), mode,
+                                KnownValues(graph.size()), 1);
+  return std::make_unique<SingleOp>(graph, value, mode);
+}
+
+}  // namespace attacca::run

@@ -1,0 +1,153 @@
+#include "run/cpu/thread_pool.hpp"
+
+#include <algorithm>
+#include <dlfcn.h>
+#include <exception>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "support/files/process_gate.hpp"
+
+namespace attacca::run {
+namespace {
+
+// oneDNN's build brings OpenMP along, which would start threads of its own inside ours. The count
+// is a property of each thread; the runtime is found by name because only oneDNN links it.
+class SerialOpenMp {
+ public:
+  SerialOpenMp() {
+    if (set_) before_ = get_(), set_(1);
+  }
+  ~SerialOpenMp() {
+    if (set_) set_(before_);
+  }
+  SerialOpenMp(const SerialOpenMp&) = delete;
+  SerialOpenMp& operator=(const SerialOpenMp&) = delete;
+
+ private:
+  using Get = int (*)();
+  using Set = void (*)(int);
+  static inline const Get get_ = reinterpret_cast<Get>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+  static inline const Set set_ =
+      get_ ? reinterpret_cast<Set>(dlsym(RTLD_DEFAULT, "omp_set_num_threads")) : nullptr;
+  int before_ = 1;
+};
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// How long a worker looks for the next job before it sleeps: regions follow each other closely.
+constexpr int kSpins = 4000;
+
+}  // namespace
+
+struct ThreadPool::Job {
+  const std::function<void(int64_t)>& task;
+  const int64_t count;
+  int helpers_wanted;  // guarded by the pool's mutex, as is `helpers`
+  int helpers = 0;
+  std::atomic<int64_t> next = 0;
+  std::condition_variable done = {};
+  std::mutex error_mutex = {};
+  std::exception_ptr error = {};
+
+  void work() {
+    try {
+      for (int64_t i = next++; i < count; i = next++) task(i);
+    } catch (...) {
+      next = count;
+      const std::lock_guard lock(error_mutex);
+      if (!error) error = std::current_exception();
+    }
+  }
+};
+
+ThreadPool& ThreadPool::shared() {
+  const ForkHold hold;
+  static std::atomic<ThreadPool*> pool = new ThreadPool(nullptr);
+  // The child lacks the workers of this pool, and one of them may have held its mutex.
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { pool = new ThreadPool(pool); });
+  return *pool;
+}
+
+void ThreadPool::grow(int workers) {
+  if (static_cast<int>(workers_.size()) >= workers) return;
+  // Held while stacks take addresses, so that they leave some: libraries that get none crash.
+  constexpr size_t kRoom = size_t{1} << 30;
+  void* const room =
+      mmap(nullptr, kRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return;
+  try {
+    while (static_cast<int>(workers_.size()) < workers) workers_.emplace_back([this] { work(); });
+  } catch (const std::exception&) {  // no more threads: fewer do as well, and the caller is one
+  }
+  munmap(room, kRoom);
+}
+
+ThreadPool::Job* ThreadPool::take_job() {
+  if (jobs_.empty()) return nullptr;
+  Job* job = jobs_.front();
+  ++job->helpers;
+  if (--job->helpers_wanted == 0) {
+    jobs_.pop_front();
+    --queued_;
+  }
+  return job;
+}
+
+void ThreadPool::work() {
+  std::unique_lock lock(mutex_);  // grow() holds it, and memory back, until all have started
+  const SerialOpenMp serial;
+  for (;;) {
+    Job* job = take_job();
+    if (!job) {
+      lock.unlock();
+      for (int spin = 0; spin < kSpins && queued_.load(std::memory_order_relaxed) == 0; ++spin)
+        relax();
+      lock.lock();
+      if (jobs_.empty()) wake_.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    {
+      const SharedHold hold;
+      job->work();
+    }
+    lock.lock();
+    if (--job->helpers == 0) job->done.notify_all();
+  }
+}
+
+void ThreadPool::run(int threads, int64_t count, const std::function<void(int64_t)>& task) {
+  const LibraryHold hold;
+  const SerialOpenMp serial;
+  const int helpers = static_cast<int>(std::min<int64_t>(threads, count)) - 1;
+  Job job{.task = task, .count = count, .helpers_wanted = helpers};
+  if (helpers > 0) {
+    const std::lock_guard lock(mutex_);
+    grow(helpers);
+    jobs_.push_back(&job);
+    ++queued_;
+  }
+  if (helpers > 0) wake_.notify_all();
+  job.work();
+  if (helpers > 0) {
+    std::unique_lock lock(mutex_);
+    if (const auto mine = std::find(jobs_.begin(), jobs_.end(), &job); mine != jobs_.end()) {
+      jobs_.erase(mine);
+      --queued_;
+    }
+    job.done.wait(lock, [&] { return job.helpers == 0; });
+  }
+  if (job.error) std::rethrow_exception(job.error);
+}
+
+int thread_count(int wanted) {
+  return wanted > 0 ? wanted : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace attacca::run

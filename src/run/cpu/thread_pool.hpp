@@ -1,0 +1,48 @@
+// The one pool of threads that every plan runs on.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace attacca::run {
+
+class ThreadPool {
+ public:
+  // Of this process: a forked child has one of its own. Never destroyed, for exit() leaves other
+  // threads running.
+  static ThreadPool& shared();
+
+  // Calls task(0) ... task(count - 1), in any order, on at most `threads` threads of which the
+  // caller is one; returns when all are done. The first exception a task throws is thrown again.
+  // Several callers may run at once; a task must not call run itself. fork() in another thread
+  // waits until it returns. Throws std::system_error at the end of the process
+  // (support/files/process_gate.hpp).
+  void run(int threads, int64_t count, const std::function<void(int64_t)>& task);
+
+ private:
+  struct Job;
+
+  explicit ThreadPool(const ThreadPool* parents) : parents_(parents) {}
+  void grow(int workers);
+  void work();
+  Job* take_job();  // REQUIRES: mutex_ held
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Job*> jobs_;
+  std::atomic<int> queued_ = 0;  // jobs_.size(), readable without the lock
+  std::vector<std::thread> workers_;
+  const ThreadPool* const parents_;  // of the process that forked this one: not to be touched
+};
+
+// As many as the machine has cores where `wanted` is 0.
+int thread_count(int wanted);
+
+}  // namespace attacca::run

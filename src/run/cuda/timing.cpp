@@ -1,0 +1,72 @@
+#include "run/cuda/timing.hpp"
+
+#include <algorithm>
+
+#include "run/cuda/tensors.hpp"
+#include "tune/measure.hpp"
+
+namespace attacca::run {
+namespace {
+
+constexpr size_t kMostSets = 8;
+
+// An instance as what tune times: its pointers are the graph's inputs, then its outputs.
+class InstanceRunnable : public launch::Runnable {
+ public:
+  InstanceRunnable(std::shared_ptr<const CudaInstance> instance, size_t inputs)
+      : instance_(std::move(instance)), inputs_(inputs) {}
+
+  size_t workspace_bytes() const override { return instance_->workspace_bytes(); }
+  Status launch(const problem::Pointers& pointers, void* workspace,
+                gpu::StreamHandle stream) const override {
+    const std::span<void* const> all(pointers);
+    return instance_->launch(all.first(inputs_), all.subspan(inputs_), workspace, stream);
+  }
+
+ private:
+  std::shared_ptr<const CudaInstance> instance_;
+  size_t inputs_;
+};
+
+Result<std::vector<CudaTensors>> copies_beyond_cache(const CudaPlan& plan,
+                                                     const ir::SymbolValues& symbols,
+                                                     const ir::Bindings& inputs,
+                                                     const CudaInstance& instance) {
+  const gpu::Device& device = plan.toolbox()->device();
+  const auto cache = static_cast<size_t>(device.info().l2_bytes);
+  std::vector<CudaTensors> copies;
+  for (size_t wanted = 1; copies.size() < wanted;) {
+    ATTACCA_TRY(auto made, CudaTensors::make(device, plan.partition().graph, symbols, inputs,
+                                             instance.output_shapes()));
+    copies.push_back(std::move(made));
+    const size_t bytes = std::max<size_t>(copies[0].bytes(), 1);
+    wanted = std::clamp<size_t>(2 * cache / bytes + 1, 1, kMostSets);
+  }
+  return copies;
+}
+
+}  // namespace
+
+Result<std::vector<std::vector<double>>> time_instances(
+    const CudaPlan& plan, const ir::Bindings& inputs,
+    const std::vector<std::shared_ptr<const CudaInstance>>& instances, int rounds) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
+  ATTACCA_TRY(const ir::SymbolValues symbols, ir::bind_symbols(plan.partition().graph, shapes));
+  ATTACCA_TRY(const auto copies, copies_beyond_cache(plan, symbols, inputs, *instances.front()));
+  std::vector<problem::Pointers> sets;
+  for (const CudaTensors& copy : copies) {
+    problem::Pointers pointers = copy.inputs();
+    pointers.insert(pointers.end(), copy.outputs().begin(), copy.outputs().end());
+    sets.push_back(std::move(pointers));
+  }
+  std::vector<tune::Timed> timed;
+  for (const auto& instance : instances) {
+    const InstanceRunnable runnable(instance, copies[0].inputs().size());
+    ATTACCA_TRY(auto one, tune::Timed::make(plan.toolbox(), runnable, tune::Operands(sets)));
+    timed.push_back(std::move(one));
+  }
+  return tune::times_in_turns(timed, rounds, tune::Pace::Rested);
+}
+
+}  // namespace attacca::run

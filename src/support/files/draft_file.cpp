@@ -1,0 +1,149 @@
+#include "support/files/draft_file.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "fmt/format.h"
+
+#include "support/check.hpp"
+
+namespace attacca {
+namespace {
+
+// The file behind symbolic links; the path itself where it leads to none.
+std::string behind_links(const std::string& path) {
+  std::error_code none;
+  const auto real = std::filesystem::canonical(path, none);
+  return none ? path : real.string();
+}
+
+std::string fresh_name(const std::string& path) {
+  static std::atomic<unsigned> drafts = 0;
+  return fmt::format("{}.{}.{}.draft", path, getpid(), drafts++);
+}
+
+// A file without a name in the folder: it goes with whoever holds it. -1 where there are none.
+int open_nameless(const std::string& path, std::string& draft) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const int file =
+      open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (file < 0) return -1;
+  draft = fmt::format("/proc/{}/fd/{}", getpid(), file);
+  if (access(draft.c_str(), W_OK) == 0) return file;
+  close(file);
+  return -1;
+}
+
+// A new file of a name that nobody else has.
+int open_named(const std::string& path, std::string& draft) {
+  int file = -1;
+  do {
+    draft = fresh_name(path);
+    file = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (file < 0 && errno == EEXIST);
+  return file;
+}
+
+}  // namespace
+
+Result<DraftFile> DraftFile::create(const std::string& path) {
+  DraftFile result;
+  result.name_ = path;
+  result.path_ = behind_links(path);
+  struct stat there;
+  const bool exists = stat(result.path_.c_str(), &there) == 0;
+  if (exists && S_ISDIR(there.st_mode)) return tl::make_unexpected(result.failed(EISDIR).error());
+  if (exists && !S_ISREG(there.st_mode)) {
+    result.draft_ = result.path_;
+    result.file_ = open(result.path_.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    result.file_ = open_nameless(result.path_, result.draft_);
+    result.nameless_ = result.file_ >= 0;
+    if (!result.nameless_) result.file_ = open_named(result.path_, result.draft_);
+    // The rights of the one that it is to replace.
+    if (exists && result.file_ >= 0) (void)fchmod(result.file_, there.st_mode & 07777);
+  }
+  if (result.file_ < 0) return tl::make_unexpected(result.failed(errno).error());
+  return result;
+}
+
+DraftFile& DraftFile::operator=(DraftFile&& other) noexcept {
+  if (this == &other) return *this;
+  give_up();
+  name_ = std::move(other.name_);
+  path_ = std::move(other.path_);
+  draft_ = std::move(other.draft_);
+  nameless_ = other.nameless_;
+  file_ = std::exchange(other.file_, -1);
+  return *this;
+}
+
+DraftFile::~DraftFile() {
+  give_up();
+}
+
+void DraftFile::give_up() {
+  if (file_ < 0) return;
+  close(std::exchange(file_, -1));
+  if (draft_ != path_ && !nameless_) unlink(draft_.c_str());
+}
+
+int DraftFile::give_name() {
+  do {
+    const std::string name = fresh_name(path_);
+    if (linkat(AT_FDCWD, draft_.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      draft_ = name;
+      nameless_ = false;
+      return 0;
+    }
+  } while (errno == EEXIST);
+  return errno;
+}
+
+Status DraftFile::failed(int error) const {
+  return fail(fmt::format("cannot write {}: {}", name_, std::strerror(error)), name_,
+              "give a path that can be written, on a disk with free space");
+}
+
+Status DraftFile::write(const void* bytes, uint64_t count) {
+  ATTACCA_CHECK(file_ >= 0, "written after commit()");
+  constexpr uint64_t kMost = uint64_t{1} << 30;  // of one call
+  const auto* at = static_cast<const char*>(bytes);
+  while (count > 0) {
+    const ssize_t done = ::write(file_, at, std::min(count, kMost));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return failed(errno);
+    at += done;
+    count -= static_cast<uint64_t>(done);
+  }
+  return {};
+}
+
+Status DraftFile::commit() {
+  ATTACCA_CHECK(file_ >= 0, "committed twice");
+  const bool has_draft = draft_ != path_;
+  // What it replaces may be the only copy: first the bytes, then the name.
+  int error = has_draft && fdatasync(file_) != 0 ? errno : 0;
+  if (error == 0 && nameless_) error = give_name();
+  if (close(std::exchange(file_, -1)) != 0 && error == 0) error = errno;
+  if (error == 0 && has_draft && std::rename(draft_.c_str(), path_.c_str()) != 0) error = errno;
+  if (error == 0) return {};
+  if (has_draft && !nameless_) unlink(draft_.c_str());
+  return failed(error);
+}
+
+Status write_file(const std::string& path, std::string_view bytes) {
+  ATTACCA_TRY(DraftFile file, DraftFile::create(path));
+  ATTACCA_TRY_VOID(file.write(bytes));
+  return file.commit();
+}
+
+}  // namespace attacca

@@ -1,0 +1,29 @@
+#include "support/files/paths.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <unistd.h>
+
+#include "fmt/format.h"
+
+namespace attacca {
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+}  // namespace
+
+std::string cache_directory() {
+  if (const auto own = environment("ATTACCA_CACHE_DIR"); !own.empty()) return own;
+  // The specification has relative paths ignored.
+  if (const auto xdg = environment("XDG_CACHE_HOME"); xdg.starts_with('/')) return xdg + "/attacca";
+  if (const auto home = environment("HOME"); !home.empty()) return home + "/.cache/attacca";
+  std::error_code none;
+  const auto temporary = std::filesystem::temp_directory_path(none);
+  return fmt::format("{}/attacca-{}", none ? "/tmp" : temporary.string(), geteuid());
+}
+
+}  // namespace attacca

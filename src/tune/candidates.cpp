@@ -1,0 +1,97 @@
+#include "tune/candidates.hpp"
+
+#include <algorithm>
+#include <fnmatch.h>
+
+#include "fmt/format.h"
+
+#include "launch/arguments.hpp"
+#include "tune/cost_model.hpp"
+
+namespace attacca::tune {
+
+using templates::Template;
+
+launch::Candidates fused_candidates(const problem::Problem& problem,
+                                    const templates::Catalog& catalog,
+                                    const gpu::DeviceInfo& device) {
+  struct Ranked {
+    launch::Candidate candidate;
+    double seconds;
+  };
+  launch::Candidates result;
+  std::vector<Ranked> ranked;
+  for (const Template& kernel : catalog.templates()) {
+    if (kernel.family != templates::Family::Gemm) continue;
+    const auto placed = launch::place(problem, kernel, device);
+    if (const auto* reason = std::get_if<std::string>(&placed)) {
+      result.excluded.push_back({kernel.name, *reason});
+      continue;
+    }
+    const auto& binding = std::get<epilogue::Binding>(placed);
+    launch::Candidate candidate{.kind = launch::CandidateKind::Fused, .kernel = kernel.name};
+    const attacca_gemm_arguments arguments =
+        launch::describe(problem, kernel, binding, candidate, device.sm_count);
+    char reason[512] = "";
+    if (kernel.builder->check(&arguments, reason, sizeof reason) != 0) {
+      result.excluded.push_back({kernel.name, reason});
+      continue;
+    }
+    ranked.push_back({candidate, expected_seconds(problem, kernel, binding, device)});
+  }
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const Ranked& a, const Ranked& b) { return a.seconds < b.seconds; });
+  for (Ranked& each : ranked) {
+    result.ranked.push_back(std::move(each.candidate));
+    result.expected.push_back(each.seconds);
+  }
+  return result;
+}
+
+void apply(const TemplateFilter& filter, launch::Candidates& candidates) {
+  const auto match = [](const std::vector<std::string>& patterns, const std::string& name) {
+    return std::find_if(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+      return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+    });
+  };
+  launch::Candidates kept;
+  kept.excluded = std::move(candidates.excluded);
+  for (size_t i = 0; i < candidates.ranked.size(); ++i) {
+    const std::string& name = candidates.ranked[i].kernel;
+    const auto denied = match(filter.deny, name);
+    if (denied != filter.deny.end()) {
+      kept.excluded.push_back({name, fmt::format("denied by the pattern {}", *denied)});
+    } else if (!filter.allow.empty() && match(filter.allow, name) == filter.allow.end()) {
+      kept.excluded.push_back(
+          {name, fmt::format("not allowed by {}", fmt::join(filter.allow, ", "))});
+    } else {
+      if (i < candidates.expected.size()) kept.expected.push_back(candidates.expected[i]);
+      kept.ranked.push_back(std::move(candidates.ranked[i]));
+    }
+  }
+  candidates = std::move(kept);
+}
+
+std::vector<launch::Candidate> variants(const launch::Candidate& candidate, const Template& kernel,
+                                        const problem::Problem& problem,
+                                        const gpu::DeviceInfo& device) {
+  std::vector<launch::Candidate> result = {candidate};
+  const auto add = [&](int swizzle, int raster, int splits) {
+    launch::Candidate variant = candidate;
+    variant.swizzle = swizzle;
+    variant.raster = raster;
+    variant.splits = splits;
+    if (variant != candidate) result.push_back(variant);
+  };
+  if (kernel.stream_k)
+    for (const int splits : {1, 2, 3, 4, 6, 8})
+      if (problem.products[0].k / splits >= 4 * kernel.tile.k) add(0, 0, splits);
+  // Only where tiles run over the device more than once and share what they read is their order
+  // worth anything.
+  if (kernel.schedule != "dot" && waves(problem, kernel, 1, device) > 1)
+    for (const int raster : {1, 2})
+      for (const int swizzle : {1, 2, 4, 8}) add(swizzle, raster, 0);
+  return result;
+}
+
+}  // namespace attacca::tune

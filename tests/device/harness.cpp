@@ -1,0 +1,274 @@
+#include "device/harness.hpp"
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "fmt/format.h"
+
+#include "ir/interpret/last_place.hpp"
+#include "launch/arguments.hpp"
+#include "launch/candidate.hpp"
+#include "launch/prepare.hpp"
+#include "run/check/compare.hpp"
+#include "run/check/random_inputs.hpp"
+#include "run/pipeline.hpp"
+#include "support/check.hpp"
+
+namespace attacca::testing {
+namespace {
+
+using ir::Tensor;
+using ir::Value;
+
+// Device memory of every graph value that a problem reads or writes.
+class Buffers {
+ public:
+  explicit Buffers(const Case& each) : case_(each) {}
+
+  Result<problem::Pointers> upload() {
+    problem::Pointers pointers;
+    const problem::Problem& problem = case_.problem;
+    for (const problem::Product& product : problem.products)
+      for (const Value value : {product.a_source, product.b_source}) {
+        ATTACCA_TRY(void* const address, input(value));
+        pointers.push_back(address);
+      }
+    for (const problem::Product& product : problem.products) {
+      if (!product.scales) continue;
+      for (const Value value : {product.scales->a_source, product.scales->b_source}) {
+        ATTACCA_TRY(void* const address, input(value));
+        pointers.push_back(address);
+      }
+    }
+    for (const epilogue::Input& each : problem.epilogue.inputs) {
+      if (each.role == epilogue::Role::Accumulator) {
+        pointers.push_back(nullptr);
+        continue;
+      }
+      ATTACCA_TRY(void* const address, input(each.source));
+      pointers.push_back(address);
+    }
+    for (const epilogue::Output& output : problem.epilogue.outputs) {
+      ATTACCA_TRY(void* const address, result(output.result));
+      pointers.push_back(address);
+    }
+    return pointers;
+  }
+
+  // In the order of the graph's outputs.
+  Result<std::vector<Tensor>> download() {
+    std::vector<Tensor> outputs;
+    for (const ir::Output& output : case_.folded.outputs()) {
+      ATTACCA_TRY(Tensor tensor, make_result(output.value));
+      ATTACCA_TRY_VOID(
+          memory_.at(output.value).copy_to(tensor.data(), static_cast<size_t>(tensor.bytes())));
+      outputs.push_back(std::move(tensor));
+    }
+    ATTACCA_TRY_VOID(toolbox()->device().synchronize());
+    return outputs;
+  }
+
+ private:
+  Result<Tensor> make_result(Value value) const {
+    ATTACCA_TRY(auto shape, evaluate(case_.folded.type(value).shape, case_.symbols));
+    return Tensor::make(case_.folded.type(value).dtype, std::move(shape));
+  }
+
+  Result<void*> input(Value value) {
+    const auto found = memory_.find(value);
+    if (found != memory_.end()) return found->second.pointer();
+    const ir::Node& node = case_.folded[value];
+    Tensor tensor;
+    if (node.literal) {
+      tensor = Tensor::of(node.type.dtype, {}, {node.literal->value});
+    } else if (node.tensor) {
+      tensor = *node.tensor;
+    } else {
+      tensor = case_.inputs.at(node.name);
+    }
+    int64_t span = 1;  // a strided view lies in its storage as it is
+    for (size_t axis = 0; axis < tensor.shape().size(); ++axis)
+      span += (tensor.shape()[axis] - 1) * tensor.strides()[axis];
+    const auto bytes =
+        tensor.size() == 0 ? size_t{0} : static_cast<size_t>(span * ir::size_of(tensor.dtype()));
+    return keep(value, tensor.data(), bytes);
+  }
+
+  Result<void*> result(Value value) {
+    ATTACCA_TRY(Tensor tensor, make_result(value));
+    std::memset(tensor.data(), 0xff, static_cast<size_t>(tensor.bytes()));
+    return keep(value, tensor.data(), static_cast<size_t>(tensor.bytes()));
+  }
+
+  Result<void*> keep(Value value, const void* host, size_t bytes) {
+    ATTACCA_TRY(auto memory, gpu::DeviceMemory::allocate(toolbox()->device(), bytes));
+    if (bytes > 0) ATTACCA_TRY_VOID(memory.copy_from(host, bytes));
+    ATTACCA_TRY_VOID(toolbox()->device().synchronize());
+    return memory_.emplace(value, std::move(memory)).first->second.pointer();
+  }
+
+  const Case& case_;
+  std::map<Value, gpu::DeviceMemory> memory_;
+};
+
+}  // namespace
+
+const std::shared_ptr<launch::Toolbox>& toolbox() {
+  static const std::shared_ptr<launch::Toolbox> opened = [] {
+    auto made = launch::Toolbox::open(0);
+    if (!made) fmt::print(stderr, "{}", to_string(made.error()));
+    ATTACCA_CHECK(made.has_value(), "the GPU tests need a GPU and templates");
+    return *made;
+  }();
+  return opened;
+}
+
+std::string to_string(const Extents& extents) {
+  return fmt::format("{}x{}x{}{}", extents.m, extents.n, extents.k,
+                     extents.batch == 1 ? "" : fmt::format(" batch {}", extents.batch));
+}
+
+Result<Case> make_case(const ir::Graph& graph, const ir::SymbolValues& symbols, ir::Mode mode,
+                       ir::Bindings inputs) {
+  Case made;
+  made.graph = graph;
+  made.symbols = symbols;
+  made.mode = mode;
+  made.inputs = std::move(inputs);
+  run::Prepared prepared = run::prepare(graph, mode);
+  fuse::Partition partition = fuse::partition(
+      std::move(prepared.folded.graph), {.reductions = fuse::Reductions::Amax, .packed = true});
+  if (partition.regions.size() != 1)
+    return fail(fmt::format("{} regions, one wanted", partition.regions.size()));
+  made.region = std::move(partition.regions[0]);
+  made.folded = std::move(partition.graph);
+  ATTACCA_TRY(made.problem, problem::concretize(made.region, made.folded, symbols, mode,
+                                                [](Value) { return 16; }));
+  return made;
+}
+
+Result<Case> make_case(const run::GemmForm& form, const Extents& extents, ir::Mode mode,
+                       uint64_t seed) {
+  ATTACCA_TRY(const ir::Graph graph, run::gemm_graph(form));
+  ir::SymbolValues symbols = {{"M", extents.m}, {"N", extents.n}, {"K", extents.k}};
+  if (form.batched) symbols["B"] = extents.batch;
+  ATTACCA_TRY(ir::Bindings inputs, run::random_inputs(graph, symbols, seed));
+  return make_case(graph, symbols, mode, std::move(inputs));
+}
+
+Result<std::vector<Tensor>> run_candidate(const Case& each, const launch::Candidate& candidate) {
+  ATTACCA_TRY(const auto runnable, launch::prepare(toolbox(), each.problem, candidate));
+  Buffers buffers(each);
+  ATTACCA_TRY(const problem::Pointers pointers, buffers.upload());
+  ATTACCA_TRY(auto workspace,
+              gpu::DeviceMemory::allocate(toolbox()->device(), runnable->workspace_bytes()));
+  if (workspace.size() > 0) ATTACCA_TRY_VOID(workspace.fill(0xff));
+  ATTACCA_TRY_VOID(toolbox()->device().synchronize());
+  ATTACCA_TRY_VOID(runnable->launch(pointers, workspace.pointer(), nullptr));
+  return buffers.download();
+}
+
+void in_parallel(int count, const std::function<void(int)>& work) {
+  std::atomic<int> next = 0;
+  std::vector<std::jthread> threads;
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  for (unsigned t = 0; t < cores; ++t)
+    threads.emplace_back([&] {
+      for (int i; (i = next++) < count;) work(i);
+    });
+}
+
+Reference make_reference(const Case& each) {
+  const auto exact = ir::interpret(each.graph, each.inputs);
+  const auto unfused = ir::interpret(each.graph, each.inputs,
+                                     {.precision = ir::Precision::Eager, .accumulators = {}});
+  ATTACCA_CHECK(exact.has_value() && unfused.has_value(), "the interpreter failed");
+  return {*exact, *unfused};
+}
+
+std::string compare_with_reference(const Case& each, const std::vector<Tensor>& outputs) {
+  return compare_with_reference(make_reference(each), outputs);
+}
+
+std::string compare_with_reference(const Reference& reference, const std::vector<Tensor>& outputs,
+                                   double slack) {
+  std::string report;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const run::Difference got = run::compare(outputs[i], reference.exact[i]);
+    const run::Difference want = run::compare(reference.unfused[i], reference.exact[i]);
+    const ir::DType dtype = outputs[i].dtype();
+    // Sums of f32 are taken in another order.
+    const double places = dtype == ir::DType::F32 ? 2 : 1;
+    const double place = ir::is_float(dtype) ? places * ir::last_place(dtype) * got.scale : 1;
+    if (got.largest > want.largest + place + slack * got.scale ||
+        got.mismatched_nan > want.mismatched_nan)
+      report += fmt::format(
+          "output {}: error {:.3g} against {:.3g} unfused (largest value {:.3g}), {} NaN "
+          "mismatches "
+          "against {}; ",
+          i, got.largest, want.largest, got.scale, got.mismatched_nan, want.mismatched_nan);
+  }
+  return report;
+}
+
+std::string compare_bits(const std::vector<Tensor>& got, const std::vector<Tensor>& want) {
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (got[i].bytes() != want[i].bytes()) return "outputs of different sizes";
+    const int64_t width = ir::size_of(got[i].dtype());
+    for (int64_t at = 0; at < got[i].size(); ++at) {
+      const bool equal = std::memcmp(got[i].data() + at * width, want[i].data() + at * width,
+                                     static_cast<size_t>(width)) == 0;
+      const double g = got[i].number_at(at), w = want[i].number_at(at);
+      // The bits of a NaN say nothing.
+      if (!equal && !(std::isnan(g) && std::isnan(w)))
+        return fmt::format("output {} element {}: {} and {}", i, at, g, w);
+    }
+  }
+  return {};
+}
+
+std::string template_test_name(const ::testing::TestParamInfo<std::string>& info) {
+  return info.param.empty() ? std::string("unfused") : info.param;
+}
+
+bool is_refused(const Case& each, const std::string& kernel) {
+  if (kernel.empty()) return false;
+  return std::holds_alternative<std::string>(
+      launch::place(each.problem, *toolbox()->catalog().find(kernel), toolbox()->device().info()));
+}
+
+void run_all(
+    const std::string& kernel, const std::vector<Prepared>& cases,
+    const std::function<std::string(const Prepared&, const std::vector<ir::Tensor>&)>& wrong) {
+  launch::Candidate candidate;
+  if (!kernel.empty()) candidate = {launch::CandidateKind::Fused, kernel, 0, 0, 0, 0};
+  std::atomic<int> ran = 0;
+  std::vector<std::string> faults(cases.size());
+  in_parallel(static_cast<int>(cases.size()), [&](int i) {
+    const Prepared& prepared = cases[static_cast<size_t>(i)];
+    std::string& fault = faults[static_cast<size_t>(i)];
+    if (is_refused(*prepared.each, kernel)) return;
+    const auto outputs = run_candidate(*prepared.each, candidate);
+    if (outputs) {
+      fault = wrong(prepared, *outputs);
+      ++ran;
+    } else if (outputs.error().what.find("cannot compute this problem") == std::string::npos) {
+      fault = to_string(outputs.error());
+    }
+  });
+  for (size_t i = 0; i < faults.size(); ++i) EXPECT_EQ("", faults[i]) << cases[i].name;
+  EXPECT_GT(ran, 0) << "no case ran";
+  fmt::print("{} of {} cases ran\n", ran.load(), faults.size());
+}
+
+void run_all(const std::string& kernel, const std::vector<Prepared>& cases, double unfused_slack) {
+  const double slack = kernel.empty() ? unfused_slack : 0;
+  run_all(kernel, cases, [&](const Prepared& prepared, const std::vector<ir::Tensor>& outputs) {
+    return compare_with_reference(prepared.reference, outputs, slack);
+  });
+}
+
+}  // namespace attacca::testing

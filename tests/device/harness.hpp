@@ -1,0 +1,88 @@
+// Running one candidate for one problem on a device, from host tensors to host tensors.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "ir/interpret/interpreter.hpp"
+#include "launch/candidate.hpp"
+#include "launch/runnable.hpp"
+#include "run/gemm_graph.hpp"
+
+namespace attacca::testing {
+
+// The device all tests share. Aborts with the reason where there is none: these tests need a GPU.
+const std::shared_ptr<launch::Toolbox>& toolbox();
+
+struct Extents {
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+};
+std::string to_string(const Extents& extents);
+
+// A GEMM's graph, its one region and inputs for it.
+struct Case {
+  ir::Graph graph;   // as written
+  ir::Graph folded;  // as partitioned
+  fuse::Region region;
+  ir::SymbolValues symbols;
+  ir::Mode mode = ir::Mode::Fp32;
+  ir::Bindings inputs;
+  problem::Problem problem;
+};
+Result<Case> make_case(const run::GemmForm& form, const Extents& extents, ir::Mode mode,
+                       uint64_t seed);
+// The same of a graph that has one region.
+Result<Case> make_case(const ir::Graph& graph, const ir::SymbolValues& symbols, ir::Mode mode,
+                       ir::Bindings inputs);
+
+// The outputs, poisoned before the launch. `shift`: bytes by which every buffer is moved off its
+// alignment of 256 (the problem must have been told).
+Result<std::vector<ir::Tensor>> run_candidate(const Case& each, const launch::Candidate& candidate);
+
+// Empty: as good as the unfused graph. Errors against f64 must not exceed those of the op-by-op
+// interpreter by more than a last place, and NaN and infinities must be where it has them.
+std::string compare_with_reference(const Case& each, const std::vector<ir::Tensor>& outputs);
+
+// The same, for cases that many candidates are compared on.
+struct Reference {
+  std::vector<ir::Tensor> exact, unfused;
+};
+Reference make_reference(const Case& each);
+// `slack`: what else is allowed, relative to the largest value.
+std::string compare_with_reference(const Reference& reference,
+                                   const std::vector<ir::Tensor>& outputs, double slack = 0);
+
+// Runs `work(i)` for 0 <= i < count on every core: interpreters and compilers are the slow part.
+void in_parallel(int count, const std::function<void(int)>& work);
+
+// Bits as f64 numbers of one output that differ, for messages; empty: bit for bit equal.
+std::string compare_bits(const std::vector<ir::Tensor>& got, const std::vector<ir::Tensor>& want);
+
+// A case that every template is asked to compute.
+struct Prepared {
+  std::string name;
+  std::optional<Case> each;
+  Reference reference;
+};
+
+// A test by template is given the template's name; empty: the unfused path.
+std::string template_test_name(const ::testing::TestParamInfo<std::string>& info);
+
+// Whether the template, by its own words, cannot compute the case; the unfused path never says so.
+bool is_refused(const Case& each, const std::string& kernel);
+
+// Runs every case that is not refused; `wrong` says what is wrong with its outputs, empty: nothing.
+// At least one must run.
+void run_all(
+    const std::string& kernel, const std::vector<Prepared>& cases,
+    const std::function<std::string(const Prepared&, const std::vector<ir::Tensor>&)>& wrong);
+// The same, compared with the reference. The unfused path rounds the product to its dtype, which is
+// most of an f32 result's error: it is allowed `unfused_slack`.
+void run_all(const std::string& kernel, const std::vector<Prepared>& cases, double unfused_slack);
+
+}  // namespace attacca::testing

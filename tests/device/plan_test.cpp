@@ -1,0 +1,224 @@
+// Whole graphs on a device: the examples, random graphs, CUDA graphs, streams, empty extents.
+#include "run/cuda/plan.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <thread>
+
+#include "fmt/format.h"
+
+#include "device/harness.hpp"
+#include "differential/random_graph.hpp"
+#include "ir/text/text.hpp"
+#include "requirements/graphs.hpp"
+#include "run/check/compare.hpp"
+#include "run/check/random_inputs.hpp"
+#include "run/cuda/timing.hpp"
+#include "run/pipeline.hpp"
+
+namespace attacca::testing {
+namespace {
+
+using ir::Tensor;
+
+Result<std::vector<Tensor>> run_on_device(const ir::Graph& graph, const ir::Bindings& inputs,
+                                          run::CudaOptions options = {}) {
+  const run::Prepared prepared = run::prepare(graph, options.mode, options.fuse);
+  ATTACCA_TRY(const run::CudaPlan plan, run::CudaPlan::compile(prepared.folded.graph, options));
+  return plan.run(inputs);
+}
+
+// Empty: every output's error against f64 is no larger than the op-by-op interpreter's and a place.
+std::string compare_graph(const ir::Graph& graph, const ir::Bindings& inputs,
+                          const std::vector<Tensor>& outputs) {
+  const auto exact = ir::interpret(graph, inputs);
+  const auto eager =
+      ir::interpret(graph, inputs, {.precision = ir::Precision::Eager, .accumulators = {}});
+  std::string report;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const run::Difference got = run::compare(outputs[i], (*exact)[i]);
+    const run::Difference want = run::compare((*eager)[i], (*exact)[i]);
+    const double place = ir::is_float(outputs[i].dtype()) ? 0x1p-7 * got.scale : 1;
+    if (got.largest > 1.5 * want.largest + place || got.mismatched_nan > want.mismatched_nan)
+      report += fmt::format("output {}: error {:.3g} against {:.3g}, scale {:.3g}, {} NaN; ", i,
+                            got.largest, want.largest, got.scale, got.mismatched_nan);
+  }
+  return report;
+}
+
+// ATTACCA_EXAMPLES where the tests run away from their source.
+std::string examples() {
+  const char* given = std::getenv("ATTACCA_EXAMPLES");
+  return given != nullptr ? given : ATTACCA_SOURCE_DIR "/examples";
+}
+
+TEST(Plans, examplesAreRight) {
+  int ran = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(examples())) {
+    const std::string path = entry.path().string();
+    if (entry.path().extension() != ".attacca") continue;
+    const auto graph = run::load_graph(path);
+    ASSERT_TRUE(graph) << to_string(graph.error());
+    for (const int64_t m : {1, 17}) {
+      ir::SymbolValues symbols;
+      for (const std::string& symbol : graph->symbols()) symbols[symbol] = m;
+      const auto inputs = run::random_inputs(*graph, symbols, 5);
+      ASSERT_TRUE(inputs) << to_string(inputs.error());
+      const auto outputs = run_on_device(*graph, *inputs);
+      ASSERT_TRUE(outputs) << path << to_string(outputs.error());
+      EXPECT_EQ("", compare_graph(*graph, *inputs, *outputs)) << path << " M=" << m;
+      ++ran;
+    }
+  }
+  EXPECT_GT(ran, 0);
+}
+
+struct Requirements : ::testing::TestWithParam<requirements::Requirement> {};
+
+TEST_P(Requirements, computeAsTheUnfusedGraphOrBetter) {
+  const auto graph = ir::parse_graph(GetParam().text);
+  ASSERT_TRUE(graph) << to_string(graph.error());
+  for (const ir::Mode mode : {ir::Mode::Fp32, ir::Mode::Eager})
+    for (const int64_t m : {1, 17, 48, 129, 2040}) {
+      const auto inputs = run::random_inputs(*graph, {{"M", m}}, 3);
+      ASSERT_TRUE(inputs) << to_string(inputs.error());
+      run::CudaOptions options;
+      options.mode = mode;
+      const auto outputs = run_on_device(*graph, *inputs, options);
+      ASSERT_TRUE(outputs) << to_string(outputs.error());
+      EXPECT_EQ("", compare_graph(*graph, *inputs, *outputs)) << name(mode) << " M=" << m;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(ByName, Requirements, ::testing::ValuesIn(requirements::kRequirements),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Plans, randomGraphs) {
+  const char* text = std::getenv("ATTACCA_GRAPHS");
+  const int count = text == nullptr ? 200 : std::atoi(text);
+  int wrong = 0;
+  for (int seed = 1; seed <= count && wrong < 10; ++seed) {
+    const ir::Graph graph = random_graph(static_cast<uint64_t>(seed));
+    const ir::Bindings inputs = random_bindings(graph, static_cast<uint64_t>(seed));
+    const auto outputs = run_on_device(graph, inputs);
+    const std::string report =
+        outputs ? compare_graph(graph, inputs, *outputs) : to_string(outputs.error());
+    EXPECT_EQ("", report) << "seed " << seed;
+    wrong += !report.empty();
+  }
+}
+
+Result<std::shared_ptr<const run::CudaInstance>> gemm_instance(const run::CudaPlan& plan,
+                                                               const Extents& e) {
+  return plan.instance({{"M", e.m}, {"N", e.n}, {"K", e.k}});
+}
+
+Result<run::CudaPlan> gemm_plan(const std::string& epilogue) {
+  run::GemmForm form{.epilogue = epilogue, .text = {}};
+  ATTACCA_TRY(const ir::Graph graph, run::gemm_graph(form));
+  return run::CudaPlan::compile(run::prepare(graph, ir::Mode::Fp32).folded.graph);
+}
+
+TEST(Plans, emptyAndSmallestExtents) {
+  const auto plan = gemm_plan("silu(acc + row(bias))");
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  for (const Extents& e : {Extents{0, 64, 64}, Extents{3, 1, 8}, Extents{3, 8, 1}, Extents{1, 1, 1},
+                           Extents{4, 8, 0}}) {
+    run::GemmForm form{.epilogue = "silu(acc + row(bias))", .text = {}};
+    const auto graph = run::gemm_graph(form);
+    const auto inputs = run::random_inputs(*graph, {{"M", e.m}, {"N", e.n}, {"K", e.k}}, 1);
+    ASSERT_TRUE(inputs) << to_string(inputs.error());
+    const auto outputs = plan->run(*inputs);
+    ASSERT_TRUE(outputs) << to_string(e) << to_string(outputs.error());
+    EXPECT_EQ("", compare_graph(*graph, *inputs, *outputs)) << to_string(e);
+  }
+}
+
+// Launches recorded in a CUDA graph, replayed on new data in the same buffers.
+TEST(Plans, areCapturedByCudaGraphs) {
+  const auto plan = gemm_plan("gelu(acc + row(bias))");
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  const Extents e{64, 256, 128};
+  const auto instance = gemm_instance(*plan, e);
+  ASSERT_TRUE(instance) << to_string(instance.error());
+  const gpu::Device& device = toolbox()->device();
+  run::GemmForm form{.epilogue = "gelu(acc + row(bias))", .text = {}};
+  const ir::Graph graph = *run::gemm_graph(form);
+  std::vector<gpu::DeviceMemory> memory;
+  std::vector<void*> inputs, outputs;
+  const auto first = *run::random_inputs(graph, {{"M", e.m}, {"N", e.n}, {"K", e.k}}, 1);
+  for (const ir::Value value : graph.inputs()) {
+    memory.push_back(*gpu::DeviceMemory::allocate(
+        device, static_cast<size_t>(first.at(graph[value].name).bytes())));
+    inputs.push_back(memory.back().pointer());
+  }
+  auto result = *gpu::DeviceMemory::allocate(device, static_cast<size_t>(e.m * e.n * 2));
+  outputs.push_back(result.pointer());
+  const auto workspace = *gpu::DeviceMemory::allocate(device, (*instance)->workspace_bytes());
+  const auto stream = *gpu::Stream::create(device);
+  const auto captured = gpu::GraphExec::capture(device, stream.get(), [&] {
+    return (*instance)->launch(inputs, outputs, workspace.pointer(), stream.get());
+  });
+  ASSERT_TRUE(captured) << to_string(captured.error());
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const auto data = *run::random_inputs(graph, {{"M", e.m}, {"N", e.n}, {"K", e.k}}, seed);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor& tensor = data.at(graph[graph.inputs()[i]].name);
+      ASSERT_TRUE(memory[i].copy_from(tensor.data(), static_cast<size_t>(tensor.bytes())));
+    }
+    ASSERT_TRUE(result.fill(0xff));
+    ASSERT_TRUE(device.synchronize());
+    ASSERT_TRUE(captured->launch(stream.get()));
+    Tensor output = *Tensor::make(ir::DType::BF16, {e.m, e.n});
+    ASSERT_TRUE(result.copy_to(output.data(), static_cast<size_t>(output.bytes()), stream.get()));
+    ASSERT_TRUE(stream.synchronize());
+    EXPECT_EQ("", compare_graph(graph, data, {output}));
+  }
+}
+
+TEST(Plans, areTimedInTurns) {
+  const run::GemmForm form{.epilogue = "gelu(acc + row(bias))", .text = {}};
+  const ir::Graph graph = *run::gemm_graph(form);
+  const ir::SymbolValues symbols{{"M", 64}, {"N", 256}, {"K", 128}};
+  const auto inputs = *run::random_inputs(graph, symbols, 1);
+  std::vector<std::shared_ptr<const run::CudaInstance>> instances;
+  const auto fused = run::CudaPlan::compile(graph);
+  const auto unfused = run::CudaPlan::compile(graph, {.unfused = true});
+  for (const auto* plan : {&fused, &unfused}) {
+    ASSERT_TRUE(*plan) << to_string(plan->error());
+    const auto instance = (*plan)->instance(symbols);
+    ASSERT_TRUE(instance) << to_string(instance.error());
+    instances.push_back(*instance);
+  }
+  const auto seconds = run::time_instances(*fused, inputs, instances, 5);
+  ASSERT_TRUE(seconds) << to_string(seconds.error());
+  ASSERT_EQ(seconds->size(), 2u);
+  for (const std::vector<double>& each : *seconds) {
+    ASSERT_EQ(each.size(), 5u);
+    for (const double value : each) EXPECT_TRUE(value > 1e-7 && value < 1e-2) << value;
+  }
+}
+
+// One plan, many threads, each with its own stream: results as alone.
+TEST(Plans, runFromManyThreads) {
+  const auto plan = gemm_plan("silu(acc + row(bias)) * full(res)");
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  run::GemmForm form{.epilogue = "silu(acc + row(bias)) * full(res)", .text = {}};
+  const ir::Graph graph = *run::gemm_graph(form);
+  std::vector<std::string> failures(8);
+  std::vector<std::jthread> threads;
+  for (size_t t = 0; t < failures.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (int64_t m = 1; m <= 9 && failures[t].empty(); m += 4) {
+        const auto inputs = *run::random_inputs(graph, {{"M", m}, {"N", 128}, {"K", 64}}, t + 1);
+        const auto outputs = plan->run(inputs);
+        failures[t] = outputs ? compare_graph(graph, inputs, *outputs) : to_string(outputs.error());
+      }
+    });
+  threads.clear();
+  for (const std::string& failure : failures) EXPECT_EQ("", failure);
+}
+
+}  // namespace
+}  // namespace attacca::testing

@@ -1,0 +1,189 @@
+// From an epilogue to a cubin, without a GPU: a template made by NVRTC here, and the real ones
+// where they are built.
+#include "gpu/kernel/build.hpp"
+
+#include <fstream>
+
+#include "gtest/gtest.h"
+
+#include "epilogue/text.hpp"
+#include "gpu/cache_testing.hpp"
+
+namespace attacca::gpu {
+namespace {
+
+using testing::Folder;
+
+// Two accumulators, a row slot, a column slot, one result of 16 bits.
+constexpr const char* kKernel = R"(
+struct attacca_results { unsigned word[1]; };
+struct attacca_hole_context;
+extern "C" __device__ attacca_results attacca_hole(unsigned acc0, unsigned acc1, unsigned row0,
+    unsigned row1, unsigned col, int row, int column, int batch, const attacca_hole_context*);
+extern "C" __global__ void kernel(const unsigned* in, unsigned* out,
+                                  const attacca_hole_context* context) {
+  for (int i = 0; i < 4; ++i) {
+    const unsigned* at = in + 8 * (threadIdx.x + i * blockDim.x);
+    out[threadIdx.x + i * blockDim.x] = attacca_hole(at[0], at[1], at[2], at[3], at[4], 0,
+                                                     threadIdx.x, i, context).word[0];
+  }
+}
+)";
+
+// Counts what the real toolchain does.
+struct Counting : Toolchain {
+  Result<std::string> compile(const std::string& source,
+                              const CompileOptions& options) const override {
+    ++compiles;
+    last_source = source;
+    last_options = options;
+    return Toolchain::compile(source, options);
+  }
+  Result<std::vector<char>> assemble(const std::string& ptx,
+                                     const std::string& arch) const override {
+    ++assemblies;
+    last_ptx = ptx;
+    last_arch = arch;
+    return Toolchain::assemble(ptx, arch);
+  }
+  mutable int compiles = 0, assemblies = 0;
+  mutable std::string last_source, last_ptx, last_arch;
+  mutable CompileOptions last_options;
+};
+
+struct BuildTest : ::testing::Test {
+  BuildTest() : cache({.folder = folder.cache()}) { kernel = make_template("sm_90a"); }
+
+  templates::Template make_template(const std::string& arch) {
+    templates::Template made;
+    made.name = "toy_" + arch;
+    made.arch = arch;
+    made.input_types = {ir::DType::BF16, ir::DType::F16};
+    made.hole.rows = made.hole.columns = 1;
+    made.hole.result_bits = {16};
+    made.kernel = "kernel";
+    made.path = folder.path + "/" + made.name + ".ptx";
+    const auto ptx = compile(kKernel, {arch});
+    EXPECT_TRUE(ptx) << to_string(ptx.error());
+    std::ofstream(made.path) << *ptx;
+    return made;
+  }
+
+  static KernelRequest request(const templates::Template& kernel, std::string_view text) {
+    auto parsed = epilogue::parse_text(text);
+    EXPECT_TRUE(parsed) << to_string(parsed.error());
+    KernelRequest request;
+    request.kernel = &kernel;
+    request.epilogue = epilogue::canonicalize(parsed->epilogue);
+    auto binding = epilogue::bind(request.epilogue, kernel.hole);
+    EXPECT_TRUE(std::holds_alternative<epilogue::Binding>(binding))
+        << std::get<std::string>(binding);
+    request.binding = std::get<epilogue::Binding>(std::move(binding));
+    return request;
+  }
+
+  Cubin built(const KernelRequest& wanted) {
+    auto cubin = build(wanted, cache, tools);
+    if (!cubin) ADD_FAILURE() << to_string(cubin.error());
+    return cubin.value_or(Cubin{});
+  }
+
+  Folder folder;
+  Cache cache;
+  Counting tools;
+  templates::Template kernel;
+};
+
+bool is_cubin(const Cubin& cubin) {
+  return std::string_view(cubin.bytes.data(), cubin.bytes.size())
+      .starts_with(
+          "\x7f"
+          "ELF");
+}
+
+TEST_F(BuildTest, ColdThenWarm) {
+  const KernelRequest wanted = request(kernel, "silu(acc + row(bias)) * col(scale)");
+  const Cubin cold = built(wanted);
+  EXPECT_TRUE(is_cubin(cold));
+  EXPECT_EQ(cold.kernel, "kernel");
+  EXPECT_FALSE(cold.times.cached);
+  EXPECT_GT(cold.times.nvrtc, 0);
+  EXPECT_GT(cold.times.assemble, 0);
+  EXPECT_EQ(tools.last_ptx.find("attacca_hole,"), std::string::npos);
+  const Cubin warm = built(wanted);
+  EXPECT_TRUE(warm.times.cached);
+  EXPECT_EQ(warm.times.nvrtc + warm.times.splice + warm.times.assemble, 0);
+  EXPECT_EQ(warm.bytes, cold.bytes);
+  Cache other({.folder = folder.cache()});
+  EXPECT_EQ(build(wanted, other, tools)->bytes, cold.bytes);
+  EXPECT_EQ(tools.compiles, 1);
+  EXPECT_EQ(tools.assemblies, 1);
+}
+
+TEST_F(BuildTest, NamesOfOperandsDoNotCount) {
+  built(request(kernel, "silu(acc + row(bias))"));
+  built(request(kernel, "silu(acc + row(other))"));
+  EXPECT_EQ(tools.compiles, 1);
+}
+
+// What must make another kernel.
+TEST_F(BuildTest, KeySeparates) {
+  const KernelRequest base = request(kernel, "relu(acc + row(bias))");
+  std::vector<KernelRequest> all(6, base);
+  all[1].mode = ir::Mode::Eager;
+  all[2].a_type = all[2].b_type = ir::DType::F16;
+  all[3].includes = {"__device__ float f(float x) { return x; }"};
+  all[4].includes = {"__device__ float g(float x) { return x; }"};
+  all[5] = request(kernel, "relu(acc - row(bias))");
+  templates::Template old = make_template("sm_80");
+  all.push_back(request(old, "relu(acc + row(bias))"));
+  all.push_back(all.back());
+  all.back().capability = 90;
+  std::vector<std::string> keys;
+  for (const KernelRequest& wanted : all) keys.push_back(*cache_key(wanted, tools));
+  std::ofstream(kernel.path, std::ios::app) << "// another template\n";
+  keys.push_back(*cache_key(base, tools));
+  std::sort(keys.begin(), keys.end());
+  EXPECT_EQ(std::adjacent_find(keys.begin(), keys.end()), keys.end());
+}
+
+TEST_F(BuildTest, EagerDoesNotContract) {
+  KernelRequest wanted = request(kernel, "acc * row(scale) + col(bias)");
+  wanted.mode = ir::Mode::Eager;
+  built(wanted);
+  EXPECT_FALSE(tools.last_options.contract);
+  EXPECT_EQ(tools.last_ptx.find("fma."), std::string::npos);
+}
+
+TEST_F(BuildTest, OldTemplateIsAssembledForTheDevice) {
+  const templates::Template old = make_template("sm_80");
+  KernelRequest wanted = request(old, "relu(acc + row(bias))");
+  built(wanted);
+  EXPECT_EQ(tools.last_arch, "sm_80");
+  wanted.capability = 90;
+  EXPECT_TRUE(is_cubin(built(wanted)));
+  EXPECT_EQ(tools.last_arch, "sm_90");
+  wanted = request(kernel, "relu(acc + row(bias))");
+  wanted.capability = 90;
+  built(wanted);
+  EXPECT_EQ(tools.last_arch, "sm_90a");
+}
+
+TEST_F(BuildTest, BadIncludeSaysWhere) {
+  KernelRequest wanted = request(kernel, "relu(acc)");
+  wanted.includes = {"__device__ float f(float x) { return nonsense; }"};
+  const auto cubin = build(wanted, cache, tools);
+  ASSERT_FALSE(cubin);
+  EXPECT_NE(cubin.error().where.find("nonsense"), std::string::npos);
+}
+
+TEST_F(BuildTest, MissingTemplateFileIsAnError) {
+  const KernelRequest wanted = request(kernel, "relu(acc)");
+  std::filesystem::remove(kernel.path);
+  const auto cubin = build(wanted, cache, tools);
+  ASSERT_FALSE(cubin);
+  EXPECT_NE(to_string(cubin.error()).find(kernel.path), std::string::npos);
+}
+
+}  // namespace
+}  // namespace attacca::gpu
