@@ -14,10 +14,11 @@ import python_layers
 
 # Rooms of equal rank do not include each other.
 RANKS = [["support"], ["ir"], ["import", "fold"], ["epilogue"], ["fuse"], ["ptx"], ["templates"],
-         ["jit"], ["tune"], ["run"], ["api"], ["cli", "python"]]
+         ["gpu"], ["problem"], ["launch"], ["tune"],
+         ["run"], ["api"], ["cli", "python"]]
 RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
-DEVICE_ROOMS = {"templates", "jit", "tune", "run"}
-ONE_FILE = {"CLI/": "cli/main.cpp", "nlohmann/": "support/json.cpp"}
+DEVICE_ROOMS = {"templates", "gpu", "launch", "tune", "run"}
+ONE_FILE = {"CLI/": "cli/main.cpp", "nlohmann/": "support/text/json.cpp"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
