@@ -311,7 +311,8 @@ TEST(Api, InstancesOutliveTheirPlan) {
   expect_near(y, data.expected());
 }
 
-// The text of the plan's graph is a graph again, of an equal plan: what is fused and computed stays.
+// The text of the plan's graph is a graph again, of an equal plan: what is fused and computed
+// stays.
 TEST(Api, PlansGiveTheirGraph) {
   const attacca::Plan plan = linear_plan();
   const auto text = plan.graph_text();

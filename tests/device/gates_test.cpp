@@ -144,8 +144,8 @@ TEST(GateVariants, computeTheSame) {
     const Prepared prepared = prepare(kGate, kLayouts[0], ir::DType::BF16, extents, 7);
     for (const Candidate& base :
          tune::fused_candidates(prepared.each->problem, toolbox()->catalog(), info).ranked)
-      for (const Candidate& variant :
-           tune::variants(base, *toolbox()->catalog().find(base.kernel), prepared.each->problem, info)) {
+      for (const Candidate& variant : tune::variants(base, *toolbox()->catalog().find(base.kernel),
+                                                     prepared.each->problem, info)) {
         const auto outputs = run_candidate(*prepared.each, variant);
         ASSERT_TRUE(outputs) << to_string(variant) << to_string(outputs.error());
         EXPECT_EQ("", compare_with_reference(prepared.reference, *outputs))

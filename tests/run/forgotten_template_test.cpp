@@ -1,5 +1,5 @@
-// Decisions kept by an earlier version that name a template which the catalogue no longer has, on the
-// stand-in for the driver: each is a miss, without an error.
+// Decisions kept by an earlier version that name a template which the catalogue no longer has, on
+// the stand-in for the driver: each is a miss, without an error.
 #include "gtest/gtest.h"
 
 #include "ir/text/text.hpp"
@@ -15,8 +15,8 @@ constexpr const char* kForgotten[] = {
     "sm80_tn_128x128x32_f2_d16", "mixed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16"};
 
 Decision decided(const CudaOptions& options = {}) {
-  auto graph = ir::parse_graph(
-      "graph g(x: bf16[M, 64], w: bf16[64, 64]) { return y = relu(matmul(x, w)) }");
+  auto graph =
+      ir::parse_graph("graph g(x: bf16[M, 64], w: bf16[64, 64]) { return y = relu(matmul(x, w)) }");
   if (!graph) ADD_FAILURE() << to_string(graph.error());
   const auto plan = CudaPlan::compile(*std::move(graph), options);
   if (!plan) ADD_FAILURE() << to_string(plan.error());

@@ -39,7 +39,8 @@ int fake_encode(void* map, int, uint32_t rank, void* address, const uint64_t* ex
 
 const attacca_template_entry& pingpong = attacca_record_cutlass_tn_128x128x64_2x1_pingpong_f1.entry;
 const attacca_template_entry& streamk = attacca_record_cutlass_tn_128x128x64_2x1_streamk_f1.entry;
-const attacca_template_entry& swapped = attacca_record_cutlass_tn_64x16x128_1x1_pingpong_swap_f1.entry;
+const attacca_template_entry& swapped =
+    attacca_record_cutlass_tn_64x16x128_1x1_pingpong_swap_f1.entry;
 
 void* at(uintptr_t address) {
   return reinterpret_cast<void*>(address);
