@@ -16,13 +16,13 @@ constexpr int64_t kMostGrid = 65535;
 
 // Sums in double or s64: exact for integers, and better than f32 accumulators for floats.
 constexpr const char* kSource = R"cuda(
-struct problem::Problem {
+struct Problem {
   s64 m, n, k, batch;
   s64 a_row, a_column, a_batch, b_row, b_column, b_batch, d_row, d_column, d_batch;
 };
 
 extern "C" __global__ void __launch_bounds__(256)
-attacca_product(const A::Memory* a, const B::Memory* b, D::Memory* d, problem::Problem p) {
+attacca_product(const A::Memory* a, const B::Memory* b, D::Memory* d, Problem p) {
   __shared__ SUM left[16][17], right[16][17];
   const int x = threadIdx.x % 16, y = threadIdx.x / 16;
   for (s64 batch = blockIdx.z; batch < p.batch; batch += gridDim.z)
