@@ -1,5 +1,4 @@
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "gpu/compile/compile.hpp"
 #include "gpu/driver/device.hpp"
 #include "run/cpu/machine.hpp"
+#include "support/environment.hpp"
 #include "support/files/paths.hpp"
 #include "support/files/private_folder.hpp"
 #include "support/memory.hpp"
@@ -23,8 +23,7 @@ namespace attacca::cli {
 namespace {
 
 bool on_path(const std::string& program) {
-  const char* path = std::getenv("PATH");
-  std::string rest = path ? path : "";
+  std::string rest = environment("PATH");
   while (!rest.empty()) {
     const size_t colon = rest.find(':');
     std::error_code error;
@@ -119,6 +118,16 @@ std::string tuned_state() {
   return fmt::format("{} measured in {}", *count, path);
 }
 
+// "CUDA_HOME=/usr/local/cuda", one a line, of the variables that Attacca reads and that are set.
+std::string settings() {
+  std::vector<std::string> set;
+  for (const EnvironmentVariable& variable : environment_variables())
+    if (const std::string value = environment(variable.name); !value.empty())
+      set.push_back(fmt::format("{}={}", variable.name, escaped(value)));
+  return set.empty() ? "none of those that Attacca reads"
+                     : fmt::format("{}", fmt::join(set, "\n           "));
+}
+
 }  // namespace
 
 int doctor() {
@@ -136,6 +145,7 @@ int doctor() {
   fmt::print("assembler  {}{}\n", tool(describe_assembler()), better_assembler());
   fmt::print("cublas     {}\n", tool(describe_cublaslt()));
   fmt::print("templates  {}\n", describe_templates());
+  fmt::print("variables  {}\n", settings());
   print_devices();
   return kOk;
 }

@@ -1,7 +1,6 @@
 #include "templates/catalog.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +8,7 @@
 
 #include "fmt/format.h"
 
+#include "support/environment.hpp"
 #include "support/files/file.hpp"
 #include "support/hash.hpp"
 #include "templates/metadata.hpp"
@@ -106,7 +106,7 @@ Result<Template> read_template(const fs::path& metadata, const Builders& builder
 }  // namespace
 
 std::string Catalog::default_directory() {
-  if (const char* named = std::getenv("ATTACCA_TEMPLATE_DIR"); named && *named) return named;
+  if (std::string named = environment("ATTACCA_TEMPLATE_DIR"); !named.empty()) return named;
   const fs::path installed =
       fs::path(own_path()).parent_path().parent_path() / "share" / "attacca" / "templates";
   std::error_code ignored;

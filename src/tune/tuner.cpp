@@ -8,6 +8,7 @@
 
 #include "launch/unfused.hpp"
 #include "launch/user_kernel.hpp"
+#include "support/environment.hpp"
 #include "tune/rounds.hpp"
 
 namespace attacca::tune {
@@ -65,7 +66,7 @@ std::filesystem::path own_directory() {
 }  // namespace
 
 std::string worker_program() {
-  if (const char* given = std::getenv("ATTACCA_TUNE_WORKER")) return given;
+  if (std::string given = environment("ATTACCA_TUNE_WORKER"); !given.empty()) return given;
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::filesystem::path library = own_directory();

@@ -133,6 +133,7 @@ class Commands(Cli):
         code, out, _ = attacca("doctor", env={"ATTACCA_CACHE_DIR": "/somewhere/else"})
         self.assertEqual(code, 0)
         self.assertIn("/somewhere/else", out)
+        self.assertRegex(out, r"(?m)^variables  ATTACCA_CACHE_DIR=/somewhere/else$")
         self.assertIn("oneDNN", out)
         self.assertIn("NVRTC 1", out)  # tools/setup.sh installs it
 

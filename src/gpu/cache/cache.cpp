@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <unistd.h>
 
 #include "fmt/format.h"
 
+#include "support/environment.hpp"
 #include "support/files/paths.hpp"
 #include "support/files/private_folder.hpp"
 #include "support/hash.hpp"
@@ -57,11 +56,11 @@ std::string CacheOptions::default_folder() {
 Result<uint64_t> CacheOptions::limit_from_environment() {
   constexpr const char* kVariable = "ATTACCA_CACHE_LIMIT";
   constexpr uint64_t kDefault = uint64_t{1} << 30;
-  const char* text = std::getenv(kVariable);
-  if (!text || !*text) return kDefault;
+  const std::string text = environment(kVariable);
+  if (text.empty()) return kDefault;
   uint64_t value = 0;
-  const char* end = text + std::strlen(text);
-  const auto [rest, error] = std::from_chars(text, end, value);
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
   constexpr std::string_view kUnits = "KMG";
   const size_t unit = rest == end ? 0 : kUnits.find(*rest) + 1;
   const bool is_number = error == std::errc() && end - rest <= 1 && (rest == end || unit > 0);

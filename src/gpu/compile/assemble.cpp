@@ -1,7 +1,6 @@
 #include "gpu/compile/assemble.hpp"
 
 #include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "fmt/format.h"
@@ -9,6 +8,7 @@
 #include "gpu/compile/nvjitlink.hpp"
 #include "gpu/compile/ptxas.hpp"
 #include "gpu/driver/library.hpp"
+#include "support/environment.hpp"
 
 namespace attacca::gpu {
 namespace {
@@ -46,24 +46,18 @@ std::pair<int, int> release(const ToolDescription& tool) {
   return found;
 }
 
-bool is_set(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value && *value;
-}
-
 }  // namespace
 
 Result<AssemblerDescription> describe_assembler() {
-  if (is_set("ATTACCA_ASSEMBLER")) {
-    const std::string_view wanted = std::getenv("ATTACCA_ASSEMBLER");
+  if (const std::string wanted = environment("ATTACCA_ASSEMBLER"); !wanted.empty()) {
     for (const auto& [name, kind] : kChoices)
       if (name == wanted) return describe(kind);
     return fail(fmt::format("unknown assembler {}", wanted), "ATTACCA_ASSEMBLER",
                 "ptxas, nvjitlink or driver");
   }
   auto ptxas = describe(Assembler::Ptxas), linker = describe(Assembler::NvJitLink);
-  if (!ptxas && is_set("ATTACCA_PTXAS")) return ptxas;
-  if (!linker && is_set(kNvJitLinkLibrary.override_variable)) return linker;
+  if (!ptxas && !environment("ATTACCA_PTXAS").empty()) return ptxas;
+  if (!linker && !environment(kNvJitLinkLibrary.override_variable).empty()) return linker;
   if (ptxas && linker) return release(ptxas->tool) < release(linker->tool) ? linker : ptxas;
   if (ptxas) return ptxas;
   if (linker) return linker;

@@ -15,6 +15,7 @@
 
 #include "gpu/driver/library.hpp"
 #include "support/child_process.hpp"
+#include "support/environment.hpp"
 #include "support/files/paths.hpp"
 
 extern char** environ;
@@ -105,8 +106,8 @@ Result<std::string> ptxas_version(const std::string& program, Cache& cache,
 
 Result<ToolDescription> describe_ptxas() {
   const std::string program = find_program("ATTACCA_PTXAS", "ptxas");
-  const char* own = std::getenv("ATTACCA_PTXAS");
-  if (program.empty() && own && *own)
+  const std::string own = environment("ATTACCA_PTXAS");
+  if (program.empty() && !own.empty())
     return fail(fmt::format("no program {}", own), "ATTACCA_PTXAS",
                 "correct or unset ATTACCA_PTXAS");
   if (program.empty())

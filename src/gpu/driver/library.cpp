@@ -1,7 +1,6 @@
 #include "gpu/driver/library.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
 #include <link.h>
@@ -10,15 +9,12 @@
 
 #include "fmt/format.h"
 
+#include "support/environment.hpp"
+
 namespace attacca::gpu {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 // The folder of the program and that of the library this code is in.
 std::vector<fs::path> own_folders() {

@@ -1,20 +1,13 @@
 #include "support/files/paths.hpp"
 
-#include <cstdlib>
 #include <filesystem>
 #include <unistd.h>
 
 #include "fmt/format.h"
 
+#include "support/environment.hpp"
+
 namespace attacca {
-namespace {
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-}  // namespace
 
 std::string cache_directory() {
   if (const auto own = environment("ATTACCA_CACHE_DIR"); !own.empty()) return own;
