@@ -1,4 +1,4 @@
-# Everything comes from Debian's packages; tools/setup.sh installs them. What is missing is collected, so
+# All dependencies are Debian packages, which tools/setup.sh installs. What is missing is collected, so
 # that one message names it all.
 set(ATTACCA_MISSING "")
 
@@ -15,7 +15,7 @@ attacca_find(fmt_FOUND find_package fmt QUIET)
 attacca_find(tl-expected_FOUND find_package tl-expected QUIET)
 attacca_find(nlohmann_json_FOUND find_package nlohmann_json QUIET)
 attacca_find(CLI11_FOUND find_package CLI11 QUIET)
-# oneDNN's own package file wants OpenCL, which its CPU engine does not.
+# oneDNN's own package file requires OpenCL, which its CPU engine does not need.
 attacca_find(DNNL_INCLUDE find_path DNNL_INCLUDE oneapi/dnnl/dnnl.hpp)
 attacca_find(DNNL_LIBRARY find_library DNNL_LIBRARY dnnl)
 attacca_find(Protobuf_FOUND find_package Protobuf QUIET)

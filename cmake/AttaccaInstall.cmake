@@ -1,5 +1,5 @@
 # Installing and packing: libattacca.so, its headers and CMake package, the command line, and the
-# kernel templates that are built. What is installed needs neither nvcc nor CUTLASS.
+# kernel templates that are built. The installed files need neither nvcc nor CUTLASS.
 include(CMakePackageConfigHelpers)
 
 # Fixed names: the library and the program look for ../share/attacca/templates.
@@ -24,7 +24,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/attaccaConfig.cmake
         DESTINATION ${ATTACCA_PACKAGE_DIR})
 
 # `make package`: the same as a tarball and as a Debian package, whose dependencies are read from the
-# binaries. The GPU's libraries are opened at run time, so that they are none.
+# binaries. The GPU's libraries are not among them: they are opened at run time.
 set(CPACK_GENERATOR TGZ DEB)
 set(CPACK_PACKAGE_NAME attacca)
 set(CPACK_PACKAGE_VENDOR Attacca)

@@ -1,27 +1,27 @@
-# attacca_room(NAME SOURCES... [DEPS targets...]): one folder of src as a static library.
+# attacca_layer(NAME SOURCES... [DEPS targets...]): one folder of src as a static library.
 # attacca_test(NAME SOURCES... [DEPS targets...]): one gtest executable, registered with ctest.
 
 add_library(attacca_options INTERFACE)
 target_compile_features(attacca_options INTERFACE cxx_std_20)
-# -ffp-contract=off: the numerics contract forbids the compiler to fuse a multiply with an add.
+# -ffp-contract=off: the numerics contract forbids fusing a multiplication with an addition.
 target_compile_options(attacca_options INTERFACE -Wall -Wextra -Werror -ffp-contract=off)
-# At -O3 GCC 12 warns of copies of std::string, wrongly (its bug 105651).
+# At -O3 GCC 12 gives false warnings for copies of std::string (its bug 105651).
 target_compile_options(attacca_options INTERFACE
                        $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>)
 if(ATTACCA_SANITIZE)
   target_compile_options(attacca_options INTERFACE -fsanitize=${ATTACCA_SANITIZE}
                          -fno-omit-frame-pointer -fno-sanitize-recover=all
-                         # GCC warns of members of moved-from variants under sanitizers, wrongly.
+                         # GCC gives false warnings for moved-from variants under sanitizers.
                          $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(attacca_options INTERFACE -fsanitize=${ATTACCA_SANITIZE})
 endif()
 
-function(attacca_room NAME)
-  cmake_parse_arguments(ROOM "" "" "SOURCES;DEPS" ${ARGN})
-  add_library(attacca_${NAME} STATIC ${ROOM_SOURCES})
+function(attacca_layer NAME)
+  cmake_parse_arguments(LAYER "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(attacca_${NAME} STATIC ${LAYER_SOURCES})
   target_include_directories(attacca_${NAME} PUBLIC ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(attacca_${NAME} PUBLIC attacca_options ${ROOM_DEPS})
-  # The rooms become part of libattacca.so, which shows its public functions alone.
+  target_link_libraries(attacca_${NAME} PUBLIC attacca_options ${LAYER_DEPS})
+  # All layers become part of libattacca.so, which exports only its public functions.
   set_target_properties(attacca_${NAME} PROPERTIES POSITION_INDEPENDENT_CODE ON
                         CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endfunction()

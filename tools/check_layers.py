@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the layering rule of ARCHITECTURE.md: a room of src/ includes itself and rooms to its
+"""Checks the layering rule of ARCHITECTURE.md: a folder of src/ includes itself and folders to its
 left.
 
 Also: CUDA headers only where a device is touched, and the headers that are slow to compile
@@ -12,12 +12,12 @@ import sys
 
 import python_layers
 
-# Rooms of equal rank do not include each other.
+# Folders of equal rank do not include each other.
 RANKS = [["support"], ["ir"], ["import", "fold"], ["epilogue"], ["fuse"], ["ptx"], ["templates"],
          ["gpu"], ["problem"], ["launch"], ["tune"],
          ["run"], ["api"], ["cli", "python"]]
-RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
-DEVICE_ROOMS = {"templates", "gpu", "launch", "tune", "run"}
+RANK = {folder: rank for rank, folders in enumerate(RANKS) for folder in folders}
+DEVICE_FOLDERS = {"templates", "gpu", "launch", "tune", "run"}
 ONE_FILE = {"CLI/": "cli/main.cpp", "nlohmann/": "support/text/json.cpp"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -28,16 +28,17 @@ def violations(root: pathlib.Path):
         if path.suffix not in {".hpp", ".cpp", ".def", ".cu", ".cuh", ".h"}:
             continue
         name = path.relative_to(root)
-        room = name.parts[0]
-        if room not in RANK:
-            yield f"{name}: {room} is no room of the house"
+        folder = name.parts[0]
+        if folder not in RANK:
+            yield f"{name}: {folder} has no rank in tools/check_layers.py"
             continue
         for _, header in INCLUDE.findall(path.read_text()):
             target = header.split("/")[0]
-            if target in RANK and "/" in header and target != room and RANK[target] >= RANK[room]:
-                yield f"{name}: {room} may not include {header}"
-            if re.match(r"(cuda|nvrtc|nvJitLink|cublas)", header) and room not in DEVICE_ROOMS:
-                yield f"{name}: {header} outside the rooms that touch a device"
+            if (target in RANK and "/" in header and target != folder
+                    and RANK[target] >= RANK[folder]):
+                yield f"{name}: {folder} may not include {header}"
+            if re.match(r"(cuda|nvrtc|nvJitLink|cublas)", header) and folder not in DEVICE_FOLDERS:
+                yield f"{name}: {header} outside the folders that use a device"
             for prefix, only in ONE_FILE.items():
                 if header.startswith(prefix) and str(name) != only:
                     yield f"{name}: only {only} includes {header}"

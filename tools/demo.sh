@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job on real blocks: fold, cut, run fused and op by op, and check against f64.
+# Runs real blocks: folds, cuts into regions, runs fused and op by op, and checks against f64.
 # Usage: demo.sh ATTACCA
 set -euo pipefail
 attacca=$1
