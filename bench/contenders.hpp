@@ -27,11 +27,11 @@ std::vector<Case> all_cases();
 struct Contender {
   std::string name;  // "fused", "op_by_op", "post_ops"
   std::function<void()> run;
-  // What computes the product, where that is known.
+  // The implementation that computes the product, where known.
   std::string implementation = {};
 };
 
-// Fused first. Aborts where a contender cannot be built. Everything is packed and run once.
+// Fused first. Aborts if a contender cannot be built. Everything is packed and run once.
 std::vector<Contender> contenders(const Case& c, int threads);
 
 }  // namespace attacca::bench

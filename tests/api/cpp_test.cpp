@@ -227,7 +227,7 @@ double decoded(uint8_t bits, DType dtype) {
   return std::ldexp(mantissa, (bits >> fraction) - bias - fraction);
 }
 
-// Sums and scaled sums that f32 holds exactly, and neither bf16 nor an 8-bit float does.
+// Sums and scaled sums that are exact in f32, but not in bf16 or an 8-bit float.
 void expect_exact_sums(const attacca::Plan& plan, DType a_type, DType b_type) {
   constexpr size_t kM = 3, kN = 5, kK = 40;
   const std::vector<float> sa = {0.5f, 2, 3}, sb = {1, 0.25f, 3, 4, 0.125f};

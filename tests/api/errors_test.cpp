@@ -189,8 +189,8 @@ TEST(ApiErrors, Files) {
   expect_failure(attacca::Plan::deserialize(*plan().serialize(), "tpu").status(), "unknown device");
 }
 
-// A text that holds a NUL would reach the C interface only up to there: what stands before it is
-// right everywhere below.
+// The C interface would see only the part of a text before a NUL. In every case below that part is
+// valid.
 TEST(ApiErrors, TextsWithANul) {
   using attacca::Graph;
   using attacca::Plan;
@@ -260,7 +260,7 @@ TEST(ApiErrors, TextsWithANul) {
   nul(attacca::pack_weights(packing, weights.data(), weights.data()).status(), "scales");
 }
 
-// Everything that may be NULL may; everything else is named.
+// Every argument that may be NULL is accepted; for every other one the error names it.
 TEST(ApiErrors, Nulls) {
   attacca_graph* graph = nullptr;
   attacca_builder* builder = nullptr;

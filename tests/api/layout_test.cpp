@@ -1,4 +1,4 @@
-// Tensors that lie otherwise than the graph says, and tensors that share memory.
+// Tensors with other strides than the graph declares, and tensors that share memory.
 #include <cmath>
 #include <cstring>
 
@@ -36,7 +36,8 @@ struct Layout {
   Strides x, w, r, y;
 };
 
-// Every element by the strides, each result against a plain loop; what lies between is untouched.
+// Every element by the strides, each result against a plain loop; memory between elements is
+// unchanged.
 void expect_right(const attacca::Plan& plan, int64_t batch, int64_t m, const Layout& layout) {
   const auto instance =
       plan.prepare({{"B", batch}, {"M", m}}, {}, {layout.x, layout.w, layout.r, layout.y});
@@ -158,7 +159,7 @@ TEST(Overlaps, AResidualIsNotUpdatedInPlace) {
   expect_failure(plan.prepare({{"M", 4}})->run({x.data(), w.data(), r.data()}, {r.data()}),
                  "output y overlaps input r");
   EXPECT_EQ(r, numbers(32));
-  // Inputs may be one and the same.
+  // Two inputs may be the same tensor.
   std::vector<float> y(64);
   EXPECT_TRUE(plan.prepare({{"M", 8}})->run({w.data(), w.data(), w.data()}, {y.data()}));
 }

@@ -1,4 +1,4 @@
-// The plan's file: what is written comes back; what is damaged is refused, never believed.
+// The plan's file: a written plan is read back; a damaged file is refused.
 #include "api/plan_file.hpp"
 
 #include "fmt/format.h"
@@ -112,7 +112,7 @@ TEST(PlanFile, EveryChangedByteIsSeen) {
   }
 }
 
-// Damage whose checksum is right again: whatever is left is a plan or refused.
+// Damage with a corrected checksum: the file is a valid plan or is refused.
 TEST(PlanFile, DamageWithAGoodChecksum) {
   constexpr std::string_view kPieces[] = {
       "\"",    "{",      "}",   "[",         "]",        "0",     "-1",      "4294967296",

@@ -26,7 +26,7 @@ attacca::Plan plan_of(int64_t k, int64_t n) {
   return *attacca::Plan::compile(*attacca::Graph::parse(text), {.threads = kThreads});
 }
 
-// One run with data of its own: whether the result is what a plain loop gives.
+// One run with its own data: whether the result equals a plain loop's.
 bool runs_right(const attacca::Plan& plan, int64_t m, int64_t k, int64_t n) {
   std::vector<float> x(m * k), w(k * n), b(n), y(m * n, -1.0f);
   for (int64_t i = 0; i < m * k; ++i) x[i] = static_cast<float>(i % 7 - 3);
@@ -49,7 +49,7 @@ bool runs_right(const attacca::Plan& plan, int64_t m, int64_t k, int64_t n) {
   return true;
 }
 
-// How a child that carries this out ends: "0" or another exit code, "signal 14" where it hangs.
+// How a child process that runs this ends: "0" or another exit code, "signal 14" where it hangs.
 std::string end_of_child(const std::function<void()>& work) {
   const pid_t child = fork();
   if (child == 0) {
@@ -63,7 +63,7 @@ std::string end_of_child(const std::function<void()>& work) {
                              : std::to_string(WEXITSTATUS(status));
 }
 
-// Threads that run plans, old and new, of ever other sizes.
+// Threads that run old and new plans with changing sizes.
 class Runners {
  public:
   Runners() {
@@ -91,8 +91,8 @@ class Runners {
   std::vector<std::thread> threads_;
 };
 
-// The first plans of a process make tables that all others share: a child finds them whole.
-// The first test: nothing has made them yet.
+// The first plan of a process makes tables that all plans share. A child must find them complete.
+// This test comes first, so that no table exists yet.
 TEST(Fork, InTheMiddleOfTheFirstCompilation) {
   for (int i = 0; i < 10; ++i)
     ASSERT_EQ(end_of_child([&] {

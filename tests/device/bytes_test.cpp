@@ -106,7 +106,7 @@ Result<Case> make(const Choice& choice, uint64_t seed) {
     form.text.results = {choice.form->result};
   ATTACCA_TRY(ir::Graph graph, run::gemm_graph(form));
   if (choice.b != choice.a) {
-    // The form knows one dtype: B's is another in the text.
+    // The form has one dtype; the text gives B another one.
     std::string text = ir::print_graph(graph);
     const std::string from = fmt::format("b: {}", name(choice.a));
     text.replace(text.find(from), from.size(), fmt::format("b: {}", name(choice.b)));
@@ -115,7 +115,7 @@ Result<Case> make(const Choice& choice, uint64_t seed) {
   const Extents& e = choice.extents;
   const ir::SymbolValues symbols = {{"M", e.m}, {"N", e.n}, {"K", e.k}};
   ATTACCA_TRY(ir::Bindings inputs, run::random_inputs(graph, symbols, seed));
-  // Scales that bring full-range sums near a byte's range, beyond it now and then.
+  // Scales that bring full-range sums near a byte's range, sometimes beyond it.
   if (ir::is_integer(choice.a))
     for (auto& [name, tensor] : inputs)
       if (ir::is_float(tensor.dtype()))
@@ -209,13 +209,13 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Int8, ::testing::ValuesIn(templates_of(DType::S8))
 
 class Fp8 : public ::testing::TestWithParam<std::string> {};
 
-// Tensor cores add products of 8-bit floats with about 14 bits of the largest one: a tile of k
-// where each is summed by itself, else all.
+// Tensor cores add products of 8-bit floats with about 14 bits of the largest one: those of a tile
+// of k where each tile is summed by itself, else all.
 TEST_P(Fp8, isAsExactAsItsAccumulation) {
   const auto* kernel = GetParam().empty() ? nullptr : toolbox()->catalog().find(GetParam());
   const double slack = kernel && !kernel->fast_accumulation ? 0x1p-11 : 0x1p-8;
   run_all(GetParam(), float_cases(), [&](const Prepared& prepared, const auto& outputs) {
-    // Of a gate's product both factors err.
+    // In a gate's product both factors have errors.
     const bool gate = prepared.each->problem.factors().size() == 2;
     return compare_with_reference(prepared.reference, outputs, gate ? 4 * slack : slack);
   });

@@ -32,7 +32,7 @@ int64_t number_from(const char* variable, int64_t fallback) {
   return text == nullptr ? fallback : std::atoll(text);
 }
 
-// Sprinkles what breaks careless code over the operands.
+// Puts NaN, infinities, zeros and extreme numbers into the operands.
 void add_special_values(ir::Bindings& inputs, uint64_t seed) {
   std::mt19937_64 random(seed);
   constexpr double kSpecial[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e30, -1e30, 1e-30};
@@ -176,7 +176,8 @@ std::string check_epilogue(const run::GemmForm& form, const Extents& extents, ir
     wrong = apart ? compare_bits(*outputs, *apart) : to_string(apart.error());
   } else {
     wrong = compare_with_reference(*each, *outputs);
-    // Where a function is steep, the order of the product's sum decides: the derived bound then.
+    // Where a function is steep, the order of the product's sum matters, so the derived bound is
+    // used.
     if (!wrong.empty()) wrong = compare_with_bounds(*each, *outputs, wrong);
   }
   return wrong.empty() ? wrong : to_string(candidate) + ": " + wrong;
@@ -227,7 +228,7 @@ TEST(Epilogues, everyOpAloneInEveryMode) {
                                << name(job.form.text.results[0]);
 }
 
-// A random expression over everything that an epilogue can read.
+// A random expression over every kind of epilogue input.
 class Writer {
  public:
   explicit Writer(uint64_t seed) : random_(seed) {}

@@ -27,7 +27,7 @@ constexpr Extents kShapes[] = {
 // c: the gate clamped.
 constexpr const char* kGptOss = "c * sigmoid(1.702 * c) * (clamp(q, min=-7.0, max=7.0) + 1.0)";
 
-// What p, the gate, and q, the other product, become.
+// The expressions of p, the gate, and q, the other product.
 struct Gate {
   const char* name;
   const char* result;

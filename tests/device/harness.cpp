@@ -222,7 +222,7 @@ std::string compare_bits(const std::vector<Tensor>& got, const std::vector<Tenso
       const bool equal = std::memcmp(got[i].data() + at * width, want[i].data() + at * width,
                                      static_cast<size_t>(width)) == 0;
       const double g = got[i].number_at(at), w = want[i].number_at(at);
-      // The bits of a NaN say nothing.
+      // The bits of a NaN do not matter.
       if (!equal && !(std::isnan(g) && std::isnan(w)))
         return fmt::format("output {} element {}: {} and {}", i, at, g, w);
     }

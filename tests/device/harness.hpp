@@ -16,7 +16,7 @@
 
 namespace attacca::testing {
 
-// The device all tests share. Aborts with the reason where there is none: these tests need a GPU.
+// The device all tests share. Aborts with the reason if there is none: these tests need a GPU.
 const std::shared_ptr<launch::Toolbox>& toolbox();
 
 struct Extents {
@@ -53,7 +53,7 @@ struct Reference {
   std::vector<ir::Tensor> exact, unfused;
 };
 Reference make_reference(const Case& each);
-// `slack`: what else is allowed, relative to the largest value.
+// `slack`: further allowed error, relative to the largest value.
 std::string compare_with_reference(const Reference& reference,
                                    const std::vector<ir::Tensor>& outputs, double slack = 0);
 
@@ -73,11 +73,11 @@ struct Prepared {
 // A test by template is given the template's name; empty: the unfused path.
 std::string template_test_name(const ::testing::TestParamInfo<std::string>& info);
 
-// Whether the template, by its own words, cannot compute the case; the unfused path never says so.
+// Whether the template refuses the case; the unfused path never does.
 bool is_refused(const Case& each, const std::string& kernel);
 
-// Runs every case that is not refused; `wrong` says what is wrong with its outputs, empty: nothing.
-// At least one must run.
+// Runs every case that is not refused; `wrong` returns what is wrong with its outputs, empty if
+// nothing is. At least one must run.
 void run_all(
     const std::string& kernel, const std::vector<Prepared>& cases,
     const std::function<std::string(const Prepared&, const std::vector<ir::Tensor>&)>& wrong);

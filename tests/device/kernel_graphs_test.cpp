@@ -112,7 +112,7 @@ TEST_P(KernelGraphs, fusedAndUnfusedAreOneAndTheReference) {
         EXPECT_EQ(compare_bits(*fused, *unfused), "");
         EXPECT_EQ(compare_bits(*fused, *apart), "");
       }
-      // The kernel rounds its own result in either mode, and sums in an order of its own.
+      // The kernel rounds its result in both modes, and its order of summation differs.
       EXPECT_EQ(compare_with_reference(expected, *fused, 0x1p-7), "") << name(mode);
       EXPECT_EQ(compare_with_reference(expected, *unfused, 0x1p-7), "") << name(mode);
     }

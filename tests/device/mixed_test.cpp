@@ -123,8 +123,8 @@ TEST_P(MixedEager, computeEveryCaseRightOrRefuseIt) {
 INSTANTIATE_TEST_SUITE_P(Gpu, MixedEager, ::testing::ValuesIn(rounding_templates()),
                          template_test_name);
 
-// More tiles than multiprocessors, a few of which all of them share; an odd count of steps of k,
-// and one.
+// More tiles than multiprocessors, so that the last tiles are shared; an odd number of steps of k,
+// and one step.
 TEST(MixedTail, sharesTheLastTiles) {
   std::vector<Prepared> prepared;
   for (const ir::DType a : {ir::DType::BF16, ir::DType::F16})
@@ -151,7 +151,7 @@ std::vector<Candidate> every_candidate(const Prepared& prepared) {
   return all;
 }
 
-// Rows whose scales are NaN, 0, tiny or huge beside ordinary ones; all codes equal, all zero.
+// Rows with scales that are NaN, 0, tiny or huge next to ordinary ones; all codes equal, all zero.
 TEST(MixedScales, ofEveryKindStayInTheirColumns) {
   std::mt19937_64 random(5);
   for (const ir::DType a : {ir::DType::BF16, ir::DType::F16})
@@ -180,7 +180,7 @@ TEST(MixedScales, ofEveryKindStayInTheirColumns) {
       for (const Candidate& candidate : every_candidate(prepared)) {
         const auto outputs = run_candidate(*prepared.each, candidate);
         ASSERT_TRUE(outputs) << to_string(outputs.error());
-        // What is rounded before it is summed errs by a part of the largest terms.
+        // A term that is rounded before it is summed has an error relative to the largest terms.
         std::vector<double> largest(static_cast<size_t>(extents.n), 0);
         for (int64_t i = 0; i < extents.m * extents.n; ++i) {
           double& of_column = largest[static_cast<size_t>(i % extents.n)];

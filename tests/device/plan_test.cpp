@@ -29,7 +29,8 @@ Result<std::vector<Tensor>> run_on_device(const ir::Graph& graph, const ir::Bind
   return plan.run(inputs);
 }
 
-// Empty: every output's error against f64 is no larger than the op-by-op interpreter's and a place.
+// Empty if every output's error against f64 is at most the op-by-op interpreter's plus one last
+// place.
 std::string compare_graph(const ir::Graph& graph, const ir::Bindings& inputs,
                           const std::vector<Tensor>& outputs) {
   const auto exact = ir::interpret(graph, inputs);
@@ -200,7 +201,7 @@ TEST(Plans, areTimedInTurns) {
   }
 }
 
-// One plan, many threads, each with its own stream: results as alone.
+// One plan, many threads, each with its own stream: results are those of a single thread.
 TEST(Plans, runFromManyThreads) {
   const auto plan = gemm_plan("silu(acc + row(bias)) * full(res)");
   ASSERT_TRUE(plan) << to_string(plan.error());

@@ -113,7 +113,7 @@ TEST(Variants, computeTheSame) {
   }
 }
 
-// What the vendor library absorbs of a tail, by each algorithm that it proposes.
+// The part of a tail that the vendor library computes, with each algorithm that it proposes.
 TEST(Unfused, computesTheSame) {
   for (const char* epilogue :
        {"acc + row(bias)", "gelu_tanh(acc + row(bias))", "silu(acc + row(bias)) * full(res)",

@@ -26,7 +26,7 @@ uint64_t setting(const char* name, uint64_t otherwise) {
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-// What is wrong with the run of a graph; empty: nothing.
+// Why the run of a graph is wrong; empty if it is right.
 using Check = std::string (*)(const Graph&, const Bindings&);
 
 std::vector<bool> stored_values(const fuse::Partition& partition) {
@@ -37,7 +37,8 @@ std::vector<bool> stored_values(const fuse::Partition& partition) {
   return stored;
 }
 
-// Elements that had a finite bound, and all: the test must not pass by promising nothing.
+// The number of elements with a finite bound, and of all: without bounds the test would pass for
+// any result.
 struct Coverage {
   int64_t bounded = 0, all = 0;
 };

@@ -57,7 +57,7 @@ class Generator {
     return *value;
   }
 
-  // The node, or nullopt where the type rules refuse it; then the step is skipped.
+  // The node, or nullopt if the type rules refuse it; the step is then skipped.
   std::optional<Value> add(Op op, std::vector<Value> operands, ir::Attrs attrs = {}) {
     auto value = graph_.add(op, std::move(operands), std::move(attrs));
     if (!value) return std::nullopt;
@@ -115,7 +115,7 @@ class Generator {
     if (!g || !u) return;
     const auto activated = add(chance(2) ? Op::Silu : Op::Gelu, {*g});
     keep(add(Op::Mul, {*activated, *u}));
-    // The halves stand beside whole values of other widths: only they go on.
+    // Only the halves are used further: the whole values have other widths.
     pool_ = {pool_.back()};
   }
 

@@ -1,4 +1,4 @@
-// Random graphs of the shapes that fusion cares about, and random inputs for them.
+// Random graphs of the kinds that can fuse, and random inputs for them.
 #pragma once
 
 #include <cstdint>

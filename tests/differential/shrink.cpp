@@ -8,14 +8,14 @@ namespace {
 using ir::Graph;
 using ir::Value;
 
-// What a copy leaves out or reads elsewhere.
+// One edit: a node replaced by an earlier value, or an output dropped.
 struct Edit {
   std::optional<Value> from, to;       // `from` reads as `to`, an earlier value
   std::optional<size_t> output;        // an output to drop
   std::vector<bool> dropped_inputs{};  // by node
 };
 
-// The edited copy, or nullopt where types forbid it.
+// The edited copy, or nullopt if its types are invalid.
 std::optional<Graph> copy(const Graph& graph, const Edit& edit) {
   Graph result;
   std::vector<Value> moved(graph.size());

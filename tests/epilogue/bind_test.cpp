@@ -1,5 +1,5 @@
-// Placement, one line each: the epilogue's text, what the kernel has, where everything goes or why
-// it cannot.
+// Placement of operands, one line each: the epilogue's text, the kernel's slots, and where each
+// operand goes or why it cannot.
 #include "gtest/gtest.h"
 
 #include "epilogue/hole.hpp"

@@ -1,4 +1,4 @@
-// What the generated source gives the test: entry i runs case i.
+// The generated source's entries for the test: entry i runs case i.
 #pragma once
 
 #include <cstdint>
@@ -6,5 +6,5 @@
 using EmitCall = void (*)(const uint32_t* words, int row, int column, int batch,
                           const void* context, uint32_t* results);
 extern EmitCall const kEmitCalls[];
-// The signs of the errors that exp2, and reciprocals and quotients, make in the generated code.
+// The signs of the errors of exp2, and of reciprocals and quotients, in the generated code.
 void set_approximations(int exp2_sign, int rcp_sign);

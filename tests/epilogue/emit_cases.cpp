@@ -115,7 +115,7 @@ class Cases {
       }
   }
 
-  // Random DAGs. Ops that jump or explode are left out where the reference is a bound.
+  // Random DAGs. Where the reference is a bound, ops with jumps or poles are left out.
   void add_random() {
     std::mt19937_64 random(kEmitSeed);
     for (int i = 0; i < 80; ++i) {

@@ -11,7 +11,7 @@
 
 namespace attacca::epilogue::testing {
 
-// How far fp32 code may be from the reference.
+// How far results of fp32 code may be from the reference.
 enum class Check : uint8_t {
   Bits,    // none: the same bits, NaN being NaN
   Op,      // one op: from the f64 value, units in the last place of the result's dtype

@@ -153,7 +153,7 @@ class Bench {
   }
 
   ir::Value add_product(const Input& input, const std::string& name) {
-    // A bound has no accumulators of its own: there the product is an input.
+    // A bound cannot be computed from accumulators, so the product is an input there.
     if (case_.check == Check::Bounds) {
       const ir::Value value = *graph_.input(name, {DType::F32, {kRows, kColumns}});
       products_.emplace(input.source, value);
@@ -221,7 +221,7 @@ class Bench {
             column, kBatchStride};
   }
 
-  // Results lie in wider rows, whose rest must stay as it is.
+  // Results have wider rows, whose other elements must not change.
   static constexpr int64_t kPitch = kColumns + 3;
 
   void prepare_context() {
@@ -323,7 +323,7 @@ std::string describe(const EmitCase& each, const Bench& bench, int64_t at) {
   return text;
 }
 
-// How much an error of the argument grows: where the argument of exp is itself computed in f32.
+// How much an error of exp's argument grows, where that argument is computed in f32.
 double conditioning(const std::string& op, double x) {
   const bool steep = op.find("gelu") != std::string::npos ||
                      op.find("geglu") != std::string::npos || op == "clamped_swiglu";
@@ -348,8 +348,8 @@ std::string op_error(const EmitCase& each, const Tensor& got, const Tensor& want
                                         : value * std::copysign(1.0, exact) > format.largest * 0.98;
     return fine ? "" : fmt::format("{}, f64 says {}", value, exact);
   }
-  // `ulp` is half a unit, the result's own rounding. Beside it: of f32, a few units; of narrower
-  // results, what fast.def allows.
+  // `ulp` is half a unit, for the result's rounding. In addition, f32 allows a few units and a
+  // narrower result what fast.def allows.
   const double steepness = conditioning(each.text.substr(0, each.text.find('(')), x);
   const double relative = got.dtype() == DType::F32
                               ? (8 + 2 * steepness) * 2 * format.ulp
@@ -372,14 +372,14 @@ void check_bits(const EmitCase& each, Bench& bench, const std::vector<Tensor>& g
           << ", the interpreter says " << want[i].number_at(at);
 }
 
-// What f32 loses below its range, here and unfused: of a gate, times the linear half.
+// The error of f32 below its range, fused and unfused; of a gate, times the linear half.
 double lost_below_f32(const Bench& bench, int64_t at) {
   const auto y = bench.bindings().find("y");
   const double scale = y == bench.bindings().end() ? 1 : std::fabs(y->second.number_at(at));
   return 0x1p-120 * (scale > 1 ? scale : 1);
 }
 
-// An activation that is 0 in f32 alone, times infinity.
+// An activation that is 0 only in f32, times infinity.
 bool vanishes(const EmitCase& each, const Bench& bench, int64_t at) {
   const auto op = ir::parse_op(each.text.substr(0, each.text.find('(')));
   if (op != ir::Op::SwiGlu && op != ir::Op::GeGlu && op != ir::Op::GeGluTanh) return false;

@@ -1,4 +1,4 @@
-// What a host compiler lacks to read emitted CUDA C++.
+// The CUDA declarations that a host compiler needs for emitted CUDA C++.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,8 @@
 #define __device__
 #define __forceinline__ inline
 
-// The approximate instructions, as wrong as the PTX manual lets them be. Signs: -1, 0 or 1.
+// The approximate instructions, with the largest errors that the PTX manual allows. Signs: -1, 0 or
+// 1.
 inline int attacca_shim_exp2_sign = 0, attacca_shim_rcp_sign = 0;
 
 inline float attacca_shim_exp2(float x) {

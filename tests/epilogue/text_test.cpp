@@ -124,7 +124,7 @@ TEST(EpilogueText, CallsAStoredValueByItsOwnName) {
   EXPECT_EQ(read("out + full(acc0)", options), "acc + full(acc0)");
 }
 
-// Texts cut off anywhere are refused or read, never more.
+// A truncated text is refused or read; nothing else happens.
 TEST(EpilogueText, TakesAnyPrefix) {
   const std::string text =
       "y = silu(acc + row(\"b\": f32)) * full(r: f8e4m3), cast(acc, s8, saturate=true)";

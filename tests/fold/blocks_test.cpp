@@ -39,7 +39,7 @@ TEST(Blocks, WhatStays) {
   expect_unchanged(
       "(q: f32[M, 256], s: f32[M, 2, 1]) {"
       " return reshape(reshape(q, [M, 2, 128]) * s, [M, 256]) }");
-  // Joined otherwise than it was cut.
+  // Joined in another order than it was split.
   expect_unchanged(
       "(q: f8e4m3[4, 256], s: f32[4, 2, 1]) {"
       " return reshape(cast(reshape(q, [4, 2, 128]), f32) * s, [8, 128]) }");

@@ -1,5 +1,5 @@
-// Products of dequantised operands: what becomes a product of bytes, what must not, and that values
-// stay.
+// Products of dequantised operands: which become products of bytes, which must not, and that values
+// do not change.
 #include <cmath>
 #include <random>
 
@@ -77,7 +77,7 @@ TEST(Dequantized, WhatStays) {
   expect_unchanged(
       "(a: s8[M, 64], b: s8[64, 32], z: s8[64]) {"
       " return (cast(a, f32) - cast(z, f32)) @ cast(b, f32) }");
-  // One side alone, sides of other kinds.
+  // One side only, sides of different kinds.
   expect_unchanged("(a: f32[M, 64], b: s8[64, 32]) { return a @ dequantize(b, 0.5) }");
   expect_unchanged("(a: s8[M, 64], b: f8e4m3[64, 32]) { return cast(a, f32) @ cast(b, f32) }");
   // A zero point that is no whole number, or of unknown size.

@@ -1,5 +1,6 @@
-// Random expressions, near misses of known formulas among them, folded and compared with themselves
-// by an evaluator of its own. ATTACCA_SEED takes another seed, ATTACCA_EXPRESSIONS another count.
+// Random expressions, near misses of known formulas among them, folded, and compared with the
+// originals by the test's own evaluator. ATTACCA_SEED takes another seed, ATTACCA_EXPRESSIONS
+// another count.
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -14,7 +15,8 @@
 namespace attacca::fold {
 namespace {
 
-// As people write them, by hand and not from the rule table. X and Y stand for expressions.
+// Formulas as people write them, listed here and not taken from the rule table. X and Y stand for
+// expressions.
 const char* const kFormulas[] = {
     "1 / (1 + exp(-X))",
     "exp(X) / (1 + exp(X))",
@@ -224,7 +226,7 @@ class Generator {
   std::mt19937_64 random_;
 };
 
-// How far folding may take a constant to be another: rounded ones in f32, and the last digits.
+// The relative tolerance with which folding may take one constant for another.
 double tolerance_f32(double literal) {
   const auto is_near = [&](double number, double reach) {
     return std::fabs(std::fabs(literal) - number) <= reach * number;
@@ -251,7 +253,7 @@ struct Tally {
   int folded = 0, compared = 0, unknown = 0, limits = 0;
 };
 
-// Whether the fold keeps the expression's values.
+// Whether the folded expression has the same values.
 testing::AssertionResult keeps(const std::string& text, ir::DType dtype, Tally& tally) {
   static const std::vector<double> xs =
       special_numbers({0.3, 0.75, 1, 2.5, 3, 5, 6.5, 20.5, 30, 95, 750, 1e5});

@@ -193,7 +193,7 @@ bool alike(double a, double b) {
   return a == b || (std::isnan(a) && std::isnan(b));
 }
 
-// What errors of the operands make of a result, moving them one at a time and all at once.
+// The error of a result that errors of the operands cause, moved one at a time and all at once.
 double propagated(Op op, const std::vector<double>& x, const std::vector<double>& errors,
                   const std::vector<double>& params, double value) {
   double total = 0;
@@ -219,7 +219,7 @@ double propagated(Op op, const std::vector<double>& x, const std::vector<double>
   return total;
 }
 
-// What errors of the parameters, which are a graph's literals, make of a result.
+// The error of a result that errors of the parameters cause, which are a graph's literals.
 double of_params(Op op, const std::vector<double>& x, const std::vector<double>& params,
                  const LiteralError& literals, double value) {
   double total = 0;
@@ -301,7 +301,7 @@ double limit_of(const ir::Graph& graph, const Inputs& inputs, double large) {
       std::vector<Wide> x;
       for (const ir::Value operand : node.operands) x.push_back(values[operand.id]);
       values[id] = apply(node.op, x, node.attrs.params);
-      // Beyond the exponents that are known to the last bit.
+      // Beyond the range in which exponents are exact.
       if (std::isinf(values[id].m) || std::fabs(values[id].e) > 1e13)
         return std::numeric_limits<double>::quiet_NaN();
     }
@@ -333,7 +333,7 @@ Compared compare(const ir::Graph& before, const ir::Graph& after, const Inputs& 
   if (near(old.value, now.value, error)) return is(Verdict::Same);
   if (old.zero_sign || now.near_pole || (!nan && std::isinf(now.error))) return result;
   if (old.pole && std::isinf(old.value) && std::isinf(now.value)) return result;
-  // Infinite inputs are judged by large ones, where all else is of moderate size.
+  // If all other inputs are of moderate size, infinite inputs are replaced by large ones.
   Inputs finite = inputs;
   int infinite = 0;
   bool moderate = true;

@@ -1,5 +1,5 @@
-// Expressions computed by <cmath> alone: it shares no code with the rules or the op table. Beside a
-// value stands what rounding may have done to it, and its limit where something overflows.
+// Expressions computed by <cmath> alone: it shares no code with the rules or the op table. Each
+// value has a bound of its rounding error, and its limit where an intermediate overflows.
 #pragma once
 
 #include <functional>
@@ -22,13 +22,14 @@ struct Evaluated {
   bool zero_sign = false;  // another sign of a zero on the way gives another value
 };
 
-// How exactly a graph's literal is to be taken, as a relative error.
+// The relative error that a graph's literal may have.
 using LiteralError = std::function<double(double)>;
 
 // Of the first output.
 Evaluated evaluated(const ir::Graph& graph, const Inputs& inputs,
                     const LiteralError& literals = {});
-// In the reals, so far as an exponent in f64 goes; NaN: unknown. Infinite inputs count as `large`.
+// The value in real arithmetic, with an exponent in f64; NaN: unknown. Infinite inputs count as
+// `large`.
 double limit_of(const ir::Graph& graph, const Inputs& inputs, double large);
 
 // These, both signs of them, zeros, infinities, NaN, and numbers at the ends of f64.

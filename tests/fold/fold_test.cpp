@@ -284,7 +284,7 @@ const Case kLookAlikes[] = {
 };
 INSTANTIATE_TEST_SUITE_P(LookAlikes, Folds, testing::ValuesIn(kLookAlikes));
 
-// The formulas are an op's for real numbers, and NaN elsewhere than it.
+// Formulas that equal an op for real numbers, but are NaN at other inputs than the op.
 const Case kNotAtSpecialValues[] = {
     {"where(x > 0, x, 0)", unchanged},
     {"where(x >= 0, x, 0)", unchanged},
@@ -306,7 +306,7 @@ const Case kNotAtSpecialValues[] = {
 };
 INSTANTIATE_TEST_SUITE_P(NotAtSpecialValues, Folds, testing::ValuesIn(kNotAtSpecialValues));
 
-// Constants that are not those of a formula.
+// Constants that differ from a formula's.
 const Case kNearMisses[] = {
     {"max(x, 0) * 1.0000009", "relu(x) * 1.0000009"},
     {"max(x, 0) * 1.0000001", "relu(x) * 1.0000001"},
@@ -352,7 +352,7 @@ const Case kF64[] = {
 };
 INSTANTIATE_TEST_SUITE_P(F64, FoldsInF64, testing::ValuesIn(kF64));
 
-// A constant as the graph's dtype rounds it is the formula's.
+// A formula's constant, rounded to the graph's dtype, still matches.
 TEST(FoldConstants, RoundedByTheModel) {
   for (const char* dtype : {"f32", "f16", "bf16"}) {
     const auto graph = [&](const std::string& body, double third, double cubic) {

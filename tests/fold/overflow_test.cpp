@@ -7,8 +7,8 @@
 namespace attacca::fold {
 namespace {
 
-// Beside the largest numbers themselves, which a rounding takes to infinity.
-// A stands for a constant, X for an expression of x.
+// Numbers next to the largest ones, which a rounding makes infinite. A stands for a constant, X for
+// an expression of x.
 const char* const kFormulas[] = {
     "where(X < 0, A * expm1(X / A), X)",
     "where(X > 0, X, A * (exp(X / A) - 1))",
@@ -88,7 +88,7 @@ TEST(FoldOverflow, WhereTheGraphIsFinite) {
   EXPECT_GT(folds, 1500);
 }
 
-// 80000 is no number of f16, and 40000 is one.
+// 80000 overflows f16, 40000 does not.
 TEST(FoldOverflow, OfADeclaredDtype) {
   const auto half = [](const std::string& number) {
     return "(x: f16[N]) { h = mul(x, 0.5, compute=f16) ; t = tanh(h, compute=f16) ; "

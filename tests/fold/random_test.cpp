@@ -1,4 +1,4 @@
-// Random expressions: folding keeps their values, ends, and finds nothing new the second time.
+// Random expressions: folding terminates, keeps their values, and a second fold changes nothing.
 #include <cmath>
 #include <ctime>
 #include <random>
@@ -30,7 +30,7 @@ class Generator {
   }
 
  private:
-  // Without those that jump, where a rounding error is no small matter, and those of no rule.
+  // Without ops that jump, where a rounding error has a large effect, and ops that no rule has.
   static const std::vector<ir::OpInfo>& ops() {
     static const auto list = [] {
       std::vector<ir::OpInfo> list;
@@ -98,8 +98,8 @@ double at(const ir::Tensor& tensor, size_t i) {
   return tensor.number_at(tensor.size() == 1 ? 0 : static_cast<int64_t>(i));
 }
 
-// Where every intermediate is of moderate size: elsewhere the formulas' own rounding errors and
-// overflows, which folding removes, are part of the values.
+// Only where every intermediate is of moderate size: elsewhere the values contain rounding errors
+// and overflows of the formulas, which folding removes.
 std::vector<bool> tame(ir::Graph graph) {
   const auto count = static_cast<uint32_t>(graph.size());
   const size_t first = graph.outputs().size();

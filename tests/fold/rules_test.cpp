@@ -42,7 +42,7 @@ std::vector<std::array<double, 4>> captures_of(const RuleText& row) {
 
 class Row : public testing::TestWithParam<RuleText> {};
 
-// How the sides differ at a sample, in the table's words.
+// How the sides differ at a sample, named as in the table.
 Differs difference(const Compared& compared) {
   switch (compared.verdict) {
     case Verdict::Same:

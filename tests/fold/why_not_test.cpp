@@ -1,4 +1,4 @@
-// Where a match fails, in the words of the rule.
+// The printed reason for which a match fails.
 #include "fold_testing.hpp"
 
 namespace attacca::fold {

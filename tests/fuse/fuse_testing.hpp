@@ -1,4 +1,4 @@
-// Text in, text out: a graph in the text form, its partition in a few words.
+// Text in, text out: a graph in the text form, its partition as a short text.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Packed weights: who reads them as they are, and who unpacks them.
+// Packed weights: which ops read them directly, and which ones unpack them.
 #include "fuse_testing.hpp"
 
 namespace attacca::fuse::testing {

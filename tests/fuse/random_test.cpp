@@ -36,7 +36,7 @@ class Generator {
   int pick(int n) { return static_cast<int>(random_() % n); }
   bool flip(int n) { return pick(n) == 0; }
   Value any() {
-    // Recent values more often: chains, not combs.
+    // Recent values more often, so that graphs are chains.
     return flip(2) ? pool_.back() : pool_[pick(static_cast<int>(pool_.size()))];
   }
   Value computed(Value value) {
@@ -111,7 +111,7 @@ class Generator {
     keep(graph_.add(kOps[pick(5)], {x}));
   }
 
-  // An operand that broadcasts to the shape, or does not: then the op is left out.
+  // An operand that broadcasts to the shape; if it does not, the op is left out.
   Value partner(Value x) {
     Shape s = shape(x);
     switch (pick(6)) {
@@ -285,7 +285,7 @@ TEST(Random, PartitionsAreWellFormedAndComputeTheGraph) {
     }
   }
   if (count < 1000) return;
-  // The graphs exercise what they are for.
+  // The random graphs contain every kind of region.
   for (const char* kind :
        {"gemm", "gated", "gated of two", "pointwise", "single", "reduction", "several outputs"})
     EXPECT_GT(seen[kind], count / 50) << kind;

@@ -217,7 +217,7 @@ TEST(Unfused, EveryOpAlone) {
       "gemm t4 = acc; pointwise t5 = full(t4) + row(b); pointwise y = relu(full(t5)); single m");
 }
 
-// What an executor without other reductions takes along.
+// Reductions that an executor with few reductions includes.
 std::string with_amax(const std::string& parameters, const std::string& results) {
   return summary(partition_of(graph_text(parameters, "y = x @ w; return " + results),
                               {.fuse = true, .reductions = Reductions::Amax}));

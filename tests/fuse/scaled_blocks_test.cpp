@@ -1,5 +1,5 @@
-// 8-bit floats with scales of blocks: which products read them as they are, and who else computes
-// the numbers.
+// 8-bit floats with scales of blocks: which products read them directly, and which ops compute the
+// scaled numbers.
 #include "fuse_testing.hpp"
 
 namespace attacca::fuse::testing {

@@ -100,7 +100,7 @@ TEST(UserKernel, D2StartsUninitialised) {
             "single k; pointwise y = relu(full(k))");
 }
 
-// What has the right size joins, and the rest follows.
+// Ops of the right size join, and the others follow.
 TEST(UserKernel, D2TheLongestTailOfTheRightSizeJoins) {
   EXPECT_EQ(fused(kInputs, body("a = relu(k + row)\nreturn y = cast(a, bf16)")),
             "kernel a = relu(acc + row(row)); pointwise y = cast(full(a), bf16)");

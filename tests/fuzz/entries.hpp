@@ -1,4 +1,5 @@
-// What the fuzzers and the replay of their corpus run on an input: it may be refused, never more.
+// What the fuzzers, and the replay of their corpus, run on an input. Refusing it is the only
+// failure allowed.
 #pragma once
 
 #include <string_view>
@@ -7,7 +8,7 @@ namespace attacca::fuzz {
 
 // A model that is read verifies, prints, and its print reads back.
 void try_onnx(std::string_view bytes);
-// Likewise a text.
+// The same for a text.
 void try_text(std::string_view text);
 
 }  // namespace attacca::fuzz

@@ -30,7 +30,7 @@ extern "C" __global__ void kernel(const unsigned* in, unsigned* out,
 }
 )";
 
-// Counts what the real toolchain does.
+// Counts the real toolchain's calls.
 struct Counting : Toolchain {
   Result<std::string> compile(const std::string& source,
                               const CompileOptions& options) const override {
@@ -126,7 +126,7 @@ TEST_F(BuildTest, NamesOfOperandsDoNotCount) {
   EXPECT_EQ(tools.compiles, 1);
 }
 
-// What must make another kernel.
+// Changes that must give another kernel.
 TEST_F(BuildTest, KeySeparates) {
   const KernelRequest base = request(kernel, "relu(acc + row(bias))");
   std::vector<KernelRequest> all(6, base);

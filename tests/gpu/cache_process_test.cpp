@@ -150,7 +150,7 @@ TEST(Share, ManyProcessesCompileOnce) {
   EXPECT_EQ(std::filesystem::file_size(counter), 1u);
 }
 
-// The one that compiles is killed while the others wait: one of them takes over.
+// The process that compiles is killed while others wait: one of them must compile instead.
 TEST(Share, SurvivesTheDeathOfTheCompiler) {
   const Folder folder;
   const pid_t first = in_child([&] {

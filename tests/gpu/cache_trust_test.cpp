@@ -1,5 +1,5 @@
-// Whose folders and files the cache believes. Where the tests run as root, files of another user
-// are planted; elsewhere files that the group may write.
+// Whose folders and files the cache uses. Where the tests run as root, files of another user are
+// planted; elsewhere files that the group may write.
 #include <fcntl.h>
 #include <fstream>
 #include <sys/stat.h>
@@ -45,7 +45,7 @@ fs::path plant(const std::string& folder) {
   return {};
 }
 
-// In each way that this user can: what another user could have made.
+// Files as another user could have made them, in each way that this user can imitate.
 std::vector<std::function<void(const fs::path&)>> ways_to_give_away() {
   const auto mode = [](mode_t more) {
     return [more](const fs::path& path) {

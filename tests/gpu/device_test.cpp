@@ -1,4 +1,5 @@
-// The owners of device things against a stand-in for the driver: ATTACCA_LIBCUDA names it.
+// The owners of device memory, modules, events and so on, with a stand-in for the driver
+// (ATTACCA_LIBCUDA).
 #include "gpu/driver/device.hpp"
 
 #include <cstdlib>
@@ -77,7 +78,7 @@ TEST_F(DeviceTest, UsesEverythingAndGivesItBack) {
             std::string::npos);
 }
 
-// Whichever call of the driver fails: its name is in the error, and nothing leaks.
+// If any call of the driver fails, the error names it, and nothing leaks.
 TEST_F(DeviceTest, EveryCallMayFail) {
   ASSERT_TRUE(use_everything());
   const int calls = FAKE(fake_cuda_call_count)();

@@ -1,4 +1,4 @@
-// What a test asks of the stand-in for libcuda.so.1, by dlsym.
+// The functions of the stand-in for libcuda.so.1 that tests call, found by dlsym.
 #pragma once
 
 extern "C" {

@@ -1,6 +1,5 @@
-// Libraries that are not there, are there and broken, or are there. ATTACCA_LIBCUDA names a file
-// that does not exist, and so for NVRTC and the assemblers; FAKE_CUDA is the stand-in for the
-// driver.
+// Libraries that are missing, broken or usable. ATTACCA_LIBCUDA names a file that does not exist,
+// and so for NVRTC and the assemblers; FAKE_CUDA is the stand-in for the driver.
 #include "gpu/driver/library.hpp"
 
 #include <cstdlib>
@@ -69,7 +68,7 @@ TEST(Library, WithoutAToolchain) {
   EXPECT_NE(ptx.error().what.find("cannot open NVRTC"), std::string::npos);
 }
 
-// What a variable names is taken or an error: never another assembler in its place.
+// The assembler that a variable names is used, or it is an error; no other one is used instead.
 TEST(Library, AnAssemblerThatIsNamedAndMissingIsAnError) {
   const auto ptxas = describe_assembler();
   ASSERT_FALSE(ptxas);

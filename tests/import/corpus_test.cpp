@@ -1,4 +1,4 @@
-// Replays what the fuzzers kept.
+// Replays the fuzzers' corpus.
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Models as wholes: names, dimensions, weights, functions, and what is wrong with them.
+// Whole models: names, dimensions, weights, functions, and errors.
 #include <filesystem>
 #include <fstream>
 

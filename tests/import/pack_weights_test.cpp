@@ -1,4 +1,4 @@
-// Checkpoints packed and unpacked: files come back bit for bit; headers of every kind of malice.
+// Checkpoints packed and unpacked, bit for bit; malicious headers of every kind.
 #include "import/files/pack_weights.hpp"
 
 #include <cstring>

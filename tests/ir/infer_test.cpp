@@ -1,4 +1,4 @@
-// Type rules: a graph's text in, the result's type or the fault and its fix out.
+// Type rules: a graph's text in, the result's type or the error and its fix out.
 #include "gtest/gtest.h"
 
 #include "ir/text/text.hpp"

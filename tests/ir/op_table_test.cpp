@@ -1,4 +1,4 @@
-// Every row of the op table, by the table itself: the emitted code means what the reference means.
+// Every row of the op table: the emitted code computes what the reference computes.
 #include <cmath>
 #include <random>
 #include <vector>
@@ -62,7 +62,7 @@ TEST_P(EmittedCode, AgreesWithTheReference) {
       // Beyond f32's range the intermediate, not the result, overflows in f32: not comparable.
       const bool huge = std::fabs(x) > 1e20f || std::fabs(y) > 1e20f;
       if (huge && std::isfinite(x) && std::isfinite(y)) continue;
-      // A gate that underflows in f32 alone, times infinity.
+      // A gate that underflows only in f32, times infinity.
       if (std::isinf(y) && std::fabs(x) > 10) continue;
       ASSERT_TRUE(close(want, got)) << row.name << "(" << x << ", " << y << ", " << z
                                     << "): reference " << want << ", emitted " << got;

@@ -1,5 +1,4 @@
-// Packed weights: round trips bit for bit, what they stand for, and everything that must be
-// refused.
+// Packed weights: round trips bit for bit, their values, and everything that must be refused.
 #include "ir/packed/packed.hpp"
 
 #include <cmath>

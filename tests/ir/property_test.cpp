@@ -1,4 +1,4 @@
-// Laws that hold for all values: rapidcheck draws them, and shrinks what breaks one.
+// Properties that hold for all values: rapidcheck draws random ones, and shrinks a counterexample.
 #include <cmath>
 
 #include "gtest/gtest.h"

@@ -57,7 +57,7 @@ extern "C" __global__ void noinline_helper(const float* x, float* out, int n) {
   if (i < n) put_far(out, i, x[i]);
 }
 
-// A call that the output has no part in.
+// A call that does not involve the output.
 __device__ __noinline__ float polynomial(float x) {
   return (x * 0.5f + 1.0f) * x - 2.0f;
 }
@@ -237,7 +237,7 @@ extern "C" __global__ void counted(const float* x, float* out, unsigned* counter
   out[i] = fabsf(x[i]);
 }
 
-// Nothing of the kernel's reads the output; an input may lie beside it.
+// The kernel never reads the output; an input may be next to it in memory.
 extern "C" __global__ void shifted(const float* __restrict__ x, float* __restrict__ out, int n,
                                    int offset) {
   const int i = thread_index();

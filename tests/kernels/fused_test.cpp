@@ -40,7 +40,7 @@ TEST_P(FusedKernel, IsTheKernelThenTheEpilogue) {
   for (const bool special : {false, true})
     EXPECT_EQ(compare_with_unfused(kernel, *fused, special ? 7 : 3, special, 0), "")
         << kernel.epilogue << (special ? ", special numbers" : "");
-  // Operands may lie anywhere: reads of several elements must ask.
+  // Operands may have any alignment: reads of several elements at once must check it.
   for (const size_t shift : {1, 2})
     EXPECT_EQ(compare_with_unfused(kernel, *fused, 4, false, shift), "") << "shifted by " << shift;
 }
@@ -88,7 +88,7 @@ size_t count_contractible(const std::string& ptx) {
 TEST_P(FusedKernel, BringsNothingToContract) {
   const auto fused = fuse(GetParam());
   ASSERT_TRUE(fused) << to_string(fused.error());
-  // A function that stores is there a second time, for those who call it with another pointer.
+  // A function that stores is copied for the calls with another pointer.
   const std::string_view entry = GetParam().entry;
   const bool is_copied = entry == "noinline_helper" || entry == "shared_helpers";
   const size_t copies = is_copied ? 2 : 1;

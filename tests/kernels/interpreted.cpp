@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kMostSteps = 1'000'000;  // the table's kernels take a fifth at most
 
-// `shift`: in elements; what lies before them belongs to nobody.
+// `shift`: in elements; the memory before them belongs to no buffer.
 uint64_t upload(Memory& memory, const Tensor& tensor, size_t shift = 0) {
   const size_t before = shift * static_cast<size_t>(ir::size_of(tensor.dtype()));
   const uint64_t address = memory.allocate(before + static_cast<size_t>(tensor.bytes()));

@@ -1,5 +1,5 @@
 // The table's kernels as nvcc compiled them, without any epilogue, on the interpreter: they run,
-// write every element of their output and never look at it; products are what a plain loop says.
+// write every element of their output and never read it; products equal a plain loop's.
 #include "kernels/interpreted.hpp"
 
 #include <cmath>

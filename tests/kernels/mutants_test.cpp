@@ -1,7 +1,6 @@
-// Is the analysis right about kernels that nobody thought of? Eligible kernels with a few
-// instructions dropped, doubled, moved or given other registers, parameters or opcodes. Whatever
-// the analysis still accepts must not look at its output, and with its epilogue must be itself,
-// then the epilogue.
+// Tests the analysis on mutated kernels: eligible ones with a few instructions dropped, doubled,
+// moved or given other registers, parameters or opcodes. A mutant that the analysis accepts must
+// not read its output, and with its epilogue must compute itself, then the epilogue.
 //
 // ATTACCA_SEED and ATTACCA_MUTANTS (per kernel) choose other ones and more.
 #include <algorithm>

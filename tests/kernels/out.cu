@@ -1,4 +1,4 @@
-// Kernels whose output is an attacca::Out: what the analysis would refuse, opted in.
+// Kernels that the analysis would refuse, with an attacca::Out as output.
 #include <attacca/out.cuh>
 #include <cuda_bf16.h>
 

@@ -95,7 +95,7 @@ extern "C" __global__ void shuffled_pointer(const float* x, float* out, int n) {
   if (i < n) *reinterpret_cast<float*>(other) = x[i];
 }
 
-// What it is exclusive-ored with may be what it is; nobody knows here.
+// The value of the exclusive-or's other operand is unknown here.
 extern "C" __global__ void integer_games(const float* x, float* out, int n, uintptr_t key,
                                          uintptr_t same_key) {
   const int i = thread_index();
@@ -179,7 +179,7 @@ extern "C" __global__ void noinline_reads(const float* x, float* out, float* bef
   if (i < n) before[i] = last_and_store(out, i, x[i]);
 }
 
-// A member function of a table of them: nobody knows which.
+// A member function from a table; which one is unknown.
 struct Sink {
   __device__ virtual void put(float* to, float value) const = 0;
 };

@@ -1,4 +1,5 @@
-// Kernels of one block or warp a row: reductions over shuffles and shared memory, transposes.
+// Kernels with one block or warp for each row: reductions over shuffles and shared memory,
+// transposes.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cub/block/block_reduce.cuh>

@@ -1,4 +1,5 @@
-// Look-alikes: what real kernels do with addresses, on both sides of the line.
+// What real kernels do with addresses: cases that must be accepted beside similar ones that must
+// not.
 #include <cassert>
 #include <cstdint>
 #include <cstdio>
@@ -82,7 +83,7 @@ __device__ __noinline__ void put_row(float* to, const float* from, int count) {
   for (int i = 0; i < count; ++i) put_deep(to + i, from[i]);
 }
 
-// The helpers serve another output, too, which stays as it is.
+// The helpers also serve another output, which must not change.
 extern "C" __global__ void shared_helpers(const float* x, float* out, float* other, int columns) {
   if (threadIdx.x != 0) return;
   put_row(out + blockIdx.x * columns, x + blockIdx.x * columns, columns);

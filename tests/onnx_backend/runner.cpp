@@ -17,7 +17,7 @@
 namespace attacca::backend {
 namespace {
 
-// Fewer cases than this means that something was skipped that should not be.
+// With fewer cases than this, some were skipped by mistake.
 constexpr int kMinimumRun = 590;
 
 using Engine = Result<std::vector<ir::Tensor>> (*)(const ir::Graph&, const ir::Bindings&);
@@ -37,7 +37,7 @@ struct NamedEngine {
 };
 constexpr NamedEngine kEngines[] = {{"interpreter", interpret_fp32}, {"cpu", run_on_cpu}};
 
-// What a supported op may refuse, by a part of the message: everything else is a failure.
+// Messages, in part, with which a supported op may refuse a model; any other error fails the test.
 struct Refusal {
   std::string_view message, reason;
 };

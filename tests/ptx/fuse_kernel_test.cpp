@@ -224,7 +224,7 @@ TEST(FuseKernel, SaysHowManyThreads) {
   EXPECT_EQ(fused(own).find(".maxntid"), std::string::npos);
 }
 
-// A second tail behind the first: every name stays its own.
+// A second tail after the first: no name clashes.
 TEST(FuseKernel, FusesAgain) {
   const auto once = fused(kernel_around("st.f32 [%rd5], %f1;"), 4);
   ASSERT_TRUE(once);

@@ -1,4 +1,4 @@
-// Damaged PTX: never a crash, and what is accepted stays PTX. ATTACCA_SEED repeats a run.
+// Damaged PTX: no crash, and an accepted text is still PTX. ATTACCA_SEED repeats a run.
 #include <cstdlib>
 #include <random>
 
@@ -84,7 +84,7 @@ TEST(Fuzz, DamagedPtxIsRefusedOrStaysPtx) {
     ASSERT_TRUE(again) << to_string(again.error()) << result->ptx;
     ASSERT_EQ(print(*again), result->ptx);
   }
-  // Too much or too little damage would test nothing.
+  // The damage must be neither too large nor too small to test anything.
   EXPECT_GT(parsed, kRounds / 10);
   EXPECT_GT(spliced, kRounds / 20);
 }
@@ -151,7 +151,7 @@ void damage_meaning(std::string& text, Mutator& mutator) {
   }
 }
 
-// What fusing made of other kernels is a kernel, too, with functions and every kind of store.
+// Kernels that fusing made: they have functions and every kind of store.
 std::vector<std::string> kernels() {
   std::vector<std::string> texts;
   for (const auto& entry : std::filesystem::directory_iterator(testing::kFolder / "golden"))

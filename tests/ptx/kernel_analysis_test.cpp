@@ -1,4 +1,4 @@
-// Kernels in, decisions out. tests/kernels has whole kernels; here is one line a rule.
+// Kernels in, decisions out, one line for each rule. tests/kernels has whole kernels.
 #include "ptx/analysis/kernel_analysis.hpp"
 
 #include "fmt/format.h"

@@ -25,7 +25,7 @@ TEST_P(Samples, PrintBackByteForByte) {
 INSTANTIATE_TEST_SUITE_P(All, Samples, ::testing::ValuesIn(testing::sample_names()),
                          [](const auto& info) { return info.param; });
 
-// What people and compilers may write; each must parse and print back.
+// Texts that people and compilers write; each must parse, and print as the same text.
 class Statements : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Statements, PrintBack) {

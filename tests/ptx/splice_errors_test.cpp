@@ -1,4 +1,4 @@
-// What splice refuses, and in which words.
+// What splice refuses, with its messages.
 #include "ptx/splice/splice.hpp"
 #include "ptx_testing.hpp"
 

@@ -12,8 +12,8 @@
 
 namespace attacca::ptx_interpreter {
 
-// An opcode's modifiers and types after its first part, to be taken one by one: what nobody took
-// makes the opcode unknown.
+// An opcode's modifiers and types after its first part, taken one by one. The opcode is unknown if
+// one is left over.
 class Parts {
  public:
   explicit Parts(std::string_view opcode);
@@ -37,11 +37,11 @@ using Compute = std::function<uint64_t(std::span<const uint64_t> sources)>;
 
 struct Alu {
   size_t sources = 0;
-  // Results beyond the destination's width are cut off by whoever stores them.
+  // The caller cuts results to the destination's width when it stores them.
   Compute compute;
 };
 
-// nullopt: an opcode, or a form of it, that nothing here knows.
+// nullopt: an unknown opcode, or an unknown form of one.
 std::optional<Alu> find_alu(std::string_view opcode);
 
 // setp: the predicate, and its opposite for %p|%q; the last source is the one that `.and` and the

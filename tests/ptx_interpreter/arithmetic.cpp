@@ -1,4 +1,4 @@
-// What the ALU computes, between registers.
+// Instructions that compute on registers.
 #include "ptx_interpreter/alu.hpp"
 #include "ptx_interpreter/families.hpp"
 

@@ -1,5 +1,5 @@
-// From the syntax tree to steps: variables get their places, labels become step numbers, and what a
-// step cannot know makes it fault when a thread comes there.
+// From the syntax tree to steps: variables get addresses, labels become step numbers. A statement
+// that cannot be decoded becomes a step that faults when a thread reaches it.
 #include "fmt/format.h"
 
 #include "ptx_interpreter/alu.hpp"

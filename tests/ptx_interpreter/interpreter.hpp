@@ -1,6 +1,6 @@
 // A PTX interpreter for tests: runs a grid of small size on host memory, thread after thread, so
-// that what a kernel means is known without a GPU. What it does not know, and every access outside
-// of memory, is an error with the place in the PTX; it never guesses.
+// that a kernel's results are known without a GPU. An unknown instruction, and every access outside
+// of memory, is an error with the place in the PTX.
 //
 // Where to read: interpreter.cpp schedules blocks, warps and threads; decode.cpp makes instructions
 // of the syntax tree; alu.cpp computes, memory_ops.cpp moves, warp_ops.cpp has what a warp does
@@ -19,7 +19,7 @@
 
 namespace attacca::ptx_interpreter {
 
-// Global memory: allocations far apart, so that what runs out of one does not end in another.
+// Global memory: allocations are far apart, so that an access beyond one does not reach another.
 class Memory {
  public:
   // Aligned to 256. Returns the device address.

@@ -52,7 +52,7 @@ struct Thread {
   std::string fault;  // what went wrong, where not empty
 
   Frame& frame() { return frames.back(); }
-  // The bytes at an address, or null and the fault that says why.
+  // The bytes at an address; or null, and the reason as the fault.
   std::byte* memory(Space space, uint64_t address, uint32_t bytes);
 };
 
@@ -72,9 +72,9 @@ struct Block {
 
 using Read = std::function<uint64_t(Thread&)>;
 using Write = std::function<void(Thread&, uint64_t)>;
-// Does one step; the frame already stands at the next one. Sets thread.fault where it cannot.
+// Does one step; the frame is already at the next one. Sets thread.fault if the step fails.
 using Action = std::function<void(Thread&)>;
-// The same for all lanes of a warp that take part; null where one does not.
+// The same for all lanes of a warp that take part; null for each other lane.
 using Lanes = std::array<Thread*, kWarpSize>;
 using WarpAction = std::function<void(Lanes&)>;
 

@@ -1,4 +1,4 @@
-// Whole kernels in PTX written by hand: what they leave in memory, or what the error says.
+// Whole kernels in hand-written PTX: the memory after the run, or the error.
 #include <cstring>
 
 #include "fmt/format.h"

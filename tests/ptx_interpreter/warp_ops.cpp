@@ -1,5 +1,5 @@
-// What the lanes of a warp do together: shfl, vote, redux, bar.warp.sync, mma, ldmatrix. All lanes
-// of the mask that have not ended must come to the same instruction.
+// Instructions that the lanes of a warp execute together: shfl, vote, redux, bar.warp.sync, mma,
+// ldmatrix. All lanes of the mask that have not ended must come to the same instruction.
 #include <array>
 #include <cstring>
 
@@ -22,7 +22,7 @@ uint64_t whole_warp(Thread&) {
   return 0xFFFFFFFFu;
 }
 
-// Else every lane that is there has the fault.
+// Otherwise every lane that has arrived gets the fault.
 bool is_whole(Lanes& lanes) {
   bool whole = true;
   for (const Thread* thread : lanes) whole &= thread != nullptr;
@@ -135,7 +135,7 @@ Decoded decode_warp_barrier(const ptx::Instruction& instruction, Operands& opera
   return step;
 }
 
-// Threads run one by one, so that each is alone where it stands.
+// Threads run one by one, so each is the only active one.
 Decoded decode_active_mask(const ptx::Instruction& instruction, Operands& operands) {
   if (instruction.operands.size() != 1) return operands.unknown(instruction.span, "the opcode");
   ATTACCA_TRY(const Write write, operands.write(instruction.operands[0], 32));

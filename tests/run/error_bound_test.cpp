@@ -152,7 +152,8 @@ TEST(ErrorBound, HoldsForIntegersAndQuantisedResults) {
     }
 }
 
-// Twelve residual blocks of a norm and two products: the bound must neither fail nor run away.
+// Twelve residual blocks of a norm and two products: the bound must hold and must not become
+// useless.
 TEST(ErrorBound, StaysUsefulInADeepGraph) {
   std::string text = "graph g(x0: f32[8, 64], w: f32[64, 256], v: f32[256, 64]) {\n";
   for (int i = 0; i < 12; ++i)
@@ -170,7 +171,7 @@ TEST(ErrorBound, AllowsRoundingsThatPointOneWay) {
   EXPECT_TRUE(verdict(each, each.fused[0]).passed());
 }
 
-// What a wrong kernel leaves behind. Each must fail in every dtype.
+// Errors as a wrong kernel makes them. Each must fail in every dtype.
 TEST(ErrorBound, RefusesPlantedErrors) {
   for (const char* dtype : {"f16", "bf16", "f32", "f64"}) {
     const Case each = make_case(product_graph(dtype, "gelu(acc + b)"), 3, ir::Mode::Fp32);
@@ -212,7 +213,7 @@ TEST(ErrorBound, RefusesAWrongActivationAtOneInAThousand) {
   EXPECT_GT(verdict(right, got).outside, 0);
 }
 
-// Two paths that are wrong in the same way do not excuse each other.
+// An error that both paths share must fail.
 TEST(ErrorBound, RefusesWhatBothPathsHaveWrong) {
   Case each = make_case(product_graph("f32", "tanh(acc)"), 2, ir::Mode::Fp32);
   Tensor wrong = copy_of(each.fused[0]);
@@ -251,7 +252,7 @@ TEST(ErrorBound, LetsANarrowTypeOverflowOnlyThere) {
   }
 }
 
-// A jump within reach of rounding promises one of its sides, and nothing else.
+// Where rounding may cross a jump, the result is on one of its sides, nothing else.
 TEST(ErrorBound, KnowsBothSidesOfABranch) {
   const Tensor x = Tensor::of(DType::F32, {2}, {0.1F, 0.3F});
   const Case each =
@@ -264,7 +265,7 @@ TEST(ErrorBound, KnowsBothSidesOfABranch) {
   }
 }
 
-// Where nothing is promised, an element of no path's kind is still refused.
+// Without a bound, an element must still be finite, infinite or NaN as one of the paths is.
 TEST(ErrorBound, ComparesKindsWhereItPromisesNothing) {
   const Tensor x = Tensor::of(DType::F32, {2, 1}, {1, 1e-3F});
   const Tensor w = Tensor::of(DType::F32, {1, 1}, {1});

@@ -1,4 +1,4 @@
-// Outputs by the caller's strides: what a GPU's kernels are told of them, and what is refused.
+// Outputs with the caller's strides: how they are passed to a GPU's kernels, and what is refused.
 #include "run/output_layout.hpp"
 
 #include "gtest/gtest.h"

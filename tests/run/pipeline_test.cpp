@@ -1,4 +1,4 @@
-// The flow as a whole: what loads, how fast large graphs are prepared, and made-up inputs.
+// The pipeline: which files load, how fast large graphs are prepared, and random inputs.
 #include "run/pipeline.hpp"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Single ops as regions: what an executor without a kernel for them runs gives what the interpreter
-// gives, bit for bit, and its problem on a device reaches the same elements.
+// Single ops as regions, which an executor runs if it has no kernel for them: results equal the
+// interpreter's bit for bit, and the problem for a device accesses the same elements.
 #include "run/single_regions.hpp"
 
 #include <algorithm>

@@ -190,7 +190,7 @@ TEST(UserKernel, AFilterLeavesItsTailOut) {
                  "user_kernel (analysis)\n", 1);
 }
 
-// Also where it is measured: what a filter leaves out is neither timed nor taken.
+// A filtered candidate is neither timed nor selected, also when measuring.
 TEST(UserKernel, AFilterHoldsForMeasurements) {
   CudaOptions options{.tuning = Tuning::Always};
   options.tune_options.filter.deny = {"user_kernel"};
@@ -206,7 +206,7 @@ TEST(UserKernel, AFilterHoldsForMeasurements) {
   EXPECT_EQ(decision.excluded[0].reason, "denied by the pattern user_kernel");
 }
 
-// Without the plan, and all that it made.
+// After the plan and everything that it made is destroyed.
 TEST(UserKernel, ADecisionKeepsItsRegion) {
   std::vector<Decision> decisions;
   std::weak_ptr<const fuse::Region> region;
@@ -242,7 +242,7 @@ TEST(UserKernel, FusedAndUnfusedAreMeasuredInTurns) {
   EXPECT_EQ(decision.trials.size(), 2u);
 }
 
-// What was found slower elsewhere is not taken here.
+// A choice that was measured to be slower is not selected here.
 TEST(UserKernel, AKnownChoiceIsTaken) {
   const ir::Graph graph = parsed(graph_text("scale", "return y = silu(k + bias)"));
   const auto first = CudaPlan::compile(graph);

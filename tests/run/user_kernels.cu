@@ -13,7 +13,7 @@ extern "C" __global__ void accumulate(const float* x, float* out, int rows, int 
   if (i < rows * columns) out[i] += x[i] * by;
 }
 
-// The same, and x is gone.
+// The same, and x is overwritten.
 extern "C" __global__ void consume(float* x, float* out, int rows, int columns, float by) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < rows * columns) {

@@ -1,4 +1,4 @@
-// Children that end, that do not, and that are none.
+// Children that end, that do not end, and that cannot be started.
 #include "support/child_process.hpp"
 
 #include <csignal>

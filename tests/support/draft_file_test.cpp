@@ -1,4 +1,4 @@
-// Files are whole or not there; what is no file is written to, not replaced.
+// Files are complete or absent. A path that is not a regular file is written to, not replaced.
 #include "support/files/draft_file.hpp"
 
 #include <csignal>
@@ -74,7 +74,7 @@ TEST_F(Draft, AKillLeavesWhatWasThere) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(*read_file(path("a")), "old");
-  // Where drafts need no name, none is left.
+  // Where a draft needs no name, no draft file is left.
   const int nameless = open(folder_.c_str(), O_TMPFILE | O_WRONLY, 0600);
   EXPECT_EQ(files(), nameless >= 0 ? 1 : 2);
   if (nameless >= 0) close(nameless);

@@ -1,4 +1,4 @@
-// Template directories that are no good: each error says what, where and how to fix it.
+// Unusable template directories: each error says what, where and how to fix it.
 #include <fstream>
 #include <unistd.h>
 
@@ -112,7 +112,7 @@ TEST(CatalogErrors, BrokenOffPtx) {
   }
 }
 
-// One template that cannot be read costs none of the others.
+// A template that cannot be read does not affect the others.
 TEST(CatalogErrors, OthersStayUsable) {
   const Copy copy;
   const auto open = [&] { return *Catalog::open(nullptr, copy.library().parent_path().string()); };

@@ -95,8 +95,8 @@ TEST_P(Built, PtxHasTheKernelAndTheHoleThatMetadataSays) {
   EXPECT_EQ(ptx::size_in_bytes(hole->results[0]), testing::result_bytes(kernel().hole));
 }
 
-// Under -rdc=true nvcc reckons with files that write them; each load is a trip to memory
-// while the tensor cores rest.
+// With -rdc=true nvcc assumes that other files write them, and loads them from memory while the
+// tensor cores wait.
 TEST_P(Built, LoadsNoConstantsFromMemory) {
   const ptx::Module parsed = module(testing::read(kernel().path));
   std::set<std::string_view> variables;

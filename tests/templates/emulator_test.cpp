@@ -1,5 +1,5 @@
 // The sources of the mma, wgmma, dot and pointwise kernels, run on the CPU (emulator/): every
-// template variant on ragged extents and odd layouts gives what a plain loop gives, and writes
+// template variant, on ragged extents and odd layouts, gives a plain loop's result and writes
 // nothing else.
 #include <cstdlib>
 #include <string>
@@ -12,7 +12,7 @@
 namespace attacca::emulator {
 namespace {
 
-// Runs it; a text that says what went wrong, empty if nothing did.
+// Runs it; returns what went wrong, empty if nothing did.
 std::string run(const Kernel& kernel, const Problem& problem, uint32_t seed) {
   const attacca_template_entry& entry = kernel.record->entry;
   const attacca_info info = kernel.record->info();
@@ -38,7 +38,7 @@ class Emulated : public ::testing::TestWithParam<Kernel> {};
 TEST_P(Emulated, GivesWhatALoopGives) {
   const Kernel& kernel = GetParam();
   const attacca_info info = kernel.record->info();
-  // Extents around the tile's edges and around a chunk of 8.
+  // Extents just below and above multiples of the tile and of a chunk of 8.
   const bool few = info.schedule == std::string("dot");  // no more rows than a tile's
   std::vector<int> ms = few ? std::vector<int>{1, info.tile_m - info.tile_m / 4, info.tile_m}
                             : std::vector<int>{1, 2, 17, info.tile_m + 1};
@@ -51,7 +51,7 @@ TEST_P(Emulated, GivesWhatALoopGives) {
     ks.push_back(15 * info.tile_k + 70);
   std::mt19937 random(20261121);
   const auto pick = [&](const std::vector<int>& from) { return from[random() % from.size()]; };
-  // A warpgroup's 128 fibers take their time, and much more of it where each access is checked.
+  // A warpgroup's 128 fibers are slow, and much slower where each access is checked.
 #ifdef __SANITIZE_ADDRESS__
   constexpr uint32_t kProblems = 4;
 #else

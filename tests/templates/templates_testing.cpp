@@ -79,7 +79,7 @@ std::string thorough_body(const Template& kernel) {
     } else {
       compute += fmt::format("  ld.param.b64 %rd1, [p{}];\n  ld.b32 %r1, [%rd1];\n", i);
     }
-    // Every argument counts, and its place too.
+    // The result depends on every argument and its position.
     compute += fmt::format("  mul.lo.u32 %r2, %r1, {};\n  xor.b32 %r0, %r0, %r2;\n", 2 * i + 3);
   }
   return body(kernel, compute);

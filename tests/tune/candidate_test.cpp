@@ -1,5 +1,5 @@
-// Which templates are taken for a problem on an H200 that is not there, in which order, and why the
-// others are not; candidates as text.
+// Which templates are legal for a problem on an H200 (none is needed), their order, and why others
+// are excluded; candidates as text.
 #include "launch/candidate.hpp"
 
 #include <algorithm>
@@ -237,7 +237,7 @@ TEST(Gates, EveryLayoutOfWeightsIsTwoFactorsAsTheyLie) {
       pointers.push_back(reinterpret_cast<void*>(0x10000 * (i + 1)));
     launch::set_pointers(made, binding, pointers, g);
     const bool two = made.products.size() == 2;
-    // The gate is what silu reads, whichever set the canonical order gives it.
+    // The gate is the product that silu reads, whatever its position in the canonical order.
     const size_t first = made.factors()[0].b.offset == layout.b ? 0 : 1;
     const auto address = [&](int64_t offset, size_t view) {
       return reinterpret_cast<void*>(0x10000 * (view + 1) + static_cast<size_t>(offset) * 2);
@@ -344,7 +344,7 @@ TEST(Candidates, BlocksShareTheLastTiles) {
   EXPECT_EQ(candidates(packed(1024)).ranked[0].kernel, tail->name);
 }
 
-// What was the fastest on an H200 of the kernels that are always built.
+// The fastest on an H200 among the kernels that are always built.
 TEST(Candidates, PackedWeightsOfManyRowsAsMeasured) {
   const std::set<std::string> always = {"packed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16",
                                         "packed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16",
@@ -385,13 +385,13 @@ TEST(Candidates, ExpectedTimesRiseDownTheRanking) {
   EXPECT_TRUE(std::is_sorted(all.expected.begin(), all.expected.end()));
 }
 
-// Our own have the problem's orientation at the hole, and stream.
+// Our own kernels have the problem's orientation at the hole, and stream the weights.
 bool is_for_few_rows(const std::string& name) {
   const templates::Template& kernel = *built().find(name);
   return kernel.hole.swapped || kernel.schedule == "streaming" || kernel.schedule == "dot";
 }
 
-// The Hopper templates of CUTLASS are there where it is.
+// The CUTLASS templates exist where CUTLASS is installed.
 TEST(Candidates, FewRowsPreferSwappedTiles) {
   if (built().find("cutlass_tn_64x16x128_1x1_pingpong_swap_f1") == nullptr) {
     EXPECT_NE(best(4096, 4096, 4096), kAnything);
@@ -406,8 +406,7 @@ TEST(Candidates, FewRowsPreferSwappedTiles) {
   EXPECT_EQ(built().find(large)->arch, "sm_90a") << large;
 }
 
-// Where one row meets all weights, what reads them once and no more is timed; elsewhere it is not
-// there.
+// For one row of A, a kernel that reads the weights once is a candidate; for more rows it is not.
 TEST(Candidates, DotProductsAreForTheirRowsAlone) {
   constexpr const char* kDot = "dot_tn_1x2_k4_f2_d16";
   const launch::Candidates one = candidates(product(1, 7168, 16384));

@@ -34,7 +34,7 @@ TEST(Child, TalksByLines) {
   EXPECT_EQ(hear(child), "got one");
   ASSERT_TRUE(child.send(""));
   EXPECT_EQ(hear(child), "got ");
-  // What does not fit a socket's buffer at once.
+  // A message larger than a socket's buffer.
   const std::string longer(300'000, 'x');
   ASSERT_TRUE(child.send(longer));
   EXPECT_EQ(hear(child), "got " + longer);

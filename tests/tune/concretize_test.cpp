@@ -1,4 +1,4 @@
-// From regions to numbers: which axes merge, where operands lie, what is refused.
+// From regions to numbers: which axes merge, the operands' strides, and what is refused.
 #include <cstdlib>
 
 #include "gtest/gtest.h"
@@ -83,7 +83,7 @@ TEST(Concretize, APerBatchBiasKeepsTheBatch) {
 TEST(Concretize, OneRowABatchBecomesRows) {
   EXPECT_EQ(words("a: bf16[3, 1, 8], b: bf16[8, 16]", "return a @ b"),
             "m=3 n=16 batch=1 | k=8 a 0+(0)8,1 @16 | b 0+(0)16,1 @16 | -> 0+(0)16,1 @16");
-  // Rows that lie apart.
+  // Rows with gaps.
   EXPECT_EQ(words("x: bf16[3, 5, 8], b: bf16[8, 16]", "return x[:, 2:3, :] @ b"),
             "m=3 n=16 batch=1 | k=8 a 16+(0)40,1 @16 | b 0+(0)16,1 @16 | -> 0+(0)16,1 @16");
 }
@@ -132,7 +132,7 @@ TEST(Concretize, CoordinatesHave32Bits) {
                         : made.problem.error().what;
   };
   EXPECT_EQ(extents(32767, 65536), "m=2147418112 n=16 batch=1");
-  // Apart they fit where together they do not.
+  // The axes fit separately where they do not fit merged.
   EXPECT_EQ(extents(65536, 65536), "m=65536 n=16 batch=65536");
   EXPECT_EQ(extents(2, 3'000'000'000), "M = 3000000000 does not fit a kernel's 32-bit coordinates");
 }

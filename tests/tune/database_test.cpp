@@ -1,4 +1,4 @@
-// The file of choices: what it keeps, who may share it, and what it survives.
+// The file of choices: what it stores, sharing it between processes, and damage.
 #include "tune/database.hpp"
 
 #include <csignal>
@@ -128,7 +128,7 @@ TEST(Database, AnEmptyFileIsANewDatabase) {
   EXPECT_FALSE(std::filesystem::exists(folder.path("db.broken")));
 }
 
-// Runs in a child that may not write what others own, whoever runs the tests.
+// Runs in a child that cannot write other users' files, even if root runs the tests.
 int in_unprivileged_child(const std::function<bool()>& works) {
   const pid_t child = fork();
   if (child == 0) {
@@ -221,7 +221,7 @@ TEST(Database, ThreadsShareOne) {
   EXPECT_EQ(*database.size(), 40);
 }
 
-// Many at once begin it; half of them are killed somewhere.
+// Many processes create it at once; half of them are killed at random points.
 TEST(Database, ProcessesMayBeKilled) {
   const Folder folder;
   const std::string path = folder.path("db");
@@ -265,7 +265,8 @@ TEST(Database, ProcessesMayBeKilled) {
   EXPECT_FALSE(std::filesystem::exists(folder.path("db.broken")));
 }
 
-// All find it broken at once and set it aside; each one's row is in the new file.
+// Several processes find it damaged at the same time and set it aside; the new file has each one's
+// row.
 TEST(Database, ProcessesHealItTogether) {
   for (int round = 0; round < 4; ++round) {
     const Folder folder;
@@ -288,7 +289,7 @@ TEST(Database, ProcessesHealItTogether) {
   }
 }
 
-// Locked by somebody who never ends: one short wait in all, and it is said.
+// Locked by a process that never ends: one short wait in total, and a warning.
 TEST(Database, ALockIsWaitedForOnce) {
   const Folder folder;
   const std::string path = folder.path("db");

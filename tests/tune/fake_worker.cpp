@@ -1,4 +1,4 @@
-// A timing process that knows no device: what it does for a candidate is the candidate's name.
+// A timing process without a device: a candidate's name says what it does for it.
 //
 //   fast, slow      times of 1e-6 and 1e-3 seconds
 //   refuse          fails, and says so

@@ -47,7 +47,7 @@ class Walk {
     Coordinates mine;
     for (const problem::OuterAxis& axis : problem_.outer) mine.push_back(axis.extent);
     mine.push_back(problem_.batch);
-    // Batches that merged into rows do not move B, so B's walk need not know them.
+    // Batches that merged into rows do not change B's address, so B's walk ignores them.
     mine.push_back(follows_rows ? problem_.m : problem_.m / std::max<int64_t>(1, own_rows_) * rows);
     mine.push_back(columns);
     if (product(full) != product(mine))

@@ -1,4 +1,4 @@
-// Problems from text, in words, and against the region that they come from.
+// Problems made from text, printed, and compared with the region that they come from.
 #pragma once
 
 #include <string>

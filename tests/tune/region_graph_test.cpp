@@ -1,4 +1,4 @@
-// A region written down and read again is the same problem.
+// A region that is printed and parsed again gives the same problem.
 #include "problem/region_graph.hpp"
 
 #include <cstdlib>

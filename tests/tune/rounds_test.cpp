@@ -1,4 +1,4 @@
-// What the rounds of a tuning make of each other's trials, as texts: "t swizzle=2 10us, unfused
+// How a round of tuning uses the trials of earlier rounds, as texts: "t swizzle=2 10us, unfused
 // 12us".
 #include "tune/rounds.hpp"
 
@@ -58,7 +58,7 @@ TEST(Rounds, LaterTimesComeFirstAndFailuresLast) {
             "*a swizzle=2 14us, *unfused 15us, *a 16us, b 11us, c failed");
 }
 
-// What failed only now keeps the time that it had.
+// A candidate that fails only in this round keeps its earlier time.
 TEST(Rounds, AFailureForgetsNoEarlierTime) {
   EXPECT_EQ(told(merge_rounds(trials_of({{"a", 10}, {"b", 11}}), trials_of({{"b", 12}, {"a", 0}}))),
             "*b 12us, a 10us");

@@ -1,5 +1,5 @@
-// The timer against a worker (fake_worker.cpp) that crashes, hangs and talks nonsense: everything
-// else is still timed, the culprit is named, and limits are kept.
+// The timer with a worker (fake_worker.cpp) that crashes, hangs and prints invalid output: all
+// other candidates are still timed, the failing one is named, and limits are kept.
 #include "tune/timer.hpp"
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What the vendor library is asked to compute of a tail, and what stays.
+// The part of a tail that the vendor library computes, and the rest.
 #include "launch/vendor_epilogue.hpp"
 
 #include "fmt/format.h"

@@ -41,7 +41,7 @@ struct Thread {
   std::vector<std::function<void()>> open_results;
 };
 
-// Where a number of threads meet: the last one to come acts for all.
+// A barrier of a number of threads: the last one to arrive acts for all.
 struct Meeting {
   int size = 0, present = 0, round = 0;
 };
@@ -131,7 +131,7 @@ void meet(Meeting& meeting, const std::function<void()>& act) {
   while (meeting.round == round) yield();
 }
 
-// All lanes of a warp come with their arguments; `act` sees those of all.
+// All lanes of a warp arrive with their arguments; `act` gets the arguments of all.
 template <class Put, class Act>
 void warp_instruction(Put put, Act act) {
   const size_t warp = static_cast<size_t>(current) / kLanes;
@@ -242,7 +242,7 @@ void set_up(Block& of, const Launch& launch) {
   of.arguments.resize(of.warps.size());
   of.groups.resize(of.threads.size() / kGroupThreads);
   of.barrier.size = launch.threads;
-  // Garbage that no product survives unnoticed.
+  // A value that makes every product wrong.
   of.shared.assign(static_cast<size_t>(launch.shared_bytes) + kSharedAlignment, '\x7f');
   for (Thread& thread : of.threads) start(thread);
 }
@@ -446,7 +446,7 @@ uint32_t choose_bytes(uint32_t a, uint32_t b, uint32_t which) {
 
 namespace {
 
-// What a map holds here instead of the hardware's bits.
+// The contents of a tensor map, instead of the hardware's bits.
 struct BoxMap {
   void* address;
   uint32_t extents[3];

@@ -4,8 +4,8 @@
 // ATTACCA_EMULATE.
 //
 // Asynchronous copies and products happen as late as the pipeline's waits allow, at random times,
-// or at once; threads run in a random order between barriers. A kernel that forgets a wait or a
-// barrier so fails in one of them, and one that waits for what never comes ends with a message.
+// or at once; threads run in a random order between barriers. A kernel that lacks a wait or a
+// barrier therefore fails in one of these orders, and one that waits forever ends with a message.
 #pragma once
 
 #include <algorithm>

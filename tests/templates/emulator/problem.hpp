@@ -1,4 +1,4 @@
-// A random problem for an emulated kernel, with operands of many layouts, and what must come out.
+// A random problem for an emulated kernel, with operands of many layouts, and the expected result.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace attacca::emulator {
 
-// How an operand [batch, rows, columns] lies in memory.
+// The layout of an operand [batch, rows, columns] in memory.
 enum class Layout { Rows, OddRows, Columns, Strided, BroadcastRows };
 
-// An operand and its memory, exactly as long as it must be.
+// An operand and its memory, without spare bytes.
 struct Operand {
   std::vector<uint8_t> bytes;
   attacca_operand view{};
