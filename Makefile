@@ -5,9 +5,11 @@ JOBS ?= $(shell nproc)
 ifneq ($(shell command -v ccache),)
 LAUNCHER := -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
 endif
+# Of Python: rules and types, as pyproject.toml has them.
+LINT = .deps/venv/bin/ruff check --quiet && .deps/venv/bin/mypy --no-error-summary
 BUILD_RELEASE = cmake --preset release $(LAUNCHER) && cmake --build --preset release -j $(JOBS)
 
-.PHONY: demo test setup build package wheel gpu layers format-check format bench-cpu bench-gpu gpu-test fuzz clean
+.PHONY: demo test setup build package wheel gpu layers lint format-check format bench-cpu bench-gpu gpu-test fuzz clean
 
 demo:
 	tools/stages.sh \
@@ -21,6 +23,7 @@ test:
 	  'setup=tools/setup.sh test' \
 	  'layers=python3 tools/check_layers.py' \
 	  'format=tools/format.sh --check' \
+	  'lint=$(LINT)' \
 	  'build=$(BUILD_RELEASE)' \
 	  'tests=ctest --preset release -j $(JOBS)' \
 	  'sanitizer build=cmake --preset sanitize $(LAUNCHER) && cmake --build --preset sanitize -j $(JOBS)' \
@@ -43,6 +46,9 @@ package: build
 
 layers:
 	python3 tools/check_layers.py
+
+lint: setup
+	$(LINT)
 
 format-check:
 	tools/format.sh --check

@@ -9,6 +9,7 @@ Usage: check_layers.py [ROOT]. Prints every violation and exits 1 if there is on
 import pathlib
 import re
 import sys
+from collections.abc import Iterator
 
 import python_layers
 
@@ -23,7 +24,7 @@ ONE_FILE = {"CLI/": "cli/main.cpp", "nlohmann/": "support/text/json.cpp"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
-def violations(root: pathlib.Path):
+def violations(root: pathlib.Path) -> Iterator[str]:
     for path in sorted(root.rglob("*")):
         if path.suffix not in {".hpp", ".cpp", ".def", ".cu", ".cuh", ".h"}:
             continue

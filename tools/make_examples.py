@@ -6,9 +6,11 @@ Usage: make_examples.py [DIRECTORY]. Needs tools/requirements.txt; the same byte
 """
 import pathlib
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from onnx import TensorProto, checker, helper, numpy_helper
+from onnx import ModelProto, TensorProto, checker, helper, numpy_helper
 
 OPSET = 17
 IR_VERSION = 8
@@ -17,32 +19,35 @@ IR_VERSION = 8
 class Block:
     """A graph under construction; every method returns the name of the value it adds."""
 
-    def __init__(self, name, dtype=TensorProto.FLOAT):
+    def __init__(self, name: str, dtype: int = TensorProto.FLOAT):
         self.name, self.dtype = name, dtype
-        self.nodes, self.inputs, self.outputs, self.constants = [], [], [], []
+        self.nodes: list[Any] = []
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+        self.constants: list[Any] = []
 
-    def input(self, name, shape, dtype=None):
+    def input(self, name: str, shape: Sequence["int | str"], dtype: "int | None" = None) -> str:
         self.inputs.append(helper.make_tensor_value_info(name, dtype or self.dtype, shape))
         return name
 
-    def output(self, name, shape, dtype=None):
+    def output(self, name: str, shape: Sequence["int | str"], dtype: "int | None" = None) -> None:
         self.outputs.append(helper.make_tensor_value_info(name, dtype or self.dtype, shape))
 
-    def constant(self, name, array):
+    def constant(self, name: str, array: Any) -> str:
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
-    def scalar(self, name, value):
+    def scalar(self, name: str, value: float) -> str:
         self.constants.append(helper.make_tensor(name, self.dtype, [], [value]))
         return name
 
-    def node(self, op, *inputs, out=None, **attributes):
+    def node(self, op: str, *inputs: str, out: "str | None" = None, **attributes: Any) -> str:
         out = out or f"{op.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [out], name=f"/{self.name}/{out}",
                                            **attributes))
         return out
 
-    def model(self):
+    def model(self) -> ModelProto:
         graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, self.constants)
         model = helper.make_model(graph, producer_name="attacca", ir_version=IR_VERSION,
                                   opset_imports=[helper.make_opsetid("", OPSET)])
@@ -50,12 +55,12 @@ class Block:
         return model
 
 
-def linear(b, x, weight):
+def linear(b: Block, x: str, weight: str) -> str:
     """torch.nn.Linear: the weight is stored (out, in)."""
     return b.node("MatMul", x, b.node("Transpose", weight, perm=[1, 0]))
 
 
-def llama3_8b_mlp():
+def llama3_8b_mlp() -> ModelProto:
     """silu(x Wg^T) * (x Wu^T) Wd^T, with SiLU as torch exports it."""
     hidden, inner = 4096, 14336
     b = Block("llama3_8b_mlp", TensorProto.BFLOAT16)
@@ -69,7 +74,7 @@ def llama3_8b_mlp():
     return b.model()
 
 
-def bert_mlp():
+def bert_mlp() -> ModelProto:
     """MiniLM's feed-forward block: GELU decomposed as x * 0.5 * (1 + erf(x / sqrt(2)))."""
     batch, sequence, hidden, inner = 1, 128, 384, 1536
     b = Block("bert_mlp")
@@ -86,7 +91,7 @@ def bert_mlp():
     return b.model()
 
 
-def gpt_oss_expert():
+def gpt_oss_expert() -> ModelProto:
     """One expert of GPT-OSS: gate and linear halves interleaved in one product, clamped SwiGLU."""
     hidden, inner = 2880, 2880
     b = Block("gpt_oss_expert", TensorProto.BFLOAT16)
@@ -94,7 +99,7 @@ def gpt_oss_expert():
     h = b.node("MatMul", x, b.input("w_gate_up", [hidden, 2 * inner]))
     h = b.node("Add", h, b.input("b_gate_up", [2 * inner]))
 
-    def every_second(start, name):
+    def every_second(start: int, name: str) -> str:
         bounds = [b.constant(f"{name}_{part}", np.array([value], np.int64)) for part, value in
                   [("starts", start), ("ends", np.iinfo(np.int64).max), ("axes", -1), ("steps", 2)]]
         return b.node("Slice", h, *bounds)
@@ -110,7 +115,7 @@ def gpt_oss_expert():
     return b.model()
 
 
-def attention_output():
+def attention_output() -> ModelProto:
     """The projection after attention: Gemm with bias, then the residual."""
     hidden = 4096
     b = Block("attention_output", TensorProto.FLOAT16)
@@ -122,14 +127,14 @@ def attention_output():
     return b.model()
 
 
-def int8_weight(rng, rows, columns):
+def int8_weight(rng: np.random.Generator, rows: int, columns: int) -> tuple[Any, Any]:
     """Random weights quantised per column."""
     weight = rng.standard_normal((rows, columns)).astype(np.float32)
     scale = (np.abs(weight).max(axis=0) / 127).astype(np.float32)
     return np.clip(np.rint(weight / scale), -127, 127).astype(np.int8), scale
 
 
-def int8_linear():
+def int8_linear() -> ModelProto:
     """Static quantisation: s8 x s8 -> s32, rescaled per column, bias, relu."""
     rows, columns = 256, 512
     rng = np.random.default_rng(8)
@@ -147,7 +152,7 @@ def int8_linear():
     return b.model()
 
 
-def int8_linear_qdq():
+def int8_linear_qdq() -> ModelProto:
     """The same layer as a quantiser writes it for fusing runtimes: QuantizeLinear,
     DequantizeLinear."""
     rows, columns = 256, 512
@@ -168,7 +173,7 @@ def int8_linear_qdq():
 BLOCKS = [llama3_8b_mlp, bert_mlp, gpt_oss_expert, attention_output, int8_linear, int8_linear_qdq]
 
 
-def main():
+def main() -> None:
     default = pathlib.Path(__file__).resolve().parent.parent / "examples"
     directory = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
     directory.mkdir(exist_ok=True)

@@ -6,6 +6,7 @@ Triton, no GPU; the tests use the committed PTX and need neither.
 import os
 import pathlib
 import sys
+from typing import Any
 
 os.environ["TRITON_DISABLE_LINE_INFO"] = "1"  # line information would name this machine's folders
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -21,7 +22,8 @@ POINTERS = 3
 ALIGNED = [["tt.divisibility", 16]]  # Triton finds this alignment for every tensor
 
 
-def compile_one(name, function, signature, constants, warps):
+def compile_one(name: str, function: Any, signature: dict[str, str], constants: dict[str, int],
+                warps: int) -> None:
     source = ASTSource(fn=function,
                        signature={**signature, **dict.fromkeys(constants, "constexpr")},
                        constexprs=constants,
@@ -33,7 +35,7 @@ def compile_one(name, function, signature, constants, warps):
     print(f"{path}: {warps * 32} threads, {compiled.metadata.shared} bytes of shared memory")
 
 
-def main():
+def main() -> None:
     compile_one("add", kernels.add_kernel,
                 {"x": "*bf16", "y": "*bf16", "out": "*bf16", "count": "i32"}, {"BLOCK": 256}, 1)
     compile_one("masked_rows", kernels.masked_rows_kernel,

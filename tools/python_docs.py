@@ -8,6 +8,9 @@ import inspect
 import pathlib
 import re
 import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
 
 import attacca
 import attacca.torch
@@ -18,19 +21,19 @@ INTRO = """# The Python package
 
 Written by `tools/python_docs.py` from the docstrings.
 
-`pip install .` builds and installs it; in a build tree it lies in `build/python`. PyTorch is optional:
-`attacca.torch` alone imports it.
+`pip install .` builds and installs it; the command line is then `attacca` or `python -m attacca`. In a
+build tree the package is in `build/python`. PyTorch is optional: only `attacca.torch` imports it.
 
-Dtypes, as texts name them: f64, f32, f16, bf16, f8e4m3, f8e5m2, s8, u8, s32, s64, bool. Types as in
+The dtypes are f64, f32, f16, bf16, f8e4m3, f8e5m2, s8, u8, s32, s64 and bool. Types are written as in
 [the text form](text-format.md): `bf16[M, 4096]`.
 """
 SECTIONS = ("Args", "Returns", "Raises", "Attributes")
 
 
-def section(docstring: str) -> str:
+def section(docstring: "str | None") -> str:
     """Google's docstring sections as Markdown."""
     lines, inside = [], None
-    for line in inspect.cleandoc(docstring).splitlines():
+    for line in inspect.cleandoc(docstring or "").splitlines():
         stripped = line.strip()
         if stripped.rstrip(":") in SECTIONS and stripped.endswith(":"):
             inside = stripped.rstrip(":")
@@ -48,7 +51,7 @@ def section(docstring: str) -> str:
     return re.sub(r"``([^`]+)``", r"`\1`", re.sub(r"\n{3,}", "\n\n", text)).strip()
 
 
-def signature(name: str, function) -> str:
+def signature(name: str, function: Callable[..., Any]) -> str:
     text = str(inspect.signature(function))
     for _ in range(2):  # annotations that are texts
         text = re.sub(r"(: |-> )([\"'])(.*?)\2(?=[,)]| = | ->|$)", r"\1\3", text)
@@ -58,7 +61,7 @@ def signature(name: str, function) -> str:
     return f"{name}{text}"
 
 
-def entries(module, prefix: str):
+def entries(module: ModuleType, prefix: str) -> Iterator[str]:
     for name in module.__all__:
         thing = getattr(module, name)
         title = f"{prefix}.{name}"
@@ -70,7 +73,8 @@ def entries(module, prefix: str):
                 if isinstance(value, property) and value.__doc__:
                     yield f"- `{title}.{member}`: {section(value.fget.__doc__)}"
                 elif inspect.isfunction(value) and value.__doc__:
-                    yield f"#### `{signature(title if member == '__call__' else f'{title}.{member}', value)}`\n\n{section(value.__doc__)}"
+                    called = title if member == "__call__" else f"{title}.{member}"
+                    yield f"#### `{signature(called, value)}`\n\n{section(value.__doc__)}"
         else:
             yield f"### `{signature(title, thing)}`\n\n{section(thing.__doc__)}"
 

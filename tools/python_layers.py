@@ -6,7 +6,8 @@ attribute, be it of a module or of an object whose class defines it. Used by che
 """
 import ast
 import pathlib
-from typing import Iterator, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 # By folder, from the bottom to the top. What stands in one line does not import each other.
 RANKS = {
@@ -113,8 +114,9 @@ def _attributes(module: Module, owners: dict[str, set[str]]) -> Iterator[str]:
             root: ast.expr = node.value
             while isinstance(root, ast.Attribute):
                 root = root.value
-            own = isinstance(root, ast.Name) and (root.id in foreign or root is node.value and root.id in ("self", "cls"))
-            if owner and module.path not in owner and not own:
+            name = root.id if isinstance(root, ast.Name) else ""
+            allowed = name in foreign or (root is node.value and name in ("self", "cls"))
+            if owner and module.path not in owner and not allowed:
                 yield f"{module.path}.py:{node.lineno}: {node.attr} is private to {', '.join(sorted(owner))}"
 
 
@@ -129,9 +131,12 @@ def _private_names(tree: ast.Module) -> Iterator[str]:
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
             names = [statement.name]
         else:
-            targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-            names = [node.id for target in targets if target is not None for node in ast.walk(target)
-                     if isinstance(node, ast.Name)]
+            targets: list[ast.expr] = []
+            if isinstance(statement, ast.Assign):
+                targets = statement.targets
+            elif isinstance(statement, ast.AnnAssign):
+                targets = [statement.target]
+            names = [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
         yield from filter(_is_private, names)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_private(node.attr) \

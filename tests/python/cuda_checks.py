@@ -30,7 +30,6 @@ from attacca.torch._graph import static
 from attacca.torch._ops import lowering
 
 
-
 def option(name, default):
     """Its value, which is taken from the command line: the rest is unittest's."""
     if name not in sys.argv:

@@ -187,7 +187,6 @@ class TorchGraphs(unittest.TestCase):
     def test_a_launch(self):
         import torch
 
-        import attacca.torch
         from attacca.torch._ops.region import Loaded
 
         class Cuda:

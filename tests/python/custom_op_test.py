@@ -446,7 +446,7 @@ class Compiled(Inputs):
             try:
                 attacca.compile(Other())
             except attacca.Error as error:
-                print("is no graph" in str(error))
+                print("is not a graph" in str(error))
             """
         printed = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], check=True,
                                  stdout=subprocess.PIPE, text=True).stdout

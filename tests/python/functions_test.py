@@ -299,7 +299,7 @@ def numpy_cases(row):
         if name in ("reshape", "transpose"):
             for shape in SHAPES[2:]:
                 axes = list(range(-1, len(shape) - 1)) if name == "transpose" else [*shape[1:], -1]
-                yield Case(row, "." + name, getattr(operator, "methodcaller")(name, *axes), [In("f32", shape)])
+                yield Case(row, "." + name, operator.methodcaller(name, *axes), [In("f32", shape)])
         if name in ("T", "mT"):
             for shape in SHAPES:
                 yield Case(row, "." + name, operator.attrgetter(name), [In("f32", shape)], plain=True)

@@ -1,5 +1,4 @@
 """FX graphs: every row of the table of ops, levels, and what is refused."""
-import operator
 import unittest
 
 import torch
@@ -10,8 +9,8 @@ import attacca
 import attacca.torch
 from attacca.torch._graph.importer import Importer, dim_text
 from attacca.torch._graph.regions import find
-from attacca.torch._rewrite import Options, judge_decisions, rewrite
 from attacca.torch._graph.table import FX, row_of
+from attacca.torch._rewrite import Options, judge_decisions, rewrite
 
 torch.manual_seed(0)
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -299,8 +298,8 @@ class LeftAlone(unittest.TestCase):
 
     def test_reasons(self):
         for function, args, reason in [
-                (lambda x, w: x @ w, (X, W), "a product that nothing follows"),
-                (lambda x, w: torch.cumsum(x @ w, 0), (X, W), "a product that nothing follows"),
+                (lambda x, w: x @ w, (X, W), "a product without an epilogue"),
+                (lambda x, w: torch.cumsum(x @ w, 0), (X, W), "a product without an epilogue"),
                 (lambda x, w: torch.relu(torch.mm(x, w)), (X.cdouble(), W.cdouble()), "")]:
             with self.subTest(reason):
                 try:
@@ -320,7 +319,7 @@ class LeftAlone(unittest.TestCase):
         attacca.torch.reset()
         self.assertEqual(rewrite(module.graph, Options()), 0)
         left = attacca.torch.report().graphs[0].left
-        self.assertIn("on cpu only the policy always fuses", [each.reason for each in left])
+        self.assertIn("on cpu only the policy \"always\" fuses", [each.reason for each in left])
 
     def test_the_policy_measured_by_times(self):
         def judged(*decisions):
@@ -329,7 +328,7 @@ class LeftAlone(unittest.TestCase):
         self.assertEqual(judged(("sm90", "measured", 1e-4, 2e-4))[0], True)
         keep, reason = judged(("sm90", "measured", 1.99e-4, 2e-4))
         self.assertFalse(keep)
-        self.assertIn("does not beat the unfused path: 199.0 us, unfused 200.0 us", reason)
+        self.assertIn("is not faster than the unfused path: 199.0 us, unfused 200.0 us", reason)
         self.assertFalse(judged(("unfused algorithm=3", "measured", 1e-4, 1e-4))[0])
         self.assertEqual(judged(("sm90", "model", 0.0, 0.0)), (True, "chosen by model, not measured"))
 

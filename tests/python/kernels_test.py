@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import attacca
 import attacca.torch
 from attacca.torch import _rewrite
-from attacca.torch._graph import kernels, regions
+from attacca.torch._graph import kernels
 
 
 def parameter(name):
@@ -157,7 +157,7 @@ class Texts(unittest.TestCase):
             (Graph(grid=[(2, 1, 1), (4, 1, 1)]), "it has several grids"),
             (Graph(arguments=lambda g: {"x": g.call(aten.t.default, g.x)}), "argument x is not row-major"),
             (Graph(arguments=lambda g: {"count": "many"}), "argument count is a str"),
-            (Graph(JITFunction("x", "y", "out", "more")), "argument more is not known"),
+            (Graph(JITFunction("x", "y", "out", "more")), "argument more is unknown"),
             (used_elsewhere(), "used elsewhere"),
         ]:
             with self.subTest(pattern):

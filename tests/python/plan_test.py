@@ -154,7 +154,7 @@ class Errors(unittest.TestCase):
                 (lambda: plan.prepare(M=1), "size N has no value"),
                 (lambda: plan.prepare(M=-1, N=1), "size M is -1"),
                 (lambda: attacca.compile("graph g(x: f32[4]) { return foo(x) }"), "unknown op 'foo'"),
-                (lambda: attacca.compile(3), "3 is no graph.*text form"),
+                (lambda: attacca.compile(3), "3 is not a graph.*text form"),
                 (lambda: attacca.compile("absent.onnx"), "cannot read absent.onnx"),
                 (lambda: attacca.compile(b"abc"), "not an ONNX file"),
                 (lambda: attacca.compile(TEXT, device="gpu"), "unknown device gpu.*cpu, cuda"),

@@ -6,7 +6,6 @@ import unittest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-import attacca.torch
 from attacca.torch._graph.importer import Importer
 from attacca.torch._graph.regions import is_product_op
 from attacca.torch._rewrite import Options, rewrite

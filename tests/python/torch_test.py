@@ -20,8 +20,8 @@ from torch import nn
 import attacca
 import attacca.torch
 from attacca.torch import _report
-from attacca.torch._ops import region
 from attacca.torch._graph.importer import dim_text
+from attacca.torch._ops import region
 
 ALWAYS = {"policy": "always"}
 
@@ -221,7 +221,7 @@ class Compiled(unittest.TestCase):
         with torch.no_grad():
             torch.testing.assert_close(torch.compile(model, backend="attacca")(x), model(x))
         self.assertEqual(self.fused(), [])
-        self.assertIn("on cpu only the policy always fuses", str(attacca.torch.report()))
+        self.assertIn("on cpu only the policy \"always\" fuses", str(attacca.torch.report()))
 
     def test_what_inductor_cached_is_reported_as_it_was_decided(self):
         model = Mlp().eval()
@@ -352,7 +352,7 @@ class Warned(unittest.TestCase):
                     self.assertEqual(len(messages), 1)
                     self.assertIn('{"policy": "always"}', messages[0])
                     self.assertEqual(self.compile(), [])
-                    self.assertIn("on cpu only the policy always fuses", str(attacca.torch.report()))
+                    self.assertIn("on cpu only the policy \"always\" fuses", str(attacca.torch.report()))
                 _report._warned.clear()
 
     def test_nothing_where_it_fuses(self):

@@ -48,7 +48,7 @@ class Names(unittest.TestCase):
     def test_dtypes_of_every_kind(self):
         for given, short in [("bf16", torch.bfloat16), ("bfloat16", torch.bfloat16), (torch.bfloat16, torch.bfloat16),
                              (ml_dtypes.bfloat16, torch.bfloat16), (np.dtype(ml_dtypes.bfloat16), torch.bfloat16),
-                             (np.float16, torch.float16), (np.dtype("f8"), torch.float64), 
+                             (np.float16, torch.float16), (np.dtype("f8"), torch.float64),
                              (torch.float8_e4m3fn, torch.float8_e4m3fn), (float, torch.float64)]:
             with self.subTest(given):
                 got = attacca.matmul(torch.from_numpy(A), torch.from_numpy(W).T, out_dtype=given)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench" / "gpu"))
-import boosted_trees  # noqa: E402  pylint: disable=wrong-import-position
+import boosted_trees
 
 OPTIONS = {"trees": 60, "depth": 3, "rate": 0.2, "share": 1.0, "shared": 0.0, "seed": 1}
 

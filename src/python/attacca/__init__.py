@@ -3,8 +3,8 @@
     import attacca
     y = attacca.matmul(x, w.T, "silu(acc + row(bias)) * full(res)", bias=bias, res=res)
 
-Tensors may be of numpy, torch, cupy or anything else that speaks DLPack; nothing is copied, and
-work goes to the framework's current stream. ``attacca.torch`` has ``torch.compile``'s backend.
+Tensors may be of numpy, torch, cupy or any library that supports DLPack. Nothing is copied, and GPU
+work goes to the framework's current stream. ``attacca.torch`` is the backend for ``torch.compile``.
 """
 from . import _core
 from ._compile import compile, explain, load
@@ -16,9 +16,9 @@ from ._plan import Decision, Instance, Plan
 from ._trace.fused import Fused, fuse
 from ._tune import Tuned, tune
 
-# torch.compile runs these as they are: what they do is nothing to trace.
+# torch.compile calls these without tracing them.
 for _function in (Fused.plan, compile, explain, fuse, load, tune):
-    _function._torchdynamo_disable = True  # type: ignore[attr-defined]
+    setattr(_function, "_torchdynamo_disable", True)  # noqa: B010  functions have no such attribute to mypy
 
 __version__ = _core.version()
 

@@ -1,4 +1,8 @@
-"""Arguments as people write them: checked, and names of other libraries' dtypes and devices as ours."""
+"""Checks of arguments, and our names of other libraries' dtypes and devices.
+
+Each function returns the argument in the form that the library takes, or raises :class:`Error`, in which ``where``
+is the argument's name.
+"""
 from __future__ import annotations
 
 import difflib
@@ -6,7 +10,8 @@ import inspect
 import math
 import operator
 import os
-from typing import Any, Callable, Literal, Protocol, Sequence, Union, cast, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, Union, cast, get_args
 
 from ._errors import Error
 
@@ -49,14 +54,14 @@ class DeviceObject(Protocol):
 
 
 # "bf16", torch.bfloat16, numpy.float32, numpy.dtype("float32").
-DType = Union[DTypeName, DTypeObject, "type[Any]"]
+DType = Union[DTypeName, DTypeObject, type[Any]]
 # "cpu", "cuda", "cuda:1", torch.device("cuda:1").
 Device = Union[str, DeviceObject]
 Path = Union[str, "os.PathLike[str]"]
 
 
 def shown(value: Any) -> str:
-    """What an error says of an argument: short, whatever its repr does."""
+    """How an error message shows an argument: in at most 60 characters, without calling its repr."""
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         written = repr(value)
         return written if len(written) <= 60 else written[:57] + "..."
@@ -64,7 +69,7 @@ def shown(value: Any) -> str:
 
 
 def text(value: Any, where: str) -> str:
-    """A text that reaches the library whole."""
+    """A str without NUL characters or lone surrogates."""
     if not isinstance(value, str):
         raise Error(f"{where} is {shown(value)}", where, "give a str")
     if "\0" in value:
@@ -72,7 +77,7 @@ def text(value: Any, where: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Error(f"the {where} is no Unicode text", where, "take out lone surrogates") from None
+        raise Error(f"the {where} is not valid Unicode", where, "take out lone surrogates") from None
     return str(value)
 
 
@@ -86,7 +91,7 @@ def path(value: Any, where: str = "path") -> str:
 
 
 def choice(value: Any, known: Sequence[str], where: str) -> str:
-    """One of some words."""
+    """One of the words ``known``."""
     if isinstance(value, str) and value in known:
         return str(value)
     near = difflib.get_close_matches(value, known, 1) if isinstance(value, str) else []
@@ -94,8 +99,8 @@ def choice(value: Any, known: Sequence[str], where: str) -> str:
     raise Error(f"unknown {where} {value if isinstance(value, str) else shown(value)}", where, fix)
 
 
-def _integer(value: Any) -> "int | None":
-    """An integer of Python or NumPy; a bool is none."""
+def _integer(value: Any) -> int | None:
+    """An integer of Python or NumPy; None for anything else, bools included."""
     if isinstance(value, bool):
         return None
     try:
@@ -115,7 +120,7 @@ def size(value: Any, symbol: str) -> int:
 
 
 def threads(value: Any) -> int:
-    """Of the CPU; 0: all cores."""
+    """A number of CPU threads; 0: all cores."""
     number = _integer(value)
     if number is None or not 0 <= number <= 4096:
         raise Error(f"{shown(value)} threads", "threads", "give 0, for all cores, to 4096")
@@ -123,7 +128,7 @@ def threads(value: Any) -> int:
 
 
 def seconds(value: Any, where: str) -> float:
-    """A finite time; 0: the default."""
+    """A finite number of seconds; 0: the default."""
     number = math.nan
     if isinstance(value, (int, float)) or hasattr(value, "dtype"):
         if not isinstance(value, bool):
@@ -137,7 +142,7 @@ def seconds(value: Any, where: str) -> float:
 
 
 def function(value: Any, where: str) -> Callable[..., Any]:
-    """A function whose parameters can be seen."""
+    """A function whose signature inspect can read."""
     if callable(value) and not isinstance(value, type):
         try:
             inspect.signature(value)
@@ -155,7 +160,7 @@ def flag(value: Any, where: str) -> bool:
     raise Error(f"{where} is {shown(value)}", where, "give True or False")
 
 
-def listed(out: Any) -> "list[Any] | None":
+def listed(out: Any) -> list[Any] | None:
     """An argument ``out``, one tensor or several, as a list; None where none is given."""
     if out is None:
         return None
@@ -163,7 +168,7 @@ def listed(out: Any) -> "list[Any] | None":
 
 
 def device(value: Any) -> str:
-    """A device's name; what names there are the library says."""
+    """A device's name; the library checks that the device exists."""
     if isinstance(value, str):
         return text(value, "device")
     kind = getattr(value, "type", None)
@@ -173,7 +178,7 @@ def device(value: Any) -> str:
 
 
 def dtype(value: Any, where: str) -> str:
-    """The short name of a dtype: by one of its names, or of torch or NumPy."""
+    """The short name of a dtype, which is given by name or as a dtype of torch or NumPy."""
     name = value if isinstance(value, str) else _name_of(value)
     if name is None:
         raise Error(f"{where} is {shown(value)}", where, "give a dtype, such as \"bf16\" or torch.bfloat16")
@@ -183,7 +188,7 @@ def dtype(value: Any, where: str) -> str:
     return short
 
 
-def _name_of(value: Any) -> "str | None":
+def _name_of(value: Any) -> str | None:
     """"bfloat16" of torch.bfloat16, numpy.dtype("bfloat16") and ml_dtypes.bfloat16."""
     module = type(value).__module__.partition(".")[0]
     if module == "torch":

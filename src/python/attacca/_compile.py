@@ -5,7 +5,8 @@ import ctypes
 import difflib
 import math
 import os
-from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Protocol, TypedDict, Union, overload
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, Union, overload
 
 from . import _arguments, _core, _dispatch, _frameworks
 from ._arguments import Device, Mode, Path, Tuning
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Options(NamedTuple):
-    """Checked arguments for _core; what they mean stands at :func:`attacca.compile`."""
+    """Checked options for _core, explained at :func:`attacca.compile`."""
 
     device: str
     mode: Mode
@@ -28,10 +29,10 @@ class Options(NamedTuple):
 
 
 def options(device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: Any) -> Options:
-    """The arguments checked, of other libraries too.
+    """Checks the options; the device may be a ``torch.device``.
 
     Raises:
-        Error: An unknown mode or tuning; a wrong type; numbers out of range.
+        Error: The mode or tuning is unknown; a value has a wrong type or is out of range.
     """
     _arguments.choice(mode, _arguments.MODES, "mode")
     _arguments.choice(tuning, _arguments.TUNINGS, "tuning")
@@ -40,21 +41,21 @@ def options(device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: A
 
 
 class CompileOptions(TypedDict, total=False):
-    """What :func:`attacca.compile` takes by name."""
+    """The options of :func:`attacca.compile` by name."""
 
     device: Device
     mode: Mode
     tuning: Tuning
     tuning_seconds: float
     threads: int
-    constants: "Mapping[str, Any] | None"
+    constants: Mapping[str, Any] | None
 
 
-def check_options(given: "Mapping[str, Any]") -> None:
-    """Whether :func:`attacca.compile` would take them.
+def check_options(given: Mapping[str, Any]) -> None:
+    """Checks options that are passed to :func:`attacca.compile` later.
 
     Raises:
-        Error: One that is not known; a value that is wrong.
+        Error: An option is unknown or has a wrong value.
     """
     for name in given:
         if name not in CompileOptions.__annotations__:
@@ -66,7 +67,7 @@ def check_options(given: "Mapping[str, Any]") -> None:
 
 
 def graph_of(source: Any) -> _core.Graph:
-    """The graph of a text, a file or an ONNX model in memory."""
+    """The graph of a text, of a file, or of an ONNX model in memory."""
     if isinstance(source, _core.Graph):
         return source
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -76,7 +77,7 @@ def graph_of(source: Any) -> _core.Graph:
     if callable(getattr(source, "SerializeToString", None)) and not isinstance(source, type):  # onnx.ModelProto
         return _core.Graph.from_onnx(source.SerializeToString())
     if not isinstance(source, str):
-        raise Error(f"{_arguments.shown(source)} is no graph", "graph",
+        raise Error(f"{_arguments.shown(source)} is not a graph", "graph",
                     "give the text form, a path to .attacca or .onnx, an ONNX model as bytes, or a "
                     "torch.export.ExportedProgram")
     source = _arguments.text(source, "graph")
@@ -103,41 +104,42 @@ GraphSource = Union[str, bytes, bytearray, memoryview, "os.PathLike[str]", OnnxM
 @overload
 def compile(graph: GraphSource, *, device: Device = ..., mode: Mode = ..., tuning: Tuning = ...,
             tuning_seconds: float = ..., threads: int = ...,
-            constants: "Mapping[str, Any] | None" = ...) -> Plan: ...
+            constants: Mapping[str, Any] | None = ...) -> Plan: ...
 
 
 @overload
 def compile(graph: ExportedProgram, *, mode: Mode = ..., tuning: Tuning = ...,
-            tuning_seconds: float = ...) -> "Program": ...
+            tuning_seconds: float = ...) -> Program: ...
 
 
 def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: Tuning = "known",
             tuning_seconds: float = 0, threads: int = 0,
-            constants: "Mapping[str, Any] | None" = None) -> Any:
+            constants: Mapping[str, Any] | None = None) -> Any:
     """Compiles a graph to a plan that is called with tensors.
 
     Args:
         graph: A graph in the text form, a path to a ``.attacca`` or ``.onnx`` file, an ONNX model
             (its bytes or a ``ModelProto``), or a ``torch.export.ExportedProgram``.
-        device: "cpu", "cuda" or "cuda:1", or a ``torch.device``. Not for an ExportedProgram, which
-            runs where its weights and inputs are; nor are ``threads`` and ``constants``.
+        device: "cpu", "cuda" or "cuda:1", or a ``torch.device``. ``device``, ``threads`` and ``constants``
+            are errors for an ExportedProgram, which runs where its weights and inputs are.
         mode: "fp32" rounds only where the graph casts and at the outputs; "eager" rounds where
             the unfused graph would.
-        tuning: How a GPU's kernels are chosen for a shape. "known": by the database of
-            measurements, else by a model; "measure": by the database, else measured and
-            remembered; "always": measured; "unfused": never fused.
-        tuning_seconds: The most that measuring one region may take; 0: 60.
-        threads: Of the CPU; 0: all cores.
+        tuning: How the GPU kernels for a shape are chosen. "known": from the database of
+            measurements, or by the cost model if the shape is not there; "measure": from the
+            database, or measured and added to it; "always": measured; "unfused": never fused.
+        tuning_seconds: The time limit for measuring one region, in seconds; 0: 60.
+        threads: The number of CPU threads; 0: all cores.
         constants: Inputs that never change, such as weights, by name: numpy arrays or CPU
-            tensors of the input's dtype and shape, copied. The plan takes them no more.
+            tensors of the input's dtype and shape. They are copied into the plan, and calls do
+            not take them.
 
     Returns:
         A :class:`Plan`; for an ExportedProgram a :class:`attacca.torch.Program`.
 
     Raises:
-        Error: The graph cannot be read, is wrong, or has an op that is not known; an unknown
-            device, mode or tuning; a device that cannot be used; a number out of range; a constant
-            of another dtype or shape than its input.
+        Error: The graph cannot be read, is invalid, or has an unknown op; the device, mode or tuning
+            is unknown; the device cannot be used; a number is out of range; a constant differs from
+            its input in dtype or shape.
     """
     compiler = _compiler_of(type(graph))
     if compiler is not None:
@@ -150,7 +152,7 @@ _compilers: dict[type, Compiler] = {}
 
 
 def register_compiler(kind: type, compiler: Compiler) -> None:
-    """Makes :func:`compile` take graphs of another package's type, such as torch's exported programs.
+    """Makes :func:`compile` accept graphs of another package's type, such as torch's exported programs.
 
     Args:
         kind: Their class.
@@ -159,9 +161,9 @@ def register_compiler(kind: type, compiler: Compiler) -> None:
     _compilers[kind] = compiler
 
 
-def _compiler_of(kind: type) -> "Compiler | None":
+def _compiler_of(kind: type) -> Compiler | None:
     if any(each.__module__.startswith("torch.export") for each in kind.__mro__):
-        _dispatch.custom_ops()  # attacca.torch registers its compiler, too
+        _dispatch.custom_ops()  # importing attacca.torch registers its compiler
     return next((_compilers[each] for each in kind.__mro__ if each in _compilers), None)
 
 
@@ -193,11 +195,11 @@ def _typed_bytes(tensor: Any, name: str) -> tuple[str, bytes]:
 
 
 def load(path: Path, *, device: Device = "") -> Plan:
-    """Reads a plan that :meth:`Plan.save` wrote.
+    """Reads a plan from a file that :meth:`Plan.save` wrote.
 
     Args:
         path: The file.
-        device: Another than the one it was compiled for.
+        device: The device to run on; "": the one that the plan was compiled for.
 
     Raises:
         Error: The file cannot be read, is damaged, or its device cannot be used.
@@ -205,16 +207,16 @@ def load(path: Path, *, device: Device = "") -> Plan:
     return Plan(_core.Plan.load(_arguments.path(path), _arguments.device(device)))
 
 
-def explain(what: "Plan | GraphSource", *, device: Device = "cpu", mode: Mode = "fp32",
+def explain(what: Plan | GraphSource, *, device: Device = "cpu", mode: Mode = "fp32",
             tuning: Tuning = "known", tuning_seconds: float = 0, threads: int = 0,
-            constants: "Mapping[str, Any] | None" = None) -> Explanation:
-    """What is fused into what, and every op that was left out with the reason.
+            constants: Mapping[str, Any] | None = None) -> Explanation:
+    """Which ops are fused together, and for each op left out the reason.
 
     Args:
         what: A :class:`attacca.Plan`, or a graph as :func:`attacca.compile` takes it; not an
             ExportedProgram, whose regions ``attacca.torch.Program.regions`` lists.
-        device: As for :func:`attacca.compile`. This and what follows are for graphs; a plan was
-            compiled already.
+        device: As for :func:`attacca.compile`. This option and the following ones are errors for a
+            plan, which is compiled already.
         mode: As for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`.
         tuning_seconds: As for :func:`attacca.compile`.
@@ -226,7 +228,7 @@ def explain(what: "Plan | GraphSource", *, device: Device = "cpu", mode: Mode = 
         drawn.
 
     Raises:
-        Error: As :func:`attacca.compile`; options that a plan would ignore.
+        Error: As :func:`attacca.compile`; an option is given for a plan.
     """
     given = (device, mode, tuning, tuning_seconds, threads, constants)
     if not isinstance(what, Plan):
@@ -234,5 +236,5 @@ def explain(what: "Plan | GraphSource", *, device: Device = "cpu", mode: Mode = 
     names = ("device", "mode", "tuning", "tuning_seconds", "threads", "constants")
     for name, value, default in zip(names, given, ("cpu", "fp32", "known", 0, 0, None)):
         if type(value) is not type(default) or value != default:
-            raise Error(f"{name} means nothing to a plan, which is compiled already", name, "leave it out")
+            raise Error(f"{name} has no effect on a plan, which is compiled already", name, "leave it out")
     return what.explain()

@@ -1,12 +1,13 @@
-"""Sizes such as ``2*M + 1``: reading them, evaluating them, and finding symbols from shapes."""
+"""Sizes such as ``2*M + 1``: parsing and evaluating them, and finding symbols' values from shapes."""
 from __future__ import annotations
 
 import re
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|([-+*]))")
 
-# The product of these symbols, in order, with repetition; () is the constant's.
+# A product of symbols, sorted, with repetition: M*M*N is ("M", "M", "N"), and 1 is ().
 Monomial = tuple[str, ...]
 
 
@@ -37,7 +38,7 @@ class Dim:
         return {symbol for monomial in self.terms for symbol in monomial}
 
     def value(self, sizes: Mapping[str, int]) -> int:
-        """Also of sizes that are symbolic themselves, as torch's are."""
+        """The value for given sizes, which may be symbolic integers of torch."""
         total = 0
         for monomial, factor in self.terms.items():
             product = factor
@@ -55,7 +56,7 @@ class Dim:
 
 
 def _products(text: str) -> Iterator[tuple[int, str]]:
-    """("1 or -1", "2*M") for each product of the sum."""
+    """For each product of the sum, its sign, 1 or -1, and its text, such as "2*M"."""
     sign, product, position = 1, "", 0
     while position < len(text):
         match = _TOKEN.match(text, position)
@@ -89,7 +90,7 @@ class Source(NamedTuple):
 
 
 def sources(shapes: Sequence[Sequence[Dim]]) -> dict[str, Source]:
-    """The simplest place of each symbol that some extent gives alone."""
+    """For each symbol, an extent that is a linear function of it; the symbol alone is preferred."""
     found: dict[str, Source] = {}
     for tensor, shape in enumerate(shapes):
         for axis, dim in enumerate(shape):

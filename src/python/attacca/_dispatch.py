@@ -1,22 +1,23 @@
-"""Whether a call must go through torch's dispatcher, as a custom op, rather than straight to memory.
+"""Whether a call must go through torch's dispatcher as a custom op, rather than read its tensors' memory.
 
-It must where torch watches or rewrites operations: while Dynamo, make_fx, torch.export or torch.jit
+It must wherever torch records or transforms operations: while Dynamo, make_fx, torch.export or torch.jit
 trace, inside transforms such as vmap and jvp, under forward-mode derivatives, and for tensors that
-dispatch in Python, such as FakeTensor. :mod:`attacca.torch` registers its custom ops here; where it was not
-imported, :func:`custom_ops` imports it, for calls that torch's tensors or programs are given to.
+dispatch in Python, such as FakeTensor. :mod:`attacca.torch` registers its custom ops here; if it was not
+imported, :func:`custom_ops` imports it.
 """
 from __future__ import annotations
 
 import contextlib
 import sys
 import threading
-from typing import Any, Callable, Iterable, Iterator, Protocol, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 from ._errors import Error
 
-_here = threading.local()  # .inside: this thread runs a custom op's kernel, for which dispatch is over
-_dispatches: dict[type, bool] = {}  # by a tensor's type: whether it dispatches in Python
-_watched: "Callable[[Iterable[Any]], bool] | None" = None
+_here = threading.local()  # .inside: this thread runs the kernel of a custom op, which was dispatched already
+_dispatches: dict[type, bool] = {}  # tensor type -> whether it dispatches in Python
+_watched: Callable[[Iterable[Any]], bool] | None = None
 
 
 def wanted(tensors: Iterable[Any]) -> bool:
@@ -24,7 +25,7 @@ def wanted(tensors: Iterable[Any]) -> bool:
     torch = sys.modules.get("torch")
     if torch is None:
         return False
-    if torch.compiler.is_dynamo_compiling():  # Dynamo reads no further
+    if torch.compiler.is_dynamo_compiling():  # Dynamo does not trace the rest
         return True
     global _watched
     if _watched is None:
@@ -33,7 +34,7 @@ def wanted(tensors: Iterable[Any]) -> bool:
 
 
 class CustomOps(Protocol):
-    """What :mod:`attacca.torch` registers: calls by custom ops."""
+    """The functions that :mod:`attacca.torch` registers; each calls a custom op."""
 
     def matmul(self, a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any],
                operands: dict[str, Any]) -> Any: ...
@@ -55,7 +56,7 @@ def register(ops: CustomOps) -> None:
 
 
 def custom_ops() -> CustomOps:
-    """The custom ops of :mod:`attacca.torch`. Dynamo reads this function, too."""
+    """The custom ops of :mod:`attacca.torch`. Dynamo traces this function."""
     from . import torch  # noqa: F401  registers them
 
     ops: CustomOps = _custom_ops
@@ -63,7 +64,7 @@ def custom_ops() -> CustomOps:
 
 
 def _watch(torch: Any) -> Callable[[Iterable[Any]], bool]:
-    """The check outside of Dynamo, which every call makes: with what it asks at hand."""
+    """The check that every call outside of Dynamo makes; torch's functions are looked up once."""
     core, forward_ad = torch._C, torch.autograd.forward_ad
     modes, transforms, tracing = (core._len_torch_dispatch_stack, core._functorch.peek_interpreter_stack,
                                   core._get_tracing_state)
@@ -95,7 +96,7 @@ def _inside() -> bool:
 
 @contextlib.contextmanager
 def inside() -> Iterator[None]:
-    """While a custom op's kernel runs: its tensors have memory, and nothing is dispatched again."""
+    """Marks that a custom op's kernel runs: its tensors have memory, and calls are not dispatched again."""
     before = _inside()
     _here.inside = True
     try:
@@ -106,7 +107,7 @@ def inside() -> Iterator[None]:
 
 @contextlib.contextmanager
 def unwatched() -> Iterator[None]:
-    """While Attacca itself asks torch something, which is no part of what is being traced."""
+    """Keeps torch from recording operations of Attacca itself."""
     if "torch" not in sys.modules:
         yield
         return
@@ -117,10 +118,10 @@ def unwatched() -> Iterator[None]:
 
 
 def without_memory(tensor: Any, where: str) -> int:
-    """The address of a tensor that has none: 0 where the call will be dispatched.
+    """The address to use for a tensor without memory: 0, since the call will be dispatched.
 
     Raises:
-        Error: The call will not be.
+        Error: The call will not be dispatched.
     """
     if wanted([tensor]):
         return 0

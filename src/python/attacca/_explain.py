@@ -1,4 +1,4 @@
-"""What a plan fuses and why not more, as text, as data and drawn."""
+"""Explanations of plans as text, as data and as drawings."""
 from __future__ import annotations
 
 import json
@@ -11,7 +11,7 @@ from ._errors import Error
 
 
 class Explanation:
-    """What a plan fuses and why not more. Prints as text; notebooks draw it."""
+    """Which ops a plan fuses, and why others are left out. Prints as text; notebooks draw it."""
 
     def __init__(self, core: _core.Plan):
         self._core = core
@@ -24,27 +24,27 @@ class Explanation:
 
     @property
     def data(self) -> dict[str, Any]:
-        """As ``attacca explain --json`` gives it (docs/explain-json.md)."""
+        """What ``attacca explain --json`` prints, described in docs/explain-json.md."""
         data: dict[str, Any] = json.loads(self._core.explain_json())
         return data
 
     @property
     def dot(self) -> str:
-        """For Graphviz, one cluster a region."""
+        """A drawing in Graphviz's language, with one cluster for each region."""
         return self._core.explain_dot()
 
     def svg(self) -> str:
-        """Drawn by Graphviz.
+        """The drawing as SVG, made by Graphviz.
 
         Raises:
             Error: Graphviz is not installed.
         """
         if shutil.which("dot") is None:
-            raise Error("dot, which draws, is not installed", "svg", "install graphviz")
+            raise Error("dot, Graphviz's program, is not installed", "svg", "install graphviz")
         drawn = subprocess.run(["dot", "-Tsvg"], input=self.dot, capture_output=True, text=True)
         if drawn.returncode != 0:
             raise Error(f"dot failed: {drawn.stderr.strip()}", "svg", "check Graphviz")
         return drawn.stdout
 
-    def _repr_svg_(self) -> "str | None":
+    def _repr_svg_(self) -> str | None:
         return self.svg() if shutil.which("dot") else None

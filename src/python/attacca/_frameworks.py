@@ -1,17 +1,18 @@
-"""Tensors of any framework as an address and a layout, and what a launch needs of the framework.
+"""Tensors of every framework as an address and a layout, and the framework's allocator and stream.
 
-Each framework is a class with the same functions; ``of`` finds a tensor's. Frameworks are never
-imported here unless a tensor of theirs is given, except numpy, which results fall back to.
+Each framework is a class with the same functions; :func:`of` returns the class for a tensor. A framework is
+not imported here: a tensor of it shows that it was. numpy, which results default to, is the exception.
 
-    view(tensor, where, writable)   its memory as a :class:`View`
+    view(tensor, where, writable)   the tensor's memory as a :class:`View`
     empty(shape, dtype, like)       a new tensor on the device of the view ``like``
-    current_stream()                a function from a GPU's number to its current stream; of frameworks with GPUs
-    workspace(size, device)         the address of new memory on a GPU, and what owns it; likewise
+    current_stream()                a function from a GPU's number to its current stream; only Torch and Cupy
+    workspace(size, device)         the address of new memory on a GPU, and its owner; only Torch and Cupy
 """
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, NamedTuple, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from . import _core, _dispatch
 from ._arguments import LONG_NAMES, SHORT_NAMES
@@ -53,7 +54,7 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _strides(array: Any, where: str) -> tuple[int, ...]:
-    """In elements, of an array whose own are in bytes."""
+    """The strides in elements of an array that has them in bytes."""
     size, strides = array.itemsize, []
     for extent, stride in zip(array.shape, array.strides):
         if stride % size and extent > 1:
@@ -67,7 +68,7 @@ def _strides(array: Any, where: str) -> tuple[int, ...]:
 
 
 class Numpy:
-    """numpy.ndarray, on the CPU; bfloat16 and float8 by ml_dtypes."""
+    """numpy.ndarray, on the CPU; ml_dtypes provides bfloat16 and float8."""
 
     @staticmethod
     def view(array: Any, where: str, writable: bool = False) -> View:
@@ -75,7 +76,7 @@ class Numpy:
         if dtype is None or not array.dtype.isnative:
             raise _no_dtype(array.dtype, where)
         if hasattr(array, "mask"):
-            raise Error("a masked array, whose mask nothing here reads", where,
+            raise Error("a masked array, whose mask is not read", where,
                         "call .filled(value), or pass .data")
         address, read_only = array.__array_interface__["data"]
         if writable and read_only:
@@ -87,7 +88,7 @@ class Numpy:
         try:
             import numpy
         except ImportError:
-            raise Error("numpy, of which results are, is not installed", "out",
+            raise Error("numpy, in which results are returned, is not installed", "out",
                         "install it, or give out=, a writable buffer") from None
         name = LONG_NAMES[dtype]
         if not hasattr(numpy, name):
@@ -121,7 +122,7 @@ class Torch:
         if tensor.layout is not torch.strided or tensor.is_nested:
             raise Error(f"a tensor of layout {tensor.layout}", where, "call .to_dense()")
         if tensor.requires_grad and torch.is_grad_enabled():
-            raise Error("the tensor requires a gradient, which nothing here computes", where,
+            raise Error("the tensor requires a gradient, which Attacca does not compute", where,
                         "call .detach(), or run under torch.no_grad()")
         if tensor.is_neg():  # as the imaginary part of a conjugate is
             raise Error("a lazily negated tensor", where, "call .resolve_neg()")
@@ -193,7 +194,7 @@ class Cupy:
 
 
 def _immutable(tensor: Any) -> bool:
-    """Whether a tensor says that its elements do not change, which DLPack's exporters often do not."""
+    """Whether a tensor is known to be read-only; many libraries do not say so through DLPack."""
     if type(tensor).__module__.partition(".")[0] in ("jax", "jaxlib", "tensorflow"):
         return True
     if hasattr(tensor, "__array_namespace__") and not hasattr(tensor, "__setitem__"):
@@ -207,7 +208,7 @@ def _immutable(tensor: Any) -> bool:
 class Dlpack:
     """Anything else with ``__dlpack__`` or the buffer protocol, on the CPU.
 
-    Results are of the input's own kind where it follows the array API standard, else numpy's.
+    Results are of the input's type where that follows the array API standard, and numpy arrays otherwise.
     """
 
     @staticmethod
@@ -216,7 +217,7 @@ class Dlpack:
             raise Error(f"the class {tensor.__name__} is not a tensor", where, "give an object of it")
         device = getattr(tensor, "__dlpack_device__", None)
         if device is not None and int(device()[0]) != 1:
-            raise Error(f"a {type(tensor).__name__} on a device whose stream cannot be asked for",
+            raise Error(f"a {type(tensor).__name__} on a device whose current stream is unknown",
                         where, "pass torch.from_dlpack(x) or cupy.from_dlpack(x)")
         if writable and _immutable(tensor):
             raise Error(f"{type(tensor).__name__} cannot be written", where,
@@ -226,7 +227,7 @@ class Dlpack:
         except (TypeError, BufferError):
             readable = "a tensor" if not writable else "a writable tensor"
             raise Error(f"{type(tensor).__name__} is not {readable}", where,
-                        "give one of numpy, torch or anything else that speaks DLPack") from None
+                        "give one of numpy, torch or any library that supports DLPack") from None
         if any(stride < 0 and extent > 1 for extent, stride in zip(view.shape, view.strides)):
             raise Error("a negative stride", where, "copy it")
         code, bits, lanes = view.dtype

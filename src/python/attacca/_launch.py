@@ -1,23 +1,24 @@
-"""Running a plan: instances for the layouts met so far, and the one way to launch them.
+"""Running a plan: its instances for the shapes and layouts seen so far, and the one way to launch them.
 
 :class:`attacca.Plan`, :func:`attacca.matmul`, fused functions and the custom ops of :mod:`attacca.torch` all
-get a :class:`Ready` from here and give its ``launch`` the addresses of their tensors.
+get a :class:`Ready` from :meth:`Engine.ready` and pass its ``launch`` the addresses of their tensors.
 """
 from __future__ import annotations
 
 import itertools
 import threading
 from collections import OrderedDict
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from . import _core, _dispatch
 from ._arguments import listed
 from ._frameworks import Numpy, View, of
 from ._layout import Signature
 
-# Instances that a plan keeps; the least recently used is given up first.
+# Instances that a plan keeps; the least recently used is dropped first.
 _MOST_INSTANCES = 256
-# The power of two, 16 at most, to which an address is aligned, by its last four bits.
+# Indexed by an address's last four bits: the power of two, at most 16, to which the address is aligned.
 _ALIGNMENTS = tuple(low & -low or 16 for low in range(16))
 _NOTHING = View(0, (), (), "f32", "cpu", None)
 _count = itertools.count()
@@ -90,8 +91,8 @@ class Engine:
         results = self.run(views, main, outs, into)
         return results if len(results) > 1 or isinstance(out, (list, tuple)) else results[0]
 
-    def run(self, views: Sequence[View], framework: Any, outs: "Sequence[Any] | None",
-            into: "Sequence[View] | None") -> tuple[Any, ...]:
+    def run(self, views: Sequence[View], framework: Any, outs: Sequence[Any] | None,
+            into: Sequence[View] | None) -> tuple[Any, ...]:
         """Runs on tensors whose memory is known.
 
         Args:
@@ -114,7 +115,7 @@ class Engine:
         ready.launch([view.address for view in views], addresses)
         return tuple(outs)
 
-    def ready(self, framework: Any, views: Sequence[View], into: "Sequence[View] | None") -> Ready:
+    def ready(self, framework: Any, views: Sequence[View], into: Sequence[View] | None) -> Ready:
         """The instance for tensors of these shapes, strides, dtypes and alignments; prepared at their first use.
 
         Raises:
@@ -134,7 +135,7 @@ class Engine:
                 self._instances.popitem(last=False)
         return ready
 
-    def _prepare(self, framework: Any, views: Sequence[View], into: "Sequence[View] | None") -> Ready:
+    def _prepare(self, framework: Any, views: Sequence[View], into: Sequence[View] | None) -> Ready:
         sizes = self.signature.sizes(views)
         alignments = [_ALIGNMENTS[view.address & 15] for view in views]
         strides: list[Sequence[int]] = [view.strides for view in views]

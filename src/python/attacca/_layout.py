@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, Mapping, NamedTuple, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from . import _core
 from ._arguments import LONG_NAMES
@@ -12,13 +13,13 @@ from ._frameworks import View
 
 
 class Tensor(NamedTuple):
-    """What a plan says of an input or output.
+    """The name and type of an input or output of a plan.
 
     Attributes:
         name: Its name in the graph.
-        dtype: As in the text form: "bf16".
-        type: The whole type: "bf16[M, 4096]".
-        shape: An extent each: "M", "4096", "2*M".
+        dtype: Its dtype as in the text form: "bf16".
+        type: Its whole type: "bf16[M, 4096]".
+        shape: Its extents: "M", "4096", "2*M".
     """
 
     name: str
@@ -42,7 +43,7 @@ def _layouts(infos: Sequence[_core.TensorInfo]) -> list[Layout]:
 
 
 class Signature:
-    """The inputs, outputs and symbols of a plan, and the checks of what is given for them."""
+    """The inputs, outputs and symbols of a plan, and the checks of the tensors given for them."""
 
     def __init__(self, core: _core.Plan):
         self.device = core.device
@@ -57,7 +58,7 @@ class Signature:
         """Inputs by position and by name, in the plan's order.
 
         Raises:
-            Error: One is missing, unknown, given twice, or too many.
+            Error: An input is missing, unknown or given twice, or there are too many.
         """
         wanted = ", ".join(self._positions)
         if len(given) > len(self.inputs):
@@ -80,14 +81,14 @@ class Signature:
         return all_given
 
     def names_after(self, count: int) -> list[str]:
-        """The names of the inputs behind the first ``count``."""
+        """The names of the inputs after the first ``count``."""
         return list(self._positions)[count:]
 
     def sizes(self, views: Sequence[View]) -> dict[str, int]:
         """The symbols' values, read from the inputs' shapes.
 
         Raises:
-            Error: A dtype, device or shape is not the input's.
+            Error: The dtype, device or shape of a tensor differs from the input's.
         """
         for layout, view in zip(self.inputs, views):
             info = layout.info
@@ -105,7 +106,7 @@ class Signature:
         for symbol in self.symbols:
             source = self.sources.get(symbol)
             if source is None:
-                raise Error(f"size {symbol} is no extent of an input", symbol,
+                raise Error(f"size {symbol} is not an extent of any input", symbol,
                             "give an input an extent that is the symbol alone")
             sizes[symbol] = source.read(shapes)
         for layout, view in zip(self.inputs, views):
@@ -118,10 +119,10 @@ class Signature:
         return sizes
 
     def sizes_of(self, shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """The symbols' values from the inputs' shapes alone, which may be symbolic and are not checked."""
+        """The symbols' values from the inputs' shapes, which are not checked and may be symbolic."""
         return {symbol: source.read(shapes) for symbol, source in self.sources.items()}
 
-    def declared_strides(self, shapes: Sequence[Sequence[Any]]) -> "list[tuple[Any, ...] | None]":
+    def declared_strides(self, shapes: Sequence[Sequence[Any]]) -> list[tuple[Any, ...] | None]:
         """Each input's strides as the graph declares them; None: row-major."""
         sizes = self.sizes_of(shapes)
         return [None if layout.strides is None else tuple(stride.value(sizes) for stride in layout.strides)
@@ -130,10 +131,10 @@ class Signature:
     # ---- Outputs
 
     def check_count(self, outs: Sequence[Any]) -> None:
-        """Whether ``out`` has as many tensors as there are outputs.
+        """Checks that ``out`` has one tensor for each output.
 
         Raises:
-            Error: It has not.
+            Error: It has more or fewer.
         """
         if len(outs) != len(self.outputs):
             wanted = len(self.outputs)
@@ -141,10 +142,10 @@ class Signature:
                         f"give a list of {wanted} tensors" if wanted > 1 else "give one tensor")
 
     def check_outs(self, into: Sequence[View], sizes: Mapping[str, int]) -> None:
-        """Whether the tensors of ``out`` fit the outputs.
+        """Checks the tensors of ``out``.
 
         Raises:
-            Error: A dtype, device or shape is not the output's.
+            Error: The dtype, device or shape of a tensor differs from the output's.
         """
         for layout, view in zip(self.outputs, into):
             name = layout.info.name

@@ -1,21 +1,23 @@
-"""One product and its epilogue, by two tensors and a text."""
+"""``attacca.matmul``: one product and its epilogue."""
 from __future__ import annotations
 
 import difflib
 import math
 import re
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Callable
+from typing import Any
 
 from . import _arguments, _core, _dispatch, _frameworks
 from ._arguments import DType, Mode, Tuning
 from ._compile import Options, options
 from ._errors import Error
+from ._frameworks import View
 from ._launch import Engine
 from ._layout import Tensor
 from ._trace.epilogue import trace_epilogue
 
-# An operand by its role, with its dtype where one is named.
+# An operand with its role, and its dtype if the text names one.
 _OPERAND = re.compile(r"\b(row|col|full|scalar)\s*\(\s*([A-Za-z_]\w*)\s*(:\s*\w+\s*)?\)")
 _ALWAYS_WIDER = {"s8": "s32", "u8": "s32", "f8e4m3": "bf16", "f8e5m2": "bf16"}
 
@@ -27,14 +29,16 @@ def _engine(dtype: str, layout: str, epilogue: str, out_dtype: str, chosen: Opti
 
 @lru_cache(maxsize=1024)
 def _batched(axes: int, *form: Any) -> Engine:
-    """The graph of :func:`_engine` with ``axes`` more axes before M in all that has rows."""
+    """The graph of :func:`_engine` with ``axes`` more axes before M in every tensor that has rows."""
     flat = _engine(*form)
     batch = [f"L{i}" for i in range(axes)]
-    inputs = ", ".join(f"\"{info.name}\": {info.dtype}[{', '.join([*batch, *info.shape] if _has_rows(info) else info.shape)}]"
-                       for info in _inputs(flat))
+    shapes = [[*batch, *info.shape] if _has_rows(info) else info.shape for info in _inputs(flat)]
+    inputs = ", ".join(f"\"{info.name}\": {info.dtype}[{', '.join(shape)}]"
+                       for info, shape in zip(_inputs(flat), shapes))
     _, _, body = flat.core.graph_text().partition("{")
     chosen: Options = form[-1]
-    return Engine(_core.Plan.compile(_core.Graph.parse(f"graph gemm({inputs}) {{{body}"), fuse=True, **chosen._asdict()))
+    graph = _core.Graph.parse(f"graph gemm({inputs}) {{{body}")
+    return Engine(_core.Plan.compile(graph, fuse=True, **chosen._asdict()))
 
 
 def _inputs(engine: Engine) -> list[Tensor]:
@@ -52,15 +56,15 @@ def roles(epilogue: str) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def _typed(epilogue: str, operands: tuple[tuple[str, str], ...]) -> str:
-    """The text with the dtype of each operand that is given written out: row(bias) -> row(bias: f32).
+    """The text with each operand's dtype added: row(bias) -> row(bias: f32).
 
     Raises:
-        Error: The text names an operand that is not given, or an operand is given that it does not name.
+        Error: An operand in the text is not given, or an operand given is not in the text.
     """
     dtypes = dict(operands)
     _check_names(epilogue, dtypes)
 
-    def write(match: "re.Match[str]") -> str:
+    def write(match: re.Match[str]) -> str:
         role, name, named = match.groups()
         if named or name not in dtypes:
             return match.group()
@@ -69,49 +73,49 @@ def _typed(epilogue: str, operands: tuple[tuple[str, str], ...]) -> str:
     return _OPERAND.sub(write, epilogue)
 
 
-def _layout(view: _frameworks.View) -> str:
-    """How b lies in memory: [K, N] row by row ("kn"), or column by column ("nk")."""
+def _layout(view: View) -> str:
+    """How b is stored: [K, N] row by row ("kn"), or column by column ("nk")."""
     rows, columns = view.shape
     row, column = view.strides
     by_rows = column == 1 or columns == 1 and row != 1
     return "kn" if by_rows or row != 1 and rows != 1 else "nk"
 
 
-def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out: Any = None,
-           out_dtype: "DType | None" = None, mode: Mode = "fp32", tuning: Tuning = "known",
+def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: Any = None,
+           out_dtype: DType | None = None, mode: Mode = "fp32", tuning: Tuning = "known",
            tuning_seconds: float = 0, threads: int = 0, **operands: Any) -> Any:
     """``epilogue(a @ b)`` as one kernel.
 
     Args:
-        a: ``[M, K]``, or ``[..., K]`` whose leading axes count as rows. Where rows of a, of an operand or of out do
-            not lie evenly apart, as in a part ``x[:, :7]``, the kernel is that of a batch of products.
-        b: ``[K, N]`` of a's dtype; row-major, or transposed such as ``weight.T``. No tensor is
-            copied, however its rows lie: parts of wider rows, transposed, repeated. The dtypes: float32, float16, bfloat16, float8 and
-            int8 (float64 on the CPU).
-        epilogue: What happens to the accumulator ``acc``: "silu(acc + row(bias)) * full(res)",
-            operands by their role: ``row`` of shape ``[N]``, ``col`` ``[M, 1]``, ``full``
-            ``[M, N]``, ``scalar`` ``[]``. Or a function of ``acc`` and the operands, which is
-            traced and whose operands' roles follow from their shapes. Several results, separated
-            by commas, are returned as a tuple.
-        out: Where to write, one tensor or a list of as many as there are results; rows may be parts
-            of wider rows. None: allocated by a's framework.
-        out_dtype: Of the result, such as "bf16", ``torch.bfloat16`` or ``numpy.float32``. None: out's, else a's, but s32 for int8
-            and bf16 for float8.
+        a: ``[M, K]``, or ``[..., K]`` whose leading axes count as rows. Where the rows of a, an operand
+            or out are not evenly spaced, as in a part ``x[:, :7]``, a kernel for batches of products
+            is used.
+        b: ``[K, N]`` of a's dtype, row-major or transposed such as ``weight.T``. The dtypes are
+            float32, float16, bfloat16, float8 and int8, and float64 on the CPU. No tensor is copied:
+            rows may be parts of wider rows, transposed or repeated.
+        epilogue: What is computed from the accumulator ``acc`` and operands, for example
+            "silu(acc + row(bias)) * full(res)". An operand is written with its role: ``row`` has
+            shape ``[N]``, ``col`` ``[M, 1]``, ``full`` ``[M, N]``, ``scalar`` ``[]``. Or a function of
+            ``acc`` and the operands, which is traced; the operands' shapes give their roles. Several
+            results, separated by commas, are returned as a tuple.
+        out: Where to write: one tensor, or a list with one for each result; rows may be parts of wider
+            rows. None: a's framework allocates the results.
+        out_dtype: The result's dtype, such as "bf16", ``torch.bfloat16`` or ``numpy.float32``. None:
+            the dtype of out, or else s32 for int8, bf16 for float8, and a's dtype otherwise.
         mode: "fp32" or "eager", as for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`.
         tuning_seconds: As for :func:`attacca.compile`.
         threads: As for :func:`attacca.compile`.
-        **operands: The epilogue's operands by name, each of any dtype.
+        **operands: The epilogue's operands by name, of any dtype.
 
     Returns:
-        ``[M, N]`` (``[..., N]`` where a has more axes), or a tuple of them, on the framework's
-        current stream.
+        ``[M, N]``, or ``[..., N]`` where a has more axes; a tuple if there are several results. On a
+        GPU the work is queued on the framework's current stream and may not be done yet.
 
     Raises:
-        Error: Shapes, dtypes or devices that do not fit; an unknown op; the epilogue
-            names an operand that is not given, or an operand is given that it does not name; a
-            negative stride; an out that cannot be written, or overlaps an input or another out; a
-            torch tensor that requires a gradient.
+        Error: Shapes, dtypes or devices do not fit; an op is unknown; an operand in the epilogue is not
+            given, or an operand given is not in the epilogue; a stride is negative; an out is read-only,
+            or overlaps an input or another out; a torch tensor requires a gradient.
     """
     if _dispatch.wanted((a, b, *operands.values())):
         chosen_options = (out_dtype, mode, tuning, tuning_seconds, threads)
@@ -129,12 +133,7 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
     text = _typed(epilogue, tuple([(name, view.dtype) for name, view in views.items()]))
     outs = _arguments.listed(out)
     out_views = None if outs is None else [_frameworks.of(o).view(o, "out", True) for o in outs]
-    if out_dtype is not None:
-        result = _arguments.dtype(out_dtype, "out_dtype")
-    elif out_views:
-        result = out_views[0].dtype
-    else:
-        result = _ALWAYS_WIDER.get(a_view.dtype, a_view.dtype)
+    result = _result_dtype(out_dtype, out_views, a_view.dtype)
     layout = _layout(b_view)
     form = (a_view.dtype, layout, text, result, chosen)
     engine = _engine(*form)
@@ -149,8 +148,15 @@ def matmul(a: Any, b: Any, epilogue: "str | Callable[..., Any]" = "acc", *, out:
     return results if len(results) > 1 else results[0]
 
 
-def _check(a: _frameworks.View, b: _frameworks.View) -> tuple[int, ...]:
-    """a's leading axes."""
+def _result_dtype(out_dtype: Any, outs: list[View] | None, dtype: str) -> str:
+    """As :func:`matmul` says at ``out_dtype``; ``dtype`` is a's."""
+    if out_dtype is not None:
+        return _arguments.dtype(out_dtype, "out_dtype")
+    return outs[0].dtype if outs else _ALWAYS_WIDER.get(dtype, dtype)
+
+
+def _check(a: View, b: View) -> tuple[int, ...]:
+    """Checks a and b; returns a's leading extents."""
     if len(a.shape) < 2:
         raise Error(f"a has shape {a.shape}, [M, K] is wanted", "a", "give it two axes or more")
     if len(b.shape) != 2:
@@ -178,10 +184,11 @@ def _check_names(epilogue: str, operands: dict[str, str]) -> None:
             raise Error(f"operand {name} is missing", name, f"give {name}=")
 
 
-def _by_axes(form: tuple[Any, ...], lead: tuple[int, ...], given: dict[str, _frameworks.View],
-             outs: "list[_frameworks.View] | None") -> "tuple[Engine, dict[str, _frameworks.View], list[_frameworks.View] | None]":
-    """The plan that takes a's leading axes, with inputs and outs by as few axes as all of them allow."""
-    engine, columns = _engine(*form), {"K": given["a"].shape[-1], "N": given["b"].shape[1 if form[1] == "kn" else 0], "1": 1}
+def _by_axes(form: tuple[Any, ...], lead: tuple[int, ...], given: dict[str, View],
+             outs: list[View] | None) -> tuple[Engine, dict[str, View], list[View] | None]:
+    """The plan for a's leading axes, and its inputs and outs with as few axes as their strides allow."""
+    engine, layout = _engine(*form), form[1]
+    columns = {"K": given["a"].shape[-1], "N": given["b"].shape[1 if layout == "kn" else 0], "1": 1}
     by_rows = [info for info in _inputs(engine) if _has_rows(info)]
     views = [_spread(given[info.name], lead, columns[info.shape[1]], info.name) for info in by_rows]
     views += [_spread(view, lead, columns["N"], "out") for view in outs or ()]
@@ -195,8 +202,8 @@ def _by_axes(form: tuple[Any, ...], lead: tuple[int, ...], given: dict[str, _fra
     return engine, given, None if outs is None else merged[len(by_rows):]
 
 
-def _spread(view: _frameworks.View, lead: tuple[int, ...], columns: int, where: str) -> _frameworks.View:
-    """[..., X] as it is, and [M, X] with all of a's leading axes."""
+def _spread(view: View, lead: tuple[int, ...], columns: int, where: str) -> View:
+    """A view [..., X] of a tensor that is [..., X] or [M, X]."""
     rows = math.prod(lead)
     if view.shape == (*lead, columns):
         return view
@@ -206,9 +213,11 @@ def _spread(view: _frameworks.View, lead: tuple[int, ...], columns: int, where: 
     return view._replace(shape=(*lead, columns), strides=(*steps, view.strides[1]))
 
 
-def _merged(lead: tuple[int, ...], views: list[_frameworks.View]) -> list[tuple[int, list[int]]]:
-    """Leading axes as (extent, stride in each tensor), without those of extent 1; one is made of two where its rows
-    lie evenly apart in all tensors."""
+def _merged(lead: tuple[int, ...], views: list[View]) -> list[tuple[int, list[int]]]:
+    """The leading axes as (extent, stride in each tensor).
+
+    Axes of extent 1 are left out. Two axes become one where the rows are evenly spaced over both in all tensors.
+    """
     axes: list[tuple[int, list[int]]] = []
     for axis in range(len(lead)) if 0 not in lead else ():
         extent, strides = lead[axis], [view.strides[axis] for view in views]
@@ -221,5 +230,5 @@ def _merged(lead: tuple[int, ...], views: list[_frameworks.View]) -> list[tuple[
     return axes or [(math.prod(lead), [view.shape[-1] for view in views])]
 
 
-def _transposed(view: _frameworks.View) -> _frameworks.View:
+def _transposed(view: View) -> View:
     return view._replace(shape=view.shape[::-1], strides=view.strides[::-1])

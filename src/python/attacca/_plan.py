@@ -15,9 +15,9 @@ class Decision(NamedTuple):
 
     Attributes:
         candidate: The kernel and its schedule, or "unfused ...".
-        source: "measured", "database", "plan", "model" or "only way".
-        seconds: Its time where known, else 0.
-        unfused_seconds: The unfused path's time where known, else 0.
+        source: Why it was chosen: "measured", "database", "plan", "model" or "only way".
+        seconds: Its measured time; 0: not known.
+        unfused_seconds: The measured time of the unfused path; 0: not known.
     """
 
     candidate: str
@@ -27,10 +27,10 @@ class Decision(NamedTuple):
 
 
 class Plan:
-    """A graph compiled for one device; call it with tensors.
+    """A graph compiled for one device. Call it with tensors.
 
-    Made by :func:`attacca.compile`, :func:`attacca.load` and :func:`attacca.fuse`. Sizes named by
-    symbols may differ from call to call. Any number of threads may call a plan at the same time.
+    :func:`attacca.compile`, :func:`attacca.load` and :meth:`attacca.Fused.plan` return plans. Sizes that
+    symbols name may differ between calls. Any number of threads may call a plan at the same time.
     """
 
     def __init__(self, core: _core.Plan):
@@ -48,63 +48,63 @@ class Plan:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The inputs, in the order in which calls take them."""
+        """The inputs, in the order of a call's arguments."""
         return tuple(layout.info for layout in self._engine.signature.inputs)
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """The outputs, in the order in which calls return them."""
+        """The outputs, in the order of a call's results."""
         return tuple(layout.info for layout in self._engine.signature.outputs)
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Names of the sizes that may differ from call to call."""
+        """The names of the sizes that may differ between calls."""
         return tuple(self._engine.signature.symbols)
 
     def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """Runs the plan.
 
         Args:
-            *inputs: Tensors of numpy, torch, cupy or anything that speaks DLPack, in the order of
-                :attr:`inputs`, each of its dtype and shape, all on the plan's device. Nothing is
-                copied or converted: rows may be parts of wider rows, matrices transposed,
-                elements repeated, as long as no stride is negative.
-            out: Where to write: a tensor, or a list of as many as there are outputs; rows may be
-                parts of wider rows. None: newly allocated by the first input's framework.
-            **named: Inputs by their name instead.
+            *inputs: Tensors of numpy, torch, cupy or any library that supports DLPack, in the order of
+                :attr:`inputs`, with the dtype and shape of the input, on the plan's device. They are
+                neither copied nor converted. Any strides but negative ones are allowed: rows may be
+                parts of wider rows, matrices transposed, elements repeated.
+            out: Where to write: a tensor, or a list with one for each output; rows may be parts of
+                wider rows. None: the first input's framework allocates the results.
+            **named: Inputs by name instead of by position.
 
         Returns:
-            The output, or a tuple of them. On a GPU the work is on the framework's current
-            stream and may not be done yet.
+            The output, or a tuple of outputs. On a GPU the work is queued on the framework's
+            current stream and may not be done yet.
 
         Raises:
-            Error: A missing, unknown or superfluous input; a wrong dtype, shape, layout or device;
-                an out that cannot be written, or that overlaps an input or another output; a torch
-                tensor that requires a gradient while gradients are enabled.
+            Error: An input is missing, unknown or given twice; a dtype, shape, stride or device is wrong;
+                an out is read-only, or overlaps an input or another out; a torch tensor requires a
+                gradient while gradients are enabled.
         """
         if _dispatch.wanted((*inputs, *named.values()) if named else inputs):
             return _dispatch.custom_ops().plan(self._engine, inputs, named, out)
         return self._engine.call(inputs, named, out)
 
-    def prepare(self, **sizes: "int | _arguments.Integer") -> "Instance":
-        """Gets the plan ready for certain sizes, so that the first call with them is fast.
+    def prepare(self, **sizes: int | _arguments.Integer) -> Instance:
+        """Prepares the plan for certain sizes, so that the first call with them is fast.
 
         Args:
-            **sizes: One of each of :attr:`symbols`.
+            **sizes: A value for each of :attr:`symbols`.
 
         Raises:
-            Error: A missing or unknown symbol, a negative size, a GPU's failure.
+            Error: A symbol is missing or unknown; a size is negative; the GPU fails.
         """
         given = [(_arguments.text(name, "sizes"), _arguments.size(size, name))
                  for name, size in sizes.items()]
         return Instance(self._core.prepare(given, []))
 
     def explain(self) -> Explanation:
-        """Regions, epilogues, and why an op was left out."""
+        """The plan's regions and epilogues, and why other ops were left out."""
         return Explanation(self._core)
 
     def save(self, path: Path) -> None:
-        """Writes the plan as a file that says all about itself; :func:`attacca.load` reads it.
+        """Writes the plan to a file that :func:`attacca.load` reads without the graph or its weights.
 
         Raises:
             Error: The file cannot be written.
@@ -125,19 +125,19 @@ def _unpickle(data: bytes) -> Plan:
 
 
 def engine_of(plan: Plan) -> Engine:
-    """What runs a plan, for the package's other modules."""
+    """The engine of a plan, for the package's other modules."""
     return plan._engine
 
 
 class Instance:
-    """A plan ready for certain sizes."""
+    """A plan prepared for certain sizes."""
 
     def __init__(self, core: _core.Instance):
         self._core = core
 
     @property
     def workspace_bytes(self) -> int:
-        """Memory that a run needs on the device besides its inputs and outputs."""
+        """The bytes of device memory that a call needs besides its inputs and outputs."""
         return self._core.workspace_bytes
 
     @property

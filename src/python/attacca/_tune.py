@@ -1,10 +1,11 @@
-"""Measuring every way to compute a graph's products, with progress."""
+"""``attacca.tune``: measures the ways to compute a graph's products, and shows progress."""
 from __future__ import annotations
 
 import itertools
 import sys
 import time
-from typing import Any, Iterable, NamedTuple, TextIO
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TextIO
 
 from . import _arguments
 from ._arguments import Device, Mode
@@ -14,11 +15,11 @@ from ._plan import Decision, Instance, Plan
 
 
 class Tuned(NamedTuple):
-    """What tuning found for one combination of sizes.
+    """The result of tuning for one combination of sizes.
 
     Attributes:
         sizes: The value of each symbol.
-        decisions: How each region is computed, with its time and the unfused path's.
+        decisions: How each region is computed, with its time and the unfused path's time.
     """
 
     sizes: dict[str, int]
@@ -26,7 +27,7 @@ class Tuned(NamedTuple):
 
 
 class _Bar:
-    """A progress bar on a terminal; a line a step elsewhere."""
+    """A progress bar on a terminal, and a line for each step on other streams."""
 
     def __init__(self, total: int, stream: TextIO):
         self._total, self._stream, self._start, self._done = total, stream, time.monotonic(), 0
@@ -48,7 +49,7 @@ class _Bar:
         self.show(f"{label}, {time.monotonic() - self._start:.1f} s")
 
 
-def _stream(progress: Any) -> "TextIO | None":
+def _stream(progress: Any) -> TextIO | None:
     if progress is True:
         return sys.stderr
     if progress is False or all(hasattr(progress, name) for name in ("write", "flush", "isatty")):
@@ -65,27 +66,27 @@ def _values(name: str, given: Any) -> list[int]:
 
 
 def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", again: bool = False,
-         seconds: float = 0, progress: "bool | TextIO" = True,
-         **sizes: "int | _arguments.Integer | Iterable[int | _arguments.Integer]") -> list[Tuned]:
-    """Measures how to compute a graph's products on a GPU, and remembers the winners.
+         seconds: float = 0, progress: bool | TextIO = True,
+         **sizes: int | _arguments.Integer | Iterable[int | _arguments.Integer]) -> list[Tuned]:
+    """Measures the ways to compute a graph's products on a GPU, and stores the fastest in the database.
 
-    Plans compiled later, in any process of this machine, find them in the database.
+    Plans compiled later, in any process on this machine, use them.
 
     Args:
         graph: A graph as :func:`attacca.compile` takes it; not an ExportedProgram.
         device: "cuda" or "cuda:1", or a ``torch.device``.
         mode: As for :func:`attacca.compile`.
-        again: Measure also what the database knows.
-        seconds: The most that measuring one region may take; 0: 60.
-        progress: A bar on standard error, or on the stream given; False: nothing.
-        **sizes: Of each symbol one value or several, as ``M=[1, 16, 256]``; all combinations are
-            measured.
+        again: Whether to measure shapes that are in the database, too.
+        seconds: The time limit for measuring one region, in seconds; 0: 60.
+        progress: Whether to show progress on standard error, or a stream to show it on.
+        **sizes: For each symbol one value or several, such as ``M=[1, 16, 256]``; all combinations
+            are measured.
 
     Returns:
         One :class:`Tuned` for each combination.
 
     Raises:
-        Error: As :func:`attacca.compile`; a missing or unknown symbol; a device that is no GPU.
+        Error: As :func:`attacca.compile`; a symbol is missing or unknown; the device is not a GPU.
     """
     where = _arguments.device(device)
     if not where.startswith("cuda"):

@@ -1,7 +1,8 @@
-"""The functions of numpy and torch that have a text, one row each: read by ``attacca.fuse`` and by the FX importer.
+"""The table of numpy's and torch's functions that the text form can express, read by ``attacca.fuse`` and by the
+FX importer.
 
-:mod:`.table` says what a row is. The rows are in the modules named after what they do; importing any module
-of this folder registers them all.
+:mod:`.table` defines a row. The rows are in the modules named after what the functions do; importing any module
+of this folder registers all of them.
 """
 from . import parts, pointwise, products, reductions, views
 

@@ -1,16 +1,17 @@
-"""Arguments by the real signatures of numpy's and torch's functions, for the rows of the table.
+"""Binds arguments to the parameters of a row by the signatures of numpy's and torch's own functions.
 
-Neither framework is imported: a call of one of its functions shows that it is.
+Neither framework is imported here: a call of one of its functions shows that it was.
 """
 from __future__ import annotations
 
 import inspect
 import sys
-from typing import Any, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from .table import Refused, Row
 
-# How the same argument is called elsewhere: a row understands the first of these that it has.
+# An argument's name -> the names that a row may have for it; the first that the row has is used.
 _SYNONYMS = {
     "input": ("self",), "a": ("self",), "x": ("self",), "x1": ("self",), "tensor": ("self",), "ary": ("self",),
     "x2": ("other",), "axis": ("dim",), "keepdims": ("keepdim",), "a_min": ("min",), "a_max": ("max",),
@@ -19,7 +20,7 @@ _SYNONYMS = {
     "sections": ("indices_or_sections",), "indices": ("indices_or_sections",), "arrays": ("tensors",),
 }
 _NUMPY_SYNONYMS = {"axis1": ("dim0",), "axis2": ("dim1",), "x": ("self",), "y": ("other",)}
-# They change neither values nor dtype.
+# Arguments that change neither values nor dtype.
 _HARMLESS = {"memory_format", "layout", "pin_memory", "non_blocking", "_stacklevel", "subok", "copy", "cudnn_enable"}
 _NOTHING = object()
 
@@ -28,7 +29,7 @@ def _signature(function: Any) -> inspect.Signature:
     return inspect.signature(function)
 
 
-# What inspect cannot say of numpy's C functions and methods, from its documentation.
+# Signatures of numpy's C functions and methods, which inspect cannot read, from numpy's documentation.
 _NUMPY_FUNCTIONS = {name: _signature(signature) for name, signature in {
     "concatenate": lambda arrays, axis=0, out=None, *, dtype=None, casting="same_kind": 0,
     "where": lambda condition, x=None, y=None, /: 0,
@@ -53,10 +54,16 @@ _UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": 
 
 
 def understood(row: Row, name: str, values: Iterable[tuple[str, Any, Any]], numpy: bool = False) -> dict[str, Any]:
-    """(name, value, default) of each argument as the row names them.
+    """Arguments by the names of the row's parameters.
+
+    Args:
+        row: The row.
+        name: The function's name.
+        values: (name, value, default) of each argument.
+        numpy: Whether the function is numpy's.
 
     Raises:
-        Refused: An argument that the row does not understand is not at its default.
+        Refused: An argument that the row does not take differs from its default.
     """
     bound = {}
     for given, value, default in values:
@@ -67,7 +74,8 @@ def understood(row: Row, name: str, values: Iterable[tuple[str, Any, Any]], nump
             continue
         if known is not None:
             bound[known] = value
-        elif not (value is None or same(value, default) or given in _HARMLESS or (given == "order" and value in ("C", "K"))):
+        elif not (value is None or same(value, default) or given in _HARMLESS
+                  or (given == "order" and value in ("C", "K"))):
             raise Refused(f"the argument {given}={value!r}")
     missing = [p for p in row.parameters[:1] if p not in bound]
     if missing:
@@ -103,7 +111,7 @@ def _bound(signature: inspect.Signature, args: Sequence[Any], keywords: dict[str
 
 
 def numpy_arguments(row: Row, function: Any, args: Sequence[Any], keywords: dict[str, Any]) -> dict[str, Any]:
-    """Of a ufunc or function of numpy, or of a method of its arrays, given by its name."""
+    """The arguments of a ufunc or function of numpy, or of a method of its arrays, which is given by name."""
     if isinstance(function, str):
         signature = _NUMPY_METHODS.get(function)
         if signature is None:
@@ -126,7 +134,7 @@ def numpy_arguments(row: Row, function: Any, args: Sequence[Any], keywords: dict
 
 def torch_arguments(row: Row, name: str, function: Any, args: Sequence[Any], keywords: dict[str, Any],
                     is_tensor: Callable[[Any], bool]) -> dict[str, Any]:
-    """Of a function of torch, or of a method of its tensors (``args[0]`` is the tensor)."""
+    """The arguments of a function of torch, or of a method of its tensors (``args[0]`` is the tensor)."""
     if inspect.isfunction(function):  # written in Python
         return understood(row, name, _bound(inspect.signature(function), args, keywords))
     packet = getattr(sys.modules["torch"].ops.aten, name, None)
@@ -141,7 +149,7 @@ def torch_arguments(row: Row, name: str, function: Any, args: Sequence[Any], key
             return understood(row, name, _by_schema(schema.arguments, args, keywords, is_tensor))
         except Refused as reason:
             reasons.append(reason)
-    # The reason that is about an argument rather than about the choice of an overload.
+    # Prefer a reason that names an argument over one that rejects an overload.
     raise next((r for r in reasons if "the argument" in str(r)), reasons[0] if reasons else Refused("it has no schema"))
 
 
@@ -177,15 +185,16 @@ def _by_schema(schema: Any, args: Sequence[Any], keywords: dict[str, Any],
 
 
 def _fits(kind: str, value: Any, is_tensor: Callable[[Any], bool]) -> bool:
-    """Whether an argument's type could be of this overload; torch itself checks the rest."""
+    """Whether a value could be an argument of a type in a schema; torch checks the rest."""
     if kind.startswith("Optional["):
         return value is None or _fits(kind[9:-1], value, is_tensor)
     if value is None:
         return False
-    if kind.startswith("List[Tensor") or kind.startswith("List[Optional[Tensor"):
+    if kind.startswith(("List[Tensor", "List[Optional[Tensor")):
         return isinstance(value, (tuple, list)) and all(is_tensor(v) or v is None for v in value)
     if kind.startswith("List["):
-        return isinstance(value, (tuple, list, int)) and not (isinstance(value, (tuple, list)) and any(map(is_tensor, value)))
+        several = isinstance(value, (tuple, list))
+        return isinstance(value, int) or several and not any(map(is_tensor, value))
     if kind == "Tensor":
         return is_tensor(value)
     if kind == "str":

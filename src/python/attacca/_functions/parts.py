@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from .table import Call, Made, Refused, writes
 from .values import FLOATS, Extent, axis_of, fixed
@@ -55,7 +56,7 @@ def _select(call: Call, self: Any, dim: int, index: Any) -> Made:
 @writes("chunk", "")
 def _chunk(call: Call, self: Any, chunks: int, dim: int = 0) -> list[Made]:
     axis = axis_of(call, self, dim)
-    def sizes() -> "Sequence[int] | int":
+    def sizes() -> Sequence[int] | int:
         extent = call.sizes(self)[axis]
         if type(extent) is not int or extent % chunks == 0 and extent:
             return chunks
@@ -86,7 +87,7 @@ def _split(call: Call, self: Any, split_size: Any, dim: int = 0) -> list[Made]:
 @writes("tensor_split", "array_split split")
 def _split_at(call: Call, self: Any, indices_or_sections: Any, dim: int = 0) -> list[Made]:
     axis = axis_of(call, self, dim)
-    def sizes() -> "Sequence[int] | int":
+    def sizes() -> Sequence[int] | int:
         extent = call.sizes(self)[axis]
         if isinstance(indices_or_sections, int):
             sections = indices_or_sections

@@ -2,14 +2,22 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from .table import Call, Made, Refused, register, writes
-from .values import (DTYPE_ORDER, FLOATS, INTEGERS, broadcast, is_number, known_dtype, number, operand, promoted)
+from .values import DTYPE_ORDER, FLOATS, INTEGERS, broadcast, is_number, known_dtype, number, operand, promoted
 
 
 def pointwise(call: Call, template: str, values: dict[str, Any], kind: str) -> Made:
-    """The template filled with operands of the dtype in which the framework computes."""
+    """The template with its operands, each in the dtype in which the framework computes.
+
+    Args:
+        call: The call.
+        template: A formula in the text form; "{self}" stands for an operand.
+        values: The operands by name.
+        kind: "float", "number", "compare" or "logic", as the rows below have it.
+    """
     tensors = {name: value for name, value in values.items() if call.is_tensor(value)}
     if kind == "compare":
         dtype = call.common(list(values.values()))
@@ -33,14 +41,14 @@ def pointwise(call: Call, template: str, values: dict[str, Any], kind: str) -> M
 
 
 def _in_place(call: Call, template: str, name: str, value: Any, dtype: str, kind: str, alone: bool) -> str:
-    if f"={{{name}}}" in template:  # a parameter of the op
+    if f"={{{name}}}" in template:  # an attribute of the op, not an operand
         if not is_number(value):
             raise Refused(f"the argument {name}={value!r}: it must be a number")
         return number(int(value) if isinstance(value, bool) else value)
     if kind == "logic" or name == "condition":
         return truth(call, name, value)
     text = operand(call, name, value, dtype, exactly=kind == "compare")
-    return f"constant({text.strip('()')}, {dtype})" if alone else text  # numbers without a tensor beside them
+    return f"constant({text.strip('()')}, {dtype})" if alone else text  # no tensor gives the dtype
 
 
 def truth(call: Call, name: str, value: Any) -> str:
@@ -58,7 +66,7 @@ def names_in(template: str) -> list[str]:
 
 
 def _rows(kind: str, text: str) -> None:
-    """Rows of "ATen names | numpy names | formula [| formula where the result is an integer | is bool]"."""
+    """Registers lines of "ATen names | numpy names | formula [| formula for integer results | for bool results]"."""
     for line in text.strip().splitlines():
         aten, numpy, template, *others = (part.strip() for part in line.split("|"))
         register(aten, numpy, _pointwise_writer(kind, template, *others), names_in(template))
@@ -75,8 +83,8 @@ def _pointwise_writer(kind: str, template: str, integer: str = "", logic: str = 
     return write
 
 
-# ---- Pointwise functions. "float": computed as the framework's float result. "number": integers too.
-# ---- "compare": computed in the common dtype, gives bool. "logic": operands are read as bools.
+# ---- The rows, by kind. "float": computes in the result's float dtype. "number": in the result's dtype, which
+# ---- may be an integer. "compare": compares in the operands' common dtype. "logic": reads operands as bools.
 
 _rows("float", """
     reciprocal                   | reciprocal               | reciprocal({self})
@@ -171,7 +179,7 @@ def _rsub(call: Call, self: Any, other: Any, alpha: Any = 1) -> Made:
 
 
 def _scaled_sum(call: Call, template: str, self: Any, other: Any, scaled: str, alpha: Any) -> Made:
-    """With ``alpha`` times the operand named ``scaled``; a number's product is a number again."""
+    """A sum in which the operand named ``scaled`` is multiplied by ``alpha``."""
     values = {"self": self, "other": other}
     if alpha == 1 and not isinstance(alpha, bool):
         return pointwise(call, template, values, "number")
@@ -192,21 +200,21 @@ def _pow(call: Call, self: Any, exponent: Any) -> Made:
     if integer and call.is_tensor(exponent) and call.dtype(exponent) not in ("u8", "bool"):
         raise Refused("the argument exponent: integers to powers that may be negative")
     if call.framework == "torch" and is_number(exponent) and abs(exponent) == 0.5 \
-            and call.result in ("bf16", "f32", "f64"):  # they differ at -inf and -0.0
+            and call.result in ("bf16", "f32", "f64"):  # pow differs from sqrt at -inf and -0.0
         return pointwise(call, "sqrt({self})" if exponent > 0 else "rsqrt({self})", {"self": self}, "float")
     return pointwise(call, "pow({self}, {exponent})", {"self": self, "exponent": exponent}, "number")
 
 
 @writes("softsign")
 def _softsign(call: Call, self: Any) -> Made:
-    if call.dtype(self) not in FLOATS:  # torch adds 1 in the integer's dtype
+    if call.dtype(self) not in FLOATS:  # torch adds 1 in the integer dtype
         raise Refused(f"an operand of dtype {call.dtype(self)}")
     return pointwise(call, "{self} / (1 + abs({self}))", {"self": self}, "float")
 
 
 @writes("lerp")
 def _lerp(call: Call, self: Any, end: Any, weight: Any) -> Made:
-    """From the nearer end, as torch does: it matters at infinities."""
+    """Starts from the nearer end, as torch does; the result differs at infinities."""
     low, high = "{self} + {weight} * ({end} - {self})", "{end} - ({end} - {self}) * {rest}"
     values = {"self": self, "end": end, "weight": weight}
     if is_number(weight):
@@ -272,7 +280,7 @@ def _elu(call: Call, self: Any, alpha: Any = 1.0, scale: Any = 1, input_scale: A
 def _softplus(call: Call, self: Any, beta: Any = 1, threshold: Any = 20) -> Made:
     scaled = "{self}" if beta == 1 else "({self} * {beta})"
     text = f"softplus({scaled})" + ("" if beta == 1 else " / {beta}")
-    # From the default threshold on, narrow floats do not tell softplus(x) from x.
+    # Above the default threshold softplus(x) rounds to x in all dtypes but f64.
     if threshold != 20 or call.result == "f64":
         text = f"where({scaled} > {{threshold}}, {{self}}, {text})"
     values = {"self": self, "beta": beta, "threshold": threshold}

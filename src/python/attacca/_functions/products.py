@@ -1,10 +1,11 @@
 """Rows of matrix products."""
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from .table import Call, Made, Refused, writes
-from .values import FLOATS, broadcast, cast, is_number, known_dtype, literal, promoted
+from .values import FLOATS, broadcast_shapes, cast, is_number, known_dtype, literal, promoted
 
 
 def product_sizes(call: Call, a: Any, b: Any, transposed: bool = False) -> Callable[[], Sequence[int]]:
@@ -14,16 +15,8 @@ def product_sizes(call: Call, a: Any, b: Any, transposed: bool = False) -> Calla
             other[-2:] = other[:-3:-1]
         if one[-1] != other[-2]:
             raise Refused(f"a product of {tuple(one)} with {tuple(other)}")
-        lead = broadcast(_Sizes(call), [one[:-2], other[:-2]])()  # type: ignore[arg-type]
-        return [*lead, one[-2], other[-1]]
+        return [*broadcast_shapes([one[:-2], other[:-2]]), one[-2], other[-1]]
     return sizes
-
-
-class _Sizes:
-    """Shapes in place of tensors."""
-
-    def __init__(self, call: Call):
-        self.sizes = tuple
 
 
 def matrices(call: Call, *tensors: Any) -> None:
@@ -46,12 +39,12 @@ def _matmul(call: Call, self: Any, mat2: Any, out_dtype: Any = None) -> Made:
 
 
 def _accumulated(call: Call, a: str, b: str) -> str:
-    """With the accumulator as it is: what follows in the same op adds before it rounds."""
+    """A product that keeps its accumulator's dtype, for an op that adds to it before it rounds."""
     return f"matmul({a}, {b}{', out=f32' if call.result in ('f16', 'bf16') else ''})"
 
 
 def rounded_result(call: Call, text: str) -> str:
-    """An f32 or f64 expression, or an integer one, in the result's dtype."""
+    """An expression of f32, f64 or an integer dtype, cast to the result's dtype."""
     return f"cast({text}, {call.result})" if call.result in ("f16", "bf16") else text
 
 

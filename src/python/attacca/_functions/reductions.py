@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from .pointwise import pointwise
 from .table import Call, Made, Refused, register, writes
@@ -80,18 +81,18 @@ writes("min", "")(_extreme_or_pair("reduce_min", "min({self}, {other})"))
 def _softmax(call: Call, self: Any, dim: Any, dtype: Any = None, half_to_float: bool = False) -> Made:
     if call.result not in FLOATS:
         raise Refused(f"a result of dtype {call.result}")
-    if dim is None:  # torch.nn.functional's old choice
+    if dim is None:  # the default of torch.nn.functional
         dim = 0 if len(call.sizes(self)) in (0, 1, 3) else 1
     axis = axis_of(call, self, dim)
     rank = len(call.sizes(self))
     text = cast(call, self, call.result)
     if not rank:
-        return Made(f"reshape(softmax(reshape({text}, [1]), axis=0), [])", lambda: [])
+        return Made(f"reshape(softmax(reshape({text}, [1]), axis=0), [])", list)
     return Made(f"softmax({text}, axis={axis - rank})", lambda: call.sizes(self))
 
 
 def _normalized(call: Call, op: str, self: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Made:
-    """A norm over the last axes, which become one."""
+    """A norm over the last axes, which are merged into one."""
     shape, rank = tuple(normalized_shape), len(call.sizes(self))
     axes, have = len(shape), call.sizes(self)
     last = tuple(have[rank - axes:]) if 0 < axes <= rank else None
@@ -128,6 +129,6 @@ def _layer_norm(call: Call, self: Any, normalized_shape: Any, weight: Any = None
 
 @writes("rms_norm", "")
 def _rms_norm(call: Call, self: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Made:
-    if eps is None:  # torch: of the dtype in which it computes
+    if eps is None:  # torch: the epsilon of the dtype in which it computes
         eps = 2.0**-52 if call.dtype(self) == "f64" else 2.0**-23
     return _normalized(call, "rmsnorm", self, normalized_shape, weight, None, eps)

@@ -1,35 +1,36 @@
-"""The table of functions of numpy and torch that have a text: its rows, and what a writer sees of a call.
+"""The table of functions: what a row is, and the interface by which a row's writer sees a call.
 
 A row names the ATen ops (torch's functions and methods share their names), the functions of numpy, and the
-writer of the text. Arguments arrive by the names in ATen's schema, bound by :mod:`.binding`; ``input`` is called
-``self``. A writer asks a :class:`Call` for dtypes and sizes, and does not know whether the tracer or the FX
-importer calls it.
+writer, the function that writes the call in the text form. The writer's parameters have the names of ATen's
+schema, where torch's ``input`` is ``self``; :mod:`.binding` binds arguments to them. It asks a :class:`Call` for
+dtypes and sizes, so that the tracer and the FX importer use the same writers.
 """
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, NamedTuple, Sequence, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 
 class Refused(Exception):
-    """Why a call has no text."""
+    """The reason why a call cannot be written in the text form."""
 
 
 class Made(NamedTuple):
-    """What a writer returns: an expression, and its sizes, which are computed where they are needed."""
+    """What a writer returns: an expression, and a function that computes its sizes."""
 
     text: str
     sizes: Callable[[], Sequence[int]]
 
 
 class Row(NamedTuple):
-    """How the calls of one function are written.
+    """One function of the table.
 
     Attributes:
-        aten: Names of ATen ops without "aten."; functions and methods of torch have them too.
-        numpy: Names of numpy's functions, ufuncs and methods.
-        write: Called with a :class:`Call` and the arguments; returns :class:`Made`, or a list of them.
-        parameters: The names of the arguments that ``write`` understands.
+        aten: The names of its ATen ops without "aten."; torch's functions and methods have the same names.
+        numpy: The names of numpy's functions, ufuncs and methods.
+        write: The writer, called with a :class:`Call` and arguments; returns a :class:`Made` or a list of them.
+        parameters: The names of the arguments that ``write`` takes.
     """
 
     aten: tuple[str, ...]
@@ -54,7 +55,7 @@ Writer = TypeVar("Writer", bound=Callable[..., Any])
 
 
 def writes(aten: str, numpy: str = "") -> Callable[[Writer], Writer]:
-    """Registers a writer; its parameters after the call are the arguments that it understands."""
+    """Registers the decorated writer; its parameters after the call are the arguments that it takes."""
     def decorate(write: Writer) -> Writer:
         register(aten, numpy, write, list(inspect.signature(write).parameters)[1:])
         return write
@@ -62,16 +63,16 @@ def writes(aten: str, numpy: str = "") -> Callable[[Writer], Writer]:
 
 
 class Call:
-    """One call as a writer sees it. The tracer and the FX importer each have one."""
+    """One call as a writer sees it. The tracer and the FX importer implement it."""
 
-    framework = "torch"  # whose rules hold: "torch" or "numpy"
-    name = ""  # the function's
+    framework = "torch"  # whose rules apply: "torch" or "numpy"
+    name = ""  # of the function
 
     def is_tensor(self, value: Any) -> bool:
         raise NotImplementedError
 
     def text(self, tensor: Any) -> str:
-        """A tensor's name."""
+        """The name or expression of a tensor."""
         raise NotImplementedError
 
     def dtype(self, tensor: Any) -> str:
@@ -94,12 +95,12 @@ class Call:
         raise NotImplementedError
 
     def reshape(self, text: str, sizes: Callable[[], Sequence[int]]) -> Made:
-        """The same elements in other sizes."""
+        """The expression ``text`` reshaped to other sizes."""
         raise NotImplementedError
 
     def broadcast_to(self, tensor: Any, sizes: Callable[[], Sequence[int]]) -> Made:
         raise NotImplementedError
 
-    def parts(self, tensor: Any, dim: int, sizes: Callable[[], "Sequence[int] | int"]) -> list[Made]:
-        """Consecutive parts of an axis: of these sizes, or so many equal ones."""
+    def parts(self, tensor: Any, dim: int, sizes: Callable[[], Sequence[int] | int]) -> list[Made]:
+        """Consecutive parts of an axis: of the given sizes, or a number of equal parts."""
         raise NotImplementedError

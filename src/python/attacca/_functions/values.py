@@ -4,7 +4,8 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from typing import Any, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from .table import Call, Refused
 
@@ -43,7 +44,11 @@ def rounded(value: float, dtype: str) -> float:
 
 
 def literal(value: Any, dtype: str, name: str = "") -> str:
-    """A number beside tensors of a dtype, which it must fit."""
+    """A number as an operand beside tensors of ``dtype``.
+
+    Raises:
+        Refused: The dtype cannot represent it.
+    """
     if dtype in FLOATS:
         text = number(float(value) if isinstance(value, bool) else value)
     elif dtype == "bool":
@@ -56,7 +61,7 @@ def literal(value: Any, dtype: str, name: str = "") -> str:
 
 
 def promoted(dtypes: Iterable[str]) -> str:
-    """What the text form makes of operands of these dtypes."""
+    """The dtype in which the text form computes with operands of these dtypes."""
     found = set(dtypes)
     if {"f16", "bf16"} <= found:
         found.add("f32")
@@ -71,7 +76,11 @@ def cast(call: Call, tensor: Any, dtype: str) -> str:
 
 
 def known_dtype(call: Call, tensor: Any) -> str:
-    """A dtype with arithmetic."""
+    """The dtype of a tensor.
+
+    Raises:
+        Refused: The text form has no arithmetic for it.
+    """
     dtype = call.dtype(tensor)
     if dtype not in DTYPE_ORDER:
         raise Refused(f"an operand of dtype {dtype}")
@@ -79,7 +88,10 @@ def known_dtype(call: Call, tensor: Any) -> str:
 
 
 def operand(call: Call, name: str, value: Any, dtype: str, exactly: bool = False) -> str:
-    """A tensor or number of a computation in ``dtype``; wider floats stay as they are unless ``exactly``."""
+    """A tensor or number as an operand of a computation in ``dtype``.
+
+    A tensor of a wider float dtype is cast only if ``exactly`` is set.
+    """
     if call.is_tensor(value):
         own = known_dtype(call, value)
         wider = own in FLOATS and dtype in FLOATS and promoted([own, dtype]) == own
@@ -91,43 +103,57 @@ def operand(call: Call, name: str, value: Any, dtype: str, exactly: bool = False
 
 
 def broadcast(call: Call, tensors: Sequence[Any]) -> Callable[[], Sequence[int]]:
-    """The sizes of a pointwise result."""
-    def sizes() -> Sequence[int]:
-        shapes = [tuple(call.sizes(t)) for t in tensors]
-        found: list[int] = [1] * max(map(len, shapes), default=0)
-        for shape in shapes:
-            for i, extent in enumerate(reversed(shape), 1):
-                if type(found[-i]) is int and found[-i] == 1:
-                    found[-i] = extent
-                elif found[-i] != extent and not (type(extent) is int and extent == 1):
-                    raise Refused("shapes " + " and ".join(str(list(s)) for s in shapes) + " do not broadcast")
-        return found
-    return sizes
+    """A function that computes the sizes of a pointwise result."""
+    return lambda: broadcast_shapes([tuple(call.sizes(tensor)) for tensor in tensors])
+
+
+def broadcast_shapes(shapes: Sequence[Sequence[int]]) -> list[int]:
+    """The shape to which shapes broadcast. A symbolic extent is not taken for 1.
+
+    Raises:
+        Refused: They do not broadcast.
+    """
+    found: list[int] = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        for i, extent in enumerate(reversed(shape), 1):
+            if type(found[-i]) is int and found[-i] == 1:
+                found[-i] = extent
+            elif found[-i] != extent and not (type(extent) is int and extent == 1):
+                raise Refused("shapes " + " and ".join(str(list(s)) for s in shapes) + " do not broadcast")
+    return found
 
 
 # ---- Axes and sizes
 
 
 class Extent(int):
-    """A size that differs from call to call: its value in this one, and its text where it has one."""
+    """A symbolic size: its value while tracing, and its text, if it has one."""
 
-    text: "str | None"
+    text: str | None
 
-    def __new__(cls, value: int, text: "str | None" = None) -> "Extent":
+    def __new__(cls, value: int, text: str | None = None) -> Extent:
         extent = super().__new__(cls, value)
         extent.text = text
         return extent
 
 
 def fixed(extent: Any, why: str) -> int:
-    """A size that is the same in every call."""
+    """A size that is not symbolic.
+
+    Raises:
+        Refused: It is symbolic; ``why`` names the operation.
+    """
     if type(extent) is not int:
         raise Refused(f"{why} of an axis whose size is symbolic")
     return extent
 
 
 def axis_of(call: Call, tensor: Any, dim: Any, name: str = "dim") -> int:
-    """A non-negative axis. Of a scalar, torch takes 0 and -1."""
+    """The axis as a non-negative number. For a scalar, torch accepts 0 and -1.
+
+    Raises:
+        Refused: The tensor has no such axis.
+    """
     rank = len(call.sizes(tensor))
     bound = max(rank, 1) if call.framework == "torch" else rank
     try:

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from .table import Call, Made, Refused, writes
 from .values import Extent, axis_of, cast, fixed, integers, list_text
@@ -103,7 +104,8 @@ def _expand_dims(call: Call, self: Any, dim: int) -> Made:
 
 @writes("squeeze", "squeeze")
 def _squeeze(call: Call, self: Any, dim: Any = None) -> Made:
-    chosen = None if dim is None else {axis_of(call, self, d) for d in (dim if isinstance(dim, (tuple, list)) else [dim])}
+    dims = dim if isinstance(dim, (tuple, list)) else [dim]
+    chosen = None if dim is None else {axis_of(call, self, d) for d in dims}
     def sizes() -> Sequence[int]:
         kept = []
         for i, extent in enumerate(call.sizes(self)):

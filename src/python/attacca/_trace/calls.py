@@ -1,11 +1,12 @@
-"""Calls of numpy's and torch's functions on stand-ins for tensors, while a function is traced."""
+"""Calls of numpy's and torch's functions on stand-ins for tensors, written by the rows of the table."""
 from __future__ import annotations
 
 import difflib
 import operator
 import sys
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Callable, Sequence
+from typing import Any
 
 from .. import _frameworks
 from .._arguments import LONG_NAMES, SHORT_NAMES
@@ -14,7 +15,7 @@ from .._functions.binding import numpy_arguments, torch_arguments
 from .._functions.table import BY_ATEN, BY_NUMPY, Call, Made, Refused, Row
 from .._functions.values import Extent, list_text
 
-# Python's operators: the names of ATen and of numpy, and whether the operands are swapped.
+# Python's operators -> (name in ATen, name in numpy, whether the operands are swapped).
 OPERATORS: dict[str, tuple[str, str, bool]] = {}
 for _name, _torch_name, _numpy_name in [
         ("add", "add", "add"), ("sub", "sub", "subtract"), ("mul", "mul", "multiply"),
@@ -31,7 +32,7 @@ for _name, _torch_name, _numpy_name in [("neg", "neg", "negative"), ("abs", "abs
     OPERATORS[f"__{_name}__"] = (_torch_name, _numpy_name, False)
 _PROPERTIES = {"T": "numpy_T", "mT": "mT"}
 _SYMBOLS = {"__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor}
-# Where torch keeps the functions written in Python that have rows.
+# The modules of torch's functions that are written in Python and have rows.
 _TORCH_MODULES = {"torch.nn.functional", "torch.functional", "torch._tensor", "torch"}
 
 
@@ -84,7 +85,7 @@ class TraceCall(Call):
     def broadcast_to(self, tensor: Any, sizes: Callable[[], Sequence[int]]) -> Made:
         return Made(f"broadcast({self.text(tensor)}, {list_text([self.extent_text(e) for e in sizes()])})", sizes)
 
-    def parts(self, tensor: Any, dim: int, sizes: Callable[[], "Sequence[int] | int"]) -> list[Made]:
+    def parts(self, tensor: Any, dim: int, sizes: Callable[[], Sequence[int] | int]) -> list[Made]:
         given, have = sizes(), list(self.sizes(tensor))
         if not have:
             raise Refused("parts of a scalar")
@@ -102,7 +103,7 @@ class TraceCall(Call):
         return [Made(name, sized(size)) for name, size in zip(names, each)]
 
     def _like(self, value: Any) -> Any:
-        """What the framework's own function is given for a stand-in: one element, of the dtype and rank."""
+        """A tensor of one element with a stand-in's dtype and rank, on which the framework's own function runs."""
         if isinstance(value, (tuple, list)):
             return type(value)(map(self._like, value))
         if not self.is_tensor(value):
@@ -133,11 +134,11 @@ def _numpy_dtype(numpy: Any, name: str) -> Any:
     return numpy.dtype(getattr(ml_dtypes, name))
 
 
-# ---- The ways in
+# ---- Called by the stand-ins
 
 
 def call_torch(record: Any, function: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """A function of torch."""
+    """Records a call of a function of torch."""
     name = getattr(function, "__name__", str(function))
     row = BY_ATEN.get(name)
     module = getattr(function, "__module__", None) or "torch"
@@ -147,7 +148,7 @@ def call_torch(record: Any, function: Any, args: Sequence[Any], keywords: dict[s
 
 
 def call_numpy(record: Any, function: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """A function or ufunc of numpy."""
+    """Records a call of a function or ufunc of numpy."""
     name = function.__name__
     own = getattr(sys.modules["numpy"], name, function)
     if name not in BY_NUMPY or own is not function:
@@ -156,7 +157,7 @@ def call_numpy(record: Any, function: Any, args: Sequence[Any], keywords: dict[s
 
 
 def call_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """An operator, a property or a method of a tensor; ``args[0]`` is the tensor."""
+    """Records an operator, a property or a method of a tensor; ``args[0]`` is the tensor."""
     readers = {"torch": _torch_method, "numpy": _numpy_method}
     ways = [readers[framework](record, name, args, keywords) for framework in record.frameworks]
     if None in ways:
@@ -169,7 +170,7 @@ def call_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str,
 Way = Callable[[], "tuple[Any, str]"]
 
 
-def _torch_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> "Way | None":
+def _torch_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Way | None:
     aten = OPERATORS[name][0] if name in OPERATORS else _PROPERTIES.get(name, name)
     if aten not in BY_ATEN:
         return None
@@ -185,7 +186,7 @@ def _torch_method(record: Any, name: str, args: Sequence[Any], keywords: dict[st
     return lambda: _torch(record, aten, own, run, args, keywords)
 
 
-def _numpy_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> "Way | None":
+def _numpy_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Way | None:
     own = OPERATORS[name][1] if name in OPERATORS else name
     if own not in BY_NUMPY:
         return None
@@ -209,7 +210,7 @@ def _operator(name: str) -> Callable[..., Any]:
 
 
 def _torch(record: Any, name: str, function: Any, run: Any, args: Sequence[Any], keywords: dict[str, Any],
-           operands: "Sequence[Any] | None" = None) -> "tuple[Any, str]":
+           operands: Sequence[Any] | None = None) -> tuple[Any, str]:
     call = TraceCall(record, "torch", name, run, args, keywords)
     row = BY_ATEN[name]
     if operands is not None:
@@ -219,24 +220,25 @@ def _torch(record: Any, name: str, function: Any, run: Any, args: Sequence[Any],
     return _write(row, call, values)
 
 
-def _numpy(record: Any, name: str, function: Any, run: Any, args: Sequence[Any], keywords: dict[str, Any]) -> "tuple[Any, str]":
+def _numpy(record: Any, name: str, function: Any, run: Any, args: Sequence[Any],
+           keywords: dict[str, Any]) -> tuple[Any, str]:
     call = TraceCall(record, "numpy", name, run, args, keywords)
     row = BY_NUMPY[name]
     return _write(row, call, numpy_arguments(row, function, args, keywords))
 
 
-def _write(row: Row, call: TraceCall, values: dict[str, Any]) -> "tuple[Any, str]":
-    """(what the row writes, the dtype)."""
+def _write(row: Row, call: TraceCall, values: dict[str, Any]) -> tuple[Any, str]:
+    """What the row's writer returns, and the result's dtype."""
     values = {name: _plain(value) for name, value in values.items()}
     made = row.write(call, **values)
-    if "result" not in vars(call):  # the row gives its first tensor's dtype
+    if "result" not in vars(call):  # the writer did not ask for it: the result has the first tensor's dtype
         source = values[row.parameters[0]]
         return made, call.dtype(source if call.is_tensor(source) else source[0])
     return made, call.result
 
 
 def _plain(value: Any) -> Any:
-    """A scalar of numpy as Python's."""
+    """A scalar of numpy as one of Python; other values unchanged."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.generic):
         return value.item()
@@ -246,8 +248,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _agreed(record: Any, ways: Sequence[Way], args: Sequence[Any]) -> "tuple[Any, str]":
-    """What all frameworks of the tensors make of a method."""
+def _agreed(record: Any, ways: Sequence[Way], args: Sequence[Any]) -> tuple[Any, str]:
+    """What a method means in every framework of the tensors.
+
+    Raises:
+        Refused: The frameworks differ.
+    """
     found = []
     for way in ways:
         mark = record.mark()
@@ -268,7 +274,7 @@ def _agreed(record: Any, ways: Sequence[Way], args: Sequence[Any]) -> "tuple[Any
 
 
 def _finish(record: Any, name: str, way: Way) -> Any:
-    """Records what a way writes; what goes wrong is the user's error."""
+    """Records what a writer returns; reports a refusal as an error of the call."""
     try:
         made, dtype = way()
         if isinstance(made, list):

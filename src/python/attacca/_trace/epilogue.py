@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from .._errors import Error
 from .._frameworks import View
 from .traced import Recorder, Traced, frameworks_of, outputs_text, results_of
 
-_ACCUMULATORS = {"f64": "f64", "s8": "s32", "u8": "s32", "s32": "s32", "s64": "s64"}  # of others f32
+_ACCUMULATORS = {"f64": "f64", "s8": "s32", "u8": "s32", "s32": "s32", "s64": "s64"}  # f32 for other dtypes
 
 
 def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: tuple[int, ...], columns: int,
@@ -25,7 +26,7 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: t
         tensors: All that the product is called with.
 
     Raises:
-        Error: An operand is missing or has none of the shapes of :func:`operand_role`; as :func:`attacca.fuse`.
+        Error: An operand is missing or has no role by its shape; as :func:`attacca.fuse`.
     """
     record = Recorder(frameworks_of(tensors), inline=True)
     operands: dict[str, Any] = {}
@@ -41,28 +42,29 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: t
     return ", ".join(outputs_text(record, results_of(function(accumulator, **operands))))
 
 
-def operand_role(name: str, shape: Sequence[int], columns: int, lead: "tuple[int, ...] | None" = None) -> str:
-    """An operand's role by its shape: "scalar", "row", "col" or "full". Dynamo reads this, with symbolic sizes.
+def operand_role(name: str, shape: Sequence[int], columns: int, lead: tuple[int, ...] | None = None) -> str:
+    """An operand's role by its shape: "scalar", "row", "col" or "full". Dynamo traces this with symbolic sizes.
 
     Args:
         name: The operand's name.
         shape: Its extents.
         columns: The product's columns.
-        lead: a's leading extents, which the operand's may repeat or have merged to one; None: not compared.
+        lead: a's leading extents, which the operand must have too, as they are or merged; None: not compared.
 
     Raises:
-        Error: The shape is that of no role.
+        Error: No role has this shape.
     """
     rank = len(shape)
     if rank == 0:
         return "scalar"
     if rank == 1 and shape[0] == columns:
         return "row"
-    if rank > 1 and (lead is None or tuple(shape[:-1]) in (lead, (math.prod(lead),))):
+    rows = None if lead is None else math.prod(lead)
+    if rank > 1 and (lead is None or tuple(shape[:-1]) in (lead, (rows,))):
         if shape[-1] == columns:
             return "full"
         if shape[-1] == 1:
             return "col"
-    rows = "M" if lead is None else math.prod(lead)
+    m = "M" if rows is None else rows
     raise Error(f"operand {name} has shape {tuple(shape)}", name,
-                f"give it [], [{columns}], [{rows}, 1] or [{rows}, {columns}]")
+                f"give it [], [{columns}], [{m}, 1] or [{m}, {columns}]")

@@ -1,4 +1,4 @@
-"""Functions of tensors, traced to graphs for the types that they are called with."""
+"""``attacca.fuse``: functions of tensors, traced for each combination of argument types."""
 from __future__ import annotations
 
 import inspect
@@ -7,8 +7,9 @@ import struct
 import sys
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Callable, Sequence, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from .. import _arguments, _dispatch, _frameworks
 from .._compile import CompileOptions, check_options, compile as compile_graph
@@ -25,23 +26,23 @@ if TYPE_CHECKING:
 
 _MOST_PLANS = 64
 _count = itertools.count()
-_traced: "weakref.WeakValueDictionary[str, Fused]" = weakref.WeakValueDictionary()
+_traced: weakref.WeakValueDictionary[str, Fused] = weakref.WeakValueDictionary()
 
 
 class Fused:
-    """A function that runs fused; :func:`attacca.fuse` makes it."""
+    """A function whose products and what follows them run fused; :func:`attacca.fuse` returns it."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
         self._function, self._options = function, options
         self._signature = inspect.signature(_arguments.function(function, "function"))
         self._declared = declared(function)
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
-        self._identity = f"fused {next(_count)}"  # for Dynamo, which guards attributes
+        self._identity = f"fused {next(_count)}"  # for Dynamo, which guards this attribute
         self.__name__: str = getattr(function, "__name__", "fused")
         update_wrapper(self, function)
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
-        """Runs it; arguments are tensors, or numbers, which become part of the code."""
+        """Runs the function on tensors and numbers; numbers become constants of the graph."""
         if _dispatch.wanted((*args, *keywords.values()) if keywords else args):
             return _dispatch.custom_ops().fused(self, args, keywords, out)
         plan, tensors = self._plan(args, keywords)
@@ -52,16 +53,16 @@ class Fused:
         return self._plan(args, keywords)[0]
 
     def text(self, *args: Any, **keywords: Any) -> str:
-        """The graph in the text form, as traced for these arguments."""
+        """The graph that is traced for these arguments, in the text form."""
         tensors, views, numbers = self._bind(args, keywords)
         return self._trace(frameworks_of(tensors.values()), views, numbers)
 
     def explain(self, *args: Any, **keywords: Any) -> Explanation:
-        """What is fused into what for these arguments, and why not more."""
+        """Which ops are fused for these arguments, and why others are left out."""
         return self.plan(*args, **keywords).explain()
 
     def _argument(self, identity: str) -> str:
-        """The function as an argument of what Dynamo's graphs call; it runs while Dynamo traces."""
+        """See :func:`argument_of`; Dynamo calls this while it traces."""
         _traced[identity] = self
         return identity
 
@@ -81,8 +82,8 @@ class Fused:
         views = {name: _frameworks.of(t).view(t, name) for name, t in tensors.items()}
         return tensors, views, numbers
 
-    def _plan(self, args: Any, keywords: Any, frameworks: "tuple[str, ...] | None" = None) -> "tuple[Plan, list[Any]]":
-        """The plan, and the tensors that it takes, whose ``frameworks`` may be named."""
+    def _plan(self, args: Any, keywords: Any, frameworks: tuple[str, ...] | None = None) -> tuple[Plan, list[Any]]:
+        """The plan of a call, and its tensors; ``frameworks`` None: those of the tensors."""
         tensors, views, numbers = self._bind(args, keywords)
         devices = {view.device for view in views.values()}
         if len(devices) > 1:
@@ -103,11 +104,11 @@ class Fused:
         return plan, list(tensors.values())
 
     def _type(self, name: str, view: _frameworks.View) -> str:
-        """The annotation's type where it is one, else the argument's own."""
+        """The parameter's annotated type, or else the argument's own."""
         annotation = self._declared.get(name)
         if annotation is not None:
             return view.dtype + annotation if annotation.startswith("[") else annotation
-        extents, strides = tuple(map(int, view.shape)), tuple(map(int, view.strides))  # torch's may be symbolic
+        extents, strides = tuple(map(int, view.shape)), tuple(map(int, view.strides))  # torch's sizes may be symbolic
         shape = ", ".join(map(str, extents))
         if strides == _frameworks.dense_strides(extents) or 0 in extents:
             return f"{view.dtype}[{shape}]"
@@ -126,12 +127,12 @@ class Fused:
 
 
 def argument_of(fused: Fused) -> str:
-    """A fused function as an argument of what Dynamo's graphs call; Dynamo reads this function."""
+    """A fused function as a text that Dynamo's graphs pass to :func:`plan_of`; Dynamo traces this function."""
     return fused._argument(fused._identity)
 
 
 def plan_of(argument: str, args: Sequence[Any], keywords: dict[str, Any],
-            frameworks: tuple[str, ...]) -> "tuple[Plan, list[Any]]":
+            frameworks: tuple[str, ...]) -> tuple[Plan, list[Any]]:
     """The plan of a call, and the tensors that it takes.
 
     Args:
@@ -144,66 +145,68 @@ def plan_of(argument: str, args: Sequence[Any], keywords: dict[str, Any],
 
 
 def _sizes(type_text: str, shape: Sequence[int]) -> list[int]:
-    """A shape whose symbolic sizes are marked."""
+    """A shape in which sizes that the type gives by symbols are :class:`Extent`."""
     dims = [dim.strip() for dim in type_text.partition("[")[2].partition(";")[0].rstrip("] ").split(",") if dim.strip()]
     if len(dims) != len(shape):
-        return list(map(int, shape))  # the plan refuses it
+        return list(map(int, shape))  # the plan reports the wrong rank
     return [Extent(_example(size), dim) if Dim(dim).symbols else int(size) for dim, size in zip(dims, shape)]
 
 
 def _example(size: Any) -> int:
-    """A size; of a symbolic one of torch's the value it was traced with, which stays free."""
+    """A size as an int; for a symbolic size of torch its value while tracing, without a guard on it."""
     value = getattr(getattr(size, "node", None), "hint", None)
     return int(size if value is None else value)
 
 
 def _is_scalar(value: Any) -> bool:
-    """Whether it is a number of numpy's."""
+    """Whether a value is a number of numpy."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, (numpy.bool_, numpy.integer, numpy.floating))
 
 
 def _identity(value: Any) -> Any:
-    """What tells a number that is part of the code from all others: 1, 1.0, True, 0.0 and -0.0 differ."""
+    """A key for a constant of the graph: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     if _is_scalar(value):
         return (type(value).__name__, value.tobytes())
     return (type(value).__name__, struct.pack("<d", value) if isinstance(value, float) else value)
 
 
 @overload
-def fuse(function: Callable[..., Any], **options: "Unpack[CompileOptions]") -> Fused: ...
+def fuse(function: Callable[..., Any], **options: Unpack[CompileOptions]) -> Fused: ...
 
 
 @overload
-def fuse(function: None = None, **options: "Unpack[CompileOptions]") -> Callable[[Callable[..., Any]], Fused]: ...
+def fuse(function: None = None, **options: Unpack[CompileOptions]) -> Callable[[Callable[..., Any]], Fused]: ...
 
 
-def fuse(function: "Callable[..., Any] | None" = None, **options: Any) -> Any:
+def fuse(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compiles a Python function of tensors; also as a decorator.
 
-    The function is run once with stand-ins for its tensors, for each new combination of shapes and
-    dtypes, and what it does to them becomes a graph: operators, slices, methods and functions of
-    numpy and torch. Products and what follows them run fused.
+    For each new combination of shapes and dtypes, the function is called once with stand-ins for its
+    tensors. The operators, slices, methods and functions of numpy and torch that it applies to them
+    become a graph, in which products and what follows them run fused.
 
-    A function means what its own framework says, an operator or a method what the framework of the
-    tensors says: dtypes of results, arguments and their defaults. An argument that has no
-    translation is an error unless it is at its default. Tensors are not changed: ``x += y`` is an error.
+    Functions have the semantics of their own framework, and operators and methods that of the tensors'
+    framework: the dtypes of results, the arguments and their defaults. An argument that cannot be
+    translated is an error unless it has its default value. Tensors are not modified: ``x += y`` is an
+    error.
 
-    A parameter annotated with a type of the text form, ``x: Annotated[Tensor, "bf16[M, 4096]"]`` or
-    ``x: Annotated[Tensor, "[M, K]"]``, has symbolic sizes: one plan serves them all. The text alone,
-    ``x: "bf16[M, 4096]"``, does too, but type checkers do not know it.
+    The annotation ``x: Annotated[Tensor, "bf16[M, 4096]"]`` or ``x: Annotated[Tensor, "[M, K]"]`` gives a
+    parameter symbolic sizes, so that one plan serves all values of M and K. The text may be the whole
+    annotation, ``x: "bf16[M, 4096]"``, but type checkers reject that.
 
     Args:
-        function: The function. Its tensor arguments are of any framework; numbers, numpy's too,
-            become part of the code.
-        **options: As :func:`attacca.compile` takes them. The device is the arguments'.
+        function: The function. Its tensor arguments may be of any framework; numbers, including
+            numpy's, become constants of the graph.
+        **options: The options of :func:`attacca.compile`. The device is that of the arguments.
 
     Returns:
         A :class:`Fused`, called like the function.
 
     Raises:
-        Error: Something that is no function; an unknown option. While tracing: a function that is not known, a branch on a tensor's value, a tensor
-            that is no argument. Calls: as :class:`attacca.Plan`'s.
+        Error: The argument is not a function; an option is unknown. In the first call for each
+            combination of types: an unknown function, a branch on a tensor's value, a tensor that is
+            not an argument. In every call: as :meth:`attacca.Plan.__call__`.
     """
     check_options(options)
     if function is None:

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from .. import _frameworks
 from .._arguments import LONG_NAMES
@@ -11,15 +12,15 @@ from .._functions.parts import slice_size
 from .._functions.table import BY_ATEN, BY_NUMPY
 from .calls import OPERATORS, call_method, call_numpy, call_torch, unknown
 
-# What names a dtype, in numpy, torch or as text.
+# Names of dtypes in numpy, in torch and in the text form.
 _DTYPES = {name: short for short, name in LONG_NAMES.items()}
 _DTYPES |= {short: short for short in LONG_NAMES} | {"float": "f32", "double": "f64",
                                                              "half": "f16", "int": "s32", "long": "s64"}
-# Python's own types as dtypes of numpy.
+# Python's types as numpy's dtypes.
 _PYTHON = {float: "f64", int: "s64", bool: "bool"}
 
 
-def _dtype_name(dtype: Any) -> "str | None":
+def _dtype_name(dtype: Any) -> str | None:
     if dtype in _PYTHON:
         return _PYTHON[dtype]
     text = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
@@ -27,12 +28,12 @@ def _dtype_name(dtype: Any) -> "str | None":
 
 
 class Traced:
-    """A tensor of a function being traced: what it will be, not yet what it is."""
+    """A stand-in for a tensor while a function is traced: it has a dtype and sizes, but no elements."""
 
     __slots__ = ("_record", "_text", "_dtype", "_sizes")
     __array_priority__ = 1000
 
-    def __init__(self, record: "Recorder", text: str, dtype: str, sizes: Sequence[int]):
+    def __init__(self, record: Recorder, text: str, dtype: str, sizes: Sequence[int]):
         self._record, self._text, self._dtype, self._sizes = record, text, dtype, tuple(sizes)
 
     def __repr__(self) -> str:
@@ -49,7 +50,7 @@ class Traced:
 
     __iter__ = None
 
-    def __getitem__(self, index: Any) -> "Traced":
+    def __getitem__(self, index: Any) -> Traced:
         given = list(index) if isinstance(index, tuple) else [index]
         after = given.index(Ellipsis) if any(part is Ellipsis for part in given) else len(given)
         rest = len(self._sizes) - sum(part is not Ellipsis for part in given)
@@ -67,7 +68,7 @@ class Traced:
             del parts[len(given):]
         return self._record.keep(f"{self._text}[{', '.join(parts)}]", self._dtype, sizes)
 
-    def _range(self, part: Any, extent: int) -> "tuple[str, int]":
+    def _range(self, part: Any, extent: int) -> tuple[str, int]:
         try:
             if not isinstance(part, slice):
                 raise TypeError
@@ -77,46 +78,46 @@ class Traced:
         if step == 0 or (step is not None and step < 0 and "torch" in self._record.frameworks):
             raise Error(f"a slice with step {step}", self._text, "use a step of 1 or more")
         size = slice_size(extent, begin, end, step or 1)
-        if type(extent) is int and (step or 1) > 0:  # Python's bounds may lie outside
+        if type(extent) is int and (step or 1) > 0:  # Python allows bounds outside of the axis
             begin, end, _ = (None if b is None else min(max(b, -extent), extent) for b in (begin, end, None))
             if size == 0:
                 begin, end = 0, 0
         bounds = ":".join("" if b is None else str(b) for b in (begin, end))
         return bounds + (f":{step}" if step not in (None, 1) else ""), size
 
-    def _cast(self, dtype: Any) -> "Traced":
+    def _cast(self, dtype: Any) -> Traced:
         name = _dtype_name(dtype)
         if name is None:
             raise Error(f"a cast to {dtype}", self._text, f"use one of {_frameworks.SUPPORTED}")
         return self._record.keep(f"cast({self._text}, {name})", name, self._sizes)
 
     def to(self, dtype: Any = None, *, non_blocking: bool = False, copy: bool = False,
-           memory_format: Any = None) -> "Traced":
+           memory_format: Any = None) -> Traced:
         if isinstance(dtype, Traced):
             dtype = dtype._dtype
         if isinstance(dtype, str) and dtype not in _DTYPES:
             raise Error(f"to: the argument device={dtype!r}", self._text, "move the tensor before the call")
         return self._cast(dtype)
 
-    def type(self, dtype: Any, non_blocking: bool = False) -> "Traced":
+    def type(self, dtype: Any, non_blocking: bool = False) -> Traced:
         return self._cast(dtype)
 
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
-               copy: bool = True) -> "Traced":
+               copy: bool = True) -> Traced:
         if casting != "unsafe":
             raise Error(f"astype: the argument casting={casting!r}", self._text, "leave that argument out")
         return self._cast(dtype)
 
-    def float(self) -> "Traced":
+    def float(self) -> Traced:
         return self._cast("f32")
 
-    def half(self) -> "Traced":
+    def half(self) -> Traced:
         return self._cast("f16")
 
-    def bfloat16(self) -> "Traced":
+    def bfloat16(self) -> Traced:
         return self._cast("bf16")
 
-    def double(self) -> "Traced":
+    def double(self) -> Traced:
         return self._cast("f64")
 
     @property
@@ -178,8 +179,8 @@ class Recorder:
     """Records calls as statements, or (``inline``) as one expression.
 
     Attributes:
-        frameworks: Whose rules operators and methods follow: "torch", "numpy" or both.
-        foreign: Whether tensors of other frameworks are given, which follow numpy in most things.
+        frameworks: The frameworks whose rules operators and methods follow: "torch", "numpy" or both.
+        foreign: Whether tensors of other frameworks are given, which mostly follow numpy's rules.
     """
 
     stand_in = Traced
@@ -196,7 +197,7 @@ class Recorder:
         return Traced(self, f'"{name}"', dtype, sizes)
 
     def several(self, text: str, count: int) -> list[str]:
-        """The names of a split's parts."""
+        """Records an expression of several results; returns their names."""
         if self._inline:
             raise Error("a split", "epilogue", "an epilogue computes one element")
         first = len(self.statements)
@@ -228,7 +229,7 @@ class Recorder:
     def sizes_of(tensor: Traced) -> tuple[int, ...]:
         return tensor._sizes
 
-    # ---- For trying a call under the rules of several frameworks
+    # ---- For writing a call by the rules of several frameworks
 
     def mark(self) -> int:
         return len(self.statements)
@@ -252,15 +253,17 @@ def results_of(returned: Any) -> list[Traced]:
     return results
 
 
-def frameworks_of(tensors: Iterable[Any]) -> "tuple[str, ...]":
-    """Whose rules operators and methods follow: "torch", "numpy" or both; "other" follows numpy's where
-    all frameworks agree on the result's dtype."""
+def frameworks_of(tensors: Iterable[Any]) -> tuple[str, ...]:
+    """The frameworks whose rules operators and methods of tensors follow: "torch", "numpy", "other".
+
+    "other" follows numpy's rules where all frameworks agree on the result's dtype.
+    """
     names = {_frameworks.Torch: "torch", _frameworks.Numpy: "numpy", _frameworks.Cupy: "numpy"}
     return tuple(sorted({names.get(_frameworks.of(tensor), "other") for tensor in tensors})) or ("other",)
 
 
 def outputs_text(record: Recorder, results: Sequence[Traced]) -> list[str]:
-    """The results as outputs of a graph: one that comes again gets a name of its own."""
+    """The results as outputs of a graph; a repeated one gets a name of its own."""
     texts = [record.text_of(result) for result in results]
     names = {text.strip('"') for text in texts}
     outputs = []

@@ -5,15 +5,18 @@
     ...
     print(attacca.torch.report())
 
-Regions, each a matrix product and what follows it, become one call each of the custom op
-``attacca::region``. Everything else goes to Inductor unchanged, and so do training graphs.
-Functions under ``torch.compile`` and ``torch.export`` may call :func:`attacca.matmul`, plans and what
-:func:`attacca.fuse` makes: such calls stay as they are, as the custom ops ``attacca::matmul`` and
-``attacca::plan``. A fused function is compiled for each new size, except those that its annotations
-make symbols. A process that loads an exported or AOTInductor-compiled program that holds them, or ``attacca::region``, imports this module.
+Each region, a matrix product and what follows it, becomes one call of the custom op
+``attacca::region``. All other ops go to Inductor unchanged, and so do training graphs.
+
+Functions under ``torch.compile`` and ``torch.export`` may call :func:`attacca.matmul`, plans and
+fused functions. These calls become the custom ops ``attacca::matmul`` and ``attacca::plan``. A fused
+function is compiled for each new size, except for the sizes that its annotations name by symbols.
+
+A process that loads an exported or AOTInductor-compiled program with any of these ops must import
+this module first.
 """
 try:
-    import torch as _torch
+    import torch as _torch  # noqa: F401
 except ImportError:
     from .._errors import MissingModule as _MissingModule
 
@@ -28,5 +31,5 @@ from ._rewrite import Options
 _dispatcher.register(_calls)
 register()
 
-__all__ = ["Fused", "GraphReport", "Left", "NotFusedWarning", "Options", "Pass", "Program", "Report", "backend", "disable",
-           "enable", "register", "report", "reset"]
+__all__ = ["Fused", "GraphReport", "Left", "NotFusedWarning", "Options", "Pass", "Program", "Report", "backend",
+           "disable", "enable", "register", "report", "reset"]

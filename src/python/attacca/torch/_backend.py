@@ -1,9 +1,10 @@
-"""``torch.compile``'s backend, Inductor's pass, and exported programs."""
+"""The backend for ``torch.compile``, the pass for Inductor, and exported programs."""
 from __future__ import annotations
 
 import difflib
 import hashlib
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class Pass(CustomGraphPass):
-    """Inductor's pass after its decompositions, before it lowers: fuses regions."""
+class Pass(CustomGraphPass):  # type: ignore[misc]
+    """A pass for Inductor that fuses regions, after Inductor's decompositions and before it lowers the graph."""
 
     def __init__(self, options: Options):
         self.options = options
@@ -36,13 +37,13 @@ class Pass(CustomGraphPass):
         rewrite(graph, self.options)
 
     def uuid(self) -> Any:
-        """What Inductor's cache distinguishes."""
+        """Part of the key in Inductor's cache."""
         _report.looked_up()
         return hashlib.sha256(f"attacca {__version__} {region} {self.options} {templates_stamp()}".encode()).hexdigest()
 
 
 def _is_training(graph: torch.fx.Graph) -> bool:
-    """Whether it is one half of a forward and a backward: AOTAutograd names their inputs so."""
+    """Whether a graph is the forward or backward half of a training step: AOTAutograd names their inputs so."""
     return any(node.op == "placeholder" and node.name.startswith(("primals_", "tangents_"))
                for node in graph.nodes)
 
@@ -50,8 +51,12 @@ def _is_training(graph: torch.fx.Graph) -> bool:
 _OUR_PASS = "post_grad_custom_pre_pass"
 
 
-def _read_options(options: "dict[str, Any] | None") -> tuple[Options, dict[str, Any]]:
-    """Ours, and what is left for Inductor."""
+def _read_options(options: dict[str, Any] | None) -> tuple[Options, dict[str, Any]]:
+    """The options of Attacca and those of Inductor.
+
+    Raises:
+        Error: As :func:`backend`.
+    """
     given = dict(options or {})
     ours = {name: given.pop(name) for name in Options._fields if name in given}
     theirs = torch._inductor.config.get_config_copy()
@@ -70,19 +75,19 @@ def _unknown_option(name: str, known: Sequence[str]) -> Error:
     return Error(f"unknown option {name}", name, f"did you mean {near[0]}? {options}" if near else options)
 
 
-def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode: "str | None" = None,
-            options: "dict[str, Any] | None" = None) -> Callable[..., Any]:
+def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode: str | None = None,
+            options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """``torch.compile(model, backend="attacca", options=...)`` calls this.
 
     Args:
-        module: The graph, by Dynamo.
+        module: The graph from Dynamo.
         example_inputs: Its inputs.
-        mode: Inductor's, such as "max-autotune" or "reduce-overhead".
-        options: Those of :class:`Options` by name, and Inductor's own.
+        mode: A mode of Inductor, such as "max-autotune" or "reduce-overhead".
+        options: Options of :class:`Options` by name, and options of Inductor.
 
     Raises:
-        Error: An option that neither Attacca nor Inductor has; a value that is not known, out of
-            range, or without effect beside the other options.
+        Error: Neither Attacca nor Inductor has an option; a value is unknown, out of range, or has no
+            effect together with the other options.
     """
     from torch._inductor.compile_fx import compile_fx
 
@@ -92,7 +97,8 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode
     _check_no_other_pass()
     our_pass = Pass(ours)
     with _report.compiling(_identity(module, example_inputs, f"{our_pass.uuid()} {sorted(patches.items())}")):
-        compiled: Any = compile_fx(module, list(example_inputs), config_patches={**patches, _OUR_PASS: our_pass})
+        patches = {**patches, _OUR_PASS: our_pass}
+        compiled: Callable[..., Any] = compile_fx(module, list(example_inputs), config_patches=patches)
     return compiled
 
 
@@ -104,7 +110,7 @@ def _check_no_other_pass() -> None:
 
 
 def _identity(module: torch.fx.GraphModule, inputs: Sequence[Any], how: str) -> str:
-    """What tells apart graphs that Dynamo gives, also in another process."""
+    """A key for a graph from Dynamo that is the same in other processes."""
     types = [(str(each.dtype), str(tuple(each.shape)), str(each.stride()), str(each.device), each.requires_grad)
              if isinstance(each, torch.Tensor) else str(each) for each in inputs]
     text = f"{how} {torch.is_grad_enabled()} {types} {module.graph}"
@@ -112,24 +118,24 @@ def _identity(module: torch.fx.GraphModule, inputs: Sequence[Any], how: str) -> 
 
 
 def register() -> None:
-    """Makes ``backend="attacca"`` known, and exported programs to :func:`attacca.compile`.
+    """Registers ``backend="attacca"`` with torch, and exported programs with :func:`attacca.compile`.
 
-    Importing :mod:`attacca.torch` does it.
+    Importing :mod:`attacca.torch` calls it.
     """
     if "attacca" not in torch._dynamo.list_backends(exclude_tags=()):
         torch._dynamo.register_backend(backend, name="attacca")
     register_compiler(torch.export.ExportedProgram, _compile)
 
 
-def enable(**options: "Unpack[OptionsGiven]") -> None:
-    """Makes plain ``torch.compile(model)`` fuse regions too, from now on.
+def enable(**options: Unpack[OptionsGiven]) -> None:
+    """Makes ``torch.compile(model)`` without a backend fuse regions, from now on.
 
     Args:
-        **options: Those of :class:`Options`.
+        **options: Options of :class:`Options`.
 
     Raises:
-        Error: An unknown option; a value that is not known, out of range, or without effect beside
-            the other options; Inductor has another pass in this place.
+        Error: An option is unknown; a value is unknown, out of range, or has no effect together with
+            the other options; Inductor has another pass in the place of Attacca's.
     """
     for name in options:
         if name not in Options._fields:
@@ -139,43 +145,44 @@ def enable(**options: "Unpack[OptionsGiven]") -> None:
 
 
 def disable() -> None:
-    """Undoes :func:`enable`."""
+    """Reverts :func:`enable`."""
     if isinstance(torch._inductor.config.post_grad_custom_pre_pass, Pass):
         torch._inductor.config.post_grad_custom_pre_pass = None
 
 
 class Program:
-    """An exported program whose regions are fused; what is between them runs op by op.
+    """An exported program whose regions are fused; other ops run one by one.
 
-    Made by :func:`attacca.compile` from a ``torch.export.ExportedProgram``. Called like the model
-    that was exported. Sizes that were exported as dynamic may differ from call to call.
+    :func:`attacca.compile` returns it for a ``torch.export.ExportedProgram``. It is called like the model
+    that was exported. Sizes that were exported as dynamic may differ between calls.
     """
 
     def __init__(self, exported: Any, *, mode: Mode = "fp32", tuning: Tuning = "known",
                  tuning_seconds: float = 0.0, policy: Policy = "always"):
         options = Options(policy, compare=False, mode=mode, tuning=tuning, tuning_seconds=tuning_seconds).check()
         if isinstance(exported, type) or not callable(getattr(exported, "run_decompositions", None)):
-            raise Error(f"{shown(exported)} is no exported program", "exported", "give a torch.export.ExportedProgram")
+            raise Error(f"{shown(exported)} is not an exported program", "exported",
+                        "give a torch.export.ExportedProgram")
         #: The rewritten graph, a ``torch.fx.GraphModule``.
         self.module = exported.run_decompositions().module()
         self.regions = rewrite(self.module.graph, options)
         self.module.recompile()
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Runs it, without gradients.
+        """Runs the program without gradients.
 
         Raises:
-            Error: As :class:`attacca.Plan`'s calls.
+            Error: As :meth:`attacca.Plan.__call__`.
         """
         with torch.no_grad():
             return self.module(*args, **keywords)
 
 
 def _compile(exported: Any, chosen: PlanOptions, constants: Any) -> Program:
-    """What :func:`attacca.compile` does with one.
+    """Compiles an exported program for :func:`attacca.compile`.
 
     Raises:
-        Error: An option without effect.
+        Error: An option has no effect.
     """
     for name, ignored in (("device", chosen.device != "cpu"), ("threads", chosen.threads != 0),
                           ("constants", constants is not None and constants != {})):

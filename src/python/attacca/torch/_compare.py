@@ -1,8 +1,7 @@
-"""Regions against what Inductor makes of the same nodes, and the whole graph against Inductor's own.
+"""Compares regions with Inductor's code for the same nodes, and the graph with regions with Inductor's own.
 
-A region's kernel may beat Inductor's version of the region and yet cost the graph time: what Inductor
-would have fused across the region's border is no longer fused. So both are timed, on this GPU, and what
-was found is remembered in Attacca's cache.
+A region's kernel may be faster than Inductor's code for the region, and the graph slower with it: Inductor can no
+longer fuse across the region's border. So both are timed on this GPU, and the result is kept in Attacca's cache.
 """
 from __future__ import annotations
 
@@ -11,7 +10,8 @@ import hashlib
 import os
 import pathlib
 import re
-from typing import Iterator, NamedTuple, Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -25,15 +25,15 @@ from ._kept import keep, recall
 from ._ops.region import uncounted
 from ._timing import NoMemory, Seconds
 
-# What is fused must take less than this of Inductor's time, with the host's part or without, and must
-# lose by neither, but for noise.
+# Fused code is kept if its time is below _MARGIN of Inductor's, with the host's time or without it, and if
+# neither time is above Inductor's by more than noise.
 _MARGIN, _NOISE, _HOST_NOISE = 0.99, 1.002, 1.01
-_MOST_NODES = 2000  # of graphs that are compiled several times
-_MOST_TRIES = 4  # sets of regions that are tried in a graph
+_MOST_NODES = 2000  # the largest graph that is compiled several times
+_MOST_TRIES = 4  # sets of regions that are tried for a graph
 
 
 class Verdict(NamedTuple):
-    """What became of a region."""
+    """Whether a region is kept, and why."""
 
     keep: bool
     reason: str
@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
 
 
 class Verdicts(NamedTuple):
-    """What became of a graph's regions, in their order, and the whole graph's times in words."""
+    """The verdicts on a graph's regions, in their order, and a note on the whole graph's times."""
 
     regions: list[Verdict]
     note: str
@@ -56,15 +56,15 @@ class Run(NamedTuple):
 
 
 def microseconds(seconds: float) -> str:
-    """For people: "12.3 us"."""
+    """A time for messages: "12.3 us"."""
     return f"{seconds * 1e6:.1f} us"
 
 
 def compare(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> Verdicts:
-    """Which of the regions to keep. Nothing of the graph is changed.
+    """Decides which regions to keep; the graph is not changed.
 
     Raises:
-        Error: A size is not known, or a kernel fails.
+        Error: A size is unknown, or a kernel fails.
     """
     key = _key(graph, regions, run)
     known = _remembered(key)
@@ -77,7 +77,7 @@ def compare(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> Verdi
 
 @contextlib.contextmanager
 def _as_if_nothing_ran(device: torch.device) -> Iterator[None]:
-    """Gradients, counters, random numbers and reserved memory are afterwards as they were."""
+    """Restores gradient mode, counters and random numbers afterwards, and frees cached memory."""
     cuda = [device] if device.type == "cuda" else []
     with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes(), uncounted(), \
             torch.random.fork_rng(devices=cuda):
@@ -141,8 +141,10 @@ _RUN_TOO = {"triton_kernel_wrapper_functional", "flex_attention"}
 
 
 def _not_to_be_run(graph: torch.fx.Graph) -> str:
-    """Why a graph is not run on made-up inputs, or nothing: ops may do more than compute, or wait for other
-    processes, or stop where values are not as they expect."""
+    """Why a graph cannot be run on made-up inputs, or "".
+
+    Ops may have side effects, wait for other processes, or stop at unexpected values.
+    """
     if len(graph.nodes) > _MOST_NODES:
         return f"the graph has {len(graph.nodes)} nodes"
     for node in graph.nodes:
@@ -157,7 +159,7 @@ def _not_to_be_run(graph: torch.fx.Graph) -> str:
 
 def _whole(root: torch.nn.Module, graph: torch.fx.Graph, regions: Sequence[Region], run: Run,
            wanted: dict[str, list[int]], verdicts: dict[str, Verdict]) -> str:
-    """Gives up kinds of regions, those that gain least first, until the graph is faster than Inductor's."""
+    """Drops regions, those that gain least first, until the graph is faster than Inductor's; returns the note."""
     alone = static.copy_all(root, graph)
     sets = _timing.input_sets(alone.inputs)
     inductor = static.compiled(alone)
@@ -220,10 +222,10 @@ def _put(into: static.Static, regions: Sequence[Region], run: Run) -> None:
 
 
 def canonical(region: Region) -> str:
-    """The region's text with names that depend on nothing else, and the sizes at hand."""
+    """The region's text with its names numbered, and the sizes at hand: equal for equal regions."""
     names: dict[str, str] = {}
 
-    def short(match: "re.Match[str]") -> str:
+    def short(match: re.Match[str]) -> str:
         return match[0] if match[1].endswith(".ptx") else f'"{names.setdefault(match[1], str(len(names)))}"'
     sizes = [[static.hint(size) for size in node.meta["val"].shape] for node in region.inputs]
     return re.sub(r'"([^"]*)"', short, region.graph) + str(sizes)
@@ -251,7 +253,7 @@ def _key(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> str:
 
 
 def templates_stamp() -> str:
-    """What changes when the kernel templates do."""
+    """A text that changes when the kernel templates do."""
     try:
         directory = _core.template_directory()
         return f"{directory} {os.stat(directory).st_mtime}"
@@ -263,9 +265,9 @@ def _file(key: str) -> pathlib.Path:
     return pathlib.Path(_core.cache_directory()) / "torch" / f"{key}.json"
 
 
-def _remembered(key: str) -> "Verdicts | None":
+def _remembered(key: str) -> Verdicts | None:
     try:
         regions, note = recall(_file(key))
         return Verdicts([Verdict(*each) for each in regions], note)
-    except (ValueError, TypeError):  # nothing is there, or nothing of this shape
+    except (ValueError, TypeError):  # no file, or one of another format
         return None

@@ -1,4 +1,4 @@
-"""What one process found and others may read: JSON files, whole or not there, of this user alone."""
+"""JSON files that one process writes, atomically, and later processes of the same user read."""
 from __future__ import annotations
 
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def keep(path: pathlib.Path, value: Any) -> None:
-    """Writes the file, or leaves it where the folder cannot be written: what is kept can be found again."""
+    """Writes the file; does nothing if the folder cannot be written, since the value can be computed again."""
     try:
         for folder in reversed(path.parents):
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -23,7 +23,7 @@ def keep(path: pathlib.Path, value: Any) -> None:
 
 
 def recall(path: pathlib.Path) -> Any:
-    """What the file holds; None where it cannot be read, or where another user may have written it."""
+    """The value in the file; None if it cannot be read, or if another user may have written it."""
     try:
         if not all(_is_private(os.lstat(each)) for each in (path.parent, path)):
             return None

@@ -1,11 +1,12 @@
-"""What was fused into what, what was left and why, and the time saved."""
+"""The report: which ops were fused, what was left and why, and the time saved."""
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import pathlib
 import warnings
-from typing import Any, Iterator, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from ._kept import keep, recall
 from ._ops.region import all_loaded
@@ -15,13 +16,13 @@ class Fused(NamedTuple):
     """A region that became one call.
 
     Attributes:
-        nodes: The FX nodes that it computes.
-        outputs: Those whose values it writes.
-        epilogue: What happens to the accumulators, as explained by the core.
-        reason: Why it was kept: its times, or the policy.
-        seconds: Of one call, where measured, at the sizes seen at compile time; else 0.
-        other_seconds: Of what Inductor makes of it, or of the unfused path where that was compared.
-        calls: How often it has run; captured launches count once.
+        nodes: The FX nodes that the call replaces.
+        outputs: The nodes whose values it writes.
+        epilogue: The region's explanation.
+        reason: Why it was fused: its times, or the policy.
+        seconds: The time of one call at the sizes seen while compiling; 0: not measured.
+        other_seconds: The time of what it was compared with: Inductor's code, or the unfused path.
+        calls: The number of calls so far; a launch captured in a CUDA graph counts once.
     """
 
     nodes: tuple[str, ...]
@@ -34,17 +35,17 @@ class Fused(NamedTuple):
 
     @property
     def saved_seconds(self) -> float:
-        """Time saved so far, by the times measured."""
+        """The time saved so far, computed from the measured times."""
         return max(self.other_seconds - self.seconds, 0) * self.calls if self.seconds else 0.0
 
 
 class Left(NamedTuple):
-    """A node or product that was left to the rest of the compiler.
+    """A node or product that was left to Inductor.
 
     Attributes:
         node: The FX node's name.
         op: Its op.
-        reason: Why.
+        reason: Why it was not fused.
     """
 
     node: str
@@ -53,14 +54,14 @@ class Left(NamedTuple):
 
 
 class GraphReport(NamedTuple):
-    """What became of one graph.
+    """The report on one graph.
 
     Attributes:
-        name: "graph 1", counted in the order of compiling.
+        name: "graph 1", numbered in the order of compiling.
         fused: The regions.
-        left: What was left alone.
-        note: Of graphs that passed through untouched: why. Of others the whole graph's time beside
-            Inductor's, where they were compared.
+        left: What was not fused.
+        note: Why the graph was not changed; or, if the whole graph was compared with Inductor's, both
+            times.
     """
 
     name: str
@@ -70,17 +71,17 @@ class GraphReport(NamedTuple):
 
 
 class Report(NamedTuple):
-    """All graphs compiled in this process since the start or :func:`attacca.torch.reset`.
+    """The report on all graphs compiled in this process, or since :func:`attacca.torch.reset`.
 
     Attributes:
-        graphs: One entry a graph.
+        graphs: One entry for each graph.
     """
 
     graphs: tuple[GraphReport, ...]
 
     @property
     def saved_seconds(self) -> float:
-        """Time saved so far, by the times measured."""
+        """The time saved so far, computed from the measured times."""
         return sum(fused.saved_seconds for graph in self.graphs for fused in graph.fused)
 
     def __str__(self) -> str:
@@ -119,7 +120,7 @@ class _Graph(NamedTuple):
 
 
 class NotFusedWarning(UserWarning):
-    """A graph was left to Inductor for a reason that the caller can remove; once a reason and process."""
+    """A graph was left to Inductor for a reason that the caller can remove; once in a process for each reason."""
 
 
 GRADIENTS, CPU_POLICY = "gradients", "cpu"
@@ -136,7 +137,7 @@ _asked_cache = False
 
 
 def add(fused: list[Entry], left: list[Left], note: str = "", untouched: str = "") -> None:
-    """A graph that was just decided about; ``untouched``: GRADIENTS or CPU_POLICY, where that is why."""
+    """Adds a graph to the report; ``untouched``: GRADIENTS or CPU_POLICY, if that is why nothing was fused."""
     _add(_Graph(fused, left, note, untouched))
     for entry in fused:
         keep(_file(entry.graph), _graphs[-1])
@@ -149,9 +150,9 @@ def _add(graph: _Graph) -> None:
         warnings.warn(_UNTOUCHED[graph.untouched], NotFusedWarning, stacklevel=2)
 
 
-# Inductor's cache gives compiled graphs to later processes without asking the pass again. What was
-# decided lies beside it: under the hash of each region's text its graph's report, and under the
-# identity of each graph of Dynamo's the reports of the graphs that it became.
+# Later processes take compiled graphs from Inductor's cache without running the pass. So reports are kept beside
+# that cache: a graph's report under the hash of each of its regions' texts, and under the identity of a graph from
+# Dynamo the reports of the graphs that it was compiled to.
 
 
 def _file(key: str) -> pathlib.Path:
@@ -160,18 +161,18 @@ def _file(key: str) -> pathlib.Path:
     return pathlib.Path(cache_dir()) / "attacca" / (hashlib.sha256(key.encode()).hexdigest() + ".json")
 
 
-def _from_cache(kept: Any) -> "_Graph | None":
+def _from_cache(kept: Any) -> _Graph | None:
     try:
         fused, left, note, untouched = kept
         entries = [Entry(tuple(nodes), tuple(outputs), *rest) for nodes, outputs, *rest in fused]
         return _Graph(entries, [Left(*each) for each in left], "; ".join(filter(None, [note, _FROM_CACHE])),
                       untouched)
-    except (ValueError, TypeError):  # nothing is there, or nothing of this shape
+    except (ValueError, TypeError):  # no file, or one of another format
         return None
 
 
 def looked_up() -> None:
-    """Inductor's cache was asked for a graph."""
+    """Notes that Inductor's cache was asked for a graph."""
     global _asked_cache
     _asked_cache = True
 
@@ -179,12 +180,12 @@ def looked_up() -> None:
 def _cache_hits() -> int:
     from torch._dynamo.utils import counters
 
-    return counters["inductor"]["fxgraph_cache_hit"] + counters["aot_autograd"]["autograd_cache_hit"]
+    return int(counters["inductor"]["fxgraph_cache_hit"] + counters["aot_autograd"]["autograd_cache_hit"])
 
 
 @contextlib.contextmanager
 def compiling(identity: str) -> Iterator[None]:
-    """Around the compilation of one graph of Dynamo's: reports it where it comes from a cache."""
+    """Surrounds the compilation of a graph from Dynamo; adds its kept reports if it comes from a cache."""
     before, hits = len(_graphs), _cache_hits()
     yield
     if made := _graphs[before:]:
@@ -197,10 +198,10 @@ def compiling(identity: str) -> Iterator[None]:
 
 
 def report() -> Report:
-    """What was fused into what, what was left alone and why, and the time saved.
+    """Which ops were fused, what was left and why, and the time saved.
 
     Returns:
-        A :class:`Report`; print it, or read its graphs.
+        A :class:`Report`: print it, or read its graphs.
     """
     calls: dict[str, int] = {}
     known = {entry.graph for graph in _graphs for entry in graph.fused}
@@ -218,7 +219,7 @@ def report() -> Report:
 
 
 def reset() -> None:
-    """Forgets what was reported so far."""
+    """Clears the report."""
     global _asked_cache
     _graphs.clear()
     _asked_cache = False

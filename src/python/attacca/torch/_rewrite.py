@@ -1,8 +1,9 @@
-"""Which regions of an FX graph are fused: where a policy says that they are worth it."""
+"""Decides by the policy which regions of an FX graph are fused, and replaces them."""
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, Literal, NamedTuple, Sequence, TypedDict, get_args
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 import torch
 
@@ -21,13 +22,13 @@ from ._graph.static import hint
 
 Policy = Literal["measured", "always"]
 POLICIES: tuple[str, ...] = get_args(Policy)
-# Where nothing is compared with Inductor, a fused region must take less than this of the unfused path's
-# time; less still where Inductor would make one kernel of the region's tail and what follows it.
+# Without a comparison with Inductor, a fused region must take less than _MARGIN of the unfused path's time, and
+# less than _MARGIN_BEFORE_MORE if Inductor could fuse the region's epilogue with what follows it.
 _MARGIN, _MARGIN_BEFORE_MORE = 0.98, 0.9
 
 
 class OptionsGiven(TypedDict, total=False):
-    """Some of the options, by name."""
+    """The options of :class:`Options` by name."""
 
     policy: Policy
     compare: bool
@@ -38,22 +39,23 @@ class OptionsGiven(TypedDict, total=False):
 
 
 class Options(NamedTuple):
-    """What ``torch.compile(..., backend="attacca", options={...})`` takes besides Inductor's.
+    """The options of ``torch.compile(..., backend="attacca", options={...})`` besides Inductor's.
 
     Attributes:
-        policy: "measured": a region is fused where it makes the graph faster on this GPU; on the
-            CPU nothing is. "always": every region is fused.
-        compare: Whether "measured" means measured against Inductor: each region against what
-            Inductor makes of it, then the whole graph with its regions against Inductor's own,
-            giving up regions until it wins. That holds for the sizes at hand. Compiles the graph
-            two times or more, once: what was found is kept in Attacca's cache. False, or ATTACCA_TORCH_COMPARE=0: regions are measured
-            against the unfused path, the vendor library's product and one pointwise kernel.
-        kernels: Whether users' Triton kernels may be joined by what follows them.
+        policy: "measured": a region is fused if that makes the graph faster on this GPU; on the CPU
+            nothing is fused. "always": every region is fused.
+        compare: What "measured" compares with. True: Inductor. First each region is timed against
+            Inductor's code for it, then the whole graph with its regions against Inductor's, and
+            regions are dropped until the graph with regions is faster. The sizes are those at hand.
+            The graph is compiled at least twice, but once only: the result is kept in Attacca's
+            cache. False, or ATTACCA_TORCH_COMPARE=0 in the environment: the unfused path, which is
+            the vendor library's product and one pointwise kernel.
+        kernels: Whether epilogues may be fused into users' Triton kernels.
         mode: "fp32" or "eager", as for :func:`attacca.compile`.
-        tuning: As for :func:`attacca.compile`, while compiling and for the sizes at hand. By default
-            what is not known is measured. Sizes that come later measure nothing: they take what is
-            known, which :func:`attacca.tune` can prepare.
-        tuning_seconds: The most that measuring one region may take; 0: 60.
+        tuning: As for :func:`attacca.compile`, for the sizes at hand while compiling. By default
+            what is not in the database is measured. Calls with other sizes measure nothing: they use
+            the database, which :func:`attacca.tune` fills, or the cost model.
+        tuning_seconds: The time limit for measuring one region, in seconds; 0: 60.
     """
 
     policy: Policy = "measured"
@@ -64,11 +66,11 @@ class Options(NamedTuple):
     tuning_seconds: float = 0.0
 
     @classmethod
-    def of(cls, given: "dict[str, Any]") -> "Options":
-        """Those given by name, the others at their default.
+    def of(cls, given: dict[str, Any]) -> Options:
+        """The options given by name, and the defaults of the others.
 
         Raises:
-            Error: A value that is not known, out of range, or without effect beside the others.
+            Error: A value is unknown, out of range, or has no effect together with the others.
         """
         options = cls(**given).check()
         for name, cause in _without_effect(options):
@@ -76,11 +78,11 @@ class Options(NamedTuple):
                 raise Error(f"{name}={given[name]!r} has no effect with {cause}", name, "leave one of them out")
         return options
 
-    def check(self) -> "Options":
-        """Itself.
+    def check(self) -> Options:
+        """Checks the values; returns the options.
 
         Raises:
-            Error: A value that is not known or out of range.
+            Error: A value is unknown or out of range.
         """
         _arguments.choice(self.policy, POLICIES, "policy")
         for name, value in (("compare", self.compare), ("kernels", self.kernels)):
@@ -92,7 +94,7 @@ class Options(NamedTuple):
 
 
 def _without_effect(options: Options) -> Iterator[tuple[str, str]]:
-    """Options whose values change nothing, and beside what."""
+    """Options whose values have no effect, each with the option that causes it."""
     measures = options.tuning in ("measure", "always")
     if options.policy == "always":
         if options.compare:
@@ -106,7 +108,7 @@ def _without_effect(options: Options) -> Iterator[tuple[str, str]]:
 
 
 def rewrite(graph: torch.fx.Graph, options: Options) -> int:
-    """Replaces regions by calls of the custom op, and adds to the report. Returns how many."""
+    """Replaces regions by calls of the custom op, and adds to the report. Returns the number of regions replaced."""
     stand_ins, unused = kernels.stand_in(graph) if options.kernels else ([], [])
     found = find(graph)
     verdicts, note = _judge_all(graph, found.regions, options)
@@ -133,7 +135,7 @@ def rewrite(graph: torch.fx.Graph, options: Options) -> int:
 
 
 def _left_by_policy(regions: Sequence[Region], options: Options) -> bool:
-    """Whether regions are left alone since they are not on a GPU."""
+    """Whether regions are left because they are not on a GPU."""
     return options.policy == "measured" and any(r.outputs[0].meta["val"].device.type != "cuda" for r in regions)
 
 
@@ -144,7 +146,7 @@ def _explained(region: Region) -> str:
 
 def _judge_all(graph: torch.fx.Graph, regions: Sequence[Region],
                options: Options) -> tuple[list[Verdict], str]:
-    """A verdict each, and what there is to say of the whole graph."""
+    """A verdict for each region, and a note on the whole graph."""
     verdicts = [_judge(region, options) for region in regions]
     kept = [i for i, verdict in enumerate(verdicts) if verdict.keep]
     if not kept or not options.compare or options.policy != "measured":
@@ -160,14 +162,14 @@ def _judge_all(graph: torch.fx.Graph, regions: Sequence[Region],
 
 
 def _judge(region: Region, options: Options) -> Verdict:
-    """By the policy, and for "measured" by what the tuner chose."""
+    """The verdict by the policy, and for "measured" by the tuner's choice."""
     device = region.outputs[0].meta["val"].device
     if options.policy == "always":
         return Verdict(True, "the policy is always")
     if device.type != "cuda":
-        return Verdict(False, f"on {device.type} only the policy always fuses")
+        return Verdict(False, f"on {device.type} only the policy \"always\" fuses")
     if len(region.outputs) > 1 and not options.compare:
-        return Verdict(False, "of several results, whose users Inductor may fuse")
+        return Verdict(False, "it has several results, whose users Inductor may fuse")
     try:
         decisions = _decisions(region, device, options)
     except Error as error:
@@ -180,7 +182,7 @@ def _judge(region: Region, options: Options) -> Verdict:
 
 
 def _feeds_more(region: Region) -> bool:
-    """Whether ops that Inductor makes kernels of read the result."""
+    """Whether an op that Inductor compiles to a kernel reads the result."""
     pending, seen = list(region.outputs[0].users), set()
     while pending:
         user = pending.pop()
@@ -194,8 +196,8 @@ def _feeds_more(region: Region) -> bool:
     return False
 
 
-def judge_decisions(decisions: "tuple[Decision, ...]", margin: float = _MARGIN) -> Verdict:
-    """Whether what the tuner chose beats the unfused path by enough."""
+def judge_decisions(decisions: tuple[Decision, ...], margin: float = _MARGIN) -> Verdict:
+    """Whether the tuner's choice is faster than the unfused path by enough."""
     if any(decision.candidate.startswith("unfused") for decision in decisions):
         return Verdict(False, "the unfused path is the fastest")
     seconds = sum(decision.seconds for decision in decisions)
@@ -206,11 +208,11 @@ def judge_decisions(decisions: "tuple[Decision, ...]", margin: float = _MARGIN) 
     times = f"{microseconds(seconds)}, unfused {microseconds(unfused)}"
     if seconds < unfused * margin:
         return Verdict(True, f"it took {times}", seconds, unfused)
-    return Verdict(False, f"it does not beat the unfused path: {times}", seconds, unfused)
+    return Verdict(False, f"it is not faster than the unfused path: {times}", seconds, unfused)
 
 
-def _decisions(region: Region, device: torch.device, options: Options) -> "tuple[Decision, ...]":
-    """For the sizes at hand."""
+def _decisions(region: Region, device: torch.device, options: Options) -> tuple[Decision, ...]:
+    """The tuner's decisions for the sizes at hand."""
     plan = compile_plan(region.graph, str(device), options.mode, options.tuning, options.tuning_seconds, 0, None)
     sizes: dict[str, int] = {}
     for layout, node in zip(engine_of(plan).signature.inputs, region.inputs):
@@ -219,10 +221,10 @@ def _decisions(region: Region, device: torch.device, options: Options) -> "tuple
             if linear is not None and linear[1:] == (1, 0):
                 sizes[linear[0]] = hint(size)
     if missing := set(plan.symbols) - set(sizes):
-        raise Error(f"size {sorted(missing)[0]} is not known while compiling")
+        raise Error(f"size {sorted(missing)[0]} is unknown while compiling")
     return plan.prepare(**sizes).decisions
 
 
 def _while_running(options: Options) -> Run:
-    """How kernels are chosen for sizes met later: what was measured is known; no call measures."""
+    """How calls choose kernels: from the database or by the model; no call measures."""
     return Run(options.mode, "unfused" if options.tuning == "unfused" else "known")

@@ -1,27 +1,28 @@
-"""Times of compiled functions that compete, while something is compiled: on made-up inputs, in turns."""
+"""Times compiled functions on made-up inputs, in turns; may run while torch compiles."""
 from __future__ import annotations
 
 import statistics
 import time
-from typing import Any, Callable, NamedTuple, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 _TURNS = 9
 _TURN_SECONDS = 2e-3
 _MOST_SETS = 8
-_OF_FREE_MEMORY = 3  # a third of it is for inputs
+_OF_FREE_MEMORY = 3  # inputs may take this part: a third
 
 
 class Seconds(NamedTuple):
-    """Of one call: without the host's part, as a CUDA graph has it, and called one after the other."""
+    """The times of one call: in a CUDA graph, without the host's time, and called directly, with it."""
 
     captured: float
     direct: float
 
 
 class NoMemory(Exception):
-    """Inputs do not fit beside what is there."""
+    """The inputs do not fit into the free memory."""
 
 
 def _bytes(fake: torch.Tensor) -> int:
@@ -31,7 +32,7 @@ def _bytes(fake: torch.Tensor) -> int:
 
 
 def _made_up(fake: torch.Tensor) -> torch.Tensor:
-    """Of the same type and layout; whole numbers are 0, which is an index of everything."""
+    """A tensor of the same type and layout with random floats; integers are 0, which is a valid index everywhere."""
     memory = torch.zeros(max(_bytes(fake) // fake.element_size(), 1), dtype=fake.dtype, device=fake.device)
     if fake.dtype.is_floating_point:
         if fake.element_size() > 1:
@@ -42,12 +43,12 @@ def _made_up(fake: torch.Tensor) -> torch.Tensor:
 
 
 def input_sets(fakes: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
-    """Inputs that take turns, so that none is found in a cache that would not hold it otherwise.
+    """Sets of inputs to use in turns, so that a call does not find its inputs in the L2 cache.
 
-    Where memory is short, inputs of one type share theirs.
+    If memory is short there is one set, in which inputs of one type share memory.
 
     Raises:
-        NoMemory: Even so they do not fit.
+        NoMemory: This set does not fit either.
     """
     size = sum(map(_bytes, fakes))
     device = fakes[0].device
@@ -94,7 +95,7 @@ def _once(launch: Callable[[], None], rounds: int, cuda: bool) -> float:
 
 
 def _in_turns(launches: Sequence[Callable[[], None]], cuda: bool) -> list[float]:
-    """The median of each one's times, all taking turns."""
+    """The median time of each function, measured in turns."""
     rounds = []
     for launch in launches:
         launch()
@@ -109,7 +110,7 @@ def _in_turns(launches: Sequence[Callable[[], None]], cuda: bool) -> list[float]
 
 def compete(functions: Sequence[Callable[[list[Any]], Any]],
             sets: Sequence[Sequence[torch.Tensor]]) -> list[Seconds]:
-    """The times of functions that take the list of their inputs, and may clear it."""
+    """The times of functions, each of which takes a list of its inputs and may clear it."""
     device = sets[0][0].device
     cuda = device.type == "cuda"
 

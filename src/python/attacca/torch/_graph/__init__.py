@@ -1,1 +1,1 @@
-"""FX graphs: what of them has a text, the regions found there, and putting calls of the op in their place."""
+"""FX graphs: writing nodes in the text form, finding regions, and replacing them by calls of the custom op."""

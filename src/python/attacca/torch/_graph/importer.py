@@ -1,9 +1,10 @@
-"""FX graphs of ATen ops as texts: each node's statement, or the reason why it has none."""
+"""Writes the nodes of FX graphs in the text form, or says why a node cannot be written."""
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -15,14 +16,14 @@ from ..._functions.table import Call, Made, Refused, Row
 from .table import row_of
 
 _DTYPES = Torch.names()
-_RESERVED = {*LONG_NAMES, "return", "true", "false", "inf", "nan"}  # no names in the text form
+_RESERVED = {*LONG_NAMES, "return", "true", "false", "inf", "nan"}  # these are not names in the text form
 
 
 def dim_text(size: Any) -> str:
     """An extent or stride in the text form.
 
     Raises:
-        Refused: It is no sum of products of symbols.
+        Refused: It is not a sum of products of symbols.
     """
     if isinstance(size, int):
         return str(size)
@@ -37,11 +38,11 @@ def dim_text(size: Any) -> str:
         for each in factors:
             base, exponent = each.as_base_exp()
             if not base.is_Symbol or not exponent.is_Integer or exponent < 1:
-                raise Refused(f"size {expression} is no sum of products")
+                raise Refused(f"size {expression} is not a sum of products")
             name = str(base)  # torch counts symbols: s32, s64
             names += [f"{name}_size" if name in _RESERVED else name] * int(exponent)
         if not factor.is_Integer:
-            raise Refused(f"size {expression} is no sum of products")
+            raise Refused(f"size {expression} is not a sum of products")
         numbers = [str(abs(int(factor)))] if abs(factor) != 1 or not names else []
         terms.append(("-" if factor < 0 else "+", "*".join(numbers + names)))
     terms.sort(key=lambda term: term[0])  # "+" first
@@ -66,14 +67,14 @@ def shape_text(node: torch.fx.Node) -> str:
 
 
 class NodeCall(Call):
-    """One node as the table's writers see it."""
+    """A node as the table's writers see it."""
 
     def __init__(self, node: torch.fx.Node, name: str):
         self.node, self.name = node, name
 
     def is_tensor(self, value: Any) -> bool:
         if isinstance(value, torch.fx.Node) and not isinstance(value.meta.get("val"), torch.Tensor):
-            raise Refused("a number that is not known")
+            raise Refused("an unknown number")
         return isinstance(value, torch.fx.Node)
 
     def text(self, tensor: Any) -> str:
@@ -85,7 +86,8 @@ class NodeCall(Call):
         return dtype_of(tensor)
 
     def sizes(self, tensor: Any) -> Sequence[Any]:
-        return tensor.meta["val"].shape
+        shape: torch.Size = tensor.meta["val"].shape
+        return shape
 
     @cached_property
     def result(self) -> str:
@@ -113,35 +115,35 @@ class NodeCall(Call):
 
     def reshape(self, text: str, sizes: Callable[[], Sequence[int]]) -> Made:
         if not isinstance(self.node.meta["val"], torch.Tensor):
-            return Made(text, sizes)  # a part, whose own node has its shape
+            return Made(text, sizes)  # a part: the node that reads it has its shape
         return Made(f"reshape({text}, {self.shape})", sizes)
 
     def broadcast_to(self, tensor: Any, sizes: Callable[[], Sequence[int]]) -> Made:
         return Made(f"broadcast({self.text(tensor)}, {self.shape})", sizes)
 
-    def parts(self, tensor: Any, dim: int, sizes: Callable[[], "Sequence[int] | int"]) -> list[Made]:
+    def parts(self, tensor: Any, dim: int, sizes: Callable[[], Sequence[int] | int]) -> list[Made]:
         if not self.sizes(tensor):
             raise Refused("parts of a scalar")
         extent = self.sizes(tensor)[dim]
         value = self.node.meta["val"]
-        if isinstance(value, torch.Tensor):  # glu: two halves that are no nodes
+        if isinstance(value, torch.Tensor):  # glu: two halves that have no nodes
             if not isinstance(extent, int) or extent % 2:
-                raise Refused("parts of sizes that are not known")
+                raise Refused("parts of unknown sizes")
             found = [extent // 2] * 2
         else:
             found = [v.shape[dim] for v in value]
         if not all(isinstance(s, int) for s in [extent, *found]):
-            raise Refused("parts of sizes that are not known")
+            raise Refused("parts of unknown sizes")
         begins = [sum(found[:i]) for i in range(len(found))]
-        return [Made(sliced(self, tensor, dim, b, b + s if b + s < extent else None), lambda: [])
+        return [Made(sliced(self, tensor, dim, b, b + s if b + s < extent else None), list)
                 for b, s in zip(begins, found)]
 
 
 class Importer:
-    """Translates the nodes of one graph; remembers what it found."""
+    """Translates the nodes of one graph, each once."""
 
     def __init__(self) -> None:
-        self._statements: dict[torch.fx.Node, "str | Refused"] = {}
+        self._statements: dict[torch.fx.Node, str | Refused] = {}
 
     def statement(self, node: torch.fx.Node) -> str:
         """The node's expression over the names of others, quoted.
@@ -168,7 +170,7 @@ class Importer:
         try:
             strides = [dim_text(stride) for stride in value.stride()]
         except Refused:
-            strides = []  # taken row-major, copied where it is not
+            strides = []  # the input is taken row-major, and copied if it is not
         step, dense = 1, []
         for size in reversed(value.shape):
             dense.append(step)
@@ -204,7 +206,7 @@ class Importer:
             return self._part(node)
         written = self._written(node)
         if isinstance(written, list):
-            return ""  # nothing of its own: getitem reads its parts
+            return ""  # no statement: the nodes that read its parts have them
         if not isinstance(node.meta.get("val"), torch.Tensor):
             raise Refused("it gives no tensor")
         dtype_of(node)
@@ -214,14 +216,14 @@ class Importer:
     def _part(self, node: torch.fx.Node) -> str:
         parts, index = node.args
         if not isinstance(parts, torch.fx.Node) or isinstance(self._statements.get(parts, Refused()), Refused):
-            raise Refused("part of what is not translated")
+            raise Refused("part of an op that is not translated")
         written = self._written(parts)
         if not isinstance(written, list):
-            raise Refused("part of what is not translated")
+            raise Refused("part of an op that is not translated")
         text = written[index].text  # type: ignore[index]
         return f"reshape({text}, {shape_text(node)})" if self.op(parts) == "aten.unbind" else text
 
-    def _written(self, node: torch.fx.Node) -> "Made | list[Made]":
+    def _written(self, node: torch.fx.Node) -> Made | list[Made]:
         name = self.op(node)
         if name.endswith("_") or (isinstance(node.target, torch._ops.OpOverload)
                                   and node.target._schema.is_mutable):
@@ -232,7 +234,8 @@ class Importer:
         for operand in node.all_input_nodes:
             if isinstance(operand.meta.get("val"), torch.Tensor):
                 dtype_of(operand)
-        return row.write(NodeCall(node, name), **self._bound(row, node))
+        written: Made | list[Made] = row.write(NodeCall(node, name), **self._bound(row, node))
+        return written
 
     @staticmethod
     def _bound(row: Row, node: torch.fx.Node) -> dict[str, Any]:

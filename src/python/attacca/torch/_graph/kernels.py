@@ -1,8 +1,8 @@
 """Users' Triton kernels in FX graphs, as the text form's ``kernel`` (docs/user-kernels.md).
 
-Dynamo keeps ``kernel[grid](...)`` as a node that copies the tensors which the kernel writes, and gives
-the copies. Where it writes one tensor, and that starts uninitialised, a stand-in takes the place of its
-result while regions are looked for; what no region takes gets its result back.
+Dynamo represents ``kernel[grid](...)`` as a node that copies the tensors which the kernel writes, and returns
+the copies. If the kernel writes one tensor, which is uninitialised before, a stand-in replaces the result while
+regions are searched for. Stand-ins that no region covers are removed again.
 """
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import hashlib
 import os
 import pathlib
 import re
-from typing import Any, NamedTuple, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -23,28 +24,28 @@ _UNINITIALISED = {"aten.empty", "aten.empty_like", "aten.empty_strided", "aten.e
 _TRITON = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "s8": "i8", "u8": "u8", "s32": "i32",
            "s64": "i64", "bool": "i1", "f8e4m3": "fp8e4nv", "f8e5m2": "fp8e5"}
 _ALIGNED = [["tt.divisibility", 16]]
-TEXT, ORIGINALS = "attacca_text", "attacca_originals"  # of a stand-in's meta
+TEXT, ORIGINALS = "attacca_text", "attacca_originals"  # keys of a stand-in's meta
 
 
 def user_kernel(*operands: Any) -> Any:
-    """Stands for a kernel's result while regions are looked for; never called."""
+    """The target of stand-ins for kernels' results; never called."""
     raise AssertionError("a stand-in was left in a graph")
 
 
 def is_stand_in(node: torch.fx.Node) -> bool:
-    """Whether a node is one; its meta has its text and the nodes that it stands for."""
+    """Whether a node is a stand-in; its meta has its text and the nodes that it replaces."""
     return node.op == "call_function" and node.target is user_kernel
 
 
 class Unused(NamedTuple):
-    """A kernel that stays as it is, and why."""
+    """A kernel that is left unchanged, and why."""
 
     node: str
     reason: str
 
 
 def stand_in(graph: torch.fx.Graph) -> tuple[list[torch.fx.Node], list[Unused]]:
-    """Puts a stand-in where each kernel's result was read that may get a tail."""
+    """Replaces the result of each kernel that may get an epilogue by a stand-in."""
     made: list[torch.fx.Node] = []
     unused: list[Unused] = []
     importer = Importer()
@@ -59,7 +60,7 @@ def stand_in(graph: torch.fx.Graph) -> tuple[list[torch.fx.Node], list[Unused]]:
 
 
 def restore(graph: torch.fx.Graph, stand_ins: Sequence[torch.fx.Node]) -> None:
-    """Takes stand-ins out again, and what nobody reads any more of what they stood for."""
+    """Removes the stand-ins that are left, and the nodes they replaced that are no longer used."""
     for node in reversed(stand_ins):
         originals = node.meta[ORIGINALS]
         if not node._erased:
@@ -89,14 +90,14 @@ def _output(importer: Importer, node: torch.fx.Node) -> tuple[torch.fx.Node, str
     launch: dict[str, Any] = node.kwargs
     written = launch["tensors_to_clone"]
     if len(written) != 1:
-        raise Refused(f"it writes {len(written)} tensors, or nobody knows which")
+        raise Refused(f"it writes {len(written)} tensors, or unknown ones")
     name: str = written[0]
     buffer: torch.fx.Node = launch["kwargs"][name]
     if buffer.op != "call_function" or importer.op(buffer) not in _UNINITIALISED:
         how = importer.op(buffer) if buffer.op == "call_function" else "an input"
-        raise Refused(f"what it writes to starts as {how}, not uninitialised: its kernel may read it")
+        raise Refused(f"what it writes to starts as {how}, not uninitialised: the kernel may read it")
     if len(buffer.users) != 1:
-        raise Refused("what it writes to is used elsewhere, too")
+        raise Refused("what it writes to is used elsewhere")
     return buffer, name
 
 
@@ -118,18 +119,18 @@ def _text(importer: Importer, node: torch.fx.Node, output: str,
     call = _Call(importer, kernel, output, part)
     for i, name in enumerate(kernel.arg_names):
         if name not in given:
-            raise Refused(f"its argument {name} is not known")
+            raise Refused(f"its argument {name} is unknown")
         call.add(i, name, given.pop(name))
     path, compiled, parameters = _compiled(kernel, call, given)
     metadata = compiled.metadata
-    passed = call.passed + ["s64(0)"] * (len(parameters) - len(call.passed))  # scratch that it does not use
+    passed = call.passed + ["s64(0)"] * (len(parameters) - len(call.passed))  # scratch memory, which it does not use
     grid = ", ".join(_grid_text(size) for size in launch["grid"][0])
     return (f'kernel("{path}", {", ".join(passed)}, entry="{metadata.name}", grid=[{grid}], '
             f"block=[{32 * metadata.num_warps}], shared={metadata.shared})"), call.operands
 
 
 def _only_one(kernel: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The function, where there is one way to compile it. Options such as ``num_warps`` make a configuration."""
+    """The function and its arguments, if there is one configuration, such as ``num_warps``, to compile it with."""
     if type(kernel).__name__ == "Autotuner":
         if len(kernel.configs) != 1:
             raise Refused("it is tuned by Triton, which picks one of several kernels")
@@ -143,7 +144,7 @@ def _only_one(kernel: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 class _Call:
-    """The kernel's arguments, as Triton compiles for them and as the text passes them."""
+    """The kernel's arguments, as Triton's compiler takes them and as the text form passes them."""
 
     def __init__(self, importer: Importer, kernel: Any, output: str, part: torch.fx.Node):
         self.importer, self.kernel, self.output, self.part = importer, kernel, output, part
@@ -186,7 +187,7 @@ class _Call:
             self.passed.append(f"s32({dim_text(value)})")
             return
         if not isinstance(value, torch.Tensor):
-            raise Refused(f"its argument {name} is no tensor")
+            raise Refused(f"its argument {name} is not a tensor")
         dtype = self.importer.dtype(node)
         self.signature[name] = f"*{_TRITON[dtype]}"
         self.attributes[index,] = _ALIGNED
@@ -201,7 +202,7 @@ class _Call:
 
 
 def _compiled(kernel: Any, call: _Call, options: dict[str, Any]) -> tuple[str, Any, list[str]]:
-    """(where its PTX lies, what Triton made, the types of the PTX's parameters)"""
+    """The path of its PTX, what Triton's compiler returns, and the types of the PTX's parameters."""
     try:
         import triton
         from triton.compiler import ASTSource
@@ -228,7 +229,7 @@ def _compiled(kernel: Any, call: _Call, options: dict[str, Any]) -> tuple[str, A
 
 
 def _kept(ptx: str) -> str:
-    """A file of it, whose name changes with it, beside the code of Inductor's that will name it."""
+    """The path of a file with the PTX, named after its hash, beside the code of Inductor that will name it."""
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
     name = hashlib.sha256(ptx.encode()).hexdigest()
@@ -248,7 +249,7 @@ def _grid_text(size: Any) -> str:
     if isinstance(size, int):
         return str(size)
     if not isinstance(size, torch.SymInt):
-        raise Refused("its grid is not known")
+        raise Refused("its grid is unknown")
     import sympy
     from torch.utils._sympy.functions import CleanDiv, FloorDiv
 

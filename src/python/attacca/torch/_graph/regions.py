@@ -1,7 +1,7 @@
-"""Regions of an FX graph: its nodes as texts, which the core folds and cuts.
+"""Finds the regions of an FX graph: its nodes are written in the text form, which the core folds and cuts.
 
-Nodes that have a text are cut into levels such that what has none lies between levels. Whatever a
-region of a level reads was there before the level began, so that no region waits for itself.
+Nodes that can be written are grouped into levels; nodes that cannot lie between levels. Everything that a
+region reads is computed before its level, so that no region depends on itself.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .._ops.region import has_kernel
 from .importer import Importer, dim_text
 from .kernels import is_stand_in
 
-# What costs nothing to leave behind as well.
+# Ops that a region may contain although they are used outside of it too: computing them again costs nothing.
 VIEWS = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze", "aten.permute",
          "aten.t", "aten.transpose", "aten.expand", "aten.slice", "aten.select", "aten.full",
          "aten.scalar_tensor", "aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unbind", "getitem"}
@@ -26,16 +26,16 @@ _CORE_VIEWS = {"transpose", "permute", "reshape", "slice", "broadcast"}
 
 
 class Region(NamedTuple):
-    """A product and what follows it, to be one call."""
+    """A product and what follows it, which become one call."""
 
     graph: str  # the text form
     inputs: list[torch.fx.Node]
     outputs: list[torch.fx.Node]
-    covers: list[torch.fx.Node]  # what the call computes
+    covers: list[torch.fx.Node]  # the nodes that the call replaces
 
 
 class Left(NamedTuple):
-    """What stays as it is, and why."""
+    """A node that is left unchanged, and why."""
 
     node: str
     op: str
@@ -43,16 +43,16 @@ class Left(NamedTuple):
 
 
 class Found(NamedTuple):
-    """All that was decided about one graph."""
+    """The regions of one graph, and what is left."""
 
     regions: list[Region]
     left: list[Left]
 
 
 def find(graph: torch.fx.Graph) -> Found:
-    """The regions of a graph, and what else was considered. Nothing is changed."""
+    """Finds the regions of a graph, which is not changed, and the reasons why other products are in none."""
     if writer := _writes_in_place(graph):
-        return Found([], [Left(writer.name, Importer.op(writer), "it writes in place, and order matters then")])
+        return Found([], [Left(writer.name, Importer.op(writer), "it writes in place: the order of ops matters")])
     importer = Importer()
     translated: set[torch.fx.Node] = set()
     left: list[Left] = []
@@ -81,16 +81,18 @@ _PRODUCT_OPS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.linea
                 "aten._int_mm", "aten._scaled_mm", "user_kernel"}
 
 
-def _writes_in_place(graph: torch.fx.Graph) -> "torch.fx.Node | None":
-    """The first node that does; writing results back to inputs at the end is none."""
-    found = None
+def _writes_in_place(graph: torch.fx.Graph) -> torch.fx.Node | None:
+    """The first node that writes in place, except for copies of results to inputs at the graph's end."""
+    found: torch.fx.Node | None = None
+    node: torch.fx.Node
     for node in graph.nodes:
         if node.op != "call_function":
             continue
         schema = getattr(node.target, "_schema", None)
         if schema is not None and schema.is_mutable:
             found = found or node
-            if Importer.op(node) != "aten.copy_" or node.args[0].op != "placeholder":
+            into: Any = node.args[0]
+            if Importer.op(node) != "aten.copy_" or into.op != "placeholder":
                 return node
         elif found is not None:
             return found
@@ -98,7 +100,7 @@ def _writes_in_place(graph: torch.fx.Graph) -> "torch.fx.Node | None":
 
 
 def is_product_op(node: torch.fx.Node) -> bool:
-    """Whether it is one of ATen's matrix products, or stands for a user's kernel."""
+    """Whether a node is a matrix product of ATen, or a stand-in for a user's kernel."""
     return node.op == "call_function" and Importer.op(node) in _PRODUCT_OPS
 
 
@@ -106,7 +108,7 @@ _READS_SIZES = {"aten.sym_size", "aten.sym_stride", "aten.sym_numel", "aten.sym_
 
 
 def sizes_alone(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """Nodes that compute with sizes: they wait for no tensor's elements."""
+    """Nodes that compute with sizes, and so do not depend on a tensor's elements."""
     found: set[torch.fx.Node] = set()
     for node in graph.nodes:
         if node.op == "call_function" and Importer.op(node) in _READS_SIZES:
@@ -120,7 +122,7 @@ def sizes_alone(graph: torch.fx.Graph) -> set[torch.fx.Node]:
 
 def _levels(graph: torch.fx.Graph, translated: set[torch.fx.Node],
             sizes: set[torch.fx.Node]) -> dict[torch.fx.Node, int]:
-    """Each translated node's level: as late as its users let it, so that it stands by them."""
+    """The level of each translated node: the latest that its users allow, so that it is near them."""
     after: dict[torch.fx.Node, int] = {}
     for node in graph.nodes:
         before = max((after[n] for n in node.all_input_nodes if n not in sizes), default=0)
@@ -134,13 +136,13 @@ def _levels(graph: torch.fx.Graph, translated: set[torch.fx.Node],
             continue
         bounds = [latest[user] if user in translated else after[user] - 1
                   for user in node.users if user.op != "output" and user not in sizes]
-        # What leaves the graph alone stays where it is.
+        # A node that only the graph's outputs use stays at its earliest level.
         latest[node] = max(min(bounds), after[node]) if bounds else after[node]
     return latest
 
 
 def explained(text: str, device: Any) -> _core.Plan:
-    """A text's plan to be explained, on the CPU where it may be: users' kernels need a GPU."""
+    """The plan of a text, to be explained: for the CPU, or for ``device`` if it launches a user's kernel."""
     where = str(device) if has_kernel(text) else "cpu"
     return _core.Plan.compile(_core.Graph.parse(text), device=where, mode="fp32", tuning="known",
                               tuning_seconds=0.0, threads=1, fuse=True)
@@ -161,14 +163,14 @@ def _types(importer: Importer, names: list[torch.fx.Node], values: list[torch.fx
 
 
 def _type(text: str, known: set[str]) -> str:
-    """A type, row-major where its strides have symbols that no extent gives: copied where it is not."""
+    """A type without strides that have unknown symbols: the input is then taken row-major, and copied if it is not."""
     typed, _, strides = text.rstrip("]").partition(";")
     unknown = {symbol for stride in strides.split(",") for symbol in Dim(stride).symbols} - known if strides else set()
     return f"{typed}]" if unknown else text
 
 
 def reading(region: Region, replaced: dict[torch.fx.Node, torch.fx.Node]) -> Region:
-    """The region, where others stand for some of its inputs: with their strides."""
+    """The region with some inputs replaced by other nodes, whose strides may differ."""
     inputs = [replaced.get(node, node) for node in region.inputs]
     importer = Importer()
     before, after = (_types(importer, region.inputs, nodes) for nodes in (region.inputs, inputs))
@@ -179,13 +181,13 @@ def _text(importer: Importer, name: str, inputs: list[torch.fx.Node], nodes: lis
           outputs: list[torch.fx.Node]) -> str:
     types = _types(importer, inputs, inputs)
     lines = [f"{_name(node)} = {text}" for node in nodes if (text := importer.statement(node))]
-    # In one line: Inductor quotes it in comments of its code.
+    # One line: Inductor writes it into comments.
     body = "; ".join([*lines, f"return {', '.join(map(_name, outputs))}"])
     return f'graph "{name}"({types}) {{ {body} }}'
 
 
 def _operands(nodes: list[torch.fx.Node]) -> list[torch.fx.Node]:
-    """What the nodes read that they do not compute, in order."""
+    """The tensors that the nodes read and do not compute, in order."""
     inside = set(nodes)
     seen: dict[torch.fx.Node, None] = {}
     for node in nodes:
@@ -208,7 +210,7 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
     except Error as error:
         kernels = [node for node in nodes if is_stand_in(node)]
         left += [Left(n.name, Importer.op(n), str(error)) for n in kernels or nodes if is_product_op(n)]
-        if kernels:  # the other nodes may do without
+        if kernels:  # the other nodes may make regions without them
             _find_in_level(importer, [node for node in nodes if node not in kernels], sizes, regions, left)
         return
     found = json.loads(plan.explain_json())
@@ -222,13 +224,13 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
             left.append(Left(product, "product", made))
         else:
             regions.append(made)
-    # Nodes of the core's that are parts of an FX node have no name here.
+    # The core's nodes that are parts of an FX node have no name in the graph.
     left += [Left(r["node"], r["op"], r["reason"]) for r in found["not_fused"] if r["node"] in by_name]
 
 
 def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node],
               left: list[Left]) -> tuple[list[torch.fx.Node], list[torch.fx.Node]]:
-    """Without the inputs whose type has no text, and without all that reads them."""
+    """The inputs and nodes without the inputs whose type cannot be written, and without what depends on them."""
     dropped: set[torch.fx.Node] = set()
     for node in inputs:
         try:
@@ -243,18 +245,18 @@ def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch
                 left.append(Left(node.name, Importer.op(node), "an operand's size or dtype has no text"))
         else:
             kept.append(node)
-    return [node for node in _operands(kept)], kept
+    return _operands(kept), kept
 
 
 def _region(importer: Importer, region: dict[str, Any],
             by_name: dict[str, torch.fx.Node], given: set[torch.fx.Node],
-            sizes: set[torch.fx.Node]) -> "Region | str":
-    """The region's nodes again as a graph of their own, or why not."""
+            sizes: set[torch.fx.Node]) -> Region | str:
+    """The region of the core as a region of the graph, or the reason why it cannot be one."""
     if _is_bare(region):
-        return "a product that nothing follows"
+        return "a product without an epilogue"
     missing = [n for n in region["inputs"] + region["outputs"] if n not in by_name]
     if missing:
-        return f"the value {missing[0]} is not one of the graph's own"
+        return f"the value {missing[0]} is not a node of the graph"
     outputs = [by_name[name] for name in region["outputs"]]
     stop = given | {by_name[name] for name in region["inputs"]}
     covers: dict[torch.fx.Node, None] = {}
@@ -277,7 +279,7 @@ def _region(importer: Importer, region: dict[str, Any],
               for size in node.meta["val"].shape for symbol in Dim(dim_text(size)).symbols}
     wanted |= {symbol for shape in shapes for dim in shape for symbol in dim.symbols}
     if unknown := sorted(wanted - set(known)):
-        return f"size {unknown[0]} is no extent of what it reads"
+        return f"size {unknown[0]} is not an extent of its inputs"
     name = "_".join(node.name for node in outputs)
     return Region(_text(importer, name, inputs, nodes, outputs), inputs, outputs, nodes)
 

@@ -1,4 +1,4 @@
-"""Putting a region's call into an FX graph, in place of what it computes."""
+"""Replaces regions of an FX graph by calls of the custom op."""
 from __future__ import annotations
 
 import operator
@@ -13,7 +13,7 @@ from .regions import Region
 
 def replace(graph: torch.fx.Graph, region: Region, mode: str,
             tuning: str) -> dict[torch.fx.Node, torch.fx.Node]:
-    """Puts the call in; returns what stands for each output now."""
+    """Inserts the call of a region; returns the node that replaces each output."""
     arguments = (list(region.inputs), written(region.graph), mode, tuning, 0.0)
     fake = [node.meta["val"] for node in region.inputs]
     faking = next((value.fake_mode for value in fake if isinstance(value, FakeTensor)), None)
@@ -28,14 +28,14 @@ def replace(graph: torch.fx.Graph, region: Region, mode: str,
         part.meta.update(output.meta)
         if "val" in call.meta:
             part.meta["val"] = call.meta["val"][i]
-        # What nobody needs any more keeps its old operands, and its place before the call.
+        # Nodes that become unused keep their operands, and their place before the call.
         output.replace_all_uses_with(part, delete_user_cb=lambda user: user not in dead)
     _read_sizes_elsewhere(region, parts)
     return dict(zip(region.outputs, parts))
 
 
 def _read_sizes_elsewhere(region: Region, parts: list[torch.fx.Node]) -> None:
-    """Sizes that are asked of values inside the region, of its inputs and outputs instead."""
+    """Makes nodes that read sizes of values inside the region read them from its inputs and outputs."""
     extents = {str(size): (node, axis) for node in [*parts, *region.inputs]
                for axis, size in enumerate(node.meta["val"].shape)}
     for node in region.covers:
@@ -47,7 +47,7 @@ def _read_sizes_elsewhere(region: Region, parts: list[torch.fx.Node]) -> None:
 
 
 def _left_dead(region: Region) -> set[torch.fx.Node]:
-    """What the region computes, but for the views that others read as well."""
+    """The nodes that become unused: all that the region covers except views that others use too."""
     covers = set(region.covers)
     stays: set[torch.fx.Node] = set()
     for node in reversed(region.covers):
@@ -57,11 +57,11 @@ def _left_dead(region: Region) -> set[torch.fx.Node]:
 
 
 def _place(graph: torch.fx.Graph, region: Region, dead: set[torch.fx.Node]) -> torch.fx.Node:
-    """Right after the last input; whatever uses an output is moved behind it."""
+    """The place for the call, right after the last input; users of its outputs are moved after it."""
     order = {node: i for i, node in enumerate(graph.nodes)}
     last = max(region.inputs, key=order.__getitem__)
     late = order[last]
-    # Users of outputs that stand before the last input are moved, with what depends on them.
+    # Users of outputs that come before the last input are moved, with what depends on them.
     moved: list[torch.fx.Node] = []
     waiting = set(region.outputs)
     for node in graph.nodes:
@@ -81,7 +81,7 @@ def _place(graph: torch.fx.Graph, region: Region, dead: set[torch.fx.Node]) -> t
 
 
 def remove_unused(graph: torch.fx.Graph, covers: set[torch.fx.Node]) -> None:
-    """Erases what regions computed and nobody reads any more."""
+    """Erases the nodes of ``covers`` that are no longer used."""
     for node in reversed(list(graph.nodes)):
         if node in covers and not node.users:
             graph.erase_node(node)

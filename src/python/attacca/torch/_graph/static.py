@@ -1,7 +1,8 @@
-"""Parts of a graph as graphs of their own, of the sizes at hand, and what Inductor makes of them."""
+"""Copies parts of a graph to graphs with the sizes at hand, and compiles them with Inductor."""
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -11,24 +12,24 @@ from .kernels import ORIGINALS, is_stand_in
 
 
 class Static(NamedTuple):
-    """A graph without symbols."""
+    """A graph whose sizes are numbers."""
 
     mode: FakeTensorMode  # of its values
     module: torch.fx.GraphModule
-    made: dict[torch.fx.Node, torch.fx.Node]  # by the node that it was copied from
+    made: dict[torch.fx.Node, torch.fx.Node]  # node that was copied -> its copy
     inputs: list[torch.Tensor]  # fake
 
 
 def hint(size: Any) -> int:
-    """An extent's value at hand.
+    """The value that an extent has in this compilation.
 
     Raises:
-        Error: It is not known.
+        Error: It is unknown.
     """
     if isinstance(size, int):
         return size
     if not size.node.has_hint():
-        raise Error(f"size {size} is not known while compiling")
+        raise Error(f"size {size} is unknown while compiling")
     return int(size.node.hint)
 
 
@@ -38,10 +39,10 @@ def _is_size(node: torch.fx.Node) -> bool:
 
 def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence[torch.fx.Node],
          outputs: Sequence[torch.fx.Node]) -> Static:
-    """Nodes, in order, that read the inputs and each other, and sizes.
+    """Copies nodes that read the inputs, each other and sizes.
 
     Raises:
-        Error: A size is not known.
+        Error: A size is unknown.
     """
     graph = torch.fx.Graph()
     made: dict[torch.fx.Node, torch.fx.Node] = {}
@@ -73,7 +74,7 @@ def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence
 
 
 def copy_all(root: torch.nn.Module, graph: torch.fx.Graph) -> Static:
-    """The whole graph, its results that are tensors."""
+    """Copies a whole graph, with the results that are tensors."""
     inputs = [node for node in graph.nodes if node.op == "placeholder" and not _is_size(node)]
     inside = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
     results = next(iter(reversed(graph.nodes))).args[0]
@@ -82,9 +83,9 @@ def copy_all(root: torch.nn.Module, graph: torch.fx.Graph) -> Static:
 
 
 def compiled(static: Static) -> Callable[[list[Any]], Any]:
-    """By Inductor as it is set up now, but without our pass and without CUDA graphs of its own.
+    """The graph compiled by Inductor with its present settings, but without Attacca's pass and without CUDA graphs.
 
-    Something is being compiled already: nothing of that is touched.
+    It may be called while Inductor compiles another graph.
     """
     from torch._guards import TracingContext, tracing
     from torch._inductor import config

@@ -1,26 +1,27 @@
-"""Rows of ATen and prims that only FX graphs have, beside those of :mod:`attacca._functions`.
+"""Rows for ops of ATen and prims that occur in FX graphs alone, beside those of :mod:`attacca._functions`.
 
 Their writers take a :class:`attacca.torch._graph.importer.NodeCall`.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..._functions.pointwise import pointwise
 from ..._functions.products import matrices, product_sizes, rounded_result
-from ..._functions.table import BY_ATEN, Made, Refused, Row
+from ..._functions.table import BY_ATEN, Made, Refused, Row, Writer
 from ..._functions.values import cast, is_number, number
 
 FX: dict[str, Row] = {}
 
 
-def row_of(op: str) -> "Row | None":
+def row_of(op: str) -> Row | None:
     """The row of "aten.add" or "prims.fma"."""
     return FX.get(op) or (BY_ATEN.get(op[5:]) if op.startswith("aten.") else None)
 
 
-def _writes(*ops: str) -> Any:
-    def register(write: Any) -> Any:
+def _writes(*ops: str) -> Callable[[Writer], Writer]:
+    def register(write: Writer) -> Writer:
         parameters = write.__code__.co_varnames[1:write.__code__.co_argcount]
         FX.update({op: Row((), (), write, parameters) for op in ops})
         return write
@@ -33,9 +34,10 @@ def _fma(call: Any, self: Any, b: Any, c: Any) -> Made:
 
 
 @_writes("aten.full", "aten.scalar_tensor", "aten.full_like")
-def _full(call: Any, fill_value: Any, self: Any = None, size: Any = None, dtype: Any = None, device: Any = None) -> Made:
+def _full(call: Any, fill_value: Any, self: Any = None, size: Any = None, dtype: Any = None,
+          device: Any = None) -> Made:
     if not is_number(fill_value):
-        raise Refused("a fill value that is not known")
+        raise Refused("an unknown fill value")
     if device is not None and call.device is not None and str(device) != str(call.device):
         raise Refused(f"the argument device={device}")
     value = bool(fill_value) if call.result == "bool" else fill_value

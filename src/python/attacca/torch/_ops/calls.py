@@ -1,12 +1,14 @@
-"""What ``attacca.matmul``, plans and fused functions call where torch watches: the ops of :mod:`.custom`.
+"""Calls of ``attacca.matmul``, plans and fused functions while torch traces or transforms: they go to the ops of
+:mod:`.custom`.
 
-Dynamo reads these functions; those that are marked constant it runs while it traces, with arguments that it guards.
+Dynamo traces these functions. It runs those that are marked constant while it traces, and guards their arguments.
 """
 from __future__ import annotations
 
 import re
 import sys
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -43,7 +45,10 @@ def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any], opera
         chosen = (_tensor(outs[0], "out").dtype, *chosen[1:])
     arguments = ([a, b, *tensors], names, _argument(epilogue), _options(*chosen))
     one = _count(epilogue) == "1"
-    results = [ops.matmul.import_attacca_torch(*arguments)] if one else list(ops.matmul_results.import_attacca_torch(*arguments))
+    if one:
+        results = [ops.matmul.import_attacca_torch(*arguments)]
+    else:
+        results = list(ops.matmul_results.import_attacca_torch(*arguments))
     if outs is not None:
         _copy(results, outs)
         return outs[0] if one else tuple(outs)
@@ -51,7 +56,7 @@ def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any], opera
 
 
 def plan(engine: Engine, inputs: Sequence[Any], named: dict[str, Any], out: Any) -> Any:
-    """A plan's call by an op."""
+    """A plan's call by the op ``attacca::plan``."""
     given = list(inputs)
     if len(named) > 0 or len(given) != engine.input_count:
         order = engine.order(engine.identity, len(given), " ".join(named))
@@ -60,7 +65,10 @@ def plan(engine: Engine, inputs: Sequence[Any], named: dict[str, Any], out: Any)
     tensors = [_tensor(each, "inputs") for each in given]
     text = engine.argument(engine.identity)
     one = engine.output_count == 1
-    results = [ops.plan.import_attacca_torch(tensors, text)] if one else list(ops.plan_results.import_attacca_torch(tensors, text))
+    if one:
+        results = [ops.plan.import_attacca_torch(tensors, text)]
+    else:
+        results = list(ops.plan_results.import_attacca_torch(tensors, text))
     if out is not None:
         listed = isinstance(out, (list, tuple))
         outs = list(out) if listed else [out]
@@ -70,7 +78,7 @@ def plan(engine: Engine, inputs: Sequence[Any], named: dict[str, Any], out: Any)
 
 
 def fused(called: Fused, inputs: Sequence[Any], named: dict[str, Any], out: Any) -> Any:
-    """A fused function's call by the op of its plan."""
+    """A fused function's call by the op ``attacca::plan`` of its plan."""
     given = [*inputs, *named.values()]
     arrays = [_is_array(each) for each in given]
     tensors = [isinstance(each, torch.Tensor) for each in given]
@@ -87,9 +95,9 @@ def fused(called: Fused, inputs: Sequence[Any], named: dict[str, Any], out: Any)
     return given_back[0] if len(given_back) == 1 else tuple(given_back)
 
 
-@torch.compiler.allow_in_graph
+@torch.compiler.allow_in_graph  # type: ignore[misc]
 def _fused_results(identity: str, frameworks: str, names: str, *given: Any) -> list[torch.Tensor]:
-    """Dynamo's graphs call it; what traces them further, such as AOTAutograd, sees the plan's op."""
+    """Dynamo's graphs call this function; what traces them further, such as AOTAutograd, sees the plan's op."""
     values = [_number(each) for each in given]
     count = len(values) - len(names.split())
     called, tensors = plan_of(identity, values[:count], dict(zip(names.split(), values[count:])),
@@ -99,7 +107,7 @@ def _fused_results(identity: str, frameworks: str, names: str, *given: Any) -> l
 
 
 def _number(value: Any) -> Any:
-    """A symbolic number of torch's as the number that it is here: it becomes part of the code."""
+    """A symbolic number of torch as its value here, which becomes a constant of the graph."""
     kinds: list[tuple[type, type]] = [(torch.SymBool, bool), (torch.SymInt, int), (torch.SymFloat, float)]
     return next((as_number(value) for kind, as_number in kinds if isinstance(value, kind)), value)
 
@@ -123,12 +131,12 @@ def _tensor(value: Any, where: str) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         distributed = sys.modules.get("torch.distributed.tensor")
         if distributed is not None and isinstance(value, distributed.DTensor):
-            raise Error("a DTensor, which no op of Attacca's can shard", where,
+            raise Error("a DTensor, which Attacca's ops cannot shard", where,
                         "give its part, .to_local(), or the whole, .full_tensor()")
         return value
     if _is_array(value):
         return torch.as_tensor(value)
-    raise Error(f"a {type(value).__name__} where torch traces the call", where, "give a torch tensor")
+    raise Error(f"a {type(value).__name__} in a call that torch traces", where, "give a torch tensor")
 
 
 def _like(result: torch.Tensor, as_array: bool) -> Any:
@@ -136,14 +144,14 @@ def _like(result: torch.Tensor, as_array: bool) -> Any:
 
 
 def _constant(function: Callable[..., str]) -> Callable[..., str]:
-    """Dynamo runs it while tracing, instead of reading it; what torch.compiler.assume_constant_result does."""
+    """Marks a function that Dynamo runs while it traces, as torch.compiler.assume_constant_result does."""
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 
 
 @_constant
-def _traced(function: Callable[..., Any], names: str, roles: str, dtypes: "tuple[torch.dtype, ...]") -> str:
-    """The text of a callable epilogue; ``dtypes``: a's, then the operands'."""
+def _traced(function: Callable[..., Any], names: str, roles: str, dtypes: tuple[torch.dtype, ...]) -> str:
+    """The text of an epilogue that is a function; ``dtypes``: of a, then of the operands."""
     shapes = {"scalar": (), "row": (3,), "col": (2, 1), "full": (2, 3)}
     with _disable_current_modes():
         a, *operands = [torch.empty(shape, dtype=dtype) for shape, dtype in
@@ -159,7 +167,7 @@ _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 @_constant
 def _count(epilogue: str) -> str:
-    """How many results an epilogue has: they are separated by commas outside of brackets."""
+    """The number of an epilogue's results, which commas outside of brackets separate."""
     depth, count = 0, 1
     for character in re.sub(r'"[^"]*"', "", epilogue):
         depth += _BRACKETS.get(character, 0)

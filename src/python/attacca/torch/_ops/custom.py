@@ -1,22 +1,23 @@
-"""``attacca.matmul``, plans and fused functions as custom ops: what torch traces and transforms instead of looking inside.
+"""``attacca.matmul`` and plans as custom ops, which torch traces and transforms without looking inside.
 
-An op carries all that its call needs as text, so that graphs that hold it can be saved, and run by
-another process that imports :mod:`attacca.torch`. A plan travels as its file,
-and a fused function as the plan of the call's types.
+    attacca::matmul(Tensor[] tensors, str names, str epilogue, str options) -> Tensor    tensors: a, b, operands
+    attacca::matmul_results(...) -> Tensor[]                                             for several results
+    attacca::plan(Tensor[] inputs, str plan) -> Tensor
+    attacca::plan_results(...) -> Tensor[]
 
-    attacca::matmul(Tensor[] tensors, str names, str epilogue, str options) -> Tensor     a, b, operands by name
-    attacca::matmul_results(...) -> Tensor[]                    several results
-    attacca::plan(Tensor[] inputs, str plan) -> Tensor          and likewise plan_results
-
-Each is the overload ``import_attacca_torch``, as those of :mod:`.region`. None writes to its arguments: with out= the results are copied. None has a derivative: tensors that need one are refused.
+An op's arguments hold everything that its call needs, as text, so that a graph with it can be saved, and run by
+another process that imports :mod:`attacca.torch`. A plan is passed as its file; a fused function calls the op of
+its plan. Each op is the overload ``import_attacca_torch``, for the reason that :mod:`.region` gives. No op writes
+to its arguments: results are copied to ``out``. No op has a derivative: tensors that require one are errors.
 """
 from __future__ import annotations
 
 import base64
 import weakref
 import zlib
-from functools import lru_cache
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -24,6 +25,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ... import _arguments, _core, _dispatch
 from ..._errors import Error
 from ..._launch import Engine
+from ..._layout import Layout
 from ..._matmul import matmul, roles
 from .region import OVERLOAD, TAGS, as_torch_dtype, empty_results, library
 from .text_argument import plain
@@ -53,7 +55,7 @@ def plan_argument(engine: Engine) -> str:
     return text
 
 
-_traced: "weakref.WeakValueDictionary[str, Engine]" = weakref.WeakValueDictionary()
+_traced: weakref.WeakValueDictionary[str, Engine] = weakref.WeakValueDictionary()
 
 
 def _engine(text: str) -> Engine:
@@ -72,7 +74,8 @@ def _read(text: str) -> Engine:
 def _run_matmul(tensors: Sequence[torch.Tensor], names: str, epilogue: str, options: str) -> list[torch.Tensor]:
     a, b, *operands = tensors
     with _dispatch.inside():
-        results = matmul(a, b, plain(epilogue), **_keywords(options), **dict(zip(names.split(), operands)))
+        named: dict[str, Any] = dict(zip(names.split(), operands))
+        results = matmul(a, b, plain(epilogue), **_keywords(options), **named)
     return list(results) if isinstance(results, tuple) else [results]
 
 
@@ -94,13 +97,17 @@ def _fake_matmul(tensors: Sequence[torch.Tensor], names: str, epilogue: str, opt
     return [a.new_empty((*a.shape[:-1], b.shape[1]), dtype=dtype) for dtype in dtypes]
 
 
+def _wrong_shape(layout: Layout, tensor: torch.Tensor) -> str:
+    return f"{layout.info.name} has shape {tuple(tensor.shape)}, {layout.info.type} is wanted"
+
+
 @lru_cache(maxsize=1024)
 def _result_dtypes(dtypes: tuple[torch.dtype, ...], names: str, epilogue: str,
                    options: str) -> tuple[torch.dtype, ...]:
-    """Found by running it on tensors of one element.
+    """The dtypes of the results, found by a call with tensors of one element.
 
     Raises:
-        Error: As :func:`attacca.matmul`, except where it is about shapes.
+        Error: As :func:`attacca.matmul`, except for errors about shapes.
     """
     named = roles(epilogue)
     ranks = {"scalar": 0, "row": 1}
@@ -120,8 +127,7 @@ def _fake_plan(inputs: Sequence[torch.Tensor], text: str) -> list[torch.Tensor]:
     sizes = signature.sizes_of([tensor.shape for tensor in inputs])
     for layout, tensor in zip(signature.inputs, inputs):
         for dim, size in zip(layout.shape, tensor.shape):
-            torch._check(dim.value(sizes) == size,
-                         lambda: f"{layout.info.name} has shape {tuple(tensor.shape)}, {layout.info.type} is wanted")
+            torch._check(dim.value(sizes) == size, partial(_wrong_shape, layout, tensor))
     return empty_results(signature, inputs, inputs[0].device if inputs else torch.device(signature.device))
 
 
@@ -136,7 +142,7 @@ def _first(run: Callable[..., list[torch.Tensor]]) -> Callable[..., torch.Tensor
 
 
 def _define(name: str, arguments: str, run: Any, fake: Any, vmap: Callable[[Any], Any]) -> None:
-    """The op of one result, and that of several."""
+    """Defines the op of one result, and the op of several."""
     for suffix, returned, wrap in (("", "Tensor", _first), ("_results", "Tensor[]", lambda function: function)):
         full = f"{name}{suffix}.{OVERLOAD}"
         library.define(f"{full}({arguments}) -> {returned}", tags=TAGS)
@@ -148,6 +154,6 @@ def _define(name: str, arguments: str, run: Any, fake: Any, vmap: Callable[[Any]
         torch.library.register_vmap(f"attacca::{full}", vmap(op), lib=library)
 
 
-# AOTInductor passes None for an empty list: a and b stand in one with the operands.
+# AOTInductor passes None for an empty list: so a and b are in one list with the operands.
 _define("matmul", "Tensor[] tensors, str names, str epilogue, str options", _run_matmul, _fake_matmul, vmap_rows)
 _define("plan", "Tensor[] inputs, str plan", _run_plan, _fake_plan, vmap_one_by_one)

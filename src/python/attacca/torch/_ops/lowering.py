@@ -1,11 +1,12 @@
-"""Regions in the code that Inductor generates: plain calls into memory that it plans.
+"""Regions in the code that Inductor generates: plain calls that write to memory which Inductor plans.
 
-The custom op goes through PyTorch's dispatcher, which takes longer than many a kernel. Generated code
-calls ``extern_kernels.attacca_region`` instead, as it calls ``extern_kernels.mm``.
+PyTorch's dispatcher, through which a custom op goes, takes longer than many kernels. So generated code calls
+``extern_kernels.attacca_region``, as it calls ``extern_kernels.mm``.
 """
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -18,7 +19,7 @@ _NAME = "attacca_region"
 
 
 class _Direct:
-    """A region on one device. Inductor vouches for dtypes, shapes and strides; addresses may be any."""
+    """A region on one device. Inductor guarantees dtypes, shapes and strides, but not alignments."""
 
     def __init__(self, call: Loaded):
         self.loaded = call
@@ -40,7 +41,7 @@ class _Direct:
         launch(addresses, into)
 
     def _prepare(self, inputs: Sequence[torch.Tensor], out: torch.Tensor) -> Launch:
-        """Checks everything, once.
+        """Checks the tensors and prepares the plan for them.
 
         Raises:
             Error: As :class:`attacca.Plan`'s calls.
@@ -72,7 +73,7 @@ def _constant(graph: str, mode: str, tuning: str, seconds: float) -> str:
 
 
 def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_seconds: float) -> Any:
-    """Inductor's IR of a call. Of several results, or without Python between kernels, the custom op."""
+    """Inductor's IR of a call: the custom op for several results or in generated C++, else the plain call."""
     from torch._inductor import ir
     from torch._inductor.lowering import fallback_handler
     from torch._inductor.virtualized import V
@@ -98,7 +99,7 @@ def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_sec
 
 
 def install() -> None:
-    """Makes the call known to Inductor, and to code that it generated in an earlier process."""
+    """Registers the call with Inductor, and for code that it generated in an earlier process."""
     from torch._inductor.lowering import register_lowering
     from torch._inductor.select_algorithm import extern_kernels
 

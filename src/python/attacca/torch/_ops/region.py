@@ -1,17 +1,18 @@
 """The custom op that runs a region: ``attacca::region(Tensor[] inputs, str graph, ...) -> Tensor[]``.
 
-The region is its own text, so that a graph that holds the op says all about itself, also in a file
-of torch.export's. The text is written as :mod:`.text_argument` says. Generated C++ takes a list of one
-result for a tensor, and calls ``attacca::region_of_one_result(...) -> Tensor`` instead.
+The argument ``graph`` is the region in the text form, encoded by :mod:`.text_argument`, so that a file of
+torch.export's contains the whole region. C++ that Inductor generates cannot call an op that returns a list of
+one tensor; it calls ``attacca::region_of_one_result(...) -> Tensor`` instead.
 
-Both are the overload ``import_attacca_torch``: where an op is not registered, torch's error says its
-whole name, and so what to do.
+Both are the overload ``import_attacca_torch``: if an op is not registered, torch's error prints its full name,
+which says what to do.
 """
 from __future__ import annotations
 
 import contextlib
 import threading
-from typing import Any, Iterator, NamedTuple, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -33,11 +34,11 @@ library.define(f"region_of_one_result.{OVERLOAD}({_ARGUMENTS}) -> Tensor", tags=
 
 region = torch.ops.attacca.region.import_attacca_torch
 region_of_one_result = torch.ops.attacca.region_of_one_result.import_attacca_torch
-_MOST_KNOWN = 1024  # calls whose checks a region remembers
+_MOST_KNOWN = 1024  # calls that a region remembers as checked
 
 
 class _Call(NamedTuple):
-    """All that a call with known shapes, strides and alignments needs."""
+    """How to run calls with certain shapes, strides and alignments."""
 
     launch: Launch
     outputs: list[tuple[tuple[int, ...], torch.dtype]]
@@ -67,7 +68,7 @@ class Loaded:
         return outs
 
     def _prepare(self, inputs: Sequence[torch.Tensor]) -> _Call:
-        """Checks everything.
+        """Checks the inputs and prepares the plan for them.
 
         Raises:
             Error: As :class:`attacca.Plan`'s calls.
@@ -79,8 +80,8 @@ class Loaded:
         return _Call(ready.launch, list(zip(ready.shapes, dtypes)))
 
     def _laid_out(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The tensors themselves: plans take them however they lie. But a user's kernel takes an address alone, so
-        that its inputs are copied where another pass changed the strides that the graph declares.
+        """The inputs with the strides that the graph declares, if it launches a user's kernel, which takes an
+        address alone: those whose strides another pass changed are copied. Other plans take any strides.
         """
         signature = self.engine.signature
         if not has_kernel(self.graph) or any(len(layout.shape) != tensor.dim()
@@ -99,7 +100,7 @@ class Loaded:
 
 
 def _key(inputs: Sequence[torch.Tensor]) -> Any:
-    """All that decides whether a call was checked before."""
+    """A key for everything that a call's checks depend on."""
     return tuple([(t.shape, t.stride(), t.dtype, t.device, t.data_ptr() & 15) for t in inputs])
 
 
@@ -109,7 +110,7 @@ _lock = threading.Lock()
 
 
 def loaded(graph: str, mode: str, tuning: str, seconds: float, device: torch.device) -> Loaded:
-    """The plan of a region, compiled once for a device."""
+    """The plan of a region, compiled once for each device."""
     key = (graph, mode, tuning, seconds, str(device))
     found = _loaded.get(key)
     if found is None:
@@ -121,14 +122,14 @@ def loaded(graph: str, mode: str, tuning: str, seconds: float, device: torch.dev
 
 
 def all_loaded() -> list[Loaded]:
-    """Every region that was loaded in this process."""
+    """Every region loaded in this process."""
     with _lock:
         return list(_loaded.values())
 
 
 @contextlib.contextmanager
 def uncounted() -> Iterator[None]:
-    """Calls meanwhile are nobody's."""
+    """Calls in this context are not counted."""
     before = {each: each.calls for each in all_loaded()}
     try:
         yield
@@ -149,7 +150,7 @@ def _run_one(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
 
 
 def has_kernel(graph: str) -> bool:
-    """Whether a text launches a kernel of the user's, which plans for the CPU cannot."""
+    """Whether a graph launches a user's kernel, which plans for the CPU cannot."""
     return '" = kernel("' in plain(graph)
 
 
@@ -171,7 +172,7 @@ def _fake(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
 
 
 def empty_results(signature: Signature, inputs: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
-    """Results whose elements are not computed, for inputs whose sizes may be symbolic."""
+    """Results with the right shapes and dtypes whose elements are not computed; sizes may be symbolic."""
     sizes = signature.sizes_of([tensor.shape for tensor in inputs])
     return [torch.empty([dim.value(sizes) for dim in layout.shape], dtype=as_torch_dtype(layout.info.dtype),
                         device=device) for layout in signature.outputs]
@@ -183,7 +184,7 @@ def _fake_one(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str
     return result
 
 
-_DTYPES = {name: dtype for dtype, name in Torch.names().items()}
+_DTYPES: dict[str, torch.dtype] = {name: dtype for dtype, name in Torch.names().items()}
 
 
 def as_torch_dtype(name: str) -> torch.dtype:

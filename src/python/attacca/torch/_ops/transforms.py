@@ -1,7 +1,8 @@
 """Rules of the custom ops for torch's transforms: vmap computes, derivatives are refused."""
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -24,7 +25,7 @@ def _split(values: Any, dims: Any, index: int) -> Any:
 
 
 def _one_by_one(op: Any, batch: int, dims: Sequence[Any], arguments: Sequence[Any]) -> Any:
-    """Results of an op of one element of the batch after the other, stacked."""
+    """Calls an op for each element of the batch, and stacks the results."""
     calls = [op(*[_split(value, dim, i) for value, dim in zip(arguments, dims)]) for i in range(batch)]
     if isinstance(calls[0], torch.Tensor):
         return torch.stack(calls), 0
@@ -71,21 +72,21 @@ def vmap_rows(op: Any) -> Callable[..., Any]:
 # ---- Derivatives
 
 
-def _tensors(arguments: Sequence[Any]) -> "list[torch.Tensor]":
+def _tensors(arguments: Sequence[Any]) -> list[torch.Tensor]:
     return [tensor for value in arguments for tensor in (value if isinstance(value, (list, tuple)) else [value])
             if isinstance(tensor, torch.Tensor)]
 
 
 def without_derivatives(op: Any) -> Callable[..., Any]:
-    """Refuses tensors that need a derivative; otherwise goes on below autograd."""
+    """The op below autograd; an error for tensors that need a derivative."""
     def checked(*arguments: Any) -> Any:
         given = _tensors(arguments)
         for tensor in given:
             if tensor.requires_grad and torch.is_grad_enabled():
-                raise Error("the tensor requires a gradient, which nothing here computes", str(op),
+                raise Error("the tensor requires a gradient, which Attacca does not compute", str(op),
                             "call .detach(), or run under torch.no_grad()")
             if torch.autograd.forward_ad._current_level >= 0 and _has_tangent(tensor):
-                raise Error("the tensor has a forward-mode tangent, and nothing here computes derivatives", str(op),
+                raise Error("the tensor has a forward-mode tangent, and Attacca computes no derivatives", str(op),
                             "call torch.autograd.forward_ad.unpack_dual(x).primal, or differentiate without it")
         with torch._C._AutoDispatchBelowAutograd():
             return op(*arguments)
