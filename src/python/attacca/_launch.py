@@ -6,6 +6,7 @@ get a :class:`Ready` from :meth:`Engine.ready` and pass its ``launch`` the addre
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,9 @@ _MOST_INSTANCES = 256
 _ALIGNMENTS = tuple(low & -low or 16 for low in range(16))
 _NOTHING = View(0, (), (), "f32", "cpu", None)
 _count = itertools.count()
+# Guards the instances of all engines. A fork waits for it: a child would inherit a lock that another thread holds.
+_lock = threading.Lock()
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 Launch = Callable[[Sequence[int], Sequence[int]], None]
 
@@ -75,7 +79,6 @@ class Engine:
         self.identity = f"plan {next(_count)}"
         self.input_count, self.output_count = len(self.signature.inputs), len(self.signature.outputs)
         self._instances: OrderedDict[Any, Ready] = OrderedDict()
-        self._lock = threading.Lock()
 
     def call(self, inputs: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
         """A call with tensors; arguments, results and errors as :meth:`attacca.Plan.__call__` has them."""
@@ -123,13 +126,13 @@ class Engine:
         """
         key = (framework, tuple([(view[1:5], _ALIGNMENTS[view[0] & 15]) for view in views]),
                tuple([(view[1:5], _ALIGNMENTS[view[0] & 15]) for view in into]) if into else None)
-        with self._lock:
+        with _lock:
             ready = self._instances.get(key)
             if ready is not None:
                 self._instances.move_to_end(key)
                 return ready
         ready = self._prepare(framework, views, into)
-        with self._lock:
+        with _lock:
             self._instances[key] = ready
             if len(self._instances) > _MOST_INSTANCES:
                 self._instances.popitem(last=False)
