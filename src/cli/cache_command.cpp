@@ -29,7 +29,7 @@ std::string time_text(int64_t nanoseconds) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(seconds));
 }
 
-// What stands after "template " in a key of gpu::cache_key.
+// The text after "template " in a key of gpu::cache_key.
 std::string field(const std::string& key, const std::string& name) {
   const size_t line = key.find("\n" + name + " ");
   if (line == std::string::npos) return "?";

@@ -24,7 +24,7 @@ struct RunArgs {
   int threads = 0;
   std::string output;  // a folder; empty: results are not written
   bool check = false;
-  bool tune = false;  // on a GPU: measure what the database does not know
+  bool tune = false;  // on a GPU: measure what the database lacks
   bool json = false;
 };
 int run(const RunArgs& args);
@@ -45,7 +45,7 @@ struct ExplainArgs {
   bool dot = false;
   std::string svg;  // a file to write
   std::string device = "cpu";
-  std::string as;  // a device to describe instead: tune::known_device
+  std::string as;  // a device that need not exist: tune::known_device
   std::vector<std::string> dims;
   std::vector<std::string> allow, deny;  // patterns of templates' names
 };
@@ -72,7 +72,7 @@ struct PackArgs {
   std::string from, to;           // safetensors files
   std::vector<std::string> only;  // patterns of weights' names; empty: all
   int bits = 8;                   // of integer codes
-  bool unpack = false;            // the other way
+  bool unpack = false;            // restore the original
   bool json = false;
 };
 int pack(const PackArgs& args);
@@ -90,7 +90,7 @@ struct EmitArgs {
 };
 int emit(const EmitArgs& args);
 
-// Of `attacca kernel`: a user's own kernel.
+// For `attacca kernel`: a user's own kernel.
 struct KernelArgs {
   std::string file;    // a .ptx, or CUDA C++
   std::string kernel;  // "my::kern<float, 16>"; empty: the only one
@@ -99,7 +99,7 @@ struct KernelArgs {
   std::string arch = "sm_90a";
   std::vector<std::string> includes, options;  // of NVRTC
   bool json = false;
-  // Of fuse alone.
+  // For fuse only.
   std::string shape;  // "M,N"
   std::string epilogue;
   std::string result, operand;  // dtypes; empty: the output's
@@ -107,7 +107,7 @@ struct KernelArgs {
   uint32_t threads = 0;  // of a block at most; 0: unknown
   std::string out;       // a .ptx or .cubin
 };
-// What a kernel does with its pointers, and whether an epilogue may join it.
+// How a kernel uses its pointers, and whether an epilogue may join it.
 int kernel_inspect(const KernelArgs& args);
 int kernel_fuse(const KernelArgs& args);
 
@@ -127,26 +127,27 @@ struct BenchGemmArgs {
   int device = 0;
   double limit = 120;  // seconds
   bool all = false;    // every legal template, not the best by rank
-  int finalists = -1;  // whose variants a second round times; 0: no second round, < 0: the tuner's
-  bool fast = false;   // 8-bit floats: the matmul's fast=true
+  int finalists =
+      -1;  // templates that a second round times; 0: no second round, < 0: the tuner's default
+  bool fast = false;  // 8-bit floats: the matmul's fast=true
   bool json = false, lines = false;
-  bool features = false;  // print what the ranking knows of each template, and time nothing
+  bool features = false;  // print the ranking's features of each template, and time nothing
 };
 int bench_gemm(const BenchGemmArgs& args);
 
-// Of the benches of single kernels, which print JSON, one object a line.
+// For the benches of single kernels, which print JSON, one object a line.
 struct BenchKernelArgs {
-  BenchGemmArgs gemm;                  // but for the epilogue
+  BenchGemmArgs gemm;                  // without the epilogue
   std::vector<std::string> templates;  // empty: every GEMM template
   std::vector<std::string> epilogues;
   std::string cache;    // a folder; empty: one that is removed again
   std::string image;    // a cubin of the template's kernel that another compiler made
   bool source = false;  // print the hole's CUDA C++ instead
-  int count = 200;      // launches between two waits
+  int count = 200;      // launches between two synchronisations
 };
-// How long a new epilogue takes from text to loaded kernel, and again from memory and disk.
+// The time of a new epilogue from text to loaded kernel, and again from memory and disk.
 int bench_cold(const BenchKernelArgs& args);
-// How long the host takes for a launch.
+// The host's time for a launch.
 int bench_launch(const BenchKernelArgs& args);
 // A spliced kernel beside the same kernel compiled whole.
 int bench_whole(const BenchKernelArgs& args);
@@ -162,7 +163,7 @@ int report(const Error& error);
 
 // The end of a command: prints support/warnings.hpp's to standard error, unless print_json() did.
 void report_warnings();
-// With the warnings so far as a member "warnings", where there are any.
+// With the warnings so far as a member "warnings", if there are any.
 void print_json(json::Value object, int indent = 2);
 
 // "M=128" pairs; errors name the offending text.

@@ -50,7 +50,7 @@ Result<gpu::ToolDescription> describe_assembler() {
   return assembler.tool;
 }
 
-// What to install where kernels would be slower than need be (gpu/compile/assemble.hpp).
+// What to install if the assembler found makes slower kernels (gpu/compile/assemble.hpp).
 std::string_view better_assembler() {
   const auto found = gpu::describe_assembler();
   if (!found || found->kind == gpu::Assembler::Ptxas) return "";
@@ -118,7 +118,7 @@ std::string tuned_state() {
   return fmt::format("{} measured in {}", *count, path);
 }
 
-// "CUDA_HOME=/usr/local/cuda", one a line, of the variables that Attacca reads and that are set.
+// "CUDA_HOME=/usr/local/cuda", one line for each variable that Attacca reads and that is set.
 std::string settings() {
   std::vector<std::string> set;
   for (const EnvironmentVariable& variable : environment_variables())

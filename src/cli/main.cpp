@@ -29,47 +29,50 @@ void add_run(CLI::App& app, RunArgs& args, Action& action) {
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
   command->add_option("--dim", args.dims, "The size of a symbolic dimension, e.g. M=128");
-  command->add_option("--seed", args.seed, "Seed of the random numbers for inputs not given");
+  command->add_option("--seed", args.seed,
+                      "Seed of the random inputs, for those that are not given");
   command->add_option("--input", args.inputs,
                       "An input's data, e.g. x=x.npy, w=model.safetensors:up.weight");
   command->add_option("--output", args.output, "Write the results as .npy files to this folder");
-  command->add_option("--threads", args.threads, "Worker threads; 0: one a core")
+  command->add_option("--threads", args.threads, "Worker threads; 0: one for each core")
       ->check(CLI::Range(0, 1024));
   command->add_flag("--check", args.check, "Compare with an f64 reference; exit 3 if it fails");
-  command->add_flag("--tune", args.tune, "On a GPU: first measure what was not measured yet");
-  command->add_flag("--json", args.json, "Print for programs");
+  command->add_flag("--tune", args.tune, "On a GPU: first measure what is not measured yet");
+  command->add_flag("--json", args.json, "Print JSON");
   command->callback([&args, &action] { action = [&args] { return run(args); }; });
 }
 
 void add_fold(CLI::App& app, FoldArgs& args, Action& action) {
-  CLI::App* command = app.add_subcommand("fold", "Recover activations from decomposed forms");
+  CLI::App* command = app.add_subcommand("fold", "Recognise activations written as several ops");
   command->add_option("expression", args.subject, "e.g. 'x / (1 + exp(-x))', or a model file")
       ->required();
   command->add_option("--dtype", args.dtype, "The dtype of the expression's names");
-  command->add_flag("--explain", args.explain, "Name the rules applied");
+  command->add_flag("--explain", args.explain, "Name the rules used");
   command->add_option("--why-not", args.why_not, "Say where the match of this op fails");
   command->callback([&args, &action] { action = [&args] { return fold(args); }; });
 }
 
-// Which templates may be taken.
+// Which templates may be selected.
 template <class Args>
 void add_filter(CLI::App* command, Args& args) {
-  command->add_option("--allow", args.allow, "Only templates of this pattern, e.g. 'bf16_*'");
-  command->add_option("--deny", args.deny, "No template of this pattern, e.g. '*_128x256x*'");
+  command->add_option("--allow", args.allow, "Only templates whose name matches, e.g. 'wgmma_*'");
+  command->add_option("--deny", args.deny, "No template whose name matches, e.g. '*_128x256x*'");
 }
 
 void add_explain(CLI::App& app, ExplainArgs& args, Action& action) {
-  CLI::App* command = app.add_subcommand("explain", "Show regions, epilogues and every refusal");
+  CLI::App* command =
+      app.add_subcommand("explain", "Show regions, epilogues, and why an op is not fused");
   command->add_option("file", args.file, "A .onnx model or a graph in the text form")->required();
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
   command->add_flag("--unfused", args.unfused, "Show the op-by-op path instead");
-  command->add_flag("--json", args.json, "Print for programs");
+  command->add_flag("--json", args.json, "Print JSON");
   command->add_flag("--dot", args.dot, "Print a Graphviz graph");
   command->add_option("--svg", args.svg, "Draw to this file (needs dot)");
   command->add_option("--device", args.device,
                       "cuda or cuda:N: also rank the templates for each product");
-  command->add_option("--as", args.as, "With --device cuda: for this device, e.g. h200");
+  command->add_option("--as", args.as,
+                      "With --device cuda: rank for this device, e.g. h200, which need not exist");
   command->add_option("--dim", args.dims, "With --device cuda: a dimension's size, e.g. M=128");
   add_filter(command, args);
   command->callback([&args, &action] { action = [&args] { return explain(args); }; });
@@ -81,7 +84,7 @@ void add_emit(CLI::App& app, EmitArgs& args, Action& action) {
       ->required();
   command->add_option("--acc", args.accumulator, "The accumulators' dtype: f32 or s32");
   command->add_option("--product", args.product, "The product's dtype in the graph");
-  command->add_option("--operand", args.operand, "The dtype of operands that name none");
+  command->add_option("--operand", args.operand, "The dtype of operands that give none");
   command->add_option("--out", args.results, "The results' dtypes, e.g. bf16,f32")->delimiter(',');
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
@@ -95,55 +98,59 @@ void add_emit(CLI::App& app, EmitArgs& args, Action& action) {
 }
 
 void add_pack(CLI::App& app, PackArgs& args, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("pack", "Reorder quantised weights once, for kernels that read them so");
+  CLI::App* command = app.add_subcommand(
+      "pack", "Reorder quantised weights for the kernels that read packed weights");
   command->add_option("from", args.from, "A .safetensors file")->required();
   command->add_option("to", args.to, "The .safetensors file to write")->required();
-  command->add_option("--only", args.only, "Weights of this pattern, e.g. '*.mlp.*'");
-  command->add_option("--bits", args.bits, "Of integer weights: 8, or 4 where a byte holds two")
+  command->add_option("--only", args.only, "Only weights whose name matches, e.g. '*.mlp.*'");
+  command
+      ->add_option("--bits", args.bits, "Bits of integer weights: 8, or 4 if a byte contains two")
       ->check(CLI::IsMember({4, 8}));
-  command->add_flag("--unpack", args.unpack, "The other way, bit for bit");
-  command->add_flag("--json", args.json, "Print for programs");
+  command->add_flag("--unpack", args.unpack, "Restore the original file, bit for bit");
+  command->add_flag("--json", args.json, "Print JSON");
   command->callback([&args, &action] { action = [&args] { return pack(args); }; });
 }
 
-// What both commands about a user's kernel take.
+// The options of both commands for a user's kernel.
 CLI::App* add_kernel_command(CLI::App& kernel, const std::string& name, const std::string& what,
                              KernelArgs& args) {
   CLI::App* command = kernel.add_subcommand(name, what);
   command->add_option("file", args.file, "A .ptx, or CUDA C++")->required();
-  command->add_option("--kernel", args.kernel, "e.g. 'my::kern<float, 16>'; none: the only one");
+  command->add_option("--kernel", args.kernel,
+                      "Its name, e.g. 'my::kern<float, 16>'; not needed if it is the only one");
   command
       ->add_option("--output", args.output,
                    "The parameter that points to the output: a name, an index, or NAME+BYTES in a "
                    "struct")
       ->required();
-  command->add_option("--arch", args.arch, "What CUDA C++ is compiled for");
-  command->add_option("-I", args.includes, "A folder of the CUDA C++'s headers");
-  command->add_option("--nvrtc", args.options, "An option of NVRTC's, e.g. --nvrtc=-DTILE=64");
-  command->add_flag("--json", args.json, "Print for programs");
+  command->add_option("--arch", args.arch,
+                      "The architecture for which CUDA C++ is compiled, e.g. sm_90a");
+  command->add_option("-I", args.includes, "A folder with headers of the CUDA C++");
+  command->add_option("--nvrtc", args.options, "An option for NVRTC, e.g. --nvrtc=-DTILE=64");
+  command->add_flag("--json", args.json, "Print JSON");
   return command;
 }
 
 void add_kernel(CLI::App& app, KernelArgs& args, Action& action) {
   CLI::App* kernel = app.add_subcommand("kernel", "Epilogues in kernels of your own");
   kernel->require_subcommand(1);
-  CLI::App* inspect = add_kernel_command(
-      *kernel, "inspect", "What a kernel does with its pointers; exit 3 if none may join it", args);
+  CLI::App* inspect =
+      add_kernel_command(*kernel, "inspect",
+                         "How a kernel uses its pointers; exit 3 if no epilogue may join it", args);
   inspect->add_option("--dtype", args.dtype, "The output's dtype");
   inspect->callback([&args, &action] { action = [&args] { return kernel_inspect(args); }; });
   CLI::App* fuse =
       add_kernel_command(*kernel, "fuse", "Put an epilogue before the kernel's stores", args);
   fuse->add_option("--dtype", args.dtype, "The output's dtype")->required();
-  fuse->add_option("--shape", args.shape, "The output's, M,N")->required();
+  fuse->add_option("--shape", args.shape, "The output's shape, M,N")->required();
   fuse->add_option("--epilogue", args.epilogue, "e.g. 'silu(out + row(bias)) * full(res)'")
       ->required();
-  fuse->add_option("--result", args.result, "The result's dtype, of the output's size");
-  fuse->add_option("--operand", args.operand, "The dtype of operands that name none");
+  fuse->add_option("--result", args.result, "The result's dtype, of the same size as the output's");
+  fuse->add_option("--operand", args.operand, "The dtype of operands that give none");
   fuse->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
   fuse->add_option("--threads", args.threads,
-                   "The most threads of a block, where the kernel does not say (__launch_bounds__)")
+                   "The most threads of a block, if the kernel does not say (__launch_bounds__)")
       ->check(CLI::Range(1, 1024));
   fuse->add_option("-o,--out", args.out, "A .ptx or .cubin to write, with a .json beside it")
       ->required();
@@ -161,8 +168,8 @@ void add_cache(CLI::App& app, CacheArgs& args, Action& action) {
     });
     return own;
   };
-  add("ls", "List its entries, the last used first")
-      ->add_flag("--json", args.json, "Print for programs");
+  add("ls", "List its entries, the most recently used first")
+      ->add_flag("--json", args.json, "Print JSON");
   add("verify", "Check every entry; exit 3 if one is damaged");
   add("clear", "Remove every entry");
 }
@@ -171,7 +178,7 @@ void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
   CLI::App* command = app.add_subcommand("tune", "Measure the ways to compute a model's products");
   CLI::Option* file =
       command->add_option("file", args.file, "A .onnx model or a graph in the text form");
-  command->add_option("--device", args.device, "Where: cuda or cuda:N");
+  command->add_option("--device", args.device, "The GPU: cuda or cuda:N");
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
   command->add_option("--dim", args.dims, "Sizes of a symbolic dimension, e.g. M=1,16,256");
@@ -179,16 +186,15 @@ void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
   command
       ->add_option(
           "--budget", args.budget,
-          "Time so many templates, the best by rank; 0: take the first and measure nothing")
+          "Time only the N best templates by rank; 0: select the first and measure nothing")
       ->check(CLI::Range(0, 1000000));
   command->add_flag("--all", args.all, "Time every legal template")->excludes("--budget");
-  command->add_option("--limit", args.limit, "Seconds for a region and size at most")
+  command->add_option("--limit", args.limit, "The most seconds for one region and size")
       ->check(CLI::PositiveNumber);
-  command->add_flag("--list", args.list, "Print every candidate and each exclusion's reason");
-  command->add_flag("--json", args.json, "Print for programs");
-  CLI::Option* show = command->add_flag("--show", args.show, "List what was measured so far");
-  CLI::Option* forget =
-      command->add_flag("--forget", args.forget, "Forget what was measured so far");
+  command->add_flag("--list", args.list, "Print every candidate, and why others are excluded");
+  command->add_flag("--json", args.json, "Print JSON");
+  CLI::Option* show = command->add_flag("--show", args.show, "List all measurements");
+  CLI::Option* forget = command->add_flag("--forget", args.forget, "Delete all measurements");
   show->excludes(file)->excludes(forget);
   forget->excludes(file);
   command->callback([&args, &action, file] {
@@ -199,29 +205,31 @@ void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
 }
 
 void add_bench_gemm(CLI::App& bench, BenchGemmArgs& args, Action& action) {
-  CLI::App* command = bench.add_subcommand("gemm", "Every way to compute a GEMM and its epilogue");
+  CLI::App* command =
+      bench.add_subcommand("gemm", "Time every way to compute a GEMM and its epilogue");
   const auto extent = CLI::Range(int64_t{1}, int64_t{1} << 31);
   command->add_option("--m", args.m, "Rows of A")->required()->check(extent);
   command->add_option("--n", args.n, "Columns of the result")->required()->check(extent);
   command->add_option("--k", args.k, "Columns of A")->required()->check(extent);
-  command->add_option("--dtype", args.dtype, "Of A, B and operands that name none");
-  command->add_option("--out", args.output, "Of the results");
-  command->add_flag("--fast", args.fast, "Of 8-bit floats: sums of about 14 bits will do");
+  command->add_option("--dtype", args.dtype, "The dtype of A, B and operands that give none");
+  command->add_option("--out", args.output, "The dtype of the results");
+  command->add_flag("--fast", args.fast, "For 8-bit floats: allow sums of about 14 bits");
   command
-      ->add_option("--b", args.b,
-                   "How B lies: nk or kn; of a gate, which reads acc0 and acc1: two, halves, rows")
+      ->add_option(
+          "--b", args.b,
+          "Layout of B: nk or kn; for a gate, which reads acc0 and acc1: two, halves, rows")
       ->check(CLI::IsMember({"nk", "kn", "two", "halves", "rows"}));
   command->add_option("--epilogue", args.epilogue, "e.g. 'silu(acc + row(bias)) * full(res)'");
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
-  command->add_option("--device", args.device, "Which GPU");
-  command->add_option("--limit", args.limit, "Seconds to spend at most");
+  command->add_option("--device", args.device, "The GPU's number");
+  command->add_option("--limit", args.limit, "The most seconds");
   command->add_flag("--all", args.all, "Time every legal template");
   command->add_option("--finalists", args.finalists,
-                      "Templates whose variants a second round times; 0: no second round");
+                      "How many templates a second round times with variants; 0: no second round");
   command->add_flag("--features", args.features,
-                    "Instead: what the ranking knows of each legal template on an H200, as JSON");
-  command->add_flag("--json", args.json, "Print for programs");
+                    "Instead: the ranking's features of each legal template on an H200, as JSON");
+  command->add_flag("--json", args.json, "Print JSON");
   command->add_flag("--json-line", args.lines, "With --json: on one line");
   command->callback([&args, &action] { action = [&args] { return bench_gemm(args); }; });
 }
@@ -233,13 +241,14 @@ CLI::App* add_bench_kernel(CLI::App& bench, const std::string& name, const std::
   for (const auto& [option, extent] :
        {std::pair{"--m", &args.gemm.m}, {"--n", &args.gemm.n}, {"--k", &args.gemm.k}})
     command->add_option(option, *extent)->check(CLI::Range(int64_t{1}, int64_t{1} << 31));
-  command->add_option("--dtype", args.gemm.dtype, "Of A, B and operands that name none");
+  command->add_option("--dtype", args.gemm.dtype, "The dtype of A, B and operands that give none");
   command->add_option("--mode", args.gemm.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
-  command->add_option("--device", args.gemm.device, "Which GPU");
+  command->add_option("--device", args.gemm.device, "The GPU's number");
   command->add_option("--template", args.templates,
-                      "Names; all GEMM templates where none is given");
-  command->add_option("--epilogue", args.epilogues, "Texts")->required();
+                      "Names of templates; all GEMM templates if none is given");
+  command->add_option("--epilogue", args.epilogues, "Epilogues, e.g. 'silu(acc + row(bias))'")
+      ->required();
   return command;
 }
 
@@ -248,22 +257,22 @@ void add_bench(CLI::App& app, BenchGemmArgs& gemm, BenchKernelArgs& kernel, Acti
   bench->require_subcommand(1);
   add_bench_gemm(*bench, gemm, action);
   CLI::App* cold =
-      add_bench_kernel(*bench, "cold", "New epilogues from text to loaded kernel", kernel);
-  cold->add_option("--cache", kernel.cache, "The cache's folder; none: an empty one");
+      add_bench_kernel(*bench, "cold", "Time a new epilogue from text to loaded kernel", kernel);
+  cold->add_option("--cache", kernel.cache, "The cache's folder; by default an empty one");
   cold->callback([&] { action = [&] { return bench_cold(kernel); }; });
-  CLI::App* launch = add_bench_kernel(*bench, "launch", "The host's time for a launch", kernel);
-  launch->add_option("--count", kernel.count, "Launches between two waits")
+  CLI::App* launch = add_bench_kernel(*bench, "launch", "Time the host's part of a launch", kernel);
+  launch->add_option("--count", kernel.count, "Launches between two synchronisations")
       ->check(CLI::Range(1, 1000));
   launch->callback([&] { action = [&] { return bench_launch(kernel); }; });
-  CLI::App* whole = add_bench_kernel(*bench, "whole",
-                                     "A spliced kernel beside the same one compiled whole", kernel);
-  whole->add_option("--image", kernel.image, "The cubin compiled whole");
-  whole->add_flag("--source", kernel.source, "Print the hole's body for that compiler");
+  CLI::App* whole = add_bench_kernel(
+      *bench, "whole", "Time a spliced kernel beside the same kernel compiled whole", kernel);
+  whole->add_option("--image", kernel.image, "The cubin of the kernel compiled whole");
+  whole->add_flag("--source", kernel.source, "Print the hole's body, to compile the kernel whole");
   whole->callback([&] { action = [&] { return bench_whole(kernel); }; });
 }
 
-// `fold -x`: an expression that begins with a minus goes to the end, behind a `--`. It is the first
-// argument that looks like an option and is none, where no other argument is the expression.
+// `fold -x`: an expression that begins with a minus is moved to the end, after a `--`. It is the
+// first argument that looks like an option but is not one, if no other argument is the expression.
 std::vector<std::string> expression_last(const CLI::App& command, std::vector<std::string> args) {
   std::optional<size_t> found;
   for (size_t i = 1; i < args.size(); ++i) {
@@ -283,7 +292,7 @@ std::vector<std::string> expression_last(const CLI::App& command, std::vector<st
 void parse(CLI::App& app, std::vector<std::string> args) {
   if (!args.empty() && args[0] == "fold")
     args = expression_last(*app.get_subcommand("fold"), std::move(args));
-  std::reverse(args.begin(), args.end());  // as CLI11 wants them
+  std::reverse(args.begin(), args.end());  // CLI11 takes them in reverse
   app.parse(std::move(args));
 }
 
@@ -295,9 +304,9 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error) {
   return code == 0 ? kOk : kBadInput;
 }
 
-int print_error = 0;  // of a print that failed
+int print_error = 0;  // errno of a print that failed
 
-// What a machine lacks is an error like others.
+// A lack of memory, threads and so on is reported like other errors.
 int carried_out(const Action& action) {
   try {
     return action();
@@ -312,7 +321,7 @@ int carried_out(const Action& action) {
   }
 }
 
-// After the last print: a result that was not written whole is none.
+// After the last print: an incompletely written result is an error.
 int finish(int code) {
   if (const Status flushed = flush_output(print_error); !flushed) return report(flushed.error());
   return code;
@@ -320,7 +329,7 @@ int finish(int code) {
 
 int main(int argc, char** argv) {
   occupy_closed_streams();
-  CLI::App app("Attacca: fuses what follows a matrix multiplication into it", "attacca");
+  CLI::App app("Attacca: fuses the ops after a matrix product into it", "attacca");
   app.set_version_flag("--version", std::string(kVersion));
   app.require_subcommand(1);
   RunArgs run_args;
@@ -347,9 +356,8 @@ int main(int argc, char** argv) {
       ->group("")
       ->callback([&] { action = tune_worker; });
   app.add_subcommand("version", "Print the version")->callback([&] { action = version; });
-  app.add_subcommand("doctor", "Show the CPU, the libraries and the cache's place")->callback([&] {
-    action = doctor;
-  });
+  app.add_subcommand("doctor", "Show the CPU, GPUs, libraries, caches and environment variables")
+      ->callback([&] { action = doctor; });
   try {
     parse(app, {argv + 1, argv + argc});
   } catch (const CLI::ParseError& error) {
@@ -359,7 +367,7 @@ int main(int argc, char** argv) {
     if (const auto limit = gpu::CacheOptions::limit_from_environment(); !limit)
       return report(limit.error());
   const int code = carried_out(action);
-  // The asker of a worker says the same, and doctor shows it.
+  // The process that started a worker prints the same warnings, and doctor prints them itself.
   if (!app.got_subcommand("tune-worker") && !app.got_subcommand("doctor")) report_warnings();
   return finish(code);
 }

@@ -5,12 +5,12 @@
 
 namespace attacca::cli {
 
-// Puts something in the place of closed ones, or the first files opened would be printed to. What
-// is written there still fails.
+// Opens a placeholder for each closed stream; otherwise the first files opened would get its number
+// and be printed to. Writing to a placeholder fails.
 void occupy_closed_streams();
 
-// The last of what is printed. An error: not all that was printed could be written. `earlier`: the
-// errno of a print that failed, where there was one.
+// Flushes standard output. An error if not everything that was printed could be written. `earlier`:
+// the errno of a print that failed, else 0.
 Status flush_output(int earlier);
 
 }  // namespace attacca::cli

@@ -19,7 +19,7 @@ double milliseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-// A folder of its own, removed with all that is in it.
+// A temporary folder, removed with its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -39,7 +39,7 @@ class TemporaryFolder {
 };
 
 struct Bench {
-  std::optional<gpu::Device> device;  // none: kernels are built and not loaded
+  std::optional<gpu::Device> device;  // nullopt: kernels are built, not loaded
   std::optional<templates::Catalog> catalog;
   std::string folder;
 
@@ -47,7 +47,7 @@ struct Bench {
   Result<json::Value> run(const std::string& kernel, const BenchGemmArgs& args) const;
 };
 
-// One build and, on a GPU, the load of what came of it.
+// One build and, on a GPU, the loading of its result.
 Result<json::Value> Bench::load(const gpu::KernelRequest& request, gpu::Cache& cache) const {
   const auto begin = Clock::now();
   ATTACCA_TRY(const gpu::Cubin cubin, gpu::build(request, cache));
@@ -78,7 +78,8 @@ Result<json::Value> Bench::run(const std::string& kernel, const BenchGemmArgs& a
   gpu::CacheOptions options;
   options.folder = folder;
   gpu::Cache first(options), second(options);
-  // Cold where the folder has nothing of it; then as another process would, then as this one.
+  // First with a folder that lacks the kernel, then as another process that finds it, then as this
+  // process again.
   ATTACCA_TRY(json::Value cold, load(placed.request, first));
   ATTACCA_TRY(json::Value disk, load(placed.request, second));
   ATTACCA_TRY(json::Value memory, load(placed.request, second));

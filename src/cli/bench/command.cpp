@@ -16,7 +16,7 @@ namespace {
 
 struct Bench {
   tune::Tuned tuned;
-  double bare_seconds = 0;  // the vendor's product alone
+  double bare_seconds = 0;  // the vendor library's product without an epilogue
   double operations = 0;
 };
 
@@ -29,7 +29,7 @@ Result<Bench> measure(const BenchGemmArgs& args) {
   options.seconds_limit = args.limit;
   Bench bench;
   ATTACCA_TRY(bench.tuned, tune::tune(toolbox, problem, options));
-  // A gate's two products as one of as many columns.
+  // A gate's two products as one product with the columns of both.
   const int products = args.b == "nk" || args.b == "kn" ? 1 : 2;
   BenchGemmArgs bare = args;
   bare.epilogue = "acc";
@@ -88,7 +88,7 @@ json::Value to_json(const Bench& bench, const BenchGemmArgs& args) {
       .set("excluded", exclusions_json(bench.tuned.excluded));
 }
 
-// One object a legal template, by name, of its features.
+// The features of each legal template, by its name.
 Result<int> print_features(const BenchGemmArgs& args) {
   ATTACCA_TRY(const problem::ProblemText text, bench_problem(args));
   ATTACCA_TRY(const problem::Problem problem, read_problem(text));

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kBatches = 50;
 
-// Median over batches of the host's microseconds a launch: `count` launches, then a wait that is
-// not counted, so that the driver's queue never fills.
+// The host's microseconds for a launch, median over batches of `count` launches. The wait after
+// each batch is not counted; it keeps the driver's queue from filling.
 Result<double> host_time(const gpu::Stream& stream, int count,
                          const std::function<Status(int)>& launch) {
   using Clock = std::chrono::steady_clock;
@@ -32,7 +32,7 @@ Result<double> host_time(const gpu::Stream& stream, int count,
   return batches[kBatches / 2];
 }
 
-// The launches of one template, from the driver's own upwards.
+// The launches of one template, beginning with the driver's own.
 Result<json::Value> measure(const std::shared_ptr<launch::Toolbox>& toolbox,
                             const std::string& name, const BenchGemmArgs& args, int count) {
   const gpu::Device& device = toolbox->device();
@@ -67,7 +67,7 @@ Result<json::Value> measure(const std::shared_ptr<launch::Toolbox>& toolbox,
   return line;
 }
 
-// A plan's launch: what the C and C++ API do.
+// A plan's launch, as by the C and C++ API.
 Result<json::Value> measure_plan(const std::shared_ptr<launch::Toolbox>& toolbox,
                                  const BenchGemmArgs& args, int count) {
   const gpu::Device& device = toolbox->device();
@@ -78,7 +78,8 @@ Result<json::Value> measure_plan(const std::shared_ptr<launch::Toolbox>& toolbox
   ATTACCA_TRY(const run::CudaPlan plan, run::CudaPlan::compile(prepared.folded.graph, options));
   const ir::SymbolValues sizes = bench_sizes(args);
   ATTACCA_TRY(const auto instance, plan.instance(sizes));
-  // The largest operand's room for each: one buffer serves them all, and the host does not care.
+  // One buffer of the largest operand's size serves all operands: the host's time does not depend
+  // on it.
   const auto bytes =
       static_cast<size_t>(8 * std::max({args.m * args.k, args.n * args.k, args.m * args.n}));
   ATTACCA_TRY(const auto input, gpu::DeviceMemory::allocate(device, bytes));
@@ -103,7 +104,7 @@ Result<json::Value> measure_plan(const std::shared_ptr<launch::Toolbox>& toolbox
       .set("plan_us", microseconds);
 }
 
-// A kernel that does nothing, launched by the driver alone: what no launch can undercut.
+// An empty kernel launched by the driver: no launch can take less time.
 Result<double> empty_kernel(const gpu::Device& device, int count) {
   static constexpr char kPtx[] =
       ".version 8.0\n.target sm_80\n.address_size 64\n"

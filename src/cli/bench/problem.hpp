@@ -1,5 +1,5 @@
-// What the subcommands of `attacca bench` share: the graph and region that they time, and where a
-// template takes its operands.
+// Shared by the subcommands of `attacca bench`: the graph and region that they time, and a
+// template's placement of operands.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace attacca::cli {
 // The graph, folded and cut, in the symbols M, N, K.
 Result<run::Prepared> bench_graph(const BenchGemmArgs& args);
 ir::SymbolValues bench_sizes(const BenchGemmArgs& args);
-// Its one region, to be timed.
+// Its only region.
 Result<problem::ProblemText> bench_problem(const BenchGemmArgs& args);
 
 struct Placed {
@@ -25,11 +25,11 @@ struct Placed {
   epilogue::Binding binding;
   gpu::KernelRequest request;
 };
-// `device` nullptr: one that just suits the template, to compile without a GPU.
+// `device` nullptr: a device with the template's architecture, to compile without a GPU.
 Result<Placed> place_in(const templates::Catalog& catalog, const std::string& kernel,
                         const BenchGemmArgs& args, const gpu::DeviceInfo* device);
 
-// Those asked for, else every template of one product.
+// The templates that the arguments name, else all templates of one product.
 std::vector<std::string> template_names(const templates::Catalog& catalog,
                                         const std::vector<std::string>& asked);
 

@@ -15,7 +15,7 @@ std::string times(const run::Decision& decision) {
   return text;
 }
 
-// A region without a product is one kernel of its own, whatever its candidate says.
+// A region without a product is a kernel of its own; its candidate does not say so.
 std::string how(const run::Decision& decision) {
   return decision.region->kind == fuse::RegionKind::Pointwise ? "pointwise kernel"
                                                               : to_string(decision.candidate);
@@ -33,7 +33,7 @@ std::string decisions_text(std::span<const run::Decision> decisions,
   for (const run::Decision& each : decisions) {
     text += fmt::format("region {} by {} ({}{})\n", region_number(each, partition), how(each),
                         each.source, times(each));
-    // Of templates there are many, and `explain` lists them.
+    // There are many templates; `explain` lists them.
     if (each.region->kernel)
       for (const launch::Exclusion& excluded : each.excluded)
         text += fmt::format("  not fused: {}\n", excluded.reason);

@@ -11,10 +11,10 @@
 
 namespace attacca::cli {
 
-// The region's number as explain_text counts, from 1.
+// The region's number, from 1 as explain_text counts.
 size_t region_number(const run::Decision& decision, const fuse::Partition& partition);
 
-// One line a decision after an empty one; nothing where there is none.
+// An empty line, then a line for each decision; empty if there is none.
 std::string decisions_text(std::span<const run::Decision> decisions,
                            const fuse::Partition& partition);
 json::Value decisions_json(std::span<const run::Decision> decisions,
@@ -22,7 +22,7 @@ json::Value decisions_json(std::span<const run::Decision> decisions,
 
 // {"M": 128}.
 json::Value dims_json(const ir::SymbolValues& symbols);
-// Arrays of what was timed and what was not.
+// Arrays of the candidates that were timed and of those that were not.
 json::Value trials_json(std::span<const tune::Trial> trials);
 json::Value exclusions_json(std::span<const launch::Exclusion> exclusions);
 

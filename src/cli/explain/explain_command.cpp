@@ -15,12 +15,12 @@
 namespace attacca::cli {
 namespace {
 
-// Runs Graphviz's dot on the text; the file appears whole or not at all.
+// Runs Graphviz's dot on the text. The file is complete or not written.
 Status draw_svg(const std::string& dot, const std::string& path) {
   ATTACCA_TRY(DraftFile file, DraftFile::create(path));
   if (file.draft().find('\'') != std::string::npos)
     return fail("a quote in the file name", "--svg", "use another name");
-  std::signal(SIGPIPE, SIG_IGN);  // a dot that is not there reads nothing
+  std::signal(SIGPIPE, SIG_IGN);  // if dot is missing, writing to it must not end this process
   std::FILE* pipe = popen(fmt::format("dot -Tsvg -o '{}' 2>/dev/null", file.draft()).c_str(), "w");
   const bool written = pipe && std::fwrite(dot.data(), 1, dot.size(), pipe) == dot.size();
   if (!pipe || pclose(pipe) != 0 || !written)
@@ -29,7 +29,7 @@ Status draw_svg(const std::string& dot, const std::string& path) {
   return file.commit();
 }
 
-// The regions of the device: on a GPU few reductions join one.
+// The regions for the device: on a GPU only few reductions join one.
 run::Prepared prepare(const ir::Graph& graph, const ExplainArgs& args, const DeviceChoice& device) {
   const bool fuse = !args.unfused;
   run::Prepared prepared = run::prepare(graph, *ir::parse_mode(args.mode), fuse);

@@ -1,4 +1,5 @@
-// `attacca explain --device cuda`: what the ranking says of each product, and why not more.
+// `attacca explain --device cuda`: the ranking for each product, and why other templates are
+// excluded.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ namespace attacca::cli {
 struct RankedRegion {
   size_t number;
   launch::Candidates candidates;
-  bool is_kernel = false;  // a user's, with its tail: no template
+  bool is_kernel = false;  // a user's kernel with its tail, not a template
 };
 struct Ranking {
   std::string device;

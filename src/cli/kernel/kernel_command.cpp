@@ -62,7 +62,7 @@ json::Value as_json(const LoadedKernel& kernel, const ptx::Analysis& analysis) {
 }
 
 Result<int> try_inspect(const KernelArgs& args) {
-  uint32_t bytes = 1;  // of an unknown dtype: any store is one of whole elements
+  uint32_t bytes = 1;  // for an unknown dtype: every store then counts as whole elements
   if (!args.dtype.empty()) {
     ATTACCA_TRY(const ir::DType dtype, ir::dtype_named(args.dtype, "--dtype"));
     bytes = static_cast<uint32_t>(ir::info(dtype).bits) / 8;
@@ -120,7 +120,7 @@ json::Value describe_operand(const gpu::Tail::Operand& operand, const gpu::TailR
       .set("elements", elements_of(operand.role, request));
 }
 
-// What both ways of fusing say.
+// The description that both ways of fusing write.
 json::Value describe_request(const LoadedKernel& kernel, const gpu::TailRequest& request,
                              json::Value output) {
   json::Value value = json::Value::object(), shape = json::Value::array();
@@ -144,7 +144,7 @@ json::Value describe_fused(const LoadedKernel& kernel, const ptx::Analysis& anal
   return value.set("stores", fused.stores).set("appended", std::move(appended));
 }
 
-// Of a kernel that writes through attacca::Out: the pointers that it carries, by their index there.
+// For a kernel that writes through attacca::Out: the pointers in it, by their index.
 json::Value describe_filled(const LoadedKernel& kernel, const gpu::TailRequest& request,
                             const gpu::Tail& tail, const ptx::Spliced& filled) {
   json::Value carried = json::Value::array();
@@ -154,7 +154,7 @@ json::Value describe_filled(const LoadedKernel& kernel, const gpu::TailRequest& 
   return value.set("calls", filled.calls).set("carried", std::move(carried));
 }
 
-// What a .cubin holds, or the PTX itself.
+// The bytes of a .cubin, or the PTX itself.
 Result<std::string> image_of(const KernelArgs& args, const LoadedKernel& kernel,
                              const std::string& ptx) {
   if (!args.out.ends_with(".cubin")) return ptx;

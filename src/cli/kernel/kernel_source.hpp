@@ -1,4 +1,4 @@
-// A user's kernel file and the kernel in it that is meant.
+// A user's kernel file, and the kernel selected in it.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct LoadedKernel {
 // Reads a .ptx, or compiles anything else as CUDA C++.
 Result<LoadedKernel> load_kernel(const KernelArgs& args);
 
-// The names of the parameters of the kernel that CUDA C++ defines; empty where it is not found.
+// The names of the parameters of the kernel that CUDA C++ defines; empty if it is not found.
 std::vector<std::string> parameter_names(std::string_view source, std::string_view kernel);
 
 }  // namespace attacca::cli

@@ -39,7 +39,7 @@ Result<Prepared> prepare_fused(const Job& job, const RunArgs& args, run::CudaOpt
   return prepare(job, options);
 }
 
-// `unfused`: null where there is none.
+// `unfused`: null if there is none.
 Result<Timing> time_paths(const Job& job, const Prepared& fused, const Prepared* unfused) {
   const Progress progress("timing");
   std::vector instances = {fused.instance};

@@ -6,7 +6,7 @@
 
 namespace attacca::cli {
 
-// That there is such a device, before anything is made for it.
+// An error if the device does not exist; called before anything is made for it.
 Status check_cuda(int ordinal);
 
 // The fused plan beside the unfused one; the check compares with the op-by-op graph on the device.

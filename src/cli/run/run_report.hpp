@@ -1,4 +1,4 @@
-// What a run on any device has found, for people and for programs.
+// The report of a run on any device, as text and as JSON.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct Timing {
   double fused_ms = 0, other_ms = 0;
   double speedup = 0;  // median of the paired ratios
 };
-// Of rounds in which both took turns; `other_ms` may be empty.
+// From rounds in which both took turns; `other_ms` may be empty.
 Timing summarize(const std::vector<double>& fused_ms, const std::vector<double>& other_ms);
 
 struct OutputCheck {
@@ -27,7 +27,7 @@ struct OutputCheck {
   int64_t size = 0;
   std::string first;  // what is wrong at the first element outside the bound; empty: nothing
 };
-// Against the job's graph in f64 and the bound that its roundings give.
+// Compares with the job's graph in f64 and the bound that its roundings give.
 Result<std::vector<OutputCheck>> check_outputs(const Job& job, ir::Mode mode,
                                                const std::vector<ir::Tensor>& fused,
                                                const std::vector<ir::Tensor>& unfused);
@@ -38,13 +38,13 @@ struct RunReport {
   const std::vector<fold::Applied>& folds;
   const fuse::Partition& partition;
   std::string device;         // "cpu", "NVIDIA H200"
-  std::string other;          // what the fused time stands beside: "op by op"
-  std::string no_other = {};  // why it stands alone
+  std::string other;          // what the fused time is compared with: "op by op"
+  std::string no_other = {};  // why there is nothing to compare with
   Timing timing = {};
   std::vector<OutputCheck> checks = {};
-  std::vector<run::Decision> decisions = {};  // of a device that has choices
+  std::vector<run::Decision> decisions = {};  // of a device with a choice of kernels
 };
-// To standard output, as the arguments say. Returns the exit code.
+// Prints to standard output, in the form that the arguments select. Returns the exit code.
 int print(const RunReport& report);
 
 }  // namespace attacca::cli

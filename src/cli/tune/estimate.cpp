@@ -15,8 +15,8 @@ namespace {
 // Seconds. The estimate is of an idle machine: half a minute may be more than a minute.
 constexpr double kWorthSaying = 30;
 
-// Of one core, in seconds an element or multiplication.
-constexpr double kMadeUp = 5e-9;      // drawing from a pool
+// Seconds of one core for an element or a multiplication.
+constexpr double kMadeUp = 5e-9;      // drawing a random number from a pool
 constexpr double kReference = 2e-7;   // an op of the f64 reference with its bound
 constexpr double kElement = 2e-9;     // an op of a compiled path
 constexpr double kCompiledGain = 10;  // compiled products against the reference's
@@ -51,7 +51,7 @@ std::string duration(double seconds) {
                         : fmt::format("{:.1f} h", seconds / 3600);
 }
 
-// What to do about it: the largest dimension that may be chosen, smaller.
+// What to do about it: make the largest dimension that may be chosen smaller.
 std::string advice(const Job& job) {
   const auto largest =
       std::max_element(job.symbols.begin(), job.symbols.end(),

@@ -70,7 +70,7 @@ size_t count_products(const fuse::Partition& partition) {
   return count;
 }
 
-// Folded as `attacca run` does it, so that what is found is what runs.
+// Folded as `attacca run` does it, so that the measured regions are those that run.
 ir::Graph folded(const Job& job, ir::Mode mode) {
   return run::prepare(job.graph, mode).folded.graph;
 }
@@ -107,7 +107,7 @@ double ratio(const run::Decision& decision) {
   return decision.seconds > 0 ? decision.unfused_seconds / decision.seconds : 0;
 }
 
-// Of a time or ratio that is 0 where there is none.
+// A time or ratio as text; 0 means that there is none.
 std::string cell(double value, const char* unit = "") {
   return value > 0 ? fmt::format("{:.2f}{}", value, unit) : "-";
 }

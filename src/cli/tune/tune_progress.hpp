@@ -14,7 +14,7 @@ class TuneProgress {
   TuneProgress(const TuneProgress&) = delete;
   TuneProgress& operator=(const TuneProgress&) = delete;
 
-  // What stands before the tuner's own words: "M=128".
+  // The text before the tuner's own: "M=128".
   void name(std::string text) { name_ = std::move(text); }
 
   // For tune::TuneOptions; this must outlive it.

@@ -17,7 +17,7 @@ std::string time_text(int64_t seconds) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(seconds)));
 }
 
-// Problems are lines.
+// A problem is several lines.
 std::string on_one_line(std::string problem) {
   for (size_t at = 0; (at = problem.find('\n', at)) != std::string::npos; at += 2)
     problem.replace(at, 1, "; ");
@@ -36,7 +36,7 @@ json::Value to_json(const tune::StoredChoice& row) {
       .set("made", time_text(row.made));
 }
 
-// No database is none yet, and is not made by looking.
+// A missing database is empty; it is not created here.
 bool there_is_one() {
   std::error_code error;
   return std::filesystem::exists(tune::Database::default_path(), error);
