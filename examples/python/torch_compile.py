@@ -1,6 +1,6 @@
-"""torch.compile with fused regions, and what became of the graph.
+"""torch.compile with fused regions, and the report on them.
 
-On a GPU leave the policy out: then regions are kept where they were measured to be faster.
+On a GPU leave the policy out: a region is then fused only if that was measured to be faster.
 """
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-// What the extension's files share. It binds the public C++ interface and nothing else.
+// Functions that the extension's files share. The extension binds the public C++ interface alone.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace attacca::python {
 
-// Raises attacca.Error with the status's three texts.
+// Raises attacca.Error with the status's what, where and fix.
 [[noreturn]] void raise(const Status& status);
 
 inline void check(const Status& status) {
@@ -21,17 +21,17 @@ T check(Result<T> result) {
   return *std::move(result);
 }
 
-// The text, else attacca.Error: the interface's texts end at their first NUL.
+// Returns the text; raises attacca.Error if it has a NUL character, at which C texts end.
 const std::string& whole(const std::string& text, const char* where);
 
-// What `work` returns, other Python threads running meanwhile.
+// Calls `work` without Python's global lock, so that other Python threads run.
 template <class F>
 auto unlocked(F work) {
   const nanobind::gil_scoped_release released;
   return work();
 }
 
-// One of names, else attacca.Error about `what`.
+// The position of the text in names; raises attacca.Error about `what` if it is not there.
 size_t index_of(const std::string& text, std::span<const std::string_view> names, const char* what);
 
 void bind_graph(nanobind::module_& module);

@@ -1,4 +1,4 @@
-// Any tensor that speaks DLPack or the buffer protocol, as an address and a layout.
+// Any tensor that supports DLPack or the buffer protocol, as an address and a layout.
 #include "nanobind/ndarray.h"
 #include "nanobind/stl/tuple.h"
 #include "nanobind/stl/vector.h"
@@ -42,7 +42,7 @@ void bind_dlpack(nb::module_& module) {
       .def_prop_ro("device", [](const View& view) {
         return std::tuple<int, int>(view.tensor.device_type(), view.tensor.device_id());
       });
-  // Signatures that name no type of numpy, which need not be installed.
+  // Signatures without numpy's types: numpy may not be installed.
   module.def(
       "view", [](nb::ndarray<nb::ro> tensor) { return View{std::move(tensor)}; }, nb::arg("tensor"),
       nb::sig("def view(tensor: object) -> View"));

@@ -1,4 +1,4 @@
-// attacca._core: the public interface as Python sees it before the package makes it friendly.
+// attacca._core: the public C++ interface in Python, which the package attacca wraps.
 #include "nanobind/stl/string.h"
 #include "nanobind/stl/string_view.h"
 #include "python/binding.hpp"
@@ -41,7 +41,7 @@ size_t index_of(const std::string& text, std::span<const std::string_view> names
 
 NB_MODULE(_core, module) {
   using namespace attacca::python;
-  // Plans that a program keeps to its end are no leaks.
+  // A plan that a program keeps until its end is not a leak.
   nb::set_leak_warnings(false);
   module.doc() = "libattacca's public interface; use the attacca package.";
   module.def("version", [] { return std::string(attacca::version()); });
