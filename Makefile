@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 ifneq ($(shell command -v ccache),)
 LAUNCHER := -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
 endif
-# Of Python: rules and types, as pyproject.toml has them.
+# The rules and types of the Python files, which pyproject.toml configures.
 LINT = .deps/venv/bin/ruff check --quiet && .deps/venv/bin/mypy --no-error-summary
 BUILD_RELEASE = cmake --preset release $(LAUNCHER) && cmake --build --preset release -j $(JOBS)
 

@@ -286,9 +286,9 @@ class StandIn(Cli):
         nothing, plan, kernel = self.bench("launch", "--template", "mma_xx_64x64x32_f2_d16",
                                            "--epilogue", "relu(acc)", "--m", "16", "--n", "60", "--k", "60")
         self.assertIn("mma_xx", plan["plan"])
-        for time in (nothing["empty_kernel_us"], plan["plan_us"], kernel["same_operands_us"],
+        for took in (nothing["empty_kernel_us"], plan["plan_us"], kernel["same_operands_us"],
                      kernel["changing_operands_us"]):
-            self.assertGreater(time, 0)
+            self.assertGreater(took, 0)
 
     def test_bench_whole(self):
         source = attacca("bench", "whole", "--template", SMALL, "--epilogue", "relu(acc)", "--source")[1]

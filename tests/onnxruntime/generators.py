@@ -7,7 +7,7 @@ import numpy as np
 from onnx import TensorProto as T
 from onnx import helper
 
-from cases import (FLOATS, NUMBERS, NUMPY, Case, between, chosen, integers_between, numbers)
+from cases import (FLOATS, NUMBERS, NUMPY, Case, between, chosen, integers_between)
 
 Generator = Callable[[Case], None]
 GENERATORS: dict[str, Generator] = {}

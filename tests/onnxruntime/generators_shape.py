@@ -7,8 +7,8 @@ import numpy as np
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 
-from cases import FLOATS, NUMBERS, NUMPY, Case, between, chosen, integers_between
-from generators import GENERATORS, after, before, of, typed
+from cases import FLOATS, NUMPY, Case, between, integers_between
+from generators import GENERATORS, before, of, typed
 
 MOVED = (T.FLOAT, T.DOUBLE, T.FLOAT16, T.INT32, T.INT64, T.UINT8, T.BOOL)
 

@@ -187,8 +187,8 @@ class Errors(unittest.TestCase):
                 (lambda: attacca.matmul(A, W.T, out=np.zeros((17, 39), np.float32)), r"give it shape \(17, 40\)"),
                 (lambda: attacca.matmul(A, W.T, out=np.zeros((17, 40), np.float32)[:, ::-1]), "negative stride"),
                 (lambda: attacca.matmul(A, W.T, out=torch.zeros(17, 1).expand(17, 40)), "output acc may overlap"),
-                (lambda: attacca.matmul(A, W.T, "acc, acc * 2", out=RES.copy()), "out is of 1, the results are 2"),
-                (lambda: attacca.matmul(A, W.T, out=[RES.copy(), RES.copy()]), "out is of 2, the results are 1"),
+                (lambda: attacca.matmul(A, W.T, "acc, acc * 2", out=RES.copy()), "out has 1 tensors for 2 outputs"),
+                (lambda: attacca.matmul(A, W.T, out=[RES.copy(), RES.copy()]), "out has 2 tensors for 1 outputs"),
                 (lambda: attacca.matmul(3, W.T), "int is not a tensor"),
                 (lambda: attacca.matmul([1.0], W.T), "list is not a tensor"),
                 (lambda: attacca.matmul(A[0], W.T), "two axes or more"),
@@ -251,7 +251,7 @@ class NotWhatTheySeem(unittest.TestCase):
     def test_fields_of_packed_records(self):
         packed = np.zeros(40, dtype=[("x", "f4"), ("y", "u1")])
         packed["x"] = BIAS
-        with self.assertRaisesRegex(attacca.Error, "strides of \\(5,\\) bytes are no multiples of the 4.*at v"):
+        with self.assertRaisesRegex(attacca.Error, "strides of \\(5,\\) bytes are not multiples of an element.s 4 bytes.*at v"):
             attacca.matmul(A, W.T, "acc + row(v)", v=packed["x"])
         aligned = np.zeros(40, dtype=[("x", "f4"), ("y", "f4")])
         aligned["x"] = BIAS

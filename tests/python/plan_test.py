@@ -150,7 +150,7 @@ class Errors(unittest.TestCase):
                 (lambda: plan(X[0], W), "give it 2 dimensions"),
                 (lambda: plan(X[::-1], W), "negative stride"),
                 (lambda: plan(torch.from_numpy(X).requires_grad_(), W), "requires a gradient"),
-                (lambda: plan(X, W, out=[]), "out is of 0, the results are 1"),
+                (lambda: plan(X, W, out=[]), "out has 0 tensors for 1 outputs"),
                 (lambda: plan.prepare(M=1), "size N has no value"),
                 (lambda: plan.prepare(M=-1, N=1), "size M is -1"),
                 (lambda: attacca.compile("graph g(x: f32[4]) { return foo(x) }"), "unknown op 'foo'"),

@@ -58,7 +58,7 @@ def _strides(array: Any, where: str) -> tuple[int, ...]:
     size, strides = array.itemsize, []
     for extent, stride in zip(array.shape, array.strides):
         if stride % size and extent > 1:
-            raise Error(f"strides of {array.strides} bytes are no multiples of the {size} of an element", where,
+            raise Error(f"strides of {array.strides} bytes are not multiples of an element's {size} bytes", where,
                         "copy it, as with numpy.ascontiguousarray")
         if stride < 0 and extent > 1:
             raise Error(f"a negative stride, of {stride} bytes", where,

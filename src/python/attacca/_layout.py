@@ -138,7 +138,7 @@ class Signature:
         """
         if len(outs) != len(self.outputs):
             wanted = len(self.outputs)
-            raise Error(f"out is of {len(outs)}, the results are {wanted}", "out",
+            raise Error(f"out has {len(outs)} tensors for {wanted} outputs", "out",
                         f"give a list of {wanted} tensors" if wanted > 1 else "give one tensor")
 
     def check_outs(self, into: Sequence[View], sizes: Mapping[str, int]) -> None:

@@ -90,7 +90,7 @@ def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", ag
     """
     where = _arguments.device(device)
     if not where.startswith("cuda"):
-        raise Error(f"nothing to measure on {where}", "device", "give cuda")
+        raise Error(f"the device is {where}, and only GPUs are measured", "device", "give cuda")
     limit, tuning = _arguments.seconds(seconds, "seconds"), "always" if _arguments.flag(again, "again") else "measure"
     stream = _stream(progress)
     values = {name: _values(name, given) for name, given in sizes.items()}

@@ -115,7 +115,7 @@ def numpy_arguments(row: Row, function: Any, args: Sequence[Any], keywords: dict
     if isinstance(function, str):
         signature = _NUMPY_METHODS.get(function)
         if signature is None:
-            raise Refused("it is no method of numpy's arrays that has a text")
+            raise Refused("it is not in the table of functions")
         return understood(row, function, _bound(signature, args, keywords), numpy=True)
     count = getattr(function, "nin", None)
     if count is None:
@@ -139,7 +139,7 @@ def torch_arguments(row: Row, name: str, function: Any, args: Sequence[Any], key
         return understood(row, name, _bound(inspect.signature(function), args, keywords))
     packet = getattr(sys.modules["torch"].ops.aten, name, None)
     if packet is None:
-        raise Refused("it is no op of ATen")
+        raise Refused("it is not an op of ATen")
     reasons = []
     for overload in packet.overloads():
         schema = getattr(packet, overload)._schema

@@ -11,7 +11,7 @@ from .values import FLOATS, Extent, axis_of, fixed
 
 def sliced(call: Call, tensor: Any, dim: int, begin: Any, end: Any, step: int = 1) -> str:
     if not all(b is None or isinstance(b, int) for b in (begin, end, step)):
-        raise Refused("a slice with bounds that are not known")
+        raise Refused("a slice with unknown bounds")
     rank = len(call.sizes(tensor))
     ranges = [":"] * rank
     ranges[dim] = f"{begin or ''}:{'' if end is None else end}" + (f":{step}" if step != 1 else "")
@@ -48,7 +48,7 @@ def _slice(call: Call, self: Any, dim: int = 0, start: Any = None, end: Any = No
 def _select(call: Call, self: Any, dim: int, index: Any) -> Made:
     axis = axis_of(call, self, dim)
     if not isinstance(index, int):
-        raise Refused("the argument index is not known")
+        raise Refused("the argument index is unknown")
     text = sliced(call, self, axis, index, index + 1 if index != -1 else None)
     return call.reshape(text, lambda: [e for i, e in enumerate(call.sizes(self)) if i != axis])
 

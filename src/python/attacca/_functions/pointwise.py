@@ -150,7 +150,7 @@ def _bitwise(aten: str, numpy: str, template: str) -> None:
     def write(call: Call, **values: Any) -> Made:
         for name, value in values.items():
             if (known_dtype(call, value) != "bool" if call.is_tensor(value) else not isinstance(value, bool)):
-                raise Refused(f"the argument {name}: bitwise functions take bool alone")
+                raise Refused(f"the argument {name}: bitwise functions take only bools")
         return pointwise(call, template, values, "logic")
     register(aten, numpy, write, names_in(template))
 

@@ -123,7 +123,7 @@ def _squeeze(call: Call, self: Any, dim: Any = None) -> Made:
 def _flatten(call: Call, self: Any, start_dim: int = 0, end_dim: int = -1) -> Made:
     start, end = axis_of(call, self, start_dim, "start_dim"), axis_of(call, self, end_dim, "end_dim")
     if start > end:
-        raise Refused(f"the argument start_dim={start_dim} lies behind end_dim")
+        raise Refused(f"the argument start_dim={start_dim} is after end_dim")
     def sizes() -> Sequence[int]:
         have = list(call.sizes(self))
         merged = math.prod(have[start:end + 1])

@@ -63,7 +63,7 @@ class TraceCall(Call):
     def extent_text(self, extent: Any) -> str:
         text = extent.text if isinstance(extent, Extent) else str(extent)
         if text is None:
-            raise Refused("a size that has no text")
+            raise Refused("a size that has no name")
         return text
 
     @cached_property
@@ -264,7 +264,7 @@ def _agreed(record: Any, ways: Sequence[Way], args: Sequence[Any]) -> tuple[Any,
         (made, dtype), statements = each
         return [(m.text, list(m.sizes())) for m in (made if isinstance(made, list) else [made])], dtype, statements
     if any(seen(each) != seen(found[0]) for each in found[1:]):
-        raise Refused("numpy and torch mean different things by it, and tensors of both are given")
+        raise Refused("numpy and torch define it differently, and tensors of both are given")
     dtype = found[0][0][1]
     own = {record.dtype_of(a) for a in args if isinstance(a, record.stand_in)}
     if dtype != "bool" and dtype not in own:

@@ -40,7 +40,7 @@ class Traced:
         return f"<tensor {self._text}>"
 
     def __bool__(self) -> bool:
-        raise Error("the function asks for a tensor's value, which is not known while tracing",
+        raise Error("the function reads a tensor's value, which is unknown while tracing",
                     self._text, "use where(condition, a, b) instead of if")
 
     __float__ = __int__ = __index__ = __len__ = __bool__

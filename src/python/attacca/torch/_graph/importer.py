@@ -208,7 +208,7 @@ class Importer:
         if isinstance(written, list):
             return ""  # no statement: the nodes that read its parts have them
         if not isinstance(node.meta.get("val"), torch.Tensor):
-            raise Refused("it gives no tensor")
+            raise Refused("its result is not a tensor")
         dtype_of(node)
         shape_text(node)
         return written.text

@@ -113,7 +113,7 @@ def _text(importer: Importer, node: torch.fx.Node, output: str,
     given = {**launch["kwargs"], **kernel_side_table.get_constant_args(launch["constant_args_idx"])}
     kernel, given = _only_one(kernel, given)
     if launch["tma_descriptor_metadata"]:
-        raise Refused("it is passed descriptors of tensors")
+        raise Refused("it takes tensor descriptors")
     if len(launch["grid"]) != 1:
         raise Refused("it has several grids")
     call = _Call(importer, kernel, output, part)
@@ -136,7 +136,7 @@ def _only_one(kernel: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
             raise Refused("it is tuned by Triton, which picks one of several kernels")
         config = kernel.configs[0]
         if config.pre_hook is not None or kernel.reset_to_zero or kernel.restore_value:
-            raise Refused("something is done before it is launched")
+            raise Refused("it has a hook that runs before its launch")
         given, kernel = {**given, **config.all_kwargs()}, kernel.fn
     if type(kernel).__name__ != "JITFunction":
         raise Refused(f"it is a {type(kernel).__name__}")
@@ -222,7 +222,7 @@ def _compiled(kernel: Any, call: _Call, options: dict[str, Any]) -> tuple[str, A
         raise Refused(f"its PTX takes {', '.join(parameters)}")
     for asked in ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid", "launch_pdl"):
         if getattr(metadata, asked, 0):
-            raise Refused(f"it wants {asked}")
+            raise Refused(f"it needs {asked}")
     if getattr(metadata, "num_ctas", 1) != 1:
         raise Refused("it is launched in clusters")
     return _kept(ptx), compiled, parameters

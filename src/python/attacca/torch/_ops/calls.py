@@ -114,7 +114,7 @@ def _number(value: Any) -> Any:
 
 def _copy(results: list[torch.Tensor], outs: list[Any]) -> None:
     if len(outs) != len(results):
-        raise Error(f"out is of {len(outs)}, the results are {len(results)}", "out", "give one each")
+        raise Error(f"out has {len(outs)} tensors for {len(results)} outputs", "out", "give one each")
     for result, out in zip(results, outs):
         into = _tensor(out, "out")
         if into.dtype != result.dtype or into.shape != result.shape:

@@ -48,7 +48,7 @@ class _Direct:
         """
         engine = self.loaded.engine
         if has_kernel(self.loaded.graph) and any(tensor.data_ptr() & 15 for tensor in (*inputs, out)):
-            raise Error("a tensor at an odd address for a kernel that Triton compiled for multiples of 16", "inputs",
+            raise Error("a tensor's address is not a multiple of 16, for which Triton compiled the kernel", "inputs",
                         "call .clone(), or compile with options={\"kernels\": False}")
         views = [Torch.view(tensor, layout.info.name) for tensor, layout in zip(inputs, engine.signature.inputs)]
         return engine.ready(Torch, views, [Torch.view(out, "out")]).launch
