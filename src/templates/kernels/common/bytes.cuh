@@ -5,7 +5,7 @@
 
 #include "common/device.cuh"
 
-#if defined(ATTACCA_DEVICE_CODE) && !defined(ATTACCA_EMULATE)
+#ifdef ATTACCA_DEVICE_CODE
 
 // Bytes w.s0, w.s1, ... of a and b, as __byte_perm numbers them. The emulator has its own.
 __device__ __forceinline__ uint32_t choose_bytes(uint32_t a, uint32_t b, uint32_t which) {

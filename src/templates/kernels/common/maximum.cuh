@@ -5,7 +5,7 @@
 
 #include "common/device.cuh"
 
-#if defined(ATTACCA_DEVICE_CODE) && !defined(ATTACCA_EMULATE)
+#ifdef ATTACCA_DEVICE_CODE
 
 // Most warps find a value that is no smaller than theirs, perhaps an old one of their cache: few need
 // the atomic operation, which one address takes one at a time.

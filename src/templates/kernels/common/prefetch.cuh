@@ -7,31 +7,11 @@
 
 #include "abi.h"
 #include "common/device.cuh"
+#include "common/prefetch_instructions.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
 constexpr int kSectorBytes = 32;
-
-__device__ __forceinline__ void prefetch_sector([[maybe_unused]] const void* at) {
-#ifndef ATTACCA_EMULATE
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
-#endif
-}
-
-// Many bytes by one request: a multiple of 16, as the address is. From sm_90 on.
-__device__ __forceinline__ void prefetch_run([[maybe_unused]] const void* at,
-                                             [[maybe_unused]] int bytes) {
-#ifndef ATTACCA_EMULATE
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(at), "r"(bytes));
-#endif
-}
-
-// A map of copies by TMA (CUtensorMap), before the first copy waits for it.
-__device__ __forceinline__ void prefetch_map([[maybe_unused]] const void* map) {
-#ifndef ATTACCA_EMULATE
-  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-#endif
-}
 
 // Lane `lane` of `lanes` asks for its share of these bytes.
 __device__ __forceinline__ void prefetch_bytes(const void* from, int64_t bytes, int lane,

@@ -12,21 +12,6 @@
 
 namespace attacca_dot {
 
-#ifdef ATTACCA_EMULATE
-
-inline void load_once(const void* at, uint32_t (&word)[4]) {
-  load_four(at, word);
-}
-inline float number_of(uint16_t bits) {
-  return __uint_as_float(uint32_t{bits} << 16);
-}
-inline void numbers_of(uint32_t pair, float& low, float& high) {
-  low = __uint_as_float(pair << 16);
-  high = __uint_as_float(pair & 0xffff0000);
-}
-
-#else
-
 using attacca_wgmma::allow_next_kernel;
 using attacca_wgmma::exchange_lanes;
 using attacca_wgmma::wait_for_previous_kernel;
@@ -48,8 +33,6 @@ __device__ __forceinline__ void numbers_of(uint32_t pair, float& low, float& hig
   low = number_of(static_cast<uint16_t>(pair));
   high = number_of(static_cast<uint16_t>(pair >> 16));
 }
-
-#endif  // ATTACCA_EMULATE
 
 }  // namespace attacca_dot
 

@@ -11,14 +11,6 @@
 
 namespace attacca_mma {
 
-#ifdef ATTACCA_EMULATE
-
-inline void multiply_add(Sum (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  multiply_fragments(ELEMENT, c, a, b);
-}
-
-#else
-
 __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
@@ -72,8 +64,6 @@ __device__ __forceinline__ void multiply_add(Sum (&c)[4], const uint32_t (&a)[4]
       : MMA_REGISTER(c[0]), MMA_REGISTER(c[1]), MMA_REGISTER(c[2]), MMA_REGISTER(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-
-#endif  // ATTACCA_EMULATE
 
 }  // namespace attacca_mma
 

@@ -9,7 +9,7 @@ namespace {
 
 using namespace attacca_packed_weights;
 
-// Beyond, wgmma multiplies (wgmma/packed.cuh).
+// Beyond, wgmma multiplies (packed/feed.cuh).
 constexpr int kMostRows = 64;
 
 attacca_info info() {

@@ -12,18 +12,6 @@
 
 namespace attacca_packed_weights {
 
-#ifdef ATTACCA_EMULATE
-
-inline void multiply_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  for (float& value : c) value = 0;
-  multiply_halves(kBf16, c, a, {b0, b1});
-}
-inline void multiply_more(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  multiply_halves(kBf16, c, a, {b0, b1});
-}
-
-#else
-
 using attacca_mma::commit_copies;
 using attacca_mma::copy_async;
 using attacca_mma::load_matrices;
@@ -74,8 +62,6 @@ __device__ __forceinline__ float4 load_from_block(uint32_t address, uint32_t blo
       : "memory");
   return four;
 }
-
-#endif  // ATTACCA_EMULATE
 
 }  // namespace attacca_packed_weights
 

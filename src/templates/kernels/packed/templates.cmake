@@ -85,7 +85,7 @@ packed_gemms(i8   bf16 16 "2"        FRAGMENTS 4 WARPS 1 4 PANEL 8 DEPTH 2 BLOCK
 packed_gemms(i4   bf16 16 "2"        FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS 2 RESULT 32 FEW)
 packed_gemms(i8   bf16 16 "2"        FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS 2 RESULT 32)
 
-# The same for many rows: wgmma takes the weights from registers (wgmma/packed.cuh). Named by the tile;
+# The same for many rows: wgmma takes the weights from registers (packed/feed.cuh). Named by the tile;
 # cluster: blocks beside each other, 1x2, load their common rows of A once; 1x1x2: they share K; 1x2_tail:
 # of the last tiles.
 macro(packed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
@@ -116,7 +116,7 @@ macro(packed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
   endif()
   attacca_full_slots("${PACKED_FULL}")
   attacca_template(packed_wgmma_${CODES}_${TYPE}_${TILE_M}x${TILE_N}_${CLUSTER}${schedule}${suffix}_f${fulls}_d${PACKED_RESULT}
-                   SOURCE wgmma/gemm.cu BUILDER wgmma/builder.cpp ARCH 90a ${few_option}
+                   SOURCE packed/wgmma.cu BUILDER packed/wgmma_builder.cpp ARCH 90a ${few_option}
                    DEFINES ELEMENT=ELEMENT_BF16 PROMOTE=0 SCALED=0 TILE_M=${TILE_M} TILE_N=${TILE_N}
                            CLUSTER_M=1 CLUSTER_N=${cluster_n} CLUSTER_K=${cluster_k} SHARED_TAIL=${shared_tail}
                            STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=1 PINGPONG=${pingpong}

@@ -8,6 +8,7 @@
 #include "common/epilogue.cuh"
 #include "pointwise/alternate.cuh"
 #include "pointwise/divisor.hpp"
+#include "pointwise/instructions.cuh"
 
 namespace attacca_pointwise {
 
@@ -35,15 +36,6 @@ struct Params {
 };
 
 #ifdef ATTACCA_DEVICE_CODE
-
-#ifndef ATTACCA_EMULATE
-// Launched while the kernel before ends: what that one writes is there when this returns.
-__device__ __forceinline__ void wait_for_previous_kernel() {
-#if POINTWISE_DEPENDENT
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-#endif
 
 __device__ __forceinline__ uint32_t divide(uint32_t x, const Divisor& by) {
   return (__umulhi(x, by.multiplier) + x) >> by.shift;

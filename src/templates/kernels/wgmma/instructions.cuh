@@ -1,4 +1,4 @@
-// The machine instructions of the wgmma kernels, by name, but for the products (multiply.cuh). The
+// The machine instructions of the wgmma kernels, by name, but for the products (products.cuh). The
 // emulator of tests/templates has its own. Addresses are of shared memory.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 #include "common/device.cuh"
 
-#if defined(ATTACCA_DEVICE_CODE) && !defined(ATTACCA_EMULATE)
+#ifdef ATTACCA_DEVICE_CODE
 
 namespace attacca_wgmma {
 

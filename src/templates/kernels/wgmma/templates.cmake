@@ -1,4 +1,4 @@
-# Hopper kernels of our own: TMA and wgmma, no CUTLASS (wgmma/gemm.cuh), A as (M, K). tn: B as (N, K),
+# Hopper kernels of our own: TMA and wgmma, no CUTLASS (wgmma/kernel.cuh), A as (M, K). tn: B as (N, K),
 # tt: as (K, N), ta: both weights of a gate as alternate columns of one (K, 2 N). Named otherwise
 # by the tile in the problem's orientation and the blocks of a cluster; swap: the weights are wgmma's M
 # side, for few rows; pingpong: warpgroups take turns; gate: two products of one A; direct: results
@@ -87,7 +87,7 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   attacca_template(${name}_f${fulls}_d${WGMMA_RESULT}
                    SOURCE wgmma/gemm.cu BUILDER wgmma/builder.cpp ARCH 90a
                    ${few_option}
-                   DEFINES ELEMENT=ELEMENT_${element} PROMOTE=${promote} SCALED=${scaled}
+                   DEFINES ELEMENT=ELEMENT_${element} PROMOTE=${promote} SCALED=${scaled} SHARED_TAIL=0
                            TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER_M=${cluster_m}
                            CLUSTER_N=${cluster_n} CLUSTER_K=${cluster_k} STAGES=${STAGES}
                            BLOCKS=${BLOCKS} SWAPPED=${swapped} PINGPONG=${pingpong}

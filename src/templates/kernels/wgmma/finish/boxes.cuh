@@ -3,7 +3,8 @@
 // from where it came; else a box is reused once it was read. No warp waits for another one.
 #pragma once
 
-#include "wgmma/multiply.cuh"
+#include "common/prefetch.cuh"
+#include "wgmma/pipeline/consumer.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
@@ -15,18 +16,25 @@ struct WarpBoxes {
   uint32_t address;  // the same
   uint32_t arrived;  // the barrier of boxes copied in
   int lane;
+  int first_row;
   uint32_t tiles = 0;
 
   // Of the tile: its batch, this warp's first row and column.
   Place at = {};
 
-  __device__ __forceinline__ WarpBoxes(const Params& params, char* memory, uint32_t arrived,
-                                       int lane)
-      : params(params),
-        memory(memory),
+  static constexpr bool kPrefetchFulls = false;
+
+  __device__ __forceinline__ explicit WarpBoxes(const Consumer& consumer)
+      : params(consumer.params),
+        memory(consumer.own),
         address(shared_address(memory)),
-        arrived(arrived),
-        lane(lane) {}
+        arrived(consumer.shared.boxes(consumer.warp)),
+        lane(consumer.lane),
+        first_row(consumer.first_row) {}
+
+  static __device__ __forceinline__ void prefetch_maps(const Params& params) {
+    prefetch_map(&params.result);
+  }
 
   __device__ __forceinline__ bool has_full() const {
     return kFulls > 0 && params.operands.full[0].pointer != nullptr;

@@ -4,7 +4,7 @@
 // blocks, which adds them in the order of the blocks, whatever the timing, and finishes.
 #pragma once
 
-#include "wgmma/multiply.cuh"
+#include "wgmma/tiles.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 

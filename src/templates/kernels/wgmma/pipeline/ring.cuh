@@ -1,7 +1,7 @@
 // The ring of stages in shared memory, its barriers, and who passes them.
 #pragma once
 
-#include "wgmma/multiply.cuh"
+#include "wgmma/tiles.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
@@ -81,13 +81,6 @@ __device__ __forceinline__ void leave_ring(const Shared& shared, int split, int 
   if (lane == 0) barrier_arrive(shared.drained(), 1 - split);
   while (!cluster_barrier_passed(shared.drained(), 0)) {
   }
-}
-
-__device__ __forceinline__ void pin_all(Accumulators& sum) {
-#pragma unroll
-  for (auto& part : sum.of_instruction)
-#pragma unroll
-    for (Sum& value : part) pin(value);
 }
 
 }  // namespace attacca_wgmma

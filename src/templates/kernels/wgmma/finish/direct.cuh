@@ -3,7 +3,7 @@
 // run, each thread puts results where it took their operands, and a copy takes the box out.
 #pragma once
 
-#include "wgmma/boxes.cuh"
+#include "wgmma/finish/boxes.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
@@ -48,13 +48,11 @@ __device__ __forceinline__ void load_row_pairs(const Params& params, int slot, i
   }
 }
 
-// A warp's part of the epilogue.
-struct Boxes : WarpBoxes {
+struct DirectFinish : WarpBoxes {
   RowPairs next;
   uint32_t column[kColumns ? kColumns : 1][kGroupParts][2];
 
-  __device__ __forceinline__ Boxes(const Params& params, char* memory, uint32_t arrived, int lane)
-      : WarpBoxes(params, memory, arrived, lane) {}
+  __device__ __forceinline__ explicit DirectFinish(const Consumer& consumer) : WarpBoxes(consumer) {}
 
   __device__ __forceinline__ void load_rows(int box) {
 #pragma unroll
@@ -64,7 +62,7 @@ struct Boxes : WarpBoxes {
 
   // Fetches what the epilogue of this tile reads, to arrive while the products run.
   __device__ __forceinline__ void begin(const Place& tile) {
-    WarpBoxes::begin(tile);
+    WarpBoxes::begin({tile.m + first_row, tile.n, tile.batch});
 #pragma unroll
     for (int s = 0; s < kColumns; ++s)
 #pragma unroll
@@ -131,7 +129,7 @@ struct Boxes : WarpBoxes {
     }
   }
 
-  __device__ __forceinline__ void finish(const Accumulators& sum, Largest& largest) {
+  __device__ __forceinline__ void finish(const Place&, const Accumulators& sum, Largest& largest) {
     wait_for_full();
     finish_column<0>(sum, largest);
   }

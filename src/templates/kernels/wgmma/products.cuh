@@ -1,62 +1,13 @@
 // One wgmma of every width in use: 64 rows of A by N rows of B, 32 bytes of k each, from shared
-// memory. instantiate() makes the other types of the element's family of it.
+// memory. instantiate() makes the other types of the element's family of it. The emulator of tests/templates has its
+// own.
 #pragma once
 
 #include "wgmma/config.cuh"
-#include "wgmma/instructions.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
 namespace attacca_wgmma {
-
-__device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {
-  while (!barrier_passed(barrier, parity)) {
-  }
-}
-
-struct Accumulators {
-  Sum of_instruction[kInstructions][kInstructionN / 2];
-  __device__ __forceinline__ Sum value(int part, int set, int i) const {
-    return kSwapped && !kPacked ? of_instruction[set][i]
-                                : of_instruction[part][set * kSetValues + i];
-  }
-};
-
-struct Place {
-  int m, n, batch;  // the block's first element
-};
-
-// What wgmma calls a descriptor, of a tile of rows of 128 bytes in the 128-byte swizzle that starts at
-// `address`: groups of 8 rows are 1024 bytes apart. A transposed operand's rows are values of k, 64
-// columns each, and a box of them follows another.
-template <bool TRANSPOSED>
-__device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
-  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
-  constexpr uint64_t kGroupsApart = uint64_t{1024 >> 4} << 32;
-  constexpr uint64_t kBoxesApart = uint64_t{TRANSPOSED ? kColumnBoxBytes >> 4 : 1} << 16;
-  return kSwizzle128 | kGroupsApart | kBoxesApart | (address & 0x3ffff) >> 4;
-}
-
-// The same so many times 16 bytes further on, which never carries into the upper half.
-__device__ __forceinline__ uint64_t moved_descriptor(uint64_t first, int sixteens) {
-  return (first >> 32 << 32) | (static_cast<uint32_t>(first) + static_cast<uint32_t>(sixteens));
-}
-
-#ifdef ATTACCA_EMULATE
-
-template <bool TRANSPOSED_A, bool TRANSPOSED_B, int VALUES>
-void multiply(Sum (&d)[VALUES], uint64_t a, uint64_t b, bool add) {
-  multiply_group({ELEMENT, VALUES * 2, a, TRANSPOSED_A, b, TRANSPOSED_B, add}, d);
-}
-
-#if CODE_BITS
-template <int VALUES>
-void multiply(Sum (&d)[VALUES], const uint32_t (&a)[4], uint64_t b) {
-  multiply_group_fragments(A_BF16, VALUES * 2, a, b, d);
-}
-#endif
-
-#else
 
 // How the element's instructions are called, what they are told of the sides beside the descriptors
 // (to negate none, and which are transposed: 16-bit ones alone can be), and their accumulators'
@@ -142,32 +93,6 @@ DEFINE_WGMMA(176, NAMES_88, "%88", "%89", "%90", "%91", "%92", FIRST_88)
 DEFINE_WGMMA(192, NAMES_96, "%96", "%97", "%98", "%99", "%100", FIRST_96)
 DEFINE_WGMMA(224, NAMES_112, "%112", "%113", "%114", "%115", "%116", FIRST_112)
 DEFINE_WGMMA(256, NAMES_128, "%128", "%129", "%130", "%131", "%132", FIRST_128)
-
-#if CODE_BITS
-#if A_BF16
-#define WGMMA_HALVES "k16.f32.bf16.bf16"
-#else
-#define WGMMA_HALVES "k16.f32.f16.f16"
-#endif
-
-// d += a x b. A lies in registers, as A of mma.m16n8k16: each warp has 16 rows.
-#define DEFINE_WGMMA_FRAGMENTS(N, NAMES, A, B, ...)                                              \
-  __device__ __forceinline__ void multiply(Sum (&d)[N / 2], const uint32_t (&a)[4], uint64_t b) { \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N WGMMA_HALVES " {" NAMES "}, {" A "}, " B \
-                 ", 1, 1, 1, 0;"                                                                 \
-                 : __VA_ARGS__                                                                   \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                          \
-  }
-
-DEFINE_WGMMA_FRAGMENTS(8, NAMES_4, "%4, %5, %6, %7", "%8", FIRST_4)
-DEFINE_WGMMA_FRAGMENTS(16, NAMES_8, "%8, %9, %10, %11", "%12", FIRST_8)
-DEFINE_WGMMA_FRAGMENTS(32, NAMES_16, "%16, %17, %18, %19", "%20", FIRST_16)
-DEFINE_WGMMA_FRAGMENTS(64, NAMES_32, "%32, %33, %34, %35", "%36", FIRST_32)
-DEFINE_WGMMA_FRAGMENTS(128, NAMES_64, "%64, %65, %66, %67", "%68", FIRST_64)
-DEFINE_WGMMA_FRAGMENTS(256, NAMES_128, "%128, %129, %130, %131", "%132", FIRST_128)
-#endif  // CODE_BITS
-
-#endif  // ATTACCA_EMULATE
 
 }  // namespace attacca_wgmma
 

@@ -4,22 +4,20 @@
 // them.
 #pragma once
 
-#include "wgmma/boxes.cuh"
+#include "wgmma/finish/boxes.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
 namespace attacca_wgmma {
 
-struct SwappedBoxes : WarpBoxes {
+struct SwappedFinish : WarpBoxes {
   static constexpr int kEights = kBoxM / 8;  // of rows of a box
   static constexpr int kColumnBoxes = kTileM / kBoxM;
 
   // The row vectors' words for this thread's columns: of each part two pairs, 8 columns apart.
   uint32_t row_words[kRows ? kRows : 1][kGroupParts][2][2];
 
-  __device__ __forceinline__ SwappedBoxes(const Params& params, char* memory, uint32_t arrived,
-                                          int lane)
-      : WarpBoxes(params, memory, arrived, lane) {}
+  __device__ __forceinline__ explicit SwappedFinish(const Consumer& consumer) : WarpBoxes(consumer) {}
 
   // Whether this lane's accumulators are of an odd column.
   __device__ __forceinline__ bool odd() const { return lane / 4 % 2 != 0; }
@@ -31,7 +29,7 @@ struct SwappedBoxes : WarpBoxes {
 
   // Fetches what the epilogue of this tile reads, to arrive while the products run.
   __device__ __forceinline__ void begin(const Place& tile) {
-    WarpBoxes::begin(tile);
+    WarpBoxes::begin({tile.m, tile.n + first_row, tile.batch});
 #pragma unroll
     for (int s = 0; s < kRows; ++s)
 #pragma unroll
@@ -99,7 +97,7 @@ struct SwappedBoxes : WarpBoxes {
     }
   }
 
-  __device__ __forceinline__ void finish(const Accumulators& sum, Largest& largest) {
+  __device__ __forceinline__ void finish(const Place&, const Accumulators& sum, Largest& largest) {
     wait_for_full();
     finish_boxes<0>(sum, largest);
   }

@@ -2,8 +2,7 @@
 // through a slice of shared memory, so that they become whole chunks of rows.
 #pragma once
 
-#include "common/prefetch.cuh"
-#include "wgmma/multiply.cuh"
+#include "wgmma/pipeline/consumer.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
@@ -92,48 +91,6 @@ __device__ __forceinline__ void load_values(const uint32_t* own, int row, int co
   }
 }
 
-template <int SLOT>
-__device__ __forceinline__ void prefetch_full(const Params& params, const Place& at, int lane) {
-  if constexpr (SLOT < kFulls) {
-    const attacca_operand& full = params.operands.full[SLOT];
-    if (full.pointer == nullptr || full.column_stride != 1) return;
-    constexpr int kBytes = kFullBits[SLOT] / 8;
-    constexpr int kSectors = kTileN * kBytes / kSectorBytes;  // of a row
-    const int rows = min(kTileM, params.m - at.m), bytes = (params.n - at.n) * kBytes;
-    const char* const first = static_cast<const char*>(full.pointer) +
-                              offset_of(full, at.batch, at.m, at.n) * kBytes;
-#pragma unroll 1
-    for (int i = lane; i < rows * kSectors; i += 32)
-      if (const int byte = i % kSectors * kSectorBytes; byte < bytes)
-        prefetch_sector(first + i / kSectors * full.row_stride * kBytes + byte);
-  }
-}
-
-// What the epilogue of a tile reads.
-__device__ __forceinline__ void prefetch_operands(const Params& params, const Place& at, int lane) {
-  const EpilogueOperands& all = params.operands;
-#pragma unroll
-  for (int i = 0; i < kRows; ++i)
-    prefetch_vector(all.row[i], at.batch, at.n, min(kTileN, params.n - at.n), lane, 32);
-#pragma unroll
-  for (int i = 0; i < kColumns; ++i)
-    prefetch_vector(all.column[i], at.batch, at.m, min(kTileM, params.m - at.m), lane, 32);
-  // Of few rows what all of a block's tiles need is little.
-  if constexpr (kSwapped && !kDirect) {
-    prefetch_full<0>(params, at, lane);
-    prefetch_full<1>(params, at, lane);
-    prefetch_full<2>(params, at, lane);
-    prefetch_full<3>(params, at, lane);
-  }
-}
-
-__device__ __forceinline__ void prefetch_maps(const Params& params) {
-  prefetch_map(&params.a);
-#pragma unroll
-  for (int i = 0; i < (kPacked ? 0 : kMaps); ++i) prefetch_map(&params.b[i]);
-  if constexpr (kDirect) prefetch_map(&params.result);
-}
-
 // `at`: of the slice.
 __device__ __forceinline__ void finish_slice(const Params& params, const Place& at, int lane,
                                              const uint32_t* own, Largest& largest) {
@@ -154,28 +111,42 @@ __device__ __forceinline__ void finish_slice(const Params& params, const Place& 
   }
 }
 
-// Slice by slice, this warp's accumulators of the tile.
-__device__ __forceinline__ void finish_slices(const Params& params, const Place& at, int first_row,
-                                              int lane, uint32_t* own, const Accumulators& sum,
-                                              Largest& largest) {
+struct StagedFinish {
+  // Of few rows what all of a block's tiles need is little.
+  static constexpr bool kPrefetchFulls = kSwapped;
+
+  const Consumer& consumer;
+
+  __device__ __forceinline__ explicit StagedFinish(const Consumer& consumer) : consumer(consumer) {}
+
+  static __device__ __forceinline__ void prefetch_maps(const Params&) {}
+  __device__ __forceinline__ void begin(const Place&) {}
+  __device__ __forceinline__ void end() const {}
+
+  // Slice by slice, this warp's accumulators of the tile.
+  __device__ __forceinline__ void finish(const Place& at, const Accumulators& sum, Largest& largest) {
+    const Params& params = consumer.params;
+    const int first_row = consumer.first_row, lane = consumer.lane;
+    uint32_t* own = reinterpret_cast<uint32_t*>(consumer.own);
 #pragma unroll 1
-  for (int slice = 0; slice < kGroupParts * kSlices; ++slice) {
-    const int row = first_row + slice / kSlices * kPartSide;
-    const Place part = kSwapped
-                           ? Place{at.m + slice % kSlices * kSliceM, at.n + row, at.batch}
-                           : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};
-    if constexpr (kAlternate) {
-      keep_alternate(sum, slice, params.odd_first, lane, own);
-    } else if constexpr (kPaired) {
-      keep_paired(sum, slice, lane, own);
-    } else {
-      keep_slice(sum, slice, lane, own);
+    for (int slice = 0; slice < kGroupParts * kSlices; ++slice) {
+      const int row = first_row + slice / kSlices * kPartSide;
+      const Place part = kSwapped
+                             ? Place{at.m + slice % kSlices * kSliceM, at.n + row, at.batch}
+                             : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};
+      if constexpr (kAlternate) {
+        keep_alternate(sum, slice, params.odd_first, lane, own);
+      } else if constexpr (kPaired) {
+        keep_paired(sum, slice, lane, own);
+      } else {
+        keep_slice(sum, slice, lane, own);
+      }
+      __syncwarp();
+      finish_slice(params, part, lane, own, largest);
+      __syncwarp();
     }
-    __syncwarp();
-    finish_slice(params, part, lane, own, largest);
-    __syncwarp();
   }
-}
+};
 
 }  // namespace attacca_wgmma
 

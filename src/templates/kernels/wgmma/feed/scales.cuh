@@ -2,41 +2,39 @@
 // values of k lie in one block of each, so that its products, summed, are multiplied by both scales.
 #pragma once
 
-#include "wgmma/multiply.cuh"
+#include "wgmma/tiles.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
 namespace attacca_wgmma {
 
-#if SCALED
-
 // What a thread's accumulators of a tile are multiplied by at one step of k.
-class TileScales {
+class BlockScales {
  public:
   // `first`: along wgmma's M of this warp, in the tile; `k_tile`: its first one.
-  __device__ __forceinline__ TileScales(const Params& params, const Place& at, int first,
-                                        int k_tile, int lane)
+  __device__ __forceinline__ BlockScales(const Params& params, const Place& at, int first,
+                                         int k_tile, int lane)
       : params_(params),
         row_(kSwapped ? at.m + lane % 4 * 2 : at.m + first + lane / 4),
         column_(kSwapped ? at.n + first : at.n),
-        a_(pointer(params.scale_a, at.batch) + k_tile * params.scale_a.column_stride),
-        b_(pointer(params.scale_b, at.batch) + k_tile * params.scale_b.row_stride) {}
+        a_(pointer(params.weights.scale_a, at.batch) + k_tile * params.weights.scale_a.column_stride),
+        b_(pointer(params.weights.scale_b, at.batch) + k_tile * params.weights.scale_b.row_stride) {}
 
   // The next step's.
   __device__ __forceinline__ void load() {
 #pragma unroll
     for (int i = 0; i < kRowScales; ++i) {
       const int row = row_ + (kSwapped ? i / 2 * 8 + i % 2 : i / 2 * kPartRows + i % 2 * 8);
-      of_rows_[i] = row < params_.m ? __ldg(a_ + row * params_.scale_a.row_stride) : 0;
+      of_rows_[i] = row < params_.m ? __ldg(a_ + row * params_.weights.scale_a.row_stride) : 0;
     }
 #pragma unroll
     for (int i = 0; i < kColumnScales; ++i) {
       const int column = column_ + i * kBlock;
       of_columns_[i] =
-          column < params_.n ? __ldg(b_ + column / kBlock * params_.scale_b.column_stride) : 0;
+          column < params_.n ? __ldg(b_ + column / kBlock * params_.weights.scale_b.column_stride) : 0;
     }
-    a_ += params_.scale_a.column_stride;
-    b_ += params_.scale_b.row_stride;
+    a_ += params_.weights.scale_a.column_stride;
+    b_ += params_.weights.scale_b.row_stride;
   }
 
   // Adds what this step's products, times their scales, are.
@@ -61,8 +59,8 @@ class TileScales {
   static constexpr int kBlock = 128;
   static constexpr int kRowScales = kSwapped ? kTileM / 4 : 2 * kGroupParts;
   static constexpr int kColumnScales = kSwapped || kTileN < kBlock ? 1 : kTileN / kBlock;
-  static_assert(kBlock == kTileK && kSets == 1);
-  static_assert(kTileN % kBlock == 0 || kBlock % kTileN == 0);
+  static_assert(!kScaled || (kBlock == kTileK && kSets == 1));
+  static_assert(!kScaled || kTileN % kBlock == 0 || kBlock % kTileN == 0);
 
   static __device__ __forceinline__ const float* pointer(const attacca_operand& scale, int batch) {
     return static_cast<const float*>(scale.pointer) + batch * scale.batch_stride;
@@ -74,10 +72,9 @@ class TileScales {
   float of_rows_[kRowScales], of_columns_[kColumnScales];
 };
 
-#else
-
-struct TileScales {
-  __device__ __forceinline__ TileScales(const Params&, const Place&, int, int, int) {}
+// The products as they are.
+struct NoScales {
+  __device__ __forceinline__ NoScales(const Params&, const Place&, int, int, int) {}
   __device__ __forceinline__ void load() {}
   __device__ __forceinline__ void add(const Accumulators& part, Accumulators& sum) const {
 #pragma unroll
@@ -87,8 +84,6 @@ struct TileScales {
         sum.of_instruction[i][j] += part.of_instruction[i][j];
   }
 };
-
-#endif
 
 }  // namespace attacca_wgmma
 

@@ -1,0 +1,224 @@
+// Packed weights (ir/packed.hpp) as wgmma's A, from registers: as their fragments lie, a thread widens its
+// codes to halves of A's type and multiplies them by their scale, which rounds each weight as the graph
+// does. While two steps of k are on their way through the tensor cores, the next two are widened.
+#pragma once
+
+#include "packed/products.cuh"
+#include "packed/widen.cuh"
+#include "wgmma/pipeline/consumer.cuh"
+#include "wgmma/pipeline/producer.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_wgmma {
+
+using attacca_packed_weights::Pair;
+
+constexpr int kSteps = kRowBytes / kStepBytes;  // of a stage, 16 values of k each
+
+// What a thread multiplies in a step.
+struct Fragments {
+  uint32_t of[kGroupParts][4];
+};
+
+// A thread's weights of a stage.
+struct Widener {
+  const Weights::Params& weights;
+  const char* memory;  // the first stage's
+  int first;           // of the tile's blocks, the warpgroup's
+  int warp, lane;      // of the warpgroup
+  uint4 codes[kGroupParts][attacca_packed_weights::kLoads];
+  Pair scale[kGroupParts];  // bits of f32, or two equal halves
+  Pair zeros[kGroupParts];
+
+  __device__ __forceinline__ explicit Widener(const Consumer& consumer)
+      : weights(consumer.params.weights),
+        memory(consumer.memory + kABytes),
+        first(consumer.first_part()),
+        warp(consumer.warp % 4),
+        lane(consumer.lane) {
+#pragma unroll
+    for (Pair& each : zeros) each = attacca_packed_weights::negated_zeros(weights.zero, weights.zero);
+  }
+
+  __device__ __forceinline__ void fetch(int stage) {
+    using namespace attacca_packed_weights;
+    const char* const from = memory + stage * kStageBytes;
+    // Those of a lane's two rows lie together.
+    const int entry = lane / 4 * 8 + warp * 2;
+#pragma unroll
+    for (int part = 0; part < kGroupParts; ++part) {
+      const int block = first + part;
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i)
+        codes[part][i] = *reinterpret_cast<const uint4*>(
+            from + block * kBlockBytes + (warp * kLoads + i) * 512 + lane * 16);
+      const char* of_scale = from + Weights::kScalesAt + block * Weights::kBlockScaleBytes + entry * kScaleBytes;
+      if constexpr (kScaleBits == 32) {
+        const uint2 two = *reinterpret_cast<const uint2*>(of_scale);
+        scale[part] = {two.x, two.y};
+      } else {
+        const uint32_t two = *reinterpret_cast<const uint32_t*>(of_scale);
+        scale[part] = {choose_bytes(two, 0, 0x1010), choose_bytes(two, 0, 0x3232)};
+      }
+      if (weights.has_zeros) {
+        const uint32_t two =
+            *reinterpret_cast<const uint16_t*>(from + Weights::kZerosAt + block * kBlock + entry);
+        zeros[part] = negated_zeros(two & 0xff, two >> 8);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ uint32_t scaled(uint32_t pair, uint32_t by) {
+    using namespace attacca_packed_weights;
+    if constexpr (kScaleBits == 32) {
+      const float factor = __uint_as_float(by);
+      return pair_of_floats(float_of_lower(pair) * factor, float_of_upper(pair) * factor);
+    } else {
+      return multiply_add_pair(pair, by, both(0x8000));
+    }
+  }
+
+  // REQUIRES: no product reads `to` any more.
+  __device__ __forceinline__ void widen(int step, Fragments& to) const {
+    using namespace attacca_packed_weights;
+#pragma unroll
+    for (int part = 0; part < kGroupParts; ++part) {
+      const uint4& four = codes[part][kLoads == 2 ? step / 2 : 0];
+      const uint32_t words[4] = {four.x, four.y, four.z, four.w};
+      attacca_packed_weights::widen(words + (kLoads == 2 ? step % 2 * 2 : step), zeros[part], to.of[part]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        to.of[part][i] = scaled(to.of[part][i], i % 2 == 0 ? scale[part].low : scale[part].high);
+        pin(to.of[part][i]);
+      }
+    }
+  }
+};
+
+// Lanes have read the stage by themselves: one may tell of all only when all are done.
+__device__ __forceinline__ void release_packed(const Readers& readers, int stage) {
+  __syncwarp();
+  readers.release(stage);
+}
+
+struct PackedFeed {
+  static constexpr bool kEarly = true;  // no kernel writes packed weights: their copies wait for none
+
+  const Consumer& consumer;
+  Widener widener;
+
+  __device__ __forceinline__ explicit PackedFeed(const Consumer& consumer) : consumer(consumer), widener(consumer) {}
+
+  static __device__ __forceinline__ void prefetch_maps(const Params&) {}
+
+  // The first stages' weights; returns of how many.
+  static __device__ __forceinline__ int load_early(const Params& params, const Shared& shared, int column,
+                                                   const KRange& range) {
+    const int stages = min(kStages, range.tiles());
+#pragma unroll 1
+    for (int i = 0; i < stages; ++i) {
+      barrier_expect(shared.full(i), kABytes + stage_bytes(params));
+      load_blocks(params, shared, column, i, range.begin + i * kTileK);
+    }
+    return stages;
+  }
+
+  // `early`: they are on their way.
+  static __device__ __forceinline__ void begin_stage(const Load& load, bool early) {
+    if (early) return;
+    barrier_expect(load.full, kABytes + stage_bytes(load.params));
+    load_blocks(load.params, load.shared, load.at.n, load.stage, load.k);
+  }
+  static __device__ __forceinline__ void load_weights(const Load&) {}
+
+  __device__ __forceinline__ void multiply_tile(const Place&, const KRange& range, const Readers& readers, Ring& ring,
+                                                Accumulators& sum) {
+    const Shared& shared = consumer.shared;
+    const int k_tiles = range.tiles();
+    clear(sum);
+    if (k_tiles == 0) return;  // other blocks have all of K
+    // Half of the steps are multiplied while the other half is widened.
+    Fragments steps[kSteps];
+    constexpr int kHalf = kSteps / 2;
+    const auto widen_half = [&](int half) {
+#pragma unroll
+      for (int i = 0; i < kHalf; ++i) widener.widen(half * kHalf + i, steps[half * kHalf + i]);
+    };
+    wait_for(shared.full(ring.stage), ring.round & 1);
+    widener.fetch(ring.stage);
+    widen_half(0);
+    const uint64_t rows = tile_descriptor<false>(shared.a(0));
+    int before = -1;
+#pragma unroll 1
+    for (int k = 0; k < k_tiles; ++k) {
+      const int stage = ring.stage;
+      ring.advance();
+      const bool more = k + 1 < k_tiles;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        products_begin();
+#pragma unroll
+        for (int step = half * kHalf; step < (half + 1) * kHalf; ++step) {
+          const uint64_t b =
+              moved_descriptor(rows, stage * (kStageBytes / 16) + step * (kStepBytes / 16));
+#pragma unroll
+          for (int part = 0; part < kGroupParts; ++part)
+            multiply(sum.of_instruction[part], steps[step].of[part], b);
+        }
+        products_commit();
+        if (half == 1 && more) {
+          wait_for(shared.full(ring.stage), ring.round & 1);
+          widener.fetch(ring.stage);
+        }
+        // All but this half.
+        products_wait<1>();
+        if (half == 0 && before >= 0) release_packed(readers, before);
+        if (half == 0 || more) widen_half(1 - half);
+      }
+      before = stage;
+    }
+    if constexpr (kPingpong) give_turn(shared, consumer.group, consumer.block, readers.lane);
+    products_wait<0>();
+    pin_all(sum);
+    release_packed(readers, before);
+#pragma unroll
+    for (auto& part : sum.of_instruction)
+#pragma unroll
+      for (int i = 0; i < kInstructionN / 2; ++i) part[i] *= attacca_packed_weights::rows_up(i % 4 >= 2);
+  }
+
+ private:
+  static __device__ __forceinline__ int stage_bytes(const Params& params) {
+    return params.weights.has_zeros ? Weights::kUsedBytes : Weights::kZerosAt;
+  }
+
+  // A stage's blocks of 64 columns. Those beyond the last one repeat it.
+  static __device__ __forceinline__ void load_blocks(const Params& params, const Shared& shared, int column,
+                                              int stage, int k) {
+    using attacca_packed_weights::kBlock;
+    using attacca_packed_weights::kBlockBytes;
+    using attacca_packed_weights::kCodesAt;
+    using attacca_packed_weights::kScaleBytes;
+    const Weights::Params& weights = params.weights;
+    const uint32_t to = shared.b(stage, 0), full = shared.full(stage);
+    const int block_k = k / kBlock, group = block_k >> weights.group_shift;
+#pragma unroll
+    for (int i = 0; i < Weights::kBlocksN; ++i) {
+      const int64_t block = min(column / kBlock + i, weights.blocks_n - 1);
+      copy_bytes(to + i * kBlockBytes,
+                 weights.packed + kCodesAt + (block * weights.blocks_k + block_k) * kBlockBytes,
+                 kBlockBytes, full);
+      const int64_t entry = (block * weights.groups + group) * kBlock;
+      copy_bytes(to + Weights::kScalesAt + i * Weights::kBlockScaleBytes,
+                 weights.packed + weights.scales_at + entry * kScaleBytes, Weights::kBlockScaleBytes, full);
+      if (weights.has_zeros)
+        copy_bytes(to + Weights::kZerosAt + i * kBlock, weights.packed + weights.zeros_at + entry, kBlock,
+                   full);
+    }
+  }
+};
+
+}  // namespace attacca_wgmma
+
+#endif  // ATTACCA_DEVICE_CODE

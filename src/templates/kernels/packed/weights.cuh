@@ -1,0 +1,22 @@
+// Packed weights in B's place of a stage of the wgmma kernel: blocks of codes, then their scales, then their zero
+// points. REQUIRES: wgmma/config.cuh, which includes this.
+#pragma once
+
+#include "packed/codes.cuh"
+
+namespace attacca_wgmma {
+
+struct Weights {
+  static constexpr bool kPacked = true;
+  static constexpr int kBlocksN = kTileN / attacca_packed_weights::kBlock;
+  static constexpr int kBlockScaleBytes = attacca_packed_weights::kBlock * attacca_packed_weights::kScaleBytes;
+  static constexpr int kScalesAt = kBlocksN * attacca_packed_weights::kBlockBytes;
+  static constexpr int kZerosAt = kScalesAt + kBlocksN * kBlockScaleBytes;
+  static constexpr int kUsedBytes = kZerosAt + kBlocksN * attacca_packed_weights::kBlock;
+  static constexpr int kStageBytes = (kUsedBytes + 1023) / 1024 * 1024;
+  static_assert(kTileK == attacca_packed_weights::kBlock);
+
+  using Params = attacca_packed_weights::Weights;
+};
+
+}  // namespace attacca_wgmma

@@ -1,0 +1,149 @@
+// Weights in memory as the tensor cores take them, by TMA: tiles of B, or of B and B1, beside those of A.
+#pragma once
+
+#include "common/prefetch.cuh"
+#include "wgmma/pipeline/consumer.cuh"
+#include "wgmma/pipeline/producer.cuh"
+#include "wgmma/products.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_wgmma {
+
+// This warpgroup's rows of the stage, from its first part on, by the other side's. FRESH: the sum is
+// of this stage alone, whatever it was.
+template <bool FRESH>
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first_part,
+                                               Accumulators& sum) {
+  // 64 rows of A by rows, or 64 columns of B by boxes, are as long.
+  const int own = first_part * kPartRows * kRowBytes;
+  static_assert(kColumnBoxBytes == kPartRows * kRowBytes);
+#pragma unroll
+  for (int step = 0; step < kRowBytes / kStepBytes; ++step) {
+    const bool add = !FRESH || step > 0;
+    const int k = step * kStepBytes;
+    const int b_at = kBKMajor ? k : step * 16 * kRowBytes;
+    if constexpr (kSwapped) {
+      const uint64_t a = tile_descriptor<false>(shared.a(stage) + k);
+#pragma unroll
+      for (int s = 0; s < kInstructions; ++s)
+        multiply<!kBKMajor, false>(sum.of_instruction[s],
+                                   tile_descriptor<!kBKMajor>(shared.b(stage, s) + own + b_at), a,
+                                   add);
+    } else {
+      const uint64_t b = tile_descriptor<!kBKMajor>(shared.b(stage, 0) + b_at);
+#pragma unroll
+      for (int part = 0; part < kGroupParts; ++part)
+        multiply<false, !kBKMajor>(
+            sum.of_instruction[part],
+            tile_descriptor<false>(shared.a(stage) + own + part * kPartRows * kRowBytes + k), b,
+            add);
+    }
+  }
+}
+
+// The producer's half of every feed of dense weights.
+struct DenseLoads {
+  static constexpr bool kEarly = false;
+
+  static __device__ __forceinline__ void prefetch_maps(const Params& params) {
+#pragma unroll
+    for (int i = 0; i < kMaps; ++i) prefetch_map(&params.b[i]);
+  }
+
+  static __device__ __forceinline__ void begin_stage(const Load& load, bool) {
+    barrier_expect(load.full, kStageBytes);
+  }
+
+  static __device__ __forceinline__ void load_weights(const Load& load) {
+    const int mask = ((1 << kClusterM) - 1) << (load.first_sharer + load.sharer_n * kClusterM);
+    if constexpr (kBKMajor) {
+#pragma unroll
+      for (int s = 0; s < kSets; ++s) {
+        if (kShareSets && s != load.sharer_m) continue;
+#pragma unroll
+        for (int i = 0; i < kLoadN; i += kPaired ? kPairRows : kLoadN) {
+          const int row = kShareSets ? i : load.sharer_m * kLoadN + i;
+          share_box<kClusterM>(load.shared.b_row(load.stage, s, row), &load.params.b[s], load.full, load.k, load.at.n + row,
+                               load.at.batch, mask);
+        }
+      }
+    } else {
+      // The blocks take turns at the boxes.
+      constexpr int kBoxColumns = (kTileN + kColumnBox - 1) / kColumnBox;  // of a set
+#pragma unroll
+      for (int i = 0; i < kSets * kBoxColumns; ++i) {
+        if (i % kClusterM != load.sharer_m) continue;
+        const int column =
+            kAlternate ? 2 * load.at.n + i * kColumnBox : load.at.n + i % kBoxColumns * kColumnBox;
+        share_box<kClusterM>(load.shared.b(load.stage, 0) + i * kColumnBoxBytes,
+                             &load.params.b[kAlternate ? 0 : i / kBoxColumns], load.full, column, load.k,
+                             load.at.batch, mask);
+      }
+    }
+  }
+};
+
+// One stage is multiplied while the one before is on its way through the tensor cores.
+struct DenseFeed : DenseLoads {
+  const Consumer& consumer;
+
+  __device__ __forceinline__ explicit DenseFeed(const Consumer& consumer) : consumer(consumer) {}
+
+  __device__ __forceinline__ void multiply_tile(const Place&, const KRange& range, const Readers& readers,
+                                                Ring& ring, Accumulators& sum) {
+    const Shared& shared = consumer.shared;
+    const int k_tiles = range.tiles();
+    clear(sum);
+    int before = -1;
+#pragma unroll 1
+    for (int k = 0; k < k_tiles; ++k) {
+      wait_for(shared.full(ring.stage), ring.round & 1);
+      products_begin();
+      multiply_stage<false>(shared, ring.stage, consumer.first_part(), sum);
+      products_commit();
+      products_wait<1>();
+      if (before >= 0) readers.release(before);
+      before = ring.stage;
+      ring.advance();
+    }
+    if constexpr (kPingpong) give_turn(shared, consumer.group, consumer.block, readers.lane);
+    products_wait<0>();
+    pin_all(sum);
+    if (before >= 0) readers.release(before);
+  }
+};
+
+// Each stage is summed by itself, and Scales add it up. Meanwhile other warpgroups multiply.
+template <class Scales>
+struct PromotedFeed : DenseLoads {
+  const Consumer& consumer;
+
+  __device__ __forceinline__ explicit PromotedFeed(const Consumer& consumer) : consumer(consumer) {}
+
+  __device__ __forceinline__ void multiply_tile(const Place& at, const KRange& range, const Readers& readers,
+                                                Ring& ring, Accumulators& sum) {
+    const Shared& shared = consumer.shared;
+    const int k_tiles = range.tiles();
+    Scales scales(consumer.params, at, consumer.first_row, range.begin / kTileK, consumer.lane);
+    clear(sum);
+#pragma unroll 1
+    for (int k = 0; k < k_tiles; ++k) {
+      scales.load();
+      wait_for(shared.full(ring.stage), ring.round & 1);
+      Accumulators part;
+      products_begin();
+      multiply_stage<true>(shared, ring.stage, consumer.group * kGroupParts, part);
+      products_commit();
+      products_wait<0>();
+      pin_all(part);
+      readers.release(ring.stage);
+      ring.advance();
+      scales.add(part, sum);
+    }
+  }
+};
+
+}  // namespace attacca_wgmma
+
+#endif  // ATTACCA_DEVICE_CODE

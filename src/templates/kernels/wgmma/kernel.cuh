@@ -1,0 +1,113 @@
+// A persistent GEMM for sm_90a: one warpgroup's thread loads tiles by TMA, the others multiply them by wgmma and finish
+// their own rows. Three parts make a kernel:
+//   pipeline/  the ring of stages in shared memory, who loads what, and tiles whose K blocks share
+//   Feed       what B is, how its tiles are loaded and multiplied: feed/, packed/feed.cuh
+//   Finish     how accumulators become results: finish/
+#pragma once
+
+#include "wgmma/finish/prefetch.cuh"
+#include "wgmma/pipeline/producer.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_wgmma {
+
+template <class Feed, class Finish>
+__device__ __forceinline__ void multiply_all(const Params& params, const Shared& shared,
+                                             char* memory, int first, int step, int block) {
+  const Consumer consumer(params, shared, memory, block, threadIdx.x);
+  const int group = consumer.group, warp = consumer.warp, lane = consumer.lane;
+  const int split = split_of(block);
+  Finish finish(consumer);
+  [[maybe_unused]] PartialSums partial(memory + kPartialsAt, shared.arrived(warp),
+                                       shared.read(warp), block, warp, lane);
+  Feed feed(consumer);
+  Ring ring;
+  Largest largest;
+  [[maybe_unused]] int turns = 0;
+  // Of the tiles that the other warpgroup multiplies.
+  const int skipped = kPingpong ? k_range(params.k, split, kSplits > 1).tiles() : 0;
+  if (group == 1) ring.skip(skipped);
+  Schedule schedule(params.tiles, kPingpong ? first + group * step : first,
+                    kPingpong ? 2 * step : step, block);
+  Work work;
+#pragma unroll 1
+  while (schedule.take(work)) {
+    Accumulators sum;
+    const Place at = place_of(params, work.tile, work.sharer);
+    const KRange range = k_range(params.k, split, work.shared);
+    const bool finishes = !work.shared || partial.finishes();
+    const Readers readers(shared, block, lane, kSharedTail && work.shared);
+    if (finishes) finish.begin(at);
+    if constexpr (kPingpong) wait_for(shared.turn(group), (turns++ ^ group ^ 1) & 1);
+    feed.multiply_tile(at, range, readers, ring, sum);
+    if (kPingpong) ring.skip(skipped);
+    if constexpr (kSplits > 1) {
+      if (kSharedTail && work.shared) leave_ring(shared, split, lane);
+      if (!finishes) {
+        partial.send(sum);
+        continue;
+      }
+      if (work.shared) partial.add_to(sum);
+    }
+    finish.finish(at, sum, largest);
+  }
+  finish.end();
+  merge_largest(params.operands, largest);
+}
+
+__device__ __forceinline__ void init_barriers(const Shared& shared) {
+  for (int stage = 0; stage < kStages; ++stage) {
+    barrier_init(shared.full(stage), 1);
+    barrier_init(shared.empty(stage), kSharers * (kPingpong ? 1 : kConsumers) * 4);
+  }
+  for (int group = 0; group < 2; ++group) barrier_init(shared.turn(group), 4);
+  for (int i = 0; i < (kSplits > 1 ? 3 : 1) * kWarps; ++i) barrier_init(shared.boxes(i), 1);
+  if (kSharedTail) barrier_init(shared.drained(), kWarps);
+  barrier_init_fence();
+}
+
+template <class Feed, class Finish>
+__device__ __forceinline__ void run_parts(const Params& params, char* memory) {
+  const Shared shared{shared_address(memory)};
+  const int block = kCluster > 1 ? static_cast<int>(block_in_cluster()) : 0;
+  if (threadIdx.x == kConsumers * kGroupThreads) {
+    prefetch_map(&params.a);
+    Feed::prefetch_maps(params);
+    Finish::prefetch_maps(params);
+  }
+  if (threadIdx.x == 0) init_barriers(shared);
+  if constexpr (kCluster > 1) {
+    cluster_sync();
+  } else {
+    __syncthreads();
+  }
+  // A thread that loads weights early waits by itself.
+  if (!Feed::kEarly || threadIdx.x < kConsumers * kGroupThreads) wait_for_previous_kernel();
+  const int first = static_cast<int>(blockIdx.x) / kCluster;
+  const int step = static_cast<int>(gridDim.x) / kCluster;
+  // Registers go where the accumulators are.
+  constexpr bool kMoveRegisters = kConsumers == 2 && kBlocks <= 2;
+  if (threadIdx.x >= kConsumers * kGroupThreads) {
+    if constexpr (kMoveRegisters) release_registers<40>();
+    const int warp = warp_uniform(threadIdx.x / 32);
+    if (warp == kConsumers * 4 && elected()) load_all<Feed>(params, shared, first, step, block);
+    if (warp == kConsumers * 4 + 1) {
+      Schedule schedule(params.tiles, first, step, block);
+      Work work;
+#pragma unroll 1
+      while (schedule.take(work))
+        prefetch_operands<Finish::kPrefetchFulls>(
+            params, place_of(params, work.tile, work.sharer), threadIdx.x % 32);
+    }
+  } else {
+    if constexpr (kMoveRegisters) claim_registers<kBlocks == 1 ? 232 : 96>();
+    multiply_all<Feed, Finish>(params, shared, memory, first, step, block);
+  }
+  // No block leaves while another one copies to it or arrives at its barriers.
+  if constexpr (kCluster > 1) cluster_sync();
+}
+
+}  // namespace attacca_wgmma
+
+#endif  // ATTACCA_DEVICE_CODE

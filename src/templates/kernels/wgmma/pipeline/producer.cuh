@@ -1,0 +1,100 @@
+// The thread that loads: stage by stage, this block's share of the tiles of A and B.
+#pragma once
+
+#include "wgmma/pipeline/ring.cuh"
+#include "wgmma/pipeline/split.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_wgmma {
+
+__device__ __forceinline__ Place place_of(const Params& params, int tile, int sharer) {
+  const int matrix = params.order.tiles_m * params.order.tiles_n;
+  const int batch = tile / matrix;
+  const TileIndex at = tile_at(params.order, tile - batch * matrix);
+  return {(at.m * kClusterM + sharer % kClusterM) * kTileM,
+          (at.n * kClusterN + sharer / kClusterM) * kTileN, batch};
+}
+
+// To the blocks of the cluster that `mask` names.
+template <int BLOCKS_OF_MASK>
+__device__ __forceinline__ void share_box(uint32_t to, const Map* map, uint32_t barrier, int inner,
+                                          int outer, int batch, int mask) {
+  if constexpr (BLOCKS_OF_MASK == 1) {
+    copy_box(to, map, barrier, inner, outer, batch);
+  } else {
+    copy_box_to_cluster(to, map, barrier, inner, outer, batch, static_cast<uint16_t>(mask));
+  }
+}
+
+// What is loaded into a stage.
+struct Load {
+  const Params& params;
+  const Shared& shared;
+  const Place& at;
+  int stage, k;
+  uint32_t full;                         // the stage's barrier
+  int first_sharer, sharer_m, sharer_n;  // the first of the blocks that share tiles; which of them this is
+
+  __device__ __forceinline__ Load(const Params& params, const Shared& shared, const Place& at,
+                                  int stage, int k, int block)
+      : params(params), shared(shared), at(at), stage(stage), k(k), full(shared.full(stage)) {
+    const int sharer = block % kSharers;
+    first_sharer = block - sharer;
+    sharer_m = sharer % kClusterM;
+    sharer_n = sharer / kClusterM;
+  }
+};
+
+// Each of the blocks that share a tile of A loads its share of it, for all. `alone`: all of it, for itself.
+__device__ __forceinline__ void load_rows(const Load& load, bool alone) {
+  constexpr int kShare = kTileM / kClusterN;
+  if (alone) {
+#pragma unroll
+    for (int i = 0; i < kClusterN; ++i)
+      copy_box(load.shared.a(load.stage) + i * kShare * kRowBytes, &load.params.a, load.full, load.k,
+               load.at.m + i * kShare, load.at.batch);
+  } else {
+    int mask = 0;
+#pragma unroll
+    for (int i = 0; i < kClusterN; ++i) mask |= 1 << (i * kClusterM);
+    share_box<kClusterN>(load.shared.a(load.stage) + load.sharer_n * kShare * kRowBytes, &load.params.a, load.full,
+                         load.k, load.at.m + load.sharer_n * kShare, load.at.batch,
+                         mask << (load.first_sharer + load.sharer_m));
+  }
+}
+
+template <class Feed>
+__device__ __forceinline__ void load_all(const Params& params, const Shared& shared, int first,
+                                         int step, int block) {
+  Schedule schedule(params.tiles, first, step, block);
+  Work work;
+  [[maybe_unused]] int early = 0;  // stages whose weights are on their way
+  if constexpr (Feed::kEarly) {
+    if (Schedule(schedule).take(work))
+      early = Feed::load_early(params, shared, place_of(params, work.tile, work.sharer).n,
+                               k_range(params.k, split_of(block), work.shared));
+    wait_for_previous_kernel();
+  }
+  Ring ring;
+#pragma unroll 1
+  while (schedule.take(work)) {
+    const Place at = place_of(params, work.tile, work.sharer);
+    const KRange range = k_range(params.k, split_of(block), work.shared);
+#pragma unroll 1
+    for (int k = range.begin; k < range.end; k += kTileK) {
+      wait_for(shared.empty(ring.stage), (ring.round & 1) ^ 1);
+      const bool begun = early-- > 0;
+      const Load load(params, shared, at, ring.stage, k, block);
+      Feed::begin_stage(load, begun);
+      load_rows(load, kSharedTail && work.shared);
+      Feed::load_weights(load);
+      ring.advance();
+    }
+  }
+  allow_next_kernel();
+}
+
+}  // namespace attacca_wgmma
+
+#endif  // ATTACCA_DEVICE_CODE

@@ -1,0 +1,60 @@
+// What products are made of: a thread's accumulators, tiles' descriptors, and waiting for a barrier.
+#pragma once
+
+#include "wgmma/instructions.cuh"
+#include "wgmma/layout.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_wgmma {
+
+__device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {
+  while (!barrier_passed(barrier, parity)) {
+  }
+}
+
+struct Accumulators {
+  Sum of_instruction[kInstructions][kInstructionN / 2];
+  __device__ __forceinline__ Sum value(int part, int set, int i) const {
+    return kSwapped && !kPacked ? of_instruction[set][i]
+                                : of_instruction[part][set * kSetValues + i];
+  }
+};
+
+__device__ __forceinline__ void clear(Accumulators& sum) {
+#pragma unroll
+  for (auto& part : sum.of_instruction)
+#pragma unroll
+    for (Sum& value : part) value = 0;
+}
+
+__device__ __forceinline__ void pin_all(Accumulators& sum) {
+#pragma unroll
+  for (auto& part : sum.of_instruction)
+#pragma unroll
+    for (Sum& value : part) pin(value);
+}
+
+struct Place {
+  int m, n, batch;  // the block's first element
+};
+
+// What wgmma calls a descriptor, of a tile of rows of 128 bytes in the 128-byte swizzle that starts at
+// `address`: groups of 8 rows are 1024 bytes apart. A transposed operand's rows are values of k, 64
+// columns each, and a box of them follows another.
+template <bool TRANSPOSED>
+__device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
+  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
+  constexpr uint64_t kGroupsApart = uint64_t{1024 >> 4} << 32;
+  constexpr uint64_t kBoxesApart = uint64_t{TRANSPOSED ? kColumnBoxBytes >> 4 : 1} << 16;
+  return kSwizzle128 | kGroupsApart | kBoxesApart | (address & 0x3ffff) >> 4;
+}
+
+// The same so many times 16 bytes further on, which never carries into the upper half.
+__device__ __forceinline__ uint64_t moved_descriptor(uint64_t first, int sixteens) {
+  return (first >> 32 << 32) | (static_cast<uint32_t>(first) + static_cast<uint32_t>(sixteens));
+}
+
+}  // namespace attacca_wgmma
+
+#endif  // ATTACCA_DEVICE_CODE
