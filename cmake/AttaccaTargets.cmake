@@ -1,4 +1,5 @@
-# attacca_layer(NAME SOURCES... [DEPS targets...]): one folder of src as a static library.
+# attacca_layer(NAME SOURCES... [DEPS targets...] [APART sources...]): one folder of src as a static library.
+# With ATTACCA_UNITY, each of APART is compiled by itself.
 # attacca_test(NAME SOURCES... [DEPS targets...]): one gtest executable, registered with ctest.
 
 add_library(attacca_options INTERFACE)
@@ -17,10 +18,16 @@ if(ATTACCA_SANITIZE)
 endif()
 
 function(attacca_layer NAME)
-  cmake_parse_arguments(LAYER "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(LAYER "" "" "SOURCES;DEPS;APART" ${ARGN})
   add_library(attacca_${NAME} STATIC ${LAYER_SOURCES})
   target_include_directories(attacca_${NAME} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(attacca_${NAME} PUBLIC attacca_options ${LAYER_DEPS})
+  if(ATTACCA_UNITY)
+    set_target_properties(attacca_${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+    set_source_files_properties(${LAYER_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    # A class in a .cpp file may have members of types without linkage.
+    target_compile_options(attacca_${NAME} PRIVATE -Wno-subobject-linkage)
+  endif()
   # All layers become part of libattacca.so, which exports only its public functions.
   set_target_properties(attacca_${NAME} PROPERTIES POSITION_INDEPENDENT_CODE ON
                         CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)

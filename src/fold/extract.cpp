@@ -23,7 +23,7 @@ Expression value_of(ir::Value value) {
   return result;
 }
 
-Expression number_of(double number) {
+Expression number_expression(double number) {
   Expression result;
   result.number = number;
   return result;
@@ -108,15 +108,16 @@ class Extractor {
   Expression times(double ratio, Expression expression) const {
     if (same(ratio, 1)) return expression;
     if (same(ratio, -1)) return apply(Op::Neg, {}, {std::move(expression)});
-    if (expression.kind == Expression::Kind::Number) return number_of(expression.number * ratio);
-    return apply(Op::Mul, {}, {std::move(expression), number_of(constants_.write(ratio))});
+    if (expression.kind == Expression::Kind::Number)
+      return number_expression(expression.number * ratio);
+    return apply(Op::Mul, {}, {std::move(expression), number_expression(constants_.write(ratio))});
   }
 
   // Values, what rules found, and sums and products of those. Functions of the normal forms that no
   // value has, and with found_only their sums and products, are not worth writing.
   std::optional<Expression> build(Ref ref, int depth, bool found_only = false) const {
     ref = egraph_.find(ref);
-    if (is_constant(ref)) return number_of(constants_.write(ref.scale));
+    if (is_constant(ref)) return number_expression(constants_.write(ref.scale));
     if (depth == 0) return std::nullopt;
     std::optional<Expression> best;
     const auto consider = [&](Expression expression) {

@@ -12,7 +12,7 @@ namespace {
 using ir::Op;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kMaxPower = 8;
+constexpr int kMaxIntegerPower = 8;
 
 Ref scaled(Ref ref, double factor) {
   return {ref.scale * factor, ref.cls};
@@ -96,7 +96,7 @@ std::optional<Ref> EGraph::apply(Op op, std::span<const double> params, std::spa
 std::optional<Ref> EGraph::power(Ref x, Ref exponent) {
   if (!is_constant(exponent) || is_constant(x)) return opaque(Op::Pow, {}, {x, exponent});
   const double e = exponent.scale;
-  if (e != 0 && e == std::nearbyint(e) && std::fabs(e) <= kMaxPower)
+  if (e != 0 && e == std::nearbyint(e) && std::fabs(e) <= kMaxIntegerPower)
     return product(std::array{Power{x, static_cast<int>(e)}}, Cancel::Forbid);
   if (std::fabs(e) == 0.5)
     return product(std::array{Power{opaque(Op::Sqrt, {}, {x}), e > 0 ? 1 : -1}}, Cancel::Forbid);
@@ -107,7 +107,7 @@ std::optional<Ref> EGraph::exp(Ref x) {
   if (is_constant(x)) return folded(Op::Exp, {}, std::array{x});
   // exp(n * log(y)) is y^n.
   if (const Apply* log = as_apply(x.cls, Op::Log))
-    if (x.scale == std::nearbyint(x.scale) && std::fabs(x.scale) <= kMaxPower)
+    if (x.scale == std::nearbyint(x.scale) && std::fabs(x.scale) <= kMaxIntegerPower)
       return product(std::array{Power{log->args[0], static_cast<int>(x.scale)}}, Cancel::Allow);
   return opaque(Op::Exp, {}, {x});
 }

@@ -15,10 +15,10 @@ namespace {
 using ir::Op;
 using ir::Value;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr size_t kMaxOpened = 256;   // values between the two expressions and what both depend on
 constexpr size_t kMaxSamples = 256;  // of several values; of one or two, all combinations
-constexpr int kMaxDepth = 8;         // of an argument why a value is never negative
+constexpr int kMaxProofDepth = 8;    // of an argument why a value is never negative
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -36,8 +36,8 @@ struct Range {
   Range(ir::DType dtype, double huge, double large, double small, double exponent)
       : dtype(dtype), huge(huge), large(large) {
     // No -20: there 1 + tanh(x) rounds to 0, and times infinity 0 is NaN.
-    floats = {0.75, -0.75, 0, -0.0, kInfinity, -kInfinity, huge, -huge, small, -small, 3.5, kNan};
-    not_negative = {0.75, 0, kInfinity, huge, small, 2.5, kNan};
+    floats = {0.75, -0.75, 0, -0.0, kInf, -kInf, huge, -huge, small, -small, 3.5, kNan};
+    not_negative = {0.75, 0, kInf, huge, small, 2.5, kNan};
     // The largest of which 2 * x, 10 * x, x / 0.001 and x * x stay in range, or just do not.
     for (const double size : {huge, huge / 2, huge / 16, huge / 4096, std::sqrt(huge) / 2})
       large_floats.insert(large_floats.end(), {size, -size});
@@ -80,7 +80,7 @@ std::optional<double> number_of(const ir::Node& node) {
 }
 
 // Whether a value is NaN, +0 or more, whatever the inputs.
-bool never_negative(const ir::Graph& graph, Value value, int depth = kMaxDepth) {
+bool never_negative(const ir::Graph& graph, Value value, int depth = kMaxProofDepth) {
   if (depth == 0) return false;
   const ir::Node& node = graph[value];
   const auto operand = [&](size_t i) { return never_negative(graph, node.operands[i], depth - 1); };

@@ -11,7 +11,7 @@
 namespace attacca::templates {
 namespace {
 
-constexpr const char* kFix = "build the templates again: make gpu";
+constexpr const char* kBuildAgain = "build the templates again: make gpu";
 
 // Reads the members of one object. The first fault is kept and everything after it reads as zero,
 // so that a reader is a plain list of members.
@@ -65,7 +65,7 @@ class Reader {
   }
 
   void refuse(std::string what) {
-    if (!error_) error_ = Error{std::move(what), where_, kFix};
+    if (!error_) error_ = Error{std::move(what), where_, kBuildAgain};
   }
 
   const std::optional<Error>& error() const { return error_; }
@@ -155,7 +155,7 @@ epilogue::HoleSignature read_hole(Reader& reader) {
 Result<Template> parse_metadata(std::string_view text, const std::string& where) {
   auto document = json::parse(text, where);
   if (!document) {
-    document.error().fix = kFix;
+    document.error().fix = kBuildAgain;
     return tl::make_unexpected(std::move(document).error());
   }
   Reader reader(*document, where);

@@ -7,7 +7,7 @@
 namespace attacca::gpu {
 namespace {
 
-Result<Nvrtc> open() {
+Result<Nvrtc> open_library() {
   ATTACCA_TRY(const Library library, Library::open(kNvrtcLibrary));
   Nvrtc nvrtc{};
   nvrtc.path = library.path();
@@ -28,7 +28,7 @@ Result<Nvrtc> open() {
 }  // namespace
 
 Result<const Nvrtc*> open_nvrtc() {
-  return open_once(open);
+  return open_once(open_library);
 }
 
 std::string virtual_arch(const std::string& arch) {

@@ -31,16 +31,16 @@ struct Job {
 };
 
 // A file's tensors by their names: there may be a hundred thousand.
-using Index = std::unordered_map<std::string_view, const SafetensorsEntry*>;
+using EntryIndex = std::unordered_map<std::string_view, const SafetensorsEntry*>;
 
-Index index_of(const SafetensorsHeader& header) {
-  Index index;
+EntryIndex index_of(const SafetensorsHeader& header) {
+  EntryIndex index;
   for (const SafetensorsEntry& entry : header.entries) index.emplace(entry.name, &entry);
   return index;
 }
 
 template <size_t N>
-const SafetensorsEntry* companion(const Index& index, const std::string& name,
+const SafetensorsEntry* companion(const EntryIndex& index, const std::string& name,
                                   const std::string_view (&suffixes)[N]) {
   for (const std::string_view suffix : suffixes)
     if (const auto found = index.find(fmt::format("{}{}", name, suffix)); found != index.end())
@@ -72,7 +72,7 @@ Result<int64_t> group_of(const Weight& weight, int64_t k) {
       weight.scales.name, "groups have 64, 128 or a larger power of two values of k");
 }
 
-Result<Weight> describe(const Index& index, const SafetensorsEntry& codes, int bits) {
+Result<Weight> describe(const EntryIndex& index, const SafetensorsEntry& codes, int bits) {
   Weight weight{codes, *companion(index, codes.name, kScaleSuffixes), std::nullopt, {}};
   if (const auto* zeros = companion(index, codes.name, kZeroSuffixes)) weight.zeros = *zeros;
   const auto dtype = dtype_of(codes), scales = dtype_of(weight.scales);
@@ -165,7 +165,7 @@ struct Chosen {
 
 // Shorter names first: what stands beside a weight is none itself, whatever stands beside it.
 Result<Chosen> choose(const SafetensorsHeader& header, const PackOptions& options) {
-  const Index index = index_of(header);
+  const EntryIndex index = index_of(header);
   std::vector<const SafetensorsEntry*> entries;
   for (const SafetensorsEntry& entry : header.entries) entries.push_back(&entry);
   std::stable_sort(entries.begin(), entries.end(),
@@ -288,14 +288,15 @@ Status add_parts(const std::shared_ptr<Unpacking>& from, const std::string& text
   ATTACCA_TRY(Companions companions, companions_of(name, layout, text));
   jobs.push_back(part_job(
       from, {name, std::string(*safetensors_dtype(packing.weights)), {layout.n, columns}, 0, 0},
-      packing.weights, [](const auto& all) -> auto& { return all.weights; }, false));
+      packing.weights, [](const ir::Quantized& all) -> const ir::Tensor& { return all.weights; },
+      false));
   jobs.push_back(part_job(
       from, std::move(companions.scales), packing.scales,
-      [](const auto& all) -> auto& { return all.scales; }, !packing.zeros));
+      [](const ir::Quantized& all) -> const ir::Tensor& { return all.scales; }, !packing.zeros));
   if (companions.zeros)
     jobs.push_back(part_job(
         from, *std::move(companions.zeros), packing.weights,
-        [](const auto& all) -> auto& { return *all.zeros; }, true));
+        [](const ir::Quantized& all) -> const ir::Tensor& { return *all.zeros; }, true));
   return {};
 }
 
@@ -306,7 +307,7 @@ struct PackedMetadata {
 };
 
 Result<PackedMetadata> split_metadata(const SafetensorsHeader& header, const std::string& path) {
-  const Index index = index_of(header);
+  const EntryIndex index = index_of(header);
   PackedMetadata result;
   for (const auto& [key, value] : header.metadata) {
     if (key.compare(0, kKey.size(), kKey) != 0) {

@@ -15,8 +15,6 @@ using ir::Op;
 using ir::Shape;
 using ir::Value;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 struct Reduction {
   Expr x;
   std::vector<int64_t> axes;
@@ -135,7 +133,7 @@ Expr product_along(const Expr& x, int64_t axis) {
 
 // x where it is finite, else 0.
 Expr finite_or_zero(const Expr& x) {
-  return where(emit(Op::Abs, x) < kInfinity, x, scalar_like(x, 0.0));
+  return where(emit(Op::Abs, x) < std::numeric_limits<double>::infinity(), x, scalar_like(x, 0.0));
 }
 
 struct Centred {

@@ -10,7 +10,7 @@
 namespace attacca::ir {
 namespace {
 
-constexpr DTypeInfo kInfos[] = {
+constexpr DTypeInfo kDTypes[] = {
 #define X(name, text, bits, cls) {DType::name, text, bits, DTypeClass::cls},
     ATTACCA_DTYPES(X)
 #undef X
@@ -104,11 +104,11 @@ Range range_of(DType dtype) {
 }  // namespace
 
 const DTypeInfo& info(DType dtype) {
-  return kInfos[static_cast<size_t>(dtype)];
+  return kDTypes[static_cast<size_t>(dtype)];
 }
 
 std::optional<DType> parse_dtype(std::string_view text) {
-  for (const DTypeInfo& entry : kInfos)
+  for (const DTypeInfo& entry : kDTypes)
     if (entry.name == text) return entry.dtype;
   return std::nullopt;
 }

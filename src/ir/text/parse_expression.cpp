@@ -21,10 +21,6 @@ class Nested {
   int& depth_;
 };
 
-Precedence tighter(Precedence precedence) {
-  return static_cast<Precedence>(static_cast<int>(precedence) + 1);
-}
-
 }  // namespace
 
 Result<Operand> Parser::expression() {

@@ -45,10 +45,6 @@ bool same_number(double a, double b) {
   return (a == b && std::signbit(a) == std::signbit(b)) || (std::isnan(a) && std::isnan(b));
 }
 
-Precedence tighter(Precedence precedence) {
-  return static_cast<Precedence>(static_cast<int>(precedence) + 1);
-}
-
 struct Limits {
   int nesting;
   int nodes;

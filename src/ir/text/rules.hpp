@@ -18,6 +18,9 @@ inline constexpr int kMaxPrintedNesting = 64;
 
 // How tightly expressions bind, loosest first.
 enum class Precedence : uint8_t { Lowest, Comparison, Sum, Product, Unary, Primary };
+constexpr Precedence tighter(Precedence precedence) {
+  return static_cast<Precedence>(static_cast<int>(precedence) + 1);
+}
 
 // The infix operators. `@` is matmul, which prints as a call.
 struct Infix {

@@ -11,7 +11,6 @@ namespace {
 using Kind = Origin::Kind;
 
 constexpr size_t kMostBodies = 256;
-constexpr int64_t kPointerBytes = 8;
 
 bool is_param(const Ref& ref) {
   return ref.kind == Ref::Kind::Variable && ref.variable->space == ".param";
@@ -82,7 +81,8 @@ Provenance Dataflow::parameter_value(uint32_t parameter, int64_t offset) const {
   if (parameter == Origin::kNoParameter || offset == Origin::kAnyOffset)
     return Provenance::of(Kind::Unknown);
   const auto size = static_cast<int64_t>(size_in_bytes(entry_.parameters[parameter]).value_or(0));
-  if (offset < 0 || offset > size - kPointerBytes) return Provenance::of(Kind::Unknown);
+  if (offset < 0 || offset > size - static_cast<int64_t>(kPointerBytes))
+    return Provenance::of(Kind::Unknown);
   if (parameter == parameter_ && offset == offset_) return Provenance::of(Kind::Output);
   const bool declared = entry_.parameters[parameter].is_pointer && offset == 0;
   return Origin{Kind::Parameter, declared, parameter, offset};

@@ -6,13 +6,12 @@
 
 #include "ptx/analysis/dataflow.hpp"
 #include "ptx/analysis/kernel_checks.hpp"
+#include "ptx/analysis/opcode_rules.hpp"
 #include "ptx/syntax/cursor.hpp"
 #include "support/check.hpp"
 
 namespace attacca::ptx {
 namespace {
-
-constexpr uint64_t kPointerBytes = 8;
 
 Result<const Function*> find_entry(const Module& module, std::string_view name) {
   std::string kernels;

@@ -16,7 +16,6 @@ namespace {
 
 using Kind = Origin::Kind;
 
-constexpr uint64_t kPointerBytes = 8;
 constexpr uint32_t kTensorMapBytes = 128;
 
 // Goes over the solved flow once and collects what the kernel does with its pointers.

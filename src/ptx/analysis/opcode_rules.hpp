@@ -8,6 +8,8 @@
 
 namespace attacca::ptx {
 
+inline constexpr uint64_t kPointerBytes = 8;  // of a generic or global address
+
 enum class ValueRule : uint8_t {
   Copy,
   Sum,

@@ -7,10 +7,6 @@
 namespace attacca::ptx {
 namespace {
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 // A name may look like an opcode: only its place tells.
 uint32_t opcode_token(const Instruction& instruction) {
   if (!instruction.predicate) return instruction.span.begin;

@@ -14,6 +14,10 @@ namespace attacca::ptx {
 
 struct Token;
 
+constexpr bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
 // A text and the name that errors call it by. Copies share the text, so views into it stay valid.
 class Source {
  public:

@@ -6,8 +6,6 @@
 namespace attacca::run {
 namespace {
 
-constexpr size_t kAlignment = 256;
-
 bool overlap(const BufferUse& a, const BufferUse& b) {
   return a.first_step <= b.last_step && b.first_step <= a.last_step;
 }

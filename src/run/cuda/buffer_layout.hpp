@@ -7,13 +7,15 @@
 
 namespace attacca::run {
 
+inline constexpr size_t kAlignment = 256;  // of every buffer in a workspace
+
 struct BufferUse {
   size_t bytes = 0;
   int first_step = 0, last_step = 0;  // alive from the one to the other, both included
 };
 
 struct BufferLayout {
-  std::vector<size_t> offsets;  // one a use, multiples of 256
+  std::vector<size_t> offsets;  // one a use, multiples of kAlignment
   size_t bytes = 0;
 };
 

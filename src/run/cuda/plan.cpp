@@ -19,8 +19,6 @@ namespace {
 using ir::Tensor;
 using ir::Value;
 
-constexpr size_t kAlignment = 256;
-
 size_t round_up(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
