@@ -1,19 +1,48 @@
 #include "templates/emulator/emulator.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
 #include <random>
-#include <ucontext.h>
 #include <vector>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 #include "ir/graph/dtype.hpp"
 #include "support/check.hpp"
 #include "templates/kernels/common/element.cuh"
 
 dim3 threadIdx, blockIdx, gridDim;
+
+// Keeps where this stack goes on in *from and goes on where `to` was kept. swapcontext() does the
+// same with a system call, which takes longer than what a thread does between two of them.
+extern "C" void attacca_switch_stack(void** from, void* to);
+asm(R"(
+.text
+.type attacca_switch_stack, @function
+attacca_switch_stack:
+  push %rbp
+  push %rbx
+  push %r12
+  push %r13
+  push %r14
+  push %r15
+  mov %rsp, (%rdi)
+  mov %rsi, %rsp
+  pop %r15
+  pop %r14
+  pop %r13
+  pop %r12
+  pop %rbx
+  pop %rbp
+  ret
+.size attacca_switch_stack, . - attacca_switch_stack
+)");
 
 namespace attacca::emulator {
 namespace {
@@ -31,8 +60,7 @@ struct Copy {
 };
 
 struct Thread {
-  ucontext_t context;
-  std::unique_ptr<char[]> stack;
+  void* stack_pointer = nullptr;  // where it goes on
   bool done = false;
   std::deque<std::vector<Copy>> groups;  // committed, the oldest first
   std::vector<Copy> open;
@@ -93,7 +121,7 @@ struct Cluster {
   Meeting barrier;
   bool copies_at_once = false;
   std::vector<std::function<void()>> copies;  // of boxes, under way
-  ucontext_t scheduler;
+  void* scheduler = nullptr;                  // its stack pointer
   const std::function<void(char*)>* kernel = nullptr;
 };
 
@@ -117,7 +145,7 @@ Thread& current_thread() {
 
 // The scheduler makes this the running thread again.
 void yield() {
-  swapcontext(&current_thread().context, &cluster->scheduler);
+  attacca_switch_stack(&current_thread().stack_pointer, cluster->scheduler);
 }
 
 void meet(Meeting& meeting, const std::function<void()>& act) {
@@ -224,16 +252,30 @@ void thread_main() {
   ATTACCA_CHECK(current_thread().results.empty() && current_thread().open_results.empty(),
                 "a thread ended before its results were read");
   current_thread().done = true;
-  swapcontext(&current_thread().context, &cluster->scheduler);
+  yield();
 }
 
-void start(Thread& thread) {
-  thread.stack = std::make_unique<char[]>(kStackBytes);
-  getcontext(&thread.context);
-  thread.context.uc_stack.ss_sp = thread.stack.get();
-  thread.context.uc_stack.ss_size = kStackBytes;
-  thread.context.uc_link = nullptr;
-  makecontext(&thread.context, thread_main, 0);
+// The stacks of a cluster's threads, which the next cluster's take over.
+char* stack(size_t index) {
+  static std::vector<std::unique_ptr<char[]>> stacks;
+  while (stacks.size() <= index) stacks.emplace_back(new char[kStackBytes]);
+  char* const result = stacks[index].get();
+#ifdef __SANITIZE_ADDRESS__
+  __asan_unpoison_memory_region(result, kStackBytes);  // the last thread left its frames there
+#endif
+  return result;
+}
+
+// A stack that attacca_switch_stack() enters thread_main() from.
+void* first_stack_pointer(size_t index) {
+  constexpr size_t kSavedRegisters = 6;
+  const auto top = reinterpret_cast<uintptr_t>(stack(index) + kStackBytes) / 16 * 16;
+  // The registers, where to go, and the address that thread_main() would return to.
+  auto* const words = reinterpret_cast<void**>(top) - kSavedRegisters - 2;
+  std::fill(words, words + kSavedRegisters, nullptr);
+  words[kSavedRegisters] = reinterpret_cast<void*>(thread_main);
+  words[kSavedRegisters + 1] = nullptr;
+  return words;
 }
 
 void set_up(Block& of, const Launch& launch) {
@@ -244,7 +286,6 @@ void set_up(Block& of, const Launch& launch) {
   of.barrier.size = launch.threads;
   // A value that makes every product wrong.
   of.shared.assign(static_cast<size_t>(launch.shared_bytes) + kSharedAlignment, '\x7f');
-  for (Thread& thread : of.threads) start(thread);
 }
 
 void resume(Block& of, int index) {
@@ -252,7 +293,7 @@ void resume(Block& of, int index) {
   current = index;
   threadIdx = {static_cast<uint32_t>(index), 0, 0};
   blockIdx = of.index;
-  swapcontext(&cluster->scheduler, &current_thread().context);
+  attacca_switch_stack(&cluster->scheduler, current_thread().stack_pointer);
 }
 
 void finish_some_copies(std::minstd_rand& random) {
@@ -281,6 +322,8 @@ void run_cluster(const Launch& launch, const std::function<void(char*)>& kernel,
     Block& each = here.blocks[static_cast<size_t>(rank)];
     set_up(each, launch);
     each.rank = rank;
+    for (size_t i = 0; i < each.threads.size(); ++i)
+      each.threads[i].stack_pointer = first_stack_pointer(order.size() + i);
     each.index = {first.x + static_cast<uint32_t>(rank), first.y, first.z};
     for (int i = 0; i < launch.threads; ++i) order.emplace_back(&each, i);
   }
