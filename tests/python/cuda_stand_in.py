@@ -114,6 +114,16 @@ class StandIn(unittest.TestCase):
         with self.assertRaisesRegex(attacca.Error, "overlaps input a"):
             attacca.matmul(Array(wide[:, :60]), w, out=Array(wide[:, 59:119]))
 
+    def test_a_plan_without_inputs(self):
+        """No input says whose stream and memory to use: ``out`` does."""
+        plan = attacca.compile("graph g() { return y = broadcast(constant(2, f32), [4]) + 1 }", device="cuda")
+        LOG.clear()
+        out = array(4, dtype=np.float32)
+        self.assertIs(plan(out=out), out)
+        self.assertIn(("stream", 0), LOG)
+        with self.assertRaisesRegex(attacca.Error, "no input there, at out: give out="):
+            plan()
+
     def test_devices_do_not_mix(self):
         with self.assertRaisesRegex(attacca.Error, "a is on cuda:0 and b on cuda:1"):
             attacca.matmul(array(16, 60), array(60, 60, device=1))

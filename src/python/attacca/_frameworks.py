@@ -1,18 +1,13 @@
 """Tensors of every framework as an address and a layout, and the framework's allocator and stream.
 
-Each framework is a class with the same functions; :func:`of` returns the class for a tensor. A framework is
-not imported here: a tensor of it shows that it was. numpy, which results default to, is the exception.
-
-    view(tensor, where, writable)   the tensor's memory as a :class:`View`
-    empty(shape, dtype, like)       a new tensor on the device of the view ``like``
-    current_stream()                a function from a GPU's number to its current stream; only Torch and Cupy
-    workspace(size, device)         the address of new memory on a GPU, and its owner; only Torch and Cupy
+Each framework is a class that :class:`Framework` describes; :func:`of` returns the class for a tensor. A
+framework is not imported here: a tensor of it shows that it was. numpy, which results default to, is the exception.
 """
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from . import _core, _dispatch
 from ._arguments import LONG_NAMES, SHORT_NAMES
@@ -38,6 +33,46 @@ class View(NamedTuple):
     dtype: str
     device: str
     owner: Any
+
+
+class Framework(Protocol):
+    """The functions of a framework's class."""
+
+    @staticmethod
+    def view(tensor: Any, where: str, writable: bool = False) -> View:
+        """A tensor's memory.
+
+        Raises:
+            Error: It cannot be used, or written; ``where`` names it.
+        """
+
+    @staticmethod
+    def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
+        """A new tensor on the device of ``like``, and of its type where the framework has several."""
+
+    @staticmethod
+    def current_stream() -> Callable[[int], int]:
+        """A function from a GPU's number to its current stream.
+
+        Raises:
+            Error: The framework has no GPUs.
+        """
+
+    @staticmethod
+    def workspace(size: int, device: str) -> tuple[int, Any]:
+        """The address of new memory on a GPU, and its owner."""
+
+
+class _Host:
+    """A framework whose tensors are on the CPU."""
+
+    @staticmethod
+    def current_stream() -> Callable[[int], int]:
+        raise Error("the plan is on a GPU and has no input there", "out", "give out=, a tensor on the GPU")
+
+    @staticmethod
+    def workspace(size: int, device: str) -> tuple[int, Any]:
+        raise AssertionError("a launch without a stream")
 
 
 def _no_dtype(given: Any, where: str) -> Error:
@@ -67,21 +102,21 @@ def _strides(array: Any, where: str) -> tuple[int, ...]:
     return tuple(strides)
 
 
-class Numpy:
+class Numpy(_Host):
     """numpy.ndarray, on the CPU; ml_dtypes provides bfloat16 and float8."""
 
     @staticmethod
-    def view(array: Any, where: str, writable: bool = False) -> View:
-        dtype = SHORT_NAMES.get(array.dtype.name)
-        if dtype is None or not array.dtype.isnative:
-            raise _no_dtype(array.dtype, where)
-        if hasattr(array, "mask"):
+    def view(tensor: Any, where: str, writable: bool = False) -> View:
+        dtype = SHORT_NAMES.get(tensor.dtype.name)
+        if dtype is None or not tensor.dtype.isnative:
+            raise _no_dtype(tensor.dtype, where)
+        if hasattr(tensor, "mask"):
             raise Error("a masked array, whose mask is not read", where,
                         "call .filled(value), or pass .data")
-        address, read_only = array.__array_interface__["data"]
+        address, read_only = tensor.__array_interface__["data"]
         if writable and read_only:
             raise Error("the array is read-only", where, "give one that can be written")
-        return View(address, array.shape, _strides(array, where), dtype, "cpu", array)
+        return View(address, tensor.shape, _strides(tensor, where), dtype, "cpu", tensor)
 
     @staticmethod
     def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
@@ -113,10 +148,10 @@ class Torch:
             cls._dtypes = {getattr(torch, t): name for name, t in LONG_NAMES.items() if hasattr(torch, t)}
         return cls._dtypes
 
-    @classmethod
-    def view(cls, tensor: Any, where: str, writable: bool = False) -> View:
+    @staticmethod
+    def view(tensor: Any, where: str, writable: bool = False) -> View:
         torch = sys.modules["torch"]
-        dtype = cls.names().get(tensor.dtype)
+        dtype = Torch.names().get(tensor.dtype)
         if dtype is None:
             raise _no_dtype(tensor.dtype, where)
         if tensor.layout is not torch.strided or tensor.is_nested:
@@ -160,12 +195,12 @@ class Cupy:
     """cupy.ndarray, on the current stream."""
 
     @staticmethod
-    def view(array: Any, where: str, writable: bool = False) -> View:
-        dtype = SHORT_NAMES.get(array.dtype.name)
+    def view(tensor: Any, where: str, writable: bool = False) -> View:
+        dtype = SHORT_NAMES.get(tensor.dtype.name)
         if dtype is None:
-            raise _no_dtype(array.dtype, where)
-        return View(array.data.ptr, array.shape, _strides(array, where), dtype, f"cuda:{array.device.id}",
-                    array)
+            raise _no_dtype(tensor.dtype, where)
+        return View(tensor.data.ptr, tensor.shape, _strides(tensor, where), dtype, f"cuda:{tensor.device.id}",
+                    tensor)
 
     @staticmethod
     def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
@@ -205,7 +240,7 @@ def _immutable(tensor: Any) -> bool:
         return False
 
 
-class Dlpack:
+class Dlpack(_Host):
     """Anything else with ``__dlpack__`` or the buffer protocol, on the CPU.
 
     Results are of the input's type where that follows the array API standard, and numpy arrays otherwise.
@@ -244,7 +279,7 @@ class Dlpack:
         return array if namespace is None else namespace().from_dlpack(array)
 
 
-def of(tensor: Any) -> Any:
+def of(tensor: Any) -> Framework:
     """The framework of a tensor."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(tensor, numpy.ndarray):

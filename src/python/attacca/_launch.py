@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from . import _core, _dispatch
 from ._arguments import listed
-from ._frameworks import Numpy, View, of
+from ._frameworks import Framework, Numpy, View, of
 from ._layout import Signature
 
 # Instances that a plan keeps; the least recently used is dropped first.
@@ -30,7 +30,7 @@ os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_i
 Launch = Callable[[Sequence[int], Sequence[int]], None]
 
 
-def _launcher(instance: _core.Instance, device: str, framework: Any) -> Launch:
+def _launcher(instance: _core.Instance, device: str, framework: Framework) -> Launch:
     """The function that runs an instance on the addresses of its inputs and outputs.
 
     On a GPU it launches on the framework's current stream, and its workspace is from the framework's allocator.
@@ -88,13 +88,13 @@ class Engine:
         frameworks = [of(tensor) for tensor in given]
         views = [framework.view(tensor, layout.info.name)
                  for framework, tensor, layout in zip(frameworks, given, self.signature.inputs)]
-        main = frameworks[0] if frameworks else Numpy
         outs = listed(out)
         into = None if outs is None else self._writable(outs)
+        main = frameworks[0] if frameworks else of(outs[0]) if outs else Numpy
         results = self.run(views, main, outs, into)
         return results if len(results) > 1 or isinstance(out, (list, tuple)) else results[0]
 
-    def run(self, views: Sequence[View], framework: Any, outs: Sequence[Any] | None,
+    def run(self, views: Sequence[View], framework: Framework, outs: Sequence[Any] | None,
             into: Sequence[View] | None) -> tuple[Any, ...]:
         """Runs on tensors whose memory is known.
 
@@ -118,7 +118,7 @@ class Engine:
         ready.launch([view.address for view in views], addresses)
         return tuple(outs)
 
-    def ready(self, framework: Any, views: Sequence[View], into: Sequence[View] | None) -> Ready:
+    def ready(self, framework: Framework, views: Sequence[View], into: Sequence[View] | None) -> Ready:
         """The instance for tensors of these shapes, strides, dtypes and alignments; prepared at their first use.
 
         Raises:
@@ -138,7 +138,7 @@ class Engine:
                 self._instances.popitem(last=False)
         return ready
 
-    def _prepare(self, framework: Any, views: Sequence[View], into: Sequence[View] | None) -> Ready:
+    def _prepare(self, framework: Framework, views: Sequence[View], into: Sequence[View] | None) -> Ready:
         sizes = self.signature.sizes(views)
         alignments = [_ALIGNMENTS[view.address & 15] for view in views]
         strides: list[Sequence[int]] = [view.strides for view in views]

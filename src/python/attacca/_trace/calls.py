@@ -6,7 +6,7 @@ import operator
 import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from .. import _frameworks
 from .._arguments import LONG_NAMES, SHORT_NAMES
@@ -36,6 +36,34 @@ _SYMBOLS = {"__and__": operator.and_, "__or__": operator.or_, "__xor__": operato
 _TORCH_MODULES = {"torch.nn.functional", "torch.functional", "torch._tensor", "torch"}
 
 
+class Record(Protocol):
+    """What calls need of :class:`.traced.Recorder`."""
+
+    frameworks: list[str]
+    foreign: bool
+
+    @property
+    def stand_in(self) -> type: ...
+
+    def text_of(self, tensor: Any) -> str: ...
+
+    def dtype_of(self, tensor: Any) -> str: ...
+
+    def sizes_of(self, tensor: Any) -> tuple[int, ...]: ...
+
+    def several(self, text: str, count: int) -> list[str]: ...
+
+    def keep(self, text: str, dtype: str, sizes: Sequence[int]) -> Any: ...
+
+    def mark(self) -> int: ...
+
+    def since(self, mark: int) -> list[str]: ...
+
+    def rewind(self, mark: int) -> None: ...
+
+    def restore(self, statements: list[str]) -> None: ...
+
+
 class TraceCall(Call):
     """A call on stand-ins by the rules of one framework.
 
@@ -43,7 +71,7 @@ class TraceCall(Call):
         run: The framework's own function, which is asked for the result's dtype.
     """
 
-    def __init__(self, record: Any, framework: str, name: str, run: Callable[..., Any], args: Sequence[Any],
+    def __init__(self, record: Record, framework: str, name: str, run: Callable[..., Any], args: Sequence[Any],
                  keywords: dict[str, Any]):
         self.record, self.framework, self.name = record, framework, name
         self._run, self._args, self._keywords = run, args, keywords
@@ -52,13 +80,13 @@ class TraceCall(Call):
         return isinstance(value, self.record.stand_in)
 
     def text(self, tensor: Any) -> str:
-        return str(self.record.text_of(tensor))
+        return self.record.text_of(tensor)
 
     def dtype(self, tensor: Any) -> str:
-        return str(self.record.dtype_of(tensor))
+        return self.record.dtype_of(tensor)
 
     def sizes(self, tensor: Any) -> Sequence[Any]:
-        return tuple(self.record.sizes_of(tensor))
+        return self.record.sizes_of(tensor)
 
     def extent_text(self, extent: Any) -> str:
         text = extent.text if isinstance(extent, Extent) else str(extent)
@@ -137,7 +165,7 @@ def _numpy_dtype(numpy: Any, name: str) -> Any:
 # ---- Called by the stand-ins
 
 
-def call_torch(record: Any, function: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+def call_torch(record: Record, function: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
     """Records a call of a function of torch."""
     name = getattr(function, "__name__", str(function))
     row = BY_ATEN.get(name)
@@ -147,7 +175,7 @@ def call_torch(record: Any, function: Any, args: Sequence[Any], keywords: dict[s
     return _finish(record, name, lambda: _torch(record, name, function, function, args, keywords))
 
 
-def call_numpy(record: Any, function: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+def call_numpy(record: Record, function: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
     """Records a call of a function or ufunc of numpy."""
     name = function.__name__
     own = getattr(sys.modules["numpy"], name, function)
@@ -156,7 +184,7 @@ def call_numpy(record: Any, function: Any, args: Sequence[Any], keywords: dict[s
     return _finish(record, name, lambda: _numpy(record, name, function, function, args, keywords))
 
 
-def call_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+def call_method(record: Record, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
     """Records an operator, a property or a method of a tensor; ``args[0]`` is the tensor."""
     readers = {"torch": _torch_method, "numpy": _numpy_method}
     ways = [readers[framework](record, name, args, keywords) for framework in record.frameworks]
@@ -170,7 +198,7 @@ def call_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str,
 Way = Callable[[], "tuple[Any, str]"]
 
 
-def _torch_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Way | None:
+def _torch_method(record: Record, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Way | None:
     aten = OPERATORS[name][0] if name in OPERATORS else _PROPERTIES.get(name, name)
     if aten not in BY_ATEN:
         return None
@@ -186,7 +214,7 @@ def _torch_method(record: Any, name: str, args: Sequence[Any], keywords: dict[st
     return lambda: _torch(record, aten, own, run, args, keywords)
 
 
-def _numpy_method(record: Any, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Way | None:
+def _numpy_method(record: Record, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Way | None:
     own = OPERATORS[name][1] if name in OPERATORS else name
     if own not in BY_NUMPY:
         return None
@@ -209,7 +237,7 @@ def _operator(name: str) -> Callable[..., Any]:
     return (lambda x, y: found(y, x)) if OPERATORS[name][2] else found
 
 
-def _torch(record: Any, name: str, function: Any, run: Any, args: Sequence[Any], keywords: dict[str, Any],
+def _torch(record: Record, name: str, function: Any, run: Any, args: Sequence[Any], keywords: dict[str, Any],
            operands: Sequence[Any] | None = None) -> tuple[Any, str]:
     call = TraceCall(record, "torch", name, run, args, keywords)
     row = BY_ATEN[name]
@@ -220,7 +248,7 @@ def _torch(record: Any, name: str, function: Any, run: Any, args: Sequence[Any],
     return _write(row, call, values)
 
 
-def _numpy(record: Any, name: str, function: Any, run: Any, args: Sequence[Any],
+def _numpy(record: Record, name: str, function: Any, run: Any, args: Sequence[Any],
            keywords: dict[str, Any]) -> tuple[Any, str]:
     call = TraceCall(record, "numpy", name, run, args, keywords)
     row = BY_NUMPY[name]
@@ -248,7 +276,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _agreed(record: Any, ways: Sequence[Way], args: Sequence[Any]) -> tuple[Any, str]:
+def _agreed(record: Record, ways: Sequence[Way], args: Sequence[Any]) -> tuple[Any, str]:
     """What a method means in every framework of the tensors.
 
     Raises:
@@ -273,7 +301,7 @@ def _agreed(record: Any, ways: Sequence[Way], args: Sequence[Any]) -> tuple[Any,
     return found[0][0]
 
 
-def _finish(record: Any, name: str, way: Way) -> Any:
+def _finish(record: Record, name: str, way: Way) -> Any:
     """Records what a writer returns; reports a refusal as an error of the call."""
     try:
         made, dtype = way()

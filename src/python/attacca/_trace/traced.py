@@ -258,7 +258,7 @@ def frameworks_of(tensors: Iterable[Any]) -> tuple[str, ...]:
 
     "other" follows numpy's rules where all frameworks agree on the result's dtype.
     """
-    names = {_frameworks.Torch: "torch", _frameworks.Numpy: "numpy", _frameworks.Cupy: "numpy"}
+    names: dict[Any, str] = {_frameworks.Torch: "torch", _frameworks.Numpy: "numpy", _frameworks.Cupy: "numpy"}
     return tuple(sorted({names.get(_frameworks.of(tensor), "other") for tensor in tensors})) or ("other",)
 
 

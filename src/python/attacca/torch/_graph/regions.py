@@ -242,7 +242,7 @@ def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch
         if dropped & set(node.all_input_nodes):
             dropped.add(node)
             if is_product_op(node):
-                left.append(Left(node.name, Importer.op(node), "an operand's size or dtype has no text"))
+                left.append(Left(node.name, Importer.op(node), "an operand's size or dtype cannot be written"))
         else:
             kept.append(node)
     return _operands(kept), kept
