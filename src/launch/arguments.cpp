@@ -47,6 +47,12 @@ std::string layout_reason(const char* which, const char* axis, const problem::Vi
       which, view.row_stride, view.column_stride, view.batch_stride, view.alignment, axis, align);
 }
 
+bool shares_a(const problem::Problem& problem) {
+  for (size_t i = 1; i < problem.products.size(); ++i)
+    if (!problem.repeats_first_a(i)) return false;
+  return true;
+}
+
 // Empty: the template computes as many products as the region has, of one A. Two of them are a
 // gate's, of two weights or of two column sets of one.
 std::string count_reason(const problem::Problem& problem, const Template& kernel) {
@@ -59,9 +65,7 @@ std::string count_reason(const problem::Problem& problem, const Template& kernel
   if (factors.size() != static_cast<size_t>(kernel.hole.accumulators))
     return fmt::format("the epilogue reads {} accumulators, the kernel hands over {}",
                        factors.size(), kernel.hole.accumulators);
-  for (const problem::Product& product : problem.products)
-    if (product.a != problem.products[0].a || product.a_source != problem.products[0].a_source)
-      return "the products do not share A";
+  if (!shares_a(problem)) return "the products do not share A";
   return {};
 }
 
@@ -78,6 +82,7 @@ bool alternate_columns(const std::vector<problem::Factor>& factors, int align) {
 // Empty: the template takes these packed weights.
 std::string packed_reason(const problem::Problem& problem, const Template& kernel) {
   const problem::Product& product = problem.products[0];
+  const auto& views = problem.views.products[0];
   const ir::Packing& packing = product.packed->packing;
   const bool floats = ir::is_float(packing.weights);
   if (packing.bits != kernel.packed_bits || floats != kernel.packed_floats ||
@@ -85,22 +90,22 @@ std::string packed_reason(const problem::Problem& problem, const Template& kerne
     return fmt::format("made for {}-bit {} with {}-bit scales, the weights have {}",
                        kernel.packed_bits, kernel.packed_floats ? "floats" : "integers",
                        kernel.packed_scale_bits, to_string(packing));
-  if (std::find(kernel.input_types.begin(), kernel.input_types.end(), product.a.dtype) ==
+  if (std::find(kernel.input_types.begin(), kernel.input_types.end(), views.a.dtype) ==
       kernel.input_types.end())
-    return fmt::format("no {} inputs", name(product.a.dtype));
-  if (packing.scales != ir::DType::F32 && packing.scales != product.a.dtype)
+    return fmt::format("no {} inputs", name(views.a.dtype));
+  if (packing.scales != ir::DType::F32 && packing.scales != views.a.dtype)
     return fmt::format("it takes scales of f32 or of A's dtype, not of {}", name(packing.scales));
-  if (kernel.packed_rounds && product.b.dtype != product.a.dtype)
+  if (kernel.packed_rounds && views.b.dtype != views.a.dtype)
     return fmt::format("it rounds the weights to {}, which the graph unpacks to {}",
-                       name(product.a.dtype), name(product.b.dtype));
-  if (problem.mode == ir::Mode::Eager && !kernel.packed_rounds && product.b.dtype != ir::DType::F32)
+                       name(views.a.dtype), name(views.b.dtype));
+  if (problem.mode == ir::Mode::Eager && !kernel.packed_rounds && views.b.dtype != ir::DType::F32)
     return fmt::format("it does not round the weights to {}, as eager mode does",
-                       name(product.b.dtype));
+                       name(views.b.dtype));
   if (problem.batch != 1) return "packed weights are one matrix, the product has batches";
-  if (product.b.alignment < kernel.align_b)
+  if (views.b.alignment < kernel.align_b)
     return fmt::format("the packed tensor must be at a multiple of {} bytes", kernel.align_b);
-  if (!walks(product.a, true, kernel.align_a, problem.m, product.k))
-    return layout_reason("A", "K", product.a, kernel.align_a);
+  if (!walks(views.a, true, kernel.align_a, problem.m, product.k))
+    return layout_reason("A", "K", views.a, kernel.align_a);
   return {};
 }
 
@@ -108,23 +113,23 @@ std::string packed_reason(const problem::Problem& problem, const Template& kerne
 std::string product_reason(const problem::Problem& problem, const Template& kernel) {
   if (std::string reason = count_reason(problem, kernel); !reason.empty()) return reason;
   const problem::Product& product = problem.products[0];
+  const auto& views = problem.views.products[0];
   if (product.k == 0) return "K is 0";
   if (product.packed.has_value() != (kernel.packed_bits != 0))
     return product.packed ? "it takes no packed weights" : "it takes packed weights alone";
   if (product.packed) return packed_reason(problem, kernel);
-  if (product.scales.has_value() != kernel.scaled_blocks)
-    return product.scales ? "it knows no scales of blocks" : "it takes blocks with scales alone";
-  if (product.a.dtype != product.b.dtype && !kernel.mixed_inputs)
-    return "the operands' dtypes differ";
-  for (const ir::DType dtype : {product.a.dtype, product.b.dtype})
+  if (views.scales.has_value() != kernel.scaled_blocks)
+    return views.scales ? "it knows no scales of blocks" : "it takes blocks with scales alone";
+  if (views.a.dtype != views.b.dtype && !kernel.mixed_inputs) return "the operands' dtypes differ";
+  for (const ir::DType dtype : {views.a.dtype, views.b.dtype})
     if (std::find(kernel.input_types.begin(), kernel.input_types.end(), dtype) ==
         kernel.input_types.end())
       return fmt::format("no {} inputs", name(dtype));
   if (kernel.fast_accumulation && !product.fast)
     return "its sums are short, and the product does not say fast=true";
   if (kernel.any_strides) return {};
-  if (!walks(product.a, kernel.a_k_major, kernel.align_a, problem.m, product.k))
-    return layout_reason("A", kernel.a_k_major ? "K" : "M", product.a, kernel.align_a);
+  if (!walks(views.a, kernel.a_k_major, kernel.align_a, problem.m, product.k))
+    return layout_reason("A", kernel.a_k_major ? "K" : "M", views.a, kernel.align_a);
   if (kernel.alternate_columns)
     return alternate_columns(problem.factors(), kernel.align_b)
                ? ""
@@ -137,11 +142,11 @@ std::string product_reason(const problem::Problem& problem, const Template& kern
 
 epilogue::PlacementLimits limits_of(const problem::Problem& problem, const Template& kernel) {
   epilogue::PlacementLimits limits;
-  for (size_t i = 0; i < problem.inputs.size(); ++i)
+  for (size_t i = 0; i < problem.views.inputs.size(); ++i)
     limits.context_inputs.push_back(problem.epilogue.inputs[i].role == Role::Full &&
                                     !kernel.any_strides &&
-                                    !dense_rows(problem.inputs[i], kernel.align_d, problem));
-  for (const problem::View& view : problem.outputs)
+                                    !dense_rows(problem.views.inputs[i], kernel.align_d, problem));
+  for (const problem::View& view : problem.views.outputs)
     limits.context_outputs.push_back(!kernel.any_strides &&
                                      !dense_rows(view, kernel.align_d, problem));
   return limits;
@@ -257,12 +262,12 @@ attacca_gemm_arguments describe(const problem::Problem& problem, const Template&
   arguments.batch = static_cast<int32_t>(problem.batch);
   if (!problem.products.empty()) {
     arguments.k = static_cast<int32_t>(problem.products[0].k);
-    arguments.a = operand(problem.products[0].a);
+    arguments.a = operand(problem.views.products[0].a);
     const std::vector<problem::Factor> factors = problem.factors();
     arguments.b = operand(factors[0].b);
     if (factors.size() > 1) arguments.b1 = operand(factors[1].b);
     if (problem.products[0].packed) arguments.packed = packed(*problem.products[0].packed);
-    if (const auto& scales = problem.products[0].scales) {
+    if (const auto& scales = problem.views.products[0].scales) {
       arguments.scale_a = operand(scales->a);
       arguments.scale_b = operand(scales->b);
     }
@@ -276,9 +281,9 @@ attacca_gemm_arguments describe(const problem::Problem& problem, const Template&
   arguments.splits = candidate.splits;
   Slots slots{arguments};
   for (size_t i = 0; i < binding.inputs.size(); ++i)
-    slots.put(binding.inputs[i], problem.inputs[i], kernel.hole.swapped);
+    slots.put(binding.inputs[i], problem.views.inputs[i], kernel.hole.swapped);
   for (size_t i = 0; i < binding.outputs.size(); ++i)
-    slots.put(binding.outputs[i], problem.outputs[i], kernel.hole.swapped);
+    slots.put(binding.outputs[i], problem.views.outputs[i], kernel.hole.swapped);
   return arguments;
 }
 
@@ -286,28 +291,27 @@ void* first_element(void* base, const problem::View& view) {
   return static_cast<char*>(base) + view.offset * ir::size_of(view.dtype);
 }
 
-void set_pointers(const problem::Problem& problem, const epilogue::Binding& binding,
-                  const problem::Pointers& pointers, attacca_gemm_arguments& arguments) {
-  size_t at = 0;
+void set_addresses(const problem::Problem& problem, const epilogue::Binding& binding,
+                   const problem::Addresses& at, attacca_gemm_arguments& arguments) {
+  const problem::Operands<void*> first = map(first_element, at, problem.views);
   if (!problem.products.empty()) {
-    arguments.a.pointer = first_element(pointers[0], problem.products[0].a);
+    arguments.a.pointer = first.products[0].a;
     const std::vector<problem::Factor> factors = problem.factors();
-    arguments.b.pointer = first_element(pointers[2 * factors[0].product + 1], factors[0].b);
-    if (factors.size() > 1)
-      arguments.b1.pointer = first_element(pointers[2 * factors[1].product + 1], factors[1].b);
-    if (const auto& scales = problem.products[0].scales) {
-      const size_t first = problem.scales_view(0);
-      arguments.scale_a.pointer = first_element(pointers[first], scales->a);
-      arguments.scale_b.pointer = first_element(pointers[first + 1], scales->b);
+    const auto b = [&](const problem::Factor& factor) {
+      return first_element(at.products[factor.product].b, factor.b);
+    };
+    arguments.b.pointer = b(factors[0]);
+    if (factors.size() > 1) arguments.b1.pointer = b(factors[1]);
+    if (const auto& scales = first.products[0].scales) {
+      arguments.scale_a.pointer = scales->a;
+      arguments.scale_b.pointer = scales->b;
     }
-    at = problem.scales_view(problem.products.size());
   }
   Slots slots{arguments};
-  for (size_t i = 0; i < binding.inputs.size(); ++i, ++at)
-    if (binding.inputs[i].place != Place::Accumulator)
-      slots.point(binding.inputs[i], first_element(pointers[at], problem.inputs[i]));
-  for (size_t i = 0; i < binding.outputs.size(); ++i, ++at)
-    slots.point(binding.outputs[i], first_element(pointers[at], problem.outputs[i]));
+  for (size_t i = 0; i < binding.inputs.size(); ++i)
+    slots.point(binding.inputs[i], first.inputs[i]);
+  for (size_t i = 0; i < binding.outputs.size(); ++i)
+    slots.point(binding.outputs[i], first.outputs[i]);
 }
 
 }  // namespace attacca::launch

@@ -27,8 +27,8 @@ int context_operands(const problem::Problem& problem, const epilogue::Binding& b
 attacca_gemm_arguments describe(const problem::Problem& problem, const templates::Template& kernel,
                                 const epilogue::Binding& binding, const Candidate& candidate,
                                 int sm_count);
-void set_pointers(const problem::Problem& problem, const epilogue::Binding& binding,
-                  const problem::Pointers& pointers, attacca_gemm_arguments& arguments);
+void set_addresses(const problem::Problem& problem, const epilogue::Binding& binding,
+                   const problem::Addresses& at, attacca_gemm_arguments& arguments);
 
 // The address of the first element.
 void* first_element(void* base, const problem::View& view);

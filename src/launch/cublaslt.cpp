@@ -163,7 +163,8 @@ bool vendor_takes(const problem::View& view, int64_t rows, int64_t columns) {
 
 // Those of A along m, in steps of 16 bytes; those of B, of its rows of blocks, padded to 4, along
 // k.
-bool vendor_takes_scales(const problem::ScaledBlocks& scales, int64_t m, int64_t k) {
+bool vendor_takes_scales(const problem::ScaleOperands<problem::View>& scales, int64_t m,
+                         int64_t k) {
   const int64_t blocks = (k + problem::kScaleBlock - 1) / problem::kScaleBlock;
   return m % 4 == 0 && scales.a.row_stride == 1 && (blocks == 1 || scales.a.column_stride == m) &&
          scales.b.row_stride == 1 && scales.b.column_stride == (blocks + 3) / 4 * 4 &&

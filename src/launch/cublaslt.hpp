@@ -56,7 +56,7 @@ struct Multiplication {
 // Whether the library takes an operand as it lies: one stride 1, the other at least the extent.
 bool vendor_takes(const problem::View& view, int64_t rows, int64_t columns);
 // Whether it takes the scales of blocks of A [m, k] and B as they lie.
-bool vendor_takes_scales(const problem::ScaledBlocks& scales, int64_t m, int64_t k);
+bool vendor_takes_scales(const problem::ScaleOperands<problem::View>& scales, int64_t m, int64_t k);
 // Whether it multiplies these dtypes, exactly as the numerics contract says. Bytes it takes where
 // both operands are contiguous along k alone.
 bool vendor_multiplies(ir::DType a, ir::DType b, ir::DType d);

@@ -29,12 +29,12 @@ struct Aligned {
 
 // A kernel's parameters as built for certain addresses.
 struct Built {
-  problem::Pointers pointers;
+  Addresses addresses;
   void* workspace = nullptr;
   gpu::Launch launch;
   Aligned parameters;
-  Built(const Template& form, const problem::Pointers& at, void* scratch)
-      : pointers(at),
+  Built(const Template& form, const Addresses& at, void* scratch)
+      : addresses(at),
         workspace(scratch),
         parameters(std::max<size_t>(form.builder->params_align, 64), form.builder->params_bytes) {}
 };
@@ -56,16 +56,15 @@ class TemplateLaunch : public Runnable {
 
   size_t workspace_bytes() const override { return workspace_bytes_; }
 
-  Status launch(const problem::Pointers& pointers, void* workspace,
-                gpu::StreamHandle stream) const override {
+  Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
     std::shared_ptr<const Built> built = std::atomic_load(&last_);
-    if (!built || built->workspace != workspace || built->pointers != pointers) {
-      ATTACCA_TRY(built, build(pointers, workspace));
+    if (!built || built->workspace != workspace || built->addresses != at) {
+      ATTACCA_TRY(built, build(at, workspace));
       std::atomic_store(&last_, built);
     }
     if (zero_bytes_ > 0)
       ATTACCA_TRY_VOID(clear(static_cast<char*>(workspace) + zero_offset_, zero_bytes_, stream));
-    if (maximum_at_) ATTACCA_TRY_VOID(clear(maximum(pointers), sizeof(float), stream));
+    if (maximum_at_) ATTACCA_TRY_VOID(clear(maximum(at), sizeof(float), stream));
     void* parameters[] = {built->parameters.memory};
     return kernel_->function.launch(built->launch, stream, parameters);
   }
@@ -79,16 +78,14 @@ class TemplateLaunch : public Runnable {
                        bytes, stream);
   }
 
-  void* maximum(const problem::Pointers& pointers) const {
-    const size_t first_output = pointers.size() - problem_.outputs.size();
-    return first_element(pointers[first_output + *maximum_at_], problem_.outputs[*maximum_at_]);
+  void* maximum(const Addresses& at) const {
+    return first_element(at.outputs[*maximum_at_], problem_.views.outputs[*maximum_at_]);
   }
 
-  Result<std::shared_ptr<const Built>> build(const problem::Pointers& pointers,
-                                             void* workspace) const {
-    auto built = std::make_shared<Built>(form(), pointers, workspace);
+  Result<std::shared_ptr<const Built>> build(const Addresses& at, void* workspace) const {
+    auto built = std::make_shared<Built>(form(), at, workspace);
     attacca_gemm_arguments arguments = arguments_;
-    set_pointers(problem_, binding_, pointers, arguments);
+    set_addresses(problem_, binding_, at, arguments);
     arguments.workspace = workspace;
     char reason[512] = "";
     uint32_t grid[3] = {1, 1, 1};
@@ -124,9 +121,10 @@ gpu::KernelRequest request_for(const problem::Problem& problem, const Template& 
   request.mode = problem.mode;
   request.capability = capability;
   if (!problem.products.empty()) {
-    request.a_type = problem.products[0].a.dtype;
+    request.a_type = problem.views.products[0].a.dtype;
     // A kernel for packed weights makes numbers of A's type of them, whatever the graph unpacks to.
-    request.b_type = problem.products[0].packed ? request.a_type : problem.products[0].b.dtype;
+    request.b_type =
+        problem.products[0].packed ? request.a_type : problem.views.products[0].b.dtype;
   }
   return request;
 }

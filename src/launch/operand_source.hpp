@@ -3,8 +3,8 @@
 // way.
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <optional>
 
 #include "launch/helpers/scale_blocks.hpp"
 #include "launch/runnable.hpp"
@@ -32,30 +32,34 @@ enum class Contiguous : uint8_t { Either, Columns, Rows };
 
 // An operand of a product: the caller's memory, or a dense copy in the workspace.
 struct Source {
-  size_t pointer = 0;  // which of the caller's
+  // Of first bytes, before View::offset; of the scales of blocks where the copy needs them.
+  struct Memory {
+    void* operand = nullptr;
+    void* scales = nullptr;
+  };
+  using Copy = std::function<Status(const Memory& from, void* dense, gpu::StreamHandle stream)>;
+
   problem::View view;  // as the vendor reads it
-  std::unique_ptr<Runnable> copy;
-  problem::View from;
+  problem::View from;  // as the caller's memory has it
+  Copy copy = {};      // none: the vendor reads the caller's memory
   size_t copy_at = 0;
-  // Of the blocks that the copy scales.
-  size_t scales_pointer = 0;
-  std::optional<problem::View> scales = {};
 
   // Its first element; makes the copy.
-  Result<void*> ready(const problem::Pointers& pointers, char* workspace,
-                      gpu::StreamHandle stream) const;
+  Result<void*> ready(const Memory& memory, char* workspace, gpu::StreamHandle stream) const;
 };
 
+// The caller's memory, whatever the vendor takes.
+Source as_it_lies(const problem::View& view);
 // rows x columns of a view, in a dtype.
-Result<Source> make_source(const std::shared_ptr<Toolbox>& toolbox, size_t pointer,
-                           const problem::View& view, ir::DType dtype, int64_t rows,
-                           int64_t columns, int64_t batch, Contiguous contiguous, Arena& arena);
+Result<Source> make_source(const std::shared_ptr<Toolbox>& toolbox, const problem::View& view,
+                           ir::DType dtype, int64_t rows, int64_t columns, int64_t batch,
+                           Contiguous contiguous, Arena& arena);
 // B of a product of packed weights: unpacked into the workspace.
-Result<Source> unpacked_source(const std::shared_ptr<Toolbox>& toolbox, size_t pointer,
-                               const problem::Product& product, ir::DType dtype, Arena& arena);
+Result<Source> unpacked_source(const std::shared_ptr<Toolbox>& toolbox, const problem::View& b,
+                               const ir::PackedLayout& layout, ir::DType dtype, Arena& arena);
 // Blocks times their scales in the workspace, so many lines of so many values of k.
-Result<Source> scaled_source(const std::shared_ptr<Toolbox>& toolbox, Source source,
-                             const BlockAxis& batch, const BlockAxis& line, const BlockAxis& k,
-                             Arena& arena);
+Result<Source> scaled_source(const std::shared_ptr<Toolbox>& toolbox, const problem::View& view,
+                             const problem::View& scales, const BlockAxis& batch,
+                             const BlockAxis& line, const BlockAxis& k, Arena& arena);
 
 }  // namespace attacca::launch

@@ -14,15 +14,14 @@ class Nothing : public Runnable {
   Nothing(std::shared_ptr<Toolbox> toolbox, const problem::Problem& problem)
       : toolbox_(std::move(toolbox)), problem_(problem) {}
   size_t workspace_bytes() const override { return 0; }
-  Status launch(const problem::Pointers& pointers, void*, gpu::StreamHandle stream) const override {
+  Status launch(const Addresses& at, void*, gpu::StreamHandle stream) const override {
     const gpu::Driver& driver = toolbox_->device().driver();
-    const size_t first = pointers.size() - problem_.outputs.size();
-    for (size_t i = 0; i < problem_.outputs.size(); ++i)
-      if (problem_.epilogue.outputs[i].kind != epilogue::OutputKind::Store)
-        ATTACCA_TRY_VOID(driver.call(driver.memset_d8,
-                                     reinterpret_cast<gpu::DevicePointer>(
-                                         first_element(pointers[first + i], problem_.outputs[i])),
-                                     uint8_t{0}, sizeof(float), stream));
+    for (size_t i = 0; i < at.outputs.size(); ++i) {
+      if (problem_.epilogue.outputs[i].kind == epilogue::OutputKind::Store) continue;
+      void* const reduced = first_element(at.outputs[i], problem_.views.outputs[i]);
+      ATTACCA_TRY_VOID(driver.call(driver.memset_d8, reinterpret_cast<gpu::DevicePointer>(reduced),
+                                   uint8_t{0}, sizeof(float), stream));
+    }
     return {};
   }
 
@@ -36,23 +35,28 @@ class OuterLoop : public Runnable {
  public:
   OuterLoop(const problem::Problem& problem, std::unique_ptr<Runnable> inner)
       : axes_(problem.outer), inner_(std::move(inner)) {
-    for (const problem::View* view : problem.views()) widths_.push_back(ir::size_of(view->dtype));
-    for (const problem::OuterAxis& axis : axes_) steps_ *= axis.extent;
+    for (problem::OuterAxis& axis : axes_) {
+      for_each(
+          [](int64_t& stride, const problem::View& view) { stride *= ir::size_of(view.dtype); },
+          axis.strides, problem.views);
+      steps_ *= axis.extent;
+    }
   }
 
   size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
 
-  Status launch(const problem::Pointers& pointers, void* workspace,
-                gpu::StreamHandle stream) const override {
+  Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
     for (int64_t step = 0; step < steps_; ++step) {
-      problem::Pointers moved = pointers;
+      Addresses moved = at;
       int64_t rest = step;
       for (size_t axis = axes_.size(); axis-- > 0;) {
         const int64_t index = rest % axes_[axis].extent;
         rest /= axes_[axis].extent;
-        for (size_t i = 0; i < moved.size(); ++i)
-          if (moved[i] != nullptr)
-            moved[i] = static_cast<char*>(moved[i]) + index * axes_[axis].strides[i] * widths_[i];
+        for_each(
+            [index](void*& address, int64_t stride) {
+              if (address != nullptr) address = static_cast<char*>(address) + index * stride;
+            },
+            moved, axes_[axis].strides);
       }
       ATTACCA_TRY_VOID(inner_->launch(moved, workspace, stream));
     }
@@ -60,8 +64,7 @@ class OuterLoop : public Runnable {
   }
 
  private:
-  std::vector<problem::OuterAxis> axes_;
-  std::vector<int64_t> widths_;
+  std::vector<problem::OuterAxis> axes_;  // strides in bytes
   int64_t steps_ = 1;
   std::unique_ptr<Runnable> inner_;
 };

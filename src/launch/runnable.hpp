@@ -8,6 +8,8 @@
 
 namespace attacca::launch {
 
+using problem::Addresses;
+
 // Immutable; launch() may be called from several threads at once, each with its own workspace.
 class Runnable {
  public:
@@ -15,10 +17,8 @@ class Runnable {
   virtual size_t workspace_bytes() const = 0;
   // Puts the work on the stream; allocates nothing on the device and waits for nothing, so it can
   // be captured. `workspace`: workspace_bytes() on the device, aligned to 256 bytes, not in use by
-  // another launch at the same time. Addresses must be as aligned as the problem says. The device
-  // must be current.
-  virtual Status launch(const problem::Pointers& pointers, void* workspace,
-                        gpu::StreamHandle stream) const = 0;
+  // another launch at the same time. The device must be current.
+  virtual Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const = 0;
 };
 
 }  // namespace attacca::launch

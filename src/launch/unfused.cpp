@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 
+#include "launch/arguments.hpp"
 #include "launch/fused.hpp"
 #include "launch/helpers/plain_product.hpp"
 #include "launch/operand_source.hpp"
@@ -23,11 +24,12 @@ constexpr WorkspaceLimit kVendorWorkspace[] = {{size_t{32} << 20, 8}, {size_t{1}
 
 // The dtypes in which the vendor may multiply operands of these dtypes, holding both exactly; the
 // fastest first.
-std::vector<std::pair<DType, DType>> multiplied_as(const problem::Product& product) {
+std::vector<std::pair<DType, DType>> multiplied_as(
+    const problem::ProductOperands<problem::View>& views, DType stored) {
   std::vector<std::pair<DType, DType>> ways;
-  const DType a = product.a.dtype, b = product.b.dtype;
-  if (vendor_multiplies(a, b, product.stored)) ways.emplace_back(a, b);
-  if (product.scales) {
+  const DType a = views.a.dtype, b = views.b.dtype;
+  if (vendor_multiplies(a, b, stored)) ways.emplace_back(a, b);
+  if (views.scales) {
     ways.emplace_back(DType::F32, DType::F32);
     return ways;
   }
@@ -36,8 +38,7 @@ std::vector<std::pair<DType, DType>> multiplied_as(const problem::Product& produ
       return dtype == candidate || ir::is_fp8(dtype) ||
              (candidate == DType::F32 && ir::is_float(dtype) && dtype != DType::F64);
     };
-    if (candidate != a && holds(a) && holds(b) &&
-        vendor_multiplies(candidate, candidate, product.stored)) {
+    if (candidate != a && holds(a) && holds(b) && vendor_multiplies(candidate, candidate, stored)) {
       ways.emplace_back(candidate, candidate);
       break;
     }
@@ -46,8 +47,8 @@ std::vector<std::pair<DType, DType>> multiplied_as(const problem::Product& produ
 }
 
 struct Step {
-  Source a, b;
-  std::optional<std::pair<Source, Source>> scales = {};  // of blocks of a and b
+  // Scales: where the library multiplies by them.
+  problem::ProductOperands<Source> sources;
   std::optional<VendorGemm> gemm;
   int algorithm = 0;
   std::optional<PlainProduct> plain;  // where the vendor refuses; neither: K is 0, all is zeros
@@ -58,11 +59,11 @@ struct Step {
 
 // The tail stores what the library gives: no second kernel.
 bool is_bare_product(const problem::Problem& problem, const epilogue::Epilogue& tail) {
-  if (problem.products.size() != 1 || problem.outputs.size() != 1) return false;
+  if (problem.products.size() != 1 || problem.views.outputs.size() != 1) return false;
   const auto value = static_cast<size_t>(tail.outputs[0].value);
   if (!tail.nodes.empty() || tail.inputs[value].role != Role::Accumulator) return false;
   const epilogue::Input& acc = tail.inputs[value];
-  const problem::View& out = problem.outputs[0];
+  const problem::View& out = problem.views.outputs[0];
   return acc.column_step == 1 && acc.column_offset.is(0) && problem.products[0].n == problem.n &&
          out.dtype == problem.products[0].stored && (out.column_stride == 1 || problem.n == 1) &&
          out.row_stride >= problem.n;
@@ -103,12 +104,11 @@ class Unfused : public Runnable {
     return most;
   }
 
-  Status launch(const problem::Pointers& pointers, void* workspace,
-                gpu::StreamHandle stream) const override {
+  Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
     auto* scratch = static_cast<char*>(workspace);
-    for (const Step& step : steps_) ATTACCA_TRY_VOID(multiply(step, pointers, scratch, stream));
+    for (size_t i = 0; i < steps_.size(); ++i) ATTACCA_TRY_VOID(multiply(i, at, scratch, stream));
     if (bare_) return {};
-    return tail_->launch(tail_pointers(pointers, scratch), nullptr, stream);
+    return tail_->launch(tail_addresses(at, scratch), nullptr, stream);
   }
 
  private:
@@ -118,8 +118,9 @@ class Unfused : public Runnable {
   Result<Step> make_step(size_t index, int algorithm, Arena& arena) const {
     const problem::Problem& problem = problem_;
     const problem::Product& product = problem.products[index];
+    const auto& views = problem.views.products[index];
     Step step;
-    step.result = bare_ ? problem.outputs[0]
+    step.result = bare_ ? problem.views.outputs[0]
                         : problem::View{.dtype = product.stored,
                                         .row_stride = (product.n + 7) / 8 * 8,
                                         .column_stride = 1};
@@ -135,83 +136,66 @@ class Unfused : public Runnable {
     if (vendor_step) return step;
     if (vendor_.tail != VendorTail::None) return tl::make_unexpected(vendor_step.error());
     step.gemm.reset();
-    step.a = as_it_lies(2 * index, product.a);
-    step.b = as_it_lies(2 * index + 1, product.b);
+    step.sources = {as_it_lies(views.a), as_it_lies(views.b)};
     if (product.packed) {
-      ATTACCA_TRY(step.b,
-                  unpacked_source(toolbox_, 2 * index + 1, product, product.b.dtype, arena));
+      ATTACCA_TRY(step.sources.b,
+                  unpacked_source(toolbox_, views.b, *product.packed, views.b.dtype, arena));
     }
-    problem::View a = product.a, b = product.b;
-    if (product.scales) {
-      ATTACCA_TRY_VOID(scale_factors(index, arena, step));
-      a = step.a.view;
-      b = step.b.view;
-    }
-    ATTACCA_TRY(step.plain, PlainProduct::make(toolbox_, {problem.m, product.n, product.k,
-                                                          problem.batch, a, b, step.result}));
+    if (views.scales) ATTACCA_TRY_VOID(scale_factors(index, arena, step));
+    ATTACCA_TRY(step.plain, PlainProduct::make(
+                                toolbox_, {problem.m, product.n, product.k, problem.batch,
+                                           step.sources.a.view, step.sources.b.view, step.result}));
     return step;
   }
 
   // The scales of A's and B's blocks in the library's order. Errors: where it knows none.
   Status use_scales(size_t index, Arena& arena, Step& step) const {
     const problem::Product& product = problem_.products[index];
-    problem::ScaledBlocks scales = *product.scales;
-    const int64_t m = problem_.m,
-                  blocks = (product.k + problem::kScaleBlock - 1) / problem::kScaleBlock;
+    const auto& scales = *problem_.views.products[index].scales;
+    const auto extents = *problem::extents(problem_).products[index].scales;
     if (problem_.batch != 1) return fail("scales of batches", "cuBLASLt");
-    const size_t first = problem_.scales_view(index);
-    ATTACCA_TRY(Source a, make_source(toolbox_, first, scales.a, DType::F32, m, blocks, 1,
-                                      Contiguous::Rows, arena));
-    ATTACCA_TRY(Source b, make_source(toolbox_, first + 1, scales.b, DType::F32, blocks,
-                                      (product.n + problem::kScaleBlock - 1) / problem::kScaleBlock,
-                                      1, Contiguous::Rows, arena));
-    scales.a = a.view;
-    scales.b = b.view;
-    if (!vendor_takes_scales(scales, m, product.k))
+    const auto source = [&](const problem::View& view, const problem::Extents& extent) {
+      return make_source(toolbox_, view, DType::F32, extent.rows, extent.columns, 1,
+                         Contiguous::Rows, arena);
+    };
+    ATTACCA_TRY(Source a, source(scales.a, extents.a));
+    ATTACCA_TRY(Source b, source(scales.b, extents.b));
+    if (!vendor_takes_scales({a.view, b.view}, problem_.m, product.k))
       return fail("scales of blocks that lie otherwise", "cuBLASLt");
-    step.scales.emplace(std::move(a), std::move(b));
+    step.sources.scales = {std::move(a), std::move(b)};
     return {};
   }
 
   // A and B times their scales.
   Status scale_factors(size_t index, Arena& arena, Step& step) const {
     const problem::Product& product = problem_.products[index];
-    const problem::ScaledBlocks& scales = *product.scales;
-    const auto source = [&](size_t factor, const problem::View& view,
-                            const problem::View& of_blocks) {
-      Source made = as_it_lies(2 * index + factor, view);
-      made.scales_pointer = problem_.scales_view(index) + factor;
-      made.scales = of_blocks;
-      return made;
-    };
+    const problem::View &a = problem_.views.products[index].a,
+                        &b = problem_.views.products[index].b;
+    const auto& scales = *problem_.views.products[index].scales;
     const auto batch = [&](const problem::View& view, const problem::View& of_blocks) {
       const bool one = view.batch_stride == 0 && of_blocks.batch_stride == 0;
       return BlockAxis{one ? 1 : problem_.batch, view.batch_stride, of_blocks.batch_stride, 1};
     };
-    const problem::View &a = product.a, &b = product.b;
-    ATTACCA_TRY(step.a, scaled_source(toolbox_, source(0, a, scales.a), batch(a, scales.a),
-                                      {problem_.m, a.row_stride, scales.a.row_stride, 1},
-                                      {product.k, a.column_stride, scales.a.column_stride,
-                                       problem::kScaleBlock},
-                                      arena));
+    ATTACCA_TRY(step.sources.a, scaled_source(toolbox_, a, scales.a, batch(a, scales.a),
+                                              {problem_.m, a.row_stride, scales.a.row_stride, 1},
+                                              {product.k, a.column_stride, scales.a.column_stride,
+                                               problem::kScaleBlock},
+                                              arena));
     ATTACCA_TRY(
-        step.b,
-        scaled_source(toolbox_, source(1, b, scales.b), batch(b, scales.b),
+        step.sources.b,
+        scaled_source(toolbox_, b, scales.b, batch(b, scales.b),
                       {product.n, b.column_stride, scales.b.column_stride, problem::kScaleBlock},
                       {product.k, b.row_stride, scales.b.row_stride, problem::kScaleBlock}, arena));
-    std::swap(step.b.view.row_stride, step.b.view.column_stride);
+    std::swap(step.sources.b.view.row_stride, step.sources.b.view.column_stride);
     return {};
-  }
-
-  static Source as_it_lies(size_t pointer, const problem::View& view) {
-    return {.pointer = pointer, .view = view, .copy = nullptr, .from = view};
   }
 
   // An error where there is no vendor library or it does not take the product.
   Status use_vendor(size_t index, int algorithm, Arena& arena, Step& step) const {
     ATTACCA_TRY(const auto vendor, toolbox_->vendor());
     Status refused = fail("the vendor library does not multiply these dtypes");
-    for (const auto& [a, b] : multiplied_as(problem_.products[index])) {
+    for (const auto& [a, b] :
+         multiplied_as(problem_.views.products[index], problem_.products[index].stored)) {
       refused = use_vendor(vendor, index, {a, b}, algorithm, arena, step);
       if (refused) return {};
     }
@@ -222,32 +206,35 @@ class Unfused : public Runnable {
                     std::pair<DType, DType> dtypes, int algorithm, Arena& arena, Step& step) const {
     const problem::Problem& problem = problem_;
     const problem::Product& product = problem.products[index];
+    const auto& views = problem.views.products[index];
     const bool bytes = ir::size_of(dtypes.first) == 1;
     Arena mine = arena;
-    step.scales.reset();
-    const bool scaled = product.scales && bytes;
+    step.sources = {};
+    const bool scaled = views.scales && bytes;
     if (scaled) ATTACCA_TRY_VOID(use_scales(index, mine, step));
-    if (product.scales && !scaled) {
+    if (views.scales && !scaled) {
       ATTACCA_TRY_VOID(scale_factors(index, mine, step));
     } else {
-      ATTACCA_TRY(step.a, make_source(toolbox_, 2 * index, product.a, dtypes.first, problem.m,
-                                      product.k, problem.batch,
-                                      bytes ? Contiguous::Columns : Contiguous::Either, mine));
+      ATTACCA_TRY(step.sources.a,
+                  make_source(toolbox_, views.a, dtypes.first, problem.m, product.k, problem.batch,
+                              bytes ? Contiguous::Columns : Contiguous::Either, mine));
     }
-    if (product.scales && !scaled) {
+    if (views.scales && !scaled) {
       // Both are at hand.
     } else if (product.packed) {
-      ATTACCA_TRY(step.b, unpacked_source(toolbox_, 2 * index + 1, product, dtypes.second, mine));
+      ATTACCA_TRY(step.sources.b,
+                  unpacked_source(toolbox_, views.b, *product.packed, dtypes.second, mine));
     } else {
-      ATTACCA_TRY(step.b, make_source(toolbox_, 2 * index + 1, product.b, dtypes.second, product.k,
-                                      product.n, problem.batch,
-                                      bytes ? Contiguous::Rows : Contiguous::Either, mine));
+      ATTACCA_TRY(step.sources.b,
+                  make_source(toolbox_, views.b, dtypes.second, product.k, product.n, problem.batch,
+                              bytes ? Contiguous::Rows : Contiguous::Either, mine));
     }
-    ATTACCA_TRY(step.gemm, VendorGemm::make(vendor,
-                                            {problem.m, product.n, product.k, problem.batch,
-                                             step.a.view, step.b.view, step.result, vendor_.tail,
-                                             bias_view().alignment, product.fast, scaled},
-                                            kVendorWorkspace));
+    ATTACCA_TRY(step.gemm,
+                VendorGemm::make(vendor,
+                                 {problem.m, product.n, product.k, problem.batch,
+                                  step.sources.a.view, step.sources.b.view, step.result,
+                                  vendor_.tail, bias_view().alignment, product.fast, scaled},
+                                 kVendorWorkspace));
     // Of several products, one may have fewer.
     step.algorithm = std::min(algorithm, step.gemm->algorithms() - 1);
     step.scratch_at = mine.take(step.gemm->workspace_bytes(step.algorithm));
@@ -257,33 +244,34 @@ class Unfused : public Runnable {
 
   const problem::View& bias_view() const {
     static constexpr problem::View kNone;
-    return vendor_.bias_input ? problem_.inputs[*vendor_.bias_input] : kNone;
+    return vendor_.bias_input ? problem_.views.inputs[*vendor_.bias_input] : kNone;
   }
 
-  const void* bias(const problem::Pointers& pointers) const {
+  const void* bias(const Addresses& at) const {
     if (!vendor_.bias_input) return nullptr;
-    const problem::View& view = bias_view();
-    return static_cast<char*>(pointers[problem_.scales_view(steps_.size()) + *vendor_.bias_input]) +
-           view.offset * ir::size_of(view.dtype);
+    return first_element(at.inputs[*vendor_.bias_input], bias_view());
   }
 
-  void* result_of(const Step& step, const problem::Pointers& pointers, char* workspace) const {
+  void* result_of(const Step& step, const Addresses& at, char* workspace) const {
     if (!bare_) return workspace + step.result_at;
-    const problem::View& out = problem_.outputs[0];
-    return static_cast<char*>(pointers.back()) + out.offset * ir::size_of(out.dtype);
+    return first_element(at.outputs[0], problem_.views.outputs[0]);
   }
 
-  Status multiply(const Step& step, const problem::Pointers& pointers, char* workspace,
+  Status multiply(size_t index, const Addresses& at, char* workspace,
                   gpu::StreamHandle stream) const {
-    void* result = result_of(step, pointers, workspace);
+    const Step& step = steps_[index];
+    void* result = result_of(step, at, workspace);
     if (!step.gemm && !step.plain) return clear(step, result, stream);
-    ATTACCA_TRY(void* const a, step.a.ready(pointers, workspace, stream));
-    ATTACCA_TRY(void* const b, step.b.ready(pointers, workspace, stream));
+    const auto& memory = at.products[index];
+    const auto scales = memory.scales.value_or(problem::ScaleOperands<void*>{});
+    const auto& sources = step.sources;
+    ATTACCA_TRY(void* const a, sources.a.ready({memory.a, scales.a}, workspace, stream));
+    ATTACCA_TRY(void* const b, sources.b.ready({memory.b, scales.b}, workspace, stream));
     if (step.plain) return step.plain->launch(a, b, result, stream);
-    VendorGemm::Extras extras{.bias = bias(pointers)};
-    if (step.scales) {
-      ATTACCA_TRY(extras.scales_a, step.scales->first.ready(pointers, workspace, stream));
-      ATTACCA_TRY(extras.scales_b, step.scales->second.ready(pointers, workspace, stream));
+    VendorGemm::Extras extras{.bias = bias(at)};
+    if (sources.scales) {
+      ATTACCA_TRY(extras.scales_a, sources.scales->a.ready({scales.a}, workspace, stream));
+      ATTACCA_TRY(extras.scales_b, sources.scales->b.ready({scales.b}, workspace, stream));
     }
     return step.gemm->launch(step.algorithm, a, b, extras, result, workspace + step.scratch_at,
                              stream);
@@ -294,7 +282,7 @@ class Unfused : public Runnable {
     const auto at = reinterpret_cast<gpu::DevicePointer>(result);
     if (!bare_) return driver.call(driver.memset_d8, at, uint8_t{0}, step.result_bytes, stream);
     // The caller's rows may lie apart, with other data between them.
-    const problem::View& out = problem_.outputs[0];
+    const problem::View& out = problem_.views.outputs[0];
     const auto width = static_cast<size_t>(ir::size_of(out.dtype));
     for (int64_t batch = 0; batch < problem_.batch; ++batch)
       for (int64_t row = 0; row < problem_.m; ++row)
@@ -313,13 +301,12 @@ class Unfused : public Runnable {
       columns.emplace_back(product.n);
       nodes.push_back(product.node);
     }
-    problem::Problem tail = problem_;
-    tail.products.clear();
-    tail.epilogue = epilogue::unfuse(vendor_.rest, columns, nodes);
-    for (size_t i = 0; i < tail.inputs.size(); ++i) {
+    problem::Problem tail =
+        problem::tail_problem(problem_, epilogue::unfuse(vendor_.rest, columns, nodes));
+    for (size_t i = 0; i < tail.views.inputs.size(); ++i) {
       const epilogue::Input& input = problem_.epilogue.inputs[i];
       if (input.role != Role::Accumulator) continue;
-      problem::View& view = tail.inputs[i] = steps_[static_cast<size_t>(input.gemm)].result;
+      problem::View& view = tail.views.inputs[i] = steps_[static_cast<size_t>(input.gemm)].result;
       view.offset = input.column_offset.maybe_value().value_or(0);
       view.column_stride = input.column_step;
       while (view.alignment > 1 && view.offset * ir::size_of(view.dtype) % view.alignment != 0)
@@ -328,13 +315,12 @@ class Unfused : public Runnable {
     return tail;
   }
 
-  problem::Pointers tail_pointers(const problem::Pointers& pointers, char* workspace) const {
-    const size_t inputs = problem_.scales_view(steps_.size());
-    problem::Pointers tail(pointers.begin() + static_cast<ptrdiff_t>(inputs), pointers.end());
+  Addresses tail_addresses(const Addresses& at, char* workspace) const {
+    Addresses tail = at.of_epilogue();
     for (size_t i = 0; i < problem_.epilogue.inputs.size(); ++i) {
       const epilogue::Input& input = problem_.epilogue.inputs[i];
       if (input.role == Role::Accumulator)
-        tail[i] = workspace + steps_[static_cast<size_t>(input.gemm)].result_at;
+        tail.inputs[i] = workspace + steps_[static_cast<size_t>(input.gemm)].result_at;
     }
     return tail;
   }

@@ -18,11 +18,21 @@ constexpr int64_t kMostBlocks[] = {0x7FFFFFFF, 0xFFFF, 0xFFFF};
 
 // What one parameter is passed at a launch.
 struct Parameter {
-  std::optional<size_t> pointer;  // which of the launch's: its address and `word` bytes
-  uint64_t word = 0;              // else these bytes
+  enum class Kind : uint8_t { Word, Operand, Input, Result };
+  Kind kind = Kind::Word;
+  size_t index = 0;   // Operand: which of the kernel's; Input: which of the epilogue's
+  uint64_t word = 0;  // bytes, or how many to add to the address
+
+  uint64_t at(const Addresses& addresses) const {
+    const void* address = kind == Kind::Operand  ? addresses.kernel[index]
+                          : kind == Kind::Input  ? addresses.inputs[index]
+                          : kind == Kind::Result ? addresses.outputs[0]
+                                                 : nullptr;
+    return word + reinterpret_cast<uintptr_t>(address);
+  }
 };
 
-// A kernel and everything that launches it but for addresses.
+// A kernel and everything that launches it but for addresses. It stores to outputs[0].
 class KernelLaunch : public Runnable {
  public:
   static Result<std::unique_ptr<KernelLaunch>> load(const std::shared_ptr<Toolbox>& toolbox,
@@ -38,23 +48,21 @@ class KernelLaunch : public Runnable {
   }
 
   size_t workspace_bytes() const override { return 0; }
-  Status launch(const problem::Pointers& pointers, void*, gpu::StreamHandle stream) const override {
+  Status launch(const Addresses& at, void*, gpu::StreamHandle stream) const override {
     if (zeroed_bytes > 0) {
       const gpu::Driver& driver = toolbox_->device().driver();
-      const auto at = reinterpret_cast<gpu::DevicePointer>(pointers[output]);
-      ATTACCA_TRY_VOID(driver.call(driver.memset_d8, at, uint8_t{0}, zeroed_bytes, stream));
+      const auto result = reinterpret_cast<gpu::DevicePointer>(at.outputs[0]);
+      ATTACCA_TRY_VOID(driver.call(driver.memset_d8, result, uint8_t{0}, zeroed_bytes, stream));
     }
     std::vector<uint64_t> words;
-    for (const auto& [pointer, word] : parameters)
-      words.push_back(word + (pointer ? reinterpret_cast<uintptr_t>(pointers[*pointer]) : 0));
+    for (const Parameter& parameter : parameters) words.push_back(parameter.at(at));
     std::vector<void*> addresses;
     for (uint64_t& word : words) addresses.push_back(&word);
     return function_.launch(shape_, stream, addresses.data());
   }
 
   std::vector<Parameter> parameters;
-  size_t zeroed_bytes = 0;  // of the output, before the launch
-  size_t output = 0;        // which of the pointers it is
+  size_t zeroed_bytes = 0;  // of the result, before the launch
 
  private:
   KernelLaunch(std::shared_ptr<Toolbox> toolbox, gpu::Module module, gpu::Function function,
@@ -73,33 +81,25 @@ class KernelLaunch : public Runnable {
 class Nothing : public Runnable {
  public:
   size_t workspace_bytes() const override { return 0; }
-  Status launch(const problem::Pointers&, void*, gpu::StreamHandle) const override { return {}; }
+  Status launch(const Addresses&, void*, gpu::StreamHandle) const override { return {}; }
 };
 
 // The kernel into the memory of its own result, then the tail over it.
 class KernelThenTail : public Runnable {
  public:
-  KernelThenTail(std::unique_ptr<Runnable> kernel, size_t operands, size_t stored,
-                 std::unique_ptr<Runnable> tail)
-      : kernel_(std::move(kernel)),
-        operands_(static_cast<ptrdiff_t>(operands)),
-        stored_(stored),
-        tail_(std::move(tail)) {}
+  KernelThenTail(std::unique_ptr<Runnable> kernel, size_t stored, std::unique_ptr<Runnable> tail)
+      : kernel_(std::move(kernel)), stored_(stored), tail_(std::move(tail)) {}
 
   size_t workspace_bytes() const override { return tail_->workspace_bytes(); }
-  Status launch(const problem::Pointers& pointers, void* workspace,
-                gpu::StreamHandle stream) const override {
-    problem::Pointers own(pointers.begin(), pointers.begin() + operands_);
-    own.push_back(pointers[stored_]);
+  Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
+    const Addresses own{.kernel = at.kernel, .outputs = {at.inputs[stored_]}};
     ATTACCA_TRY_VOID(kernel_->launch(own, nullptr, stream));
-    return tail_->launch(problem::Pointers(pointers.begin() + operands_, pointers.end()), workspace,
-                         stream);
+    return tail_->launch(at.of_epilogue(), workspace, stream);
   }
 
  private:
   std::unique_ptr<Runnable> kernel_;
-  ptrdiff_t operands_;
-  size_t stored_;  // which of the pointers the kernel's result is
+  size_t stored_;  // which of the epilogue's inputs the kernel's result is
   std::unique_ptr<Runnable> tail_;
 };
 
@@ -132,10 +132,9 @@ class LoadedKernel {
 
   Result<std::unique_ptr<Runnable>> alone(const std::shared_ptr<Toolbox>& toolbox) const {
     ATTACCA_TRY(auto made, make(toolbox, {.module = &file_->module(), .capability = capability_}));
-    made->output = part_.operands.size();
     if (part_.call.zeroed)
       made->zeroed_bytes = static_cast<size_t>(part_.elements * ir::size_of(part_.stored));
-    ATTACCA_TRY(made->parameters, own_parameters(part_.operands.size()));
+    ATTACCA_TRY(made->parameters, own_parameters());
     return made;
   }
 
@@ -158,13 +157,12 @@ class LoadedKernel {
   // REQUIRES: no obstacles().
   Result<std::unique_ptr<Runnable>> fused(const std::shared_ptr<Toolbox>& toolbox,
                                           const problem::Problem& problem) const {
-    const size_t operands = part_.operands.size();
     std::vector<Parameter> appended;
-    for (size_t i = 0; i < problem.inputs.size(); ++i) {
-      const problem::View& view = problem.inputs[i];
+    for (size_t i = 0; i < problem.views.inputs.size(); ++i) {
+      const problem::View& view = problem.views.inputs[i];
       if (problem.epilogue.inputs[i].role != Role::Accumulator)
-        appended.push_back(
-            {operands + i, static_cast<uint64_t>(view.offset * ir::size_of(view.dtype))});
+        appended.push_back({Parameter::Kind::Input, i,
+                            static_cast<uint64_t>(view.offset * ir::size_of(view.dtype))});
     }
     const gpu::Tail tail = gpu::emit_tail(
         problem.epilogue, {.rows = epilogue::rows_in_code(problem.m, problem.n),
@@ -176,7 +174,7 @@ class LoadedKernel {
                                           .capability = capability_,
                                           .tail = &tail,
                                           .analysis = analysis}));
-    ATTACCA_TRY(made->parameters, own_parameters(operands + problem.inputs.size()));
+    ATTACCA_TRY(made->parameters, own_parameters());
     made->parameters.insert(made->parameters.end(), appended.begin(), appended.end());
     return made;
   }
@@ -228,15 +226,17 @@ class LoadedKernel {
     return {};
   }
 
-  Result<std::vector<Parameter>> own_parameters(size_t output) const {
+  Result<std::vector<Parameter>> own_parameters() const {
     std::vector<Parameter> parameters;
     size_t operand = 0;
     for (const ir::KernelArgument& argument : part_.call.arguments) {
       Parameter& made = parameters.emplace_back();
       if (const auto* scalar = std::get_if<ir::ScalarArgument>(&argument)) {
         ATTACCA_TRY(made.word, word_of(*scalar, where()));
+      } else if (std::holds_alternative<ir::OutputArgument>(argument)) {
+        made.kind = Parameter::Kind::Result;
       } else {
-        made.pointer = std::holds_alternative<ir::OutputArgument>(argument) ? output : operand++;
+        made = {Parameter::Kind::Operand, operand++};
       }
     }
     return parameters;
@@ -253,9 +253,9 @@ class LoadedKernel {
     std::vector<std::string> reasons;
     if (problem.batch != 1 || !problem.outer.empty())
       reasons.emplace_back("an operand repeats along the output's outer axes");
-    for (size_t i = 0; i < problem.inputs.size(); ++i) {
+    for (size_t i = 0; i < problem.views.inputs.size(); ++i) {
       const Role role = problem.epilogue.inputs[i].role;
-      const problem::View& view = problem.inputs[i];
+      const problem::View& view = problem.views.inputs[i];
       const bool row_by_row = problem.m == 1 || view.row_stride == problem.n;
       const bool columns = problem.n == 1 || view.column_stride == 1;
       const bool lies = role == Role::Accumulator || role == Role::Scalar ||
@@ -307,10 +307,8 @@ Result<std::unique_ptr<Runnable>> make_fused_user_kernel(const std::shared_ptr<T
 }
 
 problem::Problem tail_of(const problem::Problem& problem) {
-  problem::Problem tail = problem;
-  tail.kernel.reset();
-  tail.epilogue = epilogue::unfuse(problem.epilogue, {problem.n}, {problem.kernel->node});
-  return tail;
+  return problem::tail_problem(
+      problem, epilogue::unfuse(problem.epilogue, {problem.n}, {problem.kernel->node}));
 }
 
 Result<std::unique_ptr<Runnable>> make_unfused_user_kernel(const std::shared_ptr<Toolbox>& toolbox,
@@ -318,9 +316,8 @@ Result<std::unique_ptr<Runnable>> make_unfused_user_kernel(const std::shared_ptr
                                                            std::unique_ptr<Runnable> tail) {
   ATTACCA_TRY(const LoadedKernel loaded, load(toolbox, *problem.kernel));
   ATTACCA_TRY(auto kernel, loaded.alone(toolbox));
-  const size_t operands = problem.kernel->operands.size();
-  return std::make_unique<KernelThenTail>(std::move(kernel), operands,
-                                          operands + stored_input(problem), std::move(tail));
+  return std::make_unique<KernelThenTail>(std::move(kernel), stored_input(problem),
+                                          std::move(tail));
 }
 
 Result<Candidates> kernel_candidates(UserKernelFiles& files, const gpu::DeviceInfo& device,

@@ -12,7 +12,7 @@ namespace attacca::launch {
 // Candidate::kernel of the kernel that its tail has joined.
 inline constexpr std::string_view kUserKernel = "user_kernel";
 
-// Pointers: the kernel's operands, then its result.
+// Launched with its operands and one output, its result.
 Result<std::unique_ptr<Runnable>> make_kernel_alone(const std::shared_ptr<Toolbox>& toolbox,
                                                     const problem::KernelPart& kernel);
 

@@ -37,7 +37,7 @@ std::optional<size_t> bias_of(const problem::Problem& problem, const Node& node,
   const auto index = static_cast<size_t>(other);
   const Input& input = problem.epilogue.inputs[index];
   const bool fits = input.role == Role::Row && input.dtype == problem.products[0].stored &&
-                    problem.inputs[index].column_stride == 1;
+                    problem.views.inputs[index].column_stride == 1;
   return fits ? std::optional(index) : std::nullopt;
 }
 
@@ -73,7 +73,7 @@ std::vector<VendorEpilogue> vendor_epilogues(const problem::Problem& problem) {
   if (problem.mode != ir::Mode::Fp32 || problem.products.size() != 1 || problem.batch != 1 ||
       problem.products[0].k == 0 || problem.products[0].n != problem.n ||
       problem.products[0].accumulator != ir::DType::F32 ||
-      ir::is_fp8(problem.products[0].a.dtype))  // whose bias is of a type of its own
+      ir::is_fp8(problem.views.products[0].a.dtype))  // whose bias is of a type of its own
     return ways;
   const auto found =
       std::find_if(epilogue.inputs.begin(), epilogue.inputs.end(),

@@ -33,9 +33,12 @@ Result<std::vector<int64_t>> numbers(const std::vector<ir::Dim>& dims,
 
 // An operand while batch axes are still apart.
 struct Strided {
-  View* view = nullptr;  // none: an accumulator, which follows whatever the domain does
-  std::vector<int64_t> batch;
+  View view;
+  std::vector<int64_t> batch = {};
   bool has_rows = true;  // false: rows do not move it, as B, or an input that is one row
+  // Whether strides say where it is. Not of an accumulator, which follows whatever the domain does,
+  // nor of what a user's kernel is passed.
+  bool is_strided = true;
 };
 
 int first_alignment(int base, int64_t offset_bytes) {
@@ -55,14 +58,11 @@ class Concretizer {
     problem_.epilogue = epilogue::canonicalize(region_.epilogue);
     ATTACCA_TRY_VOID(set_domain());
     for (const fuse::Gemm& gemm : region_.gemms) ATTACCA_TRY_VOID(add_product(gemm, graph));
-    if (region_.kernel) {
-      ATTACCA_TRY(problem_.kernel,
-                  concretize_kernel(graph, *region_.kernel, symbols_, alignment_of_));
-    }
+    if (region_.kernel) ATTACCA_TRY_VOID(add_kernel(graph, *region_.kernel));
     ATTACCA_TRY_VOID(add_operands());
-    collect();
     merge_batches();
     keep_batches();
+    problem_.views = map([](const Strided& operand) { return operand.view; }, operands_);
     ATTACCA_TRY_VOID(check_extents());
     return std::move(problem_);
   }
@@ -78,107 +78,110 @@ class Concretizer {
     return {};
   }
 
-  Result<View> view(const epilogue::Access& access, ir::DType dtype, ir::Value source,
-                    std::vector<int64_t>& batch) {
-    View result{.dtype = dtype};
-    ATTACCA_TRY(result.offset, number(access.offset, symbols_));
-    ATTACCA_TRY(batch, numbers(access.strides, symbols_));
-    result.column_stride = batch.back();
-    batch.pop_back();
-    result.row_stride = batch.back();
-    batch.pop_back();
-    result.alignment = first_alignment(alignment_of_(source), result.offset * ir::size_of(dtype));
-    return result;
+  Result<Strided> strided(const epilogue::Access& access, ir::DType dtype, ir::Value source,
+                          bool has_rows = true) {
+    Strided made{.view = {.dtype = dtype}, .has_rows = has_rows};
+    View& view = made.view;
+    ATTACCA_TRY(view.offset, number(access.offset, symbols_));
+    ATTACCA_TRY(made.batch, numbers(access.strides, symbols_));
+    view.column_stride = made.batch.back();
+    made.batch.pop_back();
+    view.row_stride = made.batch.back();
+    made.batch.pop_back();
+    view.alignment = first_alignment(alignment_of_(source), view.offset * ir::size_of(dtype));
+    return made;
+  }
+
+  Strided not_strided(const View& view) const {
+    return {.view = view, .batch = std::vector<int64_t>(batch_.size(), 0), .is_strided = false};
   }
 
   Status add_product(const fuse::Gemm& gemm, const ir::Graph& graph) {
     Product product{.accumulator = gemm.accumulator,
                     .stored = graph.type(gemm.node).dtype,
                     .fast = gemm.fast,
-                    .node = gemm.node,
-                    .a_source = gemm.a.source,
-                    .b_source = gemm.b.source};
+                    .packed = gemm.b.packed,
+                    .node = gemm.node};
     ATTACCA_TRY(product.n, number(gemm.n, symbols_));
     ATTACCA_TRY(product.k, number(gemm.k, symbols_));
-    std::vector<int64_t> batch_a, batch_b;
-    ATTACCA_TRY(product.a, view(gemm.a.access, gemm.a.dtype, gemm.a.source, batch_a));
-    ATTACCA_TRY(product.b, view(gemm.b.access, gemm.b.dtype, gemm.b.source, batch_b));
-    product.packed = gemm.b.packed;
-    if (gemm.a.scales) {
-      ScaledBlocks scales{.a_source = gemm.a.scales->source, .b_source = gemm.b.scales->source};
-      for (const auto& [to, from] : {std::pair{&scales.a, &gemm.a}, {&scales.b, &gemm.b}}) {
-        std::vector<int64_t>& batch = scale_batches_.emplace_back();
-        ATTACCA_TRY(*to, view(from->scales->access, ir::DType::F32, from->scales->source, batch));
-      }
-      product.scales = scales;
-    }
     problem_.products.push_back(product);
-    product_batches_.push_back(std::move(batch_a));
-    product_batches_.push_back(std::move(batch_b));
+    ProductOperands<Strided> made;
+    ProductOperands<ir::Value> sources{gemm.a.source, gemm.b.source};
+    ATTACCA_TRY(made.a, strided(gemm.a.access, gemm.a.dtype, gemm.a.source));
+    ATTACCA_TRY(made.b, strided(gemm.b.access, gemm.b.dtype, gemm.b.source, false));
+    if (gemm.a.scales) {
+      const auto &a = *gemm.a.scales, &b = *gemm.b.scales;
+      sources.scales = {a.source, b.source};
+      made.scales.emplace();
+      ATTACCA_TRY(made.scales->a, strided(a.access, ir::DType::F32, a.source));
+      ATTACCA_TRY(made.scales->b, strided(b.access, ir::DType::F32, b.source, false));
+    }
+    operands_.products.push_back(std::move(made));
+    problem_.sources.products.push_back(sources);
+    return {};
+  }
+
+  Status add_kernel(const ir::Graph& graph, ir::Value kernel) {
+    ATTACCA_TRY(problem_.kernel, concretize_kernel(graph, kernel, symbols_));
+    for (const ir::Value operand : graph[kernel].operands) {
+      const ir::Type& type = graph.type(operand);
+      ATTACCA_TRY(const std::vector<int64_t> shape, numbers(type.shape, symbols_));
+      ATTACCA_TRY(std::vector<int64_t> strides, numbers(type.strides, symbols_));
+      if (type.strides.empty()) strides = ir::contiguous_strides(shape);
+      int64_t span = 1;
+      for (size_t axis = 0; axis < shape.size(); ++axis)
+        span += (std::max<int64_t>(shape[axis], 1) - 1) * std::max<int64_t>(strides[axis], 0);
+      operands_.kernel.push_back(
+          not_strided({.dtype = type.dtype,
+                       .row_stride = span,
+                       .column_stride = 1,
+                       .alignment = first_alignment(alignment_of_(operand), 0)}));
+    }
+    problem_.sources.kernel = graph[kernel].operands;
     return {};
   }
 
   Status add_operands() {
     for (epilogue::Input& input : problem_.epilogue.inputs) {
-      operand_batches_.emplace_back(batch_.size(), 0);
-      View made{.dtype = input.dtype};
+      Strided made = not_strided({.dtype = input.dtype});
       if (region_.kernel && input.role == Role::Accumulator) {
         // It lies as the output does.
-        ATTACCA_TRY(made, view(problem_.epilogue.outputs[0].access, input.dtype, input.source,
-                               operand_batches_.back()));
+        ATTACCA_TRY(made, strided(problem_.epilogue.outputs[0].access, input.dtype, input.source));
       } else if (input.role == Role::Accumulator) {
         ATTACCA_TRY(input.column_offset, number(input.column_offset, symbols_));
       } else {
-        ATTACCA_TRY(made, view(input.access, input.dtype, input.source, operand_batches_.back()));
+        ATTACCA_TRY(made, strided(input.access, input.dtype, input.source,
+                                  input.role != Role::Row && input.role != Role::Scalar));
       }
-      problem_.inputs.push_back(made);
+      operands_.inputs.push_back(std::move(made));
+      problem_.sources.inputs.push_back(input.source);
     }
     for (const epilogue::Output& output : problem_.epilogue.outputs) {
       if (output.kind != epilogue::OutputKind::Store && !epilogue::is_amax_of_all(output))
         return fail("a reduction inside a region has no kernel on this device yet", {},
                     "run with --device cpu");
-      operand_batches_.emplace_back();
-      ATTACCA_TRY(View made,
-                  view(output.access, output.dtype, output.result, operand_batches_.back()));
-      problem_.outputs.push_back(made);
+      ATTACCA_TRY(Strided made, strided(output.access, output.dtype, output.result));
+      operands_.outputs.push_back(std::move(made));
+      problem_.sources.outputs.push_back(output.result);
     }
     return {};
   }
 
-  void collect() {
-    size_t i = 0;
-    for (Product& product : problem_.products) {
-      operands_.push_back({&product.a, product_batches_[i++], true});
-      operands_.push_back({&product.b, product_batches_[i++], false});
-    }
-    i = 0;
-    for (Product& product : problem_.products)
-      if (product.scales) {
-        operands_.push_back({&product.scales->a, scale_batches_[i++], true});
-        operands_.push_back({&product.scales->b, scale_batches_[i++], false});
-      }
-    i = 0;
-    for (size_t input = 0; input < problem_.inputs.size(); ++input, ++i) {
-      const Role role = problem_.epilogue.inputs[input].role;
-      const bool is_nowhere = role == Role::Accumulator && !region_.kernel;
-      operands_.push_back({is_nowhere ? nullptr : &problem_.inputs[input], operand_batches_[i],
-                           role != Role::Row && role != Role::Scalar});
-    }
-    for (View& output : problem_.outputs)
-      operands_.push_back({&output, operand_batches_[i++], true});
-  }
-
   void drop_axis(size_t axis) {
     batch_.erase(batch_.begin() + static_cast<ptrdiff_t>(axis));
-    for (Strided& operand : operands_)
-      operand.batch.erase(operand.batch.begin() + static_cast<ptrdiff_t>(axis));
+    for_each(
+        [&](Strided& operand) {
+          operand.batch.erase(operand.batch.begin() + static_cast<ptrdiff_t>(axis));
+        },
+        operands_);
   }
 
   template <class F>
   bool every_operand(F holds) const {
-    return std::all_of(operands_.begin(), operands_.end(), [&](const Strided& operand) {
-      return operand.view == nullptr || holds(operand);
-    });
+    bool all = true;
+    for_each([&](const Strided& operand) { all = all && (!operand.is_strided || holds(operand)); },
+             operands_);
+    return all;
   }
 
   bool axes_merge(size_t outer) const {
@@ -193,15 +196,17 @@ class Concretizer {
     if (problem_.m * batch_.back() > kMostExtent) return false;
     return every_operand([&](const Strided& operand) {
       if (!operand.has_rows) return operand.batch.back() == 0;
-      return problem_.m == 1 || operand.batch.back() == operand.view->row_stride * problem_.m;
+      return problem_.m == 1 || operand.batch.back() == operand.view.row_stride * problem_.m;
     });
   }
 
   void merge_into_rows() {
-    if (problem_.m == 1)
-      for (Strided& operand : operands_)
-        if (operand.view != nullptr && operand.has_rows)
-          operand.view->row_stride = operand.batch.back();
+    for_each(
+        [&](Strided& operand) {
+          if (problem_.m == 1 && operand.is_strided && operand.has_rows)
+            operand.view.row_stride = operand.batch.back();
+        },
+        operands_);
     problem_.m *= batch_.back();
     drop_axis(batch_.size() - 1);
   }
@@ -221,19 +226,23 @@ class Concretizer {
   void keep_batches() {
     if (!batch_.empty()) {
       problem_.batch = batch_.back();
-      for (Strided& operand : operands_)
-        if (operand.view != nullptr) operand.view->batch_stride = operand.batch.back();
+      for_each(
+          [](Strided& operand) {
+            if (operand.is_strided) operand.view.batch_stride = operand.batch.back();
+          },
+          operands_);
       drop_axis(batch_.size() - 1);
     }
     for (size_t axis = 0; axis < batch_.size(); ++axis) {
-      OuterAxis outer{batch_[axis], {}};
-      for (const Strided& operand : operands_) {
-        outer.strides.push_back(operand.batch[axis]);
-        if (operand.view != nullptr)
-          operand.view->alignment = first_alignment(
-              operand.view->alignment, operand.batch[axis] * ir::size_of(operand.view->dtype));
-      }
-      problem_.outer.push_back(std::move(outer));
+      const auto stride = [&](const Strided& operand) { return operand.batch[axis]; };
+      problem_.outer.push_back({batch_[axis], map(stride, operands_)});
+      for_each(
+          [&](Strided& operand) {
+            View& view = operand.view;
+            view.alignment =
+                first_alignment(view.alignment, stride(operand) * ir::size_of(view.dtype));
+          },
+          operands_);
     }
   }
 
@@ -256,8 +265,7 @@ class Concretizer {
   const AlignmentOf& alignment_of_;
   Problem problem_;
   std::vector<int64_t> batch_;
-  std::vector<std::vector<int64_t>> product_batches_, scale_batches_, operand_batches_;
-  std::vector<Strided> operands_;
+  Operands<Strided> operands_;
 };
 
 // The same with a number in its place.
@@ -269,14 +277,12 @@ Result<ir::LaunchSize> numbered(const ir::LaunchSize& size, const ir::SymbolValu
 }  // namespace
 
 Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
-                                     const ir::SymbolValues& symbols,
-                                     const AlignmentOf& alignment_of) {
+                                     const ir::SymbolValues& symbols) {
   const ir::Node& node = graph[kernel];
   KernelPart part{.call = *node.attrs.kernel,
                   .stored = node.type.dtype,
                   .node = kernel,
-                  .name = epilogue::display_name(graph, kernel),
-                  .operands = {}};
+                  .name = epilogue::display_name(graph, kernel)};
   for (ir::LaunchSize& size : part.call.grid) {
     ATTACCA_TRY(size, numbered(size, symbols));
   }
@@ -287,21 +293,6 @@ Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
     ATTACCA_TRY(*size, numbered(*size, symbols));
   }
   ATTACCA_TRY(part.elements, number(ir::element_count(node.type.shape), symbols));
-  for (const ir::Value operand : node.operands) {
-    const ir::Type& type = graph.type(operand);
-    ATTACCA_TRY(const std::vector<int64_t> shape, numbers(type.shape, symbols));
-    ATTACCA_TRY(std::vector<int64_t> strides, numbers(type.strides, symbols));
-    if (type.strides.empty()) strides = ir::contiguous_strides(shape);
-    int64_t span = 1;
-    for (size_t axis = 0; axis < shape.size(); ++axis)
-      span += (std::max<int64_t>(shape[axis], 1) - 1) * std::max<int64_t>(strides[axis], 0);
-    part.operands.push_back({{.dtype = type.dtype,
-                              .row_stride = span,
-                              .column_stride = 1,
-                              .alignment = first_alignment(alignment_of(operand), 0)},
-                             span,
-                             operand});
-  }
   return part;
 }
 

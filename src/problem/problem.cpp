@@ -33,43 +33,23 @@ double footprint(const View& view, int64_t rows, int64_t columns, int64_t batch)
          extent(view.batch_stride, batch) * double(ir::size_of(view.dtype));
 }
 
+int64_t blocks_of(int64_t extent) {
+  return (extent + kScaleBlock - 1) / kScaleBlock;
+}
+
 }  // namespace
 
-std::vector<const View*> Problem::views() const {
-  std::vector<const View*> all;
-  for (const Product& product : products) {
-    all.push_back(&product.a);
-    all.push_back(&product.b);
-  }
-  for (const Product& product : products)
-    if (product.scales) {
-      all.push_back(&product.scales->a);
-      all.push_back(&product.scales->b);
-    }
-  if (kernel)
-    for (const KernelPart::Operand& operand : kernel->operands) all.push_back(&operand.view);
-  for (const View& view : inputs) all.push_back(&view);
-  for (const View& view : outputs) all.push_back(&view);
-  return all;
-}
-
-std::vector<View*> Problem::views() {
-  std::vector<View*> all;
-  for (const View* view : std::as_const(*this).views()) all.push_back(const_cast<View*>(view));
-  return all;
-}
-
-size_t Problem::scales_view(size_t product) const {
-  size_t view = 2 * products.size();
-  for (size_t i = 0; i < product; ++i) view += products[i].scales ? 2 : 0;
-  return view;
+bool Problem::repeats_first_a(size_t product) const {
+  return product > 0 && views.products[product].a == views.products[0].a &&
+         sources.products[product].a == sources.products[0].a;
 }
 
 std::vector<Factor> Problem::factors() const {
   std::vector<Factor> all;
   for (const epilogue::Input& input : epilogue.inputs) {
     if (input.role != Role::Accumulator) continue;
-    Factor factor{static_cast<size_t>(input.gemm), products[static_cast<size_t>(input.gemm)].b};
+    const auto product = static_cast<size_t>(input.gemm);
+    Factor factor{product, views.products[product].b};
     const int64_t step = input.column_offset.maybe_value().value_or(0) * factor.b.column_stride;
     factor.b.offset += step;
     while (factor.b.alignment > 1 && step * ir::size_of(factor.b.dtype) % factor.b.alignment != 0)
@@ -80,12 +60,43 @@ std::vector<Factor> Problem::factors() const {
   return all;
 }
 
+Problem tail_problem(const Problem& problem, epilogue::Epilogue tail) {
+  Problem made = problem;
+  made.products.clear();
+  made.kernel.reset();
+  made.epilogue = std::move(tail);
+  made.views = problem.views.of_epilogue();
+  made.sources = problem.sources.of_epilogue();
+  for (OuterAxis& axis : made.outer) axis.strides = axis.strides.of_epilogue();
+  return made;
+}
+
+Operands<Extents> extents(const Problem& problem) {
+  Operands<Extents> all = map(
+      [&](const View&) {
+        return Extents{problem.m, problem.n};
+      },
+      problem.views);
+  for (size_t i = 0; i < problem.products.size(); ++i) {
+    const auto& [n, k] = std::pair(problem.products[i].n, problem.products[i].k);
+    all.products[i].a = {problem.m, k};
+    all.products[i].b = {k, n};
+    if (auto& scales = all.products[i].scales)
+      scales = {{problem.m, blocks_of(k)}, {blocks_of(k), blocks_of(n)}};
+  }
+  for (size_t i = 0; i < all.kernel.size(); ++i)
+    all.kernel[i] = {1, problem.views.kernel[i].row_stride};
+  return all;
+}
+
 std::string problem_class(const Problem& problem) {
   std::string text = fmt::format("{}|{}", name(problem.mode), serialize(problem.epilogue));
-  for (const Product& product : problem.products) {
-    text += fmt::format("|{} {} -> {}{}", layout(product.a), layout(product.b),
-                        name(product.stored), product.fast ? " fast" : "");
-    if (product.scales) text += " blocks";
+  for (size_t i = 0; i < problem.products.size(); ++i) {
+    const Product& product = problem.products[i];
+    const ProductOperands<View>& views = problem.views.products[i];
+    text += fmt::format("|{} {} -> {}{}", layout(views.a), layout(views.b), name(product.stored),
+                        product.fast ? " fast" : "");
+    if (views.scales) text += " blocks";
     if (product.packed) text += fmt::format(" packed {}", to_string(product.packed->packing));
   }
   if (problem.kernel) {
@@ -93,9 +104,10 @@ std::string problem_class(const Problem& problem) {
     call.grid.clear();  // of the shape
     text += fmt::format("|{}{}", call.file, launch_text(call));
   }
-  for (size_t i = 0; i < problem.inputs.size(); ++i)
-    if (problem.epilogue.inputs[i].role == Role::Full) text += "|" + layout(problem.inputs[i]);
-  for (const View& output : problem.outputs) text += "|" + layout(output);
+  for (size_t i = 0; i < problem.views.inputs.size(); ++i)
+    if (problem.epilogue.inputs[i].role == Role::Full)
+      text += "|" + layout(problem.views.inputs[i]);
+  for (const View& output : problem.views.outputs) text += "|" + layout(output);
   return text;
 }
 
@@ -116,14 +128,17 @@ double operations(const Problem& problem) {
 
 double bytes(const Problem& problem) {
   double total = 0;
-  for (const Product& product : problem.products)
-    total += footprint(product.a, problem.m, product.k, problem.batch) +
+  for (size_t i = 0; i < problem.products.size(); ++i) {
+    const Product& product = problem.products[i];
+    const ProductOperands<View>& views = problem.views.products[i];
+    total += footprint(views.a, problem.m, product.k, problem.batch) +
              (product.packed ? double(product.packed->bytes)
-                             : footprint(product.b, product.k, product.n, problem.batch));
-  for (size_t i = 0; i < problem.inputs.size(); ++i)
+                             : footprint(views.b, product.k, product.n, problem.batch));
+  }
+  for (size_t i = 0; i < problem.views.inputs.size(); ++i)
     if (problem.epilogue.inputs[i].role != Role::Accumulator)
-      total += footprint(problem.inputs[i], problem.m, problem.n, problem.batch);
-  for (const View& output : problem.outputs)
+      total += footprint(problem.views.inputs[i], problem.m, problem.n, problem.batch);
+  for (const View& output : problem.views.outputs)
     total += footprint(output, problem.m, problem.n, problem.batch);
   return total;
 }

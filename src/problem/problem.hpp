@@ -11,6 +11,7 @@
 #include "epilogue/hole.hpp"
 #include "fuse/fuse.hpp"
 #include "ir/graph/mode.hpp"
+#include "problem/operands.hpp"
 
 namespace attacca::problem {
 
@@ -24,25 +25,19 @@ struct View {
   friend bool operator==(const View&, const View&) = default;
 };
 
-// Of a product of 8-bit floats: f32 [m, k / 128] for A, [k / 128, n / 128] for B, rounded up. The
-// sum of each 128 values of k is multiplied by both.
-struct ScaledBlocks {
-  View a = {}, b = {};
-  ir::Value a_source = {}, b_source = {};
-};
+// The scales of a product of 8-bit floats: f32 [m, k / 128] for A, [k / 128, n / 128] for B,
+// rounded up. The sum of each 128 values of k is multiplied by both.
 inline constexpr int64_t kScaleBlock = 128;
 
 // A [m, k] x B [k, n]; `stored` is the dtype that the unfused product writes.
 struct Product {
   int64_t n = 0, k = 0;
-  View a = {}, b = {};
   ir::DType accumulator = ir::DType::F32;
   ir::DType stored = ir::DType::F32;
   bool fast = false;  // as fuse::Gemm::fast
-  // b_source is a packed tensor of this layout, b what it unpacks to.
+  // B's source is a packed tensor of this layout, its view what that unpacks to.
   std::optional<ir::PackedLayout> packed = {};
-  std::optional<ScaledBlocks> scales = {};
-  ir::Value node = {}, a_source = {}, b_source = {};
+  ir::Value node = {};
 };
 
 // What one accumulator set of the epilogue is the product of: the product's A, and the columns of
@@ -55,22 +50,16 @@ struct Factor {
 // A batch axis that strides do not let merge with the others: one launch a step.
 struct OuterAxis {
   int64_t extent = 1;
-  std::vector<int64_t> strides;  // in elements, in the order of Problem::views() without a kernel's
+  Operands<int64_t> strides;  // in elements
 };
 
-// A kernel of the user's and what it is passed. Its result is what the epilogue's accumulator is.
+// A kernel of the user's. Its result is what the epilogue's accumulator is.
 struct KernelPart {
-  struct Operand {
-    View view;  // a row of all that it spans
-    int64_t elements = 0;
-    ir::Value source = {};
-  };
   ir::KernelCall call;  // its sizes are numbers
   ir::DType stored = ir::DType::F32;
   int64_t elements = 0;  // of the result, which lies dense
   ir::Value node = {};
   std::string name;  // of the node, for messages
-  std::vector<Operand> operands;
 };
 
 struct Problem {
@@ -79,27 +68,34 @@ struct Problem {
   std::vector<Product> products;  // none: a pointwise problem, or
   std::optional<KernelPart> kernel;
   epilogue::Epilogue epilogue;  // canonical
-  // One an input of the epilogue. An accumulator's means nothing, but is that of the kernel's
-  // result.
-  std::vector<View> inputs;
-  std::vector<View> outputs;
+  // An input of the epilogue that is an accumulator has no memory, so that its view and address
+  // mean nothing, unless a kernel's result is stored there. An operand of a kernel is one row of
+  // all that it spans.
+  Operands<View> views;
+  Operands<ir::Value> sources;  // the values of the graph that they are
   ir::Mode mode = ir::Mode::Fp32;
 
   bool empty() const { return m == 0 || n == 0 || batch == 0; }
-  // Every operand: a and b of each product, the scales of those that have some, or the kernel's,
-  // then inputs, then outputs.
-  std::vector<View*> views();
-  // Which of them is the first scale of this product; past the last product, the first input.
-  size_t scales_view(size_t product) const;
-  std::vector<const View*> views() const;
+  // Whether a product reads the A that the first one reads too, as of a gate.
+  bool repeats_first_a(size_t product) const;
   // One an accumulator input of the epilogue, in their order: two of a gate, whether it is of two
   // products or of halves or alternate columns of one.
   std::vector<Factor> factors() const;
 };
 
-// Addresses of the operands' first bytes (before View::offset), in the order of Problem::views().
-// Nothing is written through those that are inputs.
-using Pointers = std::vector<void*>;
+// The pointwise problem of `tail`, an epilogue of the problem's operands that reads its
+// accumulators from memory: views.inputs there are those of the products' or the kernel's results.
+Problem tail_problem(const Problem& problem, epilogue::Epilogue tail);
+
+// Of the operands' first bytes (before View::offset), as aligned as the problem says. Nothing is
+// written through those that are inputs.
+using Addresses = Operands<void*>;
+
+struct Extents {
+  int64_t rows = 1, columns = 1;
+};
+// Of one batch of each operand.
+Operands<Extents> extents(const Problem& problem);
 
 // Bytes to which the memory of a graph value is aligned (a power of two).
 using AlignmentOf = std::function<int(ir::Value)>;
@@ -113,8 +109,7 @@ Result<Problem> concretize(const fuse::Region& region, const ir::Graph& graph,
 
 // The kernel of a graph's node likewise.
 Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
-                                     const ir::SymbolValues& symbols,
-                                     const AlignmentOf& alignment_of);
+                                     const ir::SymbolValues& symbols);
 
 // What decides which candidate is best, shapes left out: dtypes, layouts, epilogue, mode.
 std::string problem_class(const Problem& problem);

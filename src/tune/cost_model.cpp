@@ -191,9 +191,10 @@ double tail_share(const problem::Problem& problem) {
       tail += double(problem.m) * double(problem.n) * double(problem.batch) *
               double(ir::size_of(view.dtype));
   };
-  for (size_t i = 0; i < problem.inputs.size(); ++i)
-    if (problem.epilogue.inputs[i].role != epilogue::Role::Accumulator) add(problem.inputs[i]);
-  for (const problem::View& view : problem.outputs) add(view);
+  for (size_t i = 0; i < problem.views.inputs.size(); ++i)
+    if (problem.epilogue.inputs[i].role != epilogue::Role::Accumulator)
+      add(problem.views.inputs[i]);
+  for (const problem::View& view : problem.views.outputs) add(view);
   return tail / bytes(problem);
 }
 

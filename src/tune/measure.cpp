@@ -20,36 +20,54 @@ constexpr double kGraphSeconds = 2e-3;  // of launches in one graph
 constexpr int kMostLaunches = 200;
 constexpr int kRest = 3;  // times as long as a graph took, of Pace::Rested
 
-// From the first byte that a view touches to the last, in elements.
+// The elements that a view touches, from the first to the last; the start of its memory is one.
 struct Span {
-  int64_t first = 0, count = 0;
+  int64_t low = 0, high = 0;
+
+  void stretch(int64_t extent, int64_t stride) {
+    (stride < 0 ? low : high) += (std::max<int64_t>(extent, 1) - 1) * stride;
+  }
+  int64_t first() const { return std::min<int64_t>(low, 0); }
+  int64_t count() const { return high - first() + 1; }
 };
 
-Span span_of(const problem::View& view, int64_t rows, int64_t columns, int64_t batch,
-             const std::vector<problem::OuterAxis>& outer, size_t index) {
-  int64_t low = view.offset, high = view.offset;
-  const auto stretch = [&](int64_t extent, int64_t stride) {
-    (stride < 0 ? low : high) += (extent - 1) * stride;
+problem::Operands<Span> spans_of(const problem::Problem& problem) {
+  const auto span_of = [&](const problem::View& view, const problem::Extents& extents) {
+    Span span{view.offset, view.offset};
+    span.stretch(extents.rows, view.row_stride);
+    span.stretch(extents.columns, view.column_stride);
+    span.stretch(problem.batch, view.batch_stride);
+    return span;
   };
-  stretch(rows, view.row_stride);
-  stretch(columns, view.column_stride);
-  stretch(batch, view.batch_stride);
-  for (const problem::OuterAxis& axis : outer) stretch(axis.extent, axis.strides[index]);
-  return {std::min<int64_t>(low, 0), high - std::min<int64_t>(low, 0) + 1};
+  problem::Operands<Span> spans = map(span_of, problem.views, extents(problem));
+  for (const problem::OuterAxis& axis : problem.outer)
+    for_each([&](Span& span, int64_t stride) { span.stretch(axis.extent, stride); }, spans,
+             axis.strides);
+  // Kernels do not read a packed tensor's header: any numbers do.
+  for (size_t i = 0; i < problem.products.size(); ++i)
+    if (const auto& packed = problem.products[i].packed)
+      spans.products[i].b = {0, packed->bytes / ir::size_of(problem.views.products[i].b.dtype) - 1};
+  return spans;
 }
 
-// Whether a view is the A that the first product reads too, as of a gate.
-bool repeats_first_a(const problem::Problem& problem, size_t view) {
-  return view > 0 && view < 2 * problem.products.size() && view % 2 == 0 &&
-         problem.products[view / 2].a == problem.products[0].a &&
-         problem.products[view / 2].a_source == problem.products[0].a_source;
-}
+// What an operand's memory holds.
+struct Contents {
+  double scale = 1;         // of random numbers
+  bool zeros = false;       // none
+  bool is_first_a = false;  // the memory is that of the first product's A
+};
 
-// The layout of an operand that is a packed tensor, else nullptr.
-const ir::PackedLayout* packed_at(const problem::Problem& problem, size_t view) {
-  if (view >= 2 * problem.products.size() || view % 2 == 0) return nullptr;
-  const auto& packed = problem.products[view / 2].packed;
-  return packed ? &*packed : nullptr;
+problem::Operands<Contents> contents_of(const problem::Problem& problem) {
+  problem::Operands<Contents> all =
+      map([](const problem::View&) { return Contents{}; }, problem.views);
+  for (size_t i = 0; i < problem.products.size(); ++i) {
+    all.products[i].a.is_first_a = problem.repeats_first_a(i);
+    all.products[i].b.scale = 1 / std::sqrt(double(std::max<int64_t>(problem.products[i].k, 1)));
+  }
+  // A user's kernel may take integers for places.
+  for (size_t i = 0; i < all.kernel.size(); ++i)
+    all.kernel[i].zeros = !ir::is_float(problem.views.kernel[i].dtype);
+  return all;
 }
 
 // Random numbers of a dtype, scaled. Integers ignore the scale.
@@ -98,77 +116,61 @@ Status fill_random(const gpu::Device& device, gpu::DeviceMemory& memory, ir::DTy
 
 }  // namespace
 
-Result<Operands> Operands::make(const std::shared_ptr<launch::Toolbox>& toolbox,
-                                const problem::Problem& problem) {
+Result<OperandSets> OperandSets::make(const std::shared_ptr<launch::Toolbox>& toolbox,
+                                      const problem::Problem& problem) {
   const gpu::Device& device = toolbox->device();
-  const std::vector<const problem::View*> views = problem.views();
-  std::vector<Span> spans;
+  const problem::Operands<Span> spans = spans_of(problem);
+  const problem::Operands<Contents> contents = contents_of(problem);
+  const auto bytes_of = [](const Span& span, const problem::View& view) {
+    return static_cast<size_t>(span.count() * ir::size_of(view.dtype));
+  };
   size_t bytes = 0;
-  const size_t kernel_operands = problem.kernel ? problem.kernel->operands.size() : 0;
-  for (size_t i = 0; i < views.size(); ++i) {
-    if (i < kernel_operands) {
-      spans.push_back({0, problem.kernel->operands[i].elements});
-      bytes += static_cast<size_t>(spans.back().count * ir::size_of(views[i]->dtype));
-      continue;
-    }
-    int64_t rows = problem.m, columns = problem.n;
-    if (i < 2 * problem.products.size()) {
-      const problem::Product& product = problem.products[i / 2];
-      (i % 2 == 0 ? columns : rows) = product.k;
-      if (i % 2 == 1) columns = product.n;
-    }
-    for (size_t each = 0; each < problem.products.size(); ++each)
-      if (const problem::Product& product = problem.products[each]; product.scales) {
-        const int64_t blocks = (product.k + problem::kScaleBlock - 1) / problem::kScaleBlock;
-        if (i == problem.scales_view(each)) columns = blocks;
-        if (i == problem.scales_view(each) + 1) {
-          rows = blocks;
-          columns = (product.n + problem::kScaleBlock - 1) / problem::kScaleBlock;
-        }
-      }
-    spans.push_back(span_of(*views[i], std::max<int64_t>(rows, 1), std::max<int64_t>(columns, 1),
-                            problem.batch, problem.outer, i - kernel_operands));
-    // Kernels do not read a packed tensor's header: any numbers do.
-    if (const ir::PackedLayout* packed = packed_at(problem, i))
-      spans.back() = {0, packed->bytes / ir::size_of(views[i]->dtype)};
-    bytes += static_cast<size_t>(spans.back().count * ir::size_of(views[i]->dtype));
-  }
+  for_each([&](const Span& span, const problem::View& view) { bytes += bytes_of(span, view); },
+           spans, problem.views);
   const auto cache = static_cast<size_t>(device.info().l2_bytes);
   const size_t sets = std::clamp<size_t>(2 * cache / std::max<size_t>(bytes, 1) + 1, 1, kMostSets);
-  Operands made;
+  OperandSets made;
   RandomPages pages;
+  const auto make_one = [&](const problem::View& view, const Span& span,
+                            const Contents& content) -> Result<void*> {
+    ATTACCA_TRY(auto memory, gpu::DeviceMemory::allocate(device, bytes_of(span, view) + 16));
+    ATTACCA_TRY_VOID(content.zeros ? memory.fill(0)
+                                   : fill_random(device, memory, view.dtype, content.scale, pages));
+    const int64_t width = ir::size_of(view.dtype);
+    // As misaligned as the problem says.
+    const int64_t shift =
+        view.alignment >= 16 ? 0 : (view.alignment - view.offset * width % 16 + 16) % 16;
+    void* const base = static_cast<char*>(memory.pointer()) - span.first() * width + shift;
+    made.memory_.push_back(std::move(memory));
+    return base;
+  };
   for (size_t set = 0; set < sets; ++set) {
-    problem::Pointers pointers;
-    for (size_t i = 0; i < views.size(); ++i) {
-      if (repeats_first_a(problem, i)) {
-        pointers.push_back(pointers[0]);
-        continue;
-      }
-      const auto width = ir::size_of(views[i]->dtype);
-      ATTACCA_TRY(auto memory, gpu::DeviceMemory::allocate(
-                                   device, static_cast<size_t>(spans[i].count * width) + 16));
-      const bool is_b = i < 2 * problem.products.size() && i % 2 == 1;
-      const double scale =
-          is_b ? 1 / std::sqrt(double(std::max<int64_t>(problem.products[i / 2].k, 1))) : 1;
-      // A user's kernel may take integers for places.
-      if (i < kernel_operands && !ir::is_float(views[i]->dtype))
-        ATTACCA_TRY_VOID(memory.fill(0));
-      else
-        ATTACCA_TRY_VOID(fill_random(device, memory, views[i]->dtype, scale, pages));
-      // As misaligned as the problem says.
-      const int64_t shift = views[i]->alignment >= 16
-                                ? 0
-                                : (views[i]->alignment - views[i]->offset * width % 16 + 16) % 16;
-      pointers.push_back(static_cast<char*>(memory.pointer()) - spans[i].first * width + shift);
-      made.memory_.push_back(std::move(memory));
-    }
-    made.sets_.push_back(std::move(pointers));
+    problem::Addresses& at = made.sets_.emplace_back();
+    Status status;
+    at = map(
+        [&](const problem::View& view, const Span& span, const Contents& content) -> void* {
+          if (!status || content.is_first_a) return nullptr;
+          const Result<void*> one = make_one(view, span, content);
+          if (!one) status = tl::make_unexpected(one.error());
+          return one.value_or(nullptr);
+        },
+        problem.views, spans, contents);
+    ATTACCA_TRY_VOID(status);
+    for (size_t i = 0; i < at.products.size(); ++i)
+      if (contents.products[i].a.is_first_a) at.products[i].a = at.products[0].a;
   }
   return made;
 }
 
+Launches launches_of(const launch::Runnable& runnable, const OperandSets& operands) {
+  return {[&](size_t set, void* workspace, gpu::StreamHandle stream) {
+            return runnable.launch(operands[set], workspace, stream);
+          },
+          operands.size(), runnable.workspace_bytes()};
+}
+
 Result<Timed> Timed::make(const std::shared_ptr<launch::Toolbox>& toolbox,
-                          const launch::Runnable& runnable, const Operands& operands) {
+                          const Launches& launches) {
   const gpu::Device& device = toolbox->device();
   Timed made;
   made.toolbox_ = toolbox;
@@ -176,28 +178,28 @@ Result<Timed> Timed::make(const std::shared_ptr<launch::Toolbox>& toolbox,
   ATTACCA_TRY(made.stream_, gpu::Stream::create(device));
   ATTACCA_TRY(made.begin_, gpu::Event::create(device));
   ATTACCA_TRY(made.end_, gpu::Event::create(device));
-  ATTACCA_TRY(made.workspace_, gpu::DeviceMemory::allocate(device, runnable.workspace_bytes()));
+  ATTACCA_TRY(made.workspace_, gpu::DeviceMemory::allocate(device, launches.workspace_bytes));
   void* workspace = made.workspace_.pointer();
   const gpu::StreamHandle stream = made.stream_.get();
   // The first launch warms up, the second says how many make a graph.
   float milliseconds = 0;
   for (int i = 0; i < 2; ++i) {
     ATTACCA_TRY_VOID(made.begin_.record(stream));
-    ATTACCA_TRY_VOID(runnable.launch(operands.set(0), workspace, stream));
+    ATTACCA_TRY_VOID(launches.launch(0, workspace, stream));
     ATTACCA_TRY_VOID(made.end_.record(stream));
     ATTACCA_TRY_VOID(made.end_.synchronize());
     ATTACCA_TRY(milliseconds, made.end_.since(made.begin_));
   }
-  const auto sets = static_cast<int>(operands.sets());
+  const auto sets = static_cast<int>(launches.sets);
   const int wanted = static_cast<int>(kGraphSeconds / std::max(1e-6, double(milliseconds) * 1e-3));
   made.launches_ =
       std::clamp((wanted + sets - 1) / sets * sets, sets, std::max(sets, kMostLaunches));
-  ATTACCA_TRY(made.graph_, gpu::GraphExec::capture(device, stream, [&]() -> Status {
-                for (int i = 0; i < made.launches_; ++i)
-                  ATTACCA_TRY_VOID(runnable.launch(operands.set(static_cast<size_t>(i % sets)),
-                                                   workspace, stream));
-                return {};
-              }));
+  ATTACCA_TRY(
+      made.graph_, gpu::GraphExec::capture(device, stream, [&]() -> Status {
+        for (int i = 0; i < made.launches_; ++i)
+          ATTACCA_TRY_VOID(launches.launch(static_cast<size_t>(i % sets), workspace, stream));
+        return {};
+      }));
   ATTACCA_TRY_VOID(made.graph_.launch(stream));
   ATTACCA_TRY_VOID(made.stream_.synchronize());
   return made;

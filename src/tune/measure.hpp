@@ -1,6 +1,7 @@
 // Timing candidates on the device, in this process: on rotating random data, as graphs of launches.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "launch/runnable.hpp"
@@ -11,27 +12,34 @@ namespace attacca::tune {
 // Device memory for a problem's operands, as many sets as exceed the L2 cache (at most 8), filled
 // with random numbers of every operand's dtype: floats N(0, 1), B's N(0, 1/K), integers of the full
 // range, but 0 for a user's kernel.
-class Operands {
+class OperandSets {
  public:
-  static Result<Operands> make(const std::shared_ptr<launch::Toolbox>& toolbox,
-                               const problem::Problem& problem);
-  // Sets in memory that the caller keeps, at least one.
-  explicit Operands(std::vector<problem::Pointers> sets) : sets_(std::move(sets)) {}
-  size_t sets() const { return sets_.size(); }
-  const problem::Pointers& set(size_t index) const { return sets_[index]; }
+  static Result<OperandSets> make(const std::shared_ptr<launch::Toolbox>& toolbox,
+                                  const problem::Problem& problem);
+  size_t size() const { return sets_.size(); }
+  const problem::Addresses& operator[](size_t index) const { return sets_[index]; }
 
  private:
-  Operands() = default;
+  OperandSets() = default;
 
   std::vector<gpu::DeviceMemory> memory_;
-  std::vector<problem::Pointers> sets_;
+  std::vector<problem::Addresses> sets_;
 };
 
-// One runnable under the stopwatch: a graph of launches that walks the operand sets.
+// What is timed: launches that walk so many sets of operands, at least one.
+struct Launches {
+  std::function<Status(size_t set, void* workspace, gpu::StreamHandle stream)> launch;
+  size_t sets = 1;
+  size_t workspace_bytes = 0;
+};
+// Both are referred to while these are made to a Timed.
+Launches launches_of(const launch::Runnable& runnable, const OperandSets& operands);
+
+// Launches under the stopwatch, as a graph of them.
 class Timed {
  public:
   static Result<Timed> make(const std::shared_ptr<launch::Toolbox>& toolbox,
-                            const launch::Runnable& runnable, const Operands& operands);
+                            const Launches& launches);
   // Seconds a launch, once.
   Result<double> once();
 

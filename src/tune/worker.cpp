@@ -50,7 +50,7 @@ std::vector<Result<std::unique_ptr<launch::Runnable>>> build_all(
 
 Status serve(const TimingRequest& request, const std::shared_ptr<launch::Toolbox>& toolbox) {
   ATTACCA_TRY(const problem::Problem problem, problem::read_problem(request.problem));
-  ATTACCA_TRY(const Operands operands, Operands::make(toolbox, problem));
+  ATTACCA_TRY(const OperandSets operands, OperandSets::make(toolbox, problem));
   const auto built = build_all(toolbox, problem, request.candidates);
   std::vector<Timed> timed;
   std::vector<size_t> which;
@@ -60,7 +60,7 @@ Status serve(const TimingRequest& request, const std::shared_ptr<launch::Toolbox
       say_failed(i, built[i].error());
       continue;
     }
-    auto made = Timed::make(toolbox, **built[i], operands);
+    auto made = Timed::make(toolbox, launches_of(**built[i], operands));
     if (!made) {
       say_failed(i, made.error());
       // What faults on the device spoils it for the whole process: the others get another one.

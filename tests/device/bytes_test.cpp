@@ -360,7 +360,7 @@ TEST(Fp8Edges, amaxComesWithTheResult) {
                                   }
                                   if (special) inputs.at("s").set_number(m / 2, NAN);
                                 });
-      EXPECT_EQ(each.problem.outputs.size(), 2u);
+      EXPECT_EQ(each.problem.views.outputs.size(), 2u);
       const Reference reference = make_reference(each);
       for (const Ran& ran : run_everywhere(each))
         EXPECT_EQ("", compare_bits(ran.outputs, reference.unfused)) << ran.candidate << " " << m;

@@ -28,34 +28,25 @@ class Buffers {
  public:
   explicit Buffers(const Case& each) : case_(each) {}
 
-  Result<problem::Pointers> upload() {
-    problem::Pointers pointers;
-    const problem::Problem& problem = case_.problem;
-    for (const problem::Product& product : problem.products)
-      for (const Value value : {product.a_source, product.b_source}) {
-        ATTACCA_TRY(void* const address, input(value));
-        pointers.push_back(address);
-      }
-    for (const problem::Product& product : problem.products) {
-      if (!product.scales) continue;
-      for (const Value value : {product.scales->a_source, product.scales->b_source}) {
-        ATTACCA_TRY(void* const address, input(value));
-        pointers.push_back(address);
-      }
-    }
-    for (const epilogue::Input& each : problem.epilogue.inputs) {
-      if (each.role == epilogue::Role::Accumulator) {
-        pointers.push_back(nullptr);
-        continue;
-      }
-      ATTACCA_TRY(void* const address, input(each.source));
-      pointers.push_back(address);
-    }
-    for (const epilogue::Output& output : problem.epilogue.outputs) {
-      ATTACCA_TRY(void* const address, result(output.result));
-      pointers.push_back(address);
-    }
-    return pointers;
+  Result<problem::Addresses> upload() {
+    // How each operand comes to its memory; an accumulator has none.
+    using Memory = Result<void*> (Buffers::*)(Value);
+    auto memory = map([](Value) -> Memory { return &Buffers::input; }, case_.problem.sources);
+    for (Memory& each : memory.outputs) each = &Buffers::result;
+    for (size_t i = 0; i < memory.inputs.size(); ++i)
+      if (case_.problem.epilogue.inputs[i].role == epilogue::Role::Accumulator)
+        memory.inputs[i] = nullptr;
+    Status status;
+    problem::Addresses at = map(
+        [&](Memory make, Value value) -> void* {
+          if (make == nullptr || !status) return nullptr;
+          const Result<void*> address = (this->*make)(value);
+          if (!address) status = tl::make_unexpected(address.error());
+          return address.value_or(nullptr);
+        },
+        memory, case_.problem.sources);
+    ATTACCA_TRY_VOID(status);
+    return at;
   }
 
   // In the order of the graph's outputs.
@@ -162,12 +153,12 @@ Result<Case> make_case(const run::GemmForm& form, const Extents& extents, ir::Mo
 Result<std::vector<Tensor>> run_candidate(const Case& each, const launch::Candidate& candidate) {
   ATTACCA_TRY(const auto runnable, launch::prepare(toolbox(), each.problem, candidate));
   Buffers buffers(each);
-  ATTACCA_TRY(const problem::Pointers pointers, buffers.upload());
+  ATTACCA_TRY(const problem::Addresses at, buffers.upload());
   ATTACCA_TRY(auto workspace,
               gpu::DeviceMemory::allocate(toolbox()->device(), runnable->workspace_bytes()));
   if (workspace.size() > 0) ATTACCA_TRY_VOID(workspace.fill(0xff));
   ATTACCA_TRY_VOID(toolbox()->device().synchronize());
-  ATTACCA_TRY_VOID(runnable->launch(pointers, workspace.pointer(), nullptr));
+  ATTACCA_TRY_VOID(runnable->launch(at, workspace.pointer(), nullptr));
   return buffers.download();
 }
 

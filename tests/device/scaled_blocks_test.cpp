@@ -68,7 +68,7 @@ Case case_of(const std::string& text, int64_t m, uint64_t seed,
   if (change) change(*inputs);
   auto made = make_case(*graph, {{"M", m}}, ir::Mode::Fp32, *std::move(inputs));
   ATTACCA_CHECK(made.has_value(), text + to_string(made.error()));
-  ATTACCA_CHECK(made->problem.products[0].scales.has_value(), text + "no scaled blocks");
+  ATTACCA_CHECK(made->problem.views.products[0].scales.has_value(), text + "no scaled blocks");
   return *std::move(made);
 }
 

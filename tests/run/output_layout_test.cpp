@@ -27,7 +27,7 @@ std::string stored(const fuse::Partition& partition, size_t output,
       const auto problem = problem::concretize(region, partition.graph, sizes, ir::Mode::Fp32,
                                                [](ir::Value) { return 16; });
       if (!problem) return problem.error().what;
-      const problem::View& view = problem->outputs[i];
+      const problem::View& view = problem->views.outputs[i];
       return std::to_string(view.batch_stride) + " " + std::to_string(view.row_stride) + "," +
              std::to_string(view.column_stride) + " of " + std::to_string(problem->m) + "x" +
              std::to_string(problem->n) + "x" + std::to_string(problem->batch);

@@ -161,7 +161,7 @@ TEST(Candidates, ScalesOfBlocksGoToWhoTakesThem) {
   const problem::Problem scaled = problem(inputs,
                                           "return cast(scale_blocks(a, s, [1, 128]) @ "
                                           "transpose(scale_blocks(b, t, [128, 128])), bf16)");
-  ASSERT_TRUE(scaled.products[0].scales.has_value());
+  ASSERT_TRUE(scaled.views.products[0].scales.has_value());
   EXPECT_TRUE(ranked(candidates(scaled), kScaled));
   EXPECT_EQ(reasons(candidates(scaled))[kPrecise], "it knows no scales of blocks");
   const launch::Candidates plain = candidates(
@@ -198,6 +198,13 @@ TEST(Candidates, DevicesAndDtypesDecide) {
 constexpr const char* kGate = "mma_tn_64x64x32_gate_f2_d16";     // weights as (N, K)
 constexpr const char* kAnyGate = "mma_xx_64x32x32_gate_f2_d16";  // any strides
 
+// Every operand at an address of its own: `step`, 2 * `step`, ...
+problem::Addresses addresses(const problem::Problem& problem, uintptr_t step) {
+  uintptr_t last = 0;
+  return map([&](const problem::View&) { return reinterpret_cast<void*>(last += step); },
+             problem.views);
+}
+
 // Gates of 64 columns, K = 64, in every layout of their weights.
 struct GateLayout {
   const char* weights;
@@ -232,22 +239,20 @@ TEST(Gates, EveryLayoutOfWeightsIsTwoFactorsAsTheyLie) {
     ASSERT_TRUE(std::holds_alternative<epilogue::Binding>(placed)) << std::get<std::string>(placed);
     const auto& binding = std::get<epilogue::Binding>(placed);
     attacca_gemm_arguments g = launch::describe(made, kernel, binding, {}, 132);
-    problem::Pointers pointers;
-    for (size_t i = 0; i < made.views().size(); ++i)
-      pointers.push_back(reinterpret_cast<void*>(0x10000 * (i + 1)));
-    launch::set_pointers(made, binding, pointers, g);
+    const problem::Addresses at = addresses(made, 0x10000);
+    launch::set_addresses(made, binding, at, g);
     const bool two = made.products.size() == 2;
     // The gate is the product that silu reads, whatever its position in the canonical order.
     const size_t first = made.factors()[0].b.offset == layout.b ? 0 : 1;
-    const auto address = [&](int64_t offset, size_t view) {
-      return reinterpret_cast<void*>(0x10000 * (view + 1) + static_cast<size_t>(offset) * 2);
+    const auto address = [&](void* base, int64_t offset) {
+      return static_cast<void*>(static_cast<char*>(base) + offset * 2);
     };
     const attacca_operand& gate = first == 0 ? g.b : g.b1;
     const attacca_operand& up = first == 0 ? g.b1 : g.b;
-    EXPECT_EQ(g.a.pointer, address(0, 0));
+    EXPECT_EQ(g.a.pointer, at.products[0].a);
     if (!two) {
-      EXPECT_EQ(gate.pointer, address(layout.b, 1)) << layout.products;
-      EXPECT_EQ(up.pointer, address(layout.b1, 1)) << layout.products;
+      EXPECT_EQ(gate.pointer, address(at.products[0].b, layout.b)) << layout.products;
+      EXPECT_EQ(up.pointer, address(at.products[0].b, layout.b1)) << layout.products;
     } else {
       EXPECT_NE(g.b.pointer, g.b1.pointer);
     }
@@ -470,18 +475,14 @@ TEST(Arguments, SayWhereEverythingIs) {
     candidate.raster = 2;
     candidate.splits = 3;
     attacca_gemm_arguments g = launch::describe(made, kernel, binding, candidate, 132);
-    // Every operand at 0x1000 times its place among the views.
-    problem::Pointers pointers;
-    std::map<std::string, std::string> at;
-    for (size_t i = 0; i < made.views().size(); ++i)
-      pointers.push_back(reinterpret_cast<void*>(0x1000 * (i + 1)));
-    launch::set_pointers(made, binding, pointers, g);
+    const problem::Addresses at = addresses(made, 0x1000);
+    launch::set_addresses(made, binding, at, g);
     EXPECT_EQ(fmt::format("{} {} {} {}", g.m, g.n, g.k, g.batch), "4 8 16 2");
     EXPECT_EQ(fmt::format("{} {} {} {}", g.sm_count, g.swizzle, g.raster, g.splits), "132 4 2 3");
     EXPECT_EQ(words(g.a), "0x1000: 16,1 (64)");
     EXPECT_EQ(words(g.b), "0x2000: 8,1 (0)");
-    for (size_t i = 0; i < made.inputs.size(); ++i) {
-      const auto where = fmt::format("0x{:x}", 0x1000 * (i + 3));
+    for (size_t i = 0; i < made.views.inputs.size(); ++i) {
+      const auto where = fmt::format("{}", at.inputs[i]);
       if (made.epilogue.inputs[i].role == epilogue::Role::Row) {
         EXPECT_EQ(words(swapped ? g.column[0] : g.row[0]), where + ": 1 (8) of 4");
       } else if (made.epilogue.inputs[i].role == epilogue::Role::Column) {
@@ -492,7 +493,7 @@ TEST(Arguments, SayWhereEverythingIs) {
         EXPECT_EQ(words(g.context.operand[0]), where + ": 0,0 (0)");
       }
     }
-    EXPECT_EQ(words(g.result[0]), fmt::format("0x{:x}: 8,1 (32)", 0x1000 * made.views().size()));
+    EXPECT_EQ(words(g.result[0]), fmt::format("{}: 8,1 (32)", at.outputs[0]));
     EXPECT_EQ(fmt::format("{} {} {}", g.context.rows, g.context.columns, g.context.batches),
               "4 8 2");
   }

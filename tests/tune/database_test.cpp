@@ -366,6 +366,7 @@ std::string bucket(int64_t m) {
   problem.n = 64;
   problem.batch = 2;
   problem.products.push_back({.n = 64, .k = 96});
+  problem.views.products.resize(1);
   return problem::shape_bucket(problem);
 }
 
@@ -386,23 +387,24 @@ TEST(ChoiceKey, LeavesShapesOutOfTheClass) {
   problem::Problem a;
   a.m = 3;
   a.n = 64;
-  a.products.push_back({.n = 64, .k = 96, .a = {ir::DType::BF16, 0, 96, 1, 0}});
+  a.products.push_back({.n = 64, .k = 96});
+  a.views.products.push_back({.a = {ir::DType::BF16, 0, 96, 1, 0}});
   problem::Problem b = a;
   b.m = 4;
-  b.products[0].a.row_stride = 128;
+  b.views.products[0].a.row_stride = 128;
   const gpu::DeviceInfo device{.name = "D"};
   EXPECT_EQ(choice_key(a, device, "tools").problem, choice_key(b, device, "tools").problem);
   EXPECT_EQ(choice_key(a, device, "tools").shape, choice_key(b, device, "tools").shape);
   EXPECT_EQ(choice_key(a, device, "tools").device, "D");
   EXPECT_EQ(choice_key(a, device, "tools").tools, "tools");
-  b.products[0].a.alignment = 2;
+  b.views.products[0].a.alignment = 2;
   EXPECT_NE(choice_key(a, device, "tools").problem, choice_key(b, device, "tools").problem);
   b = a;
   b.mode = ir::Mode::Eager;
   EXPECT_NE(choice_key(a, device, "tools").problem, choice_key(b, device, "tools").problem);
   b = a;
-  b.products[0].a.row_stride = 1;
-  b.products[0].a.column_stride = 3;
+  b.views.products[0].a.row_stride = 1;
+  b.views.products[0].a.column_stride = 3;
   EXPECT_NE(choice_key(a, device, "tools").problem, choice_key(b, device, "tools").problem);
 }
 

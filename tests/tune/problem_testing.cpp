@@ -33,11 +33,16 @@ Coordinates coordinates(int64_t index, const Coordinates& extents) {
   return result;
 }
 
-// One view and the access that it stands for. Both walk [batch..., rows, columns] in one order.
+// One operand and the access that it stands for. Both walk [batch..., rows, columns] in one order.
 class Walk {
  public:
-  Walk(const problem::Problem& problem, size_t index, const ir::SymbolValues& symbols)
-      : problem_(problem), view_(*problem.views()[index]), index_(index), symbols_(symbols) {}
+  // `select` names the operand: a member of any Operands.
+  template <class Select>
+  Walk(const problem::Problem& problem, const Select& select, const ir::SymbolValues& symbols)
+      : problem_(problem), view_(*select(problem.views)), symbols_(symbols) {
+    for (const problem::OuterAxis& axis : problem.outer)
+      outer_strides_.push_back(*select(axis.strides));
+  }
 
   std::string compare(const std::string& what, const Access& access, Coordinates batches,
                       int64_t rows, int64_t columns, bool follows_rows) {
@@ -78,8 +83,7 @@ class Walk {
   int64_t at(const Coordinates& where, int64_t rows, bool follows_rows) const {
     const size_t outer = problem_.outer.size();
     int64_t offset = view_.offset;
-    for (size_t axis = 0; axis < outer; ++axis)
-      offset += where[axis] * problem_.outer[axis].strides[index_];
+    for (size_t axis = 0; axis < outer; ++axis) offset += where[axis] * outer_strides_[axis];
     const int64_t row = follows_rows ? where[outer + 1] : where[outer + 1] % rows;
     return offset + where[outer] * view_.batch_stride + row * view_.row_stride +
            where[outer + 2] * view_.column_stride;
@@ -87,32 +91,49 @@ class Walk {
 
   const problem::Problem& problem_;
   const problem::View& view_;
-  const size_t index_;
+  Coordinates outer_strides_;
   const ir::SymbolValues& symbols_;
   int64_t own_rows_ = 1;
 };
 
-std::string misaligned(const problem::Problem& problem, size_t index, int base) {
-  const problem::View& view = *problem.views()[index];
+std::string words(const problem::View& view) {
+  return fmt::format("{}+({}){},{} @{}", view.offset, view.batch_stride, view.row_stride,
+                     view.column_stride, view.alignment);
+}
+
+// `base`: the alignment of the operand's memory.
+std::string misaligned(const problem::Problem& problem, const problem::View& view,
+                       const Coordinates& outer_strides, int base) {
   if (view.alignment > base || view.alignment > 16 || view.alignment < 1)
-    return fmt::format("view {} is aligned to {}, its memory to {}", index, view.alignment, base);
+    return fmt::format("{} is aligned to {}, its memory to {}", words(view), view.alignment, base);
   Coordinates outer;
   for (const problem::OuterAxis& axis : problem.outer) outer.push_back(axis.extent);
   for (int64_t i = 0; i < product(outer); ++i) {
     const Coordinates where = coordinates(i, outer);
     int64_t offset = view.offset;
-    for (size_t axis = 0; axis < outer.size(); ++axis)
-      offset += where[axis] * problem.outer[axis].strides[index];
+    for (size_t axis = 0; axis < outer.size(); ++axis) offset += where[axis] * outer_strides[axis];
     if (offset * ir::size_of(view.dtype) % view.alignment != 0)
-      return fmt::format("view {} starts at {}, which is not aligned to {}", index, offset,
+      return fmt::format("{} starts at {}, which is not aligned to {}", words(view), offset,
                          view.alignment);
   }
   return {};
 }
 
-std::string words(const problem::View& view) {
-  return fmt::format("{}+({}){},{} @{}", view.offset, view.batch_stride, view.row_stride,
-                     view.column_stride, view.alignment);
+std::string misaligned(const problem::Problem& problem, const problem::AlignmentOf& alignment_of) {
+  auto outer_strides = map([](const problem::View&) { return Coordinates(); }, problem.views);
+  for (const problem::OuterAxis& axis : problem.outer)
+    for_each([](Coordinates& strides, int64_t stride) { strides.push_back(stride); }, outer_strides,
+             axis.strides);
+  auto bad = map(
+      [&](const problem::View& view, const Coordinates& strides, ir::Value source) {
+        return misaligned(problem, view, strides, alignment_of(source));
+      },
+      problem.views, outer_strides, problem.sources);
+  for (size_t i = 0; i < bad.inputs.size(); ++i)
+    if (problem.epilogue.inputs[i].role == epilogue::Role::Accumulator) bad.inputs[i].clear();
+  std::string first;
+  for_each([&](const std::string& each) { first = first.empty() ? each : first; }, bad);
+  return first;
 }
 
 }  // namespace
@@ -139,16 +160,18 @@ std::string words(const Result<problem::Problem>& problem) {
   std::string text = fmt::format("m={} n={} batch={}", problem->m, problem->n, problem->batch);
   for (const problem::OuterAxis& axis : problem->outer)
     text += fmt::format(" outer={}", axis.extent);
-  for (const problem::Product& product : problem->products)
-    text += fmt::format(" | k={} a {} | b {}", product.k, words(product.a), words(product.b));
-  for (const problem::Product& product : problem->products)
+  const problem::Operands<problem::View>& views = problem->views;
+  for (size_t i = 0; i < views.products.size(); ++i)
+    text += fmt::format(" | k={} a {} | b {}", problem->products[i].k, words(views.products[i].a),
+                        words(views.products[i].b));
+  for (const auto& product : views.products)
     if (product.scales)
       text += fmt::format(" | by {} and {}", words(product.scales->a), words(product.scales->b));
-  for (size_t i = 0; i < problem->inputs.size(); ++i)
+  for (size_t i = 0; i < views.inputs.size(); ++i)
     if (problem->epilogue.inputs[i].role != epilogue::Role::Accumulator)
-      text += fmt::format(" | {} {}", name(problem->epilogue.inputs[i].role),
-                          words(problem->inputs[i]));
-  for (const problem::View& output : problem->outputs) text += " | -> " + words(output);
+      text +=
+          fmt::format(" | {} {}", name(problem->epilogue.inputs[i].role), words(views.inputs[i]));
+  for (const problem::View& output : views.outputs) text += " | -> " + words(output);
   return text;
 }
 
@@ -173,59 +196,50 @@ std::string difference(const problem::Problem& problem, const fuse::Region& regi
   batches.pop_back();
   if (columns != problem.n) return fmt::format("n is {}, not {}", problem.n, columns);
   if (problem.empty()) return {};
-  size_t index = 0;
-  const auto walk = [&] { return Walk(problem, index++, symbols).rows(rows); };
+  const auto walk = [&](const auto& select) { return Walk(problem, select, symbols).rows(rows); };
+  const auto blocks = [&](const ir::Dim& extent) {
+    return (number(extent, symbols) + problem::kScaleBlock - 1) / problem::kScaleBlock;
+  };
   for (size_t i = 0; i < problem.products.size(); ++i) {
     const fuse::Gemm& gemm = region.gemms[i];
+    const auto a = [i](const auto& operands) { return &operands.products[i].a; };
+    const auto b = [i](const auto& operands) { return &operands.products[i].b; };
+    const auto scales_a = [i](const auto& operands) { return &operands.products[i].scales->a; };
+    const auto scales_b = [i](const auto& operands) { return &operands.products[i].scales->b; };
     const int64_t k = number(gemm.k, symbols), n = number(gemm.n, symbols);
     if (k != problem.products[i].k || n != problem.products[i].n) return "another n or k";
-    if (auto bad = walk().compare("a", gemm.a.access, batches, rows, k, true); !bad.empty())
+    if (auto bad = walk(a).compare("a", gemm.a.access, batches, rows, k, true); !bad.empty())
       return bad;
-    if (auto bad = walk().compare("b", gemm.b.access, batches, k, n, false); !bad.empty())
+    if (auto bad = walk(b).compare("b", gemm.b.access, batches, k, n, false); !bad.empty())
       return bad;
-  }
-  for (const fuse::Gemm& gemm : region.gemms) {
+    if (gemm.a.scales.has_value() != problem.views.products[i].scales.has_value())
+      return "scales on one side alone";
     if (!gemm.a.scales) continue;
-    const auto blocks = [&](const ir::Dim& extent) {
-      return (number(extent, symbols) + problem::kScaleBlock - 1) / problem::kScaleBlock;
-    };
-    if (auto bad = walk().compare("scales of a", gemm.a.scales->access, batches, rows,
-                                  blocks(gemm.k), true);
+    if (auto bad = walk(scales_a).compare("scales of a", gemm.a.scales->access, batches, rows,
+                                          blocks(gemm.k), true);
         !bad.empty())
       return bad;
-    if (auto bad = walk().compare("scales of b", gemm.b.scales->access, batches, blocks(gemm.k),
-                                  blocks(gemm.n), false);
+    if (auto bad = walk(scales_b).compare("scales of b", gemm.b.scales->access, batches,
+                                          blocks(gemm.k), blocks(gemm.n), false);
         !bad.empty())
       return bad;
   }
-  for (const epilogue::Input& input : problem.epilogue.inputs) {
-    Walk at = walk();
+  for (size_t i = 0; i < problem.epilogue.inputs.size(); ++i) {
+    const epilogue::Input& input = problem.epilogue.inputs[i];
     if (input.role == epilogue::Role::Accumulator) continue;
-    if (auto bad = at.compare("input", input.access, batches, rows, columns, true); !bad.empty())
-      return bad;
-  }
-  for (const epilogue::Output& output : problem.epilogue.outputs)
-    if (auto bad = walk().compare("output", output.access, batches, rows, columns, true);
+    const auto at = [i](const auto& operands) { return &operands.inputs[i]; };
+    if (auto bad = walk(at).compare("input", input.access, batches, rows, columns, true);
         !bad.empty())
       return bad;
-  index = 0;
-  const auto check = [&](ir::Value value, bool matters) {
-    const std::string bad = misaligned(problem, index++, alignment_of(value));
-    return matters ? bad : std::string();
-  };
-  for (const problem::Product& product : problem.products)
-    for (const ir::Value value : {product.a_source, product.b_source})
-      if (auto bad = check(value, true); !bad.empty()) return bad;
-  for (const problem::Product& product : problem.products)
-    if (product.scales)
-      for (const ir::Value value : {product.scales->a_source, product.scales->b_source})
-        if (auto bad = check(value, true); !bad.empty()) return bad;
-  for (const epilogue::Input& input : problem.epilogue.inputs)
-    if (auto bad = check(input.source, input.role != epilogue::Role::Accumulator); !bad.empty())
+  }
+  for (size_t i = 0; i < problem.epilogue.outputs.size(); ++i) {
+    const auto at = [i](const auto& operands) { return &operands.outputs[i]; };
+    if (auto bad = walk(at).compare("output", problem.epilogue.outputs[i].access, batches, rows,
+                                    columns, true);
+        !bad.empty())
       return bad;
-  for (const epilogue::Output& output : problem.epilogue.outputs)
-    if (auto bad = check(output.result, true); !bad.empty()) return bad;
-  return {};
+  }
+  return misaligned(problem, alignment_of);
 }
 
 }  // namespace attacca::tune::testing

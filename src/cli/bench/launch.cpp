@@ -41,12 +41,12 @@ Result<json::Value> measure(const std::shared_ptr<launch::Toolbox>& toolbox,
   candidate.kind = launch::CandidateKind::Fused;
   candidate.kernel = name;
   ATTACCA_TRY(const auto runnable, launch::make_fused(toolbox, placed.problem, candidate));
-  ATTACCA_TRY(const tune::Operands operands, tune::Operands::make(toolbox, placed.problem));
+  ATTACCA_TRY(const tune::OperandSets operands, tune::OperandSets::make(toolbox, placed.problem));
   ATTACCA_TRY(const auto workspace,
               gpu::DeviceMemory::allocate(device, runnable->workspace_bytes()));
   ATTACCA_TRY(const gpu::Stream stream, gpu::Stream::create(device));
   const auto launch_set = [&](size_t set) {
-    return runnable->launch(operands.set(set), workspace.pointer(), stream.get());
+    return runnable->launch(operands[set], workspace.pointer(), stream.get());
   };
   ATTACCA_TRY_VOID(launch_set(0));
   ATTACCA_TRY_VOID(stream.synchronize());
@@ -58,9 +58,9 @@ Result<json::Value> measure(const std::shared_ptr<launch::Toolbox>& toolbox,
                          .set("n", args.n)
                          .set("k", args.k)
                          .set("same_operands_us", same);
-  if (operands.sets() > 1) {
+  if (operands.size() > 1) {
     ATTACCA_TRY(const double changing, host_time(stream, count, [&](int i) {
-                  return launch_set(static_cast<size_t>(i) % operands.sets());
+                  return launch_set(static_cast<size_t>(i) % operands.size());
                 }));
     line.set("changing_operands_us", changing);
   }

@@ -66,8 +66,8 @@ Result<Placed> place_in(const templates::Catalog& catalog, const std::string& ke
     return fail(*reason, kernel, "choose another template or epilogue");
   placed.binding = std::get<epilogue::Binding>(std::move(binding));
   placed.request.kernel = placed.kernel;
-  placed.request.a_type = placed.problem.products[0].a.dtype;
-  placed.request.b_type = placed.problem.products[0].b.dtype;
+  placed.request.a_type = placed.problem.views.products[0].a.dtype;
+  placed.request.b_type = placed.problem.views.products[0].b.dtype;
   placed.request.epilogue = placed.problem.epilogue;
   placed.request.binding = placed.binding;
   placed.request.mode = placed.problem.mode;

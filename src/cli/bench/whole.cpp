@@ -40,7 +40,7 @@ Result<json::Value> compare(const BenchGemmArgs& args, const std::string& name,
   ATTACCA_TRY(const auto spliced, toolbox->kernel(placed.request));
   ATTACCA_TRY(launch::Kernel loaded, load_image(*toolbox, *placed.kernel, image));
   const auto whole = std::make_shared<const launch::Kernel>(std::move(loaded));
-  ATTACCA_TRY(const tune::Operands operands, tune::Operands::make(toolbox, placed.problem));
+  ATTACCA_TRY(const tune::OperandSets operands, tune::OperandSets::make(toolbox, placed.problem));
   launch::Candidate candidate;
   candidate.kind = launch::CandidateKind::Fused;
   candidate.kernel = name;
@@ -49,7 +49,8 @@ Result<json::Value> compare(const BenchGemmArgs& args, const std::string& name,
   for (const auto& kernel : {spliced, whole}) {
     ATTACCA_TRY(auto runnable,
                 launch::make_fused(toolbox, placed.problem, candidate, placed.binding, kernel));
-    ATTACCA_TRY(tune::Timed one, tune::Timed::make(toolbox, *runnable, operands));
+    ATTACCA_TRY(tune::Timed one,
+                tune::Timed::make(toolbox, tune::launches_of(*runnable, operands)));
     runnables.push_back(std::move(runnable));
     timed.push_back(std::move(one));
   }

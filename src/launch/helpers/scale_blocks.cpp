@@ -42,41 +42,11 @@ attacca_scale_blocks(const X::Memory* x, const SCALE::Memory* scale, float* to, 
 }
 )cuda";
 
-class ScaleBlocks : public Runnable {
- public:
-  ScaleBlocks(std::shared_ptr<Toolbox> toolbox, gpu::Module module, gpu::Function function,
-              std::vector<BlockAxis> axes)
-      : toolbox_(std::move(toolbox)),
-        module_(std::move(module)),
-        function_(function),
-        axes_(std::move(axes)) {}
-
-  size_t workspace_bytes() const override { return 0; }
-
-  Status launch(const problem::Pointers& pointers, void*, gpu::StreamHandle stream) const override {
-    int64_t count = 1;
-    for (const BlockAxis& axis : axes_) count *= axis.extent;
-    const auto blocks = static_cast<uint32_t>(
-        std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, kMostBlocks));
-    const void* x = pointers[0];
-    const void* scale = pointers[1];
-    void* to = pointers[2];
-    void* parameters[] = {&x, &scale, &to, const_cast<BlockAxis*>(axes_.data())};
-    return function_.launch({{blocks, 1, 1}, {kThreads, 1, 1}, 0}, stream, parameters);
-  }
-
- private:
-  std::shared_ptr<Toolbox> toolbox_;
-  gpu::Module module_;
-  gpu::Function function_;
-  std::vector<BlockAxis> axes_;
-};
-
 }  // namespace
 
-Result<std::unique_ptr<Runnable>> make_scale_blocks(const std::shared_ptr<Toolbox>& toolbox,
-                                                    const std::vector<BlockAxis>& axes, ir::DType x,
-                                                    ir::DType scale) {
+Result<ScaleBlocks> ScaleBlocks::make(const std::shared_ptr<Toolbox>& toolbox,
+                                      const std::vector<BlockAxis>& axes, ir::DType x,
+                                      ir::DType scale) {
   if (axes.empty() || axes.size() > kMostBlockAxes)
     return fail(fmt::format("scale_blocks over {} axes has no kernel", axes.size()), {},
                 fmt::format("reshape to 1 to {} axes", kMostBlockAxes));
@@ -91,7 +61,17 @@ Result<std::unique_ptr<Runnable>> make_scale_blocks(const std::shared_ptr<Toolbo
   ATTACCA_TRY(const std::vector<char> image, gpu::assemble(ptx, arch));
   ATTACCA_TRY(gpu::Module module, gpu::Module::load(toolbox->device(), image));
   ATTACCA_TRY(const gpu::Function function, module.function("attacca_scale_blocks"));
-  return std::make_unique<ScaleBlocks>(toolbox, std::move(module), function, axes);
+  return ScaleBlocks(toolbox, std::move(module), function, axes);
+}
+
+Status ScaleBlocks::launch(const void* x, const void* scales, void* to,
+                           gpu::StreamHandle stream) const {
+  int64_t count = 1;
+  for (const BlockAxis& axis : axes_) count *= axis.extent;
+  const auto blocks =
+      static_cast<uint32_t>(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, kMostBlocks));
+  void* parameters[] = {&x, &scales, &to, const_cast<BlockAxis*>(axes_.data())};
+  return function_.launch({{blocks, 1, 1}, {kThreads, 1, 1}, 0}, stream, parameters);
 }
 
 }  // namespace attacca::launch

@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "launch/runnable.hpp"
 #include "launch/toolbox.hpp"
 
 namespace attacca::launch {
@@ -15,10 +14,25 @@ struct BlockAxis {
 };
 inline constexpr size_t kMostBlockAxes = 8;
 
-// To a dense f32 tensor of these axes, the last one contiguous. Pointers: x's, the scales', the
-// result's.
-Result<std::unique_ptr<Runnable>> make_scale_blocks(const std::shared_ptr<Toolbox>& toolbox,
-                                                    const std::vector<BlockAxis>& axes, ir::DType x,
-                                                    ir::DType scale);
+class ScaleBlocks {
+ public:
+  static Result<ScaleBlocks> make(const std::shared_ptr<Toolbox>& toolbox,
+                                  const std::vector<BlockAxis>& axes, ir::DType x, ir::DType scale);
+  // `to`: a dense f32 tensor of these axes, the last one contiguous. All are of first elements.
+  Status launch(const void* x, const void* scales, void* to, gpu::StreamHandle stream) const;
+
+ private:
+  ScaleBlocks(std::shared_ptr<Toolbox> toolbox, gpu::Module module, gpu::Function function,
+              std::vector<BlockAxis> axes)
+      : toolbox_(std::move(toolbox)),
+        module_(std::move(module)),
+        function_(function),
+        axes_(std::move(axes)) {}
+
+  std::shared_ptr<Toolbox> toolbox_;
+  gpu::Module module_;
+  gpu::Function function_;
+  std::vector<BlockAxis> axes_;
+};
 
 }  // namespace attacca::launch

@@ -76,50 +76,24 @@ struct Parameters {
   int group, zero, has_zeros, unused;
 };
 
-class Unpack : public Runnable {
- public:
-  Unpack(std::shared_ptr<Toolbox> toolbox, gpu::Module module, gpu::Function function,
-         const ir::PackedLayout& layout)
-      : toolbox_(std::move(toolbox)),
-        module_(std::move(module)),
-        function_(function),
-        parameters_{layout.n,
-                    layout.k,
-                    layout.blocks_n(),
-                    layout.blocks_k(),
-                    layout.groups,
-                    layout.scales_at,
-                    layout.zeros_at,
-                    static_cast<int>(layout.packing.group),
-                    layout.zero(),
-                    layout.packing.zeros,
-                    0} {}
-
-  size_t workspace_bytes() const override { return 0; }
-
-  Status launch(const problem::Pointers& pointers, void*, gpu::StreamHandle stream) const override {
-    const int64_t count = parameters_.blocks_n * parameters_.blocks_k * 128;
-    const auto blocks = static_cast<uint32_t>(
-        std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, kMostBlocks));
-    const void* packed = pointers[0];
-    void* to = pointers[1];
-    Parameters numbers = parameters_;
-    void* parameters[] = {&packed, &to, &numbers};
-    return function_.launch({{blocks, 1, 1}, {kThreads, 1, 1}, 0}, stream, parameters);
-  }
-
- private:
-  std::shared_ptr<Toolbox> toolbox_;
-  gpu::Module module_;
-  gpu::Function function_;
-  Parameters parameters_;
-};
+Parameters parameters_of(const ir::PackedLayout& layout) {
+  return {layout.n,
+          layout.k,
+          layout.blocks_n(),
+          layout.blocks_k(),
+          layout.groups,
+          layout.scales_at,
+          layout.zeros_at,
+          static_cast<int>(layout.packing.group),
+          layout.zero(),
+          layout.packing.zeros,
+          0};
+}
 
 }  // namespace
 
-Result<std::unique_ptr<Runnable>> make_unpack(const std::shared_ptr<Toolbox>& toolbox,
-                                              const ir::PackedLayout& layout, ir::DType rounded,
-                                              ir::DType stored) {
+Result<Unpack> Unpack::make(const std::shared_ptr<Toolbox>& toolbox, const ir::PackedLayout& layout,
+                            ir::DType rounded, ir::DType stored) {
   ATTACCA_TRY(const DeviceType scale, device_type(layout.packing.scales));
   ATTACCA_TRY(const DeviceType to, device_type(stored));
   ATTACCA_TRY(const DeviceType through, device_type(rounded));
@@ -134,7 +108,16 @@ Result<std::unique_ptr<Runnable>> make_unpack(const std::shared_ptr<Toolbox>& to
   ATTACCA_TRY(const std::vector<char> image, gpu::assemble(ptx, arch));
   ATTACCA_TRY(gpu::Module module, gpu::Module::load(toolbox->device(), image));
   ATTACCA_TRY(const gpu::Function function, module.function("attacca_unpack"));
-  return std::make_unique<Unpack>(toolbox, std::move(module), function, layout);
+  return Unpack(toolbox, std::move(module), function, layout);
+}
+
+Status Unpack::launch(const void* packed, void* to, gpu::StreamHandle stream) const {
+  Parameters numbers = parameters_of(layout_);
+  const int64_t count = numbers.blocks_n * numbers.blocks_k * 128;
+  const auto blocks =
+      static_cast<uint32_t>(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, kMostBlocks));
+  void* parameters[] = {&packed, &to, &numbers};
+  return function_.launch({{blocks, 1, 1}, {kThreads, 1, 1}, 0}, stream, parameters);
 }
 
 }  // namespace attacca::launch

@@ -45,7 +45,7 @@ struct CudaInstance::Impl {
   std::shared_ptr<const gpu::DeviceMemory> constants;
   std::vector<int> alignments;
   std::vector<CudaStep> steps;
-  std::vector<std::vector<Place>> places;  // one vector a step, one place a value
+  std::vector<problem::Operands<Place>> places;  // of each step's values
   // Outputs that no step writes: they repeat an input, a constant or another output.
   struct Copy {
     Place from;
@@ -99,12 +99,11 @@ Status CudaInstance::launch(std::span<void* const> inputs, std::span<void* const
   const Bases bases{inputs, outputs,
                     static_cast<char*>(impl_->constants ? impl_->constants->pointer() : nullptr),
                     static_cast<char*>(workspace)};
-  problem::Pointers pointers;
+  const auto address = [&](const Place& place) { return bases.at(place); };
   for (size_t i = 0; i < impl_->steps.size(); ++i) {
-    pointers.clear();
-    for (const Place& place : impl_->places[i]) pointers.push_back(bases.at(place));
     const CudaStep& step = impl_->steps[i];
-    ATTACCA_TRY_VOID(step.runnable->launch(pointers, bases.workspace + step.scratch, handle));
+    ATTACCA_TRY_VOID(
+        step.launch(map(address, impl_->places[i]), bases.workspace + step.scratch, handle));
   }
   const gpu::Driver& driver = device.driver();
   for (const Impl::Copy& copy : impl_->copies)
@@ -247,7 +246,7 @@ Status Assembly::lay_out_values() {
   std::map<uint32_t, size_t> use_of;  // by value id
   const auto count = static_cast<int>(instance_.steps.size());
   for (int i = 0; i < count; ++i)
-    for (const Value value : instance_.steps[static_cast<size_t>(i)].values) {
+    for (const Value value : all(instance_.steps[static_cast<size_t>(i)].values)) {
       if (plan_.fixed_place(value).kind != Place::Kind::None) continue;
       const auto [at, fresh] = use_of.try_emplace(value.id, uses.size());
       if (fresh) {
@@ -258,19 +257,19 @@ Status Assembly::lay_out_values() {
     }
   const size_t values = uses.size();
   for (int i = 0; i < count; ++i)
-    uses.push_back({instance_.steps[static_cast<size_t>(i)].runnable->workspace_bytes(), i, i});
+    uses.push_back({instance_.steps[static_cast<size_t>(i)].workspace_bytes, i, i});
   const BufferLayout layout = lay_out(uses);
   instance_.workspace_bytes = layout.bytes;
   for (size_t i = 0; i < instance_.steps.size(); ++i) {
     CudaStep& step = instance_.steps[i];
     step.scratch = layout.offsets[values + i];
-    std::vector<Place>& places = instance_.places.emplace_back();
-    for (const Value value : step.values) {
+    const auto place_of = [&](Value value) {
       const Place fixed = plan_.fixed_place(value);
-      places.push_back(fixed.kind != Place::Kind::None
-                           ? fixed
-                           : Place{Place::Kind::Workspace, layout.offsets[use_of.at(value.id)]});
-    }
+      return fixed.kind != Place::Kind::None
+                 ? fixed
+                 : Place{Place::Kind::Workspace, layout.offsets[use_of.at(value.id)]};
+    };
+    instance_.places.push_back(map(place_of, step.values));
   }
   return {};
 }

@@ -19,9 +19,9 @@ constexpr uint32_t kThreads = 256;
 constexpr int64_t kMostBlocks = 132 * 32;
 
 // One kernel and its parameters but for addresses.
-class SingleKernel : public launch::Runnable {
+class SingleKernel {
  public:
-  static Result<std::unique_ptr<SingleKernel>> make(const std::shared_ptr<launch::Toolbox>& toolbox,
+  static Result<std::shared_ptr<SingleKernel>> make(const std::shared_ptr<launch::Toolbox>& toolbox,
                                                     const std::string& macros,
                                                     const std::string& entry) {
     const gpu::DeviceInfo& info = toolbox->device().info();
@@ -32,13 +32,12 @@ class SingleKernel : public launch::Runnable {
     ATTACCA_TRY(const std::vector<char> image, gpu::assemble(ptx, arch));
     ATTACCA_TRY(gpu::Module module, gpu::Module::load(toolbox->device(), image));
     ATTACCA_TRY(const gpu::Function function, module.function(entry));
-    return std::unique_ptr<SingleKernel>(new SingleKernel(toolbox, std::move(module), function));
+    return std::shared_ptr<SingleKernel>(new SingleKernel(toolbox, std::move(module), function));
   }
 
-  size_t workspace_bytes() const override { return 0; }
-  Status launch(const problem::Pointers& pointers, void*, gpu::StreamHandle stream) const override {
+  // Of what it reads, then of what it writes.
+  Status launch(std::vector<void*> addresses, gpu::StreamHandle stream) const {
     if (blocks == 0) return {};
-    std::vector<void*> addresses(pointers.begin(), pointers.end());
     std::vector<void*> parameters;
     for (void*& address : addresses) parameters.push_back(&address);
     for (const SingleAxes& each : axes) parameters.push_back(const_cast<SingleAxes*>(&each));
@@ -87,7 +86,7 @@ Result<Shapes> shapes_of(const ir::Type& type, const ir::SymbolValues& symbols) 
   return shapes;
 }
 
-Result<std::unique_ptr<SingleKernel>> make_reduction(const StepContext& context,
+Result<std::shared_ptr<SingleKernel>> make_reduction(const StepContext& context,
                                                      const ir::Node& node,
                                                      const std::string& where) {
   const ir::Type& from = context.graph.type(node.operands[0]);
@@ -135,7 +134,7 @@ Result<std::unique_ptr<SingleKernel>> make_reduction(const StepContext& context,
   return kernel;
 }
 
-Result<std::unique_ptr<SingleKernel>> make_gather(const StepContext& context, const ir::Node& node,
+Result<std::shared_ptr<SingleKernel>> make_gather(const StepContext& context, const ir::Node& node,
                                                   const std::string& where) {
   const ir::Type& from = context.graph.type(node.operands[0]);
   const ir::Type& index = context.graph.type(node.operands[1]);
@@ -163,8 +162,7 @@ Result<std::unique_ptr<SingleKernel>> make_gather(const StepContext& context, co
   return kernel;
 }
 
-Result<std::unique_ptr<launch::Runnable>> make_scale_blocks(const StepContext& context,
-                                                            const ir::Node& node) {
+Result<launch::ScaleBlocks> make_scale_blocks(const StepContext& context, const ir::Node& node) {
   const ir::Type& x = context.graph.type(node.operands[0]);
   const ir::Type& scale = context.graph.type(node.operands[1]);
   ATTACCA_TRY(const Shapes shapes, shapes_of(x, context.symbols));
@@ -172,30 +170,43 @@ Result<std::unique_ptr<launch::Runnable>> make_scale_blocks(const StepContext& c
   std::vector<launch::BlockAxis> axes;
   for (size_t i = 0; i < shapes.from.size(); ++i)
     axes.push_back({shapes.from[i], shapes.strides[i], scales.strides[i], node.attrs.axes[i]});
-  return launch::make_scale_blocks(context.toolbox, axes, x.dtype, scale.dtype);
+  return launch::ScaleBlocks::make(context.toolbox, axes, x.dtype, scale.dtype);
 }
 
 }  // namespace
 
 Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
                                                 const fuse::Region& region) {
+  using problem::Addresses;
   const ir::Value value = region.nodes[0];
   const ir::Node& node = context.graph[value];
   const std::string where =
       node.name.empty() ? fmt::format("{} (node {})", name(node.op), value.id) : node.name;
-  CudaStep step;
-  step.values = node.operands;
-  step.values.push_back(value);
+  CudaStep step{.values = {.inputs = node.operands, .outputs = {value}}, .launch = {}};
   if (ir::is_reduction(node.op)) {
-    ATTACCA_TRY(step.runnable, make_reduction(context, node, where));
+    ATTACCA_TRY(const auto reduction, make_reduction(context, node, where));
+    step.launch = [reduction](const Addresses& at, void*, gpu::StreamHandle stream) {
+      return reduction->launch({at.inputs[0], at.outputs[0]}, stream);
+    };
   } else if (node.op == ir::Op::Gather) {
-    ATTACCA_TRY(step.runnable, make_gather(context, node, where));
+    ATTACCA_TRY(const auto gather, make_gather(context, node, where));
+    step.launch = [gather](const Addresses& at, void*, gpu::StreamHandle stream) {
+      return gather->launch({at.inputs[0], at.inputs[1], at.outputs[0]}, stream);
+    };
   } else if (node.op == ir::Op::Unpack) {
     ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.attrs));
-    ATTACCA_TRY(step.runnable,
-                launch::make_unpack(context.toolbox, layout, node.type.dtype, node.type.dtype));
+    ATTACCA_TRY(auto made,
+                launch::Unpack::make(context.toolbox, layout, node.type.dtype, node.type.dtype));
+    step.launch = [unpack = std::make_shared<const launch::Unpack>(std::move(made))](
+                      const Addresses& at, void*, gpu::StreamHandle stream) {
+      return unpack->launch(at.inputs[0], at.outputs[0], stream);
+    };
   } else if (node.op == ir::Op::ScaleBlocks) {
-    ATTACCA_TRY(step.runnable, make_scale_blocks(context, node));
+    ATTACCA_TRY(auto made, make_scale_blocks(context, node));
+    step.launch = [scale = std::make_shared<const launch::ScaleBlocks>(std::move(made))](
+                      const Addresses& at, void*, gpu::StreamHandle stream) {
+      return scale->launch(at.inputs[0], at.inputs[1], at.outputs[0], stream);
+    };
   } else {
     return fail(fmt::format("{} has no kernel on this device", name(node.op)), where,
                 "run with --device cpu");

@@ -15,36 +15,33 @@ namespace {
 using launch::Candidate;
 using launch::CandidateKind;
 
-// Addresses that a problem's views stand for. An accumulator has no memory, unless it is what a
+// The values that a problem's operands are. An accumulator has no memory, unless it is what a
 // user's kernel stores before its tail: the output's address stands for nothing there.
-std::vector<ir::Value> values_of(const problem::Problem& problem, const Candidate& candidate) {
-  const bool is_stored = problem.kernel && candidate.kind == CandidateKind::Unfused;
-  std::vector<ir::Value> values;
-  for (const problem::Product& product : problem.products) {
-    values.push_back(product.a_source);
-    values.push_back(product.b_source);
-  }
-  for (const problem::Product& product : problem.products)
-    if (product.scales) {
-      values.push_back(product.scales->a_source);
-      values.push_back(product.scales->b_source);
-    }
-  if (problem.kernel)
-    for (const auto& operand : problem.kernel->operands) values.push_back(operand.source);
-  for (const epilogue::Input& input : problem.epilogue.inputs)
-    values.push_back(input.role == epilogue::Role::Accumulator && !is_stored
-                         ? problem.epilogue.outputs[0].result
-                         : input.source);
-  for (const epilogue::Output& output : problem.epilogue.outputs) values.push_back(output.result);
+problem::Operands<ir::Value> values_of(const problem::Problem& problem,
+                                       const Candidate& candidate) {
+  problem::Operands<ir::Value> values = problem.sources;
+  if (problem.kernel && candidate.kind == CandidateKind::Unfused) return values;
+  for (size_t i = 0; i < values.inputs.size(); ++i)
+    if (problem.epilogue.inputs[i].role == epilogue::Role::Accumulator)
+      values.inputs[i] = values.outputs[0];
   return values;
+}
+
+CudaStep step_of(std::unique_ptr<launch::Runnable> runnable, problem::Operands<ir::Value> values) {
+  CudaStep step;
+  step.values = std::move(values);
+  step.workspace_bytes = runnable->workspace_bytes();
+  step.launch = [shared = std::shared_ptr<const launch::Runnable>(std::move(runnable))](
+                    const problem::Addresses& at, void* workspace, gpu::StreamHandle stream) {
+    return shared->launch(at, workspace, stream);
+  };
+  return step;
 }
 
 Result<CudaStep> make_step(const StepContext& context, const problem::Problem& problem,
                            const Candidate& candidate) {
-  CudaStep step;
-  ATTACCA_TRY(step.runnable, launch::prepare(context.toolbox, problem, candidate));
-  step.values = values_of(problem, candidate);
-  return step;
+  ATTACCA_TRY(auto runnable, launch::prepare(context.toolbox, problem, candidate));
+  return step_of(std::move(runnable), values_of(problem, candidate));
 }
 
 // Whether this build still has the candidate's template, which the filter leaves, and the vendor
@@ -205,15 +202,12 @@ Result<std::vector<CudaStep>> copy_steps(const StepContext& context, ir::Value v
 
 // A user's kernel without a tail.
 Result<std::vector<CudaStep>> kernel_steps(const StepContext& context, ir::Value value) {
-  ATTACCA_TRY(
-      const problem::KernelPart kernel,
-      problem::concretize_kernel(context.graph, value, context.symbols, context.alignment_of));
-  CudaStep step;
-  ATTACCA_TRY(step.runnable, launch::make_kernel_alone(context.toolbox, kernel));
-  step.values = context.graph[value].operands;
-  step.values.push_back(value);
+  ATTACCA_TRY(const problem::KernelPart kernel,
+              problem::concretize_kernel(context.graph, value, context.symbols));
+  ATTACCA_TRY(auto runnable, launch::make_kernel_alone(context.toolbox, kernel));
   std::vector<CudaStep> steps;
-  steps.push_back(std::move(step));
+  steps.push_back(
+      step_of(std::move(runnable), {.kernel = context.graph[value].operands, .outputs = {value}}));
   return steps;
 }
 

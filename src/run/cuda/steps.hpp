@@ -1,6 +1,7 @@
 // What an instance of a plan runs one after the other on the device.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -27,10 +28,13 @@ struct Bases {
   void* at(const Place& place) const;
 };
 
-// One launch: a runnable and the values it reads and writes, in the order of Problem::views().
+// One launch, and the values that it reads and writes: operands of a problem, or of an op as inputs
+// and its result as the output.
 struct CudaStep {
-  std::unique_ptr<launch::Runnable> runnable;
-  std::vector<ir::Value> values;
+  problem::Operands<ir::Value> values;
+  std::function<Status(const problem::Addresses& at, void* workspace, gpu::StreamHandle stream)>
+      launch;
+  size_t workspace_bytes = 0;
   size_t scratch = 0;  // its workspace's offset in the instance's
 };
 

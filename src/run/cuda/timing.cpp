@@ -10,24 +10,6 @@ namespace {
 
 constexpr size_t kMostSets = 8;
 
-// An instance as what tune times: its pointers are the graph's inputs, then its outputs.
-class InstanceRunnable : public launch::Runnable {
- public:
-  InstanceRunnable(std::shared_ptr<const CudaInstance> instance, size_t inputs)
-      : instance_(std::move(instance)), inputs_(inputs) {}
-
-  size_t workspace_bytes() const override { return instance_->workspace_bytes(); }
-  Status launch(const problem::Pointers& pointers, void* workspace,
-                gpu::StreamHandle stream) const override {
-    const std::span<void* const> all(pointers);
-    return instance_->launch(all.first(inputs_), all.subspan(inputs_), workspace, stream);
-  }
-
- private:
-  std::shared_ptr<const CudaInstance> instance_;
-  size_t inputs_;
-};
-
 Result<std::vector<CudaTensors>> copies_beyond_cache(const CudaPlan& plan,
                                                      const ir::SymbolValues& symbols,
                                                      const ir::Bindings& inputs,
@@ -54,16 +36,13 @@ Result<std::vector<std::vector<double>>> time_instances(
   for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
   ATTACCA_TRY(const ir::SymbolValues symbols, ir::bind_symbols(plan.partition().graph, shapes));
   ATTACCA_TRY(const auto copies, copies_beyond_cache(plan, symbols, inputs, *instances.front()));
-  std::vector<problem::Pointers> sets;
-  for (const CudaTensors& copy : copies) {
-    problem::Pointers pointers = copy.inputs();
-    pointers.insert(pointers.end(), copy.outputs().begin(), copy.outputs().end());
-    sets.push_back(std::move(pointers));
-  }
   std::vector<tune::Timed> timed;
   for (const auto& instance : instances) {
-    const InstanceRunnable runnable(instance, copies[0].inputs().size());
-    ATTACCA_TRY(auto one, tune::Timed::make(plan.toolbox(), runnable, tune::Operands(sets)));
+    const auto launch = [&](size_t set, void* workspace, gpu::StreamHandle stream) {
+      return instance->launch(copies[set].inputs(), copies[set].outputs(), workspace, stream);
+    };
+    ATTACCA_TRY(auto one, tune::Timed::make(plan.toolbox(),
+                                            {launch, copies.size(), instance->workspace_bytes()}));
     timed.push_back(std::move(one));
   }
   return tune::times_in_turns(timed, rounds, tune::Pace::Rested);
