@@ -8,21 +8,21 @@
 namespace attacca::fold {
 namespace {
 
-// Beyond these a normal form gives up; they bound the work of every insertion.
+// Larger normal forms are given up; these limits bound the work of every insertion.
 constexpr size_t kMaxTerms = 2 * kMaxFlattenedTerms;
 constexpr size_t kMaxFactors = 2 * kMaxFlattenedFactors;
 constexpr int kMaxExponent = 64;
 
-// Relative to the largest addend: below it a sum counts as cancelled.
+// Relative to the largest addend; a smaller sum counts as cancelled.
 constexpr double kVanished = kNoise;
 constexpr double kCancelled = 1e-6;
 
-// Whether a coefficient is so far from overflow and underflow that it may be multiplied on.
+// Whether a coefficient is far enough from overflow and underflow to be multiplied further.
 bool in_range(double coefficient) {
   return std::fabs(coefficient) > 1e-100 && std::fabs(coefficient) < 1e100;
 }
 
-// Adds terms of one class; nullopt if one cancels and may not.
+// Adds the terms of each class; nullopt if one cancels although it must not.
 std::optional<std::vector<Sum::Term>> collect(std::vector<Sum::Term> terms, Cancel cancel) {
   std::stable_sort(terms.begin(), terms.end(),
                    [](const auto& a, const auto& b) { return a.cls < b.cls; });

@@ -14,11 +14,11 @@ using ir::Op;
 using ir::Shape;
 using ir::Value;
 
-// A shape whose axes were each kept or cut into blocks: [M, K] as [M, K/128, 128].
+// A shape after each of its axes was kept or cut into blocks: [M, K] as [M, K/128, 128].
 struct Cut {
   std::vector<int64_t> block;  // of each axis; 1: kept
   Shape blocks;                // how many, of each axis
-  Shape scales;                // what has one number a block and broadcasts over the cut shape
+  Shape scales;  // the shape with one number for each block, which broadcasts over the cut shape
 };
 
 std::optional<Cut> cut_of(const Shape& whole, const Shape& cut) {
@@ -91,7 +91,7 @@ class Recovery : Rewriting {
     return of_factors(node, node.type.shape, {}, true);
   }
 
-  // `repeated`: the scales are, to the whole shape; else the numbers are cut.
+  // `repeated`: the scales are repeated to the whole shape; otherwise the numbers are cut.
   std::optional<Blocks> of_factors(const ir::Node& product, const Shape& whole, Cut cut,
                                    bool repeated) const {
     for (const size_t at : {0, 1}) {
@@ -118,7 +118,7 @@ class Recovery : Rewriting {
     return value;
   }
 
-  // What a scale of each block is repeated from.
+  // The scales of the blocks, before they are repeated.
   std::optional<Value> repeat_of(Value value, const Shape& whole, Cut& cut) const {
     if (from_[value].op != Op::Reshape) return std::nullopt;
     const Value broadcast = from_[value].operands[0];
@@ -128,7 +128,7 @@ class Recovery : Rewriting {
     return from_[broadcast].operands[0];
   }
 
-  // Before a reshape that only put axes of 1 in.
+  // The operand of a reshape that only inserts axes of 1.
   Value unshaped(Value scale, const Cut& cut) const {
     const ir::Node& node = from_[scale];
     return node.op == Op::Reshape && shape(node.operands[0]) == cut.blocks ? node.operands[0]

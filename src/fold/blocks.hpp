@@ -1,9 +1,9 @@
-// Numbers times scales that blocks of them share, as reshapes write it, become scale_blocks:
+// Numbers times scales of blocks, written with reshapes, become scale_blocks:
 //
 //   reshape(reshape(cast(q, f32), [M, K/128, 128]) * s, [M, K])        s: [M, K/128, 1]
 //   cast(q, f32) * reshape(broadcast(s, [M, K/128, 128]), [M, K])
 //
-// with blocks along any of the axes. Values stay as they are, bit for bit.
+// with blocks along any of the axes. Values do not change, bit for bit.
 #pragma once
 
 #include "fold/fold.hpp"

@@ -21,7 +21,7 @@ double tolerance(bool precise) {
   return precise ? kToleranceF64 : kTolerance;
 }
 
-// The number of an ascending list that is nearest to value, within reach * value, and accepted.
+// The accepted number of an ascending list that is nearest to value, within reach * value.
 template <class Accept>
 std::optional<double> nearest(std::span<const double> list, double value, double reach,
                               const Accept& accept) {
@@ -32,7 +32,7 @@ std::optional<double> nearest(std::span<const double> list, double value, double
   return best;
 }
 
-// 1/6 is its nearest f32 to ops of f32; 0.5, which f32 holds, is 0.5 alone.
+// For ops of f32, 1/6 is also its nearest f32; 0.5, which f32 can represent, is only itself.
 bool is_exact(double value, double number, bool precise) {
   if (value == number) return true;
   const auto single = static_cast<float>(number);
@@ -77,7 +77,8 @@ double Constants::recognised(double value, std::optional<ir::DType> rounded) {
   const double magnitude = std::fabs(value);
   const auto found = recognise(magnitude, rounded, precise_);
   if (!found) return value;
-  // Of two spellings the exact one is written; one that is far from the other stands for itself.
+  // Of two spellings the exact one is written. A number that is far from every known one stands for
+  // itself.
   const auto [known, fresh] = original_.emplace(*found, magnitude);
   if (magnitude == *found) known->second = magnitude;
   if (!fresh && std::fabs(known->second - magnitude) > kOneNumber * magnitude) return value;

@@ -1,4 +1,4 @@
-// Constants of a graph as the numbers their authors meant: 0.70710678, and 0.70703125 in bf16, are
+// Constants of a graph as the numbers that they stand for: 0.70710678, and 0.70703125 in bf16, are
 // the square root of a half. fold/rules.def says how near a constant must be.
 #pragma once
 
@@ -20,7 +20,8 @@ class Constants {
   std::optional<double> read(const ir::Node& node);
   // The same for a number that the graph computes from constants, e.g. 1 / sqrt(2).
   double computed(double value) { return recognised(value, std::nullopt); }
-  // What to write for a number of the e-graph: read()'s inverse, free of its arithmetic's noise.
+  // The constant to write for a number of the e-graph: read()'s inverse, without the rounding
+  // errors of the e-graph's arithmetic.
   double write(double value) const;
 
  private:
@@ -30,7 +31,7 @@ class Constants {
   std::unordered_map<double, double> original_;  // of recognised numbers
 };
 
-// Whether the e-graph's arithmetic would take a number for one that it is not, e.g. 1 for its
+// Whether the e-graph's arithmetic cannot tell the number from another one, e.g. 1 from its
 // successor.
 bool is_near_miss(double value);
 // Whether a graph's constant, of ops that compute in `computed`, stands for a number of a formula.

@@ -16,7 +16,7 @@ using ir::DType;
 using ir::Op;
 using ir::Value;
 
-// Beyond it the s32 sum of products of differences of bytes may wrap.
+// With a larger K the s32 sum of products of differences of bytes may wrap.
 constexpr int64_t kMostExactK = INT64_C(0x7FFFFFFF) / (255 * 255);
 
 // An operand of a product, as transpose((q - zero) * scales...) or without the transpose.
@@ -42,7 +42,7 @@ class Multiplier : Rewriting {
   }
 
  private:
-  // ---- Recognition, in the graph as it was
+  // ---- Recognition, in the original graph
 
   std::optional<Dequantized> operand(Value value, bool is_a) const {
     const bool transposed = from_[value].op == Op::Transpose;
@@ -147,7 +147,7 @@ class Multiplier : Rewriting {
     return result;
   }
 
-  // A part of a dequantised operand as it stands in the product.
+  // A part of a dequantised operand with the strides that it has in the product.
   Value placed(Value value, const Dequantized& operand) {
     const Value moved = moved_[value.id];
     const ir::Shape& extents = shape(value);

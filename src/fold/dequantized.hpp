@@ -3,12 +3,12 @@
 //   ((a - za) * sa) @ ((b - zb) * sb)  ->  f32(a @ b - rowsum(a) zb - za colsum(b - zb)) * sa * sb
 //
 // where a and b are both bytes (s8, u8), or both 8-bit floats without zero points, and neither
-// scales nor zero points vary along k. What quantises the result is an epilogue like others.
+// scales nor zero points vary along k. Quantising the result is an ordinary epilogue.
 //
-// Exact: the s32 sum, zero points included, since this rule asks that 255 * 255 * K stays below
-// 2^31. Its cast to f32 rounds beyond 2^24; the graph as written rounds every factor and every
-// partial sum. Scales that are not finite may give infinity where the graph as written gives NaN
-// (inf * 0 inside the sum).
+// The s32 sum is exact, zero points included, because this rule requires 255 * 255 * K < 2^31. Its
+// cast to f32 rounds beyond 2^24; the graph as written rounds every factor and every partial sum.
+// Scales that are not finite may give infinity where the graph as written gives NaN (inf * 0 inside
+// the sum).
 #pragma once
 
 #include "fold/fold.hpp"

@@ -10,9 +10,10 @@
 namespace attacca::fold {
 namespace {
 
-constexpr size_t kMaxForms = 12;     // of one class; more are ignored
-constexpr size_t kMaxAnchors = 8;    // likewise
-constexpr size_t kMaxRenewals = 64;  // classes renewed by one merge; the rest keep old normal forms
+constexpr size_t kMaxForms = 12;   // of one class; more are ignored
+constexpr size_t kMaxAnchors = 8;  // likewise
+constexpr size_t kMaxRenewals =
+    64;  // classes updated by one merge; the others keep old normal forms
 
 }  // namespace
 
@@ -166,7 +167,7 @@ void EGraph::anchor(Ref ref, ir::Value value) {
   add_anchor(ref.cls, {value, ref.scale});
 }
 
-// Of the values of one scale the latest ones stay: they are the nearest to whoever looks.
+// Of the values of one scale the latest ones are kept: they are the nearest to later uses.
 void EGraph::add_anchor(ClassId cls, Anchor anchor) {
   auto& anchors = classes_[cls].anchors;
   if (anchors.size() >= kMaxAnchors) {
@@ -200,7 +201,7 @@ void EGraph::add_form(Ref ref, Form form) {
 void EGraph::merge(Ref a, Ref b) {
   a = find(a);
   b = find(b);
-  // Equal classes with different scales would be zero everywhere: rounding noise, not news.
+  // Equal classes with different scales would be zero everywhere: this is rounding noise.
   if (a.cls == b.cls || is_constant(a) || is_constant(b) || a.scale == 0 || b.scale == 0) return;
   const double ratio = b.scale / a.scale;  // class a == ratio * class b
   classes_[a.cls].parent = {ratio, b.cls};

@@ -36,9 +36,9 @@ inline Ref constant(double value) {
 inline bool is_constant(Ref ref) {
   return ref.cls == kOne;
 }
-// Relative: what the e-graph's own arithmetic may add to a number by rounding.
+// The relative rounding error of the e-graph's own arithmetic.
 inline constexpr double kNoise = 1e-13;
-// Equal but for that.
+// Equal up to that error.
 bool same(double a, double b);
 inline bool same(Ref a, Ref b) {
   return a.cls == b.cls && same(a.scale, b.scale);
@@ -99,13 +99,13 @@ inline uint64_t op_bit(ir::Op op) {
   return uint64_t{1} << (static_cast<unsigned>(op) % 64);
 }
 
-// Longer sums and products stand in others as one term or factor, so that an expression over a long
-// one finds room. Twice as long a result gives up.
+// A longer sum or product is one term or factor in others, so that an expression over it stays
+// within the limits. A result of twice this length is given up.
 inline constexpr size_t kMaxFlattenedTerms = 8;
 inline constexpr size_t kMaxFlattenedFactors = 6;
 
-// Whether adding equal terms of opposite sign may make them vanish. In the graph's own sums it may
-// not: (x + y) - y is x for real numbers only.
+// Whether equal terms of opposite sign may cancel. In the graph's own sums they may not: (x + y) -
+// y is x for real numbers only.
 enum class Cancel : uint8_t { Forbid, Allow };
 
 // Values of a rule's variables and captured constants.
@@ -121,8 +121,8 @@ class EGraph {
   ir::DType computed() const { return computed_; }
 
   Ref leaf(ir::Value value);
-  // The class of op(args); nullopt where normal forms give up (division by zero, cancellation,
-  // too many terms): then use opaque().
+  // The class of op(args); nullopt if there is no normal form (division by zero, cancellation, too
+  // many terms): then use opaque().
   std::optional<Ref> apply(ir::Op op, std::span<const double> params, std::span<const Ref> args,
                            Cancel cancel);
   Ref opaque(ir::Op op, std::vector<double> params, std::vector<Ref> args);
@@ -152,7 +152,8 @@ class EGraph {
   const Product* as_product(ClassId cls) const;
   // Normal form op(args) of that op.
   const Apply* as_apply(ClassId cls, ir::Op op) const;
-  // What a class is the product of where it stands in a product: itself, if it is none or long.
+  // The factors of a class within a product; only the class itself if it is not a product or a long
+  // one.
   std::vector<Product::Factor> factors(ClassId cls) const;
 
  private:

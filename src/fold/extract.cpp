@@ -12,7 +12,7 @@ namespace {
 using ir::Op;
 
 constexpr int kMaxDepth = 6;  // of an expression over original values
-// What a rewrite must save at least to take a product apart: x / (1 + exp(-y)) stays as it is.
+// The least saving for which a product is taken apart: x / (1 + exp(-y)) stays as it is.
 constexpr int kReassociation = 2;
 constexpr int kMaxVisited = 256;  // values looked at to compare two expressions
 
@@ -93,8 +93,8 @@ class Extractor {
                        [&](Ref arg) { return value_equal_to(egraph_.find(arg)).has_value(); });
   }
 
-  // A value before value_: the latest, for it is the likeliest to be needed anyway, but a leaf
-  // rather than x * 1.
+  // A value before value_: the latest, which is most likely needed anyway, but a leaf rather than x
+  // * 1.
   std::optional<ir::Value> value_equal_to(Ref ref) const {
     std::optional<ir::Value> result;
     for (const Anchor& anchor : egraph_[ref.cls].anchors) {
@@ -113,8 +113,8 @@ class Extractor {
     return apply(Op::Mul, {}, {std::move(expression), number_expression(constants_.write(ratio))});
   }
 
-  // Values, what rules found, and sums and products of those. Functions of the normal forms that no
-  // value has, and with found_only their sums and products, are not worth writing.
+  // Values, results of rules, and sums and products of those. Functions in normal forms that no
+  // value of the graph has are not written; with found_only, neither are their sums and products.
   std::optional<Expression> build(Ref ref, int depth, bool found_only = false) const {
     ref = egraph_.find(ref);
     if (is_constant(ref)) return number_expression(constants_.write(ref.scale));
@@ -223,8 +223,8 @@ class Extractor {
     return apply(node.op, node.attrs.params, std::move(args));
   }
 
-  // What `after` costs less than `before`, each value that one needs counted once. Values are
-  // opened from the latest on, until both need the same ones.
+  // The cost that `after` saves over `before`, counting each needed value once. Values are expanded
+  // from the latest on, until both need the same ones.
   int saving(const Expression& before, const Expression& after) const {
     std::set<ir::Value> open_before, open_after;
     collect(before, open_before);

@@ -20,7 +20,8 @@ namespace {
 using ir::Op;
 using ir::Value;
 
-// Ops meet in one e-graph only if they compute alike: expressions never cross a rounding point.
+// Ops share an e-graph only if they compute in the same dtype: expressions never cross a rounding
+// point.
 struct Domain {
   ir::DType dtype;
   std::optional<ir::DType> compute;
@@ -93,7 +94,7 @@ class Folder {
     egraph.anchor(ref, value);
   }
 
-  // What one domain's ops meet in.
+  // The e-graph of one domain's ops, and its constants.
   struct Room {
     explicit Room(const Domain& domain)
         : egraph(domain.compute.value_or(domain.dtype)), constants(egraph.computed()) {}
@@ -120,7 +121,7 @@ class Folder {
     return leaf;
   }
 
-  // A comparison rounds nothing; its operands decide.
+  // A comparison does not round; its operands decide the domain.
   bool compares_in(const Domain& domain, const ir::Node& node) const {
     for (const Value operand : node.operands)
       if (graph_.type(operand).dtype != domain.dtype && !graph_[operand].literal) return false;

@@ -20,8 +20,8 @@ struct FoldResult {
   std::vector<Applied> applied;
 };
 
-// The graph with cheaper equal expressions; never fails: what does not fold stays as it is.
-// Outputs, inputs, their names and every type are kept; dead nodes vanish.
+// The graph with cheaper equal expressions. It cannot fail: an expression that does not fold is
+// kept. Outputs, inputs, their names and every type are kept; dead nodes are removed.
 FoldResult fold(const ir::Graph& graph);
 
 // Why the first output of `graph` did not fold to `op`: the nearest rule and the place where its

@@ -1,5 +1,5 @@
-// Normal forms of functions: which ops are others in disguise, and what leaves through their
-// argument (a sign, a positive factor).
+// Normal forms of functions: ops that are forms of other ops, and parts of the argument (a sign, a
+// positive factor) that can be moved outside.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -125,7 +125,7 @@ std::optional<Ref> EGraph::log(Ref x) {
 
 std::optional<Ref> EGraph::clamp(Ref x, double low, double high) {
   if (is_constant(x)) return folded(Op::Clamp, std::array{low, high}, std::array{x});
-  // A bound that a factor would take to zero or infinity stays where it is.
+  // A bound that a factor would make zero or infinite is not moved.
   const auto is_usable = [](double bound) {
     const double magnitude = std::fabs(bound);
     return bound == 0 || std::isinf(bound) || (magnitude > 1e-100 && magnitude < 1e100);

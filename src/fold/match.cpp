@@ -146,7 +146,7 @@ void Matcher::up_to_scale(const Pattern& pattern, ClassId cls, const Bindings& b
   }
 }
 
-// Under which multiples of apply to look for the pattern's arguments.
+// The multiples of apply for which the pattern's arguments are tried.
 std::vector<double> Matcher::scales(const Pattern& pattern, const Apply& apply,
                                     const Bindings& bindings) const {
   if (is_odd(apply.op)) return {1, -1};
@@ -196,7 +196,8 @@ void Matcher::arguments(const Pattern& pattern, const Apply& apply, double scale
     exact(pattern.children[p], arg(i), *bound,
           [&](const Bindings& first) { exact(pattern.children[q], arg(j), first, then); });
   };
-  // A pattern's conditions bind nothing that its branches do not. A bare variable binds first.
+  // A pattern's conditions bind no names that its branches do not bind. A bare variable is bound
+  // first.
   if (apply.op == Op::Where) {
     const bool last = pattern.children[2].kind == Kind::Variable;
     return last ? pair(2, 2, 1, 1) : pair(1, 1, 2, 2);
@@ -331,7 +332,8 @@ void Matcher::factors(const Pattern& pattern, size_t child,
         });
     return;
   }
-  // A power of one variable is all of the product; a variable among others may be what is left.
+  // A power of one variable is the whole product; a variable among others may be the remaining
+  // factors.
   if (pattern.children.size() == 1 && !is_bound(pattern.children[0], bindings)) {
     const auto exponent = pattern.exponents[0];
     if (factors.size() == 1 && factors[0].exponent == exponent)

@@ -1,8 +1,8 @@
 // Proposes bindings under which a pattern may be found in a class.
 //
-// It need not be right: a rule fires only if the instantiated pattern is that class or a factor of
-// it (fold/saturate.cpp). So it binds each name at the first place that determines it and leaves
-// the rest to that check, modulo order, association and scale.
+// Proposals need not be right: a rule is applied only if the instantiated pattern is that class or
+// a factor of it (fold/saturate.cpp). Each name is therefore bound at the first place that
+// determines it, and that check decides, modulo order, association and scale.
 #pragma once
 
 #include <functional>

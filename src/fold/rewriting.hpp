@@ -1,4 +1,4 @@
-// A graph copied node by node, some nodes by what a pass makes of them.
+// Copies a graph node by node, with some nodes replaced by a pass.
 #pragma once
 
 #include <utility>

@@ -219,7 +219,7 @@ ir::Graph parse(std::string_view formula) {
   return std::move(*graph);
 }
 
-// One op, whatever lower() would make of it.
+// One op, even if lower() would rewrite it.
 Pattern parse_result(std::string_view formula) {
   const ir::Graph graph = parse(formula);
   const ir::Node& root = graph[graph.outputs()[0].value];
@@ -251,7 +251,7 @@ std::vector<Rule> parse_table() {
                                 [&](const Rule& earlier) { return earlier.op == rule.op; });
     const bool gate = ir::info(rule.op).max_arity == 2;
     rule.gate = gate;
-    // y * x * x is not worth another order, nor y / sqrt(x) another rounding.
+    // y * x * x is not rewritten for another order, nor y / sqrt(x) for another rounding.
     rule.whole = rule.op == Op::Square || rule.op == Op::Rsqrt;
     mark_bare(rule.pattern, rule);
     table.push_back(std::move(rule));
@@ -356,7 +356,7 @@ std::span<const double> irrational_products() {
     std::vector<double> all = products(irrational_constants(), exact_constants());
     const auto squares = products(irrational_constants(), irrational_constants());
     all.insert(all.end(), squares.begin(), squares.end());
-    // sqrt(2) * sqrt(2) is 2, which tolerates nothing.
+    // sqrt(2) * sqrt(2) is 2, which must match exactly.
     std::erase_if(all, [](double value) {
       return is_near(exact_constants(), value, 1e-5) || is_near(exact_products(), value, 1e-5);
     });

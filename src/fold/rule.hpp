@@ -38,10 +38,10 @@ struct Pattern {
   std::vector<int> exponents;     // Product: of each child
 };
 
-// Inputs at which the two sides of a rule may differ, but for rounding and the sign of a zero.
+// Inputs at which the two sides of a rule may differ by more than rounding and the sign of a zero.
 enum class Differs : uint8_t {
   Nowhere,
-  Nan,       // one is NaN where the other is not: not applied, serves why_not
+  Nan,       // one is NaN where the other is not: not applied, only used by why_not
   Overflow,  // where a subexpression overflows or underflows: the result is the limit
   Single,    // by less than f32's rounding: not applied in f64
 };
@@ -60,7 +60,7 @@ struct Rule {
   ir::Graph formula;     // the pattern as written; captured constants are captured(literal)
   bool defines = false;  // the first rule of its op with distinct variables and captures
   bool gate = false;     // its result has two operands: both must have the result's shape
-  // A variable stands outside every function too: whoever wrote that had its value at hand.
+  // A variable also occurs outside every function, so its value was available to the author.
   bool bare[kVariables.size()] = {};
   bool whole = false;  // recover only the bare expression, not a part or a multiple of it
 };

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMaxRounds = 6;
 
-// What a class must hold for a rule's pattern to be worth a look.
+// What a class must contain for a rule's pattern to be tried.
 struct Trigger {
   const Rule* rule;
   size_t form;               // of the pattern's normal form: index into Form::node
@@ -28,8 +28,8 @@ void collect_ops(const Pattern& pattern, uint64_t& ops) {
   for (const Pattern& child : pattern.children) collect_ops(child, ops);
 }
 
-// The rules to apply that say more than the normal forms know: those that define their op, and
-// those whose sides differ under arbitrary bindings.
+// The rules that normal forms do not cover: those that define their op, and those whose sides
+// differ under arbitrary bindings.
 std::vector<Trigger> make_triggers() {
   std::vector<Trigger> triggers;
   EGraph scratch;
@@ -110,7 +110,8 @@ class Saturator {
            rule.text.holds(values[0], values[1], values[2], values[3]);
   }
 
-  // x * 0.5 * (1 + erf(x * 0.7)) is also a multiple of gelu(0.98995 * x), but nobody meant that.
+  // x * 0.5 * (1 + erf(x * 0.7)) is also a multiple of gelu(0.98995 * x), which is not a useful
+  // result.
   bool values_at_hand(const Rule& rule, const Bindings& bindings) const {
     for (size_t i = 0; i < kVariables.size(); ++i) {
       if (!rule.bare[i] || !bindings.variables[i]) continue;
@@ -143,7 +144,7 @@ class Saturator {
     return false;
   }
 
-  // What is left of a product form beside a part of it; scale is the form's.
+  // The rest of a product form without a part of it, with the form's scale.
   struct Quotient {
     double scale;
     std::vector<Product::Factor> factors;

@@ -25,7 +25,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kIntegers[] = {0, 1, -2, 100};
 constexpr double kBools[] = {0, 1};
 
-// What a dtype's arithmetic takes to infinity and to zero, and the samples that show it.
+// The ranges in which a dtype's arithmetic overflows and underflows, and samples near their ends.
 struct Range {
   ir::DType dtype;
   double huge;   // the largest number
@@ -175,7 +175,7 @@ struct Outcome {
 // Two expressions over common values, in the order of evaluation.
 class Comparison {
  public:
-  // Opens values, the latest first, until both expressions are over the same ones.
+  // Expands values, the latest first, until both expressions read the same ones.
   static std::optional<Comparison> make(const ir::Graph& graph, Value value,
                                         const Expression& expression) {
     std::set<Value> original(graph[value].operands.begin(), graph[value].operands.end());
@@ -340,8 +340,8 @@ class Comparison {
     return original.by_size && (nan ? std::isnan(original.value) : std::isinf(original.value));
   }
 
-  // Of finite values, those that something is lost in: by an overflow of the replacement alone,
-  // which tanh(10 * x) can bear, or of tanh(x) + 1e-20 where x is 0.
+  // Whether a finite value is lost: by an overflow only in the replacement (which tanh(10 * x)
+  // tolerates), or as in tanh(x) + 1e-20 where x is 0.
   static bool is_near(const Outcome& original, double replacement) {
     if (!original.overflowed && (replacement != 0 || original.value == 0)) return true;
     return std::fabs(original.value - replacement) <= 1e-2 * std::fabs(original.value);

@@ -2,9 +2,9 @@
 //
 // The value and its replacement are computed from the graph values that both depend on, at NaN,
 // infinities, zeros, huge, tiny and moderate numbers: in f64, and rounded to the dtype that the
-// graph computes in. That is no proof, but it sees what rules and normal forms, which are true of
-// real numbers, do not: max(x, 0) is NaN at NaN where where(x > 0, x, 0) is 0, and elu(x / 0.1) *
-// 0.1 is infinite at a large x where where(x > 0, x, 0.1 * expm1(x / 0.1)) is x.
+// graph computes in. This is no proof, but it finds cases that rules and normal forms, which hold
+// for real numbers, do not show: max(x, 0) is NaN at NaN where where(x > 0, x, 0) is 0, and elu(x /
+// 0.1) * 0.1 is infinite at a large x where where(x > 0, x, 0.1 * expm1(x / 0.1)) is x.
 #pragma once
 
 #include "fold/extract.hpp"

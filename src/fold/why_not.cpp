@@ -1,5 +1,5 @@
-// Explains a fold that did not happen: each rule of the op is laid over the graph as it is written,
-// and the one that covers most of its formula says where it stops.
+// Explains a fold that did not happen: each rule of the op is matched with the graph as written,
+// and the one that matches the largest part of its formula reports where it stops.
 #include <cmath>
 #include <map>
 #include <optional>
@@ -25,7 +25,7 @@ struct Bound {
   std::map<size_t, double> captures;
 };
 
-// How far a formula matched. A mismatch names what was wanted, what was there, and where.
+// How much of a formula matched. A mismatch names what was expected, what was found, and where.
 struct Attempt {
   int matched = 0;  // nodes of the formula
   std::optional<std::string> mismatch;
@@ -42,7 +42,7 @@ std::optional<double> number_at(const ir::Graph& graph, Value value) {
   return std::nullopt;
 }
 
-// -y, 0 - y and -1 * y are one thing to a reader.
+// -y, 0 - y and -1 * y count as the same.
 std::optional<Value> negated(const ir::Graph& graph, Value value) {
   const ir::Node& node = graph[value];
   if (node.op == Op::Neg) return node.operands[0];
@@ -136,7 +136,7 @@ class Overlay {
     return so_far;
   }
 
-  // Whether a number at this place stands for that of the formula: as fold takes it.
+  // Whether a number at this place stands for the formula's, by the same rule as in folding.
   bool means(Value place, double wanted, double got) const {
     const ir::Node& node = graph_[place];
     if (node.tensor && ir::round_to(node.type.dtype, wanted) == got) return true;

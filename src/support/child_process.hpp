@@ -1,4 +1,4 @@
-// How a child process ends.
+// Waiting for a child process.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,9 @@
 
 namespace attacca {
 
-// Waits for a child of this process: its status, as waitpid tells it. One that does not end within
-// `limit` is killed, which gives none. An error: it is nobody's child.
+// Waits for a child of this process and returns its status, as waitpid gives it. A child that does
+// not end within `limit` is killed, which gives nullopt. An error if this process has no such
+// child.
 Result<std::optional<int>> wait_for_child(
     pid_t child, std::optional<std::chrono::milliseconds> limit = std::nullopt);
 

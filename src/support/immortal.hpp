@@ -1,5 +1,5 @@
-// Objects of the whole process: made by the first who asks, whole in a child that another thread
-// forks meanwhile, and not destroyed by exit(), because other threads may still use them.
+// Objects for the whole process: made on first use, complete in a child that another thread forks
+// meanwhile, and not destroyed by exit(), because other threads may still use them.
 #pragma once
 
 #include "support/files/process_gate.hpp"
@@ -7,7 +7,7 @@
 namespace attacca {
 
 // return immortal([] { return make_table(); });
-// One object a call in the source: `make` is a lambda, whose type is its own.
+// Each call in the source has its own object, because each lambda `make` has its own type.
 template <class Make>
 const auto& immortal(Make make) {
   const ForkHold hold;

@@ -18,7 +18,7 @@ std::byte* allocate_aligned(size_t bytes) {
   const size_t alignment = huge ? kHugePage : kLine;
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, rounded);
-  // Best effort: small pages serve as well.
+  // Failure is ignored: small pages work too.
   if (huge && memory != nullptr) (void)madvise(memory, rounded, MADV_HUGEPAGE);
   return static_cast<std::byte*>(memory);
 }

@@ -14,7 +14,8 @@ Progress::Progress(std::string label) : label_(std::move(label)) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
   try {
     thread_ = std::thread([this, terminal] { terminal ? show_on_terminal() : print_lines(); });
-  } catch (const std::system_error&) {  // no more threads: the work goes on silently
+  } catch (
+      const std::system_error&) {  // no thread can be started: the work continues without output
   }
 }
 

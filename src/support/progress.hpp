@@ -1,4 +1,4 @@
-// What standard error shows of work that takes a while.
+// Progress of long work, on standard error.
 #pragma once
 
 #include <condition_variable>
@@ -29,8 +29,8 @@ class Progress {
   std::thread thread_;
 };
 
-// For work that knows how far it is: "[#####---------------]  25 % LABEL" while it lives and
-// standard error is a terminal.
+// For work with a known fraction: "[#####---------------] 25 % LABEL" while it lives and standard
+// error is a terminal.
 class ProgressBar {
  public:
   ProgressBar();

@@ -1,4 +1,4 @@
-// What went wrong without being an error of any request, such as a cache that cannot be used.
+// Problems that do not make a request fail, such as a cache that cannot be used.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,10 @@
 
 namespace attacca {
 
-// Thread-safe. Of warnings with the same `what` the first is kept: one cause, many files.
+// Thread-safe. Of warnings with the same `what` only the first is kept, since one cause may affect
+// many files.
 void warn(const Error& warning);
-// All of this process so far, the first first.
+// All warnings of this process so far, in order.
 std::vector<Error> warnings();
 
 }  // namespace attacca

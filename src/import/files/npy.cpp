@@ -56,7 +56,7 @@ class HeaderReader {
  public:
   explicit HeaderReader(std::string_view text) : text_(text) {}
 
-  // Else what is wrong with it.
+  // What is wrong with it, if anything.
   tl::expected<Header, std::string> read() {
     Header header;
     std::set<std::string> seen;
@@ -185,7 +185,7 @@ std::vector<int64_t> fortran_strides(const std::vector<int64_t>& shape) {
   return strides;
 }
 
-// The file holds as many bytes as its header promises: nothing is allocated on a header's word.
+// Checked before allocating: the file must contain as many bytes as its header says.
 Status check_length(std::ifstream& file, const std::vector<int64_t>& shape, DType dtype,
                     const std::string& path) {
   int64_t bytes = ir::size_of(dtype);
@@ -204,7 +204,7 @@ Status check_length(std::ifstream& file, const std::vector<int64_t>& shape, DTyp
 bool same_descr(std::string_view descr, DType wanted) {
   const std::string_view expected = descr_of(wanted);
   if (descr == expected) return true;
-  // '<' and '|' say the same of single bytes and of raw bits.
+  // For single bytes and raw bits '<' and '|' mean the same.
   return descr.size() == 3 && descr.substr(1) == expected.substr(1) &&
          (expected.front() == '|' || descr.front() == '=');
 }
@@ -226,7 +226,7 @@ Result<ir::Tensor> read_npy(const std::string& path, DType wanted) {
   if (!header.fortran) return tensor;
   const ir::Tensor view =
       ir::Tensor::view(wanted, header.shape, tensor.data(), fortran_strides(header.shape));
-  // contiguous() of a view that is so already would not own its memory.
+  // contiguous() of a contiguous view would not own its memory.
   if (view.is_contiguous()) return tensor;
   return view.contiguous();
 }

@@ -23,7 +23,7 @@ constexpr std::string_view kScaleSuffixes[] = {"_scale", "_scales", ".scale"};
 constexpr std::string_view kZeroSuffixes[] = {"_zero_point", ".zero_point"};
 constexpr std::string_view kKey = "attacca.unpack.";
 
-// A tensor of the file to be written, and how its bytes come about.
+// A tensor of the file to be written, and how its bytes are made.
 struct Job {
   SafetensorsEntry entry;
   uint64_t bytes = 0;
@@ -54,7 +54,7 @@ bool chosen(const std::string& name, const std::vector<std::string>& only) {
          });
 }
 
-// One weight and what stands beside it.
+// One weight with its scales and zero points.
 struct Weight {
   SafetensorsEntry codes, scales;
   std::optional<SafetensorsEntry> zeros;
@@ -163,7 +163,7 @@ struct Chosen {
   std::set<std::string> absorbed;
 };
 
-// Shorter names first: what stands beside a weight is none itself, whatever stands beside it.
+// Shorter names first: the scales of a weight are not weights, even if they have scales themselves.
 Result<Chosen> choose(const SafetensorsHeader& header, const PackOptions& options) {
   const EntryIndex index = index_of(header);
   std::vector<const SafetensorsEntry*> entries;
@@ -183,7 +183,7 @@ Result<Chosen> choose(const SafetensorsHeader& header, const PackOptions& option
   return result;
 }
 
-// The metadata with how to unpack each weight.
+// The metadata, including how to unpack each weight.
 Result<std::vector<std::pair<std::string, std::string>>> packed_metadata(
     const SafetensorsHeader& header, const std::map<std::string, Weight>& weights) {
   auto metadata = header.metadata;
@@ -198,13 +198,13 @@ Result<std::vector<std::pair<std::string, std::string>>> packed_metadata(
   return metadata;
 }
 
-// Where the scales and zero points of a packed weight came from: what unpack_text made the text of.
+// The origin of a packed weight's scales and zero points, from the text that unpack_text made.
 struct Companions {
   SafetensorsEntry scales;
   std::optional<SafetensorsEntry> zeros;
 };
 
-// Every way in which such a tensor may have been called and shaped.
+// Every name and shape that such a tensor may have had.
 template <size_t N>
 std::vector<SafetensorsEntry> possible(const std::string& name, DType dtype,
                                        const ir::PackedLayout& layout,
@@ -242,14 +242,15 @@ std::span<const std::byte> span_of(const ir::Tensor& tensor) {
   return {tensor.data(), static_cast<size_t>(tensor.bytes())};
 }
 
-// A packed weight that is unpacked when its first part is written, and forgotten after its last.
+// A packed weight that is unpacked when its first part is written, and freed after its last.
 struct Unpacking {
   SafetensorsReader& reader;
   const SafetensorsEntry entry;
   ir::PackedLayout layout = {};
   std::optional<ir::Quantized> weights = {};
 
-  // Reads and verifies all of it, twice: a file is written only where every weight is intact.
+  // Reads and verifies all weights before anything is written, so that a file is written only if
+  // every weight is intact.
   Result<ir::Tensor> bytes() {
     ATTACCA_TRY(ir::Tensor read, reader.read(entry));
     auto verified = ir::verify_packed(span_of(read));
@@ -300,7 +301,7 @@ Status add_parts(const std::shared_ptr<Unpacking>& from, const std::string& text
   return {};
 }
 
-// What the metadata says of packed weights, and the rest of it.
+// The metadata for packed weights, and the rest of the metadata.
 struct PackedMetadata {
   std::map<std::string, std::string> packed;
   std::vector<std::pair<std::string, std::string>> rest;

@@ -1,7 +1,7 @@
-// A checkpoint's quantised weights packed, and packed ones as they were.
+// Packs a checkpoint's quantised weights, and unpacks them to the original tensors.
 //
-// A weight NAME is one whose scales stand beside it as NAME_scale, NAME_scales or NAME.scale, and
-// its zero points, if it has any, as NAME_zero_point or NAME.zero_point. Packed it keeps its name,
+// A tensor NAME is a weight if the file has its scales, as NAME_scale, NAME_scales or NAME.scale.
+// Its zero points, if it has any, are NAME_zero_point or NAME.zero_point. Packed it keeps its name,
 // is U8, and the file's metadata says under "attacca.unpack.NAME" how a graph unpacks it and where
 // the scales were.
 #pragma once
@@ -19,18 +19,18 @@ struct PackOptions {
   int bits = 8;                   // of s8 and u8 codes: 8, or 4 where a byte holds two
 };
 
-// One that was packed or unpacked.
+// A weight that was packed or unpacked.
 struct PackedWeight {
   std::string name;
   ir::PackedLayout layout;
   uint64_t bytes_before = 0, bytes_after = 0;
 };
 
-// How far it is: of 1, and the tensor at hand.
+// The progress, from 0 to 1, and the current tensor.
 using PackProgress = std::function<void(double done, const std::string& name)>;
 
-// Everything else is copied as it is. Errors: nothing to do, a weight that cannot be packed; then
-// no file is written.
+// All other tensors are copied. Errors: nothing to do, a weight that cannot be packed; then no file
+// is written.
 Result<std::vector<PackedWeight>> pack_file(const std::string& from, const std::string& to,
                                             const PackOptions& options,
                                             const PackProgress& progress);

@@ -1,5 +1,5 @@
-// Files of tensors as the Hugging Face ecosystem keeps them: eight bytes of length, a JSON object
-// of that length which says of each tensor its dtype, shape and place, then the tensors' bytes.
+// Hugging Face's format for files of tensors: eight bytes of length, a JSON object of that length
+// which says of each tensor its dtype, shape and place, then the tensors' bytes.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,12 @@ struct SafetensorsHeader {
   const SafetensorsEntry* find(std::string_view name) const;
 };
 
-// What the file calls a dtype, and back; nullopt where the other side has none.
+// The format's name of a dtype, and back; nullopt if the other side has none.
 std::optional<std::string_view> safetensors_dtype(ir::DType dtype);
 std::optional<ir::DType> dtype_of(const SafetensorsEntry& entry);
 
-// A file that is read tensor by tensor. No header, however made, makes it read outside of the file.
+// A file that is read tensor by tensor. No header, even a malicious one, makes it read outside of
+// the file.
 class SafetensorsReader {
  public:
   static Result<SafetensorsReader> open(const std::string& path);
@@ -53,7 +54,7 @@ class SafetensorsReader {
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view json, uint64_t data_bytes,
                                                    const std::string& where);
 
-// A file that appears whole or not at all.
+// A file that is complete or absent.
 class SafetensorsWriter {
  public:
   // The entries' places are those given by place_entries(). Errors: two entries of one name.

@@ -10,15 +10,15 @@
 
 namespace attacca::import {
 
-// An integer or bool tensor of rank 0 or 1 whose elements are known while importing, if only as
-// symbols: what Shape yields and shape arithmetic computes.
+// An integer or bool tensor of rank 0 or 1 whose elements are known while importing, possibly as
+// symbols: results of Shape and of shape arithmetic.
 struct Known {
   ir::DType dtype = ir::DType::S64;
   std::vector<ir::Dim> elements;
   bool scalar = false;  // rank 0
 };
 
-// What a name stands for: a value of the graph, numbers known while importing, or both.
+// The meaning of a name: a value of the graph, numbers known while importing, or both.
 struct Entry {
   Entry() = default;
   Entry(ir::Value v) : value(v) {}         // NOLINT: a value is an entry
@@ -85,7 +85,7 @@ Expr reduce(ir::Op op, const Expr& x, std::vector<int64_t> axes, bool keepdims);
 Expr matmul(const Expr& a, const Expr& b);
 Expr reshape(const Expr& x, ir::Shape shape);
 Expr broadcast_to(const Expr& x, ir::Shape shape);
-// The permutation as the op that says it best: nothing, transpose or permute.
+// The permutation as the simplest op: none, transpose or permute.
 Expr permute(const Expr& x, const std::vector<int64_t>& axes);
 // Elements begin..end of an axis, which must exist.
 Expr slice_axis(const Expr& x, int64_t axis, ir::Dim begin, ir::Dim end, int64_t step = 1);

@@ -1,4 +1,4 @@
-// A model's own functions, and their bodies as a call sees them.
+// A model's own functions, and their bodies for a call.
 #pragma once
 
 #include <map>

@@ -15,7 +15,7 @@ bool is_index(DType dtype) {
   return dtype == DType::S64 || dtype == DType::S32;
 }
 
-// What wraps around is left to the interpreter.
+// Arithmetic that wraps around is left to the interpreter.
 bool fits(const Dim& dim, DType dtype) {
   if (dim.overflowed()) return false;
   return !dim.is_static() || ir::to_integer(dtype, dim.value()) == dim.value();
@@ -89,7 +89,8 @@ std::optional<Known> sliced(const Known& x, int64_t begin, int64_t end, int64_t 
   const auto size = static_cast<int64_t>(x.elements.size());
   if (step == 0 || step < -kMaxKnownElements || step > (int64_t{1} << 40)) return std::nullopt;
   if (size == 0) return Known{x.dtype, {}, false};
-  // Of a negative step, a start before the first element is the first, unlike in Python.
+  // With a negative step, a start before the first element means the first element, unlike in
+  // Python.
   const int64_t last = step > 0 ? size : size - 1;
   begin = clamp_bound(begin, size, 0, last);
   end = clamp_bound(end, size, step > 0 ? 0 : -1, last);

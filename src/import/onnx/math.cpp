@@ -26,7 +26,7 @@ Result<std::vector<Value>> all_inputs(Node& node) {
   return values;
 }
 
-// ONNX has no promotion: operands agree but for the condition of Where.
+// ONNX has no promotion: all operands have one dtype, except the condition of Where.
 Status check_dtypes(Node& node, const std::vector<Value>& values, size_t first) {
   for (size_t i = first + 1; i < values.size(); ++i)
     if (node.dtype(values[i]) != node.dtype(values[first]))
@@ -36,7 +36,7 @@ Status check_dtypes(Node& node, const std::vector<Value>& values, size_t first) 
   return {};
 }
 
-// A constant of one element that adds no axis is a scalar, which matches better later.
+// A constant of one element that adds no axis becomes a scalar, which more rules match.
 void simplify_scalars(Node& node, std::vector<Value>& values) {
   size_t rank = 0;
   for (const Value value : values)

@@ -1,4 +1,4 @@
-// ONNX names hold any characters; the graph's are identifiers.
+// ONNX names contain any characters; the graph's names are identifiers.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// One ONNX node as the handler of its op sees it.
+// One ONNX node, for the handler of its op.
 #pragma once
 
 #include <span>
@@ -99,13 +99,13 @@ Result<int64_t> normalise_axis(int64_t axis, int64_t rank);
 Result<std::vector<int64_t>> normalise_axes(std::vector<int64_t> axes, int64_t rank);
 std::vector<int64_t> all_axes(int64_t rank);
 
-// The entry's value, made from its numbers if need be.
+// The entry's value, made from its numbers if necessary.
 Result<ir::Value> materialise(ir::Graph& graph, Entry& entry);
 // Evaluates what only depends on constants; nullopt if it depends on more, or on more than so many
 // elements.
 std::optional<ir::Tensor> fold_constant(const ir::Graph& graph, ir::Value value,
                                         int64_t elements = 1 << 16);
-// A constant of a tensor: scalars become literals, which print and match better.
+// A constant from a tensor; scalars become literals, which more rules match.
 ir::Value add_constant(ir::Graph& graph, ir::Tensor tensor);
 
 }  // namespace attacca::import

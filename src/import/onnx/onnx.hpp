@@ -1,4 +1,4 @@
-// Reads ONNX models (opsets up to 23) into graphs. The table of ops stands in import/onnx/ops.def.
+// Reads ONNX models (opsets up to 24) into graphs. import/onnx/ops.def is the table of ops.
 #pragma once
 
 #include <map>

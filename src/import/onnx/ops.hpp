@@ -1,4 +1,4 @@
-// The table of import/onnx/ops.def, and its handlers by room: math, linear, quantize, shape,
+// The table of import/onnx/ops.def, and its handlers by file: math, linear, quantize, shape,
 // reduce.
 #pragma once
 

@@ -42,7 +42,7 @@ Result<Reduction> read_reduction(Node& node) {
 Expr over(const Reduction& r, Op op, const Expr& x) {
   if (r.nothing || !x.value) return x;
   const DType dtype = x.graph->type(*x.value).dtype;
-  // 8-bit extremes go through s32. Of no elements they are the end of the range.
+  // 8-bit extremes are computed in s32. Without elements they are the end of the range.
   if (dtype == DType::S8 || dtype == DType::U8)
     return cast(reduce(op, cast(x, DType::S32), r.axes, r.keepdims), dtype, true);
   if (dtype == DType::Bool) return reduce(op, cast(x, DType::S32), r.axes, r.keepdims) > 0.0;

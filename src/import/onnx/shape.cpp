@@ -61,7 +61,8 @@ Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
     constexpr int64_t kFarthest = int64_t{1} << 40;
     if (step == 0 || step > kFarthest || step < -kFarthest)
       return fail(fmt::format("a step of {}", step), {}, "use a step of 1 or more");
-    // Of a negative step, a start before the first element is the first, unlike in NumPy.
+    // With a negative step, a start before the first element means the first element, unlike in
+    // NumPy.
     const bool forward = step > 0;
     const Dim last = forward ? extent : extent - 1;
     const Dim first = forward || !extent.is(0) ? 0 : -1;

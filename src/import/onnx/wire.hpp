@@ -1,4 +1,4 @@
-// The outermost shell: bytes to protobuf, with limits that hold before anything is allocated.
+// Bytes to protobuf, with limits that are checked before anything is allocated.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace attacca::import {
 // Errors: empty, too large, truncated, malformed, nested too deep, too many fields.
 Result<std::unique_ptr<onnx::ModelProto>> parse_model(std::string_view bytes);
 
-// Likewise from a file, whose bytes are gone when the model is read.
+// The same from a file, whose bytes are freed once the model is read.
 Result<std::unique_ptr<onnx::ModelProto>> read_model(const std::string& path);
 
 // A function's attributes that have defaults (FunctionProto.attribute_proto, newer than the

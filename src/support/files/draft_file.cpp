@@ -18,7 +18,7 @@
 namespace attacca {
 namespace {
 
-// The file behind symbolic links; the path itself where it leads to none.
+// The file that symbolic links lead to; the path itself if it is not a link.
 std::string behind_links(const std::string& path) {
   std::error_code none;
   const auto real = std::filesystem::canonical(path, none);
@@ -30,7 +30,7 @@ std::string fresh_name(const std::string& path) {
   return fmt::format("{}.{}.{}.draft", path, getpid(), drafts++);
 }
 
-// A file without a name in the folder: it goes with whoever holds it. -1 where there are none.
+// A file without a name in the folder, deleted when it is closed. -1 if the file system has none.
 int open_nameless(const std::string& path, std::string& draft) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   const int file =
@@ -42,7 +42,7 @@ int open_nameless(const std::string& path, std::string& draft) {
   return -1;
 }
 
-// A new file of a name that nobody else has.
+// A new file with a unique name.
 int open_named(const std::string& path, std::string& draft) {
   int file = -1;
   do {
@@ -68,7 +68,7 @@ Result<DraftFile> DraftFile::create(const std::string& path) {
     result.file_ = open_nameless(result.path_, result.draft_);
     result.nameless_ = result.file_ >= 0;
     if (!result.nameless_) result.file_ = open_named(result.path_, result.draft_);
-    // The rights of the one that it is to replace.
+    // Gives the draft the rights of the file that it replaces.
     if (exists && result.file_ >= 0) (void)fchmod(result.file_, there.st_mode & 07777);
   }
   if (result.file_ < 0) return tl::make_unexpected(result.failed(errno).error());
@@ -130,7 +130,7 @@ Status DraftFile::write(const void* bytes, uint64_t count) {
 Status DraftFile::commit() {
   ATTACCA_CHECK(file_ >= 0, "committed twice");
   const bool has_draft = draft_ != path_;
-  // What it replaces may be the only copy: first the bytes, then the name.
+  // The replaced file may be the only copy, so the bytes are on the disk before the name changes.
   int error = has_draft && fdatasync(file_) != 0 ? errno : 0;
   if (error == 0 && nameless_) error = give_name();
   if (close(std::exchange(file_, -1)) != 0 && error == 0) error = errno;

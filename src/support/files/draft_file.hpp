@@ -1,6 +1,7 @@
-// A file that appears whole or not at all, whoever is killed when: what is written goes to a draft
-// in its folder, which takes its name, and with it the place of what had that name, once all of it
-// is on the disk. Where the file system allows it a draft has no name, so that none is left behind.
+// A file that is complete or absent, even if the process is killed. Bytes are written to a draft in
+// the same folder. When all of them are on the disk, the draft takes the file's name and replaces a
+// file of that name. Where the file system allows it, a draft has no name, so that none is left
+// behind.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +14,20 @@ namespace attacca {
 
 class DraftFile {
  public:
-  // Symbolic links are followed. A device or a pipe is written to as it is: it has no draft.
-  // Errors: a folder; a place where no file can be made.
+  // Symbolic links are followed. A device or a pipe is written to directly, without a draft.
+  // Errors: the path is a folder; no file can be made there.
   static Result<DraftFile> create(const std::string& path);
 
   DraftFile(DraftFile&& other) noexcept { *this = std::move(other); }
   DraftFile& operator=(DraftFile&& other) noexcept;
-  ~DraftFile();  // removes a draft that was not committed
+  ~DraftFile();  // removes an uncommitted draft
 
-  // Where the bytes go until commit(), for programs that write it themselves.
+  // The path of the draft until commit(), for other programs that write it.
   const std::string& draft() const { return draft_; }
 
   Status write(const void* bytes, uint64_t count);
   Status write(std::string_view bytes) { return write(bytes.data(), bytes.size()); }
-  // The last call.
+  // Publishes the file; nothing may be called after it.
   Status commit();
 
  private:
@@ -35,13 +36,13 @@ class DraftFile {
   void give_up();
   int give_name();  // to the nameless draft; an errno
 
-  std::string name_;          // as the caller calls it
+  std::string name_;          // the path that the caller gave
   std::string path_, draft_;  // equal: there is no draft
   bool nameless_ = false;
   int file_ = -1;
 };
 
-// A file of these bytes, as a draft makes it.
+// Writes these bytes as a file, by a draft.
 Status write_file(const std::string& path, std::string_view bytes);
 
 }  // namespace attacca

@@ -20,7 +20,7 @@ Status check_length(uint64_t bytes, const std::string& path, const FileLimit& li
 Result<std::string> read_file(const std::string& path, const FileLimit& limit) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes;
-  std::error_code no_size;  // of a pipe, whose length shows only while it is read
+  std::error_code no_size;  // for a pipe, whose length is known only after reading it
   if (const auto size = std::filesystem::file_size(path, no_size); !no_size) {
     ATTACCA_TRY_VOID(check_length(size, path, limit));
     bytes.reserve(size + kPiece);

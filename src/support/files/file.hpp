@@ -9,7 +9,7 @@
 
 namespace attacca {
 
-// The most bytes that a reader takes, and what to do about a longer file.
+// The most bytes that a reader accepts, and the fix for a longer file.
 struct FileLimit {
   uint64_t bytes = std::numeric_limits<uint64_t>::max();
   std::string fix = {};

@@ -11,7 +11,7 @@ namespace attacca {
 
 std::string cache_directory() {
   if (const auto own = environment("ATTACCA_CACHE_DIR"); !own.empty()) return own;
-  // The specification has relative paths ignored.
+  // The XDG specification requires that relative paths are ignored.
   if (const auto xdg = environment("XDG_CACHE_HOME"); xdg.starts_with('/')) return xdg + "/attacca";
   if (const auto home = environment("HOME"); !home.empty()) return home + "/.cache/attacca";
   std::error_code none;

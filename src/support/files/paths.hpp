@@ -1,4 +1,4 @@
-// Where Attacca keeps files of its own.
+// The folder of Attacca's own files.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 namespace attacca {
 
 // $ATTACCA_CACHE_DIR, else $XDG_CACHE_HOME/attacca, else ~/.cache/attacca, else attacca-UID in the
-// system's temporary directory. Nothing is created. It is used where it is private alone
+// system's temporary directory. Nothing is created. It is used only if it is private
 // (support/files/private_folder.hpp).
 std::string cache_directory();
 

@@ -8,14 +8,14 @@
 
 namespace attacca {
 
-// The error of these calls for what is not private; all others are errnos.
+// The error for a file or folder that is not private; all other errors are errnos.
 inline constexpr int kNotPrivate = -1;
 // The text of kNotPrivate or of an errno.
 std::string error_text(int error);
 
 bool is_private(const struct stat& info);
 
-// A private folder, held open: who renames it does not change which files these calls reach.
+// A private folder, held open: renaming it does not change which files these calls access.
 class PrivateFolder {
  public:
   PrivateFolder() = default;
@@ -23,8 +23,8 @@ class PrivateFolder {
   PrivateFolder(const PrivateFolder&) = delete;
   PrivateFolder& operator=(const PrivateFolder&) = delete;
 
-  // Links on the way are followed: what counts is the folder that they lead to. 0, kNotPrivate or
-  // an errno.
+  // Links in the path are followed, and the folder that they lead to is checked. Returns 0,
+  // kNotPrivate or an errno.
   int open(const std::string& path);
   int descriptor() const { return descriptor_; }
 
@@ -32,7 +32,7 @@ class PrivateFolder {
   int descriptor_ = -1;
 };
 
-// Makes what is missing of the path, for this user alone. 0 or an errno.
+// Makes the missing folders of the path, for this user only. Returns 0 or an errno.
 int make_private_folders(const std::string& path);
 
 }  // namespace attacca

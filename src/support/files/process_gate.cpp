@@ -10,7 +10,7 @@ namespace {
 
 std::atomic<int> holders = 0;  // threads
 std::atomic<bool> forking = false;
-std::atomic<bool> ending = false;  // exit() is about to destroy what oneDNN needs
+std::atomic<bool> ending = false;  // exit() is about to destroy objects that oneDNN needs
 thread_local int depth = 0;
 
 void wait_for_holders() {
@@ -21,7 +21,7 @@ void release() {
   if (--holders == 0) holders.notify_all();
 }
 
-// A thread that forks in the middle of a hold (a signal handler may) cannot wait for itself.
+// A thread that forks during its own hold (a signal handler may) cannot wait for itself.
 void before_fork() {
   if (depth > 0) return;
   while (forking.exchange(true)) forking.wait(true);
@@ -34,7 +34,7 @@ void after_fork() {
   forking.notify_all();
 }
 
-// This thread is the only one.
+// Runs in the child, where this thread is the only one.
 void after_fork_in_child() {
   forking = false;
   holders = depth > 0 ? 1 : 0;
@@ -71,7 +71,7 @@ SharedHold::~SharedHold() {
   --depth;
 }
 
-// Within another hold exit() waits for this one.
+// exit() waits for this hold even within another one.
 LibraryHold::LibraryHold() {
   if (ending && depth == 1)
     throw std::system_error(std::make_error_code(std::errc::operation_canceled),

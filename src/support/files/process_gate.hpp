@@ -1,12 +1,11 @@
-// What a thread does that neither fork() nor exit() of another thread may cut in two: a child
-// process would find its locks held for ever, and static destructors of oneDNN free what it uses.
+// Work that fork() or exit() in another thread must not interrupt: a child process would find its
+// locks held forever, and static destructors of oneDNN would free objects that it uses.
 #pragma once
 
 namespace attacca {
 
-// While one lives, fork() in another thread waits. So hold it for the length of one parallel job or
-// less, and never across something that forks or waits for another thread that begins a hold.
-// Holds nest.
+// While an object exists, fork() in another thread waits. Hold it for one parallel job at most, and
+// never while forking or while waiting for another thread that begins a hold. Holds nest.
 class ForkHold {
  public:
   ForkHold() noexcept;
@@ -15,7 +14,7 @@ class ForkHold {
   ForkHold& operator=(const ForkHold&) = delete;
 };
 
-// For a thread that helps the one that holds: its own holds then neither wait nor count.
+// For a thread that helps the holding thread: its own holds neither wait nor count.
 class SharedHold {
  public:
   SharedHold() noexcept;
@@ -25,7 +24,7 @@ class SharedHold {
 };
 
 // Around calls of oneDNN: exit() waits too, before static destructors run.
-// Throws std::system_error once exit() has come so far.
+// Throws std::system_error after exit() has begun to destroy objects.
 class LibraryHold {
  public:
   LibraryHold();
@@ -34,7 +33,7 @@ class LibraryHold {
   ForkHold hold_;
 };
 
-// Call it after oneDNN may have made static objects: exit() destroys what was made later first.
+// Call it after oneDNN has made its static objects: exit() destroys later objects first.
 void wait_at_exit();
 
 }  // namespace attacca

@@ -10,7 +10,7 @@
 namespace attacca {
 namespace {
 
-// The bytes of the character that starts at text[0]; 0: none that may be shown.
+// The bytes of the character that starts at text[0]; 0 if it may not be shown.
 size_t shown_bytes(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const size_t bytes = utf8_length(text);

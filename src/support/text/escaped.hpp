@@ -6,7 +6,8 @@
 
 namespace attacca {
 
-// UTF-8 as it is, but control characters (of one byte and of two) and what is no UTF-8 as \xNN.
+// UTF-8 unchanged, except that control characters (of one byte and of two) and invalid bytes become
+// \xNN.
 std::string escaped(std::string_view text);
 
 }  // namespace attacca

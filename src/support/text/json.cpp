@@ -24,7 +24,7 @@ Foreign to_foreign(const Value& value) {
     return array;
   }
   if (value.is<Value::Object>()) {
-    // Appended as they are: looking each name up would take time with the square of their number.
+    // Appended without looking up names, which would take quadratic time.
     Foreign object = Foreign::object();
     auto& members = object.get_ref<Foreign::object_t&>();
     members.reserve(value.as<Value::Object>().size());
@@ -94,7 +94,7 @@ class Reader {
   }
 
   bool open(Value value) {
-    // Deep nesting would overflow the stack of whoever walks the value.
+    // Deep nesting would overflow the stack of code that walks the value.
     constexpr size_t kMaxDepth = 256;
     if (open_.size() >= kMaxDepth)
       return failed(fmt::format("JSON nested deeper than {} levels", kMaxDepth), source_,
@@ -150,7 +150,7 @@ const Value* Value::find(std::string_view key) const {
 }
 
 std::string dump(const Value& value, int indent) {
-  // Text that is not UTF-8 is replaced, not thrown on.
+  // Invalid UTF-8 is replaced instead of throwing.
   return to_foreign(value).dump(indent, ' ', false, Foreign::error_handler_t::replace);
 }
 
