@@ -1,4 +1,5 @@
-// Drafts become regions: which values go to memory, which views vanish, what is done on its own.
+// Drafts become regions: decides which values go to memory, which views disappear, and which ops
+// run alone.
 #include <algorithm>
 
 #include "fmt/format.h"
@@ -40,7 +41,7 @@ class Assembly {
     return work_.schedule.position(work_.schedule.group_of(node));
   }
 
-  // Readers before what they read: which values must be in memory.
+  // Visits readers before the values that they read, to decide which values must be in memory.
   void decide() {
     for (const ir::Output& output : graph_.outputs()) needed_[output.value.id] = true;
     for (uint32_t id = static_cast<uint32_t>(graph_.size()); id-- > 0;) {
@@ -142,7 +143,7 @@ class Assembly {
     return structural_reason(graph_, node);
   }
 
-  // Singles and bare products that no region's growth ever met.
+  // Single ops and products without a tail that no region included.
   void add_lone_refusals() {
     std::vector<bool> explained(graph_.size(), false);
     for (const Refusal& refusal : work_.refusals) {

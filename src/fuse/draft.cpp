@@ -1,4 +1,4 @@
-// Where regions start: at every matrix product, then at the elementwise ops that followed none.
+// Where regions start: at every matrix product, then at elementwise ops that joined none.
 #include "fuse/gates.hpp"
 #include "fuse/workspace.hpp"
 
@@ -13,7 +13,7 @@ bool starts_pointwise(const Workspace& work, Value node) {
          is_pointwise(op) && !is_view_op(op) && dtype_obstacle(work.graph(), node).empty();
 }
 
-// Nodes that only ops over more elements read: those may take them in as operands.
+// Nodes that only ops over more elements read: these ops may include them as operands.
 std::vector<bool> only_repeated(const Facts& facts) {
   std::vector<bool> result(facts.graph.size(), false);
   for (uint32_t id = static_cast<uint32_t>(facts.graph.size()); id-- > 0;) {
@@ -52,7 +52,7 @@ void draft_gemms(Workspace& work) {
       return work.packed && (packed_weights(work.facts, matmul).has_value() ||
                              scaled_operands(work.facts, matmul).has_value());
     };
-    // No kernel gates the products of packed weights, or of scaled blocks.
+    // No kernel computes a gate of products of packed weights or scaled blocks.
     if (!is_special(node)) {
       if (pair != pairs.end() && !is_special(pair->second.first) &&
           !is_special(pair->second.second))

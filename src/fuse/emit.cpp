@@ -80,7 +80,7 @@ class Emission {
   int emit_new(Value value, const Frame* frame) {
     const ir::Node& node = graph_[value];
     if (!work_.owns(draft_, value)) {
-      // Every view of one number is that number.
+      // Every view of a single number is the number itself.
       if (const auto literal = literal_of(graph_[facts_.views[value.id].source]))
         return add_literal(*literal, node.type.dtype);
       return add_operand(value, frame);
@@ -100,7 +100,7 @@ class Emission {
     return add_node(std::move(step));
   }
 
-  // Equal steps are one.
+  // Equal steps are merged.
   int add_node(epilogue::Node node) {
     std::string key = fmt::format(
         "{} {} {} {} {} {} {}", static_cast<int>(node.op), fmt::join(node.operands, ","),
@@ -243,7 +243,7 @@ GemmOperand operand_of(const Facts& facts, Value matmul, size_t index, const ir:
   return matrices_of(facts, facts.graph[matmul].operands[index], false, batch);
 }
 
-// How a value stands in an operand's place.
+// How an operand accesses a value.
 enum class Standing : uint8_t { AsIs, Transposed, Otherwise };
 
 Standing standing_of(const Facts& facts, Value operand) {
@@ -304,7 +304,7 @@ std::optional<Value> packed_weights(const Facts& facts, Value matmul) {
   const View& view = facts.views[operand.id];
   const ir::Node& node = facts.graph[view.source];
   if (node.op != Op::Unpack || facts.graph.type(operand).shape.size() != 2) return std::nullopt;
-  // Kernels begin to read weights before what runs before them has ended.
+  // Kernels begin to read weights before the preceding kernel has ended.
   const Op from = facts.graph[node.operands[0]].op;
   if (from != Op::Input && from != Op::Constant) return std::nullopt;
   const std::vector<Dim> dense = dense_strides(node.type.shape);

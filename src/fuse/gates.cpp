@@ -75,8 +75,8 @@ std::optional<Draft> draft_pair(Workspace& work, const GatePair& pair) {
 
 namespace {
 
-// Finds what lies between a product and the two column sets it is split into: wide nodes, of all
-// columns, and lanes, the views that take half of them.
+// Finds the nodes between a product and the two column sets into which it is split: wide nodes,
+// with all columns, and lanes, the views of half of them.
 class Halves {
  public:
   Halves(Workspace& work, Value matmul)
@@ -101,7 +101,8 @@ class Halves {
   }
 
  private:
-  // Whether the node holds all columns in the product's order, so that ops may follow in place.
+  // Whether the node has all columns in the product's order, so that ops after it can be computed
+  // in place.
   enum class Kind : uint8_t { Flat, Rearranged, Lane };
 
   bool find() {
@@ -212,7 +213,7 @@ class Halves {
     return draft.frames.to_domain(seen, operand, view.access).has_value();
   }
 
-  // Nothing outside looks through to the wide nodes.
+  // No node outside reads the wide nodes.
   bool closed(const Draft& draft) const {
     for (const Draft::Member& member : draft.members) {
       const Value node = member.node;

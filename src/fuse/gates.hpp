@@ -14,7 +14,7 @@ struct GatePair {
 // By either product. Each product is in one pair at most.
 std::map<uint32_t, GatePair> find_gate_pairs(const Facts& facts);
 
-// The grown region, or nullopt, and nothing owned, where the two do not meet inside it.
+// The grown region; nullopt, with no node owned, if the two products do not meet inside it.
 std::optional<Draft> draft_pair(Workspace& work, const GatePair& pair);
 std::optional<Draft> draft_halves(Workspace& work, ir::Value matmul);
 

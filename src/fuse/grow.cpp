@@ -17,7 +17,8 @@ using ir::Op;
 using ir::Value;
 
 constexpr size_t kMaxOutputs = 4;
-// A smaller operand chain is recomputed for every element it is broadcast to: only cheap ops.
+// A chain of ops over fewer elements is recomputed for every element to which it is broadcast, so
+// only cheap ops join.
 constexpr int kMaxRepeatedCost = 4;
 
 class Growth {
@@ -176,7 +177,7 @@ class Growth {
     return last;
   }
 
-  // Shortens the region to the longest prefix with few enough outputs.
+  // Shortens the region to the longest prefix whose outputs fit.
   void limit_outputs() {
     const std::vector<size_t> last = last_reads();
     // escaping[k]: members of the prefix of k that something outside of it reads.
@@ -199,8 +200,8 @@ class Growth {
     work_.drop(draft_, keep);
   }
 
-  // Why a user's kernel cannot store what the first `count` members give: it stores one value an
-  // element, that of the last member, where it stored its own.
+  // Why a user's kernel cannot store the result of the first `count` members: it stores one value
+  // for each element, the last member's, in place of its own.
   std::string kernel_obstacle(const std::vector<size_t>& last, size_t count) const {
     const Value root = draft_.root(), result = draft_.members[count - 1].node;
     for (size_t i = 0; i + 1 < count; ++i) {
@@ -236,7 +237,7 @@ class Growth {
 
   void pull(Value operand) {
     if (!work_.schedule.scheduled(operand) || work_.owner[operand.id] != Workspace::kFree) return;
-    // Views between the reader and the op, outermost first.
+    // The views between the reader and the op, outermost first.
     std::vector<Value> path = {operand};
     while (is_view_op(graph_[path.back()].op)) {
       path.push_back(graph_[path.back()].operands[0]);

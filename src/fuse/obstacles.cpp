@@ -1,4 +1,4 @@
-// The reasons that depend on a node alone.
+// Reasons that depend only on a node.
 #include "fmt/format.h"
 
 #include "fuse/workspace.hpp"

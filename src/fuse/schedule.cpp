@@ -75,7 +75,7 @@ void Schedule::move(uint32_t group, uint32_t position) {
   position_[group] = position;
 }
 
-// Reorders so that `group` runs before `later`, or returns false where it depends on it.
+// Reorders so that `group` runs before `later`; returns false if it depends on it.
 bool Schedule::place_before(uint32_t group, uint32_t later) {
   if (position_[group] < position_[later]) return true;
   ++stamp_;
@@ -103,7 +103,7 @@ bool Schedule::join(uint32_t into, uint32_t from) {
       if (!possible) blocker_ = read;
     });
   } else {
-    // What `from` reads comes first anyway; its readers must not come between.
+    // The nodes that `from` reads come first anyway; its readers must not come between.
     for_each_reader(from, [&](uint32_t reader) {
       if (reader == into) return;
       possible = false;

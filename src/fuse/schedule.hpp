@@ -1,6 +1,6 @@
 // Keeps groups of nodes executable as units: an order of all groups in which every group comes
 // after everything it reads, kept valid while groups grow (the incremental topological order of
-// Pearce and Kelly). A growth that would make two groups wait for each other is refused.
+// Pearce and Kelly). A growth that would make two groups depend on each other is refused.
 #pragma once
 
 #include <vector>
@@ -21,9 +21,9 @@ class Schedule {
   // Groups run in ascending position.
   uint32_t position(uint32_t group) const { return position_[group]; }
 
-  // Moves group `from`, one node, into `into`. False, and nothing joined, where something outside
-  // both would have to run after the one and before the other.
-  // REQUIRES: `from` reads or is read by `into`, or neither depends on the other.
+  // Moves group `from`, one node, into `into`. Returns false, and joins nothing, if a group outside
+  // would have to run between the two. REQUIRES: `from` reads or is read by `into`, or neither
+  // depends on the other.
   bool join(uint32_t into, uint32_t from);
   // After a failed join: the group that stood between.
   uint32_t blocker() const { return blocker_; }

@@ -1,6 +1,5 @@
-// Tails of users' kernels. What the kernel does with its output, only its PTX says, which is read
-// where a plan is made for a device and a tail is there: a region here is one whose graph allows
-// it.
+// Tails of users' kernels. Only the kernel's PTX says how it uses its output, and it is read when a
+// plan with a tail is made for a device. A region here is one that the graph allows.
 #include <algorithm>
 
 #include "fmt/format.h"
@@ -27,7 +26,7 @@ void refuse_users(Workspace& work, Value kernel, const std::string& reason) {
     if (!starts_region(work.graph()[user].op)) work.refusals.push_back({user, kernel, reason});
 }
 
-// A tail that moves no element and computes nothing is a copy.
+// A tail without any op is a copy.
 bool computes(const Workspace& work, const Draft& draft) {
   return std::any_of(draft.members.begin() + 1, draft.members.end(),
                      [&](const auto& member) { return !is_view_op(work.graph()[member.node].op); });

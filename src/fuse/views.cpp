@@ -14,7 +14,7 @@ struct Axis {
   Dim stride;
 };
 
-// The axes that matter: of extent 1 none does.
+// The axes with an extent other than 1; others do not matter.
 std::vector<Axis> real_axes(const Shape& shape, const std::vector<Dim>& strides) {
   std::vector<Axis> axes;
   for (size_t i = 0; i < shape.size(); ++i)

@@ -1,4 +1,4 @@
-// View-like ops as arithmetic on strides: which element of its source each element of a view is.
+// View-like ops as arithmetic on strides: maps each element of a view to an element of its source.
 #pragma once
 
 #include <optional>
@@ -38,8 +38,8 @@ std::vector<ir::Dim> broadcast_strides(const ir::Shape& from, const std::vector<
 // strides express it, and for negative steps, which kernels do not take.
 std::optional<Access> apply_view(const ir::Graph& graph, ir::Value view, const Access& operand);
 
-// Every value as a view of the value that has to be in memory to read it: itself unless it is a
-// view op that strides express.
+// Every value as a view of the value that must be in memory to read it: the value itself, unless it
+// is a view op that strides express.
 std::vector<View> resolve_views(const ir::Graph& graph);
 
 }  // namespace attacca::fuse

@@ -48,7 +48,7 @@ Facts::Facts(const ir::Graph& graph)
 
 bool Facts::correspond(ir::Value a, ir::Value b) const {
   if (!(count[a.id] == count[b.id])) return false;
-  // No elements at all: equal counts say nothing about the axes.
+  // Without elements, equal counts say nothing about the axes.
   return !count[a.id].is(0) || graph.type(a).shape == graph.type(b).shape;
 }
 

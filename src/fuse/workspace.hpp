@@ -1,4 +1,4 @@
-// What the steps of partition() share: facts of the graph, and the regions being drafted.
+// Shared by the steps of partition(): facts about the graph, and the drafts of regions.
 #pragma once
 
 #include <deque>
@@ -109,9 +109,9 @@ struct Workspace {
   Draft start(RegionKind kind, ir::Value root, ir::Shape domain);
   // Joins a node the schedule can place; false otherwise.
   bool join(Draft& draft, ir::Value node);
-  // Gives back the members from index `keep` on, latest first.
+  // Removes the members from index `keep` on, latest first.
   void drop(Draft& draft, size_t keep);
-  // The draft becomes a region.
+  // Turns the draft into a region.
   void commit(Draft draft);
 
   Facts facts;
@@ -125,8 +125,8 @@ struct Workspace {
   int next_id = 0;
 };
 
-// Adds every node that can follow, in graph order, then what only the region reads; what cannot
-// gets its reason.
+// Adds every node that can join, in graph order, then operands that only the region reads. Each
+// node that cannot join gets its reason.
 void grow(Workspace& work, Draft& draft);
 
 // Regions of users' kernels and their tails, of all matrix products, then of the elementwise ops

@@ -1,4 +1,4 @@
-// What the three explanations share.
+// Shared by the three forms of explanations.
 #pragma once
 
 #include <map>

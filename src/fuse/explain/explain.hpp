@@ -1,4 +1,4 @@
-// What a partition did and why, for people, programs and Graphviz.
+// Describes a partition, with its reasons, as text, as JSON and for Graphviz.
 #pragma once
 
 #include <string>

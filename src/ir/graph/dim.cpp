@@ -10,7 +10,7 @@
 namespace attacca::ir {
 namespace {
 
-// Real shapes stay far below; products of sums could grow without bound.
+// Real shapes stay far below this; products of sums could grow without bound.
 constexpr size_t kMostTerms = 1024, kHighestDegree = 64;
 
 }  // namespace

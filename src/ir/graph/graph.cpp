@@ -20,7 +20,7 @@ std::string to_string(const Type& type) {
 
 namespace {
 
-// NUL ends a name for files, C and Python: two names could be one there.
+// NUL ends a name in files, C and Python, where two names could become equal.
 Status check_name(const std::string& name) {
   if (name.find('\0') == std::string::npos) return {};
   return fail("a name holds a NUL byte", name.substr(0, name.find('\0')), "use another name");
@@ -241,7 +241,7 @@ Status verify(const Graph& graph) {
 
 namespace {
 
-// The bounds that infer could not check on symbolic axes.
+// The bounds on symbolic axes, which infer could not check.
 Status check_slices(const Graph& graph, const Node& node, const SymbolValues& symbols) {
   const Shape& shape = graph.type(node.operands[0]).shape;
   for (size_t axis = 0; axis < shape.size(); ++axis) {

@@ -295,7 +295,8 @@ Result<Inferred> infer_unpack(const Type& x, Attrs attrs) {
   return Inferred{{dtype, attrs.shape}, std::move(attrs)};
 }
 
-// How many blocks an axis has; none where its extent is a symbol that blocks of more cut.
+// The number of blocks of an axis; nullopt if its extent is a symbol and a block has more than one
+// element.
 std::optional<Dim> blocks_of(const Dim& extent, int64_t block) {
   if (block == 1) return extent;
   const auto known = extent.maybe_value();

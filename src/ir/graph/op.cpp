@@ -16,7 +16,7 @@ namespace {
   }
 #define PARAMS(...) \
   { __VA_ARGS__ }
-// One array a row, because an OpInfo refers to it.
+// One array for each row, because an OpInfo refers to it.
 template <Op op>
 struct ParamsOf;
 #define ELEMENTWISE(NAME, TEXT, ARITY, RULE, TRAITS, COST, PARAMETERS, ...) \

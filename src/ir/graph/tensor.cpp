@@ -32,7 +32,7 @@ void copy_strided(const std::byte* from, const int64_t* shape, const int64_t* st
 }  // namespace
 
 Result<Tensor> Tensor::make(DType dtype, std::vector<int64_t> shape) {
-  // Zero extents do not excuse the others from overflowing: strides multiply them.
+  // Other extents may overflow even if one is zero, because strides multiply them.
   int64_t bytes = size_of(dtype);
   bool overflow = false, empty = false;
   for (const int64_t extent : shape) {

@@ -70,7 +70,7 @@ void multiply(const Matrix<T>& a, const Matrix<T>& b, T* c, int64_t m, int64_t n
   int64_t taken = 1;
   try {
     for (; taken < workers; ++taken) threads.emplace_back(share, taken);
-  } catch (const std::system_error&) {  // no more threads: this one does the rest
+  } catch (const std::system_error&) {  // no thread can be started: this thread does the rest
   }
   share(0);
   for (; taken < workers; ++taken) share(taken);

@@ -44,7 +44,7 @@ void for_each_position(const Array& array, Visit&& visit) {
   }
 }
 
-// Row-major copy, or the array itself where it is that already.
+// A row-major copy, or the array itself if it is row-major.
 Array dense(const Array& array);
 // A view with stride 0 along grown axes. REQUIRES: extents broadcast.
 Array broadcast_view(const Array& array, const std::vector<int64_t>& extents);

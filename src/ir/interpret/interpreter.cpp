@@ -76,7 +76,7 @@ class Run {
 
   Result<std::vector<int64_t>> extents_of(Value value) const {
     ATTACCA_TRY(auto extents, evaluate(graph_.type(value).shape, symbols_));
-    // Everything below may allocate the result in 8-byte elements.
+    // All code below may allocate the result with 8 bytes for each element.
     int64_t bytes = 8;
     for (const int64_t extent : extents)
       if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes) ||
@@ -333,7 +333,7 @@ class Run {
   Result<Array> slice(Array x, const std::vector<SliceRange>& slices,
                       std::vector<int64_t> extents) const {
     for (size_t axis = 0; axis < slices.size(); ++axis) {
-      // begin may not be evaluated where the slice is empty: it can be -1 then.
+      // begin must not be evaluated if the slice is empty: it can be -1 then.
       if (extents[axis] > 0) {
         ATTACCA_TRY(const int64_t begin, slices[axis].begin.evaluate(symbols_));
         x.offset += begin * x.strides[axis];

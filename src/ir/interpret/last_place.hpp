@@ -1,11 +1,11 @@
-// How fine a float type is: what tolerances are made of.
+// The precision of a float type, for tolerances.
 #pragma once
 
 #include "ir/graph/dtype.hpp"
 
 namespace attacca::ir {
 
-// From 1 to the next larger value; 0 of a type that is no float.
+// The distance from 1 to the next larger value; 0 for a type that is not a float.
 constexpr double last_place(DType dtype) {
   switch (dtype) {
     case DType::F64:

@@ -45,7 +45,7 @@ const BlockPlaces& places(int bits) {
   return tables[bits == 4 ? 0 : 1];
 }
 
-// What turns a stored code into the weights' own bits, and back.
+// The bits to invert in a stored code to get the weights' own bits, and back.
 uint8_t flip_of(const Packing& packing) {
   if (packing.weights != DType::S8) return 0;
   return packing.bits == 4 ? 0x08 : 0x80;
@@ -109,7 +109,7 @@ void put_codes(const Tensor& weights, const PackedLayout& layout, uint8_t* to) {
   const auto* from = weights.as<uint8_t>();
   const Packing& packing = layout.packing;
   const uint8_t flip = flip_of(packing);
-  // Padding stands for zero, or at least for finite numbers.
+  // Padding represents zero, or at least finite numbers.
   const uint8_t pad = packing.bits == 4 ? static_cast<uint8_t>(flip << 4 | flip) : flip;
   std::memset(to, pad, layout.blocks_n() * layout.blocks_k() * layout.block_bytes());
   for_each_code(layout, [&](int64_t n, int64_t k, int64_t at, int shift) {
@@ -225,7 +225,7 @@ void dequantize(std::span<const std::byte> bytes, const PackedLayout& layout, Te
   const bool exact = result.dtype() == DType::F64;
   const auto* codes = reinterpret_cast<const uint8_t*>(bytes.data()) + kPackedHeaderBytes;
   const auto* zeros = reinterpret_cast<const uint8_t*>(bytes.data()) + layout.zeros_at;
-  // Copied: a tensor of bytes may lie anywhere.
+  // Copied, because a tensor of bytes may have any alignment.
   const int64_t entries = layout.blocks_n() * layout.groups * kPackedBlock;
   const auto first = bytes.begin() + layout.scales_at;
   std::vector<std::byte> aligned(first, first + entries * size_of(packing.scales));
