@@ -40,7 +40,7 @@ gpu: setup
 	cmake --preset release $(LAUNCHER) -DATTACCA_TEMPLATES=all
 	cmake --build --preset release -j $(JOBS) --target attacca_kernel_templates
 
-# build/packages: a tarball and a Debian package with the templates that are built (`make gpu`: all).
+# build/packages: a tarball and a Debian package, with the templates that were built (`make gpu`: all).
 package: build
 	cpack --config $(BUILD)/CPackConfig.cmake -B $(BUILD)/packages
 
@@ -63,15 +63,17 @@ bench-cpu:
 	build-bench/bench/cpu_bench
 	build-bench/bench/cpu_table docs/benchmarks/cpu.md
 
-# On a machine with a GPU: every template, every op, random epilogues and graphs, whole plans.
+# On a machine with a GPU: tests every template and op, random epilogues and graphs, whole plans.
 gpu-test: gpu
 	cmake --build --preset release -j $(JOBS) --target device_test attacca
 	ATTACCA_TUNE_WORKER=$(BUILD)/src/cli/attacca $(BUILD)/tests/device/device_test
 
-# On a machine with a GPU, PyTorch and what `make gpu` built; within ten minutes. PAGES="gpu-gates gpu-mixed"
-# measures these pages of docs/benchmarks instead, SCALE=3 for three times as long.
+# On a machine with a GPU, PyTorch and what `make gpu` built; within ten minutes.
+# PAGES="gpu-gates gpu-mixed" measures these pages of docs/benchmarks instead, SCALE=3 for three times
+# as long.
 bench-gpu:
-	$(or $(PYTHON),python3) bench/gpu/run.py --attacca $(BUILD)/src/cli/attacca --pages $(PAGES) --scale $(or $(SCALE),1)
+	$(or $(PYTHON),python3) bench/gpu/run.py --attacca $(BUILD)/src/cli/attacca \
+	  --pages $(PAGES) --scale $(or $(SCALE),1)
 
 # SECONDS of fuzzing for each reader; then the corpora in tests/fuzz are packed afresh.
 SECONDS ?= 60
