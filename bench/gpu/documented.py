@@ -76,19 +76,20 @@ PAGES = [
     Page("cpu-small-k", "what was tried for K = 128 on a CPU", command="written by hand"),
 ]
 
-NAMES = (
-    "Kernels have been renamed since: a name now begins with its folder's in src/templates/kernels "
-         "(`bf16_*` is `cutlass_*`, `sm90_*` is `wgmma_*`, `sm80_*` and `sm89_*` are `mma_*`, "
-         "`mixed_*` is `packed_*`).")
-WGMMA = (
-    "The wgmma kernels have changed since: one elected lane requests bulk copies, which made "
-    "products of 64 rows and more faster, and tiles of 160 and 176 columns were added; the "
-    "pointwise kernel of the unfused path is faster for whole chunks.")
+NAMES = ("Kernels have been renamed since: a name now begins with its folder's in "
+         "src/templates/kernels (`bf16_*` is `cutlass_*`, `sm90_*` is `wgmma_*`, `sm80_*` and "
+         "`sm89_*` are `mma_*`, `mixed_*` is `packed_*`).")
+PARTS = ("The source of the wgmma kernels has been divided into parts since (pipeline, feed, "
+         "finish), which changes their PTX.")
+WGMMA = ("The wgmma kernels have changed since: one elected lane requests bulk copies, which made "
+         "products of 64 rows and more faster, tiles of 160 and 176 columns were added, and the "
+         "source was divided into parts; the pointwise kernel of the unfused path is faster for "
+         "whole chunks.")
 # Page: the date of the measurement that the notice is about, and what has changed since.
 OUTDATED = {
     "gpu-epilogues": ("2026-11-22", f"{WGMMA} {NAMES}"),
-    "gpu-gates": ("2026-11-22", NAMES),
-    "gpu-mixed": ("2026-11-22", NAMES),
+    "gpu-gates": ("2026-11-22", f"{PARTS} {NAMES}"),
+    "gpu-mixed": ("2026-11-22", f"{PARTS} {NAMES}"),
     "gpu-scaled-blocks": (
         "2026-11-22",
         "The unfused path stores the product in f32 now, before it is scaled: the recorded "
@@ -143,13 +144,10 @@ def linked(name):
 def index(texts):
     """docs/benchmarks/README.md. `texts`: page by name."""
     lines = ["# Benchmarks", "",
-             "Written by `bench/gpu/documented.py`, which has this table. `make bench-gpu` needs a "
-             "GPU,",
-             "PyTorch and `make gpu`; it measures the pages that take a few minutes and prints the "
-             "command",
-             "of every other page. *Older than the code*: what was measured has changed since; the "
-             "page",
-             "says how at its top.", "",
+             "Written by `bench/gpu/documented.py`, which has this table. `make bench-gpu` needs a",
+             "GPU, PyTorch and `make gpu`; it measures the pages that take a few minutes and prints",
+             "the command of every other page. *Older than the code*: what was measured has changed",
+             "since; the page says how at its top.", "",
              "| page | shows | measured | written by | data |", "|---|---|---|---|---|"]
     for page in PAGES:
         date = date_of(texts[page.name]) or "-"

@@ -38,7 +38,8 @@ def padded(size, to=256):
 
 
 class Layout:
-    """Where codes and bf16 scales are in a packed tensor (src/ir/packed/packed.hpp), and its size."""
+    """Where codes and bf16 scales are in a packed tensor (src/ir/packed/packed.hpp), and its
+    size."""
 
     def __init__(self, codes, n, k):
         bits = 4 if codes == "s4" else 8
