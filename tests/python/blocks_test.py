@@ -16,7 +16,8 @@ class Blocks(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder) / "blocks"
             result = subprocess.run(
-                [sys.executable, SCRIPT, "--device", "cpu", "--tiny", "--plain", "--out", out, "--tokens", "12",
+                [sys.executable, SCRIPT, "--device", "cpu", "--tiny", "--plain", "--out", out,
+                 "--tokens", "12",
                  "--blocks", "llama_mlp,gpt_oss_mlp,bert", "--contenders", "eager,inductor,attacca",
                  "--turns", "1", "--rounds", "1"], capture_output=True, text=True,
                 env={**os.environ, "TORCHINDUCTOR_VEC_ISA_OK": "0"})
@@ -24,7 +25,8 @@ class Blocks(unittest.TestCase):
             with open(f"{out}.csv") as file:
                 rows = list(csv.DictReader(file))
             page = pathlib.Path(f"{out}.md").read_text()
-            subprocess.run([sys.executable, SCRIPT.parent / "blocks_page.py", f"{out}.csv", f"{out}.csv", "--out",
+            subprocess.run([sys.executable, SCRIPT.parent / "blocks_page.py", f"{out}.csv",
+                            f"{out}.csv", "--out",
                             f"{out}2"], check=True)
             self.assertEqual(pathlib.Path(f"{out}2.md").read_text(), page)
         self.assertEqual([row["contender"] for row in rows], ["eager", "inductor", "attacca"] * 3)
@@ -38,9 +40,11 @@ class Blocks(unittest.TestCase):
     def test_losses_are_named(self):
         import blocks_page
         rows = [{"block": "b", "tokens": 1, "contender": c, "graph_us": us, "error": error}
-                for c, us, error in [("eager", 9.0, 1e-3), ("inductor", 5.0, 1e-3), ("attacca", 6.0, 2e-3)]]
+                for c, us, error in [("eager", 9.0, 1e-3), ("inductor", 5.0, 1e-3),
+                                     ("attacca", 6.0, 2e-3)]]
         self.assertEqual(blocks_page.losses(rows, "graph_us")[2:],
-                         ["- b at 1: error 2.00e-03, eager 1.00e-03", "- b at 1: 6.0 us, Inductor 5.0 us", ""])
+                         ["- b at 1: error 2.00e-03, eager 1.00e-03",
+                          "- b at 1: 6.0 us, Inductor 5.0 us", ""])
 
 
 if __name__ == "__main__":

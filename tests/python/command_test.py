@@ -16,13 +16,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def command(*arguments, **keywords):
-    return subprocess.run([sys.executable, "-m", "attacca", *arguments], capture_output=True, text=True, check=False,
+    return subprocess.run([sys.executable, "-m", "attacca", *arguments], capture_output=True,
+                          text=True, check=False,
                           **keywords)
 
 
 class Version(unittest.TestCase):
     def test_there_is_one(self):
-        declared, = re.findall(r"^project\(attacca VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)
+        declared, = re.findall(r"^project\(attacca VERSION (\S+)",
+                               (ROOT / "CMakeLists.txt").read_text(), re.M)
         self.assertEqual(attacca.__version__, declared)
         self.assertEqual(importlib.metadata.version("attacca"), declared)
         self.assertEqual(command("version").stdout.split()[1], declared)
@@ -39,7 +41,8 @@ class Command(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertEqual(ran.stdout, str(attacca.explain(graph)))
         wrong = command("explain", str(path))
-        itself = subprocess.run([PROGRAM, "explain", str(path)], capture_output=True, text=True, check=False)
+        itself = subprocess.run([PROGRAM, "explain", str(path)], capture_output=True, text=True,
+                                check=False)
         self.assertIn(str(path), wrong.stderr)
         self.assertEqual((wrong.returncode, wrong.stdout, wrong.stderr), (2, "", itself.stderr))
 

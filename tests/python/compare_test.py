@@ -1,4 +1,5 @@
-"""Regions and graphs compared with Inductor's own while compiling, on CPU tensors with made-up times."""
+"""Regions and graphs compared with Inductor's own while compiling, on CPU tensors with made-up
+times."""
 import os
 import tempfile
 import unittest
@@ -50,9 +51,11 @@ class Compared(unittest.TestCase):
         """The graph's report, with what each comparison is to find: ours, then Inductor's."""
         def compiled(static):
             self.compiles += 1
-        with mock.patch.object(_rewrite, "_judge", lambda region, options: _compare.Verdict(True, "")), \
+        with mock.patch.object(_rewrite, "_judge", lambda region,
+                               options: _compare.Verdict(True, "")), \
                 mock.patch.object(static, "compiled", compiled), \
-                mock.patch.object(_timing, "compete", side_effect=times) as compete, torch.no_grad():
+                mock.patch.object(_timing, "compete",
+                                  side_effect=times) as compete, torch.no_grad():
             x = torch.randn(rows, 16)
             got = torch.compile(self.model, backend="attacca", options=options, dynamic=False)(x)
             torch.testing.assert_close(got, self.model(x), rtol=1e-4, atol=1e-4)
@@ -63,12 +66,14 @@ class Compared(unittest.TestCase):
         graph = self.compile([seconds(1, 2)] * 3 + [seconds(80, 100)])
         self.assertEqual(len(graph.fused), 4)
         self.assertRegex(graph.note, "with 4 regions 80.0 us, by Inductor alone 100.0 us")
-        self.assertRegex(graph.fused[0].reason, "it took 1.0 us, Inductor's own 2.0 us .with the host's part 1.0 us")
+        self.assertRegex(graph.fused[0].reason,
+                         "it took 1.0 us, Inductor's own 2.0 us .with the host's part 1.0 us")
         self.assertAlmostEqual(graph.fused[0].saved_seconds, 1e-6)
         self.assertEqual([fused.calls for fused in graph.fused], [1] * 4)
 
     def test_what_inductor_does_better_is_its(self):
-        graph = self.compile([seconds(3, 2), seconds(1, 2), seconds(2, 2), seconds(80, 100)], rows=6)
+        graph = self.compile([seconds(3, 2), seconds(1, 2), seconds(2, 2), seconds(80, 100)],
+                             rows=6)
         self.assertEqual(len(graph.fused), 1)
         reasons = [left.reason for left in graph.left if left.op == "region"]
         self.assertRegex(reasons[0], "Inductor won by 50.0 %: 3.0 us, Inductor's own 2.0 us")
@@ -79,34 +84,42 @@ class Compared(unittest.TestCase):
                               seconds(100, 100), seconds(98, 100)], rows=7)
         self.assertEqual(len(graph.fused), 3)
         reason, = [left.reason for left in graph.left if left.op == "region"]
-        self.assertRegex(reason, "Inductor's whole graph won: with 4 regions 100.0 us, by Inductor alone 100.0 us")
+        self.assertRegex(reason,
+                         "Inductor's whole graph won: with 4 regions 100.0 us, by Inductor alone "
+                         "100.0 us")
         self.assertRegex(graph.note, "with 3 regions 98.0 us")
 
     def test_a_graph_that_never_wins_is_inductors(self):
-        graph = self.compile([seconds(1, 4), seconds(1, 3), seconds(1, 5)] + [seconds(100, 100)] * 3, rows=8)
+        graph = self.compile([seconds(1, 4), seconds(1, 3), seconds(1, 5)] + [seconds(100, 100)]
+                             * 3, rows=8)
         self.assertEqual(graph.fused, ())
-        self.assertRegex(graph.note, "left to Inductor: with 4 regions 100.0 us, by Inductor alone 100.0 us")
+        self.assertRegex(graph.note,
+                         "left to Inductor: with 4 regions 100.0 us, by Inductor alone 100.0 us")
 
     def test_the_hosts_time_counts_too(self):
         slow_to_launch = [Seconds(80e-6, 130e-6), Seconds(100e-6, 100e-6)]
-        graph = self.compile([seconds(1, 4), seconds(1, 3), seconds(1, 5)] + [slow_to_launch] * 3, rows=9)
+        graph = self.compile([seconds(1, 4), seconds(1, 3), seconds(1, 5)] + [slow_to_launch] * 3,
+                             rows=9)
         self.assertEqual(graph.fused, ())
         fast_to_launch = [Seconds(100e-6, 130e-6), Seconds(100e-6, 180e-6)]
         graph = self.compile([fast_to_launch] * 4, rows=15)
         self.assertEqual(len(graph.fused), 4)
 
     def test_what_was_found_is_remembered(self):
-        first = self.compile([seconds(1, 2), seconds(2, 1), seconds(1, 2), seconds(80, 100)], rows=10)
+        first = self.compile([seconds(1, 2), seconds(2, 1), seconds(1, 2), seconds(80, 100)],
+                             rows=10)
         self.assertEqual(self.compiles, 2 * 3 + 2)
         torch._dynamo.reset()
         attacca.torch.reset()
-        with mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=os.path.join(FOLDER.name, "another")):
+        with mock.patch.dict(os.environ,
+                             TORCHINDUCTOR_CACHE_DIR=os.path.join(FOLDER.name, "another")):
             again = self.compile([], rows=10)
         self.assertEqual(self.compiles, 2 * 3 + 2)
         self.assertEqual(again, first)
 
     def test_inputs_that_do_not_fit(self):
-        with mock.patch.object(_timing, "input_sets", side_effect=_timing.NoMemory("inputs of 9 bytes")):
+        with mock.patch.object(_timing, "input_sets",
+                               side_effect=_timing.NoMemory("inputs of 9 bytes")):
             graph = self.compile([], rows=11)
         self.assertEqual(graph.fused, ())
         self.assertIn("not timed: inputs of 9 bytes", str(attacca.torch.report()))
@@ -134,7 +147,8 @@ class Compared(unittest.TestCase):
     def test_a_failure_leaves_all_to_inductor(self):
         with mock.patch.object(_timing, "input_sets", side_effect=RuntimeError("out of memory")):
             self.compile([], rows=12)
-        self.assertIn("not compared with Inductor: RuntimeError: out of memory", str(attacca.torch.report()))
+        self.assertIn("not compared with Inductor: RuntimeError: out of memory",
+                      str(attacca.torch.report()))
 
     def test_switched_off(self):
         graph = self.compile([], rows=13, compare=False)
@@ -152,14 +166,17 @@ class Timed(unittest.TestCase):
         def compare(graph, regions, run):
             root = graph.owning_module
             with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
-                alone, ours = static.copy_all(root, graph), _compare._rewritten(root, graph, regions, run)
-                (inputs,), (functions) = _timing.input_sets(alone.inputs), map(static.compiled, (alone, ours))
+                alone, ours = static.copy_all(root, graph), _compare._rewritten(root, graph,
+                                                                                regions, run)
+                (inputs,), (functions) = _timing.input_sets(alone.inputs), map(static.compiled,
+                                                                               (alone, ours))
                 found.append([function(list(inputs)) for function in functions])
             return _compare.Verdicts([_compare.Verdict(False, "")] * len(regions), "")
         for dynamic in (False, True):
             torch._dynamo.reset()
             model = Two(24).eval()
-            with mock.patch.object(_rewrite, "_judge", lambda region, options: _compare.Verdict(True, "")), \
+            with mock.patch.object(_rewrite, "_judge", lambda region,
+                                   options: _compare.Verdict(True, "")), \
                     mock.patch.object(_rewrite, "compare", compare), torch.no_grad():
                 torch.compile(model, backend="attacca", dynamic=dynamic)(torch.randn(14, 24))
         self.assertEqual(len(found), 2)
@@ -173,7 +190,8 @@ class Timed(unittest.TestCase):
                      torch.empty(1, 5).expand(4, 5), torch.empty(8, dtype=torch.float8_e4m3fn)]
         made, = _timing.input_sets(fakes)
         for fake, real in zip(fakes, made):
-            self.assertEqual((fake.shape, fake.stride(), fake.dtype), (real.shape, real.stride(), real.dtype))
+            self.assertEqual((fake.shape, fake.stride(), fake.dtype),
+                             (real.shape, real.stride(), real.dtype))
         self.assertEqual(made[1].tolist(), [0, 0, 0])
 
     def test_the_faster_one_takes_less(self):

@@ -1,9 +1,10 @@
-"""torch.compile(backend="attacca"), exported programs and plans on a GPU. Needs one, and kernel templates.
+"""torch.compile(backend="attacca"), exported programs and plans on a GPU. Needs one, and kernel
+templates.
 
     PYTHONPATH=build/python python tests/python/cuda_checks.py
 
---device cpu tries the script itself, at tiny widths, without what only a GPU has; --blocks llama_mlp,bert
-takes these blocks alone.
+--device cpu tries the script itself, at tiny widths, without what only a GPU has; --blocks
+llama_mlp,bert takes these blocks alone.
 """
 import copy
 import os
@@ -98,9 +99,11 @@ class Blocks(Check):
                     self.setUp()
                     block, widths, source = block_models.make(name, not GPU, DEVICE, torch.bfloat16)
                     inputs = block_models.inputs(name, widths, tokens, DEVICE, torch.bfloat16)
-                    got = torch.compile(block, backend="attacca", options=ALWAYS, dynamic=False)(*inputs)
+                    got = torch.compile(block, backend="attacca", options=ALWAYS,
+                                        dynamic=False)(*inputs)
                     self.assert_as_exact(got, block, *inputs)
-                    print(f"{name} ({source}), {tokens} tokens: {len(self.fused())} regions", flush=True)
+                    print(f"{name} ({source}), {tokens} tokens: {len(self.fused())} regions",
+                          flush=True)
                     self.assertGreater(len(self.fused()), 0)
 
 
@@ -149,7 +152,8 @@ class Graphs(Check):
 
     def test_exported(self):
         model = mlp()
-        exported = torch.export.export(model, (rows(8),), dynamic_shapes=({0: torch.export.Dim("M", min=2)},))
+        exported = torch.export.export(model, (rows(8),),
+                                       dynamic_shapes=({0: torch.export.Dim("M", min=2)},))
         program = attacca.compile(exported)
         self.assertEqual(program.regions, 2)
         with torch.no_grad():
@@ -178,12 +182,14 @@ class Graphs(Check):
         compiled = torch.compile(model, backend="attacca", options=ALWAYS, dynamic=False)
         with torch.no_grad():
             for offset in (0, 1, 4, 0):
-                x = torch.randn(64 * WIDTH + offset, device=DEVICE, dtype=torch.bfloat16)[offset:].view(64, WIDTH)
+                x = torch.randn(64 * WIDTH + offset, device=DEVICE,
+                                dtype=torch.bfloat16)[offset:].view(64, WIDTH)
                 self.assert_as_exact(compiled(x), model, x)
 
     def test_training_is_left_alone(self):
         model, x = mlp(), rows(32)
-        torch.compile(model, backend="attacca", options=ALWAYS)(x).float().square().mean().backward()
+        torch.compile(model, backend="attacca",
+                      options=ALWAYS)(x).float().square().mean().backward()
         got = [parameter.grad.clone() for parameter in model.parameters()]
         model.zero_grad()
         model(x).float().square().mean().backward()
@@ -209,7 +215,8 @@ class Compared(Check):
                 attacca.torch.reset()
                 os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(FOLDER.name, cache)
                 with torch.no_grad():
-                    y = torch.compile(model, backend="attacca", options={"tuning_seconds": 3.0}, dynamic=False)(x)
+                    y = torch.compile(model, backend="attacca", options={"tuning_seconds": 3.0},
+                                      dynamic=False)(x)
                     self.assert_as_exact(y, model, x)
                 reports.append(attacca.torch.report())
                 compiles.append(None)
@@ -235,19 +242,22 @@ class UserKernels(Check):
     def add(self, x, y):
         out = torch.empty_like(x)
         count = x.numel()
-        self.kernels.add_kernel[(self.triton.cdiv(count, 1024),)](x, y, out, count, BLOCK=1024, num_warps=4)
+        self.kernels.add_kernel[(self.triton.cdiv(count, 1024),)](x, y, out, count, BLOCK=1024,
+                                                                  num_warps=4)
         return out
 
     def matmul(self, a, b):
         (m, k), n = a.shape, b.shape[1]
         out = torch.empty(m, n, dtype=a.dtype, device=a.device)
         grid = (self.triton.cdiv(m, 128), self.triton.cdiv(n, 128))
-        self.kernels.matmul_kernel[grid](a, b, out, m, n, k, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, num_warps=8)
+        self.kernels.matmul_kernel[grid](a, b, out, m, n, k, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64,
+                                         num_warps=8)
         return out
 
     def check(self, function, *inputs, options=ALWAYS, dynamic=False, fused=1):
         with torch.no_grad():
-            got = torch.compile(function, backend="attacca", options=options, dynamic=dynamic)(*inputs)
+            got = torch.compile(function, backend="attacca", options=options,
+                                dynamic=dynamic)(*inputs)
             torch.testing.assert_close(got, function(*inputs), rtol=2e-2, atol=2e-2)
         report = attacca.torch.report()
         self.assertEqual(len(self.fused()), fused, str(report))
@@ -262,7 +272,8 @@ class UserKernels(Check):
         print(report)
 
     def test_a_product(self):
-        a, b, bias, res = self.random(300, 512), self.random(512, 384), self.random(384), self.random(300, 384)
+        a, b, bias, res = self.random(300, 512), self.random(512, 384), self.random(
+            384), self.random(300, 384)
         self.check(lambda a, b, c, r: F.silu(self.matmul(a, b) * 0.05 + c) * r, a, b, bias, res)
 
     def test_of_sizes_that_change(self):
@@ -273,34 +284,40 @@ class UserKernels(Check):
         with torch.no_grad(), torch._dynamo.config.patch(error_on_recompile=True):
             for count in (24, 1000, 3):
                 x, y = self.random(count, 256), self.random(count, 256)
-                torch.testing.assert_close(compiled(x, y, bias), function(x, y, bias), rtol=2e-2, atol=2e-2)
+                torch.testing.assert_close(compiled(x, y, bias), function(x, y, bias), rtol=2e-2,
+                                           atol=2e-2)
         self.assertEqual(len(self.fused()), 1, str(attacca.torch.report()))
 
     def test_what_may_not_be_joined(self):
         def zeroed(x, y):
             out = torch.zeros_like(x)
-            self.kernels.add_kernel[(self.triton.cdiv(x.numel(), 1024),)](x, y, out, x.numel(), BLOCK=1024)
+            self.kernels.add_kernel[(self.triton.cdiv(x.numel(), 1024),)](x, y, out, x.numel(),
+                                                                          BLOCK=1024)
             return torch.relu(out)
 
         def kept(x, y):
             out = self.add(x, y)
             return out, torch.relu(out)
         x, y = self.random(64, 1024), self.random(64, 1024)
-        for function, pattern in [(zeroed, "not uninitialised"), (kept, "result of the graph|read")]:
+        for function, pattern in [(zeroed, "not uninitialised"),
+                                  (kept, "result of the graph|read")]:
             self.setUp()
             with torch.no_grad():
-                got = torch.compile(function, backend="attacca", options=ALWAYS, dynamic=False)(x, y)
+                got = torch.compile(function, backend="attacca", options=ALWAYS, dynamic=False)(x,
+                                                                                                y)
                 torch.testing.assert_close(got, function(x, y))
             self.assertRegex(str(attacca.torch.report()), pattern)
             self.assertEqual(self.fused(), [])
 
     def test_compared_with_inductor(self):
-        a, b, bias, res = self.random(2048, 512), self.random(512, 2048), self.random(2048), self.random(2048, 2048)
+        a, b, bias, res = self.random(2048, 512), self.random(512, 2048), self.random(
+            2048), self.random(2048, 2048)
 
         def function(a, b, c, r):
             return F.silu(self.matmul(a, b) * 0.05 + c) * r
         with torch.no_grad():
-            got = torch.compile(function, backend="attacca", options={"tuning": "known"}, dynamic=False)(a, b, bias, res)
+            got = torch.compile(function, backend="attacca", options={"tuning": "known"},
+                                dynamic=False)(a, b, bias, res)
             torch.testing.assert_close(got, function(a, b, bias, res), rtol=2e-2, atol=2e-2)
         print(attacca.torch.report())
         self.assertNotIn("not compared", str(attacca.torch.report()))
@@ -308,7 +325,8 @@ class UserKernels(Check):
 
 class Plans(Check):
     def test_bad_input_is_an_error(self):
-        plan = attacca.compile("graph g(x: bf16[M, 64], w: bf16[32, 64]) { return silu(x @ transpose(w)) }",
+        plan = attacca.compile(
+            "graph g(x: bf16[M, 64], w: bf16[32, 64]) { return silu(x @ transpose(w)) }",
                                device=DEVICE)
         x, w = (torch.randn(n, 64, device=DEVICE, dtype=torch.bfloat16) for n in (5, 32))
         for bad, pattern in [(x.float(), "f32"), (x.t(), "shape"), (x[:, ::2], "shape"),
@@ -326,10 +344,12 @@ class Plans(Check):
     def test_rows_with_padding(self):
         """Slices of wider tensors as each operand, in both layouts of b, and results in slices."""
         def padded(rows, columns, by):
-            wide = torch.full((rows, columns + by), float("nan"), device=DEVICE, dtype=torch.bfloat16)
+            wide = torch.full((rows, columns + by), float("nan"), device=DEVICE,
+                              dtype=torch.bfloat16)
             wide[:, :columns] = torch.randn(rows, columns, device=DEVICE)
             return wide[:, :columns]
-        for m, n, k, by in ((17, 96, 64, 8), (128, 256, 128, 64), (33, 40, 72, 1), (300, 512, 264, 3)):
+        for m, n, k, by in ((17, 96, 64, 8), (128, 256, 128, 64), (33, 40, 72, 1),
+                            (300, 512, 264, 3)):
             for transposed in (False, True):
                 a, res = padded(m, k, by), padded(m, n, by)
                 b = padded(n, k, by).t() if transposed else padded(k, n, by)
@@ -360,17 +380,22 @@ class Plans(Check):
         self.assertLess(error(got, (F.silu(x.double() @ w.double().t()) + 1) * 2), 0.02)
 
     def test_products_of_8_bit_floats_take_f32_scales(self):
-        for first, second in ((torch.float8_e4m3fn, torch.float8_e4m3fn), (torch.float8_e4m3fn, torch.float8_e5m2)):
+        for first, second in ((torch.float8_e4m3fn, torch.float8_e4m3fn),
+                              (torch.float8_e4m3fn, torch.float8_e5m2)):
             for mode in ("fp32", "eager"):
-                a, w = torch.randn(64, 256, device=DEVICE).to(first), torch.randn(96, 256, device=DEVICE).to(second)
+                a, w = torch.randn(64, 256, device=DEVICE).to(first), torch.randn(
+                    96, 256, device=DEVICE).to(second)
                 sa, sb = torch.rand(64, 1, device=DEVICE) + 0.5, torch.rand(96, device=DEVICE) + 0.5
                 want = (a.double() @ w.double().t()) * sa.double() * sb.double()
-                graph = (f"graph g(a: {NAMES[first]}[64, 256], w: {NAMES[second]}[96, 256], sa: f32[64, 1], sb: f32[96]) "
+                graph = (
+                    f"graph g(a: {NAMES[first]}[64, 256], w: {NAMES[second]}[96, 256], sa: f32[64, "
+                    "1], sb: f32[96]) "
                          "{ return cast(matmul(a, transpose(w)) * sa * sb, bf16) }")
                 plan = attacca.compile(graph, device=DEVICE, mode=mode)
                 self.assertLess(error(plan(a, w, sa, sb), want), 0.01)
                 if first is second:
-                    got = attacca.matmul(a, w.t(), "acc * col(sa) * row(sb)", sa=sa, sb=sb, mode=mode)
+                    got = attacca.matmul(a, w.t(), "acc * col(sa) * row(sb)", sa=sa, sb=sb,
+                                         mode=mode)
                     self.assertLess(error(got, want), 0.01)
 
     def test_traced_and_transformed(self):
@@ -395,7 +420,8 @@ class Plans(Check):
         x, w = (torch.randn(n, 256, device=DEVICE, dtype=torch.bfloat16) for n in (16, 256))
         out, constant = torch.empty_like(x), lowering._constant(text, "fp32", "known", 0.0)
         calls = {"as generated": lambda: lowering._run(x, w, constant, out=out),
-                 "the custom op": lambda: torch.ops.attacca.region([x, w], text, "fp32", "known", 0.0),
+                 "the custom op": lambda: torch.ops.attacca.region([x, w], text, "fp32", "known",
+                                                                   0.0),
                  "torch.mm": lambda: torch.mm(x, w, out=out)}
         took = {}
         with torch.no_grad():

@@ -1,6 +1,6 @@
 """Plans on a GPU where there is none: a stand-in for the driver that computes nothing, and one for
-cupy that allocates in host memory. What is seen is what reaches the driver's side: devices, streams,
-workspaces, tuning.
+cupy that allocates in host memory. What is seen is what reaches the driver's side: devices,
+streams, workspaces, tuning.
 
 Needs ATTACCA_LIBCUDA (the stand-in), ATTACCA_TUNE_WORKER, ATTACCA_CACHE_DIR and
 ATTACCA_TEMPLATE_DIR with at least the representative few templates.
@@ -99,14 +99,18 @@ class StandIn(unittest.TestCase):
         def padded(rows, columns, by=4):
             return Array(np.zeros((rows, columns + by), np.float16)[:, :columns])
         out = padded(16, 60)
-        got = attacca.matmul(padded(16, 60), padded(60, 60), "silu(acc) * full(r)", r=padded(16, 60), out=out)
+        got = attacca.matmul(padded(16, 60), padded(60, 60), "silu(acc) * full(r)",
+                             r=padded(16, 60), out=out)
         self.assertIs(got, out)
         plan = attacca.compile("graph g(x: f16[M, 60], w: f16[60, 60]) { y = relu(x @ w)\n"
-                               "return y, z = tanh(y @ w), s = sum(x, axes=[1], keepdims=true) }", device="cuda")
+                               "return y, z = tanh(y @ w), s = sum(x, axes=[1], keepdims=true) }",
+                               device="cuda")
         x, w = padded(16, 60), padded(60, 60)
         plan(x, w, out=[array(16, 60), padded(16, 60), array(16, 1)])
-        for outs, why in [([padded(16, 60), array(16, 60), array(16, 1)], "output y is not row-major.*reads it again"),
-                          ([array(16, 60), array(16, 60), padded(16, 1)], "output s is not row-major.*one after")]:
+        for outs, why in [([padded(16, 60), array(16, 60), array(16, 1)],
+                           "output y is not row-major.*reads it again"),
+                          ([array(16, 60), array(16, 60), padded(16, 1)],
+                           "output s is not row-major.*one after")]:
             with self.assertRaisesRegex(attacca.Error, why):
                 plan(x, w, out=outs)
         wide = np.zeros((16, 120), np.float16)
@@ -116,7 +120,8 @@ class StandIn(unittest.TestCase):
 
     def test_a_plan_without_inputs(self):
         """No input says whose stream and memory to use: ``out`` does."""
-        plan = attacca.compile("graph g() { return y = broadcast(constant(2, f32), [4]) + 1 }", device="cuda")
+        plan = attacca.compile("graph g() { return y = broadcast(constant(2, f32), [4]) + 1 }",
+                               device="cuda")
         LOG.clear()
         out = array(4, dtype=np.float32)
         self.assertIs(plan(out=out), out)
@@ -128,21 +133,24 @@ class StandIn(unittest.TestCase):
         with self.assertRaisesRegex(attacca.Error, "a is on cuda:0 and b on cuda:1"):
             attacca.matmul(array(16, 60), array(60, 60, device=1))
         plan = attacca.compile("graph g(x: f16[M]) { return exp(x) }", device="cuda")
-        with self.assertRaisesRegex(attacca.Error, "x is on cpu, the plan on cuda:0.*device=\"cpu\""):
+        with self.assertRaisesRegex(attacca.Error,
+                                    "x is on cpu, the plan on cuda:0.*device=\"cpu\""):
             plan(np.zeros(4, np.float16))
         with self.assertRaisesRegex(attacca.Error, "f64|float64"):
             attacca.matmul(array(16, 60, dtype=np.float64), array(60, 60, dtype=np.float64))
 
     def test_tune_with_progress(self):
         stream = io.StringIO()
-        found = attacca.tune("graph g(x: f16[M, 60], w: f16[60, 60]) { return silu(x @ transpose(w)) }",
+        found = attacca.tune(
+            "graph g(x: f16[M, 60], w: f16[60, 60]) { return silu(x @ transpose(w)) }",
                              M=[5, 16], progress=stream)
         self.assertEqual([each.sizes for each in found], [{"M": 5}, {"M": 16}])
         for each in found:
             self.assertEqual(each.decisions[0].source, "measured")
             self.assertGreater(each.decisions[0].seconds, 0)
         self.assertEqual(stream.getvalue().count("\n"), 4)
-        again = attacca.compile("graph g(x: f16[M, 60], w: f16[60, 60]) { return silu(x @ transpose(w)) }",
+        again = attacca.compile(
+            "graph g(x: f16[M, 60], w: f16[60, 60]) { return silu(x @ transpose(w)) }",
                                 device="cuda").prepare(M=16)
         self.assertEqual(again.decisions[0].source, "database")
         with self.assertRaisesRegex(attacca.Error, "size M has no value"):
@@ -150,7 +158,8 @@ class StandIn(unittest.TestCase):
 
 
 class TorchGraphs(unittest.TestCase):
-    """What torch.compile's backend decides and launches, on tensors that only claim to be on a GPU."""
+    """What torch.compile's backend decides and launches, on tensors that only claim to be on a
+    GPU."""
 
     def test_the_policy_measured(self):
         import torch
@@ -165,7 +174,8 @@ class TorchGraphs(unittest.TestCase):
         attacca.torch.reset()
         # No tensor can be made here, so that nothing can be compared.
         self.assertEqual(rewrite(copy.deepcopy(module.graph), Options()), 0)
-        self.assertRegex(attacca.torch.report().graphs[0].left[-1].reason, "not compared with Inductor|unfused")
+        self.assertRegex(attacca.torch.report().graphs[0].left[-1].reason,
+                         "not compared with Inductor|unfused")
         kept = rewrite(module.graph, Options(compare=False))
         graph = attacca.torch.report().graphs[1]
         if kept:  # the stand-in's times are equal, up to noise
@@ -183,13 +193,16 @@ class TorchGraphs(unittest.TestCase):
 
         def compiled(kernel, call, options):
             metadata = types.SimpleNamespace(name="add_kernel", num_warps=1, shared=0)
-            return str(ptx), types.SimpleNamespace(metadata=metadata), ["u64"] * (len(call.passed) + 2)
+            return str(ptx), types.SimpleNamespace(metadata=metadata), ["u64"] * (len(call.passed)
+                                                                                  + 2)
         attacca.torch.reset()
         made = Graph(grid=[(6, 1, 1)], device="cuda")
         with mock.patch.object(kernels, "_compiled", compiled):
-            self.assertEqual(_rewrite.rewrite(made.graph, _rewrite.Options(policy="always", tuning="known")), 1)
+            self.assertEqual(_rewrite.rewrite(made.graph,
+                                              _rewrite.Options(policy="always", tuning="known")), 1)
         calls = [str(node.target) for node in made.graph.nodes if node.op == "call_function"]
-        self.assertEqual(calls, ["attacca.region.import_attacca_torch", "<built-in function getitem>"])
+        self.assertEqual(calls,
+                         ["attacca.region.import_attacca_torch", "<built-in function getitem>"])
         fused, = attacca.torch.report().graphs[-1].fused
         self.assertIn("relu(acc + row(bias))", fused.epilogue)
         self.assertIn("user kernel over [24, 64]", fused.epilogue)
@@ -215,7 +228,8 @@ class TorchGraphs(unittest.TestCase):
 
         def allocate(*args, device=None, **keywords):
             made.append((args, device))
-            memory = empty((args[0] + 256,), **keywords) if isinstance(args[0], int) else empty(*args, **keywords)
+            memory = empty((args[0] + 256,),
+                           **keywords) if isinstance(args[0], int) else empty(*args, **keywords)
             offset = -memory.data_ptr() % 256 if isinstance(args[0], int) else 0
             return memory[offset:]
 
@@ -225,7 +239,8 @@ class TorchGraphs(unittest.TestCase):
         torch.empty, torch._C._cuda_getCurrentRawStream = allocate, stream
         try:
             loaded = Loaded("graph g(x: bf16[M, 60], w: bf16[60, 60], v: bf16[60, 60]) {\n"
-                            "  return silu(x @ transpose(w)) @ transpose(v)\n}", "fp32", "known", 0.0, "cuda:0")
+                            "  return silu(x @ transpose(w)) @ transpose(v)\n}", "fp32", "known",
+                            0.0, "cuda:0")
             tensors = [Cuda(torch.zeros(n, 60, dtype=torch.bfloat16)) for n in (24, 60, 60)]
             for _ in range(2):
                 out, = loaded(tensors)

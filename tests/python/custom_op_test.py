@@ -1,4 +1,5 @@
-"""attacca.matmul, plans and fused functions as custom ops: under each of torch's ways to trace or transform them."""
+"""attacca.matmul, plans and fused functions as custom ops: under each of torch's ways to trace or
+transform them."""
 import io
 import os
 import subprocess
@@ -22,7 +23,8 @@ import attacca.torch
 
 EPILOGUE = "silu(acc + row(bias)) * full(res)"
 SEVERAL = "relu(acc), acc * 2"
-PLAN = attacca.compile("graph g(x: f32[M, 8], w: f32[8, 6]) { y = x @ w; return relu(y), exp(y) * 2 }")
+PLAN = attacca.compile(
+    "graph g(x: f32[M, 8], w: f32[8, 6]) { y = x @ w; return relu(y), exp(y) * 2 }")
 ONE = attacca.compile("graph h(x: f32[M, 6], s: f32[2*M, 1]) { return exp(x) }")
 
 
@@ -66,12 +68,15 @@ class Traced(Inputs):
             for pre_dispatch in (False, True):
                 for function, want in [(self.call, self.want), (self.several, self.want_several),
                                        (self.plans, self.want_plans)]:
-                    with self.subTest(mode=mode, pre_dispatch=pre_dispatch, function=function.__name__):
-                        graph = make_fx(lambda x: function(x), tracing_mode=mode, pre_dispatch=pre_dispatch,
+                    with self.subTest(mode=mode, pre_dispatch=pre_dispatch,
+                                      function=function.__name__):
+                        graph = make_fx(lambda x: function(x), tracing_mode=mode,
+                                        pre_dispatch=pre_dispatch,
                                         _allow_non_fake_inputs=True)(self.x)
                         x = torch.randn(4, 8)
                         close(graph(x), want(x))
-        graph = make_fx(lambda x: self.plans(x), tracing_mode="symbolic", _allow_non_fake_inputs=True)(self.x)
+        graph = make_fx(lambda x: self.plans(x), tracing_mode="symbolic",
+                        _allow_non_fake_inputs=True)(self.x)
         x = torch.randn(9, 8)
         close(graph(x), self.want_plans(x))
 
@@ -102,9 +107,11 @@ class Traced(Inputs):
             x = mode.from_tensor(self.x)
             got = self.call(x)
             first, second = self.several(x)
-            batched = attacca.matmul(mode.from_tensor(torch.randn(2, 3, 8)), self.w.T, out_dtype="bf16")
+            batched = attacca.matmul(mode.from_tensor(torch.randn(2, 3, 8)), self.w.T,
+                                     out_dtype="bf16")
             fused = attacca.fuse(lambda x, w: torch.relu(x @ w.T))(x, mode.from_tensor(self.w))
-        for each in (got, first, second, batched, fused, self.call(x)):  # the last outside of the mode
+        # the last outside of the mode
+        for each in (got, first, second, batched, fused, self.call(x)):
             self.assertIsInstance(each, FakeTensor)
         self.assertEqual([(tuple(t.shape), t.dtype) for t in (got, first, second, batched, fused)],
                          [((4, 6), torch.float32), ((4, 6), torch.float32), ((4, 6), torch.float32),
@@ -118,7 +125,8 @@ class Traced(Inputs):
                 ((self.w.T.double(), "acc"), {}, "a is f32 and b is f64")]:
             with self.subTest(pattern):
                 def trace():
-                    return make_fx(lambda x: attacca.matmul(x, *arguments, **keywords), tracing_mode="fake",
+                    return make_fx(lambda x: attacca.matmul(x, *arguments, **keywords),
+                                   tracing_mode="fake",
                                    _allow_non_fake_inputs=True)(self.x)
                 if not pattern:
                     trace()
@@ -163,7 +171,8 @@ class Traced(Inputs):
             pass
         close(attacca.matmul(Wrapper(self.x), self.w.T), self.x @ self.w.T)
         self.assertEqual(seen, ["attacca.matmul.import_attacca_torch"])
-        close(attacca.matmul(self.x.as_subclass(Plain), torch.nn.Parameter(self.w, False).T), self.x @ self.w.T)
+        close(attacca.matmul(self.x.as_subclass(Plain), torch.nn.Parameter(self.w, False).T),
+              self.x @ self.w.T)
 
 
 def _spec(x):
@@ -181,7 +190,8 @@ class Transformed(Inputs):
 
         def want(x, w, bias):
             return torch.relu(x @ w.T + bias)
-        for dims, arguments in [((0, None, None), (xs, self.w, self.bias)), ((0, 2, 0), (xs, ws, biases)),
+        for dims, arguments in [((0, None, None), (xs, self.w, self.bias)),
+                                ((0, 2, 0), (xs, ws, biases)),
                                 ((1, None, None), (xs, self.w, self.bias)),
                                 ((None, 2, None), (self.x, ws, self.bias)),
                                 ((None, None, 0), (self.x, self.w, biases)),
@@ -197,13 +207,15 @@ class Transformed(Inputs):
         close(torch.vmap(torch.vmap(self.call))(nested), self.want(nested))
         graph = make_fx(lambda xs: torch.vmap(self.call)(xs))(xs)
         close(graph(xs + 1), torch.vmap(self.want)(xs + 1))
-        with self.assertRaisesRegex(RuntimeError, "vmap: .* in-?place|copy_"):  # the error that torch gives for its own ops
+        # the error that torch gives for its own ops
+        with self.assertRaisesRegex(RuntimeError, "vmap: .* in-?place|copy_"):
             torch.vmap(lambda x: attacca.matmul(x, self.w.T, out=torch.empty(4, 6)))(xs)
 
     def test_derivatives_are_refused(self):
         for name, function in [("matmul", self.call), ("several", lambda x: self.several(x)[0]),
                                ("plan", lambda x: self.plans(x)),
-                               ("fuse", lambda x: attacca.fuse(lambda x, w: torch.relu(x @ w.T))(x, self.w))]:
+                               ("fuse", lambda x: attacca.fuse(lambda x,
+                                                               w: torch.relu(x @ w.T))(x, self.w))]:
             loss = lambda x: function(x).sum()
             ways = {
                 "backward": lambda: function(self.x.clone().requires_grad_()),
@@ -215,11 +227,13 @@ class Transformed(Inputs):
                 "vmap of grad": lambda: torch.vmap(torch.func.grad(loss))(torch.randn(2, 4, 8)),
             }
             for way, run in ways.items():
-                with self.subTest(name, way=way), self.assertRaisesRegex(attacca.Error, "gradient|tangent"):
+                with self.subTest(name, way=way), self.assertRaisesRegex(attacca.Error,
+                                                                         "gradient|tangent"):
                     run()
             with forward_ad.dual_level():
                 dual = forward_ad.make_dual(self.x, self.x)
-                with self.subTest(name, way="dual"), self.assertRaisesRegex(attacca.Error, "forward-mode tangent"):
+                with self.subTest(name, way="dual"), self.assertRaisesRegex(attacca.Error,
+                                                                            "forward-mode tangent"):
                     function(dual)
                 function(self.x)  # without a tangent
         out = torch.zeros(4, 6)
@@ -229,7 +243,8 @@ class Transformed(Inputs):
             attacca.matmul(forward_ad.make_dual(self.x, self.x), self.w.T, out=out)
         with torch.no_grad():
             close(self.call(self.x.clone().requires_grad_()), self.want(self.x))
-        close(torch.func.jvp(lambda y: self.call(self.x) * y, (torch.ones(4, 6),), (torch.ones(4, 6),))[1],
+        close(torch.func.jvp(lambda y: self.call(self.x) * y, (torch.ones(4, 6),),
+                             (torch.ones(4, 6),))[1],
               self.want(self.x))  # constants do not matter to a transform
 
 
@@ -237,7 +252,8 @@ class Compiled(Inputs):
     def test_one_graph_of_every_call(self):
         def function(x, array):
             a = attacca.matmul(x, self.w.T, EPILOGUE, bias=self.bias, res=x[:, :6].contiguous())
-            b, c = attacca.matmul(x, self.w.T, lambda acc, bias: (acc + bias, torch.relu(acc)), bias=self.bias)
+            b, c = attacca.matmul(x, self.w.T, lambda acc, bias: (acc + bias, torch.relu(acc)),
+                                  bias=self.bias)
             d = attacca.matmul(array, array.T, "relu(acc)")  # of NumPy
             e = self.plans(x)
             f = PLAN(w=self.w.T.contiguous(), x=x)[1]
@@ -292,7 +308,8 @@ class Compiled(Inputs):
         for op in (torch.exp, torch.relu, torch.tanh):  # another function is another graph
             close(compiled(attacca.fuse(lambda x: op(x)), self.x), op(self.x))
         rows = torch._dynamo.testing.CompileCounter()
-        compiled = torch.compile(lambda x: several(x, self.w)[0], backend=rows, fullgraph=True, dynamic=True)
+        compiled = torch.compile(lambda x: several(x, self.w)[0], backend=rows, fullgraph=True,
+                                 dynamic=True)
         for count in (3, 4, 9):  # the size that is a symbol stays one
             x = torch.randn(count, 8)
             close(compiled(x), (x @ self.w.T).relu())
@@ -308,14 +325,17 @@ class Compiled(Inputs):
                 return layer(x, self.w, self.bias) * 2
         rows = torch.export.Dim("rows", min=2, max=100)
         for strict in (False, True):
-            exported = torch.export.export(Model(), (self.x,), dynamic_shapes={"x": {0: rows}}, strict=strict)
-            calls = [str(node.target) for node in exported.graph.nodes if node.op == "call_function"]
+            exported = torch.export.export(Model(), (self.x,), dynamic_shapes={"x": {0: rows}},
+                                           strict=strict)
+            calls = [str(node.target) for node in exported.graph.nodes
+                     if node.op == "call_function"]
             self.assertEqual(calls, ["attacca.plan.import_attacca_torch", "aten.mul.Tensor"])
             file = io.BytesIO()
             torch.export.save(exported, file)
             file.seek(0)
             x = torch.randn(9, 8)
-            close(torch.export.load(file).module()(x), torch.nn.functional.silu(x @ self.w.T + self.bias) * 2)
+            close(torch.export.load(file).module()(x),
+                  torch.nn.functional.silu(x @ self.w.T + self.bias) * 2)
 
     def test_another_plan_is_another_graph(self):
         compiled = torch.compile(lambda plan, x: plan(x), backend="aot_eager", fullgraph=True)
@@ -333,7 +353,8 @@ class Compiled(Inputs):
         for options in ({"policy": "always"}, {"policy": "always", "cpp_wrapper": True}):
             with self.subTest(options):
                 torch._dynamo.reset()
-                compiled = torch.compile(function, backend="attacca", fullgraph=True, dynamic=True, options=options)
+                compiled = torch.compile(function, backend="attacca", fullgraph=True, dynamic=True,
+                                         options=options)
                 for rows in (4,):
                     x = torch.randn(rows, 8)
                     close(compiled(x), want(x))
@@ -341,13 +362,16 @@ class Compiled(Inputs):
     def test_export(self):
         class Model(torch.nn.Module):
             def forward(inner, x):
-                return attacca.matmul(x, self.w.T, 'relu(acc + row(bias))', bias=self.bias), *PLAN(x, self.v)
+                return attacca.matmul(x, self.w.T, 'relu(acc + row(bias))',
+                                      bias=self.bias), *PLAN(x, self.v)
         self.v = self.w.T.contiguous()
-        want = lambda x: (torch.relu(x @ self.w.T + self.bias), (x @ self.v).relu(), (x @ self.v).exp() * 2)
+        want = lambda x: (torch.relu(x @ self.w.T + self.bias), (x @ self.v).relu(),
+                          (x @ self.v).exp() * 2)
         rows = torch.export.Dim("rows", min=2, max=100)
         for strict in (False, True):
             with self.subTest(strict=strict):
-                exported = torch.export.export(Model(), (self.x,), dynamic_shapes={"x": {0: rows}}, strict=strict)
+                exported = torch.export.export(Model(), (self.x,), dynamic_shapes={"x": {0: rows}},
+                                               strict=strict)
                 file = io.BytesIO()
                 torch.export.save(exported, file)
                 file.seek(0)
@@ -384,7 +408,8 @@ class Compiled(Inputs):
                                            rtol=1e-4, atol=1e-4)
                 """)
             run = [sys.executable, "-W", "ignore", "-c", program]
-            without, loaded = (subprocess.run(each, stderr=subprocess.PIPE, text=True) for each in (run, [*run, "import"]))
+            without, loaded = (subprocess.run(each, stderr=subprocess.PIPE, text=True)
+                               for each in (run, [*run, "import"]))
         self.assertIn("attacca.region.import_attacca_torch", without.stderr)
         self.assertNotEqual(without.returncode, 0)
         self.assertEqual(loaded.returncode, 0, loaded.stderr)
@@ -416,7 +441,8 @@ class Compiled(Inputs):
                         print(error)
                     """)
                 run = [sys.executable, "-W", "ignore", "-c", program]
-                without, loaded = (subprocess.run(each, check=True, stdout=subprocess.PIPE, text=True).stdout
+                without, loaded = (subprocess.run(each, check=True, stdout=subprocess.PIPE,
+                                                  text=True).stdout
                                    for each in (run, [*run, "import"]))
         finally:
             attacca.torch.disable()
@@ -448,10 +474,12 @@ class Compiled(Inputs):
             except attacca.Error as error:
                 print("is not a graph" in str(error))
             """
-        printed = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], check=True,
+        printed = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
+                                 check=True,
                                  stdout=subprocess.PIPE, text=True).stdout
         self.assertEqual(printed, "180.0\n340.0 180.0\n")
-        printed = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(exported)], check=True,
+        printed = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(exported)],
+                                 check=True,
                                  stdout=subprocess.PIPE, text=True).stdout
         self.assertEqual(printed, "Program\nTrue\n")
 
@@ -462,12 +490,14 @@ class Schemas(Inputs):
         options = "- fp32 known 0 0"
         one = ([self.x, self.w.T, self.bias, self.res], "bias res", EPILOGUE, options)
         check(ops.matmul.import_attacca_torch, one)
-        check(ops.matmul.import_attacca_torch, ([torch.randn(2, 3, 8), self.w.T], "", "acc", "bf16 eager known 0 1"))
+        check(ops.matmul.import_attacca_torch,
+              ([torch.randn(2, 3, 8), self.w.T], "", "acc", "bf16 eager known 0 1"))
         check(ops.matmul_results.import_attacca_torch, ([self.x, self.w.T], "", SEVERAL, options))
         text = PLAN._engine.argument("")
         inputs = [self.x, self.w.T.contiguous()]
         check(ops.plan_results.import_attacca_torch, (inputs, text))
-        check(ops.plan.import_attacca_torch, ([torch.randn(3, 6), torch.zeros(6, 1)], ONE._engine.argument("")))
+        check(ops.plan.import_attacca_torch,
+              ([torch.randn(3, 6), torch.zeros(6, 1)], ONE._engine.argument("")))
 
 
 if __name__ == "__main__":

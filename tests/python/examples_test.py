@@ -14,20 +14,24 @@ class Examples(unittest.TestCase):
         scripts = sorted((SOURCE / "examples/python").glob("*.py"))
         self.assertEqual(len(scripts), 3)
         with tempfile.TemporaryDirectory() as folder:
-            environment = {**os.environ, "TORCHINDUCTOR_VEC_ISA_OK": "0", "TORCHINDUCTOR_CACHE_DIR": folder}
+            environment = {**os.environ, "TORCHINDUCTOR_VEC_ISA_OK": "0",
+                           "TORCHINDUCTOR_CACHE_DIR": folder}
             for script in scripts:
                 with self.subTest(script.name):
-                    result = subprocess.run([sys.executable, script], capture_output=True, text=True,
+                    result = subprocess.run([sys.executable, script], capture_output=True,
+                                            text=True,
                                             env=environment)
                     self.assertEqual(result.returncode, 0, result.stderr)
                     said = script.read_text().partition("# prints:\n")[2]
-                    printed = "".join(f"# {line}".rstrip() + "\n" for line in result.stdout.splitlines())
+                    printed = "".join(f"# {line}".rstrip() + "\n"
+                                      for line in result.stdout.splitlines())
                     self.assertEqual(printed, said)
 
 
 class Generated(unittest.TestCase):
     def check(self, tool):
-        result = subprocess.run([sys.executable, SOURCE / "tools" / tool, "--check"], capture_output=True,
+        result = subprocess.run([sys.executable, SOURCE / "tools" / tool, "--check"],
+                                capture_output=True,
                                 text=True)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 

@@ -1,5 +1,6 @@
-"""Every row of the table of functions: each name, optional argument, dtype and rank, called through attacca.fuse
-and as an FX node, gives the value, dtype and shape of torch or NumPy, or an error that names what is refused."""
+"""Every row of the table of functions: each name, optional argument, dtype and rank, called through
+attacca.fuse and as an FX node, gives the value, dtype and shape of torch or NumPy, or an error that
+names what is refused."""
 import inspect
 import math
 import operator
@@ -17,7 +18,8 @@ from attacca._functions import binding
 from attacca._functions.table import TABLE, Refused
 from attacca.torch._graph.importer import Importer
 
-DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "s8": torch.int8,
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
+          "s8": torch.int8,
           "u8": torch.uint8, "s32": torch.int32, "s64": torch.int64, "bool": torch.bool}
 FLOATS = ("f16", "bf16", "f32", "f64")
 OPTIONAL_DTYPES = ("f32", "bf16", "s32")
@@ -28,19 +30,23 @@ NAN, INF = math.nan, math.inf
 VALUES = {"float": [0.5, -1.5, 0.0, NAN, 3.0, -0.0, INF, 1.0, -2.5, 0.1, -INF, 7.0, -0.25],
           "signed": [0, 1, -1, 2, -3, 5, 127, -128, 7, 4, 3, -6, 9],
           "unsigned": [0, 1, 2, 200, 3, 5, 127, 255, 7, 4, 128, 6, 9],
-          "bool": [True, False, False, True, True, False, True, False, True, True, False, True, False]}
+          "bool": [True, False, False, True, True, False, True, False, True, True, False, True,
+                   False]}
 TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.float32: 1e-5, torch.float64: 1e-9}
 # What an error must say: the argument, or the dtype or shape that the op does not take.
-REASON = re.compile(r"the argument \w+|dtype|axes|vector|power|argument|several results|bool alone|needs|missing"
+REASON = re.compile(
+    r"the argument \w+|dtype|axes|vector|power|argument|several results|bool alone|needs|missing"
                     r"|shapes|product of|gives indices|scalar|indices|not implemented|must|expected")
 
 
 # Calls with required arguments alone that have no text: of some overload or shape.
-NO_TEXT = {"max": "gives indices", "min": "gives indices", "view": "argument dtype", "where": "gives indices"}
+NO_TEXT = {"max": "gives indices", "min": "gives indices", "view": "argument dtype",
+           "where": "gives indices"}
 # torch's own vectorised code is wrong at infinities.
 FINITE = {"gelu"}
 # The sign of their zero is unspecified.
-SIGNLESS = {"maximum", "minimum", "fmax", "fmin", "clamp", "clip", "clamp_min", "clamp_max", "max", "min", "amax", "amin",
+SIGNLESS = {"maximum", "minimum", "fmax", "fmin", "clamp", "clip", "clamp_min", "clamp_max", "max",
+            "min", "amax", "amin",
             "log_sigmoid", "tanh", "hardtanh", "relu", "relu6", "sum", "mean"}
 
 
@@ -52,7 +58,8 @@ class In:
         self.name = f"{dtype}_{'x'.join(map(str, self.shape)) or 'scalar'}_{turn}"
 
     def torch(self):
-        kind = {"s8": "signed", "s32": "signed", "s64": "signed", "u8": "unsigned", "bool": "bool"}.get(self.dtype, "float")
+        kind = {"s8": "signed", "s32": "signed", "s64": "signed", "u8": "unsigned",
+                "bool": "bool"}.get(self.dtype, "float")
         count = math.prod(self.shape)
         values = [VALUES[kind][(i + self.turn) % 13] for i in range(count)]
         return torch.tensor(values, dtype=DTYPES[self.dtype]).reshape(self.shape)
@@ -79,13 +86,15 @@ class Case:
 def fill(value, tensors):
     if isinstance(value, In):
         return tensors[value.name]
-    return type(value)(fill(v, tensors) for v in value) if isinstance(value, (list, tuple)) else value
+    return type(value)(fill(v, tensors) for v in value) if isinstance(value,
+                                                                      (list, tuple)) else value
 
 
 def inputs_of(value):
     if isinstance(value, In):
         return [value]
-    values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    values = value.values() if isinstance(value, dict) else value if isinstance(
+        value, (list, tuple)) else ()
     return [each for v in values for each in inputs_of(v)]
 
 
@@ -100,29 +109,46 @@ def candidates(name, shape, dtype, op):
     """Values of an argument by its name in a signature; None: it is not known to this test."""
     rank = len(shape)
     count = math.prod(shape)
-    of_dims = {"dim": axes_of(shape), "axis": axes_of(shape), "dim0": axes_of(shape), "dim1": axes_of(shape)[::-1],
-               "axis0": axes_of(shape), "axis1": axes_of(shape), "axis2": axes_of(shape)[::-1], "start_dim": [0, 1, -1],
-               "end_dim": [-1, 0, 1], "dims": [tuple(reversed(range(rank))), tuple(range(-1, rank - 1))],
+    of_dims = {"dim": axes_of(shape), "axis": axes_of(shape), "dim0": axes_of(shape),
+               "dim1": axes_of(shape)[::-1],
+               "axis0": axes_of(shape), "axis1": axes_of(shape), "axis2": axes_of(shape)[::-1],
+               "start_dim": [0, 1, -1],
+               "end_dim": [-1, 0, 1],
+               "dims": [tuple(reversed(range(rank))), tuple(range(-1, rank - 1))],
                "axes": [tuple(reversed(range(rank))), tuple(range(-1, rank - 1)), None]}
     if op in ("sum", "mean", "amax", "amin", "max", "min") and name in ("dim", "axis"):
         of_dims[name] = of_dims[name] + [(0, -1), None, ()]
     if name in of_dims:
         return of_dims[name]
     known = {
-        "alpha": [2, 0.5, True], "beta": [1, 2.0, 0, 0.5], "value": [2, 0.5, -1], "threshold": [20, 0.5, 30],
-        "negative_slope": [0.2, 0, 2], "min": [-1, 0.5, NAN, None, 2], "max": [1, 0.5, NAN, None, -2], "a_min": [-1, None],
-        "a_max": [1, None], "min_val": [-0.5], "max_val": [2.0], "scale": [1, 2], "input_scale": [1, 2],
-        "approximate": ["none", "tanh"], "eps": [1e-3, None], "keepdim": [True, False], "keepdims": [True, False],
-        "dtype": [torch.float64, torch.float16, None] + [torch.int32] * (dtype not in FLOATS), "decimals": [0, 1], "order": ["C", "F", "K"],
-        "memory_format": [torch.contiguous_format, torch.preserve_format], "chunks": [1, 2, 3], "split_size": [1, 2, (1, shape[0] - 1) if shape else 3],
-        "rounding_mode": [None, "floor"], "inplace": [False, True], "half_to_float": [False], "implicit": [False, True],
-        "split_size_or_sections": [1, 2, (1, shape[0] - 1) if shape else 3], "sections": [1, 2, 3], "indices": [(1, 3)], "start": [1, -2, 9, None],
-        "end": [2, -1, 2**63 - 1, 0], "step": [2, 1], "index": [0, -1], "weight": [0.5, 2], "_stacklevel": [3],
-        "indices_or_sections": [1, 2, (1, 3), (0, 99)], "sizes": [(2, -1)], "copy": [True, False], "out": [None],
-        "subok": [False], "where": [True], "initial": [2], "casting": ["same_kind"], "split_sizes": [(1, shape[0] - 1)] if shape else [], "stream": [],
-        "newshape": [], "exponent": [2, 3.0, 0.5, 0, -1, True], "other": SCALARS, "normalized_shape": [shape[-1:], shape[-2:]],
-        "size": [(count,), (-1, count) if count else (0,), (1, *shape)], "shape": [(count,), (-1, 1), (1, *shape), -1],
-        "dtype_layout": [], "layout": [None], "cudnn_enable": [True], "out_dtype": [torch.float32], "pin_memory": [None], "non_blocking": [False], "device": [None],
+        "alpha": [2, 0.5, True], "beta": [1, 2.0, 0, 0.5], "value": [2, 0.5, -1],
+        "threshold": [20, 0.5, 30],
+        "negative_slope": [0.2, 0, 2], "min": [-1, 0.5, NAN, None, 2],
+        "max": [1, 0.5, NAN, None, -2], "a_min": [-1, None],
+        "a_max": [1, None], "min_val": [-0.5], "max_val": [2.0], "scale": [1, 2],
+        "input_scale": [1, 2],
+        "approximate": ["none", "tanh"], "eps": [1e-3, None], "keepdim": [True, False],
+        "keepdims": [True, False],
+        "dtype": [torch.float64, torch.float16, None] + [torch.int32] * (dtype not in FLOATS),
+        "decimals": [0, 1], "order": ["C", "F", "K"],
+        "memory_format": [torch.contiguous_format, torch.preserve_format], "chunks": [1, 2, 3],
+        "split_size": [1, 2, (1, shape[0] - 1) if shape else 3],
+        "rounding_mode": [None, "floor"], "inplace": [False, True], "half_to_float": [False],
+        "implicit": [False, True],
+        "split_size_or_sections": [1, 2, (1, shape[0] - 1) if shape else 3], "sections": [1, 2, 3],
+        "indices": [(1, 3)], "start": [1, -2, 9, None],
+        "end": [2, -1, 2**63 - 1, 0], "step": [2, 1], "index": [0, -1], "weight": [0.5, 2],
+        "_stacklevel": [3],
+        "indices_or_sections": [1, 2, (1, 3), (0, 99)], "sizes": [(2, -1)], "copy": [True, False],
+        "out": [None],
+        "subok": [False], "where": [True], "initial": [2], "casting": ["same_kind"],
+        "split_sizes": [(1, shape[0] - 1)] if shape else [], "stream": [],
+        "newshape": [], "exponent": [2, 3.0, 0.5, 0, -1, True], "other": SCALARS,
+        "normalized_shape": [shape[-1:], shape[-2:]],
+        "size": [(count,), (-1, count) if count else (0,), (1, *shape)],
+        "shape": [(count,), (-1, 1), (1, *shape), -1],
+        "dtype_layout": [], "layout": [None], "cudnn_enable": [True], "out_dtype": [torch.float32],
+        "pin_memory": [None], "non_blocking": [False], "device": [None],
     }
     return known.get(name)
 
@@ -130,16 +156,19 @@ def candidates(name, shape, dtype, op):
 def shapes_for(dtype):
     """All ranks in f32; two of them, others for each dtype, in the rest."""
     turn = list(DTYPES).index(dtype)
-    return SHAPES if dtype == "f32" else [SHAPES[turn % 5], SHAPES[(turn + 2) % 5]] + [SHAPES[2]] * (turn % 5 not in (0, 2))
+    return SHAPES if dtype == "f32" else [SHAPES[turn % 5], SHAPES[(turn + 2) % 5]] + [
+        SHAPES[2]] * (turn % 5 not in (0, 2))
 
 
 # Operands' shapes where they are not all the first's: by op, from the first's.
 def products(lead=(), bias=None):
     first, second = (*lead, 4, 6), (*lead, 6, 4)
-    return {"self": first, "input": first, "mat2": second, "other": second, "x1": first, "x2": second}
+    return {"self": first, "input": first, "mat2": second, "other": second, "x1": first,
+            "x2": second}
 
 
-OPERANDS = {"mm": [products()], "bmm": [products((2,))], "matmul": [products(), products((2,)), products((2, 3)),
+OPERANDS = {"mm": [products()], "bmm": [products((2,))],
+            "matmul": [products(), products((2,)), products((2, 3)),
             {"self": (2, 4, 6), "other": (6, 4), "x1": (2, 4, 6), "x2": (6, 4)}],
             "addmm": [{"self": s, "mat1": (4, 6), "mat2": (6, 4)} for s in [(4, 4), (4,)]],
             "baddbmm": [{"self": (2, 4, 4), "batch1": (2, 4, 6), "batch2": (2, 6, 4)}],
@@ -147,7 +176,8 @@ OPERANDS = {"mm": [products()], "bmm": [products((2,))], "matmul": [products(), 
 
 
 def kind_of(argument):
-    return str(argument.type).replace("Optional[", "").rstrip("]") if "List" not in str(argument.type) else "List"
+    return str(argument.type).replace("Optional[", "").rstrip("]") if "List" not in str(
+        argument.type) else "List"
 
 
 def schema_cases(row, name, call, overload):
@@ -165,16 +195,20 @@ def _of_schema(row, name, call, overload, schema, dtype, shapes):
         kind = str(a.type)
         tensor = kind in ("Tensor", "Optional[Tensor]")
         if tensor:
-            own = shapes.get(a.name, shape[-1:] if name in ("layer_norm", "rms_norm") and i else shape)
+            own = shapes.get(a.name,
+                             shape[-1:] if name in ("layer_norm", "rms_norm") and i else shape)
             own_dtype = "bool" if a.name == "condition" else dtype
             choices[a.name] = [In(own_dtype, own, 3 * i)]
             if a.name in ("other", "end", "exponent", "self") and i == 1 and not OPERANDS.get(name):
-                choices[a.name] += [In("f32", own[-1:], 5), In("s64", (), 2), In("f64", (), 4), In("u8", own, 1)]
+                choices[a.name] += [In("f32", own[-1:], 5), In("s64", (), 2), In("f64", (), 4),
+                                    In("u8", own, 1)]
         elif kind == "List[Tensor]":
-            choices[a.name] = [[In(dtype, shape), In(dtype, shape, 4)], [In(dtype, shape), In("f32", shape, 4)]]
+            choices[a.name] = [[In(dtype, shape), In(dtype, shape, 4)],
+                               [In(dtype, shape), In("f32", shape, 4)]]
         else:
             found = candidates(a.name, shape, dtype, name)
-            if a.name in ("self", "end") or kind in ("number", "Optional[number]") and found is None:
+            if a.name in ("self", "end") or kind in ("number",
+                                                     "Optional[number]") and found is None:
                 found = SCALARS
             if found is None:
                 raise AssertionError(f"{overload}: no values for the argument {a.name}")
@@ -186,7 +220,8 @@ def _of_schema(row, name, call, overload, schema, dtype, shapes):
 
     def case(values, plain):
         args = [values[a.name] for a in required if not a.kwarg_only]
-        keywords = {n: v for n, v in values.items() if n not in {a.name for a in required if not a.kwarg_only}}
+        keywords = {n: v for n, v in values.items()
+                    if n not in {a.name for a in required if not a.kwarg_only}}
         return Case(row, name, call, args, keywords, plain, overload)
 
     yield case(base, True)
@@ -202,11 +237,13 @@ def _of_schema(row, name, call, overload, schema, dtype, shapes):
 
 
 def torch_function(name):
-    other = {"log_sigmoid": F.logsigmoid, "numpy_T": operator.attrgetter("T"), "mT": operator.attrgetter("mT")}
+    other = {"log_sigmoid": F.logsigmoid, "numpy_T": operator.attrgetter("T"),
+             "mT": operator.attrgetter("mT")}
     if name in other:
         return other[name]
     for module in (torch, F, torch.special):
-        found = getattr(module, name.removeprefix("special_") if module is torch.special else name, None)
+        found = getattr(module, name.removeprefix("special_") if module is torch.special else name,
+                        None)
         if callable(found):
             return found
     return method_of(name) if callable(getattr(torch.Tensor, name, None)) else None
@@ -225,15 +262,19 @@ def torch_cases(row):
             each = getattr(packet, overload)
             types = {str(a.type) for a in each._schema.arguments}
             if "name" in overload.lower() or "Dimname" in overload or each._schema.is_mutable or any(a.is_out for a in each._schema.arguments) or not types & {
-                    "Tensor", "List[Tensor]"} or any("Dimname" in str(a.type) or "str" in str(a.type) and a.name == "dim"
+                    "Tensor", "List[Tensor]"} or any("Dimname" in str(a.type)
+                                                     or "str" in str(a.type) and a.name == "dim"
                                                      for a in each._schema.arguments):
                 continue
             yield from schema_cases(row, name, function, each)
             if method is not None:
                 for case in schema_cases(row, name, method, each):
-                    if case.args and isinstance(case.args[0], In) and case.args[0].dtype in ("f32", "s32"):
+                    if case.args and isinstance(case.args[0], In) and case.args[0].dtype in ("f32",
+                                                                                             "s32"):
                         yield Case(row, name, method, case.args, case.keywords, case.plain)
-        if packet is None or getattr(function, "__module__", "") in ("torch.nn.functional", "torch.functional"):  # of torch.nn.functional
+        # of torch.nn.functional
+        if packet is None or getattr(function, "__module__", "") in ("torch.nn.functional",
+                                                                     "torch.functional"):
             yield from signature_cases(row, name, function, list(DTYPES))
 
 
@@ -248,7 +289,8 @@ def signature_cases(row, name, function, dtypes, signature=None, numpy=False):
             for i, p in enumerate(parameters):
                 if p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL):
                     continue
-                if p.name in ("condition", "x", "y", "self", "input", "a", "ary", "tensor", "arrays", "x1", "x2"):
+                if p.name in ("condition", "x", "y", "self", "input", "a", "ary", "tensor",
+                              "arrays", "x1", "x2"):
                     own = In("bool" if p.name == "condition" else dtype, shape, 3 * i)
                     base[p.name] = [own, In(dtype, shape, 4)] if p.name == "arrays" else own
                     continue
@@ -258,7 +300,8 @@ def signature_cases(row, name, function, dtypes, signature=None, numpy=False):
                     found = candidates(p.name, shape, dtype, name)
                 if found is None:
                     raise AssertionError(f"{name}: no values for the argument {p.name}")
-                if p.default is inspect.Parameter.empty or (p.default is None and p.name in ("shape",)):
+                if p.default is inspect.Parameter.empty or (p.default is None
+                                                            and p.name in ("shape",)):
                     if found:
                         base[p.name] = found[0]
                     optional[p.name] = found[1:]
@@ -270,7 +313,8 @@ def signature_cases(row, name, function, dtypes, signature=None, numpy=False):
 
 
 def _of_signature(row, name, function, base, optional, shape, parameters):
-    by_position = {p.name for p in parameters if p.kind == p.POSITIONAL_ONLY} | {next(iter(base), "")}
+    by_position = {p.name for p in parameters
+                   if p.kind == p.POSITIONAL_ONLY} | {next(iter(base), "")}
 
     def case(values, plain):
         return Case(row, name, function, [v for n, v in values.items() if n in by_position],
@@ -295,14 +339,16 @@ def numpy_cases(row):
             yield from signature_cases(row, name, function, NUMPY_DTYPES,
                                        binding._NUMPY_FUNCTIONS.get(function.__name__), numpy=True)
         if name in binding._NUMPY_METHODS:
-            yield from signature_cases(row, "." + name, method_of(name), NUMPY_DTYPES, binding._NUMPY_METHODS[name], numpy=True)
+            yield from signature_cases(row, "." + name, method_of(name), NUMPY_DTYPES,
+                                       binding._NUMPY_METHODS[name], numpy=True)
         if name in ("reshape", "transpose"):
             for shape in SHAPES[2:]:
                 axes = list(range(-1, len(shape) - 1)) if name == "transpose" else [*shape[1:], -1]
                 yield Case(row, "." + name, operator.methodcaller(name, *axes), [In("f32", shape)])
         if name in ("T", "mT"):
             for shape in SHAPES:
-                yield Case(row, "." + name, operator.attrgetter(name), [In("f32", shape)], plain=True)
+                yield Case(row, "." + name, operator.attrgetter(name), [In("f32", shape)],
+                           plain=True)
 
 
 def ufunc_cases(row, name, function):
@@ -313,18 +359,21 @@ def ufunc_cases(row, name, function):
             args = [In(dtype, s, 3 * i) for i, s in enumerate(own[:function.nin])]
             yield Case(row, name, function, args, plain=True)
             if function.nin == 2 and not shapes:
-                others = [*SCALARS, np.float32(0.5), np.int64(3), np.float16(0.5), In("f32", shape[-1:], 5), In("s64", (), 2)]
+                others = [*SCALARS, np.float32(0.5), np.int64(3), np.float16(0.5),
+                          In("f32", shape[-1:], 5), In("s64", (), 2)]
                 for other in others if len(shape) in (0, 2) else ():
                     yield Case(row, name, function, [args[0], other])
                     yield Case(row, name, function, [other, args[0]])
-            for keyword, value in [("dtype", np.float64), ("where", In("bool", own[0])), ("order", "F"), ("casting", "unsafe")]:
+            for keyword, value in [("dtype", np.float64), ("where", In("bool", own[0])),
+                                   ("order", "F"), ("casting", "unsafe")]:
                 if len(own[0]) == 2 and dtype == "f32":
                     yield Case(row, name, function, args, {keyword: value})
 
 
 def operator_cases():
     """Python's operators, which have no signature."""
-    for name in ("add", "sub", "mul", "truediv", "pow", "lt", "le", "gt", "ge", "eq", "ne", "and_", "or_", "xor"):
+    for name in ("add", "sub", "mul", "truediv", "pow", "lt", "le", "gt", "ge", "eq", "ne", "and_",
+                 "or_", "xor"):
         function = getattr(operator, name)
         for dtype in DTYPES:
             for value in [*SCALARS, In(dtype, (4, 4), 3), In("f32", (4,), 5), In("s64", (), 2)]:
@@ -348,14 +397,16 @@ def difference(got, want, finite=False, signed=True):
     if len(got) != len(want):
         return f"{len(got)} results for {len(want)}"
     for g, w in zip(got, want):
-        g, w = (torch.from_numpy(np.asarray(v)) if isinstance(v, (np.ndarray, np.generic)) else v for v in (g, w))
+        g, w = (torch.from_numpy(np.asarray(v)) if isinstance(v, (np.ndarray, np.generic)) else v
+                for v in (g, w))
         if (g.dtype, g.shape) != (w.dtype, w.shape):
             return f"{g.dtype}{list(g.shape)} for {w.dtype}{list(w.shape)}"
         if not w.is_floating_point():
             same = g == w
         else:
             rounding = TOLERANCE[w.dtype]
-            same = torch.isclose(g.double(), w.double(), rtol=rounding, atol=rounding * 5e-2, equal_nan=True)
+            same = torch.isclose(g.double(), w.double(), rtol=rounding, atol=rounding * 5e-2,
+                                 equal_nan=True)
             if signed:
                 same &= (torch.signbit(g) == torch.signbit(w)) | (w != 0) | (g != 0)
             same |= torch.isnan(w) & torch.isinf(g) if finite else torch.zeros_like(same)
@@ -402,7 +453,8 @@ def reference(case, tensors, call):
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return flat(call(*args, **keywords))
-    except (TypeError, ValueError, RuntimeError, IndexError, NotImplementedError, OverflowError, AttributeError):
+    except (TypeError, ValueError, RuntimeError, IndexError, NotImplementedError, OverflowError,
+            AttributeError):
         return None
 
 
@@ -412,7 +464,8 @@ def batches(cases, size=250):
 
 
 def through_fuse(cases, outcome, way, convert):
-    tensors = {each.name: convert(each.torch()) for c in cases for each in inputs_of(c.args) + inputs_of(c.keywords)}
+    tensors = {each.name: convert(each.torch()) for c in cases for each in inputs_of(c.args)
+               + inputs_of(c.keywords)}
     places, errors = {}, {}
     wanted = [reference(case, tensors, case.call) for case in cases]
 
@@ -436,7 +489,8 @@ def through_fuse(cases, outcome, way, convert):
             results += found
         return tuple(results)
 
-    run.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in tensors])
+    run.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY)
+                                           for n in tensors])
     try:
         got = attacca.fuse(run)(**tensors)
     except attacca.Error as error:
@@ -453,7 +507,8 @@ def through_fuse(cases, outcome, way, convert):
 
 
 def through_fx(cases, outcome):
-    tensors = {each.name: each.torch() for c in cases for each in inputs_of(c.args) + inputs_of(c.keywords)}
+    tensors = {each.name: each.torch() for c in cases for each in inputs_of(c.args)
+               + inputs_of(c.keywords)}
     graph, importer = torch.fx.Graph(), Importer()
     nodes = {}
     for name, tensor in tensors.items():
@@ -466,7 +521,8 @@ def through_fx(cases, outcome):
             continue
         args, keywords = case.filled(nodes)
         node = graph.call_function(case.fx, tuple(args), keywords)
-        several = len(want) > 1 or "[]" in str(case.fx._schema.returns[0].type) or "List" in str(case.fx._schema.returns[0].type)
+        several = len(want) > 1 or "[]" in str(case.fx._schema.returns[0].type) or "List" in str(
+            case.fx._schema.returns[0].type)
         node.meta["val"] = want if several else want[0]
         results = [node]
         try:
@@ -504,7 +560,9 @@ def through_fx(cases, outcome):
 class Functions(unittest.TestCase):
     def check(self, outcome):
         shown = "\n".join(outcome.wrong[:60])
-        self.assertEqual(outcome.wrong, [], f"{len(outcome.wrong)} of {outcome.cases} ({outcome.refused} refused)\n{shown}")
+        self.assertEqual(outcome.wrong, [],
+                         f"{len(outcome.wrong)} of {outcome.cases} ({outcome.refused} "
+                         f"refused)\n{shown}")
 
     def test_torch_through_fuse(self):
         outcome = Outcome()
@@ -529,12 +587,14 @@ class Functions(unittest.TestCase):
         for batch in batches(c for row in TABLE for c in numpy_cases(row)):
             through_fuse(batch, outcome, "numpy", lambda tensor: tensor.numpy())
         self.check(outcome)
-        names = {name for row in TABLE for name in row.numpy if name != "expit" and hasattr(np, name)
+        names = {name for row in TABLE for name in row.numpy if name != "expit"
+                 and hasattr(np, name)
                  or name in binding._NUMPY_METHODS}
         self.assertEqual(names - {name for _, name in outcome.compared}, set())
 
     def test_operators(self):
-        for way, convert in (("torch", lambda tensor: tensor), ("numpy", lambda tensor: tensor.numpy())):
+        for way, convert in (("torch", lambda tensor: tensor),
+                             ("numpy", lambda tensor: tensor.numpy())):
             outcome = Outcome()
             cases = [c for c in operator_cases() if way == "torch" or all(
                 each.dtype != "bf16" for each in inputs_of(c.args))]

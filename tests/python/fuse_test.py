@@ -75,36 +75,51 @@ class Meaning(unittest.TestCase):
             if isinstance(w, (np.ndarray, np.generic)):
                 np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-6)
             else:
-                torch.testing.assert_close(g, w, rtol=1e-2 if w.dtype == torch.bfloat16 else 1e-5, atol=1e-6,
+                torch.testing.assert_close(g, w, rtol=1e-2 if w.dtype == torch.bfloat16 else 1e-5,
+                                           atol=1e-6,
                                            equal_nan=True)
 
     def test_torch(self):
         for function, tensor in [
                 (lambda x: x.transpose(0, 1), X3), (lambda x: x.transpose(0, -1), X3),
-                (lambda x: x.transpose(1, 2), X3), (lambda x: x.permute(2, 0, 1), X3), (lambda x: x.T, X),
-                (lambda x: x.mT, X3), (lambda x: x.split(2, dim=1), X3), (lambda x: x.split([1, 3], -1), X3),
+                (lambda x: x.transpose(1, 2), X3), (lambda x: x.permute(2, 0, 1), X3),
+                (lambda x: x.T, X),
+                (lambda x: x.mT, X3), (lambda x: x.split(2, dim=1), X3),
+                (lambda x: x.split([1, 3], -1), X3),
                 (lambda x: torch.tensor_split(x, (1, 3), 2), X3), (lambda x: x / 2, COUNTS),
-                (lambda x: 7 / x, COUNTS.clamp(1)), (lambda x: x.div(x.to(torch.int8)), COUNTS.clamp(1)),
-                (lambda x: F.rms_norm(x, (3, 4)), X3 * 1e-4), (lambda x: F.rms_norm(x, (4,)), X3 * 1e-4),
-                (lambda x: F.rms_norm(x, (3,)), HALVES * 1e-2), (lambda x: F.layer_norm(x, [3, 4]), X3),
-                (lambda x: F.softplus(x, 2.0, threshold=0.5), X3), (lambda x: torch.add(x, 0.5, alpha=2.0), HALVES),
-                (lambda x: torch.sub(x, 0.5, alpha=2.0), HALVES), (lambda x: torch.fmax(x, -x), NANS),
-                (lambda x: torch.sum(x, dtype=torch.float64), X3), (lambda x: torch.sum(x, axis=1, keepdims=True), X3),
-                (lambda x: x.sum(), COUNTS), (lambda x: x.sigmoid(), COUNTS), (lambda x: x * True, COUNTS),
-                (lambda x: x.float() * np.float32(0.1), HALVES), (lambda x: x == 0.1, torch.tensor([0.1, 0.2]))]:
+                (lambda x: 7 / x, COUNTS.clamp(1)),
+                (lambda x: x.div(x.to(torch.int8)), COUNTS.clamp(1)),
+                (lambda x: F.rms_norm(x, (3, 4)), X3 * 1e-4),
+                (lambda x: F.rms_norm(x, (4,)), X3 * 1e-4),
+                (lambda x: F.rms_norm(x, (3,)), HALVES * 1e-2),
+                (lambda x: F.layer_norm(x, [3, 4]), X3),
+                (lambda x: F.softplus(x, 2.0, threshold=0.5), X3),
+                (lambda x: torch.add(x, 0.5, alpha=2.0), HALVES),
+                (lambda x: torch.sub(x, 0.5, alpha=2.0), HALVES),
+                (lambda x: torch.fmax(x, -x), NANS),
+                (lambda x: torch.sum(x, dtype=torch.float64), X3),
+                (lambda x: torch.sum(x, axis=1, keepdims=True), X3),
+                (lambda x: x.sum(), COUNTS), (lambda x: x.sigmoid(), COUNTS),
+                (lambda x: x * True, COUNTS),
+                (lambda x: x.float() * np.float32(0.1), HALVES),
+                (lambda x: x == 0.1, torch.tensor([0.1, 0.2]))]:
             with self.subTest(body(function, tensor)):
                 self.check(function, tensor)
 
     def test_numpy(self):
         x, halves, counts = X3.numpy(), X3.half().numpy(), COUNTS.numpy()
         for function, tensor in [
-                (lambda x: x.transpose(0, 2, 1), x), (lambda x: x.T, x), (lambda x: np.swapaxes(x, 0, 1), x),
+                (lambda x: x.transpose(0, 2, 1), x), (lambda x: x.T, x),
+                (lambda x: np.swapaxes(x, 0, 1), x),
                 (lambda x: np.swapaxes(x, 0, -1), x), (lambda x: np.transpose(x, (1, 0, 2)), x),
                 (lambda x: np.split(x, [1, 3], axis=2), x), (lambda x: np.split(x, 2, 2), x),
                 (lambda x: np.array_split(x, 2, 1), x), (lambda x: np.sum(x, 0, np.float64), x),
-                (lambda x: np.sum(x, 0, keepdims=False), x), (lambda x: np.fmin(x, -x), NANS.numpy()),
-                (lambda x: x / 2, counts), (lambda x: x / x, counts[:1]), (lambda x: np.exp(x), counts),
-                (lambda x: x + np.float32(0.5), halves), (lambda x: x + 0.5, halves), (lambda x: np.mean(x), counts),
+                (lambda x: np.sum(x, 0, keepdims=False), x),
+                (lambda x: np.fmin(x, -x), NANS.numpy()),
+                (lambda x: x / 2, counts), (lambda x: x / x, counts[:1]),
+                (lambda x: np.exp(x), counts),
+                (lambda x: x + np.float32(0.5), halves), (lambda x: x + 0.5, halves),
+                (lambda x: np.mean(x), counts),
                 (lambda x: x * np.int64(3), counts), (lambda x: x.max(-1), counts)]:
             with self.subTest(body(function, tensor)):
                 self.check(function, tensor)
@@ -112,21 +127,30 @@ class Meaning(unittest.TestCase):
     def test_arguments_that_are_not_understood(self):
         x = X3.numpy()
         for function, tensor, name in [
-                (lambda x: np.round(x, 1), x, "decimals=1"), (lambda x: np.sum(x, where=x > 0), x, "where="),
-                (lambda x: np.sum(x, initial=2.0), x, "initial=2.0"), (lambda x: np.copy(x, order="F"), x, "order='F'"),
-                (lambda x: x.reshape(-1, order="F"), x, "order='F'"), (lambda x: np.exp(x, dtype=np.float64), x, "dtype="),
-                (lambda x: np.exp(x, where=x > 0), x, "where="), (lambda x: np.max(x, initial=3.0), x, "initial=3.0"),
-                (lambda x: torch.round(x, decimals=2), X3, "decimals=2"), (lambda x: F.relu(x, inplace=True), X3, "inplace"),
-                (lambda x: torch.max(x, 1), X3, "dim=1"), (lambda x: F.rms_norm(x, (3,)), X3, "normalized_shape"),
+                (lambda x: np.round(x, 1), x, "decimals=1"),
+                (lambda x: np.sum(x, where=x > 0), x, "where="),
+                (lambda x: np.sum(x, initial=2.0), x, "initial=2.0"),
+                (lambda x: np.copy(x, order="F"), x, "order='F'"),
+                (lambda x: x.reshape(-1, order="F"), x, "order='F'"),
+                (lambda x: np.exp(x, dtype=np.float64), x, "dtype="),
+                (lambda x: np.exp(x, where=x > 0), x, "where="),
+                (lambda x: np.max(x, initial=3.0), x, "initial=3.0"),
+                (lambda x: torch.round(x, decimals=2), X3, "decimals=2"),
+                (lambda x: F.relu(x, inplace=True), X3, "inplace"),
+                (lambda x: torch.max(x, 1), X3, "dim=1"),
+                (lambda x: F.rms_norm(x, (3,)), X3, "normalized_shape"),
                 (lambda x: torch.div(x, 2, rounding_mode="floor"), X3, "rounding_mode"),
-                (lambda x: x.to("cuda"), X3, "device='cuda'"), (lambda x: x.view(torch.int32), X3, "dtype")]:
+                (lambda x: x.to("cuda"), X3, "device='cuda'"),
+                (lambda x: x.view(torch.int32), X3, "dtype")]:
             with self.subTest(name), self.assertRaisesRegex(attacca.Error, f"the argument {name}"):
                 attacca.fuse(function)(tensor)
 
     def test_tensors_of_several_frameworks(self):
-        both = attacca.fuse(lambda x, y: (x.reshape(4, 6), x + y, y.sum(1), x.clip(0, 1)))(X3, X3.numpy())
+        both = attacca.fuse(lambda x,
+                            y: (x.reshape(4, 6), x + y, y.sum(1), x.clip(0, 1)))(X3, X3.numpy())
         torch.testing.assert_close(torch.as_tensor(both[1]), X3 * 2)
-        for function in (lambda x, y: x.max(1), lambda x, y: x.transpose(0, 1), lambda x, y: x.to(torch.int32) / 2):
+        for function in (lambda x, y: x.max(1), lambda x, y: x.transpose(0, 1), lambda x,
+                         y: x.to(torch.int32) / 2):
             with self.assertRaisesRegex(attacca.Error, "define it differently|indices|axes"):
                 attacca.fuse(function)(X3, X3.numpy())
 
@@ -138,7 +162,8 @@ class Meaning(unittest.TestCase):
             return F.rms_norm(x, (3, 4)), F.layer_norm(x.flatten(0, 1), (4,)), x.softmax(0)
 
         def parts(x: "[B, 3, 4]"):
-            return x.chunk(2, -1) + (torch.cat([x, x]), x[1:, :99, -2:], x.unsqueeze(1) + x.unsqueeze(0), x.permute(2, 1, 0).sum(2))
+            return x.chunk(2, -1) + (torch.cat([x, x]), x[1:, :99, -2:],
+                                     x.unsqueeze(1) + x.unsqueeze(0), x.permute(2, 1, 0).sum(2))
         for function in (flat, norms, parts):
             with self.subTest(function.__name__):
                 self.check(function, X3)
@@ -151,21 +176,25 @@ class Meaning(unittest.TestCase):
         self.check(lambda x: (x[:0], x[:100, 3:50], x[-3:, -4:-1], x[7:9], x[2:1], x[..., ::2]), X)
         with self.assertRaisesRegex(attacca.Error, "the index 1.5|use slices"):
             attacca.fuse(lambda x: x[1.5:])(X)
-        for function in (lambda x: x[::-1], lambda x: x // 2, lambda x: x.__iadd__(1), lambda x: float(x)):
+        for function in (lambda x: x[::-1], lambda x: x // 2, lambda x: x.__iadd__(1),
+                         lambda x: float(x)):
             with self.assertRaisesRegex(attacca.Error, "step|operator|value"):
                 attacca.fuse(function)(X)
 
     def test_epilogues_of_integers_divide_as_the_framework_does(self):
         a, b = torch.full((4, 16), 3, dtype=torch.int8), torch.ones(16, 8, dtype=torch.int8)
         a[0, 0] = 4
-        torch.testing.assert_close(attacca.matmul(a, b, lambda acc: acc / 2, out_dtype="f32"), (a.float() @ b.float()) / 2)
+        torch.testing.assert_close(attacca.matmul(a, b, lambda acc: acc / 2, out_dtype="f32"),
+                                   (a.float() @ b.float()) / 2)
 
     def test_numbers_that_are_equal_but_not_the_same(self):
-        fused = attacca.fuse(lambda x, s: 1.0 / (x * s) if s != 3 else x * (s // 2 if type(s) is int else s / 2))
+        fused = attacca.fuse(lambda x, s: 1.0 / (x * s) if s != 3 else x
+                             * (s // 2 if type(s) is int else s / 2))
         ones = torch.ones(2)
         for number in (0.0, -0.0, 3, 3.0, np.float32(3), 1, 1.0, float("nan")):
             with self.subTest(repr(number)):
-                want = 1.0 / (ones * number) if number != 3 else ones * (number // 2 if type(number) is int else number / 2)
+                want = 1.0 / (ones * number) if number != 3 else ones * (
+                    number // 2 if type(number) is int else number / 2)
                 torch.testing.assert_close(fused(ones, number), want, equal_nan=True)
         branch = attacca.fuse(lambda x, flag: x + 100 if flag is True else x)
         self.assertEqual([branch(ones, 1)[0].item(), branch(ones, True)[0].item()], [1, 101])
@@ -214,7 +243,8 @@ class Values(unittest.TestCase):
                      attacca.compile("graph g(x: f32[2*M + 1, 16]) { return transpose(x) @ x }")):
             for x in (rows, rows[:1]):
                 torch.testing.assert_close(plan(x), x.T @ x)
-            with self.assertRaisesRegex(attacca.Error, r"x has shape \(6, 16\), f32\[2\*M \+ 1, 16\] is wanted"):
+            with self.assertRaisesRegex(attacca.Error,
+                                        r"x has shape \(6, 16\), f32\[2\*M \+ 1, 16\] is wanted"):
                 plan(rows[:6])
 
     def test_one_tensor_returned_twice(self):
@@ -249,19 +279,25 @@ class Errors(unittest.TestCase):
                 (lambda: attacca.fuse(branch)(X), "reads a tensor's value.*where"),
                 (lambda: attacca.fuse(lambda x: x.siluu())(X), "did you mean silu?"),
                 (lambda: attacca.fuse(lambda x: torch.fft.fft(x))(X), "fft_fft is not known"),
-                (lambda: attacca.fuse(lambda x: x + W[0, :1])(X), "Tensor inside the function.*arguments"),
-                (lambda: attacca.fuse(lambda x: F.silu(x, inplace=True))(X), "silu: the argument inplace=True"),
+                (lambda: attacca.fuse(lambda x: x + W[0, :1])(X),
+                 "Tensor inside the function.*arguments"),
+                (lambda: attacca.fuse(lambda x: F.silu(x, inplace=True))(X),
+                 "silu: the argument inplace=True"),
                 (lambda: attacca.fuse(lambda x: x[0])(X), "index 0.*slices"),
                 (lambda: attacca.fuse(lambda x: 3)(X), "returns a int"),
                 (lambda: attacca.fuse(lambda x, y: x)(X), "missing a required argument: 'y'"),
-                (lambda: attacca.fuse(lambda x: x.to(torch.complex64))(X), "cast to torch.complex64"),
+                (lambda: attacca.fuse(lambda x: x.to(torch.complex64))(X),
+                 "cast to torch.complex64"),
                 (lambda: attacca.fuse(lambda x, y: x + y)(X, Y.to("meta")), "device meta"),
-                (lambda: attacca.fuse(lambda x, y: x + y)(X, Y.half().requires_grad_()), "requires a gradient"),
+                (lambda: attacca.fuse(lambda x, y: x + y)(X, Y.half().requires_grad_()),
+                 "requires a gradient"),
                 (lambda: attacca.fuse(lambda x, y: x @ y)(X, Y), "16"),
                 (lambda: attacca.matmul(X, W.T, lambda acc, bias: acc + bias), "give bias="),
-                (lambda: attacca.matmul(X, W.T, lambda acc, bias: acc + bias, bias=B[:3]), r"give it \[\], \[32\]"),
+                (lambda: attacca.matmul(X, W.T, lambda acc, bias: acc + bias, bias=B[:3]),
+                 r"give it \[\], \[32\]"),
                 (lambda: attacca.matmul(X, W.T, lambda acc: acc, bias=B), "names no operand bias"),
-                (lambda: attacca.tune("graph g(x: f32[M]) { return exp(x) }", device="cpu", M=1), "give cuda")]:
+                (lambda: attacca.tune("graph g(x: f32[M]) { return exp(x) }", device="cpu", M=1),
+                 "give cuda")]:
             with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
                 call()
 

@@ -71,15 +71,18 @@ CASES = {
     "aten.lt": compared(aten.lt.Tensor), "aten.le": compared(aten.le.Tensor),
     "aten.gt": compared(aten.gt.Tensor), "aten.ge": compared(aten.ge.Tensor),
     "aten.eq": compared(aten.eq.Tensor), "aten.ne": compared(aten.ne.Tensor),
-    "aten.logical_not": (lambda x, w: torch.where(aten.logical_not.default(x @ w > 0), 1.0, x @ w), (X, W)),
-    "aten.bitwise_not": (lambda x, w: torch.where(aten.bitwise_not.default(x @ w > 0), 1.0, x @ w), (X, W)),
+    "aten.logical_not": (lambda x, w: torch.where(aten.logical_not.default(x @ w > 0), 1.0, x @ w),
+                         (X, W)),
+    "aten.bitwise_not": (lambda x, w: torch.where(aten.bitwise_not.default(x @ w > 0), 1.0, x @ w),
+                         (X, W)),
     "aten.logical_and": by_bools(aten.logical_and.default),
     "aten.logical_or": by_bools(aten.logical_or.default),
     "aten.logical_xor": by_bools(aten.logical_xor.default),
     "aten.bitwise_and": by_bools(aten.bitwise_and.Tensor),
     "aten.bitwise_or": by_bools(aten.bitwise_or.Tensor),
     "aten.bitwise_xor": by_bools(aten.bitwise_xor.Tensor),
-    "aten.clone": after(lambda y: aten.clone.default(y.relu(), memory_format=torch.contiguous_format)),
+    "aten.clone": after(lambda y: aten.clone.default(y.relu(),
+                                                     memory_format=torch.contiguous_format)),
     "aten.alias": after(lambda y: aten.alias.default(y.relu())),
     "aten.detach": after(lambda y: aten.detach.default(y.relu())),
     "aten.contiguous": after(lambda y: y.relu().contiguous()),
@@ -96,7 +99,8 @@ CASES = {
     "aten.full": after(lambda y: y * aten.full.default([8], 2.0)),
     "aten.scalar_tensor": after(lambda y: torch.where(y > 0, y, aten.scalar_tensor.default(3.0))),
     "aten.full_like": after(lambda y: y * aten.full_like.default(y, 2.0)),
-    "prims.convert_element_type": after(lambda y: prims.convert_element_type.default(y, torch.bfloat16)),
+    "prims.convert_element_type": after(
+        lambda y: prims.convert_element_type.default(y, torch.bfloat16)),
     "aten._to_copy": after(lambda y: aten._to_copy.default(y, dtype=torch.float16)),
     "aten.to": after(lambda y: y.to(torch.float16)),
     "aten.view": after(lambda y: aten.view.default(y, [2, 3, 8]).relu()),
@@ -106,31 +110,39 @@ CASES = {
     "aten.squeeze": after(lambda y: aten.squeeze.dim(aten.unsqueeze.default(y, 0), 0).relu()),
     "aten.flatten": (lambda x, w: aten.flatten.using_ints(torch.bmm(x, w), 0, 1).relu(), (X3, W3)),
     "aten.unflatten": after(lambda y: aten.unflatten.int(y, 0, [2, 3]).relu()),
-    "aten.permute": (lambda x, w: (x @ aten.permute.default(w, [1, 0])).relu(), (X, W.t().contiguous())),
+    "aten.permute": (lambda x, w: (x @ aten.permute.default(w, [1, 0])).relu(),
+                     (X, W.t().contiguous())),
     "aten.t": (lambda x, w: (x @ aten.t.default(w)).relu(), (X, W.t().contiguous())),
-    "aten.transpose": (lambda x, w: (x @ aten.transpose.int(w, -2, -1)).relu(), (X3[0], W.t().contiguous())),
+    "aten.transpose": (lambda x, w: (x @ aten.transpose.int(w, -2, -1)).relu(),
+                       (X3[0], W.t().contiguous())),
     "aten.expand": (lambda x, w, b: x @ w + aten.expand.default(b, [6, 8]), (X, W, B)),
     "aten.slice": after(lambda y: y[:, ::2].relu() * y[:, 1::2]),
     "aten.select": (lambda x, w, c: x @ w + aten.select.int(c, 0, 1), (X, W, C)),
     "aten.cat": (lambda x, w, b: x @ w + aten.cat.default([b[:4], b[4:]]), (X, W, B)),
     "aten.split": after(lambda y: torch.mul(*aten.split.Tensor(y, 4, -1))),
-    "aten.split_with_sizes": after(lambda y: torch.mul(*aten.split_with_sizes.default(y, [4, 4], 1))),
+    "aten.split_with_sizes": after(lambda y: torch.mul(*aten.split_with_sizes.default(y, [4, 4],
+                                                                                      1))),
     "aten.chunk": after(lambda y: torch.mul(*aten.chunk.default(y, 2, -1))),
     "aten.unbind": (lambda x, w, c: x @ w + aten.unbind.int(c)[2], (X, W, C)),
     "aten.mm": after(lambda y: y + 1),
     "aten.bmm": (lambda x, w: torch.bmm(x, w).relu(), (X3, W3)),
     "aten.matmul": (lambda x, w: torch.matmul(x, w).relu(), (X, W)),
-    "aten.addmm": (lambda x, w, b: aten.addmm.default(b, x, w, beta=0.5, alpha=2).relu(), (X, W, B)),
-    "aten.baddbmm": (lambda x, w, c: aten.baddbmm.default(c, x, w).relu(), (X3, W3, torch.randn(2, 6, 8))),
+    "aten.addmm": (lambda x, w, b: aten.addmm.default(b, x, w, beta=0.5, alpha=2).relu(),
+                   (X, W, B)),
+    "aten.baddbmm": (lambda x, w, c: aten.baddbmm.default(c, x, w).relu(),
+                     (X3, W3, torch.randn(2, 6, 8))),
     "aten.linear": (lambda x, w, b: F.linear(x, w, b).relu(), (X, W.t().contiguous(), B)),
     "aten._int_mm": (lambda a, b: aten._int_mm.default(a, b).to(torch.float32) * 0.5,
-                     (torch.randint(-9, 9, (32, 16), dtype=torch.int8), torch.randint(-9, 9, (16, 8), dtype=torch.int8))),
-    "aten._scaled_mm": (lambda a, b, s, t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.float32).relu(),
+                     (torch.randint(-9, 9, (32, 16), dtype=torch.int8),
+                      torch.randint(-9, 9, (16, 8), dtype=torch.int8))),
+    "aten._scaled_mm": (lambda a, b, s,
+                        t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.float32).relu(),
                         quantized()),
 }
 # Rows that tracing decomposes before they are seen.
 DECOMPOSED = {"aten.true_divide", "aten.hardsigmoid", "aten.relu6", "aten.contiguous", "aten.to",
-              "aten.flatten", "aten.unflatten", "aten.matmul", "aten.linear", "aten.chunk", "aten.reshape",
+              "aten.flatten", "aten.unflatten", "aten.matmul", "aten.linear", "aten.chunk",
+              "aten.reshape",
               "aten.square", "aten.detach", "prims.fma", "aten.lift_fresh_copy"}
 
 
@@ -158,7 +170,8 @@ class Table(unittest.TestCase):
                     continue
                 seen |= ops_of(module.graph)
                 want = module(*args)
-                if op in ("aten.alias", "aten.detach", "aten.lift_fresh_copy", "aten.cat", "aten.select"):
+                if op in ("aten.alias", "aten.detach", "aten.lift_fresh_copy", "aten.cat",
+                          "aten.select"):
                     self.assertGreaterEqual(rewrite(module.graph, ALWAYS), 1)
                 else:
                     self.assertEqual(rewrite(module.graph, ALWAYS), 1)
@@ -174,11 +187,12 @@ class Texts(unittest.TestCase):
         return found.regions[0].graph
 
     def test_a_layer(self):
-        self.assertEqual(self.region(lambda x, w, b: F.silu(torch.addmm(b, x, w)), X.half(), W.half(), B.half()),
+        self.assertEqual(self.region(lambda x, w, b: F.silu(torch.addmm(b, x, w)), X.half(),
+                                     W.half(), B.half()),
                          # In one line: Inductor quotes it in comments.
                          'graph "silu"("b_1": f16[8], "x_1": f16[6, 16], "w_1": f16[16, 8]) { '
-                         '"addmm" = cast(matmul("x_1", "w_1", out=f32) + "b_1", f16); "silu" = silu("addmm"); '
-                         'return "silu" }')
+                         '"addmm" = cast(matmul("x_1", "w_1", out=f32) + "b_1", f16); "silu" = '
+                         'silu("addmm"); return "silu" }')
 
     def test_symbolic_sizes(self):
         text = self.region(lambda x, w: torch.relu(x @ w), X3, W, mode="symbolic")
@@ -186,7 +200,8 @@ class Texts(unittest.TestCase):
         self.assertRegex(text, r'reshape\("x_1", \[s\d+\*s\d+, s\d+\]\)')
 
     def test_strides_that_are_declared(self):
-        self.assertIn('"w_1": f32[16, 8; 1, 16]', self.region(lambda x, w: (x @ w).relu(), X, W.t().contiguous().t()))
+        self.assertIn('"w_1": f32[16, 8; 1, 16]',
+                      self.region(lambda x, w: (x @ w).relu(), X, W.t().contiguous().t()))
 
     def test_scalars_do_not_promote(self):
         text = self.region(lambda x, w, s: (x @ w) * s, X.bfloat16(), W.bfloat16(), SCALE)
@@ -203,24 +218,29 @@ class Texts(unittest.TestCase):
             self.assertRegex(str(module.graph), rf"mm.? \{sign} 1.0")
 
     def test_products_of_another_dtype(self):
-        text = self.region(lambda x, w: torch.ops.aten.mm.dtype(x, w, torch.float32).relu(), X.bfloat16(), W.bfloat16())
+        text = self.region(lambda x, w: torch.ops.aten.mm.dtype(x, w, torch.float32).relu(),
+                           X.bfloat16(), W.bfloat16())
         self.assertIn('matmul("x_1", "w_1", out=f32)', text)
 
     def test_scaled_mm_with_rows_of_scales(self):
         a, b, _, _ = quantized()
-        text = self.region(lambda a, b, s, t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.bfloat16).relu(),
+        text = self.region(lambda a, b, s,
+                           t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.bfloat16).relu(),
                            a, b, torch.rand(6, 1), torch.rand(1, 8))
         self.assertIn('cast(matmul("a_1", "b_1", out=f32) * "s_1" * "t_1", bf16)', text)
 
     def test_scaled_mm_with_fast_accumulation(self):
         a, b, s, t = quantized()
-        text = self.region(lambda a, b, s, t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.bfloat16,
-                                                                      use_fast_accum=True).relu(), a, b, s, t)
+        text = self.region(lambda a, b, s,
+                           t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.bfloat16,
+                                                                      use_fast_accum=True).relu(),
+                                                                      a, b, s, t)
         self.assertIn('matmul("a_1", "b_1", out=f32, fast=true)', text)
 
     def test_extents(self):
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
-        module = traced(lambda x, y: torch.cat([x, y]).reshape(-1), X, torch.randn(5, 16), mode="symbolic")
+        module = traced(lambda x, y: torch.cat([x, y]).reshape(-1), X, torch.randn(5, 16),
+                        mode="symbolic")
         self.assertIsInstance(ShapeEnv(), ShapeEnv)
         size = list(module.graph.nodes)[-2].meta["val"].shape[0]
         self.assertRegex(dim_text(size), r"^s\d+\*s\d+ \+ s\d+\*s\d+$")
@@ -240,7 +260,8 @@ class Levels(unittest.TestCase):
         return ops_of(module.graph)
 
     def test_an_op_between_lets_both_sides_fuse(self):
-        ops = self.rewritten(lambda x, w, v: torch.relu(torch.cumsum(torch.relu(x @ w), 0) @ v) * 2, X, W,
+        ops = self.rewritten(lambda x, w, v: torch.relu(torch.cumsum(torch.relu(x @ w), 0) @ v) * 2,
+                             X, W,
                              torch.randn(8, 4), regions=2)
         self.assertEqual(ops, {"attacca.region", "getitem", "aten.cumsum"})
 
@@ -311,7 +332,8 @@ class LeftAlone(unittest.TestCase):
         self.assertIn("complex", self.reasons(lambda x, w: (x @ w).abs(), X.cfloat(), W.cfloat()))
 
     def test_arguments_that_no_row_knows(self):
-        found = find(traced(lambda x, w: aten.div.Tensor_mode(x @ w, 3.0, rounding_mode="floor"), X, W).graph)
+        found = find(traced(lambda x, w: aten.div.Tensor_mode(x @ w, 3.0, rounding_mode="floor"), X,
+                            W).graph)
         self.assertEqual(found.regions, [])
 
     def test_the_policy_measured_fuses_nothing_on_the_cpu(self):
@@ -330,7 +352,8 @@ class LeftAlone(unittest.TestCase):
         self.assertFalse(keep)
         self.assertIn("is not faster than the unfused path: 199.0 us, unfused 200.0 us", reason)
         self.assertFalse(judged(("unfused algorithm=3", "measured", 1e-4, 1e-4))[0])
-        self.assertEqual(judged(("sm90", "model", 0.0, 0.0)), (True, "chosen by model, not measured"))
+        self.assertEqual(judged(("sm90", "model", 0.0, 0.0)),
+                         (True, "chosen by model, not measured"))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Users' Triton kernels in FX graphs: what becomes a kernel of the text form, and what does not and why.
-Triton itself is replaced, because it needs a GPU."""
+"""Users' Triton kernels in FX graphs: what becomes a kernel of the text form, and what does not and
+why. Triton itself is replaced, because it needs a GPU."""
 import operator
 import os
 import tempfile
@@ -46,7 +46,8 @@ def compiled(extra=2, **metadata):
 
     def compile(kernel, call, options):
         asked.append((call.signature, call.constants, call.attributes, options))
-        made = types.SimpleNamespace(metadata=types.SimpleNamespace(name="add", num_warps=4, shared=512, **metadata))
+        made = types.SimpleNamespace(metadata=types.SimpleNamespace(name="add", num_warps=4,
+                                                                    shared=512, **metadata))
         return "/k.ptx", made, ["u64"] * (len(call.passed) + extra)
     return mock.patch.object(kernels, "_compiled", compile), asked
 
@@ -54,7 +55,8 @@ def compiled(extra=2, **metadata):
 class Graph:
     """x and y of bf16[24, 64]; a kernel writes to ``out``; relu(out + bias) follows."""
 
-    def __init__(self, kernel=None, start=torch.ops.aten.empty.memory_format, written=("out",), grid=((2, 1, 1),),
+    def __init__(self, kernel=None, start=torch.ops.aten.empty.memory_format, written=("out",),
+                 grid=((2, 1, 1),),
                  arguments=None, constants=None, product=False, device="cpu"):
         self.device = device
         self.graph = torch.fx.Graph()
@@ -67,9 +69,12 @@ class Graph:
         kernel = kernel or JITFunction("x", "y", "out", "count", "BLOCK")
         given = {"x": self.x, "y": self.y, "out": self.out, "count": 1536, "BLOCK": 1024}
         given.update(arguments(self) if arguments else {})
-        self.wrapper = self.graph.call_function(triton_kernel_wrap.triton_kernel_wrapper_functional, (), {
-            "kernel_idx": table.add_kernel(kernel), "constant_args_idx": table.add_constant_args(constants or {}),
-            "grid": list(grid), "tma_descriptor_metadata": {}, "kwargs": given, "tensors_to_clone": list(written)})
+        self.wrapper = self.graph.call_function(triton_kernel_wrap.triton_kernel_wrapper_functional,
+                                                (), {
+            "kernel_idx": table.add_kernel(kernel),
+            "constant_args_idx": table.add_constant_args(constants or {}),
+            "grid": list(grid), "tma_descriptor_metadata": {}, "kwargs": given,
+            "tensors_to_clone": list(written)})
         self.result = self.graph.call_function(operator.getitem, (self.wrapper, "out"))
         self.result.meta["val"] = self.out.meta["val"]
         aten = torch.ops.aten
@@ -105,8 +110,8 @@ class Texts(unittest.TestCase):
         (node,), unused, ((signature, constants, attributes, options),) = self.stand_in(made)
         self.assertEqual(unused, [])
         self.assertEqual(node.meta[kernels.TEXT],
-                         'kernel("/k.ptx", "x", "y", bf16[24, 64], s32(1536), s64(0), s64(0), entry="add", '
-                         'grid=[2, 1, 1], block=[128], shared=512)')
+                         'kernel("/k.ptx", "x", "y", bf16[24, 64], s32(1536), s64(0), s64(0), '
+                         'entry="add", grid=[2, 1, 1], block=[128], shared=512)')
         self.assertEqual(signature, {"x": "*bf16", "y": "*bf16", "out": "*bf16", "count": "i32",
                                      "BLOCK": "constexpr"})
         self.assertEqual(constants, {"BLOCK": 1024})
@@ -123,8 +128,10 @@ class Texts(unittest.TestCase):
         self.assertEqual(str(made.graph), before)
 
     def test_numbers(self):
-        kernel = JITFunction("x", "y", "out", "count", "one", "big", "scale", "flag", "nothing", "BLOCK")
-        made = Graph(kernel, arguments=lambda _: {"count": 7, "one": 1, "big": 2**40, "scale": 0.5, "flag": True,
+        kernel = JITFunction("x", "y", "out", "count", "one", "big", "scale", "flag", "nothing",
+                             "BLOCK")
+        made = Graph(kernel, arguments=lambda _: {"count": 7, "one": 1, "big": 2**40, "scale": 0.5,
+                                                  "flag": True,
                                                   "nothing": None})
         (node,), _, ((signature, constants, attributes, _),) = self.stand_in(made)
         self.assertIn("s32(7), s64(1099511627776), f32(0.5), s64(0)", node.meta[kernels.TEXT])
@@ -155,7 +162,8 @@ class Texts(unittest.TestCase):
             (Graph(written=("x", "out")), "it writes 2 tensors"),
             (Graph(Autotuner(kernel, config(), config())), "it is tuned by Triton"),
             (Graph(grid=[(2, 1, 1), (4, 1, 1)]), "it has several grids"),
-            (Graph(arguments=lambda g: {"x": g.call(aten.t.default, g.x)}), "argument x is not row-major"),
+            (Graph(arguments=lambda g: {"x": g.call(aten.t.default, g.x)}),
+             "argument x is not row-major"),
             (Graph(arguments=lambda g: {"count": "many"}), "argument count is a str"),
             (Graph(JITFunction("x", "y", "out", "more")), "argument more is unknown"),
             (used_elsewhere(), "used elsewhere"),

@@ -51,7 +51,8 @@ class Settable(Standard):
 
 class Results(unittest.TestCase):
     def close(self, got, tolerance=1e-5, expected=None):
-        np.testing.assert_allclose(np.asarray(got, np.float64), want() if expected is None else expected,
+        np.testing.assert_allclose(np.asarray(got, np.float64),
+                                   want() if expected is None else expected,
                                    rtol=tolerance, atol=tolerance)
 
     def test_numpy(self):
@@ -86,7 +87,8 @@ class Results(unittest.TestCase):
 
     def test_operands_keep_their_own_dtypes(self):
         a, w = torch.from_numpy(A).bfloat16(), torch.from_numpy(W).bfloat16()
-        got = attacca.matmul(a, w.T, TAIL, bias=BIAS, res=torch.from_numpy(RES).half(), out_dtype="f32")
+        got = attacca.matmul(a, w.T, TAIL, bias=BIAS, res=torch.from_numpy(RES).half(),
+                             out_dtype="f32")
         self.assertIs(got.dtype, torch.float32)
         self.close(got, 1e-3, want(a.float().numpy(), w.float().numpy()))
 
@@ -108,7 +110,8 @@ class Results(unittest.TestCase):
         expected = torch._scaled_mm(a, b.T, one, one, out_dtype=torch.float32) * sa * sb
         for mode in ("fp32", "eager"):
             with self.subTest(mode):
-                got = attacca.matmul(a, b.T, "acc * col(sa) * row(sb)", sa=sa, sb=sb, out_dtype="f32", mode=mode)
+                got = attacca.matmul(a, b.T, "acc * col(sa) * row(sb)", sa=sa, sb=sb,
+                                     out_dtype="f32", mode=mode)
                 torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
                 self.assertIs(attacca.matmul(a, b.T, mode=mode).dtype, torch.bfloat16)
 
@@ -165,30 +168,43 @@ class Errors(unittest.TestCase):
         for call, pattern in [
                 (lambda: attacca.matmul(A, W), "transpose b: b.T"),
                 (lambda: attacca.matmul(A, W.T, "siluu(acc)"), "did you mean silu?"),
-                (lambda: attacca.matmul(A, W.T, "acc + row(bias)"), "operand bias is missing.*give bias="),
-                (lambda: attacca.matmul(A, W.T, "acc + row(bias)", bais=BIAS), "did you mean bias?"),
-                (lambda: attacca.matmul(A, W.T, "acc + row(bias)", bias=BIAS[:-1]), r"give it shape \(40,\)"),
-                (lambda: attacca.matmul(a.clone().requires_grad_(), w.T), "requires a gradient.*detach"),
+                (lambda: attacca.matmul(A, W.T, "acc + row(bias)"),
+                 "operand bias is missing.*give bias="),
+                (lambda: attacca.matmul(A, W.T, "acc + row(bias)", bais=BIAS),
+                 "did you mean bias?"),
+                (lambda: attacca.matmul(A, W.T, "acc + row(bias)", bias=BIAS[:-1]),
+                 r"give it shape \(40,\)"),
+                (lambda: attacca.matmul(a.clone().requires_grad_(), w.T),
+                 "requires a gradient.*detach"),
                 (lambda: attacca.matmul(a.to("meta"), w.T), "device meta.*move it"),
                 (lambda: attacca.matmul(a, w.T.half()), "b is f16.*convert"),
                 (lambda: attacca.matmul(a.to_sparse(), w.T), "sparse_coo.*to_dense"),
-                (lambda: attacca.matmul(A.astype(complex), W.T), "complex128 is not supported.*float32"),
+                (lambda: attacca.matmul(A.astype(complex), W.T),
+                 "complex128 is not supported.*float32"),
                 (lambda: attacca.matmul(A.astype(">f4"), W.T), ">f4 is not supported"),
                 (lambda: attacca.matmul(A, W.T, mode="exact"), "unknown mode exact.*fp32, eager"),
                 (lambda: attacca.matmul(A, W.T, tuning="fast"), "unknown tuning fast"),
                 (lambda: attacca.matmul(A, W.T, threads=-1), "-1 threads"),
                 (lambda: attacca.matmul(A, W.T, out_dtype="f33"), "unknown dtype f33"),
                 (lambda: attacca.matmul(A[:, ::-1], W.T), "negative stride.*ascontiguousarray"),
-                (lambda: attacca.matmul(A, W.T, "acc + row(v)", v=BIAS[::-1]), "negative stride.*at v"),
-                (lambda: attacca.matmul(A[:16].reshape(2, 8, 24), W.T, "acc + full(r)", r=RES[:8].reshape(2, 4, 40)),
+                (lambda: attacca.matmul(A, W.T, "acc + row(v)", v=BIAS[::-1]),
+                 "negative stride.*at v"),
+                (lambda: attacca.matmul(A[:16].reshape(2, 8, 24), W.T, "acc + full(r)",
+                                        r=RES[:8].reshape(2, 4, 40)),
                  r"r has shape \(2, 4, 40\), at r: give it shape \(2, 8, 40\)"),
-                (lambda: attacca.matmul(A[:16].reshape(2, 8, 24)[:, :7], W.T, out=np.zeros((2, 8, 40), np.float32)),
+                (lambda: attacca.matmul(A[:16].reshape(2, 8, 24)[:, :7], W.T,
+                                        out=np.zeros((2, 8, 40), np.float32)),
                  r"out has shape \(2, 8, 40\), at out: give it shape \(2, 7, 40\)"),
-                (lambda: attacca.matmul(A, W.T, out=np.zeros((17, 39), np.float32)), r"give it shape \(17, 40\)"),
-                (lambda: attacca.matmul(A, W.T, out=np.zeros((17, 40), np.float32)[:, ::-1]), "negative stride"),
-                (lambda: attacca.matmul(A, W.T, out=torch.zeros(17, 1).expand(17, 40)), "output acc may overlap"),
-                (lambda: attacca.matmul(A, W.T, "acc, acc * 2", out=RES.copy()), "out has 1 tensors for 2 outputs"),
-                (lambda: attacca.matmul(A, W.T, out=[RES.copy(), RES.copy()]), "out has 2 tensors for 1 outputs"),
+                (lambda: attacca.matmul(A, W.T, out=np.zeros((17, 39), np.float32)),
+                 r"give it shape \(17, 40\)"),
+                (lambda: attacca.matmul(A, W.T, out=np.zeros((17, 40), np.float32)[:, ::-1]),
+                 "negative stride"),
+                (lambda: attacca.matmul(A, W.T, out=torch.zeros(17, 1).expand(17, 40)),
+                 "output acc may overlap"),
+                (lambda: attacca.matmul(A, W.T, "acc, acc * 2", out=RES.copy()),
+                 "out has 1 tensors for 2 outputs"),
+                (lambda: attacca.matmul(A, W.T, out=[RES.copy(), RES.copy()]),
+                 "out has 2 tensors for 1 outputs"),
                 (lambda: attacca.matmul(3, W.T), "int is not a tensor"),
                 (lambda: attacca.matmul([1.0], W.T), "list is not a tensor"),
                 (lambda: attacca.matmul(A[0], W.T), "two axes or more"),
@@ -200,8 +216,10 @@ class Errors(unittest.TestCase):
         out = np.zeros((17, 40), np.float32)
         out.flags.writeable = False
         for each, pattern in [(out, "read-only"), (Spoken(out), "not a writable tensor"),
-                              (memoryview(bytes(17 * 40 * 4)).cast("f", (17, 40)), "memoryview cannot be written"),
-                              (Standard(np.zeros((17, 40), np.float32)), "Standard cannot be written")]:
+                              (memoryview(bytes(17 * 40 * 4)).cast("f", (17, 40)),
+                               "memoryview cannot be written"),
+                              (Standard(np.zeros((17, 40), np.float32)),
+                               "Standard cannot be written")]:
             with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
                 attacca.matmul(A, W.T, out=each)
             self.assertFalse(np.asarray(getattr(each, "array", each)).any())
@@ -215,9 +233,11 @@ class Errors(unittest.TestCase):
         long = np.zeros(100, np.float32)
         for pattern, call in [
                 ("overlaps input a", lambda: attacca.matmul(square, eye, out=square)),
-                ("overlaps input r", lambda: attacca.matmul(square, eye, "acc + full(r)", r=y, out=y)),
+                ("overlaps input r",
+                 lambda: attacca.matmul(square, eye, "acc + full(r)", r=y, out=y)),
                 ("overlaps input b", lambda: attacca.matmul(square, eye, out=eye.T)),
-                ("overlaps output", lambda: attacca.matmul(square, eye, "acc, acc * 2", out=[y, y])),
+                ("overlaps output",
+                 lambda: attacca.matmul(square, eye, "acc, acc * 2", out=[y, y])),
                 ("overlaps output", lambda: attacca.matmul(square, eye, "acc, acc * 2", out=[
                     wide[:, :8], wide[:, 7:15]])),
                 ("overlaps output", lambda: attacca.matmul(square, eye, "acc, acc * 2", out=[
@@ -251,18 +271,22 @@ class NotWhatTheySeem(unittest.TestCase):
     def test_fields_of_packed_records(self):
         packed = np.zeros(40, dtype=[("x", "f4"), ("y", "u1")])
         packed["x"] = BIAS
-        with self.assertRaisesRegex(attacca.Error, "strides of \\(5,\\) bytes are not multiples of an element.s 4 bytes.*at v"):
+        with self.assertRaisesRegex(attacca.Error,
+                                    "strides of \\(5,\\) bytes are not multiples of an element.s 4 "
+                                    "bytes.*at v"):
             attacca.matmul(A, W.T, "acc + row(v)", v=packed["x"])
         aligned = np.zeros(40, dtype=[("x", "f4"), ("y", "f4")])
         aligned["x"] = BIAS
         np.testing.assert_array_equal(attacca.matmul(A, W.T, "acc + row(v)", v=aligned["x"]),
                                       attacca.matmul(A, W.T, "acc + row(v)", v=BIAS))
         # The stride of an axis of one element does not matter.
-        self.assertEqual(attacca.matmul(A, W.T[:, :1], "acc + row(v)", v=packed["x"][:1]).shape, (17, 1))
+        self.assertEqual(attacca.matmul(A, W.T[:, :1], "acc + row(v)", v=packed["x"][:1]).shape,
+                         (17, 1))
 
     def test_masked_arrays(self):
         masked = np.ma.masked_array(A, mask=A > 0)
-        for call in [lambda: attacca.matmul(masked, W.T), lambda: attacca.matmul(A, W.T, "acc + full(r)", r=np.ma.zeros((17, 40), "f4")),
+        for call in [lambda: attacca.matmul(masked, W.T),
+                     lambda: attacca.matmul(A, W.T, "acc + full(r)", r=np.ma.zeros((17, 40), "f4")),
                      lambda: attacca.matmul(A, W.T, out=np.ma.zeros((17, 40), "f4"))]:
             with self.assertRaisesRegex(attacca.Error, "masked array.*filled"):
                 call()
@@ -272,11 +296,16 @@ class NotWhatTheySeem(unittest.TestCase):
                      lambda: attacca.matmul(A, W.T, mode="fp32\0x"),
                      lambda: attacca.matmul(A, W.T, out_dtype="f32\0"),
                      lambda: attacca.compile("graph g(x: f32[M]) { return exp(x) }\0"),
-                     lambda: attacca.compile("graph g(x: f32[M]) { return exp(x) }", device="cpu\0"),
-                     lambda: attacca.compile("graph g(x: f32[2]) { return exp(x) }", constants={"x\0": BIAS[:2]}),
-                     lambda: attacca.compile("graph g(x: f32[M]) { return exp(x) }").save("/nowhere\0/p"),
-                     lambda: attacca.compile("graph g(x: f32[M]) { return exp(x) }").prepare(**{"M\0": 2}),
-                     lambda: attacca.load("/nowhere\0/p"), lambda: attacca.compile("/nowhere\0/g.attacca")]:
+                     lambda: attacca.compile("graph g(x: f32[M]) { return exp(x) }",
+                                             device="cpu\0"),
+                     lambda: attacca.compile("graph g(x: f32[2]) { return exp(x) }",
+                                             constants={"x\0": BIAS[:2]}),
+                     lambda: attacca.compile("graph g(x: f32[M]) { return exp(x) }").save(
+                         "/nowhere\0/p"),
+                     lambda: attacca.compile("graph g(x: f32[M]) { return exp(x) }").prepare(
+                         **{"M\0": 2}),
+                     lambda: attacca.load("/nowhere\0/p"),
+                     lambda: attacca.compile("/nowhere\0/g.attacca")]:
             with self.assertRaisesRegex(attacca.Error, r"NUL|unknown (mode|dtype)"):
                 call()
 

@@ -153,12 +153,14 @@ class Errors(unittest.TestCase):
                 (lambda: plan(X, W, out=[]), "out has 0 tensors for 1 outputs"),
                 (lambda: plan.prepare(M=1), "size N has no value"),
                 (lambda: plan.prepare(M=-1, N=1), "size M is -1"),
-                (lambda: attacca.compile("graph g(x: f32[4]) { return foo(x) }"), "unknown op 'foo'"),
+                (lambda: attacca.compile("graph g(x: f32[4]) { return foo(x) }"),
+                 "unknown op 'foo'"),
                 (lambda: attacca.compile(3), "3 is not a graph.*text form"),
                 (lambda: attacca.compile("absent.onnx"), "cannot read absent.onnx"),
                 (lambda: attacca.compile(b"abc"), "not an ONNX file"),
                 (lambda: attacca.compile(TEXT, device="gpu"), "unknown device gpu.*cpu, cuda"),
-                (lambda: attacca.compile("graph g(x: f32[2*M, 3*M]) { return exp(x) }")(X), "give it shape"),
+                (lambda: attacca.compile("graph g(x: f32[2*M, 3*M]) { return exp(x) }")(X),
+                 "give it shape"),
                 (lambda: attacca.load("absent.plan"), "absent.plan")]:
             with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
                 call()
@@ -180,7 +182,8 @@ class Package(unittest.TestCase):
     def test_neither_torch_nor_numpy_is_imported(self):
         code = ("import sys, attacca; attacca.compile('graph g(x: f32[2]) { return exp(x) }');"
                 "print('torch' in sys.modules, 'numpy' in sys.modules)")
-        printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                                 check=True)
         self.assertEqual(printed.stdout, "False False\n")
 
 

@@ -78,7 +78,8 @@ class Fork(unittest.TestCase):
             thread.start()
         try:
             for rows in range(200, 220):
-                self.assertEqual(end_of_child(lambda rows=rows: sys.exit(0 if right(rows) else 1)), 0)
+                self.assertEqual(end_of_child(lambda rows=rows: sys.exit(0 if right(rows) else 1)),
+                                 0)
         finally:
             stopped.set()
             for thread in threads:
@@ -98,7 +99,8 @@ class Kept(unittest.TestCase):
             path = pathlib.Path(folder) / "of" / "torch" / "x.json"
             kept.keep(path, [1])
             self.assertEqual(kept.recall(path), [1])
-            modes = [stat.S_IMODE(os.stat(each).st_mode) for each in (path.parents[1], path.parent, path)]
+            modes = [stat.S_IMODE(os.stat(each).st_mode)
+                     for each in (path.parents[1], path.parent, path)]
             self.assertEqual(modes, [0o700, 0o700, 0o600])
             for each in (path, path.parent):
                 mode = stat.S_IMODE(os.stat(each).st_mode)

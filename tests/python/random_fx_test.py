@@ -1,5 +1,5 @@
-"""Random graphs of products, pointwise ops, views and ops that nothing fuses: rewritten, they give the
-same results, and no product is computed twice."""
+"""Random graphs of products, pointwise ops, views and ops that nothing fuses: rewritten, they give
+the same results, and no product is computed twice."""
 import random
 import unittest
 
@@ -11,23 +11,29 @@ from attacca.torch._graph.regions import is_product_op
 from attacca.torch._rewrite import Options, rewrite
 
 SIZE = 8
-UNARY = [torch.relu, torch.sigmoid, torch.tanh, torch.neg, lambda x: x * 0.5, lambda x: torch.clamp(x, -1, 1),
+UNARY = [torch.relu, torch.sigmoid, torch.tanh, torch.neg, lambda x: x * 0.5,
+         lambda x: torch.clamp(x, -1, 1),
          lambda x: x.reshape(2, SIZE // 2, SIZE).relu().reshape(SIZE, SIZE), lambda x: x.t(),
          lambda x: torch.cat([a.sigmoid() for a in x.split(SIZE // 2, 1)], 1)]
-BINARY = [torch.add, torch.sub, torch.mul, torch.maximum, lambda x, y: torch.where(x > y, x, y * 0.5)]
-OPAQUE = [lambda x: torch.cumsum(x, 0) * 0.1, lambda x: torch.softmax(x, 1), lambda x: x - x.mean(0)]
+BINARY = [torch.add, torch.sub, torch.mul, torch.maximum, lambda x,
+          y: torch.where(x > y, x, y * 0.5)]
+OPAQUE = [lambda x: torch.cumsum(x, 0) * 0.1, lambda x: torch.softmax(x, 1),
+          lambda x: x - x.mean(0)]
 
 
 def graph(seed):
-    """A function of three matrices, its results all that nothing else reads and some that something does."""
+    """A function of three matrices, its results all that nothing else reads and some that something
+    does."""
     rng = random.Random(seed)
     steps = []
     for i in range(rng.randint(4, 14)):
         kind = rng.choices(["product", "unary", "binary", "opaque"], [3, 4, 4, 1])[0]
         many = {"product": 2, "binary": 2}.get(kind, 1)
-        op = None if kind == "product" else rng.choice({"unary": UNARY, "binary": BINARY, "opaque": OPAQUE}[kind])
+        op = None if kind == "product" else rng.choice({"unary": UNARY, "binary": BINARY,
+                                                        "opaque": OPAQUE}[kind])
         # Mostly recent values, so that graphs are deep.
-        steps.append((kind, op, [max(rng.randrange(3 + i), rng.randrange(3 + i)) for _ in range(many)]))
+        steps.append((kind, op,
+                      [max(rng.randrange(3 + i), rng.randrange(3 + i)) for _ in range(many)]))
     extra = rng.randrange(3, 3 + len(steps))
 
     def function(*inputs):

@@ -1,5 +1,5 @@
-"""Softmax, norms and reductions of NaN, infinities, huge numbers, equal numbers and nothing: fused, op
-by op and in f64 (run --check compares the three), and against torch.
+"""Softmax, norms and reductions of NaN, infinities, huge numbers, equal numbers and nothing: fused,
+op by op and in f64 (run --check compares the three), and against torch.
 """
 import math
 import os
@@ -37,7 +37,8 @@ OF_ZERO = {
     "silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x), "mish": F.mish, "hardswish": F.hardswish,
     "tanh": torch.tanh, "erf": torch.erf, "expm1": torch.expm1, "log1p": torch.log1p,
-    "sinh": torch.sinh, "asinh": torch.asinh, "atanh": torch.atanh, "sin": torch.sin, "tan": torch.tan,
+    "sinh": torch.sinh, "asinh": torch.asinh, "atanh": torch.atanh, "sin": torch.sin,
+    "tan": torch.tan,
     "sqrt": torch.sqrt, "floor": torch.floor, "ceil": torch.ceil, "round": torch.round,
     "neg": torch.neg, "abs": torch.abs, "softsign": F.softsign,
 }
@@ -58,7 +59,8 @@ class SpecialValues(unittest.TestCase):
             np.save(f"{folder}/x.npy", x.numpy())
             results = ", ".join(f"{name} = {text}" for name, text in texts.items())
             graph = pathlib.Path(folder) / "g.attacca"
-            graph.write_text(f"graph g(x: {dtype}[{x.shape[0]}, {x.shape[1]}]) {{ return {results} }}")
+            graph.write_text(
+                f"graph g(x: {dtype}[{x.shape[0]}, {x.shape[1]}]) {{ return {results} }}")
             run = subprocess.run([ATTACCA, "run", graph, "--input", f"x={folder}/x.npy", "--output",
                                   f"{folder}/out", "--check", "--mode", mode],
                                  capture_output=True, text=True, timeout=100)
@@ -67,7 +69,8 @@ class SpecialValues(unittest.TestCase):
 
     def compare(self, x, dtype, ops=tuple(OPS)):
         for mode in ("fp32", "eager"):
-            for name, got in self.run_all(x, dtype, mode, {name: OPS[name][0] for name in ops}).items():
+            for name, got in self.run_all(x, dtype, mode,
+                                          {name: OPS[name][0] for name in ops}).items():
                 # torch sums f16 in f32 and rounds once, too; in f32 its norms lose what ours keep.
                 want = OPS[name][1](x.double() if dtype == "f16" else x).to(x.dtype)
                 tolerance = {"f16": 2e-3, "f32": 2e-6, "f64": 1e-13}[dtype]
@@ -93,7 +96,8 @@ class SpecialValues(unittest.TestCase):
         """x / 0.1 overflows where neither x nor 2 * x does."""
         for dtype, torch_dtype in DTYPES.items():
             huge = torch.finfo(torch_dtype).max
-            x = torch.tensor([3e38 if dtype == "f32" else 0.9 * huge, huge, -huge, huge / 20, 1, -1],
+            x = torch.tensor([3e38 if dtype == "f32" else 0.9 * huge, huge, -huge, huge / 20, 1,
+                              -1],
                              dtype=torch_dtype)
             tolerance = {"f16": 2e-3, "f32": 2e-6, "f64": 1e-13}[dtype]
             for alpha in (0.1, 0.25, 1e-4, 3.0):

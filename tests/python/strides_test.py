@@ -63,7 +63,8 @@ def laid_out(random, shape, repeats):
 def tensor(random, shape, dtype, repeats=True, fill=None):
     """A random array in such a layout, and the whole memory that it is a part of."""
     elements, offset, strides = laid_out(random, shape, repeats)
-    values = random.integers(-9, 10, elements) if np.dtype(dtype).kind == "i" else random.standard_normal(elements)
+    values = random.integers(-9, 10, elements) if np.dtype(
+        dtype).kind == "i" else random.standard_normal(elements)
     whole = values.astype(dtype) if fill is None else np.full(elements, fill, dtype)
     view = np.lib.stride_tricks.as_strided(whole[offset:] if elements else whole, shape,
                                            [s * whole.itemsize for s in strides])
@@ -87,8 +88,10 @@ class Strides(unittest.TestCase):
                              for got, want in zip(as_tuple(plan(*arguments)), expected)])
         covered = [whole.copy() for whole in wholes]
         for out, whole, cover in zip(outs, wholes, covered):
-            start = (out.__array_interface__["data"][0] - whole.__array_interface__["data"][0]) // whole.itemsize
-            np.lib.stride_tricks.as_strided(cover[start:] if cover.size else cover, out.shape, out.strides)[...] = 0
+            start = (out.__array_interface__["data"][0]
+                     - whole.__array_interface__["data"][0]) // whole.itemsize
+            np.lib.stride_tricks.as_strided(cover[start:] if cover.size else cover, out.shape,
+                                            out.strides)[...] = 0
         plan(*arguments, out=list(outs))
         for out, whole, cover, want in zip(outs, wholes, covered, expected):
             self.close(out, want, tolerance, f"{label}, out {out.strides}")
@@ -98,7 +101,8 @@ class Strides(unittest.TestCase):
     def close(self, got, want, tolerance, label):
         self.assertEqual(got.shape, want.shape, label)
         scale = max(1, float(np.abs(want).max(initial=0)))
-        np.testing.assert_allclose(np.asarray(got, np.float64), want, tolerance, tolerance * scale, err_msg=label)
+        np.testing.assert_allclose(np.asarray(got, np.float64), want, tolerance, tolerance * scale,
+                                   err_msg=label)
 
     def test_graphs(self):
         random = np.random.default_rng(SEED)
@@ -107,12 +111,14 @@ class Strides(unittest.TestCase):
                 dtype, tolerance = DTYPES[short]
                 plan = attacca.compile(f"graph g({types.format(t=short)}) {{ {body} }}", threads=2)
                 for turn in range(6):
-                    sizes = {s: int(random.integers(1, 7)) if random.random() < 0.8 else 1 for s in "BMKN"}
+                    sizes = {s: int(random.integers(1, 7)) if random.random() < 0.8 else 1
+                             for s in "BMKN"}
                     if turn == 5:
                         sizes[random.choice(["B", "M"])] = 0
                         if name == "reductions":
                             sizes["M"] = max(1, sizes["M"])
-                    arguments = [tensor(random, shape, np.int32 if name == "whole" and i == 2 else dtype)[0]
+                    arguments = [tensor(random, shape,
+                                        np.int32 if name == "whole" and i == 2 else dtype)[0]
                                  for i, shape in enumerate(extents(random, types, sizes))]
                     wide = np.int64 if name == "whole" else np.float64
                     with np.errstate(all="ignore"):
@@ -145,8 +151,10 @@ class Strides(unittest.TestCase):
 
     def test_leading_axes_of_slices(self):
         random = np.random.default_rng(SEED + 2)
-        x, w = random.standard_normal((3, 5, 40), np.float32), random.standard_normal((24, 16), np.float32)
-        res, out = random.standard_normal((3, 5, 32), np.float32), np.full((3, 5, 32), 7, np.float32)
+        x, w = random.standard_normal((3, 5, 40), np.float32), random.standard_normal((24, 16),
+                                                                                      np.float32)
+        res, out = random.standard_normal((3, 5, 32), np.float32), np.full((3, 5, 32), 7,
+                                                                           np.float32)
         got = attacca.matmul(x[..., 8:32], w, "acc + full(r)", r=res[..., 16:], out=out[..., :16])
         self.close(got, x[..., 8:32].astype(np.float64) @ w + res[..., 16:], 1e-5, "")
         self.assertTrue((out[..., 16:] == 7).all())
@@ -162,11 +170,15 @@ class Strides(unittest.TestCase):
             if turn % 15 == 14:
                 lead = (*lead[:-1], 0)
             n, k = (int(e) for e in random.integers(1, 20, 2))
-            flat = (int(np.prod(lead)),) if turn % 3 == 0 else lead  # operands and outs may have all rows on one axis
+            # operands and outs may have all rows on one axis
+            flat = (int(np.prod(lead)),) if turn % 3 == 0 else lead
             (a, _), (b, _), (full, _), (column, _), (row, _) = (
-                tensor(random, shape, dtype) for shape in [(*lead, k), (k, n), (*flat, n), (*lead, 1), (n,)])
-            (first, padding), (second, _) = (tensor(random, (*flat, n), dtype, False, 7) for _ in range(2))
-            exact = {name: t.astype(np.float64) for name, t in [("a", a), ("b", b), ("f", full), ("c", column), ("r", row)]}
+                tensor(random, shape, dtype)
+                for shape in [(*lead, k), (k, n), (*flat, n), (*lead, 1), (n,)])
+            (first, padding), (second,
+                               _) = (tensor(random, (*flat, n), dtype, False, 7) for _ in range(2))
+            exact = {name: t.astype(np.float64)
+                     for name, t in [("a", a), ("b", b), ("f", full), ("c", column), ("r", row)]}
             product = exact["a"] @ exact["b"]
             want = np.maximum(product + exact["r"], 0) * exact["c"] + exact["f"].reshape(*lead, n)
             label = f"seed {SEED + 3}, {short} {lead} {[t.strides for t in (a, b, full, column, first, second)]}"
@@ -182,17 +194,21 @@ class Strides(unittest.TestCase):
 
     def test_leading_axes_of_torch(self):
         generator = torch.Generator().manual_seed(SEED)
-        wide, w = torch.randn(4, 3, 9, 40, generator=generator), torch.randn(16, 24, generator=generator)
+        wide, w = torch.randn(4, 3, 9, 40, generator=generator), torch.randn(16, 24,
+                                                                             generator=generator)
         for dtype, tolerance in [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)]:
-            for x in (wide[:, :, :7, 8:32], wide[:, 1, ::2, :24], wide.transpose(0, 2)[1:, ..., :24],
+            for x in (wide[:, :, :7, 8:32], wide[:, 1, ::2, :24],
+                      wide.transpose(0, 2)[1:, ..., :24],
                       wide[:1, :, :, :24].expand(5, 3, 9, 24)):
                 x, v = x.to(dtype), w.to(dtype)
                 out = torch.full((*x.shape[:-2], x.shape[-2] + 2, 48), 7, dtype=dtype)
                 part = out[..., 1:-1, 16:32]
                 for given, mode in [(x, "fp32"), (x.contiguous(), "eager")]:
-                    self.assertIs(attacca.matmul(given, v.T, "silu(acc) + 1", out=part, mode=mode), part)
+                    self.assertIs(attacca.matmul(given, v.T, "silu(acc) + 1", out=part, mode=mode),
+                                  part)
                     want = torch.nn.functional.silu(given.double() @ v.double().T) + 1
-                    torch.testing.assert_close(part.double(), want, rtol=tolerance, atol=tolerance * 4)
+                    torch.testing.assert_close(part.double(), want, rtol=tolerance,
+                                               atol=tolerance * 4)
                 part.fill_(7)
                 self.assertTrue((out == 7).all())
 
@@ -220,9 +236,11 @@ class Strides(unittest.TestCase):
         plan = attacca.compile("graph g(x: f32[M, N]) { return y = x * 2 }")
         x = np.ones((4, 6), np.float32)
         for call, pattern in [
-                (lambda: plan(x[::-1]), "negative stride.*at x"), (lambda: plan(x[:, ::-1]), "negative stride"),
+                (lambda: plan(x[::-1]), "negative stride.*at x"),
+                (lambda: plan(x[:, ::-1]), "negative stride"),
                 (lambda: plan(x, out=np.zeros_like(x)[::-1]), "negative stride.*at out"),
-                (lambda: plan(x, out=np.lib.stride_tricks.as_strided(np.zeros(9, "f4"), (4, 6), (4, 4))),
+                (lambda: plan(x, out=np.lib.stride_tricks.as_strided(np.zeros(9, "f4"), (4, 6),
+                                                                     (4, 4))),
                  "elements of output y may overlap")]:
             with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
                 call()

@@ -85,7 +85,8 @@ class Encoder(nn.Module):
         self.convolution = nn.Conv1d(channels, width, 3, stride=2, padding=1)
         self.positions = nn.Parameter(torch.randn(frames, width))
         self.layers = nn.ModuleList(nn.ModuleDict({
-            "norm": nn.LayerNorm(width), "qkv": nn.Linear(width, 3 * width), "out": nn.Linear(width, width),
+            "norm": nn.LayerNorm(width), "qkv": nn.Linear(width, 3 * width),
+            "out": nn.Linear(width, width),
             "norm2": nn.LayerNorm(width), "wide": nn.Linear(width, 2 * width),
             "narrow": nn.Linear(2 * width, width)}) for _ in range(1))
 
@@ -95,7 +96,8 @@ class Encoder(nn.Module):
         for layer in self.layers:
             q, k, v = (t.view(b, s, self.heads, -1).transpose(1, 2)
                        for t in layer["qkv"](layer["norm"](h)).chunk(3, -1))
-            h = h + layer["out"](F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, s, width))
+            h = h + layer["out"](
+                F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, s, width))
             h = h + layer["narrow"](F.gelu(layer["wide"](layer["norm2"](h))))
         return h
 
@@ -175,12 +177,14 @@ class Compiled(unittest.TestCase):
         def product(x, w, r):
             return torch.relu(x @ w) + r
         for name, function, make in [
-                ("columns of b", linear, lambda m: (part(m, 16, at=4), part(24, 16), part(m, 24, at=3))),
+                ("columns of b", linear,
+                 lambda m: (part(m, 16, at=4), part(24, 16), part(m, 24, at=3))),
                 ("rows of b", product, lambda m: (part(m, 16), part(16, 24, at=8), part(m, 24))),
                 ("three axes", linear, lambda m: (part(2, m, 16), part(24, 16), part(2, m, 24))),
                 ("transposed", product, lambda m: (part(16, m).t(), part(16, 24), part(24, m).t())),
                 ("batches", product, lambda m: (part(2, m, 16), part(2, 16, 24), part(2, m, 24))),
-                ("every other row", product, lambda m: (torch.randn(2 * m, 16)[::2], torch.randn(32, 24)[::2],
+                ("every other row", product,
+                 lambda m: (torch.randn(2 * m, 16)[::2], torch.randn(32, 24)[::2],
                                                         torch.randn(3 * m, 24)[::3]))]:
             with self.subTest(name), torch.no_grad():
                 torch._dynamo.reset()
@@ -188,8 +192,10 @@ class Compiled(unittest.TestCase):
                 compiled = torch.compile(function, backend=fusing_alone)
                 for rows in (5, 7):  # static, then dynamic
                     inputs = make(rows)
-                    torch.testing.assert_close(compiled(*inputs), function(*inputs), rtol=1e-4, atol=1e-4)
-                self.assertEqual([len(graph.fused) for graph in attacca.torch.report().graphs], [1, 1])
+                    torch.testing.assert_close(compiled(*inputs), function(*inputs), rtol=1e-4,
+                                               atol=1e-4)
+                self.assertEqual([len(graph.fused) for graph in attacca.torch.report().graphs],
+                                 [1, 1])
 
     def test_sizes_named_like_dtypes(self):
         def function(x, w, r):
@@ -260,20 +266,26 @@ class Compiled(unittest.TestCase):
     def test_options_that_are_not_known_out_of_range_or_without_effect(self):
         x = torch.randn(2, 32)
         for options, pattern in [({"policy": "never"}, "one of measured, always"),
-                                 ({"mode": "exact"}, "unknown mode"), ({"tuning": "fast"}, "unknown tuning"),
+                                 ({"mode": "exact"}, "unknown mode"),
+                                 ({"tuning": "fast"}, "unknown tuning"),
                                  ({"polcy": "always"}, "unknown option polcy.*did you mean policy"),
                                  ({"max_autotun": True}, "did you mean max_autotune"),
                                  ({"tuning_seconds": -1}, "tuning_seconds is -1"),
                                  ({"tuning_seconds": float("nan")}, "tuning_seconds is nan"),
                                  ({"tuning_seconds": True}, "tuning_seconds is True"),
                                  ({"tuning_seconds": "1"}, "tuning_seconds is '1'"),
-                                 ({"tuning": "known", "tuning_seconds": 5}, "tuning_seconds=5 has no effect with"),
-                                 ({"policy": "always", "compare": True}, "compare=True has no effect with"),
-                                 ({"policy": "always", "tuning": "measure"}, "tuning='measure' has no effect"),
-                                 ({"post_grad_custom_pre_pass": None}, "where Attacca's own pass goes")]:
+                                 ({"tuning": "known", "tuning_seconds": 5},
+                                  "tuning_seconds=5 has no effect with"),
+                                 ({"policy": "always", "compare": True},
+                                  "compare=True has no effect with"),
+                                 ({"policy": "always", "tuning": "measure"},
+                                  "tuning='measure' has no effect"),
+                                 ({"post_grad_custom_pre_pass": None},
+                                  "where Attacca's own pass goes")]:
             with self.subTest(pattern), torch.no_grad(), self.assertRaisesRegex(Exception, pattern):
                 torch.compile(F.relu, backend="attacca", options=options)(x)
-        for options, pattern in [({"polcy": "always"}, "did you mean policy\\? .*options are policy"),
+        for options, pattern in [({"polcy": "always"},
+                                  "did you mean policy\\? .*options are policy"),
                                  ({"tuning": "known", "tuning_seconds": 5}, "has no effect"),
                                  ({"tuning_seconds": float("inf")}, "tuning_seconds is inf")]:
             with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
@@ -292,7 +304,8 @@ class Compiled(unittest.TestCase):
 
         x = torch.randn(4, 32)
         with torch.no_grad():
-            got = torch.compile(function, backend="attacca", options={"cpp_wrapper": True, **ALWAYS})(x)
+            got = torch.compile(function, backend="attacca",
+                                options={"cpp_wrapper": True, **ALWAYS})(x)
             torch.testing.assert_close(got, function(x), rtol=1e-4, atol=1e-4)
         self.assertEqual(sum(each.calls for each in self.fused()), len(self.fused()))
         self.assertGreaterEqual(len(self.fused()), 1)
@@ -338,7 +351,8 @@ class Warned(unittest.TestCase):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             torch.compile(self.model, backend="attacca", options=options)(self.x)
-        return [str(each.message) for each in caught if each.category is attacca.torch.NotFusedWarning]
+        return [str(each.message) for each in caught
+                if each.category is attacca.torch.NotFusedWarning]
 
     def test_gradients_and_the_cpu_once_each(self):
         for again in (False, True):  # the second time from Inductor's cache
@@ -352,7 +366,8 @@ class Warned(unittest.TestCase):
                     self.assertEqual(len(messages), 1)
                     self.assertIn('{"policy": "always"}', messages[0])
                     self.assertEqual(self.compile(), [])
-                    self.assertIn("on cpu only the policy \"always\" fuses", str(attacca.torch.report()))
+                    self.assertIn("on cpu only the policy \"always\" fuses",
+                                  str(attacca.torch.report()))
                 _report._warned.clear()
 
     def test_nothing_where_it_fuses(self):
@@ -366,16 +381,20 @@ class OtherProcesses(unittest.TestCase):
     def reports(self, program):
         """What the program prints, with an empty cache and with a full one."""
         with tempfile.TemporaryDirectory() as folder:
-            return [subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], check=True,
+            return [subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
+                                   check=True,
                                    stdout=subprocess.PIPE, text=True,
                                    env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": folder}).stdout
                     for _ in range(2)]
 
     def test_without_torch(self):
         program = ("import sys; sys.modules['torch'] = None\ntry: import attacca.torch\n"
-                   "except ImportError as error: print(isinstance(error, sys.modules['attacca'].Error), error)")
-        printed = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True)
-        self.assertEqual(printed.stdout, "True PyTorch is not installed, at attacca.torch: pip install torch\n")
+                   "except ImportError as error: print(isinstance(error, "
+                   "sys.modules['attacca'].Error), error)")
+        printed = subprocess.run([sys.executable, "-c", program], check=True,
+                                 stdout=subprocess.PIPE, text=True)
+        self.assertEqual(printed.stdout,
+                         "True PyTorch is not installed, at attacca.torch: pip install torch\n")
 
     def test_report_says_what_is_fused(self):
         first, second = self.reports("""
@@ -423,13 +442,15 @@ class Exported(unittest.TestCase):
         x = torch.randn(4, 32)
         torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
         for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.bool):
-            with self.subTest(dtype), self.assertRaisesRegex(attacca.Error, r"f32\[4, 32\] is wanted"):
+            with self.subTest(dtype), self.assertRaisesRegex(attacca.Error,
+                                                             r"f32\[4, 32\] is wanted"):
                 program(x.to(dtype))
         torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
 
     def test_arguments_without_effect(self):
         exported = self.export(nn.Linear(8, 8).eval(), torch.randn(2, 8))
-        for arguments, pattern in [({"device": "cuda"}, "device has no effect"), ({"threads": 2}, "threads has"),
+        for arguments, pattern in [({"device": "cuda"}, "device has no effect"),
+                                   ({"threads": 2}, "threads has"),
                                    ({"constants": {"w": torch.ones(1)}}, "constants has no effect"),
                                    ({"tuning_seconds": -1}, "tuning_seconds is -1")]:
             with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
@@ -450,7 +471,8 @@ class Exported(unittest.TestCase):
     def test_the_op_checks_its_fake(self):
         graph = 'graph g(x: f32[M, 32], w: f32[64, 32]) { return relu(x @ transpose(w)), x @ transpose(w) }'
         torch.library.opcheck(torch.ops.attacca.region.import_attacca_torch,
-                              ([torch.randn(4, 32), torch.randn(64, 32)], graph, "fp32", "known", 0.0),
+                              ([torch.randn(4, 32), torch.randn(64, 32)], graph, "fp32", "known",
+                               0.0),
                               test_utils=("test_schema", "test_faketensor"))
 
     def test_other_strides_than_declared_are_copied(self):
@@ -477,13 +499,15 @@ class Package(unittest.TestCase):
     def test_torch_compile_finds_the_backend_without_an_import_of_attacca_torch(self):
         code = ("import torch, torch._dynamo as d;"
                 "print('attacca' in d.list_backends(), d.lookup_backend('attacca').__module__)")
-        printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                                 check=True)
         self.assertEqual(printed.stdout.split()[:2], ["True", "attacca.torch._backend"])
 
 
 class Strides(unittest.TestCase):
     def test_the_torch_backend(self):
-        """torch.compile's regions take slices without a copy, also where the region's text has other strides."""
+        """torch.compile's regions take slices without a copy, also where the region's text has
+        other strides."""
         x, w, r = torch.randn(9, 64), torch.randn(48, 80), torch.randn(9, 96)
         arguments = (x[:, 8:40], w[:, 16:48], r[:, 48:])
 
@@ -492,16 +516,20 @@ class Strides(unittest.TestCase):
         attacca.torch.reset()
         compiled = torch.compile(block, backend="attacca", options=ALWAYS)
         with torch.no_grad():
-            torch.testing.assert_close(compiled(*arguments), block(*arguments), rtol=1e-4, atol=1e-4)
-        self.assertEqual(sum(fused.calls for graph in attacca.torch.report().graphs for fused in graph.fused), 1)
+            torch.testing.assert_close(compiled(*arguments), block(*arguments), rtol=1e-4,
+                                       atol=1e-4)
+        self.assertEqual(sum(fused.calls for graph in attacca.torch.report().graphs
+                             for fused in graph.fused), 1)
         text = "graph g(a: f32[M, 32], b: f32[48, 32], c: f32[M, 48]) { return silu(a @ transpose(b)) + c }"
         seen = []
         loaded = region.loaded(text, "fp32", "known", 0.0, torch.device("cpu"))
         ready = loaded.engine.ready
-        loaded.engine.ready = lambda framework, views, into: seen.extend(views) or ready(framework, views, into)
+        loaded.engine.ready = lambda framework, views, into: seen.extend(views) or ready(
+            framework, views, into)
         got, = region.region(list(arguments), text, "fp32", "known", 0.0)
         torch.testing.assert_close(got, block(*arguments), rtol=1e-4, atol=1e-4)
-        self.assertEqual([view.address for view in seen], [tensor.data_ptr() for tensor in arguments])
+        self.assertEqual([view.address for view in seen],
+                         [tensor.data_ptr() for tensor in arguments])
 
 
 if __name__ == "__main__":

@@ -7,12 +7,14 @@ import triton.language as tl
 def add_kernel(x, y, out, count, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < count
-    total = tl.load(x + at, mask=inside).to(tl.float32) + tl.load(y + at, mask=inside).to(tl.float32)
+    total = tl.load(x + at, mask=inside).to(tl.float32) + tl.load(y + at,
+                                                                  mask=inside).to(tl.float32)
     tl.store(out + at, total.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit
-def matmul_kernel(a, b, out, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+def matmul_kernel(a, b, out, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+                  BLOCK_K: tl.constexpr):
     """Row-major a[m, k] @ b[k, n]; m and n are masked, k is a multiple of BLOCK_K."""
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -27,4 +29,5 @@ def matmul_kernel(a, b, out, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constex
         from_a += BLOCK_K
         from_b += BLOCK_K * n
     inside = (rows[:, None] < m) & (columns[None, :] < n)
-    tl.store(out + rows[:, None] * n + columns[None, :], total.to(out.dtype.element_ty), mask=inside)
+    tl.store(out + rows[:, None] * n + columns[None, :], total.to(out.dtype.element_ty),
+             mask=inside)

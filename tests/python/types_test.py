@@ -1,4 +1,5 @@
-"""What type checkers report, and that arguments of wrong types raise attacca.Error, never another exception."""
+"""What type checkers report, and that arguments of wrong types raise attacca.Error, never another
+exception."""
 import contextlib
 import os
 import pathlib
@@ -24,36 +25,45 @@ A, W = np.ones((3, 24), np.float32), np.ones((5, 24), np.float32)
 
 class Mypy(unittest.TestCase):
     def test_a_users_file(self):
-        """All that is documented passes --strict, and so do the examples; each wrong line has the error that its end names."""
+        """All that is documented passes --strict, and so do the examples; each wrong line has the
+        error that its end names."""
         user = HERE / "typed_user.py"
         lines = user.read_text().splitlines()
         expected = {(number, line.partition("# EXPECT ")[2]) for number, line in enumerate(lines, 1)
                     if "# EXPECT " in line and not line.startswith("reveal")}
-        cache = pathlib.Path(os.environ.get("ATTACCA_BINARY_DIR", tempfile.gettempdir())) / "mypy_cache"
+        cache = pathlib.Path(os.environ.get("ATTACCA_BINARY_DIR",
+                                            tempfile.gettempdir())) / "mypy_cache"
         with tempfile.TemporaryDirectory() as empty:  # no settings of this repository
-            ran = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), "--config-file",
+            ran = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir",
+                                  str(cache), "--config-file",
                                   str(HERE / "typed_user.ini"), str(user),
-                                  *map(str, sorted((HERE.parents[1] / "examples/python").glob("*.py")))],
+                                  *map(str,
+                                       sorted((HERE.parents[1] / "examples/python").glob("*.py")))],
                                  capture_output=True, text=True, cwd=empty,
-                                 env={**os.environ, "PYTHONPATH": str(pathlib.Path(attacca.__file__).parents[1])})
+                                 env={**os.environ,
+                                      "PYTHONPATH": str(pathlib.Path(attacca.__file__).parents[1])})
         found = {(int(number), code) for number, code in
                  re.findall(r"typed_user\.py:(\d+): error: .*\[([\w-]+)\]$", ran.stdout, re.M)}
         self.assertEqual(found, expected, ran.stdout + ran.stderr)
-        self.assertEqual(ran.stdout.count(": error:"), len(expected), ran.stdout)  # none in examples
+        # none in examples
+        self.assertEqual(ran.stdout.count(": error:"), len(expected), ran.stdout)
         for revealed in ("attacca._plan.Plan", "attacca._trace.fused.Fused", "builtins.str"):
             self.assertIn(f'Revealed type is "{revealed}"', ran.stdout)
 
 
 class Names(unittest.TestCase):
     def test_dtypes_of_every_kind(self):
-        for given, short in [("bf16", torch.bfloat16), ("bfloat16", torch.bfloat16), (torch.bfloat16, torch.bfloat16),
-                             (ml_dtypes.bfloat16, torch.bfloat16), (np.dtype(ml_dtypes.bfloat16), torch.bfloat16),
+        for given, short in [("bf16", torch.bfloat16), ("bfloat16", torch.bfloat16),
+                             (torch.bfloat16, torch.bfloat16),
+                             (ml_dtypes.bfloat16, torch.bfloat16),
+                             (np.dtype(ml_dtypes.bfloat16), torch.bfloat16),
                              (np.float16, torch.float16), (np.dtype("f8"), torch.float64),
                              (torch.float8_e4m3fn, torch.float8_e4m3fn), (float, torch.float64)]:
             with self.subTest(given):
                 got = attacca.matmul(torch.from_numpy(A), torch.from_numpy(W).T, out_dtype=given)
                 self.assertIs(got.dtype, short)
-        for given in [np.dtype(">f4"), np.complex64, torch.complex64, np.dtype([("x", "f4")]), "f33", str, torch]:
+        for given in [np.dtype(">f4"), np.complex64, torch.complex64, np.dtype([("x", "f4")]),
+                      "f33", str, torch]:
             with self.subTest(given), self.assertRaisesRegex(attacca.Error, "dtype"):
                 attacca.matmul(A, W.T, out_dtype=given)
 
@@ -75,7 +85,8 @@ class Names(unittest.TestCase):
         function = attacca.fuse(product)
         np.testing.assert_allclose(function(A, W), A @ W.T)
         self.assertEqual(function.plan(A, W).symbols, ("M", "N"))
-        product.__annotations__ = {"x": "Annotated[npt.NDArray[np.float32], 'f32[M, 24]']", "w": "np.ndarray"}
+        product.__annotations__ = {"x": "Annotated[npt.NDArray[np.float32], 'f32[M, 24]']",
+                                   "w": "np.ndarray"}
         self.assertEqual(attacca.fuse(product).plan(A, W).symbols, ("M",))
 
 
@@ -85,15 +96,20 @@ class Constants(unittest.TestCase):
         w = np.arange(96, dtype=np.float32).reshape(4, 24)
         np.testing.assert_allclose(attacca.compile(text, constants={"w": w})(A), A @ w.T)
         for wrong, pattern in [(w.view(np.int32), "s32"), (w.reshape(24, 4), r"shape \[24, 4\]"),
-                               (w.reshape(-1), r"shape \[96\]"), (w.view(np.float64), "f64"), (w[:2], r"shape \[2, 24\]"),
-                               (w.astype(np.float16).repeat(2, 1), "f16"), (w[:, ::2].repeat(2, 1).T.copy().T, "contiguous"),
-                               (torch.zeros(4, 24, dtype=torch.int32), "s32"), (torch.zeros(4, 24, device="meta"), "meta")]:
+                               (w.reshape(-1), r"shape \[96\]"), (w.view(np.float64), "f64"),
+                               (w[:2], r"shape \[2, 24\]"),
+                               (w.astype(np.float16).repeat(2, 1), "f16"),
+                               (w[:, ::2].repeat(2, 1).T.copy().T, "contiguous"),
+                               (torch.zeros(4, 24, dtype=torch.int32), "s32"),
+                               (torch.zeros(4, 24, device="meta"), "meta")]:
             with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
                 attacca.compile(text, constants={"w": wrong})
 
     def test_of_other_inputs(self):
-        for wrong, pattern in [({"v": W}, "no input v"), ({"x": W}, r"f32\[M, 24\]"), ([W], "constants is a list"),
-                               ({3: W}, "constants is 3"), ({"w": None}, "NoneType is not a tensor")]:
+        for wrong, pattern in [({"v": W}, "no input v"), ({"x": W}, r"f32\[M, 24\]"),
+                               ([W], "constants is a list"),
+                               ({3: W}, "constants is 3"),
+                               ({"w": None}, "NoneType is not a tensor")]:
             with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
                 attacca.compile(TEXT, constants=wrong)
 
@@ -101,19 +117,25 @@ class Constants(unittest.TestCase):
 class OutOfRange(unittest.TestCase):
     def test_numbers(self):
         for name, values in [("threads", [-1, 5000, 1.5, 2**70, True, np.int64(-3)]),
-                             ("tuning_seconds", [-1, float("nan"), float("inf"), True, "3", np.float32("nan"), 1j])]:
+                             ("tuning_seconds",
+                              [-1, float("nan"), float("inf"), True, "3", np.float32("nan"), 1j])]:
             for value in values:
-                for call in [attacca.compile, attacca.explain, lambda _, **k: attacca.matmul(A, W.T, **k),
+                for call in [attacca.compile, attacca.explain, lambda _,
+                             **k: attacca.matmul(A, W.T, **k),
                              lambda _, **k: attacca.fuse(lambda x: x * 2, **k)]:
-                    with self.subTest(f"{name}={value!r}"), self.assertRaisesRegex(attacca.Error, "threads|tuning_seconds"):
+                    with self.subTest(f"{name}={value!r}"), self.assertRaisesRegex(
+                        attacca.Error, "threads|tuning_seconds"):
                         call(TEXT, **{name: value})
 
     def test_what_an_exported_program_ignores(self):
         model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval()
         exported = torch.export.export(model, (torch.ones(2, 8),))
-        for options, where in [({"device": "tpu:77"}, "device"), ({"device": "cuda"}, "device"), ({"threads": 2}, "threads"),
-                               ({"threads": -5}, "threads"), ({"constants": {"no such": A}}, "constants"),
-                               ({"tuning_seconds": -1}, "tuning_seconds"), ({"mode": "fp31"}, "mode"),
+        for options, where in [({"device": "tpu:77"}, "device"), ({"device": "cuda"}, "device"),
+                               ({"threads": 2}, "threads"),
+                               ({"threads": -5}, "threads"),
+                               ({"constants": {"no such": A}}, "constants"),
+                               ({"tuning_seconds": -1}, "tuning_seconds"),
+                               ({"mode": "fp31"}, "mode"),
                                ({"tuning": "fast"}, "tuning")]:
             with self.subTest(str(options)), self.assertRaises(attacca.Error) as caught:
                 attacca.compile(exported, **options)
@@ -123,7 +145,8 @@ class OutOfRange(unittest.TestCase):
         plan = attacca.compile(TEXT)
         attacca.explain(plan)
         for options in [{"mode": "eager"}, {"threads": 2}, {"device": "cuda"}, {"constants": {}}]:
-            with self.subTest(str(options)), self.assertRaisesRegex(attacca.Error, "compiled already"):
+            with self.subTest(str(options)), self.assertRaisesRegex(attacca.Error,
+                                                                    "compiled already"):
                 attacca.explain(plan, **options)
 
     def test_options_of_fuse(self):
@@ -148,32 +171,45 @@ class Odd:
 class WrongTypes(unittest.TestCase):
     """Every argument of every public function, given values of every type."""
 
-    VALUES = [None, object(), Odd(), 3, 3.5, -1, 1j, True, float("nan"), 2**80, "x", "", "\0", "\ud800", b"x", b"\xff", [], [1], (),
-              {}, {"x": 1}, {1: 2}, set(), np.zeros(3), np.zeros((2, 3, 4), "f4"), np.float32(2), np.array("x"), np.array([None]),
-              np.ma.zeros((3, 24)), torch.zeros(3), torch.zeros(()), torch.float32, torch.device("cpu"), torch.Tensor, np.ndarray, int, range,
-              lambda *_: 0, types, range(3), memoryview(b"xy"), bytearray(b"xy"), Ellipsis, NotImplemented, slice(1),
+    VALUES = [None, object(), Odd(), 3, 3.5, -1, 1j, True, float("nan"), 2**80, "x", "", "\0",
+              "\ud800", b"x", b"\xff", [], [1], (),
+              {}, {"x": 1}, {1: 2}, set(), np.zeros(3), np.zeros((2, 3, 4), "f4"), np.float32(2),
+              np.array("x"), np.array([None]),
+              np.ma.zeros((3, 24)), torch.zeros(3), torch.zeros(()), torch.float32,
+              torch.device("cpu"), torch.Tensor, np.ndarray, int, range,
+              lambda *_: 0, types, range(3), memoryview(b"xy"), bytearray(b"xy"), Ellipsis,
+              NotImplemented, slice(1),
               attacca.compile("graph g(x: f32[M]) { return exp(x) }"), pathlib.Path("absent")]
 
     def test_every_argument(self):
         plan = attacca.compile(TEXT)
         fused = attacca.fuse(lambda x, w: x @ w)
         functions = [
-            (attacca.matmul, [A, W.T], {}, ["epilogue", "out", "out_dtype", "mode", "tuning", "tuning_seconds", "threads"]),
-            (lambda *a, **k: attacca.matmul(*a, "acc + full(r)", **k), [A, W.T], {"r": np.ones((3, 5), "f4")}, ["r"]),
-            (attacca.compile, [TEXT], {}, ["device", "mode", "tuning", "tuning_seconds", "threads", "constants"]),
+            (attacca.matmul, [A, W.T], {},
+             ["epilogue", "out", "out_dtype", "mode", "tuning", "tuning_seconds", "threads"]),
+            (lambda *a, **k: attacca.matmul(*a, "acc + full(r)", **k), [A, W.T],
+             {"r": np.ones((3, 5), "f4")}, ["r"]),
+            (attacca.compile, [TEXT], {},
+             ["device", "mode", "tuning", "tuning_seconds", "threads", "constants"]),
             (lambda *a, **k: attacca.compile(TEXT, constants={"w": k["w"]}), [], {"w": W}, ["w"]),
-            (attacca.explain, [TEXT], {}, ["device", "mode", "tuning", "tuning_seconds", "threads", "constants"]),
+            (attacca.explain, [TEXT], {},
+             ["device", "mode", "tuning", "tuning_seconds", "threads", "constants"]),
             (attacca.load, ["absent"], {}, ["device"]),
-            (attacca.tune, [TEXT], {"device": "cuda", "M": 3, "N": 4}, ["mode", "again", "seconds", "progress", "M", "device"]),
-            (attacca.fuse, [lambda x: x], {}, ["device", "mode", "tuning", "tuning_seconds", "threads", "constants"]),
-            (plan, [A, W], {}, ["out", "x"]), (fused, [A, W.T], {}, ["out"]), (fused.text, [A, W.T], {}, []),
+            (attacca.tune, [TEXT], {"device": "cuda", "M": 3, "N": 4},
+             ["mode", "again", "seconds", "progress", "M", "device"]),
+            (attacca.fuse, [lambda x: x], {},
+             ["device", "mode", "tuning", "tuning_seconds", "threads", "constants"]),
+            (plan, [A, W], {}, ["out", "x"]), (fused, [A, W.T], {}, ["out"]),
+            (fused.text, [A, W.T], {}, []),
             (plan.prepare, [], {"M": 3, "N": 4}, ["M", "N"]), (plan.save, ["/nowhere/p"], {}, []),
-            (attacca.torch.enable, [], {}, ["policy", "compare", "kernels", "mode", "tuning", "tuning_seconds"]),
+            (attacca.torch.enable, [], {},
+             ["policy", "compare", "kernels", "mode", "tuning", "tuning_seconds"]),
             (attacca.torch.Program, [None], {}, ["mode", "tuning", "tuning_seconds", "policy"]),
         ]
         ran = 0
         self.addCleanup(attacca.torch.disable)
-        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder) if hasattr(contextlib, "chdir") else contextlib.nullcontext():
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder) if hasattr(
+            contextlib, "chdir") else contextlib.nullcontext():
             for function, positional, named, others in functions:
                 for place in [*range(len(positional)), *dict.fromkeys([*named, *others])]:
                     for value in self.VALUES:
@@ -183,7 +219,9 @@ class WrongTypes(unittest.TestCase):
                         else:
                             keywords[place] = value
                         ran += 1
-                        with self.subTest(f"{getattr(function, '__qualname__', function)} {place}={type(value).__name__} {str(value)[:20]!r}"):
+                        with self.subTest(
+                            f"{getattr(function, '__qualname__', function)} "
+                            f"{place}={type(value).__name__} {str(value)[:20]!r}"):
                             try:
                                 function(*arguments, **keywords)
                             except attacca.Error as error:
@@ -194,10 +232,13 @@ class WrongTypes(unittest.TestCase):
 class WithoutTorch(unittest.TestCase):
     def run_without(self, module, code):
         blocked = f"import sys; sys.modules[{module!r}] = None\n"
-        return subprocess.run([sys.executable, "-c", blocked + code], capture_output=True, text=True)
+        return subprocess.run([sys.executable, "-c", blocked + code], capture_output=True,
+                              text=True)
 
     def test_import_of_attacca_torch(self):
-        ran = self.run_without("torch", "import attacca\ntry: import attacca.torch\nexcept ImportError as e: print('import', e)")
+        ran = self.run_without("torch",
+                               "import attacca\ntry: import attacca.torch\nexcept ImportError as "
+                               "e: print('import', e)")
         self.assertIn("import PyTorch is not installed", ran.stdout, ran.stderr)
 
     def test_results_without_numpy(self):
@@ -212,7 +253,9 @@ print(o.tolist())
 try: attacca.matmul(m, m, out=memoryview(bytes(16)).cast("f", [2, 2]))
 except attacca.Error as e: print(e)
 """)
-        self.assertRegex(ran.stdout, r"(?s)numpy.*is not installed.*\[\[7.0, 10.0\], \[15.0, 22.0\]\].*cannot be written",
+        self.assertRegex(ran.stdout,
+                         r"(?s)numpy.*is not installed.*\[\[7.0, 10.0\], \[15.0, 22.0\]\].*cannot "
+                         r"be written",
                          ran.stderr)
 
 

@@ -13,7 +13,8 @@ import zipfile
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-VERSION = re.search(r"project\(attacca VERSION ([0-9.]+)", (SOURCE / "CMakeLists.txt").read_text())[1]
+VERSION = re.search(r"project\(attacca VERSION ([0-9.]+)",
+                    (SOURCE / "CMakeLists.txt").read_text())[1]
 CODE = """
 import numpy as np
 import attacca
@@ -42,20 +43,25 @@ class Wheel(unittest.TestCase):
                 "--config-settings", f"build-dir={root / 'build'}")
             wheel, = root.glob(f"attacca-{VERSION}-*.whl")
             names = set(zipfile.ZipFile(wheel).namelist())
-            for name in ("__init__.py", "py.typed", "_core.pyi", "torch/__init__.py", "lib/libattacca.so.0",
+            for name in ("__init__.py", "py.typed", "_core.pyi", "torch/__init__.py",
+                         "lib/libattacca.so.0",
                          "bin/attacca"):
                 self.assertIn(f"attacca/{name}", names)
-            self.assertFalse([name for name in names if name.startswith(("include/", "lib/", "attacca/src"))])
-            run(sys.executable, "-m", "pip", "install", "--no-deps", "--target", root / "site", wheel)
+            self.assertFalse([name for name in names
+                              if name.startswith(("include/", "lib/", "attacca/src"))])
+            run(sys.executable, "-m", "pip", "install", "--no-deps", "--target", root / "site",
+                wheel)
             environment = {**os.environ, "PYTHONPATH": str(root / "site")}
             environment.pop("ATTACCA_TEMPLATE_DIR", None)
-            printed = run(sys.executable, "-W", "ignore", "-c", CODE, env=environment, cwd=root).splitlines()
+            printed = run(sys.executable, "-W", "ignore", "-c", CODE, env=environment,
+                          cwd=root).splitlines()
             self.assertTrue(printed[0].startswith("(4, 4) "), printed)
             if any(name.endswith("libattacca_templates.so") for name in names):
                 self.assertIn(str(root / "site/attacca/share/attacca/templates"), printed[0])
             self.assertEqual(printed[-1], "True")
             for command in ([root / "site/bin/attacca"], [sys.executable, "-m", "attacca"]):
-                self.assertIn(f"attacca {VERSION}", run(*command, "version", env=environment, cwd=root))
+                self.assertIn(f"attacca {VERSION}",
+                              run(*command, "version", env=environment, cwd=root))
 
 
 if __name__ == "__main__":
