@@ -45,7 +45,7 @@ struct ExplainArgs {
   bool dot = false;
   std::string svg;  // a file to write
   std::string device = "cpu";
-  std::string as;  // a device that need not exist: tune::known_device
+  std::string as;  // a device that need not exist: gpu::known_device
   std::vector<std::string> dims;
   std::vector<std::string> allow, deny;  // patterns of templates' names
 };

@@ -2,6 +2,7 @@
 
 #include "fmt/format.h"
 
+#include "gpu/devices.hpp"
 #include "gpu/kernel/kernel_image.hpp"
 #include "support/check.hpp"
 #include "support/files/file.hpp"
@@ -40,7 +41,7 @@ Result<std::shared_ptr<const UserKernelFile>> UserKernelFiles::load(const ir::Ke
   }
   ATTACCA_TRY(gpu::LoadedKernel loaded, gpu::load_kernel({.file = call.file,
                                                           .kernel = call.entry,
-                                                          .arch = gpu::arch_of(capability),
+                                                          .arch = gpu::native_arch(capability),
                                                           .includes = {},
                                                           .options = call.options,
                                                           .kernel_option = "entry="}));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "launch/arguments.hpp"
+#include "tune/architecture.hpp"
 #include "tune/ranking_tree.hpp"
 
 namespace attacca::tune {
@@ -15,15 +16,6 @@ double divide_up(double a, double b) {
   return std::ceil(a / b);
 }
 
-// Rates of one multiprocessor of the device class, from docs of the device and our own timings; the
-// model ranks, it does not promise.
-struct Rates {
-  double flops;        // a second, of one multiprocessor
-  double shared_fill;  // bytes a second into one multiprocessor's shared memory
-  double memory;       // bytes a second, of the device
-  double launch;       // seconds that a kernel takes before and after its tiles
-};
-
 double element_bytes(const Template& kernel) {
   return double(ir::size_of(kernel.input_types.front()));
 }
@@ -32,19 +24,18 @@ bool adds_up(const Template& kernel) {
   return ir::is_fp8(kernel.input_types.front()) && !kernel.fast_accumulation;
 }
 
-Rates rates_of(const Template& kernel, const gpu::DeviceInfo& device) {
-  const bool hopper = device.major == 9;
-  Rates rates{.flops = hopper ? 6.2e12 : 2.4e12,
-              .shared_fill = 5.5e10,
-              .memory = hopper ? 4.2e12 : 1.5e12,
-              .launch = 4e-6};
-  if (element_bytes(kernel) == 1) rates.flops *= 1.9;
-  // mma.sync reaches about half of wgmma's rate on sm_90.
-  if (hopper && kernel.arch != "sm_90a") rates.flops *= 0.5;
-  // Sums of their own for each tile of k wait for the tensor cores.
-  if (adds_up(kernel)) rates.flops *= 0.75;
-  if (kernel.any_strides) rates.shared_fill /= 10;
-  return rates;
+// Operations a second of one multiprocessor with the template's elements.
+double product_rate(const Template& kernel, const Architecture& arch,
+                    const gpu::DeviceInfo& device) {
+  const ir::DType element = kernel.input_types.front();
+  const gpu::DeviceRates& all = device.rates;
+  double rate = (ir::is_fp8(element)         ? all.float8
+                 : ir::size_of(element) == 1 ? all.s8
+                                             : all.half) /
+                device.sm_count;
+  if (kernel.arch != arch.native) rate *= arch.tiles.mma_share;
+  // Sums of their own wait for the tensor cores.
+  return adds_up(kernel) ? rate * arch.tiles.separate_sums_share : rate;
 }
 
 // Tiles, those that pad clusters counted, over the places for them.
@@ -69,48 +60,48 @@ double used_slots(const epilogue::Binding& binding) {
 
 // A factor: an unused slot costs shared memory, so stages; an operand by the context costs time.
 double slots_cost(const problem::Problem& problem, const Template& kernel,
-                  const epilogue::Binding& binding) {
-  return 1 + 0.03 * (double(kernel.hole.full_bits.size()) - used_slots(binding)) +
-         0.25 * launch::context_operands(problem, binding);
+                  const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
+  const TileFit& fit = architecture_of(device).tiles;
+  return 1 + fit.empty_slot * (double(kernel.hole.full_bits.size()) - used_slots(binding)) +
+         fit.context_operand * launch::context_operands(problem, binding);
 }
 
-// Packed weights stream through the multiprocessors, once for each tile of rows. The constants were
-// fitted to 17 problems of 1 to 16 rows on an H200: what they choose takes 1.007 times the best by
-// geometric mean.
+// Packed weights stream through the multiprocessors, once for each tile of rows.
 double streaming_seconds(const problem::Problem& problem, const Template& kernel,
                          const gpu::DeviceInfo& device) {
+  const StreamingFit& fit = architecture_of(device).streaming;
   const double rows = divide_up(double(problem.m), kernel.tile.m);
   const double k = double(problem.products[0].k) / kernel.cluster_n;
   const double places = std::max(
       1.0, std::floor(std::min(double(device.max_shared_bytes) / (kernel.shared_bytes + 1024),
-                               512.0 / kernel.threads)));  // of a multiprocessor, by registers
-  // Products of columns and values of k that a multiprocessor converts a second, with warps enough.
-  const double rate = (kernel.tile.m <= 8    ? 95e9
-                       : kernel.tile.m <= 16 ? 70e9
-                                             : 42e9) *
-                      (kernel.packed_bits == 8 ? 0.73 : 1.0);
+                               fit.threads / kernel.threads)));  // of a multiprocessor
+  const double rate = (kernel.tile.m <= 8    ? fit.of_8_rows
+                       : kernel.tile.m <= 16 ? fit.of_16_rows
+                                             : fit.of_more) *
+                      (kernel.packed_bits == 8 ? fit.eight_bits : 1.0) *
+                      (device.rates.cycles / fit.cycles);
   double convert = 0, waves = 0;
   for (double left = divide_up(double(problem.n), kernel.tile.n) * kernel.cluster_n * rows;
        left > 0; ++waves) {
     const double resident = std::min(places, divide_up(left, device.sm_count));
-    const double busy = std::min(1.0, resident * kernel.threads / 32 / 10);
-    convert += resident * kernel.tile.n * k / (rate * std::pow(busy, 0.8));
+    const double busy = std::min(1.0, resident * kernel.threads / 32 / fit.warps);
+    convert += resident * kernel.tile.n * k / (rate * std::pow(busy, fit.warps_power));
     left -= places * device.sm_count;
   }
-  const double memory = std::sqrt(rows) * double(problem.products[0].packed->bytes) / 3.9e12;
-  return 1e-6 + std::max(convert, memory) + 2.9e-6 * waves + (kernel.cluster_n > 1 ? 2e-6 : 0.0);
+  const double memory = std::sqrt(rows) * double(problem.products[0].packed->bytes) /
+                        (fit.memory_share * device.rates.memory);
+  return fit.launch + std::max(convert, memory) + fit.wave * waves +
+         (kernel.cluster_n > 1 ? fit.cluster : 0.0);
 }
 
-// Packed weights of many rows: beside the products of a tile, its warpgroups widen 64 columns of
-// weights each. The constants, cycles of a stage, were fitted to what 64 kernels took of 4 problems
-// of 32 to 256 rows on an H200: it chooses the best of each, and is off by 8 % for the better
-// half.
+// Packed weights of many rows.
 double widening_seconds(const problem::Problem& problem, const Template& kernel,
                         const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
-  constexpr double kCycle = 1 / 1.755e9;
+  const WideningFit& fit = architecture_of(device).widening;
   const double stages = divide_up(double(problem.products[0].k), kernel.tile.k) / kernel.cluster_k;
   const double products = kernel.tile.m * kernel.tile.n / 32.0;
-  const double tile = std::max(1.05 * products, 0.6 * products + 150 * kernel.tile.n / 64.0);
+  const double tile = std::max(fit.product * products,
+                               fit.product_beside * products + fit.widen * kernel.tile.n / 64.0);
   const double places =
       std::max(1.0, std::floor(double(device.max_shared_bytes) / (kernel.shared_bytes + 1024)));
   double cycles = 0, rounds = 0;
@@ -125,29 +116,28 @@ double widening_seconds(const problem::Problem& problem, const Template& kernel,
       const double resident = std::min(places, divide_up(left, device.sm_count));
       // Of one tile, latencies count: a pingpong tile has one warpgroup.
       const bool one = kernel.schedule == "pingpong" && left <= device.sm_count;
-      const double alone = one ? 730 : kernel.tile.m >= 64 && kernel.tile.n >= 128 ? 620 : 420;
+      const bool wide = kernel.tile.m >= 64 && kernel.tile.n >= 128;
+      const double alone = one ? fit.pingpong_alone : wide ? fit.wide_alone : fit.narrow_alone;
       cycles += stages * std::max(resident * tile, alone);
     }
   }
-  const double memory = bytes(problem) / 3.9e12;
+  const double memory = bytes(problem) / (fit.memory_share * device.rates.memory);
   // Loads in common pay where rounds follow each other.
-  if (kernel.cluster_n > 1) cycles *= rounds > 1 ? 0.98 : 1.02;
-  return slots_cost(problem, kernel, binding) *
-         (std::max(cycles * kCycle, memory) + 3e-6 + 2e-6 * std::ceil(rounds) +
-          (kernel.cluster_k > 1 ? 1e-6 : 0.0));
+  if (kernel.cluster_n > 1) cycles *= rounds > 1 ? fit.cluster_again : fit.cluster_once;
+  return slots_cost(problem, kernel, binding, device) *
+         (std::max(cycles * (1 / device.rates.cycles), memory) + fit.launch +
+          fit.round * std::ceil(rounds) + (kernel.cluster_k > 1 ? fit.cluster_k : 0.0));
 }
 
-// Weights stream by once, at the memory's rate where there are threads enough to ask for them.
 double dot_seconds(const problem::Problem& problem, const Template& kernel,
                    const gpu::DeviceInfo& device) {
+  const DotFit& fit = architecture_of(device).dot;
   const double blocks = divide_up(double(problem.n), kernel.tile.n) * double(problem.batch);
   const double steps = divide_up(double(problem.products[0].k), kernel.tile.k);
   const double threads = blocks * kernel.threads * std::min(1.0, steps / kernel.stages);
-  const double busy = std::min(1.0, threads / (256.0 * device.sm_count));
-  // Plain loads reach 1.07 times the rate of tiles (21 cases of 1 and 2 rows on an H200, off by 11
-  // % at most). Every row that a kernel has, needed or not, is arithmetic: of 4 rows others won.
-  const double rows = 1 + 0.05 * (kernel.tile.m - 1);
-  return 2.5e-6 + rows * bytes(problem) / (1.07 * rates_of(kernel, device).memory * busy);
+  const double busy = std::min(1.0, threads / (fit.threads * device.sm_count));
+  const double rows = 1 + fit.row * (kernel.tile.m - 1);
+  return fit.launch + rows * bytes(problem) / (fit.memory_share * device.rates.memory * busy);
 }
 
 // The parts of the estimate.
@@ -160,7 +150,8 @@ struct Estimate {
 
 Estimate estimate(const problem::Problem& problem, const Template& kernel,
                   const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
-  const Rates rates = rates_of(kernel, device);
+  const Architecture& arch = architecture_of(device);
+  const TileFit& fit = arch.tiles;
   // A cluster may share K.
   const double k = double(problem.products[0].k) / kernel.cluster_k;
   const double products = kernel.hole.accumulators;  // of one A, each with a B of its own
@@ -169,18 +160,18 @@ Estimate estimate(const problem::Problem& problem, const Template& kernel,
   const double tile_bytes =
       k * element_bytes(kernel) *
       (double(kernel.tile.m) / kernel.cluster_n + products * kernel.tile.n / kernel.cluster_m);
-  const double multiply = tile_flops / rates.flops, fill = tile_bytes / rates.shared_fill;
-  // A tile's epilogue that nothing hides, and the sum of a cluster's parts of K.
-  const double finish = kernel.cluster_k > 1 ? 2.5e-6 : 1.5e-6;
+  const double multiply = tile_flops / product_rate(kernel, arch, device);
+  const double fill = tile_bytes / (fit.fill * (kernel.any_strides ? fit.gather_share : 1));
+  const double finish = kernel.cluster_k > 1 ? fit.finish_shared : fit.finish;
   const double all = waves(problem, kernel, 0, device);
   double busy = kernel.schedule == "pingpong"
                     // One tile's end hides behind the other warpgroup's steps, where they last.
                     ? all * std::max({multiply, fill, finish / 2}) + finish
                     : all * std::max(multiply, fill) + finish * std::ceil(all);
-  if (kernel.stream_k) busy *= 1.05;
-  const double memory = bytes(problem) / rates.memory;
+  if (kernel.stream_k) busy *= fit.stream_k;
+  const double memory = bytes(problem) / device.rates.memory;
   return {all * multiply, all * fill, memory,
-          slots_cost(problem, kernel, binding) * (std::max(busy, memory) + rates.launch)};
+          slots_cost(problem, kernel, binding, device) * (std::max(busy, memory) + fit.launch)};
 }
 
 // The bytes of the epilogue's full operands and results, of all that must move.
@@ -244,7 +235,7 @@ Features features(const problem::Problem& problem, const Template& kernel,
   set(Feature::swapped, swapped);
   set(Feature::pingpong, kernel.schedule == "pingpong");
   set(Feature::stream_k, kernel.stream_k);
-  set(Feature::wgmma, kernel.arch == "sm_90a");
+  set(Feature::wgmma, kernel.arch == architecture_of(device).native);
   set(Feature::cluster_tiles, kernel.cluster_m * kernel.cluster_n);
   set(Feature::cluster_k, kernel.cluster_k);
   set(Feature::log_in_flight, std::log(std::max(1.0, kernel.stages * stage * blocks)));
@@ -280,7 +271,7 @@ double expected_seconds(const problem::Problem& problem, const Template& kernel,
     return kernel.schedule == "streaming" ? streaming_seconds(problem, kernel, device)
                                           : widening_seconds(problem, kernel, binding, device);
   if (kernel.schedule == "dot") return dot_seconds(problem, kernel, device);
-  if (device.major != 9 || problem.products[0].k == 0)
+  if (!architecture_of(device).learned || problem.products[0].k == 0)
     return estimate(problem, kernel, binding, device).total;
   const Features known = features(problem, kernel, binding, device);
   return std::exp(known[size_t(Feature::log_estimate)] + learned_correction(known));

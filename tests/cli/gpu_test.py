@@ -6,6 +6,7 @@ representative few templates (docs/templates.md).
 """
 import contextlib
 import json
+import re
 import sqlite3
 import sys
 import time
@@ -74,9 +75,25 @@ class Explain(Cli):
         self.assertEqual(excluded["cutlass_tn_128x128x64_2x1_pingpong_f1"], "not allowed by mma_*")
         self.assertEqual(excluded["mma_xx_64x64x32_f2_d16"], "denied by the pattern *_xx_*")
 
-    def test_another_device(self):
-        _, out, _ = attacca("explain", self.write(BLOCK), "--device", "cuda", "--as", "a100")
-        self.assertIn("made for compute capability 90 to 90, the device has 80", out)
+    def test_every_known_device(self):
+        graph = self.write(BLOCK)
+        refused = attacca("explain", graph, "--device", "cuda", "--as", "?")[2]
+        names = re.search(r"one of (.*)", refused)[1].split(", ")
+        self.assertGreaterEqual(set(names), {"a100", "l40s", "rtx4090", "h100", "h200", "b200", "rtx5090"})
+        for name in names:
+            code, out, err = attacca("explain", graph, "--device", "cuda", "--as", name, "--dim", "M=16", "--json")
+            self.assertEqual((code, err), (0, ""), name)
+            for region in json.loads(out)["candidates"]:
+                ranked = {each["template"]: each["expected_us"] for each in region["ranked"]}
+                excluded = {each["template"]: each["reason"] for each in region["excluded"]}
+                mma = "mma_tn_128x128x32_f2_d16" if region["region"] == 1 else "mma_tt_64x64x64_f2_d16"
+                self.assertIn(mma, ranked, name)
+                self.assertTrue(all(0 < time < 1e3 for time in ranked.values()), (name, ranked))
+                for template in ("cutlass_tn_128x128x64_2x1_pingpong_f1", "wgmma_tn_128x128x64_2x1_pingpong_direct_f1_d16"):
+                    if name in ("h100", "h200"):
+                        self.assertNotIn("compute capability", excluded.get(template, ""), name)
+                    else:
+                        self.assertRegex(excluded[template], r"^made for compute capability 90 to 90, the device has \d+$")
 
     def test_several_products(self):
         _, out, _ = attacca("explain", EXAMPLES / "llama3_8b_mlp.attacca", "--device", "cuda", "--as",

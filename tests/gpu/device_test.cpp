@@ -64,6 +64,7 @@ TEST_F(DeviceTest, Describes) {
   EXPECT_EQ(device->info().name, "Fake 1");
   EXPECT_EQ(device->info().capability(), 90);
   EXPECT_EQ(device->info().sm_count, 132);
+  EXPECT_NEAR(device->info().rates.memory, 4.3e12, 1e11);  // 87.5 % of 2 x 3201 MHz x 768 bytes
   EXPECT_EQ(device->driver().version(), 13000);
   EXPECT_EQ(*Device::count(), 2);
 }

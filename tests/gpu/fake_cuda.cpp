@@ -14,7 +14,8 @@ namespace {
 
 // An H200's: multiprocessors, L2, compute capability, shared memory of a block. Others are their
 // own number.
-constexpr int kAttributes[][2] = {{16, 132}, {38, 60 << 20}, {75, 9}, {76, 0}, {97, 232448}};
+constexpr int kAttributes[][2] = {{13, 1980000},  {16, 132}, {36, 3201000}, {37, 6144},
+                                  {38, 60 << 20}, {75, 9},   {76, 0},       {97, 232448}};
 
 struct State {
   std::mutex mutex;

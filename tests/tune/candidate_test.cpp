@@ -42,13 +42,7 @@ TEST(CandidateText, Errors) {
 }
 
 gpu::DeviceInfo h200() {
-  gpu::DeviceInfo device;
-  device.name = "NVIDIA H200";
-  device.major = 9;
-  device.sm_count = 132;
-  device.l2_bytes = 50 << 20;
-  device.max_shared_bytes = 232448;
-  return device;
+  return *gpu::known_device("h200");
 }
 
 launch::Candidates candidates(const problem::Problem& problem,

@@ -5,10 +5,10 @@
 #include "cli/bench/problem.hpp"
 #include "cli/commands.hpp"
 #include "cli/explain/decisions.hpp"
+#include "gpu/devices.hpp"
 #include "launch/arguments.hpp"
 #include "support/text/json.hpp"
 #include "tune/cost_model.hpp"
-#include "tune/known_devices.hpp"
 #include "tune/tuner.hpp"
 
 namespace attacca::cli {
@@ -93,7 +93,7 @@ Result<int> print_features(const BenchGemmArgs& args) {
   ATTACCA_TRY(const problem::ProblemText text, bench_problem(args));
   ATTACCA_TRY(const problem::Problem problem, read_problem(text));
   ATTACCA_TRY(const templates::Catalog catalog, templates::Catalog::open(nullptr));
-  const gpu::DeviceInfo device = *tune::known_device("h200");
+  const gpu::DeviceInfo device = *gpu::known_device("h200");
   json::Value all = json::Value::object();
   for (const launch::Candidate& each : tune::fused_candidates(problem, catalog, device).ranked) {
     const templates::Template& kernel = *catalog.find(each.kernel);

@@ -3,10 +3,10 @@
 #include "fmt/format.h"
 
 #include "cli/explain/decisions.hpp"
+#include "gpu/devices.hpp"
 #include "gpu/driver/device.hpp"
 #include "launch/user_kernel.hpp"
 #include "run/pipeline.hpp"
-#include "tune/known_devices.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -18,12 +18,12 @@ Result<gpu::DeviceInfo> device_of(const ExplainArgs& args) {
     if (device) return device->info();
     Error error = std::move(device).error();
     error.fix += fmt::format("{}or describe a device: --as {}", error.fix.empty() ? "" : ", ",
-                             tune::known_device_names());
+                             gpu::known_device_names());
     return tl::make_unexpected(std::move(error));
   }
-  if (auto known = tune::known_device(args.as)) return *std::move(known);
+  if (auto known = gpu::known_device(args.as)) return *std::move(known);
   return fail(fmt::format("no device {} is known", args.as), "--as",
-              fmt::format("one of {}", tune::known_device_names()));
+              fmt::format("one of {}", gpu::known_device_names()));
 }
 
 }  // namespace

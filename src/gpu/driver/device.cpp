@@ -13,6 +13,7 @@ namespace {
 // Numbers of CUdevice_attribute, CUfunction_attribute and flags, from the driver's documentation.
 constexpr int kCapabilityMajor = 75, kCapabilityMinor = 76, kSmCount = 16, kL2Bytes = 38,
               kMaxSharedOptin = 97;
+constexpr int kClockKilohertz = 13, kMemoryKilohertz = 36, kMemoryBits = 37;
 constexpr int kLocalBytes = 3, kRegisters = 4, kMaxDynamicShared = 8;
 constexpr unsigned kStreamNonBlocking = 1, kEventDefault = 0;
 constexpr int kCaptureThreadLocal = 1;
@@ -30,6 +31,16 @@ constexpr Attribute kAttributes[] = {
     {kMaxSharedOptin, &DeviceInfo::max_shared_bytes},
 };
 
+Result<DeviceRates> rates(const Driver& driver, DeviceHandle handle, const DeviceInfo& info) {
+  int clock = 0, memory_clock = 0, bits = 0;
+  for (const auto& [number, value] : {std::pair{kClockKilohertz, &clock},
+                                      {kMemoryKilohertz, &memory_clock},
+                                      {kMemoryBits, &bits}})
+    ATTACCA_TRY_VOID(driver.call(driver.device_get_attribute, value, number, handle));
+  // Two transfers a cycle.
+  return rates_of(info, clock * 1e3, 2 * memory_clock * 1e3 * bits / 8);
+}
+
 Result<DeviceInfo> describe(const Driver& driver, DeviceHandle handle, int ordinal) {
   DeviceInfo info;
   info.ordinal = ordinal;
@@ -39,6 +50,7 @@ Result<DeviceInfo> describe(const Driver& driver, DeviceHandle handle, int ordin
   ATTACCA_TRY_VOID(driver.call(driver.device_total_mem, &info.memory_bytes, handle));
   for (const auto& [number, member] : kAttributes)
     ATTACCA_TRY_VOID(driver.call(driver.device_get_attribute, &(info.*member), number, handle));
+  ATTACCA_TRY(info.rates, rates(driver, handle, info));
   return info;
 }
 

@@ -12,20 +12,10 @@
 #include <string>
 #include <utility>
 
+#include "gpu/devices.hpp"
 #include "gpu/driver/driver.hpp"
 
 namespace attacca::gpu {
-
-struct DeviceInfo {
-  int ordinal = 0;
-  std::string name;  // "NVIDIA H200"
-  int major = 0, minor = 0;
-  int sm_count = 0;
-  size_t memory_bytes = 0;
-  int l2_bytes = 0;
-  int max_shared_bytes = 0;                              // a block's, with opt-in
-  int capability() const { return major * 10 + minor; }  // 90
-};
 
 class Device {
  public:

@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 
+#include "gpu/devices.hpp"
 #include "ptx/splice/splice.hpp"
 #include "support/check.hpp"
 #include "support/files/file.hpp"
@@ -27,12 +28,9 @@ class Laps {
   Clock::time_point last_ = Clock::now();
 };
 
-// Machine code runs on devices of its own major version alone, but PTX of an older arch can be
-// assembled for a newer device; what is for one arch alone (sm_90a) stays.
 std::string machine_arch(const KernelRequest& request) {
   const std::string& own = request.kernel->arch;
-  if (request.capability == 0 || own.back() == 'a') return own;
-  return fmt::format("sm_{}", request.capability);
+  return request.capability == 0 ? own : gpu::machine_arch(own, request.capability);
 }
 
 Result<std::vector<char>> compile_and_splice(const KernelRequest& request,

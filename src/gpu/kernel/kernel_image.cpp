@@ -2,24 +2,19 @@
 
 #include "fmt/format.h"
 
+#include "gpu/devices.hpp"
 #include "support/check.hpp"
 #include "support/hash.hpp"
 
 namespace attacca::gpu {
 namespace {
 
-// What is for one arch alone stays; other PTX can be assembled for a newer device.
-std::string machine_arch(const ptx::Module& module, int capability) {
-  std::string own = target_of(module);
-  return own.ends_with('a') || own.ends_with('f') ? own : fmt::format("sm_{}", capability);
-}
-
 Result<std::string> key_of(const KernelImageRequest& request, const Toolchain& toolchain) {
   ATTACCA_TRY(const std::string versions, toolchain.versions());
   const std::string text = print(*request.module);
   std::string key = fmt::format("attacca {}\ntools {}\nuser kernel {} bytes {:016x}\narch {}\n",
                                 ATTACCA_VERSION, versions, text.size(), hash64(text),
-                                machine_arch(*request.module, request.capability));
+                                machine_arch(target_of(*request.module), request.capability));
   if (request.tail == nullptr) return key;
   const ptx::Analysis& analysis = *request.analysis;
   key += fmt::format("output {}+{} of {} bytes\nthreads {}\n", analysis.parameter, analysis.offset,
@@ -30,7 +25,7 @@ Result<std::string> key_of(const KernelImageRequest& request, const Toolchain& t
 }
 
 Result<std::vector<char>> make(const KernelImageRequest& request, const Toolchain& toolchain) {
-  const std::string arch = machine_arch(*request.module, request.capability);
+  const std::string arch = machine_arch(target_of(*request.module), request.capability);
   if (request.tail == nullptr) return toolchain.assemble(print(*request.module), arch);
   ATTACCA_TRY(const ptx::FusedKernel fused,
               fuse_kernel(*request.module, *request.analysis, *request.tail, toolchain));
@@ -46,10 +41,6 @@ Result<std::vector<char>> kernel_image(const KernelImageRequest& request, Cache&
   ATTACCA_TRY(const std::string key, key_of(request, toolchain));
   ATTACCA_TRY(const Cache::Entry entry, cache.get(key, [&] { return make(request, toolchain); }));
   return *entry.bytes;
-}
-
-std::string arch_of(int capability) {
-  return fmt::format("sm_{}{}", capability, capability >= 90 ? "a" : "");
 }
 
 }  // namespace attacca::gpu

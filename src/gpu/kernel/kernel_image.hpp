@@ -21,7 +21,4 @@ Result<std::vector<char>> kernel_image(const KernelImageRequest& request,
                                        Cache& cache = Cache::shared(),
                                        const Toolchain& toolchain = {});
 
-// The arch that a user's CUDA C++ is compiled for on such a device: "sm_90a".
-std::string arch_of(int capability);
-
 }  // namespace attacca::gpu

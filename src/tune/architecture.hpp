@@ -1,0 +1,66 @@
+// What the cost model assumes of an architecture beyond the figures of a device
+// (gpu/devices.def): one object an architecture, whose constants are fits of measurements.
+#pragma once
+
+#include "gpu/devices.hpp"
+
+namespace attacca::tune {
+
+// Tiles multiplied by tensor cores.
+struct TileFit {
+  double mma_share;            // of the device's product rate that mma.sync reaches
+  double separate_sums_share;  // of it where each tile of k has sums of its own
+  double fill;                 // bytes a second into one multiprocessor's shared memory
+  double gather_share;         // of that where operands are gathered, element by element
+  double launch;               // seconds that a kernel takes before and after its tiles
+  double finish;               // seconds of a tile's epilogue that nothing hides
+  double finish_shared;        // likewise, with the sum of a cluster's parts of K
+  double stream_k;             // factor of a kernel whose blocks share K
+  double empty_slot;           // part of the time that an unused full slot costs
+  double context_operand;      // that an operand without a slot costs
+};
+
+// Few rows times packed weights, which pass through the multiprocessors once a tile of rows.
+// Rates: products of columns and values of k that one multiprocessor converts a second.
+struct StreamingFit {
+  double cycles;                          // of the device, a second, that the rates are for
+  double of_8_rows, of_16_rows, of_more;  // tiles of so many rows
+  double eight_bits;                      // factor of codes of 8 bits
+  double warps, warps_power;              // that a multiprocessor needs for that rate
+  double memory_share;                    // of the device's memory rate
+  double launch, wave, cluster;           // seconds: of a kernel, of each wave, of a cluster's sum
+  double threads;                         // of a multiprocessor, by registers
+};
+
+// Many rows times packed weights: beside the products of a tile, its warpgroups widen 64 columns of
+// weights each. Cycles of a stage.
+struct WideningFit {
+  double product, product_beside, widen;  // of 32 products; of them beside 64 columns that widen
+  double pingpong_alone, wide_alone, narrow_alone;  // the least of one tile: latencies
+  double cluster_again, cluster_once;               // factors of loads in common, by rounds
+  double memory_share;
+  double launch, round, cluster_k;  // seconds
+};
+
+// Dot products: weights pass by once, where there are threads enough to ask for them.
+struct DotFit {
+  double threads;       // of a multiprocessor, that reach the rate
+  double memory_share;  // of the device's memory rate
+  double row;           // part of the time that each further row of the kernel costs
+  double launch;        // seconds
+};
+
+struct Architecture {
+  int capability = 0;       // of devices from this compute capability on
+  const char* native = "";  // the target of templates that use its own matrix instructions
+  bool learned = false;     // the trees of ranking_tree.hpp were trained on it
+  TileFit tiles = {};
+  StreamingFit streaming = {};
+  WideningFit widening = {};
+  DotFit dot = {};
+};
+
+// That of the device's compute capability, else of the latest before it.
+const Architecture& architecture_of(const gpu::DeviceInfo& device);
+
+}  // namespace attacca::tune
