@@ -1,8 +1,10 @@
-"""Checks the layers of the Python package: no import goes upward, and no private name leaves its module.
+"""Checks the layers of the Python package: no import goes upward, and no private name leaves its
+module.
 
-A folder's modules and subfolders are ranked in ``RANKS``; each may import those of lower rank alone, in a function
-too. A name that begins with one underscore belongs to its module: others may neither import it nor read it as an
-attribute, be it of a module or of an object whose class defines it. Used by check_layers.py.
+A folder's modules and subfolders are ranked in ``RANKS``; each may import those of lower rank
+alone, in a function too. A name that begins with one underscore belongs to its module: others may
+neither import it nor read it as an attribute, be it of a module or of an object whose class defines
+it. Used by check_layers.py.
 """
 import ast
 import pathlib
@@ -23,15 +25,20 @@ RANKS = {
          ["__init__"],
          ["torch"],
          ["__main__"]],
-    "_functions": [["table"], ["values"], ["binding", "pointwise", "views", "parts", "products"], ["reductions"],
+    "_functions": [["table"], ["values"], ["binding", "pointwise", "views", "parts", "products"],
+                   ["reductions"],
                    ["__init__"]],
     "_trace": [["__init__", "annotations", "calls"], ["traced"], ["epilogue", "fused"]],
-    "torch": [["_kept", "_timing", "_ops"], ["_graph", "_report"], ["_compare"], ["_rewrite"], ["_backend"],
+    "torch": [["_kept", "_timing", "_ops"], ["_graph", "_report"], ["_compare"], ["_rewrite"],
+              ["_backend"],
               ["__init__"]],
-    "torch/_graph": [["__init__", "table"], ["importer"], ["kernels"], ["regions", "static"], ["replace"]],
-    "torch/_ops": [["__init__", "text_argument"], ["region", "transforms"], ["custom", "lowering"], ["calls"]],
+    "torch/_graph": [["__init__", "table"], ["importer"], ["kernels"], ["regions", "static"],
+                     ["replace"]],
+    "torch/_ops": [["__init__", "text_argument"], ["region", "transforms"], ["custom", "lowering"],
+                   ["calls"]],
 }
-# Imports of the optional part that go upward: at the first call that needs it, and for type checkers.
+# Imports of the optional part that go upward: at the first call that needs it, and for type
+# checkers.
 OPTIONAL = {("_dispatch", "torch"), ("_compile", "torch")}
 
 
@@ -100,12 +107,14 @@ def _import(module: Module, line: int, target: str) -> Iterator[str]:
     if name == other:
         return  # a folder's own __init__
     rank, below = _rank(folder, name), _rank(folder, other)
-    if (module.path, target) not in OPTIONAL and rank is not None and below is not None and below >= rank:
+    if (module.path,
+        target) not in OPTIONAL and rank is not None and below is not None and below >= rank:
         yield f"{module.path}.py:{line}: {name} may not import {other}, which is not below it"
 
 
 def _attributes(module: Module, owners: dict[str, set[str]]) -> Iterator[str]:
-    """Private names of other modules, read as attributes; those of other packages' modules are theirs to judge."""
+    """Private names of other modules, read as attributes; those of other packages' modules are
+    theirs to judge."""
     foreign = {(alias.asname or alias.name).split(".")[0] for node in ast.walk(module.tree)
                if isinstance(node, ast.Import) for alias in node.names}
     for node in ast.walk(module.tree):
@@ -136,9 +145,11 @@ def _private_names(tree: ast.Module) -> Iterator[str]:
                 targets = statement.targets
             elif isinstance(statement, ast.AnnAssign):
                 targets = [statement.target]
-            names = [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+            names = [node.id for target in targets for node in ast.walk(target)
+                     if isinstance(node, ast.Name)]
         yield from filter(_is_private, names)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_private(node.attr) \
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx,
+                                                          ast.Store) and _is_private(node.attr) \
                 and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
             yield node.attr

@@ -82,12 +82,14 @@ class Emit(Cli):
         self.assertEqual(err, "")
         self.assertIn("return x * 2.0f;", out)
         self.assertIn("const float t1 = my_act(t0);", out)
-        self.refused("emit", "--epilogue", "acc", "--include", self.folder / "none.cuh", what="none.cuh")
+        self.refused("emit", "--epilogue", "acc", "--include", self.folder / "none.cuh",
+                     what="none.cuh")
 
     def test_refusals(self):
         self.refused("emit", "--epilogue", "slu(acc)", what="unknown op", fix="did you mean silu?")
         self.refused("emit", "--epilogue", "acc", "--out", "bf61", what="unknown dtype bf61")
-        self.refused("emit", "--epilogue", "acc", "--acc", "f16", what="no kernel accumulates in f16")
+        self.refused("emit", "--epilogue", "acc", "--acc", "f16",
+                     what="no kernel accumulates in f16")
         self.refused("emit", "--epilogue", "acc > 0", what="result 1 is bool")
 
 
@@ -184,7 +186,8 @@ class Commands(Cli):
         rng = np.random.default_rng(1)
         x, w, b = (rng.standard_normal(s, dtype=np.float32) for s in [(3, 8), (8, 16), (16,)])
         inputs = [f"--input={n}={self.save(a, n + '.npy')}" for n, a in zip("xwb", (x, w, b))]
-        code, out, err = attacca("run", self.write(LINEAR), *inputs, "--output", self.folder / "out")
+        code, out, err = attacca("run", self.write(LINEAR), *inputs, "--output",
+                                 self.folder / "out")
         self.assertEqual(code, 0, out + err)
         got = np.load(next((self.folder / "out").glob("*.npy")))
         np.testing.assert_allclose(got, np.maximum(x @ w + b, 0), rtol=1e-5, atol=1e-5)
@@ -194,7 +197,8 @@ class Commands(Cli):
         w = np.eye(8, 16, dtype=np.float32).astype(ml_dtypes.bfloat16)
         graph = self.write("graph g(x: f32[M, 8], w: bf16[8, 16]) { return x @ cast(w, f32) }")
         code, out, err = attacca("run", graph, f"--input=x={self.save(x, 'x.npy')}",
-                                 f"--input=w={self.save(w, 'w.npy')}", "--output", self.folder / "out")
+                                 f"--input=w={self.save(w, 'w.npy')}", "--output",
+                                 self.folder / "out")
         self.assertEqual(code, 0, out + err)
         got = np.load(next((self.folder / "out").glob("*.npy")))
         np.testing.assert_array_equal(got[:, :8], x)
@@ -249,7 +253,8 @@ class EdgeCases(Cli):
         self.assertEqual(attacca("run", graph, "--dim", "M=1", "--check")[0], 0)
 
     def test_gelu_of_few_small_elements_is_as_exact_as_op_by_op(self):
-        graph = self.write("graph g(x: f32[1, 1], w: f32[6, 1]) {\n  a, b = split(x @ transpose(w), 2, axis=1)\n"
+        graph = self.write(
+            "graph g(x: f32[1, 1], w: f32[6, 1]) {\n  a, b = split(x @ transpose(w), 2, axis=1)\n"
                            "  return 0.5 * a * (1.0 + erf(a * 0.70710678)) * b\n}")
         for seed in (16, 23, 30, 32, 48):
             code, out, err = attacca("run", graph, "--check", "--seed", str(seed))
@@ -317,14 +322,19 @@ class LongInput(Cli):
         }
         for file, text in files.items():
             (self.folder / file).write_text(text)
-        runs = [["fold", name + "("], ["fold", "x", "--dtype", name], ["fold", "x", "--why-not", name],
-                ["fold", "1" + "0" * 5000], ["fold", line], ["fold", "x", name], ["fold", "x", "--" + name],
+        runs = [["fold", name + "("], ["fold", "x", "--dtype", name],
+                ["fold", "x", "--why-not", name],
+                ["fold", "1" + "0" * 5000], ["fold", line], ["fold", "x", name],
+                ["fold", "x", "--" + name],
                 ["run", name], ["run", "x", "--mode", name], ["run", "x", "--threads", "9" * 10000],
                 [name], ["--" + name], ["emit", "--epilogue", f"acc + {name}"],
-                ["emit", "--epilogue", f"{name}(acc)"], ["emit", "--epilogue", "acc + row(b, " + name + ")"],
-                ["emit", "--epilogue", "acc", "--out", name], ["emit", "--epilogue", "acc", "--acc", name],
+                ["emit", "--epilogue", f"{name}(acc)"],
+                ["emit", "--epilogue", "acc + row(b, " + name + ")"],
+                ["emit", "--epilogue", "acc", "--out", name],
+                ["emit", "--epilogue", "acc", "--acc", name],
                 ["emit", "--epilogue", "acc", "--fulls", name],
-                ["run", self.write(LINEAR), "--dim", name], ["run", self.write(LINEAR), "--dim", f"M={name}"],
+                ["run", self.write(LINEAR), "--dim", name],
+                ["run", self.write(LINEAR), "--dim", f"M={name}"],
                 ["run", self.write(LINEAR), "--dim", f"{name}=4"],
                 ["run", self.write(LINEAR), "--input", f"{name}=a.npy"],
                 ["run", self.write(LINEAR), "--device", name], ["tune", "x", "--as", name]]
@@ -335,7 +345,8 @@ class LongInput(Cli):
         for args in runs:
             with self.subTest(" ".join(str(arg)[:40] for arg in args)):
                 code, out, err = attacca(*args)
-                self.assertEqual(code, 3 if "opcode.ptx" in str(args) and "p" in args else 2, err[:500])
+                self.assertEqual(code, 3 if "opcode.ptx" in str(args) and "p" in args else 2,
+                                 err[:500])
                 self.assertNotEqual(out + err, "")
                 self.assertLess(len((out + err).encode()), 6000)
 
@@ -352,9 +363,10 @@ class TunedCommands(Cli):
     def put(self, *rows):
         self.tuned("--show")
         with contextlib.closing(sqlite3.connect(self.file)) as database, database:
-            database.execute("CREATE TABLE IF NOT EXISTS measured(device TEXT, problem TEXT, shape TEXT, tools TEXT, "
-                             "candidate TEXT NOT NULL, seconds REAL NOT NULL, unfused_seconds REAL NOT "
-                             "NULL, made INTEGER NOT NULL, PRIMARY KEY(device, problem, shape, tools))")
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS measured(device TEXT, problem TEXT, shape TEXT, tools "
+                "TEXT, candidate TEXT NOT NULL, seconds REAL NOT NULL, unfused_seconds REAL NOT "
+                "NULL, made INTEGER NOT NULL, PRIMARY KEY(device, problem, shape, tools))")
             database.executemany("INSERT INTO measured VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def test_there_may_be_none(self):
@@ -363,8 +375,10 @@ class TunedCommands(Cli):
         self.assertFalse(self.file.exists())
 
     def test_shows_and_forgets(self):
-        self.put(("NVIDIA H200", "fp32|relu", "m<=16 n=8 batch=1 k=8", "by", "a swizzle=2", 5e-6, 6e-6, 0),
-                 ("NVIDIA H200", "fp32|relu", "m<=32 n=8 batch=1 k=8", "by", "unfused", 7e-6, 7e-6, 0))
+        self.put(("NVIDIA H200", "fp32|relu", "m<=16 n=8 batch=1 k=8", "by", "a swizzle=2", 5e-6,
+                  6e-6, 0),
+                 ("NVIDIA H200", "fp32|relu", "m<=32 n=8 batch=1 k=8", "by", "unfused", 7e-6, 7e-6,
+                  0))
         code, out, err = self.tuned("--show")
         self.assertEqual((code, err), (0, ""))
         self.assertIn("5.00 us, unfused 6.00 us: a swizzle=2", out)
@@ -451,7 +465,8 @@ class BadInput(Cli):
         self.refused("run", self.folder / "none.onnx", what="none.onnx")
 
     def test_malformed_text(self):
-        self.refused("run", self.write("graph g(x: f32[4]) { return x + }"), what="graph.attacca:1:")
+        self.refused("run", self.write("graph g(x: f32[4]) { return x + }"),
+                     what="graph.attacca:1:")
 
     def test_binary_garbage(self):
         self.refused("run", self.write(bytes(range(256)) * 8), what="graph.attacca:")
@@ -465,10 +480,12 @@ class BadInput(Cli):
         self.refused("run", self.write("graph g(x: f31[4]) { return x }"), what="f31", fix="f32")
 
     def test_unknown_op(self):
-        self.refused("run", self.write("graph g(x: f32[4]) { return siluu(x) }"), what="siluu", fix="silu")
+        self.refused("run", self.write("graph g(x: f32[4]) { return siluu(x) }"), what="siluu",
+                     fix="silu")
 
     def test_use_before_definition(self):
-        self.refused("run", self.write("graph g(x: f32[4]) {\n a = b + x\n b = a\n return b }"), what=":2:6")
+        self.refused("run", self.write("graph g(x: f32[4]) {\n a = b + x\n b = a\n return b }"),
+                     what=":2:6")
 
     def test_wrong_ranks(self):
         self.refused("run", self.write("graph g(x: f32[4], w: f32[4, 4]) { return x @ w }"),
@@ -496,7 +513,8 @@ class BadInput(Cli):
         self.refused("run", self.write(LINEAR), "--input", "x=none.npy", what="none.npy")
 
     def test_input_names(self):
-        self.refused("run", self.write(LINEAR), "--input", "q=x.npy", what="no input q", fix="x, w, b")
+        self.refused("run", self.write(LINEAR), "--input", "q=x.npy", what="no input q",
+                     fix="x, w, b")
 
     def test_npy_of_another_dtype(self):
         path = self.save(np.zeros((3, 8)), "x.npy")
@@ -517,7 +535,8 @@ class BadInput(Cli):
                 path = self.write(whole[:length], "cut.npy")
                 self.refused("run", self.write(LINEAR), f"--input=x={path}", what="cut.npy")
         huge = whole.replace(b"(3, 8)", b"(9999999999999, 8)")
-        self.refused("run", self.write(LINEAR), f"--input=x={self.write(huge, 'h.npy')}", what="h.npy")
+        self.refused("run", self.write(LINEAR), f"--input=x={self.write(huge, 'h.npy')}",
+                     what="h.npy")
 
     def test_outputs_that_would_share_a_file(self):
         long = "y" * 221
@@ -531,7 +550,8 @@ class BadInput(Cli):
                 graph = self.write(f"graph g(x: f32[4]) {{ return {outputs} }}")
                 self.refused("run", graph, "--output", self.folder / "out", what=what)
                 self.assertFalse((self.folder / "out").exists())
-        graph = self.write(f'graph g(x: f32[4]) {{ return "." = x, ".." = x, {long[1:]} = x, Y = x, y = x }}')
+        graph = self.write(
+            f'graph g(x: f32[4]) {{ return "." = x, ".." = x, {long[1:]} = x, Y = x, y = x }}')
         code, _, err = attacca("run", graph, "--output", self.folder / "out")
         self.assertEqual((code, err), (0, ""))
         self.assertEqual({path.name for path in (self.folder / "out").iterdir()},

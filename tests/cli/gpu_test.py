@@ -32,7 +32,8 @@ SCALE = """extern "C" __global__ void scale(const float* x, float* out, int n) {
 
 class Explain(Cli):
     def ranking(self, *args):
-        code, out, err = attacca("explain", self.write(BLOCK), "--device", "cuda", "--as", "h200", *args,
+        code, out, err = attacca("explain", self.write(BLOCK), "--device", "cuda", "--as", "h200",
+                                 *args,
                                  "--json")
         self.assertEqual((code, err), (0, ""))
         return json.loads(out)["candidates"]
@@ -42,9 +43,11 @@ class Explain(Cli):
                                  "--dim", "M=16")
         self.assertEqual((code, err), (0, ""))
         self.assertIn("dimensions: M=16\n", out)
-        self.assertRegex(out, r"region 1 on NVIDIA H200: \d+ of \d+ templates can compute it\n    1\. \S+, "
+        self.assertRegex(
+            out, r"region 1 on NVIDIA H200: \d+ of \d+ templates can compute it\n    1\. \S+, "
                               r"expected \d+\.\d\d us\n")
-        self.assertIn("  not mma_tt_64x64x64_f2_d16: B has strides 1, 64, batch stride 0 and alignment "
+        self.assertIn(
+            "  not mma_tt_64x64x64_f2_d16: B has strides 1, 64, batch stride 0 and alignment "
                       "16, the template wants N contiguous and 16-byte steps\n", out)
 
     def test_the_best_comes_first(self):
@@ -52,7 +55,8 @@ class Explain(Cli):
         self.assertEqual([r["region"] for r in regions], [1, 2])
         self.assertEqual(regions[0]["dims"], {"M": 16})
         ranked = [each["template"] for each in regions[0]["ranked"]]
-        for name in ["cutlass_tn_64x16x128_1x1_pingpong_swap_f1", "cutlass_tn_128x128x64_2x1_pingpong_f1",
+        for name in ["cutlass_tn_64x16x128_1x1_pingpong_swap_f1",
+                     "cutlass_tn_128x128x64_2x1_pingpong_f1",
                      "mma_tn_128x128x32_f2_d16"]:
             self.assertIn(name, ranked)
         self.assertFalse(ranked[0].startswith("mma_"), ranked)
@@ -60,10 +64,13 @@ class Explain(Cli):
         self.assertEqual(times, sorted(times))
 
     def test_products_of_eight_bit_floats_are_not_rounded(self):
-        code, source, err = attacca("bench", "whole", "--template", "mma_e4m3_xx_64x64x64_f2_d16", "--dtype",
-                                    "f8e4m3", "--mode", "eager", "--epilogue", "acc * col(sa) * row(sb)", "--source")
+        code, source, err = attacca("bench", "whole", "--template", "mma_e4m3_xx_64x64x64_f2_d16",
+                                    "--dtype",
+                                    "f8e4m3", "--mode", "eager", "--epilogue",
+                                    "acc * col(sa) * row(sb)", "--source")
         self.assertEqual((code, err), (0, ""))
-        element = source[source.index("attacca_outputs attacca_element("):source.index("attacca_hole(")]
+        element = source[
+            source.index("attacca_outputs attacca_element("):source.index("attacca_hole(")]
         self.assertRegex(element, r"\(float acc, float col0, float row0\) \{\n"
                                   r"  const float t0 = __fmul_rn\(acc, col0\);\n"
                                   r"  const float t1 = __fmul_rn\(t0, row0\);\n"
@@ -79,24 +86,31 @@ class Explain(Cli):
         graph = self.write(BLOCK)
         refused = attacca("explain", graph, "--device", "cuda", "--as", "?")[2]
         names = re.search(r"one of (.*)", refused)[1].split(", ")
-        self.assertGreaterEqual(set(names), {"a100", "l40s", "rtx4090", "h100", "h200", "b200", "rtx5090"})
+        self.assertGreaterEqual(set(names),
+                                {"a100", "l40s", "rtx4090", "h100", "h200", "b200", "rtx5090"})
         for name in names:
-            code, out, err = attacca("explain", graph, "--device", "cuda", "--as", name, "--dim", "M=16", "--json")
+            code, out, err = attacca("explain", graph, "--device", "cuda", "--as", name, "--dim",
+                                     "M=16", "--json")
             self.assertEqual((code, err), (0, ""), name)
             for region in json.loads(out)["candidates"]:
                 ranked = {each["template"]: each["expected_us"] for each in region["ranked"]}
                 excluded = {each["template"]: each["reason"] for each in region["excluded"]}
-                mma = "mma_tn_128x128x32_f2_d16" if region["region"] == 1 else "mma_tt_64x64x64_f2_d16"
+                mma = "mma_tn_128x128x32_f2_d16" if region[
+                    "region"] == 1 else "mma_tt_64x64x64_f2_d16"
                 self.assertIn(mma, ranked, name)
                 self.assertTrue(all(0 < time < 1e3 for time in ranked.values()), (name, ranked))
-                for template in ("cutlass_tn_128x128x64_2x1_pingpong_f1", "wgmma_tn_128x128x64_2x1_pingpong_direct_f1_d16"):
+                for template in ("cutlass_tn_128x128x64_2x1_pingpong_f1",
+                                 "wgmma_tn_128x128x64_2x1_pingpong_direct_f1_d16"):
                     if name in ("h100", "h200"):
                         self.assertNotIn("compute capability", excluded.get(template, ""), name)
                     else:
-                        self.assertRegex(excluded[template], r"^made for compute capability 90 to 90, the device has \d+$")
+                        self.assertRegex(excluded[template],
+                                         r"^made for compute capability 90 to 90, the device has "
+                                         r"\d+$")
 
     def test_several_products(self):
-        _, out, _ = attacca("explain", EXAMPLES / "llama3_8b_mlp.attacca", "--device", "cuda", "--as",
+        _, out, _ = attacca("explain", EXAMPLES / "llama3_8b_mlp.attacca", "--device", "cuda",
+                            "--as",
                             "h200", "--dim", "M=64")
         self.assertIn("one product a template, the region has several", out)
 
@@ -136,21 +150,25 @@ class Explain(Cli):
         graph = self.own("+")
         code, out, err = attacca("explain", graph, *args)
         self.assertEqual((code, err), (0, ""))
-        self.assertIn("region 1 on NVIDIA H200: its kernel, then the tail\n  not fused: it reads its output "
+        self.assertIn(
+            "region 1 on NVIDIA H200: its kernel, then the tail\n  not fused: it reads its output "
                       "(ld.global.f32) [read] at scale.cu:3\n", out)
         candidates = json.loads(attacca("explain", graph, *args, "--json")[1])["candidates"][0]
         self.assertEqual(candidates["ranked"], [])
         self.assertEqual([each["template"] for each in candidates["excluded"]], ["user_kernel"])
         run = attacca("run", graph, "--device", "cuda", "--dim", "M=9", "--json",
-                      env={"ATTACCA_LIBCUDA": FAKE_CUDA, "ATTACCA_CACHE_DIR": str(self.folder / "cache")})
+                      env={"ATTACCA_LIBCUDA": FAKE_CUDA,
+                           "ATTACCA_CACHE_DIR": str(self.folder / "cache")})
         (decision,) = json.loads(run[1])["decisions"]
         self.assertEqual((decision["candidate"], decision["source"]), ("unfused", "analysis"))
         self.assertEqual(decision["excluded"], candidates["excluded"])
 
     def test_refusals(self):
         graph = self.write(BLOCK)
-        self.refused("explain", graph, "--device", "cuda", "--as", "z80", what="no device z80", fix="h200")
-        self.refused("explain", graph, "--device", "cuda", "--as", "h200", "--dim", "Q=1", what="dimension Q")
+        self.refused("explain", graph, "--device", "cuda", "--as", "z80", what="no device z80",
+                     fix="h200")
+        self.refused("explain", graph, "--device", "cuda", "--as", "h200", "--dim", "Q=1",
+                     what="dimension Q")
         self.refused("explain", graph, "--device", "cuda", what="CUDA driver", fix="--as",
                      env={"ATTACCA_LIBCUDA": "/nowhere/x"})
 
@@ -184,14 +202,18 @@ class StandIn(Cli):
         self.assertIn("fused_ms", report)
 
     def change(self, sql):
-        with contextlib.closing(sqlite3.connect(self.folder / "cache" / "tuned.sqlite")) as database, database:
+        with contextlib.closing(sqlite3.connect(self.folder / "cache"
+                                                / "tuned.sqlite")) as database, database:
             self.assertGreater(database.execute(sql).rowcount, 0)
 
     def odd(self, command, *args):
-        """Decisions for a product that only templates without tensor maps take: the stand-in encodes no maps."""
+        """Decisions for a product that only templates without tensor maps take: the stand-in
+        encodes no maps."""
         graph = self.folder / "odd.attacca"
-        graph.write_text("graph odd(x: bf16[M, 63], w: bf16[33, 63]) {\n  return relu(x @ transpose(w))\n}\n")
-        code, out, err = attacca(command, graph, "--device", "cuda", "--dim", "M=16", "--json", *args, env=self.env)
+        graph.write_text(
+            "graph odd(x: bf16[M, 63], w: bf16[33, 63]) {\n  return relu(x @ transpose(w))\n}\n")
+        code, out, err = attacca(command, graph, "--device", "cuda", "--dim", "M=16", "--json",
+                                 *args, env=self.env)
         self.assertEqual(code, 0, out + err)
         return json.loads(out)
 
@@ -206,7 +228,8 @@ class StandIn(Cli):
         self.assertEqual(self.source(), "model")
         (tools,) = {row["tools"] for row in
                     json.loads(attacca("tune", "--show", "--json", env=self.env)[1])["choices"]}
-        self.assertRegex(tools, r"^attacca \d+\.\d+\.\d+, templates [0-9a-f]{16}, cuBLASLt 0, driver 9\d+$")
+        self.assertRegex(
+            tools, r"^attacca \d+\.\d+\.\d+, templates [0-9a-f]{16}, cuBLASLt 0, driver 9\d+$")
 
     def test_an_algorithm_that_is_gone_is_measured_again(self):
         self.odd("tune", "--budget", "1")
@@ -220,16 +243,21 @@ class StandIn(Cli):
         cache.mkdir()
         cache.chmod(0o777)
         report = self.odd("run")
-        err = attacca("run", self.folder / "odd.attacca", "--device", "cuda", "--dim", "M=16", env=self.env)[2]
-        self.assertEqual(err.count("warning: the tuning database is not used: another user"), 1, err)
-        self.assertEqual(err.count("another user may have written it; kernels are compiled again"), 1, err)
+        err = attacca("run", self.folder / "odd.attacca", "--device", "cuda", "--dim", "M=16",
+                      env=self.env)[2]
+        self.assertEqual(err.count("warning: the tuning database is not used: another user"), 1,
+                         err)
+        self.assertEqual(err.count("another user may have written it; kernels are compiled again"),
+                         1, err)
         self.assertEqual(len(report["warnings"]), 2)
         self.assertTrue(all("chmod go-w" in each["fix"] for each in report["warnings"]))
         self.assertEqual([path for path in cache.rglob("*") if path.is_file()], [])
 
     def test_a_locked_database_costs_one_wait(self):
         graph = self.folder / "six.attacca"
-        graph.write_text("graph six(x: bf16[M, 63], w: bf16[63, 63]) {\n  a = relu(x @ transpose(w))\n" + "".join(
+        graph.write_text(
+            "graph six(x: bf16[M, 63], w: bf16[63, 63]) {\n  a = relu(x @ transpose(w))\n"
+            + "".join(
             f"  {out} = {op}({of} @ transpose(w))\n" for out, op, of in
             [("b", "gelu", "a"), ("c", "silu", "b"), ("d", "tanh", "c"), ("e", "mish", "d")]) +
             "  return relu(e @ transpose(w))\n}\n")
@@ -237,7 +265,8 @@ class StandIn(Cli):
         start = time.monotonic()
         self.assertEqual(attacca(*args, env=self.env)[0::2], (0, ""))
         free = time.monotonic() - start
-        with contextlib.closing(sqlite3.connect(self.folder / "cache" / "tuned.sqlite")) as database:
+        with contextlib.closing(sqlite3.connect(self.folder / "cache"
+                                                / "tuned.sqlite")) as database:
             database.execute("BEGIN EXCLUSIVE")
             start = time.monotonic()
             code, _, err = attacca(*args, env=self.env)
@@ -250,7 +279,8 @@ class StandIn(Cli):
 
     def test_tune_prints_a_table(self):
         out = self.gpu("tune", "--dim", "M=16", "--allow", "mma_*", "--budget", "1", "--list")
-        self.assertRegex(out, r"^region  size +us  unfused us   ratio  winner\n +1  M=16 +\d+\.\d\d ")
+        self.assertRegex(out,
+                         r"^region  size +us  unfused us   ratio  winner\n +1  M=16 +\d+\.\d\d ")
         self.assertRegex(out, r"mma_\w+: ranked below those that were timed")
         self.assertIn("cutlass_tn_128x128x64_2x1_pingpong_f1: not allowed by mma_*", out)
         self.assertIn("unfused", out)
@@ -259,8 +289,10 @@ class StandIn(Cli):
         row, = json.loads(self.gpu("tune", "--dim", "M=16", "--budget", "0", "--json"))["tuned"][:1]
         self.assertGreater(row["expected_us"], 0)
         self.assertEqual(row["candidates"], [])
-        self.assertEqual(json.loads(attacca("tune", "--show", "--json", env=self.env)[1])["choices"], [])
-        self.assertRegex(self.gpu("tune", "--dim", "M=16", "--budget", "0"), r"\n +1  M=16 +~\d+\.\d\d +- +-  ")
+        self.assertEqual(json.loads(attacca("tune", "--show", "--json",
+                                            env=self.env)[1])["choices"], [])
+        self.assertRegex(self.gpu("tune", "--dim", "M=16", "--budget", "0"),
+                         r"\n +1  M=16 +~\d+\.\d\d +- +-  ")
 
     def test_run_measures_first(self):
         out = self.gpu("run", "--tune", "--dim", "M=16", "--output", self.folder / "out")
@@ -270,7 +302,8 @@ class StandIn(Cli):
 
     def test_what_cannot_be_measured_runs_as_the_model_says(self):
         odd = self.folder / "odd.attacca"
-        odd.write_text("graph odd(x: bf16[M, 63], w: bf16[33, 63]) {\n  return relu(x @ transpose(w))\n}\n")
+        odd.write_text(
+            "graph odd(x: bf16[M, 63], w: bf16[33, 63]) {\n  return relu(x @ transpose(w))\n}\n")
         env = {**self.env, "ATTACCA_TUNE_WORKER": str(self.folder / "nothing")}
         code, out, err = attacca("run", odd, "--device", "cuda", "--tune", "--dim", "M=5", env=env)
         self.assertEqual(code, 0, err)
@@ -294,24 +327,28 @@ class StandIn(Cli):
         for part in ("emit_ms", "nvrtc_ms", "splice_ms", "assemble_ms"):
             self.assertGreater(cold["first"][part], 0)
             self.assertEqual(cold["disk"][part], 0)
-        cached = [each["cached"] for each in (cold["first"], cold["disk"], cold["memory"], known["first"])]
+        cached = [each["cached"]
+                  for each in (cold["first"], cold["disk"], cold["memory"], known["first"])]
         self.assertEqual(cached, [False, True, True, True])
         self.assertEqual(missing["failed"], "no template nope")
 
     def test_bench_launch(self):
         # Rows of 120 bytes, so that the plan has no other choice either.
         nothing, plan, kernel = self.bench("launch", "--template", "mma_xx_64x64x32_f2_d16",
-                                           "--epilogue", "relu(acc)", "--m", "16", "--n", "60", "--k", "60")
+                                           "--epilogue", "relu(acc)", "--m", "16", "--n", "60",
+                                           "--k", "60")
         self.assertIn("mma_xx", plan["plan"])
         for took in (nothing["empty_kernel_us"], plan["plan_us"], kernel["same_operands_us"],
                      kernel["changing_operands_us"]):
             self.assertGreater(took, 0)
 
     def test_bench_whole(self):
-        source = attacca("bench", "whole", "--template", SMALL, "--epilogue", "relu(acc)", "--source")[1]
+        source = attacca("bench", "whole", "--template", SMALL, "--epilogue", "relu(acc)",
+                         "--source")[1]
         self.assertIn('extern "C" __device__ attacca_results attacca_hole(', source)
         image = self.write("anything: the stand-in takes it", "whole.cubin")
-        (line,) = self.bench("whole", "--template", SMALL, "--epilogue", "relu(acc)", "--image", image,
+        (line,) = self.bench("whole", "--template", SMALL, "--epilogue", "relu(acc)", "--image",
+                             image,
                              "--m", "16", "--n", "64", "--k", "64")
         self.assertGreater(line["spliced_us"] * line["whole_us"], 0)
 

@@ -1,4 +1,5 @@
-"""attacca kernel: kernels of a user's own, from CUDA C++ and PTX. Needs NVRTC and ptxas or nvJitLink, no GPU.
+"""attacca kernel: kernels of a user's own, from CUDA C++ and PTX. Needs NVRTC and ptxas or
+nvJitLink, no GPU.
 
 Usage: kernel_test.py ATTACCA [unittest arguments].
 """
@@ -97,7 +98,8 @@ class Kernel(unittest.TestCase):
         self.assertEqual(described["shape"], [4, 64])
         again = self.folder / "again.cubin"
         code, out, err = attacca("fuse", self.folder / "fused.ptx", "--kernel", "scale", "--output",
-                                 "1", "--dtype", "f32", "--shape", "4,64", "--epilogue", "relu(out)",
+                                 "1", "--dtype", "f32", "--shape", "4,64", "--epilogue",
+                                 "relu(out)",
                                  "-o", again)
         self.assertEqual((code, err), (0, ""))
         self.assertTrue(again.read_bytes().startswith(b"\x7fELF"))
@@ -138,8 +140,9 @@ class Kernel(unittest.TestCase):
     def test_an_out_pointer_is_filled_without_analysis(self):
         source = self.folder / "out.cu"
         source.write_text("#include <attacca/out.cuh>\n"
-                          "extern \"C\" __global__ void kernel(const float* x, attacca::Out<float> to,"
-                          " float** kept) {\n  kept[0] = nullptr;\n  to[threadIdx.x] = x[0];\n}\n")
+                          "extern \"C\" __global__ void kernel(const float* x, attacca::Out<float> "
+                          "to, float** kept) "
+                          "{\n  kept[0] = nullptr;\n  to[threadIdx.x] = x[0];\n}\n")
         include = pathlib.Path(__file__).resolve().parents[2] / "include"
         open_it = ["-I", include, "--nvrtc=-DATTACCA_OPEN"]
         fused = self.folder / "fused.cubin"
@@ -164,7 +167,8 @@ class Kernel(unittest.TestCase):
         ptx = self.folder / "fused.ptx"
         name = re.search(r"\.entry (\w+scale\w+)", ptx.read_text()).group(1)
         for kernel in [name, "my::scale<float, 3>", "my::scale", "scale"]:
-            self.assertEqual(attacca("inspect", ptx, "--kernel", kernel, "--output", "1")[0], 0, kernel)
+            self.assertEqual(attacca("inspect", ptx, "--kernel", kernel, "--output", "1")[0], 0,
+                             kernel)
         self.refused("inspect", ptx, "--kernel", "scales", "--output", "1",
                      what="there is no kernel 'scales'")
         self.refused("inspect", self.source, "--kernel", "nothing", "--output", "1",

@@ -35,7 +35,8 @@ def attacca(*args, addresses):
 
 def write_checkpoint(path):
     """64 MiB of weights, their scales, and 64 MiB that are copied; all zero."""
-    sizes = {"w": ("I8", [4096, 16384], 1), "w_scale": ("F32", [4096], 4), "z": ("U8", [64 * MIB], 1)}
+    sizes = {"w": ("I8", [4096, 16384], 1), "w_scale": ("F32", [4096], 4),
+             "z": ("U8", [64 * MIB], 1)}
     header, at = {}, 0
     for name, (dtype, shape, width) in sizes.items():
         size = width
@@ -104,11 +105,13 @@ class Scarce(unittest.TestCase):
 
 
 class SmallStack(unittest.TestCase):
-    """Everything that the readers accept fits a stack of 512 KB, the main thread's on some systems."""
+    """Everything that the readers accept fits a stack of 512 KB, the main thread's on some
+    systems."""
 
     # The nesting limit is 256 and the outermost expression counts.
     CALLS = [("relu(", 255, ")"), ("(", 255, ")"), ("-", 255, ""), ("1 + (", 127, ")"),
-             ("clamp(", 255, ", max=9, min=0)"), ("relu(", 255, ")[:, :]"), ("-(1 + relu(", 63, "))"),
+             ("clamp(", 255, ", max=9, min=0)"), ("relu(", 255, ")[:, :]"),
+             ("-(1 + relu(", 63, "))"),
              ("where(x > 0, 1, ", 254, ")"), ("gelu(", 255, ")"), ("softmax(", 255, ")"),
              ("relu(matmul(", 127, ", w))")]
 
@@ -137,14 +140,16 @@ class SmallStack(unittest.TestCase):
         self.run_small("run", graph, "--check")
 
     def test_deeper_is_an_error(self):
-        graph = self.write("deeper.attacca", f"graph g(x: f32[4]) {{ return {'relu(' * 256}x{')' * 256} }}\n")
+        graph = self.write("deeper.attacca",
+                           f"graph g(x: f32[4]) {{ return {'relu(' * 256}x{')' * 256} }}\n")
         code, _, err = limited(resource.RLIMIT_STACK, 512 * 1024, "fold", graph)
         self.assertEqual(code, 2)
         self.assertIn("nested deeper than 256", err)
 
     def test_long_graphs(self):
         lines = [f"  v{i} = v{i - 1} * sigmoid(v{i - 1}) + 1\n" for i in range(1, 1000)]
-        graph = self.write("long.attacca", "graph g(v0: f32[4, 8]) {\n" + "".join(lines) + "  return v999\n}\n")
+        graph = self.write("long.attacca",
+                           "graph g(v0: f32[4, 8]) {\n" + "".join(lines) + "  return v999\n}\n")
         self.run_small("fold", graph)
         self.run_small("run", graph, "--check")
 
@@ -152,9 +157,11 @@ class SmallStack(unittest.TestCase):
         # Heads of functions that a regular expression would take to pieces by recursion.
         act = self.write("act.cu", "__device__" + " " * 20000 + "float act(float x) { return x; }\n"
                          f"__device__ float wide({'x' * 20000}) {{}}\n"
-                         "__device__ float gate(" + ", ".join(f"float x{i}" for i in range(2000)) + ");\n")
+                         "__device__ float gate(" + ", ".join(f"float x{i}" for i in range(2000))
+                         + ");\n")
         for name in ("relu", "act"):
-            out = self.run_small("emit", "--include", act, "--epilogue", f"{name}(" * 255 + "acc" + ")" * 255)
+            out = self.run_small("emit", "--include", act, "--epilogue",
+                                 f"{name}(" * 255 + "acc" + ")" * 255)
             self.assertIn("attacca_hole(", out)
 
     def test_nested_ptx(self):
@@ -164,7 +171,8 @@ class SmallStack(unittest.TestCase):
         call = "{{\n.param .b64 a;\nst.param.b64 [a], {};\ncall.uni f{}, (a);\n}}\n"
         functions = "".join(
             f".func f{i}(.param .b64 p)\n{{\n.reg .b64 %rd<4>;\nld.param.u64 %rd1, [p];\n"
-            + (call.format("%rd1", i - 1) if i else "st.global.f32 [%rd1], 0f00000000;\n") + "ret;\n}\n"
+            + (call.format("%rd1", i - 1) if i else "st.global.f32 [%rd1], 0f00000000;\n")
+            + "ret;\n}\n"
             for i in range(250))
         for text in (scopes, functions + entry + call.format("%rd2", 249) + "ret;\n}\n"):
             kernel = self.write("kernel.ptx", head + text)

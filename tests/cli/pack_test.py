@@ -69,7 +69,8 @@ class Pack(unittest.TestCase):
         self.assertIn("up.weight: [40, 128] weights=s8, bits=4, group=64, scales=bf16", out)
         metadata, packed = read(self.folder / "b.safetensors")
         self.assertEqual(sorted(packed), ["norm", "up.weight"])
-        self.assertTrue(metadata["attacca.unpack.up.weight"].startswith("unpack(up.weight, [40, 128]"))
+        self.assertTrue(
+            metadata["attacca.unpack.up.weight"].startswith("unpack(up.weight, [40, 128]"))
         code, out, err = attacca("pack", "--unpack", self.folder / "b.safetensors",
                                  self.folder / "c.safetensors")
         self.assertEqual(code, 0, err)
@@ -104,7 +105,8 @@ class Pack(unittest.TestCase):
         size = len(read(self.folder / "b.safetensors")[1]["up.weight"])
         graph = self.folder / "g.attacca"
         graph.write_text(GRAPH % (size, "weights=u8, bits=4, group=64, scales=bf16"))
-        code, out, err = attacca("run", graph, "--input", f"w={self.folder / 'b.safetensors'}:up.weight")
+        code, out, err = attacca("run", graph, "--input",
+                                 f"w={self.folder / 'b.safetensors'}:up.weight")
         self.assertEqual(code, 2)
         self.assertIn("weights packed as [40, 128], weights=s8, bits=4", err)
         self.assertIn("fix: ", err)
@@ -113,7 +115,8 @@ class Pack(unittest.TestCase):
         self.assertIn("no tensor down", err)
 
     def test_bad_input_is_refused(self):
-        for more, what in (((), "scales [40, 2] for K = 64"), (("--only", "down*"), "no weights to pack"),
+        for more, what in (((), "scales [40, 2] for K = 64"),
+                           (("--only", "down*"), "no weights to pack"),
                            (("--bits", "3"), "3")):
             code, out, err = self.pack(*more)
             self.assertNotEqual(code, 0)

@@ -1,5 +1,5 @@
-"""The command line beside its files: output that cannot be written, caches and databases that cannot
-be used, variables that cannot be read.
+"""The command line beside its files: output that cannot be written, caches and databases that
+cannot be used, variables that cannot be read.
 
 Usage: process_test.py ATTACCA [unittest arguments].
 """
@@ -16,7 +16,8 @@ import unittest
 ATTACCA = sys.argv.pop(1)
 GRAPH = "graph g(x: f32[M, 8], w: f32[8, 16]) { return relu(x @ w) }\n"
 LONG = "graph g(x: f32[M, 8], w: f32[8, 8]) {\n" + "".join(
-    f"  a{i} = relu({'x' if i == 0 else f'a{i - 1}'} @ w)\n" for i in range(300)) + "  return a299\n}\n"
+    f"  a{i} = relu({'x' if i == 0 else f'a{i - 1}'} @ w)\n"
+    for i in range(300)) + "  return a299\n}\n"
 
 
 class Process(unittest.TestCase):
@@ -113,7 +114,8 @@ class Doctor(Process):
     def test_a_good_cache(self):
         self.assertEqual(self.doctor()["cache"], str(self.cache))
         self.assertEqual(self.doctor()["tuned"], "nothing measured yet")
-        self.assertIn("not made yet", self.doctor(ATTACCA_CACHE_DIR=str(self.folder / "no"))["cache"])
+        self.assertIn("not made yet",
+                      self.doctor(ATTACCA_CACHE_DIR=str(self.folder / "no"))["cache"])
 
     def test_a_cache_that_others_may_write(self):
         self.cache.chmod(0o777)
@@ -134,7 +136,8 @@ class Doctor(Process):
         self.assertIn("not used: Not a directory", said)
 
     def test_without_a_home_the_cache_is_the_users_own(self):
-        env = {"ATTACCA_CACHE_DIR": "", "XDG_CACHE_HOME": "", "HOME": "", "TMPDIR": str(self.folder)}
+        env = {"ATTACCA_CACHE_DIR": "", "XDG_CACHE_HOME": "", "HOME": "",
+               "TMPDIR": str(self.folder)}
         own = self.folder / f"attacca-{os.geteuid()}"
         self.assertEqual(self.doctor(**env)["cache"], f"{own} (not made yet)")
         own.mkdir(exist_ok=True)

@@ -1,4 +1,5 @@
-"""Where Attacca and ONNX Runtime disagree: the op, when, which of them follows the operator text, and why."""
+"""Where Attacca and ONNX Runtime disagree: the op, when, which of them follows the operator text,
+and why."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ class Difference:
 DIFFERENCES: list[Difference] = []
 
 
-def explained(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> "str | None":
+def explained(case: Case, output: int, mine: Any, theirs: Any,
+              values: dict[str, Any]) -> "str | None":
     """The name of the row that a disagreement falls under."""
     for each in DIFFERENCES:
         if each.op in ("", case.row.name) and each.applies(case, output, mine, theirs, values):
@@ -69,18 +71,21 @@ def add(op: str, condition: str, right: str, why: str) -> Callable[[Applies], Ap
 
 
 for _op in ("MatMulInteger", "QLinearMatMul"):
-    @add(_op, "sums of no products", "attacca", "an empty sum is 0; ONNX Runtime leaves memory as it was")
+    @add(_op, "sums of no products", "attacca",
+         "an empty sum is 0; ONNX Runtime leaves memory as it was")
     def empty_sum(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
         return summed(values) == 0 and (case.row.name != "MatMulInteger" or not np.any(mine))
 
 
 @add("DynamicQuantizeLinear", "x of zeros alone", "attacca",
-     "the text's y_scale is (max - min) / 255 = 0; ONNX Runtime's 1 is not in it. y and its zero point are 0")
+     "the text's y_scale is (max - min) / 255 = 0; ONNX Runtime's 1 is not in it. y and its zero "
+     "point are 0")
 def scale_of_zeros(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
     return output == 1 and mine == 0 and theirs == 1 and not np.any(values["x"])
 
 
-@add("Clip", "a bound that is NaN", "attacca", "Min(max, Max(x, min)) of NaN is NaN, as Max and Min are")
+@add("Clip", "a bound that is NaN", "attacca",
+     "Min(max, Max(x, min)) of NaN is NaN, as Max and Min are")
 def clip_nan(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
     bounds = [values[name] for name in ("low", "high") if name in values]
     return any(bool(np.isnan(each)) for each in bounds) and bool(np.isnan(mine).all())
@@ -97,21 +102,25 @@ def sign(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]
     return bool(np.isnan(mine[differs(mine, theirs)]).all())
 
 
-@add("QuantizeLinear", "NaN", "both", "the text gives no integer for NaN; Attacca's is the zero point or 0")
+@add("QuantizeLinear", "NaN", "both",
+     "the text gives no integer for NaN; Attacca's is the zero point or 0")
 def quantized_nan(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
     return bool(np.isnan(values["x"][differs(mine, theirs)]).all())
 
 
 @add("ReduceProd", "integers beyond their range", "both",
      "the text leaves overflow open; Attacca wraps around, as its product of two does")
-def integer_product(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
+def integer_product(case: Case, output: int, mine: Any, theirs: Any,
+                    values: dict[str, Any]) -> bool:
     return mine.dtype.kind == "i" and bool(
         (np.abs(theirs[differs(mine, theirs)].astype(np.float64)) > 2**30).all())
 
 
 @add("ReduceProd", "partial products at the ends of the range", "both",
-     "the text gives no order: one order's partial products overflow or lose digits, the other's do not")
-def partial_products(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
+     "the text gives no order: one order's partial products overflow or lose digits, the other's "
+     "do not")
+def partial_products(case: Case, output: int, mine: Any, theirs: Any,
+                     values: dict[str, Any]) -> bool:
     return any(bool(((np.abs(each) > 1e10) | ((np.abs(each) < 1e-6) & (each != 0))).any())
                for each in floats(case, values))
 
@@ -120,15 +129,18 @@ for _op in ("LayerNormalization", "RMSNormalization", "InstanceNormalization", "
             "MeanVarianceNormalization"):
     @add(_op, "squares beyond float32, infinities, NaN", "both",
          "the text leaves overflow open: a variance of infinity scales to 0, in ONNX Runtime to NaN")
-    def square_overflows(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
+    def square_overflows(case: Case, output: int, mine: Any, theirs: Any,
+                         values: dict[str, Any]) -> bool:
         with np.errstate(all="ignore"):
             return any(not np.isfinite(np.square(each)).all() for each in floats(case, values))
 
 
 for _op in ("ReduceMax", "ReduceMin", "GlobalMaxPool", "ReduceLogSumExp"):
     @add(_op, "NaN among the elements", "both",
-         "the text does not say; Attacca's is NaN, as NumPy's and as Max's. ONNX Runtime's depends on order")
-    def extremum_of_nan(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
+         "the text does not say; Attacca's is NaN, as NumPy's and as Max's. ONNX Runtime's depends "
+         "on order")
+    def extremum_of_nan(case: Case, output: int, mine: Any, theirs: Any,
+                        values: dict[str, Any]) -> bool:
         return has_nan(case, values) and bool(np.isnan(mine[differs(mine, theirs)]).all())
 
 
@@ -156,31 +168,37 @@ def where_zero(case: Case, output: int, mine: Any, theirs: Any, values: dict[str
 
 for _op in ("Clip", "Max", "Min", "ReduceMax", "ReduceMin", "(many ops)"):
     @add(_op, "-0.0 against 0.0", "both", "the two compare equal: either is the extremum")
-    def extremum_zero(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
+    def extremum_zero(case: Case, output: int, mine: Any, theirs: Any,
+                      values: dict[str, Any]) -> bool:
         return zeros_of_another_sign(mine, theirs)
 
 
 @add("LogSoftmax", "NaN or infinity in a row of float64", "attacca",
-     "infinity less itself is NaN, and so is the row's sum; ONNX Runtime's largest element skips NaN")
-def log_softmax_nan(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
+     "infinity less itself is NaN, and so is the row's sum; ONNX Runtime's largest element skips "
+     "NaN")
+def log_softmax_nan(case: Case, output: int, mine: Any, theirs: Any,
+                    values: dict[str, Any]) -> bool:
     return not_finite(values) and bool(np.isnan(mine[differs(mine, theirs)]).all())
 
 
 @add("LayerNormalization", "infinities: the statistics", "attacca",
      "the mean of infinity and numbers is infinity; ONNX Runtime's running mean makes NaN of it")
-def mean_of_infinity(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
+def mean_of_infinity(case: Case, output: int, mine: Any, theirs: Any,
+                     values: dict[str, Any]) -> bool:
     wrong = differs(mine, theirs)
     return output == 1 and not_finite(values) and bool(
         np.isinf(mine[wrong]).all() and np.isnan(theirs[wrong]).all())
 
 
 DEFAULTS = {"LeakyRelu": "alpha", "HardSigmoid": "alpha", "Elu": "alpha", "Celu": "alpha",
-            "LayerNormalization": "epsilon", "RMSNormalization": "epsilon", "BatchNormalization": "epsilon"}
+            "LayerNormalization": "epsilon", "RMSNormalization": "epsilon",
+            "BatchNormalization": "epsilon"}
 
 
 @add("", "an attribute's default, in float64", "both",
      "0.01 in full, as the text writes it, or as an attribute of float32 would hold it")
-def default_attribute(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
+def default_attribute(case: Case, output: int, mine: Any, theirs: Any,
+                      values: dict[str, Any]) -> bool:
     name = DEFAULTS.get(case.row.name)
     return (name is not None and name not in case.attributes and mine.dtype == np.float64
             and np.allclose(mine, theirs, rtol=1e-6, atol=0, equal_nan=True))
@@ -213,7 +231,8 @@ def half_quotient(case: Case, output: int, mine: Any, theirs: Any, values: dict[
     return bool(np.array_equal(mine[~np.isnan(x)], want[~np.isnan(x)]))
 
 
-@add("GlobalAveragePool", "sums beyond float32", "both", "partial sums overflow in the order of adding")
+@add("GlobalAveragePool", "sums beyond float32", "both",
+     "partial sums overflow in the order of adding")
 def pool_overflows(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
     wrong = differs(mine, theirs)
     return not_finite(values) and not np.isfinite(mine[wrong]).any()

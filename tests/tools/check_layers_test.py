@@ -20,7 +20,8 @@ def check(files):
 
 class LayerCheck(unittest.TestCase):
     def test_includes_to_the_left_pass(self):
-        self.assertEqual(check({"fuse/a.cpp": '#include "ir/graph/graph.hpp"\n#include <vector>\n'})[0],
+        self.assertEqual(
+            check({"fuse/a.cpp": '#include "ir/graph/graph.hpp"\n#include <vector>\n'})[0],
                          0)
 
     def test_an_include_to_the_right_is_named(self):
