@@ -1,4 +1,10 @@
-// Every built template with an epilogue, to a cubin: ATTACCA_TEMPLATE_DIR or the build's own.
+// Every built template with an epilogue, to a cubin: ATTACCA_TEMPLATE_DIR or the build's own. And
+// each family for the architectures whose devices may run it: these are compiled and assembled
+// only, for nothing but sm_90 is at hand to run them.
+#include <filesystem>
+#include <map>
+#include <set>
+
 #include "gtest/gtest.h"
 
 #include "epilogue/text.hpp"
@@ -90,6 +96,54 @@ TEST(TemplateBuild, EveryTemplateBecomesACubin) {
       EXPECT_NE(image.find(kernel.kernel), std::string_view::npos) << kernel.name;
       EXPECT_EQ(image.find("attacca_hole"), std::string_view::npos) << kernel.name;
     }
+}
+
+// The compute capability in a cubin's ELF header: bits 8 to 15 of e_flags (CUDA 13), at byte 48.
+int capability_of(const Cubin& cubin) {
+  return cubin.bytes.size() > 52 ? static_cast<uint8_t>(cubin.bytes[49]) : 0;
+}
+
+// "packed_wgmma" and "mma" and so on: names begin with their folder's, and packed weights have two
+// kernels.
+std::string family_of(const templates::Template& kernel) {
+  const std::string two = "packed_wgmma";
+  return kernel.name.starts_with(two) ? two : kernel.name.substr(0, kernel.name.find('_'));
+}
+
+// The template of least PTX for each family and least compute capability.
+std::map<std::pair<std::string, int>, const templates::Template*> representatives(
+    const templates::Catalog& catalog) {
+  std::map<std::pair<std::string, int>, const templates::Template*> chosen;
+  for (const templates::Template& kernel : catalog.templates()) {
+    const templates::Template*& best = chosen[{family_of(kernel), kernel.min_capability}];
+    if (best == nullptr ||
+        std::filesystem::file_size(kernel.path) < std::filesystem::file_size(best->path))
+      best = &kernel;
+  }
+  return chosen;
+}
+
+TEST(TemplateBuild, EveryFamilyAssemblesForEveryArchitectureThatMayRunIt) {
+  const auto catalog = templates::Catalog::open(nullptr);
+  ASSERT_TRUE(catalog) << to_string(catalog.error());
+  const testing::Folder folder;
+  Cache cache({.folder = folder.cache()});
+  std::map<int, std::set<std::string>> assembled;
+  for (const auto& [key, kernel] : representatives(*catalog))
+    for (const int capability : {80, 89, 90, 100, 120}) {
+      if (capability < kernel->min_capability || capability > kernel->max_capability) continue;
+      auto request = request_for(*kernel, ir::Mode::Fp32);
+      ASSERT_TRUE(request) << to_string(request.error());
+      request->capability = capability;
+      const auto cubin = build(*request, cache);
+      ASSERT_TRUE(cubin) << kernel->name << " for " << capability << "\n"
+                         << to_string(cubin.error());
+      EXPECT_EQ(capability_of(*cubin), capability) << kernel->name;
+      assembled[capability].insert(key.first);
+    }
+  const std::set<std::string> any = {"mma", "pointwise"};
+  for (const int capability : {80, 89, 100, 120}) EXPECT_EQ(assembled[capability], any);
+  EXPECT_GT(assembled[90].size(), any.size());
 }
 
 }  // namespace
