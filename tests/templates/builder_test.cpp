@@ -72,14 +72,50 @@ TEST(Builder, SaysWhyNot) {
   EXPECT_EQ(with([](auto& g) { g.a.pointer = at(0x1002); }),
             "A must be at a multiple of 16 bytes, not at 0x1002");
   EXPECT_EQ(with([](auto& g) { g.a.row_stride = 65; }),
-            "rows of A must be 16 bytes apart or a multiple, not 130");
+            "steps of A along m must be a multiple of 16 bytes, not 130");
   EXPECT_EQ(with([](auto& g) { g.a.column_stride = 2; }),
             "A must be contiguous along k, its stride there is 2");
   EXPECT_EQ(with([](auto& g) { g.b.row_stride = 200, g.b.column_stride = 1; }),
             "B must be contiguous along k, its stride there is 200");
   EXPECT_EQ(with([](auto& g) { g.batch = 2, g.b.batch_stride = 12; }),
-            "batches of B must be 16 bytes apart or a multiple, not 24");
+            "steps of B along batch must be a multiple of 16 bytes, not 24");
   EXPECT_EQ(with([](auto& g) { g.k = -1; }), "k is negative: -1");
+}
+
+TEST(Builder, RefusesOperandsThatItHasNoPlaceFor) {
+  const auto with = [](const Template& kernel, auto change) {
+    attacca_gemm_arguments arguments = plain();
+    change(arguments);
+    return refusal(kernel, arguments);
+  };
+  const attacca_operand operand = {at(0x5000), 104, 1, 0};
+  EXPECT_EQ(with(aligned(), [&](auto& g) { g.full[2] = operand; }),
+            "full operand 2: the template has no such slot");
+  EXPECT_EQ(with(aligned(), [&](auto& g) { g.result[1] = operand; }),
+            "result 1: the template has no such slot");
+  EXPECT_EQ(with(aligned(), [](auto& g) { g.result[0].pointer = at(0x3001); }),
+            "result 0 at 0x3001: elements of 2 bytes at an odd address");
+  EXPECT_EQ(with(aligned(),
+                 [](auto& g) {
+                   g.row[1] = {at(0x5002), 1, 0, 4, 0};
+                 }),
+            "row vector 1 at 0x5002: elements of 4 bytes at an odd address");
+  EXPECT_EQ(with(aligned(),
+                 [](auto& g) {
+                   g.column[0] = {at(0x5000), 1, 0, 3, 0};
+                 }),
+            "column vector 0: elements of 3 bytes; 1, 2 or 4 are taken");
+  EXPECT_EQ(with(aligned(), [](auto& g) { g.maximum = at(0x5000); }),
+            "the template keeps no maximum");
+  EXPECT_EQ(with(aligned(), [&](auto& g) { g.b1 = operand; }),
+            "B1: the template multiplies by B alone");
+  const auto& built = testing::built();
+  EXPECT_EQ(with(*built.find("wgmma_tn_128x128x64_2x1_gate_f2_d16"),
+                 [&](auto& g) { g.scale_a = operand; }),
+            "the template takes no scales of blocks");
+  EXPECT_EQ(with(*built.find("wgmma_e4m3_tn_16x64x128_1x1_swap_scaled_f2_d8"),
+                 [](auto& g) { g.scale_b.pointer = at(0x5002); }),
+            "the scales of B must be at a multiple of 4 bytes, not at 0x5002");
 }
 
 // More rows would read the weights again.
@@ -90,7 +126,8 @@ TEST(Builder, OfDotProductsTakesFewRows) {
   arguments.m = 1;
   EXPECT_EQ(grid(kernel, arguments), "100,1,1");
   arguments.b.column_stride = 68;
-  EXPECT_EQ(refusal(kernel, arguments), "rows of B must be a multiple of 16 bytes apart, not 136");
+  EXPECT_EQ(refusal(kernel, arguments),
+            "steps of B along n must be a multiple of 16 bytes, not 136");
   arguments.b = {at(0x2000), 200, 1, 0};
   EXPECT_EQ(refusal(kernel, arguments), "B must be contiguous along k, its stride there is 200");
 }

@@ -93,7 +93,7 @@ const Map* find(const Launch& launch, const void* address) {
 
 using Numbers = std::vector<uint64_t>;
 
-TEST(Sm90Builder, TakesAndLaysOutAProblem) {
+TEST(CutlassBuilder, TakesAndLaysOutAProblem) {
   const auto g = problem();
   const Launch launch = build(pingpong, g);
   ASSERT_EQ(launch.refusal, "");
@@ -111,7 +111,7 @@ TEST(Sm90Builder, TakesAndLaysOutAProblem) {
   EXPECT_EQ(find(launch, g.full[0].pointer)->strides, Numbers({264 * 2, 0}));
 }
 
-TEST(Sm90Builder, ASwappedKernelTakesWeightsAsItsMSide) {
+TEST(CutlassBuilder, ASwappedKernelTakesWeightsAsItsMSide) {
   const auto g = problem();
   const Launch launch = build(swapped, g);
   ASSERT_EQ(launch.refusal, "");
@@ -126,7 +126,7 @@ TEST(Sm90Builder, ASwappedKernelTakesWeightsAsItsMSide) {
   EXPECT_EQ(launch.grid[0] * launch.grid[1] * launch.grid[2], 132u);
 }
 
-TEST(Sm90Builder, AnAbsentFullOperandHasNoMap) {
+TEST(CutlassBuilder, AnAbsentFullOperandHasNoMap) {
   auto g = problem();
   g.full[0] = {};
   const Launch launch = build(pingpong, g);
@@ -134,7 +134,7 @@ TEST(Sm90Builder, AnAbsentFullOperandHasNoMap) {
   EXPECT_EQ(launch.maps.size(), 3u);
 }
 
-TEST(Sm90Builder, StridesAlongExtentsOfOneSayNothing) {
+TEST(CutlassBuilder, StridesAlongExtentsOfOneSayNothing) {
   auto g = problem();
   g.m = 1, g.batch = 1;
   g.a = {at(0x10000), 7, 1, -3};
@@ -159,7 +159,7 @@ struct Flaw {
   std::function<void(attacca_gemm_arguments&)> make;
 };
 
-TEST(Sm90Builder, RefusesWithTheReason) {
+TEST(CutlassBuilder, RefusesWithTheReason) {
   const Flaw flaws[] = {
       {"m, n, k, batch are 0,", [](auto& g) { g.m = 0; }},
       {"m, n, k, batch are 520, -1,", [](auto& g) { g.n = -1; }},
@@ -170,32 +170,53 @@ TEST(Sm90Builder, RefusesWithTheReason) {
       {"raster is 3", [](auto& g) { g.raster = 3; }},
       {"splits is 2", [](auto& g) { g.splits = 2; }},
       {"splits is -1", [](auto& g) { g.splits = -1; }},
-      {"a at 0x10008", [](auto& g) { g.a.pointer = at(0x10008); }},
-      {"b at 0x20002", [](auto& g) { g.b.pointer = at(0x20002); }},
-      {"result 0 at 0x30004", [](auto& g) { g.result[0].pointer = at(0x30004); }},
-      {"full 0 at 0x40008", [](auto& g) { g.full[0].pointer = at(0x40008); }},
-      {"a: a stride of 2 along k", [](auto& g) { g.a.column_stride = 2; }},
-      {"a: a stride of 193 along m", [](auto& g) { g.a.row_stride = 193; }},
-      {"a: a stride of 0 along m", [](auto& g) { g.a.row_stride = 0; }},
-      {"a: a stride of -192 along m", [](auto& g) { g.a.row_stride = -192; }},
-      {"a: a stride of 9 along batch", [](auto& g) { g.a.batch_stride = 9; }},
-      {"b: a stride of 264 along k",
+      {"A must be at a multiple of 16 bytes, not at 0x10008",
+       [](auto& g) { g.a.pointer = at(0x10008); }},
+      {"B must be at a multiple of 16 bytes, not at 0x20002",
+       [](auto& g) { g.b.pointer = at(0x20002); }},
+      {"result 0 must be at a multiple of 16 bytes, not at 0x30004",
+       [](auto& g) { g.result[0].pointer = at(0x30004); }},
+      {"full operand 0 must be at a multiple of 16 bytes, not at 0x40008",
+       [](auto& g) { g.full[0].pointer = at(0x40008); }},
+      {"A must be contiguous along k, its stride there is 2",
+       [](auto& g) { g.a.column_stride = 2; }},
+      {"steps of A along m "
+       "must be a multiple of 16 bytes, forwards and less than 2^40, not 386",
+       [](auto& g) { g.a.row_stride = 193; }},
+      {"steps of A along m "
+       "must be a multiple of 16 bytes, forwards and less than 2^40, not 0",
+       [](auto& g) { g.a.row_stride = 0; }},
+      {"steps of A along m "
+       "must be a multiple of 16 bytes, forwards and less than 2^40, not -384",
+       [](auto& g) { g.a.row_stride = -192; }},
+      {"steps of A along batch "
+       "must be a multiple of 16 bytes, forwards and less than 2^40, not 18",
+       [](auto& g) { g.a.batch_stride = 9; }},
+      {"B must be contiguous along k, its stride there is 264",
        [](auto& g) {
          g.b = {at(0x20000), 264, 1, 0};
        }},
-      {"b: a stride of 196 along n", [](auto& g) { g.b.column_stride = 196; }},
-      {"b: a stride of 549755813888 along n",
+      {"steps of B along n "
+       "must be a multiple of 16 bytes, forwards and less than 2^40, not 392",
+       [](auto& g) { g.b.column_stride = 196; }},
+      {"steps of B along n "
+       "must be a multiple of 16 bytes, forwards and less than 2^40, not 1099511627776",
        [](auto& g) { g.b.column_stride = int64_t(1) << 39; }},
-      {"result 0: a stride of 520 along n",
+      {"result 0 must be contiguous along n, its stride there is 520",
        [](auto& g) { g.result[0].column_stride = 520, g.result[0].row_stride = 1; }},
-      {"result 0: a stride of 270 along m", [](auto& g) { g.result[0].row_stride = 270; }},
+      {"steps of result 0 along m "
+       "must be a multiple of 16 bytes, forwards and less than 2^40, not 540",
+       [](auto& g) { g.result[0].row_stride = 270; }},
       {"result 0: rows of 264 elements every 256 overlap",
        [](auto& g) { g.result[0].row_stride = 256; }},
       {"result 0: every batch at one address", [](auto& g) { g.result[0].batch_stride = 0; }},
-      {"full 0: a stride of 2 along n", [](auto& g) { g.full[0].column_stride = 2; }},
-      {"full 0: a stride of 4 along batch", [](auto& g) { g.full[0].batch_stride = 4; }},
-      {"full 1: the template has no such slot", [](auto& g) { g.full[1] = g.full[0]; }},
-      {"result 1: the template has no such result", [](auto& g) { g.result[1] = g.result[0]; }},
+      {"full operand 0 must be contiguous along n, its stride there is 2",
+       [](auto& g) { g.full[0].column_stride = 2; }},
+      {"steps of full operand 0 along batch "
+       "must be a multiple of 16 bytes, forwards and less than 2^40, not 8",
+       [](auto& g) { g.full[0].batch_stride = 4; }},
+      {"full operand 1: the template has no such slot", [](auto& g) { g.full[1] = g.full[0]; }},
+      {"result 1: the template has no such slot", [](auto& g) { g.result[1] = g.result[0]; }},
       {"row vector 0: elements of 3 bytes", [](auto& g) { g.row[0].bytes = 3; }},
       {"row vector 0 at 0x50001", [](auto& g) { g.row[0].pointer = at(0x50001); }},
       {"column vector 1: elements of 8 bytes",
@@ -219,21 +240,21 @@ TEST(Sm90Builder, RefusesWithTheReason) {
   }
 }
 
-TEST(Sm90Builder, NothingIsBuiltWithoutAddresses) {
+TEST(CutlassBuilder, NothingIsBuiltWithoutAddresses) {
   auto g = problem();
   g.result[0].pointer = nullptr;
   EXPECT_EQ(refusal(pingpong, g), "");
-  EXPECT_EQ(build(pingpong, g).refusal, "a, b and result 0 need addresses");
+  EXPECT_EQ(build(pingpong, g).refusal, "A, B and result 0 need addresses");
 }
 
-TEST(Sm90Builder, TheEncodersFailureIsTold) {
+TEST(CutlassBuilder, TheEncodersFailureIsTold) {
   encode_answer = 1;
   EXPECT_EQ(build(pingpong, problem()).refusal, "cuTensorMapEncodeTiled failed with 1");
   encode_answer = 0;
   EXPECT_EQ(build(pingpong, problem()).refusal, "");
 }
 
-TEST(Sm90Builder, StreamKNeedsAWorkspaceWithZeroedCounters) {
+TEST(CutlassBuilder, StreamKNeedsAWorkspaceWithZeroedCounters) {
   auto g = problem();
   g.k = 4096, g.batch = 1;
   g.a.row_stride = g.b.column_stride = 4096;
@@ -254,7 +275,7 @@ TEST(Sm90Builder, StreamKNeedsAWorkspaceWithZeroedCounters) {
   EXPECT_EQ(pingpong.workspace(&g, &zero_offset, &zero_bytes), 0u);
 }
 
-TEST(Sm90Builder, SplitsGoUpToTheTilesOfK) {
+TEST(CutlassBuilder, SplitsGoUpToTheTilesOfK) {
   auto g = problem();
   g.splits = 3;
   EXPECT_EQ(refusal(streamk, g), "");
@@ -267,7 +288,7 @@ TEST(Sm90Builder, SplitsGoUpToTheTilesOfK) {
   EXPECT_EQ(build(streamk, g).refusal, "");
 }
 
-TEST(Sm90Builder, TellsOfItself) {
+TEST(CutlassBuilder, TellsOfItself) {
   const attacca_info info = attacca_record_cutlass_tn_64x16x128_1x1_pingpong_swap_f1.info();
   EXPECT_STREQ(info.arch, "sm_90a");
   EXPECT_TRUE(info.swapped);

@@ -13,7 +13,7 @@
 add_library(attacca_builder_options INTERFACE)
 target_include_directories(attacca_builder_options INTERFACE
                            ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/..)
-target_compile_features(attacca_builder_options INTERFACE cxx_std_17)
+target_compile_features(attacca_builder_options INTERFACE cxx_std_20)
 target_compile_options(attacca_builder_options INTERFACE -O1 -DNDEBUG -fvisibility=hidden
                        -fvisibility-inlines-hidden -Wall -Wextra)
 set(ATTACCA_BUILT_TEMPLATES "")

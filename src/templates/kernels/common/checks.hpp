@@ -78,19 +78,62 @@ namespace {
   return 0;
 }
 
-// The stride of an axis of one element says nothing.
-[[maybe_unused]] inline int check_contiguous(const char* name, const char* axis, int64_t stride,
-                                             int64_t extent, char* reason, size_t reason_bytes) {
-  if (stride == 1 || extent <= 1) return 0;
-  return refuse(reason, reason_bytes, "%s must be contiguous along %s, its stride there is %lld",
-                name, axis, static_cast<long long>(stride));
-}
-
 [[maybe_unused]] inline int check_address(const char* name, const void* pointer, char* reason,
                                           size_t reason_bytes) {
   if (reinterpret_cast<uintptr_t>(pointer) % 16 == 0) return 0;
   return refuse(reason, reason_bytes, "%s must be at a multiple of 16 bytes, not at %p", name,
                 pointer);
+}
+
+// Whether elements of so many bytes are at an address.
+[[maybe_unused]] inline int check_elements(const char* name, int slot, const void* pointer,
+                                           int bytes, char* reason, size_t reason_bytes) {
+  if (reinterpret_cast<uintptr_t>(pointer) % bytes == 0) return 0;
+  return refuse(reason, reason_bytes, "%s %d at %p: elements of %d bytes at an odd address", name,
+                slot, pointer, bytes);
+}
+
+// Results and full operands: a slot for each, and elements at addresses of their size.
+[[maybe_unused]] inline int check_slots(const char* name, const attacca_operand* operands,
+                                        const int* bits, int count, char* reason,
+                                        size_t reason_bytes) {
+  for (int i = 0; i < count; ++i) {
+    if (!operands[i].pointer) continue;
+    if (!bits[i])
+      return refuse(reason, reason_bytes, "%s %d: the template has no such slot", name, i);
+    if (check_elements(name, i, operands[i].pointer, bits[i] / 8, reason, reason_bytes)) return 1;
+  }
+  return 0;
+}
+
+[[maybe_unused]] inline int check_vectors(const char* name, const attacca_vector* vectors,
+                                          int slots, char* reason, size_t reason_bytes) {
+  for (int i = 0; i < 2; ++i) {
+    const attacca_vector& v = vectors[i];
+    if (!v.pointer) continue;
+    if (i >= slots)
+      return refuse(reason, reason_bytes, "%s %d: the template has no such slot", name, i);
+    if (v.bytes != 1 && v.bytes != 2 && v.bytes != 4)
+      return refuse(reason, reason_bytes, "%s %d: elements of %d bytes; 1, 2 or 4 are taken", name,
+                    i, v.bytes);
+    if (check_elements(name, i, v.pointer, v.bytes, reason, reason_bytes)) return 1;
+  }
+  return 0;
+}
+
+// What the hole of every template says of its operands, and what a template without such a thing
+// refuses.
+[[maybe_unused]] inline int check_operands(const attacca_gemm_arguments& g, char* reason,
+                                           size_t bytes) {
+  if (check_slots("result", g.result, kResultBits, 2, reason, bytes) ||
+      check_slots("full operand", g.full, kFullBits, 4, reason, bytes) ||
+      check_vectors("row vector", g.row, kRows, reason, bytes) ||
+      check_vectors("column vector", g.column, kColumns, reason, bytes))
+    return 1;
+  if (g.maximum && kMaxima == 0) return refuse(reason, bytes, "the template keeps no maximum");
+  if (g.b1.pointer && kAccumulators < 2)
+    return refuse(reason, bytes, "B1: the template multiplies by B alone");
+  return 0;
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "common/checks.hpp"
+#include "common/factor.hpp"
 #include "driver.hpp"
 #include "kernel.cuh"
 
@@ -15,116 +15,33 @@ namespace {
 using SchedulerArguments = typename Kernel::TileSchedulerArguments;
 constexpr int kTmaBytes = 16;  // alignment of addresses and strides
 
-// A matrix as TMA sees it: contiguous along one axis.
-struct Matrix {
-  const char* name;
-  const void* pointer;
-  int bytes;  // of an element
-  const char* inner_axis;
-  int64_t inner_extent, inner_stride;
-  const char* outer_axis;
-  int64_t outer_extent, outer_stride;
-  int64_t batch_stride;
-};
-
-Matrix matrix_a(const attacca_gemm_arguments& g) {
-  return {
-      "a", g.a.pointer, 2, "k", g.k, g.a.column_stride, "m", g.m, g.a.row_stride, g.a.batch_stride};
-}
-Matrix matrix_b(const attacca_gemm_arguments& g) {
-  if (kBKMajor)
-    return {"b",
-            g.b.pointer,
-            2,
-            "k",
-            g.k,
-            g.b.row_stride,
-            "n",
-            g.n,
-            g.b.column_stride,
-            g.b.batch_stride};
-  return {
-      "b", g.b.pointer, 2, "n", g.n, g.b.column_stride, "k", g.k, g.b.row_stride, g.b.batch_stride};
-}
-Matrix matrix_mn(const char* name, const attacca_operand& o, int bits,
-                 const attacca_gemm_arguments& g) {
-  return {name, o.pointer, bits / 8,     "n",           g.n, o.column_stride,
-          "m",  g.m,       o.row_stride, o.batch_stride};
-}
-
-// Strides along axes of extent 1 say nothing: any is taken, and replaced in `build`.
-int check_matrix(const Matrix& x, int batch, char* reason, size_t size) {
-  const int per_line = kTmaBytes / x.bytes;
-  if (reinterpret_cast<uintptr_t>(x.pointer) % kTmaBytes)
-    return refuse(reason, size, "%s at %p: its address must be a multiple of %d", x.name, x.pointer,
-                  kTmaBytes);
-  if (x.inner_extent > 1 && x.inner_stride != 1)
-    return refuse(reason, size, "%s: a stride of %lld along %s, which must be contiguous", x.name,
-                  static_cast<long long>(x.inner_stride), x.inner_axis);
-  const struct {
-    const char* axis;
-    int64_t extent, stride, least;
-  } strided[2] = {{x.outer_axis, x.outer_extent, x.outer_stride, 1},
-                  {"batch", batch, x.batch_stride, 0}};
-  for (const auto& s : strided) {
-    if (s.extent <= 1) continue;
-    if (s.stride < s.least || s.stride % per_line || s.stride >= kMaxStrideBytes / x.bytes)
-      return refuse(
-          reason, size,
-          "%s: a stride of %lld along %s; a multiple of %d from %lld to 2^40 bytes is needed",
-          x.name, static_cast<long long>(s.stride), s.axis, per_line,
-          static_cast<long long>(s.least));
-  }
-  return 0;
-}
+constexpr int kInputBytes = 2;
 
 // A result's elements may not share memory.
-int check_result(const Matrix& x, int batch, char* reason, size_t size) {
-  if (check_matrix(x, batch, reason, size)) return 1;
-  if (x.outer_extent > 1 && x.outer_stride < x.inner_extent)
+int check_result(const Factor& x, char* reason, size_t size) {
+  if (check_factor(x, Steps::Tma, reason, size)) return 1;
+  if (x.outer.extent > 1 && x.outer.stride < x.inner.extent)
     return refuse(reason, size, "%s: rows of %lld elements every %lld overlap", x.name,
-                  static_cast<long long>(x.inner_extent), static_cast<long long>(x.outer_stride));
-  if (batch > 1 && x.batch_stride == 0)
+                  static_cast<long long>(x.inner.extent), static_cast<long long>(x.outer.stride));
+  if (x.batch.extent > 1 && x.batch.stride == 0)
     return refuse(reason, size, "%s: every batch at one address", x.name);
   return 0;
 }
 
-int check_vector(const char* name, int slot, const attacca_vector& v, char* reason, size_t size) {
-  if (!v.pointer) return 0;
-  if (v.bytes != 1 && v.bytes != 2 && v.bytes != 4)
-    return refuse(reason, size, "%s %d: elements of %d bytes; 1, 2 or 4 are taken", name, slot,
-                  v.bytes);
-  if (reinterpret_cast<uintptr_t>(v.pointer) % v.bytes)
-    return refuse(reason, size, "%s %d at %p: elements of %d bytes at an odd address", name, slot,
-                  v.pointer, v.bytes);
-  return 0;
-}
-
-int check_operands(const attacca_gemm_arguments& g, char* reason, size_t size) {
-  if (check_matrix(matrix_a(g), g.batch, reason, size)) return 1;
-  if (check_matrix(matrix_b(g), g.batch, reason, size)) return 1;
+int check_factors(const attacca_gemm_arguments& g, char* reason, size_t size) {
+  if (check_operands(g, reason, size)) return 1;
+  if (check_factor(factor_a(g, kInputBytes), Steps::Tma, reason, size)) return 1;
+  if (check_factor(factor_b(g, 0, kBKMajor, kInputBytes), Steps::Tma, reason, size)) return 1;
   static constexpr const char* kResultNames[2] = {"result 0", "result 1"};
-  static constexpr const char* kFullNames[4] = {"full 0", "full 1", "full 2", "full 3"};
-  for (int i = 0; i < 2; ++i) {
-    if (kResultBits[i]) {
-      if (check_result(matrix_mn(kResultNames[i], g.result[i], kResultBits[i], g), g.batch, reason,
-                       size))
-        return 1;
-    } else if (g.result[i].pointer) {
-      return refuse(reason, size, "%s: the template has no such result", kResultNames[i]);
-    }
-  }
-  for (int i = 0; i < 4; ++i) {
-    if (!g.full[i].pointer) continue;
-    if (!kFullBits[i])
-      return refuse(reason, size, "%s: the template has no such slot", kFullNames[i]);
-    if (check_matrix(matrix_mn(kFullNames[i], g.full[i], kFullBits[i], g), g.batch, reason, size))
+  static constexpr const char* kFullNames[4] = {"full operand 0", "full operand 1",
+                                                "full operand 2", "full operand 3"};
+  for (int i = 0; i < kResults; ++i)
+    if (check_result(factor_mn(kResultNames[i], g.result[i], kResultBits[i] / 8, g), reason, size))
       return 1;
-  }
-  for (int i = 0; i < kRows; ++i)
-    if (check_vector("row vector", i, g.row[i], reason, size)) return 1;
-  for (int i = 0; i < kColumns; ++i)
-    if (check_vector("column vector", i, g.column[i], reason, size)) return 1;
+  for (int i = 0; i < kFulls; ++i)
+    if (g.full[i].pointer && check_factor(factor_mn(kFullNames[i], g.full[i], kFullBits[i] / 8, g),
+                                          Steps::Tma, reason, size))
+      return 1;
   return 0;
 }
 
@@ -152,22 +69,20 @@ int check(const attacca_gemm_arguments* g, char* reason, size_t size) {
       double(m_tiles) * double(n_tiles) * g->batch * (kStreamK ? double(k_tiles) : 1);
   if (units >= 2147483647.0)
     return refuse(reason, size, "%g tiles are too many for 32 bits", units);
-  return check_operands(*g, reason, size);
+  return check_factors(*g, reason, size);
 }
 
-// CUTLASS's stride of a matrix. Along an axis of extent 1 one that TMA takes.
+// CUTLASS's stride of a matrix.
 template <class Stride>
-Stride stride_of(const Matrix& x, int batch) {
-  const int64_t per_line = kTmaBytes / x.bytes;
-  const int64_t outer =
-      x.outer_extent > 1 ? x.outer_stride : tiles(x.inner_extent, per_line) * per_line;
+Stride stride_of(const Factor& x) {
+  const auto [outer, batch] = outer_strides(x);
   Stride stride{};
   if constexpr (cute::is_static<cute::remove_cvref_t<decltype(cute::get<0>(stride))>>::value) {
     cute::get<1>(stride) = outer;
   } else {
     cute::get<0>(stride) = outer;
   }
-  cute::get<2>(stride) = batch > 1 ? x.batch_stride : 0;
+  cute::get<2>(stride) = x.batch.extent > 1 ? batch : 0;
   return stride;
 }
 
@@ -189,7 +104,7 @@ template <class Leaf>
 void point_leaf(Leaf& leaf, const attacca_operand& operand, int bits,
                 const attacca_gemm_arguments& g) {
   leaf.ptr_aux = static_cast<decltype(leaf.ptr_aux)>(operand.pointer);
-  leaf.dAux = stride_of<decltype(leaf.dAux)>(matrix_mn("", operand, bits, g), g.batch);
+  leaf.dAux = stride_of<decltype(leaf.dAux)>(factor_mn("", operand, bits / 8, g));
 }
 
 // A template, so that children that a visitor lacks are not looked for.
@@ -224,22 +139,22 @@ SchedulerArguments scheduler_arguments(const attacca_gemm_arguments& g) {
 }
 
 typename Kernel::Arguments kernel_arguments(const attacca_gemm_arguments& g) {
-  const Matrix a = matrix_a(g), b = matrix_b(g);
-  const Matrix& kernel_a = kSwapped ? b : a;
-  const Matrix& kernel_b = kSwapped ? a : b;
+  const Factor a = factor_a(g, kInputBytes), b = factor_b(g, 0, kBKMajor, kInputBytes);
+  const Factor& kernel_a = kSwapped ? b : a;
+  const Factor& kernel_b = kSwapped ? a : b;
   typename Kernel::Arguments arguments{};
   arguments.mode = cutlass::gemm::GemmUniversalMode::kGemm;
   arguments.problem_shape =
       cute::make_shape(kSwapped ? g.n : g.m, kSwapped ? g.m : g.n, g.k, g.batch);
   arguments.mainloop.ptr_A = static_cast<const Input*>(kernel_a.pointer);
-  arguments.mainloop.dA = stride_of<typename Kernel::StrideA>(kernel_a, g.batch);
+  arguments.mainloop.dA = stride_of<typename Kernel::StrideA>(kernel_a);
   arguments.mainloop.ptr_B = static_cast<const Input*>(kernel_b.pointer);
-  arguments.mainloop.dB = stride_of<typename Kernel::StrideB>(kernel_b, g.batch);
+  arguments.mainloop.dB = stride_of<typename Kernel::StrideB>(kernel_b);
   arguments.epilogue.thread = fusion_arguments<typename Fusion::Arguments>(g);
   arguments.epilogue.ptr_C = nullptr;
   arguments.epilogue.ptr_D = static_cast<Output*>(g.result[0].pointer);
   arguments.epilogue.dD =
-      stride_of<typename Kernel::StrideD>(matrix_mn("", g.result[0], kResultBits[0], g), g.batch);
+      stride_of<typename Kernel::StrideD>(factor_mn("", g.result[0], kResultBits[0] / 8, g));
   arguments.epilogue.dC = arguments.epilogue.dD;
   arguments.hw_info.device_id = 0;
   arguments.hw_info.sm_count = g.sm_count;
@@ -277,7 +192,7 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
           size_t size) {
   if (check(g, reason, size)) return 1;
   if (!g->a.pointer || !g->b.pointer || !g->result[0].pointer)
-    return refuse(reason, size, "a, b and result 0 need addresses");
+    return refuse(reason, size, "A, B and result 0 need addresses");
   size_t zero_offset, zero_bytes;
   if (!g->workspace && workspace(g, &zero_offset, &zero_bytes))
     return refuse(reason, size, "no workspace given");

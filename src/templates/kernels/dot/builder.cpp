@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/checks.hpp"
+#include "common/factor.hpp"
 #include "dot/config.cuh"
 
 namespace {
@@ -26,29 +26,12 @@ attacca_info info() {
   return info;
 }
 
-Factor factor_a(const attacca_gemm_arguments& g) {
+Matrix matrix_a(const attacca_gemm_arguments& g) {
   return {static_cast<const Element*>(g.a.pointer), g.a.row_stride, g.a.batch_stride};
 }
-
-Factor factor_b(const attacca_gemm_arguments& g, int set) {
+Matrix matrix_b(const attacca_gemm_arguments& g, int set) {
   const attacca_operand& b = weight(g, set);
   return {static_cast<const Element*>(b.pointer), b.column_stride, b.batch_stride};
-}
-
-// Whether rows can be loaded 16 bytes at once. Strides along axes of one element say nothing.
-int check_factor(const char* name, const Factor& factor, int64_t k_stride, int32_t rows,
-                 const attacca_gemm_arguments& g, char* reason, size_t bytes) {
-  if (check_contiguous(name, "k", k_stride, g.k, reason, bytes)) return 1;
-  const struct {
-    const char* what;
-    int64_t stride;
-    int32_t extent;
-  } strided[] = {{"rows", factor.row_stride, rows}, {"batches", factor.batch_stride, g.batch}};
-  for (const auto& each : strided)
-    if (each.extent > 1 && each.stride % kElementChunk != 0)
-      return refuse(reason, bytes, "%s of %s must be a multiple of 16 bytes apart, not %lld",
-                    each.what, name, static_cast<long long>(each.stride) * kElementBytes);
-  return check_address(name, factor.pointer, reason, bytes);
 }
 
 int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
@@ -56,10 +39,10 @@ int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
   if (g->m > kTileM)
     return refuse(reason, bytes, "it computes dot products of at most %d row%s of A, not %d",
                   kTileM, kTileM == 1 ? "" : "s", g->m);
-  if (check_factor("A", factor_a(*g), g->a.column_stride, g->m, *g, reason, bytes)) return 1;
-  static constexpr const char* kNames[] = {"B", "B1"};
+  if (check_operands(*g, reason, bytes)) return 1;
+  if (check_factor(factor_a(*g, kElementBytes), Steps::Multiples16, reason, bytes)) return 1;
   for (int s = 0; s < kSets; ++s)
-    if (check_factor(kNames[s], factor_b(*g, s), weight(*g, s).row_stride, g->n, *g, reason, bytes))
+    if (check_factor(factor_b(*g, s, true, kElementBytes), Steps::Multiples16, reason, bytes))
       return 1;
   return 0;
 }
@@ -69,8 +52,8 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   if (check(g, reason, bytes)) return 1;
   Params all{};
   all.operands = epilogue_operands(*g);
-  all.a = factor_a(*g);
-  for (int s = 0; s < kSets; ++s) all.b[s] = factor_b(*g, s);
+  all.a = matrix_a(*g);
+  for (int s = 0; s < kSets; ++s) all.b[s] = matrix_b(*g, s);
   all.m = g->m;
   all.n = g->n;
   all.k = g->k;

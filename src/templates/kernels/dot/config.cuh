@@ -35,14 +35,14 @@ constexpr int kShareSums = kSets * kTileM * kTileN;
 constexpr int kSharedBytes = kWarpsK * kShareSums * 4;
 
 // Rows of contiguous values of k.
-struct Factor {
+struct Matrix {
   const Element* pointer;
   int64_t row_stride, batch_stride;
 };
 
 struct Params {
   EpilogueOperands operands;
-  Factor a, b[kSets];
+  Matrix a, b[kSets];
   int32_t m, n, k, batches;
   int32_t first_blocks;  // that start together
 };

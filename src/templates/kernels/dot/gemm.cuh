@@ -52,7 +52,7 @@ __device__ __forceinline__ void prefetch_weights(const Params& params, int batch
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (lane >= kRowsOfWarp * kAhead) return;
   const int place = lane % kColumnsOfWarp, step = lane / kRowsOfWarp;
-  const Factor& b = params.b[kSets == 1 ? 0 : lane / kColumnsOfWarp % kSets];
+  const Matrix& b = params.b[kSets == 1 ? 0 : lane / kColumnsOfWarp % kSets];
   const int column = static_cast<int>(blockIdx.x) * kTileN + warp / kWarpsK * kColumnsOfWarp + place;
   const int first = warp % kWarpsK * 32 + step * kStepChunks;
   const int chunks = min(32, params.k / kElementChunk - first);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/checks.hpp"
+#include "common/factor.hpp"
 #include "mma/config.cuh"
 
 namespace {
@@ -33,35 +33,14 @@ attacca_info info() {
   return info;
 }
 
-Factor factor_a(const attacca_gemm_arguments& arguments) {
-  return {static_cast<const Element*>(arguments.a.pointer), arguments.a.row_stride,
-          arguments.a.column_stride, arguments.a.batch_stride};
+// As rows along the result's m or n.
+Matrix matrix_a(const attacca_gemm_arguments& g) {
+  return {static_cast<const Element*>(g.a.pointer), g.a.row_stride, g.a.column_stride,
+          g.a.batch_stride};
 }
-
-Factor factor_b(const attacca_gemm_arguments& arguments, int set) {
-  const attacca_operand& b = weight(arguments, set);
+Matrix matrix_b(const attacca_gemm_arguments& g, int set) {
+  const attacca_operand& b = weight(g, set);
   return {static_cast<const Element*>(b.pointer), b.column_stride, b.row_stride, b.batch_stride};
-}
-
-// An axis of one element is never stepped along.
-bool whole_chunks(int64_t stride, int32_t extent) {
-  return stride % kElementChunk == 0 || extent <= 1;
-}
-
-// Whether a factor can be copied in 16-byte chunks.
-int check_factor(const char* name, const Factor& factor, bool k_major, int32_t rows, int32_t k,
-                 int32_t batch, char* reason, size_t bytes) {
-  const int64_t inner = k_major ? factor.k_stride : factor.row_stride;
-  const int64_t outer = k_major ? factor.row_stride : factor.k_stride;
-  if (check_contiguous(name, k_major ? "k" : "n", inner, k_major ? k : rows, reason, bytes))
-    return 1;
-  if (!whole_chunks(outer, k_major ? rows : k))
-    return refuse(reason, bytes, "rows of %s must be 16 bytes apart or a multiple, not %lld", name,
-                  static_cast<long long>(outer) * kElementBytes);
-  if (!whole_chunks(factor.batch_stride, batch))
-    return refuse(reason, bytes, "batches of %s must be 16 bytes apart or a multiple, not %lld",
-                  name, static_cast<long long>(factor.batch_stride) * kElementBytes);
-  return check_address(name, factor.pointer, reason, bytes);
 }
 
 int check(const attacca_gemm_arguments* arguments, char* reason, size_t bytes) {
@@ -71,14 +50,13 @@ int check(const attacca_gemm_arguments* arguments, char* reason, size_t bytes) {
   if (tiles_m * tiles_n > INT32_MAX)
     return refuse(reason, bytes, "%lld x %lld tiles are more than a grid holds",
                   static_cast<long long>(tiles_m), static_cast<long long>(tiles_n));
+  if (check_operands(*arguments, reason, bytes)) return 1;
   if (kAnyStrides) return 0;
-  if (check_factor("A", factor_a(*arguments), true, arguments->m, arguments->k, arguments->batch,
-                   reason, bytes))
+  if (check_factor(factor_a(*arguments, kElementBytes), Steps::Multiples16, reason, bytes))
     return 1;
-  static constexpr const char* kNames[] = {"B", "B1"};
   for (int s = 0; s < kSets; ++s)
-    if (check_factor(kNames[s], factor_b(*arguments, s), kBKMajor, arguments->n, arguments->k,
-                     arguments->batch, reason, bytes))
+    if (check_factor(factor_b(*arguments, s, kBKMajor, kElementBytes), Steps::Multiples16, reason,
+                     bytes))
       return 1;
   return 0;
 }
@@ -88,8 +66,8 @@ int build(const attacca_gemm_arguments* arguments, void* params, uint32_t grid[3
   if (check(arguments, reason, bytes)) return 1;
   Params all{};
   all.operands = epilogue_operands(*arguments);
-  all.a = factor_a(*arguments);
-  for (int s = 0; s < kSets; ++s) all.b[s] = factor_b(*arguments, s);
+  all.a = matrix_a(*arguments);
+  for (int s = 0; s < kSets; ++s) all.b[s] = matrix_b(*arguments, s);
   all.m = arguments->m;
   all.n = arguments->n;
   all.k = arguments->k;

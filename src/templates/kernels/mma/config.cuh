@@ -42,14 +42,14 @@ constexpr int kSharedBytes =
     kPipelineBytes > kSets * kSliceBytes ? kPipelineBytes : kSets * kSliceBytes;
 
 // A factor of the product as rows along the result's m or n. Strides in elements.
-struct Factor {
+struct Matrix {
   const Element* pointer;
   int64_t row_stride, k_stride, batch_stride;
 };
 
 struct Params {
   EpilogueOperands operands;
-  Factor a, b[kSets];
+  Matrix a, b[kSets];
   int32_t m, n, k, batches;
   TileOrder order;
 };

@@ -60,7 +60,7 @@ struct ElementTile {
     at = k_contiguous ? index % kRowWords : index / ROWS;
   }
 
-  __device__ __forceinline__ void load(const Factor& factor, const Element* matrix, int rows,
+  __device__ __forceinline__ void load(const Matrix& factor, const Element* matrix, int rows,
                                        int depth, int first_row, int first_k) {
     const bool k_contiguous = factor.k_stride == 1;
 #pragma unroll

@@ -35,12 +35,8 @@ int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
     return refuse(reason, bytes,
                   "for at most %d rows, not %d: it reads the weights once for each %d", kMostRows,
                   g->m, kTileM);
-  if (check_contiguous("A", "k", g->a.column_stride, g->k, reason, bytes)) return 1;
-  if ((g->m > 1 && g->a.row_stride % 8 != 0) || reinterpret_cast<uintptr_t>(g->a.pointer) % 16 != 0)
-    return refuse(reason, bytes, "rows of A must be at multiples of 16 bytes");
-  if (kBoxes && g->m > 1 && (g->a.row_stride < 1 || g->a.row_stride * 2 >= kMaxStrideBytes))
-    return refuse(reason, bytes, "rows of A must be forwards and less than 2^40 bytes apart");
-  return 0;
+  if (check_operands(*g, reason, bytes)) return 1;
+  return check_factor(factor_a(*g, 2), kBoxes ? Steps::Tma : Steps::Multiples16, reason, bytes);
 }
 
 int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char* reason,
@@ -58,13 +54,9 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   constexpr int kTurn = kWarpsK * kTogether;
   all.share = static_cast<int32_t>(divide_up(all.weights.blocks_k, kCluster * kTurn) * kTurn);
 #if BOXES
-  if (g->m > 0 && g->n > 0 && g->k > 0) {
-    // Where a stride says nothing, one that the hardware takes.
-    const int64_t stride = g->m > 1 ? g->a.row_stride : divide_up(g->k, 8) * 8;
-    const BoxedMatrix a{
-        g->a.pointer, 2, {g->k, g->m, 1}, {stride * 2, stride * 2 * g->m}, {kBlock, kTileM}};
-    if (encode_map(a, &all.panels, reason, bytes)) return 1;
-  }
+  if (g->m > 0 && g->n > 0 && g->k > 0 &&
+      encode_map(factor_a(*g, 2), kBlock, kTileM, &all.panels, reason, bytes))
+    return 1;
 #endif
   std::memcpy(params, &all, sizeof all);
   grid[0] = static_cast<uint32_t>(divide_up(g->n, kTileN) * kCluster);

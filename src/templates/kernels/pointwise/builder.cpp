@@ -36,6 +36,7 @@ int64_t row_chunks(const attacca_gemm_arguments& arguments) {
 
 int check(const attacca_gemm_arguments* arguments, char* reason, size_t reason_bytes) {
   if (check_extents(*arguments, reason, reason_bytes)) return 1;
+  if (check_operands(*arguments, reason, reason_bytes)) return 1;
   constexpr int64_t kMostChunks = int64_t{INT32_MAX} * kBlockChunks;  // a block has its number in x
   const int64_t rows = int64_t{arguments->m} * arguments->batch;
   if (rows <= kMostChunks / std::max<int64_t>(row_chunks(*arguments), 1)) return 0;

@@ -4,33 +4,13 @@
 namespace {
 
 // Of alternate columns, both as one matrix.
-Factor factor_b(const attacca_gemm_arguments& g, int set) {
-  const attacca_operand& b = weight(g, set);
-  const char* name = set == 0 ? "B" : "B1";
-  if (kBKMajor)
-    return {name,
-            b.pointer,
-            "k",
-            g.k,
-            b.row_stride,
-            "n",
-            g.n,
-            b.column_stride,
-            b.batch_stride,
-            {kTileK, kPaired ? kPairRows : kLoadN}};
-  if (!kAlternate)
-    return {name,           b.pointer,           "n", g.n, b.column_stride, "k", g.k, b.row_stride,
-            b.batch_stride, {kColumnBox, kTileK}};
-  return {"B",
-          std::min(g.b.pointer, g.b1.pointer),
-          "n",
-          2 * int64_t{g.n},
-          1,
-          "k",
-          g.k,
-          b.row_stride,
-          b.batch_stride,
-          {kColumnBox, kTileK}};
+Factor factor_of(const attacca_gemm_arguments& g, int set) {
+  Factor factor = factor_b(g, set, kBKMajor, kElementBytes);
+  if (kAlternate) {
+    factor.pointer = std::min(g.b.pointer, g.b1.pointer);
+    factor.inner = {"n", 2 * int64_t{g.n}, 1};
+  }
+  return factor;
 }
 
 // Whether B and B1 are what an ALTERNATE template takes for one matrix.
@@ -45,13 +25,27 @@ int check_alternate(const attacca_gemm_arguments& g, char* reason, size_t bytes)
   return refuse(reason, bytes, "B and B1 must be alternate columns of one matrix");
 }
 
+// Scales of blocks: of both factors, or of none.
+int check_scales(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
+  const attacca_operand* scales[] = {&g.scale_a, &g.scale_b};
+  for (int i = 0; i < 2; ++i) {
+    const void* pointer = scales[i]->pointer;
+    if (pointer && !kScaled) return refuse(reason, bytes, "the template takes no scales of blocks");
+    if (reinterpret_cast<uintptr_t>(pointer) % sizeof(float) != 0)
+      return refuse(reason, bytes, "the scales of %s must be at a multiple of 4 bytes, not at %p",
+                    i == 0 ? "A" : "B", pointer);
+  }
+  return 0;
+}
+
 struct DenseWeights {
   static void describe(attacca_info&) {}
 
   static int check(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
+    if (check_scales(g, reason, bytes)) return 1;
     if (kAlternate && check_alternate(g, reason, bytes)) return 1;
     for (int s = 0; s < kMaps; ++s)
-      if (check_factor(factor_b(g, s), g, reason, bytes)) return 1;
+      if (check_factor(factor_of(g, s), Steps::Tma, reason, bytes)) return 1;
     return 0;
   }
 
@@ -59,7 +53,9 @@ struct DenseWeights {
     all.weights = {g.scale_a, g.scale_b};
     all.odd_first = kAlternate && g.b.pointer > g.b1.pointer;
     for (int s = 0; s < kMaps; ++s)
-      if (encode(factor_b(g, s), g, all.b[s], reason, bytes)) return 1;
+      if (encode_map(factor_of(g, s), kBKMajor ? kTileK : kColumnBox,
+                     kBKMajor ? (kPaired ? kPairRows : kLoadN) : kTileK, &all.b[s], reason, bytes))
+        return 1;
     return 0;
   }
 };

@@ -1,0 +1,92 @@
+// A matrix as builders see it: lines that are contiguous along one axis, steps from line to line
+// and from one of a batch to the next. One check says which of them a kernel takes.
+#pragma once
+
+#include "common/checks.hpp"
+
+namespace {
+
+struct Axis {
+  const char* name;
+  int64_t extent, stride;  // in elements
+};
+
+struct Factor {
+  const char* name;  // as people read it
+  const void* pointer;
+  int bytes;  // of an element
+  Axis inner, outer, batch;
+};
+
+// What steps along the outer axes may be: TMA takes no more than 2^40 bytes, and none backwards.
+enum class Steps { Multiples16, Tma };
+
+[[maybe_unused]] inline Factor factor_a(const attacca_gemm_arguments& g, int bytes) {
+  return {.name = "A",
+          .pointer = g.a.pointer,
+          .bytes = bytes,
+          .inner = {"k", g.k, g.a.column_stride},
+          .outer = {"m", g.m, g.a.row_stride},
+          .batch = {"batch", g.batch, g.a.batch_stride}};
+}
+
+// B, or B1 of set 1, whose lines are along k or along n.
+[[maybe_unused]] inline Factor factor_b(const attacca_gemm_arguments& g, int set, bool k_major,
+                                        int bytes) {
+  const attacca_operand& b = weight(g, set);
+  const Axis k{"k", g.k, b.row_stride}, n{"n", g.n, b.column_stride};
+  return {.name = set == 0 ? "B" : "B1",
+          .pointer = b.pointer,
+          .bytes = bytes,
+          .inner = k_major ? k : n,
+          .outer = k_major ? n : k,
+          .batch = {"batch", g.batch, b.batch_stride}};
+}
+
+// A result or a full operand.
+[[maybe_unused]] inline Factor factor_mn(const char* name, const attacca_operand& operand,
+                                         int bytes, const attacca_gemm_arguments& g) {
+  return {.name = name,
+          .pointer = operand.pointer,
+          .bytes = bytes,
+          .inner = {"n", g.n, operand.column_stride},
+          .outer = {"m", g.m, operand.row_stride},
+          .batch = {"batch", g.batch, operand.batch_stride}};
+}
+
+// Strides along axes of one element mean nothing: any is taken.
+[[maybe_unused]] inline int check_factor(const Factor& factor, Steps steps, char* reason,
+                                         size_t bytes) {
+  const auto& [axis, extent, stride] = factor.inner;
+  if (stride != 1 && extent > 1)
+    return refuse(reason, bytes, "%s must be contiguous along %s, its stride there is %lld",
+                  factor.name, axis, static_cast<long long>(stride));
+  if (check_address(factor.name, factor.pointer, reason, bytes)) return 1;
+  const struct {
+    const Axis& axis;
+    int64_t least;
+  } walked[] = {{factor.outer, 1}, {factor.batch, 0}};
+  for (const auto& [along, least] : walked) {
+    const int64_t step = along.stride * factor.bytes;
+    const bool far = along.stride < least || along.stride >= kMaxStrideBytes / factor.bytes;
+    if (along.extent > 1 && (step % 16 != 0 || (steps == Steps::Tma && far)))
+      return refuse(reason, bytes,
+                    "steps of %s along %s must be a multiple of 16 bytes%s, not %lld", factor.name,
+                    along.name, steps == Steps::Tma ? ", forwards and less than 2^40" : "",
+                    static_cast<long long>(step));
+  }
+  return 0;
+}
+
+// The outer axes' strides in elements, where one means nothing such that TMA takes it.
+struct OuterStrides {
+  int64_t outer, batch;
+};
+[[maybe_unused]] inline OuterStrides outer_strides(const Factor& factor) {
+  const int64_t line = 16 / factor.bytes;
+  const int64_t outer =
+      factor.outer.extent > 1 ? factor.outer.stride : divide_up(factor.inner.extent, line) * line;
+  return {outer, factor.batch.extent > 1 ? factor.batch.stride : outer * factor.outer.extent};
+}
+
+}  // namespace
