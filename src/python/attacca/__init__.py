@@ -22,5 +22,6 @@ for _function in (Fused.plan, compile, explain, fuse, load, tune):
 
 __version__ = _core.version()
 
-__all__ = ["Decision", "Error", "Explanation", "Fused", "Instance", "Plan", "Tensor", "Tuned", "compile",
+__all__ = ["Decision", "Error", "Explanation", "Fused", "Instance", "Plan", "Tensor", "Tuned",
+           "compile",
            "explain", "fuse", "load", "matmul", "tune"]

@@ -15,8 +15,9 @@ def main() -> NoReturn:
     try:
         os.execv(program, ["attacca", *sys.argv[1:]])
     except OSError as error:
-        sys.exit(f"attacca: {program} cannot be run: {error.strerror}; install the package again, or build it with"
-                 " the target attacca")
+        sys.exit(
+            f"attacca: {program} cannot be run: {error.strerror}; install the package again, or "
+            "build it with the target attacca")
 
 
 if __name__ == "__main__":

@@ -17,8 +17,10 @@ from ._errors import Error
 
 Mode = Literal["fp32", "eager"]
 Tuning = Literal["known", "measure", "always", "unfused"]
-DTypeName = Literal["f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "s8", "u8", "s32", "s64", "bool",
-                    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8",
+DTypeName = Literal["f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "s8", "u8", "s32", "s64",
+                    "bool",
+                    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2",
+                    "int8",
                     "uint8", "int32", "int64"]
 
 MODES: tuple[str, ...] = get_args(Mode)
@@ -77,7 +79,8 @@ def text(value: Any, where: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Error(f"the {where} is not valid Unicode", where, "take out lone surrogates") from None
+        raise Error(f"the {where} is not valid Unicode", where,
+                    "take out lone surrogates") from None
     return str(value)
 
 
@@ -115,7 +118,8 @@ def size(value: Any, symbol: str) -> int:
     if number is None:
         raise Error(f"size {symbol} is {shown(value)}", symbol, "give an integer")
     if not 0 <= number < 2**63:
-        raise Error(f"size {symbol} is {number}", symbol, "give 0 or more" if number < 0 else "give less")
+        raise Error(f"size {symbol} is {number}", symbol,
+                    "give 0 or more" if number < 0 else "give less")
     return number
 
 
@@ -137,7 +141,8 @@ def seconds(value: Any, where: str) -> float:
             except (TypeError, ValueError, OverflowError, RuntimeError):
                 pass
     if not 0 <= number < math.inf:
-        raise Error(f"{where} is {shown(value)}", where, "give finite seconds >= 0; 0 is the default")
+        raise Error(f"{where} is {shown(value)}", where,
+                    "give finite seconds >= 0; 0 is the default")
     return number
 
 
@@ -150,12 +155,14 @@ def function(value: Any, where: str) -> Callable[..., Any]:
             pass
         else:
             return cast("Callable[..., Any]", value)
-    raise Error(f"{where} is {shown(value)}", where, "give a function of tensors, written in Python")
+    raise Error(f"{where} is {shown(value)}", where,
+                "give a function of tensors, written in Python")
 
 
 def flag(value: Any, where: str) -> bool:
     """True or False."""
-    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool") and hasattr(value, "dtype"):
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool") and hasattr(value,
+                                                                                        "dtype"):
         return bool(value)
     raise Error(f"{where} is {shown(value)}", where, "give True or False")
 
@@ -174,14 +181,16 @@ def device(value: Any) -> str:
     kind = getattr(value, "type", None)
     if type(value).__module__.partition(".")[0] == "torch" and isinstance(kind, str):
         return str(value)
-    raise Error(f"device is {shown(value)}", "device", "give \"cpu\", \"cuda\", \"cuda:1\" or a torch.device")
+    raise Error(f"device is {shown(value)}", "device",
+                "give \"cpu\", \"cuda\", \"cuda:1\" or a torch.device")
 
 
 def dtype(value: Any, where: str) -> str:
     """The short name of a dtype, which is given by name or as a dtype of torch or NumPy."""
     name = value if isinstance(value, str) else _name_of(value)
     if name is None:
-        raise Error(f"{where} is {shown(value)}", where, "give a dtype, such as \"bf16\" or torch.bfloat16")
+        raise Error(f"{where} is {shown(value)}", where,
+                    "give a dtype, such as \"bf16\" or torch.bfloat16")
     short = name if name in LONG_NAMES else SHORT_NAMES.get(name)
     if short is None:
         raise Error(f"unknown dtype {name}", where, f"one of {', '.join(LONG_NAMES)}")

@@ -37,7 +37,8 @@ def options(device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: A
     _arguments.choice(mode, _arguments.MODES, "mode")
     _arguments.choice(tuning, _arguments.TUNINGS, "tuning")
     return Options(_arguments.device(device), mode, tuning,
-                   _arguments.seconds(tuning_seconds, "tuning_seconds"), _arguments.threads(threads))
+                   _arguments.seconds(tuning_seconds, "tuning_seconds"),
+                   _arguments.threads(threads))
 
 
 class CompileOptions(TypedDict, total=False):
@@ -61,7 +62,8 @@ def check_options(given: Mapping[str, Any]) -> None:
         if name not in CompileOptions.__annotations__:
             near = difflib.get_close_matches(name, CompileOptions.__annotations__, 1)
             raise Error(f"unknown option {name}", name,
-                        f"did you mean {near[0]}?" if near else f"one of {', '.join(CompileOptions.__annotations__)}")
+                        f"did you mean {near[0]}?" if near
+                        else f"one of {', '.join(CompileOptions.__annotations__)}")
     options(given.get("device", "cpu"), given.get("mode", "fp32"), given.get("tuning", "known"),
             given.get("tuning_seconds", 0), given.get("threads", 0))
 
@@ -74,7 +76,8 @@ def graph_of(source: Any) -> _core.Graph:
         return _core.Graph.from_onnx(bytes(source))
     if isinstance(source, os.PathLike):
         return _core.Graph.load(_arguments.path(source, "graph"))
-    if callable(getattr(source, "SerializeToString", None)) and not isinstance(source, type):  # onnx.ModelProto
+    # onnx.ModelProto
+    if callable(getattr(source, "SerializeToString", None)) and not isinstance(source, type):
         return _core.Graph.from_onnx(source.SerializeToString())
     if not isinstance(source, str):
         raise Error(f"{_arguments.shown(source)} is not a graph", "graph",
@@ -172,7 +175,8 @@ def compile_plan(graph: Any, device: Any, mode: Any, tuning: Any, tuning_seconds
     """:func:`compile` of all but exported programs."""
     chosen = options(device, mode, tuning, tuning_seconds, threads)
     if constants is not None and not isinstance(constants, Mapping):
-        raise Error(f"constants is {_arguments.shown(constants)}", "constants", "give a dict of tensors by name")
+        raise Error(f"constants is {_arguments.shown(constants)}", "constants",
+                    "give a dict of tensors by name")
     read = graph_of(graph)
     for name, tensor in (constants or {}).items():
         name = _arguments.text(name, "constants")
@@ -186,7 +190,8 @@ def _typed_bytes(tensor: Any, name: str) -> tuple[str, bytes]:
     if view.device != "cpu":
         raise Error(f"constant {name} is on {view.device}", name, "move it to the CPU")
     strides = _frameworks.dense_strides(view.shape)
-    if 0 not in view.shape and any(e != 1 and s != w for e, s, w in zip(view.shape, view.strides, strides)):
+    if 0 not in view.shape and any(e != 1 and s != w
+                                   for e, s, w in zip(view.shape, view.strides, strides)):
         raise Error(f"constant {name} is not contiguous", name,
                     "call .contiguous(), or numpy.ascontiguousarray")
     count = math.prod(view.shape)
@@ -236,5 +241,6 @@ def explain(what: Plan | GraphSource, *, device: Device = "cpu", mode: Mode = "f
     names = ("device", "mode", "tuning", "tuning_seconds", "threads", "constants")
     for name, value, default in zip(names, given, ("cpu", "fp32", "known", 0, 0, None)):
         if type(value) is not type(default) or value != default:
-            raise Error(f"{name} has no effect on a plan, which is compiled already", name, "leave it out")
+            raise Error(f"{name} has no effect on a plan, which is compiled already", name,
+                        "leave it out")
     return what.explain()

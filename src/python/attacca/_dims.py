@@ -86,7 +86,8 @@ class Source(NamedTuple):
     def read(self, shapes: Sequence[Sequence[Any]]) -> Any:
         """The symbol's value, for shapes that may be symbolic themselves."""
         extent = shapes[self.tensor][self.axis]
-        return extent if (self.factor, self.offset) == (1, 0) else (extent - self.offset) // self.factor
+        return extent if (self.factor,
+                          self.offset) == (1, 0) else (extent - self.offset) // self.factor
 
 
 def sources(shapes: Sequence[Sequence[Dim]]) -> dict[str, Source]:

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 from ._errors import Error
 
-_here = threading.local()  # .inside: this thread runs the kernel of a custom op, which was dispatched already
+# .inside: this thread runs the kernel of a custom op, which was dispatched already
+_here = threading.local()
 _dispatches: dict[type, bool] = {}  # tensor type -> whether it dispatches in Python
 _watched: Callable[[Iterable[Any]], bool] | None = None
 
@@ -66,13 +67,15 @@ def custom_ops() -> CustomOps:
 def _watch(torch: Any) -> Callable[[Iterable[Any]], bool]:
     """The check that every call outside of Dynamo makes; torch's functions are looked up once."""
     core, forward_ad = torch._C, torch.autograd.forward_ad
-    modes, transforms, tracing = (core._len_torch_dispatch_stack, core._functorch.peek_interpreter_stack,
+    modes, transforms, tracing = (core._len_torch_dispatch_stack,
+                                  core._functorch.peek_interpreter_stack,
                                   core._get_tracing_state)
     included, pre_dispatch = core._dispatch_tls_is_dispatch_key_included, core.DispatchKey.PreDispatch
     by_type = _dispatches.get
 
     def watched(tensors: Iterable[Any]) -> bool:
-        if (modes() or transforms() is not None or forward_ad._current_level >= 0 or tracing() is not None
+        if (modes() or transforms() is not None or forward_ad._current_level >= 0
+            or tracing() is not None
                 or included(pre_dispatch)):
             return not _inside() and any(isinstance(tensor, torch.Tensor) for tensor in tensors)
         for tensor in tensors:
@@ -125,4 +128,5 @@ def without_memory(tensor: Any, where: str) -> int:
     """
     if wanted([tensor]):
         return 0
-    raise Error(f"a {type(tensor).__name__} that has no memory", where, "give a tensor with elements")
+    raise Error(f"a {type(tensor).__name__} that has no memory", where,
+                "give a tensor with elements")

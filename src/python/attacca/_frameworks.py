@@ -68,7 +68,8 @@ class _Host:
 
     @staticmethod
     def current_stream() -> Callable[[int], int]:
-        raise Error("the plan is on a GPU and has no input there", "out", "give out=, a tensor on the GPU")
+        raise Error("the plan is on a GPU and has no input there", "out",
+                    "give out=, a tensor on the GPU")
 
     @staticmethod
     def workspace(size: int, device: str) -> tuple[int, Any]:
@@ -93,7 +94,9 @@ def _strides(array: Any, where: str) -> tuple[int, ...]:
     size, strides = array.itemsize, []
     for extent, stride in zip(array.shape, array.strides):
         if stride % size and extent > 1:
-            raise Error(f"strides of {array.strides} bytes are not multiples of an element's {size} bytes", where,
+            raise Error(
+                f"strides of {array.strides} bytes are not multiples of an element's {size} bytes",
+                where,
                         "copy it, as with numpy.ascontiguousarray")
         if stride < 0 and extent > 1:
             raise Error(f"a negative stride, of {stride} bytes", where,
@@ -130,7 +133,8 @@ class Numpy(_Host):
             try:
                 import ml_dtypes
             except ImportError:
-                raise Error(f"numpy has no {name}", "out", "install ml_dtypes, or give out=") from None
+                raise Error(f"numpy has no {name}", "out",
+                            "install ml_dtypes, or give out=") from None
             return numpy.empty(shape, getattr(ml_dtypes, name))
         return numpy.empty(shape, numpy.dtype(name))
 
@@ -145,7 +149,8 @@ class Torch:
         """Our names of torch's dtypes."""
         if not cls._dtypes:
             torch = sys.modules["torch"]
-            cls._dtypes = {getattr(torch, t): name for name, t in LONG_NAMES.items() if hasattr(torch, t)}
+            cls._dtypes = {getattr(torch, t): name for name, t in LONG_NAMES.items()
+                           if hasattr(torch, t)}
         return cls._dtypes
 
     @staticmethod
@@ -167,7 +172,8 @@ class Torch:
         elif device.type == "cuda":
             name = f"cuda:{device.index}"
         else:
-            raise Error(f"a tensor on device {device}", where, "move it to the CPU or a CUDA device")
+            raise Error(f"a tensor on device {device}", where,
+                        "move it to the CPU or a CUDA device")
         try:
             address = tensor.data_ptr()
         except RuntimeError:
@@ -177,7 +183,8 @@ class Torch:
     @staticmethod
     def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
         torch = sys.modules["torch"]
-        return torch.empty(tuple(shape), dtype=getattr(torch, LONG_NAMES[dtype]), device=like.device)
+        return torch.empty(tuple(shape), dtype=getattr(torch, LONG_NAMES[dtype]),
+                           device=like.device)
 
     @staticmethod
     def current_stream() -> Callable[[int], int]:
@@ -199,7 +206,8 @@ class Cupy:
         dtype = SHORT_NAMES.get(tensor.dtype.name)
         if dtype is None:
             raise _no_dtype(tensor.dtype, where)
-        return View(tensor.data.ptr, tensor.shape, _strides(tensor, where), dtype, f"cuda:{tensor.device.id}",
+        return View(tensor.data.ptr, tensor.shape, _strides(tensor, where), dtype,
+                    f"cuda:{tensor.device.id}",
                     tensor)
 
     @staticmethod
@@ -249,7 +257,8 @@ class Dlpack(_Host):
     @staticmethod
     def view(tensor: Any, where: str, writable: bool = False) -> View:
         if isinstance(tensor, type):
-            raise Error(f"the class {tensor.__name__} is not a tensor", where, "give an object of it")
+            raise Error(f"the class {tensor.__name__} is not a tensor", where,
+                        "give an object of it")
         device = getattr(tensor, "__dlpack_device__", None)
         if device is not None and int(device()[0]) != 1:
             raise Error(f"a {type(tensor).__name__} on a device whose current stream is unknown",

@@ -19,13 +19,16 @@ from ._layout import Signature
 
 # Instances that a plan keeps; the least recently used is dropped first.
 _MOST_INSTANCES = 256
-# Indexed by an address's last four bits: the power of two, at most 16, to which the address is aligned.
+# Indexed by an address's last four bits: the power of two, at most 16, to which the address is
+# aligned.
 _ALIGNMENTS = tuple(low & -low or 16 for low in range(16))
 _NOTHING = View(0, (), (), "f32", "cpu", None)
 _count = itertools.count()
-# Guards the instances of all engines. A fork waits for it: a child would inherit a lock that another thread holds.
+# Guards the instances of all engines. A fork waits for it: a child would inherit a lock that
+# another thread holds.
 _lock = threading.Lock()
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release,
+                    after_in_child=_lock.release)
 
 Launch = Callable[[Sequence[int], Sequence[int]], None]
 
@@ -77,7 +80,8 @@ class Engine:
     def __init__(self, core: _core.Plan):
         self.core, self.signature = core, Signature(core)
         self.identity = f"plan {next(_count)}"
-        self.input_count, self.output_count = len(self.signature.inputs), len(self.signature.outputs)
+        self.input_count, self.output_count = len(self.signature.inputs), len(
+            self.signature.outputs)
         self._instances: OrderedDict[Any, Ready] = OrderedDict()
 
     def call(self, inputs: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
@@ -118,7 +122,8 @@ class Engine:
         ready.launch([view.address for view in views], addresses)
         return tuple(outs)
 
-    def ready(self, framework: Framework, views: Sequence[View], into: Sequence[View] | None) -> Ready:
+    def ready(self, framework: Framework, views: Sequence[View],
+              into: Sequence[View] | None) -> Ready:
         """The instance for tensors of these shapes, strides, dtypes and alignments; prepared at their first use.
 
         Raises:
@@ -138,7 +143,8 @@ class Engine:
                 self._instances.popitem(last=False)
         return ready
 
-    def _prepare(self, framework: Framework, views: Sequence[View], into: Sequence[View] | None) -> Ready:
+    def _prepare(self, framework: Framework, views: Sequence[View],
+                 into: Sequence[View] | None) -> Ready:
         sizes = self.signature.sizes(views)
         alignments = [_ALIGNMENTS[view.address & 15] for view in views]
         strides: list[Sequence[int]] = [view.strides for view in views]

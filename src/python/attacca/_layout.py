@@ -35,7 +35,8 @@ class Layout:
         self.info = info
         self.shape = [Dim(extent) for extent in info.shape]
         _, _, strides = info.type.rpartition(";")
-        self.strides = [Dim(s) for s in strides.rstrip("]").split(",")] if ";" in info.type else None
+        self.strides = [Dim(s)
+                        for s in strides.rstrip("]").split(",")] if ";" in info.type else None
 
 
 def _layouts(infos: Sequence[_core.TensorInfo]) -> list[Layout]:
@@ -96,7 +97,8 @@ class Signature:
                 raise Error(f"{info.name} is {view.dtype}, {info.type} is wanted", info.name,
                             f"convert it to {LONG_NAMES[info.dtype]}")
             if view.device != self.device:
-                raise Error(f"{info.name} is on {view.device}, the plan on {self.device}", info.name,
+                raise Error(f"{info.name} is on {view.device}, the plan on {self.device}",
+                            info.name,
                             f"move it, or compile for device=\"{view.device}\"")
             if len(view.shape) != len(layout.shape):
                 raise Error(f"{info.name} has shape {view.shape}, {info.type} is wanted", info.name,
@@ -125,7 +127,8 @@ class Signature:
     def declared_strides(self, shapes: Sequence[Sequence[Any]]) -> list[tuple[Any, ...] | None]:
         """Each input's strides as the graph declares them; None: row-major."""
         sizes = self.sizes_of(shapes)
-        return [None if layout.strides is None else tuple(stride.value(sizes) for stride in layout.strides)
+        return [None if layout.strides is None
+                else tuple(stride.value(sizes) for stride in layout.strides)
                 for layout in self.inputs]
 
     # ---- Outputs
@@ -156,4 +159,5 @@ class Signature:
             if view.device != self.device:
                 raise Error(f"out is on {view.device}, the plan on {self.device}", "out", "move it")
             if view.shape != shape:
-                raise Error(f"out has shape {view.shape}, {name} has {shape}", "out", f"give it shape {shape}")
+                raise Error(f"out has shape {view.shape}, {name} has {shape}", "out",
+                            f"give it shape {shape}")

@@ -127,7 +127,8 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
     lead = _check(a_view, b_view)
     chosen = options(a_view.device, mode, tuning, tuning_seconds, threads)
     if callable(epilogue):
-        epilogue = trace_epilogue(_arguments.function(epilogue, "epilogue"), views, lead, b_view.shape[1],
+        epilogue = trace_epilogue(_arguments.function(epilogue, "epilogue"), views, lead,
+                                  b_view.shape[1],
                                   a_view.dtype, [a, b, *operands.values()])
     epilogue = _arguments.text(epilogue, "epilogue")
     text = _typed(epilogue, tuple([(name, view.dtype) for name, view in views.items()]))
@@ -168,7 +169,8 @@ def _check(a: View, b: View) -> tuple[int, ...]:
     if a.dtype != b.dtype:
         raise Error(f"a is {a.dtype} and b is {b.dtype}", "b", "convert one to the other's dtype")
     if a.device != b.device:
-        raise Error(f"a is on {a.device} and b on {b.device}", "b", "move one to the other's device")
+        raise Error(f"a is on {a.device} and b on {b.device}", "b",
+                    "move one to the other's device")
     return a.shape[:-1]
 
 
@@ -178,7 +180,8 @@ def _check_names(epilogue: str, operands: dict[str, str]) -> None:
         if name not in named:
             near = difflib.get_close_matches(name, named, 1)
             raise Error(f"the epilogue names no operand {name}", name,
-                        f"did you mean {near[0]}?" if near else f"write row({name}) or full({name})")
+                        f"did you mean {near[0]}?" if near
+                        else f"write row({name}) or full({name})")
     for name in sorted(named):
         if name not in operands:
             raise Error(f"operand {name} is missing", name, f"give {name}=")

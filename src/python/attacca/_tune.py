@@ -54,7 +54,8 @@ def _stream(progress: Any) -> TextIO | None:
         return sys.stderr
     if progress is False or all(hasattr(progress, name) for name in ("write", "flush", "isatty")):
         return progress or None
-    raise Error(f"progress is {_arguments.shown(progress)}", "progress", "give True, False or a text stream")
+    raise Error(f"progress is {_arguments.shown(progress)}", "progress",
+                "give True, False or a text stream")
 
 
 def _values(name: str, given: Any) -> list[int]:
@@ -91,7 +92,8 @@ def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", ag
     where = _arguments.device(device)
     if not where.startswith("cuda"):
         raise Error(f"the device is {where}, and only GPUs are measured", "device", "give cuda")
-    limit, tuning = _arguments.seconds(seconds, "seconds"), "always" if _arguments.flag(again, "again") else "measure"
+    limit, tuning = _arguments.seconds(seconds, "seconds"), "always" if _arguments.flag(
+        again, "again") else "measure"
     stream = _stream(progress)
     values = {name: _values(name, given) for name, given in sizes.items()}
     plan: Plan = compile_plan(graph, where, mode, tuning, limit, 0, None)
@@ -99,7 +101,8 @@ def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", ag
     bar = _Bar(len(combinations), stream) if stream else None
     found = []
     for sizes_now in combinations:
-        label = " ".join(f"{name}={value}" for name, value in sizes_now.items()) or "all sizes fixed"
+        label = " ".join(f"{name}={value}"
+                         for name, value in sizes_now.items()) or "all sizes fixed"
         if bar:
             bar.show(label)
         instance: Instance = plan.prepare(**sizes_now)

@@ -13,15 +13,21 @@ from .table import Refused, Row
 
 # An argument's name -> the names that a row may have for it; the first that the row has is used.
 _SYNONYMS = {
-    "input": ("self",), "a": ("self",), "x": ("self",), "x1": ("self",), "tensor": ("self",), "ary": ("self",),
-    "x2": ("other",), "axis": ("dim",), "keepdims": ("keepdim",), "a_min": ("min",), "a_max": ("max",),
-    "shape": ("size",), "axes": ("dims",), "axis0": ("dim0",), "axis1": ("dim1",), "split_sizes": ("split_size",),
-    "split_size_or_sections": ("split_size",), "batch1": ("mat1",), "batch2": ("mat2",), "other": ("mat2",),
-    "sections": ("indices_or_sections",), "indices": ("indices_or_sections",), "arrays": ("tensors",),
+    "input": ("self",), "a": ("self",), "x": ("self",), "x1": ("self",), "tensor": ("self",),
+    "ary": ("self",),
+    "x2": ("other",), "axis": ("dim",), "keepdims": ("keepdim",), "a_min": ("min",),
+    "a_max": ("max",),
+    "shape": ("size",), "axes": ("dims",), "axis0": ("dim0",), "axis1": ("dim1",),
+    "split_sizes": ("split_size",),
+    "split_size_or_sections": ("split_size",), "batch1": ("mat1",), "batch2": ("mat2",),
+    "other": ("mat2",),
+    "sections": ("indices_or_sections",), "indices": ("indices_or_sections",),
+    "arrays": ("tensors",),
 }
 _NUMPY_SYNONYMS = {"axis1": ("dim0",), "axis2": ("dim1",), "x": ("self",), "y": ("other",)}
 # Arguments that change neither values nor dtype.
-_HARMLESS = {"memory_format", "layout", "pin_memory", "non_blocking", "_stacklevel", "subok", "copy", "cudnn_enable"}
+_HARMLESS = {"memory_format", "layout", "pin_memory", "non_blocking", "_stacklevel", "subok",
+             "copy", "cudnn_enable"}
 _NOTHING = object()
 
 
@@ -29,7 +35,8 @@ def _signature(function: Any) -> inspect.Signature:
     return inspect.signature(function)
 
 
-# Signatures of numpy's C functions and methods, which inspect cannot read, from numpy's documentation.
+# Signatures of numpy's C functions and methods, which inspect cannot read, from numpy's
+# documentation.
 _NUMPY_FUNCTIONS = {name: _signature(signature) for name, signature in {
     "concatenate": lambda arrays, axis=0, out=None, *, dtype=None, casting="same_kind": 0,
     "where": lambda condition, x=None, y=None, /: 0,
@@ -49,11 +56,13 @@ _NUMPY_METHODS = {name: _signature(signature) for name, signature in {
     "flatten": lambda self, order="C": 0,
     "copy": lambda self, order="C": 0,
 }.items()}
-_UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True,
+_UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None,
+                   "subok": True,
                    "signature": None, "sig": None, "axes": None, "axis": None, "keepdims": False}
 
 
-def understood(row: Row, name: str, values: Iterable[tuple[str, Any, Any]], numpy: bool = False) -> dict[str, Any]:
+def understood(row: Row, name: str, values: Iterable[tuple[str, Any, Any]],
+               numpy: bool = False) -> dict[str, Any]:
     """Arguments by the names of the row's parameters.
 
     Args:
@@ -68,7 +77,8 @@ def understood(row: Row, name: str, values: Iterable[tuple[str, Any, Any]], nump
     bound = {}
     for given, value, default in values:
         known = given if given in row.parameters else next(
-            (other for other in (_NUMPY_SYNONYMS.get(given, ()) if numpy else ()) + _SYNONYMS.get(given, ())
+            (other for other in (_NUMPY_SYNONYMS.get(given, ()) if numpy else ())
+             + _SYNONYMS.get(given, ())
              if other in row.parameters), None)
         if type(value).__name__ == "_NoValueType":
             continue
@@ -84,11 +94,13 @@ def understood(row: Row, name: str, values: Iterable[tuple[str, Any, Any]], nump
 
 
 def same(value: Any, default: Any) -> bool:
-    return value is default or (type(value) in (bool, int, float, str) and type(value) is type(default)
+    return value is default or (type(value) in (bool, int, float, str)
+                                and type(value) is type(default)
                                 and value == default)
 
 
-def _bound(signature: inspect.Signature, args: Sequence[Any], keywords: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+def _bound(signature: inspect.Signature, args: Sequence[Any],
+           keywords: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     try:
         bound = signature.bind(*args, **keywords)
     except TypeError as error:
@@ -98,10 +110,12 @@ def _bound(signature: inspect.Signature, args: Sequence[Any], keywords: dict[str
     for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
-            found += [(each, given, _UFUNC_DEFAULTS.get(each, _NOTHING)) for each, given in value.items()]
+            found += [(each, given, _UFUNC_DEFAULTS.get(each, _NOTHING))
+                      for each, given in value.items()]
         elif kind is inspect.Parameter.VAR_POSITIONAL:
             if value:
-                found.append((name, value[0] if len(value) == 1 and not isinstance(value[0], int) else value, ()))
+                found.append((name, value[0] if len(value) == 1 and not isinstance(value[0], int)
+                              else value, ()))
         else:
             found.append((name, value, signature.parameters[name].default))
     return found
@@ -110,7 +124,8 @@ def _bound(signature: inspect.Signature, args: Sequence[Any], keywords: dict[str
 # ---- numpy
 
 
-def numpy_arguments(row: Row, function: Any, args: Sequence[Any], keywords: dict[str, Any]) -> dict[str, Any]:
+def numpy_arguments(row: Row, function: Any, args: Sequence[Any],
+                    keywords: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a ufunc or function of numpy, or of a method of its arrays, which is given by name."""
     if isinstance(function, str):
         signature = _NUMPY_METHODS.get(function)
@@ -132,7 +147,8 @@ def numpy_arguments(row: Row, function: Any, args: Sequence[Any], keywords: dict
 # ---- torch
 
 
-def torch_arguments(row: Row, name: str, function: Any, args: Sequence[Any], keywords: dict[str, Any],
+def torch_arguments(row: Row, name: str, function: Any, args: Sequence[Any],
+                    keywords: dict[str, Any],
                     is_tensor: Callable[[Any], bool]) -> dict[str, Any]:
     """The arguments of a function of torch, or of a method of its tensors (``args[0]`` is the tensor)."""
     if inspect.isfunction(function):  # written in Python
@@ -150,7 +166,8 @@ def torch_arguments(row: Row, name: str, function: Any, args: Sequence[Any], key
         except Refused as reason:
             reasons.append(reason)
     # Prefer a reason that names an argument over one that rejects an overload.
-    raise next((r for r in reasons if "the argument" in str(r)), reasons[0] if reasons else Refused("it has no schema"))
+    raise next((r for r in reasons if "the argument" in str(r)),
+               reasons[0] if reasons else Refused("it has no schema"))
 
 
 def _by_schema(schema: Any, args: Sequence[Any], keywords: dict[str, Any],
@@ -164,7 +181,8 @@ def _by_schema(schema: Any, args: Sequence[Any], keywords: dict[str, Any],
     given = {a.name: value for a, value in zip(positional, args)}
     names = {a.name for a in schema}
     for name, value in keywords.items():
-        known = name if name in names else next((n for n in _SYNONYMS.get(name, ()) if n in names), name)
+        known = name if name in names else next((n for n in _SYNONYMS.get(name, ()) if n in names),
+                                                name)
         if known not in names:
             raise Refused(f"unexpected keyword {name}: the argument {name}={value!r}")
         if known in given:
@@ -175,7 +193,8 @@ def _by_schema(schema: Any, args: Sequence[Any], keywords: dict[str, Any],
         default = argument.default_value if argument.has_default_value() else _NOTHING
         if argument.name in given:
             if not _fits(str(argument.type), given[argument.name], is_tensor):
-                raise Refused(f"{argument.name}={given[argument.name]!r} where {argument.type} is taken")
+                raise Refused(
+                    f"{argument.name}={given[argument.name]!r} where {argument.type} is taken")
             values.append((argument.name, given[argument.name], default))
         elif default is _NOTHING:
             raise Refused(f"{argument.name} is missing")

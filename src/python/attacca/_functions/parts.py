@@ -27,7 +27,8 @@ def slice_size(extent: int, begin: Any, end: Any, step: int) -> int:
 
 
 @writes("slice", "")
-def _slice(call: Call, self: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Made:
+def _slice(call: Call, self: Any, dim: int = 0, start: Any = None, end: Any = None,
+           step: int = 1) -> Made:
     axis = axis_of(call, self, dim)
     if not call.sizes(self):
         raise Refused("a slice of a scalar")
@@ -96,11 +97,14 @@ def _split_at(call: Call, self: Any, indices_or_sections: Any, dim: int = 0) -> 
             if type(extent) is not int:
                 return sections
             if extent % sections and call.name == "split":
-                raise Refused(f"the argument indices_or_sections={sections} for an axis of {extent}")
+                raise Refused(
+                    f"the argument indices_or_sections={sections} for an axis of {extent}")
             return [extent // sections + (i < extent % sections) for i in range(sections)]
         extent = fixed(extent, "a split at indices")
-        bounds = [0, *(slice(None, operator.index(i)).indices(extent)[1] for i in indices_or_sections), extent]
-        return [max(end - begin, 0) for begin, end in zip(bounds, bounds[1:])] if bounds == sorted(bounds) else \
+        bounds = [0, *(slice(None, operator.index(i)).indices(extent)[1]
+                       for i in indices_or_sections), extent]
+        return [max(end - begin, 0)
+                for begin, end in zip(bounds, bounds[1:])] if bounds == sorted(bounds) else \
             _unsorted(indices_or_sections)
     return call.parts(self, axis, sizes)
 

@@ -8,7 +8,8 @@ from .table import Call, Made, Refused, writes
 from .values import FLOATS, broadcast_shapes, cast, is_number, known_dtype, literal, promoted
 
 
-def product_sizes(call: Call, a: Any, b: Any, transposed: bool = False) -> Callable[[], Sequence[int]]:
+def product_sizes(call: Call, a: Any, b: Any, transposed: bool = False) -> Callable[[],
+                                                                                    Sequence[int]]:
     def sizes() -> Sequence[int]:
         one, other = list(call.sizes(a)), list(call.sizes(b))
         if transposed:
@@ -77,4 +78,5 @@ def _linear(call: Call, self: Any, weight: Any, bias: Any = None) -> Made:
     sizes, transposed = product_sizes(call, self, weight, True), f"transpose({call.text(weight)})"
     if bias is None:
         return Made(f"{call.text(self)} @ {transposed}", sizes)
-    return Made(rounded_result(call, f"{_accumulated(call, call.text(self), transposed)} + {call.text(bias)}"), sizes)
+    return Made(rounded_result(
+        call, f"{_accumulated(call, call.text(self), transposed)} + {call.text(bias)}"), sizes)

@@ -64,7 +64,8 @@ register("amin", "amin min", _extreme("reduce_min"), ("self", "dim", "keepdim"))
 
 
 def _extreme_or_pair(op: str, template: str) -> Callable[..., Made]:
-    def write(call: Call, self: Any, other: Any = None, dim: Any = None, keepdim: Any = False) -> Made:
+    def write(call: Call, self: Any, other: Any = None, dim: Any = None,
+              keepdim: Any = False) -> Made:
         if dim is not None:
             raise Refused(f"the argument dim={dim} gives indices too: use a{op[-3:]}")
         if other is not None:
@@ -78,7 +79,8 @@ writes("min", "")(_extreme_or_pair("reduce_min", "min({self}, {other})"))
 
 
 @writes("softmax _softmax special_softmax", "")
-def _softmax(call: Call, self: Any, dim: Any, dtype: Any = None, half_to_float: bool = False) -> Made:
+def _softmax(call: Call, self: Any, dim: Any, dtype: Any = None,
+             half_to_float: bool = False) -> Made:
     if call.result not in FLOATS:
         raise Refused(f"a result of dtype {call.result}")
     if dim is None:  # the default of torch.nn.functional
@@ -91,12 +93,14 @@ def _softmax(call: Call, self: Any, dim: Any, dtype: Any = None, half_to_float: 
     return Made(f"softmax({text}, axis={axis - rank})", lambda: call.sizes(self))
 
 
-def _normalized(call: Call, op: str, self: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Made:
+def _normalized(call: Call, op: str, self: Any, normalized_shape: Any, weight: Any, bias: Any,
+                eps: float) -> Made:
     """A norm over the last axes, which are merged into one."""
     shape, rank = tuple(normalized_shape), len(call.sizes(self))
     axes, have = len(shape), call.sizes(self)
     last = tuple(have[rank - axes:]) if 0 < axes <= rank else None
-    if last is None or any(type(e) is int and isinstance(s, int) and e != s for e, s in zip(last, shape)):
+    if last is None or any(type(e) is int and isinstance(s, int) and e != s
+                           for e, s in zip(last, shape)):
         raise Refused(f"the argument normalized_shape={shape} of a tensor of shape {tuple(have)}")
     if call.dtype(self) not in FLOATS:
         raise Refused(f"an operand of dtype {call.dtype(self)}")
@@ -104,7 +108,8 @@ def _normalized(call: Call, op: str, self: Any, normalized_shape: Any, weight: A
         if each is not None and len(call.sizes(each)) != axes:
             raise Refused(f"the argument {name} of shape {tuple(call.sizes(each))}")
         if each is not None and call.dtype(each) != call.dtype(self):
-            raise Refused(f"the argument {name} of dtype {call.dtype(each)} beside {call.dtype(self)}")
+            raise Refused(
+                f"the argument {name} of dtype {call.dtype(each)} beside {call.dtype(self)}")
     if axes > 1 and not all(type(s) is int for s in shape):
         raise Refused(f"the argument normalized_shape={shape} is symbolic")
     def flat(tensor: Any, lead: Sequence[int]) -> str:
@@ -128,7 +133,8 @@ def _layer_norm(call: Call, self: Any, normalized_shape: Any, weight: Any = None
 
 
 @writes("rms_norm", "")
-def _rms_norm(call: Call, self: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Made:
+def _rms_norm(call: Call, self: Any, normalized_shape: Any, weight: Any = None,
+              eps: Any = None) -> Made:
     if eps is None:  # torch: the epsilon of the dtype in which it computes
         eps = 2.0**-52 if call.dtype(self) == "f64" else 2.0**-23
     return _normalized(call, "rmsnorm", self, normalized_shape, weight, None, eps)

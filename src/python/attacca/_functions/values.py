@@ -10,7 +10,8 @@ from typing import Any
 from .table import Call, Refused
 
 FLOATS = ("f16", "bf16", "f32", "f64")
-INTEGERS = {"s8": (-2**7, 2**7 - 1), "u8": (0, 2**8 - 1), "s32": (-2**31, 2**31 - 1), "s64": (-2**63, 2**63 - 1)}
+INTEGERS = {"s8": (-2**7, 2**7 - 1), "u8": (0, 2**8 - 1), "s32": (-2**31, 2**31 - 1),
+            "s64": (-2**63, 2**63 - 1)}
 DTYPE_ORDER = ["bool", "u8", "s8", "s32", "s64", "f16", "bf16", "f32", "f64"]
 
 
@@ -98,7 +99,8 @@ def operand(call: Call, name: str, value: Any, dtype: str, exactly: bool = False
         return call.text(value) if wider and not exactly else cast(call, value, dtype)
     if not is_number(value):
         raise Refused(f"the argument {name}={value!r}")
-    return literal(rounded(value, dtype) if exactly and dtype in FLOATS and isinstance(value, float) else value,
+    return literal(rounded(value, dtype) if exactly and dtype in FLOATS and isinstance(value, float)
+                   else value,
                    dtype, name)
 
 
@@ -119,7 +121,8 @@ def broadcast_shapes(shapes: Sequence[Sequence[int]]) -> list[int]:
             if type(found[-i]) is int and found[-i] == 1:
                 found[-i] = extent
             elif found[-i] != extent and not (type(extent) is int and extent == 1):
-                raise Refused("shapes " + " and ".join(str(list(s)) for s in shapes) + " do not broadcast")
+                raise Refused("shapes " + " and ".join(str(list(s)) for s in shapes)
+                              + " do not broadcast")
     return found
 
 
@@ -171,6 +174,7 @@ def list_text(values: Sequence[Any]) -> str:
 
 def integers(values: Any, name: str) -> list[int]:
     try:
-        return [operator.index(v) for v in (values if isinstance(values, (tuple, list)) else [values])]
+        return [operator.index(v)
+                for v in (values if isinstance(values, (tuple, list)) else [values])]
     except TypeError:
         raise Refused(f"the argument {name}={values!r}") from None

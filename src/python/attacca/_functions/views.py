@@ -46,7 +46,8 @@ def _t(call: Call, self: Any) -> Made:
 
 @writes("permute", "transpose permute_dims")
 def _permute(call: Call, self: Any, dims: Any = None) -> Made:
-    axes = range(len(call.sizes(self)))[::-1] if dims is None else [axis_of(call, self, d, "dims") for d in dims]
+    axes = range(len(call.sizes(self)))[::-1] if dims is None else [axis_of(call, self, d, "dims")
+                                                                    for d in dims]
     return permuted(call, self, list(axes))
 
 
@@ -121,7 +122,8 @@ def _squeeze(call: Call, self: Any, dim: Any = None) -> Made:
 
 @writes("flatten", "")
 def _flatten(call: Call, self: Any, start_dim: int = 0, end_dim: int = -1) -> Made:
-    start, end = axis_of(call, self, start_dim, "start_dim"), axis_of(call, self, end_dim, "end_dim")
+    start, end = axis_of(call, self, start_dim, "start_dim"), axis_of(call, self, end_dim,
+                                                                      "end_dim")
     if start > end:
         raise Refused(f"the argument start_dim={start_dim} is after end_dim")
     def sizes() -> Sequence[int]:
@@ -160,7 +162,8 @@ def _expand(call: Call, self: Any, size: Any) -> Made:
         wanted, have = integers(size, "size"), list(call.sizes(self))
         new = len(wanted) - len(have)
         have = [1] * new + have
-        if new < 0 or -1 in wanted[:new] or any(w != e and w != -1 and e != 1 for w, e in zip(wanted, have)):
+        if new < 0 or -1 in wanted[:new] or any(w != e and w != -1 and e != 1
+                                                for w, e in zip(wanted, have)):
             raise Refused(f"the argument size={size} of a tensor of shape {tuple(have)}")
         return [e if w == -1 else w for w, e in zip(wanted, have)]
     return call.broadcast_to(self, sizes)

@@ -19,12 +19,14 @@ from .._functions.values import Extent, list_text
 OPERATORS: dict[str, tuple[str, str, bool]] = {}
 for _name, _torch_name, _numpy_name in [
         ("add", "add", "add"), ("sub", "sub", "subtract"), ("mul", "mul", "multiply"),
-        ("truediv", "true_divide", "divide"), ("pow", "pow", "power"), ("matmul", "matmul", "matmul"),
+        ("truediv", "true_divide", "divide"), ("pow", "pow", "power"),
+        ("matmul", "matmul", "matmul"),
         ("and", "bitwise_and", "bitwise_and"), ("or", "bitwise_or", "bitwise_or"),
         ("xor", "bitwise_xor", "bitwise_xor")]:
     OPERATORS[f"__{_name}__"] = (_torch_name, _numpy_name, False)
     OPERATORS[f"__r{_name}__"] = (_torch_name, _numpy_name, True)
-for _name, _numpy_name in [("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal"),
+for _name, _numpy_name in [("lt", "less"), ("le", "less_equal"), ("gt", "greater"),
+                           ("ge", "greater_equal"),
                       ("eq", "equal"), ("ne", "not_equal")]:
     OPERATORS[f"__{_name}__"] = (_name, _numpy_name, False)
 for _name, _torch_name, _numpy_name in [("neg", "neg", "negative"), ("abs", "abs", "absolute"),
@@ -71,7 +73,8 @@ class TraceCall(Call):
         run: The framework's own function, which is asked for the result's dtype.
     """
 
-    def __init__(self, record: Record, framework: str, name: str, run: Callable[..., Any], args: Sequence[Any],
+    def __init__(self, record: Record, framework: str, name: str, run: Callable[..., Any],
+                 args: Sequence[Any],
                  keywords: dict[str, Any]):
         self.record, self.framework, self.name = record, framework, name
         self._run, self._args, self._keywords = run, args, keywords
@@ -96,7 +99,8 @@ class TraceCall(Call):
 
     @cached_property
     def result(self) -> str:
-        made = self._run(*map(self._like, self._args), **{n: self._like(v) for n, v in self._keywords.items()})
+        made = self._run(*map(self._like, self._args),
+                         **{n: self._like(v) for n, v in self._keywords.items()})
         if isinstance(made, (tuple, list)):
             raise Refused("several results")
         return self._name_of(made.dtype)
@@ -111,7 +115,9 @@ class TraceCall(Call):
         return Made(f"reshape({text}, {list_text([self.extent_text(e) for e in sizes()])})", sizes)
 
     def broadcast_to(self, tensor: Any, sizes: Callable[[], Sequence[int]]) -> Made:
-        return Made(f"broadcast({self.text(tensor)}, {list_text([self.extent_text(e) for e in sizes()])})", sizes)
+        return Made(
+            f"broadcast({self.text(tensor)}, {list_text([self.extent_text(e) for e in sizes()])})",
+            sizes)
 
     def parts(self, tensor: Any, dim: int, sizes: Callable[[], Sequence[int] | int]) -> list[Made]:
         given, have = sizes(), list(self.sizes(tensor))
@@ -124,7 +130,8 @@ class TraceCall(Call):
             each = [part if type(have[dim]) is int else Extent(part)] * given
         else:
             each = list(given)
-        names = self.record.several(f"split({self.text(tensor)}, {given if isinstance(given, int) else list_text(each)}"
+        names = self.record.several(
+            f"split({self.text(tensor)}, {given if isinstance(given, int) else list_text(each)}"
                                     f", axis={dim - len(have)})", len(each))
         def sized(size: int) -> Callable[[], Sequence[int]]:
             return lambda: [*have[:dim], size, *have[dim + 1:]]
@@ -198,7 +205,8 @@ def call_method(record: Record, name: str, args: Sequence[Any], keywords: dict[s
 Way = Callable[[], "tuple[Any, str]"]
 
 
-def _torch_method(record: Record, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Way | None:
+def _torch_method(record: Record, name: str, args: Sequence[Any],
+                  keywords: dict[str, Any]) -> Way | None:
     aten = OPERATORS[name][0] if name in OPERATORS else _PROPERTIES.get(name, name)
     if aten not in BY_ATEN:
         return None
@@ -214,7 +222,8 @@ def _torch_method(record: Record, name: str, args: Sequence[Any], keywords: dict
     return lambda: _torch(record, aten, own, run, args, keywords)
 
 
-def _numpy_method(record: Record, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Way | None:
+def _numpy_method(record: Record, name: str, args: Sequence[Any],
+                  keywords: dict[str, Any]) -> Way | None:
     own = OPERATORS[name][1] if name in OPERATORS else name
     if own not in BY_NUMPY:
         return None
@@ -228,7 +237,8 @@ def _numpy_method(record: Record, name: str, args: Sequence[Any], keywords: dict
 
     if not hasattr(numpy.ndarray, name):
         return None
-    return lambda: _numpy(record, name, name, lambda x, *a, **k: getattr(x, name)(*a, **k), args, keywords)
+    return lambda: _numpy(record, name, name, lambda x, *a, **k: getattr(x, name)(*a, **k), args,
+                          keywords)
 
 
 def _operator(name: str) -> Callable[..., Any]:
@@ -237,7 +247,8 @@ def _operator(name: str) -> Callable[..., Any]:
     return (lambda x, y: found(y, x)) if OPERATORS[name][2] else found
 
 
-def _torch(record: Record, name: str, function: Any, run: Any, args: Sequence[Any], keywords: dict[str, Any],
+def _torch(record: Record, name: str, function: Any, run: Any, args: Sequence[Any],
+           keywords: dict[str, Any],
            operands: Sequence[Any] | None = None) -> tuple[Any, str]:
     call = TraceCall(record, "torch", name, run, args, keywords)
     row = BY_ATEN[name]
@@ -259,7 +270,8 @@ def _write(row: Row, call: TraceCall, values: dict[str, Any]) -> tuple[Any, str]
     """What the row's writer returns, and the result's dtype."""
     values = {name: _plain(value) for name, value in values.items()}
     made = row.write(call, **values)
-    if "result" not in vars(call):  # the writer did not ask for it: the result has the first tensor's dtype
+    # the writer did not ask for it: the result has the first tensor's dtype
+    if "result" not in vars(call):
         source = values[row.parameters[0]]
         return made, call.dtype(source if call.is_tensor(source) else source[0])
     return made, call.result
@@ -270,7 +282,8 @@ def _plain(value: Any) -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.generic):
         return value.item()
-    if not isinstance(value, type) and (hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__")):
+    if not isinstance(value, type) and (hasattr(value, "__dlpack__")
+                                        or hasattr(value, "__array_interface__")):
         raise Error(f"a {type(value).__name__} inside the function", "fn",
                     "pass tensors as arguments, so that they are inputs")
     return value
@@ -290,7 +303,8 @@ def _agreed(record: Record, ways: Sequence[Way], args: Sequence[Any]) -> tuple[A
 
     def seen(each: Any) -> Any:
         (made, dtype), statements = each
-        return [(m.text, list(m.sizes())) for m in (made if isinstance(made, list) else [made])], dtype, statements
+        return [(m.text, list(m.sizes()))
+                for m in (made if isinstance(made, list) else [made])], dtype, statements
     if any(seen(each) != seen(found[0]) for each in found[1:]):
         raise Refused("numpy and torch define it differently, and tensors of both are given")
     dtype = found[0][0][1]
@@ -310,7 +324,8 @@ def _finish(record: Record, name: str, way: Way) -> Any:
         return record.keep(made.text, dtype, made.sizes())
     except Error:
         raise
-    except (Refused, TypeError, ValueError, RuntimeError, IndexError, AttributeError, OverflowError) as reason:
+    except (Refused, TypeError, ValueError, RuntimeError, IndexError, AttributeError,
+            OverflowError) as reason:
         plain = name.strip("_") if name in OPERATORS else name
         raise Error(f"{plain}: {reason}", plain,
                     "leave that argument out, or write it with functions that attacca.fuse knows") from None
@@ -319,4 +334,5 @@ def _finish(record: Record, name: str, way: Way) -> Any:
 def unknown(name: str) -> Error:
     near = difflib.get_close_matches(name, [*BY_ATEN, *BY_NUMPY], 1)
     return Error(f"{name} is not known while tracing", name,
-                 f"did you mean {near[0]}?" if near else "write it with functions that attacca.fuse knows")
+                 f"did you mean {near[0]}?" if near
+                 else "write it with functions that attacca.fuse knows")

@@ -10,10 +10,12 @@ from .._errors import Error
 from .._frameworks import View
 from .traced import Recorder, Traced, frameworks_of, outputs_text, results_of
 
-_ACCUMULATORS = {"f64": "f64", "s8": "s32", "u8": "s32", "s32": "s32", "s64": "s64"}  # f32 for other dtypes
+# f32 for other dtypes
+_ACCUMULATORS = {"f64": "f64", "s8": "s32", "u8": "s32", "s32": "s32", "s64": "s64"}
 
 
-def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: tuple[int, ...], columns: int,
+def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: tuple[int, ...],
+                   columns: int,
                    dtype: str, tensors: Sequence[Any]) -> str:
     """The text of an epilogue that is a Python function.
 
@@ -42,7 +44,8 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: t
     return ", ".join(outputs_text(record, results_of(function(accumulator, **operands))))
 
 
-def operand_role(name: str, shape: Sequence[int], columns: int, lead: tuple[int, ...] | None = None) -> str:
+def operand_role(name: str, shape: Sequence[int], columns: int,
+                 lead: tuple[int, ...] | None = None) -> str:
     """An operand's role by its shape: "scalar", "row", "col" or "full". Dynamo traces this with symbolic sizes.
 
     Args:

@@ -72,17 +72,20 @@ class Fused:
         try:
             bound = self._signature.bind(*args, **keywords)
         except TypeError as error:
-            raise Error(f"{self.__name__}(): {error}", self.__name__, "give each argument") from None
+            raise Error(f"{self.__name__}(): {error}", self.__name__,
+                        "give each argument") from None
         bound.apply_defaults()
         tensors: dict[str, Any] = {}
         numbers: dict[str, Any] = {}
         for name, value in bound.arguments.items():
-            constant = value is None or isinstance(value, (bool, int, float, str)) or _is_scalar(value)
+            constant = value is None or isinstance(value,
+                                                   (bool, int, float, str)) or _is_scalar(value)
             (numbers if constant else tensors)[name] = value
         views = {name: _frameworks.of(t).view(t, name) for name, t in tensors.items()}
         return tensors, views, numbers
 
-    def _plan(self, args: Any, keywords: Any, frameworks: tuple[str, ...] | None = None) -> tuple[Plan, list[Any]]:
+    def _plan(self, args: Any, keywords: Any,
+              frameworks: tuple[str, ...] | None = None) -> tuple[Plan, list[Any]]:
         """The plan of a call, and its tensors; ``frameworks`` None: those of the tensors."""
         tensors, views, numbers = self._bind(args, keywords)
         devices = {view.device for view in views.values()}
@@ -108,16 +111,19 @@ class Fused:
         annotation = self._declared.get(name)
         if annotation is not None:
             return view.dtype + annotation if annotation.startswith("[") else annotation
-        extents, strides = tuple(map(int, view.shape)), tuple(map(int, view.strides))  # torch's sizes may be symbolic
+        # torch's sizes may be symbolic
+        extents, strides = tuple(map(int, view.shape)), tuple(map(int, view.strides))
         shape = ", ".join(map(str, extents))
         if strides == _frameworks.dense_strides(extents) or 0 in extents:
             return f"{view.dtype}[{shape}]"
         return f"{view.dtype}[{shape}; {', '.join(map(str, strides))}]"
 
-    def _trace(self, frameworks: Sequence[str], views: dict[str, _frameworks.View], numbers: dict[str, Any]) -> str:
+    def _trace(self, frameworks: Sequence[str], views: dict[str, _frameworks.View],
+               numbers: dict[str, Any]) -> str:
         record = Recorder(frameworks)
         types = {name: self._type(name, view) for name, view in views.items()}
-        arguments = {name: record.input(name, types[name].partition("[")[0], _sizes(types[name], view.shape))
+        arguments = {name: record.input(name, types[name].partition("[")[0],
+                                        _sizes(types[name], view.shape))
                      for name, view in views.items()}
         results = results_of(self._function(**{**arguments, **numbers}))
         inputs = ", ".join(f"\"{name}\": {each}" for name, each in types.items())
@@ -146,10 +152,12 @@ def plan_of(argument: str, args: Sequence[Any], keywords: dict[str, Any],
 
 def _sizes(type_text: str, shape: Sequence[int]) -> list[int]:
     """A shape in which sizes that the type gives by symbols are :class:`Extent`."""
-    dims = [dim.strip() for dim in type_text.partition("[")[2].partition(";")[0].rstrip("] ").split(",") if dim.strip()]
+    dims = [dim.strip() for dim in type_text.partition("[")[2].partition(";")[0].rstrip("] ").split(
+        ",") if dim.strip()]
     if len(dims) != len(shape):
         return list(map(int, shape))  # the plan reports the wrong rank
-    return [Extent(_example(size), dim) if Dim(dim).symbols else int(size) for dim, size in zip(dims, shape)]
+    return [Extent(_example(size), dim) if Dim(dim).symbols else int(size)
+            for dim, size in zip(dims, shape)]
 
 
 def _example(size: Any) -> int:
@@ -176,7 +184,8 @@ def fuse(function: Callable[..., Any], **options: Unpack[CompileOptions]) -> Fus
 
 
 @overload
-def fuse(function: None = None, **options: Unpack[CompileOptions]) -> Callable[[Callable[..., Any]], Fused]: ...
+def fuse(function: None = None, **options: Unpack[CompileOptions]) -> Callable[[Callable[..., Any]],
+                                                                               Fused]: ...
 
 
 def fuse(function: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -15,7 +15,8 @@ from .calls import OPERATORS, call_method, call_numpy, call_torch, unknown
 # Names of dtypes in numpy, in torch and in the text form.
 _DTYPES = {name: short for short, name in LONG_NAMES.items()}
 _DTYPES |= {short: short for short in LONG_NAMES} | {"float": "f32", "double": "f64",
-                                                             "half": "f16", "int": "s32", "long": "s64"}
+                                                             "half": "f16", "int": "s32",
+                                                             "long": "s64"}
 # Python's types as numpy's dtypes.
 _PYTHON = {float: "f64", int: "s64", bool: "bool"}
 
@@ -55,7 +56,8 @@ class Traced:
         after = given.index(Ellipsis) if any(part is Ellipsis for part in given) else len(given)
         rest = len(self._sizes) - sum(part is not Ellipsis for part in given)
         if rest < 0:
-            raise Error(f"{len(given)} indices of a tensor with {len(self._sizes)} axes", self._text, "leave some out")
+            raise Error(f"{len(given)} indices of a tensor with {len(self._sizes)} axes",
+                        self._text, "leave some out")
         whole = given[:after] + [slice(None)] * rest + given[after + 1:]
         parts, sizes = [], []
         for part, extent in zip(whole, self._sizes):
@@ -72,14 +74,16 @@ class Traced:
         try:
             if not isinstance(part, slice):
                 raise TypeError
-            begin, end, step = (None if b is None else operator.index(b) for b in (part.start, part.stop, part.step))
+            begin, end, step = (None if b is None else operator.index(b)
+                                for b in (part.start, part.stop, part.step))
         except TypeError:
             raise Error(f"the index {part!r}", self._text, "use slices: x[1:2] for x[1]") from None
         if step == 0 or (step is not None and step < 0 and "torch" in self._record.frameworks):
             raise Error(f"a slice with step {step}", self._text, "use a step of 1 or more")
         size = slice_size(extent, begin, end, step or 1)
         if type(extent) is int and (step or 1) > 0:  # Python allows bounds outside of the axis
-            begin, end, _ = (None if b is None else min(max(b, -extent), extent) for b in (begin, end, None))
+            begin, end, _ = (None if b is None else min(max(b, -extent), extent)
+                             for b in (begin, end, None))
             if size == 0:
                 begin, end = 0, 0
         bounds = ":".join("" if b is None else str(b) for b in (begin, end))
@@ -96,7 +100,8 @@ class Traced:
         if isinstance(dtype, Traced):
             dtype = dtype._dtype
         if isinstance(dtype, str) and dtype not in _DTYPES:
-            raise Error(f"to: the argument device={dtype!r}", self._text, "move the tensor before the call")
+            raise Error(f"to: the argument device={dtype!r}", self._text,
+                        "move the tensor before the call")
         return self._cast(dtype)
 
     def type(self, dtype: Any, non_blocking: bool = False) -> Traced:
@@ -105,7 +110,8 @@ class Traced:
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
                copy: bool = True) -> Traced:
         if casting != "unsafe":
-            raise Error(f"astype: the argument casting={casting!r}", self._text, "leave that argument out")
+            raise Error(f"astype: the argument casting={casting!r}", self._text,
+                        "leave that argument out")
         return self._cast(dtype)
 
     def float(self) -> Traced:
@@ -144,10 +150,13 @@ class Traced:
         return call_numpy(self._record, function, args, keywords)
 
     @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (),
+                           kwargs: Any = None) -> Any:
         keywords = kwargs or {}
-        flat = [a for arg in [*args, *keywords.values()] for a in (arg if isinstance(arg, (tuple, list)) else (arg,))]
-        return call_torch(next(a._record for a in flat if isinstance(a, cls)), function, args, keywords)
+        flat = [a for arg in [*args, *keywords.values()]
+                for a in (arg if isinstance(arg, (tuple, list)) else (arg,))]
+        return call_torch(next(a._record for a in flat if isinstance(a, cls)), function, args,
+                          keywords)
 
 
 def _operators() -> None:
@@ -159,12 +168,14 @@ def _operators() -> None:
     def refused(name: str) -> Callable[..., Any]:
         def operate(self: Traced, *others: Any) -> Any:
             raise Error(f"the operator {name.strip('_')} is not known while tracing", self._text,
-                        "write x = x + y for x += y; other operators with functions that attacca.fuse knows")
+                        "write x = x + y for x += y; other operators with functions that "
+                        "attacca.fuse knows")
         return operate
 
     for name in OPERATORS:
         setattr(Traced, name, method(name))
-    for name in ("mod", "floordiv", "divmod", "lshift", "rshift", "iadd", "isub", "imul", "itruediv", "ipow",
+    for name in ("mod", "floordiv", "divmod", "lshift", "rshift", "iadd", "isub", "imul",
+                 "itruediv", "ipow",
                  "imatmul", "iand", "ior", "ixor"):
         setattr(Traced, f"__{name}__", refused(name))
         if not name.startswith("i"):
@@ -258,8 +269,10 @@ def frameworks_of(tensors: Iterable[Any]) -> tuple[str, ...]:
 
     "other" follows numpy's rules where all frameworks agree on the result's dtype.
     """
-    names: dict[Any, str] = {_frameworks.Torch: "torch", _frameworks.Numpy: "numpy", _frameworks.Cupy: "numpy"}
-    return tuple(sorted({names.get(_frameworks.of(tensor), "other") for tensor in tensors})) or ("other",)
+    names: dict[Any, str] = {_frameworks.Torch: "torch", _frameworks.Numpy: "numpy",
+                             _frameworks.Cupy: "numpy"}
+    return tuple(sorted({names.get(_frameworks.of(tensor), "other")
+                         for tensor in tensors})) or ("other",)
 
 
 def outputs_text(record: Recorder, results: Sequence[Traced]) -> list[str]:

@@ -31,5 +31,6 @@ from ._rewrite import Options
 _dispatcher.register(_calls)
 register()
 
-__all__ = ["Fused", "GraphReport", "Left", "NotFusedWarning", "Options", "Pass", "Program", "Report", "backend",
+__all__ = ["Fused", "GraphReport", "Left", "NotFusedWarning", "Options", "Pass", "Program",
+           "Report", "backend",
            "disable", "enable", "register", "report", "reset"]

@@ -39,7 +39,8 @@ class Pass(CustomGraphPass):  # type: ignore[misc]
     def uuid(self) -> Any:
         """Part of the key in Inductor's cache."""
         _report.looked_up()
-        return hashlib.sha256(f"attacca {__version__} {region} {self.options} {templates_stamp()}".encode()).hexdigest()
+        return hashlib.sha256(
+            f"attacca {__version__} {region} {self.options} {templates_stamp()}".encode()).hexdigest()
 
 
 def _is_training(graph: torch.fx.Graph) -> bool:
@@ -65,14 +66,17 @@ def _read_options(options: dict[str, Any] | None) -> tuple[Options, dict[str, An
             raise _unknown_option(name, [*Options._fields, *theirs])
     if _OUR_PASS in given:
         raise Error(f"{_OUR_PASS} is given, where Attacca's own pass goes", _OUR_PASS,
-                    "use post_grad_custom_post_pass, or Inductor with attacca.torch.Pass called from yours")
+                    "use post_grad_custom_post_pass, or Inductor with attacca.torch.Pass called "
+                    "from yours")
     return Options.of(ours), given
 
 
 def _unknown_option(name: str, known: Sequence[str]) -> Error:
-    near = difflib.get_close_matches(name, Options._fields, 1) or difflib.get_close_matches(name, known, 1)
+    near = difflib.get_close_matches(name, Options._fields,
+                                     1) or difflib.get_close_matches(name, known, 1)
     options = f"Attacca's options are {', '.join(Options._fields)}"
-    return Error(f"unknown option {name}", name, f"did you mean {near[0]}? {options}" if near else options)
+    return Error(f"unknown option {name}", name,
+                 f"did you mean {near[0]}? {options}" if near else options)
 
 
 def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode: str | None = None,
@@ -96,22 +100,26 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode
         patches = {**torch._inductor.list_mode_options(mode), **patches}
     _check_no_other_pass()
     our_pass = Pass(ours)
-    with _report.compiling(_identity(module, example_inputs, f"{our_pass.uuid()} {sorted(patches.items())}")):
+    with _report.compiling(_identity(module, example_inputs,
+                                     f"{our_pass.uuid()} {sorted(patches.items())}")):
         patches = {**patches, _OUR_PASS: our_pass}
-        compiled: Callable[..., Any] = compile_fx(module, list(example_inputs), config_patches=patches)
+        compiled: Callable[..., Any] = compile_fx(module, list(example_inputs),
+                                                  config_patches=patches)
     return compiled
 
 
 def _check_no_other_pass() -> None:
     other = torch._inductor.config.post_grad_custom_pre_pass
     if other is not None and not isinstance(other, Pass):
-        raise Error(f"torch._inductor.config.{_OUR_PASS} is set, where Attacca's own pass goes", _OUR_PASS,
+        raise Error(f"torch._inductor.config.{_OUR_PASS} is set, where Attacca's own pass goes",
+                    _OUR_PASS,
                     "use post_grad_custom_post_pass, or call attacca.torch.Pass from yours")
 
 
 def _identity(module: torch.fx.GraphModule, inputs: Sequence[Any], how: str) -> str:
     """A key for a graph from Dynamo that is the same in other processes."""
-    types = [(str(each.dtype), str(tuple(each.shape)), str(each.stride()), str(each.device), each.requires_grad)
+    types = [(str(each.dtype), str(tuple(each.shape)), str(each.stride()), str(each.device),
+              each.requires_grad)
              if isinstance(each, torch.Tensor) else str(each) for each in inputs]
     text = f"{how} {torch.is_grad_enabled()} {types} {module.graph}"
     return hashlib.sha256(text.encode()).hexdigest()
@@ -159,8 +167,10 @@ class Program:
 
     def __init__(self, exported: Any, *, mode: Mode = "fp32", tuning: Tuning = "known",
                  tuning_seconds: float = 0.0, policy: Policy = "always"):
-        options = Options(policy, compare=False, mode=mode, tuning=tuning, tuning_seconds=tuning_seconds).check()
-        if isinstance(exported, type) or not callable(getattr(exported, "run_decompositions", None)):
+        options = Options(policy, compare=False, mode=mode, tuning=tuning,
+                          tuning_seconds=tuning_seconds).check()
+        if isinstance(exported,
+                      type) or not callable(getattr(exported, "run_decompositions", None)):
             raise Error(f"{shown(exported)} is not an exported program", "exported",
                         "give a torch.export.ExportedProgram")
         #: The rewritten graph, a ``torch.fx.GraphModule``.
@@ -189,4 +199,5 @@ def _compile(exported: Any, chosen: PlanOptions, constants: Any) -> Program:
         if ignored:
             raise Error(f"{name} has no effect on an exported program", name,
                         "leave it out: it runs where its weights and inputs are, on torch's threads")
-    return Program(exported, mode=chosen.mode, tuning=chosen.tuning, tuning_seconds=chosen.tuning_seconds)
+    return Program(exported, mode=chosen.mode, tuning=chosen.tuning,
+                   tuning_seconds=chosen.tuning_seconds)

@@ -25,8 +25,8 @@ from ._kept import keep, recall
 from ._ops.region import uncounted
 from ._timing import NoMemory, Seconds
 
-# Fused code is kept if its time is below _MARGIN of Inductor's, with the host's time or without it, and if
-# neither time is above Inductor's by more than noise.
+# Fused code is kept if its time is below _MARGIN of Inductor's, with the host's time or without it,
+# and if neither time is above Inductor's by more than noise.
 _MARGIN, _NOISE, _HOST_NOISE = 0.99, 1.002, 1.01
 _MOST_NODES = 2000  # the largest graph that is compiled several times
 _MOST_TRIES = 4  # sets of regions that are tried for a graph
@@ -130,8 +130,8 @@ def _alone(root: torch.nn.Module, region: Region, run: Run) -> Verdict:
 
 
 def _times(own: Seconds, other: Seconds, whose: str) -> str:
-    return (f"{microseconds(own.captured)}, {whose} {microseconds(other.captured)} (with the host's part "
-            f"{microseconds(own.direct)} and {microseconds(other.direct)})")
+    return (f"{microseconds(own.captured)}, {whose} {microseconds(other.captured)} (with the "
+            f"host's part {microseconds(own.direct)} and {microseconds(other.direct)})")
 
 
 # ---- The whole graph
@@ -148,11 +148,13 @@ def _not_to_be_run(graph: torch.fx.Graph) -> str:
     if len(graph.nodes) > _MOST_NODES:
         return f"the graph has {len(graph.nodes)} nodes"
     for node in graph.nodes:
-        if node.op == "call_module" or (node.op == "call_function" and "_assert" in str(node.target)):
+        if node.op == "call_module" or (node.op == "call_function"
+                                        and "_assert" in str(node.target)):
             return f"{node.name} may stop it"
         if isinstance(node.target, torch._ops.OpOverload) and node.target.namespace not in _RUN:
             return f"{node.target} may do more than compute"
-        if isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() not in _RUN_TOO:
+        if isinstance(node.target,
+                      torch._ops.HigherOrderOperator) and node.target.name() not in _RUN_TOO:
             return f"{node.target.name()} may do more than compute"
     return ""
 
@@ -167,14 +169,16 @@ def _whole(root: torch.nn.Module, graph: torch.fx.Graph, regions: Sequence[Regio
     tried: list[str] = []
     while kept:
         chosen = [regions[i] for text in kept for i in wanted[text]]
-        own, base = _timing.compete([static.compiled(_rewritten(root, graph, chosen, run)), inductor], sets)
+        own, base = _timing.compete([static.compiled(_rewritten(root, graph, chosen, run)),
+                                     inductor], sets)
         times = _whole_times(len(chosen), own, base)
         tried.append(times)
         if _is_faster(own, base):
             return times
         gone = kept if len(tried) == _MOST_TRIES else kept[-1:]
         for text in gone:
-            verdicts[text] = verdicts[text]._replace(keep=False, reason=f"Inductor's whole graph won: {times}")
+            verdicts[text] = verdicts[text]._replace(keep=False,
+                                                     reason=f"Inductor's whole graph won: {times}")
         kept = kept[:-len(gone)]
     return f"left to Inductor: {tried[0]}"
 
@@ -226,7 +230,8 @@ def canonical(region: Region) -> str:
     names: dict[str, str] = {}
 
     def short(match: re.Match[str]) -> str:
-        return match[0] if match[1].endswith(".ptx") else f'"{names.setdefault(match[1], str(len(names)))}"'
+        return match[0] if match[1].endswith(
+            ".ptx") else f'"{names.setdefault(match[1], str(len(names)))}"'
     sizes = [[static.hint(size) for size in node.meta["val"].shape] for node in region.inputs]
     return re.sub(r'"([^"]*)"', short, region.graph) + str(sizes)
 
@@ -236,7 +241,8 @@ def _types(graph: torch.fx.Graph) -> list[str]:
     for node in graph.nodes:
         value = node.meta.get("val")
         if node.op == "placeholder" and isinstance(value, torch.Tensor):
-            found.append(f"{value.dtype}{[static.hint(s) for s in (*value.shape, *value.stride())]}")
+            found.append(
+                f"{value.dtype}{[static.hint(s) for s in (*value.shape, *value.stride())]}")
     return found
 
 
@@ -247,7 +253,8 @@ def _key(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> str:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     settings = [config.max_autotune, config.max_autotune_gemm, config.max_autotune_pointwise,
                 config.coordinate_descent_tuning, config.triton.cudagraphs]
-    parts = [__version__, templates_stamp(), torch.__version__, name, settings, run, str(graph), _types(graph),
+    parts = [__version__, templates_stamp(), torch.__version__, name, settings, run, str(graph),
+             _types(graph),
              [region.graph for region in regions]]
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
 

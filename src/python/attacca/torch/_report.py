@@ -125,8 +125,9 @@ class NotFusedWarning(UserWarning):
 
 GRADIENTS, CPU_POLICY = "gradients", "cpu"
 _UNTOUCHED = {
-    GRADIENTS: "attacca fuses nothing of a graph that is compiled for gradients: call the model under "
-               "torch.no_grad() or torch.inference_mode(); for training Inductor alone does the same",
+    GRADIENTS: "attacca fuses nothing of a graph that is compiled for gradients: call the model "
+               "under torch.no_grad() or torch.inference_mode(); for training Inductor alone does "
+               "the same",
     CPU_POLICY: "attacca fuses nothing on the CPU with the policy \"measured\": "
                 "pass options={\"policy\": \"always\"} to fuse there too",
 }
@@ -150,22 +151,24 @@ def _add(graph: _Graph) -> None:
         warnings.warn(_UNTOUCHED[graph.untouched], NotFusedWarning, stacklevel=2)
 
 
-# Later processes take compiled graphs from Inductor's cache without running the pass. So reports are kept beside
-# that cache: a graph's report under the hash of each of its regions' texts, and under the identity of a graph from
-# Dynamo the reports of the graphs that it was compiled to.
+# Later processes take compiled graphs from Inductor's cache without running the pass. So reports
+# are kept beside that cache: a graph's report under the hash of each of its regions' texts, and
+# under the identity of a graph from Dynamo the reports of the graphs that it was compiled to.
 
 
 def _file(key: str) -> pathlib.Path:
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-    return pathlib.Path(cache_dir()) / "attacca" / (hashlib.sha256(key.encode()).hexdigest() + ".json")
+    return pathlib.Path(cache_dir()) / "attacca" / (hashlib.sha256(key.encode()).hexdigest()
+                                                    + ".json")
 
 
 def _from_cache(kept: Any) -> _Graph | None:
     try:
         fused, left, note, untouched = kept
         entries = [Entry(tuple(nodes), tuple(outputs), *rest) for nodes, outputs, *rest in fused]
-        return _Graph(entries, [Left(*each) for each in left], "; ".join(filter(None, [note, _FROM_CACHE])),
+        return _Graph(entries, [Left(*each) for each in left],
+                      "; ".join(filter(None, [note, _FROM_CACHE])),
                       untouched)
     except (ValueError, TypeError):  # no file, or one of another format
         return None
@@ -180,7 +183,8 @@ def looked_up() -> None:
 def _cache_hits() -> int:
     from torch._dynamo.utils import counters
 
-    return int(counters["inductor"]["fxgraph_cache_hit"] + counters["aot_autograd"]["autograd_cache_hit"])
+    return int(counters["inductor"]["fxgraph_cache_hit"]
+               + counters["aot_autograd"]["autograd_cache_hit"])
 
 
 @contextlib.contextmanager
@@ -207,14 +211,17 @@ def report() -> Report:
     known = {entry.graph for graph in _graphs for entry in graph.fused}
     for each in all_loaded():
         calls[each.graph] = calls.get(each.graph, 0) + each.calls
-        if each.calls and each.graph not in known and (kept := _from_cache(recall(_file(each.graph)))):
+        if each.calls and each.graph not in known and (
+            kept := _from_cache(recall(_file(each.graph)))):
             _graphs.append(kept)
             known |= {entry.graph for entry in kept.fused}
     graphs = [GraphReport(f"graph {i + 1}", tuple(Fused(*entry[:6], calls.get(entry.graph, 0))
-                                                  for entry in graph.fused), tuple(graph.left), graph.note)
+                                                  for entry in graph.fused), tuple(graph.left),
+                                                  graph.note)
               for i, graph in enumerate(_graphs)]
     if not graphs and _asked_cache:
-        graphs = [GraphReport("graph 1", (), (), f"{_FROM_CACHE}; what is fused is listed once it has run")]
+        graphs = [GraphReport("graph 1", (), (),
+                              f"{_FROM_CACHE}; what is fused is listed once it has run")]
     return Report(tuple(graphs))
 
 

@@ -22,8 +22,9 @@ from ._graph.static import hint
 
 Policy = Literal["measured", "always"]
 POLICIES: tuple[str, ...] = get_args(Policy)
-# Without a comparison with Inductor, a fused region must take less than _MARGIN of the unfused path's time, and
-# less than _MARGIN_BEFORE_MORE if Inductor could fuse the region's epilogue with what follows it.
+# Without a comparison with Inductor, a fused region must take less than _MARGIN of the unfused
+# path's time, and less than _MARGIN_BEFORE_MORE if Inductor could fuse the region's epilogue with
+# what follows it.
 _MARGIN, _MARGIN_BEFORE_MORE = 0.98, 0.9
 
 
@@ -75,7 +76,8 @@ class Options(NamedTuple):
         options = cls(**given).check()
         for name, cause in _without_effect(options):
             if name in given:
-                raise Error(f"{name}={given[name]!r} has no effect with {cause}", name, "leave one of them out")
+                raise Error(f"{name}={given[name]!r} has no effect with {cause}", name,
+                            "leave one of them out")
         return options
 
     def check(self) -> Options:
@@ -90,7 +92,8 @@ class Options(NamedTuple):
                 raise Error(f"{name} is {value!r}", name, "give True or False")
         _arguments.choice(self.mode, _arguments.MODES, "mode")
         _arguments.choice(self.tuning, _arguments.TUNINGS, "tuning")
-        return self._replace(tuning_seconds=_arguments.seconds(self.tuning_seconds, "tuning_seconds"))
+        return self._replace(tuning_seconds=_arguments.seconds(self.tuning_seconds,
+                                                               "tuning_seconds"))
 
 
 def _without_effect(options: Options) -> Iterator[tuple[str, str]]:
@@ -136,7 +139,8 @@ def rewrite(graph: torch.fx.Graph, options: Options) -> int:
 
 def _left_by_policy(regions: Sequence[Region], options: Options) -> bool:
     """Whether regions are left because they are not on a GPU."""
-    return options.policy == "measured" and any(r.outputs[0].meta["val"].device.type != "cuda" for r in regions)
+    return options.policy == "measured" and any(r.outputs[0].meta["val"].device.type != "cuda"
+                                                for r in regions)
 
 
 def _explained(region: Region) -> str:
@@ -213,7 +217,8 @@ def judge_decisions(decisions: tuple[Decision, ...], margin: float = _MARGIN) ->
 
 def _decisions(region: Region, device: torch.device, options: Options) -> tuple[Decision, ...]:
     """The tuner's decisions for the sizes at hand."""
-    plan = compile_plan(region.graph, str(device), options.mode, options.tuning, options.tuning_seconds, 0, None)
+    plan = compile_plan(region.graph, str(device), options.mode, options.tuning,
+                        options.tuning_seconds, 0, None)
     sizes: dict[str, int] = {}
     for layout, node in zip(engine_of(plan).signature.inputs, region.inputs):
         for dim, size in zip(layout.shape, node.meta["val"].shape):

@@ -33,7 +33,8 @@ def _bytes(fake: torch.Tensor) -> int:
 
 def _made_up(fake: torch.Tensor) -> torch.Tensor:
     """A tensor of the same type and layout with random floats; integers are 0, which is a valid index everywhere."""
-    memory = torch.zeros(max(_bytes(fake) // fake.element_size(), 1), dtype=fake.dtype, device=fake.device)
+    memory = torch.zeros(max(_bytes(fake) // fake.element_size(), 1), dtype=fake.dtype,
+                         device=fake.device)
     if fake.dtype.is_floating_point:
         if fake.element_size() > 1:
             memory.normal_(0, 0.1)

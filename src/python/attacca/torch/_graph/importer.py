@@ -16,7 +16,8 @@ from ..._functions.table import Call, Made, Refused, Row
 from .table import row_of
 
 _DTYPES = Torch.names()
-_RESERVED = {*LONG_NAMES, "return", "true", "false", "inf", "nan"}  # these are not names in the text form
+# these are not names in the text form
+_RESERVED = {*LONG_NAMES, "return", "true", "false", "inf", "nan"}
 
 
 def dim_text(size: Any) -> str:
@@ -92,7 +93,8 @@ class NodeCall(Call):
     @cached_property
     def result(self) -> str:
         value = self.node.meta["val"]
-        return _DTYPES.get((value[0] if isinstance(value, (tuple, list)) else value).dtype, "another")
+        return _DTYPES.get((value[0] if isinstance(value, (tuple, list)) else value).dtype,
+                           "another")
 
     @property
     def shape(self) -> str:
@@ -176,7 +178,8 @@ class Importer:
             dense.append(step)
             step = step * size
         expected = [dim_text(stride) for stride in reversed(dense)]
-        places = [i for i, size in enumerate(value.shape) if not (isinstance(size, int) and size == 1)]
+        places = [i for i, size in enumerate(value.shape)
+                  if not (isinstance(size, int) and size == 1)]
         if not strides or "0" in strides or all(strides[i] == expected[i] for i in places):
             return f"{dtype}[{', '.join(shape)}]"
         return f"{dtype}[{', '.join(shape)}; {', '.join(strides)}]"
@@ -215,7 +218,8 @@ class Importer:
 
     def _part(self, node: torch.fx.Node) -> str:
         parts, index = node.args
-        if not isinstance(parts, torch.fx.Node) or isinstance(self._statements.get(parts, Refused()), Refused):
+        if not isinstance(parts, torch.fx.Node) or isinstance(
+            self._statements.get(parts, Refused()), Refused):
             raise Refused("part of an op that is not translated")
         written = self._written(parts)
         if not isinstance(written, list):
@@ -244,5 +248,6 @@ class Importer:
         given = {argument.name: value for argument, value in zip(schema, node.args)}
         given.update(node.kwargs)
         return understood(row, str(node.target), [
-            (a.name, given.get(a.name, a.default_value), a.default_value if a.has_default_value() else Refused)
+            (a.name, given.get(a.name, a.default_value),
+             a.default_value if a.has_default_value() else Refused)
             for a in schema])

@@ -19,9 +19,11 @@ from ..._functions.table import Refused
 from .importer import Importer, dim_text
 
 _WRAPPER = "triton_kernel_wrapper_functional"
-_UNINITIALISED = {"aten.empty", "aten.empty_like", "aten.empty_strided", "aten.empty_permuted", "aten.new_empty",
+_UNINITIALISED = {"aten.empty", "aten.empty_like", "aten.empty_strided", "aten.empty_permuted",
+                  "aten.new_empty",
                   "aten.new_empty_strided"}
-_TRITON = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "s8": "i8", "u8": "u8", "s32": "i32",
+_TRITON = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "s8": "i8", "u8": "u8",
+           "s32": "i32",
            "s64": "i64", "bool": "i1", "f8e4m3": "fp8e4nv", "f8e5m2": "fp8e5"}
 _ALIGNED = [["tt.divisibility", 16]]
 TEXT, ORIGINALS = "attacca_text", "attacca_originals"  # keys of a stand-in's meta
@@ -95,7 +97,8 @@ def _output(importer: Importer, node: torch.fx.Node) -> tuple[torch.fx.Node, str
     buffer: torch.fx.Node = launch["kwargs"][name]
     if buffer.op != "call_function" or importer.op(buffer) not in _UNINITIALISED:
         how = importer.op(buffer) if buffer.op == "call_function" else "an input"
-        raise Refused(f"what it writes to starts as {how}, not uninitialised: the kernel may read it")
+        raise Refused(
+            f"what it writes to starts as {how}, not uninitialised: the kernel may read it")
     if len(buffer.users) != 1:
         raise Refused("what it writes to is used elsewhere")
     return buffer, name
@@ -123,7 +126,8 @@ def _text(importer: Importer, node: torch.fx.Node, output: str,
         call.add(i, name, given.pop(name))
     path, compiled, parameters = _compiled(kernel, call, given)
     metadata = compiled.metadata
-    passed = call.passed + ["s64(0)"] * (len(parameters) - len(call.passed))  # scratch memory, which it does not use
+    # scratch memory, which it does not use
+    passed = call.passed + ["s64(0)"] * (len(parameters) - len(call.passed))
     grid = ", ".join(_grid_text(size) for size in launch["grid"][0])
     return (f'kernel("{path}", {", ".join(passed)}, entry="{metadata.name}", grid=[{grid}], '
             f"block=[{32 * metadata.num_warps}], shared={metadata.shared})"), call.operands
@@ -207,11 +211,13 @@ def _compiled(kernel: Any, call: _Call, options: dict[str, Any]) -> tuple[str, A
         import triton
         from triton.compiler import ASTSource
 
-        source = ASTSource(fn=kernel, signature=call.signature, constexprs=call.constants, attrs=call.attributes)
+        source = ASTSource(fn=kernel, signature=call.signature, constexprs=call.constants,
+                           attrs=call.attributes)
         compiled = triton.compile(source, target=triton.runtime.driver.active.get_current_target(),
                                   options=options)
     except Exception as failure:  # noqa: BLE001  of any kind that Triton may raise
-        raise Refused(f"Triton does not compile it alone: {' '.join(str(failure).split())[:200]}") from None
+        raise Refused(
+            f"Triton does not compile it alone: {' '.join(str(failure).split())[:200]}") from None
     metadata, ptx = compiled.metadata, compiled.asm.get("ptx", "")
     head = re.search(r"\.entry\s+" + re.escape(metadata.name) + r"\s*\(([^)]*)\)", ptx)
     if head is None:
@@ -220,7 +226,8 @@ def _compiled(kernel: Any, call: _Call, options: dict[str, Any]) -> tuple[str, A
     extra = parameters[len(call.passed):]
     if len(parameters) < len(call.passed) or any(kind not in ("u64", "b64") for kind in extra):
         raise Refused(f"its PTX takes {', '.join(parameters)}")
-    for asked in ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid", "launch_pdl"):
+    for asked in ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid",
+                  "launch_pdl"):
         if getattr(metadata, asked, 0):
             raise Refused(f"it needs {asked}")
     if getattr(metadata, "num_ctas", 1) != 1:

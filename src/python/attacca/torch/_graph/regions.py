@@ -18,10 +18,13 @@ from .._ops.region import has_kernel
 from .importer import Importer, dim_text
 from .kernels import is_stand_in
 
-# Ops that a region may contain although they are used outside of it too: computing them again costs nothing.
-VIEWS = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze", "aten.permute",
+# Ops that a region may contain although they are used outside of it too: computing them again costs
+# nothing.
+VIEWS = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze",
+         "aten.permute",
          "aten.t", "aten.transpose", "aten.expand", "aten.slice", "aten.select", "aten.full",
-         "aten.scalar_tensor", "aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unbind", "getitem"}
+         "aten.scalar_tensor", "aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unbind",
+         "getitem"}
 _CORE_VIEWS = {"transpose", "permute", "reshape", "slice", "broadcast"}
 
 
@@ -52,7 +55,8 @@ class Found(NamedTuple):
 def find(graph: torch.fx.Graph) -> Found:
     """Finds the regions of a graph, which is not changed, and the reasons why other products are in none."""
     if writer := _writes_in_place(graph):
-        return Found([], [Left(writer.name, Importer.op(writer), "it writes in place: the order of ops matters")])
+        return Found([], [Left(writer.name, Importer.op(writer),
+                               "it writes in place: the order of ops matters")])
     importer = Importer()
     translated: set[torch.fx.Node] = set()
     left: list[Left] = []
@@ -113,7 +117,8 @@ def sizes_alone(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     for node in graph.nodes:
         if node.op == "call_function" and Importer.op(node) in _READS_SIZES:
             found.add(node)
-        elif isinstance(node.meta.get("val"), (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
+        elif isinstance(node.meta.get("val"),
+                        (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
             if node.op == "placeholder" or (node.op == "call_function" and node.all_input_nodes
                                             and set(node.all_input_nodes) <= found):
                 found.add(node)
@@ -157,7 +162,8 @@ def _tensors(nodes: Any) -> list[torch.fx.Node]:
 
 
 def _types(importer: Importer, names: list[torch.fx.Node], values: list[torch.fx.Node]) -> str:
-    known = set(sources([[Dim(dim_text(size)) for size in value.meta["val"].shape] for value in values]))
+    known = set(sources([[Dim(dim_text(size)) for size in value.meta["val"].shape]
+                         for value in values]))
     return ", ".join(f"{_name(name)}: {_type(importer.type_text(value), known)}"
                      for name, value in zip(names, values))
 
@@ -165,7 +171,8 @@ def _types(importer: Importer, names: list[torch.fx.Node], values: list[torch.fx
 def _type(text: str, known: set[str]) -> str:
     """A type without strides that have unknown symbols: the input is then taken row-major, and copied if it is not."""
     typed, _, strides = text.rstrip("]").partition(";")
-    unknown = {symbol for stride in strides.split(",") for symbol in Dim(stride).symbols} - known if strides else set()
+    unknown = {symbol for stride in strides.split(",")
+               for symbol in Dim(stride).symbols} - known if strides else set()
     return f"{typed}]" if unknown else text
 
 
@@ -174,7 +181,8 @@ def reading(region: Region, replaced: dict[torch.fx.Node, torch.fx.Node]) -> Reg
     inputs = [replaced.get(node, node) for node in region.inputs]
     importer = Importer()
     before, after = (_types(importer, region.inputs, nodes) for nodes in (region.inputs, inputs))
-    return region._replace(inputs=inputs, graph=region.graph.replace(f"({before}) {{", f"({after}) {{", 1))
+    return region._replace(inputs=inputs,
+                           graph=region.graph.replace(f"({before}) {{", f"({after}) {{", 1))
 
 
 def _text(importer: Importer, name: str, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node],
@@ -206,12 +214,15 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
     if not outputs:
         return
     try:
-        plan = explained(_text(importer, "level", inputs, nodes, outputs), outputs[0].meta["val"].device)
+        plan = explained(_text(importer, "level", inputs, nodes, outputs),
+                         outputs[0].meta["val"].device)
     except Error as error:
         kernels = [node for node in nodes if is_stand_in(node)]
-        left += [Left(n.name, Importer.op(n), str(error)) for n in kernels or nodes if is_product_op(n)]
+        left += [Left(n.name, Importer.op(n), str(error)) for n in kernels or nodes
+                 if is_product_op(n)]
         if kernels:  # the other nodes may make regions without them
-            _find_in_level(importer, [node for node in nodes if node not in kernels], sizes, regions, left)
+            _find_in_level(importer, [node for node in nodes if node not in kernels], sizes,
+                           regions, left)
         return
     found = json.loads(plan.explain_json())
     by_name = {node.name: node for node in [*inputs, *nodes]}
@@ -225,7 +236,8 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
         else:
             regions.append(made)
     # The core's nodes that are parts of an FX node have no name in the graph.
-    left += [Left(r["node"], r["op"], r["reason"]) for r in found["not_fused"] if r["node"] in by_name]
+    left += [Left(r["node"], r["op"], r["reason"]) for r in found["not_fused"]
+             if r["node"] in by_name]
 
 
 def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node],
@@ -242,7 +254,8 @@ def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch
         if dropped & set(node.all_input_nodes):
             dropped.add(node)
             if is_product_op(node):
-                left.append(Left(node.name, Importer.op(node), "an operand's size or dtype cannot be written"))
+                left.append(Left(node.name, Importer.op(node),
+                                 "an operand's size or dtype cannot be written"))
         else:
             kept.append(node)
     return _operands(kept), kept

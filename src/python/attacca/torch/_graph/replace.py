@@ -23,7 +23,8 @@ def replace(graph: torch.fx.Graph, region: Region, mode: str,
         if faking is not None:
             with faking:
                 call.meta["val"] = region_op(fake, *arguments[1:])
-        parts = [graph.call_function(operator.getitem, (call, i)) for i in range(len(region.outputs))]
+        parts = [graph.call_function(operator.getitem, (call, i))
+                 for i in range(len(region.outputs))]
     for i, (part, output) in enumerate(zip(parts, region.outputs)):
         part.meta.update(output.meta)
         if "val" in call.meta:
@@ -51,7 +52,8 @@ def _left_dead(region: Region) -> set[torch.fx.Node]:
     covers = set(region.covers)
     stays: set[torch.fx.Node] = set()
     for node in reversed(region.covers):
-        if node not in region.outputs and any(user not in covers or user in stays for user in node.users):
+        if node not in region.outputs and any(user not in covers or user in stays
+                                              for user in node.users):
             stays.add(node)
     return covers - stays
 

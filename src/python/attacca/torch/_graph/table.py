@@ -48,7 +48,8 @@ def _full(call: Any, fill_value: Any, self: Any = None, size: Any = None, dtype:
 
 
 @_writes("prims.convert_element_type", "aten._to_copy", "aten.to")
-def _convert(call: Any, self: Any, dtype: Any = None, device: Any = None, other: Any = None) -> Made:
+def _convert(call: Any, self: Any, dtype: Any = None, device: Any = None,
+             other: Any = None) -> Made:
     if device is not None and str(device) != str(self.meta["val"].device):
         raise Refused("a copy to another device")
     return Made(cast(call, self, call.result), lambda: call.sizes(self))
@@ -57,14 +58,16 @@ def _convert(call: Any, self: Any, dtype: Any = None, device: Any = None, other:
 @_writes("aten._int_mm")
 def _int_mm(call: Any, self: Any, mat2: Any) -> Made:
     matrices(call, self, mat2)
-    return Made(f"matmul({call.text(self)}, {call.text(mat2)}, out=s32)", product_sizes(call, self, mat2))
+    return Made(f"matmul({call.text(self)}, {call.text(mat2)}, out=s32)",
+                product_sizes(call, self, mat2))
 
 
 @_writes("aten._scaled_mm")
 def _scaled_mm(call: Any, self: Any, mat2: Any, scale_a: Any, scale_b: Any, bias: Any = None,
                out_dtype: Any = None, use_fast_accum: bool = False) -> Made:
     rows, columns = call.sizes(self)[0], call.sizes(mat2)[1]
-    for scale, wide in ((scale_a, [(), (1,), (1, 1), (rows, 1)]), (scale_b, [(), (1,), (1, 1), (1, columns)])):
+    for scale, wide in ((scale_a, [(), (1,), (1, 1), (rows, 1)]),
+                        (scale_b, [(), (1,), (1, 1), (1, columns)])):
         if call.dtype(scale) != "f32" or tuple(call.sizes(scale)) not in wide:
             raise Refused("_scaled_mm with scales of blocks")
     fast = ", fast=true" if use_fast_accum else ""

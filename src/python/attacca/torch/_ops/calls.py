@@ -30,14 +30,16 @@ except ImportError:  # torch does without, too
 __all__ = ["fused", "matmul", "plan", "plan_argument"]
 
 
-def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any], operands: dict[str, Any]) -> Any:
+def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any],
+           operands: dict[str, Any]) -> Any:
     """:func:`attacca.matmul` by an op; ``chosen``: out_dtype, mode, tuning, tuning_seconds, threads."""
     as_array = _is_array(a)
     a, b = _tensor(a, "a"), _tensor(b, "b")
     tensors = [_tensor(tensor, name) for name, tensor in operands.items()]
     names = " ".join(operands)
     if not isinstance(epilogue, str):
-        roles = [operand_role(name, tensor.shape, b.shape[-1]) for name, tensor in zip(operands, tensors)]
+        roles = [operand_role(name, tensor.shape, b.shape[-1])
+                 for name, tensor in zip(operands, tensors)]
         dtypes = [a.dtype, *[tensor.dtype for tensor in tensors]]
         epilogue = _traced(epilogue, names, " ".join(roles), tuple(dtypes))
     outs = _arguments.listed(out)
@@ -52,7 +54,8 @@ def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any], opera
     if outs is not None:
         _copy(results, outs)
         return outs[0] if one else tuple(outs)
-    return _like(results[0], as_array) if one else tuple([_like(result, as_array) for result in results])
+    return _like(results[0],
+                 as_array) if one else tuple([_like(result, as_array) for result in results])
 
 
 def plan(engine: Engine, inputs: Sequence[Any], named: dict[str, Any], out: Any) -> Any:
@@ -74,7 +77,8 @@ def plan(engine: Engine, inputs: Sequence[Any], named: dict[str, Any], out: Any)
         outs = list(out) if listed else [out]
         _copy(results, outs)
         return tuple(outs) if listed else outs[0]
-    return _like(results[0], as_array) if one else tuple([_like(result, as_array) for result in results])
+    return _like(results[0],
+                 as_array) if one else tuple([_like(result, as_array) for result in results])
 
 
 def fused(called: Fused, inputs: Sequence[Any], named: dict[str, Any], out: Any) -> Any:
@@ -108,13 +112,15 @@ def _fused_results(identity: str, frameworks: str, names: str, *given: Any) -> l
 
 def _number(value: Any) -> Any:
     """A symbolic number of torch as its value here, which becomes a constant of the graph."""
-    kinds: list[tuple[type, type]] = [(torch.SymBool, bool), (torch.SymInt, int), (torch.SymFloat, float)]
+    kinds: list[tuple[type, type]] = [(torch.SymBool, bool), (torch.SymInt, int),
+                                      (torch.SymFloat, float)]
     return next((as_number(value) for kind, as_number in kinds if isinstance(value, kind)), value)
 
 
 def _copy(results: list[torch.Tensor], outs: list[Any]) -> None:
     if len(outs) != len(results):
-        raise Error(f"out has {len(outs)} tensors for {len(results)} outputs", "out", "give one each")
+        raise Error(f"out has {len(outs)} tensors for {len(results)} outputs", "out",
+                    "give one each")
     for result, out in zip(results, outs):
         into = _tensor(out, "out")
         if into.dtype != result.dtype or into.shape != result.shape:
@@ -136,7 +142,8 @@ def _tensor(value: Any, where: str) -> torch.Tensor:
         return value
     if _is_array(value):
         return torch.as_tensor(value)
-    raise Error(f"a {type(value).__name__} in a call that torch traces", where, "give a torch tensor")
+    raise Error(f"a {type(value).__name__} in a call that torch traces", where,
+                "give a torch tensor")
 
 
 def _like(result: torch.Tensor, as_array: bool) -> Any:
@@ -150,7 +157,8 @@ def _constant(function: Callable[..., str]) -> Callable[..., str]:
 
 
 @_constant
-def _traced(function: Callable[..., Any], names: str, roles: str, dtypes: tuple[torch.dtype, ...]) -> str:
+def _traced(function: Callable[..., Any], names: str, roles: str,
+            dtypes: tuple[torch.dtype, ...]) -> str:
     """The text of an epilogue that is a function; ``dtypes``: of a, then of the operands."""
     shapes = {"scalar": (), "row": (3,), "col": (2, 1), "full": (2, 3)}
     with _disable_current_modes():

@@ -36,7 +36,8 @@ ops = torch.ops.attacca
 # ---- Arguments
 
 
-def options_text(out_dtype: Any, mode: str, tuning: str, tuning_seconds: float, threads: int) -> str:
+def options_text(out_dtype: Any, mode: str, tuning: str, tuning_seconds: float,
+                 threads: int) -> str:
     """The options of :func:`attacca.matmul` as an op's argument."""
     named = "-" if out_dtype is None else _arguments.dtype(out_dtype, "out_dtype")
     return f"{named} {mode} {tuning} {tuning_seconds} {threads}"
@@ -71,7 +72,8 @@ def _read(text: str) -> Engine:
 # ---- Kernels
 
 
-def _run_matmul(tensors: Sequence[torch.Tensor], names: str, epilogue: str, options: str) -> list[torch.Tensor]:
+def _run_matmul(tensors: Sequence[torch.Tensor], names: str, epilogue: str,
+                options: str) -> list[torch.Tensor]:
     a, b, *operands = tensors
     with _dispatch.inside():
         named: dict[str, Any] = dict(zip(names.split(), operands))
@@ -88,12 +90,15 @@ def _run_plan(inputs: Sequence[torch.Tensor], text: str) -> list[torch.Tensor]:
 # ---- Shapes and dtypes alone; sizes may be symbolic
 
 
-def _fake_matmul(tensors: Sequence[torch.Tensor], names: str, epilogue: str, options: str) -> list[torch.Tensor]:
+def _fake_matmul(tensors: Sequence[torch.Tensor], names: str, epilogue: str,
+                 options: str) -> list[torch.Tensor]:
     a, b = tensors[:2]
     if a.dim() < 2 or b.dim() != 2:
-        raise Error(f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}", "a", "give [..., M, K] and [K, N]")
+        raise Error(f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}", "a",
+                    "give [..., M, K] and [K, N]")
     torch._check(a.shape[-1] == b.shape[0], lambda: f"a has K={a.shape[-1]} and b K={b.shape[0]}")
-    dtypes = _result_dtypes(tuple(tensor.dtype for tensor in tensors), names, plain(epilogue), options)
+    dtypes = _result_dtypes(tuple(tensor.dtype for tensor in tensors), names, plain(epilogue),
+                            options)
     return [a.new_empty((*a.shape[:-1], b.shape[1]), dtype=dtype) for dtype in dtypes]
 
 
@@ -122,13 +127,16 @@ def _fake_plan(inputs: Sequence[torch.Tensor], text: str) -> list[torch.Tensor]:
     signature = _engine(text).signature
     for layout, tensor in zip(signature.inputs, inputs):
         if tensor.dtype != as_torch_dtype(layout.info.dtype) or tensor.dim() != len(layout.shape):
-            raise Error(f"{layout.info.name} is {tensor.dtype} of {tensor.dim()} axes, {layout.info.type} is wanted",
+            raise Error(
+                f"{layout.info.name} is {tensor.dtype} of {tensor.dim()} axes, {layout.info.type} "
+                "is wanted",
                         layout.info.name, f"convert it to {layout.info.dtype}")
     sizes = signature.sizes_of([tensor.shape for tensor in inputs])
     for layout, tensor in zip(signature.inputs, inputs):
         for dim, size in zip(layout.shape, tensor.shape):
             torch._check(dim.value(sizes) == size, partial(_wrong_shape, layout, tensor))
-    return empty_results(signature, inputs, inputs[0].device if inputs else torch.device(signature.device))
+    return empty_results(signature, inputs,
+                         inputs[0].device if inputs else torch.device(signature.device))
 
 
 # ---- The ops
@@ -143,7 +151,8 @@ def _first(run: Callable[..., list[torch.Tensor]]) -> Callable[..., torch.Tensor
 
 def _define(name: str, arguments: str, run: Any, fake: Any, vmap: Callable[[Any], Any]) -> None:
     """Defines the op of one result, and the op of several."""
-    for suffix, returned, wrap in (("", "Tensor", _first), ("_results", "Tensor[]", lambda function: function)):
+    for suffix, returned, wrap in (("", "Tensor", _first),
+                                   ("_results", "Tensor[]", lambda function: function)):
         full = f"{name}{suffix}.{OVERLOAD}"
         library.define(f"{full}({arguments}) -> {returned}", tags=TAGS)
         op = getattr(getattr(ops, name + suffix), OVERLOAD)
@@ -155,5 +164,6 @@ def _define(name: str, arguments: str, run: Any, fake: Any, vmap: Callable[[Any]
 
 
 # AOTInductor passes None for an empty list: so a and b are in one list with the operands.
-_define("matmul", "Tensor[] tensors, str names, str epilogue, str options", _run_matmul, _fake_matmul, vmap_rows)
+_define("matmul", "Tensor[] tensors, str names, str epilogue, str options", _run_matmul,
+        _fake_matmul, vmap_rows)
 _define("plan", "Tensor[] inputs, str plan", _run_plan, _fake_plan, vmap_one_by_one)

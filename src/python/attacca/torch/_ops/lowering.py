@@ -23,7 +23,8 @@ class _Direct:
 
     def __init__(self, call: Loaded):
         self.loaded = call
-        self.extents = [(source.tensor, source.axis) for source in call.engine.signature.sources.values()]
+        self.extents = [(source.tensor, source.axis)
+                        for source in call.engine.signature.sources.values()]
         self.known: dict[Any, Launch] = {}
 
     def __call__(self, inputs: Sequence[torch.Tensor], out: torch.Tensor) -> None:
@@ -47,10 +48,14 @@ class _Direct:
             Error: As :class:`attacca.Plan`'s calls.
         """
         engine = self.loaded.engine
-        if has_kernel(self.loaded.graph) and any(tensor.data_ptr() & 15 for tensor in (*inputs, out)):
-            raise Error("a tensor's address is not a multiple of 16, for which Triton compiled the kernel", "inputs",
+        if has_kernel(self.loaded.graph) and any(tensor.data_ptr() & 15
+                                                 for tensor in (*inputs, out)):
+            raise Error(
+                "a tensor's address is not a multiple of 16, for which Triton compiled the kernel",
+                "inputs",
                         "call .clone(), or compile with options={\"kernels\": False}")
-        views = [Torch.view(tensor, layout.info.name) for tensor, layout in zip(inputs, engine.signature.inputs)]
+        views = [Torch.view(tensor, layout.info.name)
+                 for tensor, layout in zip(inputs, engine.signature.inputs)]
         return engine.ready(Torch, views, [Torch.view(out, "out")]).launch
 
 
@@ -64,7 +69,8 @@ def _run(*arguments: Any, out: torch.Tensor) -> None:
     direct = _direct.get((constant, device))
     if direct is None:
         mode, tuning, seconds, graph = constant.split(" ", 3)
-        direct = _direct[constant, device] = _Direct(loaded(graph, mode, tuning, float(seconds), out.device))
+        direct = _direct[constant,
+                         device] = _Direct(loaded(graph, mode, tuning, float(seconds), out.device))
     direct(arguments[:-1], out)
 
 
@@ -83,9 +89,11 @@ def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_sec
     node: Any = V.graph.current_node
     wanted = signature.declared_strides([given.meta["val"].shape for given in node.args[0]])
     laid_out = [ir.ExternKernel.require_contiguous(value) if strides is None else
-                ir.ExternKernel.require_exact_strides(value, strides) for value, strides in zip(inputs, wanted)]
+                ir.ExternKernel.require_exact_strides(value, strides)
+                for value, strides in zip(inputs, wanted)]
     if len(outputs) != 1:
-        return fallback_handler(region, add_to_fallback_set=False)(laid_out, graph, mode, tuning, tuning_seconds)
+        return fallback_handler(region, add_to_fallback_set=False)(laid_out, graph, mode, tuning,
+                                                                   tuning_seconds)
     if V.graph.cpp_wrapper or V.graph.fx_wrapper:
         call = fallback_handler(region_of_one_result, add_to_fallback_set=False)
         return [call(laid_out, graph, mode, tuning, tuning_seconds)]

@@ -64,7 +64,8 @@ class Loaded:
             self._known[_key(inputs)] = call
         device = inputs[0].device
         outs = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in call.outputs]
-        call.launch([tensor.data_ptr() for tensor in inputs], [tensor.data_ptr() for tensor in outs])
+        call.launch([tensor.data_ptr() for tensor in inputs],
+                    [tensor.data_ptr() for tensor in outs])
         return outs
 
     def _prepare(self, inputs: Sequence[torch.Tensor]) -> _Call:
@@ -93,7 +94,8 @@ class Loaded:
             if strides is None:
                 tensor = tensor.contiguous()
             elif any(e != 1 and s != w for e, s, w in zip(tensor.shape, tensor.stride(), strides)):
-                copy = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+                copy = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype,
+                                           device=tensor.device)
                 tensor = copy.copy_(tensor)
             laid_out.append(tensor)
         return laid_out
@@ -160,7 +162,8 @@ def signature_of(graph: str, mode: str, device: torch.device) -> Signature:
     if signature is None:
         where = str(device) if has_kernel(graph) else "cpu"
         signature = _signatures[graph] = Signature(_core.Plan.compile(
-            _core.Graph.parse(plain(graph)), device=where, mode=mode, tuning="known", tuning_seconds=0.0, threads=1,
+            _core.Graph.parse(plain(graph)), device=where, mode=mode, tuning="known",
+            tuning_seconds=0.0, threads=1,
             fuse=True))
     return signature
 
@@ -171,10 +174,12 @@ def _fake(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
     return empty_results(signature_of(graph, mode, inputs[0].device), inputs, inputs[0].device)
 
 
-def empty_results(signature: Signature, inputs: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
+def empty_results(signature: Signature, inputs: Sequence[torch.Tensor],
+                  device: torch.device) -> list[torch.Tensor]:
     """Results with the right shapes and dtypes whose elements are not computed; sizes may be symbolic."""
     sizes = signature.sizes_of([tensor.shape for tensor in inputs])
-    return [torch.empty([dim.value(sizes) for dim in layout.shape], dtype=as_torch_dtype(layout.info.dtype),
+    return [torch.empty([dim.value(sizes) for dim in layout.shape],
+                        dtype=as_torch_dtype(layout.info.dtype),
                         device=device) for layout in signature.outputs]
 
 
@@ -192,7 +197,8 @@ def as_torch_dtype(name: str) -> torch.dtype:
     return _DTYPES[name]
 
 
-for _name, _kernel, _shapes in [("region", _run, _fake), ("region_of_one_result", _run_one, _fake_one)]:
+for _name, _kernel, _shapes in [("region", _run, _fake),
+                                ("region_of_one_result", _run_one, _fake_one)]:
     for _dispatch_key in ("CPU", "CUDA"):
         library.impl(f"{_name}.{OVERLOAD}", _kernel, _dispatch_key)
     torch.library.register_fake(f"attacca::{_name}.{OVERLOAD}", _shapes, lib=library)

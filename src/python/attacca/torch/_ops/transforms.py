@@ -26,7 +26,8 @@ def _split(values: Any, dims: Any, index: int) -> Any:
 
 def _one_by_one(op: Any, batch: int, dims: Sequence[Any], arguments: Sequence[Any]) -> Any:
     """Calls an op for each element of the batch, and stacks the results."""
-    calls = [op(*[_split(value, dim, i) for value, dim in zip(arguments, dims)]) for i in range(batch)]
+    calls = [op(*[_split(value, dim, i) for value, dim in zip(arguments, dims)])
+             for i in range(batch)]
     if isinstance(calls[0], torch.Tensor):
         return torch.stack(calls), 0
     return [torch.stack(parts) for parts in zip(*calls)], [0] * len(calls[0])
@@ -37,8 +38,10 @@ def _empty_batch(op: Any, dims: Sequence[Any], arguments: Sequence[Any]) -> Any:
     def one(values: Any, dim: Any) -> Any:
         if isinstance(values, (list, tuple)):
             return [one(value, each) for value, each in zip(values, dim)]
-        return values if dim is None else values.new_zeros(values.select(dim, 0).shape if values.shape[dim] else
-                                                           [n for i, n in enumerate(values.shape) if i != dim])
+        return values if dim is None else values.new_zeros(values.select(dim, 0).shape
+                                                           if values.shape[dim] else
+                                                           [n for i, n in enumerate(values.shape)
+                                                            if i != dim])
     results = op(*[one(value, dim) for value, dim in zip(arguments, dims)])
     if isinstance(results, torch.Tensor):
         return results.new_empty((0, *results.shape)), 0
@@ -58,10 +61,12 @@ def vmap_rows(op: Any) -> Callable[..., Any]:
     """The rule of the product's op: a batch of a alone becomes rows of one product; others are computed one by one."""
     loop = vmap_one_by_one(op)
 
-    def rule(info: Any, dims: Sequence[Any], tensors: Sequence[torch.Tensor], names: str, epilogue: str,
+    def rule(info: Any, dims: Sequence[Any], tensors: Sequence[torch.Tensor], names: str,
+             epilogue: str,
              options: str) -> Any:
         of_a, *others = dims[0]
-        if any(dim is not None for dim in others) or not set(roles(plain(epilogue)).values()) <= {"row", "scalar"}:
+        if any(dim is not None
+               for dim in others) or not set(roles(plain(epilogue)).values()) <= {"row", "scalar"}:
             return loop(info, dims, tensors, names, epilogue, options)
         a, *rest = tensors
         results = op([a.movedim(of_a, 0).contiguous(), *rest], names, epilogue, options)
@@ -73,7 +78,8 @@ def vmap_rows(op: Any) -> Callable[..., Any]:
 
 
 def _tensors(arguments: Sequence[Any]) -> list[torch.Tensor]:
-    return [tensor for value in arguments for tensor in (value if isinstance(value, (list, tuple)) else [value])
+    return [tensor for value in arguments
+            for tensor in (value if isinstance(value, (list, tuple)) else [value])
             if isinstance(tensor, torch.Tensor)]
 
 
@@ -83,11 +89,15 @@ def without_derivatives(op: Any) -> Callable[..., Any]:
         given = _tensors(arguments)
         for tensor in given:
             if tensor.requires_grad and torch.is_grad_enabled():
-                raise Error("the tensor requires a gradient, which Attacca does not compute", str(op),
+                raise Error("the tensor requires a gradient, which Attacca does not compute",
+                            str(op),
                             "call .detach(), or run under torch.no_grad()")
             if torch.autograd.forward_ad._current_level >= 0 and _has_tangent(tensor):
-                raise Error("the tensor has a forward-mode tangent, and Attacca computes no derivatives", str(op),
-                            "call torch.autograd.forward_ad.unpack_dual(x).primal, or differentiate without it")
+                raise Error(
+                    "the tensor has a forward-mode tangent, and Attacca computes no derivatives",
+                    str(op),
+                            "call torch.autograd.forward_ad.unpack_dual(x).primal, or "
+                            "differentiate without it")
         with torch._C._AutoDispatchBelowAutograd():
             return op(*arguments)
     return checked
