@@ -1,5 +1,6 @@
-# `make demo` builds the library and the command line alone, and runs them on real blocks; `make test`
-# installs, builds and tests everything. Both need a Debian 12 machine, as root or with sudo.
+# `make demo` builds only the library and the command line, and runs them on real blocks.
+# `make test` installs, builds and tests everything. Both need a Debian 12 machine, as root or with
+# sudo.
 BUILD := build
 JOBS ?= $(shell nproc)
 ifneq ($(shell command -v ccache),)
@@ -40,7 +41,8 @@ gpu: setup
 	cmake --preset release $(LAUNCHER) -DATTACCA_TEMPLATES=all
 	cmake --build --preset release -j $(JOBS) --target attacca_kernel_templates
 
-# build/packages: a tarball and a Debian package, with the templates that were built (`make gpu`: all).
+# build/packages: a tarball and a Debian package, with the templates that were built
+# (`make gpu`: all).
 package: build
 	cpack --config $(BUILD)/CPackConfig.cmake -B $(BUILD)/packages
 
@@ -69,8 +71,8 @@ gpu-test: gpu
 	ATTACCA_TUNE_WORKER=$(BUILD)/src/cli/attacca $(BUILD)/tests/device/device_test
 
 # On a machine with a GPU, PyTorch and what `make gpu` built; within ten minutes.
-# PAGES="gpu-gates gpu-mixed" measures these pages of docs/benchmarks instead, SCALE=3 for three times
-# as long.
+# PAGES="gpu-gates gpu-mixed" measures these pages of docs/benchmarks instead, SCALE=3 for three
+# times as long.
 bench-gpu:
 	$(or $(PYTHON),python3) bench/gpu/run.py --attacca $(BUILD)/src/cli/attacca \
 	  --pages $(PAGES) --scale $(or $(SCALE),1)

@@ -1,8 +1,9 @@
-# All dependencies are Debian packages, which tools/setup.sh installs. What is missing is collected, so
-# that one message names it all.
+# All dependencies are Debian packages, which tools/setup.sh installs. What is missing is collected,
+# so that one message names it all.
 set(ATTACCA_MISSING "")
 
-# attacca_find(VARIABLE find_package|find_path|find_library ARGUMENTS...): VARIABLE says whether it was found.
+# attacca_find(VARIABLE find_package|find_path|find_library ARGUMENTS...): VARIABLE says whether it
+# was found.
 macro(attacca_find VARIABLE COMMAND)
   cmake_language(CALL ${COMMAND} ${ARGN})
   if(NOT ${VARIABLE})

@@ -23,8 +23,8 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/attaccaConfig.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/attaccaConfigVersion.cmake
         DESTINATION ${ATTACCA_PACKAGE_DIR})
 
-# `make package`: the same as a tarball and as a Debian package, whose dependencies are read from the
-# binaries. The GPU's libraries are not among them: they are opened at run time.
+# `make package`: the same as a tarball and as a Debian package, whose dependencies are read from
+# the binaries. The GPU's libraries are not among them: they are opened at run time.
 set(CPACK_GENERATOR TGZ DEB)
 set(CPACK_PACKAGE_NAME attacca)
 set(CPACK_PACKAGE_VENDOR Attacca)

@@ -1,5 +1,5 @@
-# attacca_layer(NAME SOURCES... [DEPS targets...] [APART sources...]): one folder of src as a static library.
-# With ATTACCA_UNITY, each of APART is compiled by itself.
+# attacca_layer(NAME SOURCES... [DEPS targets...] [APART sources...]): one folder of src as a static
+# library. With ATTACCA_UNITY, each of APART is compiled by itself.
 # attacca_test(NAME SOURCES... [DEPS targets...]): one gtest executable, registered with ctest.
 
 add_library(attacca_options INTERFACE)

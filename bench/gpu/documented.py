@@ -144,10 +144,10 @@ def linked(name):
 def index(texts):
     """docs/benchmarks/README.md. `texts`: page by name."""
     lines = ["# Benchmarks", "",
-             "Written by `bench/gpu/documented.py`, which has this table. `make bench-gpu` needs a",
-             "GPU, PyTorch and `make gpu`; it measures the pages that take a few minutes and prints",
-             "the command of every other page. *Older than the code*: what was measured has changed",
-             "since; the page says how at its top.", "",
+             "Written by `bench/gpu/documented.py`, which has this table. `make bench-gpu` needs",
+             "a GPU, PyTorch and `make gpu`; it measures the pages that take a few minutes and",
+             "prints the command of every other page. *Older than the code*: what was measured",
+             "has changed since; the page says how at its top.", "",
              "| page | shows | measured | written by | data |", "|---|---|---|---|---|"]
     for page in PAGES:
         date = date_of(texts[page.name]) or "-"

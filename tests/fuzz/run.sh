@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fuzzes each reader from its corpus, then keeps what covers something: the seeds, which have names, and of
-# the inputs that the fuzzer made those that reach code that no other kept one does.
-# Usage: run.sh BUILD [SECONDS each]; `make fuzz` builds and runs it.
+# Fuzzes each reader from its corpus, then keeps what covers something: the seeds, which have names,
+# and of the inputs that the fuzzer made those that reach code that no other kept one does. Usage:
+# run.sh BUILD [SECONDS each]; `make fuzz` builds and runs it.
 set -euo pipefail
 build=$(realpath "$1")
 seconds=${2:-60}
