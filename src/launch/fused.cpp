@@ -189,7 +189,7 @@ Result<std::unique_ptr<Runnable>> make_pointwise(const std::shared_ptr<Toolbox>&
       continue;
     }
     const auto& candidate = std::get<epilogue::Binding>(placed);
-    // A slot that nobody uses costs little, an operand at the context's mercy much.
+    // An unused slot costs little; an operand that the hole loads itself costs much.
     const size_t cost = 100 * static_cast<size_t>(context_operands(problem, candidate)) +
                         2 * (kernel.hole.full_bits.size() + kernel.hole.result_bits.size()) +
                         (kernel.dependent_launch ? 0 : 1);

@@ -34,7 +34,7 @@ std::string own_path() {
 }
 
 Result<std::shared_ptr<void>> open_library(const std::string& path) {
-  // RTLD_NOW: what is missing shows here. RTLD_LOCAL: its symbols meet nobody else's.
+  // RTLD_NOW: missing symbols are errors here. RTLD_LOCAL: its symbols do not clash with others.
   // RTLD_NODELETE: its C++ runtime keeps memory that unloading would leak.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!handle)

@@ -192,7 +192,7 @@ void Cache::remember(Slot& slot, const Bytes& bytes) {
   const std::lock_guard lock(mutex_);
   memory_bytes_ += bytes->size();
   while (memory_bytes_ > options_.memory_limit_bytes) {
-    // Slots that somebody holds are left alone.
+    // Slots in use are kept.
     auto oldest = slots_.end();
     for (auto at = slots_.begin(); at != slots_.end(); ++at)
       if (at->second.use_count() == 1 && at->second->bytes &&

@@ -1,5 +1,5 @@
-// The arguments of a call of the text form. Whoever lowers the call takes what it knows; what
-// nobody took is an error that lists what is known.
+// The arguments of a call of the text form. The code that lowers the call takes those that it
+// knows; an argument that is left is an error that lists the known ones.
 #pragma once
 
 #include <optional>

@@ -33,7 +33,7 @@ struct Origin {
 };
 
 // All origins that a value may have: none for a constant. Either of several, or of a sum's parts
-// where nobody can tell which one is the pointer.
+// where it is unknown which one is the pointer.
 class Provenance {
  public:
   Provenance() = default;

@@ -242,7 +242,7 @@ class Compiler {
       if (free.empty()) free.push_back(program_.buffers++);
       out.index = free.back();
       free.pop_back();
-      // A result nobody reads frees its buffer at once.
+      // A result that is not read frees its buffer at once.
       std::vector<int> done;
       for (int k = 0; k < step.arity; ++k)
         if (last_read[step.in[k]] == s) done.push_back(step.in[k]);

@@ -23,7 +23,7 @@ struct CpuPlan::Impl {
   ir::Bindings weights;
   struct Stage {
     std::unique_ptr<Executable> executable;
-    std::vector<Value> last_read;  // values nobody reads after this
+    std::vector<Value> last_read;  // values that are not read after this step
     const fuse::Region* region;
   };
   std::vector<Stage> stages;
@@ -128,7 +128,7 @@ void CpuPlan::Impl::find_last_reads() {
   std::vector<bool> kept(graph().size(), false);
   for (const ir::Output& output : graph().outputs()) kept[output.value.id] = true;
   for (size_t i = stages.size(); i-- > 0;) {
-    // An output that nobody reads dies at once.
+    // An output that is not read is freed at once.
     for (const auto* values : {&stages[i].region->inputs, &stages[i].region->outputs})
       for (const Value value : *values) {
         if (kept[value.id]) continue;
