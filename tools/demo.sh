@@ -22,6 +22,6 @@ What to try next:
   $attacca --help                              every command
   $attacca explain YOUR_MODEL.onnx             what becomes one kernel, and why the rest does not
   $attacca run examples/bert_mlp.onnx --json   times and decisions as JSON
-  make test                                    everything else: kernels, PyTorch to compare with, sanitizers
+  make test                                    everything else: kernels, PyTorch, sanitizers
   pip install .                                the Python package (docs/python.md)
 END

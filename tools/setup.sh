@@ -21,7 +21,8 @@ esac
 
 install_packages() {
   local missing=() sudo="" package
-  for package in $(awk -v needed=" ($needed)( |\$)" '!/^#/ && $0 ~ needed {print $1}' tools/debian-packages.txt); do
+  for package in $(awk -v needed=" ($needed)( |\$)" '!/^#/ && $0 ~ needed {print $1}' \
+                     tools/debian-packages.txt); do
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] ||
       missing+=("$package")
   done

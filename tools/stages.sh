@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs commands one after another, each with a name, and prints how long each took; stops at the first
-# that fails. Usage: stages.sh NAME=COMMAND...
+# Runs commands one after another, each with a name, and prints how long each took; stops at the
+# first that fails. Usage: stages.sh NAME=COMMAND...
 set -uo pipefail
 
 times=""
