@@ -37,12 +37,13 @@
 #include <vector>
 
 #include "epilogue/epilogue.hpp"
+#include "epilogue/hole_abi.h"
 #include "ir/graph/mode.hpp"
 
 namespace attacca::epilogue {
 
 // The operands of attacca_hole_context; also the most that an epilogue can place there.
-inline constexpr int kContextOperands = 12;
+inline constexpr int kContextOperands = ATTACCA_CONTEXT_OPERANDS;
 
 struct HoleSignature {
   int accumulators = 1;                         // sets; 0 for the pointwise template
@@ -58,7 +59,7 @@ struct HoleSignature {
 
 // Words that a call of the hole returns of a result, for its two elements.
 constexpr int result_words(int bits) {
-  return bits == 8 ? 1 : bits / 16;
+  return ATTACCA_HOLE_WORDS(bits);
 }
 
 // Whether a kernel that keeps a maximum gives this output: an amax in f32 of every element.

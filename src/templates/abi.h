@@ -14,26 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "epilogue/hole_abi.h" /* attacca_operand, attacca_hole_context */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define ATTACCA_ABI_VERSION 3
-#define ATTACCA_CONTEXT_OPERANDS 12
-
-/* An operand that the hole's body reaches itself: element (batch, row, column) is at
- * pointer + batch * batch_stride + row * row_stride + column * column_stride. */
-typedef struct {
-  void* pointer;
-  int64_t row_stride, column_stride, batch_stride;
-} attacca_operand;
-
-/* Lies in the kernel's parameters. */
-typedef struct {
-  int32_t rows, columns, batches; /* the problem's m, n, batch */
-  int32_t reserved;
-  attacca_operand operand[ATTACCA_CONTEXT_OPERANDS];
-} attacca_hole_context;
 
 /* A vector that the kernel stages itself for a row or column slot, in the KERNEL's coordinates (the
  * caller exchanges rows and columns for swapped templates): element i of batch b is the `bytes`

@@ -16,15 +16,39 @@ namespace {
 
 using ir::DType;
 
-constexpr std::string_view kContext = R"(struct attacca_operand {{
-  void* pointer;
-  long long row_stride, column_stride, batch_stride;
-}};
-struct attacca_hole_context {{
-  int32_t rows, columns, batches, reserved;
-  attacca_operand operand[{}];
-}};
-)";
+// The text that a macro of hole_abi.h expands to.
+#define TEXT_(...) #__VA_ARGS__
+#define TEXT(...) TEXT_(__VA_ARGS__)
+#define MEMBER_TEXT(...) "  " TEXT(__VA_ARGS__) ";\n"
+
+constexpr std::string_view kContext =
+    "struct attacca_operand {\n" ATTACCA_OPERAND_MEMBERS(MEMBER_TEXT, long long)
+    "};\nstruct attacca_hole_context {\n" ATTACCA_HOLE_CONTEXT_MEMBERS(MEMBER_TEXT) "};\n";
+
+// Texts with SLOT and ELEMENT in the place of numbers.
+constexpr std::string_view kAccumulator = TEXT(ATTACCA_HOLE_ACCUMULATOR(SLOT, ELEMENT));
+constexpr std::string_view kFull16 = TEXT(ATTACCA_HOLE_FULL_16(SLOT));
+constexpr std::string_view kFull32 = TEXT(ATTACCA_HOLE_FULL_32(SLOT, ELEMENT));
+constexpr std::string_view kRow = TEXT(ATTACCA_HOLE_ROW(SLOT, ELEMENT));
+constexpr std::string_view kColumn = TEXT(ATTACCA_HOLE_COLUMN(SLOT));
+constexpr std::string_view kAccumulatorParameters = TEXT(ATTACCA_HOLE_ACCUMULATOR_PARAMETERS(SLOT));
+constexpr std::string_view kFull16Parameters = TEXT(ATTACCA_HOLE_FULL_PARAMETERS_16(SLOT));
+constexpr std::string_view kFull32Parameters = TEXT(ATTACCA_HOLE_FULL_PARAMETERS_32(SLOT));
+constexpr std::string_view kRowParameters = TEXT(ATTACCA_HOLE_ROW_PARAMETERS(SLOT));
+constexpr std::string_view kColumnParameters = TEXT(ATTACCA_HOLE_COLUMN_PARAMETERS(SLOT));
+constexpr std::string_view kParameters =
+    TEXT(ATTACCA_HOLE_PARAMETERS(ACCUMULATORS, FULLS, ROWS, COLUMNS));
+
+std::string replaced(std::string text, std::string_view what, const std::string& by) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+std::string named(std::string_view text, int slot, int element = 0) {
+  return replaced(replaced(std::string(text), "SLOT", std::to_string(slot)), "ELEMENT",
+                  std::to_string(element));
+}
 
 // The hole's own function: unpacks, calls the element twice, packs.
 class HoleWriter {
@@ -41,7 +65,7 @@ class HoleWriter {
 
   std::string run() const {
     std::string text = fmt::format("extern \"C\" __device__ attacca_results {}({}) {{\n",
-                                   options_.function, fmt::join(parameters(), ", "));
+                                   options_.function, parameters());
     for (int element = 0; element < 2; ++element)
       text += fmt::format("  const attacca_outputs d{} = attacca_element({});\n", element,
                           fmt::join(arguments(element), ", "));
@@ -52,26 +76,22 @@ class HoleWriter {
   }
 
  private:
-  std::vector<std::string> parameters() const {
-    std::vector<std::string> list;
-    const auto pair = [&](std::string_view kind, size_t slot) {
-      list.push_back(fmt::format("uint32_t {}{}_0", kind, slot));
-      list.push_back(fmt::format("uint32_t {}{}_1", kind, slot));
+  std::string parameters() const {
+    const auto each = [](int count, std::string_view text) {
+      std::string all;
+      for (int slot = 0; slot < count; ++slot) all += named(text, slot) + ' ';
+      return all;
     };
-    for (int set = 0; set < signature_.accumulators; ++set) pair("acc", static_cast<size_t>(set));
-    for (size_t slot = 0; slot < signature_.full_bits.size(); ++slot) {
-      if (signature_.full_bits[slot] == 16)
-        list.push_back(fmt::format("uint32_t full{}", slot));
-      else
-        pair("full", slot);
-    }
-    for (int slot = 0; slot < signature_.rows; ++slot) pair("row", static_cast<size_t>(slot));
-    for (int slot = 0; slot < signature_.columns; ++slot)
-      list.push_back(fmt::format("uint32_t col{}", slot));
-    for (const char* coordinate : {"row", "column", "batch"})
-      list.push_back(fmt::format("int32_t {}", coordinate));
-    list.emplace_back("const attacca_hole_context* context");
-    return list;
+    std::string fulls;
+    for (size_t slot = 0; slot < signature_.full_bits.size(); ++slot)
+      fulls += named(signature_.full_bits[slot] == 16 ? kFull16Parameters : kFull32Parameters,
+                     static_cast<int>(slot)) +
+               ' ';
+    std::string all(kParameters);
+    all = replaced(all, "ACCUMULATORS ", each(signature_.accumulators, kAccumulatorParameters));
+    all = replaced(all, "FULLS ", fulls);
+    all = replaced(all, "ROWS ", each(signature_.rows, kRowParameters));
+    return replaced(all, "COLUMNS ", each(signature_.columns, kColumnParameters));
   }
 
   std::string coordinates(int element) const {
@@ -89,16 +109,15 @@ class HoleWriter {
   std::string argument(DType dtype, const Placement& at, int element) const {
     switch (at.place) {
       case Place::Accumulator:
-        return from_bits(dtype, fmt::format("acc{}_{}", at.slot, element));
+        return from_bits(dtype, named(kAccumulator, at.slot, element));
       case Place::Full:
         if (signature_.full_bits[static_cast<size_t>(at.slot)] == 32)
-          return from_bits(dtype, fmt::format("full{}_{}", at.slot, element));
-        return from_bits(dtype,
-                         fmt::format("full{} {}", at.slot, element == 0 ? "& 0xFFFFu" : ">> 16"));
+          return from_bits(dtype, named(kFull32, at.slot, element));
+        return from_bits(dtype, named(kFull16, at.slot) + (element == 0 ? " & 0xFFFFu" : " >> 16"));
       case Place::Row:
-        return from_bits(dtype, fmt::format("row{}_{}", at.slot, element));
+        return from_bits(dtype, named(kRow, at.slot, element));
       case Place::Column:
-        return from_bits(dtype, fmt::format("col{}", at.slot));
+        return from_bits(dtype, named(kColumn, at.slot));
       case Place::Context:
         return from_memory(dtype, fmt::format("attacca_load<{}>(context, {}, {})",
                                               memory_type(dtype), at.slot, coordinates(element)));
@@ -171,7 +190,7 @@ std::string emit_cuda(const Epilogue& epilogue, const HoleSignature& signature,
   code += '\n' + hole.run();
   std::string text = fmt::format("// Mode {}.\n", ir::name(options.mode));
   text += kWordTypes;
-  text += fmt::format(kContext, kContextOperands);
+  text += kContext;
   text +=
       fmt::format("struct attacca_results {{ uint32_t word[{}]; }};\n", std::max(hole.words(), 1));
   for (const std::string& include : options.includes) text += '\n' + include;

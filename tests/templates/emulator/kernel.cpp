@@ -55,13 +55,10 @@ float accumulator(uint32_t bits) {
 // The test's epilogue, which reference.cpp repeats: the accumulator, and every operand and
 // coordinate with a weight of its own. 16-bit operands are bf16, 32-bit ones f32, vectors unsigned
 // integers, an 8-bit result the low byte of a whole number.
-attacca_results attacca_hole(
-    HOLE_ACCUMULATOR_PARAMETERS HOLE_FULL0_PARAMETERS HOLE_FULL1_PARAMETERS HOLE_FULL2_PARAMETERS
-        HOLE_FULL3_PARAMETERS HOLE_ROW_PARAMETERS HOLE_COLUMN_PARAMETERS int32_t row_index,
-    int32_t column_index, int32_t batch_index, const attacca_hole_context* context) {
+attacca_results attacca_hole(HOLE_PARAMETERS) {
   float x[2];
   for (int i = 0; i < 2; ++i)
-    x[i] = static_cast<float>(3 * row_index + 5 * (column_index + i) + 7 * batch_index);
+    x[i] = static_cast<float>(3 * row + 5 * (column + i) + 7 * batch);
 #if HOLE_ACCUMULATORS
   x[0] += accumulator(acc0_0);
   x[1] += accumulator(acc0_1);
@@ -108,13 +105,13 @@ attacca_results attacca_hole(
   }
 #if HOLE_MAXIMA
   for (int i = 0; i < 2; ++i)
-    if (row_index < context->rows && column_index + i < context->columns)
+    if (row < context->rows && column + i < context->columns)
       results.word[word] = std::max(results.word[word], std::bit_cast<uint32_t>(std::fabs(x[i])));
 #endif
   const attacca_operand& out = context->operand[0];
-  for (int i = 0; kResults == 0 && i < 2 && column_index + i < context->columns; ++i)
-    static_cast<float*>(out.pointer)[batch_index * out.batch_stride + row_index * out.row_stride +
-                                     (column_index + i) * out.column_stride] = x[i];
+  for (int i = 0; kResults == 0 && i < 2 && column + i < context->columns; ++i)
+    static_cast<float*>(out.pointer)[batch * out.batch_stride + row * out.row_stride +
+                                     (column + i) * out.column_stride] = x[i];
   return results;
 }
 

@@ -12,7 +12,8 @@
 
 add_library(attacca_builder_options INTERFACE)
 target_include_directories(attacca_builder_options INTERFACE
-                           ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/..)
+                           ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/..
+                           ${CMAKE_CURRENT_SOURCE_DIR}/../..)
 target_compile_features(attacca_builder_options INTERFACE cxx_std_20)
 target_compile_options(attacca_builder_options INTERFACE -O1 -DNDEBUG -fvisibility=hidden
                        -fvisibility-inlines-hidden -Wall -Wextra)
@@ -57,7 +58,8 @@ function(attacca_template_ptx NAME)
     COMMAND ${ATTACCA_NVCC} -ptx -std=c++17 -O3 --expt-relaxed-constexpr -DNDEBUG
             -gencode arch=compute_${ROW_ARCH},code=compute_${ROW_ARCH} -ccbin ${CMAKE_CXX_COMPILER}
             -DATTACCA_TEMPLATE=${ROW_COMPILED_AS} ${defines} ${ROW_NVCC_FLAGS}
-            -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/.. ${includes}
+            -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/..
+            -I${PROJECT_SOURCE_DIR}/../.. ${includes}
             -MD -MF ${depfile} -MT ${ptx}
             ${PROJECT_SOURCE_DIR}/${ROW_SOURCE} -o ${draft}
     COMMAND sed -i s/${ROW_COMPILED_AS}/${NAME}/g ${draft}

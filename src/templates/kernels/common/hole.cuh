@@ -73,7 +73,7 @@ constexpr int kResultBits[2] = {attacca_hole_bits::kResult0, attacca_hole_bits::
 constexpr int kResults = (kResultBits[0] > 0) + (kResultBits[1] > 0);
 // Words of a pair of elements.
 constexpr int hole_words(int bits) {
-  return bits == 8 ? 1 : bits / 16;
+  return ATTACCA_HOLE_WORDS(bits);
 }
 constexpr int kMaxima = HOLE_MAXIMA;
 // The maximum's word follows the results'.
@@ -85,9 +85,7 @@ constexpr int kResultWords = kMaximumWord + kMaxima;
 #define HOLE_PASTE_(a, b) a##b
 #define HOLE_PASTE(a, b) HOLE_PASTE_(a, b)
 
-// Parameters and arguments of one full slot, by its bits.
-#define HOLE_FULL_PARAMETERS_16(i) uint32_t full##i,
-#define HOLE_FULL_PARAMETERS_32(i) uint32_t full##i##_0, uint32_t full##i##_1,
+// Parameters and arguments of what the row has, each with a comma.
 #define HOLE_FULL_ARGUMENTS_16(i) full[i][0],
 #define HOLE_FULL_ARGUMENTS_32(i) full[i][0], full[i][1],
 
@@ -95,37 +93,37 @@ constexpr int kResultWords = kMaximumWord + kMaxima;
 #define HOLE_ACCUMULATOR_PARAMETERS
 #define HOLE_ACCUMULATOR_ARGUMENTS
 #elif HOLE_ACCUMULATORS == 1
-#define HOLE_ACCUMULATOR_PARAMETERS uint32_t acc0_0, uint32_t acc0_1,
+#define HOLE_ACCUMULATOR_PARAMETERS ATTACCA_HOLE_ACCUMULATOR_PARAMETERS(0)
 #define HOLE_ACCUMULATOR_ARGUMENTS acc[0][0], acc[0][1],
 #else
 #define HOLE_ACCUMULATOR_PARAMETERS \
-  uint32_t acc0_0, uint32_t acc0_1, uint32_t acc1_0, uint32_t acc1_1,
+  ATTACCA_HOLE_ACCUMULATOR_PARAMETERS(0) ATTACCA_HOLE_ACCUMULATOR_PARAMETERS(1)
 #define HOLE_ACCUMULATOR_ARGUMENTS acc[0][0], acc[0][1], acc[1][0], acc[1][1],
 #endif
 
 #ifdef HOLE_FULL0
-#define HOLE_FULL0_PARAMETERS HOLE_PASTE(HOLE_FULL_PARAMETERS_, HOLE_FULL0)(0)
+#define HOLE_FULL0_PARAMETERS HOLE_PASTE(ATTACCA_HOLE_FULL_PARAMETERS_, HOLE_FULL0)(0)
 #define HOLE_FULL0_ARGUMENTS HOLE_PASTE(HOLE_FULL_ARGUMENTS_, HOLE_FULL0)(0)
 #else
 #define HOLE_FULL0_PARAMETERS
 #define HOLE_FULL0_ARGUMENTS
 #endif
 #ifdef HOLE_FULL1
-#define HOLE_FULL1_PARAMETERS HOLE_PASTE(HOLE_FULL_PARAMETERS_, HOLE_FULL1)(1)
+#define HOLE_FULL1_PARAMETERS HOLE_PASTE(ATTACCA_HOLE_FULL_PARAMETERS_, HOLE_FULL1)(1)
 #define HOLE_FULL1_ARGUMENTS HOLE_PASTE(HOLE_FULL_ARGUMENTS_, HOLE_FULL1)(1)
 #else
 #define HOLE_FULL1_PARAMETERS
 #define HOLE_FULL1_ARGUMENTS
 #endif
 #ifdef HOLE_FULL2
-#define HOLE_FULL2_PARAMETERS HOLE_PASTE(HOLE_FULL_PARAMETERS_, HOLE_FULL2)(2)
+#define HOLE_FULL2_PARAMETERS HOLE_PASTE(ATTACCA_HOLE_FULL_PARAMETERS_, HOLE_FULL2)(2)
 #define HOLE_FULL2_ARGUMENTS HOLE_PASTE(HOLE_FULL_ARGUMENTS_, HOLE_FULL2)(2)
 #else
 #define HOLE_FULL2_PARAMETERS
 #define HOLE_FULL2_ARGUMENTS
 #endif
 #ifdef HOLE_FULL3
-#define HOLE_FULL3_PARAMETERS HOLE_PASTE(HOLE_FULL_PARAMETERS_, HOLE_FULL3)(3)
+#define HOLE_FULL3_PARAMETERS HOLE_PASTE(ATTACCA_HOLE_FULL_PARAMETERS_, HOLE_FULL3)(3)
 #define HOLE_FULL3_ARGUMENTS HOLE_PASTE(HOLE_FULL_ARGUMENTS_, HOLE_FULL3)(3)
 #else
 #define HOLE_FULL3_PARAMETERS
@@ -136,10 +134,10 @@ constexpr int kResultWords = kMaximumWord + kMaxima;
 #define HOLE_ROW_PARAMETERS
 #define HOLE_ROW_ARGUMENTS
 #elif HOLE_ROWS == 1
-#define HOLE_ROW_PARAMETERS uint32_t row0_0, uint32_t row0_1,
+#define HOLE_ROW_PARAMETERS ATTACCA_HOLE_ROW_PARAMETERS(0)
 #define HOLE_ROW_ARGUMENTS row[0][0], row[0][1],
 #else
-#define HOLE_ROW_PARAMETERS uint32_t row0_0, uint32_t row0_1, uint32_t row1_0, uint32_t row1_1,
+#define HOLE_ROW_PARAMETERS ATTACCA_HOLE_ROW_PARAMETERS(0) ATTACCA_HOLE_ROW_PARAMETERS(1)
 #define HOLE_ROW_ARGUMENTS row[0][0], row[0][1], row[1][0], row[1][1],
 #endif
 
@@ -147,21 +145,24 @@ constexpr int kResultWords = kMaximumWord + kMaxima;
 #define HOLE_COLUMN_PARAMETERS
 #define HOLE_COLUMN_ARGUMENTS
 #elif HOLE_COLUMNS == 1
-#define HOLE_COLUMN_PARAMETERS uint32_t col0,
+#define HOLE_COLUMN_PARAMETERS ATTACCA_HOLE_COLUMN_PARAMETERS(0)
 #define HOLE_COLUMN_ARGUMENTS column[0],
 #else
-#define HOLE_COLUMN_PARAMETERS uint32_t col0, uint32_t col1,
+#define HOLE_COLUMN_PARAMETERS ATTACCA_HOLE_COLUMN_PARAMETERS(0) ATTACCA_HOLE_COLUMN_PARAMETERS(1)
 #define HOLE_COLUMN_ARGUMENTS column[0], column[1],
 #endif
+
+#define HOLE_FULL_PARAMETERS \
+  HOLE_FULL0_PARAMETERS HOLE_FULL1_PARAMETERS HOLE_FULL2_PARAMETERS HOLE_FULL3_PARAMETERS
+#define HOLE_PARAMETERS                                                                           \
+  ATTACCA_HOLE_PARAMETERS(HOLE_ACCUMULATOR_PARAMETERS, HOLE_FULL_PARAMETERS, HOLE_ROW_PARAMETERS, \
+                          HOLE_COLUMN_PARAMETERS)
 
 struct attacca_results {
   uint32_t word[kResultWords > 0 ? kResultWords : 1];
 };
 
-extern "C" __device__ attacca_results attacca_hole(
-    HOLE_ACCUMULATOR_PARAMETERS HOLE_FULL0_PARAMETERS HOLE_FULL1_PARAMETERS HOLE_FULL2_PARAMETERS
-        HOLE_FULL3_PARAMETERS HOLE_ROW_PARAMETERS HOLE_COLUMN_PARAMETERS int32_t row_index,
-    int32_t column_index, int32_t batch_index, const attacca_hole_context* context);
+extern "C" __device__ attacca_results attacca_hole(HOLE_PARAMETERS);
 
 // What one call gets; of the arrays only what the signature counts is read. A 16-bit full slot is
 // one word, full[i][0].
