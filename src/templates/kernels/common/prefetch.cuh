@@ -13,7 +13,7 @@
 
 constexpr int kSectorBytes = 32;
 
-// Lane `lane` of `lanes` asks for its share of these bytes.
+// Lane `lane` of `lanes` requests its share of these bytes.
 __device__ __forceinline__ void prefetch_bytes(const void* from, int64_t bytes, int lane,
                                                int lanes) {
 #pragma unroll 1

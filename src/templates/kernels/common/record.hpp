@@ -1,4 +1,4 @@
-// What a template's builder tells of itself. Each builder object defines one record by
+// What a template's builder reports of itself. Each builder object defines one record by
 // ATTACCA_RECORD; the build gathers them into the shared object and prints their metadata.
 #pragma once
 

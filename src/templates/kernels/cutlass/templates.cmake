@@ -18,7 +18,7 @@ macro(cutlass_gemm B TILE CLUSTER SCHEDULE)
   foreach(GEMM_AXIS GEMM_VALUE IN ZIP_LISTS GEMM_AXES GEMM_TILE)
     list(APPEND GEMM_DEFINES GEMM_TILE_${GEMM_AXIS}=${GEMM_VALUE})
   endforeach()
-  # CUTLASS declares the other widths of wgmma only when asked, and its headers then double.
+  # CUTLASS declares the other widths of wgmma only on request, which doubles the size of its headers.
   list(GET GEMM_TILE 1 GEMM_TILE_N)
   if(NOT GEMM_TILE_N MATCHES "^(8|16|32|64|96|128|192|256)$")
     list(APPEND GEMM_DEFINES CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED)

@@ -1,5 +1,5 @@
 // One to a few rows of A times weights as (N, K): each element of the result is a dot product, and the
-// weights stream by at the memory's rate, without tensor cores or shared memory. The lanes of a warp load
+// weights are read once at the memory's rate, without tensor cores or shared memory. The lanes of a warp load
 // neighbouring 16 bytes of the same weights' rows, several steps of k at once; A comes from L1.
 //
 // Sums have a fixed order: a lane's along k, then the lanes', then the warps' that share k.

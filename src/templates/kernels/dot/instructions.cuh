@@ -16,7 +16,7 @@ using attacca_wgmma::allow_next_kernel;
 using attacca_wgmma::exchange_lanes;
 using attacca_wgmma::wait_for_previous_kernel;
 
-// 16 bytes that nobody reads again. Volatile: all of a step are under way before the first is used.
+// 16 bytes that are read once. Volatile: all of a step are under way before the first is used.
 __device__ __forceinline__ void load_once(const void* at, uint32_t (&word)[4]) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])

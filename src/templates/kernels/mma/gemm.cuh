@@ -71,7 +71,7 @@ __device__ __forceinline__ void multiply_staged(const Params& params, const Bloc
   if (block.k_tiles > 0) load(0, 0, fragments[0]);
 #pragma unroll 1
   for (int tile = 0; tile < block.k_tiles; ++tile) {
-    // Into the stage of tile - 1, which nobody reads any more.
+    // Into the stage of tile - 1, which no thread reads any more.
     const int ahead = tile + kStages - 1;
     if (ahead < block.k_tiles) copy_stage(params, block, base, ahead);
     commit_copies();

@@ -1,4 +1,4 @@
-// Tiles of A and B on their way into shared memory.
+// Copies of tiles of A and B into shared memory.
 //
 // A tile is rows of 16-byte chunks. Chunk c of row r lies at place c ^ (r & 7) of its row, or,
 // where a row has 4 chunks only, c ^ (r >> 1 & 3): the 8 rows that one ldmatrix phase reads at
@@ -43,7 +43,7 @@ __device__ __forceinline__ void copy_tile(uint32_t to, const Element* matrix, in
   }
 }
 
-// ROWS x kTileK elements of a factor of any strides and alignment, on their way through registers:
+// ROWS x kTileK elements of a factor of any strides and alignment, copied through registers:
 // `load` starts it, `store` ends it. Words are two or four neighbours along k.
 template <int ROWS>
 struct ElementTile {

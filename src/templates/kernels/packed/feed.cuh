@@ -1,6 +1,6 @@
 // Packed weights (ir/packed.hpp) as wgmma's A, from registers: as their fragments lie, a thread widens its
 // codes to halves of A's type and multiplies them by their scale, which rounds each weight as the graph
-// does. While two steps of k are on their way through the tensor cores, the next two are widened.
+// does. While the products of two steps of k run, the next two are widened.
 #pragma once
 
 #include "packed/products.cuh"
@@ -96,7 +96,7 @@ struct Widener {
   }
 };
 
-// Lanes have read the stage by themselves: one may tell of all only when all are done.
+// Each lane reads the stage by itself: it may be released only when all lanes have read it.
 __device__ __forceinline__ void release_packed(const Readers& readers, int stage) {
   __syncwarp();
   readers.release(stage);
@@ -124,7 +124,7 @@ struct PackedFeed {
     return stages;
   }
 
-  // `early`: they are on their way.
+  // `early`: load_early() has requested the weights.
   static __device__ __forceinline__ void begin_stage(const Load& load, bool early) {
     if (early) return;
     barrier_expect(load.full, kABytes + stage_bytes(load.params));

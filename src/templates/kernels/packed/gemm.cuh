@@ -1,4 +1,4 @@
-// A x packed weights for few rows of A: the weights stream by at the memory's rate, as the M side of
+// A x packed weights for few rows of A: the weights are read once at the memory's rate, as the M side of
 // mma.sync. Warps and the blocks of a cluster share the values of k; their sums meet in shared memory, in
 // a fixed order, and each block of the cluster finishes its share of the tile.
 #pragma once

@@ -1,7 +1,7 @@
 // Panels of A in shared memory, which all warps of a block read: a ring of kPanels.
 //
-//   begin(panels)  asks for the first ones, of so many in all
-//   next()         waits for the next one, asks for another, and gives its address
+//   begin(panels)  requests the first ones, of so many in all
+//   next()         waits for the next one, requests another, and returns its address
 //   leave()        this warp has read it
 #pragma once
 
@@ -21,7 +21,7 @@ struct Part {
 #if BOXES
 
 // Warps copy panels by TMA, some blocks of k each, so that none falls behind the others for it; rows and values
-// of k beyond the last are zeros. When a panel's turn comes they ask for one into the place of that before the
+// of k beyond the last are zeros. When a panel's turn comes they request one into the place of that before the
 // last, which all warps will have left.
 class Panels {
  public:
@@ -101,7 +101,7 @@ class Panels {
 #else
 
 // All threads copy panels among their weights. Whoever has waited for a block of weights has its panel
-// too, which it asked for before.
+// too, which it requested before.
 class Panels {
  public:
   __device__ __forceinline__ Panels(const Params& params, const Part& part, uint32_t base)
@@ -137,7 +137,7 @@ class Panels {
   static_assert(kThreads % kRowChunks == 0 && kTileM % kRowsApart == 0 && 8 % kRowsApart == 0);
 
   // A thread copies the same 16 bytes of every kRowsApart-th row. Rows beyond the last stay as they are:
-  // nobody keeps their sums. Beyond the last k there are zeros.
+  // their sums are not stored. Beyond the last k there are zeros.
   __device__ __forceinline__ void copy(int panel_at) {
     const int bytes = max(0, min(16, bytes_));
     const uint16_t* from = from_;

@@ -51,7 +51,7 @@ struct Stream {
     chunk_ = ((lane / 8) ^ row) * 16;
   }
 
-  // Weights are nobody's result: they may be under way before the kernel before has ended.
+  // No kernel writes weights: their copies may begin before the preceding kernel has ended.
   __device__ __forceinline__ void begin() {
 #pragma unroll
     for (int i = 0; i < kDepth; ++i) {
@@ -107,7 +107,7 @@ struct Stream {
     for (int j = 0; j < kFragments * kLoads; ++j) copy_async(to + j * 512, from + j * 512, 16);
   }
 
-  // A lane reads what it copied itself: nobody has to be waited for.
+  // A lane reads only what it copied itself, so no barrier is needed.
   __device__ __forceinline__ uint4 weights(int i, int load) const {
     return *reinterpret_cast<const uint4*>(memory_ + slot_at_ + i * kSlotBytes + load * 512);
   }

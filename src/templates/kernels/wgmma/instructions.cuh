@@ -26,7 +26,7 @@ __device__ __forceinline__ void barrier_expect(uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-// The cluster's address of an address of one of its blocks: of neighbours it differs as much.
+// The cluster's address of an address in one of its blocks. Two addresses of a block differ by as much there.
 __device__ __forceinline__ uint32_t cluster_address(uint32_t address, uint32_t block) {
   uint32_t of_cluster;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(of_cluster) : "r"(address), "r"(block));
@@ -66,7 +66,7 @@ __device__ __forceinline__ bool cluster_barrier_passed(uint32_t barrier, uint32_
   return passed != 0;
 }
 
-// Stores four words to an address of another block of the cluster and tells its barrier.
+// Stores four words to an address of another block of the cluster; its barrier counts them.
 __device__ __forceinline__ void send_four(uint32_t to, uint32_t barrier, uint32_t block,
                                           const uint32_t (&four)[4]) {
   asm volatile(
@@ -91,7 +91,7 @@ __device__ __forceinline__ void cluster_sync() {
 }
 
 // Copies a map's box of rows x 128 bytes, whose first is (k, row, batch), to shared memory, and
-// tells the barrier; of the blocks of the cluster that `mask` names, each to the same addresses.
+// the barrier counts them; in the blocks of the cluster that `mask` names, each to the same addresses.
 __device__ __forceinline__ void copy_box(uint32_t to, const void* map, uint32_t barrier, int k,
                                          int row, int batch) {
   asm volatile(
@@ -109,7 +109,7 @@ __device__ __forceinline__ void copy_box_to_cluster(uint32_t to, const void* map
       : "memory");
 }
 
-// Copies bytes, a multiple of 16 as the addresses are, to shared memory, and tells the barrier.
+// Copies bytes, a multiple of 16 as the addresses are, to shared memory; the barrier counts them.
 __device__ __forceinline__ void copy_bytes(uint32_t to, const void* from, int bytes,
                                            uint32_t barrier) {
   asm volatile(
@@ -141,13 +141,13 @@ __device__ __forceinline__ void results_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
 
-// The value of the warp's first lane, which all have: the compiler then knows so.
+// The value of the warp's first lane. REQUIRES: all lanes have the same, which the compiler then knows.
 __device__ __forceinline__ int warp_uniform(int value) {
   return __shfl_sync(0xffffffff, value, 0);
 }
 
-// Whether this is the lane that acts for its warp, the same whenever all of its lanes ask. ptxas knows then that there
-// is one alone: where a lane's number decides, it makes a loop over lanes of each bulk copy.
+// Whether this is the lane that acts for its warp, the same one at every call by all lanes. ptxas then knows that
+// there is only one: where a lane's number decides, it makes a loop over lanes of each bulk copy.
 __device__ __forceinline__ bool elected() {
   uint32_t yes;
   asm volatile(

@@ -9,7 +9,7 @@
 
 namespace attacca_wgmma {
 
-// How the element's instructions are called, what they are told of the sides beside the descriptors
+// The names of the element's instructions, their operands for the sides beside the descriptors
 // (to negate none, and which are transposed: 16-bit ones alone can be), and their accumulators'
 // registers.
 #if ELEMENT == ELEMENT_BF16

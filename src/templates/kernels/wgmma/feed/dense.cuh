@@ -11,7 +11,7 @@
 namespace attacca_wgmma {
 
 // This warpgroup's rows of the stage, from its first part on, by the other side's. FRESH: the sum is
-// of this stage alone, whatever it was.
+// of this stage alone, whatever `sum` held.
 template <bool FRESH>
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first_part,
                                                Accumulators& sum) {
@@ -84,7 +84,7 @@ struct DenseLoads {
   }
 };
 
-// One stage is multiplied while the one before is on its way through the tensor cores.
+// One stage is issued while the products of the one before run.
 struct DenseFeed : DenseLoads {
   const Consumer& consumer;
 
@@ -114,7 +114,7 @@ struct DenseFeed : DenseLoads {
   }
 };
 
-// Each stage is summed by itself, and Scales add it up. Meanwhile other warpgroups multiply.
+// Each stage is summed by itself and added to the total by Scales, while other warpgroups multiply.
 template <class Scales>
 struct PromotedFeed : DenseLoads {
   const Consumer& consumer;

@@ -1,5 +1,5 @@
-// The epilogue for operands and results of any strides: each warp hands its accumulators over to itself
-// through a slice of shared memory, so that they become whole chunks of rows.
+// The epilogue for operands and results of any strides: each warp writes its accumulators to a slice of shared
+// memory and reads them back as whole chunks of rows.
 #pragma once
 
 #include "wgmma/pipeline/consumer.cuh"
@@ -8,8 +8,8 @@
 
 namespace attacca_wgmma {
 
-// Where an element of a slice lies. Rows of 32 are turned, others padded, so that their writing meets
-// no bank twice.
+// Where an element of a slice lies. Rows of 32 are turned, others padded, so that their writing has
+// no bank conflicts.
 __device__ __forceinline__ int slice_offset(int row, int column) {
   if constexpr (kSlicePitch != 32) return row * kSlicePitch + column;
   return row * kSlicePitch + (column ^ ((row & 3) * 8 + (row & 1) * 4));

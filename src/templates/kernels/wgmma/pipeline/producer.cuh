@@ -69,7 +69,7 @@ __device__ __forceinline__ void load_all(const Params& params, const Shared& sha
                                          int step, int block) {
   Schedule schedule(params.tiles, first, step, block);
   Work work;
-  [[maybe_unused]] int early = 0;  // stages whose weights are on their way
+  [[maybe_unused]] int early = 0;  // stages whose weights were requested early
   if constexpr (Feed::kEarly) {
     if (Schedule(schedule).take(work))
       early = Feed::load_early(params, shared, place_of(params, work.tile, work.sharer).n,

@@ -39,8 +39,8 @@ struct Shared {
     return base + kBarriersAt + stage * 8;
   }
   __device__ __forceinline__ uint32_t empty(int stage) const { return full(kStages + stage); }
-  // Pingpong: a warpgroup's turn to multiply, when the other one has seen its last stage. A barrier
-  // tells a phase from the one before alone, so none may wait for stages further ahead.
+  // Pingpong: a warpgroup's turn to multiply, when the other one has waited for its last stage. A barrier
+  // distinguishes a phase only from the one before, so no thread may wait for a stage further ahead.
   __device__ __forceinline__ uint32_t turn(int group) const { return full(2 * kStages + group); }
   // Shared tail: the other block has read all of its ring.
   __device__ __forceinline__ uint32_t drained() const { return turn(2); }
@@ -51,12 +51,12 @@ struct Shared {
   __device__ __forceinline__ uint32_t read(int warp) const { return arrived(kWarps + warp); }
 };
 
-// Tells every block that shares a stage that this warp has read it: each of the first lanes one.
+// Reports to every block that shares a stage that this warp has read it, one lane to each block.
 struct Readers {
   uint32_t empty;  // the cluster's address of that of the first stage
   int lane;
 
-  // `alone`: this block loads all of its stages, and hears of them as often.
+  // `alone`: this block loads all of its stages; its own barrier then gets every arrival.
   __device__ __forceinline__ Readers(const Shared& shared, int block, int lane, bool alone)
       : empty(cluster_address(shared.empty(0), lane >= kSharers || alone
                                                    ? block
