@@ -41,8 +41,8 @@ inline int32_t vector_access(const attacca_vector& vector) {
 
 #ifdef ATTACCA_DEVICE_CODE
 
-// A chunk's raw bits: 2 words of 8-bit elements, 4 of 16-bit, 8 of 32-bit ones. Chunk<0> is that of a slot that
-// is not there; nothing reads it, so it takes no registers.
+// A chunk's raw bits: 2 words of 8-bit elements, 4 of 16-bit, 8 of 32-bit ones. Chunk<0> is that of
+// a slot that is not there; nothing reads it, so it takes no registers.
 template <int BITS>
 struct Chunk {
   static constexpr int kWords = kChunk * BITS / 32;

@@ -1,5 +1,5 @@
-// What a GEMM kernel multiplies, from the row's DEFINE ELEMENT. Each kernel serves a family of types
-// that differ in the names of its matrix instructions alone (templates/instantiate.cpp):
+// What a GEMM kernel multiplies, from the row's DEFINE ELEMENT. Each kernel serves a family of
+// types that differ in the names of its matrix instructions alone (templates/instantiate.cpp):
 //   ELEMENT_BF16  (default) bf16 and f16; f32 accumulators
 //   ELEMENT_S8    s8 and u8, each factor its own; s32 accumulators
 //   ELEMENT_E4M3  f8e4m3 and f8e5m2, each factor its own; f32 accumulators

@@ -36,8 +36,8 @@ inline EpilogueOperands epilogue_operands(const attacca_gemm_arguments& argument
   return all;
 }
 
-// Host side: whether rows of so many columns are whole chunks, and each is accessed at once; of full and row slots
-// those from the first ones on.
+// Host side: whether rows of so many columns are whole chunks, and each is accessed at once; of
+// full and row slots those from the first ones on.
 inline bool by_whole_chunks(const EpilogueOperands& all, int32_t columns, int first_full = 0,
                             int first_row = 0) {
   const auto whole = [](const void* pointer, int32_t access) {
@@ -65,7 +65,8 @@ struct ChunkInputs {
   uint32_t column[kColumns ? kColumns : 1];
 };
 
-// WHOLE, here and below: the caller knows that every chunk is whole and accessed at once (by_whole_chunks).
+// WHOLE, here and below: the caller knows that every chunk is whole and accessed at once
+// (by_whole_chunks).
 template <int SLOT, bool WHOLE = false>
 __device__ __forceinline__ void load_full(const EpilogueOperands& operands, int32_t batch,
                                           int32_t row, int32_t column, int valid,
@@ -74,9 +75,9 @@ __device__ __forceinline__ void load_full(const EpilogueOperands& operands, int3
   if constexpr (SLOT < kFulls) {
     // An unused slot has no pointer.
     if (operands.full[SLOT].pointer) {
-      chunk = load_chunk<kBits>(operands.full[SLOT],
-                                WHOLE ? kAccessChunks : operands.full_access[SLOT], batch, row,
-                                column, valid);
+      chunk =
+          load_chunk<kBits>(operands.full[SLOT], WHOLE ? kAccessChunks : operands.full_access[SLOT],
+                            batch, row, column, valid);
     } else {
 #pragma unroll
       for (uint32_t& word : chunk.word) word = 0;
@@ -178,8 +179,8 @@ __device__ __forceinline__ void store_result(const EpilogueOperands& operands, i
                                    column, valid, chunk);
 }
 
-// The largest of what the hole returned to this thread, as bits: those of floats that are not negative
-// are ordered as the floats are, NaN above all.
+// The largest of what the hole returned to this thread, as bits: those of floats that are not
+// negative are ordered as the floats are, NaN above all.
 struct Largest {
   uint32_t bits = 0;
 };
@@ -191,8 +192,9 @@ __device__ __forceinline__ void merge_largest(const EpilogueOperands& operands,
     if (operands.maximum) merge_maximum(operands.maximum, largest.bits);
 }
 
-// Calls the hole for the chunk's first PAIRS, and stores the results. For those beyond the end too, which changes
-// nothing (epilogue/hole.hpp): without branches between them, the pairs' latencies overlap.
+// Calls the hole for the chunk's first PAIRS, and stores the results. For those beyond the end too,
+// which changes nothing (epilogue/hole.hpp): without branches between them, the pairs' latencies
+// overlap.
 template <bool WHOLE = false, int PAIRS = kChunk / 2>
 __device__ __forceinline__ void finish_chunk(const EpilogueOperands& operands, int32_t batch,
                                              int32_t row, int32_t column, int valid,

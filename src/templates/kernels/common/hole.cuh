@@ -2,9 +2,11 @@
 //   HOLE_ACCUMULATORS  sets: 0, 1 (default) or 2
 //   HOLE_FULL0 .. 3    bits of the full slots: 16 or 32; undefined: no such slot
 //   HOLE_ROWS, HOLE_COLUMNS  vector slots: 0, 1 or 2 (default)
-//   HOLE_RESULT0, 1    bits of the results: 8, 16 or 32; undefined: none. Without results the hole returns one
+//   HOLE_RESULT0, 1    bits of the results: 8, 16 or 32; undefined: none. Without results the hole
+//   returns one
 //                      word that means nothing.
-//   HOLE_MAXIMA        1: the hole returns one word more, the bits of an f32 that is not negative; the
+//   HOLE_MAXIMA        1: the hole returns one word more, the bits of an f32 that is not negative;
+//   the
 //                      kernel keeps the largest
 // For kernels: constants of these, and call_hole(), which takes and gives arrays.
 #pragma once

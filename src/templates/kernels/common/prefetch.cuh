@@ -1,6 +1,6 @@
-// Requests that bytes come to the L2 cache before they are loaded: what an epilogue reads while the product
-// runs, since afterwards nothing hides a trip to memory. A kernel before this one may still write them:
-// the cache has what it writes.
+// Requests that bytes come to the L2 cache before they are loaded: what an epilogue reads while the
+// product runs, since afterwards nothing hides a trip to memory. A kernel before this one may still
+// write them: the cache has what it writes.
 #pragma once
 
 #include <cstdint>

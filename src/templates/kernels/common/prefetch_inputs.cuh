@@ -7,8 +7,8 @@
 #ifdef ATTACCA_DEVICE_CODE
 
 template <int SLOT>
-__device__ __forceinline__ void prefetch_full_chunk(const EpilogueOperands& operands, int batch, int row,
-                                                    int column) {
+__device__ __forceinline__ void prefetch_full_chunk(const EpilogueOperands& operands, int batch,
+                                                    int row, int column) {
   if constexpr (SLOT < kFulls) {
     constexpr int kBytes = kFullBits[SLOT] / 8;
     const attacca_operand& full = operands.full[SLOT];
@@ -25,8 +25,8 @@ __device__ __forceinline__ void prefetch_element(const attacca_vector& vector, i
 }
 
 // Of the chunk that starts there.
-__device__ __forceinline__ void prefetch_inputs(const EpilogueOperands& operands, int batch, int row,
-                                                int column) {
+__device__ __forceinline__ void prefetch_inputs(const EpilogueOperands& operands, int batch,
+                                                int row, int column) {
   prefetch_full_chunk<0>(operands, batch, row, column);
   prefetch_full_chunk<1>(operands, batch, row, column);
   prefetch_full_chunk<2>(operands, batch, row, column);

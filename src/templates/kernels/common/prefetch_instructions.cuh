@@ -1,4 +1,5 @@
-// The machine instructions of requests to the L2 cache. The emulator of tests/templates has its own.
+// The machine instructions of requests to the L2 cache. The emulator of tests/templates has its
+// own.
 #pragma once
 
 #include "common/device.cuh"

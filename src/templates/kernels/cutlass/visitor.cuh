@@ -137,8 +137,8 @@ struct HoleNode {
   }
 
   CUTLASS_HOST_DEVICE HoleNode() {}
-  // Made once, where the kernel begins: the producers' last warp, which has no other work, asks for the
-  // block's share of the vectors.
+  // Made once, where the kernel begins: the producers' last warp, which has no other work, asks for
+  // the block's share of the vectors.
   CUTLASS_HOST_DEVICE HoleNode(const Params& params, const SharedStorage& shared)
       : params(&params), shared(const_cast<SharedStorage*>(&shared)) {
 #ifdef __CUDA_ARCH__
@@ -157,8 +157,12 @@ struct HoleNode {
   const Params* params = nullptr;
   SharedStorage* shared = nullptr;
 
-  CUTLASS_DEVICE bool is_producer_load_needed() const { return false; }
-  CUTLASS_DEVICE bool is_C_load_needed() const { return false; }
+  CUTLASS_DEVICE bool is_producer_load_needed() const {
+    return false;
+  }
+  CUTLASS_DEVICE bool is_C_load_needed() const {
+    return false;
+  }
 
   template <class... Args>
   CUTLASS_DEVICE auto get_producer_load_callbacks(const fusion::ProducerLoadArgs<Args...>&) {

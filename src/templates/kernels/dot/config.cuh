@@ -1,10 +1,10 @@
 // What the DEFINES of a row of dot products say, what follows from it, and the kernel's parameters.
 //   TILE_M            the most rows of A
-//   COLUMNS, WARPS_N  a warp computes so many columns of the result, so many warps stand side by side
-//   WARPS_K           and so many share the values of k
-//   AHEAD             steps of k whose weights a warp has under way at once, 16 bytes a lane and column
-//   EARLY             1: the first weights are fetched into L2 while the kernel before ends
-//   BLOCKS            that a multiprocessor holds at once
+//   COLUMNS, WARPS_N  a warp computes so many columns of the result, so many warps stand side by
+//   side WARPS_K           and so many share the values of k AHEAD             steps of k whose
+//   weights a warp has under way at once, 16 bytes a lane and column EARLY             1: the first
+//   weights are fetched into L2 while the kernel before ends BLOCKS            that a
+//   multiprocessor holds at once
 // With HOLE_ACCUMULATORS=2, a gate, each of the two products has COLUMNS columns.
 #pragma once
 

@@ -1,6 +1,7 @@
-// One to a few rows of A times weights as (N, K): each element of the result is a dot product, and the
-// weights are read once at the memory's rate, without tensor cores or shared memory. The lanes of a warp load
-// neighbouring 16 bytes of the same weights' rows, several steps of k at once; A comes from L1.
+// One to a few rows of A times weights as (N, K): each element of the result is a dot product, and
+// the weights are read once at the memory's rate, without tensor cores or shared memory. The lanes
+// of a warp load neighbouring 16 bytes of the same weights' rows, several steps of k at once; A
+// comes from L1.
 //
 // Sums have a fixed order: a lane's along k, then the lanes', then the warps' that share k.
 #pragma once
@@ -53,13 +54,14 @@ __device__ __forceinline__ void prefetch_weights(const Params& params, int batch
   if (lane >= kRowsOfWarp * kAhead) return;
   const int place = lane % kColumnsOfWarp, step = lane / kRowsOfWarp;
   const Matrix& b = params.b[kSets == 1 ? 0 : lane / kColumnsOfWarp % kSets];
-  const int column = static_cast<int>(blockIdx.x) * kTileN + warp / kWarpsK * kColumnsOfWarp + place;
+  const int column =
+      static_cast<int>(blockIdx.x) * kTileN + warp / kWarpsK * kColumnsOfWarp + place;
   const int first = warp % kWarpsK * 32 + step * kStepChunks;
   const int chunks = min(32, params.k / kElementChunk - first);
   if (chunks > 0 && column < params.n)
-    prefetch_run(b.pointer + batch * b.batch_stride + column * b.row_stride +
-                       int64_t{first} * kElementChunk,
-                   chunks * 16);
+    prefetch_run(
+        b.pointer + batch * b.batch_stride + column * b.row_stride + int64_t{first} * kElementChunk,
+        chunks * 16);
 }
 
 __device__ __forceinline__ void numbers_of_chunk(const uint32_t (&word)[4],
@@ -68,8 +70,9 @@ __device__ __forceinline__ void numbers_of_chunk(const uint32_t (&word)[4],
   for (int i = 0; i < 4; ++i) numbers_of(word[i], number[2 * i], number[2 * i + 1]);
 }
 
-__device__ __forceinline__ void multiply_chunk(
-    const uint32_t (&a)[kTileM][4], const uint32_t (&b)[kSets][kColumnsOfWarp][4], Sums& sums) {
+__device__ __forceinline__ void multiply_chunk(const uint32_t (&a)[kTileM][4],
+                                               const uint32_t (&b)[kSets][kColumnsOfWarp][4],
+                                               Sums& sums) {
   float x[kTileM][kElementChunk];
 #pragma unroll
   for (int m = 0; m < kTileM; ++m) numbers_of_chunk(a[m], x[m]);
@@ -87,8 +90,8 @@ __device__ __forceinline__ void multiply_chunk(
     }
 }
 
-// kAhead steps from the lines' place on. WHOLE: all of them are there; else chunks beyond `left`, counted
-// from the lane's place, are 0.
+// kAhead steps from the lines' place on. WHOLE: all of them are there; else chunks beyond `left`,
+// counted from the lane's place, are 0.
 template <bool WHOLE>
 __device__ __forceinline__ void multiply_steps(const Lines& lines, int left, Sums& sums) {
   uint32_t b[kAhead][kSets][kColumnsOfWarp][4] = {};
@@ -153,13 +156,14 @@ __device__ __forceinline__ void multiply(int k, Lines& lines, Sums& sums) {
   }
 }
 
-// Over all lanes: each keeps one half of the sums and gives the other to the lane that keeps that one.
-// Returns sum number lane / (32 / kSums), in the order of Sums.
+// Over all lanes: each keeps one half of the sums and gives the other to the lane that keeps that
+// one. Returns sum number lane / (32 / kSums), in the order of Sums.
 __device__ __forceinline__ float join_lanes(const Sums& sums) {
   float own[kSums];
 #pragma unroll
   for (int i = 0; i < kSums; ++i)
-    own[i] = sums.of[i / (kTileM * kColumnsOfWarp)][i / kColumnsOfWarp % kTileM][i % kColumnsOfWarp];
+    own[i] =
+        sums.of[i / (kTileM * kColumnsOfWarp)][i / kColumnsOfWarp % kTileM][i % kColumnsOfWarp];
   const int lane = threadIdx.x % 32;
   int bits = 16;
 #pragma unroll
@@ -228,7 +232,8 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
     if (finishes) {
       ChunkAccumulators accumulators;
       join_warps(shared, line, place, accumulators);
-      finish_chunk<false, 1>(params.operands, batch, line, column, valid, inputs, accumulators, largest);
+      finish_chunk<false, 1>(params.operands, batch, line, column, valid, inputs, accumulators,
+                             largest);
     }
     __syncthreads();
   }

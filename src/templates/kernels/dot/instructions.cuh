@@ -1,5 +1,5 @@
-// The machine instructions of the kernels of dot products, by name. The emulator of tests/templates has
-// its own.
+// The machine instructions of the kernels of dot products, by name. The emulator of tests/templates
+// has its own.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ constexpr int kSliceRows = kWarpsM * 16, kSlicePitch = kTileN + 8;
 constexpr int kSliceBytes = kSliceRows * kSlicePitch * 4;
 constexpr int kPipelineBytes = kStages * (kStageABytes + kSets * kStageBBytes);
 constexpr int kSharedBytes =
-    kPipelineBytes > kSets * kSliceBytes ? kPipelineBytes : kSets * kSliceBytes;
+    kPipelineBytes > kSets* kSliceBytes ? kPipelineBytes : kSets* kSliceBytes;
 
 // A factor of the product as rows along the result's m or n. Strides in elements.
 struct Matrix {

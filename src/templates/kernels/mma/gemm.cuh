@@ -1,6 +1,6 @@
-// A GEMM for sm_80 and later: a block a tile, cp.async into several stages, mma.sync, then the epilogue
-// in slices through shared memory, so that operands and results move in whole chunks of rows
-// whatever the accumulators' layout.
+// A GEMM for sm_80 and later: a block a tile, cp.async into several stages, mma.sync, then the
+// epilogue in slices through shared memory, so that operands and results move in whole chunks of
+// rows whatever the accumulators' layout.
 #pragma once
 
 #include "mma/multiply.cuh"

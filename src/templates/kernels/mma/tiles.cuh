@@ -84,8 +84,7 @@ struct ElementTile {
     for (int i = 0; i < kWords; ++i) {
       int row, at;
       place(k_contiguous, i, row, at);
-      *reinterpret_cast<uint32_t*>(tile + chunk_offset<kTileK>(row, at / 4) + at % 4 * 4) =
-          word[i];
+      *reinterpret_cast<uint32_t*>(tile + chunk_offset<kTileK>(row, at / 4) + at % 4 * 4) = word[i];
     }
   }
 };

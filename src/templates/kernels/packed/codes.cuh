@@ -14,8 +14,8 @@ constexpr int kCodeBits = CODE_BITS, kScaleBits = SCALE_BITS;
 constexpr bool kCodeFloats = CODE_FLOATS, kBf16 = A_BF16;
 static_assert((kCodeBits == 4 || kCodeBits == 8) && !(kCodeFloats && kCodeBits == 4));
 
-constexpr int kBlock = 64;           // values of k, and columns, of a packed block
-constexpr int64_t kCodesAt = 256;    // behind a packed tensor's header
+constexpr int kBlock = 64;         // values of k, and columns, of a packed block
+constexpr int64_t kCodesAt = 256;  // behind a packed tensor's header
 constexpr int kBlockBytes = kBlock * kBlock * kCodeBits / 8;
 constexpr int kScaleBytes = kScaleBits / 8;
 constexpr int kLoads = kCodeBits / 4;  // of 16 bytes, of a fragment of a block

@@ -1,13 +1,12 @@
-// What the DEFINES of a row for packed weights say, what follows from it, and the kernel's parameters.
+// What the DEFINES of a row for packed weights say, what follows from it, and the kernel's
+// parameters.
 //   TILE_M               rows of A of a block: 8 or a multiple
-//   FRAGMENTS, WARPS_N   a warp multiplies so many times 16 columns, so many warps stand side by side
-//   WARPS_K              and so many share the values of k
-//   PANEL, PANELS        blocks of 64 values of k of A make a panel; so many panels are in shared memory
-//   BOXES                1: panels come by TMA, 0: all threads copy them
-//   DEPTH                blocks of weights that each warp has under way; even
-//   BLOCKS               that a multiprocessor holds at once
-//   CLUSTER              blocks that share a tile's values of k
-//   and what packed/codes.cuh names
+//   FRAGMENTS, WARPS_N   a warp multiplies so many times 16 columns, so many warps stand side by
+//   side WARPS_K              and so many share the values of k PANEL, PANELS        blocks of 64
+//   values of k of A make a panel; so many panels are in shared memory BOXES                1:
+//   panels come by TMA, 0: all threads copy them DEPTH                blocks of weights that each
+//   warp has under way; even BLOCKS               that a multiprocessor holds at once CLUSTER
+//   blocks that share a tile's values of k and what packed/codes.cuh names
 #pragma once
 
 #include <cstdint>
@@ -24,15 +23,15 @@ constexpr int kPanel = PANEL, kPanels = PANELS, kDepth = DEPTH, kCluster = CLUST
 constexpr int kThreads = 32 * kWarpsN * kWarpsK;
 constexpr int kWarpN = 16 * kFragments, kTileN = kWarpN * kWarpsN;
 constexpr int kTokens = kTileM / 8;  // columns of matrix instructions
-// Blocks of k that a warp may take at a time: where a group of scales covers them, it adds their sums first.
-// Two of 8-bit codes would not fit into the registers.
+// Blocks of k that a warp may take at a time: where a group of scales covers them, it adds their
+// sums first. Two of 8-bit codes would not fit into the registers.
 constexpr int kTogether = kLoads == 1 ? 2 : 1;
 static_assert(kPanel % (kWarpsK * kTogether) == 0 && kDepth % kTogether == 0);
 static_assert((kFragments == 2 || kFragments == 4) && kTileM % 8 == 0);
 
-// Shared memory: panels of A, then each warp's weights, then barriers; later the sums of every share of
-// k, as rows of the problem, padded so that banks do not clash. Eight rows of a panel have their 16 bytes
-// exchanged so that they meet no bank twice.
+// Shared memory: panels of A, then each warp's weights, then barriers; later the sums of every
+// share of k, as rows of the problem, padded so that banks do not clash. Eight rows of a panel have
+// their 16 bytes exchanged so that they meet no bank twice.
 constexpr bool kBoxes = BOXES;
 constexpr int kBlockRowBytes = kBlock * 2;  // of a row of A in a block
 constexpr int kPanelBytes = kPanel * kTileM * kBlockRowBytes;

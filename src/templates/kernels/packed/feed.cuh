@@ -1,6 +1,6 @@
-// Packed weights (ir/packed.hpp) as wgmma's A, from registers: as their fragments lie, a thread widens its
-// codes to halves of A's type and multiplies them by their scale, which rounds each weight as the graph
-// does. While the products of two steps of k run, the next two are widened.
+// Packed weights (ir/packed.hpp) as wgmma's A, from registers: as their fragments lie, a thread
+// widens its codes to halves of A's type and multiplies them by their scale, which rounds each
+// weight as the graph does. While the products of two steps of k run, the next two are widened.
 #pragma once
 
 #include "packed/products.cuh"
@@ -38,7 +38,8 @@ struct Widener {
         warp(consumer.warp % 4),
         lane(consumer.lane) {
 #pragma unroll
-    for (Pair& each : zeros) each = attacca_packed_weights::negated_zeros(weights.zero, weights.zero);
+    for (Pair& each : zeros)
+      each = attacca_packed_weights::negated_zeros(weights.zero, weights.zero);
   }
 
   __device__ __forceinline__ void fetch(int stage) {
@@ -51,9 +52,10 @@ struct Widener {
       const int block = first + part;
 #pragma unroll
       for (int i = 0; i < kLoads; ++i)
-        codes[part][i] = *reinterpret_cast<const uint4*>(
-            from + block * kBlockBytes + (warp * kLoads + i) * 512 + lane * 16);
-      const char* of_scale = from + Weights::kScalesAt + block * Weights::kBlockScaleBytes + entry * kScaleBytes;
+        codes[part][i] = *reinterpret_cast<const uint4*>(from + block * kBlockBytes +
+                                                         (warp * kLoads + i) * 512 + lane * 16);
+      const char* of_scale =
+          from + Weights::kScalesAt + block * Weights::kBlockScaleBytes + entry * kScaleBytes;
       if constexpr (kScaleBits == 32) {
         const uint2 two = *reinterpret_cast<const uint2*>(of_scale);
         scale[part] = {two.x, two.y};
@@ -86,7 +88,8 @@ struct Widener {
     for (int part = 0; part < kGroupParts; ++part) {
       const uint4& four = codes[part][kLoads == 2 ? step / 2 : 0];
       const uint32_t words[4] = {four.x, four.y, four.z, four.w};
-      attacca_packed_weights::widen(words + (kLoads == 2 ? step % 2 * 2 : step), zeros[part], to.of[part]);
+      attacca_packed_weights::widen(words + (kLoads == 2 ? step % 2 * 2 : step), zeros[part],
+                                    to.of[part]);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         to.of[part][i] = scaled(to.of[part][i], i % 2 == 0 ? scale[part].low : scale[part].high);
@@ -103,18 +106,20 @@ __device__ __forceinline__ void release_packed(const Readers& readers, int stage
 }
 
 struct PackedFeed {
-  static constexpr bool kEarly = true;  // no kernel writes packed weights: their copies wait for none
+  static constexpr bool kEarly =
+      true;  // no kernel writes packed weights: their copies wait for none
 
   const Consumer& consumer;
   Widener widener;
 
-  __device__ __forceinline__ explicit PackedFeed(const Consumer& consumer) : consumer(consumer), widener(consumer) {}
+  __device__ __forceinline__ explicit PackedFeed(const Consumer& consumer)
+      : consumer(consumer), widener(consumer) {}
 
   static __device__ __forceinline__ void prefetch_maps(const Params&) {}
 
   // The first stages' weights; returns of how many.
-  static __device__ __forceinline__ int load_early(const Params& params, const Shared& shared, int column,
-                                                   const KRange& range) {
+  static __device__ __forceinline__ int load_early(const Params& params, const Shared& shared,
+                                                   int column, const KRange& range) {
     const int stages = min(kStages, range.tiles());
 #pragma unroll 1
     for (int i = 0; i < stages; ++i) {
@@ -132,7 +137,8 @@ struct PackedFeed {
   }
   static __device__ __forceinline__ void load_weights(const Load&) {}
 
-  __device__ __forceinline__ void multiply_tile(const Place&, const KRange& range, const Readers& readers, Ring& ring,
+  __device__ __forceinline__ void multiply_tile(const Place&, const KRange& range,
+                                                const Readers& readers, Ring& ring,
                                                 Accumulators& sum) {
     const Shared& shared = consumer.shared;
     const int k_tiles = range.tiles();
@@ -185,7 +191,8 @@ struct PackedFeed {
 #pragma unroll
     for (auto& part : sum.of_instruction)
 #pragma unroll
-      for (int i = 0; i < kInstructionN / 2; ++i) part[i] *= attacca_packed_weights::rows_up(i % 4 >= 2);
+      for (int i = 0; i < kInstructionN / 2; ++i)
+        part[i] *= attacca_packed_weights::rows_up(i % 4 >= 2);
   }
 
  private:
@@ -194,8 +201,8 @@ struct PackedFeed {
   }
 
   // A stage's blocks of 64 columns. Those beyond the last one repeat it.
-  static __device__ __forceinline__ void load_blocks(const Params& params, const Shared& shared, int column,
-                                              int stage, int k) {
+  static __device__ __forceinline__ void load_blocks(const Params& params, const Shared& shared,
+                                                     int column, int stage, int k) {
     using attacca_packed_weights::kBlock;
     using attacca_packed_weights::kBlockBytes;
     using attacca_packed_weights::kCodesAt;
@@ -211,10 +218,11 @@ struct PackedFeed {
                  kBlockBytes, full);
       const int64_t entry = (block * weights.groups + group) * kBlock;
       copy_bytes(to + Weights::kScalesAt + i * Weights::kBlockScaleBytes,
-                 weights.packed + weights.scales_at + entry * kScaleBytes, Weights::kBlockScaleBytes, full);
+                 weights.packed + weights.scales_at + entry * kScaleBytes,
+                 Weights::kBlockScaleBytes, full);
       if (weights.has_zeros)
-        copy_bytes(to + Weights::kZerosAt + i * kBlock, weights.packed + weights.zeros_at + entry, kBlock,
-                   full);
+        copy_bytes(to + Weights::kZerosAt + i * kBlock, weights.packed + weights.zeros_at + entry,
+                   kBlock, full);
     }
   }
 };

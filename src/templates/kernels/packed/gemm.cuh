@@ -1,6 +1,6 @@
-// A x packed weights for few rows of A: the weights are read once at the memory's rate, as the M side of
-// mma.sync. Warps and the blocks of a cluster share the values of k; their sums meet in shared memory, in
-// a fixed order, and each block of the cluster finishes its share of the tile.
+// A x packed weights for few rows of A: the weights are read once at the memory's rate, as the M
+// side of mma.sync. Warps and the blocks of a cluster share the values of k; their sums meet in
+// shared memory, in a fixed order, and each block of the cluster finishes its share of the tile.
 #pragma once
 
 #include "common/prefetch_inputs.cuh"
@@ -35,8 +35,8 @@ __device__ __forceinline__ int first_chunk(int thread, int block) {
 }
 
 template <bool ZEROS, int TOGETHER>
-__device__ __forceinline__ void multiply(const Params& params, const Part& part, int block, char* memory,
-                                         Sums& sums) {
+__device__ __forceinline__ void multiply(const Params& params, const Part& part, int block,
+                                         char* memory, Sums& sums) {
   Stream<ZEROS, TOGETHER> stream(params, part, memory);
   stream.begin();
   const int thread = static_cast<int>(threadIdx.x);
@@ -74,12 +74,11 @@ __device__ __forceinline__ void join_warps(float* shared) {
   constexpr int kRowParts = kTileN / 4;
 #pragma unroll 1
   for (int part = threadIdx.x; part < kTileM * kRowParts; part += kThreads) {
-    auto* first = reinterpret_cast<float4*>(shared + part / kRowParts * kPitch +
-                                            part % kRowParts * 4);
+    auto* first =
+        reinterpret_cast<float4*>(shared + part / kRowParts * kPitch + part % kRowParts * 4);
     float4 sum = *first;
 #pragma unroll
-    for (int share = 1; share < kWarpsK; ++share)
-      add(sum, first[share * (kTileM * kPitch / 4)]);
+    for (int share = 1; share < kWarpsK; ++share) add(sum, first[share * (kTileM * kPitch / 4)]);
     *first = sum;
   }
 }
@@ -108,8 +107,7 @@ __device__ __forceinline__ void joined_sums(const float* shared, int row, int co
 template <bool WHOLE>
 __device__ __forceinline__ void load_chunk_inputs(const Params& params, const ChunkPlace& at,
                                                   ChunkInputs& inputs) {
-  if (at.valid > 0)
-    load_inputs<WHOLE>(params.operands, 0, at.row, at.column, at.valid, inputs);
+  if (at.valid > 0) load_inputs<WHOLE>(params.operands, 0, at.row, at.column, at.valid, inputs);
 }
 
 // `inputs`: of the first chunk, whose loads the joining of sums hides.

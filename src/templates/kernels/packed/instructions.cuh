@@ -1,11 +1,11 @@
-// The machine instructions of the kernels for packed weights and few rows that the mma and wgmma kernels lack. The
-// emulator of tests/templates has its own.
+// The machine instructions of the kernels for packed weights and few rows that the mma and wgmma
+// kernels lack. The emulator of tests/templates has its own.
 #pragma once
 
 #include "common/device.cuh"
 #include "common/prefetch.cuh"
-#include "packed/pairs.cuh"
 #include "mma/instructions.cuh"
+#include "packed/pairs.cuh"
 #include "wgmma/instructions.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE

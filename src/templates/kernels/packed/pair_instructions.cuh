@@ -1,4 +1,5 @@
-// The machine instructions on two halves of A's type in a word. The emulator of tests/templates has its own.
+// The machine instructions on two halves of A's type in a word. The emulator of tests/templates has
+// its own.
 #pragma once
 
 #include <cstdint>

@@ -20,9 +20,9 @@ struct Part {
 
 #if BOXES
 
-// Warps copy panels by TMA, some blocks of k each, so that none falls behind the others for it; rows and values
-// of k beyond the last are zeros. When a panel's turn comes they request one into the place of that before the
-// last, which all warps will have left.
+// Warps copy panels by TMA, some blocks of k each, so that none falls behind the others for it;
+// rows and values of k beyond the last are zeros. When a panel's turn comes they request one into
+// the place of that before the last, which all warps will have left.
 class Panels {
  public:
   __device__ __forceinline__ Panels(const Params& params, const Part& part, uint32_t base)
@@ -75,7 +75,9 @@ class Panels {
   static constexpr int kCopiers = kPanel < kWarps ? kPanel : kWarps, kCopies = kPanel / kCopiers;
   static_assert(kAhead >= 1 && kPanel % kCopiers == 0);
 
-  __device__ __forceinline__ uint32_t full(int place) const { return base_ + kBarriersAt + place * 8; }
+  __device__ __forceinline__ uint32_t full(int place) const {
+    return base_ + kBarriersAt + place * 8;
+  }
   __device__ __forceinline__ uint32_t empty(int place) const { return full(kPanels + place); }
 
   // This warp's blocks of k of a panel.
@@ -100,8 +102,8 @@ class Panels {
 
 #else
 
-// All threads copy panels among their weights. Whoever has waited for a block of weights has its panel
-// too, which it requested before.
+// All threads copy panels among their weights. Whoever has waited for a block of weights has its
+// panel too, which it requested before.
 class Panels {
  public:
   __device__ __forceinline__ Panels(const Params& params, const Part& part, uint32_t base)
@@ -136,8 +138,8 @@ class Panels {
   static constexpr int kRowChunks = kRowBytes / 16, kRowsApart = kThreads / kRowChunks;
   static_assert(kThreads % kRowChunks == 0 && kTileM % kRowsApart == 0 && 8 % kRowsApart == 0);
 
-  // A thread copies the same 16 bytes of every kRowsApart-th row. Rows beyond the last stay as they are:
-  // their sums are not stored. Beyond the last k there are zeros.
+  // A thread copies the same 16 bytes of every kRowsApart-th row. Rows beyond the last stay as they
+  // are: their sums are not stored. Beyond the last k there are zeros.
   __device__ __forceinline__ void copy(int panel_at) {
     const int bytes = max(0, min(16, bytes_));
     const uint16_t* from = from_;
@@ -153,7 +155,7 @@ class Panels {
 
   uint32_t base_;
   int64_t stride_;
-  int at_ = 0;       // of the next panel
+  int at_ = 0;        // of the next panel
   int bytes_, rows_;  // of A from here on
   const uint16_t* from_;
   uint32_t to_;

@@ -1,4 +1,5 @@
-// wgmma with its A in registers, of every width in use. The emulator of tests/templates has its own.
+// wgmma with its A in registers, of every width in use. The emulator of tests/templates has its
+// own.
 #pragma once
 
 #include "wgmma/products.cuh"
@@ -15,7 +16,7 @@ namespace attacca_wgmma {
 
 // d += a x b. A lies in registers, as A of mma.m16n8k16: each warp has 16 rows.
 #define DEFINE_WGMMA_FRAGMENTS(N, NAMES, A, B, ...)                                              \
-  __device__ __forceinline__ void multiply(Sum (&d)[N / 2], const uint32_t (&a)[4], uint64_t b) { \
+  __device__ __forceinline__ void multiply(Sum(&d)[N / 2], const uint32_t(&a)[4], uint64_t b) {  \
     asm volatile("wgmma.mma_async.sync.aligned.m64n" #N WGMMA_HALVES " {" NAMES "}, {" A "}, " B \
                  ", 1, 1, 1, 0;"                                                                 \
                  : __VA_ARGS__                                                                   \

@@ -15,7 +15,8 @@ struct Sums {
   float of[kFragments][kTokens][4];
 };
 
-// TOGETHER: blocks of k that follow each other and share their scales; a warp adds them up before it scales.
+// TOGETHER: blocks of k that follow each other and share their scales; a warp adds them up before
+// it scales.
 template <bool ZEROS, int TOGETHER>
 struct Stream {
   static constexpr int kTurn = kWarpsK * TOGETHER;  // blocks of k that all shares take in a turn
@@ -35,12 +36,14 @@ struct Stream {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int share = warp / kWarpsN;
     const int column = part.n + warp % kWarpsN * kWarpN;
-    const int block = min(column / kBlock, params.weights.blocks_n - 1), fragment = column % kBlock / 16;
-    weights_ = params.weights.packed + kCodesAt +
-               (static_cast<int64_t>(block) * params.weights.blocks_k * 4 + fragment) * (kLoads * 512) +
-               lane * 16;
-    const int64_t entry = static_cast<int64_t>(block) * params.weights.groups * kBlock + lane / 4 * 8 +
-                          fragment * 2;
+    const int block = min(column / kBlock, params.weights.blocks_n - 1),
+              fragment = column % kBlock / 16;
+    weights_ =
+        params.weights.packed + kCodesAt +
+        (static_cast<int64_t>(block) * params.weights.blocks_k * 4 + fragment) * (kLoads * 512) +
+        lane * 16;
+    const int64_t entry =
+        static_cast<int64_t>(block) * params.weights.groups * kBlock + lane / 4 * 8 + fragment * 2;
     scales_ = params.weights.packed + params.weights.scales_at + entry * kScaleBytes;
     zeros_ = params.weights.packed + params.weights.zeros_at + entry;
     block_ = part.first + share * TOGETHER;
@@ -185,8 +188,8 @@ struct Stream {
       uint32_t tokens[kTokens][4];
 #pragma unroll
       for (int t = 0; t < kTokens; ++t)
-        load_matrices(tokens[t], tokens_at_ + i * kBlocksApart + t * 8 * kRowBytes +
-                                     (chunk_ ^ half * 64));
+        load_matrices(tokens[t],
+                      tokens_at_ + i * kBlocksApart + t * 8 * kRowBytes + (chunk_ ^ half * 64));
       if (kLoads == 2 || half == 0) {
 #pragma unroll
         for (int f = 0; f < kFragments; ++f) codes[f] = weights(i, f * kLoads + half);
@@ -214,8 +217,8 @@ struct Stream {
   char* memory_;
   const uint32_t base_;
   Panels panels_;
-  int block_, turns_;       // the next block of k, turns in all
-  int slot_at_, slots_at_;  // of this lane's weights: the next ones and the first
+  int block_, turns_;                // the next block of k, turns in all
+  int slot_at_, slots_at_;           // of this lane's weights: the next ones and the first
   uint32_t row_at_, tokens_at_ = 0;  // of this lane's row in a panel, and of the next turn
   int chunk_;
   const char *weights_, *scales_, *zeros_;

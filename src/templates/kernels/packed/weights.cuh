@@ -1,5 +1,5 @@
-// Packed weights in B's place of a stage of the wgmma kernel: blocks of codes, then their scales, then their zero
-// points. REQUIRES: wgmma/config.cuh, which includes this.
+// Packed weights in B's place of a stage of the wgmma kernel: blocks of codes, then their scales,
+// then their zero points. REQUIRES: wgmma/config.cuh, which includes this.
 #pragma once
 
 #include "packed/codes.cuh"
@@ -9,7 +9,8 @@ namespace attacca_wgmma {
 struct Weights {
   static constexpr bool kPacked = true;
   static constexpr int kBlocksN = kTileN / attacca_packed_weights::kBlock;
-  static constexpr int kBlockScaleBytes = attacca_packed_weights::kBlock * attacca_packed_weights::kScaleBytes;
+  static constexpr int kBlockScaleBytes =
+      attacca_packed_weights::kBlock * attacca_packed_weights::kScaleBytes;
   static constexpr int kScalesAt = kBlocksN * attacca_packed_weights::kBlockBytes;
   static constexpr int kZerosAt = kScalesAt + kBlocksN * kBlockScaleBytes;
   static constexpr int kUsedBytes = kZerosAt + kBlocksN * attacca_packed_weights::kBlock;

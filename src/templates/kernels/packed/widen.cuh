@@ -1,11 +1,11 @@
 // Codes to halves of A's type, four registers of a fragment at once: exactly code - zero, but for a
 // power of two that scales take (kRowsUp).
 //
-// bf16: a code of up to 8 bits, as the low bits of a bf16, is that many times 2^-133, subnormal or not. One
-// multiplication by 2^127 and addition makes it a number. The upper nibble of a byte stands 4 bits
-// higher: so much larger.
-// f16: a code in the low bits of 1024 adds to it; the upper nibble adds 16 of it.
-// f8e4m3: its exponent and fraction fit those of the larger types; one multiplication fixes the bias.
+// bf16: a code of up to 8 bits, as the low bits of a bf16, is that many times 2^-133, subnormal or
+// not. One multiplication by 2^127 and addition makes it a number. The upper nibble of a byte
+// stands 4 bits higher: so much larger. f16: a code in the low bits of 1024 adds to it; the upper
+// nibble adds 16 of it. f8e4m3: its exponent and fraction fit those of the larger types; one
+// multiplication fixes the bias.
 #pragma once
 
 #include "packed/pairs.cuh"
@@ -67,8 +67,7 @@ __device__ __forceinline__ uint32_t widen_bytes(uint32_t word, bool upper, uint3
   if constexpr (kCodeFloats) {
     const uint32_t codes = choose_bytes(word, 0, upper ? 0x3424 : 0x1404);  // in upper bytes
     constexpr int kDown = kBf16 ? 4 : 1;
-    const uint32_t halves =
-        (codes >> kDown & both(0x7f00 >> kDown)) | (codes & both(0x8000));
+    const uint32_t halves = (codes >> kDown & both(0x7f00 >> kDown)) | (codes & both(0x8000));
     return multiply_add_pair(halves, both(kBf16 ? 0x7b80 : 0x5c00), zeros);  // 2^120, 2^8
   } else if constexpr (kBf16) {
     return multiply_add_pair(choose_bytes(word, 0, upper ? 0x4342 : 0x4140), both(0x7f00), zeros);

@@ -21,9 +21,8 @@ __device__ __forceinline__ void load_first_slots(const EpilogueOperands& operand
                                                  int32_t row, int32_t column, int valid,
                                                  ChunkInputs& inputs) {
   if (kAlternates && alternate.words.pointer) {
-    const Chunk<32> words =
-        load_chunk<32>(alternate.words, WHOLE ? kAccessChunks : alternate.access, batch, row,
-                       column, valid);
+    const Chunk<32> words = load_chunk<32>(
+        alternate.words, WHOLE ? kAccessChunks : alternate.access, batch, row, column, valid);
 #pragma unroll
     for (int i = 0; i < kChunk / 2; ++i) {
       inputs.full0.word[i] = words.word[i];
@@ -62,9 +61,8 @@ __device__ __forceinline__ void load_alternate_rows(const EpilogueOperands& oper
     load_rows<WHOLE>(operands, batch, column, valid, inputs);
     return;
   }
-  const Chunk<32> words =
-      load_chunk<32>(alternate.words, WHOLE ? kAccessChunks : alternate.access, batch, 0, column,
-                     valid);
+  const Chunk<32> words = load_chunk<32>(alternate.words, WHOLE ? kAccessChunks : alternate.access,
+                                         batch, 0, column, valid);
 #pragma unroll
   for (int i = 0; i < kChunk; ++i) inputs.row[0][i] = words.word[i];
 }

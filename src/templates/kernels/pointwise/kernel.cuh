@@ -26,8 +26,8 @@ struct Params {
   EpilogueOperands operands;
   Alternate alternate, alternate_rows;
   int32_t block_chunks;
-  // All chunks are whole and accessed so, and their numbers have 31 bits: a short way through the code, which a
-  // small product's tail fetches from memory at each launch.
+  // All chunks are whole and accessed so, and their numbers have 31 bits: a short way through the
+  // code, which a small product's tail fetches from memory at each launch.
   int32_t whole;
   int32_t rows, columns;
   int64_t chunks;
@@ -97,8 +97,7 @@ __device__ __forceinline__ void run_chunks(const Params& params, int64_t first, 
   ChunkInputs inputs[AT_ONCE];
 #pragma unroll
   for (int i = 0; i < AT_ONCE; ++i)
-    place[i] =
-        place_of<WHOLE>(params, first + i * kThreads + static_cast<int>(threadIdx.x), end);
+    place[i] = place_of<WHOLE>(params, first + i * kThreads + static_cast<int>(threadIdx.x), end);
   wait_for_previous_kernel();
 #pragma unroll
   for (int i = 0; i < AT_ONCE; ++i)

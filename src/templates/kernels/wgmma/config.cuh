@@ -1,5 +1,5 @@
-// A row's DEFINES as one struct, what follows from them, and the kernel's parameters. A tile is of the problem: its
-// rows are rows of A, its columns rows or columns of B.
+// A row's DEFINES as one struct, what follows from them, and the kernel's parameters. A tile is of
+// the problem: its rows are rows of A, its columns rows or columns of B.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,35 @@
 namespace attacca_wgmma {
 
 struct Config {
-  int tile_m, tile_n;  // of a block; with two accumulator sets, a gate, each has a tile_n of its own
-  bool swapped;    // The weights' rows are what wgmma calls M: for few rows of A. A gate's two sets share an
-                   // instruction (kPaired) where tile_n is not a multiple of 64.
-  bool pingpong;   // Two warpgroups multiply tiles of their own: one finishes a tile while the other multiplies.
-                   // Otherwise they share a tile.
-  bool b_k_major;  // B as (N, K), otherwise as (K, N); elements of 8 bits have the former alone
+  // Of a block. Each of a gate's two accumulator sets has tile_n columns of its own.
+  int tile_m, tile_n;
+  // The weights' rows are what wgmma calls M: for few rows of A. A gate's two sets share an
+  // instruction (kPaired) where tile_n is not a multiple of 64.
+  bool swapped;
+  // Two warpgroups multiply tiles of their own: one finishes a tile while the other multiplies.
+  // Otherwise they share a tile.
+  bool pingpong;
+  bool b_k_major;  // B as (N, K), the only layout of 8-bit elements; otherwise as (K, N)
   bool alternate;  // B and B1 are alternate columns of one (K, 2 N)
-  int cluster_m;   // blocks of a cluster, one below the other, that load their common tile of B together
-  int cluster_n;   // and beside each other, their common tile of A
-  int cluster_k;   // blocks of a cluster that share a tile's K (pipeline/split.cuh)
-  bool shared_tail;  // The cluster_n blocks share K of the last tiles, where those are too few for all blocks.
-  int stages;        // tiles of A and B in shared memory
-  int blocks;        // that a multiprocessor holds
-  bool promote;  // The tensor cores add up the products of one tile of k, whose sums are added in full f32: the
-                 // tensor cores' own sums of 8-bit floats keep 14 bits.
-  bool scaled;   // Each tile of k is multiplied by the scales of its blocks before it is added (feed/scales.cuh).
-  bool direct;   // Results and the full operand move by TMA (finish/boxes.cuh), otherwise they have any strides.
+  // Blocks of a cluster: one below the other, which load their common tile of B together; beside
+  // each other, their common tile of A; that share a tile's K (pipeline/split.cuh).
+  int cluster_m, cluster_n, cluster_k;
+  // The cluster_n blocks share K of the last tiles, where those are too few for all blocks.
+  bool shared_tail;
+  int stages;  // tiles of A and B in shared memory
+  int blocks;  // that a multiprocessor holds
+  // The tensor cores add up the products of one tile of k, whose sums are added in full f32: the
+  // tensor cores' own sums of 8-bit floats keep 14 bits.
+  bool promote;
+  // Each tile of k is multiplied by the scales of its blocks before it is added (feed/scales.cuh).
+  bool scaled;
+  // Results and the full operand move by TMA (finish/boxes.cuh); otherwise any strides are taken.
+  bool direct;
 };
 
-constexpr Config kConfig = {TILE_M,    TILE_N,    SWAPPED,     PINGPONG, B_K_MAJOR, ALTERNATE, CLUSTER_M, CLUSTER_N,
-                            CLUSTER_K, SHARED_TAIL, STAGES, BLOCKS,   PROMOTE,   SCALED,    DIRECT};
+constexpr Config kConfig = {TILE_M,    TILE_N,    SWAPPED,   PINGPONG,  B_K_MAJOR,
+                            ALTERNATE, CLUSTER_M, CLUSTER_N, CLUSTER_K, SHARED_TAIL,
+                            STAGES,    BLOCKS,    PROMOTE,   SCALED,    DIRECT};
 
 constexpr int kTileM = kConfig.tile_m, kTileN = kConfig.tile_n;
 constexpr int kRowBytes = 128;  // of a tile: the span of the swizzle
@@ -77,21 +85,25 @@ constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
 constexpr int kWarpRows = kPaired ? kPairRows : 16, kPartSide = 4 * kWarpRows;
 
 // One instruction takes the B tiles of all sets as its N, since they lie one behind the other;
-// swapped, each set has its own but where they are paired, and a group one part but of packed weights.
+// swapped, each set has its own but where they are paired, and a group one part but of packed
+// weights.
 constexpr int kInstructions = kSwapped && !kPacked && !kPaired ? kSets : kGroupParts;
 constexpr int kInstructionN = kSwapped ? kTileM : kSets * kTileN;
 // Accumulators of a thread, of one part and set.
 constexpr int kSetValues = (kSwapped ? kTileM : kTileN) / 2;
 
 static_assert(!kScaled || kPromote);
-static_assert(!kSharedTail || (kClusterM == 1 && kClusterN == 2 && kConfig.cluster_k == 1 && kPacked && !kPingpong));
-static_assert(!kPacked || (kSwapped && kBKMajor && kSets == 1 && kClusterM == 1 && ELEMENT == ELEMENT_BF16));
+static_assert(!kSharedTail || (kClusterM == 1 && kClusterN == 2 && kConfig.cluster_k == 1 &&
+                               kPacked && !kPingpong));
+static_assert(!kPacked ||
+              (kSwapped && kBKMajor && kSets == 1 && kClusterM == 1 && ELEMENT == ELEMENT_BF16));
 static_assert(!kAlternate || (!kBKMajor && !kSwapped && kSets == 2));
 static_assert(!kPaired || (kBKMajor && kClusterM == 1 && !kDirect));
 static_assert(kBKMajor || (kTileN % kColumnBox == 0 && kElementBytes == 2));
 static_assert(kSideRows % kPartRows == 0);
 static_assert(!(kSwapped && kPingpong) || kPacked);
-static_assert(!(kPromote && kPingpong), "a warpgroup that waits for each tile of k cannot take turns");
+static_assert(!(kPromote && kPingpong),
+              "a warpgroup that waits for each tile of k cannot take turns");
 static_assert(kPingpong || kParts % kConsumers == 0);
 static_assert(kInstructions >= kGroupParts);
 static_assert(kInstructionN % 8 == 0 && kInstructionN <= 256);
@@ -101,8 +113,8 @@ struct Params {
   Map result, full;  // direct: of [batch, m, n]
   EpilogueOperands operands;
   int32_t m, n, k, batches;
-  TileOrder order;  // a cluster's tiles count as one
-  int32_t tiles;    // of all batches
+  TileOrder order;    // a cluster's tiles count as one
+  int32_t tiles;      // of all batches
   int32_t odd_first;  // alternate columns: B is the odd ones
   Weights::Params weights;
 };

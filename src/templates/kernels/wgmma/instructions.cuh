@@ -26,14 +26,16 @@ __device__ __forceinline__ void barrier_expect(uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-// The cluster's address of an address in one of its blocks. Two addresses of a block differ by as much there.
+// The cluster's address of an address in one of its blocks. Two addresses of a block differ by as
+// much there.
 __device__ __forceinline__ uint32_t cluster_address(uint32_t address, uint32_t block) {
   uint32_t of_cluster;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(of_cluster) : "r"(address), "r"(block));
   return of_cluster;
 }
 // Arrives at a barrier by its cluster's address. Of the default scope, as CUTLASS's: what precedes
-// are reads by products that have ended, and `.release.cluster` would wait for all memory of the GPU.
+// are reads by products that have ended, and `.release.cluster` would wait for all memory of the
+// GPU.
 __device__ __forceinline__ void barrier_arrive(uint32_t of_cluster) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(of_cluster) : "memory");
 }
@@ -91,7 +93,8 @@ __device__ __forceinline__ void cluster_sync() {
 }
 
 // Copies a map's box of rows x 128 bytes, whose first is (k, row, batch), to shared memory, and
-// the barrier counts them; in the blocks of the cluster that `mask` names, each to the same addresses.
+// the barrier counts them; in the blocks of the cluster that `mask` names, each to the same
+// addresses.
 __device__ __forceinline__ void copy_box(uint32_t to, const void* map, uint32_t barrier, int k,
                                          int row, int batch) {
   asm volatile(
@@ -113,8 +116,8 @@ __device__ __forceinline__ void copy_box_to_cluster(uint32_t to, const void* map
 __device__ __forceinline__ void copy_bytes(uint32_t to, const void* from, int bytes,
                                            uint32_t barrier) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-          to),
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
 }
@@ -123,8 +126,8 @@ __device__ __forceinline__ void copy_bytes(uint32_t to, const void* from, int by
 __device__ __forceinline__ void writes_before_copies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Copies a box from shared memory to a map's place; commits this thread's copies so far; waits until
-// at most PENDING commits have not been read.
+// Copies a box from shared memory to a map's place; commits this thread's copies so far; waits
+// until at most PENDING commits have not been read.
 __device__ __forceinline__ void copy_result(const void* map, uint32_t from, int column, int row,
                                             int batch) {
   asm volatile(
@@ -141,13 +144,15 @@ __device__ __forceinline__ void results_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
 
-// The value of the warp's first lane. REQUIRES: all lanes have the same, which the compiler then knows.
+// The value of the warp's first lane. REQUIRES: all lanes have the same, which the compiler then
+// knows.
 __device__ __forceinline__ int warp_uniform(int value) {
   return __shfl_sync(0xffffffff, value, 0);
 }
 
-// Whether this is the lane that acts for its warp, the same one at every call by all lanes. ptxas then knows that
-// there is only one: where a lane's number decides, it makes a loop over lanes of each bulk copy.
+// Whether this is the lane that acts for its warp, the same one at every call by all lanes. ptxas
+// then knows that there is only one: where a lane's number decides, it makes a loop over lanes of
+// each bulk copy.
 __device__ __forceinline__ bool elected() {
   uint32_t yes;
   asm volatile(

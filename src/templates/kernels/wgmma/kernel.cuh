@@ -1,5 +1,5 @@
-// A persistent GEMM for sm_90a: one warpgroup's thread loads tiles by TMA, the others multiply them by wgmma and finish
-// their own rows. Three parts make a kernel:
+// A persistent GEMM for sm_90a: one warpgroup's thread loads tiles by TMA, the others multiply them
+// by wgmma and finish their own rows. Three parts make a kernel:
 //   pipeline/  the ring of stages in shared memory, who loads what, and tiles whose K blocks share
 //   Feed       what B is, how its tiles are loaded and multiplied: feed/, packed/feed.cuh
 //   Finish     how accumulators become results: finish/
@@ -97,8 +97,8 @@ __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
       Work work;
 #pragma unroll 1
       while (schedule.take(work))
-        prefetch_operands<Finish::kPrefetchFulls>(
-            params, place_of(params, work.tile, work.sharer), threadIdx.x % 32);
+        prefetch_operands<Finish::kPrefetchFulls>(params, place_of(params, work.tile, work.sharer),
+                                                  threadIdx.x % 32);
     }
   } else {
     if constexpr (kMoveRegisters) claim_registers<kBlocks == 1 ? 232 : 96>();

@@ -1,5 +1,5 @@
-// The kernel's shared memory: the stages, each A then B of every set; then what each warp finishes its accumulators
-// in; then partial sums of split tiles; then the barriers.
+// The kernel's shared memory: the stages, each A then B of every set; then what each warp finishes
+// its accumulators in; then partial sums of split tiles; then the barriers.
 #pragma once
 
 #include "wgmma/config.cuh"
@@ -8,7 +8,8 @@ namespace attacca_wgmma {
 
 constexpr int kABytes = kTileM * kRowBytes, kBBytes = Weights::kStageBytes;
 constexpr int kStageBytes = kABytes + kSets * kBBytes;
-// Blocks that share tiles of B load a part of each, or, where that would cut the swizzle's pattern, a set.
+// Blocks that share tiles of B load a part of each, or, where that would cut the swizzle's pattern,
+// a set.
 constexpr int kPatternBytes = 1024;
 constexpr bool kShareSets = kSets == kClusterM && kBBytes / kClusterM % kPatternBytes != 0;
 constexpr int kLoadN = kShareSets ? kTileN : kTileN / kClusterM;  // rows of B of a load
@@ -22,12 +23,13 @@ constexpr int kSlices = kSwapped ? kTileM / kSliceM : kTileN / kSliceN;  // of a
 constexpr int kSliceValues = kSliceM * kSlicePitch;
 static_assert(kDirect || (kSwapped ? kTileM % kSliceM : kTileN % kSliceN) == 0);
 
-// Direct: boxes of a warp's 16 rows of results, the widest of which a tile's width is a multiple. Swapped: of its
-// 16 columns.
-constexpr int kBoxN = kSwapped ? 16
+// Direct: boxes of a warp's 16 rows of results, the widest of which a tile's width is a multiple.
+// Swapped: of its 16 columns.
+constexpr int kBoxN = kSwapped           ? 16
                       : kTileN % 64 == 0 ? 64
                       : kTileN % 32 == 0 ? 32
-                      : kTileN % 16 == 0 ? 16 : 8;
+                      : kTileN % 16 == 0 ? 16
+                                         : 8;
 constexpr int kBoxM = !kSwapped ? 16 : kTileM % 32 == 0 ? 32 : kTileM;
 constexpr int kResultBytes = kResultBits[0] / 8;
 constexpr int kBoxRowBytes = kBoxN * kResultBytes, kBoxBytes = kBoxM * kBoxRowBytes;
@@ -35,9 +37,9 @@ constexpr int kBoxes = (kSwapped ? kTileM / kBoxM : kTileN / kBoxN) * kGroupPart
 // The full operand's boxes all come at once.
 constexpr int kBoxBuffers = kFulls > 0 || kBoxes < 2 ? kBoxes : 2;
 static_assert(!kDirect || !kSwapped || (kPacked && kResultBytes == 2 && kTileM % kBoxM == 0));
-static_assert(!kDirect || (!kAlternate && kFulls <= 1 && kResults == 1 &&
-                           kResultBytes <= 2 && kBoxRowBytes >= 16 &&
-                           (kFulls == 0 || (kFullBits[0] == 16 && kResultBytes == 2))));
+static_assert(!kDirect ||
+              (!kAlternate && kFulls <= 1 && kResults == 1 && kResultBytes <= 2 &&
+               kBoxRowBytes >= 16 && (kFulls == 0 || (kFullBits[0] == 16 && kResultBytes == 2))));
 
 constexpr int kWarpBytes = kDirect ? kBoxBuffers * kBoxBytes : kSets * kSliceValues * 4;
 constexpr int kWarps = kConsumers * 4;  // that finish

@@ -1,6 +1,6 @@
 // One wgmma of every width in use: 64 rows of A by N rows of B, 32 bytes of k each, from shared
-// memory. instantiate() makes the other types of the element's family of it. The emulator of tests/templates has its
-// own.
+// memory. instantiate() makes the other types of the element's family of it. The emulator of
+// tests/templates has its own.
 #pragma once
 
 #include "wgmma/config.cuh"
@@ -27,7 +27,7 @@ namespace attacca_wgmma {
 #endif
 
 // Operands and their texts, by eights: the first 8, 16, ...
-#define REGISTERS_4(i) \
+#define REGISTERS_4(i)                                                          \
   WGMMA_REGISTER(d[i]), WGMMA_REGISTER(d[(i) + 1]), WGMMA_REGISTER(d[(i) + 2]), \
       WGMMA_REGISTER(d[(i) + 3])
 #define REGISTERS_8(i) REGISTERS_4(i), REGISTERS_4((i) + 4)
@@ -66,17 +66,18 @@ namespace attacca_wgmma {
 #define NAMES_128 NAMES_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
 #define FIRST_128 FIRST_120, REGISTERS_8(120)
 
-// A, B: the numbers of the descriptors among the operands; ADD: of a number that is 0 where the result is
-// this product alone; TA, TB: of whether a side lies in rows of columns.
-#define DEFINE_WGMMA(N, NAMES, A, B, ADD, TA, TB, ...)                                             \
-  template <bool TRANSPOSED_A, bool TRANSPOSED_B>                                                  \
-  __device__ __forceinline__ void multiply(Sum (&d)[N / 2], uint64_t a, uint64_t b, bool add) {    \
-    asm volatile(                                                                                  \
-        "{\n.reg .pred p;\nsetp.ne.b32 p, " ADD ", 0;\n"                                           \
-        "wgmma.mma_async.sync.aligned.m64n" #N WGMMA_TYPES " {" NAMES "}, " A ", " B ", p"         \
-        WGMMA_SIDES(TA, TB) ";\n}"                                                                 \
-        : __VA_ARGS__                                                                              \
-        : "l"(a), "l"(b), "r"(add ? 1 : 0), "n"(TRANSPOSED_A ? 1 : 0), "n"(TRANSPOSED_B ? 1 : 0)); \
+// A, B: the numbers of the descriptors among the operands; ADD: of a number that is 0 where the
+// result is this product alone; TA, TB: of whether a side lies in rows of columns.
+#define DEFINE_WGMMA(N, NAMES, A, B, ADD, TA, TB, ...)                                         \
+  template <bool TRANSPOSED_A, bool TRANSPOSED_B>                                              \
+  __device__ __forceinline__ void multiply(Sum(&d)[N / 2], uint64_t a, uint64_t b, bool add) { \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " ADD                                       \
+                 ", 0;\n"                                                                      \
+                 "wgmma.mma_async.sync.aligned.m64n" #N WGMMA_TYPES " {" NAMES "}, " A ", " B  \
+                 ", p" WGMMA_SIDES(TA, TB) ";\n}"                                              \
+                 : __VA_ARGS__                                                                 \
+                 : "l"(a), "l"(b), "r"(add ? 1 : 0), "n"(TRANSPOSED_A ? 1 : 0),                \
+                   "n"(TRANSPOSED_B ? 1 : 0));                                                 \
   }
 
 DEFINE_WGMMA(8, NAMES_4, "%4", "%5", "%6", "%7", "%8", FIRST_4)

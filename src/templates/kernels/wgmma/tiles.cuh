@@ -1,4 +1,5 @@
-// What products are made of: a thread's accumulators, tiles' descriptors, and waiting for a barrier.
+// What products are made of: a thread's accumulators, tiles' descriptors, and waiting for a
+// barrier.
 #pragma once
 
 #include "wgmma/instructions.cuh"
@@ -39,9 +40,9 @@ struct Place {
   int m, n, batch;  // the block's first element
 };
 
-// What wgmma calls a descriptor, of a tile of rows of 128 bytes in the 128-byte swizzle that starts at
-// `address`: groups of 8 rows are 1024 bytes apart. A transposed operand's rows are values of k, 64
-// columns each, and a box of them follows another.
+// What wgmma calls a descriptor, of a tile of rows of 128 bytes in the 128-byte swizzle that starts
+// at `address`: groups of 8 rows are 1024 bytes apart. A transposed operand's rows are values of k,
+// 64 columns each, and a box of them follows another.
 template <bool TRANSPOSED>
 __device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;

@@ -1,4 +1,5 @@
-// Weights in memory as the tensor cores take them, by TMA: tiles of B, or of B and B1, beside those of A.
+// Weights in memory as the tensor cores take them, by TMA: tiles of B, or of B and B1, beside those
+// of A.
 #pragma once
 
 #include "common/prefetch.cuh"
@@ -10,8 +11,8 @@
 
 namespace attacca_wgmma {
 
-// This warpgroup's rows of the stage, from its first part on, by the other side's. FRESH: the sum is
-// of this stage alone, whatever `sum` held.
+// This warpgroup's rows of the stage, from its first part on, by the other side's. FRESH: the sum
+// is of this stage alone, whatever `sum` held.
 template <bool FRESH>
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first_part,
                                                Accumulators& sum) {
@@ -64,8 +65,8 @@ struct DenseLoads {
 #pragma unroll
         for (int i = 0; i < kLoadN; i += kPaired ? kPairRows : kLoadN) {
           const int row = kShareSets ? i : load.sharer_m * kLoadN + i;
-          share_box<kClusterM>(load.shared.b_row(load.stage, s, row), &load.params.b[s], load.full, load.k, load.at.n + row,
-                               load.at.batch, mask);
+          share_box<kClusterM>(load.shared.b_row(load.stage, s, row), &load.params.b[s], load.full,
+                               load.k, load.at.n + row, load.at.batch, mask);
         }
       }
     } else {
@@ -77,8 +78,8 @@ struct DenseLoads {
         const int column =
             kAlternate ? 2 * load.at.n + i * kColumnBox : load.at.n + i % kBoxColumns * kColumnBox;
         share_box<kClusterM>(load.shared.b(load.stage, 0) + i * kColumnBoxBytes,
-                             &load.params.b[kAlternate ? 0 : i / kBoxColumns], load.full, column, load.k,
-                             load.at.batch, mask);
+                             &load.params.b[kAlternate ? 0 : i / kBoxColumns], load.full, column,
+                             load.k, load.at.batch, mask);
       }
     }
   }
@@ -90,8 +91,9 @@ struct DenseFeed : DenseLoads {
 
   __device__ __forceinline__ explicit DenseFeed(const Consumer& consumer) : consumer(consumer) {}
 
-  __device__ __forceinline__ void multiply_tile(const Place&, const KRange& range, const Readers& readers,
-                                                Ring& ring, Accumulators& sum) {
+  __device__ __forceinline__ void multiply_tile(const Place&, const KRange& range,
+                                                const Readers& readers, Ring& ring,
+                                                Accumulators& sum) {
     const Shared& shared = consumer.shared;
     const int k_tiles = range.tiles();
     clear(sum);
@@ -121,8 +123,9 @@ struct PromotedFeed : DenseLoads {
 
   __device__ __forceinline__ explicit PromotedFeed(const Consumer& consumer) : consumer(consumer) {}
 
-  __device__ __forceinline__ void multiply_tile(const Place& at, const KRange& range, const Readers& readers,
-                                                Ring& ring, Accumulators& sum) {
+  __device__ __forceinline__ void multiply_tile(const Place& at, const KRange& range,
+                                                const Readers& readers, Ring& ring,
+                                                Accumulators& sum) {
     const Shared& shared = consumer.shared;
     const int k_tiles = range.tiles();
     Scales scales(consumer.params, at, consumer.first_row, range.begin / kTileK, consumer.lane);

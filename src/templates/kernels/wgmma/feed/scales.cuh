@@ -1,5 +1,6 @@
-// Scales of blocks: one for each 128 values of k of a row of A, and for each 128 x 128 of B. A tile's 128
-// values of k lie in one block of each, so that its products, summed, are multiplied by both scales.
+// Scales of blocks: one for each 128 values of k of a row of A, and for each 128 x 128 of B. A
+// tile's 128 values of k lie in one block of each, so that its products, summed, are multiplied by
+// both scales.
 #pragma once
 
 #include "wgmma/tiles.cuh"
@@ -17,8 +18,10 @@ class BlockScales {
       : params_(params),
         row_(kSwapped ? at.m + lane % 4 * 2 : at.m + first + lane / 4),
         column_(kSwapped ? at.n + first : at.n),
-        a_(pointer(params.weights.scale_a, at.batch) + k_tile * params.weights.scale_a.column_stride),
-        b_(pointer(params.weights.scale_b, at.batch) + k_tile * params.weights.scale_b.row_stride) {}
+        a_(pointer(params.weights.scale_a, at.batch) +
+           k_tile * params.weights.scale_a.column_stride),
+        b_(pointer(params.weights.scale_b, at.batch) + k_tile * params.weights.scale_b.row_stride) {
+  }
 
   // The next step's.
   __device__ __forceinline__ void load() {
@@ -30,8 +33,9 @@ class BlockScales {
 #pragma unroll
     for (int i = 0; i < kColumnScales; ++i) {
       const int column = column_ + i * kBlock;
-      of_columns_[i] =
-          column < params_.n ? __ldg(b_ + column / kBlock * params_.weights.scale_b.column_stride) : 0;
+      of_columns_[i] = column < params_.n
+                           ? __ldg(b_ + column / kBlock * params_.weights.scale_b.column_stride)
+                           : 0;
     }
     a_ += params_.weights.scale_a.column_stride;
     b_ += params_.weights.scale_b.row_stride;

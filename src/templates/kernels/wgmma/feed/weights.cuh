@@ -10,7 +10,8 @@ struct Weights {
   static constexpr int kStageBytes = kTileN * kRowBytes;  // of a set
 
   struct Params {
-    attacca_operand scale_a, scale_b;  // scaled: one for each 128 values of k, of a row and of 128 columns
+    attacca_operand scale_a,
+        scale_b;  // scaled: one for each 128 values of k, of a row and of 128 columns
   };
 };
 

@@ -1,6 +1,7 @@
-// How a warp's results leave shared memory by TMA, and the full operand's come: box by box, each part of
-// the warp's share of a tile after the other. The full operand's boxes all come at once, and each leaves
-// from where it came; else a box is reused once it was read. No warp waits for another one.
+// How a warp's results leave shared memory by TMA, and the full operand's come: box by box, each
+// part of the warp's share of a tile after the other. The full operand's boxes all come at once,
+// and each leaves from where it came; else a box is reused once it was read. No warp waits for
+// another one.
 #pragma once
 
 #include "common/prefetch.cuh"

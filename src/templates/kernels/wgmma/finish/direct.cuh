@@ -1,6 +1,7 @@
-// Where results and the full operand allow TMA: a warp finishes its accumulators where wgmma left them.
-// Its share of a tile is boxes of 16 rows. A box of the full operand is copied in while the products
-// run, each thread puts results where it took their operands, and a copy takes the box out.
+// Where results and the full operand allow TMA: a warp finishes its accumulators where wgmma left
+// them. Its share of a tile is boxes of 16 rows. A box of the full operand is copied in while the
+// products run, each thread puts results where it took their operands, and a copy takes the box
+// out.
 #pragma once
 
 #include "wgmma/finish/boxes.cuh"
@@ -52,7 +53,8 @@ struct DirectFinish : WarpBoxes {
   RowPairs next;
   uint32_t column[kColumns ? kColumns : 1][kGroupParts][2];
 
-  __device__ __forceinline__ explicit DirectFinish(const Consumer& consumer) : WarpBoxes(consumer) {}
+  __device__ __forceinline__ explicit DirectFinish(const Consumer& consumer)
+      : WarpBoxes(consumer) {}
 
   __device__ __forceinline__ void load_rows(int box) {
 #pragma unroll
@@ -112,12 +114,10 @@ struct DirectFinish : WarpBoxes {
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const int m = row + i % 2 * 8, n = first + i / 2 * 8;
-      const attacca_results all =
-          call_hole(arguments[i], m, n, at.batch, &params.operands.context);
+      const attacca_results all = call_hole(arguments[i], m, n, at.batch, &params.operands.context);
       result[i] = all.word[0];
       if constexpr (kMaxima > 0)
-        if (m < params.m && n < params.n)
-          largest.bits = max(largest.bits, all.word[kMaximumWord]);
+        if (m < params.m && n < params.n) largest.bits = max(largest.bits, all.word[kMaximumWord]);
     }
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {

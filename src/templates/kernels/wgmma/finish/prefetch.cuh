@@ -16,8 +16,8 @@ __device__ __forceinline__ void prefetch_full(const Params& params, const Place&
     constexpr int kBytes = kFullBits[SLOT] / 8;
     constexpr int kSectors = kTileN * kBytes / kSectorBytes;  // of a row
     const int rows = min(kTileM, params.m - at.m), bytes = (params.n - at.n) * kBytes;
-    const char* const first = static_cast<const char*>(full.pointer) +
-                              offset_of(full, at.batch, at.m, at.n) * kBytes;
+    const char* const first =
+        static_cast<const char*>(full.pointer) + offset_of(full, at.batch, at.m, at.n) * kBytes;
 #pragma unroll 1
     for (int i = lane; i < rows * kSectors; i += 32)
       if (const int byte = i % kSectors * kSectorBytes; byte < bytes)

@@ -1,5 +1,5 @@
-// The epilogue for operands and results of any strides: each warp writes its accumulators to a slice of shared
-// memory and reads them back as whole chunks of rows.
+// The epilogue for operands and results of any strides: each warp writes its accumulators to a
+// slice of shared memory and reads them back as whole chunks of rows.
 #pragma once
 
 #include "wgmma/pipeline/consumer.cuh"
@@ -26,9 +26,8 @@ __device__ __forceinline__ void keep_alternate(const Accumulators& sum, int slic
     for (int part = 0; part < 2 * kSliceN / 8; ++part) {
 #pragma unroll
       for (int v = 0; v < 4; ++v)
-        to[v % 2][slice_offset(lane / 4 + v / 2 * 8, part * 4 + lane % 4)] =
-            raw_bits(
-                sum.of_instruction[i / kSlices][(i % kSlices * (2 * kSliceN / 8) + part) * 4 + v]);
+        to[v % 2][slice_offset(lane / 4 + v / 2 * 8, part * 4 + lane % 4)] = raw_bits(
+            sum.of_instruction[i / kSlices][(i % kSlices * (2 * kSliceN / 8) + part) * 4 + v]);
     }
   }
 }
@@ -50,8 +49,8 @@ __device__ __forceinline__ void keep_paired(const Accumulators& sum, int slice, 
 
 // Values i, i + 1 of a set are neighbours along what wgmma calls N, i + 2, i + 3 are 8 rows below
 // them, i + 4 is 8 columns further.
-__device__ __forceinline__ void keep_slice(const Accumulators& sum,
-                                           int slice, int lane, uint32_t* own) {
+__device__ __forceinline__ void keep_slice(const Accumulators& sum, int slice, int lane,
+                                           uint32_t* own) {
   constexpr int kSliceParts = kSwapped ? kSliceM / 8 : kSliceN / 8;
 #pragma unroll
   for (int i = 0; i < kGroupParts * kSlices; ++i) {
@@ -64,7 +63,8 @@ __device__ __forceinline__ void keep_slice(const Accumulators& sum,
       for (int part = 0; part < kSliceParts; ++part) {
         uint32_t four[4];
 #pragma unroll
-        for (int v = 0; v < 4; ++v) four[v] = raw_bits(sum.value(i / kSlices, s, (i % kSlices * kSliceParts + part) * 4 + v));
+        for (int v = 0; v < 4; ++v)
+          four[v] = raw_bits(sum.value(i / kSlices, s, (i % kSlices * kSliceParts + part) * 4 + v));
         const int low = lane / 4, pair = part * 8 + lane % 4 * 2;
         if constexpr (kSwapped) {
 #pragma unroll
@@ -124,16 +124,16 @@ struct StagedFinish {
   __device__ __forceinline__ void end() const {}
 
   // Slice by slice, this warp's accumulators of the tile.
-  __device__ __forceinline__ void finish(const Place& at, const Accumulators& sum, Largest& largest) {
+  __device__ __forceinline__ void finish(const Place& at, const Accumulators& sum,
+                                         Largest& largest) {
     const Params& params = consumer.params;
     const int first_row = consumer.first_row, lane = consumer.lane;
     uint32_t* own = reinterpret_cast<uint32_t*>(consumer.own);
 #pragma unroll 1
     for (int slice = 0; slice < kGroupParts * kSlices; ++slice) {
       const int row = first_row + slice / kSlices * kPartSide;
-      const Place part = kSwapped
-                             ? Place{at.m + slice % kSlices * kSliceM, at.n + row, at.batch}
-                             : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};
+      const Place part = kSwapped ? Place{at.m + slice % kSlices * kSliceM, at.n + row, at.batch}
+                                  : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};
       if constexpr (kAlternate) {
         keep_alternate(sum, slice, params.odd_first, lane, own);
       } else if constexpr (kPaired) {

@@ -1,7 +1,7 @@
-// direct.cuh for packed weights, whose rows are wgmma's M side: a warp's accumulators are 16 columns of
-// the problem by the tile's rows, which leave by boxes of up to 32 rows, or all at once. Lanes that hold
-// neighbouring columns exchange every second row, so that each has pairs of columns, as the hole takes
-// them.
+// direct.cuh for packed weights, whose rows are wgmma's M side: a warp's accumulators are 16
+// columns of the problem by the tile's rows, which leave by boxes of up to 32 rows, or all at once.
+// Lanes that hold neighbouring columns exchange every second row, so that each has pairs of
+// columns, as the hole takes them.
 #pragma once
 
 #include "wgmma/finish/boxes.cuh"
@@ -17,7 +17,8 @@ struct SwappedFinish : WarpBoxes {
   // The row vectors' words for this thread's columns: of each part two pairs, 8 columns apart.
   uint32_t row_words[kRows ? kRows : 1][kGroupParts][2][2];
 
-  __device__ __forceinline__ explicit SwappedFinish(const Consumer& consumer) : WarpBoxes(consumer) {}
+  __device__ __forceinline__ explicit SwappedFinish(const Consumer& consumer)
+      : WarpBoxes(consumer) {}
 
   // Whether this lane's accumulators are of an odd column.
   __device__ __forceinline__ bool odd() const { return lane / 4 % 2 != 0; }
@@ -51,7 +52,8 @@ struct SwappedFinish : WarpBoxes {
     return byte + ((half ^ (byte >> 7 & 1)) << 4) + lane / 8 * 4;
   }
 
-  // Of accumulators of two rows of this lane's column, and of the neighbouring lane's: the pair of one row.
+  // Of accumulators of two rows of this lane's column, and of the neighbouring lane's: the pair of
+  // one row.
   __device__ __forceinline__ void exchange(Sum first, Sum second, uint32_t (&pair)[2]) const {
     const uint32_t own = raw_bits(odd() ? second : first);
     const uint32_t others = exchange_lanes(raw_bits(odd() ? first : second), 4);

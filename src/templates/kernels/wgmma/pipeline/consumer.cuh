@@ -1,4 +1,5 @@
-// A warp of a warpgroup that multiplies: its place in the block, and what Feed and Finish are made with.
+// A warp of a warpgroup that multiplies: its place in the block, and what Feed and Finish are made
+// with.
 #pragma once
 
 #include "wgmma/pipeline/ring.cuh"

@@ -33,8 +33,9 @@ struct Load {
   const Shared& shared;
   const Place& at;
   int stage, k;
-  uint32_t full;                         // the stage's barrier
-  int first_sharer, sharer_m, sharer_n;  // the first of the blocks that share tiles; which of them this is
+  uint32_t full;  // the stage's barrier
+  int first_sharer, sharer_m,
+      sharer_n;  // the first of the blocks that share tiles; which of them this is
 
   __device__ __forceinline__ Load(const Params& params, const Shared& shared, const Place& at,
                                   int stage, int k, int block)
@@ -46,21 +47,22 @@ struct Load {
   }
 };
 
-// Each of the blocks that share a tile of A loads its share of it, for all. `alone`: all of it, for itself.
+// Each of the blocks that share a tile of A loads its share of it, for all. `alone`: all of it, for
+// itself.
 __device__ __forceinline__ void load_rows(const Load& load, bool alone) {
   constexpr int kShare = kTileM / kClusterN;
   if (alone) {
 #pragma unroll
     for (int i = 0; i < kClusterN; ++i)
-      copy_box(load.shared.a(load.stage) + i * kShare * kRowBytes, &load.params.a, load.full, load.k,
-               load.at.m + i * kShare, load.at.batch);
+      copy_box(load.shared.a(load.stage) + i * kShare * kRowBytes, &load.params.a, load.full,
+               load.k, load.at.m + i * kShare, load.at.batch);
   } else {
     int mask = 0;
 #pragma unroll
     for (int i = 0; i < kClusterN; ++i) mask |= 1 << (i * kClusterM);
-    share_box<kClusterN>(load.shared.a(load.stage) + load.sharer_n * kShare * kRowBytes, &load.params.a, load.full,
-                         load.k, load.at.m + load.sharer_n * kShare, load.at.batch,
-                         mask << (load.first_sharer + load.sharer_m));
+    share_box<kClusterN>(load.shared.a(load.stage) + load.sharer_n * kShare * kRowBytes,
+                         &load.params.a, load.full, load.k, load.at.m + load.sharer_n * kShare,
+                         load.at.batch, mask << (load.first_sharer + load.sharer_m));
   }
 }
 

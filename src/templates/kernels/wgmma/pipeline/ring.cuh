@@ -39,8 +39,9 @@ struct Shared {
     return base + kBarriersAt + stage * 8;
   }
   __device__ __forceinline__ uint32_t empty(int stage) const { return full(kStages + stage); }
-  // Pingpong: a warpgroup's turn to multiply, when the other one has waited for its last stage. A barrier
-  // distinguishes a phase only from the one before, so no thread may wait for a stage further ahead.
+  // Pingpong: a warpgroup's turn to multiply, when the other one has waited for its last stage. A
+  // barrier distinguishes a phase only from the one before, so no thread may wait for a stage
+  // further ahead.
   __device__ __forceinline__ uint32_t turn(int group) const { return full(2 * kStages + group); }
   // Shared tail: the other block has read all of its ring.
   __device__ __forceinline__ uint32_t drained() const { return turn(2); }

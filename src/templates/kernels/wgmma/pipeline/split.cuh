@@ -1,7 +1,8 @@
-// Few tiles and long K: the blocks of a cluster multiply a range of k of the same tile each. With a shared
-// tail, they do so of their last tile alone, where at most half as many are left as there are blocks, and
-// have neighbouring tiles until then. A warp's partial sums go to the warp of the same number in one of the
-// blocks, which adds them in the order of the blocks, whatever the timing, and finishes.
+// Few tiles and long K: the blocks of a cluster multiply a range of k of the same tile each. With a
+// shared tail, they do so of their last tile alone, where at most half as many are left as there
+// are blocks, and have neighbouring tiles until then. A warp's partial sums go to the warp of the
+// same number in one of the blocks, which adds them in the order of the blocks, whatever the
+// timing, and finishes.
 #pragma once
 
 #include "wgmma/tiles.cuh"
@@ -16,7 +17,9 @@ struct KRange {
 };
 
 // Which range of k of shared tiles a block multiplies.
-__device__ __forceinline__ int split_of(int block) { return kSharedTail ? block : block / kSharers; }
+__device__ __forceinline__ int split_of(int block) {
+  return kSharedTail ? block : block / kSharers;
+}
 
 // The next tile of a block.
 struct Work {
@@ -95,8 +98,7 @@ struct PartialSums {
         uint32_t four[4];
 #pragma unroll
         for (int v = 0; v < 4; ++v) four[v] = raw_bits(sum.of_instruction[part][i + v]);
-        send_four(to + (part * kInstructionN / 8 + i / 4) * 512, arrived,
-                  block_of(owner_), four);
+        send_four(to + (part * kInstructionN / 8 + i / 4) * 512, arrived, block_of(owner_), four);
       }
   }
 
@@ -114,9 +116,9 @@ struct PartialSums {
           struct alignas(16) {
             Sum value[4];
           } four;
-          four = *reinterpret_cast<const decltype(four)*>(
-              memory + place * kPartialBytes + (part * kInstructionN / 8 + i / 4) * 512 +
-              lane * 16);
+          four = *reinterpret_cast<const decltype(four)*>(memory + place * kPartialBytes +
+                                                          (part * kInstructionN / 8 + i / 4) * 512 +
+                                                          lane * 16);
 #pragma unroll
           for (int v = 0; v < 4; ++v) sum.of_instruction[part][i + v] += four.value[v];
         }
