@@ -10,7 +10,7 @@ endif
 LINT = .deps/venv/bin/ruff check --quiet && .deps/venv/bin/mypy --no-error-summary
 BUILD_RELEASE = cmake --preset release $(LAUNCHER) && cmake --build --preset release -j $(JOBS)
 
-.PHONY: demo test setup build package wheel gpu layers lint format-check format bench-cpu bench-gpu gpu-test fuzz clean
+.PHONY: demo test setup build package gpu layers lint format-check format bench-cpu bench-gpu gpu-test fuzz clean
 
 demo:
 	tools/stages.sh \
