@@ -63,7 +63,8 @@ def nvcc_command(build, template):
         for line in file:
             if line.startswith("  COMMAND = ") and f"/{template}.ptx.d " in line:
                 command = line.removeprefix("  COMMAND = ").replace("$$", "$").replace("$ ", " ")
-                words = shlex.split(next(part for part in command.split(" && ") if " -ptx " in part))
+                words = shlex.split(
+                    next(part for part in command.split(" && ") if " -ptx " in part))
                 # Some are compiled under another name, which is replaced in their PTX.
                 return [re.sub(r"^-DATTACCA_TEMPLATE=.*", f"-DATTACCA_TEMPLATE={template}", word)
                         for word in words]
