@@ -29,7 +29,7 @@ std::string time_text(int64_t nanoseconds) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(seconds));
 }
 
-// The text after "template " in a key of gpu::cache_key.
+// The text after "template " in a key of gpu::cache_key; "?" where there is no such line.
 std::string field(const std::string& key, const std::string& name) {
   const size_t line = key.find("\n" + name + " ");
   if (line == std::string::npos) return "?";
@@ -43,6 +43,8 @@ std::string hash_of(const Cache::FileState& entry) {
 
 std::string describe(const Cache::FileState& entry) {
   if (!entry.problem.empty()) return entry.problem;
+  if (const std::string helper = field(entry.key, "helper"); helper != "?")
+    return escaped(fmt::format("helper {} {}", helper, field(entry.key, "arch")));
   return escaped(fmt::format("{} {} {}", field(entry.key, "template"), field(entry.key, "input"),
                              field(entry.key, "mode")));
 }

@@ -82,9 +82,9 @@ Result<Source> unpacked_source(const std::shared_ptr<Toolbox>& toolbox, const pr
   source.view.dtype = dtype;
   source.copy_at = arena.take(static_cast<size_t>(layout.n * layout.k * ir::size_of(dtype)));
   ATTACCA_TRY(Unpack made, Unpack::make(toolbox, layout, b.dtype, dtype));
-  source.copy = [b, kernel = std::make_shared<const Unpack>(std::move(made))](
-                    const Source::Memory& from, void* dense, gpu::StreamHandle stream) {
-    return kernel->launch(first_element(from.operand, b), dense, stream);
+  source.copy = [b, kernel = std::move(made)](const Source::Memory& from, void* dense,
+                                              gpu::StreamHandle stream) {
+    return kernel.launch(first_element(from.operand, b), dense, stream);
   };
   return source;
 }
@@ -101,10 +101,10 @@ Result<Source> scaled_source(const std::shared_ptr<Toolbox>& toolbox, const prob
   source.copy_at = arena.take(static_cast<size_t>(count * ir::size_of(DType::F32)));
   ATTACCA_TRY(ScaleBlocks made,
               ScaleBlocks::make(toolbox, {batch, line, k}, view.dtype, scales.dtype));
-  source.copy = [view, scales, kernel = std::make_shared<const ScaleBlocks>(std::move(made))](
-                    const Source::Memory& from, void* dense, gpu::StreamHandle stream) {
-    return kernel->launch(first_element(from.operand, view), first_element(from.scales, scales),
-                          dense, stream);
+  source.copy = [view, scales, kernel = std::move(made)](const Source::Memory& from, void* dense,
+                                                         gpu::StreamHandle stream) {
+    return kernel.launch(first_element(from.operand, view), first_element(from.scales, scales),
+                         dense, stream);
   };
   return source;
 }

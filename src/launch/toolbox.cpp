@@ -34,8 +34,10 @@ Result<std::shared_ptr<const CublasLt>> Toolbox::vendor() const {
   return vendor_;
 }
 
-Result<std::shared_ptr<const Kernel>> Toolbox::kernel(const gpu::KernelRequest& request) {
-  const std::string key = key_of(request);
+template <class Request>
+Result<std::shared_ptr<const Kernel>> Toolbox::load_once(const std::string& key,
+                                                         const Request& request,
+                                                         const templates::Template* form) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = kernels_.find(key); found != kernels_.end()) return found->second;
@@ -43,12 +45,21 @@ Result<std::shared_ptr<const Kernel>> Toolbox::kernel(const gpu::KernelRequest& 
   ATTACCA_TRY(gpu::Cubin cubin, gpu::build(request));
   ATTACCA_TRY(gpu::Module module, gpu::Module::load(device_, cubin.bytes));
   ATTACCA_TRY(const gpu::Function function, module.function(cubin.kernel));
-  const auto shared = static_cast<uint32_t>(request.kernel->shared_bytes);
+  const auto shared = static_cast<uint32_t>(form != nullptr ? form->shared_bytes : 0);
   if (shared > kSharedWithoutAsking) ATTACCA_TRY_VOID(function.allow_shared_bytes(shared));
-  auto kernel = std::make_shared<const Kernel>(
-      Kernel{std::move(module), function, request.kernel, cubin.times});
+  auto kernel =
+      std::make_shared<const Kernel>(Kernel{std::move(module), function, form, cubin.times});
   const std::lock_guard lock(mutex_);
   return kernels_.emplace(key, std::move(kernel)).first->second;
+}
+
+Result<std::shared_ptr<const Kernel>> Toolbox::kernel(const gpu::KernelRequest& request) {
+  return load_once(key_of(request), request, request.kernel);
+}
+
+Result<std::shared_ptr<const Kernel>> Toolbox::kernel(const gpu::HelperRequest& request) {
+  return load_once(fmt::format("helper {}|{}|{}", request.entry, request.contract, request.source),
+                   request, nullptr);
 }
 
 }  // namespace attacca::launch

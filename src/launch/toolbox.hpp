@@ -8,7 +8,7 @@
 #include <string>
 
 #include "gpu/driver/device.hpp"
-#include "gpu/kernel/build.hpp"
+#include "gpu/kernel/helper_kernel.hpp"
 #include "launch/cublaslt.hpp"
 #include "launch/user_kernel_files.hpp"
 #include "templates/catalog.hpp"
@@ -19,7 +19,7 @@ namespace attacca::launch {
 struct Kernel {
   gpu::Module module;
   gpu::Function function;
-  const templates::Template* form = nullptr;
+  const templates::Template* form = nullptr;  // none of a helper kernel
   gpu::CompileTimes times;
 };
 
@@ -42,10 +42,15 @@ class Toolbox {
 
   // Built or taken from the cache, loaded once.
   Result<std::shared_ptr<const Kernel>> kernel(const gpu::KernelRequest& request);
+  Result<std::shared_ptr<const Kernel>> kernel(const gpu::HelperRequest& request);
 
  private:
   Toolbox(gpu::Device device, templates::Catalog catalog)
       : device_(std::move(device)), catalog_(std::move(catalog)) {}
+
+  template <class Request>
+  Result<std::shared_ptr<const Kernel>> load_once(const std::string& key, const Request& request,
+                                                  const templates::Template* form);
 
   gpu::Device device_;
   templates::Catalog catalog_;

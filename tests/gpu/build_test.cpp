@@ -8,6 +8,7 @@
 
 #include "epilogue/text.hpp"
 #include "gpu/cache_testing.hpp"
+#include "gpu/kernel/helper_kernel.hpp"
 
 namespace attacca::gpu {
 namespace {
@@ -183,6 +184,53 @@ TEST_F(BuildTest, MissingTemplateFileIsAnError) {
   const auto cubin = build(wanted, cache, tools);
   ASSERT_FALSE(cubin);
   EXPECT_NE(to_string(cubin.error()).find(kernel.path), std::string::npos);
+}
+
+struct HelperTest : ::testing::Test {
+  static HelperRequest twice(const std::string& type) {
+    return {.entry = "twice",
+            .source = "extern \"C\" __global__ void twice(" + type + "* x) { *x = *x + *x; }",
+            .capability = 90};
+  }
+
+  Folder folder;
+  Cache cache{{.folder = folder.cache()}};
+  Counting tools;
+};
+
+TEST_F(HelperTest, IsCompiledOnceForAllProcesses) {
+  const auto cold = build(twice("float"), cache, tools);
+  ASSERT_TRUE(cold) << to_string(cold.error());
+  EXPECT_TRUE(is_cubin(*cold));
+  EXPECT_EQ(cold->kernel, "twice");
+  EXPECT_FALSE(cold->times.cached);
+  EXPECT_EQ(tools.last_arch, "sm_90");
+  Cache other({.folder = folder.cache()});
+  const auto warm = build(twice("float"), other, tools);
+  ASSERT_TRUE(warm) << to_string(warm.error());
+  EXPECT_TRUE(warm->times.cached);
+  EXPECT_EQ(warm->bytes, cold->bytes);
+  EXPECT_EQ(tools.compiles, 1);
+  EXPECT_EQ(tools.assemblies, 1);
+}
+
+TEST_F(HelperTest, KeySeparates) {
+  std::vector<HelperRequest> all(4, twice("float"));
+  all[1].source = twice("double").source;
+  all[2].capability = 80;
+  all[3].contract = false;
+  std::vector<std::string> keys;
+  for (const HelperRequest& wanted : all) keys.push_back(*cache_key(wanted, tools));
+  std::sort(keys.begin(), keys.end());
+  EXPECT_EQ(std::adjacent_find(keys.begin(), keys.end()), keys.end());
+}
+
+TEST_F(HelperTest, ErrorsNameTheHelper) {
+  const auto cubin = build(twice("nonsense"), cache, tools);
+  ASSERT_FALSE(cubin);
+  EXPECT_NE(cubin.error().what.find("helper kernel twice"), std::string::npos);
+  EXPECT_NE(cubin.error().where.find("twice.cu"), std::string::npos);
+  EXPECT_EQ(to_string(cubin.error()).find("epilogue"), std::string::npos);
 }
 
 }  // namespace

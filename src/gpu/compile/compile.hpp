@@ -8,12 +8,13 @@
 namespace attacca::gpu {
 
 struct CompileOptions {
-  std::string arch;      // the .target of the PTX: sm_90a
-  bool contract = true;  // whether a * b + c may become one fma; never in eager mode
-  bool minimal = true;   // without textures and the device runtime: a third of the time less
+  std::string arch;         // the .target of the PTX: sm_90a
+  bool contract = true;     // whether a * b + c may become one fma; never in eager mode
+  bool minimal = true;      // without textures and the device runtime: a third of the time less
+  std::string helper = {};  // the helper kernel that the source is; empty: an epilogue. For errors
 };
 
-// Device functions, self-contained. The compiler's log is in the error.
+// Self-contained device code. The compiler's log is in the error.
 Result<std::string> compile(const std::string& source, const CompileOptions& options);
 
 struct ToolDescription {

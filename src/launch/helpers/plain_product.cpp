@@ -4,8 +4,6 @@
 
 #include "fmt/format.h"
 
-#include "gpu/compile/assemble.hpp"
-#include "gpu/compile/compile.hpp"
 #include "launch/helpers/device_types.hpp"
 
 namespace attacca::launch {
@@ -63,37 +61,30 @@ Result<PlainProduct> PlainProduct::make(const std::shared_ptr<Toolbox>& toolbox,
   ATTACCA_TRY(const DeviceType d, device_type(problem.d.dtype));
   if (ir::is_fp8(problem.d.dtype))
     return fail("no kernel stores an 8-bit float product", {}, "let the matmul give f16 or bf16");
-  const std::string source = fmt::format(
-      "{}\ntypedef {} A;\ntypedef {} B;\ntypedef {} D;\ntypedef {} SUM;\n{}", kDeviceTypes, a.name,
-      b.name, d.name, a.real || b.real ? "double" : "s64", kSource);
-  const std::string arch = fmt::format("sm_{}", toolbox->device().info().capability());
-  ATTACCA_TRY(const std::string ptx,
-              gpu::compile(source, {.arch = arch, .contract = true, .minimal = true}));
-  ATTACCA_TRY(const std::vector<char> image, gpu::assemble(ptx, arch));
-  ATTACCA_TRY(gpu::Module module, gpu::Module::load(toolbox->device(), image));
-  ATTACCA_TRY(const gpu::Function function, module.function("attacca_product"));
-  return PlainProduct(std::move(module), function, problem);
+  const std::string source =
+      fmt::format("typedef {} A;\ntypedef {} B;\ntypedef {} D;\ntypedef {} SUM;\n{}", a.name,
+                  b.name, d.name, a.real || b.real ? "double" : "s64", kSource);
+  ATTACCA_TRY(SourceKernel kernel, SourceKernel::make(toolbox, "attacca_product", source, true));
+  return PlainProduct(std::move(kernel), problem);
 }
 
 Status PlainProduct::launch(const void* a, const void* b, void* d, gpu::StreamHandle stream) const {
   const Multiplication& p = problem_;
-  Parameters numbers{p.m,
-                     p.n,
-                     p.k,
-                     p.batch,
-                     p.a.row_stride,
-                     p.a.column_stride,
-                     p.a.batch_stride,
-                     p.b.row_stride,
-                     p.b.column_stride,
-                     p.b.batch_stride,
-                     p.d.row_stride,
-                     p.d.column_stride,
-                     p.d.batch_stride};
-  void* parameters[] = {&a, &b, &d, &numbers};
-  return function_.launch(
-      {{blocks(p.n, kTile), blocks(p.m, kTile), blocks(p.batch, 1)}, {256, 1, 1}, 0}, stream,
-      parameters);
+  const Parameters numbers{p.m,
+                           p.n,
+                           p.k,
+                           p.batch,
+                           p.a.row_stride,
+                           p.a.column_stride,
+                           p.a.batch_stride,
+                           p.b.row_stride,
+                           p.b.column_stride,
+                           p.b.batch_stride,
+                           p.d.row_stride,
+                           p.d.column_stride,
+                           p.d.batch_stride};
+  return kernel_.launch({blocks(p.n, kTile), blocks(p.m, kTile), blocks(p.batch, 1)}, stream, a, b,
+                        d, numbers);
 }
 
 }  // namespace attacca::launch

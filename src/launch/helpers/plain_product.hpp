@@ -3,7 +3,7 @@
 #pragma once
 
 #include "launch/cublaslt.hpp"
-#include "launch/toolbox.hpp"
+#include "launch/helpers/source_kernel.hpp"
 
 namespace attacca::launch {
 
@@ -12,15 +12,14 @@ class PlainProduct {
   // Errors: a dtype that no kernel stores (fp8 results).
   static Result<PlainProduct> make(const std::shared_ptr<Toolbox>& toolbox,
                                    const Multiplication& problem);
-  // Pointers are of the first elements (View::offset applied).
+  // Addresses are of the first elements (View::offset applied).
   Status launch(const void* a, const void* b, void* d, gpu::StreamHandle stream) const;
 
  private:
-  PlainProduct(gpu::Module module, gpu::Function function, const Multiplication& problem)
-      : module_(std::move(module)), function_(function), problem_(problem) {}
+  PlainProduct(SourceKernel kernel, const Multiplication& problem)
+      : kernel_(std::move(kernel)), problem_(problem) {}
 
-  gpu::Module module_;
-  gpu::Function function_;
+  SourceKernel kernel_;
   Multiplication problem_;
 };
 

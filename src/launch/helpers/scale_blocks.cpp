@@ -1,18 +1,11 @@
 #include "launch/helpers/scale_blocks.hpp"
 
-#include <algorithm>
-
 #include "fmt/format.h"
 
-#include "gpu/compile/assemble.hpp"
-#include "gpu/compile/compile.hpp"
 #include "launch/helpers/device_types.hpp"
 
 namespace attacca::launch {
 namespace {
-
-constexpr uint32_t kThreads = 256;
-constexpr int64_t kMostBlocks = 132 * 32;
 
 // In front: X and SCALE are dtypes' structs, AXES the number of axes.
 constexpr const char* kSource = R"cuda(
@@ -52,26 +45,20 @@ Result<ScaleBlocks> ScaleBlocks::make(const std::shared_ptr<Toolbox>& toolbox,
                 fmt::format("reshape to 1 to {} axes", kMostBlockAxes));
   ATTACCA_TRY(const DeviceType from, device_type(x));
   ATTACCA_TRY(const DeviceType by, device_type(scale));
-  const std::string source =
-      fmt::format("{}\ntypedef {} X;\ntypedef {} SCALE;\n#define AXES {}\n{}", kDeviceTypes,
-                  from.name, by.name, axes.size(), kSource);
-  const std::string arch = fmt::format("sm_{}", toolbox->device().info().capability());
-  ATTACCA_TRY(const std::string ptx,
-              gpu::compile(source, {.arch = arch, .contract = false, .minimal = true}));
-  ATTACCA_TRY(const std::vector<char> image, gpu::assemble(ptx, arch));
-  ATTACCA_TRY(gpu::Module module, gpu::Module::load(toolbox->device(), image));
-  ATTACCA_TRY(const gpu::Function function, module.function("attacca_scale_blocks"));
-  return ScaleBlocks(toolbox, std::move(module), function, axes);
+  const std::string source = fmt::format("typedef {} X;\ntypedef {} SCALE;\n#define AXES {}\n{}",
+                                         from.name, by.name, axes.size(), kSource);
+  ATTACCA_TRY(SourceKernel kernel, SourceKernel::make(toolbox, "attacca_scale_blocks", source));
+  return ScaleBlocks(std::move(kernel), axes);
 }
 
 Status ScaleBlocks::launch(const void* x, const void* scales, void* to,
                            gpu::StreamHandle stream) const {
   int64_t count = 1;
   for (const BlockAxis& axis : axes_) count *= axis.extent;
-  const auto blocks =
-      static_cast<uint32_t>(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, kMostBlocks));
-  void* parameters[] = {&x, &scales, &to, const_cast<BlockAxis*>(axes_.data())};
-  return function_.launch({{blocks, 1, 1}, {kThreads, 1, 1}, 0}, stream, parameters);
+  const int64_t threads = SourceKernel::kThreads;
+  // The kernel's parameter is all axes, which follow the first.
+  return kernel_.launch({SourceKernel::blocks((count + threads - 1) / threads), 1, 1}, stream, x,
+                        scales, to, axes_[0]);
 }
 
 }  // namespace attacca::launch

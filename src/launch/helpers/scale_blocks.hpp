@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "launch/toolbox.hpp"
+#include "launch/helpers/source_kernel.hpp"
 
 namespace attacca::launch {
 
@@ -22,16 +22,10 @@ class ScaleBlocks {
   Status launch(const void* x, const void* scales, void* to, gpu::StreamHandle stream) const;
 
  private:
-  ScaleBlocks(std::shared_ptr<Toolbox> toolbox, gpu::Module module, gpu::Function function,
-              std::vector<BlockAxis> axes)
-      : toolbox_(std::move(toolbox)),
-        module_(std::move(module)),
-        function_(function),
-        axes_(std::move(axes)) {}
+  ScaleBlocks(SourceKernel kernel, std::vector<BlockAxis> axes)
+      : kernel_(std::move(kernel)), axes_(std::move(axes)) {}
 
-  std::shared_ptr<Toolbox> toolbox_;
-  gpu::Module module_;
-  gpu::Function function_;
+  SourceKernel kernel_;
   std::vector<BlockAxis> axes_;
 };
 

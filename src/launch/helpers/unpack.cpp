@@ -1,18 +1,11 @@
 #include "launch/helpers/unpack.hpp"
 
-#include <algorithm>
-
 #include "fmt/format.h"
 
-#include "gpu/compile/assemble.hpp"
-#include "gpu/compile/compile.hpp"
 #include "launch/helpers/device_types.hpp"
 
 namespace attacca::launch {
 namespace {
-
-constexpr uint32_t kThreads = 256;
-constexpr int64_t kMostBlocks = 132 * 32;
 
 // In front: SCALE, ROUNDED and STORED are dtypes' structs, BITS those of a code, FLOATS whether it
 // is an f8e4m3.
@@ -98,26 +91,20 @@ Result<Unpack> Unpack::make(const std::shared_ptr<Toolbox>& toolbox, const ir::P
   ATTACCA_TRY(const DeviceType to, device_type(stored));
   ATTACCA_TRY(const DeviceType through, device_type(rounded));
   const std::string source = fmt::format(
-      "{}\ntypedef {} SCALE;\ntypedef {} ROUNDED;\ntypedef {} STORED;\n"
+      "typedef {} SCALE;\ntypedef {} ROUNDED;\ntypedef {} STORED;\n"
       "#define BITS {}\n#define FLOATS {}\n{}",
-      kDeviceTypes, scale.name, through.name, to.name, layout.packing.bits,
+      scale.name, through.name, to.name, layout.packing.bits,
       ir::is_float(layout.packing.weights) ? 1 : 0, kSource);
-  const std::string arch = fmt::format("sm_{}", toolbox->device().info().capability());
-  ATTACCA_TRY(const std::string ptx,
-              gpu::compile(source, {.arch = arch, .contract = false, .minimal = true}));
-  ATTACCA_TRY(const std::vector<char> image, gpu::assemble(ptx, arch));
-  ATTACCA_TRY(gpu::Module module, gpu::Module::load(toolbox->device(), image));
-  ATTACCA_TRY(const gpu::Function function, module.function("attacca_unpack"));
-  return Unpack(toolbox, std::move(module), function, layout);
+  ATTACCA_TRY(SourceKernel kernel, SourceKernel::make(toolbox, "attacca_unpack", source));
+  return Unpack(std::move(kernel), layout);
 }
 
 Status Unpack::launch(const void* packed, void* to, gpu::StreamHandle stream) const {
-  Parameters numbers = parameters_of(layout_);
+  const Parameters numbers = parameters_of(layout_);
   const int64_t count = numbers.blocks_n * numbers.blocks_k * 128;
-  const auto blocks =
-      static_cast<uint32_t>(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, kMostBlocks));
-  void* parameters[] = {&packed, &to, &numbers};
-  return function_.launch({{blocks, 1, 1}, {kThreads, 1, 1}, 0}, stream, parameters);
+  const int64_t threads = SourceKernel::kThreads;
+  return kernel_.launch({SourceKernel::blocks((count + threads - 1) / threads), 1, 1}, stream,
+                        packed, to, numbers);
 }
 
 }  // namespace attacca::launch

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "ir/packed/packed.hpp"
-#include "launch/toolbox.hpp"
+#include "launch/helpers/source_kernel.hpp"
 
 namespace attacca::launch {
 
@@ -18,16 +18,10 @@ class Unpack {
   Status launch(const void* packed, void* to, gpu::StreamHandle stream) const;
 
  private:
-  Unpack(std::shared_ptr<Toolbox> toolbox, gpu::Module module, gpu::Function function,
-         const ir::PackedLayout& layout)
-      : toolbox_(std::move(toolbox)),
-        module_(std::move(module)),
-        function_(function),
-        layout_(layout) {}
+  Unpack(SourceKernel kernel, const ir::PackedLayout& layout)
+      : kernel_(std::move(kernel)), layout_(layout) {}
 
-  std::shared_ptr<Toolbox> toolbox_;
-  gpu::Module module_;
-  gpu::Function function_;
+  SourceKernel kernel_;
   ir::PackedLayout layout_;
 };
 

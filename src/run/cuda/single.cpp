@@ -4,8 +4,6 @@
 
 #include "fmt/format.h"
 
-#include "gpu/compile/assemble.hpp"
-#include "gpu/compile/compile.hpp"
 #include "launch/helpers/device_types.hpp"
 #include "launch/helpers/scale_blocks.hpp"
 #include "launch/helpers/unpack.hpp"
@@ -15,48 +13,9 @@
 namespace attacca::run {
 namespace {
 
-constexpr uint32_t kThreads = 256;
-constexpr int64_t kMostBlocks = 132 * 32;
-
-// One kernel and its parameters but for addresses.
-class SingleKernel {
- public:
-  static Result<std::shared_ptr<SingleKernel>> make(const std::shared_ptr<launch::Toolbox>& toolbox,
-                                                    const std::string& macros,
-                                                    const std::string& entry) {
-    const gpu::DeviceInfo& info = toolbox->device().info();
-    const std::string arch = fmt::format("sm_{}", info.capability());
-    ATTACCA_TRY(const std::string ptx,
-                gpu::compile(std::string(launch::kDeviceTypes) + macros + kSingleSource,
-                             {.arch = arch, .contract = false, .minimal = true}));
-    ATTACCA_TRY(const std::vector<char> image, gpu::assemble(ptx, arch));
-    ATTACCA_TRY(gpu::Module module, gpu::Module::load(toolbox->device(), image));
-    ATTACCA_TRY(const gpu::Function function, module.function(entry));
-    return std::shared_ptr<SingleKernel>(new SingleKernel(toolbox, std::move(module), function));
-  }
-
-  // Of what it reads, then of what it writes.
-  Status launch(std::vector<void*> addresses, gpu::StreamHandle stream) const {
-    if (blocks == 0) return {};
-    std::vector<void*> parameters;
-    for (void*& address : addresses) parameters.push_back(&address);
-    for (const SingleAxes& each : axes) parameters.push_back(const_cast<SingleAxes*>(&each));
-    for (const long long& each : numbers) parameters.push_back(const_cast<long long*>(&each));
-    return function_.launch({{blocks, 1, 1}, {kThreads, 1, 1}, 0}, stream, parameters.data());
-  }
-
-  uint32_t blocks = 0;
-  std::vector<SingleAxes> axes;
-  std::vector<long long> numbers;
-
- private:
-  SingleKernel(std::shared_ptr<launch::Toolbox> toolbox, gpu::Module module, gpu::Function function)
-      : toolbox_(std::move(toolbox)), module_(std::move(module)), function_(function) {}
-
-  std::shared_ptr<launch::Toolbox> toolbox_;
-  gpu::Module module_;
-  gpu::Function function_;
-};
+using launch::SourceKernel;
+using problem::Addresses;
+using StepLaunch = decltype(CudaStep::launch);
 
 Status push(SingleAxes& axes, int64_t extent, int64_t stride, int64_t other) {
   if (axes.count == kSingleAxes)
@@ -67,10 +26,6 @@ Status push(SingleAxes& axes, int64_t extent, int64_t stride, int64_t other) {
   axes.other_stride[axes.count] = other;
   ++axes.count;
   return {};
-}
-
-uint32_t blocks_for(int64_t work) {
-  return static_cast<uint32_t>(std::clamp<int64_t>(work, 0, kMostBlocks));
 }
 
 struct Shapes {
@@ -86,9 +41,8 @@ Result<Shapes> shapes_of(const ir::Type& type, const ir::SymbolValues& symbols) 
   return shapes;
 }
 
-Result<std::shared_ptr<SingleKernel>> make_reduction(const StepContext& context,
-                                                     const ir::Node& node,
-                                                     const std::string& where) {
+Result<StepLaunch> make_reduction(const StepContext& context, const ir::Node& node,
+                                  const std::string& where) {
   const ir::Type& from = context.graph.type(node.operands[0]);
   ATTACCA_TRY(const launch::DeviceType source, launch::device_type(from.dtype));
   ATTACCA_TRY(const launch::DeviceType target, launch::device_type(node.type.dtype));
@@ -111,7 +65,8 @@ Result<std::shared_ptr<SingleKernel>> make_reduction(const StepContext& context,
       real ? "double" : "long long",
       real ? "-__longlong_as_double(0x7ff0000000000000ll)" : fmt::format("(-{} - 1)", most),
       real ? "__longlong_as_double(0x7ff0000000000000ll)" : most);
-  ATTACCA_TRY(auto kernel, SingleKernel::make(context.toolbox, macros, "attacca_reduce"));
+  ATTACCA_TRY(const SourceKernel kernel,
+              SourceKernel::make(context.toolbox, "attacca_reduce", macros + kSingleSource));
   ATTACCA_TRY(const Shapes shapes, shapes_of(from, context.symbols));
   SingleAxes kept, reduced;
   int64_t results = 1, count = 1;
@@ -128,14 +83,14 @@ Result<std::shared_ptr<SingleKernel>> make_reduction(const StepContext& context,
     const int64_t other = gone ? 0 : to[kept_axis++];
     ATTACCA_TRY_VOID(push(gone ? reduced : kept, shapes.from[axis], shapes.strides[axis], other));
   }
-  kernel->axes = {kept, reduced};
-  kernel->numbers = {results, count};
-  kernel->blocks = blocks_for(results);
-  return kernel;
+  return [=](const Addresses& at, void*, gpu::StreamHandle stream) {
+    return kernel.launch({SourceKernel::blocks(results), 1, 1}, stream, at.inputs[0], at.outputs[0],
+                         kept, reduced, results, count);
+  };
 }
 
-Result<std::shared_ptr<SingleKernel>> make_gather(const StepContext& context, const ir::Node& node,
-                                                  const std::string& where) {
+Result<StepLaunch> make_gather(const StepContext& context, const ir::Node& node,
+                               const std::string& where) {
   const ir::Type& from = context.graph.type(node.operands[0]);
   const ir::Type& index = context.graph.type(node.operands[1]);
   ATTACCA_TRY(const launch::DeviceType index_type, launch::device_type(index.dtype));
@@ -147,7 +102,8 @@ Result<std::shared_ptr<SingleKernel>> make_gather(const StepContext& context, co
   static constexpr const char* kElements[] = {"u8", "u16", "", "unsigned", "", "", "", "s64"};
   const std::string macros = fmt::format("#define GATHER\n#define ELEMENT {}\n#define INDEX {}\n",
                                          kElements[ir::size_of(from.dtype) - 1], index_type.name);
-  ATTACCA_TRY(auto kernel, SingleKernel::make(context.toolbox, macros, "attacca_gather"));
+  ATTACCA_TRY(const SourceKernel kernel,
+              SourceKernel::make(context.toolbox, "attacca_gather", macros + kSingleSource));
   const auto product = [&](const std::vector<int64_t>& extents, size_t begin, size_t end) {
     int64_t count = 1;
     for (size_t i = begin; i < end; ++i) count *= extents[i];
@@ -157,9 +113,12 @@ Result<std::shared_ptr<SingleKernel>> make_gather(const StepContext& context, co
   const int64_t outer = product(shapes.from, 0, axis), extent = shapes.from[axis],
                 inner = product(shapes.from, axis + 1, shapes.from.size()),
                 chosen = product(indices.from, 0, indices.from.size());
-  kernel->numbers = {outer, extent, chosen, inner};
-  kernel->blocks = blocks_for((outer * chosen * inner + kThreads - 1) / kThreads);
-  return kernel;
+  const int64_t threads = SourceKernel::kThreads;
+  const uint32_t blocks = SourceKernel::blocks((outer * chosen * inner + threads - 1) / threads);
+  return [=](const Addresses& at, void*, gpu::StreamHandle stream) {
+    return kernel.launch({blocks, 1, 1}, stream, at.inputs[0], at.inputs[1], at.outputs[0], outer,
+                         extent, chosen, inner);
+  };
 }
 
 Result<launch::ScaleBlocks> make_scale_blocks(const StepContext& context, const ir::Node& node) {
@@ -177,22 +136,15 @@ Result<launch::ScaleBlocks> make_scale_blocks(const StepContext& context, const 
 
 Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
                                                 const fuse::Region& region) {
-  using problem::Addresses;
   const ir::Value value = region.nodes[0];
   const ir::Node& node = context.graph[value];
   const std::string where =
       node.name.empty() ? fmt::format("{} (node {})", name(node.op), value.id) : node.name;
   CudaStep step{.values = {.inputs = node.operands, .outputs = {value}}, .launch = {}};
   if (ir::is_reduction(node.op)) {
-    ATTACCA_TRY(const auto reduction, make_reduction(context, node, where));
-    step.launch = [reduction](const Addresses& at, void*, gpu::StreamHandle stream) {
-      return reduction->launch({at.inputs[0], at.outputs[0]}, stream);
-    };
+    ATTACCA_TRY(step.launch, make_reduction(context, node, where));
   } else if (node.op == ir::Op::Gather) {
-    ATTACCA_TRY(const auto gather, make_gather(context, node, where));
-    step.launch = [gather](const Addresses& at, void*, gpu::StreamHandle stream) {
-      return gather->launch({at.inputs[0], at.inputs[1], at.outputs[0]}, stream);
-    };
+    ATTACCA_TRY(step.launch, make_gather(context, node, where));
   } else if (node.op == ir::Op::Unpack) {
     ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.attrs));
     ATTACCA_TRY(auto made,
@@ -202,10 +154,9 @@ Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
       return unpack->launch(at.inputs[0], at.outputs[0], stream);
     };
   } else if (node.op == ir::Op::ScaleBlocks) {
-    ATTACCA_TRY(auto made, make_scale_blocks(context, node));
-    step.launch = [scale = std::make_shared<const launch::ScaleBlocks>(std::move(made))](
-                      const Addresses& at, void*, gpu::StreamHandle stream) {
-      return scale->launch(at.inputs[0], at.inputs[1], at.outputs[0], stream);
+    ATTACCA_TRY(const launch::ScaleBlocks scale, make_scale_blocks(context, node));
+    step.launch = [scale](const Addresses& at, void*, gpu::StreamHandle stream) {
+      return scale.launch(at.inputs[0], at.inputs[1], at.outputs[0], stream);
     };
   } else {
     return fail(fmt::format("{} has no kernel on this device", name(node.op)), where,

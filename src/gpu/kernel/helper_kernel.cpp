@@ -1,0 +1,30 @@
+#include "gpu/kernel/helper_kernel.hpp"
+
+#include "fmt/format.h"
+
+#include "support/hash.hpp"
+
+namespace attacca::gpu {
+
+Result<std::string> cache_key(const HelperRequest& request, const Toolchain& toolchain) {
+  ATTACCA_TRY(const std::string versions, toolchain.versions());
+  return fmt::format("attacca {}\ntools {}\nhelper {}\narch sm_{}\ncontract {}\n{} bytes {:016x}\n",
+                     ATTACCA_VERSION, versions, request.entry, request.capability, request.contract,
+                     request.source.size(), hash64(request.source));
+}
+
+Result<Cubin> build(const HelperRequest& request, Cache& cache, const Toolchain& toolchain) {
+  ATTACCA_TRY(const std::string key, cache_key(request, toolchain));
+  const auto make = [&]() -> Result<std::vector<char>> {
+    const std::string arch = fmt::format("sm_{}", request.capability);
+    ATTACCA_TRY(
+        const std::string ptx,
+        toolchain.compile(request.source,
+                          {.arch = arch, .contract = request.contract, .helper = request.entry}));
+    return toolchain.assemble(ptx, arch);
+  };
+  ATTACCA_TRY(const Cache::Entry entry, cache.get(key, make));
+  return Cubin{*entry.bytes, request.entry, {.cached = entry.origin != Cache::Origin::Made}};
+}
+
+}  // namespace attacca::gpu

@@ -1,0 +1,43 @@
+// A helper kernel: CUDA C++ text to a module, through the toolbox and the cache on disk, and its
+// launch with typed parameters.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "launch/toolbox.hpp"
+
+namespace attacca::launch {
+
+class SourceKernel {
+ public:
+  // Of every helper kernel's blocks.
+  static constexpr uint32_t kThreads = 256;
+  // So many blocks of `work` that any number of blocks walks with a stride of the grid.
+  static uint32_t blocks(int64_t work);
+
+  // `source`: CUDA C++ that kDeviceTypes stands in front of. It defines `entry`, extern "C".
+  // `contract`: whether a * b + c may become one fma.
+  static Result<SourceKernel> make(const std::shared_ptr<Toolbox>& toolbox,
+                                   const std::string& entry, const std::string& source,
+                                   bool contract = false);
+
+  // The parameters are those of the kernel in type and order. Nothing, where the grid has no block.
+  template <class... Parameters>
+  Status launch(const std::array<uint32_t, 3>& grid, gpu::StreamHandle stream,
+                const Parameters&... parameters) const {
+    if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return {};
+    void* addresses[] = {const_cast<Parameters*>(&parameters)...};
+    return kernel_->function.launch({grid, {kThreads, 1, 1}}, stream, addresses);
+  }
+
+ private:
+  SourceKernel(std::shared_ptr<Toolbox> toolbox, std::shared_ptr<const Kernel> kernel)
+      : toolbox_(std::move(toolbox)), kernel_(std::move(kernel)) {}
+
+  std::shared_ptr<Toolbox> toolbox_;
+  std::shared_ptr<const Kernel> kernel_;
+};
+
+}  // namespace attacca::launch
