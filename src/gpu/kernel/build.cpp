@@ -28,7 +28,7 @@ class Laps {
   Clock::time_point last_ = Clock::now();
 };
 
-std::string machine_arch(const KernelRequest& request) {
+std::string arch_for(const KernelRequest& request) {
   const std::string& own = request.kernel->arch;
   return request.capability == 0 ? own : gpu::machine_arch(own, request.capability);
 }
@@ -55,7 +55,7 @@ Result<std::vector<char>> compile_and_splice(const KernelRequest& request,
   ATTACCA_TRY(const ptx::Module filling, ptx::parse(std::move(filling_ptx), "the epilogue's PTX"));
   ATTACCA_TRY(const ptx::Spliced spliced, ptx::splice(kernel, filling, kHole));
   times.splice = laps.next();
-  ATTACCA_TRY(std::vector<char> image, toolchain.assemble(spliced.ptx, machine_arch(request)));
+  ATTACCA_TRY(std::vector<char> image, toolchain.assemble(spliced.ptx, arch_for(request)));
   times.assemble = laps.next();
   return image;
 }
@@ -69,7 +69,7 @@ Result<std::string> cache_key(const KernelRequest& request, const Toolchain& too
   std::string key = fmt::format("attacca {}\ntools {}\ntemplate {}\nptx {:016x}\n", ATTACCA_VERSION,
                                 versions, request.kernel->name, hash64(ptx));
   key += fmt::format("input {} {}\narch {}\nmode {}\n", ir::name(request.a_type),
-                     ir::name(request.b_type), machine_arch(request), ir::name(request.mode));
+                     ir::name(request.b_type), arch_for(request), ir::name(request.mode));
   for (const std::string& include : request.includes)
     key += fmt::format("include {} bytes {:016x}\n", include.size(), hash64(include));
   return key + fmt::format("binding {}\n{}", epilogue::serialize(request.binding),
