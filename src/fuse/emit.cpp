@@ -29,12 +29,6 @@ DType accumulator_of(const Facts& facts, Value matmul) {
   return wide ? DType::F64 : DType::F32;
 }
 
-Role role_of(const std::vector<Dim>& strides) {
-  const bool row_moves = !strides[strides.size() - 2].is(0), column_moves = !strides.back().is(0);
-  if (row_moves) return column_moves ? Role::Full : Role::Column;
-  return column_moves ? Role::Row : Role::Scalar;
-}
-
 // One-element constants that a double holds exactly become literals of the expression.
 std::optional<double> literal_of(const ir::Node& node) {
   if (node.literal) return node.literal->value;

@@ -114,6 +114,13 @@ std::vector<Dim> broadcast_strides(const Shape& from, const std::vector<Dim>& st
   return result;
 }
 
+epilogue::Role role_of(const std::vector<Dim>& strides) {
+  using epilogue::Role;
+  const bool row_moves = !strides[strides.size() - 2].is(0), column_moves = !strides.back().is(0);
+  if (row_moves) return column_moves ? Role::Full : Role::Column;
+  return column_moves ? Role::Row : Role::Scalar;
+}
+
 std::optional<Access> apply_view(const ir::Graph& graph, ir::Value view, const Access& operand) {
   const ir::Node& node = graph[view];
   const Shape& from = graph.type(node.operands[0]).shape;

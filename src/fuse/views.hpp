@@ -34,6 +34,9 @@ std::optional<std::vector<ir::Dim>> regroup(const ir::Shape& from,
 std::vector<ir::Dim> broadcast_strides(const ir::Shape& from, const std::vector<ir::Dim>& strides,
                                        const ir::Shape& to);
 
+// What an operand of these strides is to an epilogue: the last two axes are its rows and columns.
+epilogue::Role role_of(const std::vector<ir::Dim>& strides);
+
 // The access of the view node `view` to what `operand` of its operand accesses; nullopt where no
 // strides express it, and for negative steps, which kernels do not take.
 std::optional<Access> apply_view(const ir::Graph& graph, ir::Value view, const Access& operand);

@@ -53,12 +53,6 @@ Access source_access(const ir::Graph& graph, const ir::Node& node) {
   return access;
 }
 
-Role role_of(const std::vector<Dim>& strides) {
-  const bool row = strides[strides.size() - 2].is(0), column = strides.back().is(0);
-  if (row) return column ? Role::Scalar : Role::Row;
-  return column ? Role::Column : Role::Full;
-}
-
 // One copy over a domain, which gets leading axes until it has rows and columns.
 fuse::Region copy_region(const ir::Graph& graph, ir::Value value, ir::Value source,
                          ir::Shape domain, Access from, Access to) {
@@ -74,7 +68,7 @@ fuse::Region copy_region(const ir::Graph& graph, ir::Value value, ir::Value sour
   region.outputs = {value};
   region.epilogue.domain = std::move(domain);
   epilogue::Input input;
-  input.role = role_of(from.strides);
+  input.role = fuse::role_of(from.strides);
   input.dtype = graph.type(source).dtype;
   input.source = source;
   input.access = std::move(from);
@@ -85,16 +79,6 @@ fuse::Region copy_region(const ir::Graph& graph, ir::Value value, ir::Value sour
   output.result = value;
   region.epilogue.outputs.push_back(std::move(output));
   return region;
-}
-
-// A value's strides aligned to the right of a domain, 0 where it broadcasts.
-std::vector<Dim> broadcast_strides(const ir::Type& type, const ir::Shape& domain) {
-  const ir::Shape& shape = type.shape;
-  const std::vector<Dim> own = strides_of(type);
-  std::vector<Dim> strides(domain.size(), ir::Dim(0));
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (!shape[i].is(1)) strides[domain.size() - shape.size() + i] = own[i];
-  return strides;
 }
 
 }  // namespace
@@ -160,8 +144,9 @@ fuse::Region pointwise_region(const ir::Graph& graph, const fuse::Region& single
     epilogue::Input input;
     input.dtype = from.type.dtype;
     input.source = operand;
-    input.access.strides = broadcast_strides(from.type, epilogue.domain);
-    input.role = role_of(input.access.strides);
+    input.access.strides =
+        fuse::broadcast_strides(from.type.shape, strides_of(from.type), epilogue.domain);
+    input.role = fuse::role_of(input.access.strides);
     step.operands.push_back(static_cast<int>(epilogue.inputs.size()));
     epilogue.inputs.push_back(input);
   }
@@ -173,7 +158,8 @@ fuse::Region pointwise_region(const ir::Graph& graph, const fuse::Region& single
   epilogue::Output output;
   output.value = inputs + static_cast<int>(literals.size());
   output.dtype = node.type.dtype;
-  output.access.strides = broadcast_strides(node.type, epilogue.domain);
+  output.access.strides =
+      fuse::broadcast_strides(node.type.shape, strides_of(node.type), epilogue.domain);
   output.result = value;
   epilogue.outputs = {output};
   return region;

@@ -6,6 +6,7 @@
 
 #include "import/onnx/ops.hpp"
 #include "import/onnx/tensor.hpp"
+#include "ir/interpret/semantics.hpp"
 
 namespace attacca::import {
 namespace {
@@ -13,6 +14,8 @@ namespace {
 using ir::DType;
 using ir::Op;
 using ir::Value;
+using ir::sem::kSeluAlpha;
+using ir::sem::kSeluScale;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -148,11 +151,10 @@ Result<Outputs> elu(Node& node) {
 }
 
 Result<Outputs> selu(Node& node) {
-  constexpr double kAlpha = 1.6732632423543772848, kGamma = 1.0507009873554804934;
   const bool early = node.opset() < 6;  // its defaults have fewer digits
-  const double alpha = node.real("alpha", early ? 1.6732 : kAlpha);
-  const double gamma = node.real("gamma", early ? 1.0507 : kGamma);
-  if (std::fabs(alpha - kAlpha) < 1e-6 && std::fabs(gamma - kGamma) < 1e-6)
+  const double alpha = node.real("alpha", early ? 1.6732 : kSeluAlpha);
+  const double gamma = node.real("gamma", early ? 1.0507 : kSeluScale);
+  if (std::fabs(alpha - kSeluAlpha) < 1e-6 && std::fabs(gamma - kSeluScale) < 1e-6)
     return emit(Op::Selu, node.x(0));
   return emit_with(Op::Elu, node.x(0), {alpha}) * gamma;
 }

@@ -6,6 +6,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
+#include "ir/interpret/semantics.hpp"
 #include "run/cpu/kernels/kernel.hpp"
 #include "run/cpu/kernels/simd_activations-inl.hpp"
 #include "run/cpu/kernels/simd_map-inl.hpp"
@@ -83,7 +84,7 @@ MATH1(Mish, mish_f32(d, x))
 MATH1(HardSwish, hard_swish(d, x))
 MATH1(LeakyRelu, negative_or(d, x, hn::Mul(p, x), x))
 MATH1(Elu, elu(d, x, args.params[0], 1.0))
-MATH1(Selu, elu(d, x, 1.6732632423543772848, 1.0507009873554804934))
+MATH1(Selu, elu(d, x, ir::sem::kSeluAlpha, ir::sem::kSeluScale))
 MATH2(SwiGlu, hn::Mul(gated(d, x, hn::Mul(p, x)), y))
 MATH2(GeGlu, hn::Mul(gelu_f32(d, x), y))
 MATH2(GeGluTanh, hn::Mul(gelu_tanh_f32(d, x), y))
