@@ -14,7 +14,9 @@ attacca_status& memory_ran_out() {
 }  // namespace
 
 attacca_status* make_status(Error error) noexcept {
-  auto* status = new (std::nothrow) attacca_status{bounded(std::move(error))};
+  auto* status = new (std::nothrow)
+      attacca_status{{bounded(std::move(error.what)), bounded(std::move(error.where)),
+                      bounded(std::move(error.fix))}};
   return status != nullptr ? status : &memory_ran_out();
 }
 

@@ -6,7 +6,7 @@
 // with blocks along any of the axes. Values do not change, bit for bit.
 #pragma once
 
-#include "fold/fold.hpp"
+#include "fold/result.hpp"
 
 namespace attacca::fold {
 

@@ -11,7 +11,7 @@
 // the sum).
 #pragma once
 
-#include "fold/fold.hpp"
+#include "fold/result.hpp"
 
 namespace attacca::fold {
 

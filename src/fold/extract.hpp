@@ -3,23 +3,12 @@
 
 #include <optional>
 #include <unordered_map>
-#include <vector>
 
 #include "fold/constants.hpp"
 #include "fold/egraph.hpp"
+#include "fold/expression.hpp"
 
 namespace attacca::fold {
-
-// An expression over values of the original graph.
-struct Expression {
-  enum class Kind : uint8_t { Value, Number, Apply };
-  Kind kind = Kind::Number;
-  ir::Value value;
-  double number = 0;
-  ir::Op op = ir::Op::Add;
-  std::vector<double> params;
-  std::vector<Expression> args;
-};
 
 struct Choice {
   Expression expression;

@@ -4,21 +4,10 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "ir/graph/graph.hpp"
+#include "fold/result.hpp"
 
 namespace attacca::fold {
-
-struct Applied {
-  std::string rule;    // its name in the table
-  std::string result;  // the folded expression, e.g. "silu(x + bias)"
-};
-
-struct FoldResult {
-  ir::Graph graph;
-  std::vector<Applied> applied;
-};
 
 // The graph with cheaper equal expressions. It cannot fail: an expression that does not fold is
 // kept. Outputs, inputs, their names and every type are kept; dead nodes are removed.

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "fold/fold.hpp"
+#include "fold/result.hpp"
 #include "support/check.hpp"
 
 namespace attacca::fold {

@@ -8,7 +8,6 @@
 
 #include "fmt/format.h"
 
-#include "fold/egraph.hpp"
 #include "ir/text/text.hpp"
 #include "support/check.hpp"
 #include "support/immortal.hpp"

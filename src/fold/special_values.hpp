@@ -7,7 +7,7 @@
 // 0.1) * 0.1 is infinite at a large x where where(x > 0, x, 0.1 * expm1(x / 0.1)) is x.
 #pragma once
 
-#include "fold/extract.hpp"
+#include "fold/expression.hpp"
 
 namespace attacca::fold {
 

@@ -4,11 +4,10 @@
 
 namespace attacca {
 
-std::string to_string(const Error& whole) {
-  const Error error = bounded(whole);
-  std::string text = "error: " + error.what + "\n";
-  if (!error.where.empty()) text += "  at: " + error.where + "\n";
-  if (!error.fix.empty()) text += "  fix: " + error.fix + "\n";
+std::string to_string(const Error& error) {
+  std::string text = "error: " + bounded(error.what) + "\n";
+  if (!error.where.empty()) text += "  at: " + bounded(error.where) + "\n";
+  if (!error.fix.empty()) text += "  fix: " + bounded(error.fix) + "\n";
   return text;
 }
 

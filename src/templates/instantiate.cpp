@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 
 #include "support/files/file.hpp"
-#include "templates/catalog.hpp"
+#include "templates/template.hpp"
 
 namespace attacca::templates {
 namespace {
@@ -78,15 +78,16 @@ std::string retyped(std::string_view ptx, std::string_view instruction, std::str
 
 }  // namespace
 
+bool takes(const Template& kernel, ir::DType dtype) {
+  return std::find(kernel.input_types.begin(), kernel.input_types.end(), dtype) !=
+         kernel.input_types.end();
+}
+
 Result<std::string> instantiate(const Template& kernel, ir::DType a, ir::DType b) {
   ATTACCA_TRY(std::string ptx, read_file(kernel.path));
   // A pointwise template multiplies nothing.
   if (kernel.family == Family::Pointwise) return ptx;
-  const auto takes = [&](ir::DType type) {
-    return std::find(kernel.input_types.begin(), kernel.input_types.end(), type) !=
-           kernel.input_types.end();
-  };
-  if (!takes(a) || !takes(b) || (a != b && !kernel.mixed_inputs))
+  if (!takes(kernel, a) || !takes(kernel, b) || (a != b && !kernel.mixed_inputs))
     return fail(fmt::format("template {} takes no {} by {} operands", kernel.name, ir::name(a),
                             ir::name(b)),
                 kernel.path, "choose another template");

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "support/error.hpp"
-#include "templates/catalog.hpp"
+#include "templates/template.hpp"
 
 namespace attacca::templates {
 

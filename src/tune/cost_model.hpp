@@ -3,31 +3,15 @@
 // learned from measurements (bench/gpu/ranking.py, ranking_tree.hpp).
 #pragma once
 
-#include <array>
-#include <string_view>
-
 #include "epilogue/hole.hpp"
 #include "gpu/driver/device.hpp"
 #include "problem/problem.hpp"
-#include "templates/catalog.hpp"
+#include "templates/template.hpp"
+#include "tune/features.hpp"
 
 namespace attacca::tune {
 
-#define ATTACCA_FEATURE(name, meaning) name,
-enum class Feature : uint8_t {
-#include "tune/features.def"
-};
-#undef ATTACCA_FEATURE
-
-#define ATTACCA_FEATURE(name, meaning) #name,
-inline constexpr std::string_view kFeatureNames[] = {
-#include "tune/features.def"
-};
-#undef ATTACCA_FEATURE
-
-using Features = std::array<double, std::size(kFeatureNames)>;
-
-// REQUIRES: a problem with products, and a binding that place() gave for it.
+// REQUIRES: a problem with products, and a binding that legality() gave for it.
 Features features(const problem::Problem& problem, const templates::Template& kernel,
                   const epilogue::Binding& binding, const gpu::DeviceInfo& device);
 

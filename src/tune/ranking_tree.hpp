@@ -2,7 +2,7 @@
 // bench/gpu/ranking.py fits them and writes ranking_tree.inc.
 #pragma once
 
-#include "tune/cost_model.hpp"
+#include "tune/features.hpp"
 
 namespace attacca::tune {
 

@@ -2,6 +2,8 @@
 
 #include "gtest/gtest.h"
 
+#include "support/error.hpp"
+
 namespace attacca {
 namespace {
 

@@ -10,7 +10,7 @@
 #include "gpu/cache/cache.hpp"
 #include "gpu/compile/toolchain.hpp"
 #include "support/error.hpp"
-#include "templates/catalog.hpp"
+#include "templates/template.hpp"
 
 namespace attacca::gpu {
 

@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "ptx/syntax/syntax.hpp"
+#include "ptx/analysis/analysis.hpp"
 
 namespace attacca::ptx {
 
@@ -19,54 +18,6 @@ struct OutputSpec {
 
 // "2", "kern_param_2", "args+16".
 Result<OutputSpec> parse_output(std::string_view text);
-
-// What a kernel does through one pointer that it is passed.
-struct PointerUse {
-  size_t parameter = 0;  // its index
-  uint64_t offset = 0;   // in a struct passed by value
-  std::string name;      // of the parameter, "+16" behind it in a struct
-  bool is_output = false;
-  bool read = false, written = false, atomics = false;
-  bool escapes = false;  // stored, passed on, or computed with in ways that are not followed
-};
-
-struct Reason {
-  // Stable, for programs: "read", "atomic", "reduction", "volatile", "partial-element", "escape",
-  // "mixed", "opcode", "shuffle", "tma", "bulk-copy", "async-copy", "matrix-store",
-  // "unknown-address", "parameter", "indirect-call", "external-call", "recursion", "debug",
-  // "never-stored", ...
-  std::string rule;
-  std::string what;   // one sentence
-  std::string where;  // "kernel.cu:12" of -lineinfo, else "NAME:LINE:COLUMN" of the PTX
-};
-
-// One store through the output, in the kernel or in a copy of a function that it calls.
-struct StoreSite {
-  size_t body = 0;  // index into Analysis::bodies
-  const Instruction* instruction = nullptr;
-};
-
-// A function as one chain of calls sees it. The kernel itself is the first.
-struct AnalysedBody {
-  const Function* function = nullptr;
-  struct Call {
-    const Instruction* instruction = nullptr;
-    size_t body = 0;
-  };
-  std::vector<Call> calls;  // of bodies that store through the output, directly or not
-};
-
-struct Analysis {
-  std::vector<PointerUse> uses;  // in the order of the parameters
-  std::vector<Reason> reasons;   // in the order of the text; none: eligible
-  std::vector<StoreSite> stores;
-  std::vector<AnalysedBody> bodies;
-  size_t parameter = 0;  // of the output
-  uint64_t offset = 0;
-  uint32_t element_bytes = 0;
-
-  bool eligible() const { return reasons.empty(); }
-};
 
 // `entry` is the kernel's name in the PTX; pointers of the result point into the module, which must
 // outlive it. Errors: no such kernel or parameter, a parameter that holds no pointer there.

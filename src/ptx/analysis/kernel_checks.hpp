@@ -1,8 +1,8 @@
 // What a kernel does with its output's address, and every reason not to touch its stores.
 #pragma once
 
+#include "ptx/analysis/analysis.hpp"
 #include "ptx/analysis/dataflow.hpp"
-#include "ptx/analysis/kernel_analysis.hpp"
 
 namespace attacca::ptx {
 

@@ -41,9 +41,4 @@ std::string bounded(std::string message) {
   return result.size() > kLongestMessage ? both_ends(result, kLongestMessage) : result;
 }
 
-Error bounded(Error error) {
-  return {bounded(std::move(error.what)), bounded(std::move(error.where)),
-          bounded(std::move(error.fix))};
-}
-
 }  // namespace attacca

@@ -6,7 +6,7 @@
 
 #include "abi.h"
 
-// The metadata, as templates/catalog.hpp explains it; -1 ends a list of bits.
+// The metadata, as templates/template.hpp explains it; -1 ends a list of bits.
 struct attacca_info {
   const char* family = "gemm";  // "gemm", "pointwise"
   const char* arch = "";        // "sm_90a", "sm_80"
