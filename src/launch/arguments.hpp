@@ -1,27 +1,12 @@
-// A problem as a template's builder and its hole want to hear it.
+// A problem as the arguments of a template's builder.
 #pragma once
 
-#include <string>
-#include <variant>
-
 #include "epilogue/hole.hpp"
-#include "gpu/driver/device.hpp"
 #include "launch/candidate.hpp"
 #include "problem/problem.hpp"
-#include "templates/catalog.hpp"
+#include "templates/template.hpp"
 
 namespace attacca::launch {
-
-// Where every operand of the problem goes in a template, or why the template cannot serve it: the
-// device, dtypes, layouts, the hole. Operands that a full or result slot cannot take (strides,
-// alignment) go through the context.
-std::variant<epilogue::Binding, std::string> place(const problem::Problem& problem,
-                                                   const templates::Template& kernel,
-                                                   const gpu::DeviceInfo& device);
-
-// How many of the epilogue's full operands and outputs a binding leaves to the context: what makes
-// a template slow for the problem.
-int context_operands(const problem::Problem& problem, const epilogue::Binding& binding);
 
 // The arguments without addresses, and with them filled in.
 attacca_gemm_arguments describe(const problem::Problem& problem, const templates::Template& kernel,

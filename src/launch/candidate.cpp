@@ -23,6 +23,12 @@ constexpr Field kFields[] = {{"swizzle", &Candidate::swizzle},
 
 }  // namespace
 
+bool operator==(const Candidate& a, const Candidate& b) {
+  return a.kind == b.kind && a.kernel == b.kernel &&
+         std::all_of(std::begin(kFields), std::end(kFields),
+                     [&](const Field& field) { return a.*field.member == b.*field.member; });
+}
+
 std::string to_string(const Candidate& candidate) {
   std::string text =
       candidate.kind == CandidateKind::Unfused ? std::string(kUnfused) : candidate.kernel;

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "launch/candidate.hpp"
 #include "support/error.hpp"
+
+namespace attacca::epilogue {
+struct Binding;
+}
 
 namespace attacca::launch {
 
@@ -23,7 +28,11 @@ struct Candidate {
   int splits = 0;
   int absorbed = 0;   // Unfused: which of vendor_epilogues() the library computes
   int algorithm = 0;  // Unfused: which of the library's proposals
-  friend bool operator==(const Candidate&, const Candidate&) = default;
+  // Fused, by a template: where it takes the problem's operands (legality.hpp). Not part of the
+  // text: resolve() finds it for what was read.
+  std::shared_ptr<const epilogue::Binding> binding = {};
+  // As their texts compare.
+  friend bool operator==(const Candidate& a, const Candidate& b);
 };
 
 // "cutlass_tn_128x128x64_2x1_pingpong_f1 swizzle=2 raster=1 splits=4", "unfused absorbed=1

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 
 #include "launch/arguments.hpp"
+#include "launch/legality.hpp"
 #include "support/check.hpp"
 
 namespace attacca::launch {
@@ -42,16 +43,16 @@ struct Built {
 class TemplateLaunch : public Runnable {
  public:
   TemplateLaunch(std::shared_ptr<Toolbox> toolbox, std::shared_ptr<const Kernel> kernel,
-                 const problem::Problem& problem, epilogue::Binding binding,
-                 const attacca_gemm_arguments& arguments)
+                 const problem::Problem& problem, const Candidate& candidate)
       : toolbox_(std::move(toolbox)),
         kernel_(std::move(kernel)),
         problem_(problem),
-        binding_(std::move(binding)),
-        arguments_(arguments) {
+        binding_(candidate.binding),
+        arguments_(
+            describe(problem, form(), *binding_, candidate, toolbox_->device().info().sm_count)) {
     workspace_bytes_ = form().builder->workspace(&arguments_, &zero_offset_, &zero_bytes_);
-    for (size_t i = 0; i < binding_.outputs.size(); ++i)
-      if (binding_.outputs[i].place == epilogue::Place::Maximum) maximum_at_ = i;
+    for (size_t i = 0; i < binding_->outputs.size(); ++i)
+      if (binding_->outputs[i].place == epilogue::Place::Maximum) maximum_at_ = i;
   }
 
   size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -85,13 +86,12 @@ class TemplateLaunch : public Runnable {
   Result<std::shared_ptr<const Built>> build(const Addresses& at, void* workspace) const {
     auto built = std::make_shared<Built>(form(), at, workspace);
     attacca_gemm_arguments arguments = arguments_;
-    set_addresses(problem_, binding_, at, arguments);
+    set_addresses(problem_, *binding_, at, arguments);
     arguments.workspace = workspace;
     char reason[512] = "";
     uint32_t grid[3] = {1, 1, 1};
-    if (form().builder->check(&arguments, reason, sizeof reason) != 0 ||
-        form().builder->build(&arguments, built->parameters.memory, grid, reason, sizeof reason) !=
-            0)
+    if (form().builder->build(&arguments, built->parameters.memory, grid, reason, sizeof reason) !=
+        0)
       return fail(fmt::format("{} cannot be launched: {}", form().name, reason), form().name,
                   "give operands as aligned and strided as those that the plan was made for");
     built->launch = {{grid[0], grid[1], grid[2]},
@@ -104,7 +104,7 @@ class TemplateLaunch : public Runnable {
   std::shared_ptr<Toolbox> toolbox_;
   std::shared_ptr<const Kernel> kernel_;
   const problem::Problem problem_;
-  const epilogue::Binding binding_;
+  const std::shared_ptr<const epilogue::Binding> binding_;
   const attacca_gemm_arguments arguments_;  // without addresses
   size_t workspace_bytes_ = 0, zero_offset_ = 0, zero_bytes_ = 0;
   std::optional<size_t> maximum_at_;  // of the outputs: the kernel's maximum, 0 before each launch
@@ -112,8 +112,10 @@ class TemplateLaunch : public Runnable {
   mutable std::shared_ptr<const Built> last_;
 };
 
-gpu::KernelRequest request_for(const problem::Problem& problem, const Template& kernel,
-                               const epilogue::Binding& binding, int capability) {
+}  // namespace
+
+gpu::KernelRequest kernel_request(const problem::Problem& problem, const Template& kernel,
+                                  const epilogue::Binding& binding, int capability) {
   gpu::KernelRequest request;
   request.kernel = &kernel;
   request.epilogue = problem.epilogue;
@@ -129,79 +131,49 @@ gpu::KernelRequest request_for(const problem::Problem& problem, const Template& 
   return request;
 }
 
-Status check(const Template& kernel, const attacca_gemm_arguments& arguments) {
-  char reason[512] = "";
-  if (kernel.builder->check(&arguments, reason, sizeof reason) == 0) return {};
-  return fail(fmt::format("{} cannot compute this problem: {}", kernel.name, reason), kernel.name,
-              "choose another candidate");
-}
-
-Result<std::unique_ptr<Runnable>> make(const std::shared_ptr<Toolbox>& toolbox,
-                                       const problem::Problem& problem, const Template& kernel,
-                                       const epilogue::Binding& binding,
-                                       const Candidate& candidate) {
-  const attacca_gemm_arguments arguments =
-      describe(problem, kernel, binding, candidate, toolbox->device().info().sm_count);
-  ATTACCA_TRY_VOID(check(kernel, arguments));
-  ATTACCA_TRY(auto loaded, toolbox->kernel(request_for(problem, kernel, binding,
-                                                       toolbox->device().info().capability())));
-  return std::make_unique<TemplateLaunch>(toolbox, std::move(loaded), problem, binding, arguments);
-}
-
-}  // namespace
-
 Result<std::unique_ptr<Runnable>> make_fused(const std::shared_ptr<Toolbox>& toolbox,
                                              const problem::Problem& problem,
                                              const Candidate& candidate) {
-  const Template* kernel = toolbox->catalog().find(candidate.kernel);
-  if (kernel == nullptr)
-    return fail(fmt::format("no template {}", candidate.kernel), candidate.kernel,
-                "list them with `attacca doctor`, build them with `make gpu`");
-  const auto placed = place(problem, *kernel, toolbox->device().info());
-  if (const auto* reason = std::get_if<std::string>(&placed))
-    return fail(fmt::format("{} cannot compute this problem: {}", kernel->name, *reason),
-                kernel->name, "choose another candidate");
-  return make(toolbox, problem, *kernel, std::get<epilogue::Binding>(placed), candidate);
+  const gpu::DeviceInfo& device = toolbox->device().info();
+  ATTACCA_TRY(const Candidate resolved, resolve(candidate, problem, toolbox->catalog(), device));
+  const Template& kernel = *toolbox->catalog().find(resolved.kernel);
+  ATTACCA_TRY(auto loaded, toolbox->kernel(kernel_request(problem, kernel, *resolved.binding,
+                                                          device.capability())));
+  return make_fused(toolbox, problem, resolved, std::move(loaded));
 }
 
-Result<std::unique_ptr<Runnable>> make_fused(const std::shared_ptr<Toolbox>& toolbox,
-                                             const problem::Problem& problem,
-                                             const Candidate& candidate,
-                                             const epilogue::Binding& binding,
-                                             std::shared_ptr<const Kernel> kernel) {
-  const attacca_gemm_arguments arguments =
-      describe(problem, *kernel->form, binding, candidate, toolbox->device().info().sm_count);
-  ATTACCA_TRY_VOID(check(*kernel->form, arguments));
-  return std::make_unique<TemplateLaunch>(toolbox, std::move(kernel), problem, binding, arguments);
+std::unique_ptr<Runnable> make_fused(const std::shared_ptr<Toolbox>& toolbox,
+                                     const problem::Problem& problem, const Candidate& candidate,
+                                     std::shared_ptr<const Kernel> kernel) {
+  return std::make_unique<TemplateLaunch>(toolbox, std::move(kernel), problem, candidate);
 }
 
 Result<std::unique_ptr<Runnable>> make_pointwise(const std::shared_ptr<Toolbox>& toolbox,
                                                  const problem::Problem& problem) {
-  const Template* best = nullptr;
-  std::optional<epilogue::Binding> binding;
+  Candidate best{.kind = CandidateKind::Fused, .kernel = {}};
   size_t best_cost = std::numeric_limits<size_t>::max();
   std::string reason = "no pointwise template is there";
   for (const Template& kernel : toolbox->catalog().templates()) {
     if (kernel.family != templates::Family::Pointwise) continue;
-    const auto placed = place(problem, kernel, toolbox->device().info());
-    if (const auto* why = std::get_if<std::string>(&placed)) {
+    Legality legal = legality(problem, kernel, toolbox->device().info());
+    if (const auto* why = std::get_if<std::string>(&legal)) {
       reason = *why;
       continue;
     }
-    const auto& candidate = std::get<epilogue::Binding>(placed);
+    auto binding = std::get<0>(std::move(legal));
     // An unused slot costs little; an operand that the hole loads itself costs much.
-    const size_t cost = 100 * static_cast<size_t>(context_operands(problem, candidate)) +
+    const size_t cost = 100 * static_cast<size_t>(context_operands(problem, *binding)) +
                         2 * (kernel.hole.full_bits.size() + kernel.hole.result_bits.size()) +
                         (kernel.dependent_launch ? 0 : 1);
     if (cost >= best_cost) continue;
     best_cost = cost;
-    best = &kernel;
-    binding = candidate;
+    best.kernel = kernel.name;
+    best.binding = std::move(binding);
   }
-  if (best == nullptr)
+  if (!best.binding)
     return fail(fmt::format("no pointwise kernel for this epilogue: {}", reason), {},
                 "build the templates with `make gpu`");
-  return make(toolbox, problem, *best, *binding, {});
+  return make_fused(toolbox, problem, best);
 }
 
 }  // namespace attacca::launch

@@ -6,21 +6,25 @@
 
 namespace attacca::launch {
 
+// Errors: as resolve(), where the candidate has no binding; a kernel that does not build.
 Result<std::unique_ptr<Runnable>> make_fused(const std::shared_ptr<Toolbox>& toolbox,
                                              const problem::Problem& problem,
                                              const Candidate& candidate);
 
 // The same with a kernel that was loaded already, of the candidate's template: to time machine code
-// that was made in another way. `binding`: where place() puts the problem's operands.
-Result<std::unique_ptr<Runnable>> make_fused(const std::shared_ptr<Toolbox>& toolbox,
-                                             const problem::Problem& problem,
-                                             const Candidate& candidate,
-                                             const epilogue::Binding& binding,
-                                             std::shared_ptr<const Kernel> kernel);
+// that was made in another way. REQUIRES: a candidate with a binding.
+std::unique_ptr<Runnable> make_fused(const std::shared_ptr<Toolbox>& toolbox,
+                                     const problem::Problem& problem, const Candidate& candidate,
+                                     std::shared_ptr<const Kernel> kernel);
 
 // By the pointwise template that leaves the fewest operands to the context.
 // REQUIRES: a problem without products.
 Result<std::unique_ptr<Runnable>> make_pointwise(const std::shared_ptr<Toolbox>& toolbox,
                                                  const problem::Problem& problem);
+
+// The kernel that computes the problem. `capability`: of the device; 0: what the template is for.
+gpu::KernelRequest kernel_request(const problem::Problem& problem,
+                                  const templates::Template& kernel,
+                                  const epilogue::Binding& binding, int capability);
 
 }  // namespace attacca::launch

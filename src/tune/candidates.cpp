@@ -5,7 +5,7 @@
 
 #include "fmt/format.h"
 
-#include "launch/arguments.hpp"
+#include "launch/legality.hpp"
 #include "tune/cost_model.hpp"
 
 namespace attacca::tune {
@@ -23,21 +23,16 @@ launch::Candidates fused_candidates(const problem::Problem& problem,
   std::vector<Ranked> ranked;
   for (const Template& kernel : catalog.templates()) {
     if (kernel.family != templates::Family::Gemm) continue;
-    const auto placed = launch::place(problem, kernel, device);
-    if (const auto* reason = std::get_if<std::string>(&placed)) {
-      result.excluded.push_back({kernel.name, *reason});
+    launch::Legality legal = launch::legality(problem, kernel, device);
+    if (auto* reason = std::get_if<std::string>(&legal)) {
+      result.excluded.push_back({kernel.name, std::move(*reason)});
       continue;
     }
-    const auto& binding = std::get<epilogue::Binding>(placed);
-    launch::Candidate candidate{.kind = launch::CandidateKind::Fused, .kernel = kernel.name};
-    const attacca_gemm_arguments arguments =
-        launch::describe(problem, kernel, binding, candidate, device.sm_count);
-    char reason[512] = "";
-    if (kernel.builder->check(&arguments, reason, sizeof reason) != 0) {
-      result.excluded.push_back({kernel.name, reason});
-      continue;
-    }
-    ranked.push_back({candidate, expected_seconds(problem, kernel, binding, device)});
+    launch::Candidate candidate{.kind = launch::CandidateKind::Fused,
+                                .kernel = kernel.name,
+                                .binding = std::get<0>(std::move(legal))};
+    const double seconds = expected_seconds(problem, kernel, *candidate.binding, device);
+    ranked.push_back({std::move(candidate), seconds});
   }
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const Ranked& a, const Ranked& b) { return a.seconds < b.seconds; });

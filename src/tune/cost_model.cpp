@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "launch/arguments.hpp"
+#include "launch/legality.hpp"
 #include "tune/architecture.hpp"
 #include "tune/ranking_tree.hpp"
 

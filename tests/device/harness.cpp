@@ -9,8 +9,8 @@
 #include "fmt/format.h"
 
 #include "ir/interpret/last_place.hpp"
-#include "launch/arguments.hpp"
 #include "launch/candidate.hpp"
+#include "launch/legality.hpp"
 #include "launch/prepare.hpp"
 #include "run/check/compare.hpp"
 #include "run/check/random_inputs.hpp"
@@ -227,15 +227,15 @@ std::string template_test_name(const ::testing::TestParamInfo<std::string>& info
 
 bool is_refused(const Case& each, const std::string& kernel) {
   if (kernel.empty()) return false;
-  return std::holds_alternative<std::string>(
-      launch::place(each.problem, *toolbox()->catalog().find(kernel), toolbox()->device().info()));
+  return std::holds_alternative<std::string>(launch::legality(
+      each.problem, *toolbox()->catalog().find(kernel), toolbox()->device().info()));
 }
 
 void run_all(
     const std::string& kernel, const std::vector<Prepared>& cases,
     const std::function<std::string(const Prepared&, const std::vector<ir::Tensor>&)>& wrong) {
   launch::Candidate candidate;
-  if (!kernel.empty()) candidate = {launch::CandidateKind::Fused, kernel, 0, 0, 0, 0};
+  if (!kernel.empty()) candidate = {.kind = launch::CandidateKind::Fused, .kernel = kernel};
   std::atomic<int> ran = 0;
   std::vector<std::string> faults(cases.size());
   in_parallel(static_cast<int>(cases.size()), [&](int i) {

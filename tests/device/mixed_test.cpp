@@ -147,7 +147,7 @@ std::vector<Candidate> every_candidate(const Prepared& prepared) {
   std::vector<Candidate> all = {Candidate{}};
   for (const std::string& kernel : mixed_templates())
     if (!kernel.empty() && !is_refused(*prepared.each, kernel))
-      all.push_back({CandidateKind::Fused, kernel, 0, 0, 0, 0});
+      all.push_back({.kind = CandidateKind::Fused, .kernel = kernel});
   return all;
 }
 

@@ -118,7 +118,7 @@ void expect_exact(const Case& each) {
   for (const std::string& kernel : scaling_templates()) {
     if (!kernel.empty() && is_refused(each, kernel)) continue;
     Candidate candidate;
-    if (!kernel.empty()) candidate = {CandidateKind::Fused, kernel, 0, 0, 0, 0};
+    if (!kernel.empty()) candidate = {.kind = CandidateKind::Fused, .kernel = kernel};
     const auto outputs = run_candidate(each, candidate);
     ASSERT_TRUE(outputs) << to_string(candidate) << to_string(outputs.error());
     EXPECT_EQ("", compare_bits(*outputs, reference.unfused)) << to_string(candidate);

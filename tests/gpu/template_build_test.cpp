@@ -10,6 +10,7 @@
 #include "epilogue/text.hpp"
 #include "gpu/cache_testing.hpp"
 #include "gpu/kernel/build.hpp"
+#include "templates/catalog.hpp"
 
 namespace attacca::gpu {
 namespace {

@@ -6,7 +6,6 @@
 #include "cli/commands.hpp"
 #include "cli/explain/decisions.hpp"
 #include "gpu/devices.hpp"
-#include "launch/arguments.hpp"
 #include "support/text/json.hpp"
 #include "tune/cost_model.hpp"
 #include "tune/tuner.hpp"
@@ -97,9 +96,9 @@ Result<int> print_features(const BenchGemmArgs& args) {
   json::Value all = json::Value::object();
   for (const launch::Candidate& each : tune::fused_candidates(problem, catalog, device).ranked) {
     const templates::Template& kernel = *catalog.find(each.kernel);
-    const auto binding = std::get<epilogue::Binding>(launch::place(problem, kernel, device));
     json::Value values = json::Value::array();
-    for (const double value : tune::features(problem, kernel, binding, device)) values.push(value);
+    for (const double value : tune::features(problem, kernel, *each.binding, device))
+      values.push(value);
     all.set(each.kernel, std::move(values));
   }
   json::Value names = json::Value::array();

@@ -37,10 +37,7 @@ Result<json::Value> measure(const std::shared_ptr<launch::Toolbox>& toolbox,
                             const std::string& name, const BenchGemmArgs& args, int count) {
   const gpu::Device& device = toolbox->device();
   ATTACCA_TRY(const Placed placed, place_in(toolbox->catalog(), name, args, &device.info()));
-  launch::Candidate candidate;
-  candidate.kind = launch::CandidateKind::Fused;
-  candidate.kernel = name;
-  ATTACCA_TRY(const auto runnable, launch::make_fused(toolbox, placed.problem, candidate));
+  ATTACCA_TRY(const auto runnable, launch::make_fused(toolbox, placed.problem, placed.candidate));
   ATTACCA_TRY(const tune::OperandSets operands, tune::OperandSets::make(toolbox, placed.problem));
   ATTACCA_TRY(const auto workspace,
               gpu::DeviceMemory::allocate(device, runnable->workspace_bytes()));

@@ -4,7 +4,8 @@
 
 #include "ir/graph/dtype_named.hpp"
 #include "ir/graph/product_dtype.hpp"
-#include "launch/arguments.hpp"
+#include "launch/fused.hpp"
+#include "launch/legality.hpp"
 #include "run/gemm_graph.hpp"
 
 namespace attacca::cli {
@@ -59,19 +60,17 @@ Result<Placed> place_in(const templates::Catalog& catalog, const std::string& ke
   suitable.major = placed.kernel->min_capability / 10;
   suitable.minor = placed.kernel->min_capability % 10;
   suitable.max_shared_bytes = placed.kernel->shared_bytes;
+  suitable.sm_count = 1;
   ATTACCA_TRY(const problem::ProblemText text, bench_problem(args));
   ATTACCA_TRY(placed.problem, problem::read_problem(text));
-  auto binding = launch::place(placed.problem, *placed.kernel, device ? *device : suitable);
-  if (const auto* reason = std::get_if<std::string>(&binding))
+  auto legal = launch::legality(placed.problem, *placed.kernel, device ? *device : suitable);
+  if (const auto* reason = std::get_if<std::string>(&legal))
     return fail(*reason, kernel, "choose another template or epilogue");
-  placed.binding = std::get<epilogue::Binding>(std::move(binding));
-  placed.request.kernel = placed.kernel;
-  placed.request.a_type = placed.problem.views.products[0].a.dtype;
-  placed.request.b_type = placed.problem.views.products[0].b.dtype;
-  placed.request.epilogue = placed.problem.epilogue;
-  placed.request.binding = placed.binding;
-  placed.request.mode = placed.problem.mode;
-  placed.request.capability = device ? device->capability() : 0;
+  placed.candidate = {.kind = launch::CandidateKind::Fused,
+                      .kernel = kernel,
+                      .binding = std::get<0>(std::move(legal))};
+  placed.request = launch::kernel_request(placed.problem, *placed.kernel, *placed.candidate.binding,
+                                          device ? device->capability() : 0);
   return placed;
 }
 

@@ -8,8 +8,10 @@
 #include "cli/commands.hpp"
 #include "gpu/driver/device.hpp"
 #include "gpu/kernel/build.hpp"
+#include "launch/candidate.hpp"
 #include "problem/region_graph.hpp"
 #include "run/pipeline.hpp"
+#include "templates/catalog.hpp"
 
 namespace attacca::cli {
 
@@ -22,7 +24,7 @@ Result<problem::ProblemText> bench_problem(const BenchGemmArgs& args);
 struct Placed {
   problem::Problem problem;
   const templates::Template* kernel = nullptr;
-  epilogue::Binding binding;
+  launch::Candidate candidate;
   gpu::KernelRequest request;
 };
 // `device` nullptr: a device with the template's architecture, to compile without a GPU.

@@ -41,14 +41,10 @@ Result<json::Value> compare(const BenchGemmArgs& args, const std::string& name,
   ATTACCA_TRY(launch::Kernel loaded, load_image(*toolbox, *placed.kernel, image));
   const auto whole = std::make_shared<const launch::Kernel>(std::move(loaded));
   ATTACCA_TRY(const tune::OperandSets operands, tune::OperandSets::make(toolbox, placed.problem));
-  launch::Candidate candidate;
-  candidate.kind = launch::CandidateKind::Fused;
-  candidate.kernel = name;
   std::vector<std::unique_ptr<launch::Runnable>> runnables;
   std::vector<tune::Timed> timed;
   for (const auto& kernel : {spliced, whole}) {
-    ATTACCA_TRY(auto runnable,
-                launch::make_fused(toolbox, placed.problem, candidate, placed.binding, kernel));
+    auto runnable = launch::make_fused(toolbox, placed.problem, placed.candidate, kernel);
     ATTACCA_TRY(tune::Timed one,
                 tune::Timed::make(toolbox, tune::launches_of(*runnable, operands)));
     runnables.push_back(std::move(runnable));
@@ -81,8 +77,8 @@ Result<int> try_whole(const BenchKernelArgs& args) {
   ATTACCA_TRY(const Placed placed, place_in(catalog, args.templates[0], gemm, nullptr));
   epilogue::CudaOptions options;
   options.mode = placed.request.mode;
-  fmt::print("{}", epilogue::emit_cuda(placed.request.epilogue, placed.kernel->hole, placed.binding,
-                                       options));
+  fmt::print("{}", epilogue::emit_cuda(placed.request.epilogue, placed.kernel->hole,
+                                       *placed.candidate.binding, options));
   return kOk;
 }
 

@@ -2,6 +2,7 @@
 
 #include "fmt/format.h"
 
+#include "launch/legality.hpp"
 #include "launch/prepare.hpp"
 #include "launch/unfused.hpp"
 #include "launch/user_kernel.hpp"
@@ -44,17 +45,19 @@ Result<CudaStep> make_step(const StepContext& context, const problem::Problem& p
   return step_of(std::move(runnable), values_of(problem, candidate));
 }
 
-// Whether this build still has the candidate's template, which the filter leaves, and the vendor
-// library its algorithm.
-bool is_at_hand(const StepContext& context, const problem::Problem& problem,
-                const Candidate& candidate) {
+// Whether a candidate that was read may be taken, which gives it its binding: the template is built
+// and computes the problem, the filter leaves it; or the vendor library has the algorithm.
+bool is_at_hand(const StepContext& context, const problem::Problem& problem, Candidate& candidate) {
   if (candidate.kind != CandidateKind::Fused)
     return candidate == Candidate{} || problem.kernel ||
            launch::prepare(context.toolbox, problem, candidate).has_value();
   launch::Candidates one{.ranked = {candidate}, .expected = {}, .excluded = {}};
   apply(context.options.tune_options.filter, one);
-  return !one.ranked.empty() && (candidate.kernel == launch::kUserKernel ||
-                                 context.toolbox->catalog().find(candidate.kernel) != nullptr);
+  if (one.ranked.empty()) return false;
+  auto resolved = launch::resolve(candidate, problem, context.toolbox->catalog(),
+                                  context.toolbox->device().info());
+  if (resolved) candidate = *std::move(resolved);
+  return resolved.has_value();
 }
 
 bool asks_what_is_known(Tuning tuning) {
@@ -69,8 +72,9 @@ bool measures(Tuning tuning) {
 bool decide_by_known(const StepContext& context, const problem::Problem& problem,
                      Decision& decision) {
   const auto take = [&](const tune::Choice& choice, const char* source) {
-    if (!is_at_hand(context, problem, choice.candidate)) return false;
-    decision.candidate = choice.candidate;
+    Candidate candidate = choice.candidate;
+    if (!is_at_hand(context, problem, candidate)) return false;
+    decision.candidate = std::move(candidate);
     decision.seconds = choice.seconds;
     decision.unfused_seconds = choice.unfused_seconds;
     decision.source = source;

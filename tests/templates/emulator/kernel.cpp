@@ -57,8 +57,7 @@ float accumulator(uint32_t bits) {
 // integers, an 8-bit result the low byte of a whole number.
 attacca_results attacca_hole(HOLE_PARAMETERS) {
   float x[2];
-  for (int i = 0; i < 2; ++i)
-    x[i] = static_cast<float>(3 * row + 5 * (column + i) + 7 * batch);
+  for (int i = 0; i < 2; ++i) x[i] = static_cast<float>(3 * row + 5 * (column + i) + 7 * batch);
 #if HOLE_ACCUMULATORS
   x[0] += accumulator(acc0_0);
   x[1] += accumulator(acc0_1);

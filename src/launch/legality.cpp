@@ -1,0 +1,174 @@
+#include "launch/legality.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "fmt/format.h"
+
+#include "launch/arguments.hpp"
+
+namespace attacca::launch {
+namespace {
+
+using epilogue::Place;
+using epilogue::Role;
+using templates::Template;
+using Reason = std::optional<std::string>;
+
+// ---- What the metadata say
+
+Reason device_reason(const Template& kernel, const gpu::DeviceInfo& device) {
+  if (device.capability() < kernel.min_capability || device.capability() > kernel.max_capability)
+    return fmt::format("made for compute capability {} to {}, the device has {}",
+                       kernel.min_capability, kernel.max_capability, device.capability());
+  if (device.max_shared_bytes < kernel.shared_bytes)
+    return fmt::format("needs {} bytes of shared memory, a block has {}", kernel.shared_bytes,
+                       device.max_shared_bytes);
+  return std::nullopt;
+}
+
+// The template takes these packed weights.
+Reason packed_reason(const problem::Problem& problem, const Template& kernel) {
+  const problem::Product& product = problem.products[0];
+  const auto& views = problem.views.products[0];
+  const ir::Packing& packing = product.packed->packing;
+  const bool floats = ir::is_float(packing.weights);
+  if (packing.bits != kernel.packed_bits || floats != kernel.packed_floats ||
+      ir::info(packing.scales).bits != kernel.packed_scale_bits)
+    return fmt::format("made for {}-bit {} with {}-bit scales, the weights have {}",
+                       kernel.packed_bits, kernel.packed_floats ? "floats" : "integers",
+                       kernel.packed_scale_bits, to_string(packing));
+  if (!takes(kernel, views.a.dtype)) return fmt::format("no {} inputs", name(views.a.dtype));
+  if (packing.scales != ir::DType::F32 && packing.scales != views.a.dtype)
+    return fmt::format("it takes scales of f32 or of A's dtype, not of {}", name(packing.scales));
+  if (kernel.packed_rounds && views.b.dtype != views.a.dtype)
+    return fmt::format("it rounds the weights to {}, which the graph unpacks to {}",
+                       name(views.a.dtype), name(views.b.dtype));
+  if (problem.mode == ir::Mode::Eager && !kernel.packed_rounds && views.b.dtype != ir::DType::F32)
+    return fmt::format("it does not round the weights to {}, as eager mode does",
+                       name(views.b.dtype));
+  return std::nullopt;
+}
+
+// The template multiplies operands of this kind.
+Reason product_reason(const problem::Problem& problem, const Template& kernel) {
+  const problem::Product& product = problem.products[0];
+  const auto& views = problem.views.products[0];
+  if (product.k == 0) return "K is 0";
+  if (product.packed.has_value() != (kernel.packed_bits != 0))
+    return product.packed ? "it takes no packed weights" : "it takes packed weights alone";
+  if (product.packed) return packed_reason(problem, kernel);
+  if (views.scales.has_value() != kernel.scaled_blocks)
+    return views.scales ? "it knows no scales of blocks" : "it takes blocks with scales alone";
+  if (views.a.dtype != views.b.dtype && !kernel.mixed_inputs) return "the operands' dtypes differ";
+  for (const ir::DType dtype : {views.a.dtype, views.b.dtype})
+    if (!takes(kernel, dtype)) return fmt::format("no {} inputs", name(dtype));
+  if (kernel.fast_accumulation && !product.fast)
+    return "its sums are short, and the product does not say fast=true";
+  return std::nullopt;
+}
+
+// ---- What the hole takes
+
+// Whether a tensor map (16-byte steps) or a vector access of `align` bytes can walk the operand.
+bool dense_rows(const problem::View& view, int align, const problem::Problem& problem) {
+  const auto divides = [&](int64_t stride) {
+    return stride * ir::size_of(view.dtype) % align == 0;
+  };
+  return (view.column_stride == 1 || problem.n == 1) && view.row_stride >= 0 &&
+         (view.row_stride > 0 || problem.m == 1) && view.alignment >= align &&
+         divides(view.row_stride) && view.batch_stride >= 0 && divides(view.batch_stride);
+}
+
+epilogue::PlacementLimits limits_of(const problem::Problem& problem, const Template& kernel) {
+  const auto goes_through_context = [&](const problem::View& view) {
+    return !kernel.any_strides && !dense_rows(view, kernel.align_d, problem);
+  };
+  epilogue::PlacementLimits limits;
+  for (size_t i = 0; i < problem.views.inputs.size(); ++i)
+    limits.context_inputs.push_back(problem.epilogue.inputs[i].role == Role::Full &&
+                                    goes_through_context(problem.views.inputs[i]));
+  for (const problem::View& view : problem.views.outputs)
+    limits.context_outputs.push_back(goes_through_context(view));
+  return limits;
+}
+
+// A kernel multiplies one A, and its accumulators are all of the problem's columns.
+Reason accumulators_reason(const problem::Problem& problem, const Template& kernel) {
+  for (size_t i = 1; i < problem.products.size(); ++i)
+    if (!problem.repeats_first_a(i)) return "the products do not share A";
+  if (kernel.hole.accumulators == 1 && problem.products[0].n != problem.n)
+    return "the epilogue reads a part of the product's columns";
+  return std::nullopt;
+}
+
+// ---- What the builder checks
+
+// Addresses, far from each other, whose first elements are as aligned as the problem says and no
+// more: what the builder checks before there is memory.
+problem::Addresses least_aligned(const problem::Problem& problem) {
+  constexpr int64_t kApart = int64_t{1} << 46;
+  int64_t address = 0;
+  return map(
+      [&](const problem::View& view) {
+        address += kApart;
+        return reinterpret_cast<void*>(address + view.alignment -
+                                       view.offset * ir::size_of(view.dtype));
+      },
+      problem.views);
+}
+
+Reason builder_reason(const problem::Problem& problem, const Template& kernel,
+                      const epilogue::Binding& binding, const Candidate& candidate, int sm_count) {
+  attacca_gemm_arguments arguments = describe(problem, kernel, binding, candidate, sm_count);
+  set_addresses(problem, binding, least_aligned(problem), arguments);
+  char reason[512] = "";
+  if (kernel.builder->check(&arguments, reason, sizeof reason) == 0) return std::nullopt;
+  return reason;
+}
+
+}  // namespace
+
+Legality legality(const problem::Problem& problem, const Template& kernel,
+                  const gpu::DeviceInfo& device, const Candidate& candidate) {
+  if (Reason reason = device_reason(kernel, device)) return *std::move(reason);
+  const bool multiplies = kernel.family == templates::Family::Gemm;
+  if (multiplies)
+    if (Reason reason = product_reason(problem, kernel)) return *std::move(reason);
+  auto bound = epilogue::bind(problem.epilogue, kernel.hole, limits_of(problem, kernel));
+  if (auto* reason = std::get_if<std::string>(&bound)) return std::move(*reason);
+  auto binding =
+      std::make_shared<const epilogue::Binding>(std::get<epilogue::Binding>(std::move(bound)));
+  if (multiplies)
+    if (Reason reason = accumulators_reason(problem, kernel)) return *std::move(reason);
+  if (Reason reason = builder_reason(problem, kernel, *binding, candidate, device.sm_count))
+    return *std::move(reason);
+  return binding;
+}
+
+Result<Candidate> resolve(Candidate candidate, const problem::Problem& problem,
+                          const templates::Catalog& catalog, const gpu::DeviceInfo& device) {
+  if (candidate.kind != CandidateKind::Fused || problem.kernel || candidate.binding)
+    return candidate;
+  const Template* kernel = catalog.find(candidate.kernel);
+  if (kernel == nullptr)
+    return fail(fmt::format("no template {}", candidate.kernel), candidate.kernel,
+                "list them with `attacca doctor`, build them with `make gpu`");
+  Legality legal = legality(problem, *kernel, device, candidate);
+  if (const auto* reason = std::get_if<std::string>(&legal))
+    return fail(fmt::format("{} cannot compute this problem: {}", kernel->name, *reason),
+                kernel->name, "choose another candidate");
+  candidate.binding = std::get<0>(std::move(legal));
+  return candidate;
+}
+
+int context_operands(const problem::Problem& problem, const epilogue::Binding& binding) {
+  int count = 0;
+  for (size_t i = 0; i < binding.inputs.size(); ++i)
+    count +=
+        binding.inputs[i].place == Place::Context && problem.epilogue.inputs[i].role == Role::Full;
+  for (const epilogue::Placement& output : binding.outputs) count += output.place == Place::Context;
+  return count;
+}
+
+}  // namespace attacca::launch
