@@ -1,6 +1,7 @@
 // Every built template with an epilogue, to a cubin: ATTACCA_TEMPLATE_DIR or the build's own. And
 // each family for the architectures whose devices may run it: these are compiled and assembled
 // only, for nothing but sm_90 is at hand to run them.
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -143,7 +144,10 @@ TEST(TemplateBuild, EveryFamilyAssemblesForEveryArchitectureThatMayRunIt) {
       assembled[capability].insert(key.first);
     }
   const std::set<std::string> any = {"mma", "pointwise"};
-  for (const int capability : {80, 89, 100, 120}) EXPECT_EQ(assembled[capability], any);
+  for (const int capability : {80, 89, 100, 120})
+    EXPECT_TRUE(std::includes(assembled[capability].begin(), assembled[capability].end(),
+                              any.begin(), any.end()))
+        << capability;
   EXPECT_GT(assembled[90].size(), any.size());
 }
 

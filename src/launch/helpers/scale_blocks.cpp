@@ -57,8 +57,8 @@ Status ScaleBlocks::launch(const void* x, const void* scales, void* to,
   for (const BlockAxis& axis : axes_) count *= axis.extent;
   const int64_t threads = SourceKernel::kThreads;
   // The kernel's parameter is all axes, which follow the first.
-  return kernel_.launch({SourceKernel::blocks((count + threads - 1) / threads), 1, 1}, stream, x,
-                        scales, to, axes_[0]);
+  return kernel_.launch({kernel_.blocks((count + threads - 1) / threads), 1, 1}, stream, x, scales,
+                        to, axes_[0]);
 }
 
 }  // namespace attacca::launch

@@ -6,9 +6,10 @@
 
 namespace attacca::launch {
 
-uint32_t SourceKernel::blocks(int64_t work) {
-  constexpr int64_t kMostBlocks = 132 * 32;
-  return static_cast<uint32_t>(std::clamp<int64_t>(work, 0, kMostBlocks));
+uint32_t SourceKernel::blocks(int64_t work) const {
+  constexpr int64_t kBlocksOfMultiprocessor = 32;
+  const int64_t most = kBlocksOfMultiprocessor * toolbox_->device().info().sm_count;
+  return static_cast<uint32_t>(std::clamp<int64_t>(work, 0, most));
 }
 
 Result<SourceKernel> SourceKernel::make(const std::shared_ptr<Toolbox>& toolbox,

@@ -14,14 +14,15 @@ class SourceKernel {
  public:
   // Of every helper kernel's blocks.
   static constexpr uint32_t kThreads = 256;
-  // So many blocks of `work` that any number of blocks walks with a stride of the grid.
-  static uint32_t blocks(int64_t work);
-
   // `source`: CUDA C++ that kDeviceTypes stands in front of. It defines `entry`, extern "C".
   // `contract`: whether a * b + c may become one fma.
   static Result<SourceKernel> make(const std::shared_ptr<Toolbox>& toolbox,
                                    const std::string& entry, const std::string& source,
                                    bool contract = false);
+
+  // So many blocks of `work` that any number of blocks walks with a stride of the grid: at most as
+  // many as keep the device busy.
+  uint32_t blocks(int64_t work) const;
 
   // The parameters are those of the kernel in type and order. Nothing, where the grid has no block.
   template <class... Parameters>

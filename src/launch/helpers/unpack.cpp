@@ -103,8 +103,8 @@ Status Unpack::launch(const void* packed, void* to, gpu::StreamHandle stream) co
   const Parameters numbers = parameters_of(layout_);
   const int64_t count = numbers.blocks_n * numbers.blocks_k * 128;
   const int64_t threads = SourceKernel::kThreads;
-  return kernel_.launch({SourceKernel::blocks((count + threads - 1) / threads), 1, 1}, stream,
-                        packed, to, numbers);
+  return kernel_.launch({kernel_.blocks((count + threads - 1) / threads), 1, 1}, stream, packed, to,
+                        numbers);
 }
 
 }  // namespace attacca::launch

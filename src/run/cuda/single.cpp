@@ -84,8 +84,8 @@ Result<StepLaunch> make_reduction(const StepContext& context, const ir::Node& no
     ATTACCA_TRY_VOID(push(gone ? reduced : kept, shapes.from[axis], shapes.strides[axis], other));
   }
   return [=](const Addresses& at, void*, gpu::StreamHandle stream) {
-    return kernel.launch({SourceKernel::blocks(results), 1, 1}, stream, at.inputs[0], at.outputs[0],
-                         kept, reduced, results, count);
+    return kernel.launch({kernel.blocks(results), 1, 1}, stream, at.inputs[0], at.outputs[0], kept,
+                         reduced, results, count);
   };
 }
 
@@ -114,7 +114,7 @@ Result<StepLaunch> make_gather(const StepContext& context, const ir::Node& node,
                 inner = product(shapes.from, axis + 1, shapes.from.size()),
                 chosen = product(indices.from, 0, indices.from.size());
   const int64_t threads = SourceKernel::kThreads;
-  const uint32_t blocks = SourceKernel::blocks((outer * chosen * inner + threads - 1) / threads);
+  const uint32_t blocks = kernel.blocks((outer * chosen * inner + threads - 1) / threads);
   return [=](const Addresses& at, void*, gpu::StreamHandle stream) {
     return kernel.launch({blocks, 1, 1}, stream, at.inputs[0], at.inputs[1], at.outputs[0], outer,
                          extent, chosen, inner);
