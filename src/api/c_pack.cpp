@@ -5,6 +5,7 @@
 
 #include "api/status.hpp"
 #include "ir/graph/dtype_named.hpp"
+#include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
 
 namespace {

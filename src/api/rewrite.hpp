@@ -21,14 +21,9 @@ Result<ir::Graph> rewrite(const ir::Graph& graph, F replace) {
       copies[id] = *replaced;
       continue;
     }
-    if (node.op == ir::Op::Input) {
-      ATTACCA_TRY(copies[id], into.input(node.name, node.type));
-      continue;
-    }
-    std::vector<ir::Value> operands;
-    for (const ir::Value operand : node.operands) operands.push_back(copies[operand.id]);
-    ATTACCA_TRY(copies[id], ir::copy_node(into, node, std::move(operands)));
-    if (!node.name.empty()) ATTACCA_TRY_VOID(into.set_name(copies[id], node.name));
+    ATTACCA_TRY(copies[id], ir::copy_moved(into, node, copies));
+    if (node.op != ir::Op::Input && !node.name.empty())
+      ATTACCA_TRY_VOID(into.set_name(copies[id], node.name));
   }
   for (const ir::Output& output : graph.outputs())
     into.add_output(copies[output.value.id], output.name);

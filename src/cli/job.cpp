@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "import/files/npy.hpp"
 #include "import/files/safetensors.hpp"
+#include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
 #include "ir/text/lexer.hpp"
 #include "run/pipeline.hpp"
@@ -45,7 +46,7 @@ Result<ir::Tensor> read_tensor(const std::string& path, ir::DType dtype) {
 Status check_packing(const ir::Graph& graph, ir::Value input, const ir::Tensor& tensor) {
   for (const ir::Node& node : graph.nodes()) {
     if (node.op != ir::Op::Unpack || node.operands[0] != input) continue;
-    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.attrs));
+    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.get<ir::UnpackAttrs>()));
     ATTACCA_TRY(const ir::Tensor dense, tensor.contiguous());
     const std::span<const std::byte> bytes(dense.data(), static_cast<size_t>(dense.bytes()));
     if (Status fits = ir::check_packed(bytes, layout); !fits)

@@ -48,7 +48,7 @@ struct Input {
 struct Node {
   ir::Op op = ir::Op::Add;  // elementwise, Cast, or Constant (a literal)
   std::vector<int> operands;
-  std::vector<double> params;        // as ir::Attrs::params
+  std::vector<double> params;        // as ir::ElementwiseAttrs::params
   double literal = 0;                // Constant
   ir::DType dtype = ir::DType::F32;  // in the graph: what eager mode rounds to
   std::optional<ir::DType> compute;  // declared compute type: fp32 mode rounds to it too

@@ -249,13 +249,7 @@ class Converter {
     if (node.op != Op::Cast && node.op != Op::Constant && !ir::is_elementwise(node.op))
       return fail(fmt::format("{} is no elementwise op", name(node.op)), std::string(kSource),
                   "an epilogue sees one element at a time");
-    Node step{node.op,
-              {},
-              node.attrs.params,
-              0,
-              node.type.dtype,
-              node.attrs.compute,
-              node.attrs.saturate};
+    Node step{node.op, {}, node.params(), 0, node.type.dtype, node.compute(), node.saturates()};
     if (node.op == Op::Constant) {
       if (!node.literal && node.tensor->size() != 1)
         return fail("a constant of several elements", std::string(kSource),

@@ -62,20 +62,15 @@ class Recovery : Rewriting {
  private:
   Value scaled(const Blocks& found) {
     Value scale = moved_[found.scale.id];
-    if (!(shape(found.scale) == found.cut.blocks)) {
-      ir::Attrs attrs;
-      attrs.shape = found.cut.blocks;
-      scale = add(Op::Reshape, {scale}, std::move(attrs));
-    }
-    ir::Attrs attrs;
-    attrs.axes = found.cut.block;
+    if (!(shape(found.scale) == found.cut.blocks))
+      scale = add(Op::Reshape, {scale}, ir::ShapeAttrs{found.cut.blocks});
     result_.applied.push_back({"scaled blocks", "scale_blocks"});
-    return add(Op::ScaleBlocks, {moved_[found.q.id], scale}, std::move(attrs));
+    return add(Op::ScaleBlocks, {moved_[found.q.id], scale}, ir::BlocksAttrs{found.cut.block});
   }
 
   bool is_f32(Op op, const ir::Node& node) const {
     return node.op == op && node.type.dtype == DType::F32 &&
-           node.attrs.compute.value_or(DType::F32) == DType::F32;
+           node.compute().value_or(DType::F32) == DType::F32;
   }
 
   std::optional<Blocks> blocks_of(Value value) const {

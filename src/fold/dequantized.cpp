@@ -72,7 +72,7 @@ class Multiplier : Rewriting {
       if (!is_byte(dtype) && !ir::is_fp8(dtype)) return std::nullopt;
       return Dequantized{.q = q, .scales = {}, .zero = {}};
     }
-    if (node.attrs.compute.value_or(DType::F32) != DType::F32) return std::nullopt;
+    if (node.compute().value_or(DType::F32) != DType::F32) return std::nullopt;
     if (node.op == Op::Sub) return shifted(node);
     if (node.op != Op::Mul) return std::nullopt;
     for (const size_t at : {0, 1}) {
@@ -153,9 +153,7 @@ class Multiplier : Rewriting {
     const ir::Shape& extents = shape(value);
     if (!operand.transposed || extents.empty()) return moved;
     if (extents.size() > 1) return add(Op::Transpose, {moved});
-    ir::Attrs column;
-    column.shape = {extents[0], Dim(1)};
-    return add(Op::Reshape, {moved}, std::move(column));
+    return add(Op::Reshape, {moved}, ir::ShapeAttrs{{extents[0], Dim(1)}});
   }
 
   Value zero_of(const Dequantized& operand) {
@@ -182,10 +180,8 @@ class Multiplier : Rewriting {
   // Along an axis, from the end; of constants by themselves.
   Value sums(Value q, int64_t axis) {
     if (auto known = constant_sums(q, axis)) return *known;
-    ir::Attrs attrs;
-    attrs.axes = {static_cast<int64_t>(into().type(q).shape.size()) - axis};
-    attrs.keepdims = true;
-    return add(Op::Sum, {must(ir::cast(into(), q, DType::S32))}, std::move(attrs));
+    const int64_t along = static_cast<int64_t>(into().type(q).shape.size()) - axis;
+    return add(Op::Sum, {must(ir::cast(into(), q, DType::S32))}, ir::ReductionAttrs{{along}, true});
   }
 
   std::optional<Value> constant_sums(Value q, int64_t axis) {

@@ -220,7 +220,7 @@ class Extractor {
     const ir::Node& node = graph_[value_];
     std::vector<Expression> args;
     for (const ir::Value operand : node.operands) args.push_back(value_of(operand));
-    return apply(node.op, node.attrs.params, std::move(args));
+    return apply(node.op, node.params(), std::move(args));
   }
 
   // The cost that `after` saves over `before`, counting each needed value once. Values are expanded

@@ -35,7 +35,7 @@ bool is_comparison(Op op) {
 // The domain of an op that folding may look into.
 std::optional<Domain> domain_of(const ir::Node& node) {
   if (!ir::is_elementwise(node.op) || !ir::is_float(node.type.dtype)) return std::nullopt;
-  return Domain{node.type.dtype, node.attrs.compute};
+  return Domain{node.type.dtype, node.compute()};
 }
 
 constexpr int kExcerptDepth = 4;
@@ -83,7 +83,7 @@ class Folder {
     if (!domain) return;
     Room& room = rooms_.try_emplace(*domain, *domain).first->second;
     EGraph& egraph = room.egraph;
-    const auto& params = node.attrs.params;
+    const auto& params = node.params();
     const bool opaque = std::any_of(params.begin(), params.end(), is_near_miss);
     Ref ref = opaque ? egraph.leaf(value) : insert(room, *domain, node);
     saturate(egraph, ref.cls);
@@ -105,8 +105,8 @@ class Folder {
   Ref insert(Room& room, const Domain& domain, const ir::Node& node) {
     std::vector<Ref> args;
     for (const Value operand : node.operands) args.push_back(operand_ref(room, domain, operand));
-    const auto ref = room.egraph.apply(node.op, node.attrs.params, args, Cancel::Forbid);
-    if (!ref) return room.egraph.opaque(node.op, node.attrs.params, std::move(args));
+    const auto ref = room.egraph.apply(node.op, node.params(), args, Cancel::Forbid);
+    if (!ref) return room.egraph.opaque(node.op, node.params(), std::move(args));
     return is_constant(*ref) ? constant(room.constants.computed(ref->scale)) : *ref;
   }
 
@@ -175,13 +175,7 @@ class Folder {
   }
 
   Value copy(ir::Graph& into, const ir::Node& node) const {
-    if (node.op == Op::Input) return *into.input(node.name, node.type);
-    if (node.op == Op::Constant)
-      return node.literal ? into.literal(node.literal->value, node.type.dtype)
-                          : into.constant(*node.tensor);
-    std::vector<Value> operands;
-    for (const Value operand : node.operands) operands.push_back(moved_[operand.id]);
-    const auto value = into.add(node.op, std::move(operands), node.attrs);
+    const auto value = ir::copy_moved(into, node, moved_);
     ATTACCA_CHECK(value.has_value(), "a copied node is invalid");
     return *value;
   }
@@ -192,10 +186,8 @@ class Folder {
       return into.literal(expression.number, root.type.dtype);
     std::vector<Value> operands;
     for (const Expression& arg : expression.args) operands.push_back(emit(into, arg, root));
-    ir::Attrs attrs;
-    attrs.params = expression.params;
-    attrs.compute = root.attrs.compute;
-    const auto value = into.add(expression.op, std::move(operands), std::move(attrs));
+    const auto value = into.add(expression.op, std::move(operands),
+                                ir::ElementwiseAttrs{expression.params, root.compute()});
     ATTACCA_CHECK(value.has_value(), "a folded node is invalid");
     return *value;
   }

@@ -37,12 +37,7 @@ class Rewriting {
     return *made;
   }
 
-  ir::Value copy(const ir::Node& node) {
-    if (node.op == ir::Op::Input) return must(into().input(node.name, node.type));
-    std::vector<ir::Value> operands;
-    for (const ir::Value operand : node.operands) operands.push_back(moved_[operand.id]);
-    return must(ir::copy_node(into(), node, std::move(operands)));
-  }
+  ir::Value copy(const ir::Node& node) { return must(ir::copy_moved(into(), node, moved_)); }
 
   ir::Value add(ir::Op op, std::vector<ir::Value> operands, ir::Attrs attrs = {}) {
     return must(into().add(op, std::move(operands), std::move(attrs)));

@@ -207,7 +207,7 @@ Pattern lower(const ir::Graph& graph, ir::Value value) {
       break;
   }
   std::vector<Number> params;
-  for (const double param : node.attrs.params) params.push_back(number_of(param));
+  for (const double param : node.params()) params.push_back(number_of(param));
   return make_apply(node.op, std::move(params), std::move(x));
 }
 
@@ -224,7 +224,7 @@ Pattern parse_result(std::string_view formula) {
   const ir::Node& root = graph[graph.outputs()[0].value];
   ATTACCA_CHECK(ir::is_elementwise(root.op), "a rule's result is one op");
   std::vector<Number> params;
-  for (const double param : root.attrs.params) params.push_back(number_of(param));
+  for (const double param : root.params()) params.push_back(number_of(param));
   std::vector<Pattern> children;
   for (const ir::Value operand : root.operands) children.push_back(lower(graph, operand));
   return make_apply(root.op, std::move(params), std::move(children));

@@ -59,8 +59,8 @@ std::vector<const Range*> ranges_of(const ir::Node& node) {
       [] { return Range(ir::DType::F32, std::numeric_limits<float>::max(), 1e30, 1e-40, 50); });
   const Range& bf16 = immortal([] { return Range(ir::DType::BF16, 0x1.FEp127, 1e30, 1e-40, 50); });
   const Range& f16 = immortal([] { return Range(ir::DType::F16, 65504, 8192, 1e-5, 6); });
-  switch (node.attrs.compute.value_or(node.type.dtype == ir::DType::F64 ? ir::DType::F64
-                                                                        : ir::DType::F32)) {
+  switch (node.compute().value_or(node.type.dtype == ir::DType::F64 ? ir::DType::F64
+                                                                    : ir::DType::F32)) {
     case ir::DType::F32:
       return {&f64, &f32};
     case ir::DType::BF16:
@@ -104,7 +104,7 @@ bool never_negative(const ir::Graph& graph, Value value, int depth = kMaxProofDe
     case Op::Max:
       return (number(0) && *number(0) > 0) || (number(1) && *number(1) > 0);
     case Op::Clamp:
-      return node.attrs.params[0] > 0 && node.attrs.params[1] > 0;
+      return node.params()[0] > 0 && node.params()[1] > 0;
     case Op::Cast:
       return ir::is_float(graph.type(node.operands[0]).dtype) && operand(0);
     case Op::Sqrt:
@@ -272,7 +272,7 @@ class Comparison {
   }
 
   size_t add(std::vector<Step>& steps, const ir::Node& node) {
-    Step step{node.op, {}, node.attrs.params, {}};
+    Step step{node.op, {}, node.params(), {}};
     for (const Value operand : node.operands) step.operands.push_back(slots_.at(operand));
     steps.push_back(std::move(step));
     return next_slot_++;

@@ -76,9 +76,9 @@ class Overlay {
     if (node.op != pattern.op)
       return stop(std::move(so_far), ir::name(pattern.op), text(got), where);
     ++so_far.matched;
-    for (size_t i = 0; i < node.attrs.params.size() && !so_far.mismatch; ++i) {
+    for (size_t i = 0; i < node.params().size() && !so_far.mismatch; ++i) {
       const std::string name(ir::info(node.op).params[i].name);
-      so_far = constant(pattern.attrs.params[i], node.attrs.params[i], got, std::move(so_far),
+      so_far = constant(pattern.params()[i], node.params()[i], got, std::move(so_far),
                         fmt::format("{} of {}", name, ir::name(node.op)));
     }
     if (so_far.mismatch) return so_far;
@@ -140,7 +140,7 @@ class Overlay {
   bool means(Value place, double wanted, double got) const {
     const ir::Node& node = graph_[place];
     if (node.tensor && ir::round_to(node.type.dtype, wanted) == got) return true;
-    return stands_for(got, wanted, node.attrs.compute.value_or(node.type.dtype));
+    return stands_for(got, wanted, node.compute().value_or(node.type.dtype));
   }
 
   static std::string operand_of(size_t i, Op op) {

@@ -84,11 +84,11 @@ class Emission {
       return emit(node.operands[0], draft_.frames.read(frame, value, node.operands[0]));
     epilogue::Node step{.op = node.op,
                         .operands = {},
-                        .params = node.attrs.params,
+                        .params = node.params(),
                         .literal = 0,
                         .dtype = node.type.dtype,
-                        .compute = node.attrs.compute,
-                        .saturate = node.attrs.saturate};
+                        .compute = node.compute(),
+                        .saturate = node.saturates()};
     for (const Value operand : node.operands)
       step.operands.push_back(emit(operand, draft_.frames.read(frame, value, operand)));
     return add_node(std::move(step));
@@ -179,15 +179,15 @@ class Emission {
   // The operand of a joined reduction has the domain's shape.
   void describe_reduction(Value node, epilogue::Output& out) {
     const ir::Node& n = graph_[node];
-    const size_t rank = result_.domain.size(), reduced = n.attrs.axes.size();
-    const bool rows = n.attrs.axes.back() == static_cast<int64_t>(rank) - 1;
+    const size_t rank = result_.domain.size(), reduced = n.get<ir::ReductionAttrs>().axes.size();
+    const bool rows = n.get<ir::ReductionAttrs>().axes.back() == static_cast<int64_t>(rank) - 1;
     out.kind = reduced == rank ? OutputKind::FullReduce
                : rows          ? OutputKind::RowReduce
                                : OutputKind::ColumnReduce;
     out.reduction = n.op;
     out.value = emit(n.operands[0], draft_.frames.root());
     ir::Shape kept = result_.domain;
-    for (const int64_t axis : n.attrs.axes) kept[axis] = 1;
+    for (const int64_t axis : n.get<ir::ReductionAttrs>().axes) kept[axis] = 1;
     out.access.strides = dense_strides(kept);
   }
 
@@ -287,7 +287,7 @@ std::optional<ScaledOperands> scaled_operands(const Facts& facts, Value matmul) 
     std::vector<int64_t> block(node.type.shape.size(), 1);
     block.back() = kScaleBlock;
     if (i == 1) block[block.size() - 2] = kScaleBlock;
-    if (node.attrs.axes != block) return std::nullopt;
+    if (node.get<ir::BlocksAttrs>().block != block) return std::nullopt;
   }
   return result;
 }
@@ -319,7 +319,7 @@ Gemm describe_gemm(const Workspace& work, Value matmul) {
   gemm.a = operand_of(facts, matmul, 0, gemm.batch);
   gemm.b = operand_of(facts, matmul, 1, gemm.batch);
   if (const auto packed = work.packed ? packed_weights(facts, matmul) : std::nullopt) {
-    const auto layout = ir::packed_layout(facts.graph[*packed].attrs);
+    const auto layout = ir::packed_layout(facts.graph[*packed].get<ir::UnpackAttrs>());
     ATTACCA_CHECK(layout.has_value(), "an unpack op of no layout");
     gemm.b.packed = *layout;
     gemm.b.source = facts.graph[*packed].operands[0];
@@ -330,7 +330,7 @@ Gemm describe_gemm(const Workspace& work, Value matmul) {
   gemm.n = shape.back();
   gemm.k = facts.graph.type(node.operands[0]).shape.back();
   gemm.accumulator = accumulator_of(facts, matmul);
-  gemm.fast = facts.graph[matmul].attrs.fast;
+  gemm.fast = facts.graph[matmul].get<ir::MatMulAttrs>().fast;
   return gemm;
 }
 

@@ -39,7 +39,7 @@ struct Gemm {
   ir::Shape batch;        // empty for a plain product
   ir::Dim m, n, k;        // n is this GEMM's own N: 2I for a packed gate whose domain has I columns
   ir::DType accumulator;  // f32, s32 or f64
-  bool fast = false;      // as the matmul's Attrs::fast
+  bool fast = false;      // as ir::MatMulAttrs::fast
 };
 
 enum class RegionKind : uint8_t {

@@ -137,11 +137,13 @@ class Growth {
     if (!(graph_.type(operand).shape == draft_.frames.domain()))
       return fmt::format("it reduces {}, which is not of the region's shape {}", label(operand),
                          to_string(draft_.frames.domain()));
-    const size_t rank = draft_.frames.domain().size(), reduced = n.attrs.axes.size();
-    const bool last = n.attrs.axes.back() == static_cast<int64_t>(rank) - 1;
+    const size_t rank = draft_.frames.domain().size(),
+                 reduced = n.get<ir::ReductionAttrs>().axes.size();
+    const bool last = n.get<ir::ReductionAttrs>().axes.back() == static_cast<int64_t>(rank) - 1;
     const bool rows = last && reduced == 1, all = reduced == rank;
-    const bool columns = !last && n.attrs.axes.back() == static_cast<int64_t>(rank) - 2 &&
-                         (reduced == 1 || reduced == rank - 1);
+    const bool columns =
+        !last && n.get<ir::ReductionAttrs>().axes.back() == static_cast<int64_t>(rank) - 2 &&
+        (reduced == 1 || reduced == rank - 1);
     if (!rows && !columns && !all) return "it reduces axes that are neither rows nor columns";
     return {};
   }
@@ -149,7 +151,7 @@ class Growth {
   // The first of the region.
   bool is_amax_of_matrix(const ir::Node& node) const {
     return node.op == Op::AMax && node.type.dtype == ir::DType::F32 &&
-           draft_.frames.domain().size() == 2 && node.attrs.axes.size() == 2 &&
+           draft_.frames.domain().size() == 2 && node.get<ir::ReductionAttrs>().axes.size() == 2 &&
            draft_.reduced.empty();
   }
 

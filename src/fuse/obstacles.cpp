@@ -26,7 +26,7 @@ std::string dtype_obstacle(const ir::Graph& graph, ir::Value value) {
     return fmt::format("{} arithmetic is done op by op", name(dtype));
   };
   if (is_wide(node.type.dtype)) return reason(node.type.dtype);
-  if (node.attrs.compute && is_wide(*node.attrs.compute)) return reason(*node.attrs.compute);
+  if (node.compute() && is_wide(*node.compute())) return reason(*node.compute());
   for (const ir::Value operand : node.operands)
     if (!graph[operand].literal && is_wide(graph.type(operand).dtype))
       return reason(graph.type(operand).dtype);

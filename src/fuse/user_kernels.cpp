@@ -14,7 +14,7 @@ using ir::Value;
 // Empty, or why nothing may follow this kernel before its values are in memory.
 std::string kernel_obstacle(const Facts& facts, Value kernel) {
   const std::string label = display_name(facts.graph, kernel);
-  if (facts.graph[kernel].attrs.kernel->zeroed)
+  if (facts.graph[kernel].get<ir::KernelAttrs>().call.zeroed)
     return fmt::format("{} starts as zeros, not uninitialised: its kernel may add to them", label);
   if (facts.is_output[kernel.id])
     return fmt::format("{} is a result of the graph as its kernel stores it", label);

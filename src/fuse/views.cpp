@@ -132,7 +132,7 @@ std::optional<Access> apply_view(const ir::Graph& graph, ir::Value view, const A
       return result;
     case Op::Permute:
       for (size_t i = 0; i < to.size(); ++i)
-        result.strides[i] = operand.strides[node.attrs.axes[i]];
+        result.strides[i] = operand.strides[node.get<ir::PermuteAttrs>().axes[i]];
       return result;
     case Op::Broadcast:
       result.strides = broadcast_strides(from, operand.strides, to);
@@ -145,7 +145,7 @@ std::optional<Access> apply_view(const ir::Graph& graph, ir::Value view, const A
     }
     case Op::Slice:
       for (size_t i = 0; i < to.size(); ++i) {
-        const ir::SliceRange& range = node.attrs.slices[i];
+        const ir::SliceRange& range = node.get<ir::SliceAttrs>().ranges[i];
         if (range.step < 0) return std::nullopt;
         result.offset = result.offset + range.begin * operand.strides[i];
         result.strides[i] = to[i].is(1) ? Dim(0) : operand.strides[i] * Dim(range.step);

@@ -49,7 +49,7 @@ struct Multiplication {
   problem::View a, b, d;
   VendorTail tail = VendorTail::None;
   int bias_alignment = 16;  // bytes
-  bool fast = false;        // 8-bit floats: as Attrs::fast
+  bool fast = false;        // 8-bit floats: as ir::MatMulAttrs::fast
   bool scaled = false;      // 8-bit floats whose blocks have scales, as vendor_takes_scales says
 };
 

@@ -279,7 +279,7 @@ Result<ir::LaunchSize> numbered(const ir::LaunchSize& size, const ir::SymbolValu
 Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
                                      const ir::SymbolValues& symbols) {
   const ir::Node& node = graph[kernel];
-  KernelPart part{.call = *node.attrs.kernel,
+  KernelPart part{.call = node.get<ir::KernelAttrs>().call,
                   .stored = node.type.dtype,
                   .node = kernel,
                   .name = epilogue::display_name(graph, kernel)};

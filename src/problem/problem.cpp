@@ -4,6 +4,8 @@
 
 #include "fmt/format.h"
 
+#include "ir/text/text.hpp"
+
 namespace attacca::problem {
 namespace {
 

@@ -56,10 +56,7 @@ class Builder {
   }
 
   Result<Value> product(size_t weight, DType dtype) {
-    ir::Attrs attrs;
-    attrs.dtype = dtype;
-    attrs.fast = form_.fast;
-    return graph_.add(Op::MatMul, {a_, weights_[weight]}, std::move(attrs));
+    return graph_.add(Op::MatMul, {a_, weights_[weight]}, ir::MatMulAttrs{dtype, form_.fast});
   }
 
   // acc, acc0 or acc1.

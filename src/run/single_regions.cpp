@@ -32,7 +32,7 @@ Access source_access(const ir::Graph& graph, const ir::Node& node) {
       break;
     case Op::Permute:
       for (size_t i = 0; i < rank; ++i)
-        strides[i] = strides_of(from)[static_cast<size_t>(node.attrs.axes[i])];
+        strides[i] = strides_of(from)[static_cast<size_t>(node.get<ir::PermuteAttrs>().axes[i])];
       break;
     case Op::Broadcast:
       for (size_t i = 0; i < rank; ++i)
@@ -41,7 +41,7 @@ Access source_access(const ir::Graph& graph, const ir::Node& node) {
       break;
     case Op::Slice:
       for (size_t i = 0; i < rank; ++i) {
-        const ir::SliceRange& range = node.attrs.slices[i];
+        const ir::SliceRange& range = node.get<ir::SliceAttrs>().ranges[i];
         access.offset = access.offset + range.begin * strides[i];
         strides[i] = strides[i] * Dim(range.step);
       }
@@ -105,7 +105,7 @@ std::vector<fuse::Region> copy_regions(const ir::Graph& graph, ir::Value value) 
     return regions;
   }
   Dim offset = 0;
-  const auto axis = static_cast<size_t>(node.attrs.axis);
+  const auto axis = static_cast<size_t>(node.get<ir::AxisAttrs>().axis);
   for (const ir::Value source : node.operands) {
     const ir::Type& type = graph.type(source);
     regions.push_back(copy_region(graph, value, source, type.shape, {0, strides_of(type)},
@@ -126,10 +126,10 @@ fuse::Region pointwise_region(const ir::Graph& graph, const fuse::Region& single
   std::vector<epilogue::Node> literals;
   epilogue::Node step;
   step.op = node.op;
-  step.params = node.attrs.params;
+  step.params = node.params();
   step.dtype = node.type.dtype;
-  step.compute = node.attrs.compute;
-  step.saturate = node.attrs.saturate;
+  step.compute = node.compute();
+  step.saturate = node.saturates();
   for (const ir::Value operand : node.operands) {
     const ir::Node& from = graph[operand];
     if (from.literal) {

@@ -129,7 +129,7 @@ Result<std::vector<Tensor>> op_by_op(const Case& each, const Candidate& candidat
     // A template that stores 32 bits gives the accumulator itself; the host then rounds it.
     ir::Node asked = node;
     const bool raw = node.op == ir::Op::MatMul && stores_32_bits(candidate);
-    if (raw) asked.attrs.dtype = DType::F32;
+    if (raw) std::get<ir::MatMulAttrs>(asked.attrs).dtype = DType::F32;
     ATTACCA_TRY(const ir::Value result, ir::copy_node(alone, asked, operands));
     alone.add_output(result, "result");
     ATTACCA_TRY(Case one, make_case(alone, each.symbols, ir::Mode::Eager, std::move(inputs)));

@@ -88,9 +88,7 @@ class Generator {
     std::optional<Value> product = add(Op::MatMul, {*lhs, *rhs});
     ATTACCA_CHECK(product.has_value(), "generator made a bad product");
     if (integers) {
-      ir::Attrs attrs;
-      attrs.dtype = pick_float();
-      keep(add(Op::Cast, {*product}, attrs));
+      keep(add(Op::Cast, {*product}, ir::CastAttrs{pick_float()}));
       if (chance(4)) keep(product);
     } else {
       keep(product);
@@ -104,12 +102,12 @@ class Generator {
     if (!ir::is_float(graph_.type(x).dtype)) return;
     const bool interleaved = chance(2);
     const int64_t columns = shape.back().value();
-    ir::Attrs gate, up;
-    for (const Dim& dim : shape) gate.slices.push_back({0, dim, 1});
+    ir::SliceAttrs gate, up;
+    for (const Dim& dim : shape) gate.ranges.push_back({0, dim, 1});
     up = gate;
-    gate.slices.back() =
+    gate.ranges.back() =
         interleaved ? ir::SliceRange{0, columns, 2} : ir::SliceRange{0, columns / 2, 1};
-    up.slices.back() =
+    up.ranges.back() =
         interleaved ? ir::SliceRange{1, columns, 2} : ir::SliceRange{columns / 2, columns, 1};
     const auto g = add(Op::Slice, {x}, gate), u = add(Op::Slice, {x}, up);
     if (!g || !u) return;
@@ -146,15 +144,14 @@ class Generator {
     const Value x = pool_[pick(static_cast<int64_t>(pool_.size()))];
     switch (pick(12)) {
       case 0: {
-        ir::Attrs attrs;
         constexpr DType kTargets[] = {DType::F32, DType::BF16, DType::F16, DType::F8E4M3,
                                       DType::S8};
-        attrs.dtype = kTargets[pick(5)];
+        ir::CastAttrs attrs{kTargets[pick(5)]};
         attrs.saturate = chance(2);
         const auto cast = add(Op::Cast, {x}, attrs);
         if (!cast) return;
         attrs.dtype = pick_float();
-        keep(ir::is_float(*attrs.dtype) && graph_.type(*cast).dtype != DType::F32
+        keep(ir::is_float(attrs.dtype) && graph_.type(*cast).dtype != DType::F32
                  ? add(Op::Cast, {*cast}, attrs)
                  : cast);
         return;
@@ -166,9 +163,7 @@ class Generator {
       }
       case 2: {
         if (!chance(2)) return;
-        ir::Attrs attrs;
-        attrs.axes = {-1};
-        attrs.keepdims = true;
+        const ir::ReductionAttrs attrs{{-1}, true};
         constexpr Op kReductions[] = {Op::Sum, Op::Mean, Op::ReduceMax, Op::AMax};
         const auto reduced = add(kReductions[pick(4)], {x}, attrs);
         if (reduced) keep(chance(2) ? add(Op::Mul, {x, *reduced}) : add(Op::Add, {*reduced, x}));
@@ -188,7 +183,7 @@ class Generator {
     std::vector<Value> operands{x};
     if (row.max_arity == 2) operands.push_back(operand_like(x));
     if (row.max_arity == 2 && chance(2)) std::swap(operands[0], operands[1]);
-    ir::Attrs attrs;
+    ir::ElementwiseAttrs attrs;
     if (row.op == Op::Clamp) attrs.params = {-2.0, 3.0};
     if (chance(10)) attrs.compute = DType::BF16;
     keep(add(row.op, std::move(operands), attrs));

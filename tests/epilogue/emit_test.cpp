@@ -129,11 +129,8 @@ class Bench {
     for (size_t i = 0; i < from.outputs().size(); ++i) {
       ir::Value value = moved[from.outputs()[i].value.id];
       const DType stored = epilogue().outputs[i].dtype;
-      if (graph_.type(value).dtype != stored) {
-        ir::Attrs attrs;
-        attrs.dtype = stored;
-        value = *graph_.add(ir::Op::Cast, {value}, attrs);
-      }
+      if (graph_.type(value).dtype != stored)
+        value = *graph_.add(ir::Op::Cast, {value}, ir::CastAttrs{stored});
       graph_.add_output(value, fmt::format("result{}", i));
     }
   }
@@ -164,9 +161,7 @@ class Bench {
     const ir::Value b = *graph_.input(name + "_b", {dtype, {1, kColumns}});
     bindings_.emplace(name + "_a", tensor_of(dtype, {kRows, 1}));
     bindings_.emplace(name + "_b", tensor_of(dtype, {1, kColumns}));
-    ir::Attrs attrs;
-    attrs.dtype = input.rounded;
-    const ir::Value value = *graph_.add(ir::Op::MatMul, {a, b}, attrs);
+    const ir::Value value = *graph_.add(ir::Op::MatMul, {a, b}, ir::MatMulAttrs{input.rounded});
     products_.emplace(input.source, value);
     return value;
   }

@@ -250,7 +250,7 @@ Evaluated run(const ir::Graph& graph, const Inputs& inputs, const LiteralError& 
         x.push_back(values[operand.id]);
         x_errors.push_back(errors[operand.id]);
       }
-      const auto& params = node.attrs.params;
+      const auto& params = node.params();
       value = with_sign(apply(node.op, x, params), zeros);
       const bool finite =
           std::all_of(x.begin(), x.end(), [](double v) { return std::isfinite(v); });
@@ -300,7 +300,7 @@ double limit_of(const ir::Graph& graph, const Inputs& inputs, double large) {
     } else {
       std::vector<Wide> x;
       for (const ir::Value operand : node.operands) x.push_back(values[operand.id]);
-      values[id] = apply(node.op, x, node.attrs.params);
+      values[id] = apply(node.op, x, node.params());
       // Beyond the range in which exponents are exact.
       if (std::isinf(values[id].m) || std::fabs(values[id].e) > 1e13)
         return std::numeric_limits<double>::quiet_NaN();

@@ -13,10 +13,7 @@
 namespace attacca::fuse::testing {
 
 inline ir::Attrs over_axes(std::vector<int64_t> axes, bool keepdims) {
-  ir::Attrs attrs;
-  attrs.axes = std::move(axes);
-  attrs.keepdims = keepdims;
-  return attrs;
+  return ir::ReductionAttrs{std::move(axes), keepdims};
 }
 
 inline ir::Graph parsed(const std::string& text) {

@@ -82,9 +82,7 @@ class Generator {
   }
 
   void cast(Value x) {
-    ir::Attrs attrs;
-    attrs.dtype = flip(2) ? DType::F32 : DType::BF16;
-    keep(graph_.add(Op::Cast, {x}, attrs));
+    keep(graph_.add(Op::Cast, {x}, ir::CastAttrs{flip(2) ? DType::F32 : DType::BF16}));
   }
 
   void product(Value x) {
@@ -139,9 +137,9 @@ class Generator {
   }
 
   Value slice(Value x, Dim begin, Dim end, int64_t step) {
-    ir::Attrs attrs;
-    for (const Dim& dim : shape(x)) attrs.slices.push_back({0, dim, 1});
-    attrs.slices.back() = {begin, end, step};
+    ir::SliceAttrs attrs;
+    for (const Dim& dim : shape(x)) attrs.ranges.push_back({0, dim, 1});
+    attrs.ranges.back() = {begin, end, step};
     return *graph_.add(Op::Slice, {x}, attrs);
   }
 
@@ -165,9 +163,8 @@ class Generator {
     const auto last = divide(count * Dim(2), ir::element_count(target));
     if (!last || !last->is_static()) return;
     target.back() = target.back().is(2) ? *last : target.back();
-    ir::Attrs attrs;
-    attrs.shape = target;
-    if (ir::element_count(target) == count) keep(graph_.add(Op::Reshape, {x}, attrs));
+    if (ir::element_count(target) == count)
+      keep(graph_.add(Op::Reshape, {x}, ir::ShapeAttrs{target}));
   }
 
   void reduce(Value x) {

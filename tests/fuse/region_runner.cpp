@@ -94,11 +94,13 @@ class Runner {
       bindings.emplace(name, ir::Tensor::of(ir::DType::F64, shape, dense(operand)));
     }
     ir::Attrs attrs = node.attrs;
-    for (ir::Dim& dim : attrs.shape) dim = number(dim);
-    for (ir::SliceRange& slice : attrs.slices) {
-      slice.begin = number(slice.begin);
-      slice.end = number(slice.end);
-    }
+    if (auto* to = std::get_if<ir::ShapeAttrs>(&attrs))
+      for (ir::Dim& dim : to->shape) dim = number(dim);
+    if (auto* cut = std::get_if<ir::SliceAttrs>(&attrs))
+      for (ir::SliceRange& range : cut->ranges) {
+        range.begin = number(range.begin);
+        range.end = number(range.end);
+      }
     one.add_output(*one.add(node.op, operands, attrs), "out");
     const ir::Tensor out = *(*ir::interpret(one, bindings))[0].contiguous();
     std::vector<double>& to = memory_[region.nodes[0]];

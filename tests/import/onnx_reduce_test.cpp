@@ -21,7 +21,7 @@ TEST(OnnxReduce, AxesAreAttributesThenInputs) {
                           .output("y")),
             "reduce_max(x, axes=[1], keepdims=true) : f32[M, 1, 2]");
   EXPECT_EQ(read_node(13, "ReduceMean", {shape}, {{"axes", Axes{3}}}),
-            "error: axis 3 is out of range for rank 3");
+            "error: axis 3 is outside a tensor of rank 3");
   EXPECT_EQ(read_node(13, "ReduceMean", {shape}, {{"axes", Axes{1, -2}}}),
             "error: axis 1 is named twice");
 }

@@ -126,7 +126,7 @@ TEST(OnnxShape, SlicesClampTheirBounds) {
   EXPECT_EQ(sliced({"M", "8"}, {-1}, {kMin}, {1}, {-1}), "x[:, ::-1] : f32[M, 8]");
   EXPECT_EQ(sliced({"M", "8"}, {1}, {kMax}, {0}, {1}), "x[1:, :] : f32[M + -1, 8]");
   EXPECT_EQ(sliced({"M", "8"}, {0}, {1}, {0}, {0}), "error: a step of 0");
-  EXPECT_EQ(sliced({"M", "8"}, {0}, {1}, {2}, {1}), "error: axis 2 is out of range for rank 2");
+  EXPECT_EQ(sliced({"M", "8"}, {0}, {1}, {2}, {1}), "error: axis 2 is outside a tensor of rank 2");
 }
 
 TEST(OnnxShape, SliceAttributesUntilOpset9) {

@@ -168,9 +168,7 @@ TEST(BindSymbols, ChecksSlicesOfSymbolicAxes) {
 }
 
 TEST(Infer, ABroadcastCannotMakeANegativeDimension) {
-  Attrs attrs;
-  attrs.shape = {-1};
-  EXPECT_FALSE(infer(Op::Broadcast, {{DType::F32, {}}}, attrs));
+  EXPECT_FALSE(infer(Op::Broadcast, {{DType::F32, {}}}, ShapeAttrs{{-1}}));
 }
 
 TEST(Verify, FindsATypeThatIsNotComputed) {

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 #include "ir/interpret/interpreter.hpp"
+#include "ir/packed/header.hpp"
 #include "ir/text/text.hpp"
 #include "support/hash.hpp"
 

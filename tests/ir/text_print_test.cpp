@@ -170,59 +170,48 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Every op of the table, with every attribute off its default.
 Attrs attributes_of(const OpInfo& info) {
-  Attrs attrs;
-  for (const Param& param : info.params) attrs.params.push_back(param.default_value + 0.125);
   switch (info.attributes) {
-    case Attributes::Axes:
-      attrs.axes = {1, 0};
-      break;
+    case Attributes::Permute:
+      return PermuteAttrs{{1, 0}};
     case Attributes::Shape:
-      attrs.shape = {1, Dim::symbol("M"), 4};
-      break;
-    case Attributes::Slices:
-      attrs.slices = {{0, Dim::symbol("M"), 1}, {1, 3, 1}};
-      break;
+      return ShapeAttrs{{1, Dim::symbol("M"), 4}};
+    case Attributes::Slice:
+      return SliceAttrs{{{0, Dim::symbol("M"), 1}, {1, 3, 1}}};
     case Attributes::Axis:
-      attrs.axis = 1;
-      break;
+      return AxisAttrs{1};
     case Attributes::Cast:
-      attrs.dtype = DType::S8;
-      attrs.saturate = true;
-      break;
+      return CastAttrs{DType::S8, true};
     case Attributes::Kernel:
-      attrs.dtype = DType::BF16;
-      attrs.shape = {Dim::symbol("M"), 4};
-      attrs.kernel = KernelCall{
-          .file = "my kernels.cu",
-          .entry = "my::gemm<float, 16>",
-          .arguments = {TensorArgument{}, OutputArgument{}, ScalarArgument{DType::F32, 0.5},
-                        ScalarArgument{DType::S32, LaunchSize{-1}}},
-          .grid = {{2, {{Dim::symbol("M"), 64}}}, {4}},
-          .block = {32, 8},
-          .shared = 1024,
-          .zeroed = true,
-          .options = {"-DTILE=64"}};
-      break;
-    case Attributes::Packing:
-      attrs.dtype = DType::BF16;
-      attrs.shape = {40, 128};
-      attrs.packing = {DType::S8, 4, 64, DType::F16, true};
-      break;
+      return KernelAttrs{
+          {.file = "my kernels.cu",
+           .entry = "my::gemm<float, 16>",
+           .arguments = {TensorArgument{}, OutputArgument{}, ScalarArgument{DType::F32, 0.5},
+                         ScalarArgument{DType::S32, LaunchSize{-1}}},
+           .grid = {{2, {{Dim::symbol("M"), 64}}}, {4}},
+           .block = {32, 8},
+           .shared = 1024,
+           .zeroed = true,
+           .options = {"-DTILE=64"}},
+          DType::BF16,
+          {Dim::symbol("M"), 4}};
+    case Attributes::Unpack:
+      return UnpackAttrs{{DType::S8, 4, 64, DType::F16, true}, {40, 128}, DType::BF16};
     case Attributes::Blocks:
-      attrs.axes = {1, 3};
-      break;
+      return BlocksAttrs{{1, 3}};
     case Attributes::Reduction:
-      attrs.axes = {1};
-      attrs.keepdims = true;
-      break;
-    case Attributes::Params:
+      return ReductionAttrs{{1}, true};
+    case Attributes::Elementwise: {
+      ElementwiseAttrs attrs;
+      for (const Param& param : info.params) attrs.params.push_back(param.default_value + 0.125);
       if (info.rule == TypeRule::Any || info.rule == TypeRule::Float) attrs.compute = DType::F32;
-      break;
+      return attrs;
+    }
+    case Attributes::MatMul:
+      return MatMulAttrs{DType::F64};
     case Attributes::None:
-    case Attributes::DType:
       break;
   }
-  return attrs;
+  return {};
 }
 
 std::vector<Type> operand_types(const OpInfo& info) {
@@ -248,8 +237,9 @@ TEST(TextPrint, EveryOpOfTheTableRoundTrips) {
       for (const Type& type : operand_types(info))
         operands.push_back(*graph.input(fmt::format("x{}", operands.size()), type));
       Attrs attrs = attributes_of(info);
-      if (defaults && info.attributes == Attributes::Params) attrs = {};
-      if (!defaults && info.attributes == Attributes::DType) attrs.dtype = DType::F64;
+      if (defaults &&
+          (info.attributes == Attributes::Elementwise || info.attributes == Attributes::MatMul))
+        attrs = {};
       const auto value = graph.add(info.op, operands, attrs);
       ASSERT_TRUE(value) << to_string(value.error());
       graph.add_output(*value);

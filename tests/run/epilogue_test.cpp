@@ -36,12 +36,12 @@ Epilogue pointwise(const ir::Graph& graph) {
     if (node.op == ir::Op::Input) continue;
     epilogue::Node step;
     step.op = node.op;
-    step.params = node.attrs.params;
+    step.params = node.params();
     for (const ir::Value operand : node.operands) step.operands.push_back(index[operand.id]);
     if (node.literal) step.literal = node.literal->value;
     step.dtype = node.type.dtype;
-    step.compute = node.attrs.compute;
-    step.saturate = node.attrs.saturate;
+    step.compute = node.compute();
+    step.saturate = node.saturates();
     index[id] = static_cast<int>(result.inputs.size() + result.nodes.size());
     result.nodes.push_back(step);
   }

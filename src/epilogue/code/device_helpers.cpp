@@ -298,7 +298,7 @@ __device__ __forceinline__ int attacca_clamp_u8(T x) {
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 )"},
-    // What the references of the op table share (ir/interpret/semantics.hpp).
+    // What the references of the op table share (ir/graph/semantics.hpp).
     {"attacca_sem_kInfinity",
      R"(#define attacca_sem_kInfinity __longlong_as_double(0x7FF0000000000000ll)
 )"},

@@ -42,7 +42,8 @@ std::string call_text(const ir::Graph& graph, Value value) {
     arguments.push_back(graph[operand].literal ? fmt::format("{}", graph[operand].literal->value)
                                                : display_name(graph, operand));
   if (ir::is_reduction(node.op))
-    arguments.push_back(fmt::format("axes=[{}]", fmt::join(node.attrs.axes, ", ")));
+    arguments.push_back(
+        fmt::format("axes=[{}]", fmt::join(node.get<ir::ReductionAttrs>().axes, ", ")));
   return fmt::format("{}({})", name(node.op), fmt::join(arguments, ", "));
 }
 

@@ -74,7 +74,7 @@ class Writer {
   }
 
   json::Value kernel_json(Value value) const {
-    const ir::KernelCall& call = *graph_[value].attrs.kernel;
+    const ir::KernelCall& call = graph_[value].get<ir::KernelAttrs>().call;
     return json::Value::object()
         .set("node", display_name(graph_, value))
         .set("file", call.file)

@@ -46,10 +46,7 @@ Expr cast(const Expr& x, ir::DType dtype, bool saturate) {
 }
 
 Expr reduce(Op op, const Expr& x, std::vector<int64_t> axes, bool keepdims) {
-  Attrs attrs;
-  attrs.axes = std::move(axes);
-  attrs.keepdims = keepdims;
-  return emit(op, std::vector<Expr>{x}, std::move(attrs));
+  return emit(op, std::vector<Expr>{x}, ir::ReductionAttrs{std::move(axes), keepdims});
 }
 
 Expr matmul(const Expr& a, const Expr& b) {
@@ -58,9 +55,7 @@ Expr matmul(const Expr& a, const Expr& b) {
 
 Expr reshape(const Expr& x, ir::Shape shape) {
   if (!x.value || x.graph->type(*x.value).shape == shape) return x;
-  Attrs attrs;
-  attrs.shape = std::move(shape);
-  return emit(Op::Reshape, std::vector<Expr>{x}, std::move(attrs));
+  return emit(Op::Reshape, std::vector<Expr>{x}, ir::ShapeAttrs{std::move(shape)});
 }
 
 Expr broadcast_to(const Expr& x, ir::Shape shape) {
@@ -68,9 +63,7 @@ Expr broadcast_to(const Expr& x, ir::Shape shape) {
   for (const ir::Dim& dim : shape)
     if (dim.is_static() && dim.value() < 0)
       return {x.graph, fail(fmt::format("the negative dimension {}", dim.value()))};
-  Attrs attrs;
-  attrs.shape = std::move(shape);
-  return emit(Op::Broadcast, std::vector<Expr>{x}, std::move(attrs));
+  return emit(Op::Broadcast, std::vector<Expr>{x}, ir::ShapeAttrs{std::move(shape)});
 }
 
 Expr permute(const Expr& x, const std::vector<int64_t>& axes) {
@@ -79,26 +72,22 @@ Expr permute(const Expr& x, const std::vector<int64_t>& axes) {
   if (axes == identity) return x;
   if (axes.size() >= 2) std::swap(identity[axes.size() - 1], identity[axes.size() - 2]);
   if (axes == identity && axes.size() >= 2) return emit(Op::Transpose, std::vector<Expr>{x});
-  Attrs attrs;
-  attrs.axes = axes;
-  return emit(Op::Permute, std::vector<Expr>{x}, std::move(attrs));
+  return emit(Op::Permute, std::vector<Expr>{x}, ir::PermuteAttrs{axes});
 }
 
 Expr slice_axis(const Expr& x, int64_t axis, ir::Dim begin, ir::Dim end, int64_t step) {
   if (!x.value) return x;
-  Attrs attrs;
+  ir::SliceAttrs attrs;
   for (const ir::Dim& extent : x.graph->type(*x.value).shape)
-    attrs.slices.push_back({0, extent, 1});
-  attrs.slices[static_cast<size_t>(axis)] = {std::move(begin), std::move(end), step};
+    attrs.ranges.push_back({0, extent, 1});
+  attrs.ranges[static_cast<size_t>(axis)] = {std::move(begin), std::move(end), step};
   return emit(Op::Slice, std::vector<Expr>{x}, std::move(attrs));
 }
 
 Expr concat(const std::vector<Expr>& parts, int64_t axis) {
   if (parts.size() == 1) return parts[0];
   const auto limit = static_cast<size_t>(ir::info(Op::Concat).max_arity);
-  Attrs attrs;
-  attrs.axis = axis;
-  if (parts.size() <= limit) return emit(Op::Concat, parts, std::move(attrs));
+  if (parts.size() <= limit) return emit(Op::Concat, parts, ir::AxisAttrs{axis});
   // Wider than the op allows: a tree of concatenations.
   std::vector<Expr> groups;
   for (size_t at = 0; at < parts.size(); at += limit)

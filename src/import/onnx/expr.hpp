@@ -49,9 +49,7 @@ inline Expr emit(ir::Op op, const Expr& x) {
 }
 // With the op's parameters, in table order.
 inline Expr emit_with(ir::Op op, const Expr& x, std::vector<double> params) {
-  ir::Attrs attrs;
-  attrs.params = std::move(params);
-  return emit(op, std::vector<Expr>{x}, std::move(attrs));
+  return emit(op, std::vector<Expr>{x}, ir::ElementwiseAttrs{std::move(params), {}});
 }
 Expr emit(ir::Op op, const Expr& x, double y);
 Expr emit(ir::Op op, double x, const Expr& y);

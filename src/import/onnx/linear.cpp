@@ -145,9 +145,7 @@ Status refuse_blocks(Node& node) {
 
 // x times the scale of its block.
 Expr scale_blocks(const Expr& x, const Expr& scale, const std::vector<int64_t>& block) {
-  ir::Attrs attrs;
-  attrs.axes = block;
-  return emit(Op::ScaleBlocks, std::vector<Expr>{x, scale}, std::move(attrs));
+  return emit(Op::ScaleBlocks, std::vector<Expr>{x, scale}, ir::BlocksAttrs{block});
 }
 
 // (q - zero) * scale in f32, both of a block along one axis.
@@ -179,9 +177,8 @@ Result<Value> quantize_to(Node& node, Value x, const Quantisation& by, DType dty
   if (precision == DType::F32 || precision == DType::F64)
     return ir::quantize(node.graph(), value, by.scale, zero, dtype);
   // The scale's type is that of the division: a quotient of 16 bits can be a tie that f32's is not.
-  ir::Attrs attrs;
-  attrs.compute = precision;
-  const Expr quotient = emit(Op::Div, std::vector<Expr>{in, node.expr(by.scale)}, std::move(attrs));
+  const Expr quotient = emit(Op::Div, std::vector<Expr>{in, node.expr(by.scale)},
+                             ir::ElementwiseAttrs{{}, precision});
   const Expr rounded = emit(Op::Round, cast(quotient, DType::F32));
   return cast(zero ? rounded + node.expr(*zero) : rounded, dtype, true).value;
 }

@@ -72,18 +72,12 @@ std::optional<Tensor> fold_constant(const ir::Graph& graph, Value value, int64_t
   std::vector<std::pair<Value, Value>> moved;
   for (const Value old : *cone) {
     const ir::Node& from = graph[old];
-    Result<Value> to;
-    if (from.op == Op::Constant) {
-      to = from.literal ? copy.literal(from.literal->value, from.type.dtype)
-                        : copy.constant(*from.tensor);
-    } else {
-      std::vector<Value> operands;
-      for (const Value operand : from.operands)
-        operands.push_back(std::find_if(moved.begin(), moved.end(), [&](const auto& pair) {
-                             return pair.first == operand;
-                           })->second);
-      to = copy.add(from.op, std::move(operands), from.attrs);
-    }
+    std::vector<Value> operands;
+    for (const Value operand : from.operands)
+      operands.push_back(std::find_if(moved.begin(), moved.end(), [&](const auto& pair) {
+                           return pair.first == operand;
+                         })->second);
+    const auto to = ir::copy_node(copy, from, std::move(operands));
     if (!to) return std::nullopt;
     moved.emplace_back(old, *to);
   }
@@ -202,13 +196,6 @@ std::optional<std::vector<int64_t>> Node::integer_list(std::string_view name) {
   const auto* found = typed(name, onnx::AttributeProto::INTS);
   if (found == nullptr) return std::nullopt;
   return std::vector<int64_t>(found->ints().begin(), found->ints().end());
-}
-
-Result<int64_t> normalise_axis(int64_t axis, int64_t rank) {
-  if (axis < -rank || axis >= rank)
-    return fail(fmt::format("axis {} is out of range for rank {}", axis, rank), {},
-                fmt::format("use {} to {}", -rank, rank - 1));
-  return axis < 0 ? axis + rank : axis;
 }
 
 Result<std::vector<int64_t>> normalise_axes(std::vector<int64_t> axes, int64_t rank) {

@@ -93,8 +93,7 @@ class Node {
   std::optional<Error> attribute_error_;
 };
 
-// 0 <= axis < rank, counting from the end if negative.
-Result<int64_t> normalise_axis(int64_t axis, int64_t rank);
+using ir::normalise_axis;
 // Ascending; an error for one named twice.
 Result<std::vector<int64_t>> normalise_axes(std::vector<int64_t> axes, int64_t rank);
 std::vector<int64_t> all_axes(int64_t rank);

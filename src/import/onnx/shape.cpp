@@ -52,8 +52,8 @@ Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
   const size_t count = bounds.starts.size();
   if (bounds.ends.size() != count || bounds.axes.size() != count || bounds.steps.size() != count)
     return fail("starts, ends, axes and steps differ in length");
-  ir::Attrs attrs;
-  for (const Dim& extent : shape) attrs.slices.push_back({0, extent, 1});
+  ir::SliceAttrs attrs;
+  for (const Dim& extent : shape) attrs.ranges.push_back({0, extent, 1});
   for (size_t i = 0; i < count; ++i) {
     ATTACCA_TRY(const int64_t axis, normalise_axis(bounds.axes[i], node.rank(x)));
     const Dim& extent = shape[static_cast<size_t>(axis)];
@@ -70,7 +70,7 @@ Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
                          clamp_bound(bounds.ends[i], extent, forward ? 0 : -1, last), step};
     const Dim span = step > 0 ? range.end - range.begin : range.begin - range.end;
     if (span.is_static() && span.value() < 0) range.end = range.begin;
-    attrs.slices[static_cast<size_t>(axis)] = std::move(range);
+    attrs.ranges[static_cast<size_t>(axis)] = std::move(range);
   }
   return node.graph().add(Op::Slice, {x}, std::move(attrs));
 }
@@ -148,9 +148,8 @@ Shape flattened(const Shape& shape, int64_t axis) {
 Result<Outputs> gather(Node& node) {
   ATTACCA_TRY(const Value x, node.input(0));
   ATTACCA_TRY(const Value index, node.input(1));
-  ir::Attrs attrs;
-  ATTACCA_TRY(attrs.axis, normalise_axis(node.integer("axis", 0), node.rank(x)));
-  return node.graph().add(Op::Gather, {x, index}, std::move(attrs));
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 0), node.rank(x)));
+  return node.graph().add(Op::Gather, {x, index}, ir::AxisAttrs{axis});
 }
 
 Result<Outputs> transpose(Node& node) {

@@ -81,6 +81,22 @@ Value Graph::constant(Tensor tensor) {
   return Value{static_cast<uint32_t>(nodes_.size() - 1)};
 }
 
+const std::vector<double>& Node::params() const {
+  static const std::vector<double> kNone;
+  const auto* own = std::get_if<ElementwiseAttrs>(&attrs);
+  return own ? own->params : kNone;
+}
+
+std::optional<DType> Node::compute() const {
+  const auto* own = std::get_if<ElementwiseAttrs>(&attrs);
+  return own ? own->compute : std::nullopt;
+}
+
+bool Node::saturates() const {
+  const auto* own = std::get_if<CastAttrs>(&attrs);
+  return own != nullptr && own->saturate;
+}
+
 Result<Value> Graph::add(Op op, std::vector<Value> operands, Attrs attrs) {
   ATTACCA_CHECK(op != Op::Input && op != Op::Constant, "inputs and constants have own functions");
   std::vector<Type> types;
@@ -157,6 +173,12 @@ Result<Value> copy_node(Graph& into, const Node& node, std::vector<Value> operan
                       : into.constant(*node.tensor);
 }
 
+Result<Value> copy_moved(Graph& into, const Node& node, const std::vector<Value>& moved) {
+  std::vector<Value> operands;
+  for (const Value operand : node.operands) operands.push_back(moved[operand.id]);
+  return copy_node(into, node, std::move(operands));
+}
+
 Graph without_dead_nodes(const Graph& graph) {
   const std::vector<bool> alive = live(graph);
   Graph result;
@@ -165,9 +187,7 @@ Graph without_dead_nodes(const Graph& graph) {
   for (uint32_t id = 0; id < graph.size(); ++id) {
     if (!alive[id]) continue;
     const Node& node = graph.nodes()[id];
-    std::vector<Value> operands;
-    for (const Value operand : node.operands) operands.push_back(moved[operand.id]);
-    const auto value = copy_node(result, node, std::move(operands));
+    const auto value = copy_moved(result, node, moved);
     ATTACCA_CHECK(value.has_value(), "a copied node is invalid");
     if (node.op != Op::Input && !node.name.empty())
       ATTACCA_CHECK(result.set_name(*value, node.name).has_value(), "a copied name is taken");
@@ -176,6 +196,14 @@ Graph without_dead_nodes(const Graph& graph) {
   for (const Output& output : graph.outputs())
     result.add_output(moved[output.value.id], output.name);
   return result;
+}
+
+Result<int64_t> normalise_axis(int64_t axis, int64_t rank, std::string_view op) {
+  if (axis < -rank || axis >= rank)
+    return fail(fmt::format("axis {}{}{} is outside a tensor of rank {}", axis,
+                            op.empty() ? "" : " of ", op, rank),
+                {}, fmt::format("use an axis from {} to {}", -rank, rank - 1));
+  return axis < 0 ? axis + rank : axis;
 }
 
 std::string unknown_symbol(const Graph& graph, const std::vector<std::string>& symbols) {
@@ -189,7 +217,7 @@ namespace {
 
 Status verify_kernel_symbols(const Graph& graph, const Node& node, const std::string& where) {
   std::vector<std::string> symbols;
-  node.attrs.kernel->collect_symbols(symbols);
+  node.get<KernelAttrs>().call.collect_symbols(symbols);
   for (const Dim& dim : node.type.shape) dim.collect_symbols(symbols);
   const std::string unknown = unknown_symbol(graph, symbols);
   if (unknown.empty()) return {};
@@ -245,7 +273,7 @@ namespace {
 Status check_slices(const Graph& graph, const Node& node, const SymbolValues& symbols) {
   const Shape& shape = graph.type(node.operands[0]).shape;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
-    const SliceRange& range = node.attrs.slices[axis];
+    const SliceRange& range = node.get<SliceAttrs>().ranges[axis];
     ATTACCA_TRY(const int64_t extent, shape[axis].evaluate(symbols));
     const Dim shift = range.step > 0 ? 0 : 1;  // a negative step may end at -1
     const auto begin = (range.begin + shift).evaluate(symbols);

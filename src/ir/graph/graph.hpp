@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/graph/attrs.hpp"
 #include "ir/graph/dim.hpp"
 #include "ir/graph/dtype.hpp"
 #include "ir/graph/kernel_call.hpp"
@@ -34,36 +35,6 @@ struct Type {
 };
 std::string to_string(const Type& type);  // "bf16[M, 4096]", strided "bf16[M, 4096; 8192, 1]"
 
-// x[begin:end:step] along one axis; begin and end normalised to 0 <= begin <= end <= extent.
-// A step is positive, or negative with begin >= end as in Python after normalisation.
-struct SliceRange {
-  Dim begin = 0;
-  Dim end = 0;
-  int64_t step = 1;
-  friend bool operator==(const SliceRange&, const SliceRange&) = default;
-};
-
-// The attributes of a node. Which fields an op reads stands in the op table (OpInfo::attributes);
-// the others keep their defaults.
-struct Attrs {
-  std::vector<double> params;  // Params: all of the op's, in table order
-  // Axes: a permutation. Reduction: the reduced axes, ascending. Blocks: a block's extents
-  std::vector<int64_t> axes;
-  bool keepdims = false;           // Reduction
-  int64_t axis = 0;                // Axis: normalised to 0 <= axis < rank
-  Shape shape;                     // Shape, Kernel, Packing: the result's
-  std::vector<SliceRange> slices;  // Slices: one an axis
-  std::optional<DType> dtype;      // Cast, Kernel, DType (matmul): the result's; required there
-  bool saturate = false;           // Cast: Overflow::Saturate
-  bool fast = false;  // DType: products of 8-bit floats may be summed by tensor cores alone, about
-                      // 14 bits of each sum; else as f32
-  Packing packing;    // Packing: the operand's; dtype is what its weights become
-  // Elementwise: the declared compute type. None: f32 (f64 for f64) in fp32 mode.
-  std::optional<DType> compute;
-  std::optional<KernelCall> kernel;  // Kernel
-  friend bool operator==(const Attrs&, const Attrs&) = default;
-};
-
 // What a Constant holds: a number known in full precision, which computes unrounded like a Python
 // scalar in PyTorch, or a tensor of the node's dtype.
 struct Literal {
@@ -78,6 +49,17 @@ struct Node {
   std::string name;                      // unique in the graph; empty: the printer makes one
   std::optional<Literal> literal;        // Constant: this,
   std::shared_ptr<const Tensor> tensor;  // or this
+
+  // The attributes of the op's kind. REQUIRES: that this is the op's kind.
+  template <class T>
+  const T& get() const {
+    return std::get<T>(attrs);
+  }
+  // Of an elementwise op; of others: none.
+  const std::vector<double>& params() const;
+  std::optional<DType> compute() const;
+  // Of a cast; of others: false.
+  bool saturates() const;
 };
 
 struct Output {
@@ -123,8 +105,14 @@ std::vector<bool> live(const Graph& graph);
 // Adds a node of another graph, reading `operands` of this one; names of non-inputs are not copied.
 // Fails where the operands' types differ and the op refuses them.
 Result<Value> copy_node(Graph& into, const Node& node, std::vector<Value> operands);
+// The same, reading moved[v.id] in place of each operand v.
+Result<Value> copy_moved(Graph& into, const Node& node, const std::vector<Value>& moved);
 // A copy without dead nodes.
 Graph without_dead_nodes(const Graph& graph);
+
+// An axis as 0 <= axis < rank; negative ones count from the end. `op`: what names it, for the
+// error.
+Result<int64_t> normalise_axis(int64_t axis, int64_t rank, std::string_view op = {});
 
 // The first of these symbols that no input's shape has; empty: it has all of them.
 std::string unknown_symbol(const Graph& graph, const std::vector<std::string>& symbols);

@@ -5,8 +5,8 @@
 #include "fmt/format.h"
 
 #include "ir/graph/graph.hpp"
+#include "ir/graph/packed_layout.hpp"
 #include "ir/graph/product_dtype.hpp"
-#include "ir/packed/packed.hpp"
 #include "support/check.hpp"
 
 namespace attacca::ir {
@@ -20,12 +20,8 @@ std::string type_list(const Types& types) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-Result<int64_t> normalise_axis(int64_t axis, size_t rank, Op op) {
-  const auto bound = static_cast<int64_t>(rank);
-  if (axis < -bound || axis >= bound)
-    return fail(fmt::format("axis {} of {} is outside a tensor of rank {}", axis, name(op), rank),
-                {}, fmt::format("use an axis from {} to {}", -bound, bound - 1));
-  return axis < 0 ? axis + bound : axis;
+Result<int64_t> axis_of(int64_t axis, size_t rank, Op op) {
+  return normalise_axis(axis, static_cast<int64_t>(rank), name(op));
 }
 
 Result<DType> promote_all(Op op, const Types& types, size_t first = 0) {
@@ -53,7 +49,7 @@ Result<Shape> broadcast_all(Op op, const Types& types) {
   return shape;
 }
 
-Status check_elementwise_attrs(Op op, Attrs& attrs, DType result) {
+Status check_elementwise_attrs(Op op, ElementwiseAttrs& attrs, DType result) {
   const auto params = info(op).params;
   if (attrs.params.empty())
     for (const Param& param : params) attrs.params.push_back(param.default_value);
@@ -66,7 +62,7 @@ Status check_elementwise_attrs(Op op, Attrs& attrs, DType result) {
   return {};
 }
 
-Result<Inferred> infer_elementwise(Op op, const Types& types, Attrs attrs) {
+Result<Inferred> infer_elementwise(Op op, const Types& types, ElementwiseAttrs attrs) {
   ATTACCA_TRY(Shape shape, broadcast_all(op, types));
   const TypeRule rule = info(op).rule;
   DType dtype = DType::Bool;
@@ -104,7 +100,7 @@ Result<Inferred> infer_elementwise(Op op, const Types& types, Attrs attrs) {
   return Inferred{{dtype, std::move(shape)}, std::move(attrs)};
 }
 
-Result<Inferred> infer_matmul(const Types& types, Attrs attrs) {
+Result<Inferred> infer_matmul(const Types& types, MatMulAttrs attrs) {
   const Shape &a = types[0].shape, &b = types[1].shape;
   if (a.size() < 2 || b.size() < 2)
     return fail(fmt::format("matmul needs matrices, got {}", type_list(types)), {},
@@ -138,12 +134,12 @@ Result<Inferred> infer_transpose(const Type& x) {
   return Inferred{{x.dtype, std::move(shape)}, {}};
 }
 
-Result<Inferred> infer_permute(const Type& x, Attrs attrs) {
+Result<Inferred> infer_permute(const Type& x, PermuteAttrs attrs) {
   const size_t rank = x.shape.size();
   std::vector<bool> seen(rank, false);
   Shape shape;
   for (int64_t& axis : attrs.axes) {
-    ATTACCA_TRY(axis, normalise_axis(axis, rank, Op::Permute));
+    ATTACCA_TRY(axis, axis_of(axis, rank, Op::Permute));
     if (seen[axis])
       return fail(fmt::format("permute names axis {} twice", axis), {}, "name every axis once");
     seen[axis] = true;
@@ -155,7 +151,7 @@ Result<Inferred> infer_permute(const Type& x, Attrs attrs) {
   return Inferred{{x.dtype, std::move(shape)}, std::move(attrs)};
 }
 
-Result<Inferred> infer_reshape(const Type& x, Attrs attrs) {
+Result<Inferred> infer_reshape(const Type& x, ShapeAttrs attrs) {
   const Dim count = element_count(x.shape);
   Dim known = 1;
   Dim* unknown = nullptr;
@@ -182,7 +178,8 @@ Result<Inferred> infer_reshape(const Type& x, Attrs attrs) {
     return fail(fmt::format("reshape of {} to {} changes the number of elements", to_string(x),
                             to_string(attrs.shape)),
                 {}, fmt::format("the product of the dimensions must be {}", to_string(count)));
-  return Inferred{{x.dtype, attrs.shape}, std::move(attrs)};
+  const Type result{x.dtype, attrs.shape};
+  return Inferred{result, std::move(attrs)};
 }
 
 // Known to be outside 0..extent; a symbolic bound is checked when the symbols are bound.
@@ -214,19 +211,19 @@ Result<Dim> slice_extent(const SliceRange& range, const Dim& extent) {
       "declare the axis as a multiple of the step, e.g. 2*N");
 }
 
-Result<Inferred> infer_slice(const Type& x, Attrs attrs) {
-  if (attrs.slices.size() != x.shape.size())
-    return fail(fmt::format("slice names {} axes of {}", attrs.slices.size(), to_string(x)));
+Result<Inferred> infer_slice(const Type& x, SliceAttrs attrs) {
+  if (attrs.ranges.size() != x.shape.size())
+    return fail(fmt::format("slice names {} axes of {}", attrs.ranges.size(), to_string(x)));
   Shape shape;
   for (size_t i = 0; i < x.shape.size(); ++i) {
-    ATTACCA_TRY(Dim extent, slice_extent(attrs.slices[i], x.shape[i]));
+    ATTACCA_TRY(Dim extent, slice_extent(attrs.ranges[i], x.shape[i]));
     shape.push_back(std::move(extent));
   }
   return Inferred{{x.dtype, std::move(shape)}, std::move(attrs)};
 }
 
-Result<Inferred> infer_concat(const Types& types, Attrs attrs) {
-  ATTACCA_TRY(attrs.axis, normalise_axis(attrs.axis, types[0].shape.size(), Op::Concat));
+Result<Inferred> infer_concat(const Types& types, AxisAttrs attrs) {
+  ATTACCA_TRY(attrs.axis, axis_of(attrs.axis, types[0].shape.size(), Op::Concat));
   Shape shape = types[0].shape;
   for (size_t i = 1; i < types.size(); ++i) {
     bool agree = types[i].dtype == types[0].dtype && types[i].shape.size() == shape.size();
@@ -240,7 +237,7 @@ Result<Inferred> infer_concat(const Types& types, Attrs attrs) {
   return Inferred{{types[0].dtype, std::move(shape)}, std::move(attrs)};
 }
 
-Result<Inferred> infer_broadcast(const Type& x, Attrs attrs) {
+Result<Inferred> infer_broadcast(const Type& x, ShapeAttrs attrs) {
   const auto joined = broadcast(x.shape, attrs.shape);
   const bool negative = std::any_of(attrs.shape.begin(), attrs.shape.end(), [](const Dim& dim) {
     return dim.is_static() && dim.value() < 0;
@@ -248,37 +245,35 @@ Result<Inferred> infer_broadcast(const Type& x, Attrs attrs) {
   if (!joined || negative || !(*joined == attrs.shape))
     return fail(fmt::format("{} does not broadcast to {}", to_string(x), to_string(attrs.shape)),
                 {}, "a dimension can only grow from 1");
-  return Inferred{{x.dtype, attrs.shape}, std::move(attrs)};
+  const Type result{x.dtype, attrs.shape};
+  return Inferred{result, std::move(attrs)};
 }
 
-Result<Inferred> infer_gather(const Type& x, const Type& index, Attrs attrs) {
+Result<Inferred> infer_gather(const Type& x, const Type& index, AxisAttrs attrs) {
   if (index.dtype != DType::S32 && index.dtype != DType::S64)
     return fail(fmt::format("gather needs s32 or s64 indices, got {}", to_string(index)), {},
                 "cast(index, s64)");
-  ATTACCA_TRY(attrs.axis, normalise_axis(attrs.axis, x.shape.size(), Op::Gather));
+  ATTACCA_TRY(attrs.axis, axis_of(attrs.axis, x.shape.size(), Op::Gather));
   Shape shape(x.shape.begin(), x.shape.begin() + attrs.axis);
   shape.insert(shape.end(), index.shape.begin(), index.shape.end());
   shape.insert(shape.end(), x.shape.begin() + attrs.axis + 1, x.shape.end());
   return Inferred{{x.dtype, std::move(shape)}, std::move(attrs)};
 }
 
-Result<Inferred> infer_cast(const Type& x, Attrs attrs) {
-  if (!attrs.dtype)
-    return fail("cast without a dtype", {}, fmt::format("one of {}", all_dtype_names()));
-  return Inferred{{*attrs.dtype, x.shape}, std::move(attrs)};
+Result<Inferred> infer_cast(const Type& x, CastAttrs attrs) {
+  return Inferred{{attrs.dtype, x.shape}, attrs};
 }
 
-Result<Inferred> infer_kernel(const Types& types, Attrs attrs) {
-  if (!attrs.kernel) return fail("kernel without a file");
-  ATTACCA_TRY_VOID(verify(*attrs.kernel, types.size()));
-  if (!attrs.dtype) return fail("kernel without a result");
+Result<Inferred> infer_kernel(const Types& types, KernelAttrs attrs) {
+  ATTACCA_TRY_VOID(verify(attrs.call, types.size()));
   for (const Dim& dim : attrs.shape)
     if (dim.is_static() && dim.value() < 0)
       return fail(fmt::format("kernel with the negative dimension {}", dim.value()));
-  return Inferred{{*attrs.dtype, attrs.shape}, std::move(attrs)};
+  const Type result{attrs.dtype, attrs.shape};
+  return Inferred{result, std::move(attrs)};
 }
 
-Result<Inferred> infer_unpack(const Type& x, Attrs attrs) {
+Result<Inferred> infer_unpack(const Type& x, UnpackAttrs attrs) {
   if (attrs.shape.size() != 2 || !attrs.shape[0].is_static() || !attrs.shape[1].is_static())
     return fail(fmt::format("unpack to {}", to_string(attrs.shape)), {},
                 "give the weights' shape as two numbers, [N, K]");
@@ -288,11 +283,10 @@ Result<Inferred> infer_unpack(const Type& x, Attrs attrs) {
     return fail(fmt::format("weights [{}, {}] with {} are u8[{}] packed, got {}", layout.n,
                             layout.k, to_string(attrs.packing), layout.bytes, to_string(x)),
                 {}, "declare the packed tensor so, or pack it as the graph says");
-  const DType dtype = attrs.dtype.value_or(DType::F32);
-  if (!is_float(dtype) || is_fp8(dtype))
-    return fail(fmt::format("unpack to {}", name(dtype)), {}, "use f32, bf16, f16 or f64");
-  attrs.dtype = dtype;
-  return Inferred{{dtype, attrs.shape}, std::move(attrs)};
+  if (!is_float(attrs.dtype) || is_fp8(attrs.dtype))
+    return fail(fmt::format("unpack to {}", name(attrs.dtype)), {}, "use f32, bf16, f16 or f64");
+  const Type result{attrs.dtype, attrs.shape};
+  return Inferred{result, std::move(attrs)};
 }
 
 // The number of blocks of an axis; nullopt if its extent is a symbol and a block has more than one
@@ -304,34 +298,34 @@ std::optional<Dim> blocks_of(const Dim& extent, int64_t block) {
   return Dim(*known / block + (*known % block != 0));
 }
 
-Result<Inferred> infer_scale_blocks(const Type& x, const Type& scale, Attrs attrs) {
+Result<Inferred> infer_scale_blocks(const Type& x, const Type& scale, BlocksAttrs attrs) {
   const bool byte = x.dtype == DType::S8 || x.dtype == DType::U8;
   const auto narrow = [](DType dtype) { return is_float(dtype) && dtype != DType::F64; };
   if (!(byte || narrow(x.dtype)) || !narrow(scale.dtype) || is_fp8(scale.dtype))
     return fail(fmt::format("scale_blocks of {} by {}", to_string(x), to_string(scale)), {},
                 "it takes bytes or floats, and scales of f32, bf16 or f16");
   const size_t rank = x.shape.size();
-  if (rank == 0 || attrs.axes.size() != rank || scale.shape.size() != rank)
+  if (rank == 0 || attrs.block.size() != rank || scale.shape.size() != rank)
     return fail(fmt::format("scale_blocks of {} by {} in blocks of {}", to_string(x),
-                            to_string(scale), to_string(attrs.axes)),
+                            to_string(scale), to_string(attrs.block)),
                 {}, "give the scale and the block an extent for each axis, e.g. [1, 128]");
   for (size_t i = 0; i < rank; ++i) {
-    const int64_t block = attrs.axes[i];
+    const int64_t block = attrs.block[i];
     const auto blocks = block < 1 ? std::nullopt : blocks_of(x.shape[i], block);
     if (!blocks)
       return fail(fmt::format("blocks of {} along an axis of {}", block, to_string(x.shape[i])), {},
                   "use blocks of 1 or more, and of 1 along an axis whose extent is a symbol");
     if (!(*blocks == scale.shape[i]))
-      return fail(
-          fmt::format("scale_blocks of {} in blocks of {} takes {} scales along axis {}, "
-                      "got {}",
-                      to_string(x), to_string(attrs.axes), to_string(*blocks), i, to_string(scale)),
-          {}, "a last block may be shorter, and has a scale too");
+      return fail(fmt::format("scale_blocks of {} in blocks of {} takes {} scales along axis {}, "
+                              "got {}",
+                              to_string(x), to_string(attrs.block), to_string(*blocks), i,
+                              to_string(scale)),
+                  {}, "a last block may be shorter, and has a scale too");
   }
   return Inferred{{DType::F32, x.shape}, std::move(attrs)};
 }
 
-Result<Inferred> infer_reduction(Op op, const Type& x, Attrs attrs) {
+Result<Inferred> infer_reduction(Op op, const Type& x, ReductionAttrs attrs) {
   const size_t rank = x.shape.size();
   if (!is_float(x.dtype) && (op == Op::Mean || (x.dtype != DType::S32 && x.dtype != DType::S64)))
     return fail(fmt::format("{} of {}", name(op), to_string(x)), {},
@@ -342,7 +336,7 @@ Result<Inferred> infer_reduction(Op op, const Type& x, Attrs attrs) {
   }
   std::vector<bool> reduced(rank, false);
   for (int64_t& axis : attrs.axes) {
-    ATTACCA_TRY(axis, normalise_axis(axis, rank, op));
+    ATTACCA_TRY(axis, axis_of(axis, rank, op));
     if (reduced[axis])
       return fail(fmt::format("{} names axis {} twice", name(op), axis), {},
                   "name every axis once");
@@ -359,32 +353,42 @@ Result<Inferred> infer_reduction(Op op, const Type& x, Attrs attrs) {
   return Inferred{{x.dtype, std::move(shape)}, std::move(attrs)};
 }
 
+// The default attributes of an op, kind I and those after it.
+template <size_t I = 0>
+Attrs default_attributes(size_t kind) {
+  if constexpr (I < std::variant_size_v<Attrs>) {
+    if (kind == I) return Attrs(std::in_place_index<I>);
+    return default_attributes<I + 1>(kind);
+  }
+  ATTACCA_CHECK(false, "an op of the table has attributes of no known kind");
+}
+
 Result<Inferred> infer_structural(Op op, const Types& types, Attrs attrs) {
   switch (op) {
     case Op::MatMul:
-      return infer_matmul(types, std::move(attrs));
+      return infer_matmul(types, std::get<MatMulAttrs>(std::move(attrs)));
     case Op::Transpose:
       return infer_transpose(types[0]);
     case Op::Permute:
-      return infer_permute(types[0], std::move(attrs));
+      return infer_permute(types[0], std::get<PermuteAttrs>(std::move(attrs)));
     case Op::Reshape:
-      return infer_reshape(types[0], std::move(attrs));
+      return infer_reshape(types[0], std::get<ShapeAttrs>(std::move(attrs)));
     case Op::Slice:
-      return infer_slice(types[0], std::move(attrs));
+      return infer_slice(types[0], std::get<SliceAttrs>(std::move(attrs)));
     case Op::Concat:
-      return infer_concat(types, std::move(attrs));
+      return infer_concat(types, std::get<AxisAttrs>(std::move(attrs)));
     case Op::Broadcast:
-      return infer_broadcast(types[0], std::move(attrs));
+      return infer_broadcast(types[0], std::get<ShapeAttrs>(std::move(attrs)));
     case Op::Cast:
-      return infer_cast(types[0], std::move(attrs));
+      return infer_cast(types[0], std::get<CastAttrs>(std::move(attrs)));
     case Op::Gather:
-      return infer_gather(types[0], types[1], std::move(attrs));
+      return infer_gather(types[0], types[1], std::get<AxisAttrs>(std::move(attrs)));
     case Op::Kernel:
-      return infer_kernel(types, std::move(attrs));
+      return infer_kernel(types, std::get<KernelAttrs>(std::move(attrs)));
     case Op::Unpack:
-      return infer_unpack(types[0], std::move(attrs));
+      return infer_unpack(types[0], std::get<UnpackAttrs>(std::move(attrs)));
     case Op::ScaleBlocks:
-      return infer_scale_blocks(types[0], types[1], std::move(attrs));
+      return infer_scale_blocks(types[0], types[1], std::get<BlocksAttrs>(std::move(attrs)));
     default:
       ATTACCA_CHECK(false, "no type rule");
   }
@@ -393,9 +397,9 @@ Result<Inferred> infer_structural(Op op, const Types& types, Attrs attrs) {
 Result<Inferred> infer_by_kind(Op op, const Types& types, Attrs attrs) {
   switch (info(op).kind) {
     case OpKind::Elementwise:
-      return infer_elementwise(op, types, std::move(attrs));
+      return infer_elementwise(op, types, std::get<ElementwiseAttrs>(std::move(attrs)));
     case OpKind::Reduction:
-      return infer_reduction(op, types[0], std::move(attrs));
+      return infer_reduction(op, types[0], std::get<ReductionAttrs>(std::move(attrs)));
     case OpKind::Structural:
       return infer_structural(op, types, std::move(attrs));
   }
@@ -408,6 +412,14 @@ Result<Inferred> infer(Op op, const std::vector<Type>& operands, Attrs attrs) {
   const auto arity = static_cast<int>(operands.size());
   if (arity < info(op).min_arity || arity > info(op).max_arity)
     return fail(fmt::format("{} takes {} operands, got {}", name(op), info(op).min_arity, arity));
+  const auto kind = static_cast<size_t>(info(op).attributes);
+  if (std::holds_alternative<NoAttrs>(attrs)) {
+    if (op == Op::Cast)
+      return fail("cast without a dtype", {}, fmt::format("one of {}", all_dtype_names()));
+    if (op == Op::Kernel) return fail("kernel without a file");
+    attrs = default_attributes(kind);
+  }
+  ATTACCA_CHECK(attrs.index() == kind, "a node with the attributes of another op");
   ATTACCA_TRY(Inferred inferred, infer_by_kind(op, operands, std::move(attrs)));
   if (element_count(inferred.type.shape).overflowed())
     return fail(fmt::format("the result of {} has a shape that overflows 64 bits", name(op)), {},

@@ -5,7 +5,6 @@
 
 #include "fmt/format.h"
 
-#include "ir/text/lexer.hpp"
 #include "support/check.hpp"
 
 namespace attacca::ir {
@@ -24,8 +23,7 @@ size_t count_of(const KernelCall& call) {
 Status verify_source(const KernelCall& call) {
   const bool is_ptx = call.file.ends_with(".ptx");
   if (!is_ptx && !call.file.ends_with(".cu"))
-    return fail(fmt::format("kernel of the file {}", encode_name(call.file)), {},
-                "name a .ptx or a .cu");
+    return fail(fmt::format("kernel of the file \"{}\"", call.file), {}, "name a .ptx or a .cu");
   if (!is_ptx && call.entry.empty())
     return fail(fmt::format("kernel does not say which of {}", call.file), {},
                 "add entry=NAME, or entry=\"my::gemm<float, 16>\"");
@@ -131,20 +129,6 @@ void KernelCall::collect_symbols(std::vector<std::string>& into) const {
   for (const KernelArgument& argument : arguments)
     if (const auto* scalar = std::get_if<ScalarArgument>(&argument))
       if (const auto* size = std::get_if<LaunchSize>(&scalar->number)) size->collect_symbols(into);
-}
-
-std::string launch_text(const KernelCall& call) {
-  std::string text;
-  if (!call.entry.empty()) text += ", entry=" + encode_name(call.entry);
-  std::vector<std::string> grid, options;
-  for (const LaunchSize& size : call.grid) grid.push_back(to_string(size));
-  text +=
-      fmt::format(", grid=[{}], block=[{}]", fmt::join(grid, ", "), fmt::join(call.block, ", "));
-  if (call.shared != 0) text += fmt::format(", shared={}", call.shared);
-  if (call.zeroed) text += ", zeroed=true";
-  for (const std::string& option : call.options) options.push_back(encode_name(option));
-  if (!options.empty()) text += fmt::format(", options=[{}]", fmt::join(options, ", "));
-  return text;
 }
 
 Status verify(const KernelCall& call, size_t operands) {

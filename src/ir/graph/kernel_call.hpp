@@ -59,9 +59,6 @@ struct KernelCall {
   void collect_symbols(std::vector<std::string>& into) const;
 };
 
-// ", entry=gemm, grid=[ceildiv(M, 64), 4], block=[256]": what follows the arguments in the text.
-std::string launch_text(const KernelCall& call);
-
 // Whether this is a kernel that can be launched, over so many operands.
 Status verify(const KernelCall& call, size_t operands);
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "ir/interpret/semantics.hpp"
+#include "ir/graph/semantics.hpp"
 #include "support/check.hpp"
 #include "support/immortal.hpp"
 
@@ -50,7 +50,7 @@ constexpr OpInfo kInfos[] = {
    TRAITS,                                                                             \
    COST,                                                                               \
    TypeRule::RULE,                                                                     \
-   Attributes::Params,                                                                 \
+   Attributes::Elementwise,                                                            \
    {ParamsOf<Op::NAME>::values, count(ParamsOf<Op::NAME>::values)},                    \
    #REFERENCE,                                                                         \
    #__VA_ARGS__},

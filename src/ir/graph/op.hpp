@@ -17,20 +17,20 @@ enum class Op : uint8_t {
 
 enum class OpKind : uint8_t { Structural, Reduction, Elementwise };
 enum class TypeRule : uint8_t { Any, Float, Compare, Logic, Where };
-// Which attributes of ir::Attrs a structural op reads.
+// Which of the structs of ir/graph/attrs.hpp holds an op's attributes.
 enum class Attributes : uint8_t {
   None,
-  DType,
-  Axes,
+  MatMul,
+  Permute,
   Shape,
-  Slices,
+  Slice,
   Axis,
   Cast,
   Kernel,
-  Packing,
+  Unpack,
   Blocks,
   Reduction,
-  Params
+  Elementwise
 };
 
 struct Param {

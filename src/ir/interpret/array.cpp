@@ -4,7 +4,7 @@
 #include <system_error>
 #include <thread>
 
-#include "ir/interpret/semantics.hpp"
+#include "ir/graph/semantics.hpp"
 #include "support/check.hpp"
 
 namespace attacca::ir {

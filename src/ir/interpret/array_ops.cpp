@@ -4,8 +4,8 @@
 
 #include "fmt/format.h"
 
+#include "ir/graph/semantics.hpp"
 #include "ir/interpret/array.hpp"
-#include "ir/interpret/semantics.hpp"
 
 namespace attacca::ir {
 namespace {

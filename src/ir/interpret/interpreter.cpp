@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 
 #include "ir/interpret/array.hpp"
+#include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
 #include "support/check.hpp"
 #include "support/memory.hpp"
@@ -114,21 +115,22 @@ class Run {
       case Op::Transpose:
         return transposed(operand(node, 0));
       case Op::Permute:
-        return permuted(operand(node, 0), node.attrs.axes);
+        return permuted(operand(node, 0), node.get<PermuteAttrs>().axes);
       case Op::Reshape:
         return reshaped(operand(node, 0), std::move(extents));
       case Op::Broadcast:
         return broadcast_view(operand(node, 0), extents);
       case Op::Slice:
-        return slice(operand(node, 0), node.attrs.slices, std::move(extents));
+        return slice(operand(node, 0), node.get<SliceAttrs>().ranges, std::move(extents));
       case Op::Concat:
-        return concatenated(operands(node), std::move(extents), node.attrs.axis);
+        return concatenated(operands(node), std::move(extents), node.get<AxisAttrs>().axis);
       case Op::Gather:
         return gathered(operand(node, 0), values_[node.operands[1].id], std::move(extents),
-                        node.attrs.axis);
+                        node.get<AxisAttrs>().axis);
       case Op::Kernel:
-        return fail(fmt::format("the kernel of {} has no reference", node.attrs.kernel->file),
-                    node.name, "check a graph without it, or run it on a GPU");
+        return fail(
+            fmt::format("the kernel of {} has no reference", node.get<KernelAttrs>().call.file),
+            node.name, "check a graph without it, or run it on a GPU");
       case Op::Unpack:
         return unpacked(value, node);
       case Op::ScaleBlocks:
@@ -153,7 +155,7 @@ class Run {
     const Array packed = dense(operand(node, 0));
     std::vector<std::byte> bytes;
     for (const int64_t byte : *packed.integers) bytes.push_back(static_cast<std::byte>(byte));
-    ATTACCA_TRY(const PackedLayout layout, packed_layout(node.attrs));
+    ATTACCA_TRY(const PackedLayout layout, packed_layout(node.get<UnpackAttrs>()));
     if (Status fits = check_packed(bytes, layout); !fits)
       return fail(fits.error().what, node_place(value), fits.error().fix);
     const bool exact = options_.precision == Precision::Exact;
@@ -172,7 +174,7 @@ class Run {
     for_each_position(x, [&](int64_t at) {
       int64_t block = scale.offset;
       for (size_t axis = 0; axis < rank; ++axis)
-        block += index[axis] / node.attrs.axes[axis] * scale.strides[axis];
+        block += index[axis] / node.get<BlocksAttrs>().block[axis] * scale.strides[axis];
       (*result.numbers)[next++] = round_stored(x.number(at) * scale.number(block), DType::F32);
       for (size_t axis = rank; axis-- > 0 && ++index[axis] == result.extents[axis];)
         index[axis] = 0;
@@ -241,7 +243,7 @@ class Run {
   Result<Array> cast(const Node& node, std::vector<int64_t> extents) const {
     const Array& x = values_[node.operands[0].id];
     const DType dtype = node.type.dtype;
-    const auto overflow = node.attrs.saturate ? Overflow::Saturate : Overflow::Ieee;
+    const auto overflow = node.saturates() ? Overflow::Saturate : Overflow::Ieee;
     int64_t next = 0;
     if (is_float(dtype)) {
       Array result = Array::of_numbers(std::move(extents));
@@ -297,11 +299,11 @@ class Run {
         columns[i].push_back(convert && x.is_integer() ? round_to(DType::F32, number) : number);
       });
     }
-    const Rounding round{options_.precision, node.type.dtype, node.attrs.compute};
+    const Rounding round{options_.precision, node.type.dtype, node.compute()};
     std::array<double, 3> in{};
     for (int64_t at = 0; at < count; ++at) {
       for (size_t i = 0; i < arity; ++i) in[i] = columns[i][at];
-      const double out = evaluate(node.op, {in.data(), arity}, node.attrs.params);
+      const double out = evaluate(node.op, {in.data(), arity}, node.params());
       if (real)
         (*result.numbers)[at] = round(out);
       else
@@ -325,7 +327,7 @@ class Run {
     for (int64_t at = 0; at < count; ++at) {
       for (size_t i = 0; i < arity; ++i) in[i] = columns[i][at];
       (*result.integers)[at] =
-          to_integer(node.type.dtype, evaluate(node.op, {in.data(), arity}, node.attrs.params));
+          to_integer(node.type.dtype, evaluate(node.op, {in.data(), arity}, node.params()));
     }
     return result;
   }
@@ -345,7 +347,8 @@ class Run {
   }
 
   Array reduction(const Node& node, std::vector<int64_t> extents) const {
-    Array result = reduced(node.op, operand(node, 0), node.attrs.axes, std::move(extents));
+    Array result =
+        reduced(node.op, operand(node, 0), node.get<ReductionAttrs>().axes, std::move(extents));
     const Rounding round{options_.precision, node.type.dtype};
     if (result.is_integer())
       for (int64_t& x : *result.integers)

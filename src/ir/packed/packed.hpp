@@ -31,32 +31,10 @@
 #include <span>
 
 #include "ir/graph/graph.hpp"
-#include "ir/graph/packing.hpp"
+#include "ir/graph/packed_layout.hpp"
 #include "ir/graph/tensor.hpp"
 
 namespace attacca::ir {
-
-inline constexpr int kPackedBlock = 64;             // rows, and values of k
-inline constexpr int64_t kPackedHeaderBytes = 256;  // where the codes begin
-
-// Where everything is.
-struct PackedLayout {
-  Packing packing;
-  int64_t n = 0, k = 0;
-  int64_t groups = 1;  // of a row
-  int64_t scales_at = 0, zeros_at = 0, bytes = 0;
-  friend bool operator==(const PackedLayout&, const PackedLayout&) = default;
-  int64_t blocks_n() const { return (n + kPackedBlock - 1) / kPackedBlock; }
-  int64_t blocks_k() const { return (k + kPackedBlock - 1) / kPackedBlock; }
-  // The stored code of 0 where there are no zero points.
-  int zero() const { return packing.weights == DType::S8 ? (packing.bits == 4 ? 8 : 128) : 0; }
-  int64_t block_bytes() const { return kPackedBlock * kPackedBlock * packing.bits / 8; }
-};
-// Errors: sizes that no packed tensor has.
-Result<PackedLayout> packed_layout(const Packing& packing, int64_t n, int64_t k);
-
-// Of an unpack op.
-Result<PackedLayout> packed_layout(const Attrs& attrs);
 
 // As they are outside of a packed tensor. Codes of 8 bits are (N, K); two of 4 bits share a byte,
 // (N, K / 2), the lower half first. Scales and zero points are (N, groups), or (N) where that is 1;
@@ -68,12 +46,6 @@ struct Quantized {
 
 // u8[bytes]. Errors name what does not fit; NaN weights are refused.
 Result<Tensor> pack(const Quantized& from, const Packing& packing);
-
-// What a packed tensor says of itself, once all of it has been verified. Errors: it is none, cut
-// off, damaged, or of another version.
-Result<PackedLayout> verify_packed(std::span<const std::byte> bytes);
-// The same, and that it is what a plan was made for.
-Status check_packed(std::span<const std::byte> bytes, const PackedLayout& wanted);
 
 // What was packed, bit for bit; scales (N, groups).
 Result<Quantized> unpack(std::span<const std::byte> bytes);

@@ -41,7 +41,21 @@ Result<Shape> shape(Op op, Arguments& arguments) {
   return shape;
 }
 
-Status reduction_attributes(Arguments& arguments, Attrs& attrs) {
+Result<Attrs> matmul_attributes(Arguments& arguments) {
+  MatMulAttrs attrs;
+  ATTACCA_TRY(attrs.dtype, arguments.optional_dtype("out"));
+  ATTACCA_TRY(attrs.fast, arguments.bool_or("fast", false));
+  return attrs;
+}
+
+Result<Attrs> permute_attributes(Arguments& arguments) {
+  ATTACCA_TRY(const Argument* axes, arguments.require("axes", 1, "permute(x, [0, 2, 1])"));
+  ATTACCA_TRY(std::vector<int64_t> given, arguments.as_integers(*axes));
+  return PermuteAttrs{std::move(given)};
+}
+
+Result<Attrs> reduction_attributes(Arguments& arguments) {
+  ReductionAttrs attrs;
   if (const Argument* axes = arguments.take("axes")) {
     ATTACCA_TRY(attrs.axes, arguments.as_integers(*axes));
     if (attrs.axes.empty())
@@ -49,18 +63,20 @@ Status reduction_attributes(Arguments& arguments, Attrs& attrs) {
                                 "leave axes= out to reduce over all of them");
   }
   ATTACCA_TRY(attrs.keepdims, arguments.bool_or("keepdims", false));
-  return {};
+  return attrs;
 }
 
-Status cast_attributes(Arguments& arguments, Attrs& attrs) {
+Result<Attrs> cast_attributes(Arguments& arguments) {
+  CastAttrs attrs;
   ATTACCA_TRY(const Argument* dtype, arguments.require("dtype", 1, "cast(x, f32)"));
   ATTACCA_TRY(attrs.dtype, arguments.as_dtype(*dtype));
   ATTACCA_TRY(attrs.saturate, arguments.bool_or("saturate", false));
-  return {};
+  return attrs;
 }
 
-Status packing_attributes(Arguments& arguments, Attrs& attrs) {
+Result<Attrs> unpack_attributes(Arguments& arguments) {
   constexpr std::string_view kExample = "unpack(w, [4096, 4096], weights=s8, bits=4, group=128)";
+  UnpackAttrs attrs;
   Packing& packing = attrs.packing;
   ATTACCA_TRY(const Argument* shape, arguments.require("shape", 1, kExample));
   ATTACCA_TRY(attrs.shape, arguments.as_list(*shape));
@@ -72,60 +88,56 @@ Status packing_attributes(Arguments& arguments, Attrs& attrs) {
   ATTACCA_TRY(const std::optional<DType> scales, arguments.optional_dtype("scales"));
   packing.scales = scales.value_or(packing.scales);
   ATTACCA_TRY(packing.zeros, arguments.bool_or("zeros", packing.zeros));
-  ATTACCA_TRY(attrs.dtype, arguments.optional_dtype("dtype"));
-  return {};
+  ATTACCA_TRY(const std::optional<DType> dtype, arguments.optional_dtype("dtype"));
+  attrs.dtype = dtype.value_or(attrs.dtype);
+  return attrs;
 }
 
-Status block_attributes(Arguments& arguments, Attrs& attrs) {
+Result<Attrs> blocks_attributes(Arguments& arguments) {
   ATTACCA_TRY(const Argument* block,
               arguments.require("block", 2, "scale_blocks(q, scale, [1, 128])"));
-  ATTACCA_TRY(attrs.axes, arguments.as_integers(*block));
-  return {};
+  ATTACCA_TRY(std::vector<int64_t> extents, arguments.as_integers(*block));
+  return BlocksAttrs{std::move(extents)};
 }
 
-Status params(const OpInfo& info, Arguments& arguments, Attrs& attrs) {
+Result<Attrs> elementwise_attributes(const OpInfo& info, Arguments& arguments) {
+  ElementwiseAttrs attrs;
   for (const Param& param : info.params) {
     ATTACCA_TRY(const double number, arguments.number_or(param.name, param.default_value));
     attrs.params.push_back(number);
   }
   ATTACCA_TRY(attrs.compute, arguments.optional_dtype("compute"));
-  return {};
+  return attrs;
 }
 
-Status attributes(const OpInfo& info, Arguments& arguments, Attrs& attrs) {
+Result<Attrs> attributes(const OpInfo& info, Arguments& arguments) {
   switch (info.attributes) {
     case Attributes::None:
-    case Attributes::Slices:
+    case Attributes::Slice:
     case Attributes::Kernel:
-      return {};
-    case Attributes::DType: {
-      ATTACCA_TRY(attrs.dtype, arguments.optional_dtype("out"));
-      ATTACCA_TRY(attrs.fast, arguments.bool_or("fast", false));
-      return {};
-    }
-    case Attributes::Axes: {
-      ATTACCA_TRY(const Argument* axes, arguments.require("axes", 1, "permute(x, [0, 2, 1])"));
-      ATTACCA_TRY(attrs.axes, arguments.as_integers(*axes));
-      return {};
-    }
+      return NoAttrs{};
+    case Attributes::MatMul:
+      return matmul_attributes(arguments);
+    case Attributes::Permute:
+      return permute_attributes(arguments);
     case Attributes::Shape: {
-      ATTACCA_TRY(attrs.shape, shape(info.op, arguments));
-      return {};
+      ATTACCA_TRY(Shape given, shape(info.op, arguments));
+      return ShapeAttrs{std::move(given)};
     }
     case Attributes::Axis: {
-      ATTACCA_TRY(attrs.axis, arguments.integer_or("axis", 0));
-      return {};
+      ATTACCA_TRY(const int64_t axis, arguments.integer_or("axis", 0));
+      return AxisAttrs{axis};
     }
     case Attributes::Cast:
-      return cast_attributes(arguments, attrs);
-    case Attributes::Packing:
-      return packing_attributes(arguments, attrs);
+      return cast_attributes(arguments);
+    case Attributes::Unpack:
+      return unpack_attributes(arguments);
     case Attributes::Blocks:
-      return block_attributes(arguments, attrs);
+      return blocks_attributes(arguments);
     case Attributes::Reduction:
-      return reduction_attributes(arguments, attrs);
-    case Attributes::Params:
-      return params(info, arguments, attrs);
+      return reduction_attributes(arguments);
+    case Attributes::Elementwise:
+      return elementwise_attributes(info, arguments);
   }
   ATTACCA_CHECK(false, "an op of the table has attributes of no known kind");
 }
@@ -198,10 +210,9 @@ Result<Values> lower_dequantize(Graph& graph, Arguments& arguments) {
   if (zero)
     return arguments.expected(*block, "no blocks beside a zero point",
                               "subtract the zero point from cast(q, f32)");
-  Attrs attrs;
-  ATTACCA_TRY(attrs.axes, arguments.as_integers(*block));
+  ATTACCA_TRY(std::vector<int64_t> extents, arguments.as_integers(*block));
   ATTACCA_TRY_VOID(arguments.finish());
-  return one(graph.add(Op::ScaleBlocks, {q, scale}, std::move(attrs)));
+  return one(graph.add(Op::ScaleBlocks, {q, scale}, BlocksAttrs{std::move(extents)}));
 }
 
 struct Composition {
@@ -254,8 +265,7 @@ Result<std::vector<Value>> lower_call(Graph& graph, const SourceText& source, co
   ATTACCA_TRY(
       const std::vector<Operand> operands,
       arguments.operands(static_cast<size_t>(row.min_arity), static_cast<size_t>(row.max_arity)));
-  Attrs attrs;
-  ATTACCA_TRY_VOID(attributes(row, arguments, attrs));
+  ATTACCA_TRY(Attrs attrs, attributes(row, arguments));
   ATTACCA_TRY_VOID(arguments.finish());
   ATTACCA_TRY(const Value value,
               add_node(graph, source, call.offset, row.op, operands, std::move(attrs)));

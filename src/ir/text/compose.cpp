@@ -8,11 +8,8 @@
 namespace attacca::ir {
 namespace {
 
-Result<int64_t> normalise_axis(const Graph& graph, Value x, int64_t axis, std::string_view op) {
-  const auto rank = static_cast<int64_t>(graph.type(x).shape.size());
-  if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
-  return fail(fmt::format("axis {} of {} is outside {}", axis, op, to_string(graph.type(x))), {},
-              fmt::format("use an axis from {} to {}", -rank, rank - 1));
+Result<int64_t> axis_of(const Graph& graph, Value x, int64_t axis, std::string_view op) {
+  return normalise_axis(axis, static_cast<int64_t>(graph.type(x).shape.size()), op);
 }
 
 // 16-bit and fp8 floats as f32, the rest as it is.
@@ -22,10 +19,7 @@ Result<Value> widened(Graph& graph, Value x) {
 }
 
 Result<Value> reduce(Graph& graph, Op op, Value x, int64_t axis) {
-  Attrs attrs;
-  attrs.axes = {axis};
-  attrs.keepdims = true;
-  return graph.add(op, {x}, std::move(attrs));
+  return graph.add(op, {x}, ReductionAttrs{{axis}, true});
 }
 
 // rsqrt(mean(x * x) + eps) over the last axis.
@@ -83,10 +77,7 @@ Result<std::vector<Value>> split_at(Graph& graph, Value x, const std::vector<Dim
 
 Result<Value> cast(Graph& graph, Value x, DType dtype, bool saturate) {
   if (graph.type(x).dtype == dtype) return x;
-  Attrs attrs;
-  attrs.dtype = dtype;
-  attrs.saturate = saturate;
-  return graph.add(Op::Cast, {x}, std::move(attrs));
+  return graph.add(Op::Cast, {x}, CastAttrs{dtype, saturate});
 }
 
 Result<Value> binary(Graph& graph, Op op, Value x, double y) {
@@ -101,7 +92,7 @@ Result<Value> binary(Graph& graph, Op op, double x, Value y) {
 
 Result<Value> softmax(Graph& graph, Value x, int64_t axis) {
   const DType dtype = graph.type(x).dtype;
-  ATTACCA_TRY(axis, normalise_axis(graph, x, axis, "softmax"));
+  ATTACCA_TRY(axis, axis_of(graph, x, axis, "softmax"));
   ATTACCA_TRY(const Value wide, widened(graph, x));
   ATTACCA_TRY(const Value largest, reduce(graph, Op::ReduceMax, wide, axis));
   ATTACCA_TRY(const Value shifted, graph.add(Op::Sub, {wide, largest}));
@@ -114,7 +105,7 @@ Result<Value> softmax(Graph& graph, Value x, int64_t axis) {
 Result<Value> layernorm(Graph& graph, Value x, std::optional<Value> weight,
                         std::optional<Value> bias, double eps) {
   const DType dtype = graph.type(x).dtype;
-  ATTACCA_TRY_VOID(normalise_axis(graph, x, -1, "layernorm"));
+  ATTACCA_TRY_VOID(axis_of(graph, x, -1, "layernorm"));
   ATTACCA_TRY(const Value wide, widened(graph, x));
   ATTACCA_TRY(const Value mean, reduce(graph, Op::Mean, wide, -1));
   ATTACCA_TRY(const Value centred, graph.add(Op::Sub, {wide, mean}));
@@ -131,7 +122,7 @@ Result<Value> layernorm(Graph& graph, Value x, std::optional<Value> weight,
 
 Result<Value> rmsnorm(Graph& graph, Value x, std::optional<Value> weight, double eps) {
   const DType dtype = graph.type(x).dtype;
-  ATTACCA_TRY_VOID(normalise_axis(graph, x, -1, "rmsnorm"));
+  ATTACCA_TRY_VOID(axis_of(graph, x, -1, "rmsnorm"));
   ATTACCA_TRY(const Value wide, widened(graph, x));
   ATTACCA_TRY(const Value scale, inverse_rms(graph, wide, eps));
   ATTACCA_TRY(Value result, graph.add(Op::Mul, {wide, scale}));
@@ -142,7 +133,7 @@ Result<Value> rmsnorm(Graph& graph, Value x, std::optional<Value> weight, double
 }
 
 Result<std::vector<Value>> split(Graph& graph, Value x, int64_t parts, int64_t axis) {
-  ATTACCA_TRY(axis, normalise_axis(graph, x, axis, "split"));
+  ATTACCA_TRY(axis, axis_of(graph, x, axis, "split"));
   constexpr int64_t kMostParts = 65536;
   if (parts < 1 || parts > kMostParts)
     return fail(fmt::format("split into {} parts", parts), {},
@@ -157,7 +148,7 @@ Result<std::vector<Value>> split(Graph& graph, Value x, int64_t parts, int64_t a
 
 Result<std::vector<Value>> split_sizes(Graph& graph, Value x, const std::vector<int64_t>& sizes,
                                        int64_t axis) {
-  ATTACCA_TRY(axis, normalise_axis(graph, x, axis, "split"));
+  ATTACCA_TRY(axis, axis_of(graph, x, axis, "split"));
   const Dim extent = graph.type(x).shape[static_cast<size_t>(axis)];
   Dim total = 0;
   bool negative = sizes.empty();
@@ -200,14 +191,14 @@ Result<Value> slice(Graph& graph, Value x, const std::vector<PythonSlice>& range
   if (ranges.size() > shape.size())
     return fail(fmt::format("a slice of {} axes of {}", ranges.size(), to_string(graph.type(x))),
                 {}, fmt::format("give at most {}", shape.size()));
-  Attrs attrs;
+  SliceAttrs attrs;
   for (size_t i = 0; i < shape.size(); ++i) {
     const PythonSlice range = i < ranges.size() ? ranges[i] : PythonSlice{};
     constexpr int64_t kLongestStep = int64_t{1} << 62;
     if (range.step == 0 || range.step > kLongestStep || range.step < -kLongestStep)
       return fail(fmt::format("a slice with step {}", range.step), {},
                   "use a step such as 2 or -1");
-    attrs.slices.push_back(normalise(range, shape[i]));
+    attrs.ranges.push_back(normalise(range, shape[i]));
   }
   return graph.add(Op::Slice, {x}, std::move(attrs));
 }

@@ -23,7 +23,7 @@ bool Parser::kernel(Operand& into) {
 Status Parser::kernel_file(KernelParts& parts) {
   if (peek().kind != TokenKind::Quoted)
     return unexpected("a quoted file", "begin with it: kernel(\"gemm.cu\", ...)");
-  parts.call.file = decode_name(take());
+  parts.attrs.call.file = decode_name(take());
   return {};
 }
 
@@ -41,7 +41,7 @@ bool Parser::kernel_arguments(KernelParts& parts) {
 }
 
 Status Parser::finish(const Token& name, KernelParts& parts, Operand& into) {
-  parts.attrs.kernel = std::move(parts.call);
+  if (!parts.has_result) return source_.fail(name.offset, "kernel without a result");
   auto value = graph_.add(Op::Kernel, std::move(parts.operands), std::move(parts.attrs));
   if (!value) return source_.place(name.offset, std::move(value).error());
   into = {*value, name.offset};
@@ -58,7 +58,7 @@ Status Parser::kernel_plain_argument(KernelParts& parts, bool& is_expression) {
   if (is_expression) return {};
   if (peek(1).is("[")) return kernel_result(parts);
   ATTACCA_TRY(ScalarArgument scalar, kernel_scalar());
-  parts.call.arguments.emplace_back(std::move(scalar));
+  parts.attrs.call.arguments.emplace_back(std::move(scalar));
   return {};
 }
 
@@ -68,7 +68,8 @@ Status Parser::kernel_result(KernelParts& parts) {
   if (!type.strides.empty())
     return source_.fail(offset, "the result of a kernel has strides",
                         "a kernel writes its result row by row: leave them out");
-  parts.call.arguments.emplace_back(OutputArgument{});
+  parts.attrs.call.arguments.emplace_back(OutputArgument{});
+  parts.has_result = true;
   parts.attrs.dtype = type.dtype;
   parts.attrs.shape = std::move(type.shape);
   std::vector<std::string> symbols;
@@ -80,7 +81,7 @@ Status Parser::kernel_tensor(KernelParts& parts, const Operand& operand) {
   if (operand.number())
     return source_.fail(operand.offset, "a number without a dtype",
                         "say how the kernel takes it: s32(4096), f32(0.5)");
-  parts.call.arguments.emplace_back(TensorArgument{});
+  parts.attrs.call.arguments.emplace_back(TensorArgument{});
   parts.operands.push_back(*operand.value());
   return {};
 }
@@ -161,16 +162,16 @@ Status Parser::kernel_keyword(KernelParts& parts) {
                         "remove one");
   if (keyword.text == "entry") {
     ATTACCA_TRY(const Token entry, this->name("the kernel's name"));
-    parts.call.entry = decode_name(entry);
+    parts.attrs.call.entry = decode_name(entry);
     return {};
   }
   if (keyword.text == "shared") {
-    ATTACCA_TRY(parts.call.shared, kernel_integer());
+    ATTACCA_TRY(parts.attrs.call.shared, kernel_integer());
     return {};
   }
   if (keyword.text == "zeroed") {
     if (!peek().is_word("true") && !peek().is_word("false")) return unexpected("true or false");
-    parts.call.zeroed = take().text == "true";
+    parts.attrs.call.zeroed = take().text == "true";
     return {};
   }
   if (keyword.text != "grid" && keyword.text != "block" && keyword.text != "options")
@@ -183,7 +184,7 @@ Status Parser::kernel_keyword(KernelParts& parts) {
                                             : keyword.text == "grid"  ? "grid=[ceildiv(M, 64), 4]"
                                                                       : "block=[256]"));
   while (!peek().is("]")) {
-    ATTACCA_TRY_VOID(kernel_list_element(keyword, parts.call));
+    ATTACCA_TRY_VOID(kernel_list_element(keyword, parts.attrs.call));
     if (!accept(",")) break;
   }
   return close("]", open);

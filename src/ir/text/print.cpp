@@ -114,7 +114,7 @@ bool Writer::prints_bare(const Node& node, size_t index) const {
 }
 
 Precedence Writer::precedence_of(const Node& node) const {
-  if (node.attrs.compute) return Precedence::Primary;
+  if (node.compute()) return Precedence::Primary;
   if (node.op == Op::Neg)
     return is_number(node.operands[0]) ? Precedence::Primary : Precedence::Unary;
   const Infix* infix = find_infix(node.op);
@@ -214,7 +214,7 @@ void Writer::slice(const Node& node) {
   const Shape& shape = graph_.type(node.operands[0]).shape;
   std::vector<std::string> ranges;
   for (size_t i = 0; i < shape.size(); ++i)
-    ranges.push_back(range_text(node.attrs.slices[i], shape[i]));
+    ranges.push_back(range_text(node.get<SliceAttrs>().ranges[i], shape[i]));
   out_ += ranges.empty() ? "[...]" : fmt::format("[{}]", fmt::join(ranges, ", "));
 }
 
@@ -230,7 +230,7 @@ void Writer::call(const Node& node) {
 }
 
 void Writer::kernel(const Node& node) {
-  const KernelCall& call = *node.attrs.kernel;
+  const KernelCall& call = node.get<KernelAttrs>().call;
   out_ += fmt::format("kernel({}", encode_name(call.file));
   size_t next = 0;
   for (const KernelArgument& argument : call.arguments) {
@@ -251,44 +251,50 @@ void Writer::kernel(const Node& node) {
 }
 
 void Writer::attributes(const Node& node) {
-  const Attrs& attrs = node.attrs;
   switch (info(node.op).attributes) {
     case Attributes::None:
-    case Attributes::Slices:
+    case Attributes::Slice:
     case Attributes::Kernel:
       return;
-    case Attributes::DType: {
+    case Attributes::MatMul: {
       const auto natural =
           infer(node.op, {graph_.type(node.operands[0]), graph_.type(node.operands[1])}, {});
       if (!natural || natural->type.dtype != node.type.dtype)
         out_ += fmt::format(", out={}", name(node.type.dtype));
-      if (attrs.fast) out_ += ", fast=true";
+      if (node.get<MatMulAttrs>().fast) out_ += ", fast=true";
       return;
     }
-    case Attributes::Axes:
+    case Attributes::Permute:
+      out_ += ", " + to_string(node.get<PermuteAttrs>().axes);
+      return;
     case Attributes::Blocks:
-      out_ += ", " + to_string(attrs.axes);
+      out_ += ", " + to_string(node.get<BlocksAttrs>().block);
       return;
     case Attributes::Shape:
-      out_ += ", " + to_string(attrs.shape);
+      out_ += ", " + to_string(node.get<ShapeAttrs>().shape);
       return;
     case Attributes::Axis:
-      if (attrs.axis != 0) out_ += fmt::format(", axis={}", attrs.axis);
+      if (const int64_t axis = node.get<AxisAttrs>().axis; axis != 0)
+        out_ += fmt::format(", axis={}", axis);
       return;
     case Attributes::Cast:
       out_ += fmt::format(", {}", name(node.type.dtype));
-      if (attrs.saturate) out_ += ", saturate=true";
+      if (node.saturates()) out_ += ", saturate=true";
       return;
-    case Attributes::Packing:
+    case Attributes::Unpack: {
+      const auto& attrs = node.get<UnpackAttrs>();
       out_ += fmt::format(", {}, {}", to_string(attrs.shape), to_string(attrs.packing));
-      if (node.type.dtype != DType::F32) out_ += fmt::format(", dtype={}", name(node.type.dtype));
+      if (attrs.dtype != DType::F32) out_ += fmt::format(", dtype={}", name(attrs.dtype));
       return;
-    case Attributes::Reduction:
+    }
+    case Attributes::Reduction: {
+      const auto& attrs = node.get<ReductionAttrs>();
       if (attrs.axes.size() != graph_.type(node.operands[0]).shape.size())
         out_ += ", axes=" + to_string(attrs.axes);
       if (attrs.keepdims) out_ += ", keepdims=true";
       return;
-    case Attributes::Params:
+    }
+    case Attributes::Elementwise:
       return params(node);
   }
 }
@@ -296,9 +302,9 @@ void Writer::attributes(const Node& node) {
 void Writer::params(const Node& node) {
   const auto known = info(node.op).params;
   for (size_t i = 0; i < known.size(); ++i)
-    if (!same_number(node.attrs.params[i], known[i].default_value))
-      out_ += fmt::format(", {}={}", known[i].name, real_text(node.attrs.params[i]));
-  if (node.attrs.compute) out_ += fmt::format(", compute={}", name(*node.attrs.compute));
+    if (!same_number(node.params()[i], known[i].default_value))
+      out_ += fmt::format(", {}={}", known[i].name, real_text(node.params()[i]));
+  if (node.compute()) out_ += fmt::format(", compute={}", name(*node.compute()));
 }
 
 // Labels: the names of inputs and named nodes, and generated ones of what is used not once, or
@@ -367,6 +373,20 @@ constexpr Limits kWholeGraph{1 << 30, 1 << 30};
 constexpr Limits kReadable{200, 4000};
 
 }  // namespace
+
+std::string launch_text(const KernelCall& call) {
+  std::string text;
+  if (!call.entry.empty()) text += ", entry=" + encode_name(call.entry);
+  std::vector<std::string> grid, options;
+  for (const LaunchSize& size : call.grid) grid.push_back(to_string(size));
+  text +=
+      fmt::format(", grid=[{}], block=[{}]", fmt::join(grid, ", "), fmt::join(call.block, ", "));
+  if (call.shared != 0) text += fmt::format(", shared={}", call.shared);
+  if (call.zeroed) text += ", zeroed=true";
+  for (const std::string& option : call.options) options.push_back(encode_name(option));
+  if (!options.empty()) text += fmt::format(", options=[{}]", fmt::join(options, ", "));
+  return text;
+}
 
 std::string print_graph(const Graph& graph, const PrintOptions& options) {
   const std::vector<std::string> labels = Labels(graph).run();

@@ -57,4 +57,7 @@ std::string print_graph(const Graph& graph, const PrintOptions& options = {});
 // With through_names, named nodes are expanded too.
 std::string print_expression(const Graph& graph, Value value, bool through_names = false);
 
+// ", entry=gemm, grid=[ceildiv(M, 64), 4], block=[256]": what follows the arguments in the text.
+std::string launch_text(const KernelCall& call);
+
 }  // namespace attacca::ir

@@ -101,14 +101,14 @@ class Corners {
   double evaluate() const {
     const std::span<const double> x(point_.data(), arity_);
     if (!integers_) {
-      const double y = ir::evaluate(node_.op, x, node_.attrs.params);
+      const double y = ir::evaluate(node_.op, x, node_.params());
       return real_ ? y : static_cast<double>(y != 0);
     }
     std::array<int64_t, 3> whole{};
     for (size_t i = 0; i < arity_; ++i)
       whole[i] = ir::to_integer(DType::S64, x[i], ir::Overflow::Saturate);
     const int64_t y =
-        ir::evaluate(node_.op, std::span<const int64_t>(whole.data(), arity_), node_.attrs.params);
+        ir::evaluate(node_.op, std::span<const int64_t>(whole.data(), arity_), node_.params());
     return static_cast<double>(ir::to_integer(node_.type.dtype, y));
   }
 
@@ -227,7 +227,7 @@ class Corners {
     if (is_gate()) own.tiny *= 1 + std::fabs(operands_[1].value);  // the gate may underflow
     if (how == Accuracy::Approximated) own.half_place = f64 ? 0x1p-49 : 0x1p-20;
     if (how != Accuracy::Exact) made = rounded(made, own);
-    if (node_.attrs.compute) made = stored(made, *node_.attrs.compute);
+    if (node_.compute()) made = stored(made, *node_.compute());
     return made;
   }
 
@@ -283,7 +283,7 @@ Element stored(const Element& x, DType dtype) {
 Element elementwise(const ir::Graph& graph, const ir::Node& node, std::span<const Element> x) {
   if (node.op == Op::Where && x[0].is_exact()) {
     const Element& chosen = x[0].value != 0 ? x[1] : x[2];
-    return node.attrs.compute ? stored(chosen, *node.attrs.compute) : chosen;
+    return node.compute() ? stored(chosen, *node.compute()) : chosen;
   }
   return Corners(graph, node, x).run();
 }

@@ -277,7 +277,8 @@ Value product(const ir::Node& node, const Value& a, const Value& b, std::vector<
   const size_t rank = extents.size();
   const std::vector<int64_t> batch(extents.begin(), extents.end() - 2);
   const std::vector<int64_t> left = matrices(a.value, batch), right = matrices(b.value, batch);
-  const Accumulation sum = accumulation(node.type.dtype, a.value.extents.back(), node.attrs.fast);
+  const Accumulation sum =
+      accumulation(node.type.dtype, a.value.extents.back(), node.get<ir::MatMulAttrs>().fast);
   const int64_t size = extents[rank - 2] * extents[rank - 1];
   Builder result(std::move(extents), false);
   for (size_t i = 0; i < left.size() && size > 0; ++i)
@@ -289,7 +290,7 @@ Value product(const ir::Node& node, const Value& a, const Value& b, std::vector<
 Value reduction(const ir::Node& node, const Value& x, std::vector<int64_t> extents) {
   if (x.value.is_integer() && !x.range) {
     Builder result(extents, true);
-    const Array exact = reduced(node.op, x.value, node.attrs.axes, extents);
+    const Array exact = reduced(node.op, x.value, node.get<ir::ReductionAttrs>().axes, extents);
     for (int64_t i = 0; i < result.size(); ++i)
       result.set_integer(i, ir::to_integer(node.type.dtype, exact.integer(i)));
     return result.finish();
@@ -301,14 +302,14 @@ Value reduction(const ir::Node& node, const Value& x, std::vector<int64_t> exten
   if (node.op == Op::Sum || node.op == Op::Mean) {
     const Accumulation sum = accumulation(node.type.dtype, count, false);
     std::vector<Window> windows(static_cast<size_t>(results));
-    for_each_term(x.value, node.attrs.axes,
+    for_each_term(x.value, node.get<ir::ReductionAttrs>().axes,
                   [&](int64_t i, int64_t at) { windows[static_cast<size_t>(i)].add(x.at(at)); });
     const double divisor = node.op == Op::Mean ? static_cast<double>(count) : 1;
     for (int64_t i = 0; i < results; ++i)
       result.set(i, windows[static_cast<size_t>(i)].result(sum, divisor));
   } else {
     std::vector<Extreme> extremes(static_cast<size_t>(results), Extreme(node.op));
-    for_each_term(x.value, node.attrs.axes,
+    for_each_term(x.value, node.get<ir::ReductionAttrs>().axes,
                   [&](int64_t i, int64_t at) { extremes[static_cast<size_t>(i)].add(x.at(at)); });
     for (int64_t i = 0; i < results; ++i) result.set(i, extremes[static_cast<size_t>(i)].result());
   }

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 
+#include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
 #include "run/check/bound_value.hpp"
 #include "support/check.hpp"
@@ -177,8 +178,9 @@ class Bounds {
       case Op::Cast:
         return cast(node, std::move(extents));
       case Op::Kernel:
-        return fail(fmt::format("the kernel of {} has no reference", node.attrs.kernel->file),
-                    node.name, "check a graph without it, or run it on a GPU");
+        return fail(
+            fmt::format("the kernel of {} has no reference", node.get<ir::KernelAttrs>().call.file),
+            node.name, "check a graph without it, or run it on a GPU");
       case Op::Unpack:
         return unpacked(node);
       case Op::ScaleBlocks:
@@ -222,7 +224,7 @@ class Bounds {
   Value cast(const Node& node, std::vector<int64_t> extents) const {
     const Value& x = operand(node, 0);
     const DType from = graph_.type(node.operands[0]).dtype, to = node.type.dtype;
-    const auto overflow = node.attrs.saturate ? ir::Overflow::Saturate : ir::Overflow::Ieee;
+    const auto overflow = node.saturates() ? ir::Overflow::Saturate : ir::Overflow::Ieee;
     Builder result(std::move(extents), !ir::is_float(to));
     int64_t next = 0;
     const bool whole = !x.range && !ir::is_float(from) && !ir::is_float(to);
@@ -231,7 +233,7 @@ class Bounds {
       if (whole)
         result.set_integer(next++, ir::to_integer(to, numbers.value.integer(at), overflow));
       else
-        result.set(next++, converted(numbers.at(at), from, to, node.attrs.saturate));
+        result.set(next++, converted(numbers.at(at), from, to, node.saturates()));
     });
     return result.finish();
   }
@@ -261,7 +263,7 @@ class Bounds {
         result.set_integer(
             at, ir::to_integer(node.type.dtype,
                                ir::evaluate(node.op, std::span<const int64_t>(n.data(), arity),
-                                            node.attrs.params)));
+                                            node.params())));
         continue;
       }
       for (size_t i = 0; i < arity; ++i) x[i] = operands[i].at(positions[i][index]);
@@ -279,7 +281,7 @@ class Bounds {
       for (size_t i = 0; i < node.operands.size(); ++i)
         parts.push_back(materialised(operand(node, i)));
       for (const Value& part : parts) pointers.push_back(&part);
-      return joined(pointers, extents, node.attrs.axis);
+      return joined(pointers, extents, node.get<ir::AxisAttrs>().axis);
     }
     const bool view = node.op != Op::Reshape && node.op != Op::Gather;
     if (x.source && view) {
@@ -298,16 +300,17 @@ class Bounds {
       case Op::Transpose:
         return transposed(x);
       case Op::Permute:
-        return permuted(x, node.attrs.axes);
+        return permuted(x, node.get<ir::PermuteAttrs>().axes);
       case Op::Reshape:
         return reshaped(x, extents);
       case Op::Broadcast:
         return broadcast_view(x, extents);
       case Op::Gather:
-        return gathered(x, materialised(operand(node, 1)).value, extents, node.attrs.axis);
+        return gathered(x, materialised(operand(node, 1)).value, extents,
+                        node.get<ir::AxisAttrs>().axis);
       default:
         ATTACCA_CHECK(node.op == Op::Slice, "no bound for an op that moves");
-        return sliced(x, node.attrs.slices, extents);
+        return sliced(x, node.get<ir::SliceAttrs>().ranges, extents);
     }
   }
 
@@ -331,7 +334,7 @@ class Bounds {
     for_each_position(x.value, [&](int64_t at) {
       bytes.push_back(static_cast<std::byte>(static_cast<int64_t>(x.number(at))));
     });
-    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.attrs));
+    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.get<ir::UnpackAttrs>()));
     ATTACCA_TRY_VOID(ir::check_packed(bytes, layout));
     ATTACCA_TRY(ir::Tensor weights, ir::Tensor::make(DType::F64, {layout.n, layout.k}));
     ir::dequantize(bytes, layout, weights);
@@ -347,7 +350,7 @@ class Bounds {
     for_each_position(x.value, [&](int64_t at) {
       int64_t block = scale.value.offset;
       for (size_t axis = 0; axis < rank; ++axis)
-        block += index[axis] / node.attrs.axes[axis] * scale.value.strides[axis];
+        block += index[axis] / node.get<ir::BlocksAttrs>().block[axis] * scale.value.strides[axis];
       const Element p = x.at(at), q = scale.at(block);
       Element made = Element::exact(p.value * q.value);
       if (!p.is_exact() || !q.is_exact()) {

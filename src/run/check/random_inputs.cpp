@@ -42,7 +42,8 @@ Result<std::vector<Wish>> wishes(const Graph& graph, const ir::SymbolValues& sym
     if (!input) continue;
     Wish& wish = result[input->id];
     const ir::Shape& shape = graph.type(node.operands[node.op == Op::MatMul ? 1 : 0]).shape;
-    const ir::Dim& dim = node.op == Op::MatMul ? shape[shape.size() - 2] : shape[node.attrs.axis];
+    const ir::Dim& dim =
+        node.op == Op::MatMul ? shape[shape.size() - 2] : shape[node.get<ir::AxisAttrs>().axis];
     ATTACCA_TRY(const int64_t extent, dim.evaluate(symbols));
     if (node.op == Op::MatMul)
       wish.scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(extent, 1)));
@@ -143,7 +144,7 @@ Result<ir::Bindings> random_inputs(const Graph& graph, const ir::SymbolValues& s
     if (given.count(node.name)) continue;
     std::mt19937_64 random(seed ^ hash64(node.name));
     if (const ir::Node* unpack = unpack_of(graph, input)) {
-      ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(unpack->attrs));
+      ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(unpack->get<ir::UnpackAttrs>()));
       ATTACCA_TRY(ir::Tensor packed, random_packed(layout, random));
       given.emplace(node.name, std::move(packed));
       continue;

@@ -63,9 +63,9 @@ Status CpuPlan::Impl::refuse_kernels() const {
   for (const fuse::Region& region : partition.regions)
     for (const Value node : region.nodes)
       if (graph()[node].op == ir::Op::Kernel)
-        return fail(
-            fmt::format("the kernel of {} runs on a GPU alone", graph()[node].attrs.kernel->file),
-            epilogue::display_name(graph(), node), "run with --device cuda");
+        return fail(fmt::format("the kernel of {} runs on a GPU alone",
+                                graph()[node].get<ir::KernelAttrs>().call.file),
+                    epilogue::display_name(graph(), node), "run with --device cuda");
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 
 #include "ir/interpret/interpreter.hpp"
+#include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
 #include "run/cpu/executable.hpp"
 #include "run/cpu/matrix.hpp"
@@ -56,7 +57,7 @@ class SingleOp : public Executable {
     const Tensor& x = *operands[0];
     if (ir::is_reduction(node_.op)) {
       std::vector<bool> reduced(x.shape().size(), false);
-      for (const int64_t axis : node_.attrs.axes) reduced[axis] = true;
+      for (const int64_t axis : node_.get<ir::ReductionAttrs>().axes) reduced[axis] = true;
       reduce(node_.op, x, reduced, result, state.threads);
       return {};
     }
@@ -92,7 +93,8 @@ class SingleOp : public Executable {
         std::swap(view.strides[rank - 1], view.strides[rank - 2]);
         break;
       case Op::Permute:
-        for (size_t i = 0; i < rank; ++i) view.strides[i] = x.strides()[node_.attrs.axes[i]];
+        for (size_t i = 0; i < rank; ++i)
+          view.strides[i] = x.strides()[node_.get<ir::PermuteAttrs>().axes[i]];
         break;
       case Op::Broadcast:
         for (size_t i = 0; i < rank; ++i)
@@ -101,7 +103,7 @@ class SingleOp : public Executable {
         break;
       case Op::Slice:
         for (size_t i = 0; i < rank; ++i) {
-          const ir::SliceRange& range = node_.attrs.slices[i];
+          const ir::SliceRange& range = node_.get<ir::SliceAttrs>().ranges[i];
           // begin of an empty slice may be -1.
           if (shape[i] > 0) {
             ATTACCA_TRY(const int64_t begin, range.begin.evaluate(symbols));
@@ -142,7 +144,7 @@ class SingleOp : public Executable {
   }
 
   void concat(const std::vector<const Tensor*>& parts, Tensor& result, int threads) const {
-    const auto axis = static_cast<size_t>(node_.attrs.axis);
+    const auto axis = static_cast<size_t>(node_.get<ir::AxisAttrs>().axis);
     const int64_t width = ir::size_of(result.dtype());
     const int64_t outer = product(result.shape(), 0, axis);
     const int64_t inner = product(result.shape(), axis + 1, result.shape().size()) * width;
@@ -158,7 +160,7 @@ class SingleOp : public Executable {
   }
 
   Status gather(const Tensor& x, const Tensor& index, Tensor& result, int threads) const {
-    const auto axis = static_cast<size_t>(node_.attrs.axis);
+    const auto axis = static_cast<size_t>(node_.get<ir::AxisAttrs>().axis);
     const int64_t extent = x.shape()[axis];
     std::vector<int64_t> chosen(index.size());
     for (int64_t i = 0; i < index.size(); ++i) {
@@ -182,7 +184,7 @@ class SingleOp : public Executable {
 
   Status unpack(const Tensor& packed, Tensor& result) const {
     const std::span<const std::byte> bytes(packed.data(), static_cast<size_t>(packed.bytes()));
-    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node_.attrs));
+    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node_.get<ir::UnpackAttrs>()));
     if (Status fits = ir::check_packed(bytes, layout); !fits)
       return fail(fits.error().what, place(), fits.error().fix);
     ir::dequantize(bytes, layout, result);

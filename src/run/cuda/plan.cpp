@@ -185,7 +185,7 @@ namespace {
 Status check_packed_constants(const ir::Graph& graph) {
   for (const ir::Node& node : graph.nodes()) {
     if (node.op != ir::Op::Unpack || !graph[node.operands[0]].tensor) continue;
-    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.attrs));
+    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.get<ir::UnpackAttrs>()));
     ATTACCA_TRY(const ir::Tensor packed, graph[node.operands[0]].tensor->contiguous());
     ATTACCA_TRY_VOID(
         ir::check_packed({packed.data(), static_cast<size_t>(packed.bytes())}, layout));

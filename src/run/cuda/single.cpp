@@ -72,13 +72,15 @@ Result<StepLaunch> make_reduction(const StepContext& context, const ir::Node& no
   int64_t results = 1, count = 1;
   std::vector<int64_t> kept_extents;
   for (size_t axis = 0; axis < shapes.from.size(); ++axis)
-    if (!std::count(node.attrs.axes.begin(), node.attrs.axes.end(), static_cast<int64_t>(axis)))
+    if (!std::count(node.get<ir::ReductionAttrs>().axes.begin(),
+                    node.get<ir::ReductionAttrs>().axes.end(), static_cast<int64_t>(axis)))
       kept_extents.push_back(shapes.from[axis]);
   const std::vector<int64_t> to = ir::contiguous_strides(kept_extents);
   size_t kept_axis = 0;
   for (size_t axis = 0; axis < shapes.from.size(); ++axis) {
     const bool gone =
-        std::count(node.attrs.axes.begin(), node.attrs.axes.end(), static_cast<int64_t>(axis)) > 0;
+        std::count(node.get<ir::ReductionAttrs>().axes.begin(),
+                   node.get<ir::ReductionAttrs>().axes.end(), static_cast<int64_t>(axis)) > 0;
     (gone ? count : results) *= shapes.from[axis];
     const int64_t other = gone ? 0 : to[kept_axis++];
     ATTACCA_TRY_VOID(push(gone ? reduced : kept, shapes.from[axis], shapes.strides[axis], other));
@@ -109,7 +111,7 @@ Result<StepLaunch> make_gather(const StepContext& context, const ir::Node& node,
     for (size_t i = begin; i < end; ++i) count *= extents[i];
     return count;
   };
-  const auto axis = static_cast<size_t>(node.attrs.axis);
+  const auto axis = static_cast<size_t>(node.get<ir::AxisAttrs>().axis);
   const int64_t outer = product(shapes.from, 0, axis), extent = shapes.from[axis],
                 inner = product(shapes.from, axis + 1, shapes.from.size()),
                 chosen = product(indices.from, 0, indices.from.size());
@@ -128,7 +130,7 @@ Result<launch::ScaleBlocks> make_scale_blocks(const StepContext& context, const 
   ATTACCA_TRY(const Shapes scales, shapes_of(scale, context.symbols));
   std::vector<launch::BlockAxis> axes;
   for (size_t i = 0; i < shapes.from.size(); ++i)
-    axes.push_back({shapes.from[i], shapes.strides[i], scales.strides[i], node.attrs.axes[i]});
+    axes.push_back({shapes.from[i], shapes.strides[i], scales.strides[i], node.get<ir::BlocksAttrs>().block[i]});
   return launch::ScaleBlocks::make(context.toolbox, axes, x.dtype, scale.dtype);
 }
 
@@ -146,7 +148,7 @@ Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
   } else if (node.op == ir::Op::Gather) {
     ATTACCA_TRY(step.launch, make_gather(context, node, where));
   } else if (node.op == ir::Op::Unpack) {
-    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.attrs));
+    ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.get<ir::UnpackAttrs>()));
     ATTACCA_TRY(auto made,
                 launch::Unpack::make(context.toolbox, layout, node.type.dtype, node.type.dtype));
     step.launch = [unpack = std::make_shared<const launch::Unpack>(std::move(made))](

@@ -1,0 +1,104 @@
+// The attributes of ops: one struct a kind. Which an op has stands in the op table
+// (OpInfo::attributes).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "ir/graph/dim.hpp"
+#include "ir/graph/dtype.hpp"
+#include "ir/graph/kernel_call.hpp"
+#include "ir/graph/op.hpp"
+#include "ir/graph/packing.hpp"
+
+namespace attacca::ir {
+
+struct NoAttrs {
+  friend bool operator==(const NoAttrs&, const NoAttrs&) = default;
+};
+
+struct MatMulAttrs {
+  std::optional<DType> dtype;  // the result's; required in a graph
+  // Products of 8-bit floats may be summed by tensor cores alone, about 14 bits of each sum; else
+  // as f32.
+  bool fast = false;
+  friend bool operator==(const MatMulAttrs&, const MatMulAttrs&) = default;
+};
+
+struct PermuteAttrs {
+  std::vector<int64_t> axes;  // a permutation: axis i of the result is axis axes[i] of the operand
+  friend bool operator==(const PermuteAttrs&, const PermuteAttrs&) = default;
+};
+
+// Reshape, Broadcast.
+struct ShapeAttrs {
+  Shape shape;  // the result's
+  friend bool operator==(const ShapeAttrs&, const ShapeAttrs&) = default;
+};
+
+// x[begin:end:step] along one axis; begin and end normalised to 0 <= begin <= end <= extent.
+// A step is positive, or negative with begin >= end as in Python after normalisation.
+struct SliceRange {
+  Dim begin = 0;
+  Dim end = 0;
+  int64_t step = 1;
+  friend bool operator==(const SliceRange&, const SliceRange&) = default;
+};
+
+struct SliceAttrs {
+  std::vector<SliceRange> ranges;  // one an axis
+  friend bool operator==(const SliceAttrs&, const SliceAttrs&) = default;
+};
+
+// Concat, Gather.
+struct AxisAttrs {
+  int64_t axis = 0;  // normalised to 0 <= axis < rank
+  friend bool operator==(const AxisAttrs&, const AxisAttrs&) = default;
+};
+
+struct CastAttrs {
+  DType dtype = DType::F32;  // the result's
+  bool saturate = false;     // Overflow::Saturate
+  friend bool operator==(const CastAttrs&, const CastAttrs&) = default;
+};
+
+struct KernelAttrs {
+  KernelCall call;
+  DType dtype = DType::F32;  // the result's, and its shape
+  Shape shape;
+  friend bool operator==(const KernelAttrs&, const KernelAttrs&) = default;
+};
+
+struct UnpackAttrs {
+  Packing packing;           // the operand's
+  Shape shape;               // the result's
+  DType dtype = DType::F32;  // what the weights become
+  friend bool operator==(const UnpackAttrs&, const UnpackAttrs&) = default;
+};
+
+struct BlocksAttrs {
+  std::vector<int64_t> block;  // the extents of a block of values that share a scale
+  friend bool operator==(const BlocksAttrs&, const BlocksAttrs&) = default;
+};
+
+struct ReductionAttrs {
+  std::vector<int64_t> axes;  // the reduced ones, ascending; given empty: all
+  bool keepdims = false;
+  friend bool operator==(const ReductionAttrs&, const ReductionAttrs&) = default;
+};
+
+struct ElementwiseAttrs {
+  std::vector<double> params;    // all of the op's, in table order; given empty: the defaults
+  std::optional<DType> compute;  // the declared compute type. None: f32 (f64 for f64) in fp32 mode
+  friend bool operator==(const ElementwiseAttrs&, const ElementwiseAttrs&) = default;
+};
+
+// Index i is what Attributes i names. NoAttrs given for an op that has some: its defaults.
+using Attrs =
+    std::variant<NoAttrs, MatMulAttrs, PermuteAttrs, ShapeAttrs, SliceAttrs, AxisAttrs, CastAttrs,
+                 KernelAttrs, UnpackAttrs, BlocksAttrs, ReductionAttrs, ElementwiseAttrs>;
+static_assert(std::variant_size_v<Attrs> == static_cast<size_t>(Attributes::Elementwise) + 1);
+
+}  // namespace attacca::ir
