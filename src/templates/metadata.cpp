@@ -117,6 +117,17 @@ Family read_family(Reader& reader) {
   return Family::Gemm;
 }
 
+Schedule read_schedule(Reader& reader) {
+  const std::string text = reader.text("schedule");
+  const auto schedule = parse_schedule(text);
+  if (!schedule)
+    reader.refuse(
+        fmt::format("`schedule` of the template's metadata is \"{}\", which this version "
+                    "does not know",
+                    text));
+  return schedule.value_or(Schedule::Cooperative);
+}
+
 void read_tile(Reader& reader, Template& kernel) {
   const std::vector<int> tile = reader.integers("tile");
   const std::vector<int> cluster = reader.integers("cluster");
@@ -179,7 +190,7 @@ Result<Template> parse_metadata(std::string_view text, const std::string& where)
   kernel.packed_rounds = reader.flag("packed_rounds");
   kernel.packed_scale_bits = reader.count("packed_scale_bits");
   read_tile(reader, kernel);
-  kernel.schedule = reader.text("schedule");
+  kernel.schedule = read_schedule(reader);
   kernel.stream_k = reader.boolean("stream_k");
   kernel.dependent_launch = reader.boolean("dependent_launch");
   kernel.stages = reader.integer("stages");

@@ -9,6 +9,7 @@
 #include "ir/graph/dtype.hpp"
 #include "support/error.hpp"
 #include "templates/abi.h"
+#include "templates/schedule.hpp"
 
 namespace attacca::templates {
 
@@ -50,8 +51,8 @@ struct Template {
   // accumulator sets, multiplies the tile of A with two of B.
   Tile tile;
   int cluster_m = 1, cluster_n = 1, cluster_k = 1;  // blocks; those along k share a tile
-  std::string schedule;                             // cooperative, pingpong, cpasync, ...
-  bool stream_k = false;                            // `splits` means something
+  Schedule schedule = Schedule::Cooperative;
+  bool stream_k = false;  // `splits` means something
   // Waits by itself for what the kernel before it in the stream writes (griddepcontrol.wait), so it
   // may be launched while that one ends.
   bool dependent_launch = false;

@@ -83,7 +83,7 @@ std::vector<launch::Candidate> variants(const launch::Candidate& candidate, cons
       if (problem.products[0].k / splits >= 4 * kernel.tile.k) add(0, 0, splits);
   // Only where tiles run over the device more than once and share what they read is their order
   // worth anything.
-  if (kernel.schedule != "dot" && waves(problem, kernel, 1, device) > 1)
+  if (kernel.schedule != templates::Schedule::Dot && waves(problem, kernel, 1, device) > 1)
     for (const int raster : {1, 2})
       for (const int swizzle : {1, 2, 4, 8}) add(swizzle, raster, 0);
   return result;

@@ -10,6 +10,7 @@
 namespace attacca::tune {
 namespace {
 
+using templates::Schedule;
 using templates::Template;
 
 double divide_up(double a, double b) {
@@ -105,7 +106,7 @@ double widening_seconds(const problem::Problem& problem, const Template& kernel,
   const double places =
       std::max(1.0, std::floor(double(device.max_shared_bytes) / (kernel.shared_bytes + 1024)));
   double cycles = 0, rounds = 0;
-  if (kernel.schedule == "shared_tail") {
+  if (kernel.schedule == Schedule::SharedTail) {
     rounds = waves(problem, kernel, 1, device);
     // One by one, as below: kernels that differ in the tail alone tie where there is none.
     for (double left = rounds; left > 0; --left) cycles += std::min(left, 1.0) * stages * tile;
@@ -115,7 +116,7 @@ double widening_seconds(const problem::Problem& problem, const Template& kernel,
          left > 0; left -= places * device.sm_count, ++rounds) {
       const double resident = std::min(places, divide_up(left, device.sm_count));
       // Of one tile, latencies count: a pingpong tile has one warpgroup.
-      const bool one = kernel.schedule == "pingpong" && left <= device.sm_count;
+      const bool one = kernel.schedule == Schedule::Pingpong && left <= device.sm_count;
       const bool wide = kernel.tile.m >= 64 && kernel.tile.n >= 128;
       const double alone = one ? fit.pingpong_alone : wide ? fit.wide_alone : fit.narrow_alone;
       cycles += stages * std::max(resident * tile, alone);
@@ -164,7 +165,7 @@ Estimate estimate(const problem::Problem& problem, const Template& kernel,
   const double fill = tile_bytes / (fit.fill * (kernel.any_strides ? fit.gather_share : 1));
   const double finish = kernel.cluster_k > 1 ? fit.finish_shared : fit.finish;
   const double all = waves(problem, kernel, 0, device);
-  double busy = kernel.schedule == "pingpong"
+  double busy = kernel.schedule == Schedule::Pingpong
                     // One tile's end hides behind the other warpgroup's steps, where they last.
                     ? all * std::max({multiply, fill, finish / 2}) + finish
                     : all * std::max(multiply, fill) + finish * std::ceil(all);
@@ -196,7 +197,7 @@ double waves(const problem::Problem& problem, const Template& kernel, int splits
   const double tiles = tiles_over_places(problem, kernel, device);
   if (kernel.stream_k && splits == 0) return std::max(tiles, 0.1);
   // Half the blocks or fewer share their last tiles with the others.
-  if (kernel.schedule == "shared_tail") return std::ceil(tiles * 2) / 2;
+  if (kernel.schedule == Schedule::SharedTail) return std::ceil(tiles * 2) / 2;
   return std::ceil(tiles * std::max(1, splits)) / std::max(1, splits);
 }
 
@@ -233,7 +234,7 @@ Features features(const problem::Problem& problem, const Template& kernel,
   set(Feature::log_tile_rows, std::log(tile_rows));
   set(Feature::log_tile_columns, std::log(tile_columns));
   set(Feature::swapped, swapped);
-  set(Feature::pingpong, kernel.schedule == "pingpong");
+  set(Feature::pingpong, kernel.schedule == Schedule::Pingpong);
   set(Feature::stream_k, kernel.stream_k);
   set(Feature::wgmma, kernel.arch == architecture_of(device).native);
   set(Feature::cluster_tiles, kernel.cluster_m * kernel.cluster_n);
@@ -254,7 +255,7 @@ Features features(const problem::Problem& problem, const Template& kernel,
   set(Feature::log_tile_k, std::log(kernel.tile.k));
   set(Feature::log_stages, std::log(std::max(1, kernel.stages)));
   set(Feature::warpgroups, kernel.threads / 128);
-  set(Feature::streaming, kernel.schedule == "streaming");
+  set(Feature::streaming, kernel.schedule == Schedule::Streaming);
   set(Feature::rows_first, swapped || kernel.b_first);
   set(Feature::align_d, kernel.align_d);
   set(Feature::log_tail, std::log(times.memory * std::max(1e-6, tail_share(problem))));
@@ -268,9 +269,10 @@ Features features(const problem::Problem& problem, const Template& kernel,
 double expected_seconds(const problem::Problem& problem, const Template& kernel,
                         const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
   if (kernel.packed_bits > 0)
-    return kernel.schedule == "streaming" ? streaming_seconds(problem, kernel, device)
-                                          : widening_seconds(problem, kernel, binding, device);
-  if (kernel.schedule == "dot") return dot_seconds(problem, kernel, device);
+    return kernel.schedule == Schedule::Streaming
+               ? streaming_seconds(problem, kernel, device)
+               : widening_seconds(problem, kernel, binding, device);
+  if (kernel.schedule == Schedule::Dot) return dot_seconds(problem, kernel, device);
   if (!architecture_of(device).learned || problem.products[0].k == 0)
     return estimate(problem, kernel, binding, device).total;
   const Features known = features(problem, kernel, binding, device);

@@ -179,6 +179,8 @@ TEST(MetadataErrors, NameTheMember) {
   EXPECT_EQ(error_with("hole", json::Value()), needs + "an object `hole`");
   EXPECT_EQ(error_with("family", "fft"),
             "`family` of the template's metadata is \"fft\", not gemm or pointwise");
+  EXPECT_EQ(error_with("schedule", "fft"),
+            "`schedule` of the template's metadata is \"fft\", which this version does not know");
   EXPECT_EQ(error_with("input_types", json::Value::array().push("bf17"))
                 .rfind("`input_types` of the template's metadata holds \"bf17\", no dtype (", 0),
             0u);

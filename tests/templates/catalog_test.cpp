@@ -22,7 +22,7 @@ TEST(Catalog, HoldsTheRepresentativeFew) {
   };
   EXPECT_GE(count([](const Template& t) { return t.family == Family::Pointwise; }), 3);
   EXPECT_GE(count([](const Template& t) { return t.arch == "sm_80" && t.any_strides; }), 2);
-  EXPECT_GE(count([](const Template& t) { return t.schedule == "multistage"; }), 2);
+  EXPECT_GE(count([](const Template& t) { return t.schedule == Schedule::Multistage; }), 2);
 }
 
 TEST(Catalog, FindsByName) {
@@ -130,7 +130,7 @@ TEST_P(Built, InstantiatesForItsOtherTypes) {
   // Dot products widen their factors, all others multiply them in one instruction.
   const auto suffix = [&](ir::DType dtype) {
     const std::string_view name = ir::name(dtype);
-    if (kernel().schedule == "dot") return fmt::format("cvt.f32.{}", name);
+    if (kernel().schedule == Schedule::Dot) return fmt::format("cvt.f32.{}", name);
     return fmt::format(".{0}.{0}", ir::is_fp8(dtype) ? name.substr(2) : name);
   };
   EXPECT_EQ(text->find(suffix(written)) == std::string::npos, other != written);

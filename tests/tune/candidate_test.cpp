@@ -400,7 +400,8 @@ TEST(Candidates, ExpectedTimesRiseDownTheRanking) {
 // Our own kernels have the problem's orientation at the hole, and stream the weights.
 bool is_for_few_rows(const std::string& name) {
   const templates::Template& kernel = *built().find(name);
-  return kernel.hole.swapped || kernel.schedule == "streaming" || kernel.schedule == "dot";
+  return kernel.hole.swapped || kernel.schedule == templates::Schedule::Streaming ||
+         kernel.schedule == templates::Schedule::Dot;
 }
 
 // The CUTLASS templates exist where CUTLASS is installed.
