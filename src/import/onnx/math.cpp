@@ -6,7 +6,7 @@
 
 #include "import/onnx/ops.hpp"
 #include "import/onnx/tensor.hpp"
-#include "ir/interpret/semantics.hpp"
+#include "ir/graph/semantics.hpp"
 
 namespace attacca::import {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 
+#include "ir/packed/header.hpp"
 #include "run/cuda/buffer_layout.hpp"
 #include "run/cuda/steps.hpp"
 #include "run/cuda/tensors.hpp"

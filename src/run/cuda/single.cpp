@@ -130,7 +130,8 @@ Result<launch::ScaleBlocks> make_scale_blocks(const StepContext& context, const 
   ATTACCA_TRY(const Shapes scales, shapes_of(scale, context.symbols));
   std::vector<launch::BlockAxis> axes;
   for (size_t i = 0; i < shapes.from.size(); ++i)
-    axes.push_back({shapes.from[i], shapes.strides[i], scales.strides[i], node.get<ir::BlocksAttrs>().block[i]});
+    axes.push_back({shapes.from[i], shapes.strides[i], scales.strides[i],
+                    node.get<ir::BlocksAttrs>().block[i]});
   return launch::ScaleBlocks::make(context.toolbox, axes, x.dtype, scale.dtype);
 }
 

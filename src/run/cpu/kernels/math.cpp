@@ -6,7 +6,7 @@
 #include "hwy/highway.h"
 // clang-format on
 
-#include "ir/interpret/semantics.hpp"
+#include "ir/graph/semantics.hpp"
 #include "run/cpu/kernels/kernel.hpp"
 #include "run/cpu/kernels/simd_activations-inl.hpp"
 #include "run/cpu/kernels/simd_map-inl.hpp"
