@@ -12,6 +12,7 @@
 #include "fmt/format.h"
 
 #include "import/files/safetensors.hpp"
+#include "ir/packed/header.hpp"
 
 namespace attacca::import {
 namespace {
