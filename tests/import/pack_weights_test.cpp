@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 #include "import/files/safetensors.hpp"
+#include "ir/packed/header.hpp"
 #include "support/files/file.hpp"
 
 namespace attacca::import {
