@@ -278,7 +278,7 @@ ATTACCA_API attacca_status* attacca_instance_run(const attacca_instance* instanc
 /* How a region is computed on a GPU. Its texts live as long as the instance, which may outlive the
  * plan. */
 typedef struct attacca_decision {
-  const char* candidate; /* "cutlass_tn_128x256x64_2x1_coop_f1 swizzle=2", "unfused algorithm=3" */
+  const char* candidate; /* "wgmma_tn_128x256x64_2x1_direct_f1_d16 splits=2", "unfused algorithm=3" */
   /* "measured", "database", "plan", "model", "only way"; of a kernel of the caller's own "analysis" */
   const char* source;
   double seconds;        /* where known, else 0 */

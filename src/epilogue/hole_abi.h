@@ -25,9 +25,11 @@
 #define ATTACCA_HOLE_COLUMN_PARAMETERS(slot) uint32_t ATTACCA_HOLE_COLUMN(slot),
 
 /* All parameters in their order, from those of each kind of slot. */
+/* clang-format off: it takes `*` for a product, and the emitted text is as it is written here. */
 #define ATTACCA_HOLE_PARAMETERS(accumulators, fulls, rows, columns)           \
   accumulators fulls rows columns int32_t row, int32_t column, int32_t batch, \
-      const attacca_hole_context *context
+      const attacca_hole_context* context
+/* clang-format on */
 
 /* Words that a call returns of a result of so many bits, for both elements. */
 #define ATTACCA_HOLE_WORDS(bits) ((bits) == 8 ? 1 : (bits) / 16)

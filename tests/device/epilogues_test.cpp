@@ -75,7 +75,9 @@ Candidate some_template(const Case& each, uint64_t seed) {
     if (each.mode != ir::Mode::Eager ||
         toolbox()->catalog().find(candidate.kernel)->hole.result_bits.size() == 1)
       usable.push_back(candidate);
-  return usable.empty() ? Candidate{} : usable[seed % usable.size()];
+  Candidate chosen = usable.empty() ? Candidate{} : usable[seed % usable.size()];
+  chosen.binding = nullptr;  // op by op it computes other epilogues
+  return chosen;
 }
 
 bool stores_32_bits(const Candidate& candidate) {

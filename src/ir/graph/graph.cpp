@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 
 #include "support/check.hpp"
+#include "support/immortal.hpp"
 
 namespace attacca::ir {
 
@@ -82,9 +83,9 @@ Value Graph::constant(Tensor tensor) {
 }
 
 const std::vector<double>& Node::params() const {
-  static const std::vector<double> kNone;
+  const auto& none = immortal([] { return std::vector<double>(); });
   const auto* own = std::get_if<ElementwiseAttrs>(&attrs);
-  return own ? own->params : kNone;
+  return own ? own->params : none;
 }
 
 std::optional<DType> Node::compute() const {

@@ -41,7 +41,6 @@ bool Parser::kernel_arguments(KernelParts& parts) {
 }
 
 Status Parser::finish(const Token& name, KernelParts& parts, Operand& into) {
-  if (!parts.has_result) return source_.fail(name.offset, "kernel without a result");
   auto value = graph_.add(Op::Kernel, std::move(parts.operands), std::move(parts.attrs));
   if (!value) return source_.place(name.offset, std::move(value).error());
   into = {*value, name.offset};
@@ -69,7 +68,6 @@ Status Parser::kernel_result(KernelParts& parts) {
     return source_.fail(offset, "the result of a kernel has strides",
                         "a kernel writes its result row by row: leave them out");
   parts.attrs.call.arguments.emplace_back(OutputArgument{});
-  parts.has_result = true;
   parts.attrs.dtype = type.dtype;
   parts.attrs.shape = std::move(type.shape);
   std::vector<std::string> symbols;

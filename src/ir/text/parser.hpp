@@ -64,7 +64,6 @@ class Parser {
   // parse_kernel.cpp: the call of a user's kernel.
   struct KernelParts {
     KernelAttrs attrs;
-    bool has_result = false;
     std::vector<Value> operands;
     std::set<std::string_view> keywords;  // given so far
   };
