@@ -12,8 +12,8 @@ target_compile_options(attacca_options INTERFACE
 if(ATTACCA_SANITIZE)
   target_compile_options(attacca_options INTERFACE -fsanitize=${ATTACCA_SANITIZE}
                          -fno-omit-frame-pointer -fno-sanitize-recover=all
-                         # GCC gives false warnings for moved-from variants under sanitizers.
-                         $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+                         # GCC gives false warnings under sanitizers; the release build keeps -Werror.
+                         -Wno-error $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(attacca_options INTERFACE -fsanitize=${ATTACCA_SANITIZE})
 endif()
 
@@ -52,10 +52,6 @@ function(attacca_layer NAME)
     set_source_files_properties(${LAYER_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     # A class in a .cpp file may have members of types without linkage.
     target_compile_options(attacca_${NAME} PRIVATE -Wno-subobject-linkage)
-    # The more GCC sees, the more it warns falsely; the release build has -Werror.
-    if(ATTACCA_SANITIZE)
-      target_compile_options(attacca_${NAME} PRIVATE -Wno-error)
-    endif()
   endif()
   # All layers become part of libattacca.so, which exports only its public functions.
   set_target_properties(attacca_${NAME} PROPERTIES POSITION_INDEPENDENT_CODE ON
