@@ -16,6 +16,8 @@ FAKE_CUDA = sys.argv.pop(2)
 from cli_test import EXAMPLES, Cli, attacca
 
 SMALL = "mma_tn_128x128x32_f2_d16"  # no tensor map: the stand-in encodes none
+# Where rows are no multiple of 16 bytes: whatever the model prefers, nothing else can compute it.
+ANY_STRIDES = r"(unfused\b|mma_xx_)[^(]*"
 BLOCK = """graph block(x: bf16[M, 64], w: bf16[64, 64], b: bf16[64], v: bf16[64, 128]) {
   h = silu(x @ transpose(w) + b)
   return h @ v
@@ -46,21 +48,23 @@ class Explain(Cli):
         self.assertRegex(
             out, r"region 1 on NVIDIA H200: \d+ of \d+ templates can compute it\n    1\. \S+, "
                               r"expected \d+\.\d\d us\n")
-        self.assertIn("  not mma_tt_64x64x64_f2_d16: B must be contiguous along n, its stride "
-                      "there is 64\n", out)
+        self.assertRegex(out, r"\n  not mma_tt_64x64x64_f2_d16: .*\bB\b.*\balong n\b.*\b64\n")
 
-    def test_the_best_comes_first(self):
+    def test_all_are_ranked_by_time_or_excluded(self):
         regions = self.ranking("--dim", "M=16")
         self.assertEqual([r["region"] for r in regions], [1, 2])
         self.assertEqual(regions[0]["dims"], {"M": 16})
-        ranked = [each["template"] for each in regions[0]["ranked"]]
-        for name in ["cutlass_tn_64x16x128_1x1_pingpong_swap_f1",
-                     "cutlass_tn_128x128x64_2x1_pingpong_f1",
-                     "mma_tn_128x128x32_f2_d16"]:
-            self.assertIn(name, ranked)
-        self.assertFalse(ranked[0].startswith("mma_"), ranked)
-        times = [each["expected_us"] for each in regions[0]["ranked"]]
-        self.assertEqual(times, sorted(times))
+        ranked, excluded = ([{each["template"] for each in region[kind]} for region in regions]
+                            for kind in ("ranked", "excluded"))
+        # Weights as (N, K), then as (K, N).
+        for name, region in (("cutlass_tn_64x16x128_1x1_pingpong_swap_f1", 0),
+                             ("cutlass_tn_128x128x64_2x1_pingpong_f1", 0),
+                             ("mma_tn_128x128x32_f2_d16", 0), ("mma_tt_64x64x64_f2_d16", 1)):
+            self.assertIn(name, ranked[region])
+            self.assertIn(name, excluded[1 - region])
+        for region in regions:
+            times = [each["expected_us"] for each in region["ranked"]]
+            self.assertEqual(times, sorted(times))
 
     def test_products_of_eight_bit_floats_are_not_rounded(self):
         code, source, err = attacca("bench", "whole", "--template", "mma_e4m3_xx_64x64x64_f2_d16",
@@ -103,15 +107,13 @@ class Explain(Cli):
                     if name in ("h100", "h200"):
                         self.assertNotIn("compute capability", excluded.get(template, ""), name)
                     else:
-                        self.assertRegex(excluded[template],
-                                         r"^made for compute capability 90 to 90, the device has "
-                                         r"\d+$")
+                        self.assertRegex(excluded[template], r"compute capability 90\b.* \d+$")
 
     def test_several_products(self):
         _, out, _ = attacca("explain", EXAMPLES / "llama3_8b_mlp.attacca", "--device", "cuda",
                             "--as",
                             "h200", "--dim", "M=64")
-        self.assertIn("the epilogue reads 2 accumulators, the kernel hands over 1", out)
+        self.assertRegex(out, r"\n  not mma_tn_128x128x32_f2_d16: .*\b2 accumulators\b.*\b1\b")
 
     def test_gates_in_every_layout_have_their_templates(self):
         two = ("v: bf16[64, 64], w: bf16[64, 64]", "p = x @ transpose(v); q = x @ transpose(w)")
@@ -128,10 +130,8 @@ class Explain(Cli):
             self.assertIn("wgmma_tn_128x128x64_2x1_gate_f2_d16", ranked)
             self.assertTrue(all("_gate_" in name for name in ranked), ranked)
             excluded = {each["template"]: each["reason"] for each in region["excluded"]}
-            self.assertIn(excluded["mma_tn_128x128x32_f2_d16"],
-                          ("the epilogue reads 2 accumulators, the kernel hands over 1",
-                           "the epilogue reads some of the product's columns, the kernel hands "
-                           "over all"))
+            self.assertRegex(excluded["mma_tn_128x128x32_f2_d16"],
+                             r"\b2 accumulators\b.*\b1\b|some of the product's columns.*\ball\b")
 
     def own(self, mark):
         kernel = self.folder / "scale.cu"
@@ -150,9 +150,8 @@ class Explain(Cli):
         graph = self.own("+")
         code, out, err = attacca("explain", graph, *args)
         self.assertEqual((code, err), (0, ""))
-        self.assertIn(
-            "region 1 on NVIDIA H200: its kernel, then the tail\n  not fused: it reads its output "
-                      "(ld.global.f32) [read] at scale.cu:3\n", out)
+        self.assertRegex(out, r"region 1 on NVIDIA H200: its kernel, then the tail\n"
+                              r"  not fused: .*\[read\] at scale\.cu:3\n")
         candidates = json.loads(attacca("explain", graph, *args, "--json")[1])["candidates"][0]
         self.assertEqual(candidates["ranked"], [])
         self.assertEqual([each["template"] for each in candidates["excluded"]], ["user_kernel"])
@@ -188,7 +187,7 @@ class StandIn(Cli):
         return out
 
     def test_tune_stores_what_run_takes(self):
-        tuned = json.loads(self.gpu("tune", "--dim", "M=5,16", "--deny", "bf16_*", "--json"))
+        tuned = json.loads(self.gpu("tune", "--dim", "M=5,16", "--json"))
         self.assertEqual(tuned["device"], "Fake 0")
         rows = [(row["region"], row["dims"]["M"]) for row in tuned["tuned"]]
         self.assertEqual(rows, [(1, 5), (2, 5), (1, 16), (2, 16)])
@@ -307,7 +306,8 @@ class StandIn(Cli):
         env = {**self.env, "ATTACCA_TUNE_WORKER": str(self.folder / "nothing")}
         code, out, err = attacca("run", odd, "--device", "cuda", "--tune", "--dim", "M=5", env=env)
         self.assertEqual(code, 0, err)
-        self.assertRegex(out, r"\nregion 1 by mma_xx_\S+ \(model, not measured: no candidate ran: ")
+        self.assertRegex(out, rf"\nregion 1 by {ANY_STRIDES}"
+                              r"\(model, not measured: no candidate ran: ")
         code, _, err = attacca("tune", odd, "--dim", "M=5", env=env)
         self.assertEqual(code, 2)
         self.assertIn("no candidate ran", err)
@@ -333,11 +333,10 @@ class StandIn(Cli):
         self.assertEqual(missing["failed"], "no template nope")
 
     def test_bench_launch(self):
-        # Rows of 120 bytes, so that the plan has no other choice either.
         nothing, plan, kernel = self.bench("launch", "--template", "mma_xx_64x64x32_f2_d16",
                                            "--epilogue", "relu(acc)", "--m", "16", "--n", "60",
                                            "--k", "60")
-        self.assertIn("mma_xx", plan["plan"])
+        self.assertRegex(plan["plan"], f"^{ANY_STRIDES}")  # its rows have 120 bytes
         for took in (nothing["empty_kernel_us"], plan["plan_us"], kernel["same_operands_us"],
                      kernel["changing_operands_us"]):
             self.assertGreater(took, 0)

@@ -55,7 +55,8 @@ class ThroughTheLibrary(unittest.TestCase):
 
     def test_tunes_and_launches(self):
         found = self.side.measured(CASE)
-        self.assertIn("mma_xx", found["selected"])
+        # Rows of 120 bytes: nothing else can compute them.
+        self.assertRegex(found["selected"], r"^(unfused\b|mma_xx_)")
         buffers = Buffers()
         launch = self.side.contenders(CASE, buffers)["attacca_us"]
         self.assertIs(launch(1), buffers.out[1])

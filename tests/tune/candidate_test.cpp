@@ -3,14 +3,15 @@
 #include "launch/candidate.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
-#include <set>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
 #include "launch/arguments.hpp"
 #include "launch/legality.hpp"
+#include "mentions.hpp"
 #include "problem_testing.hpp"
 #include "templates/kernels/common/record.hpp"
 #include "templates/templates_testing.hpp"
@@ -86,6 +87,20 @@ bool ranked(const launch::Candidates& all, const std::string& kernel) {
   return find(all, kernel) != nullptr;
 }
 
+// Seconds; infinity: not ranked.
+double expected(const launch::Candidates& all, const std::string& kernel) {
+  for (size_t i = 0; i < all.ranked.size(); ++i)
+    if (all.ranked[i].kernel == kernel) return all.expected[i];
+  return std::numeric_limits<double>::infinity();
+}
+
+// Some templates are ranked, each of any strides.
+bool only_any_strides(const launch::Candidates& all) {
+  return !all.ranked.empty() && std::all_of(all.ranked.begin(), all.ranked.end(), [](auto& each) {
+    return built().find(each.kernel)->any_strides;
+  });
+}
+
 constexpr const char* kNarrow = "mma_tt_64x64x64_f2_d16";    // B as (K, N)
 constexpr const char* kWide = "mma_tn_128x128x32_f2_d16";    // B as (N, K)
 constexpr const char* kAnything = "mma_xx_64x64x32_f2_d16";  // any strides
@@ -99,7 +114,7 @@ TEST(Candidates, EveryTemplateIsRankedOrExcludedWithAReason) {
   for (const launch::Exclusion& each : all.excluded) EXPECT_NE(each.reason, "") << each.kernel;
   EXPECT_TRUE(ranked(all, kWide));
   EXPECT_TRUE(ranked(all, kAnything));
-  EXPECT_EQ(reasons(all)[kNarrow], "B must be contiguous along n, its stride there is 512");
+  EXPECT_TRUE(mentions(reasons(all)[kNarrow], "B; contiguous along n; 512"));
 }
 
 TEST(Candidates, LayoutsDecide) {
@@ -110,13 +125,13 @@ TEST(Candidates, LayoutsDecide) {
   // 65 elements a row: no 16-byte steps.
   const launch::Candidates odd =
       candidates(problem("a: bf16[64, 65], b: bf16[128, 65]", "return a @ transpose(b)"));
-  ASSERT_EQ(odd.ranked.size(), 1u);
-  EXPECT_EQ(odd.ranked[0].kernel, kAnything);
-  EXPECT_EQ(reasons(odd)[kWide], "steps of A along m must be a multiple of 16 bytes, not 130");
+  EXPECT_TRUE(only_any_strides(odd));
+  EXPECT_TRUE(ranked(odd, kAnything));
+  EXPECT_TRUE(mentions(reasons(odd)[kWide], "A; along m; multiple of 16 bytes; 130"));
   const launch::Candidates shifted = candidates(
       problem("a: bf16[64, 64], b: bf16[128, 64]", "return a @ transpose(b)", {.alignment = 4}));
-  ASSERT_EQ(shifted.ranked.size(), 1u);
-  EXPECT_EQ(shifted.ranked[0].kernel, kAnything);
+  EXPECT_TRUE(only_any_strides(shifted));
+  EXPECT_TRUE(ranked(shifted, kAnything));
 }
 
 constexpr const char* kBytes = "wgmma_s8_tn_128x128x128_2x1_pingpong_f2_d8";
@@ -132,17 +147,16 @@ TEST(Candidates, OfBytesByAccumulatorsAndResults) {
   };
   const launch::Candidates all = requantised("s8", "s8");
   EXPECT_TRUE(ranked(all, kBytes));
-  EXPECT_EQ(reasons(all)[kWide], "no s8 inputs");
-  EXPECT_EQ(reasons(all)[kAnyBytes],
-            "the kernel stores result 0 of 32 bits, and the epilogue has no output for it");
+  EXPECT_TRUE(mentions(reasons(all)[kWide], "no s8"));
+  EXPECT_TRUE(mentions(reasons(all)[kAnyBytes], "result 0; 32 bits; no output"));
   EXPECT_TRUE(ranked(requantised("u8", "s8"), kBytes));
   EXPECT_TRUE(ranked(requantised("s8", "u8"), kBytes));
   // As (K, N), and rows that are no multiple of 16 bytes: elements one by one.
   for (const char* parameters :
        {"a: s8[64, 64], b: s8[64, 128]", "a: s8[64, 65], b: s8[65, 128]"}) {
     const launch::Candidates raw = candidates(problem(parameters, "return a @ b"));
-    ASSERT_EQ(raw.ranked.size(), 1u) << parameters;
-    EXPECT_EQ(raw.ranked[0].kernel, kAnyBytes);
+    EXPECT_TRUE(only_any_strides(raw)) << parameters;
+    EXPECT_TRUE(ranked(raw, kAnyBytes)) << parameters;
   }
 }
 
@@ -154,7 +168,7 @@ TEST(Candidates, FastSumsOnlyWhereTheProductAllowsThem) {
                             attributes)));
   };
   EXPECT_TRUE(ranked(all(""), kPrecise));
-  EXPECT_EQ(reasons(all(""))[kFast], "its sums are short, and the product does not say fast=true");
+  EXPECT_TRUE(mentions(reasons(all(""))[kFast], "fast=true"));
   EXPECT_TRUE(ranked(all(", fast=true"), kPrecise));
   EXPECT_TRUE(ranked(all(", fast=true"), kFast));
 }
@@ -167,10 +181,10 @@ TEST(Candidates, ScalesOfBlocksGoToWhoTakesThem) {
                                           "transpose(scale_blocks(b, t, [128, 128])), bf16)");
   ASSERT_TRUE(scaled.views.products[0].scales.has_value());
   EXPECT_TRUE(ranked(candidates(scaled), kScaled));
-  EXPECT_EQ(reasons(candidates(scaled))[kPrecise], "it knows no scales of blocks");
+  EXPECT_TRUE(mentions(reasons(candidates(scaled))[kPrecise], "no scales of blocks"));
   const launch::Candidates plain = candidates(
       problem("a: f8e4m3[64, 64], b: f8e5m2[128, 64]", "return cast(a @ transpose(b), bf16)"));
-  EXPECT_EQ(reasons(plain)[kScaled], "it takes blocks with scales alone");
+  EXPECT_TRUE(mentions(reasons(plain)[kScaled], "blocks with scales"));
 }
 
 TEST(Candidates, DevicesAndDtypesDecide) {
@@ -178,25 +192,26 @@ TEST(Candidates, DevicesAndDtypesDecide) {
   gpu::DeviceInfo old = h200();
   old.major = 7;
   EXPECT_EQ(candidates(plain, old).ranked.size(), 0u);
-  EXPECT_EQ(reasons(candidates(plain, old))[kWide],
-            "made for compute capability 80 to 999, the device has 70");
+  EXPECT_TRUE(mentions(reasons(candidates(plain, old))[kWide], "compute capability; 80; 70"));
   gpu::DeviceInfo small = h200();
   small.max_shared_bytes = 48 << 10;
-  EXPECT_EQ(reasons(candidates(plain, small))[kWide],
-            "needs 65536 bytes of shared memory, a block has 49152");
+  EXPECT_TRUE(mentions(reasons(candidates(plain, small))[kWide], "65536; shared memory; 49152"));
   EXPECT_TRUE(ranked(candidates(plain, small), kAnything));
   const launch::Candidates singles =
       candidates(problem("a: f32[64, 64], b: f32[64, 64]", "return a @ b"));
-  EXPECT_EQ(reasons(singles)[kWide], "no f32 inputs");
+  EXPECT_TRUE(mentions(reasons(singles)[kWide], "no f32"));
   EXPECT_EQ(singles.ranked.size(), 0u);
   EXPECT_TRUE(
       ranked(candidates(problem("a: f16[64, 64], b: f16[64, 64]", "return a @ b")), kNarrow));
-  EXPECT_EQ(reasons(candidates(problem("a: bf16[64, 64], b: bf16[64, 128]",
-                                       "h = a @ b\nreturn silu(h[:, :64]) * h[:, 64:]")))[kNarrow],
-            "the epilogue reads some of the product's columns, the kernel hands over all");
-  EXPECT_EQ(reasons(candidates(
-                problem("a: bf16[64, K], b: bf16[K, 64]", "return a @ b", {{{"K", 0}}})))[kNarrow],
-            "K is 0");
+  const auto why_not = [](const std::string& parameters, const std::string& body,
+                          const testing::MakeOptions& options = {}) {
+    return reasons(candidates(problem(parameters, body, options)))[kNarrow];
+  };
+  EXPECT_TRUE(mentions(
+      why_not("a: bf16[64, 64], b: bf16[64, 128]", "h = a @ b\nreturn silu(h[:, :64]) * h[:, 64:]"),
+      "some; columns; all"));
+  EXPECT_TRUE(
+      mentions(why_not("a: bf16[64, K], b: bf16[K, 64]", "return a @ b", {{{"K", 0}}}), "K; 0"));
 }
 
 constexpr const char* kGate = "mma_tn_64x64x32_gate_f2_d16";     // weights as (N, K)
@@ -281,29 +296,28 @@ TEST(Gates, AlternateColumnsOfOneMatrixHaveTemplatesOfTheirOwn) {
     const auto* reason = std::get_if<std::string>(&legal);
     return reason ? *reason : std::string();
   };
-  const std::string no = "B and B1 must be alternate columns of one matrix";
   EXPECT_EQ(refusal("w: bf16[64, 128]", "h = a @ w; p = h[:, ::2]; q = h[:, 1::2]"), "");
   EXPECT_EQ(refusal("w: bf16[64, 128]", "h = a @ w; q = h[:, ::2]; p = h[:, 1::2]"), "");
-  EXPECT_EQ(refusal("w: bf16[64, 128]", "h = a @ w; p = h[:, :64]; q = h[:, 64:]"), no);
-  EXPECT_EQ(refusal("w: bf16[64, 124]", "h = a @ w; p = h[:, ::2]; q = h[:, 1::2]"),
-            "steps of B along k must be a multiple of 16 bytes, forwards and less than 2^40, not "
-            "248");
+  const char* const apart = "B; B1; alternate columns of one matrix";
+  EXPECT_TRUE(
+      mentions(refusal("w: bf16[64, 128]", "h = a @ w; p = h[:, :64]; q = h[:, 64:]"), apart));
+  EXPECT_TRUE(mentions(refusal("w: bf16[64, 124]", "h = a @ w; p = h[:, ::2]; q = h[:, 1::2]"),
+                       "B; along k; multiple of 16 bytes; 248"));
   EXPECT_NE(refusal("w: bf16[64, 128]", "h = a @ w; p = h[:, ::2]; q = h[:, 1::2]", 8), "");
-  EXPECT_EQ(refusal("v: bf16[64, 64], w: bf16[64, 64]", "p = a @ v; q = a @ w"), no);
+  EXPECT_TRUE(mentions(refusal("v: bf16[64, 64], w: bf16[64, 64]", "p = a @ v; q = a @ w"), apart));
 }
 
 TEST(Gates, SayWhyNot) {
-  EXPECT_EQ(reasons(candidates(product(64, 64, 64)))[kGate],
-            "the epilogue reads 1 accumulators, the kernel hands over 2");
+  EXPECT_TRUE(mentions(reasons(candidates(product(64, 64, 64)))[kGate], "reads 1; hands over 2"));
   const auto of = [&](const std::string& parameters, const std::string& body) {
     return reasons(candidates(problem(parameters, body)));
   };
-  EXPECT_EQ(of("a: bf16[64, 64], v: bf16[64, 64], w: bf16[64, 64]",
-               "return silu(a @ transpose(v)) * (a @ transpose(w))")[kWide],
-            "the epilogue reads 2 accumulators, the kernel hands over 1");
-  EXPECT_EQ(of("a: bf16[64, 64], w: bf16[64, 128]",
-               "h = a @ w; return silu(h[:, ::2]) * h[:, 1::2]")[kGate],
-            "B must be contiguous along k, its stride there is 128");
+  EXPECT_TRUE(mentions(of("a: bf16[64, 64], v: bf16[64, 64], w: bf16[64, 64]",
+                          "return silu(a @ transpose(v)) * (a @ transpose(w))")[kWide],
+                       "reads 2; hands over 1"));
+  EXPECT_TRUE(mentions(of("a: bf16[64, 64], w: bf16[64, 128]",
+                          "h = a @ w; return silu(h[:, ::2]) * h[:, 1::2]")[kGate],
+                       "B; contiguous along k; 128"));
 }
 
 TEST(Candidates, OddOperandsGoThroughTheContext) {
@@ -335,54 +349,47 @@ TEST(Candidates, PackedWeightsAreRoundedAsTheGraphDoes) {
   ASSERT_NE(built().find(kMixed), nullptr);
   EXPECT_TRUE(ranked(packed(ir::Mode::Fp32, "bf16"), kMixed));
   EXPECT_TRUE(ranked(packed(ir::Mode::Eager, "bf16"), kMixed));
-  EXPECT_EQ(reasons(packed(ir::Mode::Fp32, "f32"))[kMixed],
-            "it rounds the weights to bf16, which the graph unpacks to f32");
-  EXPECT_EQ(reasons(candidates(product(512, 1024, 512)))[kMixed], "it takes packed weights alone");
+  EXPECT_TRUE(
+      mentions(reasons(packed(ir::Mode::Fp32, "f32"))[kMixed], "rounds the weights; bf16; f32"));
+  EXPECT_TRUE(
+      mentions(reasons(candidates(product(512, 1024, 512)))[kMixed], "packed weights alone"));
 }
 
-// 112 tiles for each 256 rows; at most 66 that are left over take half a round.
+constexpr const char* kOfHalfTheRows = "packed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16";
+constexpr const char* kWhole = "packed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16";
+constexpr const char* kTail = "packed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16";  // shared
+
+// Codes of blocks of 64 x 64, then a scale of 16 bits for each 128 of k.
+problem::Problem packed(int64_t m, int64_t n, int64_t k) {
+  return problem(fmt::format("a: bf16[M, {}], w: u8[{}]", k, 256 + n * k / 2 + n * k / 128 * 2),
+                 fmt::format("y = a @ transpose(unpack(w, [{}, {}], weights=s8, bits=4, group=128, "
+                             "scales=bf16, dtype=bf16))\n  return y",
+                             n, k),
+                 {{{"M", m}}});
+}
+
+// 112 tiles for each 256 rows; at most 66 that are left over take half a round. A kernel that
+// shares them is expected to be faster by it, and not otherwise.
 TEST(Candidates, BlocksShareTheLastTiles) {
-  const templates::Template* tail =
-      built().find("packed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16");
-  ASSERT_NE(tail, nullptr);
-  const auto packed = [](int64_t m) {
-    return problem("a: bf16[M, 4096], w: u8[30277888]",
-                   "y = a @ transpose(unpack(w, [14336, 4096], weights=s8, bits=4, group=128, "
-                   "scales=bf16, dtype=bf16))\n  return y",
-                   {{{"M", m}}});
-  };
-  for (const auto& [rows, rounds] : {std::pair{256, 1.0}, {512, 2.0}, {1024, 3.5}, {1200, 4.5}})
-    EXPECT_EQ(waves(packed(rows), *tail, 1, h200()), rounds) << rows;
-  EXPECT_EQ(candidates(packed(1024)).ranked[0].kernel, tail->name);
+  for (const auto& [m, whole, shared] :
+       {std::tuple{256, 1.0, 1.0}, {512, 2.0, 2.0}, {1024, 4.0, 3.5}, {1200, 5.0, 4.5}}) {
+    const problem::Problem made = packed(m, 14336, 4096);
+    EXPECT_EQ(waves(made, *built().find(kWhole), 1, h200()), whole) << m;
+    EXPECT_EQ(waves(made, *built().find(kTail), 1, h200()), shared) << m;
+    const launch::Candidates all = candidates(made);
+    const double saved = 1 - expected(all, kTail) / expected(all, kWhole);
+    EXPECT_NEAR(saved, (whole - shared) / whole, 0.05) << m;
+  }
 }
 
-// The fastest on an H200 among the kernels that are always built.
-TEST(Candidates, PackedWeightsOfManyRowsAsMeasured) {
-  const std::set<std::string> always = {"packed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16",
-                                        "packed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16",
-                                        "packed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"};
-  const struct {
-    int64_t m, n, k;
-    const char* fastest;
-  } cases[] = {
-      {128, 14336, 4096, "packed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16"},
-      {256, 4096, 11008, "packed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"},
-      {1024, 14336, 4096, "packed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16"},
-      {1024, 12288, 4096, "packed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16"},
-  };
-  for (const auto& [m, n, k, fastest] : cases) {
-    // Codes of blocks of 64 x 64, then a scale of 16 bits for each 128 of k.
-    const int64_t bytes = 256 + n * k / 2 + n * k / 128 * 2;
-    const launch::Candidates all = candidates(
-        problem(fmt::format("a: bf16[M, {}], w: u8[{}]", k, bytes),
-                fmt::format("y = a @ transpose(unpack(w, [{}, {}], weights=s8, bits=4, group=128, "
-                            "scales=bf16, dtype=bf16))\n  return y",
-                            n, k),
-                {{{"M", m}}}));
-    const auto first =
-        std::find_if(all.ranked.begin(), all.ranked.end(),
-                     [&](const launch::Candidate& each) { return always.contains(each.kernel); });
-    EXPECT_EQ(first->kernel, fastest) << m << " x " << n << " x " << k;
+// A tile has no more rows than the problem fills: padding is work. Where both are full, the larger
+// tile loads less.
+TEST(Candidates, PackedWeightsTakeTilesOfTheirRows) {
+  for (const auto& [n, k] : {std::pair{14336, 4096}, {4096, 11008}, {12288, 4096}}) {
+    const launch::Candidates few = candidates(packed(128, n, k));
+    EXPECT_LT(expected(few, kOfHalfTheRows), expected(few, kWhole)) << n << " x " << k;
+    const launch::Candidates many = candidates(packed(1024, n, k));
+    EXPECT_LT(expected(many, kWhole), expected(many, kOfHalfTheRows)) << n << " x " << k;
   }
 }
 
@@ -419,16 +426,15 @@ TEST(Candidates, FewRowsPreferSwappedTiles) {
   EXPECT_EQ(built().find(large)->arch, "sm_90a") << large;
 }
 
-// For one row of A, a kernel that reads the weights once is a candidate; for more rows it is not.
+// For one row of A, a kernel that reads the weights once is faster than tiles of 128 rows; it
+// computes no more rows.
 TEST(Candidates, DotProductsAreForTheirRowsAlone) {
   constexpr const char* kDot = "dot_tn_1x2_k4_f2_d16";
   const launch::Candidates one = candidates(product(1, 7168, 16384));
-  const auto found =
-      std::find_if(one.ranked.begin(), one.ranked.end(),
-                   [&](const launch::Candidate& each) { return each.kernel == kDot; });
-  EXPECT_LT(found - one.ranked.begin(), 20);
-  EXPECT_EQ(reasons(candidates(product(2, 7168, 16384)))[kDot],
-            "it computes dot products of at most 1 row of A, not 2");
+  EXPECT_LT(expected(one, kDot), expected(one, kWide));
+  const launch::Candidates two = candidates(product(2, 7168, 16384));
+  EXPECT_FALSE(ranked(two, kDot));
+  EXPECT_TRUE(mentions(reasons(two)[kDot], "at most 1; 2"));
 }
 
 TEST(Candidates, VariantsHoldTheCandidateAndAreAllLegal) {

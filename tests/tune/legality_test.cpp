@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 
 #include "launch/fused.hpp"
+#include "mentions.hpp"
 #include "problem_testing.hpp"
 #include "tune/candidates.hpp"
 
@@ -229,10 +230,9 @@ TEST(Resolve, AStoredCandidateIsBoundAgainOrSaysWhyNot) {
   EXPECT_EQ(serialize(*bound->binding), "acc0 -> result0");
   EXPECT_EQ(to_string(*bound), "mma_tn_128x128x32_f2_d16 swizzle=2");
   EXPECT_EQ(resolved("unfused algorithm=2")->binding, nullptr);
-  EXPECT_EQ(resolved("mma_tt_64x64x64_f2_d16").error().what,
-            "mma_tt_64x64x64_f2_d16 cannot compute this problem: B must be contiguous along n, its "
-            "stride there is 64");
-  EXPECT_EQ(resolved("gone").error().what, "no template gone");
+  EXPECT_TRUE(mentions(resolved("mma_tt_64x64x64_f2_d16").error().what,
+                       "mma_tt_64x64x64_f2_d16; B; contiguous along n; 64"));
+  EXPECT_TRUE(mentions(resolved("gone").error().what, "no template; gone"));
 }
 
 }  // namespace
