@@ -7,7 +7,7 @@
 #include "oneapi/dnnl/dnnl.hpp"
 
 #include "ir/text/text.hpp"
-#include "run/cpu/plan.hpp"
+#include "run/pipeline.hpp"
 #include "support/check.hpp"
 
 namespace attacca::bench {
@@ -54,10 +54,10 @@ Contender plan(const Case& c, const ir::Bindings& inputs, const char* name, bool
                int threads) {
   const auto graph = ir::parse_graph(graph_text(c));
   ATTACCA_CHECK(graph.has_value(), "the benchmark's graph does not parse");
-  run::CpuOptions options{.fuse = fuse, .threads = threads, .weights = {{"w", inputs.at("w")}}};
-  auto compiled = run::CpuPlan::compile(*graph, options);
+  auto compiled = run::compile(*graph, run::Target::cpu(ir::Mode::Fp32, fuse),
+                               {.cpu = {.threads = threads, .weights = {{"w", inputs.at("w")}}}});
   ATTACCA_CHECK(compiled.has_value(), "the benchmark's graph does not compile");
-  auto shared = std::make_shared<run::CpuPlan>(*std::move(compiled));
+  auto shared = std::make_shared<run::Compiled>(*std::move(compiled));
   return {name, [shared, inputs] {
             const auto results = shared->run(inputs);
             ATTACCA_CHECK(results.has_value(), "the benchmark's plan does not run");

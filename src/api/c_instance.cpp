@@ -19,7 +19,7 @@ attacca_instance::attacca_instance(std::shared_ptr<const api::Instance> made)
 
 namespace {
 
-using Tensors = std::vector<api::Instance::Tensor>;
+using Tensors = std::vector<api::Tensor>;
 
 const int64_t* shape_of(const Tensors& tensors, size_t index, size_t* rank) {
   static constexpr int64_t kScalar = 1;  // a place to point at

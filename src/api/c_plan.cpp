@@ -22,7 +22,7 @@ namespace api = attacca::api;
 namespace ir = attacca::ir;
 
 attacca_plan::attacca_plan(std::shared_ptr<const api::Plan> made)
-    : plan(std::move(made)), device(api::to_string(plan->options().device)) {
+    : plan(std::move(made)), device(attacca::run::to_string(plan->options().device)) {
   const auto view = [](const std::vector<api::TensorInfo>& infos, std::vector<Tensor>& into) {
     into.resize(infos.size());  // at once: the infos point into the vectors
     for (size_t i = 0; i < infos.size(); ++i) {
@@ -64,9 +64,9 @@ Result<api::Options> read_options(const attacca_options* given) {
   return options;
 }
 
-Result<std::optional<api::Device>> read_device(const char* device) {
+Result<std::optional<attacca::run::DeviceId>> read_device(const char* device) {
   if (device == nullptr) return std::nullopt;
-  ATTACCA_TRY(const api::Device parsed, api::parse_device(device));
+  ATTACCA_TRY(const attacca::run::DeviceId parsed, api::parse_device(device));
   return parsed;
 }
 
@@ -107,7 +107,7 @@ attacca_status* attacca_cache_directory(attacca_bytes** path) {
 attacca_status* attacca_device_check(const char* device) {
   return guarded([&]() -> Status {
     ATTACCA_TRY_VOID(required(device, "device"));
-    ATTACCA_TRY(const api::Device parsed, api::parse_device(device));
+    ATTACCA_TRY(const attacca::run::DeviceId parsed, api::parse_device(device));
     return api::check_device(parsed);
   });
 }

@@ -42,8 +42,7 @@ std::vector<ir::Dim> symbolic_strides(const ir::Shape& shape, const std::vector<
   return result;
 }
 
-Result<ir::Graph> with_strides(const ir::Graph& graph,
-                               const std::vector<std::optional<std::vector<ir::Dim>>>& strides) {
+Result<ir::Graph> with_strides(const ir::Graph& graph, const InputStrides& strides) {
   size_t index = 0;
   return rewrite(graph,
                  [&](ir::Graph& into, const ir::Node& node) -> Result<std::optional<ir::Value>> {

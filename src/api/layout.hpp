@@ -26,9 +26,11 @@ bool reach_the_same(const std::vector<int64_t>& shape, const std::vector<int64_t
 std::vector<ir::Dim> symbolic_strides(const ir::Shape& shape, const std::vector<int64_t>& extents,
                                       const std::vector<int64_t>& strides);
 
-// The graph whose inputs, in order, declare these strides; none: those that it has.
-Result<ir::Graph> with_strides(const ir::Graph& graph,
-                               const std::vector<std::optional<std::vector<ir::Dim>>>& strides);
+// Of a graph's inputs, in order; none: those that it has.
+using InputStrides = std::vector<std::optional<std::vector<ir::Dim>>>;
+
+// The graph whose inputs declare these strides.
+Result<ir::Graph> with_strides(const ir::Graph& graph, const InputStrides& strides);
 
 // Copies a row-major tensor to elements laid out by strides.
 void scatter(const ir::Tensor& dense, const std::vector<int64_t>& strides, std::byte* to);

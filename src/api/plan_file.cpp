@@ -217,7 +217,7 @@ Result<std::string> write_plan(const Plan& plan) {
 }
 
 Result<std::shared_ptr<const Plan>> read_plan(std::string_view bytes, const std::string& source,
-                                              std::optional<Device> device) {
+                                              std::optional<run::DeviceId> device) {
   ATTACCA_TRY(const File file, open_file(bytes, source));
   ATTACCA_TRY(const json::Value header, json::parse(file.header, source));
   const Members members(header, source);

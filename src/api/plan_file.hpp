@@ -24,7 +24,7 @@ Result<std::string> write_plan(const Plan& plan);
 
 // `source` names the bytes in errors; `device`: another than the plan's own.
 Result<std::shared_ptr<const Plan>> read_plan(std::string_view bytes, const std::string& source,
-                                              std::optional<Device> device = {});
+                                              std::optional<run::DeviceId> device = {});
 
 // The file appears whole or not at all.
 Status save_plan(const Plan& plan, const std::string& path);

@@ -152,17 +152,4 @@ Status write_outputs(const Job& job, const std::vector<ir::Tensor>& outputs,
   return {};
 }
 
-Result<DeviceChoice> parse_device(const std::string& text) {
-  if (text == "cpu") return DeviceChoice{};
-  DeviceChoice choice{.cuda = true};
-  if (text == "cuda") return choice;
-  if (const std::string prefix = "cuda:"; text.starts_with(prefix)) {
-    const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data() + prefix.size(), end, choice.ordinal);
-    if (error == std::errc() && rest == end && choice.ordinal >= 0) return choice;
-  }
-  return fail(fmt::format("no device is called {}", text), "--device",
-              "cpu, cuda or cuda:N; `attacca doctor` lists them");
-}
-
 }  // namespace attacca::cli

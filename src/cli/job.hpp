@@ -31,11 +31,4 @@ Result<std::vector<std::string>> output_files(const ir::Graph& graph, const std:
 Status write_outputs(const Job& job, const std::vector<ir::Tensor>& outputs,
                      const std::string& folder);
 
-// "cpu", "cuda", "cuda:1".
-struct DeviceChoice {
-  bool cuda = false;
-  int ordinal = 0;
-};
-Result<DeviceChoice> parse_device(const std::string& text);
-
 }  // namespace attacca::cli

@@ -1,19 +1,27 @@
+// The passes in their order, and where each one is:
+//
+//   import   src/import, src/ir/text     a file             -> ir::Graph
+//   fold     src/fold                    ir::Graph          -> ir::Graph, of fewer ops
+//   fuse     src/fuse                    ir::Graph          -> fuse::Partition, regions in an order
+//   plan     run/cpu/plan.cpp            regions            -> executables, weights packed
+//            run/cuda/plan.cpp           regions            -> the device opened, constants
+//            uploaded
+//   run      run/cpu/plan.cpp            inputs             -> outputs, region by region
+//            run/cuda/instance.cpp       sizes              -> steps, once for the same sizes:
+//              problem/concretize.cpp      a region's sizes -> problem::Problem
+//              run/cuda/decide.cpp         Problem          -> launch::Candidate, by the database,
+//                                                              measurements or the model's ranking
+//              launch/prepare.cpp          Candidate        -> launch::Runnable, kernels loaded
+//            CudaInstance::launch        addresses          -> launches on the caller's stream
 #include "run/pipeline.hpp"
 
 #include "import/onnx/onnx.hpp"
 #include "ir/text/text.hpp"
+#include "run/cuda/tensors.hpp"
+#include "run/shared/input_layout.hpp"
 #include "support/files/file.hpp"
 
 namespace attacca::run {
-namespace {
-
-// Eager mode promises the graph's own roundings, and the unfused path is the graph as it stands.
-fold::FoldResult fold_if_allowed(const ir::Graph& graph, ir::Mode mode, bool fuse) {
-  if (mode == ir::Mode::Eager || !fuse) return {graph, {}};
-  return fold::fold(graph);
-}
-
-}  // namespace
 
 Result<ir::Graph> load_graph(const std::string& path) {
   if (path.ends_with(".onnx")) return import::read_onnx(path);
@@ -21,17 +29,48 @@ Result<ir::Graph> load_graph(const std::string& path) {
   return ir::parse_graph(text, path);
 }
 
-Prepared prepare(const ir::Graph& graph, ir::Mode mode, bool fuse) {
-  fold::FoldResult folded = fold_if_allowed(graph, mode, fuse);
-  fuse::Partition partition = fuse::partition(folded.graph, {.fuse = fuse});
-  return {std::move(folded), std::move(partition)};
+Result<Prepared> prepare(const ir::Graph& graph, const Target& target,
+                         const OutputStrides& strides) {
+  ATTACCA_TRY_VOID(ir::verify(graph));
+  fold::FoldResult folded = target.folds() ? fold::fold(graph) : fold::FoldResult{graph, {}};
+  auto partition = std::make_shared<fuse::Partition>(
+      fuse::partition(std::move(folded.graph), target.fuse_options()));
+  ATTACCA_TRY_VOID(lay_out_outputs(*partition, strides));
+  return Prepared{target, std::move(folded.applied), std::move(partition)};
 }
 
-Result<Compiled> compile(const ir::Graph& graph, const CpuOptions& options) {
-  ATTACCA_TRY_VOID(ir::verify(graph));
-  fold::FoldResult folded = fold_if_allowed(graph, options.mode, options.fuse);
-  ATTACCA_TRY(CpuPlan plan, CpuPlan::compile(folded.graph, options));
-  return Compiled{std::move(folded.applied), std::move(plan)};
+Result<Compiled> compile(const ir::Graph& graph, const Target& target, Options options) {
+  ATTACCA_TRY(Prepared prepared, prepare(graph, target, options.output_strides));
+  if (!target.device) {
+    ATTACCA_TRY(CpuPlan plan, CpuPlan::make(prepared, std::move(options.cpu)));
+    return Compiled{std::move(prepared), std::move(plan)};
+  }
+  ATTACCA_TRY(CudaPlan plan, CudaPlan::make(prepared, std::move(options.cuda)));
+  return Compiled{std::move(prepared), std::move(plan)};
+}
+
+namespace {
+
+Result<std::vector<ir::Tensor>> run_on_device(const CudaPlan& plan, const ir::Bindings& inputs) {
+  const gpu::Device& device = plan.toolbox()->device();
+  const ir::Graph& graph = plan.partition().graph;
+  ATTACCA_TRY(const ir::SymbolValues symbols, symbols_of(graph, inputs));
+  ATTACCA_TRY(const auto instance, plan.instance(symbols));
+  ATTACCA_TRY(const CudaTensors tensors,
+              CudaTensors::make(device, graph, symbols, inputs, instance->output_shapes()));
+  ATTACCA_TRY(const auto workspace,
+              gpu::DeviceMemory::allocate(device, instance->workspace_bytes()));
+  ATTACCA_TRY(const gpu::Stream stream, gpu::Stream::create(device));
+  ATTACCA_TRY_VOID(
+      instance->launch(tensors.inputs(), tensors.outputs(), workspace.pointer(), stream.get()));
+  return tensors.read_outputs(stream);
+}
+
+}  // namespace
+
+Result<std::vector<ir::Tensor>> Compiled::run(const ir::Bindings& inputs) const {
+  if (const auto* cpu = std::get_if<CpuPlan>(&plan)) return cpu->run(inputs);
+  return run_on_device(std::get<CudaPlan>(plan), inputs);
 }
 
 }  // namespace attacca::run

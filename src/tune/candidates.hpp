@@ -8,15 +8,10 @@
 #include "launch/candidate.hpp"
 #include "problem/problem.hpp"
 #include "templates/catalog.hpp"
+#include "tune/options.hpp"
 
 namespace attacca::tune {
 
-// Which templates, or a user's kernel with its tail as kUserKernel, may be taken, by patterns of
-// their names as a shell's (*, ?, [abc]).
-struct TemplateFilter {
-  std::vector<std::string> allow;  // empty: all
-  std::vector<std::string> deny;
-};
 // Moves what the filter leaves out from the ranked to the excluded.
 void apply(const TemplateFilter& filter, launch::Candidates& candidates);
 

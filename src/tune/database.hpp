@@ -14,27 +14,14 @@
 #include <vector>
 
 #include "gpu/driver/device.hpp"
-#include "launch/candidate.hpp"
 #include "problem/problem.hpp"
 #include "support/error.hpp"
+#include "tune/choice.hpp"
 
 namespace attacca::tune {
 
-struct ChoiceKey {
-  std::string device;   // "NVIDIA H200"
-  std::string problem;  // problem_class()
-  std::string shape;    // shape_bucket()
-  std::string tools;    // Toolbox::identity(): what was measured with others is measured again
-  friend bool operator==(const ChoiceKey&, const ChoiceKey&) = default;
-};
 ChoiceKey choice_key(const problem::Problem& problem, const gpu::DeviceInfo& device,
                      const std::string& tools);
-
-struct Choice {
-  launch::Candidate candidate;
-  double seconds = 0;
-  double unfused_seconds = 0;
-};
 
 // A row; the candidate's text as it is, for it may be another version's.
 struct StoredChoice {

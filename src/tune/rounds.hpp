@@ -4,8 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "tune/database.hpp"
-#include "tune/timer.hpp"
+#include "tune/choice.hpp"
 
 namespace attacca::tune {
 

@@ -9,19 +9,10 @@
 #include <vector>
 
 #include "tune/child.hpp"
+#include "tune/choice.hpp"
 #include "tune/worker.hpp"
 
 namespace attacca::tune {
-
-struct Trial {
-  launch::Candidate candidate;
-  std::optional<double> seconds;  // none: it failed
-  std::string failure;
-  bool final = false;  // timed in the last comparison: only such times compare with each other
-};
-
-// A trial's failure where the time was over before its turn.
-inline constexpr const char* kTimeWasOver = "the time limit of the tuning was over";
 
 struct TimeLimits {
   double total_seconds = 60;

@@ -10,6 +10,7 @@
 #include "launch/user_kernel.hpp"
 #include "support/environment.hpp"
 #include "tune/rounds.hpp"
+#include "tune/timer.hpp"
 
 namespace attacca::tune {
 namespace {

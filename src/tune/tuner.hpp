@@ -1,29 +1,16 @@
 // Finding the fastest way to compute a problem by measuring, in a child process.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "launch/toolbox.hpp"
-#include "tune/database.hpp"
-#include "tune/timer.hpp"
-#include "tune/worker.hpp"
+#include "problem/region_graph.hpp"
+#include "tune/choice.hpp"
+#include "tune/options.hpp"
 
 namespace attacca::tune {
-
-struct TuneOptions {
-  int most_templates = 40;  // timed in the first round; the others by rank are left out
-  int finalists = 3;        // templates whose variants the second round times; 0: no such round
-  int rounds = 7;           // each of those is timed
-  double seconds_limit = 60;
-  double silence_limit = 60;  // seconds without a word from the timing process: kernels are built
-  TemplateFilter filter = {};
-  // Called with what happens next, 0 <= done <= 1.
-  std::function<void(double done, const std::string& what)> progress;
-};
 
 struct Tuned {
   // The last comparison's, best first, its failed ones last; then what only earlier rounds saw.

@@ -47,7 +47,7 @@ std::pair<std::string, std::string> parts(const std::string& file) {
 TEST(PlanFile, ComesBackEqual) {
   Options options;
   options.mode = ir::Mode::Eager;
-  options.tuning = Choosing::Measure;
+  options.tuning = run::Tuning::Measure;
   options.tuning_seconds = 2.5;
   options.threads = 3;
   options.fuse = false;
@@ -126,7 +126,7 @@ TEST(PlanFile, DamageWithAGoodChecksum) {
     std::string damaged = header, bytes = constants;
     for (size_t times = 1 + mutator.below(3); times > 0; --times)
       mutator.damage_bytes(mutator.below(8) == 0 ? bytes : damaged, kPieces);
-    const auto read = read_plan(with_checksum(damaged, bytes), "test", Device{});
+    const auto read = read_plan(with_checksum(damaged, bytes), "test", run::DeviceId{});
     if (read) continue;
     ++refused;
     ASSERT_FALSE(read.error().what.empty()) << "seed " << seed << "\n" << damaged;

@@ -292,8 +292,8 @@ class Gpu(Cli):
         for name in ["gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x"]:
             for command in ["run", "tune"]:
                 with self.subTest(f"{command} {name}"):
-                    self.refused(command, graph, f"--device={name}", what="no device is called",
-                                 fix="cuda:N")
+                    self.refused(command, graph, f"--device={name}", what="unknown device",
+                                 fix="cuda:1")
         self.refused("tune", graph, "--device", "cpu", what="nothing to tune on the CPU")
 
     def test_usage(self):

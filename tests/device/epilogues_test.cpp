@@ -16,7 +16,7 @@
 #include "launch/candidate.hpp"
 #include "run/check/error_bound.hpp"
 #include "run/pipeline.hpp"
-#include "run/single_regions.hpp"
+#include "run/shared/single_regions.hpp"
 #include "tune/candidates.hpp"
 
 namespace attacca::testing {

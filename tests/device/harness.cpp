@@ -117,6 +117,10 @@ const std::shared_ptr<launch::Toolbox>& toolbox() {
   return opened;
 }
 
+run::Target device_target(ir::Mode mode, bool fuse) {
+  return run::Target::cuda(toolbox()->device().info(), mode, fuse);
+}
+
 std::string to_string(const Extents& extents) {
   return fmt::format("{}x{}x{}{}", extents.m, extents.n, extents.k,
                      extents.batch == 1 ? "" : fmt::format(" batch {}", extents.batch));
@@ -129,9 +133,8 @@ Result<Case> make_case(const ir::Graph& graph, const ir::SymbolValues& symbols, 
   made.symbols = symbols;
   made.mode = mode;
   made.inputs = std::move(inputs);
-  run::Prepared prepared = run::prepare(graph, mode);
-  fuse::Partition partition = fuse::partition(
-      std::move(prepared.folded.graph), {.reductions = fuse::Reductions::Amax, .packed = true});
+  ATTACCA_TRY(const run::Prepared prepared, run::prepare(graph, run::Target::cuda({}, mode)));
+  fuse::Partition partition = *prepared.partition;
   if (partition.regions.size() != 1)
     return fail(fmt::format("{} regions, one wanted", partition.regions.size()));
   made.region = std::move(partition.regions[0]);

@@ -13,11 +13,14 @@
 #include "launch/candidate.hpp"
 #include "launch/runnable.hpp"
 #include "run/gemm_graph.hpp"
+#include "run/shared/target.hpp"
 
 namespace attacca::testing {
 
 // The device all tests share. Aborts with the reason if there is none: these tests need a GPU.
 const std::shared_ptr<launch::Toolbox>& toolbox();
+
+run::Target device_target(ir::Mode mode = ir::Mode::Fp32, bool fuse = true);
 
 struct Extents {
   int64_t m = 0, n = 0, k = 0, batch = 1;

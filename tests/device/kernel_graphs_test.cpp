@@ -9,7 +9,6 @@
 #include "ir/text/text.hpp"
 #include "launch/candidate.hpp"
 #include "run/check/random_inputs.hpp"
-#include "run/cuda/plan.hpp"
 #include "run/pipeline.hpp"
 
 namespace attacca::testing {
@@ -65,18 +64,16 @@ const KernelGraph kGraphs[] = {
 };
 
 Result<std::vector<Tensor>> run_graph(const ir::Graph& graph, const ir::Bindings& inputs,
-                                      const run::CudaOptions& options) {
-  const run::Prepared prepared = run::prepare(graph, options.mode, options.fuse);
-  ATTACCA_TRY(const run::CudaPlan plan, run::CudaPlan::compile(prepared.folded.graph, options));
+                                      const run::Target& target,
+                                      run::Tuning tuning = run::Tuning::Known) {
+  ATTACCA_TRY(const run::Compiled plan, run::compile(graph, target, {.cuda = {.tuning = tuning}}));
   return plan.run(inputs);
 }
 
 // Whether a region of the plan puts a tail into its kernel.
 Result<bool> is_fused(const ir::Graph& graph, const ir::SymbolValues& symbols) {
-  ATTACCA_TRY(const run::CudaPlan plan,
-              run::CudaPlan::compile(run::prepare(graph, ir::Mode::Eager).folded.graph,
-                                     {.mode = ir::Mode::Eager}));
-  ATTACCA_TRY(const auto instance, plan.instance(symbols));
+  ATTACCA_TRY(const run::Compiled plan, run::compile(graph, device_target(ir::Mode::Eager)));
+  ATTACCA_TRY(const auto instance, plan.cuda().instance(symbols));
   for (const run::Decision& decision : instance->decisions())
     if (decision.region->kernel) return decision.candidate.kind == launch::CandidateKind::Fused;
   return false;
@@ -102,11 +99,11 @@ TEST_P(KernelGraphs, fusedAndUnfusedAreOneAndTheReference) {
         *ir::interpret(*reference, *inputs,
                        {.precision = ir::Precision::Eager, .accumulators = {}})};
     for (const ir::Mode mode : {ir::Mode::Eager, ir::Mode::Fp32}) {
-      const auto fused = run_graph(*graph, *inputs, {.mode = mode});
+      const auto fused = run_graph(*graph, *inputs, device_target(mode));
       ASSERT_TRUE(fused) << to_string(fused.error());
-      const auto unfused = run_graph(*graph, *inputs, {.mode = mode, .unfused = true});
+      const auto unfused = run_graph(*graph, *inputs, device_target(mode), run::Tuning::Unfused);
       ASSERT_TRUE(unfused) << to_string(unfused.error());
-      const auto apart = run_graph(*graph, *inputs, {.mode = mode, .fuse = false});
+      const auto apart = run_graph(*graph, *inputs, device_target(mode, false));
       ASSERT_TRUE(apart) << to_string(apart.error());
       if (mode == ir::Mode::Eager) {
         EXPECT_EQ(compare_bits(*fused, *unfused), "");
@@ -125,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(ByName, KernelGraphs, ::testing::ValuesIn(kGraphs),
 TEST(KernelGraphs, anEmptyResultIsNoLaunch) {
   const auto graph = ir::parse_graph(text_of(kGraphs[0], kGraphs[0].kernel));
   const auto inputs = run::random_inputs(*graph, {{"M", 0}}, 1);
-  const auto outputs = run_graph(*graph, *inputs, {});
+  const auto outputs = run_graph(*graph, *inputs, device_target());
   ASSERT_TRUE(outputs) << to_string(outputs.error());
   EXPECT_EQ((*outputs)[0].size(), 0);
 }

@@ -1,6 +1,4 @@
 // Whole graphs on a device: the examples, random graphs, CUDA graphs, streams, empty extents.
-#include "run/cuda/plan.hpp"
-
 #include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -23,9 +21,8 @@ namespace {
 using ir::Tensor;
 
 Result<std::vector<Tensor>> run_on_device(const ir::Graph& graph, const ir::Bindings& inputs,
-                                          run::CudaOptions options = {}) {
-  const run::Prepared prepared = run::prepare(graph, options.mode, options.fuse);
-  ATTACCA_TRY(const run::CudaPlan plan, run::CudaPlan::compile(prepared.folded.graph, options));
+                                          ir::Mode mode = ir::Mode::Fp32) {
+  ATTACCA_TRY(const run::Compiled plan, run::compile(graph, device_target(mode)));
   return plan.run(inputs);
 }
 
@@ -84,9 +81,7 @@ TEST_P(Requirements, computeAsTheUnfusedGraphOrBetter) {
     for (const int64_t m : {1, 17, 48, 129, 2040}) {
       const auto inputs = run::random_inputs(*graph, {{"M", m}}, 3);
       ASSERT_TRUE(inputs) << to_string(inputs.error());
-      run::CudaOptions options;
-      options.mode = mode;
-      const auto outputs = run_on_device(*graph, *inputs, options);
+      const auto outputs = run_on_device(*graph, *inputs, mode);
       ASSERT_TRUE(outputs) << to_string(outputs.error());
       EXPECT_EQ("", compare_graph(*graph, *inputs, *outputs)) << name(mode) << " M=" << m;
     }
@@ -110,15 +105,15 @@ TEST(Plans, randomGraphs) {
   }
 }
 
-Result<std::shared_ptr<const run::CudaInstance>> gemm_instance(const run::CudaPlan& plan,
+Result<std::shared_ptr<const run::CudaInstance>> gemm_instance(const run::Compiled& plan,
                                                                const Extents& e) {
-  return plan.instance({{"M", e.m}, {"N", e.n}, {"K", e.k}});
+  return plan.cuda().instance({{"M", e.m}, {"N", e.n}, {"K", e.k}});
 }
 
-Result<run::CudaPlan> gemm_plan(const std::string& epilogue) {
+Result<run::Compiled> gemm_plan(const std::string& epilogue) {
   run::GemmForm form{.epilogue = epilogue, .text = {}};
   ATTACCA_TRY(const ir::Graph graph, run::gemm_graph(form));
-  return run::CudaPlan::compile(run::prepare(graph, ir::Mode::Fp32).folded.graph);
+  return run::compile(graph, device_target());
 }
 
 TEST(Plans, emptyAndSmallestExtents) {
@@ -184,15 +179,16 @@ TEST(Plans, areTimedInTurns) {
   const ir::SymbolValues symbols{{"M", 64}, {"N", 256}, {"K", 128}};
   const auto inputs = *run::random_inputs(graph, symbols, 1);
   std::vector<std::shared_ptr<const run::CudaInstance>> instances;
-  const auto fused = run::CudaPlan::compile(graph);
-  const auto unfused = run::CudaPlan::compile(graph, {.unfused = true});
+  const auto fused = run::compile(graph, device_target());
+  const auto unfused =
+      run::compile(graph, device_target(), {.cuda = {.tuning = run::Tuning::Unfused}});
   for (const auto* plan : {&fused, &unfused}) {
     ASSERT_TRUE(*plan) << to_string(plan->error());
-    const auto instance = (*plan)->instance(symbols);
+    const auto instance = (*plan)->cuda().instance(symbols);
     ASSERT_TRUE(instance) << to_string(instance.error());
     instances.push_back(*instance);
   }
-  const auto seconds = run::time_instances(*fused, inputs, instances, 5);
+  const auto seconds = run::time_instances(fused->cuda(), inputs, instances, 5);
   ASSERT_TRUE(seconds) << to_string(seconds.error());
   ASSERT_EQ(seconds->size(), 2u);
   for (const std::vector<double>& each : *seconds) {

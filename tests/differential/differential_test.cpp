@@ -58,11 +58,11 @@ std::string outside_bound(const run::Bounded& bound, const Tensor& got, const st
 }
 
 std::string check_fp32(const Graph& graph, const Bindings& inputs) {
-  const auto compiled = run::compile(graph, {.weights = {}});
+  const auto compiled = run::compile(graph, run::Target::cpu());
   if (!compiled) return "compile: " + to_string(compiled.error());
-  const auto outputs = compiled->plan.run(inputs);
+  const auto outputs = compiled->run(inputs);
   if (!outputs) return "run: " + to_string(outputs.error());
-  const fuse::Partition& partition = compiled->plan.partition();
+  const fuse::Partition& partition = *compiled->prepared.partition;
   const auto bounds =
       run::error_bounds(partition.graph, inputs, {.stored = stored_values(partition)});
   if (!bounds) return "bounds: " + to_string(bounds.error());
@@ -81,12 +81,12 @@ bool same_bits(const Tensor& a, const Tensor& b, int64_t at) {
 }
 
 std::string check_eager(const Graph& graph, const Bindings& inputs) {
-  const auto compiled = run::compile(graph, {.mode = ir::Mode::Eager, .weights = {}});
+  const auto compiled = run::compile(graph, run::Target::cpu(ir::Mode::Eager));
   if (!compiled) return "compile: " + to_string(compiled.error());
   ir::InterpreterOptions options{.precision = ir::Precision::Eager};
-  const auto outputs = compiled->plan.run(inputs, &options.accumulators);
+  const auto outputs = compiled->cpu().run(inputs, &options.accumulators);
   if (!outputs) return "run: " + to_string(outputs.error());
-  const auto wanted = ir::interpret(compiled->plan.partition().graph, inputs, options);
+  const auto wanted = ir::interpret(compiled->prepared.graph(), inputs, options);
   if (!wanted) return "interpret: " + to_string(wanted.error());
   for (size_t i = 0; i < wanted->size(); ++i)
     for (int64_t at = 0; at < (*wanted)[i].size(); ++at)

@@ -12,7 +12,7 @@
 #include "ir/interpret/interpreter.hpp"
 #include "onnx_backend/cases.hpp"
 #include "onnx_backend/compare.hpp"
-#include "run/cpu/plan.hpp"
+#include "run/pipeline.hpp"
 
 namespace attacca::backend {
 namespace {
@@ -27,7 +27,7 @@ Result<std::vector<ir::Tensor>> interpret_fp32(const ir::Graph& graph, const ir:
 }
 
 Result<std::vector<ir::Tensor>> run_on_cpu(const ir::Graph& graph, const ir::Bindings& inputs) {
-  ATTACCA_TRY(const run::CpuPlan plan, run::CpuPlan::compile(graph));
+  ATTACCA_TRY(const run::Compiled plan, run::compile(graph, run::Target::cpu()));
   return plan.run(inputs);
 }
 

@@ -10,6 +10,7 @@
 #include "run/check/random_inputs.hpp"
 #include "run/cpu/plan.hpp"
 #include "targets.hpp"
+#include "unfolded.hpp"
 
 namespace attacca::run {
 namespace {
@@ -90,9 +91,9 @@ void check(const std::string& text, const Case& given = {}) {
       SCOPED_TRACE(fmt::format("{} fuse={}", name(mode), fuse));
       std::vector<Tensor> first;
       for (const int threads : {1, 3}) {
-        CpuOptions options{.mode = mode, .fuse = fuse, .threads = threads, .weights = {}};
+        CpuOptions options{.threads = threads};
         for (const std::string& weight : given.weights) options.weights[weight] = inputs.at(weight);
-        auto plan = CpuPlan::compile(graph, options);
+        auto plan = CpuPlan::make(unfolded(graph, Target::cpu(mode, fuse)), options);
         ASSERT_TRUE(plan) << to_string(plan.error());
         std::map<ir::Value, Tensor> accumulators;
         auto got = plan->run(inputs, &accumulators);
@@ -123,9 +124,9 @@ void check_products(const std::string& text, const Case& given = {}) {
   SCOPED_TRACE(text);
   const ir::Graph graph = parse(text);
   const ir::Bindings inputs = random_bindings(graph, given.dims);
-  CpuOptions options{.weights = {}};
+  CpuOptions options;
   for (const std::string& weight : given.weights) options.weights[weight] = inputs.at(weight);
-  auto plan = CpuPlan::compile(graph, options);
+  auto plan = CpuPlan::make(unfolded(graph), options);
   ASSERT_TRUE(plan) << to_string(plan.error());
   const auto got = plan->run(inputs);
   ASSERT_TRUE(got) << to_string(got.error());
@@ -273,7 +274,7 @@ TEST(CpuPlan, RunsChainsOnEveryInstructionSet) {
 TEST(CpuPlan, FollowsSymbolsWithoutRecompiling) {
   const ir::Graph graph = parse(
       "graph g(x: bf16[M, 32], w: bf16[32, 40], b: bf16[40]) { return relu(matmul(x, w) + b) }");
-  const auto plan = CpuPlan::compile(graph, {.weights = {}});
+  const auto plan = CpuPlan::make(unfolded(graph));
   ASSERT_TRUE(plan);
   for (const int64_t m : {0, 1, 7, 64, 200}) {
     const ir::Bindings inputs = random_bindings(graph, {{"M", m}});
@@ -286,7 +287,7 @@ TEST(CpuPlan, FollowsSymbolsWithoutRecompiling) {
 
 TEST(CpuPlan, ResultsNeverAlias) {
   const ir::Graph graph = parse("graph g(x: f32[4]) { y = x * 2; return x, again = x, y, z = y }");
-  const auto plan = CpuPlan::compile(graph, {.weights = {}});
+  const auto plan = CpuPlan::make(unfolded(graph));
   ASSERT_TRUE(plan);
   ir::Bindings inputs{{"x", Tensor::of(DType::F32, {4}, {1, 2, 3, 4})}};
   const auto first = *plan->run(inputs), second = *plan->run(inputs);
@@ -300,7 +301,7 @@ TEST(CpuPlan, ResultsNeverAlias) {
 
 TEST(CpuPlan, TakesStridedInputs) {
   const ir::Graph graph = parse("graph g(x: f32[8, 6], w: f32[6, 5]) { return matmul(x, w) + 1 }");
-  const auto plan = CpuPlan::compile(graph, {.weights = {}});
+  const auto plan = CpuPlan::make(unfolded(graph));
   ASSERT_TRUE(plan);
   ir::Bindings dense = random_bindings(graph, {});
   std::vector<float> turned(48);
@@ -314,7 +315,7 @@ TEST(CpuPlan, TakesStridedInputs) {
 // What a dense x of [4, 4] gives where the graph declares these strides.
 std::string with_strides(const std::string& strides, const std::vector<double>& x) {
   const ir::Graph graph = parse(fmt::format("graph g(x: f32[M, 4; {}]) {{ return x }}", strides));
-  const auto plan = CpuPlan::compile(graph, {.weights = {}});
+  const auto plan = CpuPlan::make(unfolded(graph));
   EXPECT_TRUE(plan);
   const Tensor given = Tensor::of(DType::F32, {4, 4}, x);
   const auto results = plan->run({{"x", given}});
@@ -348,7 +349,7 @@ TEST(CpuPlan, DeclaredStridesKeepEveryValue) {
 TEST(CpuPlan, RandomNumbersAgreeWhereStridesOverlap) {
   for (const char* type : {"f32[M, 4; 0, 1]", "f32[M, 4; 1, 1]", "s8[M, 4; 2, 0]", "f32[M; 0]"}) {
     const ir::Graph graph = parse(fmt::format("graph g(x: {}) {{ return x }}", type));
-    const auto plan = CpuPlan::compile(graph, {.weights = {}});
+    const auto plan = CpuPlan::make(unfolded(graph));
     for (const int64_t m : {0, 1, 5}) {
       const auto inputs = random_inputs(graph, {{"M", m}}, 1);
       ASSERT_TRUE(inputs) << inputs.error().what;
@@ -364,7 +365,7 @@ TEST(CpuPlan, RandomNumbersAgreeWhereStridesOverlap) {
 TEST(CpuPlan, RunsConcurrently) {
   const ir::Graph graph = parse(
       "graph g(x: f32[M, 64], w: f32[64, 600], b: f32[600]) { return gelu(matmul(x, w) + b) }");
-  const auto plan = CpuPlan::compile(graph, {.threads = 2, .weights = {}});
+  const auto plan = CpuPlan::make(unfolded(graph), {.threads = 2});
   ASSERT_TRUE(plan);
   const auto work = [&](int64_t m, bool& good) {
     const ir::Bindings inputs = random_bindings(graph, {{"M", m}});
@@ -384,7 +385,7 @@ TEST(CpuPlan, RunsConcurrently) {
 
 TEST(CpuPlan, SaysWhatIsWrongWithInputs) {
   const ir::Graph graph = parse("graph g(x: f32[M, 4], y: f32[M, 4]) { return x + y }");
-  const auto plan = CpuPlan::compile(graph, {.weights = {}});
+  const auto plan = CpuPlan::make(unfolded(graph));
   ASSERT_TRUE(plan);
   const Tensor a = Tensor::of(DType::F32, {1, 4}, {1, 2, 3, 4});
   EXPECT_EQ(plan->run({{"x", a}}).error().what, "input y is missing");
@@ -392,7 +393,7 @@ TEST(CpuPlan, SaysWhatIsWrongWithInputs) {
   EXPECT_EQ(plan->run({{"x", a}, {"y", b}}).error().what,
             "input y is bf16, the graph wants f32[M, 4]");
   EXPECT_FALSE(plan->run({{"x", a}, {"y", Tensor::of(DType::F32, {4}, {1, 2, 3, 4})}}));
-  EXPECT_FALSE(CpuPlan::compile(graph, {.weights = {{"z", a}}}));
+  EXPECT_FALSE(CpuPlan::make(unfolded(graph), {.weights = {{"z", a}}}));
 }
 
 }  // namespace

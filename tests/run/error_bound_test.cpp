@@ -40,9 +40,9 @@ struct Case {
 
 std::vector<Tensor> run_graph(const Graph& graph, const ir::Bindings& inputs, ir::Mode mode,
                               bool fuse) {
-  const auto compiled = compile(graph, {.mode = mode, .fuse = fuse, .threads = 1});
+  const auto compiled = compile(graph, Target::cpu(mode, fuse), {.cpu = {.threads = 1}});
   EXPECT_TRUE(compiled.has_value()) << to_string(compiled.error());
-  auto outputs = compiled->plan.run(inputs);
+  auto outputs = compiled->run(inputs);
   EXPECT_TRUE(outputs.has_value()) << to_string(outputs.error());
   return *std::move(outputs);
 }
@@ -281,15 +281,14 @@ TEST(ErrorBound, ComparesKindsWhereItPromisesNothing) {
 TEST(ErrorBound, PlansShareWhatTheyPack) {
   const Graph graph = parsed("graph g(x: f32[4, 64], w: f32[64, 32]) { return relu(x @ w) }");
   const ir::Bindings inputs = *random_inputs(graph, {}, 1);
-  CpuOptions options{.threads = 1,
-                     .weights = {{"w", inputs.at("w")}},
-                     .packed = std::make_shared<PackedWeights>()};
-  const auto first = compile(graph, options);
-  options.fuse = false;
-  const auto second = compile(graph, options);
+  const CpuOptions options{.threads = 1,
+                           .weights = {{"w", inputs.at("w")}},
+                           .packed = std::make_shared<PackedWeights>()};
+  const auto first = compile(graph, Target::cpu(), {.cpu = options});
+  const auto second = compile(graph, Target::cpu(ir::Mode::Fp32, false), {.cpu = options});
   ASSERT_TRUE(first && second);
   EXPECT_EQ(options.packed->size(), 1U);
-  const auto a = first->plan.run(inputs), b = second->plan.run(inputs);
+  const auto a = first->run(inputs), b = second->run(inputs);
   ASSERT_TRUE(a && b);
   EXPECT_EQ(compare((*a)[0], (*b)[0]).largest, 0);
 }

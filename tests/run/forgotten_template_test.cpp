@@ -5,6 +5,7 @@
 #include "ir/text/text.hpp"
 #include "run/cuda/plan.hpp"
 #include "tune/database.hpp"
+#include "unfolded.hpp"
 
 namespace attacca::run {
 namespace {
@@ -18,7 +19,7 @@ Decision decided(const CudaOptions& options = {}) {
   auto graph =
       ir::parse_graph("graph g(x: bf16[M, 64], w: bf16[64, 64]) { return y = relu(matmul(x, w)) }");
   if (!graph) ADD_FAILURE() << to_string(graph.error());
-  const auto plan = CudaPlan::compile(*std::move(graph), options);
+  const auto plan = CudaPlan::make(unfolded(*std::move(graph), Target::cuda({})), options);
   if (!plan) ADD_FAILURE() << to_string(plan.error());
   const auto instance = plan->instance({{"M", 100}});
   if (!instance) ADD_FAILURE() << to_string(instance.error());

@@ -2,8 +2,8 @@
 #include "gtest/gtest.h"
 
 #include "launch/toolbox.hpp"
-#include "run/cuda/plan.hpp"
 #include "run/gemm_graph.hpp"
+#include "run/pipeline.hpp"
 
 namespace attacca::run {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 TEST(NoDevice, ErrorsNameTheLibraryAndTheMend) {
   const auto graph = gemm_graph({});
   ASSERT_TRUE(graph) << to_string(graph.error());
-  const auto plan = CudaPlan::compile(*graph);
+  const auto plan = compile(*graph, Target::cuda({}));
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().where, "/nowhere/libcuda.so.1");
   EXPECT_EQ(plan.error().fix, "correct or unset ATTACCA_LIBCUDA");

@@ -1,5 +1,5 @@
 // Outputs with the caller's strides: how they are passed to a GPU's kernels, and what is refused.
-#include "run/output_layout.hpp"
+#include "run/shared/output_layout.hpp"
 
 #include "gtest/gtest.h"
 

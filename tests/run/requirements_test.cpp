@@ -7,7 +7,6 @@
 #include "requirements/graphs.hpp"
 #include "run/check/compare.hpp"
 #include "run/check/random_inputs.hpp"
-#include "run/cpu/plan.hpp"
 #include "run/pipeline.hpp"
 
 namespace attacca::run {
@@ -20,10 +19,9 @@ struct Requirements : testing::TestWithParam<Requirement> {};
 TEST_P(Requirements, FuseAndAreExact) {
   const auto graph = ir::parse_graph(GetParam().text);
   ASSERT_TRUE(graph) << to_string(graph.error());
-  const Prepared prepared = prepare(*graph, ir::Mode::Fp32);
-  EXPECT_EQ(prepared.partition.regions.size(), static_cast<size_t>(GetParam().regions));
-  const auto plan = CpuPlan::compile(prepared.folded.graph);
+  const auto plan = compile(*graph, Target::cpu());
   ASSERT_TRUE(plan) << to_string(plan.error());
+  EXPECT_EQ(plan->prepared.partition->regions.size(), static_cast<size_t>(GetParam().regions));
   for (const int64_t m : {1, 17, 48, 129}) {
     const auto inputs = random_inputs(*graph, {{"M", m}}, 3);
     ASSERT_TRUE(inputs) << to_string(inputs.error());

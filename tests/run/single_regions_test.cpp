@@ -1,6 +1,6 @@
 // Single ops as regions, which an executor runs if it has no kernel for them: results equal the
 // interpreter's bit for bit, and the problem for a device accesses the same elements.
-#include "run/single_regions.hpp"
+#include "run/shared/single_regions.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,8 @@
 #include "ir/interpret/interpreter.hpp"
 #include "ir/text/text.hpp"
 #include "run/cpu/executable.hpp"
-#include "run/cpu/layout.hpp"
+#include "run/shared/access.hpp"
+#include "run/shared/input_layout.hpp"
 #include "tune/problem_testing.hpp"
 
 namespace attacca::run {

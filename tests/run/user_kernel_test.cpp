@@ -12,7 +12,7 @@
 #include "mentions.hpp"
 #include "run/cpu/plan.hpp"
 #include "run/cuda/plan.hpp"
-#include "run/cuda/steps.hpp"
+#include "unfolded.hpp"
 
 namespace attacca::run {
 namespace {
@@ -52,11 +52,15 @@ std::string launches() {
   return text;
 }
 
+Result<CudaPlan> plan_of(const ir::Graph& graph, CudaOptions options = {}) {
+  return CudaPlan::make(unfolded(graph, Target::cuda({})), std::move(options));
+}
+
 // Every input and output at an address of its own: 0x1000, 0x2000, ..., the workspace at 0x100000.
 // `output`: where the one output is instead, for calls that the stand-in carries out.
 Result<std::string> launched(const std::string& text, const std::string& watch,
                              CudaOptions options = {}, int64_t m = 100, void* output = nullptr) {
-  ATTACCA_TRY(const CudaPlan plan, CudaPlan::compile(parsed(text), std::move(options)));
+  ATTACCA_TRY(const CudaPlan plan, plan_of(parsed(text), std::move(options)));
   ATTACCA_TRY(const auto instance, plan.instance({{"M", m}}));
   std::vector<void*> inputs, outputs;
   const auto next = [&] {
@@ -96,7 +100,7 @@ TEST(UserKernel, WithoutATailItStoresItsOwn) {
 
 TEST(UserKernel, UnfusedItStoresToTheWorkspaceAndTheTailFollows) {
   const std::string text = graph_text("scale", "return y = silu(k + bias)");
-  const std::string unfused = text_of(launched(text, "8 8 4 4 4", {.unfused = true}));
+  const std::string unfused = text_of(launched(text, "8 8 4 4 4", {.tuning = Tuning::Unfused}));
   EXPECT_TRUE(unfused.starts_with(
       "cuLaunchKernel 4,1,1 256,1,1 0 4096 0x1000 0x100000 0x64 0x8 0x3f000000\ncuLaunchKernel"))
       << unfused;
@@ -125,23 +129,15 @@ struct Decided {
 };
 Result<Decided> decide(const std::string& text, const CudaOptions& options = {}) {
   Decided decided;
-  ATTACCA_TRY(const auto toolbox, launch::Toolbox::open());
-  const ir::Graph graph = parsed(text);
-  const fuse::Partition partition =
-      fuse::partition(graph, {.fuse = true, .reductions = fuse::Reductions::Amax});
-  const ir::SymbolValues symbols = {{"M", 100}};
-  const StepContext context{partition.graph, options, toolbox, symbols,
-                            [](ir::Value) { return 16; }};
-  std::vector<Decision> decisions;
-  for (const fuse::Region& region : partition.regions)
-    ATTACCA_TRY_VOID(make_steps(context, region, decisions));
-  for (const Decision& each : decisions) {
+  ATTACCA_TRY(const CudaPlan plan, plan_of(parsed(text), options));
+  ATTACCA_TRY(const auto instance, plan.instance({{"M", 100}}));
+  for (const Decision& each : instance->decisions()) {
     if (!each.region->kernel) continue;
     decided.decision += fmt::format("{} ({})", to_string(each.candidate), each.source);
     for (const launch::Exclusion& excluded : each.excluded)
       decided.reasons += excluded.reason + "\n";
   }
-  decided.analyses = toolbox->user_kernels().analyses();
+  decided.analyses = plan.toolbox()->user_kernels().analyses();
   return decided;
 }
 
@@ -159,7 +155,7 @@ TEST(UserKernel, D5TheAnalysisRunsOnlyWhereATailIs) {
   expect_decided(decide(graph_text("scale", "return k")), "", 0);
   expect_decided(decide(graph_text("accumulate", "return k, y = relu(k)")), "", 0);
   expect_decided(decide(graph_text("scale", "return y = relu(k)")), "user_kernel (analysis)", 1);
-  expect_decided(decide(graph_text("scale", "return y = relu(k)"), {.unfused = true}),
+  expect_decided(decide(graph_text("scale", "return y = relu(k)"), {.tuning = Tuning::Unfused}),
                  "unfused (only way)", 0);
 }
 
@@ -197,8 +193,7 @@ TEST(UserKernel, AFilterLeavesItsTailOut) {
 TEST(UserKernel, AFilterHoldsForMeasurements) {
   CudaOptions options{.tuning = Tuning::Always};
   options.tune_options.filter.deny = {"user_kernel"};
-  const auto plan =
-      CudaPlan::compile(parsed(graph_text("scale", "return y = tanh(k + bias)")), options);
+  const auto plan = plan_of(parsed(graph_text("scale", "return y = tanh(k + bias)")), options);
   ASSERT_TRUE(plan) << to_string(plan.error());
   const auto instance = plan->instance({{"M", 100}});
   ASSERT_TRUE(instance) << to_string(instance.error());
@@ -214,7 +209,7 @@ TEST(UserKernel, ADecisionKeepsItsRegion) {
   std::vector<Decision> decisions;
   std::weak_ptr<const fuse::Region> region;
   {
-    const auto plan = CudaPlan::compile(parsed(graph_text("scale", "return y = silu(k + bias)")));
+    const auto plan = plan_of(parsed(graph_text("scale", "return y = silu(k + bias)")));
     ASSERT_TRUE(plan) << to_string(plan.error());
     const auto instance = plan->instance({{"M", 100}});
     ASSERT_TRUE(instance) << to_string(instance.error());
@@ -232,7 +227,7 @@ TEST(UserKernel, ADecisionKeepsItsRegion) {
 // On the stand-in every launch takes 1.5 ms: one less is faster.
 TEST(UserKernel, FusedAndUnfusedAreMeasuredInTurns) {
   const ir::Graph graph = parsed(graph_text("scale", "return y = silu(k + bias)"));
-  const auto plan = CudaPlan::compile(graph, {.tuning = Tuning::Always});
+  const auto plan = plan_of(graph, {.tuning = Tuning::Always});
   ASSERT_TRUE(plan) << to_string(plan.error());
   const auto instance = plan->instance({{"M", 100}});
   ASSERT_TRUE(instance) << to_string(instance.error());
@@ -248,12 +243,12 @@ TEST(UserKernel, FusedAndUnfusedAreMeasuredInTurns) {
 // A choice that was measured to be slower is not selected here.
 TEST(UserKernel, AKnownChoiceIsTaken) {
   const ir::Graph graph = parsed(graph_text("scale", "return y = silu(k + bias)"));
-  const auto first = CudaPlan::compile(graph);
+  const auto first = plan_of(graph);
   ASSERT_TRUE(first) << to_string(first.error());
   const auto instance = first->instance({{"M", 100}});
   ASSERT_TRUE(instance) << to_string(instance.error());
   const KnownChoice known{(*instance)->decisions()[0].key, {.candidate = {}, .seconds = 1e-6}};
-  const auto second = CudaPlan::compile(graph, {.choices = {known}});
+  const auto second = plan_of(graph, {.choices = {known}});
   const auto other = second->instance({{"M", 99}});  // of the same bucket
   ASSERT_TRUE(other) << to_string(other.error());
   EXPECT_EQ(to_string((*other)->decisions()[0].candidate), "unfused");
@@ -265,7 +260,7 @@ TEST(UserKernel, AKnownChoiceIsTaken) {
 TEST(UserKernel, D3TheIntermediateBufferDisappears) {
   const ir::Graph graph = parsed(graph_text("scale", "return y = silu(k + bias)"));
   const auto bytes = [&](bool unfused) {
-    const auto plan = CudaPlan::compile(graph, {.unfused = unfused});
+    const auto plan = plan_of(graph, {.tuning = unfused ? Tuning::Unfused : Tuning::Known});
     return (*plan->instance({{"M", 100}}))->workspace_bytes();
   };
   EXPECT_EQ(bytes(false), 0u);
@@ -321,7 +316,7 @@ TEST(UserKernel, AFileThatIsNotThereIsAnError) {
 }
 
 TEST(UserKernel, ACpuHasNoKernels) {
-  const auto plan = CpuPlan::compile(parsed(graph_text("scale", "return y = relu(k)")));
+  const auto plan = CpuPlan::make(unfolded(parsed(graph_text("scale", "return y = relu(k)"))));
   ASSERT_FALSE(plan);
   EXPECT_TRUE(plan.error().what.ends_with("user_kernels.cu runs on a GPU alone"));
   EXPECT_EQ(plan.error().where, "k");

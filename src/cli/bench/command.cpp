@@ -7,8 +7,10 @@
 #include "cli/explain/decisions.hpp"
 #include "gpu/devices.hpp"
 #include "support/text/json.hpp"
+#include "tune/candidates.hpp"
 #include "tune/cost_model.hpp"
 #include "tune/tuner.hpp"
+#include "tune/worker.hpp"
 
 namespace attacca::cli {
 namespace {

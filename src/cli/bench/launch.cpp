@@ -6,7 +6,7 @@
 
 #include "cli/bench/problem.hpp"
 #include "launch/fused.hpp"
-#include "run/cuda/plan.hpp"
+#include "run/pipeline.hpp"
 #include "support/text/json.hpp"
 #include "tune/measure.hpp"
 
@@ -68,13 +68,10 @@ Result<json::Value> measure(const std::shared_ptr<launch::Toolbox>& toolbox,
 Result<json::Value> measure_plan(const std::shared_ptr<launch::Toolbox>& toolbox,
                                  const BenchGemmArgs& args, int count) {
   const gpu::Device& device = toolbox->device();
-  run::CudaOptions options;
-  options.mode = *ir::parse_mode(args.mode);
-  options.device = args.device;
-  ATTACCA_TRY(const run::Prepared prepared, bench_graph(args));
-  ATTACCA_TRY(const run::CudaPlan plan, run::CudaPlan::compile(prepared.folded.graph, options));
-  const ir::SymbolValues sizes = bench_sizes(args);
-  ATTACCA_TRY(const auto instance, plan.instance(sizes));
+  ATTACCA_TRY(const ir::Graph graph, bench_graph(args));
+  const auto target = run::Target::cuda(device.info(), *ir::parse_mode(args.mode));
+  ATTACCA_TRY(const run::Compiled compiled, run::compile(graph, target));
+  ATTACCA_TRY(const auto instance, compiled.cuda().instance(bench_sizes(args)));
   // One buffer of the largest operand's size serves all operands: the host's time does not depend
   // on it.
   const auto bytes =
@@ -84,8 +81,8 @@ Result<json::Value> measure_plan(const std::shared_ptr<launch::Toolbox>& toolbox
   ATTACCA_TRY(const auto workspace,
               gpu::DeviceMemory::allocate(device, instance->workspace_bytes()));
   ATTACCA_TRY(const gpu::Stream stream, gpu::Stream::create(device));
-  const std::vector<void*> inputs(plan.partition().graph.inputs().size(), input.pointer());
-  const std::vector<void*> outputs(plan.partition().graph.outputs().size(), output.pointer());
+  const std::vector<void*> inputs(graph.inputs().size(), input.pointer());
+  const std::vector<void*> outputs(graph.outputs().size(), output.pointer());
   const auto launch = [&](int) {
     return instance->launch(inputs, outputs, workspace.pointer(), stream.get());
   };

@@ -7,6 +7,7 @@
 #include "launch/fused.hpp"
 #include "launch/legality.hpp"
 #include "run/gemm_graph.hpp"
+#include "run/pipeline.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -28,21 +29,22 @@ Result<run::GemmForm> form_of(const BenchGemmArgs& args) {
 
 }  // namespace
 
-Result<run::Prepared> bench_graph(const BenchGemmArgs& args) {
+Result<ir::Graph> bench_graph(const BenchGemmArgs& args) {
   ATTACCA_TRY(const run::GemmForm form, form_of(args));
-  ATTACCA_TRY(const ir::Graph graph, run::gemm_graph(form));
-  return run::prepare(graph, *ir::parse_mode(args.mode));
+  return run::gemm_graph(form);
 }
 
 Result<problem::ProblemText> bench_problem(const BenchGemmArgs& args) {
-  ATTACCA_TRY(const run::Prepared prepared, bench_graph(args));
-  const fuse::Partition& partition = prepared.partition;
+  ATTACCA_TRY(const ir::Graph graph, bench_graph(args));
+  const ir::Mode mode = *ir::parse_mode(args.mode);
+  ATTACCA_TRY(const run::Prepared prepared, run::prepare(graph, run::Target::cuda({}, mode)));
+  const fuse::Partition& partition = *prepared.partition;
   if (partition.regions.size() != 1)
     return fail(fmt::format("the epilogue makes {} regions: {}", partition.regions.size(),
                             partition.refusals.empty() ? "" : partition.refusals[0].reason),
                 "--epilogue", "see `attacca explain`");
-  return problem::write_problem(partition.graph, partition.regions[0], bench_sizes(args),
-                                *ir::parse_mode(args.mode), [](ir::Value) { return 16; });
+  return problem::write_problem(partition.graph, partition.regions[0], bench_sizes(args), mode,
+                                [](ir::Value) { return 16; });
 }
 
 ir::SymbolValues bench_sizes(const BenchGemmArgs& args) {

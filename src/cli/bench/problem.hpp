@@ -10,13 +10,12 @@
 #include "gpu/kernel/build.hpp"
 #include "launch/candidate.hpp"
 #include "problem/region_graph.hpp"
-#include "run/pipeline.hpp"
 #include "templates/catalog.hpp"
 
 namespace attacca::cli {
 
-// The graph, folded and cut, in the symbols M, N, K.
-Result<run::Prepared> bench_graph(const BenchGemmArgs& args);
+// In the symbols M, N, K.
+Result<ir::Graph> bench_graph(const BenchGemmArgs& args);
 ir::SymbolValues bench_sizes(const BenchGemmArgs& args);
 // Its only region.
 Result<problem::ProblemText> bench_problem(const BenchGemmArgs& args);

@@ -9,6 +9,7 @@
 #include "cli/job.hpp"
 #include "fuse/explain/explain.hpp"
 #include "run/pipeline.hpp"
+#include "run/shared/device_id.hpp"
 #include "support/files/draft_file.hpp"
 #include "support/text/json.hpp"
 
@@ -29,43 +30,40 @@ Status draw_svg(const std::string& dot, const std::string& path) {
   return file.commit();
 }
 
-// The regions for the device: on a GPU only few reductions join one.
-run::Prepared prepare(const ir::Graph& graph, const ExplainArgs& args, const DeviceChoice& device) {
-  const bool fuse = !args.unfused;
-  run::Prepared prepared = run::prepare(graph, *ir::parse_mode(args.mode), fuse);
-  if (device.cuda)
-    prepared.partition =
-        fuse::partition(prepared.folded.graph,
-                        {.fuse = fuse, .reductions = fuse::Reductions::Amax, .packed = true});
-  return prepared;
-}
-
 Result<int> try_explain(const ExplainArgs& args) {
-  ATTACCA_TRY(const ir::Graph graph, run::load_graph(args.file));
-  ATTACCA_TRY_VOID(ir::verify(graph));
-  ATTACCA_TRY(const DeviceChoice device, parse_device(args.device));
-  const run::Prepared prepared = prepare(graph, args, device);
+  ATTACCA_TRY(Job job, load_job(args.file));
+  ATTACCA_TRY(const run::DeviceId id, run::parse_device(args.device, "--device"));
+  const ir::Mode mode = *ir::parse_mode(args.mode);
+  run::Target target = run::Target::cpu(mode, !args.unfused);
+  Result<gpu::DeviceInfo> device;  // the regions are the same for every GPU
+  if (id.cuda) {
+    device = described_device(args, id.ordinal);
+    target = run::Target::cuda(device.value_or(gpu::DeviceInfo()), mode, !args.unfused);
+  }
+  ATTACCA_TRY(const run::Prepared prepared, run::prepare(job.graph, target));
+  const fuse::Partition& partition = *prepared.partition;
   if (!args.svg.empty()) {
-    ATTACCA_TRY_VOID(draw_svg(fuse::explain_dot(prepared.partition), args.svg));
+    ATTACCA_TRY_VOID(draw_svg(fuse::explain_dot(partition), args.svg));
     return kOk;
   }
   if (args.dot) {
-    fmt::print("{}", fuse::explain_dot(prepared.partition));
+    fmt::print("{}", fuse::explain_dot(partition));
     return kOk;
   }
   std::optional<Ranking> ranking;
-  if (device.cuda) {
-    ATTACCA_TRY(ranking, rank(args));
+  if (id.cuda) {
+    if (!device) return tl::make_unexpected(std::move(device).error());
+    ATTACCA_TRY(ranking, rank(std::move(job), prepared, args));
   }
   if (args.json) {
-    json::Value root = fuse::explain_json(prepared.partition);
+    json::Value root = fuse::explain_json(partition);
     if (ranking) root.set("candidates", to_json(*ranking));
     print_json(std::move(root));
     return kOk;
   }
-  for (const fold::Applied& applied : prepared.folded.applied)
+  for (const fold::Applied& applied : prepared.folds)
     fmt::print("folded {}: {}\n", applied.rule, applied.result);
-  fmt::print("{}", fuse::explain_text(prepared.partition));
+  fmt::print("{}", fuse::explain_text(partition));
   if (ranking) fmt::print("{}", to_text(*ranking));
   return kOk;
 }

@@ -6,15 +6,13 @@
 #include "gpu/devices.hpp"
 #include "gpu/driver/device.hpp"
 #include "launch/user_kernel.hpp"
-#include "run/pipeline.hpp"
+#include "tune/candidates.hpp"
 
 namespace attacca::cli {
-namespace {
 
-Result<gpu::DeviceInfo> device_of(const ExplainArgs& args) {
-  ATTACCA_TRY(const DeviceChoice choice, parse_device(args.device));
+Result<gpu::DeviceInfo> described_device(const ExplainArgs& args, int ordinal) {
   if (args.as.empty()) {
-    auto device = gpu::Device::open(choice.ordinal);
+    auto device = gpu::Device::open(ordinal);
     if (device) return device->info();
     Error error = std::move(device).error();
     error.fix += fmt::format("{}or describe a device: --as {}", error.fix.empty() ? "" : ", ",
@@ -26,26 +24,20 @@ Result<gpu::DeviceInfo> device_of(const ExplainArgs& args) {
               fmt::format("one of {}", gpu::known_device_names()));
 }
 
-}  // namespace
-
-Result<Ranking> rank(const ExplainArgs& args) {
-  ATTACCA_TRY(const gpu::DeviceInfo device, device_of(args));
+Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& args) {
+  const gpu::DeviceInfo& device = *prepared.target.device;
+  const fuse::Partition& partition = *prepared.partition;
   ATTACCA_TRY(const templates::Catalog catalog, templates::Catalog::open(nullptr));
-  ATTACCA_TRY(Job job, load_job(args.file));
   ATTACCA_TRY_VOID(bind_dims(job, args.dims));
-  const ir::Mode mode = *ir::parse_mode(args.mode);
-  const fuse::Partition partition = fuse::partition(
-      run::prepare(job.graph, mode, !args.unfused).folded.graph,
-      {.fuse = !args.unfused, .reductions = fuse::Reductions::Amax, .packed = true});
-  Ranking ranking{device.name, job, {}};
+  Ranking ranking{device.name, std::move(job), {}};
   launch::UserKernelFiles kernels;
   for (size_t i = 0; i < partition.regions.size(); ++i) {
     const fuse::Region& region = partition.regions[i];
     if (!region.kernel && (region.kind == fuse::RegionKind::Single || region.gemms.empty()))
       continue;
     ATTACCA_TRY(const problem::Problem problem,
-                problem::concretize(region, partition.graph, job.symbols, mode,
-                                    [](ir::Value) { return 16; }));
+                problem::concretize(region, partition.graph, ranking.job.symbols,
+                                    prepared.target.mode, [](ir::Value) { return 16; }));
     if (problem.empty()) continue;
     if (region.kernel) {
       ATTACCA_TRY(launch::Candidates found, launch::kernel_candidates(kernels, device, problem));

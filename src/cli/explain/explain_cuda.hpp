@@ -7,8 +7,9 @@
 
 #include "cli/commands.hpp"
 #include "cli/job.hpp"
+#include "launch/candidate.hpp"
+#include "run/shared/target.hpp"
 #include "support/text/json.hpp"
-#include "tune/candidates.hpp"
 
 namespace attacca::cli {
 
@@ -23,9 +24,11 @@ struct Ranking {
   std::vector<RankedRegion> regions;
 };
 
-// Of the graph's regions with a product, for the sizes of args.dims on the device of args.device
-// or args.as. Needs templates, no GPU where args.as is given.
-Result<Ranking> rank(const ExplainArgs& args);
+// The device that args.as names, else the machine's.
+Result<gpu::DeviceInfo> described_device(const ExplainArgs& args, int ordinal);
+// Of the regions with a product, for the sizes of args.dims. Needs templates, but no GPU.
+// REQUIRES: prepared for a device.
+Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& args);
 std::string to_text(const Ranking& ranking);
 json::Value to_json(const Ranking& ranking);
 

@@ -9,6 +9,7 @@
 #include "cli/tune/estimate.hpp"
 #include "run/check/random_inputs.hpp"
 #include "run/pipeline.hpp"
+#include "run/shared/device_id.hpp"
 #include "support/progress.hpp"
 
 namespace attacca::cli {
@@ -31,14 +32,11 @@ Result<Job> prepare_job(const RunArgs& args) {
 Result<run::Compiled> compile_job(const Job& job, const RunArgs& args, bool fuse,
                                   std::shared_ptr<run::PackedWeights> packed) {
   const Progress progress(fuse ? "compiling" : "compiling the op-by-op path");
-  run::CpuOptions options{.mode = *ir::parse_mode(args.mode),
-                          .fuse = fuse,
-                          .threads = args.threads,
-                          .weights = {},
-                          .packed = std::move(packed)};
+  run::CpuOptions options{.threads = args.threads, .packed = std::move(packed)};
   for (const ir::Value weight : run::weight_inputs(job.graph))
     options.weights.emplace(job.graph[weight].name, job.inputs.at(job.graph[weight].name));
-  return run::compile(job.graph, options);
+  const auto target = run::Target::cpu(*ir::parse_mode(args.mode), fuse);
+  return run::compile(job.graph, target, {.cpu = std::move(options)});
 }
 
 template <class Work>
@@ -50,7 +48,7 @@ Result<double> time_ms(const Work& work) {
 }
 
 // The two paths in turn, after a warm-up of each, for at most two seconds or fifty rounds.
-Result<Timing> time_paths(const run::CpuPlan& fused, const run::CpuPlan& unfused,
+Result<Timing> time_paths(const run::Compiled& fused, const run::Compiled& unfused,
                           const ir::Bindings& inputs) {
   const Progress progress("timing");
   std::vector<double> fused_ms, unfused_ms;
@@ -66,7 +64,7 @@ Result<Timing> time_paths(const run::CpuPlan& fused, const run::CpuPlan& unfused
   return summarize(fused_ms, unfused_ms);
 }
 
-Result<std::vector<ir::Tensor>> run_once(const run::CpuPlan& plan, const Job& job) {
+Result<std::vector<ir::Tensor>> run_once(const run::Compiled& plan, const Job& job) {
   const Progress progress("running");
   return plan.run(job.inputs);
 }
@@ -76,22 +74,26 @@ Result<int> run_on_cpu(const RunArgs& args, const Job& job) {
   auto packed = std::make_shared<run::PackedWeights>();
   ATTACCA_TRY(const run::Compiled fused, compile_job(job, args, true, packed));
   ATTACCA_TRY(const run::Compiled unfused, compile_job(job, args, false, std::move(packed)));
-  ATTACCA_TRY(const auto outputs, run_once(fused.plan, job));
+  ATTACCA_TRY(const auto outputs, run_once(fused, job));
   if (!args.output.empty()) ATTACCA_TRY_VOID(write_outputs(job, outputs, args.output));
-  RunReport report{args, job, fused.folds, fused.plan.partition(), "cpu", "op by op"};
-  ATTACCA_TRY(report.timing, time_paths(fused.plan, unfused.plan, job.inputs));
+  RunReport report{args, job, fused.prepared, "cpu", "op by op"};
+  ATTACCA_TRY(report.timing, time_paths(fused, unfused, job.inputs));
   if (args.check) {
-    ATTACCA_TRY(const auto reference, unfused.plan.run(job.inputs));
+    ATTACCA_TRY(const auto reference, unfused.run(job.inputs));
     ATTACCA_TRY(report.checks, check_outputs(job, *ir::parse_mode(args.mode), outputs, reference));
   }
   return print(report);
 }
 
 Result<int> try_run(const RunArgs& args) {
-  ATTACCA_TRY(const DeviceChoice device, parse_device(args.device));
-  if (device.cuda) ATTACCA_TRY_VOID(check_cuda(device.ordinal));
+  ATTACCA_TRY(const run::DeviceId device, run::parse_device(args.device, "--device"));
+  if (!device.cuda) {
+    ATTACCA_TRY(const Job job, prepare_job(args));
+    return run_on_cpu(args, job);
+  }
+  ATTACCA_TRY(const gpu::Device opened, open_cuda(device.ordinal));
   ATTACCA_TRY(const Job job, prepare_job(args));
-  return device.cuda ? run_on_cuda(args, job, device.ordinal) : run_on_cpu(args, job);
+  return run_on_cuda(args, job, opened.info());
 }
 
 }  // namespace

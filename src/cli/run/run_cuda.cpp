@@ -4,7 +4,6 @@
 
 #include "cli/run/run_report.hpp"
 #include "cli/tune/tune_progress.hpp"
-#include "gpu/driver/device.hpp"
 #include "run/cuda/timing.hpp"
 #include "run/pipeline.hpp"
 #include "support/progress.hpp"
@@ -15,36 +14,36 @@ namespace {
 constexpr int kRounds = 21;
 
 // A plan, and its instance for the job's sizes.
-struct Prepared {
-  std::vector<fold::Applied> folds;
-  run::CudaPlan plan;
+struct Path {
+  run::Compiled compiled;
   std::shared_ptr<const run::CudaInstance> instance;
+
+  const run::CudaPlan& plan() const { return compiled.cuda(); }
 };
 
-Result<Prepared> prepare(const Job& job, const run::CudaOptions& options) {
-  run::Prepared folded = run::prepare(job.graph, options.mode, options.fuse);
-  ATTACCA_TRY(run::CudaPlan plan, run::CudaPlan::compile(folded.folded.graph, options));
-  ATTACCA_TRY(auto instance, plan.instance(job.symbols));
-  return Prepared{std::move(folded.folded.applied), std::move(plan), std::move(instance)};
+Result<Path> make_path(const Job& job, const run::Target& target, const run::CudaOptions& options) {
+  ATTACCA_TRY(run::Compiled compiled, run::compile(job.graph, target, {.cuda = options}));
+  ATTACCA_TRY(auto instance, compiled.cuda().instance(job.symbols));
+  return Path{std::move(compiled), std::move(instance)};
 }
 
-Result<Prepared> prepare_fused(const Job& job, const RunArgs& args, run::CudaOptions options) {
+Result<Path> make_fused(const Job& job, const RunArgs& args, const run::Target& target) {
   if (!args.tune) {
     const Progress progress("compiling");
-    return prepare(job, options);
+    return make_path(job, target, {});
   }
   TuneProgress progress;
-  options.tuning = run::Tuning::Measure;
+  run::CudaOptions options{.tuning = run::Tuning::Measure};
   options.tune_options.progress = progress.callback();
-  return prepare(job, options);
+  return make_path(job, target, options);
 }
 
 // `unfused`: null if there is none.
-Result<Timing> time_paths(const Job& job, const Prepared& fused, const Prepared* unfused) {
+Result<Timing> time_paths(const Job& job, const Path& fused, const Path* unfused) {
   const Progress progress("timing");
   std::vector instances = {fused.instance};
   if (unfused != nullptr) instances.push_back(unfused->instance);
-  ATTACCA_TRY(auto seconds, run::time_instances(fused.plan, job.inputs, instances, kRounds));
+  ATTACCA_TRY(auto seconds, run::time_instances(fused.plan(), job.inputs, instances, kRounds));
   for (std::vector<double>& each : seconds)
     for (double& value : each) value *= 1e3;
   seconds.resize(2);
@@ -53,36 +52,30 @@ Result<Timing> time_paths(const Job& job, const Prepared& fused, const Prepared*
 
 }  // namespace
 
-Status check_cuda(int ordinal) {
+Result<gpu::Device> open_cuda(int ordinal) {
   auto device = gpu::Device::open(ordinal);
-  if (device) return {};
+  if (device) return device;
   Error error = std::move(device).error();
   if (error.where.empty()) error.where = fmt::format("--device cuda:{}", ordinal);
   return tl::make_unexpected(std::move(error));
 }
 
-Result<int> run_on_cuda(const RunArgs& args, const Job& job, int ordinal) {
-  const run::CudaOptions options{.mode = *ir::parse_mode(args.mode), .device = ordinal};
-  ATTACCA_TRY(const Prepared fused, prepare_fused(job, args, options));
-  run::CudaOptions other = options;
-  other.unfused = true;
-  const auto unfused = prepare(job, other);
-  ATTACCA_TRY(const auto outputs, fused.plan.run(job.inputs));
+Result<int> run_on_cuda(const RunArgs& args, const Job& job, const gpu::DeviceInfo& device) {
+  run::Target target = run::Target::cuda(device, *ir::parse_mode(args.mode));
+  ATTACCA_TRY(const Path fused, make_fused(job, args, target));
+  const run::CudaOptions other{.tuning = run::Tuning::Unfused};
+  const auto unfused = make_path(job, target, other);
+  ATTACCA_TRY(const auto outputs, fused.compiled.run(job.inputs));
   if (!args.output.empty()) ATTACCA_TRY_VOID(write_outputs(job, outputs, args.output));
-  RunReport report{args,
-                   job,
-                   fused.folds,
-                   fused.plan.partition(),
-                   fused.plan.toolbox()->device().info().name,
-                   "unfused"};
+  RunReport report{args, job, fused.compiled.prepared, device.name, "unfused"};
   report.decisions = fused.instance->decisions();
   if (!unfused) report.no_other = unfused.error().what;
   ATTACCA_TRY(report.timing, time_paths(job, fused, unfused ? &*unfused : nullptr));
   if (args.check) {
-    other.fuse = false;
-    ATTACCA_TRY(const Prepared op_by_op, prepare(job, other));
-    ATTACCA_TRY(const auto reference, op_by_op.plan.run(job.inputs));
-    ATTACCA_TRY(report.checks, check_outputs(job, options.mode, outputs, reference));
+    target.fuse = false;
+    ATTACCA_TRY(const Path op_by_op, make_path(job, target, other));
+    ATTACCA_TRY(const auto reference, op_by_op.compiled.run(job.inputs));
+    ATTACCA_TRY(report.checks, check_outputs(job, target.mode, outputs, reference));
   }
   return print(report);
 }

@@ -75,10 +75,10 @@ std::string time_line(const RunReport& report) {
 }
 
 void print_text(const RunReport& report) {
-  for (const fold::Applied& applied : report.folds)
+  for (const fold::Applied& applied : report.prepared.folds)
     fmt::print("folded {}: {}\n", applied.rule, applied.result);
-  fmt::print("{}", fuse::explain_text(report.partition));
-  fmt::print("{}", decisions_text(report.decisions, report.partition));
+  fmt::print("{}", fuse::explain_text(*report.prepared.partition));
+  fmt::print("{}", decisions_text(report.decisions, *report.prepared.partition));
   fmt::print("{}", dims_line(report.job));
   fmt::print("{}", time_line(report));
   for (const OutputCheck& check : report.checks) fmt::print("{}", check_line(check));
@@ -104,12 +104,12 @@ json::Value to_json(const RunReport& report) {
   root.set("mode", report.args.mode);
   root.set("dims", dims_json(report.job.symbols));
   json::Value folds = json::Value::array();
-  for (const fold::Applied& applied : report.folds)
+  for (const fold::Applied& applied : report.prepared.folds)
     folds.push(json::Value::object().set("rule", applied.rule).set("result", applied.result));
   root.set("folds", std::move(folds));
-  root.set("partition", fuse::explain_json(report.partition));
+  root.set("partition", fuse::explain_json(*report.prepared.partition));
   if (!report.decisions.empty())
-    root.set("decisions", decisions_json(report.decisions, report.partition));
+    root.set("decisions", decisions_json(report.decisions, *report.prepared.partition));
   std::string other = report.other;
   std::replace(other.begin(), other.end(), ' ', '_');
   root.set("fused_ms", report.timing.fused_ms);

@@ -6,10 +6,9 @@
 
 #include "cli/commands.hpp"
 #include "cli/job.hpp"
-#include "fold/fold.hpp"
-#include "fuse/fuse.hpp"
 #include "run/check/compare.hpp"
-#include "run/cuda/plan.hpp"
+#include "run/cuda/decision.hpp"
+#include "run/shared/target.hpp"
 
 namespace attacca::cli {
 
@@ -35,8 +34,7 @@ Result<std::vector<OutputCheck>> check_outputs(const Job& job, ir::Mode mode,
 struct RunReport {
   const RunArgs& args;
   const Job& job;
-  const std::vector<fold::Applied>& folds;
-  const fuse::Partition& partition;
+  const run::Prepared& prepared;
   std::string device;         // "cpu", "NVIDIA H200"
   std::string other;          // what the fused time is compared with: "op by op"
   std::string no_other = {};  // why there is nothing to compare with

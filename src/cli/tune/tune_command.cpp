@@ -7,8 +7,8 @@
 #include "cli/job.hpp"
 #include "cli/run/run_cuda.hpp"
 #include "cli/tune/tune_progress.hpp"
-#include "run/cuda/plan.hpp"
 #include "run/pipeline.hpp"
+#include "run/shared/device_id.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -70,37 +70,33 @@ size_t count_products(const fuse::Partition& partition) {
   return count;
 }
 
-// Folded as `attacca run` does it, so that the measured regions are those that run.
-ir::Graph folded(const Job& job, ir::Mode mode) {
-  return run::prepare(job.graph, mode).folded.graph;
-}
-
-struct Tuning {
-  run::CudaPlan plan;
+struct TunedPlan {
+  run::Compiled
+      compiled;  // as `attacca run` does it, so that the measured regions are those that run
   std::vector<Row> rows;
+
+  const fuse::Partition& partition() const { return *compiled.prepared.partition; }
 };
 
-Result<Tuning> measure(const TuneArgs& args, const Job& job, int ordinal) {
+Result<TunedPlan> measure(const TuneArgs& args, const Job& job, const gpu::DeviceInfo& device) {
   ATTACCA_TRY(const auto sizes, sizes_of(job, args.dims));
-  run::CudaOptions options{.mode = *ir::parse_mode(args.mode),
-                           .device = ordinal,
-                           .tuning = args.budget == 0 ? run::Tuning::Model : run::Tuning::Always,
+  TuneProgress progress;
+  run::CudaOptions options{.tuning = args.budget == 0 ? run::Tuning::Model : run::Tuning::Always,
                            .tune_options = options_of(args)};
-  const ir::Graph graph = folded(job, options.mode);
-  TuneProgress progress(std::max<size_t>(
-      1, sizes.size() * count_products(fuse::partition(
-                            graph, {.reductions = fuse::Reductions::Amax, .packed = true}))));
   options.tune_options.progress = progress.callback();
-  ATTACCA_TRY(run::CudaPlan plan, run::CudaPlan::compile(graph, options));
-  Tuning tuning{std::move(plan), {}};
+  ATTACCA_TRY(run::Compiled compiled,
+              run::compile(job.graph, run::Target::cuda(device, *ir::parse_mode(args.mode)),
+                           {.cuda = std::move(options)}));
+  TunedPlan tuned{std::move(compiled), {}};
+  progress.expect(std::max<size_t>(1, sizes.size() * count_products(tuned.partition())));
   for (const ir::SymbolValues& symbols : sizes) {
     progress.name(text_of(symbols));
-    ATTACCA_TRY(const auto instance, tuning.plan.instance(symbols));
+    ATTACCA_TRY(const auto instance, tuned.compiled.cuda().instance(symbols));
     for (const run::Decision& decision : instance->decisions())
       if (!decision.trials.empty() || decision.expected_seconds > 0)
-        tuning.rows.push_back({symbols, decision});
+        tuned.rows.push_back({symbols, decision});
   }
-  return tuning;
+  return tuned;
 }
 
 double ratio(const run::Decision& decision) {
@@ -126,28 +122,27 @@ void print_details(const run::Decision& decision) {
     fmt::print("    {:>10}  {}: {}\n", "", each.kernel, each.reason);
 }
 
-void print_text(const Tuning& tuning, const TuneArgs& args) {
+void print_text(const TunedPlan& tuned, const TuneArgs& args) {
   size_t width = 4;
-  for (const Row& row : tuning.rows) width = std::max(width, text_of(row.symbols).size());
+  for (const Row& row : tuned.rows) width = std::max(width, text_of(row.symbols).size());
   fmt::print("region  {:<{}}  {:>10}  {:>10}  {:>6}  winner\n", "size", width, "us", "unfused us",
              "ratio");
-  for (const Row& row : tuning.rows) {
+  for (const Row& row : tuned.rows) {
     const run::Decision& each = row.decision;
-    fmt::print("{:6}  {:<{}}  {:>10}  {:>10}  {:>6}  {}\n",
-               region_number(each, tuning.plan.partition()), text_of(row.symbols), width,
-               time_of(each), cell(each.unfused_seconds * 1e6), cell(ratio(each), "x"),
-               to_string(each.candidate));
+    fmt::print("{:6}  {:<{}}  {:>10}  {:>10}  {:>6}  {}\n", region_number(each, tuned.partition()),
+               text_of(row.symbols), width, time_of(each), cell(each.unfused_seconds * 1e6),
+               cell(ratio(each), "x"), to_string(each.candidate));
     if (!each.not_stored.empty()) fmt::print("        not stored: {}\n", each.not_stored);
     if (args.list) print_details(each);
   }
 }
 
-json::Value to_json(const Tuning& tuning, const TuneArgs& args) {
+json::Value to_json(const TunedPlan& tuned, const TuneArgs& args) {
   json::Value rows = json::Value::array();
-  for (const Row& row : tuning.rows) {
+  for (const Row& row : tuned.rows) {
     const run::Decision& each = row.decision;
     json::Value entry = json::Value::object();
-    entry.set("region", region_number(each, tuning.plan.partition()));
+    entry.set("region", region_number(each, tuned.partition()));
     entry.set("dims", dims_json(row.symbols));
     entry.set("winner", to_string(each.candidate));
     if (each.expected_seconds > 0) {
@@ -163,22 +158,22 @@ json::Value to_json(const Tuning& tuning, const TuneArgs& args) {
   }
   return json::Value::object()
       .set("file", args.file)
-      .set("device", tuning.plan.toolbox()->device().info().name)
+      .set("device", tuned.compiled.prepared.target.device->name)
       .set("mode", args.mode)
       .set("tuned", std::move(rows));
 }
 
 Result<int> try_tune(const TuneArgs& args) {
-  ATTACCA_TRY(const DeviceChoice device, parse_device(args.device));
+  ATTACCA_TRY(const run::DeviceId device, run::parse_device(args.device, "--device"));
   if (!device.cuda)
     return fail("there is nothing to tune on the CPU", "--device", "use --device cuda");
   ATTACCA_TRY(const Job job, load_job(args.file));
-  ATTACCA_TRY_VOID(check_cuda(device.ordinal));
-  ATTACCA_TRY(const Tuning tuning, measure(args, job, device.ordinal));
+  ATTACCA_TRY(const gpu::Device opened, open_cuda(device.ordinal));
+  ATTACCA_TRY(const TunedPlan tuned, measure(args, job, opened.info()));
   if (args.json)
-    print_json(to_json(tuning, args));
+    print_json(to_json(tuned, args));
   else
-    print_text(tuning, args);
+    print_text(tuned, args);
   return kOk;
 }
 

@@ -10,9 +10,12 @@ namespace attacca::cli {
 
 class TuneProgress {
  public:
-  explicit TuneProgress(size_t tunings = 1) : tunings_(tunings) {}
+  TuneProgress() = default;
   TuneProgress(const TuneProgress&) = delete;
   TuneProgress& operator=(const TuneProgress&) = delete;
+
+  // How many tunings there will be; one unless told.
+  void expect(size_t tunings) { tunings_ = tunings; }
 
   // The text before the tuner's own: "M=128".
   void name(std::string text) { name_ = std::move(text); }
@@ -28,7 +31,7 @@ class TuneProgress {
  private:
   ProgressBar bar_;
   std::string name_;
-  size_t tunings_;
+  size_t tunings_ = 1;
   size_t finished_ = 0;
 };
 

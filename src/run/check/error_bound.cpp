@@ -9,6 +9,7 @@
 #include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
 #include "run/check/bound_value.hpp"
+#include "run/shared/input_layout.hpp"
 #include "support/check.hpp"
 #include "support/memory.hpp"
 
@@ -449,9 +450,7 @@ double Bounded::error(int64_t at) const {
 
 Result<std::vector<Bounded>> error_bounds(const ir::Graph& graph, const ir::Bindings& inputs,
                                           const BoundOptions& options) {
-  std::map<std::string, std::vector<int64_t>> shapes;
-  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
-  ATTACCA_TRY(ir::SymbolValues symbols, bind_symbols(graph, shapes));
+  ATTACCA_TRY(ir::SymbolValues symbols, symbols_of(graph, inputs));
   try {
     return bound::Bounds(graph, inputs, options, std::move(symbols)).run();
   } catch (const std::bad_alloc&) {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <random>
 
-#include "run/cpu/layout.hpp"
+#include "run/shared/input_layout.hpp"
 #include "support/hash.hpp"
 
 namespace attacca::run {

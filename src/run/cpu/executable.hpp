@@ -43,11 +43,4 @@ Result<std::unique_ptr<Executable>> make_epilogue_region(const ir::Graph& graph,
 Result<std::unique_ptr<Executable>> make_single(const ir::Graph& graph, const fuse::Region& region,
                                                 ir::Mode mode);
 
-// The access's strides and offset with symbols replaced.
-struct Strides {
-  int64_t offset = 0;
-  std::vector<int64_t> strides;
-};
-Result<Strides> evaluate_access(const epilogue::Access& access, const ir::SymbolValues& symbols);
-
 }  // namespace attacca::run

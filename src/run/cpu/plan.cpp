@@ -8,8 +8,9 @@
 #include "oneapi/dnnl/dnnl.hpp"
 
 #include "run/cpu/executable.hpp"
-#include "run/cpu/layout.hpp"
 #include "run/cpu/thread_pool.hpp"
+#include "run/shared/input_layout.hpp"
+#include "support/check.hpp"
 
 namespace attacca::run {
 
@@ -17,7 +18,7 @@ using ir::Tensor;
 using ir::Value;
 
 struct CpuPlan::Impl {
-  fuse::Partition partition;
+  Prepared prepared;
   int threads = 1;
   KnownValues known;  // constants, weights and what follows from them alone
   ir::Bindings weights;
@@ -29,11 +30,11 @@ struct CpuPlan::Impl {
   std::vector<Stage> stages;
   mutable BufferPool buffers;
 
-  const ir::Graph& graph() const { return partition.graph; }
+  const ir::Graph& graph() const { return prepared.graph(); }
   Status refuse_kernels() const;
   Status add_constants();
   Status add_weights(const ir::Bindings& given);
-  Status add_stage(const fuse::Region& region, const CpuOptions& options);
+  Status add_stage(const fuse::Region& region, PackedWeights* packed);
   bool compute_now(const fuse::Region& region, const Executable& executable);
   void find_last_reads();
   Result<RunState> begin(const ir::Bindings& inputs) const;
@@ -60,7 +61,7 @@ auto guarded(F f) -> decltype(f()) {
 }  // namespace
 
 Status CpuPlan::Impl::refuse_kernels() const {
-  for (const fuse::Region& region : partition.regions)
+  for (const fuse::Region& region : prepared.partition->regions)
     for (const Value node : region.nodes)
       if (graph()[node].op == ir::Op::Kernel)
         return fail(fmt::format("the kernel of {} runs on a GPU alone",
@@ -115,11 +116,12 @@ bool CpuPlan::Impl::compute_now(const fuse::Region& region, const Executable& ex
   return true;
 }
 
-Status CpuPlan::Impl::add_stage(const fuse::Region& region, const CpuOptions& options) {
+Status CpuPlan::Impl::add_stage(const fuse::Region& region, PackedWeights* packed) {
   const bool single = region.kind == fuse::RegionKind::Single;
-  ATTACCA_TRY(auto executable, single ? make_single(graph(), region, options.mode)
-                                      : make_epilogue_region(graph(), region, options.mode, known,
-                                                             threads, options.packed.get()));
+  const ir::Mode mode = prepared.target.mode;
+  ATTACCA_TRY(auto executable,
+              single ? make_single(graph(), region, mode)
+                     : make_epilogue_region(graph(), region, mode, known, threads, packed));
   if (!compute_now(region, *executable)) stages.push_back({std::move(executable), {}, &region});
   return {};
 }
@@ -188,19 +190,20 @@ CpuPlan& CpuPlan::operator=(CpuPlan&&) noexcept = default;
 CpuPlan::~CpuPlan() = default;
 
 const fuse::Partition& CpuPlan::partition() const {
-  return impl_->partition;
+  return *impl_->prepared.partition;
 }
 
-Result<CpuPlan> CpuPlan::compile(const ir::Graph& graph, CpuOptions options) {
+Result<CpuPlan> CpuPlan::make(Prepared prepared, CpuOptions options) {
+  ATTACCA_CHECK(!prepared.target.device, "a plan for the CPU is of a graph for it");
   return guarded([&]() -> Result<CpuPlan> {
     auto impl = std::make_unique<Impl>();
-    impl->partition = fuse::partition(graph, {.fuse = options.fuse});
+    impl->prepared = std::move(prepared);
     impl->threads = thread_count(options.threads);
     ATTACCA_TRY_VOID(impl->refuse_kernels());
     ATTACCA_TRY_VOID(impl->add_constants());
     ATTACCA_TRY_VOID(impl->add_weights(options.weights));
-    for (const fuse::Region& region : impl->partition.regions)
-      ATTACCA_TRY_VOID(impl->add_stage(region, options));
+    for (const fuse::Region& region : impl->prepared.partition->regions)
+      ATTACCA_TRY_VOID(impl->add_stage(region, options.packed.get()));
     impl->find_last_reads();
     return CpuPlan(std::move(impl));
   });

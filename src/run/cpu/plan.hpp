@@ -1,4 +1,4 @@
-// A graph compiled for this machine's CPU: fold, cut into regions, weights packed once, then run.
+// A prepared graph as a plan for this machine's CPU: its weights packed once, then run.
 #pragma once
 
 #include <map>
@@ -6,27 +6,25 @@
 #include <string>
 #include <vector>
 
-#include "fuse/fuse.hpp"
-#include "ir/graph/mode.hpp"
 #include "ir/interpret/interpreter.hpp"
 #include "run/cpu/packed_weights.hpp"
+#include "run/shared/target.hpp"
 
 namespace attacca::run {
 
 struct CpuOptions {
-  ir::Mode mode = ir::Mode::Fp32;
-  bool fuse = true;  // false: op by op, every intermediate through memory
-  int threads = 0;   // 0: as many as the machine has cores
+  int threads = 0;  // 0: as many as the machine has cores
   // Inputs that never change, by name: packed once. Constants always are.
   ir::Bindings weights = {};
   // Null: the plan packs its own.
   std::shared_ptr<PackedWeights> packed = nullptr;
 };
 
-// Immutable once compiled; run() may be called from several threads at once.
+// Immutable once made; run() may be called from several threads at once.
 class CpuPlan {
  public:
-  static Result<CpuPlan> compile(const ir::Graph& graph, CpuOptions options = {});
+  // Errors: a kernel of the user's, which runs on a GPU alone, weights that do not fit the graph.
+  static Result<CpuPlan> make(Prepared prepared, CpuOptions options = {});
   CpuPlan(CpuPlan&&) noexcept;
   CpuPlan& operator=(CpuPlan&&) noexcept;
   ~CpuPlan();

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "run/cpu/thread_pool.hpp"
+#include "run/shared/access.hpp"
 
 namespace attacca::run {
 namespace {

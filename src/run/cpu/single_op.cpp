@@ -12,7 +12,8 @@
 #include "run/cpu/matrix.hpp"
 #include "run/cpu/reduce.hpp"
 #include "run/cpu/thread_pool.hpp"
-#include "run/single_regions.hpp"
+#include "run/shared/access.hpp"
+#include "run/shared/single_regions.hpp"
 #include "support/check.hpp"
 
 namespace attacca::run {

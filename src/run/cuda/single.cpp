@@ -1,5 +1,5 @@
-// Reductions, gather and what stands for numbers on the device, each a kernel compiled for its
-// dtypes.
+#include "run/cuda/single.hpp"
+
 #include <algorithm>
 
 #include "fmt/format.h"
@@ -8,7 +8,6 @@
 #include "launch/helpers/scale_blocks.hpp"
 #include "launch/helpers/unpack.hpp"
 #include "run/cuda/single_source.hpp"
-#include "run/cuda/steps.hpp"
 
 namespace attacca::run {
 namespace {
@@ -43,7 +42,7 @@ Result<Shapes> shapes_of(const ir::Type& type, const ir::SymbolValues& symbols) 
 
 Result<StepLaunch> make_reduction(const StepContext& context, const ir::Node& node,
                                   const std::string& where) {
-  const ir::Type& from = context.graph.type(node.operands[0]);
+  const ir::Type& from = context.graph().type(node.operands[0]);
   ATTACCA_TRY(const launch::DeviceType source, launch::device_type(from.dtype));
   ATTACCA_TRY(const launch::DeviceType target, launch::device_type(node.type.dtype));
   if (ir::is_fp8(node.type.dtype))
@@ -66,7 +65,7 @@ Result<StepLaunch> make_reduction(const StepContext& context, const ir::Node& no
       real ? "-__longlong_as_double(0x7ff0000000000000ll)" : fmt::format("(-{} - 1)", most),
       real ? "__longlong_as_double(0x7ff0000000000000ll)" : most);
   ATTACCA_TRY(const SourceKernel kernel,
-              SourceKernel::make(context.toolbox, "attacca_reduce", macros + kSingleSource));
+              SourceKernel::make(context.toolbox(), "attacca_reduce", macros + kSingleSource));
   ATTACCA_TRY(const Shapes shapes, shapes_of(from, context.symbols));
   SingleAxes kept, reduced;
   int64_t results = 1, count = 1;
@@ -93,8 +92,8 @@ Result<StepLaunch> make_reduction(const StepContext& context, const ir::Node& no
 
 Result<StepLaunch> make_gather(const StepContext& context, const ir::Node& node,
                                const std::string& where) {
-  const ir::Type& from = context.graph.type(node.operands[0]);
-  const ir::Type& index = context.graph.type(node.operands[1]);
+  const ir::Type& from = context.graph().type(node.operands[0]);
+  const ir::Type& index = context.graph().type(node.operands[1]);
   ATTACCA_TRY(const launch::DeviceType index_type, launch::device_type(index.dtype));
   ATTACCA_TRY(const Shapes shapes, shapes_of(from, context.symbols));
   ATTACCA_TRY(const Shapes indices, shapes_of(index, context.symbols));
@@ -105,7 +104,7 @@ Result<StepLaunch> make_gather(const StepContext& context, const ir::Node& node,
   const std::string macros = fmt::format("#define GATHER\n#define ELEMENT {}\n#define INDEX {}\n",
                                          kElements[ir::size_of(from.dtype) - 1], index_type.name);
   ATTACCA_TRY(const SourceKernel kernel,
-              SourceKernel::make(context.toolbox, "attacca_gather", macros + kSingleSource));
+              SourceKernel::make(context.toolbox(), "attacca_gather", macros + kSingleSource));
   const auto product = [&](const std::vector<int64_t>& extents, size_t begin, size_t end) {
     int64_t count = 1;
     for (size_t i = begin; i < end; ++i) count *= extents[i];
@@ -124,15 +123,15 @@ Result<StepLaunch> make_gather(const StepContext& context, const ir::Node& node,
 }
 
 Result<launch::ScaleBlocks> make_scale_blocks(const StepContext& context, const ir::Node& node) {
-  const ir::Type& x = context.graph.type(node.operands[0]);
-  const ir::Type& scale = context.graph.type(node.operands[1]);
+  const ir::Type& x = context.graph().type(node.operands[0]);
+  const ir::Type& scale = context.graph().type(node.operands[1]);
   ATTACCA_TRY(const Shapes shapes, shapes_of(x, context.symbols));
   ATTACCA_TRY(const Shapes scales, shapes_of(scale, context.symbols));
   std::vector<launch::BlockAxis> axes;
   for (size_t i = 0; i < shapes.from.size(); ++i)
     axes.push_back({shapes.from[i], shapes.strides[i], scales.strides[i],
                     node.get<ir::BlocksAttrs>().block[i]});
-  return launch::ScaleBlocks::make(context.toolbox, axes, x.dtype, scale.dtype);
+  return launch::ScaleBlocks::make(context.toolbox(), axes, x.dtype, scale.dtype);
 }
 
 }  // namespace
@@ -140,7 +139,7 @@ Result<launch::ScaleBlocks> make_scale_blocks(const StepContext& context, const 
 Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
                                                 const fuse::Region& region) {
   const ir::Value value = region.nodes[0];
-  const ir::Node& node = context.graph[value];
+  const ir::Node& node = context.graph()[value];
   const std::string where =
       node.name.empty() ? fmt::format("{} (node {})", name(node.op), value.id) : node.name;
   CudaStep step{.values = {.inputs = node.operands, .outputs = {value}}, .launch = {}};
@@ -151,7 +150,7 @@ Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
   } else if (node.op == ir::Op::Unpack) {
     ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.get<ir::UnpackAttrs>()));
     ATTACCA_TRY(auto made,
-                launch::Unpack::make(context.toolbox, layout, node.type.dtype, node.type.dtype));
+                launch::Unpack::make(context.toolbox(), layout, node.type.dtype, node.type.dtype));
     step.launch = [unpack = std::make_shared<const launch::Unpack>(std::move(made))](
                       const Addresses& at, void*, gpu::StreamHandle stream) {
       return unpack->launch(at.inputs[0], at.outputs[0], stream);

@@ -1,6 +1,6 @@
 #include "run/cuda/tensors.hpp"
 
-#include "run/cpu/layout.hpp"
+#include "run/shared/input_layout.hpp"
 
 namespace attacca::run {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "run/cuda/tensors.hpp"
+#include "run/shared/input_layout.hpp"
 #include "tune/measure.hpp"
 
 namespace attacca::run {
@@ -32,9 +33,7 @@ Result<std::vector<CudaTensors>> copies_beyond_cache(const CudaPlan& plan,
 Result<std::vector<std::vector<double>>> time_instances(
     const CudaPlan& plan, const ir::Bindings& inputs,
     const std::vector<std::shared_ptr<const CudaInstance>>& instances, int rounds) {
-  std::map<std::string, std::vector<int64_t>> shapes;
-  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
-  ATTACCA_TRY(const ir::SymbolValues symbols, ir::bind_symbols(plan.partition().graph, shapes));
+  ATTACCA_TRY(const ir::SymbolValues symbols, symbols_of(plan.partition().graph, inputs));
   ATTACCA_TRY(const auto copies, copies_beyond_cache(plan, symbols, inputs, *instances.front()));
   std::vector<tune::Timed> timed;
   for (const auto& instance : instances) {

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "ir/interpret/interpreter.hpp"
 #include "run/cuda/plan.hpp"
 
 namespace attacca::run {

@@ -1,10 +1,13 @@
-// A tensor brought to the layout that a graph's input declares.
+// A graph's inputs as callers give them: their sizes, and their layout brought to the declared one.
 #pragma once
 
 #include "ir/graph/graph.hpp"
-#include "ir/graph/tensor.hpp"
+#include "ir/interpret/interpreter.hpp"
 
 namespace attacca::run {
+
+// The values that the inputs' shapes give the graph's symbols. Errors: those of ir::bind_symbols.
+Result<ir::SymbolValues> symbols_of(const ir::Graph& graph, const ir::Bindings& inputs);
 
 // From an input's first element to its last where it lies by these strides, in elements. Errors:
 // strides that are negative, or reach beyond this machine's memory.

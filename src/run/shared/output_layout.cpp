@@ -1,4 +1,4 @@
-#include "run/output_layout.hpp"
+#include "run/shared/output_layout.hpp"
 
 #include <algorithm>
 
@@ -48,8 +48,7 @@ Status lay_out(fuse::Partition& partition, size_t index, std::vector<ir::Dim> st
 
 }  // namespace
 
-Status lay_out_outputs(fuse::Partition& partition,
-                       const std::vector<std::optional<std::vector<ir::Dim>>>& strides) {
+Status lay_out_outputs(fuse::Partition& partition, const OutputStrides& strides) {
   for (size_t i = 0; i < strides.size(); ++i)
     if (strides[i]) ATTACCA_TRY_VOID(lay_out(partition, i, *strides[i]));
   return {};

@@ -1,4 +1,4 @@
-#include "run/cpu/layout.hpp"
+#include "run/shared/input_layout.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,12 +7,18 @@
 
 #include "fmt/format.h"
 
-#include "run/cpu/executable.hpp"
+#include "run/shared/access.hpp"
 #include "support/memory.hpp"
 
 namespace attacca::run {
 
 using ir::Tensor;
+
+Result<ir::SymbolValues> symbols_of(const ir::Graph& graph, const ir::Bindings& inputs) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
+  return ir::bind_symbols(graph, shapes);
+}
 
 Result<int64_t> span_of(const ir::Node& input, const std::vector<int64_t>& shape,
                         const std::vector<int64_t>& strides) {

@@ -1,4 +1,4 @@
-#include "run/single_regions.hpp"
+#include "run/shared/single_regions.hpp"
 
 #include "fmt/format.h"
 

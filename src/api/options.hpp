@@ -1,0 +1,30 @@
+// How a caller wants a plan to be, and the words that say so.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ir/graph/mode.hpp"
+#include "run/cuda/tuning.hpp"
+#include "run/shared/device_id.hpp"
+
+namespace attacca::api {
+
+struct Options {
+  run::DeviceId device = {};
+  ir::Mode mode = ir::Mode::Fp32;
+  run::Tuning tuning = run::Tuning::Known;
+  double tuning_seconds = 60;
+  int threads = 0;
+  bool fuse = true;
+};
+
+// "cpu", "cuda", "cuda:1".
+Result<run::DeviceId> parse_device(std::string_view text);
+Result<run::Tuning> parse_tuning(std::string_view text);
+Result<ir::Mode> parse_mode(std::string_view text);
+Result<int> check_threads(int64_t threads, const std::string& where);
+// An error where the device cannot be used.
+Status check_device(const run::DeviceId& device);
+
+}  // namespace attacca::api

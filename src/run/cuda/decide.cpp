@@ -1,0 +1,146 @@
+#include "run/cuda/decide.hpp"
+
+#include "fmt/format.h"
+
+#include "launch/legality.hpp"
+#include "launch/prepare.hpp"
+#include "launch/user_kernel.hpp"
+#include "problem/region_graph.hpp"
+#include "support/warnings.hpp"
+#include "tune/candidates.hpp"
+#include "tune/database.hpp"
+#include "tune/tuner.hpp"
+
+namespace attacca::run {
+namespace {
+
+using launch::Candidate;
+using launch::CandidateKind;
+
+// Whether a candidate that was read may be taken, which gives it its binding: the template is built
+// and computes the problem, the filter leaves it; or the vendor library has the algorithm.
+bool is_at_hand(const StepContext& context, const problem::Problem& problem, Candidate& candidate) {
+  if (candidate.kind != CandidateKind::Fused)
+    return candidate == Candidate{} || problem.kernel ||
+           launch::prepare(context.toolbox(), problem, candidate).has_value();
+  launch::Candidates one{.ranked = {candidate}, .expected = {}, .excluded = {}};
+  apply(context.options().tune_options.filter, one);
+  if (one.ranked.empty()) return false;
+  auto resolved = launch::resolve(candidate, problem, context.toolbox()->catalog(),
+                                  context.toolbox()->device().info());
+  if (resolved) candidate = *std::move(resolved);
+  return resolved.has_value();
+}
+
+bool asks_what_is_known(Tuning tuning) {
+  return tuning == Tuning::Known || tuning == Tuning::Measure;
+}
+
+bool measures(Tuning tuning) {
+  return tuning == Tuning::Measure || tuning == Tuning::Always;
+}
+
+// A choice from the options, else from the database, written into the decision.
+bool decide_by_known(const StepContext& context, const problem::Problem& problem,
+                     Decision& decision) {
+  const auto take = [&](const tune::Choice& choice, const char* source) {
+    Candidate candidate = choice.candidate;
+    if (!is_at_hand(context, problem, candidate)) return false;
+    decision.candidate = std::move(candidate);
+    decision.seconds = choice.seconds;
+    decision.unfused_seconds = choice.unfused_seconds;
+    decision.source = source;
+    return true;
+  };
+  for (const KnownChoice& known : context.options().choices)
+    if (known.key == decision.key && take(known.choice, "plan")) return true;
+  auto database = tune::Database::open();
+  const auto found =
+      database
+          ? database->find(decision.key)
+          : Result<std::optional<tune::Choice>>(tl::make_unexpected(std::move(database).error()));
+  if (!found) warn(found.error());
+  return found && *found && take(**found, "database");
+}
+
+Status measure(const StepContext& context, const fuse::Region& region, Decision& decision) {
+  ATTACCA_TRY(const problem::ProblemText text,
+              problem::write_problem(context.graph(), region, context.symbols, context.mode(),
+                                     context.alignment_of));
+  ATTACCA_TRY(tune::Tuned tuned,
+              tune::tune(context.toolbox(), text, context.options().tune_options));
+  decision.candidate = tuned.choice.candidate;
+  decision.seconds = tuned.choice.seconds;
+  decision.unfused_seconds = tuned.choice.unfused_seconds;
+  decision.source = "measured";
+  decision.trials = std::move(tuned.trials);
+  decision.excluded = std::move(tuned.excluded);
+  // A database that cannot be written costs the next process its own measurement, no more.
+  auto database = tune::Database::open();
+  const Status stored = database ? database->store(decision.key, tuned.choice)
+                                 : Status(tl::make_unexpected(std::move(database).error()));
+  if (!stored) {
+    decision.not_stored = stored.error().what;
+    warn(stored.error());
+  }
+  return {};
+}
+
+// The tail joins a user's kernel where it may, unless that was measured to be slower.
+Status decide_kernel(const StepContext& context, const fuse::Region& region,
+                     const problem::Problem& problem, Decision& decision) {
+  ATTACCA_TRY(launch::Candidates fused, tune::ways_to_fuse(context.toolbox(), problem,
+                                                           context.options().tune_options.filter));
+  decision.source = "analysis";
+  decision.excluded = std::move(fused.excluded);
+  if (fused.ranked.empty()) return {};
+  if (asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, decision))
+    return {};
+  decision.candidate = std::move(fused.ranked.front());
+  if (!measures(context.options().tuning)) return {};
+  // On made-up data a kernel may do anything.
+  if (const Status measured = measure(context, region, decision); !measured)
+    decision.source = fmt::format("analysis, not measured: {}", measured.error().what);
+  return {};
+}
+
+Status decide_into(const StepContext& context, const fuse::Region& region,
+                   const problem::Problem& problem, Decision& decision) {
+  const bool is_pointwise = problem.products.empty() && !problem.kernel;
+  if (context.options().tuning == Tuning::Unfused || is_pointwise || problem.empty()) {
+    decision.source = "only way";
+    return {};
+  }
+  decision.key =
+      tune::choice_key(problem, context.toolbox()->device().info(), context.toolbox()->identity());
+  if (problem.kernel) return decide_kernel(context, region, problem, decision);
+  if (asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, decision))
+    return {};
+  std::string model = "model";
+  if (measures(context.options().tuning)) {
+    const Status measured = measure(context, region, decision);
+    // Who tunes wants to hear of it; a plan is needed whether there was time or not.
+    if (measured || context.options().tuning == Tuning::Always) return measured;
+    model += fmt::format(", not measured: {}", measured.error().what);
+  }
+  ATTACCA_TRY(launch::Candidates fused, tune::ways_to_fuse(context.toolbox(), problem,
+                                                           context.options().tune_options.filter));
+  decision.source = fused.ranked.empty() ? "only way" : model;
+  decision.excluded = std::move(fused.excluded);
+  if (fused.ranked.empty()) return {};
+  decision.candidate = std::move(fused.ranked.front());
+  decision.expected_seconds = fused.expected.front();
+  return {};
+}
+
+}  // namespace
+
+Result<Decision> decide(const StepContext& context, const fuse::Region& region,
+                        const problem::Problem& problem) {
+  Decision decision;
+  decision.region = {context.shared.prepared.partition, &region};
+  ATTACCA_TRY_VOID(decide_into(context, region, problem, decision));
+  return decision;
+}
+
+}  // namespace attacca::run

@@ -1,0 +1,25 @@
+// How one region is computed, and why so.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fuse/fuse.hpp"
+#include "tune/choice.hpp"
+
+namespace attacca::run {
+
+struct Decision {
+  std::shared_ptr<const fuse::Region> region;  // keeps the plan's partition, which it is part of
+  launch::Candidate candidate;
+  std::string source;                       // "measured", "plan", "database", "model", "only way"
+  tune::ChoiceKey key;                      // what it is known by
+  double seconds = 0, unfused_seconds = 0;  // where measured, else 0
+  double expected_seconds = 0;              // where the model chose, else 0
+  std::vector<tune::Trial> trials;          // where measured now
+  std::vector<launch::Exclusion> excluded;
+  std::string not_stored;  // measured, but the database did not take it: why
+};
+
+}  // namespace attacca::run

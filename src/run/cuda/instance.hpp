@@ -1,0 +1,43 @@
+// A plan for certain sizes: its kernels loaded, its buffers laid out in one workspace.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "run/cuda/decision.hpp"
+#include "run/cuda/step.hpp"
+
+namespace attacca::run {
+
+// A plan for certain values of the symbols and alignments of the operands. Immutable.
+class CudaInstance {
+ public:
+  ~CudaInstance();
+  // Device memory that a launch needs, aligned to 256 bytes.
+  size_t workspace_bytes() const;
+  // Of the graph's outputs, dense.
+  const std::vector<std::vector<int64_t>>& output_shapes() const;
+  const std::vector<Decision>& decisions() const;
+
+  // Device addresses of the graph's inputs and outputs, in the graph's order, laid out as it
+  // declares. Puts everything on the stream (a CUstream); allocates nothing, waits for nothing.
+  // Launches at the same time need workspaces of their own. Errors: an address less aligned than
+  // the instance was made for.
+  Status launch(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace,
+                void* stream) const;
+
+  struct Impl;
+  explicit CudaInstance(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// Decides how to compute every region and makes its kernels ready. `alignments`: bytes, one an
+// input of the graph, then one an output.
+Result<std::shared_ptr<const CudaInstance>> make_instance(const DeviceGraph& shared,
+                                                          const ir::SymbolValues& symbols,
+                                                          const std::vector<int>& alignments);
+
+}  // namespace attacca::run

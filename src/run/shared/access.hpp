@@ -1,0 +1,17 @@
+// Where a value's elements are, as numbers.
+#pragma once
+
+#include <vector>
+
+#include "epilogue/epilogue.hpp"
+
+namespace attacca::run {
+
+struct Strides {
+  int64_t offset = 0;
+  std::vector<int64_t> strides;
+};
+// The access's strides and offset with symbols replaced.
+Result<Strides> evaluate_access(const epilogue::Access& access, const ir::SymbolValues& symbols);
+
+}  // namespace attacca::run

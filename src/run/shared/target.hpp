@@ -1,0 +1,42 @@
+// What a graph is compiled for, and what comes of it before an executor sees it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "fold/fold.hpp"
+#include "fuse/fuse.hpp"
+#include "gpu/driver/device.hpp"
+#include "ir/graph/mode.hpp"
+
+namespace attacca::run {
+
+struct Target {
+  std::optional<gpu::DeviceInfo> device;  // of a GPU; none: this machine's CPU
+  ir::Mode mode = ir::Mode::Fp32;
+  bool fuse = true;  // false: op by op, every intermediate through memory
+
+  static Target cpu(ir::Mode mode = ir::Mode::Fp32, bool fuse = true) {
+    return {std::nullopt, mode, fuse};
+  }
+  static Target cuda(gpu::DeviceInfo device, ir::Mode mode = ir::Mode::Fp32, bool fuse = true) {
+    return {std::move(device), mode, fuse};
+  }
+
+  // Eager mode promises the graph's own roundings, and the unfused path is the graph as it stands.
+  bool folds() const { return fuse && mode != ir::Mode::Eager; }
+  // Which ops its kernels compute together.
+  fuse::FuseOptions fuse_options() const;
+};
+
+// A graph that is folded and cut for a target.
+struct Prepared {
+  Target target;
+  std::vector<fold::Applied> folds;
+  std::shared_ptr<const fuse::Partition> partition;  // of the folded graph
+
+  const ir::Graph& graph() const { return partition->graph; }
+};
+
+}  // namespace attacca::run
