@@ -152,8 +152,9 @@ typedef struct attacca_options {
   const char* device; /* "cpu", "cuda", "cuda:1"; NULL: "cpu" */
   const char* mode;   /* "fp32", "eager"; NULL: "fp32" */
   /* How a GPU's kernels are chosen for a shape. NULL or "known": by the tuning database, else by a
-   * model; "measure": by the database, else measured and remembered; "always": measured;
-   * "unfused": the vendor library's product and one kernel for the rest. */
+   * model; "measure": by the database, else measured and remembered; "always": measured; "model":
+   * by the model, whatever is known; "unfused": the vendor library's product and one kernel for
+   * the rest. */
   const char* tuning;
   double tuning_seconds; /* the most that measuring one region may take; 0: 60 */
   int32_t threads;       /* of the CPU; 0: all cores */

@@ -408,8 +408,8 @@ class Builder {
 
 enum class Mode : uint8_t { Fp32, Eager };
 // How a GPU's kernels are chosen for a shape: by the tuning database, else a model; by the
-// database, else measured; measured; or never fused.
-enum class Tuning : uint8_t { Known, Measure, Always, Unfused };
+// database, else measured; measured; never fused; or by the model, whatever the database has.
+enum class Tuning : uint8_t { Known, Measure, Always, Unfused, Model };
 
 struct Options {
   std::string device = "cpu";  // "cuda", "cuda:1"
@@ -615,7 +615,7 @@ class Plan {
   }
   static attacca_options to_c(const Options& options) {
     static constexpr const char* kModes[] = {"fp32", "eager"};
-    static constexpr const char* kTunings[] = {"known", "measure", "always", "unfused"};
+    static constexpr const char* kTunings[] = {"known", "measure", "always", "unfused", "model"};
     return {sizeof(attacca_options),
             options.device.c_str(),
             kModes[static_cast<size_t>(options.mode)],

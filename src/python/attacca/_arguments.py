@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, Union, cast, get_args
 from ._errors import Error
 
 Mode = Literal["fp32", "eager"]
-Tuning = Literal["known", "measure", "always", "unfused"]
+Tuning = Literal["known", "measure", "always", "unfused", "model"]
 DTypeName = Literal["f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "s8", "u8", "s32", "s64",
                     "bool",
                     "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2",

@@ -129,7 +129,8 @@ def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: 
             the unfused graph would.
         tuning: How the GPU kernels for a shape are chosen. "known": from the database of
             measurements, or by the cost model if the shape is not there; "measure": from the
-            database, or measured and added to it; "always": measured; "unfused": never fused.
+            database, or measured and added to it; "always": measured; "unfused": never fused;
+            "model": by the cost model, whatever the database has.
         tuning_seconds: The time limit for measuring one region, in seconds; 0: 60.
         threads: The number of CPU threads; 0: all cores.
         constants: Inputs that never change, such as weights, by name: numpy arrays or CPU

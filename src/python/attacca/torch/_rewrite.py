@@ -232,4 +232,4 @@ def _decisions(region: Region, device: torch.device, options: Options) -> tuple[
 
 def _while_running(options: Options) -> Run:
     """How calls choose kernels: from the database or by the model; no call measures."""
-    return Run(options.mode, "unfused" if options.tuning == "unfused" else "known")
+    return Run(options.mode, options.tuning if options.tuning in ("unfused", "model") else "known")
