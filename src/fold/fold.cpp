@@ -7,9 +7,9 @@
 
 #include "fmt/format.h"
 
-#include "fold/blocks.hpp"
-#include "fold/dequantized.hpp"
 #include "fold/extract.hpp"
+#include "fold/quantized/blocks.hpp"
+#include "fold/quantized/dequantized.hpp"
 #include "fold/saturate.hpp"
 #include "ir/text/text.hpp"
 #include "support/check.hpp"

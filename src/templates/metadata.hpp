@@ -1,4 +1,4 @@
-// NAME.json of a template directory, as kernels/common/describe.cpp writes it.
+// NAME.json of a template directory, as kernels/host/describe.cpp writes it.
 #pragma once
 
 #include <string>

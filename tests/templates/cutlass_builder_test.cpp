@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-#include "common/record.hpp"
+#include "host/record.hpp"
 
 extern "C" {
 extern const attacca_record attacca_record_cutlass_tn_128x128x64_2x1_pingpong_f1;

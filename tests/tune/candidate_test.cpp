@@ -13,7 +13,7 @@
 #include "launch/legality.hpp"
 #include "mentions.hpp"
 #include "problem_testing.hpp"
-#include "templates/kernels/common/record.hpp"
+#include "templates/kernels/host/record.hpp"
 #include "templates/templates_testing.hpp"
 #include "tune/candidates.hpp"
 #include "tune/cost_model.hpp"

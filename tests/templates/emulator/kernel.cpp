@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "abi.h"
-#include "common/record.hpp"
+#include "host/record.hpp"
 #include "templates/emulator/kernels.hpp"
 
 namespace {

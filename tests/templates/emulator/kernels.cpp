@@ -1,6 +1,6 @@
 #include "templates/emulator/kernels.hpp"
 
-// As templates/kernels/common/open.cpp defines it.
+// As templates/kernels/host/open.cpp defines it.
 void* attacca_encode_tiled = reinterpret_cast<void*>(&attacca::emulator::encode_map);
 
 namespace attacca::emulator {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "templates/emulator/emulator.hpp"
-#include "templates/kernels/common/record.hpp"
+#include "templates/kernels/host/record.hpp"
 
 namespace attacca::emulator {
 

@@ -5,7 +5,7 @@
 #                  [NVCC_FLAGS ...] [CXX_FLAGS ...] [CUTLASS] [COMPILED_AS name] [FEW]): one row of the table.
 #
 # SOURCE gives NAME.ptx. BUILDER, the same file by default, is compiled by g++ as C++ and defines the
-# template's record (common/record.hpp). Both see the DEFINES and ATTACCA_TEMPLATE=NAME, which is also
+# template's record (host/record.hpp). Both see the DEFINES and ATTACCA_TEMPLATE=NAME, which is also
 # the name of the kernel's entry; the builder sees ATTACCA_BUILDER too. Files are relative to the
 # folder of the calling templates.cmake. FEW: one of the representative few. COMPILED_AS: the entry's name for
 # nvcc, which is replaced by NAME in the PTX: of large sources nvcc's code depends on it.
@@ -85,7 +85,7 @@ endfunction()
 
 # What holds all rows together: the list of records, the shared object, the metadata.
 function(attacca_finish_templates)
-  set(registry "#include \"common/record.hpp\"\n\nextern \"C\" {\n")
+  set(registry "#include \"host/record.hpp\"\n\nextern \"C\" {\n")
   foreach(name ${ATTACCA_BUILT_TEMPLATES})
     string(APPEND registry "extern const attacca_record attacca_record_${name};\n")
   endforeach()
@@ -98,7 +98,7 @@ function(attacca_finish_templates)
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/registry.cpp CONTENT "${registry}" @ONLY)
 
   add_library(attacca_records OBJECT EXCLUDE_FROM_ALL
-              ${CMAKE_CURRENT_BINARY_DIR}/registry.cpp common/open.cpp)
+              ${CMAKE_CURRENT_BINARY_DIR}/registry.cpp host/open.cpp)
   set_target_properties(attacca_records PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(attacca_records PRIVATE attacca_builder_options)
 
@@ -121,7 +121,7 @@ function(attacca_finish_templates)
     DEPENDS attacca_templates_library
     VERBATIM)
 
-  add_executable(attacca_describe_templates EXCLUDE_FROM_ALL common/describe.cpp ${objects})
+  add_executable(attacca_describe_templates EXCLUDE_FROM_ALL host/describe.cpp ${objects})
   target_link_libraries(attacca_describe_templates PRIVATE attacca_builder_options)
   add_custom_command(
     OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/described

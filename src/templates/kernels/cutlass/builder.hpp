@@ -5,8 +5,8 @@
 #include <cstring>
 #include <new>
 
-#include "common/factor.hpp"
 #include "driver.hpp"
+#include "host/factor.hpp"
 #include "kernel.cuh"
 
 namespace attacca_cutlass {

@@ -10,7 +10,7 @@
 #include <device_launch_parameters.h>
 #include <dlfcn.h>
 
-#include "common/record.hpp"
+#include "host/record.hpp"
 
 // CUTLASS builds tensor maps only where nvcc compiles: say that it is nvcc, of CUDA 13, but first
 // take out wmma.h, which a host compiler then cannot read, and declare the device functions that

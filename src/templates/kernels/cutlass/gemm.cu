@@ -1,5 +1,5 @@
 // One row of the table: the kernel for nvcc, its builder for the host's compiler.
-#include "common/record.hpp"
+#include "host/record.hpp"
 
 #if defined(ATTACCA_BUILDER)
 

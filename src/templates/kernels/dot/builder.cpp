@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/factor.hpp"
 #include "dot/config.cuh"
+#include "host/factor.hpp"
 
 namespace {
 

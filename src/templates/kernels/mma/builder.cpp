@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/factor.hpp"
+#include "host/factor.hpp"
 #include "mma/config.cuh"
 
 namespace {

@@ -1,7 +1,7 @@
 // The builder of a template for packed weights.
 #include <cstring>
 
-#include "common/tensor_map.hpp"
+#include "host/tensor_map.hpp"
 #include "packed/checks.hpp"
 #include "packed/config.cuh"
 

@@ -1,7 +1,7 @@
 // What builders of kernels for packed weights share.
 #pragma once
 
-#include "common/checks.hpp"
+#include "host/checks.hpp"
 #include "packed/codes.cuh"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "common/checks.hpp"
+#include "host/checks.hpp"
 #include "pointwise/kernel.cuh"
 
 namespace {

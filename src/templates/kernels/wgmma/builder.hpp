@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/tensor_map.hpp"
+#include "host/tensor_map.hpp"
 #include "wgmma/layout.cuh"
 
 namespace {

@@ -1,9 +1,9 @@
-#include "fold/blocks.hpp"
+#include "fold/quantized/blocks.hpp"
 
 #include <optional>
 #include <utility>
 
-#include "fold/rewriting.hpp"
+#include "fold/quantized/rewriting.hpp"
 
 namespace attacca::fold {
 namespace {

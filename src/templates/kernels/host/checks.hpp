@@ -7,7 +7,7 @@
 
 #include "common/element.cuh"
 #include "common/hole.cuh"
-#include "common/record.hpp"
+#include "host/record.hpp"
 
 namespace {
 

@@ -1,10 +1,10 @@
-#include "fold/dequantized.hpp"
+#include "fold/quantized/dequantized.hpp"
 
 #include <cmath>
 #include <optional>
 #include <utility>
 
-#include "fold/rewriting.hpp"
+#include "fold/quantized/rewriting.hpp"
 #include "ir/text/compose.hpp"
 #include "support/check.hpp"
 

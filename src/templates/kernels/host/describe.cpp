@@ -8,7 +8,7 @@
 #include <string>
 #include <system_error>
 
-#include "common/record.hpp"
+#include "host/record.hpp"
 
 namespace {
 

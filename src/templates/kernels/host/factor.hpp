@@ -2,7 +2,7 @@
 // and from one of a batch to the next. One check says which of them a kernel takes.
 #pragma once
 
-#include "common/checks.hpp"
+#include "host/checks.hpp"
 
 namespace {
 

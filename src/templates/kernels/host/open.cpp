@@ -1,7 +1,7 @@
 // The one symbol that libattacca_templates.so exports.
 #include <vector>
 
-#include "common/record.hpp"
+#include "host/record.hpp"
 
 void* attacca_encode_tiled = nullptr;
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/factor.hpp"
-#include "common/record.hpp"
+#include "host/factor.hpp"
+#include "host/record.hpp"
 
 namespace {
 
