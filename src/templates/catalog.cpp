@@ -10,6 +10,7 @@
 
 #include "support/environment.hpp"
 #include "support/files/file.hpp"
+#include "support/files/paths.hpp"
 #include "support/hash.hpp"
 #include "templates/metadata.hpp"
 
@@ -23,15 +24,6 @@ constexpr const char* kFix =
     "build the templates (make gpu), or name their directory in ATTACCA_TEMPLATE_DIR";
 
 using Builders = std::map<std::string_view, const attacca_template_entry*>;
-
-// Where the code of this function was loaded from: the library, or the program that it is part of.
-std::string own_path() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<const void*>(&own_path), &info) == 0 || !info.dli_fname) return {};
-  std::error_code ignored;
-  const fs::path path = fs::canonical(info.dli_fname, ignored);
-  return path.string();
-}
 
 Result<std::shared_ptr<void>> open_library(const std::string& path) {
   // RTLD_NOW: missing symbols are errors here. RTLD_LOCAL: its symbols do not clash with others.

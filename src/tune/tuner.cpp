@@ -1,7 +1,6 @@
 #include "tune/tuner.hpp"
 
 #include <algorithm>
-#include <dlfcn.h>
 #include <filesystem>
 
 #include "fmt/format.h"
@@ -9,6 +8,7 @@
 #include "launch/unfused.hpp"
 #include "launch/user_kernel.hpp"
 #include "support/environment.hpp"
+#include "support/files/paths.hpp"
 #include "tune/rounds.hpp"
 #include "tune/timer.hpp"
 
@@ -55,22 +55,13 @@ TimingRequest make_request(const launch::Toolbox& toolbox, const problem::Proble
   return request;
 }
 
-// The folder of the library or program that holds this code.
-std::filesystem::path own_directory() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<const void*>(&own_directory), &info) == 0 || !info.dli_fname)
-    return {};
-  std::error_code error;
-  return std::filesystem::canonical(info.dli_fname, error).parent_path();
-}
-
 }  // namespace
 
 std::string worker_program() {
   if (std::string given = environment("ATTACCA_TUNE_WORKER"); !given.empty()) return given;
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path library = own_directory();
+  const std::filesystem::path library = std::filesystem::path(own_path()).parent_path();
   for (const std::filesystem::path& candidate :
        {self, self.parent_path() / "attacca", self.parent_path() / "../bin/attacca",
         library / "../bin/attacca", library / "../cli/attacca",  // installed; in a build tree

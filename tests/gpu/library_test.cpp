@@ -11,6 +11,7 @@
 #include "gpu/compile/assemble.hpp"
 #include "gpu/compile/ptxas.hpp"
 #include "gpu/driver/device.hpp"
+#include "support/files/paths.hpp"
 
 namespace attacca::gpu {
 namespace {
@@ -126,6 +127,18 @@ TEST(Library, FoundInCudaHomeAndInWheels) {
       folder.path / "venv/lib/python3.11/site-packages/nvidia/cu13/lib/libattacca_wheel.so");
   const Setting setting("VIRTUAL_ENV", folder.path / "venv");
   EXPECT_TRUE(Library::open(other));
+}
+
+// As where pip installed both.
+TEST(Library, FoundInWheelsBesideAttacca) {
+  const fs::path wheels = fs::path(own_path()).parent_path() / "nvidia";
+  const fs::path file = wheels / "library_test/lib" / kNowhere.files[0];
+  fs::create_directories(file.parent_path());
+  fs::copy_file(std::getenv("FAKE_CUDA"), file, fs::copy_options::overwrite_existing);
+  const auto library = Library::open(kNowhere);
+  fs::remove_all(wheels);
+  ASSERT_TRUE(library) << to_string(library.error());
+  EXPECT_EQ(library->path(), file);
 }
 
 TEST(Library, BrokenFileSaysWhy) {

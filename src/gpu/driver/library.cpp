@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 
 #include "support/environment.hpp"
+#include "support/files/paths.hpp"
 
 namespace attacca::gpu {
 namespace {
@@ -22,10 +23,7 @@ std::vector<fs::path> own_folders() {
   std::error_code error;
   if (const fs::path program = fs::read_symlink("/proc/self/exe", error); !error)
     folders.push_back(program.parent_path());
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&own_folders), &info) && info.dli_fname)
-    if (const fs::path file = fs::canonical(info.dli_fname, error); !error)
-      folders.push_back(file.parent_path());
+  folders.push_back(fs::path(own_path()).parent_path());
   return folders;
 }
 
@@ -38,11 +36,15 @@ std::vector<fs::path> sorted_children(const fs::path& folder) {
   return children;
 }
 
-// The wheels' folders of a Python environment: lib/python3.11/site-packages/nvidia/*.
-void add_wheels(const fs::path& python, std::vector<fs::path>& prefixes) {
+// The folders of NVIDIA's wheels.
+void add_wheels(const fs::path& packages, std::vector<fs::path>& prefixes) {
+  for (const fs::path& wheel : sorted_children(packages / "nvidia")) prefixes.push_back(wheel);
+}
+
+// Those of a Python environment: lib/python3.11/site-packages/nvidia/*.
+void add_environment(const fs::path& python, std::vector<fs::path>& prefixes) {
   for (const fs::path& version : sorted_children(python / "lib"))
-    for (const fs::path& wheel : sorted_children(version / "site-packages/nvidia"))
-      prefixes.push_back(wheel);
+    add_wheels(version / "site-packages", prefixes);
 }
 
 // Folders that may have lib64, lib or bin folders with NVIDIA's files in them.
@@ -51,10 +53,12 @@ std::vector<fs::path> prefixes() {
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
     if (const auto home = environment(variable); !home.empty()) found.emplace_back(home);
   found.emplace_back("/usr/local/cuda");
-  if (const auto python = environment("VIRTUAL_ENV"); !python.empty()) add_wheels(python, found);
+  if (const auto python = environment("VIRTUAL_ENV"); !python.empty())
+    add_environment(python, found);
   for (const fs::path& own : own_folders())
     for (fs::path folder = own;; folder = folder.parent_path()) {
-      add_wheels(folder / ".deps/venv", found);
+      add_wheels(folder, found);
+      add_environment(folder / ".deps/venv", found);
       if (folder == folder.parent_path()) break;
     }
   return found;

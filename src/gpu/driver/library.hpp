@@ -44,8 +44,8 @@ class Library {
  public:
   // Where it looks, in this order: the override alone, if it is set; what this process has loaded
   // already; the loader's own path; $CUDA_HOME/lib64 and $CUDA_PATH/lib64, /usr/local/cuda/lib64;
-  // the nvidia/*/lib folders of PyPI's wheels in $VIRTUAL_ENV and in a .deps/venv beside or above
-  // the program.
+  // the nvidia/*/lib folders of PyPI's wheels in $VIRTUAL_ENV, in the site-packages that Attacca is
+  // installed in, and in a .deps/venv beside or above the program.
   static Result<Library> open(const LibrarySpec& spec);
 
   const std::string& path() const { return path_; }

@@ -1,6 +1,8 @@
 #include "support/files/paths.hpp"
 
+#include <dlfcn.h>
 #include <filesystem>
+#include <link.h>
 #include <unistd.h>
 
 #include "fmt/format.h"
@@ -17,6 +19,17 @@ std::string cache_directory() {
   std::error_code none;
   const auto temporary = std::filesystem::temp_directory_path(none);
   return fmt::format("{}/attacca-{}", none ? "/tmp" : temporary.string(), geteuid());
+}
+
+std::string own_path() {
+  Dl_info info;
+  link_map* map = nullptr;
+  if (dladdr1(reinterpret_cast<const void*>(&own_path), &info, reinterpret_cast<void**>(&map),
+              RTLD_DL_LINKMAP) == 0)
+    return {};
+  // A program has no name there, and info has its argv[0], which may be a name found on PATH.
+  std::error_code none;
+  return std::filesystem::canonical(map->l_name[0] ? map->l_name : "/proc/self/exe", none).string();
 }
 
 }  // namespace attacca

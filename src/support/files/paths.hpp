@@ -1,4 +1,4 @@
-// The folder of Attacca's own files.
+// Where Attacca's own files are.
 #pragma once
 
 #include <string>
@@ -9,5 +9,8 @@ namespace attacca {
 // system's temporary directory. Nothing is created. It is used only if it is private
 // (support/files/private_folder.hpp).
 std::string cache_directory();
+
+// The library or the program that holds this code; empty if the system does not say.
+std::string own_path();
 
 }  // namespace attacca
