@@ -10,17 +10,17 @@ endif
 LINT = .deps/venv/bin/ruff check --quiet && .deps/venv/bin/mypy --no-error-summary
 BUILD_RELEASE = cmake --preset release $(LAUNCHER) && cmake --build --preset release -j $(JOBS)
 
-.PHONY: demo test setup build package gpu layers lint format-check format bench-cpu bench-gpu gpu-test fuzz clean
+.PHONY: demo test setup build wheel package gpu layers lint format-check format bench-cpu bench-gpu gpu-test fuzz clean
 
 demo:
-	tools/stages.sh \
+	@tools/stages.sh \
 	  'packages=tools/setup.sh library' \
 	  'configure=cmake --preset demo --log-level=WARNING $(LAUNCHER)' \
 	  'build=cmake --build --preset demo -j $(JOBS)' \
 	  'demo=tools/demo.sh build-demo/src/cli/attacca'
 
 test:
-	tools/stages.sh \
+	@tools/stages.sh \
 	  'setup=tools/setup.sh test' \
 	  'layers=python3 tools/check_layers.py' \
 	  'format=tools/format.sh --check' \
@@ -40,6 +40,12 @@ build: setup
 gpu: setup
 	cmake --preset release $(LAUNCHER) -DATTACCA_TEMPLATES=all
 	cmake --build --preset release -j $(JOBS) --target attacca_kernel_templates
+
+# build/wheels: the Python package with every library that it needs and the templates that were built
+# (`make gpu`: all), for any Debian 12 machine.
+wheel:
+	tools/setup.sh wheel
+	tools/wheel.sh $(BUILD)/wheels $(LAUNCHER:-D%=--config-settings=cmake.define.%)
 
 # build/packages: a tarball and a Debian package, with the templates that were built
 # (`make gpu`: all).

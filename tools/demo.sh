@@ -16,12 +16,11 @@ show run examples/llama3_8b_mlp.attacca --dim M=64 --check
 show run examples/bert_mlp.onnx --check
 show explain examples/gpt_oss_expert.attacca
 
-cat <<END
-
-What to try next:
-  $attacca --help                              every command
-  $attacca explain YOUR_MODEL.onnx             what becomes one kernel, and why the rest does not
-  $attacca run examples/bert_mlp.onnx --json   times and decisions as JSON
-  make test                                    everything else: kernels, PyTorch, sanitizers
-  pip install .                                the Python package (docs/python.md)
-END
+next() { printf '  %-60s %s\n' "$1" "$2"; }
+echo
+echo "What to try next:"
+next "$attacca --help" "every command"
+next "$attacca explain YOUR_MODEL.onnx" "what becomes one kernel, and why the rest does not"
+next "$attacca run examples/bert_mlp.onnx --json" "times and decisions as JSON"
+next "make wheel" "the Python package (docs/library.md)"
+next "make test" "everything else: kernels, PyTorch, sanitizers"

@@ -3,8 +3,8 @@
 # Usage: setup.sh library|wheel|test|bench|fuzz
 #
 #   library  the Debian packages that libattacca and the command line are built with
-#   wheel    and Python with its headers
-#   test     and what the tests need: a Python environment in .deps/venv (nvcc, and the frameworks
+#   wheel    and Python with its headers, and what makes a wheel, in .deps/wheel
+#   test     and what the tests need: another Python environment in .deps/venv (nvcc, and the frameworks
 #            that the tests compare with) and CUTLASS's headers in .deps/cutlass
 #   bench, fuzz  what `library` and `test` install, and google-benchmark or clang
 set -euo pipefail
@@ -38,15 +38,27 @@ install_packages() {
     -o Dpkg::Use-Pty=0 "${missing[@]}" >/dev/null
 }
 
+# make_environment FOLDER: a new one, of Debian's own interpreter, whatever else is first on PATH.
+make_environment() {
+  echo "setup: creating $1"
+  rm -rf "$1"
+  /usr/bin/python3 -m venv "$1"
+}
+
 install_packages
-case "$1" in library|wheel) exit 0 ;; esac
+[ "$1" != library ] || exit 0
+
+stamp=.deps/wheel/requirements.txt
+if ! cmp -s tools/requirements-wheel.txt "$stamp"; then
+  make_environment .deps/wheel
+  .deps/wheel/bin/pip install --quiet --disable-pip-version-check -r tools/requirements-wheel.txt
+  cp tools/requirements-wheel.txt "$stamp"
+fi
+[ "$1" != wheel ] || exit 0
 
 stamp=.deps/venv/requirements.txt
 if ! cat tools/requirements-test.txt tools/requirements-frameworks.txt | cmp -s - "$stamp"; then
-  echo "setup: creating .deps/venv"
-  rm -rf .deps/venv
-  # Debian's own interpreter, whatever else is first on PATH.
-  /usr/bin/python3 -m venv .deps/venv
+  make_environment .deps/venv
   .deps/venv/bin/pip install --quiet --disable-pip-version-check -r tools/requirements-test.txt
   .deps/venv/bin/pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps \
     -r tools/requirements-frameworks.txt
