@@ -3,7 +3,7 @@
 
     ranking.py collect --minutes 8   where a GPU is: times every legal template of random problems;
                                      the CSV gets a row for each problem and candidate
-    ranking.py train                 anywhere: fits the trees, src/tune/ranking_tree.inc
+    ranking.py train                 anywhere: fits the trees, src/tune/model/ranking_tree.inc
     ranking.py evaluate              scores the fit on layers and epilogues that are new to it
 
 The last two need numpy and all templates (`make gpu`, or $ATTACCA_TEMPLATE_DIR), whose features
@@ -293,7 +293,7 @@ def main(arguments=None):
     parser.add_argument("--csv", nargs="+", default=["bench/data/candidates.csv"])
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--seed", type=int, default=20261122)
-    parser.add_argument("--tree", default="src/tune/ranking_tree.inc")
+    parser.add_argument("--tree", default="src/tune/model/ranking_tree.inc")
     parser.add_argument("--out", default="docs/benchmarks/ranking.md")
     options = parser.parse_args(arguments)
     {"collect": collect, "train": train, "evaluate": evaluate}[options.action](options)

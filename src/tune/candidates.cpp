@@ -6,7 +6,7 @@
 #include "fmt/format.h"
 
 #include "launch/legality.hpp"
-#include "tune/cost_model.hpp"
+#include "tune/model/cost_model.hpp"
 
 namespace attacca::tune {
 

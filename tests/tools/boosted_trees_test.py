@@ -18,7 +18,7 @@ def steps(rows):
 
 
 def evaluate(trees, row):
-    """As src/tune/ranking_tree.cpp does it."""
+    """As src/tune/model/ranking_tree.cpp does it."""
     total = 0.0
     for tree in trees:
         at = 0

@@ -16,7 +16,7 @@
 #include "templates/kernels/host/record.hpp"
 #include "templates/templates_testing.hpp"
 #include "tune/candidates.hpp"
-#include "tune/cost_model.hpp"
+#include "tune/model/cost_model.hpp"
 
 // Of a template for alternate columns, by CMakeLists.txt.
 extern "C" const attacca_record attacca_record_alternate;

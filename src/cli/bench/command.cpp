@@ -8,7 +8,7 @@
 #include "gpu/devices.hpp"
 #include "support/text/json.hpp"
 #include "tune/candidates.hpp"
-#include "tune/cost_model.hpp"
+#include "tune/model/cost_model.hpp"
 #include "tune/tuner.hpp"
 #include "tune/worker.hpp"
 

@@ -4,9 +4,9 @@
 
 #include "cli/commands.hpp"
 #include "cli/job.hpp"
+#include "cli/run/estimate.hpp"
 #include "cli/run/run_cuda.hpp"
 #include "cli/run/run_report.hpp"
-#include "cli/tune/estimate.hpp"
 #include "run/check/random_inputs.hpp"
 #include "run/pipeline.hpp"
 #include "run/shared/device_id.hpp"

@@ -3,7 +3,7 @@
 #include "fmt/format.h"
 
 #include "cli/run/run_report.hpp"
-#include "cli/tune/tune_progress.hpp"
+#include "cli/tune_progress.hpp"
 #include "run/cuda/timing.hpp"
 #include "run/pipeline.hpp"
 #include "support/progress.hpp"

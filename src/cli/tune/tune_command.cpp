@@ -6,7 +6,7 @@
 #include "cli/explain/decisions.hpp"
 #include "cli/job.hpp"
 #include "cli/run/run_cuda.hpp"
-#include "cli/tune/tune_progress.hpp"
+#include "cli/tune_progress.hpp"
 #include "run/pipeline.hpp"
 #include "run/shared/device_id.hpp"
 

@@ -9,13 +9,13 @@ namespace attacca::tune {
 
 #define ATTACCA_FEATURE(name, meaning) name,
 enum class Feature : uint8_t {
-#include "tune/features.def"
+#include "tune/model/features.def"
 };
 #undef ATTACCA_FEATURE
 
 #define ATTACCA_FEATURE(name, meaning) #name,
 inline constexpr std::string_view kFeatureNames[] = {
-#include "tune/features.def"
+#include "tune/model/features.def"
 };
 #undef ATTACCA_FEATURE
 

@@ -2,10 +2,10 @@
 #include "fmt/format.h"
 
 #include "api/builder.hpp"
+#include "api/c/handles.hpp"
+#include "api/c/status.hpp"
 #include "api/constants.hpp"
-#include "api/handles.hpp"
 #include "api/names.hpp"
-#include "api/status.hpp"
 #include "import/onnx/onnx.hpp"
 #include "ir/text/text.hpp"
 #include "run/pipeline.hpp"

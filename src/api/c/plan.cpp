@@ -3,10 +3,10 @@
 
 #include "fmt/format.h"
 
-#include "api/handles.hpp"
+#include "api/c/handles.hpp"
+#include "api/c/status.hpp"
 #include "api/matmul.hpp"
 #include "api/plan_file.hpp"
-#include "api/status.hpp"
 #include "ir/text/text.hpp"
 #include "support/files/file.hpp"
 #include "support/files/paths.hpp"

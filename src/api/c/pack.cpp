@@ -3,7 +3,7 @@
 
 #include "fmt/format.h"
 
-#include "api/status.hpp"
+#include "api/c/status.hpp"
 #include "ir/graph/dtype_named.hpp"
 #include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"

@@ -1,11 +1,11 @@
-#include "tune/cost_model.hpp"
+#include "tune/model/cost_model.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "launch/legality.hpp"
-#include "tune/architecture.hpp"
-#include "tune/ranking_tree.hpp"
+#include "tune/model/architecture.hpp"
+#include "tune/model/ranking_tree.hpp"
 
 namespace attacca::tune {
 namespace {

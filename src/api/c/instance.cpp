@@ -1,9 +1,9 @@
 // The C interface: instances.
 #include "fmt/format.h"
 
+#include "api/c/handles.hpp"
+#include "api/c/status.hpp"
 #include "api/decisions.hpp"
-#include "api/handles.hpp"
-#include "api/status.hpp"
 
 using attacca::fail;
 using attacca::Status;

@@ -1,4 +1,4 @@
-#include "tune/ranking_tree.hpp"
+#include "tune/model/ranking_tree.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ struct Tree {
 };
 
 using enum Feature;
-#include "tune/ranking_tree.inc"
+#include "tune/model/ranking_tree.inc"
 
 // Far from what was measured the trees know nothing.
 constexpr double kMostCorrection = 0.7;

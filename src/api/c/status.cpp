@@ -1,4 +1,4 @@
-#include "api/status.hpp"
+#include "api/c/status.hpp"
 
 #include "support/text/excerpt.hpp"
 

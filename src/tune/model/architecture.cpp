@@ -1,4 +1,4 @@
-#include "tune/architecture.hpp"
+#include "tune/model/architecture.hpp"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include "gpu/driver/device.hpp"
 #include "problem/problem.hpp"
 #include "templates/template.hpp"
-#include "tune/features.hpp"
+#include "tune/model/features.hpp"
 
 namespace attacca::tune {
 

@@ -1,4 +1,4 @@
-#include "cli/tune/estimate.hpp"
+#include "cli/run/estimate.hpp"
 
 #include <algorithm>
 #include <chrono>

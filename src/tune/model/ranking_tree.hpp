@@ -2,7 +2,7 @@
 // bench/gpu/ranking.py fits them and writes ranking_tree.inc.
 #pragma once
 
-#include "tune/features.hpp"
+#include "tune/model/features.hpp"
 
 namespace attacca::tune {
 
