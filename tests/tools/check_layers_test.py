@@ -21,8 +21,7 @@ def check(files):
 class LayerCheck(unittest.TestCase):
     def test_includes_to_the_left_pass(self):
         self.assertEqual(
-            check({"fuse/a.cpp": '#include "ir/graph/graph.hpp"\n#include <vector>\n'})[0],
-                         0)
+            check({"fuse/a.cpp": '#include "ir/graph/graph.hpp"\n#include <vector>\n'})[0], 0)
 
     def test_an_include_to_the_right_is_named(self):
         code, out = check({"ir/a.cpp": '#include "fuse/fuse.hpp"\n'})
@@ -40,7 +39,50 @@ class LayerCheck(unittest.TestCase):
         self.assertEqual(check({"fuse/a.cpp": "#include <cuda.h>\n"})[0], 1)
 
     def test_a_stray_folder_is_refused(self):
-        self.assertEqual(check({"utils/a.cpp": ""})[0], 1)
+        for folder in ("utils", "ir/utils", "tune/model/utils"):
+            code, out = check({f"{folder}/a.cpp": ""})
+            self.assertEqual(code, 1)
+            self.assertIn(f"{folder} has no rank", out)
+
+    def test_subfolders_are_ranked(self):
+        for file, header in [("ptx/syntax/a.hpp", "ptx/analysis/b.hpp"),  # to a higher one
+                             ("run/cpu/a.hpp", "run/cuda/b.hpp"),  # of one row
+                             ("run/cpu/a.hpp", "run/pipeline.hpp"),  # own files above
+                             ("gpu/devices.hpp", "gpu/driver/device.hpp"),  # own files below
+                             ("run/cpu/kernels/a.hpp", "run/shared/../cpu/plan.hpp"),
+                             ("templates/kernels/mma/a.cuh", "wgmma/b.cuh")]:
+            with self.subTest(file=file, header=header):
+                below = {"templates/kernels/wgmma/b.cuh": ""}
+                code, out = check({file: f'#include "{header}"\n', **below})
+                self.assertEqual(code, 1)
+                self.assertIn(f"{file}: {file.rpartition('/')[0]} may not include {header}", out)
+
+    def test_includes_of_lower_subfolders_pass(self):
+        files = {"ptx/analysis/a.hpp": '#include "ptx/syntax/b.hpp"\n',
+                 "run/a.cpp": '#include "run/cuda/plan.hpp"\n',
+                 "gpu/driver/a.cpp": '#include "gpu/devices.hpp"\n',
+                 "launch/a.cpp": '#include "launch/helpers/b.hpp"\n',
+                 "launch/helpers/a.cpp": '#include "launch/toolbox.hpp"\n',
+                 "templates/kernels/packed/a.cuh": '#include "wgmma/b.cuh"\n#include "abi.h"\n',
+                 "templates/kernels/wgmma/b.cuh": "", "templates/abi.h": ""}
+        self.assertEqual(check(files), (0, "layers: 0 violations\n"))
+
+    def test_units_that_include_each_other_are_named(self):
+        to = '#include "launch/{}.hpp"\n'.format
+        for folders in (("a", "b"), ("a", "helpers/b")):  # inside a folder, across folders
+            one, other = folders
+            code, out = check({f"launch/{one}.hpp": to(other), f"launch/{other}.hpp": "",
+                               f"launch/{other}.cpp": to(other) + to(one)})
+            self.assertEqual(code, 1)
+            self.assertRegex(out, rf"units include each other: .*launch/{one} < launch/{other}")
+        self.assertEqual(check({"launch/a.hpp": "", "launch/a.cpp": to("a")})[0], 0)
+
+    def test_a_folder_has_sixteen_units(self):
+        files = {f"fuse/a{i}{suffix}": "" for i in range(16) for suffix in (".cpp", ".hpp")}
+        self.assertEqual(check(files)[0], 0)
+        code, out = check({**files, "fuse/table.def": ""})
+        self.assertEqual(code, 1)
+        self.assertIn("fuse has 17 units", out)
 
 
 def check_package(files):
