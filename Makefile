@@ -88,7 +88,7 @@ SECONDS ?= 60
 fuzz:
 	tools/setup.sh fuzz
 	cmake --preset fuzz
-	cmake --build --preset fuzz -j $(JOBS) --target onnx_fuzz text_fuzz
+	cmake --build --preset fuzz -j $(JOBS) --target fuzzers
 	tests/fuzz/run.sh build-fuzz $(SECONDS)
 
 clean:

@@ -14,6 +14,7 @@
 #include "cli/standard_streams.hpp"
 #include "cli/version.hpp"
 #include "gpu/cache/cache.hpp"
+#include "import/formats.hpp"
 #include "support/text/excerpt.hpp"
 
 namespace attacca::cli {
@@ -24,7 +25,7 @@ using Action = std::function<int()>;
 
 void add_run(CLI::App& app, RunArgs& args, Action& action) {
   CLI::App* command = app.add_subcommand("run", "Fuse a model and run it");
-  command->add_option("file", args.file, "A .onnx model or a graph in the text form")->required();
+  command->add_option("file", args.file, import::all_formats())->required();
   command->add_option("--device", args.device, "Where to run: cpu, cuda or cuda:N");
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
@@ -62,7 +63,7 @@ void add_filter(CLI::App* command, Args& args) {
 void add_explain(CLI::App& app, ExplainArgs& args, Action& action) {
   CLI::App* command =
       app.add_subcommand("explain", "Show regions, epilogues, and why an op is not fused");
-  command->add_option("file", args.file, "A .onnx model or a graph in the text form")->required();
+  command->add_option("file", args.file, import::all_formats())->required();
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
   command->add_flag("--unfused", args.unfused, "Show the op-by-op path instead");
@@ -176,8 +177,7 @@ void add_cache(CLI::App& app, CacheArgs& args, Action& action) {
 
 void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
   CLI::App* command = app.add_subcommand("tune", "Measure the ways to compute a model's products");
-  CLI::Option* file =
-      command->add_option("file", args.file, "A .onnx model or a graph in the text form");
+  CLI::Option* file = command->add_option("file", args.file, import::all_formats());
   command->add_option("--device", args.device, "The GPU: cuda or cuda:N");
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));

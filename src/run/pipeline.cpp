@@ -15,18 +15,14 @@
 //            CudaInstance::launch        addresses          -> launches on the caller's stream
 #include "run/pipeline.hpp"
 
-#include "import/onnx/onnx.hpp"
-#include "ir/text/text.hpp"
+#include "import/formats.hpp"
 #include "run/cuda/tensors.hpp"
 #include "run/shared/input_layout.hpp"
-#include "support/files/file.hpp"
 
 namespace attacca::run {
 
 Result<ir::Graph> load_graph(const std::string& path) {
-  if (path.ends_with(".onnx")) return import::read_onnx(path);
-  ATTACCA_TRY(const std::string text, read_file(path));
-  return ir::parse_graph(text, path);
+  return import::format_of(path).read(path);
 }
 
 Result<Prepared> prepare(const ir::Graph& graph, const Target& target,

@@ -11,7 +11,7 @@
 
 namespace attacca::run {
 
-// Reads a model: .onnx through the importer, anything else as Attacca's text form.
+// Reads a model by its file's ending (import/formats.hpp).
 Result<ir::Graph> load_graph(const std::string& path);
 
 // The graph folded and cut into regions, for those who look at it. Errors: a graph that does not

@@ -1,8 +1,9 @@
 #include "fuzz/entries.hpp"
 
+#include <algorithm>
 #include <string>
 
-#include "import/onnx/onnx.hpp"
+#include "import/formats.hpp"
 #include "ir/text/text.hpp"
 #include "support/check.hpp"
 
@@ -26,12 +27,12 @@ void check_round_trip(const ir::Graph& graph) {
 
 }  // namespace
 
-void try_onnx(std::string_view bytes) {
-  if (const auto graph = import::parse_onnx(bytes)) check_round_trip(*graph);
-}
-
-void try_text(std::string_view text) {
-  if (const auto graph = ir::parse_graph(text)) check_round_trip(*graph);
+void try_format(std::string_view name, std::string_view bytes) {
+  const auto formats = import::formats();
+  const auto format = std::find_if(formats.begin(), formats.end(),
+                                   [&](const import::Format& each) { return each.name == name; });
+  ATTACCA_CHECK(format != formats.end(), "a fuzzer of no format");
+  if (const auto graph = format->parse(bytes)) check_round_trip(*graph);
 }
 
 }  // namespace attacca::fuzz

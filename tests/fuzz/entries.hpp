@@ -6,9 +6,8 @@
 
 namespace attacca::fuzz {
 
-// A model that is read verifies, prints, and its print reads back.
-void try_onnx(std::string_view bytes);
-// The same for a text.
-void try_text(std::string_view text);
+// A model of this format (import/formats.hpp) that is read verifies, prints, and its print reads
+// back.
+void try_format(std::string_view name, std::string_view bytes);
 
 }  // namespace attacca::fuzz

@@ -166,6 +166,6 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  attacca::fuzz::try_onnx({reinterpret_cast<const char*>(data), size});
+  attacca::fuzz::try_format("onnx", {reinterpret_cast<const char*>(data), size});
   return 0;
 }

@@ -7,18 +7,18 @@ build=$(realpath "$1")
 seconds=${2:-60}
 cd "$(dirname "$0")"
 
-for target in onnx text; do
-  fuzzer=$build/tests/fuzz/${target}_fuzz
+for fuzzer in "$build"/tests/fuzz/*_fuzz; do
+  target=$(basename "$fuzzer" _fuzz)
   corpus=$build/corpus/$target
   rm -rf "$corpus"
   mkdir -p "$corpus/all" "$corpus/kept"
-  tar -xzf $target.tar.gz -C "$corpus/all"
+  [ ! -e "$target.tar.gz" ] || tar -xzf "$target.tar.gz" -C "$corpus/all"
   [ "$seconds" = 0 ] ||
     "$fuzzer" -max_total_time="$seconds" -artifact_prefix="$build/" -verbosity=0 "$corpus/all"
   find "$corpus/all" -type f -regextype egrep ! -regex '.*/[0-9a-f]{40}' -exec cp -t "$corpus/kept" {} +
   "$fuzzer" -merge=1 -verbosity=0 "$corpus/kept" "$corpus/all"
   # The same bytes for the same inputs.
   tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C "$corpus/kept" -cf - . |
-    gzip -9n > $target.tar.gz
+    gzip -9n > "$target.tar.gz"
   echo "$target: kept $(find "$corpus/kept" -type f | wc -l) of $(find "$corpus/all" -type f | wc -l) inputs"
 done

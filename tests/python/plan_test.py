@@ -157,6 +157,8 @@ class Errors(unittest.TestCase):
                  "unknown op 'foo'"),
                 (lambda: attacca.compile(3), "3 is not a graph.*text form"),
                 (lambda: attacca.compile("absent.onnx"), "cannot read absent.onnx"),
+                (lambda: attacca.compile("absent.attacca"), "cannot read absent.attacca"),
+                (lambda: attacca.compile("graph g(x: f32[4]) return x * 2.0"), r"<text>:1:"),
                 (lambda: attacca.compile(b"abc"), "not an ONNX file"),
                 (lambda: attacca.compile(TEXT, device="gpu"), "unknown device gpu.*cpu, cuda"),
                 (lambda: attacca.compile("graph g(x: f32[2*M, 3*M]) { return exp(x) }")(X),

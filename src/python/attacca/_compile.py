@@ -5,6 +5,7 @@ import ctypes
 import difflib
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, Union, overload
 
@@ -81,10 +82,10 @@ def graph_of(source: Any) -> _core.Graph:
         return _core.Graph.from_onnx(source.SerializeToString())
     if not isinstance(source, str):
         raise Error(f"{_arguments.shown(source)} is not a graph", "graph",
-                    "give the text form, a path to .attacca or .onnx, an ONNX model as bytes, or a "
+                    "give the text form, a path to a model file, an ONNX model as bytes, or a "
                     "torch.export.ExportedProgram")
     source = _arguments.text(source, "graph")
-    if source.endswith((".onnx", ".attacca")) and "{" not in source:
+    if re.fullmatch(r"[^{\n]*\.[A-Za-z]\w*", source):  # a text has braces, a file an ending
         return _core.Graph.load(source)
     return _core.Graph.parse(source)
 
