@@ -2,7 +2,8 @@
 # kernel templates that are built. The installed files need neither nvcc nor CUTLASS.
 include(CMakePackageConfigHelpers)
 
-# Fixed names: the library and the program look for ../share/attacca/templates.
+# Fixed names: the library and the program look for ../share/attacca/templates and for
+# ../share/attacca/tuned.
 install(TARGETS attacca_shared EXPORT attacca LIBRARY DESTINATION lib)
 install(TARGETS attacca RUNTIME DESTINATION bin)
 install(FILES include/attacca/attacca.h include/attacca/attacca.hpp include/attacca/out.cuh
@@ -10,6 +11,8 @@ install(FILES include/attacca/attacca.h include/attacca/attacca.hpp include/atta
 install(FILES LICENSE DESTINATION share/doc/attacca RENAME copyright)
 install(DIRECTORY ${ATTACCA_TEMPLATE_DIR}/ DESTINATION share/attacca/templates OPTIONAL
         FILES_MATCHING PATTERN "*.json" PATTERN "*.ptx" PATTERN "libattacca_templates.so")
+install(DIRECTORY src/tune/shipped/ DESTINATION share/attacca/tuned
+        FILES_MATCHING PATTERN "*.choices")
 
 set(ATTACCA_PACKAGE_DIR lib/cmake/attacca)
 install(EXPORT attacca NAMESPACE attacca:: FILE attaccaTargets.cmake

@@ -62,11 +62,15 @@ struct TuneArgs {
   bool all = false;   // every legal template
   bool list = false;  // print every candidate and each exclusion
   bool json = false;
-  bool show = false, forget = false;  // the database instead of a file
+  // The database instead of a file:
+  bool show = false, forget = false;
+  std::string export_to, import_from;  // paths
 };
 int tune(const TuneArgs& args);
 // `attacca tune --show`, `--forget`.
 int tuned(const TuneArgs& args);
+// `attacca tune --export FILE`, `--import FILE`.
+int exchange(const TuneArgs& args);
 
 struct PackArgs {
   std::string from, to;           // safetensors files

@@ -10,6 +10,7 @@
 #include "gpu/compile/assemble.hpp"
 #include "gpu/compile/compile.hpp"
 #include "gpu/driver/device.hpp"
+#include "launch/toolbox.hpp"
 #include "run/cpu/machine.hpp"
 #include "support/environment.hpp"
 #include "support/files/paths.hpp"
@@ -18,6 +19,7 @@
 #include "support/text/escaped.hpp"
 #include "templates/catalog.hpp"
 #include "tune/database.hpp"
+#include "tune/shipped.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -118,6 +120,31 @@ std::string tuned_state() {
   return fmt::format("{} measured in {}", *count, path);
 }
 
+// "412 choices for NVIDIA H200 in FILE, 398 hold here; 14: their templates have changed", one line
+// for each file that came with Attacca.
+std::string shipped_state() {
+  const tune::ShippedChoices& shipped = tune::ShippedChoices::get();
+  const auto toolbox = launch::Toolbox::open();
+  const auto fits =
+      toolbox ? shipped.fits((*toolbox)->identity(), tune::fingerprints((*toolbox)->catalog()))
+              : shipped.fits("", [](const std::string&) { return ""; });
+  std::vector<std::string> lines;
+  for (const tune::ShippedChoices::Fit& fit : fits) {
+    std::string& line = lines.emplace_back(fmt::format("{} choices for {} in {}", fit.choices,
+                                                       escaped(fit.device), escaped(fit.path)));
+    if (!toolbox || (*toolbox)->device().info().name != fit.device) {
+      line += ", no such device here";
+      continue;
+    }
+    line += fmt::format(", {} hold here", fit.fitting);
+    for (const auto& [why, count] : fit.others) line += fmt::format("; {}: {}", count, why);
+  }
+  for (const Error& error : shipped.left_out())
+    lines.push_back(fmt::format("{} ({}; {})", error.what, escaped(error.where), error.fix));
+  return lines.empty() ? "no choices for any device"
+                       : fmt::format("{}", fmt::join(lines, "\n           "));
+}
+
 // "CUDA_HOME=/usr/local/cuda", one line for each variable that Attacca reads and that is set.
 std::string settings() {
   std::vector<std::string> set;
@@ -138,6 +165,7 @@ int doctor() {
   fmt::print("libraries  {}\n", fmt::join(machine.libraries, ", "));
   fmt::print("cache      {}\n", cache_state(cache_directory()));
   fmt::print("tuned      {}\n", tuned_state());
+  fmt::print("shipped    {}\n", shipped_state());
   fmt::print("dot        {}\n", on_path("dot") ? "found, explain --svg works"
                                                : "not found: install graphviz for explain --svg");
   fmt::print("driver     {}\n", tool(describe_driver()));

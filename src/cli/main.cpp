@@ -195,12 +195,20 @@ void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
   command->add_flag("--json", args.json, "Print JSON");
   CLI::Option* show = command->add_flag("--show", args.show, "List all measurements");
   CLI::Option* forget = command->add_flag("--forget", args.forget, "Delete all measurements");
-  show->excludes(file)->excludes(forget);
-  forget->excludes(file);
-  command->callback([&args, &action, file] {
-    const bool stored = args.show || args.forget;
-    if (!stored && file->count() == 0) throw CLI::RequiredError("file");
-    action = [&args, stored] { return stored ? tuned(args) : tune(args); };
+  CLI::Option* to = command->add_option("--export", args.export_to,
+                                        "Write the measurements of this device to a file");
+  CLI::Option* from =
+      command->add_option("--import", args.import_from, "Store the measurements of such a file");
+  const std::vector<CLI::Option*> instead = {file, show, forget, to, from};
+  for (CLI::Option* one : instead)
+    for (CLI::Option* other : instead)
+      if (one != other) one->excludes(other);
+  command->callback([&args, &action, file, to, from] {
+    const bool moved = to->count() + from->count() > 0, stored = args.show || args.forget;
+    if (!moved && !stored && file->count() == 0) throw CLI::RequiredError("file");
+    action = [&args, moved, stored] {
+      return moved ? exchange(args) : stored ? tuned(args) : tune(args);
+    };
   });
 }
 

@@ -91,7 +91,9 @@ Result<Template> read_template(const fs::path& metadata, const Builders& builder
   if (!fs::exists(kernel.path))
     return fail(fmt::format("template {} has no PTX", kernel.name), kernel.path, kFix);
   ATTACCA_TRY(const uint64_t bytes, whole_bytes(kernel.path));
-  identity += fmt::format("{}\nptx {}\n", text, bytes);
+  const std::string own = fmt::format("{}\nptx {}\n", text, bytes);
+  kernel.fingerprint = hash64(own);
+  identity += own;
   return kernel;
 }
 
@@ -99,10 +101,9 @@ Result<Template> read_template(const fs::path& metadata, const Builders& builder
 
 std::string Catalog::default_directory() {
   if (std::string named = environment("ATTACCA_TEMPLATE_DIR"); !named.empty()) return named;
-  const fs::path installed =
-      fs::path(own_path()).parent_path().parent_path() / "share" / "attacca" / "templates";
+  std::string installed = installed_folder("templates");
   std::error_code ignored;
-  if (fs::exists(installed / kLibrary, ignored)) return installed.string();
+  if (!installed.empty() && fs::exists(fs::path(installed) / kLibrary, ignored)) return installed;
   return ATTACCA_BUILD_TEMPLATES;
 }
 

@@ -61,8 +61,9 @@ struct Template {
   int shared_bytes = 0;
   int align_a = 16, align_b = 16, align_d = 16;  // bytes, of pointers and strides
   epilogue::HoleSignature hole;
-  std::string kernel;  // the entry's name in the PTX
-  std::string path;    // of the PTX
+  std::string kernel;        // the entry's name in the PTX
+  std::string path;          // of the PTX
+  uint64_t fingerprint = 0;  // of its metadata and the size of its PTX
   const attacca_template_entry* builder = nullptr;
 };
 

@@ -152,6 +152,23 @@ struct Database::Impl {
   Connection connection;
   std::mutex mutex;  // one statement at a time
 
+  Status execute(const char* sql) {
+    if (sqlite3_exec(connection.get(), sql, nullptr, nullptr, nullptr) != SQLITE_OK)
+      return failure(connection.get(), path);
+    return {};
+  }
+
+  Status store(const StoredChoice& row) {
+    ATTACCA_TRY(const Statement statement, prepare(kStore, row.key));
+    sqlite3_bind_text(statement.get(), 5, row.candidate.data(),
+                      static_cast<int>(row.candidate.size()), SQLITE_TRANSIENT);
+    sqlite3_bind_double(statement.get(), 6, row.seconds);
+    sqlite3_bind_double(statement.get(), 7, row.unfused_seconds);
+    sqlite3_bind_int64(statement.get(), 8, row.made);
+    if (sqlite3_step(statement.get()) != SQLITE_DONE) return failure(connection.get(), path);
+    return {};
+  }
+
   Result<Statement> prepare(const char* sql, const ChoiceKey& key) {
     sqlite3_stmt* raw = nullptr;
     if (sqlite3_prepare_v2(connection.get(), sql, -1, &raw, nullptr) != SQLITE_OK)
@@ -236,15 +253,20 @@ Result<std::optional<Choice>> Database::find(const ChoiceKey& key) {
 
 Status Database::store(const ChoiceKey& key, const Choice& choice) {
   const std::lock_guard lock(impl_->mutex);
-  ATTACCA_TRY(const Statement statement, impl_->prepare(kStore, key));
-  const std::string candidate = to_string(choice.candidate);
-  sqlite3_bind_text(statement.get(), 5, candidate.c_str(), -1, SQLITE_TRANSIENT);
-  sqlite3_bind_double(statement.get(), 6, choice.seconds);
-  sqlite3_bind_double(statement.get(), 7, choice.unfused_seconds);
-  sqlite3_bind_int64(statement.get(), 8, static_cast<sqlite3_int64>(std::time(nullptr)));
-  if (sqlite3_step(statement.get()) != SQLITE_DONE)
-    return failure(impl_->connection.get(), impl_->path);
-  return {};
+  return impl_->store({key, to_string(choice.candidate), choice.seconds, choice.unfused_seconds,
+                       static_cast<int64_t>(std::time(nullptr))});
+}
+
+Status Database::store_all(const std::vector<StoredChoice>& rows) {
+  const std::lock_guard lock(impl_->mutex);
+  ATTACCA_TRY_VOID(impl_->execute("BEGIN IMMEDIATE"));
+  const Status stored = [&]() -> Status {
+    for (const StoredChoice& row : rows) ATTACCA_TRY_VOID(impl_->store(row));
+    return impl_->execute("COMMIT");
+  }();
+  // The database's own state may have ended the transaction: then there is nothing to undo.
+  if (!stored) (void)impl_->execute("ROLLBACK");
+  return stored;
 }
 
 Result<int64_t> Database::size() {
@@ -282,10 +304,8 @@ Result<std::vector<StoredChoice>> Database::list() {
 
 Result<int64_t> Database::clear() {
   const std::lock_guard lock(impl_->mutex);
-  sqlite3* connection = impl_->connection.get();
-  if (sqlite3_exec(connection, "DELETE FROM measured", nullptr, nullptr, nullptr) != SQLITE_OK)
-    return failure(connection, impl_->path);
-  return sqlite3_changes(connection);
+  ATTACCA_TRY_VOID(impl_->execute("DELETE FROM measured"));
+  return sqlite3_changes(impl_->connection.get());
 }
 
 }  // namespace attacca::tune

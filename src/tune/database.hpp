@@ -43,6 +43,8 @@ class Database {
 
   Result<std::optional<Choice>> find(const ChoiceKey& key);
   Status store(const ChoiceKey& key, const Choice& choice);
+  // All of them or none, whatever ends the process. A row replaces that of its key.
+  Status store_all(const std::vector<StoredChoice>& rows);
   Result<int64_t> size();
   // All of it, by device, problem and shape.
   Result<std::vector<StoredChoice>> list();

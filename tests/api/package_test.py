@@ -75,6 +75,17 @@ class Package(unittest.TestCase):
         found = run(sys.executable, "-c", script, env=self.environment).strip()
         self.assertEqual(pathlib.Path(found).resolve(), templates.resolve())
 
+    def test_shipped_choices_are_installed_and_found(self):
+        source = sorted(path.name for path in (SOURCE / "src/tune/shipped").glob("*.choices"))
+        tuned = self.prefix / "share/attacca/tuned"
+        self.assertEqual(sorted(path.name for path in tuned.iterdir()), source)
+        place = tuned / "other.choices"
+        place.write_text("{}")
+        self.addCleanup(place.unlink)
+        doctor = subprocess.run([self.prefix / "bin/attacca", "doctor"], env=self.environment,
+                                stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertIn(f"not used: not a file of tuned choices ({place};", doctor)
+
     def test_every_built_template_is_installed(self):
         line = next(line for line in (BUILD / "CMakeCache.txt").read_text().splitlines()
                     if line.startswith("ATTACCA_TEMPLATE_DIR:"))

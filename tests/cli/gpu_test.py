@@ -237,6 +237,86 @@ class StandIn(Cli):
         self.assertEqual(self.source("--tune"), "measured")
         self.assertEqual(self.source(), "database")
 
+    def tuned(self, *args, code=0, cache="cache", **environment):
+        """`attacca tune ARGS` with another cache folder, and what it prints."""
+        env = {**self.env, "ATTACCA_CACHE_DIR": str(self.folder / cache), **environment}
+        got, out, err = attacca("tune", *args, env=env)
+        self.assertEqual(got, code, out + err)
+        return out if code == 0 else err
+
+    def test_choices_move_to_another_cache(self):
+        self.gpu("tune", "--dim", "M=5,16", "--budget", "1")
+        file = self.folder / "gpu.choices"
+        self.assertEqual(self.tuned("--export", file),
+                         f"exported 4 choices for Fake 0 to {file}\n")
+        self.assertIn(": 4 added, 0 changed, 0 already there\n",
+                      self.tuned("--import", file, cache="other"))
+        self.assertEqual(json.loads(self.tuned("--import", file, "--json", cache="other")),
+                         {"file": str(file), "device": "Fake 0", "added": 0, "changed": 0,
+                          "known": 4})
+        again = self.folder / "again.choices"
+        self.tuned("--export", again, cache="other")
+        self.assertEqual(again.read_bytes(), file.read_bytes())
+        self.env["ATTACCA_CACHE_DIR"] = str(self.folder / "other")
+        self.assertEqual([each["source"] for each in
+                          json.loads(self.gpu("run", "--dim", "M=7", "--json"))["decisions"]],
+                         ["database"] * 2)
+
+    def test_choices_that_do_not_hold_are_refused_whole(self):
+        self.odd("tune", "--budget", "1")
+        file = self.folder / "gpu.choices"
+        self.tuned("--export", file)
+        before = self.tuned("--show")
+        for change, what in [
+            (("Fake 0", "Fake 9"), "they were measured on Fake 9, this is Fake 0"),
+            (("cuBLASLt 0", "cuBLASLt 130100"), "measured with cuBLASLt 130100 (here 0)"),
+            (("driver 1", "driver 9"), "measured with driver 9"),
+            (('"candidate":"', '"candidate":"x'), "its lines do not have the hash"),
+        ]:
+            changed = self.folder / "changed.choices"
+            changed.write_text(file.read_text().replace(*change))
+            err = self.tuned("--import", changed, code=2)
+            self.assertIn(what, err)
+            self.assertIn(f"at: {changed}", err)
+            self.assertIn("fix: ", err)
+        self.assertIn("not a file of tuned choices",
+                      self.tuned("--import", self.write("x", "x.choices"), code=2))
+        self.assertIn("missing.choices", self.tuned("--import", self.folder / "missing.choices",
+                                                    code=2))
+        self.assertIn("excludes", self.tuned("--import", file, "--export", file, code=2))
+        self.assertEqual(self.tuned("--show"), before)
+
+    def test_shipped_choices_are_asked_after_the_users_own(self):
+        shipped = self.folder / "shipped"
+        shipped.mkdir()
+        self.env["ATTACCA_TUNED_DIR"] = str(shipped)
+        self.odd("tune", "--budget", "1")
+        self.tuned("--export", shipped / "fake.choices")
+        self.assertEqual(self.source(), "database")
+        self.tuned("--forget")
+        (decision,) = self.odd("run")["decisions"]
+        self.assertEqual((decision["source"], decision["candidate"]),
+                         ("shipped", "mma_xx_64x64x32_f2_d16"))
+        self.assertEqual(self.source("--tune"), "shipped")
+        doctor = attacca("doctor", env=self.env)[1]
+        self.assertIn(f"shipped    1 choices for Fake 0 in {shipped}/fake.choices, 1 hold here\n",
+                      doctor)
+        self.odd("tune", "--budget", "1")
+        self.change("UPDATE measured SET candidate = candidate || ' raster=1'")
+        (decision,) = self.odd("run")["decisions"]
+        self.assertEqual((decision["source"], decision["candidate"]),
+                         ("database", "mma_xx_64x64x32_f2_d16 raster=1"))
+        # Of another template, of another device, damaged.
+        self.tuned("--forget")
+        text = (shipped / "fake.choices").read_text()
+        for change in [("Fake 0", "Fake 9"), ("mma_xx_64x64x32", "mma_xx_64x64x33")]:
+            (shipped / "fake.choices").write_text(text.replace(*change))
+            self.assertEqual(self.source(), "model")
+        self.assertIn("warning: shipped choices are not used", attacca(
+            "run", self.folder / "odd.attacca", "--device", "cuda", "--dim", "M=16",
+            env=self.env)[2])
+        self.assertIn("its lines do not have the hash", attacca("doctor", env=self.env)[1])
+
     def test_a_cache_that_others_may_write_is_said_once(self):
         cache = self.folder / "cache"
         cache.mkdir()

@@ -15,7 +15,7 @@ class Decision(NamedTuple):
 
     Attributes:
         candidate: The kernel and its schedule, or "unfused ...".
-        source: Why it was chosen: "measured", "database", "plan", "model" or "only way".
+        source: Why it was chosen: "measured", "database", "plan", "shipped", "model" or "only way".
         seconds: Its measured time; 0: not known.
         unfused_seconds: The measured time of the unfused path; 0: not known.
     """

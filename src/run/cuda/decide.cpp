@@ -9,6 +9,7 @@
 #include "support/warnings.hpp"
 #include "tune/candidates.hpp"
 #include "tune/database.hpp"
+#include "tune/shipped.hpp"
 #include "tune/tuner.hpp"
 
 namespace attacca::run {
@@ -40,7 +41,8 @@ bool measures(Tuning tuning) {
   return tuning == Tuning::Measure || tuning == Tuning::Always;
 }
 
-// A choice from the options, else from the database, written into the decision.
+// A choice from the options, else from the database, else one that came with Attacca, written into
+// the decision.
 bool decide_by_known(const StepContext& context, const problem::Problem& problem,
                      Decision& decision) {
   const auto take = [&](const tune::Choice& choice, const char* source) {
@@ -60,7 +62,10 @@ bool decide_by_known(const StepContext& context, const problem::Problem& problem
           ? database->find(decision.key)
           : Result<std::optional<tune::Choice>>(tl::make_unexpected(std::move(database).error()));
   if (!found) warn(found.error());
-  return found && *found && take(**found, "database");
+  if (found && *found && take(**found, "database")) return true;
+  const auto shipped = tune::ShippedChoices::get().find(
+      decision.key, tune::fingerprints(context.toolbox()->catalog()));
+  return shipped && take(*shipped, "shipped");
 }
 
 Status measure(const StepContext& context, const fuse::Region& region, Decision& decision) {

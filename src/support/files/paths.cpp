@@ -32,4 +32,9 @@ std::string own_path() {
   return std::filesystem::canonical(map->l_name[0] ? map->l_name : "/proc/self/exe", none).string();
 }
 
+std::string installed_folder(const std::string& name) {
+  const std::filesystem::path own = own_path();
+  return own.empty() ? "" : (own.parent_path().parent_path() / "share/attacca" / name).string();
+}
+
 }  // namespace attacca

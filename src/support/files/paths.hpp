@@ -12,5 +12,7 @@ std::string cache_directory();
 
 // The library or the program that holds this code; empty if the system does not say.
 std::string own_path();
+// share/attacca/NAME of its installation, which may not exist; empty as above.
+std::string installed_folder(const std::string& name);
 
 }  // namespace attacca

@@ -1,0 +1,124 @@
+#include "tune/exchange.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "fmt/format.h"
+
+#include "launch/candidate.hpp"
+
+namespace attacca::tune {
+namespace {
+
+// "attacca 0.2.0, driver 13000" by its tools, in its order.
+std::vector<std::pair<std::string, std::string>> parts_of(const std::string& identity) {
+  std::vector<std::pair<std::string, std::string>> parts;
+  for (size_t begin = 0; begin < identity.size();) {
+    const size_t end = std::min(identity.find(", ", begin), identity.size());
+    const std::string part = identity.substr(begin, end - begin);
+    const size_t space = std::min(part.find(' '), part.size());
+    parts.emplace_back(part.substr(0, space), part.substr(std::min(space + 1, part.size())));
+    begin = end + 2;
+  }
+  return parts;
+}
+
+FiledChoice filed(const StoredChoice& row, const Machine& machine) {
+  const auto candidate = launch::parse_candidate(row.candidate);
+  const bool fused = candidate && candidate->kind == launch::CandidateKind::Fused;
+  return {row.key.problem, row.key.shape,
+          row.candidate,   fused ? machine.fingerprint_of(candidate->kernel) : "",
+          row.seconds,     row.unfused_seconds,
+          row.made};
+}
+
+// Why choices of the file cannot be used here; empty: they can.
+std::string mismatch(const ChoicesFile& file, const Machine& machine) {
+  if (file.device != machine.device)
+    return fmt::format("they were measured on {}, this is {}", file.device, machine.device);
+  if (const std::string differing = differing_tools(file.tools, machine.tools); !differing.empty())
+    return fmt::format("they were measured with {}", differing);
+  for (const FiledChoice& choice : file.choices) {
+    if (choice.kernel.empty()) continue;
+    const std::string name = launch::parse_candidate(choice.candidate)->kernel;
+    if (machine.fingerprint_of(name) != choice.kernel)
+      return fmt::format("the template {} is another one here", name);
+  }
+  return {};
+}
+
+bool equal(const StoredChoice& a, const StoredChoice& b) {
+  return std::tie(a.candidate, a.seconds, a.unfused_seconds, a.made) ==
+         std::tie(b.candidate, b.seconds, b.unfused_seconds, b.made);
+}
+
+}  // namespace
+
+FingerprintOf fingerprints(const templates::Catalog& catalog) {
+  return [&catalog](const std::string& name) {
+    const templates::Template* found = catalog.find(name);
+    return found == nullptr ? "" : fmt::format("{:016x}", found->fingerprint);
+  };
+}
+
+Exported export_choices(const std::vector<StoredChoice>& rows, const Machine& machine) {
+  Exported made{{machine.device, machine.tools, {}}};
+  for (const StoredChoice& row : rows) {
+    FiledChoice choice = filed(row, machine);
+    if (row.key.device == machine.device && row.key.tools == machine.tools && can_be_filed(choice))
+      made.file.choices.push_back(std::move(choice));
+    else
+      ++made.left_out;
+  }
+  return made;
+}
+
+Result<Imported> import_choices(Database& database, const ChoicesFile& file, const Machine& machine,
+                                const std::string& source) {
+  if (const std::string why = mismatch(file, machine); !why.empty())
+    return fail(fmt::format("these choices do not hold on this machine: {}", why), source,
+                "tune on this machine, or import a file of one with this device and these tools");
+  ATTACCA_TRY(const std::vector<StoredChoice> stored, database.list());
+  std::map<std::pair<std::string, std::string>, const StoredChoice*> known;
+  for (const StoredChoice& row : stored)
+    if (row.key.device == machine.device && row.key.tools == machine.tools)
+      known.emplace(std::pair(row.key.problem, row.key.shape), &row);
+  Imported result;
+  std::vector<StoredChoice> rows;
+  for (const FiledChoice& choice : file.choices) {
+    const StoredChoice row{{machine.device, choice.problem, choice.shape, machine.tools},
+                           choice.candidate,
+                           choice.seconds,
+                           choice.unfused_seconds,
+                           choice.made};
+    const auto old = known.find({choice.problem, choice.shape});
+    if (old != known.end() && equal(*old->second, row)) {
+      ++result.known;
+      continue;
+    }
+    ++(old == known.end() ? result.added : result.changed);
+    rows.push_back(row);
+  }
+  ATTACCA_TRY_VOID(database.store_all(rows));
+  return result;
+}
+
+std::string differing_tools(const std::string& measured, const std::string& here) {
+  if (measured == here) return {};
+  const auto theirs = parts_of(measured);
+  std::vector<std::string> differing;
+  for (const auto& [tool, version] : theirs)
+    if (const std::string own = tool_version(here, tool); own != version)
+      differing.push_back(
+          fmt::format("{} {} (here {})", tool, version, own.empty() ? "none" : own));
+  return differing.empty() ? measured : fmt::format("{}", fmt::join(differing, ", "));
+}
+
+std::string tool_version(const std::string& identity, const std::string& tool) {
+  for (const auto& [name, version] : parts_of(identity))
+    if (name == tool) return version;
+  return {};
+}
+
+}  // namespace attacca::tune

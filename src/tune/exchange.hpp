@@ -1,0 +1,44 @@
+// Moving the database's choices to other machines of the same kind.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "templates/catalog.hpp"
+#include "tune/choices_file.hpp"
+#include "tune/database.hpp"
+
+namespace attacca::tune {
+
+// A template's fingerprint as files have it, by its name. Empty: it is not built.
+using FingerprintOf = std::function<std::string(const std::string& name)>;
+FingerprintOf fingerprints(const templates::Catalog& catalog);  // which is referred to
+
+// This machine, as choices know it.
+struct Machine {
+  std::string device;  // of ChoiceKey
+  std::string tools;   // Toolbox::identity()
+  FingerprintOf fingerprint_of;
+};
+
+struct Exported {
+  ChoicesFile file;
+  size_t left_out = 0;  // measured on other devices or with other tools
+};
+Exported export_choices(const std::vector<StoredChoice>& rows, const Machine& machine);
+
+struct Imported {
+  size_t added = 0, changed = 0, known = 0;  // known: equal to what the database had
+};
+// All choices or none. Choices of the file replace those of the database. Errors: a file of another
+// device, of other tools or templates; the database's.
+Result<Imported> import_choices(Database& database, const ChoicesFile& file, const Machine& machine,
+                                const std::string& source);
+
+// The parts of `measured` that differ from those of `here`, both Toolbox::identity(): "driver 12080
+// (here 13000)".
+std::string differing_tools(const std::string& measured, const std::string& here);
+// The version that an identity says of a tool: "130100" of "cuBLASLt".
+std::string tool_version(const std::string& identity, const std::string& tool);
+
+}  // namespace attacca::tune
