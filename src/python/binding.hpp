@@ -38,5 +38,7 @@ void bind_graph(nanobind::module_& module);
 void bind_plan(nanobind::module_& module);
 void bind_instance(nanobind::module_& module);
 void bind_dlpack(nanobind::module_& module);
+void bind_frameworks(nanobind::module_& module);
+void bind_call_cache(nanobind::module_& module);
 
 }  // namespace attacca::python

@@ -55,4 +55,6 @@ NB_MODULE(_core, module) {
   bind_instance(module);
   bind_plan(module);
   bind_dlpack(module);
+  bind_frameworks(module);
+  bind_call_cache(module);
 }

@@ -95,6 +95,33 @@ class StandIn(unittest.TestCase):
             plan(Array(whole[offset:offset + 16 * 60].reshape(16, 60)), array(60, 60))
         self.assertEqual(len(plan._engine._instances), 2)
 
+    def test_a_remembered_launch(self):
+        """On the current stream, with a workspace of the framework's; host arrays stand for a GPU's."""
+        from attacca import _core
+        plan = attacca.compile("graph g(x: f16[M, 60], w: f16[60, 60], v: f16[60, 60]) {\n"
+                               "  return silu(x @ transpose(w)) @ transpose(v)\n}", device="cuda")
+        instance = plan._core.prepare([("M", 16)], [16] * 4)
+        streams, sizes = [], []
+
+        def stream(index):
+            streams.append(index)
+            return 0
+
+        def workspace(shape, dtype):
+            sizes.append(shape[0])
+            memory = np.empty(shape[0] + 256, dtype)
+            return memory[-memory.ctypes.data % 256:]
+        half, calls = np.dtype("float16"), _core.CallCache()
+        _core.know_numpy(np.ndarray)
+        given = [np.zeros((n, 60), half) for n in (16, 60, 60)]
+        calls.add(given, None, instance, [0, 1, 2], [(np.empty, (16, 60), half, None)],
+                  (stream, 3, (workspace, (instance.workspace_bytes,), np.uint8, None)))
+        for _ in range(2):
+            self.assertEqual(calls.run(given, None).shape, (16, 60))
+        self.assertEqual(streams, [3, 3])
+        self.assertEqual(sizes, [instance.workspace_bytes] * 2)
+        self.assertGreater(sizes[0], 0)
+
     def test_rows_with_padding(self):
         def padded(rows, columns, by=4):
             return Array(np.zeros((rows, columns + by), np.float16)[:, :columns])

@@ -8,10 +8,11 @@ imported, :func:`custom_ops` imports it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ._errors import Error
 
@@ -19,6 +20,12 @@ from ._errors import Error
 _here = threading.local()
 _dispatches: dict[type, bool] = {}  # tensor type -> whether it dispatches in Python
 _watched: Callable[[Iterable[Any]], bool] | None = None
+
+
+def traced() -> bool:
+    """Whether Dynamo traces the caller."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_dynamo_compiling()
 
 
 def wanted(tensors: Iterable[Any]) -> bool:
@@ -64,20 +71,34 @@ def custom_ops() -> CustomOps:
     return ops
 
 
+class Watch(NamedTuple):
+    """``function(argument)``, or ``function()`` where the argument is None, returns ``calm`` unless torch
+    records or transforms operations."""
+
+    function: Callable[..., Any]
+    argument: Any
+    calm: Any
+
+
+def watches(torch: Any) -> list[Watch]:
+    """What :func:`wanted` and :class:`_core.CallCache` call before every call outside of Dynamo."""
+    core, forward_ad = torch._C, torch.autograd.forward_ad
+    return [Watch(core._len_torch_dispatch_stack, None, 0),
+            Watch(core._functorch.peek_interpreter_stack, None, None),
+            Watch(functools.partial(getattr, forward_ad, "_current_level"), None, -1),
+            Watch(core._get_tracing_state, None, None),
+            Watch(core._dispatch_tls_is_dispatch_key_included, core.DispatchKey.PreDispatch, False)]
+
+
 def _watch(torch: Any) -> Callable[[Iterable[Any]], bool]:
     """The check that every call outside of Dynamo makes; torch's functions are looked up once."""
-    core, forward_ad = torch._C, torch.autograd.forward_ad
-    modes, transforms, tracing = (core._len_torch_dispatch_stack,
-                                  core._functorch.peek_interpreter_stack,
-                                  core._get_tracing_state)
-    included, pre_dispatch = core._dispatch_tls_is_dispatch_key_included, core.DispatchKey.PreDispatch
+    all_watches = watches(torch)
     by_type = _dispatches.get
 
     def watched(tensors: Iterable[Any]) -> bool:
-        if (modes() or transforms() is not None or forward_ad._current_level >= 0
-            or tracing() is not None
-                or included(pre_dispatch)):
-            return not _inside() and any(isinstance(tensor, torch.Tensor) for tensor in tensors)
+        for function, argument, calm in all_watches:
+            if (function() if argument is None else function(argument)) != calm:
+                return not _inside() and any(isinstance(tensor, torch.Tensor) for tensor in tensors)
         for tensor in tensors:
             dispatches = by_type(type(tensor))
             if dispatches is None:

@@ -35,6 +35,15 @@ class View(NamedTuple):
     owner: Any
 
 
+class Allocation(NamedTuple):
+    """How a tensor is made: ``function(shape, dtype)``, or with ``device=`` where that is not None."""
+
+    function: Callable[..., Any]
+    shape: tuple[int, ...]
+    dtype: Any
+    device: Any
+
+
 class Framework(Protocol):
     """The functions of a framework's class."""
 
@@ -49,6 +58,10 @@ class Framework(Protocol):
     @staticmethod
     def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
         """A new tensor on the device of ``like``, and of its type where the framework has several."""
+
+    @staticmethod
+    def allocation(shape: Sequence[int], dtype: str, like: View) -> Allocation | None:
+        """What :meth:`empty` calls; None: calls with the framework's tensors are not remembered."""
 
     @staticmethod
     def current_stream() -> Callable[[int], int]:
@@ -74,6 +87,14 @@ class _Host:
     @staticmethod
     def workspace(size: int, device: str) -> tuple[int, Any]:
         raise AssertionError("a launch without a stream")
+
+
+class _Unknown:
+    """A framework whose tensors :class:`_core.CallCache` does not read."""
+
+    @staticmethod
+    def allocation(shape: Sequence[int], dtype: str, like: View) -> Allocation | None:
+        return None
 
 
 def _no_dtype(given: Any, where: str) -> Error:
@@ -138,11 +159,21 @@ class Numpy(_Host):
             return numpy.empty(shape, getattr(ml_dtypes, name))
         return numpy.empty(shape, numpy.dtype(name))
 
+    @staticmethod
+    def allocation(shape: Sequence[int], dtype: str, like: View) -> Allocation | None:
+        numpy = sys.modules["numpy"]
+        name = LONG_NAMES[dtype]
+        if not hasattr(numpy, name):
+            return None
+        _core.know_numpy(numpy.ndarray)
+        return Allocation(numpy.empty, tuple(shape), numpy.dtype(name), None)
+
 
 class Torch:
     """torch.Tensor on the CPU or a CUDA device."""
 
     _dtypes: dict[Any, str] = {}
+    _known = False  # to _core
 
     @classmethod
     def names(cls) -> dict[Any, str]:
@@ -187,6 +218,16 @@ class Torch:
                            device=like.device)
 
     @staticmethod
+    def allocation(shape: Sequence[int], dtype: str, like: View) -> Allocation | None:
+        torch = sys.modules["torch"]
+        if not Torch._known:
+            Torch._known = _core.know_torch(
+                torch.Tensor, torch.nn.Parameter, torch.Tensor.__dlpack_c_exchange_api__,
+                torch.is_grad_enabled, _dispatch.watches(torch))
+        return Allocation(torch.empty, tuple(shape), getattr(torch, LONG_NAMES[dtype]),
+                          torch.device(like.device))
+
+    @staticmethod
     def current_stream() -> Callable[[int], int]:
         current: Callable[[int], int] = sys.modules["torch"]._C._cuda_getCurrentRawStream
         return current
@@ -198,7 +239,7 @@ class Torch:
         return memory.data_ptr(), memory
 
 
-class Cupy:
+class Cupy(_Unknown):
     """cupy.ndarray, on the current stream."""
 
     @staticmethod
@@ -248,7 +289,7 @@ def _immutable(tensor: Any) -> bool:
         return False
 
 
-class Dlpack(_Host):
+class Dlpack(_Host, _Unknown):
     """Anything else with ``__dlpack__`` or the buffer protocol, on the CPU.
 
     Results are of the input's type where that follows the array API standard, and numpy arrays otherwise.

@@ -60,10 +60,12 @@ class Ready(NamedTuple):
     Attributes:
         launch: Takes the addresses of inputs and outputs. On a GPU it returns before the work is done.
         shapes: The outputs' shapes.
+        instance: What is launched.
     """
 
     launch: Launch
     shapes: list[tuple[int, ...]]
+    instance: _core.Instance
 
 
 class Engine:
@@ -75,6 +77,7 @@ class Engine:
         identity: A text that no other engine has; Dynamo guards it.
         input_count: The number of inputs, which Dynamo guards.
         output_count: The number of outputs, likewise.
+        cache: The calls that were made before, with all inputs in the plan's order.
     """
 
     def __init__(self, core: _core.Plan):
@@ -82,24 +85,55 @@ class Engine:
         self.identity = f"plan {next(_count)}"
         self.input_count, self.output_count = len(self.signature.inputs), len(
             self.signature.outputs)
+        self.cache = _core.CallCache()
         self._instances: OrderedDict[Any, Ready] = OrderedDict()
 
     def call(self, inputs: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
         """A call with tensors; arguments, results and errors as :meth:`attacca.Plan.__call__` has them."""
-        given = list(inputs)
+        given = inputs
         if named or len(given) != self.input_count:
-            given = self.signature.arranged(given, named)
+            given = self.signature.arranged(list(given), named)
+        known = self.cache.run(given, out)
+        if known is not None:
+            return known
         frameworks = [of(tensor) for tensor in given]
         views = [framework.view(tensor, layout.info.name)
                  for framework, tensor, layout in zip(frameworks, given, self.signature.inputs)]
         outs = listed(out)
         into = None if outs is None else self._writable(outs)
         main = frameworks[0] if frameworks else of(outs[0]) if outs else Numpy
-        results = self.run(views, main, outs, into)
+        results, ready = self.run(views, main, outs, into)
+        self.remember(self.cache, given, out, range(len(given)), main, views, ready)
         return results if len(results) > 1 or isinstance(out, (list, tuple)) else results[0]
 
+    def remember(self, cache: _core.CallCache, given: Sequence[Any], out: Any,
+                 order: Sequence[int], framework: Framework, views: Sequence[View], ready: Ready,
+                 shapes: Sequence[tuple[int, ...]] | None = None) -> None:
+        """Adds a call that was made to a cache, which launches such calls from now on.
+
+        Args:
+            cache: The cache.
+            given: The call's tensors.
+            out: Where its results went, or None.
+            order: The plan's inputs among ``given``.
+            framework: As :meth:`run` was called with.
+            views: Likewise.
+            ready: What :meth:`run` returned.
+            shapes: The shapes of results that are allocated, if other than the plan's.
+        """
+        like = views[0] if views else _NOTHING
+        made = [framework.allocation(shape, layout.info.dtype, like)
+                for shape, layout in zip(shapes or ready.shapes, self.signature.outputs)]
+        gpu = None
+        if self.signature.device != "cpu":
+            size = ready.instance.workspace_bytes
+            gpu = (framework.current_stream(), int(self.signature.device.partition(":")[2]),
+                   framework.allocation((size,), "u8", like) if size else None)
+        if None not in made:
+            cache.add(given, out, ready.instance, list(order), made, gpu)
+
     def run(self, views: Sequence[View], framework: Framework, outs: Sequence[Any] | None,
-            into: Sequence[View] | None) -> tuple[Any, ...]:
+            into: Sequence[View] | None) -> tuple[tuple[Any, ...], Ready]:
         """Runs on tensors whose memory is known.
 
         Args:
@@ -109,7 +143,7 @@ class Engine:
             into: The views of ``outs``.
 
         Returns:
-            The results.
+            The results, and what was launched.
         """
         ready = self.ready(framework, views, into)
         if outs is None or into is None:
@@ -120,7 +154,7 @@ class Engine:
         else:
             addresses = [view.address for view in into]
         ready.launch([view.address for view in views], addresses)
-        return tuple(outs)
+        return tuple(outs), ready
 
     def ready(self, framework: Framework, views: Sequence[View],
               into: Sequence[View] | None) -> Ready:
@@ -157,7 +191,7 @@ class Engine:
             strides += [()] * self.output_count
         instance = self.core.prepare(list(sizes.items()), alignments, strides)
         shapes = [tuple(instance.output_shape(i)) for i in range(self.output_count)]
-        return Ready(_launcher(instance, self.signature.device, framework), shapes)
+        return Ready(_launcher(instance, self.signature.device, framework), shapes, instance)
 
     def _writable(self, outs: Sequence[Any]) -> list[View]:
         self.signature.check_count(outs)

@@ -117,7 +117,20 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
             given, or an operand given is not in the epilogue; a stride is negative; an out is read-only,
             or overlaps an input or another out; a torch tensor requires a gradient.
     """
-    if _dispatch.wanted((a, b, *operands.values())):
+    tensors = (a, b, *operands.values())
+    form, cache = None, None
+    if type(epilogue) is str and not _dispatch.traced():
+        form = (epilogue, out_dtype, mode, tuning, tuning_seconds, type(tuning_seconds), threads,
+                type(threads), *operands)
+        try:
+            cache = _caches.get(form)
+        except TypeError:  # an option that cannot be hashed, which is reported below
+            form = None
+    if cache is not None:
+        known = cache.run(tensors, out)
+        if known is not None:
+            return known[0] if type(known) is tuple and len(known) == 1 else known
+    if _dispatch.wanted(tensors):
         chosen_options = (out_dtype, mode, tuning, tuning_seconds, threads)
         return _dispatch.custom_ops().matmul(a, b, epilogue, out, chosen_options, operands)
     framework = _frameworks.of(a)
@@ -136,17 +149,36 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
     out_views = None if outs is None else [_frameworks.of(o).view(o, "out", True) for o in outs]
     result = _result_dtype(out_dtype, out_views, a_view.dtype)
     layout = _layout(b_view)
-    form = (a_view.dtype, layout, text, result, chosen)
-    engine = _engine(*form)
+    kind = (a_view.dtype, layout, text, result, chosen)
+    engine = _engine(*kind)
     given = {**views, "a": a_view, "b": b_view if layout == "kn" else _transposed(b_view)}
     if outs is not None:
         engine.signature.check_count(outs)
     if len(lead) > 1:
-        engine, given, out_views = _by_axes(form, lead, given, out_views)
-    results = engine.run([given[info.name] for info in _inputs(engine)], framework, outs, out_views)
+        engine, given, out_views = _by_axes(kind, lead, given, out_views)
+    names = [info.name for info in _inputs(engine)]
+    in_order = [given[name] for name in names]
+    results, ready = engine.run(in_order, framework, outs, out_views)
+    shapes = None
     if out is None and len(lead) > 1:
         results = tuple(r.reshape(*lead, r.shape[-1]) for r in results)
+        shapes = [tuple(r.shape) for r in results]
+    if form is not None:
+        positions = {name: i for i, name in enumerate(("a", "b", *operands))}
+        engine.remember(_cache(form), tensors, out, [positions[name] for name in names], framework,
+                        in_order, ready, shapes)
     return results if len(results) > 1 else results[0]
+
+
+_MOST_CACHES = 1024
+# By epilogue, options and the operands' names: the calls that were made before.
+_caches: dict[Any, _core.CallCache] = {}
+
+
+def _cache(form: Any) -> _core.CallCache:
+    if len(_caches) >= _MOST_CACHES:
+        _caches.clear()
+    return _caches.setdefault(form, _core.CallCache())
 
 
 def _result_dtype(out_dtype: Any, outs: list[View] | None, dtype: str) -> str:

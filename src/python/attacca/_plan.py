@@ -82,6 +82,10 @@ class Plan:
                 an out is read-only, or overlaps an input or another out; a torch tensor requires a
                 gradient while gradients are enabled.
         """
+        if not named and not _dispatch.traced():
+            known = self._engine.cache.run(inputs, out)
+            if known is not None:
+                return known
         if _dispatch.wanted((*inputs, *named.values()) if named else inputs):
             return _dispatch.custom_ops().plan(self._engine, inputs, named, out)
         return self._engine.call(inputs, named, out)

@@ -11,67 +11,36 @@ from typing import Any
 import torch
 
 from ..._errors import Error
-from ..._frameworks import Torch
-from ..._launch import Launch
 from .region import Loaded, as_torch_dtype, has_kernel, loaded, region, region_of_one_result, signature_of
 
 _NAME = "attacca_region"
 
 
-class _Direct:
-    """A region on one device. Inductor guarantees dtypes, shapes and strides, but not alignments."""
-
-    def __init__(self, call: Loaded):
-        self.loaded = call
-        self.extents = [(source.tensor, source.axis)
-                        for source in call.engine.signature.sources.values()]
-        self.known: dict[Any, Launch] = {}
-
-    def __call__(self, inputs: Sequence[torch.Tensor], out: torch.Tensor) -> None:
-        self.loaded.calls += 1
-        addresses = [tensor.data_ptr() for tensor in inputs]
-        into = [out.data_ptr()]
-        bits = into[0]
-        for address in addresses:
-            bits |= address
-        key = (tuple([inputs[tensor].shape[axis] for tensor, axis in self.extents]),
-               tuple([address & 15 for address in addresses + into]) if bits & 15 else None)
-        launch = self.known.get(key)
-        if launch is None:
-            launch = self.known[key] = self._prepare(inputs, out)
-        launch(addresses, into)
-
-    def _prepare(self, inputs: Sequence[torch.Tensor], out: torch.Tensor) -> Launch:
-        """Checks the tensors and prepares the plan for them.
-
-        Raises:
-            Error: As :class:`attacca.Plan`'s calls.
-        """
-        engine = self.loaded.engine
-        if has_kernel(self.loaded.graph) and any(tensor.data_ptr() & 15
-                                                 for tensor in (*inputs, out)):
-            raise Error(
-                "a tensor's address is not a multiple of 16, for which Triton compiled the kernel",
-                "inputs",
-                        "call .clone(), or compile with options={\"kernels\": False}")
-        views = [Torch.view(tensor, layout.info.name)
-                 for tensor, layout in zip(inputs, engine.signature.inputs)]
-        return engine.ready(Torch, views, [Torch.view(out, "out")]).launch
-
-
-_direct: dict[tuple[str, int], _Direct] = {}
+_loaded: dict[tuple[str, int], Loaded] = {}
 
 
 def _run(*arguments: Any, out: torch.Tensor) -> None:
-    """What generated code calls: the inputs, then the constant of :func:`_constant`."""
-    device = out.get_device()
-    constant = arguments[-1]
-    direct = _direct.get((constant, device))
-    if direct is None:
+    """What generated code calls: the inputs, then the constant of :func:`_constant`.
+
+    Raises:
+        Error: As :class:`attacca.Plan`'s calls.
+    """
+    *inputs, constant = arguments
+    key = (constant, out.get_device())
+    called = _loaded.get(key)
+    if called is None:
         mode, tuning, seconds, graph = constant.split(" ", 3)
-        direct = _direct[constant,
-                         device] = _Direct(loaded(graph, mode, tuning, float(seconds), out.device))
-    direct(arguments[:-1], out)
+        called = _loaded[key] = loaded(graph, mode, tuning, float(seconds), out.device)
+    called.calls += 1
+    if called.engine.cache.run(inputs, out) is None:
+        _check_alignments(called, [*inputs, out])
+        called.engine.call(inputs, {}, out)
+
+
+def _check_alignments(called: Loaded, tensors: Sequence[torch.Tensor]) -> None:
+    if has_kernel(called.graph) and any(tensor.data_ptr() & 15 for tensor in tensors):
+        raise Error("a tensor's address is not a multiple of 16, for which Triton compiled the "
+                    "kernel", "inputs", "call .clone(), or compile with options={\"kernels\": False}")
 
 
 def _constant(graph: str, mode: str, tuning: str, seconds: float) -> str:

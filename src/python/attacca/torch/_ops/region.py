@@ -12,14 +12,13 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from ... import _core
 from ..._compile import compile_plan
 from ..._frameworks import Torch
-from ..._launch import Launch
 from ..._layout import Signature
 from ..._plan import engine_of
 from .text_argument import plain
@@ -34,14 +33,6 @@ library.define(f"region_of_one_result.{OVERLOAD}({_ARGUMENTS}) -> Tensor", tags=
 
 region = torch.ops.attacca.region.import_attacca_torch
 region_of_one_result = torch.ops.attacca.region_of_one_result.import_attacca_torch
-_MOST_KNOWN = 1024  # calls that a region remembers as checked
-
-
-class _Call(NamedTuple):
-    """How to run calls with certain shapes, strides and alignments."""
-
-    launch: Launch
-    outputs: list[tuple[tuple[int, ...], torch.dtype]]
 
 
 class Loaded:
@@ -50,35 +41,26 @@ class Loaded:
     def __init__(self, graph: str, mode: str, tuning: str, seconds: float, device: str):
         self.graph, self.device, self.calls = graph, device, 0
         self.engine = engine_of(compile_plan(graph, device, mode, tuning, seconds, 0, None))
-        self._known: dict[Any, _Call] = {}
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         self.calls += 1
-        key = _key(inputs)
-        call = self._known.get(key)
-        if call is None or torch.is_grad_enabled():
-            inputs = self._laid_out(inputs)
-            call = self._prepare(inputs)
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[_key(inputs)] = call
-        device = inputs[0].device
-        outs = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in call.outputs]
-        call.launch([tensor.data_ptr() for tensor in inputs],
-                    [tensor.data_ptr() for tensor in outs])
-        return outs
+        results = self.engine.cache.run(inputs, None)
+        if results is None:
+            results = self._run(self._laid_out(inputs))
+        return list(results) if isinstance(results, tuple) else [results]
 
-    def _prepare(self, inputs: Sequence[torch.Tensor]) -> _Call:
-        """Checks the inputs and prepares the plan for them.
+    def _run(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """Checks the inputs and runs the plan.
 
         Raises:
             Error: As :class:`attacca.Plan`'s calls.
         """
-        signature = self.engine.signature
-        views = [Torch.view(t, layout.info.name) for t, layout in zip(inputs, signature.inputs)]
-        ready = self.engine.ready(Torch, views, None)
-        dtypes = [as_torch_dtype(layout.info.dtype) for layout in signature.outputs]
-        return _Call(ready.launch, list(zip(ready.shapes, dtypes)))
+        engine = self.engine
+        views = [Torch.view(tensor, layout.info.name)
+                 for tensor, layout in zip(inputs, engine.signature.inputs)]
+        results, ready = engine.run(views, Torch, None, None)
+        engine.remember(engine.cache, inputs, None, range(len(inputs)), Torch, views, ready)
+        return results
 
     def _laid_out(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The inputs with the strides that the graph declares, if it launches a user's kernel, which takes an
@@ -99,11 +81,6 @@ class Loaded:
                 tensor = copy.copy_(tensor)
             laid_out.append(tensor)
         return laid_out
-
-
-def _key(inputs: Sequence[torch.Tensor]) -> Any:
-    """A key for everything that a call's checks depend on."""
-    return tuple([(t.shape, t.stride(), t.dtype, t.device, t.data_ptr() & 15) for t in inputs])
 
 
 _loaded: dict[tuple[str, str, str, float, str], Loaded] = {}
