@@ -109,11 +109,13 @@ struct PackedFeed {
   static constexpr bool kEarly =
       true;  // no kernel writes packed weights: their copies wait for none
 
-  const Consumer& consumer;
+  // Copied: with a reference to the Consumer, nvcc places address computations of the loops here
+  // and in load_all() elsewhere.
+  int group, block;
   Widener widener;
 
   __device__ __forceinline__ explicit PackedFeed(const Consumer& consumer)
-      : consumer(consumer), widener(consumer) {}
+      : group(consumer.group), block(consumer.block), widener(consumer) {}
 
   static __device__ __forceinline__ void prefetch_maps(const Params&) {}
 
@@ -137,10 +139,9 @@ struct PackedFeed {
   }
   static __device__ __forceinline__ void load_weights(const Load&) {}
 
-  __device__ __forceinline__ void multiply_tile(const Place&, const KRange& range,
-                                                const Readers& readers, Ring& ring,
-                                                Accumulators& sum) {
-    const Shared& shared = consumer.shared;
+  __device__ __forceinline__ void multiply_tile(const Shared& shared, const Place&,
+                                                const KRange& range, const Readers& readers,
+                                                Ring& ring, Accumulators& sum) {
     const int k_tiles = range.tiles();
     clear(sum);
     if (k_tiles == 0) return;  // other blocks have all of K
@@ -184,7 +185,7 @@ struct PackedFeed {
       }
       before = stage;
     }
-    if constexpr (kPingpong) give_turn(shared, consumer.group, consumer.block, readers.lane);
+    if constexpr (kPingpong) give_turn(shared, group, block, readers.lane);
     products_wait<0>();
     pin_all(sum);
     release_packed(readers, before);

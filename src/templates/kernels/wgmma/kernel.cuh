@@ -40,7 +40,7 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
     const Readers readers(shared, block, lane, kSharedTail && work.shared);
     if (finishes) finish.begin(at);
     if constexpr (kPingpong) wait_for(shared.turn(group), (turns++ ^ group ^ 1) & 1);
-    feed.multiply_tile(at, range, readers, ring, sum);
+    feed.multiply_tile(shared, at, range, readers, ring, sum);
     if (kPingpong) ring.skip(skipped);
     if constexpr (kSplits > 1) {
       if (kSharedTail && work.shared) leave_ring(shared, split, lane);

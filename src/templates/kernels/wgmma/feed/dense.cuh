@@ -91,10 +91,9 @@ struct DenseFeed : DenseLoads {
 
   __device__ __forceinline__ explicit DenseFeed(const Consumer& consumer) : consumer(consumer) {}
 
-  __device__ __forceinline__ void multiply_tile(const Place&, const KRange& range,
-                                                const Readers& readers, Ring& ring,
-                                                Accumulators& sum) {
-    const Shared& shared = consumer.shared;
+  __device__ __forceinline__ void multiply_tile(const Shared& shared, const Place&,
+                                                const KRange& range, const Readers& readers,
+                                                Ring& ring, Accumulators& sum) {
     const int k_tiles = range.tiles();
     clear(sum);
     int before = -1;
@@ -123,10 +122,9 @@ struct PromotedFeed : DenseLoads {
 
   __device__ __forceinline__ explicit PromotedFeed(const Consumer& consumer) : consumer(consumer) {}
 
-  __device__ __forceinline__ void multiply_tile(const Place& at, const KRange& range,
-                                                const Readers& readers, Ring& ring,
-                                                Accumulators& sum) {
-    const Shared& shared = consumer.shared;
+  __device__ __forceinline__ void multiply_tile(const Shared& shared, const Place& at,
+                                                const KRange& range, const Readers& readers,
+                                                Ring& ring, Accumulators& sum) {
     const int k_tiles = range.tiles();
     Scales scales(consumer.params, at, consumer.first_row, range.begin / kTileK, consumer.lane);
     clear(sum);
