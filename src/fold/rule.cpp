@@ -8,6 +8,7 @@
 
 #include "fmt/format.h"
 
+#include "ir/graph/semantics.hpp"
 #include "ir/text/text.hpp"
 #include "support/check.hpp"
 #include "support/immortal.hpp"

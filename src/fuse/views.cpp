@@ -121,39 +121,43 @@ epilogue::Role role_of(const std::vector<Dim>& strides) {
   return column_moves ? Role::Row : Role::Scalar;
 }
 
-std::optional<Access> apply_view(const ir::Graph& graph, ir::Value view, const Access& operand) {
+Access view_of(const ir::Graph& graph, ir::Value view, const Access& operand) {
   const ir::Node& node = graph[view];
-  const Shape& from = graph.type(node.operands[0]).shape;
   const Shape& to = node.type.shape;
   Access result = operand;
   switch (node.op) {
     case Op::Transpose:
       std::swap(result.strides[to.size() - 1], result.strides[to.size() - 2]);
-      return result;
+      break;
     case Op::Permute:
       for (size_t i = 0; i < to.size(); ++i)
         result.strides[i] = operand.strides[node.get<ir::PermuteAttrs>().axes[i]];
-      return result;
+      break;
     case Op::Broadcast:
-      result.strides = broadcast_strides(from, operand.strides, to);
-      return result;
-    case Op::Reshape: {
-      auto strides = regroup(from, operand.strides, to);
-      if (!strides) return std::nullopt;
-      result.strides = *std::move(strides);
-      return result;
-    }
-    case Op::Slice:
+      result.strides = broadcast_strides(graph.type(node.operands[0]).shape, operand.strides, to);
+      break;
+    default:
+      ATTACCA_CHECK(node.op == Op::Slice, "a view that strides always express");
       for (size_t i = 0; i < to.size(); ++i) {
         const ir::SliceRange& range = node.get<ir::SliceAttrs>().ranges[i];
-        if (range.step < 0) return std::nullopt;
         result.offset = result.offset + range.begin * operand.strides[i];
         result.strides[i] = to[i].is(1) ? Dim(0) : operand.strides[i] * Dim(range.step);
       }
-      return result;
-    default:
-      return std::nullopt;
   }
+  return result;
+}
+
+std::optional<Access> apply_view(const ir::Graph& graph, ir::Value view, const Access& operand) {
+  const ir::Node& node = graph[view];
+  if (node.op == Op::Reshape) {
+    auto strides = regroup(graph.type(node.operands[0]).shape, operand.strides, node.type.shape);
+    if (!strides) return std::nullopt;
+    return Access{operand.offset, *std::move(strides)};
+  }
+  if (node.op == Op::Slice)
+    for (const ir::SliceRange& range : node.get<ir::SliceAttrs>().ranges)
+      if (range.step < 0) return std::nullopt;
+  return view_of(graph, view, operand);
 }
 
 std::vector<View> resolve_views(const ir::Graph& graph) {

@@ -37,6 +37,9 @@ std::vector<ir::Dim> broadcast_strides(const ir::Shape& from, const std::vector<
 // What an operand of these strides is to an epilogue: the last two axes are its rows and columns.
 epilogue::Role role_of(const std::vector<ir::Dim>& strides);
 
+// The access of the view node `view`, no reshape, to what `operand` of its operand accesses.
+Access view_of(const ir::Graph& graph, ir::Value view, const Access& operand);
+
 // The access of the view node `view` to what `operand` of its operand accesses; nullopt where no
 // strides express it, and for negative steps, which kernels do not take.
 std::optional<Access> apply_view(const ir::Graph& graph, ir::Value view, const Access& operand);

@@ -2,6 +2,8 @@
 // Where the device has an instruction it is used; the other branch is for a host compiler.
 #include "epilogue/code/device_helpers.hpp"
 
+#include "ir/graph/semantics.hpp"
+
 namespace attacca::epilogue {
 namespace {
 
@@ -306,10 +308,10 @@ __device__ __forceinline__ int attacca_clamp_u8(T x) {
 )"},
     {"attacca_sem_kSqrt2OverPi", R"(#define attacca_sem_kSqrt2OverPi 0.79788456080286541
 )"},
-    {"attacca_sem_kSeluAlpha", R"(#define attacca_sem_kSeluAlpha 1.6732632423543772848
-)"},
-    {"attacca_sem_kSeluScale", R"(#define attacca_sem_kSeluScale 1.0507009873554804934
-)"},
+    {"attacca_sem_kSeluAlpha",
+     "#define attacca_sem_kSeluAlpha " ATTACCA_TEXT_OF(ATTACCA_SELU_ALPHA) "\n"},
+    {"attacca_sem_kSeluScale",
+     "#define attacca_sem_kSeluScale " ATTACCA_TEXT_OF(ATTACCA_SELU_SCALE) "\n"},
     {"attacca_sem_add",
      R"(__device__ __forceinline__ double attacca_sem_add(double x, double y) { return x + y; }
 __device__ __forceinline__ long long attacca_sem_add(long long x, long long y) {

@@ -11,9 +11,14 @@ namespace attacca::ir::sem {
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kSqrtHalf = 1.0 / std::numbers::sqrt2;
 inline constexpr double kSqrt2OverPi = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-// Klambauer et al., Self-Normalizing Neural Networks, 2017.
-inline constexpr double kSeluAlpha = 1.6732632423543772848;
-inline constexpr double kSeluScale = 1.0507009873554804934;
+// Klambauer et al., Self-Normalizing Neural Networks, 2017. Macros: rules and emitted code have
+// them as text, ATTACCA_TEXT_OF(ATTACCA_SELU_ALPHA).
+#define ATTACCA_SELU_ALPHA 1.6732632423543772848
+#define ATTACCA_SELU_SCALE 1.0507009873554804934
+#define ATTACCA_TEXT(TOKENS) #TOKENS
+#define ATTACCA_TEXT_OF(MACRO) ATTACCA_TEXT(MACRO)
+inline constexpr double kSeluAlpha = ATTACCA_SELU_ALPHA;
+inline constexpr double kSeluScale = ATTACCA_SELU_SCALE;
 
 inline int64_t wrap(uint64_t x) {
   return static_cast<int64_t>(x);

@@ -49,10 +49,10 @@ Array dense(const Array& array);
 // A view with stride 0 along grown axes. REQUIRES: extents broadcast.
 Array broadcast_view(const Array& array, const std::vector<int64_t>& extents);
 
-// Moves. transposed, permuted and (of a dense array) reshaped are views.
-Array transposed(Array x);
-Array permuted(const Array& x, const std::vector<int64_t>& axes);
-Array reshaped(const Array& x, std::vector<int64_t> extents);
+// What a transpose, permute, reshape, broadcast or slice of x is: a view, but for the reshape of an
+// array that is not dense. REQUIRES: node is one of those, and has these extents.
+Result<Array> viewed(const Node& node, Array x, std::vector<int64_t> extents,
+                     const SymbolValues& symbols);
 Array concatenated(const std::vector<Array>& parts, std::vector<int64_t> extents, int64_t axis);
 // numpy.take; negative indices count from the end. An error where one is outside the axis.
 Result<Array> gathered(const Array& x, const Array& index, std::vector<int64_t> extents,

@@ -6,6 +6,7 @@
 
 #include "ir/graph/semantics.hpp"
 #include "ir/interpret/array.hpp"
+#include "support/check.hpp"
 
 namespace attacca::ir {
 namespace {
@@ -53,8 +54,6 @@ int64_t fold_integers(Op op, const Array& window) {
   return total;
 }
 
-}  // namespace
-
 Array transposed(Array x) {
   const size_t rank = x.extents.size();
   std::swap(x.extents[rank - 1], x.extents[rank - 2]);
@@ -76,6 +75,39 @@ Array reshaped(const Array& x, std::vector<int64_t> extents) {
   view.strides = contiguous_strides(extents);
   view.extents = std::move(extents);
   return view;
+}
+
+Result<Array> sliced(Array x, const std::vector<SliceRange>& ranges, std::vector<int64_t> extents,
+                     const SymbolValues& symbols) {
+  for (size_t axis = 0; axis < ranges.size(); ++axis) {
+    // begin must not be evaluated if the slice is empty: it can be -1 then.
+    if (extents[axis] > 0) {
+      ATTACCA_TRY(const int64_t begin, ranges[axis].begin.evaluate(symbols));
+      x.offset += begin * x.strides[axis];
+    }
+    x.strides[axis] *= ranges[axis].step;
+  }
+  x.extents = std::move(extents);
+  return x;
+}
+
+}  // namespace
+
+Result<Array> viewed(const Node& node, Array x, std::vector<int64_t> extents,
+                     const SymbolValues& symbols) {
+  switch (node.op) {
+    case Op::Transpose:
+      return transposed(std::move(x));
+    case Op::Permute:
+      return permuted(x, node.get<PermuteAttrs>().axes);
+    case Op::Reshape:
+      return reshaped(x, std::move(extents));
+    case Op::Broadcast:
+      return broadcast_view(x, extents);
+    default:
+      ATTACCA_CHECK(node.op == Op::Slice, "an op that only chooses elements");
+      return sliced(std::move(x), node.get<SliceAttrs>().ranges, std::move(extents), symbols);
+  }
 }
 
 Array concatenated(const std::vector<Array>& parts, std::vector<int64_t> extents, int64_t axis) {

@@ -113,15 +113,11 @@ class Run {
       case Op::Cast:
         return cast(node, std::move(extents));
       case Op::Transpose:
-        return transposed(operand(node, 0));
       case Op::Permute:
-        return permuted(operand(node, 0), node.get<PermuteAttrs>().axes);
       case Op::Reshape:
-        return reshaped(operand(node, 0), std::move(extents));
       case Op::Broadcast:
-        return broadcast_view(operand(node, 0), extents);
       case Op::Slice:
-        return slice(operand(node, 0), node.get<SliceAttrs>().ranges, std::move(extents));
+        return viewed(node, operand(node, 0), std::move(extents), symbols_);
       case Op::Concat:
         return concatenated(operands(node), std::move(extents), node.get<AxisAttrs>().axis);
       case Op::Gather:
@@ -330,20 +326,6 @@ class Run {
           to_integer(node.type.dtype, evaluate(node.op, {in.data(), arity}, node.params()));
     }
     return result;
-  }
-
-  Result<Array> slice(Array x, const std::vector<SliceRange>& slices,
-                      std::vector<int64_t> extents) const {
-    for (size_t axis = 0; axis < slices.size(); ++axis) {
-      // begin must not be evaluated if the slice is empty: it can be -1 then.
-      if (extents[axis] > 0) {
-        ATTACCA_TRY(const int64_t begin, slices[axis].begin.evaluate(symbols_));
-        x.offset += begin * x.strides[axis];
-      }
-      x.strides[axis] *= slices[axis].step;
-    }
-    x.extents = std::move(extents);
-    return x;
   }
 
   Array reduction(const Node& node, std::vector<int64_t> extents) const {

@@ -297,35 +297,9 @@ class Bounds {
 
   Result<Array> moved_array(const Node& node, const Array& x,
                             const std::vector<int64_t>& extents) const {
-    switch (node.op) {
-      case Op::Transpose:
-        return transposed(x);
-      case Op::Permute:
-        return permuted(x, node.get<ir::PermuteAttrs>().axes);
-      case Op::Reshape:
-        return reshaped(x, extents);
-      case Op::Broadcast:
-        return broadcast_view(x, extents);
-      case Op::Gather:
-        return gathered(x, materialised(operand(node, 1)).value, extents,
-                        node.get<ir::AxisAttrs>().axis);
-      default:
-        ATTACCA_CHECK(node.op == Op::Slice, "no bound for an op that moves");
-        return sliced(x, node.get<ir::SliceAttrs>().ranges, extents);
-    }
-  }
-
-  Result<Array> sliced(Array x, const std::vector<ir::SliceRange>& slices,
-                       const std::vector<int64_t>& extents) const {
-    for (size_t axis = 0; axis < slices.size(); ++axis) {
-      if (extents[axis] > 0) {  // begin of an empty slice may be -1
-        ATTACCA_TRY(const int64_t begin, slices[axis].begin.evaluate(symbols_));
-        x.offset += begin * x.strides[axis];
-      }
-      x.strides[axis] *= slices[axis].step;
-    }
-    x.extents = extents;
-    return x;
+    if (node.op != Op::Gather) return viewed(node, x, extents, symbols_);
+    return gathered(x, materialised(operand(node, 1)).value, extents,
+                    node.get<ir::AxisAttrs>().axis);
   }
 
   Result<Value> unpacked(const Node& node) const {

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 
+#include "fuse/views.hpp"
 #include "ir/interpret/interpreter.hpp"
 #include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
@@ -35,6 +36,8 @@ class SingleOp : public Executable {
   SingleOp(const ir::Graph& graph, Value value, ir::Mode mode)
       : node_(graph[value]), value_(value), mode_(mode) {
     for (const Value operand : node_.operands) operand_types_.push_back(graph.type(operand));
+    if (fuse::is_view_op(node_.op))
+      view_ = copied_access(graph, value, fuse::dense_strides(operand_types_[0].shape));
   }
 
   Status run(RunState& state) const override {
@@ -68,7 +71,8 @@ class SingleOp : public Executable {
       case Op::Broadcast:
       case Op::Slice:
       case Op::Reshape: {
-        ATTACCA_TRY(const Strides view, view_of(x, result.shape(), state.symbols));
+        if (result.size() == 0) return {};  // begin of an empty slice may be -1
+        ATTACCA_TRY(const Strides view, evaluate_access(view_, state.symbols));
         copy_view(x, view, result, state.threads);
         return {};
       }
@@ -84,43 +88,7 @@ class SingleOp : public Executable {
     }
   }
 
-  // Where the result's coordinates read x.
-  Result<Strides> view_of(const Tensor& x, const std::vector<int64_t>& shape,
-                          const ir::SymbolValues& symbols) const {
-    Strides view{0, x.strides()};
-    const size_t rank = view.strides.size();
-    switch (node_.op) {
-      case Op::Transpose:
-        std::swap(view.strides[rank - 1], view.strides[rank - 2]);
-        break;
-      case Op::Permute:
-        for (size_t i = 0; i < rank; ++i)
-          view.strides[i] = x.strides()[node_.get<ir::PermuteAttrs>().axes[i]];
-        break;
-      case Op::Broadcast:
-        for (size_t i = 0; i < rank; ++i)
-          if (x.shape()[i] == 1) view.strides[i] = 0;
-        view.strides.insert(view.strides.begin(), shape.size() - rank, 0);
-        break;
-      case Op::Slice:
-        for (size_t i = 0; i < rank; ++i) {
-          const ir::SliceRange& range = node_.get<ir::SliceAttrs>().ranges[i];
-          // begin of an empty slice may be -1.
-          if (shape[i] > 0) {
-            ATTACCA_TRY(const int64_t begin, range.begin.evaluate(symbols));
-            view.offset += begin * view.strides[i];
-          }
-          view.strides[i] *= range.step;
-        }
-        break;
-      default:
-        view.strides = ir::contiguous_strides(shape);
-    }
-    return view;
-  }
-
   static void copy_view(const Tensor& x, const Strides& view, Tensor& result, int threads) {
-    if (result.size() == 0) return;
     std::vector<int64_t> shape = result.shape(), strides = view.strides;
     while (shape.size() < 2) {
       shape.insert(shape.begin(), 1);
@@ -225,6 +193,7 @@ class SingleOp : public Executable {
   const Value value_;
   const ir::Mode mode_;
   std::vector<ir::Type> operand_types_;
+  epilogue::Access view_;  // of an op that only chooses elements
 };
 
 }  // namespace

@@ -20,39 +20,6 @@ std::vector<Dim> strides_of(const ir::Type& type) {
   return type.strides.empty() ? dense_strides(type.shape) : type.strides;
 }
 
-// Where the result's coordinates read the operand.
-Access source_access(const ir::Graph& graph, const ir::Node& node) {
-  const ir::Type& from = graph.type(node.operands[0]);
-  Access access{0, strides_of(from)};
-  std::vector<Dim>& strides = access.strides;
-  const size_t rank = strides.size();
-  switch (node.op) {
-    case Op::Transpose:
-      std::swap(strides[rank - 1], strides[rank - 2]);
-      break;
-    case Op::Permute:
-      for (size_t i = 0; i < rank; ++i)
-        strides[i] = strides_of(from)[static_cast<size_t>(node.get<ir::PermuteAttrs>().axes[i])];
-      break;
-    case Op::Broadcast:
-      for (size_t i = 0; i < rank; ++i)
-        if (from.shape[i].is(1)) strides[i] = 0;
-      strides.insert(strides.begin(), node.type.shape.size() - rank, Dim(0));
-      break;
-    case Op::Slice:
-      for (size_t i = 0; i < rank; ++i) {
-        const ir::SliceRange& range = node.get<ir::SliceAttrs>().ranges[i];
-        access.offset = access.offset + range.begin * strides[i];
-        strides[i] = strides[i] * Dim(range.step);
-      }
-      break;
-    default:
-      ATTACCA_CHECK(node.op == Op::Reshape, "an op that copies");
-      strides = dense_strides(node.type.shape);
-  }
-  return access;
-}
-
 // One copy over a domain, which gets leading axes until it has rows and columns.
 fuse::Region copy_region(const ir::Graph& graph, ir::Value value, ir::Value source,
                          ir::Shape domain, Access from, Access to) {
@@ -83,6 +50,11 @@ fuse::Region copy_region(const ir::Graph& graph, ir::Value value, ir::Value sour
 
 }  // namespace
 
+Access copied_access(const ir::Graph& graph, ir::Value view, std::vector<Dim> strides) {
+  if (graph[view].op == Op::Reshape) return {0, dense_strides(graph.type(view).shape)};
+  return fuse::view_of(graph, view, {0, std::move(strides)});
+}
+
 bool is_copy(Op op) {
   return fuse::is_view_op(op) || op == Op::Concat;
 }
@@ -100,8 +72,9 @@ std::vector<fuse::Region> copy_regions(const ir::Graph& graph, ir::Value value) 
                                     {0, strides_of(graph.type(source))},
                                     {0, dense_strides(graph.type(source).shape)}));
     else
-      regions.push_back(
-          copy_region(graph, value, source, node.type.shape, source_access(graph, node), {0, to}));
+      regions.push_back(copy_region(graph, value, source, node.type.shape,
+                                    copied_access(graph, value, strides_of(graph.type(source))),
+                                    {0, to}));
     return regions;
   }
   Dim offset = 0;

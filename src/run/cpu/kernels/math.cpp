@@ -15,21 +15,6 @@ HWY_BEFORE_NAMESPACE();
 namespace attacca::run::HWY_NAMESPACE {
 namespace {
 
-#define MATH1(NAME, EXPR)                                                 \
-  void NAME(const KernelArgs& args) {                                     \
-    const hn::ScalableTag<float> d;                                       \
-    const auto p = hn::Set(d, static_cast<float>(args.params[0]));        \
-    (void)p;                                                              \
-    map1(d, d, args, [&](auto x) ATTACCA_INLINE_LAMBDA { return EXPR; }); \
-  }
-#define MATH2(NAME, EXPR)                                                         \
-  void NAME(const KernelArgs& args) {                                             \
-    const hn::ScalableTag<float> d;                                               \
-    const auto p = hn::Set(d, static_cast<float>(args.params[0]));                \
-    (void)p;                                                                      \
-    map2(d, d, args, [&](auto x, auto y) ATTACCA_INLINE_LAMBDA { return EXPR; }); \
-  }
-
 template <class D, class V>
 HWY_INLINE V negative_or(D d, V x, V negative, V other) {
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), negative, other);
@@ -64,64 +49,58 @@ HWY_INLINE V clamped_swiglu(D d, V x, V y, const double (&params)[3]) {
   return hn::Mul(swish, hn::Add(linear, hn::Set(d, static_cast<float>(params[2]))));
 }
 
-MATH1(Rsqrt, hn::Div(hn::Set(d, 1.0f), hn::Sqrt(x)))
-MATH1(Exp, exp_f32(d, x))
-MATH1(Expm1, expm1_f32(d, x))
-MATH1(Log, log_f32(d, x))
-MATH1(Log1p, log1p_f32(d, x))
-MATH1(Sin, sin_f32(d, x))
-MATH1(Cos, cos_f32(d, x))
-MATH1(Erf, erf_f32(d, x))
-MATH1(Erfc, erfc_f32(d, x))
-MATH1(Tanh, tanh_f32(d, x))
-MATH1(Sigmoid, sigmoid_f32(d, x))
-MATH1(Silu, gated(d, x, hn::Mul(p, x)))
-MATH1(Gelu, gelu_f32(d, x))
-MATH1(GeluTanh, gelu_tanh_f32(d, x))
-MATH1(QuickGelu, gated(d, x, hn::Mul(hn::Set(d, 1.702f), x)))
-MATH1(Softplus, softplus_f32(d, x))
-MATH1(Mish, mish_f32(d, x))
-MATH1(HardSwish, hard_swish(d, x))
-MATH1(LeakyRelu, negative_or(d, x, hn::Mul(p, x), x))
-MATH1(Elu, elu(d, x, args.params[0], 1.0))
-MATH1(Selu, elu(d, x, ir::sem::kSeluAlpha, ir::sem::kSeluScale))
-MATH2(SwiGlu, hn::Mul(gated(d, x, hn::Mul(p, x)), y))
-MATH2(GeGlu, hn::Mul(gelu_f32(d, x), y))
-MATH2(GeGluTanh, hn::Mul(gelu_tanh_f32(d, x), y))
-MATH2(ClampedSwiGlu, clamped_swiglu(d, x, y, args.params))
+// Of one operand, x, and of two, x and y; p: the first parameter.
+#define MATH_KERNELS(ONE, TWO)                                   \
+  ONE(Rsqrt, hn::Div(hn::Set(d, 1.0f), hn::Sqrt(x)))             \
+  ONE(Exp, exp_f32(d, x))                                        \
+  ONE(Expm1, expm1_f32(d, x))                                    \
+  ONE(Log, log_f32(d, x))                                        \
+  ONE(Log1p, log1p_f32(d, x))                                    \
+  ONE(Sin, sin_f32(d, x))                                        \
+  ONE(Cos, cos_f32(d, x))                                        \
+  ONE(Erf, erf_f32(d, x))                                        \
+  ONE(Erfc, erfc_f32(d, x))                                      \
+  ONE(Tanh, tanh_f32(d, x))                                      \
+  ONE(Sigmoid, sigmoid_f32(d, x))                                \
+  ONE(Silu, gated(d, x, hn::Mul(p, x)))                          \
+  ONE(Gelu, gelu_f32(d, x))                                      \
+  ONE(GeluTanh, gelu_tanh_f32(d, x))                             \
+  ONE(QuickGelu, gated(d, x, hn::Mul(hn::Set(d, 1.702f), x)))    \
+  ONE(Softplus, softplus_f32(d, x))                              \
+  ONE(Mish, mish_f32(d, x))                                      \
+  ONE(HardSwish, hard_swish(d, x))                               \
+  ONE(LeakyRelu, negative_or(d, x, hn::Mul(p, x), x))            \
+  ONE(Elu, elu(d, x, args.params[0], 1.0))                       \
+  ONE(Selu, elu(d, x, ir::sem::kSeluAlpha, ir::sem::kSeluScale)) \
+  TWO(SwiGlu, hn::Mul(gated(d, x, hn::Mul(p, x)), y))            \
+  TWO(GeGlu, hn::Mul(gelu_f32(d, x), y))                         \
+  TWO(GeGluTanh, hn::Mul(gelu_tanh_f32(d, x), y))                \
+  TWO(ClampedSwiGlu, clamped_swiglu(d, x, y, args.params))
+
+#define MATH1(NAME, EXPR)                                                 \
+  void NAME(const KernelArgs& args) {                                     \
+    const hn::ScalableTag<float> d;                                       \
+    const auto p = hn::Set(d, static_cast<float>(args.params[0]));        \
+    (void)p;                                                              \
+    map1(d, d, args, [&](auto x) ATTACCA_INLINE_LAMBDA { return EXPR; }); \
+  }
+#define MATH2(NAME, EXPR)                                                         \
+  void NAME(const KernelArgs& args) {                                             \
+    const hn::ScalableTag<float> d;                                               \
+    const auto p = hn::Set(d, static_cast<float>(args.params[0]));                \
+    (void)p;                                                                      \
+    map2(d, d, args, [&](auto x, auto y) ATTACCA_INLINE_LAMBDA { return EXPR; }); \
+  }
+MATH_KERNELS(MATH1, MATH2)
 
 }  // namespace
 
 Kernel math_kernel(ir::Op op) {
   switch (op) {
-#define CASE(NAME)   \
-  case ir::Op::NAME: \
+#define CASE(NAME, EXPR) \
+  case ir::Op::NAME:     \
     return NAME;
-    CASE(Rsqrt)
-    CASE(Exp)
-    CASE(Expm1)
-    CASE(Log)
-    CASE(Log1p)
-    CASE(Sin)
-    CASE(Cos)
-    CASE(Erf)
-    CASE(Erfc)
-    CASE(Tanh)
-    CASE(Sigmoid)
-    CASE(Silu)
-    CASE(Gelu)
-    CASE(GeluTanh)
-    CASE(QuickGelu)
-    CASE(Softplus)
-    CASE(Mish)
-    CASE(HardSwish)
-    CASE(LeakyRelu)
-    CASE(Elu)
-    CASE(Selu)
-    CASE(SwiGlu)
-    CASE(GeGlu)
-    CASE(GeGluTanh)
-    CASE(ClampedSwiGlu)
+    MATH_KERNELS(CASE, CASE)
 #undef CASE
     default:
       return nullptr;
