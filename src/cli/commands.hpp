@@ -57,10 +57,11 @@ struct TuneArgs {
   std::string mode = "fp32";
   std::vector<std::string> dims;         // "M=1,16,256"
   std::vector<std::string> allow, deny;  // patterns of templates' names
-  int budget = -1;    // templates to time; 0: the model alone, < 0: the tuner's default
-  double limit = 60;  // seconds for a region and size
-  bool all = false;   // every legal template
-  bool list = false;  // print every candidate and each exclusion
+  int budget = -1;       // templates to time; 0: the model alone, < 0: the tuner's default
+  double limit = 60;     // seconds for a region and size
+  bool all = false;      // every legal template
+  bool missing = false;  // only what no measurement is known of
+  bool list = false;     // print every candidate and each exclusion
   bool json = false;
   // The database instead of a file:
   bool show = false, forget = false;

@@ -191,6 +191,7 @@ void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
   command->add_flag("--all", args.all, "Time every legal template")->excludes("--budget");
   command->add_option("--limit", args.limit, "The most seconds for one region and size")
       ->check(CLI::PositiveNumber);
+  command->add_flag("--missing", args.missing, "Time only what has no measurement yet");
   command->add_flag("--list", args.list, "Print every candidate, and why others are excluded");
   command->add_flag("--json", args.json, "Print JSON");
   CLI::Option* show = command->add_flag("--show", args.show, "List all measurements");

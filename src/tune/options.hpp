@@ -2,8 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "launch/candidate.hpp"
 
 namespace attacca::tune {
 
@@ -13,6 +16,7 @@ struct TemplateFilter {
   std::vector<std::string> allow;  // empty: all
   std::vector<std::string> deny;
 };
+
 struct TuneOptions {
   int most_templates = 40;  // timed in the first round; the others by rank are left out
   int finalists = 3;        // templates whose variants the second round times; 0: no such round
@@ -20,6 +24,7 @@ struct TuneOptions {
   double seconds_limit = 60;
   double silence_limit = 60;  // seconds without a word from the timing process: kernels are built
   TemplateFilter filter = {};
+  std::optional<launch::Candidate> before = {};  // what an earlier tuning chose (rounds.hpp)
   // Called with what happens next, 0 <= done <= 1.
   std::function<void(double done, const std::string& what)> progress;
 };

@@ -1,25 +1,77 @@
-// What the rounds of a tuning hand to each other.
+// What the rounds of a tuning hand to each other, and how the last one decides.
+//
+// Candidates within 1 % of the fastest tie, and the first of them in a fixed order is taken.
+// Whoever tunes the same problem with the same tools then takes the same one, except where a time
+// lies at the limit of the tie: what may be there is timed for longer (close_calls()).
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tune/choice.hpp"
+#include "tune/options.hpp"
+#include "tune/pace.hpp"
 
 namespace attacca::tune {
+
+// The order in which ties are decided: the unfused path's candidates, so that what is chosen is
+// never slower than it; then templates with default settings; then with others. Each by the rank
+// of its first member, then by its settings.
+class TieOrder {
+ public:
+  // `ranked`: the unfused candidates, then the templates' by rank. `before`: what an earlier tuning
+  // chose, if anything; it is kept within 2 % of the fastest while it is not slower than the
+  // unfused path.
+  explicit TieOrder(std::vector<launch::Candidate> ranked,
+                    std::optional<launch::Candidate> before = {});
+
+  bool first(const launch::Candidate& a, const launch::Candidate& b) const;
+  const std::optional<launch::Candidate>& before() const { return before_; }
+
+ private:
+  std::vector<launch::Candidate> ranked_;
+  std::optional<launch::Candidate> before_;
+};
 
 // The fastest first, what failed last.
 void sort_by_time(std::vector<Trial>& trials);
 
 // A later round's trials, sorted and marked as final, then what only the earlier ones know of:
-// their times are those of a device in another state.
+// their times are those of a device in another state. A round in which nothing ran changes nothing.
 std::vector<Trial> merge_rounds(std::vector<Trial> earlier, std::vector<Trial> last);
 
-// Of the final trials what may still win under load: up to three fused candidates and up to three
-// of the unfused path that come near the best; at least one of each.
-std::vector<launch::Candidate> contenders(const std::vector<Trial>& trials);
+// Of a first round's trials, sorted: the `fastest` of each kind, and what is near the fastest of
+// its kind, in the order of ties; the earlier choice.
+std::vector<launch::Candidate> finalists(const std::vector<Trial>& trials, const TieOrder& order,
+                                         size_t fastest);
 
-// The first that has a time, beside the first unfused one. None: nothing ran.
-std::optional<Choice> choose(const std::vector<Trial>& trials);
+// Of the final trials what may still be chosen under load: up to three fused candidates and up to
+// three of the unfused path that come near the fastest, at least one of each; those that would win
+// a tie with it; the earlier choice.
+std::vector<launch::Candidate> contenders(const std::vector<Trial>& trials, const TieOrder& order);
+
+// Of the final trials those whose time is so near the limit of the tie that chance decides whether
+// they are chosen, with what they compare with. Empty: the choice is clear.
+std::vector<launch::Candidate> close_calls(const std::vector<Trial>& trials, const TieOrder& order);
+
+// By the final trials, or by all if none is: the first of those that tie, beside the fastest
+// unfused one. None: nothing ran.
+std::optional<Choice> choose(const std::vector<Trial>& trials, const TieOrder& order);
+
+// The fastest final trial of another candidate than the chosen one. Null: there is none.
+const Trial* next_fastest(const std::vector<Trial>& trials, const launch::Candidate& chosen);
+
+// What the rounds ask for.
+struct Stopwatch {
+  std::function<std::vector<Trial>(std::vector<launch::Candidate>, int rounds, Pace)> time;
+  // A template's candidate with default settings, then with others.
+  std::function<std::vector<launch::Candidate>(const launch::Candidate&)> variants;
+  std::function<void(double done, const std::string& what)> report;
+};
+// All rounds of a tuning, from the candidates of the first: the trials that choose() decides by.
+std::vector<Trial> time_in_rounds(const Stopwatch& stopwatch, std::vector<launch::Candidate> first,
+                                  const TieOrder& order, const TuneOptions& options);
 
 }  // namespace attacca::tune

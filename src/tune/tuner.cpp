@@ -15,30 +15,6 @@
 namespace attacca::tune {
 namespace {
 
-constexpr int kFirstRounds = 3, kLastRounds = 15;
-
-// The second round: variants of the best templates beside the best unfused ways.
-std::vector<launch::Candidate> finalists(const std::vector<Trial>& first,
-                                         const launch::Toolbox& toolbox,
-                                         const problem::Problem& problem, int templates) {
-  std::vector<launch::Candidate> chosen;
-  int fused = 0, unfused = 0;
-  for (const Trial& trial : first) {
-    if (!trial.seconds) continue;
-    const launch::Candidate& candidate = trial.candidate;
-    if (candidate.kind == launch::CandidateKind::Unfused) {
-      if (unfused++ < 2) chosen.push_back(candidate);
-    } else if (problem.kernel) {
-      chosen.push_back(candidate);
-    } else if (fused++ < templates) {
-      const auto all = variants(candidate, *toolbox.catalog().find(candidate.kernel), problem,
-                                toolbox.device().info());
-      chosen.insert(chosen.end(), all.begin(), all.end());
-    }
-  }
-  return chosen;
-}
-
 Result<Timer> make_timer(const TuneOptions& options) {
   const std::string program = worker_program();
   if (program.empty())
@@ -117,32 +93,29 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
     else
       result.excluded.push_back({candidate.kernel, "ranked below those that were timed"});
   }
-  const auto report = [&](double done, const std::string& what) {
-    if (options.progress) options.progress(done, what);
-  };
-  TimingRequest request = make_request(*toolbox, text, std::move(first), kFirstRounds);
-  report(0, fmt::format("building and timing {} candidates", request.candidates.size()));
-  std::vector<Trial> trials = timer.time(request);
-  sort_by_time(trials);
-  const auto time_again = [&](std::vector<launch::Candidate> candidates) {
-    request.candidates = std::move(candidates);
-    trials = merge_rounds(std::move(trials), timer.time(request));
-  };
-  if (options.finalists > 0) {
-    std::vector<launch::Candidate> variants =
-        finalists(trials, *toolbox, problem, options.finalists);
-    request.rounds = options.rounds;
-    report(0.6, fmt::format("timing {} variants of the best", variants.size()));
-    time_again(std::move(variants));
-    std::vector<launch::Candidate> best = contenders(trials);
-    if (best.size() > 1) {
-      request.rounds = kLastRounds;
-      request.pace = Pace::Sustained;
-      report(0.9, fmt::format("timing the best {} under load", best.size()));
-      time_again(std::move(best));
-    }
-  }
-  const std::optional<Choice> choice = choose(trials);
+  const TieOrder order(first, options.before);
+  TimingRequest request = make_request(*toolbox, text, {}, 0);
+  const Stopwatch stopwatch = {
+      .time =
+          [&](std::vector<launch::Candidate> candidates, int rounds, Pace pace) {
+            request.candidates = std::move(candidates);
+            request.rounds = rounds;
+            request.pace = pace;
+            return timer.time(request);
+          },
+      .variants =
+          [&](const launch::Candidate& candidate) {
+            const templates::Template* kernel = toolbox->catalog().find(candidate.kernel);
+            return kernel == nullptr
+                       ? std::vector<launch::Candidate>()  // a user's kernel
+                       : variants(candidate, *kernel, problem, toolbox->device().info());
+          },
+      .report =
+          [&](double done, const std::string& what) {
+            if (options.progress) options.progress(done, what);
+          }};
+  std::vector<Trial> trials = time_in_rounds(stopwatch, std::move(first), order, options);
+  const std::optional<Choice> choice = choose(trials, order);
   if (!choice) {
     const std::string why = trials.empty() ? "there is none" : trials.front().failure;
     return fail("no candidate ran: " + why, "tuning",
@@ -152,7 +125,7 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
   }
   result.choice = *choice;
   result.trials = std::move(trials);
-  report(1, "done");
+  stopwatch.report(1, "done");
   return result;
 }
 

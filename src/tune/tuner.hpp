@@ -16,7 +16,7 @@ struct Tuned {
   // The last comparison's, best first, its failed ones last; then what only earlier rounds saw.
   std::vector<Trial> trials;
   std::vector<launch::Exclusion> excluded;  // never timed, with the reason
-  Choice choice;  // the best of all; unfused where fusing lost or nothing else ran
+  Choice choice;  // of those that tie with the fastest, the first in TieOrder (rounds.hpp)
 };
 
 // The fused candidates, ranked, that the filter leaves: those of the templates, or of a user's

@@ -6,14 +6,20 @@ representative few templates (docs/templates.md).
 """
 import contextlib
 import json
+import os
+import pathlib
 import re
 import sqlite3
+import subprocess
 import sys
 import time
 import unittest
 
 FAKE_CUDA = sys.argv.pop(2)
-from cli_test import EXAMPLES, Cli, attacca
+from cli_test import ATTACCA, EXAMPLES, Cli, attacca
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench/gpu"
+sys.path.insert(0, str(BENCH))
 
 SMALL = "mma_tn_128x128x32_f2_d16"  # no tensor map: the stand-in encodes none
 # Where rows are no multiple of 16 bytes: whatever the model prefers, nothing else can compute it.
@@ -170,6 +176,35 @@ class Explain(Cli):
                      what="dimension Q")
         self.refused("explain", graph, "--device", "cuda", what="CUDA driver", fix="--as",
                      env={"ATTACCA_LIBCUDA": "/nowhere/x"})
+
+
+class Scripts(Cli):
+    """The graphs that bench/gpu's scripts tune."""
+
+    def regions(self, graph, *args):
+        code, out, err = attacca("explain", self.write(graph), "--device", "cuda", "--as", "h200",
+                                 "--json", *args)
+        self.assertEqual((code, err), (0, ""), graph)
+        return json.loads(out)["candidates"]
+
+    def test_every_form_of_shipped_choices_is_one_region_that_templates_compute(self):
+        import shipped
+        for form in shipped.FORMS:
+            item = next(each for each in shipped.items() if each.name.startswith(form.name + " N="))
+            (region,) = self.regions(item.graph, "--dim", "M=16")
+            if "8, " not in form.name:  # of these the few templates have none
+                self.assertGreater(len(region["ranked"]), 0, form.name)
+
+    def test_shipped_items_are_each_once(self):
+        import shipped
+        names = [item.name for item in shipped.items()]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertIn("swiglu of packed halves N=14336 K=4096 M=16,256,1024,4096", names[0])
+
+    def test_ten_problems_are_ten_regions(self):
+        import alike
+        self.assertEqual([each["region"] for each in self.regions(alike.graph())],
+                         list(range(1, 11)))
 
 
 class StandIn(Cli):
@@ -356,10 +391,56 @@ class StandIn(Cli):
         self.assertIn("locked", report["warnings"][0]["what"])
         self.assertLess(took, free + 12)
 
+    def script(self, name, *args):
+        """A script of bench/gpu with a small problem."""
+        code = (f"import sys; sys.path.insert(0, {str(BENCH)!r}); import alike, shipped\n"
+                "shipped.FORMS[:] = [shipped.Form('odd', shipped.PLAIN,"
+                " 'return relu(x @ transpose(w))', [(33, 63)])]\n"
+                "shipped.ROWS[:] = [[16], [5, 8]]\n"
+                "alike.PROBLEMS[:] = [('relu({x} @ transpose({w}))', 5, 33, 63)] * 2\n"
+                f"{name}.main()")
+        done = subprocess.run([sys.executable, "-c", code, "--attacca", ATTACCA, "--budget", "1",
+                               *map(str, args)], env={**os.environ, **self.env},
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_the_script_of_shipped_choices_adds_to_its_file(self):
+        out = self.folder / "fake.choices"
+        self.assertIn("exported 1 choice for Fake 0", self.script("shipped", "--out", out, "--most",
+                                                                  1))
+        first = out.read_text().splitlines()[1]
+        said = self.script("shipped", "--out", out)
+        self.assertIn("imported 1 choice for Fake 0", said)
+        self.assertIn("exported 2 choices for Fake 0", said)  # M = 5 and 8 have one bucket
+        self.assertIn(first, out.read_text().splitlines())
+
+    def test_processes_of_the_stand_in_choose_alike(self):
+        self.assertIn("0 of 6 choices differ from the most common one",
+                      self.script("alike", "--processes", 3))
+
+    def test_tune_takes_only_what_is_missing(self):
+        self.odd("tune", "--budget", "1")
+        self.change("UPDATE measured SET candidate = candidate || ' raster=1'")
+        (row,) = self.odd("tune", "--missing")["tuned"]
+        self.assertEqual((row["winner"], row["candidates"]), ("mma_xx_64x64x32_f2_d16 raster=1", []))
+        self.tuned("--forget")
+        (row,) = self.odd("tune", "--missing")["tuned"]
+        self.assertEqual(row["candidates"][0]["candidate"], row["winner"])
+
+    def test_what_was_chosen_before_is_kept_in_a_tie(self):
+        (row,) = self.odd("tune", "--budget", "1")["tuned"]
+        self.assertEqual(row["winner"], "mma_xx_64x64x32_f2_d16")
+        self.change("UPDATE measured SET candidate = candidate || ' raster=1'")
+        (row,) = self.odd("tune", "--budget", "1")["tuned"]
+        self.assertEqual((row["winner"], row["next"], row["next_us"]),
+                         ("mma_xx_64x64x32_f2_d16 raster=1", "mma_xx_64x64x32_f2_d16", row["us"]))
+
     def test_tune_prints_a_table(self):
         out = self.gpu("tune", "--dim", "M=16", "--allow", "mma_*", "--budget", "1", "--list")
         self.assertRegex(out,
-                         r"^region  size +us  unfused us   ratio  winner\n +1  M=16 +\d+\.\d\d ")
+                         r"^region  size +us  unfused us   ratio    lead  winner\n"
+                         r" +1  M=16 +\d+\.\d\d +\S+ +\S+ +(-|[+-]\d+\.\d%)  ")
         self.assertRegex(out, r"mma_\w+: ranked below those that were timed")
         self.assertIn("cutlass_tn_128x128x64_2x1_pingpong_f1: not allowed by mma_*", out)
         self.assertIn("unfused", out)

@@ -2,10 +2,15 @@
 // 12us".
 #include "tune/rounds.hpp"
 
+#include <cmath>
+#include <map>
+#include <random>
+
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
 #include "launch/candidate.hpp"
+#include "support/hash.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -38,15 +43,32 @@ std::string told(const std::vector<Trial>& trials) {
   return text;
 }
 
-std::string contenders_of(std::initializer_list<Timed> timed) {
+// The order of ties of these tests.
+TieOrder order(const char* before = nullptr) {
+  std::vector<launch::Candidate> ranked;
+  for (const char* each : {"unfused", "unfused absorbed=1", "unfused algorithm=1",
+                           "unfused algorithm=2", "a", "b", "c", "d"})
+    ranked.push_back(*launch::parse_candidate(each));
+  return before == nullptr ? TieOrder(ranked) : TieOrder(ranked, *launch::parse_candidate(before));
+}
+
+std::string text_of(const std::vector<launch::Candidate>& candidates) {
   std::string text;
-  for (const launch::Candidate& each : contenders(merge_rounds({}, trials_of(timed))))
+  for (const launch::Candidate& each : candidates)
     text += (text.empty() ? "" : ", ") + to_string(each);
   return text;
 }
 
-std::string choice_of(std::initializer_list<Timed> timed) {
-  const auto choice = choose(trials_of(timed));
+std::vector<Trial> final_trials(std::initializer_list<Timed> timed) {
+  return merge_rounds({}, trials_of(timed));
+}
+
+std::string contenders_of(std::initializer_list<Timed> timed, const TieOrder& by = order()) {
+  return text_of(contenders(final_trials(timed), by));
+}
+
+std::string choice_of(std::initializer_list<Timed> timed, const TieOrder& by = order()) {
+  const auto choice = choose(final_trials(timed), by);
   return choice ? fmt::format("{} {:.0f}us, unfused {:.0f}us", to_string(choice->candidate),
                               choice->seconds * 1e6, choice->unfused_seconds * 1e6)
                 : "none";
@@ -71,16 +93,45 @@ TEST(Rounds, OfThreeRoundsOnlyTheLastIsFinal) {
             "*a 13us, b 11us, unfused 7us");
 }
 
+TEST(Rounds, ARoundInWhichNothingRanChangesNothing) {
+  const auto before = merge_rounds(trials_of({{"a", 9}}), trials_of({{"b", 10}, {"unfused", 11}}));
+  EXPECT_EQ(told(merge_rounds(before, trials_of({{"b", 0}, {"unfused", 0}}))), told(before));
+}
+
+TEST(Rounds, FinalistsAreTheFastestAndWhatIsNearThem) {
+  const auto first = [](std::initializer_list<Timed> timed, const TieOrder& by, size_t fastest) {
+    return text_of(finalists(trials_of(timed), by, fastest));
+  };
+  EXPECT_EQ(first({{"d", 100}, {"b", 102}, {"c", 102.5}, {"a", 104}, {"unfused", 150}}, order(), 1),
+            "unfused, d, b, c");
+  EXPECT_EQ(first({{"d", 100}, {"b", 110}, {"c", 120}, {"a", 0}, {"unfused", 150}}, order("c"), 2),
+            "unfused, d, b, c");
+  EXPECT_EQ(first({{"d", 100}, {"b", 110}, {"c", 120}}, order("a"), 1), "d, a");
+  EXPECT_EQ(first({{"a", 0}}, order(), 2), "");
+}
+
 TEST(Rounds, ContendersAreNearTheBestThreeOfAKind) {
   EXPECT_EQ(contenders_of({{"a", 100},
                            {"a swizzle=2", 101},
                            {"unfused", 102},
-                           {"b", 103},
+                           {"b", 103.5},
                            {"c", 104},
                            {"d", 105},
                            {"unfused algorithm=1", 105},
                            {"unfused algorithm=2", 107}}),
             "a, a swizzle=2, unfused, b, unfused algorithm=1");
+}
+
+TEST(Rounds, WhatMayTieContends) {
+  EXPECT_EQ(contenders_of({{"d swizzle=1", 100},
+                           {"d swizzle=2", 100.1},
+                           {"d swizzle=4", 100.2},
+                           {"d swizzle=8", 100.3},
+                           {"c", 101},
+                           {"b", 102},
+                           {"a", 104}}),
+            "d swizzle=1, d swizzle=2, d swizzle=4, b, c, d swizzle=8");
+  EXPECT_EQ(contenders_of({{"c", 100}, {"b", 110}, {"a", 120}}, order("a")), "c, a");
 }
 
 TEST(Rounds, AtLeastOneOfEachKindContends) {
@@ -96,6 +147,176 @@ TEST(Rounds, TheChoiceStandsBesideTheBestUnfusedWay) {
   EXPECT_EQ(choice_of({{"unfused", 10}, {"b", 11}}), "unfused 10us, unfused 10us");
   EXPECT_EQ(choice_of({{"b", 10}}), "b 10us, unfused 0us");
   EXPECT_EQ(choice_of({{"a", 0}}), "none");
+}
+
+// In the order: unfused, by the library's order; default settings, by rank; other settings.
+TEST(Ties, AreDecidedByTheOrder) {
+  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1009}, {"c", 1001}}), "a 1009us, unfused 0us");
+  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1011}, {"c", 1001}}), "b 1000us, unfused 0us");
+  EXPECT_EQ(choice_of({{"a swizzle=2", 1000}, {"d", 1009}}), "d 1009us, unfused 0us");
+  EXPECT_EQ(choice_of({{"b swizzle=2", 1000},
+                       {"b raster=1", 1001},
+                       {"a splits=2", 1002},
+                       {"a swizzle=8", 1003}}),
+            "a swizzle=8 1003us, unfused 0us");
+  EXPECT_EQ(choice_of({{"a", 1000},
+                       {"unfused algorithm=2", 1004},
+                       {"unfused absorbed=1", 1009},
+                       {"unfused", 1011}}),
+            "unfused absorbed=1 1009us, unfused 1004us");
+}
+
+// What is chosen is never slower than the unfused path.
+TEST(Ties, NeverLoseToTheUnfusedPath) {
+  EXPECT_EQ(choice_of({{"unfused", 1000}, {"a", 1001}}), "unfused 1000us, unfused 1000us");
+  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1008}, {"unfused", 1009}}),
+            "unfused 1009us, unfused 1009us");
+  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1008}, {"unfused", 1011}}), "a 1008us, unfused 1011us");
+}
+
+TEST(Ties, AnEarlierChoiceIsKeptWithinTwoPerCent) {
+  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1001}, {"d swizzle=2", 1019}}, order("d swizzle=2")),
+            "d swizzle=2 1019us, unfused 0us");
+  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1001}, {"d", 1021}}, order("d")),
+            "a 1001us, unfused 0us");
+  EXPECT_EQ(choice_of({{"b", 1000}, {"d", 1016}, {"unfused", 1015}}, order("d")),
+            "b 1000us, unfused 1015us");
+  EXPECT_EQ(choice_of({{"b", 1000}, {"unfused", 1015}}, order("unfused")),
+            "unfused 1015us, unfused 1015us");
+  EXPECT_EQ(choice_of({{"b", 1000}, {"d", 0}}, order("d")), "b 1000us, unfused 0us");
+}
+
+TEST(Ties, WhatLiesAtTheLimitIsTimedLonger) {
+  const auto close = [](std::initializer_list<Timed> timed, const TieOrder& by = order()) {
+    return text_of(close_calls(final_trials(timed), by));
+  };
+  EXPECT_EQ(close({{"b", 1000}, {"a", 1011}, {"c", 1002}, {"unfused", 1100}}), "a, b, unfused");
+  EXPECT_EQ(close({{"c", 1000}, {"b", 1003}, {"a", 1008}, {"unfused", 1012}}), "a, unfused, c, b");
+  EXPECT_EQ(close({{"b", 1000}, {"a", 1003}, {"c", 1009}}), "");  // c loses to a in any case
+  EXPECT_EQ(close({{"b", 1000}, {"a", 1020}}), "");
+  EXPECT_EQ(close({{"b", 1000}, {"a", 1011}}, order("b")), "");
+  EXPECT_EQ(close({{"a", 0}}), "");
+}
+
+TEST(Ties, TheNextFastestGivesTheLead) {
+  const auto next = [](std::initializer_list<Timed> timed, const char* chosen) {
+    const auto trials = final_trials(timed);
+    const Trial* found = next_fastest(trials, *launch::parse_candidate(chosen));
+    return found == nullptr ? "none" : to_string(found->candidate);
+  };
+  EXPECT_EQ(next({{"b", 1000}, {"a", 1011}, {"c", 0}}, "b"), "a");
+  EXPECT_EQ(next({{"b", 1000}, {"a", 1009}}, "a"), "b");
+  EXPECT_EQ(next({{"b", 1000}, {"a", 0}}, "b"), "none");
+}
+
+// A problem whose candidates take planted times, and processes that time them: each has its own
+// offset for a candidate, as another place in memory gives, and noise that falls with the rounds.
+class Planted {
+ public:
+  explicit Planted(uint64_t seed) : random_(seed) {
+    // The ranking is right but for 5 %, as the model's is.
+    std::normal_distribution<double> normal;
+    const auto error = [&] { return std::exp(0.05 * normal(random_)); };
+    for (int i = 0; i < 5; ++i)
+      add(fmt::format("unfused algorithm={}", i), (1.05 + 0.02 * i) * error());
+    for (int i = 0; i < 30; ++i) add(fmt::format("t{}", i), (1 + 0.01 * i) * error());
+  }
+
+  struct Result {
+    std::string choice, fastest;
+  };
+  Result tune(uint64_t process, const char* before = nullptr) const {
+    std::mt19937_64 random(process);
+    std::normal_distribution<double> normal;
+    std::map<std::string, double> offsets;
+    Stopwatch stopwatch;
+    stopwatch.time = [&](std::vector<launch::Candidate> candidates, int rounds, Pace) {
+      std::vector<Trial> trials;
+      for (launch::Candidate& candidate : candidates) {
+        const std::string name = to_string(candidate);
+        const double offset = offsets.try_emplace(name, 1 + 0.0005 * normal(random)).first->second;
+        const double noise = 1 + 0.006 / std::sqrt(rounds) * normal(random);
+        trials.push_back({std::move(candidate), seconds(name) * offset * noise, "", false});
+      }
+      return trials;
+    };
+    stopwatch.variants = [](const launch::Candidate& candidate) {
+      std::vector<launch::Candidate> all = {candidate};
+      for (const int swizzle : {1, 2, 4, 8}) {
+        all.push_back(candidate);
+        all.back().swizzle = swizzle;
+      }
+      return all;
+    };
+    stopwatch.report = [](double, const std::string&) {};
+    std::optional<launch::Candidate> earlier;
+    if (before != nullptr) earlier = *launch::parse_candidate(before);
+    const TieOrder by(ranked_, earlier);
+    const std::vector<Trial> trials = time_in_rounds(stopwatch, ranked_, by, {});
+    return {to_string(choose(trials, by)->candidate), to_string(trials[0].candidate)};
+  }
+
+  // The fastest by this choice, at most 1.
+  double speed(const std::string& choice) const {
+    double best = seconds(choice);
+    for (const auto& each : ranked_)
+      for (const char* settings : {"", " swizzle=1", " swizzle=2", " swizzle=4", " swizzle=8"})
+        best = std::min(best, seconds(to_string(each) + settings));
+    return best / seconds(choice);
+  }
+
+ private:
+  void add(const std::string& name, double us) {
+    ranked_.push_back(*launch::parse_candidate(name));
+    us_[to_string(ranked_.back())] = us;
+  }
+  // Other settings differ little.
+  double seconds(const std::string& name) const {
+    const size_t space = name.find(" swizzle=");
+    const double base = us_.at(name.substr(0, space));
+    return space == std::string::npos ? base : base * (1 + 1e-5 * double(hash64(name) % 300));
+  }
+
+  std::mt19937_64 random_;
+  std::vector<launch::Candidate> ranked_;
+  std::map<std::string, double> us_;
+};
+
+using Counts = std::map<std::string, int>;
+
+const std::pair<const std::string, int>& most_common(const Counts& counts) {
+  return *std::max_element(counts.begin(), counts.end(),
+                           [](const auto& a, const auto& b) { return a.second < b.second; });
+}
+
+TEST(Ties, ProcessesThatTuneTheSameProblemsChooseAlike) {
+  constexpr int kProblems = 40, kProcesses = 60;
+  // Of all processes those that do not choose as most do: by the order of ties, by the time alone,
+  // and with an earlier choice.
+  int others = 0, others_by_time = 0, others_again = 0;
+  double slowest = 1;
+  for (uint64_t problem = 0; problem < kProblems; ++problem) {
+    const Planted planted(problem);
+    Counts choices, fastest, again;
+    for (uint64_t process = 0; process < kProcesses; ++process) {
+      const Planted::Result result = planted.tune(1000 * problem + process);
+      ++choices[result.choice];
+      ++fastest[result.fastest];
+    }
+    const std::string& common = most_common(choices).first;
+    for (uint64_t process = 0; process < kProcesses; ++process)
+      ++again[planted.tune(777 + 1000 * problem + process, common.c_str()).choice];
+    others += kProcesses - most_common(choices).second;
+    others_by_time += kProcesses - most_common(fastest).second;
+    others_again += kProcesses - most_common(again).second;
+    for (const auto& [choice, count] : choices) slowest = std::min(slowest, planted.speed(choice));
+  }
+  EXPECT_LE(others, kProblems * kProcesses / 100);
+  EXPECT_GT(others_by_time, kProblems * kProcesses / 4);
+  EXPECT_EQ(others_again, 0);
+  EXPECT_GT(slowest, 0.985);
+  RecordProperty("others", others);
+  RecordProperty("others_by_time", others_by_time);
 }
 
 }  // namespace

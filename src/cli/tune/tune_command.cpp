@@ -9,6 +9,7 @@
 #include "cli/tune_progress.hpp"
 #include "run/pipeline.hpp"
 #include "run/shared/device_id.hpp"
+#include "tune/rounds.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -78,11 +79,15 @@ struct TunedPlan {
   const fuse::Partition& partition() const { return *compiled.prepared.partition; }
 };
 
+run::Tuning tuning_of(const TuneArgs& args) {
+  if (args.budget == 0) return run::Tuning::Model;
+  return args.missing ? run::Tuning::Measure : run::Tuning::Always;
+}
+
 Result<TunedPlan> measure(const TuneArgs& args, const Job& job, const gpu::DeviceInfo& device) {
   ATTACCA_TRY(const auto sizes, sizes_of(job, args.dims));
   TuneProgress progress;
-  run::CudaOptions options{.tuning = args.budget == 0 ? run::Tuning::Model : run::Tuning::Always,
-                           .tune_options = options_of(args)};
+  run::CudaOptions options{.tuning = tuning_of(args), .tune_options = options_of(args)};
   options.tune_options.progress = progress.callback();
   ATTACCA_TRY(run::Compiled compiled,
               run::compile(job.graph, run::Target::cuda(device, *ir::parse_mode(args.mode)),
@@ -93,7 +98,7 @@ Result<TunedPlan> measure(const TuneArgs& args, const Job& job, const gpu::Devic
     progress.name(text_of(symbols));
     ATTACCA_TRY(const auto instance, tuned.compiled.cuda().instance(symbols));
     for (const run::Decision& decision : instance->decisions())
-      if (!decision.trials.empty() || decision.expected_seconds > 0)
+      if (decision.seconds > 0 || decision.expected_seconds > 0)
         tuned.rows.push_back({symbols, decision});
   }
   return tuned;
@@ -106,6 +111,14 @@ double ratio(const run::Decision& decision) {
 // A time or ratio as text; 0 means that there is none.
 std::string cell(double value, const char* unit = "") {
   return value > 0 ? fmt::format("{:.2f}{}", value, unit) : "-";
+}
+
+// By how much the next fastest takes longer: "+1.3%"; negative where both tie and the winner is the
+// first in the order of ties.
+std::string lead_of(const run::Decision& decision) {
+  const tune::Trial* next = tune::next_fastest(decision.trials, decision.candidate);
+  return next == nullptr ? "-"
+                         : fmt::format("{:+.1f}%", (*next->seconds / decision.seconds - 1) * 100);
 }
 
 std::string time_of(const run::Decision& decision) {
@@ -125,13 +138,14 @@ void print_details(const run::Decision& decision) {
 void print_text(const TunedPlan& tuned, const TuneArgs& args) {
   size_t width = 4;
   for (const Row& row : tuned.rows) width = std::max(width, text_of(row.symbols).size());
-  fmt::print("region  {:<{}}  {:>10}  {:>10}  {:>6}  winner\n", "size", width, "us", "unfused us",
-             "ratio");
+  fmt::print("region  {:<{}}  {:>10}  {:>10}  {:>6}  {:>6}  winner\n", "size", width, "us",
+             "unfused us", "ratio", "lead");
   for (const Row& row : tuned.rows) {
     const run::Decision& each = row.decision;
-    fmt::print("{:6}  {:<{}}  {:>10}  {:>10}  {:>6}  {}\n", region_number(each, tuned.partition()),
-               text_of(row.symbols), width, time_of(each), cell(each.unfused_seconds * 1e6),
-               cell(ratio(each), "x"), to_string(each.candidate));
+    fmt::print("{:6}  {:<{}}  {:>10}  {:>10}  {:>6}  {:>6}  {}\n",
+               region_number(each, tuned.partition()), text_of(row.symbols), width, time_of(each),
+               cell(each.unfused_seconds * 1e6), cell(ratio(each), "x"), lead_of(each),
+               to_string(each.candidate));
     if (!each.not_stored.empty()) fmt::print("        not stored: {}\n", each.not_stored);
     if (args.list) print_details(each);
   }
@@ -150,6 +164,8 @@ json::Value to_json(const TunedPlan& tuned, const TuneArgs& args) {
     } else {
       entry.set("us", each.seconds * 1e6).set("unfused_us", each.unfused_seconds * 1e6);
       entry.set("ratio", ratio(each));
+      if (const auto* next = tune::next_fastest(each.trials, each.candidate))
+        entry.set("next", to_string(next->candidate)).set("next_us", *next->seconds * 1e6);
     }
     if (!each.not_stored.empty()) entry.set("not_stored", each.not_stored);
     entry.set("candidates", trials_json(each.trials));

@@ -68,12 +68,15 @@ bool decide_by_known(const StepContext& context, const problem::Problem& problem
   return shipped && take(*shipped, "shipped");
 }
 
-Status measure(const StepContext& context, const fuse::Region& region, Decision& decision) {
+Status measure(const StepContext& context, const fuse::Region& region,
+               const problem::Problem& problem, Decision& decision) {
   ATTACCA_TRY(const problem::ProblemText text,
               problem::write_problem(context.graph(), region, context.symbols, context.mode(),
                                      context.alignment_of));
-  ATTACCA_TRY(tune::Tuned tuned,
-              tune::tune(context.toolbox(), text, context.options().tune_options));
+  tune::TuneOptions options = context.options().tune_options;
+  if (Decision known = decision; decide_by_known(context, problem, known))
+    options.before = std::move(known.candidate);
+  ATTACCA_TRY(tune::Tuned tuned, tune::tune(context.toolbox(), text, options));
   decision.candidate = tuned.choice.candidate;
   decision.seconds = tuned.choice.seconds;
   decision.unfused_seconds = tuned.choice.unfused_seconds;
@@ -104,7 +107,7 @@ Status decide_kernel(const StepContext& context, const fuse::Region& region,
   decision.candidate = std::move(fused.ranked.front());
   if (!measures(context.options().tuning)) return {};
   // On made-up data a kernel may do anything.
-  if (const Status measured = measure(context, region, decision); !measured)
+  if (const Status measured = measure(context, region, problem, decision); !measured)
     decision.source = fmt::format("analysis, not measured: {}", measured.error().what);
   return {};
 }
@@ -123,7 +126,7 @@ Status decide_into(const StepContext& context, const fuse::Region& region,
     return {};
   std::string model = "model";
   if (measures(context.options().tuning)) {
-    const Status measured = measure(context, region, decision);
+    const Status measured = measure(context, region, problem, decision);
     // Who tunes wants to hear of it; a plan is needed whether there was time or not.
     if (measured || context.options().tuning == Tuning::Always) return measured;
     model += fmt::format(", not measured: {}", measured.error().what);

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""The tuned choices that a package carries: tunes the layers of well-known models, the most common
+first, for as long as it may, and exports what was measured.
+
+    shipped.py --minutes 8 --out src/tune/shipped/nvidia_h200.choices
+
+Where OUT is already a file of choices that hold here, its choices are kept and others are added.
+Needs the command line program and its templates, no Python package.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+import program
+
+
+class Form(NamedTuple):
+    """A kind of layer: the inputs and the statements of its graph, with N columns and K terms."""
+    name: str
+    inputs: str
+    body: str
+    layers: list
+
+    def graph(self, n, k):
+        inputs, body = (text.format(n=n, n2=2 * n, k=k) for text in (self.inputs, self.body))
+        return f"graph g({inputs}) {{\n  {body}\n}}\n"
+
+
+GATE_LAYERS = [(14336, 4096), (28672, 8192), (11008, 4096), (18944, 3584), (2880, 2880)]
+UP_LAYERS = [(14336, 4096), (11008, 4096), (12288, 4096), (4096, 4096), (32768, 512)]
+DOWN_LAYERS = [(4096, 14336), (4096, 4096), (8192, 28672), (8192, 8192), (4096, 11008),
+               (3584, 18944), (3584, 3584), (2880, 4096), (7168, 2048)]
+BIASED_LAYERS = [(6144, 4096), (10240, 8192), (4608, 3584), (5120, 2880), (4096, 4096)]
+# Weights as torch.nn.Linear stores them, vectors in the activations' dtype.
+PLAIN = "x: bf16[M, {k}], w: bf16[{n}, {k}]"
+BIASED = PLAIN + ", b: bf16[{n}]"
+SCALES = "xs: f32[M, 1], ws: f32[{n}], b: bf16[{n}]"
+FORMS = [
+    Form("swiglu of packed halves", "x: bf16[M, {k}], w: bf16[{n2}, {k}]",
+         "h = x @ transpose(w); return silu(h[:, :{n}]) * h[:, {n}:]", GATE_LAYERS),
+    Form("residual", PLAIN + ", r: bf16[M, {n}]", "return x @ transpose(w) + r", DOWN_LAYERS),
+    Form("swiglu of two weights", PLAIN + ", v: bf16[{n}, {k}]",
+         "return silu(x @ transpose(w)) * (x @ transpose(v))", GATE_LAYERS),
+    Form("bias, gelu_tanh", BIASED, "return gelu_tanh(x @ transpose(w) + b)", UP_LAYERS),
+    Form("bias, silu", BIASED, "return silu(x @ transpose(w) + b)", UP_LAYERS),
+    Form("bias, gelu", BIASED, "return gelu(x @ transpose(w) + b)", UP_LAYERS),
+    Form("int8, bias, silu", "x: s8[M, {k}], w: s8[{n}, {k}], " + SCALES,
+         "y = cast(x @ transpose(w), f32) * xs * ws; return silu(cast(y, bf16) + b)", UP_LAYERS),
+    Form("fp8, bias, silu", "x: f8e4m3[M, {k}], w: f8e4m3[{n}, {k}], " + SCALES,
+         "y = matmul(x, transpose(w), out=f32) * xs * ws + b; return silu(cast(y, bf16))",
+         UP_LAYERS),
+    Form("bias", BIASED, "return x @ transpose(w) + b", BIASED_LAYERS),
+    Form("bias, relu", BIASED, "return relu(x @ transpose(w) + b)", UP_LAYERS),
+    Form("bias, residual", BIASED + ", r: bf16[M, {n}]", "return x @ transpose(w) + b + r",
+         DOWN_LAYERS),
+]
+# A choice holds for all M down to the next smaller one of these.
+ROWS = [[16, 256, 1024, 4096], [1, 64, 512, 2048], [8, 32, 128, 8192],
+        [2, 4, 192, 384, 768, 1536, 3072, 6144]]
+
+
+class Item(NamedTuple):
+    name: str
+    graph: str
+    rows: list
+
+
+def items():
+    """All of them, the most important first: a later layer weighs as two later forms, later rows as
+    two later layers."""
+    found = []
+    for r, rows in enumerate(ROWS):
+        for f, form in enumerate(FORMS):
+            for i, (n, k) in enumerate(form.layers):
+                name = f"{form.name} N={n} K={k} M={','.join(map(str, rows))}"
+                found.append((4 * r + 2 * i + f, Item(name, form.graph(n, k), rows)))
+    return [item for _, item in sorted(found, key=lambda each: each[0])]
+
+
+def tune(attacca, item, budget, folder, environment):
+    """What `attacca tune` says of each M."""
+    path = os.path.join(folder, "graph.attacca")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(item.graph)
+    said = program.answer(attacca, "tune", path, "--missing", "--budget", str(budget), "--json",
+                          "--dim", "M=" + ",".join(map(str, item.rows)), env=environment)
+    return json.loads(said)["tuned"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    program.add_option(parser)
+    parser.add_argument("--minutes", type=float, default=8)
+    parser.add_argument("--budget", type=int, default=16, help="templates to time, the best by rank")
+    parser.add_argument("--out", required=True, help="the file of choices")
+    parser.add_argument("--most", type=int, help="of the items, for a trial")
+    args = parser.parse_args()
+    end = time.monotonic() + 60 * args.minutes
+    with tempfile.TemporaryDirectory() as folder:
+        # A database of its own; no choice that is shipped counts as known.
+        environment = {**os.environ, "ATTACCA_CACHE_DIR": os.path.join(folder, "cache"),
+                       "ATTACCA_TUNED_DIR": os.path.join(folder, "none")}
+        if os.path.exists(args.out):
+            print(program.answer(args.attacca, "tune", "--import", args.out, env=environment), end="")
+        count = 0
+        for item in items()[:args.most]:
+            if time.monotonic() > end:
+                break
+            begin = time.monotonic()
+            try:
+                rows = tune(args.attacca, item, args.budget, folder, environment)
+            except RuntimeError as error:
+                print(f"{item.name}: {error}", file=sys.stderr)
+                continue
+            count += len(rows)
+            # What was measured so far is kept, however this ends.
+            program.answer(args.attacca, "tune", "--export", args.out, env=environment)
+            gains = ", ".join(f"{row['dims']['M']}: {row['ratio']:.2f}x" for row in rows
+                              if row.get("ratio"))
+            print(f"{time.monotonic() - begin:5.1f} s  {item.name}  {gains}", flush=True)
+        print(f"{count} choices tuned or known; "
+              + program.answer(args.attacca, "tune", "--export", args.out, env=environment), end="")
+
+
+if __name__ == "__main__":
+    main()
