@@ -12,7 +12,8 @@ target_compile_options(attacca_options INTERFACE
 if(ATTACCA_SANITIZE)
   target_compile_options(attacca_options INTERFACE -fsanitize=${ATTACCA_SANITIZE}
                          -fno-omit-frame-pointer -fno-sanitize-recover=all
-                         # GCC gives false warnings under sanitizers; the release build keeps -Werror.
+                         # GCC gives false warnings under sanitizers; the release build keeps
+                         # -Werror.
                          -Wno-error $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(attacca_options INTERFACE -fsanitize=${ATTACCA_SANITIZE})
 endif()

@@ -48,7 +48,8 @@ RANKS = {
 MOST_UNITS = 16
 # Includes that go upward: who asks chooses what stands in the place of a name.
 CHOSEN = {("templates/kernels/wgmma/config.cuh", "templates/kernels/packed/weights.cuh")}
-SEARCHED = (pathlib.PurePath("templates"), pathlib.PurePath("templates/kernels"))  # include directories of the kernels
+# The kernels' include directories.
+SEARCHED = (pathlib.PurePath("templates"), pathlib.PurePath("templates/kernels"))
 DEVICE_FOLDERS = {"templates", "gpu", "launch", "tune", "run"}
 ONE_FILE = {"CLI/": "cli/main.cpp", "nlohmann/": "support/text/json.cpp"}
 

@@ -21,11 +21,12 @@ INTRO = """# The Python package
 
 Written by `tools/python_docs.py` from the docstrings.
 
-`pip install .` builds and installs it; the command line is then `attacca` or `python -m attacca`. In a
-build tree the package is in `build/python`. PyTorch is optional: only `attacca.torch` imports it.
+`pip install .` builds and installs it; the command line is then `attacca` or `python -m attacca`.
+In a build tree the package is in `build/python`. PyTorch is optional: only `attacca.torch` imports
+it.
 
-The dtypes are f64, f32, f16, bf16, f8e4m3, f8e5m2, s8, u8, s32, s64 and bool. Types are written as in
-[the text form](text-format.md): `bf16[M, 4096]`.
+The dtypes are f64, f32, f16, bf16, f8e4m3, f8e5m2, s8, u8, s32, s64 and bool. Types are written as
+in [the text form](text-format.md): `bf16[M, 4096]`.
 """
 SECTIONS = ("Args", "Returns", "Raises", "Attributes")
 

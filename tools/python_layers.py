@@ -72,11 +72,16 @@ def _rank(folder: str, name: str) -> "int | None":
     return next((rank for rank, names in enumerate(RANKS.get(folder, [])) if name in names), None)
 
 
+def _place(module: Module, node: "ast.stmt | ast.expr") -> str:
+    return f"{module.path}.py:{node.lineno}"
+
+
 def _unranked(module: Module) -> Iterator[str]:
     parts = module.path.split("/")
     for i, name in enumerate(parts):
         if _rank("/".join(parts[:i]), name) is None:
-            yield f"{module.path}.py: {'/'.join(parts[:i + 1])} has no rank in tools/python_layers.py"
+            named = "/".join(parts[:i + 1])
+            yield f"{module.path}.py: {named} has no rank in tools/python_layers.py"
             return
 
 
@@ -84,7 +89,7 @@ def _imports(module: Module, paths: set[str]) -> Iterator[str]:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             if any(alias.name.split(".")[0] == "attacca" for alias in node.names):
-                yield f"{module.path}.py:{node.lineno}: import parts of the package by relative names"
+                yield f"{_place(module, node)}: import parts of the package by relative names"
         elif isinstance(node, ast.ImportFrom) and node.level:
             above = module.path.split("/")[:-node.level]
             base = "/".join(above + (node.module.split(".") if node.module else []))
@@ -93,7 +98,8 @@ def _imports(module: Module, paths: set[str]) -> Iterator[str]:
                 is_module = inner in paths or f"{inner}/__init__" in paths
                 yield from _import(module, node.lineno, inner if is_module else base or "__init__")
                 if not is_module and _is_private(alias.name):
-                    yield f"{module.path}.py:{node.lineno}: {alias.name} is private to {base or '__init__'}"
+                    yield (f"{_place(module, node)}: {alias.name} is private to "
+                           f"{base or '__init__'}")
 
 
 def _import(module: Module, line: int, target: str) -> Iterator[str]:
@@ -126,7 +132,8 @@ def _attributes(module: Module, owners: dict[str, set[str]]) -> Iterator[str]:
             name = root.id if isinstance(root, ast.Name) else ""
             allowed = name in foreign or (root is node.value and name in ("self", "cls"))
             if owner and module.path not in owner and not allowed:
-                yield f"{module.path}.py:{node.lineno}: {node.attr} is private to {', '.join(sorted(owner))}"
+                yield (f"{_place(module, node)}: {node.attr} is private to "
+                       f"{', '.join(sorted(owner))}")
 
 
 def _is_private(name: str) -> bool:

@@ -188,8 +188,7 @@ class Calls(unittest.TestCase):
             for like in (np.empty, torch.empty):
                 with self.subTest(name, like=like):
                     for _ in range(2):
-                        for out in (like((4, 16), dtype=getattr(torch if like is torch.empty else np,
-                                                                "float32")),
+                        for out in (like((4, 16), dtype=(torch if like is torch.empty else np).float32),
                                     np.empty((16, 4), np.float32).T, np.empty((4, 20), np.float32)[:, :16]):
                             self.assertIs(self.check(call, *given, out=out), out)
                     fixed = np.empty((4, 16), np.float32)
@@ -264,7 +263,7 @@ class Calls(unittest.TestCase):
                     a = numbers(1 + (seed + i) % 7, 16, seed=seed)
                     for _, call in self.ways():
                         self.check(call, a, b, bias)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  shown by the main thread
                 failures.append(error)
         threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
         for thread in threads:
@@ -283,7 +282,7 @@ class Calls(unittest.TestCase):
                 for _, call in self.ways():
                     self.check(call, *given)
                     self.check(call, numbers(9, 16), *given[1:])
-            except BaseException:
+            except BaseException:  # noqa: BLE001  the child must not run the other tests
                 os._exit(1)
             os._exit(0)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
@@ -291,7 +290,7 @@ class Calls(unittest.TestCase):
 
 class Regions(unittest.TestCase):
     def test_a_region_called_with_other_layouts(self):
-        import attacca.torch  # noqa: F401
+        import attacca.torch
         from attacca.torch._ops.lowering import _run
         from attacca.torch._ops.region import region
 

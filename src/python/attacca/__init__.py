@@ -18,7 +18,8 @@ from ._tune import Tuned, tune
 
 # torch.compile calls these without tracing them.
 for _function in (Fused.plan, compile, explain, fuse, load, tune):
-    setattr(_function, "_torchdynamo_disable", True)  # noqa: B010  functions have no such attribute to mypy
+    # An assignment would not pass mypy, to which functions have no such attribute.
+    setattr(_function, "_torchdynamo_disable", True)  # noqa: B010
 
 __version__ = _core.version()
 

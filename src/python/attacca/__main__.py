@@ -1,7 +1,8 @@
-"""The command line: ``python -m attacca`` and the script ``attacca`` run the program that lies beside the package.
+"""The command line: ``python -m attacca`` and the script ``attacca`` run the program that lies
+beside the package.
 
-It is a program of its own rather than a function of the library: libattacca shows the public interface alone,
-and a process that times kernels for another must be able to crash.
+It is a program of its own rather than a function of the library: libattacca shows the public
+interface alone, and a process that times kernels for another must be able to crash.
 """
 import os
 import pathlib

@@ -1,7 +1,7 @@
 """Checks of arguments, and our names of other libraries' dtypes and devices.
 
-Each function returns the argument in the form that the library takes, or raises :class:`Error`, in which ``where``
-is the argument's name.
+Each function returns the argument in the form that the library takes, or raises :class:`Error`, in
+which ``where`` is the argument's name.
 """
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 def shown(value: Any) -> str:
-    """How an error message shows an argument: in at most 60 characters, without calling its repr."""
+    """How an error message shows an argument: in at most 60 characters, without calling its
+    repr."""
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         written = repr(value)
         return written if len(written) <= 60 else written[:57] + "..."

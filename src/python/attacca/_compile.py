@@ -124,8 +124,9 @@ def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: 
     Args:
         graph: A graph in the text form, a path to a ``.attacca`` or ``.onnx`` file, an ONNX model
             (its bytes or a ``ModelProto``), or a ``torch.export.ExportedProgram``.
-        device: "cpu", "cuda" or "cuda:1", or a ``torch.device``. ``device``, ``threads`` and ``constants``
-            are errors for an ExportedProgram, which runs where its weights and inputs are.
+        device: "cpu", "cuda" or "cuda:1", or a ``torch.device``. ``device``, ``threads`` and
+            ``constants`` are errors for an ExportedProgram, which runs where its weights and inputs
+            are.
         mode: "fp32" rounds only where the graph casts and at the outputs; "eager" rounds where
             the unfused graph would.
         tuning: How the GPU kernels for a shape are chosen. "known": from the database of
@@ -142,9 +143,9 @@ def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: 
         A :class:`Plan`; for an ExportedProgram a :class:`attacca.torch.Program`.
 
     Raises:
-        Error: The graph cannot be read, is invalid, or has an unknown op; the device, mode or tuning
-            is unknown; the device cannot be used; a number is out of range; a constant differs from
-            its input in dtype or shape.
+        Error: The graph cannot be read, is invalid, or has an unknown op; the device, mode or
+            tuning is unknown; the device cannot be used; a number is out of range; a constant
+            differs from its input in dtype or shape.
     """
     compiler = _compiler_of(type(graph))
     if compiler is not None:
@@ -157,7 +158,8 @@ _compilers: dict[type, Compiler] = {}
 
 
 def register_compiler(kind: type, compiler: Compiler) -> None:
-    """Makes :func:`compile` accept graphs of another package's type, such as torch's exported programs.
+    """Makes :func:`compile` accept graphs of another package's type, such as torch's exported
+    programs.
 
     Args:
         kind: Their class.

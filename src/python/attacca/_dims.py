@@ -1,4 +1,5 @@
-"""Sizes such as ``2*M + 1``: parsing and evaluating them, and finding symbols' values from shapes."""
+"""Sizes such as ``2*M + 1``: parsing and evaluating them, and finding symbols' values from
+shapes."""
 from __future__ import annotations
 
 import re

@@ -1,9 +1,10 @@
-"""Whether a call must go through torch's dispatcher as a custom op, rather than read its tensors' memory.
+"""Whether a call must go through torch's dispatcher as a custom op, rather than read its tensors'
+memory.
 
-It must wherever torch records or transforms operations: while Dynamo, make_fx, torch.export or torch.jit
-trace, inside transforms such as vmap and jvp, under forward-mode derivatives, and for tensors that
-dispatch in Python, such as FakeTensor. :mod:`attacca.torch` registers its custom ops here; if it was not
-imported, :func:`custom_ops` imports it.
+It must wherever torch records or transforms operations: while Dynamo, make_fx, torch.export or
+torch.jit trace, inside transforms such as vmap and jvp, under forward-mode derivatives, and for
+tensors that dispatch in Python, such as FakeTensor. :mod:`attacca.torch` registers its custom ops
+here; if it was not imported, :func:`custom_ops` imports it.
 """
 from __future__ import annotations
 
@@ -72,8 +73,8 @@ def custom_ops() -> CustomOps:
 
 
 class Watch(NamedTuple):
-    """``function(argument)``, or ``function()`` where the argument is None, returns ``calm`` unless torch
-    records or transforms operations."""
+    """``function(argument)``, or ``function()`` where the argument is None, returns ``calm`` unless
+    torch records or transforms operations."""
 
     function: Callable[..., Any]
     argument: Any
@@ -120,7 +121,8 @@ def _inside() -> bool:
 
 @contextlib.contextmanager
 def inside() -> Iterator[None]:
-    """Marks that a custom op's kernel runs: its tensors have memory, and calls are not dispatched again."""
+    """Marks that a custom op's kernel runs: its tensors have memory, and calls are not dispatched
+    again."""
     before = _inside()
     _here.inside = True
     try:

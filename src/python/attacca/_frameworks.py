@@ -1,7 +1,8 @@
 """Tensors of every framework as an address and a layout, and the framework's allocator and stream.
 
-Each framework is a class that :class:`Framework` describes; :func:`of` returns the class for a tensor. A
-framework is not imported here: a tensor of it shows that it was. numpy, which results default to, is the exception.
+Each framework is a class that :class:`Framework` describes; :func:`of` returns the class for a
+tensor. A framework is not imported here: a tensor of it shows that it was. numpy, which results
+default to, is the exception.
 """
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class View(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """How a tensor is made: ``function(shape, dtype)``, or with ``device=`` where that is not None."""
+    """How a tensor is made: ``function(shape, dtype)``, or with ``device=`` where that is not
+    None."""
 
     function: Callable[..., Any]
     shape: tuple[int, ...]
@@ -57,7 +59,8 @@ class Framework(Protocol):
 
     @staticmethod
     def empty(shape: Sequence[int], dtype: str, like: View) -> Any:
-        """A new tensor on the device of ``like``, and of its type where the framework has several."""
+        """A new tensor on the device of ``like``, and of its type where the framework has
+        several."""
 
     @staticmethod
     def allocation(shape: Sequence[int], dtype: str, like: View) -> Allocation | None:
@@ -292,7 +295,8 @@ def _immutable(tensor: Any) -> bool:
 class Dlpack(_Host, _Unknown):
     """Anything else with ``__dlpack__`` or the buffer protocol, on the CPU.
 
-    Results are of the input's type where that follows the array API standard, and numpy arrays otherwise.
+    Results are of the input's type where that follows the array API standard, and numpy arrays
+    otherwise.
     """
 
     @staticmethod

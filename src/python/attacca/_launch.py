@@ -1,7 +1,9 @@
-"""Running a plan: its instances for the shapes and layouts seen so far, and the one way to launch them.
+"""Running a plan: its instances for the shapes and layouts seen so far, and the one way to launch
+them.
 
-:class:`attacca.Plan`, :func:`attacca.matmul`, fused functions and the custom ops of :mod:`attacca.torch` all
-get a :class:`Ready` from :meth:`Engine.ready` and pass its ``launch`` the addresses of their tensors.
+:class:`attacca.Plan`, :func:`attacca.matmul`, fused functions and the custom ops of
+:mod:`attacca.torch` all get a :class:`Ready` from :meth:`Engine.ready` and pass its ``launch`` the
+addresses of their tensors.
 """
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ Launch = Callable[[Sequence[int], Sequence[int]], None]
 def _launcher(instance: _core.Instance, device: str, framework: Framework) -> Launch:
     """The function that runs an instance on the addresses of its inputs and outputs.
 
-    On a GPU it launches on the framework's current stream, and its workspace is from the framework's allocator.
+    On a GPU it launches on the framework's current stream, and its workspace is from the
+    framework's allocator.
     """
     run, size = instance.run, instance.workspace_bytes
     if device == "cpu":
@@ -58,7 +61,8 @@ class Ready(NamedTuple):
     """An instance that can be launched at once.
 
     Attributes:
-        launch: Takes the addresses of inputs and outputs. On a GPU it returns before the work is done.
+        launch: Takes the addresses of inputs and outputs. On a GPU it returns before the work is
+            done.
         shapes: The outputs' shapes.
         instance: What is launched.
     """
@@ -89,7 +93,8 @@ class Engine:
         self._instances: OrderedDict[Any, Ready] = OrderedDict()
 
     def call(self, inputs: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
-        """A call with tensors; arguments, results and errors as :meth:`attacca.Plan.__call__` has them."""
+        """A call with tensors; arguments, results and errors as :meth:`attacca.Plan.__call__` has
+        them."""
         given = inputs
         if named or len(given) != self.input_count:
             given = self.signature.arranged(list(given), named)
@@ -158,7 +163,8 @@ class Engine:
 
     def ready(self, framework: Framework, views: Sequence[View],
               into: Sequence[View] | None) -> Ready:
-        """The instance for tensors of these shapes, strides, dtypes and alignments; prepared at their first use.
+        """The instance for tensors of these shapes, strides, dtypes and alignments; prepared at
+        their first use.
 
         Raises:
             Error: As :meth:`attacca.Plan.__call__`.
@@ -197,14 +203,16 @@ class Engine:
         self.signature.check_count(outs)
         return [of(tensor).view(tensor, "out", True) for tensor in outs]
 
-    # ---- For Dynamo: it runs what is marked constant while it traces, for the identity that it guards.
+    # ---- For Dynamo: it runs what is marked constant while it traces, for the identity that it
+    # guards.
 
     def argument(self, identity: str) -> str:
         """The plan as a custom op's argument."""
         return _dispatch.custom_ops().plan_argument(self)
 
     def order(self, identity: str, count: int, names: str) -> str:
-        """The names of the inputs behind the first ``count``, where inputs of these ``names`` are given by name.
+        """The names of the inputs behind the first ``count``, where inputs of these ``names`` are
+        given by name.
 
         Raises:
             Error: As :meth:`Signature.arranged`.

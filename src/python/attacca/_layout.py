@@ -29,7 +29,8 @@ class Tensor(NamedTuple):
 
 
 class Layout:
-    """An input or output whose extents and strides are ready to be evaluated; ``strides`` None: row-major."""
+    """An input or output whose extents and strides are ready to be evaluated; ``strides`` None:
+    row-major."""
 
     def __init__(self, info: Tensor):
         self.info = info
@@ -121,7 +122,8 @@ class Signature:
         return sizes
 
     def sizes_of(self, shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """The symbols' values from the inputs' shapes, which are not checked and may be symbolic."""
+        """The symbols' values from the inputs' shapes, which are not checked and may be
+        symbolic."""
         return {symbol: source.read(shapes) for symbol, source in self.sources.items()}
 
     def declared_strides(self, shapes: Sequence[Sequence[Any]]) -> list[tuple[Any, ...] | None]:

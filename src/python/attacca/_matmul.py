@@ -29,7 +29,8 @@ def _engine(dtype: str, layout: str, epilogue: str, out_dtype: str, chosen: Opti
 
 @lru_cache(maxsize=1024)
 def _batched(axes: int, *form: Any) -> Engine:
-    """The graph of :func:`_engine` with ``axes`` more axes before M in every tensor that has rows."""
+    """The graph of :func:`_engine` with ``axes`` more axes before M in every tensor that has
+    rows."""
     flat = _engine(*form)
     batch = [f"L{i}" for i in range(axes)]
     shapes = [[*batch, *info.shape] if _has_rows(info) else info.shape for info in _inputs(flat)]
@@ -87,21 +88,21 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
     """``epilogue(a @ b)`` as one kernel.
 
     Args:
-        a: ``[M, K]``, or ``[..., K]`` whose leading axes count as rows. Where the rows of a, an operand
-            or out are not evenly spaced, as in a part ``x[:, :7]``, a kernel for batches of products
-            is used.
+        a: ``[M, K]``, or ``[..., K]`` whose leading axes count as rows. Where the rows of a, an
+            operand or out are not evenly spaced, as in a part ``x[:, :7]``, a kernel for batches of
+            products is used.
         b: ``[K, N]`` of a's dtype, row-major or transposed such as ``weight.T``. The dtypes are
-            float32, float16, bfloat16, float8 and int8, and float64 on the CPU. No tensor is copied:
-            rows may be parts of wider rows, transposed or repeated.
+            float32, float16, bfloat16, float8 and int8, and float64 on the CPU. No tensor is
+            copied: rows may be parts of wider rows, transposed or repeated.
         epilogue: What is computed from the accumulator ``acc`` and operands, for example
             "silu(acc + row(bias)) * full(res)". An operand is written with its role: ``row`` has
-            shape ``[N]``, ``col`` ``[M, 1]``, ``full`` ``[M, N]``, ``scalar`` ``[]``. Or a function of
-            ``acc`` and the operands, which is traced; the operands' shapes give their roles. Several
-            results, separated by commas, are returned as a tuple.
-        out: Where to write: one tensor, or a list with one for each result; rows may be parts of wider
-            rows. None: a's framework allocates the results.
-        out_dtype: The result's dtype, such as "bf16", ``torch.bfloat16`` or ``numpy.float32``. None:
-            the dtype of out, or else s32 for int8, bf16 for float8, and a's dtype otherwise.
+            shape ``[N]``, ``col`` ``[M, 1]``, ``full`` ``[M, N]``, ``scalar`` ``[]``. Or a function
+            of ``acc`` and the operands, which is traced; the operands' shapes give their roles.
+            Several results, separated by commas, are returned as a tuple.
+        out: Where to write: one tensor, or a list with one for each result; rows may be parts of
+            wider rows. None: a's framework allocates the results.
+        out_dtype: The result's dtype, such as "bf16", ``torch.bfloat16`` or ``numpy.float32``.
+            None: the dtype of out, or else s32 for int8, bf16 for float8, and a's dtype otherwise.
         mode: "fp32" or "eager", as for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`.
         tuning_seconds: As for :func:`attacca.compile`.
@@ -109,13 +110,13 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
         **operands: The epilogue's operands by name, of any dtype.
 
     Returns:
-        ``[M, N]``, or ``[..., N]`` where a has more axes; a tuple if there are several results. On a
-        GPU the work is queued on the framework's current stream and may not be done yet.
+        ``[M, N]``, or ``[..., N]`` where a has more axes; a tuple if there are several results. On
+        a GPU the work is queued on the framework's current stream and may not be done yet.
 
     Raises:
-        Error: Shapes, dtypes or devices do not fit; an op is unknown; an operand in the epilogue is not
-            given, or an operand given is not in the epilogue; a stride is negative; an out is read-only,
-            or overlaps an input or another out; a torch tensor requires a gradient.
+        Error: Shapes, dtypes or devices do not fit; an op is unknown; an operand in the epilogue is
+            not given, or an operand given is not in the epilogue; a stride is negative; an out is
+            read-only, or overlaps an input or another out; a torch tensor requires a gradient.
     """
     tensors = (a, b, *operands.values())
     form, cache = None, None
@@ -221,7 +222,8 @@ def _check_names(epilogue: str, operands: dict[str, str]) -> None:
 
 def _by_axes(form: tuple[Any, ...], lead: tuple[int, ...], given: dict[str, View],
              outs: list[View] | None) -> tuple[Engine, dict[str, View], list[View] | None]:
-    """The plan for a's leading axes, and its inputs and outs with as few axes as their strides allow."""
+    """The plan for a's leading axes, and its inputs and outs with as few axes as their strides
+    allow."""
     engine, layout = _engine(*form), form[1]
     columns = {"K": given["a"].shape[-1], "N": given["b"].shape[1 if layout == "kn" else 0], "1": 1}
     by_rows = [info for info in _inputs(engine) if _has_rows(info)]
@@ -251,7 +253,8 @@ def _spread(view: View, lead: tuple[int, ...], columns: int, where: str) -> View
 def _merged(lead: tuple[int, ...], views: list[View]) -> list[tuple[int, list[int]]]:
     """The leading axes as (extent, stride in each tensor).
 
-    Axes of extent 1 are left out. Two axes become one where the rows are evenly spaced over both in all tensors.
+    Axes of extent 1 are left out. Two axes become one where the rows are evenly spaced over both in
+    all tensors.
     """
     axes: list[tuple[int, list[int]]] = []
     for axis in range(len(lead)) if 0 not in lead else ():

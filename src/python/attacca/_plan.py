@@ -29,8 +29,9 @@ class Decision(NamedTuple):
 class Plan:
     """A graph compiled for one device. Call it with tensors.
 
-    :func:`attacca.compile`, :func:`attacca.load` and :meth:`attacca.Fused.plan` return plans. Sizes that
-    symbols name may differ between calls. Any number of threads may call a plan at the same time.
+    :func:`attacca.compile`, :func:`attacca.load` and :meth:`attacca.Fused.plan` return plans. Sizes
+    that symbols name may differ between calls. Any number of threads may call a plan at the same
+    time.
     """
 
     def __init__(self, core: _core.Plan):
@@ -65,10 +66,10 @@ class Plan:
         """Runs the plan.
 
         Args:
-            *inputs: Tensors of numpy, torch, cupy or any library that supports DLPack, in the order of
-                :attr:`inputs`, with the dtype and shape of the input, on the plan's device. They are
-                neither copied nor converted. Any strides but negative ones are allowed: rows may be
-                parts of wider rows, matrices transposed, elements repeated.
+            *inputs: Tensors of numpy, torch, cupy or any library that supports DLPack, in the order
+                of :attr:`inputs`, with the dtype and shape of the input, on the plan's device. They
+                are neither copied nor converted. Any strides but negative ones are allowed: rows
+                may be parts of wider rows, matrices transposed, elements repeated.
             out: Where to write: a tensor, or a list with one for each output; rows may be parts of
                 wider rows. None: the first input's framework allocates the results.
             **named: Inputs by name instead of by position.
@@ -78,9 +79,9 @@ class Plan:
             current stream and may not be done yet.
 
         Raises:
-            Error: An input is missing, unknown or given twice; a dtype, shape, stride or device is wrong;
-                an out is read-only, or overlaps an input or another out; a torch tensor requires a
-                gradient while gradients are enabled.
+            Error: An input is missing, unknown or given twice; a dtype, shape, stride or device is
+                wrong; an out is read-only, or overlaps an input or another out; a torch tensor
+                requires a gradient while gradients are enabled.
         """
         if not named and not _dispatch.traced():
             known = self._engine.cache.run(inputs, out)
@@ -108,7 +109,8 @@ class Plan:
         return Explanation(self._core)
 
     def save(self, path: Path) -> None:
-        """Writes the plan to a file that :func:`attacca.load` reads without the graph or its weights.
+        """Writes the plan to a file that :func:`attacca.load` reads without the graph or its
+        weights.
 
         Raises:
             Error: The file cannot be written.

@@ -69,7 +69,8 @@ def _values(name: str, given: Any) -> list[int]:
 def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", again: bool = False,
          seconds: float = 0, progress: bool | TextIO = True,
          **sizes: int | _arguments.Integer | Iterable[int | _arguments.Integer]) -> list[Tuned]:
-    """Measures the ways to compute a graph's products on a GPU, and stores the fastest in the database.
+    """Measures the ways to compute a graph's products on a GPU, and stores the fastest in the
+    database.
 
     Plans compiled later, in any process on this machine, use them.
 

@@ -1,4 +1,5 @@
-"""Binds arguments to the parameters of a row by the signatures of numpy's and torch's own functions.
+"""Binds arguments to the parameters of a row by the signatures of numpy's and torch's own
+functions.
 
 Neither framework is imported here: a call of one of its functions shows that it was.
 """
@@ -126,7 +127,8 @@ def _bound(signature: inspect.Signature, args: Sequence[Any],
 
 def numpy_arguments(row: Row, function: Any, args: Sequence[Any],
                     keywords: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a ufunc or function of numpy, or of a method of its arrays, which is given by name."""
+    """The arguments of a ufunc or function of numpy, or of a method of its arrays, which is given
+    by name."""
     if isinstance(function, str):
         signature = _NUMPY_METHODS.get(function)
         if signature is None:
@@ -150,7 +152,8 @@ def numpy_arguments(row: Row, function: Any, args: Sequence[Any],
 def torch_arguments(row: Row, name: str, function: Any, args: Sequence[Any],
                     keywords: dict[str, Any],
                     is_tensor: Callable[[Any], bool]) -> dict[str, Any]:
-    """The arguments of a function of torch, or of a method of its tensors (``args[0]`` is the tensor)."""
+    """The arguments of a function of torch, or of a method of its tensors (``args[0]`` is the
+    tensor)."""
     if inspect.isfunction(function):  # written in Python
         return understood(row, name, _bound(inspect.signature(function), args, keywords))
     packet = getattr(sys.modules["torch"].ops.aten, name, None)

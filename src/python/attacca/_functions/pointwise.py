@@ -6,7 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from .table import Call, Made, Refused, register, writes
-from .values import DTYPE_ORDER, FLOATS, INTEGERS, broadcast, is_number, known_dtype, number, operand, promoted
+from .values import (
+    DTYPE_ORDER,
+    FLOATS,
+    INTEGERS,
+    broadcast,
+    is_number,
+    known_dtype,
+    number,
+    operand,
+    promoted,
+)
 
 
 def pointwise(call: Call, template: str, values: dict[str, Any], kind: str) -> Made:

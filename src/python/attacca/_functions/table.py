@@ -1,9 +1,10 @@
 """The table of functions: what a row is, and the interface by which a row's writer sees a call.
 
-A row names the ATen ops (torch's functions and methods share their names), the functions of numpy, and the
-writer, the function that writes the call in the text form. The writer's parameters have the names of ATen's
-schema, where torch's ``input`` is ``self``; :mod:`.binding` binds arguments to them. It asks a :class:`Call` for
-dtypes and sizes, so that the tracer and the FX importer use the same writers.
+A row names the ATen ops (torch's functions and methods share their names), the functions of numpy,
+and the writer, the function that writes the call in the text form. The writer's parameters have the
+names of ATen's schema, where torch's ``input`` is ``self``; :mod:`.binding` binds arguments to
+them. It asks a :class:`Call` for dtypes and sizes, so that the tracer and the FX importer use the
+same writers.
 """
 from __future__ import annotations
 
@@ -27,9 +28,11 @@ class Row(NamedTuple):
     """One function of the table.
 
     Attributes:
-        aten: The names of its ATen ops without "aten."; torch's functions and methods have the same names.
+        aten: The names of its ATen ops without "aten."; torch's functions and methods have the same
+            names.
         numpy: The names of numpy's functions, ufuncs and methods.
-        write: The writer, called with a :class:`Call` and arguments; returns a :class:`Made` or a list of them.
+        write: The writer, called with a :class:`Call` and arguments; returns a :class:`Made` or a
+            list of them.
         parameters: The names of the arguments that ``write`` takes.
     """
 
@@ -55,7 +58,8 @@ Writer = TypeVar("Writer", bound=Callable[..., Any])
 
 
 def writes(aten: str, numpy: str = "") -> Callable[[Writer], Writer]:
-    """Registers the decorated writer; its parameters after the call are the arguments that it takes."""
+    """Registers the decorated writer; its parameters after the call are the arguments that it
+    takes."""
     def decorate(write: Writer) -> Writer:
         register(aten, numpy, write, list(inspect.signature(write).parameters)[1:])
         return write

@@ -13,7 +13,8 @@ _TYPE = re.compile(rf"({'|'.join(LONG_NAMES)})?\s*\[[^\]]*\]")
 
 
 def declared(function: Callable[..., Any]) -> dict[str, str]:
-    """The types of the parameters annotated as ``x: Annotated[Tensor, "bf16[M, 4096]"]`` or ``x: "bf16[M, 4096]"``."""
+    """The types of the parameters annotated as ``x: Annotated[Tensor, "bf16[M, 4096]"]`` or
+    ``x: "bf16[M, 4096]"``."""
     found = {}
     for name, parameter in inspect.signature(function).parameters.items():
         for text in _texts(parameter.annotation):

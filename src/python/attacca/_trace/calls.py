@@ -1,4 +1,5 @@
-"""Calls of numpy's and torch's functions on stand-ins for tensors, written by the rows of the table."""
+"""Calls of numpy's and torch's functions on stand-ins for tensors, written by the rows of the
+table."""
 from __future__ import annotations
 
 import difflib
@@ -138,7 +139,8 @@ class TraceCall(Call):
         return [Made(name, sized(size)) for name, size in zip(names, each)]
 
     def _like(self, value: Any) -> Any:
-        """A tensor of one element with a stand-in's dtype and rank, on which the framework's own function runs."""
+        """A tensor of one element with a stand-in's dtype and rank, on which the framework's own
+        function runs."""
         if isinstance(value, (tuple, list)):
             return type(value)(map(self._like, value))
         if not self.is_tensor(value):
@@ -328,7 +330,8 @@ def _finish(record: Record, name: str, way: Way) -> Any:
             OverflowError) as reason:
         plain = name.strip("_") if name in OPERATORS else name
         raise Error(f"{plain}: {reason}", plain,
-                    "leave that argument out, or write it with functions that attacca.fuse knows") from None
+                    "leave that argument out, or write it with functions that attacca.fuse knows"
+                    ) from None
 
 
 def unknown(name: str) -> Error:

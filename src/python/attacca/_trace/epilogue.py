@@ -46,13 +46,15 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: t
 
 def operand_role(name: str, shape: Sequence[int], columns: int,
                  lead: tuple[int, ...] | None = None) -> str:
-    """An operand's role by its shape: "scalar", "row", "col" or "full". Dynamo traces this with symbolic sizes.
+    """An operand's role by its shape: "scalar", "row", "col" or "full". Dynamo traces this with
+    symbolic sizes.
 
     Args:
         name: The operand's name.
         shape: Its extents.
         columns: The product's columns.
-        lead: a's leading extents, which the operand must have too, as they are or merged; None: not compared.
+        lead: a's leading extents, which the operand must have too, as they are or merged; None: not
+            compared.
 
     Raises:
         Error: No role has this shape.

@@ -30,7 +30,8 @@ _traced: weakref.WeakValueDictionary[str, Fused] = weakref.WeakValueDictionary()
 
 
 class Fused:
-    """A function whose products and what follows them run fused; :func:`attacca.fuse` returns it."""
+    """A function whose products and what follows them run fused; :func:`attacca.fuse` returns
+    it."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
         self._function, self._options = function, options
@@ -133,7 +134,8 @@ class Fused:
 
 
 def argument_of(fused: Fused) -> str:
-    """A fused function as a text that Dynamo's graphs pass to :func:`plan_of`; Dynamo traces this function."""
+    """A fused function as a text that Dynamo's graphs pass to :func:`plan_of`; Dynamo traces this
+    function."""
     return fused._argument(fused._identity)
 
 
@@ -161,7 +163,8 @@ def _sizes(type_text: str, shape: Sequence[int]) -> list[int]:
 
 
 def _example(size: Any) -> int:
-    """A size as an int; for a symbolic size of torch its value while tracing, without a guard on it."""
+    """A size as an int; for a symbolic size of torch its value while tracing, without a guard on
+    it."""
     value = getattr(getattr(size, "node", None), "hint", None)
     return int(size if value is None else value)
 
@@ -191,18 +194,18 @@ def fuse(function: None = None, **options: Unpack[CompileOptions]) -> Callable[[
 def fuse(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compiles a Python function of tensors; also as a decorator.
 
-    For each new combination of shapes and dtypes, the function is called once with stand-ins for its
-    tensors. The operators, slices, methods and functions of numpy and torch that it applies to them
-    become a graph, in which products and what follows them run fused.
+    For each new combination of shapes and dtypes, the function is called once with stand-ins for
+    its tensors. The operators, slices, methods and functions of numpy and torch that it applies to
+    them become a graph, in which products and what follows them run fused.
 
-    Functions have the semantics of their own framework, and operators and methods that of the tensors'
-    framework: the dtypes of results, the arguments and their defaults. An argument that cannot be
-    translated is an error unless it has its default value. Tensors are not modified: ``x += y`` is an
-    error.
+    Functions have the semantics of their own framework, and operators and methods that of the
+    tensors' framework: the dtypes of results, the arguments and their defaults. An argument that
+    cannot be translated is an error unless it has its default value. Tensors are not modified:
+    ``x += y`` is an error.
 
-    The annotation ``x: Annotated[Tensor, "bf16[M, 4096]"]`` or ``x: Annotated[Tensor, "[M, K]"]`` gives a
-    parameter symbolic sizes, so that one plan serves all values of M and K. The text may be the whole
-    annotation, ``x: "bf16[M, 4096]"``, but type checkers reject that.
+    The annotation ``x: Annotated[Tensor, "bf16[M, 4096]"]`` or ``x: Annotated[Tensor, "[M, K]"]``
+    gives a parameter symbolic sizes, so that one plan serves all values of M and K. The text may be
+    the whole annotation, ``x: "bf16[M, 4096]"``, but type checkers reject that.
 
     Args:
         function: The function. Its tensor arguments may be of any framework; numbers, including
@@ -214,8 +217,8 @@ def fuse(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     Raises:
         Error: The argument is not a function; an option is unknown. In the first call for each
-            combination of types: an unknown function, a branch on a tensor's value, a tensor that is
-            not an argument. In every call: as :meth:`attacca.Plan.__call__`.
+            combination of types: an unknown function, a branch on a tensor's value, a tensor that
+            is not an argument. In every call: as :meth:`attacca.Plan.__call__`.
     """
     check_options(options)
     if function is None:

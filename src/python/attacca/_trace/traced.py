@@ -29,7 +29,8 @@ def _dtype_name(dtype: Any) -> str | None:
 
 
 class Traced:
-    """A stand-in for a tensor while a function is traced: it has a dtype and sizes, but no elements."""
+    """A stand-in for a tensor while a function is traced: it has a dtype and sizes, but no
+    elements."""
 
     __slots__ = ("_record", "_text", "_dtype", "_sizes")
     __array_priority__ = 1000
@@ -190,7 +191,8 @@ class Recorder:
     """Records calls as statements, or (``inline``) as one expression.
 
     Attributes:
-        frameworks: The frameworks whose rules operators and methods follow: "torch", "numpy" or both.
+        frameworks: The frameworks whose rules operators and methods follow: "torch", "numpy" or
+            both.
         foreign: Whether tensors of other frameworks are given, which mostly follow numpy's rules.
     """
 
@@ -265,7 +267,8 @@ def results_of(returned: Any) -> list[Traced]:
 
 
 def frameworks_of(tensors: Iterable[Any]) -> tuple[str, ...]:
-    """The frameworks whose rules operators and methods of tensors follow: "torch", "numpy", "other".
+    """The frameworks whose rules operators and methods of tensors follow: "torch", "numpy",
+    "other".
 
     "other" follows numpy's rules where all frameworks agree on the result's dtype.
     """

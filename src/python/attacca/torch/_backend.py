@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class Pass(CustomGraphPass):  # type: ignore[misc]
-    """A pass for Inductor that fuses regions, after Inductor's decompositions and before it lowers the graph."""
+    """A pass for Inductor that fuses regions, after Inductor's decompositions and before it lowers
+    the graph."""
 
     def __init__(self, options: Options):
         self.options = options
@@ -39,12 +40,13 @@ class Pass(CustomGraphPass):  # type: ignore[misc]
     def uuid(self) -> Any:
         """Part of the key in Inductor's cache."""
         _report.looked_up()
-        return hashlib.sha256(
-            f"attacca {__version__} {region} {self.options} {templates_stamp()}".encode()).hexdigest()
+        known = f"attacca {__version__} {region} {self.options} {templates_stamp()}"
+        return hashlib.sha256(known.encode()).hexdigest()
 
 
 def _is_training(graph: torch.fx.Graph) -> bool:
-    """Whether a graph is the forward or backward half of a training step: AOTAutograd names their inputs so."""
+    """Whether a graph is the forward or backward half of a training step: AOTAutograd names their
+    inputs so."""
     return any(node.op == "placeholder" and node.name.startswith(("primals_", "tangents_"))
                for node in graph.nodes)
 
@@ -90,8 +92,8 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode
         options: Options of :class:`Options` by name, and options of Inductor.
 
     Raises:
-        Error: Neither Attacca nor Inductor has an option; a value is unknown, out of range, or has no
-            effect together with the other options.
+        Error: Neither Attacca nor Inductor has an option; a value is unknown, out of range, or has
+            no effect together with the other options.
     """
     from torch._inductor.compile_fx import compile_fx
 
@@ -126,7 +128,8 @@ def _identity(module: torch.fx.GraphModule, inputs: Sequence[Any], how: str) -> 
 
 
 def register() -> None:
-    """Registers ``backend="attacca"`` with torch, and exported programs with :func:`attacca.compile`.
+    """Registers ``backend="attacca"`` with torch, and exported programs with
+    :func:`attacca.compile`.
 
     Importing :mod:`attacca.torch` calls it.
     """
@@ -142,8 +145,8 @@ def enable(**options: Unpack[OptionsGiven]) -> None:
         **options: Options of :class:`Options`.
 
     Raises:
-        Error: An option is unknown; a value is unknown, out of range, or has no effect together with
-            the other options; Inductor has another pass in the place of Attacca's.
+        Error: An option is unknown; a value is unknown, out of range, or has no effect together
+            with the other options; Inductor has another pass in the place of Attacca's.
     """
     for name in options:
         if name not in Options._fields:
@@ -161,8 +164,8 @@ def disable() -> None:
 class Program:
     """An exported program whose regions are fused; other ops run one by one.
 
-    :func:`attacca.compile` returns it for a ``torch.export.ExportedProgram``. It is called like the model
-    that was exported. Sizes that were exported as dynamic may differ between calls.
+    :func:`attacca.compile` returns it for a ``torch.export.ExportedProgram``. It is called like the
+    model that was exported. Sizes that were exported as dynamic may differ between calls.
     """
 
     def __init__(self, exported: Any, *, mode: Mode = "fp32", tuning: Tuning = "known",
@@ -198,6 +201,7 @@ def _compile(exported: Any, chosen: PlanOptions, constants: Any) -> Program:
                           ("constants", constants is not None and constants != {})):
         if ignored:
             raise Error(f"{name} has no effect on an exported program", name,
-                        "leave it out: it runs where its weights and inputs are, on torch's threads")
+                        "leave it out: it runs where its weights and inputs are, on torch's "
+                        "threads")
     return Program(exported, mode=chosen.mode, tuning=chosen.tuning,
                    tuning_seconds=chosen.tuning_seconds)

@@ -1,7 +1,9 @@
-"""Compares regions with Inductor's code for the same nodes, and the graph with regions with Inductor's own.
+"""Compares regions with Inductor's code for the same nodes, and the graph with regions with
+Inductor's own.
 
-A region's kernel may be faster than Inductor's code for the region, and the graph slower with it: Inductor can no
-longer fuse across the region's border. So both are timed on this GPU, and the result is kept in Attacca's cache.
+A region's kernel may be faster than Inductor's code for the region, and the graph slower with it:
+Inductor can no longer fuse across the region's border. So both are timed on this GPU, and the
+result is kept in Attacca's cache.
 """
 from __future__ import annotations
 
@@ -161,7 +163,8 @@ def _not_to_be_run(graph: torch.fx.Graph) -> str:
 
 def _whole(root: torch.nn.Module, graph: torch.fx.Graph, regions: Sequence[Region], run: Run,
            wanted: dict[str, list[int]], verdicts: dict[str, Verdict]) -> str:
-    """Drops regions, those that gain least first, until the graph is faster than Inductor's; returns the note."""
+    """Drops regions, those that gain least first, until the graph is faster than Inductor's;
+    returns the note."""
     alone = static.copy_all(root, graph)
     sets = _timing.input_sets(alone.inputs)
     inductor = static.compiled(alone)

@@ -9,7 +9,8 @@ from typing import Any
 
 
 def keep(path: pathlib.Path, value: Any) -> None:
-    """Writes the file; does nothing if the folder cannot be written, since the value can be computed again."""
+    """Writes the file; does nothing if the folder cannot be written, since the value can be
+    computed again."""
     try:
         for folder in reversed(path.parents):
             folder.mkdir(mode=0o700, exist_ok=True)

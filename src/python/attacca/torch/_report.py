@@ -60,8 +60,8 @@ class GraphReport(NamedTuple):
         name: "graph 1", numbered in the order of compiling.
         fused: The regions.
         left: What was not fused.
-        note: Why the graph was not changed; or, if the whole graph was compared with Inductor's, both
-            times.
+        note: Why the graph was not changed; or, if the whole graph was compared with Inductor's,
+            both times.
     """
 
     name: str
@@ -120,7 +120,8 @@ class _Graph(NamedTuple):
 
 
 class NotFusedWarning(UserWarning):
-    """A graph was left to Inductor for a reason that the caller can remove; once in a process for each reason."""
+    """A graph was left to Inductor for a reason that the caller can remove; once in a process for
+    each reason."""
 
 
 GRADIENTS, CPU_POLICY = "gradients", "cpu"
@@ -138,7 +139,8 @@ _asked_cache = False
 
 
 def add(fused: list[Entry], left: list[Left], note: str = "", untouched: str = "") -> None:
-    """Adds a graph to the report; ``untouched``: GRADIENTS or CPU_POLICY, if that is why nothing was fused."""
+    """Adds a graph to the report; ``untouched``: GRADIENTS or CPU_POLICY, if that is why nothing
+    was fused."""
     _add(_Graph(fused, left, note, untouched))
     for entry in fused:
         keep(_file(entry.graph), _graphs[-1])
@@ -189,7 +191,8 @@ def _cache_hits() -> int:
 
 @contextlib.contextmanager
 def compiling(identity: str) -> Iterator[None]:
-    """Surrounds the compilation of a graph from Dynamo; adds its kept reports if it comes from a cache."""
+    """Surrounds the compilation of a graph from Dynamo; adds its kept reports if it comes from a
+    cache."""
     before, hits = len(_graphs), _cache_hits()
     yield
     if made := _graphs[before:]:

@@ -54,8 +54,8 @@ class Options(NamedTuple):
         kernels: Whether epilogues may be fused into users' Triton kernels.
         mode: "fp32" or "eager", as for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`, for the sizes at hand while compiling. By default
-            what is not in the database is measured. Calls with other sizes measure nothing: they use
-            the database, which :func:`attacca.tune` fills, or the cost model.
+            what is not in the database is measured. Calls with other sizes measure nothing: they
+            use the database, which :func:`attacca.tune` fills, or the cost model.
         tuning_seconds: The time limit for measuring one region, in seconds; 0: 60.
     """
 
@@ -111,7 +111,8 @@ def _without_effect(options: Options) -> Iterator[tuple[str, str]]:
 
 
 def rewrite(graph: torch.fx.Graph, options: Options) -> int:
-    """Replaces regions by calls of the custom op, and adds to the report. Returns the number of regions replaced."""
+    """Replaces regions by calls of the custom op, and adds to the report. Returns the number of
+    regions replaced."""
     stand_ins, unused = kernels.stand_in(graph) if options.kernels else ([], [])
     found = find(graph)
     verdicts, note = _judge_all(graph, found.regions, options)
@@ -158,7 +159,8 @@ def _judge_all(graph: torch.fx.Graph, regions: Sequence[Region],
     try:
         compared = compare(graph, [regions[i] for i in kept], _while_running(options))
     except Exception as failure:  # noqa: BLE001  whatever Inductor or a kernel may raise: not fused
-        reason = f"not compared with Inductor: {type(failure).__name__}: {' '.join(str(failure).split())[:300]}"
+        said = " ".join(str(failure).split())[:300]
+        reason = f"not compared with Inductor: {type(failure).__name__}: {said}"
         compared = Verdicts([Verdict(False, reason)] * len(kept), "")
     for i, verdict in zip(kept, compared.regions):
         verdicts[i] = verdict

@@ -15,7 +15,8 @@ _OF_FREE_MEMORY = 3  # inputs may take this part: a third
 
 
 class Seconds(NamedTuple):
-    """The times of one call: in a CUDA graph, without the host's time, and called directly, with it."""
+    """The times of one call: in a CUDA graph, without the host's time, and called directly, with
+    it."""
 
     captured: float
     direct: float
@@ -32,7 +33,8 @@ def _bytes(fake: torch.Tensor) -> int:
 
 
 def _made_up(fake: torch.Tensor) -> torch.Tensor:
-    """A tensor of the same type and layout with random floats; integers are 0, which is a valid index everywhere."""
+    """A tensor of the same type and layout with random floats; integers are 0, which is a valid
+    index everywhere."""
     memory = torch.zeros(max(_bytes(fake) // fake.element_size(), 1), dtype=fake.dtype,
                          device=fake.device)
     if fake.dtype.is_floating_point:

@@ -1,5 +1,5 @@
-# Sets ATTACCA_NVCC and ATTACCA_CUDA_INCLUDES: of -DATTACCA_CUDA=dir, else of the first place that has
-# nvcc and its headers: the wheels in .deps/venv, $CUDA_HOME, /usr/local/cuda.
+# Sets ATTACCA_NVCC and ATTACCA_CUDA_INCLUDES: of -DATTACCA_CUDA=dir, else of the first place that
+# has nvcc and its headers: the wheels in .deps/venv, $CUDA_HOME, /usr/local/cuda.
 set(ATTACCA_CUDA "" CACHE PATH "A CUDA 13 toolkit, or site-packages/nvidia/cu13 of the wheels")
 
 # CCCL's headers lie in include/cccl of a toolkit; of the wheels, in either.
@@ -33,7 +33,7 @@ endforeach()
 if(NOT ATTACCA_NVCC)
   list(JOIN places "\n  " places)
   message(FATAL_ERROR "No nvcc with its headers (cuda_runtime.h, CCCL) in\n  ${places}\n"
-                      "Run tools/setup.sh, which fetches them from PyPI, or give -DATTACCA_CUDA=dir, "
-                      "or -DATTACCA_TEMPLATES=none to build no templates.")
+                      "Run tools/setup.sh, which fetches them from PyPI, or give "
+                      "-DATTACCA_CUDA=dir, or -DATTACCA_TEMPLATES=none to build no templates.")
 endif()
 message(STATUS "Kernel templates: ${ATTACCA_TEMPLATES}, by ${ATTACCA_NVCC}")

@@ -1,14 +1,16 @@
-# Files of the template directory appear whole or not at all: each is a draft that is renamed, so that
-# a build that is killed leaves the other templates usable.
+# Files of the template directory appear whole or not at all: each is a draft that is renamed, so
+# that a build that is killed leaves the other templates usable.
 #
 # attacca_template(NAME SOURCE file.cu ARCH 80|90a [BUILDER file.cpp] [DEFINES A=1 ...]
-#                  [NVCC_FLAGS ...] [CXX_FLAGS ...] [CUTLASS] [COMPILED_AS name] [FEW]): one row of the table.
+#                  [NVCC_FLAGS ...] [CXX_FLAGS ...] [CUTLASS] [COMPILED_AS name] [FEW]):
+# one row of the table.
 #
-# SOURCE gives NAME.ptx. BUILDER, the same file by default, is compiled by g++ as C++ and defines the
-# template's record (host/record.hpp). Both see the DEFINES and ATTACCA_TEMPLATE=NAME, which is also
-# the name of the kernel's entry; the builder sees ATTACCA_BUILDER too. Files are relative to the
-# folder of the calling templates.cmake. FEW: one of the representative few. COMPILED_AS: the entry's name for
-# nvcc, which is replaced by NAME in the PTX: of large sources nvcc's code depends on it.
+# SOURCE gives NAME.ptx. BUILDER, the same file by default, is compiled by g++ as C++ and defines
+# the template's record (host/record.hpp). Both see the DEFINES and ATTACCA_TEMPLATE=NAME, which is
+# also the name of the kernel's entry; the builder sees ATTACCA_BUILDER too. Files are relative to
+# the folder of the calling templates.cmake. FEW: one of the representative few. COMPILED_AS: the
+# entry's name for nvcc, which is replaced by NAME in the PTX: of large sources nvcc's code depends
+# on it.
 
 add_library(attacca_builder_options INTERFACE)
 target_include_directories(attacca_builder_options INTERFACE
@@ -33,8 +35,8 @@ macro(attacca_template NAME)
     set(ROW_INCLUDES "")
     if(ROW_CUTLASS)
       if(NOT ATTACCA_CUTLASS_INCLUDE)
-        message(FATAL_ERROR "${NAME} needs CUTLASS: run tools/setup.sh, which fetches it from PyPI, "
-                            "or give -DCUTLASS_DIR=dir")
+        message(FATAL_ERROR "${NAME} needs CUTLASS: run tools/setup.sh, which fetches it from "
+                            "PyPI, or give -DCUTLASS_DIR=dir")
       endif()
       set(ROW_INCLUDES ${ATTACCA_CUTLASS_INCLUDE})
     endif()
@@ -45,8 +47,8 @@ macro(attacca_template NAME)
   endif()
 endmacro()
 
-# Without -rdc=true: nvcc would then take constants of C++ for variables that other files may write, and
-# load them from memory. As nothing but PTX is made, the hole may stay undefined all the same.
+# Without -rdc=true: nvcc would then take constants of C++ for variables that other files may write,
+# and load them from memory. As nothing but PTX is made, the hole may stay undefined all the same.
 function(attacca_template_ptx NAME)
   set(ptx ${ATTACCA_TEMPLATE_DIR}/${NAME}.ptx)
   set(draft ${ATTACCA_TEMPLATE_DIR}/${NAME}.ptx.draft)

@@ -3,8 +3,10 @@
 # cutlass_gemm(B TILE CLUSTER SCHEDULE [SWAP] [FULL bits...] [RESULT bits...] [FEW])
 #   B         tn: B given as (N, K); tt: as (K, N)
 #   SCHEDULE  pingpong; coop: cooperative; streamk: cooperative, sharing out K
-#   SWAP      the kernel's M side is the problem's N: for small M. TILE and CLUSTER are the kernel's.
-#   FULL      bits of the full slots, 16 by default, 0 for none; RESULT: of the results, 16 by default
+#   SWAP      the kernel's M side is the problem's N: for small M. TILE and CLUSTER are the
+#             kernel's.
+#   FULL      bits of the full slots, 16 by default, 0 for none; RESULT: of the results, 16 by
+#             default
 if(NOT ATTACCA_CUTLASS_INCLUDE AND ATTACCA_TEMPLATES STREQUAL few)
   message(STATUS "Kernel templates: none for Hopper without CUTLASS, which tools/setup.sh fetches")
   return()
@@ -18,7 +20,8 @@ macro(cutlass_gemm B TILE CLUSTER SCHEDULE)
   foreach(GEMM_AXIS GEMM_VALUE IN ZIP_LISTS GEMM_AXES GEMM_TILE)
     list(APPEND GEMM_DEFINES GEMM_TILE_${GEMM_AXIS}=${GEMM_VALUE})
   endforeach()
-  # CUTLASS declares the other widths of wgmma only on request, which doubles the size of its headers.
+  # CUTLASS declares the other widths of wgmma only on request, which doubles the size of its
+  # headers.
   list(GET GEMM_TILE 1 GEMM_TILE_N)
   if(NOT GEMM_TILE_N MATCHES "^(8|16|32|64|96|128|192|256)$")
     list(APPEND GEMM_DEFINES CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED)
@@ -77,8 +80,8 @@ macro(cutlass_gemm B TILE CLUSTER SCHEDULE)
 endmacro()
 set(GEMM_AXES M N K)
 
-# Large M and N. A cluster shares the longer side of its tiles. Without a full slot, 128x256 and 256x128
-# have room for one stage more.
+# Large M and N. A cluster shares the longer side of its tiles. Without a full slot, 128x256 and
+# 256x128 have room for one stage more.
 cutlass_gemm(tn 128x256x64 2x1 coop)
 cutlass_gemm(tn 128x256x64 2x1 coop FULL 0)
 cutlass_gemm(tn 128x256x64 1x2 coop)
@@ -91,8 +94,8 @@ cutlass_gemm(tn 128x128x64 1x1 pingpong)
 cutlass_gemm(tn 128x112x64 2x1 pingpong)
 cutlass_gemm(tn 128x112x64 2x1 pingpong FULL 0)
 cutlass_gemm(tn 128x128x64 2x1 pingpong FULL 0)
-# No thread may hold more than 128 accumulators (pingpong: M * N / 128, cooperative: half of it): with
-# 144 and more, measured on an H200, a kernel takes 12 to 20 times as long.
+# No thread may hold more than 128 accumulators (pingpong: M * N / 128, cooperative: half of it):
+# with 144 and more, measured on an H200, a kernel takes 12 to 20 times as long.
 cutlass_gemm(tn 128x144x64 2x1 coop)
 cutlass_gemm(tn 128x160x64 2x1 coop)
 cutlass_gemm(tn 128x176x64 2x1 coop)

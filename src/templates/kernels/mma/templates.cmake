@@ -1,8 +1,8 @@
 # GEMMs by mma.sync, which every device from sm_80 on runs. Named by the operands' majors (tn: A as
 # (M, K), B as (N, K); tt: B as (K, N); xx: any strides and alignment), the tile, two full slots of
-# 16 bits (f2; one that is not used costs a branch), and the bits of the result. GATE: two products of
-# one A, TILE_N columns each; named gate. ELEMENT (common/element.cuh): of A and B, named where it is
-# not bf16; 8-bit floats are multiplied from sm_89 on.
+# 16 bits (f2; one that is not used costs a branch), and the bits of the result. GATE: two products
+# of one A, TILE_N columns each; named gate. ELEMENT (common/element.cuh): of A and B, named where
+# it is not bf16; 8-bit floats are multiplied from sm_89 on.
 macro(mma_gemm MAJORS TILE_M TILE_N TILE_K WARPS_M WARPS_N STAGES RESULT)
   cmake_parse_arguments(MMA "GATE" "ELEMENT" "" ${ARGN})
   set(arch 80)
@@ -32,8 +32,8 @@ macro(mma_gemm MAJORS TILE_M TILE_N TILE_K WARPS_M WARPS_N STAGES RESULT)
                    SOURCE mma/gemm.cu BUILDER mma/builder.cpp ARCH ${arch} ${MMA_UNPARSED_ARGUMENTS}
                    DEFINES ELEMENT=ELEMENT_${element}
                            TILE_M=${TILE_M} TILE_N=${TILE_N} TILE_K=${TILE_K} WARPS_M=${WARPS_M}
-                           WARPS_N=${WARPS_N} STAGES=${STAGES} B_K_MAJOR=${k_major} ANY_STRIDES=${any}
-                           HOLE_ACCUMULATORS=${sets} HOLE_FULL0=16 HOLE_FULL1=16
+                           WARPS_N=${WARPS_N} STAGES=${STAGES} B_K_MAJOR=${k_major}
+                           ANY_STRIDES=${any} HOLE_ACCUMULATORS=${sets} HOLE_FULL0=16 HOLE_FULL1=16
                            HOLE_RESULT0=${RESULT})
 endmacro()
 

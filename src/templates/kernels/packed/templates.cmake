@@ -1,6 +1,7 @@
-# Kernels for packed weights (ir/packed/packed.hpp) and few rows: the weights stream, mma.sync multiplies
-# (packed/gemm.cuh). Named by the weights' codes, A's type, the tile and the blocks of a cluster, which share
-# the values of k; s32: scales of f32, else of A's type; tma: A comes by TMA (BOXES).
+# Kernels for packed weights (ir/packed/packed.hpp) and few rows: the weights stream, mma.sync
+# multiplies (packed/gemm.cuh). Named by the weights' codes, A's type, the tile and the blocks of a
+# cluster, which share the values of k; s32: scales of f32, else of A's type; tma: A comes by TMA
+# (BOXES).
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
 
 macro(packed_codes CODES TYPE)
@@ -30,7 +31,8 @@ macro(packed_codes CODES TYPE)
 endmacro()
 
 macro(packed_gemm CODES TYPE TILE_M CLUSTER)
-  cmake_parse_arguments(PACKED "BOXES" "" "FRAGMENTS;WARPS;PANEL;PANELS;DEPTH;BLOCKS;RESULT;SCALES" ${ARGN})
+  cmake_parse_arguments(PACKED "BOXES" ""
+                        "FRAGMENTS;WARPS;PANEL;PANELS;DEPTH;BLOCKS;RESULT;SCALES" ${ARGN})
   list(GET PACKED_WARPS 0 warps_n)
   list(GET PACKED_WARPS 1 warps_k)
   packed_codes(${CODES} ${TYPE})
@@ -43,12 +45,14 @@ macro(packed_gemm CODES TYPE TILE_M CLUSTER)
     string(APPEND suffix _tma)
   endif()
   math(EXPR tile_n "16 * ${PACKED_FRAGMENTS} * ${warps_n}")
-  attacca_template(packed_${CODES}_${TYPE}_${TILE_M}x${tile_n}_${CLUSTER}x1${suffix}_f2_d${PACKED_RESULT}
-                   SOURCE packed/gemm.cu BUILDER packed/builder.cpp ARCH 90a ${PACKED_UNPARSED_ARGUMENTS}
+  set(tile ${TILE_M}x${tile_n}_${CLUSTER}x1)
+  attacca_template(packed_${CODES}_${TYPE}_${tile}${suffix}_f2_d${PACKED_RESULT}
+                   SOURCE packed/gemm.cu BUILDER packed/builder.cpp ARCH 90a
+                   ${PACKED_UNPARSED_ARGUMENTS}
                    DEFINES ${codes_defines} TILE_M=${TILE_M} FRAGMENTS=${PACKED_FRAGMENTS}
                            WARPS_N=${warps_n} WARPS_K=${warps_k} PANEL=${PACKED_PANEL}
-                           PANELS=${PACKED_PANELS} BOXES=${boxes} DEPTH=${PACKED_DEPTH} BLOCKS=${PACKED_BLOCKS}
-                           CLUSTER=${CLUSTER} HOLE_FULL0=16 HOLE_FULL1=16
+                           PANELS=${PACKED_PANELS} BOXES=${boxes} DEPTH=${PACKED_DEPTH}
+                           BLOCKS=${PACKED_BLOCKS} CLUSTER=${CLUSTER} HOLE_FULL0=16 HOLE_FULL1=16
                            HOLE_RESULT0=${PACKED_RESULT})
 endmacro()
 
@@ -69,7 +73,8 @@ packed_gemms(i8   bf16 8  "1;2;4"    FRAGMENTS 4 WARPS 1 4 PANEL 8 DEPTH 2 BLOCK
 packed_gemms(i8   bf16 8  "1"        FRAGMENTS 2 WARPS 7 4 PANEL 4 PANELS 8 DEPTH 2 BLOCKS 1 BOXES)
 packed_gemms(i8   bf16 16 "1;4"      FRAGMENTS 4 WARPS 1 4 PANEL 4 PANELS 5 DEPTH 2 BLOCKS 3 BOXES)
 packed_gemms(i8   bf16 16 "1;2"      FRAGMENTS 4 WARPS 2 4 PANEL 4 PANELS 6 DEPTH 2 BLOCKS 2 BOXES)
-packed_gemms(i8   bf16 16 "1"        FRAGMENTS 2 WARPS 7 2 PANEL 4 PANELS 12 DEPTH 4 BLOCKS 1 BOXES FEW)
+packed_gemms(i8   bf16 16 "1"        FRAGMENTS 2 WARPS 7 2 PANEL 4 PANELS 12 DEPTH 4 BLOCKS 1 BOXES
+             FEW)
 packed_gemms(i8   bf16 32 "1;2"      FRAGMENTS 2 WARPS 4 2 PANEL 8 DEPTH 2 BLOCKS 2)
 packed_gemms(e4m3 bf16 16 "1;2"      FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS 2)
 packed_gemms(i4   f16  8  "1;2;4"    FRAGMENTS 4 WARPS 1 4 PANEL 8 DEPTH 2 BLOCKS 4)
@@ -85,9 +90,9 @@ packed_gemms(i8   bf16 16 "2"        FRAGMENTS 4 WARPS 1 4 PANEL 8 DEPTH 2 BLOCK
 packed_gemms(i4   bf16 16 "2"        FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS 2 RESULT 32 FEW)
 packed_gemms(i8   bf16 16 "2"        FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS 2 RESULT 32)
 
-# The same for many rows: wgmma takes the weights from registers (packed/feed.cuh). Named by the tile;
-# cluster: blocks beside each other, 1x2, load their common rows of A once; 1x1x2: they share K; 1x2_tail:
-# of the last tiles.
+# The same for many rows: wgmma takes the weights from registers (packed/feed.cuh). Named by the
+# tile; cluster: blocks beside each other, 1x2, load their common rows of A once; 1x1x2: they share
+# K; 1x2_tail: of the last tiles.
 macro(packed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
   cmake_parse_arguments(PACKED "PINGPONG;DIRECT;SHARED_TAIL;FEW" "RESULT;SCALES" "FULL" ${ARGN})
   packed_codes(${CODES} ${TYPE})
@@ -115,11 +120,13 @@ macro(packed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
     set(few_option FEW)
   endif()
   attacca_full_slots("${PACKED_FULL}")
-  attacca_template(packed_wgmma_${CODES}_${TYPE}_${TILE_M}x${TILE_N}_${CLUSTER}${schedule}${suffix}_f${fulls}_d${PACKED_RESULT}
+  set(tile ${TILE_M}x${TILE_N}_${CLUSTER}${schedule})
+  attacca_template(packed_wgmma_${CODES}_${TYPE}_${tile}${suffix}_f${fulls}_d${PACKED_RESULT}
                    SOURCE packed/wgmma.cu BUILDER packed/wgmma_builder.cpp ARCH 90a ${few_option}
                    DEFINES ELEMENT=ELEMENT_BF16 PROMOTE=0 SCALED=0 TILE_M=${TILE_M} TILE_N=${TILE_N}
-                           CLUSTER_M=1 CLUSTER_N=${cluster_n} CLUSTER_K=${cluster_k} SHARED_TAIL=${shared_tail}
-                           STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=1 PINGPONG=${pingpong}
+                           CLUSTER_M=1 CLUSTER_N=${cluster_n} CLUSTER_K=${cluster_k}
+                           SHARED_TAIL=${shared_tail} STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=1
+                           PINGPONG=${pingpong}
                            B_K_MAJOR=1 ALTERNATE=0 DIRECT=${direct} ${codes_defines} ${slots}
                            HOLE_RESULT0=${PACKED_RESULT})
 endmacro()

@@ -1,7 +1,8 @@
-# The pointwise kernels: the second step of the unfused path, and what has no product at all. Named by
-# full slots and results: pointwise_f16x2_f32x2_d16_d32 has full slots of 16, 16, 32 and 32 bits and
-# results of 16 and 32; all keep a maximum. A slot that the epilogue does not read costs nothing; every result is stored.
-# Those of sm_90 are launched while the product before them ends (programmatic dependent launch).
+# The pointwise kernels: the second step of the unfused path, and what has no product at all. Named
+# by full slots and results: pointwise_f16x2_f32x2_d16_d32 has full slots of 16, 16, 32 and 32 bits
+# and results of 16 and 32; all keep a maximum. A slot that the epilogue does not read costs
+# nothing; every result is stored. Those of sm_90 are launched while the product before them ends
+# (programmatic dependent launch).
 macro(pointwise NAME FULLS RESULTS)
   set(defines HOLE_ACCUMULATORS=0 HOLE_MAXIMA=1)
   set(index 0)
@@ -14,8 +15,8 @@ macro(pointwise NAME FULLS RESULTS)
     list(APPEND defines HOLE_RESULT${index}=${bits})
     math(EXPR index "${index} + 1")
   endforeach()
-  attacca_template(pointwise_${NAME} SOURCE pointwise/kernel.cu BUILDER pointwise/builder.cpp ARCH 80
-                   ${ARGN} DEFINES ${defines} POINTWISE_DEPENDENT=0)
+  attacca_template(pointwise_${NAME} SOURCE pointwise/kernel.cu BUILDER pointwise/builder.cpp
+                   ARCH 80 ${ARGN} DEFINES ${defines} POINTWISE_DEPENDENT=0)
   attacca_template(pointwise_${NAME}_sm90 SOURCE pointwise/kernel.cu BUILDER pointwise/builder.cpp
                    ARCH 90 ${ARGN} DEFINES ${defines} POINTWISE_DEPENDENT=1)
 endmacro()

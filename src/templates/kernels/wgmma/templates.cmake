@@ -1,15 +1,15 @@
-# Hopper kernels of our own: TMA and wgmma, no CUTLASS (wgmma/kernel.cuh), A as (M, K). tn: B as (N, K),
-# tt: as (K, N), ta: both weights of a gate as alternate columns of one (K, 2 N). Named otherwise
-# by the tile in the problem's orientation and the blocks of a cluster; swap: the weights are wgmma's M
-# side, for few rows; pingpong: warpgroups take turns; gate: two products of one A; direct: results
-# and the full operand move by TMA. ELEMENT (common/element.cuh): of A and B, named where it is not
-# bf16; fast: 8-bit floats that the tensor cores add up (PROMOTE 0). FULL: bits of the full slots, 0
-# for none.
+# Hopper kernels of our own: TMA and wgmma, no CUTLASS (wgmma/kernel.cuh), A as (M, K). tn: B as (N,
+# K), tt: as (K, N), ta: both weights of a gate as alternate columns of one (K, 2 N). Named
+# otherwise by the tile in the problem's orientation and the blocks of a cluster; swap: the weights
+# are wgmma's M side, for few rows; pingpong: warpgroups take turns; gate: two products of one A;
+# direct: results and the full operand move by TMA. ELEMENT (common/element.cuh): of A and B, named
+# where it is not bf16; fast: 8-bit floats that the tensor cores add up (PROMOTE 0). FULL: bits of
+# the full slots, 0 for none.
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
 
 macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(WGMMA "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FAST;SCALED;FEW" "RESULT;ELEMENT"
-                        "FULL" ${ARGN})
+  cmake_parse_arguments(WGMMA "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FAST;SCALED;FEW"
+                        "RESULT;ELEMENT" "FULL" ${ARGN})
   set(layout tn)
   set(k_major 1)
   set(alternate 0)
@@ -87,8 +87,8 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   attacca_template(${name}_f${fulls}_d${WGMMA_RESULT}
                    SOURCE wgmma/gemm.cu BUILDER wgmma/builder.cpp ARCH 90a
                    ${few_option}
-                   DEFINES ELEMENT=ELEMENT_${element} PROMOTE=${promote} SCALED=${scaled} SHARED_TAIL=0
-                           TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER_M=${cluster_m}
+                   DEFINES ELEMENT=ELEMENT_${element} PROMOTE=${promote} SCALED=${scaled}
+                           SHARED_TAIL=0 TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER_M=${cluster_m}
                            CLUSTER_N=${cluster_n} CLUSTER_K=${cluster_k} STAGES=${STAGES}
                            BLOCKS=${BLOCKS} SWAPPED=${swapped} PINGPONG=${pingpong}
                            B_K_MAJOR=${k_major} ALTERNATE=${alternate} DIRECT=${direct}
@@ -96,7 +96,8 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
                            HOLE_RESULT0=${WGMMA_RESULT})
 endmacro()
 
-#          tile    cluster stages blocks; KN: B as (K, N); ALTERNATE: the columns of (K, 2 N) by turns
+# KN: B as (K, N); ALTERNATE: the columns of (K, 2 N) by turns.
+#          tile    cluster stages blocks
 wgmma_gemm(128 128 2x1     4      1      GATE FEW)
 wgmma_gemm(128 112 2x1     4      1      GATE)
 wgmma_gemm(128 112 1x1     4      1      GATE)
@@ -119,8 +120,8 @@ wgmma_gemm(128 128 2x1     4      1      GATE ALTERNATE)
 wgmma_gemm(128 64  1x1     6      1      GATE ALTERNATE PINGPONG)
 wgmma_gemm(64  64  1x1     6      1      GATE ALTERNATE)
 
-# Bytes, a row for each width of result. Where every tile of k is summed by itself, a warpgroup has 64
-# columns less.
+# Bytes, a row for each width of result. Where every tile of k is summed by itself, a warpgroup has
+# 64 columns less.
 foreach(bits 8 16 32)
   set(few "")
   if(bits EQUAL 8)
@@ -182,7 +183,8 @@ foreach(bits 8 16 32)
     wgmma_gemm(64 64 1x1     4      2      RESULT ${bits} ELEMENT E4M3 FAST GATE SWAP)
     wgmma_gemm(64 64 1x1     8      1      RESULT ${bits} ELEMENT E4M3 GATE SWAP)
     wgmma_gemm(128 64 2x1    6      1      RESULT ${bits} FULL 0 ELEMENT S8 GATE DIRECT PINGPONG)
-    wgmma_gemm(128 64 2x1    6      1      RESULT ${bits} FULL 0 ELEMENT E4M3 FAST GATE DIRECT PINGPONG)
+    wgmma_gemm(128 64 2x1    6      1      RESULT ${bits} FULL 0 ELEMENT E4M3 FAST GATE DIRECT
+               PINGPONG)
   endif()
 endforeach()
 
@@ -235,8 +237,8 @@ wgmma_gemm(128 256 2x1     3      1      KN DIRECT FULL 16)
 wgmma_gemm(128 64  2x1     6      1      GATE DIRECT PINGPONG FULL 16)
 wgmma_gemm(128 128 2x1     4      1      GATE DIRECT FULL 16)
 wgmma_gemm(256 64  1x2     4      1      GATE DIRECT FULL 16)
-# The widest tiles of which a warpgroup holds a whole one. GPT-OSS's 2880 columns are 33 of 88: with four rows of
-# tiles, or a multiple, all multiprocessors are busy to the end.
+# The widest tiles of which a warpgroup holds a whole one. GPT-OSS's 2880 columns are 33 of 88: with
+# four rows of tiles, or a multiple, all multiprocessors are busy to the end.
 wgmma_gemm(128 80  2x1     5      1      GATE DIRECT PINGPONG FULL 16)
 wgmma_gemm(128 88  2x1     4      1      GATE DIRECT PINGPONG FULL 16 FEW)
 wgmma_gemm(128 96  2x1     4      1      GATE DIRECT PINGPONG FULL 16)
@@ -270,7 +272,8 @@ wgmma_gemm(16  32  1x1x2   10     2      GATE SWAP)
 wgmma_gemm(32  32  1x1x2   8      2      GATE SWAP)
 wgmma_gemm(64  32  1x1x2   5      2      GATE SWAP)
 
-# Gates of about a hundred columns a cluster that shares K: a block meets a quarter of the rows' values.
+# Gates of about a hundred columns a cluster that shares K: a block meets a quarter of the rows'
+# values.
 wgmma_gemm(16  96  1x1x4   7      1      GATE SWAP)
 wgmma_gemm(32  96  1x1x4   6      1      GATE SWAP)
 wgmma_gemm(64  96  1x1x4   4      1      GATE SWAP)

@@ -1,1 +1,2 @@
-"""FX graphs: writing nodes in the text form, finding regions, and replacing them by calls of the custom op."""
+"""FX graphs: writing nodes in the text form, finding regions, and replacing them by calls of the
+custom op."""

@@ -1,8 +1,9 @@
 """Users' Triton kernels in FX graphs, as the text form's ``kernel`` (docs/user-kernels.md).
 
-Dynamo represents ``kernel[grid](...)`` as a node that copies the tensors which the kernel writes, and returns
-the copies. If the kernel writes one tensor, which is uninitialised before, a stand-in replaces the result while
-regions are searched for. Stand-ins that no region covers are removed again.
+Dynamo represents ``kernel[grid](...)`` as a node that copies the tensors which the kernel writes,
+and returns the copies. If the kernel writes one tensor, which is uninitialised before, a stand-in
+replaces the result while regions are searched for. Stand-ins that no region covers are removed
+again.
 """
 from __future__ import annotations
 
@@ -134,7 +135,8 @@ def _text(importer: Importer, node: torch.fx.Node, output: str,
 
 
 def _only_one(kernel: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The function and its arguments, if there is one configuration, such as ``num_warps``, to compile it with."""
+    """The function and its arguments, if there is one configuration, such as ``num_warps``, to
+    compile it with."""
     if type(kernel).__name__ == "Autotuner":
         if len(kernel.configs) != 1:
             raise Refused("it is tuned by Triton, which picks one of several kernels")
@@ -206,7 +208,8 @@ class _Call:
 
 
 def _compiled(kernel: Any, call: _Call, options: dict[str, Any]) -> tuple[str, Any, list[str]]:
-    """The path of its PTX, what Triton's compiler returns, and the types of the PTX's parameters."""
+    """The path of its PTX, what Triton's compiler returns, and the types of the PTX's
+    parameters."""
     try:
         import triton
         from triton.compiler import ASTSource
@@ -236,7 +239,8 @@ def _compiled(kernel: Any, call: _Call, options: dict[str, Any]) -> tuple[str, A
 
 
 def _kept(ptx: str) -> str:
-    """The path of a file with the PTX, named after its hash, beside the code of Inductor that will name it."""
+    """The path of a file with the PTX, named after its hash, beside the code of Inductor that will
+    name it."""
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
     name = hashlib.sha256(ptx.encode()).hexdigest()

@@ -1,7 +1,8 @@
-"""Finds the regions of an FX graph: its nodes are written in the text form, which the core folds and cuts.
+"""Finds the regions of an FX graph: its nodes are written in the text form, which the core folds
+and cuts.
 
-Nodes that can be written are grouped into levels; nodes that cannot lie between levels. Everything that a
-region reads is computed before its level, so that no region depends on itself.
+Nodes that can be written are grouped into levels; nodes that cannot lie between levels. Everything
+that a region reads is computed before its level, so that no region depends on itself.
 """
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ class Found(NamedTuple):
 
 
 def find(graph: torch.fx.Graph) -> Found:
-    """Finds the regions of a graph, which is not changed, and the reasons why other products are in none."""
+    """Finds the regions of a graph, which is not changed, and the reasons why other products are in
+    none."""
     if writer := _writes_in_place(graph):
         return Found([], [Left(writer.name, Importer.op(writer),
                                "it writes in place: the order of ops matters")])
@@ -86,7 +88,8 @@ _PRODUCT_OPS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.linea
 
 
 def _writes_in_place(graph: torch.fx.Graph) -> torch.fx.Node | None:
-    """The first node that writes in place, except for copies of results to inputs at the graph's end."""
+    """The first node that writes in place, except for copies of results to inputs at the graph's
+    end."""
     found: torch.fx.Node | None = None
     node: torch.fx.Node
     for node in graph.nodes:
@@ -127,7 +130,8 @@ def sizes_alone(graph: torch.fx.Graph) -> set[torch.fx.Node]:
 
 def _levels(graph: torch.fx.Graph, translated: set[torch.fx.Node],
             sizes: set[torch.fx.Node]) -> dict[torch.fx.Node, int]:
-    """The level of each translated node: the latest that its users allow, so that it is near them."""
+    """The level of each translated node: the latest that its users allow, so that it is near
+    them."""
     after: dict[torch.fx.Node, int] = {}
     for node in graph.nodes:
         before = max((after[n] for n in node.all_input_nodes if n not in sizes), default=0)
@@ -147,7 +151,8 @@ def _levels(graph: torch.fx.Graph, translated: set[torch.fx.Node],
 
 
 def explained(text: str, device: Any) -> _core.Plan:
-    """The plan of a text, to be explained: for the CPU, or for ``device`` if it launches a user's kernel."""
+    """The plan of a text, to be explained: for the CPU, or for ``device`` if it launches a user's
+    kernel."""
     where = str(device) if has_kernel(text) else "cpu"
     return _core.Plan.compile(_core.Graph.parse(text), device=where, mode="fp32", tuning="known",
                               tuning_seconds=0.0, threads=1, fuse=True)
@@ -169,7 +174,8 @@ def _types(importer: Importer, names: list[torch.fx.Node], values: list[torch.fx
 
 
 def _type(text: str, known: set[str]) -> str:
-    """A type without strides that have unknown symbols: the input is then taken row-major, and copied if it is not."""
+    """A type without strides that have unknown symbols: the input is then taken row-major, and
+    copied if it is not."""
     typed, _, strides = text.rstrip("]").partition(";")
     unknown = {symbol for stride in strides.split(",")
                for symbol in Dim(stride).symbols} - known if strides else set()
@@ -242,7 +248,8 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
 
 def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node],
               left: list[Left]) -> tuple[list[torch.fx.Node], list[torch.fx.Node]]:
-    """The inputs and nodes without the inputs whose type cannot be written, and without what depends on them."""
+    """The inputs and nodes without the inputs whose type cannot be written, and without what
+    depends on them."""
     dropped: set[torch.fx.Node] = set()
     for node in inputs:
         try:

@@ -36,7 +36,8 @@ def replace(graph: torch.fx.Graph, region: Region, mode: str,
 
 
 def _read_sizes_elsewhere(region: Region, parts: list[torch.fx.Node]) -> None:
-    """Makes nodes that read sizes of values inside the region read them from its inputs and outputs."""
+    """Makes nodes that read sizes of values inside the region read them from its inputs and
+    outputs."""
     extents = {str(size): (node, axis) for node in [*parts, *region.inputs]
                for axis, size in enumerate(node.meta["val"].shape)}
     for node in region.covers:
@@ -59,7 +60,8 @@ def _left_dead(region: Region) -> set[torch.fx.Node]:
 
 
 def _place(graph: torch.fx.Graph, region: Region, dead: set[torch.fx.Node]) -> torch.fx.Node:
-    """The place for the call, right after the last input; users of its outputs are moved after it."""
+    """The place for the call, right after the last input; users of its outputs are moved after
+    it."""
     order = {node: i for i, node in enumerate(graph.nodes)}
     last = max(region.inputs, key=order.__getitem__)
     late = order[last]

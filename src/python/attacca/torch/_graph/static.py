@@ -83,7 +83,8 @@ def copy_all(root: torch.nn.Module, graph: torch.fx.Graph) -> Static:
 
 
 def compiled(static: Static) -> Callable[[list[Any]], Any]:
-    """The graph compiled by Inductor with its present settings, but without Attacca's pass and without CUDA graphs.
+    """The graph compiled by Inductor with its present settings, but without Attacca's pass and
+    without CUDA graphs.
 
     It may be called while Inductor compiles another graph.
     """

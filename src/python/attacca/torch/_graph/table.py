@@ -1,4 +1,5 @@
-"""Rows for ops of ATen and prims that occur in FX graphs alone, beside those of :mod:`attacca._functions`.
+"""Rows for ops of ATen and prims that occur in FX graphs alone, beside those of
+:mod:`attacca._functions`.
 
 Their writers take a :class:`attacca.torch._graph.importer.NodeCall`.
 """
@@ -71,7 +72,8 @@ def _scaled_mm(call: Any, self: Any, mat2: Any, scale_a: Any, scale_b: Any, bias
         if call.dtype(scale) != "f32" or tuple(call.sizes(scale)) not in wide:
             raise Refused("_scaled_mm with scales of blocks")
     fast = ", fast=true" if use_fast_accum else ""
-    text = f"matmul({call.text(self)}, {call.text(mat2)}, out=f32{fast}) * {call.text(scale_a)} * {call.text(scale_b)}"
+    text = (f"matmul({call.text(self)}, {call.text(mat2)}, out=f32{fast}) * {call.text(scale_a)} * "
+            f"{call.text(scale_b)}")
     if bias is not None:
         text += f" + {call.text(bias)}"
     return Made(rounded_result(call, text), product_sizes(call, self, mat2))

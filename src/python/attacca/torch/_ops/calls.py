@@ -1,7 +1,8 @@
-"""Calls of ``attacca.matmul``, plans and fused functions while torch traces or transforms: they go to the ops of
-:mod:`.custom`.
+"""Calls of ``attacca.matmul``, plans and fused functions while torch traces or transforms: they go
+to the ops of :mod:`.custom`.
 
-Dynamo traces these functions. It runs those that are marked constant while it traces, and guards their arguments.
+Dynamo traces these functions. It runs those that are marked constant while it traces, and guards
+their arguments.
 """
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ __all__ = ["fused", "matmul", "plan", "plan_argument"]
 
 def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any],
            operands: dict[str, Any]) -> Any:
-    """:func:`attacca.matmul` by an op; ``chosen``: out_dtype, mode, tuning, tuning_seconds, threads."""
+    """:func:`attacca.matmul` by an op; ``chosen``: out_dtype, mode, tuning, tuning_seconds,
+    threads."""
     as_array = _is_array(a)
     a, b = _tensor(a, "a"), _tensor(b, "b")
     tensors = [_tensor(tensor, name) for name, tensor in operands.items()]
@@ -101,7 +103,8 @@ def fused(called: Fused, inputs: Sequence[Any], named: dict[str, Any], out: Any)
 
 @torch.compiler.allow_in_graph  # type: ignore[misc]
 def _fused_results(identity: str, frameworks: str, names: str, *given: Any) -> list[torch.Tensor]:
-    """Dynamo's graphs call this function; what traces them further, such as AOTAutograd, sees the plan's op."""
+    """Dynamo's graphs call this function; what traces them further, such as AOTAutograd, sees the
+    plan's op."""
     values = [_number(each) for each in given]
     count = len(values) - len(names.split())
     called, tensors = plan_of(identity, values[:count], dict(zip(names.split(), values[count:])),
@@ -151,7 +154,8 @@ def _like(result: torch.Tensor, as_array: bool) -> Any:
 
 
 def _constant(function: Callable[..., str]) -> Callable[..., str]:
-    """Marks a function that Dynamo runs while it traces, as torch.compiler.assume_constant_result does."""
+    """Marks a function that Dynamo runs while it traces, as torch.compiler.assume_constant_result
+    does."""
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 

@@ -1,14 +1,18 @@
-"""``attacca.matmul`` and plans as custom ops, which torch traces and transforms without looking inside.
+"""``attacca.matmul`` and plans as custom ops, which torch traces and transforms without looking
+inside.
 
-    attacca::matmul(Tensor[] tensors, str names, str epilogue, str options) -> Tensor    tensors: a, b, operands
-    attacca::matmul_results(...) -> Tensor[]                                             for several results
+    attacca::matmul(Tensor[] tensors, str names, str epilogue, str options) -> Tensor
+    attacca::matmul_results(...) -> Tensor[]
     attacca::plan(Tensor[] inputs, str plan) -> Tensor
     attacca::plan_results(...) -> Tensor[]
 
-An op's arguments hold everything that its call needs, as text, so that a graph with it can be saved, and run by
-another process that imports :mod:`attacca.torch`. A plan is passed as its file; a fused function calls the op of
-its plan. Each op is the overload ``import_attacca_torch``, for the reason that :mod:`.region` gives. No op writes
-to its arguments: results are copied to ``out``. No op has a derivative: tensors that require one are errors.
+The tensors of a product are a, b and the operands; ``_results`` is for several results.
+
+An op's arguments hold everything that its call needs, as text, so that a graph with it can be
+saved, and run by another process that imports :mod:`attacca.torch`. A plan is passed as its file; a
+fused function calls the op of its plan. Each op is the overload ``import_attacca_torch``, for the
+reason that :mod:`.region` gives. No op writes to its arguments: results are copied to ``out``. No
+op has a derivative: tensors that require one are errors.
 """
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Regions in the code that Inductor generates: plain calls that write to memory which Inductor plans.
+"""Regions in the code that Inductor generates: plain calls that write to memory which Inductor
+plans.
 
-PyTorch's dispatcher, through which a custom op goes, takes longer than many kernels. So generated code calls
-``extern_kernels.attacca_region``, as it calls ``extern_kernels.mm``.
+PyTorch's dispatcher, through which a custom op goes, takes longer than many kernels. So generated
+code calls ``extern_kernels.attacca_region``, as it calls ``extern_kernels.mm``.
 """
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ from typing import Any
 import torch
 
 from ..._errors import Error
-from .region import Loaded, as_torch_dtype, has_kernel, loaded, region, region_of_one_result, signature_of
+from .region import (
+    Loaded,
+    as_torch_dtype,
+    has_kernel,
+    loaded,
+    region,
+    region_of_one_result,
+    signature_of,
+)
 
 _NAME = "attacca_region"
 
@@ -40,7 +49,8 @@ def _run(*arguments: Any, out: torch.Tensor) -> None:
 def _check_alignments(called: Loaded, tensors: Sequence[torch.Tensor]) -> None:
     if has_kernel(called.graph) and any(tensor.data_ptr() & 15 for tensor in tensors):
         raise Error("a tensor's address is not a multiple of 16, for which Triton compiled the "
-                    "kernel", "inputs", "call .clone(), or compile with options={\"kernels\": False}")
+                    "kernel", "inputs",
+                    "call .clone(), or compile with options={\"kernels\": False}")
 
 
 def _constant(graph: str, mode: str, tuning: str, seconds: float) -> str:
@@ -48,7 +58,8 @@ def _constant(graph: str, mode: str, tuning: str, seconds: float) -> str:
 
 
 def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_seconds: float) -> Any:
-    """Inductor's IR of a call: the custom op for several results or in generated C++, else the plain call."""
+    """Inductor's IR of a call: the custom op for several results or in generated C++, else the
+    plain call."""
     from torch._inductor import ir
     from torch._inductor.lowering import fallback_handler
     from torch._inductor.virtualized import V

@@ -1,18 +1,18 @@
-"""The custom op that runs a region: ``attacca::region(Tensor[] inputs, str graph, ...) -> Tensor[]``.
+"""The custom op that runs a region: ``attacca::region(Tensor[] inputs, str graph, ...) ->
+Tensor[]``.
 
-The argument ``graph`` is the region in the text form, encoded by :mod:`.text_argument`, so that a file of
-torch.export's contains the whole region. C++ that Inductor generates cannot call an op that returns a list of
-one tensor; it calls ``attacca::region_of_one_result(...) -> Tensor`` instead.
+The argument ``graph`` is the region in the text form, encoded by :mod:`.text_argument`, so that a
+file of torch.export's contains the whole region. C++ that Inductor generates cannot call an op that
+returns a list of one tensor; it calls ``attacca::region_of_one_result(...) -> Tensor`` instead.
 
-Both are the overload ``import_attacca_torch``: if an op is not registered, torch's error prints its full name,
-which says what to do.
+Both are the overload ``import_attacca_torch``: if an op is not registered, torch's error prints its
+full name, which says what to do.
 """
 from __future__ import annotations
 
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 
@@ -63,8 +63,9 @@ class Loaded:
         return results
 
     def _laid_out(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The inputs with the strides that the graph declares, if it launches a user's kernel, which takes an
-        address alone: those whose strides another pass changed are copied. Other plans take any strides.
+        """The inputs with the strides that the graph declares, if it launches a user's kernel,
+        which takes an address alone: those whose strides another pass changed are copied. Other
+        plans take any strides.
         """
         signature = self.engine.signature
         if not has_kernel(self.graph) or any(len(layout.shape) != tensor.dim()
@@ -153,7 +154,8 @@ def _fake(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
 
 def empty_results(signature: Signature, inputs: Sequence[torch.Tensor],
                   device: torch.device) -> list[torch.Tensor]:
-    """Results with the right shapes and dtypes whose elements are not computed; sizes may be symbolic."""
+    """Results with the right shapes and dtypes whose elements are not computed; sizes may be
+    symbolic."""
     sizes = signature.sizes_of([tensor.shape for tensor in inputs])
     return [torch.empty([dim.value(sizes) for dim in layout.shape],
                         dtype=as_torch_dtype(layout.info.dtype),

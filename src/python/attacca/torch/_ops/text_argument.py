@@ -1,9 +1,9 @@
 """Encodes texts as arguments of custom ops.
 
-Inductor writes arguments into comments and string literals of the Python and C++ that it generates, without
-escaping them. So double and single quotes are swapped, and characters that would end a literal or a line, or
-start an escape, become ``%XX``, one for each byte. A text with a double quote was not encoded; it is taken as
-it is.
+Inductor writes arguments into comments and string literals of the Python and C++ that it generates,
+without escaping them. So double and single quotes are swapped, and characters that would end a
+literal or a line, or start an escape, become ``%XX``, one for each byte. A text with a double quote
+was not encoded; it is taken as it is.
 """
 from __future__ import annotations
 

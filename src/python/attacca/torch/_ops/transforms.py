@@ -58,7 +58,8 @@ def vmap_one_by_one(op: Any) -> Callable[..., Any]:
 
 
 def vmap_rows(op: Any) -> Callable[..., Any]:
-    """The rule of the product's op: a batch of a alone becomes rows of one product; others are computed one by one."""
+    """The rule of the product's op: a batch of a alone becomes rows of one product; others are
+    computed one by one."""
     loop = vmap_one_by_one(op)
 
     def rule(info: Any, dims: Sequence[Any], tensors: Sequence[torch.Tensor], names: str,
