@@ -64,8 +64,7 @@ def broken_links():
         targets = [page.parent / target for target in
                    LINK.findall(re.sub(r"`[^`]*`|```.*?```", "", text, flags=re.DOTALL))
                    if "://" not in target]
-        if page.name != "ARCHITECTURE.md":
-            targets += [ROOT / path for path in PATH.findall(text) if path.islower()]
+        targets += [ROOT / path for path in PATH.findall(text) if path.islower()]
         yield from (f"{page.relative_to(ROOT)}: {target}" for target in targets
                     if not target.exists())
 
