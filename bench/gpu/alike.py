@@ -42,7 +42,8 @@ def main():
     program.add_option(parser)
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--processes", type=int, default=60, help="at most")
-    parser.add_argument("--budget", type=int, default=16, help="templates to time, the best by rank")
+    parser.add_argument("--budget", type=int, default=16,
+                        help="templates to time, the best by rank")
     parser.add_argument("--json", help="a file for all choices")
     args = parser.parse_args()
     end = time.monotonic() + 60 * args.minutes
@@ -57,8 +58,8 @@ def main():
         while len(runs) < args.processes and time.monotonic() < end:
             program.answer(args.attacca, "tune", "--forget", env=environment)
             begin = time.monotonic()
-            said = program.answer(args.attacca, "tune", path, "--budget", str(args.budget), "--json",
-                                  env=environment)
+            said = program.answer(args.attacca, "tune", path, "--budget", str(args.budget),
+                                  "--json", env=environment)
             runs.append(json.loads(said)["tuned"])
             print(f"process {len(runs)}: {time.monotonic() - begin:.1f} s", flush=True)
     if args.json:

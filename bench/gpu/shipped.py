@@ -96,7 +96,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     program.add_option(parser)
     parser.add_argument("--minutes", type=float, default=8)
-    parser.add_argument("--budget", type=int, default=16, help="templates to time, the best by rank")
+    parser.add_argument("--budget", type=int, default=16,
+                        help="templates to time, the best by rank")
     parser.add_argument("--out", required=True, help="the file of choices")
     parser.add_argument("--most", type=int, help="of the items, for a trial")
     args = parser.parse_args()
@@ -106,8 +107,9 @@ def main():
         environment = {**os.environ, "ATTACCA_CACHE_DIR": os.path.join(folder, "cache"),
                        "ATTACCA_TUNED_DIR": os.path.join(folder, "none")}
         if os.path.exists(args.out):
-            print(program.answer(args.attacca, "tune", "--import", args.out, env=environment), end="")
-        count = 0
+            print(program.answer(args.attacca, "tune", "--import", args.out, env=environment),
+                  end="")
+        count, saved = 0, time.monotonic()
         for item in items()[:args.most]:
             if time.monotonic() > end:
                 break
@@ -119,7 +121,9 @@ def main():
                 continue
             count += len(rows)
             # What was measured so far is kept, however this ends.
-            program.answer(args.attacca, "tune", "--export", args.out, env=environment)
+            if time.monotonic() > saved + 30:
+                program.answer(args.attacca, "tune", "--export", args.out, env=environment)
+                saved = time.monotonic()
             gains = ", ".join(f"{row['dims']['M']}: {row['ratio']:.2f}x" for row in rows
                               if row.get("ratio"))
             print(f"{time.monotonic() - begin:5.1f} s  {item.name}  {gains}", flush=True)

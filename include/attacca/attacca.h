@@ -151,10 +151,10 @@ typedef struct attacca_options {
   size_t size;        /* sizeof(attacca_options) */
   const char* device; /* "cpu", "cuda", "cuda:1"; NULL: "cpu" */
   const char* mode;   /* "fp32", "eager"; NULL: "fp32" */
-  /* How a GPU's kernels are chosen for a shape. NULL or "known": by the tuning database, else by a
-   * model; "measure": by the database, else measured and remembered; "always": measured; "model":
-   * by the model, whatever is known; "unfused": the vendor library's product and one kernel for
-   * the rest. */
+  /* How a GPU's kernels are chosen for a shape. NULL or "known": by the tuning database, else by
+   * the choices that come with Attacca, else by a model; "measure": by these two, else measured and
+   * remembered; "always": measured; "model": by the model, whatever is known; "unfused": the vendor
+   * library's product and one kernel for the rest. */
   const char* tuning;
   double tuning_seconds; /* the most that measuring one region may take; 0: 60 */
   int32_t threads;       /* of the CPU; 0: all cores */
@@ -163,6 +163,15 @@ typedef struct attacca_options {
 
 /* NULL: the device can be used. Else the reason, and what to install. */
 ATTACCA_API attacca_status* attacca_device_check(const char* device);
+
+/* Writes the tuning database's choices of a GPU ("cuda", "cuda:1"), of these versions of Attacca and
+ * its tools, to a file (docs/tuning.md). count: how many, or NULL. */
+ATTACCA_API attacca_status* attacca_choices_export(const char* device, const char* path,
+                                                   int64_t* count);
+/* Stores such a file's choices in the database, in place of those of equal keys. All of them or
+ * none: a file of another device or other versions, or a damaged one, is refused. */
+ATTACCA_API attacca_status* attacca_choices_import(const char* device, const char* path,
+                                                   int64_t* count);
 
 /* options NULL: defaults. */
 ATTACCA_API attacca_status* attacca_plan_compile(const attacca_graph* graph,

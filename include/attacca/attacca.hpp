@@ -166,6 +166,14 @@ Result<std::string> text_of(F give) {
   return take(bytes);
 }
 
+inline Result<int64_t> choices(attacca_status* (*move)(const char*, const char*, int64_t*),
+                               const std::string& path, const std::string& device) {
+  if (Status status = whole({{"path", path}, {"device", device}}); !status) return status;
+  int64_t count = 0;
+  if (Status status{move(device.c_str(), path.c_str(), &count)}; !status) return status;
+  return count;
+}
+
 }  // namespace detail
 
 // Where kernel templates are looked for: ATTACCA_TEMPLATE_DIR, else beside the library.
@@ -407,8 +415,9 @@ class Builder {
 // ---- Plans
 
 enum class Mode : uint8_t { Fp32, Eager };
-// How a GPU's kernels are chosen for a shape: by the tuning database, else a model; by the
-// database, else measured; measured; never fused; or by the model, whatever the database has.
+// How a GPU's kernels are chosen for a shape: by the tuning database or the choices that come with
+// Attacca, else a model; by these two, else measured; measured; never fused; or by the model,
+// whatever is known.
 enum class Tuning : uint8_t { Known, Measure, Always, Unfused, Model };
 
 struct Options {
@@ -442,6 +451,15 @@ struct Workspace {
 inline Status check_device(const std::string& device) {
   if (Status status = detail::whole({{"device", device}}); !status) return status;
   return Status(attacca_device_check(device.c_str()));
+}
+
+// Writes the tuning database's choices of a GPU to a file, and stores such a file's, all of them or
+// none. Returns how many. (attacca_choices_export, attacca_choices_import)
+inline Result<int64_t> export_choices(const std::string& path, const std::string& device = "cuda") {
+  return detail::choices(attacca_choices_export, path, device);
+}
+inline Result<int64_t> import_choices(const std::string& path, const std::string& device = "cuda") {
+  return detail::choices(attacca_choices_import, path, device);
 }
 
 // A plan for certain sizes, ready to run.

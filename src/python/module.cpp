@@ -51,6 +51,18 @@ NB_MODULE(_core, module) {
       "check_device",
       [](const std::string& device) { check(attacca::check_device(whole(device, "device"))); },
       nb::arg("device"));
+  module.def(
+      "export_choices",
+      [](const std::string& path, const std::string& device) {
+        return check(attacca::export_choices(whole(path, "path"), whole(device, "device")));
+      },
+      nb::arg("path"), nb::arg("device"));
+  module.def(
+      "import_choices",
+      [](const std::string& path, const std::string& device) {
+        return check(attacca::import_choices(whole(path, "path"), whole(device, "device")));
+      },
+      nb::arg("path"), nb::arg("device"));
   bind_graph(module);
   bind_instance(module);
   bind_plan(module);

@@ -1,15 +1,25 @@
 #include "tune/exchange.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <tuple>
 
 #include "fmt/format.h"
 
 #include "launch/candidate.hpp"
+#include "support/files/draft_file.hpp"
+#include "support/files/file.hpp"
+#include "support/text/escaped.hpp"
 
 namespace attacca::tune {
 namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{64} << 20;
+
+Machine machine_of(const launch::Toolbox& toolbox) {
+  return {toolbox.device().info().name, toolbox.identity(), fingerprints(toolbox.catalog())};
+}
 
 // "attacca 0.2.0, driver 13000" by its tools, in its order.
 std::vector<std::pair<std::string, std::string>> parts_of(const std::string& identity) {
@@ -102,6 +112,27 @@ Result<Imported> import_choices(Database& database, const ChoicesFile& file, con
   }
   ATTACCA_TRY_VOID(database.store_all(rows));
   return result;
+}
+
+Result<Exported> export_to_file(const launch::Toolbox& toolbox, const std::string& path) {
+  std::vector<StoredChoice> rows;
+  std::error_code none;
+  if (std::filesystem::exists(Database::default_path(), none)) {
+    ATTACCA_TRY(Database database, Database::open());
+    ATTACCA_TRY(rows, database.list());
+  }
+  Exported made = export_choices(rows, machine_of(toolbox));
+  ATTACCA_TRY_VOID(write_file(path, write_choices(made.file)));
+  return made;
+}
+
+Result<ImportedFile> import_from_file(const launch::Toolbox& toolbox, const std::string& path) {
+  const std::string name = escaped(path);
+  ATTACCA_TRY(const std::string text, read_file(path, {kMostBytes, "export fewer choices"}));
+  ATTACCA_TRY(const ChoicesFile file, read_choices(text, name));
+  ATTACCA_TRY(Database database, Database::open());
+  ATTACCA_TRY(const Imported done, import_choices(database, file, machine_of(toolbox), name));
+  return ImportedFile{file.choices.size(), done};
 }
 
 std::string differing_tools(const std::string& measured, const std::string& here) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "launch/toolbox.hpp"
 #include "templates/catalog.hpp"
 #include "tune/choices_file.hpp"
 #include "tune/database.hpp"
@@ -34,6 +35,14 @@ struct Imported {
 // device, of other tools or templates; the database's.
 Result<Imported> import_choices(Database& database, const ChoicesFile& file, const Machine& machine,
                                 const std::string& source);
+
+// The same between the default database and a file, for this device and its tools.
+Result<Exported> export_to_file(const launch::Toolbox& toolbox, const std::string& path);
+struct ImportedFile {
+  size_t choices = 0;
+  Imported done;
+};
+Result<ImportedFile> import_from_file(const launch::Toolbox& toolbox, const std::string& path);
 
 // The parts of `measured` that differ from those of `here`, both Toolbox::identity(): "driver 12080
 // (here 13000)".

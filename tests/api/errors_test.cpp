@@ -126,6 +126,9 @@ TEST(ApiErrors, Options) {
                    "cuda:1");
   expect_failure(attacca::check_device("tpu"), "unknown device tpu");
   EXPECT_TRUE(attacca::check_device("cpu").ok());
+  expect_failure(attacca::export_choices("file", "cpu").status(), "choices are of a GPU",
+                 "give cuda");
+  expect_failure(attacca::import_choices("file", "tpu").status(), "unknown device tpu");
   expect_failure(attacca::Plan::compile(graph, {.threads = -1}).status(), "-1 threads");
   for (const double seconds : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})
     expect_failure(attacca::Plan::compile(graph, {.tuning_seconds = seconds}).status(),
@@ -240,6 +243,8 @@ TEST(ApiErrors, TextsWithANul) {
   nul(built([&](auto& b) { b.output(b.input("x", "f32[3]"), cut("y")); }), "name");
 
   nul(attacca::check_device(cut("cpu")), "device");
+  nul(attacca::export_choices("file", cut("cuda")).status(), "device");
+  nul(attacca::import_choices(cut("file")).status(), "path");
   nul(Plan::compile(graph, {.device = cut("cpu")}).status(), "device");
   const auto matmul = [&](const std::string& layout, const std::string& epilogue,
                           const std::string& device) {
@@ -297,6 +302,8 @@ TEST(ApiErrors, Nulls) {
   null(attacca_builder_compute(builder, "x", &nameless, &value, 1, &value), "names");
   attacca_builder_free(builder);
   null(attacca_device_check(nullptr), "device");
+  null(attacca_choices_export(nullptr, "file", nullptr), "device");
+  null(attacca_choices_import("cuda", nullptr, nullptr), "path");
   null(attacca_plan_compile(nullptr, nullptr, &made), "graph");
   null(attacca_matmul_plan(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr), "plan");
   null(attacca_plan_serialize(nullptr, &bytes), "plan");

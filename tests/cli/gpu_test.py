@@ -423,7 +423,8 @@ class StandIn(Cli):
         self.odd("tune", "--budget", "1")
         self.change("UPDATE measured SET candidate = candidate || ' raster=1'")
         (row,) = self.odd("tune", "--missing")["tuned"]
-        self.assertEqual((row["winner"], row["candidates"]), ("mma_xx_64x64x32_f2_d16 raster=1", []))
+        self.assertEqual((row["winner"], row["candidates"]),
+                         ("mma_xx_64x64x32_f2_d16 raster=1", []))
         self.tuned("--forget")
         (row,) = self.odd("tune", "--missing")["tuned"]
         self.assertEqual(row["candidates"][0]["candidate"], row["winner"])

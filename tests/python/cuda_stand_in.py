@@ -183,6 +183,23 @@ class StandIn(unittest.TestCase):
         with self.assertRaisesRegex(attacca.Error, "size M has no value"):
             attacca.tune("graph g(x: f16[M]) { return exp(x) }", progress=False)
 
+    def test_choices_move_between_processes(self):
+        attacca.tune("graph g(x: f16[M, 60], w: f16[60, 60]) { return mish(x @ transpose(w)) }",
+                     M=5, progress=False)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "gpu.choices"
+            count = attacca.export_choices(path)
+            self.assertEqual(path.read_text().count("\n"), count + 1)
+            self.assertEqual(attacca.import_choices(path, device="cuda:0"), count)
+            again = pathlib.Path(folder) / "again.choices"
+            attacca.export_choices(again)
+            self.assertEqual(again.read_bytes(), path.read_bytes())
+            path.write_text(path.read_text().replace("driver 1", "driver 9"))
+            with self.assertRaisesRegex(attacca.Error, "measured with driver 9"):
+                attacca.import_choices(path)
+            with self.assertRaisesRegex(attacca.Error, "choices are of a GPU"):
+                attacca.export_choices(path, device="cpu")
+
 
 class TorchGraphs(unittest.TestCase):
     """What torch.compile's backend decides and launches, on tensors that only claim to be on a

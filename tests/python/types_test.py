@@ -197,6 +197,8 @@ class WrongTypes(unittest.TestCase):
             (attacca.load, ["absent"], {}, ["device"]),
             (attacca.tune, [TEXT], {"device": "cuda", "M": 3, "N": 4},
              ["mode", "again", "seconds", "progress", "M", "device"]),
+            (attacca.export_choices, ["/nowhere/c"], {}, ["device"]),
+            (attacca.import_choices, ["absent"], {}, ["device"]),
             (attacca.fuse, [lambda x: x], {},
              ["device", "mode", "tuning", "tuning_seconds", "threads", "constants"]),
             (plan, [A, W], {}, ["out", "x"]), (fused, [A, W.T], {}, ["out"]),

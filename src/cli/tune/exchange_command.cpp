@@ -1,38 +1,21 @@
 // `attacca tune --export FILE` and `--import FILE`: choices that move between machines.
-#include <filesystem>
-
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
 #include "launch/toolbox.hpp"
 #include "run/shared/device_id.hpp"
-#include "support/files/draft_file.hpp"
-#include "support/files/file.hpp"
-#include "support/text/escaped.hpp"
 #include "support/text/json.hpp"
 #include "tune/exchange.hpp"
 
 namespace attacca::cli {
 namespace {
 
-tune::Machine machine_of(const launch::Toolbox& toolbox) {
-  return {toolbox.device().info().name, toolbox.identity(), tune::fingerprints(toolbox.catalog())};
-}
-
 std::string count_text(size_t count) {
   return count == 1 ? "1 choice" : fmt::format("{} choices", count);
 }
 
 Result<int> export_to(const TuneArgs& args, const launch::Toolbox& toolbox) {
-  const std::string path = tune::Database::default_path();
-  std::vector<tune::StoredChoice> rows;
-  std::error_code none;
-  if (std::filesystem::exists(path, none)) {
-    ATTACCA_TRY(tune::Database database, tune::Database::open());
-    ATTACCA_TRY(rows, database.list());
-  }
-  const tune::Exported made = tune::export_choices(rows, machine_of(toolbox));
-  ATTACCA_TRY_VOID(write_file(args.export_to, tune::write_choices(made.file)));
+  ATTACCA_TRY(const tune::Exported made, tune::export_to_file(toolbox, args.export_to));
   const size_t count = made.file.choices.size();
   if (args.json)
     print_json(json::Value::object()
@@ -49,23 +32,20 @@ Result<int> export_to(const TuneArgs& args, const launch::Toolbox& toolbox) {
 }
 
 Result<int> import_from(const TuneArgs& args, const launch::Toolbox& toolbox) {
-  ATTACCA_TRY(const std::string text,
-              read_file(args.import_from, {uint64_t{64} << 20, "export fewer choices"}));
-  ATTACCA_TRY(const tune::ChoicesFile file, tune::read_choices(text, escaped(args.import_from)));
-  ATTACCA_TRY(tune::Database database, tune::Database::open());
-  ATTACCA_TRY(const tune::Imported done,
-              import_choices(database, file, machine_of(toolbox), escaped(args.import_from)));
+  ATTACCA_TRY(const tune::ImportedFile file, tune::import_from_file(toolbox, args.import_from));
+  const std::string& device = toolbox.device().info().name;
+  const tune::Imported& done = file.done;
   if (args.json)
     print_json(json::Value::object()
                    .set("file", args.import_from)
-                   .set("device", file.device)
+                   .set("device", device)
                    .set("added", done.added)
                    .set("changed", done.changed)
                    .set("known", done.known));
   else
     fmt::print("imported {} for {} into {}: {} added, {} changed, {} already there\n",
-               count_text(file.choices.size()), file.device, tune::Database::default_path(),
-               done.added, done.changed, done.known);
+               count_text(file.choices), device, tune::Database::default_path(), done.added,
+               done.changed, done.known);
   return kOk;
 }
 

@@ -14,10 +14,10 @@ from ._layout import Tensor
 from ._matmul import matmul
 from ._plan import Decision, Instance, Plan
 from ._trace.fused import Fused, fuse
-from ._tune import Tuned, tune
+from ._tune import Tuned, export_choices, import_choices, tune
 
 # torch.compile calls these without tracing them.
-for _function in (Fused.plan, compile, explain, fuse, load, tune):
+for _function in (Fused.plan, compile, explain, export_choices, fuse, import_choices, load, tune):
     # An assignment would not pass mypy, to which functions have no such attribute.
     setattr(_function, "_torchdynamo_disable", True)  # noqa: B010
 
@@ -25,4 +25,4 @@ __version__ = _core.version()
 
 __all__ = ["Decision", "Error", "Explanation", "Fused", "Instance", "Plan", "Tensor", "Tuned",
            "compile",
-           "explain", "fuse", "load", "matmul", "tune"]
+           "explain", "export_choices", "fuse", "import_choices", "load", "matmul", "tune"]

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TextIO
 
-from . import _arguments
-from ._arguments import Device, Mode
+from . import _arguments, _core
+from ._arguments import Device, Mode, Path
 from ._compile import GraphSource, compile_plan
 from ._errors import Error
 from ._plan import Decision, Instance, Plan
@@ -111,3 +111,40 @@ def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", ag
         if bar:
             bar.step(label)
     return found
+
+
+def export_choices(path: Path, *, device: Device = "cuda") -> int:
+    """Writes a GPU's choices, of these versions of its tools, from the database to a file.
+
+    Equal choices are equal bytes.
+
+    Args:
+        path: The file, which is replaced.
+        device: "cuda" or "cuda:1", or a ``torch.device``.
+
+    Returns:
+        How many choices the file has.
+
+    Raises:
+        Error: No such GPU; the database cannot be read or the file cannot be written.
+    """
+    return _core.export_choices(_arguments.path(path), _arguments.device(device))
+
+
+def import_choices(path: Path, *, device: Device = "cuda") -> int:
+    """Stores the choices of such a file in the tuning database, all of them or none.
+
+    Ranks that import one file use the same kernels. The file's choices replace those of equal keys.
+
+    Args:
+        path: A file that ``export_choices`` or ``attacca tune --export`` wrote.
+        device: "cuda" or "cuda:1", or a ``torch.device``.
+
+    Returns:
+        How many choices the file has.
+
+    Raises:
+        Error: The file is of another device, or of other versions of Attacca, its templates,
+            cuBLASLt or the driver, or damaged; the database cannot be written.
+    """
+    return _core.import_choices(_arguments.path(path), _arguments.device(device))

@@ -10,7 +10,7 @@ namespace attacca::run {
 
 enum class Tuning : uint8_t {
   Known,    // the tuning database's choice, else a shipped one, else the model's
-  Measure,  // the database's choice, else measured and stored; the model's where measuring fails
+  Measure,  // what is known, else measured and stored; the model's where measuring fails
   Always,   // measured and stored
   Unfused,  // the unfused path
   Model,    // the model's choice, whatever is known
