@@ -3,6 +3,7 @@ docs/benchmarks beside its table and its data."""
 
 import contextlib
 import io
+import itertools
 import os
 import shutil
 import sys
@@ -15,7 +16,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 
 import attacca_side
 import cases
+import csv_run
 import documented
+import first_call
 import mixed_page
 import pages
 import peers
@@ -44,6 +47,33 @@ class Cases(unittest.TestCase):
         self.assertEqual(sorted(every), sorted(sum(parts, [])))
         with self.assertRaises(ValueError):
             cases.shard(every, "4/4")
+
+
+class FirstCall(unittest.TestCase):
+    def test_a_seed_gives_the_same_cases_of_every_form(self):
+        once, again = (list(itertools.islice(first_call.cases(5), 200)) for _ in range(2))
+        self.assertEqual(once, again)
+        self.assertEqual({case.form for case in once}, set(first_call.FORMS))
+        self.assertNotEqual(once, list(itertools.islice(first_call.cases(6), 200)))
+
+    def test_speeds_are_over_the_faster_peer(self):
+        row = dict(zip(first_call.TIMES, ("30", "20", "25", "10")))
+        self.assertEqual(first_call.speeds(row), (0.8, 2.0, 0.4))
+
+    def test_the_page_has_each_form_and_the_slowest_case(self):
+        rows_ = [{**case._asdict(), "eager_us": 20, "inductor_us": 21, "tuned_us": 18,
+                  "first_us": 20 + number, "first": f"kernel{number}"}
+                 for number, case in enumerate(itertools.islice(first_call.cases(5), 40))]
+        with tempfile.TemporaryDirectory() as folder:
+            data = os.path.join(folder, "times.csv")
+            csv_run.write(data, first_call.COLUMNS, {"seed": 5}, rows_)
+            first_call.main(["--page", data, "--out", os.path.join(folder, "page")])
+            with open(os.path.join(folder, "page.md"), encoding="utf-8") as file:
+                page = file.read()
+        for form in {row["form"] for row in rows_}:
+            self.assertIn(f"| {form} |", page)
+        self.assertIn("`kernel39`", page)
+        self.assertNotIn("`kernel3`", page)
 
 
 class DryRun(unittest.TestCase):
