@@ -9,7 +9,7 @@ namespace attacca::python {
 namespace {
 
 constexpr std::string_view kModes[] = {"fp32", "eager"};
-constexpr std::string_view kTunings[] = {"known", "measure", "always", "unfused"};
+constexpr std::string_view kTunings[] = {"known", "measure", "always", "unfused", "model"};
 
 Options options(const std::string& device, const std::string& mode, const std::string& tuning,
                 double tuning_seconds, int threads, bool fuse) {

@@ -6,12 +6,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import typing
 import unittest
 
 import numpy as np
 import torch
 
 import attacca
+from attacca import _arguments
 from attacca._dims import Dim, sources
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -114,6 +116,12 @@ class Plans(unittest.TestCase):
         for size in range(1, 300):
             plan(np.zeros(size, np.float32))
         self.assertEqual(len(plan._engine._instances), 256)
+
+    def test_every_documented_tuning_is_taken(self):
+        graph = "graph g(x: f32[M, 4], w: f32[4, 2]) { return relu(x @ w) }"
+        for tuning in typing.get_args(_arguments.Tuning):
+            plan = attacca.compile(graph, tuning=tuning)
+            self.assertEqual(plan(np.ones((1, 4), "f"), np.ones((4, 2), "f")).tolist(), [[4, 4]])
 
 
 class Explanations(unittest.TestCase):
