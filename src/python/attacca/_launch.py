@@ -127,14 +127,15 @@ class Engine:
             shapes: The shapes of results that are allocated, if other than the plan's.
         """
         like = views[0] if views else _NOTHING
-        made = [framework.allocation(shape, layout.info.dtype, like)
-                for shape, layout in zip(shapes or ready.shapes, self.signature.outputs)]
+        allocations = [framework.allocation(shape, layout.info.dtype, like)
+                       for shape, layout in zip(shapes or ready.shapes, self.signature.outputs)]
+        made = [each for each in allocations if each is not None]
         gpu = None
         if self.signature.device != "cpu":
             size = ready.instance.workspace_bytes
             gpu = (framework.current_stream(), int(self.signature.device.partition(":")[2]),
                    framework.allocation((size,), "u8", like) if size else None)
-        if None not in made:
+        if len(made) == len(allocations):
             cache.add(given, out, ready.instance, list(order), made, gpu)
 
     def run(self, views: Sequence[View], framework: Framework, outs: Sequence[Any] | None,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -44,7 +45,7 @@ class Loaded:
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         self.calls += 1
-        results = self.engine.cache.run(inputs, None)
+        results: Any = self.engine.cache.run(inputs, None)
         if results is None:
             results = self._run(self._laid_out(inputs))
         return list(results) if isinstance(results, tuple) else [results]
