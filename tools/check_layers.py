@@ -100,7 +100,7 @@ def upward(include: Include) -> Iterator[str]:
     folder, name, other = "/".join(ours[:common]), ours[common], theirs[common]
     above, below = rank(folder, name), rank(folder, other)
     if (name != other and above is not None and below is not None and below >= above
-            and include[0::2] not in CHOSEN):
+            and (include.file, include.target) not in CHOSEN):
         yield f"{include.file}: {'/'.join(ours[:-1])} may not include {include.header}"
 
 

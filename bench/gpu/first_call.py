@@ -162,13 +162,13 @@ class Bench:
         return [[tensor(self.torch, *each) for each in case.inputs()]
                 for _ in range(self.stopwatch.sets_beyond_cache(bytes_of_one))]
 
-    def contender(self, call, case, sets, want):
+    def contender(self, name, call, sets, want):
         """Ready to be timed; its result was compared."""
         got = call(*sets[0])[:32].double()
         size = (want.abs() + want.abs().mean()).clamp(min=1e-30)
         worst = ((got - want).abs() / size).max().item()
         if not worst < 0.05:
-            raise RuntimeError(f"{case}: a wrong result, off by {worst:.3g}")
+            raise RuntimeError(f"a wrong result of {name}, off by {worst:.3g}")
         return self.stopwatch.Timed(lambda i: call(*sets[i]), len(sets))
 
     def measure(self, case):
@@ -185,11 +185,11 @@ class Bench:
             [decision] = plan.prepare(M=case.m).decisions
             row[f"{name}_seconds"] = time.monotonic() - began
             row[name] = decision.candidate
-            calls[f"{name}_"] = plan
+            calls[name] = plan
         with torch.no_grad():
-            timed = {name: self.contender(call, case, sets, want) for name, call in calls.items()}
+            timed = {name: self.contender(name, call, sets, want) for name, call in calls.items()}
             times = self.stopwatch.medians(timed, self.rounds)
-        row.update({f"{name.rstrip('_')}_us": value for name, value in times.items()})
+        row.update({f"{name}_us": value for name, value in times.items()})
         peer = min(row["eager_us"], row["inductor_us"])
         print(f"{case}: first {peer / row['first_us']:.3f} tuned {peer / row['tuned_us']:.3f} "
               f"{row['first']} | {row['tuned']}", file=sys.stderr, flush=True)

@@ -415,10 +415,13 @@ class Builder {
 // ---- Plans
 
 enum class Mode : uint8_t { Fp32, Eager };
+inline constexpr std::string_view kModeNames[] = {"fp32", "eager"};
 // How a GPU's kernels are chosen for a shape: by the tuning database or the choices that come with
 // Attacca, else a model; by these two, else measured; measured; never fused; or by the model,
 // whatever is known.
 enum class Tuning : uint8_t { Known, Measure, Always, Unfused, Model };
+inline constexpr std::string_view kTuningNames[] = {"known", "measure", "always", "unfused",
+                                                    "model"};
 
 struct Options {
   std::string device = "cpu";  // "cuda", "cuda:1"
@@ -632,12 +635,10 @@ class Plan {
     return text.empty() ? nullptr : text.c_str();
   }
   static attacca_options to_c(const Options& options) {
-    static constexpr const char* kModes[] = {"fp32", "eager"};
-    static constexpr const char* kTunings[] = {"known", "measure", "always", "unfused", "model"};
     return {sizeof(attacca_options),
             options.device.c_str(),
-            kModes[static_cast<size_t>(options.mode)],
-            kTunings[static_cast<size_t>(options.tuning)],
+            kModeNames[static_cast<size_t>(options.mode)].data(),
+            kTuningNames[static_cast<size_t>(options.tuning)].data(),
             options.tuning_seconds,
             options.threads,
             options.fuse ? 0 : 1};

@@ -8,14 +8,11 @@ namespace nb = nanobind;
 namespace attacca::python {
 namespace {
 
-constexpr std::string_view kModes[] = {"fp32", "eager"};
-constexpr std::string_view kTunings[] = {"known", "measure", "always", "unfused", "model"};
-
 Options options(const std::string& device, const std::string& mode, const std::string& tuning,
                 double tuning_seconds, int threads, bool fuse) {
   return {whole(device, "device"),
-          static_cast<Mode>(index_of(mode, kModes, "mode")),
-          static_cast<Tuning>(index_of(tuning, kTunings, "tuning")),
+          static_cast<Mode>(index_of(mode, kModeNames, "mode")),
+          static_cast<Tuning>(index_of(tuning, kTuningNames, "tuning")),
           tuning_seconds,
           threads,
           fuse};

@@ -16,9 +16,10 @@
 
 namespace attacca::tune {
 
-// The order in which ties are decided: the unfused path's candidates, so that what is chosen is
-// never slower than it; then templates with default settings; then with others. Each by the rank
-// of its first member, then by its settings.
+// The order in which ties are decided: the unfused path's candidates, so that a fused one is chosen
+// only where it is faster; then templates with default settings; then with others. Each by the rank
+// of its first member, then by its settings. Of unfused candidates that tie, the first by rank is
+// taken, which may be up to 1 % slower than another of them.
 class TieOrder {
  public:
   // `ranked`: the unfused candidates, then the templates' by rank. `before`: what an earlier tuning

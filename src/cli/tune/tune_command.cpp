@@ -72,8 +72,8 @@ size_t count_products(const fuse::Partition& partition) {
 }
 
 struct TunedPlan {
-  run::Compiled
-      compiled;  // as `attacca run` does it, so that the measured regions are those that run
+  // Compiled as by `attacca run`, so that the measured regions are those that run.
+  run::Compiled compiled;
   std::vector<Row> rows;
 
   const fuse::Partition& partition() const { return *compiled.prepared.partition; }

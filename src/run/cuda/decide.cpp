@@ -74,7 +74,9 @@ Status measure(const StepContext& context, const fuse::Region& region,
               problem::write_problem(context.graph(), region, context.symbols, context.mode(),
                                      context.alignment_of));
   tune::TuneOptions options = context.options().tune_options;
-  if (Decision known = decision; decide_by_known(context, problem, known))
+  // Who asks what is known first comes here only where nothing is.
+  if (Decision known = decision;
+      !asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, known))
     options.before = std::move(known.candidate);
   ATTACCA_TRY(tune::Tuned tuned, tune::tune(context.toolbox(), text, options));
   decision.candidate = tuned.choice.candidate;
@@ -127,7 +129,7 @@ Status decide_into(const StepContext& context, const fuse::Region& region,
   std::string model = "model";
   if (measures(context.options().tuning)) {
     const Status measured = measure(context, region, problem, decision);
-    // Who tunes wants to hear of it; a plan is needed whether there was time or not.
+    // `Always` reports a failed measurement. Otherwise a plan is made without it.
     if (measured || context.options().tuning == Tuning::Always) return measured;
     model += fmt::format(", not measured: {}", measured.error().what);
   }
