@@ -93,26 +93,26 @@ void* first_element(void* base, const problem::View& view) {
   return static_cast<char*>(base) + view.offset * ir::size_of(view.dtype);
 }
 
-void set_addresses(const problem::Problem& problem, const epilogue::Binding& binding,
-                   const problem::Addresses& at, attacca_gemm_arguments& arguments) {
-  const problem::Operands<void*> first = map(first_element, at, problem.views);
-  if (!problem.products.empty()) {
-    arguments.a.pointer = first.products[0].a;
-    const std::vector<problem::Factor> factors = problem.factors();
+void set_addresses(const problem::Problem& problem, std::span<const problem::Factor> factors,
+                   const epilogue::Binding& binding, const problem::Addresses& at,
+                   attacca_gemm_arguments& arguments) {
+  const auto& views = problem.views;
+  if (!factors.empty()) {
     const auto b = [&](const problem::Factor& factor) {
       return first_element(at.products[factor.product].b, factor.b);
     };
+    arguments.a.pointer = first_element(at.products[0].a, views.products[0].a);
     arguments.b.pointer = b(factors[0]);
     if (factors.size() > 1) arguments.b1.pointer = b(factors[1]);
-    if (const auto& scales = first.products[0].scales) {
-      arguments.scale_a.pointer = scales->a;
-      arguments.scale_b.pointer = scales->b;
+    if (const auto& scales = views.products[0].scales) {
+      arguments.scale_a.pointer = first_element(at.products[0].scales->a, scales->a);
+      arguments.scale_b.pointer = first_element(at.products[0].scales->b, scales->b);
     }
   }
   for (size_t i = 0; i < binding.inputs.size(); ++i)
-    set_pointer(arguments, binding.inputs[i], first.inputs[i]);
+    set_pointer(arguments, binding.inputs[i], first_element(at.inputs[i], views.inputs[i]));
   for (size_t i = 0; i < binding.outputs.size(); ++i)
-    set_pointer(arguments, binding.outputs[i], first.outputs[i]);
+    set_pointer(arguments, binding.outputs[i], first_element(at.outputs[i], views.outputs[i]));
 }
 
 }  // namespace attacca::launch

@@ -1,6 +1,5 @@
 #include "launch/fused.hpp"
 
-#include <atomic>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -11,22 +10,23 @@
 #include "launch/arguments.hpp"
 #include "launch/legality.hpp"
 #include "support/check.hpp"
+#include "support/reused.hpp"
 
 namespace attacca::launch {
 namespace {
 
 using templates::Template;
 
-struct Aligned {
-  explicit Aligned(size_t alignment, size_t bytes)
-      : memory(std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)) {
-    ATTACCA_CHECK(memory != nullptr, "memory ran out");
-  }
-  Aligned(const Aligned&) = delete;
-  Aligned& operator=(const Aligned&) = delete;
-  ~Aligned() { std::free(memory); }
-  void* memory;
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
 };
+using Aligned = std::unique_ptr<void, Free>;
+
+Aligned aligned(size_t alignment, size_t bytes) {
+  Aligned memory(std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment));
+  ATTACCA_CHECK(memory != nullptr, "memory ran out");
+  return memory;
+}
 
 // A kernel's parameters as built for certain addresses.
 struct Built {
@@ -34,10 +34,7 @@ struct Built {
   void* workspace = nullptr;
   gpu::Launch launch;
   Aligned parameters;
-  Built(const Template& form, const Addresses& at, void* scratch)
-      : addresses(at),
-        workspace(scratch),
-        parameters(std::max<size_t>(form.builder->params_align, 64), form.builder->params_bytes) {}
+  bool done = false;
 };
 
 class TemplateLaunch : public Runnable {
@@ -47,9 +44,11 @@ class TemplateLaunch : public Runnable {
       : toolbox_(std::move(toolbox)),
         kernel_(std::move(kernel)),
         problem_(problem),
+        factors_(problem.factors()),
         binding_(candidate.binding),
         arguments_(
-            describe(problem, form(), *binding_, candidate, toolbox_->device().info().sm_count)) {
+            describe(problem, form(), *binding_, candidate, toolbox_->device().info().sm_count)),
+        built_(not_built()) {
     workspace_bytes_ = form().builder->workspace(&arguments_, &zero_offset_, &zero_bytes_);
     for (size_t i = 0; i < binding_->outputs.size(); ++i)
       if (binding_->outputs[i].place == epilogue::Place::Maximum) maximum_at_ = i;
@@ -58,15 +57,13 @@ class TemplateLaunch : public Runnable {
   size_t workspace_bytes() const override { return workspace_bytes_; }
 
   Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
-    std::shared_ptr<const Built> built = std::atomic_load(&last_);
-    if (!built || built->workspace != workspace || built->addresses != at) {
-      ATTACCA_TRY(built, build(at, workspace));
-      std::atomic_store(&last_, built);
-    }
+    const auto built = built_.take([this] { return not_built(); });
+    if (!built->done || built->workspace != workspace || built->addresses != at)
+      ATTACCA_TRY_VOID(build(at, workspace, *built));
     if (zero_bytes_ > 0)
       ATTACCA_TRY_VOID(clear(static_cast<char*>(workspace) + zero_offset_, zero_bytes_, stream));
     if (maximum_at_) ATTACCA_TRY_VOID(clear(maximum(at), sizeof(float), stream));
-    void* parameters[] = {built->parameters.memory};
+    void* parameters[] = {built->parameters.get()};
     return kernel_->function.launch(built->launch, stream, parameters);
   }
 
@@ -83,33 +80,43 @@ class TemplateLaunch : public Runnable {
     return first_element(at.outputs[*maximum_at_], problem_.views.outputs[*maximum_at_]);
   }
 
-  Result<std::shared_ptr<const Built>> build(const Addresses& at, void* workspace) const {
-    auto built = std::make_shared<Built>(form(), at, workspace);
+  Built not_built() const {
+    const auto& builder = *form().builder;
+    return {
+        .addresses = no_addresses(problem_.views),
+        .launch = {},
+        .parameters = aligned(std::max<size_t>(builder.params_align, 64), builder.params_bytes)};
+  }
+
+  Status build(const Addresses& at, void* workspace, Built& built) const {
+    built.done = false;
     attacca_gemm_arguments arguments = arguments_;
-    set_addresses(problem_, *binding_, at, arguments);
+    set_addresses(problem_, factors_, *binding_, at, arguments);
     arguments.workspace = workspace;
     char reason[512] = "";
     uint32_t grid[3] = {1, 1, 1};
-    if (form().builder->build(&arguments, built->parameters.memory, grid, reason, sizeof reason) !=
-        0)
+    if (form().builder->build(&arguments, built.parameters.get(), grid, reason, sizeof reason) != 0)
       return fail(fmt::format("{} cannot be launched: {}", form().name, reason), form().name,
                   "give operands as aligned and strided as those that the plan was made for");
-    built->launch = {{grid[0], grid[1], grid[2]},
-                     {static_cast<uint32_t>(form().threads), 1, 1},
-                     static_cast<uint32_t>(form().shared_bytes),
-                     form().dependent_launch};
-    return built;
+    built.launch = {{grid[0], grid[1], grid[2]},
+                    {static_cast<uint32_t>(form().threads), 1, 1},
+                    static_cast<uint32_t>(form().shared_bytes),
+                    form().dependent_launch};
+    built.addresses = at;
+    built.workspace = workspace;
+    built.done = true;
+    return {};
   }
 
   std::shared_ptr<Toolbox> toolbox_;
   std::shared_ptr<const Kernel> kernel_;
   const problem::Problem problem_;
+  const std::vector<problem::Factor> factors_;
   const std::shared_ptr<const epilogue::Binding> binding_;
   const attacca_gemm_arguments arguments_;  // without addresses
   size_t workspace_bytes_ = 0, zero_offset_ = 0, zero_bytes_ = 0;
   std::optional<size_t> maximum_at_;  // of the outputs: the kernel's maximum, 0 before each launch
-  // The last launch's, for callers that launch with the same addresses again.
-  mutable std::shared_ptr<const Built> last_;
+  mutable Reused<Built> built_;       // kept for callers that launch with the same addresses again
 };
 
 }  // namespace

@@ -121,7 +121,7 @@ problem::Addresses least_aligned(const problem::Problem& problem) {
 Reason builder_reason(const problem::Problem& problem, const Template& kernel,
                       const epilogue::Binding& binding, const Candidate& candidate, int sm_count) {
   attacca_gemm_arguments arguments = describe(problem, kernel, binding, candidate, sm_count);
-  set_addresses(problem, binding, least_aligned(problem), arguments);
+  set_addresses(problem, problem.factors(), binding, least_aligned(problem), arguments);
   char reason[512] = "";
   if (kernel.builder->check(&arguments, reason, sizeof reason) == 0) return std::nullopt;
   return reason;

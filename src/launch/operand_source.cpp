@@ -4,6 +4,7 @@
 #include "launch/cublaslt.hpp"
 #include "launch/fused.hpp"
 #include "launch/helpers/unpack.hpp"
+#include "support/reused.hpp"
 
 namespace attacca::launch {
 namespace {
@@ -68,10 +69,14 @@ Result<Source> make_source(const std::shared_ptr<Toolbox>& toolbox, const proble
   source.copy_at = arena.take(static_cast<size_t>(batches * rows * columns * ir::size_of(dtype)));
   if (rows * columns == 0) return source;
   ATTACCA_TRY(auto made, make_pointwise(toolbox, copy));
-  source.copy = [view, kernel = std::shared_ptr<const Runnable>(std::move(made))](
+  const Addresses none{.inputs = {nullptr}, .outputs = {nullptr}};
+  source.copy = [view, none, kernel = std::shared_ptr<const Runnable>(std::move(made)),
+                 addresses = std::make_shared<Reused<Addresses>>(none)](
                     const Source::Memory& from, void* dense, gpu::StreamHandle stream) {
-    const Addresses at{.inputs = {first_element(from.operand, view)}, .outputs = {dense}};
-    return kernel->launch(at, nullptr, stream);
+    const auto at = addresses->take([&] { return none; });
+    at->inputs[0] = first_element(from.operand, view);
+    at->outputs[0] = dense;
+    return kernel->launch(*at, nullptr, stream);
   };
   return source;
 }

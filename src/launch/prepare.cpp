@@ -4,6 +4,7 @@
 #include "launch/fused.hpp"
 #include "launch/unfused.hpp"
 #include "launch/user_kernel.hpp"
+#include "support/reused.hpp"
 
 namespace attacca::launch {
 namespace {
@@ -34,7 +35,7 @@ class Nothing : public Runnable {
 class OuterLoop : public Runnable {
  public:
   OuterLoop(const problem::Problem& problem, std::unique_ptr<Runnable> inner)
-      : axes_(problem.outer), inner_(std::move(inner)) {
+      : axes_(problem.outer), inner_(std::move(inner)), moved_(no_addresses(problem.views)) {
     for (problem::OuterAxis& axis : axes_) {
       for_each(
           [](int64_t& stride, const problem::View& view) { stride *= ir::size_of(view.dtype); },
@@ -46,8 +47,10 @@ class OuterLoop : public Runnable {
   size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
 
   Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
+    const auto lease = moved_.take([&] { return at; });
+    Addresses& moved = *lease;
     for (int64_t step = 0; step < steps_; ++step) {
-      Addresses moved = at;
+      moved = at;
       int64_t rest = step;
       for (size_t axis = axes_.size(); axis-- > 0;) {
         const int64_t index = rest % axes_[axis].extent;
@@ -67,6 +70,7 @@ class OuterLoop : public Runnable {
   std::vector<problem::OuterAxis> axes_;  // strides in bytes
   int64_t steps_ = 1;
   std::unique_ptr<Runnable> inner_;
+  mutable Reused<Addresses> moved_;
 };
 
 Result<std::unique_ptr<Runnable>> prepare_user_kernel(const std::shared_ptr<Toolbox>& toolbox,

@@ -10,6 +10,7 @@
 #include "launch/helpers/plain_product.hpp"
 #include "launch/operand_source.hpp"
 #include "launch/vendor_epilogue.hpp"
+#include "support/reused.hpp"
 
 namespace attacca::launch {
 namespace {
@@ -108,12 +109,17 @@ class Unfused : public Runnable {
     auto* scratch = static_cast<char*>(workspace);
     for (size_t i = 0; i < steps_.size(); ++i) ATTACCA_TRY_VOID(multiply(i, at, scratch, stream));
     if (bare_) return {};
-    return tail_->launch(tail_addresses(at, scratch), nullptr, stream);
+    const auto tail = tail_addresses_.take([this] { return no_tail_addresses(); });
+    set_tail_addresses(at, scratch, *tail);
+    return tail_->launch(*tail, nullptr, stream);
   }
 
  private:
   Unfused(std::shared_ptr<Toolbox> toolbox, const problem::Problem& problem, VendorEpilogue vendor)
-      : toolbox_(std::move(toolbox)), problem_(problem), vendor_(std::move(vendor)) {}
+      : toolbox_(std::move(toolbox)),
+        problem_(problem),
+        vendor_(std::move(vendor)),
+        tail_addresses_(no_tail_addresses()) {}
 
   Result<Step> make_step(size_t index, int algorithm, Arena& arena) const {
     const problem::Problem& problem = problem_;
@@ -315,14 +321,16 @@ class Unfused : public Runnable {
     return tail;
   }
 
-  Addresses tail_addresses(const Addresses& at, char* workspace) const {
-    Addresses tail = at.of_epilogue();
+  Addresses no_tail_addresses() const { return no_addresses(problem_.views.of_epilogue()); }
+
+  void set_tail_addresses(const Addresses& at, char* workspace, Addresses& tail) const {
+    tail.outputs = at.outputs;
     for (size_t i = 0; i < problem_.epilogue.inputs.size(); ++i) {
       const epilogue::Input& input = problem_.epilogue.inputs[i];
-      if (input.role == Role::Accumulator)
-        tail.inputs[i] = workspace + steps_[static_cast<size_t>(input.gemm)].result_at;
+      tail.inputs[i] = input.role == Role::Accumulator
+                           ? workspace + steps_[static_cast<size_t>(input.gemm)].result_at
+                           : at.inputs[i];
     }
-    return tail;
   }
 
   std::shared_ptr<Toolbox> toolbox_;
@@ -330,6 +338,7 @@ class Unfused : public Runnable {
   const VendorEpilogue vendor_;
   std::vector<Step> steps_;
   std::unique_ptr<Runnable> tail_;
+  mutable Reused<Addresses> tail_addresses_;
   bool bare_ = false;
   size_t workspace_bytes_ = 0;
 };

@@ -7,6 +7,7 @@
 #include "epilogue/code/tail_function.hpp"
 #include "gpu/kernel/kernel_image.hpp"
 #include "support/check.hpp"
+#include "support/reused.hpp"
 
 namespace attacca::launch {
 namespace {
@@ -54,14 +55,15 @@ class KernelLaunch : public Runnable {
       const auto result = reinterpret_cast<gpu::DevicePointer>(at.outputs[0]);
       ATTACCA_TRY_VOID(driver.call(driver.memset_d8, result, uint8_t{0}, zeroed_bytes, stream));
     }
-    std::vector<uint64_t> words;
-    for (const Parameter& parameter : parameters) words.push_back(parameter.at(at));
-    std::vector<void*> addresses;
-    for (uint64_t& word : words) addresses.push_back(&word);
-    return function_.launch(shape_, stream, addresses.data());
+    const auto passed = passed_.take([this] { return Passed(parameters_.size()); });
+    for (size_t i = 0; i < parameters_.size(); ++i) passed->words[i] = parameters_[i].at(at);
+    return function_.launch(shape_, stream, passed->addresses.data());
   }
 
-  std::vector<Parameter> parameters;
+  void pass(std::vector<Parameter> parameters) {
+    parameters_ = std::move(parameters);
+    *passed_.take([] { return Passed(0); }) = Passed(parameters_.size());
+  }
   size_t zeroed_bytes = 0;  // of the result, before the launch
 
  private:
@@ -72,10 +74,23 @@ class KernelLaunch : public Runnable {
         function_(function),
         shape_(shape) {}
 
+  // What one launch passes: the parameters, and where each is.
+  struct Passed {
+    explicit Passed(size_t count) : words(count), addresses(count) {
+      for (size_t i = 0; i < count; ++i) addresses[i] = &words[i];
+    }
+    Passed(Passed&&) = default;  // the words stay where they are
+    Passed& operator=(Passed&&) = default;
+    std::vector<uint64_t> words;
+    std::vector<void*> addresses;
+  };
+
   std::shared_ptr<Toolbox> toolbox_;
   gpu::Module module_;
   gpu::Function function_;
   gpu::Launch shape_;
+  std::vector<Parameter> parameters_;
+  mutable Reused<Passed> passed_{Passed(0)};
 };
 
 class Nothing : public Runnable {
@@ -134,7 +149,8 @@ class LoadedKernel {
     ATTACCA_TRY(auto made, make(toolbox, {.module = &file_->module(), .capability = capability_}));
     if (part_.call.zeroed)
       made->zeroed_bytes = static_cast<size_t>(part_.elements * ir::size_of(part_.stored));
-    ATTACCA_TRY(made->parameters, own_parameters());
+    ATTACCA_TRY(std::vector<Parameter> parameters, own_parameters());
+    made->pass(std::move(parameters));
     return made;
   }
 
@@ -174,8 +190,9 @@ class LoadedKernel {
                                           .capability = capability_,
                                           .tail = &tail,
                                           .analysis = analysis}));
-    ATTACCA_TRY(made->parameters, own_parameters());
-    made->parameters.insert(made->parameters.end(), appended.begin(), appended.end());
+    ATTACCA_TRY(std::vector<Parameter> parameters, own_parameters());
+    parameters.insert(parameters.end(), appended.begin(), appended.end());
+    made->pass(std::move(parameters));
     return made;
   }
 

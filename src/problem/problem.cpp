@@ -48,6 +48,7 @@ bool Problem::repeats_first_a(size_t product) const {
 
 std::vector<Factor> Problem::factors() const {
   std::vector<Factor> all;
+  if (products.empty()) return all;
   for (const epilogue::Input& input : epilogue.inputs) {
     if (input.role != Role::Accumulator) continue;
     const auto product = static_cast<size_t>(input.gemm);

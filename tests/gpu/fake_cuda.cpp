@@ -28,6 +28,7 @@ struct State {
   int launched = 0, captured = 0;
   bool capturing = false;
   std::map<void*, int> launches;  // those in a graph; those before an event
+  bool quiet = false;
 };
 constexpr float kLaunchMilliseconds = 1.5f;
 State& state() {
@@ -102,6 +103,9 @@ void fake_cuda_fail(int call, int code) {
 void fake_cuda_watch(const char* sizes) {
   state().watched = sizes;
 }
+void fake_cuda_be_quiet(int quiet) {
+  state().quiet = quiet != 0;
+}
 const char* fake_cuda_calls() {
   return state().calls.c_str();
 }
@@ -163,6 +167,7 @@ int cuDevicePrimaryCtxRelease_v2(int) {
 }
 int cuCtxGetCurrent(void** context) {
   *context = current_context;
+  if (state().quiet) return 0;
   return note("cuCtxGetCurrent");
 }
 int cuCtxSetCurrent(void* context) {
@@ -205,6 +210,7 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void*, int, size_t)
 }
 int cuLaunchKernel(void*, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                    unsigned bz, unsigned shared, void*, void** parameters, void**) {
+  if (state().quiet) return 0;
   char text[128];
   snprintf(text, sizeof text, "%u,%u,%u %u,%u,%u %u %d", gx, gy, gz, bx, by, bz, shared,
            *static_cast<int*>(parameters[0]));
@@ -215,6 +221,7 @@ int cuLaunchKernel(void*, unsigned gx, unsigned gy, unsigned gz, unsigned bx, un
 }
 
 int cuLaunchKernelEx(const FakeLaunchConfig* config, void*, void**, void**) {
+  if (state().quiet) return 0;
   const auto& [grid, block, shared, stream, attributes, count] = *config;
   const bool dependent = count == 1 && attributes->id == 6 && attributes->value == 1;
   char text[128];
@@ -262,11 +269,13 @@ int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void*) {
   return 0;
 }
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void*) {
+  if (state().quiet) return 0;
   if (const int code = note("cuMemcpyDtoDAsync_v2", std::to_string(bytes))) return code;
   memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
   return 0;
 }
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void*) {
+  if (state().quiet) return 0;
   if (const int code = note("cuMemsetD8Async", std::to_string(bytes))) return code;
   memset(reinterpret_cast<void*>(to), value, bytes);
   return 0;

@@ -8,6 +8,9 @@ void fake_cuda_reset();
 void fake_cuda_fail(int call, int code);
 // Launches note the bits of so many parameters, of these sizes in bytes, besides: "8 8 4 8".
 void fake_cuda_watch(const char* sizes);
+// While it is not 0, launches, fills, copies on the device and questions for the context do nothing
+// and are not noted: they allocate nothing.
+void fake_cuda_be_quiet(int quiet);
 // The calls since the reset, one a line: the symbol, then what matters of the arguments.
 const char* fake_cuda_calls();
 int fake_cuda_call_count();

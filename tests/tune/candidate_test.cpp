@@ -257,7 +257,7 @@ TEST(Gates, EveryLayoutOfWeightsIsTwoFactorsAsTheyLie) {
     const epilogue::Binding& binding = *find(all, layout.kernel)->binding;
     attacca_gemm_arguments g = launch::describe(made, kernel, binding, {}, 132);
     const problem::Addresses at = addresses(made, 0x10000);
-    launch::set_addresses(made, binding, at, g);
+    launch::set_addresses(made, made.factors(), binding, at, g);
     const bool two = made.products.size() == 2;
     // The gate is the product that silu reads, whatever its position in the canonical order.
     const size_t first = made.factors()[0].b.offset == layout.b ? 0 : 1;
@@ -488,7 +488,7 @@ TEST(Arguments, SayWhereEverythingIs) {
     candidate.splits = 3;
     attacca_gemm_arguments g = launch::describe(made, kernel, binding, candidate, 132);
     const problem::Addresses at = addresses(made, 0x1000);
-    launch::set_addresses(made, binding, at, g);
+    launch::set_addresses(made, made.factors(), binding, at, g);
     EXPECT_EQ(fmt::format("{} {} {} {}", g.m, g.n, g.k, g.batch), "4 8 16 2");
     EXPECT_EQ(fmt::format("{} {} {} {}", g.sm_count, g.swizzle, g.raster, g.splits), "132 4 2 3");
     EXPECT_EQ(words(g.a), "0x1000: 16,1 (64)");

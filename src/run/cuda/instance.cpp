@@ -6,6 +6,7 @@
 
 #include "run/cuda/buffer_layout.hpp"
 #include "run/cuda/steps.hpp"
+#include "support/reused.hpp"
 
 namespace attacca::run {
 namespace {
@@ -43,9 +44,19 @@ struct CudaInstance::Impl {
   std::vector<std::vector<int64_t>> output_shapes;
   std::vector<Decision> decisions;
   size_t workspace_bytes = 0;
+  // Each step's addresses in one launch.
+  mutable Reused<std::vector<problem::Addresses>> addresses{{}};
 
+  std::vector<problem::Addresses> no_addresses() const;
   Status check_alignments(std::span<void* const> inputs, std::span<void* const> outputs) const;
 };
+
+std::vector<problem::Addresses> CudaInstance::Impl::no_addresses() const {
+  std::vector<problem::Addresses> all;
+  for (const problem::Operands<Place>& step : places)
+    all.push_back(map([](const Place&) -> void* { return nullptr; }, step));
+  return all;
+}
 
 CudaInstance::CudaInstance(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 CudaInstance::~CudaInstance() = default;
@@ -86,11 +97,13 @@ Status CudaInstance::launch(std::span<void* const> inputs, std::span<void* const
   const Bases bases{inputs, outputs,
                     static_cast<char*>(impl_->constants ? impl_->constants->pointer() : nullptr),
                     static_cast<char*>(workspace)};
-  const auto address = [&](const Place& place) { return bases.at(place); };
+  const auto addresses = impl_->addresses.take([this] { return impl_->no_addresses(); });
   for (size_t i = 0; i < impl_->steps.size(); ++i) {
     const CudaStep& step = impl_->steps[i];
-    ATTACCA_TRY_VOID(
-        step.launch(map(address, impl_->places[i]), bases.workspace + step.scratch, handle));
+    problem::Addresses& at = (*addresses)[i];
+    for_each([&](void*& address, const Place& place) { address = bases.at(place); }, at,
+             impl_->places[i]);
+    ATTACCA_TRY_VOID(step.launch(at, bases.workspace + step.scratch, handle));
   }
   const gpu::Driver& driver = device.driver();
   for (const Impl::Copy& copy : impl_->copies)
@@ -206,6 +219,8 @@ Result<std::shared_ptr<const CudaInstance>> make_instance(const DeviceGraph& sha
   instance->constants = shared.places.constants();
   instance->alignments = alignments;
   ATTACCA_TRY_VOID(Assembly(shared, symbols, alignments, *instance).run());
+  *instance->addresses.take([] { return std::vector<problem::Addresses>{}; }) =
+      instance->no_addresses();
   return std::make_shared<const CudaInstance>(std::move(instance));
 }
 
