@@ -27,11 +27,17 @@ Status check_addresses(std::span<const void* const> addresses, const std::vector
 }  // namespace
 
 Instance::Instance(std::shared_ptr<const run::Compiled> compiled, std::vector<Tensor> inputs,
-                   std::vector<Tensor> outputs, std::shared_ptr<const run::CudaInstance> cuda)
+                   std::vector<Tensor> outputs, std::shared_ptr<const run::CpuInstance> cpu,
+                   std::shared_ptr<const run::CudaInstance> cuda)
     : compiled_(std::move(compiled)),
       inputs_(std::move(inputs)),
       outputs_(std::move(outputs)),
-      cuda_(std::move(cuda)) {}
+      cpu_(std::move(cpu)),
+      cuda_(std::move(cuda)) {
+  for (const Tensor& each : outputs_)
+    row_major_.push_back(
+        reach_the_same(each.shape, each.strides, ir::contiguous_strides(each.shape)));
+}
 
 size_t Instance::workspace_bytes() const {
   return cuda_ ? cuda_->workspace_bytes() : 0;
@@ -95,15 +101,12 @@ Status Instance::run(std::span<const void* const> inputs, std::span<void* const>
 
 Status Instance::run_on_cpu(std::span<const void* const> inputs,
                             std::span<void* const> outputs) const {
-  static std::byte nothing;  // the address of what is empty
-  ir::Bindings bindings;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    void* data = inputs[i] ? const_cast<void*>(inputs[i]) : &nothing;
-    bindings.emplace(inputs_[i].name, ir::Tensor::view(inputs_[i].dtype, inputs_[i].shape, data,
-                                                       inputs_[i].strides));
-  }
-  ATTACCA_TRY(const std::vector<ir::Tensor> results, compiled_->run(bindings));
+  std::vector<void*> places(outputs.begin(), outputs.end());
+  for (size_t i = 0; i < places.size(); ++i)
+    if (!row_major_[i]) places[i] = nullptr;
+  ATTACCA_TRY(const std::vector<ir::Tensor> results, cpu_->run(inputs, places));
   for (size_t i = 0; i < outputs.size(); ++i) {
+    if (results[i].data() == outputs[i]) continue;
     ATTACCA_TRY(const ir::Tensor result, results[i].contiguous());
     scatter(result, outputs_[i].strides, static_cast<std::byte*>(outputs[i]));
   }

@@ -13,9 +13,11 @@ namespace attacca::api {
 // Immutable; keeps what it needs of its plan.
 class Instance {
  public:
-  // `compiled`: for tensors that lie as these do; `cuda`: null on the CPU.
+  // `compiled`: for tensors that lie as these do, but for outputs on the CPU. One of `cpu` and
+  // `cuda` is null.
   Instance(std::shared_ptr<const run::Compiled> compiled, std::vector<Tensor> inputs,
-           std::vector<Tensor> outputs, std::shared_ptr<const run::CudaInstance> cuda);
+           std::vector<Tensor> outputs, std::shared_ptr<const run::CpuInstance> cpu,
+           std::shared_ptr<const run::CudaInstance> cuda);
 
   const std::vector<Tensor>& inputs() const { return inputs_; }
   const std::vector<Tensor>& outputs() const { return outputs_; }
@@ -36,6 +38,8 @@ class Instance {
 
   std::shared_ptr<const run::Compiled> compiled_;
   std::vector<Tensor> inputs_, outputs_;
+  std::vector<bool> row_major_;  // of the outputs
+  std::shared_ptr<const run::CpuInstance> cpu_;
   std::shared_ptr<const run::CudaInstance> cuda_;
 };
 

@@ -223,13 +223,16 @@ Result<std::shared_ptr<const Instance>> Plan::prepare(const ir::SymbolValues& si
     ATTACCA_TRY(const std::shared_ptr<const Plan> other, variant(difference));
     compiled = other->compiled_;
   }
+  std::shared_ptr<const run::CpuInstance> cpu;
   std::shared_ptr<const run::CudaInstance> cuda;
   if (options_.device.cuda) {
     ATTACCA_TRY(cuda, compiled->cuda().instance(sizes, alignments));
     remember(cuda->decisions());
+  } else {
+    ATTACCA_TRY(cpu, compiled->cpu().instance(sizes));
   }
   return std::make_shared<const Instance>(std::move(compiled), std::move(inputs),
-                                          std::move(outputs), std::move(cuda));
+                                          std::move(outputs), std::move(cpu), std::move(cuda));
 }
 
 void Plan::remember(std::span<const run::Decision> decisions) const {

@@ -38,15 +38,54 @@ TEST(Gemm, SumsBytesExactly) {
     const bool native = a_dtype(kind) == ir::DType::S8;
     const auto* left = native ? reinterpret_cast<const std::byte*>(a.data())
                               : reinterpret_cast<const std::byte*>(wide.data());
-    std::vector<int32_t> got(m * n);
+    std::vector<int32_t> got(m * n), small(m * n);
     packed.multiply(left, m, 0, reinterpret_cast<std::byte*>(got.data()));
+    const MatrixView plain{reinterpret_cast<std::byte*>(a.data()), ir::DType::S8, m, k, k, 1};
+    multiply_small(kind, plain, right, reinterpret_cast<std::byte*>(small.data()));
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) {
         int32_t want = 0;
         for (int64_t l = 0; l < k; ++l) want += a[i * k + l] * b[l * n + j];
         ASSERT_EQ(got[i * n + j], want) << i << " " << j;
+        ASSERT_EQ(small[i * n + j], want) << i << " " << j;
       }
   }
+}
+
+// Small whole numbers: every kind is exact, whatever the operands' dtypes and strides.
+TEST(Gemm, MultipliesSmallMatricesAsTheyLie) {
+  const int64_t m = 3, n = 5, k = 7;
+  using ir::DType;
+  for (const auto& [a_type, b_type, sums] : {std::tuple{DType::F32, DType::F32, DType::F32},
+                                             {DType::BF16, DType::BF16, DType::F32},
+                                             {DType::F16, DType::F32, DType::F32},
+                                             {DType::F64, DType::F64, DType::F64},
+                                             {DType::U8, DType::S8, DType::S32},
+                                             {DType::U8, DType::U8, DType::S32}})
+    for (const bool transposed : {false, true}) {
+      const int64_t gap = 2;  // between columns, or between rows
+      ir::Tensor a = *ir::Tensor::make(a_type, {k * m * 4}),
+                 b = *ir::Tensor::make(b_type, {k * n * 4});
+      const MatrixView left{
+          a.data(), a_type, m, k, transposed ? 1 : k + gap, transposed ? m + gap : 1};
+      const MatrixView right{
+          b.data(), b_type, k, n, transposed ? 1 : gap * n, transposed ? k : gap};
+      const auto at = [](const MatrixView& view, int64_t row, int64_t column) {
+        return row * view.row_stride + column * view.column_stride;
+      };
+      for (int64_t i = 0; i < a.size(); ++i) a.set_number(i, static_cast<double>(i * 5 % 11));
+      for (int64_t i = 0; i < b.size(); ++i) b.set_number(i, static_cast<double>(i * 3 % 13));
+      ir::Tensor got = *ir::Tensor::make(sums, {m, n});
+      multiply_small(choose_gemm(a_type, b_type, sums), left, right, got.data());
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          double want = 0;
+          for (int64_t l = 0; l < k; ++l)
+            want += a.number_at(at(left, i, l)) * b.number_at(at(right, l, j));
+          ASSERT_EQ(got.number_at(i * n + j), want)
+              << name(a_type) << " " << name(b_type) << " " << i << " " << j;
+        }
+    }
 }
 
 }  // namespace

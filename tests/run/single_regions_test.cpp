@@ -90,7 +90,9 @@ void check(const std::string& parameters, const std::string& body,
       auto made =
           make_epilogue_region(graph, region, ir::Mode::Eager, KnownValues(graph.size()), 1);
       ASSERT_TRUE(made) << to_string(made.error());
-      const Status ran = (*made)->run(state);
+      const auto sizes = (*made)->measure(symbols);
+      ASSERT_TRUE(sizes) << to_string(sizes.error());
+      const Status ran = (*made)->run(state, sizes->get());
       ASSERT_TRUE(ran) << to_string(ran.error());
       merge(region, symbols, state.values[value.id], whole);
     }

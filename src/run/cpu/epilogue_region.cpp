@@ -28,6 +28,13 @@ int64_t product(const std::vector<int64_t>& extents) {
   return count;
 }
 
+struct RegionSizes : Sizes {
+  std::vector<int64_t> domain;
+  std::vector<std::vector<int64_t>> results;  // shapes
+  std::vector<Strides> inputs, outputs;       // an accumulator's is empty
+  std::vector<ProductSizes> products;
+};
+
 class EpilogueRegion : public Executable {
  public:
   EpilogueRegion(const ir::Graph& graph, const fuse::Region& region, ir::Mode mode)
@@ -43,17 +50,37 @@ class EpilogueRegion : public Executable {
     return products_.pack_known(known, shared, threads);
   }
 
-  Status run(RunState& state) const override {
-    ATTACCA_TRY(const std::vector<int64_t> domain, evaluate(epilogue_.domain, state.symbols));
-    ATTACCA_TRY(std::vector<Tensor> results, make_results(state));
-    ATTACCA_TRY(std::vector<Tensor> stored, make_stored(state, domain, results));
-    ATTACCA_TRY(std::vector<BoundAccess> inputs, bind_inputs(state));
-    ATTACCA_TRY(std::vector<BoundAccess> outputs, bind_outputs(state, domain, stored));
-    const BoundEpilogue bound(epilogue_, program_, domain, std::move(inputs), std::move(outputs));
+  Result<std::unique_ptr<const Sizes>> measure(const ir::SymbolValues& symbols) const override {
+    auto sizes = std::make_unique<RegionSizes>();
+    ATTACCA_TRY(sizes->domain, evaluate(epilogue_.domain, symbols));
+    for (const ir::Shape& each : result_shapes_) {
+      ATTACCA_TRY(sizes->results.emplace_back(), evaluate(each, symbols));
+    }
+    for (const epilogue::Input& input : epilogue_.inputs) {
+      Strides& access = sizes->inputs.emplace_back();
+      if (input.role == Role::Accumulator) continue;
+      ATTACCA_TRY(access, evaluate_access(input.access, symbols));
+    }
+    for (size_t i = 0; i < epilogue_.outputs.size(); ++i) {
+      Strides& access = sizes->outputs.emplace_back();
+      access.strides = ir::contiguous_strides(sizes->domain);
+      if (!is_store(i)) continue;
+      ATTACCA_TRY(access, evaluate_access(epilogue_.outputs[i].access, symbols));
+    }
+    ATTACCA_TRY(sizes->products, products_.measure(symbols, sizes->domain));
+    return sizes;
+  }
+
+  Status run(RunState& state, const Sizes* measured) const override {
+    const auto& sizes = static_cast<const RegionSizes&>(*measured);
+    ATTACCA_TRY(std::vector<Tensor> results, make_results(state, sizes));
+    ATTACCA_TRY(std::vector<Tensor> stored, make_stored(state, sizes, results));
+    const BoundEpilogue bound(epilogue_, program_, sizes.domain, bind_inputs(state, sizes),
+                              bind_outputs(sizes, stored));
     if (products_.empty())
       run_pointwise(bound, state.threads);
     else
-      ATTACCA_TRY_VOID(run_gemms(bound, state, domain));
+      ATTACCA_TRY_VOID(run_gemms(bound, state, sizes));
     finish_reductions(state, stored, results);
     for (size_t i = 0; i < results.size(); ++i)
       state.values[epilogue_.outputs[i].result.id] = std::move(results[i]);
@@ -65,19 +92,18 @@ class EpilogueRegion : public Executable {
     return epilogue_.outputs[output].kind == epilogue::OutputKind::Store;
   }
 
-  Result<std::vector<Tensor>> make_results(RunState& state) const {
+  Result<std::vector<Tensor>> make_results(RunState& state, const RegionSizes& sizes) const {
     std::vector<Tensor> results;
-    for (size_t i = 0; i < result_shapes_.size(); ++i) {
-      ATTACCA_TRY(auto shape, evaluate(result_shapes_[i], state.symbols));
-      ATTACCA_TRY(Tensor result,
-                  state.buffers.tensor(epilogue_.outputs[i].dtype, std::move(shape)));
+    for (size_t i = 0; i < sizes.results.size(); ++i) {
+      const epilogue::Output& output = epilogue_.outputs[i];
+      ATTACCA_TRY(Tensor result, state.result(output.result, output.dtype, sizes.results[i]));
       results.push_back(std::move(result));
     }
     return results;
   }
 
   // What the chunk program writes: the results, or the whole values that a reduction will read.
-  Result<std::vector<Tensor>> make_stored(RunState& state, const std::vector<int64_t>& domain,
+  Result<std::vector<Tensor>> make_stored(RunState& state, const RegionSizes& sizes,
                                           const std::vector<Tensor>& results) const {
     std::vector<Tensor> stored;
     for (size_t i = 0; i < results.size(); ++i) {
@@ -85,37 +111,33 @@ class EpilogueRegion : public Executable {
         stored.push_back(results[i]);
         continue;
       }
-      ATTACCA_TRY(Tensor whole, state.buffers.tensor(program_.stores[i].dtype, domain));
+      ATTACCA_TRY(Tensor whole, state.buffers.tensor(program_.stores[i].dtype, sizes.domain));
       stored.push_back(std::move(whole));
     }
     return stored;
   }
 
-  Result<std::vector<BoundAccess>> bind_inputs(RunState& state) const {
+  std::vector<BoundAccess> bind_inputs(RunState& state, const RegionSizes& sizes) const {
     std::vector<BoundAccess> bound;
-    for (const epilogue::Input& input : epilogue_.inputs) {
-      if (input.role == Role::Accumulator) {
-        bound.emplace_back();
-        continue;
-      }
-      ATTACCA_TRY(Strides access, evaluate_access(input.access, state.symbols));
-      std::byte* data = state.values[input.source.id].data();
-      bound.push_back({data + access.offset * ir::size_of(input.dtype), std::move(access.strides)});
+    for (size_t i = 0; i < sizes.inputs.size(); ++i) {
+      const epilogue::Input& input = epilogue_.inputs[i];
+      const Strides& access = sizes.inputs[i];
+      std::byte* data =
+          input.role == Role::Accumulator
+              ? nullptr
+              : state.values[input.source.id].data() + access.offset * ir::size_of(input.dtype);
+      bound.push_back({data, access.strides});
     }
     return bound;
   }
 
-  Result<std::vector<BoundAccess>> bind_outputs(RunState& state, const std::vector<int64_t>& domain,
-                                                std::vector<Tensor>& stored) const {
+  static std::vector<BoundAccess> bind_outputs(const RegionSizes& sizes,
+                                               std::vector<Tensor>& stored) {
     std::vector<BoundAccess> bound;
     for (size_t i = 0; i < stored.size(); ++i) {
-      const epilogue::Output& output = epilogue_.outputs[i];
-      Strides access{0, ir::contiguous_strides(domain)};
-      if (is_store(i)) {
-        ATTACCA_TRY(access, evaluate_access(output.access, state.symbols));
-      }
-      bound.push_back({stored[i].data() + access.offset * ir::size_of(stored[i].dtype()),
-                       std::move(access.strides)});
+      const Strides& access = sizes.outputs[i];
+      bound.push_back(
+          {stored[i].data() + access.offset * ir::size_of(stored[i].dtype()), access.strides});
     }
     return bound;
   }
@@ -147,20 +169,25 @@ class EpilogueRegion : public Executable {
     });
   }
 
-  Status run_gemms(const BoundEpilogue& bound, RunState& state,
-                   const std::vector<int64_t>& domain) const {
-    ATTACCA_TRY(const std::vector<PreparedProduct> prepared, products_.prepare(state, domain));
+  Status run_gemms(const BoundEpilogue& bound, RunState& state, const RegionSizes& sizes) const {
+    const std::vector<int64_t>& domain = sizes.domain;
+    ATTACCA_TRY(const std::vector<PreparedProduct> prepared,
+                products_.prepare(state, sizes.products));
     const int64_t rows = domain[domain.size() - 2], columns = domain.back();
     if (product(domain) == 0) return {};
     const int64_t wide = block_columns(columns);
     const int64_t across = divide_up(columns, wide), down = divide_up(rows, kTileRows);
-    ThreadPool::shared().run(state.threads, bound.batches() * across * down, [&](int64_t task) {
-      const int64_t row0 = task % down * kTileRows, block = task / down % across;
-      run_tile(bound, prepared,
-               {task / down / across, row0, std::min(rows, row0 + kTileRows), block * wide,
-                std::min(columns, (block + 1) * wide)},
-               block);
-    });
+    // Waking other threads takes longer than small products do.
+    const bool alone = std::all_of(prepared.begin(), prepared.end(),
+                                   [](const PreparedProduct& each) { return each.sizes->small; });
+    ThreadPool::shared().run(
+        alone ? 1 : state.threads, bound.batches() * across * down, [&](int64_t task) {
+          const int64_t row0 = task % down * kTileRows, block = task / down % across;
+          run_tile(bound, prepared,
+                   {task / down / across, row0, std::min(rows, row0 + kTileRows), block * wide,
+                    std::min(columns, (block + 1) * wide)},
+                   block);
+        });
     return {};
   }
 

@@ -11,21 +11,39 @@
 
 namespace attacca::run {
 
+// What an executable works out of the symbols' values once, for all runs with them.
+class Sizes {
+ public:
+  virtual ~Sizes() = default;
+};
+
 // One run of a plan.
 struct RunState {
-  ir::SymbolValues symbols;
+  const ir::SymbolValues& symbols;
   std::vector<ir::Tensor> values;  // by value id; those not computed yet or done with are empty
   BufferPool& buffers;
   int threads = 1;
   std::map<ir::Value, ir::Tensor>* accumulators = nullptr;  // wanted of every GEMM node, if set
+  std::vector<ir::Tensor> places =
+      {};  // of some results, by value id: the caller's memory; or empty
+
+  // Memory for a value, row-major and uninitialised.
+  Result<ir::Tensor> result(ir::Value value, ir::DType dtype, std::vector<int64_t> shape) {
+    if (value.id < places.size() && places[value.id].data() != nullptr) return places[value.id];
+    return buffers.tensor(dtype, std::move(shape));
+  }
 };
 
 // Immutable: run() may be called from several threads at once, each with its own state.
 class Executable {
  public:
   virtual ~Executable() = default;
-  // Reads the region's inputs from the state's values and sets its outputs. Throws std::bad_alloc.
-  virtual Status run(RunState& state) const = 0;
+  virtual Result<std::unique_ptr<const Sizes>> measure(const ir::SymbolValues&) const {
+    return nullptr;
+  }
+  // Reads the region's inputs from the state's values and sets its outputs. `sizes`: what measure()
+  // gave for the state's symbols. Throws std::bad_alloc.
+  virtual Status run(RunState& state, const Sizes* sizes) const = 0;
 };
 
 // Values known when the plan is compiled, by value id; an empty tensor where unknown.

@@ -269,17 +269,36 @@ void PackedMatrix::pack_block(const MatrixView& b, int64_t block) {
 
 namespace {
 
-// C = A B over f64, B [k, n] dense.
-void multiply_f64(const double* a, const double* b, int64_t rows, int64_t k, int64_t n, double* c) {
+// C = A B, all dense.
+template <class Lane>
+void multiply_dense(const Lane* a, const Lane* b, int64_t rows, int64_t k, int64_t n, Lane* c) {
   for (int64_t i = 0; i < rows; ++i) {
-    double* out = c + i * n;
-    std::fill(out, out + n, 0.0);
+    Lane* out = c + i * n;
+    std::fill(out, out + n, Lane{0});
     for (int64_t l = 0; l < k; ++l) {
-      const double x = a[i * k + l];
-      const double* row = b + l * n;
+      const Lane x = a[i * k + l];
+      const Lane* row = b + l * n;
       for (int64_t j = 0; j < n; ++j) out[j] += x * row[j];
     }
   }
+}
+
+// The view's elements, dense; copied to `own` unless they are that already.
+template <class Lane>
+const Lane* dense(const MatrixView& view, AlignedBuffer& own) {
+  const DType wanted = sizeof(Lane) == 8 ? DType::F64 : DType::F32;
+  const bool as_it_is = view.dtype == wanted && (view.column_stride == 1 || view.columns <= 1) &&
+                        (view.row_stride == view.columns || view.rows <= 1);
+  if (as_it_is) return reinterpret_cast<const Lane*>(view.data);
+  std::byte* to = own.reserve(static_cast<size_t>(view.rows * view.columns) * sizeof(Lane));
+  copy_dense(view, wanted, to);
+  return reinterpret_cast<const Lane*>(to);
+}
+
+template <class Lane>
+void multiply_views(const MatrixView& a, const MatrixView& b, Lane* c) {
+  thread_local AlignedBuffer own_a, own_b;
+  multiply_dense(dense<Lane>(a, own_a), dense<Lane>(b, own_b), a.rows, a.columns, b.columns, c);
 }
 
 // What a call of one panel takes beside the weights; kept, because making it anew costs as much as
@@ -340,6 +359,20 @@ void execute(PieceShape& shape, int64_t rows, const std::byte* a, const memory& 
 
 }  // namespace
 
+void multiply_small(GemmKind kind, const MatrixView& a, const MatrixView& b,
+                    std::byte* accumulators) {
+  const DType out = accumulator_dtype(kind);
+  if (out == DType::F32) return multiply_views(a, b, reinterpret_cast<float*>(accumulators));
+  if (out == DType::F64) return multiply_views(a, b, reinterpret_cast<double*>(accumulators));
+  thread_local AlignedBuffer sums;  // exact
+  const auto count = static_cast<size_t>(a.rows * b.columns);
+  auto* exact = reinterpret_cast<double*>(sums.reserve(count * sizeof(double)));
+  multiply_views(a, b, exact);
+  auto* integers = reinterpret_cast<int32_t*>(accumulators);
+  std::transform(exact, exact + count, integers,
+                 [](double sum) { return static_cast<int32_t>(sum); });
+}
+
 void PackedMatrix::multiply(const std::byte* a, int64_t rows, int64_t block,
                             std::byte* accumulators) const {
   const int64_t columns = block_end(block) - block_begin(block);
@@ -351,8 +384,9 @@ void PackedMatrix::multiply(const std::byte* a, int64_t rows, int64_t block,
   const memory* weights = &impl_->weights[block * impl_->slices];
   if (kind_ == GemmKind::F64) {
     const AlignedBuffer& piece = impl_->pieces[block];
-    multiply_f64(reinterpret_cast<const double*>(a), reinterpret_cast<const double*>(piece.data()),
-                 rows, k_, columns, reinterpret_cast<double*>(accumulators));
+    multiply_dense(reinterpret_cast<const double*>(a),
+                   reinterpret_cast<const double*>(piece.data()), rows, k_, columns,
+                   reinterpret_cast<double*>(accumulators));
     return;
   }
   if (kind_ != GemmKind::Integers) {

@@ -26,6 +26,11 @@ GemmKind choose_gemm(ir::DType a, ir::DType b, ir::DType accumulator);
 ir::DType a_dtype(GemmKind kind);
 ir::DType accumulator_dtype(GemmKind kind);
 
+// accumulators[rows, columns], dense, = a times b by plain loops, which need no packing. Operands
+// of any dtype and strides. REQUIRES: integers whose sums of products fit in s32.
+void multiply_small(GemmKind kind, const MatrixView& a, const MatrixView& b,
+                    std::byte* accumulators);
+
 // Columns a tile has, at most; the packed blocks are this wide.
 int64_t block_columns(int64_t n);
 

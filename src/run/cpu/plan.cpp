@@ -17,6 +17,8 @@ namespace attacca::run {
 using ir::Tensor;
 using ir::Value;
 
+using StageSizes = std::vector<std::unique_ptr<const Sizes>>;
+
 struct CpuPlan::Impl {
   Prepared prepared;
   int threads = 1;
@@ -37,7 +39,10 @@ struct CpuPlan::Impl {
   Status add_stage(const fuse::Region& region, PackedWeights* packed);
   bool compute_now(const fuse::Region& region, const Executable& executable);
   void find_last_reads();
-  Result<RunState> begin(const ir::Bindings& inputs) const;
+  Result<ir::SymbolValues> symbols_of(const ir::Bindings& inputs) const;
+  Status set_inputs(RunState& state, const ir::Bindings& inputs) const;
+  Result<StageSizes> measure(const ir::SymbolValues& symbols) const;
+  Result<std::vector<Tensor>> run_stages(RunState& state, const StageSizes& sizes) const;
   Result<std::vector<Tensor>> finish(RunState& state) const;
   Result<Tensor> copy_of(const Tensor& tensor) const;
 };
@@ -110,8 +115,10 @@ bool CpuPlan::Impl::compute_now(const fuse::Region& region, const Executable& ex
   if (!region.gemms.empty() || graph()[region.nodes[0]].op == ir::Op::MatMul) return false;
   for (const Value input : region.inputs)
     if (known[input.id].data() == nullptr) return false;
-  RunState state{.symbols = {}, .values = known, .buffers = buffers, .threads = threads};
-  if (!executable.run(state)) return false;  // a symbol decides its shape
+  const ir::SymbolValues none;
+  RunState state{.symbols = none, .values = known, .buffers = buffers, .threads = threads};
+  const auto sizes = executable.measure(none);
+  if (!sizes || !executable.run(state, sizes->get())) return false;  // a symbol decides its shape
   for (const Value output : region.outputs) known[output.id] = state.values[output.id];
   return true;
 }
@@ -140,23 +147,40 @@ void CpuPlan::Impl::find_last_reads() {
   }
 }
 
-Result<RunState> CpuPlan::Impl::begin(const ir::Bindings& inputs) const {
-  std::map<std::string, const Tensor*> given;
+Result<ir::SymbolValues> CpuPlan::Impl::symbols_of(const ir::Bindings& inputs) const {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const auto* bindings : {&weights, &inputs})
-    for (const auto& [name, tensor] : *bindings)
-      if (given.emplace(name, &tensor).second) shapes[name] = tensor.shape();
-  ATTACCA_TRY(ir::SymbolValues symbols, ir::bind_symbols(graph(), shapes));
-  RunState state{
-      .symbols = std::move(symbols), .values = known, .buffers = buffers, .threads = threads};
+    for (const auto& [name, tensor] : *bindings) shapes.try_emplace(name, tensor.shape());
+  return ir::bind_symbols(graph(), shapes);
+}
+
+Status CpuPlan::Impl::set_inputs(RunState& state, const ir::Bindings& inputs) const {
   for (const Value value : graph().inputs()) {
     if (known[value.id].data() != nullptr) continue;
     const ir::Node& input = graph()[value];
-    const Tensor& tensor = *given.at(input.name);
+    const auto weight = weights.find(input.name);
+    const Tensor& tensor = weight != weights.end() ? weight->second : inputs.at(input.name);
     ATTACCA_TRY_VOID(check_dtype(input, tensor));
     ATTACCA_TRY(state.values[value.id], laid_out(input, tensor, state.symbols));
   }
-  return state;
+  return {};
+}
+
+Result<StageSizes> CpuPlan::Impl::measure(const ir::SymbolValues& symbols) const {
+  StageSizes sizes;
+  for (const Stage& stage : stages) {
+    ATTACCA_TRY(sizes.emplace_back(), stage.executable->measure(symbols));
+  }
+  return sizes;
+}
+
+Result<std::vector<Tensor>> CpuPlan::Impl::run_stages(RunState& state,
+                                                      const StageSizes& sizes) const {
+  for (size_t i = 0; i < stages.size(); ++i) {
+    ATTACCA_TRY_VOID(stages[i].executable->run(state, sizes[i].get()));
+    for (const Value value : stages[i].last_read) state.values[value.id] = {};
+  }
+  return finish(state);
 }
 
 Result<Tensor> CpuPlan::Impl::copy_of(const Tensor& tensor) const {
@@ -184,11 +208,6 @@ Result<std::vector<Tensor>> CpuPlan::Impl::finish(RunState& state) const {
   return results;
 }
 
-CpuPlan::CpuPlan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-CpuPlan::CpuPlan(CpuPlan&&) noexcept = default;
-CpuPlan& CpuPlan::operator=(CpuPlan&&) noexcept = default;
-CpuPlan::~CpuPlan() = default;
-
 const fuse::Partition& CpuPlan::partition() const {
   return *impl_->prepared.partition;
 }
@@ -212,13 +231,78 @@ Result<CpuPlan> CpuPlan::make(Prepared prepared, CpuOptions options) {
 Result<std::vector<Tensor>> CpuPlan::run(const ir::Bindings& inputs,
                                          std::map<Value, Tensor>* accumulators) const {
   return guarded([&]() -> Result<std::vector<Tensor>> {
-    ATTACCA_TRY(RunState state, impl_->begin(inputs));
-    state.accumulators = accumulators;
-    for (const Impl::Stage& stage : impl_->stages) {
-      ATTACCA_TRY_VOID(stage.executable->run(state));
-      for (const Value value : stage.last_read) state.values[value.id] = {};
+    ATTACCA_TRY(const ir::SymbolValues symbols, impl_->symbols_of(inputs));
+    ATTACCA_TRY(const StageSizes sizes, impl_->measure(symbols));
+    RunState state{.symbols = symbols,
+                   .values = impl_->known,
+                   .buffers = impl_->buffers,
+                   .threads = impl_->threads,
+                   .accumulators = accumulators};
+    ATTACCA_TRY_VOID(impl_->set_inputs(state, inputs));
+    return impl_->run_stages(state, sizes);
+  });
+}
+
+// ---- For certain sizes
+
+struct CpuInstance::Impl {
+  std::shared_ptr<const CpuPlan::Impl> plan;
+  ir::SymbolValues symbols;
+  StageSizes sizes;
+  struct Layout {
+    uint32_t id;  // of the value
+    ir::DType dtype;
+    std::vector<int64_t> shape, strides;  // no strides: row-major
+    Tensor at(void* data) const { return Tensor::view(dtype, shape, data, strides); }
+  };
+  std::vector<Layout> inputs, outputs;
+
+  Result<Layout> layout_of(Value value) const {
+    const ir::Type& type = plan->graph().type(value);
+    Layout layout{value.id, type.dtype, {}, {}};
+    ATTACCA_TRY(layout.shape, evaluate(type.shape, symbols));
+    ATTACCA_TRY(layout.strides, evaluate(type.strides, symbols));
+    return layout;
+  }
+};
+
+CpuInstance::CpuInstance(std::unique_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+CpuInstance::~CpuInstance() = default;
+
+Result<std::shared_ptr<const CpuInstance>> CpuPlan::instance(ir::SymbolValues symbols) const {
+  auto made = std::make_unique<CpuInstance::Impl>();
+  made->plan = impl_;
+  made->symbols = std::move(symbols);
+  ATTACCA_TRY(made->sizes, impl_->measure(made->symbols));
+  for (const Value value : impl_->graph().inputs()) {
+    ATTACCA_TRY(made->inputs.emplace_back(), made->layout_of(value));
+  }
+  for (const ir::Output& output : impl_->graph().outputs()) {
+    ATTACCA_TRY(made->outputs.emplace_back(), made->layout_of(output.value));
+  }
+  return std::make_shared<const CpuInstance>(std::move(made));
+}
+
+Result<std::vector<Tensor>> CpuInstance::run(std::span<const void* const> inputs,
+                                             std::span<void* const> outputs) const {
+  return guarded([&]() -> Result<std::vector<Tensor>> {
+    static std::byte nothing;  // the address of what is empty
+    const CpuPlan::Impl& plan = *impl_->plan;
+    RunState state{.symbols = impl_->symbols,
+                   .values = plan.known,
+                   .buffers = plan.buffers,
+                   .threads = plan.threads,
+                   .places = std::vector<Tensor>(plan.known.size())};
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      void* const data = inputs[i] != nullptr ? const_cast<void*>(inputs[i]) : &nothing;
+      state.values[impl_->inputs[i].id] = impl_->inputs[i].at(data);
     }
-    return impl_->finish(state);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      Tensor& place = state.places[impl_->outputs[i].id];
+      if (outputs[i] != nullptr && place.data() == nullptr)
+        place = impl_->outputs[i].at(outputs[i]);
+    }
+    return plan.run_stages(state, impl_->sizes);
   });
 }
 

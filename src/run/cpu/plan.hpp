@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,26 +21,44 @@ struct CpuOptions {
   std::shared_ptr<PackedWeights> packed = nullptr;
 };
 
+// A plan for certain values of the symbols. Immutable; run() may be called from several threads at
+// once.
+class CpuInstance {
+ public:
+  // Addresses of the graph's inputs, laid out as it declares, and of its outputs, row-major.
+  // Returns the outputs: those that are computed lie where `outputs` says, unless that is null.
+  Result<std::vector<ir::Tensor>> run(std::span<const void* const> inputs,
+                                      std::span<void* const> outputs) const;
+
+  struct Impl;
+  explicit CpuInstance(std::unique_ptr<const Impl> impl);
+  ~CpuInstance();
+
+ private:
+  std::unique_ptr<const Impl> impl_;
+};
+
 // Immutable once made; run() may be called from several threads at once.
 class CpuPlan {
  public:
   // Errors: a kernel of the user's, which runs on a GPU alone, weights that do not fit the graph.
   static Result<CpuPlan> make(Prepared prepared, CpuOptions options = {});
-  CpuPlan(CpuPlan&&) noexcept;
-  CpuPlan& operator=(CpuPlan&&) noexcept;
-  ~CpuPlan();
 
   // The graph's outputs, freshly allocated. Inputs given as weights may be left out.
   // For tests, accumulators of every GEMM node (f32 or s32, the node's shape) can be collected.
   Result<std::vector<ir::Tensor>> run(
       const ir::Bindings& inputs, std::map<ir::Value, ir::Tensor>* accumulators = nullptr) const;
 
+  // Keeps what it needs of the plan. REQUIRES: no inputs given as weights.
+  Result<std::shared_ptr<const CpuInstance>> instance(ir::SymbolValues symbols) const;
+
   const fuse::Partition& partition() const;
 
- private:
   struct Impl;
-  explicit CpuPlan(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+
+ private:
+  explicit CpuPlan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_;
 };
 
 }  // namespace attacca::run

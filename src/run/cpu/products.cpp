@@ -31,13 +31,17 @@ Result<Tensor*> accumulators_of(const fuse::Gemm& gemm, RunState& state) {
   return &((*state.accumulators)[gemm.node] = std::move(all));
 }
 
-Result<Operand> operand_of(const fuse::GemmOperand& from, const Tensor& tensor,
-                           std::vector<int64_t> batch, const SymbolValues& symbols) {
+// Multiplications up to which a product is small.
+constexpr int64_t kSmall = 16 * 1024;
+
+// Without its address; `offset`: of the first element, in bytes.
+Result<Operand> operand_of(const fuse::GemmOperand& from, std::vector<int64_t> batch,
+                           const SymbolValues& symbols, int64_t& offset) {
   ATTACCA_TRY(const Strides access, evaluate_access(from.access, symbols));
   Operand operand;
   operand.batch = std::move(batch);
-  operand.base = tensor.data() + access.offset * ir::size_of(from.dtype);
   operand.dtype = from.dtype;
+  offset = access.offset * ir::size_of(from.dtype);
   const size_t rank = access.strides.size();
   operand.batch_strides.assign(access.strides.begin(), access.strides.end() - 2);
   operand.row_stride = access.strides[rank - 2];
@@ -46,15 +50,20 @@ Result<Operand> operand_of(const fuse::GemmOperand& from, const Tensor& tensor,
 }
 
 // The columns of B that the domain's columns read.
-Result<Operand> b_operand(const Product& product, const Tensor& b, std::vector<int64_t> batch,
-                          int64_t columns, const SymbolValues& symbols) {
+Result<Operand> b_operand(const Product& product, std::vector<int64_t> batch, int64_t columns,
+                          const SymbolValues& symbols, int64_t& offset) {
   const fuse::Gemm& gemm = *product.gemm;
-  ATTACCA_TRY(Operand operand, operand_of(gemm.b, b, std::move(batch), symbols));
-  ATTACCA_TRY(const int64_t offset, product.column_offset.evaluate(symbols));
+  ATTACCA_TRY(Operand operand, operand_of(gemm.b, std::move(batch), symbols, offset));
+  ATTACCA_TRY(const int64_t first, product.column_offset.evaluate(symbols));
   ATTACCA_TRY(operand.rows, gemm.k.evaluate(symbols));
   operand.columns = columns;
-  operand.base += offset * operand.column_stride * ir::size_of(operand.dtype);
+  offset += first * operand.column_stride * ir::size_of(operand.dtype);
   operand.column_stride *= product.column_step;
+  return operand;
+}
+
+Operand at(Operand operand, const Tensor& tensor, int64_t offset) {
+  operand.base = tensor.data() + offset;
   return operand;
 }
 
@@ -76,20 +85,14 @@ std::shared_ptr<const PackedBatch> pack(const Product& product, const Operand& b
 }
 
 // A as dense rows of the multiplied type, copied unless it is that already.
-Status prepare_a(const Product& product, const RunState& state, PreparedProduct& result) {
-  const fuse::Gemm& gemm = *product.gemm;
-  const Tensor& tensor = state.values[gemm.a.source.id];
-  ATTACCA_TRY(std::vector<int64_t> batch, evaluate(gemm.batch, state.symbols));
-  ATTACCA_TRY(result.a, operand_of(gemm.a, tensor, std::move(batch), state.symbols));
+void copy_a(const Product& product, const RunState& state, PreparedProduct& result) {
   Operand& a = result.a;
-  ATTACCA_TRY(a.rows, gemm.m.evaluate(state.symbols));
-  ATTACCA_TRY(a.columns, gemm.k.evaluate(state.symbols));
   const ir::DType wanted = a_dtype(product.kind);
   const bool dense = a.dtype == wanted && (a.column_stride == 1 || a.columns <= 1) &&
                      (a.row_stride == a.columns || a.rows <= 1);
   const int64_t count =
       a.is_shared() ? std::min<int64_t>(1, product_of(a.batch)) : product_of(a.batch);
-  if (dense || count * a.rows * a.columns == 0) return {};
+  if (dense || count * a.rows * a.columns == 0) return;
   const int64_t width = ir::size_of(wanted), matrix = a.rows * a.columns;
   result.own_a = std::make_shared<AlignedBuffer>();
   std::byte* to = result.own_a->reserve(static_cast<size_t>(count * matrix * width));
@@ -109,33 +112,35 @@ Status prepare_a(const Product& product, const RunState& state, PreparedProduct&
     a.batch_strides[axis] = shared ? 0 : stride;
     stride *= a.batch[axis];
   }
-  return {};
 }
 
-Result<PreparedProduct> prepare_one(const Product& product, RunState& state,
-                                    const std::vector<int64_t>& domain,
-                                    const std::vector<PreparedProduct>& before) {
+Result<PreparedProduct> prepare_one(const Product& product, const ProductSizes& sizes,
+                                    RunState& state, const std::vector<PreparedProduct>& before) {
   PreparedProduct result;
   result.product = &product;
-  const auto sibling =
-      std::find_if(before.begin(), before.end(), [&](const PreparedProduct& other) {
-        const fuse::GemmOperand &a = other.product->gemm->a, &b = product.gemm->a;
-        return other.product->kind == product.kind && a.source == b.source && a.access == b.access;
-      });
-  if (sibling != before.end()) {
-    result.a = sibling->a;
-    result.own_a = sibling->own_a;
+  result.sizes = &sizes;
+  const Tensor& b = state.values[product.gemm->b.source.id];
+  if (sizes.small) {
+    result.a = at(sizes.a, state.values[product.gemm->a.source.id], sizes.a_offset);
+    result.b = at(sizes.b, b, sizes.b_offset);
   } else {
-    ATTACCA_TRY_VOID(prepare_a(product, state, result));
+    const auto sibling =
+        std::find_if(before.begin(), before.end(), [&](const PreparedProduct& other) {
+          const fuse::GemmOperand &a = other.product->gemm->a, &mine = product.gemm->a;
+          return !other.sizes->small && other.product->kind == product.kind &&
+                 a.source == mine.source && a.access == mine.access;
+        });
+    if (sibling != before.end()) {
+      result.a = sibling->a;
+      result.own_a = sibling->own_a;
+    } else {
+      result.a = at(sizes.a, state.values[product.gemm->a.source.id], sizes.a_offset);
+      copy_a(product, state, result);
+    }
+    result.packed = product.packed;
+    if (!result.packed)
+      result.packed = pack(product, at(sizes.b, b, sizes.b_offset), state.threads);
   }
-  result.b = product.packed;
-  if (!result.b) {
-    const Tensor& b = state.values[product.gemm->b.source.id];
-    const std::vector<int64_t> batch(domain.begin(), domain.end() - 2);
-    ATTACCA_TRY(const Operand operand, b_operand(product, b, batch, domain.back(), state.symbols));
-    result.b = pack(product, operand, state.threads);
-  }
-  ATTACCA_TRY(result.column_offset, product.column_offset.evaluate(state.symbols));
   if (state.accumulators) {
     ATTACCA_TRY(result.collected, accumulators_of(*product.gemm, state));
   }
@@ -150,7 +155,7 @@ void collect(const PreparedProduct& each, const Tile& tile, const std::byte* fro
   for (int64_t row = tile.row0; row < tile.row1; ++row)
     for (int64_t column = tile.column0; column < tile.column1; ++column, from += width) {
       const int64_t at =
-          (first + row) * n + column * each.product->column_step + each.column_offset;
+          (first + row) * n + column * each.product->column_step + each.sizes->column_offset;
       std::memcpy(all.data() + at * width, from, width);
     }
 }
@@ -205,7 +210,9 @@ Status Products::pack_known(const KnownValues& known, PackedWeights* shared, int
                           ? 1
                           : product.gemm->batch[axis].maybe_value().value_or(-1));
     if (std::count(batch.begin(), batch.end(), -1)) continue;
-    ATTACCA_TRY(const Operand operand, b_operand(product, b, std::move(batch), *columns, {}));
+    int64_t offset = 0;
+    ATTACCA_TRY(Operand operand, b_operand(product, std::move(batch), *columns, {}, offset));
+    operand = at(std::move(operand), b, offset);
     const PackedRequest request{product.kind, operand};
     if (shared != nullptr) product.packed = shared->find(request);
     if (product.packed) continue;
@@ -215,11 +222,32 @@ Status Products::pack_known(const KnownValues& known, PackedWeights* shared, int
   return {};
 }
 
-Result<std::vector<PreparedProduct>> Products::prepare(RunState& state,
-                                                       const std::vector<int64_t>& domain) const {
-  std::vector<PreparedProduct> prepared;
+Result<std::vector<ProductSizes>> Products::measure(const SymbolValues& symbols,
+                                                    const std::vector<int64_t>& domain) const {
+  std::vector<ProductSizes> all;
+  const std::vector<int64_t> batch(domain.begin(), domain.end() - 2);
   for (const Product& product : products_) {
-    ATTACCA_TRY(PreparedProduct each, prepare_one(product, state, domain, prepared));
+    const fuse::Gemm& gemm = *product.gemm;
+    ProductSizes sizes;
+    ATTACCA_TRY(std::vector<int64_t> batch_of_a, evaluate(gemm.batch, symbols));
+    ATTACCA_TRY(sizes.a, operand_of(gemm.a, std::move(batch_of_a), symbols, sizes.a_offset));
+    ATTACCA_TRY(sizes.a.rows, gemm.m.evaluate(symbols));
+    ATTACCA_TRY(sizes.a.columns, gemm.k.evaluate(symbols));
+    ATTACCA_TRY(sizes.b, b_operand(product, batch, domain.back(), symbols, sizes.b_offset));
+    ATTACCA_TRY(sizes.column_offset, product.column_offset.evaluate(symbols));
+    sizes.small = !product.packed &&
+                  static_cast<double>(product_of(domain)) * static_cast<double>(sizes.a.columns) <=
+                      static_cast<double>(kSmall);
+    all.push_back(std::move(sizes));
+  }
+  return all;
+}
+
+Result<std::vector<PreparedProduct>> Products::prepare(
+    RunState& state, const std::vector<ProductSizes>& sizes) const {
+  std::vector<PreparedProduct> prepared;
+  for (size_t i = 0; i < products_.size(); ++i) {
+    ATTACCA_TRY(PreparedProduct each, prepare_one(products_[i], sizes[i], state, prepared));
     prepared.push_back(std::move(each));
   }
   return prepared;
@@ -227,9 +255,12 @@ Result<std::vector<PreparedProduct>> Products::prepare(RunState& state,
 
 void PreparedProduct::multiply(const Tile& tile, int64_t block, const std::vector<int64_t>& domain,
                                std::byte* accumulators) const {
-  const MatrixView matrix = a.at(tile.batch);
-  b->of(tile.batch, domain)
-      .multiply(matrix.at(tile.row0, 0), tile.row1 - tile.row0, block, accumulators);
+  const MatrixView rows = a.at(tile.batch).part(tile.row0, tile.row1, 0, a.columns);
+  if (sizes->small)
+    multiply_small(product->kind, rows,
+                   b.at(tile.batch).part(0, b.rows, tile.column0, tile.column1), accumulators);
+  else
+    packed->of(tile.batch, domain).multiply(rows.data, rows.rows, block, accumulators);
   if (collected) collect(*this, tile, accumulators);
 }
 

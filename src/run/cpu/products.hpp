@@ -71,14 +71,23 @@ struct Product {
   std::shared_ptr<const PackedBatch> packed;  // where B is known
 };
 
+// A product's operands for certain values of the symbols, without addresses.
+struct ProductSizes {
+  Operand a, b;
+  int64_t a_offset = 0, b_offset = 0;  // bytes from the tensor's first element
+  int64_t column_offset = 0;
+  bool small = false;  // takes less time than packing B
+};
+
 // What one run's tiles of one product read.
 struct PreparedProduct {
   const Product* product = nullptr;
-  Operand a;                             // dense rows of the type multiplied
+  const ProductSizes* sizes = nullptr;
+  Operand a;                             // dense rows of the type multiplied, unless it is small
   std::shared_ptr<AlignedBuffer> own_a;  // where they were copied
-  std::shared_ptr<const PackedBatch> b;
+  std::shared_ptr<const PackedBatch> packed;
+  Operand b;                        // of small products, which nothing is packed for
   ir::Tensor* collected = nullptr;  // the GEMM's accumulators, wanted whole
-  int64_t column_offset = 0;
 
   // The tile's accumulators, dense; also written where they are collected.
   void multiply(const Tile& tile, int64_t block, const std::vector<int64_t>& domain,
@@ -94,9 +103,12 @@ class Products {
   size_t size() const { return products_.size(); }
   // Packs every B that is known and whose extents no symbol decides. `shared` may be null.
   Status pack_known(const KnownValues& known, PackedWeights* shared, int threads);
-  // In the order of the epilogue's accumulator inputs.
+  // In the order of the epilogue's accumulator inputs, as what prepare() returns.
+  Result<std::vector<ProductSizes>> measure(const ir::SymbolValues& symbols,
+                                            const std::vector<int64_t>& domain) const;
+  // `sizes`: what measure() gave; they must outlive what is returned.
   Result<std::vector<PreparedProduct>> prepare(RunState& state,
-                                               const std::vector<int64_t>& domain) const;
+                                               const std::vector<ProductSizes>& sizes) const;
 
  private:
   const ir::Shape& domain_;

@@ -40,9 +40,9 @@ class SingleOp : public Executable {
       view_ = copied_access(graph, value, fuse::dense_strides(operand_types_[0].shape));
   }
 
-  Status run(RunState& state) const override {
+  Status run(RunState& state, const Sizes*) const override {
     ATTACCA_TRY(auto shape, evaluate(node_.type.shape, state.symbols));
-    ATTACCA_TRY(Tensor result, state.buffers.tensor(node_.type.dtype, std::move(shape)));
+    ATTACCA_TRY(Tensor result, state.result(value_, node_.type.dtype, std::move(shape)));
     std::vector<Tensor> dense;
     for (const Value operand : node_.operands) {
       ATTACCA_TRY(Tensor each, state.values[operand.id].contiguous());
