@@ -97,8 +97,8 @@ bool add_all(CallKey& key, nb::handle tensors, bool writable) {
 // False: a call with other tensors than those of NumPy and torch.
 bool read(CallKey& key, nb::handle inputs, nb::handle out) {
   if (!is_listed(inputs) || !add_all(key, inputs, false)) return false;
-  if (out.is_none()) return key.finish();
-  return (is_listed(out) ? add_all(key, out, true) : key.add(out.ptr(), true)) && key.finish();
+  if (out.is_none()) return true;
+  return is_listed(out) ? add_all(key, out, true) : key.add(out.ptr(), true);
 }
 
 // A call's addresses in the instance's order.
@@ -132,9 +132,9 @@ void launch(const Call& call, std::span<const void* const> from, std::span<void*
 class CallCache {
  public:
   // The results, if such a call was added; else None.
-  nb::object run(nb::handle inputs, nb::handle out) const {
+  nb::object run(nb::handle inputs, nb::handle out, bool watched) const {
     CallKey key;
-    if (!read(key, inputs, out)) return nb::none();
+    if (!read(key, inputs, out) || !key.finish(watched)) return nb::none();
     const auto found = calls_.find(key.words());
     if (found == calls_.end()) return nb::none();
     const std::shared_ptr<const Call> call = found->second;  // others may change the cache
@@ -185,9 +185,12 @@ void bind_call_cache(nb::module_& module) {
       .def(nb::init<>())
       .def("__len__", &CallCache::size)
       .def("run", &CallCache::run, nb::arg("inputs"), nb::arg("out").none(),
-           nb::sig("def run(self, inputs: Sequence[object], out: object) -> object"),
+           nb::arg("watched") = true,
+           nb::sig("def run(self, inputs: Sequence[object], out: object, watched: bool = True) -> "
+                   "object"),
            "Launches a call that was added, and returns its results: a tuple where there are "
-           "several or `out` is\na list. None: such a call was not added, or torch watches.")
+           "several or `out` is\na list. None: such a call was not added, or torch would "
+           "differentiate it or, if `watched`, record it.")
       .def("add", &CallCache::add, nb::arg("inputs"), nb::arg("out").none(), nb::arg("instance"),
            nb::arg("order"), nb::arg("results"), nb::arg("gpu").none(),
            "Adds a call that was checked: calls with tensors of the same layouts are launched from "

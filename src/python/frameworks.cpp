@@ -142,11 +142,10 @@ bool CallKey::add_layout(void* address, int64_t kind, size_t rank, const int64_t
   return true;
 }
 
-bool CallKey::finish() {
+bool CallKey::finish(bool watched) {
   if (!has_torch_) return true;
   const Known& torch = known();
-  for (const Watch& watch : torch.watches)
-    if (!is_calm(watch)) return false;
+  if (watched && !std::all_of(torch.watches.begin(), torch.watches.end(), is_calm)) return false;
   return !requires_grad_ || is_object(PyObject_CallNoArgs(torch.is_grad_enabled), Py_False);
 }
 

@@ -16,8 +16,9 @@ class CallKey {
   // False for a tensor that is not read here: of another type or subclass, one that must not be
   // written or read as it is (lazily negated), or one too many.
   bool add(PyObject* tensor, bool writable);
-  // After the last tensor. False where torch would record or differentiate the call.
-  bool finish();
+  // After the last tensor. False where torch would differentiate the call or, if `watched`, record
+  // it.
+  bool finish(bool watched);
 
   std::span<const int64_t> words() const { return {words_.data(), count_}; }
   std::span<void* const> addresses() const { return {addresses_.data(), tensors_}; }

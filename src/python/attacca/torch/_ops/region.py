@@ -45,7 +45,7 @@ class Loaded:
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         self.calls += 1
-        results: Any = self.engine.cache.run(inputs, None)
+        results: Any = self.engine.cache.run(inputs, None, False)
         if results is None:
             results = self._run(self._laid_out(inputs))
         return list(results) if isinstance(results, tuple) else [results]
