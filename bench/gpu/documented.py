@@ -76,6 +76,7 @@ PAGES = [
          command="bench/gpu/ranking.py collect (on a GPU), train, evaluate",
          data=("bench/data/candidates.csv",)),
     Page("cpu", "fused beside op by op and oneDNN's post-ops, on a CPU", command="make bench-cpu"),
+    Page("host-time", "what a call costs on the host, from Python", command="bench/host_time.py"),
     Page("cpu-small-k", "what was tried for K = 128 on a CPU", command="written by hand"),
 ]
 
