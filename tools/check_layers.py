@@ -43,7 +43,7 @@ RANKS = {
     "run/cpu": [["kernels"], ["."]],
     "tune": [["model"], ["."]],
     "api": [["."], ["c"]],
-    "cli": [["."], ["explain"], ["run"], ["bench", "kernel", "tune"]],
+    "cli": [["."], ["explain"], ["run"], ["bench", "bundle", "kernel", "tune"]],
 }
 MOST_UNITS = 16
 # Includes that go upward: who asks chooses what stands in the place of a name.

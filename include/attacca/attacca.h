@@ -196,6 +196,11 @@ ATTACCA_API attacca_status* attacca_plan_serialize(const attacca_plan* plan, att
 ATTACCA_API attacca_status* attacca_plan_deserialize(const void* data, size_t bytes,
                                                      const char* device, attacca_plan** plan);
 ATTACCA_API attacca_status* attacca_plan_save(const attacca_plan* plan, const char* path);
+/* A bundle: the same with the machine code of the kernels of all instances prepared so far, of a plan
+ * for a GPU. Loaded for a GPU of the same compute capability, it runs for their sizes without NVRTC,
+ * an assembler or the templates' PTX (docs/deploy.md); where it cannot, loading fails, or compiles
+ * again where the compilers are. A plan with kernels of the caller's own is refused. */
+ATTACCA_API attacca_status* attacca_plan_save_bundle(const attacca_plan* plan, const char* path);
 /* device NULL: the one it was compiled for. */
 ATTACCA_API attacca_status* attacca_plan_load(const char* path, const char* device,
                                               attacca_plan** plan);

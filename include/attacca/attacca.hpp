@@ -553,6 +553,11 @@ class Plan {
     if (Status status = detail::whole({{"path", path}}); !status) return status;
     return Status(attacca_plan_save(handle(), path.c_str()));
   }
+  // The same with the kernels of the instances prepared so far (attacca_plan_save_bundle).
+  Status save_bundle(const std::string& path) const {
+    if (Status status = detail::whole({{"path", path}}); !status) return status;
+    return Status(attacca_plan_save_bundle(handle(), path.c_str()));
+  }
   static Result<Plan> load(const std::string& path, const std::string& device = {}) {
     return make({{"path", path}, {"device", device}}, [&](attacca_plan** into) {
       return attacca_plan_load(path.c_str(), or_null(device), into);

@@ -1,9 +1,11 @@
 // How a caller wants a plan to be, and the words that say so.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "gpu/devices.hpp"
 #include "ir/graph/mode.hpp"
 #include "run/cuda/tuning.hpp"
 #include "run/shared/device_id.hpp"
@@ -17,6 +19,9 @@ struct Options {
   double tuning_seconds = 60;
   int threads = 0;
   bool fuse = true;
+  // A device that need not be here: instances can be made and saved, not run. device: where a saved
+  // plan runs.
+  std::optional<gpu::DeviceInfo> described = {};
 };
 
 // "cpu", "cuda", "cuda:1".

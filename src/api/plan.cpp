@@ -6,6 +6,7 @@
 #include "fmt/ranges.h"
 
 #include "fuse/explain/explain.hpp"
+#include "launch/make_bundle.hpp"
 #include "run/shared/input_layout.hpp"
 #include "support/text/json.hpp"
 
@@ -21,16 +22,19 @@ TensorInfo info_of(const ir::Graph& graph, std::string name, ir::Value value, bo
 }
 
 Result<run::Compiled> compile_for(const ir::Graph& graph, const Options& options,
-                                  std::vector<run::KnownChoice> choices,
-                                  run::OutputStrides strides) {
-  run::Options chosen{.output_strides = std::move(strides)};
+                                  run::CudaOptions cuda, run::OutputStrides strides) {
+  run::Options chosen{.cuda = std::move(cuda), .output_strides = std::move(strides)};
   if (!options.device.cuda) {
     chosen.cpu.threads = options.threads;
     return run::compile(graph, run::Target::cpu(options.mode, options.fuse), std::move(chosen));
   }
-  ATTACCA_TRY(const gpu::Device device, gpu::Device::open(options.device.ordinal));
-  chosen.cuda = {.tuning = options.tuning, .choices = std::move(choices)};
+  // Kept to the end: a context that is given back and taken again is made again.
+  ATTACCA_TRY(const gpu::Device device,
+              options.described ? Result<gpu::Device>(gpu::Device::described(*options.described))
+                                : gpu::Device::open(options.device.ordinal));
+  chosen.cuda.tuning = options.tuning;
   chosen.cuda.tune_options.seconds_limit = options.tuning_seconds;
+  chosen.cuda.compile_only = options.described.has_value();
   return run::compile(graph, run::Target::cuda(device.info(), options.mode, options.fuse),
                       std::move(chosen));
 }
@@ -38,15 +42,17 @@ Result<run::Compiled> compile_for(const ir::Graph& graph, const Options& options
 }  // namespace
 
 Result<std::shared_ptr<const Plan>> Plan::compile(ir::Graph graph, const Options& options,
-                                                  std::vector<run::KnownChoice> choices) {
+                                                  std::vector<run::KnownChoice> choices,
+                                                  std::shared_ptr<const run::Bundle> bundle) {
   ATTACCA_TRY_VOID(ir::verify(graph));
   if (graph.outputs().empty())
     return fail(fmt::format("graph {} has no output", graph.name), graph.name, "add one");
-  return make(std::move(graph), options, std::move(choices), {});
+  return make(std::move(graph), options, std::move(choices), std::move(bundle), {});
 }
 
 Result<std::shared_ptr<Plan>> Plan::make(ir::Graph graph, const Options& options,
                                          std::vector<run::KnownChoice> choices,
+                                         std::shared_ptr<const run::Bundle> bundle,
                                          Difference difference) {
   auto plan = std::make_shared<Plan>();
   plan->options_ = options;
@@ -56,8 +62,11 @@ Result<std::shared_ptr<Plan>> Plan::make(ir::Graph graph, const Options& options
   for (const ir::Output& output : graph.outputs())
     plan->outputs_.push_back(info_of(graph, output.name, output.value, false));
   plan->choices_ = choices;
-  ATTACCA_TRY(run::Compiled compiled,
-              compile_for(graph, options, std::move(choices), std::move(difference.outputs)));
+  plan->bundle_ = bundle;
+  ATTACCA_TRY(
+      run::Compiled compiled,
+      compile_for(graph, options, {.choices = std::move(choices), .bundle = std::move(bundle)},
+                  std::move(difference.outputs)));
   plan->compiled_ = std::make_shared<const run::Compiled>(std::move(compiled));
   plan->graph_ = std::move(graph);
   return plan;
@@ -192,7 +201,7 @@ Result<std::shared_ptr<const Plan>> Plan::variant(const Difference& difference) 
   }
   ATTACCA_TRY(ir::Graph graph, with_strides(graph_, difference.inputs));
   ATTACCA_TRY(std::shared_ptr<const Plan> made,
-              make(std::move(graph), options_, choices(), difference));
+              make(std::move(graph), options_, choices(), bundle_, difference));
   const std::lock_guard lock(mutex_);
   if (variants_.size() >= kMostVariants) variants_.clear();  // instances keep those they need
   return variants_.emplace(key, std::move(made)).first->second;
@@ -227,7 +236,7 @@ Result<std::shared_ptr<const Instance>> Plan::prepare(const ir::SymbolValues& si
   std::shared_ptr<const run::CudaInstance> cuda;
   if (options_.device.cuda) {
     ATTACCA_TRY(cuda, compiled->cuda().instance(sizes, alignments));
-    remember(cuda->decisions());
+    remember(sizes, cuda->decisions());
   } else {
     ATTACCA_TRY(cpu, compiled->cpu().instance(sizes));
   }
@@ -235,24 +244,74 @@ Result<std::shared_ptr<const Instance>> Plan::prepare(const ir::SymbolValues& si
                                           std::move(outputs), std::move(cpu), std::move(cuda));
 }
 
-void Plan::remember(std::span<const run::Decision> decisions) const {
+namespace {
+
+void put(std::vector<run::KnownChoice>& choices, const tune::ChoiceKey& key,
+         const tune::Choice& choice) {
+  const auto known = std::find_if(choices.begin(), choices.end(),
+                                  [&](const run::KnownChoice& each) { return each.key == key; });
+  if (known == choices.end())
+    choices.push_back({key, choice});
+  else
+    known->choice = choice;
+}
+
+}  // namespace
+
+void Plan::remember(const ir::SymbolValues& sizes, std::span<const run::Decision> decisions) const {
   const std::lock_guard lock(mutex_);
+  if (std::find(sizes_.begin(), sizes_.end(), sizes) == sizes_.end()) sizes_.push_back(sizes);
   for (const run::Decision& decision : decisions) {
-    if (decision.seconds <= 0) continue;  // only what was measured is worth keeping
-    const auto known =
-        std::find_if(choices_.begin(), choices_.end(),
-                     [&](const run::KnownChoice& choice) { return choice.key == decision.key; });
     const tune::Choice choice{decision.candidate, decision.seconds, decision.unfused_seconds};
-    if (known == choices_.end())
-      choices_.push_back({decision.key, choice});
-    else
-      known->choice = choice;
+    if (!decision.key.problem.empty()) put(decided_, decision.key, choice);
+    if (decision.seconds > 0) put(choices_, decision.key, choice);
   }
 }
 
 std::vector<run::KnownChoice> Plan::choices() const {
   const std::lock_guard lock(mutex_);
   return choices_;
+}
+
+namespace {
+
+// The choices and sizes that the plan was loaded with.
+void add_missing(const run::Bundle& from, run::Bundle& to) {
+  for (const run::KnownChoice& choice : from.choices)
+    if (std::none_of(to.choices.begin(), to.choices.end(), [&](const run::KnownChoice& each) {
+          return each.key.problem == choice.key.problem && each.key.shape == choice.key.shape;
+        }))
+      to.choices.push_back(choice);
+  for (const ir::SymbolValues& sizes : from.sizes)
+    if (std::find(to.sizes.begin(), to.sizes.end(), sizes) == to.sizes.end())
+      to.sizes.push_back(sizes);
+}
+
+}  // namespace
+
+Result<run::Bundle> Plan::bundle() const {
+  if (!options_.device.cuda)
+    return fail("a plan of the CPU has no kernels to keep", "kernels",
+                "save it without them, or compile it for a GPU");
+  for (const ir::Node& node : graph_.nodes())
+    if (node.op == ir::Op::Kernel)
+      return fail(
+          fmt::format("a bundle holds no kernels of your own such as {}",
+                      node.name.empty() ? node.get<ir::KernelAttrs>().call.file : node.name),
+          graph_.name, "save the plan without its kernels");
+  const launch::Toolbox& toolbox = *compiled_->cuda().toolbox();
+  const std::lock_guard lock(mutex_);
+  run::Bundle bundle{{}, decided_, sizes_};
+  if (toolbox.bundle()) add_missing(*bundle_, bundle);
+  if (bundle.sizes.empty())
+    return fail("the plan was prepared for no sizes, so that it has no kernels", "kernels",
+                "prepare it for the sizes that will be run, or run it, first");
+  ATTACCA_TRY(bundle.kernels, launch::make_bundle(toolbox));
+  for (const auto& [key, variant] : variants_) {
+    ATTACCA_TRY(launch::Bundle more, launch::make_bundle(*variant->compiled_->cuda().toolbox()));
+    merge(bundle.kernels, std::move(more));
+  }
+  return bundle;
 }
 
 }  // namespace attacca::api

@@ -24,9 +24,10 @@ struct TensorInfo {
 // Immutable but for the instances it remembers; thread-safe.
 class Plan {
  public:
-  // `choices`: consulted before the tuning database.
-  static Result<std::shared_ptr<const Plan>> compile(ir::Graph graph, const Options& options,
-                                                     std::vector<run::KnownChoice> choices = {});
+  // `choices`: consulted before the tuning database; `bundle`: as CudaOptions::bundle.
+  static Result<std::shared_ptr<const Plan>> compile(
+      ir::Graph graph, const Options& options, std::vector<run::KnownChoice> choices = {},
+      std::shared_ptr<const run::Bundle> bundle = {});
 
   const ir::Graph& graph() const { return graph_; }
   const Options& options() const { return options_; }
@@ -47,6 +48,10 @@ class Plan {
   // Those given and those that instances brought, each once.
   std::vector<run::KnownChoice> choices() const;
 
+  // The kernels of all instances so far, and how they were chosen. Errors: a plan of the CPU, one
+  // without an instance, a kernel of the user's, one that is no machine code.
+  Result<run::Bundle> bundle() const;
+
  private:
   // Strides by which a variant's graph differs; none: as here. Outputs': of plans on a GPU.
   struct Difference {
@@ -57,6 +62,7 @@ class Plan {
   };
   static Result<std::shared_ptr<Plan>> make(ir::Graph graph, const Options& options,
                                             std::vector<run::KnownChoice> choices,
+                                            std::shared_ptr<const run::Bundle> bundle,
                                             Difference difference);
   Status check_sizes(const ir::SymbolValues& sizes) const;
   Result<std::vector<Tensor>> input_tensors(const ir::SymbolValues& sizes) const;
@@ -64,15 +70,18 @@ class Plan {
   Result<Difference> lay_out(std::vector<Tensor>& inputs, std::vector<Tensor>& outputs,
                              const Layouts& layouts) const;
   Result<std::shared_ptr<const Plan>> variant(const Difference& difference) const;
-  void remember(std::span<const run::Decision> decisions) const;
+  void remember(const ir::SymbolValues& sizes, std::span<const run::Decision> decisions) const;
 
   ir::Graph graph_;  // as it was given, before folding
   Options options_;
   std::vector<TensorInfo> inputs_, outputs_;
   std::vector<std::string> symbols_;
   std::shared_ptr<const run::Compiled> compiled_;
+  std::shared_ptr<const run::Bundle> bundle_;
   mutable std::mutex mutex_;
   mutable std::vector<run::KnownChoice> choices_;
+  mutable std::vector<run::KnownChoice> decided_;  // measured or not
+  mutable std::vector<ir::SymbolValues> sizes_;    // of the instances
   mutable std::map<std::string, std::shared_ptr<const Plan>>
       variants_;  // by their difference's key
 };

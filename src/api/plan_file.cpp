@@ -2,11 +2,14 @@
 
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 #include "fmt/format.h"
 
+#include "api/bundle_file.hpp"
 #include "api/constants.hpp"
 #include "api/names.hpp"
+#include "api/plan_members.hpp"
 #include "ir/graph/dtype_named.hpp"
 #include "ir/text/text.hpp"
 #include "support/files/draft_file.hpp"
@@ -17,9 +20,8 @@ namespace attacca::api {
 namespace {
 
 constexpr std::string_view kMagic = "attacca-plan ";
-constexpr int kVersion = 1;
+constexpr int kVersion = 1, kVersionWithKernels = 2;
 constexpr int64_t kMostInText = 16;  // elements of a constant that stays in the graph's text
-constexpr const char* kFix = "save the plan again";
 
 // ---- Writing
 
@@ -37,66 +39,25 @@ json::Value constants_json(const Lifted& lifted) {
   return list;
 }
 
-json::Value choices_json(const std::vector<run::KnownChoice>& choices) {
-  json::Value list = json::Value::array();
-  for (const run::KnownChoice& known : choices)
-    list.push(json::Value::object()
-                  .set("device", known.key.device)
-                  .set("problem", known.key.problem)
-                  .set("shape", known.key.shape)
-                  .set("tools", known.key.tools)
-                  .set("candidate", to_string(known.choice.candidate))
-                  .set("seconds", known.choice.seconds)
-                  .set("unfused_seconds", known.choice.unfused_seconds));
-  return list;
-}
-
-std::string header_of(const Plan& plan, const Lifted& lifted) {
+json::Value header_of(const Plan& plan, const Lifted& lifted) {
   const Options& options = plan.options();
-  return json::dump(json::Value::object()
-                        .set("attacca", ATTACCA_VERSION)
-                        .set("graph", ir::print_graph(lifted.graph))
-                        .set("constants", constants_json(lifted))
-                        .set("device", to_string(options.device))
-                        .set("mode", ir::name(options.mode))
-                        .set("tuning", name(options.tuning))
-                        .set("tuning_seconds", options.tuning_seconds)
-                        .set("threads", options.threads)
-                        .set("fuse", options.fuse)
-                        .set("choices", choices_json(plan.choices())));
+  return json::Value::object()
+      .set("attacca", ATTACCA_VERSION)
+      .set("graph", ir::print_graph(lifted.graph))
+      .set("constants", constants_json(lifted))
+      .set("device", to_string(options.device))
+      .set("mode", ir::name(options.mode))
+      .set("tuning", name(options.tuning))
+      .set("tuning_seconds", options.tuning_seconds)
+      .set("threads", options.threads)
+      .set("fuse", options.fuse)
+      .set("choices", choices_json(plan.choices()));
 }
 
 // ---- Reading
 
-// The members of one JSON object, by type; errors name the member.
-class Members {
- public:
-  Members(const json::Value& object, std::string where)
-      : object_(object), where_(std::move(where)) {}
-
-  template <class T>
-  Result<T> get(std::string_view key) const {
-    const json::Value* member = object_.find(key);
-    if (!member || !member->is<T>()) return wrong(key);
-    return member->as<T>();
-  }
-  Result<double> number(std::string_view key) const {
-    const json::Value* member = object_.find(key);
-    if (!member || !member->is_number()) return wrong(key);
-    return member->number();
-  }
-
- private:
-  tl::unexpected<Error> wrong(std::string_view key) const {
-    return fail(fmt::format("no {} of the type that a plan has", key), where_, kFix);
-  }
-
-  const json::Value& object_;
-  std::string where_;
-};
-
 struct File {
-  std::string_view header, constants;
+  std::string_view header, constants, kernels;
 };
 
 // A whole number at the front, up to `end`; both are taken from the text.
@@ -114,29 +75,34 @@ Result<File> open_file(std::string_view bytes, const std::string& source) {
                 "give a file that a plan was saved to");
   std::string_view rest = bytes.substr(kMagic.size());
   const auto version = take_number(rest, '\n', 10);
-  if (!version) return fail("the plan's version is unreadable", source, kFix);
-  if (*version != kVersion)
-    return fail(fmt::format("a plan of version {}, this library reads {}", *version, kVersion),
+  if (!version) return fail("the plan's version is unreadable", source, kSaveAgain);
+  if (*version != kVersion && *version != kVersionWithKernels)
+    return fail(fmt::format("a plan of version {}, this library reads {} and {}", *version,
+                            kVersion, kVersionWithKernels),
                 source, "save it with this version of Attacca");
   const auto header = take_number(rest, ' ', 10);
   const auto constants = header ? take_number(rest, ' ', 10) : std::nullopt;
-  const auto checksum = constants ? take_number(rest, '\n', 16) : std::nullopt;
-  if (!checksum) return fail("the plan's line of sizes is unreadable", source, kFix);
-  if (*header > rest.size() || rest.size() - *header != *constants)
-    return fail(fmt::format("the plan is {} bytes where {} + {} were written", rest.size(), *header,
-                            *constants),
+  auto kernels = constants ? std::optional<uint64_t>(0) : std::nullopt;
+  if (constants && *version == kVersionWithKernels) kernels = take_number(rest, ' ', 10);
+  const auto checksum = kernels ? take_number(rest, '\n', 16) : std::nullopt;
+  if (!checksum) return fail("the plan's line of sizes is unreadable", source, kSaveAgain);
+  if (*header > rest.size() || *constants > rest.size() - *header ||
+      *kernels != rest.size() - *header - *constants)
+    return fail(fmt::format("the plan is {} bytes where {} + {} + {} were written", rest.size(),
+                            *header, *constants, *kernels),
                 source, "copy it again, or save it again");
   if (hash64(rest) != *checksum)
     return fail("the plan is damaged: its checksum is another", source,
                 "copy it again, or save it again");
-  return File{rest.substr(0, *header), rest.substr(*header)};
+  return File{rest.substr(0, *header), rest.substr(*header, *constants),
+              rest.substr(*header + *constants)};
 }
 
 Result<std::vector<int64_t>> read_shape(const json::Value::Array& list, const std::string& where) {
   std::vector<int64_t> shape;
   for (const json::Value& extent : list) {
     if (!extent.is<int64_t>() || extent.as<int64_t>() < 0)
-      return fail("a constant's shape is no list of sizes", where, kFix);
+      return fail("a constant's shape is no list of sizes", where, kSaveAgain);
     shape.push_back(extent.as<int64_t>());
   }
   return shape;
@@ -158,34 +124,14 @@ Result<std::vector<Constant>> read_constants(const json::Value::Array& list, std
     ATTACCA_TRY(constant.tensor, ir::Tensor::make(dtype, std::move(shape)));
     const auto size = static_cast<size_t>(constant.tensor.bytes());
     if (size > bytes.size())
-      return fail(fmt::format("{} has too few bytes", constant.input), source, kFix);
+      return fail(fmt::format("{} has too few bytes", constant.input), source, kSaveAgain);
     std::memcpy(constant.tensor.data(), bytes.data(), size);
     bytes.remove_prefix(size);
     constants.push_back(std::move(constant));
   }
   if (!bytes.empty())
-    return fail(fmt::format("{} bytes belong to no constant", bytes.size()), source, kFix);
+    return fail(fmt::format("{} bytes belong to no constant", bytes.size()), source, kSaveAgain);
   return constants;
-}
-
-Result<std::vector<run::KnownChoice>> read_choices(const json::Value::Array& list,
-                                                   const std::string& source) {
-  std::vector<run::KnownChoice> choices;
-  for (const json::Value& entry : list) {
-    const Members members(entry, source);
-    run::KnownChoice known;
-    ATTACCA_TRY(known.key.device, members.get<std::string>("device"));
-    ATTACCA_TRY(known.key.problem, members.get<std::string>("problem"));
-    ATTACCA_TRY(known.key.shape, members.get<std::string>("shape"));
-    // Files of older versions name none: nothing is known of theirs.
-    if (const auto tools = members.get<std::string>("tools")) known.key.tools = *tools;
-    ATTACCA_TRY(const std::string candidate, members.get<std::string>("candidate"));
-    ATTACCA_TRY(known.choice.candidate, launch::parse_candidate(candidate));
-    ATTACCA_TRY(known.choice.seconds, members.number("seconds"));
-    ATTACCA_TRY(known.choice.unfused_seconds, members.number("unfused_seconds"));
-    choices.push_back(std::move(known));
-  }
-  return choices;
 }
 
 Result<Options> read_options(const Members& members, const std::string& source) {
@@ -205,14 +151,28 @@ Result<Options> read_options(const Members& members, const std::string& source) 
 
 }  // namespace
 
-Result<std::string> write_plan(const Plan& plan) {
+Result<std::string> write_plan(const Plan& plan, Kernels kernels) {
   ATTACCA_TRY(const Lifted lifted, lift_constants(plan.graph(), kMostInText));
-  std::string body = header_of(plan, lifted);
-  const size_t header = body.size();
+  json::Value header = header_of(plan, lifted);
+  std::optional<run::Bundle> bundle;
+  if (kernels == Kernels::With) {
+    ATTACCA_TRY(bundle, plan.bundle());
+    header.set("bundle", bundle_json(*bundle));
+  }
+  std::string body = json::dump(header);
+  std::string sizes = fmt::format("{}", body.size());
+  auto end_part = [&, last = body.size()]() mutable {
+    sizes += fmt::format(" {}", body.size() - std::exchange(last, body.size()));
+  };
   for (const Constant& constant : lifted.constants)
     body.append(reinterpret_cast<const char*>(constant.tensor.data()),
                 static_cast<size_t>(constant.tensor.bytes()));
-  return fmt::format("{}{}\n{} {} {:016x}\n{}", kMagic, kVersion, header, body.size() - header,
+  end_part();
+  if (bundle) {
+    append_kernels(*bundle, body);
+    end_part();
+  }
+  return fmt::format("{}{}\n{} {:016x}\n{}", kMagic, bundle ? kVersionWithKernels : kVersion, sizes,
                      hash64(body), body);
 }
 
@@ -231,11 +191,19 @@ Result<std::shared_ptr<const Plan>> read_plan(std::string_view bytes, const std:
   ATTACCA_TRY(ir::Graph whole, with_constants(graph, constants));
   ATTACCA_TRY(const auto choice_list, members.get<json::Value::Array>("choices"));
   ATTACCA_TRY(std::vector<run::KnownChoice> choices, read_choices(choice_list, source));
-  return Plan::compile(std::move(whole), options, std::move(choices));
+  const json::Value* const kept = header.find("bundle");
+  if (!kept && !file.kernels.empty())
+    return fail("machine code that the header does not describe", source, kSaveAgain);
+  std::shared_ptr<const run::Bundle> bundle;
+  if (kept) {
+    ATTACCA_TRY(run::Bundle read, read_bundle(*kept, file.kernels, source));
+    if (options.device.cuda) bundle = std::make_shared<const run::Bundle>(std::move(read));
+  }
+  return Plan::compile(std::move(whole), options, std::move(choices), std::move(bundle));
 }
 
-Status save_plan(const Plan& plan, const std::string& path) {
-  ATTACCA_TRY(const std::string bytes, write_plan(plan));
+Status save_plan(const Plan& plan, const std::string& path, Kernels kernels) {
+  ATTACCA_TRY(const std::string bytes, write_plan(plan, kernels));
   return write_file(path, bytes);
 }
 

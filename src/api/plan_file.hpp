@@ -6,6 +6,9 @@
 //   {...}                                     HEADER_BYTES of JSON
 //   ...                                       CONSTANT_BYTES: the constants, one after the other
 //
+// With its kernels, a bundle, it is of version 2: KERNEL_BYTES stand behind CONSTANT_BYTES, the
+// machine code at the end, and "bundle" among the members (bundle_file.hpp).
+//
 // The header's members: "attacca" (the version that wrote it), "graph" (text; large constants are
 // inputs at its end), "constants" ([{"input", "name", "dtype", "shape"}] in their order), "device",
 // "mode", "tuning", "tuning_seconds", "threads", "fuse", "choices" ([{"device", "problem", "shape",
@@ -20,13 +23,17 @@
 
 namespace attacca::api {
 
-Result<std::string> write_plan(const Plan& plan);
+// With: the machine code of every kernel that the plan's instances brought so far.
+enum class Kernels { Without, With };
+
+// Errors of Kernels::With: those of Plan::bundle().
+Result<std::string> write_plan(const Plan& plan, Kernels kernels = Kernels::Without);
 
 // `source` names the bytes in errors; `device`: another than the plan's own.
 Result<std::shared_ptr<const Plan>> read_plan(std::string_view bytes, const std::string& source,
                                               std::optional<run::DeviceId> device = {});
 
 // The file appears whole or not at all.
-Status save_plan(const Plan& plan, const std::string& path);
+Status save_plan(const Plan& plan, const std::string& path, Kernels kernels = Kernels::Without);
 
 }  // namespace attacca::api

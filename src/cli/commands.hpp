@@ -73,6 +73,18 @@ int tuned(const TuneArgs& args);
 // `attacca tune --export FILE`, `--import FILE`.
 int exchange(const TuneArgs& args);
 
+struct BundleArgs {
+  std::string file;
+  std::string output;
+  std::string device = "cuda";
+  std::string as;  // a device that need not exist: gpu::known_device
+  std::string mode = "fp32";
+  std::vector<std::string> dims;  // "M=1,16,256"
+  bool tune = false;              // measure what the database lacks
+  bool json = false;
+};
+int bundle(const BundleArgs& args);
+
 struct PackArgs {
   std::string from, to;           // safetensors files
   std::vector<std::string> only;  // patterns of weights' names; empty: all

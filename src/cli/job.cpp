@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
+#include <sstream>
 
 #include "fmt/format.h"
 
@@ -53,6 +54,24 @@ Status check_packing(const ir::Graph& graph, ir::Value input, const ir::Tensor& 
       return fail(fits.error().what, graph[input].name, fits.error().fix);
   }
   return {};
+}
+
+// "M=1,16" and "K=8": the combinations ["M=1", "K=8"], ["M=16", "K=8"].
+Result<std::vector<std::vector<std::string>>> combinations(const std::vector<std::string>& texts) {
+  ATTACCA_TRY(const auto pairs, parse_pairs(texts, "--dim"));
+  std::vector<std::vector<std::string>> all = {{}};
+  for (const auto& [name, list] : pairs) {
+    std::vector<std::vector<std::string>> longer;
+    for (const std::vector<std::string>& each : all) {
+      std::istringstream sizes(list);
+      for (std::string size; std::getline(sizes, size, ',');) {
+        longer.push_back(each);
+        longer.back().push_back(name + "=" + size);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
 }
 
 }  // namespace
@@ -107,6 +126,24 @@ Status bind_dims(Job& job, const std::vector<std::string>& texts) {
   for (const std::string& symbol : known)
     if (job.symbols.emplace(symbol, kDefaultDim).second) job.assumed.push_back(symbol);
   return {};
+}
+
+Result<std::vector<ir::SymbolValues>> sizes_of(const Job& job,
+                                               const std::vector<std::string>& texts) {
+  ATTACCA_TRY(const auto all, combinations(texts));
+  std::vector<ir::SymbolValues> sizes;
+  for (const std::vector<std::string>& each : all) {
+    Job bound{job.graph, {}, {}, {}};
+    ATTACCA_TRY_VOID(bind_dims(bound, each));
+    sizes.push_back(std::move(bound.symbols));
+  }
+  return sizes;
+}
+
+std::string sizes_text(const ir::SymbolValues& symbols) {
+  std::vector<std::string> parts;
+  for (const auto& [name, size] : symbols) parts.push_back(fmt::format("{}={}", name, size));
+  return fmt::format("{}", fmt::join(parts, " "));
 }
 
 std::string dims_line(const Job& job) {

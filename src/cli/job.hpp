@@ -22,6 +22,11 @@ Result<Job> load_job(const std::string& file);
 Status read_inputs(Job& job, const std::vector<std::string>& texts);
 // Symbols from `texts` ("M=128"), from the shapes of given files, and the default for the rest.
 Status bind_dims(Job& job, const std::vector<std::string>& texts);
+// Of texts with several sizes, "M=1,16" and "K=8": the symbols of every combination.
+Result<std::vector<ir::SymbolValues>> sizes_of(const Job& job,
+                                               const std::vector<std::string>& texts);
+// "M=128 K=64".
+std::string sizes_text(const ir::SymbolValues& symbols);
 // "dimensions: M=128, K=64 (assumed: K)\n"; empty where the graph has no symbols.
 std::string dims_line(const Job& job);
 

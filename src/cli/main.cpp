@@ -261,6 +261,22 @@ CLI::App* add_bench_kernel(CLI::App& bench, const std::string& name, const std::
   return command;
 }
 
+void add_bundle(CLI::App& app, BundleArgs& args, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "bundle", "Compile a model for a GPU into one file that runs without compilers");
+  command->add_option("file", args.file, import::all_formats())->required();
+  command->add_option("-o,--output", args.output, "The file to write")->required();
+  command->add_option("--device", args.device, "The GPU: cuda or cuda:N");
+  CLI::Option* as = command->add_option(
+      "--as", args.as, "Compile for this device, e.g. h200, which need not be here");
+  command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
+      ->check(CLI::IsMember({"fp32", "eager"}));
+  command->add_option("--dim", args.dims, "Sizes of a symbolic dimension, e.g. M=1,16,256");
+  command->add_flag("--tune", args.tune, "First measure what is not measured yet")->excludes(as);
+  command->add_flag("--json", args.json, "Print JSON");
+  command->callback([&args, &action] { action = [&args] { return bundle(args); }; });
+}
+
 void add_bench(CLI::App& app, BenchGemmArgs& gemm, BenchKernelArgs& kernel, Action& action) {
   CLI::App* bench = app.add_subcommand("bench", "Time kernels");
   bench->require_subcommand(1);
@@ -348,6 +364,7 @@ int main(int argc, char** argv) {
   EmitArgs emit_args;
   CacheArgs cache_args;
   TuneArgs tune_args;
+  BundleArgs bundle_args;
   BenchGemmArgs bench_args;
   BenchKernelArgs kernel_args;
   KernelArgs user_kernel_args;
@@ -360,6 +377,7 @@ int main(int argc, char** argv) {
   add_cache(app, cache_args, action);
   add_kernel(app, user_kernel_args, action);
   add_tune(app, tune_args, action);
+  add_bundle(app, bundle_args, action);
   add_bench(app, bench_args, kernel_args, action);
   app.add_subcommand("tune-worker", "Time candidates for another process")
       ->group("")

@@ -13,25 +13,60 @@ std::string key_of(const gpu::KernelRequest& request) {
   return key;
 }
 
+std::vector<std::string> metadata_of(const Bundle& bundle) {
+  std::vector<std::string> all;
+  for (const auto& [name, metadata] : bundle.templates) all.push_back(metadata);
+  return all;
+}
+
 constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
 
 }  // namespace
 
 Result<std::shared_ptr<Toolbox>> Toolbox::open(int ordinal) {
-  ATTACCA_TRY_VOID(gpu::CacheOptions::limit_from_environment());
   ATTACCA_TRY(gpu::Device device, gpu::Device::open(ordinal));
-  ATTACCA_TRY(templates::Catalog catalog, templates::Catalog::open(device.driver().encode_tiled()));
-  std::shared_ptr<Toolbox> made(new Toolbox(std::move(device), std::move(catalog)));
-  made->vendor_ = CublasLt::open(made->device_);
+  return open(std::move(device));
+}
+
+Result<std::shared_ptr<Toolbox>> Toolbox::open(gpu::Device device,
+                                               std::shared_ptr<const Bundle> bundle) {
+  ATTACCA_TRY_VOID(gpu::CacheOptions::limit_from_environment());
+  if (bundle) ATTACCA_TRY_VOID(check_device(*bundle, device));
+  void* const encode_tiled = device.driver().encode_tiled();
+  ATTACCA_TRY(templates::Catalog catalog,
+              bundle ? templates::Catalog::of(metadata_of(*bundle), encode_tiled)
+                     : templates::Catalog::open(encode_tiled));
+  if (bundle) {
+    ATTACCA_TRY(const std::string builders, catalog.builders_id());
+    ATTACCA_TRY_VOID(check_builders(*bundle, builders));
+  }
+  std::shared_ptr<Toolbox> made(
+      new Toolbox(std::move(device), std::move(catalog), std::move(bundle)));
   made->identity_ =
-      fmt::format("attacca {}, templates {:016x}, cuBLASLt {}, driver {}", ATTACCA_VERSION,
-                  made->catalog_.fingerprint(), made->vendor_ ? (*made->vendor_)->version() : 0,
-                  made->device_.driver().version());
+      fmt::format("attacca {}, templates {:016x}, ", ATTACCA_VERSION, made->catalog_.fingerprint());
+  if (made->bundle_) {
+    made->identity_ += "bundle";
+  } else {
+    const auto vendor = made->vendor();
+    made->identity_ += fmt::format("cuBLASLt {}, driver {}", vendor ? (*vendor)->version() : 0,
+                                   made->device_.driver().version());
+  }
   return made;
 }
 
 Result<std::shared_ptr<const CublasLt>> Toolbox::vendor() const {
+  std::call_once(vendor_once_, [this] {
+    if (device_.is_here()) vendor_ = CublasLt::open(device_);
+  });
   return vendor_;
+}
+
+template <class Request>
+Result<gpu::Cubin> Toolbox::image_of(const std::string& key, const Request& request) const {
+  if (!bundle_) return gpu::build(request);
+  if (const auto found = bundle_->kernels.find(key); found != bundle_->kernels.end())
+    return gpu::Cubin{found->second.image, found->second.entry, {.cached = true}};
+  return gpu::build(request);
 }
 
 template <class Request>
@@ -42,15 +77,31 @@ Result<std::shared_ptr<const Kernel>> Toolbox::load_once(const std::string& key,
     const std::lock_guard lock(mutex_);
     if (const auto found = kernels_.find(key); found != kernels_.end()) return found->second;
   }
-  ATTACCA_TRY(gpu::Cubin cubin, gpu::build(request));
-  ATTACCA_TRY(gpu::Module module, gpu::Module::load(device_, cubin.bytes));
-  ATTACCA_TRY(const gpu::Function function, module.function(cubin.kernel));
-  const auto shared = static_cast<uint32_t>(form != nullptr ? form->shared_bytes : 0);
-  if (shared > kSharedWithoutAsking) ATTACCA_TRY_VOID(function.allow_shared_bytes(shared));
+  ATTACCA_TRY(gpu::Cubin cubin, image_of(key, request));
+  gpu::Module module;
+  gpu::Function function;
+  if (device_.is_here()) {
+    ATTACCA_TRY(module, gpu::Module::load(device_, *cubin.bytes));
+    ATTACCA_TRY(function, module.function(cubin.kernel));
+    const auto shared = static_cast<uint32_t>(form != nullptr ? form->shared_bytes : 0);
+    if (shared > kSharedWithoutAsking) ATTACCA_TRY_VOID(function.allow_shared_bytes(shared));
+  }
   auto kernel =
-      std::make_shared<const Kernel>(Kernel{std::move(module), function, form, cubin.times});
+      std::make_shared<const Kernel>(Kernel{std::move(module), function, form, cubin.times,
+                                            std::move(cubin.kernel), std::move(cubin.bytes)});
   const std::lock_guard lock(mutex_);
   return kernels_.emplace(key, std::move(kernel)).first->second;
+}
+
+Toolbox::Kernels Toolbox::kernels() const {
+  const std::lock_guard lock(mutex_);
+  return kernels_;
+}
+
+bool Toolbox::has(const gpu::KernelRequest& request) const {
+  const std::string key = key_of(request);
+  const std::lock_guard lock(mutex_);
+  return kernels_.contains(key) || (bundle_ && bundle_->kernels.contains(key));
 }
 
 Result<std::shared_ptr<const Kernel>> Toolbox::kernel(const gpu::KernelRequest& request) {

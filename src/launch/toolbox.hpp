@@ -9,6 +9,7 @@
 
 #include "gpu/driver/device.hpp"
 #include "gpu/kernel/helper_kernel.hpp"
+#include "launch/bundle.hpp"
 #include "launch/cublaslt.hpp"
 #include "launch/user_kernel_files.hpp"
 #include "templates/catalog.hpp"
@@ -21,6 +22,8 @@ struct Kernel {
   gpu::Function function;
   const templates::Template* form = nullptr;  // none of a helper kernel
   gpu::CompileTimes times;
+  std::string entry = {};
+  gpu::Bytes image = {};
 };
 
 // Thread-safe; kept alive by whoever made something of it.
@@ -29,14 +32,27 @@ class Toolbox {
   // Errors: no driver, no such device, no templates, a variable of the environment that cannot be
   // read. A missing cuBLASLt is none: vendor() says it.
   static Result<std::shared_ptr<Toolbox>> open(int ordinal = 0);
+  // Of a device that is described, not here, kernels are made and not loaded. `bundle`: where its
+  // kernels come from, and its templates are all there are; what it lacks is compiled. Errors
+  // besides: one of check_device() and check_builders().
+  static Result<std::shared_ptr<Toolbox>> open(gpu::Device device,
+                                               std::shared_ptr<const Bundle> bundle = {});
 
   const gpu::Device& device() const { return device_; }
   const templates::Catalog& catalog() const { return catalog_; }
   Result<std::shared_ptr<const CublasLt>> vendor() const;
 
   // All that measurements depend on beside the device: the versions of Attacca, its templates,
-  // cuBLASLt and the driver.
+  // cuBLASLt and the driver. Of a bundle: its own, for it is opened without cuBLASLt.
   const std::string& identity() const { return identity_; }
+
+  // Null where there is none.
+  const std::shared_ptr<const Bundle>& bundle() const { return bundle_; }
+  // Those made so far, by what tells them apart: never a shape, a device or a tool.
+  using Kernels = std::map<std::string, std::shared_ptr<const Kernel>, std::less<>>;
+  Kernels kernels() const;
+  // Whether the kernel was made, or is in the bundle.
+  bool has(const gpu::KernelRequest& request) const;
 
   UserKernelFiles& user_kernels() { return user_kernels_; }
 
@@ -45,20 +61,24 @@ class Toolbox {
   Result<std::shared_ptr<const Kernel>> kernel(const gpu::HelperRequest& request);
 
  private:
-  Toolbox(gpu::Device device, templates::Catalog catalog)
-      : device_(std::move(device)), catalog_(std::move(catalog)) {}
+  Toolbox(gpu::Device device, templates::Catalog catalog, std::shared_ptr<const Bundle> bundle)
+      : device_(std::move(device)), catalog_(std::move(catalog)), bundle_(std::move(bundle)) {}
 
   template <class Request>
   Result<std::shared_ptr<const Kernel>> load_once(const std::string& key, const Request& request,
                                                   const templates::Template* form);
+  template <class Request>
+  Result<gpu::Cubin> image_of(const std::string& key, const Request& request) const;
 
   gpu::Device device_;
   templates::Catalog catalog_;
-  Result<std::shared_ptr<const CublasLt>> vendor_ = fail("cuBLASLt was not opened");
+  std::shared_ptr<const Bundle> bundle_;
+  mutable std::once_flag vendor_once_;
+  mutable Result<std::shared_ptr<const CublasLt>> vendor_ = fail("cuBLASLt was not opened");
   std::string identity_;
   UserKernelFiles user_kernels_;
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const Kernel>, std::less<>> kernels_;
+  mutable std::mutex mutex_;
+  Kernels kernels_;
 };
 
 }  // namespace attacca::launch

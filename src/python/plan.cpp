@@ -75,8 +75,11 @@ void bind_plan(nb::module_& module) {
       .def("serialize", [](const Plan& plan) { return to_bytes(check(plan.serialize())); })
       .def(
           "save",
-          [](const Plan& plan, const std::string& path) { check(plan.save(whole(path, "path"))); },
-          nb::arg("path"))
+          [](const Plan& plan, const std::string& path, bool kernels) {
+            const std::string& to = whole(path, "path");
+            check(unlocked([&] { return kernels ? plan.save_bundle(to) : plan.save(to); }));
+          },
+          nb::arg("path"), nb::arg("kernels") = false)
       .def_prop_ro("device", &Plan::device)
       .def_prop_ro("mode", &Plan::mode)
       .def_prop_ro("inputs", &Plan::inputs)

@@ -12,6 +12,7 @@
 #include "support/files/file.hpp"
 #include "support/files/paths.hpp"
 #include "support/hash.hpp"
+#include "templates/build_id.hpp"
 #include "templates/metadata.hpp"
 
 namespace attacca::templates {
@@ -76,16 +77,23 @@ Result<uint64_t> whole_bytes(const std::string& path) {
   return static_cast<uint64_t>(bytes);
 }
 
+// `where`: the metadata, for errors.
+Result<Template> with_builder(std::string_view metadata, const Builders& builders,
+                              const std::string& where) {
+  ATTACCA_TRY(Template kernel, parse_metadata(metadata, where));
+  const auto builder = builders.find(kernel.name);
+  if (builder == builders.end())
+    return fail(fmt::format("template {} has no builder in {}", kernel.name, kLibrary), where,
+                kFix);
+  kernel.builder = builder->second;
+  return kernel;
+}
+
 // `identity`: takes what tells it from other templates of its name.
 Result<Template> read_template(const fs::path& metadata, const Builders& builders,
                                std::string& identity) {
   ATTACCA_TRY(const std::string text, read_file(metadata.string()));
-  ATTACCA_TRY(Template kernel, parse_metadata(text, metadata.string()));
-  const auto builder = builders.find(kernel.name);
-  if (builder == builders.end())
-    return fail(fmt::format("template {} has no builder in {}", kernel.name, kLibrary),
-                metadata.string(), kFix);
-  kernel.builder = builder->second;
+  ATTACCA_TRY(Template kernel, with_builder(text, builders, metadata.string()));
   fs::path ptx = metadata;
   kernel.path = ptx.replace_extension(".ptx").string();
   if (!fs::exists(kernel.path))
@@ -101,19 +109,20 @@ Result<Template> read_template(const fs::path& metadata, const Builders& builder
 
 std::string Catalog::default_directory() {
   if (std::string named = environment("ATTACCA_TEMPLATE_DIR"); !named.empty()) return named;
-  std::string installed = installed_folder("templates");
   std::error_code ignored;
-  if (!installed.empty() && fs::exists(fs::path(installed) / kLibrary, ignored)) return installed;
+  for (std::string each :
+       {installed_folder("templates"), fs::path(own_path()).parent_path().string()})
+    if (!each.empty() && fs::exists(fs::path(each) / kLibrary, ignored)) return each;
   return ATTACCA_BUILD_TEMPLATES;
 }
 
 Result<Catalog> Catalog::open(void* encode_tiled, const std::string& directory) {
   ATTACCA_TRY(const std::vector<fs::path> files, metadata_files(directory));
-  const std::string library = (fs::path(directory) / kLibrary).string();
   Catalog catalog;
-  ATTACCA_TRY(catalog.library_, open_library(library));
+  catalog.library_path_ = (fs::path(directory) / kLibrary).string();
+  ATTACCA_TRY(catalog.library_, open_library(catalog.library_path_));
   ATTACCA_TRY(const Builders builders,
-              open_builders(catalog.library_.get(), encode_tiled, library));
+              open_builders(catalog.library_.get(), encode_tiled, catalog.library_path_));
   std::string identity;
   for (const fs::path& file : files) {
     if (auto kernel = read_template(file, builders, identity))
@@ -124,6 +133,30 @@ Result<Catalog> Catalog::open(void* encode_tiled, const std::string& directory) 
   if (catalog.templates_.empty()) return tl::make_unexpected(catalog.left_out_.front().reason);
   catalog.fingerprint_ = hash64(identity);
   return catalog;
+}
+
+Result<Catalog> Catalog::of(const std::vector<std::string>& metadata, void* encode_tiled,
+                            const std::string& directory) {
+  Catalog catalog;
+  catalog.library_path_ = (fs::path(directory) / kLibrary).string();
+  ATTACCA_TRY(catalog.library_, open_library(catalog.library_path_));
+  ATTACCA_TRY(const Builders builders,
+              open_builders(catalog.library_.get(), encode_tiled, catalog.library_path_));
+  std::string identity;
+  for (const std::string& text : metadata) {
+    ATTACCA_TRY(Template kernel, with_builder(text, builders, "the metadata of a template"));
+    kernel.path = (fs::path(directory) / (kernel.name + ".ptx")).string();
+    catalog.templates_.push_back(std::move(kernel));
+    identity += text;
+  }
+  catalog.fingerprint_ = hash64(identity);
+  return catalog;
+}
+
+Result<std::string> Catalog::builders_id() const {
+  if (std::string id = build_id(library_.get()); !id.empty()) return id;
+  ATTACCA_TRY(const std::string bytes, read_file(library_path_));
+  return fmt::format("{:016x}", hash64(bytes));
 }
 
 const Template* Catalog::find(std::string_view name) const {

@@ -1,8 +1,8 @@
 // The kernel templates at hand: their metadata, PTX and host-side builders.
 //
 // A template directory holds NAME.json and NAME.ptx for each, and libattacca_templates.so with the
-// builders (abi.h). Looked for in $ATTACCA_TEMPLATE_DIR, beside the installed library
-// (../share/attacca/templates), then in the build tree.
+// builders (abi.h). Looked for in $ATTACCA_TEMPLATE_DIR, where the library is installed
+// (../share/attacca/templates), beside the library, then in the build tree.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,15 @@ class Catalog {
   // `encode_tiled`: the driver's cuTensorMapEncodeTiled, or nullptr where nothing is launched.
   static Result<Catalog> open(void* encode_tiled,
                               const std::string& directory = default_directory());
+  // The templates that these metadata describe, in their order; their PTX need not be there.
+  // Errors: no library of builders, metadata that cannot be read or of a template without builder.
+  static Result<Catalog> of(const std::vector<std::string>& metadata, void* encode_tiled,
+                            const std::string& directory = default_directory());
   static std::string default_directory();
+
+  // Of the library of builders: its build ID in hexadecimal, else its checksum. Machine code goes
+  // with the builders of the same build.
+  Result<std::string> builders_id() const;
 
   const std::vector<Template>& templates() const { return templates_; }
   const Template* find(std::string_view name) const;
@@ -42,6 +50,7 @@ class Catalog {
   std::vector<LeftOut> left_out_;
   uint64_t fingerprint_ = 0;
   std::shared_ptr<void> library_;
+  std::string library_path_;
 };
 
 }  // namespace attacca::templates

@@ -186,7 +186,7 @@ TEST(ApiErrors, Runs) {
 
 TEST(ApiErrors, Files) {
   expect_failure(attacca::Plan::deserialize("").status(), "not a plan");
-  expect_failure(attacca::Plan::deserialize("attacca-plan 2\n").status(), "version 2", "save");
+  expect_failure(attacca::Plan::deserialize("attacca-plan 3\n").status(), "version 3", "save");
   expect_failure(attacca::Plan::load("/nowhere/p.plan").status(), "/nowhere/p.plan");
   expect_failure(plan().save("/nowhere/p.plan"), "cannot write", "path");
   expect_failure(attacca::Plan::deserialize(*plan().serialize(), "tpu").status(), "unknown device");

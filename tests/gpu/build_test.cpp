@@ -96,7 +96,7 @@ struct BuildTest : ::testing::Test {
 };
 
 bool is_cubin(const Cubin& cubin) {
-  return std::string_view(cubin.bytes.data(), cubin.bytes.size())
+  return std::string_view(cubin.bytes->data(), cubin.bytes->size())
       .starts_with(
           "\x7f"
           "ELF");
@@ -114,9 +114,9 @@ TEST_F(BuildTest, ColdThenWarm) {
   const Cubin warm = built(wanted);
   EXPECT_TRUE(warm.times.cached);
   EXPECT_EQ(warm.times.nvrtc + warm.times.splice + warm.times.assemble, 0);
-  EXPECT_EQ(warm.bytes, cold.bytes);
+  EXPECT_EQ(*warm.bytes, *cold.bytes);
   Cache other({.folder = folder.cache()});
-  EXPECT_EQ(build(wanted, other, tools)->bytes, cold.bytes);
+  EXPECT_EQ(*build(wanted, other, tools)->bytes, *cold.bytes);
   EXPECT_EQ(tools.compiles, 1);
   EXPECT_EQ(tools.assemblies, 1);
 }
@@ -209,7 +209,7 @@ TEST_F(HelperTest, IsCompiledOnceForAllProcesses) {
   const auto warm = build(twice("float"), other, tools);
   ASSERT_TRUE(warm) << to_string(warm.error());
   EXPECT_TRUE(warm->times.cached);
-  EXPECT_EQ(warm->bytes, cold->bytes);
+  EXPECT_EQ(*warm->bytes, *cold->bytes);
   EXPECT_EQ(tools.compiles, 1);
   EXPECT_EQ(tools.assemblies, 1);
 }

@@ -9,7 +9,8 @@
 #include <sstream>
 #include <string>
 
-// Without a device: handles are numbers, device memory is host memory.
+// $FAKE_CUDA_VERSION is the driver's. Without a device: handles are numbers, device memory is host
+// memory.
 namespace {
 
 // An H200's: multiprocessors, L2, compute capability, shared memory of a block. Others are their
@@ -120,7 +121,8 @@ int cuInit(unsigned) {
   return note("cuInit");
 }
 int cuDriverGetVersion(int* version) {
-  *version = 13000;
+  const char* given = getenv("FAKE_CUDA_VERSION");
+  *version = given ? atoi(given) : 13000;
   return note("cuDriverGetVersion");
 }
 int cuGetErrorName(int code, const char** name) {

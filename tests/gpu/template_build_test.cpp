@@ -90,7 +90,7 @@ TEST(TemplateBuild, EveryTemplateBecomesACubin) {
       ASSERT_TRUE(request) << to_string(request.error());
       const auto cubin = build(*request, cache);
       ASSERT_TRUE(cubin) << kernel.name << "\n" << to_string(cubin.error());
-      const std::string_view image(cubin->bytes.data(), cubin->bytes.size());
+      const std::string_view image(cubin->bytes->data(), cubin->bytes->size());
       EXPECT_TRUE(
           image.starts_with("\x7f"
                             "ELF"))
@@ -102,7 +102,7 @@ TEST(TemplateBuild, EveryTemplateBecomesACubin) {
 
 // The compute capability in a cubin's ELF header: bits 8 to 15 of e_flags (CUDA 13), at byte 48.
 int capability_of(const Cubin& cubin) {
-  return cubin.bytes.size() > 52 ? static_cast<uint8_t>(cubin.bytes[49]) : 0;
+  return cubin.bytes->size() > 52 ? static_cast<uint8_t>((*cubin.bytes)[49]) : 0;
 }
 
 // "packed_wgmma" and "mma" and so on: names begin with their folder's, and packed weights have two

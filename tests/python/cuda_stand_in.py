@@ -156,6 +156,25 @@ class StandIn(unittest.TestCase):
         with self.assertRaisesRegex(attacca.Error, "no input there, at out: give out="):
             plan()
 
+    def test_a_bundle(self):
+        plan = attacca.compile("graph g(x: f16[M, 60], w: f16[60, 60]) {\n"
+                               "  return silu(x @ transpose(w))\n}", device="cuda")
+        first, second = (pathlib.Path(FOLDER.name) / name for name in ("first", "second"))
+        with self.assertRaisesRegex(attacca.Error, "prepared for no sizes"):
+            plan.save(first, kernels=True)
+        self.assertFalse(first.exists())
+        plan(array(16, 60), array(60, 60))
+        plan.save(first, kernels=True)
+        loaded = attacca.load(first)
+        loaded.save(second, kernels=True)
+        self.assertEqual(first.read_bytes(), second.read_bytes())
+        self.assertEqual([each.source for each in loaded.prepare(M=16).decisions], ["bundle"])
+        self.assertIsInstance(loaded(array(16, 60), array(60, 60)), Array)
+        with self.assertRaisesRegex(attacca.Error, "kernels"):
+            plan.save(first, kernels=1)
+        with self.assertRaisesRegex(attacca.Error, "a plan of the CPU has no kernels to keep"):
+            attacca.load(first, device="cpu").save(second, kernels=True)
+
     def test_devices_do_not_mix(self):
         with self.assertRaisesRegex(attacca.Error, "a is on cuda:0 and b on cuda:1"):
             attacca.matmul(array(16, 60), array(60, 60, device=1))

@@ -163,6 +163,14 @@ attacca_status* attacca_plan_save(const attacca_plan* plan, const char* path) {
   });
 }
 
+attacca_status* attacca_plan_save_bundle(const attacca_plan* plan, const char* path) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(plan, "plan"));
+    ATTACCA_TRY_VOID(required(path, "path"));
+    return api::save_plan(*plan->plan, path, api::Kernels::With);
+  });
+}
+
 attacca_status* attacca_plan_load(const char* path, const char* device, attacca_plan** plan) {
   return guarded([&]() -> Status {
     ATTACCA_TRY_VOID(required(path, "path"));

@@ -55,7 +55,7 @@ Result<json::Value> Bench::load(const gpu::KernelRequest& request, gpu::Cache& c
   const auto built = Clock::now();
   json::Value line = json::Value::object();
   if (device) {
-    ATTACCA_TRY(const gpu::Module module, gpu::Module::load(*device, cubin.bytes));
+    ATTACCA_TRY(const gpu::Module module, gpu::Module::load(*device, *cubin.bytes));
     ATTACCA_TRY_VOID(module.function(cubin.kernel));
     line.set("module_ms", milliseconds_since(built));
   }
@@ -68,7 +68,7 @@ Result<json::Value> Bench::load(const gpu::KernelRequest& request, gpu::Cache& c
       .set("build_ms", build)
       .set("total_ms", milliseconds_since(begin))
       .set("cached", times.cached)
-      .set("bytes", cubin.bytes.size());
+      .set("bytes", cubin.bytes->size());
 }
 
 Result<json::Value> Bench::run(const std::string& kernel, const BenchGemmArgs& args) const {

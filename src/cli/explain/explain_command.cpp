@@ -37,7 +37,7 @@ Result<int> try_explain(const ExplainArgs& args) {
   run::Target target = run::Target::cpu(mode, !args.unfused);
   Result<gpu::DeviceInfo> device;  // the regions are the same for every GPU
   if (id.cuda) {
-    device = described_device(args, id.ordinal);
+    device = described_device(args.as, id.ordinal);
     target = run::Target::cuda(device.value_or(gpu::DeviceInfo()), mode, !args.unfused);
   }
   ATTACCA_TRY(const run::Prepared prepared, run::prepare(job.graph, target));

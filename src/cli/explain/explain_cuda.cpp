@@ -10,8 +10,8 @@
 
 namespace attacca::cli {
 
-Result<gpu::DeviceInfo> described_device(const ExplainArgs& args, int ordinal) {
-  if (args.as.empty()) {
+Result<gpu::DeviceInfo> described_device(const std::string& as, int ordinal) {
+  if (as.empty()) {
     auto device = gpu::Device::open(ordinal);
     if (device) return device->info();
     Error error = std::move(device).error();
@@ -19,8 +19,8 @@ Result<gpu::DeviceInfo> described_device(const ExplainArgs& args, int ordinal) {
                              gpu::known_device_names());
     return tl::make_unexpected(std::move(error));
   }
-  if (auto known = gpu::known_device(args.as)) return *std::move(known);
-  return fail(fmt::format("no device {} is known", args.as), "--as",
+  if (auto known = gpu::known_device(as)) return *std::move(known);
+  return fail(fmt::format("no device {} is known", as), "--as",
               fmt::format("one of {}", gpu::known_device_names()));
 }
 

@@ -1,5 +1,3 @@
-#include <sstream>
-
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
@@ -18,42 +16,6 @@ struct Row {
   ir::SymbolValues symbols;
   run::Decision decision;
 };
-
-// "M=1,16" and "K=8": the combinations ["M=1", "K=8"], ["M=16", "K=8"].
-Result<std::vector<std::vector<std::string>>> combinations(const std::vector<std::string>& texts) {
-  ATTACCA_TRY(const auto pairs, parse_pairs(texts, "--dim"));
-  std::vector<std::vector<std::string>> all = {{}};
-  for (const auto& [name, list] : pairs) {
-    std::vector<std::vector<std::string>> longer;
-    for (const std::vector<std::string>& each : all) {
-      std::istringstream sizes(list);
-      for (std::string size; std::getline(sizes, size, ',');) {
-        longer.push_back(each);
-        longer.back().push_back(name + "=" + size);
-      }
-    }
-    all = std::move(longer);
-  }
-  return all;
-}
-
-Result<std::vector<ir::SymbolValues>> sizes_of(const Job& job,
-                                               const std::vector<std::string>& texts) {
-  ATTACCA_TRY(const auto all, combinations(texts));
-  std::vector<ir::SymbolValues> sizes;
-  for (const std::vector<std::string>& each : all) {
-    Job bound{job.graph, {}, {}, {}};
-    ATTACCA_TRY_VOID(bind_dims(bound, each));
-    sizes.push_back(std::move(bound.symbols));
-  }
-  return sizes;
-}
-
-std::string text_of(const ir::SymbolValues& symbols) {
-  std::vector<std::string> parts;
-  for (const auto& [name, size] : symbols) parts.push_back(fmt::format("{}={}", name, size));
-  return fmt::format("{}", fmt::join(parts, " "));
-}
 
 tune::TuneOptions options_of(const TuneArgs& args) {
   tune::TuneOptions options;
@@ -95,7 +57,7 @@ Result<TunedPlan> measure(const TuneArgs& args, const Job& job, const gpu::Devic
   TunedPlan tuned{std::move(compiled), {}};
   progress.expect(std::max<size_t>(1, sizes.size() * count_products(tuned.partition())));
   for (const ir::SymbolValues& symbols : sizes) {
-    progress.name(text_of(symbols));
+    progress.name(sizes_text(symbols));
     ATTACCA_TRY(const auto instance, tuned.compiled.cuda().instance(symbols));
     for (const run::Decision& decision : instance->decisions())
       if (decision.seconds > 0 || decision.expected_seconds > 0)
@@ -137,15 +99,15 @@ void print_details(const run::Decision& decision) {
 
 void print_text(const TunedPlan& tuned, const TuneArgs& args) {
   size_t width = 4;
-  for (const Row& row : tuned.rows) width = std::max(width, text_of(row.symbols).size());
+  for (const Row& row : tuned.rows) width = std::max(width, sizes_text(row.symbols).size());
   fmt::print("region  {:<{}}  {:>10}  {:>10}  {:>6}  {:>6}  winner\n", "size", width, "us",
              "unfused us", "ratio", "lead");
   for (const Row& row : tuned.rows) {
     const run::Decision& each = row.decision;
     fmt::print("{:6}  {:<{}}  {:>10}  {:>10}  {:>6}  {:>6}  {}\n",
-               region_number(each, tuned.partition()), text_of(row.symbols), width, time_of(each),
-               cell(each.unfused_seconds * 1e6), cell(ratio(each), "x"), lead_of(each),
-               to_string(each.candidate));
+               region_number(each, tuned.partition()), sizes_text(row.symbols), width,
+               time_of(each), cell(each.unfused_seconds * 1e6), cell(ratio(each), "x"),
+               lead_of(each), to_string(each.candidate));
     if (!each.not_stored.empty()) fmt::print("        not stored: {}\n", each.not_stored);
     if (args.list) print_details(each);
   }

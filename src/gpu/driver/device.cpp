@@ -79,7 +79,18 @@ Result<Device> Device::open(int ordinal) {
   return Device(std::move(state));
 }
 
+Device Device::described(DeviceInfo info) {
+  static const Driver& none = *new Driver;
+  auto state = std::make_shared<State>();
+  state->driver = &none;
+  state->info = std::move(info);
+  return Device(std::move(state));
+}
+
 Status Device::make_current() const {
+  if (!is_here())
+    return fail(fmt::format("{} is described, not here", info().name), "device",
+                "save the plan with its kernels, and load it where that device is");
   ContextHandle current = nullptr;
   ATTACCA_TRY_VOID(driver().call(driver().context_get_current, &current));
   if (current == context()) return {};

@@ -21,7 +21,11 @@ class Device {
  public:
   static Result<int> count();
   static Result<Device> open(int ordinal = 0);
+  // One that need not be here, to compile for: info() says all about it, and whatever else needs a
+  // device is an error.
+  static Device described(DeviceInfo info);
 
+  bool is_here() const { return context() != nullptr; }
   const Driver& driver() const { return *state_->driver; }
   const DeviceInfo& info() const { return state_->info; }
   ContextHandle context() const { return state_->context; }
@@ -173,6 +177,7 @@ class Module;
 // Of a module that must outlive it.
 class Function {
  public:
+  Function() = default;  // no function: nothing may be asked of it
   // The kernel's registers, and bytes of local memory (spills and arrays), a thread.
   Result<int> registers() const;
   Result<int> local_bytes() const;
@@ -197,8 +202,8 @@ class Function {
   Function(const Driver* driver, FunctionHandle function) : driver_(driver), function_(function) {}
   Status launch_dependent(const Launch& launch, StreamHandle stream, void** parameters) const;
 
-  const Driver* driver_;
-  FunctionHandle function_;
+  const Driver* driver_ = nullptr;
+  FunctionHandle function_ = nullptr;
 };
 
 class Module {

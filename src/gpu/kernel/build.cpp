@@ -87,7 +87,7 @@ Result<Cubin> build(const KernelRequest& request, Cache& cache, const Toolchain&
   ATTACCA_TRY(const std::string key, cache_key(request, toolchain));
   ATTACCA_TRY(Cache::Entry entry,
               cache.get(key, [&] { return compile_and_splice(request, toolchain, times); }));
-  cubin.bytes = *entry.bytes;
+  cubin.bytes = std::move(entry.bytes);
   cubin.kernel = request.kernel->kernel;
   times.cached = entry.origin != Cache::Origin::Made;
   times.load = total.next() - times.emit - times.nvrtc - times.splice - times.assemble;

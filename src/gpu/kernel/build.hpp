@@ -33,8 +33,8 @@ struct CompileTimes {
 };
 
 struct Cubin {
-  std::vector<char> bytes;  // for Module::load
-  std::string kernel;       // the entry's name
+  Bytes bytes;         // for Module::load; of the cache
+  std::string kernel;  // the entry's name
   CompileTimes times;
 };
 

@@ -23,8 +23,9 @@ Result<Cubin> build(const HelperRequest& request, Cache& cache, const Toolchain&
                           {.arch = arch, .contract = request.contract, .helper = request.entry}));
     return toolchain.assemble(ptx, arch);
   };
-  ATTACCA_TRY(const Cache::Entry entry, cache.get(key, make));
-  return Cubin{*entry.bytes, request.entry, {.cached = entry.origin != Cache::Origin::Made}};
+  ATTACCA_TRY(Cache::Entry entry, cache.get(key, make));
+  return Cubin{
+      std::move(entry.bytes), request.entry, {.cached = entry.origin != Cache::Origin::Made}};
 }
 
 }  // namespace attacca::gpu

@@ -108,14 +108,22 @@ class Plan:
         """The plan's regions and epilogues, and why other ops were left out."""
         return Explanation(self._core)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, kernels: bool = False) -> None:
         """Writes the plan to a file that :func:`attacca.load` reads without the graph or its
         weights.
 
+        Args:
+            path: The file; it appears whole or not at all.
+            kernels: Also write the machine code of the kernels for all sizes that were prepared or
+                called so far. Loaded on a GPU of the same compute capability, such a bundle runs
+                for those sizes without NVRTC, ptxas or the templates' PTX; `docs/deploy.md` in
+                Attacca's repository says what it needs.
+
         Raises:
-            Error: The file cannot be written.
+            Error: The file cannot be written. With kernels: a plan of the CPU, one that was
+                prepared for no sizes, or one with kernels of your own.
         """
-        self._core.save(_arguments.path(path))
+        self._core.save(_arguments.path(path), _arguments.flag(kernels, "kernels"))
 
     def __reduce__(self) -> Any:
         return _unpickle, (self._core.serialize(),)

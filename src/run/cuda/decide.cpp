@@ -2,6 +2,7 @@
 
 #include "fmt/format.h"
 
+#include "launch/fused.hpp"
 #include "launch/legality.hpp"
 #include "launch/prepare.hpp"
 #include "launch/user_kernel.hpp"
@@ -41,31 +42,65 @@ bool measures(Tuning tuning) {
   return tuning == Tuning::Measure || tuning == Tuning::Always;
 }
 
+// Writes the choice into the decision, if its candidate may be taken.
+bool take(const StepContext& context, const problem::Problem& problem, const tune::Choice& choice,
+          const char* source, Decision& decision) {
+  Candidate candidate = choice.candidate;
+  if (!is_at_hand(context, problem, candidate)) return false;
+  decision.candidate = std::move(candidate);
+  decision.seconds = choice.seconds;
+  decision.unfused_seconds = choice.unfused_seconds;
+  decision.source = source;
+  return true;
+}
+
+// The choice that a bundle's kernels were made for.
+bool decide_by_bundle(const StepContext& context, const problem::Problem& problem,
+                      Decision& decision) {
+  if (!context.options().bundle) return false;
+  for (const KnownChoice& known : context.options().bundle->choices)
+    if (known.key.problem == decision.key.problem && known.key.shape == decision.key.shape &&
+        take(context, problem, known.choice, "bundle", decision))
+      return true;
+  return false;
+}
+
 // A choice from the options, else from the database, else one that came with Attacca, written into
 // the decision.
 bool decide_by_known(const StepContext& context, const problem::Problem& problem,
                      Decision& decision) {
-  const auto take = [&](const tune::Choice& choice, const char* source) {
-    Candidate candidate = choice.candidate;
-    if (!is_at_hand(context, problem, candidate)) return false;
-    decision.candidate = std::move(candidate);
-    decision.seconds = choice.seconds;
-    decision.unfused_seconds = choice.unfused_seconds;
-    decision.source = source;
-    return true;
-  };
   for (const KnownChoice& known : context.options().choices)
-    if (known.key == decision.key && take(known.choice, "plan")) return true;
+    if (known.key == decision.key && take(context, problem, known.choice, "plan", decision))
+      return true;
   auto database = tune::Database::open();
   const auto found =
       database
           ? database->find(decision.key)
           : Result<std::optional<tune::Choice>>(tl::make_unexpected(std::move(database).error()));
   if (!found) warn(found.error());
-  if (found && *found && take(**found, "database")) return true;
+  if (found && *found && take(context, problem, **found, "database", decision)) return true;
   const auto shipped = tune::ShippedChoices::get().find(
       decision.key, tune::fingerprints(context.toolbox()->catalog()));
-  return shipped && take(*shipped, "shipped");
+  return shipped && take(context, problem, *shipped, "shipped", decision);
+}
+
+// Of a bundle's templates, those whose kernel it has; all of them where it has none.
+void prefer_built(const StepContext& context, const problem::Problem& problem,
+                  launch::Candidates& fused) {
+  if (!context.options().bundle || problem.kernel) return;
+  const launch::Toolbox& toolbox = *context.toolbox();
+  launch::Candidates built;
+  for (size_t i = 0; i < fused.ranked.size(); ++i) {
+    const Candidate& each = fused.ranked[i];
+    if (!toolbox.has(launch::kernel_request(problem, *toolbox.catalog().find(each.kernel),
+                                            *each.binding, toolbox.device().info().capability())))
+      continue;
+    built.ranked.push_back(each);
+    built.expected.push_back(fused.expected[i]);
+  }
+  if (built.ranked.empty()) return;
+  fused.ranked = std::move(built.ranked);
+  fused.expected = std::move(built.expected);
 }
 
 Status measure(const StepContext& context, const fuse::Region& region,
@@ -123,6 +158,7 @@ Status decide_into(const StepContext& context, const fuse::Region& region,
   }
   decision.key =
       tune::choice_key(problem, context.toolbox()->device().info(), context.toolbox()->identity());
+  if (decide_by_bundle(context, problem, decision)) return {};
   if (problem.kernel) return decide_kernel(context, region, problem, decision);
   if (asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, decision))
     return {};
@@ -135,6 +171,7 @@ Status decide_into(const StepContext& context, const fuse::Region& region,
   }
   ATTACCA_TRY(launch::Candidates fused, tune::ways_to_fuse(context.toolbox(), problem,
                                                            context.options().tune_options.filter));
+  prefer_built(context, problem, fused);
   decision.source = fused.ranked.empty() ? "only way" : model;
   decision.excluded = std::move(fused.excluded);
   if (fused.ranked.empty()) return {};

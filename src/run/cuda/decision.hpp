@@ -13,7 +13,7 @@ namespace attacca::run {
 struct Decision {
   std::shared_ptr<const fuse::Region> region;  // keeps the plan's partition, which it is part of
   launch::Candidate candidate;
-  // "measured", "plan", "database", "shipped", "model", "only way"
+  // "measured", "bundle", "plan", "database", "shipped", "model", "only way"
   std::string source;
   tune::ChoiceKey key;                      // what it is known by
   double seconds = 0, unfused_seconds = 0;  // where measured, else 0

@@ -86,7 +86,7 @@ Status FixedPlaces::upload_constants(const gpu::Device& device) {
     bytes.insert(bytes.end(), tensor.data(), tensor.data() + tensor.bytes());
     bytes.resize(round_up(bytes.size()));
   }
-  if (bytes.empty()) return {};
+  if (bytes.empty() || !device.is_here()) return {};
   ATTACCA_TRY(auto memory, gpu::DeviceMemory::allocate(device, bytes.size()));
   ATTACCA_TRY_VOID(memory.copy_from(bytes.data(), bytes.size()));
   constants_ = std::make_shared<const gpu::DeviceMemory>(std::move(memory));

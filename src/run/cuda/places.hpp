@@ -30,8 +30,9 @@ struct Bases {
 // The places that are the same for all sizes: of a graph's inputs, outputs and constants.
 class FixedPlaces {
  public:
-  // Copies the constants to the device and waits for that. Errors: packed weights that are not what
-  // their unpack op says, too little device memory. REQUIRES: the graph outlives this.
+  // Copies the constants to the device, if it is here, and waits for that. Errors: packed weights
+  // that are not what their unpack op says, too little device memory. REQUIRES: the graph outlives
+  // this.
   static Result<FixedPlaces> make(const gpu::Device& device, const ir::Graph& graph);
 
   // Place::Kind::None: an intermediate value.

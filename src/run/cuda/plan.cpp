@@ -5,7 +5,9 @@
 
 #include "fmt/format.h"
 
+#include "gpu/compile/toolchain.hpp"
 #include "support/check.hpp"
+#include "support/warnings.hpp"
 
 namespace attacca::run {
 
@@ -31,9 +33,31 @@ const std::shared_ptr<launch::Toolbox>& CudaPlan::toolbox() const {
   return impl_->shared.toolbox;
 }
 
+namespace {
+
+// With the bundle, if it fits; else without, where kernels can be compiled.
+Result<std::shared_ptr<launch::Toolbox>> open_toolbox(const gpu::Device& device,
+                                                      CudaOptions& options) {
+  if (!options.bundle) return launch::Toolbox::open(device);
+  auto toolbox = launch::Toolbox::open(device, {options.bundle, &options.bundle->kernels});
+  if (toolbox || !gpu::Toolchain().versions()) return toolbox;
+  auto compiling = launch::Toolbox::open(device);
+  if (!compiling) return toolbox;
+  warn({"the kernels of the bundle are not used and are compiled again: " + toolbox.error().what,
+        toolbox.error().where, toolbox.error().fix});
+  options.bundle = nullptr;
+  return compiling;
+}
+
+}  // namespace
+
 Result<CudaPlan> CudaPlan::make(Prepared prepared, CudaOptions options) {
   ATTACCA_CHECK(prepared.target.device.has_value(), "a plan for a GPU is of a graph for one");
-  ATTACCA_TRY(auto toolbox, launch::Toolbox::open(prepared.target.device->ordinal));
+  const gpu::DeviceInfo& target = *prepared.target.device;
+  ATTACCA_TRY(const gpu::Device device, options.compile_only
+                                            ? Result<gpu::Device>(gpu::Device::described(target))
+                                            : gpu::Device::open(target.ordinal));
+  ATTACCA_TRY(auto toolbox, open_toolbox(device, options));
   ATTACCA_TRY(FixedPlaces places, FixedPlaces::make(toolbox->device(), prepared.graph()));
   return CudaPlan(std::shared_ptr<Impl>(
       new Impl{{std::move(prepared), std::move(options), std::move(toolbox), std::move(places)}}));
