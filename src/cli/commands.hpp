@@ -148,7 +148,6 @@ struct BenchGemmArgs {
       -1;  // templates that a second round times; 0: no second round, < 0: the tuner's default
   bool fast = false;  // 8-bit floats: the matmul's fast=true
   bool json = false, lines = false;
-  bool features = false;  // print the ranking's features of each template, and time nothing
 };
 int bench_gemm(const BenchGemmArgs& args);
 
@@ -168,6 +167,8 @@ int bench_cold(const BenchKernelArgs& args);
 int bench_launch(const BenchKernelArgs& args);
 // A spliced kernel beside the same kernel compiled whole.
 int bench_whole(const BenchKernelArgs& args);
+// What the ranking knows of the candidates of problems that standard input gives.
+int bench_features();
 
 // Times candidates for another process; see tune/worker.hpp.
 int tune_worker();

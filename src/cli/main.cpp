@@ -236,8 +236,6 @@ void add_bench_gemm(CLI::App& bench, BenchGemmArgs& args, Action& action) {
   command->add_flag("--all", args.all, "Time every legal template");
   command->add_option("--finalists", args.finalists,
                       "How many templates a second round times with variants; 0: no second round");
-  command->add_flag("--features", args.features,
-                    "Instead: the ranking's features of each legal template on an H200, as JSON");
   command->add_flag("--json", args.json, "Print JSON");
   command->add_flag("--json-line", args.lines, "With --json: on one line");
   command->callback([&args, &action] { action = [&args] { return bench_gemm(args); }; });
@@ -294,6 +292,11 @@ void add_bench(CLI::App& app, BenchGemmArgs& gemm, BenchKernelArgs& kernel, Acti
   whole->add_option("--image", kernel.image, "The cubin of the kernel compiled whole");
   whole->add_flag("--source", kernel.source, "Print the hole's body, to compile the kernel whole");
   whole->callback([&] { action = [&] { return bench_whole(kernel); }; });
+  bench
+      ->add_subcommand("features",
+                       "The ranking's features of each candidate on an H200, a JSON line for each "
+                       "request of tune-worker on standard input")
+      ->callback([&] { action = bench_features; });
 }
 
 // `fold -x`: an expression that begins with a minus is moved to the end, after a `--`. It is the

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <random>
@@ -87,8 +88,11 @@ std::vector<std::byte> random_page(ir::DType dtype, double scale, size_t element
   }();
   const auto width = static_cast<size_t>(ir::size_of(dtype));
   std::vector<std::byte> page(elements * width);
-  for (size_t i = 0; i < elements; ++i)
-    std::copy_n(values.data() + (random() >> 48) * width, width, page.data() + i * width);
+  uint64_t drawn = 0;  // of 16 bits each
+  for (size_t i = 0; i < elements; ++i, drawn >>= 16) {
+    if (i % 4 == 0) drawn = random();
+    std::memcpy(page.data() + i * width, values.data() + drawn % kDistinct * width, width);
+  }
   return page;
 }
 

@@ -50,8 +50,9 @@ std::vector<Result<std::unique_ptr<launch::Runnable>>> build_all(
 
 Status serve(const TimingRequest& request, const std::shared_ptr<launch::Toolbox>& toolbox) {
   ATTACCA_TRY(const problem::Problem problem, problem::read_problem(request.problem));
-  ATTACCA_TRY(const OperandSets operands, OperandSets::make(toolbox, problem));
   const auto built = build_all(toolbox, problem, request.candidates);
+  if (request.rounds == 0) return {};
+  ATTACCA_TRY(const OperandSets operands, OperandSets::make(toolbox, problem));
   std::vector<Timed> timed;
   std::vector<size_t> which;
   for (size_t i = 0; i < built.size(); ++i) {
@@ -153,7 +154,7 @@ Result<TimingRequest> read_request(const std::string& line) {
     ATTACCA_TRY(launch::Candidate candidate, launch::parse_candidate(text.as<std::string>()));
     request.candidates.push_back(std::move(candidate));
   }
-  request.rounds = static_cast<int>(std::max<int64_t>(1, rounds.as<int64_t>()));
+  request.rounds = static_cast<int>(std::max<int64_t>(0, rounds.as<int64_t>()));
   request.device = static_cast<int>(device.as<int64_t>());
   request.pace = pace.as<std::string>() == kRested ? Pace::Rested : Pace::Sustained;
   request.vendor = vendor.as<std::string>();

@@ -23,7 +23,7 @@ namespace attacca::tune {
 struct TimingRequest {
   problem::ProblemText problem;
   std::vector<launch::Candidate> candidates;
-  int rounds = 5;
+  int rounds = 5;  // 0: candidates are built, which fills the cache, and nothing is timed
   int device = 0;
   Pace pace = Pace::Rested;
   // The cuBLASLt that the asking process uses, perhaps empty: another version's heuristics number

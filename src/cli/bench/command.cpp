@@ -5,10 +5,7 @@
 #include "cli/bench/problem.hpp"
 #include "cli/commands.hpp"
 #include "cli/explain/decisions.hpp"
-#include "gpu/devices.hpp"
 #include "support/text/json.hpp"
-#include "tune/candidates.hpp"
-#include "tune/model/cost_model.hpp"
 #include "tune/tuner.hpp"
 #include "tune/worker.hpp"
 
@@ -89,32 +86,7 @@ json::Value to_json(const Bench& bench, const BenchGemmArgs& args) {
       .set("excluded", exclusions_json(bench.tuned.excluded));
 }
 
-// The features of each legal template, by its name.
-Result<int> print_features(const BenchGemmArgs& args) {
-  ATTACCA_TRY(const problem::ProblemText text, bench_problem(args));
-  ATTACCA_TRY(const problem::Problem problem, read_problem(text));
-  ATTACCA_TRY(const templates::Catalog catalog, templates::Catalog::open(nullptr));
-  const gpu::DeviceInfo device = *gpu::known_device("h200");
-  json::Value all = json::Value::object();
-  for (const launch::Candidate& each : tune::fused_candidates(problem, catalog, device).ranked) {
-    const templates::Template& kernel = *catalog.find(each.kernel);
-    json::Value values = json::Value::array();
-    for (const double value : tune::features(problem, kernel, *each.binding, device))
-      values.push(value);
-    all.set(each.kernel, std::move(values));
-  }
-  json::Value names = json::Value::array();
-  for (const std::string_view name : tune::kFeatureNames) names.push(name);
-  fmt::print(
-      "{}\n",
-      json::dump(
-          json::Value::object().set("names", std::move(names)).set("features", std::move(all)),
-          args.lines ? -1 : 2));
-  return kOk;
-}
-
 Result<int> try_bench(const BenchGemmArgs& args) {
-  if (args.features) return print_features(args);
   ATTACCA_TRY(const Bench bench, measure(args));
   if (args.json)
     print_json(to_json(bench, args), args.lines ? -1 : 2);
