@@ -8,7 +8,7 @@ import numpy as np
 
 BINS = 48          # bins of a feature, split at quantiles
 GAP = 1e-4         # the least distance between values that a branch separates
-LEAST_WEIGHT = 1   # the least weight of the rows on either side of a branch
+LEAST_WEIGHT = 0.3  # the least weight of the rows on either side of a branch
 RIDGE = 2          # in weights of rows: shrinks the values of leaves with few rows
 NOWHERE = np.inf   # the threshold of a branch that separates no rows
 

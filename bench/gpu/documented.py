@@ -106,8 +106,6 @@ OUTDATED = {
     "gpu-splice": ("2026-11-22", f"{WGMMA} {NAMES}"),
     "gpu-user-kernels": ("2026-11-22",
                          "The code that Attacca emits for epilogues has changed since."),
-    "ranking": ("2026-11-22", "The unfused path of 8-bit floats stores the product in f32 now: its "
-                f"recorded times no longer compare. {WGMMA}"),
     "cpu": ("2026-11-22", "GELU is more exact near 0 since, by a few more operations."),
 }
 MARK = "> **Older than the code.** "

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import date
 
-from ranking_problems import COLUMNS, Names, problems
+from ranking_problems import COLUMNS, Names, problems, write_stamp
 
 ROUNDS = 5
 CLOSE = 2.5      # times the best expected time
@@ -48,7 +49,7 @@ class Child:
     def stop(self):
         if self.process is not None:
             self.process.kill()
-            self.process.wait()
+            self.process.communicate()
         self.process = None
 
     def send(self, request):
@@ -97,10 +98,14 @@ class Describer(Child):
 
     def __init__(self, attacca):
         super().__init__([attacca, "bench", "features"])
+        self.start()
 
     def start(self):
         super().start()
-        self.names = self.line()["names"]
+        said = self.line()
+        self.names, self.unfused_names = said["names"], said["unfused_names"]
+        self.device, self.templates = said["device"], said["templates"]
+        self.margin = said["margin"]
 
     def describe(self, problem):
         self.send(problem.request())
@@ -187,6 +192,9 @@ def collect(options):
     worker = Worker(options.attacca)
     names, done, waited, failures = Names(), 0, 0.0, collections.Counter()
     with open(options.csv[0], "w", encoding="utf-8") as file:
+        describer = Describer(options.attacca)
+        print(write_stamp(describer.device, date.today(), describer.templates), file=file)
+        describer.stop()
         print(*COLUMNS, sep=",", file=file)
         while time.monotonic() < deadline:
             begin = time.monotonic()

@@ -39,10 +39,12 @@ class Family(NamedTuple):
 
 # Names and types of what tails read.
 OPERANDS = {"b": "bf16[{N}]", "r": "bf16[M, {N}]", "q": "bf16[M, {N}]", "t": "bf16[M, 1]",
-            "s": "f32[{N}]", "c": "f32[M, 1]", "h": "f16[{N}]", "p": "f16[M, {N}]", "e": "bf16[B, M, {N}]"}
+            "s": "f32[{N}]", "c": "f32[M, 1]", "h": "f16[{N}]", "p": "f16[M, {N}]",
+            "e": "bf16[B, M, {N}]"}
 TAILS = {
     "none": "y", "bias": "y + b", "gelu": "gelu_tanh(y + b)", "silu_mul": "silu(y + b) * r",
-    "add": "y + r", "two_fulls": "relu(y * t) * r + q", "relu": "relu(y)", "silu_f16": "silu(y + h) * p",
+    "add": "y + r", "two_fulls": "relu(y * t) * r + q",
+    "silu_f16": "silu(y + h) * p",
     "swiglu": "silu(y) * u", "geglu_add": "gelu_tanh(y + b) * u + r",
     "scales": "cast(cast(y, f32) * s * c, bf16)",
     "scales_silu": "cast(silu(cast(y, f32) * s + cast(b, f32)) * cast(r, f32), bf16)",
@@ -68,7 +70,8 @@ FAMILIES = {
                       ["none", "silu_mul"], 4),
     "packed8": Family(3, "x: bf16[M, {K}], w: u8[{bytes}]", unpack("weights=s8"),
                       ["none", "silu_mul"], 8),
-    "batch": Family(4, "x: bf16[B, M, {K}], w: bf16[B, {N}, {K}]", NK, ["batch_add", "batch_scale"]),
+    "batch": Family(4, "x: bf16[B, M, {K}], w: bf16[B, {N}, {K}]", NK,
+                    ["batch_add", "batch_scale"]),
 }
 # The same weights' product, stored as it is.
 BARE = {"kn": "kn", "batch": "batch", "f16": "f16", "s8": "s8", "fp8": "fp8",
@@ -100,7 +103,8 @@ class Problem(NamedTuple):
     def graph(self):
         family, tail = FAMILIES[self.family], TAILS[self.tail]
         product = family.product
-        sizes = {"N": self.n, "N2": 2 * self.n, "K": self.k, "kb": -(-self.k // GROUP), "nb": -(-self.n // GROUP),
+        sizes = {"N": self.n, "N2": 2 * self.n, "K": self.k,
+                 "kb": -(-self.k // GROUP), "nb": -(-self.n // GROUP),
                  "bytes": packed_bytes(family.bits, self.n, self.k)}
         used = [name for name in OPERANDS if name in words(tail)]
         inputs = ", ".join([family.inputs, *(f"{name}: {OPERANDS[name]}" for name in used)])
@@ -197,6 +201,17 @@ class Names:
                 self.known.append(name)
             times[name] = float(us)
         return times
+
+
+def write_stamp(device, date, templates):
+    """The first line of a file of times: where and when, and the templates' fingerprints, 8
+    hexadecimal digits each."""
+    return f"# {device}; {date}; {' '.join(sorted(templates))}"
+
+
+def read_stamp(line):
+    device, date, templates = line.lstrip("# ").split("; ")
+    return {"device": device, "date": date, "templates": templates.split()}
 
 
 def read(lines):

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "support/text/escaped.hpp"
 #include "templates/catalog.hpp"
 #include "tune/database.hpp"
+#include "tune/model/age.hpp"
 #include "tune/shipped.hpp"
 
 namespace attacca::cli {
@@ -145,6 +147,24 @@ std::string shipped_state() {
                        : fmt::format("{}", fmt::join(lines, "\n           "));
 }
 
+// "learned from 958 problems (NVIDIA H200, 2026-11-23); stale: 2 templates are new or changed
+// since: ...".
+std::string ranking_state() {
+  const auto catalog = templates::Catalog::open(nullptr);
+  if (!catalog) return "no templates";
+  const tune::RankingAge age = tune::ranking_age(*catalog);
+  std::string text = fmt::format("learned from {} problems ({})", age.problems, age.measured);
+  if (age.changed.empty()) return text + ", of these templates";
+  constexpr size_t kNamed = 3;
+  const size_t named = std::min(age.changed.size(), kNamed);
+  return text + fmt::format(
+                    "; stale: {} templates are new or changed since ({}{}); "
+                    "run bench/gpu/ranking.py",
+                    age.changed.size(),
+                    fmt::join(age.changed.begin(), age.changed.begin() + ptrdiff_t(named), ", "),
+                    named < age.changed.size() ? ", ..." : "");
+}
+
 // "CUDA_HOME=/usr/local/cuda", one line for each variable that Attacca reads and that is set.
 std::string settings() {
   std::vector<std::string> set;
@@ -173,6 +193,7 @@ int doctor() {
   fmt::print("assembler  {}{}\n", tool(describe_assembler()), better_assembler());
   fmt::print("cublas     {}\n", tool(describe_cublaslt()));
   fmt::print("templates  {}\n", describe_templates());
+  fmt::print("ranking    {}\n", ranking_state());
   fmt::print("variables  {}\n", settings());
   print_devices();
   return kOk;

@@ -94,4 +94,15 @@ std::vector<VendorEpilogue> vendor_epilogues(const problem::Problem& problem) {
   return ways;
 }
 
+bool is_bare_product(const problem::Problem& problem, const Epilogue& tail) {
+  if (problem.products.size() != 1 || problem.views.outputs.size() != 1) return false;
+  const auto value = static_cast<size_t>(tail.outputs[0].value);
+  if (!tail.nodes.empty() || tail.inputs[value].role != Role::Accumulator) return false;
+  const Input& acc = tail.inputs[value];
+  const problem::View& out = problem.views.outputs[0];
+  return acc.column_step == 1 && acc.column_offset.is(0) && problem.products[0].n == problem.n &&
+         out.dtype == problem.products[0].stored && (out.column_stride == 1 || problem.n == 1) &&
+         out.row_stride >= problem.n;
+}
+
 }  // namespace attacca::launch

@@ -22,4 +22,7 @@ struct VendorEpilogue {
 // the product's dtype. Its relu is left out, because nothing says that it keeps NaN.
 std::vector<VendorEpilogue> vendor_epilogues(const problem::Problem& problem);
 
+// Whether `rest`, of one of the ways, stores what the library gives: no second kernel.
+bool is_bare_product(const problem::Problem& problem, const epilogue::Epilogue& rest);
+
 }  // namespace attacca::launch

@@ -1,12 +1,17 @@
 #include "tune/candidates.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fnmatch.h>
 
 #include "fmt/format.h"
 
 #include "launch/legality.hpp"
+#include "launch/vendor_epilogue.hpp"
+#include "tune/model/architecture.hpp"
 #include "tune/model/cost_model.hpp"
+#include "tune/model/ranking_tree.hpp"
+#include "tune/model/unfused_model.hpp"
 
 namespace attacca::tune {
 
@@ -41,6 +46,26 @@ launch::Candidates fused_candidates(const problem::Problem& problem,
     result.expected.push_back(each.seconds);
   }
   return result;
+}
+
+std::vector<Estimated> estimated_unfused(const problem::Problem& problem,
+                                         const gpu::DeviceInfo& device) {
+  std::vector<Estimated> found;
+  for (const launch::VendorEpilogue& way : launch::vendor_epilogues(problem)) {
+    launch::Candidate candidate;
+    candidate.absorbed = static_cast<int>(found.size());
+    found.push_back({std::move(candidate), expected_unfused_seconds(problem, way, device)});
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Estimated& a, const Estimated& b) { return a.seconds < b.seconds; });
+  return found;
+}
+
+bool prefers_unfused(const launch::Candidates& fused, const Estimated& unfused,
+                     const gpu::DeviceInfo& device) {
+  if (fused.ranked.empty()) return true;
+  return architecture_of(device).learned &&
+         unfused.seconds * std::exp(unfused_margin()) < fused.expected.front();
 }
 
 void apply(const TemplateFilter& filter, launch::Candidates& candidates) {

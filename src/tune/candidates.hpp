@@ -1,4 +1,4 @@
-// The ways to compute a problem, and those that were left out, each with its reason.
+// The ways to compute a problem, ranked by what the model expects, and those that were left out.
 #pragma once
 
 #include <string>
@@ -19,6 +19,21 @@ void apply(const TemplateFilter& filter, launch::Candidates& candidates);
 launch::Candidates fused_candidates(const problem::Problem& problem,
                                     const templates::Catalog& catalog,
                                     const gpu::DeviceInfo& device);
+
+// A way with the seconds that the model expects of it.
+struct Estimated {
+  launch::Candidate candidate;
+  double seconds = 0;
+};
+// The unfused path with each part of the tail that the vendor library may compute, the fastest
+// first. REQUIRES: a problem with products.
+std::vector<Estimated> estimated_unfused(const problem::Problem& problem,
+                                         const gpu::DeviceInfo& device);
+
+// Whether the unfused path is to be taken unmeasured: where nothing fuses, or both were learned
+// from measurements of such a device and it wins by more than the model is uncertain about.
+bool prefers_unfused(const launch::Candidates& fused, const Estimated& unfused,
+                     const gpu::DeviceInfo& device);
 
 // The run-time variants of a fused candidate worth timing once its template has proved good:
 // swizzles, raster orders, splits. Holds the candidate itself.

@@ -52,8 +52,8 @@ class Explain(Cli):
         self.assertEqual((code, err), (0, ""))
         self.assertIn("dimensions: M=16\n", out)
         self.assertRegex(
-            out, r"region 1 on NVIDIA H200: \d+ of \d+ templates can compute it\n    1\. \S+, "
-                              r"expected \d+\.\d\d us\n")
+            out, r"region 1 on NVIDIA H200: \d+ of \d+ templates can compute it\n"
+                 r"  unfused, expected \d+\.\d\d us\n    1\. \S+, expected \d+\.\d\d us\n")
         self.assertRegex(out, r"\n  not mma_tt_64x64x64_f2_d16: .*\bB\b.*\balong n\b.*\b64\n")
 
     def test_all_are_ranked_by_time_or_excluded(self):

@@ -6,11 +6,20 @@
 #include "gpu/devices.hpp"
 #include "support/text/json.hpp"
 #include "tune/candidates.hpp"
+#include "tune/model/age.hpp"
 #include "tune/model/cost_model.hpp"
+#include "tune/model/ranking_tree.hpp"
+#include "tune/model/unfused_model.hpp"
 #include "tune/worker.hpp"
 
 namespace attacca::cli {
 namespace {
+
+json::Value list_of(const auto& values) {
+  json::Value list = json::Value::array();
+  for (const auto& value : values) list.push(value);
+  return list;
+}
 
 Result<json::Value> describe(const std::string& line, const templates::Catalog& catalog,
                              const gpu::DeviceInfo& device) {
@@ -20,14 +29,18 @@ Result<json::Value> describe(const std::string& line, const templates::Catalog& 
   const launch::Candidates found = tune::fused_candidates(problem, catalog, device);
   for (size_t i = 0; i < found.ranked.size(); ++i) {
     const launch::Candidate& each = found.ranked[i];
-    json::Value values = json::Value::array();
-    for (const double value :
-         tune::features(problem, *catalog.find(each.kernel), *each.binding, device))
-      values.push(value);
-    features.set(each.kernel, std::move(values));
+    features.set(each.kernel, list_of(tune::features(problem, *catalog.find(each.kernel),
+                                                     *each.binding, device)));
     expected.set(each.kernel, found.expected[i]);
   }
+  json::Value unfused = json::Value::array(), expected_unfused = json::Value::array();
+  for (const launch::VendorEpilogue& way : launch::vendor_epilogues(problem)) {
+    unfused.push(list_of(tune::unfused_features(problem, way, device)));
+    expected_unfused.push(tune::expected_unfused_seconds(problem, way, device));
+  }
   return json::Value::object()
+      .set("unfused", std::move(unfused))
+      .set("expected_unfused", std::move(expected_unfused))
       .set("features", std::move(features))
       .set("expected", std::move(expected));
 }
@@ -35,9 +48,14 @@ Result<json::Value> describe(const std::string& line, const templates::Catalog& 
 Result<int> try_features() {
   ATTACCA_TRY(const templates::Catalog catalog, templates::Catalog::open(nullptr));
   const gpu::DeviceInfo device = *gpu::known_device("h200");
-  json::Value names = json::Value::array();
-  for (const std::string_view name : tune::kFeatureNames) names.push(name);
-  fmt::print("{}\n", json::dump(json::Value::object().set("names", std::move(names)), -1));
+  fmt::print("{}\n", json::dump(json::Value::object()
+                                    .set("names", list_of(tune::kFeatureNames))
+                                    .set("unfused_names", list_of(tune::kUnfusedFeatureNames))
+                                    .set("margin", tune::unfused_margin())
+                                    .set("device", device.name)
+                                    .set("templates", list_of(tune::short_fingerprints(catalog))),
+                                -1));
+  std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
     auto described = describe(line, catalog, device);
     fmt::print("{}\n",

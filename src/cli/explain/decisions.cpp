@@ -6,6 +6,10 @@ namespace attacca::cli {
 namespace {
 
 std::string times(const run::Decision& decision) {
+  if (decision.expected_unfused_seconds > 0)
+    return fmt::format(", unfused expected {:.2f} us, fused {:.2f} us",
+                       decision.expected_unfused_seconds * 1e6,
+                       decision.expected_fused_seconds * 1e6);
   if (decision.expected_seconds > 0)
     return fmt::format(", expected {:.2f} us", decision.expected_seconds * 1e6);
   if (decision.seconds <= 0) return {};
@@ -51,6 +55,9 @@ json::Value decisions_json(std::span<const run::Decision> decisions,
     entry.set("candidate", how(each)).set("source", each.source);
     if (each.seconds > 0) entry.set("us", each.seconds * 1e6);
     if (each.expected_seconds > 0) entry.set("expected_us", each.expected_seconds * 1e6);
+    if (each.expected_unfused_seconds > 0)
+      entry.set("expected_fused_us", each.expected_fused_seconds * 1e6)
+          .set("expected_unfused_us", each.expected_unfused_seconds * 1e6);
     if (each.unfused_seconds > 0) entry.set("unfused_us", each.unfused_seconds * 1e6);
     if (each.region->kernel && !each.excluded.empty())
       entry.set("excluded", exclusions_json(each.excluded));

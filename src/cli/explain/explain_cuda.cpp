@@ -47,6 +47,8 @@ Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& 
     }
     RankedRegion ranked{i + 1, tune::fused_candidates(problem, catalog, device)};
     tune::apply({args.allow, args.deny}, ranked.candidates);
+    ranked.unfused = tune::estimated_unfused(problem, device).front();
+    ranked.prefers_unfused = tune::prefers_unfused(ranked.candidates, ranked.unfused, device);
     ranking.regions.push_back(std::move(ranked));
   }
   return ranking;
@@ -66,6 +68,9 @@ std::string to_text(const Ranking& ranking) {
     }
     text += fmt::format("region {} on {}: {} of {} templates can compute it\n", region.number,
                         ranking.device, all.ranked.size(), all.ranked.size() + all.excluded.size());
+    text += fmt::format("  {}, expected {:.2f} us{}\n", to_string(region.unfused.candidate),
+                        region.unfused.seconds * 1e6,
+                        region.prefers_unfused ? ": taken where nothing was measured" : "");
     for (size_t i = 0; i < all.ranked.size(); ++i)
       text += fmt::format("  {:3}. {}, expected {:.2f} us\n", i + 1, to_string(all.ranked[i]),
                           all.expected[i] * 1e6);
@@ -84,12 +89,18 @@ json::Value to_json(const Ranking& ranking) {
       if (!region.is_kernel) each.set("expected_us", region.candidates.expected[i] * 1e6);
       ranked.push(std::move(each));
     }
-    regions.push(json::Value::object()
-                     .set("region", region.number)
-                     .set("device", ranking.device)
-                     .set("dims", dims_json(ranking.job.symbols))
-                     .set("ranked", std::move(ranked))
-                     .set("excluded", exclusions_json(region.candidates.excluded)));
+    json::Value entry = json::Value::object();
+    entry.set("region", region.number)
+        .set("device", ranking.device)
+        .set("dims", dims_json(ranking.job.symbols))
+        .set("ranked", std::move(ranked))
+        .set("excluded", exclusions_json(region.candidates.excluded));
+    if (!region.is_kernel)
+      entry.set("unfused", json::Value::object()
+                               .set("candidate", to_string(region.unfused.candidate))
+                               .set("expected_us", region.unfused.seconds * 1e6)
+                               .set("preferred", region.prefers_unfused));
+    regions.push(std::move(entry));
   }
   return regions;
 }

@@ -10,6 +10,7 @@
 #include "launch/candidate.hpp"
 #include "run/shared/target.hpp"
 #include "support/text/json.hpp"
+#include "tune/candidates.hpp"
 
 namespace attacca::cli {
 
@@ -17,6 +18,8 @@ struct RankedRegion {
   size_t number;
   launch::Candidates candidates;
   bool is_kernel = false;  // a user's kernel with its tail, not a template
+  tune::Estimated unfused = {};
+  bool prefers_unfused = false;
 };
 struct Ranking {
   std::string device;

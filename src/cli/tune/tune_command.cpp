@@ -88,6 +88,12 @@ std::string time_of(const run::Decision& decision) {
   return cell(decision.seconds * 1e6);
 }
 
+std::string unfused_time_of(const run::Decision& decision) {
+  if (decision.expected_unfused_seconds > 0)
+    return fmt::format("~{:.2f}", decision.expected_unfused_seconds * 1e6);
+  return cell(decision.unfused_seconds * 1e6);
+}
+
 void print_details(const run::Decision& decision) {
   for (const tune::Trial& trial : decision.trials)
     fmt::print("    {:>10}  {}{}\n", cell(trial.seconds.value_or(0) * 1e6),
@@ -106,8 +112,8 @@ void print_text(const TunedPlan& tuned, const TuneArgs& args) {
     const run::Decision& each = row.decision;
     fmt::print("{:6}  {:<{}}  {:>10}  {:>10}  {:>6}  {:>6}  {}\n",
                region_number(each, tuned.partition()), sizes_text(row.symbols), width,
-               time_of(each), cell(each.unfused_seconds * 1e6), cell(ratio(each), "x"),
-               lead_of(each), to_string(each.candidate));
+               time_of(each), unfused_time_of(each), cell(ratio(each), "x"), lead_of(each),
+               to_string(each.candidate));
     if (!each.not_stored.empty()) fmt::print("        not stored: {}\n", each.not_stored);
     if (args.list) print_details(each);
   }
@@ -123,6 +129,7 @@ json::Value to_json(const TunedPlan& tuned, const TuneArgs& args) {
     entry.set("winner", to_string(each.candidate));
     if (each.expected_seconds > 0) {
       entry.set("expected_us", each.expected_seconds * 1e6);
+      entry.set("expected_unfused_us", each.expected_unfused_seconds * 1e6);
     } else {
       entry.set("us", each.seconds * 1e6).set("unfused_us", each.unfused_seconds * 1e6);
       entry.set("ratio", ratio(each));

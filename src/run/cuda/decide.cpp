@@ -149,6 +149,23 @@ Status decide_kernel(const StepContext& context, const fuse::Region& region,
   return {};
 }
 
+// The first of the fused candidates, or what of the unfused path is expected to be faster.
+void decide_by_model(const StepContext& context, const problem::Problem& problem,
+                     const launch::Candidates& fused, Decision& decision) {
+  decision.candidate = fused.ranked.front();
+  decision.expected_seconds = decision.expected_fused_seconds = fused.expected.front();
+  if (!context.toolbox()->vendor()) return;
+  const gpu::DeviceInfo& device = context.toolbox()->device().info();
+  for (tune::Estimated& unfused : tune::estimated_unfused(problem, device)) {
+    if (!is_at_hand(context, problem, unfused.candidate)) continue;
+    decision.expected_unfused_seconds = unfused.seconds;
+    if (!tune::prefers_unfused(fused, unfused, device)) return;
+    decision.candidate = std::move(unfused.candidate);
+    decision.expected_seconds = unfused.seconds;
+    return;
+  }
+}
+
 Status decide_into(const StepContext& context, const fuse::Region& region,
                    const problem::Problem& problem, Decision& decision) {
   const bool is_pointwise = problem.products.empty() && !problem.kernel;
@@ -173,10 +190,8 @@ Status decide_into(const StepContext& context, const fuse::Region& region,
                                                            context.options().tune_options.filter));
   prefer_built(context, problem, fused);
   decision.source = fused.ranked.empty() ? "only way" : model;
+  if (!fused.ranked.empty()) decide_by_model(context, problem, fused, decision);
   decision.excluded = std::move(fused.excluded);
-  if (fused.ranked.empty()) return {};
-  decision.candidate = std::move(fused.ranked.front());
-  decision.expected_seconds = fused.expected.front();
   return {};
 }
 

@@ -17,8 +17,9 @@ struct Decision {
   std::string source;
   tune::ChoiceKey key;                      // what it is known by
   double seconds = 0, unfused_seconds = 0;  // where measured, else 0
-  double expected_seconds = 0;              // where the model chose, else 0
-  std::vector<tune::Trial> trials;          // where measured now
+  double expected_seconds = 0;              // where the model chose, else 0; of both that it chose
+  double expected_fused_seconds = 0, expected_unfused_seconds = 0;  // from, each 0 if not known
+  std::vector<tune::Trial> trials;                                  // where measured now
   std::vector<launch::Exclusion> excluded;
   std::string not_stored;  // measured, but the database did not take it: why
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "launch/legality.hpp"
 #include "tune/model/architecture.hpp"
@@ -201,6 +202,21 @@ double waves(const problem::Problem& problem, const Template& kernel, int splits
   return std::ceil(tiles * std::max(1, splits)) / std::max(1, splits);
 }
 
+namespace {
+
+// The analytic estimate of the template's kind.
+double estimated_seconds(const problem::Problem& problem, const Template& kernel,
+                         const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
+  if (kernel.packed_bits > 0)
+    return kernel.schedule == Schedule::Streaming
+               ? streaming_seconds(problem, kernel, device)
+               : widening_seconds(problem, kernel, binding, device);
+  if (kernel.schedule == Schedule::Dot) return dot_seconds(problem, kernel, device);
+  return estimate(problem, kernel, binding, device).total;
+}
+
+}  // namespace
+
 Features features(const problem::Problem& problem, const Template& kernel,
                   const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
   const Estimate times = estimate(problem, kernel, binding, device);
@@ -219,7 +235,7 @@ Features features(const problem::Problem& problem, const Template& kernel,
   const auto& widths = kernel.hole.result_bits;
   Features made{};
   const auto set = [&](Feature feature, double value) { made[size_t(feature)] = value; };
-  set(Feature::log_estimate, std::log(times.total));
+  set(Feature::log_estimate, std::log(estimated_seconds(problem, kernel, binding, device)));
   set(Feature::log_multiply, std::log(times.multiply));
   set(Feature::log_fill, std::log(times.fill));
   set(Feature::log_memory, std::log(times.memory));
@@ -263,18 +279,27 @@ Features features(const problem::Problem& problem, const Template& kernel,
   set(Feature::log_round_trips,
       std::log(1 + rounds * k / kernel.cluster_k / kernel.tile.k /
                        (std::max(1, kernel.stages) * std::min(blocks, rounds))));
+  const int64_t bytes_of_k = problem.products[0].k * int64_t(element_bytes(kernel));
+  set(Feature::log_batch, std::log(double(problem.batch)));
+  set(Feature::cluster_rows, kernel.cluster_m);
+  set(Feature::dot, kernel.schedule == Schedule::Dot);
+  set(Feature::shared_tail, kernel.schedule == Schedule::SharedTail);
+  set(Feature::packed_bits, kernel.packed_bits);
+  set(Feature::separate_sums, adds_up(kernel));
+  set(Feature::scaled_blocks, kernel.scaled_blocks);
+  set(Feature::dependent_launch, kernel.dependent_launch);
+  set(Feature::log_shared, std::log(std::max(1, kernel.shared_bytes)));
+  set(Feature::aligned_k, double(std::gcd<int64_t>(16, bytes_of_k)));
+  set(Feature::aligned_n, double(std::gcd<int64_t>(16, problem.n)));
+  set(Feature::intensity, std::log(times.multiply / times.memory));
+  set(Feature::filling, std::log(times.fill / times.multiply));
   return made;
 }
 
 double expected_seconds(const problem::Problem& problem, const Template& kernel,
                         const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
-  if (kernel.packed_bits > 0)
-    return kernel.schedule == Schedule::Streaming
-               ? streaming_seconds(problem, kernel, device)
-               : widening_seconds(problem, kernel, binding, device);
-  if (kernel.schedule == Schedule::Dot) return dot_seconds(problem, kernel, device);
   if (!architecture_of(device).learned || problem.products[0].k == 0)
-    return estimate(problem, kernel, binding, device).total;
+    return estimated_seconds(problem, kernel, binding, device);
   const Features known = features(problem, kernel, binding, device);
   return std::exp(known[size_t(Feature::log_estimate)] + learned_correction(known));
 }

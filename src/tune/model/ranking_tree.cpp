@@ -2,46 +2,73 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace attacca::tune {
 namespace {
 
-constexpr size_t kDepth = 4;
+constexpr size_t kDepth = 6;
 constexpr size_t kBranches = (1 << kDepth) - 1;
 
-struct Branch {
-  Feature feature;
+// Where the feature is at most the threshold, a branch leads to its first side.
+struct Split {
+  uint8_t feature;
   float threshold;
 };
 
-// Branch i leads to 2 i + 1 where its feature is at most the threshold, else to 2 i + 2; what
-// follows the last branch are the leaves.
+// Branch i, a split by its index, leads to 2 i + 1 or 2 i + 2; what follows the last branch are the
+// leaves, in units of kLeaf.
 struct Tree {
-  Branch branches[kBranches];
-  float leaves[kBranches + 1];
+  uint16_t branches[kBranches];
+  int16_t leaves[kBranches + 1];
 };
+constexpr double kLeaf = 1e-4;
 
-using enum Feature;
+namespace of_templates {
 #include "tune/model/ranking_tree.inc"
+}
+namespace of_unfused {
+#include "tune/model/unfused_tree.inc"
+}
+static_assert(std::ranges::equal(of_templates::kTrainedFeatures, kFeatureNames) &&
+                  std::ranges::equal(of_unfused::kTrainedFeatures, kUnfusedFeatureNames),
+              "features changed: run bench/gpu/ranking.py train");
 
 // Far from what was measured the trees know nothing.
-constexpr double kMostCorrection = 0.7;
+constexpr double kMostCorrection = 2;
 
-double value(const Tree& tree, const Features& features) {
-  size_t at = 0;
-  while (at < kBranches) {
-    const Branch& branch = tree.branches[at];
-    at = 2 * at + (features[size_t(branch.feature)] <= branch.threshold ? 1 : 2);
+double correction(std::span<const Tree> trees, std::span<const Split> splits,
+                  std::span<const double> features) {
+  int sum = 0;
+  for (const Tree& tree : trees) {
+    size_t at = 0;
+    while (at < kBranches) {
+      const Split& split = splits[tree.branches[at]];
+      at = 2 * at + (features[split.feature] <= split.threshold ? 1 : 2);
+    }
+    sum += tree.leaves[at - kBranches];
   }
-  return tree.leaves[at - kBranches];
+  return std::clamp(sum * kLeaf, -kMostCorrection, kMostCorrection);
 }
 
 }  // namespace
 
 double learned_correction(const Features& features) {
-  double sum = 0;
-  for (const Tree& tree : kTrees) sum += value(tree, features);
-  return std::clamp(sum, -kMostCorrection, kMostCorrection);
+  return correction(of_templates::kTrees, of_templates::kSplits, features);
+}
+
+double unfused_margin() {
+  return of_unfused::kMargin;
+}
+
+const Training& training() {
+  static constexpr Training kTraining{of_templates::kMeasuredOn, of_templates::kProblems,
+                                      of_templates::kTemplates};
+  return kTraining;
+}
+
+double learned_unfused_correction(const UnfusedFeatures& features) {
+  return correction(of_unfused::kTrees, of_unfused::kSplits, features);
 }
 
 }  // namespace attacca::tune

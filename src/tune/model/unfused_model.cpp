@@ -1,0 +1,271 @@
+#include "tune/model/unfused_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "launch/cublaslt.hpp"
+#include "tune/model/architecture.hpp"
+#include "tune/model/ranking_tree.hpp"
+
+namespace attacca::tune {
+namespace {
+
+using problem::Product;
+using problem::View;
+
+constexpr double kLeastBytes = 1024;  // whose seconds stand for none in a logarithm
+
+double divide_up(double a, double b) {
+  return std::ceil(a / b);
+}
+
+// The tilings that the vendor's kernels are taken to have.
+struct Tiling {
+  double rows, columns;
+};
+constexpr Tiling kWide{128, 256}, kTall{256, 128}, kSquare{128, 128}, kNarrow{64, 128};
+constexpr Tiling kTilings[] = {kWide,    kTall,     kSquare,  kNarrow,   {64, 64},
+                               {64, 32}, {64, 256}, {64, 16}, {128, 64}, {256, 64}};
+constexpr double kSplits[] = {1, 2, 4, 8};
+constexpr double kLeastPart = 256;  // of K, that one block walks
+
+double tiles_of(const problem::Problem& problem, const Product& product, const Tiling& tiling) {
+  return divide_up(double(problem.m), tiling.rows) * divide_up(double(product.n), tiling.columns) *
+         double(problem.batch);
+}
+
+double last_wave(double tiles, const gpu::DeviceInfo& device) {
+  const double waves = tiles / device.sm_count;
+  return waves / std::ceil(waves);
+}
+
+// How the library multiplies, as far as it can be known without asking it.
+enum class Way : uint8_t {
+  AsItIs,
+  AsHalf,   // 8-bit floats of sizes that it refuses, copied to 16 bits
+  AsFloat,  // times the scales of their blocks, which lie as it does not take them
+  Plain,    // by a kernel of ours
+};
+
+Way way_of(const problem::Problem& problem, size_t index) {
+  const Product& product = problem.products[index];
+  const auto& views = problem.views.products[index];
+  if (views.scales)
+    return launch::vendor_takes_scales(*views.scales, problem.m, product.k) ? Way::AsItIs
+                                                                            : Way::AsFloat;
+  if (ir::is_fp8(views.a.dtype))
+    return product.k % 16 == 0 && product.n % 8 == 0 ? Way::AsItIs : Way::AsHalf;
+  if (ir::is_integer(views.a.dtype) && (product.k % 4 != 0 || product.n % 2 != 0))
+    return Way::Plain;
+  return Way::AsItIs;
+}
+
+// Of the library's rate, where rows are aligned to so many bytes. Its GELU then takes another
+// kernel, which is 2.4 to 6.4 times slower.
+double aligned_share(int64_t bytes, launch::VendorTail tail) {
+  if (bytes >= 16) return 1;
+  const double share = bytes >= 8 ? 0.6 : bytes >= 4 ? 0.4 : 0.22;
+  return tail == launch::VendorTail::BiasGeluTanh ? share / 3 : share;
+}
+
+constexpr double kFloatRate = 4e13, kPlainRate = 3.5e12;  // operations a second of an H200
+constexpr double kPlainStep = 11e-9;                      // seconds of a value of k
+
+double product_rate(const problem::Problem& problem, size_t index, launch::VendorTail tail,
+                    const gpu::DeviceInfo& device) {
+  const Product& product = problem.products[index];
+  const ir::DType a = problem.views.products[index].a.dtype;
+  const gpu::DeviceRates& rates = device.rates;
+  switch (way_of(problem, index)) {
+    case Way::AsFloat:
+      return kFloatRate;
+    case Way::Plain:
+      return kPlainRate;
+    case Way::AsHalf:
+      return rates.half * aligned_share(std::gcd<int64_t>(16, 2 * product.k), tail);
+    case Way::AsItIs:
+      break;
+  }
+  if (ir::is_fp8(a))
+    return rates.float8 * (product.fast ? 1 : architecture_of(device).tiles.separate_sums_share);
+  if (ir::size_of(a) == 1) return rates.s8;
+  const int64_t aligned = std::gcd<int64_t>(product.k, product.n) * ir::size_of(a);
+  return rates.half * aligned_share(std::gcd<int64_t>(16, aligned), tail);
+}
+
+struct ProductEstimate {
+  double seconds = std::numeric_limits<double>::infinity();
+  double multiply = 0, memory = 0;
+  double tiles = 1;
+};
+
+// One product by the tiling that suits it best.
+ProductEstimate estimate(const problem::Problem& problem, size_t index, launch::VendorTail tail,
+                         const gpu::DeviceInfo& device) {
+  const Product& product = problem.products[index];
+  const View& a = problem.views.products[index].a;
+  const TileFit& fit = architecture_of(device).tiles;
+  const double width = double(ir::size_of(a.dtype)), k = double(product.k);
+  const double rate = product_rate(problem, index, tail, device);
+  const double m = double(problem.m), n = double(product.n), batch = double(problem.batch);
+  ProductEstimate best;
+  for (const Tiling& tiling : kTilings) {
+    const double tiles = tiles_of(problem, product, tiling);
+    for (const double splits : kSplits) {
+      if (splits > 1 && k / splits < kLeastPart) break;
+      const double part = k / splits;
+      const double step = std::max(2 * tiling.rows * tiling.columns * part * device.sm_count / rate,
+                                   (tiling.rows + tiling.columns) * part * width / fit.fill);
+      const double finish = splits > 1 ? fit.finish_shared : fit.finish;
+      const double seconds = divide_up(tiles * splits, device.sm_count) * (step + finish);
+      if (seconds < best.seconds) best.seconds = seconds, best.tiles = tiles * splits;
+    }
+  }
+  best.multiply = 2 * m * n * k * batch / rate;
+  best.memory = batch *
+                (m * k * width + n * k * width + m * n * double(ir::size_of(product.stored))) /
+                device.rates.memory;
+  if (way_of(problem, index) == Way::Plain) best.seconds = std::max(best.multiply, kPlainStep * k);
+  best.seconds = std::max(best.seconds, best.memory) + fit.launch;
+  return best;
+}
+
+// The operands that are made dense, converted or unpacked before the product.
+struct Copies {
+  double count = 0, bytes = 0;
+};
+
+Copies copies_of(const problem::Problem& problem, size_t index) {
+  const Product& product = problem.products[index];
+  const auto& views = problem.views.products[index];
+  const double batch = double(problem.batch);
+  Copies copies;
+  const auto add = [&](double from, double to) {
+    ++copies.count;
+    copies.bytes += batch * (from + to);
+  };
+  const bool bytes = ir::size_of(views.a.dtype) == 1;
+  const auto lies_well = [&](const View& view, int64_t rows, int64_t columns, bool along_k) {
+    return bytes ? along_k : launch::vendor_takes(view, rows, columns);
+  };
+  const double a = double(problem.m) * double(product.k), b = double(product.k) * double(product.n);
+  const double a_bytes = a * double(ir::size_of(views.a.dtype));
+  const double b_bytes = b * double(ir::size_of(views.b.dtype));
+  if (!lies_well(views.a, problem.m, product.k, views.a.column_stride == 1)) add(a_bytes, a_bytes);
+  if (product.packed)
+    add(double(product.packed->bytes), b_bytes);
+  else if (!lies_well(views.b, product.k, product.n, views.b.row_stride == 1))
+    add(b_bytes, b_bytes);
+  const Way way = way_of(problem, index);
+  if (way == Way::AsFloat || way == Way::AsHalf) {
+    const double to = way == Way::AsFloat ? 4 : 2;
+    add(a_bytes, to * a);
+    add(b_bytes, to * b);
+  }
+  return copies;
+}
+
+// The bytes that the tail's kernel reads and writes.
+double tail_bytes(const problem::Problem& problem, const launch::VendorEpilogue& way) {
+  const double elements = double(problem.m) * double(problem.n) * double(problem.batch);
+  double total = 0;
+  const auto add = [&](const View& view) {
+    if (view.row_stride != 0 && view.column_stride != 0)
+      total += elements * double(ir::size_of(view.dtype));
+  };
+  for (size_t i = 0; i < way.rest.inputs.size(); ++i) {
+    const epilogue::Input& input = way.rest.inputs[i];
+    if (input.role == epilogue::Role::Accumulator)
+      total +=
+          elements * double(ir::size_of(problem.products[static_cast<size_t>(input.gemm)].stored));
+    else
+      add(problem.views.inputs[i]);
+  }
+  for (const View& output : problem.views.outputs) add(output);
+  return total;
+}
+
+// Bytes that rows so far apart keep aligned.
+double alignment_of(const View& view, int64_t stride) {
+  const int64_t bytes = std::gcd<int64_t>(16, std::abs(stride) * ir::size_of(view.dtype));
+  return double(std::min<int64_t>(view.alignment, bytes));
+}
+
+}  // namespace
+
+UnfusedFeatures unfused_features(const problem::Problem& problem, const launch::VendorEpilogue& way,
+                                 const gpu::DeviceInfo& device) {
+  const Product& product = problem.products[0];
+  const auto& views = problem.views.products[0];
+  double seconds = 0, multiply = 0, memory = 0, tiles = 0;
+  Copies made_dense;
+  for (size_t i = 0; i < problem.products.size(); ++i) {
+    const ProductEstimate one = estimate(problem, i, way.tail, device);
+    const Copies more = copies_of(problem, i);
+    seconds += one.seconds, multiply += one.multiply, memory += one.memory, tiles += one.tiles;
+    made_dense.count += more.count, made_dense.bytes += more.bytes;
+  }
+  const double launch = architecture_of(device).tiles.launch;
+  const bool bare = launch::is_bare_product(problem, way.rest);
+  const double tail = bare ? 0 : tail_bytes(problem, way) / device.rates.memory;
+  const double copied = made_dense.bytes / device.rates.memory;
+  const double least = kLeastBytes / device.rates.memory;
+  const double wide = tiles_of(problem, product, kWide);
+  const double m = double(problem.m), n = double(product.n);
+  const bool along_k = views.b.row_stride == 1;
+  UnfusedFeatures made{};
+  const auto set = [&](UnfusedFeature feature, double value) { made[size_t(feature)] = value; };
+  using enum UnfusedFeature;
+  set(log_estimate,
+      std::log(seconds + (bare ? 0 : tail + launch) + copied + made_dense.count * launch));
+  set(log_product, std::log(seconds));
+  set(log_multiply, std::log(std::max(multiply, least)));
+  set(log_memory, std::log(memory));
+  set(log_tail, std::log(std::max(tail, least)));
+  set(log_copies, std::log(std::max(copied, least)));
+  set(log_m, std::log(m));
+  set(log_n, std::log(n));
+  set(log_k, std::log(std::max(1.0, double(product.k))));
+  set(log_batch, std::log(double(problem.batch)));
+  set(products, double(problem.products.size()));
+  set(element_bytes, double(ir::size_of(views.a.dtype)));
+  set(stored_bytes, double(ir::size_of(product.stored)));
+  set(b_k_major, along_k);
+  set(fast, product.fast);
+  set(separate_sums, ir::is_fp8(views.a.dtype) && !product.fast);
+  set(copies, made_dense.count);
+  set(absorbed, double(problem.epilogue.nodes.size()) - double(way.rest.nodes.size()));
+  set(tail_kernel, !bare);
+  set(operations, double(way.rest.nodes.size()));
+  set(aligned_a, alignment_of(views.a, views.a.column_stride == 1 ? views.a.row_stride
+                                                                  : views.a.column_stride));
+  set(aligned_b, alignment_of(views.b, along_k ? views.b.column_stride : views.b.row_stride));
+  set(aligned_d,
+      bare ? alignment_of(problem.views.outputs[0], problem.views.outputs[0].row_stride) : 16);
+  set(aligned_m, double(std::gcd<int64_t>(16, problem.m)));
+  set(aligned_n, double(std::gcd<int64_t>(16, product.n)));
+  set(aligned_k, double(std::gcd<int64_t>(16, product.k)));
+  set(plain, way_of(problem, 0) == Way::Plain);
+  set(intensity, std::log(std::max(multiply, least) / memory));
+  set(log_waves_wide, std::log(wide / device.sm_count));
+  set(last_wave_wide, last_wave(wide, device));
+  set(last_wave_tall, last_wave(tiles_of(problem, product, kTall), device));
+  set(last_wave_square, last_wave(tiles_of(problem, product, kSquare), device));
+  set(last_wave_narrow, last_wave(tiles_of(problem, product, kNarrow), device));
+  set(used_rows, m / (divide_up(m, kNarrow.rows) * kNarrow.rows));
+  set(used_columns, n / (divide_up(n, kSquare.columns) * kSquare.columns));
+  set(log_tiles, std::log(std::max(1.0, tiles)));
+  return made;
+}
+
+double expected_unfused_seconds(const problem::Problem& problem, const launch::VendorEpilogue& way,
+                                const gpu::DeviceInfo& device) {
+  const UnfusedFeatures known = unfused_features(problem, way, device);
+  const double estimate = known[size_t(UnfusedFeature::log_estimate)];
+  if (!architecture_of(device).learned || problem.products[0].k == 0) return std::exp(estimate);
+  return std::exp(estimate + learned_unfused_correction(known));
+}
+
+}  // namespace attacca::tune

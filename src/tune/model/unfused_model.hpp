@@ -1,0 +1,21 @@
+// What the unfused path is expected to take, without the vendor's library and without running it:
+// an analytic estimate of its product and its tail's kernel, times a correction that trees learned
+// from measurements (bench/gpu/ranking.py, ranking_tree.hpp).
+#pragma once
+
+#include "gpu/driver/device.hpp"
+#include "launch/vendor_epilogue.hpp"
+#include "problem/problem.hpp"
+#include "tune/model/features.hpp"
+
+namespace attacca::tune {
+
+// `way`: one of vendor_epilogues(problem). REQUIRES: a problem with products.
+UnfusedFeatures unfused_features(const problem::Problem& problem, const launch::VendorEpilogue& way,
+                                 const gpu::DeviceInfo& device);
+
+// Seconds. REQUIRES: as unfused_features().
+double expected_unfused_seconds(const problem::Problem& problem, const launch::VendorEpilogue& way,
+                                const gpu::DeviceInfo& device);
+
+}  // namespace attacca::tune

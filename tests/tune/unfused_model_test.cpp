@@ -1,0 +1,101 @@
+// What is expected of the unfused path, and when it is taken unmeasured.
+#include "tune/model/unfused_model.hpp"
+
+#include <cmath>
+
+#include "gtest/gtest.h"
+
+#include "gpu/devices.hpp"
+#include "problem_testing.hpp"
+#include "tune/candidates.hpp"
+#include "tune/model/ranking_tree.hpp"
+
+namespace attacca::tune {
+namespace {
+
+problem::Problem problem_of(const std::string& parameters, const std::string& body,
+                            int64_t m = 64) {
+  const auto made = testing::make(parameters, body, {.symbols = {{"M", m}}});
+  return made.problem.value();
+}
+
+double feature(const problem::Problem& problem, UnfusedFeature wanted, size_t way = 0) {
+  return unfused_features(problem, launch::vendor_epilogues(problem)[way],
+                          *gpu::known_device("h200"))[size_t(wanted)];
+}
+
+double seconds(const problem::Problem& problem) {
+  return estimated_unfused(problem, *gpu::known_device("h200")).front().seconds;
+}
+
+TEST(UnfusedModel, KnowsWhatIsLaunched) {
+  const std::string parameters = "a: bf16[M, 512], w: bf16[256, 512], b: bf16[256]";
+  const problem::Problem bare =
+      problem_of("a: bf16[M, 512], w: bf16[256, 512]", "return a @ transpose(w)");
+  const problem::Problem biased = problem_of(parameters, "return a @ transpose(w) + b");
+  EXPECT_EQ(feature(bare, UnfusedFeature::tail_kernel), 0);
+  EXPECT_EQ(feature(biased, UnfusedFeature::tail_kernel), 1);
+  // The library adds the bias itself: no second kernel.
+  EXPECT_EQ(feature(biased, UnfusedFeature::absorbed, 1), 1);
+  EXPECT_EQ(feature(biased, UnfusedFeature::tail_kernel, 1), 0);
+  EXPECT_NEAR(feature(biased, UnfusedFeature::log_estimate, 1),
+              feature(bare, UnfusedFeature::log_estimate), 1e-9);
+  const problem::Problem two = problem_of("a: bf16[M, 512], w: bf16[256, 512], v: bf16[256, 512]",
+                                          "return silu(a @ transpose(w)) * (a @ transpose(v))");
+  EXPECT_EQ(feature(two, UnfusedFeature::products), 2);
+  EXPECT_NEAR(feature(two, UnfusedFeature::log_product),
+              feature(bare, UnfusedFeature::log_product) + std::log(2.0), 1e-9);
+}
+
+TEST(UnfusedModel, KnowsCopiesAndAlignment) {
+  const auto eighths = [](const std::string& n, const std::string& k) {
+    return problem_of("a: f8e4m3[M, " + k + "], w: f8e4m3[" + n + ", " + k + "]",
+                      "return a @ transpose(w)");
+  };
+  EXPECT_EQ(feature(eighths("256", "512"), UnfusedFeature::copies), 0);
+  EXPECT_EQ(feature(eighths("256", "520"), UnfusedFeature::copies), 2);
+  EXPECT_EQ(feature(eighths("250", "512"), UnfusedFeature::copies), 2);
+  const auto bytes = [](const std::string& k) {
+    return problem_of("a: s8[M, " + k + "], w: s8[256, " + k + "]", "return a @ transpose(w)");
+  };
+  EXPECT_EQ(feature(bytes("512"), UnfusedFeature::plain), 0);
+  EXPECT_EQ(feature(bytes("511"), UnfusedFeature::plain), 1);
+  const auto halves = [](const std::string& k) {
+    return problem_of("a: bf16[M, " + k + "], w: bf16[4096, " + k + "]", "return a @ transpose(w)",
+                      2048);
+  };
+  EXPECT_EQ(feature(halves("4096"), UnfusedFeature::aligned_a), 16);
+  EXPECT_EQ(feature(halves("4094"), UnfusedFeature::aligned_a), 4);
+  EXPECT_EQ(feature(halves("4095"), UnfusedFeature::aligned_b), 2);
+  EXPECT_GT(seconds(halves("4095")), 1.5 * seconds(halves("4096")));
+}
+
+// Times by one NVIDIA H200, of problems that the trees were not trained on: shapes of LAYERS in
+// docs/benchmarks, bare products by cuBLAS.
+TEST(UnfusedModel, ExpectsWhatWasMeasured) {
+  const auto product = [](const std::string& n, const std::string& k, int64_t m) {
+    return problem_of("a: bf16[M, " + k + "], w: bf16[" + n + ", " + k + "]",
+                      "return a @ transpose(w)", m);
+  };
+  EXPECT_NEAR(std::log(seconds(product("14336", "4096", 4096)) / 693e-6), 0, 0.15);
+  EXPECT_NEAR(std::log(seconds(product("11008", "4096", 1024)) / 134e-6), 0, 0.15);
+  EXPECT_NEAR(std::log(seconds(product("14336", "4096", 256)) / 43.8e-6), 0, 0.15);
+  EXPECT_NEAR(std::log(seconds(product("14336", "4096", 16)) / 30.1e-6), 0, 0.15);
+}
+
+TEST(UnfusedModel, IsTakenWhereItWinsByMoreThanTheMargin) {
+  const gpu::DeviceInfo device = *gpu::known_device("h200");
+  launch::Candidates fused;
+  const Estimated unfused{{}, 10e-6};
+  EXPECT_TRUE(prefers_unfused(fused, unfused, device));
+  fused.ranked.push_back({.kind = launch::CandidateKind::Fused, .kernel = "t"});
+  fused.expected = {10e-6 * std::exp(unfused_margin() + 0.01)};
+  EXPECT_TRUE(prefers_unfused(fused, unfused, device));
+  // Nothing was learned of such devices.
+  EXPECT_FALSE(prefers_unfused(fused, unfused, *gpu::known_device("a100")));
+  fused.expected = {10e-6 * std::exp(unfused_margin() - 0.01)};
+  EXPECT_FALSE(prefers_unfused(fused, unfused, device));
+}
+
+}  // namespace
+}  // namespace attacca::tune
