@@ -3,7 +3,7 @@
 
 #include "api/c/handles.hpp"
 #include "api/c/status.hpp"
-#include "api/decisions.hpp"
+#include "run/cuda/decision.hpp"
 
 using attacca::fail;
 using attacca::Status;
@@ -147,7 +147,10 @@ attacca_status* attacca_instance_decisions_json(const attacca_instance* instance
   return guarded([&]() -> Status {
     ATTACCA_TRY_VOID(required(instance, "instance"));
     ATTACCA_TRY_VOID(required(json, "json"));
-    *json = new attacca_bytes{api::decisions_json(instance->instance->decisions())};
+    *json = new attacca_bytes{
+        attacca::json::dump(attacca::run::decisions_json(instance->instance->decisions(),
+                                                         instance->instance->partition()),
+                            2)};
     return {};
   });
 }

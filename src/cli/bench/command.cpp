@@ -83,7 +83,7 @@ json::Value to_json(const Bench& bench, const BenchGemmArgs& args) {
       .set("selected", to_string(bench.tuned.choice.candidate))
       .set("selected_us", bench.tuned.choice.seconds * 1e6)
       .set("candidates", trials_json(bench.tuned.trials))
-      .set("excluded", exclusions_json(bench.tuned.excluded));
+      .set("excluded", run::exclusions_json(bench.tuned.excluded));
 }
 
 Result<int> try_bench(const BenchGemmArgs& args) {

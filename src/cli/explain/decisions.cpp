@@ -27,15 +27,11 @@ std::string how(const run::Decision& decision) {
 
 }  // namespace
 
-size_t region_number(const run::Decision& decision, const fuse::Partition& partition) {
-  return static_cast<size_t>(decision.region.get() - partition.regions.data()) + 1;
-}
-
 std::string decisions_text(std::span<const run::Decision> decisions,
                            const fuse::Partition& partition) {
   std::string text = decisions.empty() ? "" : "\n";
   for (const run::Decision& each : decisions) {
-    text += fmt::format("region {} by {} ({}{})\n", region_number(each, partition), how(each),
+    text += fmt::format("region {} by {} ({}{})\n", run::region_number(each, partition), how(each),
                         each.source, times(each));
     // There are many templates; `explain` lists them.
     if (each.region->kernel)
@@ -44,27 +40,6 @@ std::string decisions_text(std::span<const run::Decision> decisions,
     if (!each.not_stored.empty()) text += fmt::format("  not stored: {}\n", each.not_stored);
   }
   return text;
-}
-
-json::Value decisions_json(std::span<const run::Decision> decisions,
-                           const fuse::Partition& partition) {
-  json::Value list = json::Value::array();
-  for (const run::Decision& each : decisions) {
-    json::Value entry = json::Value::object();
-    entry.set("region", region_number(each, partition));
-    entry.set("candidate", how(each)).set("source", each.source);
-    if (each.seconds > 0) entry.set("us", each.seconds * 1e6);
-    if (each.expected_seconds > 0) entry.set("expected_us", each.expected_seconds * 1e6);
-    if (each.expected_unfused_seconds > 0)
-      entry.set("expected_fused_us", each.expected_fused_seconds * 1e6)
-          .set("expected_unfused_us", each.expected_unfused_seconds * 1e6);
-    if (each.unfused_seconds > 0) entry.set("unfused_us", each.unfused_seconds * 1e6);
-    if (each.region->kernel && !each.excluded.empty())
-      entry.set("excluded", exclusions_json(each.excluded));
-    if (!each.not_stored.empty()) entry.set("not_stored", each.not_stored);
-    list.push(std::move(entry));
-  }
-  return list;
 }
 
 json::Value dims_json(const ir::SymbolValues& symbols) {
@@ -85,13 +60,6 @@ json::Value trials_json(std::span<const tune::Trial> trials) {
       entry.set("failed", trial.failure);
     list.push(std::move(entry));
   }
-  return list;
-}
-
-json::Value exclusions_json(std::span<const launch::Exclusion> exclusions) {
-  json::Value list = json::Value::array();
-  for (const launch::Exclusion& each : exclusions)
-    list.push(json::Value::object().set("template", each.kernel).set("reason", each.reason));
   return list;
 }
 

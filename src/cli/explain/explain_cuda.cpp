@@ -94,7 +94,7 @@ json::Value to_json(const Ranking& ranking) {
         .set("device", ranking.device)
         .set("dims", dims_json(ranking.job.symbols))
         .set("ranked", std::move(ranked))
-        .set("excluded", exclusions_json(region.candidates.excluded));
+        .set("excluded", run::exclusions_json(region.candidates.excluded));
     if (!region.is_kernel)
       entry.set("unfused", json::Value::object()
                                .set("candidate", to_string(region.unfused.candidate))

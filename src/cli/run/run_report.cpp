@@ -109,7 +109,7 @@ json::Value to_json(const RunReport& report) {
   root.set("folds", std::move(folds));
   root.set("partition", fuse::explain_json(*report.prepared.partition));
   if (!report.decisions.empty())
-    root.set("decisions", decisions_json(report.decisions, *report.prepared.partition));
+    root.set("decisions", run::decisions_json(report.decisions, *report.prepared.partition));
   std::string other = report.other;
   std::replace(other.begin(), other.end(), ' ', '_');
   root.set("fused_ms", report.timing.fused_ms);

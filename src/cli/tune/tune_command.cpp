@@ -111,7 +111,7 @@ void print_text(const TunedPlan& tuned, const TuneArgs& args) {
   for (const Row& row : tuned.rows) {
     const run::Decision& each = row.decision;
     fmt::print("{:6}  {:<{}}  {:>10}  {:>10}  {:>6}  {:>6}  {}\n",
-               region_number(each, tuned.partition()), sizes_text(row.symbols), width,
+               run::region_number(each, tuned.partition()), sizes_text(row.symbols), width,
                time_of(each), unfused_time_of(each), cell(ratio(each), "x"), lead_of(each),
                to_string(each.candidate));
     if (!each.not_stored.empty()) fmt::print("        not stored: {}\n", each.not_stored);
@@ -124,7 +124,7 @@ json::Value to_json(const TunedPlan& tuned, const TuneArgs& args) {
   for (const Row& row : tuned.rows) {
     const run::Decision& each = row.decision;
     json::Value entry = json::Value::object();
-    entry.set("region", region_number(each, tuned.partition()));
+    entry.set("region", run::region_number(each, tuned.partition()));
     entry.set("dims", dims_json(row.symbols));
     entry.set("winner", to_string(each.candidate));
     if (each.expected_seconds > 0) {
@@ -138,7 +138,7 @@ json::Value to_json(const TunedPlan& tuned, const TuneArgs& args) {
     }
     if (!each.not_stored.empty()) entry.set("not_stored", each.not_stored);
     entry.set("candidates", trials_json(each.trials));
-    entry.set("excluded", exclusions_json(each.excluded));
+    entry.set("excluded", run::exclusions_json(each.excluded));
     rows.push(std::move(entry));
   }
   return json::Value::object()

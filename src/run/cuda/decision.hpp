@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "fuse/fuse.hpp"
+#include "support/text/json.hpp"
 #include "tune/choice.hpp"
 
 namespace attacca::run {
@@ -23,5 +25,15 @@ struct Decision {
   std::vector<launch::Exclusion> excluded;
   std::string not_stored;  // measured, but the database did not take it: why
 };
+
+// The region's number, from 1 as explain_text counts.
+size_t region_number(const Decision& decision, const fuse::Partition& partition);
+
+// [{"region", "candidate", "source", "seconds", "unfused_seconds", "problem", "shape",
+//   "trials": [{"candidate", "seconds" or "failed"}], "excluded": [{"template", "reason"}]}], and
+// "expected_seconds", "expected_fused_seconds", "expected_unfused_seconds" and "not_stored" where
+// there are. `partition`: the decisions' own.
+json::Value decisions_json(std::span<const Decision> decisions, const fuse::Partition& partition);
+json::Value exclusions_json(std::span<const launch::Exclusion> exclusions);
 
 }  // namespace attacca::run
