@@ -246,8 +246,9 @@ typedef struct attacca_size {
 } attacca_size;
 
 /* `sizes`: one of each symbol. `alignments`: bytes to which the addresses of the inputs, then of
- * the outputs, will be aligned (powers of two); none: 16 each. The first time for a shape kernels
- * may be compiled, and measured where the options say so. */
+ * the outputs, will be aligned (powers of two); none: 16 each. Runs require multiples of the
+ * elements' sizes in any case. The first time for a shape kernels may be compiled, and measured
+ * where the options say so. */
 ATTACCA_API attacca_status* attacca_plan_prepare(const attacca_plan* plan,
                                                  const attacca_size* sizes, size_t count,
                                                  const int32_t* alignments, size_t alignment_count,

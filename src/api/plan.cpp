@@ -145,6 +145,16 @@ const ir::Node* reader_of_address(const ir::Graph& graph, ir::Value input) {
 
 constexpr size_t kMostVariants = 64;
 
+// A run requires addresses that are multiples of the elements' sizes, whatever a caller promises.
+std::vector<int> of_elements(std::vector<int> alignments, const std::vector<Tensor>& inputs,
+                             const std::vector<Tensor>& outputs) {
+  for (size_t i = 0; i < alignments.size(); ++i) {
+    const Tensor& tensor = i < inputs.size() ? inputs[i] : outputs[i - inputs.size()];
+    alignments[i] = std::max(alignments[i], static_cast<int>(ir::size_of(tensor.dtype)));
+  }
+  return alignments;
+}
+
 }  // namespace
 
 bool Plan::Difference::none() const {
@@ -235,7 +245,7 @@ Result<std::shared_ptr<const Instance>> Plan::prepare(const ir::SymbolValues& si
   std::shared_ptr<const run::CpuInstance> cpu;
   std::shared_ptr<const run::CudaInstance> cuda;
   if (options_.device.cuda) {
-    ATTACCA_TRY(cuda, compiled->cuda().instance(sizes, alignments));
+    ATTACCA_TRY(cuda, compiled->cuda().instance(sizes, of_elements(alignments, inputs, outputs)));
     remember(sizes, cuda->decisions());
   } else {
     ATTACCA_TRY(cpu, compiled->cpu().instance(sizes));

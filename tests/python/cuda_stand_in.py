@@ -95,6 +95,16 @@ class StandIn(unittest.TestCase):
             plan(Array(whole[offset:offset + 16 * 60].reshape(16, 60)), array(60, 60))
         self.assertEqual(len(plan._engine._instances), 2)
 
+    def test_alignments_below_an_element(self):
+        """Promised as 1 they are the elements' own; memory that is not so aligned is refused."""
+        for graph in ("graph g(x: f32[M, 60]) { return relu(x) + 1 }",
+                      "graph g(x: f32[M, 60]) { return transpose(x) }"):
+            plan = attacca.compile(graph, device="cuda")
+            plan._core.prepare([("M", 16)], [1, 2])
+            memory = np.zeros(16 * 60 * 4 + 2, np.int8)[2:]
+            with self.assertRaisesRegex(attacca.Error, "not aligned to its elements' 4 bytes"):
+                plan(Array(memory.view(np.float32).reshape(16, 60)))
+
     def test_a_remembered_launch(self):
         """On the current stream, with a workspace of the framework's; host arrays stand for a GPU's."""
         from attacca import _core

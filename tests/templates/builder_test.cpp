@@ -70,7 +70,7 @@ TEST(Builder, SaysWhyNot) {
     return refusal(aligned(), arguments);
   };
   EXPECT_EQ(with([](auto& g) { g.a.pointer = at(0x1002); }),
-            "A must be at a multiple of 16 bytes, not at 0x1002");
+            "A must be aligned to 16 bytes, not to 2");
   EXPECT_EQ(with([](auto& g) { g.a.row_stride = 65; }),
             "steps of A along m must be a multiple of 16 bytes, not 130");
   EXPECT_EQ(with([](auto& g) { g.a.column_stride = 2; }),
@@ -94,12 +94,12 @@ TEST(Builder, RefusesOperandsThatItHasNoPlaceFor) {
   EXPECT_EQ(with(aligned(), [&](auto& g) { g.result[1] = operand; }),
             "result 1: the template has no such slot");
   EXPECT_EQ(with(aligned(), [](auto& g) { g.result[0].pointer = at(0x3001); }),
-            "result 0 at 0x3001: elements of 2 bytes at an odd address");
+            "result 0 must be aligned to 2 bytes, not to 1");
   EXPECT_EQ(with(aligned(),
                  [](auto& g) {
                    g.row[1] = {at(0x5002), 1, 0, 4, 0};
                  }),
-            "row vector 1 at 0x5002: elements of 4 bytes at an odd address");
+            "row vector 1 must be aligned to 4 bytes, not to 2");
   EXPECT_EQ(with(aligned(),
                  [](auto& g) {
                    g.column[0] = {at(0x5000), 1, 0, 3, 0};
@@ -115,7 +115,7 @@ TEST(Builder, RefusesOperandsThatItHasNoPlaceFor) {
             "the template takes no scales of blocks");
   EXPECT_EQ(with(*built.find("wgmma_e4m3_tn_16x64x128_1x1_swap_scaled_f2_d8"),
                  [](auto& g) { g.scale_b.pointer = at(0x5002); }),
-            "the scales of B must be at a multiple of 4 bytes, not at 0x5002");
+            "the scales of B must be aligned to 4 bytes, not to 2");
 }
 
 // More rows would read the weights again.

@@ -78,19 +78,22 @@ namespace {
   return 0;
 }
 
-[[maybe_unused]] inline int check_address(const char* name, const void* pointer, char* reason,
-                                          size_t reason_bytes) {
-  if (reinterpret_cast<uintptr_t>(pointer) % 16 == 0) return 0;
-  return refuse(reason, reason_bytes, "%s must be at a multiple of 16 bytes, not at %p", name,
-                pointer);
+// Whether `pointer` is a multiple of `least`, a power of two. The reason says how aligned it is:
+// `check` also gets addresses that only stand for an alignment (abi.h).
+[[maybe_unused]] inline int check_address(const char* name, const void* pointer, int least,
+                                          char* reason, size_t reason_bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  if (address % least == 0) return 0;
+  return refuse(reason, reason_bytes, "%s must be aligned to %d bytes, not to %d", name, least,
+                static_cast<int>(address & -address));
 }
 
-// Whether elements of so many bytes are at an address.
-[[maybe_unused]] inline int check_elements(const char* name, int slot, const void* pointer,
+// The same of an operand of this kind and slot, whose elements have so many bytes.
+[[maybe_unused]] inline int check_elements(const char* kind, int slot, const void* pointer,
                                            int bytes, char* reason, size_t reason_bytes) {
-  if (reinterpret_cast<uintptr_t>(pointer) % bytes == 0) return 0;
-  return refuse(reason, reason_bytes, "%s %d at %p: elements of %d bytes at an odd address", name,
-                slot, pointer, bytes);
+  char name[32];
+  std::snprintf(name, sizeof name, "%s %d", kind, slot);
+  return check_address(name, pointer, bytes, reason, reason_bytes);
 }
 
 // Results and full operands: a slot for each, and elements at addresses of their size.

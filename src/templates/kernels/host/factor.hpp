@@ -61,7 +61,7 @@ enum class Steps { Multiples16, Tma };
   if (stride != 1 && extent > 1)
     return refuse(reason, bytes, "%s must be contiguous along %s, its stride there is %lld",
                   factor.name, axis, static_cast<long long>(stride));
-  if (check_address(factor.name, factor.pointer, reason, bytes)) return 1;
+  if (check_address(factor.name, factor.pointer, 16, reason, bytes)) return 1;
   const struct {
     const Axis& axis;
     int64_t least;

@@ -18,10 +18,7 @@ inline int check_packed(const attacca_gemm_arguments& g, char* reason, size_t by
   if (g.batch > 1)
     return refuse(reason, bytes, "packed weights are one matrix, the product has %d", g.batch);
   if (g.packed.groups < 1) return refuse(reason, bytes, "%d groups of scales", g.packed.groups);
-  if (reinterpret_cast<uintptr_t>(g.b.pointer) % 16 != 0)
-    return refuse(reason, bytes, "the packed tensor must be at a multiple of 16 bytes, not at %p",
-                  g.b.pointer);
-  return 0;
+  return check_address("the packed tensor", g.b.pointer, 16, reason, bytes);
 }
 
 }  // namespace

@@ -31,9 +31,8 @@ int check_scales(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
   for (int i = 0; i < 2; ++i) {
     const void* pointer = scales[i]->pointer;
     if (pointer && !kScaled) return refuse(reason, bytes, "the template takes no scales of blocks");
-    if (reinterpret_cast<uintptr_t>(pointer) % sizeof(float) != 0)
-      return refuse(reason, bytes, "the scales of %s must be at a multiple of 4 bytes, not at %p",
-                    i == 0 ? "A" : "B", pointer);
+    const char* name = i == 0 ? "the scales of A" : "the scales of B";
+    if (check_address(name, pointer, sizeof(float), reason, bytes)) return 1;
   }
   return 0;
 }
