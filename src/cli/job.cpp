@@ -155,7 +155,7 @@ std::string dims_line(const Job& job) {
       job.assumed.empty() ? "" : fmt::format(" (assumed: {})", fmt::join(job.assumed, ", ")));
 }
 
-// Names come from models: none may leave the folder or overwrite another's file.
+// Names come from models: no file may be outside of the folder or overwrite another.
 Result<std::vector<std::string>> output_files(const ir::Graph& graph, const std::string& folder) {
   constexpr size_t kLongest =
       220;  // a file's name has 255 bytes, ".npy" and its draft's among them

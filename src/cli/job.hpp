@@ -1,4 +1,4 @@
-// A model file with its symbols and inputs bound, as the commands that run or tune it want it.
+// A model with its symbols and inputs bound, for the commands that run or tune it.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@ namespace attacca::cli {
 struct Job {
   ir::Graph graph;
   ir::SymbolValues symbols;
-  std::vector<std::string> assumed;  // symbols that nothing bound: they took a default
+  std::vector<std::string> assumed;  // symbols that nothing bound, which have a default
   ir::Bindings inputs;
 };
 
-// The file's graph, verified; no symbol bound, no input made.
+// Reads and verifies the file's graph. No symbol or input is bound yet.
 Result<Job> load_job(const std::string& file);
 // `texts`: "x=x.npy".
 Status read_inputs(Job& job, const std::vector<std::string>& texts);
@@ -30,8 +30,8 @@ std::string sizes_text(const ir::SymbolValues& symbols);
 // "dimensions: M=128, K=64 (assumed: K)\n"; empty where the graph has no symbols.
 std::string dims_line(const Job& job);
 
-// The file in the folder for each output, its name with '/' as '_'. Errors: two outputs that map to
-// one file, a name too long for one; call it before any work is done.
+// The path in the folder for each output, named after it with '_' in place of '/'. Errors: two
+// outputs with one path, a name too long for a file. Call it before any work is done.
 Result<std::vector<std::string>> output_files(const ir::Graph& graph, const std::string& folder);
 Status write_outputs(const Job& job, const std::vector<ir::Tensor>& outputs,
                      const std::string& folder);

@@ -81,43 +81,43 @@ class Folder {
     const ir::Node& node = graph_[value];
     const auto domain = domain_of(node);
     if (!domain) return;
-    Room& room = rooms_.try_emplace(*domain, *domain).first->second;
-    EGraph& egraph = room.egraph;
+    DomainGraph& own = domains_.try_emplace(*domain, *domain).first->second;
+    EGraph& egraph = own.egraph;
     const auto& params = node.params();
     const bool opaque = std::any_of(params.begin(), params.end(), is_near_miss);
-    Ref ref = opaque ? egraph.leaf(value) : insert(room, *domain, node);
+    Ref ref = opaque ? egraph.leaf(value) : insert(own, *domain, node);
     saturate(egraph, ref.cls);
     ref = egraph.find(ref);
     refs_[value.id] = ref;
-    if (auto choice = choose(graph_, egraph, choices_, room.constants, value, ref))
+    if (auto choice = choose(graph_, egraph, choices_, own.constants, value, ref))
       choices_.emplace(value.id, std::move(*choice));
     egraph.anchor(ref, value);
   }
 
   // The e-graph of one domain's ops, and its constants.
-  struct Room {
-    explicit Room(const Domain& domain)
+  struct DomainGraph {
+    explicit DomainGraph(const Domain& domain)
         : egraph(domain.compute.value_or(domain.dtype)), constants(egraph.computed()) {}
     EGraph egraph;
     Constants constants;
   };
 
-  Ref insert(Room& room, const Domain& domain, const ir::Node& node) {
+  Ref insert(DomainGraph& own, const Domain& domain, const ir::Node& node) {
     std::vector<Ref> args;
-    for (const Value operand : node.operands) args.push_back(operand_ref(room, domain, operand));
-    const auto ref = room.egraph.apply(node.op, node.params(), args, Cancel::Forbid);
-    if (!ref) return room.egraph.opaque(node.op, node.params(), std::move(args));
-    return is_constant(*ref) ? constant(room.constants.computed(ref->scale)) : *ref;
+    for (const Value operand : node.operands) args.push_back(operand_ref(own, domain, operand));
+    const auto ref = own.egraph.apply(node.op, node.params(), args, Cancel::Forbid);
+    if (!ref) return own.egraph.opaque(node.op, node.params(), std::move(args));
+    return is_constant(*ref) ? constant(own.constants.computed(ref->scale)) : *ref;
   }
 
-  Ref operand_ref(Room& room, const Domain& domain, Value operand) {
+  Ref operand_ref(DomainGraph& own, const Domain& domain, Value operand) {
     const ir::Node& node = graph_[operand];
     if (node.op == Op::Constant && node.type.dtype != ir::DType::Bool)
-      if (const auto number = room.constants.read(node)) return constant(*number);
+      if (const auto number = own.constants.read(node)) return constant(*number);
     if (domain_of(node) == domain) return *refs_[operand.id];
-    if (is_comparison(node.op) && compares_in(domain, node)) return insert(room, domain, node);
-    const Ref leaf = room.egraph.leaf(operand);
-    if (room.egraph[leaf.cls].anchors.empty()) room.egraph.anchor(leaf, operand);
+    if (is_comparison(node.op) && compares_in(domain, node)) return insert(own, domain, node);
+    const Ref leaf = own.egraph.leaf(operand);
+    if (own.egraph[leaf.cls].anchors.empty()) own.egraph.anchor(leaf, operand);
     return leaf;
   }
 
@@ -193,7 +193,7 @@ class Folder {
   }
 
   const ir::Graph& graph_;
-  std::map<Domain, Room> rooms_;
+  std::map<Domain, DomainGraph> domains_;
   std::vector<std::optional<Ref>> refs_;  // of values with a domain, in its e-graph
   Choices choices_;
   std::vector<Value> moved_;  // where an old value is in the result

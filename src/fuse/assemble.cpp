@@ -1,4 +1,4 @@
-// Drafts become regions: decides which values go to memory, which views disappear, and which ops
+// Makes regions of drafts: decides which values go to memory, which views disappear, and which ops
 // run alone.
 #include <algorithm>
 
@@ -56,7 +56,7 @@ class Assembly {
   }
 
   void decide_single(Value node) {
-    // Its readers use strides, or read what it reads.
+    // Not computed: its readers read its operand by strides, or unpack or scale it themselves.
     const Op op = graph_[node].op;
     if ((is_view_op(op) || op == Op::Unpack || op == Op::ScaleBlocks) && !needed_[node.id]) return;
     singles_.push_back(node);
@@ -65,7 +65,7 @@ class Assembly {
   }
 
   void decide_member(Value node) {
-    if (!needed_[node.id] && !useful_[node.id]) {  // a view that only other regions look through
+    if (!needed_[node.id] && !useful_[node.id]) {  // a view that only other regions read through
       work_.owner[node.id] = Workspace::kFree;
       return;
     }
@@ -86,7 +86,7 @@ class Assembly {
       if (inside)
         useful_[operand.id] = true;
       else if (graph_[node].op == Op::Kernel)
-        needed_[operand.id] = true;  // it takes an address, not strides
+        needed_[operand.id] = true;  // a user's kernel takes an address, not strides
       else
         needed_[facts_.views[operand.id].source.id] = true;
     }
@@ -163,7 +163,7 @@ class Assembly {
   const Facts& facts_;
   const ir::Graph& graph_;
   std::vector<bool> needed_;  // in memory
-  std::vector<bool> useful_;  // to a member of its own region
+  std::vector<bool> useful_;  // read by a member of its own region
   std::vector<Value> singles_;
 };
 

@@ -1,4 +1,4 @@
-// Where regions start: at every matrix product, then at elementwise ops that joined none.
+// Starts regions: at every matrix product, then at elementwise ops that joined no region.
 #include "fuse/gates.hpp"
 #include "fuse/workspace.hpp"
 
@@ -13,7 +13,7 @@ bool starts_pointwise(const Workspace& work, Value node) {
          is_pointwise(op) && !is_view_op(op) && dtype_obstacle(work.graph(), node).empty();
 }
 
-// Nodes that only ops over more elements read: these ops may include them as operands.
+// Nodes that are read only by ops over more elements, which may compute them along.
 std::vector<bool> only_repeated(const Facts& facts) {
   std::vector<bool> result(facts.graph.size(), false);
   for (uint32_t id = static_cast<uint32_t>(facts.graph.size()); id-- > 0;) {

@@ -225,7 +225,7 @@ GemmOperand matrices_of(const Facts& facts, Value value, bool transposed, const 
   ir::Shape whole = batch;
   whole.insert(whole.end(), shape.end() - 2, shape.end());
   std::vector<Dim> strides = broadcast_strides(shape, own, whole);
-  // A single row or column gets the stride that a next one would have.
+  // An axis of extent 1 gets the stride that a second row or column would have.
   Dim &row = strides[strides.size() - 2], &column = strides.back();
   if (whole.back().is(1)) column = 1;
   if (whole[whole.size() - 2].is(1)) row = column * whole.back();

@@ -1,5 +1,5 @@
-// Cuts a graph into regions, each to be one kernel. Every op that a region had to leave out carries
-// the reason, as a value.
+// Cuts a graph into regions, each of which becomes one kernel. For every op that joined no region
+// there is a reason, as a value.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace attacca::fuse {
 
-// An f32 for each block of an operand: of A 128 values of k of a row, of B 128 of k by 128 columns.
-// Its access is of blocks, as the operand's is of elements.
+// One f32 for each block of an operand. A block of A is 128 values of k in one row, a block of B
+// 128 values of k by 128 columns. The access counts blocks where the operand's counts elements.
 struct BlockScales {
   ir::Value source;
   epilogue::Access access;
@@ -26,10 +26,10 @@ struct GemmOperand {
   ir::Value source;
   ir::DType dtype = ir::DType::F32;
   epilogue::Access access;
-  // Of B: `source` is a packed tensor of this layout; dtype and access are of what it unpacks to.
+  // Set for a packed B: the layout of `source`. dtype and access describe the unpacked weights.
   std::optional<ir::PackedLayout> packed = {};
-  // Of both operands, 8-bit floats, or of neither: a product of blocks is multiplied by both
-  // scales.
+  // Set for both operands, which are 8-bit floats, or for neither. The product of two blocks is
+  // multiplied by both scales.
   std::optional<BlockScales> scales = {};
 };
 
@@ -37,7 +37,7 @@ struct Gemm {
   ir::Value node;  // the matmul
   GemmOperand a, b;
   ir::Shape batch;        // empty for a plain product
-  ir::Dim m, n, k;        // n is this GEMM's own N: 2I for a packed gate whose domain has I columns
+  ir::Dim m, n, k;        // n: of this product; 2 * I if its halves are a gate of I columns
   ir::DType accumulator;  // f32, s32 or f64
   bool fast = false;      // as ir::MatMulAttrs::fast
 };
@@ -60,25 +60,25 @@ struct Region {
   std::vector<ir::Value> outputs;   // values it materialises
 };
 
-// Why a node is not in the region that feeds it (or, for a matmul, why nothing joined it).
+// Why a node did not join the region that computes its operand, or why nothing joined a matmul.
 struct Refusal {
   ir::Value node;
   ir::Value region_root;  // the matmul or first node of the region that it did not join
   std::string reason;     // "the result of g is used by t7 outside the region and ..."
 };
 
-// Regions in an order in which they can run: every input is a graph input, a constant, or an output
-// of an earlier region.
+// Regions in an order in which they can run: each reads only graph inputs, constants and outputs of
+// earlier regions.
 struct Partition {
   ir::Graph graph;
   std::vector<Region> regions;
   std::vector<Refusal> refusals;
 };
 
-// Which reductions the executor's kernels compute along.
+// The reductions that the executor's kernels can compute together with a product.
 enum class Reductions : uint8_t {
   None,
-  Amax,  // one f32 amax of a whole matrix a product
+  Amax,  // one f32 amax of a whole matrix for each product
   All,
 };
 

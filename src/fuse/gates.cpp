@@ -89,7 +89,7 @@ class Halves {
     narrow_ = shape;
     narrow_.back() = *half;
     narrow_count_ = ir::element_count(narrow_);
-    // An extent of 0 would make every count equal.
+    // With an extent of 0, all counts would be equal.
     if (narrow_count_.is(0) || !find() || !complete() || !in_place()) return std::nullopt;
     Draft draft = work_.start(RegionKind::GatedGemm, matmul_, narrow_);
     if (join_prefix(draft)) {
@@ -137,7 +137,7 @@ class Halves {
     return follows ? std::optional(Kind::Flat) : std::nullopt;
   }
 
-  // Notes which half of the columns a view takes, if it takes one.
+  // Records which half of the columns a view takes, if it takes a half.
   bool note_lane(Value view) {
     if (!(facts_.count[view.id] == narrow_count_)) return false;
     const Access& access = facts_.views[view.id].access;
@@ -165,7 +165,7 @@ class Halves {
     return (low_ && high_ && !even_ && !odd_) || (even_ && odd_ && !low_ && !high_);
   }
 
-  // Every op before the split reads its neighbours of the product column for column.
+  // Every op before the split reads the product's columns in their own order.
   bool in_place() const {
     for (const auto& [id, kind] : kinds_) {
       const ir::Node& node = graph_.nodes()[id];
@@ -182,7 +182,7 @@ class Halves {
     for (const auto& [id, kind] : kinds_)
       if (id != matmul_.id && !work_.join(draft, Value{id})) return false;
     draft.fixed = draft.members.size();
-    // Readers first: each wide node is seen once through every lane.
+    // Readers come first, so that each wide node is visited once for each lane.
     for (auto entry = kinds_.rbegin(); entry != kinds_.rend(); ++entry)
       if (entry->second != Kind::Lane && !see(draft, Value{entry->first})) return false;
     return true;

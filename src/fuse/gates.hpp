@@ -1,5 +1,5 @@
-// Gated products: two accumulators of one A meet in one expression. Both come from one product
-// whose columns are [gate; up] halves or alternate, or from two products of equal shape.
+// Gated products: an expression of two accumulators that share A. They are the two halves or the
+// alternate columns of one product, or two products of equal shape.
 #pragma once
 
 #include "fuse/workspace.hpp"
@@ -11,7 +11,7 @@ struct GatePair {
   ir::Value first, second, meet;
 };
 
-// By either product. Each product is in one pair at most.
+// The pair of each product; a product is in one pair at most.
 std::map<uint32_t, GatePair> find_gate_pairs(const Facts& facts);
 
 // The grown region; nullopt, with no node owned, if the two products do not meet inside it.

@@ -1,4 +1,4 @@
-// Greedy growth of a region over the users of its members.
+// Grows a region greedily: the users of its members join where they can.
 #include <algorithm>
 #include <functional>
 #include <queue>
@@ -17,8 +17,8 @@ using ir::Op;
 using ir::Value;
 
 constexpr size_t kMaxOutputs = 4;
-// A chain of ops over fewer elements is recomputed for every element to which it is broadcast, so
-// only cheap ops join.
+// Ops over fewer elements are computed again for every element to which they are broadcast, so only
+// cheap ones join.
 constexpr int kMaxRepeatedCost = 4;
 
 class Growth {
@@ -148,7 +148,7 @@ class Growth {
     return {};
   }
 
-  // The first of the region.
+  // Whether it is the first amax of the region, over a whole matrix.
   bool is_amax_of_matrix(const ir::Node& node) const {
     return node.op == Op::AMax && node.type.dtype == ir::DType::F32 &&
            draft_.frames.domain().size() == 2 && node.get<ir::ReductionAttrs>().axes.size() == 2 &&
@@ -257,7 +257,7 @@ class Growth {
   bool pull_one(Value node) {
     const ir::Node& n = graph_[node];
     if (work_.owner[node.id] != Workspace::kFree || facts_.is_output[node.id]) return false;
-    if (facts_.feeds[node.id].any()) return false;  // it may follow that product
+    if (facts_.feeds[node.id].any()) return false;  // it may join the region of that product
     if (!is_view_op(n.op) && (!is_pointwise(n.op) || !cheap_enough(node))) return false;
     if (!dtype_obstacle(graph_, node).empty()) return false;
     for (const Value user : facts_.users[node.id])

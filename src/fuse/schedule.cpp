@@ -41,8 +41,8 @@ void Schedule::for_each_reader(uint32_t group, Visit visit) const {
     }
 }
 
-// Collects `start` and what it reads, directly or not, from position_[later] on; false when that
-// includes `later`.
+// Collects `start` and all that it reads, directly or not, from position_[later] on. Returns false
+// if `later` is among them.
 bool Schedule::find_before(uint32_t start, uint32_t later) {
   before_ = {start};
   visited_[start] = stamp_;
@@ -75,7 +75,7 @@ void Schedule::move(uint32_t group, uint32_t position) {
   position_[group] = position;
 }
 
-// Reorders so that `group` runs before `later`; returns false if it depends on it.
+// Reorders so that `group` runs before `later`; returns false if `group` depends on `later`.
 bool Schedule::place_before(uint32_t group, uint32_t later) {
   if (position_[group] < position_[later]) return true;
   ++stamp_;

@@ -25,7 +25,7 @@ class Schedule {
   // would have to run between the two. REQUIRES: `from` reads or is read by `into`, or neither
   // depends on the other.
   bool join(uint32_t into, uint32_t from);
-  // After a failed join: the group that stood between.
+  // After a join that failed: the group that would have to run between the two.
   uint32_t blocker() const { return blocker_; }
 
   // Undoes every join since the mark.

@@ -1,5 +1,6 @@
-// Tails of users' kernels. Only the kernel's PTX says how it uses its output, and it is read when a
-// plan with a tail is made for a device. A region here is one that the graph allows.
+// Tails of users' kernels. These regions are those that the graph allows. Whether the kernel allows
+// them depends on how its PTX uses its output, and the PTX is read when a plan is made for a
+// device.
 #include <algorithm>
 
 #include "fmt/format.h"

@@ -107,8 +107,8 @@ class Check {
     return check_listed(region, sources, where);
   }
 
-  // A live node is computed, or it is a view, packed weights or scaled blocks that its readers read
-  // directly.
+  // Every live node is computed by a region, or it is a view, an unpack or a scale_blocks through
+  // which its readers read.
   Status check_computed(Value node) const {
     const ir::Op op = graph_[node].op;
     if (!live_[node.id] || is_given(op) || region_of_[node.id] >= 0 || is_view_op(op) ||

@@ -22,7 +22,7 @@ std::vector<Axis> real_axes(const Shape& shape, const std::vector<Dim>& strides)
   return axes;
 }
 
-// The stride of one axis equal to axes[begin, end) in row-major order.
+// The stride of one axis that walks axes[begin, end) in row-major order.
 std::optional<Dim> merged_stride(const std::vector<Axis>& axes, size_t begin, size_t end) {
   for (size_t i = begin; i + 1 < end; ++i)
     if (!(axes[i].stride == axes[i + 1].stride * axes[i + 1].extent)) return std::nullopt;
@@ -39,7 +39,8 @@ Grow to_extend(const Dim& from, const Dim& to) {
   return Grow::Both;
 }
 
-// Ends of the smallest next groups of `from` and `to` axes with equal products, or false.
+// Finds the ends of the smallest next groups of `from` and `to` axes whose extents have equal
+// products; false if there are none.
 bool next_groups(const std::vector<Axis>& from, const std::vector<Axis>& to, size_t& from_end,
                  size_t& to_end) {
   Dim from_product = from[from_end++].extent, to_product = to[to_end++].extent;

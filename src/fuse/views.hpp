@@ -1,4 +1,4 @@
-// View-like ops as arithmetic on strides: maps each element of a view to an element of its source.
+// View ops as strides: which element of its source each element of a view is.
 #pragma once
 
 #include <optional>
@@ -24,8 +24,8 @@ bool is_view_op(ir::Op op);
 // Row-major strides; 0 along axes of extent 1, which have no second element to step to.
 std::vector<ir::Dim> dense_strides(const ir::Shape& shape);
 
-// The strides over `to` of the elements that `strides` reach over `from`, both in row-major order
-// of the same count; nullopt where no strides can (a broadcast or padded axis would be cut across).
+// Strides over `to` that reach, in the same order, the elements that `strides` reach over `from`,
+// which has as many. nullopt if there are none, as when a broadcast or padded axis would be cut.
 std::optional<std::vector<ir::Dim>> regroup(const ir::Shape& from,
                                             const std::vector<ir::Dim>& strides,
                                             const ir::Shape& to);
@@ -34,18 +34,18 @@ std::optional<std::vector<ir::Dim>> regroup(const ir::Shape& from,
 std::vector<ir::Dim> broadcast_strides(const ir::Shape& from, const std::vector<ir::Dim>& strides,
                                        const ir::Shape& to);
 
-// What an operand of these strides is to an epilogue: the last two axes are its rows and columns.
+// The role in an epilogue of an operand with these strides, the last two of rows and columns.
 epilogue::Role role_of(const std::vector<ir::Dim>& strides);
 
 // The access of the view node `view`, no reshape, to what `operand` of its operand accesses.
 Access view_of(const ir::Graph& graph, ir::Value view, const Access& operand);
 
-// The access of the view node `view` to what `operand` of its operand accesses; nullopt where no
-// strides express it, and for negative steps, which kernels do not take.
+// The access of the view node `view`, where `operand` is the access of its operand. nullopt if no
+// strides express it, and for negative steps, which kernels do not support.
 std::optional<Access> apply_view(const ir::Graph& graph, ir::Value view, const Access& operand);
 
-// Every value as a view of the value that must be in memory to read it: the value itself, unless it
-// is a view op that strides express.
+// For each value, where it is read from: itself, or, if it is a view op that strides express, the
+// value in memory behind it.
 std::vector<View> resolve_views(const ir::Graph& graph);
 
 }  // namespace attacca::fuse

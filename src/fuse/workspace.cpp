@@ -48,7 +48,7 @@ Facts::Facts(const ir::Graph& graph)
 
 bool Facts::correspond(ir::Value a, ir::Value b) const {
   if (!(count[a.id] == count[b.id])) return false;
-  // Without elements, equal counts say nothing about the axes.
+  // If there are no elements, equal counts do not mean equal axes.
   return !count[a.id].is(0) || graph.type(a).shape == graph.type(b).shape;
 }
 

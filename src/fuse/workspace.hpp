@@ -1,4 +1,4 @@
-// Shared by the steps of partition(): facts about the graph, and the drafts of regions.
+// What the steps of partition() share: facts about the graph, and drafts of regions.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,7 @@
 
 namespace attacca::fuse {
 
-// The matrix products whose elements, through elementwise ops and views only, a value is made of.
+// The matrix products from which a value is computed by elementwise ops and views only.
 struct Feeds {
   static constexpr uint32_t kNone = UINT32_MAX;
   uint32_t first = kNone, second = kNone;
@@ -41,15 +41,15 @@ struct Facts {
 
 using epilogue::display_name;
 
-// Ops that compute or keep one element for one: what an epilogue's expression is made of.
+// Ops of an epilogue's expression: each element of the result is of one element of each operand.
 bool is_pointwise(ir::Op op);
 
 // Ops that start regions and read their operands from memory.
 bool starts_region(ir::Op op);
 
-// Which element of a value each point of a region's domain reads. The root frame: the element at
-// the same place in row-major order. Others: as the node `through`, itself seen in frame `up`,
-// reads it.
+// Which element of a value each point of a region's domain reads. In the root frame it is the
+// element at the same place in row-major order. In another frame it is the element that the node
+// `through` reads for the point, and frame `up` says which element of `through` that is.
 struct Frame {
   const Frame* up = nullptr;
   ir::Value through;
@@ -75,17 +75,17 @@ class Frames {
 struct Draft {
   struct Member {
     ir::Value node;
-    size_t mark;  // of the schedule, before it joined
+    size_t mark;  // of the schedule before the node joined
   };
   int id = 0;
   RegionKind kind = RegionKind::Gemm;
-  std::vector<ir::Value> gemms;  // or the user's kernel: what accumulators are
+  std::vector<ir::Value> gemms;  // the products, or the user's kernel: its accumulators
   Frames frames;
   ir::Dim count;                // elements of the domain
   std::vector<Member> members;  // in the order they joined
-  size_t fixed = 0;             // so many members must stay
+  size_t fixed = 0;             // the first members, which must stay
   std::set<uint32_t> reduced;   // members that reduce the domain: nothing inside reads them
-  // Frames of the members that are not seen in the root frame alone.
+  // Frames of the members that are read in other frames than the root.
   std::map<uint32_t, std::vector<const Frame*>> seen_in = {};
   std::vector<Refusal> refusals = {};
 
@@ -107,7 +107,7 @@ struct Workspace {
 
   // A draft of one node, which it owns.
   Draft start(RegionKind kind, ir::Value root, ir::Shape domain);
-  // Joins a node the schedule can place; false otherwise.
+  // Adds a node; false, and nothing changes, if the schedule cannot place it.
   bool join(Draft& draft, ir::Value node);
   // Removes the members from index `keep` on, latest first.
   void drop(Draft& draft, size_t keep);
@@ -125,12 +125,12 @@ struct Workspace {
   int next_id = 0;
 };
 
-// Adds every node that can join, in graph order, then operands that only the region reads. Each
-// node that cannot join gets its reason.
+// Adds every node that can join, in graph order, then operands that only the region reads. Records
+// a reason for each node that cannot join.
 void grow(Workspace& work, Draft& draft);
 
-// Regions of users' kernels and their tails, of all matrix products, then of the elementwise ops
-// left over.
+// Drafts of users' kernels with their tails and of all matrix products, then of the elementwise ops
+// that joined none.
 void draft_kernels(Workspace& work);
 void draft_gemms(Workspace& work);
 void draft_pointwise(Workspace& work);
@@ -140,22 +140,22 @@ void draft_alone(Workspace& work);
 // Drafts as regions, everything else as Single, in an order in which they can run.
 Partition assemble(Workspace& work, ir::Graph graph);
 
-// The unpack op, of an input or a constant, whose weights are B of this product as a whole:
-// transposed, one matrix for all batches.
+// The unpack op whose result, transposed and the same for all batches, is B of this product. It
+// reads an input or a constant.
 std::optional<ir::Value> packed_weights(const Facts& facts, ir::Value matmul);
 
-// The scale_blocks ops whose results are A and B of this product as they stand or, of B,
-// transposed, where they are 8-bit floats in the blocks of fuse::BlockScales.
+// The scale_blocks ops whose results are A and B of this product, B possibly transposed. Their
+// values are 8-bit floats in the blocks of fuse::BlockScales.
 struct ScaledOperands {
   ir::Value of[2];
 };
 std::optional<ScaledOperands> scaled_operands(const Facts& facts, ir::Value matmul);
 
-// Empty, or why no epilogue computes this node on any kernel.
+// Why no kernel's epilogue can compute this node; empty if one can.
 std::string dtype_obstacle(const ir::Graph& graph, ir::Value node);
 // Why a node of this op is never part of an epilogue's expression.
 std::string structural_reason(const ir::Graph& graph, ir::Value node);
-// Empty, or why a matrix product is no Gemm region.
+// Why a matrix product cannot be a Gemm region; empty if it can.
 std::string gemm_obstacle(const ir::Graph& graph, ir::Value matmul);
 
 }  // namespace attacca::fuse

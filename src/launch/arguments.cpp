@@ -27,7 +27,7 @@ attacca_vector vector(const problem::View& view, bool along_columns) {
           static_cast<int32_t>(ir::size_of(view.dtype)), 0};
 }
 
-// The record of a placed operand in the arguments; nullptr: it has none of this kind.
+// The record in the arguments for a placed operand; nullptr if its place has none of this kind.
 attacca_operand* operand_at(attacca_gemm_arguments& arguments, epilogue::Placement at) {
   const auto slot = static_cast<size_t>(at.slot);
   if (at.place == Place::Full) return &arguments.full[slot];

@@ -10,7 +10,8 @@
 
 namespace attacca::launch {
 
-// The arguments without addresses, and with them filled in. `factors`: the problem's.
+// describe() gives the arguments without addresses, set_addresses() fills those in. `factors`: the
+// problem's.
 attacca_gemm_arguments describe(const problem::Problem& problem, const templates::Template& kernel,
                                 const epilogue::Binding& binding, const Candidate& candidate,
                                 int sm_count);

@@ -16,7 +16,7 @@ struct Binding;
 namespace attacca::launch {
 
 enum class CandidateKind : uint8_t {
-  Fused,    // one kernel of a template, or the user's
+  Fused,    // one kernel, of a template or of the user
   Unfused,  // the vendor library's product or the user's kernel, then one pointwise kernel
 };
 
@@ -28,15 +28,15 @@ struct Candidate {
   int splits = 0;
   int absorbed = 0;   // Unfused: which of vendor_epilogues() the library computes
   int algorithm = 0;  // Unfused: which of the library's proposals
-  // Fused, by a template: where it takes the problem's operands (legality.hpp). Not part of the
-  // text: resolve() finds it for what was read.
+  // Fused, by a template: where the template takes the problem's operands (legality.hpp). It is not
+  // part of the text; resolve() finds it for a candidate that was read.
   std::shared_ptr<const epilogue::Binding> binding = {};
-  // As their texts compare.
+  // Equal if their texts are.
   friend bool operator==(const Candidate& a, const Candidate& b);
 };
 
-// "cutlass_tn_128x128x64_2x1_pingpong_f1 swizzle=2 raster=1 splits=4", "unfused absorbed=1
-// algorithm=3"; and back.
+// Writes "cutlass_tn_128x128x64_2x1_pingpong_f1 swizzle=2 raster=1 splits=4" or "unfused absorbed=1
+// algorithm=3", and reads it.
 std::string to_string(const Candidate& candidate);
 Result<Candidate> parse_candidate(const std::string& text);
 
@@ -47,7 +47,7 @@ struct Exclusion {
 
 struct Candidates {
   std::vector<Candidate> ranked;  // fused ones by expected time, the best first
-  std::vector<double> expected;   // seconds, one a ranked candidate; none of a user's kernel
+  std::vector<double> expected;   // seconds, of each ranked candidate; empty for a user's kernel
   std::vector<Exclusion> excluded;
 };
 

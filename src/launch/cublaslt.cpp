@@ -1,4 +1,4 @@
-// Declarations of what we call of cublasLt.h (CUDA 12 and 13), under names of our own.
+// Declarations of the functions that we call of cublasLt.h (CUDA 12 and 13), under our own names.
 #include "launch/cublaslt.hpp"
 
 #include <algorithm>
@@ -35,7 +35,8 @@ struct HeuristicResult {
   int reserved[4];
 };
 
-// How a type of product is asked for: inputs, result, cublasComputeType_t, cudaDataType of scales.
+// A type of product as cuBLASLt names it: inputs, result, cublasComputeType_t, cudaDataType of
+// scales.
 struct Arithmetic {
   DType a, b, result;
   int compute;
@@ -175,8 +176,8 @@ bool vendor_multiplies(DType a, DType b, DType d) {
   return arithmetic_of(a, b, d) != nullptr;
 }
 
-// The library thinks in columns: it computes D^T [n, m] = B^T [n, k] x A^T [k, m], so its A is our
-// B.
+// The library's matrices are column-major, so it computes D^T [n, m] = B^T [n, k] x A^T [k, m]: its
+// A is our B.
 struct VendorGemm::Descriptors {
   std::shared_ptr<const CublasLt> library;
   void* operation = nullptr;
@@ -269,7 +270,7 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
          {std::pair{kScaleModeA, kBlocks128x128}, {kScaleModeB, kBlocks128}})
       ATTACCA_TRY_VOID(f.check(f.desc_set(descriptors->operation, attribute, &mode, sizeof mode),
                                "scales of blocks"));
-    // The heuristics read none, but want some.
+    // The heuristics do not read the scales, but require an address.
     const auto* some = reinterpret_cast<const void*>(intptr_t{16});
     ATTACCA_TRY_VOID(descriptors->set_scales(some, some));
   }
@@ -277,7 +278,7 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
     const uint32_t epilogue = kEpilogues[static_cast<size_t>(problem.tail)];
     ATTACCA_TRY_VOID(f.check(
         f.desc_set(descriptors->operation, kEpilogue, &epilogue, sizeof epilogue), "epilogue"));
-    // The heuristics read no bias, but its alignment from the address.
+    // The heuristics do not read the bias; they take its alignment from the address.
     ATTACCA_TRY_VOID(
         descriptors->set_bias(reinterpret_cast<const void*>(intptr_t{problem.bias_alignment})));
   }

@@ -1,5 +1,5 @@
-// cuBLASLt, opened at run time: the product of the unfused path, and the peer that every candidate
-// is measured against.
+// cuBLASLt, opened at run time. It computes the products of the unfused path, against which every
+// candidate is measured.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ class CublasLt {
   void* handle_ = nullptr;
 };
 
-// What the library computes of each element before it rounds and stores it, in f32.
+// What the library computes in f32 for each element before it rounds and stores it.
 enum class VendorTail : uint8_t {
   None,
   Bias,          // + bias[column], of d's dtype
@@ -53,22 +53,23 @@ struct Multiplication {
   bool scaled = false;      // 8-bit floats whose blocks have scales, as vendor_takes_scales says
 };
 
-// Whether the library takes an operand as it lies: one stride 1, the other at least the extent.
+// Whether the library can read an operand without a copy: one stride is 1, the other at least the
+// extent.
 bool vendor_takes(const problem::View& view, int64_t rows, int64_t columns);
-// Whether it takes the scales of blocks of A [m, k] and B as they lie.
+// Whether it can read the scales of blocks of A [m, k] and B without a copy.
 bool vendor_takes_scales(const problem::ScaleOperands<problem::View>& scales, int64_t m, int64_t k);
-// Whether it multiplies these dtypes, exactly as the numerics contract says. Bytes it takes where
-// both operands are contiguous along k alone.
+// Whether it multiplies these dtypes exactly as the numerics contract says. For bytes, both
+// operands must be contiguous along k.
 bool vendor_multiplies(ir::DType a, ir::DType b, ir::DType d);
 
-// The heuristics propose other algorithms, not only fewer, where there is less workspace.
+// With less workspace, the heuristics propose other algorithms, not only fewer.
 struct WorkspaceLimit {
   size_t bytes;
   int most_algorithms;
 };
 
-// One multiplication with the algorithms that the library's heuristics propose, the best of the
-// first limit first, then what each other one adds.
+// One multiplication, with the algorithms that the library's heuristics propose: those for the
+// first limit, best first, then those that each other limit adds.
 class VendorGemm {
  public:
   // Errors: dtypes or layouts that the library refuses, no algorithm.
@@ -79,7 +80,7 @@ class VendorGemm {
 
   int algorithms() const { return static_cast<int>(algorithms_.size()); }
   size_t workspace_bytes(int algorithm) const { return algorithms_[algorithm].workspace_bytes; }
-  // What a launch reads besides the factors; null without it.
+  // Other addresses that a launch reads; null if there are none.
   struct Extras {
     const void* bias = nullptr;
     const void *scales_a = nullptr, *scales_b = nullptr;
@@ -96,7 +97,7 @@ class VendorGemm {
   struct Descriptors;
 
   VendorGemm() = default;
-  void add(const Algorithm& proposed);  // unless it is there
+  void add(const Algorithm& proposed);  // nothing, if it is there already
 
   std::shared_ptr<const CublasLt> library_;
   std::shared_ptr<Descriptors> descriptors_;

@@ -28,7 +28,7 @@ Aligned aligned(size_t alignment, size_t bytes) {
   return memory;
 }
 
-// A kernel's parameters as built for certain addresses.
+// A kernel's parameters, built for certain addresses.
 struct Built {
   Addresses addresses;
   void* workspace = nullptr;
@@ -131,7 +131,7 @@ gpu::KernelRequest kernel_request(const problem::Problem& problem, const Templat
   request.capability = capability;
   if (!problem.products.empty()) {
     request.a_type = problem.views.products[0].a.dtype;
-    // A kernel for packed weights makes numbers of A's type of them, whatever the graph unpacks to.
+    // A kernel for packed weights converts them to A's dtype, whatever the graph unpacks to.
     request.b_type =
         problem.products[0].packed ? request.a_type : problem.views.products[0].b.dtype;
   }
@@ -168,7 +168,7 @@ Result<std::unique_ptr<Runnable>> make_pointwise(const std::shared_ptr<Toolbox>&
       continue;
     }
     auto binding = std::get<0>(std::move(legal));
-    // An unused slot costs little; an operand that the hole loads itself costs much.
+    // An unused slot costs little; an operand that the hole itself loads costs much.
     const size_t cost = 100 * static_cast<size_t>(context_operands(problem, *binding)) +
                         2 * (kernel.hole.full_bits.size() + kernel.hole.result_bits.size()) +
                         (kernel.dependent_launch ? 0 : 1);

@@ -1,4 +1,4 @@
-// One kernel of a template, GEMM or pointwise, launched for a problem.
+// A problem computed by one kernel of a template, GEMM or pointwise.
 #pragma once
 
 #include "launch/candidate.hpp"
@@ -11,18 +11,18 @@ Result<std::unique_ptr<Runnable>> make_fused(const std::shared_ptr<Toolbox>& too
                                              const problem::Problem& problem,
                                              const Candidate& candidate);
 
-// The same with a kernel that was loaded already, of the candidate's template: to time machine code
-// that was made in another way. REQUIRES: a candidate with a binding.
+// The same with a loaded kernel of the candidate's template, to time machine code that was made in
+// another way. REQUIRES: a candidate with a binding.
 std::unique_ptr<Runnable> make_fused(const std::shared_ptr<Toolbox>& toolbox,
                                      const problem::Problem& problem, const Candidate& candidate,
                                      std::shared_ptr<const Kernel> kernel);
 
-// By the pointwise template that leaves the fewest operands to the context.
+// Uses the pointwise template that leaves the fewest operands to the context.
 // REQUIRES: a problem without products.
 Result<std::unique_ptr<Runnable>> make_pointwise(const std::shared_ptr<Toolbox>& toolbox,
                                                  const problem::Problem& problem);
 
-// The kernel that computes the problem. `capability`: of the device; 0: what the template is for.
+// The kernel that computes the problem. `capability`: the device's; 0: the template's own.
 gpu::KernelRequest kernel_request(const problem::Problem& problem,
                                   const templates::Template& kernel,
                                   const epilogue::Binding& binding, int capability);

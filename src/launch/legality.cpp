@@ -104,8 +104,8 @@ Reason accumulators_reason(const problem::Problem& problem, const Template& kern
 
 // ---- What the builder checks
 
-// Addresses, far from each other, whose first elements are as aligned as the problem says and no
-// more: what the builder checks before there is memory.
+// Addresses for the builder's check before there is memory: far from each other, and with first
+// elements exactly as aligned as the problem says.
 problem::Addresses least_aligned(const problem::Problem& problem) {
   constexpr int64_t kApart = int64_t{1} << 46;
   int64_t address = 0;

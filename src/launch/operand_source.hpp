@@ -1,6 +1,6 @@
-// Where the unfused path's products read an operand: the caller's memory where the vendor's library
-// takes it as it lies, else a dense copy in the workspace, converted, unpacked or scaled on the
-// way.
+// Where the products of the unfused path read an operand: in the caller's memory if the vendor
+// library can read that, else in the workspace, in a dense copy that was converted, unpacked or
+// scaled.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace attacca::launch {
 
-// Bytes of the workspace, handed out one after the other.
+// Allocates bytes of the workspace one after the other.
 class Arena {
  public:
   size_t take(size_t bytes) {
@@ -48,13 +48,13 @@ struct Source {
   Result<void*> ready(const Memory& memory, char* workspace, gpu::StreamHandle stream) const;
 };
 
-// The caller's memory, whatever the vendor takes.
+// Reads the caller's memory, without asking whether the vendor library can.
 Source as_it_lies(const problem::View& view);
-// rows x columns of a view, in a dtype.
+// A dense copy of rows x columns of a view, converted to a dtype.
 Result<Source> make_source(const std::shared_ptr<Toolbox>& toolbox, const problem::View& view,
                            ir::DType dtype, int64_t rows, int64_t columns, int64_t batch,
                            Contiguous contiguous, Arena& arena);
-// B of a product of packed weights: unpacked into the workspace.
+// B of a product with packed weights, unpacked into the workspace.
 Result<Source> unpacked_source(const std::shared_ptr<Toolbox>& toolbox, const problem::View& b,
                                const ir::PackedLayout& layout, ir::DType dtype, Arena& arena);
 // Blocks times their scales in the workspace, so many lines of so many values of k.

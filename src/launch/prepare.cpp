@@ -9,7 +9,7 @@
 namespace attacca::launch {
 namespace {
 
-// Of a problem without elements: what is reduced is 0.
+// For a problem without elements: the results of reductions are 0.
 class Nothing : public Runnable {
  public:
   Nothing(std::shared_ptr<Toolbox> toolbox, const problem::Problem& problem)
@@ -31,7 +31,7 @@ class Nothing : public Runnable {
   problem::Problem problem_;
 };
 
-// One launch a step of the outer batch axes.
+// A launch for each step along the outer batch axes.
 class OuterLoop : public Runnable {
  public:
   OuterLoop(const problem::Problem& problem, std::unique_ptr<Runnable> inner)

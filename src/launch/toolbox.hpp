@@ -1,4 +1,4 @@
-// What making and launching kernels on one device needs: the device, the templates, the vendor
+// Everything to make and launch kernels on one device: the device, the templates, the vendor
 // library, and the kernels loaded so far.
 #pragma once
 
@@ -20,17 +20,17 @@ namespace attacca::launch {
 struct Kernel {
   gpu::Module module;
   gpu::Function function;
-  const templates::Template* form = nullptr;  // none of a helper kernel
+  const templates::Template* form = nullptr;  // null for a helper kernel
   gpu::CompileTimes times;
   std::string entry = {};
   gpu::Bytes image = {};
 };
 
-// Thread-safe; kept alive by whoever made something of it.
+// Thread-safe. What was made with it keeps it alive.
 class Toolbox {
  public:
-  // Errors: no driver, no such device, no templates, a variable of the environment that cannot be
-  // read. A missing cuBLASLt is none: vendor() says it.
+  // Errors: no driver, no such device, no templates, an environment variable with a wrong value. A
+  // missing cuBLASLt is not an error: vendor() reports it.
   static Result<std::shared_ptr<Toolbox>> open(int ordinal = 0);
   // Of a device that is described, not here, kernels are made and not loaded. `bundle`: where its
   // kernels come from, and its templates are all there are; what it lacks is compiled. Errors
@@ -42,8 +42,8 @@ class Toolbox {
   const templates::Catalog& catalog() const { return catalog_; }
   Result<std::shared_ptr<const CublasLt>> vendor() const;
 
-  // All that measurements depend on beside the device: the versions of Attacca, its templates,
-  // cuBLASLt and the driver. Of a bundle: its own, for it is opened without cuBLASLt.
+  // What measurements depend on besides the device: the versions of Attacca, its templates,
+  // cuBLASLt and the driver. A bundle's own, since it is opened without cuBLASLt.
   const std::string& identity() const { return identity_; }
 
   // Null where there is none.

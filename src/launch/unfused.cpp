@@ -18,13 +18,13 @@ namespace {
 using epilogue::Role;
 using ir::DType;
 
-// Of the library's proposals for a product, how many are worth timing. 32 MiB is what it recommends
-// for Hopper; with 1 MiB, PyTorch's choice, it splits K otherwise: 64 x 3584 x 18944 takes 38 us
-// instead of 41.
+// How many of the library's proposals for a product are timed, for each limit of workspace. 32 MiB
+// is its recommendation for Hopper. With 1 MiB, PyTorch's choice, it splits K in another way:
+// 64 x 3584 x 18944 takes 38 us instead of 41.
 constexpr WorkspaceLimit kVendorWorkspace[] = {{size_t{32} << 20, 8}, {size_t{1} << 20, 4}};
 
-// The dtypes in which the vendor may multiply operands of these dtypes, holding both exactly; the
-// fastest first.
+// The dtypes that hold operands of these dtypes exactly and that the vendor library can multiply,
+// the fastest first.
 std::vector<std::pair<DType, DType>> multiplied_as(
     const problem::ProductOperands<problem::View>& views, DType stored) {
   std::vector<std::pair<DType, DType>> ways;
@@ -48,11 +48,11 @@ std::vector<std::pair<DType, DType>> multiplied_as(
 }
 
 struct Step {
-  // Scales: where the library multiplies by them.
+  // `scales` is set if the library multiplies by them.
   problem::ProductOperands<Source> sources;
   std::optional<VendorGemm> gemm;
   int algorithm = 0;
-  std::optional<PlainProduct> plain;  // where the vendor refuses; neither: K is 0, all is zeros
+  std::optional<PlainProduct> plain;  // if the vendor refuses. Neither: K is 0, the result 0
   problem::View result;
   size_t result_at = 0, result_bytes = 0;
   size_t scratch_at = 0;
@@ -142,7 +142,8 @@ class Unfused : public Runnable {
     return step;
   }
 
-  // The scales of A's and B's blocks in the library's order. Errors: where it knows none.
+  // The scales of A's and B's blocks in the library's order. Errors: the library does not support
+  // them.
   Status use_scales(size_t index, Arena& arena, Step& step) const {
     const problem::Product& product = problem_.products[index];
     const auto& scales = *problem_.views.products[index].scales;
@@ -214,7 +215,7 @@ class Unfused : public Runnable {
                               bytes ? Contiguous::Columns : Contiguous::Either, mine));
     }
     if (views.scales && !scaled) {
-      // Both are at hand.
+      // Both can be read in place.
     } else if (product.packed) {
       ATTACCA_TRY(step.sources.b,
                   unpacked_source(toolbox_, views.b, *product.packed, dtypes.second, mine));
@@ -229,7 +230,7 @@ class Unfused : public Runnable {
                                   step.sources.a.view, step.sources.b.view, step.result,
                                   vendor_.tail, bias_view().alignment, product.fast, scaled},
                                  kVendorWorkspace));
-    // Of several products, one may have fewer.
+    // One of several products may have fewer algorithms.
     step.algorithm = std::min(algorithm, step.gemm->algorithms() - 1);
     step.scratch_at = mine.take(step.gemm->workspace_bytes(step.algorithm));
     arena = mine;
@@ -275,7 +276,7 @@ class Unfused : public Runnable {
     const gpu::Driver& driver = toolbox_->device().driver();
     const auto at = reinterpret_cast<gpu::DevicePointer>(result);
     if (!bare_) return driver.call(driver.memset_d8, at, uint8_t{0}, step.result_bytes, stream);
-    // The caller's rows may lie apart, with other data between them.
+    // There may be other data between the rows of the caller's tensor.
     const problem::View& out = problem_.views.outputs[0];
     const auto width = static_cast<size_t>(ir::size_of(out.dtype));
     for (int64_t batch = 0; batch < problem_.batch; ++batch)
@@ -287,7 +288,7 @@ class Unfused : public Runnable {
     return {};
   }
 
-  // The epilogue with accumulators read from the workspace.
+  // Prepares the epilogue, which reads the accumulators from the workspace.
   problem::Problem tail_problem() const {
     std::vector<ir::Dim> columns;
     std::vector<ir::Value> nodes;
@@ -341,14 +342,14 @@ Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& t
 
 Result<std::vector<Candidate>> unfused_candidates(const std::shared_ptr<Toolbox>& toolbox,
                                                   const problem::Problem& problem) {
-  if (problem.kernel) return std::vector{Candidate{}};  // nothing that the library computes
+  if (problem.kernel) return std::vector{Candidate{}};  // the library computes nothing of it
   problem::Problem step = problem;
   step.outer.clear();
   std::vector<Candidate> all;
   const auto ways = static_cast<int>(vendor_epilogues(step).size());
   for (Candidate candidate; candidate.absorbed < ways; ++candidate.absorbed) {
     const auto made = Unfused::make(toolbox, step, candidate);
-    // The library may refuse an epilogue; the bare product must do.
+    // The library may refuse an epilogue, but not the bare product.
     if (!made && candidate.absorbed > 0) continue;
     if (!made) return tl::make_unexpected(made.error());
     for (candidate.algorithm = 0; candidate.algorithm < (*made)->algorithms();

@@ -1,6 +1,6 @@
-// The unfused path, a candidate like any other: the vendor library's products into the workspace,
-// perhaps with the bias and activation that it computes itself, then the rest of the tail as one
-// pointwise kernel.
+// The unfused path as a candidate. The vendor library computes the products into the workspace,
+// with a bias and an activation where it can, and one pointwise kernel computes the rest of the
+// tail.
 #pragma once
 
 #include "launch/candidate.hpp"
@@ -8,13 +8,13 @@
 
 namespace attacca::launch {
 
-// Operands that the library does not take as they lie, or whose dtypes it does not multiply, are
-// copied to dense ones of a dtype that holds them exactly first.
+// Operands that the library cannot read in place, or whose dtypes it does not multiply, are first
+// copied to dense ones of a dtype that holds them exactly.
 Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& toolbox,
                                                const problem::Problem& problem,
                                                const Candidate& candidate);
 
-// Every candidate of the unfused path, the library's own preference of each kind first.
+// Every candidate of the unfused path; for each kind, the one that the library prefers comes first.
 Result<std::vector<Candidate>> unfused_candidates(const std::shared_ptr<Toolbox>& toolbox,
                                                   const problem::Problem& problem);
 

@@ -17,12 +17,12 @@ using epilogue::Role;
 constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
 constexpr int64_t kMostBlocks[] = {0x7FFFFFFF, 0xFFFF, 0xFFFF};
 
-// What one parameter is passed at a launch.
+// The argument for one parameter at a launch.
 struct Parameter {
   enum class Kind : uint8_t { Word, Operand, Input, Result };
   Kind kind = Kind::Word;
   size_t index = 0;   // Operand: which of the kernel's; Input: which of the epilogue's
-  uint64_t word = 0;  // bytes, or how many to add to the address
+  uint64_t word = 0;  // the bytes of a number, or the offset in bytes of an address
 
   uint64_t at(const Addresses& addresses) const {
     const void* address = kind == Kind::Operand  ? addresses.kernel[index]
@@ -33,7 +33,7 @@ struct Parameter {
   }
 };
 
-// A kernel and everything that launches it but for addresses. It stores to outputs[0].
+// A kernel with all arguments except addresses. It stores to outputs[0].
 class KernelLaunch : public Runnable {
  public:
   static Result<std::unique_ptr<KernelLaunch>> load(const std::shared_ptr<Toolbox>& toolbox,
@@ -64,7 +64,7 @@ class KernelLaunch : public Runnable {
     parameters_ = std::move(parameters);
     *passed_.take([] { return Passed(0); }) = Passed(parameters_.size());
   }
-  size_t zeroed_bytes = 0;  // of the result, before the launch
+  size_t zeroed_bytes = 0;  // the part of the result to fill with 0 before the launch
 
  private:
   KernelLaunch(std::shared_ptr<Toolbox> toolbox, gpu::Module module, gpu::Function function,
@@ -99,7 +99,7 @@ class Nothing : public Runnable {
   Status launch(const Addresses&, void*, gpu::StreamHandle) const override { return {}; }
 };
 
-// The kernel into the memory of its own result, then the tail over it.
+// Launches the kernel, which stores its own result, then the tail, which reads it.
 class KernelThenTail : public Runnable {
  public:
   KernelThenTail(std::unique_ptr<Runnable> kernel, size_t stored, std::unique_ptr<Runnable> tail)
@@ -133,7 +133,7 @@ Result<uint64_t> word_of(const ir::ScalarArgument& scalar, const std::string& wh
   return word;
 }
 
-// One kernel, its file read and its call checked against it.
+// A kernel whose file was read, and whose call was checked against its parameters.
 class LoadedKernel {
  public:
   static Result<LoadedKernel> load(UserKernelFiles& files, const gpu::DeviceInfo& device,
@@ -154,7 +154,7 @@ class LoadedKernel {
     return made;
   }
 
-  // Empty: the kernel may store what the tail gives. What its PTX says is asked last.
+  // Why the kernel cannot store the tail's results; empty if it can. Its PTX is analysed last.
   Result<std::vector<std::string>> obstacles(const problem::Problem& problem) const {
     if (const auto reason = epilogue::tail_refusal(problem.epilogue)) return std::vector{*reason};
     std::vector<std::string> reasons = layout_obstacles(problem);
@@ -206,7 +206,7 @@ class LoadedKernel {
     return file_->analysis(part_.call.output(), static_cast<uint32_t>(ir::size_of(part_.stored)));
   }
 
-  // A launch with fewer or smaller parameters than the kernel reads would read other memory.
+  // With fewer or smaller arguments than the kernel reads, it would read other memory.
   Status check_parameters() const {
     const ptx::Function& function = file_->function();
     const auto& arguments = part_.call.arguments;
@@ -265,7 +265,7 @@ class LoadedKernel {
     return KernelLaunch::load(toolbox, image, file_->entry(), shape_);
   }
 
-  // Operands are indexed from the store's address: rows by columns, as the output lies.
+  // Operands are indexed by the address of the store: rows and columns in the layout of the output.
   static std::vector<std::string> layout_obstacles(const problem::Problem& problem) {
     std::vector<std::string> reasons;
     if (problem.batch != 1 || !problem.outer.empty())
@@ -299,7 +299,7 @@ Result<LoadedKernel> load(const std::shared_ptr<Toolbox>& toolbox,
   return LoadedKernel::load(toolbox->user_kernels(), toolbox->device().info(), part);
 }
 
-// The tail on its own, over what the kernel stored.
+// Which of the epilogue's inputs is the kernel's result.
 size_t stored_input(const problem::Problem& problem) {
   for (size_t i = 0; i < problem.epilogue.inputs.size(); ++i)
     if (problem.epilogue.inputs[i].role == Role::Accumulator) return i;

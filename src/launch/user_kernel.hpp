@@ -1,5 +1,5 @@
-// Kernels that users wrote: alone, with the tail of their region put before their stores, or with
-// the tail as a pointwise kernel behind.
+// Users' kernels: alone, with the tail of their region computed before their stores, or followed by
+// the tail as a pointwise kernel.
 #pragma once
 
 #include <string_view>
@@ -9,19 +9,19 @@
 
 namespace attacca::launch {
 
-// Candidate::kernel of the kernel that its tail has joined.
+// The value of Candidate::kernel for a user's kernel with its tail.
 inline constexpr std::string_view kUserKernel = "user_kernel";
 
-// Launched with its operands and one output, its result.
+// The kernel alone. Its launch takes the operands and one output, the result.
 Result<std::unique_ptr<Runnable>> make_kernel_alone(const std::shared_ptr<Toolbox>& toolbox,
                                                     const problem::KernelPart& kernel);
 
-// One kernel for both. REQUIRES: a problem with a kernel. Errors: a call that does not fit the
-// kernel; what kernel_candidates() says.
+// The kernel and the tail as one kernel. REQUIRES: a problem with a kernel. Errors: the call does
+// not fit the kernel; the reasons of kernel_candidates().
 Result<std::unique_ptr<Runnable>> make_fused_user_kernel(const std::shared_ptr<Toolbox>& toolbox,
                                                          const problem::Problem& problem);
 
-// The kernel, then `tail`: what tail_of() was prepared to. REQUIRES and errors: as above, without
+// The kernel, then `tail`, the prepared problem of tail_of(). REQUIRES and errors: as above, except
 // those of fusing.
 Result<std::unique_ptr<Runnable>> make_unfused_user_kernel(const std::shared_ptr<Toolbox>& toolbox,
                                                            const problem::Problem& problem,
@@ -29,8 +29,8 @@ Result<std::unique_ptr<Runnable>> make_unfused_user_kernel(const std::shared_ptr
 // The pointwise problem that reads what the kernel stored.
 problem::Problem tail_of(const problem::Problem& problem);
 
-// The kernel with its tail where the analysis of its PTX allows that, else why not. Errors: a file
-// that cannot be read or compiled.
+// The kernel with its tail if the analysis of its PTX allows it, else the reason. Errors: the file
+// cannot be read or compiled.
 Result<Candidates> kernel_candidates(UserKernelFiles& files, const gpu::DeviceInfo& device,
                                      const problem::Problem& problem);
 

@@ -1,4 +1,4 @@
-// Users' kernels, read from their files: each once while its file stays as it is.
+// Users' kernels, read from their files. A file is read again only after it changed.
 #pragma once
 
 #include <atomic>
@@ -23,8 +23,7 @@ class UserKernelFile {
   const std::string& entry() const { return loaded_.entry; }
   // REQUIRES: the module defines it.
   const ptx::Function& function() const;
-  // Of the parameter that is the output, made the first time that it is asked for. Lives as long as
-  // this.
+  // The analysis for the output's parameter, made at the first call. It lives as long as this.
   Result<const ptx::Analysis*> analysis(size_t parameter, uint32_t element_bytes) const;
 
  private:
@@ -39,7 +38,7 @@ class UserKernelFiles {
  public:
   // CUDA C++ is compiled for devices of this capability (90).
   Result<std::shared_ptr<const UserKernelFile>> load(const ir::KernelCall& call, int capability);
-  // How many analyses were made: only tails need any.
+  // How many analyses were made; only tails need one.
   int analyses() const { return analyses_; }
 
  private:

@@ -14,7 +14,7 @@ bool computes_in_f32(const Node& node) {
   return node.function.empty() && node.compute.value_or(ir::DType::F32) == ir::DType::F32;
 }
 
-// The one node that reads a value, if nothing else does; else none.
+// The node that reads a value, if it is the only one; else none.
 std::optional<size_t> only_reader(const Epilogue& epilogue, int value) {
   std::optional<size_t> reader;
   int uses = 0;
@@ -28,7 +28,7 @@ std::optional<size_t> only_reader(const Epilogue& epilogue, int value) {
   return uses == 1 ? reader : std::nullopt;
 }
 
-// The input that node `acc + input` adds, if it is a bias that the library takes as it lies.
+// The input that the node `acc + input` adds, if it is a bias that the library can read in place.
 std::optional<size_t> bias_of(const problem::Problem& problem, const Node& node, int accumulator) {
   if (node.op != ir::Op::Add || !computes_in_f32(node)) return std::nullopt;
   const int other = node.operands[node.operands[0] == accumulator ? 1 : 0];
@@ -41,8 +41,8 @@ std::optional<size_t> bias_of(const problem::Problem& problem, const Node& node,
   return fits ? std::optional(index) : std::nullopt;
 }
 
-// The epilogue after node `absorbed` and those before it on its way from the accumulator: what read
-// its value reads the accumulator.
+// The epilogue without the node `absorbed` and the nodes between it and the accumulator. Readers of
+// `absorbed` read the accumulator.
 Epilogue rest_after(const Epilogue& epilogue, int accumulator, std::vector<size_t> absorbed) {
   Epilogue rest = epilogue;
   const auto inputs = static_cast<int>(epilogue.inputs.size());

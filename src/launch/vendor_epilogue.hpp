@@ -1,5 +1,5 @@
-// What of an epilogue the vendor library can compute in its own product: a bias, then perhaps an
-// activation. The rest stays for the pointwise kernel.
+// The part of an epilogue that the vendor library can compute in its product: a bias, and then an
+// activation. The pointwise kernel computes the rest.
 #pragma once
 
 #include <optional>
@@ -13,13 +13,14 @@ namespace attacca::launch {
 struct VendorEpilogue {
   VendorTail tail;                   // what the library computes
   std::optional<size_t> bias_input;  // of the problem's epilogue
-  // The epilogue with its accumulator standing for what the library gives; inputs as they were.
+  // The rest of the epilogue, whose accumulator is the library's result; inputs are as before.
   epilogue::Epilogue rest;
 };
 
-// Every way, the one that leaves the library the bare product first. More than that one only where
-// the library's result is no less exact than the unfused graph's: fp32 mode, one product, a bias of
-// the product's dtype. Its relu is left out, because nothing says that it keeps NaN.
+// Every way to divide the epilogue, first the one in which the library computes the bare product.
+// There are others only where the library's result is at least as exact as the unfused graph's: in
+// fp32 mode, with one product and a bias of the product's dtype. The library's relu is not used,
+// because nothing guarantees that it keeps NaN.
 std::vector<VendorEpilogue> vendor_epilogues(const problem::Problem& problem);
 
 // Whether `rest`, of one of the ways, stores what the library gives: no second kernel.

@@ -31,13 +31,12 @@ Result<std::vector<int64_t>> numbers(const std::vector<ir::Dim>& dims,
   return result;
 }
 
-// An operand while batch axes are still apart.
+// An operand before batch axes are merged.
 struct Strided {
   View view;
   std::vector<int64_t> batch = {};
-  bool has_rows = true;  // false: rows do not move it, as B, or an input that is one row
-  // Whether strides say where it is. Not of an accumulator, which follows whatever the domain does,
-  // nor of what a user's kernel is passed.
+  bool has_rows = true;  // false: the same for all rows, as B, or an input of one row
+  // Whether it is read by strides. An accumulator and the operands of a user's kernel are not.
   bool is_strided = true;
 };
 
@@ -145,7 +144,7 @@ class Concretizer {
     for (epilogue::Input& input : problem_.epilogue.inputs) {
       Strided made = not_strided({.dtype = input.dtype});
       if (region_.kernel && input.role == Role::Accumulator) {
-        // It lies as the output does.
+        // The kernel's result has the layout of the output.
         ATTACCA_TRY(made, strided(problem_.epilogue.outputs[0].access, input.dtype, input.source));
       } else if (input.role == Role::Accumulator) {
         ATTACCA_TRY(input.column_offset, number(input.column_offset, symbols_));
@@ -191,7 +190,7 @@ class Concretizer {
     });
   }
 
-  // Of one row the row stride is free to become the batch axis's.
+  // With one row, the row stride may be replaced by the stride of the batch axis.
   bool merges_into_rows() const {
     if (problem_.m * batch_.back() > kMostExtent) return false;
     return every_operand([&](const Strided& operand) {
@@ -222,7 +221,8 @@ class Concretizer {
     while (!batch_.empty() && merges_into_rows()) merge_into_rows();
   }
 
-  // The innermost axis left is the kernel's batch, the others are steps of launches.
+  // The innermost remaining axis becomes the kernel's batch; each step along the others is a
+  // launch.
   void keep_batches() {
     if (!batch_.empty()) {
       problem_.batch = batch_.back();

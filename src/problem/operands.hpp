@@ -1,6 +1,6 @@
-// One T for each operand of a problem, by name: its view, its address, its stride along an axis.
-// The members lists are all that the functions below know of operands: a new kind of operand is a
-// member here.
+// One T for each operand of a problem, by name: its view, its address, or its stride along an axis.
+// The functions below walk the lists of members: for a new kind of operand, add a member and name
+// it in its list.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ struct ProductOperands {
 template <class T>
 struct Operands {
   std::vector<ProductOperands<T>> products = {};
-  std::vector<T> kernel = {};                // what a user's kernel is passed
+  std::vector<T> kernel = {};                // the operands of a user's kernel
   std::vector<T> inputs = {}, outputs = {};  // the epilogue's
 
   // The epilogue's alone.

@@ -21,7 +21,7 @@ int64_t bucket_of(int64_t m) {
   }
 }
 
-// The layout as candidates see it: which stride is 1, and alignment.
+// The part of a layout that decides between candidates: which stride is 1, and the alignment.
 std::string layout(const View& view) {
   const char* major = view.column_stride == 1 ? "r" : view.row_stride == 1 ? "c" : "s";
   return fmt::format("{}:{}{}", name(view.dtype), major, view.alignment);
@@ -104,7 +104,7 @@ std::string problem_class(const Problem& problem) {
   }
   if (problem.kernel) {
     ir::KernelCall call = problem.kernel->call;
-    call.grid.clear();  // of the shape
+    call.grid.clear();  // it depends on the shape
     text += fmt::format("|{}{}", call.file, launch_text(call));
   }
   for (size_t i = 0; i < problem.views.inputs.size(); ++i)

@@ -1,5 +1,5 @@
-// A region at hand: every extent, stride and alignment a number. What candidates are made for, what
-// they are timed on, and what they are launched with.
+// A region whose extents, strides and alignments are all numbers. Candidates are made for a
+// problem, timed on it, and launched with it.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct View {
   friend bool operator==(const View&, const View&) = default;
 };
 
-// The scales of a product of 8-bit floats: f32 [m, k / 128] for A, [k / 128, n / 128] for B,
-// rounded up. The sum of each 128 values of k is multiplied by both.
+// The scales of a product of 8-bit floats: f32 [m, ceil(k / 128)] for A, [ceil(k / 128),
+// ceil(n / 128)] for B. The sum over each 128 values of k is multiplied by both scales.
 inline constexpr int64_t kScaleBlock = 128;
 
 // A [m, k] x B [k, n]; `stored` is the dtype that the unfused product writes.
@@ -35,29 +35,30 @@ struct Product {
   ir::DType accumulator = ir::DType::F32;
   ir::DType stored = ir::DType::F32;
   bool fast = false;  // as fuse::Gemm::fast
-  // B's source is a packed tensor of this layout, its view what that unpacks to.
+  // If set, B's source is a packed tensor of this layout, and B's view describes the unpacked
+  // weights.
   std::optional<ir::PackedLayout> packed = {};
   ir::Value node = {};
 };
 
-// What one accumulator set of the epilogue is the product of: the product's A, and the columns of
-// its B that the epilogue reads there.
+// The factors of one accumulator: the product's A, and the columns of its B that the epilogue reads
+// from this accumulator.
 struct Factor {
   size_t product = 0;
   View b = {};
 };
 
-// A batch axis that strides do not let merge with the others: one launch a step.
+// A batch axis that cannot be merged with the others. Each step along it is a launch.
 struct OuterAxis {
   int64_t extent = 1;
   Operands<int64_t> strides;  // in elements
 };
 
-// A kernel of the user's. Its result is what the epilogue's accumulator is.
+// A user's kernel. Its result is the epilogue's accumulator.
 struct KernelPart {
   ir::KernelCall call;  // its sizes are numbers
   ir::DType stored = ir::DType::F32;
-  int64_t elements = 0;  // of the result, which lies dense
+  int64_t elements = 0;  // of the result, which is dense
   ir::Value node = {};
   std::string name;  // of the node, for messages
 };
@@ -68,18 +69,18 @@ struct Problem {
   std::vector<Product> products;  // none: a pointwise problem, or
   std::optional<KernelPart> kernel;
   epilogue::Epilogue epilogue;  // canonical
-  // An input of the epilogue that is an accumulator has no memory, so that its view and address
-  // mean nothing, unless a kernel's result is stored there. An operand of a kernel is one row of
-  // all that it spans.
+  // An accumulator among the epilogue's inputs has no memory, and its view and address are not
+  // used, unless a user's kernel stores its result there. An operand of a user's kernel is one row
+  // that covers all of its memory.
   Operands<View> views;
-  Operands<ir::Value> sources;  // the values of the graph that they are
+  Operands<ir::Value> sources;  // their values in the graph
   ir::Mode mode = ir::Mode::Fp32;
 
   bool empty() const { return m == 0 || n == 0 || batch == 0; }
   // Whether a product reads the A that the first one reads too, as of a gate.
   bool repeats_first_a(size_t product) const;
-  // One an accumulator input of the epilogue, in their order: two of a gate, whether it is of two
-  // products or of halves or alternate columns of one.
+  // One for each accumulator among the epilogue's inputs, in their order. A gate has two, whether
+  // they are two products or the halves or alternate columns of one.
   std::vector<Factor> factors() const;
 };
 
@@ -87,8 +88,8 @@ struct Problem {
 // accumulators from memory: views.inputs there are those of the products' or the kernel's results.
 Problem tail_problem(const Problem& problem, epilogue::Epilogue tail);
 
-// Of the operands' first bytes (before View::offset), as aligned as the problem says. Nothing is
-// written through those that are inputs.
+// The addresses of the operands' first bytes (before View::offset), aligned as the problem says.
+// Nothing is written to inputs.
 using Addresses = Operands<void*>;
 
 struct Extents {
@@ -97,7 +98,7 @@ struct Extents {
 // Of one batch of each operand.
 Operands<Extents> extents(const Problem& problem);
 
-// Bytes to which the memory of a graph value is aligned (a power of two).
+// The alignment in bytes, a power of two, of a graph value's memory.
 using AlignmentOf = std::function<int(ir::Value)>;
 
 // The region with symbols replaced. Batch axes are merged with each other and into M where all
@@ -111,7 +112,7 @@ Result<Problem> concretize(const fuse::Region& region, const ir::Graph& graph,
 Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
                                      const ir::SymbolValues& symbols);
 
-// What decides which candidate is best, shapes left out: dtypes, layouts, epilogue, mode.
+// Everything that decides which candidate is best, except shapes: dtypes, layouts, epilogue, mode.
 std::string problem_class(const Problem& problem);
 // The shape with M rounded up to its bucket: "m<=256 n=4096 batch=1 k=11008".
 std::string shape_bucket(const Problem& problem);

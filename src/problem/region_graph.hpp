@@ -1,4 +1,4 @@
-// A region on its own, so that another process can be asked to time it.
+// A region as a graph of its own, which can be sent to another process to be timed.
 #pragma once
 
 #include <map>
@@ -9,15 +9,15 @@
 
 namespace attacca::problem {
 
-// What a value of the graph is called in the graph of a region: its name, else v and its number
-// (and more, where another value is called so).
+// The name of a value in the graph of a region: its own name, else "v" and its number, with a
+// suffix if that name is taken.
 std::string region_value_name(const ir::Graph& graph, ir::Value value);
 
 // A graph that computes the region's outputs from its inputs.
 Result<ir::Graph> region_graph(const ir::Graph& graph, const fuse::Region& region);
 
-// A problem that can be written down: a graph with one region, the symbols' values, and how aligned
-// the memory of its inputs and outputs is (16 where nothing is said).
+// A problem as text: a graph with one region, the values of the symbols, and the alignments of its
+// inputs and outputs (16 bytes unless given).
 struct ProblemText {
   std::string graph;
   ir::SymbolValues symbols;

@@ -1,4 +1,4 @@
-// Shared by the three forms of explanations.
+// Functions of all three forms of explanations.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ namespace attacca::fuse {
 
 std::string_view kind_name(RegionKind kind);  // "gemm", "user kernel", ...
 
-// Regions by a node they compute, counted from 1.
+// The number of the region that computes a node, from 1.
 std::map<ir::Value, size_t> region_numbers(const Partition& partition);
 
 // Refusals without repetitions.

@@ -102,7 +102,7 @@ class Text {
         operand.scales ? fmt::format(" by blocks of {}", label(operand.scales->source)) : "");
   }
 
-  // An operand's dtype; for accumulators only if it is not the usual one.
+  // An operand's dtype. For an accumulator the product and its columns, unless there is one.
   std::string input_text(const Region& region, const epilogue::Input& input) const {
     const std::string text = print(region.epilogue, graph_, input);
     if (input.role != Role::Accumulator) return fmt::format("{}: {}", text, name(input.dtype));

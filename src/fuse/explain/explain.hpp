@@ -12,7 +12,7 @@ namespace attacca::fuse {
 std::string explain_text(const Partition& partition);
 // The schema stands in docs/explain-json.md.
 json::Value explain_json(const Partition& partition);
-// One cluster a region.
+// Each region is a cluster.
 std::string explain_dot(const Partition& partition);
 
 }  // namespace attacca::fuse

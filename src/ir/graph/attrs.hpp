@@ -1,4 +1,4 @@
-// The attributes of ops: one struct a kind. Which an op has stands in the op table
+// The attributes of ops: one struct for each kind. The op table says which kind an op has
 // (OpInfo::attributes).
 #pragma once
 
@@ -21,8 +21,8 @@ struct NoAttrs {
 
 struct MatMulAttrs {
   std::optional<DType> dtype;  // the result's; required in a graph
-  // Products of 8-bit floats may be summed by tensor cores alone, about 14 bits of each sum; else
-  // as f32.
+  // true: products of 8-bit floats may be summed by the tensor cores, which keep about 14 bits of
+  // each sum; false: they are summed as f32.
   bool fast = false;
   friend bool operator==(const MatMulAttrs&, const MatMulAttrs&) = default;
 };
@@ -48,7 +48,7 @@ struct SliceRange {
 };
 
 struct SliceAttrs {
-  std::vector<SliceRange> ranges;  // one an axis
+  std::vector<SliceRange> ranges;  // one for each axis
   friend bool operator==(const SliceAttrs&, const SliceAttrs&) = default;
 };
 
@@ -95,7 +95,7 @@ struct ElementwiseAttrs {
   friend bool operator==(const ElementwiseAttrs&, const ElementwiseAttrs&) = default;
 };
 
-// Index i is what Attributes i names. NoAttrs given for an op that has some: its defaults.
+// The alternatives have the order of `Attributes`. NoAttrs stands for the op's default attributes.
 using Attrs =
     std::variant<NoAttrs, MatMulAttrs, PermuteAttrs, ShapeAttrs, SliceAttrs, AxisAttrs, CastAttrs,
                  KernelAttrs, UnpackAttrs, BlocksAttrs, ReductionAttrs, ElementwiseAttrs>;

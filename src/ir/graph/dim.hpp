@@ -28,19 +28,19 @@ class Dim {
   std::optional<int64_t> maybe_value() const;
   bool is(int64_t value) const { return is_static() && this->value() == value; }
 
-  // Sums and products whose coefficients leave int64, or with absurdly many terms (hostile input),
-  // become `overflowed`: they compare unequal to everything, and shape inference reports them.
+  // `overflowed` if a coefficient leaves int64, or if there are very many terms (hostile input).
+  // The result then compares unequal to everything, and shape inference reports it.
   friend Dim operator+(const Dim& a, const Dim& b);
   friend Dim operator-(const Dim& a, const Dim& b);
   friend Dim operator*(const Dim& a, const Dim& b);
-  // a / b where it divides exactly as polynomials (b a single term), else nullopt.
+  // a / b if b is a single term and divides a exactly as a polynomial, else nullopt.
   friend std::optional<Dim> divide(const Dim& a, const Dim& b);
   friend bool operator==(const Dim& a, const Dim& b) {
     return !a.overflowed_ && !b.overflowed_ && a.terms_ == b.terms_;
   }
   bool overflowed() const { return overflowed_; }
 
-  // The value under the symbols; an error names a symbol without one, a negative result, or
+  // The value for these values of the symbols. Errors: a symbol without a value, a negative result,
   // overflow.
   Result<int64_t> evaluate(const SymbolValues& symbols) const;
   void collect_symbols(std::vector<std::string>& into) const;  // appended in order, no duplicates

@@ -61,9 +61,9 @@ std::string_view all_dtype_names();
 // fp8 with anything else.
 std::optional<DType> promote(DType a, DType b);
 
-// What a value beyond the largest finite one becomes on rounding: Ieee gives inf (f8e4m3, which has
-// none: NaN), as PyTorch and ml_dtypes do; Saturate gives the largest finite value, and for integer
-// targets clamps to the range, as ONNX QuantizeLinear does. NaN stays NaN in floats.
+// What a value beyond the largest finite one becomes on rounding. Ieee: infinity, or NaN in f8e4m3,
+// which has no infinity, as in PyTorch and ml_dtypes. Saturate: the largest finite value, and for
+// integers the end of the range, as in ONNX's QuantizeLinear. NaN stays NaN in floats.
 enum class Overflow : uint8_t { Ieee, Saturate };
 
 // Round to nearest even to a float dtype. f64 returns x itself.

@@ -1,4 +1,4 @@
-// Dtypes that users name.
+// Reads the names of dtypes that users give.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace attacca::ir {
 
-// Errors: no such dtype; `where` is what named it ("--dtype").
+// Errors: no such dtype; the error is at `where`, such as "--dtype".
 Result<DType> dtype_named(std::string_view text, std::string_view where);
 
 }  // namespace attacca::ir

@@ -21,7 +21,7 @@ std::string to_string(const Type& type) {
 
 namespace {
 
-// NUL ends a name in files, C and Python, where two names could become equal.
+// A NUL would end the name in files, C and Python: two names could become equal there.
 Status check_name(const std::string& name) {
   if (name.find('\0') == std::string::npos) return {};
   return fail("a name holds a NUL byte", name.substr(0, name.find('\0')), "use another name");
@@ -294,7 +294,7 @@ Status check_slices(const Graph& graph, const Node& node, const SymbolValues& sy
 struct Linear {
   int64_t factor, offset;
 
-  // The size, not negative, at which it is the extent.
+  // The size of the symbol, not negative, for which the dimension equals the extent.
   std::optional<int64_t> solve(int64_t extent) const {
     int64_t product;
     if (__builtin_sub_overflow(extent, offset, &product) || product % factor != 0 ||
@@ -304,7 +304,7 @@ struct Linear {
   }
 };
 
-// nullopt: the dimension is no such sum.
+// nullopt: the dimension does not have this form.
 std::optional<Linear> linear(const Dim& dim, const std::string& symbol) {
   for (const int sign : {1, -1}) {
     const auto at_zero = (dim * sign).evaluate({{symbol, 0}});

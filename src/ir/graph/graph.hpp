@@ -50,15 +50,15 @@ struct Node {
   std::optional<Literal> literal;        // Constant: this,
   std::shared_ptr<const Tensor> tensor;  // or this
 
-  // The attributes of the op's kind. REQUIRES: that this is the op's kind.
+  // The op's attributes. REQUIRES: T is the struct of the op's kind.
   template <class T>
   const T& get() const {
     return std::get<T>(attrs);
   }
-  // Of an elementwise op; of others: none.
+  // The compute type that an elementwise op declares; none for other ops.
   const std::vector<double>& params() const;
   std::optional<DType> compute() const;
-  // Of a cast; of others: false.
+  // Whether a cast saturates; false for other ops.
   bool saturates() const;
 };
 
@@ -102,22 +102,22 @@ class Graph {
 std::vector<std::vector<Value>> users(const Graph& graph);
 // Nodes that reach an output; inputs always count as live.
 std::vector<bool> live(const Graph& graph);
-// Adds a node of another graph, reading `operands` of this one; names of non-inputs are not copied.
-// Fails where the operands' types differ and the op refuses them.
+// Adds a copy of another graph's node, which reads `operands` of this graph. Only inputs keep their
+// names. Fails if the op refuses the types of `operands`.
 Result<Value> copy_node(Graph& into, const Node& node, std::vector<Value> operands);
 // The same, reading moved[v.id] in place of each operand v.
 Result<Value> copy_moved(Graph& into, const Node& node, const std::vector<Value>& moved);
 // A copy without dead nodes.
 Graph without_dead_nodes(const Graph& graph);
 
-// An axis as 0 <= axis < rank; negative ones count from the end. `op`: what names it, for the
-// error.
+// The axis as a number in 0 <= axis < rank; a negative one counts from the end. `op` is named in
+// the error.
 Result<int64_t> normalise_axis(int64_t axis, int64_t rank, std::string_view op = {});
 
 // The first of these symbols that no input's shape has; empty: it has all of them.
 std::string unknown_symbol(const Graph& graph, const std::vector<std::string>& symbols);
 
-// Checks every invariant of a graph from whatever source. Graphs built through Graph::add hold
+// Checks every invariant of a graph, wherever it comes from. A graph that Graph::add built holds
 // them.
 Status verify(const Graph& graph);
 
@@ -129,7 +129,7 @@ struct Inferred {
 };
 Result<Inferred> infer(Op op, const std::vector<Type>& operands, Attrs attrs);
 
-// The symbols' values from actual input shapes; errors name the input and the axis.
+// The values of the symbols, from the shapes of actual inputs. Errors name the input and the axis.
 Result<SymbolValues> bind_symbols(const Graph& graph,
                                   const std::map<std::string, std::vector<int64_t>>& input_shapes);
 

@@ -289,8 +289,8 @@ Result<Inferred> infer_unpack(const Type& x, UnpackAttrs attrs) {
   return Inferred{result, std::move(attrs)};
 }
 
-// The number of blocks of an axis; nullopt if its extent is a symbol and a block has more than one
-// element.
+// The number of blocks along an axis; nullopt if the extent is symbolic and a block has more than
+// one element.
 std::optional<Dim> blocks_of(const Dim& extent, int64_t block) {
   if (block == 1) return extent;
   const auto known = extent.maybe_value();
@@ -353,7 +353,7 @@ Result<Inferred> infer_reduction(Op op, const Type& x, ReductionAttrs attrs) {
   return Inferred{{x.dtype, std::move(shape)}, std::move(attrs)};
 }
 
-// The default attributes of an op, kind I and those after it.
+// The default attributes of an op, searched for from kind I on.
 template <size_t I = 0>
 Attrs default_attributes(size_t kind) {
   if constexpr (I < std::variant_size_v<Attrs>) {

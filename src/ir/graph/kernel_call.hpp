@@ -11,7 +11,7 @@
 
 namespace attacca::ir {
 
-// scale * ceildiv(of, by) * ...: a number of blocks, or an integer that a kernel is passed.
+// A product scale * ceildiv(of, by) * ...: a number of blocks, or an integer argument of a kernel.
 struct LaunchSize {
   struct Quotient {
     Dim of, by;
@@ -20,15 +20,15 @@ struct LaunchSize {
   Dim scale = 1;
   std::vector<Quotient> quotients = {};
 
-  // Errors: those of Dim::evaluate but for a number without symbols, which may be negative; a
-  // division by 0.
+  // Errors: those of Dim::evaluate, except that a number without symbols may be negative; division
+  // by 0.
   Result<int64_t> evaluate(const SymbolValues& symbols) const;
   void collect_symbols(std::vector<std::string>& into) const;
   friend bool operator==(const LaunchSize&, const LaunchSize&) = default;
 };
 std::string to_string(const LaunchSize& size);  // "4 * ceildiv(M, 64)"
 
-// What a kernel's parameter is passed.
+// The argument for one parameter of a kernel.
 struct TensorArgument {  // the address of the node's next operand
   friend bool operator==(const TensorArgument&, const TensorArgument&) = default;
 };
@@ -46,7 +46,7 @@ std::string to_string(const ScalarArgument& scalar);  // "s32(M)", "f32(0.5)"
 struct KernelCall {
   std::string file;                       // .ptx, or .cu for NVRTC; from the working directory
   std::string entry;                      // "my::gemm<float, 16>"; empty: the one kernel of a .ptx
-  std::vector<KernelArgument> arguments;  // one a parameter
+  std::vector<KernelArgument> arguments;  // one for each parameter
   std::vector<LaunchSize> grid;           // blocks: x, y, z; the missing ones are 1
   std::vector<int64_t> block;             // threads
   int64_t shared = 0;                     // bytes of dynamic shared memory
@@ -59,7 +59,7 @@ struct KernelCall {
   void collect_symbols(std::vector<std::string>& into) const;
 };
 
-// Whether this is a kernel that can be launched, over so many operands.
+// Errors: the call cannot be launched, or does not take this number of operands.
 Status verify(const KernelCall& call, size_t operands);
 
 }  // namespace attacca::ir

@@ -1,4 +1,4 @@
-// The named numerics contract a plan is compiled under; part of every key.
+// The numerics contract by which a plan is compiled; part of every key.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace attacca::ir {
 
 // Fp32: the accumulator enters in f32, every node computes in its declared compute type (f32 where
 // none is declared) and rounds only where the graph casts and at the outputs.
-// Eager: rounds exactly where the unfused graph would; from the same accumulators on, bit-identical
-// to running the graph op by op. Nothing is folded.
+// Eager: rounds exactly where the unfused graph would. From the same accumulators, the results are
+// bit-identical to those of the graph run op by op. Nothing is folded.
 enum class Mode : uint8_t { Fp32, Eager };
 
 inline std::string_view name(Mode mode) {

@@ -1,4 +1,4 @@
-// Where the parts of a packed tensor are, by its sizes and its packing.
+// The places of a packed tensor's parts, computed from its sizes and its packing.
 #pragma once
 
 #include "ir/graph/attrs.hpp"
@@ -9,11 +9,11 @@ namespace attacca::ir {
 inline constexpr int kPackedBlock = 64;             // rows, and values of k
 inline constexpr int64_t kPackedHeaderBytes = 256;  // where the codes begin
 
-// Where everything is (ir/packed/packed.hpp has every byte).
+// Offsets and sizes in bytes; ir/packed/packed.hpp describes every byte.
 struct PackedLayout {
   Packing packing;
   int64_t n = 0, k = 0;
-  int64_t groups = 1;  // of a row
+  int64_t groups = 1;  // in each row
   int64_t scales_at = 0, zeros_at = 0, bytes = 0;
   friend bool operator==(const PackedLayout&, const PackedLayout&) = default;
   int64_t blocks_n() const { return (n + kPackedBlock - 1) / kPackedBlock; }
@@ -25,7 +25,7 @@ struct PackedLayout {
 // Errors: sizes that no packed tensor has.
 Result<PackedLayout> packed_layout(const Packing& packing, int64_t n, int64_t k);
 
-// Of an unpack op.
+// The layout that an unpack op reads.
 Result<PackedLayout> packed_layout(const UnpackAttrs& attrs);
 
 }  // namespace attacca::ir

@@ -8,13 +8,13 @@
 
 namespace attacca::ir {
 
-// Bytes give s32, 8-bit floats of either kind f32, others what promote gives. `wanted` is another
-// float dtype for floats, what the product is rounded to in eager mode; never an 8-bit one, which
-// only a cast gives. Errors: a pair of dtypes, or a `wanted`, that no product has.
+// The dtype of a product of these operands: s32 for bytes, f32 for 8-bit floats, promote(a, b) for
+// others. `wanted`, for floats: another float dtype, to which eager mode rounds the product. It is
+// never an 8-bit one: only a cast gives that. Errors: no product has these dtypes, or `wanted`.
 Result<DType> product_dtype(DType a, DType b, std::optional<DType> wanted = std::nullopt);
 
-// What an API gives where its caller names no dtype of the result: the product's, but bf16 for
-// 8-bit floats. REQUIRES: product_dtype(operand, operand) has a value.
+// The result's dtype where the caller of an API names none: the product's, except bf16 for 8-bit
+// floats. REQUIRES: product_dtype(operand, operand) has a value.
 DType default_result(DType operand);
 
 }  // namespace attacca::ir

@@ -1,4 +1,4 @@
-// What the op table's reference formulas share. Doubles follow IEEE 754; int64_t wraps.
+// Functions that the op table's reference formulas call. Doubles follow IEEE 754; int64_t wraps.
 #pragma once
 
 #include <cmath>
@@ -71,7 +71,7 @@ inline int64_t div(int64_t x, int64_t y) {
   if (y == 0) return 0;
   return y == -1 ? neg(x) : x / y;
 }
-// Exact, of the dividend's sign; a divisor of 0 gives 0.
+// The exact remainder, with the dividend's sign; a divisor of 0 gives 0.
 inline int64_t fmod(int64_t x, int64_t y) {
   return y == 0 || y == -1 ? 0 : x % y;
 }

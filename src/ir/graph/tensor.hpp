@@ -22,7 +22,7 @@ class Tensor {
   // A view of the caller's memory, which must outlive it. Strides in elements; empty: row-major.
   static Tensor view(DType dtype, std::vector<int64_t> shape, void* data,
                      std::vector<int64_t> strides = {});
-  // Shares storage that somebody else allocated. Strides in elements; empty: row-major.
+  // Shares storage that was allocated elsewhere. Strides in elements; empty: row-major.
   static Tensor adopt(DType dtype, std::vector<int64_t> shape, std::shared_ptr<std::byte> storage,
                       std::vector<int64_t> strides = {});
   // A scalar or vector of the given values, rounded to the dtype.
@@ -45,10 +45,10 @@ class Tensor {
     return reinterpret_cast<const T*>(data_.get());
   }
 
-  // Row-major, itself where it already is.
+  // A row-major copy, or this tensor if it is row-major already.
   Result<Tensor> contiguous() const;
 
-  // The element at an offset in elements, as a number. s64 through integer_at only is exact.
+  // The element at an offset in elements, as a number. Only integer_at is exact for s64.
   double number_at(int64_t offset) const;
   int64_t integer_at(int64_t offset) const;
   // Stores at an offset, rounding to the dtype (Overflow::Ieee).

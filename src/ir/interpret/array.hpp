@@ -57,8 +57,8 @@ Array concatenated(const std::vector<Array>& parts, std::vector<int64_t> extents
 // numpy.take; negative indices count from the end. An error where one is outside the axis.
 Result<Array> gathered(const Array& x, const Array& index, std::vector<int64_t> extents,
                        int64_t axis);
-// A reduction op over ascending axes, in f64 or wrapping int64; NaN wins a maximum or minimum. The
-// empty maximum is -inf (or the smallest integer), the empty mean NaN.
+// A reduction op over ascending axes, in f64 or wrapping int64. A maximum or minimum with a NaN is
+// NaN. The maximum of nothing is -inf or the smallest integer, the mean of nothing is NaN.
 Array reduced(Op op, const Array& x, const std::vector<int64_t>& axes,
               std::vector<int64_t> extents);
 

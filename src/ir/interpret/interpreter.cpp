@@ -16,7 +16,7 @@
 namespace attacca::ir {
 namespace {
 
-// The rounding of one computed float: a node of `dtype` that declares `compute`.
+// Rounds a computed float of a node of `dtype` that declares the compute type `compute`.
 struct Rounding {
   Precision precision;
   DType dtype;
@@ -136,7 +136,7 @@ class Run {
     }
   }
 
-  // An operand of an op that moves or multiplies: a literal enters it rounded to its dtype.
+  // An operand of an op that moves or multiplies. A literal is rounded to its dtype first.
   Array operand(const Node& node, size_t index) const {
     const Value value = node.operands[index];
     const Array& array = values_[value.id];

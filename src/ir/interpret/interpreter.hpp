@@ -1,4 +1,4 @@
-// The reference interpreter: one node after the other, as the numerics contract defines them.
+// The reference interpreter: computes one node after the other, as the numerics contract says.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@
 namespace attacca::ir {
 
 enum class Precision : uint8_t {
-  // Every float operation in f64 and never rounded, not even by a cast to a float dtype. The
-  // yardstick of both modes' errors. Casts to integers and bool keep their meaning.
+  // Every float operation in f64, never rounded, not even by a cast to a float dtype: the errors of
+  // both modes are measured against it. Casts to integers and bool keep their meaning.
   Exact,
   // The fp32 mode: f32 arithmetic (f64 for f64), rounded where the graph casts, where a node
   // declares a compute type, and at the outputs.
@@ -22,7 +22,7 @@ enum class Precision : uint8_t {
   Eager,
 };
 
-// Values of a run, by input name.
+// The tensors for the graph's inputs, by name.
 using Bindings = std::map<std::string, Tensor>;
 
 // Refuses a tensor of another dtype than the graph's input.
@@ -35,8 +35,8 @@ struct InterpreterOptions {
   std::map<Value, Tensor> accumulators = {};
 };
 
-// Exact yields f64 tensors for float outputs; the other modes the outputs' dtypes. Errors: missing
-// or ill-shaped inputs, wrong dtypes, gather indices out of range, memory.
+// With Exact, float outputs are f64 tensors; otherwise outputs have their own dtypes. Errors: an
+// input that is missing or has a wrong shape or dtype, gather indices out of range, no memory.
 Result<std::vector<Tensor>> interpret(const Graph& graph, const Bindings& inputs,
                                       const InterpreterOptions& options = {});
 

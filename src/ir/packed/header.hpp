@@ -11,15 +11,15 @@ namespace attacca::ir {
 
 using PackedHeader = std::array<std::byte, kPackedHeaderBytes>;
 
-// `body_hash`: of all that follows.
+// `body_hash`: the hash of everything behind the header.
 PackedHeader packed_header(const PackedLayout& layout, uint64_t body_hash);
 
 uint64_t packed_body_hash(std::span<const std::byte> bytes);
 
-// What a packed tensor says of itself, once all of it has been verified. Errors: it is none, cut
-// off, damaged, or of another version.
+// The layout that a packed tensor's header describes, after the whole tensor has been verified.
+// Errors: not a packed tensor, cut off, damaged, or of another version.
 Result<PackedLayout> verify_packed(std::span<const std::byte> bytes);
-// The same, and that it is what a plan was made for.
+// Errors: the same, and a layout other than this one, for which a plan was made.
 Status check_packed(std::span<const std::byte> bytes, const PackedLayout& wanted);
 
 }  // namespace attacca::ir

@@ -19,12 +19,13 @@
 //   256         codes, then scales, then zero points, each at a multiple of 256
 //
 // All numbers are little-endian. n and k are padded to multiples of 64. Codes are unsigned: signed
-// ones have their highest bit turned. Blocks of 64 x 64 weights follow each other along k, then n;
-// in a block four fragments of 16 rows, each of 32 lanes' 16 bytes (8-bit codes: twice, 32 values
-// of k each). Lane l has, of each 16 values of k, what it holds of operand A of mma.m16n8k16: row l
-// / 4 and that + 8, k = l % 4 * 2 and that + 8, two neighbours each. Of eight 4-bit codes the four
-// first neighbours are the low half of a word. Scales and zero points: for each 64 rows, for each
-// group, 64 entries, entry 8 * (n % 8) + n % 64 / 8.
+// ones have their highest bit inverted. Blocks of 64 x 64 weights follow each other along k, then
+// along n. A block is four fragments of 16 rows; a fragment is 16 bytes for each of 32 lanes (with
+// 8-bit codes twice, for 32 values of k each). Of each 16 values of k, lane l has the elements that
+// it holds of operand A of mma.m16n8k16: in the rows r and r + 8 the columns c, c + 1, c + 8, c +
+// 9, where r = l / 4 and c = 2 * (l % 4). Of eight 4-bit codes, those of c and c + 8 are the low
+// half of a word. Scales and zero points: for each 64 rows, for each group, 64 entries; row n has
+// entry 8 * (n % 8) + n % 64 / 8.
 #pragma once
 
 #include <optional>
@@ -36,20 +37,21 @@
 
 namespace attacca::ir {
 
-// As they are outside of a packed tensor. Codes of 8 bits are (N, K); two of 4 bits share a byte,
-// (N, K / 2), the lower half first. Scales and zero points are (N, groups), or (N) where that is 1;
-// zero points of 4-bit codes are one a byte.
+// Weights that are not packed. 8-bit codes are (N, K). Two 4-bit codes share a byte, the first one
+// in the low half: (N, K / 2). Scales and zero points are (N, groups), or (N) if there is one
+// group; each zero point has a byte, for 4-bit codes too.
 struct Quantized {
   Tensor weights, scales;
   std::optional<Tensor> zeros;
 };
 
-// u8[bytes]. Errors name what does not fit; NaN weights are refused.
+// The packed tensor, u8[bytes]. Errors: sizes or dtypes that do not fit together, NaN weights.
 Result<Tensor> pack(const Quantized& from, const Packing& packing);
 
-// What was packed, bit for bit; scales (N, groups).
+// The weights that were packed, bit for bit, with scales (N, groups).
 Result<Quantized> unpack(std::span<const std::byte> bytes);
-// Weights (N, K) as numbers: the f32 product, rounded to the result's dtype; of f64, unrounded.
+// The weights (N, K) as numbers: the product in f32, rounded to the result's dtype; for f64 the
+// unrounded product.
 // REQUIRES: verified bytes, a result of n * k elements.
 void dequantize(std::span<const std::byte> bytes, const PackedLayout& layout, Tensor& result);
 

@@ -1,5 +1,5 @@
-// The arguments of a call of the text form. The code that lowers the call takes those that it
-// knows; an argument that is left is an error that lists the known ones.
+// The arguments of a call in the text form. The code for the call takes the arguments that it
+// knows; an argument that remains is an error, which lists the known ones.
 #pragma once
 
 #include <optional>

@@ -10,7 +10,7 @@
 namespace attacca::ir {
 namespace {
 
-// What people call ops elsewhere.
+// Names of ops in other libraries.
 struct Alias {
   std::string_view foreign, own;
 };
@@ -254,7 +254,7 @@ Result<std::vector<Value>> lower_call(Graph& graph, const SourceText& source, co
   Arguments arguments(graph, source, call);
   if (const Composition* composition = find_composition(call.name)) {
     auto values = composition->lower(graph, arguments);
-    // Errors of the text have their place; those of the graph get the call's.
+    // Errors of the text have a place already; errors of the graph get the place of the call.
     if (!values && values.error().where.empty())
       return source.place(call.offset, std::move(values).error());
     return values;

@@ -21,7 +21,7 @@ bool is_word(char c) {
   return is_word_start(c) || is_digit(c);
 }
 
-// Longest first, so that the first match is the right one.
+// Longest first, so that the first match is the longest.
 constexpr std::string_view kSymbols[] = {"...", "<=", ">=", "==", "!=", "(", ")", "{",
                                          "}",   "[",  "]",  ",",  ":",  ";", "=", "+",
                                          "-",   "*",  "/",  "@",  "<",  ">"};

@@ -35,14 +35,14 @@ struct Token {
   bool is_word(std::string_view word) const { return kind == TokenKind::Name && text == word; }
 };
 
-// All tokens, an End token last. Errors: NUL bytes, invalid UTF-8, malformed numbers and quoted
-// names, characters that the grammar has no use for.
+// All tokens, the last one an End token. Errors: NUL bytes, invalid UTF-8, malformed numbers and
+// quoted names, characters outside of the grammar.
 Result<std::vector<Token>> tokenize(const SourceText& source);
 
-// How messages call a token: "'+'", "the end of the text".
+// A token's name in messages: "'+'", "the end of the text".
 std::string describe(const Token& token);
 
-// The name behind a Name or Quoted token. REQUIRES: the token came from tokenize.
+// The name that a Name or Quoted token stands for. REQUIRES: the token is of tokenize().
 std::string decode_name(const Token& token);
 // A name as the text form writes it: quoted where it is no plain word or is reserved.
 std::string encode_name(std::string_view name);

@@ -22,7 +22,7 @@ Status check_fits(const SourceText& source, size_t offset, const Number& number,
 
 }  // namespace
 
-// Integers have one zero.
+// Integers have no -0.
 Result<Value> literal(Graph& graph, const SourceText& source, size_t offset, const Number& number,
                       DType dtype) {
   ATTACCA_TRY_VOID(check_fits(source, offset, number, dtype));

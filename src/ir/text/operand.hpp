@@ -1,5 +1,5 @@
-// What an expression of the text form is while it is parsed: a value of the graph, or a number that
-// waits for its neighbour's dtype.
+// The result of an expression while the text form is parsed: a value of the graph, or a number,
+// which takes its dtype from its neighbour later.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ struct Operand {
   const Number* number() const { return std::get_if<Number>(&of); }
 };
 
-// The number as a literal of the dtype; an error where it is no value of it.
+// The number as a literal of the dtype. Errors: the dtype has no such value.
 Result<Value> literal(Graph& graph, const SourceText& source, size_t offset, const Number& number,
                       DType dtype);
 // The operand as a value; a number takes the dtype of number_dtype(kind, peer).

@@ -129,7 +129,7 @@ Status Parser::statement() {
   return end_of_statement();
 }
 
-// A second name of a named value is an alias, known to the text only.
+// A second name for a named value is an alias, which the graph does not keep.
 Status Parser::define(const Token& name, Value value) {
   std::string text = decode_name(name);
   const auto [slot, fresh] = names_.emplace(text, Definition{value, name.offset});
@@ -234,7 +234,8 @@ Result<Graph> parse_graph(std::string_view text, std::string_view source) {
   return Parser(source_text, tokens).graph();
 }
 
-// Twice: the first pass finds the free names, so that the inputs come first in the second's graph.
+// Parses twice: the first pass finds the free names, so that in the second pass all inputs are
+// added before other nodes.
 Result<Graph> parse_expression(std::string_view text, const Type& type) {
   const SourceText source_text{text, "<expression>"};
   ATTACCA_TRY(const std::vector<Token> tokens, tokenize(source_text));

@@ -15,7 +15,7 @@ bool is_integer_text(std::string_view text) {
   return text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// The integer of magnitude token under a sign; nullopt beyond int64.
+// The integer with the token's magnitude and this sign; nullopt beyond int64.
 std::optional<int64_t> to_int64(std::string_view digits, bool negative) {
   uint64_t magnitude = 0;
   const auto [end, error] =

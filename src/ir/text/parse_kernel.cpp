@@ -1,4 +1,4 @@
-// The call of a user's kernel: its arguments in the order of its parameters, then how to launch it.
+// The call of a user's kernel: arguments in the order of its parameters, then the launch.
 #include "fmt/format.h"
 
 #include "ir/text/parser.hpp"
@@ -14,7 +14,7 @@ constexpr std::string_view kKeywords = "entry=, grid=, block=, shared=, zeroed=,
 bool Parser::kernel(Operand& into) {
   const Token& name = take();
   const Token& open = take();
-  const auto parts = std::make_unique<KernelParts>();  // too large for a frame that recurs
+  const auto parts = std::make_unique<KernelParts>();  // too large for the frame of a recursion
   return apart([&] { return kernel_file(*parts); }) && kernel_arguments(*parts) &&
          apart([&] { return close(")", open); }) &&
          apart([&] { return finish(name, *parts, into); });
@@ -143,7 +143,7 @@ Result<LaunchSize> Parser::launch_size() {
   return size;
 }
 
-// The inputs of a text without a header do not say which symbols there are.
+// In a text without a header, the inputs do not declare the symbols.
 Status Parser::check_symbols(size_t offset, const std::vector<std::string>& symbols) const {
   if (free_type_ != nullptr || foreign_ != nullptr) return {};
   if (const std::string unknown = unknown_symbol(graph_, symbols); !unknown.empty())

@@ -81,8 +81,9 @@ class Parser {
   Result<int64_t> kernel_integer();
   Status check_symbols(size_t offset, const std::vector<std::string>& symbols) const;
 
-  // parse_expression.cpp: expressions. What recurses returns whether it succeeded and leaves its
-  // error in failure_: a Result in every frame would let legal nesting overflow a small stack.
+  // parse_expression.cpp: expressions. Recursive functions return whether they succeeded and leave
+  // the error in failure_: with a Result in every frame, legal nesting could overflow a small
+  // stack.
   Result<Operand> expression();
   bool expression(Operand& into, Precedence least = Precedence::Lowest);
   bool unary(Operand& into);
@@ -113,7 +114,8 @@ class Parser {
   Status too_deep(std::string fix) const;
   tl::unexpected<Error> undefined(const Token& name) const;
 
-  // Runs what returns a Status in a frame of its own, so that no caller's frame holds one.
+  // Calls a function that returns a Status in a frame of its own, so that the caller's frame holds
+  // no Status.
   template <class Step>
   [[gnu::noinline]] bool apart(Step step) {
     Status status = step();
@@ -127,7 +129,7 @@ class Parser {
   const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
   bool accept(std::string_view symbol);
   Status expect(std::string_view symbol);
-  // The closing bracket of one that stands at `open`.
+  // Expects the closing bracket for the bracket at `open`.
   Status close(std::string_view symbol, const Token& open);
   Result<Token> name(std::string_view what);
   tl::unexpected<Error> unexpected(std::string_view wanted, std::string fix = {}) const;

@@ -21,8 +21,8 @@ struct NumberText {
   NumberKind kind;
 };
 
-// A literal as the parser reads it back; of an integer or bool dtype that cannot hold the value, a
-// number that the parser refuses.
+// A literal as the parser reads it back. If an integer or bool dtype cannot hold the value, the
+// text is a number that the parser refuses.
 NumberText number_text(double value, DType dtype) {
   if (dtype == DType::Bool && (value == 0 || value == 1))
     return {value == 1 ? "true" : "false", NumberKind::Boolean};
@@ -50,8 +50,8 @@ struct Limits {
   int nodes;
 };
 
-// Writes the definition of a value. A node with a label is written as the label, the others as
-// their definitions.
+// Writes the definition of a value. Operands with a label are written as the label, others as their
+// definitions.
 class Writer {
  public:
   Writer(const Graph& graph, const std::vector<std::string>& labels, int64_t max_elements,
@@ -77,7 +77,7 @@ class Writer {
   void attributes(const Node& node);
   void params(const Node& node);
 
-  // An unlabelled literal, which may print as a bare number.
+  // Whether it is a literal without a label, which may print as a bare number.
   bool is_number(Value value) const {
     return labels_[value.id].empty() && graph_[value].literal.has_value();
   }
@@ -108,7 +108,8 @@ bool Writer::prints_bare(const Node& node, size_t index) const {
     all_default &= bare_dtype_is(node, i, {});
   }
   if (all_default) return true;
-  // Numbers only: the first one is written out and the others adapt to it.
+  // If all operands are numbers, the first one is written with its dtype, and the others adapt to
+  // it.
   return index != range.first &&
          bare_dtype_is(node, index, graph_.type(node.operands[range.first]).dtype);
 }
@@ -198,7 +199,7 @@ void Writer::tensor(const Node& node) {
   out_ += "])";
 }
 
-// Bounds that lie at the ends of their axes are left out; -1, where a backward slice ends, must be.
+// Bounds at the ends of their axes are left out. The end -1 of a backward slice must be left out.
 std::string range_text(const SliceRange& range, const Dim& extent) {
   const bool forward = range.step > 0;
   const Dim first = forward ? Dim(0) : extent - 1, last = forward ? extent : Dim(-1);
@@ -307,8 +308,8 @@ void Writer::params(const Node& node) {
   if (node.compute()) out_ += fmt::format(", compute={}", name(*node.compute()));
 }
 
-// Labels: the names of inputs and named nodes, and generated ones of what is used not once, or
-// lies too deep.
+// Labels: the names of inputs and named nodes, and generated names for values that are not used
+// exactly once or are nested too deep.
 class Labels {
  public:
   explicit Labels(const Graph& graph) : graph_(graph), labels_(graph.size()) {}
@@ -341,7 +342,7 @@ class Labels {
     }
   }
 
-  // The name of an output where it is free, else t0, t1, ...
+  // The name of an output if it is not taken, else t0, t1, ...
   std::string generate(Value value) {
     if (const auto output = output_names_.find(value); output != output_names_.end())
       if (!output->second.empty() && taken_.insert(output->second).second) return output->second;
@@ -369,7 +370,7 @@ std::string header(const Graph& graph) {
 }
 
 constexpr Limits kWholeGraph{1 << 30, 1 << 30};
-// An expression for people; beyond this it goes on as `...`.
+// The longest expression for people; the rest is `...`.
 constexpr Limits kReadable{200, 4000};
 
 }  // namespace

@@ -11,8 +11,8 @@
 
 namespace attacca::ir {
 
-// Nesting of brackets, calls and signs that the parser takes. The printer stays well below it by
-// naming intermediate values.
+// The deepest nesting of brackets, calls and signs that the parser accepts. The printer names
+// intermediate values to stay well below it.
 inline constexpr int kMaxNesting = 256;
 inline constexpr int kMaxPrintedNesting = 64;
 
@@ -40,9 +40,9 @@ struct OperandRange {
   size_t first, last;
 };
 OperandRange adapting_operands(Op op, size_t index, size_t arity);
-// The dtype of a number at operand `index`, where `peer` is that of the first operand of
-// adapting_operands that has one. As Python's scalars in PyTorch: the peer's dtype unless the
-// number's kind is wider than the peer's, f32 without a peer.
+// The dtype of a number at operand `index`; `peer` is the dtype of the first of adapting_operands
+// that has one. As for Python's scalars in PyTorch, it is the peer's dtype, unless the number's
+// kind is wider than the peer's; f32 without a peer.
 DType number_dtype(Op op, size_t index, NumberKind kind, std::optional<DType> peer);
 DType number_dtype(NumberKind kind, std::optional<DType> peer = {});
 

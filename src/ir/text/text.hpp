@@ -9,8 +9,7 @@
 
 namespace attacca::ir {
 
-// One or more `graph` blocks would be ambiguous: a text holds exactly one. Errors carry
-// SOURCE:LINE:COLUMN.
+// The graph of a text, which holds exactly one `graph` block. Errors carry SOURCE:LINE:COLUMN.
 Result<Graph> parse_graph(std::string_view text, std::string_view source = "<text>");
 
 // A bare expression such as `x / (1 + exp(-x))`: its free names become inputs, in order of
@@ -27,9 +26,8 @@ struct NamedType {
 Result<Graph> parse_results(std::string_view text, const std::vector<NamedType>& inputs,
                             std::string_view source = "<text>");
 
-// Functions of floats that the graph knows nothing of. A call's result is an f32 input of its own,
-// so that nobody computes with it who does not know the function; `made` says which input is which
-// call.
+// Functions of floats that are not ops of the graph. The result of a call is an f32 input of its
+// own, so that no pass computes through it; `made` says which input stands for which call.
 struct ForeignFunction {
   std::string name;
   size_t arity = 1;

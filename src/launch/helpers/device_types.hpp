@@ -1,5 +1,5 @@
-// CUDA C++ that plain kernels of ours begin with: how each dtype is read from memory as a number
-// that holds it exactly (double, or s64 for integers) and written from one.
+// CUDA C++ with which helper kernels begin. It reads each dtype from memory as a number that holds
+// it exactly (double, or s64 for integers), and writes it from one.
 #pragma once
 
 #include "ir/graph/dtype.hpp"
@@ -7,7 +7,7 @@
 
 namespace attacca::launch {
 
-// The struct of kDeviceTypes that stands for a dtype, and the type that it reads as.
+// The struct of kDeviceTypes for a dtype, and the type of the numbers that it reads.
 struct DeviceType {
   ir::DType dtype;
   const char* name;

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kTile = 16;
 constexpr int64_t kMostGrid = 65535;
 
-// Sums in double or s64: exact for integers, and better than f32 accumulators for floats.
+// Sums in double or s64: exact for integers, and more precise than f32 for floats.
 constexpr const char* kSource = R"cuda(
 struct Problem {
   s64 m, n, k, batch;

@@ -1,5 +1,5 @@
-// A product that is right for every dtype, stride and alignment, and slow: what the unfused path
-// uses where the vendor library is missing or refuses.
+// A slow product for every dtype, stride and alignment. The unfused path uses it if the vendor
+// library is missing or refuses the product.
 #pragma once
 
 #include "launch/cublaslt.hpp"

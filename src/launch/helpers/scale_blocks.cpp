@@ -7,7 +7,7 @@
 namespace attacca::launch {
 namespace {
 
-// In front: X and SCALE are dtypes' structs, AXES the number of axes.
+// Text in front of it defines X and SCALE, structs of dtypes, and AXES, the number of axes.
 constexpr const char* kSource = R"cuda(
 struct Axis {
   s64 extent, stride, scale_stride, block;

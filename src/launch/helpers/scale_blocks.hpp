@@ -1,4 +1,4 @@
-// Blocks times their scales as numbers in the device's memory, for what reads no scales.
+// Multiplies blocks by their scales in the device's memory, for kernels that do not read scales.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,8 @@ class ScaleBlocks {
  public:
   static Result<ScaleBlocks> make(const std::shared_ptr<Toolbox>& toolbox,
                                   const std::vector<BlockAxis>& axes, ir::DType x, ir::DType scale);
-  // `to`: a dense f32 tensor of these axes, the last one contiguous. All are of first elements.
+  // `to`: a dense f32 tensor of these axes, the last one contiguous. All addresses are those of
+  // first elements.
   Status launch(const void* x, const void* scales, void* to, gpu::StreamHandle stream) const;
 
  private:

@@ -1,5 +1,5 @@
-// A helper kernel: CUDA C++ text to a module, through the toolbox and the cache on disk, and its
-// launch with typed parameters.
+// A helper kernel: CUDA C++ text, compiled to a module through the toolbox and the cache on disk,
+// and launched with typed parameters.
 #pragma once
 
 #include <array>
@@ -12,19 +12,20 @@ namespace attacca::launch {
 
 class SourceKernel {
  public:
-  // Of every helper kernel's blocks.
+  // In a block of any helper kernel.
   static constexpr uint32_t kThreads = 256;
-  // `source`: CUDA C++ that kDeviceTypes stands in front of. It defines `entry`, extern "C".
+  // `source`: CUDA C++, to be compiled behind kDeviceTypes. It defines `entry`, extern "C".
   // `contract`: whether a * b + c may become one fma.
   static Result<SourceKernel> make(const std::shared_ptr<Toolbox>& toolbox,
                                    const std::string& entry, const std::string& source,
                                    bool contract = false);
 
-  // So many blocks of `work` that any number of blocks walks with a stride of the grid: at most as
-  // many as keep the device busy.
+  // The grid for `work` blocks that a grid of any size walks with a stride: at most as many blocks
+  // as keep the device busy.
   uint32_t blocks(int64_t work) const;
 
-  // The parameters are those of the kernel in type and order. Nothing, where the grid has no block.
+  // The parameters must have the types and the order of the kernel's. Launches nothing if the grid
+  // is empty.
   template <class... Parameters>
   Status launch(const std::array<uint32_t, 3>& grid, gpu::StreamHandle stream,
                 const Parameters&... parameters) const {

@@ -7,8 +7,8 @@
 namespace attacca::launch {
 namespace {
 
-// In front: SCALE, ROUNDED and STORED are dtypes' structs, BITS those of a code, FLOATS whether it
-// is an f8e4m3.
+// Text in front of it defines SCALE, ROUNDED and STORED, structs of dtypes, BITS, the bits of a
+// code, and FLOATS, whether codes are f8e4m3.
 constexpr const char* kSource = R"cuda(
 struct Layout {
   s64 n, k, blocks_n, blocks_k, groups, scales_at, zeros_at;

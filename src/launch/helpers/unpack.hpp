@@ -1,4 +1,4 @@
-// Packed weights as numbers in the device's memory, for what reads no packed tensor.
+// Unpacks weights in the device's memory, for kernels that do not read packed tensors.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace attacca::launch {
 
-// From a packed tensor, of this layout, to weights (N, K), row-major: values of `rounded` stored as
-// `stored`, which holds them exactly.
+// Converts a packed tensor of this layout to row-major weights (N, K). They are rounded to
+// `rounded` and stored as `stored`, which holds them exactly.
 class Unpack {
  public:
   static Result<Unpack> make(const std::shared_ptr<Toolbox>& toolbox,
