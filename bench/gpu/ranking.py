@@ -60,7 +60,7 @@ def read_measured(options):
     measured = []
     for path in options.csv:
         with open(path, encoding="utf-8") as file:
-            for problem, times in ranking_problems.read(file):
+            for problem, times, _ in ranking_problems.read(file):
                 described = describer.describe(problem)
                 bare = problem.bare()
                 unfused = choices(times, ways(described["unfused"]))

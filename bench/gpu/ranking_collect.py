@@ -12,26 +12,24 @@ import threading
 import time
 from datetime import date
 
-from ranking_problems import COLUMNS, Names, problems, write_stamp
+from ranking_problems import COLUMNS, Names, problems, write_proposals, write_stamp
 
 ROUNDS = 5
-CLOSE = 2.5      # times the best expected time
-MOST_CLOSE = 32  # templates that are timed for their expected times
-AT_RANDOM = 6    # and of the others
-ALGORITHMS = [0, 1, 2, 3, 4, 5, 8]  # of the bare product; 8: of a small workspace
-ABSORBED = {"bias": 1, "gelu": 2, "silu_mul": 1}  # ways that the vendor library knows of a tail
+CLOSE = 2.0      # times the best expected time
+MOST_CLOSE = 22  # templates that are timed for their expected times
+AT_RANDOM = 4    # and of the others
+MOST_PLACES = 3  # of the vendor library's proposals with a part of the tail, for each workspace
 AHEAD = 30       # problems whose kernels are built before their turn
 TIMING_CORES = 2
 SILENCE = 60     # seconds
 
 
-def unfused(tail):
-    def name(absorbed, algorithm):
-        return "unfused" + (f" absorbed={absorbed}" if absorbed else "") + \
-            (f" algorithm={algorithm}" if algorithm else "")
-    return [name(0, algorithm) for algorithm in ALGORITHMS] + \
-        [name(way, algorithm) for way in range(1, ABSORBED.get(tail, 0) + 1)
-         for algorithm in range(3)]
+def timed(proposals):
+    """The unfused path's candidates to time: all with the product alone, the first ones of each
+    workspace with a part of the tail."""
+    return [name for name, values in proposals.items()
+            if "absorbed" not in name or not values or
+            any(0 <= place < MOST_PLACES for place in values[-2:])]
 
 
 class Child:
@@ -93,19 +91,19 @@ class Worker(Child):
                 return times, failed
 
 
-class Describer(Child):
-    """`attacca bench features`."""
+class Answers(Child):
+    """A process that says something about itself, then answers each problem with a line."""
 
-    def __init__(self, attacca):
-        super().__init__([attacca, "bench", "features"])
+    def __init__(self, attacca, subject):
+        super().__init__([attacca, "bench", subject])
         self.start()
 
     def start(self):
         super().start()
-        said = self.line()
-        self.names, self.unfused_names = said["names"], said["unfused_names"]
-        self.device, self.templates = said["device"], said["templates"]
-        self.margin = said["margin"]
+        self.meet(self.line())
+
+    def meet(self, said):
+        pass
 
     def describe(self, problem):
         self.send(problem.request())
@@ -113,6 +111,18 @@ class Describer(Child):
         if "failed" in said:
             raise RuntimeError(said["failed"])
         return said
+
+
+class Describer(Answers):
+    """`attacca bench features`."""
+
+    def __init__(self, attacca):
+        super().__init__(attacca, "features")
+
+    def meet(self, said):
+        self.names, self.unfused_names = said["names"], said["unfused_names"]
+        self.device, self.templates = said["device"], said["templates"]
+        self.margin = said["margin"]
 
 
 def chosen(expected, source):
@@ -141,12 +151,14 @@ class Ahead(threading.Thread):
 
     def run(self):
         describer = Describer(self.options.attacca)
+        proposer = Answers(self.options.attacca, "proposals")
         builder = Worker(self.options.attacca, few_cores)
         source = random.Random(self.options.seed + 1)
         for problem in problems(self.options.seed):
             try:
                 described = describer.describe(problem)
                 candidates = chosen(described["expected"], source)
+                proposals = proposer.describe(problem)["proposals"]
                 key = (problem.family, problem.tail, problem.n % 8 == 0, problem.k % 8 == 0)
                 new = [name for name in candidates if (key, name) not in self.built]
                 if new:
@@ -157,7 +169,7 @@ class Ahead(threading.Thread):
                 continue
             waves = {name: features[describer.names.index("log_waves")]
                      for name, features in described["features"].items()}
-            self.ready.put((problem, candidates,
+            self.ready.put((problem, proposals, candidates,
                             {name for name in waves if waves[name] > 0 and "dot_" not in name}))
 
 
@@ -169,18 +181,16 @@ def variants(worker, problem, best, times):
     return {name: again[name] * times[best] / again[best] for name in names if name in again}
 
 
-def measure(worker, problem, candidates, ordered, failures):
+def measure(worker, problem, unfused, candidates, ordered, failures):
     """`ordered`: candidates whose tiles have an order; `failures`: counts by reason."""
-    times, failed = worker.serve(problem, unfused(problem.tail) + candidates, ROUNDS)
-    failures.update(f"{name}: {why}"[:200] for name, why in failed.items()
-                    if "proposes" not in why and "absorbs" not in why)
+    times, failed = worker.serve(problem, unfused + candidates, ROUNDS)
+    failures.update(f"{name}: {why}"[:200] for name, why in failed.items())
     best = min((name for name in times if name in candidates), key=times.get, default=None)
     if best in ordered:
         times |= variants(worker, problem, best, times)
     bare = problem.bare()
     if bare:
-        alone, _ = worker.serve(bare, ["unfused", "unfused algorithm=1", "unfused algorithm=8"],
-                                ROUNDS)
+        alone, _ = worker.serve(bare, ["unfused", "unfused algorithm=1"], ROUNDS)
         times |= {name.replace("unfused", "bare"): us for name, us in alone.items()}
     return times
 
@@ -198,14 +208,15 @@ def collect(options):
         print(*COLUMNS, sep=",", file=file)
         while time.monotonic() < deadline:
             begin = time.monotonic()
-            problem, candidates, ordered = ahead.ready.get()
+            problem, proposals, candidates, ordered = ahead.ready.get()
             waited += time.monotonic() - begin
             try:
-                times = measure(worker, problem, candidates, ordered, failures)
+                times = measure(worker, problem, timed(proposals), candidates, ordered, failures)
             except (RuntimeError, OSError) as error:
                 print(f"{problem}: {error}", file=sys.stderr)
                 continue
-            print(*problem, names.encode(times), sep=",", file=file, flush=True)
+            print(*problem, names.encode(times), write_proposals(proposals), sep=",", file=file,
+                  flush=True)
             done += 1
             if done % 25 == 0:
                 print(f"{done} problems, {len(ahead.built)} kernels; waited {waited:.0f} s for "

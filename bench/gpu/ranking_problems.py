@@ -44,7 +44,7 @@ OPERANDS = {"b": "bf16[{N}]", "r": "bf16[M, {N}]", "q": "bf16[M, {N}]", "t": "bf
 TAILS = {
     "none": "y", "bias": "y + b", "gelu": "gelu_tanh(y + b)", "silu_mul": "silu(y + b) * r",
     "add": "y + r", "two_fulls": "relu(y * t) * r + q",
-    "silu_f16": "silu(y + h) * p",
+    "relu_f16": "relu(y + h)", "silu_f16": "silu(y + h) * p",
     "swiglu": "silu(y) * u", "geglu_add": "gelu_tanh(y + b) * u + r",
     "scales": "cast(cast(y, f32) * s * c, bf16)",
     "scales_silu": "cast(silu(cast(y, f32) * s + cast(b, f32)) * cast(r, f32), bf16)",
@@ -52,12 +52,12 @@ TAILS = {
 }
 NK = "y = x @ transpose(w)"
 BF16 = "x: bf16[M, {K}], w: bf16[{N}, {K}]"
-PLAIN = ["none", "bias", "gelu", "gelu", "silu_mul", "silu_mul", "add", "two_fulls"]
+PLAIN = ["none", "bias", "gelu", "gelu", "silu_mul", "silu_mul", "add", "add", "two_fulls"]
 FAMILIES = {
     "bf16": Family(44, BF16, NK, PLAIN),
-    "f16": Family(4, "x: f16[M, {K}], w: f16[{N}, {K}]", NK, ["none", "silu_f16"]),
+    "f16": Family(5, "x: f16[M, {K}], w: f16[{N}, {K}]", NK, ["none", "relu_f16", "silu_f16"]),
     "kn": Family(7, "x: bf16[M, {K}], w: bf16[{K}, {N}]", "y = x @ w", ["gelu", "silu_mul"]),
-    "gate": Family(9, "x: bf16[M, {K}], w: bf16[{N2}, {K}]", HALVES, ["swiglu", "geglu_add"]),
+    "gate": Family(11, "x: bf16[M, {K}], w: bf16[{N2}, {K}]", HALVES, ["swiglu", "geglu_add"]),
     "gate_two": Family(3, "x: bf16[M, {K}], w: bf16[{N}, {K}], v: bf16[{N}, {K}]",
                        NK + "\n  u = x @ transpose(v)", ["swiglu"]),
     "s8": Family(8, "x: s8[M, {K}], w: s8[{N}, {K}]", NK, ["scales", "scales_silu"]),
@@ -131,14 +131,16 @@ MOST_OF_FEW = 3.0       # times as much of some
 def extent(source, low, high):
     """Log-uniform: a multiple of 8, at times any number."""
     value = round(2**source.uniform(low, high))
-    return value if source.random() < 0.08 else max(8, value // 8 * 8)
+    return value if source.random() < 0.14 else max(8, value // 8 * 8)
 
 
 def rows(source):
     draw = source.random()
     if draw < 0.25:
-        return source.randrange(64, 520)  # where many tilings are close
-    if draw < 0.4:
+        return source.randrange(96, 301)  # where many tilings are close
+    if draw < 0.35:
+        return source.randrange(64, 520)
+    if draw < 0.47:
         return 2**source.randrange(14)
     return min(8192, round(2**source.uniform(0, 13)))
 
@@ -148,10 +150,10 @@ def sizes(source, family):
         return (min(2048, rows(source)), extent(source, 5, 11), extent(source, 5, 11),
                 source.choice([2, 4, 8, 16, 24, 32, 48, 64]))
     n, k = (extent(source, 7, 14.3) for _ in "nk")
-    if source.random() < 0.3:
+    if source.random() < 0.2:
         n, k = source.choice(LAYERS)
-    if source.random() < 0.06:
-        n = source.randrange(1, 96)
+    if source.random() < 0.08:
+        n = source.randrange(1, 160)
     if "gate" in family:
         n = max(8, n // 16 * 8)
     if "packed" in family or "blocks" in family:
@@ -173,7 +175,8 @@ def problems(seed):
             yield made
 
 
-COLUMNS = [*Problem._fields, "times"]
+COLUMNS = [*Problem._fields, "times", "proposals"]  # the last one was added later
+TIMES = COLUMNS.index("times")
 
 
 class Names:
@@ -203,6 +206,18 @@ class Names:
         return times
 
 
+def write_proposals(proposals):
+    """Of the unfused path's candidates: numbers that describe the vendor library's algorithms, as
+    `attacca bench proposals` names them."""
+    return ";".join(f"{name}:" + " ".join(f"{value:.4g}" for value in values)
+                    for name, values in proposals.items() if values)
+
+
+def read_proposals(text):
+    words_of = (word.split(":") for word in text.split(";") if word)
+    return {name: [float(value) for value in values.split()] for name, values in words_of}
+
+
 def write_stamp(device, date, templates):
     """The first line of a file of times: where and when, and the templates' fingerprints, 8
     hexadecimal digits each."""
@@ -215,9 +230,11 @@ def read_stamp(line):
 
 
 def read(lines):
-    """(problem, microseconds of its candidates) of each row of a file of times."""
+    """(problem, microseconds of its candidates, what the vendor library proposed) of each row of a
+    file of times."""
     names = Names()
     for line in lines:
         values = line.rstrip("\n").split(",")
-        if len(values) == len(COLUMNS) and values[:2] != COLUMNS[:2]:
-            yield (Problem(values[0], values[1], *map(int, values[2:7])), names.decode(values[7]))
+        if len(values) > TIMES and values[:2] != COLUMNS[:2]:
+            yield (Problem(values[0], values[1], *map(int, values[2:TIMES])),
+                   names.decode(values[TIMES]), read_proposals("".join(values[TIMES + 1:])))

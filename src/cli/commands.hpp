@@ -169,6 +169,7 @@ int bench_launch(const BenchKernelArgs& args);
 int bench_whole(const BenchKernelArgs& args);
 // What the ranking knows of the candidates of problems that standard input gives.
 int bench_features();
+int bench_proposals();
 
 // Times candidates for another process; see tune/worker.hpp.
 int tune_worker();

@@ -297,6 +297,11 @@ void add_bench(CLI::App& app, BenchGemmArgs& gemm, BenchKernelArgs& kernel, Acti
                        "The ranking's features of each candidate on an H200, a JSON line for each "
                        "request of tune-worker on standard input")
       ->callback([&] { action = bench_features; });
+  bench
+      ->add_subcommand("proposals",
+                       "What cuBLASLt proposes on this GPU, a JSON line for each request of "
+                       "tune-worker on standard input")
+      ->callback([&] { action = bench_proposals; });
 }
 
 // `fold -x`: an expression that begins with a minus is moved to the end, after a `--`. It is the

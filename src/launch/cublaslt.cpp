@@ -24,6 +24,9 @@ constexpr int kCompute32F = 68, kCompute64F = 70, kCompute32I = 72;
 constexpr int kScalePointerA = 17, kScalePointerB = 18, kScaleModeA = 31, kScaleModeB = 32;
 constexpr int32_t kBlocks128 = 4, kBlocks128x128 = 5;
 
+// Of kVendorConfig's values, on a little-endian host.
+constexpr size_t kConfigBytes[] = {4, 4, 4, 4, 4, 4, 4, 2, 2};
+
 // cublasLtEpilogue_t, in the order of VendorTail.
 constexpr uint32_t kEpilogues[] = {1, 4, 36};
 
@@ -113,6 +116,7 @@ struct CublasLt::Functions {
   int (*preference_destroy)(void*);
   int (*preference_set)(void*, int, const void*, size_t);
   int (*heuristic)(void*, void*, void*, void*, void*, void*, void*, int, HeuristicResult*, int*);
+  int (*config_get)(const void*, int, void*, size_t, size_t*);
   int (*matmul)(void*, void*, const void*, const void*, void*, const void*, void*, const void*,
                 const void*, void*, void*, void*, const void*, void*, size_t, gpu::StreamHandle);
 
@@ -142,6 +146,7 @@ Result<std::shared_ptr<const CublasLt>> CublasLt::open(const gpu::Device& device
                                     {"cublasLtMatmulPreferenceDestroy", f.preference_destroy},
                                     {"cublasLtMatmulPreferenceSetAttribute", f.preference_set},
                                     {"cublasLtMatmulAlgoGetHeuristic", f.heuristic},
+                                    {"cublasLtMatmulAlgoConfigGetAttribute", f.config_get},
                                     {"cublasLtMatmul", f.matmul}}));
   ATTACCA_TRY_VOID(device.make_current());
   ATTACCA_TRY_VOID(f.check(f.create(&made->handle_), "cublasLtCreate"));
@@ -296,7 +301,8 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
   }
   VendorGemm made;
   Status refused;
-  for (const WorkspaceLimit& limit : limits) {
+  for (size_t l = 0; l < limits.size(); ++l) {
+    const WorkspaceLimit& limit = limits[l];
     ATTACCA_TRY_VOID(
         f.check(f.preference_set(preference, kMaxWorkspace, &limit.bytes, sizeof limit.bytes),
                 "workspace preference"));
@@ -312,7 +318,10 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
       continue;
     }
     for (int i = 0; i < count; ++i)
-      if (found[i].status == 0) made.add({found[i].algorithm, found[i].workspace_bytes});
+      if (found[i].status == 0)
+        made.add({found[i].algorithm, found[i].workspace_bytes, found[i].waves,
+                  std::vector<int>(limits.size(), -1)})
+            .places[l] = i;
   }
   if (made.algorithms_.empty()) {
     ATTACCA_TRY_VOID(refused);
@@ -323,11 +332,24 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
   return made;
 }
 
-void VendorGemm::add(const Algorithm& proposed) {
-  const bool known =
-      std::any_of(algorithms_.begin(), algorithms_.end(),
-                  [&](const Algorithm& other) { return other.data == proposed.data; });
-  if (!known) algorithms_.push_back(proposed);
+VendorGemm::Algorithm& VendorGemm::add(Algorithm proposed) {
+  const auto known =
+      std::find_if(algorithms_.begin(), algorithms_.end(),
+                   [&](const Algorithm& other) { return other.data == proposed.data; });
+  return known != algorithms_.end() ? *known : algorithms_.emplace_back(std::move(proposed));
+}
+
+VendorAlgorithm VendorGemm::describe(int algorithm) const {
+  const CublasLt::Functions& f = library_->functions();
+  const Algorithm& known = algorithms_[static_cast<size_t>(algorithm)];
+  VendorAlgorithm described{{}, known.waves, known.workspace_bytes, known.places};
+  for (size_t i = 0; i < std::size(kVendorConfig); ++i) {
+    size_t written = 0;
+    if (f.config_get(known.data.data(), static_cast<int>(i), &described.config[i], kConfigBytes[i],
+                     &written) != 0)
+      described.config[i] = -1;
+  }
+  return described;
 }
 
 Status VendorGemm::launch(int algorithm, const void* a, const void* b, const Extras& extras,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpu/driver/device.hpp"
@@ -68,6 +69,19 @@ struct WorkspaceLimit {
   int most_algorithms;
 };
 
+// cublasLtMatmulAlgoConfigAttributes_t, in its order.
+inline constexpr std::string_view kVendorConfig[] = {"id",        "tile",        "splits",
+                                                     "reduction", "swizzle",     "custom",
+                                                     "stages",    "inner_shape", "cluster_shape"};
+
+// A proposal of the library's heuristics, in the library's own numbers.
+struct VendorAlgorithm {
+  std::array<int, std::size(kVendorConfig)> config;  // -1: the library does not tell
+  double waves = 0;
+  size_t workspace_bytes = 0;
+  std::vector<int> places;  // among the proposals for each WorkspaceLimit; -1: not among them
+};
+
 // One multiplication, with the algorithms that the library's heuristics propose: those for the
 // first limit, best first, then those that each other limit adds.
 class VendorGemm {
@@ -79,6 +93,7 @@ class VendorGemm {
                                  std::span<const WorkspaceLimit> limits);
 
   int algorithms() const { return static_cast<int>(algorithms_.size()); }
+  VendorAlgorithm describe(int algorithm) const;
   size_t workspace_bytes(int algorithm) const { return algorithms_[algorithm].workspace_bytes; }
   // Other addresses that a launch reads; null if there are none.
   struct Extras {
@@ -93,11 +108,14 @@ class VendorGemm {
   struct Algorithm {
     std::array<uint64_t, 8> data;
     size_t workspace_bytes;
+    double waves;
+    std::vector<int> places;
   };
   struct Descriptors;
 
   VendorGemm() = default;
-  void add(const Algorithm& proposed);  // nothing, if it is there already
+  // The algorithm, added if it is new.
+  Algorithm& add(Algorithm proposed);
 
   std::shared_ptr<const CublasLt> library_;
   std::shared_ptr<Descriptors> descriptors_;

@@ -93,6 +93,9 @@ class Unfused : public Runnable {
     return most;
   }
 
+  // Null: the library does not compute the first product.
+  const VendorGemm* first_gemm() const { return steps_[0].gemm ? &*steps_[0].gemm : nullptr; }
+
   Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
     auto* scratch = static_cast<char*>(workspace);
     for (size_t i = 0; i < steps_.size(); ++i) ATTACCA_TRY_VOID(multiply(i, at, scratch, stream));
@@ -340,12 +343,12 @@ Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& t
   return Unfused::make(toolbox, problem, candidate);
 }
 
-Result<std::vector<Candidate>> unfused_candidates(const std::shared_ptr<Toolbox>& toolbox,
-                                                  const problem::Problem& problem) {
-  if (problem.kernel) return std::vector{Candidate{}};  // the library computes nothing of it
+Result<std::vector<Proposal>> unfused_proposals(const std::shared_ptr<Toolbox>& toolbox,
+                                                const problem::Problem& problem) {
+  if (problem.kernel) return std::vector<Proposal>(1);  // the library computes nothing of it
   problem::Problem step = problem;
   step.outer.clear();
-  std::vector<Candidate> all;
+  std::vector<Proposal> all;
   const auto ways = static_cast<int>(vendor_epilogues(step).size());
   for (Candidate candidate; candidate.absorbed < ways; ++candidate.absorbed) {
     const auto made = Unfused::make(toolbox, step, candidate);
@@ -353,11 +356,23 @@ Result<std::vector<Candidate>> unfused_candidates(const std::shared_ptr<Toolbox>
     if (!made && candidate.absorbed > 0) continue;
     if (!made) return tl::make_unexpected(made.error());
     for (candidate.algorithm = 0; candidate.algorithm < (*made)->algorithms();
-         ++candidate.algorithm)
-      all.push_back(candidate);
+         ++candidate.algorithm) {
+      all.push_back({candidate, std::nullopt});
+      const VendorGemm* gemm = (*made)->first_gemm();
+      if (gemm == nullptr || candidate.algorithm >= gemm->algorithms()) continue;
+      all.back().algorithm = gemm->describe(candidate.algorithm);
+    }
     candidate.algorithm = 0;
   }
   return all;
+}
+
+Result<std::vector<Candidate>> unfused_candidates(const std::shared_ptr<Toolbox>& toolbox,
+                                                  const problem::Problem& problem) {
+  ATTACCA_TRY(const std::vector<Proposal> proposals, unfused_proposals(toolbox, problem));
+  std::vector<Candidate> candidates;
+  for (const Proposal& each : proposals) candidates.push_back(each.candidate);
+  return candidates;
 }
 
 }  // namespace attacca::launch

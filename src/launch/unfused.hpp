@@ -3,7 +3,10 @@
 // tail.
 #pragma once
 
+#include <optional>
+
 #include "launch/candidate.hpp"
+#include "launch/cublaslt.hpp"
 #include "launch/runnable.hpp"
 
 namespace attacca::launch {
@@ -14,7 +17,16 @@ Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& t
                                                const problem::Problem& problem,
                                                const Candidate& candidate);
 
-// Every candidate of the unfused path; for each kind, the one that the library prefers comes first.
+// A candidate of the unfused path, with the algorithm of its first product if the library computes
+// it.
+struct Proposal {
+  Candidate candidate;
+  std::optional<VendorAlgorithm> algorithm;
+};
+// Every one; for each kind, the one that the library prefers comes first.
+Result<std::vector<Proposal>> unfused_proposals(const std::shared_ptr<Toolbox>& toolbox,
+                                                const problem::Problem& problem);
+// Their candidates.
 Result<std::vector<Candidate>> unfused_candidates(const std::shared_ptr<Toolbox>& toolbox,
                                                   const problem::Problem& problem);
 
