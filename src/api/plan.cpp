@@ -33,7 +33,7 @@ Result<run::Compiled> compile_for(const ir::Graph& graph, const Options& options
               options.described ? Result<gpu::Device>(gpu::Device::described(*options.described))
                                 : gpu::Device::open(options.device.ordinal));
   chosen.cuda.tuning = options.tuning;
-  chosen.cuda.tune_options.seconds_limit = options.tuning_seconds;
+  chosen.cuda.tune_options = tune::options_within(options.tuning_seconds);
   chosen.cuda.compile_only = options.described.has_value();
   return run::compile(graph, run::Target::cuda(device.info(), options.mode, options.fuse),
                       std::move(chosen));
@@ -272,7 +272,8 @@ void Plan::remember(const ir::SymbolValues& sizes, std::span<const run::Decision
   const std::lock_guard lock(mutex_);
   if (std::find(sizes_.begin(), sizes_.end(), sizes) == sizes_.end()) sizes_.push_back(sizes);
   for (const run::Decision& decision : decisions) {
-    const tune::Choice choice{decision.candidate, decision.seconds, decision.unfused_seconds};
+    const tune::Choice choice{decision.candidate, decision.seconds, decision.unfused_seconds,
+                              decision.quick};
     if (!decision.key.problem.empty()) put(decided_, decision.key, choice);
     if (decision.seconds > 0) put(choices_, decision.key, choice);
   }

@@ -4,15 +4,18 @@ namespace attacca::api {
 
 json::Value choices_json(const std::vector<run::KnownChoice>& choices) {
   json::Value list = json::Value::array();
-  for (const run::KnownChoice& known : choices)
-    list.push(json::Value::object()
-                  .set("device", known.key.device)
-                  .set("problem", known.key.problem)
-                  .set("shape", known.key.shape)
-                  .set("tools", known.key.tools)
-                  .set("candidate", to_string(known.choice.candidate))
-                  .set("seconds", known.choice.seconds)
-                  .set("unfused_seconds", known.choice.unfused_seconds));
+  for (const run::KnownChoice& known : choices) {
+    json::Value entry = json::Value::object()
+                            .set("device", known.key.device)
+                            .set("problem", known.key.problem)
+                            .set("shape", known.key.shape)
+                            .set("tools", known.key.tools)
+                            .set("candidate", to_string(known.choice.candidate))
+                            .set("seconds", known.choice.seconds)
+                            .set("unfused_seconds", known.choice.unfused_seconds);
+    if (known.choice.quick) entry.set("quick", true);
+    list.push(std::move(entry));
+  }
   return list;
 }
 
@@ -31,6 +34,7 @@ Result<std::vector<run::KnownChoice>> read_choices(const json::Value::Array& lis
     ATTACCA_TRY(known.choice.candidate, launch::parse_candidate(candidate));
     ATTACCA_TRY(known.choice.seconds, members.number("seconds"));
     ATTACCA_TRY(known.choice.unfused_seconds, members.number("unfused_seconds"));
+    if (const auto quick = members.get<bool>("quick")) known.choice.quick = *quick;
     choices.push_back(std::move(known));
   }
   return choices;

@@ -20,6 +20,7 @@ struct Choice {
   launch::Candidate candidate;
   double seconds = 0;
   double unfused_seconds = 0;
+  bool quick = false;  // of a quick tuning (options.hpp): any other measures again
 };
 
 struct Trial {

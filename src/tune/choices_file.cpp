@@ -27,14 +27,14 @@ json::Value key_of(const std::string& problem, const std::string& shape) {
 }
 
 std::string line_of(const FiledChoice& choice) {
-  return json::dump(key_of(choice.problem, choice.shape)
-                        .set("candidate", choice.candidate)
-                        .set("kernel", choice.kernel)
-                        .set("seconds", choice.seconds)
-                        .set("unfused_seconds", choice.unfused_seconds)
-                        .set("made", choice.made),
-                    -1) +
-         "\n";
+  json::Value line = key_of(choice.problem, choice.shape)
+                         .set("candidate", choice.candidate)
+                         .set("kernel", choice.kernel)
+                         .set("seconds", choice.seconds)
+                         .set("unfused_seconds", choice.unfused_seconds)
+                         .set("made", choice.made);
+  if (choice.quick) line.set("quick", true);
+  return json::dump(line, -1) + "\n";
 }
 
 // How a choice's line begins, after the end of the line before it.
@@ -95,6 +95,7 @@ std::optional<FiledChoice> parse_line(std::string_view text) {
                    take("candidate", choice.candidate) && take("kernel", choice.kernel) &&
                    take("seconds", choice.seconds) &&
                    take("unfused_seconds", choice.unfused_seconds) && take("made", choice.made);
+  take("quick", choice.quick);
   if (!all || !is_sound(choice) || line_of(choice) != text) return std::nullopt;
   return choice;
 }

@@ -6,6 +6,8 @@
 //   {"problem":"...","shape":"m<=16 n=64 batch=1 k=64","candidate":"...","kernel":"<fingerprint>",
 //    "seconds":1e-05,"unfused_seconds":2e-05,"made":1790000000}
 //
+// The choice of a quick tuning has "quick":true at its end.
+//
 // The lines are sorted by problem and shape, each pair occurs once, and numbers have their shortest
 // text: equal choices are equal bytes.
 #pragma once
@@ -25,7 +27,8 @@ struct FiledChoice {
   std::string candidate;       // as launch::to_string() writes it
   std::string kernel;          // of a template: its fingerprint, 16 hexadecimal digits; else empty
   double seconds = 0, unfused_seconds = 0;
-  int64_t made = 0;  // seconds since 1970
+  int64_t made = 0;    // seconds since 1970
+  bool quick = false;  // as Choice's
   friend bool operator==(const FiledChoice&, const FiledChoice&) = default;
 };
 

@@ -22,18 +22,20 @@ namespace {
 
 constexpr const char* kSchema =
     "BEGIN IMMEDIATE;"
-    "CREATE TABLE IF NOT EXISTS measured("
+    "CREATE TABLE IF NOT EXISTS choices("
     "device TEXT, problem TEXT, shape TEXT, tools TEXT, candidate TEXT NOT NULL, seconds REAL NOT "
-    "NULL, unfused_seconds REAL NOT NULL, made INTEGER NOT NULL, "
+    "NULL, unfused_seconds REAL NOT NULL, made INTEGER NOT NULL, quick INTEGER NOT NULL, "
     "PRIMARY KEY(device, problem, shape, tools));"
     "COMMIT";
 constexpr const char* kFind =
-    "SELECT candidate, seconds, unfused_seconds FROM measured WHERE device=? AND problem=? AND "
+    "SELECT candidate, seconds, unfused_seconds, quick FROM choices WHERE device=? AND problem=? "
+    "AND "
     "shape=? AND tools=?";
-constexpr const char* kStore = "INSERT OR REPLACE INTO measured VALUES(?, ?, ?, ?, ?, ?, ?, ?)";
+constexpr const char* kStore = "INSERT OR REPLACE INTO choices VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 constexpr const char* kList =
-    "SELECT device, problem, shape, tools, candidate, seconds, unfused_seconds, made FROM measured "
+    "SELECT device, problem, shape, tools, candidate, seconds, unfused_seconds, made, quick FROM "
+    "choices "
     "ORDER BY device, problem, shape, made";
 
 // How long a process waits for a lock, once; in short steps, for many may begin at a time.
@@ -165,6 +167,7 @@ struct Database::Impl {
     sqlite3_bind_double(statement.get(), 6, row.seconds);
     sqlite3_bind_double(statement.get(), 7, row.unfused_seconds);
     sqlite3_bind_int64(statement.get(), 8, row.made);
+    sqlite3_bind_int64(statement.get(), 9, row.quick);
     if (sqlite3_step(statement.get()) != SQLITE_DONE) return failure(connection.get(), path);
     return {};
   }
@@ -248,13 +251,14 @@ Result<std::optional<Choice>> Database::find(const ChoiceKey& key) {
   const auto candidate = launch::parse_candidate(text != nullptr ? text : "");
   if (!candidate) return std::nullopt;  // written by another version: as if it were not there
   return Choice{*candidate, sqlite3_column_double(statement.get(), 1),
-                sqlite3_column_double(statement.get(), 2)};
+                sqlite3_column_double(statement.get(), 2),
+                sqlite3_column_int64(statement.get(), 3) != 0};
 }
 
 Status Database::store(const ChoiceKey& key, const Choice& choice) {
   const std::lock_guard lock(impl_->mutex);
   return impl_->store({key, to_string(choice.candidate), choice.seconds, choice.unfused_seconds,
-                       static_cast<int64_t>(std::time(nullptr))});
+                       static_cast<int64_t>(std::time(nullptr)), choice.quick});
 }
 
 Status Database::store_all(const std::vector<StoredChoice>& rows) {
@@ -272,7 +276,7 @@ Status Database::store_all(const std::vector<StoredChoice>& rows) {
 Result<int64_t> Database::size() {
   const std::lock_guard lock(impl_->mutex);
   sqlite3_stmt* raw = nullptr;
-  if (sqlite3_prepare_v2(impl_->connection.get(), "SELECT COUNT(*) FROM measured", -1, &raw,
+  if (sqlite3_prepare_v2(impl_->connection.get(), "SELECT COUNT(*) FROM choices", -1, &raw,
                          nullptr) != SQLITE_OK)
     return failure(impl_->connection.get(), impl_->path);
   const Statement statement(raw);
@@ -297,14 +301,15 @@ Result<std::vector<StoredChoice>> Database::list() {
                     text(4),
                     sqlite3_column_double(raw, 5),
                     sqlite3_column_double(raw, 6),
-                    sqlite3_column_int64(raw, 7)});
+                    sqlite3_column_int64(raw, 7),
+                    sqlite3_column_int64(raw, 8) != 0});
   if (code != SQLITE_DONE) return failure(impl_->connection.get(), impl_->path);
   return rows;
 }
 
 Result<int64_t> Database::clear() {
   const std::lock_guard lock(impl_->mutex);
-  ATTACCA_TRY_VOID(impl_->execute("DELETE FROM measured"));
+  ATTACCA_TRY_VOID(impl_->execute("DELETE FROM choices"));
   return sqlite3_changes(impl_->connection.get());
 }
 

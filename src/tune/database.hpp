@@ -1,6 +1,8 @@
 // What was found best, kept in an SQLite file: one row a device, problem class and shape bucket.
 //
-//   measured(device, problem, shape, tools, candidate, seconds, unfused_seconds, made)
+//   choices(device, problem, shape, tools, candidate, seconds, unfused_seconds, made, quick)
+//
+// A table `measured` of earlier versions may be beside it, and is theirs alone.
 //
 // Many processes may read and write it at once. A file that is no database of ours is set aside
 // (NAME.broken) and begun anew, by one process at a time (NAME.lock). The file and its folder must
@@ -28,7 +30,8 @@ struct StoredChoice {
   ChoiceKey key;
   std::string candidate;
   double seconds = 0, unfused_seconds = 0;
-  int64_t made = 0;  // seconds since 1970
+  int64_t made = 0;    // seconds since 1970
+  bool quick = false;  // as Choice's
 };
 
 class Database {

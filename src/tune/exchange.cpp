@@ -40,7 +40,7 @@ FiledChoice filed(const StoredChoice& row, const Machine& machine) {
   return {row.key.problem, row.key.shape,
           row.candidate,   fused ? machine.fingerprint_of(candidate->kernel) : "",
           row.seconds,     row.unfused_seconds,
-          row.made};
+          row.made,        row.quick};
 }
 
 // Why choices of the file cannot be used here; empty: they can.
@@ -59,8 +59,8 @@ std::string mismatch(const ChoicesFile& file, const Machine& machine) {
 }
 
 bool equal(const StoredChoice& a, const StoredChoice& b) {
-  return std::tie(a.candidate, a.seconds, a.unfused_seconds, a.made) ==
-         std::tie(b.candidate, b.seconds, b.unfused_seconds, b.made);
+  return std::tie(a.candidate, a.seconds, a.unfused_seconds, a.made, a.quick) ==
+         std::tie(b.candidate, b.seconds, b.unfused_seconds, b.made, b.quick);
 }
 
 }  // namespace
@@ -101,7 +101,8 @@ Result<Imported> import_choices(Database& database, const ChoicesFile& file, con
                            choice.candidate,
                            choice.seconds,
                            choice.unfused_seconds,
-                           choice.made};
+                           choice.made,
+                           choice.quick};
     const auto old = known.find({choice.problem, choice.shape});
     if (old != known.end() && equal(*old->second, row)) {
       ++result.known;

@@ -18,15 +18,31 @@ struct TemplateFilter {
 };
 
 struct TuneOptions {
-  int most_templates = 40;  // timed in the first round; the others by rank are left out
-  int finalists = 3;        // templates whose variants the second round times; 0: no such round
-  int rounds = 7;           // each of those is timed
+  int most_templates = 40;     // timed in the first round; the others by rank are left out
+  int most_algorithms = 1000;  // of the vendor library for each way to compute the problem unfused
+  int finalists = 3;           // templates whose variants the second round times; 0: no such round
+  int rounds = 7;              // each of those is timed
   double seconds_limit = 60;
+  bool quick = false;         // the choice says so, and counts as known for quick tunings alone
   double silence_limit = 60;  // seconds without a word from the timing process: kernels are built
   TemplateFilter filter = {};
   std::optional<launch::Candidate> before = {};  // what an earlier tuning chose (rounds.hpp)
   // Called with what happens next, 0 <= done <= 1.
   std::function<void(double done, const std::string& what)> progress;
 };
+
+// The options of a tuning that may take so long. In 5 seconds, the best by the model alone are
+// timed: they take about one on 16 cores.
+inline TuneOptions options_within(double seconds) {
+  TuneOptions options;
+  options.seconds_limit = seconds;
+  if (seconds > 5) return options;
+  options.quick = true;
+  options.most_templates = 8;
+  options.most_algorithms = 2;
+  options.finalists = 1;
+  options.rounds = 3;
+  return options;
+}
 
 }  // namespace attacca::tune

@@ -83,6 +83,9 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
   std::vector<launch::Candidate> first;
   if (auto unfused = unfused_candidates(toolbox, problem)) {
     first = *std::move(unfused);
+    std::erase_if(first, [&](const launch::Candidate& candidate) {
+      return candidate.algorithm >= options.most_algorithms;
+    });
   } else {
     result.excluded.push_back({"unfused", unfused.error().what});
   }
@@ -124,6 +127,7 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
                     : "run `attacca doctor`");
   }
   result.choice = *choice;
+  result.choice.quick = options.quick;
   result.trials = std::move(trials);
   stopwatch.report(1, "done");
   return result;

@@ -10,6 +10,7 @@
 #include "launch/prepare.hpp"
 #include "support/immortal.hpp"
 #include "support/text/json.hpp"
+#include "tune/device_turn.hpp"
 #include "tune/measure.hpp"
 
 namespace attacca::tune {
@@ -53,6 +54,7 @@ Status serve(const TimingRequest& request, const std::shared_ptr<launch::Toolbox
   const auto built = build_all(toolbox, problem, request.candidates);
   if (request.rounds == 0) return {};
   ATTACCA_TRY(const OperandSets operands, OperandSets::make(toolbox, problem));
+  const DeviceTurn turn(toolbox->device());
   std::vector<Timed> timed;
   std::vector<size_t> which;
   for (size_t i = 0; i < built.size(); ++i) {

@@ -364,10 +364,11 @@ class TunedCommands(Cli):
         self.tuned("--show")
         with contextlib.closing(sqlite3.connect(self.file)) as database, database:
             database.execute(
-                "CREATE TABLE IF NOT EXISTS measured(device TEXT, problem TEXT, shape TEXT, tools "
+                "CREATE TABLE IF NOT EXISTS choices(device TEXT, problem TEXT, shape TEXT, tools "
                 "TEXT, candidate TEXT NOT NULL, seconds REAL NOT NULL, unfused_seconds REAL NOT "
-                "NULL, made INTEGER NOT NULL, PRIMARY KEY(device, problem, shape, tools))")
-            database.executemany("INSERT INTO measured VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
+                "NULL, made INTEGER NOT NULL, quick INTEGER NOT NULL, "
+                "PRIMARY KEY(device, problem, shape, tools))")
+            database.executemany("INSERT INTO choices VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def test_there_may_be_none(self):
         self.assertEqual(self.tuned("--show"), (0, f"0 choices in {self.file}\n", ""))
@@ -376,21 +377,23 @@ class TunedCommands(Cli):
 
     def test_shows_and_forgets(self):
         self.put(("NVIDIA H200", "fp32|relu", "m<=16 n=8 batch=1 k=8", "by", "a swizzle=2", 5e-6,
-                  6e-6, 0),
+                  6e-6, 0, 1),
                  ("NVIDIA H200", "fp32|relu", "m<=32 n=8 batch=1 k=8", "by", "unfused", 7e-6, 7e-6,
-                  0))
+                  0, 0))
         code, out, err = self.tuned("--show")
         self.assertEqual((code, err), (0, ""))
         self.assertIn("5.00 us, unfused 6.00 us: a swizzle=2", out)
         self.assertIn(f"2 choices in {self.file}", out)
+        self.assertEqual(out.count("quick tuning, "), 1)
         listed = json.loads(self.tuned("--show", "--json")[1])["choices"]
         self.assertEqual([row["shape"][:5] for row in listed], ["m<=16", "m<=32"])
         self.assertAlmostEqual(listed[0]["us"], 5)
+        self.assertEqual([row["quick"] for row in listed], [True, False])
         self.assertEqual(self.tuned("--forget"), (0, f"forgot 2 choices in {self.file}\n", ""))
         self.assertIn("0 choices", self.tuned("--show")[1])
 
     def test_what_a_terminal_would_obey_is_escaped(self):
-        self.put(("\x1b]0;title\x07", "p\x1b[2J\nq", "s\x9b2J", "t\r", "c\x1b[31m", 5e-6, 6e-6, 0))
+        self.put(("\x1b]0;title\x07", "p\x1b[2J\nq", "s\x9b2J", "t\r", "c\x1b[31m", 5e-6, 6e-6, 0, 0))
         code, out, err = self.tuned("--show")
         self.assertEqual((code, err), (0, ""))
         self.assertNotRegex(out.replace("\n", ""), r"[\x00-\x1f\x7f-\x9f]")

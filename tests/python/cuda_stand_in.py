@@ -5,12 +5,15 @@ streams, workspaces, tuning.
 Needs ATTACCA_LIBCUDA (the stand-in), ATTACCA_TUNE_WORKER, ATTACCA_CACHE_DIR and
 ATTACCA_TEMPLATE_DIR with at least the representative few templates.
 """
+import contextlib
 import copy
+import fcntl
 import io
 import os
 import pathlib
 import sys
 import tempfile
+import threading
 import types
 import unittest
 from unittest import mock
@@ -195,6 +198,24 @@ class StandIn(unittest.TestCase):
         with self.assertRaisesRegex(attacca.Error, "f64|float64"):
             attacca.matmul(array(16, 60, dtype=np.float64), array(60, 60, dtype=np.float64))
 
+    def test_timing_waits_for_its_turn_on_the_device(self):
+        plan = attacca.compile("graph g(x: f16[M, 60], w: f16[60, 60]) { return exp(x @ w) }",
+                               device="cuda", tuning="measure", tuning_seconds=5)
+        plan.prepare(M=7)
+        lock, = pathlib.Path(FOLDER.name).glob("timing-*.lock")
+        done = threading.Event()
+
+        def measure():
+            self.assertEqual(plan.prepare(M=900).decisions[0].source, "measured")
+            done.set()
+        with open(lock) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            thread = threading.Thread(target=measure)
+            thread.start()
+            self.assertFalse(done.wait(1.5))
+        thread.join()
+        self.assertTrue(done.is_set())
+
     def test_tune_with_progress(self):
         stream = io.StringIO()
         found = attacca.tune(
@@ -211,6 +232,25 @@ class StandIn(unittest.TestCase):
         self.assertEqual(again.decisions[0].source, "database")
         with self.assertRaisesRegex(attacca.Error, "size M has no value"):
             attacca.tune("graph g(x: f16[M]) { return exp(x) }", progress=False)
+
+    def test_a_thorough_tuning_measures_again_what_a_quick_one_decided(self):
+        graph = "graph g(x: f16[M, 60], w: f16[60, 60]) { return selu(x @ transpose(w)) }"
+
+        def source(tuning, seconds):
+            plan = attacca.compile(graph, device="cuda", tuning=tuning, tuning_seconds=seconds)
+            return plan.prepare(M=16).decisions[0].source
+        path = pathlib.Path(FOLDER.name) / "quick.plan"
+        quick = attacca.compile(graph, device="cuda", tuning="measure", tuning_seconds=5)
+        self.assertEqual(quick.prepare(M=16).decisions[0].source, "measured")
+        quick.save(path)
+        self.assertEqual(source("measure", 4), "database")
+        self.assertEqual(source("known", 60), "database")
+        self.assertEqual(source("measure", 60), "measured")
+        self.assertEqual(source("measure", 60), "database")
+        # Measured again beside what a quick tuning times, the thorough choice stays one.
+        self.assertEqual(source("always", 5), "measured")
+        self.assertEqual(source("measure", 60), "database")
+        self.assertEqual(attacca.load(path).prepare(M=16).decisions[0].source, "plan")
 
     def test_choices_move_between_processes(self):
         attacca.tune("graph g(x: f16[M, 60], w: f16[60, 60]) { return mish(x @ transpose(w)) }",
@@ -246,9 +286,13 @@ class TorchGraphs(unittest.TestCase):
             module = make_fx(lambda x, w: torch.relu(x @ w.t()), tracing_mode="fake")(x, w)
         attacca.torch.reset()
         # No tensor can be made here, so that nothing can be compared.
-        self.assertEqual(rewrite(copy.deepcopy(module.graph), Options()), 0)
-        self.assertRegex(attacca.torch.report().graphs[0].left[-1].reason,
-                         "not compared with Inductor|unfused")
+        with mock.patch.object(torch.random, "fork_rng", lambda devices: contextlib.nullcontext()), \
+                mock.patch.object(torch.cuda, "get_device_name", lambda device: "none"), \
+                mock.patch.object(torch.cuda, "empty_cache"):
+            self.assertEqual(rewrite(copy.deepcopy(module).graph, Options()), 0)
+        graph = attacca.torch.report().graphs[0]
+        self.assertIn("not compared with Inductor", graph.left[-1].reason)
+        self.assertEqual((graph.measuring.regions, graph.measuring.tuned), (1, 1))
         kept = rewrite(module.graph, Options(compare=False))
         graph = attacca.torch.report().graphs[1]
         if kept:  # the stand-in's times are equal, up to noise

@@ -57,7 +57,37 @@ TEST(Database, KeepsWhatWasStored) {
   EXPECT_EQ((*found)->candidate, fused.candidate);
   EXPECT_EQ((*found)->seconds, 1.25e-5);
   EXPECT_EQ((*found)->unfused_seconds, 3e-5);
+  EXPECT_FALSE((*found)->quick);
   EXPECT_EQ(*database.size(), 1);
+}
+
+TEST(Database, KnowsWhatAQuickTuningChose) {
+  const Folder folder;
+  Database database = opened(folder.path("db"));
+  Choice quick = choice(1);
+  quick.quick = true;
+  ASSERT_TRUE(database.store(kKey, quick));
+  EXPECT_TRUE((*database.find(kKey))->quick);
+  EXPECT_TRUE(database.list()->at(0).quick);
+  ASSERT_TRUE(database.store(kKey, choice(1)));
+  EXPECT_FALSE((*database.find(kKey))->quick);
+}
+
+TEST(Database, LeavesTheTableOfEarlierVersionsAlone) {
+  const Folder folder;
+  execute(folder.path("db"),
+          "CREATE TABLE measured(device TEXT, problem TEXT, shape TEXT, tools TEXT, candidate TEXT "
+          "NOT NULL, seconds REAL NOT NULL, unfused_seconds REAL NOT NULL, made INTEGER NOT NULL, "
+          "PRIMARY KEY(device, problem, shape, tools));"
+          "INSERT INTO measured VALUES('d', 'p', 's', 't', 'unfused', 1, 2, 3)");
+  {
+    Database database = opened(folder.path("db"));
+    EXPECT_EQ(*database.size(), 0);
+    ASSERT_TRUE(database.store(kKey, choice(1)));
+    EXPECT_EQ(*database.clear(), 1);
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder.path("db.broken")));
+  execute(folder.path("db"), "DELETE FROM measured WHERE made=3");
 }
 
 TEST(Database, TellsKeysApart) {
@@ -68,7 +98,7 @@ TEST(Database, TellsKeysApart) {
       {kKey.device, "other", kKey.shape, kKey.tools},
       {kKey.device, kKey.problem, "other", kKey.tools},
       {kKey.device, kKey.problem, kKey.shape, "another version"},
-      {kKey.device, "it's \"quoted\"; DROP TABLE measured", kKey.shape, kKey.tools}};
+      {kKey.device, "it's \"quoted\"; DROP TABLE choices", kKey.shape, kKey.tools}};
   int number = 0;
   for (const ChoiceKey& key : others) ASSERT_TRUE(database.store(key, choice(++number)));
   EXPECT_FALSE(*database.find(kKey));
@@ -81,11 +111,11 @@ TEST(Database, UnknownCandidatesAreNotThere) {
   const Folder folder;
   Database database = opened(folder.path("db"));
   ASSERT_TRUE(database.store(kKey, choice(1)));
-  execute(folder.path("db"), "UPDATE measured SET candidate='unfused warp=9'");
+  execute(folder.path("db"), "UPDATE choices SET candidate='unfused warp=9'");
   const auto found = database.find(kKey);
   ASSERT_TRUE(found);
   EXPECT_FALSE(*found);
-  execute(folder.path("db"), "UPDATE measured SET candidate=''");
+  execute(folder.path("db"), "UPDATE choices SET candidate=''");
   EXPECT_FALSE(*database.find(kKey));
   ASSERT_TRUE(database.store(kKey, choice(2)));
   EXPECT_EQ((*database.find(kKey))->candidate.algorithm, 2);
@@ -117,7 +147,7 @@ TEST(Database, DamagedFilesAreSetAside) {
 
 TEST(Database, DatabasesOfOthersAreSetAside) {
   const Folder folder;
-  execute(folder.path("db"), "CREATE TABLE measured(dish TEXT, price REAL)");
+  execute(folder.path("db"), "CREATE TABLE choices(dish TEXT, price REAL)");
   expect_set_aside(folder, folder.read("db"));
 }
 

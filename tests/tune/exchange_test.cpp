@@ -34,9 +34,14 @@ StoredChoice row(const std::string& shape, const std::string& candidate, double 
   return {{"GPU", "fp32|acc\nsecond \"line\"", shape, kTools}, candidate, seconds, 3.25e-5, 1790};
 }
 
+StoredChoice of_a_quick_tuning(StoredChoice row) {
+  row.quick = true;
+  return row;
+}
+
 const std::vector<StoredChoice> kRows = {row("m<=16 n=8", "b swizzle=2"), row("m<=1 n=8", "a"),
                                          row("m<=4 n=8", "unfused algorithm=3", 1.0 / 3),
-                                         row("m<=2 n=8", "user_kernel")};
+                                         of_a_quick_tuning(row("m<=2 n=8", "user_kernel"))};
 
 std::string exported(const std::vector<StoredChoice>& rows) {
   return write_choices(export_choices(rows, machine()).file);
@@ -67,6 +72,7 @@ TEST(Choices, MoveAsTheyAre) {
     EXPECT_EQ(to_string((*found)->candidate), each.candidate);
     EXPECT_EQ((*found)->seconds, each.seconds);
     EXPECT_EQ((*found)->unfused_seconds, each.unfused_seconds);
+    EXPECT_EQ((*found)->quick, each.quick);
   }
   EXPECT_EQ(exported(*database.list()), text);
   const auto second = import_text(database, text);

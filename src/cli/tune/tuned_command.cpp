@@ -33,7 +33,8 @@ json::Value to_json(const tune::StoredChoice& row) {
       .set("candidate", row.candidate)
       .set("us", row.seconds * 1e6)
       .set("unfused_us", row.unfused_seconds * 1e6)
-      .set("made", time_text(row.made));
+      .set("made", time_text(row.made))
+      .set("quick", row.quick);
 }
 
 // A missing database is empty; it is not created here.
@@ -62,10 +63,10 @@ Result<int> show(bool as_json) {
     return kOk;
   }
   for (const tune::StoredChoice& row : all)
-    fmt::print("{}, {}: {:.2f} us, unfused {:.2f} us: {}\n    {} by {}, of {}\n",
+    fmt::print("{}, {}: {:.2f} us, unfused {:.2f} us: {}\n    {}{} by {}, of {}\n",
                escaped(row.key.device), escaped(row.key.shape), row.seconds * 1e6,
-               row.unfused_seconds * 1e6, escaped(row.candidate), time_text(row.made),
-               escaped(row.key.tools), escaped(on_one_line(row.key.problem)));
+               row.unfused_seconds * 1e6, escaped(row.candidate), row.quick ? "quick tuning, " : "",
+               time_text(row.made), escaped(row.key.tools), escaped(on_one_line(row.key.problem)));
   fmt::print("{} in {}\n", count_text(static_cast<int64_t>(all.size())), path);
   return kOk;
 }

@@ -50,6 +50,7 @@ bool take(const StepContext& context, const problem::Problem& problem, const tun
   decision.candidate = std::move(candidate);
   decision.seconds = choice.seconds;
   decision.unfused_seconds = choice.unfused_seconds;
+  decision.quick = choice.quick;
   decision.source = source;
   return true;
 }
@@ -65,12 +66,19 @@ bool decide_by_bundle(const StepContext& context, const problem::Problem& proble
   return false;
 }
 
+// Whether a choice makes another measurement needless.
+bool is_enough(const StepContext& context, const tune::Choice& choice) {
+  return !choice.quick || context.options().tune_options.quick ||
+         !measures(context.options().tuning);
+}
+
 // A choice from the options, else from the database, else one that came with Attacca, written into
-// the decision.
+// the decision, unless it is to be measured again.
 bool decide_by_known(const StepContext& context, const problem::Problem& problem,
                      Decision& decision) {
   for (const KnownChoice& known : context.options().choices)
-    if (known.key == decision.key && take(context, problem, known.choice, "plan", decision))
+    if (known.key == decision.key && is_enough(context, known.choice) &&
+        take(context, problem, known.choice, "plan", decision))
       return true;
   auto database = tune::Database::open();
   const auto found =
@@ -78,7 +86,9 @@ bool decide_by_known(const StepContext& context, const problem::Problem& problem
           ? database->find(decision.key)
           : Result<std::optional<tune::Choice>>(tl::make_unexpected(std::move(database).error()));
   if (!found) warn(found.error());
-  if (found && *found && take(context, problem, **found, "database", decision)) return true;
+  if (found && *found && is_enough(context, **found) &&
+      take(context, problem, **found, "database", decision))
+    return true;
   const auto shipped = tune::ShippedChoices::get().find(
       decision.key, tune::fingerprints(context.toolbox()->catalog()));
   return shipped && take(context, problem, *shipped, "shipped", decision);
@@ -110,13 +120,16 @@ Status measure(const StepContext& context, const fuse::Region& region,
                                      context.alignment_of));
   tune::TuneOptions options = context.options().tune_options;
   // Who asks what is known first comes here only where nothing is.
-  if (Decision known = decision;
-      !asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, known))
+  Decision known = decision;
+  if (!asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, known))
     options.before = std::move(known.candidate);
   ATTACCA_TRY(tune::Tuned tuned, tune::tune(context.toolbox(), text, options));
+  // A thorough choice that was timed again beside the quick candidates stays one.
+  if (options.before && !known.quick) tuned.choice.quick = false;
   decision.candidate = tuned.choice.candidate;
   decision.seconds = tuned.choice.seconds;
   decision.unfused_seconds = tuned.choice.unfused_seconds;
+  decision.quick = tuned.choice.quick;
   decision.source = "measured";
   decision.trials = std::move(tuned.trials);
   decision.excluded = std::move(tuned.excluded);

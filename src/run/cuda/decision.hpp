@@ -19,6 +19,7 @@ struct Decision {
   std::string source;
   tune::ChoiceKey key;                      // what it is known by
   double seconds = 0, unfused_seconds = 0;  // where measured, else 0
+  bool quick = false;                       // measured by a quick tuning
   double expected_seconds = 0;              // where the model chose, else 0; of both that it chose
   double expected_fused_seconds = 0, expected_unfused_seconds = 0;  // from, each 0 if not known
   std::vector<tune::Trial> trials;                                  // where measured now

@@ -1,0 +1,21 @@
+// One timing process at a time on a device: kernels that run beside others take longer.
+#pragma once
+
+#include "gpu/driver/device.hpp"
+
+namespace attacca::tune {
+
+// Waits until no other process holds a turn on the device, and holds it until destruction. The
+// kernel ends the turn of a process that dies. Without a private cache folder it waits for nobody.
+class DeviceTurn {
+ public:
+  explicit DeviceTurn(const gpu::Device& device);
+  ~DeviceTurn();
+  DeviceTurn(const DeviceTurn&) = delete;
+  DeviceTurn& operator=(const DeviceTurn&) = delete;
+
+ private:
+  int file_ = -1;
+};
+
+}  // namespace attacca::tune
