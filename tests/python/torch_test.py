@@ -7,6 +7,7 @@ import tempfile
 import textwrap
 import unittest
 import warnings
+from unittest import mock
 
 # Inductor's check for vector instructions compiles for half a minute; its scalar code does here.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
@@ -19,7 +20,7 @@ from torch import nn
 
 import attacca
 import attacca.torch
-from attacca.torch import _report
+from attacca.torch import _backend, _report
 from attacca.torch._graph.importer import dim_text
 from attacca.torch._ops import region
 
@@ -126,7 +127,7 @@ class Compiled(unittest.TestCase):
         self.assertEqual([each.calls for each in self.fused()], [3, 3])
         self.assertIn("gated gemm", self.fused()[0].epilogue)
         self.assertIn("full(arg3_1) + acc", self.fused()[1].epilogue)
-        text = str(attacca.torch.report())
+        text = attacca.torch.report().details()
         self.assertIn("kept: the policy is always; ran 3 times", text)
 
     def test_the_second_size_makes_sizes_symbolic(self):
@@ -219,7 +220,7 @@ class Compiled(unittest.TestCase):
         for name, parameter in model.named_parameters():
             torch.testing.assert_close(got[name], parameter.grad)
         self.assertEqual(self.fused(), [])
-        self.assertIn("a training graph, untouched", str(attacca.torch.report()))
+        self.assertIn("a training graph, untouched", attacca.torch.report().details())
 
     def test_the_default_policy_leaves_the_cpu_alone(self):
         model = Mlp().eval()
@@ -227,7 +228,7 @@ class Compiled(unittest.TestCase):
         with torch.no_grad():
             torch.testing.assert_close(torch.compile(model, backend="attacca")(x), model(x))
         self.assertEqual(self.fused(), [])
-        self.assertIn("on cpu only the policy \"always\" fuses", str(attacca.torch.report()))
+        self.assertIn("on cpu only the policy \"always\" fuses", attacca.torch.report().details())
 
     def test_what_inductor_cached_is_reported_as_it_was_decided(self):
         model = Mlp().eval()
@@ -262,6 +263,27 @@ class Compiled(unittest.TestCase):
         def function(x):
             return fused(plan(attacca.matmul(x, w.T, "relu(acc)")) + 1) * 2
         torch.testing.assert_close(torch.compile(function, backend="eager")(x), function(x))
+
+    def test_a_mode_of_inductor_and_a_policy(self):
+        seen = []
+
+        def rewrite(graph, options, begun):
+            config = torch._inductor.config
+            seen.append((config.max_autotune, config.triton.cudagraphs, options.policy))
+            return 0
+        model = Mlp(width=16, inner=24).eval()
+        with mock.patch.object(_backend, "rewrite", rewrite), torch.no_grad():
+            for rows, options, keywords in [
+                    (3, {"policy": "always", "inductor_mode": "max-autotune-no-cudagraphs"}, {}),
+                    (5, {"policy": "always"}, {}), (7, None, {"mode": "reduce-overhead"})]:
+                torch._dynamo.reset()
+                torch.compile(model, backend="attacca", options=options,
+                              **keywords)(torch.randn(rows, 16))
+        self.assertEqual(seen, [(True, False, "always"), (False, False, "always"),
+                                (False, True, "measured")])
+        with self.assertRaisesRegex(Exception, "unknown inductor_mode fast"):
+            torch.compile(model, backend="attacca",
+                          options={"inductor_mode": "fast"})(torch.randn(2, 16))
 
     def test_options_that_are_not_known_out_of_range_or_without_effect(self):
         x = torch.randn(2, 32)
@@ -367,7 +389,7 @@ class Warned(unittest.TestCase):
                     self.assertIn('{"policy": "always"}', messages[0])
                     self.assertEqual(self.compile(), [])
                     self.assertIn("on cpu only the policy \"always\" fuses",
-                                  str(attacca.torch.report()))
+                                  attacca.torch.report().details())
                 _report._warned.clear()
 
     def test_nothing_where_it_fuses(self):
@@ -405,17 +427,34 @@ class OtherProcesses(unittest.TestCase):
             with torch.no_grad():
                 plain = torch.compile(model)
                 plain(torch.ones(2, 8))
-                print(attacca.torch.report())
+                print(attacca.torch.report().details())
                 attacca.torch.disable()
                 attacca.torch.reset()
                 torch._dynamo.reset()
                 torch.compile(model, backend="attacca")(torch.ones(3, 8))
-                print("----", attacca.torch.report(), "----")
+                print("----", attacca.torch.report().details(), "----")
             """)
         self.assertIn("silu", first)
         self.assertEqual(second.count("from Inductor's cache"), 2)
         self.assertIn("left", first)
         self.assertEqual(first.replace("graph 1", "graph 1: from Inductor's cache"), second)
+
+
+    def test_torch_logs(self):
+        program = """
+            import torch, attacca.torch
+            with torch.no_grad():
+                torch.compile(torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.SiLU()),
+                              backend="attacca", options={"policy": "always"})(torch.ones(2, 8))
+            """
+        logged = {logs: subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], check=True, text=True,
+            stderr=subprocess.PIPE, env=os.environ | {
+                "TORCH_LOGS": logs, "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}).stderr
+                  for logs in ("+attacca", "attacca", "-attacca")}
+        for logs, graphs, regions in (("+attacca", 1, 1), ("attacca", 1, 0), ("-attacca", 0, 0)):
+            self.assertEqual(logged[logs].count("1 of 1 regions fused"), graphs, logged[logs])
+            self.assertEqual(logged[logs].count("the policy is always"), regions, logged[logs])
 
 
 class Exported(unittest.TestCase):
@@ -486,13 +525,16 @@ class Reports(unittest.TestCase):
     def test_nothing_yet(self):
         attacca.torch.reset()
         self.assertEqual(str(attacca.torch.report()), "nothing was compiled")
+        self.assertEqual(attacca.torch.report().details(), "nothing was compiled")
         self.assertEqual(attacca.torch.report().saved_seconds, 0)
 
     def test_time_saved(self):
-        fused = attacca.torch.Fused(("mm",), ("y",), "acc", "it took less", 1e-4, 3e-4, 10)
-        report = attacca.torch.Report((attacca.torch.GraphReport("graph 1", (fused,), (), ""),))
+        fused = attacca.torch.Fused(("mm",), ("y",), "acc", "it took less", 1e-4, 3e-4, 4e-4, 10)
+        report = attacca.torch.Report((attacca.torch.GraphReport(
+            "graph 1", (fused,), (), attacca.torch.Measuring(), ""),))
         self.assertAlmostEqual(report.saved_seconds, 2e-3)
-        self.assertIn("kept: it took less; ran 10 times; saved 2.000 ms", str(report))
+        self.assertIn("kept: it took less; ran 10 times; saved 2.000 ms", report.details())
+        self.assertIn("1x 100.0 us instead of 300.0 us, ran 10 times: acc", str(report))
 
 
 class Package(unittest.TestCase):

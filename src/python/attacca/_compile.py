@@ -133,7 +133,8 @@ def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: 
             measurements, or by the cost model if the shape is not there; "measure": from the
             database, or measured and added to it; "always": measured; "unfused": never fused;
             "model": by the cost model, whatever the database has.
-        tuning_seconds: The time limit for measuring one region, in seconds; 0: 60.
+        tuning_seconds: The time limit for measuring one region, in seconds; 0: 60. Up to 5, only
+            the most likely kernels are timed, which a later tuning with more time does again.
         threads: The number of CPU threads; 0: all cores.
         constants: Inputs that never change, such as weights, by name: numpy arrays or CPU
             tensors of the input's dtype and shape. They are copied into the plan, and calls do

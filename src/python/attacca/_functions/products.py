@@ -45,8 +45,10 @@ def _accumulated(call: Call, a: str, b: str) -> str:
 
 
 def rounded_result(call: Call, text: str) -> str:
-    """An expression of f32, f64 or an integer dtype, cast to the result's dtype."""
-    return f"cast({text}, {call.result})" if call.result in ("f16", "bf16") else text
+    """An expression of f32, f64 or an integer dtype, cast to the result's dtype unless that is not
+    wanted."""
+    rounds = call.result in ("f16", "bf16") and not call.unrounded
+    return f"cast({text}, {call.result})" if rounds else text
 
 
 @writes("addmm baddbmm", "")

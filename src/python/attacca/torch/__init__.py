@@ -26,12 +26,13 @@ except ImportError:
 from .. import _dispatch as _dispatcher
 from ._backend import Pass, Program, backend, disable, enable, register
 from ._ops import calls as _calls
-from ._report import Fused, GraphReport, Left, NotFusedWarning, Report, report, reset
+from ._report import Fused, GraphReport, Left, Measuring, NotFusedWarning, Report, report, reset
 from ._rewrite import Options
 
 _dispatcher.register(_calls)
 register()
 
-__all__ = ["Fused", "GraphReport", "Left", "NotFusedWarning", "Options", "Pass", "Program",
+__all__ = ["Fused", "GraphReport", "Left", "Measuring",
+           "NotFusedWarning", "Options", "Pass", "Program",
            "Report", "backend",
            "disable", "enable", "register", "report", "reset"]

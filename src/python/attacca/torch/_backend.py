@@ -3,18 +3,19 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
-from .. import __version__
+from .. import __version__, _arguments
 from .._arguments import Mode, Tuning, shown
 from .._compile import Options as PlanOptions, register_compiler
 from .._errors import Error
-from . import _report
-from ._compare import templates_stamp
+from . import _logs, _report
+from ._judge import templates_stamp
 from ._ops import lowering
 from ._ops.region import region
 from ._rewrite import Options, OptionsGiven, Policy, rewrite
@@ -29,13 +30,14 @@ class Pass(CustomGraphPass):  # type: ignore[misc]
 
     def __init__(self, options: Options):
         self.options = options
+        self.begun: float | None = None
         lowering.install()
 
     def __call__(self, graph: torch.fx.Graph) -> None:
         if _is_training(graph):
-            _report.add([], [], "a training graph, untouched", _report.GRADIENTS)
+            _report.add([], [], note="a training graph, untouched", untouched=_report.GRADIENTS)
             return
-        rewrite(graph, self.options)
+        rewrite(graph, self.options, self.begun)
 
     def uuid(self) -> Any:
         """Part of the key in Inductor's cache."""
@@ -51,7 +53,7 @@ def _is_training(graph: torch.fx.Graph) -> bool:
                for node in graph.nodes)
 
 
-_OUR_PASS = "post_grad_custom_pre_pass"
+_OUR_PASS, _MODE = "post_grad_custom_pre_pass", "inductor_mode"
 
 
 def _read_options(options: dict[str, Any] | None) -> tuple[Options, dict[str, Any]]:
@@ -61,16 +63,29 @@ def _read_options(options: dict[str, Any] | None) -> tuple[Options, dict[str, An
         Error: As :func:`backend`.
     """
     given = dict(options or {})
+    mode = given.pop(_MODE, None)
     ours = {name: given.pop(name) for name in Options._fields if name in given}
     theirs = torch._inductor.config.get_config_copy()
     for name in given:
         if name not in theirs:
-            raise _unknown_option(name, [*Options._fields, *theirs])
+            raise _unknown_option(name, [_MODE, *Options._fields, *theirs])
     if _OUR_PASS in given:
         raise Error(f"{_OUR_PASS} is given, where Attacca's own pass goes", _OUR_PASS,
                     "use post_grad_custom_post_pass, or Inductor with attacca.torch.Pass called "
                     "from yours")
-    return Options.of(ours), given
+    return Options.of(ours), {**_mode_options(mode), **given}
+
+
+def _mode_options(mode: str | None) -> dict[str, Any]:
+    """What a mode of Inductor sets.
+
+    Raises:
+        Error: There is no such mode.
+    """
+    if mode is None:
+        return {}
+    _arguments.choice(mode, tuple(torch._inductor.list_mode_options()), _MODE)
+    return dict(torch._inductor.list_mode_options(mode))
 
 
 def _unknown_option(name: str, known: Sequence[str]) -> Error:
@@ -89,7 +104,9 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode
         module: The graph from Dynamo.
         example_inputs: Its inputs.
         mode: A mode of Inductor, such as "max-autotune" or "reduce-overhead".
-        options: Options of :class:`Options` by name, and options of Inductor.
+        options: Options of :class:`Options` by name, and options of Inductor. ``torch.compile``
+            does not take a mode and options; ``options={"inductor_mode": "max-autotune"}`` is the
+            mode.
 
     Raises:
         Error: Neither Attacca nor Inductor has an option; a value is unknown, out of range, or has
@@ -98,10 +115,10 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode
     from torch._inductor.compile_fx import compile_fx
 
     ours, patches = _read_options(options)
-    if mode is not None:
-        patches = {**torch._inductor.list_mode_options(mode), **patches}
+    patches = {**_mode_options(mode), **patches}
     _check_no_other_pass()
     our_pass = Pass(ours)
+    our_pass.begun = time.monotonic()
     with _report.compiling(_identity(module, example_inputs,
                                      f"{our_pass.uuid()} {sorted(patches.items())}")):
         patches = {**patches, _OUR_PASS: our_pass}
@@ -133,6 +150,7 @@ def register() -> None:
 
     Importing :mod:`attacca.torch` calls it.
     """
+    _logs.register()
     if "attacca" not in torch._dynamo.list_backends(exclude_tags=()):
         torch._dynamo.register_backend(backend, name="attacca")
     register_compiler(torch.export.ExportedProgram, _compile)

@@ -1,53 +1,46 @@
-"""Compares regions with Inductor's code for the same nodes, and the graph with regions with
-Inductor's own.
+"""Compares a region's call with what Inductor makes of the same nodes, on this GPU.
 
-A region's kernel may be faster than Inductor's code for the region, and the graph slower with it:
-Inductor can no longer fuse across the region's border. So both are timed on this GPU, and the
-result is kept in Attacca's cache.
+Inductor calls ATen for a region's products, and generates kernels for the rest. So its code takes
+at least as long as the products alone. Where this, and how long the rest takes at most, does not
+decide, the region is compiled by Inductor with and without the call, together with the ops around
+it that Inductor may fuse with it.
 """
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
-import pathlib
-import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
-from .. import __version__, _core
 from . import _timing
 from ._graph import static
+from ._graph.importer import Importer
 from ._graph.kernels import ORIGINALS, is_stand_in
-from ._graph.regions import Region
+from ._graph.regions import VIEWS, Region, is_product_op
 from ._graph.replace import remove_unused, replace
-from ._kept import keep, recall
-from ._ops.region import uncounted
-from ._timing import NoMemory, Seconds
+from ._graph.surroundings import before, with_surroundings
+from ._ops import lowering
+from ._ops.region import as_torch_dtype, loaded, signature_of
+from ._ops.text_argument import written
+from ._timing import Seconds
 
-# Fused code is kept if its time is below _MARGIN of Inductor's, with the host's time or without it,
+# A region is kept if its time is below _MARGIN of Inductor's, with the host's time or without it,
 # and if neither time is above Inductor's by more than noise.
 _MARGIN, _NOISE, _HOST_NOISE = 0.99, 1.002, 1.01
-_MOST_NODES = 2000  # the largest graph that is compiled several times
-_MOST_TRIES = 4  # sets of regions that are tried for a graph
+_BARE_MARGIN = 0.97  # of a product without an epilogue: nothing else is gained
+_LAUNCH = 1e-6  # at least between two kernels of a CUDA graph; the host takes more for a launch
+_MOST_LAUNCHES = 6e-6
+_PAPER_RATE = 5e12  # bytes a second, of devices that do not say theirs
 
 
 class Verdict(NamedTuple):
-    """Whether a region is kept, and why."""
+    """Whether a region is kept, and why, with the times of one call; 0: not known."""
 
     keep: bool
     reason: str
     seconds: float = 0.0
-    other_seconds: float = 0.0
-
-
-class Verdicts(NamedTuple):
-    """The verdicts on a graph's regions, in their order, and a note on the whole graph's times."""
-
-    regions: list[Verdict]
-    note: str
+    other_seconds: float = 0.0  # Inductor's, or the least that it can be
+    unfused_seconds: float = 0.0
 
 
 class Run(NamedTuple):
@@ -57,227 +50,183 @@ class Run(NamedTuple):
     tuning: str
 
 
+class Around(NamedTuple):
+    """A region, the nodes near it, and its module."""
+
+    root: torch.nn.Module
+    region: Region
+    near: Sequence[torch.fx.Node]
+
+
 def microseconds(seconds: float) -> str:
     """A time for messages: "12.3 us"."""
     return f"{seconds * 1e6:.1f} us"
 
 
-def compare(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> Verdicts:
-    """Decides which regions to keep; the graph is not changed.
-
-    Raises:
-        Error: A size is unknown, or a kernel fails.
-    """
-    key = _key(graph, regions, run)
-    known = _remembered(key)
-    if known is None:
-        with _as_if_nothing_ran(regions[0].outputs[0].meta["val"].device):
-            known = _compare(graph, regions, run)
-        keep(_file(key), known)
-    return known
+# ---- With the products alone
 
 
-@contextlib.contextmanager
-def _as_if_nothing_ran(device: torch.device) -> Iterator[None]:
-    """Restores gradient mode, counters and random numbers afterwards, and frees cached memory."""
-    cuda = [device] if device.type == "cuda" else []
-    with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes(), uncounted(), \
-            torch.random.fork_rng(devices=cuda):
-        try:
-            yield
-        finally:
-            if cuda:
-                torch.cuda.empty_cache()
+def products_alone(root: torch.nn.Module, region: Region) -> static.Static | None:
+    """The region's products and the views that they read; None if they read other values computed
+    in the region."""
+    wanted: set[torch.fx.Node] = set()
+    pending = [node for node in region.covers if is_product_op(node)]
+    products = list(pending)
+    inputs = set(region.inputs)
+    while pending:
+        node = pending.pop()
+        if node in wanted or node in inputs:
+            continue
+        if is_stand_in(node) or (node not in products and not static.is_size(node)
+                                 and Importer.op(node) not in VIEWS):
+            return None
+        wanted.add(node)
+        pending += node.all_input_nodes
+    made = static.copy(root, region.inputs, [node for node in region.covers if node in wanted],
+                       products)
+    if not is_atens(region):
+        _without_bias(made.module.graph)
+    return made
 
 
-def _compare(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> Verdicts:
-    root = graph.owning_module
-    assert root is not None
-    groups: dict[str, list[int]] = {}
-    for i, region in enumerate(regions):
-        groups.setdefault(canonical(region), []).append(i)
-    verdicts: dict[str, Verdict] = {}
-    for text, members in groups.items():
-        try:
-            verdicts[text] = _alone(root, regions[members[0]], run)
-        except NoMemory as reason:
-            verdicts[text] = Verdict(False, f"not timed: {reason}")
-    wanted = {text: members for text, members in groups.items() if verdicts[text].keep}
-    note = ""
-    if wanted and (why := _not_to_be_run(graph)):
-        note = f"regions alone were timed: {why}"
-    elif wanted:
-        try:
-            note = _whole(root, graph, regions, run, wanted, verdicts)
-        except NoMemory as reason:
-            note = f"regions alone were timed: {reason}"
-    by_region = {i: verdicts[text] for text, members in groups.items() for i in members}
-    return Verdicts([by_region[i] for i in range(len(regions))], note)
+def is_atens(region: Region) -> bool:
+    """Whether the region is one product of ATen's and views: Inductor generates no kernel for
+    it."""
+    rest = [node for node in region.covers
+            if Importer.op(node) not in VIEWS and not static.is_size(node)]
+    return len(rest) == 1 and is_product_op(rest[0]) and not is_stand_in(rest[0])
 
 
-# ---- One region
-
-
-def _alone(root: torch.nn.Module, region: Region, run: Run) -> Verdict:
-    theirs = static.copy(root, region.inputs, region.covers, region.outputs)
-    ours = static.copy(root, region.inputs, region.covers, region.outputs)
-    _put(ours, [region], run)
-    sets = _timing.input_sets(theirs.inputs)
-    own, inductor = _timing.compete([static.compiled(ours), static.compiled(theirs)], sets)
-    times = _times(own, inductor, "Inductor's own")
-    keep = _is_faster(own, inductor)
-    gain = max(own.captured / inductor.captured, own.direct / inductor.direct) - 1
-    reason = f"it took {times}" if keep else f"Inductor won by {100 * gain:.1f} %: {times}"
-    return Verdict(keep, reason, own.captured, inductor.captured)
-
-
-def _times(own: Seconds, other: Seconds, whose: str) -> str:
-    return (f"{microseconds(own.captured)}, {whose} {microseconds(other.captured)} (with the "
-            f"host's part {microseconds(own.direct)} and {microseconds(other.direct)})")
-
-
-# ---- The whole graph
-
-_RUN = {"aten", "prims", "inductor", "inductor_prims", "prim", "attacca", "_quantized", "quantized"}
-_RUN_TOO = {"triton_kernel_wrapper_functional", "flex_attention"}
-
-
-def _not_to_be_run(graph: torch.fx.Graph) -> str:
-    """Why a graph cannot be run on made-up inputs, or "".
-
-    Ops may have side effects, wait for other processes, or stop at unexpected values.
-    """
-    if len(graph.nodes) > _MOST_NODES:
-        return f"the graph has {len(graph.nodes)} nodes"
+def _without_bias(graph: torch.fx.Graph) -> None:
+    """Makes ``addmm`` ``mm``, as Inductor does where a generated kernel adds the bias."""
     for node in graph.nodes:
-        if node.op == "call_module" or (node.op == "call_function"
-                                        and "_assert" in str(node.target)):
-            return f"{node.name} may stop it"
-        if isinstance(node.target, torch._ops.OpOverload) and node.target.namespace not in _RUN:
-            return f"{node.target} may do more than compute"
-        if isinstance(node.target,
-                      torch._ops.HigherOrderOperator) and node.target.name() not in _RUN_TOO:
-            return f"{node.target.name()} may do more than compute"
-    return ""
+        if node.op == "call_function" and node.target is torch.ops.aten.addmm.default \
+                and not node.kwargs:
+            node.target, node.args = torch.ops.aten.mm.default, node.args[1:]
 
 
-def _whole(root: torch.nn.Module, graph: torch.fx.Graph, regions: Sequence[Region], run: Run,
-           wanted: dict[str, list[int]], verdicts: dict[str, Verdict]) -> str:
-    """Drops regions, those that gain least first, until the graph is faster than Inductor's;
-    returns the note."""
-    alone = static.copy_all(root, graph)
-    sets = _timing.input_sets(alone.inputs)
-    inductor = static.compiled(alone)
-    kept = sorted(wanted, key=lambda text: -_gain(verdicts[text], wanted[text]))
-    tried: list[str] = []
-    while kept:
-        chosen = [regions[i] for text in kept for i in wanted[text]]
-        own, base = _timing.compete([static.compiled(_rewritten(root, graph, chosen, run)),
-                                     inductor], sets)
-        times = _whole_times(len(chosen), own, base)
-        tried.append(times)
-        if _is_faster(own, base):
-            return times
-        gone = kept if len(tried) == _MOST_TRIES else kept[-1:]
-        for text in gone:
-            verdicts[text] = verdicts[text]._replace(keep=False,
-                                                     reason=f"Inductor's whole graph won: {times}")
-        kept = kept[:-len(gone)]
-    return f"left to Inductor: {tried[0]}"
-
-
-def _gain(verdict: Verdict, members: Sequence[int]) -> float:
-    return (verdict.other_seconds - verdict.seconds) * len(members)
-
-
-def _is_faster(own: Seconds, base: Seconds) -> bool:
-    from torch._inductor import config
-
-    captured, direct = own.captured / base.captured, own.direct / base.direct
-    if config.triton.cudagraphs:
-        return captured < _MARGIN
-    return captured < _NOISE and direct < _HOST_NOISE and min(captured, direct) < _MARGIN
-
-
-def _whole_times(count: int, own: Seconds, base: Seconds) -> str:
-    return f"with {count} regions {_times(own, base, 'by Inductor alone')}"
-
-
-def _rewritten(root: torch.nn.Module, graph: torch.fx.Graph, regions: Sequence[Region],
-               run: Run) -> static.Static:
-    copied = static.copy_all(root, graph)
-    _put(copied, regions, run)
-    return copied
-
-
-def _put(into: static.Static, regions: Sequence[Region], run: Run) -> None:
-    """Replaces the regions in a copy of their graph."""
-    replaced: dict[torch.fx.Node, torch.fx.Node] = {}
-    covers: set[torch.fx.Node] = set()
-    for region in regions:
-        covered = [each for node in region.covers
-                   for each in (node.meta[ORIGINALS] if is_stand_in(node) else [node])]
-        inputs, outputs, nodes = ([into.made[node] for node in each if node in into.made]
-                                  for each in (region.inputs, region.outputs, covered))
-        here = Region(region.graph, [replaced.get(node, node) for node in inputs], outputs, nodes)
-        replaced.update(replace(into.module.graph, here, run.mode, run.tuning))
-        covers |= set(nodes)
-    remove_unused(into.module.graph, covers)
-
-
-# ---- What is remembered
-
-
-def canonical(region: Region) -> str:
-    """The region's text with its names numbered, and the sizes at hand: equal for equal regions."""
-    names: dict[str, str] = {}
-
-    def short(match: re.Match[str]) -> str:
-        return match[0] if match[1].endswith(
-            ".ptx") else f'"{names.setdefault(match[1], str(len(names)))}"'
-    sizes = [[static.hint(size) for size in node.meta["val"].shape] for node in region.inputs]
-    return re.sub(r'"([^"]*)"', short, region.graph) + str(sizes)
-
-
-def _types(graph: torch.fx.Graph) -> list[str]:
-    found = []
-    for node in graph.nodes:
-        value = node.meta.get("val")
-        if node.op == "placeholder" and isinstance(value, torch.Tensor):
-            found.append(
-                f"{value.dtype}{[static.hint(s) for s in (*value.shape, *value.stride())]}")
-    return found
-
-
-def _key(graph: torch.fx.Graph, regions: Sequence[Region], run: Run) -> str:
-    from torch._inductor import config
-
-    device = regions[0].outputs[0].meta["val"].device
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    settings = [config.max_autotune, config.max_autotune_gemm, config.max_autotune_pointwise,
-                config.coordinate_descent_tuning, config.triton.cudagraphs]
-    parts = [__version__, templates_stamp(), torch.__version__, name, settings, run, str(graph),
-             _types(graph),
-             [region.graph for region in regions]]
-    return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
-
-
-def templates_stamp() -> str:
-    """A text that changes when the kernel templates do."""
-    try:
-        directory = _core.template_directory()
-        return f"{directory} {os.stat(directory).st_mtime}"
-    except Exception:  # noqa: BLE001  none are installed
-        return "none"
-
-
-def _file(key: str) -> pathlib.Path:
-    return pathlib.Path(_core.cache_directory()) / "torch" / f"{key}.json"
-
-
-def _remembered(key: str) -> Verdicts | None:
-    try:
-        regions, note = recall(_file(key))
-        return Verdicts([Verdict(*each) for each in regions], note)
-    except (ValueError, TypeError):  # no file, or one of another format
+def against_products(around: Around, run: Run) -> Verdict | None:
+    """The verdict, if the products' time decides; None if it does not."""
+    root, region, near = around
+    alone = products_alone(root, region)
+    if alone is None or _inductor_tunes_products():
         return None
+    alone.module.recompile()
+    sets = _timing.input_sets(alone.inputs)
+    own, base = _timing.compete([called(region, run), lambda given: alone.module(*given)], sets)
+    times = f"{microseconds(own.captured)}, its products alone {microseconds(base.captured)}"
+    if is_atens(region):
+        keep = _is_faster(own, base, _BARE_MARGIN)
+        reason = f"it took {times}" if keep else f"no kernel is faster than ATen's: {times}"
+        return Verdict(keep, reason, own.captured, base.captured)
+    rate = _memory_rate(region)
+    least, most = _tail_seconds(region, rate)
+    if near:  # Inductor may compute the rest in kernels that run anyway
+        least = 0.0
+    bound = Seconds(base.captured + least, base.direct + least)
+    # Inductor may compute what the epilogue alone reads in its kernel; then its time is not bound.
+    if not before(region) and _is_faster(own, bound, _MARGIN):
+        return Verdict(True, f"it took {times}", own.captured, bound.captured)
+    if own.captured > base.captured + most:
+        return Verdict(False, f"Inductor must win: {times}, and the rest takes less than "
+                       f"{microseconds(most)}", own.captured, base.captured + most)
+    return None
+
+
+def _inductor_tunes_products() -> bool:
+    from torch._inductor import config
+
+    return bool(config.max_autotune or config.max_autotune_gemm)
+
+
+def _memory_rate(region: Region) -> float:
+    """The bytes a second that the device's memory moves at most."""
+    device = region.outputs[0].meta["val"].device
+    if device.type != "cuda":
+        return _PAPER_RATE
+    properties = torch.cuda.get_device_properties(device)
+    clock, width = (getattr(properties, name, 0) for name in ("memory_clock_rate",
+                                                              "memory_bus_width"))
+    return 2 * clock * 1e3 * width / 8 or _PAPER_RATE
+
+
+def _tail_seconds(region: Region, rate: float) -> tuple[float, float]:
+    """How long kernels take that read the products and write the region's results: at least and at
+    most.
+
+    What a product wrote may still be in the L2 cache, which is up to twice as fast as memory.
+    Strided reads take up to three times as long as others.
+    """
+    products = [node for node in region.covers if is_product_op(node)]
+    moved = sum(static.hint(node.meta["val"].numel()) * node.meta["val"].element_size()
+                for node in [*products, *region.outputs])
+    return _LAUNCH + moved / rate / 2, _MOST_LAUNCHES + 3 * moved / rate
+
+
+def called(region: Region, run: Run) -> Callable[[list[Any]], Any]:
+    """The region's call as generated code makes it."""
+    outputs = [node.meta["val"] for node in region.outputs]
+    text = written(region.graph)
+    if len(outputs) > 1:
+        op = loaded(text, run.mode, run.tuning, 0.0, outputs[0].device)
+        return op.__call__
+    shape = [static.hint(size) for size in outputs[0].shape]
+    dtype = as_torch_dtype(signature_of(text, run.mode, outputs[0].device).outputs[0].info.dtype)
+
+    generated = lowering.generated_call(text, run.mode, run.tuning)
+
+    def call(inputs: list[Any]) -> torch.Tensor:
+        out = torch.empty(shape, dtype=dtype, device=outputs[0].device)
+        generated(inputs, out)
+        return out
+    return call
+
+
+# ---- With Inductor's code
+
+
+def inductors(around: Around) -> tuple[static.Static, Callable[[list[Any]], Any]]:
+    """The region and what is near it, and what Inductor compiles them to."""
+    whole = with_surroundings(around.region, around.near)
+    made = static.copy(around.root, whole.inputs, whole.covers, whole.outputs)
+    return made, static.compiled(made)
+
+
+def against_inductor(around: Around, run: Run, theirs: static.Static,
+                     inductor: Callable[[list[Any]], Any]) -> Verdict:
+    """The verdict by the times of what :func:`inductors` made."""
+    if around.near:
+        whole = with_surroundings(around.region, around.near)
+        ours = static.copy(around.root, whole.inputs, whole.covers, whole.outputs)
+        _put(ours, around.region, run)
+        function = static.compiled(ours)
+    else:
+        function = called(around.region, run)
+    own, other = _timing.compete([function, inductor], _timing.input_sets(theirs.inputs))
+    times = (f"{microseconds(own.captured)}, Inductor's own {microseconds(other.captured)} (with "
+             f"the host's part {microseconds(own.direct)} and {microseconds(other.direct)})")
+    if around.near:
+        times += f", with {len(around.near)} ops around it"
+    keep = _is_faster(own, other, _MARGIN)
+    gain = max(own.captured / other.captured, own.direct / other.direct) - 1
+    reason = f"it took {times}" if keep else f"Inductor won by {100 * gain:.1f} %: {times}"
+    return Verdict(keep, reason, own.captured, other.captured)
+
+
+def _is_faster(own: Seconds, other: Seconds, margin: float) -> bool:
+    from torch._inductor import config
+
+    captured, direct = own.captured / other.captured, own.direct / other.direct
+    if config.triton.cudagraphs:
+        return captured < margin
+    return captured < _NOISE and direct < _HOST_NOISE and min(captured, direct) < margin
+
+
+def _put(into: static.Static, region: Region, run: Run) -> None:
+    """Replaces the region in a copy of its graph."""
+    covered = [each for node in region.covers
+               for each in (node.meta[ORIGINALS] if is_stand_in(node) else [node])]
+    inputs, outputs, nodes = ([into.made[node] for node in each if node in into.made]
+                              for each in (region.inputs, region.outputs, covered))
+    replace(into.module.graph, Region(region.graph, inputs, outputs, nodes), run.mode, run.tuning)
+    remove_unused(into.module.graph, set(nodes))

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
@@ -12,13 +13,15 @@ from .._arguments import Mode, Tuning
 from .._compile import compile_plan
 from .._errors import Error
 from .._plan import Decision, engine_of
-from . import _report
-from ._compare import Run, Verdict, Verdicts, compare, microseconds
+from . import _logs, _report
+from ._compare import Run, Verdict, microseconds
 from ._graph import kernels
-from ._graph.importer import Importer
-from ._graph.regions import VIEWS, Region, explained, find, is_product_op, reading
+from ._graph.regions import Region, find, is_product_op, operations, reading
 from ._graph.replace import remove_unused, replace
 from ._graph.static import hint
+from ._graph.surroundings import around
+from ._judge import NO_TUNING, QUICK, THOROUGH, Budget, judge, not_compared
+from ._ops.region import nameless
 
 Policy = Literal["measured", "always"]
 POLICIES: tuple[str, ...] = get_args(Policy)
@@ -37,6 +40,7 @@ class OptionsGiven(TypedDict, total=False):
     mode: Mode
     tuning: Tuning
     tuning_seconds: float
+    measuring_seconds: float
 
 
 class Options(NamedTuple):
@@ -45,18 +49,24 @@ class Options(NamedTuple):
     Attributes:
         policy: "measured": a region is fused if that makes the graph faster on this GPU; on the CPU
             nothing is fused. "always": every region is fused.
-        compare: What "measured" compares with. True: Inductor. First each region is timed against
-            Inductor's code for it, then the whole graph with its regions against Inductor's, and
-            regions are dropped until the graph with regions is faster. The sizes are those at hand.
-            The graph is compiled at least twice, but once only: the result is kept in Attacca's
-            cache. False, or ATTACCA_TORCH_COMPARE=0 in the environment: the unfused path, which is
-            the vendor library's product and one pointwise kernel.
+        compare: What "measured" compares with. True: Inductor. Each region is timed beside its
+            products alone, which Inductor's code for it contains; where that does not decide, it is
+            compiled by Inductor with and without the region's call, together with the ops around it
+            that Inductor may fuse with it. Equal regions are timed once for all models, at the
+            sizes at hand, and the result is kept in Attacca's cache. False, or
+            ATTACCA_TORCH_COMPARE=0 in the environment: the unfused path, which is the vendor
+            library's product and one pointwise kernel.
         kernels: Whether epilogues may be fused into users' Triton kernels.
         mode: "fp32" or "eager", as for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`, for the sizes at hand while compiling. By default
             what is not in the database is measured. Calls with other sizes measure nothing: they
             use the database, which :func:`attacca.tune` fills, or the cost model.
-        tuning_seconds: The time limit for measuring one region, in seconds; 0: 60.
+        tuning_seconds: The time limit for measuring the kernels of one region, in seconds; up to 5,
+            only the best kernels by the cost model are timed, and a later compilation with more
+            seconds measures again. 0: 5.
+        measuring_seconds: When measuring one graph has taken this time, in seconds, the regions
+            that are not known yet are left to Inductor. 0: half of what Inductor alone is expected
+            to take, at least 1.
     """
 
     policy: Policy = "measured"
@@ -65,6 +75,7 @@ class Options(NamedTuple):
     mode: Mode = "fp32"
     tuning: Tuning = "measure"
     tuning_seconds: float = 0.0
+    measuring_seconds: float = 0.0
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Options:
@@ -92,8 +103,9 @@ class Options(NamedTuple):
                 raise Error(f"{name} is {value!r}", name, "give True or False")
         _arguments.choice(self.mode, _arguments.MODES, "mode")
         _arguments.choice(self.tuning, _arguments.TUNINGS, "tuning")
-        return self._replace(tuning_seconds=_arguments.seconds(self.tuning_seconds,
-                                                               "tuning_seconds"))
+        return self._replace(
+            tuning_seconds=_arguments.seconds(self.tuning_seconds, "tuning_seconds"),
+            measuring_seconds=_arguments.seconds(self.measuring_seconds, "measuring_seconds"))
 
 
 def _without_effect(options: Options) -> Iterator[tuple[str, str]]:
@@ -104,102 +116,138 @@ def _without_effect(options: Options) -> Iterator[tuple[str, str]]:
             yield "compare", "policy='always', which compares nothing"
         if measures:
             yield "tuning", "policy='always', which measures nothing"
-        if options.tuning_seconds:
-            yield "tuning_seconds", "policy='always', which measures nothing"
-    elif options.tuning_seconds and not measures:
-        yield "tuning_seconds", f"tuning={options.tuning!r}, which measures nothing"
+        for name in ("tuning_seconds", "measuring_seconds"):
+            if getattr(options, name):
+                yield name, "policy='always', which measures nothing"
+    else:
+        if options.tuning_seconds and not measures:
+            yield "tuning_seconds", f"tuning={options.tuning!r}, which measures nothing"
+        if options.measuring_seconds and not options.compare:
+            yield "measuring_seconds", "compare=False, which times nothing beside Inductor"
 
 
-def rewrite(graph: torch.fx.Graph, options: Options) -> int:
-    """Replaces regions by calls of the custom op, and adds to the report. Returns the number of
-    regions replaced."""
+_QUICK = 5.0  # seconds in which kernels of one region are timed: tune/options.hpp says which
+_NO_EPILOGUE = "a product without an epilogue"
+
+
+def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None) -> int:
+    """Replaces regions by calls of the custom op, and adds to the report.
+
+    Args:
+        graph: A graph of ATen's ops.
+        options: The options.
+        begun: When Inductor began to compile, by time.monotonic(); None: it is not known.
+
+    Returns:
+        The number of regions replaced.
+    """
     stand_ins, unused = kernels.stand_in(graph) if options.kernels else ([], [])
-    found = find(graph)
-    verdicts, note = _judge_all(graph, found.regions, options)
+    found = find(graph, options.mode)
+    verdicts, measuring = _judge_all(graph, found.regions, options, begun)
     fused: list[_report.Entry] = []
     left = [_report.Left(each.node, "triton kernel", each.reason) for each in unused]
-    left += [_report.Left(*each) for each in found.left]
+    left += [_report.Left(*each, operations=_operations_of(graph, each.node))
+             for each in found.left]
     replaced: dict[torch.fx.Node, torch.fx.Node] = {}
     for region, verdict in zip(found.regions, verdicts):
         if verdict.keep:
             region = reading(region, replaced)
             fused.append(_report.Entry(tuple(n.name for n in region.covers),
                                         tuple(n.name for n in region.outputs),
-                                        _explained(region), verdict.reason, verdict.seconds,
-                                        verdict.other_seconds, region.graph))
+                                        str(region.outputs[0].meta["val"].device), verdict.reason,
+                                        verdict.seconds, verdict.other_seconds,
+                                        verdict.unfused_seconds, region.graph))
             replaced.update(replace(graph, region, *_while_running(options)))
         else:
-            left.append(_report.Left(region.outputs[0].name, "region", verdict.reason))
+            kind = "product" if verdict.reason == _NO_EPILOGUE else "region"
+            left.append(_report.Left(region.outputs[0].name, kind, verdict.reason,
+                                     verdict.other_seconds, verdict.seconds,
+                                     sum(operations(n) for n in region.covers if is_product_op(n))))
+    _logs.decided([(entry.outputs[0], entry.reason) for entry in fused],
+                  [(each.node, each.reason) for each in left],
+                  f"{len(fused)} of {len(found.regions)} regions fused; {measuring}")
     alone = not fused and _left_by_policy(found.regions, options)
-    _report.add(fused, left, note, _report.CPU_POLICY if alone else "")
+    _report.add(fused, left, measuring, "", _report.CPU_POLICY if alone else "")
     if fused:
-        remove_unused(graph, {node for region in found.regions for node in region.covers})
+        remove_unused(graph, {node for region, verdict in zip(found.regions, verdicts)
+                              if verdict.keep for node in region.covers})
     kernels.restore(graph, stand_ins)
     return len(fused)
+
+
+def _operations_of(graph: torch.fx.Graph, name: str) -> float:
+    return sum(operations(node) for node in graph.nodes
+               if node.name == name and is_product_op(node))
 
 
 def _left_by_policy(regions: Sequence[Region], options: Options) -> bool:
     """Whether regions are left because they are not on a GPU."""
     return options.policy == "measured" and any(r.outputs[0].meta["val"].device.type != "cuda"
-                                                for r in regions)
+                                                for r in regions if not r.bare)
 
 
-def _explained(region: Region) -> str:
-    text = explained(region.graph, region.outputs[0].meta["val"].device).explain_text()
-    return text[text.index("region 1"):].strip()
-
-
-def _judge_all(graph: torch.fx.Graph, regions: Sequence[Region],
-               options: Options) -> tuple[list[Verdict], str]:
-    """A verdict for each region, and a note on the whole graph."""
-    verdicts = [_judge(region, options) for region in regions]
-    kept = [i for i, verdict in enumerate(verdicts) if verdict.keep]
-    if not kept or not options.compare or options.policy != "measured":
-        return verdicts, ""
-    try:
-        compared = compare(graph, [regions[i] for i in kept], _while_running(options))
-    except Exception as failure:  # noqa: BLE001  whatever Inductor or a kernel may raise: not fused
-        said = " ".join(str(failure).split())[:300]
-        reason = f"not compared with Inductor: {type(failure).__name__}: {said}"
-        compared = Verdicts([Verdict(False, reason)] * len(kept), "")
-    for i, verdict in zip(kept, compared.regions):
+def _judge_all(graph: torch.fx.Graph, regions: Sequence[Region], options: Options,
+               begun: float | None) -> tuple[list[Verdict], _report.Measuring]:
+    """A verdict for each region, and what measuring took."""
+    verdicts = [_judge_by_policy(region, options) for region in regions]
+    open_ = [i for i, verdict in enumerate(verdicts) if verdict is None]
+    measuring = _report.Measuring()
+    if open_ and options.compare:
+        try:
+            compared, measuring = judge(
+                graph, [regions[i] for i in open_], _while_running(options),
+                lambda region: _decisions(region, options), Budget(_budget(options, begun)),
+                _effort(options), options.tuning == "always")
+        except Exception as failure:  # noqa: BLE001  such as a size that is unknown: not fused
+            compared = [not_compared(failure)] * len(open_)
+    else:
+        compared = [_judge_alone(regions[i], options) for i in open_]
+    for i, verdict in zip(open_, compared):
         verdicts[i] = verdict
-    return verdicts, compared.note
+    return [verdict for verdict in verdicts if verdict is not None], measuring
 
 
-def _judge(region: Region, options: Options) -> Verdict:
-    """The verdict by the policy, and for "measured" by the tuner's choice."""
+def _effort(options: Options) -> int:
+    if options.tuning not in ("measure", "always"):
+        return NO_TUNING
+    return THOROUGH if options.tuning_seconds > _QUICK else QUICK
+
+
+def _budget(options: Options, begun: float | None) -> float:
+    """The seconds for measuring a graph."""
+    if options.measuring_seconds:
+        return options.measuring_seconds
+    from torch._inductor import config
+
+    # Before this pass, Inductor has done a third of its work.
+    expected = 3 * (time.monotonic() - begun) if begun is not None else 0.0
+    if config.max_autotune or config.max_autotune_gemm:
+        expected *= 10
+    return max(1.0, expected / 2)
+
+
+def _judge_by_policy(region: Region, options: Options) -> Verdict | None:
+    """The verdict that needs no time; None: "measured" is to decide."""
     device = region.outputs[0].meta["val"].device
+    if region.bare and (options.policy == "always" or not options.compare
+                        or device.type != "cuda"):
+        return Verdict(False, _NO_EPILOGUE)
     if options.policy == "always":
         return Verdict(True, "the policy is always")
     if device.type != "cuda":
         return Verdict(False, f"on {device.type} only the policy \"always\" fuses")
     if len(region.outputs) > 1 and not options.compare:
         return Verdict(False, "it has several results, whose users Inductor may fuse")
+    return None
+
+
+def _judge_alone(region: Region, options: Options) -> Verdict:
+    """The verdict for "measured" without a comparison with Inductor: by the tuner's choice."""
     try:
-        decisions = _decisions(region, device, options)
+        decisions = _decisions(region, options)
     except Error as error:
         return Verdict(False, str(error))
-    if options.compare:
-        if any(decision.candidate.startswith("unfused") for decision in decisions):
-            return Verdict(False, "the unfused path is the fastest")
-        return Verdict(True, "")
-    return judge_decisions(decisions, _MARGIN_BEFORE_MORE if _feeds_more(region) else _MARGIN)
-
-
-def _feeds_more(region: Region) -> bool:
-    """Whether an op that Inductor compiles to a kernel reads the result."""
-    pending, seen = list(region.outputs[0].users), set()
-    while pending:
-        user = pending.pop()
-        if user in seen or user.op == "output":
-            continue
-        seen.add(user)
-        if Importer.op(user) in VIEWS:
-            pending += user.users
-        elif not is_product_op(user) and Importer.op(user) != "attacca.region":
-            return True
-    return False
+    return judge_decisions(decisions, _MARGIN_BEFORE_MORE if around(region, ()) else _MARGIN)
 
 
 def judge_decisions(decisions: tuple[Decision, ...], margin: float = _MARGIN) -> Verdict:
@@ -217,10 +265,11 @@ def judge_decisions(decisions: tuple[Decision, ...], margin: float = _MARGIN) ->
     return Verdict(False, f"it is not faster than the unfused path: {times}", seconds, unfused)
 
 
-def _decisions(region: Region, device: torch.device, options: Options) -> tuple[Decision, ...]:
+def _decisions(region: Region, options: Options) -> tuple[Decision, ...]:
     """The tuner's decisions for the sizes at hand."""
-    plan = compile_plan(region.graph, str(device), options.mode, options.tuning,
-                        options.tuning_seconds, 0, None)
+    device = region.outputs[0].meta["val"].device
+    plan = compile_plan(nameless(region.graph), str(device), options.mode, options.tuning,
+                        options.tuning_seconds or _QUICK, 0, None)
     sizes: dict[str, int] = {}
     for layout, node in zip(engine_of(plan).signature.inputs, region.inputs):
         for dim, size in zip(layout.shape, node.meta["val"].shape):

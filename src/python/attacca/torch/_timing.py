@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-_TURNS = 9
+_TURNS = 7
 _TURN_SECONDS = 2e-3
 _MOST_SETS = 8
 _OF_FREE_MEMORY = 3  # inputs may take this part: a third

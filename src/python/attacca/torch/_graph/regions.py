@@ -7,6 +7,7 @@ that a region reads is computed before its level, so that no region depends on i
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +19,7 @@ from ..._functions.table import Refused
 from .._ops.region import has_kernel
 from .importer import Importer, dim_text
 from .kernels import is_stand_in
+from .static import hint
 
 # Ops that a region may contain although they are used outside of it too: computing them again costs
 # nothing.
@@ -36,6 +38,7 @@ class Region(NamedTuple):
     inputs: list[torch.fx.Node]
     outputs: list[torch.fx.Node]
     covers: list[torch.fx.Node]  # the nodes that the call replaces
+    bare: bool = False  # a product without an epilogue
 
 
 class Left(NamedTuple):
@@ -53,13 +56,17 @@ class Found(NamedTuple):
     left: list[Left]
 
 
-def find(graph: torch.fx.Graph) -> Found:
+def find(graph: torch.fx.Graph, mode: str = "fp32") -> Found:
     """Finds the regions of a graph, which is not changed, and the reasons why other products are in
-    none."""
+    none.
+
+    In mode "fp32" a product that is rounded only to be stored, and converted to f32 at once, is not
+    rounded.
+    """
     if writer := _writes_in_place(graph):
         return Found([], [Left(writer.name, Importer.op(writer),
                                "it writes in place: the order of ops matters")])
-    importer = Importer()
+    importer = Importer(unrounded=mode == "fp32")
     translated: set[torch.fx.Node] = set()
     left: list[Left] = []
     for node in graph.nodes:
@@ -109,6 +116,19 @@ def _writes_in_place(graph: torch.fx.Graph) -> torch.fx.Node | None:
 def is_product_op(node: torch.fx.Node) -> bool:
     """Whether a node is a matrix product of ATen, or a stand-in for a user's kernel."""
     return node.op == "call_function" and Importer.op(node) in _PRODUCT_OPS
+
+
+def operations(product: torch.fx.Node) -> float:
+    """The multiplications of a product's node, about; 0: its sizes are unknown."""
+    try:
+        sizes = [math.prod(map(hint, node.meta["val"].shape))
+                 for node in product.all_input_nodes
+                 if isinstance(node.meta.get("val"), torch.Tensor)]
+        result = math.prod(map(hint, product.meta["val"].shape))
+    except (Error, AttributeError):
+        return 0.0
+    a, b = sorted([1, 1, *sizes])[-2:]
+    return math.sqrt(float(result) * a * b)  # M N times M K times K N
 
 
 _READS_SIZES = {"aten.sym_size", "aten.sym_stride", "aten.sym_numel", "aten.sym_storage_offset"}
@@ -272,8 +292,6 @@ def _region(importer: Importer, region: dict[str, Any],
             by_name: dict[str, torch.fx.Node], given: set[torch.fx.Node],
             sizes: set[torch.fx.Node]) -> Region | str:
     """The region of the core as a region of the graph, or the reason why it cannot be one."""
-    if _is_bare(region):
-        return "a product without an epilogue"
     missing = [n for n in region["inputs"] + region["outputs"] if n not in by_name]
     if missing:
         return f"the value {missing[0]} is not a node of the graph"
@@ -301,7 +319,8 @@ def _region(importer: Importer, region: dict[str, Any],
     if unknown := sorted(wanted - set(known)):
         return f"size {unknown[0]} is not an extent of its inputs"
     name = "_".join(node.name for node in outputs)
-    return Region(_text(importer, name, inputs, nodes, outputs), inputs, outputs, nodes)
+    return Region(_text(importer, name, inputs, nodes, outputs), inputs, outputs, nodes,
+                  _is_bare(region))
 
 
 def _is_bare(region: dict[str, Any]) -> bool:

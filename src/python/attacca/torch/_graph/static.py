@@ -33,7 +33,8 @@ def hint(size: Any) -> int:
     return int(size.node.hint)
 
 
-def _is_size(node: torch.fx.Node) -> bool:
+def is_size(node: torch.fx.Node) -> bool:
+    """Whether a node's value is an integer."""
     return isinstance(node.meta.get("val"), (int, torch.SymInt))
 
 
@@ -50,7 +51,7 @@ def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence
     fakes: list[torch.Tensor] = []
 
     def mapped(node: torch.fx.Node) -> Any:
-        return hint(node.meta["val"]) if node not in made and _is_size(node) else made[node]
+        return hint(node.meta["val"]) if node not in made and is_size(node) else made[node]
     for node in inputs:
         made[node] = graph.placeholder(node.name)
         value = node.meta["val"]
@@ -60,7 +61,7 @@ def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence
                                              dtype=value.dtype, device=value.device))
     for node in nodes:
         for each in node.meta[ORIGINALS] if is_stand_in(node) else [node]:
-            if not _is_size(each) and each not in made:
+            if not is_size(each) and each not in made:
                 made[each] = graph.node_copy(each, mapped)
         if is_stand_in(node):
             made[node] = made[node.meta[ORIGINALS][-1]]
@@ -71,15 +72,6 @@ def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence
     with torch.no_grad():
         FakeTensorProp(module, mode).propagate_dont_convert_inputs(*fakes)
     return Static(mode, module, made, fakes)
-
-
-def copy_all(root: torch.nn.Module, graph: torch.fx.Graph) -> Static:
-    """Copies a whole graph, with the results that are tensors."""
-    inputs = [node for node in graph.nodes if node.op == "placeholder" and not _is_size(node)]
-    inside = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
-    results = next(iter(reversed(graph.nodes))).args[0]
-    outputs = [node for node in results if isinstance(node, torch.fx.Node) and not _is_size(node)]
-    return copy(root, inputs, inside, outputs)
 
 
 def compiled(static: Static) -> Callable[[list[Any]], Any]:

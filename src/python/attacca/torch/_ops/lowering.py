@@ -6,7 +6,7 @@ code calls ``extern_kernels.attacca_region``, as it calls ``extern_kernels.mm``.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -94,3 +94,11 @@ def install() -> None:
     if not hasattr(extern_kernels, _NAME):
         setattr(extern_kernels, _NAME, _run)
         register_lowering(region, type_promotion_kind=None)(_lower)
+
+
+def generated_call(graph: str, mode: str,
+                   tuning: str) -> Callable[[Sequence[torch.Tensor], torch.Tensor], None]:
+    """What generated code does for a region of one result: a function of its inputs and of where to
+    write."""
+    constant = _constant(graph, mode, tuning, 0.0)
+    return lambda inputs, out: _run(*inputs, constant, out=out)

@@ -11,6 +11,8 @@ full name, which says what to do.
 from __future__ import annotations
 
 import contextlib
+import functools
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,6 +22,7 @@ import torch
 from ... import _core
 from ..._compile import compile_plan
 from ..._frameworks import Torch
+from ..._launch import Engine
 from ..._layout import Signature
 from ..._plan import engine_of
 from .text_argument import plain
@@ -34,6 +37,23 @@ library.define(f"region_of_one_result.{OVERLOAD}({_ARGUMENTS}) -> Tensor", tags=
 
 region = torch.ops.attacca.region.import_attacca_torch
 region_of_one_result = torch.ops.attacca.region_of_one_result.import_attacca_torch
+_NAME = re.compile(r'"[^"]*"')
+
+
+def nameless(graph: str) -> str:
+    """The text with its names numbered, so that equal regions have equal texts.
+
+    A graph that launches a user's kernel keeps its names: one of them is the kernel's.
+    """
+    if has_kernel(graph):
+        return plain(graph)
+    names: dict[str, str] = {}
+    return _NAME.sub(lambda match: names.setdefault(match[0], f'"v{len(names)}"'), plain(graph))
+
+
+@functools.lru_cache(maxsize=1024)
+def _engine(graph: str, device: str, mode: str, tuning: str, seconds: float) -> Engine:
+    return engine_of(compile_plan(graph, device, mode, tuning, seconds, 0, None))
 
 
 class Loaded:
@@ -41,7 +61,7 @@ class Loaded:
 
     def __init__(self, graph: str, mode: str, tuning: str, seconds: float, device: str):
         self.graph, self.device, self.calls = graph, device, 0
-        self.engine = engine_of(compile_plan(graph, device, mode, tuning, seconds, 0, None))
+        self.engine = _engine(nameless(graph), device, mode, tuning, seconds)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         self.calls += 1
@@ -140,11 +160,14 @@ def signature_of(graph: str, mode: str, device: torch.device) -> Signature:
     signature = _signatures.get(graph)
     if signature is None:
         where = str(device) if has_kernel(graph) else "cpu"
-        signature = _signatures[graph] = Signature(_core.Plan.compile(
-            _core.Graph.parse(plain(graph)), device=where, mode=mode, tuning="known",
-            tuning_seconds=0.0, threads=1,
-            fuse=True))
+        signature = _signatures[graph] = _signature(nameless(graph), mode, where)
     return signature
+
+
+@functools.lru_cache(maxsize=1024)
+def _signature(graph: str, mode: str, device: str) -> Signature:
+    return Signature(_core.Plan.compile(_core.Graph.parse(graph), device=device, mode=mode,
+                                        tuning="known", tuning_seconds=0.0, threads=1, fuse=True))
 
 
 def _fake(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,

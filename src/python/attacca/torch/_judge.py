@@ -1,0 +1,258 @@
+"""Decides by measuring which regions of a graph are kept.
+
+Equal regions in equal surroundings are measured once, for all layers and models, and the verdict is
+kept in Attacca's cache. What is not known yet is measured within a budget of time: kernels are
+built and timed in processes of their own while Inductor compiles what may have to be compared.
+"""
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import torch
+
+from .. import __version__, _core
+from .._errors import Error
+from .._plan import Decision
+from ._compare import Around, Run, Verdict, against_inductor, against_products, inductors, is_atens
+from ._graph.regions import Region, is_product_op, operations
+from ._graph.static import Static
+from ._graph.surroundings import around, described, with_surroundings
+from ._kept import keep, recall
+from ._ops.region import uncounted
+from ._report import Measuring
+from ._timing import NoMemory
+
+_WORKERS = 4  # regions whose kernels are built at the same time
+_NO_TIME = "not measured: the time for measuring was over"
+
+
+class Budget:
+    """The time that measuring one graph may take."""
+
+    def __init__(self, seconds: float):
+        self.seconds, self._begin = seconds, time.monotonic()
+
+    def spent(self) -> float:
+        """The seconds since this object was made."""
+        return time.monotonic() - self._begin
+
+    def is_over(self) -> bool:
+        """Whether nothing more is to be begun."""
+        return self.spent() >= self.seconds
+
+
+class _Group:
+    """Equal regions in equal surroundings."""
+
+    def __init__(self, root: torch.nn.Module, region: Region, near: Sequence[torch.fx.Node]):
+        self.around = Around(root, region, near)
+        self.members: list[int] = []
+        self.verdict: Verdict | None = None
+        self.lasts = True  # the verdict may be kept
+        self.source = ""  # of the kernels' choice
+        self.unfused_seconds = 0.0
+        self.theirs: tuple[Static, Callable[[list[Any]], Any]] | None = None
+
+    @property
+    def region(self) -> Region:
+        return self.around.region
+
+    def weight(self) -> tuple[bool, float]:
+        """For an order in which what may gain most comes first."""
+        work = sum(operations(node) for node in self.region.covers if is_product_op(node))
+        return not is_atens(self.region), work * len(self.members)
+
+    def decide(self, verdict: Verdict, lasts: bool = True) -> None:
+        self.verdict = verdict._replace(unfused_seconds=self.unfused_seconds)
+        self.lasts = lasts
+
+
+
+Decide = Callable[[Region], Sequence[Decision]]
+
+
+# How thoroughly kernels are tuned; a verdict holds for efforts up to its own.
+NO_TUNING, QUICK, THOROUGH = range(3)
+
+
+def judge(graph: torch.fx.Graph, regions: Sequence[Region], run: Run, decide: Decide,
+          budget: Budget, effort: int = QUICK,
+          again: bool = False) -> tuple[list[Verdict], Measuring]:
+    """A verdict for each region; the graph is not changed.
+
+    Args:
+        graph: The graph of the regions.
+        regions: Its regions.
+        run: How the regions' calls choose kernels.
+        decide: Chooses and builds a region's kernels; raises Error. Called in several threads.
+        budget: When it is over, regions that are not known yet are left.
+        effort: How thoroughly ``decide`` tunes.
+        again: Whether regions that are known are measured again.
+    """
+    groups = _groups(graph, regions)
+    compiled = 0
+    unknown = []
+    for key, group in groups.items():
+        for known in range(THOROUGH, effort - 1, -1) if not again else ():
+            group.verdict = group.verdict or _recall(_file(key, group.region, run, known))
+        if group.verdict is None:
+            unknown.append(group)
+    unknown.sort(key=_Group.weight, reverse=True)
+    if unknown:
+        with _as_if_nothing_ran(unknown[0].region.outputs[0].meta["val"].device):
+            compiled = _measure(unknown, run, decide, budget)
+        for key, group in groups.items():
+            if group in unknown and group.lasts and group.verdict is not None:
+                keep(_file(key, group.region, run, effort), group.verdict)
+    verdicts: dict[int, Verdict] = {}
+    for group in groups.values():
+        verdict = group.verdict or Verdict(False, _NO_TIME)
+        verdicts.update(dict.fromkeys(group.members, verdict))
+    return [verdicts[i] for i in range(len(regions))], Measuring(
+        budget.spent(), len(groups), len(groups) - len(unknown),
+        sum(group.source == "measured" for group in unknown), compiled)
+
+
+def _groups(graph: torch.fx.Graph, regions: Sequence[Region]) -> dict[str, _Group]:
+    root = graph.owning_module
+    assert root is not None
+    taken = {node for region in regions for node in region.covers}
+    groups: dict[str, _Group] = {}
+    for i, region in enumerate(regions):
+        near = [] if is_atens(region) else around(region, taken)
+        key = described(with_surroundings(region, near))
+        groups.setdefault(key, _Group(root, region, near)).members.append(i)
+    return groups
+
+
+@contextlib.contextmanager
+def _as_if_nothing_ran(device: torch.device) -> Iterator[None]:
+    """Restores gradient mode, counters and random numbers afterwards, and frees cached memory."""
+    cuda = [device] if device.type == "cuda" else []
+    with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes(), uncounted(), \
+            torch.random.fork_rng(devices=cuda):
+        try:
+            yield
+        finally:
+            if cuda:
+                torch.cuda.empty_cache()
+
+
+# ---- Measuring
+
+
+def _measure(groups: Sequence[_Group], run: Run, decide: Decide, budget: Budget) -> int:
+    """Gives each group a verdict; returns how many graphs were compiled in addition."""
+    compiled = 0
+
+    def choose(group: _Group) -> Sequence[Decision]:
+        return [] if budget.is_over() else decide(group.region)
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        choices = {pool.submit(choose, group): group for group in groups}
+        # Those that the products' time rarely decides come first.
+        for group in sorted(groups, key=lambda group: not group.around.near):
+            if not _pending(choices) or budget.is_over():
+                break
+            if not is_atens(group.region):
+                compiled += _compile(group)
+        wait(choices)
+    for choice, group in choices.items():
+        _take(choice, group)
+        if group.verdict is None:
+            compiled += _compare(group, run, budget)
+    return compiled
+
+
+def _pending(choices: dict[Future[Sequence[Decision]], _Group]) -> bool:
+    return not all(choice.done() for choice in choices)
+
+
+def _take(choice: Future[Sequence[Decision]], group: _Group) -> None:
+    """Notes how a group's kernels were chosen, or why they could not be."""
+    try:
+        decisions = choice.result()
+    except Error as error:
+        group.decide(Verdict(False, str(error)), lasts=False)
+    else:
+        group.source = decisions[0].source if decisions else ""
+        group.unfused_seconds = sum(decision.unfused_seconds for decision in decisions)
+        if not decisions:
+            group.decide(Verdict(False, _NO_TIME), lasts=False)
+
+
+def _compile(group: _Group) -> int:
+    """What Inductor makes of the group's region; a failure is a verdict. Returns the number of
+    compilations."""
+    try:
+        group.theirs = inductors(group.around)
+    except Exception as failure:  # noqa: BLE001  whatever Inductor may raise: not fused
+        group.decide(not_compared(failure), lasts=False)
+    return 1
+
+
+def _compare(group: _Group, run: Run, budget: Budget) -> int:
+    """The verdict on a group whose kernels are chosen; returns the number of compilations."""
+    compiled = 0
+    try:
+        verdict = against_products(group.around, run)
+        if verdict is None and budget.is_over():
+            group.decide(Verdict(False, _NO_TIME), lasts=False)
+            return compiled
+        if verdict is None:
+            if group.theirs is None:
+                compiled += 1
+                group.theirs = inductors(group.around)
+            compiled += bool(group.around.near)
+            verdict = against_inductor(group.around, run, *group.theirs)
+        group.decide(verdict)
+    except NoMemory as reason:
+        group.decide(Verdict(False, f"not timed: {reason}"), lasts=False)
+    except Exception as failure:  # noqa: BLE001  whatever Inductor or a kernel may raise: not fused
+        group.decide(not_compared(failure), lasts=False)
+    return compiled
+
+
+def not_compared(failure: Exception) -> Verdict:
+    """The verdict where Inductor or a kernel failed."""
+    what = " ".join(str(failure).split())[:300]
+    return Verdict(False, f"not compared with Inductor: {type(failure).__name__}: {what}")
+
+
+# ---- Verdicts kept for later processes
+
+
+def _file(key: str, region: Region, run: Run, effort: int) -> pathlib.Path:
+    from torch._inductor import config
+
+    device = region.outputs[0].meta["val"].device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    settings = [config.max_autotune, config.max_autotune_gemm, config.max_autotune_pointwise,
+                config.coordinate_descent_tuning, config.triton.cudagraphs]
+    parts = [__version__, templates_stamp(), torch.__version__, name, settings, run, effort,
+             key]
+    text = "\n".join(map(str, parts))
+    return (pathlib.Path(_core.cache_directory()) / "torch"
+            / f"{hashlib.sha256(text.encode()).hexdigest()}.json")
+
+
+def _recall(path: pathlib.Path) -> Verdict | None:
+    try:
+        return Verdict(*recall(path))
+    except (ValueError, TypeError):  # no file, or one of another format
+        return None
+
+
+def templates_stamp() -> str:
+    """A text that changes when the kernel templates do."""
+    try:
+        directory = _core.template_directory()
+        return f"{directory} {os.stat(directory).st_mtime}"
+    except Exception:  # noqa: BLE001  none are installed
+        return "none"
