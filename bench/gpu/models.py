@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Whole models of transformers under torch.compile, Inductor beside backend="attacca".
+
+Each case is one model, batch and number of tokens. The time to the first result is taken cold
+(empty caches of Inductor, Triton and Attacca) and warm (again from the caches on disk); then a call
+is timed in turns in a CUDA graph and without one. Rows are written as they come, so that a run that
+its `--minutes` end is whole; run again with the same --csv it goes on. Attacca's package must be
+importable.
+
+    bench/gpu/models.py --minutes 5 --csv models.csv
+    bench/gpu/models.py --minutes 5 --csv models.csv --models llama,opt --tokens 16,512 --layers 32
+    bench/gpu/models.py --device cpu --tiny --csv /tmp/models.csv    # tests it; times mean nothing
+"""
+
+import argparse
+import csv
+import gc
+import itertools
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+import torch
+
+import attacca.torch
+import blocks
+import csv_run
+import machine
+import model_configs
+
+CONTENDERS = ("inductor", "attacca")
+COLUMNS = ["model", "layers", "batch", "tokens", "inductor_us", "attacca_us", "ratio",
+           "inductor_direct_us", "attacca_direct_us", "direct_ratio", "inductor_cold_s",
+           "attacca_cold_s", "inductor_warm_s", "attacca_warm_s", "error", "regions", "left",
+           "measuring", "note"]
+
+
+def compiled(contender, model, args):
+    options = {} if contender == "inductor" else {"backend": "attacca", "options": args.options}
+    return torch.compile(model, dynamic=False, **options)
+
+
+def result(made):
+    """The tensor of a model's output that is compared."""
+    return made[0] if not hasattr(made, "last_hidden_state") else made.last_hidden_state
+
+
+def first_result(contender, model, inputs, args):
+    """(function, seconds until its first result)."""
+    blocks.synchronize(args.device)
+    torch._dynamo.reset()
+    begin = time.perf_counter()
+    function = compiled(contender, model, args)
+    function(**inputs)
+    blocks.synchronize(args.device)
+    return function, time.perf_counter() - begin
+
+
+def warm_up(args):
+    """Pays once for what a process pays once: imports, and starting compilers."""
+    model, inputs = model_configs.make("llama", 1, True, args.device, torch.bfloat16)
+    for contender in CONTENDERS:
+        first_result(contender, model, inputs(1, 4), args)
+
+
+def measure(case, model, inputs, args):
+    """A row of the CSV."""
+    name, batch, tokens = case
+    row = {"model": name, "layers": args.layers, "batch": batch, "tokens": tokens}
+    functions, outputs = {}, {}
+    # The one that compiles first finds the process colder: they take turns.
+    order = CONTENDERS if (batch + tokens) % 2 else CONTENDERS[::-1]
+    with tempfile.TemporaryDirectory() as folder:
+        for contender in order:
+            caches(os.path.join(folder, contender))
+            attacca.torch.reset()
+            _, row[f"{contender}_cold_s"] = first_result(contender, model, inputs, args)
+            if contender == "attacca":
+                row |= decided()
+            _, row[f"{contender}_warm_s"] = first_result(contender, model, inputs, args)
+        torch._dynamo.reset()
+        for contender in order:  # from the caches, without a reset between them
+            caches(os.path.join(folder, contender))
+            functions[contender] = compiled(contender, model, args)
+            outputs[contender] = result(functions[contender](**inputs))
+        row["error"] = blocks.error(outputs["attacca"].float(), outputs["inductor"].double())
+        return row | times({name: lambda function=function: function(**inputs)
+                            for name, function in functions.items()}, args)
+
+
+def caches(folder):
+    """Makes Inductor, Triton and Attacca use the folder, and forget what they have in memory."""
+    for variable, name in (("TORCHINDUCTOR_CACHE_DIR", "inductor"), ("TRITON_CACHE_DIR", "triton"),
+                           ("ATTACCA_CACHE_DIR", "attacca")):
+        os.environ[variable] = os.path.join(folder, name)
+        os.makedirs(os.environ[variable], mode=0o700, exist_ok=True)
+    torch._inductor.utils.clear_caches()
+
+
+def decided():
+    report = attacca.torch.report()
+    print(report, flush=True)
+    return {"regions": sum(len(graph.fused) for graph in report.graphs),
+            "left": sum(len(graph.left) for graph in report.graphs),
+            "measuring": "; ".join(str(graph.measuring) for graph in report.graphs)}
+
+
+def times(direct, args):
+    row = {f"{name}_direct_us": us
+           for name, us in blocks.in_turns(direct, args.device, args.turns, args.rounds).items()}
+    row["direct_ratio"] = row["inductor_direct_us"] / row["attacca_direct_us"]
+    if args.device == "cpu":
+        return row
+    try:
+        graphs = {(name, again): blocks.captured(lambda **_: launch(), {})
+                  for again in range(args.captures) for name, launch in direct.items()}
+    except Exception as failure:  # noqa: BLE001  a model that waits for the GPU
+        return row | {"note": f"not captured: {csv_run.one_line(failure)}"}
+    found = blocks.in_turns(graphs, args.device, args.turns, args.rounds)
+    for name in direct:
+        row[f"{name}_us"] = statistics.median(us for (whose, _), us in found.items()
+                                              if whose == name)
+    row["ratio"] = row["inductor_us"] / row["attacca_us"]
+    return row
+
+
+def cases(args):
+    tokens = [int(each) for each in args.tokens.split(",")]
+    for name in args.models.split(","):
+        for batch, count in itertools.product(map(int, args.batches.split(",")), tokens):
+            if count == tokens[0] or model_configs.has_tokens(name):
+                yield name, batch, count
+
+
+def known(path):
+    """The rows that an earlier run wrote."""
+    if not os.path.exists(path):
+        return []
+    return csv_run.read(path)[1]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--csv", required=True)
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--models", default=",".join(model_configs.NAMES))
+    parser.add_argument("--tokens", default="16,512,1,2048")
+    parser.add_argument("--batches", default="1,8")
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--tiny", action="store_true", help="tiny widths")
+    parser.add_argument("--options", type=json.loads, default={}, help="of the backend, as JSON")
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--captures", type=int, default=3)
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    for name in args.models.split(","):
+        if name not in model_configs.NAMES:
+            sys.exit(f"unknown {name}: one of {', '.join(model_configs.NAMES)}")
+    end = time.monotonic() + 60 * args.minutes
+    rows = known(args.csv)
+    done = {(row["model"], row["layers"], row["batch"], row["tokens"]) for row in rows}
+    with open(args.csv, "a" if rows else "w", newline="", encoding="utf-8") as file, \
+            torch.no_grad():
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n") if rows else \
+            csv_run.begin(file, COLUMNS, machine.facts())
+        warm_up(args)
+        made = (None, None, None)
+        for case in cases(args):
+            if (case[0], str(args.layers), *map(str, case[1:])) in done:
+                continue
+            if time.monotonic() > end:
+                print("out of time", flush=True)
+                break
+            try:
+                if made[0] != case[0]:
+                    made = (None, None, None)
+                    gc.collect()
+                    made = (case[0], *model_configs.make(case[0], args.layers, args.tiny,
+                                                         args.device, torch.bfloat16))
+                row = measure(case, made[1], made[2](*case[1:]), args)
+            except Exception as failure:  # noqa: BLE001  one that fails leaves its reason
+                row = dict(zip(COLUMNS, (case[0], args.layers, *case[1:])))
+                row["note"] = f"{type(failure).__name__}: {csv_run.one_line(failure)}"
+            writer.writerow(csv_run.rounded(row))
+            file.flush()
+            print(csv_run.rounded(row), flush=True)
+            if args.device == "cuda":
+                torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
