@@ -352,7 +352,8 @@ class Parts(unittest.TestCase):
         self.assertEqual(len(set(dynamic)), 2)
 
     def test_what_inductor_may_fuse_with_a_region(self):
-        self.look = lambda around: [str(node.target).split(".")[1] for node in around.near]
+        self.look = lambda around: [str(node.target).split(".")[1]
+                                    for node in sorted(around.near)]
         x, w, r = torch.randn(5, 8), torch.randn(8, 8), torch.randn(5, 8)
 
         def first(x, w, r):

@@ -257,8 +257,8 @@ def add(fused: list[Entry], left: list[Left], measuring: Measuring | None = None
     """Adds a graph to the report; ``untouched``: GRADIENTS or CPU_POLICY, if that is why nothing
     was fused."""
     _add(_Graph(fused, left, measuring or Measuring(), note, untouched))
-    for entry in fused:
-        keep(_file(entry.graph), _graphs[-1])
+    if fused:
+        keep(_folder() / "graphs" / _name("".join(entry.graph for entry in fused)), _graphs[-1])
 
 
 def _add(graph: _Graph) -> None:
@@ -269,15 +269,25 @@ def _add(graph: _Graph) -> None:
 
 
 # Later processes take compiled graphs from Inductor's cache without running the pass. So reports
-# are kept beside that cache: a graph's report under the hash of each of its regions' texts, and
-# under the identity of a graph from Dynamo the reports of the graphs that it was compiled to.
+# are kept beside that cache: under the identity of a graph from Dynamo the reports of the graphs
+# that it was compiled to, and in the folder "graphs" those of each graph, which has regions that
+# run without being known.
 
 
-def _file(key: str) -> pathlib.Path:
+def _folder() -> pathlib.Path:
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-    return pathlib.Path(cache_dir()) / "attacca" / (hashlib.sha256(key.encode()).hexdigest()
-                                                    + ".json")
+    return pathlib.Path(cache_dir()) / "attacca"
+
+
+def _name(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest() + ".json"
+
+
+def _kept_graphs() -> Iterator[_Graph]:
+    for path in sorted((_folder() / "graphs").glob("*.json")):
+        if graph := _from_cache(recall(path)):
+            yield graph
 
 
 def _from_cache(kept: Any) -> _Graph | None:
@@ -311,9 +321,9 @@ def compiling(identity: str) -> Iterator[None]:
     before, hits = len(_graphs), _cache_hits()
     yield
     if made := _graphs[before:]:
-        keep(_file(identity), made)
+        keep(_folder() / _name(identity), made)
     elif _cache_hits() > hits:
-        kept = recall(_file(identity))
+        kept = recall(_folder() / _name(identity))
         for graph in map(_from_cache, kept if isinstance(kept, list) else []):
             if graph is not None:
                 _add(graph)
@@ -329,10 +339,12 @@ def report() -> Report:
     known = {entry.graph for graph in _graphs for entry in graph.fused}
     for each in all_loaded():
         calls[each.graph] = calls.get(each.graph, 0) + each.calls
-        if each.calls and each.graph not in known and (
-            kept := _from_cache(recall(_file(each.graph)))):
-            _graphs.append(kept)
-            known |= {entry.graph for entry in kept.fused}
+    if unknown := {graph for graph, count in calls.items() if count} - known:
+        for kept in _kept_graphs():
+            texts = {entry.graph for entry in kept.fused}
+            if texts & unknown:
+                _graphs.append(kept)
+                unknown -= texts
     graphs = [GraphReport(f"graph {i + 1}", tuple(_fused(entry, calls) for entry in graph.fused),
                           tuple(graph.left), graph.measuring, graph.note)
               for i, graph in enumerate(_graphs)]

@@ -146,8 +146,9 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
     verdicts, measuring = _judge_all(graph, found.regions, options, begun)
     fused: list[_report.Entry] = []
     left = [_report.Left(each.node, "triton kernel", each.reason) for each in unused]
-    left += [_report.Left(*each, operations=_operations_of(graph, each.node))
-             for each in found.left]
+    products = {node.name: node for node in graph.nodes if is_product_op(node)}
+    left += [_report.Left(*each, operations=operations(products[each.node])
+                          if each.node in products else 0.0) for each in found.left]
     replaced: dict[torch.fx.Node, torch.fx.Node] = {}
     for region, verdict in zip(found.regions, verdicts):
         if verdict.keep:
@@ -173,11 +174,6 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
                               if verdict.keep for node in region.covers})
     kernels.restore(graph, stand_ins)
     return len(fused)
-
-
-def _operations_of(graph: torch.fx.Graph, name: str) -> float:
-    return sum(operations(node) for node in graph.nodes
-               if node.name == name and is_product_op(node))
 
 
 def _left_by_policy(regions: Sequence[Region], options: Options) -> bool:

@@ -1,9 +1,9 @@
 """Writes the nodes of FX graphs in the text form, or says why a node cannot be written."""
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -93,7 +93,7 @@ class NodeCall(Call):
         shape: torch.Size = tensor.meta["val"].shape
         return shape
 
-    @cached_property
+    @functools.cached_property
     def result(self) -> str:
         value = self.node.meta["val"]
         return _DTYPES.get((value[0] if isinstance(value, (tuple, list)) else value).dtype,
@@ -142,6 +142,13 @@ class NodeCall(Call):
         begins = [sum(found[:i]) for i in range(len(found))]
         return [Made(sliced(self, tensor, dim, b, b + s if b + s < extent else None), list)
                 for b, s in zip(begins, found)]
+
+
+@functools.cache
+def _op(target: Any) -> str:
+    if isinstance(target, torch._ops.OpOverload):
+        return f"{target.namespace}.{target._schema.name.split('::')[-1]}"
+    return str(getattr(target, "__name__", target))
 
 
 class Importer:
@@ -202,10 +209,7 @@ class Importer:
     @staticmethod
     def op(node: torch.fx.Node) -> str:
         """"aten.add" of aten.add.Tensor."""
-        target = node.target
-        if isinstance(target, torch._ops.OpOverload):
-            return f"{target.namespace}.{target._schema.name.split('::')[-1]}"
-        return getattr(target, "__name__", str(target))
+        return _op(node.target)
 
     # ---- Nodes
 

@@ -6,8 +6,10 @@ that a region reads is computed before its level, so that no region depends on i
 """
 from __future__ import annotations
 
+import functools
 import json
 import math
+import re
 from typing import Any, NamedTuple
 
 import torch
@@ -83,8 +85,11 @@ def find(graph: torch.fx.Graph, mode: str = "fp32") -> Found:
     sizes = sizes_alone(graph)
     levels = _levels(graph, translated, sizes)
     regions: list[Region] = []
-    for level in sorted(set(levels.values())):
-        nodes = [node for node in graph.nodes if levels.get(node) == level]
+    by_level: dict[int, list[torch.fx.Node]] = {}
+    for node in graph.nodes:
+        if node in levels:
+            by_level.setdefault(levels[node], []).append(node)
+    for _, nodes in sorted(by_level.items()):
         if any(is_product_op(node) for node in nodes):
             _find_in_level(importer, nodes, sizes, regions, left)
     return Found(regions, left)
@@ -178,6 +183,36 @@ def explained(text: str, device: Any) -> _core.Plan:
                               tuning_seconds=0.0, threads=1, fuse=True)
 
 
+def _explanation(text: str, device: str) -> Any:
+    """The core's explanation of a graph, from JSON; equal graphs are folded and cut once.
+
+    Raises:
+        Error: The core refuses the graph.
+    """
+    if has_kernel(text):
+        return json.loads(explained(text, device).explain_json())
+    names: dict[str, int] = {}
+    numbered = _QUOTED.sub(lambda name: f'"@{names.setdefault(name[1], len(names))}"', text)
+    known = list(names)
+    try:
+        explanation = _explained_json(numbered, device)
+    except Error as error:
+        raise Error(*(_NUMBER.sub(lambda number: known[int(number[1])], part)
+                      for part in (error.what, error.where, error.fix))) from None
+    return json.loads(_NUMBER.sub(lambda number: known[int(number[1])], explanation))
+
+
+_QUOTED, _NUMBER = re.compile('"([^"]*)"'), re.compile("@([0-9]+)")
+
+
+@functools.lru_cache(maxsize=256)
+def _explained_json(text: str, device: str) -> str:
+    return explained(text, device).explain_json()
+
+
+_dim = functools.lru_cache(maxsize=4096)(Dim)
+
+
 def _name(node: torch.fx.Node) -> str:
     return f'"{node.name}"'
 
@@ -187,7 +222,7 @@ def _tensors(nodes: Any) -> list[torch.fx.Node]:
 
 
 def _types(importer: Importer, names: list[torch.fx.Node], values: list[torch.fx.Node]) -> str:
-    known = set(sources([[Dim(dim_text(size)) for size in value.meta["val"].shape]
+    known = set(sources([[_dim(dim_text(size)) for size in value.meta["val"].shape]
                          for value in values]))
     return ", ".join(f"{_name(name)}: {_type(importer.type_text(value), known)}"
                      for name, value in zip(names, values))
@@ -198,7 +233,7 @@ def _type(text: str, known: set[str]) -> str:
     copied if it is not."""
     typed, _, strides = text.rstrip("]").partition(";")
     unknown = {symbol for stride in strides.split(",")
-               for symbol in Dim(stride).symbols} - known if strides else set()
+               for symbol in _dim(stride).symbols} - known if strides else set()
     return f"{typed}]" if unknown else text
 
 
@@ -236,12 +271,13 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
     inside = set(nodes) | sizes
     outputs = [n for n in _tensors(nodes) if any(user not in inside for user in n.users)]
     inputs, nodes = _readable(importer, _operands(nodes), nodes, left)
-    outputs = [n for n in outputs if n in set(nodes)]
+    readable = set(nodes)
+    outputs = [n for n in outputs if n in readable]
     if not outputs:
         return
     try:
-        plan = explained(_text(importer, "level", inputs, nodes, outputs),
-                         outputs[0].meta["val"].device)
+        found = _explanation(_text(importer, "level", inputs, nodes, outputs),
+                             str(outputs[0].meta["val"].device))
     except Error as error:
         kernels = [node for node in nodes if is_stand_in(node)]
         left += [Left(n.name, Importer.op(n), str(error)) for n in kernels or nodes
@@ -250,7 +286,6 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
             _find_in_level(importer, [node for node in nodes if node not in kernels], sizes,
                            regions, left)
         return
-    found = json.loads(plan.explain_json())
     by_name = {node.name: node for node in [*inputs, *nodes]}
     for region in found["regions"]:
         if region["kind"] not in ("gemm", "gated gemm", "user kernel"):
@@ -308,13 +343,13 @@ def _region(importer: Importer, region: dict[str, Any],
     nodes = [node for node in by_name.values() if node in covers and node not in sizes]
     for node in nodes:
         if node not in outputs and Importer.op(node) not in VIEWS \
-                and not set(node.users) <= covers.keys() | sizes:
+                and not all(user in covers or user in sizes for user in node.users):
             return f"{node.name} is also used outside"
     inputs = _operands(nodes)
-    shapes = [[Dim(dim_text(size)) for size in node.meta["val"].shape] for node in inputs]
+    shapes = [[_dim(dim_text(size)) for size in node.meta["val"].shape] for node in inputs]
     known = sources(shapes)
     wanted = {symbol for node in nodes if isinstance(node.meta["val"], torch.Tensor)
-              for size in node.meta["val"].shape for symbol in Dim(dim_text(size)).symbols}
+              for size in node.meta["val"].shape for symbol in _dim(dim_text(size)).symbols}
     wanted |= {symbol for shape in shapes for dim in shape for symbol in dim.symbols}
     if unknown := sorted(wanted - set(known)):
         return f"size {unknown[0]} is not an extent of its inputs"

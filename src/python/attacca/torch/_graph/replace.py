@@ -6,7 +6,7 @@ import operator
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .._ops.region import region as region_op
+from .._ops.region import empty_results, region as region_op, signature_of
 from .._ops.text_argument import written
 from .regions import Region
 
@@ -14,15 +14,17 @@ from .regions import Region
 def replace(graph: torch.fx.Graph, region: Region, mode: str,
             tuning: str) -> dict[torch.fx.Node, torch.fx.Node]:
     """Inserts the call of a region; returns the node that replaces each output."""
-    arguments = (list(region.inputs), written(region.graph), mode, tuning, 0.0)
+    text = written(region.graph)
+    arguments = (list(region.inputs), text, mode, tuning, 0.0)
     fake = [node.meta["val"] for node in region.inputs]
     faking = next((value.fake_mode for value in fake if isinstance(value, FakeTensor)), None)
     dead = _left_dead(region)
-    with graph.inserting_before(_place(graph, region, dead)):
+    with graph.inserting_before(_place(region, dead)):
         call = graph.call_function(region_op, arguments)
         if faking is not None:
             with faking:
-                call.meta["val"] = region_op(fake, *arguments[1:])
+                call.meta["val"] = empty_results(signature_of(text, mode, fake[0].device),
+                                                 fake, fake[0].device)
         parts = [graph.call_function(operator.getitem, (call, i))
                  for i in range(len(region.outputs))]
     for i, (part, output) in enumerate(zip(parts, region.outputs)):
@@ -59,23 +61,20 @@ def _left_dead(region: Region) -> set[torch.fx.Node]:
     return covers - stays
 
 
-def _place(graph: torch.fx.Graph, region: Region, dead: set[torch.fx.Node]) -> torch.fx.Node:
+def _place(region: Region, dead: set[torch.fx.Node]) -> torch.fx.Node:
     """The place for the call, right after the last input; users of its outputs are moved after
     it."""
-    order = {node: i for i, node in enumerate(graph.nodes)}
-    last = max(region.inputs, key=order.__getitem__)
-    late = order[last]
+    last = max(region.inputs)
     # Users of outputs that come before the last input are moved, with what depends on them.
-    moved: list[torch.fx.Node] = []
-    waiting = set(region.outputs)
-    for node in graph.nodes:
-        if order[node] > late or node in dead or node.op in ("placeholder", "output"):
-            continue
-        if waiting & set(node.all_input_nodes):
-            waiting.add(node)
-            moved.append(node)
+    moved: set[torch.fx.Node] = set()
+    pending = list(region.outputs)
+    while pending:
+        users = {user for user in pending.pop().users
+                 if not last < user and user not in dead and user.op != "output"} - moved
+        moved |= users
+        pending += users
     after = last
-    for node in moved:
+    for node in sorted(moved):
         after.append(node)
         after = node
     place = last.next

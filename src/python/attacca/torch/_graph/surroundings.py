@@ -77,8 +77,7 @@ def _is_fused_by_inductor(node: torch.fx.Node) -> bool:
 def with_surroundings(region: Region, near: Sequence[torch.fx.Node]) -> Region:
     """The region's nodes and those near it, with what they read and what others read of them; no
     text."""
-    order = {node: i for i, node in enumerate(region.outputs[0].graph.nodes)}
-    nodes = sorted({*region.covers, *near}, key=order.__getitem__)
+    nodes = sorted({*region.covers, *near})
     inside = set(nodes)
     inputs = dict.fromkeys(region.inputs) | dict.fromkeys(
         operand for node in nodes for operand in node.all_input_nodes
