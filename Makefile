@@ -39,7 +39,7 @@ build: setup
 # All kernel templates, into build/templates (`make build` makes the few that the tests need).
 gpu: setup
 	cmake --preset release $(LAUNCHER) -DATTACCA_TEMPLATES=all
-	cmake --build --preset release -j $(JOBS) --target attacca_kernel_templates
+	cmake --build --preset release -j $(JOBS) --target attacca_template_index
 
 # build/wheels: the Python package with every library that it needs and the templates that were built
 # (`make gpu`: all), for any Debian 12 machine.

@@ -10,7 +10,8 @@ install(FILES include/attacca/attacca.h include/attacca/attacca.hpp include/atta
         DESTINATION include/attacca)
 install(FILES LICENSE DESTINATION share/doc/attacca RENAME copyright)
 install(DIRECTORY ${ATTACCA_TEMPLATE_DIR}/ DESTINATION share/attacca/templates OPTIONAL
-        FILES_MATCHING PATTERN "*.json" PATTERN "*.ptx" PATTERN "libattacca_templates.so")
+        FILES_MATCHING PATTERN "*.json" PATTERN "*.ptx" PATTERN "templates.index"
+        PATTERN "libattacca_templates.so")
 install(DIRECTORY src/tune/shipped/ DESTINATION share/attacca/tuned
         FILES_MATCHING PATTERN "*.choices")
 

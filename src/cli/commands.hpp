@@ -177,6 +177,9 @@ int tune_worker();
 int version();
 int doctor();
 
+// folder: of templates; empty: the default one.
+int index(const std::string& folder);
+
 // Prints the error to standard error and returns kBadInput.
 int report(const Error& error);
 

@@ -86,7 +86,8 @@ std::string describe_templates() {
   const std::string directory = templates::Catalog::default_directory();
   const auto catalog = templates::Catalog::open(nullptr, directory);
   if (!catalog) return fmt::format("{}; {}", catalog.error().what, catalog.error().fix);
-  std::string text = fmt::format("{} in {}", catalog->templates().size(), directory);
+  std::string text = fmt::format("{} in {}{}", catalog->templates().size(), directory,
+                                 catalog->indexed() ? "" : " (without index: see `attacca index`)");
   for (const templates::LeftOut& each : catalog->left_out())
     text += fmt::format("\n           left out: {} ({}; {})", escaped(each.name), each.reason.what,
                         each.reason.fix);

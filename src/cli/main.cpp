@@ -175,6 +175,13 @@ void add_cache(CLI::App& app, CacheArgs& args, Action& action) {
   add("clear", "Remove every entry");
 }
 
+void add_index(CLI::App& app, std::string& folder, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "index", "Write the index of a folder of templates, by which processes start faster");
+  command->add_option("folder", folder, "Default: the one that `attacca doctor` prints");
+  command->callback([&] { action = [&] { return index(folder); }; });
+}
+
 void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
   CLI::App* command = app.add_subcommand("tune", "Measure the ways to compute a model's products");
   CLI::Option* file = command->add_option("file", args.file, import::all_formats());
@@ -371,6 +378,7 @@ int main(int argc, char** argv) {
   PackArgs pack_args;
   EmitArgs emit_args;
   CacheArgs cache_args;
+  std::string template_folder;
   TuneArgs tune_args;
   BundleArgs bundle_args;
   BenchGemmArgs bench_args;
@@ -383,6 +391,7 @@ int main(int argc, char** argv) {
   add_emit(app, emit_args, action);
   add_pack(app, pack_args, action);
   add_cache(app, cache_args, action);
+  add_index(app, template_folder, action);
   add_kernel(app, user_kernel_args, action);
   add_tune(app, tune_args, action);
   add_bundle(app, bundle_args, action);

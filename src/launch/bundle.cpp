@@ -45,10 +45,11 @@ Status check_device(const Bundle& bundle, const gpu::Device& device) {
 Status check_builders(const Bundle& bundle, const std::string& builders) {
   if (bundle.builders == builders) return {};
   return fail(
-      fmt::format("the kernels go with the templates' builders {}, those here are {}",
+      fmt::format("the kernels go with templates' builders of {}, those here are of {}",
                   bundle.builders, builders),
       "bundle",
-      std::string("install the libattacca_templates.so that the bundle was made with, or ") + kFix);
+      std::string("install the libattacca_templates.so of the Attacca that made the bundle, or ") +
+          kFix);
 }
 
 }  // namespace attacca::launch

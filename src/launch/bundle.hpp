@@ -32,7 +32,7 @@ void merge(Bundle& into, Bundle more);
 
 // Errors: another version of Attacca, another compute capability, a driver that is too old.
 Status check_device(const Bundle& bundle, const gpu::Device& device);
-// An error where the library of builders is of another build.
+// An error where the library of builders is of other sources.
 Status check_builders(const Bundle& bundle, const std::string& builders);
 
 }  // namespace attacca::launch

@@ -1,8 +1,9 @@
 // The kernel templates at hand: their metadata, PTX and host-side builders.
 //
 // A template directory holds NAME.json and NAME.ptx for each, and libattacca_templates.so with the
-// builders (abi.h). Looked for in $ATTACCA_TEMPLATE_DIR, where the library is installed
-// (../share/attacca/templates), beside the library, then in the build tree.
+// builders (abi.h, sources.h); perhaps an index of all (index.hpp). Looked for in
+// $ATTACCA_TEMPLATE_DIR, where the library is installed (../share/attacca/templates), beside the
+// library, then in the build tree.
 #pragma once
 
 #include <memory>
@@ -33,22 +34,35 @@ class Catalog {
   static Result<Catalog> of(const std::vector<std::string>& metadata, void* encode_tiled,
                             const std::string& directory = default_directory());
   static std::string default_directory();
+  // Writes the directory's index, by which open() reads one file instead of two a template. It
+  // holds for this library of builders, and metadata and PTX of these sizes.
+  // Errors: those of open(), the first template that is left out, a file that cannot be written.
+  static Status write_index(const std::string& directory = default_directory());
 
-  // Of the library of builders: its build ID in hexadecimal, else its checksum. Machine code goes
-  // with the builders of the same build.
+  // What machine code must have in common with the library of builders: the sources that both were
+  // made from. Of a library that does not say (of an older version): its build ID or checksum.
   Result<std::string> builders_id() const;
 
   const std::vector<Template>& templates() const { return templates_; }
   const Template* find(std::string_view name) const;
   // Unreadable metadata, no builder, PTX that is missing or broken off.
   const std::vector<LeftOut>& left_out() const { return left_out_; }
+  // Whether the directory was opened by its index.
+  bool indexed() const { return indexed_; }
   // Of the templates' metadata and the sizes of their PTX: measurements of others do not hold.
   uint64_t fingerprint() const { return fingerprint_; }
 
  private:
+  struct Builders;
+  static Result<Catalog> read(void* encode_tiled, const std::string& directory);
+  static Result<Catalog> read_index(void* encode_tiled, const std::string& directory);
+  Result<Builders> open_builders(void* encode_tiled, const std::string& directory);
+  Result<std::string> library_id() const;
+
   std::vector<Template> templates_;
   std::vector<LeftOut> left_out_;
   uint64_t fingerprint_ = 0;
+  bool indexed_ = false;
   std::shared_ptr<void> library_;
   std::string library_path_;
 };

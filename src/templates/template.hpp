@@ -20,6 +20,7 @@ enum class Family : uint8_t {
 
 struct Tile {
   int m = 0, n = 0, k = 0;
+  friend bool operator==(const Tile&, const Tile&) = default;
 };
 
 struct Template {
@@ -65,6 +66,7 @@ struct Template {
   std::string path;          // of the PTX
   uint64_t fingerprint = 0;  // of its metadata and the size of its PTX
   const attacca_template_entry* builder = nullptr;
+  friend bool operator==(const Template&, const Template&) = default;
 };
 
 // Whether the template's products are of operands of this dtype, among others.

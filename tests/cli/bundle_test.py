@@ -3,6 +3,7 @@
 Usage: bundle_test.py ATTACCA FAKE_CUDA LIBATTACCA [unittest arguments]. ATTACCA_TEMPLATE_DIR holds
 at least the representative few templates. Needs NVRTC and an assembler.
 """
+import ctypes
 import json
 import os
 import pathlib
@@ -71,7 +72,7 @@ class Bundles(unittest.TestCase):
         answer = self.deploy(sizes=SIZES)
         for made, ran in zip(self.made["sizes"], answer["sizes"], strict=True):
             self.assertEqual([each["candidate"] for each in made["decisions"]
-                              if each["candidate"] != "pointwise kernel"],
+                              if each["source"] != "only way"],
                              [candidate for candidate, source in ran["decisions"]
                               if source != "only way"])
             self.assertIn("bundle", [source for _, source in ran["decisions"]])
@@ -103,15 +104,28 @@ class Bundles(unittest.TestCase):
         self.assertRegex(self.deploy(FAKE_CUDA_VERSION="11080")["error"],
                          r"need a driver of CUDA 1\d\.0 or newer, this one is of CUDA 11\.8")
 
-    def test_other_builders_are_refused(self):
+    def with_changed_builders(self, found, sizes=()):
+        """As deploy(), where a byte of the library of builders is another: the first one behind
+        what is found."""
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copy(self.install / "libattacca_templates.so", folder)
-            changed = pathlib.Path(folder) / "libattacca_templates.so"
-            image, note = bytearray(changed.read_bytes()), b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0"
-            image[image.index(note) + len(note)] ^= 1
-            changed.write_bytes(image)
-            self.assertRegex(self.deploy(ATTACCA_TEMPLATE_DIR=folder)["error"],
-                             "templates' builders [0-9a-f]{40}, those here are [0-9a-f]{40}")
+            image = bytearray((self.install / "libattacca_templates.so").read_bytes())
+            image[image.index(found) + len(found)] ^= 1
+            (pathlib.Path(folder) / "libattacca_templates.so").write_bytes(image)
+            return self.deploy(sizes=sizes, ATTACCA_TEMPLATE_DIR=folder)
+
+    def test_builders_of_other_sources_are_refused(self):
+        tell = ctypes.CDLL(self.install / "libattacca_templates.so").attacca_templates_sources
+        tell.restype = ctypes.c_char_p
+        sources = tell()
+        self.assertRegex(sources, b"^[0-9a-f]{16}$")
+        self.assertRegex(self.with_changed_builders(sources[:-1])["error"],
+                         f"builders of sources {sources.decode()}, those here are of sources "
+                         r"[0-9a-f]{15}..*libattacca_templates\.so.*attacca bundle")
+
+    def test_another_build_of_the_same_sources_runs(self):
+        build_id = b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0"
+        answer = self.with_changed_builders(build_id, SIZES[:1])
+        self.assertIn("bundle", [source for _, source in answer["sizes"][0]["decisions"]])
 
     def test_damage_is_seen(self):
         whole = self.bundle.read_bytes()

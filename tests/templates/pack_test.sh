@@ -11,6 +11,8 @@ for metadata in "$templates"/*.json; do
   cmp "$metadata" "$scratch/unpacked/$name.json"
   cmp "$templates/$name.ptx" "$scratch/unpacked/$name.ptx"
 done
+[ ! -e "$templates/templates.index" ] ||
+  cmp "$templates/templates.index" "$scratch/unpacked/templates.index"
 cmp "$templates/libattacca_templates.so" "$scratch/unpacked/libattacca_templates.so"
 # Nothing to pack is an error that says so.
 if message=$("$root/tools/pack_templates.sh" "$scratch" "$scratch/none.tar.gz" 2>&1); then exit 1; fi

@@ -1,40 +1,69 @@
 #include "support/files/file.hpp"
 
-#include <filesystem>
-#include <fstream>
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
 
 #include "fmt/format.h"
 
 namespace attacca {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 20;
+constexpr size_t kFirstPiece = 4096;
 
 Status check_length(uint64_t bytes, const std::string& path, const FileLimit& limit) {
   if (bytes <= limit.bytes) return {};
   return fail(fmt::format("{} has more than {} bytes", path, limit.bytes), {}, limit.fix);
 }
 
+// Descriptors rather than streams: their buffers cost more than a small file.
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path) : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~OpenFile() {
+    if (file_ >= 0) close(file_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  // Of a regular file; 0 for a pipe, whose length is known only after reading it.
+  uint64_t size() const {
+    struct stat info {};
+    return fstat(file_, &info) == 0 && S_ISREG(info.st_mode) ? static_cast<uint64_t>(info.st_size)
+                                                             : 0;
+  }
+  // 0 at the end, < 0 for an error.
+  ssize_t read(char* to, size_t bytes) const {
+    ssize_t got = 0;
+    do got = ::read(file_, to, bytes);
+    while (got < 0 && errno == EINTR);
+    return got;
+  }
+
+ private:
+  int file_;
+};
+
 }  // namespace
 
 Result<std::string> read_file(const std::string& path, const FileLimit& limit) {
-  std::ifstream file(path, std::ios::binary);
+  const OpenFile file(path);
+  const uint64_t size = file.size();
+  ATTACCA_TRY_VOID(check_length(size, path, limit));
   std::string bytes;
-  std::error_code no_size;  // for a pipe, whose length is known only after reading it
-  if (const auto size = std::filesystem::file_size(path, no_size); !no_size) {
-    ATTACCA_TRY_VOID(check_length(size, path, limit));
-    bytes.reserve(size + kPiece);
-  }
-  while (file) {
+  bytes.reserve(size + kFirstPiece);
+  // What follows the size that was told, nothing but for pipes, is read in growing pieces.
+  for (size_t piece = size, next = kFirstPiece;; piece = std::exchange(next, next * 2)) {
     const size_t before = bytes.size();
-    bytes.resize(before + kPiece);
-    file.read(bytes.data() + before, kPiece);
-    bytes.resize(before + static_cast<size_t>(file.gcount()));
+    bytes.resize(before + piece);
+    const ssize_t got = file.read(bytes.data() + before, piece);
+    if (got < 0) return fail(fmt::format("cannot read {}", path), {}, "check the path");
+    bytes.resize(before + static_cast<size_t>(got));
+    if (got == 0 && piece > 0) return bytes;
     ATTACCA_TRY_VOID(check_length(bytes.size(), path, limit));
   }
-  if (!file.is_open() || file.bad())
-    return fail(fmt::format("cannot read {}", path), {}, "check the path");
-  return bytes;
 }
 
 }  // namespace attacca

@@ -85,6 +85,28 @@ function(attacca_template_builder NAME)
   target_include_directories(${target} SYSTEM PRIVATE ${ROW_INCLUDES} ${ATTACCA_CUDA_INCLUDES})
 endfunction()
 
+# OUT.cpp: attacca_templates_sources() of ../sources.h. It changes with the content of a source, not
+# with the machine or the choice of rows.
+function(attacca_hash_sources OUT)
+  set(kinds cu cuh hpp cpp cmake)
+  list(TRANSFORM kinds PREPEND ${PROJECT_SOURCE_DIR}/*.)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${kinds})
+  list(APPEND sources ${PROJECT_SOURCE_DIR}/../abi.h
+       ${PROJECT_SOURCE_DIR}/../../epilogue/hole_abi.h)
+  if(ATTACCA_CUTLASS_INCLUDE)
+    list(APPEND sources ${ATTACCA_CUTLASS_INCLUDE}/cutlass/version.h)
+  endif()
+  set(script ${PROJECT_SOURCE_DIR}/cmake/HashSources.cmake)
+  list(JOIN sources "\n" lines)
+  file(CONFIGURE OUTPUT ${OUT}.list CONTENT "${lines}" @ONLY)
+  add_custom_command(
+    OUTPUT ${OUT}
+    COMMAND ${CMAKE_COMMAND} -DLIST=${OUT}.list -DOUT=${OUT} -P ${script}
+    DEPENDS ${sources} ${OUT}.list ${script}
+    COMMENT "Hashing the templates' sources"
+    VERBATIM)
+endfunction()
+
 # What holds all rows together: the list of records, the shared object, the metadata.
 function(attacca_finish_templates)
   set(registry "#include \"host/record.hpp\"\n\nextern \"C\" {\n")
@@ -99,8 +121,10 @@ function(attacca_finish_templates)
                          "sizeof(attacca_records) / sizeof(attacca_records[0]);\n")
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/registry.cpp CONTENT "${registry}" @ONLY)
 
+  attacca_hash_sources(${CMAKE_CURRENT_BINARY_DIR}/sources.cpp)
   add_library(attacca_records OBJECT EXCLUDE_FROM_ALL
-              ${CMAKE_CURRENT_BINARY_DIR}/registry.cpp host/open.cpp)
+              ${CMAKE_CURRENT_BINARY_DIR}/registry.cpp ${CMAKE_CURRENT_BINARY_DIR}/sources.cpp
+              host/open.cpp)
   set_target_properties(attacca_records PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(attacca_records PRIVATE attacca_builder_options)
 
@@ -131,6 +155,7 @@ function(attacca_finish_templates)
     COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_CURRENT_BINARY_DIR}/described
     DEPENDS attacca_describe_templates
     VERBATIM)
-  add_custom_target(attacca_kernel_templates ALL
-                    DEPENDS ${ATTACCA_BUILT_PTX} ${library} ${CMAKE_CURRENT_BINARY_DIR}/described)
+  set(files ${ATTACCA_BUILT_PTX} ${library} ${CMAKE_CURRENT_BINARY_DIR}/described)
+  add_custom_target(attacca_kernel_templates ALL DEPENDS ${files})
+  set_target_properties(attacca_kernel_templates PROPERTIES ATTACCA_FILES "${files}")
 endfunction()

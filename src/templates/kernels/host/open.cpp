@@ -1,4 +1,4 @@
-// The one symbol that libattacca_templates.so exports.
+// What libattacca_templates.so exports, but attacca_templates_sources(), which is generated.
 #include <vector>
 
 #include "host/record.hpp"
