@@ -24,7 +24,7 @@ LOSS = 0.93  # of the unfused path's speed
 
 def held_out():
     with open(SOURCE / "bench/data/candidates.csv", encoding="utf-8") as file:
-        return [(problem, times) for problem, times in ranking_problems.read(file)
+        return [(problem, times) for problem, times, _ in ranking_problems.read(file)
                 if problem.held_out]
 
 
