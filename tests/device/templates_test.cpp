@@ -96,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Templates, ::testing::ValuesIn(gemm_templates()), 
 TEST(Variants, computeTheSame) {
   run::GemmForm gemm{.epilogue = "silu(acc + row(bias)) * full(res)", .text = {}};
   for (const Extents& extents :
-       {Extents{300, 1032, 1024}, Extents{16, 2048, 2048}, Extents{2040, 520, 72}}) {
+       {Extents{300, 1032, 1024}, Extents{16, 2048, 2048}, Extents{2040, 520, 72},
+        Extents{8, 576, 12808}, Extents{97, 1112, 3016}, Extents{1, 2200, 9000}}) {
     auto each = make_case(gemm, extents, ir::Mode::Fp32, 7);
     ASSERT_TRUE(each) << to_string(each.error());
     const Reference reference = make_reference(*each);
@@ -118,8 +119,8 @@ TEST(Unfused, computesTheSame) {
   for (const char* epilogue :
        {"acc + row(bias)", "gelu_tanh(acc + row(bias))", "silu(acc + row(bias)) * full(res)",
         "gelu_tanh(acc + row(bias)) + full(res)"})
-    for (const Extents& extents :
-         {Extents{300, 1032, 1024}, Extents{16, 2048, 2048}, Extents{2040, 520, 72}}) {
+    for (const Extents& extents : {Extents{300, 1032, 1024}, Extents{16, 2048, 2048},
+                                   Extents{2040, 520, 72}, Extents{8, 576, 12808}}) {
       run::GemmForm gemm{.epilogue = epilogue, .text = {}};
       auto each = make_case(gemm, extents, ir::Mode::Fp32, 11);
       ASSERT_TRUE(each) << to_string(each.error());
