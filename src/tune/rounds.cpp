@@ -10,6 +10,7 @@ namespace attacca::tune {
 namespace {
 
 constexpr double kTie = 1.01;       // times the fastest: these tie
+constexpr double kSettings = 1.01;  // times so much, other settings compare
 constexpr double kKept = 1.02;      // an earlier choice is kept
 constexpr double kUnsure = 0.004;   // from kTie: chance decides, unless more rounds are timed
 constexpr double kNear = 1.03;      // may tie in the next round
@@ -51,18 +52,30 @@ std::vector<const Trial*> comparable(const std::vector<Trial>& trials) {
   return timed;
 }
 
+// What the trial's seconds count as beside others': those of other settings, whose gain is mostly
+// chance, somewhat more.
+double counted(const Trial& trial) {
+  return *trial.seconds * (is_default(trial.candidate) ? 1 : kSettings);
+}
+
+double least_counted(const std::vector<const Trial*>& timed) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Trial* trial : timed) least = std::min(least, counted(*trial));
+  return least;
+}
+
 const Trial* fastest_unfused(const std::vector<const Trial*>& timed) {
   const auto found = std::find_if(timed.begin(), timed.end(),
                                   [](const Trial* trial) { return is_unfused(trial->candidate); });
   return found == timed.end() ? nullptr : *found;
 }
 
-// The first in the order of those that take at most so long; null: none.
+// The first in the order of those that count at most so long; null: none.
 const Trial* first_within(const std::vector<const Trial*>& timed, double seconds,
                           const TieOrder& order) {
   const Trial* chosen = nullptr;
   for (const Trial* trial : timed)
-    if (*trial->seconds <= seconds &&
+    if (counted(*trial) <= seconds &&
         (chosen == nullptr || order.first(trial->candidate, chosen->candidate)))
       chosen = trial;
   return chosen;
@@ -148,10 +161,11 @@ std::vector<launch::Candidate> contenders(const std::vector<Trial>& trials, cons
   const std::vector<const Trial*> timed = comparable(trials);
   size_t fused = 0, unfused = 0;
   std::vector<const Trial*> near;
+  const double least = least_counted(timed);
   for (const Trial* trial : timed) {
     size_t& same_kind = is_unfused(trial->candidate) ? unfused : fused;
     const bool may_win = *trial->seconds < kClose * *timed[0]->seconds;
-    if (*trial->seconds < kNear * *timed[0]->seconds) near.push_back(trial);
+    if (counted(*trial) < kNear * least) near.push_back(trial);
     if (same_kind >= (may_win ? kContendersOfAKind : 1)) continue;
     chosen.push_back(trial->candidate);
     ++same_kind;
@@ -169,12 +183,12 @@ std::vector<launch::Candidate> close_calls(const std::vector<Trial>& trials,
                                            const TieOrder& order) {
   const std::vector<const Trial*> timed = comparable(trials);
   if (timed.empty() || kept(timed, order) != nullptr) return {};
-  const double fastest = *timed[0]->seconds;
-  const Trial* sure = first_within(timed, fastest * (kTie - kUnsure), order);
+  const double least = least_counted(timed);
+  const Trial* sure = first_within(timed, least * (kTie - kUnsure), order);
   std::vector<launch::Candidate> unsure;
   for (const Trial* trial : timed)
-    if (unsure.size() < kMostUnsure && *trial->seconds > fastest * (kTie - kUnsure) &&
-        *trial->seconds < fastest * (kTie + kUnsure) &&
+    if (unsure.size() < kMostUnsure && counted(*trial) > least * (kTie - kUnsure) &&
+        counted(*trial) < least * (kTie + kUnsure) &&
         order.first(trial->candidate, sure->candidate))
       unsure.push_back(trial->candidate);
   if (unsure.empty()) return {};
@@ -188,7 +202,7 @@ std::optional<Choice> choose(const std::vector<Trial>& trials, const TieOrder& o
   const std::vector<const Trial*> timed = comparable(trials);
   if (timed.empty()) return std::nullopt;
   const Trial* chosen = kept(timed, order);
-  if (chosen == nullptr) chosen = first_within(timed, kTie * *timed[0]->seconds, order);
+  if (chosen == nullptr) chosen = first_within(timed, kTie * least_counted(timed), order);
   Choice choice{chosen->candidate, *chosen->seconds, 0};
   if (const Trial* unfused = fastest_unfused(timed)) choice.unfused_seconds = *unfused->seconds;
   return choice;

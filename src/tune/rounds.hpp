@@ -1,6 +1,7 @@
 // What the rounds of a tuning hand to each other, and how the last one decides.
 //
-// Candidates within 1 % of the fastest tie, and the first of them in a fixed order is taken.
+// Candidates within 1 % of the fastest tie, and the first of them in a fixed order is taken. Other
+// than default settings of a template have to gain another 1 %: such gains are mostly chance.
 // Whoever tunes the same problem with the same tools then takes the same one, except where a time
 // lies at the limit of the tie: what may be there is timed for longer (close_calls()).
 #pragma once

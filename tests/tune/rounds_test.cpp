@@ -130,7 +130,9 @@ TEST(Rounds, WhatMayTieContends) {
                            {"c", 101},
                            {"b", 102},
                            {"a", 104}}),
-            "d swizzle=1, d swizzle=2, d swizzle=4, b, c, d swizzle=8");
+            "d swizzle=1, d swizzle=2, d swizzle=4, a, b, c");
+  EXPECT_EQ(contenders_of({{"d", 100}, {"d swizzle=2", 101}, {"b", 102}, {"a", 104}}),
+            "d, d swizzle=2, b");
   EXPECT_EQ(contenders_of({{"c", 100}, {"b", 110}, {"a", 120}}, order("a")), "c, a");
 }
 
@@ -151,6 +153,9 @@ TEST(Rounds, TheChoiceStandsBesideTheBestUnfusedWay) {
 
 // In the order: unfused, by the library's order; default settings, by rank; other settings.
 TEST(Ties, AreDecidedByTheOrder) {
+  // Other settings win by more than 2 %.
+  EXPECT_EQ(choice_of({{"a swizzle=2", 1000}, {"d", 1019}}), "d 1019us, unfused 0us");
+  EXPECT_EQ(choice_of({{"a swizzle=2", 1000}, {"d", 1021}}), "a swizzle=2 1000us, unfused 0us");
   EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1009}, {"c", 1001}}), "a 1009us, unfused 0us");
   EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1011}, {"c", 1001}}), "b 1000us, unfused 0us");
   EXPECT_EQ(choice_of({{"a swizzle=2", 1000}, {"d", 1009}}), "d 1009us, unfused 0us");
