@@ -25,7 +25,8 @@ import python_layers
 # and above others: there only circles are refused.
 RANKS = {
     "": [["support"], ["ir"], ["import", "fold"], ["epilogue"], ["fuse"], ["ptx"], ["templates"],
-         ["gpu"], ["problem"], ["launch"], ["tune"], ["run"], ["api"], ["cli", "python"]],
+         ["gpu"], ["problem"], ["launch"], ["tune"], ["run"], ["api"],
+         ["cli", "python", "torch_ops"]],
     "support": [["files", "text"]],
     "ir": [["graph"], ["packed", "text"], ["interpret"]],
     "import": [["files", "onnx"]],

@@ -14,7 +14,7 @@ fused function is compiled for each new size, except for the sizes that its anno
 symbols.
 
 A process that loads an exported or AOTInductor-compiled program with any of these ops must import
-this module first.
+this module first, or, for ``attacca::region`` alone, load ``libattacca_torch.so`` (docs/deploy.md).
 """
 try:
     import torch as _torch  # noqa: F401

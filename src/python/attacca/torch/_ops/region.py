@@ -32,8 +32,11 @@ _ARGUMENTS = "Tensor[] inputs, str graph, str mode, str tuning, float tuning_sec
 TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides) \
     if hasattr(torch.Tag, "needs_exact_strides") else (torch.Tag.pt2_compliant_tag,)
 OVERLOAD = "import_attacca_torch"
-library.define(f"region.{OVERLOAD}({_ARGUMENTS}) -> Tensor[]", tags=TAGS)
-library.define(f"region_of_one_result.{OVERLOAD}({_ARGUMENTS}) -> Tensor", tags=TAGS)
+# Whether this process has loaded libattacca_torch.so, which runs both then.
+IN_CPP = torch._C._dispatch_has_kernel(f"attacca::region.{OVERLOAD}")
+if not IN_CPP:
+    library.define(f"region.{OVERLOAD}({_ARGUMENTS}) -> Tensor[]", tags=TAGS)
+    library.define(f"region_of_one_result.{OVERLOAD}({_ARGUMENTS}) -> Tensor", tags=TAGS)
 
 region = torch.ops.attacca.region.import_attacca_torch
 region_of_one_result = torch.ops.attacca.region_of_one_result.import_attacca_torch
@@ -202,6 +205,6 @@ def as_torch_dtype(name: str) -> torch.dtype:
 
 for _name, _kernel, _shapes in [("region", _run, _fake),
                                 ("region_of_one_result", _run_one, _fake_one)]:
-    for _dispatch_key in ("CPU", "CUDA"):
+    for _dispatch_key in () if IN_CPP else ("CPU", "CUDA"):
         library.impl(f"{_name}.{OVERLOAD}", _kernel, _dispatch_key)
     torch.library.register_fake(f"attacca::{_name}.{OVERLOAD}", _shapes, lib=library)
