@@ -1,5 +1,6 @@
 #include "api/plan_file.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <utility>
@@ -108,6 +109,14 @@ Result<std::vector<int64_t>> read_shape(const json::Value::Array& list, const st
   return shape;
 }
 
+// Whether this many bytes hold a tensor: asked before memory is taken for one.
+bool hold(uint64_t bytes, ir::DType dtype, const std::vector<int64_t>& shape) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return true;
+  uint64_t elements = bytes / static_cast<uint64_t>(ir::size_of(dtype));
+  for (const int64_t extent : shape) elements /= static_cast<uint64_t>(extent);
+  return elements > 0;
+}
+
 // The constants in their order, their bytes taken from the front.
 Result<std::vector<Constant>> read_constants(const json::Value::Array& list, std::string_view bytes,
                                              const std::string& source) {
@@ -121,10 +130,10 @@ Result<std::vector<Constant>> read_constants(const json::Value::Array& list, std
     ATTACCA_TRY(const ir::DType dtype, ir::dtype_named(dtype_name, source));
     ATTACCA_TRY(const auto extents, members.get<json::Value::Array>("shape"));
     ATTACCA_TRY(std::vector<int64_t> shape, read_shape(extents, source));
+    if (!hold(bytes.size(), dtype, shape))
+      return fail(fmt::format("{} has too few bytes", constant.input), source, kSaveAgain);
     ATTACCA_TRY(constant.tensor, ir::Tensor::make(dtype, std::move(shape)));
     const auto size = static_cast<size_t>(constant.tensor.bytes());
-    if (size > bytes.size())
-      return fail(fmt::format("{} has too few bytes", constant.input), source, kSaveAgain);
     std::memcpy(constant.tensor.data(), bytes.data(), size);
     bytes.remove_prefix(size);
     constants.push_back(std::move(constant));
