@@ -47,7 +47,7 @@ class Runner:
         self.csv = csv_run.begin(self.file, COLUMNS, {
             "device": first["device"] or "a machine without a GPU (kernels were not loaded)",
             "tools": f"{first['tools']}, {os.cpu_count()} cores", "date": machine.today(),
-            "catalog_ms": f"{first['catalog_ms']:.1f}"})
+            **{key: f"{first[key]:.1f}" for key in ("catalog_ms", "tools_ms")}})
 
     def note(self, kind, line, part, **more):
         row = {"kind": kind, "template": line["template"], "epilogue": line["epilogue"],
@@ -201,6 +201,8 @@ def page(facts, rows):
     failed = [row for row in rows if row["failed"]]
     epilogues = len({row["epilogue"] for row in kinds(rows, "cold")})
     host = [one.rpartition(" = ")[::2] for one in facts.get("launch", "").split("; ") if one]
+    tools = (f"; opening the compilers, whose versions are part of a kernel's key, "
+             f"{facts['tools_ms']} ms") if "tools_ms" in facts else ""
     lines = [
         "# Cold and warm: what an epilogue costs before its kernel runs", "",
         f"On {machine.described(facts)}. Made by `bench/gpu/cold.py`; every build is a row of the "
@@ -209,7 +211,7 @@ def page(facts, rows):
         f"{epilogues} epilogues in each template. *New*: an empty cache. *From disk*: a new cache "
         "object on the folder that the first build filled. *Total* ends when the kernel can be "
         "launched. Milliseconds, medians where nothing else is said. Opening the template "
-        f"directory takes {facts['catalog_ms']} ms, once a process.", "",
+        f"directory takes {facts['catalog_ms']} ms, once a process{tools}.", "",
         *table_of(rows), "", "New epilogues by template:", "", *table_by_template(rows), "",
         *pages.listed("Failed:", [f"`{row['epilogue']}` in `{row['template']}`: {row['failed']}"
                                   for row in failed[:20]])]

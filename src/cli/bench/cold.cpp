@@ -95,11 +95,14 @@ Result<int> try_cold(const BenchKernelArgs& args) {
   ATTACCA_TRY(bench.catalog, templates::Catalog::open(
                                  bench.device ? bench.device->driver().encode_tiled() : nullptr));
   const double open = milliseconds_since(begin);
+  const auto opened = Clock::now();
   ATTACCA_TRY(const std::string tools, gpu::Toolchain().versions());
+  const double open_tools = milliseconds_since(opened);
   fmt::print("{}\n", json::dump(json::Value::object()
                                     .set("device", bench.device ? bench.device->info().name : "")
                                     .set("tools", tools)
-                                    .set("catalog_ms", open),
+                                    .set("catalog_ms", open)
+                                    .set("tools_ms", open_tools),
                                 -1));
   TemporaryFolder temporary;
   bench.folder = args.cache.empty() ? temporary.path() : args.cache;
