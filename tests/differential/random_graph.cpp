@@ -148,6 +148,9 @@ class Generator {
                                       DType::S8};
         ir::CastAttrs attrs{kTargets[pick(5)]};
         attrs.saturate = chance(2);
+        const DType from = graph_.type(x).dtype;
+        if (!attrs.saturate && ir::is_float(from) && ir::is_float(attrs.dtype) && chance(2))
+          attrs.compute = DType::F32;
         const auto cast = add(Op::Cast, {x}, attrs);
         if (!cast) return;
         attrs.dtype = pick_float();

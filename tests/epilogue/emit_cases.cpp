@@ -74,6 +74,10 @@ class Cases {
     for (const char* saturate : {"", ", saturate=true"})
       add(fmt::format("cast(full(x: {}), {}{})", name(from), name(to), saturate), own, Mode::Fp32,
           Check::Bits);
+    if (ir::is_float(from) && ir::is_float(to) && to != DType::F64)
+      for (const Mode mode : {Mode::Eager, Mode::Fp32})
+        add(fmt::format("cast(cast(full(x: {}), {}, compute=f32), f32)", name(from), name(to)), own,
+            mode, Check::Bits);
   }
 
   void add_texts() {

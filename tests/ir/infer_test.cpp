@@ -91,6 +91,13 @@ const Case kCases[] = {
     {"x: f32[9, 4], i: s64[M]", "gather(x, i, axis=0)", "f32[M, 4]"},
     {"x: f32[9, 4], i: f32[M]", "gather(x, i, axis=0)",
      "gather needs s32 or s64 indices, got f32[M]"},
+    // Casts.
+    {"x: f32[4]", "cast(x, bf16, compute=f32)", "bf16[4]"},
+    {"x: f32[4]", "cast(x, bf16, compute=f16)", "compute=f16 of a cast"},
+    {"x: s32[4]", "cast(x, bf16, compute=f32)", "cast from s32 to bf16 with compute=f32"},
+    {"x: f32[4]", "cast(x, s8, compute=f32)", "cast from f32 to s8 with compute=f32"},
+    {"x: f32[4]", "cast(x, bf16, compute=f32, saturate=true)",
+     "a cast with both saturate= and compute="},
     // Reductions.
     {"x: f32[M, 4]", "sum(x, axes=[-1], keepdims=true)", "f32[M, 1]"},
     {"x: bf16[M, 4]", "amax(x)", "bf16[]"},

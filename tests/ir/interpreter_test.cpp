@@ -122,6 +122,12 @@ TEST(Precision, ExactNeverRoundsFloats) {
 
 TEST(Precision, Fp32RoundsWhereTheGraphCasts) {
   const std::vector<Named> x{{"x", f32({1}, kBetween)}};
+  EXPECT_EQ(run("graph g(x: f32[1]) { return cast(cast(x, bf16, compute=f32), f32) }", x,
+                Precision::Fp32),
+            kBetween);
+  EXPECT_EQ(run("graph g(x: f32[1]) { return cast(cast(x, bf16, compute=f32), f32) }", x,
+                Precision::Eager),
+            run("graph g(x: f32[1]) { return cast(cast(x, bf16), f32) }", x, Precision::Eager));
   EXPECT_EQ(run("graph g(x: f32[1]) { return cast(cast(x, bf16), f32) }", x, Precision::Fp32),
             (Numbers{1.0078125}));
 }

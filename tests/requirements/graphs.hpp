@@ -25,6 +25,11 @@ inline constexpr Requirement kRequirements[] = {
   acc = x @ transpose(w)
   return acc * acc + square(acc)
 })"},
+    // As torch.compile writes gelu(addmm(b, x, w)).
+    {"stored_sum", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
+  sum = cast(matmul(x, transpose(w), out=f32) + b, bf16, compute=f32)
+  return cast(gelu_tanh(cast(sum, f32)), bf16)
+})"},
     {"input_again", R"(graph g(x: bf16[M, 96], w: bf16[96, 96]) {
   return relu(x @ transpose(w)) + x
 })"},

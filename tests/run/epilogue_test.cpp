@@ -208,6 +208,16 @@ TEST(ChunkProgram, CastsBetweenAllDTypes) {
                           saturate));
 }
 
+TEST(ChunkProgram, CastsThatAreStoredNarrow) {
+  check(
+      "graph g(x: f32[2, 300]) { y = cast(x, bf16, compute=f32); return cast(y, f32), y, y + y }");
+  check("graph g(x: f64[2, 300]) { return cast(cast(x, f16, compute=f32), f32) }");
+  check("graph g(x: bf16[2, 300]) { return silu(cast(x * 1.3, f16, compute=f32)) }");
+  check(
+      "graph g(x: f32[2, 300], b: bf16[2, 300]) { return cast(gelu(cast(cast(x + b, bf16, "
+      "compute=f32), f32)), bf16) }");
+}
+
 TEST(ChunkProgram, MixesDTypes) {
   check("graph g(x: f32[2, 40], n: s32[2, 40]) { return x * n + 0.1 }");
   check("graph g(x: bf16[2, 40], n: u8[2, 40]) { return where(x < n, x, n), x == n }");

@@ -227,7 +227,8 @@ class ElementWriter {
     }
     if (node.op == Op::Cast) {
       const Value& x = values_[static_cast<size_t>(node.operands[0])];
-      values_.push_back(declare(converted(x, node.dtype, node.saturate), node.dtype));
+      const DType to = eager_ ? node.dtype : node.compute.value_or(node.dtype);
+      values_.push_back(declare(converted(x, to, node.saturate), node.dtype));
       return;
     }
     const DType joint = operand_dtype(node);

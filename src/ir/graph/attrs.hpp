@@ -61,6 +61,9 @@ struct AxisAttrs {
 struct CastAttrs {
   DType dtype = DType::F32;  // the result's
   bool saturate = false;     // Overflow::Saturate
+  // None, or f32: in fp32 mode the value is rounded to f32, and to `dtype` where it is stored, as
+  // an elementwise op's. Eager mode rounds it to `dtype` alone.
+  std::optional<DType> compute = {};
   friend bool operator==(const CastAttrs&, const CastAttrs&) = default;
 };
 

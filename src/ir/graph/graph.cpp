@@ -89,8 +89,9 @@ const std::vector<double>& Node::params() const {
 }
 
 std::optional<DType> Node::compute() const {
-  const auto* own = std::get_if<ElementwiseAttrs>(&attrs);
-  return own ? own->compute : std::nullopt;
+  if (const auto* own = std::get_if<ElementwiseAttrs>(&attrs)) return own->compute;
+  const auto* cast = std::get_if<CastAttrs>(&attrs);
+  return cast ? cast->compute : std::nullopt;
 }
 
 bool Node::saturates() const {

@@ -55,8 +55,9 @@ struct Node {
   const T& get() const {
     return std::get<T>(attrs);
   }
-  // The compute type that an elementwise op declares; none for other ops.
+  // The parameters of an elementwise op; none for other ops.
   const std::vector<double>& params() const;
+  // The compute type that an elementwise op or a cast declares; none for other ops.
   std::optional<DType> compute() const;
   // Whether a cast saturates; false for other ops.
   bool saturates() const;

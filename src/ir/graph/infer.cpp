@@ -261,6 +261,18 @@ Result<Inferred> infer_gather(const Type& x, const Type& index, AxisAttrs attrs)
 }
 
 Result<Inferred> infer_cast(const Type& x, CastAttrs attrs) {
+  if (attrs.compute) {
+    if (*attrs.compute != DType::F32)
+      return fail(fmt::format("compute={} of a cast", name(*attrs.compute)), {},
+                  "write compute=f32, or leave it out");
+    if (!is_float(x.dtype) || !is_float(attrs.dtype) || attrs.dtype == DType::F64)
+      return fail(
+          fmt::format("cast from {} to {} with compute=f32", name(x.dtype), name(attrs.dtype)), {},
+          "compute= is for floats that become floats of at most 32 bits");
+    if (attrs.saturate)
+      return fail("a cast with both saturate= and compute=", {},
+                  "saturate= rounds in either mode: leave one of them out");
+  }
   return Inferred{{attrs.dtype, x.shape}, attrs};
 }
 

@@ -244,11 +244,13 @@ class Run {
     if (is_float(dtype)) {
       Array result = Array::of_numbers(std::move(extents));
       const bool exact = options_.precision == Precision::Exact;
+      const bool unrounded = node.compute() && options_.precision == Precision::Fp32;
+      const DType rounded = unrounded ? *node.compute() : dtype;
       for_each_position(x, [&](int64_t at) {
         double number = x.number(at);
         // An integer reaches a narrow float through f32, as in the lanes of every executor.
         if (!exact && x.is_integer() && dtype != DType::F64) number = round_to(DType::F32, number);
-        (*result.numbers)[next++] = exact ? number : round_to(dtype, number, overflow);
+        (*result.numbers)[next++] = exact ? number : round_to(rounded, number, overflow);
       });
       return result;
     }

@@ -71,6 +71,7 @@ Result<Attrs> cast_attributes(Arguments& arguments) {
   ATTACCA_TRY(const Argument* dtype, arguments.require("dtype", 1, "cast(x, f32)"));
   ATTACCA_TRY(attrs.dtype, arguments.as_dtype(*dtype));
   ATTACCA_TRY(attrs.saturate, arguments.bool_or("saturate", false));
+  ATTACCA_TRY(attrs.compute, arguments.optional_dtype("compute"));
   return attrs;
 }
 

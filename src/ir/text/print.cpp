@@ -281,6 +281,7 @@ void Writer::attributes(const Node& node) {
     case Attributes::Cast:
       out_ += fmt::format(", {}", name(node.type.dtype));
       if (node.saturates()) out_ += ", saturate=true";
+      if (node.compute()) out_ += fmt::format(", compute={}", name(*node.compute()));
       return;
     case Attributes::Unpack: {
       const auto& attrs = node.get<UnpackAttrs>();

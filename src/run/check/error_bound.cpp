@@ -111,7 +111,8 @@ class Bounds {
       }
       for (size_t i = 0; i < results.size(); ++i)
         if (graph_.outputs()[i].value.id == id) results[i] = announced(*value, node.type.dtype);
-      const bool rounds = node.op != Op::Input && node.op != Op::Cast && !node.literal &&
+      const bool rounds = node.op != Op::Input && !node.literal &&
+                          (node.op != Op::Cast || node.compute()) &&
                           (options_.stored.empty() || options_.stored[id]);
       values_[id] = rounds ? stored_value(*value, node.type.dtype) : *std::move(value);
       for (const ir::Value operand : node.operands)
@@ -224,7 +225,8 @@ class Bounds {
 
   Value cast(const Node& node, std::vector<int64_t> extents) const {
     const Value& x = operand(node, 0);
-    const DType from = graph_.type(node.operands[0]).dtype, to = node.type.dtype;
+    const DType from = graph_.type(node.operands[0]).dtype;
+    const DType to = node.compute().value_or(node.type.dtype);
     const auto overflow = node.saturates() ? ir::Overflow::Saturate : ir::Overflow::Ieee;
     Builder result(std::move(extents), !ir::is_float(to));
     int64_t next = 0;

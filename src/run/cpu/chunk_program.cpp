@@ -123,14 +123,16 @@ class Compiler {
 
   int cast(const epilogue::Node& node) {
     const int in = values_[node.operands[0]].slot;
-    const Lane from = program_.slots[in].lane, to = lane_of(node.dtype);
+    const bool eager = mode_ == ir::Mode::Eager;
+    const DType dtype = eager ? node.dtype : node.compute.value_or(node.dtype);
+    const Lane from = program_.slots[in].lane, to = lane_of(dtype);
     const auto overflow = node.saturate ? ir::Overflow::Saturate : ir::Overflow::Ieee;
-    if (is_wide(from) || is_wide(to)) return scalar_cast(in, node.dtype, overflow);
-    if (from == Lane::F32 && to == Lane::F32) return rounded(in, node.dtype, overflow);
+    if (is_wide(from) || is_wide(to)) return scalar_cast(in, dtype, overflow);
+    if (from == Lane::F32 && to == Lane::F32) return rounded(in, dtype, overflow);
     if (from == Lane::S32 && to == Lane::F32)
-      return rounded(unary(int_to_float_kernel(), Lane::F32, in), node.dtype, overflow);
-    if (from == Lane::F32) return unary(float_to_int_kernel(node.dtype, overflow), Lane::S32, in);
-    const Kernel wrap = wrap_kernel(node.dtype, overflow);
+      return rounded(unary(int_to_float_kernel(), Lane::F32, in), dtype, overflow);
+    if (from == Lane::F32) return unary(float_to_int_kernel(dtype, overflow), Lane::S32, in);
+    const Kernel wrap = wrap_kernel(dtype, overflow);
     return wrap ? unary(wrap, Lane::S32, in) : in;
   }
 

@@ -33,7 +33,8 @@ class Matcher {
     const bool stored = output.kind == epilogue::OutputKind::Store && is_plain(output.dtype);
     if (!stored) return std::nullopt;
     for (const epilogue::Node& node : epilogue_.nodes)
-      if (node.compute || lane_of(node.dtype) != Lane::F32) return std::nullopt;
+      if ((node.compute && node.op != Op::Cast) || lane_of(node.dtype) != Lane::F32)
+        return std::nullopt;
     if (!match_joined(without_casts(output.value, output.dtype))) return std::nullopt;
     const epilogue::Input& x = input(chain_.x);
     if (activation_ == Activation::Gelu && output.dtype == DType::BF16 &&
@@ -56,8 +57,9 @@ class Matcher {
 
   // Casts that round nothing: to f32, or at the root to what is stored anyway.
   int without_casts(int value, DType stored = DType::F32) const {
-    while (!is_input(value) && node(value).op == Op::Cast &&
-           (node(value).dtype == DType::F32 || node(value).dtype == stored)) {
+    while (
+        !is_input(value) && node(value).op == Op::Cast &&
+        (node(value).dtype == DType::F32 || node(value).dtype == stored || node(value).compute)) {
       if (node(value).saturate) return value;
       value = node(value).operands[0];
     }
