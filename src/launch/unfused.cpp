@@ -70,7 +70,7 @@ class Unfused : public Runnable {
                   to_string(candidate), "leave out absorbed=, or tune again");
     std::unique_ptr<Unfused> made(new Unfused(toolbox, problem, std::move(ways[way])));
     Arena arena;
-    made->bare_ = is_bare_product(problem, made->vendor_.rest);
+    made->bare_ = is_bare_product(problem, made->vendor_);
     for (size_t i = 0; i < problem.products.size(); ++i) {
       ATTACCA_TRY(Step step, made->make_step(i, candidate.algorithm, arena));
       made->steps_.push_back(std::move(step));
@@ -116,15 +116,16 @@ class Unfused : public Runnable {
     const problem::Problem& problem = problem_;
     const problem::Product& product = problem.products[index];
     const auto& views = problem.views.products[index];
+    const DType stored = stored_dtype(problem, vendor_, index);
     Step step;
-    step.result = bare_ ? problem.views.outputs[0]
-                        : problem::View{.dtype = product.stored,
-                                        .row_stride = (product.n + 7) / 8 * 8,
-                                        .column_stride = 1};
+    step.result =
+        bare_ ? problem.views.outputs[0]
+              : problem::View{
+                    .dtype = stored, .row_stride = (product.n + 7) / 8 * 8, .column_stride = 1};
     if (!bare_) {
       step.result.batch_stride = problem.m * step.result.row_stride;
-      step.result_bytes = static_cast<size_t>(problem.batch * step.result.batch_stride *
-                                              ir::size_of(product.stored));
+      step.result_bytes =
+          static_cast<size_t>(problem.batch * step.result.batch_stride * ir::size_of(stored));
       step.result_at = arena.take(step.result_bytes);
     }
     step.result.offset = 0;
@@ -193,7 +194,7 @@ class Unfused : public Runnable {
     ATTACCA_TRY(const auto vendor, toolbox_->vendor());
     Status refused = fail("the vendor library does not multiply these dtypes");
     for (const auto& [a, b] :
-         multiplied_as(problem_.views.products[index], problem_.products[index].stored)) {
+         multiplied_as(problem_.views.products[index], stored_dtype(problem_, vendor_, index))) {
       refused = use_vendor(vendor, index, {a, b}, algorithm, arena, step);
       if (refused) return {};
     }

@@ -28,6 +28,14 @@ std::optional<size_t> only_reader(const Epilogue& epilogue, int value) {
   return uses == 1 ? reader : std::nullopt;
 }
 
+// Whether the library can store the product in the dtype of a bias.
+bool stores_as(const problem::Problem& problem, ir::DType bias) {
+  const ir::DType stored = problem.products[0].stored;
+  const bool narrow = bias == ir::DType::BF16 || bias == ir::DType::F16;
+  return bias == stored ||
+         (stored == ir::DType::F32 && narrow && bias == problem.views.products[0].a.dtype);
+}
+
 // The input that the node `acc + input` adds, if it is a bias that the library can read in place.
 std::optional<size_t> bias_of(const problem::Problem& problem, const Node& node, int accumulator) {
   if (node.op != ir::Op::Add || !computes_in_f32(node)) return std::nullopt;
@@ -36,18 +44,59 @@ std::optional<size_t> bias_of(const problem::Problem& problem, const Node& node,
     return std::nullopt;
   const auto index = static_cast<size_t>(other);
   const Input& input = problem.epilogue.inputs[index];
-  const bool fits = input.role == Role::Row && input.dtype == problem.products[0].stored &&
+  const bool fits = input.role == Role::Row && stores_as(problem, input.dtype) &&
                     problem.views.inputs[index].column_stride == 1;
   return fits ? std::optional(index) : std::nullopt;
 }
 
-// The epilogue without the node `absorbed` and the nodes between it and the accumulator. Readers of
-// `absorbed` read the accumulator.
-Epilogue rest_after(const Epilogue& epilogue, int accumulator, std::vector<size_t> absorbed) {
+// Nodes that the library computes, each the only reader of the one before.
+class Part {
+ public:
+  Part(const Epilogue& epilogue, size_t sum) : epilogue_(epilogue), nodes_{sum} {}
+
+  const std::vector<size_t>& nodes() const { return nodes_; }
+
+  // Adds the next node if `accepts` does.
+  template <class Accepts>
+  bool extend(const Accepts& accepts) {
+    const auto next = only_reader(epilogue_, static_cast<int>(epilogue_.inputs.size() + last()));
+    if (!next || !accepts(epilogue_.nodes[*next])) return false;
+    nodes_.push_back(*next);
+    return true;
+  }
+
+  // Adds the cast by which the graph rounds the result to `dtype`, unless it has that dtype.
+  bool end_in(ir::DType dtype) {
+    return epilogue_.nodes[last()].dtype == dtype || extend([&](const Node& node) {
+             return node.op == ir::Op::Cast && node.dtype == dtype && !node.saturate;
+           });
+  }
+
+ private:
+  size_t last() const { return nodes_.back(); }
+
+  const Epilogue& epilogue_;
+  std::vector<size_t> nodes_;
+};
+
+// In fp32 mode, of a float of at most 32 bits.
+bool rounds_nothing(const Node& node) {
+  return node.op == ir::Op::Cast && node.compute.value_or(node.dtype) == ir::DType::F32 &&
+         !node.saturate;
+}
+
+bool is_gelu_tanh(const Node& node) {
+  return node.op == ir::Op::GeluTanh && computes_in_f32(node);
+}
+
+// The epilogue without the nodes `absorbed`, whose readers read the accumulator, of dtype `stored`.
+Epilogue rest_after(const Epilogue& epilogue, int accumulator, const std::vector<size_t>& absorbed,
+                    ir::DType stored) {
   Epilogue rest = epilogue;
   const auto inputs = static_cast<int>(epilogue.inputs.size());
   std::vector<int> renumbered(epilogue.inputs.size() + epilogue.nodes.size());
   rest.nodes.clear();
+  rest.inputs[static_cast<size_t>(accumulator)].rounded = stored;
   for (int i = 0; i < inputs; ++i) renumbered[static_cast<size_t>(i)] = i;
   for (size_t i = 0; i < epilogue.nodes.size(); ++i) {
     int& number = renumbered[epilogue.inputs.size() + i];
@@ -85,23 +134,33 @@ std::vector<VendorEpilogue> vendor_epilogues(const problem::Problem& problem) {
   if (!sum) return ways;
   const auto bias = bias_of(problem, epilogue.nodes[*sum], accumulator);
   if (!bias) return ways;
-  ways.push_back({VendorTail::Bias, bias, rest_after(epilogue, accumulator, {*sum})});
-  const auto after = only_reader(epilogue, static_cast<int>(epilogue.inputs.size() + *sum));
-  if (after && epilogue.nodes[*after].op == ir::Op::GeluTanh &&
-      computes_in_f32(epilogue.nodes[*after]))
-    ways.push_back(
-        {VendorTail::BiasGeluTanh, bias, rest_after(epilogue, accumulator, {*sum, *after})});
+  const ir::DType stored = epilogue.inputs[*bias].dtype;
+  const auto add = [&](VendorTail tail, Part part) {
+    if (part.end_in(stored))
+      ways.push_back({tail, bias, rest_after(epilogue, accumulator, part.nodes(), stored)});
+  };
+  Part part(epilogue, *sum);
+  add(VendorTail::Bias, part);
+  while (part.extend(rounds_nothing)) {
+  }
+  if (part.extend(is_gelu_tanh)) add(VendorTail::BiasGeluTanh, part);
   return ways;
 }
 
-bool is_bare_product(const problem::Problem& problem, const Epilogue& tail) {
+ir::DType stored_dtype(const problem::Problem& problem, const VendorEpilogue& way, size_t product) {
+  return way.bias_input ? problem.epilogue.inputs[*way.bias_input].dtype
+                        : problem.products[product].stored;
+}
+
+bool is_bare_product(const problem::Problem& problem, const VendorEpilogue& way) {
+  const Epilogue& tail = way.rest;
   if (problem.products.size() != 1 || problem.views.outputs.size() != 1) return false;
   const auto value = static_cast<size_t>(tail.outputs[0].value);
   if (!tail.nodes.empty() || tail.inputs[value].role != Role::Accumulator) return false;
   const Input& acc = tail.inputs[value];
   const problem::View& out = problem.views.outputs[0];
   return acc.column_step == 1 && acc.column_offset.is(0) && problem.products[0].n == problem.n &&
-         out.dtype == problem.products[0].stored && (out.column_stride == 1 || problem.n == 1) &&
+         out.dtype == stored_dtype(problem, way, 0) && (out.column_stride == 1 || problem.n == 1) &&
          out.row_stride >= problem.n;
 }
 

@@ -40,6 +40,14 @@ TEST(UnfusedModel, KnowsWhatIsLaunched) {
   EXPECT_EQ(feature(biased, UnfusedFeature::tail_kernel, 1), 0);
   EXPECT_NEAR(feature(biased, UnfusedFeature::log_estimate, 1),
               feature(bare, UnfusedFeature::log_estimate), 1e-9);
+  // Nor does it for a sum that the graph stores as bf16.
+  const problem::Problem summed = problem_of(
+      parameters, "return cast(matmul(a, transpose(w), out=f32) + b, bf16, compute=f32)");
+  EXPECT_EQ(feature(summed, UnfusedFeature::stored_bytes), 4);
+  EXPECT_EQ(feature(summed, UnfusedFeature::stored_bytes, 1), 2);
+  EXPECT_EQ(feature(summed, UnfusedFeature::tail_kernel, 1), 0);
+  EXPECT_NEAR(feature(summed, UnfusedFeature::log_estimate, 1),
+              feature(bare, UnfusedFeature::log_estimate), 1e-9);
   const problem::Problem two = problem_of("a: bf16[M, 512], w: bf16[256, 512], v: bf16[256, 512]",
                                           "return silu(a @ transpose(w)) * (a @ transpose(v))");
   EXPECT_EQ(feature(two, UnfusedFeature::products), 2);

@@ -102,13 +102,13 @@ struct ProductEstimate {
 };
 
 // One product by the tiling that suits it best.
-ProductEstimate estimate(const problem::Problem& problem, size_t index, launch::VendorTail tail,
-                         const gpu::DeviceInfo& device) {
+ProductEstimate estimate(const problem::Problem& problem, size_t index,
+                         const launch::VendorEpilogue& way, const gpu::DeviceInfo& device) {
   const Product& product = problem.products[index];
   const View& a = problem.views.products[index].a;
   const TileFit& fit = architecture_of(device).tiles;
   const double width = double(ir::size_of(a.dtype)), k = double(product.k);
-  const double rate = product_rate(problem, index, tail, device);
+  const double rate = product_rate(problem, index, way.tail, device);
   const double m = double(problem.m), n = double(product.n), batch = double(problem.batch);
   ProductEstimate best;
   for (const Tiling& tiling : kTilings) {
@@ -125,7 +125,8 @@ ProductEstimate estimate(const problem::Problem& problem, size_t index, launch::
   }
   best.multiply = 2 * m * n * k * batch / rate;
   best.memory = batch *
-                (m * k * width + n * k * width + m * n * double(ir::size_of(product.stored))) /
+                (m * k * width + n * k * width +
+                 m * n * double(ir::size_of(launch::stored_dtype(problem, way, index)))) /
                 device.rates.memory;
   if (way_of(problem, index) == Way::Plain) best.seconds = std::max(best.multiply, kPlainStep * k);
   best.seconds = std::max(best.seconds, best.memory) + fit.launch;
@@ -179,7 +180,8 @@ double tail_bytes(const problem::Problem& problem, const launch::VendorEpilogue&
     const epilogue::Input& input = way.rest.inputs[i];
     if (input.role == epilogue::Role::Accumulator)
       total +=
-          elements * double(ir::size_of(problem.products[static_cast<size_t>(input.gemm)].stored));
+          elements *
+          double(ir::size_of(launch::stored_dtype(problem, way, static_cast<size_t>(input.gemm))));
     else
       add(problem.views.inputs[i]);
   }
@@ -202,13 +204,13 @@ UnfusedFeatures unfused_features(const problem::Problem& problem, const launch::
   double seconds = 0, multiply = 0, memory = 0, tiles = 0;
   Copies made_dense;
   for (size_t i = 0; i < problem.products.size(); ++i) {
-    const ProductEstimate one = estimate(problem, i, way.tail, device);
+    const ProductEstimate one = estimate(problem, i, way, device);
     const Copies more = copies_of(problem, i);
     seconds += one.seconds, multiply += one.multiply, memory += one.memory, tiles += one.tiles;
     made_dense.count += more.count, made_dense.bytes += more.bytes;
   }
   const double launch = architecture_of(device).tiles.launch;
-  const bool bare = launch::is_bare_product(problem, way.rest);
+  const bool bare = launch::is_bare_product(problem, way);
   const double tail = bare ? 0 : tail_bytes(problem, way) / device.rates.memory;
   const double copied = made_dense.bytes / device.rates.memory;
   const double least = kLeastBytes / device.rates.memory;
@@ -231,7 +233,7 @@ UnfusedFeatures unfused_features(const problem::Problem& problem, const launch::
   set(log_batch, std::log(double(problem.batch)));
   set(products, double(problem.products.size()));
   set(element_bytes, double(ir::size_of(views.a.dtype)));
-  set(stored_bytes, double(ir::size_of(product.stored)));
+  set(stored_bytes, double(ir::size_of(launch::stored_dtype(problem, way, 0))));
   set(b_k_major, along_k);
   set(fast, product.fast);
   set(separate_sums, ir::is_fp8(views.a.dtype) && !product.fast);
