@@ -45,10 +45,9 @@ def _accumulated(call: Call, a: str, b: str) -> str:
 
 
 def rounded_result(call: Call, text: str) -> str:
-    """An expression of f32, f64 or an integer dtype, cast to the result's dtype unless that is not
-    wanted."""
-    rounds = call.result in ("f16", "bf16") and not call.unrounded
-    return f"cast({text}, {call.result})" if rounds else text
+    """An expression of f32, f64 or an integer dtype, in the result's dtype, to which mode "eager"
+    rounds it, and mode "fp32" where it is stored."""
+    return f"cast({text}, {call.result}, compute=f32)" if call.result in ("f16", "bf16") else text
 
 
 @writes("addmm baddbmm", "")

@@ -71,7 +71,6 @@ class Call:
 
     framework = "torch"  # whose rules apply: "torch" or "numpy"
     name = ""  # of the function
-    unrounded = False  # a product that is rounded once, at its end, is wanted as it is before
 
     def is_tensor(self, value: Any) -> bool:
         raise NotImplementedError

@@ -142,7 +142,7 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
         The number of regions replaced.
     """
     stand_ins, unused = kernels.stand_in(graph) if options.kernels else ([], [])
-    found = find(graph, options.mode)
+    found = find(graph)
     verdicts, measuring = _judge_all(graph, found.regions, options, begun)
     fused: list[_report.Entry] = []
     left = [_report.Left(each.node, "triton kernel", each.reason) for each in unused]

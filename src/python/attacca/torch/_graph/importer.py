@@ -16,9 +16,6 @@ from ..._functions.table import Call, Made, Refused, Row
 from .table import row_of
 
 _DTYPES = Torch.names()
-# ops whose sum or scaled product is rounded once: functions/products.py's rounded_result
-_ROUNDED_PRODUCTS = {"aten.addmm", "aten.baddbmm", "aten.linear", "aten._scaled_mm"}
-_RESHAPES = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze"}
 # these are not names in the text form
 _RESERVED = {*LONG_NAMES, "return", "true", "false", "inf", "nan"}
 
@@ -73,8 +70,8 @@ def shape_text(node: torch.fx.Node) -> str:
 class NodeCall(Call):
     """A node as the table's writers see it."""
 
-    def __init__(self, node: torch.fx.Node, name: str, unrounded: bool = False):
-        self.node, self.name, self.unrounded = node, name, unrounded
+    def __init__(self, node: torch.fx.Node, name: str):
+        self.node, self.name = node, name
 
     def is_tensor(self, value: Any) -> bool:
         if isinstance(value, torch.fx.Node) and not isinstance(value.meta.get("val"), torch.Tensor):
@@ -152,15 +149,9 @@ def _op(target: Any) -> str:
 
 
 class Importer:
-    """Translates the nodes of one graph, each once.
+    """Translates the nodes of one graph, each once."""
 
-    Args:
-        unrounded: Whether a product with its bias or scales that is stored in 16 bits, only to be
-            converted to f32, is written as one f32 value.
-    """
-
-    def __init__(self, unrounded: bool = False) -> None:
-        self._unrounded = unrounded
+    def __init__(self) -> None:
         self._statements: dict[torch.fx.Node, str | Refused] = {}
 
     def statement(self, node: torch.fx.Node) -> str:
@@ -229,20 +220,6 @@ class Importer:
         shape_text(node)
         return written.text
 
-    def _is_widened(self, node: torch.fx.Node) -> bool:
-        """Whether a product that is rounded to 16 bits is converted to f32, perhaps after reshaping
-        it, and used in no other way."""
-        if not self._unrounded or self.op(node) not in _ROUNDED_PRODUCTS \
-                or node.meta["val"].dtype not in (torch.bfloat16, torch.float16):
-            return False
-        while len(node.users) == 1:
-            node = next(iter(node.users))
-            if self.op(node) == "prims.convert_element_type":
-                return bool(node.meta["val"].dtype == torch.float32)
-            if node.op != "call_function" or self.op(node) not in _RESHAPES:
-                return False
-        return False
-
     def _part(self, node: torch.fx.Node) -> str:
         parts, index = node.args
         if not isinstance(parts, torch.fx.Node) or isinstance(
@@ -265,8 +242,7 @@ class Importer:
         for operand in node.all_input_nodes:
             if isinstance(operand.meta.get("val"), torch.Tensor):
                 dtype_of(operand)
-        written: Made | list[Made] = row.write(NodeCall(node, name, self._is_widened(node)),
-                                              **self._bound(row, node))
+        written: Made | list[Made] = row.write(NodeCall(node, name), **self._bound(row, node))
         return written
 
     @staticmethod

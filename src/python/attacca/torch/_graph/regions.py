@@ -58,17 +58,13 @@ class Found(NamedTuple):
     left: list[Left]
 
 
-def find(graph: torch.fx.Graph, mode: str = "fp32") -> Found:
+def find(graph: torch.fx.Graph) -> Found:
     """Finds the regions of a graph, which is not changed, and the reasons why other products are in
-    none.
-
-    In mode "fp32" a product that is rounded only to be stored, and converted to f32 at once, is not
-    rounded.
-    """
+    none."""
     if writer := _writes_in_place(graph):
         return Found([], [Left(writer.name, Importer.op(writer),
                                "it writes in place: the order of ops matters")])
-    importer = Importer(unrounded=mode == "fp32")
+    importer = Importer()
     translated: set[torch.fx.Node] = set()
     left: list[Left] = []
     for node in graph.nodes:
