@@ -417,6 +417,11 @@ class LeftAlone(unittest.TestCase):
         self.assertIn("a product without an epilogue", self.reasons(
             lambda x, w: aten.div.Tensor_mode(x @ w, 3.0, rounding_mode="floor"), X, W))
 
+    def test_scaled_products_that_are_stored_in_8_bits(self):
+        self.assertIn("_scaled_mm with a result of dtype f8e4m3", self.reasons(
+            lambda a, b, s, t: aten._scaled_mm.default(
+                a, b, s, t, out_dtype=torch.float8_e4m3fn).to(torch.float32).relu(), *quantized()))
+
     def test_the_policy_measured_fuses_nothing_on_the_cpu(self):
         module = traced(lambda x, w: torch.relu(x @ w), X, W)
         attacca.torch.reset()

@@ -11,7 +11,7 @@ from typing import Any
 from ..._functions.pointwise import pointwise
 from ..._functions.products import matrices, product_sizes, rounded_result
 from ..._functions.table import BY_ATEN, Made, Refused, Row, Writer
-from ..._functions.values import cast, is_number, number
+from ..._functions.values import FLOATS, cast, is_number, number
 
 FX: dict[str, Row] = {}
 
@@ -71,6 +71,8 @@ def _scaled_mm(call: Any, self: Any, mat2: Any, scale_a: Any, scale_b: Any, bias
                         (scale_b, [(), (1,), (1, 1), (1, columns)])):
         if call.dtype(scale) != "f32" or tuple(call.sizes(scale)) not in wide:
             raise Refused("_scaled_mm with scales of blocks")
+    if call.result not in FLOATS:
+        raise Refused(f"_scaled_mm with a result of dtype {call.result}")
     fast = ", fast=true" if use_fast_accum else ""
     text = (f"matmul({call.text(self)}, {call.text(mat2)}, out=f32{fast}) * {call.text(scale_a)} * "
             f"{call.text(scale_b)}")
