@@ -17,6 +17,15 @@ namespace attacca::tune {
 
 using templates::Template;
 
+namespace {
+
+// A template that computes a product alone is worth its measurement if it is expected to take at
+// most this part of the library's time. Another one is while its expected time may be wrong by the
+// standard deviation of such times (docs/benchmarks/ranking.md).
+constexpr double kBareGain = 0.97, kUnsure = 1.125;
+
+}  // namespace
+
 launch::Candidates fused_candidates(const problem::Problem& problem,
                                     const templates::Catalog& catalog,
                                     const gpu::DeviceInfo& device) {
@@ -66,6 +75,13 @@ bool prefers_unfused(const launch::Candidates& fused, const Estimated& unfused,
   if (fused.ranked.empty()) return true;
   return architecture_of(device).learned &&
          unfused.seconds * std::exp(unfused_margin()) < fused.expected.front();
+}
+
+bool may_gain(const problem::Problem& problem, const launch::Candidates& fused,
+              const Estimated& unfused, const gpu::DeviceInfo& device) {
+  if (!architecture_of(device).learned || fused.ranked.empty()) return true;
+  const bool bare = launch::is_bare_product(problem, problem.epilogue);
+  return fused.expected.front() <= (bare ? kBareGain : kUnsure) * unfused.seconds;
 }
 
 void apply(const TemplateFilter& filter, launch::Candidates& candidates) {

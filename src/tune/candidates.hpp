@@ -35,6 +35,11 @@ std::vector<Estimated> estimated_unfused(const problem::Problem& problem,
 bool prefers_unfused(const launch::Candidates& fused, const Estimated& unfused,
                      const gpu::DeviceInfo& device);
 
+// Whether a fused candidate may turn out to be faster than the unfused path, so that measuring is
+// worth its time. Of devices that the model did not learn from, it may.
+bool may_gain(const problem::Problem& problem, const launch::Candidates& fused,
+              const Estimated& unfused, const gpu::DeviceInfo& device);
+
 // The run-time variants of a fused candidate worth timing once its template has proved good:
 // swizzles, raster orders, splits. Holds the candidate itself.
 std::vector<launch::Candidate> variants(const launch::Candidate& candidate,

@@ -32,7 +32,7 @@ struct TuneOptions {
 };
 
 // The options of a tuning that may take so long. In 5 seconds, the best by the model alone are
-// timed: they take about one on 16 cores.
+// timed: they take about one on 16 cores. What may_gain() (candidates.hpp) denies is not timed.
 inline TuneOptions options_within(double seconds) {
   TuneOptions options;
   options.seconds_limit = seconds;

@@ -20,6 +20,7 @@ import ranking_problems
 from ranking_collect import Describer
 
 LOSS = 0.93  # of the unfused path's speed
+UNSURE = 1.125  # times the unfused path's expected time: src/tune/candidates.cpp
 
 
 def held_out():
@@ -52,6 +53,25 @@ class Choice(unittest.TestCase):
         self.assertGreater(len(over), 150)
         self.assertGreater(geometric_mean(over), 1.1)
         self.assertLess(losing, 0.06 * len(over))
+
+
+    def test_what_a_quick_tuning_does_not_time_would_gain_nothing(self):
+        describer = Describer(ATTACCA)
+        left = []
+        for problem, times in held_out():
+            said = describer.describe(problem)
+            fused = [name for name in said["expected"] if name in times]
+            unfused = [name for name in times if name.startswith("unfused")]
+            if fused and unfused and min(said["expected"][name] for name in fused) \
+                    > UNSURE * min(said["expected_unfused"]):
+                left.append(min(times[name] for name in unfused)
+                            / min(times[name] for name in fused))
+        describer.stop()
+        print(f"{len(left)} problems are not timed; the fastest template has at most "
+              f"{max(left):.3f} times the unfused path's speed there")
+        self.assertGreater(len(left), 20)
+        self.assertLess(geometric_mean([max(1, each) for each in left]), 1.01)
+        self.assertLess(sum(each > 1.03 for each in left), 0.05 * len(left))
 
 
 class Age(unittest.TestCase):

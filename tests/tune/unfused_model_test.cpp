@@ -105,5 +105,25 @@ TEST(UnfusedModel, IsTakenWhereItWinsByMoreThanTheMargin) {
   EXPECT_FALSE(prefers_unfused(fused, unfused, device));
 }
 
+TEST(UnfusedModel, DeniesAGainWhereNoErrorOfATemplatesTimeExplainsIt) {
+  const gpu::DeviceInfo device = *gpu::known_device("h200");
+  const std::string inputs = "a: bf16[M, 4096], w: bf16[4096, 4096], b: bf16[4096]";
+  const problem::Problem bare = problem_of(inputs, "return a @ transpose(w)", 64);
+  const problem::Problem tail = problem_of(inputs, "return relu(a @ transpose(w) + b)", 64);
+  const auto gain = [&](const problem::Problem& problem, double seconds,
+                        const gpu::DeviceInfo& on) {
+    launch::Candidates fused{.ranked = {{.kind = launch::CandidateKind::Fused, .kernel = "t"}},
+                             .expected = {seconds},
+                             .excluded = {}};
+    return may_gain(problem, fused, {{}, 10e-6}, on);
+  };
+  EXPECT_TRUE(gain(tail, 11.2e-6, device));
+  EXPECT_FALSE(gain(tail, 11.3e-6, device));
+  EXPECT_TRUE(gain(bare, 9.6e-6, device));
+  EXPECT_FALSE(gain(bare, 9.8e-6, device));
+  EXPECT_TRUE(gain(tail, 99e-6, *gpu::known_device("a100")));
+  EXPECT_TRUE(may_gain(tail, {}, {{}, 10e-6}, device));  // nothing fuses: nothing is timed anyway
+}
+
 }  // namespace
 }  // namespace attacca::tune

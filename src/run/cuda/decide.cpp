@@ -162,21 +162,36 @@ Status decide_kernel(const StepContext& context, const fuse::Region& region,
   return {};
 }
 
+// What of the unfused path is expected to be the fastest, if anything.
+std::optional<tune::Estimated> best_unfused(const StepContext& context,
+                                            const problem::Problem& problem) {
+  if (!context.toolbox()->vendor()) return std::nullopt;
+  for (tune::Estimated& unfused :
+       tune::estimated_unfused(problem, context.toolbox()->device().info()))
+    if (is_at_hand(context, problem, unfused.candidate)) return std::move(unfused);
+  return std::nullopt;
+}
+
 // The first of the fused candidates, or what of the unfused path is expected to be faster.
 void decide_by_model(const StepContext& context, const problem::Problem& problem,
                      const launch::Candidates& fused, Decision& decision) {
   decision.candidate = fused.ranked.front();
   decision.expected_seconds = decision.expected_fused_seconds = fused.expected.front();
-  if (!context.toolbox()->vendor()) return;
-  const gpu::DeviceInfo& device = context.toolbox()->device().info();
-  for (tune::Estimated& unfused : tune::estimated_unfused(problem, device)) {
-    if (!is_at_hand(context, problem, unfused.candidate)) continue;
-    decision.expected_unfused_seconds = unfused.seconds;
-    if (!tune::prefers_unfused(fused, unfused, device)) return;
-    decision.candidate = std::move(unfused.candidate);
-    decision.expected_seconds = unfused.seconds;
-    return;
-  }
+  std::optional<tune::Estimated> unfused = best_unfused(context, problem);
+  if (!unfused) return;
+  decision.expected_unfused_seconds = unfused->seconds;
+  if (!tune::prefers_unfused(fused, *unfused, context.toolbox()->device().info())) return;
+  decision.candidate = std::move(unfused->candidate);
+  decision.expected_seconds = unfused->seconds;
+}
+
+// Whether a quick tuning would measure in vain.
+bool is_in_vain(const StepContext& context, const problem::Problem& problem,
+                const launch::Candidates& fused) {
+  if (context.options().tuning != Tuning::Measure || !context.options().tune_options.quick)
+    return false;
+  const std::optional<tune::Estimated> unfused = best_unfused(context, problem);
+  return unfused && !tune::may_gain(problem, fused, *unfused, context.toolbox()->device().info());
 }
 
 Status decide_into(const StepContext& context, const fuse::Region& region,
@@ -192,15 +207,15 @@ Status decide_into(const StepContext& context, const fuse::Region& region,
   if (problem.kernel) return decide_kernel(context, region, problem, decision);
   if (asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, decision))
     return {};
+  ATTACCA_TRY(launch::Candidates fused, tune::ways_to_fuse(context.toolbox(), problem,
+                                                           context.options().tune_options.filter));
   std::string model = "model";
-  if (measures(context.options().tuning)) {
+  if (measures(context.options().tuning) && !is_in_vain(context, problem, fused)) {
     const Status measured = measure(context, region, problem, decision);
     // `Always` reports a failed measurement. Otherwise a plan is made without it.
     if (measured || context.options().tuning == Tuning::Always) return measured;
     model += fmt::format(", not measured: {}", measured.error().what);
   }
-  ATTACCA_TRY(launch::Candidates fused, tune::ways_to_fuse(context.toolbox(), problem,
-                                                           context.options().tune_options.filter));
   prefer_built(context, problem, fused);
   decision.source = fused.ranked.empty() ? "only way" : model;
   if (!fused.ranked.empty()) decide_by_model(context, problem, fused, decision);
