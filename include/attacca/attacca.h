@@ -156,7 +156,9 @@ typedef struct attacca_options {
    * remembered; "always": measured; "model": by the model, whatever is known; "unfused": the vendor
    * library's product and one kernel for the rest. */
   const char* tuning;
-  double tuning_seconds; /* the most that measuring one region may take; 0: 60 */
+  /* The most that measuring one region may take; 0: 60. Up to 5, only the most likely kernels are
+   * timed, which a later tuning with more time does again. */
+  double tuning_seconds;
   int32_t threads;       /* of the CPU; 0: all cores */
   int32_t unfused_graph; /* not 0: every op on its own */
 } attacca_options;
@@ -172,6 +174,10 @@ ATTACCA_API attacca_status* attacca_choices_export(const char* device, const cha
  * none: a file of another device or other versions, or a damaged one, is refused. */
 ATTACCA_API attacca_status* attacca_choices_import(const char* device, const char* path,
                                                    int64_t* count);
+
+/* A page of HTML without scripts, of the JSON that `attacca tune --json` prints or that a report of
+ * attacca.torch gives. */
+ATTACCA_API attacca_status* attacca_report_page(const char* json, attacca_bytes** html);
 
 /* options NULL: defaults. */
 ATTACCA_API attacca_status* attacca_plan_compile(const attacca_graph* graph,

@@ -465,6 +465,14 @@ inline Result<int64_t> import_choices(const std::string& path, const std::string
   return detail::choices(attacca_choices_import, path, device);
 }
 
+// A page of HTML, of the JSON that `attacca tune --json` prints or that a report of attacca.torch
+// gives.
+inline Result<std::string> report_page(const std::string& json) {
+  if (Status status = detail::whole({{"json", json}}); !status) return status;
+  return detail::text_of(
+      [&](attacca_bytes** into) { return attacca_report_page(json.c_str(), into); });
+}
+
 // A plan for certain sizes, ready to run.
 class Instance {
  public:

@@ -73,6 +73,12 @@ int tuned(const TuneArgs& args);
 // `attacca tune --export FILE`, `--import FILE`.
 int exchange(const TuneArgs& args);
 
+struct ReportArgs {
+  std::string file;  // JSON of `attacca tune --json`, or of a report of attacca.torch
+  std::string html;  // the page to write
+};
+int report_page(const ReportArgs& args);
+
 struct BundleArgs {
   std::string file;
   std::string output;

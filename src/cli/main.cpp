@@ -220,6 +220,13 @@ void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
   });
 }
 
+void add_report(CLI::App& app, ReportArgs& args, Action& action) {
+  CLI::App* command = app.add_subcommand("report", "Make a page of a tuning's measurements");
+  command->add_option("file", args.file, "What `attacca tune --json` printed")->required();
+  command->add_option("--html", args.html, "The page to write")->required();
+  command->callback([&args, &action] { action = [&args] { return report_page(args); }; });
+}
+
 void add_bench_gemm(CLI::App& bench, BenchGemmArgs& args, Action& action) {
   CLI::App* command =
       bench.add_subcommand("gemm", "Time every way to compute a GEMM and its epilogue");
@@ -380,6 +387,7 @@ int main(int argc, char** argv) {
   CacheArgs cache_args;
   std::string template_folder;
   TuneArgs tune_args;
+  ReportArgs report_args;
   BundleArgs bundle_args;
   BenchGemmArgs bench_args;
   BenchKernelArgs kernel_args;
@@ -394,6 +402,7 @@ int main(int argc, char** argv) {
   add_index(app, template_folder, action);
   add_kernel(app, user_kernel_args, action);
   add_tune(app, tune_args, action);
+  add_report(app, report_args, action);
   add_bundle(app, bundle_args, action);
   add_bench(app, bench_args, kernel_args, action);
   app.add_subcommand("tune-worker", "Time candidates for another process")

@@ -63,6 +63,10 @@ NB_MODULE(_core, module) {
         return check(attacca::import_choices(whole(path, "path"), whole(device, "device")));
       },
       nb::arg("path"), nb::arg("device"));
+  module.def(
+      "report_page",
+      [](const std::string& json) { return check(attacca::report_page(whole(json, "json"))); },
+      nb::arg("json"));
   bind_graph(module);
   bind_instance(module);
   bind_plan(module);

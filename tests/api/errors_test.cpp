@@ -245,6 +245,7 @@ TEST(ApiErrors, TextsWithANul) {
   nul(attacca::check_device(cut("cpu")), "device");
   nul(attacca::export_choices("file", cut("cuda")).status(), "device");
   nul(attacca::import_choices(cut("file")).status(), "path");
+  nul(attacca::report_page(cut("{}")).status(), "json");
   nul(Plan::compile(graph, {.device = cut("cpu")}).status(), "device");
   const auto matmul = [&](const std::string& layout, const std::string& epilogue,
                           const std::string& device) {
@@ -304,6 +305,8 @@ TEST(ApiErrors, Nulls) {
   null(attacca_device_check(nullptr), "device");
   null(attacca_choices_export(nullptr, "file", nullptr), "device");
   null(attacca_choices_import("cuda", nullptr, nullptr), "path");
+  null(attacca_report_page(nullptr, &bytes), "json");
+  null(attacca_report_page("{}", nullptr), "html");
   null(attacca_plan_compile(nullptr, nullptr, &made), "graph");
   null(attacca_matmul_plan(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr), "plan");
   null(attacca_plan_serialize(nullptr, &bytes), "plan");

@@ -3,6 +3,7 @@
 Usage: cli_test.py ATTACCA [unittest arguments]. Needs numpy and ml_dtypes.
 """
 import contextlib
+import html.parser
 import json
 import os
 import pathlib
@@ -576,6 +577,113 @@ class BadInput(Cli):
         self.refused("fold", "x / (", what="1:")
         self.refused("fold", "silu(x)", "--dtype", "f31", what="f31")
         self.refused("fold", "x", "--why-not", "nonsense", what="nonsense")
+
+
+class Page(html.parser.HTMLParser):
+    """What a browser would make of a page, which must be whole without anything else."""
+
+    VOID = {"meta"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids, self.links, self.bars, self.texts = [], [], [], [], []
+        self.tags = set()
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.tags.add(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.ids += [given["id"]] if "id" in given else []
+        self.links += [given[key] for key in ("href", "src") if key in given]
+        if tag == "i":
+            self.bars.append((given["class"], given["style"]))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.texts += [data.strip()] if data.strip() and self.open[-1] != "style" else []
+
+
+class Report(Cli):
+    TUNED = {"file": "mlp <1>", "device": "NVIDIA H200", "mode": "fp32", "tuned": [
+        {"region": 1, "dims": {"M": 16}, "winner": "a splits=2", "us": 10.0, "unfused_us": 15.0,
+         "ratio": 1.5, "candidates": [{"candidate": "a splits=2", "us": 10.0}],
+         "excluded": [{"template": "b", "reason": "K is 7 & odd"},
+                      {"template": "c", "reason": "K is 7 & odd"}]},
+        {"region": 2, "dims": {"M": 16}, "winner": "unfused algorithm=1", "us": 5.0,
+         "unfused_us": 5.0, "candidates": [{"candidate": "unfused algorithm=1", "us": 5.0},
+                                           {"candidate": "a", "us": 8.0},
+                                           {"candidate": "b", "failed": "it crashed"}],
+         "excluded": [{"template": "c", "reason": "K is 7 & odd"},
+                      {"template": "d", "reason": "no <hole>"}]},
+        {"region": 3, "dims": {}, "winner": "a", "expected_us": 2.0, "expected_unfused_us": 4.0,
+         "candidates": [], "excluded": []}]}
+
+    def page(self, report):
+        source, out = self.write(json.dumps(report), "report.json"), self.folder / "page.html"
+        self.assertEqual(attacca("report", source, "--html", out), (0, f"wrote {out}\n", ""))
+        page = Page(out.read_text())
+        self.assertEqual(page.open, [])
+        self.assertEqual(len(page.ids), len(set(page.ids)))
+        self.assertLessEqual({"h1", "h2", "section"}, page.tags)
+        self.assertFalse(page.tags & {"script", "img", "link", "iframe", "object"})
+        for link in page.links:
+            self.assertIn(link, ["#" + each for each in page.ids])
+        return page
+
+    def test_of_a_tuning(self):
+        page = self.page(self.TUNED)
+        self.assertEqual([kind for kind, _ in page.bars],
+                         ["fused", "unfused"] * 3)
+        self.assertEqual([style for _, style in page.bars],
+                         ["width: 66.7%", "width: 100.0%", "width: 100.0%", "width: 62.5%",
+                          "width: 50.0%", "width: 100.0%"])
+        self.assertEqual(page.texts[1:4], ["Tuning of mlp <1>", "NVIDIA H200, mode fp32",
+                                           "2 of 3 products are fused"])
+        said = " ".join(page.texts)
+        self.assertIn("saved 5.00 us a call; ", said)
+        self.assertIn("expected, fused 2.00 us", said)
+        # Region 2 shares no text with region 1: other templates are refused.
+        self.assertIn("b and 1 more: K is 7 & odd ( region 1, M=16 )", said)
+        self.assertIn("c: K is 7 & odd ( region 2, M=16 )", said)
+        self.assertIn("d: no <hole> ( region 2, M=16 )", said)
+        self.assertIn("b: it crashed ( region 2, M=16 )", said)
+
+    def test_of_torch(self):
+        region = {"name": "2x <addmm>", "detail": "relu(acc)\n& more", "verdict": "fused",
+                  "saved": "1 ms", "times": [{"label": "fused", "seconds": 1e-6},
+                                             {"label": "unfused", "seconds": 2e-6},
+                                             {"label": "Inductor", "seconds": 4e-6}],
+                  "reasons": ["it won"]}
+        left = {**region, "name": "mm", "verdict": "left", "saved": "", "times": []}
+        report = {"format": "attacca.report/1", "title": "torch.compile", "summary": ["1 < 2"],
+                  "regions": [region, left]}
+        page = self.page(report)
+        self.assertEqual(page.bars, [("fused", "width: 25.0%"), ("unfused", "width: 50.0%"),
+                                     ("other", "width: 100.0%")])
+        self.assertEqual([link for link in page.links if link.startswith("#reason")],
+                         ["#reason-1"] * 2)
+        self.assertIn("it won ( 2x <addmm> , mm )", " ".join(page.texts))
+        self.assertIn("relu(acc)\n& more", page.texts)
+        for key in region:
+            bad = {**report, "regions": [{name: value for name, value in region.items()
+                                          if name != key}]}
+            self.refused("report", self.write(json.dumps(bad), "bad.json"), "--html",
+                         self.folder / "no.html", what=f"no {key} of the type",
+                         fix="attacca tune --json")
+
+    def test_of_something_else(self):
+        out = self.folder / "no.html"
+        self.refused("report", self.write("{", "bad.json"), "--html", out, what="bad.json")
+        self.refused("report", self.write("[]", "bad.json"), "--html", out, what="no file of")
+        self.refused("report", self.folder / "none.json", "--html", out, what="none.json")
+        self.refused("report", self.write(json.dumps(self.TUNED)), "--html",
+                     self.write("", "blocked") / "out.html", what="blocked")
+        self.assertFalse(out.exists())
 
 
 if __name__ == "__main__":

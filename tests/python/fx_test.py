@@ -1,7 +1,9 @@
 """FX graphs: every row of the table of ops, levels, and what is refused."""
+import json
 import math
 import statistics
 import unittest
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import attacca
 import attacca.torch
+from attacca.torch._graph import regions
 from attacca.torch._graph.importer import Importer, dim_text
 from attacca.torch._graph.regions import find
 from attacca.torch._graph.table import FX, row_of
@@ -365,6 +368,32 @@ class Levels(unittest.TestCase):
             late = torch.cumsum(c, 0)
             return early, y, (x @ w[:, :8]) + late
         self.rewritten(function, X, W, C, regions=2)
+
+    def test_equal_levels_are_explained_once_by_their_own_names(self):
+        def layers(count):
+            def run(x, w):
+                for _ in range(count):
+                    x = torch.cumsum(torch.relu(x @ w).mean(-1, keepdim=True) * x, 0)
+                return x
+            return make_fx(run, tracing_mode="fake")(X[:, :8], W[:8])
+        calls = {}
+        for count in (4, 12):
+            graph = layers(count).graph
+            with mock.patch.object(regions, "explained", side_effect=regions.explained) as counted:
+                regions._explained_json.cache_clear()
+                found = find(graph)
+            calls[count] = counted.call_count
+            self.assertEqual(len(found.regions), count)
+            self.assertEqual([left.node for left in found.left],
+                             [node.name for node in graph.nodes if "mean" in str(node.target)])
+        self.assertLessEqual(calls[12], calls[4])
+        for first, second in ("ab", "ba", ("x", "a name")):
+            text = (f'graph "g"("x 1": f32[4, 8], "w": f32[8, 8]) {{ "{first}" = sin("x 1"); '
+                    f'"{second}" = exp("x 1" @ "w") + "{first}"; '
+                    f'return "{second}", "z" = cos("x 1" @ "w") + "{first}" }}')
+            told = regions._explanation(text, "cpu")
+            self.assertEqual(told, json.loads(regions.explained(text, "cpu").explain_json()))
+            self.assertIn(f"{second} already belongs", str(told))
 
     def test_several_results_of_one_region(self):
         self.rewritten(lambda x, w: (torch.relu(x @ w), torch.exp(-(x @ w).abs())), X, W, regions=2)

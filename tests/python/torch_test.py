@@ -1,5 +1,7 @@
 """torch.compile(..., backend="attacca"), exported programs and the report, on CPU tensors."""
+import html
 import io
+import json
 import os
 import subprocess
 import sys
@@ -535,6 +537,40 @@ class Reports(unittest.TestCase):
         self.assertAlmostEqual(report.saved_seconds, 2e-3)
         self.assertIn("kept: it took less; ran 10 times; saved 2.000 ms", report.details())
         self.assertIn("1x 100.0 us instead of 300.0 us, ran 10 times: acc", str(report))
+        page = report.html()
+        self.assertTrue(page.startswith("<!DOCTYPE html>") and page.endswith("</html>\n"))
+        self.assertIn("saved 2.000 ms in 10 calls", page)
+
+    def test_the_page_of_a_report(self):
+        attacca.torch.reset()
+        linear = torch.nn.Linear(8, 16).eval()
+        with torch.no_grad():
+            torch.compile(lambda x: torch.relu(linear(x)).sort()[0] @ linear.weight,
+                          backend="attacca", dynamic=False,
+                          options={"policy": "always"})(torch.randn(4, 8))
+        report = attacca.torch.report()
+        told = json.loads(report.json())
+        fused, left = report.graphs[0].fused, report.graphs[0].left
+        self.assertEqual([(each["verdict"], each["reasons"]) for each in told["regions"]],
+                         [("fused", [each.reason]) for each in fused]
+                         + [("left", [each.reason]) for each in left])
+        page = report.html()
+        for each in (*fused, *left):
+            self.assertIn(html.escape(each.reason), page)
+        self.assertIn(html.escape(fused[0].epilogue), page)
+        self.assertEqual(page.count("<section"), len(fused) + len(left))
+
+    def test_the_summary_names_what_takes_longest(self):
+        def left(name, seconds, operations):
+            return attacca.torch.Left(name, "aten.mm", f"reason of {name}", seconds, 0, operations)
+        names = ["a", "b", "c", "d", "e", "f", "g"]
+        # Without a time, as long as others of so many operations: 4 us, 1 us.
+        sizes = [(1e-6, 100), (2e-6, 200), (3e-6, 300), (0, 400), (5e-6, 500), (0, 100), (6e-6, 600)]
+        report = attacca.torch.Report((attacca.torch.GraphReport(
+            "graph 1", (), tuple(left(name, *size) for name, size in zip(names, sizes)),
+            attacca.torch.Measuring(), ""),))
+        listed = [line.split()[-1] for line in str(report).splitlines() if "reason of" in line]
+        self.assertEqual(listed, ["g", "e", "d", "c", "b"])
 
 
 class Package(unittest.TestCase):

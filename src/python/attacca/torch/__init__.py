@@ -26,7 +26,8 @@ except ImportError:
 from .. import _dispatch as _dispatcher
 from ._backend import Pass, Program, backend, disable, enable, register
 from ._ops import calls as _calls
-from ._report import Fused, GraphReport, Left, Measuring, NotFusedWarning, Report, report, reset
+from ._report import NotFusedWarning, report, reset
+from ._report_view import Fused, GraphReport, Left, Measuring, Report
 from ._rewrite import Options
 
 _dispatcher.register(_calls)

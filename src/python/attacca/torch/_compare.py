@@ -39,7 +39,8 @@ class Verdict(NamedTuple):
     keep: bool
     reason: str
     seconds: float = 0.0
-    other_seconds: float = 0.0  # Inductor's, or the least that it can be
+    other_seconds: float = 0.0
+    against: str = ""  # whose other_seconds is
     unfused_seconds: float = 0.0
 
 
@@ -118,7 +119,7 @@ def against_products(around: Around, run: Run) -> Verdict | None:
     if is_atens(region):
         keep = _is_faster(own, base, _BARE_MARGIN)
         reason = f"it took {times}" if keep else f"no kernel is faster than ATen's: {times}"
-        return Verdict(keep, reason, own.captured, base.captured)
+        return Verdict(keep, reason, own.captured, base.captured, "ATen")
     rate = _memory_rate(region)
     least, most = _tail_seconds(region, rate)
     if near:  # Inductor may compute the rest in kernels that run anyway
@@ -126,10 +127,12 @@ def against_products(around: Around, run: Run) -> Verdict | None:
     bound = Seconds(base.captured + least, base.direct + least)
     # Inductor may compute what the epilogue alone reads in its kernel; then its time is not bound.
     if not before(region) and _is_faster(own, bound, _MARGIN):
-        return Verdict(True, f"it took {times}", own.captured, bound.captured)
+        return Verdict(True, f"it took {times}", own.captured, bound.captured,
+                       "Inductor at least")
     if own.captured > base.captured + most:
         return Verdict(False, f"Inductor must win: {times}, and the rest takes less than "
-                       f"{microseconds(most)}", own.captured, base.captured + most)
+                       f"{microseconds(most)}", own.captured, base.captured + most,
+                       "Inductor at most")
     return None
 
 
@@ -210,7 +213,7 @@ def against_inductor(around: Around, run: Run, theirs: static.Static,
     keep = _is_faster(own, other, _MARGIN)
     gain = max(own.captured / other.captured, own.direct / other.direct) - 1
     reason = f"it took {times}" if keep else f"Inductor won by {100 * gain:.1f} %: {times}"
-    return Verdict(keep, reason, own.captured, other.captured)
+    return Verdict(keep, reason, own.captured, other.captured, "Inductor")
 
 
 def _is_faster(own: Seconds, other: Seconds, margin: float) -> bool:

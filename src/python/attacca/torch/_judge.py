@@ -26,7 +26,7 @@ from ._graph.static import Static
 from ._graph.surroundings import around, described, with_surroundings
 from ._kept import keep, recall
 from ._ops.region import uncounted
-from ._report import Measuring
+from ._report_view import Measuring
 from ._timing import NoMemory
 
 _WORKERS = 4  # regions whose kernels are built at the same time

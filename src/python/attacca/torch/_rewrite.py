@@ -22,6 +22,7 @@ from ._graph.static import hint
 from ._graph.surroundings import around
 from ._judge import NO_TUNING, QUICK, THOROUGH, Budget, judge, not_compared
 from ._ops.region import nameless
+from ._report_view import Left, Measuring
 
 Policy = Literal["measured", "always"]
 POLICIES: tuple[str, ...] = get_args(Policy)
@@ -145,10 +146,10 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
     found = find(graph)
     verdicts, measuring = _judge_all(graph, found.regions, options, begun)
     fused: list[_report.Entry] = []
-    left = [_report.Left(each.node, "triton kernel", each.reason) for each in unused]
+    left = [Left(each.node, "triton kernel", each.reason) for each in unused]
     products = {node.name: node for node in graph.nodes if is_product_op(node)}
-    left += [_report.Left(*each, operations=operations(products[each.node])
-                          if each.node in products else 0.0) for each in found.left]
+    left += [Left(*each, operations=operations(products[each.node])
+                  if each.node in products else 0.0) for each in found.left]
     replaced: dict[torch.fx.Node, torch.fx.Node] = {}
     for region, verdict in zip(found.regions, verdicts):
         if verdict.keep:
@@ -157,13 +158,14 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
                                         tuple(n.name for n in region.outputs),
                                         str(region.outputs[0].meta["val"].device), verdict.reason,
                                         verdict.seconds, verdict.other_seconds,
-                                        verdict.unfused_seconds, region.graph))
+                                        verdict.unfused_seconds, verdict.against, region.graph))
             replaced.update(replace(graph, region, *_while_running(options)))
         else:
             kind = "product" if verdict.reason == _NO_EPILOGUE else "region"
-            left.append(_report.Left(region.outputs[0].name, kind, verdict.reason,
-                                     verdict.other_seconds, verdict.seconds,
-                                     sum(operations(n) for n in region.covers if is_product_op(n))))
+            left.append(Left(region.outputs[0].name, kind, verdict.reason, verdict.other_seconds,
+                             verdict.seconds,
+                             sum(operations(n) for n in region.covers if is_product_op(n)),
+                             verdict.unfused_seconds, verdict.against))
     _logs.decided([(entry.outputs[0], entry.reason) for entry in fused],
                   [(each.node, each.reason) for each in left],
                   f"{len(fused)} of {len(found.regions)} regions fused; {measuring}")
@@ -183,11 +185,11 @@ def _left_by_policy(regions: Sequence[Region], options: Options) -> bool:
 
 
 def _judge_all(graph: torch.fx.Graph, regions: Sequence[Region], options: Options,
-               begun: float | None) -> tuple[list[Verdict], _report.Measuring]:
+               begun: float | None) -> tuple[list[Verdict], Measuring]:
     """A verdict for each region, and what measuring took."""
     verdicts = [_judge_by_policy(region, options) for region in regions]
     open_ = [i for i, verdict in enumerate(verdicts) if verdict is None]
-    measuring = _report.Measuring()
+    measuring = Measuring()
     if open_ and options.compare:
         try:
             compared, measuring = judge(
@@ -257,8 +259,9 @@ def judge_decisions(decisions: tuple[Decision, ...], margin: float = _MARGIN) ->
         return Verdict(True, f"chosen by {sources}, not measured")
     times = f"{microseconds(seconds)}, unfused {microseconds(unfused)}"
     if seconds < unfused * margin:
-        return Verdict(True, f"it took {times}", seconds, unfused)
-    return Verdict(False, f"it is not faster than the unfused path: {times}", seconds, unfused)
+        return Verdict(True, f"it took {times}", seconds, unfused, "unfused", unfused)
+    return Verdict(False, f"it is not faster than the unfused path: {times}", seconds, unfused,
+                   "unfused", unfused)
 
 
 def _decisions(region: Region, options: Options) -> tuple[Decision, ...]:
