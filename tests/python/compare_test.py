@@ -2,6 +2,7 @@
 tensors with made-up times."""
 import contextlib
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -117,6 +118,22 @@ class Compared(unittest.TestCase):
             graph = self.compile(times, rows=31, **options)
             self.assertEqual(graph.measuring.known, 0 if times else 2)
         self.assertEqual(len(graph.fused), 0)
+
+    def test_what_is_expected_to_gain_nothing_is_not_timed(self):
+        def modelled(candidate, source="model"):
+            return lambda region, options: (Decision(candidate, source, 0, 0),)
+        for candidate, source, timed in [("unfused", "model", False), ("a_template", "model", True),
+                                         ("unfused absorbed=1", "model", True),
+                                         ("unfused", "model, not measured: busy", True),
+                                         ("unfused", "database", True)]:
+            graph = self.compile([LOSES, LOSES] if timed else [], 36, tuning="measure",
+                                 decide=modelled(candidate, source))
+            self.assertEqual(len(self.reasons(graph)), 4)
+            for reason in self.reasons(graph):
+                self.assertIn("Inductor must win" if timed else "not timed: no kernel", reason)
+            attacca.torch.reset()
+            for path in pathlib.Path(os.environ["ATTACCA_CACHE_DIR"]).glob("torch/*.json"):
+                path.unlink()
 
     def test_other_sizes_and_dtypes_are_other_regions(self):
         for rows, dtype in [(18, torch.float32), (19, torch.float32), (18, torch.bfloat16)]:

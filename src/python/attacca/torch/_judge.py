@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -74,12 +75,14 @@ class _Group:
         self.lasts = lasts
 
 
-
 Decide = Callable[[Region], Sequence[Decision]]
 
 
 # How thoroughly kernels are tuned; a verdict holds for efforts up to its own.
 NO_TUNING, QUICK, THOROUGH = range(3)
+
+
+_NO_GAIN = "not timed: no kernel is expected to be faster than the unfused path"
 
 
 def judge(graph: torch.fx.Graph, regions: Sequence[Region], run: Run, decide: Decide,
@@ -107,7 +110,7 @@ def judge(graph: torch.fx.Graph, regions: Sequence[Region], run: Run, decide: De
     unknown.sort(key=_Group.weight, reverse=True)
     if unknown:
         with _as_if_nothing_ran(unknown[0].region.outputs[0].meta["val"].device):
-            compiled = _measure(unknown, run, decide, budget)
+            compiled = _measure(unknown, run, decide, budget, effort)
         for key, group in groups.items():
             if group in unknown and group.lasts and group.verdict is not None:
                 keep(_file(key, group.region, run, effort), group.verdict)
@@ -148,34 +151,37 @@ def _as_if_nothing_ran(device: torch.device) -> Iterator[None]:
 # ---- Measuring
 
 
-def _measure(groups: Sequence[_Group], run: Run, decide: Decide, budget: Budget) -> int:
+def _measure(groups: Sequence[_Group], run: Run, decide: Decide, budget: Budget,
+             effort: int) -> int:
     """Gives each group a verdict; returns how many graphs were compiled in addition."""
     compiled = 0
 
     def choose(group: _Group) -> Sequence[Decision]:
         return [] if budget.is_over() else decide(group.region)
     with ThreadPoolExecutor(_WORKERS) as pool:
-        choices = {pool.submit(choose, group): group for group in groups}
+        choices = {group: pool.submit(choose, group) for group in groups}
         # Those that the products' time rarely decides come first.
         for group in sorted(groups, key=lambda group: not group.around.near):
             if not _pending(choices) or budget.is_over():
                 break
-            if not is_atens(group.region):
+            if choices[group].done():
+                _take(choices[group], group, effort)
+            if group.verdict is None and not is_atens(group.region):
                 compiled += _compile(group)
-        wait(choices)
-    for choice, group in choices.items():
-        _take(choice, group)
+        wait(choices.values())
+    for group, choice in choices.items():
+        _take(choice, group, effort)
         if group.verdict is None:
             compiled += _compare(group, run, budget)
     return compiled
 
 
-def _pending(choices: dict[Future[Sequence[Decision]], _Group]) -> bool:
-    return not all(choice.done() for choice in choices)
+def _pending(choices: dict[_Group, Future[Sequence[Decision]]]) -> bool:
+    return not all(choice.done() for choice in choices.values())
 
 
-def _take(choice: Future[Sequence[Decision]], group: _Group) -> None:
-    """Notes how a group's kernels were chosen, or why they could not be."""
+def _take(choice: Future[Sequence[Decision]], group: _Group, effort: int) -> None:
+    """Notes how a group's kernels were chosen, or why they could not be or need not be."""
     try:
         decisions = choice.result()
     except Error as error:
@@ -185,6 +191,23 @@ def _take(choice: Future[Sequence[Decision]], group: _Group) -> None:
         group.unfused_seconds = sum(decision.unfused_seconds for decision in decisions)
         if not decisions:
             group.decide(Verdict(False, _NO_TIME), lasts=False)
+        elif effort == QUICK and _gains_nothing(decisions, group):
+            group.decide(Verdict(False, _NO_GAIN))
+
+
+def _gains_nothing(decisions: Sequence[Decision], group: _Group) -> bool:
+    """Whether the model leaves the region to the unfused path, which is what Inductor calls: a
+    product of ATen's without a part that only the vendor library's own epilogues compute, in a
+    dtype whose products ATen has from the same library."""
+    modelled = all(decision.source == "model" for decision in decisions)
+    if is_atens(group.region):
+        return modelled
+    return (modelled and all(_UNFUSED.fullmatch(decision.candidate) for decision in decisions)
+            and all(node.meta["val"].dtype in _FLOATS for node in group.region.inputs))
+
+
+_UNFUSED = re.compile(r"unfused( algorithm=\d+)?")  # nothing absorbed
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def _compile(group: _Group) -> int:
