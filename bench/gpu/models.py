@@ -3,9 +3,9 @@
 
 Each case is one model, batch and number of tokens. The time to the first result is taken cold
 (empty caches of Inductor, Triton and Attacca) and warm (again from the caches on disk); then a call
-is timed in turns in a CUDA graph and without one. Rows are written as they come, so that a run that
-its `--minutes` end is whole; run again with the same --csv it goes on. Attacca's package must be
-importable.
+is timed in turns in a CUDA graph and without one, and its kernels are added up by kind. Rows are
+written as they come, so that a run that its `--minutes` end is whole; run again with the same --csv
+it goes on. models_page.py makes the page of it. Attacca's package must be importable.
 
     bench/gpu/models.py --minutes 5 --csv models.csv
     bench/gpu/models.py --minutes 5 --csv models.csv --models llama,opt --tokens 16,512 --layers 32
@@ -18,6 +18,7 @@ import gc
 import itertools
 import json
 import os
+import re
 import statistics
 import sys
 import tempfile
@@ -30,12 +31,12 @@ import blocks
 import csv_run
 import machine
 import model_configs
+from models_page import COLUMNS, PARTS
 
 CONTENDERS = ("inductor", "attacca")
-COLUMNS = ["model", "layers", "batch", "tokens", "inductor_us", "attacca_us", "ratio",
-           "inductor_direct_us", "attacca_direct_us", "direct_ratio", "inductor_cold_s",
-           "attacca_cold_s", "inductor_warm_s", "attacca_warm_s", "error", "regions", "left",
-           "measuring", "note"]
+# Of kernels, by what their names contain; the first that fits.
+KINDS = {"attention": r"flash|fmha|attention|attn|softmax", "generated": r"^triton_",
+         "products": r"gemm|gemv|cutlass|cublas|nvjet|xmma|splitk|wgmma|mma_|dot_|packed_|attacca"}
 
 
 def compiled(contender, model, args):
@@ -119,12 +120,34 @@ def times(direct, args):
                   for again in range(args.captures) for name, launch in direct.items()}
     except Exception as failure:  # noqa: BLE001  a model that waits for the GPU
         return row | {"note": f"not captured: {csv_run.one_line(failure)}"}
+    for name, launch in direct.items():
+        row |= {f"{name}_{part}_us": us for part, us in parts(launch).items()}
     found = blocks.in_turns(graphs, args.device, args.turns, args.rounds)
     for name in direct:
         row[f"{name}_us"] = statistics.median(us for (whose, _), us in found.items()
                                               if whose == name)
     row["ratio"] = row["inductor_us"] / row["attacca_us"]
     return row
+
+
+def parts(launch):
+    """The microseconds of a call's kernels by kind."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        launch()
+        torch.cuda.synchronize()
+    return by_kind((event.key, event.self_device_time_total)
+                   for event in profiled.key_averages())
+
+
+def by_kind(times):
+    found = dict.fromkeys(PARTS, 0.0)
+    for name, us in times:
+        kind = next((kind for kind, pattern in KINDS.items()
+                     if re.search(pattern, name, re.IGNORECASE)), "rest")
+        found[kind] += us
+    return found
 
 
 def cases(args):

@@ -20,6 +20,7 @@ import csv_run
 import documented
 import first_call
 import mixed_page
+import models_page
 import pages
 import peers
 import program
@@ -305,6 +306,54 @@ class UserKernels(unittest.TestCase):
         self.assertIn("1 of 2 pairs are identical. The fused kernel is 4.00 times", page)
         self.assertIn("| 3 differ |", page)
         self.assertIn("- add, 1 x 1, `silu(out)`: no GPU", page)
+
+
+class Models(unittest.TestCase):
+    FACTS = {"device": "a GPU", "torch": "2", "date": "2026-01-02"}
+
+    def row(self, model, **values):
+        return dict.fromkeys(models_page.COLUMNS, "") | {
+            "model": model, "layers": 2, "batch": 1, "tokens": 16} | values
+
+    def page(self, *rows):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for i, row in enumerate(rows):
+                paths.append(os.path.join(folder, f"{i}.csv"))
+                csv_run.write(paths[-1], models_page.COLUMNS, self.FACTS, [row])
+            models_page.main([*paths, "--out", os.path.join(folder, "models")])
+            with open(os.path.join(folder, "models.md"), encoding="utf-8") as file:
+                return file.read()
+
+    def test_the_page(self):
+        times = {"inductor_us": 100, "attacca_us": 90, "ratio": 100 / 90, "regions": 4, "left": 2,
+                 "inductor_direct_us": 110, "attacca_direct_us": 100, "direct_ratio": 1.1,
+                 "inductor_cold_s": 4, "attacca_cold_s": 5, "inductor_warm_s": 1,
+                 "attacca_warm_s": 1, "error": 0.001, "measuring": "measuring took 1.0 s"}
+        parts = {f"{contender}_{part}_us": 7 for contender in ("inductor", "attacca")
+                 for part in models_page.PARTS}
+        page = self.page(self.row("opt", **times, **parts),
+                         self.row("t5", **times | {"ratio": 0.9, "attacca_cold_s": 8}),
+                         self.row("falcon", note="RuntimeError: none"))
+        self.assertIn("- over Inductor in a CUDA graph: 1.000x in the geometric mean of 2 cases, at "
+                      "least 0.900x (t5, 2\n  layers, 1 x 16)\n", page)
+        self.assertIn("- t5, 2 layers, 1 x 16: 0.900x in a CUDA graph\n", page)
+        self.assertIn("- t5, 2 layers, 1 x 16: the first result, cold, after 2.00 times Inductor's",
+                      page)
+        self.assertNotIn("- opt, 2 layers, 1 x 16:", page)
+        self.assertIn("| opt | 2 | 1 | 16 | 100.0 | 90.0 | 1.111 | 110.0 | 100.0 | 1.100 | 4 | "
+                      "1.0e-03 |\n", page)
+        self.assertIn("| opt | 2 | 1 | 16 | 4.00 | 5.00 | 1.00 | 1.00 | measuring took 1.0 s |\n",
+                      page)
+        self.assertIn("| opt | 2 | 1 | 16 | 7 | 7 | 7 | 7 | 7 | 7 | 7 | 7 |\n", page)
+        self.assertEqual(page.count("| falcon | 2 | 1 | 16 | - |"), 2)
+        self.assertIn("- falcon, 2 layers, 1 x 16: RuntimeError: none\n", page)
+
+    def test_later_rows_replace_earlier_ones(self):
+        page = self.page(self.row("opt", ratio=0.5, inductor_us=1, attacca_us=2),
+                         self.row("opt", ratio=2, inductor_us=2, attacca_us=1))
+        self.assertIn("2.000x in the geometric mean of 1 cases", page)
+        self.assertNotIn("0.500", page)
 
 
 class Documented(unittest.TestCase):
