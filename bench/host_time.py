@@ -42,7 +42,6 @@ def microseconds(function, calls=50, rounds=300):
 
 def cpu_calls():
     """4 x 16 x 16 in f32, with a bias and ReLU."""
-    import numpy as np
     import torch
     from torch._inductor.select_algorithm import extern_kernels
 
