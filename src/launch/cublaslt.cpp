@@ -27,6 +27,7 @@ constexpr int32_t kBlocks128 = 4, kBlocks128x128 = 5;
 
 // Of kVendorConfig's values, on a little-endian host.
 constexpr size_t kConfigBytes[] = {4, 4, 4, 4, 4, 4, 4, 2, 2};
+constexpr size_t kSplits = 2;  // of kVendorConfig
 
 // cublasLtEpilogue_t, in the order of VendorTail.
 constexpr uint32_t kEpilogues[] = {1, 4, 36};
@@ -242,6 +243,30 @@ struct VendorGemm::Descriptors {
   }
 };
 
+namespace {
+
+// -1: the library does not tell.
+int config_of(const CublasLt::Functions& f, const void* algorithm, size_t attribute) {
+  int value = 0;
+  size_t written = 0;
+  const int status = f.config_get(algorithm, static_cast<int>(attribute), &value,
+                                  kConfigBytes[attribute], &written);
+  return status == 0 ? value : -1;
+}
+
+// Whether an algorithm that splits K leaves elements out. cuBLASLt 13.1's kernels for Hopper deal
+// out K in blocks of 128 bytes for each part, and what is left in equal shares, rounded down: fewer
+// elements than parts are lost. 8 x 576 x 12808 in 10 parts has 8 left; PyTorch's result is wrong.
+bool loses_elements(const CublasLt::Functions& f, const HeuristicResult& proposed,
+                    const Multiplication& problem) {
+  const int64_t parts = config_of(f, proposed.algorithm.data(), kSplits);
+  if (parts <= 1) return false;
+  const int64_t left = problem.k % (128 / ir::size_of(problem.a.dtype) * parts);
+  return 0 < left && left < parts;
+}
+
+}  // namespace
+
 Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
                                     const Multiplication& problem,
                                     std::span<const WorkspaceLimit> limits) {
@@ -293,9 +318,9 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
   ATTACCA_TRY_VOID(f.check(f.preference_create(&preference), "cublasLtMatmulPreferenceCreate"));
   const auto free_preference = [&](void* p) { f.preference_destroy(p); };
   const std::unique_ptr<void, decltype(free_preference)> owner(preference, free_preference);
-  // cublasLtReductionScheme_t without OUTPUT_TYPE, which adds up the parts of a split K in D's
-  // dtype. At 8 x 576 x 12808 that is five times the error of rounding once.
-  const uint32_t reductions = ir::size_of(problem.d.dtype) < 4 ? 1 | 2 : 1 | 2 | 4;
+  // Of cublasLtReductionScheme_t, COMPUTE_TYPE alone where D is narrower than the sums: the others
+  // add up the parts of a split K in D's dtype.
+  const uint32_t reductions = ir::size_of(problem.d.dtype) < 4 ? 2 : 1 | 2 | 4;
   ATTACCA_TRY_VOID(f.check(
       f.preference_set(preference, kReductionMask, &reductions, sizeof reductions), "reductions"));
   const problem::View* operands[] = {&problem.b, &problem.a, &problem.d, &problem.d};
@@ -324,7 +349,7 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
       continue;
     }
     for (int i = 0; i < count; ++i)
-      if (found[i].status == 0)
+      if (found[i].status == 0 && !loses_elements(f, found[i], problem))
         made.add({found[i].algorithm, found[i].workspace_bytes, found[i].waves,
                   std::vector<int>(limits.size(), -1)})
             .places[l] = i;
@@ -349,12 +374,8 @@ VendorAlgorithm VendorGemm::describe(int algorithm) const {
   const CublasLt::Functions& f = library_->functions();
   const Algorithm& known = algorithms_[static_cast<size_t>(algorithm)];
   VendorAlgorithm described{{}, known.waves, known.workspace_bytes, known.places};
-  for (size_t i = 0; i < std::size(kVendorConfig); ++i) {
-    size_t written = 0;
-    if (f.config_get(known.data.data(), static_cast<int>(i), &described.config[i], kConfigBytes[i],
-                     &written) != 0)
-      described.config[i] = -1;
-  }
+  for (size_t i = 0; i < std::size(kVendorConfig); ++i)
+    described.config[i] = config_of(f, known.data.data(), i);
   return described;
 }
 
