@@ -71,7 +71,7 @@ uint64_t hash_of_names() {
   return hash64(names);
 }
 
-class Writer {
+class IndexWriter {
  public:
   template <Scalar T>
   void operator()(const char*, T value) {
@@ -92,9 +92,9 @@ class Writer {
 };
 
 // After the first thing that is not there, everything reads as zero.
-class Reader {
+class IndexReader {
  public:
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+  explicit IndexReader(std::string_view bytes) : rest_(bytes) {}
 
   template <Scalar T>
   void operator()(const char*, T& value) {
@@ -135,7 +135,7 @@ class Reader {
 }  // namespace
 
 std::string encode_index(const Index& index) {
-  Writer body;
+  IndexWriter body;
   body("members", hash_of_names());
   body("library", index.library);
   body("fingerprint", index.fingerprint);
@@ -145,18 +145,18 @@ std::string encode_index(const Index& index) {
     body("ptx", index.files[i].ptx);
     each_member(body, index.templates[i]);
   }
-  Writer head;
+  IndexWriter head;
   head("hash", hash64(body.bytes));
   return std::string(kMagic) + head.bytes + body.bytes;
 }
 
 std::optional<Index> decode_index(std::string_view bytes) {
   if (!bytes.starts_with(kMagic) || bytes.size() < kHashed) return std::nullopt;
-  Reader head(bytes.substr(kMagic.size()));
+  IndexReader head(bytes.substr(kMagic.size()));
   uint64_t hash = 0, members = 0;
   head("hash", hash);
   if (hash != hash64(bytes.substr(kHashed))) return std::nullopt;
-  Reader body(bytes.substr(kHashed));
+  IndexReader body(bytes.substr(kHashed));
   body("members", members);
   if (members != hash_of_names()) return std::nullopt;
   Index index;
