@@ -80,7 +80,7 @@ bool prefers_unfused(const launch::Candidates& fused, const Estimated& unfused,
 bool may_gain(const problem::Problem& problem, const launch::Candidates& fused,
               const Estimated& unfused, const gpu::DeviceInfo& device) {
   if (!architecture_of(device).learned || fused.ranked.empty()) return true;
-  const bool bare = launch::is_bare_product(problem, problem.epilogue);
+  const bool bare = launch::is_bare_product(problem, launch::vendor_epilogues(problem).front());
   return fused.expected.front() <= (bare ? kBareGain : kUnsure) * unfused.seconds;
 }
 
