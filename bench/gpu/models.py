@@ -18,7 +18,6 @@ import gc
 import itertools
 import json
 import os
-import re
 import statistics
 import sys
 import tempfile
@@ -31,12 +30,9 @@ import blocks
 import csv_run
 import machine
 import model_configs
-from models_page import COLUMNS, PARTS
+from models_page import COLUMNS, by_part
 
 CONTENDERS = ("inductor", "attacca")
-# Of kernels, by what their names contain; the first that fits.
-KINDS = {"attention": r"flash|fmha|attention|attn|softmax", "generated": r"^triton_",
-         "products": r"gemm|gemv|cutlass|cublas|nvjet|xmma|splitk|wgmma|mma_|dot_|packed_|attacca"}
 
 
 def compiled(contender, model, args):
@@ -137,17 +133,8 @@ def parts(launch):
     with profile(activities=[ProfilerActivity.CUDA]) as profiled:
         launch()
         torch.cuda.synchronize()
-    return by_kind((event.key, event.self_device_time_total)
+    return by_part((event.key, event.self_device_time_total)
                    for event in profiled.key_averages())
-
-
-def by_kind(times):
-    found = dict.fromkeys(PARTS, 0.0)
-    for name, us in times:
-        kind = next((kind for kind, pattern in KINDS.items()
-                     if re.search(pattern, name, re.IGNORECASE)), "rest")
-        found[kind] += us
-    return found
 
 
 def cases(args):

@@ -5,6 +5,7 @@
 """
 
 import argparse
+import re
 import statistics
 
 import csv_run
@@ -12,7 +13,10 @@ import machine
 import pages
 from pages import number
 
-PARTS = ("products", "attention", "generated", "rest")  # of a call's time on the GPU
+# Of a call's time on the GPU, by what the names of kernels contain; the first that fits.
+KINDS = {"attention": r"flash|fmha|attention|attn|softmax", "generated": r"^triton_",
+         "products": r"gemm|gemv|cutlass|cublas|nvjet|xmma|splitk|wgmma|mma_|dot_|packed_|attacca"}
+PARTS = ("products", "attention", "generated", "rest")
 COLUMNS = ["model", "layers", "batch", "tokens", "inductor_us", "attacca_us", "ratio",
            "inductor_direct_us", "attacca_direct_us", "direct_ratio", "inductor_cold_s",
            "attacca_cold_s", "inductor_warm_s", "attacca_warm_s", "error", "regions", "left",
@@ -21,6 +25,16 @@ COLUMNS = ["model", "layers", "batch", "tokens", "inductor_us", "attacca_us", "r
 TEXTS = {"model", "measuring", "note"}
 # A case is a loss below the first; the goals of a first call over Inductor's.
 NOISE, COLD, WARM = 0.99, 1.5, 1.1
+
+
+def by_part(times):
+    """The sums of (kernel's name, microseconds)."""
+    found = dict.fromkeys(PARTS, 0.0)
+    for name, us in times:
+        part = next((part for part, pattern in KINDS.items()
+                     if re.search(pattern, name, re.IGNORECASE)), "rest")
+        found[part] += us
+    return found
 
 
 def named(row):

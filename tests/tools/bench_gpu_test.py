@@ -349,6 +349,16 @@ class Models(unittest.TestCase):
         self.assertEqual(page.count("| falcon | 2 | 1 | 16 | - |"), 2)
         self.assertIn("- falcon, 2 layers, 1 x 16: RuntimeError: none\n", page)
 
+    def test_kernels_by_their_names(self):
+        times = [("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNN", 1),
+                 ("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16>", 1),
+                 ("wgmma_tn_128x128x64_2x1_gate_f2_d16", 1), ("void splitKreduce_kernel<32>", 1),
+                 ("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128>>", 1),
+                 ("triton_red_fused__softmax_add_3", 0.5),  # Inductor's own attention
+                 ("triton_poi_fused_add_mul_silu_2", 1), ("Memcpy DtoD (Device -> Device)", 1)]
+        self.assertEqual(models_page.by_part(times), {"products": 4, "attention": 1.5,
+                                                      "generated": 1, "rest": 1})
+
     def test_later_rows_replace_earlier_ones(self):
         page = self.page(self.row("opt", ratio=0.5, inductor_us=1, attacca_us=2),
                          self.row("opt", ratio=2, inductor_us=2, attacca_us=1))
