@@ -22,7 +22,7 @@ namespace {
 // A template that computes a product alone is worth its measurement if it is expected to take at
 // most this part of the library's time. Another one is while its expected time may be wrong by the
 // standard deviation of such times (docs/benchmarks/ranking.md).
-constexpr double kBareGain = 0.97, kUnsure = 1.125;
+constexpr double kBareGain = 0.97, kTemplateError = 1.125;
 
 }  // namespace
 
@@ -81,7 +81,7 @@ bool may_gain(const problem::Problem& problem, const launch::Candidates& fused,
               const Estimated& unfused, const gpu::DeviceInfo& device) {
   if (!architecture_of(device).learned || fused.ranked.empty()) return true;
   const bool bare = launch::is_bare_product(problem, launch::vendor_epilogues(problem).front());
-  return fused.expected.front() <= (bare ? kBareGain : kUnsure) * unfused.seconds;
+  return fused.expected.front() <= (bare ? kBareGain : kTemplateError) * unfused.seconds;
 }
 
 void apply(const TemplateFilter& filter, launch::Candidates& candidates) {

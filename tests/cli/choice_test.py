@@ -20,7 +20,7 @@ import ranking_problems
 from ranking_collect import Describer
 
 LOSS = 0.93  # of the unfused path's speed
-UNSURE = 1.125  # times the unfused path's expected time: src/tune/candidates.cpp
+TEMPLATE_ERROR = 1.125  # times the unfused path's expected time: src/tune/candidates.cpp
 
 
 def held_out():
@@ -63,7 +63,7 @@ class Choice(unittest.TestCase):
             fused = [name for name in said["expected"] if name in times]
             unfused = [name for name in times if name.startswith("unfused")]
             if fused and unfused and min(said["expected"][name] for name in fused) \
-                    > UNSURE * min(said["expected_unfused"]):
+                    > TEMPLATE_ERROR * min(said["expected_unfused"]):
                 left.append(min(times[name] for name in unfused)
                             / min(times[name] for name in fused))
         describer.stop()
