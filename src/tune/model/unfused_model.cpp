@@ -17,8 +17,8 @@ using problem::View;
 
 constexpr double kLeastBytes = 1024;  // whose seconds stand for none in a logarithm
 
-double divide_up(double a, double b) {
-  return std::ceil(a / b);
+double whole_steps(double extent, double step) {
+  return std::ceil(extent / step);
 }
 
 // The tilings that the vendor's kernels are taken to have.
@@ -32,8 +32,8 @@ constexpr double kSplits[] = {1, 2, 4, 8};
 constexpr double kLeastPart = 256;  // of K, that one block walks
 
 double tiles_of(const problem::Problem& problem, const Product& product, const Tiling& tiling) {
-  return divide_up(double(problem.m), tiling.rows) * divide_up(double(product.n), tiling.columns) *
-         double(problem.batch);
+  return whole_steps(double(problem.m), tiling.rows) *
+         whole_steps(double(product.n), tiling.columns) * double(problem.batch);
 }
 
 double last_wave(double tiles, const gpu::DeviceInfo& device) {
@@ -119,7 +119,7 @@ ProductEstimate estimate(const problem::Problem& problem, size_t index,
       const double step = std::max(2 * tiling.rows * tiling.columns * part * device.sm_count / rate,
                                    (tiling.rows + tiling.columns) * part * width / fit.fill);
       const double finish = splits > 1 ? fit.finish_shared : fit.finish;
-      const double seconds = divide_up(tiles * splits, device.sm_count) * (step + finish);
+      const double seconds = whole_steps(tiles * splits, device.sm_count) * (step + finish);
       if (seconds < best.seconds) best.seconds = seconds, best.tiles = tiles * splits;
     }
   }
@@ -256,8 +256,8 @@ UnfusedFeatures unfused_features(const problem::Problem& problem, const launch::
   set(last_wave_tall, last_wave(tiles_of(problem, product, kTall), device));
   set(last_wave_square, last_wave(tiles_of(problem, product, kSquare), device));
   set(last_wave_narrow, last_wave(tiles_of(problem, product, kNarrow), device));
-  set(used_rows, m / (divide_up(m, kNarrow.rows) * kNarrow.rows));
-  set(used_columns, n / (divide_up(n, kSquare.columns) * kSquare.columns));
+  set(used_rows, m / (whole_steps(m, kNarrow.rows) * kNarrow.rows));
+  set(used_columns, n / (whole_steps(n, kSquare.columns) * kSquare.columns));
   set(log_tiles, std::log(std::max(1.0, tiles)));
   return made;
 }
