@@ -156,6 +156,19 @@ class Compiled(unittest.TestCase):
         self.assertEqual(code.count("extern_kernels.attacca_region("), 2)
         self.assertNotIn("torch.ops.attacca.region", code)
 
+    def test_generated_code_calls_regions_of_two_results_so_too(self):
+        weight, x, residual = torch.randn(24, 16), torch.randn(5, 16), torch.randn(5, 24)
+
+        def function(x, residual):
+            y = x @ weight.t() + residual
+            return torch.relu(y), y.square()
+        compiled = torch.compile(function, backend="attacca", options=ALWAYS)
+        with torch.no_grad():
+            got, (code,) = torch._inductor.utils.run_and_get_code(compiled, x, residual)
+        self.assertEqual(code.count("extern_kernels.attacca_region_of_several_results("), 1)
+        self.assertNotIn("= torch.ops.attacca.region", code)
+        torch.testing.assert_close(got, function(x, residual))
+
     def test_regions_read_at_any_address_and_stride(self):
         weight = torch.randn(24, 16)
 

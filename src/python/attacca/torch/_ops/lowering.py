@@ -22,10 +22,11 @@ from .region import (
     signature_of,
 )
 
-_NAME = "attacca_region"
+_NAME, _OF_SEVERAL_RESULTS = "attacca_region", "attacca_region_of_several_results"
 
 
 _loaded: dict[tuple[str, int], Loaded] = {}
+_loaded_of_several: dict[tuple[str, str, str, float, int], Loaded] = {}
 
 
 def _run(*arguments: Any, out: torch.Tensor) -> None:
@@ -46,6 +47,20 @@ def _run(*arguments: Any, out: torch.Tensor) -> None:
         called.engine.call(inputs, {}, out)
 
 
+def _run_several(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
+                 seconds: float) -> list[torch.Tensor]:
+    """What generated code calls for several results, with the custom op's arguments.
+
+    Raises:
+        Error: As :class:`attacca.Plan`'s calls.
+    """
+    key = (graph, mode, tuning, seconds, inputs[0].get_device())
+    called = _loaded_of_several.get(key)
+    if called is None:
+        called = _loaded_of_several[key] = loaded(graph, mode, tuning, seconds, inputs[0].device)
+    return called(inputs)
+
+
 def _check_alignments(called: Loaded, tensors: Sequence[torch.Tensor]) -> None:
     if has_kernel(called.graph) and any(tensor.data_ptr() & 15 for tensor in tensors):
         raise Error("a tensor's address is not a multiple of 16, for which Triton compiled the "
@@ -58,8 +73,7 @@ def _constant(graph: str, mode: str, tuning: str, seconds: float) -> str:
 
 
 def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_seconds: float) -> Any:
-    """Inductor's IR of a call: the custom op for several results or in generated C++, else the
-    plain call."""
+    """Inductor's IR of a call: the custom op in generated C++, else a plain call."""
     from torch._inductor import ir
     from torch._inductor.lowering import fallback_handler
     from torch._inductor.virtualized import V
@@ -71,10 +85,15 @@ def _lower(inputs: Sequence[Any], graph: str, mode: str, tuning: str, tuning_sec
     laid_out = [ir.ExternKernel.require_contiguous(value) if strides is None else
                 ir.ExternKernel.require_exact_strides(value, strides)
                 for value, strides in zip(inputs, wanted)]
+    is_python = not (V.graph.cpp_wrapper or V.graph.fx_wrapper)
     if len(outputs) != 1:
-        return fallback_handler(region, add_to_fallback_set=False)(laid_out, graph, mode, tuning,
+        made = fallback_handler(region, add_to_fallback_set=False)(laid_out, graph, mode, tuning,
                                                                    tuning_seconds)
-    if V.graph.cpp_wrapper or V.graph.fx_wrapper:
+        if is_python:
+            called = made[0].data.data.inputs[0]  # from a tensor's storage to the call it is of
+            called.python_kernel_name = f"extern_kernels.{_OF_SEVERAL_RESULTS}"
+        return made
+    if not is_python:
         call = fallback_handler(region_of_one_result, add_to_fallback_set=False)
         return [call(laid_out, graph, mode, tuning, tuning_seconds)]
     size = ir.convert_shape_to_inductor(node.meta["val"][0].shape)
@@ -93,6 +112,7 @@ def install() -> None:
 
     if not hasattr(extern_kernels, _NAME):
         setattr(extern_kernels, _NAME, _run)
+        setattr(extern_kernels, _OF_SEVERAL_RESULTS, _run_several)
         register_lowering(region, type_promotion_kind=None)(_lower)
 
 
