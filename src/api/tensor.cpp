@@ -4,6 +4,8 @@
 
 #include "fmt/format.h"
 
+#include "ir/graph/span.hpp"
+
 namespace attacca::api {
 namespace {
 
@@ -14,19 +16,10 @@ tl::unexpected<Error> too_large(const Tensor& tensor) {
 
 // The dtype's bytes times the span of the strides.
 Result<size_t> span_bytes(const Tensor& tensor) {
-  int64_t last = 0;
-  bool empty = false, overflow = false;
-  for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
-    int64_t step = 0;
-    empty |= tensor.shape[axis] == 0;
-    overflow |= __builtin_mul_overflow(tensor.shape[axis] - 1, tensor.strides[axis], &step);
-    overflow |= __builtin_add_overflow(last, step, &last);
-  }
-  if (empty) return size_t{0};
+  const auto span = ir::span_of(tensor.shape, tensor.strides);
   int64_t bytes = 0;
-  overflow |= __builtin_add_overflow(last, 1, &last);
-  overflow |= __builtin_mul_overflow(last, ir::size_of(tensor.dtype), &bytes);
-  if (overflow) return too_large(tensor);
+  if (!span || __builtin_mul_overflow(*span, ir::size_of(tensor.dtype), &bytes))
+    return too_large(tensor);
   return static_cast<size_t>(bytes);
 }
 

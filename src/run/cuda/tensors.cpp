@@ -1,5 +1,6 @@
 #include "run/cuda/tensors.hpp"
 
+#include "ir/graph/span.hpp"
 #include "run/shared/input_layout.hpp"
 
 namespace attacca::run {
@@ -7,13 +8,9 @@ namespace {
 
 using ir::Tensor;
 
-// From the first element to the last that strides reach.
 size_t span_bytes(const Tensor& tensor) {
-  if (tensor.size() == 0) return 0;
-  int64_t span = 1;
-  for (size_t axis = 0; axis < tensor.shape().size(); ++axis)
-    span += (tensor.shape()[axis] - 1) * tensor.strides()[axis];
-  return static_cast<size_t>(span * ir::size_of(tensor.dtype()));
+  return static_cast<size_t>(*ir::span_of(tensor.shape(), tensor.strides()) *
+                             ir::size_of(tensor.dtype()));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 
+#include "ir/graph/span.hpp"
 #include "run/shared/access.hpp"
 #include "support/memory.hpp"
 
@@ -23,23 +24,16 @@ Result<ir::SymbolValues> symbols_of(const ir::Graph& graph, const ir::Bindings& 
 Result<int64_t> span_of(const ir::Node& input, const std::vector<int64_t>& shape,
                         const std::vector<int64_t>& strides) {
   if (std::count(shape.begin(), shape.end(), 0) > 0) return 0;
-  int64_t span = 1, bytes = 0;
-  bool overflow = false;
-  for (size_t axis = 0; axis < strides.size(); ++axis) {
-    if (strides[axis] < 0)
-      return fail(fmt::format("input {} declares a negative stride", input.name), input.name,
-                  "declare strides >= 0");
-    int64_t reach = 0;
-    overflow |= __builtin_mul_overflow(shape[axis] - 1, strides[axis], &reach);
-    overflow |= __builtin_add_overflow(span, reach, &span);
-  }
-  overflow |= __builtin_mul_overflow(span, ir::size_of(input.type.dtype), &bytes);
-  if (overflow || bytes > physical_memory())
+  if (std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride < 0; }))
+    return fail(fmt::format("input {} declares a negative stride", input.name), input.name,
+                "declare strides >= 0");
+  const auto span = ir::span_of(shape, strides);
+  if (!span || *span > physical_memory() / ir::size_of(input.type.dtype))
     return fail(fmt::format("input {} declares strides that reach further than this machine's "
                             "memory",
                             input.name),
                 input.name, "use smaller strides or dimensions");
-  return span;
+  return *span;
 }
 
 namespace {

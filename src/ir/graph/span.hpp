@@ -1,0 +1,15 @@
+// How far tensors reach in memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace attacca::ir {
+
+// From the first element to the last of a tensor with these strides, both included; 0 if it has
+// none. nullopt: that is no int64_t. REQUIRES: strides >= 0.
+std::optional<int64_t> span_of(const std::vector<int64_t>& shape,
+                               const std::vector<int64_t>& strides);
+
+}  // namespace attacca::ir
