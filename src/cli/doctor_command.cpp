@@ -69,8 +69,8 @@ Result<gpu::ToolDescription> describe_cublaslt() {
 Result<std::string> describe_device(int ordinal) {
   ATTACCA_TRY(const gpu::Device device, gpu::Device::open(ordinal));
   const gpu::DeviceInfo& info = device.info();
-  return fmt::format("{}, sm_{}, {} SMs, {:.1f} GiB", info.name, info.capability(), info.sm_count,
-                     static_cast<double>(info.memory_bytes) / (1 << 30));
+  return fmt::format("{}, {}, {} SMs, {:.1f} GiB", info.name, gpu::plain_arch(info.capability()),
+                     info.sm_count, static_cast<double>(info.memory_bytes) / (1 << 30));
 }
 
 void print_devices() {

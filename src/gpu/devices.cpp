@@ -69,10 +69,6 @@ constexpr int kFirstNative = 90;
 
 }  // namespace
 
-std::string DeviceInfo::arch() const {
-  return fmt::format("sm_{}", capability());
-}
-
 std::optional<DeviceInfo> known_device(const std::string& id) {
   for (const Row& row : kDevices)
     if (id == row.id)
@@ -107,12 +103,16 @@ DeviceRates rates_of(const DeviceInfo& device, double peak_cycles, double peak_m
                   .s8 = s8 * cycles});
 }
 
+std::string plain_arch(int capability) {
+  return fmt::format("sm_{}", capability);
+}
+
 std::string native_arch(int capability) {
-  return fmt::format("sm_{}{}", capability, capability >= kFirstNative ? "a" : "");
+  return plain_arch(capability) + (capability >= kFirstNative ? "a" : "");
 }
 
 std::string machine_arch(const std::string& target, int capability) {
-  return target.ends_with('a') || target.ends_with('f') ? target : fmt::format("sm_{}", capability);
+  return target.ends_with('a') || target.ends_with('f') ? target : plain_arch(capability);
 }
 
 }  // namespace attacca::gpu

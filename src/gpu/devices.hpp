@@ -29,8 +29,6 @@ struct DeviceInfo {
   DeviceRates rates = {};
 
   int capability() const { return major * 10 + minor; }  // 90
-  // What machine code for it is assembled as: "sm_90".
-  std::string arch() const;
 };
 
 // A row of the table: "h200". nullopt: not in the table.
@@ -42,6 +40,9 @@ std::string known_device_names();
 // its compute capability, these peaks of its clock (cycles a second) and memory (bytes a second),
 // and device.sm_count.
 DeviceRates rates_of(const DeviceInfo& device, double peak_cycles, double peak_memory);
+
+// The target of PTX that runs on later devices too: "sm_90" of 90.
+std::string plain_arch(int capability);
 
 // The target of PTX that one architecture alone runs, with all its instructions: "sm_90a" of 90,
 // "sm_89" of 89, for which there is no such target.

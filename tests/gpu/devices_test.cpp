@@ -10,7 +10,7 @@ TEST(Devices, ByName) {
   const auto h200 = known_device("h200");
   ASSERT_TRUE(h200);
   EXPECT_EQ(h200->name, "NVIDIA H200");
-  EXPECT_EQ(h200->arch(), "sm_90");
+  EXPECT_EQ(plain_arch(h200->capability()), "sm_90");
   EXPECT_EQ(h200->sm_count, 132);
   EXPECT_DOUBLE_EQ(h200->rates.memory, 4.2e12);  // measured: as it is
   EXPECT_FALSE(known_device("NVIDIA H200"));

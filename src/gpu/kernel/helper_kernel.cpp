@@ -2,21 +2,22 @@
 
 #include "fmt/format.h"
 
+#include "gpu/devices.hpp"
 #include "support/hash.hpp"
 
 namespace attacca::gpu {
 
 Result<std::string> cache_key(const HelperRequest& request, const Toolchain& toolchain) {
   ATTACCA_TRY(const std::string versions, toolchain.versions());
-  return fmt::format("attacca {}\ntools {}\nhelper {}\narch sm_{}\ncontract {}\n{} bytes {:016x}\n",
-                     ATTACCA_VERSION, versions, request.entry, request.capability, request.contract,
-                     request.source.size(), hash64(request.source));
+  return fmt::format("attacca {}\ntools {}\nhelper {}\narch {}\ncontract {}\n{} bytes {:016x}\n",
+                     ATTACCA_VERSION, versions, request.entry, plain_arch(request.capability),
+                     request.contract, request.source.size(), hash64(request.source));
 }
 
 Result<Cubin> build(const HelperRequest& request, Cache& cache, const Toolchain& toolchain) {
   ATTACCA_TRY(const std::string key, cache_key(request, toolchain));
   const auto make = [&]() -> Result<std::vector<char>> {
-    const std::string arch = fmt::format("sm_{}", request.capability);
+    const std::string arch = plain_arch(request.capability);
     ATTACCA_TRY(
         const std::string ptx,
         toolchain.compile(request.source,
