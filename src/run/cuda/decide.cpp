@@ -80,11 +80,8 @@ bool decide_by_known(const StepContext& context, const problem::Problem& problem
     if (known.key == decision.key && is_enough(context, known.choice) &&
         take(context, problem, known.choice, "plan", decision))
       return true;
-  auto database = tune::Database::open();
-  const auto found =
-      database
-          ? database->find(decision.key)
-          : Result<std::optional<tune::Choice>>(tl::make_unexpected(std::move(database).error()));
+  const auto found = tune::Database::open().and_then(
+      [&](tune::Database&& database) { return database.find(decision.key); });
   if (!found) warn(found.error());
   if (found && *found && is_enough(context, **found) &&
       take(context, problem, **found, "database", decision))
@@ -134,9 +131,8 @@ Status measure(const StepContext& context, const fuse::Region& region,
   decision.trials = std::move(tuned.trials);
   decision.excluded = std::move(tuned.excluded);
   // A database that cannot be written costs the next process its own measurement, no more.
-  auto database = tune::Database::open();
-  const Status stored = database ? database->store(decision.key, tuned.choice)
-                                 : Status(tl::make_unexpected(std::move(database).error()));
+  const Status stored = tune::Database::open().and_then(
+      [&](tune::Database&& database) { return database.store(decision.key, tuned.choice); });
   if (!stored) {
     decision.not_stored = stored.error().what;
     warn(stored.error());
