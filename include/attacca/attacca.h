@@ -48,6 +48,11 @@ ATTACCA_API const char* attacca_status_where(const attacca_status* status);
 ATTACCA_API const char* attacca_status_fix(const attacca_status* status);
 ATTACCA_API void attacca_status_free(attacca_status* status);
 
+/* A problem of this process that made no call fail, such as a cache that cannot be used, as a
+ * status for the caller to free. `index`: from 0, in the order in which they appeared; each appears
+ * once. NULL: there are not that many. */
+ATTACCA_API attacca_status* attacca_warning(size_t index);
+
 /* ---- Bytes that a function made: texts (NUL-terminated besides) and files. */
 
 ATTACCA_API const char* attacca_bytes_data(const attacca_bytes* bytes);
@@ -68,8 +73,8 @@ ATTACCA_API attacca_status* attacca_graph_text(const attacca_graph* graph, attac
 ATTACCA_API attacca_status* attacca_graph_with_constant(const attacca_graph* graph,
                                                         const char* input, const void* data,
                                                         size_t bytes, attacca_graph** bound);
-/* The same where the data's own type is known: "bf16[11008, 4096]". A dtype or shape that is not the
- * input's is an error, also where the bytes are as many. NULL: the input's type. */
+/* The same where the data's own type is known: "bf16[11008, 4096]". A dtype or shape that is not
+ * the input's is an error, also where the bytes are as many. NULL: the input's type. */
 ATTACCA_API attacca_status* attacca_graph_with_typed_constant(const attacca_graph* graph,
                                                               const char* input, const char* type,
                                                               const void* data, size_t bytes,
@@ -101,15 +106,16 @@ ATTACCA_API attacca_status* attacca_builder_compute(attacca_builder* builder,
                                                     const attacca_value* values, size_t count,
                                                     attacca_value* value);
 /* What a parameter of a kernel of the caller's own is passed. text NULL: the address of `value`.
- * "f32[M, 4096]": that of the kernel's result, of this type; once. "s32(M)", "f32(0.5)": a number. */
+ * "f32[M, 4096]": that of the kernel's result, of this type; once. "s32(M)", "f32(0.5)": a number.
+ */
 typedef struct attacca_kernel_argument {
   const char* text;
   attacca_value value;
 } attacca_kernel_argument;
 
-/* A kernel of the caller's own, CUDA C++ (.cu) or PTX (.ptx), with one argument a parameter; it runs
- * on a GPU alone, and what follows may join it (docs/user-kernels.md). `launch` as the text form has
- * it: "entry=gemm, grid=[ceildiv(M, 64), 4], block=[256], shared=16384". */
+/* A kernel of the caller's own, CUDA C++ (.cu) or PTX (.ptx), with one argument a parameter; it
+ * runs on a GPU alone, and what follows may join it (docs/user-kernels.md). `launch` as the text
+ * form has it: "entry=gemm, grid=[ceildiv(M, 64), 4], block=[256], shared=16384". */
 ATTACCA_API attacca_status* attacca_builder_kernel(attacca_builder* builder, const char* file,
                                                    const attacca_kernel_argument* arguments,
                                                    size_t count, const char* launch,
@@ -133,8 +139,8 @@ typedef struct attacca_packing {
   const char* scales;  /* "f32", "f16", "bf16" */
 } attacca_packing;
 
-/* Host memory: weights (N, K) or, of 4 bits, (N, K / 2); scales and, of the weights' dtype, zero points
- * (N, groups); zeros NULL where there are none. */
+/* Host memory: weights (N, K) or, of 4 bits, (N, K / 2); scales and, of the weights' dtype, zero
+ * points (N, groups); zeros NULL where there are none. */
 ATTACCA_API attacca_status* attacca_weights_pack(const attacca_packing* packing,
                                                  const void* weights, const void* scales,
                                                  const void* zeros, attacca_bytes** packed);
@@ -166,8 +172,8 @@ typedef struct attacca_options {
 /* NULL: the device can be used. Else the reason, and what to install. */
 ATTACCA_API attacca_status* attacca_device_check(const char* device);
 
-/* Writes the tuning database's choices of a GPU ("cuda", "cuda:1"), of these versions of Attacca and
- * its tools, to a file (docs/tuning.md). count: how many, or NULL. */
+/* Writes the tuning database's choices of a GPU ("cuda", "cuda:1"), of these versions of Attacca
+ * and its tools, to a file (docs/tuning.md). count: how many, or NULL. */
 ATTACCA_API attacca_status* attacca_choices_export(const char* device, const char* path,
                                                    int64_t* count);
 /* Stores such a file's choices in the database, in place of those of equal keys. All of them or
@@ -186,11 +192,12 @@ ATTACCA_API attacca_status* attacca_plan_compile(const attacca_graph* graph,
 
 /* D = epilogue(A x B): inputs a: dtype[M, K], b: dtype[N, K] (b_layout "nk") or dtype[K, N] ("kn"),
  * then the operands that the epilogue names, in order; outputs of out_dtype. The epilogue's text is
- * that of `attacca emit`: "silu(acc + row(bias)) * full(res)". A gate's, "silu(acc0) * acc1", reads two
- * products of N columns: with b and b1: [N, K] ("two"), or with the halves or the alternate rows of
- * b: [2 N, K] ("halves", "rows"). acc has the product's dtype: dtype's, f32 of 8-bit floats, s32 of
- * bytes; an operand that names no dtype has acc's, f32 where that is s32. dtype NULL: "bf16";
- * b_layout NULL: "nk"; epilogue NULL: "acc"; out_dtype NULL: acc's dtype, "bf16" of 8-bit floats. */
+ * that of `attacca emit`: "silu(acc + row(bias)) * full(res)". A gate's, "silu(acc0) * acc1", reads
+ * two products of N columns: with b and b1: [N, K] ("two"), or with the halves or the alternate
+ * rows of b: [2 N, K] ("halves", "rows"). acc has the product's dtype: dtype's, f32 of 8-bit
+ * floats, s32 of bytes; an operand that names no dtype has acc's, f32 where that is s32. dtype
+ * NULL: "bf16"; b_layout NULL: "nk"; epilogue NULL: "acc"; out_dtype NULL: acc's dtype, "bf16" of
+ * 8-bit floats. */
 ATTACCA_API attacca_status* attacca_matmul_plan(const char* dtype, const char* b_layout,
                                                 const char* epilogue, const char* out_dtype,
                                                 const attacca_options* options,
@@ -202,10 +209,10 @@ ATTACCA_API attacca_status* attacca_plan_serialize(const attacca_plan* plan, att
 ATTACCA_API attacca_status* attacca_plan_deserialize(const void* data, size_t bytes,
                                                      const char* device, attacca_plan** plan);
 ATTACCA_API attacca_status* attacca_plan_save(const attacca_plan* plan, const char* path);
-/* A bundle: the same with the machine code of the kernels of all instances prepared so far, of a plan
- * for a GPU. Loaded for a GPU of the same compute capability, it runs for their sizes without NVRTC,
- * an assembler or the templates' PTX (docs/deploy.md); where it cannot, loading fails, or compiles
- * again where the compilers are. A plan with kernels of the caller's own is refused. */
+/* A bundle: the same with the machine code of the kernels of all instances prepared so far, of a
+ * plan for a GPU. Loaded for a GPU of the same compute capability, it runs for their sizes without
+ * NVRTC, an assembler or the templates' PTX (docs/deploy.md); where it cannot, loading fails, or
+ * compiles again where the compilers are. A plan with kernels of the caller's own is refused. */
 ATTACCA_API attacca_status* attacca_plan_save_bundle(const attacca_plan* plan, const char* path);
 /* device NULL: the one it was compiled for. */
 ATTACCA_API attacca_status* attacca_plan_load(const char* path, const char* device,
@@ -259,11 +266,11 @@ ATTACCA_API attacca_status* attacca_plan_prepare(const attacca_plan* plan,
                                                  const attacca_size* sizes, size_t count,
                                                  const int32_t* alignments, size_t alignment_count,
                                                  attacca_instance** instance);
-/* The same for tensors that lie otherwise than the plan says: `strides`, in elements, of the inputs,
- * then of the outputs, each an array of the tensor's rank or NULL: as the plan says. Rows may be
- * parts of wider rows, matrices transposed, elements of inputs repeated (stride 0); an element of an
- * output has a place of its own. Negative strides are refused, as are on a GPU outputs that no
- * kernel can write so. */
+/* The same for tensors that lie otherwise than the plan says: `strides`, in elements, of the
+ * inputs, then of the outputs, each an array of the tensor's rank or NULL: as the plan says. Rows
+ * may be parts of wider rows, matrices transposed, elements of inputs repeated (stride 0); an
+ * element of an output has a place of its own. Negative strides are refused, as are on a GPU
+ * outputs that no kernel can write so. */
 ATTACCA_API attacca_status* attacca_plan_prepare_strided(
     const attacca_plan* plan, const attacca_size* sizes, size_t count, const int32_t* alignments,
     size_t alignment_count, const int64_t* const* strides, size_t stride_count,
@@ -300,11 +307,11 @@ ATTACCA_API attacca_status* attacca_instance_run(const attacca_instance* instanc
 /* How a region is computed on a GPU. Its texts live as long as the instance, which may outlive the
  * plan. */
 typedef struct attacca_decision {
-  const char* candidate; /* "wgmma_tn_128x256x64_2x1_direct_f1_d16 splits=2", "unfused algorithm=3" */
+  const char* candidate; /* "wgmma_tn_128x256x64_2x1_f1_d16 splits=2", "unfused algorithm=3" */
   /* "measured", "database", "plan", "shipped", "model", "only way"; of a kernel of the caller's own
    * "analysis" */
   const char* source;
-  double seconds;        /* where known, else 0 */
+  double seconds; /* where known, else 0 */
   double unfused_seconds;
 } attacca_decision;
 

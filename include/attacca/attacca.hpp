@@ -106,6 +106,14 @@ class [[nodiscard]] Result {
   std::variant<T, Status> held_;
 };
 
+// The problems of this process that made no call fail, such as a cache that cannot be used, from
+// the one of number `first` on.
+inline std::vector<Status> warnings(size_t first = 0) {
+  std::vector<Status> all;
+  while (attacca_status* warning = attacca_warning(first + all.size())) all.emplace_back(warning);
+  return all;
+}
+
 // ---- Types
 
 enum class DType : uint8_t { F64, F32, F16, BF16, F8E4M3, F8E5M2, S8, U8, S32, S64, Bool };

@@ -21,6 +21,18 @@ T check(Result<T> result) {
   return *std::move(result);
 }
 
+// Passes new warnings of the library to Python's `warnings`, as RuntimeWarning. Raises what the
+// user's filters make of them.
+void report_warnings();
+
+// Of what may compile kernels or read the cache.
+template <class T>
+T check_and_warn(Result<T> result) {
+  T value = check(std::move(result));
+  report_warnings();
+  return value;
+}
+
 // Returns the text; raises attacca.Error if it has a NUL character, at which C texts end.
 const std::string& whole(const std::string& text, const char* where);
 

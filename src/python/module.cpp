@@ -22,6 +22,15 @@ void raise(const Status& status) {
   raise(status.what(), status.where(), status.fix());
 }
 
+void report_warnings() {
+  static size_t reported = 0;  // Python's global lock protects it
+  for (const Status& warning : warnings(reported)) {
+    ++reported;
+    if (PyErr_WarnEx(PyExc_RuntimeWarning, warning.text().c_str(), 1) != 0)
+      throw nb::python_error();
+  }
+}
+
 const std::string& whole(const std::string& text, const char* where) {
   if (text.find('\0') != std::string::npos)
     raise(std::string("the ") + where + " has a NUL character", where, "take it out");

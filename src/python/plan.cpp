@@ -41,7 +41,7 @@ void bind_plan(nb::module_& module) {
           [](const Graph& graph, const std::string& device, const std::string& mode,
              const std::string& tuning, double tuning_seconds, int threads, bool fuse) {
             const Options chosen = options(device, mode, tuning, tuning_seconds, threads, fuse);
-            return check(unlocked([&] { return Plan::compile(graph, chosen); }));
+            return check_and_warn(unlocked([&] { return Plan::compile(graph, chosen); }));
           },
           nb::arg("graph"), nb::arg("device"), nb::arg("mode"), nb::arg("tuning"),
           nb::arg("tuning_seconds"), nb::arg("threads"), nb::arg("fuse"))
@@ -52,7 +52,7 @@ void bind_plan(nb::module_& module) {
              const std::string& tuning, double tuning_seconds, int threads) {
             const Options chosen = options(device, mode, tuning, tuning_seconds, threads, true);
             const DType in = dtype(input), out = dtype(out_dtype);
-            return check(unlocked([&] {
+            return check_and_warn(unlocked([&] {
               return Plan::matmul(in, whole(b_layout, "b_layout"), whole(epilogue, "epilogue"), out,
                                   chosen);
             }));
@@ -63,13 +63,14 @@ void bind_plan(nb::module_& module) {
       .def_static(
           "load",
           [](const std::string& path, const std::string& device) {
-            return check(Plan::load(whole(path, "path"), whole(device, "device")));
+            return check_and_warn(Plan::load(whole(path, "path"), whole(device, "device")));
           },
           nb::arg("path"), nb::arg("device") = "")
       .def_static(
           "deserialize",
           [](const nb::bytes& data, const std::string& device) {
-            return check(Plan::deserialize({data.c_str(), data.size()}, whole(device, "device")));
+            return check_and_warn(
+                Plan::deserialize({data.c_str(), data.size()}, whole(device, "device")));
           },
           nb::arg("data"), nb::arg("device") = "")
       .def("serialize", [](const Plan& plan) { return to_bytes(check(plan.serialize())); })
@@ -95,7 +96,8 @@ void bind_plan(nb::module_& module) {
              const std::vector<int32_t>& alignments,
              const std::vector<std::vector<int64_t>>& strides) {
             for (const auto& [symbol, value] : sizes) whole(symbol, "sizes");
-            return check(unlocked([&] { return plan.prepare(sizes, alignments, strides); }));
+            return check_and_warn(
+                unlocked([&] { return plan.prepare(sizes, alignments, strides); }));
           },
           nb::arg("sizes"), nb::arg("alignments"),
           nb::arg("strides") = std::vector<std::vector<int64_t>>());

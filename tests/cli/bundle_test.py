@@ -76,6 +76,7 @@ class Bundles(unittest.TestCase):
                              [candidate for candidate, source in ran["decisions"]
                               if source != "only way"])
             self.assertIn("bundle", [source for _, source in ran["decisions"]])
+        self.assertEqual(answer["warnings"], [])
         loads = answer["calls"].count("cuModuleLoadDataEx")
         self.assertEqual(loads, len(self.made["kernels"]))
         self.assertGreaterEqual(sum(call.startswith("cuLaunchKernel") for call in answer["calls"]),
@@ -99,6 +100,13 @@ class Bundles(unittest.TestCase):
         self.assertNotIn("error", answer["sizes"][0])
         self.assertNotIn("bundle", [source for _, source in answer["sizes"][0]["decisions"]])
         self.assertGreater(len(answer["kept"]), 0)
+        not_used = "the kernels of the bundle are not used and are compiled again: "
+        self.assertEqual([each[:len(not_used)] for each in answer["warnings"]], [not_used])
+        answer = self.deploy(other, [{"M": 16}], compilers=True, ATTACCA_CACHE_DIR="/dev/null/x")
+        self.assertNotIn("error", answer["sizes"][0])
+        text = "\n".join(answer["warnings"])
+        self.assertIn(not_used, text)
+        self.assertRegex(text, "kernels are compiled again in every process.*ATTACCA_CACHE_DIR")
 
     def test_an_old_driver_is_refused(self):
         self.assertRegex(self.deploy(FAKE_CUDA_VERSION="11080")["error"],

@@ -42,6 +42,7 @@ bytes_of = {kind: function(f"instance_{kind}_bytes", ctypes.c_size_t, Handle, ct
 workspace_of = function("instance_workspace", ctypes.c_size_t, Handle)
 run = function("instance_run", Handle, Handle, ctypes.POINTER(Handle), ctypes.c_size_t,
                ctypes.POINTER(Handle), ctypes.c_size_t, Handle, ctypes.c_size_t, Handle)
+warning = function("warning", Handle, ctypes.c_size_t)
 decision_count = function("instance_decision_count", ctypes.c_size_t, Handle)
 decision_at = function("instance_decision", Handle, Handle, ctypes.c_size_t,
                        ctypes.POINTER(Decision))
@@ -94,6 +95,9 @@ def main():
     with open("/proc/self/maps", encoding="utf-8") as maps:
         names = {line.split("/")[-1].strip() for line in maps if ".so" in line}
     result["libraries"] = sorted(names)
+    result["warnings"] = []
+    while status := warning(len(result["warnings"])):
+        result["warnings"].append(error(status))
     return result
 
 

@@ -11,6 +11,7 @@ import fcntl
 import io
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import threading
@@ -187,6 +188,21 @@ class StandIn(unittest.TestCase):
             plan.save(first, kernels=1)
         with self.assertRaisesRegex(attacca.Error, "a plan of the CPU has no kernels to keep"):
             attacca.load(first, device="cpu").save(second, kernels=True)
+
+    def test_a_cache_that_cannot_be_used_is_a_warning(self):
+        """Once a process, whatever Python's filters say of repeated warnings."""
+        script = ("import sys, warnings, attacca\n"
+                  "warnings.simplefilter('always')\n"
+                  "plan = attacca.compile('graph g(x: f16[M, 60], w: f16[60, 60]) '\n"
+                  "                       '{ return silu(x @ transpose(w)) }', device='cuda')\n"
+                  "for m in (5, 16): plan.prepare(M=m)\n")
+        ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                             env={**os.environ, "ATTACCA_CACHE_DIR": "/dev/null/cache"})
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        seen = [line for line in ran.stderr.splitlines() if "RuntimeWarning" in line]
+        self.assertEqual(len([line for line in seen if "kernels are compiled again" in line]), 1,
+                         ran.stderr)
+        self.assertTrue(all("ATTACCA_CACHE_DIR" in line for line in seen), ran.stderr)
 
     def test_devices_do_not_mix(self):
         with self.assertRaisesRegex(attacca.Error, "a is on cuda:0 and b on cuda:1"):

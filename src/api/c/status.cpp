@@ -1,6 +1,7 @@
 #include "api/c/status.hpp"
 
 #include "support/text/excerpt.hpp"
+#include "support/warnings.hpp"
 
 namespace attacca::api {
 namespace {
@@ -20,6 +21,16 @@ attacca_status* make_status(Error error) noexcept {
   return status != nullptr ? status : &memory_ran_out();
 }
 
+namespace {
+
+attacca_status* warning(size_t index) noexcept try {
+  const std::vector<Error> all = warnings();
+  return index < all.size() ? make_status(all[index]) : nullptr;
+} catch (const std::bad_alloc&) {
+  return &memory_ran_out();
+}
+
+}  // namespace
 }  // namespace attacca::api
 
 extern "C" {
@@ -42,6 +53,10 @@ const char* attacca_status_fix(const attacca_status* status) {
 
 void attacca_status_free(attacca_status* status) {
   if (status != &attacca::api::memory_ran_out()) delete status;
+}
+
+attacca_status* attacca_warning(size_t index) {
+  return attacca::api::warning(index);
 }
 
 const char* attacca_bytes_data(const attacca_bytes* bytes) {
