@@ -23,20 +23,14 @@ TensorInfo info_of(const ir::Graph& graph, std::string name, ir::Value value, bo
 
 Result<run::Compiled> compile_for(const ir::Graph& graph, const Options& options,
                                   run::CudaOptions cuda, run::OutputStrides strides) {
-  run::Options chosen{.cuda = std::move(cuda), .output_strides = std::move(strides)};
-  if (!options.device.cuda) {
-    chosen.cpu.threads = options.threads;
-    return run::compile(graph, run::Target::cpu(options.mode, options.fuse), std::move(chosen));
-  }
-  // Kept to the end: a context that is given back and taken again is made again.
-  ATTACCA_TRY(const gpu::Device device,
-              options.described ? Result<gpu::Device>(gpu::Device::described(*options.described))
-                                : gpu::Device::open(options.device.ordinal));
-  chosen.cuda.tuning = options.tuning;
-  chosen.cuda.tune_options = tune::options_within(options.tuning_seconds);
-  chosen.cuda.compile_only = options.described.has_value();
-  return run::compile(graph, run::Target::cuda(device.info(), options.mode, options.fuse),
-                      std::move(chosen));
+  ATTACCA_TRY(const run::Target target,
+              run::Target::of(options.device, options.mode, options.fuse, options.described));
+  cuda.tuning = options.tuning;
+  cuda.tune_options = tune::options_within(options.tuning_seconds);
+  return run::compile(graph, target,
+                      {.cpu = {.threads = options.threads},
+                       .cuda = std::move(cuda),
+                       .output_strides = std::move(strides)});
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ const std::shared_ptr<launch::Toolbox>& toolbox() {
 }
 
 run::Target device_target(ir::Mode mode, bool fuse) {
-  return run::Target::cuda(toolbox()->device().info(), mode, fuse);
+  return run::Target::cuda(toolbox()->device(), mode, fuse);
 }
 
 std::string to_string(const Extents& extents) {
@@ -133,7 +133,7 @@ Result<Case> make_case(const ir::Graph& graph, const ir::SymbolValues& symbols, 
   made.symbols = symbols;
   made.mode = mode;
   made.inputs = std::move(inputs);
-  ATTACCA_TRY(const run::Prepared prepared, run::prepare(graph, run::Target::cuda({}, mode)));
+  ATTACCA_TRY(const run::Prepared prepared, run::prepare(graph, device_target(mode, true)));
   fuse::Partition partition = *prepared.partition;
   if (partition.regions.size() != 1)
     return fail(fmt::format("{} regions, one wanted", partition.regions.size()));

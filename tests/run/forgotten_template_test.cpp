@@ -19,7 +19,8 @@ Decision decided(const CudaOptions& options = {}) {
   auto graph =
       ir::parse_graph("graph g(x: bf16[M, 64], w: bf16[64, 64]) { return y = relu(matmul(x, w)) }");
   if (!graph) ADD_FAILURE() << to_string(graph.error());
-  const auto plan = CudaPlan::make(unfolded(*std::move(graph), Target::cuda({})), options);
+  const auto plan =
+      CudaPlan::make(unfolded(*std::move(graph), Target::of({.cuda = true}).value()), options);
   if (!plan) ADD_FAILURE() << to_string(plan.error());
   const auto instance = plan->instance({{"M", 100}});
   if (!instance) ADD_FAILURE() << to_string(instance.error());

@@ -74,7 +74,7 @@ Prepared prepared(const std::string& text) {
   const auto graph = ir::parse_graph(text);
   EXPECT_TRUE(graph) << (graph ? "" : to_string(graph.error())) << text;
   if (!graph) return {};
-  const auto plan = compile(*graph, Target::cuda({}));
+  const auto plan = compile(*graph, Target::of({.cuda = true}).value());
   EXPECT_TRUE(plan) << (plan ? "" : to_string(plan.error()));
   if (!plan) return {};
   const auto instance = plan->cuda().instance({{"M", 24}});

@@ -8,13 +8,11 @@
 namespace attacca::run {
 namespace {
 
-TEST(NoDevice, ErrorsNameTheLibraryAndTheMend) {
-  const auto graph = gemm_graph({});
-  ASSERT_TRUE(graph) << to_string(graph.error());
-  const auto plan = compile(*graph, Target::cuda({}));
-  ASSERT_FALSE(plan);
-  EXPECT_EQ(plan.error().where, "/nowhere/libcuda.so.1");
-  EXPECT_EQ(plan.error().fix, "correct or unset ATTACCA_LIBCUDA");
+TEST(NoDevice, ErrorsNameTheLibraryAndTheFix) {
+  const auto target = Target::of({.cuda = true});
+  ASSERT_FALSE(target);
+  EXPECT_EQ(target.error().where, "/nowhere/libcuda.so.1");
+  EXPECT_EQ(target.error().fix, "correct or unset ATTACCA_LIBCUDA");
   const auto toolbox = launch::Toolbox::open();
   ASSERT_FALSE(toolbox);
   EXPECT_EQ(toolbox.error().where, "/nowhere/libcuda.so.1");

@@ -48,6 +48,16 @@ TEST(Pipeline, EagerModeFoldsNothing) {
   EXPECT_TRUE(prepare(*graph, Target::cpu(ir::Mode::Eager))->folds.empty());
 }
 
+TEST(Target, OfADescribedDeviceNeedsNone) {
+  const auto target = Target::of({.cuda = true}, ir::Mode::Eager, false, gpu::known_device("a100"));
+  ASSERT_TRUE(target) << to_string(target.error());
+  EXPECT_EQ(target->device->info().capability(), 80);
+  EXPECT_FALSE(target->device->is_here());
+  EXPECT_FALSE(target->fuse);
+  EXPECT_EQ(target->mode, ir::Mode::Eager);
+  EXPECT_FALSE(Target::of({})->device);
+}
+
 TEST(Pipeline, ReportsAMissingFile) {
   EXPECT_EQ(load_graph("/no/such/file.attacca").error().what, "cannot read /no/such/file.attacca");
   EXPECT_FALSE(load_graph("/no/such/file.onnx"));

@@ -53,7 +53,7 @@ std::string launches() {
 }
 
 Result<CudaPlan> plan_of(const ir::Graph& graph, CudaOptions options = {}) {
-  return CudaPlan::make(unfolded(graph, Target::cuda({})), std::move(options));
+  return CudaPlan::make(unfolded(graph, Target::of({.cuda = true}).value()), std::move(options));
 }
 
 // Every input and output at an address of its own: 0x1000, 0x2000, ..., the workspace at 0x100000.

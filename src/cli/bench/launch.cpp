@@ -69,7 +69,7 @@ Result<json::Value> measure_plan(const std::shared_ptr<launch::Toolbox>& toolbox
                                  const BenchGemmArgs& args, int count) {
   const gpu::Device& device = toolbox->device();
   ATTACCA_TRY(const ir::Graph graph, bench_graph(args));
-  const auto target = run::Target::cuda(device.info(), *ir::parse_mode(args.mode));
+  const auto target = run::Target::cuda(device, *ir::parse_mode(args.mode));
   ATTACCA_TRY(const run::Compiled compiled, run::compile(graph, target));
   ATTACCA_TRY(const auto instance, compiled.cuda().instance(bench_sizes(args)));
   // One buffer of the largest operand's size serves all operands: the host's time does not depend

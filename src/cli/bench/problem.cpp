@@ -37,7 +37,8 @@ Result<ir::Graph> bench_graph(const BenchGemmArgs& args) {
 Result<problem::ProblemText> bench_problem(const BenchGemmArgs& args) {
   ATTACCA_TRY(const ir::Graph graph, bench_graph(args));
   const ir::Mode mode = *ir::parse_mode(args.mode);
-  ATTACCA_TRY(const run::Prepared prepared, run::prepare(graph, run::Target::cuda({}, mode)));
+  const auto any = run::Target::cuda(gpu::Device::described({}), mode);  // the regions are the same
+  ATTACCA_TRY(const run::Prepared prepared, run::prepare(graph, any));
   const fuse::Partition& partition = *prepared.partition;
   if (partition.regions.size() != 1)
     return fail(fmt::format("the epilogue makes {} regions: {}", partition.regions.size(),

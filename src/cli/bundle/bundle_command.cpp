@@ -3,8 +3,8 @@
 #include "api/plan_file.hpp"
 #include "cli/commands.hpp"
 #include "cli/explain/decisions.hpp"
-#include "cli/explain/explain_cuda.hpp"
 #include "cli/job.hpp"
+#include "cli/target.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -21,12 +21,13 @@ Status check_dims(const Job& job, const std::vector<std::string>& texts) {
 
 Result<api::Options> options_of(const BundleArgs& args) {
   api::Options options;
-  ATTACCA_TRY(options.device, run::parse_device(args.device, "--device"));
-  if (!options.device.cuda)
+  ATTACCA_TRY(const run::Target target, target_of(args.device, args.mode, true, args.as));
+  if (!target.device)
     return fail("a bundle holds a GPU's kernels", "--device", "use --device cuda");
-  ATTACCA_TRY(gpu::DeviceInfo device, described_device(args.as, options.device.ordinal));
-  if (!args.as.empty()) options.described = std::move(device);
-  options.mode = *ir::parse_mode(args.mode);
+  const gpu::DeviceInfo& device = target.device->info();
+  options.device = {true, device.ordinal};
+  if (!args.as.empty()) options.described = device;
+  options.mode = target.mode;
   if (args.tune) options.tuning = run::Tuning::Measure;
   return options;
 }

@@ -7,9 +7,9 @@
 #include "cli/commands.hpp"
 #include "cli/explain/explain_cuda.hpp"
 #include "cli/job.hpp"
+#include "cli/target.hpp"
 #include "fuse/explain/explain.hpp"
 #include "run/pipeline.hpp"
-#include "run/shared/device_id.hpp"
 #include "support/files/draft_file.hpp"
 #include "support/text/json.hpp"
 
@@ -30,16 +30,17 @@ Status draw_svg(const std::string& dot, const std::string& path) {
   return file.commit();
 }
 
+// The regions are the same for every GPU: to draw them, none need be there.
+Result<run::Target> explained_target(const ExplainArgs& args) {
+  const bool fuse = !args.unfused, draws = args.dot || !args.svg.empty();
+  if (!draws) return target_of(args.device, args.mode, fuse, args.as);
+  ATTACCA_TRY(const run::DeviceId id, run::parse_device(args.device, "--device"));
+  return run::Target::of(id, *ir::parse_mode(args.mode), fuse, gpu::DeviceInfo());
+}
+
 Result<int> try_explain(const ExplainArgs& args) {
   ATTACCA_TRY(Job job, load_job(args.file));
-  ATTACCA_TRY(const run::DeviceId id, run::parse_device(args.device, "--device"));
-  const ir::Mode mode = *ir::parse_mode(args.mode);
-  run::Target target = run::Target::cpu(mode, !args.unfused);
-  Result<gpu::DeviceInfo> device;  // the regions are the same for every GPU
-  if (id.cuda) {
-    device = described_device(args.as, id.ordinal);
-    target = run::Target::cuda(device.value_or(gpu::DeviceInfo()), mode, !args.unfused);
-  }
+  ATTACCA_TRY(const run::Target target, explained_target(args));
   ATTACCA_TRY(const run::Prepared prepared, run::prepare(job.graph, target));
   const fuse::Partition& partition = *prepared.partition;
   if (!args.svg.empty()) {
@@ -51,8 +52,7 @@ Result<int> try_explain(const ExplainArgs& args) {
     return kOk;
   }
   std::optional<Ranking> ranking;
-  if (id.cuda) {
-    if (!device) return tl::make_unexpected(std::move(device).error());
+  if (target.device) {
     ATTACCA_TRY(ranking, rank(std::move(job), prepared, args));
   }
   if (args.json) {

@@ -3,29 +3,13 @@
 #include "fmt/format.h"
 
 #include "cli/explain/decisions.hpp"
-#include "gpu/devices.hpp"
-#include "gpu/driver/device.hpp"
 #include "launch/user_kernel.hpp"
 #include "tune/candidates.hpp"
 
 namespace attacca::cli {
 
-Result<gpu::DeviceInfo> described_device(const std::string& as, int ordinal) {
-  if (as.empty()) {
-    auto device = gpu::Device::open(ordinal);
-    if (device) return device->info();
-    Error error = std::move(device).error();
-    error.fix += fmt::format("{}or describe a device: --as {}", error.fix.empty() ? "" : ", ",
-                             gpu::known_device_names());
-    return tl::make_unexpected(std::move(error));
-  }
-  if (auto known = gpu::known_device(as)) return *std::move(known);
-  return fail(fmt::format("no device {} is known", as), "--as",
-              fmt::format("one of {}", gpu::known_device_names()));
-}
-
 Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& args) {
-  const gpu::DeviceInfo& device = *prepared.target.device;
+  const gpu::DeviceInfo& device = prepared.target.device->info();
   const fuse::Partition& partition = *prepared.partition;
   ATTACCA_TRY(const templates::Catalog catalog, templates::Catalog::open(nullptr));
   ATTACCA_TRY_VOID(bind_dims(job, args.dims));

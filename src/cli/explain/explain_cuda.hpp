@@ -27,8 +27,6 @@ struct Ranking {
   std::vector<RankedRegion> regions;
 };
 
-// The device that `as` names, else the machine's.
-Result<gpu::DeviceInfo> described_device(const std::string& as, int ordinal);
 // Of the regions with a product, for the sizes of args.dims. Needs templates, but no GPU.
 // REQUIRES: prepared for a device.
 Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& args);

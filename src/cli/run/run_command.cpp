@@ -7,9 +7,9 @@
 #include "cli/run/estimate.hpp"
 #include "cli/run/run_cuda.hpp"
 #include "cli/run/run_report.hpp"
+#include "cli/target.hpp"
 #include "run/check/random_inputs.hpp"
 #include "run/pipeline.hpp"
-#include "run/shared/device_id.hpp"
 #include "support/progress.hpp"
 
 namespace attacca::cli {
@@ -29,13 +29,12 @@ Result<Job> prepare_job(const RunArgs& args) {
   return job;
 }
 
-Result<run::Compiled> compile_job(const Job& job, const RunArgs& args, bool fuse,
+Result<run::Compiled> compile_job(const Job& job, const RunArgs& args, const run::Target& target,
                                   std::shared_ptr<run::PackedWeights> packed) {
-  const Progress progress(fuse ? "compiling" : "compiling the op-by-op path");
+  const Progress progress(target.fuse ? "compiling" : "compiling the op-by-op path");
   run::CpuOptions options{.threads = args.threads, .packed = std::move(packed)};
   for (const ir::Value weight : run::weight_inputs(job.graph))
     options.weights.emplace(job.graph[weight].name, job.inputs.at(job.graph[weight].name));
-  const auto target = run::Target::cpu(*ir::parse_mode(args.mode), fuse);
   return run::compile(job.graph, target, {.cpu = std::move(options)});
 }
 
@@ -69,31 +68,27 @@ Result<std::vector<ir::Tensor>> run_once(const run::Compiled& plan, const Job& j
   return plan.run(job.inputs);
 }
 
-Result<int> run_on_cpu(const RunArgs& args, const Job& job) {
+Result<int> run_on_cpu(const RunArgs& args, const Job& job, run::Target target) {
   // Both paths multiply with one packed copy of the weights.
   auto packed = std::make_shared<run::PackedWeights>();
-  ATTACCA_TRY(const run::Compiled fused, compile_job(job, args, true, packed));
-  ATTACCA_TRY(const run::Compiled unfused, compile_job(job, args, false, std::move(packed)));
+  ATTACCA_TRY(const run::Compiled fused, compile_job(job, args, target, packed));
+  target.fuse = false;
+  ATTACCA_TRY(const run::Compiled unfused, compile_job(job, args, target, std::move(packed)));
   ATTACCA_TRY(const auto outputs, run_once(fused, job));
   if (!args.output.empty()) ATTACCA_TRY_VOID(write_outputs(job, outputs, args.output));
   RunReport report{args, job, fused.prepared, "cpu", "op by op"};
   ATTACCA_TRY(report.timing, time_paths(fused, unfused, job.inputs));
   if (args.check) {
     ATTACCA_TRY(const auto reference, unfused.run(job.inputs));
-    ATTACCA_TRY(report.checks, check_outputs(job, *ir::parse_mode(args.mode), outputs, reference));
+    ATTACCA_TRY(report.checks, check_outputs(job, target.mode, outputs, reference));
   }
   return print(report);
 }
 
 Result<int> try_run(const RunArgs& args) {
-  ATTACCA_TRY(const run::DeviceId device, run::parse_device(args.device, "--device"));
-  if (!device.cuda) {
-    ATTACCA_TRY(const Job job, prepare_job(args));
-    return run_on_cpu(args, job);
-  }
-  ATTACCA_TRY(const gpu::Device opened, open_cuda(device.ordinal));
+  ATTACCA_TRY(const run::Target target, target_of(args.device, args.mode));
   ATTACCA_TRY(const Job job, prepare_job(args));
-  return run_on_cuda(args, job, opened.info());
+  return target.device ? run_on_cuda(args, job, target) : run_on_cpu(args, job, target);
 }
 
 }  // namespace

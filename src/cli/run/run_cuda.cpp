@@ -1,7 +1,5 @@
 #include "cli/run/run_cuda.hpp"
 
-#include "fmt/format.h"
-
 #include "cli/run/run_report.hpp"
 #include "cli/tune_progress.hpp"
 #include "run/cuda/timing.hpp"
@@ -52,22 +50,13 @@ Result<Timing> time_paths(const Job& job, const Path& fused, const Path* unfused
 
 }  // namespace
 
-Result<gpu::Device> open_cuda(int ordinal) {
-  auto device = gpu::Device::open(ordinal);
-  if (device) return device;
-  Error error = std::move(device).error();
-  if (error.where.empty()) error.where = fmt::format("--device cuda:{}", ordinal);
-  return tl::make_unexpected(std::move(error));
-}
-
-Result<int> run_on_cuda(const RunArgs& args, const Job& job, const gpu::DeviceInfo& device) {
-  run::Target target = run::Target::cuda(device, *ir::parse_mode(args.mode));
+Result<int> run_on_cuda(const RunArgs& args, const Job& job, run::Target target) {
   ATTACCA_TRY(const Path fused, make_fused(job, args, target));
   const run::CudaOptions other{.tuning = run::Tuning::Unfused};
   const auto unfused = make_path(job, target, other);
   ATTACCA_TRY(const auto outputs, fused.compiled.run(job.inputs));
   if (!args.output.empty()) ATTACCA_TRY_VOID(write_outputs(job, outputs, args.output));
-  RunReport report{args, job, fused.compiled.prepared, device.name, "unfused"};
+  RunReport report{args, job, fused.compiled.prepared, target.device->info().name, "unfused"};
   report.decisions = fused.instance->decisions();
   if (!unfused) report.no_other = unfused.error().what;
   ATTACCA_TRY(report.timing, time_paths(job, fused, unfused ? &*unfused : nullptr));

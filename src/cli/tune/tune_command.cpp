@@ -3,10 +3,9 @@
 #include "cli/commands.hpp"
 #include "cli/explain/decisions.hpp"
 #include "cli/job.hpp"
-#include "cli/run/run_cuda.hpp"
+#include "cli/target.hpp"
 #include "cli/tune_progress.hpp"
 #include "run/pipeline.hpp"
-#include "run/shared/device_id.hpp"
 #include "tune/rounds.hpp"
 
 namespace attacca::cli {
@@ -46,14 +45,13 @@ run::Tuning tuning_of(const TuneArgs& args) {
   return args.missing ? run::Tuning::Measure : run::Tuning::Always;
 }
 
-Result<TunedPlan> measure(const TuneArgs& args, const Job& job, const gpu::DeviceInfo& device) {
+Result<TunedPlan> measure(const TuneArgs& args, const Job& job, const run::Target& target) {
   ATTACCA_TRY(const auto sizes, sizes_of(job, args.dims));
   TuneProgress progress;
   run::CudaOptions options{.tuning = tuning_of(args), .tune_options = options_of(args)};
   options.tune_options.progress = progress.callback();
   ATTACCA_TRY(run::Compiled compiled,
-              run::compile(job.graph, run::Target::cuda(device, *ir::parse_mode(args.mode)),
-                           {.cuda = std::move(options)}));
+              run::compile(job.graph, target, {.cuda = std::move(options)}));
   TunedPlan tuned{std::move(compiled), {}};
   progress.expect(std::max<size_t>(1, sizes.size() * count_products(tuned.partition())));
   for (const ir::SymbolValues& symbols : sizes) {
@@ -143,18 +141,17 @@ json::Value to_json(const TunedPlan& tuned, const TuneArgs& args) {
   }
   return json::Value::object()
       .set("file", args.file)
-      .set("device", tuned.compiled.prepared.target.device->name)
+      .set("device", tuned.compiled.prepared.target.device->info().name)
       .set("mode", args.mode)
       .set("tuned", std::move(rows));
 }
 
 Result<int> try_tune(const TuneArgs& args) {
-  ATTACCA_TRY(const run::DeviceId device, run::parse_device(args.device, "--device"));
-  if (!device.cuda)
-    return fail("there is nothing to tune on the CPU", "--device", "use --device cuda");
   ATTACCA_TRY(const Job job, load_job(args.file));
-  ATTACCA_TRY(const gpu::Device opened, open_cuda(device.ordinal));
-  ATTACCA_TRY(const TunedPlan tuned, measure(args, job, opened.info()));
+  ATTACCA_TRY(const run::Target target, target_of(args.device, args.mode));
+  if (!target.device)
+    return fail("there is nothing to tune on the CPU", "--device", "use --device cuda");
+  ATTACCA_TRY(const TunedPlan tuned, measure(args, job, target));
   if (args.json)
     print_json(to_json(tuned, args));
   else

@@ -32,8 +32,6 @@ struct CudaOptions {
   // Taken where it fits the device. Where it does not, kernels are compiled, with a warning, or,
   // without the compilers, the plan is refused.
   std::shared_ptr<const Bundle> bundle = {};
-  // The target's device need not be here: instances are made and cannot be launched.
-  bool compile_only = false;
 };
 
 }  // namespace attacca::run

@@ -53,11 +53,7 @@ Result<std::shared_ptr<launch::Toolbox>> open_toolbox(const gpu::Device& device,
 
 Result<CudaPlan> CudaPlan::make(Prepared prepared, CudaOptions options) {
   ATTACCA_CHECK(prepared.target.device.has_value(), "a plan for a GPU is of a graph for one");
-  const gpu::DeviceInfo& target = *prepared.target.device;
-  ATTACCA_TRY(const gpu::Device device, options.compile_only
-                                            ? Result<gpu::Device>(gpu::Device::described(target))
-                                            : gpu::Device::open(target.ordinal));
-  ATTACCA_TRY(auto toolbox, open_toolbox(device, options));
+  ATTACCA_TRY(auto toolbox, open_toolbox(*prepared.target.device, options));
   ATTACCA_TRY(FixedPlaces places, FixedPlaces::make(toolbox->device(), prepared.graph()));
   return CudaPlan(std::shared_ptr<Impl>(
       new Impl{{std::move(prepared), std::move(options), std::move(toolbox), std::move(places)}}));

@@ -2,6 +2,14 @@
 
 namespace attacca::run {
 
+Result<Target> Target::of(const DeviceId& id, ir::Mode mode, bool fuse,
+                          const std::optional<gpu::DeviceInfo>& described) {
+  if (!id.cuda) return cpu(mode, fuse);
+  if (described) return cuda(gpu::Device::described(*described), mode, fuse);
+  ATTACCA_TRY(gpu::Device device, gpu::Device::open(id.ordinal));
+  return cuda(std::move(device), mode, fuse);
+}
+
 fuse::FuseOptions Target::fuse_options() const {
   if (!device) return {.fuse = fuse};
   return {.fuse = fuse, .reductions = fuse::Reductions::Amax, .packed = true};

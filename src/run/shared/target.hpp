@@ -9,20 +9,25 @@
 #include "fuse/fuse.hpp"
 #include "gpu/driver/device.hpp"
 #include "ir/graph/mode.hpp"
+#include "run/shared/device_id.hpp"
 
 namespace attacca::run {
 
 struct Target {
-  std::optional<gpu::DeviceInfo> device;  // of a GPU; none: this machine's CPU
+  std::optional<gpu::Device> device;  // a GPU, here or described; none: this machine's CPU
   ir::Mode mode = ir::Mode::Fp32;
   bool fuse = true;  // false: op by op, every intermediate through memory
 
   static Target cpu(ir::Mode mode = ir::Mode::Fp32, bool fuse = true) {
     return {std::nullopt, mode, fuse};
   }
-  static Target cuda(gpu::DeviceInfo device, ir::Mode mode = ir::Mode::Fp32, bool fuse = true) {
+  static Target cuda(gpu::Device device, ir::Mode mode = ir::Mode::Fp32, bool fuse = true) {
     return {std::move(device), mode, fuse};
   }
+  // `described`: in place of the machine's GPU, for plans that are compiled but not launched.
+  // Errors: there is no such GPU.
+  static Result<Target> of(const DeviceId& id, ir::Mode mode = ir::Mode::Fp32, bool fuse = true,
+                           const std::optional<gpu::DeviceInfo>& described = {});
 
   // Eager mode promises the graph's own roundings, and the unfused path is the graph as it stands.
   bool folds() const { return fuse && mode != ir::Mode::Eager; }

@@ -1,0 +1,35 @@
+#include "cli/target.hpp"
+
+#include "fmt/format.h"
+
+namespace attacca::cli {
+namespace {
+
+// The device that --as names; none: it is empty.
+Result<std::optional<gpu::DeviceInfo>> described_device(const std::string& as) {
+  if (as.empty()) return std::nullopt;
+  if (auto known = gpu::known_device(as)) return known;
+  return fail(fmt::format("no device {} is known", as), "--as",
+              fmt::format("one of {}", gpu::known_device_names()));
+}
+
+}  // namespace
+
+Result<run::Target> target_of(const std::string& device, const std::string& mode, bool fuse,
+                              const std::optional<std::string>& as) {
+  ATTACCA_TRY(const run::DeviceId id, run::parse_device(device, "--device"));
+  std::optional<gpu::DeviceInfo> described;
+  if (as && id.cuda) {
+    ATTACCA_TRY(described, described_device(*as));
+  }
+  auto target = run::Target::of(id, *ir::parse_mode(mode), fuse, described);
+  if (target) return target;
+  Error error = std::move(target).error();
+  if (error.where.empty()) error.where = "--device " + to_string(id);
+  if (as)
+    error.fix += fmt::format("{}or describe a device: --as {}", error.fix.empty() ? "" : ", ",
+                             gpu::known_device_names());
+  return tl::make_unexpected(std::move(error));
+}
+
+}  // namespace attacca::cli
