@@ -122,8 +122,8 @@ std::vector<launch::Candidate> variants(const launch::Candidate& candidate, cons
   if (kernel.stream_k)
     for (const int splits : {1, 2, 3, 4, 6, 8})
       if (problem.products[0].k / splits >= 4 * kernel.tile.k) add(0, 0, splits);
-  // Only where tiles run over the device more than once and share what they read is their order
-  // worth anything.
+  // The order of tiles matters only where they run over the device in several waves and share what
+  // they read.
   if (kernel.schedule != templates::Schedule::Dot && waves(problem, kernel, 1, device) > 1)
     for (const int raster : {1, 2})
       for (const int swizzle : {1, 2, 4, 8}) add(swizzle, raster, 0);

@@ -20,7 +20,7 @@ launch::Candidates fused_candidates(const problem::Problem& problem,
                                     const templates::Catalog& catalog,
                                     const gpu::DeviceInfo& device);
 
-// A way with the seconds that the model expects of it.
+// A candidate with the seconds that the model expects it to take.
 struct Estimated {
   launch::Candidate candidate;
   double seconds = 0;
@@ -30,8 +30,8 @@ struct Estimated {
 std::vector<Estimated> estimated_unfused(const problem::Problem& problem,
                                          const gpu::DeviceInfo& device);
 
-// Whether the unfused path is to be taken unmeasured: where nothing fuses, or both were learned
-// from measurements of such a device and it wins by more than the model is uncertain about.
+// Whether to take the unfused path without measuring: nothing fuses, or both estimates were learned
+// from measurements of such a device and it is expected to win by more than unfused_margin().
 bool prefers_unfused(const launch::Candidates& fused, const Estimated& unfused,
                      const gpu::DeviceInfo& device);
 
@@ -40,8 +40,8 @@ bool prefers_unfused(const launch::Candidates& fused, const Estimated& unfused,
 bool may_gain(const problem::Problem& problem, const launch::Candidates& fused,
               const Estimated& unfused, const gpu::DeviceInfo& device);
 
-// The run-time variants of a fused candidate worth timing once its template has proved good:
-// swizzles, raster orders, splits. Holds the candidate itself.
+// The variants of a fused candidate that are timed once its template has proved good: swizzles,
+// raster orders, splits. The candidate itself is one of them.
 std::vector<launch::Candidate> variants(const launch::Candidate& candidate,
                                         const templates::Template& kernel,
                                         const problem::Problem& problem,

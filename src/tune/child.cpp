@@ -22,7 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kLongestLine = size_t{1} << 20;
-constexpr timeval kSendLimit{10, 0};      // a child that does not read
+constexpr timeval kSendLimit{10, 0};      // for a child that does not read
 constexpr milliseconds kExitLimit{2000};  // from a child's last word to its end
 constexpr int kNoProgram = 127;
 
@@ -49,7 +49,8 @@ struct Child::Impl {
   // SIGKILL.
   void finish() { reap(milliseconds(0)); }
 
-  // How the child ended, which closed its end; it may be a while about it, or never end at all.
+  // How the child ended. It has closed its end of the connection, but may still run for a while, or
+  // for ever.
   std::string reap(milliseconds limit = kExitLimit) {
     const auto ended = wait_for_child(std::exchange(pid, -1), limit);
     return ended && *ended ? describe(**ended) : "closed its output and did not end";

@@ -1,4 +1,5 @@
-// A child process that is talked to by lines, each wait bounded. It dies with this object.
+// A child process that exchanges lines with this one. No wait is unbounded. The child is killed
+// with this object.
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,7 @@
 
 namespace attacca::tune {
 
-// How the child ended without having said another line.
+// How the child ended, before it sent another line.
 struct Ended {
   std::string how;  // "exited with 1", "was killed by signal 11 (Segmentation fault)"
 };
@@ -25,9 +26,10 @@ class Child {
   Child& operator=(Child&&) noexcept;
   ~Child();  // SIGKILL
 
-  // REQUIRES: no newline in it. An error where the child has closed its end or takes nothing.
+  // Sends a line. REQUIRES: no newline in it. Errors: the child has closed its end or does not
+  // read.
   Status send(const std::string& line);
-  // After Ended there is nothing more to hear.
+  // After Ended no line follows.
   std::variant<std::string, Ended, TimedOut> receive(std::chrono::milliseconds limit);
 
  private:

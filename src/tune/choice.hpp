@@ -1,4 +1,4 @@
-// What was found of the candidates: how long each took, and which is best.
+// The result of measuring candidates: how long each took, and which is best.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ struct ChoiceKey {
   std::string device;   // "NVIDIA H200"
   std::string problem;  // problem_class()
   std::string shape;    // shape_bucket()
-  std::string tools;    // Toolbox::identity(): what was measured with others is measured again
+  std::string tools;    // Toolbox::identity(); a choice of other tools is not used
   friend bool operator==(const ChoiceKey&, const ChoiceKey&) = default;
 };
 
@@ -27,10 +27,10 @@ struct Trial {
   launch::Candidate candidate;
   std::optional<double> seconds;  // none: it failed
   std::string failure;
-  bool final = false;  // timed in the last comparison: only such times compare with each other
+  bool final = false;  // timed in the last comparison; only such times can be compared
 };
 
-// A trial's failure where the time was over before its turn.
+// The failure of a trial that was not reached within the time limit.
 inline constexpr const char* kTimeWasOver = "the time limit of the tuning was over";
 
 }  // namespace attacca::tune

@@ -64,7 +64,7 @@ bool is_fingerprint(const std::string& text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// Whether the values of a choice are some that a tuning gives.
+// Whether a tuning could have given these values.
 bool is_sound(const FiledChoice& choice) {
   const auto candidate = launch::parse_candidate(choice.candidate);
   if (!candidate || to_string(*candidate) != choice.candidate) return false;
@@ -81,7 +81,7 @@ std::optional<T> member(const json::Value& line, std::string_view key) {
   return found != nullptr && found->is<T>() ? std::optional<T>(found->as<T>()) : std::nullopt;
 }
 
-// None: not a line that line_of() writes.
+// None: line_of() does not write such a line.
 std::optional<FiledChoice> parse_line(std::string_view text) {
   const auto line = json::parse(text);
   if (!line) return std::nullopt;

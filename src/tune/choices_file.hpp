@@ -1,5 +1,5 @@
-// Tuned choices as a text, which moves between machines and lies in packages. One JSON object a
-// line, first one for the whole file:
+// The text form of tuned choices, for other machines and for packages. Each line is a JSON object;
+// the first is about the whole file:
 //
 //   {"format":"attacca choices 1","device":"NVIDIA H200","tools":"attacca 0.2.0, templates ...",
 //    "choices":2,"hash":"<XXH3 of all lines below>"}
@@ -39,14 +39,15 @@ struct ChoicesFile {
   friend bool operator==(const ChoicesFile&, const ChoicesFile&) = default;
 };
 
-// Whether a file can hold the choice: its values are some that a tuning gives, its texts are UTF-8.
+// Whether a file can hold the choice: a tuning could have given its values, and its texts are
+// UTF-8.
 bool can_be_filed(const FiledChoice& choice);
 // Sorts the choices. REQUIRES: each can be filed, each problem and shape once.
 std::string write_choices(ChoicesFile file);
 // Accepts what write_choices() gives and nothing else. `source` names the file in errors.
 Result<ChoicesFile> read_choices(std::string_view text, const std::string& source);
 
-// A file's text, of which only what is asked for is parsed.
+// A file's text. Only the lines that are asked for are parsed.
 class ChoicesText {
  public:
   // Errors: not such a file, damaged.

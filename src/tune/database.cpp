@@ -38,9 +38,9 @@ constexpr const char* kList =
     "choices "
     "ORDER BY device, problem, shape, made";
 
-// How long a process waits for a lock, once; in short steps, for many may begin at a time.
+// How long a process waits for a lock, once. The steps are short, as many processes may wait.
 constexpr int kPatienceMilliseconds = 3000, kStepMilliseconds = 5;
-// A wait of this process was in vain: it waits no more.
+// Set when this process has waited in vain: it does not wait again.
 std::atomic<bool> waited_in_vain = false;
 
 int wait_for_lock(void*, int tries) {
@@ -69,7 +69,7 @@ tl::unexpected<Error> failure(sqlite3* database, const std::string& path) {
               path, "check the file, or remove it: it is only a cache");
 }
 
-// SQLITE_ERROR of the statements below: a database, but not ours.
+// The statements below fail with SQLITE_ERROR on a database of another program.
 bool is_broken(int code) {
   return code == SQLITE_NOTADB || code == SQLITE_CORRUPT || code == SQLITE_ERROR;
 }
@@ -93,21 +93,21 @@ int open_connection(const std::string& path, Connection& connection) {
   if (code != SQLITE_OK) return code;
   sqlite3_busy_handler(raw, wait_for_lock, nullptr);
   if (const int known = prepare_all(raw); known != SQLITE_ERROR) return known;
-  // No such table: a new database, or one of others.
+  // No such table: the database is new, or of another program.
   const int made = sqlite3_exec(raw, kSchema, nullptr, nullptr, nullptr);
   return made == SQLITE_OK ? prepare_all(raw) : made;
 }
 
-// Its journal would otherwise be played into the new file; it goes first, for a new file may have
-// one of its own at once.
+// The journal is moved too, or SQLite would apply it to the new file. It is moved first, as the new
+// file may soon have a journal of its own.
 void set_aside(const std::string& path) {
   std::error_code ignored;
   std::filesystem::remove(path + "-journal", ignored);
   std::filesystem::rename(path, path + ".broken", ignored);
 }
 
-// Held while one process sets a broken file aside: another that found it broken finds a whole one
-// afterwards. The kernel releases it when the process dies.
+// Held while one process sets a broken file aside. A second process that found it broken then
+// finds a valid one. The kernel releases the lock when the process dies.
 class HealingLock {
  public:
   HealingLock(int folder, const std::string& name)
@@ -231,7 +231,7 @@ Result<Database> Database::open(const std::string& path) {
     }
   }
   if (code == SQLITE_READONLY || code == SQLITE_CANTOPEN) {
-    // A home that cannot be written: what is known can still be read, or nothing is.
+    // The folder cannot be written: choices can still be read, if there are any.
     sqlite3* raw = nullptr;
     code =
         sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READONLY | SQLITE_OPEN_FULLMUTEX, nullptr);
@@ -249,7 +249,7 @@ Result<std::optional<Choice>> Database::find(const ChoiceKey& key) {
   if (code != SQLITE_ROW) return failure(impl_->connection.get(), impl_->path);
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement.get(), 0));
   const auto candidate = launch::parse_candidate(text != nullptr ? text : "");
-  if (!candidate) return std::nullopt;  // written by another version: as if it were not there
+  if (!candidate) return std::nullopt;  // written by another version: ignored
   return Choice{*candidate, sqlite3_column_double(statement.get(), 1),
                 sqlite3_column_double(statement.get(), 2),
                 sqlite3_column_int64(statement.get(), 3) != 0};
@@ -268,7 +268,7 @@ Status Database::store_all(const std::vector<StoredChoice>& rows) {
     for (const StoredChoice& row : rows) ATTACCA_TRY_VOID(impl_->store(row));
     return impl_->execute("COMMIT");
   }();
-  // The database's own state may have ended the transaction: then there is nothing to undo.
+  // Fails if SQLite has already ended the transaction.
   if (!stored) (void)impl_->execute("ROLLBACK");
   return stored;
 }

@@ -1,13 +1,13 @@
-// What was found best, kept in an SQLite file: one row a device, problem class and shape bucket.
+// The best candidates, in an SQLite file: one row for each device, problem class and shape bucket.
 //
 //   choices(device, problem, shape, tools, candidate, seconds, unfused_seconds, made, quick)
 //
 // A table `measured` of earlier versions may be beside it, and is theirs alone.
 //
-// Many processes may read and write it at once. A file that is no database of ours is set aside
-// (NAME.broken) and begun anew, by one process at a time (NAME.lock). The file and its folder must
-// be private (support/files/private_folder.hpp). A lock of another process is waited for at most
-// once a process.
+// Many processes may read and write it at once. A file that is not such a database is renamed to
+// NAME.broken and replaced, by one process at a time (NAME.lock). The file and its folder must be
+// private (support/files/private_folder.hpp). A process waits at most once for a lock of another
+// process.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ namespace attacca::tune {
 ChoiceKey choice_key(const problem::Problem& problem, const gpu::DeviceInfo& device,
                      const std::string& tools);
 
-// A row; the candidate's text as it is, for it may be another version's.
+// A row. The candidate is not parsed, as another version may have written it.
 struct StoredChoice {
   ChoiceKey key;
   std::string candidate;
@@ -36,8 +36,8 @@ struct StoredChoice {
 
 class Database {
  public:
-  // In the cache directory unless told otherwise. Errors: a file or folder that is not private or
-  // cannot be made, one that another process keeps locked.
+  // By default in the cache directory. Errors: a file or folder that is not private or cannot be
+  // made, a file that another process keeps locked.
   static Result<Database> open(const std::string& path = default_path());
   static std::string default_path();
   Database(Database&&) noexcept;
@@ -46,10 +46,10 @@ class Database {
 
   Result<std::optional<Choice>> find(const ChoiceKey& key);
   Status store(const ChoiceKey& key, const Choice& choice);
-  // All of them or none, whatever ends the process. A row replaces that of its key.
+  // Stores all or none, even if the process is killed. A row replaces the one with its key.
   Status store_all(const std::vector<StoredChoice>& rows);
   Result<int64_t> size();
-  // All of it, by device, problem and shape.
+  // All rows, by device, problem and shape.
   Result<std::vector<StoredChoice>> list();
   // Returns how many choices were forgotten.
   Result<int64_t> clear();

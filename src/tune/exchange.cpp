@@ -21,7 +21,7 @@ Machine machine_of(const launch::Toolbox& toolbox) {
   return {toolbox.device().info().name, toolbox.identity(), fingerprints(toolbox.catalog())};
 }
 
-// "attacca 0.2.0, driver 13000" by its tools, in its order.
+// The tools of "attacca 0.2.0, driver 13000" with their versions, in that order.
 std::vector<std::pair<std::string, std::string>> parts_of(const std::string& identity) {
   std::vector<std::pair<std::string, std::string>> parts;
   for (size_t begin = 0; begin < identity.size();) {
@@ -43,7 +43,7 @@ FiledChoice filed(const StoredChoice& row, const Machine& machine) {
           row.made,        row.quick};
 }
 
-// Why choices of the file cannot be used here; empty: they can.
+// Why the file's choices cannot be used here; empty: they can.
 std::string mismatch(const ChoicesFile& file, const Machine& machine) {
   if (file.device != machine.device)
     return fmt::format("they were measured on {}, this is {}", file.device, machine.device);

@@ -11,11 +11,11 @@
 
 namespace attacca::tune {
 
-// A template's fingerprint as files have it, by its name. Empty: it is not built.
+// From a template's name to its fingerprint as files have it. Empty: the template is not built.
 using FingerprintOf = std::function<std::string(const std::string& name)>;
 FingerprintOf fingerprints(const templates::Catalog& catalog);  // which is referred to
 
-// This machine, as choices know it.
+// What choices say of the machine they hold for.
 struct Machine {
   std::string device;  // of ChoiceKey
   std::string tools;   // Toolbox::identity()
@@ -31,7 +31,7 @@ Exported export_choices(const std::vector<StoredChoice>& rows, const Machine& ma
 struct Imported {
   size_t added = 0, changed = 0, known = 0;  // known: equal to what the database had
 };
-// All choices or none. Choices of the file replace those of the database. Errors: a file of another
+// Imports all choices or none. They replace those of the database. Errors: a file of another
 // device, of other tools or templates; the database's.
 Result<Imported> import_choices(Database& database, const ChoicesFile& file, const Machine& machine,
                                 const std::string& source);
@@ -47,7 +47,7 @@ Result<ImportedFile> import_from_file(const launch::Toolbox& toolbox, const std:
 // The parts of `measured` that differ from those of `here`, both Toolbox::identity(): "driver 12080
 // (here 13000)".
 std::string differing_tools(const std::string& measured, const std::string& here);
-// The version that an identity says of a tool: "130100" of "cuBLASLt".
+// The version of one tool in an identity: "130100" for "cuBLASLt".
 std::string tool_version(const std::string& identity, const std::string& tool);
 
 }  // namespace attacca::tune

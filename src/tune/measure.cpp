@@ -19,9 +19,9 @@ constexpr size_t kPageElements = size_t{1} << 22;  // random numbers made on the
 constexpr size_t kMostSets = 8;
 constexpr double kGraphSeconds = 2e-3;  // of launches in one graph
 constexpr int kMostLaunches = 200;
-constexpr int kRest = 3;  // times as long as a graph took, of Pace::Rested
+constexpr int kRest = 3;  // Pace::Rested pauses for this many times as long as a graph took
 
-// The elements that a view touches, from the first to the last; the start of its memory is one.
+// The elements that a view touches, from the first to the last. Its address counts as touched.
 struct Span {
   int64_t low = 0, high = 0;
 
@@ -44,7 +44,7 @@ problem::Operands<Span> spans_of(const problem::Problem& problem) {
   for (const problem::OuterAxis& axis : problem.outer)
     for_each([&](Span& span, int64_t stride) { span.stretch(axis.extent, stride); }, spans,
              axis.strides);
-  // Kernels do not read a packed tensor's header: any numbers do.
+  // Kernels do not read a packed tensor's header, so it may hold random numbers.
   for (size_t i = 0; i < problem.products.size(); ++i)
     if (const auto& packed = problem.products[i].packed)
       spans.products[i].b = {0, packed->bytes / ir::size_of(problem.views.products[i].b.dtype) - 1};
@@ -65,7 +65,7 @@ problem::Operands<Contents> contents_of(const problem::Problem& problem) {
     all.products[i].a.is_first_a = problem.repeats_first_a(i);
     all.products[i].b.scale = 1 / std::sqrt(double(std::max<int64_t>(problem.products[i].k, 1)));
   }
-  // A user's kernel may take integers for places.
+  // A user's kernel may use integers as indices.
   for (size_t i = 0; i < all.kernel.size(); ++i)
     all.kernel[i].zeros = !ir::is_float(problem.views.kernel[i].dtype);
   return all;
@@ -96,10 +96,10 @@ std::vector<std::byte> random_page(ir::DType dtype, double scale, size_t element
   return page;
 }
 
-// Pages made so far, by what they are made of.
+// Pages made so far, by dtype and scale.
 using RandomPages = std::map<std::tuple<ir::DType, double, size_t>, std::vector<std::byte>>;
 
-// Fills device memory by a page from the host and copies of what is there already.
+// Fills device memory with a page from the host, then with copies of what is already there.
 Status fill_random(const gpu::Device& device, gpu::DeviceMemory& memory, ir::DType dtype,
                    double scale, RandomPages& pages) {
   const auto width = static_cast<size_t>(ir::size_of(dtype));
@@ -226,7 +226,7 @@ Result<std::vector<std::vector<double>>> times_in_turns(std::vector<Timed>& time
   std::iota(order.begin(), order.end(), size_t{0});
   std::mt19937 random(20261122);
   for (int round = 0; round < rounds; ++round) {
-    // Who comes after one that needs much power has less of it.
+    // A kernel that needs much power slows the next one down.
     if (pace == Pace::Sustained) std::shuffle(order.begin(), order.end(), random);
     for (const size_t i : order) {
       const auto begin = std::chrono::steady_clock::now();

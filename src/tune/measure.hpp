@@ -9,9 +9,9 @@
 
 namespace attacca::tune {
 
-// Device memory for a problem's operands, as many sets as exceed the L2 cache (at most 8), filled
-// with random numbers of every operand's dtype: floats N(0, 1), B's N(0, 1/K), integers of the full
-// range, but 0 for a user's kernel.
+// Device memory for a problem's operands: as many sets as exceed the L2 cache, at most 8, filled
+// with random numbers. Floats are N(0, 1), those of B N(0, 1/K); integers have the full range, but
+// are 0 for a user's kernel.
 class OperandSets {
  public:
   static Result<OperandSets> make(const std::shared_ptr<launch::Toolbox>& toolbox,
@@ -26,21 +26,21 @@ class OperandSets {
   std::vector<problem::Addresses> sets_;
 };
 
-// What is timed: launches that walk so many sets of operands, at least one.
+// What is timed: launches that use `sets` sets of operands in turn, at least one.
 struct Launches {
   std::function<Status(size_t set, void* workspace, gpu::StreamHandle stream)> launch;
   size_t sets = 1;
   size_t workspace_bytes = 0;
 };
-// Both are referred to while these are made to a Timed.
+// The Timed refers to both.
 Launches launches_of(const launch::Runnable& runnable, const OperandSets& operands);
 
-// Launches under the stopwatch, as a graph of them.
+// A CUDA graph of launches that is timed.
 class Timed {
  public:
   static Result<Timed> make(const std::shared_ptr<launch::Toolbox>& toolbox,
                             const Launches& launches);
-  // Seconds a launch, once.
+  // Launches the graph once. Returns the seconds of one launch.
   Result<double> once();
 
  private:
@@ -54,8 +54,8 @@ class Timed {
   int launches_ = 1;
 };
 
-// Seconds of each runnable in each round. They take turns, so that a drifting clock meets all of
-// them alike.
+// The seconds of each runnable in each round. They take turns, so that a drifting clock affects
+// all of them alike.
 Result<std::vector<std::vector<double>>> times_in_turns(std::vector<Timed>& timed, int rounds,
                                                         Pace pace);
 // Their medians.

@@ -1,4 +1,4 @@
-// What a tuning may try and how long it may take.
+// Which candidates a tuning tries, and how long it may take.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace attacca::tune {
 
-// Which templates, or a user's kernel with its tail as kUserKernel, may be taken, by patterns of
-// their names as a shell's (*, ?, [abc]).
+// The templates that may be taken, by shell patterns of their names (*, ?, [abc]). A user's kernel
+// with its tail has the name kUserKernel.
 struct TemplateFilter {
   std::vector<std::string> allow;  // empty: all
   std::vector<std::string> deny;
@@ -24,10 +24,10 @@ struct TuneOptions {
   int rounds = 7;              // each of those is timed
   double seconds_limit = 60;
   bool quick = false;         // the choice says so, and counts as known for quick tunings alone
-  double silence_limit = 60;  // seconds without a word from the timing process: kernels are built
+  double silence_limit = 60;  // seconds without an answer of the timing process
   TemplateFilter filter = {};
   std::optional<launch::Candidate> before = {};  // what an earlier tuning chose (rounds.hpp)
-  // Called with what happens next, 0 <= done <= 1.
+  // Called before each step with its description; 0 <= done <= 1.
   std::function<void(double done, const std::string& what)> progress;
 };
 

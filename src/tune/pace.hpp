@@ -1,13 +1,13 @@
-// How launches under the stopwatch follow each other.
+// How timed launches follow each other.
 #pragma once
 
 namespace attacca::tune {
 
-// Products one after the other drive an H200 to its power limit, where every kernel takes what its
-// energy takes, up to a fifth longer.
+// Products without pauses drive an H200 to its power limit. There a kernel's time depends on its
+// energy and is up to a fifth longer.
 enum class Pace {
-  Rested,  // with pauses: the device keeps its clock, and many candidates compare in a short time
-  Sustained,  // without, in a shuffled order: as in use
+  Rested,  // with pauses: the clock stays up, and many candidates can be compared in a short time
+  Sustained,  // without pauses, in a shuffled order: as in real use
 };
 
 }  // namespace attacca::tune

@@ -12,10 +12,10 @@ namespace {
 constexpr double kTie = 1.01;       // times the fastest: these tie
 constexpr double kSettings = 1.01;  // times so much, other settings compare
 constexpr double kKept = 1.02;      // an earlier choice is kept
-constexpr double kUnsure = 0.004;   // from kTie: chance decides, unless more rounds are timed
+constexpr double kUnsure = 0.004;   // so near kTie chance decides; more rounds are timed
 constexpr double kNear = 1.03;      // may tie in the next round
-constexpr double kClose = 1.06;     // may win under load, where clocks are others
-constexpr size_t kNearOfAKind = 6;  // are timed again
+constexpr double kClose = 1.06;     // may win under load, at other clock rates
+constexpr size_t kNearOfAKind = 6;  // of a kind are timed again
 constexpr size_t kContendersOfAKind = 3;
 constexpr size_t kMostUnsure = 6;
 constexpr int kFirstRounds = 3, kLastRounds = 21, kCloseRounds = 45;
@@ -40,7 +40,7 @@ void add(std::vector<launch::Candidate>& list, const launch::Candidate& candidat
   if (!contains(list, candidate)) list.push_back(candidate);
 }
 
-// The trials that compare with each other, the fastest first.
+// The trials that can be compared with each other, the fastest first.
 std::vector<const Trial*> comparable(const std::vector<Trial>& trials) {
   std::vector<const Trial*> timed;
   const bool any_final =
@@ -70,7 +70,7 @@ const Trial* fastest_unfused(const std::vector<const Trial*>& timed) {
   return found == timed.end() ? nullptr : *found;
 }
 
-// The first in the order of those that count at most so long; null: none.
+// Of the trials that count at most so long, the first in the order of ties; null: none.
 const Trial* first_within(const std::vector<const Trial*>& timed, double seconds,
                           const TieOrder& order) {
   const Trial* chosen = nullptr;

@@ -1,9 +1,9 @@
-// What the rounds of a tuning hand to each other, and how the last one decides.
+// Which candidates each round of a tuning times, and how the last one decides.
 //
 // Candidates within 1 % of the fastest tie, and the first of them in a fixed order is taken. Other
 // than default settings of a template have to gain another 1 %: such gains are mostly chance.
-// Whoever tunes the same problem with the same tools then takes the same one, except where a time
-// lies at the limit of the tie: what may be there is timed for longer (close_calls()).
+// Tuning the same problem again with the same tools then gives the same choice, unless a time lies
+// at the limit of the tie: candidates near it are timed for longer (close_calls()).
 #pragma once
 
 #include <functional>
@@ -37,15 +37,15 @@ class TieOrder {
   std::optional<launch::Candidate> before_;
 };
 
-// The fastest first, what failed last.
+// Sorts: the fastest first, failed ones last.
 void sort_by_time(std::vector<Trial>& trials);
 
-// A later round's trials, sorted and marked as final, then what only the earlier ones know of:
-// their times are those of a device in another state. A round in which nothing ran changes nothing.
+// The trials of a later round, sorted and marked as final, then those of earlier rounds alone,
+// whose times are of a device in another state. A round in which nothing ran changes nothing.
 std::vector<Trial> merge_rounds(std::vector<Trial> earlier, std::vector<Trial> last);
 
-// Of a first round's trials, sorted: the `fastest` of each kind, and what is near the fastest of
-// its kind, in the order of ties; the earlier choice.
+// Of the sorted trials of a first round: the `fastest` of each kind, those near the fastest of
+// their kind, in the order of ties, and the earlier choice.
 std::vector<launch::Candidate> finalists(const std::vector<Trial>& trials, const TieOrder& order,
                                          size_t fastest);
 
@@ -54,25 +54,25 @@ std::vector<launch::Candidate> finalists(const std::vector<Trial>& trials, const
 // a tie with it; the earlier choice.
 std::vector<launch::Candidate> contenders(const std::vector<Trial>& trials, const TieOrder& order);
 
-// Of the final trials those whose time is so near the limit of the tie that chance decides whether
-// they are chosen, with what they compare with. Empty: the choice is clear.
+// The final trials whose time is so near the limit of the tie that chance decides whether they are
+// chosen, and those they are compared with. Empty: the choice is clear.
 std::vector<launch::Candidate> close_calls(const std::vector<Trial>& trials, const TieOrder& order);
 
 // By the final trials, or by all if none is: the first of those that tie, beside the fastest
 // unfused one. None: nothing ran.
 std::optional<Choice> choose(const std::vector<Trial>& trials, const TieOrder& order);
 
-// The fastest final trial of another candidate than the chosen one. Null: there is none.
+// The fastest final trial of another candidate than `chosen`. Null: there is none.
 const Trial* next_fastest(const std::vector<Trial>& trials, const launch::Candidate& chosen);
 
-// What the rounds ask for.
+// What the rounds need from their caller.
 struct Stopwatch {
   std::function<std::vector<Trial>(std::vector<launch::Candidate>, int rounds, Pace)> time;
   // A template's candidate with default settings, then with others.
   std::function<std::vector<launch::Candidate>(const launch::Candidate&)> variants;
   std::function<void(double done, const std::string& what)> report;
 };
-// All rounds of a tuning, from the candidates of the first: the trials that choose() decides by.
+// Runs all rounds, from the candidates of the first. Returns the trials that choose() decides by.
 std::vector<Trial> time_in_rounds(const Stopwatch& stopwatch, std::vector<launch::Candidate> first,
                                   const TieOrder& order, const TuneOptions& options);
 

@@ -2,8 +2,9 @@
 // *.choices, in $ATTACCA_TUNED_DIR, else in share/attacca/tuned beside the installed library, else
 // in the source tree. They are read only and asked after the database.
 //
-// The driver and Attacca's version may be others than those of the measurement. A fused choice
-// holds as long as its template is the measured one, an unfused choice with the measured cuBLASLt.
+// The versions of the driver and of Attacca may differ from those of the measurement. A fused
+// choice holds if its template is the one that was measured, an unfused choice with the same
+// cuBLASLt.
 #pragma once
 
 #include <map>

@@ -26,7 +26,7 @@ void fail_unanswered(const std::vector<size_t>& open, std::vector<Trial>& trials
     if (!is_answered(trials[i])) trials[i].failure = why;
 }
 
-// Takes down what a line of the worker says.
+// Records a line of the worker.
 void note(const json::Value& line, const std::vector<size_t>& open, std::vector<Trial>& trials,
           std::optional<size_t>& current) {
   const auto index = [&](const char* key) -> std::optional<size_t> {
@@ -96,7 +96,7 @@ Timer::Outcome Timer::attempt(const TimingRequest& request, const Open& open,
     }
     child_ = std::make_unique<Child>(*std::move(started));
   }
-  // A worker that does not even take the request says how it ended when it is listened to.
+  // If the worker does not take the request, reading from it tells how it ended.
   (void)child_->send(write_request(request));
   return listen(open, trials);
 }

@@ -1,4 +1,4 @@
-// Asking timing processes (worker.hpp) for times, whatever happens to them.
+// Gets times from timing processes (worker.hpp), which may crash or hang.
 #pragma once
 
 #include <chrono>
@@ -16,16 +16,16 @@ namespace attacca::tune {
 
 struct TimeLimits {
   double total_seconds = 60;
-  // The longest silence of a worker that counts as work: kernels are built before the first word.
+  // The longest time without an answer before a worker is killed. Kernels are built before the
+  // first.
   double silence_seconds = 60;
 };
 
-// Sends requests to a worker and starts another where one died, without the candidate that it died
-// of. Where that cannot be known, because it died before it began the first, the candidates are
-// halved until one is alone.
+// Sends requests to a worker. If the worker dies, starts another without the candidate at fault. If
+// the worker died before it began the first candidate, halves the candidates until one is left.
 class Timer {
  public:
-  // `command`: the worker and its arguments. The time runs from here on, over all requests.
+  // `command`: the worker and its arguments. The time limit starts here and is of all requests.
   Timer(std::vector<std::string> command, TimeLimits limits);
 
   // One trial a candidate of the request, in its order.
@@ -34,8 +34,8 @@ class Timer {
  private:
   // launch::Candidates of one request, by index into the trials.
   using Open = std::vector<size_t>;
-  // What became of an attempt: served (or the time is over), one candidate to leave out, or a
-  // worker that died of it knows what.
+  // The end of an attempt: served, or the time is over; one candidate to leave out; or a worker
+  // that died for an unknown reason.
   struct Served {};
   struct Culprit {
     size_t trial;

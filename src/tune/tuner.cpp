@@ -23,7 +23,7 @@ Result<Timer> make_timer(const TuneOptions& options) {
   return Timer({program, "tune-worker"}, {options.seconds_limit, options.silence_limit});
 }
 
-// In the asking process's conditions: its device and its cuBLASLt.
+// The worker uses this process's device and cuBLASLt.
 TimingRequest make_request(const launch::Toolbox& toolbox, const problem::ProblemText& problem,
                            std::vector<launch::Candidate> candidates, int rounds) {
   TimingRequest request{problem, std::move(candidates), rounds, toolbox.device().info().ordinal};

@@ -1,4 +1,4 @@
-// Finding the fastest way to compute a problem by measuring, in a child process.
+// Measures the ways to compute a problem, in a child process, and finds the fastest.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 namespace attacca::tune {
 
 struct Tuned {
-  // The last comparison's, best first, its failed ones last; then what only earlier rounds saw.
+  // Those of the last comparison, best first, failed ones last; then those of earlier rounds only.
   std::vector<Trial> trials;
   std::vector<launch::Exclusion> excluded;  // never timed, with the reason
   Choice choice;  // of those that tie with the fastest, the first in TieOrder (rounds.hpp)
 };
 
-// The fused candidates, ranked, that the filter leaves: those of the templates, or of a user's
-// kernel the one with its tail. Errors: a user's kernel that cannot be read.
+// The fused candidates that the filter leaves, ranked: the templates', or a user's kernel with its
+// tail. Errors: a user's kernel that cannot be read.
 Result<launch::Candidates> ways_to_fuse(const std::shared_ptr<launch::Toolbox>& toolbox,
                                         const problem::Problem& problem,
                                         const TemplateFilter& filter);
@@ -34,8 +34,8 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
 Result<double> time_unfused(const std::shared_ptr<launch::Toolbox>& toolbox,
                             const problem::ProblemText& problem, const TuneOptions& options = {});
 
-// The program that serves timings: $ATTACCA_TUNE_WORKER, else this program where it is `attacca`,
-// else attacca beside it or on the path of the library's installation. Empty where there is none.
+// The program that times: $ATTACCA_TUNE_WORKER, else this program if it is `attacca`, else the
+// attacca beside the library or in its installation. Empty if there is none.
 std::string worker_program();
 
 }  // namespace attacca::tune

@@ -32,7 +32,7 @@ void say_failed(size_t candidate, const Error& error) {
           .set("failed", named ? error.what : error.where + ": " + error.what));
 }
 
-// Builds by every core: the compilers are the slow part of a trial.
+// Builds on all cores: most of a trial's time is the compilers'.
 std::vector<Result<std::unique_ptr<launch::Runnable>>> build_all(
     const std::shared_ptr<launch::Toolbox>& toolbox, const problem::Problem& problem,
     const std::vector<launch::Candidate>& candidates) {
@@ -66,7 +66,8 @@ Status serve(const TimingRequest& request, const std::shared_ptr<launch::Toolbox
     auto made = Timed::make(toolbox, launches_of(**built[i], operands));
     if (!made) {
       say_failed(i, made.error());
-      // What faults on the device spoils it for the whole process: the others get another one.
+      // A fault on the device makes it unusable for this process. The caller starts another
+      // process.
       if (!toolbox->device().synchronize()) std::_Exit(kDeviceLost);
       continue;
     }
@@ -80,7 +81,7 @@ Status serve(const TimingRequest& request, const std::shared_ptr<launch::Toolbox
   return {};
 }
 
-// Where the file cannot be opened here, the library is looked for as ever.
+// If that file cannot be opened here, the library is searched for as usual.
 void use_vendor(const std::string& path) {
   if (path.empty()) return;
   setenv(gpu::kCublasLtLibrary.override_variable, path.c_str(), 1);

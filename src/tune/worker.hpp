@@ -1,5 +1,5 @@
-// The process in which candidates are built and timed: what crashes or hangs there costs only
-// itself.
+// The process in which candidates are built and timed, so that a kernel that crashes or hangs
+// affects no other candidate.
 //
 // It reads requests and writes answers, one JSON object a line:
 //   -> {"problem": {...}, "candidates": ["...", ...], "rounds": 5, "pace": "rested", ...}
@@ -7,7 +7,7 @@
 //   <- {"candidate": 3, "seconds": 1e-4}  its median
 //   <- {"candidate": 3, "failed": "why"}
 //   <- {"done": true}
-// launch::Candidates are built by all cores at once, timed one by one, then in turns.
+// Candidates are built on all cores, timed one by one, then in turns.
 #pragma once
 
 #include <optional>
@@ -26,8 +26,7 @@ struct TimingRequest {
   int rounds = 5;  // 0: candidates are built, which fills the cache, and nothing is timed
   int device = 0;
   Pace pace = Pace::Rested;
-  // The cuBLASLt that the asking process uses, perhaps empty: another version's heuristics number
-  // algorithms otherwise.
+  // The cuBLASLt of the requesting process, or empty: other versions number algorithms differently.
   std::string vendor = {};
 };
 std::string write_request(const TimingRequest& request);

@@ -1,4 +1,4 @@
-// Whether the ranking was learned from the templates that are at hand.
+// Whether the ranking was learned from the templates that are built here.
 #pragma once
 
 #include <string>

@@ -21,7 +21,8 @@ constexpr Architecture kHopper = {
               .stream_k = 1.05,
               .empty_slot = 0.03,
               .context_operand = 0.25},
-    // 17 problems of 1 to 16 rows: what it chooses takes 1.007 times the best by geometric mean.
+    // 17 problems of 1 to 16 rows: its choices take 1.007 times as long as the best (geometric
+    // mean).
     .streaming = {.cycles = 1.755e9,
                   .of_8_rows = 95e9,
                   .of_16_rows = 70e9,
@@ -34,8 +35,8 @@ constexpr Architecture kHopper = {
                   .wave = 2.9e-6,
                   .cluster = 2e-6,
                   .threads = 512},
-    // 64 kernels of 4 problems of 32 to 256 rows: it chooses the best of each, and is off by 8 %
-    // for the better half.
+    // 64 kernels of 4 problems of 32 to 256 rows: it chooses the best of each; the times of the
+    // better half are off by 8 %.
     .widening = {.product = 1.05,
                  .product_beside = 0.6,
                  .widen = 150,
@@ -48,12 +49,12 @@ constexpr Architecture kHopper = {
                  .launch = 3e-6,
                  .round = 2e-6,
                  .cluster_k = 1e-6},
-    // 21 problems of 1 and 2 rows, off by 11 % at most: plain loads are faster than tiles. Every
-    // row that a kernel has, needed or not, is arithmetic: of 4 rows others won.
+    // 21 problems of 1 and 2 rows, off by 11 % at most: plain loads are faster than tiles. A kernel
+    // computes all its rows, needed or not: for 4 rows other kernels won.
     .dot = {.threads = 256, .memory_share = 1.07, .row = 0.05, .launch = 2.5e-6},
 };
 
-// Not measured: as on Hopper but for what is said.
+// Not measured: Hopper's constants, except those that are given.
 constexpr Architecture like_hopper(int capability, const char* native, double mma_share) {
   Architecture architecture = kHopper;
   architecture.capability = capability;

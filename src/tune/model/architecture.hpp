@@ -6,22 +6,22 @@
 
 namespace attacca::tune {
 
-// Tiles multiplied by tensor cores.
+// Kernels that multiply tiles by tensor cores.
 struct TileFit {
   double mma_share;            // of the device's product rate that mma.sync reaches
-  double separate_sums_share;  // of it where each tile of k has sums of its own
+  double separate_sums_share;  // of that rate, where each tile of k has sums of its own
   double fill;                 // bytes a second into one multiprocessor's shared memory
   double gather_share;         // of that where operands are gathered, element by element
   double launch;               // seconds that a kernel takes before and after its tiles
-  double finish;               // seconds of a tile's epilogue that nothing hides
-  double finish_shared;        // likewise, with the sum of a cluster's parts of K
+  double finish;               // seconds of a tile's epilogue that overlap with nothing
+  double finish_shared;        // likewise, where a cluster adds its parts of K
   double stream_k;             // factor of a kernel whose blocks share K
-  double empty_slot;           // part of the time that an unused full slot costs
-  double context_operand;      // that an operand without a slot costs
+  double empty_slot;           // part of the time that an unused slot of a full operand adds
+  double context_operand;      // part of the time that an operand without a slot adds
 };
 
-// Few rows times packed weights, which pass through the multiprocessors once a tile of rows.
-// Rates: products of columns and values of k that one multiprocessor converts a second.
+// Few rows times packed weights, which stream through the multiprocessors once for each tile of
+// rows. A rate is the number of weights that one multiprocessor unpacks in a second.
 struct StreamingFit {
   double cycles;                          // of the device, a second, that the rates are for
   double of_8_rows, of_16_rows, of_more;  // tiles of so many rows
@@ -32,17 +32,17 @@ struct StreamingFit {
   double threads;                         // of a multiprocessor, by registers
 };
 
-// Many rows times packed weights: beside the products of a tile, its warpgroups widen 64 columns of
-// weights each. Cycles of a stage.
+// Many rows times packed weights: each warpgroup of a tile unpacks 64 columns of weights while it
+// multiplies. In cycles of a stage.
 struct WideningFit {
-  double product, product_beside, widen;  // of 32 products; of them beside 64 columns that widen
-  double pingpong_alone, wide_alone, narrow_alone;  // the least of one tile: latencies
-  double cluster_again, cluster_once;               // factors of loads in common, by rounds
+  double product, product_beside, widen;  // 32 products, the same while unpacking, unpacking
+  double pingpong_alone, wide_alone, narrow_alone;  // the least of one tile, by its latencies
+  double cluster_again, cluster_once;               // factors of shared loads, by rounds
   double memory_share;
   double launch, round, cluster_k;  // seconds
 };
 
-// Dot products: weights pass by once, where there are threads enough to ask for them.
+// Dot products: weights are read once. Their rate depends on the number of threads that load.
 struct DotFit {
   double threads;       // of a multiprocessor, that reach the rate
   double memory_share;  // of the device's memory rate

@@ -26,7 +26,7 @@ bool adds_up(const Template& kernel) {
   return ir::is_fp8(kernel.input_types.front()) && !kernel.fast_accumulation;
 }
 
-// Operations a second of one multiprocessor with the template's elements.
+// The operations that one multiprocessor does in a second with the template's element types.
 double product_rate(const Template& kernel, const Architecture& arch,
                     const gpu::DeviceInfo& device) {
   const ir::DType element = kernel.input_types.front();
@@ -36,11 +36,11 @@ double product_rate(const Template& kernel, const Architecture& arch,
                                              : all.half) /
                 device.sm_count;
   if (kernel.arch != arch.native) rate *= arch.tiles.mma_share;
-  // Sums of their own wait for the tensor cores.
+  // Adding the sums of a tile waits for the tensor cores.
   return adds_up(kernel) ? rate * arch.tiles.separate_sums_share : rate;
 }
 
-// Tiles, those that pad clusters counted, over the places for them.
+// The number of tiles, with those that pad clusters, over the number that run at a time.
 double tiles_over_places(const problem::Problem& problem, const Template& kernel,
                          const gpu::DeviceInfo& device) {
   const bool swapped = kernel.hole.swapped;
@@ -60,7 +60,7 @@ double used_slots(const epilogue::Binding& binding) {
       [](const epilogue::Placement& input) { return input.place == epilogue::Place::Full; }));
 }
 
-// A factor: an unused slot costs shared memory, so stages; an operand by the context costs time.
+// A factor: an unused slot takes shared memory and so stages; an operand without a slot takes time.
 double slots_cost(const problem::Problem& problem, const Template& kernel,
                   const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
   const TileFit& fit = architecture_of(device).tiles;
@@ -109,14 +109,15 @@ double widening_seconds(const problem::Problem& problem, const Template& kernel,
   double cycles = 0, rounds = 0;
   if (kernel.schedule == Schedule::SharedTail) {
     rounds = waves(problem, kernel, 1, device);
-    // One by one, as below: kernels that differ in the tail alone tie where there is none.
+    // Wave by wave, as below, so that kernels that differ in the tail alone tie where there is
+    // none.
     for (double left = rounds; left > 0; --left) cycles += std::min(left, 1.0) * stages * tile;
   } else {
     for (double left = divide_up(double(problem.m), kernel.tile.m) *
                        divide_up(double(problem.n), kernel.tile.n) * kernel.cluster_k;
          left > 0; left -= places * device.sm_count, ++rounds) {
       const double resident = std::min(places, divide_up(left, device.sm_count));
-      // Of one tile, latencies count: a pingpong tile has one warpgroup.
+      // With one tile, latencies dominate: a pingpong tile has one warpgroup.
       const bool one = kernel.schedule == Schedule::Pingpong && left <= device.sm_count;
       const bool wide = kernel.tile.m >= 64 && kernel.tile.n >= 128;
       const double alone = one ? fit.pingpong_alone : wide ? fit.wide_alone : fit.narrow_alone;
@@ -124,7 +125,7 @@ double widening_seconds(const problem::Problem& problem, const Template& kernel,
     }
   }
   const double memory = bytes(problem) / (fit.memory_share * device.rates.memory);
-  // Loads in common pay where rounds follow each other.
+  // Sharing loads helps where there are several rounds.
   if (kernel.cluster_n > 1) cycles *= rounds > 1 ? fit.cluster_again : fit.cluster_once;
   return slots_cost(problem, kernel, binding, device) *
          (std::max(cycles * (1 / device.rates.cycles), memory) + fit.launch +
@@ -156,7 +157,7 @@ Estimate estimate(const problem::Problem& problem, const Template& kernel,
   const TileFit& fit = arch.tiles;
   // A cluster may share K.
   const double k = double(problem.products[0].k) / kernel.cluster_k;
-  const double products = kernel.hole.accumulators;  // of one A, each with a B of its own
+  const double products = kernel.hole.accumulators;  // with one A and a B for each
   const double tile_flops = 2.0 * kernel.tile.m * kernel.tile.n * products * k;
   // A cluster's blocks share what they load.
   const double tile_bytes =
@@ -167,7 +168,8 @@ Estimate estimate(const problem::Problem& problem, const Template& kernel,
   const double finish = kernel.cluster_k > 1 ? fit.finish_shared : fit.finish;
   const double all = waves(problem, kernel, 0, device);
   double busy = kernel.schedule == Schedule::Pingpong
-                    // One tile's end hides behind the other warpgroup's steps, where they last.
+                    // The epilogue of one tile overlaps with the other warpgroup's products, as
+                    // long as they take.
                     ? all * std::max({multiply, fill, finish / 2}) + finish
                     : all * std::max(multiply, fill) + finish * std::ceil(all);
   if (kernel.stream_k) busy *= fit.stream_k;
@@ -176,7 +178,7 @@ Estimate estimate(const problem::Problem& problem, const Template& kernel,
           slots_cost(problem, kernel, binding, device) * (std::max(busy, memory) + fit.launch)};
 }
 
-// The bytes of the epilogue's full operands and results, of all that must move.
+// The part of the moved bytes that are the epilogue's full operands and results.
 double tail_share(const problem::Problem& problem) {
   double tail = 0;
   const auto add = [&](const problem::View& view) {
@@ -197,7 +199,7 @@ double waves(const problem::Problem& problem, const Template& kernel, int splits
              const gpu::DeviceInfo& device) {
   const double tiles = tiles_over_places(problem, kernel, device);
   if (kernel.stream_k && splits == 0) return std::max(tiles, 0.1);
-  // Half the blocks or fewer share their last tiles with the others.
+  // A last wave that is at most half full takes half a wave: two blocks share each tile.
   if (kernel.schedule == Schedule::SharedTail) return std::ceil(tiles * 2) / 2;
   return std::ceil(tiles * std::max(1, splits)) / std::max(1, splits);
 }

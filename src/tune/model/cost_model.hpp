@@ -1,6 +1,6 @@
-// What a template is expected to take for a problem, without running it: the model behind the
-// ranking. An analytic estimate; for what was measured on sm_90, times a correction that trees
-// learned from measurements (bench/gpu/ranking.py, ranking_tree.hpp).
+// The time that a template is expected to take for a problem, by which templates are ranked: an
+// analytic estimate. On sm_90 it is multiplied by a correction that trees learned from measurements
+// (bench/gpu/ranking.py, ranking_tree.hpp).
 #pragma once
 
 #include "epilogue/hole.hpp"
@@ -19,7 +19,7 @@ Features features(const problem::Problem& problem, const templates::Template& ke
 double expected_seconds(const problem::Problem& problem, const templates::Template& kernel,
                         const epilogue::Binding& binding, const gpu::DeviceInfo& device);
 
-// How often the tiles run over the device, several ranges of K of a tile at once.
+// The number of waves in which the tiles run; several ranges of K of one tile run at once.
 double waves(const problem::Problem& problem, const templates::Template& kernel, int splits,
              const gpu::DeviceInfo& device);
 

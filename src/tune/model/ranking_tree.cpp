@@ -10,13 +10,13 @@ namespace {
 constexpr size_t kDepth = 6;
 constexpr size_t kBranches = (1 << kDepth) - 1;
 
-// Where the feature is at most the threshold, a branch leads to its first side.
+// Goes to the first side where the feature is at most the threshold.
 struct Split {
   uint8_t feature;
   float threshold;
 };
 
-// Branch i, a split by its index, leads to 2 i + 1 or 2 i + 2; what follows the last branch are the
+// Branch i is the index of a split and leads to 2 i + 1 or 2 i + 2. After the last branch come the
 // leaves, in units of kLeaf.
 struct Tree {
   uint16_t branches[kBranches];
@@ -34,7 +34,7 @@ static_assert(std::ranges::equal(of_templates::kTrainedFeatures, kFeatureNames) 
                   std::ranges::equal(of_unfused::kTrainedFeatures, kUnfusedFeatureNames),
               "features changed: run bench/gpu/ranking.py train");
 
-// Far from what was measured the trees know nothing.
+// The trees are not used far from the measured problems.
 constexpr double kMostCorrection = 2;
 
 double correction(std::span<const Tree> trees, std::span<const Split> splits,

@@ -1,4 +1,4 @@
-// What measurements taught of the analytic estimates: boosted regression trees of the features.
+// Corrections of the analytic estimates, learned from measurements: boosted regression trees.
 // bench/gpu/ranking.py fits them and writes ranking_tree.inc and unfused_tree.inc.
 #pragma once
 
@@ -15,8 +15,8 @@ double learned_correction(const Features& features);
 // Likewise of the unfused path.
 double learned_unfused_correction(const UnfusedFeatures& features);
 
-// What the trees were fitted to: the device and date, the number of problems, and the first 32 bits
-// of the fingerprints of the templates that were measured.
+// The data behind the trees: device and date, the number of problems, and the first 32 bits of the
+// fingerprints of the templates that were measured.
 struct Training {
   std::string_view measured;
   int problems;
@@ -24,9 +24,9 @@ struct Training {
 };
 const Training& training();
 
-// How much faster, as a logarithm, the unfused path must be expected to be than the best template
-// to be taken: by less, the expectations' errors on problems that were held out decide
-// (ranking.py).
+// How much faster than the best template, as a logarithm, the unfused path must be expected to be
+// in order to be taken. ranking.py chooses the margin by which the choices on held-out problems are
+// fastest.
 double unfused_margin();
 
 }  // namespace attacca::tune

@@ -15,13 +15,13 @@ namespace {
 using problem::Product;
 using problem::View;
 
-constexpr double kLeastBytes = 1024;  // whose seconds stand for none in a logarithm
+constexpr double kLeastBytes = 1024;  // taken instead of 0 in a logarithm
 
 double whole_steps(double extent, double step) {
   return std::ceil(extent / step);
 }
 
-// The tilings that the vendor's kernels are taken to have.
+// The tilings that the vendor's kernels are assumed to have.
 struct Tiling {
   double rows, columns;
 };
@@ -29,7 +29,7 @@ constexpr Tiling kWide{128, 256}, kTall{256, 128}, kSquare{128, 128}, kNarrow{64
 constexpr Tiling kTilings[] = {kWide,    kTall,     kSquare,  kNarrow,   {64, 64},
                                {64, 32}, {64, 256}, {64, 16}, {128, 64}, {256, 64}};
 constexpr double kSplits[] = {1, 2, 4, 8};
-constexpr double kLeastPart = 256;  // of K, that one block walks
+constexpr double kLeastPart = 256;  // of K: the least range of one block
 
 double tiles_of(const problem::Problem& problem, const Product& product, const Tiling& tiling) {
   return whole_steps(double(problem.m), tiling.rows) *
@@ -41,12 +41,12 @@ double last_wave(double tiles, const gpu::DeviceInfo& device) {
   return waves / std::ceil(waves);
 }
 
-// How the library multiplies, as far as it can be known without asking it.
+// How the library multiplies, as far as that is known without calling it.
 enum class Way : uint8_t {
   AsItIs,
-  AsHalf,   // 8-bit floats of sizes that it refuses, copied to 16 bits
-  AsFloat,  // times the scales of their blocks, which lie as it does not take them
-  Plain,    // by a kernel of ours
+  AsHalf,   // 8-bit floats in sizes that the library refuses, converted to 16 bits
+  AsFloat,  // multiplied by the scales of blocks in a layout that the library does not take
+  Plain,    // by Attacca's own kernel
 };
 
 Way way_of(const problem::Problem& problem, size_t index) {
@@ -62,8 +62,8 @@ Way way_of(const problem::Problem& problem, size_t index) {
   return Way::AsItIs;
 }
 
-// Of the library's rate, where rows are aligned to so many bytes. Its GELU then takes another
-// kernel, which is 2.4 to 6.4 times slower.
+// The part of the library's rate that it reaches where rows are aligned to so many bytes. GELU then
+// needs another kernel, which is 2.4 to 6.4 times slower.
 double aligned_share(int64_t bytes, launch::VendorTail tail) {
   if (bytes >= 16) return 1;
   const double share = bytes >= 8 ? 0.6 : bytes >= 4 ? 0.4 : 0.22;
@@ -101,7 +101,7 @@ struct ProductEstimate {
   double tiles = 1;
 };
 
-// One product by the tiling that suits it best.
+// One product by the tiling that is fastest for it.
 ProductEstimate estimate(const problem::Problem& problem, size_t index,
                          const launch::VendorEpilogue& way, const gpu::DeviceInfo& device) {
   const Product& product = problem.products[index];
@@ -189,7 +189,7 @@ double tail_bytes(const problem::Problem& problem, const launch::VendorEpilogue&
   return total;
 }
 
-// Bytes that rows so far apart keep aligned.
+// The alignment, in bytes, of rows with this distance.
 double alignment_of(const View& view, int64_t stride) {
   const int64_t bytes = std::gcd<int64_t>(16, std::abs(stride) * ir::size_of(view.dtype));
   return double(std::min<int64_t>(view.alignment, bytes));

@@ -1,6 +1,6 @@
-// What the unfused path is expected to take, without the vendor's library and without running it:
-// an analytic estimate of its product and its tail's kernel, times a correction that trees learned
-// from measurements (bench/gpu/ranking.py, ranking_tree.hpp).
+// The time that the unfused path is expected to take, without the vendor's library: an analytic
+// estimate of its product and of its tail's kernel, times a correction that trees learned from
+// measurements (bench/gpu/ranking.py, ranking_tree.hpp).
 #pragma once
 
 #include "gpu/driver/device.hpp"
