@@ -1,5 +1,5 @@
-// One matrix product, or the two of a gate, and its epilogue's text as a graph: what `attacca bench
-// gemm`, the C API and the tests say when they mean "D = silu(acc + row(bias)) * full(res)".
+// Makes a graph of one matrix product, or the two of a gate, and its epilogue's text, such as
+// "silu(acc + row(bias)) * full(res)", for `attacca bench gemm`, the C API and the tests.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace attacca::run {
 
-// Where the second product of an epilogue that reads acc0 and acc1 comes from.
+// The weights of the second product, for an epilogue that reads acc0 and acc1.
 enum class Gate : uint8_t {
   None,
   Two,     // b1: [N, K] besides b
@@ -30,8 +30,8 @@ struct GemmForm {
 // The form's weights by a name: nk, kn (of one product), two, halves, rows (of a gate).
 Status set_layout(GemmForm& form, std::string_view layout);
 
-// Makes `acc` of the form's text what the graph's product is (ir/graph/product_dtype.hpp). Operands
-// that name no dtype follow it, f32 where it is an integer. Errors: an input dtype that has no
+// Gives `acc` in the form's text the dtype of the product (ir/graph/product_dtype.hpp). Operands
+// without a dtype get the same, or f32 if it is an integer. Errors: an input dtype that has no
 // product.
 Status set_product(GemmForm& form);
 

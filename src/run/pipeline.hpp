@@ -1,4 +1,4 @@
-// The whole way of a graph, top to bottom: a file goes in, a plan that runs comes out.
+// The whole pipeline, from a file to a plan that runs.
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@ namespace attacca::run {
 // Reads a model by its file's ending (import/formats.hpp).
 Result<ir::Graph> load_graph(const std::string& path);
 
-// The graph folded and cut into regions, for those who look at it. Errors: a graph that does not
-// verify, an output that cannot be stored by its strides.
+// Folds the graph and cuts it into regions. Errors: a graph that does not verify, an output that
+// cannot be stored by its strides.
 Result<Prepared> prepare(const ir::Graph& graph, const Target& target,
                          const OutputStrides& strides = {});
 
-// Each executor reads its own.
+// Options of both executors; each reads its own.
 struct Options {
   CpuOptions cpu = {};
   CudaOptions cuda = {};
@@ -34,7 +34,7 @@ struct Compiled {
   const CpuPlan& cpu() const { return std::get<CpuPlan>(plan); }
   const CudaPlan& cuda() const { return std::get<CudaPlan>(plan); }
 
-  // The outputs of inputs in host memory. Errors: those of binding them, of the device.
+  // Computes the outputs from inputs in host memory. Errors: inputs that do not fit, the device's.
   Result<std::vector<ir::Tensor>> run(const ir::Bindings& inputs) const;
 };
 

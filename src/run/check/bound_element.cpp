@@ -43,7 +43,8 @@ Accuracy accuracy(Op op) {
   }
 }
 
-// Corners on both sides of a pole, or far apart on a wave, say nothing of what lies between.
+// Where the interval's ends are on both sides of a pole, or far apart on a wave, they do not bound
+// the values between.
 bool crosses_pole(Op op, size_t operand, std::span<const Element> x) {
   const Element& moved = x[operand];
   const bool over_zero = moved.low <= 0 && moved.high >= 0;
@@ -93,7 +94,7 @@ class Corners {
     }
     const double together = move_all();
     if (lost_) return Element::unknown(value_);
-    // What the operands do together alone (two sides of a branch) is no sum of parts.
+    // Where only a change of all operands changes the result (a branch), the parts do not add up.
     return result(std::max(alone, together), spread + std::max(0.0, together - alone));
   }
 
@@ -112,7 +113,7 @@ class Corners {
     return static_cast<double>(ir::to_integer(node_.type.dtype, y));
   }
 
-  // An integer meets a float in f32, which rounds beyond 2^24, or in f64.
+  // An integer operand of a float op is converted to f32, which rounds beyond 2^24, or to f64.
   void widen_integers() {
     for (size_t i = 0; i < arity_; ++i)
       if (!ir::is_float(graph_.type(node_.operands[i]).dtype) &&
@@ -120,7 +121,7 @@ class Corners {
         operands_[i] = stored(operands_[i], wide_ ? DType::F64 : DType::F32);
   }
 
-  // The inner operations of an approximated function round: as if its operands did.
+  // The roundings inside an approximated function count as roundings of its operands.
   void perturb() {
     const Rounding inner =
         wide_ ? Rounding{0x1p-51, 0, kInfinity} : Rounding{0x1p-22, 0, kInfinity};
@@ -131,7 +132,7 @@ class Corners {
   bool is_gate() const {
     return arity_ == 2 && node_.op != Op::Pow && accuracy(node_.op) == Accuracy::Approximated;
   }
-  // A gate that f64 alone tells from zero, times infinity.
+  // A gate that is zero in f32 but not in f64, times infinity.
   bool gate_underflows() {
     const Element& linear = operands_[1];
     if (!is_gate() || !(std::isinf(linear.low) || std::isinf(linear.high))) return false;
@@ -183,7 +184,7 @@ class Corners {
     return largest;
   }
 
-  // Of one value read twice the errors are one: they add as they are.
+  // A value that is read twice has one error: its two effects add.
   void add_spread(double& spread, size_t i, double deviation) const {
     const double error = operands_[i].error();
     const double own = std::isfinite(error) && error > 0 ? deviation * (operands_[i].spread / error)
@@ -196,7 +197,7 @@ class Corners {
     if (std::isnan(value_)) return Element::exact(value_);
     if (std::isinf(value_)) {
       if (!moved_) return Element::exact(value_);
-      // Other signs than the value's may be within reach.
+      // The interval may hold values of the other sign.
       if ((value_ > 0 ? down_ : up_)) return Element::unknown(value_);
       return value_ > 0 ? Element{value_, least_, kInfinity, kInfinity}
                         : Element{value_, -kInfinity, most_, kInfinity};
@@ -308,7 +309,7 @@ Element converted(const Element& x, DType from, DType to, bool saturate) {
   const double value = integer(x.value, overflow);
   if (x.is_exact()) return Element::exact(value);
   const double low = integer(x.low, overflow), high = integer(x.high, overflow);
-  // Beyond the range a number wraps: the ends say nothing of what lies between.
+  // Beyond the range integers wrap: the ends do not bound the values between.
   const bool wraps = low != integer(x.low, ir::Overflow::Saturate) ||
                      high != integer(x.high, ir::Overflow::Saturate);
   if (to != DType::Bool && wraps) return Element::unknown(value);

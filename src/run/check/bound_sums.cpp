@@ -10,16 +10,16 @@ using ir::Array;
 using ir::DType;
 using ir::Op;
 
-// Partial sums of terms without order stay within the result and a few times the root of the sum
-// of the terms' squares.
+// Partial sums of terms in random order are at most the result plus a few times the root of the
+// sum of the terms' squares.
 constexpr double kDrift = 4;
 
-// A row of a or a column of b, as far as the bound of a sum of products needs it.
+// What the bound of a sum of products needs of a row of a or a column of b.
 struct Terms {
   double squares = 0, fourths = 0;                // of the values
-  double error_squares = 0, spread_fourths = 0;   // of what they may be off
+  double error_squares = 0, spread_fourths = 0;   // of their possible errors
   double total = 0;                               // the sum of the values
-  double offset = kInfinity, factor = kInfinity;  // the most that all can be off by alike
+  double offset = kInfinity, factor = kInfinity;  // the largest error that all can share
   bool unknown = false, nan = false, infinite = false;
   bool subnormal = false;  // matrix units may take one as 0, which an infinity makes NaN
 
@@ -42,7 +42,7 @@ struct Terms {
   double error() const { return std::sqrt(error_squares); }
   double quartic() const { return std::sqrt(std::sqrt(fourths)); }
   double spread() const { return std::sqrt(std::sqrt(spread_fourths)); }
-  // What errors that all terms share (of a scale, of a mean) make of the sum.
+  // The error of the sum by errors that all terms share, such as those of a scale or a mean.
   double shared(double value, const Terms& other) const {
     if (spread_fourths == 0) return 0;
     return std::hypot(std::isfinite(factor) ? factor * value : 0,
@@ -65,14 +65,14 @@ Accumulation accumulation(DType dtype, int64_t count, bool fast) {
   return {terms, wide.half_place, wide.tiny, fast ? 0x1p-12 : 0, wide.largest};
 }
 
-// The rounding errors of the accumulation itself: in any order, and of terms without order.
+// The rounding errors of the accumulation: in the worst order, and in a random one.
 double own_bound(const Accumulation& sum, double sizes) {
   return (sum.count + 2) * 2 * sum.half_place * sizes;
 }
 double own_spread(const Accumulation& sum, double value, double root) {
   return kSpread * (std::sqrt(sum.count) + 2) * sum.half_place * (std::fabs(value) + kDrift * root);
 }
-// What is lost alike in every term: subnormal numbers, and bits of a product with fast=true.
+// What every term may lose: subnormal numbers, and bits of a product with fast=true.
 double lost(const Accumulation& sum, const Terms& a, const Terms& b, double sizes) {
   const double flushed =
       std::sqrt(sum.count) * ((a.subnormal ? b.size() : 0) + (b.subnormal ? a.size() : 0));
@@ -110,7 +110,7 @@ int64_t count_of(const std::vector<int64_t>& extents) {
   return count;
 }
 
-// A matrix of a batch, read where it lies.
+// A matrix of a batch, read in place.
 struct Matrix {
   const Value* x;
   int64_t offset, rows, columns, row_stride, column_stride;
@@ -155,7 +155,7 @@ Array numbers_of(const Matrix& m, int64_t begin, int64_t end, bool by_row,
   return dense;
 }
 
-// One product, a panel of b's columns at a time: b is never held as f64 in whole.
+// One product, by panels of b's columns, so that b is never stored as f64 as a whole.
 void multiply(const Matrix& a, const Matrix& b, const Accumulation& sum, int64_t first,
               Builder& result) {
   constexpr int64_t kPanel = 512;

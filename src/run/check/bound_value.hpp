@@ -29,7 +29,7 @@ struct Element {
   static Element unknown(double x) { return {x, -kInfinity, kInfinity, kInfinity}; }
   bool is_unknown() const { return low == -kInfinity && high == kInfinity; }
   bool is_exact() const { return spread == 0; }
-  // The larger deviation; 0 of what is exact, certain infinities and NaN included.
+  // The larger deviation; 0 if the value is exact, or certainly infinite or NaN.
   double error() const {
     return is_exact() ? 0 : std::isfinite(value) ? std::fmax(high - value, value - low) : kInfinity;
   }
@@ -41,7 +41,7 @@ struct Rounding {
 };
 Rounding rounding_of(ir::DType dtype);
 Element rounded(const Element& x, const Rounding& to);
-// Of a stored value: f8e4m3, which has no infinity, loses what overflows.
+// Of a stored value: what overflows becomes NaN in f8e4m3, which has no infinity.
 Element stored(const Element& x, ir::DType dtype);
 
 // The element of an elementwise node from its operands'.
@@ -55,7 +55,7 @@ struct Range {
 };
 
 struct Value {
-  ir::Array value;                   // numbers or integers, but where `source` holds them
+  ir::Array value;                   // numbers or integers, unless `source` holds them
   std::optional<ir::Tensor> source;  // of exact inputs: `value` is the view of it
   std::shared_ptr<Range> range;      // at the positions of `value`; null: exact
 
@@ -67,7 +67,7 @@ struct Value {
     return {x, range->low[i], range->high[i], range->spread[i]};
   }
 };
-// Numbers of their own instead of a view of a source.
+// Copies the numbers if they are a view of a source.
 Value materialised(const Value& x);
 
 // A dense value under construction.

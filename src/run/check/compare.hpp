@@ -1,4 +1,4 @@
-// How far a result is from another, and whether it may be.
+// The difference of two results, and whether a bound allows it.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ Difference compare(const ir::Tensor& got, const Bounded& want);
 
 // A result against its bound.
 struct Verdict {
-  int64_t outside = 0;           // elements that no right run gives
+  int64_t outside = 0;           // elements outside of their bounds
   std::optional<int64_t> first;  // of those, in row-major order
   int64_t unbounded = 0;         // elements for which the bound promises nothing
   double used = 0;               // the largest |got - want| in parts of what is allowed

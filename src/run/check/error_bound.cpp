@@ -49,7 +49,7 @@ Result<Value> moved(const Value& x, const Move& move) {
   return result;
 }
 
-// Numbers and, where any part has one, a range.
+// Numbers and, if any part has a range, a range.
 Value joined(const std::vector<const Value*>& parts, const std::vector<int64_t>& extents,
              int64_t axis) {
   Value result;
@@ -192,7 +192,7 @@ class Bounds {
     }
   }
 
-  // A view of the tensor's own memory: weights have no copy here.
+  // A view of the tensor's own memory: weights are not copied.
   static Value of_tensor(const ir::Tensor& tensor) {
     Value result;
     result.value.extents = tensor.shape();
@@ -201,8 +201,7 @@ class Bounds {
     return result;
   }
 
-  // A number that f32 (or f64) holds is exact. Of the others, folding tells some apart within a
-  // tolerance alone.
+  // A number that f32 (or f64) holds is exact. Folding compares the others within a tolerance.
   Value literal(const Node& node) const {
     const DType dtype = node.type.dtype;
     const double value = node.literal->value;
@@ -275,7 +274,7 @@ class Bounds {
     return result.finish();
   }
 
-  // Views of exact inputs stay views; what copies makes numbers first.
+  // Views of exact inputs stay views; ops that copy make numbers of them first.
   Result<Value> move(const Node& node, std::vector<int64_t> extents) const {
     const Value& x = operand(node, 0);
     if (node.op == Op::Concat) {
@@ -407,7 +406,7 @@ bool Bounded::allows(int64_t at, double got) const {
   const double bottom = low.empty() ? value[i] : low[i], top = low.empty() ? value[i] : high[i];
   if (std::isnan(bottom)) return std::isnan(got);
   if (!ir::is_float(dtype)) return got >= bottom && got <= top;
-  // NaN here: f8e4m3 overflows to it.
+  // f8e4m3 overflows to NaN.
   const double least = ir::round_to(dtype, bottom), most = ir::round_to(dtype, top);
   if (std::isnan(got)) return std::isnan(least) || std::isnan(most);
   return (std::isnan(least) || got >= least) && (std::isnan(most) || got <= most);

@@ -16,7 +16,8 @@ struct Bounded {
   std::vector<double> value;
   std::vector<double> low, high;  // both empty: exact. NaN where the value is NaN for certain.
 
-  // False: a pole, an overflow or a branch is within reach, and the element may be anything.
+  // False: the interval of an operand holds a pole, an overflow or a branch, so that the element
+  // may have any value.
   bool promises(int64_t at) const;
   // REQUIRES: promises(at). `got` is stored in the dtype: the ends of the interval are rounded to
   // it, so that infinity is right where an end is beyond the largest value of the dtype.
@@ -27,10 +28,10 @@ struct Bounded {
 };
 
 struct BoundOptions {
-  // Fp32: constants may be within the tolerance of the fold rules. Eager: nothing is folded.
+  // Fp32: constants may differ by the tolerance of the fold rules. Eager: nothing is folded.
   ir::Mode mode = ir::Mode::Fp32;
-  // By node: the value passes through memory, rounded to its dtype. Empty: any value may, which
-  // holds for every way to cut the graph into regions.
+  // By node: whether the value is stored in memory, rounded to its dtype. Empty: any value may be,
+  // so the bound holds for every way to cut the graph into regions.
   std::vector<bool> stored = {};
 };
 

@@ -28,7 +28,7 @@ std::optional<Value> input_behind(const Graph& graph, Value value) {
   return value;
 }
 
-// What a random number of an input must respect.
+// The range of an input's random numbers.
 struct Wish {
   double scale = 1;              // of a float
   std::optional<int64_t> below;  // of an index
@@ -60,8 +60,8 @@ double draw(DType dtype, const Wish& wish, std::mt19937_64& random) {
   return static_cast<double>(random() % range);
 }
 
-// Weights have hundreds of millions of elements: they are drawn from a pool of 2^16 values, four
-// to a random number.
+// Weights have hundreds of millions of elements. They are drawn from a pool of 2^16 values, four
+// by one random number.
 void fill(ir::Tensor& tensor, const Wish& wish, std::mt19937_64& random) {
   constexpr int64_t kPool = 1 << 16;
   const int64_t count = tensor.size(), width = ir::size_of(tensor.dtype());
@@ -82,7 +82,7 @@ void fill(ir::Tensor& tensor, const Wish& wish, std::mt19937_64& random) {
   }
 }
 
-// Draws again where the input's strides put several elements at one place: they are one number.
+// Draws again if the input's strides put several elements at one place, which must be equal.
 Status agree(const ir::Node& input, const ir::SymbolValues& symbols, const Wish& wish,
              std::mt19937_64& random, ir::Tensor& tensor) {
   if (input.type.strides.empty() || tensor.size() == 0) return {};
@@ -113,14 +113,14 @@ Result<ir::Tensor> random_packed(const ir::PackedLayout& layout, std::mt19937_64
   ir::Quantized from;
   ATTACCA_TRY(from.weights, ir::Tensor::make(packing.weights, {layout.n, columns}));
   auto* codes = from.weights.as<uint8_t>();
-  // Of an 8-bit float neither NaN nor the largest numbers.
+  // 8-bit floats: neither NaN nor the largest numbers.
   const uint64_t mask = ir::is_float(packing.weights) ? 0xbfbfbfbfbfbfbfbfu : ~uint64_t{0};
   uint64_t bits = 0;
   for (int64_t i = 0; i < from.weights.size(); ++i) {
     bits = i % 8 == 0 ? random() & mask : bits >> 8;
     codes[i] = static_cast<uint8_t>(bits);
   }
-  // Weights of the size that keeps products about 1.
+  // Weights are scaled so that products are about 1.
   const double code = ir::is_float(packing.weights) ? 0.6 : packing.bits == 4 ? 4.6 : 74;
   std::uniform_real_distribution<double> scale(0.5, 1.5);
   const double unit = 1 / (code * std::sqrt(static_cast<double>(layout.k)));

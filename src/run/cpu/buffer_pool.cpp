@@ -10,7 +10,7 @@
 
 namespace attacca::run {
 
-// What came back and waits for the next request. Holds no more than was ever lent at one time.
+// Returned buffers, kept for the next request: no more bytes than were ever lent at one time.
 struct BufferPool::Shelf {
   std::mutex mutex;
   std::multimap<size_t, std::byte*> idle;  // by capacity

@@ -45,7 +45,7 @@ class Compiler {
     add_slot(lane_of(input.dtype), splat, Slot::Kind::Input, static_cast<int>(i));
   }
 
-  // An accumulator enters eager mode rounded to its matmul's dtype.
+  // In eager mode an accumulator is first rounded to its matmul's dtype.
   void add_value_of_input(size_t i) {
     const epilogue::Input& input = epilogue_.inputs[i];
     const auto slot = static_cast<int>(i);
@@ -101,7 +101,7 @@ class Compiler {
       values_.push_back({elementwise(node), node.dtype});
   }
 
-  // A literal enters f32 computation rounded to f32, whatever its dtype.
+  // In f32 computation a literal is rounded to f32, whatever its dtype.
   int constant(double literal, DType dtype) {
     const Lane lane = lane_of(dtype);
     double bytes = 0;
@@ -150,7 +150,7 @@ class Compiler {
     return out;
   }
 
-  // The type in which an elementwise node combines its operands (as the interpreter's).
+  // The type in which an elementwise node computes, as in the interpreter.
   DType operand_dtype(const epilogue::Node& node) const {
     const size_t first = node.op == ir::Op::Where ? 1 : 0;
     DType dtype = values_[node.operands[first]].dtype;
@@ -219,7 +219,7 @@ class Compiler {
     return mode_ == ir::Mode::Eager ? rounded(slot, node.dtype) : slot;
   }
 
-  // A computed value that is stored in its lane type goes straight to memory.
+  // A value that is stored in its lane type is computed in memory.
   void choose_direct_outputs() {
     program_.direct.assign(program_.slots.size(), -1);
     for (size_t i = 0; i < program_.stores.size(); ++i) {
@@ -244,7 +244,7 @@ class Compiler {
       if (free.empty()) free.push_back(program_.buffers++);
       out.index = free.back();
       free.pop_back();
-      // A result that is not read frees its buffer at once.
+      // A result that is not read gives its buffer back at once.
       std::vector<int> done;
       for (int k = 0; k < step.arity; ++k)
         if (last_read[step.in[k]] == s) done.push_back(step.in[k]);

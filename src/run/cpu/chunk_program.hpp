@@ -43,10 +43,11 @@ struct ChunkProgram {
   // Of each epilogue output: the slot that holds its value, not yet rounded to the dtype stored.
   struct Store {
     int slot = 0;
-    ir::DType dtype = ir::DType::F32;  // of a reduce: the lane's own; its values are stored whole
+    ir::DType dtype =
+        ir::DType::F32;  // of a reduction: the lane's, so that its values are stored unrounded
   };
   std::vector<Store> stores;
-  std::optional<Chain> chain;  // does the same in one loop, where every row is contiguous
+  std::optional<Chain> chain;  // computes the same in one loop, if every row is contiguous
   // Of each slot, the output whose memory it may be computed in, or -1.
   std::vector<int> direct;
 };

@@ -102,7 +102,7 @@ class EpilogueRegion : public Executable {
     return results;
   }
 
-  // What the chunk program writes: the results, or the whole values that a reduction will read.
+  // What the chunk program writes: the results, or the unrounded values that a reduction reads.
   Result<std::vector<Tensor>> make_stored(RunState& state, const RegionSizes& sizes,
                                           const std::vector<Tensor>& results) const {
     std::vector<Tensor> stored;

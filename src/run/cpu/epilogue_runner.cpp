@@ -41,7 +41,7 @@ void scatter(const std::byte* from, int64_t stride, int64_t count, std::byte* to
       FUNCTION<uint64_t>(__VA_ARGS__); \
   }
 
-// Whether elements in memory are lanes already.
+// Whether elements in memory have the form of lanes.
 bool is_whole(ir::DType dtype) {
   return dtype == ir::DType::F32 || dtype == ir::DType::S32 || is_wide(lane_of(dtype));
 }
@@ -61,7 +61,7 @@ std::byte* ChunkScratch::take(size_t bytes) {
   return at;
 }
 
-// One operand or stored result: where its tile begins and how it moves.
+// One operand or stored result: where its tile begins, and its steps.
 struct BoundEpilogue::Stream {
   int slot = 0;
   ir::DType dtype = ir::DType::F32;
@@ -287,7 +287,7 @@ BoundEpilogue::BoundEpilogue(const epilogue::Epilogue& epilogue, const ChunkProg
   if (pointwise) merge_axes();
 }
 
-// Merging makes long rows of short ones; the axes it frees become leading extents of 1.
+// Merging makes long rows of short ones. The axes that it frees become leading ones of extent 1.
 void BoundEpilogue::merge_axes() {
   const size_t rank = domain_.size();
   size_t inner = rank - 1;

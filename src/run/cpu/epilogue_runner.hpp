@@ -18,7 +18,8 @@ struct Tile {
   int64_t column0 = 0, column1 = 0;
 };
 
-// A tensor as the domain sees it: coordinates times strides (in elements) from `base`.
+// A tensor in the domain's coordinates: an element is at `base` plus coordinates times strides, in
+// elements.
 struct BoundAccess {
   std::byte* base = nullptr;
   std::vector<int64_t> strides;  // one a domain axis
@@ -45,9 +46,9 @@ class ChunkScratch {
 
 class BoundEpilogue {
  public:
-  // Accesses of the epilogue's inputs (an accumulator's is ignored) and of its stores. Everything
-  // must outlive this. Adjacent axes that every access steps through evenly become one, unless
-  // there are accumulators, whose tiles follow the domain's last two axes.
+  // Accesses of the epilogue's inputs (an accumulator's is ignored) and of its stores. All
+  // arguments must outlive this. Adjacent axes that all accesses step through evenly are merged,
+  // unless there are accumulators, whose tiles are of the domain's last two axes.
   BoundEpilogue(const epilogue::Epilogue& epilogue, const ChunkProgram& program,
                 std::vector<int64_t> domain, std::vector<BoundAccess> inputs,
                 std::vector<BoundAccess> outputs);
@@ -64,7 +65,7 @@ class BoundEpilogue {
   class Walk;     // the state of one tile
 
   void merge_axes();
-  // Of the tile's first element, one a domain axis.
+  // The coordinates of the tile's first element.
   std::vector<int64_t> coordinates(const Tile& tile) const;
 
   const epilogue::Epilogue& epilogue_;

@@ -1,4 +1,4 @@
-// What a plan runs one after the other: a region, compiled.
+// A compiled region. A plan runs its regions one after the other.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace attacca::run {
 
-// What an executable works out of the symbols' values once, for all runs with them.
+// What an executable derives from the symbols' values, once for all runs with them.
 class Sizes {
  public:
   virtual ~Sizes() = default;
@@ -20,12 +20,12 @@ class Sizes {
 // One run of a plan.
 struct RunState {
   const ir::SymbolValues& symbols;
-  std::vector<ir::Tensor> values;  // by value id; those not computed yet or done with are empty
+  std::vector<ir::Tensor>
+      values;  // by value id; empty before it is computed and after its last use
   BufferPool& buffers;
   int threads = 1;
   std::map<ir::Value, ir::Tensor>* accumulators = nullptr;  // wanted of every GEMM node, if set
-  std::vector<ir::Tensor> places =
-      {};  // of some results, by value id: the caller's memory; or empty
+  std::vector<ir::Tensor> places = {};  // by value id: the caller's memory for results; or empty
 
   // Memory for a value, row-major and uninitialised.
   Result<ir::Tensor> result(ir::Value value, ir::DType dtype, std::vector<int64_t> shape) {

@@ -28,8 +28,8 @@ const dnnl::engine& engine() {
   return immortal([] { return dnnl::engine(dnnl::engine::kind::cpu, 0); });
 }
 
-// oneDNN makes static objects when a kind of primitive is made or run for the first time, which
-// exit() destroys without asking whether another thread runs that primitive.
+// oneDNN makes static objects when a kind of primitive is made or run for the first time. exit()
+// destroys them even while another thread runs that primitive.
 void used(const std::string& primitive) {
   static std::mutex mutex;
   static auto& known = *new std::set<std::string>;
@@ -42,7 +42,7 @@ dnnl::stream& stream() {
   return own;
 }
 
-// oneDNN orders its instruction sets by inclusion along each line, but not as numbers.
+// Each line orders instruction sets by inclusion. oneDNN's numbers for them are in no such order.
 bool has_vnni() {
   switch (dnnl::get_effective_cpu_isa()) {
     case dnnl::cpu_isa::all:
@@ -146,7 +146,7 @@ int64_t block_columns(int64_t n) {
   return std::clamp<int64_t>(n, 1, kWidest);
 }
 
-// One [k, columns] piece of B and what multiplies by it. All pieces of one shape share these.
+// Multiplies by a [k, columns] piece of B. All pieces of one shape share one.
 class PieceShape {
  public:
   PieceShape(GemmKind kind, int64_t k, int64_t columns) : kind_(kind), k_(k), columns_(columns) {
@@ -157,8 +157,8 @@ class PieceShape {
   const memory::desc& packed() const { return packed_; }
 
   struct Panel {
-    const uint64_t id;  // unlike every other's in this process
-    int64_t rows;       // more than asked for where oneDNN has nothing but a reference for so few
+    const uint64_t id;  // unique in this process
+    int64_t rows;  // more than requested if oneDNN has only a reference implementation for so few
     dnnl::matmul::primitive_desc description;
     dnnl::matmul primitive;
     mutable std::atomic<bool> ran = false;
@@ -244,7 +244,7 @@ void PackedMatrix::pack_block(const MatrixView& b, int64_t block) {
       continue;
     }
     const memory::desc& packed = impl_->shape(k1 - k0, columns).packed();
-    // oneDNN reorders from either dense orientation of every type it multiplies.
+    // oneDNN reorders from row-major and column-major matrices of every type it multiplies.
     thread_local AlignedBuffer dense;
     const bool column_major = part.column_stride != 1 && part.row_stride == 1;
     const bool direct = part.dtype == dtype && dtype != DType::S8 &&
@@ -283,7 +283,7 @@ void multiply_dense(const Lane* a, const Lane* b, int64_t rows, int64_t k, int64
   }
 }
 
-// The view's elements, dense; copied to `own` unless they are that already.
+// The view's elements, dense: copied to `own` unless they are dense already.
 template <class Lane>
 const Lane* dense(const MatrixView& view, AlignedBuffer& own) {
   const DType wanted = sizeof(Lane) == 8 ? DType::F64 : DType::F32;
@@ -301,8 +301,8 @@ void multiply_views(const MatrixView& a, const MatrixView& b, Lane* c) {
   multiply_dense(dense<Lane>(a, own_a), dense<Lane>(b, own_b), a.rows, a.columns, b.columns, c);
 }
 
-// What a call of one panel takes beside the weights; kept, because making it anew costs as much as
-// a small product.
+// The arguments of a call for one panel, except the weights. They are kept because making them
+// takes as long as a small product.
 struct PanelArguments {
   uint64_t panel = 0;
   memory a, c, scratch;

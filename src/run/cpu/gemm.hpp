@@ -14,7 +14,7 @@ namespace attacca::run {
 
 // How a product is computed: the types its operands are brought to, and its accumulators.
 enum class GemmKind : uint8_t {
-  F32,   // every float pair without better, f32 accumulators
+  F32,   // all other pairs of floats; f32 accumulators
   BF16,  // both bf16, where the machine multiplies bf16; f32 accumulators
   S8,    // s8 or u8 by s8, where the machine has VNNI; s32 accumulators
   U8,
@@ -34,7 +34,7 @@ void multiply_small(GemmKind kind, const MatrixView& a, const MatrixView& b,
 // Columns a tile has, at most; the packed blocks are this wide.
 int64_t block_columns(int64_t n);
 
-// B [K, N], cut into column blocks that lie as the multiplier reads them. Immutable.
+// B [K, N], cut into column blocks in the layout that the multiplier reads. Immutable once packed.
 class PackedMatrix {
  public:
   // Packs nothing yet: blocks can be packed in parallel.

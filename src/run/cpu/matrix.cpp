@@ -14,7 +14,7 @@ namespace {
 
 using ir::DType;
 
-// Blocks keep the lines of a column-major source in cache while rows are written.
+// By blocks, so that the cache lines of a column-major source stay in cache while rows are written.
 constexpr int64_t kBlock = 64;
 
 template <class T>

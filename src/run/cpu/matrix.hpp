@@ -1,5 +1,5 @@
-// Matrices in memory as a product meets them: any dtype, any strides; and their dense copies in the
-// type that the multiplier takes.
+// The matrices of a product in memory, of any dtype and strides, and their dense copies in the type
+// that the multiplier takes.
 #pragma once
 
 #include <cstddef>

@@ -12,9 +12,9 @@ namespace attacca::run {
 struct PackedBatch;
 struct PackedRequest;
 
-// Plans compiled with one of these (CpuOptions::packed) hold one packed copy of a weight that all
-// of them multiply with in the same way. It keeps the tensors that were packed alive, and may be
-// used by several threads.
+// Plans that are compiled with the same PackedWeights (CpuOptions::packed) share one packed copy of
+// a weight, if they multiply by it in the same way. It keeps the tensors that were packed alive.
+// Thread-safe.
 class PackedWeights {
  public:
   PackedWeights();
@@ -22,7 +22,7 @@ class PackedWeights {
   PackedWeights(const PackedWeights&) = delete;
   PackedWeights& operator=(const PackedWeights&) = delete;
 
-  // What was added for an equal request, else null.
+  // The matrix that was added for an equal request, else null.
   std::shared_ptr<const PackedBatch> find(const PackedRequest& request) const;
   void add(const PackedRequest& request, ir::Tensor source,
            std::shared_ptr<const PackedBatch> packed);

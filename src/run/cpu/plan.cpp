@@ -22,7 +22,7 @@ using StageSizes = std::vector<std::unique_ptr<const Sizes>>;
 struct CpuPlan::Impl {
   Prepared prepared;
   int threads = 1;
-  KnownValues known;  // constants, weights and what follows from them alone
+  KnownValues known;  // constants, weights and what is computed from them alone
   ir::Bindings weights;
   struct Stage {
     std::unique_ptr<Executable> executable;
@@ -88,7 +88,7 @@ Status CpuPlan::Impl::add_constants() {
   return {};
 }
 
-// Weights of static shape are known values from now on; the others wait for the symbols of a run.
+// Weights of static shape are known values from now on. Others need the symbols of a run.
 Status CpuPlan::Impl::add_weights(const ir::Bindings& given) {
   for (const auto& [name, tensor] : given) {
     const auto value = graph().find(name);
@@ -109,8 +109,8 @@ Status CpuPlan::Impl::add_weights(const ir::Bindings& given) {
   return {};
 }
 
-// Regions that constants and weights decide run once, here. Products stay: tests read their
-// accumulators.
+// Regions that depend only on constants and weights run once, here. Products are not among them:
+// tests read their accumulators.
 bool CpuPlan::Impl::compute_now(const fuse::Region& region, const Executable& executable) {
   if (!region.gemms.empty() || graph()[region.nodes[0]].op == ir::Op::MatMul) return false;
   for (const Value input : region.inputs)
@@ -118,7 +118,8 @@ bool CpuPlan::Impl::compute_now(const fuse::Region& region, const Executable& ex
   const ir::SymbolValues none;
   RunState state{.symbols = none, .values = known, .buffers = buffers, .threads = threads};
   const auto sizes = executable.measure(none);
-  if (!sizes || !executable.run(state, sizes->get())) return false;  // a symbol decides its shape
+  if (!sizes || !executable.run(state, sizes->get()))
+    return false;  // its shape depends on a symbol
   for (const Value output : region.outputs) known[output.id] = state.values[output.id];
   return true;
 }
@@ -190,7 +191,7 @@ Result<Tensor> CpuPlan::Impl::copy_of(const Tensor& tensor) const {
   return copy;
 }
 
-// Results alias neither each other nor anything that outlives the run.
+// Results share memory neither with each other nor with anything that outlives the run.
 Result<std::vector<Tensor>> CpuPlan::Impl::finish(RunState& state) const {
   std::vector<Tensor> results;
   std::vector<bool> given(graph().size(), false);
@@ -286,7 +287,7 @@ Result<std::shared_ptr<const CpuInstance>> CpuPlan::instance(ir::SymbolValues sy
 Result<std::vector<Tensor>> CpuInstance::run(std::span<const void* const> inputs,
                                              std::span<void* const> outputs) const {
   return guarded([&]() -> Result<std::vector<Tensor>> {
-    static std::byte nothing;  // the address of what is empty
+    static std::byte nothing;  // the address of empty tensors
     const CpuPlan::Impl& plan = *impl_->plan;
     RunState state{.symbols = impl_->symbols,
                    .values = plan.known,

@@ -25,8 +25,9 @@ struct CpuOptions {
 // once.
 class CpuInstance {
  public:
-  // Addresses of the graph's inputs, laid out as it declares, and of its outputs, row-major.
-  // Returns the outputs: those that are computed lie where `outputs` says, unless that is null.
+  // `inputs`: addresses of the graph's inputs, laid out as it declares; `outputs`: of its outputs,
+  // row-major. Returns the outputs. Computed ones are at the given addresses, unless those are
+  // null.
   Result<std::vector<ir::Tensor>> run(std::span<const void* const> inputs,
                                       std::span<void* const> outputs) const;
 
@@ -49,7 +50,7 @@ class CpuPlan {
   Result<std::vector<ir::Tensor>> run(
       const ir::Bindings& inputs, std::map<ir::Value, ir::Tensor>* accumulators = nullptr) const;
 
-  // Keeps what it needs of the plan. REQUIRES: no inputs given as weights.
+  // May outlive the plan. REQUIRES: no inputs given as weights.
   Result<std::shared_ptr<const CpuInstance>> instance(ir::SymbolValues symbols) const;
 
   const fuse::Partition& partition() const;

@@ -18,7 +18,7 @@ int64_t product_of(const std::vector<int64_t>& extents) {
   return count;
 }
 
-// The whole product's accumulators, zero where no epilogue reads them.
+// The accumulators of the whole product, zero where no epilogue reads them.
 Result<Tensor*> accumulators_of(const fuse::Gemm& gemm, RunState& state) {
   const auto found = state.accumulators->find(gemm.node);
   if (found != state.accumulators->end()) return &found->second;
@@ -31,7 +31,7 @@ Result<Tensor*> accumulators_of(const fuse::Gemm& gemm, RunState& state) {
   return &((*state.accumulators)[gemm.node] = std::move(all));
 }
 
-// Multiplications up to which a product is small.
+// A product with at most so many multiplications is small.
 constexpr int64_t kSmall = 16 * 1024;
 
 // Without its address; `offset`: of the first element, in bytes.
@@ -84,7 +84,7 @@ std::shared_ptr<const PackedBatch> pack(const Product& product, const Operand& b
   return packed;
 }
 
-// A as dense rows of the multiplied type, copied unless it is that already.
+// A as dense rows of the multiplied type; copied unless it has that form.
 void copy_a(const Product& product, const RunState& state, PreparedProduct& result) {
   Operand& a = result.a;
   const ir::DType wanted = a_dtype(product.kind);

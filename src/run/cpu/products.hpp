@@ -16,7 +16,7 @@ namespace attacca::run {
 // Rows of a GEMM tile.
 inline constexpr int64_t kTileRows = 128;
 
-// A matrix operand with its numbers: a batch of views.
+// A matrix operand with its sizes as numbers: a batch of views.
 struct Operand {
   const std::byte* base = nullptr;
   ir::DType dtype = ir::DType::F32;
@@ -39,7 +39,7 @@ struct Operand {
   }
 };
 
-// Packed B of every matrix of a batch; one along an axis where B does not change.
+// Packed B of every matrix of a batch. Along an axis on which B does not depend there is one.
 struct PackedBatch {
   std::vector<int64_t> extents;  // of the batch, 1 along those axes
   std::vector<PackedMatrix> matrices;
@@ -76,7 +76,7 @@ struct ProductSizes {
   Operand a, b;
   int64_t a_offset = 0, b_offset = 0;  // bytes from the tensor's first element
   int64_t column_offset = 0;
-  bool small = false;  // takes less time than packing B
+  bool small = false;  // multiplying takes less time than packing B
 };
 
 // What one run's tiles of one product read.
@@ -86,7 +86,7 @@ struct PreparedProduct {
   Operand a;                             // dense rows of the type multiplied, unless it is small
   std::shared_ptr<AlignedBuffer> own_a;  // where they were copied
   std::shared_ptr<const PackedBatch> packed;
-  Operand b;                        // of small products, which nothing is packed for
+  Operand b;                        // of small products, whose B is not packed
   ir::Tensor* collected = nullptr;  // the GEMM's accumulators, wanted whole
 
   // The tile's accumulators, dense; also written where they are collected.
@@ -101,7 +101,7 @@ class Products {
 
   bool empty() const { return products_.empty(); }
   size_t size() const { return products_.size(); }
-  // Packs every B that is known and whose extents no symbol decides. `shared` may be null.
+  // Packs every B that is known and whose extents depend on no symbol. `shared` may be null.
   Status pack_known(const KnownValues& known, PackedWeights* shared, int threads);
   // In the order of the epilogue's accumulator inputs, as what prepare() returns.
   Result<std::vector<ProductSizes>> measure(const ir::SymbolValues& symbols,

@@ -123,7 +123,7 @@ class Reduction {
     }
   }
 
-  // The window's elements in row-major order, each result's total taking every one in turn.
+  // Adds the window's elements in row-major order to the totals of their results.
   template <Op kOp, class Kind, class T, class Read>
   void walk(Read read, size_t axis, int64_t base, const int64_t* offsets, T* totals,
             int64_t some) const {
@@ -151,7 +151,7 @@ class Reduction {
     to_.set_number(index,
                    to_.dtype() == ir::DType::F64 ? total : ir::round_to(ir::DType::F32, total));
   }
-  // The extremum of no elements is the end of its dtype's range, not of s64's.
+  // The extremum of no elements is the end of the dtype's range, not of s64's.
   void set(int64_t index, int64_t total) const {
     using Limits = std::numeric_limits<int32_t>;
     const bool extremum = op_ == Op::ReduceMax || op_ == Op::ReduceMin;

@@ -1,5 +1,5 @@
-// Ops that are regions of their own: copies of views, concat, gather, reductions, and whatever the
-// reference interpreter does best.
+// Ops that are regions of their own: copies of views, concat, gather, reductions. All other ops go
+// to the reference interpreter.
 #include <algorithm>
 #include <cstring>
 

@@ -11,8 +11,8 @@
 namespace attacca::run {
 namespace {
 
-// oneDNN's build brings OpenMP along, which would start threads of its own inside ours. The count
-// is a property of each thread; the runtime is found by name because only oneDNN links it.
+// oneDNN is built with OpenMP, which would start threads of its own inside each of ours. The number
+// of threads is set for each thread. The runtime is found by name because only oneDNN links it.
 class SerialOpenMp {
  public:
   SerialOpenMp() {
@@ -76,7 +76,8 @@ ThreadPool& ThreadPool::shared() {
 
 void ThreadPool::grow(int workers) {
   if (static_cast<int>(workers_.size()) >= workers) return;
-  // Held while stacks take addresses, so that they leave some: libraries that get none crash.
+  // Held while stacks are allocated, so that they leave addresses for libraries, which crash
+  // without.
   constexpr size_t kRoom = size_t{1} << 30;
   void* const room =
       mmap(nullptr, kRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

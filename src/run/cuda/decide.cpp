@@ -19,8 +19,8 @@ namespace {
 using launch::Candidate;
 using launch::CandidateKind;
 
-// Whether a candidate that was read may be taken, which gives it its binding: the template is built
-// and computes the problem, the filter leaves it; or the vendor library has the algorithm.
+// Whether a candidate that was read may be taken; gives it its binding. Its template must be built,
+// compute the problem and pass the filter, or the vendor library must have its algorithm.
 bool is_at_hand(const StepContext& context, const problem::Problem& problem, Candidate& candidate) {
   if (candidate.kind != CandidateKind::Fused)
     return candidate == Candidate{} || problem.kernel ||
@@ -91,7 +91,7 @@ bool decide_by_known(const StepContext& context, const problem::Problem& problem
   return shipped && take(context, problem, *shipped, "shipped", decision);
 }
 
-// Of a bundle's templates, those whose kernel it has; all of them where it has none.
+// Keeps the templates whose kernels the bundle has; all of them if it has none.
 void prefer_built(const StepContext& context, const problem::Problem& problem,
                   launch::Candidates& fused) {
   if (!context.options().bundle || problem.kernel) return;
@@ -116,7 +116,7 @@ Status measure(const StepContext& context, const fuse::Region& region,
               problem::write_problem(context.graph(), region, context.symbols, context.mode(),
                                      context.alignment_of));
   tune::TuneOptions options = context.options().tune_options;
-  // Who asks what is known first comes here only where nothing is.
+  // The other tunings have looked for a known choice before, in vain.
   Decision known = decision;
   if (!asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, known))
     options.before = std::move(known.candidate);
@@ -130,7 +130,7 @@ Status measure(const StepContext& context, const fuse::Region& region,
   decision.source = "measured";
   decision.trials = std::move(tuned.trials);
   decision.excluded = std::move(tuned.excluded);
-  // A database that cannot be written costs the next process its own measurement, no more.
+  // If the database cannot be written, the next process measures again; this one goes on.
   const Status stored = tune::Database::open().and_then(
       [&](tune::Database&& database) { return database.store(decision.key, tuned.choice); });
   if (!stored) {
@@ -152,7 +152,7 @@ Status decide_kernel(const StepContext& context, const fuse::Region& region,
     return {};
   decision.candidate = std::move(fused.ranked.front());
   if (!measures(context.options().tuning)) return {};
-  // On made-up data a kernel may do anything.
+  // A kernel may fail on made-up data.
   if (const Status measured = measure(context, region, problem, decision); !measured)
     decision.source = fmt::format("analysis, not measured: {}", measured.error().what);
   return {};
@@ -168,7 +168,7 @@ std::optional<tune::Estimated> best_unfused(const StepContext& context,
   return std::nullopt;
 }
 
-// The first of the fused candidates, or what of the unfused path is expected to be faster.
+// Takes the first of the fused candidates, or the unfused path if it is expected to be faster.
 void decide_by_model(const StepContext& context, const problem::Problem& problem,
                      const launch::Candidates& fused, Decision& decision) {
   decision.candidate = fused.ranked.front();

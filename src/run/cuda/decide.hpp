@@ -1,4 +1,4 @@
-// Which candidate computes a region: what is known, what was measured, or what the model says.
+// Chooses the candidate that computes a region: a known one, a measured one, or the model's.
 #pragma once
 
 #include "problem/problem.hpp"
@@ -7,8 +7,8 @@
 
 namespace attacca::run {
 
-// The decision about a region, which is the problem. Errors: what was to be measured could not be
-// (Tuning::Always alone), a user's kernel that cannot be read.
+// `problem`: the region with its sizes. Errors: a measurement that fails, for Tuning::Always only;
+// a user's kernel that cannot be read.
 Result<Decision> decide(const StepContext& context, const fuse::Region& region,
                         const problem::Problem& problem);
 

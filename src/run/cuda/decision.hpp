@@ -1,4 +1,4 @@
-// How one region is computed, and why so.
+// How one region is computed, and why.
 #pragma once
 
 #include <memory>
@@ -17,14 +17,14 @@ struct Decision {
   launch::Candidate candidate;
   // "measured", "bundle", "plan", "database", "shipped", "model", "only way"
   std::string source;
-  tune::ChoiceKey key;                      // what it is known by
+  tune::ChoiceKey key;                      // its key in the database
   double seconds = 0, unfused_seconds = 0;  // where measured, else 0
   bool quick = false;                       // measured by a quick tuning
   double expected_seconds = 0;              // where the model chose, else 0; of both that it chose
   double expected_fused_seconds = 0, expected_unfused_seconds = 0;  // from, each 0 if not known
   std::vector<tune::Trial> trials;                                  // where measured now
   std::vector<launch::Exclusion> excluded;
-  std::string not_stored;  // measured, but the database did not take it: why
+  std::string not_stored;  // why the database could not store a measured choice
 };
 
 // The region's number, from 1 as explain_text counts.

@@ -21,10 +21,9 @@ class CudaInstance {
   const std::vector<Decision>& decisions() const;
 
   // Device addresses of the graph's inputs and outputs, in the graph's order, laid out as it
-  // declares. Puts everything on the stream (a CUstream); allocates nothing, on the host neither
-  // unless other threads launch at the same time, and waits for nothing. Launches at the same time
-  // need workspaces of their own. Errors: an address less aligned than
-  // the instance was made for.
+  // declares. Puts all work on the stream (a CUstream) and waits for nothing. Allocates nothing on
+  // the device, and on the host only while other threads launch. Launches at the same time need
+  // workspaces of their own. Errors: an address is less aligned than the instance was made for.
   Status launch(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace,
                 void* stream) const;
 

@@ -1,4 +1,4 @@
-// What a caller may choose of a plan on a GPU.
+// The options of a plan on a GPU.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace attacca::run {
 
-// What was found best elsewhere, such as by the process that saved a plan.
+// A choice that was made elsewhere, such as by the process that saved a plan.
 struct KnownChoice {
   tune::ChoiceKey key;
   tune::Choice choice;
@@ -21,7 +21,7 @@ struct KnownChoice {
 // A plan's kernels as they were compiled before, and what they were chosen for.
 struct Bundle {
   launch::Bundle kernels;
-  std::vector<KnownChoice> choices;     // hold for their problem and shape, whatever the tools
+  std::vector<KnownChoice> choices;     // used whatever the tools' versions are
   std::vector<ir::SymbolValues> sizes;  // for which it has all kernels
 };
 
@@ -29,8 +29,8 @@ struct CudaOptions {
   Tuning tuning = Tuning::Known;
   tune::TuneOptions tune_options = {};
   std::vector<KnownChoice> choices = {};  // asked before the tuning database
-  // Taken where it fits the device. Where it does not, kernels are compiled, with a warning, or,
-  // without the compilers, the plan is refused.
+  // Used if it fits the device. If not, kernels are compiled, with a warning; without compilers the
+  // plan is refused.
   std::shared_ptr<const Bundle> bundle = {};
 };
 

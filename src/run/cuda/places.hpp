@@ -27,7 +27,7 @@ struct Bases {
   void* at(const Place& place) const;
 };
 
-// The places that are the same for all sizes: of a graph's inputs, outputs and constants.
+// The places of a graph's inputs, outputs and constants, which are the same for all sizes.
 class FixedPlaces {
  public:
   // Copies the constants to the device, if it is here, and waits for that. Errors: packed weights

@@ -35,7 +35,7 @@ const std::shared_ptr<launch::Toolbox>& CudaPlan::toolbox() const {
 
 namespace {
 
-// With the bundle, if it fits; else without, where kernels can be compiled.
+// Opens it with the bundle, if that fits; else without, if kernels can be compiled.
 Result<std::shared_ptr<launch::Toolbox>> open_toolbox(const gpu::Device& device,
                                                       CudaOptions& options) {
   if (!options.bundle) return launch::Toolbox::open(device);

@@ -1,5 +1,5 @@
-// A prepared graph as a plan for one GPU: for every shape that comes the fastest known way to
-// compute each region.
+// A prepared graph as a plan for one GPU. For every shape it computes each region in the fastest
+// known way.
 #pragma once
 
 #include <memory>
@@ -21,9 +21,9 @@ class CudaPlan {
   CudaPlan& operator=(CudaPlan&&) noexcept;
   ~CudaPlan();
 
-  // `alignments`: bytes, one an input, then one an output; empty: 16 each. Made once for equal
-  // arguments; the first time kernels may be compiled, and timed where the options say so. Errors:
-  // an op without a kernel.
+  // `alignments`: bytes, one for each input, then for each output; empty: 16 each. Equal arguments
+  // give the same instance. The first call may compile kernels, and time them if the options say
+  // so. Errors: an op without a kernel.
   Result<std::shared_ptr<const CudaInstance>> instance(
       const ir::SymbolValues& symbols, const std::vector<int>& alignments = {}) const;
 

@@ -14,8 +14,8 @@ namespace {
 using launch::Candidate;
 using launch::CandidateKind;
 
-// The values that a problem's operands are. An accumulator has no memory, unless it is what a
-// user's kernel stores before its tail: the output's address stands for nothing there.
+// The graph's values behind a problem's operands. An accumulator has no memory, unless a user's
+// kernel stores it before its tail.
 problem::Operands<ir::Value> values_of(const problem::Problem& problem,
                                        const Candidate& candidate) {
   problem::Operands<ir::Value> values = problem.sources;
@@ -51,7 +51,7 @@ Result<std::vector<CudaStep>> epilogue_steps(const StepContext& context, const f
   ATTACCA_TRY(Decision decision, decide(context, region, problem));
   auto step = make_step(context, problem, decision.candidate);
   if (!step && decision.candidate.kind == CandidateKind::Fused) {
-    // The unfused path always remains.
+    // The unfused path is always possible.
     decision.source =
         fmt::format("{} failed: {}", to_string(decision.candidate), step.error().what);
     decision.candidate = {};
@@ -65,7 +65,7 @@ Result<std::vector<CudaStep>> epilogue_steps(const StepContext& context, const f
   return steps;
 }
 
-// A region that there is nothing to decide about.
+// A region with only one way to compute it.
 Result<std::vector<CudaStep>> plain_steps(const StepContext& context, const fuse::Region& region) {
   ATTACCA_TRY(const problem::Problem problem,
               problem::concretize(region, context.graph(), context.symbols, context.mode(),

@@ -11,9 +11,9 @@ namespace attacca::run {
 
 class CudaTensors {
  public:
-  // Copies the inputs to the device, laid out as the graph declares, and makes room for outputs of
-  // these shapes, filled with 0xff bytes: what a kernel forgets to write is seen. Waits until all
-  // is there. Errors: an input of another dtype, too little device memory.
+  // Copies the inputs to the device, laid out as the graph declares, and allocates outputs of these
+  // shapes, filled with 0xff bytes, so that elements that no kernel writes are noticed. Waits for
+  // the copies. Errors: an input of another dtype, too little device memory.
   static Result<CudaTensors> make(const gpu::Device& device, const ir::Graph& graph,
                                   const ir::SymbolValues& symbols, const ir::Bindings& inputs,
                                   const std::vector<std::vector<int64_t>>& output_shapes);
@@ -23,7 +23,7 @@ class CudaTensors {
   const std::vector<void*>& outputs() const { return outputs_; }
   size_t bytes() const;
 
-  // After what is on the stream; waits for it.
+  // Waits for the stream first.
   Result<std::vector<ir::Tensor>> read_outputs(const gpu::Stream& stream) const;
 
  private:

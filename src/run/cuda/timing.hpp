@@ -1,4 +1,4 @@
-// Instances under the stopwatch.
+// Times instances.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace attacca::run {
 
-// Seconds of a launch, one list an instance, one number a round. Launches are recorded in CUDA
-// graphs that walk copies of the tensors, so many that the L2 cache cannot hold them (8 at most);
-// the instances take turns.
+// The seconds of a launch: for each instance a list with one number for each round. Launches are
+// recorded in CUDA graphs that use copies of the tensors in turn, so many that the L2 cache cannot
+// hold them (8 at most). The instances take turns.
 // REQUIRES: instances of one graph's shapes, on the plan's device.
 Result<std::vector<std::vector<double>>> time_instances(
     const CudaPlan& plan, const ir::Bindings& inputs,

@@ -10,7 +10,7 @@ namespace attacca::run {
 
 enum class Tuning : uint8_t {
   Known,    // the tuning database's choice, else a shipped one, else the model's
-  Measure,  // what is known by as thorough a tuning, else measured and stored; the model's where
+  Measure,  // the known choice of as thorough a tuning, else measured and stored; the model's if
             // measuring fails
   Always,   // measured and stored
   Unfused,  // the unfused path

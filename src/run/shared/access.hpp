@@ -1,4 +1,4 @@
-// Where a value's elements are, as numbers.
+// Where a value's elements are, with every symbol replaced by a number.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Which device, as callers name it.
+// The device that a caller names.
 #pragma once
 
 #include <string>

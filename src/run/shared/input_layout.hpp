@@ -1,4 +1,4 @@
-// A graph's inputs as callers give them: their sizes, and their layout brought to the declared one.
+// A graph's inputs as callers give them: their sizes, and copies in the layout that it declares.
 #pragma once
 
 #include "ir/graph/graph.hpp"
@@ -14,12 +14,13 @@ Result<ir::SymbolValues> symbols_of(const ir::Graph& graph, const ir::Bindings& 
 Result<int64_t> span_of(const ir::Node& input, const std::vector<int64_t>& shape,
                         const std::vector<int64_t>& strides);
 
-// Whether strides may put two elements at one place; true where they certainly do.
+// Whether strides may put two elements at one place. May be true although they do not.
 // REQUIRES: span_of() them.
 bool may_overlap(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides);
 
-// Row-major where the input declares no strides; itself where it lies so already. Errors: strides
-// that reach beyond memory, or that put different values at one place. Throws std::bad_alloc.
+// The tensor in the layout that the input declares, row-major if it declares none. Not copied if it
+// already has that layout. Errors: strides that reach beyond memory, or that put different values
+// at one place. Throws std::bad_alloc.
 Result<ir::Tensor> laid_out(const ir::Node& input, const ir::Tensor& tensor,
                             const ir::SymbolValues& symbols);
 

@@ -1,4 +1,4 @@
-// Outputs that do not lie row-major, such as columns of a wider matrix, as regions store them.
+// Outputs that are not row-major, such as columns of a wider matrix.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace attacca::run {
 using OutputStrides = std::vector<std::optional<std::vector<ir::Dim>>>;
 
 // Makes the regions store the graph's outputs by these strides. Errors, which name the output: it
-// repeats an input, a constant or another output, it is read again, or what computes it writes rows
-// one after the other.
+// repeats an input, a constant or another output; another region reads it; or its kernel writes
+// only row-major results.
 Status lay_out_outputs(fuse::Partition& partition, const OutputStrides& strides);
 
 }  // namespace attacca::run

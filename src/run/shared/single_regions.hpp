@@ -1,5 +1,4 @@
-// Single ops as regions with an epilogue, where they can be: what an executor without a kernel for
-// each of them runs instead.
+// Makes regions with an epilogue of single ops, for executors without a kernel for each op.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What a graph is compiled for, and what comes of it before an executor sees it.
+// What a graph is compiled for, and the graph prepared for it.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,7 @@ struct Target {
 
   // Eager mode promises the graph's own roundings, and the unfused path is the graph as it stands.
   bool folds() const { return fuse && mode != ir::Mode::Eager; }
-  // Which ops its kernels compute together.
+  // The ops that its kernels can compute together.
   fuse::FuseOptions fuse_options() const;
 };
 

@@ -126,7 +126,7 @@ COMPARE(FloatLe, Le)
 COMPARE(FloatGt, Gt)
 COMPARE(FloatGe, Ge)
 COMPARE(FloatEq, Eq)
-// NaN differs from itself; hn::Ne denies it on x86.
+// NaN differs from itself, but hn::Ne gives false for it on x86.
 void FloatNe(const KernelArgs& args) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<int32_t> di;

@@ -29,7 +29,7 @@ struct ChainArgs {
 };
 using ChainKernel = void (*)(const ChainArgs&);
 
-// nullptr where the instruction set has none.
+// nullptr if there is none for the instruction set.
 ChainKernel chain_kernel(bool bias, Activation activation, Join join, bool other_is_bf16,
                          bool out_is_bf16);
 

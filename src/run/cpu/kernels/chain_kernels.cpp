@@ -57,8 +57,8 @@ constexpr bool kKnowsNativeBF16 = true;
 bool has_native_bf16() {
   return __builtin_cpu_supports("avx512bf16");
 }
-// The instruction set stands above the target's, so the compiler offers it only as assembly. It
-// would flush subnormals: false for a vector that holds any.
+// The instruction is not in the target's instruction set, so it is written as assembly. It flushes
+// subnormals; returns false for a vector that holds any.
 HWY_INLINE bool store_native(hn::Vec512<float> x, uint16_t* to) {
   constexpr int kSubnormal = 0x20;
   if (HWY_UNLIKELY(_mm512_fpclass_ps_mask(x.raw, kSubnormal) != 0)) return false;
@@ -97,7 +97,7 @@ HWY_INLINE void store(D d, hn::VFromD<D> x, void* to, int64_t at) {
   }
 }
 
-// The short rows of a tile lie a page or more apart, where no hardware prefetcher follows.
+// The short rows of a tile are a page or more apart, too far for hardware prefetchers.
 constexpr int64_t kRowsAhead = 4, kShortRow = 512;
 template <bool kWrite>
 HWY_INLINE void prefetch_row(const std::byte* row, int64_t bytes) {
@@ -132,8 +132,8 @@ void run_chain(const ChainArgs& args) {
         prefetch_row<false>(other + kRowsAhead * args.other_stride * kOther, args.columns * kOther);
       prefetch_row<true>(out + kRowsAhead * args.out_stride * kOut, args.columns * kOut);
     }
-    // Whole vectors, then the tail through copies padded with zeros, because any lane may decide
-    // which way an activation takes; one call of step, so that it is inlined.
+    // Whole vectors, then the tail in copies that are padded with zeros, because any lane may
+    // decide which branch an activation takes. There is one call of step, so that it is inlined.
     HWY_ALIGN float last_x[kMaxLanes] = {}, last_bias[kMaxLanes] = {};
     HWY_ALIGN std::byte last_other[kMaxLanes * 4] = {}, last_out[kMaxLanes * 4];
     const float* bias = args.bias;
@@ -151,7 +151,7 @@ void run_chain(const ChainArgs& args) {
   }
 }
 
-// From run-time choices to template arguments, one at a time.
+// Turns run-time choices into template arguments, one at a time.
 template <bool kBias, Activation kActivation, Join kJoin, bool kOtherBF16>
 ChainKernel by_out(bool out_is_bf16) {
   if (!out_is_bf16) return run_chain<kBias, kActivation, kJoin, kOtherBF16, Out::F32>;

@@ -146,7 +146,7 @@ void int_to_float(const KernelArgs& args) {
   map1(di, d, args, [d](auto x) ATTACCA_INLINE_LAMBDA { return hn::ConvertTo(d, x); });
 }
 
-// Vectors of which every lane is inside s32 truncate directly; the rest follow ir::to_integer.
+// Vectors whose lanes all fit in s32 are truncated directly; others follow ir::to_integer.
 template <DType kDType, Overflow kOverflow>
 void float_to_int(const KernelArgs& args) {
   const auto* in = static_cast<const float*>(args.in[0]);

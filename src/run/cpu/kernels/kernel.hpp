@@ -1,6 +1,6 @@
 // One step of an epilogue over a short chunk of columns. Values live in lanes: f32 for f32 and
 // every narrower float, s32 for integers up to 32 bits and bool (0 or 1), f64 and s64 for
-// themselves. A kernel is compiled for each instruction set and picked once, when a plan is made.
+// themselves. A kernel is compiled for each instruction set; a plan chooses one when it is made.
 #pragma once
 
 #include <cstddef>
@@ -38,14 +38,14 @@ constexpr bool is_float(Lane lane) {
   return lane == Lane::F32 || lane == Lane::F64;
 }
 
-// What the lane-by-lane kernel needs to follow the reference to the bit.
+// What the lane-by-lane kernel needs to give the reference's bits.
 struct ScalarCall {
   ir::Op op = ir::Op::Add;  // elementwise or Cast
   int arity = 1;
   Lane in[3] = {};
   Lane out = Lane::F32;
-  bool over_floats = true;  // operands combine as numbers, else as integers
-  bool narrow = true;       // and in f32, not f64: integer operands round to f32 first
+  bool over_floats = true;  // computes in floats, else in integers
+  bool narrow = true;       // in f32, not f64: integer operands are rounded to f32 first
   ir::DType dtype = ir::DType::F32;
   ir::Overflow overflow = ir::Overflow::Ieee;
   std::vector<double> params = {};

@@ -20,7 +20,7 @@ HWY_INLINE V negative_or(D d, V x, V negative, V other) {
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), negative, other);
 }
 
-// p * expm1(x) below zero, x above, the whole times scale: elu and selu, in f64.
+// scale * (x < 0 ? p * expm1(x) : x), in f64: elu and selu.
 template <class D, class V>
 HWY_INLINE V elu(D d, V x, double alpha, double scale) {
   return in_f64(

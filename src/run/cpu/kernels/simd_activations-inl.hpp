@@ -1,4 +1,4 @@
-// Activations over f32 vectors: a few ulp, with a short way for the arguments that occur.
+// Activations over f32 vectors, within a few ulp, with a fast path for usual arguments.
 #if defined(ATTACCA_RUN_SIMD_ACTIVATIONS_INL_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTACCA_RUN_SIMD_ACTIVATIONS_INL_
 #undef ATTACCA_RUN_SIMD_ACTIVATIONS_INL_
@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace attacca::run::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// exp(x) for |x| < 87: no bounds to keep, no subnormals.
+// exp(x) for |x| < 87, without checks of bounds and without subnormals.
 template <class D, class V>
 HWY_INLINE V exp_near(D d, V x) {
   constexpr float tail[] = {0.5f, 0.16666576266288757f, 0.04166655242443085f, 0.008363292552530766f,
@@ -135,7 +135,7 @@ HWY_INLINE V mish_f32(D d, V x) {
   return in_f64(
       d, [](auto dd, auto v) HWY_ATTR __attribute__((always_inline)) {
         const auto two = hn::Set(dd, 2.0);
-        // exp_f64 does not reach zero, which -inf must meet.
+        // exp_f64 does not reach zero, which the result for -inf needs.
         const auto e = hn::IfThenElse(hn::Lt(v, hn::Set(dd, -200.0)), hn::Zero(dd),
                                       exp_f64(dd, at_most(dd, v, 20.0)));
         const auto n = hn::Mul(e, hn::Add(e, two));

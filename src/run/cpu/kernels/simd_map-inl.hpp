@@ -37,7 +37,7 @@ HWY_INLINE void store_tail(hn::VFromD<D> v, D d, hn::TFromD<D>* to, size_t count
   std::memcpy(to, lanes, count * sizeof(lanes[0]));
 }
 
-// One operand as the loop sees it: the next vector, or one value in every lane.
+// One operand of a loop: the next vector, or one value in every lane.
 template <class D, bool kSplat>
 struct Operand {
   using T = hn::TFromD<D>;

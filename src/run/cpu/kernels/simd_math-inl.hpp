@@ -16,8 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace attacca::run::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// c[kFirst] + c[kFirst + 1] x + ... of kCount terms by halves (Estrin): what limits these loops is
-// the length of their dependency chains. powers: x, x^2, x^4, x^8.
+// c[kFirst] + c[kFirst + 1] x + ..., kCount terms, by Estrin's scheme: the length of the dependency
+// chain limits these loops. powers: x, x^2, x^4, x^8.
 template <size_t kFirst, size_t kCount, class D, class V, size_t kAll>
 HWY_INLINE V polynomial_part(D d, const V (&powers)[4], const hn::TFromD<D> (&c)[kAll]) {
   constexpr size_t kHalf = kCount > 8 ? 8 : kCount > 4 ? 4 : kCount > 2 ? 2 : 1;
@@ -38,7 +38,7 @@ HWY_INLINE V polynomial(D d, V x, const hn::TFromD<D> (&c)[kCount]) {
   return polynomial_part<0, kCount>(d, powers, c);
 }
 
-// Bounds that let NaN pass.
+// Bounds that keep NaN.
 template <class D, class V>
 HWY_INLINE V at_most(D d, V x, hn::TFromD<D> bound) {
   const V limit = hn::Set(d, bound);
@@ -69,7 +69,7 @@ HWY_INLINE V exp_f64(D d, V x) {
   return hn::Mul(polynomial(d, r, taylor), hn::BitCast(d, exponent));
 }
 
-// Of a positive normal f64; the callers fix 0, negative numbers, inf and NaN.
+// Of a positive normal f64; callers handle 0, negative numbers, infinity and NaN.
 template <class D, class V>
 HWY_INLINE V log_positive_f64(D d, V x) {
   const hn::RebindToUnsigned<D> du;
