@@ -35,10 +35,10 @@ constexpr Architecture kArchitectures[] = {
 };
 #undef ARCHITECTURE
 
-// What an H200 reaches of its published peaks: 4.2 of 4.8 TB/s, 818 of 989 TFLOP/s.
+// The parts of its published peaks that an H200 reaches: 4.2 of 4.8 TB/s, 818 of 989 TFLOP/s.
 constexpr double kMemoryShare = 0.875, kProductShare = 0.83;
 
-// Where a driver does not say.
+// For devices whose driver does not report them.
 constexpr double kUnknownCycles = 1.5e9, kUnknownMemory = 1e12;
 
 DeviceRates reached(DeviceRates peaks) {

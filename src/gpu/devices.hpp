@@ -1,4 +1,4 @@
-// What a device has and can do: figures by name from devices.def, or of a device that is present.
+// The figures of a device: by its name from devices.def, or of a device that is present.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace attacca::gpu {
 
-// What kernels reach of a whole device.
+// The rates that kernels reach on a whole device.
 struct DeviceRates {
   double cycles = 0;  // a second, under load
   double memory = 0;  // bytes a second
@@ -36,21 +36,21 @@ std::optional<DeviceInfo> known_device(const std::string& id);
 // "a100, h100".
 std::string known_device_names();
 
-// The rates of a device that is present: of its row, found by the driver's name; without one, of
-// its compute capability, these peaks of its clock (cycles a second) and memory (bytes a second),
-// and device.sm_count.
+// The rates of a device that is present: those of its row, found by the driver's name. Without a
+// row they follow from its compute capability, device.sm_count, and these peaks of its clock
+// (cycles a second) and memory (bytes a second).
 DeviceRates rates_of(const DeviceInfo& device, double peak_cycles, double peak_memory);
 
-// The target of PTX that runs on later devices too: "sm_90" of 90.
+// The target of PTX that runs on later devices too: "sm_90" for 90.
 std::string plain_arch(int capability);
 
-// The target of PTX that one architecture alone runs, with all its instructions: "sm_90a" of 90,
-// "sm_89" of 89, for which there is no such target.
+// The target of PTX that runs on one architecture only and may use all its instructions: "sm_90a"
+// for 90. "sm_89" for 89, which has no such target.
 std::string native_arch(int capability);
 
-// What PTX of this target is assembled as for such a device: "sm_80" as "sm_89"; PTX for one
-// architecture alone, "sm_90a", as it is. Machine code runs on devices of its own major version
-// alone.
+// The target for which PTX of `target` is assembled for such a device: "sm_89" for "sm_80". PTX for
+// one architecture only keeps its target: "sm_90a". Machine code runs only on devices of its own
+// major version.
 std::string machine_arch(const std::string& target, int capability);
 
 }  // namespace attacca::gpu

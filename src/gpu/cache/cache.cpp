@@ -29,7 +29,7 @@ int64_t now() {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Holds the lock of a key, or nothing.
+// The lock of a key, or no lock.
 class Lock {
  public:
   Lock(Disk& disk, const std::string& path, uint64_t place, std::chrono::milliseconds patience)
@@ -96,7 +96,7 @@ Result<Cache::Entry> Cache::get(const std::string& key, const Make& make) {
   const Lock lock(*options_.disk, path_of("lock"), hash64(key), options_.patience);
   if (error == 0 && lock.error() != 0 && lock.error() != EAGAIN)
     note(lock.error(), "lock the cache", path_of("lock"));
-  // Whoever held the lock before may have published it.
+  // The last holder of the lock may have published the entry.
   if (Bytes bytes = lock.error() == 0 ? read(key) : nullptr) {
     remember(*own, bytes);
     return Entry{bytes, Origin::Disk};
@@ -118,7 +118,7 @@ Bytes Cache::read(const std::string& key) {
   }
   const auto entry = decode_entry(file);
   if (!entry || entry->key != key) return nullptr;
-  (void)options_.disk->touch(path);  // only the order of eviction suffers
+  (void)options_.disk->touch(path);  // a failure affects only the order of eviction
   return std::make_shared<const std::vector<char>>(entry->value.begin(), entry->value.end());
 }
 
@@ -152,7 +152,7 @@ int Cache::write_file(const std::string& path, const std::vector<char>& bytes) {
   return error != 0 ? error : closed;
 }
 
-// Until the rest fits: the least recently used first, the newest entry never.
+// Removes entries until the rest fits, the least recently used first, but never the newest.
 void Cache::evict(const std::string& newest) {
   std::vector<FileInfo> files;
   if (const int error = options_.disk->list(options_.folder, files); error != 0)

@@ -1,7 +1,7 @@
-// The cache of compiled kernels: a key, which says everything that the bytes depend on, to bytes.
-// Memory first, then a folder that any number of processes share. Nothing that goes wrong on the
-// disk is an error of a request: it is compiled again, and warning() says why, as does
-// support/warnings.hpp.
+// The cache of compiled kernels. A key, which names everything that the bytes depend on, gives the
+// bytes: from memory, else from a folder that any number of processes share. Failures of the disk
+// are no errors of a request: the kernel is compiled again, and the reason is kept in warning() and
+// in support/warnings.hpp.
 //
 // The folder, the one above it and each file must be private (support/files/private_folder.hpp): a
 // kernel that another user may have written is not run.
@@ -9,8 +9,7 @@
 // The folder holds
 //   HASH.entry         an entry; HASH: 16 digits, XXH3 of the key
 //   HASH.PID.N.tmp     an entry that is being written; one left by a killed process is removed
-//   after
-//                      ten minutes
+//                      after ten minutes
 //   lock               locked at byte HASH while a process compiles that key
 //
 // An entry, integers little-endian:
@@ -19,7 +18,7 @@
 //   16  u64            bytes of the key
 //   24  u64            bytes of the value
 //   32                 the key, the value, the end
-// Anything else is unreadable: a miss, and what is compiled then replaces it.
+// Any other file is unreadable: a miss. The entry that is compiled then replaces it.
 #pragma once
 
 #include <atomic>
@@ -51,11 +50,11 @@ struct CacheOptions {
   std::shared_ptr<Disk> disk = std::make_shared<Disk>();
 
   static std::string default_folder();  // "kernels" in support/files/paths.hpp's cache_directory()
-  // $ATTACCA_CACHE_LIMIT bytes (K, M, G), else 1 GiB. An error: text that says no number.
+  // $ATTACCA_CACHE_LIMIT bytes (K, M, G), else 1 GiB. Errors: a text that is no number.
   static Result<uint64_t> limit_from_environment();
 };
 
-// The file's bytes, and back: nullopt where they are no entry.
+// An entry as the bytes of its file, and back. nullopt: the bytes are no entry.
 std::vector<char> encode_entry(std::string_view key, std::span<const char> value);
 struct DecodedEntry {
   std::string_view key;
@@ -76,11 +75,11 @@ class Cache {
     Origin origin = Origin::Made;
   };
   using Make = std::function<Result<std::vector<char>>()>;
-  // The key's bytes; `make` runs where there are none, once over all threads and processes that ask
-  // at a time. Errors: those of `make`.
+  // The key's bytes. If there are none, `make` makes them, once for all threads and processes that
+  // request them at the same time. Errors: those of `make`.
   Result<Entry> get(const std::string& key, const Make& make);
 
-  // The first thing that went wrong with the disk, if anything did.
+  // The first failure of the disk, if there was one.
   std::optional<Error> warning() const;
 
   // ---- The folder as a whole: what `attacca cache` does.
@@ -88,11 +87,11 @@ class Cache {
   struct FileState {
     FileInfo file;
     std::string key;      // empty: unreadable
-    std::string problem;  // empty: whole
+    std::string problem;  // empty: none
   };
   // Every entry, the last used first; its bytes are read and checked.
   Result<std::vector<FileState>> check() const;
-  // Removes every entry and every temporary file; how many bytes that were.
+  // Removes every entry and every temporary file. Returns how many bytes they had.
   Result<uint64_t> clear();
   const std::string& folder() const { return options_.folder; }
   uint64_t limit_bytes() const { return options_.limit_bytes; }

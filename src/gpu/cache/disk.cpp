@@ -29,7 +29,8 @@ class Place {
   int folder() const { return folder_.descriptor(); }
   const char* name() const { return name_.c_str(); }
 
-  // A private file, no link and no pipe. Its descriptor; -1 gives `error`.
+  // Opens a private file that is neither a link nor a pipe. Returns its descriptor, or -1 and
+  // `error`.
   int open(int flags, int& error) const {
     error = error_;
     if (error != 0) return -1;
@@ -161,7 +162,7 @@ int Disk::sync_folder(const std::string& folder) {
   return place.error() != 0 ? place.error() : sync(place.folder());
 }
 
-// A lock of an open file (F_OFD) and not of a process: threads exclude each other too.
+// A lock of an open file (F_OFD), not of a process, so that threads exclude each other too.
 int Disk::lock(const std::string& path, uint64_t place, std::chrono::milliseconds patience,
                int& file) {
   using Clock = std::chrono::steady_clock;
@@ -171,7 +172,7 @@ int Disk::lock(const std::string& path, uint64_t place, std::chrono::millisecond
   struct flock range {};
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;
-  range.l_start = static_cast<off_t>(place >> 2);  // what is left is a valid offset
+  range.l_start = static_cast<off_t>(place >> 2);  // the rest is a valid offset
   range.l_len = 1;
   const auto deadline = Clock::now() + patience;
   auto pause = std::chrono::microseconds(200);
@@ -189,7 +190,7 @@ int Disk::lock(const std::string& path, uint64_t place, std::chrono::millisecond
   }
 }
 
-// Closing alone would leave the lock with a child process that inherited the file.
+// Closing is not enough: a child process that inherited the file would keep the lock.
 void Disk::unlock(int file) {
   struct flock range {};
   range.l_type = F_UNLCK;

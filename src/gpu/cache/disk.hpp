@@ -1,6 +1,6 @@
-// What the cache asks of a file system. Every call may fail and gives an errno, 0 where it worked;
-// tests put another one in its place. Folders and files that are not private
-// (support/files/private_folder.hpp) give kNotPrivate, and links are not followed.
+// The file system as the cache uses it; tests replace it. Every call returns an errno, 0 if it
+// succeeded, and kNotPrivate for folders and files that are not private
+// (support/files/private_folder.hpp). Links are not followed.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ class Disk {
   virtual int touch(const std::string& path);
   virtual int remove(const std::string& path);
 
-  // A new file: fails where there is one.
+  // Makes a file. Fails if it exists.
   virtual int create(const std::string& path, int& file);
   virtual int write(int file, std::span<const char> bytes);  // all of them
   virtual int sync(int file);
@@ -35,9 +35,9 @@ class Disk {
   virtual int rename(const std::string& from, const std::string& to);
   virtual int sync_folder(const std::string& folder);
 
-  // Locks byte number `place` of the file, which is made where needed, against every other holder,
-  // in this process or another. The kernel releases it when the holder dies. EAGAIN: somebody else
-  // held it all the time.
+  // Locks byte number `place` of the file, which is made if it does not exist, against other
+  // threads and processes. The kernel releases it when the holder dies. EAGAIN: another holder kept
+  // it all the time.
   virtual int lock(const std::string& path, uint64_t place, std::chrono::milliseconds patience,
                    int& file);
   virtual void unlock(int file);

@@ -16,14 +16,15 @@ namespace attacca::gpu {
 enum class Assembler {
   NvJitLink,
   Ptxas,   // $ATTACCA_PTXAS, on PATH, or beside the CUDA libraries
-  Driver,  // none here: the PTX itself is the image, which the driver assembles as it loads it
+  Driver,  // no assembler: the PTX is the image, which the driver assembles when it is loaded
 };
 
 struct AssemblerDescription {
   Assembler kind = Assembler::Driver;
   ToolDescription tool;  // "nvJitLink 13.0", "ptxas 13.0.88", "driver": part of every key
 };
-// What assemble() uses on this machine. $ATTACCA_ASSEMBLER (ptxas, nvjitlink, driver) chooses one.
+// The assembler that assemble() uses on this machine. $ATTACCA_ASSEMBLER (ptxas, nvjitlink, driver)
+// chooses one.
 Result<AssemblerDescription> describe_assembler();
 
 // An image for Module::load. The assembler's log is in the error.

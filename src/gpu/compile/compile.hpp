@@ -8,9 +8,9 @@
 namespace attacca::gpu {
 
 struct CompileOptions {
-  std::string arch;         // the .target of the PTX: sm_90a
-  bool contract = true;     // whether a * b + c may become one fma; never in eager mode
-  bool minimal = true;      // without textures and the device runtime: a third of the time less
+  std::string arch;      // the .target of the PTX: sm_90a
+  bool contract = true;  // whether a * b + c may become one fma; never in eager mode
+  bool minimal = true;   // without textures and the device runtime, which takes a third less time
   std::string helper = {};  // the helper kernel that the source is; empty: an epilogue. For errors
 };
 

@@ -10,7 +10,7 @@ namespace {
 using Link = struct NvJitLinkHandle*;
 constexpr int kInputPtx = 2;
 
-// What we call of nvJitLink; every function gives 0 or a code.
+// The functions of nvJitLink that Attacca calls. Each returns 0 or an error code.
 struct NvJitLink {
   int (*version)(unsigned* major, unsigned* minor);
   int (*create)(Link*, uint32_t count, const char** options);
@@ -28,7 +28,7 @@ Result<NvJitLink> open() {
   ATTACCA_TRY(const Library library, Library::open(kNvJitLinkLibrary));
   NvJitLink link{};
   link.path = library.path();
-  // They carry the version in their names, but for aliases that came with 12.4.
+  // Their names contain the version, except for aliases, which 12.4 added.
   ATTACCA_TRY_VOID(library.resolve({{"nvJitLinkVersion", link.version},
                                     {"nvJitLinkCreate", link.create},
                                     {"nvJitLinkAddData", link.add},

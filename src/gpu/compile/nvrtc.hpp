@@ -1,4 +1,4 @@
-// NVRTC's functions, for those who compile with it.
+// NVRTC's functions.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace attacca::gpu {
 
 using Program = struct NvrtcProgram*;
 
-// What we call of NVRTC; every function gives 0 or a code.
+// The functions of NVRTC that Attacca calls. Each returns 0 or an error code.
 struct Nvrtc {
   int (*version)(int* major, int* minor);
   int (*create)(Program*, const char* source, const char* name, int headers, const char* const*,

@@ -12,8 +12,8 @@ namespace attacca::gpu {
 
 Result<ToolDescription> describe_ptxas();
 
-// "13.0.88". Asks the program where the cache does not know it by path, size and time of change;
-// kills one that does not answer within `limit`, a start from a busy disk included.
+// "13.0.88". Runs the program if the cache does not have its version by path, size and time of
+// change. Kills it after `limit`, which includes its start from a busy disk.
 Result<std::string> ptxas_version(const std::string& program, Cache& cache,
                                   std::chrono::milliseconds limit = std::chrono::seconds(30));
 

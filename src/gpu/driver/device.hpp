@@ -1,6 +1,6 @@
-// Owners of what the driver gives: a device, memory, streams, events, modules, graphs. All can be
-// moved and none copied, but for Device, whose copies share one retained primary context; the
-// others keep their device alive. Their destructors ignore failures.
+// Owners of the driver's objects: a device, memory, streams, events, modules, graphs. They can be
+// moved but not copied, except Device, whose copies share one retained primary context. The others
+// keep their device alive. Destructors ignore failures.
 #pragma once
 
 #include <array>
@@ -21,15 +21,15 @@ class Device {
  public:
   static Result<int> count();
   static Result<Device> open(int ordinal = 0);
-  // One that need not be here, to compile for: info() says all about it, and whatever else needs a
-  // device is an error.
+  // A device to compile for, which need not be present. info() is all that is known of it; calls
+  // that need a device are errors.
   static Device described(DeviceInfo info);
 
   bool is_here() const { return context() != nullptr; }
   const Driver& driver() const { return *state_->driver; }
   const DeviceInfo& info() const { return state_->info; }
   ContextHandle context() const { return state_->context; }
-  // For the calling thread; cheap where it is current already.
+  // Makes its context current for the calling thread; cheap if it already is.
   Status make_current() const;
   Status synchronize() const;
   Result<size_t> free_memory() const;
@@ -57,7 +57,7 @@ class Device {
   std::shared_ptr<const State> state_;
 };
 
-// A handle that is destroyed with its owner. Destroy: which entry of the driver does it.
+// A handle that is destroyed with its owner, by the driver's function `Destroy`.
 template <class Handle, auto Destroy>
 class Owned {
  public:
@@ -151,8 +151,8 @@ class Stream {
 // A recorded run of launches.
 class GraphExec {
  public:
-  // Records what `launches` puts on the stream. Where it fails, the capture is ended and its error
-  // returned.
+  // Records the work that `launches` puts on the stream. If it fails, ends the capture and returns
+  // its error.
   static Result<GraphExec> capture(const Device& device, StreamHandle stream,
                                    const std::function<Status()>& launches);
   Status launch(StreamHandle stream) const;
@@ -167,8 +167,8 @@ struct Launch {
   std::array<uint32_t, 3> grid = {1, 1, 1};
   std::array<uint32_t, 3> block = {1, 1, 1};
   uint32_t shared_bytes = 0;  // dynamic
-  // The kernel waits by itself for the one before it in the stream (griddepcontrol.wait), and may
-  // be launched while that one ends.
+  // The kernel itself waits for the kernel before it in the stream (griddepcontrol.wait), so it may
+  // start before that one has ended.
   bool dependent = false;
 };
 
@@ -177,7 +177,7 @@ class Module;
 // Of a module that must outlive it.
 class Function {
  public:
-  Function() = default;  // no function: nothing may be asked of it
+  Function() = default;  // no function: its members must not be called
   // The kernel's registers, and bytes of local memory (spills and arrays), a thread.
   Result<int> registers() const;
   Result<int> local_bytes() const;
@@ -196,7 +196,7 @@ class Function {
 
  private:
   friend class Module;
-  // The first driver that captures such launches into CUDA graphs.
+  // The first driver version that captures such launches into CUDA graphs.
   static constexpr int kDependentLaunchDriver = 12030;
 
   Function(const Driver* driver, FunctionHandle function) : driver_(driver), function_(function) {}

@@ -1,8 +1,8 @@
 // The CUDA driver, opened at run time: its functions, every failure as an Error, and an owner for
 // each kind of thing that it gives. device.hpp builds on this.
 //
-// Whatever allocates, loads or launches here makes its device's primary context current for the
-// calling thread and leaves it so.
+// Functions that allocate, load or launch make their device's primary context current for the
+// calling thread, and leave it current.
 #pragma once
 
 #include <cstddef>
@@ -50,8 +50,8 @@ struct DriverFunctionEntry {
 
 class Driver {
  public:
-  // Opened and initialised at the first call that succeeds. Errors: no libcuda, no device that it
-  // can use, a driver too old.
+  // Opened and initialised by the first call that succeeds. Errors: no libcuda, no usable device, a
+  // driver that is too old.
   static Result<const Driver*> get();
 
   // member.function(...) gives a CUresult; call() turns it into a Status.

@@ -125,7 +125,7 @@ Result<Library> Library::open(const LibrarySpec& spec) {
     for (const std::string_view file : names_of(spec))
       if (void* handle = load(std::string(file), flags))
         return Library(handle, path_of(handle, file));
-  std::string broken;  // a file that is there and does not load says more than "not found"
+  std::string broken;  // a file that exists but does not load: a better message than "not found"
   for (const fs::path& prefix : prefixes())
     for (const char* folder : {"lib64", "lib"})
       for (const std::string_view file : names_of(spec)) {

@@ -1,5 +1,5 @@
 // Shared libraries that are opened at run time, so that Attacca builds and starts without them: the
-// CUDA driver, NVRTC, nvJitLink and cuBLASLt. Nothing is ever closed again.
+// CUDA driver, NVRTC, nvJitLink and cuBLASLt. They are never closed.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ namespace attacca::gpu {
 struct LibrarySpec {
   std::string_view title;                 // "NVRTC"
   std::array<std::string_view, 2> files;  // names to look for, the preferred first, or empty
-  const char* override_variable;          // an environment variable with the path to take instead
-  std::string_view package;               // what to install where there is none
+  const char* override_variable;          // an environment variable with a path to use instead
+  std::string_view package;               // what to install if it is missing
 };
 
 extern const LibrarySpec kDriverLibrary, kNvrtcLibrary, kNvJitLinkLibrary, kCublasLtLibrary;
@@ -42,8 +42,8 @@ class Symbol {
 
 class Library {
  public:
-  // Where it looks, in this order: the override alone, if it is set; what this process has loaded
-  // already; the loader's own path; $CUDA_HOME/lib64 and $CUDA_PATH/lib64, /usr/local/cuda/lib64;
+  // Searches, in this order: only the override, if it is set; the libraries that this process has
+  // loaded; the loader's own path; $CUDA_HOME/lib64 and $CUDA_PATH/lib64, /usr/local/cuda/lib64;
   // the nvidia/*/lib folders of PyPI's wheels in $VIRTUAL_ENV, in the site-packages that Attacca is
   // installed in, and in a .deps/venv beside or above the program.
   static Result<Library> open(const LibrarySpec& spec);
@@ -52,7 +52,7 @@ class Library {
   Result<void*> symbol(const char* name) const;
   // nullptr where there is none.
   void* find_symbol(const char* name) const;
-  // Each under its name; where there is none, under "__NAME_VERSION" for the first such version.
+  // Finds each function by its name, else by "__NAME_VERSION" for the first such version.
   Status resolve(std::initializer_list<Symbol> symbols,
                  std::initializer_list<const char*> versions = {}) const;
 
@@ -63,7 +63,8 @@ class Library {
   std::string path_;
 };
 
-// The functions of a library, opened by the first call that can; a failure is tried again.
+// The functions of a library, which the first call opens. After a failure the next call tries
+// again.
 template <class Api>
 Result<const Api*> open_once(Result<Api> (*open)()) {
   static std::mutex mutex;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kHole = "attacca_hole";
 
-// The seconds since the last call, or since it was made.
+// The seconds since the last call, at first since its construction.
 class Laps {
  public:
   double next() {

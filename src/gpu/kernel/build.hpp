@@ -1,6 +1,6 @@
 // From text to a loaded kernel: the CUDA libraries, opened at run time, and the cache of cubins.
 // driver.hpp: the driver's functions. compile.hpp: NVRTC. assemble.hpp: PTX to cubin. cache.hpp:
-// the disk. This file is the whole way for one kernel.
+// the disk. build() is the whole pipeline of one kernel.
 #pragma once
 
 #include <string>
@@ -22,11 +22,11 @@ struct KernelRequest {
   epilogue::Binding binding;
   ir::Mode mode = ir::Mode::Fp32;
   std::vector<std::string> includes;
-  // The device's, such as 90: what a template of an older arch is assembled for. 0: the template's.
+  // The device's, such as 90. A template of an older arch is assembled for it. 0: the template's.
   int capability = 0;
 };
 
-// Where the time went, in seconds. load: what the cache took; on a hit all else is zero.
+// The seconds of each step. load: the cache's; on a hit the others are zero.
 struct CompileTimes {
   double emit = 0, nvrtc = 0, splice = 0, assemble = 0, load = 0;
   bool cached = false;
@@ -43,7 +43,7 @@ struct Cubin {
 Result<Cubin> build(const KernelRequest& request);
 Result<Cubin> build(const KernelRequest& request, Cache& cache, const Toolchain& toolchain = {});
 
-// What the cache finds it by: one fact a line, never a shape.
+// Its key in the cache: one fact on each line, never a shape.
 Result<std::string> cache_key(const KernelRequest& request, const Toolchain& toolchain = {});
 
 }  // namespace attacca::gpu

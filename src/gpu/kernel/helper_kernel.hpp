@@ -8,7 +8,7 @@ namespace attacca::gpu {
 
 // Everything that its machine code depends on.
 struct HelperRequest {
-  std::string entry;     // the kernel, extern "C"; errors call it so
+  std::string entry;     // the kernel's name, extern "C"; errors use it
   std::string source;    // self-contained CUDA C++
   int capability = 0;    // the device's, such as 90
   bool contract = true;  // as CompileOptions::contract
@@ -18,7 +18,7 @@ struct HelperRequest {
 Result<Cubin> build(const HelperRequest& request, Cache& cache = Cache::shared(),
                     const Toolchain& toolchain = {});
 
-// What the cache finds it by: one fact a line.
+// Its key in the cache: one fact on each line.
 Result<std::string> cache_key(const HelperRequest& request, const Toolchain& toolchain = {});
 
 }  // namespace attacca::gpu

@@ -15,7 +15,7 @@ struct KernelFile {
   std::string arch = "sm_90a";  // of CUDA C++
   std::vector<std::string> includes;       // of CUDA C++: folders; CUDA's own are found
   std::vector<std::string> options;        // of CUDA C++: more of NVRTC's
-  std::string kernel_option = "--kernel";  // how messages say where the name is given
+  std::string kernel_option = "--kernel";  // what errors call the place where the name is given
 };
 
 struct LoadedKernel {
@@ -24,8 +24,8 @@ struct LoadedKernel {
 };
 Result<LoadedKernel> load_kernel(const KernelFile& from);
 
-// Of the kernels that a file defines (mangled), those called so: by the mangled name, the whole
-// name, the name without its template arguments, or without its namespaces.
+// Of a file's kernels, by their mangled names, those with this name: mangled, whole, without its
+// template arguments, or without its namespaces.
 std::vector<std::string> matching_kernels(const std::vector<std::string>& names,
                                           std::string_view wanted);
 

@@ -1,4 +1,4 @@
-// A user's kernel as machine code, alone or with its tail, from the cache where it is there.
+// The machine code of a user's kernel, alone or with its tail, through the cache.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace attacca::gpu {
 struct KernelImageRequest {
   const ptx::Module* module = nullptr;
   int capability = 0;  // of the device: 90
-  // The tail that joins it, and what allows it: both or none.
+  // The tail that joins the kernel, and the analysis that allows it: both or neither.
   const Tail* tail = nullptr;
   const ptx::Analysis* analysis = nullptr;
 };

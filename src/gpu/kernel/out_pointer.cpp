@@ -24,7 +24,7 @@ std::string define_hole(uint32_t element_bytes, const std::string& result) {
       parameters, result);
 }
 
-// `tail` takes typed pointers, as many as it has operands.
+// `tail` takes one typed pointer for each of its operands.
 std::string filling_source(const Tail& tail, uint32_t element_bytes) {
   std::string arguments = "bits, index";
   for (size_t i = 0; i < tail.operands.size(); ++i)

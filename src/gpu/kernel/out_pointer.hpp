@@ -1,6 +1,5 @@
-// Kernels that write through attacca::Out (include/attacca/out.cuh): their epilogue is a call of an
-// undefined function, a hole as templates have it, so that nothing needs to be proven of the
-// kernel.
+// Kernels that write through attacca::Out (include/attacca/out.cuh). Their epilogue is a call of an
+// undefined function, a hole as in templates, so that the kernel needs no analysis.
 #pragma once
 
 #include "gpu/kernel/user_kernel.hpp"
@@ -8,8 +7,8 @@
 
 namespace attacca::gpu {
 
-// The function that the module calls for an output of elements of this size and does not define:
-// "attacca_out", "attacca_out_64"; empty where it calls none.
+// The undefined function that the module calls for an output with elements of this size:
+// "attacca_out", "attacca_out_64"; empty if it calls none.
 std::string open_output(const ptx::Module& module, uint32_t element_bytes);
 
 // Compiles the tail for the module's target and puts it in place of every such call. The pointers

@@ -70,7 +70,8 @@ Result<ptx::FusedKernel> fuse_kernel(const ptx::Module& module, const ptx::Analy
       source += '\n' + pack->second;
       signature.packs.insert(elements);
     }
-  // Never contracted, so that no multiplication of the kernel meets an addition of the tail.
+  // Not contracted, so that no multiplication of the kernel and addition of the tail become one
+  // fma.
   ATTACCA_TRY(std::string filling,
               toolchain.compile(source, {.arch = target_of(module), .contract = false}));
   ATTACCA_TRY(const ptx::Module epilogue, ptx::parse(std::move(filling), "the epilogue's PTX"));

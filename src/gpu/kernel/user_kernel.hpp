@@ -47,7 +47,7 @@ struct Tail {
     ir::DType dtype{};
   };
   std::vector<Operand> operands;  // as signature.operands
-  // To stand behind the source: signature.function for so many elements at once.
+  // Text to append to the source: signature.function for so many elements at once.
   std::map<size_t, std::string> packs;
 };
 // The epilogue as the function that stores call.
