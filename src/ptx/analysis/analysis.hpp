@@ -1,4 +1,4 @@
-// What the analysis of a user's kernel finds.
+// The result of the analysis of a user's kernel.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct PointerUse {
   std::string name;      // of the parameter, "+16" behind it in a struct
   bool is_output = false;
   bool read = false, written = false, atomics = false;
-  bool escapes = false;  // stored, passed on, or computed with in ways that are not followed
+  bool escapes = false;  // stored, passed on, or used in computations that are not followed
 };
 
 struct Reason {
@@ -35,7 +35,7 @@ struct StoreSite {
   const Instruction* instruction = nullptr;
 };
 
-// A function as one chain of calls sees it. The kernel itself is the first.
+// A function in one chain of calls. The kernel itself is the first.
 struct AnalysedBody {
   const Function* function = nullptr;
   struct Call {

@@ -163,8 +163,8 @@ void Dataflow::transfer(FlowBody& body, const Step& step) {
 void Dataflow::assign(FlowBody& body, const Ref& destination, const Provenance& value) {
   if (destination.kind != Ref::Kind::Register) return;
   Provenance& own = body.registers[destination.index];
-  // What is a pointer after one instruction and a constant after another is a number, too: added to
-  // something else, that may be the pointer.
+  // A register that is a pointer after one instruction and a constant after another may be a
+  // number, too: what it is added to may be the pointer.
   const bool is_either = settled_ && value.empty() && !own.empty();
   changed_ |= own.join(is_either ? Provenance::of(Kind::Number) : value);
 }

@@ -17,7 +17,7 @@ namespace attacca::ptx {
 // 8 bytes of a .param variable that calls pass values in.
 using Cells = std::map<std::pair<const Variable*, uint64_t>, Provenance>;
 
-// A function as one way of calling it sees it.
+// A function in one chain of calls.
 struct FlowBody {
   const FunctionCode* code = nullptr;
   Cells arguments;
@@ -40,14 +40,13 @@ class Dataflow {
 
   // The entry first.
   const std::vector<std::unique_ptr<FlowBody>>& bodies() const { return bodies_; }
-  // What a function's call leads to; nullopt: back into a function that is active, or to more
-  // functions than anyone writes.
+  // The function that a call leads to. nullopt: a recursion, or too many functions.
   static std::optional<size_t> callee_of(const FlowBody& body, const Step& step);
 
   Provenance value(const FlowBody& body, const Argument& argument) const;
   Provenance value(const FlowBody& body, const Ref& ref) const;
 
-  // Where a load or store of a .param variable goes: nullopt: its address is no such name.
+  // The .param variable of a load or store. nullopt: its address is no such name.
   static std::optional<std::pair<const Variable*, uint64_t>> cell_of(const Argument& address);
   // The index of a parameter of the entry.
   std::optional<uint32_t> entry_parameter(const Variable* variable) const;
@@ -73,7 +72,8 @@ class Dataflow {
   std::vector<std::unique_ptr<FlowBody>> bodies_;
   std::vector<const FunctionCode*> active_;
   bool changed_ = false;
-  bool settled_ = false;  // values only grow from here: none is empty because it is not known yet
+  bool settled_ =
+      false;  // values only grow from now on: an empty one is not one that is still unknown
 };
 
 }  // namespace attacca::ptx

@@ -14,8 +14,8 @@ namespace attacca::ptx {
 //   extern "C" __device__ WORD NAME(WORD value, unsigned long long index, const void* operand0,
 //   ...)
 //
-// It has no effect but its result: where the store's predicate is false it is called all the same,
-// for the first elements (an index below 64). WORD is unsigned int (elements of at most 4 bytes,
+// It has no effect but its result: it is also called where the store's predicate is false, for the
+// first elements (an index below 64). WORD is unsigned int (elements of at most 4 bytes,
 // zero-extended) or unsigned long long.
 struct StoreTail {
   std::string function = "attacca_tail";
@@ -23,8 +23,8 @@ struct StoreTail {
   // NAME_4 takes and gives a struct of 4 WORDs, the index being that of the first: the numbers of
   // elements of a store for which there is such a function.
   std::set<size_t> packs = {};
-  // That a block of the kernel has at most: said to ptxas (.maxntid) where the kernel does not say
-  // it itself, since it would use more registers than so many threads have. 0: unknown.
+  // The most threads of a block of the kernel. Given to ptxas (.maxntid) if the kernel does not
+  // give it, or ptxas would use more registers than there are for so many threads. 0: unknown.
   uint32_t threads = 0;
 };
 

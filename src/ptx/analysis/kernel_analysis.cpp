@@ -46,7 +46,7 @@ Result<size_t> find_parameter(const Module& module, const Function& entry,
   return index;
 }
 
-// A module says nothing where its addresses have 32 bits.
+// A module without .address_size has addresses of 32 bits.
 bool has_wide_addresses(const Module& module) {
   const Directive* directive = module.find_directive(".address_size");
   return directive && directive->span.end - directive->span.begin == 2 &&

@@ -30,7 +30,7 @@ class Checker {
         use_of(Origin{Kind::Parameter, true, static_cast<uint32_t>(i), 0});
     use_of(Origin{Kind::Output});
     check_body(0);
-    // What is never dereferenced is a number.
+    // A pointer that is never dereferenced is a number.
     for (auto& [key, use] : uses_)
       if (use.read || use.written || use.atomics || use.is_output ||
           entry_.parameters[use.parameter].is_pointer)
@@ -190,7 +190,7 @@ class Checker {
     return access_bits(step.opcode) / 8 * static_cast<uint32_t>(count);
   }
 
-  // What lies beyond a parameter is the next one, which may be the output's pointer.
+  // Beyond a parameter's end is the next parameter, which may be the output's pointer.
   void check_within(const Variable& parameter, int64_t offset, uint32_t bytes, const Step& step) {
     const auto size = static_cast<int64_t>(size_in_bytes(parameter).value_or(0));
     if (bytes == 0)
@@ -231,7 +231,7 @@ class Checker {
     if (effect != Effect::Hint && reaches_global(step, address)) check_known(base, step);
   }
 
-  // A transfer writes its first address.
+  // A transfer writes to its first address.
   static Effect effect_on(const MemoryRule* rule, size_t argument, const Step& step) {
     if (!rule) return Effect::Transfer;
     if (rule->effect != Effect::Transfer) return rule->effect;
@@ -241,7 +241,7 @@ class Checker {
     return is_first ? Effect::Transfer : Effect::Read;
   }
 
-  // 32 bits address shared or local memory alone.
+  // Addresses of 32 bits are of shared or local memory.
   static bool reaches_global(const Step& step, const Argument& address) {
     const std::string_view space = access_space(step.opcode);
     const MemoryRule* rule = memory_rule(step.instruction->opcode);
@@ -346,7 +346,7 @@ class Checker {
     switch (*rule) {
       case ValueRule::Copy: {
         const std::string_view space = access_space(step.opcode);
-        // Pieces count where they are used.
+        // Pieces of the address are checked where they are used.
         return in.size() == 2 && (in[0].is_register() || in[0].form == Argument::Form::Tuple) &&
                in[1].is_register() && access_bits(step.opcode) == 64 &&
                (space.empty() || space == "global");

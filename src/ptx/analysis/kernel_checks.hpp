@@ -1,4 +1,4 @@
-// What a kernel does with its output's address, and every reason not to touch its stores.
+// Finds what a kernel does with its output's address, and every reason not to fuse into its stores.
 #pragma once
 
 #include "ptx/analysis/analysis.hpp"

@@ -11,7 +11,7 @@ namespace attacca::ptx {
 struct Origin {
   enum class Kind : uint8_t {
     Number,     // computed from anything that is not constant: no address
-    Unknown,    // loaded or put together: perhaps an address that nobody named
+    Unknown,    // loaded or assembled: may be an address of any memory
     Symbol,     // the address of a variable that the module names
     Parameter,  // a kernel's parameter, 8 bytes at an offset: a pointer, or a number
     Space,      // the address of a parameter itself
@@ -48,7 +48,7 @@ class Provenance {
   bool has_pointer() const;
   // Returns whether this grew.
   bool join(const Provenance& other);
-  // A result that is no address: constant only where this is.
+  // The origins of a result that is no address: a constant if this is one.
   Provenance as_number() const;
   Provenance as_unknown() const;
   // A Space moved by bytes that are known, or not.
@@ -60,7 +60,7 @@ class Provenance {
   std::vector<Origin> origins_;  // sorted
 };
 
-// Of a + b. A pointer stays what it is, whatever is added to it.
+// Of a + b. A pointer plus any number has the pointer's origin.
 Provenance sum(const Provenance& a, const Provenance& b);
 
 }  // namespace attacca::ptx

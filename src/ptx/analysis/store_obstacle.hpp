@@ -1,4 +1,4 @@
-// Whether a store to the output is one of whole elements that a tail can stand before.
+// Whether a store to the output stores whole elements, so that a tail can precede it.
 #pragma once
 
 #include <cstdint>

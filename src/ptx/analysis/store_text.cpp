@@ -70,8 +70,8 @@ class StoreWriter {
     uint32_t shift = 0;
     while ((1U << shift) < names_.element_bytes) ++shift;
     if (shift != 0) line("shr.u64 {0}, {0}, {1};", index, shift);
-    // Where nothing is stored, the tail computes with the operands of the first elements, which
-    // exist: a branch would keep ptxas from loading several stores' operands at once.
+    // If nothing is stored, the tail computes with the operands of the first elements, which exist.
+    // With a branch instead, ptxas could not load the operands of several stores at once.
     if (const auto& predicate = store_.instruction->predicate)
       line("selp.b64 {}, {}, {}, {};", index, predicate->negated ? "0" : index,
            predicate->negated ? index : "0", predicate->name);

@@ -1,4 +1,4 @@
-// A store as what replaces it: each of its elements through the tail, then the store.
+// The text that replaces a store: each of its elements goes through the tail and is then stored.
 #pragma once
 
 #include <set>
@@ -8,7 +8,7 @@
 
 namespace attacca::ptx {
 
-// The names that a fused kernel uses beside the user's own.
+// The names that a fused kernel adds to the user's.
 struct TailNames {
   std::string prefix;    // "tail_": fresh
   std::string function;  // the tail's

@@ -1,4 +1,4 @@
-// The epilogue's function as what stands in place of a call.
+// The text of the epilogue's function that replaces a call.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace attacca::ptx {
 
-// What one call gives the body: slots for its results and its arguments, in order.
+// The slots of one call for its results and arguments, in order.
 struct CallSlots {
   std::vector<const Slots*> results;
   std::vector<const Slots*> arguments;
@@ -20,13 +20,13 @@ struct CallSlots {
 
 class Body {
  public:
-  // Checks that the function can be put into another one, and gives its names to the renamer.
+  // Checks that the function can be inlined, and adds its names to the renamer.
   // REQUIRES: the function has a body; both outlive this.
   static Result<Body> prepare(const Module& module, const Function& function, Renamer& renamer);
 
   // The writes of result number i.
   std::vector<const ParamAccess*> result_writes(size_t i) const;
-  // .local arrays, renamed: a function needs them once, however often the body stands in it.
+  // .local arrays, renamed. A function declares them once for all copies of the body in it.
   std::string local_declarations(const Renamer& renamer) const;
   // The body in its own scope. `skip` is "@!%p1 " of a call under @%p1, or empty.
   std::string write(const CallSlots& slots, std::string_view skip, std::string_view end_label,

@@ -1,5 +1,5 @@
-// What the body of an epilogue refers to beyond itself: helper functions, tables of constants and
-// declarations of functions that live elsewhere.
+// The items of its module that an epilogue's body refers to: helper functions, tables of constants
+// and declarations of external functions.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ namespace attacca::ptx {
 // order. Errors: it reaches itself.
 Result<std::vector<const Item*>> reachable_items(const Module& epilogue, const Function& function);
 
-// Gives the renamer the names that these items define; what they merely declare keeps its name.
+// Adds the names that these items define to the renamer. What they only declare keeps its name.
 void add_names(const std::vector<const Item*>& items, Renamer& renamer);
 
-// Their text, renamed and without .loc lines, whose files another module counts. What the kernel
-// declares already is left out.
+// Their text, renamed and without .loc lines, whose files have other numbers in the kernel's
+// module. What the kernel also declares is left out.
 Result<std::string> carried_text(const Module& epilogue, const std::vector<const Item*>& items,
                                  const Renamer& renamer, const Module& kernel);
 

@@ -18,7 +18,7 @@ struct Move {  // ld.param.v2.f32: two elements of 32 bits
   bool is_signed = false;
 };
 
-// nullopt: the instruction is no ld.param or st.param, or none that we know.
+// nullopt: the instruction is no ld.param or st.param, or one of an unknown form.
 std::optional<Move> as_param_move(std::string_view opcode) {
   if (!opcode.starts_with("ld.param") && !opcode.starts_with("st.param")) return std::nullopt;
   Move move;

@@ -1,5 +1,5 @@
-// How a function uses .param variables: what moves registers in and out of them, and which calls
-// they serve.
+// How a function uses .param variables: the instructions that move registers in and out of them,
+// and the calls that they are arguments of.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,9 @@ struct ParamCall {
 
 struct ParamUses {
   std::vector<ParamUse> uses;                    // in the order of the text
-  std::vector<ParamCall> calls;                  // of the one function that was asked for
+  std::vector<ParamCall> calls;                  // of the function `callee`
   std::vector<const Declaration*> declarations;  // of .param variables in the body
-  // Variables that something else than the above uses, and where.
+  // Variables with any other use, and where that is.
   std::unordered_map<const Variable*, const Instruction*> escapes;
 };
 

@@ -7,7 +7,7 @@
 namespace attacca::ptx {
 namespace {
 
-// No register is narrower than 16 bits; of one that holds 8, the upper half is anything.
+// No register is narrower than 16 bits. If it holds 8, the upper half is undefined.
 uint32_t register_bits(uint32_t bits) {
   return std::max(bits, 16u);
 }

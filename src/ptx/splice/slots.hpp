@@ -1,6 +1,6 @@
-// A .param variable of a call turned into registers: the slots. Each st.param writes one slot a
-// register that it moves; ld.param reads them, in whatever pieces it likes: a caller may store 32
-// bits of which the callee loads the low 8, or four words that the callee loads as one double.
+// The registers, called slots, that replace a .param variable of a call. A st.param writes one slot
+// for each register that it moves. A ld.param may read other pieces: a caller may store 32 bits of
+// which the callee loads the low 8, or four words that the callee loads as one double.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ class Slots {
  public:
   explicit Slots(std::string prefix) : prefix_(std::move(prefix)) {}
 
-  // Makes room for a write. Fails where it overlaps one that begins or ends elsewhere.
+  // Adds the slot of a write. Fails if it overlaps a slot that begins or ends elsewhere.
   Status add_write(const ParamAccess& access);
 
   // ".reg .b32 %slot_param0_0;" a slot.
   std::string declare() const;
-  // What replaces an ld.param or st.param of the variable; `guard` is "@%p1 " or empty. `name`
-  // gives the register, where the access itself is to be renamed.
+  // The text that replaces an ld.param or st.param of the variable; `guard` is "@%p1 " or empty.
+  // `name` gives the name of the access's register, if that is renamed.
   std::string store(const ParamAccess& access, std::string_view guard, std::string_view name) const;
   std::string load(const ParamAccess& access, std::string_view guard, std::string_view name) const;
 

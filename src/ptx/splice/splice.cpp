@@ -12,7 +12,7 @@
 namespace attacca::ptx {
 namespace {
 
-// All functions of this name; fails where there is none, or the name is something else's.
+// All functions of this name. Fails if there is none, or the name is not a function's.
 Result<std::vector<const Function*>> find_functions(const Module& module, std::string_view name,
                                                     std::string_view fix) {
   std::vector<const Function*> found;
@@ -81,7 +81,7 @@ class Splicer {
     return {};
   }
 
-  // What none of the above replaced takes the hole's address.
+  // A remaining use takes the hole's address.
   Status check_nothing_left() const {
     for (uint32_t i = 0; i < kernel_.tokens.size(); ++i)
       if (kernel_.tokens[i].kind == TokenKind::Word && kernel_.tokens[i].text() == hole_.name &&
@@ -199,7 +199,7 @@ class Splicer {
     }
   }
 
-  // In the order of the text, in which edits are cheap.
+  // In the order of the text: edits in this order are fast.
   void apply_pending() {
     std::stable_sort(pending_.begin(), pending_.end(),
                      [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });

@@ -1,4 +1,4 @@
-// What every part of the parser does with tokens: look, take, expect.
+// The operations of all parts of the parser on tokens: look at, take, expect.
 #pragma once
 
 #include <string>

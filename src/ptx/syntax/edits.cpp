@@ -43,8 +43,8 @@ bool Edits::covers(uint32_t token) const {
   return false;
 }
 
-// An insertion follows the token before it; a replacement leaves the blanks before it alone, but
-// what is removed from the end of a line takes them along.
+// An insertion follows the token before it. A replacement keeps the blanks before it, but a removal
+// at the end of a line removes them, too.
 size_t Edits::begin_of(const Edit& edit) const {
   if (edit.span.begin == edit.span.end) return end_of(edit);
   const std::string_view text = module_.source.text();

@@ -25,7 +25,7 @@ class Lexer {
     if (text_.size() > kMaxTextBytes)
       return fail(fmt::format("the PTX is larger than {} MiB", kMaxTextBytes >> 20),
                   source_.where(0), "split it into several modules");
-    tokens_.reserve(text_.size() / 2 + 1);  // enough for any PTX; untouched pages cost nothing
+    tokens_.reserve(text_.size() / 2 + 1);  // enough for any PTX; unused pages take no memory
     for (;;) {
       ATTACCA_TRY_VOID(skip_trivia());
       start_ = at_;

@@ -1,4 +1,4 @@
-// What a name means where it stands, and new names that clash with nothing.
+// Finds the declaration that a name refers to, and makes new names that clash with no other.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,11 @@
 
 namespace attacca::ptx {
 
-// Names that stand for variables, ranges such as %r<12> included.
+// The declared variables by name, including ranges such as %r<12>.
 class NameTable {
  public:
   void add(const Variable& variable);
-  // Also finds %v for %v.x; null where the name is none of ours.
+  // Also finds %v for %v.x. Null: the name is not declared here.
   const Variable* find(std::string_view name) const;
   bool has_range(std::string_view prefix) const { return ranges_.contains(prefix); }
 
@@ -27,7 +27,7 @@ class NameTable {
   std::unordered_map<std::string_view, const Variable*> ranges_;  // by the part before the number
 };
 
-// The nested scopes around one statement; the innermost declaration of a name counts.
+// The nested scopes around a statement. The innermost declaration of a name is the valid one.
 class ScopeStack {
  public:
   void enter() { scopes_.emplace_back(); }
@@ -42,14 +42,14 @@ class ScopeStack {
 // A prefix, made from the stem, that no word of these modules starts with (after its '%').
 std::string fresh_prefix(std::string_view stem, const Module& a, const Module& b);
 
-// Puts one prefix before every name that it was given: %f1 becomes %fill_f1.
+// Puts a prefix before every name in its list: %f1 becomes %fill_f1.
 class Renamer {
  public:
   explicit Renamer(std::string prefix) : prefix_(std::move(prefix)) {}
 
   void add(std::string_view name) { names_.insert(name); }
   void add(const Variable& variable) { variables_.add(variable); }
-  // The new name, or the old one where it was not given.
+  // The new name, or the old one if it is not in the list.
   std::string renamed(std::string_view name) const;
 
   // Renames in a run of tokens without opcodes.

@@ -81,7 +81,7 @@ Result<Item> parse_item(Cursor& cursor) {
   return cursor.unexpected("a directive, a variable or a function");
 }
 
-// A module says what it is before anything else.
+// A module begins with its version and target.
 Status check_header(const Module& module) {
   for (const std::string_view name : {".version", ".target"})
     if (!module.find_directive(name))

@@ -19,8 +19,8 @@ bool ends_operand(const Token& token) {
   return token.kind == TokenKind::Symbol && kEnds.find(token.text()[0]) != std::string_view::npos;
 }
 
-// One more than the commas up to the list's end, or up to a bound: a guess that is nearly always
-// right and may be wrong.
+// One more than the number of commas up to the list's end, or up to a bound. A guess, which is
+// nearly always right.
 size_t count_operands(const Cursor& cursor) {
   constexpr uint32_t kFarthest = 64;
   size_t count = 1;
@@ -63,7 +63,7 @@ std::optional<int64_t> take_offset(Cursor& cursor) {
   return static_cast<int64_t>(sum);
 }
 
-// REQUIRES: after '['. Leaves the form an Expression where it is no plain address.
+// REQUIRES: the cursor is after '['. The form stays an Expression if it is no plain address.
 Status parse_address(Cursor& cursor, int depth, Operand& operand) {
   Address address;
   std::optional<int64_t> offset = 0;

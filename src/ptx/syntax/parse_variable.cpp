@@ -34,14 +34,14 @@ const TypeSize* find_type(std::string_view name) {
   return found == std::end(kTypes) ? nullptr : found;
 }
 
-// What stands between the state space and the name, in any order that compilers print it.
+// The attributes between the state space and the name, in any order.
 Status parse_type(Cursor& cursor, Variable& variable) {
   while (cursor.peek().kind == TokenKind::Directive) {
     const std::string_view name = cursor.take().text();
     if (name == ".align") {
       ATTACCA_TRY(const uint64_t bytes, cursor.expect_integer("an alignment"));
       if (bytes > UINT32_MAX) return cursor.unexpected("a smaller alignment before this");
-      // After .ptr it is what the pointer points to that is aligned.
+      // After .ptr the alignment is that of the memory that the pointer points to.
       if (!variable.is_pointer) variable.alignment = static_cast<uint32_t>(bytes);
     } else if (name == ".v2" || name == ".v4" || name == ".v8") {
       variable.vector = static_cast<uint32_t>(name[2] - '0');

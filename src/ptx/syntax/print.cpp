@@ -1,5 +1,5 @@
-// Prints the tree, node by node: a token that no node covers would be lost, and the round-trip
-// tests would show it.
+// Prints the tree node by node. A token that no node covers would be missing, and the round-trip
+// tests would fail.
 #include "ptx/syntax/syntax.hpp"
 
 namespace attacca::ptx {

@@ -1,4 +1,4 @@
-// Whether a hole and the function that fills it agree.
+// Compares the signatures of a hole and of the function that fills it.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace attacca::ptx {
 // "(.b32, .b8[8]) -> .f32", for messages.
 std::string describe_signature(const Function& function);
 
-// Equal counts, and pairwise equal sizes; a float where the other has an integer is an error, too,
-// where both say what they are.
+// Requires equal counts and pairwise equal sizes. If both types are known, a float for an integer
+// is an error, too.
 Status check_signatures(const Module& kernel, const Function& hole, const Module& epilogue,
                         const Function& filling);
 

@@ -138,7 +138,7 @@ uint32_t type_bits(std::string_view type);
 // Bytes of a parameter or variable; nullopt where a dimension is open or the size is absurd.
 std::optional<uint64_t> size_in_bytes(const Variable& variable);
 
-// Bounds on what a file may ask of us.
+// Limits for files.
 constexpr int kMaxDepth = 64;  // nested { }, ( ) and [ ]
 
 Result<Module> parse(std::string text, std::string name = "<ptx>");
