@@ -1,6 +1,6 @@
-// Canonical order and text. Colours (hashes of what a step computes and of who reads it) order what
-// the graph left unordered; the text itself is complete, so a collision costs sharing, never
-// correctness.
+// Canonical order and text. Colours (hashes of what a step computes and of its readers) order what
+// the graph leaves unordered. The text contains everything, so if two hashes are equal by chance,
+// equal epilogues may get two texts, but different ones never get the same.
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -61,7 +61,7 @@ Colour mix(Colour a, Colour b) {
   return (std::rotl(a, 17) ^ b) * 0x9E3779B97F4A7C15u + 0x632BE59BD9B4E019u;
 }
 
-// max and min tell -0 from +0 by operand order, so theirs is part of the meaning.
+// max and min of -0 and +0 depend on the order of operands, so their order is kept.
 bool is_unordered(ir::Op op) {
   return ir::info(op).commutative && op != ir::Op::Max && op != ir::Op::Min;
 }
@@ -77,7 +77,7 @@ class Canonical {
     for (size_t i = 0; i < from_.nodes.size(); ++i)
       for (const int operand : from_.nodes[i].operands)
         height_[inputs_ + i] = std::max(height_[inputs_ + i], height_[operand] + 1);
-    // What a leaf is read for tells it from leaves of its kind; three rounds carry that around.
+    // Leaves of one kind differ in their readers. Three rounds propagate that.
     for (int round = 0; round < 3; ++round) refine();
   }
 

@@ -1,6 +1,6 @@
 // An epilogue: what happens to GEMM accumulators before they reach memory. Inputs, an expression
-// DAG, outputs, over a domain of output coordinates [batch..., M, N]. It knows no kernel and no
-// device; equal epilogues of different graphs serialise alike.
+// DAG, outputs, over a domain of output coordinates [batch..., M, N]. It depends on no kernel and
+// no device. Equal epilogues of different graphs have the same text.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace attacca::epilogue {
 
-// Where an input stands relative to the domain's last two axes; batch axes do not change it.
+// How an input varies along the domain's last two axes. Batch axes do not matter.
 enum class Role : uint8_t {
   Accumulator,
   Row,     // one value a column n, broadcast over rows: a bias of size N
@@ -53,8 +53,8 @@ struct Node {
   ir::DType dtype = ir::DType::F32;  // in the graph: what eager mode rounds to
   std::optional<ir::DType> compute;  // declared compute type: fp32 mode rounds to it too
   bool saturate = false;             // Cast
-  // Not empty: the user's device function of that name, of f32 operands, gives an f32 value. `op`
-  // is Input then, which nobody else computes, since there is no host version of the function.
+  // Not empty: the node calls the user's device function of that name, from f32 operands to an f32
+  // value. `op` is then Input, which no host code computes: there is no host version.
   std::string function = {};
 };
 
@@ -78,21 +78,22 @@ struct Epilogue {
   std::vector<Output> outputs;
 };
 
-// The same epilogue with inputs (accumulators first), nodes and outputs in an order that depends on
-// the expression alone, what no output needs left out. Operands keep their order. Epilogues that
-// serialise alike then number their inputs, nodes and outputs alike.
+// The same epilogue without what no output needs, and with inputs (accumulators first), nodes and
+// outputs in an order that depends on the expression alone. Operands keep their order. Epilogues
+// with the same text then number their inputs, nodes and outputs alike.
 Epilogue canonicalize(const Epilogue& epilogue);
 
-// Canonical, shape-free text, products numbered as they appear: equal for equal epilogues whatever
-// the graph's names, value ids, extents and strides (only which of them are 0 or 1 counts). The key
-// of compiled code.
+// Canonical text without shapes, products numbered as they appear. Equal for equal epilogues,
+// whatever the graph's names, value ids, extents and strides are (only which of them are 0 or 1
+// matters). The key of compiled code.
 std::string serialize(const Epilogue& epilogue);
 uint64_t hash(const Epilogue& epilogue);
 
-// What to call a value: its name, else that of the output it is, else t7 for node 7.
+// A name for a value: its own, else that of the output it is, else t7 for node 7.
 std::string display_name(const ir::Graph& graph, ir::Value value);
 
-// For people: "silu(acc + row(bias)) * full(res)", one a Store output; names from the graph.
+// For people: "silu(acc + row(bias)) * full(res)", one for each Store output, with the graph's
+// names.
 std::string print(const Epilogue& epilogue, const ir::Graph& graph, const Output& output);
 
 // acc (acc0, acc1 where there are several), row(bias), full(res), ...

@@ -9,7 +9,7 @@ namespace {
 
 using ir::Op;
 
-// How tightly an expression binds; an operand that binds less gets parentheses.
+// The precedence of an expression; an operand with a lower one gets parentheses.
 enum Binding { kCompare, kSum, kProduct, kUnary, kAtom };
 
 struct Infix {
@@ -92,7 +92,7 @@ class Printer {
     return order;
   }
 
-  // Tells readings of one tensor apart: "[1::2]", in elements from its start.
+  // Distinguishes two reads of one tensor: "[1::2]", in elements from its start.
   static std::string place_text(const Access& access) {
     const ir::Dim& row = access.strides[access.strides.size() - 2];
     const ir::Dim& step = access.strides.back().is(0) ? row : access.strides.back();

@@ -73,8 +73,8 @@ struct Operand {
   size_t offset = 0;
 };
 
-// Finds the operands, and blanks out their roles so that the rest is an expression of the text form
-// with every character at its place.
+// Finds the operands, and replaces their roles by blanks, so that the rest is an expression of the
+// text form with every character at its position.
 class OperandReader {
  public:
   OperandReader(std::string_view text, DType product, DType operand, std::string_view value)
@@ -204,7 +204,7 @@ class Converter {
 
   Status run() {
     epilogue_.domain = {kRows, kColumns};
-    // acc0 is the first set, wherever it is read first.
+    // acc0 is the first set, even if acc1 is read first.
     std::vector<size_t> order;
     for (size_t i = 0; i < operands_.size(); ++i) order.push_back(i);
     std::stable_sort(order.begin(), order.end(),

@@ -21,9 +21,9 @@
 namespace attacca::epilogue {
 
 struct TextOptions {
-  ir::DType accumulator = ir::DType::F32;  // what the kernel has in registers: f32 or s32
-  // The product's dtype in the graph: what `acc` counts as, and what eager mode rounds it to.
-  // None: the first result's where the accumulator is f32, s32 where it is s32.
+  ir::DType accumulator = ir::DType::F32;  // the type of the kernel's accumulators: f32 or s32
+  // The product's dtype in the graph, which is that of `acc`; eager mode rounds to it. None: the
+  // first result's if the accumulator is f32, s32 if it is s32.
   std::optional<ir::DType> product = {};
   // Of operands that name none. None: the product's dtype, f32 where that is s32.
   std::optional<ir::DType> operand = {};
@@ -31,7 +31,7 @@ struct TextOptions {
   std::vector<ir::DType> results = {ir::DType::BF16};
   // Device functions of the user's, to be called by name.
   std::vector<ir::ForeignFunction> functions = {};
-  // What the text calls the single value that the kernel hands over, instead of acc.
+  // The text's name for the single accumulator, instead of acc.
   std::string value = {};
 };
 

@@ -10,7 +10,7 @@ bool is_narrow(DType dtype) {
   return ir::is_float(dtype) && ir::info(dtype).bits <= 16;
 }
 
-// Whether a small relative error of operand k gives one of the result no larger than the operand's.
+// Whether a small relative error of operand k gives the result no larger a relative error.
 bool keeps_relative_error(const Node& node, size_t k) {
   switch (node.op) {
     case Op::Mul:

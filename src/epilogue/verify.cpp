@@ -12,7 +12,7 @@ Status verify_input(const Epilogue& epilogue, const Input& input, const std::str
     if (input.gemm < 0) return fail("an accumulator of no product", where);
     if (input.column_step < 1) return fail("a column step below 1", where);
     const auto dtype = input.dtype;
-    // What a user's kernel stores has any dtype, and is rounded to it already.
+    // A value that a user's kernel stores may have any dtype, and is rounded to it.
     const bool is_stored = dtype == input.rounded;
     if (dtype != ir::DType::F32 && dtype != ir::DType::S32 && dtype != ir::DType::F64 && !is_stored)
       return fail(fmt::format("an accumulator of {}", name(dtype)), where);

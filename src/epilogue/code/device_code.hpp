@@ -1,4 +1,4 @@
-// The pieces that emitted CUDA C++ is made of: helper functions and the code of each op.
+// The parts of emitted CUDA C++: helper functions and the code of each op.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace attacca::epilogue {
 
-// The code of an op over floats, or nothing where the table has no such row (fast.def).
+// The code of an op over floats; empty if the table has no such row (fast.def).
 std::optional<std::string_view> exact_code(ir::Op op);
 std::optional<std::string_view> fast_code(ir::Op op);
 std::string_view accurate_code(ir::Op op);  // always

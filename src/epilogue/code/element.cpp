@@ -93,7 +93,7 @@ std::string substituted(std::string_view code, const std::map<char, std::string>
   return text;
 }
 
-// Ops that read best where they stand.
+// Ops that are written inline, not as a call.
 bool is_inline(Op op) {
   return op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Div || op == Op::Neg;
 }
@@ -242,7 +242,7 @@ class ElementWriter {
     values_.push_back(declare(code, node.dtype));
   }
 
-  // The type in which an elementwise node combines its operands (as the interpreter's).
+  // The type in which an elementwise node computes, as in the interpreter.
   DType operand_dtype(const Node& node) const {
     const size_t first = node.op == Op::Where ? 1 : 0;
     DType dtype = values_[static_cast<size_t>(node.operands[first])].dtype;
@@ -278,7 +278,7 @@ class ElementWriter {
     return operand(values_[static_cast<size_t>(value)], lane);
   }
 
-  // A condition stays what it is.
+  // A condition is not converted.
   std::vector<std::string> operands_in(const Node& node, Lane lane) const {
     std::vector<std::string> in;
     for (size_t k = 0; k < node.operands.size(); ++k) {
@@ -313,7 +313,7 @@ class ElementWriter {
     return called(node, in, accurate_code(node.op), "float");
   }
 
-  // A call of the op's own function, or the code itself where that reads better.
+  // A call of the op's function, or its code inline.
   std::string called(const Node& node, const std::vector<std::string>& in, std::string_view code,
                      std::string_view type) {
     if (is_inline(node.op)) {
@@ -361,7 +361,7 @@ class ElementWriter {
     return fmt::format("{}({})", function, fmt::join(arguments, ", "));
   }
 
-  // Every integer op is defined in 64 bits and wrapped; the frequent ones need 32 only.
+  // Integer ops are defined in 64 bits and wrap. For the frequent ones 32 bits are enough.
   std::string over_integers(const Node& node, DType joint) {
     const Lane lane = lane_of(joint);
     const std::vector<std::string> in = operands_in(node, lane);
@@ -452,7 +452,7 @@ class ElementWriter {
     return wrapped(x.text, dtype);
   }
 
-  // What is stored, in the lane of the memory's dtype; the store rounds.
+  // The value to store, in the lane type of the memory's dtype. The store rounds it.
   static std::string stored_value(const Output& output, const Value& value) {
     const Lane from = lane_of(value.dtype), to = lane_of(output.dtype);
     if (from == to && (to == Lane::F32 || to == Lane::F64 || value.dtype == output.dtype))

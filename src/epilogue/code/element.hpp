@@ -9,7 +9,7 @@ namespace attacca::epilogue {
 
 // Functions of the ops in use, `struct attacca_outputs { T out0; ... }` and
 // `attacca_outputs attacca_element(inputs...)`. Values are float, double, int or long long; outputs
-// are converted to their dtype's, and rounded to it by whoever stores them.
+// are converted to the lane type of their dtype; the code that stores them rounds.
 std::string emit_element(const Epilogue& epilogue, const CudaOptions& options);
 
 }  // namespace attacca::epilogue

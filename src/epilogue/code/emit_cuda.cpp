@@ -25,7 +25,7 @@ constexpr std::string_view kContext =
     "struct attacca_operand {\n" ATTACCA_OPERAND_MEMBERS(MEMBER_TEXT, long long)
     "};\nstruct attacca_hole_context {\n" ATTACCA_HOLE_CONTEXT_MEMBERS(MEMBER_TEXT) "};\n";
 
-// Texts with SLOT and ELEMENT in the place of numbers.
+// Texts with SLOT and ELEMENT in place of numbers.
 constexpr std::string_view kAccumulator = TEXT(ATTACCA_HOLE_ACCUMULATOR(SLOT, ELEMENT));
 constexpr std::string_view kFull16 = TEXT(ATTACCA_HOLE_FULL_16(SLOT));
 constexpr std::string_view kFull32 = TEXT(ATTACCA_HOLE_FULL_32(SLOT, ELEMENT));
@@ -157,8 +157,7 @@ class HoleWriter {
     return text;
   }
 
-  // The word that follows the results. A kernel does not count it where the first element is
-  // outside.
+  // The word after the results. A kernel ignores it if the first element is outside.
   std::string maximum() const {
     if (signature_.maxima == 0) return {};
     const int word = words() - 1;

@@ -30,7 +30,7 @@ std::string value_to_stored(DType dtype, const std::string& value) {
   return fmt::format("(uint32_t)({}){}", zero_extended, to_memory(dtype, value));
 }
 
-// Under a false predicate the tail runs for the first elements, of which there may be few.
+// Under a false predicate the tail runs for the first elements, of which the output may have few.
 constexpr int64_t kMostInAStore = 64;
 // A division of 32 bits costs a fifth of one of 64.
 constexpr int64_t kMostInWord = 0x7FFFFFFF;
@@ -143,7 +143,7 @@ class TailWriter {
     return {};
   }
 
-  // A store may reach into the next row: a pack is not longer than one.
+  // A store may reach into the next row, but not further: a pack is not longer than a row.
   std::string pack_element_lines(int j, int count) const {
     std::string code = "  {\n";
     std::string row = "row", column = "column";

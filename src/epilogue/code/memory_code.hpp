@@ -1,4 +1,4 @@
-// How values of a dtype lie in memory and in words, as CUDA C++.
+// CUDA C++ that converts values of a dtype from and to memory and 32-bit words.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ std::string_view memory_type(ir::DType dtype);
 // A value from raw, zero-extended bits of a word of 32 bits. REQUIRES: at most 32 bits.
 std::string from_bits(ir::DType dtype, const std::string& bits);
 
-// A value from what memory_type() loaded, and the other way round.
+// A value from a loaded memory_type(), and back.
 std::string from_memory(ir::DType dtype, const std::string& loaded);
 std::string to_memory(ir::DType dtype, const std::string& value);
 

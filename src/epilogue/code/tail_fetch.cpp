@@ -24,7 +24,7 @@ constexpr Fetch kFetches[] = {
 
 constexpr int kMostWords = 4;  // of one load
 
-// One load of `words` words where the address is aligned to them, else one a value.
+// One load of `words` words if the address is aligned to them, else one load for each value.
 std::string load_words(int bytes, int words, int first) {
   std::string outputs, vector, apart;
   for (int i = 0; i < words; ++i) {

@@ -12,9 +12,9 @@ std::string fetch_function(std::string_view type);
 
 // Whether `count` values of so many bytes can be read at once.
 bool can_fetch_pack(int bytes, int count);
-// attacca_fetch_BYTESxCOUNT(const void*): `count` values behind each other, as struct
-// attacca_pack_BYTESxCOUNT { uint32_t word[]; } as memory holds them; at any alignment of a value,
-// by the fewest loads where the address allows, and without a branch. REQUIRES: can_fetch_pack.
+// attacca_fetch_BYTESxCOUNT(const void*): `count` consecutive values as they are in memory, as
+// struct attacca_pack_BYTESxCOUNT { uint32_t word[]; }. The address is aligned to a value. Takes
+// the fewest loads that its alignment allows, without a branch. REQUIRES: can_fetch_pack.
 std::string fetch_pack_function(int bytes, int count);
 // Value number i of such a pack, as memory_type(): an unsigned short or raw 32 bits.
 std::string pack_element(int bytes, const std::string& pack, int i);

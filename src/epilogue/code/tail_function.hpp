@@ -4,8 +4,8 @@
 //   extern "C" __device__ WORD attacca_tail(WORD out, unsigned long long index,
 //                                           const TYPE* row0, const TYPE* full0, ...)
 //
-// It has no effect but its result, for it is also called where the store's predicate is false, with
-// an index below 64. WORD is uint32_t for elements of at most 4 bytes, zero-extended, unsigned long
+// It has no effect but its result. It is also called where the store's predicate is false, with an
+// index below 64. WORD is uint32_t for elements of at most 4 bytes, zero-extended, unsigned long
 // long for 8. The pointers are the inputs that are no accumulator, in order.
 #pragma once
 
@@ -21,23 +21,23 @@ struct TailOptions {
   int64_t rows = 0, columns = 0;  // the output's: constants of the code
 };
 
-// Why the epilogue cannot be such a function, or nothing.
+// Why the epilogue cannot be such a function; empty: it can.
 std::optional<std::string> tail_refusal(const Epilogue& epilogue);
 
-// A number of rows with the same code but for its first line, so that outputs of any height share
-// a kernel where they can.
+// A number of rows whose code differs only in its first line, so that outputs of any height share a
+// kernel if they can.
 int64_t rows_in_code(int64_t rows, int64_t columns);
 
 // Self-contained CUDA C++. REQUIRES: no refusal.
 std::string emit_tail_function(const Epilogue& epilogue, const TailOptions& options);
 
-// To stand behind it: the same for `count` elements of one store at once, which costs one division
-// and fewer loads:
+// Text to append to it: the same for `count` elements of one store at once, with one division and
+// fewer loads:
 //
 //   struct attacca_words_4 { WORD word[4]; };
 //   extern "C" __device__ attacca_words_4 attacca_tail_4(attacca_words_4 out, ...)
 //
-// Empty where the output is too small for it.
+// Empty if the output is too small for it.
 std::string emit_tail_pack(const Epilogue& epilogue, const TailOptions& options, int count);
 
 }  // namespace attacca::epilogue
