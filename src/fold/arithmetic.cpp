@@ -8,7 +8,7 @@
 namespace attacca::fold {
 namespace {
 
-// Larger normal forms are given up; these limits bound the work of every insertion.
+// Larger normal forms are not made. These limits bound the work of every insertion.
 constexpr size_t kMaxTerms = 2 * kMaxFlattenedTerms;
 constexpr size_t kMaxFactors = 2 * kMaxFlattenedFactors;
 constexpr int kMaxExponent = 64;
@@ -121,7 +121,7 @@ std::optional<Ref> EGraph::product(std::span<const Power> powers, Cancel cancel)
       const Ref part = find({1, factor.cls});
       const int exponent = factor.exponent * power.exponent;
       scale *= std::pow(part.scale, exponent);
-      // An absorbed factor may itself have become a product.
+      // The class of an absorbed factor may have become a product.
       for (const auto& inner : factors(part.cls))
         flat.push_back({inner.cls, inner.exponent * exponent});
     }

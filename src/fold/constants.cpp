@@ -77,8 +77,8 @@ double Constants::recognised(double value, std::optional<ir::DType> rounded) {
   const double magnitude = std::fabs(value);
   const auto found = recognise(magnitude, rounded, precise_);
   if (!found) return value;
-  // Of two spellings the exact one is written. A number that is far from every known one stands for
-  // itself.
+  // Of two spellings the exact one is written. A number that is near no known one is written as it
+  // is.
   const auto [known, fresh] = original_.emplace(*found, magnitude);
   if (magnitude == *found) known->second = magnitude;
   if (!fresh && std::fabs(known->second - magnitude) > kOneNumber * magnitude) return value;

@@ -30,7 +30,7 @@ size_t EGraph::KeyHash::operator()(const Key& key) const {
   return hash;
 }
 
-// Numbers that are the same have one key: 2 * 0.1 and 0.2 meet.
+// Numbers that are the same have one key, so that 2 * 0.1 equals 0.2.
 uint64_t EGraph::bits(double number) {
   if (number == 0 || std::isnan(number)) return number == 0 ? 0 : 1;
   const auto after = numbers_.lower_bound(number);
@@ -167,7 +167,7 @@ void EGraph::anchor(Ref ref, ir::Value value) {
   add_anchor(ref.cls, {value, ref.scale});
 }
 
-// Of the values of one scale the latest ones are kept: they are the nearest to later uses.
+// Keeps the latest values of each scale, which are the nearest to later uses.
 void EGraph::add_anchor(ClassId cls, Anchor anchor) {
   auto& anchors = classes_[cls].anchors;
   if (anchors.size() >= kMaxAnchors) {

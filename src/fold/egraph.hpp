@@ -99,8 +99,8 @@ inline uint64_t op_bit(ir::Op op) {
   return uint64_t{1} << (static_cast<unsigned>(op) % 64);
 }
 
-// A longer sum or product is one term or factor in others, so that an expression over it stays
-// within the limits. A result of twice this length is given up.
+// A longer sum or product is one term or factor in others, so that expressions over it stay within
+// the limits. A result of twice this length gets no normal form.
 inline constexpr size_t kMaxFlattenedTerms = 8;
 inline constexpr size_t kMaxFlattenedFactors = 6;
 
@@ -132,7 +132,7 @@ class EGraph {
     int exponent;
   };
   std::optional<Ref> product(std::span<const Power> powers, Cancel cancel);
-  // A pattern under bindings. nullopt: unbound, or the normal forms give up.
+  // A pattern under bindings. nullopt: a variable is unbound, or there is no normal form.
   std::optional<Ref> instantiate(const Pattern& pattern, const Bindings& bindings);
 
   Ref find(Ref ref) const;

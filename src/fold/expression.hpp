@@ -1,4 +1,4 @@
-// What the extraction writes in place of a value.
+// An expression that replaces a value of the graph.
 #pragma once
 
 #include <cstdint>

@@ -113,8 +113,8 @@ class Extractor {
     return apply(Op::Mul, {}, {std::move(expression), number_expression(constants_.write(ratio))});
   }
 
-  // Values, results of rules, and sums and products of those. Functions in normal forms that no
-  // value of the graph has are not written; with found_only, neither are their sums and products.
+  // Expressions of values, results of rules, and sums and products of those. A function in a normal
+  // form is written only if a value of the graph has it; with found_only, so are sums and products.
   std::optional<Expression> build(Ref ref, int depth, bool found_only = false) const {
     ref = egraph_.find(ref);
     if (is_constant(ref)) return number_expression(constants_.write(ref.scale));
@@ -185,7 +185,7 @@ class Extractor {
     return apply(Op::Div, {}, {std::move(*numerator), std::move(*denominator)});
   }
 
-  // The type of the value, and gates of two operands of its shape.
+  // Whether the expression has the value's type, and gates in it have two operands of its shape.
   bool fits(const Expression& expression) const {
     const auto shape = shape_of(expression);
     return shape && *shape == graph_.type(value_).shape;

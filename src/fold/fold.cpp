@@ -32,7 +32,7 @@ bool is_comparison(Op op) {
   return op == Op::Lt || op == Op::Le || op == Op::Gt || op == Op::Ge;
 }
 
-// The domain of an op that folding may look into.
+// The domain of an op that folding rewrites; nullopt: it does not.
 std::optional<Domain> domain_of(const ir::Node& node) {
   if (!ir::is_elementwise(node.op) || !ir::is_float(node.type.dtype)) return std::nullopt;
   return Domain{node.type.dtype, node.compute()};
@@ -121,7 +121,7 @@ class Folder {
     return leaf;
   }
 
-  // A comparison does not round; its operands decide the domain.
+  // A comparison does not round, so its domain is that of its operands.
   bool compares_in(const Domain& domain, const ir::Node& node) const {
     for (const Value operand : node.operands)
       if (graph_.type(operand).dtype != domain.dtype && !graph_[operand].literal) return false;

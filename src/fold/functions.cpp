@@ -114,7 +114,7 @@ std::optional<Ref> EGraph::exp(Ref x) {
 
 std::optional<Ref> EGraph::log(Ref x) {
   if (is_constant(x)) return folded(Op::Log, {}, std::array{x});
-  // log(1 / y) is -log(y); the one whose polynomial of exponentials is not a denominator stays.
+  // log(1 / y) is -log(y): the form whose polynomial of exponentials is no denominator is kept.
   for (const auto& factor : factors(x.cls)) {
     if (factor.exponent > 0 || classes_[factor.cls].exponential_of == kNone) continue;
     const auto inverse = product(std::array{Power{x, -1}}, Cancel::Allow);

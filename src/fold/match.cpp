@@ -196,8 +196,8 @@ void Matcher::arguments(const Pattern& pattern, const Apply& apply, double scale
     exact(pattern.children[p], arg(i), *bound,
           [&](const Bindings& first) { exact(pattern.children[q], arg(j), first, then); });
   };
-  // A pattern's conditions bind no names that its branches do not bind. A bare variable is bound
-  // first.
+  // A pattern's conditions bind no names that its branches do not bind. Arguments that are
+  // variables are bound first.
   if (apply.op == Op::Where) {
     const bool last = pattern.children[2].kind == Kind::Variable;
     return last ? pair(2, 2, 1, 1) : pair(1, 1, 2, 2);

@@ -1,8 +1,8 @@
 // Proposes bindings under which a pattern may be found in a class.
 //
-// Proposals need not be right: a rule is applied only if the instantiated pattern is that class or
-// a factor of it (fold/saturate.cpp). Each name is therefore bound at the first place that
-// determines it, and that check decides, modulo order, association and scale.
+// A proposal may be wrong: a rule is applied only if the instantiated pattern is that class or a
+// factor of it (fold/saturate.cpp), modulo order, association and scale. So each name is bound at
+// the first place that determines it, and later places are not compared.
 #pragma once
 
 #include <functional>

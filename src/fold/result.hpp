@@ -1,4 +1,4 @@
-// What a pass of folding gives: the new graph, and what was recovered.
+// The result of a folding pass: the new graph, and the ops that were recovered.
 #pragma once
 
 #include <string>

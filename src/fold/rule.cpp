@@ -38,8 +38,8 @@ constexpr double kIrrational[] = {
 #include "fold/rules.def"
 };
 
-// The text form knows numbers only, so a captured constant is parsed as a number that no formula
-// uses and recognised by it.
+// The text form has numbers but no captured constants, so each is parsed as a number that no
+// formula uses.
 constexpr double kMarks[] = {3e201, 5e201, 7e201, 9e201};
 
 bool is_word(char c) {

@@ -125,7 +125,7 @@ class Saturator {
     return true;
   }
 
-  // A gate's linear half is what the product holds besides the activation.
+  // A gate's linear half is the rest of the product beside the activation.
   bool bind_rest(const Rule& rule, Bindings& bindings) {
     if (is_bound(rule.pattern, bindings)) return true;
     if (!rule.gate || bindings.variables[1] || !bindings.variables[0]) return false;

@@ -13,8 +13,8 @@ class Rewriting {
  protected:
   explicit Rewriting(const ir::Graph& graph) : from_(graph), moved_(graph.size()) {}
 
-  // make(value, node): the new value in place of each old one; copy(node) where nothing is to be
-  // made. Values keep their names, outputs theirs.
+  // make(value, node) returns the new value for each old one, copy(node) if it does not change.
+  // Values and outputs keep their names.
   template <class Make>
   FoldResult rewrite(const Make& make) {
     result_.graph.name = from_.name;
