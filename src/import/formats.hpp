@@ -1,5 +1,5 @@
-// The formats of model files, one row each. The command line's help, the file's reading, the
-// fuzzers and the replay of their corpora follow from the table.
+// The formats of model files, one row each. The reader of files, the command line's help, the
+// fuzzers and the replay of their corpora use the table.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ struct Format {
   std::string_view ending;  // of its files
   std::string_view noun;    // for help: ".onnx model"
   Result<ir::Graph> (*read)(const std::string& path);
-  Result<ir::Graph> (*parse)(std::string_view bytes);  // what stands in such a file
+  Result<ir::Graph> (*parse)(std::string_view bytes);  // the content of such a file
 };
 
 // The last one is the text form.

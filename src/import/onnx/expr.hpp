@@ -1,4 +1,4 @@
-// Graph building as algebra: an Expr is a value or the first error on the way to it.
+// Builds graphs by operators: an Expr is a value, or the first error of the ops that make it.
 #pragma once
 
 #include <optional>

@@ -15,7 +15,7 @@ bool is_index(DType dtype) {
   return dtype == DType::S64 || dtype == DType::S32;
 }
 
-// Arithmetic that wraps around is left to the interpreter.
+// Arithmetic that wraps around is done by the interpreter.
 bool fits(const Dim& dim, DType dtype) {
   if (dim.overflowed()) return false;
   return !dim.is_static() || ir::to_integer(dtype, dim.value()) == dim.value();
@@ -50,8 +50,8 @@ std::optional<Dim> product(const Dim& a, const Dim& b) {
   return a * b;
 }
 
-// Symbols are dimensions, never negative: sums and products of them differ from every negative
-// number, differences may not.
+// Symbols are dimensions, which are never negative. So sums and products of them differ from every
+// negative number; differences may be negative.
 bool never_negative(const Dim& dim) {
   return to_string(dim).find('-') == std::string::npos;
 }

@@ -80,7 +80,7 @@ Result<std::optional<Expr>> zero_point(Node& node, size_t i, DType quantized, bo
   ATTACCA_TRY_VOID(check_zero(node, value, quantized));
   if (is_zero(node, value)) return std::nullopt;
   Shape shape = node.shape(value);
-  // One a row of A runs along M; one a column of B already does along N.
+  // One value for each row of A becomes a column. One for each column of B is along N already.
   if (rows && shape.size() == 1 && !shape[0].is(1)) shape.push_back(1);
   if (shape.size() == 1 && shape[0].is(1)) shape.clear();
   return folded(cast(reshape(node.expr(value), shape), DType::S32));
@@ -176,7 +176,7 @@ Result<Value> quantize_to(Node& node, Value x, const Quantisation& by, DType dty
   const DType precision = node.dtype(by.scale);
   if (precision == DType::F32 || precision == DType::F64)
     return ir::quantize(node.graph(), value, by.scale, zero, dtype);
-  // The scale's type is that of the division: a quotient of 16 bits can be a tie that f32's is not.
+  // Divides in the scale's type: a quotient of 16 bits may be a tie where the one in f32 is not.
   const Expr quotient = emit(Op::Div, std::vector<Expr>{in, node.expr(by.scale)},
                              ir::ElementwiseAttrs{{}, precision});
   const Expr rounded = emit(Op::Round, cast(quotient, DType::F32));

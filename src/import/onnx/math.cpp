@@ -163,7 +163,7 @@ Result<Outputs> celu(Node& node) {
   const double alpha = node.real("alpha", 1.0);
   const Expr x = node.x(0);
   if (alpha == 1.0) return emit(Op::Elu, x);
-  // The quotient of a large x must not overflow, not even unused: folded, it would be the result.
+  // The quotient of a large x must not overflow even where it is not used: a fold may use it.
   const Expr low = emit(Op::Min, x, 0.0);
   return where(x < 0.0, alpha * emit(Op::Expm1, low / alpha), x);
 }
@@ -242,7 +242,7 @@ Result<Outputs> clip(Node& node) {
   ATTACCA_TRY(const Value in, node.input(0));
   const bool floats = ir::is_float(node.dtype(in));
   const double end = floats ? largest_of(node.dtype(in)) : 0;
-  // The bound as a parameter, where it is one: an integer may exceed what a double holds exactly.
+  // The bound as a parameter of the op; none for an integer that a double does not hold exactly.
   const auto fixed = [&](size_t i, double otherwise) -> std::optional<double> {
     if (!floats) return std::nullopt;
     if (!node.has(i)) return otherwise;

@@ -167,7 +167,7 @@ const onnx::AttributeProto* Node::typed(std::string_view name,
                                         onnx::AttributeProto::AttributeType type) {
   const auto* found = attribute(name);
   if (found == nullptr || found->type() == type) return found;
-  // The earliest exporters left the type out; the fields tell.
+  // The earliest exporters left the type out. It follows from the fields.
   if (found->type() == onnx::AttributeProto::UNDEFINED) return found;
   attribute_error_ = Error{fmt::format("attribute {} is {}, wanted {}", name,
                                        onnx::AttributeProto::AttributeType_Name(found->type()),

@@ -60,7 +60,7 @@ class Node {
   }
   // The input as numbers, if they follow from constants and shapes alone.
   std::optional<Known> known(size_t i);
-  // Likewise, or an error that says which input must not depend on data.
+  // Likewise. Errors: the input depends on data.
   Result<std::vector<ir::Dim>> dims(size_t i, std::string_view what);
   Result<std::vector<int64_t>> integers(size_t i, std::string_view what);
   // A float or integer scalar constant.

@@ -79,7 +79,7 @@ class Importer {
   }
 
  private:
-  // Models older than IR version 3 carry no opset: they mean the first.
+  // Models older than IR version 3 have no opset: it is the first.
   Opsets read_opsets() const {
     Opsets opsets = opsets_of(model_.opset_import());
     opsets.emplace("", 1);
@@ -128,7 +128,7 @@ class Importer {
     return is_known_op(domain, node.op_type()) ? fmt::format("{} in opset {}", name, opset) : name;
   }
 
-  // Sanitised, two names that NUL tells apart would still be told apart by a number alone.
+  // Names that differ only in a NUL would become identifiers that differ only in a number.
   static Status check_name(const std::string& name, const std::string& where) {
     if (name.find('\0') == std::string::npos) return {};
     return fail(fmt::format("the name {} holds a NUL byte", printable(name)), where, "rename it");

@@ -9,8 +9,8 @@
 
 namespace attacca::import {
 
-// Inputs to be taken as constants, by their name in the model: what a shape depends on must be
-// known while reading.
+// Inputs that become constants, by their names in the model. Inputs that shapes depend on must be
+// among them.
 using FixedInputs = std::map<std::string, ir::Tensor>;
 
 // `path` names a .onnx file; external data is looked up beside it. Errors list every unsupported op

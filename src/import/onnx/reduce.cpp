@@ -118,7 +118,7 @@ Expr product_along(const Expr& x, int64_t axis) {
     const int64_t half = left / 2;
     Expr joined = slice_axis(total, axis, 0, half) * slice_axis(total, axis, half, 2 * half);
     if (left % 2 != 0) {
-      // The odd one out joins the last pair.
+      // If their number is odd, the last one joins the last pair.
       const Expr odd = slice_axis(total, axis, left - 1, left);
       joined = half == 1 ? joined * odd
                          : concat({slice_axis(joined, axis, 0, half - 1),
@@ -154,11 +154,11 @@ Result<Outputs> reduction(Node& node) {
   return over(r, node.op(), r.x);
 }
 
-// There is no such reduction in the IR: a tree of products of halves.
+// The IR has no such reduction: makes a tree of products of halves.
 Result<Outputs> reduce_prod(Node& node) {
   ATTACCA_TRY(const Reduction r, read_reduction(node));
   if (r.nothing || !r.x.value) return r.x;
-  // Partial products of 16-bit floats leave their range long before the result does.
+  // Partial products of 16-bit floats may leave their range even if the result does not.
   const DType dtype = node.dtype(*r.x.value);
   const bool narrow = dtype == DType::F16 || dtype == DType::BF16;
   Expr total = narrow ? cast(r.x, DType::F32) : r.x;

@@ -29,8 +29,8 @@ struct Bounds {
   std::vector<Dim> starts, ends;
 };
 
-// A bound of a slice clamped into low..high. Symbolic extents cannot be compared with: a bound
-// there is taken as inside, the end of the range as the end.
+// A slice's bound, clamped to low..high. If the extent is a symbol, a bound counts as inside, and
+// the end of the range as the end.
 Dim clamp_bound(const Dim& bound, const Dim& extent, const Dim& low, const Dim& high) {
   Dim at = bound;
   if (const auto fixed = bound.maybe_value()) {

@@ -79,7 +79,7 @@ Status wrong_length(const Layout& layout, std::string_view field, int64_t got, i
               {}, "the file is damaged: export it again");
 }
 
-// Bytes other than 0 and 1 would leave Bool's domain.
+// Bool has only the bytes 0 and 1.
 void normalise_bools(Tensor& tensor, const Layout& layout) {
   if (layout.dtype != DType::Bool) return;
   for (int64_t i = 0; i < layout.count; ++i) tensor.as<uint8_t>()[i] = tensor.as<uint8_t>()[i] != 0;
@@ -106,7 +106,7 @@ Result<Tensor> from_field(const Layout& layout, std::string_view name, const Fie
   return tensor;
 }
 
-// The field that carries each type: float8, float16 and bfloat16 travel as bits in int32_data.
+// The field of each type: float8, float16 and bfloat16 are bits in int32_data.
 Result<Tensor> from_typed(const Layout& layout, const onnx::TensorProto& proto) {
   switch (layout.dtype) {
     case DType::F32:
