@@ -1,4 +1,5 @@
-// A graph built op by op, each op a call of the text form: one reader for both, the same messages.
+// Builds a graph op by op. Each op is a call of the text form, so one parser serves both, with the
+// same errors.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ class Builder {
   Result<Handle> constant(const std::string& type, const void* data, size_t bytes);
   Result<Handle> call(std::string_view op, const std::vector<Handle>& operands,
                       std::string_view attributes);
-  // `arguments`: a value, or what the text form has there where the text is not empty.
+  // `arguments`: each a value, or if its text is not empty, that text of the text form.
   struct KernelArgument {
     std::string text;
     Handle value = 0;
@@ -37,7 +38,7 @@ class Builder {
  private:
   Handle handle(ir::Value value) const { return serial_ << 32 | value.id; }
   Result<ir::Value> value(Handle handle) const;
-  // The text's one result over these values, added to the graph.
+  // Adds the text's expression over these values to the graph. Returns its result.
   Result<Handle> add(std::string_view text, const std::string& source,
                      const std::vector<std::pair<std::string, ir::Value>>& values);
 

@@ -1,5 +1,5 @@
-// The kernels in a plan's file: a member of its header says all of them but the machine code, which
-// stands at the file's end.
+// The kernels in a plan's file. A member of its header describes them; their machine code is at the
+// file's end.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Inputs made constants, and constants made inputs.
+// Turns inputs into constants, and constants into inputs.
 #pragma once
 
 #include <string>

@@ -94,7 +94,7 @@ Status Instance::run(std::span<const void* const> inputs, std::span<void* const>
   if (reinterpret_cast<uintptr_t>(workspace) % 256 != 0)
     return fail("the workspace is not aligned to 256 bytes", "workspace",
                 "memory of cuMemAlloc is");
-  // Kernels' arguments hold inputs and outputs alike; nothing is written through an input.
+  // The kernels' arguments have one type for inputs and outputs. Nothing is written to an input.
   const std::span<void* const> given(const_cast<void* const*>(inputs.data()), inputs.size());
   return cuda_->launch(given, outputs, workspace, stream);
 }

@@ -1,4 +1,4 @@
-// A plan for certain sizes, as the public interface hands it out.
+// A plan for certain sizes, as in the public interface.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace attacca::api {
 // Immutable; keeps what it needs of its plan.
 class Instance {
  public:
-  // `compiled`: for tensors that lie as these do, but for outputs on the CPU. One of `cpu` and
-  // `cuda` is null.
+  // `compiled`: for the layouts of these tensors, except those of outputs on the CPU. One of `cpu`
+  // and `cuda` is null.
   Instance(std::shared_ptr<const run::Compiled> compiled, std::vector<Tensor> inputs,
            std::vector<Tensor> outputs, std::shared_ptr<const run::CpuInstance> cpu,
            std::shared_ptr<const run::CudaInstance> cuda);
@@ -24,7 +24,7 @@ class Instance {
   size_t workspace_bytes() const;
   // Empty on the CPU.
   std::span<const run::Decision> decisions() const;
-  // Whose regions the decisions are about.
+  // The partition of the decisions' regions.
   const fuse::Partition& partition() const { return *compiled_->prepared.partition; }
 
   // As attacca_instance_run (attacca.h).

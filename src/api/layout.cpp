@@ -23,7 +23,7 @@ std::vector<ir::Dim> symbolic_strides(const ir::Shape& shape, const std::vector<
   std::stable_sort(axes.begin(), axes.end(),
                    [&](size_t a, size_t b) { return strides[a] < strides[b]; });
   std::vector<ir::Dim> result(shape.size());
-  ir::Dim next = 1;  // what the next axis steps by where it follows from the others
+  ir::Dim next = 1;  // the next axis's stride if it follows from the axes before
   int64_t worth = 1;
   for (const size_t axis : axes) {
     if (extents[axis] == 1) continue;

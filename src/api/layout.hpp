@@ -1,4 +1,4 @@
-// Where callers' tensors lie: strides other than the graph's, and memory that is shared.
+// The layouts of callers' tensors: strides that differ from the graph's, and shared memory.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace attacca::api {
 
-// One an input, then one an output; none: as the graph says. Empty: all as the graph says.
+// One for each input, then for each output; none: the graph's. Empty: all are the graph's.
 using Layouts = std::vector<std::optional<std::vector<int64_t>>>;
 
-// Whether both strides reach the same elements: they may differ along axes of extent 1, and
-// wherever nothing is in the tensor.
+// Whether both strides give all elements the same places. They may differ along axes of extent 1,
+// and if the tensor is empty.
 bool reach_the_same(const std::vector<int64_t>& shape, const std::vector<int64_t>& a,
                     const std::vector<int64_t>& b);
 
-// Strides of a tensor of `extents`, which are `shape` at certain sizes, as polynomials over the
-// symbols of `shape` that are worth these numbers: a stride that follows from the axes further in
-// is their product, so that one graph serves other sizes of tensors laid out alike.
+// The strides of a tensor as polynomials over the symbols of `shape`; `extents` is `shape` at
+// certain sizes, for which they have these values. A stride that follows from the inner axes is the
+// product of their extents, so that one graph serves other sizes of tensors with the same layout.
 std::vector<ir::Dim> symbolic_strides(const ir::Shape& shape, const std::vector<int64_t>& extents,
                                       const std::vector<int64_t>& strides);
 
@@ -35,13 +35,13 @@ Result<ir::Graph> with_strides(const ir::Graph& graph, const InputStrides& strid
 // Copies a row-major tensor to elements laid out by strides.
 void scatter(const ir::Tensor& dense, const std::vector<int64_t>& strides, std::byte* to);
 
-// Memory that a tensor's elements lie in, strides in bytes; rank 0: one block of `width` bytes.
+// The memory of a tensor's elements, strides in bytes. Rank 0: one block of `width` bytes.
 struct Extent {
   uintptr_t address = 0;
   int64_t width = 0;  // bytes of an element
   std::span<const int64_t> shape, strides;
 };
-// False: no byte belongs to both. True where some do, or where that cannot be told.
+// False: they share no byte. True: they do, or may.
 bool may_share(const Extent& a, const Extent& b);
 
 }  // namespace attacca::api

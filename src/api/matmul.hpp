@@ -1,4 +1,4 @@
-// The plan of one product and its epilogue, said in a line.
+// The graph of one product and its epilogue's text.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Words that callers give, and what to say of those that are none of ours.
+// Finds the names that callers give, and makes the errors for unknown ones.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace attacca::api {
 
-// "did you mean gelu?" where a known name is close, else "known, all of them".
+// "did you mean gelu?" if a known name is similar, else a list of all known names.
 std::string suggest(std::string_view name, const std::vector<std::string>& known,
                     std::string_view lead = "one of");
 

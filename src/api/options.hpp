@@ -1,4 +1,4 @@
-// How a caller wants a plan to be, and the words that say so.
+// The options of a plan, and their names.
 #pragma once
 
 #include <optional>
@@ -19,8 +19,8 @@ struct Options {
   double tuning_seconds = 60;
   int threads = 0;
   bool fuse = true;
-  // A device that need not be here: instances can be made and saved, not run. device: where a saved
-  // plan runs.
+  // A device that need not be present: instances can be made and saved, but not run. `device` is
+  // where the saved plan runs.
   std::optional<gpu::DeviceInfo> described = {};
 };
 
@@ -29,7 +29,7 @@ Result<run::DeviceId> parse_device(std::string_view text);
 Result<run::Tuning> parse_tuning(std::string_view text);
 Result<ir::Mode> parse_mode(std::string_view text);
 Result<int> check_threads(int64_t threads, const std::string& where);
-// An error where the device cannot be used.
+// Errors: the device cannot be used.
 Status check_device(const run::DeviceId& device);
 
 }  // namespace attacca::api

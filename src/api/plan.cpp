@@ -128,7 +128,7 @@ Result<std::vector<Tensor>> Plan::output_tensors(const ir::SymbolValues& sizes) 
 
 namespace {
 
-// What reads an input by its address alone.
+// An op that reads an input by its address, without strides.
 const ir::Node* reader_of_address(const ir::Graph& graph, ir::Value input) {
   for (const ir::Node& node : graph.nodes())
     if (node.op == ir::Op::Kernel || node.op == ir::Op::Unpack)
@@ -139,7 +139,7 @@ const ir::Node* reader_of_address(const ir::Graph& graph, ir::Value input) {
 
 constexpr size_t kMostVariants = 64;
 
-// A run requires addresses that are multiples of the elements' sizes, whatever a caller promises.
+// Addresses must be multiples of the elements' sizes, whatever alignment a caller promises.
 std::vector<int> of_elements(std::vector<int> alignments, const std::vector<Tensor>& inputs,
                              const std::vector<Tensor>& outputs) {
   for (size_t i = 0; i < alignments.size(); ++i) {
@@ -207,7 +207,8 @@ Result<std::shared_ptr<const Plan>> Plan::variant(const Difference& difference) 
   ATTACCA_TRY(std::shared_ptr<const Plan> made,
               make(std::move(graph), options_, choices(), bundle_, difference));
   const std::lock_guard lock(mutex_);
-  if (variants_.size() >= kMostVariants) variants_.clear();  // instances keep those they need
+  if (variants_.size() >= kMostVariants)
+    variants_.clear();  // instances keep the variants that they need
   return variants_.emplace(key, std::move(made)).first->second;
 }
 

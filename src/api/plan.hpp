@@ -1,4 +1,4 @@
-// A plan as the public interface hands it out: one graph, one device, any sizes.
+// A plan as in the public interface: one graph, one device, any sizes.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace attacca::api {
 
-// What the plan's own graph says of a value that callers give or take.
+// An input or output, as the plan's own graph declares it.
 struct TensorInfo {
   std::string name, type;
   ir::DType dtype = ir::DType::F32;
@@ -39,13 +39,13 @@ class Plan {
   std::string explain_json() const;
   std::string explain_dot() const;
 
-  // `alignments`: one an input, then one an output; empty: 16 each. Where tensors lie otherwise
-  // than the graph says, the instance is that of a variant of the plan whose graph says so.
+  // `alignments`: one for each input, then for each output; empty: 16 each. For tensors with other
+  // layouts than the graph's, the instance is of a variant of the plan whose graph declares them.
   Result<std::shared_ptr<const Instance>> prepare(const ir::SymbolValues& sizes,
                                                   const std::vector<int>& alignments,
                                                   const Layouts& layouts = {}) const;
 
-  // Those given and those that instances brought, each once.
+  // The given choices and those of instances, each once.
   std::vector<run::KnownChoice> choices() const;
 
   // The kernels of all instances so far, and how they were chosen. Errors: a plan of the CPU, one
@@ -53,7 +53,7 @@ class Plan {
   Result<run::Bundle> bundle() const;
 
  private:
-  // Strides by which a variant's graph differs; none: as here. Outputs': of plans on a GPU.
+  // The strides by which a variant's graph differs; none: it does not. Outputs': only on a GPU.
   struct Difference {
     InputStrides inputs;
     run::OutputStrides outputs;

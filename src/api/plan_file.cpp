@@ -61,7 +61,7 @@ struct File {
   std::string_view header, constants, kernels;
 };
 
-// A whole number at the front, up to `end`; both are taken from the text.
+// The whole number at the text's front, up to `end`. Removes both from the text.
 std::optional<uint64_t> take_number(std::string_view& text, char end, int base) {
   uint64_t number = 0;
   const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
@@ -117,7 +117,7 @@ bool hold(uint64_t bytes, ir::DType dtype, const std::vector<int64_t>& shape) {
   return elements > 0;
 }
 
-// The constants in their order, their bytes taken from the front.
+// The constants in their order. Removes their bytes from the front.
 Result<std::vector<Constant>> read_constants(const json::Value::Array& list, std::string_view bytes,
                                              const std::string& source) {
   std::vector<Constant> constants;

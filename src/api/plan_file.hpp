@@ -6,8 +6,8 @@
 //   {...}                                     HEADER_BYTES of JSON
 //   ...                                       CONSTANT_BYTES: the constants, one after the other
 //
-// With its kernels, a bundle, it is of version 2: KERNEL_BYTES stand behind CONSTANT_BYTES, the
-// machine code at the end, and "bundle" among the members (bundle_file.hpp).
+// The file of a bundle, a plan with its kernels, has version 2: KERNEL_BYTES after CONSTANT_BYTES,
+// the machine code at the end, and the member "bundle" (bundle_file.hpp).
 //
 // The header's members: "attacca" (the version that wrote it), "graph" (text; large constants are
 // inputs at its end), "constants" ([{"input", "name", "dtype", "shape"}] in their order), "device",
@@ -23,7 +23,7 @@
 
 namespace attacca::api {
 
-// With: the machine code of every kernel that the plan's instances brought so far.
+// With: the machine code of every kernel of the plan's instances so far.
 enum class Kernels { Without, With };
 
 // Errors of Kernels::With: those of Plan::bundle().
@@ -33,7 +33,7 @@ Result<std::string> write_plan(const Plan& plan, Kernels kernels = Kernels::With
 Result<std::shared_ptr<const Plan>> read_plan(std::string_view bytes, const std::string& source,
                                               std::optional<run::DeviceId> device = {});
 
-// The file appears whole or not at all.
+// Writes the whole file or none.
 Status save_plan(const Plan& plan, const std::string& path, Kernels kernels = Kernels::Without);
 
 }  // namespace attacca::api

@@ -28,7 +28,7 @@ Result<std::vector<run::KnownChoice>> read_choices(const json::Value::Array& lis
     ATTACCA_TRY(known.key.device, members.get<std::string>("device"));
     ATTACCA_TRY(known.key.problem, members.get<std::string>("problem"));
     ATTACCA_TRY(known.key.shape, members.get<std::string>("shape"));
-    // Files of older versions name none: nothing is known of theirs.
+    // Files of older versions have none.
     if (const auto tools = members.get<std::string>("tools")) known.key.tools = *tools;
     ATTACCA_TRY(const std::string candidate, members.get<std::string>("candidate"));
     ATTACCA_TRY(known.choice.candidate, launch::parse_candidate(candidate));

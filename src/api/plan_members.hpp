@@ -1,4 +1,4 @@
-// Members of the JSON in a plan's file, written and read.
+// Writes and reads members of the JSON in a plan's file.
 #pragma once
 
 #include <string>

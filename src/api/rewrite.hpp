@@ -1,4 +1,4 @@
-// Copying a graph with some of its values replaced.
+// Copies a graph with some of its values replaced.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace attacca::api {
 
-// The graph node by node. `replace(into, node)` gives a Result<std::optional<ir::Value>>: another
-// value in the node's place, or none where it is to be copied.
+// Copies node by node. `replace(into, node)` returns a Result<std::optional<ir::Value>>: the value
+// in the node's place, or none to copy the node.
 template <class F>
 Result<ir::Graph> rewrite(const ir::Graph& graph, F replace) {
   ir::Graph into;

@@ -1,4 +1,4 @@
-// A tensor that callers give or take, its sizes known.
+// An input or output of certain sizes.
 #pragma once
 
 #include <string>
@@ -18,9 +18,9 @@ struct Tensor {
 
 // Row-major. Errors: more bytes than there are addresses.
 Result<Tensor> dense_tensor(std::string name, ir::DType dtype, std::vector<int64_t> shape);
-// Any strides that the graph declares. Errors: likewise.
+// Sets the strides that the graph declares. Errors: likewise.
 Status set_strides(Tensor& tensor, std::vector<int64_t> strides);
-// The caller's strides. Errors: too few or many, negative, absurdly large.
+// Sets the caller's strides. Errors: too few or many, negative, absurdly large.
 Status give_strides(Tensor& tensor, const std::vector<int64_t>& strides);
 
 }  // namespace attacca::api

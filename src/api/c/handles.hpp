@@ -1,4 +1,4 @@
-// What the C interface's handles hold.
+// The structs behind the C interface's handles.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct attacca_builder {
 struct attacca_plan {
   explicit attacca_plan(std::shared_ptr<const attacca::api::Plan> made);
 
-  // A view of what the plan says, as C wants it.
+  // A plan's info in the form of the C interface.
   struct Tensor {
     std::vector<const char*> shape;
     attacca_tensor_info info;

@@ -22,7 +22,7 @@ namespace {
 using Tensors = std::vector<api::Tensor>;
 
 const int64_t* shape_of(const Tensors& tensors, size_t index, size_t* rank) {
-  static constexpr int64_t kScalar = 1;  // a place to point at
+  static constexpr int64_t kScalar = 1;  // what the strides of a scalar point to
   if (index >= tensors.size()) return nullptr;
   const std::vector<int64_t>& shape = tensors[index].shape;
   if (rank != nullptr) *rank = shape.size();

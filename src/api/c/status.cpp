@@ -6,7 +6,7 @@
 namespace attacca::api {
 namespace {
 
-// What is returned where there is no memory for a status.
+// The status that is returned if there is no memory for one.
 attacca_status& memory_ran_out() {
   static attacca_status& status = *new attacca_status{{"memory ran out", {}, {}}};
   return status;

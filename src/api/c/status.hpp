@@ -1,4 +1,4 @@
-// From our results to the C interface's statuses: no exception and no null pointer gets past this.
+// Turns results into the C interface's statuses, and exceptions and null pointers into errors.
 #pragma once
 
 #include <exception>
