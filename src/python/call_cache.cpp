@@ -1,4 +1,4 @@
-// Calls that were checked and prepared before: the same layouts again are launched at once.
+// Calls that were checked and prepared before. A call with the same layouts is launched at once.
 #include <memory>
 #include <unordered_map>
 
@@ -33,7 +33,7 @@ Allocation allocation(const Made& made) {
   return {function, shape, dtype, device};
 }
 
-// What a GPU needs besides: where the work is queued, and the workspace.
+// What a launch on a GPU needs besides: the stream, and the workspace.
 using Queued = std::tuple<nb::object, nb::object, std::optional<Made>>;
 struct OnGpu {
   nb::object current_stream, index;

@@ -9,8 +9,8 @@
 
 namespace attacca::python {
 
-// The tensors of one call: their addresses, and everything else about them as words to compare:
-// type, dtype, device, shape, strides and the alignment of the address.
+// The tensors of one call: their addresses, and as words that are compared their type, dtype,
+// device, shape, strides and the alignment of the address.
 class CallKey {
  public:
   // False for a tensor that is not read here: of another type or subclass, one that must not be
