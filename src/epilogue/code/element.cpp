@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <map>
 #include <set>
 
 #include "fmt/format.h"
 
 #include "epilogue/code/device_code.hpp"
+#include "epilogue/code/value_code.hpp"
 #include "epilogue/tolerance.hpp"
 #include "support/check.hpp"
 
@@ -17,63 +17,6 @@ namespace {
 
 using ir::DType;
 using ir::Op;
-
-// The C++ type that holds a value of the dtype.
-enum class Lane : uint8_t { F32, F64, S32, S64 };
-
-Lane lane_of(DType dtype) {
-  if (dtype == DType::F64) return Lane::F64;
-  if (ir::is_float(dtype)) return Lane::F32;
-  return dtype == DType::S64 ? Lane::S64 : Lane::S32;
-}
-
-std::string_view type_of(Lane lane) {
-  static constexpr std::string_view kTypes[] = {"float", "double", "int", "long long"};
-  return kTypes[static_cast<size_t>(lane)];
-}
-
-template <class T>
-std::string number_text(T x, std::string_view suffix, std::string_view from_bits,
-                        std::string_view infinity, std::string_view nan) {
-  if (std::isnan(x)) return fmt::format("{}({})", from_bits, nan);
-  if (std::isinf(x)) return fmt::format("({}{}({}))", x < 0 ? "-" : "", from_bits, infinity);
-  std::string text = fmt::format("{}", x);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  text += suffix;
-  return std::signbit(x) ? "(" + text + ")" : text;
-}
-
-std::string float_text(double x) {
-  return number_text(static_cast<float>(x), "f", "__uint_as_float", "0x7F800000u", "0x7FC00000u");
-}
-
-std::string double_text(double x) {
-  return number_text(x, "", "__longlong_as_double", "0x7FF0000000000000ll", "0x7FF8000000000000ll");
-}
-
-std::string integer_text(int64_t x, Lane lane) {
-  if (lane == Lane::S32) {
-    if (x == INT32_MIN) return "(-2147483647 - 1)";
-    return x < 0 ? fmt::format("({})", x) : fmt::format("{}", x);
-  }
-  if (x == INT64_MIN) return "(-9223372036854775807ll - 1)";
-  return x < 0 ? fmt::format("({}ll)", x) : fmt::format("{}ll", x);
-}
-
-double largest_of(DType dtype) {
-  switch (dtype) {
-    case DType::F16:
-      return 65504.0;
-    case DType::BF16:
-      return 0x1.FEp127;
-    case DType::F8E4M3:
-      return 448.0;
-    case DType::F8E5M2:
-      return 57344.0;
-    default:
-      return 0x1.FFFFFEp127;
-  }
-}
 
 // Words of code replaced: x by the first operand and so on.
 std::string substituted(std::string_view code, const std::map<char, std::string>& by) {
@@ -144,7 +87,8 @@ class ElementWriter {
     for (size_t i = 0; i < epilogue_.outputs.size(); ++i) {
       const Output& output = epilogue_.outputs[i];
       outputs += fmt::format("  {} out{};\n", type_of(lane_of(output.dtype)), i);
-      const std::string stored = stored_value(output);
+      const std::string stored =
+          stored_value(values_[static_cast<size_t>(output.value)], output.dtype);
       returned += fmt::format("  outputs.out{} = {};\n", i, stored);
     }
     std::string text;
@@ -158,13 +102,6 @@ class ElementWriter {
   }
 
  private:
-  struct Value {
-    std::string text;  // a variable or a literal
-    DType dtype = DType::F32;
-    bool literal = false;
-    double number = 0;  // of a literal
-  };
-
   void name_inputs(const std::vector<std::string>& wanted) {
     for (const Node& node : epilogue_.nodes) taken_.insert(node.function);
     std::map<Role, int> counts, next;
@@ -197,7 +134,7 @@ class ElementWriter {
   void add_input(size_t i) {
     const Input& input = epilogue_.inputs[i];
     parameters_.push_back(fmt::format("{} {}", type_of(lane_of(input.dtype)), input_names_[i]));
-    Value value{input_names_[i], input.dtype};
+    Term value{input_names_[i], input.dtype};
     if (input.role == Role::Accumulator && input.rounded != input.dtype) {
       const bool rounds = eager_ || lane_of(input.dtype) != lane_of(input.rounded);
       if (rounds) value = declare(converted(value, input.rounded, false), input.rounded);
@@ -206,7 +143,7 @@ class ElementWriter {
     values_.push_back(std::move(value));
   }
 
-  Value declare(const std::string& expression, DType dtype) {
+  Term declare(const std::string& expression, DType dtype) {
     const std::string variable = fresh_name(fmt::format("t{}", next_variable_++));
     body_ += fmt::format("  const {} {} = {};\n", type_of(lane_of(dtype)), variable, expression);
     return {variable, dtype};
@@ -215,7 +152,7 @@ class ElementWriter {
   void add_node(size_t i) {
     const Node& node = epilogue_.nodes[i];
     if (node.op == Op::Constant) {
-      values_.push_back({literal_text(node.literal, node.dtype), node.dtype, true, node.literal});
+      values_.push_back({literal_text(node.literal, node.dtype), node.dtype});
       return;
     }
     if (!node.function.empty()) {
@@ -226,7 +163,7 @@ class ElementWriter {
       return;
     }
     if (node.op == Op::Cast) {
-      const Value& x = values_[static_cast<size_t>(node.operands[0])];
+      const Term& x = values_[static_cast<size_t>(node.operands[0])];
       const DType to = eager_ ? node.dtype : node.compute.value_or(node.dtype);
       values_.push_back(declare(converted(x, to, node.saturate), node.dtype));
       return;
@@ -252,28 +189,6 @@ class ElementWriter {
     return dtype;
   }
 
-  static std::string literal_text(double literal, DType dtype) {
-    switch (lane_of(dtype)) {
-      case Lane::F32:
-        return float_text(literal);
-      case Lane::F64:
-        return double_text(literal);
-      case Lane::S32:
-      case Lane::S64:
-        return integer_text(ir::to_integer(dtype, literal), lane_of(dtype));
-    }
-    return {};
-  }
-
-  // An operand in the lane of the joint type.
-  static std::string operand(const Value& value, Lane lane) {
-    const Lane from = lane_of(value.dtype);
-    if (from == lane) return value.text;
-    // Integers of 64 bits reach f32 through f64, as in the interpreter.
-    if (lane == Lane::F32 && from == Lane::S64) return fmt::format("(float)(double){}", value.text);
-    return fmt::format("({}){}", type_of(lane), value.text);
-  }
-
   std::string operand_text(int value, Lane lane) const {
     return operand(values_[static_cast<size_t>(value)], lane);
   }
@@ -282,7 +197,7 @@ class ElementWriter {
   std::vector<std::string> operands_in(const Node& node, Lane lane) const {
     std::vector<std::string> in;
     for (size_t k = 0; k < node.operands.size(); ++k) {
-      const Value& value = values_[static_cast<size_t>(node.operands[k])];
+      const Term& value = values_[static_cast<size_t>(node.operands[k])];
       const bool condition = node.op == Op::Where && k == 0;
       in.push_back(condition ? value.text : operand(value, lane));
     }
@@ -401,78 +316,13 @@ class ElementWriter {
     }
   }
 
-  // An integer brought into the dtype's range modulo 2^bits.
-  static std::string wrapped(const std::string& code, DType dtype) {
-    switch (dtype) {
-      case DType::S8:
-        return fmt::format("(int)(signed char)({})", code);
-      case DType::U8:
-        return fmt::format("(int)(unsigned char)({})", code);
-      case DType::Bool:
-        return fmt::format("(int)(({}) != 0)", code);
-      case DType::S32:
-        return fmt::format("(int)({})", code);
-      default:
-        return code;
-    }
-  }
-
-  static std::string rounded(const std::string& code, DType dtype) {
-    if (dtype == DType::F32 || dtype == DType::F64) return code;
-    return fmt::format("attacca_round_{}({})", ir::name(dtype), code);
-  }
-
-  // A cast.
-  static std::string converted(const Value& x, DType dtype, bool saturate) {
-    const Lane from = lane_of(x.dtype), to = lane_of(dtype);
-    const bool floats = from == Lane::F32 || from == Lane::F64;
-    if (to == Lane::F64) return operand(x, to);
-    if (to == Lane::F32) {
-      const bool narrows = dtype != DType::F32;
-      std::string code = x.text;
-      if (from == Lane::F64 && narrows)
-        code = fmt::format("attacca_odd({})", x.text);
-      else
-        code = operand(x, Lane::F32);
-      if (saturate)
-        code = fmt::format("attacca_saturate({}, {})", code, float_text(largest_of(dtype)));
-      return rounded(code, dtype);
-    }
-    if (dtype == DType::Bool) return fmt::format("(int)({} != 0)", x.text);
-    if (!floats) return integer_to_integer(x, dtype, saturate);
-    if (saturate) return fmt::format("attacca_clamp_{}({})", ir::name(dtype), x.text);
-    if (dtype == DType::S64) return fmt::format("attacca_to_s64({})", x.text);
-    return wrapped(fmt::format("attacca_to_s32({})", x.text), dtype);
-  }
-
-  static std::string integer_to_integer(const Value& x, DType dtype, bool saturate) {
-    if (dtype == DType::S64) return operand(x, Lane::S64);
-    if (saturate && dtype == x.dtype) return x.text;
-    if (saturate) return fmt::format("attacca_clamp_{}({})", ir::name(dtype), x.text);
-    return wrapped(x.text, dtype);
-  }
-
-  // The value to store, in the lane type of the memory's dtype. The store rounds it.
-  static std::string stored_value(const Output& output, const Value& value) {
-    const Lane from = lane_of(value.dtype), to = lane_of(output.dtype);
-    if (from == to && (to == Lane::F32 || to == Lane::F64 || value.dtype == output.dtype))
-      return value.text;
-    if (to == Lane::F32 && from == Lane::F64)
-      return output.dtype == DType::F32 ? operand(value, to)
-                                        : fmt::format("attacca_odd({})", value.text);
-    return converted(value, output.dtype, false);
-  }
-  std::string stored_value(const Output& output) const {
-    return stored_value(output, values_[static_cast<size_t>(output.value)]);
-  }
-
   const Epilogue& epilogue_;
   const bool eager_;
   const std::vector<bool> tolerant_;
   std::set<std::string> taken_;
   std::vector<std::string> input_names_, parameters_, functions_;
   std::map<std::string, std::string> function_code_;
-  std::vector<Value> values_;
+  std::vector<Term> values_;
   std::string body_;
   int next_variable_ = 0;
 };
