@@ -72,8 +72,7 @@ class Dataflow {
   std::vector<std::unique_ptr<FlowBody>> bodies_;
   std::vector<const FunctionCode*> active_;
   bool changed_ = false;
-  bool settled_ =
-      false;  // values only grow from now on: an empty one is not one that is still unknown
+  bool settled_ = false;  // from now on values only grow, and no empty one is still unknown
 };
 
 }  // namespace attacca::ptx

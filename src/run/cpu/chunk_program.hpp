@@ -43,8 +43,7 @@ struct ChunkProgram {
   // Of each epilogue output: the slot that holds its value, not yet rounded to the dtype stored.
   struct Store {
     int slot = 0;
-    ir::DType dtype =
-        ir::DType::F32;  // of a reduction: the lane's, so that its values are stored unrounded
+    ir::DType dtype = ir::DType::F32;  // of a reduction: the lane's, to store unrounded values
   };
   std::vector<Store> stores;
   std::optional<Chain> chain;  // computes the same in one loop, if every row is contiguous
