@@ -258,7 +258,7 @@ class StandIn(Cli):
     def test_what_was_measured_with_others_is_not_taken(self):
         self.odd("tune", "--budget", "1")
         self.assertEqual(self.source(), "database")
-        self.change("UPDATE measured SET tools = replace(tools, 'driver 1', 'driver 9')")
+        self.change("UPDATE choices SET tools = replace(tools, 'driver 1', 'driver 9')")
         self.assertEqual(self.source(), "model")
         (tools,) = {row["tools"] for row in
                     json.loads(attacca("tune", "--show", "--json", env=self.env)[1])["choices"]}
@@ -267,7 +267,7 @@ class StandIn(Cli):
 
     def test_an_algorithm_that_is_gone_is_measured_again(self):
         self.odd("tune", "--budget", "1")
-        self.change("UPDATE measured SET candidate = 'unfused algorithm=99'")
+        self.change("UPDATE choices SET candidate = 'unfused algorithm=99'")
         self.assertEqual(self.source(), "model")
         self.assertEqual(self.source("--tune"), "measured")
         self.assertEqual(self.source(), "database")
@@ -337,7 +337,7 @@ class StandIn(Cli):
         self.assertIn(f"shipped    1 choices for Fake 0 in {shipped}/fake.choices, 1 hold here\n",
                       doctor)
         self.odd("tune", "--budget", "1")
-        self.change("UPDATE measured SET candidate = candidate || ' raster=1'")
+        self.change("UPDATE choices SET candidate = candidate || ' raster=1'")
         (decision,) = self.odd("run")["decisions"]
         self.assertEqual((decision["source"], decision["candidate"]),
                          ("database", "mma_xx_64x64x32_f2_d16 raster=1"))
@@ -421,7 +421,7 @@ class StandIn(Cli):
 
     def test_tune_takes_only_what_is_missing(self):
         self.odd("tune", "--budget", "1")
-        self.change("UPDATE measured SET candidate = candidate || ' raster=1'")
+        self.change("UPDATE choices SET candidate = candidate || ' raster=1'")
         (row,) = self.odd("tune", "--missing")["tuned"]
         self.assertEqual((row["winner"], row["candidates"]),
                          ("mma_xx_64x64x32_f2_d16 raster=1", []))
@@ -432,7 +432,7 @@ class StandIn(Cli):
     def test_what_was_chosen_before_is_kept_in_a_tie(self):
         (row,) = self.odd("tune", "--budget", "1")["tuned"]
         self.assertEqual(row["winner"], "mma_xx_64x64x32_f2_d16")
-        self.change("UPDATE measured SET candidate = candidate || ' raster=1'")
+        self.change("UPDATE choices SET candidate = candidate || ' raster=1'")
         (row,) = self.odd("tune", "--budget", "1")["tuned"]
         self.assertEqual((row["winner"], row["next"], row["next_us"]),
                          ("mma_xx_64x64x32_f2_d16 raster=1", "mma_xx_64x64x32_f2_d16", row["us"]))
