@@ -7,7 +7,7 @@
 
 #include "gpu/compile/nvjitlink.hpp"
 #include "gpu/compile/ptxas.hpp"
-#include "gpu/driver/library.hpp"
+#include "gpu/compile/tool_version.hpp"
 #include "support/environment.hpp"
 
 namespace attacca::gpu {
@@ -16,7 +16,7 @@ namespace {
 Result<AssemblerDescription> describe(Assembler kind) {
   switch (kind) {
     case Assembler::NvJitLink: {
-      ATTACCA_TRY(ToolDescription tool, describe_nvjitlink());
+      ATTACCA_TRY(ToolDescription tool, describe_library(kNvJitLinkLibrary, describe_nvjitlink));
       return AssemblerDescription{kind, std::move(tool)};
     }
     case Assembler::Ptxas: {

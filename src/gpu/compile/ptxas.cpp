@@ -13,10 +13,10 @@
 
 #include "fmt/format.h"
 
+#include "gpu/compile/tool_version.hpp"
 #include "gpu/driver/library.hpp"
 #include "support/child_process.hpp"
 #include "support/environment.hpp"
-#include "support/files/paths.hpp"
 
 extern char** environ;
 
@@ -90,18 +90,7 @@ Result<std::string> ask_version(const std::string& program, Limit limit) {
 
 Result<std::string> ptxas_version(const std::string& program, Cache& cache,
                                   std::chrono::milliseconds limit) {
-  std::error_code error;
-  const auto bytes = fs::file_size(program, error);
-  if (error) return ask_version(program, limit);
-  const auto written = fs::last_write_time(program, error).time_since_epoch().count();
-  if (error) return ask_version(program, limit);
-  const std::string key =
-      fmt::format("version of {}\nbytes {}\nwritten {}\n", program, bytes, written);
-  ATTACCA_TRY(const Cache::Entry entry, cache.get(key, [&]() -> Result<std::vector<char>> {
-    ATTACCA_TRY(const std::string version, ask_version(program, limit));
-    return std::vector<char>(version.begin(), version.end());
-  }));
-  return std::string(entry.bytes->begin(), entry.bytes->end());
+  return file_version(program, cache, [&] { return ask_version(program, limit); });
 }
 
 Result<ToolDescription> describe_ptxas() {
@@ -114,8 +103,7 @@ Result<ToolDescription> describe_ptxas() {
     return fail("no ptxas", {},
                 "install nvidia-cuda-nvcc from PyPI, or cuda-nvcc-13-0 of "
                 "NVIDIA's Debian repository, or set ATTACCA_PTXAS to its path");
-  static Cache& versions = *new Cache({.folder = cache_directory() + "/tools"});
-  ATTACCA_TRY(const std::string version, ptxas_version(program, versions));
+  ATTACCA_TRY(const std::string version, ptxas_version(program, tool_versions()));
   return ToolDescription{"ptxas " + version, program};
 }
 

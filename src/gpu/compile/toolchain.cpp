@@ -1,9 +1,11 @@
 #include "gpu/compile/toolchain.hpp"
 
+#include "gpu/compile/tool_version.hpp"
+
 namespace attacca::gpu {
 
 Result<std::string> Toolchain::versions() const {
-  ATTACCA_TRY(const ToolDescription compiler, describe_compiler());
+  ATTACCA_TRY(const ToolDescription compiler, describe_library(kNvrtcLibrary, describe_compiler));
   ATTACCA_TRY(const AssemblerDescription assembler, describe_assembler());
   return compiler.version + ", " + assembler.tool.version;
 }

@@ -1,6 +1,7 @@
 #include "gpu/driver/library.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <dlfcn.h>
 #include <filesystem>
 #include <link.h>
@@ -10,6 +11,7 @@
 #include "fmt/format.h"
 
 #include "support/environment.hpp"
+#include "support/files/file.hpp"
 #include "support/files/paths.hpp"
 
 namespace attacca::gpu {
@@ -88,6 +90,53 @@ std::span<const std::string_view> names_of(const LibrarySpec& spec) {
   return std::span(spec.files).first(spec.files[1].empty() ? 1 : 2);
 }
 
+// The places below the prefixes, in their order.
+std::vector<fs::path> places_of(const LibrarySpec& spec) {
+  std::vector<fs::path> places;
+  for (const fs::path& prefix : prefixes())
+    for (const char* folder : {"lib64", "lib"})
+      for (const std::string_view file : names_of(spec))
+        if (fs::path path = prefix / folder / file; is_file(path))
+          places.push_back(std::move(path));
+  return places;
+}
+
+bool is_loaded(const std::string& file) {
+  void* const handle = load(file, RTLD_NOLOAD);
+  if (handle) dlclose(handle);
+  return handle != nullptr;
+}
+
+// The folders that dlopen() searches for us but for what /etc/ld.so.cache has.
+std::vector<fs::path> loader_folders() {
+  void* own = dlopen(own_path().c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (!own) own = dlopen(nullptr, RTLD_LAZY);
+  Dl_serinfo sizes{};
+  if (!own || dlinfo(own, RTLD_DI_SERINFOSIZE, &sizes) != 0) return {};
+  std::vector<std::max_align_t> memory(sizes.dls_size / sizeof(std::max_align_t) + 1);
+  auto* const info = reinterpret_cast<Dl_serinfo*>(memory.data());
+  std::vector<fs::path> folders;
+  if (dlinfo(own, RTLD_DI_SERINFOSIZE, info) == 0 && dlinfo(own, RTLD_DI_SERINFO, info) == 0)
+    for (const Dl_serpath& each : std::span(info->dls_serpath, info->dls_cnt))
+      folders.emplace_back(each.dls_name);
+  dlclose(own);
+  return folders;
+}
+
+// The paths in /etc/ld.so.cache that end in this name. Its texts end with a zero byte each.
+std::vector<std::string> cached_paths(std::string_view file) {
+  static const std::string cache = read_file("/etc/ld.so.cache").value_or("");
+  const std::string wanted = fmt::format("/{}", file) + '\0';
+  std::vector<std::string> paths;
+  for (size_t at = cache.find(wanted); at != cache.npos; at = cache.find(wanted, at + 1)) {
+    const size_t begin = cache.rfind('\0', at) + 1;
+    std::string path = cache.substr(begin, at + wanted.size() - 1 - begin);
+    if (std::find(paths.begin(), paths.end(), path) == paths.end())
+      paths.push_back(std::move(path));
+  }
+  return paths;
+}
+
 }  // namespace
 
 const LibrarySpec kDriverLibrary = {"the CUDA driver",
@@ -126,18 +175,33 @@ Result<Library> Library::open(const LibrarySpec& spec) {
       if (void* handle = load(std::string(file), flags))
         return Library(handle, path_of(handle, file));
   std::string broken;  // a file that exists but does not load: a better message than "not found"
-  for (const fs::path& prefix : prefixes())
-    for (const char* folder : {"lib64", "lib"})
-      for (const std::string_view file : names_of(spec)) {
-        const fs::path path = prefix / folder / file;
-        if (!is_file(path)) continue;
-        if (void* handle = load(path)) return Library(handle, path);
-        broken = load_error();
-      }
+  for (const fs::path& path : places_of(spec)) {
+    if (void* handle = load(path)) return Library(handle, path);
+    broken = load_error();
+  }
   return fail(
       broken.empty() ? fmt::format("{} ({}) not found", spec.title, spec.files.front())
                      : fmt::format("cannot open {}: {}", spec.title, broken),
       {}, fmt::format("install {}, or set {} to its path", spec.package, spec.override_variable));
+}
+
+std::string Library::locate(const LibrarySpec& spec) {
+  const auto closed = [](const std::string& path) {
+    return is_file(path) && !is_loaded(path) ? path : std::string();
+  };
+  if (const auto own = environment(spec.override_variable); !own.empty()) return closed(own);
+  for (const std::string_view file : names_of(spec))
+    if (is_loaded(std::string(file))) return {};
+  const std::vector<fs::path> folders = loader_folders();
+  if (folders.empty()) return {};
+  for (const std::string_view file : names_of(spec)) {
+    for (const fs::path& folder : folders)
+      if (is_file(folder / file)) return {};
+    if (const std::vector<std::string> cached = cached_paths(file); !cached.empty())
+      return cached.size() == 1 ? closed(cached.front()) : std::string();
+  }
+  const std::vector<fs::path> places = places_of(spec);
+  return places.empty() ? std::string() : closed(places.front().string());
 }
 
 void* Library::find_symbol(const char* name) const {

@@ -47,6 +47,9 @@ class Library {
   // the nvidia/*/lib folders of PyPI's wheels in $VIRTUAL_ENV, in the site-packages that Attacca is
   // installed in, and in a .deps/venv beside or above the program.
   static Result<Library> open(const LibrarySpec& spec);
+  // The file that open() would load, found without loading it. Empty where only loading tells: the
+  // library is loaded already, or the loader may choose among several.
+  static std::string locate(const LibrarySpec& spec);
 
   const std::string& path() const { return path_; }
   Result<void*> symbol(const char* name) const;
