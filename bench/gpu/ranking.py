@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The models that choose without measuring, trained on measurements: of the kernel templates, and
-of the unfused path.
+"""The models that choose without measuring, trained on measurements: of the kernel templates, of
+the unfused path, and of what the vendor's library proposes for it.
 
     ranking.py collect --minutes 8   where a GPU is: times candidates of random problems
     ranking.py train                 anywhere: fits the trees, src/tune/model/*_tree.inc
@@ -19,132 +19,9 @@ from typing import NamedTuple
 
 import pages
 import program
+import ranking_models as models
 import ranking_problems
 from ranking_collect import Describer, collect
-
-UNFUSED = "unfused"
-
-
-class Choices(NamedTuple):
-    """Some candidates of a problem: names, a row of features each, seconds."""
-    names: list
-    features: "numpy.ndarray"
-    seconds: "numpy.ndarray"
-
-
-class Measured(NamedTuple):
-    """`bare`: the product alone, if it was timed. `best`: of all candidates, seconds. `peer`: of
-    what runs the product by the vendor library's own preference."""
-    problem: ranking_problems.Problem
-    templates: Choices
-    unfused: Choices
-    bare: Choices
-    best: float
-    peer: float
-
-
-def choices(times, features):
-    import numpy as np
-    names = [name for name in features if name in times]
-    return Choices(names, np.array([features[name] for name in names]),
-                   np.array([times[name] * 1e-6 for name in names]))
-
-
-def ways(features, of=UNFUSED):
-    return {of + (f" absorbed={i}" if i else ""): row for i, row in enumerate(features)}
-
-
-def read_measured(options):
-    """(the names of features of templates and of the unfused path, what was measured)."""
-    describer = Describer(options.attacca)
-    measured = []
-    for path in options.csv:
-        with open(path, encoding="utf-8") as file:
-            for problem, times, _ in ranking_problems.read(file):
-                described = describer.describe(problem)
-                bare = problem.bare()
-                unfused = choices(times, ways(described["unfused"]))
-                templates = choices(times, described["features"])
-                if unfused.names and templates.names:
-                    measured.append(Measured(
-                        problem, templates, unfused,
-                        choices(times, ways(describer.describe(bare)["unfused"][:1], "bare"))
-                        if bare else Choices([], [], []),
-                        min(us for name, us in times.items() if "bare" not in name) * 1e-6,
-                        unfused.seconds[:2].min()))
-    return describer.names, describer.unfused_names, measured
-
-
-BOOSTING = {"trees": 500, "depth": 6, "rate": 0.1, "share": 0.5, "shared": 0.7, "seed": 5}
-UNFUSED_BOOSTING = BOOSTING | {"trees": 150, "rate": 0.08, "shared": 0}
-MOST_CORRECTION = 2  # with the depth, as ranking_tree.cpp has them
-WEIGHT_OF_BARE = 0.5
-
-
-def learn(measured):
-    """Trees for the logarithm of a template's time over its estimate. A problem's faster templates
-    have more weight, because their order matters; the slow ones have a little, so that none is
-    predicted to be fast."""
-    import numpy as np
-    from boosted_trees import fit
-    timed = [each.templates for each in measured]
-    rows = np.vstack([each.features for each in timed])
-    target = np.concatenate([np.log(each.seconds) for each in timed]) - rows[:, 0]
-    weight = np.concatenate([np.maximum((each.seconds.min() / each.seconds)**3, 0.02) /
-                             len(each.seconds)**0.5 for each in timed])
-    problem = np.repeat(np.arange(len(timed)), [len(each.seconds) for each in timed])
-    return fit(rows, target, weight / weight.mean(), problem, **BOOSTING)
-
-
-def learn_unfused(measured):
-    """Likewise of the unfused path and of bare products."""
-    import numpy as np
-    from boosted_trees import fit
-    timed = [(each, weight / len(each.names)**0.5) for one in measured
-             for each, weight in ((one.unfused, 1), (one.bare, WEIGHT_OF_BARE)) if each.names]
-    rows = np.vstack([each.features for each, _ in timed])
-    target = np.concatenate([np.log(each.seconds) for each, _ in timed]) - rows[:, 0]
-    weight = np.concatenate([np.full(len(each.names), weight) for each, weight in timed])
-    return fit(rows, target, weight / weight.mean(), np.arange(len(target)), **UNFUSED_BOOSTING)
-
-
-def expected(trees, features):
-    import numpy as np
-    from boosted_trees import predict
-    correction = np.clip(predict(trees, features), -MOST_CORRECTION, MOST_CORRECTION)
-    return np.exp(features[:, 0] + correction)
-
-
-class Chosen(NamedTuple):
-    """What the models choose of a problem: whether the unfused path, its seconds, those of the
-    first template and of the way of the unfused path, and what was expected of both."""
-    unfused: bool
-    seconds: float
-    template_seconds: float
-    unfused_seconds: float
-    expected_template: float
-    expected_unfused: float
-
-
-def guesses(measured, trees, unfused_trees):
-    """(expected seconds of the templates, of the ways of the unfused path) of each problem."""
-    import numpy as np
-
-    def split(of, by):
-        ends = np.cumsum([len(each.names) for each in of])
-        return np.split(expected(by, np.vstack([each.features for each in of])), ends[:-1])
-    return list(zip(split([one.templates for one in measured], trees),
-                    split([one.unfused for one in measured], unfused_trees)))
-
-
-def choose(one, guess, margin):
-    """As tune::prefers_unfused decides."""
-    template, way = guess
-    i, j = template.argmin(), way.argmin()
-    unfused = bool(way[j] * math.exp(margin) < template[i])
-    both = one.templates.seconds[i], one.unfused.seconds[j]
-    return Chosen(unfused, both[unfused], *both, template[i], way[j])
-
 
 class Quality(NamedTuple):
     """By geometric mean, as parts of the speed: the first template's of the best template's; what
@@ -160,30 +37,15 @@ class Quality(NamedTuple):
     unfused: float
 
 
-LOSS = 0.93
-
-
 def quality(measured, chosen):
     over = [one.peer / each.seconds for one, each in zip(measured, chosen)]
     worth = [one.best / each.seconds for one, each in zip(measured, chosen)]
     first = [one.templates.seconds.min() / each.template_seconds
              for one, each in zip(measured, chosen)]
     return Quality(len(over), geometric_mean(first), geometric_mean(worth), min(worth),
-                   geometric_mean(over), min(over), sum(each < LOSS for each in over) / len(over),
+                   geometric_mean(over), min(over),
+                   sum(models.loses(*pair) for pair in zip(measured, chosen)) / len(over),
                    sum(each.unfused for each in chosen) / len(over))
-
-
-MARGINS = [0.0, 0.02, 0.04, 0.06]
-
-
-def choose_all(measured, trees, unfused_trees):
-    """(the margin of MARGINS by which what is chosen is fastest, what is chosen with it)."""
-    guessed = guesses(measured, trees, unfused_trees)
-
-    def chosen(margin):
-        return [choose(one, guess, margin) for one, guess in zip(measured, guessed)]
-    margin = max(MARGINS, key=lambda margin: round(quality(measured, chosen(margin)).chosen, 4))
-    return margin, chosen(margin)
 
 
 def residuals(measured, chosen):
@@ -218,12 +80,57 @@ def cells(worth):
             f"{worth.unfused:.0%}"]
 
 
-def evaluate(options):
-    _, _, measured = read_measured(options)
+class Result(NamedTuple):
+    """What was learned without the held-out problems, and what is chosen of those."""
+    trained: models.Models
+    margin: float
+    sure: list  # what is chosen of the problems that were learned from, by cross validation
+    measured: list
+    held_out: list
+    chosen: list
+
+
+def learn(options, describer):
+    measured = models.read_measured(options.csv, describer)
     train_on = [one for one in measured if not one.problem.held_out]
     held_out = [one for one in measured if one.problem.held_out]
-    trees, unfused_trees = learn(train_on), learn_unfused(train_on)
-    margin, chosen = choose_all(held_out, trees, unfused_trees)
+    proposals = models.guessed_proposals(train_on)
+    guessed = models.cross_validated(train_on, proposals)
+    margin = models.safe_margin(train_on, guessed)
+    trained = models.learn(train_on, proposals)
+    chosen = [models.choose(one, guess, margin)
+              for one, guess in zip(held_out, models.guesses(held_out, trained))]
+    sure = [models.choose(one, guess, margin) for one, guess in zip(train_on, guessed)]
+    print(f"cross validation: {quality(train_on, sure)}\nheld out: {quality(held_out, chosen)}")
+    return Result(trained, margin, sure, measured, held_out, chosen)
+
+
+def losses(held_out, chosen):
+    """A row for each problem that loses, the worst first."""
+    rows = []
+    for one, each in sorted(zip(held_out, chosen), key=lambda pair: pair[0].peer / pair[1].seconds):
+        if models.loses(one, each):
+            problem = one.problem
+            rows.append([problem.family, problem.tail,
+                         f"{problem.m} x {problem.n} x {problem.k}" +
+                         (f", {problem.batch} times" if problem.batch > 1 else ""),
+                         f"`{each.name}`", f"{each.seconds * 1e6:.1f}",
+                         f"{one.peer * 1e6:.1f}", f"{each.expected_template * 1e6:.1f}",
+                         f"{each.expected_unfused * 1e6:.1f}",
+                         f"{one.peer / each.seconds:.3f}"])
+    return rows
+
+
+LOSSES = ["family", "tail", "M x N x K", "chosen", "us", "the vendor's way, us",
+          "expected of the template", "of the unfused path", "over the vendor's way"]
+
+
+def evaluate(options):
+    write_page(options, learn(options, Describer(options.attacca)))
+
+
+def write_page(options, result):
+    trained, margin, _, measured, held_out, chosen = result
     of_templates, of_unfused = residuals(held_out, chosen)
     lines = ["# The choice without measuring", "",
              f"On one {stamp(options)['device']}; {stamp(options)['date']}. Made by "
@@ -236,9 +143,15 @@ def evaluate(options):
              "vendor's way\" is the unfused path with the library's own first proposal and the "
              "bias that it adds itself.", "",
              f"Expected times are off by {of_templates:.1%} for the first template and "
-             f"{of_unfused:.1%} for the unfused path (standard deviations of logarithms). The "
-             f"unfused path is taken where it is expected to win by more than {margin:.0%}, the "
-             "margin by which what is chosen on the held-out problems is fastest.", "",
+             f"{of_unfused:.1%} for the unfused path (standard deviations of logarithms). A "
+             f"template is taken where it is expected to win by more than {-margin:.0%}. That "
+             "margin was found by cross validation on the problems that are not held out: of those "
+             "by which at most 1 % of the problems lose more than 7 % to the vendor's way by a "
+             "template, it is the one by which what is chosen is fastest. Of the unfused path, one "
+             "of the vendor library's proposals is chosen by a model of its own, another one than "
+             "its first only if it is expected to win by more than "
+             f"{trained.proposal_margin:.0%}, found likewise. The problems of the first file have "
+             "no proposals that are described: its first one stands for them.", "",
              *pages.table(["", *HEADER], [["all", *cells(quality(held_out, chosen))]]), ""]
     for heading, parts in groups(held_out):
         rows = []
@@ -247,12 +160,15 @@ def evaluate(options):
             if some:
                 rows.append([name, *cells(quality(*zip(*some)))])
         lines += [*pages.table([heading, *HEADER], rows), ""]
+    lines += ["## Losses", "", "Held-out problems whose choice is slower than 0.93 of the vendor's "
+              "way:", "", *pages.table(LOSSES, losses(held_out, chosen)), ""]
     pages.write(options.out, "\n".join(lines))
     print("\n".join(lines))
 
 
 def stamp(options):
-    with open(options.csv[0], encoding="utf-8") as file:
+    """That of the last file."""
+    with open(options.csv[-1], encoding="utf-8") as file:
         return ranking_problems.read_stamp(file.readline())
 
 
@@ -285,20 +201,19 @@ def write_trees(path, names, trees, head):
 
 
 def train(options):
-    names, unfused_names, measured = read_measured(options)
-    train_on = [one for one in measured if not one.problem.held_out]
-    held_out = [one for one in measured if one.problem.held_out]
-    trees, unfused_trees = learn(train_on), learn_unfused(train_on)
-    margin, chosen = choose_all(held_out, trees, unfused_trees)
+    describer = Describer(options.attacca)
+    trained, margin, _, measured, _, _ = learn(options, describer)
     known = stamp(options)
     fingerprints = numbers("kTemplates", [f"0x{each}" for each in known["templates"]], "uint32_t")
-    write_trees(options.tree, names, trees,
+    write_trees(options.tree, describer.names, trained.templates,
                 [f'constexpr const char* kMeasuredOn = "{known["device"]}, {known["date"]}";',
                  f"constexpr int kProblems = {len(measured)};",
                  *fingerprints])
-    write_trees(options.unfused_tree, unfused_names, unfused_trees,
+    write_trees(options.unfused_tree, describer.unfused_names, trained.unfused,
                 [f"constexpr double kMargin = {margin:g};"])
-    print(f"{len(trees)} and {len(unfused_trees)} trees; held out: {quality(held_out, chosen)}")
+    if trained.proposals:
+        write_trees(options.proposal_tree, describer.proposal_names, trained.proposals,
+                    [f"constexpr double kMargin = {trained.proposal_margin:g};"])
 
 
 def main(arguments=None):
@@ -306,11 +221,13 @@ def main(arguments=None):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=["collect", "train", "evaluate"])
     program.add_option(parser)
-    parser.add_argument("--csv", nargs="+", default=["bench/data/candidates.csv"])
+    parser.add_argument("--csv", nargs="+", default=["bench/data/candidates.csv",
+                                                     "bench/data/candidates2.csv"])
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--seed", type=int, default=20261123)
     parser.add_argument("--tree", default="src/tune/model/ranking_tree.inc")
     parser.add_argument("--unfused-tree", default="src/tune/model/unfused_tree.inc")
+    parser.add_argument("--proposal-tree", default="src/tune/model/proposal_tree.inc")
     parser.add_argument("--out", default="docs/benchmarks/ranking.md")
     options = parser.parse_args(arguments)
     {"collect": collect, "train": train, "evaluate": evaluate}[options.action](options)

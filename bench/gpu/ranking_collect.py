@@ -105,8 +105,8 @@ class Answers(Child):
     def meet(self, said):
         pass
 
-    def describe(self, problem):
-        self.send(problem.request())
+    def describe(self, problem, **more):
+        self.send(problem.request() | more)
         said = self.line()
         if "failed" in said:
             raise RuntimeError(said["failed"])
@@ -121,6 +121,7 @@ class Describer(Answers):
 
     def meet(self, said):
         self.names, self.unfused_names = said["names"], said["unfused_names"]
+        self.proposal_names = said["proposal_names"]
         self.device, self.templates = said["device"], said["templates"]
         self.margin = said["margin"]
 
@@ -215,7 +216,8 @@ def collect(options):
             except (RuntimeError, OSError) as error:
                 print(f"{problem}: {error}", file=sys.stderr)
                 continue
-            print(*problem, names.encode(times), write_proposals(proposals), sep=",", file=file,
+            known = {name: values for name, values in proposals.items() if name in times}
+            print(*problem, names.encode(times), write_proposals(known), sep=",", file=file,
                   flush=True)
             done += 1
             if done % 25 == 0:

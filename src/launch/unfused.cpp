@@ -63,6 +63,17 @@ class Unfused : public Runnable {
   static Result<std::unique_ptr<Unfused>> make(const std::shared_ptr<Toolbox>& toolbox,
                                                const problem::Problem& problem,
                                                const Candidate& candidate) {
+    ATTACCA_TRY(auto made, make_products(toolbox, problem, candidate));
+    if (!made->bare_) {
+      ATTACCA_TRY(made->tail_, make_pointwise(toolbox, made->tail_problem()));
+    }
+    return made;
+  }
+
+  // Without the tail's kernel: it must not be launched.
+  static Result<std::unique_ptr<Unfused>> make_products(const std::shared_ptr<Toolbox>& toolbox,
+                                                        const problem::Problem& problem,
+                                                        const Candidate& candidate) {
     std::vector<VendorEpilogue> ways = vendor_epilogues(problem);
     const auto way = static_cast<size_t>(candidate.absorbed);
     if (way >= ways.size())
@@ -74,9 +85,6 @@ class Unfused : public Runnable {
     for (size_t i = 0; i < problem.products.size(); ++i) {
       ATTACCA_TRY(Step step, made->make_step(i, candidate.algorithm, arena));
       made->steps_.push_back(std::move(step));
-    }
-    if (!made->bare_) {
-      ATTACCA_TRY(made->tail_, make_pointwise(toolbox, made->tail_problem()));
     }
     if (candidate.algorithm > 0 && candidate.algorithm >= made->algorithms())
       return fail(fmt::format("cuBLASLt proposes {} algorithms here", made->algorithms()),
@@ -352,7 +360,7 @@ Result<std::vector<Proposal>> unfused_proposals(const std::shared_ptr<Toolbox>& 
   std::vector<Proposal> all;
   const auto ways = static_cast<int>(vendor_epilogues(step).size());
   for (Candidate candidate; candidate.absorbed < ways; ++candidate.absorbed) {
-    const auto made = Unfused::make(toolbox, step, candidate);
+    const auto made = Unfused::make_products(toolbox, step, candidate);
     // The library may refuse an epilogue, but not the bare product.
     if (!made && candidate.absorbed > 0) continue;
     if (!made) return tl::make_unexpected(made.error());

@@ -12,6 +12,8 @@
 namespace attacca::launch {
 namespace {
 
+constexpr int kDearCost = 20;  // of an op (ops.def)
+
 using epilogue::Role;
 
 constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
@@ -168,6 +170,24 @@ class LoadedKernel {
           (use.written || use.atomics))
         reasons.push_back(fmt::format("it writes to its operand at parameter {}", use.parameter));
     return reasons;
+  }
+
+  // Of Triton's kernels on an H200 (docs/benchmarks/gpu-user-kernels.md), those that store at one
+  // place gained by a tail there, except by the eager mode's exact exponentials. Those that store
+  // at several places computed it up to 2.7 times slower than a kernel after them. Empty: none.
+  // REQUIRES: no obstacles().
+  Result<std::string> doubt(const problem::Problem& problem) const {
+    ATTACCA_TRY(const ptx::Analysis* analysis, this->analysis());
+    if (analysis->stores.size() > 1)
+      return fmt::format(
+          "it stores at {} places, where a tail was measured to be slow: tune to know",
+          analysis->stores.size());
+    for (const epilogue::Node& node : problem.epilogue.nodes)
+      if (problem.mode == ir::Mode::Eager && node.function.empty() &&
+          info(node.op).cost >= kDearCost)
+        return fmt::format("{} was measured to be slow there in eager mode: tune to know",
+                           name(node.op));
+    return std::string();
   }
 
   // REQUIRES: no obstacles().
@@ -344,8 +364,9 @@ Result<Candidates> kernel_candidates(UserKernelFiles& files, const gpu::DeviceIn
   Candidates candidates;
   for (const std::string& reason : obstacles)
     candidates.excluded.push_back({std::string(kUserKernel), reason});
-  if (obstacles.empty())
-    candidates.ranked.push_back({.kind = CandidateKind::Fused, .kernel = std::string(kUserKernel)});
+  if (!obstacles.empty()) return candidates;
+  candidates.ranked.push_back({.kind = CandidateKind::Fused, .kernel = std::string(kUserKernel)});
+  ATTACCA_TRY(candidates.doubt, loaded.doubt(problem));
   return candidates;
 }
 

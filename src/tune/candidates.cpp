@@ -92,6 +92,7 @@ void apply(const TemplateFilter& filter, launch::Candidates& candidates) {
   };
   launch::Candidates kept;
   kept.excluded = std::move(candidates.excluded);
+  kept.doubt = std::move(candidates.doubt);
   for (size_t i = 0; i < candidates.ranked.size(); ++i) {
     const std::string& name = candidates.ranked[i].kernel;
     const auto denied = match(filter.deny, name);

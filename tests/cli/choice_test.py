@@ -19,46 +19,79 @@ sys.path.insert(0, str(SOURCE / "bench/gpu"))
 import ranking_problems
 from ranking_collect import Describer
 
-LOSS = 0.93  # of the unfused path's speed
 TEMPLATE_ERROR = 1.125  # times the unfused path's expected time: src/tune/candidates.cpp
+LOSS = 0.93  # of the speed of the unfused path by the vendor library's own preference
+# The held-out problems that lose more, with the least speed: with all templates, or with the few
+# that tests build.
+LOSSES = {
+    # The proposal of the vendor library that is chosen is slower than expected.
+    "gate swiglu 3 5568 293 1": 0.77,
+    "batch batch_scale 59 32 1185 64": 0.82,
+    "bf16 none 744 2664 2224 1": 0.91,
+    "kn gelu 6497 136 18856 1": 0.91,
+    # The template is slower than expected.
+    "packed4 silu_mul 493 2120 496 1": 0.71,
+    "gate geglu_add 1835 1568 144 1": 0.76,
+    "s8 scales 64 5480 6064 1": 0.83,
+    "gate geglu_add 7602 4984 808 1": 0.88,
+    "bf16 add 29 2168 5688 1": 0.89,
+    # The unfused path is faster than expected.
+    "s8 scales_silu 1 96 18944 1": 0.67,
+    "fp8_fast scales_silu 4433 460 18096 1": 0.78,
+    "bf16 silu_mul 144 1422 7208 1": 0.88,
+    "fp8_blocks none 432 14336 4096 1": 0.92,
+}
 
 
 def held_out():
-    with open(SOURCE / "bench/data/candidates.csv", encoding="utf-8") as file:
-        return [(problem, times) for problem, times, _ in ranking_problems.read(file)
-                if problem.held_out]
+    for name in ("candidates.csv", "candidates2.csv"):
+        with open(SOURCE / "bench/data" / name, encoding="utf-8") as file:
+            for problem, times, proposals in ranking_problems.read(file):
+                if problem.held_out:
+                    yield problem, times, proposals
+
+
+def choice(describer, problem, times, proposals):
+    """(what is chosen of what was timed, the vendor library's preference); None where either was
+    not timed."""
+    said = describer.describe(problem, proposals=proposals)
+    expected = {name: guess for name, guess in said["expected"].items() if name in times}
+    ways = {"unfused" + (f" absorbed={i}" if i else ""): guess
+            for i, guess in enumerate(said["expected_unfused"])}
+    ways = {name: guess for name, guess in ways.items() if name in times}
+    if not expected or not ways:
+        return None
+    way, template = min(ways, key=ways.get), min(expected, key=expected.get)
+    unfused = ways[way] * math.exp(describer.margin) < expected[template]
+    return said.get("taken", way) if unfused else template, min(list(ways)[:2], key=times.get)
 
 
 class Choice(unittest.TestCase):
-    def test_loses_to_the_unfused_path_rarely_and_wins_on_average(self):
+    def test_loses_to_the_unfused_path_where_that_is_known_and_wins_on_average(self):
         describer = Describer(ATTACCA)
-        over, unfused = [], 0
-        for problem, times in held_out():
-            said = describer.describe(problem)
-            expected = {name: guess for name, guess in said["expected"].items() if name in times}
-            ways = {"unfused" + (f" absorbed={i}" if i else ""): guess
-                    for i, guess in enumerate(said["expected_unfused"])}
-            ways = {name: guess for name, guess in ways.items() if name in times}
-            if not expected or not ways:
+        over, unfused, losses = [], 0, {}
+        for problem, times, proposals in held_out():
+            chosen = choice(describer, problem, times, proposals)
+            if chosen is None:
                 continue
-            way, template = min(ways, key=ways.get), min(expected, key=expected.get)
-            takes_unfused = ways[way] * math.exp(describer.margin) < expected[template]
-            unfused += takes_unfused
-            peer = min(times[name] for name in list(ways)[:2])
-            over.append(peer / times[way if takes_unfused else template])
+            taken, peer = chosen
+            unfused += taken.startswith("unfused")
+            over.append(times[peer] / times[taken])
+            if over[-1] < LOSS:
+                losses[" ".join(map(str, problem[:6]))] = round(over[-1], 3)
         describer.stop()
-        losing = sum(each < LOSS for each in over)
         print(f"{len(over)} problems: {geometric_mean(over):.3f} times the unfused path's speed, "
-              f"worst {min(over):.3f}, {losing} below {LOSS}; {unfused} unfused")
-        self.assertGreater(len(over), 150)
+              f"worst {min(over):.3f}, {len(losses)} below {LOSS}; {unfused} unfused")
+        self.assertGreater(len(over), 320)
         self.assertGreater(geometric_mean(over), 1.1)
-        self.assertLess(losing, 0.06 * len(over))
-
+        for name, speed in losses.items():
+            with self.subTest(name):
+                self.assertGreaterEqual(speed, LOSSES.get(name, LOSS))
 
     def test_what_a_quick_tuning_does_not_time_would_gain_nothing(self):
         describer = Describer(ATTACCA)
         left = []
-        for problem, times in held_out():
+        for problem, times, _ in held_out():
             said = describer.describe(problem)
             fused = [name for name in said["expected"] if name in times]
             unfused = [name for name in times if name.startswith("unfused")]

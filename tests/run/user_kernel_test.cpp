@@ -52,8 +52,10 @@ std::string launches() {
   return text;
 }
 
-Result<CudaPlan> plan_of(const ir::Graph& graph, CudaOptions options = {}) {
-  return CudaPlan::make(unfolded(graph, Target::of({.cuda = true}).value()), std::move(options));
+Result<CudaPlan> plan_of(const ir::Graph& graph, CudaOptions options = {},
+                         ir::Mode mode = ir::Mode::Fp32) {
+  return CudaPlan::make(unfolded(graph, Target::of({.cuda = true}, mode).value()),
+                        std::move(options));
 }
 
 // Every input and output at an address of its own: 0x1000, 0x2000, ..., the workspace at 0x100000.
@@ -127,9 +129,10 @@ struct Decided {
   std::string reasons;   // a line each
   int analyses = 0;
 };
-Result<Decided> decide(const std::string& text, const CudaOptions& options = {}) {
+Result<Decided> decide(const std::string& text, const CudaOptions& options = {},
+                       ir::Mode mode = ir::Mode::Fp32) {
   Decided decided;
-  ATTACCA_TRY(const CudaPlan plan, plan_of(parsed(text), options));
+  ATTACCA_TRY(const CudaPlan plan, plan_of(parsed(text), options, mode));
   ATTACCA_TRY(const auto instance, plan.instance({{"M", 100}}));
   for (const Decision& each : instance->decisions()) {
     if (!each.region->kernel) continue;
@@ -157,6 +160,14 @@ TEST(UserKernel, D5TheAnalysisRunsOnlyWhereATailIs) {
   expect_decided(decide(graph_text("scale", "return y = relu(k)")), "user_kernel (analysis)", 1);
   expect_decided(decide(graph_text("scale", "return y = relu(k)"), {.tuning = Tuning::Unfused}),
                  "unfused (only way)", 0);
+}
+
+TEST(UserKernel, ATailThatMayBeSlowerJoinsOnlyByMeasurement) {
+  expect_decided(decide(graph_text("scale_pairs", "return y = relu(k)")), "unfused (analysis)", 1,
+                 "stores at 2 places; slow; tune");
+  expect_decided(decide(graph_text("scale", "return y = silu(k)")), "user_kernel (analysis)", 1);
+  expect_decided(decide(graph_text("scale", "return y = silu(k)"), {}, ir::Mode::Eager),
+                 "unfused (analysis)", 1, "silu; eager; tune");
 }
 
 TEST(UserKernel, ARefusedTailRunsUnfusedAndSaysWhy) {

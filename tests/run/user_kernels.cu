@@ -43,3 +43,12 @@ __global__ void tiled_gemm(const T* x, const T* w, T* out, int rows, int columns
 template __global__ void tiled_gemm<__nv_bfloat16>(const __nv_bfloat16*, const __nv_bfloat16*,
                                                    __nv_bfloat16*, int, int, int);
 template __global__ void tiled_gemm<float>(const float*, const float*, float*, int, int, int);
+
+// scale, two elements a thread.
+extern "C" __global__ void scale_pairs(const float* x, float* out, int rows, int columns, float by) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const int half = (rows * columns + 1) / 2;
+  if (i >= half) return;
+  out[i] = x[i] * by;
+  if (i + half < rows * columns) out[i + half] = x[i + half] * by;
+}

@@ -5,11 +5,13 @@
 #include "launch/fused.hpp"
 #include "launch/legality.hpp"
 #include "launch/prepare.hpp"
+#include "launch/unfused.hpp"
 #include "launch/user_kernel.hpp"
 #include "problem/region_graph.hpp"
 #include "support/warnings.hpp"
 #include "tune/candidates.hpp"
 #include "tune/database.hpp"
+#include "tune/model/proposal_model.hpp"
 #include "tune/shipped.hpp"
 #include "tune/tuner.hpp"
 
@@ -140,7 +142,8 @@ Status measure(const StepContext& context, const fuse::Region& region,
   return {};
 }
 
-// The tail joins a user's kernel where it may, unless that was measured to be slower.
+// The tail joins a user's kernel where it may, unless that was measured to be slower or, where
+// nothing was measured, there is a doubt.
 Status decide_kernel(const StepContext& context, const fuse::Region& region,
                      const problem::Problem& problem, Decision& decision) {
   ATTACCA_TRY(launch::Candidates fused, tune::ways_to_fuse(context.toolbox(), problem,
@@ -150,11 +153,16 @@ Status decide_kernel(const StepContext& context, const fuse::Region& region,
   if (fused.ranked.empty()) return {};
   if (asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, decision))
     return {};
-  decision.candidate = std::move(fused.ranked.front());
-  if (!measures(context.options().tuning)) return {};
-  // A kernel may fail on made-up data.
-  if (const Status measured = measure(context, region, problem, decision); !measured)
+  if (measures(context.options().tuning)) {
+    const Status measured = measure(context, region, problem, decision);
+    if (measured) return {};
+    // A kernel may fail on made-up data.
     decision.source = fmt::format("analysis, not measured: {}", measured.error().what);
+  }
+  if (fused.doubt.empty())
+    decision.candidate = std::move(fused.ranked.front());
+  else
+    decision.excluded.push_back({std::string(launch::kUserKernel), std::move(fused.doubt)});
   return {};
 }
 
@@ -168,6 +176,17 @@ std::optional<tune::Estimated> best_unfused(const StepContext& context,
   return std::nullopt;
 }
 
+// Of the unfused path, the vendor library's proposal that is expected to be the fastest.
+void choose_proposal(const StepContext& context, const problem::Problem& problem,
+                     Decision& decision) {
+  if (problem.products[0].k == 0) return;
+  const auto proposals = launch::unfused_proposals(context.toolbox(), problem);
+  if (!proposals) return;
+  Candidate chosen =
+      tune::best_proposal(problem, *proposals, context.toolbox()->device().info()).candidate;
+  if (is_at_hand(context, problem, chosen)) decision.candidate = std::move(chosen);
+}
+
 // Takes the first of the fused candidates, or the unfused path if it is expected to be faster.
 void decide_by_model(const StepContext& context, const problem::Problem& problem,
                      const launch::Candidates& fused, Decision& decision) {
@@ -179,6 +198,7 @@ void decide_by_model(const StepContext& context, const problem::Problem& problem
   if (!tune::prefers_unfused(fused, *unfused, context.toolbox()->device().info())) return;
   decision.candidate = std::move(unfused->candidate);
   decision.expected_seconds = unfused->seconds;
+  choose_proposal(context, problem, decision);
 }
 
 // Whether a quick tuning would measure in vain.

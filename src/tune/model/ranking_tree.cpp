@@ -30,8 +30,12 @@ namespace of_templates {
 namespace of_unfused {
 #include "tune/model/unfused_tree.inc"
 }
+namespace of_proposals {
+#include "tune/model/proposal_tree.inc"
+}
 static_assert(std::ranges::equal(of_templates::kTrainedFeatures, kFeatureNames) &&
-                  std::ranges::equal(of_unfused::kTrainedFeatures, kUnfusedFeatureNames),
+                  std::ranges::equal(of_unfused::kTrainedFeatures, kUnfusedFeatureNames) &&
+                  std::ranges::equal(of_proposals::kTrainedFeatures, kProposalFeatureNames),
               "features changed: run bench/gpu/ranking.py train");
 
 // The trees are not used far from the measured problems.
@@ -61,6 +65,10 @@ double unfused_margin() {
   return of_unfused::kMargin;
 }
 
+double proposal_margin() {
+  return of_proposals::kMargin;
+}
+
 const Training& training() {
   static constexpr Training kTraining{of_templates::kMeasuredOn, of_templates::kProblems,
                                       of_templates::kTemplates};
@@ -69,6 +77,10 @@ const Training& training() {
 
 double learned_unfused_correction(const UnfusedFeatures& features) {
   return correction(of_unfused::kTrees, of_unfused::kSplits, features);
+}
+
+double learned_proposal_correction(const ProposalFeatures& features) {
+  return correction(of_proposals::kTrees, of_proposals::kSplits, features);
 }
 
 }  // namespace attacca::tune

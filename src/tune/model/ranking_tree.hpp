@@ -1,5 +1,6 @@
 // Corrections of the analytic estimates, learned from measurements: boosted regression trees.
-// bench/gpu/ranking.py fits them and writes ranking_tree.inc and unfused_tree.inc.
+// bench/gpu/ranking.py fits them and writes ranking_tree.inc, unfused_tree.inc and
+// proposal_tree.inc.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,8 @@ namespace attacca::tune {
 double learned_correction(const Features& features);
 // Likewise of the unfused path.
 double learned_unfused_correction(const UnfusedFeatures& features);
+// Likewise of a proposal of the vendor library for it.
+double learned_proposal_correction(const ProposalFeatures& features);
 
 // The data behind the trees: device and date, the number of problems, and the first 32 bits of the
 // fingerprints of the templates that were measured.
@@ -28,5 +31,7 @@ const Training& training();
 // in order to be taken. ranking.py chooses the margin by which the choices on held-out problems are
 // fastest.
 double unfused_margin();
+// Likewise a proposal than the library's first one.
+double proposal_margin();
 
 }  // namespace attacca::tune

@@ -1,0 +1,267 @@
+"""The models that choose without measuring: of templates, of the vendor library's proposals and of
+the unfused path. What they learn from, and how they choose."""
+
+import math
+from typing import NamedTuple
+
+import ranking_problems
+
+UNFUSED = "unfused"
+
+
+class Choices(NamedTuple):
+    """Some candidates of a problem: names, a row of features each, seconds."""
+    names: list
+    features: "numpy.ndarray"
+    seconds: "numpy.ndarray"
+
+
+class Measured(NamedTuple):
+    """`unfused`: a way of the unfused path each, by the library's own first proposal. `proposals`:
+    all that were timed and described, perhaps none. `bare`: the product alone, if it was timed.
+    `best`: of all candidates, seconds. `peer`: of what runs the product by the vendor library's own
+    preference."""
+    problem: ranking_problems.Problem
+    templates: Choices
+    unfused: Choices
+    proposals: Choices
+    bare: Choices
+    best: float
+    peer: float
+
+
+def choices(times, features):
+    import numpy as np
+    names = [name for name in features if name in times]
+    return Choices(names, np.array([features[name] for name in names]),
+                   np.array([times[name] * 1e-6 for name in names]))
+
+
+def ways(features, of=UNFUSED):
+    return {of + (f" absorbed={i}" if i else ""): row for i, row in enumerate(features)}
+
+
+def read_measured(paths, describer):
+    """What was measured."""
+    measured = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            for problem, times, proposals in ranking_problems.read(file):
+                asked = {name: values for name, values in proposals.items() if name in times}
+                described = describer.describe(problem, proposals=asked)
+                bare = problem.bare()
+                unfused = choices(times, ways(described["unfused"]))
+                templates = choices(times, described["features"])
+                if unfused.names and templates.names:
+                    measured.append(Measured(
+                        problem, templates, unfused, choices(times, described.get("proposals", {})),
+                        choices(times, ways(describer.describe(bare)["unfused"][:1], "bare"))
+                        if bare else Choices([], [], []),
+                        min(us for name, us in times.items() if "bare" not in name) * 1e-6,
+                        unfused.seconds[:2].min()))
+    return measured
+
+
+BOOSTING = {"trees": 500, "depth": 6, "rate": 0.1, "share": 0.5, "shared": 0.7, "seed": 5}
+PROPOSAL_BOOSTING = BOOSTING | {"trees": 200, "shared": 0.4}
+PROPOSAL_MARGINS = [0, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2]
+UNFUSED_BOOSTING = BOOSTING | {"trees": 150, "rate": 0.08, "shared": 0}
+COARSE = {"trees": 180, "rate": 0.2}  # where trees only serve to tell how sure they are
+FOLDS = 4
+MOST_CORRECTION = 2  # with the depth, as ranking_tree.cpp has them
+WEIGHT_OF_BARE = 0.5
+
+
+def learn_order(timed, boosting):
+    """Trees for the logarithm of a candidate's time over its estimate. A problem's faster
+    candidates have more weight, because their order matters; the slow ones have a little, so that
+    none is predicted to be fast."""
+    import numpy as np
+    from boosted_trees import fit
+    rows = np.vstack([each.features for each in timed])
+    target = np.concatenate([np.log(each.seconds) for each in timed]) - rows[:, 0]
+    weight = np.concatenate([np.maximum((each.seconds.min() / each.seconds)**3, 0.02) /
+                             len(each.seconds)**0.5 for each in timed])
+    problem = np.repeat(np.arange(len(timed)), [len(each.seconds) for each in timed])
+    return fit(rows, target, weight / weight.mean(), problem, **boosting)
+
+
+def learn_proposals(measured, coarse=None):
+    return learn_order([one.proposals for one in measured if one.proposals.names],
+                       PROPOSAL_BOOSTING | (coarse or {}))
+
+
+def expected(trees, features):
+    import numpy as np
+    from boosted_trees import predict
+    correction = np.clip(predict(trees, features), -MOST_CORRECTION, MOST_CORRECTION)
+    return np.exp(features[:, 0] + correction)
+
+
+def folds(measured):
+    """(which are left out, the others) of each fold."""
+    for fold in range(FOLDS):
+        left_out = list(range(fold, len(measured), FOLDS))
+        yield left_out, [each for i, each in enumerate(measured) if i % FOLDS != fold]
+
+
+def guessed_proposals(measured):
+    """The expected seconds of each problem's proposals by trees that have not seen the problem."""
+    made = [None] * len(measured)
+    for left_out, others in folds(measured):
+        if any(one.proposals.names for one in others):
+            trees = learn_proposals(others, COARSE)
+            for i in left_out:
+                if measured[i].proposals.names:
+                    made[i] = expected(trees, measured[i].proposals.features)
+    return made
+
+
+def taken(names, guess, margin):
+    """As tune::best_proposal: another one than a first proposal only if that is expected to win by
+    more than the margin."""
+    best = min(range(len(names)), key=lambda i: guess[i])
+    firsts = [i for i in range(len(names)) if "algorithm" not in names[i]]
+    first = min(firsts, key=lambda i: guess[i], default=best)
+    return best if guess[best] * math.exp(margin) < guess[first] else first
+
+
+def proposal_margin(measured, guessed):
+    """That by which what is taken is fastest."""
+    def took(margin):
+        return sum(math.log(one.proposals.seconds[taken(one.proposals.names, guess, margin)])
+                   for one, guess in zip(measured, guessed) if guess is not None)
+    return min(PROPOSAL_MARGINS, key=took)
+
+
+def picked_ways(measured, guessed, margin):
+    """The seconds that the ways of each problem's unfused path take with the proposals that are
+    taken. Those without proposals gain what the others do."""
+    import numpy as np
+    seconds, gains = [one.unfused.seconds.copy() for one in measured], []
+    for i, (one, guess) in enumerate(zip(measured, guessed)):
+        if guess is None:
+            continue
+        names = one.proposals.names
+        for way, name in enumerate(one.unfused.names):
+            same = [j for j, each in enumerate(names) if each.split(" algorithm")[0] == name]
+            if same:
+                at = taken([names[j] for j in same], [guess[j] for j in same], margin)
+                seconds[i][way] = one.proposals.seconds[same[at]]
+        gains.append(np.log(seconds[i] / one.unfused.seconds).mean())
+    for i, guess in enumerate(guessed):
+        if guess is None and gains:
+            seconds[i] *= math.exp(np.mean(gains))
+    return seconds
+
+
+def learn_unfused(measured, seconds, boosting=UNFUSED_BOOSTING):
+    """Trees for the unfused path, of picked_ways(), and bare products."""
+    import numpy as np
+    from boosted_trees import fit
+    timed = [(one.unfused.features, took, 1) for one, took in zip(measured, seconds)] + \
+        [(one.bare.features, one.bare.seconds, WEIGHT_OF_BARE) for one in measured
+         if one.bare.names]
+    rows = np.vstack([features for features, _, _ in timed])
+    target = np.concatenate([np.log(took) for _, took, _ in timed]) - rows[:, 0]
+    weight = np.concatenate([np.full(len(took), weight / len(took)**0.5)
+                             for _, took, weight in timed])
+    return fit(rows, target, weight / weight.mean(), np.arange(len(target)), **boosting)
+
+
+class Models(NamedTuple):
+    templates: list
+    unfused: list
+    proposals: list  # empty where none was measured
+    proposal_margin: float
+
+
+def learn(measured, guessed, coarse=None):
+    """`guessed`: guessed_proposals()."""
+    coarse = coarse or {}
+    margin = proposal_margin(measured, guessed)
+    known = any(one.proposals.names for one in measured)
+    return Models(learn_order([one.templates for one in measured], BOOSTING | coarse),
+                  learn_unfused(measured, picked_ways(measured, guessed, margin)),
+                  learn_proposals(measured, coarse) if known else [], margin)
+
+
+class Guess(NamedTuple):
+    """Expected seconds: of the templates, of the ways of the unfused path; the name of the unfused
+    candidate that is taken if one is, and its seconds as measured."""
+    templates: "numpy.ndarray"
+    unfused: "numpy.ndarray"
+    candidate: str
+    unfused_seconds: float
+
+
+def guesses(measured, models):
+    import numpy as np
+
+    def split(of, by):
+        ends = np.cumsum([len(each.names) for each in of])
+        return np.split(expected(by, np.vstack([each.features for each in of])), ends[:-1])
+    made = []
+    for one, templates, unfused in zip(measured,
+                                       split([one.templates for one in measured], models.templates),
+                                       split([one.unfused for one in measured], models.unfused)):
+        of, way = one.unfused, unfused.argmin()
+        if models.proposals and one.proposals.names:
+            of = one.proposals
+            way = taken(of.names, expected(models.proposals, of.features), models.proposal_margin)
+        made.append(Guess(templates, unfused, of.names[way], of.seconds[way]))
+    return made
+
+
+def cross_validated(measured, guessed):
+    """The guesses of trees that have not seen the problem, by folds, trained coarsely."""
+    made = [None] * len(measured)
+    for left_out, others in folds(measured):
+        left = set(left_out)
+        trained = learn(others, [guess for i, guess in enumerate(guessed) if i not in left], COARSE)
+        for i, guess in zip(left_out, guesses([measured[i] for i in left_out], trained)):
+            made[i] = guess
+    return made
+
+
+class Chosen(NamedTuple):
+    """What the models choose of a problem: whether the unfused path, its seconds, those of the
+    first template and of the unfused candidate, and what was expected of both."""
+    unfused: bool
+    seconds: float
+    template_seconds: float
+    unfused_seconds: float
+    expected_template: float
+    expected_unfused: float
+    name: str
+
+
+def choose(one, guess, margin):
+    """As tune::prefers_unfused decides."""
+    i = guess.templates.argmin()
+    best = guess.unfused.min()
+    unfused = bool(best * math.exp(margin) < guess.templates[i])
+    both = one.templates.seconds[i], guess.unfused_seconds
+    return Chosen(unfused, both[unfused], *both, guess.templates[i], best,
+                  guess.candidate if unfused else one.templates.names[i])
+
+
+LOSS = 0.93
+MARGINS = [round(0.02 * i, 2) for i in range(-15, 4)]
+MOST_LOSING = 0.01
+
+
+def loses(one, chosen):
+    """More than 7 % to the vendor library's own preference."""
+    return one.peer / chosen.seconds < LOSS
+
+
+def safe_margin(measured, guessed):
+    """Of the margins with which at most 1 % of the problems lose by a template, the one by which
+    what is chosen is fastest."""
+    def worth(margin):
+        chosen = [choose(one, guess, margin) for one, guess in zip(measured, guessed)]
+        losing = sum(loses(*pair) and not pair[1].unfused for pair in zip(measured, chosen))
+        return (-max(MOST_LOSING, losing / len(chosen)),
+                -sum(math.log(each.seconds) for each in chosen))
+    return max(MARGINS, key=worth)
