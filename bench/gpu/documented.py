@@ -77,7 +77,7 @@ PAGES = [
           "first_call.py --page {data}.csv --out {data}"), 6),
     Page("ranking", "how good the choice of a kernel is without measuring",
          command="bench/gpu/ranking.py collect (on a GPU), train, evaluate",
-         data=("bench/data/candidates.csv",)),
+         data=("bench/data/candidates.csv", "bench/data/candidates2.csv")),
     Page("cpu", "fused beside op by op and oneDNN's post-ops, on a CPU", command="make bench-cpu"),
     Page("host-time", "what a call costs on the host, from Python", command="bench/host_time.py"),
     Page("cpu-small-k", "what was tried for K = 128 on a CPU", command="written by hand"),

@@ -216,7 +216,8 @@ TEST(CutlassBuilder, RefusesWithTheReason) {
       {"full operand 1: the template has no such slot", [](auto& g) { g.full[1] = g.full[0]; }},
       {"result 1: the template has no such slot", [](auto& g) { g.result[1] = g.result[0]; }},
       {"row vector 0: elements of 3 bytes", [](auto& g) { g.row[0].bytes = 3; }},
-      {"row vector 0 at 0x50001", [](auto& g) { g.row[0].pointer = at(0x50001); }},
+      {"row vector 0 must be aligned to 2 bytes, not to 1",
+       [](auto& g) { g.row[0].pointer = at(0x50001); }},
       {"column vector 1: elements of 8 bytes",
        [](auto& g) {
          g.column[1] = {at(0x60000), 1, 0, 8, 0};

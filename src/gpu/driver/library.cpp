@@ -13,6 +13,7 @@
 #include "support/environment.hpp"
 #include "support/files/file.hpp"
 #include "support/files/paths.hpp"
+#include "support/immortal.hpp"
 
 namespace attacca::gpu {
 namespace {
@@ -125,7 +126,7 @@ std::vector<fs::path> loader_folders() {
 
 // The paths in /etc/ld.so.cache that end in this name. Its texts end with a zero byte each.
 std::vector<std::string> cached_paths(std::string_view file) {
-  static const std::string cache = read_file("/etc/ld.so.cache").value_or("");
+  const std::string& cache = immortal([] { return read_file("/etc/ld.so.cache").value_or(""); });
   const std::string wanted = fmt::format("/{}", file) + '\0';
   std::vector<std::string> paths;
   for (size_t at = cache.find(wanted); at != cache.npos; at = cache.find(wanted, at + 1)) {
