@@ -5,8 +5,9 @@
 
 namespace attacca::tune {
 
-// Waits until no other process holds a turn on the device, and holds it until destruction. The
-// kernel ends the turn of a process that dies. Without a private cache folder it waits for nobody.
+// Waits until no other process holds a turn on the device, and holds it until destruction. It is a
+// file lock, which the operating system releases when a process dies. Without a private cache
+// folder there is no lock: it does not wait.
 class DeviceTurn {
  public:
   explicit DeviceTurn(const gpu::Device& device);

@@ -13,11 +13,6 @@
 namespace attacca::gpu {
 namespace {
 
-template <class F>
-F* fake(const char* name) {
-  static void* library = dlopen(std::getenv("ATTACCA_LIBCUDA"), RTLD_NOW);
-  return reinterpret_cast<F*>(dlsym(library, name));
-}
 #define FAKE(name) fake<decltype(name)>(#name)
 
 struct DeviceTest : testing::Test {

@@ -1,6 +1,9 @@
 // The functions of the stand-in for libcuda.so.1 that tests call, found by dlsym.
 #pragma once
 
+#include <cstdlib>
+#include <dlfcn.h>
+
 extern "C" {
 // Forgets the calls and failures.
 void fake_cuda_reset();
@@ -17,3 +20,14 @@ int fake_cuda_call_count();
 // Objects and contexts that were made and not yet given back.
 int fake_cuda_live();
 }
+
+namespace attacca {
+
+// The stand-in's function of this name and type.
+template <class F>
+F* fake(const char* name) {
+  static void* library = dlopen(std::getenv("ATTACCA_LIBCUDA"), RTLD_NOW);
+  return reinterpret_cast<F*>(dlsym(library, name));
+}
+
+}  // namespace attacca

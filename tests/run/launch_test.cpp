@@ -59,12 +59,6 @@ int posix_memalign(void** memory, size_t alignment, size_t bytes) {
 namespace attacca::run {
 namespace {
 
-template <class F>
-F* fake(const char* name) {
-  static void* library = dlopen(std::getenv("ATTACCA_LIBCUDA"), RTLD_NOW);
-  return reinterpret_cast<F*>(dlsym(library, name));
-}
-
 struct Prepared {
   std::shared_ptr<const CudaInstance> instance;
   size_t inputs = 0, outputs = 0;

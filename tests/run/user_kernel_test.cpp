@@ -17,11 +17,6 @@
 namespace attacca::run {
 namespace {
 
-template <class F>
-F* fake(const char* name) {
-  static void* library = dlopen(std::getenv("ATTACCA_LIBCUDA"), RTLD_NOW);
-  return reinterpret_cast<F*>(dlsym(library, name));
-}
 #define FAKE(name) fake<decltype(name)>(#name)
 
 // x: f32[M, 8] through a kernel of user_kernels.cu as k, and what follows.

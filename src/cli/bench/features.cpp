@@ -1,7 +1,4 @@
-#include <iostream>
-
-#include "fmt/format.h"
-
+#include "cli/bench/answers.hpp"
 #include "cli/commands.hpp"
 #include "gpu/devices.hpp"
 #include "support/text/json.hpp"
@@ -15,12 +12,6 @@
 
 namespace attacca::cli {
 namespace {
-
-json::Value list_of(const auto& values) {
-  json::Value list = json::Value::array();
-  for (const auto& value : values) list.push(value);
-  return list;
-}
 
 double number(const json::Value& value) {
   return value.is<double>() ? value.as<double>() : double(value.as<int64_t>());
@@ -87,23 +78,18 @@ Result<json::Value> describe(const std::string& line, const templates::Catalog& 
 Result<int> try_features() {
   ATTACCA_TRY(const templates::Catalog catalog, templates::Catalog::open(nullptr));
   const gpu::DeviceInfo device = *gpu::known_device("h200");
-  fmt::print("{}\n", json::dump(json::Value::object()
-                                    .set("names", list_of(tune::kFeatureNames))
-                                    .set("unfused_names", list_of(tune::kUnfusedFeatureNames))
-                                    .set("proposal_names", list_of(tune::kProposalFeatureNames))
-                                    .set("margin", tune::unfused_margin())
-                                    .set("device", device.name)
-                                    .set("templates", list_of(tune::short_fingerprints(catalog))),
-                                -1));
-  std::fflush(stdout);
-  for (std::string line; std::getline(std::cin, line);) {
-    auto described = describe(line, catalog, device);
-    fmt::print("{}\n",
-               json::dump(described ? *described
-                                    : json::Value::object().set("failed", described.error().what),
-                          -1));
-    std::fflush(stdout);
-  }
+  answer_lines(json::Value::object()
+                   .set("names", list_of(tune::kFeatureNames))
+                   .set("unfused_names", list_of(tune::kUnfusedFeatureNames))
+                   .set("proposal_names", list_of(tune::kProposalFeatureNames))
+                   .set("margin", tune::unfused_margin())
+                   .set("device", device.name)
+                   .set("templates", list_of(tune::short_fingerprints(catalog))),
+               [&](const std::string& line) {
+                 auto described = describe(line, catalog, device);
+                 return described ? *std::move(described)
+                                  : json::Value::object().set("failed", described.error().what);
+               });
   return kOk;
 }
 

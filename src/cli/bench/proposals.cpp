@@ -1,7 +1,4 @@
-#include <iostream>
-
-#include "fmt/format.h"
-
+#include "cli/bench/answers.hpp"
 #include "cli/commands.hpp"
 #include "launch/unfused.hpp"
 #include "support/text/json.hpp"
@@ -9,12 +6,6 @@
 
 namespace attacca::cli {
 namespace {
-
-json::Value list_of(const auto& values) {
-  json::Value list = json::Value::array();
-  for (const auto& value : values) list.push(value);
-  return list;
-}
 
 // The names of what describe() writes of an algorithm.
 json::Value names() {
@@ -47,15 +38,12 @@ Result<json::Value> propose(const std::string& line,
 Result<int> try_proposals() {
   ATTACCA_TRY(const auto toolbox, launch::Toolbox::open(0));
   ATTACCA_TRY(const auto vendor, toolbox->vendor());
-  const auto say = [](const json::Value& line) {
-    fmt::print("{}\n", json::dump(line, -1));
-    std::fflush(stdout);
-  };
-  say(json::Value::object().set("names", names()).set("vendor", vendor->version()));
-  for (std::string line; std::getline(std::cin, line);) {
-    auto made = propose(line, toolbox);
-    say(made ? *made : json::Value::object().set("failed", to_string(made.error())));
-  }
+  answer_lines(json::Value::object().set("names", names()).set("vendor", vendor->version()),
+               [&](const std::string& line) {
+                 auto made = propose(line, toolbox);
+                 return made ? *std::move(made)
+                             : json::Value::object().set("failed", to_string(made.error()));
+               });
   return kOk;
 }
 

@@ -9,7 +9,7 @@
 namespace attacca::cli {
 namespace {
 
-// A size that nobody gave would be a guess that a later call pays for.
+// Every symbol needs a size: the given sizes decide which kernels the bundle gets.
 Status check_dims(const Job& job, const std::vector<std::string>& texts) {
   ATTACCA_TRY(const auto given, parse_pairs(texts, "--dim"));
   for (const std::string& symbol : job.graph.symbols())
