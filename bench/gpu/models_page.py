@@ -88,8 +88,8 @@ def page(rows, facts):
              "Inductor's default.", "", *summary(rows), "## A call", "",
              "Microseconds of the whole model, medians of turns: in a CUDA graph, and *direct*, with "
              "the host's part. Both contenders are compiled at once, so every direct call pays for "
-             "Dynamo's search through the code of both. *Error* is the root mean square of the difference from Inductor's "
-             "result, over that of the result.", ""]
+             "Dynamo's search through the code of both. *Error* is the root mean square of the "
+             "difference from Inductor's result, over that of the result.", ""]
     lines += pages.table(
         ["model", "layers", "batch", "tokens", "Inductor", "Attacca", "ratio", "Inductor direct",
          "Attacca direct", "ratio", "regions", "error"],

@@ -47,8 +47,8 @@ Result<std::vector<fs::path>> metadata_files(const std::string& directory) {
   return files;
 }
 
-// PTX ends with the brace of a function; its bytes. A build that was killed may leave the
-// beginning.
+// The size of a file of PTX that is whole. Whole PTX ends with the closing brace of a function; a
+// build that was killed may leave only the beginning of the file.
 Result<uint64_t> whole_bytes(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const auto bytes = static_cast<std::streamoff>(file.tellg());
@@ -62,7 +62,7 @@ Result<uint64_t> whole_bytes(const std::string& path) {
   return static_cast<uint64_t>(bytes);
 }
 
-// Of the files of a template; 0: there is none.
+// The sizes of a template's files. A missing file has size 0.
 FileBytes bytes_of(const fs::path& ptx) {
   const auto bytes = [](const fs::path& file) {
     std::error_code error;
@@ -156,7 +156,7 @@ Result<Catalog> Catalog::read(void* encode_tiled, const std::string& directory) 
     if (!fs::exists(kernel.path))
       return fail(fmt::format("template {} has no PTX", kernel.name), kernel.path, kFix);
     ATTACCA_TRY(const uint64_t bytes, whole_bytes(kernel.path));
-    // What tells it from other templates of its name.
+    // The fingerprint distinguishes it from other versions of a template with this name.
     const std::string own = fmt::format("{}\nptx {}\n", text, bytes);
     kernel.fingerprint = hash64(own);
     identity += own;
@@ -199,7 +199,7 @@ Result<Catalog> Catalog::of(const std::vector<std::string>& metadata, void* enco
   return catalog;
 }
 
-// Of this build of the library.
+// Identifies this build of the library.
 Result<std::string> Catalog::library_id() const {
   if (std::string id = build_id(library_.get()); !id.empty()) return id;
   ATTACCA_TRY(const std::string bytes, read_file(library_path_));

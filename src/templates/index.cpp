@@ -91,7 +91,7 @@ class IndexWriter {
   std::string bytes;
 };
 
-// After the first thing that is not there, everything reads as zero.
+// Once the bytes end too early, every further member reads as zero.
 class IndexReader {
  public:
   explicit IndexReader(std::string_view bytes) : rest_(bytes) {}

@@ -26,7 +26,8 @@ struct FileBytes {
 };
 
 struct Index {
-  // The library of builders that printed the metadata: they are those of no other.
+  // Identifies the library of builders that wrote the metadata. The index holds for no other
+  // library.
   std::string library;
   uint64_t fingerprint = 0;
   std::vector<Template> templates;  // all but `path` and `builder`

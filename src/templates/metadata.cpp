@@ -30,10 +30,10 @@ class Reader {
     return value && value->as<bool>();
   }
 
-  // 0 where it is left out.
+  // 0 if the member is missing.
   int count(std::string_view key) { return object_.find(key) != nullptr ? integer(key) : 0; }
 
-  // False where it is left out.
+  // False if the member is missing.
   bool flag(std::string_view key) { return object_.find(key) != nullptr && boolean(key); }
 
   std::string text(std::string_view key) {

@@ -33,8 +33,8 @@ struct Template {
   std::vector<ir::DType> input_types;
   bool mixed_inputs = false;  // A may be of another of these types than B
   bool b_first = false;       // its matrix instructions take B before A
-  // 8-bit floats are summed by the tensor cores alone, which keep about 14 bits of a sum: for
-  // products that allow it.
+  // The tensor cores alone sum products of 8-bit floats, and keep about 14 bits of a sum. Only
+  // products that allow this may use the template.
   bool fast_accumulation = false;
   bool a_k_major = true;       // A's k axis is the contiguous one: (M, K) row-major
   bool b_k_major = true;       // B given as (N, K) row-major
@@ -44,7 +44,7 @@ struct Template {
   // are f8e4m3, and bits of its scales. 0: a plain B.
   int packed_bits = 0;
   bool packed_floats = false;
-  // It rounds each weight to A's dtype; else weights are exact.
+  // Whether each weight is rounded to A's dtype. Otherwise weights are exact.
   bool packed_rounds = false;
   int packed_scale_bits = 0;
   bool alternate_columns = false;  // a gate whose weights are alternate columns of one (K, 2 N)
