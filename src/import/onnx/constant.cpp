@@ -29,13 +29,6 @@ Result<Tensor> vector_of(DType dtype, const List& values) {
   return tensor;
 }
 
-// 0, 1, ... n-1 as s64, of the given shape.
-Result<Tensor> counting(int64_t n, std::vector<int64_t> shape) {
-  ATTACCA_TRY(Tensor tensor, Tensor::make(DType::S64, std::move(shape)));
-  for (int64_t i = 0; i < n; ++i) tensor.set_integer(i, i);
-  return tensor;
-}
-
 Result<int64_t> generated_extent(const Dim& dim, std::string_view what) {
   const auto value = dim.maybe_value();
   if (!value || *value < 0 || *value > kMaxGenerated)
@@ -48,14 +41,8 @@ Result<int64_t> generated_extent(const Dim& dim, std::string_view what) {
 // Whether column - row compares with k, over the two innermost axes of `shape`.
 Expr diagonal(Node& node, const Shape& shape, Op compare, const Expr& k) {
   if (shape.size() < 2) return node.failed("a matrix is wanted, got " + ir::to_string(shape));
-  const auto rows = generated_extent(shape[shape.size() - 2], "the diagonal");
-  const auto columns = generated_extent(shape.back(), "the diagonal");
-  if (const auto& bad = rows ? columns : rows; !bad)
-    return node.failed(bad.error().what, bad.error().fix);
-  auto row = counting(*rows, {*rows, 1}), column = counting(*columns, {*columns});
-  if (!row || !column) return node.failed((row ? column : row).error().what);
-  const Expr down = node.expr(node.graph().constant(*std::move(row)));
-  const Expr across = node.expr(node.graph().constant(*std::move(column)));
+  const Expr down = counting(node, shape[shape.size() - 2], 2, 0);
+  const Expr across = counting(node, shape.back(), 1, 0);
   return emit(compare, std::vector<Expr>{across - down, k});
 }
 
@@ -111,6 +98,24 @@ Result<Outputs> float_range(Node& node, DType dtype) {
 }
 
 }  // namespace
+
+Expr number_of(Node& node, const Dim& size) {
+  if (!size.is_static())
+    return node.failed(fmt::format("the dimension {} is used as data", ir::to_string(size)),
+                       "export the model with a fixed size there");
+  return number(node, static_cast<double>(size.value()), DType::S64);
+}
+
+Expr counting(Node& node, const Dim& size, int64_t rank, int64_t axis) {
+  const auto n = generated_extent(size, "counting along an axis");
+  if (!n) return {&node.graph(), tl::make_unexpected(n.error())};
+  std::vector<int64_t> shape(static_cast<size_t>(rank), 1);
+  shape[static_cast<size_t>(axis)] = *n;
+  auto tensor = Tensor::make(DType::S64, std::move(shape));
+  if (!tensor) return {&node.graph(), tl::make_unexpected(tensor.error())};
+  for (int64_t i = 0; i < *n; ++i) tensor->set_integer(i, i);
+  return node.expr(node.graph().constant(*std::move(tensor)));
+}
 
 Result<Outputs> constant(Node& node) {
   const auto made = [&](Result<Tensor> tensor) -> Result<Outputs> {
@@ -215,11 +220,7 @@ Result<Outputs> one_hot(Node& node) {
   shape.insert(shape.begin() + axis, 1);
   const Expr index = reshape(cast(node.expr(indices), DType::S64), shape);
   const Expr wrapped = where(index < 0.0, index + static_cast<double>(extent), index);
-  std::vector<int64_t> along(static_cast<size_t>(rank), 1);
-  along[static_cast<size_t>(axis)] = extent;
-  ATTACCA_TRY(Tensor classes, counting(extent, along));
-  const Expr hot = emit(
-      Op::Eq, std::vector<Expr>{wrapped, node.expr(node.graph().constant(std::move(classes)))});
+  const Expr hot = emit(Op::Eq, std::vector<Expr>{wrapped, counting(node, extent, rank, axis)});
   if (!(node.shape(values) == Shape{2})) return fail("the values of OneHot are [off, on]");
   const Expr off = reshape(slice_axis(node.expr(values), 0, 0, 1), {});
   const Expr on = reshape(slice_axis(node.expr(values), 0, 1, 2), {});

@@ -16,15 +16,6 @@ Expr transpose_if(const Expr& x, bool condition) {
   return condition ? emit(Op::Transpose, std::vector<Expr>{x}) : x;
 }
 
-// Computed while importing where it only depends on constants.
-Expr folded(const Expr& x) {
-  if (!x.value) return x;
-  constexpr int64_t kMaxWeights = 1 << 22;
-  auto tensor = fold_constant(*x.graph, *x.value, kMaxWeights);
-  if (!tensor) return x;
-  return {x.graph, add_constant(*x.graph, *std::move(tensor))};
-}
-
 // A per-axis parameter of shape [C] along `axis` of a tensor of `rank`; scalars and [1] as scalars.
 Result<Value> along_axis(Node& node, Value parameter, int64_t axis, int64_t rank) {
   const Shape shape = node.shape(parameter);
@@ -184,6 +175,14 @@ Result<Value> quantize_to(Node& node, Value x, const Quantisation& by, DType dty
 }
 
 }  // namespace
+
+Expr folded(const Expr& x) {
+  if (!x.value) return x;
+  constexpr int64_t kMaxWeights = 1 << 22;
+  auto tensor = fold_constant(*x.graph, *x.value, kMaxWeights);
+  if (!tensor) return x;
+  return {x.graph, add_constant(*x.graph, *std::move(tensor))};
+}
 
 Expr numpy_matmul(Node& node, const Expr& a, const Expr& b) {
   if (!a.value) return a;

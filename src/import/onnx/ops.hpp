@@ -21,6 +21,12 @@ Result<Outputs> direct(Node& node);
 #include "import/onnx/ops.def"
 
 // Shared between handlers.
+// Computed while importing where it only depends on constants.
+Expr folded(const Expr& x);
+// A size as an s64 scalar.
+Expr number_of(Node& node, const ir::Dim& size);
+// 0, 1, ... size-1 as s64 along one axis of a tensor of `rank`, whose other axes are 1.
+Expr counting(Node& node, const ir::Dim& size, int64_t rank, int64_t axis);
 // matmul with NumPy's rules for vectors.
 Expr numpy_matmul(Node& node, const Expr& a, const Expr& b);
 // Row-major flattening of axes axis.. into one, and of those before it.

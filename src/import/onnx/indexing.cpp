@@ -1,0 +1,178 @@
+// Ops that read elements at indices, as a gather from the flattened tensor, and those that count
+// along an axis.
+#include "fmt/format.h"
+
+#include "import/onnx/ops.hpp"
+
+namespace attacca::import {
+namespace {
+
+using ir::Dim;
+using ir::DType;
+using ir::Op;
+using ir::Shape;
+using ir::Value;
+
+Status check_index(Node& node, Value index) {
+  if (node.dtype(index) == DType::S32 || node.dtype(index) == DType::S64) return {};
+  return fail(fmt::format("indices of {}", ir::name(node.dtype(index))), {}, "cast them to int64");
+}
+
+Dim count_from(const Shape& shape, size_t axis) {
+  return ir::element_count(Shape(shape.begin() + static_cast<std::ptrdiff_t>(axis), shape.end()));
+}
+
+// index * stride, a negative index counted from the end. An index outside the axis becomes `total`,
+// which lies outside the flattened tensor: the gather then reports it.
+Expr place(Node& node, const Expr& index, const Dim& extent, const Dim& stride, const Dim& total) {
+  const Expr size = number_of(node, extent);
+  const Expr wrapped = where(index < 0.0, index + size, index);
+  const Expr outside = emit(
+      Op::Or, std::vector<Expr>{wrapped < 0.0, emit(Op::Ge, std::vector<Expr>{wrapped, size})});
+  const Expr at = stride.is(1) ? wrapped : wrapped * number_of(node, stride);
+  return where(outside, number_of(node, total), at);
+}
+
+// x[at] over x flattened up to `axis`; the axes from `axis` on stay.
+Expr gather_flat(Node& node, Value x, const Expr& at, size_t axis) {
+  const Shape from = node.shape(x);
+  Shape flat(from.begin() + static_cast<std::ptrdiff_t>(axis), from.end());
+  flat.insert(flat.begin(), ir::element_count(Shape(
+                                from.begin(), from.begin() + static_cast<std::ptrdiff_t>(axis))));
+  return emit(Op::Gather, std::vector<Expr>{reshape(node.expr(x), flat), folded(at)},
+              ir::AxisAttrs{0});
+}
+
+// The sum of what lies before or at each element, in log2(extent) steps: y += y moved by 1, 2, 4...
+Expr running_sum(const Expr& x, int64_t axis, int64_t extent, const Expr& zero) {
+  Expr sum = x;
+  for (int64_t step = 1; step < extent; step *= 2) {
+    if (!sum.value) return sum;
+    Shape border = sum.graph->type(*sum.value).shape;
+    border[static_cast<size_t>(axis)] = step;
+    sum = sum + concat({broadcast_to(zero, border), slice_axis(sum, axis, 0, extent - step)}, axis);
+  }
+  return sum;
+}
+
+// The same for an extent that is a symbol: each element against each.
+Expr running_sum_of_symbol(Node& node, const Expr& x, int64_t axis, const Shape& shape,
+                           const Expr& zero) {
+  const auto rank = static_cast<int64_t>(shape.size());
+  const Dim& extent = shape[static_cast<size_t>(axis)];
+  Shape wide = shape;
+  wide.insert(wide.begin() + axis, 1);
+  const Expr before = emit(Op::Le, std::vector<Expr>{counting(node, extent, rank + 1, axis + 1),
+                                                     counting(node, extent, rank + 1, axis)});
+  return reduce(Op::Sum, where(before, reshape(x, wide), zero), {axis + 1}, false);
+}
+
+Expr flipped(const Expr& x, int64_t axis, const Dim& extent, bool reverse) {
+  return reverse ? slice_axis(x, axis, extent - 1, -1, -1) : x;
+}
+
+}  // namespace
+
+Result<Outputs> gather_nd(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const Value indices, node.input(1));
+  ATTACCA_TRY_VOID(check_index(node, indices));
+  const Shape from = node.shape(x), shape = node.shape(indices);
+  const int64_t batch = node.integer("batch_dims", 0);
+  const auto depth = shape.empty() ? std::nullopt : shape.back().maybe_value();
+  if (!depth || *depth < 1 || batch < 0 || batch >= node.rank(indices) ||
+      *depth > node.rank(x) - batch)
+    return fail(fmt::format("indices of shape {} with batch_dims={} into a tensor of shape {}",
+                            ir::to_string(shape), batch, ir::to_string(from)));
+  for (size_t axis = 0; axis < static_cast<size_t>(batch); ++axis)
+    if (!(from[axis] == shape[axis]))
+      return fail(fmt::format("the batch axis {} is {} of the data and {} of the indices", axis,
+                              ir::to_string(from[axis]), ir::to_string(shape[axis])));
+  const int64_t last = node.rank(indices) - 1;
+  const auto inner = static_cast<size_t>(batch + *depth);
+  const Shape outer(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(inner));
+  const Shape chosen(shape.begin(), shape.end() - 1);
+  const Dim total = ir::element_count(outer);
+  std::optional<Expr> at;
+  const auto add = [&](const Expr& term) { at = at ? *at + term : term; };
+  for (size_t axis = 0; axis < inner; ++axis) {
+    const Dim stride = count_from(outer, axis + 1);
+    if (const auto own = static_cast<int64_t>(axis); own < batch) {
+      add(counting(node, from[axis], last, own) * number_of(node, stride));
+      continue;
+    }
+    const auto own = static_cast<int64_t>(axis) - batch;
+    const Expr index = reshape(slice_axis(node.expr(indices), last, own, own + 1), chosen);
+    add(place(node, cast(index, DType::S64), from[axis], stride, total));
+  }
+  return gather_flat(node, x, broadcast_to(*at, chosen), inner);
+}
+
+Result<Outputs> gather_elements(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const Value indices, node.input(1));
+  ATTACCA_TRY_VOID(check_index(node, indices));
+  const Shape from = node.shape(x), shape = node.shape(indices);
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 0), node.rank(x)));
+  if (from.size() != shape.size())
+    return fail(fmt::format("indices of shape {} into a tensor of shape {}", ir::to_string(shape),
+                            ir::to_string(from)));
+  const auto rank = node.rank(x);
+  const Dim total = ir::element_count(from);
+  Expr at = place(node, cast(node.expr(indices), DType::S64), from[static_cast<size_t>(axis)],
+                  count_from(from, static_cast<size_t>(axis) + 1), total);
+  for (int64_t other = 0; other < rank; ++other) {
+    const auto i = static_cast<size_t>(other);
+    const Dim slack = from[i] - shape[i];
+    if (other == axis || shape[i].is(1)) continue;
+    if (slack.is_static() ? slack.value() < 0 : true)
+      return fail(fmt::format("axis {} is {} of the indices and {} of the data", other,
+                              ir::to_string(shape[i]), ir::to_string(from[i])),
+                  {}, "the indices must not be longer than the data");
+    at = at + counting(node, shape[i], rank, other) * number_of(node, count_from(from, i + 1));
+  }
+  return gather_flat(node, x, at, from.size());
+}
+
+Result<Outputs> cum_sum(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const auto given, node.integers(1, "the axis"));
+  if (given.size() != 1) return fail("the axis is one number");
+  ATTACCA_TRY(const int64_t axis, normalise_axis(given[0], node.rank(x)));
+  const Shape shape = node.shape(x);
+  const Dim& extent = shape[static_cast<size_t>(axis)];
+  if (extent.is(0)) return x;
+  const bool reverse = node.integer("reverse", 0) != 0;
+  const Expr zero = node.expr(node.graph().literal(0, node.dtype(x)));
+  const Expr in = flipped(node.expr(x), axis, extent, reverse);
+  Expr sum = extent.is_static() ? running_sum(in, axis, extent.value(), zero)
+                                : running_sum_of_symbol(node, in, axis, shape, zero);
+  if (node.integer("exclusive", 0) != 0) {
+    Shape border = shape;
+    border[static_cast<size_t>(axis)] = 1;
+    sum = concat({broadcast_to(zero, border), slice_axis(sum, axis, 0, extent - 1)}, axis);
+  }
+  return flipped(sum, axis, extent, reverse);
+}
+
+// The place of the extremum: the first of equals, or the last. A NaN counts as one, as in NumPy.
+Result<Outputs> arg_extremum(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 0), node.rank(x)));
+  const Dim extent = node.shape(x)[static_cast<size_t>(axis)];
+  if (extent.is(0)) return fail("the extremum of an axis of 0 elements has no place");
+  const bool narrow = !ir::is_float(node.dtype(x)) && ir::size_of(node.dtype(x)) < 4;
+  const Expr in = narrow ? cast(node.expr(x), DType::S32) : node.expr(x);
+  const Expr best = reduce(node.op(), in, {axis}, true);
+  Expr found = emit(Op::Eq, std::vector<Expr>{in, best});
+  if (ir::is_float(node.dtype(x)))
+    found = emit(Op::Or, std::vector<Expr>{found, emit(Op::Ne, std::vector<Expr>{in, in})});
+  const bool last = node.integer("select_last_index", 0) != 0;
+  const Expr none =
+      last ? node.expr(node.graph().literal(-1, DType::S64)) : number_of(node, extent);
+  const Expr places = where(found, counting(node, extent, node.rank(x), axis), none);
+  return reduce(last ? Op::ReduceMax : Op::ReduceMin, places, {axis},
+                node.integer("keepdims", 1) != 0);
+}
+
+}  // namespace attacca::import

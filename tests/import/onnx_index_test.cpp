@@ -1,0 +1,59 @@
+#include "import/onnx_testing.hpp"
+#include "ir/interpret/interpreter.hpp"
+
+namespace attacca::import {
+namespace {
+
+using ir::DType;
+using ir::Tensor;
+
+Model indexed(const std::string& op, const Tensor& indices, const Attributes& attributes = {}) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < indices.size(); ++i) values.push_back(indices.number_at(i));
+  Model model(17);
+  model.input("x", {"2", "3"});
+  model.weight("i", indices.shape(), values, kInt64);
+  model.node(op, {"x", "i"}, {"y"}, attributes).output("y");
+  return model;
+}
+
+std::string computed(const Model& model) {
+  const auto graph = parse_onnx(model.bytes());
+  if (!graph) return "error: " + graph.error().what;
+  const auto result =
+      ir::interpret(*graph, {{"x", Tensor::of(DType::F32, {2, 3}, {0, 1, 2, 3, 4, 5})}}, {});
+  if (!result) return "error: " + result.error().what;
+  std::string text;
+  for (int64_t i = 0; i < result->front().size(); ++i)
+    text += fmt::format("{} ", result->front().number_at(i));
+  return text;
+}
+
+TEST(OnnxIndex, EachIndexStaysInsideItsOwnAxis) {
+  EXPECT_EQ(computed(indexed("GatherND", Tensor::of(DType::S64, {2, 2}, {1, -1, 0, -3}))), "5 0 ");
+  EXPECT_EQ(computed(indexed("GatherND", Tensor::of(DType::S64, {1, 2}, {0, 3}))),
+            "error: gather index 6 is outside an axis of 6");
+  EXPECT_EQ(computed(indexed("GatherND", Tensor::of(DType::S64, {1, 2}, {1, -4}))),
+            "error: gather index 9 is outside an axis of 6");
+  EXPECT_EQ(computed(indexed("GatherElements", Tensor::of(DType::S64, {1, 2}, {1, -2}))), "3 1 ");
+  EXPECT_EQ(computed(indexed("GatherElements", Tensor::of(DType::S64, {1, 1}, {2}))),
+            "error: gather index 6 is outside an axis of 6");
+}
+
+TEST(OnnxIndex, ShapesOfIndicesAreChecked) {
+  EXPECT_EQ(computed(indexed("GatherND", Tensor::of(DType::S64, {1, 3}, {0, 0, 0}))),
+            "error: indices of shape [1, 3] with batch_dims=0 into a tensor of shape [2, 3]");
+  EXPECT_EQ(computed(indexed("GatherND", Tensor::of(DType::S64, {2, 1}, {0, 0}),
+                             {{"batch_dims", int64_t{2}}})),
+            "error: indices of shape [2, 1] with batch_dims=2 into a tensor of shape [2, 3]");
+  EXPECT_EQ(computed(indexed("GatherND", Tensor::of(DType::S64, {3, 1}, {0, 0, 0}),
+                             {{"batch_dims", int64_t{1}}})),
+            "error: the batch axis 0 is 2 of the data and 3 of the indices");
+  EXPECT_EQ(computed(indexed("GatherElements", Tensor::of(DType::S64, {1, 4}, {0, 0, 0, 0}))),
+            "error: axis 1 is 4 of the indices and 3 of the data");
+  EXPECT_EQ(computed(indexed("GatherElements", Tensor::of(DType::S64, {1}, {0}))),
+            "error: indices of shape [1] into a tensor of shape [2, 3]");
+}
+
+}  // namespace
+}  // namespace attacca::import
