@@ -41,7 +41,7 @@ ATTACCA_API attacca_status* attacca_template_directory(attacca_bytes** path);
    ~/.cache/attacca. It need not exist. */
 ATTACCA_API attacca_status* attacca_cache_directory(attacca_bytes** path);
 
-/* ---- Statuses: a failure's reason. The three texts may be empty, and are for NULL. */
+/* ---- Statuses: a failure's reason. The three texts may be empty; those of NULL are. */
 
 ATTACCA_API const char* attacca_status_what(const attacca_status* status);
 ATTACCA_API const char* attacca_status_where(const attacca_status* status);
@@ -53,7 +53,7 @@ ATTACCA_API void attacca_status_free(attacca_status* status);
  * once. NULL: there are not that many. */
 ATTACCA_API attacca_status* attacca_warning(size_t index);
 
-/* ---- Bytes that a function made: texts (NUL-terminated besides) and files. */
+/* ---- Bytes that a function made: texts (also NUL-terminated) and files. */
 
 ATTACCA_API const char* attacca_bytes_data(const attacca_bytes* bytes);
 ATTACCA_API size_t attacca_bytes_size(const attacca_bytes* bytes);
@@ -73,8 +73,8 @@ ATTACCA_API attacca_status* attacca_graph_text(const attacca_graph* graph, attac
 ATTACCA_API attacca_status* attacca_graph_with_constant(const attacca_graph* graph,
                                                         const char* input, const void* data,
                                                         size_t bytes, attacca_graph** bound);
-/* The same where the data's own type is known: "bf16[11008, 4096]". A dtype or shape that is not
- * the input's is an error, also where the bytes are as many. NULL: the input's type. */
+/* The same for data whose own type is known: "bf16[11008, 4096]". A dtype or shape that is not the
+ * input's is an error, even if the number of bytes is the same. NULL: the input's type. */
 ATTACCA_API attacca_status* attacca_graph_with_typed_constant(const attacca_graph* graph,
                                                               const char* input, const char* type,
                                                               const void* data, size_t bytes,
@@ -94,8 +94,8 @@ ATTACCA_API attacca_status* attacca_builder_input(attacca_builder* builder, cons
 ATTACCA_API attacca_status* attacca_builder_constant(attacca_builder* builder, const char* type,
                                                      const void* data, size_t bytes,
                                                      attacca_value* value);
-/* An op by its name in the text form. `attributes`: what else stands in its brackets, such as
- * "axis=-1" or "f16"; NULL: nothing. */
+/* An op by its name in the text form. `attributes`: what follows the operands in its parentheses,
+ * such as "axis=-1" or "f16"; NULL: nothing. */
 ATTACCA_API attacca_status* attacca_builder_call(attacca_builder* builder, const char* op,
                                                  const attacca_value* operands, size_t count,
                                                  const char* attributes, attacca_value* value);
@@ -105,24 +105,24 @@ ATTACCA_API attacca_status* attacca_builder_compute(attacca_builder* builder,
                                                     const char* const* names,
                                                     const attacca_value* values, size_t count,
                                                     attacca_value* value);
-/* What a parameter of a kernel of the caller's own is passed. text NULL: the address of `value`.
- * "f32[M, 4096]": that of the kernel's result, of this type; once. "s32(M)", "f32(0.5)": a number.
- */
+/* The argument of one parameter of the caller's own kernel. text NULL: the address of `value`.
+ * "f32[M, 4096]": the address of the kernel's result, which has this type; exactly one argument has
+ * this form. "s32(M)", "f32(0.5)": a number. */
 typedef struct attacca_kernel_argument {
   const char* text;
   attacca_value value;
 } attacca_kernel_argument;
 
-/* A kernel of the caller's own, CUDA C++ (.cu) or PTX (.ptx), with one argument a parameter; it
- * runs on a GPU alone, and what follows may join it (docs/user-kernels.md). `launch` as the text
- * form has it: "entry=gemm, grid=[ceildiv(M, 64), 4], block=[256], shared=16384". */
+/* A kernel of the caller's own, CUDA C++ (.cu) or PTX (.ptx), with one argument for each parameter.
+ * It runs only on a GPU; ops that follow may be fused into it (docs/user-kernels.md). `launch` is
+ * that of the text form: "entry=gemm, grid=[ceildiv(M, 64), 4], block=[256], shared=16384". */
 ATTACCA_API attacca_status* attacca_builder_kernel(attacca_builder* builder, const char* file,
                                                    const attacca_kernel_argument* arguments,
                                                    size_t count, const char* launch,
                                                    attacca_value* value);
 ATTACCA_API attacca_status* attacca_builder_output(attacca_builder* builder, attacca_value value,
                                                    const char* name);
-/* The graph so far; the builder may go on. */
+/* The graph built so far; the builder may be used further. */
 ATTACCA_API attacca_status* attacca_builder_finish(const attacca_builder* builder,
                                                    attacca_graph** graph);
 ATTACCA_API void attacca_builder_free(attacca_builder* builder);
@@ -144,10 +144,11 @@ typedef struct attacca_packing {
 ATTACCA_API attacca_status* attacca_weights_pack(const attacca_packing* packing,
                                                  const void* weights, const void* scales,
                                                  const void* zeros, attacca_bytes** packed);
-/* What a packed tensor says of itself, once all of it was verified. Its texts live for ever. */
+/* Verifies a packed tensor and describes it. The description's texts are valid for ever. */
 ATTACCA_API attacca_status* attacca_weights_describe(const void* packed, size_t bytes,
                                                      attacca_packing* packing);
-/* What was packed, bit for bit, into memory of the sizes that attacca_weights_describe tells. */
+/* Writes what was packed, bit for bit, to memory of the sizes that attacca_weights_describe gives.
+ */
 ATTACCA_API attacca_status* attacca_weights_unpack(const void* packed, size_t bytes, void* weights,
                                                    void* scales, void* zeros);
 
@@ -158,12 +159,12 @@ typedef struct attacca_options {
   const char* device; /* "cpu", "cuda", "cuda:1"; NULL: "cpu" */
   const char* mode;   /* "fp32", "eager"; NULL: "fp32" */
   /* How a GPU's kernels are chosen for a shape. NULL or "known": by the tuning database, else by
-   * the choices that come with Attacca, else by a model; "measure": by these two, else measured and
-   * remembered; "always": measured; "model": by the model, whatever is known; "unfused": the vendor
-   * library's product and one kernel for the rest. */
+   * the choices that come with Attacca, else by a model; "measure": by the first two, else measured
+   * and remembered; "always": measured; "model": by the model, whatever is known; "unfused": the
+   * vendor library's product and one kernel for the rest. */
   const char* tuning;
-  /* The most that measuring one region may take; 0: 60. Up to 5, only the most likely kernels are
-   * timed, which a later tuning with more time does again. */
+  /* The most seconds that measuring one region may take; 0: 60. With 5 or less, only the most
+   * likely kernels are timed, and a later tuning with more time measures again. */
   double tuning_seconds;
   int32_t threads;       /* of the CPU; 0: all cores */
   int32_t unfused_graph; /* not 0: every op on its own */
@@ -181,8 +182,8 @@ ATTACCA_API attacca_status* attacca_choices_export(const char* device, const cha
 ATTACCA_API attacca_status* attacca_choices_import(const char* device, const char* path,
                                                    int64_t* count);
 
-/* A page of HTML without scripts, of the JSON that `attacca tune --json` prints or that a report of
- * attacca.torch gives. */
+/* Makes an HTML page without scripts from the JSON that `attacca tune --json` prints or that a
+ * report of attacca.torch gives. */
 ATTACCA_API attacca_status* attacca_report_page(const char* json, attacca_bytes** html);
 
 /* options NULL: defaults. */
@@ -203,16 +204,17 @@ ATTACCA_API attacca_status* attacca_matmul_plan(const char* dtype, const char* b
                                                 const attacca_options* options,
                                                 attacca_plan** plan);
 
-/* A plan as a file that says all about itself: graph, constants, mode, device, and the choices of
- * kernels for the shapes prepared so far. Loaded, it is an equal plan. */
+/* A plan as a self-contained file: graph, constants, mode, device, and the choices of kernels for
+ * the shapes prepared so far. Loading it gives an equal plan. */
 ATTACCA_API attacca_status* attacca_plan_serialize(const attacca_plan* plan, attacca_bytes** file);
 ATTACCA_API attacca_status* attacca_plan_deserialize(const void* data, size_t bytes,
                                                      const char* device, attacca_plan** plan);
 ATTACCA_API attacca_status* attacca_plan_save(const attacca_plan* plan, const char* path);
-/* A bundle: the same with the machine code of the kernels of all instances prepared so far, of a
- * plan for a GPU. Loaded for a GPU of the same compute capability, it runs for their sizes without
- * NVRTC, an assembler or the templates' PTX (docs/deploy.md); where it cannot, loading fails, or
- * compiles again where the compilers are. A plan with kernels of the caller's own is refused. */
+/* Saves a bundle: the plan's file with the machine code of the kernels of all instances prepared so
+ * far. The plan must be for a GPU and have no kernels of the caller's own. Loaded for a GPU of the
+ * same compute capability, it runs for these sizes without NVRTC, an assembler or the templates'
+ * PTX (docs/deploy.md). Where its machine code cannot be used, loading compiles again if the
+ * compilers are installed, and fails otherwise. */
 ATTACCA_API attacca_status* attacca_plan_save_bundle(const attacca_plan* plan, const char* path);
 /* device NULL: the one it was compiled for. */
 ATTACCA_API attacca_status* attacca_plan_load(const char* path, const char* device,
@@ -236,19 +238,19 @@ ATTACCA_API attacca_status* attacca_plan_input(const attacca_plan* plan, size_t 
 ATTACCA_API size_t attacca_plan_output_count(const attacca_plan* plan);
 ATTACCA_API attacca_status* attacca_plan_output(const attacca_plan* plan, size_t index,
                                                 attacca_tensor_info* info);
-/* Names of the sizes that attacca_plan_prepare wants. NULL: no such index. */
+/* Names of the sizes that attacca_plan_prepare takes. NULL: no such index. */
 ATTACCA_API size_t attacca_plan_symbol_count(const attacca_plan* plan);
 ATTACCA_API const char* attacca_plan_symbol(const attacca_plan* plan, size_t index);
 
 /* The graph in the text form as it was compiled, before folding; what attacca_graph_text gives. */
 ATTACCA_API attacca_status* attacca_plan_graph_text(const attacca_plan* plan, attacca_bytes** text);
 
-/* Regions, epilogues, and why an op was left out. */
+/* Regions, epilogues, and the reasons why ops were left out. */
 ATTACCA_API attacca_status* attacca_plan_explain_text(const attacca_plan* plan,
                                                       attacca_bytes** text);
 ATTACCA_API attacca_status* attacca_plan_explain_json(const attacca_plan* plan,
                                                       attacca_bytes** json);
-/* For Graphviz: one cluster a region. */
+/* For Graphviz, with one cluster for each region. */
 ATTACCA_API attacca_status* attacca_plan_explain_dot(const attacca_plan* plan, attacca_bytes** dot);
 
 /* ---- Instances: a plan for certain sizes, ready to run. */
@@ -266,11 +268,11 @@ ATTACCA_API attacca_status* attacca_plan_prepare(const attacca_plan* plan,
                                                  const attacca_size* sizes, size_t count,
                                                  const int32_t* alignments, size_t alignment_count,
                                                  attacca_instance** instance);
-/* The same for tensors that lie otherwise than the plan says: `strides`, in elements, of the
- * inputs, then of the outputs, each an array of the tensor's rank or NULL: as the plan says. Rows
- * may be parts of wider rows, matrices transposed, elements of inputs repeated (stride 0); an
- * element of an output has a place of its own. Negative strides are refused, as are on a GPU
- * outputs that no kernel can write so. */
+/* The same for tensors with other strides than the plan's: `strides`, in elements, of the inputs,
+ * then of the outputs, each an array of the tensor's rank or NULL for the plan's strides. Rows may
+ * be parts of wider rows, matrices transposed, elements of inputs repeated (stride 0); elements of
+ * an output must not overlap. Refused are negative strides and, on a GPU, strides of outputs that
+ * no kernel can write. */
 ATTACCA_API attacca_status* attacca_plan_prepare_strided(
     const attacca_plan* plan, const attacca_size* sizes, size_t count, const int32_t* alignments,
     size_t alignment_count, const int64_t* const* strides, size_t stride_count,
@@ -291,8 +293,8 @@ ATTACCA_API size_t attacca_instance_output_bytes(const attacca_instance* instanc
 
 /* Addresses of all inputs and outputs in the plan's order, as the graph lays them out. On a GPU:
  * device addresses; puts the work on the stream (a CUstream or cudaStream_t; NULL: the default
- * one), allocates nothing, waits for nothing, may be captured; runs at the same time need
- * workspaces of their own. On the CPU: host addresses, stream NULL; returns when it is done.
+ * one), allocates nothing, waits for nothing, may be captured; concurrent runs need separate
+ * workspaces. On the CPU: host addresses, stream NULL; returns when it is done.
  *
  * Inputs may overlap each other. An output may overlap nothing: no input (no result is computed in
  * place), no other output, not the workspace; nor may an input overlap the workspace. Tensors that
@@ -318,7 +320,7 @@ typedef struct attacca_decision {
 ATTACCA_API size_t attacca_instance_decision_count(const attacca_instance* instance);
 ATTACCA_API attacca_status* attacca_instance_decision(const attacca_instance* instance,
                                                       size_t index, attacca_decision* decision);
-/* All of them, with every candidate timed and every one left out. */
+/* All decisions, with every candidate that was timed and every one that was left out. */
 ATTACCA_API attacca_status* attacca_instance_decisions_json(const attacca_instance* instance,
                                                             attacca_bytes** json);
 

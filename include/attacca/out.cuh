@@ -1,4 +1,4 @@
-// attacca::Out<T>: the output pointer of a kernel whose epilogue is applied on assignment. For kernels
+// attacca::Out<T>: a kernel's output pointer that applies the epilogue on assignment. For kernels
 // that `attacca kernel inspect` refuses, or whose authors want to be sure: docs/out-pointer.md.
 //
 //   __global__ void kernel(const float* x, attacca::Out<float> out, int n) {
@@ -8,13 +8,13 @@
 //
 // It has what a write-only output needs: out[i] = value, *out = value, out + n, ++out and vector
 // stores. Reading, taking an address (and so atomics) and converting to T* do not compile, with a
-// message that says what to write instead. It may be passed on, kept in structs, stored and
-// shuffled like any value: whatever way it goes, each assignment applies the epilogue.
+// message that says what to write instead. An Out may be passed on, kept in structs, stored and
+// shuffled like any value; each assignment applies the epilogue.
 //
 // The epilogue is one of these:
 // - by default none: the kernel stores what it is given;
-// - with -DATTACCA_OPEN, a hole for `attacca kernel fuse`, which takes the PTX: a call of attacca_out,
-//   filled by any epilogue in the text form;
+// - with -DATTACCA_OPEN, a call of attacca_out, which `attacca kernel fuse` replaces in the PTX by
+//   any epilogue in the text form;
 // - Out<T, Function>: a function object of your own, T operator()(T value, size index) const.
 //
 // Needs C++17, and no header; compiles with nvcc and NVRTC.
@@ -34,10 +34,11 @@ struct NoEpilogue {
 
 }  // namespace attacca
 
-// The hole: raw bits of the value, zero-extended, and the index of the element.
-extern "C" __device__ unsigned attacca_out(unsigned bits, attacca::Index index, const void* operand0,
-                                           const void* operand1, const void* operand2,
-                                           const void* operand3);
+// Called for each element with the raw bits of its value, zero-extended, and its index. `attacca
+// kernel fuse` replaces the calls.
+extern "C" __device__ unsigned attacca_out(unsigned bits, attacca::Index index,
+                                           const void* operand0, const void* operand1,
+                                           const void* operand2, const void* operand3);
 extern "C" __device__ unsigned long long attacca_out_64(unsigned long long bits,
                                                         attacca::Index index, const void* operand0,
                                                         const void* operand1, const void* operand2,
@@ -45,8 +46,8 @@ extern "C" __device__ unsigned long long attacca_out_64(unsigned long long bits,
 
 namespace attacca {
 
-// What `attacca kernel fuse` fills. The pointers are those of the epilogue's operands, in the order
-// of the JSON file that the command writes; unused ones may be null.
+// The epilogue that `attacca kernel fuse` inserts. The pointers are those of the epilogue's
+// operands, in the order of the JSON file that the command writes; unused ones may be null.
 struct OpenEpilogue {
   const void* operands[kOutOperands] = {};
 
@@ -75,13 +76,13 @@ using DefaultEpilogue = NoEpilogue;
 #endif
 
 #define ATTACCA_OUT_NO_READ                                                                       \
-  "attacca::Out is write-only: with an epilogue applied, what was stored is no longer the kernel's " \
-  "own value. Keep it in a variable, or accumulate into another buffer."
-#define ATTACCA_OUT_NO_ADDRESS                                                                     \
-  "attacca::Out gives no address of an element: atomics and stores through a pointer would pass by " \
-  "the epilogue. Assign out[i] = value, pass the Out itself on, or use out.store(i, values)."
+  "attacca::Out is write-only: with an epilogue applied, what was stored is no longer the "        \
+  "kernel's own value. Keep it in a variable, or accumulate into another buffer."
+#define ATTACCA_OUT_NO_ADDRESS                                                                   \
+  "attacca::Out gives no address of an element: atomics and stores through a pointer would pass " \
+  "by the epilogue. Assign out[i] = value, pass the Out itself on, or use out.store(i, values)."
 
-// One element: it can be assigned to, once its value is final.
+// One element. It can only be assigned to, and only its final value.
 template <class T, class Epilogue>
 class OutElement {
  public:
@@ -90,7 +91,7 @@ class OutElement {
 
   __device__ void operator=(T value) const { *to_ = epilogue_(value, index_); }
 
-  // Everything else fails to compile. sizeof(T) == 0 is false, and known once it is used.
+  // Everything else fails to compile: sizeof(T) == 0 is false, but evaluated only where it is used.
   __device__ operator T() const { static_assert(sizeof(T) == 0, ATTACCA_OUT_NO_READ); }
   __device__ void operator=(const OutElement&) const {
     static_assert(sizeof(T) == 0, ATTACCA_OUT_NO_READ);
@@ -138,7 +139,7 @@ class Out {
   }
   __device__ OutElement<T, Epilogue> operator*() const { return (*this)[0]; }
 
-  // N neighbours by one store; element i is aligned to all N of them.
+  // Stores N neighbours at once. REQUIRES: element i is aligned to N elements.
   template <int N>
   __device__ void store(Index i, const T (&values)[N]) const {
     struct alignas(sizeof(T) * N) Vector {

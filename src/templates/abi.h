@@ -1,12 +1,12 @@
-/* The small C ABI between Attacca and its kernel templates: what a launch of a template needs is
- * built by host code that was compiled with the template (a shared object that is opened at run
- * time), so that CUTLASS appears neither in a header nor where Attacca runs.
+/* The C ABI between Attacca and its kernel templates. Host code that was compiled with a template,
+ * in a shared object that is opened at run time, builds the parameters of a launch, so that neither
+ * Attacca's headers nor the machines where it runs need CUTLASS.
  *
  * Strides and extents are in elements, coordinates and operands the problem's own: D[batch, m, n] =
  * epilogue(A[batch, m, k] x B[batch, k, n]). A swapped template computes D transposed from B and A
- * transposed; its builder does the exchange. A gate, a template with two accumulator sets, computes
- * epilogue(A x B, A x B1): halves of one matrix, alternate columns of it and two matrices are all
- * two operands.
+ * transposed; its builder exchanges them. A gate, a template with two accumulator sets, computes
+ * epilogue(A x B, A x B1). B and B1 are two operands even if they are halves or alternate columns
+ * of one matrix.
  */
 #ifndef ATTACCA_TEMPLATES_ABI_H_
 #define ATTACCA_TEMPLATES_ABI_H_
@@ -35,10 +35,10 @@ typedef struct {
 
 /* A packed tensor (ir/packed/packed.hpp); b.pointer is its first byte. */
 typedef struct {
-  int64_t scales_at, zeros_at; /* bytes behind that */
-  int32_t groups;              /* of a row */
+  int64_t scales_at, zeros_at; /* bytes from there */
+  int32_t groups;              /* in a row */
   int32_t group;               /* values of k in a group; 0: all */
-  int32_t zero;                /* the stored code that stands for 0 where there are no zero points */
+  int32_t zero;                /* the code of 0 if there are no zero points */
   int32_t has_zeros;
 } attacca_packed;
 
@@ -56,11 +56,11 @@ typedef struct {
   int32_t splits;  /* stream-K templates: 0 stream-K, >= 1 that many splits of K */
   void* workspace;
   attacca_operand b1; /* [k, n]; of gates */
-  void* maximum;      /* one f32, 0 before the launch: at least it afterwards, and the epilogue's
-                         largest value; NULL: none */
+  void* maximum;      /* one f32, 0 before the launch, which the kernel raises to the largest value
+                         that the hole returns for it; NULL: none */
   attacca_packed packed; /* of templates whose B is packed */
-  /* Of templates that scale blocks: f32 for each 128 values of k, [m, k / 128] for A, [k / 128, n /
-   * 128] for B, both rounded up. Strides as of a and b, from a block to the next. */
+  /* Of templates that scale blocks: f32 scales [m, k / 128] of A and [k / 128, n / 128] of B, the
+   * quotients rounded up. Axes as of a and b; strides are from one block to the next. */
   attacca_operand scale_a, scale_b;
 } attacca_gemm_arguments;
 
@@ -68,18 +68,19 @@ typedef struct {
   const char* name;    /* as in the metadata */
   size_t params_bytes; /* of the kernel's one parameter */
   size_t params_align;
-  /* 0: legal; else 1 and why not, with the offending value. Pointers are checked where not NULL. */
+  /* Returns 0 if the template takes the arguments, else 1 and writes the reason, with the offending
+   * value. Pointers are checked unless they are NULL. */
   int (*check)(const attacca_gemm_arguments*, char* reason, size_t reason_bytes);
   /* Bytes of device memory a launch needs, and the range of it that must be zero before each
    * launch. */
   size_t (*workspace)(const attacca_gemm_arguments*, size_t* zero_offset, size_t* zero_bytes);
-  /* Fills `params` and the launch's grid. 0, or 1 and why not. Touches no device and no context:
-   * tensor maps are encoded by the function given to attacca_templates_open. */
+  /* Fills `params` and the launch's grid. Returns 0, or 1 and writes the reason. Touches no device
+   * and no context: tensor maps are encoded by the function given to attacca_templates_open. */
   int (*build)(const attacca_gemm_arguments*, void* params, uint32_t grid[3], char* reason,
                size_t reason_bytes);
 } attacca_template_entry;
 
-/* What the shared object exports. `encode_tiled` is the driver's cuTensorMapEncodeTiled; NULL is
+/* The shared object's export. `encode_tiled` is the driver's cuTensorMapEncodeTiled; NULL is
  * allowed where no template is built. Returns the entries; NULL on another ABI version. */
 const attacca_template_entry* attacca_templates_open(int32_t abi_version, void* encode_tiled,
                                                      int32_t* count);

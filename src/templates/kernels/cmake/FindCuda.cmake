@@ -1,8 +1,9 @@
-# Sets ATTACCA_NVCC and ATTACCA_CUDA_INCLUDES: of -DATTACCA_CUDA=dir, else of the first place that
-# has nvcc and its headers: the wheels in .deps/venv, $CUDA_HOME, /usr/local/cuda.
+# Sets ATTACCA_NVCC and ATTACCA_CUDA_INCLUDES from -DATTACCA_CUDA=dir or, without it, from the first
+# of these places that has nvcc and its headers: the wheels in .deps/venv, $CUDA_HOME,
+# /usr/local/cuda.
 set(ATTACCA_CUDA "" CACHE PATH "A CUDA 13 toolkit, or site-packages/nvidia/cu13 of the wheels")
 
-# CCCL's headers lie in include/cccl of a toolkit; of the wheels, in either.
+# A toolkit has CCCL's headers in include/cccl; the wheels have them there or in include.
 function(attacca_cuda_includes root result)
   set(found "")
   if(EXISTS ${root}/bin/nvcc AND EXISTS ${root}/include/cuda_runtime.h)

@@ -1,4 +1,5 @@
-# Sets ATTACCA_CUTLASS_INCLUDE; empty where there is none, which matters once a row asks for it.
+# Sets ATTACCA_CUTLASS_INCLUDE; empty if CUTLASS is not found, which fails only rows with the option
+# CUTLASS.
 set(CUTLASS_DIR "" CACHE PATH "CUTLASS 4.5 or newer; default: what tools/setup.sh unpacked")
 set(ATTACCA_CUTLASS_INCLUDE "")
 foreach(place ${CUTLASS_DIR} ${ATTACCA_DEPS}/cutlass)

@@ -1,5 +1,5 @@
-# attacca_full_slots(BITS): `slots`, the DEFINES of a row's full slots, and `fulls`, how many there
-# are. BITS: of each; 16 and 16 where there are none, 0 for no slot.
+# attacca_full_slots(BITS) sets `slots` to the DEFINES of a row's full slots and `fulls` to their
+# number. BITS: the width of each slot; empty: two slots of 16 bits; 0: no slot.
 function(attacca_full_slots BITS)
   if(BITS STREQUAL "")
     set(BITS 16 16)

@@ -1,5 +1,5 @@
-# cmake -DLIST=FILE -DOUT=FILE.cpp -P: hashes the files that LIST names, one a line, wherever they
-# lie.
+# cmake -DLIST=FILE -DOUT=FILE.cpp -P HashSources.cmake: hashes the files that LIST names, one a
+# line, by name and content; their folders do not count.
 file(STRINGS ${LIST} sources)
 set(lines "")
 foreach(source ${sources})

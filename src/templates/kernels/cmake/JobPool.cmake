@@ -1,4 +1,4 @@
-# The job pool `nvcc`: as many jobs as there are cores, and 3 GB of memory for each.
+# The job pool `nvcc`: one job for each core, but no more than there are 3 GB of memory for.
 set(ATTACCA_JOB_MEGABYTES 3000)
 cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
 cmake_host_system_information(RESULT megabytes QUERY TOTAL_PHYSICAL_MEMORY)
@@ -7,7 +7,7 @@ foreach(file /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_byt
   if(EXISTS ${file})
     file(READ ${file} limit)
     string(STRIP "${limit}" limit)
-    # Up to 15 digits: more is "no limit".
+    # cgroup v1 writes a number of more than 15 digits for "no limit".
     if(limit MATCHES "^[0-9]+$" AND limit MATCHES "^.{1,15}$")
       math(EXPR limit "${limit} / 1000000")
       if(limit LESS megabytes)

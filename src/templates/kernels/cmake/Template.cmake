@@ -1,5 +1,5 @@
-# Files of the template directory appear whole or not at all: each is a draft that is renamed, so
-# that a build that is killed leaves the other templates usable.
+# Each file of the template directory is written as a draft and then renamed, so that a build that
+# is killed leaves no partial file.
 #
 # attacca_template(NAME SOURCE file.cu ARCH 80|90a [BUILDER file.cpp] [DEFINES A=1 ...]
 #                  [NVCC_FLAGS ...] [CXX_FLAGS ...] [CUTLASS] [COMPILED_AS name] [FEW]):
@@ -8,9 +8,9 @@
 # SOURCE gives NAME.ptx. BUILDER, the same file by default, is compiled by g++ as C++ and defines
 # the template's record (host/record.hpp). Both see the DEFINES and ATTACCA_TEMPLATE=NAME, which is
 # also the name of the kernel's entry; the builder sees ATTACCA_BUILDER too. Files are relative to
-# the folder of the calling templates.cmake. FEW: one of the representative few. COMPILED_AS: the
-# entry's name for nvcc, which is replaced by NAME in the PTX: of large sources nvcc's code depends
-# on it.
+# this project's folder. FEW: the row is also built for ATTACCA_TEMPLATES=few. COMPILED_AS: the
+# entry's name while nvcc compiles, which NAME then replaces in the PTX: for large sources nvcc's
+# code depends on that name.
 
 add_library(attacca_builder_options INTERFACE)
 target_include_directories(attacca_builder_options INTERFACE
@@ -47,8 +47,8 @@ macro(attacca_template NAME)
   endif()
 endmacro()
 
-# Without -rdc=true: nvcc would then take constants of C++ for variables that other files may write,
-# and load them from memory. As nothing but PTX is made, the hole may stay undefined all the same.
+# nvcc runs without -rdc=true: with it, nvcc would take C++ constants for variables that other files
+# may write, and load them from memory. The undefined hole is no error, because only PTX is made.
 function(attacca_template_ptx NAME)
   set(ptx ${ATTACCA_TEMPLATE_DIR}/${NAME}.ptx)
   set(draft ${ATTACCA_TEMPLATE_DIR}/${NAME}.ptx.draft)
@@ -85,8 +85,8 @@ function(attacca_template_builder NAME)
   target_include_directories(${target} SYSTEM PRIVATE ${ROW_INCLUDES} ${ATTACCA_CUDA_INCLUDES})
 endfunction()
 
-# OUT.cpp: attacca_templates_sources() of ../sources.h. It changes with the content of a source, not
-# with the machine or the choice of rows.
+# Writes OUT, which defines attacca_templates_sources() (../sources.h): a hash that depends on the
+# content of the sources, not on the machine or the choice of rows.
 function(attacca_hash_sources OUT)
   set(kinds cu cuh hpp cpp cmake)
   list(TRANSFORM kinds PREPEND ${PROJECT_SOURCE_DIR}/*.)
@@ -107,7 +107,7 @@ function(attacca_hash_sources OUT)
     VERBATIM)
 endfunction()
 
-# What holds all rows together: the list of records, the shared object, the metadata.
+# Makes the targets that need all rows: the list of records, the shared object, the metadata.
 function(attacca_finish_templates)
   set(registry "#include \"host/record.hpp\"\n\nextern \"C\" {\n")
   foreach(name ${ATTACCA_BUILT_TEMPLATES})
@@ -135,7 +135,7 @@ function(attacca_finish_templates)
   add_library(attacca_templates_library MODULE ${objects})
   set_target_properties(attacca_templates_library PROPERTIES
                         LINKER_LANGUAGE CXX OUTPUT_NAME attacca_templates)
-  # No undefined symbol may wait for the machine where it runs; the C++ runtime comes along.
+  # An undefined symbol fails here and not on the user's machine; the C++ runtime is linked in.
   target_link_options(attacca_templates_library PRIVATE -Wl,--no-undefined -static-libstdc++
                       -static-libgcc -Wl,--exclude-libs,ALL)
 

@@ -1,4 +1,4 @@
-// Bytes of words.
+// Selects bytes of words.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 #ifdef ATTACCA_DEVICE_CODE
 
-// Bytes w.s0, w.s1, ... of a and b, as __byte_perm numbers them. The emulator has its own.
+// The bytes of a and b that `which` selects, as in __byte_perm. The emulator of tests/templates has
+// its own version of this file.
 __device__ __forceinline__ uint32_t choose_bytes(uint32_t a, uint32_t b, uint32_t which) {
   return __byte_perm(a, b, which);
 }

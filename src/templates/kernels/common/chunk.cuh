@@ -1,6 +1,6 @@
-// Eight neighbouring elements of a row, a chunk: what a thread of the mma and pointwise kernels
-// loads, hands to the hole pair by pair, and stores. A chunk is accessed as a whole where the
-// operand allows it (Access), element by element elsewhere and at the row's end.
+// A chunk: eight neighbouring elements of a row, which a thread loads, passes to the hole pair by
+// pair, and stores. A chunk is accessed as a whole if the operand allows it (chunk_access), and
+// element by element otherwise and at the end of a row.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 constexpr int kChunk = 8;  // elements
 
-// How an operand's chunks may be accessed; the builder finds it out (chunk_access).
+// How an operand's chunks may be accessed. The builder determines it (chunk_access).
 enum : int32_t {
   kAccessElements = 0,  // any strides, any alignment
   kAccessPairs = 1,     // two neighbours at once: both are contiguous and aligned
   kAccessChunks = 2,    // 16 bytes at once; a chunk of 8-bit elements: its 8 bytes
 };
 
-// Host side: what pointer and strides allow. `bits`: of an element, 8, 16 or 32.
+// Host side: the widest access that pointer and strides allow. `bits`: of an element, 8, 16 or 32.
 inline int32_t chunk_access(const attacca_operand& operand, int bits) {
   const uint64_t bytes = static_cast<uint64_t>(bits / 8);
   const auto divisible = [&](uint64_t by) {
@@ -30,7 +30,8 @@ inline int32_t chunk_access(const attacca_operand& operand, int bits) {
   return divisible(2 * bytes) ? kAccessPairs : kAccessElements;
 }
 
-// The same of a vector, of 1, 2 or 4 bytes an element: 16 bytes at once or single elements.
+// Host side: kAccessChunks or kAccessElements for a vector, whose elements have 1, 2 or 4 bytes.
+// Elements of 1 byte are always read one by one.
 inline int32_t vector_access(const attacca_vector& vector) {
   const uint64_t bytes = static_cast<uint64_t>(vector.bytes);
   const bool chunks = vector.stride == 1 && vector.bytes >= 2 &&
@@ -41,8 +42,8 @@ inline int32_t vector_access(const attacca_vector& vector) {
 
 #ifdef ATTACCA_DEVICE_CODE
 
-// A chunk's raw bits: 2 words of 8-bit elements, 4 of 16-bit, 8 of 32-bit ones. Chunk<0> is that of
-// a slot that is not there; nothing reads it, so it takes no registers.
+// A chunk's raw bits: 2 words for 8-bit elements, 4 for 16-bit ones, 8 for 32-bit ones. Chunk<0>
+// stands for a slot that the row lacks; nothing reads it, so it takes no registers.
 template <int BITS>
 struct Chunk {
   static constexpr int kWords = kChunk * BITS / 32;
@@ -69,7 +70,7 @@ __device__ __forceinline__ int64_t offset_of(const attacca_operand& operand, int
   return batch * operand.batch_stride + row * operand.row_stride + column * operand.column_stride;
 }
 
-// Four words from, and to, an address that is a multiple of 16.
+// Loads four words from an address that is a multiple of 16.
 __device__ __forceinline__ void load_four(const void* at, uint32_t (&word)[4]) {
   const uint4 four = __ldg(static_cast<const uint4*>(at));
   word[0] = four.x;
@@ -109,8 +110,8 @@ __device__ __forceinline__ void load_by_elements(const void* from, int64_t strid
   }
 }
 
-// The first `valid` elements; the others are 0. The kernel may write the same elements later (in
-// place), but no others of the operand.
+// Loads the first `valid` elements; the others are 0. The loads are __ldg: the kernel may write
+// these elements later, for a result in place, but must write no other elements of the operand.
 template <int BITS>
 __device__ __forceinline__ Chunk<BITS> load_chunk(const attacca_operand& operand, int32_t access,
                                                   int32_t batch, int32_t row, int32_t column,
@@ -179,7 +180,7 @@ __device__ __forceinline__ void store_chunk(const attacca_operand& operand, int3
   }
 }
 
-// One element of a vector, zero-extended; 0 of an unused slot.
+// One element of a vector, zero-extended; 0 for an unused slot.
 __device__ __forceinline__ uint32_t load_vector_element(const attacca_vector& vector, int32_t batch,
                                                         int32_t index) {
   if (!vector.pointer) return 0;
@@ -189,7 +190,7 @@ __device__ __forceinline__ uint32_t load_vector_element(const attacca_vector& ve
   return __ldg(static_cast<const uint8_t*>(vector.pointer) + element);
 }
 
-// Eight neighbouring elements of a vector, one a word.
+// Loads eight neighbouring elements of a vector, one a word; those from `valid` on are 0.
 __device__ __forceinline__ void load_vector_chunk(const attacca_vector& vector, int32_t access,
                                                   int32_t batch, int32_t index, int valid,
                                                   uint32_t (&word)[kChunk]) {

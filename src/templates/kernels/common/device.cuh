@@ -1,5 +1,5 @@
-// ATTACCA_DEVICE_CODE: whether this compilation sees device code, by nvcc or by the emulator of
-// tests/templates, which runs kernels on the CPU. Builders see the host's half alone.
+// ATTACCA_DEVICE_CODE is defined where device code is compiled: by nvcc, and by the emulator of
+// tests/templates, which runs kernels on the CPU. Builders see only the host side.
 #pragma once
 
 #ifdef ATTACCA_EMULATE

@@ -1,5 +1,5 @@
-// What a GEMM kernel multiplies, from the row's DEFINE ELEMENT. Each kernel serves a family of
-// types that differ in the names of its matrix instructions alone (templates/instantiate.cpp):
+// The type of A and B, from the row's DEFINE ELEMENT. Each kernel serves a family of types, for
+// which only the names of its matrix instructions differ (templates/instantiate.cpp):
 //   ELEMENT_BF16  (default) bf16 and f16; f32 accumulators
 //   ELEMENT_S8    s8 and u8, each factor its own; s32 accumulators
 //   ELEMENT_E4M3  f8e4m3 and f8e5m2, each factor its own; f32 accumulators
@@ -40,9 +40,9 @@ struct Accumulator<true> {
 constexpr int kElementBytes = ELEMENT == ELEMENT_BF16 ? 2 : 1;
 using Element = attacca_element::Word<kElementBytes>::Type;  // its raw bits
 using Sum = attacca_element::Accumulator<ELEMENT == ELEMENT_S8>::Type;
-// Of 16 bytes, what is copied and loaded at once.
+// Elements in 16 bytes, which are copied and loaded at once.
 constexpr int kElementChunk = 16 / kElementBytes;
-// One matrix instruction multiplies so many bytes of k of each row.
+// The bytes of k of each row that one matrix instruction multiplies.
 constexpr int kStepBytes = 32;
 
 #ifdef ATTACCA_DEVICE_CODE

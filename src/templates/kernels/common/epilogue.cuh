@@ -1,12 +1,12 @@
-// The epilogue of a run of chunks, shared by the mma and pointwise kernels: operands of one chunk
-// in, four calls of the hole, results out.
+// The epilogue of a chunk, for all kernels that finish whole chunks: loads the operands, calls the
+// hole for each of the four pairs, stores the results.
 #pragma once
 
 #include "common/chunk.cuh"
 #include "common/hole.cuh"
 #include "common/maximum.cuh"
 
-// Operands as both kernels keep them in their parameters. An access (common/chunk.cuh) each.
+// The epilogue's operands in a kernel's parameters, each with its access (common/chunk.cuh).
 struct EpilogueOperands {
   attacca_operand result[2], full[4];
   attacca_vector row[2], column[2];
@@ -15,7 +15,7 @@ struct EpilogueOperands {
   uint32_t* maximum;  // nullptr: none
 };
 
-// Host side: from the caller's arguments.
+// Host side: makes them from the caller's arguments.
 inline EpilogueOperands epilogue_operands(const attacca_gemm_arguments& arguments) {
   EpilogueOperands all{};
   for (int i = 0; i < kResults; ++i) {
@@ -36,8 +36,8 @@ inline EpilogueOperands epilogue_operands(const attacca_gemm_arguments& argument
   return all;
 }
 
-// Host side: whether rows of so many columns are whole chunks, and each is accessed at once; of
-// full and row slots those from the first ones on.
+// Host side: whether `columns` is a multiple of kChunk and every operand allows kAccessChunks. Full
+// slots before `first_full` and row slots before `first_row` are not considered.
 inline bool by_whole_chunks(const EpilogueOperands& all, int32_t columns, int first_full = 0,
                             int first_row = 0) {
   const auto whole = [](const void* pointer, int32_t access) {
@@ -55,7 +55,7 @@ inline bool by_whole_chunks(const EpilogueOperands& all, int32_t columns, int fi
 
 #ifdef ATTACCA_DEVICE_CODE
 
-// What the chunk at (batch, row, column) needs from memory.
+// What the epilogue of the chunk at (batch, row, column) reads.
 struct ChunkInputs {
   Chunk<kFullBits[0]> full0;
   Chunk<kFullBits[1]> full1;
@@ -65,8 +65,7 @@ struct ChunkInputs {
   uint32_t column[kColumns ? kColumns : 1];
 };
 
-// WHOLE, here and below: the caller knows that every chunk is whole and accessed at once
-// (by_whole_chunks).
+// WHOLE, here and below: by_whole_chunks() holds, so every chunk is whole and accessed at once.
 template <int SLOT, bool WHOLE = false>
 __device__ __forceinline__ void load_full(const EpilogueOperands& operands, int32_t batch,
                                           int32_t row, int32_t column, int valid,
@@ -114,7 +113,7 @@ __device__ __forceinline__ void load_inputs(const EpilogueOperands& operands, in
   load_columns(operands, batch, row, inputs);
 }
 
-// The words of pair p.
+// Takes the words of a pair from a chunk.
 template <int BITS>
 __device__ __forceinline__ void take_pair(const Chunk<BITS>& chunk, int pair,
                                           uint32_t (&words)[2]) {
@@ -126,7 +125,7 @@ __device__ __forceinline__ void take_pair(const Chunk<BITS>& chunk, int pair,
   }
 }
 
-// A chunk's raw bits of every accumulator set, one element a word; not read where the hole takes
+// A chunk's accumulators of every set, raw bits, one element a word. Not read if the hole takes
 // none.
 struct ChunkAccumulators {
   uint32_t set[kAccumulators ? kAccumulators : 1][kChunk];
@@ -154,7 +153,7 @@ __device__ __forceinline__ HoleArguments pair_arguments(const ChunkInputs& input
   return arguments;
 }
 
-// Puts the words of result SLOT of pair p into its chunk.
+// Puts a pair's words of result SLOT into the result's chunk.
 template <int SLOT>
 __device__ __forceinline__ void keep_pair(const uint32_t* words, int pair,
                                           Chunk<kResultBits[SLOT]>& chunk) {
@@ -179,22 +178,22 @@ __device__ __forceinline__ void store_result(const EpilogueOperands& operands, i
                                    column, valid, chunk);
 }
 
-// The largest of what the hole returned to this thread, as bits: those of floats that are not
-// negative are ordered as the floats are, NaN above all.
+// The largest maximum that the hole returned to this thread, as bits: the bits of f32 numbers that
+// are not negative are ordered as the numbers are, with NaN above all.
 struct Largest {
   uint32_t bits = 0;
 };
 
-// REQUIRES: all lanes of the warp.
+// REQUIRES: all lanes of the warp call it.
 __device__ __forceinline__ void merge_largest(const EpilogueOperands& operands,
                                               const Largest& largest) {
   if constexpr (kMaxima > 0)
     if (operands.maximum) merge_maximum(operands.maximum, largest.bits);
 }
 
-// Calls the hole for the chunk's first PAIRS, and stores the results. For those beyond the end too,
-// which changes nothing (epilogue/hole.hpp): without branches between them, the pairs' latencies
-// overlap.
+// Calls the hole for the chunk's first PAIRS pairs and stores the results. Pairs beyond the end of
+// the row are computed too, which epilogue/hole.hpp allows, and not stored: without branches
+// between the calls, their latencies overlap.
 template <bool WHOLE = false, int PAIRS = kChunk / 2>
 __device__ __forceinline__ void finish_chunk(const EpilogueOperands& operands, int32_t batch,
                                              int32_t row, int32_t column, int valid,

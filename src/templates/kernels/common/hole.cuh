@@ -1,14 +1,12 @@
-// The hole as a template's source declares it (epilogue/hole.hpp), from the row's DEFINES:
-//   HOLE_ACCUMULATORS  sets: 0, 1 (default) or 2
-//   HOLE_FULL0 .. 3    bits of the full slots: 16 or 32; undefined: no such slot
+// The hole (epilogue/hole.hpp) as a template's source declares it, from the row's DEFINES:
+//   HOLE_ACCUMULATORS        accumulator sets: 0, 1 (default) or 2
+//   HOLE_FULL0 .. 3          bits of the full slots: 16 or 32; undefined: no such slot
 //   HOLE_ROWS, HOLE_COLUMNS  vector slots: 0, 1 or 2 (default)
-//   HOLE_RESULT0, 1    bits of the results: 8, 16 or 32; undefined: none. Without results the hole
-//   returns one
-//                      word that means nothing.
-//   HOLE_MAXIMA        1: the hole returns one word more, the bits of an f32 that is not negative;
-//   the
-//                      kernel keeps the largest
-// For kernels: constants of these, and call_hole(), which takes and gives arrays.
+//   HOLE_RESULT0, 1          bits of the results: 8, 16 or 32; undefined: no such result
+//   HOLE_MAXIMA              1: the hole also returns the bits of an f32 that is not negative, and
+//                            the kernel keeps the largest
+// A hole without results returns one word that has no meaning. Kernels use the constants below and
+// call_hole(), which takes and gives arrays.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +61,7 @@ constexpr int kResult1 = 0;
 #endif
 }  // namespace attacca_hole_bits
 
-// Slots that are there come first: HOLE_FULL1 without HOLE_FULL0 is an error.
+// Slots are numbered without gaps: HOLE_FULL1 requires HOLE_FULL0.
 constexpr int kFullBits[4] = {attacca_hole_bits::kFull0, attacca_hole_bits::kFull1,
                               attacca_hole_bits::kFull2, attacca_hole_bits::kFull3};
 constexpr int kFulls =
@@ -73,7 +71,7 @@ constexpr int kRows = HOLE_ROWS;
 constexpr int kColumns = HOLE_COLUMNS;
 constexpr int kResultBits[2] = {attacca_hole_bits::kResult0, attacca_hole_bits::kResult1};
 constexpr int kResults = (kResultBits[0] > 0) + (kResultBits[1] > 0);
-// Words of a pair of elements.
+// Words that hold a pair of elements.
 constexpr int hole_words(int bits) {
   return ATTACCA_HOLE_WORDS(bits);
 }
@@ -87,7 +85,7 @@ constexpr int kResultWords = kMaximumWord + kMaxima;
 #define HOLE_PASTE_(a, b) a##b
 #define HOLE_PASTE(a, b) HOLE_PASTE_(a, b)
 
-// Parameters and arguments of what the row has, each with a comma.
+// Parameters and arguments of the slots that the row has, each followed by a comma.
 #define HOLE_FULL_ARGUMENTS_16(i) full[i][0],
 #define HOLE_FULL_ARGUMENTS_32(i) full[i][0], full[i][1],
 
@@ -166,8 +164,8 @@ struct attacca_results {
 
 extern "C" __device__ attacca_results attacca_hole(HOLE_PARAMETERS);
 
-// What one call gets; of the arrays only what the signature counts is read. A 16-bit full slot is
-// one word, full[i][0].
+// The arguments of one call. Only slots that the row has are read. A 16-bit full slot is one word,
+// full[i][0].
 struct HoleArguments {
   uint32_t acc[kAccumulators ? kAccumulators : 1][2];
   uint32_t full[kFulls ? kFulls : 1][2];

@@ -1,9 +1,9 @@
-// A map of copies by TMA in a kernel's parameters (tensor_map.hpp fills it).
+// A tensor map in a kernel's parameters (host/tensor_map.hpp fills it).
 #pragma once
 
 #include <cstdint>
 
-// A CUtensorMap.
+// The bytes of a CUtensorMap.
 struct alignas(64) Map {
   uint64_t words[16];
 };

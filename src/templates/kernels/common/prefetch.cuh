@@ -1,6 +1,6 @@
-// Requests that bytes come to the L2 cache before they are loaded: what an epilogue reads while the
-// product runs, since afterwards nothing hides a trip to memory. A kernel before this one may still
-// write them: the cache has what it writes.
+// Prefetches to the L2 cache. Kernels prefetch what the epilogue reads while the product runs,
+// because afterwards nothing hides the latency of memory. The previous kernel may still be writing
+// these bytes: its writes go through L2 too.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 constexpr int kSectorBytes = 32;
 
-// Lane `lane` of `lanes` requests its share of these bytes.
+// Prefetches this lane's share of `bytes` bytes: it is number `lane` of `lanes`.
 __device__ __forceinline__ void prefetch_bytes(const void* from, int64_t bytes, int lane,
                                                int lanes) {
 #pragma unroll 1
@@ -21,7 +21,7 @@ __device__ __forceinline__ void prefetch_bytes(const void* from, int64_t bytes, 
     prefetch_sector(static_cast<const char*>(from) + at);
 }
 
-// Elements of a vector of neighbours, from `first` on.
+// Prefetches `count` elements of a vector from `first` on, if they are contiguous.
 __device__ __forceinline__ void prefetch_vector(const attacca_vector& vector, int batch, int first,
                                                 int count, int lane, int lanes) {
   if (vector.pointer == nullptr || vector.stride != 1) return;

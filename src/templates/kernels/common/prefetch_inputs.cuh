@@ -1,4 +1,4 @@
-// Requests that what the epilogue reads of a chunk comes to the L2 cache while the product runs.
+// Prefetches to L2 what the epilogue of a chunk reads, while the product runs.
 #pragma once
 
 #include "common/epilogue.cuh"
@@ -24,7 +24,7 @@ __device__ __forceinline__ void prefetch_element(const attacca_vector& vector, i
                     (at * vector.stride + batch * vector.batch_stride) * vector.bytes);
 }
 
-// Of the chunk that starts there.
+// Prefetches the inputs of the chunk that starts at (row, column).
 __device__ __forceinline__ void prefetch_inputs(const EpilogueOperands& operands, int batch,
                                                 int row, int column) {
   prefetch_full_chunk<0>(operands, batch, row, column);

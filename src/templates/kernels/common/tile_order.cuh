@@ -1,6 +1,6 @@
-// The order in which blocks take the tiles of a matrix: those that run at the same time are
-// neighbours, `group` lines of tiles, one after the other across them, so that they share what they
-// read.
+// The order in which blocks take the tiles of a matrix. A group consists of `group` neighbouring
+// lines of tiles; blocks take a group's tiles across its lines, so that those that run at the same
+// time share rows of A and columns of B in L2. CUTLASS calls this a swizzle of the tiles.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 struct TileOrder {
   int32_t tiles_m, tiles_n;
-  int32_t group;    // tiles along the raster that share what they read of the other factor
-  int32_t along_n;  // blocks run along n within a group of columns, else along m
+  int32_t group;    // lines of tiles in a group
+  int32_t along_n;  // 1: lines are columns of tiles, and blocks run along n; 0: rows, and along m
 };
 
 #ifdef ATTACCA_DEVICE_CODE

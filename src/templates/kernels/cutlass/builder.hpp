@@ -1,5 +1,5 @@
-// The host's side of one row: is a problem legal, how much workspace it needs, the kernel's
-// parameters. No device and no CUDA context is touched.
+// The builder of one row: checks a problem, and computes its workspace and the kernel's parameters.
+// It touches no device and no CUDA context.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@ constexpr int kTmaBytes = 16;  // alignment of addresses and strides
 
 constexpr int kInputBytes = 2;
 
-// A result's elements may not share memory.
+// Checks a result, whose elements may not share memory.
 int check_result(const Factor& x, char* reason, size_t size) {
   if (check_factor(x, Steps::Tma, reason, size)) return 1;
   if (x.outer.extent > 1 && x.outer.stride < x.inner.extent)
@@ -72,7 +72,7 @@ int check(const attacca_gemm_arguments* g, char* reason, size_t size) {
   return check_factors(*g, reason, size);
 }
 
-// CUTLASS's stride of a matrix.
+// The strides of a matrix as CUTLASS's type.
 template <class Stride>
 Stride stride_of(const Factor& x) {
   const auto [outer, batch] = outer_strides(x);
@@ -107,7 +107,7 @@ void point_leaf(Leaf& leaf, const attacca_operand& operand, int bits,
   leaf.dAux = stride_of<decltype(leaf.dAux)>(factor_mn("", operand, bits / 8, g));
 }
 
-// A template, so that children that a visitor lacks are not looked for.
+// A template, so that children that the visitor lacks are not compiled.
 template <class Arguments>
 Arguments fusion_arguments(const attacca_gemm_arguments& g) {
   Arguments arguments{};
@@ -162,8 +162,8 @@ typename Kernel::Arguments kernel_arguments(const attacca_gemm_arguments& g) {
   return arguments;
 }
 
-// Of a stream-K kernel: the partial sums, then the counters by which blocks wait for each other,
-// which must start at zero.
+// The workspace of a stream-K kernel: the partial sums, then the counters by which blocks wait for
+// each other, which must be zero before a launch.
 size_t workspace(const attacca_gemm_arguments* g, size_t* zero_offset, size_t* zero_bytes) {
   *zero_offset = *zero_bytes = 0;
 #if GEMM_STREAM_K

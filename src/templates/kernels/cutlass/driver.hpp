@@ -1,7 +1,6 @@
-// The few functions of the CUDA driver and runtime that CUTLASS's host code refers to, so that a
-// builder needs neither library: tensor maps are encoded by the function that
-// attacca_templates_open was given; the others answer that there is no device. Include before
-// CUTLASS.
+// The functions of the CUDA driver and runtime that CUTLASS's host code calls, so that builders
+// link with neither library. Tensor maps are encoded by the function that attacca_templates_open
+// was given; the other functions return that there is no device. Include this before CUTLASS.
 #pragma once
 
 #include <cuda.h>
@@ -12,9 +11,9 @@
 
 #include "host/record.hpp"
 
-// CUTLASS builds tensor maps only where nvcc compiles: say that it is nvcc, of CUDA 13, but first
-// take out wmma.h, which a host compiler then cannot read, and declare the device functions that
-// CUTLASS calls by name in templates that no builder uses.
+// CUTLASS makes tensor maps only if nvcc compiles it, so this claims to be nvcc of CUDA 13. wmma.h
+// is included before, because a host compiler cannot read it afterwards. The device functions
+// declared here are those that CUTLASS names in templates that no builder uses.
 #include <cutlass/arch/wmma.h>
 #define __CUDACC_VER_MAJOR__ 13
 #define __CUDACC_VER_MINOR__ 0
@@ -38,10 +37,10 @@ int SmId();
 
 namespace attacca_cutlass {
 
-// The first failure since it was last cleared: CUTLASS reports none.
+// The first failure of an encoding since it was last cleared. CUTLASS does not report them.
 inline thread_local CUresult encode_result = CUDA_SUCCESS;
 
-// A function of the library that holds the encoder: of the driver, outside tests.
+// A function of the library that has the encoder, which is the driver except in tests.
 inline void* beside_encoder(const char* name) {
   Dl_info info;
   if (!attacca_encode_tiled || !dladdr(attacca_encode_tiled, &info)) return nullptr;
@@ -79,7 +78,7 @@ ATTACCA_DRIVER CUresult CUDAAPI cuTensorMapEncodeIm2col(
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-// CUTLASS fixes the maps of small tensors for drivers up to 13.1.
+// CUTLASS changes the maps of small tensors for drivers up to 13.1.
 ATTACCA_DRIVER cudaError_t cudaDriverGetVersion(int* version) {
   static const int found = [] {
     int result = 0;

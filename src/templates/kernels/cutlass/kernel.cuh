@@ -17,7 +17,7 @@ constexpr bool kPingpong = GEMM_PINGPONG;
 constexpr bool kStreamK = GEMM_STREAM_K;
 constexpr int kMaxSharedBytes = 232448;  // of a block on sm_90
 
-// Values pass through these as bits: 16-bit containers serve f16 as well as bf16.
+// The types that CUTLASS is told. They only carry bits, so bf16 stands for f16 too.
 template <int Width>
 using Bits = cute::conditional_t<Width == 16, cutlass::bfloat16_t, float>;
 using Input = cutlass::bfloat16_t;
@@ -46,7 +46,7 @@ template <int Width>
 using Full = FullLoad<
     cutlass::epilogue::collective::detail::AuxLoadDescriptor<Descriptor, LayoutD, Bits<Width>>,
     Bits<Width>>;
-// A node comes after what it needs: the full operands' leaves, then the second result's.
+// A node follows its operands: the loads of full operands, then the second result's store.
 #if defined(HOLE_RESULT1)
 using SecondOutput = Bits<kResultBits[1]>;
 using StoreDescriptor =

@@ -1,12 +1,12 @@
-# The Hopper schedules: CUTLASS 3 kernels with the hole in their epilogue.
+# CUTLASS 3 kernels for Hopper with the hole in their epilogue.
 #
 # cutlass_gemm(B TILE CLUSTER SCHEDULE [SWAP] [FULL bits...] [RESULT bits...] [FEW])
-#   B         tn: B given as (N, K); tt: as (K, N)
-#   SCHEDULE  pingpong; coop: cooperative; streamk: cooperative, sharing out K
-#   SWAP      the kernel's M side is the problem's N: for small M. TILE and CLUSTER are the
+#   B         tn: B is (N, K); tt: B is (K, N)
+#   SCHEDULE  pingpong; coop: cooperative; streamk: cooperative, with CUTLASS's stream-K scheduler
+#   SWAP      the kernel's M side is the problem's N, for small M. TILE and CLUSTER are the
 #             kernel's.
-#   FULL      bits of the full slots, 16 by default, 0 for none; RESULT: of the results, 16 by
-#             default
+#   FULL      bits of the full slots, 16 by default, 0 for none
+#   RESULT    bits of the results, 16 by default
 if(NOT ATTACCA_CUTLASS_INCLUDE AND ATTACCA_TEMPLATES STREQUAL few)
   message(STATUS "Kernel templates: none for Hopper without CUTLASS, which tools/setup.sh fetches")
   return()
@@ -72,8 +72,9 @@ macro(cutlass_gemm B TILE CLUSTER SCHEDULE)
   if(GEMM_FEW)
     set(GEMM_FEW_OPTION FEW)
   endif()
-  # CUTLASS is not written for a host's compiler: names that only nvcc declares, unused functions.
-  # The measured PTX is that of entries called bf16_*.
+  # CUTLASS is not written for a host compiler: it uses names that only nvcc declares, and has
+  # unused functions. COMPILED_AS: nvcc's code depends on the entry's name; the PTX that was
+  # measured had the names bf16_*.
   attacca_template(cutlass_${GEMM_NAME} SOURCE cutlass/gemm.cu ARCH 90a CUTLASS ${GEMM_FEW_OPTION}
                    COMPILED_AS bf16_${GEMM_NAME}
                    DEFINES ${GEMM_DEFINES} CXX_FLAGS -fpermissive -w)
@@ -90,7 +91,8 @@ cutlass_gemm(tn 128x128x64 2x1 pingpong FEW)
 cutlass_gemm(tn 128x128x64 1x2 pingpong)
 cutlass_gemm(tn 128x128x64 1x1 pingpong)
 
-# Middling M: widths that fill the last wave. The tiles of 256 rows also for M up to 256.
+# Medium M: tile widths for which the last wave of blocks is full. Tiles of 256 rows are also for M
+# up to 256.
 cutlass_gemm(tn 128x112x64 2x1 pingpong)
 cutlass_gemm(tn 128x112x64 2x1 pingpong FULL 0)
 cutlass_gemm(tn 128x128x64 2x1 pingpong FULL 0)

@@ -1,9 +1,9 @@
-// The epilogue of a Hopper template: one node that hands the accumulators to the hole, two
-// neighbouring ones a call, with what its slots hold for them.
+// The epilogue of a CUTLASS template: a node of CUTLASS's epilogue visitor tree that calls the hole
+// for every two neighbouring accumulators, with the operands in its slots.
 //
 // Row and column slots are read into shared memory once a tile, as 32-bit words whatever their
-// width and stride, so the calls find them at fixed offsets from one address a thread. What the
-// spliced body does not use costs a register nowhere: its loads are dead.
+// width and stride, so that a thread finds all of them at fixed offsets from one address. What the
+// spliced body does not use takes no registers: ptxas removes its loads.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -16,7 +16,7 @@ namespace attacca_cutlass {
 
 namespace fusion = cutlass::epilogue::fusion;
 
-// A full operand by TMA; one that is absent (NULL) keeps the loading warp asleep.
+// Loads a full operand by TMA. If it is absent (NULL), the loading warp does nothing.
 template <class Descriptor, class Bits>
 struct FullLoad
     : fusion::Sm90AuxLoad<Descriptor::Stages, typename Descriptor::EpilogueTile, Bits,
@@ -29,9 +29,9 @@ struct FullLoad
   CUTLASS_DEVICE bool is_producer_load_needed() const { return !this->params_ptr->use_default; }
 };
 
-// A pair as the hole takes and gives it, elements i and i + 1: one word of two 16-bit values, or
-// two words. Whole words of the array are moved: taken apart and put together again, halves would
-// stay so.
+// put_pair() and take_pair() copy elements i and i + 1 to and from the hole's words: one word of
+// two 16-bit values, or two words. They copy whole words: the compiler would not merge 16-bit
+// halves again.
 template <class Bits, int Size>
 CUTLASS_DEVICE void put_pair(uint32_t (&words)[2], const cutlass::Array<Bits, Size>& from, int i) {
   const auto* all = reinterpret_cast<const uint32_t*>(&from);
@@ -102,7 +102,7 @@ struct HoleNode {
   template <int Size>
   struct Results {
     cutlass::Array<First, Size> first;
-    cutlass::Array<cute::conditional_t<kTwoResults, Second, First>, Size> second;  // if there
+    cutlass::Array<cute::conditional_t<kTwoResults, Second, First>, Size> second;  // if kTwoResults
   };
   static constexpr int kTileM = cute::size<0>(CtaTile{});
   static constexpr int kTileN = cute::size<1>(CtaTile{});
@@ -137,8 +137,8 @@ struct HoleNode {
   }
 
   CUTLASS_HOST_DEVICE HoleNode() {}
-  // Made once, where the kernel begins: the producers' last warp, which has no other work, asks for
-  // the block's share of the vectors.
+  // Constructed once, where the kernel begins. The last warp of the producers, which has no other
+  // work, prefetches the block's share of the vectors.
   CUTLASS_HOST_DEVICE HoleNode(const Params& params, const SharedStorage& shared)
       : params(&params), shared(const_cast<SharedStorage*>(&shared)) {
 #ifdef __CUDA_ARCH__
@@ -182,7 +182,7 @@ struct HoleNode {
     CUTLASS_DEVICE Callbacks(const Params* params, SharedStorage* shared, Coordinates coordinates)
         : params(params), shared(shared), coordinates(coordinates) {}
 
-    // Vectors and what the hole loads may be results of the kernel before this one.
+    // Vectors and what the hole loads may be results of the previous kernel.
     CUTLASS_DEVICE void begin() {
       cutlass::arch::wait_on_dependent_grids();
       CUTLASS_PRAGMA_UNROLL
@@ -202,7 +202,8 @@ struct HoleNode {
       return any;
     }
 
-    // All shared memory is read before the first call, across which the compiler keeps nothing.
+    // All shared memory is read before the first call, because the compiler moves no load across a
+    // call.
     template <class Accumulator, int Size, class... Full>
     CUTLASS_DEVICE Results<Size> call(const cutlass::Array<Accumulator, Size>& values, int epi_v,
                                       int epi_m, int epi_n,

@@ -1,9 +1,10 @@
-// One to a few rows of A times weights as (N, K): each element of the result is a dot product, and
-// the weights are read once at the memory's rate, without tensor cores or shared memory. The lanes
-// of a warp load neighbouring 16 bytes of the same weights' rows, several steps of k at once; A
-// comes from L1.
+// One to a few rows of A times weights as (N, K). Each element of the result is a dot product. The
+// weights are read once, at the memory's bandwidth, without tensor cores or shared memory: the
+// lanes of a warp load neighbouring 16-byte chunks of the same rows of weights, several steps of k
+// at once. A is read through L1.
 //
-// Sums have a fixed order: a lane's along k, then the lanes', then the warps' that share k.
+// Sums have a fixed order: along k in a lane, then over the lanes, then over the warps that share
+// k.
 #pragma once
 
 #include "common/prefetch_inputs.cuh"
@@ -14,12 +15,13 @@
 
 namespace attacca_dot {
 
-// What one lane reads, from its first chunk on. Rows beyond the end are the last one again.
+// The rows that one lane reads, from its first chunk on. Rows beyond the end are the last row
+// again.
 struct Lines {
   const Element* a[kTileM];
   const Element* b[kSets][kColumnsOfWarp];
   int chunk;       // this lane's first, of 16 bytes
-  int warp_chunk;  // its warp's
+  int warp_chunk;  // its warp's first
 };
 
 struct Sums {
@@ -46,7 +48,7 @@ __device__ __forceinline__ Lines lines_of(const Params& params, int batch) {
   return lines;
 }
 
-// The weights that this warp loads first; lanes take its rows and steps by turns.
+// Prefetches the weights that this warp loads first; each lane takes a row and a step.
 __device__ __forceinline__ void prefetch_weights(const Params& params, int batch) {
   constexpr int kRowsOfWarp = kSets * kColumnsOfWarp;
   static_assert(kRowsOfWarp * kAhead <= 32);
@@ -90,8 +92,8 @@ __device__ __forceinline__ void multiply_chunk(const uint32_t (&a)[kTileM][4],
     }
 }
 
-// kAhead steps from the lines' place on. WHOLE: all of them are there; else chunks beyond `left`,
-// counted from the lane's place, are 0.
+// Multiplies kAhead steps from the lines' place on. WHOLE: none is beyond the end. Otherwise chunks
+// from number `left` on, counted from the lane's place, count as 0.
 template <bool WHOLE>
 __device__ __forceinline__ void multiply_steps(const Lines& lines, int left, Sums& sums) {
   uint32_t b[kAhead][kSets][kColumnsOfWarp][4] = {};
@@ -125,7 +127,7 @@ __device__ __forceinline__ void advance(Lines& lines, int chunks) {
   lines.warp_chunk += chunks;
 }
 
-// The values of k behind the last whole chunk, by the lane whose chunk they begin.
+// Multiplies the values of k after the last whole chunk, in the lane whose chunk they begin.
 __device__ __forceinline__ void multiply_rest(const Lines& lines, int count, Sums& sums) {
 #pragma unroll 1
   for (int k = 0; k < count; ++k) {
@@ -156,8 +158,9 @@ __device__ __forceinline__ void multiply(int k, Lines& lines, Sums& sums) {
   }
 }
 
-// Over all lanes: each keeps one half of the sums and gives the other to the lane that keeps that
-// one. Returns sum number lane / (32 / kSums), in the order of Sums.
+// Adds the sums over all lanes: in each step a lane keeps one half of its sums and sends the other
+// half to the lane that keeps that half. Returns sum number lane / (32 / kSums), in the order of
+// Sums.
 __device__ __forceinline__ float join_lanes(const Sums& sums) {
   float own[kSums];
 #pragma unroll
@@ -182,7 +185,7 @@ __device__ __forceinline__ float join_lanes(const Sums& sums) {
   return own[0];
 }
 
-// This warp's sums, as rows of the problem, set after set.
+// Writes this warp's sums to shared memory, as rows of the problem, set after set.
 __device__ __forceinline__ void keep_sums(const Sums& sums, float* shared) {
   const float sum = join_lanes(sums);
   constexpr int kLanes = 32 / kSums;
@@ -192,7 +195,7 @@ __device__ __forceinline__ void keep_sums(const Sums& sums, float* shared) {
            lane / kLanes % kColumnsOfWarp] = sum;
 }
 
-// Two neighbours of a row, over all shares of k.
+// Two neighbouring sums of a row, added over all shares of k.
 __device__ __forceinline__ void join_warps(const float* shared, int line, int place,
                                            ChunkAccumulators& to) {
 #pragma unroll

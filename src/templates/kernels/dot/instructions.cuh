@@ -1,5 +1,5 @@
-// The machine instructions of the kernels of dot products, by name. The emulator of tests/templates
-// has its own.
+// The PTX instructions of the kernels of dot products, as functions. The emulator of
+// tests/templates has its own version of this file.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,15 @@ using attacca_wgmma::allow_next_kernel;
 using attacca_wgmma::exchange_lanes;
 using attacca_wgmma::wait_for_previous_kernel;
 
-// 16 bytes that are read once. Volatile: all of a step are under way before the first is used.
+// Loads 16 bytes that are read only once. Volatile: all loads of a step are issued before the first
+// is used.
 __device__ __forceinline__ void load_once(const void* at, uint32_t (&word)[4]) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
                : "l"(at));
 }
 
-// instantiate() makes f16 of the type.
+// templates/instantiate.cpp replaces bf16 by f16 in the PTX.
 __device__ __forceinline__ float number_of(uint16_t bits) {
   float value;
   asm("cvt.f32.bf16 %0, %1;" : "=f"(value) : "h"(bits));

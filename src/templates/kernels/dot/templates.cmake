@@ -1,8 +1,8 @@
-# Dot products: very few rows of A times weights as (N, K), which stream by without tensor cores
-# (dot/gemm.cuh). Named by the most rows, the columns of a block and the warps that share k. COLUMNS
-# of a warp; AHEAD: steps of k under way, of 16 bytes a lane and column; BLOCKS of a multiprocessor,
-# which bounds the registers. EARLY: the first weights are fetched into L2 while the kernel before
-# ends. GATE: two products of one A.
+# Dot products (dot/gemm.cuh): very few rows of A times weights as (N, K), without tensor cores. A
+# name says the most rows, the columns of a block and the warps that share k. COLUMNS: of a warp.
+# AHEAD: steps of k in flight, of 16 bytes for each lane and column. BLOCKS: of a multiprocessor,
+# which bounds the registers. EARLY: the first weights are prefetched to L2 while the previous
+# kernel ends. GATE: two products of one A.
 macro(dot_gemm TILE_M COLUMNS WARPS_N WARPS_K AHEAD BLOCKS RESULT)
   cmake_parse_arguments(DOT "GATE;EARLY" "" "" ${ARGN})
   math(EXPR tile_n "${COLUMNS} * ${WARPS_N}")

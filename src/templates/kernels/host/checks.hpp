@@ -1,4 +1,5 @@
-// What builders of our own kernels share: the hole's metadata and checks with reasons.
+// Shared by the builders: metadata of the hole, and checks of a launch's arguments. A check returns
+// 0, or writes a reason and returns 1.
 #pragma once
 
 #include <cstdarg>
@@ -15,10 +16,11 @@ namespace {
   return (value + by - 1) / by;
 }
 
-// What TMA's steps along an axis must stay below.
+// cuTensorMapEncodeTiled (CUDA driver API) takes strides below 2^40 bytes.
 [[maybe_unused]] constexpr int64_t kMaxStrideBytes = int64_t{1} << 40;
 
-// Of a kernel for sm_90a that may be launched while the one before ends.
+// Metadata common to kernels for sm_90a. All of them wait for the previous kernel by themselves
+// (attacca_info::dependent_launch).
 [[maybe_unused]] inline attacca_info hopper_info() {
   attacca_info info;
   info.arch = "sm_90a";
@@ -27,13 +29,13 @@ namespace {
   return info;
 }
 
-// B of a product, or of a gate's second one.
+// B of a product (set 0) or of a gate's second product (set 1).
 [[maybe_unused]] inline const attacca_operand& weight(const attacca_gemm_arguments& arguments,
                                                       int set) {
   return set == 0 ? arguments.b : arguments.b1;
 }
 
-// As attacca_template_entry has it, of a kernel that needs none.
+// attacca_template_entry::workspace of a kernel that needs none.
 [[maybe_unused]] inline size_t no_workspace(const attacca_gemm_arguments*, size_t* zero_offset,
                                             size_t* zero_bytes) {
   *zero_offset = *zero_bytes = 0;
@@ -49,7 +51,8 @@ namespace {
   info.maxima = kMaxima;
 }
 
-// What the kernel multiplies; the source is written for the first type of the list.
+// Fills in the dtypes that the kernel multiplies. The source is written for the first of them;
+// templates/instantiate.cpp makes the others from its PTX.
 [[maybe_unused]] inline void describe_element(attacca_info& info) {
   constexpr const char* kTypes[][2] = {{"bf16", "f16"}, {"s8", "u8"}, {"f8e4m3", "f8e5m2"}};
   for (int i = 0; i < 2; ++i) info.input_types[i] = kTypes[ELEMENT - ELEMENT_BF16][i];
@@ -57,7 +60,7 @@ namespace {
   if (ELEMENT == ELEMENT_S8) info.accumulator_type = "s32";
 }
 
-// Returns 1, what `check` returns of what is not legal.
+// Writes the reason and returns 1, for attacca_template_entry::check.
 [[maybe_unused]] __attribute__((format(printf, 3, 4))) inline int refuse(char* reason,
                                                                          size_t reason_bytes,
                                                                          const char* format, ...) {
@@ -78,8 +81,9 @@ namespace {
   return 0;
 }
 
-// Whether `pointer` is a multiple of `least`, a power of two. The reason says how aligned it is:
-// `check` also gets addresses that only stand for an alignment (abi.h).
+// Checks that `pointer` is a multiple of `least`, a power of two. The reason names the alignment
+// and not the address, because the address may be a placeholder of that alignment
+// (launch/legality.cpp).
 [[maybe_unused]] inline int check_address(const char* name, const void* pointer, int least,
                                           char* reason, size_t reason_bytes) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -88,7 +92,7 @@ namespace {
                 static_cast<int>(address & -address));
 }
 
-// The same of an operand of this kind and slot, whose elements have so many bytes.
+// Checks that operand `slot` of this kind is aligned to its elements, which have `bytes` bytes.
 [[maybe_unused]] inline int check_elements(const char* kind, int slot, const void* pointer,
                                            int bytes, char* reason, size_t reason_bytes) {
   char name[32];
@@ -96,7 +100,8 @@ namespace {
   return check_address(name, pointer, bytes, reason, reason_bytes);
 }
 
-// Results and full operands: a slot for each, and elements at addresses of their size.
+// Checks results or full operands: each needs a slot and must be aligned to its elements. `bits`:
+// the width of each slot's elements; 0: no such slot.
 [[maybe_unused]] inline int check_slots(const char* name, const attacca_operand* operands,
                                         const int* bits, int count, char* reason,
                                         size_t reason_bytes) {
@@ -124,8 +129,8 @@ namespace {
   return 0;
 }
 
-// What the hole of every template says of its operands, and what a template without such a thing
-// refuses.
+// Checks the epilogue's operands, the maximum and B1 against the hole; those that the template has
+// no slot for are refused.
 [[maybe_unused]] inline int check_operands(const attacca_gemm_arguments& g, char* reason,
                                            size_t bytes) {
   if (check_slots("result", g.result, kResultBits, 2, reason, bytes) ||

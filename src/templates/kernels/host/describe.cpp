@@ -1,5 +1,5 @@
-// describe DIR: writes DIR/NAME.json for every template and removes the .json of templates that are
-// no more. Each appears whole or not at all.
+// describe DIR: writes the metadata of every template to DIR/NAME.json and removes the .json files
+// of templates that no longer exist. Each file is written as a draft and then renamed.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -20,7 +20,7 @@ std::string quoted(const char* text) {
   return std::string("\"").append(text).append("\"");
 }
 
-// The list up to its end: nullptr of texts, -1 of numbers.
+// A JSON list of the elements before the end mark: nullptr for texts, -1 for numbers.
 template <size_t N>
 std::string list(const char* const (&texts)[N]) {
   std::string all;

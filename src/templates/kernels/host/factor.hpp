@@ -1,5 +1,5 @@
-// A matrix as builders see it: lines that are contiguous along one axis, steps from line to line
-// and from one of a batch to the next. One check says which of them a kernel takes.
+// A matrix as builders see it: contiguous along its inner axis, with a stride along its outer axis
+// and one along the batch. check_factor() says whether a kernel takes it.
 #pragma once
 
 #include "host/checks.hpp"
@@ -12,13 +12,16 @@ struct Axis {
 };
 
 struct Factor {
-  const char* name;  // as people read it
+  const char* name;  // for messages
   const void* pointer;
   int bytes;  // of an element
   Axis inner, outer, batch;
 };
 
-// What steps along the outer axes may be: TMA takes no more than 2^40 bytes, and none backwards.
+// Which strides along the outer axis and the batch a kernel takes.
+//   Multiples16  multiples of 16 bytes
+//   Tma          of these, what cuTensorMapEncodeTiled takes: positive (along the batch, 0 too) and
+//                below 2^40 bytes
 enum class Steps { Multiples16, Tma };
 
 [[maybe_unused]] inline Factor factor_a(const attacca_gemm_arguments& g, int bytes) {
@@ -30,7 +33,7 @@ enum class Steps { Multiples16, Tma };
           .batch = {"batch", g.batch, g.a.batch_stride}};
 }
 
-// B, or B1 of set 1, whose lines are along k or along n.
+// B (set 0) or B1 (set 1), contiguous along k or along n.
 [[maybe_unused]] inline Factor factor_b(const attacca_gemm_arguments& g, int set, bool k_major,
                                         int bytes) {
   const attacca_operand& b = weight(g, set);
@@ -43,7 +46,7 @@ enum class Steps { Multiples16, Tma };
           .batch = {"batch", g.batch, b.batch_stride}};
 }
 
-// A result or a full operand.
+// A result or a full operand, contiguous along n.
 [[maybe_unused]] inline Factor factor_mn(const char* name, const attacca_operand& operand,
                                          int bytes, const attacca_gemm_arguments& g) {
   return {.name = name,
@@ -54,7 +57,7 @@ enum class Steps { Multiples16, Tma };
           .batch = {"batch", g.batch, operand.batch_stride}};
 }
 
-// Strides along axes of one element mean nothing: any is taken.
+// Checks address and strides. The stride of an axis of at most one element is ignored.
 [[maybe_unused]] inline int check_factor(const Factor& factor, Steps steps, char* reason,
                                          size_t bytes) {
   const auto& [axis, extent, stride] = factor.inner;
@@ -78,7 +81,8 @@ enum class Steps { Multiples16, Tma };
   return 0;
 }
 
-// The outer axes' strides in elements, where one means nothing such that TMA takes it.
+// The strides along the outer axis and the batch, in elements. cuTensorMapEncodeTiled checks
+// strides along axes of one element too, so these are replaced by strides that it takes.
 struct OuterStrides {
   int64_t outer, batch;
 };

@@ -1,4 +1,4 @@
-// What libattacca_templates.so exports, but attacca_templates_sources(), which is generated.
+// The exports of libattacca_templates.so, except attacca_templates_sources(), which is generated.
 #include <vector>
 
 #include "host/record.hpp"

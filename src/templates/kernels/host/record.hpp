@@ -1,12 +1,13 @@
-// What a template's builder reports of itself. Each builder object defines one record by
-// ATTACCA_RECORD; the build gathers them into the shared object and prints their metadata.
+// A template's record: its metadata and its builder's functions. Each builder object defines one
+// with ATTACCA_RECORD; the build lists all of them in registry.cpp, and describe.cpp writes their
+// metadata to files.
 #pragma once
 
 #include <cstddef>
 
 #include "abi.h"
 
-// The metadata, as templates/template.hpp explains it; -1 ends a list of bits.
+// The metadata, as templates/template.hpp explains it. -1 ends a list of bits.
 struct attacca_info {
   const char* family = "gemm";  // "gemm", "pointwise"
   const char* arch = "";        // "sm_90a", "sm_80"
@@ -39,7 +40,7 @@ struct attacca_record {
   attacca_info (*info)();
 };
 
-// Every template of the build, by the generated registry.cpp.
+// The records of all templates of the build. The generated registry.cpp defines both.
 extern const attacca_record* const attacca_records[];
 extern const int attacca_record_count;
 
@@ -51,7 +52,8 @@ extern void* attacca_encode_tiled;
 #define ATTACCA_TEXT_(a) #a
 #define ATTACCA_TEXT(a) ATTACCA_TEXT_(a)
 
-// Params: the kernel's one parameter. The functions as in attacca_template_entry.
+// Defines the template's record. Params: the type of the kernel's only parameter. `info` returns
+// the metadata; the other functions are those of attacca_template_entry.
 #define ATTACCA_RECORD(Params, info, check, workspace, build)                                     \
   extern "C" const attacca_record ATTACCA_PASTE(attacca_record_, ATTACCA_TEMPLATE);               \
   extern "C" const attacca_record ATTACCA_PASTE(attacca_record_, ATTACCA_TEMPLATE) = {            \

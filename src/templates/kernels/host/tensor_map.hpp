@@ -1,4 +1,4 @@
-// Maps of copies by TMA (CUtensorMap), as builders make them.
+// Makes tensor maps (CUtensorMap), which describe a matrix to TMA, the copy engine of sm_90.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,10 @@
 
 namespace {
 
-// Copies of boxes of inner x outer elements, of 1 or 2 bytes each; a box's rows are of 16 bytes, or
-// of 32, 64 or 128, which the swizzle spans. By the driver's cuTensorMapEncodeTiled, its
-// enumerations as numbers.
+// Makes the map of a matrix for copies of boxes of inner x outer elements, of 1 or 2 bytes each. A
+// box's rows have 16, 32, 64 or 128 bytes; from 32 on, TMA swizzles them over their length. Calls
+// the driver's cuTensorMapEncodeTiled with its enumerations as numbers, so that cuda.h is not
+// needed.
 inline int encode_map(const Factor& from, uint32_t inner, uint32_t outer, void* map, char* reason,
                       size_t bytes) {
   using Encode =

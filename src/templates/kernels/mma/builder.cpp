@@ -14,7 +14,7 @@ constexpr uint32_t kMaxGridZ = 65535;
 
 attacca_info info() {
   attacca_info info;
-  // 8-bit floats came later.
+  // The PTX ISA has mma.sync for 8-bit floats from sm_89 on.
   info.arch = ELEMENT == ELEMENT_E4M3 ? "sm_89" : "sm_80";
   info.min_capability = ELEMENT == ELEMENT_E4M3 ? 89 : 80;
   describe_element(info);
@@ -33,7 +33,7 @@ attacca_info info() {
   return info;
 }
 
-// As rows along the result's m or n.
+// A and B as rows along the result's m or n.
 Matrix matrix_a(const attacca_gemm_arguments& g) {
   return {static_cast<const Element*>(g.a.pointer), g.a.row_stride, g.a.column_stride,
           g.a.batch_stride};

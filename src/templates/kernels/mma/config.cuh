@@ -1,10 +1,11 @@
-// What the DEFINES of an mma row say, what follows from it, and the kernel's parameters.
-//   TILE_M, TILE_N, TILE_K  of a block; WARPS_M, WARPS_N  how its warps share it
-//   STAGES                  tiles of A and B in shared memory
-//   B_K_MAJOR               1: B as (N, K); 0: B as (K, N)
-//   ELEMENT                 of A and B (common/element.cuh); those of 8 bits take B_K_MAJOR alone
-//   ANY_STRIDES             1: element-wise loads of A and B of any strides and alignment
-// With HOLE_ACCUMULATORS=2, a gate, each of the two products has a TILE_N of its own.
+// The DEFINES of an mma row, constants that follow from them, and the kernel's parameters.
+//   TILE_M, TILE_N, TILE_K  the tile that a block computes
+//   WARPS_M, WARPS_N        the block's warps along m and n, which share the tile
+//   STAGES                  tiles of A and of B in shared memory
+//   B_K_MAJOR               1: B is (N, K); 0: B is (K, N)
+//   ELEMENT                 of A and B (common/element.cuh); 8-bit elements need B_K_MAJOR=1
+//   ANY_STRIDES             1: A and B are loaded by elements, with any strides and alignment
+// With HOLE_ACCUMULATORS=2, a gate, each of the two products has TILE_N columns.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +24,17 @@ constexpr bool kAnyStrides = ANY_STRIDES;
 
 constexpr int kThreads = 32 * kWarpsM * kWarpsN;
 constexpr int kWarpM = kTileM / kWarpsM, kWarpN = kTileN / kWarpsN;
-// mma.sync tiles of a warp.
+// Tiles of mma.sync, 16 x 8, that a warp computes.
 constexpr int kFragmentsM = kWarpM / 16, kFragmentsN = kWarpN / 8;
-// Products of one A.
+// Accumulator sets: products of the same A.
 constexpr int kSets = kAccumulators;
 static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 && kTileK * kElementBytes % kStepBytes == 0);
 static_assert(kBKMajor || kElementBytes == 2);
 static_assert(!kAnyStrides || (kBKMajor && kStages == 2));
 
-// Shared memory: the stages of A, then those of each B; later the accumulators of one slice, the
-// rows of all warps' fragments of one index, padded so that banks do not clash, set after set.
+// Shared memory holds the stages of A, then those of each B. After the product it holds one slice
+// of the accumulators at a time, set after set: row i of the fragments (16 rows) of every warp. Its
+// rows are padded against bank conflicts.
 constexpr int kStageABytes = kTileM * kTileK * kElementBytes;
 constexpr int kStageBBytes = kTileN * kTileK * kElementBytes;
 constexpr int kSliceRows = kWarpsM * 16, kSlicePitch = kTileN + 8;
@@ -41,7 +43,7 @@ constexpr int kPipelineBytes = kStages * (kStageABytes + kSets * kStageBBytes);
 constexpr int kSharedBytes =
     kPipelineBytes > kSets* kSliceBytes ? kPipelineBytes : kSets* kSliceBytes;
 
-// A factor of the product as rows along the result's m or n. Strides in elements.
+// A or B as rows along the result's m or n. Strides are in elements.
 struct Matrix {
   const Element* pointer;
   int64_t row_stride, k_stride, batch_stride;

@@ -1,6 +1,7 @@
-// A GEMM for sm_80 and later: a block a tile, cp.async into several stages, mma.sync, then the
-// epilogue in slices through shared memory, so that operands and results move in whole chunks of
-// rows whatever the accumulators' layout.
+// A GEMM for sm_80 and later. Each block computes one tile: cp.async copies A and B to several
+// stages in shared memory, mma.sync multiplies them, and the epilogue follows. The accumulators go
+// to the epilogue in slices through shared memory, so that operands and results move as whole
+// chunks of rows, which the layout of mma.sync's fragments would not allow.
 #pragma once
 
 #include "mma/multiply.cuh"
@@ -18,7 +19,7 @@ __device__ __forceinline__ TilePlace tile_place(const Params& params, int block)
   return {at.m * kTileM, at.n * kTileN};
 }
 
-// The factors' matrices of one batch, and where this block's part of them begins.
+// The matrices of one batch, and this block's tile of the result.
 struct Block {
   const Element *a, *b[kSets];
   TilePlace at;
@@ -50,7 +51,7 @@ __device__ __forceinline__ void copy_stage(const Params& params, const Block& bl
   }
 }
 
-// kStages - 1 tiles are under way while one is multiplied.
+// Multiplies while up to kStages - 1 further tiles are being copied by cp.async.
 __device__ __forceinline__ void multiply_staged(const Params& params, const Block& block,
                                                 const Warp& warp, char* shared, Accumulators& sum) {
   const uint32_t base = shared_address(shared);
@@ -63,7 +64,7 @@ __device__ __forceinline__ void multiply_staged(const Params& params, const Bloc
     if (tile < block.k_tiles) copy_stage(params, block, base, tile);
     commit_copies();
   }
-  // Tile 0 is there, for all threads.
+  // Wait until all threads see tile 0.
   wait_copies<kStages - 2>();
   __syncthreads();
   Fragments fragments[2];
@@ -71,7 +72,7 @@ __device__ __forceinline__ void multiply_staged(const Params& params, const Bloc
   if (block.k_tiles > 0) load(0, 0, fragments[0]);
 #pragma unroll 1
   for (int tile = 0; tile < block.k_tiles; ++tile) {
-    // Into the stage of tile - 1, which no thread reads any more.
+    // Copy to the stage of tile - 1, which no thread reads any more.
     const int ahead = tile + kStages - 1;
     if (ahead < block.k_tiles) copy_stage(params, block, base, ahead);
     commit_copies();
@@ -81,7 +82,7 @@ __device__ __forceinline__ void multiply_staged(const Params& params, const Bloc
       if (step + 1 < kSteps) {
         load(tile, step + 1, next);
       } else {
-        // The next tile is there, and everybody has loaded what it needs of this one.
+        // Wait for the next tile, and until all threads have loaded their fragments of this one.
         wait_copies<kStages - 2>();
         __syncthreads();
         if (tile + 1 < block.k_tiles) load(tile + 1, 0, next);
@@ -91,7 +92,8 @@ __device__ __forceinline__ void multiply_staged(const Params& params, const Bloc
   }
 }
 
-// Any strides: through registers, one tile ahead.
+// Multiplies A and B of any strides: while one tile is multiplied, the next is loaded into
+// registers.
 __device__ __forceinline__ void multiply_elements(const Params& params, const Block& block,
                                                   const Warp& warp, char* shared,
                                                   Accumulators& sum) {
@@ -130,14 +132,15 @@ __device__ __forceinline__ void multiply_elements(const Params& params, const Bl
   }
 }
 
-// Row and column of lane's values 0, 1 of a fragment; values 2, 3 are 8 rows below.
+// Writes one slice to shared memory. A lane's values 0 and 1 of a fragment are neighbours in a row,
+// values 2 and 3 lie 8 rows below (PTX ISA, accumulators of mma.m16n8).
 __device__ __forceinline__ void keep_slice(const Warp& warp, const Accumulators& sum, int slice,
                                            uint32_t* shared) {
   const int row = warp.m / kWarpM * 16 + warp.lane / 4;
   const int column = warp.n + warp.lane % 4 * 2;
 #pragma unroll
   for (int i = 0; i < kFragmentsM; ++i) {
-    // Registers have no index: each slice has its own code.
+    // Registers cannot be indexed at run time, so each slice has its own code.
     if (i != slice) continue;
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
@@ -153,7 +156,7 @@ __device__ __forceinline__ void keep_slice(const Warp& warp, const Accumulators&
   }
 }
 
-// The chunk of eight values at `from`.
+// Loads the chunk of eight values at `from`.
 __device__ __forceinline__ void load_values(const uint32_t* from, uint32_t (&to)[kChunk]) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {

@@ -1,5 +1,5 @@
-// The machine instructions of the mma kernels, by name. The emulator of tests/templates has its
-// own.
+// The PTX instructions of the mma kernels, as functions. The emulator of tests/templates has its
+// own version of this file.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// Copies the first `bytes` of 16, which may be 0; the rest becomes 0. `from` is a multiple of 16
-// and is not read where `bytes` is 0.
+// Copies `bytes` bytes, 0 to 16, and fills up to 16 with zeros. `from` must be a multiple of 16; it
+// is not read if `bytes` is 0.
 __device__ __forceinline__ void copy_async(uint32_t to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");
@@ -24,13 +24,14 @@ __device__ __forceinline__ void copy_async(uint32_t to, const void* from, int by
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-// Until at most PENDING of this thread's latest groups are under way.
+// Waits until at most PENDING of this thread's groups of copies are in flight.
 template <int PENDING>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// Four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
+// Loads four 8x8 matrices of 16-bit elements. Lane i gives the address of a row: i % 8 of matrix i
+// / 8.
 __device__ __forceinline__ void load_matrices(uint32_t (&to)[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -55,8 +56,8 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t (&to)[4], uint
 #define MMA_REGISTER "+r"
 #endif
 
-// c += a x b: 16 rows by 8 columns, 32 bytes of k. instantiate() makes the other types of the
-// element's family of it.
+// c += a x b, for 16 rows, 8 columns and 32 bytes of k. templates/instantiate.cpp replaces the
+// types in the PTX for the family's other elements.
 __device__ __forceinline__ void multiply_add(Sum (&c)[4], const uint32_t (&a)[4],
                                              const uint32_t (&b)[2]) {
   asm("mma.sync.aligned.m16n8" MMA_TYPES

@@ -12,7 +12,7 @@ struct Accumulators {
 };
 
 struct Warp {
-  int lane, m, n;  // m, n: where its part of the tile begins
+  int lane, m, n;  // m, n: the first element of its part of the tile
 };
 
 __device__ __forceinline__ Warp this_warp() {
@@ -20,7 +20,7 @@ __device__ __forceinline__ Warp this_warp() {
   return {static_cast<int>(threadIdx.x % 32), warp / kWarpsN * kWarpM, warp % kWarpsN * kWarpN};
 }
 
-// A step multiplies two chunks of k. While it does, the fragments of the next one are loaded.
+// A step multiplies two 16-byte chunks of k. Meanwhile the next step's fragments are loaded.
 constexpr int kSteps = kTileK * kElementBytes / kStepBytes;
 
 struct Fragments {
@@ -37,7 +37,8 @@ __device__ __forceinline__ void load_a(uint32_t tile, const Warp& warp, int step
   }
 }
 
-// Two fragments at once: the matrices are chunks (n, k), (n, k + 1), (n + 8, k), (n + 8, k + 1).
+// Loads two fragments at a time. Their four matrices are chunks (n, k), (n, k + 1), (n + 8, k) and
+// (n + 8, k + 1).
 __device__ __forceinline__ void load_b(uint32_t tile, const Warp& warp, int step,
                                        uint32_t (&b)[kFragmentsN][2]) {
 #pragma unroll
@@ -58,7 +59,7 @@ __device__ __forceinline__ void load_b(uint32_t tile, const Warp& warp, int step
   }
 }
 
-// `tile_b`: of the first set; those of the others follow `b_apart` bytes apart.
+// `tile_b`: the tile of the first set; those of further sets follow `b_apart` bytes apart.
 __device__ __forceinline__ void load_fragments(uint32_t tile_a, uint32_t tile_b, int b_apart,
                                                const Warp& warp, int step, Fragments& to) {
   load_a(tile_a, warp, step, to.a);

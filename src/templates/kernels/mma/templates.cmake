@@ -1,8 +1,8 @@
-# GEMMs by mma.sync, which every device from sm_80 on runs. Named by the operands' majors (tn: A as
-# (M, K), B as (N, K); tt: B as (K, N); xx: any strides and alignment), the tile, two full slots of
-# 16 bits (f2; one that is not used costs a branch), and the bits of the result. GATE: two products
-# of one A, TILE_N columns each; named gate. ELEMENT (common/element.cuh): of A and B, named where
-# it is not bf16; 8-bit floats are multiplied from sm_89 on.
+# GEMMs by mma.sync, which all devices from sm_80 on have; 8-bit floats need sm_89. A name says the
+# layout of the operands (tn: A is (M, K), B is (N, K); tt: B is (K, N); xx: any strides and
+# alignment), the tile, the full slots (f2: two of 16 bits, of which an unused one costs a branch)
+# and the bits of the result. GATE: two products of one A, with TILE_N columns each. ELEMENT
+# (common/element.cuh): of A and B; a name says it unless it is bf16.
 macro(mma_gemm MAJORS TILE_M TILE_N TILE_K WARPS_M WARPS_N STAGES RESULT)
   cmake_parse_arguments(MMA "GATE" "ELEMENT" "" ${ARGN})
   set(arch 80)
@@ -65,7 +65,8 @@ mma_gemm(tt     64 32 64      2 2   4      16 GATE)
 mma_gemm(xx     64 32 32      2 2   2      16 GATE FEW)
 mma_gemm(xx     64 32 32      2 2   2      32 GATE)
 
-# Bytes: s8 and u8 for every device, 8-bit floats where the Hopper kernels do not take the strides.
+# 8-bit elements: s8 and u8 for all devices. 8-bit floats have only rows for any strides, since
+# wgmma kernels take the others.
 mma_gemm(tn     128 128 64    2 2   4      8  ELEMENT S8)
 mma_gemm(tn     128 128 64    2 2   4      16 ELEMENT S8)
 mma_gemm(tn     128 128 64    2 2   4      32 ELEMENT S8)

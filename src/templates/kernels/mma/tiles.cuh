@@ -1,8 +1,8 @@
-// Copies of tiles of A and B into shared memory.
+// Copies tiles of A and B to shared memory.
 //
-// A tile is rows of 16-byte chunks. Chunk c of row r lies at place c ^ (r & 7) of its row, or,
-// where a row has 4 chunks only, c ^ (r >> 1 & 3): the 8 rows that one ldmatrix phase reads at
-// equal c then lie in 8 different groups of banks.
+// A tile consists of rows of 16-byte chunks. Chunk c of row r is stored at place c ^ (r & 7) of its
+// row or, in rows of only 4 chunks, at c ^ (r >> 1 & 3). The 8 rows that one phase of ldmatrix
+// reads at equal c then lie in 8 different groups of banks. CUTLASS's swizzled layouts do the same.
 #pragma once
 
 #include "mma/config.cuh"
@@ -21,8 +21,8 @@ __device__ __forceinline__ int chunk_offset(int row, int chunk) {
   return (row * kChunks + (chunk ^ turn)) * 16;
 }
 
-// Copies ROWS x COLUMNS elements whose columns are contiguous, as a matrix of rows x columns
-// elements has them from (row, column) on; zero beyond it. For pointers and row strides that are
+// Copies the ROWS x COLUMNS elements from (row, column) on of a matrix of rows x columns elements,
+// and zeros for those outside it. REQUIRES: contiguous columns; a pointer and a row stride that are
 // multiples of 16 bytes.
 template <int ROWS, int COLUMNS>
 __device__ __forceinline__ void copy_tile(uint32_t to, const Element* matrix, int64_t row_stride,
@@ -43,8 +43,8 @@ __device__ __forceinline__ void copy_tile(uint32_t to, const Element* matrix, in
   }
 }
 
-// ROWS x kTileK elements of a factor of any strides and alignment, copied through registers:
-// `load` starts it, `store` ends it. Words are two or four neighbours along k.
+// Copies ROWS x kTileK elements of a factor of any strides and alignment through registers: `load`
+// reads them, `store` writes them to shared memory. A word holds two or four neighbours along k.
 template <int ROWS>
 struct ElementTile {
   static constexpr int kInWord = 4 / kElementBytes;
@@ -53,7 +53,7 @@ struct ElementTile {
   static_assert(ROWS * kRowWords % kThreads == 0);
   uint32_t word[kWords];
 
-  // Neighbouring threads read what is contiguous.
+  // The row and the word of a thread's i-th word: neighbouring threads read contiguous memory.
   __device__ __forceinline__ static void place(bool k_contiguous, int i, int& row, int& at) {
     const int index = threadIdx.x + i * kThreads;
     row = k_contiguous ? index / kRowWords : index % ROWS;

@@ -1,4 +1,4 @@
-// The builder of a template for packed weights.
+// The builder of a template for packed weights and few rows.
 #include <cstring>
 
 #include "host/tensor_map.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 using namespace attacca_packed_weights;
 
-// Beyond, wgmma multiplies (packed/feed.cuh).
+// For more rows there are the wgmma kernels (packed/feed.cuh).
 constexpr int kMostRows = 64;
 
 attacca_info info() {

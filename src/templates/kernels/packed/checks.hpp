@@ -1,4 +1,4 @@
-// What builders of kernels for packed weights share.
+// Shared by the builders of templates for packed weights.
 #pragma once
 
 #include "host/checks.hpp"

@@ -1,7 +1,8 @@
 // Packed weights (ir/packed/packed.hpp) as kernels see them, from a row's DEFINES:
-//   CODE_BITS, CODE_FLOATS  of the weights: 4, 8; 8 and 1: f8e4m3
-//   SCALE_BITS              of their scales: 16, of A's type, or 32
-//   A_BF16                  1: A is bf16, 0: f16
+//   CODE_BITS    bits of a weight's code: 4 or 8
+//   CODE_FLOATS  1: codes are f8e4m3 (CODE_BITS=8); 0: integers
+//   SCALE_BITS   16: scales have A's type; 32: they are f32
+//   A_BF16       1: A is bf16; 0: f16
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@ constexpr int kCodeBits = CODE_BITS, kScaleBits = SCALE_BITS;
 constexpr bool kCodeFloats = CODE_FLOATS, kBf16 = A_BF16;
 static_assert((kCodeBits == 4 || kCodeBits == 8) && !(kCodeFloats && kCodeBits == 4));
 
-constexpr int kBlock = 64;         // values of k, and columns, of a packed block
-constexpr int64_t kCodesAt = 256;  // behind a packed tensor's header
+constexpr int kBlock = 64;         // values of k, and columns, of a block of packed weights
+constexpr int64_t kCodesAt = 256;  // where the codes begin, after the packed tensor's header
 constexpr int kBlockBytes = kBlock * kBlock * kCodeBits / 8;
 constexpr int kScaleBytes = kScaleBits / 8;
-constexpr int kLoads = kCodeBits / 4;  // of 16 bytes, of a fragment of a block
+constexpr int kLoads = kCodeBits / 4;  // 16-byte loads of a fragment of a block
 
 // A packed tensor, in a kernel's parameters.
 struct Weights {
@@ -26,7 +27,7 @@ struct Weights {
   int64_t scales_at, zeros_at;
   int32_t blocks_n, blocks_k;
   int32_t groups;       // of a row
-  int32_t group_shift;  // from a block of k to its group
+  int32_t group_shift;  // a block's number along k, shifted by this, is its group
   int32_t zero;         // the code of 0 where there are no zero points
   int32_t has_zeros;
 };
@@ -42,7 +43,7 @@ inline Weights packed_weights(const attacca_gemm_arguments& arguments) {
   weights.blocks_n = blocks(arguments.n);
   weights.blocks_k = blocks(arguments.k);
   weights.groups = packed.groups;
-  // One group: whatever the block, the first.
+  // With one group, every block's number shifted by 31 is 0.
   weights.group_shift = packed.group == 0 ? 31 : 0;
   while (packed.group > kBlock << weights.group_shift) ++weights.group_shift;
   weights.zero = packed.zero;

@@ -1,6 +1,7 @@
-// Packed weights (ir/packed.hpp) as wgmma's A, from registers: as their fragments lie, a thread
-// widens its codes to halves of A's type and multiplies them by their scale, which rounds each
-// weight as the graph does. While the products of two steps of k run, the next two are widened.
+// The feed for packed weights (ir/packed/packed.hpp), which are wgmma's A, in registers. Codes are
+// packed in the order of wgmma's fragments: a thread widens its codes to 16-bit numbers of A's type
+// and multiplies them by their scale, which rounds each weight as the graph does. While the
+// products of two steps of k run, the next two steps are widened.
 #pragma once
 
 #include "packed/products.cuh"
@@ -14,21 +15,21 @@ namespace attacca_wgmma {
 
 using attacca_packed_weights::Pair;
 
-constexpr int kSteps = kRowBytes / kStepBytes;  // of a stage, 16 values of k each
+constexpr int kSteps = kRowBytes / kStepBytes;  // steps of a stage, 16 values of k each
 
-// What a thread multiplies in a step.
+// A thread's registers of wgmma's A in one step.
 struct Fragments {
   uint32_t of[kGroupParts][4];
 };
 
-// A thread's weights of a stage.
+// Reads a thread's codes of a stage and widens them.
 struct Widener {
   const Weights::Params& weights;
-  const char* memory;  // the first stage's
-  int first;           // of the tile's blocks, the warpgroup's
-  int warp, lane;      // of the warpgroup
+  const char* memory;  // B of the first stage
+  int first;           // the warpgroup's first block of the tile
+  int warp, lane;      // in the warpgroup
   uint4 codes[kGroupParts][attacca_packed_weights::kLoads];
-  Pair scale[kGroupParts];  // bits of f32, or two equal halves
+  Pair scale[kGroupParts];  // f32 bits, or a 16-bit number twice
   Pair zeros[kGroupParts];
 
   __device__ __forceinline__ explicit Widener(const Consumer& consumer)
@@ -45,7 +46,7 @@ struct Widener {
   __device__ __forceinline__ void fetch(int stage) {
     using namespace attacca_packed_weights;
     const char* const from = memory + stage * kStageBytes;
-    // Those of a lane's two rows lie together.
+    // The scales, or zero points, of a lane's two rows are neighbours.
     const int entry = lane / 4 * 8 + warp * 2;
 #pragma unroll
     for (int part = 0; part < kGroupParts; ++part) {
@@ -106,11 +107,11 @@ __device__ __forceinline__ void release_packed(const Readers& readers, int stage
 }
 
 struct PackedFeed {
-  static constexpr bool kEarly =
-      true;  // no kernel writes packed weights: their copies wait for none
+  // No kernel writes packed weights, so their copies need not wait for the previous kernel.
+  static constexpr bool kEarly = true;
 
-  // Copied: with a reference to the Consumer, nvcc places address computations of the loops here
-  // and in load_all() elsewhere.
+  // Copies of members of the Consumer: with a reference to it, nvcc places address computations of
+  // the loops here and in load_all() elsewhere.
   int group, block;
   Widener widener;
 
@@ -119,7 +120,7 @@ struct PackedFeed {
 
   static __device__ __forceinline__ void prefetch_maps(const Params&) {}
 
-  // The first stages' weights; returns of how many.
+  // Requests the weights of the first stages; returns the number of these stages.
   static __device__ __forceinline__ int load_early(const Params& params, const Shared& shared,
                                                    int column, const KRange& range) {
     const int stages = min(kStages, range.tiles());
@@ -144,7 +145,7 @@ struct PackedFeed {
                                                 Ring& ring, Accumulators& sum) {
     const int k_tiles = range.tiles();
     clear(sum);
-    if (k_tiles == 0) return;  // other blocks have all of K
+    if (k_tiles == 0) return;  // other blocks multiply all of K
     // Half of the steps are multiplied while the other half is widened.
     Fragments steps[kSteps];
     constexpr int kHalf = kSteps / 2;
@@ -178,7 +179,7 @@ struct PackedFeed {
           wait_for(shared.full(ring.stage), ring.round & 1);
           widener.fetch(ring.stage);
         }
-        // All but this half.
+        // Wait for all products but those of this half.
         products_wait<1>();
         if (half == 0 && before >= 0) release_packed(readers, before);
         if (half == 0 || more) widen_half(1 - half);
@@ -201,7 +202,8 @@ struct PackedFeed {
     return params.weights.has_zeros ? Weights::kUsedBytes : Weights::kZerosAt;
   }
 
-  // A stage's blocks of 64 columns. Those beyond the last one repeat it.
+  // Copies a stage's blocks of 64 columns of weights. Blocks beyond the last column are the last
+  // block again.
   static __device__ __forceinline__ void load_blocks(const Params& params, const Shared& shared,
                                                      int column, int stage, int k) {
     using attacca_packed_weights::kBlock;

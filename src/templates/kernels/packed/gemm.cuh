@@ -1,6 +1,7 @@
-// A x packed weights for few rows of A: the weights are read once at the memory's rate, as the M
-// side of mma.sync. Warps and the blocks of a cluster share the values of k; their sums meet in
-// shared memory, in a fixed order, and each block of the cluster finishes its share of the tile.
+// A x packed weights for few rows of A. The weights are the M side of mma.sync and are read once,
+// at the memory's bandwidth. Warps and the blocks of a cluster share the values of k; their sums
+// are added in shared memory in a fixed order, and each block of the cluster finishes its share of
+// the tile.
 #pragma once
 
 #include "common/prefetch_inputs.cuh"
@@ -29,7 +30,7 @@ __device__ __forceinline__ ChunkPlace place_of(const Params& params, const Part&
   return at;
 }
 
-// The blocks of a cluster take chunks by turns.
+// The blocks of a cluster take chunks in turn.
 __device__ __forceinline__ int first_chunk(int thread, int block) {
   return thread * kCluster + block;
 }
@@ -40,7 +41,8 @@ __device__ __forceinline__ void multiply(const Params& params, const Part& part,
   Stream<ZEROS, TOGETHER> stream(params, part, memory);
   stream.begin();
   const int thread = static_cast<int>(threadIdx.x);
-  // Another thread's first chunk: its own would stay in registers until the end.
+  // Prefetch another thread's first chunk: the place of its own would stay in registers until the
+  // end.
   const ChunkPlace at = place_of(params, part, first_chunk(kThreads - 1 - thread, block));
   if (at.valid > 0) prefetch_inputs(params.operands, 0, at.row, at.column);
   wait_for_previous_kernel();
@@ -48,7 +50,7 @@ __device__ __forceinline__ void multiply(const Params& params, const Part& part,
   stream.multiply(sums);
 }
 
-// This warp's sums, as rows of the problem.
+// Writes this warp's sums to shared memory, as rows of the problem.
 __device__ __forceinline__ void keep_sums(const Sums& sums, float* shared) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   float* own = shared + warp / kWarpsN * kTileM * kPitch + warp % kWarpsN * kWarpN;
@@ -69,7 +71,7 @@ __device__ __forceinline__ void add(float4& to, const float4& more) {
   to.w += more.w;
 }
 
-// The shares of the block's warps become one.
+// Adds the sums of the block's warps that share k.
 __device__ __forceinline__ void join_warps(float* shared) {
   constexpr int kRowParts = kTileN / 4;
 #pragma unroll 1
@@ -83,7 +85,7 @@ __device__ __forceinline__ void join_warps(float* shared) {
   }
 }
 
-// Eight neighbours of a row, over the blocks of the cluster.
+// Eight neighbouring sums of a row, added over the blocks of the cluster.
 __device__ __forceinline__ void joined_sums(const float* shared, int row, int column,
                                             uint32_t (&to)[kChunk]) {
   const float* at = shared + row * kPitch + column;
@@ -110,7 +112,7 @@ __device__ __forceinline__ void load_chunk_inputs(const Params& params, const Ch
   if (at.valid > 0) load_inputs<WHOLE>(params.operands, 0, at.row, at.column, at.valid, inputs);
 }
 
-// `inputs`: of the first chunk, whose loads the joining of sums hides.
+// `inputs`: of the first chunk. Their loads overlap with the addition of the warps' sums.
 template <bool WHOLE>
 __device__ __forceinline__ void finish(const Params& params, const Part& part, int block,
                                        const float* shared, ChunkInputs& inputs) {
@@ -172,7 +174,7 @@ __device__ __forceinline__ void run(const Params& params, char* memory) {
   } else {
     finish<false>(params, part, block, shared, inputs);
   }
-  // No block leaves while another one reads its sums.
+  // A block must not exit while another one reads its sums.
   if constexpr (kCluster > 1) cluster_sync();
 }
 

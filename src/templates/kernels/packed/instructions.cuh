@@ -1,5 +1,5 @@
-// The machine instructions of the kernels for packed weights and few rows that the mma and wgmma
-// kernels lack. The emulator of tests/templates has its own.
+// The PTX instructions of the kernels for packed weights and few rows: many of the mma and wgmma
+// kernels', and some more. The emulator of tests/templates has its own version of this file.
 #pragma once
 
 #include "common/device.cuh"
@@ -35,7 +35,7 @@ using attacca_wgmma::wait_for_previous_kernel;
 #define MIXED_TYPES "f32.f16.f16.f32"
 #endif
 
-// c = a x b, and c += a x b: 16x16 by 16x8.
+// c = a x b, and c += a x b, of 16x16 by 16x8 elements.
 __device__ __forceinline__ void multiply_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
                                                uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col." MIXED_TYPES
@@ -51,7 +51,7 @@ __device__ __forceinline__ void multiply_more(float (&c)[4], const uint32_t (&a)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Four floats at an address of shared memory, as another block of the cluster has them.
+// Loads four floats from this address of shared memory in another block of the cluster.
 __device__ __forceinline__ float4 load_from_block(uint32_t address, uint32_t block) {
   float4 four;
   asm volatile(

@@ -1,5 +1,5 @@
-// The machine instructions on two halves of A's type in a word. The emulator of tests/templates has
-// its own.
+// The PTX instructions on a pair of 16-bit numbers of A's type in a word. The emulator of
+// tests/templates has its own version of this file.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Two halves of A's type in a word.
+// A pair of 16-bit numbers of A's type in a word.
 #pragma once
 
 #include "common/bytes.cuh"
@@ -8,7 +8,7 @@
 
 namespace attacca_packed_weights {
 
-// The lower and the upper half as a number.
+// The number in the lower half, and that in the upper half.
 __device__ __forceinline__ float float_of_lower(uint32_t pair) {
   return kBf16 ? __uint_as_float(pair << 16) : float_of_half(pair & 0xffff);
 }

@@ -1,8 +1,8 @@
-// Panels of A in shared memory, which all warps of a block read: a ring of kPanels.
+// A ring of kPanels panels of A in shared memory, which all warps of a block read.
 //
-//   begin(panels)  requests the first ones, of so many in all
+//   begin(panels)  requests the first ones of `panels` panels
 //   next()         waits for the next one, requests another, and returns its address
-//   leave()        this warp has read it
+//   leave()        says that this warp has read it
 #pragma once
 
 #include "packed/config.cuh"
@@ -14,15 +14,15 @@ namespace attacca_packed_weights {
 
 // The part of the product that this block computes.
 struct Part {
-  int m, n;         // its first element
+  int m, n;         // the block's first element
   int first, last;  // blocks of k
 };
 
 #if BOXES
 
-// Warps copy panels by TMA, some blocks of k each, so that none falls behind the others for it;
-// rows and values of k beyond the last are zeros. When a panel's turn comes they request one into
-// the place of that before the last, which all warps will have left.
+// Panels by TMA. Several warps copy some blocks of k of a panel each, so that none falls behind the
+// others. Rows and values of k beyond the end are zeros. When warps come to a panel, they request
+// the one that takes the place of the last panel but one, which all warps will have left.
 class Panels {
  public:
   __device__ __forceinline__ Panels(const Params& params, const Part& part, uint32_t base)
@@ -48,7 +48,8 @@ class Panels {
     const int wanted = panel_ + kAhead;
     if (copies_ && panel_ > 0 && wanted < panels_ && elected()) {
       const int place = place_ < 2 ? place_ + kAhead : place_ - 2;
-      // The phase that the panel before in this place ended; before it there was none.
+      // Wait until all warps have left the panel that was in this place. The first panel in the
+      // last place need not wait.
       if (panel_ > 1)
         while (!barrier_passed(empty(place), place_ < 2 ? phase_ ^ 1 : phase_)) {
         }
@@ -80,7 +81,7 @@ class Panels {
   }
   __device__ __forceinline__ uint32_t empty(int place) const { return full(kPanels + place); }
 
-  // This warp's blocks of k of a panel.
+  // Copies this warp's blocks of k of a panel.
   __device__ __forceinline__ void copy(int place, int panel) const {
     const int first = warp_ * kCopies;
     const uint32_t to = base_ + place * kPanelBytes + first * kBlocksApart;
@@ -94,16 +95,17 @@ class Panels {
   const Map& map_;
   const Part& part_;
   uint32_t base_;
-  int panels_ = 0, panel_ = 0;  // in all, and the next one
-  int place_ = 0, phase_ = 0;   // of it
+  int panels_ = 0, panel_ = 0;  // panels in all; number of the next one
+  int place_ = 0, phase_ = 0;   // of the next panel
   int warp_;
   bool copies_;
 };
 
 #else
 
-// All threads copy panels among their weights. Whoever has waited for a block of weights has its
-// panel too, which it requested before.
+// Panels by cp.async. All threads copy them, between their copies of weights. A thread that has
+// waited for a block of weights has also waited for its part of the panel, which it requested
+// before.
 class Panels {
  public:
   __device__ __forceinline__ Panels(const Params& params, const Part& part, uint32_t base)
@@ -123,7 +125,8 @@ class Panels {
     for (int panel = 0; panel + 1 < kPanels; ++panel) copy(panel * kPanelBytes);
   }
 
-  // Every warp has left the panel before: what comes last takes its place.
+  // All warps have left the previous panel after the barrier; the panel requested here takes its
+  // place.
   __device__ __forceinline__ uint32_t next() {
     __syncthreads();
     copy(at_ == 0 ? (kPanels - 1) * kPanelBytes : at_ - kPanelBytes);
@@ -138,8 +141,8 @@ class Panels {
   static constexpr int kRowChunks = kRowBytes / 16, kRowsApart = kThreads / kRowChunks;
   static_assert(kThreads % kRowChunks == 0 && kTileM % kRowsApart == 0 && 8 % kRowsApart == 0);
 
-  // A thread copies the same 16 bytes of every kRowsApart-th row. Rows beyond the last stay as they
-  // are: their sums are not stored. Beyond the last k there are zeros.
+  // A thread copies the same 16 bytes of every kRowsApart-th row. Rows beyond the last are not
+  // written, as their sums are not stored; values of k beyond the last are zeros.
   __device__ __forceinline__ void copy(int panel_at) {
     const int bytes = max(0, min(16, bytes_));
     const uint16_t* from = from_;
@@ -156,7 +159,7 @@ class Panels {
   uint32_t base_;
   int64_t stride_;
   int at_ = 0;        // of the next panel
-  int bytes_, rows_;  // of A from here on
+  int bytes_, rows_;  // bytes and rows of A from here on
   const uint16_t* from_;
   uint32_t to_;
 };

@@ -1,5 +1,5 @@
-// wgmma with its A in registers, of every width in use. The emulator of tests/templates has its
-// own.
+// wgmma with its A in registers, in every width in use. The emulator of tests/templates has its own
+// version of this file.
 #pragma once
 
 #include "wgmma/products.cuh"
@@ -14,7 +14,7 @@ namespace attacca_wgmma {
 #define WGMMA_HALVES "k16.f32.f16.f16"
 #endif
 
-// d += a x b. A lies in registers, as A of mma.m16n8k16: each warp has 16 rows.
+// d += a x b. The registers of A are those of mma.m16n8k16, for 16 rows a warp (PTX ISA).
 #define DEFINE_WGMMA_FRAGMENTS(N, NAMES, A, B, ...)                                              \
   __device__ __forceinline__ void multiply(Sum(&d)[N / 2], const uint32_t(&a)[4], uint64_t b) {  \
     asm volatile("wgmma.mma_async.sync.aligned.m64n" #N WGMMA_HALVES " {" NAMES "}, {" A "}, " B \

@@ -1,7 +1,8 @@
-// A warp's share of a product with packed weights: it streams blocks of 64 values of k of its own
-// columns, makes halves of them, and multiplies them by panels of A that its block shares.
+// A warp's share of a product with packed weights. The warp reads blocks of 64 values of k of its
+// own columns, widens them to A's type and multiplies them by panels of A, which the whole block
+// shares.
 //
-// Blocks of k beyond the end repeat the last one and meet zeros of A.
+// Blocks of k beyond the end are the last block again, multiplied by zeros of A.
 #pragma once
 
 #include "packed/panels.cuh"
@@ -15,12 +16,12 @@ struct Sums {
   float of[kFragments][kTokens][4];
 };
 
-// TOGETHER: blocks of k that follow each other and share their scales; a warp adds them up before
-// it scales.
+// TOGETHER: consecutive blocks of k that share their scales. A warp sums their products before it
+// scales them.
 template <bool ZEROS, int TOGETHER>
 struct Stream {
-  static constexpr int kTurn = kWarpsK * TOGETHER;  // blocks of k that all shares take in a turn
-  static constexpr int kRounds = kPanel / kTurn;    // turns of a panel
+  static constexpr int kTurn = kWarpsK * TOGETHER;  // blocks of k that all warps multiply in a turn
+  static constexpr int kRounds = kPanel / kTurn;    // turns for a panel
   static_assert(kPanel % kTurn == 0 && kDepth % TOGETHER == 0);
   static constexpr int kScaleWords = kFragments * kScaleBits / 16;
   struct Scales {
@@ -64,7 +65,8 @@ struct Stream {
     fetch_scales();
   }
 
-  // Of groups of copies there is one a block of k, the panel's in that of the first of its turn.
+  // There is one group of copies for each block of k. The copies of a panel belong to the group of
+  // the first block of a turn.
   __device__ __forceinline__ void multiply(Sums& sums) {
     panels_.begin((turns_ + kRounds - 1) / kRounds);
     commit_copies();
@@ -101,7 +103,7 @@ struct Stream {
     return min(block, params_.weights.blocks_k - 1);
   }
 
-  // The i-th of the blocks under way, for a turn that comes so many after this one.
+  // Requests the i-th of the blocks in flight, for the turn that is `turns` turns ahead.
   __device__ __forceinline__ void fetch(int turns, int i) {
     const int block = within(block_ + turns * kTurn + i % TOGETHER);
     const char* from = weights_ + static_cast<int64_t>(block) * kBlockBytes;
@@ -115,7 +117,7 @@ struct Stream {
     return *reinterpret_cast<const uint4*>(memory_ + slot_at_ + i * kSlotBytes + load * 512);
   }
 
-  // Those of a lane's rows lie together: two of each fragment.
+  // The scales of a lane's rows are neighbours in memory, two for each fragment.
   __device__ __forceinline__ void fetch_scales() {
     const int64_t group = within(block_) >> params_.weights.group_shift;
     const char* from = scales_ + group * (kBlock * kScaleBytes);
@@ -170,7 +172,7 @@ struct Stream {
       slot_at_ += TOGETHER * kSlotBytes;
       if (slot_at_ == slots_at_ + kDepth * kSlotBytes) slot_at_ = slots_at_;
     }
-    // Sums of codes get their scale in f32.
+    // The sums of products with codes are scaled in f32.
 #pragma unroll
     for (int f = 0; f < kFragments; ++f)
 #pragma unroll
@@ -180,7 +182,7 @@ struct Stream {
           sums.of[f][t][j] = fmaf(parts.of[f][t][j], scale(scales, f, j / 2), sums.of[f][t][j]);
   }
 
-  // 32 values of k at once: what one load of four matrices gives of eight rows.
+  // Multiplies 32 values of k at a time, which is what one ldmatrix.x4 loads of eight rows.
   __device__ __forceinline__ void multiply_block(int i, const Scales& scales, Parts& parts) {
     uint4 codes[kFragments];
 #pragma unroll
@@ -217,9 +219,9 @@ struct Stream {
   char* memory_;
   const uint32_t base_;
   Panels panels_;
-  int block_, turns_;                // the next block of k, turns in all
-  int slot_at_, slots_at_;           // of this lane's weights: the next ones and the first
-  uint32_t row_at_, tokens_at_ = 0;  // of this lane's row in a panel, and of the next turn
+  int block_, turns_;                // the next block of k; turns in all
+  int slot_at_, slots_at_;           // this lane's weights: the next ones and the first
+  uint32_t row_at_, tokens_at_ = 0;  // this lane's row in a panel; the same in the next turn
   int chunk_;
   const char *weights_, *scales_, *zeros_;
   Scales ahead_;

@@ -1,7 +1,6 @@
-# Kernels for packed weights (ir/packed/packed.hpp) and few rows: the weights stream, mma.sync
-# multiplies (packed/gemm.cuh). Named by the weights' codes, A's type, the tile and the blocks of a
-# cluster, which share the values of k; s32: scales of f32, else of A's type; tma: A comes by TMA
-# (BOXES).
+# Kernels for packed weights (ir/packed/packed.hpp) and few rows (packed/gemm.cuh), by mma.sync. A
+# name says the weights' codes, A's type, the tile and the blocks of a cluster, which share the
+# values of k. s32: scales are f32 instead of A's type. tma: TMA copies A (BOXES).
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
 
 macro(packed_codes CODES TYPE)
@@ -90,9 +89,9 @@ packed_gemms(i8   bf16 16 "2"        FRAGMENTS 4 WARPS 1 4 PANEL 8 DEPTH 2 BLOCK
 packed_gemms(i4   bf16 16 "2"        FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS 2 RESULT 32 FEW)
 packed_gemms(i8   bf16 16 "2"        FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS 2 RESULT 32)
 
-# The same for many rows: wgmma takes the weights from registers (packed/feed.cuh). Named by the
-# tile; cluster: blocks beside each other, 1x2, load their common rows of A once; 1x1x2: they share
-# K; 1x2_tail: of the last tiles.
+# The same for many rows: wgmma takes the weights from registers (packed/feed.cuh). In a name, 1x2
+# means that the blocks of a cluster load their common rows of A once, 1x1x2 that they share K, and
+# 1x2_tail that they share K of the last tiles only.
 macro(packed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
   cmake_parse_arguments(PACKED "PINGPONG;DIRECT;SHARED_TAIL;FEW" "RESULT;SCALES" "FULL" ${ARGN})
   packed_codes(${CODES} ${TYPE})

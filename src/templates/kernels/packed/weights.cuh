@@ -1,5 +1,5 @@
-// Packed weights in B's place of a stage of the wgmma kernel: blocks of codes, then their scales,
-// then their zero points. REQUIRES: wgmma/config.cuh, which includes this.
+// What a stage of the wgmma kernel holds of packed weights: blocks of codes, then their scales,
+// then their zero points. Only wgmma/config.cuh includes this file.
 #pragma once
 
 #include "packed/codes.cuh"

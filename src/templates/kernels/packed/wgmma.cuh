@@ -1,4 +1,4 @@
-// The wgmma kernel of a row whose weights are packed.
+// The wgmma kernel for packed weights.
 #pragma once
 
 #include <type_traits>

@@ -1,11 +1,16 @@
-// Codes to halves of A's type, four registers of a fragment at once: exactly code - zero, but for a
-// power of two that scales take (kRowsUp).
+// Widens codes to 16-bit numbers of A's type, four registers of a fragment at once. The result is
+// exactly code - zero, divided by a power of two that rows_up() gives.
 //
-// bf16: a code of up to 8 bits, as the low bits of a bf16, is that many times 2^-133, subnormal or
-// not. One multiplication by 2^127 and addition makes it a number. The upper nibble of a byte
-// stands 4 bits higher: so much larger. f16: a code in the low bits of 1024 adds to it; the upper
-// nibble adds 16 of it. f8e4m3: its exponent and fraction fit those of the larger types; one
-// multiplication fixes the bias.
+// bf16: the bits of a code of up to 8 bits, read as bf16, are code * 2^-133 (subnormal for codes
+// below 128). One fma multiplies by 2^127 and subtracts the zero point. The upper nibble of a byte
+// is used where it stands, 16 times as large.
+//
+// f16: a code in the low bits of 1024.0 gives 1024 + code, its upper nibble 1024 + 16 * code; one
+// fma subtracts 1024 and the zero point. FasterTransformer's interleaved_numeric_conversion.h has
+// this method.
+//
+// f8e4m3: exponent and fraction are moved to their places in A's type; one multiplication corrects
+// the exponent's bias.
 #pragma once
 
 #include "packed/pairs.cuh"
@@ -14,12 +19,12 @@
 
 namespace attacca_packed_weights {
 
-// Of the fragment's rows lane / 4, and of those + 8.
+// Values for rows lane / 4 and lane / 4 + 8 of a fragment.
 struct Pair {
   uint32_t low, high;
 };
 
-// By what a fragment's sums are too small.
+// What the sums of a fragment's lower or upper (`high`) rows must be multiplied by.
 __device__ __forceinline__ float rows_up(bool high) {
   if (!kBf16 || kCodeFloats) return 1;
   return kCodeBits == 4 && high ? 4.0f : 64.0f;
@@ -29,7 +34,7 @@ constexpr uint32_t both(uint32_t half) {
   return half | half << 16;
 }
 
-// What widen() adds, from two zero points.
+// What widen() adds, for two zero points.
 __device__ __forceinline__ Pair negated_zeros(uint32_t low, uint32_t high) {
   constexpr int kUp = kCodeBits == 4 ? 4 : 0;
   if constexpr (kCodeFloats) {
@@ -39,7 +44,7 @@ __device__ __forceinline__ Pair negated_zeros(uint32_t low, uint32_t high) {
     return {multiply_add_pair(both(low), kBig, both(0x8000)),
             multiply_add_pair(both(high) << kUp, kBig, both(0x8000))};
   } else {
-    // -1024 and what follows; of 4-bit codes' upper nibble -64.
+    // -(1024 + zero point); for the upper nibble of 4-bit codes -(64 + zero point).
     return {both(low) | both(0xe400), both(high) << kUp | both(kCodeBits == 4 ? 0xd400 : 0xe400)};
   }
 }
@@ -62,7 +67,7 @@ __device__ __forceinline__ void widen_nibbles(uint32_t word, const Pair& zeros, 
   }
 }
 
-// Two bytes of a word as a pair of halves.
+// Widens two bytes of a word to a pair of 16-bit numbers.
 __device__ __forceinline__ uint32_t widen_bytes(uint32_t word, bool upper, uint32_t zeros) {
   if constexpr (kCodeFloats) {
     const uint32_t codes = choose_bytes(word, 0, upper ? 0x3424 : 0x1404);  // in upper bytes

@@ -1,5 +1,5 @@
-// Full operands 0 and 1 of a chunk, and its vectors along rows, which may be alternate columns of
-// one matrix or vector.
+// Loads full operands 0 and 1 of a chunk, and its row vectors. Either two may be alternate columns
+// of one matrix or vector (alternate.hpp).
 #pragma once
 
 #include "common/bytes.cuh"
@@ -8,13 +8,13 @@
 
 namespace attacca_pointwise {
 
-// Products take the first slots. Were any two to depend on each other, ptxas could remove no load
-// of what the hole does not read.
+// Only slots 0 and 1 may alternate: products take the first slots. If loads of all slots depended
+// on each other, ptxas could not remove those that the hole does not read.
 constexpr bool kAlternates = kFullBits[0] == 16 && kFullBits[1] == 16;
 
 #ifdef ATTACCA_DEVICE_CODE
 
-// Of alternate columns the first words as slot 0, the others as slot 1.
+// Alternate columns: puts the first half of the words into slot 0, the second half into slot 1.
 template <bool WHOLE>
 __device__ __forceinline__ void load_first_slots(const EpilogueOperands& operands,
                                                  const Alternate& alternate, int32_t batch,
@@ -34,7 +34,7 @@ __device__ __forceinline__ void load_first_slots(const EpilogueOperands& operand
   }
 }
 
-// After all loads, so that none waits for another.
+// Separates the elements of the two slots. Called after all loads, so that none waits for another.
 __device__ __forceinline__ void separate_alternate(const Alternate& alternate,
                                                    ChunkInputs& inputs) {
   if (!kAlternates || !alternate.words.pointer) return;
@@ -51,7 +51,7 @@ __device__ __forceinline__ void separate_alternate(const Alternate& alternate,
   }
 }
 
-// The same of both row slots: the words as slot 0.
+// Loads both row slots. Alternate columns: puts the words into slot 0.
 template <bool WHOLE>
 __device__ __forceinline__ void load_alternate_rows(const EpilogueOperands& operands,
                                                     const Alternate& alternate, int32_t batch,

@@ -1,7 +1,7 @@
-// Two operands that are the even and the odd columns of one matrix of 16-bit elements, as a gate's
-// halves may be, or of one vector, as its biases: one by one, their elements would be loaded with a
-// stride of two. A word holds an element of each, so who loads the words reads nothing but the
-// operands, at the ends of rows neither.
+// Two operands that are the even and the odd columns of one matrix of 16-bit elements, such as a
+// gate's halves, or of one vector, such as its biases. Loaded separately, their elements would have
+// a stride of two. Instead, words of 32 bits are loaded, which hold one element of each operand; no
+// load reads anything else, not even at the end of a row.
 #pragma once
 
 #include "common/chunk.cuh"
@@ -9,10 +9,11 @@
 namespace attacca_pointwise {
 
 struct Alternate {
-  attacca_operand
-      words;  // of 32 bits, as many as either operand has elements; nullptr: no such two
+  // Of 32 bits, as many as either operand has elements. nullptr: the operands do not alternate.
+  attacca_operand words;
   int32_t access;
-  uint32_t half[2];  // of two words, the first and the second operand's elements (choose_bytes)
+  // Selectors for choose_bytes() of two words: the first and the second operand's elements.
+  uint32_t half[2];
 };
 
 inline Alternate find_alternate(const attacca_operand& first, const attacca_operand& second) {
@@ -38,7 +39,7 @@ inline Alternate find_alternate(const attacca_operand& first, const attacca_oper
   return found;
 }
 
-// Of vectors: words have one row.
+// For vectors: the words have one row.
 inline Alternate find_alternate(const attacca_vector& first, const attacca_vector& second) {
   if (first.bytes != 2 || second.bytes != 2) return {};
   const auto row = [](const attacca_vector& vector) {

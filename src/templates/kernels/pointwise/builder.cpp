@@ -37,7 +37,7 @@ int64_t row_chunks(const attacca_gemm_arguments& arguments) {
 int check(const attacca_gemm_arguments* arguments, char* reason, size_t reason_bytes) {
   if (check_extents(*arguments, reason, reason_bytes)) return 1;
   if (check_operands(*arguments, reason, reason_bytes)) return 1;
-  constexpr int64_t kMostChunks = int64_t{INT32_MAX} * kBlockChunks;  // a block has its number in x
+  constexpr int64_t kMostChunks = int64_t{INT32_MAX} * kBlockChunks;  // grid.x counts blocks
   const int64_t rows = int64_t{arguments->m} * arguments->batch;
   if (rows <= kMostChunks / std::max<int64_t>(row_chunks(*arguments), 1)) return 0;
   return refuse(reason, reason_bytes, "%d x %d x %d elements are more than one launch takes",
@@ -53,7 +53,8 @@ bool is_whole(const Params& all) {
                          all.alternate_rows.words.pointer ? kRows : 0);
 }
 
-// Of a block: as many as leave each multiprocessor two blocks, if some number does.
+// Chunks of a block: the most for which every multiprocessor gets two blocks, but at least
+// kFewestChunks.
 int32_t block_chunks(int64_t chunks, int32_t sm_count) {
   int32_t each = kBlockChunks;
   while (each > kFewestChunks && divide_up(chunks, each) < int64_t{2} * sm_count) each /= 2;

@@ -1,4 +1,5 @@
-// Division by a number that the host knows, as a product and a shift.
+// Division by a number that the host knows, as a product and a shift (Granlund and Montgomery,
+// Division by Invariant Integers using Multiplication, 1994).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The machine instructions of the pointwise kernels. The emulator of tests/templates has its own.
+// The PTX instructions of the pointwise kernels. The emulator of tests/templates has its own
+// version of this file.
 #pragma once
 
 #include "common/device.cuh"
@@ -7,7 +8,8 @@
 
 namespace attacca_pointwise {
 
-// Launched while the kernel before ends: what that one writes is there when this returns.
+// Waits until the previous kernel has ended and its writes are visible, in kernels that are
+// launched before that.
 __device__ __forceinline__ void wait_for_previous_kernel() {
 #if POINTWISE_DEPENDENT
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -1,8 +1,8 @@
-// The pointwise kernel: no product, the hole alone over all elements [batch, m, n].
+// The pointwise kernel: no product; it calls the hole for all elements [batch, m, n].
 //
 // Chunks are numbered row by row, so that short rows fill a block as well as long ones. A block
-// takes neighbouring chunks, neighbouring threads neighbouring chunks: kThreads * kAtOnce, and
-// fewer where blocks would be too few for the device.
+// takes kThreads * kAtOnce consecutive chunks, or fewer if there would be too few blocks for the
+// device; neighbouring threads take neighbouring chunks.
 #pragma once
 
 #include "common/epilogue.cuh"
@@ -13,10 +13,10 @@
 namespace attacca_pointwise {
 
 constexpr int kThreads = 256;
-// Blocks that an SM should hold: caps the registers.
+// Blocks that a multiprocessor should hold, which bounds the registers.
 constexpr int kBlocksAnSm = 2;
-// Chunks that a thread loads before it computes: bytes in flight hide the memory's latency. What
-// the hole does not read is not loaded at all.
+// Chunks that a thread loads before it computes: bytes in flight hide the memory's latency.
+// Operands that the hole does not read are not loaded.
 constexpr int kAtOnce = kFullBits[0] + kFullBits[1] + kFullBits[2] + kFullBits[3] <= 96 ? 2 : 1;
 constexpr int kBlockChunks = kThreads * kAtOnce;
 // The fewest chunks that a block takes: its other threads do nothing.
@@ -26,12 +26,12 @@ struct Params {
   EpilogueOperands operands;
   Alternate alternate, alternate_rows;
   int32_t block_chunks;
-  // All chunks are whole and accessed so, and their numbers have 31 bits: a short way through the
-  // code, which a small product's tail fetches from memory at each launch.
+  // Whether all chunks are whole and accessed at once, and their numbers fit into 31 bits. The code
+  // for this case is short, which small problems need: each launch fetches it from memory.
   int32_t whole;
   int32_t rows, columns;
   int64_t chunks;
-  // Chunks a row, and rows.
+  // Divide by the chunks of a row, and by the rows of a batch.
   Divisor row_chunks, batch_rows;
 };
 
@@ -50,7 +50,7 @@ struct Place {
   int valid;  // elements; 0: beyond the end
 };
 
-// `end`: of the block's chunks.
+// `end`: the end of the block's chunks.
 template <bool WHOLE>
 __device__ __forceinline__ Place place_of(const Params& params, int64_t chunk, int64_t end) {
   if (chunk >= end) return {0, 0, 0, 0};
@@ -89,7 +89,7 @@ __device__ __forceinline__ void finish_place(const Params& params, const Place& 
                       no_accumulators, largest);
 }
 
-// This thread's chunks, AT_ONCE of them from `first` on.
+// Computes AT_ONCE of this thread's chunks, from `first` on.
 template <bool WHOLE, int AT_ONCE>
 __device__ __forceinline__ void run_chunks(const Params& params, int64_t first, int64_t end,
                                            Largest& largest) {

@@ -1,8 +1,8 @@
-# The pointwise kernels: the second step of the unfused path, and what has no product at all. Named
-# by full slots and results: pointwise_f16x2_f32x2_d16_d32 has full slots of 16, 16, 32 and 32 bits
-# and results of 16 and 32; all keep a maximum. A slot that the epilogue does not read costs
-# nothing; every result is stored. Those of sm_90 are launched while the product before them ends
-# (programmatic dependent launch).
+# The pointwise kernels: the second kernel of the unfused path, and regions without a product. A
+# name says the full slots and the results: pointwise_f16x2_f32x2_d16_d32 has full slots of 16, 16,
+# 32 and 32 bits and results of 16 and 32; all keep a maximum. A slot that the epilogue does not
+# read costs nothing; every result is stored. Those for sm_90 are launched while the previous kernel
+# ends (programmatic dependent launch).
 macro(pointwise NAME FULLS RESULTS)
   set(defines HOLE_ACCUMULATORS=0 HOLE_MAXIMA=1)
   set(index 0)

@@ -1,9 +1,9 @@
-// The builder of a wgmma template whose weights are numbers.
+// The builder of a wgmma template whose weights are not packed.
 #include "wgmma/builder.hpp"
 
 namespace {
 
-// Of alternate columns, both as one matrix.
+// The matrix that map `set` describes. Alternate columns are one matrix with both weights.
 Factor factor_of(const attacca_gemm_arguments& g, int set) {
   Factor factor = factor_b(g, set, kBKMajor, kElementBytes);
   if (kAlternate) {
@@ -13,7 +13,7 @@ Factor factor_of(const attacca_gemm_arguments& g, int set) {
   return factor;
 }
 
-// Whether B and B1 are what an ALTERNATE template takes for one matrix.
+// Checks that B and B1 are alternate columns of one matrix, as an ALTERNATE template requires.
 int check_alternate(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
   const auto* b = static_cast<const uint16_t*>(g.b.pointer);
   const auto* b1 = static_cast<const uint16_t*>(g.b1.pointer);
@@ -25,7 +25,7 @@ int check_alternate(const attacca_gemm_arguments& g, char* reason, size_t bytes)
   return refuse(reason, bytes, "B and B1 must be alternate columns of one matrix");
 }
 
-// Scales of blocks: of both factors, or of none.
+// Checks the scales of blocks, which only a SCALED template takes.
 int check_scales(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
   const attacca_operand* scales[] = {&g.scale_a, &g.scale_b};
   for (int i = 0; i < 2; ++i) {

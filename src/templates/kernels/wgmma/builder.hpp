@@ -1,7 +1,7 @@
-// What the builders of wgmma templates share. WeightsHost is the host's side of the row's Weights:
-//   describe(info)                    adds what the metadata says of them
-//   check(g, reason, bytes)           0 where the kernel takes B, else 1 and why not
-//   fill(g, params, reason, bytes)    B's members of the kernel's parameters
+// Shared by the builders of wgmma templates. WeightsHost is the host side of the row's Weights:
+//   describe(info)                    adds the weights' metadata
+//   check(g, reason, bytes)           0 if the kernel takes B, else 1 and the reason
+//   fill(g, params, reason, bytes)    sets B's members of the kernel's parameters; returns as check
 #pragma once
 
 #include <algorithm>
@@ -87,7 +87,7 @@ struct Builder {
       if (g->full[0].pointer && encode_map(factor_full(*g), kBoxN, kBoxM, &all.full, reason, bytes))
         return 1;
     }
-    // Without tiles or steps of k no factor is copied.
+    // Without tiles or values of k, no factor is copied.
     if (all.tiles > 0 && g->k > 0) {
       if (encode_map(factor_a(*g, kElementBytes), kTileK, kTileM / kClusterN, &all.a, reason,
                      bytes))
@@ -96,7 +96,7 @@ struct Builder {
     }
     std::memcpy(params, &all, sizeof all);
     const int32_t places = std::max(1, g->sm_count * kBlocks / kCluster);
-    // Each part of a cluster's tile may be a shared tail.
+    // A shared tail gives each part of a cluster's tile to a cluster.
     const int32_t clusters = all.tiles * (kSharedTail ? kSharers : 1);
     grid[0] = static_cast<uint32_t>(std::min(clusters, places) * kCluster);
     grid[1] = grid[2] = 1;

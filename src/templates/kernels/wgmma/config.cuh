@@ -1,5 +1,6 @@
-// A row's DEFINES as one struct, what follows from them, and the kernel's parameters. A tile is of
-// the problem: its rows are rows of A, its columns rows or columns of B.
+// A row's DEFINES as one struct, constants that follow from them, and the kernel's parameters.
+// Tiles are in the problem's orientation: a tile's rows are rows of A, and its columns columns of
+// the result, whether the template is swapped or not.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +13,30 @@
 namespace attacca_wgmma {
 
 struct Config {
-  // Of a block. Each of a gate's two accumulator sets has tile_n columns of its own.
+  // The tile of a block. Each of a gate's two accumulator sets has tile_n columns.
   int tile_m, tile_n;
-  // The weights' rows are what wgmma calls M: for few rows of A. A gate's two sets share an
-  // instruction (kPaired) where tile_n is not a multiple of 64.
+  // For few rows of A: the weights are wgmma's M side, which is always 64, and the rows of A its N,
+  // which may be 8. A gate's two sets share an instruction (kPaired) if tile_n is not a multiple of
+  // 64.
   bool swapped;
-  // Two warpgroups multiply tiles of their own: one finishes a tile while the other multiplies.
-  // Otherwise they share a tile.
+  // Each of two warpgroups has tiles of its own, and finishes one while the other multiplies, as in
+  // CUTLASS's kernels of this name. Otherwise both share a tile.
   bool pingpong;
   bool b_k_major;  // B as (N, K), the only layout of 8-bit elements; otherwise as (K, N)
-  bool alternate;  // B and B1 are alternate columns of one (K, 2 N)
-  // Blocks of a cluster: one below the other, which load their common tile of B together; beside
-  // each other, their common tile of A; that share a tile's K (pipeline/split.cuh).
+  bool alternate;  // B and B1 are alternate columns of one matrix (K, 2 N)
+  // Blocks of a cluster: along m, blocks load their common tile of B together; along n, their
+  // common tile of A; along k, they share the values of k of one tile (pipeline/split.cuh).
   int cluster_m, cluster_n, cluster_k;
-  // The cluster_n blocks share K of the last tiles, where those are too few for all blocks.
+  // The cluster_n blocks share the values of k of the last tiles if these are too few for all
+  // blocks.
   bool shared_tail;
   int stages;  // tiles of A and B in shared memory
-  int blocks;  // that a multiprocessor holds
-  // The tensor cores add up the products of one tile of k, whose sums are added in full f32: the
-  // tensor cores' own sums of 8-bit floats keep 14 bits.
+  int blocks;  // blocks that a multiprocessor holds
+  // The tensor cores sum the products of one tile of k, and ordinary instructions add these sums in
+  // f32. The tensor cores' own sums of 8-bit floats keep about 14 bits (DeepSeek-V3 Technical
+  // Report, 3.3.2).
   bool promote;
-  // Each tile of k is multiplied by the scales of its blocks before it is added (feed/scales.cuh).
+  // The sums of each tile of k are multiplied by the scales of its blocks (feed/scales.cuh).
   bool scaled;
   // Results and the full operand move by TMA (finish/boxes.cuh); otherwise any strides are taken.
   bool direct;
@@ -54,11 +58,11 @@ constexpr int kSplits = kSharedTail ? kSharers : kConfig.cluster_k;  // blocks t
 constexpr int kStages = kConfig.stages, kBlocks = kConfig.blocks;
 constexpr bool kPromote = kConfig.promote, kScaled = kConfig.scaled, kDirect = kConfig.direct;
 constexpr int kSets = kAccumulators;
-constexpr int kMaps = kAlternate ? 1 : kSets;  // of weights
+constexpr int kMaps = kAlternate ? 1 : kSets;  // tensor maps of weights
 
 }  // namespace attacca_wgmma
 
-// What lies in B's place: struct Weights.
+// Defines struct Weights: what a stage holds of B.
 #ifdef CODE_BITS
 #include "packed/weights.cuh"
 #else
@@ -69,27 +73,28 @@ namespace attacca_wgmma {
 
 constexpr bool kPacked = Weights::kPacked;
 constexpr bool kPaired = kSwapped && kSets == 2 && kTileN % 64 != 0;
-constexpr int kPairRows = 8;  // the swizzle's pattern
-// A tile of B as (K, N) is boxes of 64 columns.
+constexpr int kPairRows = 8;  // after which the swizzle's pattern repeats
+// A tile of B as (K, N) consists of boxes of 64 columns.
 constexpr int kColumnBox = 64, kColumnBoxBytes = 64 * kRowBytes;
 
-// An instruction multiplies 64 rows of what wgmma calls M. The last warpgroup loads.
+// A part is the 64 rows of wgmma's M side that one instruction multiplies. The last warpgroup of a
+// block loads, the others multiply.
 constexpr int kPartRows = 64;
 constexpr int kSideRows = kSwapped ? (kPaired ? kSets : 1) * kTileN : kTileM;
 constexpr int kParts = kSideRows / kPartRows;  // of a tile
 constexpr int kConsumers = kPaired ? kParts : kPingpong || kParts > 1 ? 2 : 1;
-constexpr int kGroupParts = kPingpong ? kParts : kParts / kConsumers;  // of those, a warpgroup's
+constexpr int kGroupParts = kPingpong ? kParts : kParts / kConsumers;  // parts of a warpgroup
 constexpr int kGroupThreads = 128;
 constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
-// A warp's of a part, and a part's, in the problem.
+// The rows of the problem (swapped: columns) that a warp has of a part, and those of a part.
 constexpr int kWarpRows = kPaired ? kPairRows : 16, kPartSide = 4 * kWarpRows;
 
-// One instruction takes the B tiles of all sets as its N, since they lie one behind the other;
-// swapped, each set has its own but where they are paired, and a group one part but of packed
-// weights.
+// Accumulator arrays of a thread. Not swapped: one for each part; an instruction's N covers the B
+// tiles of all sets, which follow each other in shared memory. Swapped: one for each set, and a
+// warpgroup has one part. Swapped with packed weights or paired sets: one for each part.
 constexpr int kInstructions = kSwapped && !kPacked && !kPaired ? kSets : kGroupParts;
 constexpr int kInstructionN = kSwapped ? kTileM : kSets * kTileN;
-// Accumulators of a thread, of one part and set.
+// Accumulators of a thread for one part and set.
 constexpr int kSetValues = (kSwapped ? kTileM : kTileN) / 2;
 
 static_assert(!kScaled || kPromote);

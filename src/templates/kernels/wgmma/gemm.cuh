@@ -1,4 +1,4 @@
-// The kernel of a row whose weights are numbers.
+// The wgmma kernel for weights that are not packed.
 #pragma once
 
 #include <type_traits>

@@ -1,5 +1,5 @@
-// The machine instructions of the wgmma kernels, by name, but for the products (products.cuh). The
-// emulator of tests/templates has its own. Addresses are of shared memory.
+// The PTX instructions of the wgmma kernels, as functions, except wgmma itself (products.cuh). The
+// emulator of tests/templates has its own version of this file. Addresses are of shared memory.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +17,32 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
 __device__ __forceinline__ void barrier_init(uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-// Makes initialised barriers known to the cluster and to copies.
+// Makes initialised barriers visible to the cluster and to asynchronous copies.
 __device__ __forceinline__ void barrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrives, and makes the phase wait for so many bytes of copies.
+// Arrives at a barrier, and makes its phase wait for `bytes` bytes of copies too.
 __device__ __forceinline__ void barrier_expect(uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-// The cluster's address of an address in one of its blocks. Two addresses of a block differ by as
-// much there.
+// The address, in the cluster, of an address of this block's in another block. Addresses of one
+// block keep their distances.
 __device__ __forceinline__ uint32_t cluster_address(uint32_t address, uint32_t block) {
   uint32_t of_cluster;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(of_cluster) : "r"(address), "r"(block));
   return of_cluster;
 }
-// Arrives at a barrier by its cluster's address. Of the default scope, as CUTLASS's: what precedes
-// are reads by products that have ended, and `.release.cluster` would wait for all memory of the
-// GPU.
+// Arrives at a barrier, given by its address in the cluster. The scope is the default one, as in
+// CUTLASS's ClusterBarrier: what comes before are reads by products that have ended, and
+// `.release.cluster` would wait for all earlier memory operations too.
 __device__ __forceinline__ void barrier_arrive(uint32_t of_cluster) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(of_cluster) : "memory");
 }
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier, uint32_t block) {
   barrier_arrive(cluster_address(barrier, block));
 }
-// Whether the phase of this parity is over; waits for it a while.
+// Whether the phase of this parity is complete; waits for a limited time if it is not.
 __device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity) {
   uint32_t passed;
   asm volatile(
@@ -55,7 +55,7 @@ __device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity
   return passed != 0;
 }
 
-// The same of a barrier that another block's stores complete.
+// barrier_passed() for a barrier that stores of another block complete.
 __device__ __forceinline__ bool cluster_barrier_passed(uint32_t barrier, uint32_t parity) {
   uint32_t passed;
   asm volatile(
@@ -68,7 +68,7 @@ __device__ __forceinline__ bool cluster_barrier_passed(uint32_t barrier, uint32_
   return passed != 0;
 }
 
-// Stores four words to an address of another block of the cluster; its barrier counts them.
+// Stores four words to an address in another block of the cluster, whose barrier counts the bytes.
 __device__ __forceinline__ void send_four(uint32_t to, uint32_t barrier, uint32_t block,
                                           const uint32_t (&four)[4]) {
   asm volatile(
@@ -86,15 +86,15 @@ __device__ __forceinline__ uint32_t block_in_cluster() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-// All threads of the cluster. Not `aligned`: one thread of the loading warp comes later than its
-// others.
+// Synchronises all threads of the cluster. Not `.aligned`, because one thread of the loading warp
+// arrives later than the others.
 __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// Copies a map's box of rows x 128 bytes, whose first is (k, row, batch), to shared memory, and
-// the barrier counts them; in the blocks of the cluster that `mask` names, each to the same
-// addresses.
+// Copies a map's box of rows x 128 bytes, which begins at (k, row, batch), to shared memory; the
+// barrier counts the bytes. copy_box_to_cluster() does so in each block of the cluster that `mask`
+// names, at the same addresses.
 __device__ __forceinline__ void copy_box(uint32_t to, const void* map, uint32_t barrier, int k,
                                          int row, int batch) {
   asm volatile(
@@ -112,7 +112,8 @@ __device__ __forceinline__ void copy_box_to_cluster(uint32_t to, const void* map
       : "memory");
 }
 
-// Copies bytes, a multiple of 16 as the addresses are, to shared memory; the barrier counts them.
+// Copies bytes to shared memory; the barrier counts them. `bytes` and the addresses are multiples
+// of 16.
 __device__ __forceinline__ void copy_bytes(uint32_t to, const void* from, int bytes,
                                            uint32_t barrier) {
   asm volatile(
@@ -122,12 +123,13 @@ __device__ __forceinline__ void copy_bytes(uint32_t to, const void* from, int by
       : "memory");
 }
 
-// What this thread wrote to shared memory is seen by the copies out of it that follow.
+// Makes this thread's writes to shared memory visible to the copies that it issues afterwards.
 __device__ __forceinline__ void writes_before_copies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Copies a box from shared memory to a map's place; commits this thread's copies so far; waits
-// until at most PENDING commits have not been read.
+// copy_result() copies a box from shared memory to a map's matrix. results_commit() makes a group
+// of this thread's copies so far. results_read() waits until at most PENDING groups still have to
+// be read from shared memory.
 __device__ __forceinline__ void copy_result(const void* map, uint32_t from, int column, int row,
                                             int batch) {
   asm volatile(
@@ -144,15 +146,14 @@ __device__ __forceinline__ void results_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
 
-// The value of the warp's first lane. REQUIRES: all lanes have the same, which the compiler then
-// knows.
+// Lane 0's value. REQUIRES: all lanes have the same value; the compiler then knows that they do.
 __device__ __forceinline__ int warp_uniform(int value) {
   return __shfl_sync(0xffffffff, value, 0);
 }
 
-// Whether this is the lane that acts for its warp, the same one at every call by all lanes. ptxas
-// then knows that there is only one: where a lane's number decides, it makes a loop over lanes of
-// each bulk copy.
+// Whether this lane is the elected one of its warp, the same at every call. REQUIRES: all lanes
+// call it. ptxas then knows that only one lane goes on; after a comparison of the lane's number it
+// makes each bulk copy a loop over lanes.
 __device__ __forceinline__ bool elected() {
   uint32_t yes;
   asm volatile(
@@ -163,7 +164,7 @@ __device__ __forceinline__ bool elected() {
   return yes != 0;
 }
 
-// The value of the lane whose number differs by these bits.
+// The value of the lane whose number differs from this one's in these bits.
 __device__ __forceinline__ uint32_t exchange_lanes(uint32_t value, int bits) {
   return __shfl_xor_sync(0xffffffff, value, bits);
 }
@@ -177,8 +178,8 @@ __device__ __forceinline__ void claim_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
-// Until the kernels before this one in the stream have written all; and: the next one may be
-// launched.
+// Programmatic dependent launch: waits until the previous kernels in the stream have ended and
+// their writes are visible; allows the next kernel to be launched.
 __device__ __forceinline__ void wait_for_previous_kernel() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }
@@ -186,7 +187,8 @@ __device__ __forceinline__ void allow_next_kernel() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-// Before the first product of a stage, after it, and until at most PENDING stages are under way.
+// products_begin() comes before the first product of a stage, products_commit() after the last.
+// products_wait() waits until the products of at most PENDING stages are in flight.
 __device__ __forceinline__ void products_begin() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -197,7 +199,7 @@ template <int PENDING>
 __device__ __forceinline__ void products_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
-// Keeps the compiler from moving what reads an accumulator across.
+// Keeps the compiler from moving reads of an accumulator across this point.
 __device__ __forceinline__ void pin(float& value) {
   asm volatile("" : "+f"(value)::"memory");
 }

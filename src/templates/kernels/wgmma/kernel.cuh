@@ -1,6 +1,6 @@
-// A persistent GEMM for sm_90a: one warpgroup's thread loads tiles by TMA, the others multiply them
-// by wgmma and finish their own rows. Three parts make a kernel:
-//   pipeline/  the ring of stages in shared memory, who loads what, and tiles whose K blocks share
+// A persistent GEMM for sm_90a. One thread of the last warpgroup loads tiles by TMA; the other
+// warpgroups multiply them by wgmma and apply the epilogue to their rows. A kernel has three parts:
+//   pipeline/  the ring of stages in shared memory, the loading thread, tiles whose K blocks share
 //   Feed       what B is, how its tiles are loaded and multiplied: feed/, packed/feed.cuh
 //   Finish     how accumulators become results: finish/
 #pragma once
@@ -25,7 +25,7 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
   Ring ring;
   Largest largest;
   [[maybe_unused]] int turns = 0;
-  // Of the tiles that the other warpgroup multiplies.
+  // Stages of a tile, which this warpgroup skips while the other one multiplies.
   const int skipped = kPingpong ? k_range(params.k, split, kSplits > 1).tiles() : 0;
   if (group == 1) ring.skip(skipped);
   Schedule schedule(params.tiles, kPingpong ? first + group * step : first,
@@ -82,11 +82,11 @@ __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
   } else {
     __syncthreads();
   }
-  // A thread that loads weights early waits by itself.
+  // A Feed that loads weights early waits in load_all().
   if (!Feed::kEarly || threadIdx.x < kConsumers * kGroupThreads) wait_for_previous_kernel();
   const int first = static_cast<int>(blockIdx.x) / kCluster;
   const int step = static_cast<int>(gridDim.x) / kCluster;
-  // Registers go where the accumulators are.
+  // The loading warpgroup gives registers to those that hold accumulators.
   constexpr bool kMoveRegisters = kConsumers == 2 && kBlocks <= 2;
   if (threadIdx.x >= kConsumers * kGroupThreads) {
     if constexpr (kMoveRegisters) release_registers<40>();
@@ -104,7 +104,7 @@ __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
     if constexpr (kMoveRegisters) claim_registers<kBlocks == 1 ? 232 : 96>();
     multiply_all<Feed, Finish>(params, shared, memory, first, step, block);
   }
-  // No block leaves while another one copies to it or arrives at its barriers.
+  // A block must not exit while another one copies to it or arrives at its barriers.
   if constexpr (kCluster > 1) cluster_sync();
 }
 

@@ -1,6 +1,6 @@
-// One wgmma of every width in use: 64 rows of A by N rows of B, 32 bytes of k each, from shared
-// memory. instantiate() makes the other types of the element's family of it. The emulator of
-// tests/templates has its own.
+// wgmma in every width in use: 64 rows of A by N rows of B, 32 bytes of k each, from shared memory.
+// templates/instantiate.cpp replaces the types in the PTX for the family's other elements. The
+// emulator of tests/templates has its own version of this file.
 #pragma once
 
 #include "wgmma/config.cuh"
@@ -9,9 +9,9 @@
 
 namespace attacca_wgmma {
 
-// The names of the element's instructions, their operands for the sides beside the descriptors
-// (to negate none, and which are transposed: 16-bit ones alone can be), and their accumulators'
-// registers.
+// For each element: the shape and types in the instruction's name; the immediate operands after the
+// descriptors, which negate neither side and say whether it is transposed (PTX ISA: transposing is
+// for 16-bit elements only); the constraint of the accumulators.
 #if ELEMENT == ELEMENT_BF16
 #define WGMMA_TYPES "k16.f32.bf16.bf16"
 #define WGMMA_SIDES(TA, TB) ", 1, 1, " TA ", " TB
@@ -26,7 +26,7 @@ namespace attacca_wgmma {
 #define WGMMA_REGISTER "+r"
 #endif
 
-// Operands and their texts, by eights: the first 8, 16, ...
+// The accumulators as operands and their names in the text: the first 4, 8, 16, ... of them.
 #define REGISTERS_4(i)                                                          \
   WGMMA_REGISTER(d[i]), WGMMA_REGISTER(d[(i) + 1]), WGMMA_REGISTER(d[(i) + 2]), \
       WGMMA_REGISTER(d[(i) + 3])
@@ -66,8 +66,9 @@ namespace attacca_wgmma {
 #define NAMES_128 NAMES_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
 #define FIRST_128 FIRST_120, REGISTERS_8(120)
 
-// A, B: the numbers of the descriptors among the operands; ADD: of a number that is 0 where the
-// result is this product alone; TA, TB: of whether a side lies in rows of columns.
+// A, B, ADD, TA, TB: the operands' numbers in the text. A, B: the descriptors. ADD: 0 if the
+// product replaces the sum. TA, TB: whether the rows of a side are values of k. The last arguments
+// are the accumulators.
 #define DEFINE_WGMMA(N, NAMES, A, B, ADD, TA, TB, ...)                                         \
   template <bool TRANSPOSED_A, bool TRANSPOSED_B>                                              \
   __device__ __forceinline__ void multiply(Sum(&d)[N / 2], uint64_t a, uint64_t b, bool add) { \

@@ -1,10 +1,13 @@
-# Hopper kernels of our own: TMA and wgmma, no CUTLASS (wgmma/kernel.cuh), A as (M, K). tn: B as (N,
-# K), tt: as (K, N), ta: both weights of a gate as alternate columns of one (K, 2 N). Named
-# otherwise by the tile in the problem's orientation and the blocks of a cluster; swap: the weights
-# are wgmma's M side, for few rows; pingpong: warpgroups take turns; gate: two products of one A;
-# direct: results and the full operand move by TMA. ELEMENT (common/element.cuh): of A and B, named
-# where it is not bf16; fast: 8-bit floats that the tensor cores add up (PROMOTE 0). FULL: bits of
-# the full slots, 0 for none.
+# The wgmma kernels (wgmma/kernel.cuh): TMA and wgmma without CUTLASS, A as (M, K). A name says
+#   tn, tt, ta  B is (N, K); (K, N); a gate's weights are alternate columns of one (K, 2 N)
+#   the tile, in the problem's orientation, and the blocks of a cluster along m, n and k
+#   swap        the weights are wgmma's M side, for few rows; deep: one block a multiprocessor
+#   pingpong    warpgroups multiply in turn
+#   fast        the tensor cores alone sum products of 8-bit floats (PROMOTE 0)
+#   scaled      blocks of A and B have scales
+#   gate        two products of one A
+#   direct      results and the full operand move by TMA
+# and the element (common/element.cuh) unless it is bf16. FULL: bits of the full slots, 0 for none.
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
 
 macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
@@ -96,7 +99,7 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
                            HOLE_RESULT0=${WGMMA_RESULT})
 endmacro()
 
-# KN: B as (K, N); ALTERNATE: the columns of (K, 2 N) by turns.
+# KN: B is (K, N). ALTERNATE: B and B1 are the alternate columns of one (K, 2 N).
 #          tile    cluster stages blocks
 wgmma_gemm(128 128 2x1     4      1      GATE FEW)
 wgmma_gemm(128 112 2x1     4      1      GATE)
@@ -120,8 +123,8 @@ wgmma_gemm(128 128 2x1     4      1      GATE ALTERNATE)
 wgmma_gemm(128 64  1x1     6      1      GATE ALTERNATE PINGPONG)
 wgmma_gemm(64  64  1x1     6      1      GATE ALTERNATE)
 
-# Bytes, a row for each width of result. Where every tile of k is summed by itself, a warpgroup has
-# 64 columns less.
+# 8-bit elements, one row for each width of result. Tiles are narrower where every tile of k is
+# summed by itself (PROMOTE), because those sums take registers too.
 foreach(bits 8 16 32)
   set(few "")
   if(bits EQUAL 8)
@@ -146,7 +149,7 @@ foreach(bits 8 16 32)
   wgmma_gemm(16 64 1x1   8      2      RESULT ${bits} ELEMENT E4M3 SWAP)
 endforeach()
 
-# The same by TMA.
+# The same with DIRECT.
 foreach(bits 8 16)
   set(few "")
   if(bits EQUAL 8)
@@ -164,7 +167,7 @@ wgmma_gemm(128 256 2x1     3      1      FULL 16 ELEMENT E4M3 FAST DIRECT)
 wgmma_gemm(128 128 2x1     5      1      FULL 16 ELEMENT E4M3 FAST DIRECT PINGPONG)
 wgmma_gemm(128 128 2x1     5      1      FULL 16 ELEMENT E4M3 DIRECT FEW)
 
-# Gates of bytes. Where tiles of k are summed by themselves, each set has 64 columns less.
+# Gates of 8-bit elements; tiles are narrower with PROMOTE, as above.
 foreach(bits 8 16 32)
   set(few "")
   if(bits EQUAL 8)
@@ -213,7 +216,7 @@ wgmma_gemm(64 64 1x1x2     10     1      FULL 16 ELEMENT E4M3 SCALED SWAP)
 wgmma_gemm(16 64 1x1x2     8      2      FULL 16 ELEMENT E4M3 SCALED SWAP FEW)
 wgmma_gemm(16 64 1x1x4     8      2      FULL 16 ELEMENT E4M3 SCALED SWAP)
 
-# One product; each with and without a full operand, which takes the place of stages.
+# One product, with and without a full operand, whose buffers take the place of stages.
 wgmma_gemm(128 128 2x1     5      1      DIRECT PINGPONG FULL 16 FEW)
 wgmma_gemm(128 128 2x1     6      1      DIRECT PINGPONG FULL 0)
 wgmma_gemm(128 128 1x2     5      1      DIRECT PINGPONG FULL 16)
@@ -237,13 +240,15 @@ wgmma_gemm(128 256 2x1     3      1      KN DIRECT FULL 16)
 wgmma_gemm(128 64  2x1     6      1      GATE DIRECT PINGPONG FULL 16)
 wgmma_gemm(128 128 2x1     4      1      GATE DIRECT FULL 16)
 wgmma_gemm(256 64  1x2     4      1      GATE DIRECT FULL 16)
-# The widest tiles of which a warpgroup holds a whole one. GPT-OSS's 2880 columns are 33 of 88: with
-# four rows of tiles, or a multiple, all multiprocessors are busy to the end.
+# The widest tiles that fit into the registers of one warpgroup. GPT-OSS's 2880 columns are 33 tiles
+# of 88: with four rows of tiles, or a multiple of four, they keep all 132 multiprocessors of an
+# H200 busy to the end.
 wgmma_gemm(128 80  2x1     5      1      GATE DIRECT PINGPONG FULL 16)
 wgmma_gemm(128 88  2x1     4      1      GATE DIRECT PINGPONG FULL 16 FEW)
 wgmma_gemm(128 96  2x1     4      1      GATE DIRECT PINGPONG FULL 16)
 
-# Few rows: weights stream by; a cluster's blocks share the rows that they meet, or K.
+# Few rows: reading the weights takes the time. The blocks of a cluster share the rows of A (1x2) or
+# the values of k (1x1x2).
 wgmma_gemm(8   64  1x1     10     2      SWAP FULL 16)
 wgmma_gemm(8   64  1x1x2   10     2      SWAP FULL 16)
 wgmma_gemm(16  64  1x1     9      2      SWAP FULL 16)
@@ -263,7 +268,7 @@ wgmma_gemm(16  64  1x1x2   9      2      KN SWAP FULL 16)
 wgmma_gemm(16  64  1x1x2   8      2      RESULT 16 ELEMENT S8 SWAP)
 wgmma_gemm(16  64  1x1x2   8      2      RESULT 16 ELEMENT E4M3 FAST SWAP)
 
-# Gates of few tiles: 32 columns each.
+# Gates with few tiles: 32 columns of each set.
 wgmma_gemm(8   32  1x1     22     1      GATE SWAP)
 wgmma_gemm(16  32  1x1     20     1      GATE SWAP)
 wgmma_gemm(32  32  1x1     17     1      GATE SWAP)
@@ -272,14 +277,14 @@ wgmma_gemm(16  32  1x1x2   10     2      GATE SWAP)
 wgmma_gemm(32  32  1x1x2   8      2      GATE SWAP)
 wgmma_gemm(64  32  1x1x2   5      2      GATE SWAP)
 
-# Gates of about a hundred columns a cluster that shares K: a block meets a quarter of the rows'
-# values.
+# Gates with 96 columns of each set for a cluster that shares K: each block reads a quarter of the
+# values of A.
 wgmma_gemm(16  96  1x1x4   7      1      GATE SWAP)
 wgmma_gemm(32  96  1x1x4   6      1      GATE SWAP)
 wgmma_gemm(64  96  1x1x4   4      1      GATE SWAP)
 
-# Some dozens of rows, up to 192, are still one tile: weights stream by once. Few tiles of columns
-# share K; many, of 128 columns, the rows.
+# 32 to 192 rows are still one tile, so that weights are read once. With few columns the blocks of a
+# cluster share K; with many, where a block has 128, they share the rows.
 wgmma_gemm(32  64  1x1x2   10     1      GATE SWAP)
 wgmma_gemm(48  64  1x1x2   9      1      GATE SWAP)
 wgmma_gemm(96  64  1x1x2   6      1      GATE SWAP)

@@ -1,5 +1,4 @@
-// What products are made of: a thread's accumulators, tiles' descriptors, and waiting for a
-// barrier.
+// A thread's accumulators, descriptors of tiles, and waiting for a barrier.
 #pragma once
 
 #include "wgmma/instructions.cuh"
@@ -37,12 +36,12 @@ __device__ __forceinline__ void pin_all(Accumulators& sum) {
 }
 
 struct Place {
-  int m, n, batch;  // the block's first element
+  int m, n, batch;  // the first element of a tile, or of a part of it
 };
 
-// What wgmma calls a descriptor, of a tile of rows of 128 bytes in the 128-byte swizzle that starts
-// at `address`: groups of 8 rows are 1024 bytes apart. A transposed operand's rows are values of k,
-// 64 columns each, and a box of them follows another.
+// The matrix descriptor (PTX ISA, wgmma) of the tile at `address`, whose rows have 128 bytes in the
+// 128-byte swizzle: groups of 8 rows are 1024 bytes apart. The rows of a transposed operand are
+// values of k of 64 columns; boxes of 64 columns follow each other.
 template <bool TRANSPOSED>
 __device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
@@ -51,7 +50,8 @@ __device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
   return kSwizzle128 | kGroupsApart | kBoxesApart | (address & 0x3ffff) >> 4;
 }
 
-// The same so many times 16 bytes further on, which never carries into the upper half.
+// The descriptor of the address `sixteens` * 16 bytes further on. The sum never carries into the
+// upper half.
 __device__ __forceinline__ uint64_t moved_descriptor(uint64_t first, int sixteens) {
   return (first >> 32 << 32) | (static_cast<uint32_t>(first) + static_cast<uint32_t>(sixteens));
 }

@@ -1,5 +1,5 @@
-// Weights in memory as the tensor cores take them, by TMA: tiles of B, or of B and B1, beside those
-// of A.
+// Feeds for weights that lie in memory as the tensor cores take them: TMA loads tiles of B, or of B
+// and B1, beside those of A.
 #pragma once
 
 #include "common/prefetch.cuh"
@@ -11,12 +11,12 @@
 
 namespace attacca_wgmma {
 
-// This warpgroup's rows of the stage, from its first part on, by the other side's. FRESH: the sum
-// is of this stage alone, whatever `sum` held.
+// Multiplies this warpgroup's rows of a stage, from `first_part` on, by the other side. FRESH:
+// replaces `sum` instead of adding to it.
 template <bool FRESH>
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first_part,
                                                Accumulators& sum) {
-  // 64 rows of A by rows, or 64 columns of B by boxes, are as long.
+  // 64 rows of A or of B as (N, K) take as many bytes as a box of 64 columns of B as (K, N).
   const int own = first_part * kPartRows * kRowBytes;
   static_assert(kColumnBoxBytes == kPartRows * kRowBytes);
 #pragma unroll
@@ -43,7 +43,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
   }
 }
 
-// The producer's half of every feed of dense weights.
+// The functions that the loading thread calls, for all feeds of dense weights.
 struct DenseLoads {
   static constexpr bool kEarly = false;
 
@@ -70,7 +70,7 @@ struct DenseLoads {
         }
       }
     } else {
-      // The blocks take turns at the boxes.
+      // The blocks that share the tile load its boxes in turn.
       constexpr int kBoxColumns = (kTileN + kColumnBox - 1) / kColumnBox;  // of a set
 #pragma unroll
       for (int i = 0; i < kSets * kBoxColumns; ++i) {
@@ -85,7 +85,7 @@ struct DenseLoads {
   }
 };
 
-// One stage is issued while the products of the one before run.
+// The products of a stage are issued while those of the previous one run.
 struct DenseFeed : DenseLoads {
   const Consumer& consumer;
 
@@ -115,7 +115,8 @@ struct DenseFeed : DenseLoads {
   }
 };
 
-// Each stage is summed by itself and added to the total by Scales, while other warpgroups multiply.
+// Sums each stage by itself (Config::promote). Scales adds these sums to the total, while other
+// warpgroups multiply.
 template <class Scales>
 struct PromotedFeed : DenseLoads {
   const Consumer& consumer;

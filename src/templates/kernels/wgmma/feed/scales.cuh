@@ -1,6 +1,6 @@
-// Scales of blocks: one for each 128 values of k of a row of A, and for each 128 x 128 of B. A
-// tile's 128 values of k lie in one block of each, so that its products, summed, are multiplied by
-// both scales.
+// Scales of blocks, as in DeepSeek-V3 (Technical Report, 3.3): one for each 128 values of k of a
+// row of A, and one for each 128 x 128 values of B. A tile's 128 values of k lie in one block of
+// each, so the sums of their products are multiplied by both scales.
 #pragma once
 
 #include "wgmma/tiles.cuh"
@@ -9,10 +9,10 @@
 
 namespace attacca_wgmma {
 
-// What a thread's accumulators of a tile are multiplied by at one step of k.
+// The scales of a thread's accumulators at one tile of k.
 class BlockScales {
  public:
-  // `first`: along wgmma's M of this warp, in the tile; `k_tile`: its first one.
+  // `first`: the warp's first row of the tile along wgmma's M; `k_tile`: the first tile of k.
   __device__ __forceinline__ BlockScales(const Params& params, const Place& at, int first,
                                          int k_tile, int lane)
       : params_(params),
@@ -23,7 +23,7 @@ class BlockScales {
         b_(pointer(params.weights.scale_b, at.batch) + k_tile * params.weights.scale_b.row_stride) {
   }
 
-  // The next step's.
+  // Loads the scales of the next tile of k.
   __device__ __forceinline__ void load() {
 #pragma unroll
     for (int i = 0; i < kRowScales; ++i) {
@@ -41,7 +41,7 @@ class BlockScales {
     b_ += params_.weights.scale_b.row_stride;
   }
 
-  // Adds what this step's products, times their scales, are.
+  // Adds the sums of one tile of k, times their scales.
   __device__ __forceinline__ void add(const Accumulators& part, Accumulators& sum) const {
     float both[kRowScales][kColumnScales];
 #pragma unroll
@@ -76,7 +76,7 @@ class BlockScales {
   float of_rows_[kRowScales], of_columns_[kColumnScales];
 };
 
-// The products as they are.
+// Adds the sums as they are.
 struct NoScales {
   __device__ __forceinline__ NoScales(const Params&, const Place&, int, int, int) {}
   __device__ __forceinline__ void load() {}

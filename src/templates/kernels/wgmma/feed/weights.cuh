@@ -1,4 +1,4 @@
-// Weights as the tensor cores multiply them, in B's place of a stage.
+// Weights that are not packed: a stage holds tiles of B.
 #pragma once
 
 #include "abi.h"
@@ -9,9 +9,9 @@ struct Weights {
   static constexpr bool kPacked = false;
   static constexpr int kStageBytes = kTileN * kRowBytes;  // of a set
 
+  // Scaled: one scale for each 128 values of k of a row of A, and for each 128 x 128 of B.
   struct Params {
-    attacca_operand scale_a,
-        scale_b;  // scaled: one for each 128 values of k, of a row and of 128 columns
+    attacca_operand scale_a, scale_b;
   };
 };
 

@@ -1,7 +1,7 @@
-// How a warp's results leave shared memory by TMA, and the full operand's come: box by box, each
-// part of the warp's share of a tile after the other. The full operand's boxes all come at once,
-// and each leaves from where it came; else a box is reused once it was read. No warp waits for
-// another one.
+// Copies a warp's results from shared memory, and the full operand to it, by TMA, box by box in the
+// order of the warp's parts of a tile. With a full operand, all its boxes are loaded at once, and
+// each is stored from where it was loaded. Otherwise a few buffers take turns: a buffer is used
+// again once its copy has read it. No warp waits for another.
 #pragma once
 
 #include "common/prefetch.cuh"
@@ -13,14 +13,14 @@ namespace attacca_wgmma {
 
 struct WarpBoxes {
   const Params& params;
-  char* memory;      // its boxes
-  uint32_t address;  // the same
-  uint32_t arrived;  // the barrier of boxes copied in
+  char* memory;      // the warp's boxes
+  uint32_t address;  // of `memory`
+  uint32_t arrived;  // barrier of the full operand's boxes
   int lane;
   int first_row;
   uint32_t tiles = 0;
 
-  // Of the tile: its batch, this warp's first row and column.
+  // The batch, and this warp's first row and column, of the current tile.
   Place at = {};
 
   static constexpr bool kPrefetchFulls = false;
@@ -41,7 +41,7 @@ struct WarpBoxes {
     return kFulls > 0 && params.operands.full[0].pointer != nullptr;
   }
 
-  // Where a box's first element is. Parts are along what wgmma calls M.
+  // The first row and column of a box. Parts follow each other along wgmma's M.
   __device__ __forceinline__ int box_m(int box) const {
     return at.m + (kSwapped ? box / kGroupParts * kBoxM : box % kGroupParts * kPartRows);
   }
@@ -50,7 +50,7 @@ struct WarpBoxes {
   }
   __device__ __forceinline__ static int byte_of(int box) { return box % kBoxBuffers * kBoxBytes; }
 
-  // The full operand's boxes begin to come.
+  // Starts the copies of the full operand's boxes.
   __device__ __forceinline__ void begin(const Place& tile) {
     at = tile;
     if (has_full() && elected()) {
@@ -63,7 +63,8 @@ struct WarpBoxes {
     }
   }
 
-  // They have come. Without them, the last tile's last box may lie where this one's first will.
+  // Waits for the full operand's boxes. Without one, waits until the last box of the previous tile
+  // has been read if the first box of this tile takes its buffer.
   __device__ __forceinline__ void wait_for_full() {
     if (has_full()) {
       wait_for(arrived, tiles++ & 1);
@@ -72,7 +73,7 @@ struct WarpBoxes {
     }
   }
 
-  // Before a box is written, and after it was.
+  // A box is written between make_room() and leave(), which starts its copy.
   __device__ __forceinline__ void make_room() {
     if (!has_full()) {
       if (elected()) results_read<kBoxBuffers - 1>();
@@ -88,7 +89,7 @@ struct WarpBoxes {
     }
   }
 
-  // No block may leave before its results are read.
+  // A block must not exit before its results have been read from shared memory.
   __device__ __forceinline__ void end() const {
     if (elected()) results_read<0>();
   }

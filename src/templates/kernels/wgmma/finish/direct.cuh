@@ -1,7 +1,7 @@
-// Where results and the full operand allow TMA: a warp finishes its accumulators where wgmma left
-// them. Its share of a tile is boxes of 16 rows. A box of the full operand is copied in while the
-// products run, each thread puts results where it took their operands, and a copy takes the box
-// out.
+// The epilogue for results and a full operand that TMA can copy: a warp finishes its accumulators
+// in the layout in which wgmma leaves them. Its share of a tile consists of boxes of 16 rows. A box
+// of the full operand is copied to shared memory while the products run, each thread replaces the
+// operands that it read by results, and a copy stores the box.
 #pragma once
 
 #include "wgmma/finish/boxes.cuh"
@@ -10,7 +10,8 @@
 
 namespace attacca_wgmma {
 
-// The vectors' words for one box's columns of this thread: pairs, 8 columns apart.
+// The row vectors' words for this thread's columns of one box: pairs, 8 columns apart (PTX ISA,
+// accumulators of wgmma).
 struct RowPairs {
   uint32_t word[kRows ? kRows : 1][kBoxN / 8][2];
 };
@@ -62,7 +63,7 @@ struct DirectFinish : WarpBoxes {
       load_row_pairs(params, s, at.batch, at.n + box * kBoxN, lane, next.word[s]);
   }
 
-  // Fetches what the epilogue of this tile reads, to arrive while the products run.
+  // Loads what the epilogue of this tile reads, to arrive while the products run.
   __device__ __forceinline__ void begin(const Place& tile) {
     WarpBoxes::begin({tile.m + first_row, tile.n, tile.batch});
 #pragma unroll
@@ -78,9 +79,10 @@ struct DirectFinish : WarpBoxes {
     load_rows(0);
   }
 
-  // A thread's pair i of a box is 8 rows below pair i - 1, or 8 columns on.
+  // The byte of a thread's pair i in a box. Odd pairs lie 8 rows below the pair before them; the
+  // next even pair lies 8 columns to the right.
   __device__ __forceinline__ int offset(int i) const {
-    constexpr int kLines = kBoxRowBytes / 16;  // that the swizzle exchanges
+    constexpr int kLines = kBoxRowBytes / 16;  // 16-byte pieces, which the swizzle permutes
     const int byte = lane / 4 * kBoxRowBytes + lane % 4 * 2 * kResultBytes;
     return (byte ^ (byte >> 7 & (kLines - 1)) << 4 ^ i / 2 * 8 * kResultBytes) +
            i % 2 * 8 * kBoxRowBytes;
@@ -134,7 +136,8 @@ struct DirectFinish : WarpBoxes {
     finish_column<0>(sum, largest);
   }
 
-  // Registers have no index, and a loop of this length is not always unrolled.
+  // A recursion, because registers cannot be indexed at run time and nvcc does not unroll every
+  // loop of this length.
   template <int BOX>
   __device__ __forceinline__ void finish_column(const Accumulators& sum, Largest& largest) {
     if constexpr (BOX < kTileN / kBoxN) {

@@ -1,4 +1,4 @@
-// Requests that what an epilogue reads comes to the L2 cache while the product runs.
+// Prefetches to L2 what the epilogue of a tile reads, while the product runs.
 #pragma once
 
 #include "common/prefetch.cuh"
@@ -25,7 +25,7 @@ __device__ __forceinline__ void prefetch_full(const Params& params, const Place&
   }
 }
 
-// What the epilogue of a tile reads; FULLS: the full operands too.
+// Prefetches the vectors of a tile and, if FULLS, its full operands.
 template <bool FULLS>
 __device__ __forceinline__ void prefetch_operands(const Params& params, const Place& at, int lane) {
   const EpilogueOperands& all = params.operands;

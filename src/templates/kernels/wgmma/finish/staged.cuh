@@ -1,5 +1,5 @@
-// The epilogue for operands and results of any strides: each warp writes its accumulators to a
-// slice of shared memory and reads them back as whole chunks of rows.
+// The epilogue for operands and results of any strides: each warp writes its accumulators to shared
+// memory, slice by slice, and reads them back as whole chunks of rows.
 #pragma once
 
 #include "wgmma/pipeline/consumer.cuh"
@@ -8,14 +8,14 @@
 
 namespace attacca_wgmma {
 
-// Where an element of a slice lies. Rows of 32 are turned, others padded, so that their writing has
-// no bank conflicts.
+// The place of a slice's element. Rows of 32 elements are permuted and other rows are padded, so
+// that writing them causes no bank conflicts.
 __device__ __forceinline__ int slice_offset(int row, int column) {
   if constexpr (kSlicePitch != 32) return row * kSlicePitch + column;
   return row * kSlicePitch + (column ^ ((row & 3) * 8 + (row & 1) * 4));
 }
 
-// Of alternate columns, values i, i + 1 are of both sets.
+// Writes a slice of alternate columns: even values are of one set, odd values of the other.
 __device__ __forceinline__ void keep_alternate(const Accumulators& sum, int slice, int odd_first,
                                                int lane, uint32_t* own) {
   uint32_t* const to[2] = {own + odd_first * kSliceValues, own + (1 - odd_first) * kSliceValues};
@@ -32,7 +32,8 @@ __device__ __forceinline__ void keep_alternate(const Accumulators& sum, int slic
   }
 }
 
-// Of paired sets, values i, i + 1 are of the first, i + 2, i + 3 of the same column of the second.
+// Writes a slice of paired sets. Of four values, the first two are of the first set, the last two
+// of the second set, in the same column.
 __device__ __forceinline__ void keep_paired(const Accumulators& sum, int slice, int lane,
                                             uint32_t* own) {
 #pragma unroll
@@ -47,14 +48,14 @@ __device__ __forceinline__ void keep_paired(const Accumulators& sum, int slice, 
   }
 }
 
-// Values i, i + 1 of a set are neighbours along what wgmma calls N, i + 2, i + 3 are 8 rows below
-// them, i + 4 is 8 columns further.
+// Writes a slice. Values i and i + 1 of a set are neighbours along wgmma's N; i + 2 and i + 3 lie 8
+// rows below them, i + 4 lies 8 columns further on (PTX ISA, accumulators of wgmma).
 __device__ __forceinline__ void keep_slice(const Accumulators& sum, int slice, int lane,
                                            uint32_t* own) {
   constexpr int kSliceParts = kSwapped ? kSliceM / 8 : kSliceN / 8;
 #pragma unroll
   for (int i = 0; i < kGroupParts * kSlices; ++i) {
-    // Registers have no index: each slice has its own code.
+    // Registers cannot be indexed at run time, so each slice has its own code.
     if (i != slice) continue;
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
@@ -91,7 +92,7 @@ __device__ __forceinline__ void load_values(const uint32_t* own, int row, int co
   }
 }
 
-// `at`: of the slice.
+// `at`: the slice's first element.
 __device__ __forceinline__ void finish_slice(const Params& params, const Place& at, int lane,
                                              const uint32_t* own, Largest& largest) {
   constexpr int kRowChunks = kSliceN / kChunk;
@@ -112,7 +113,7 @@ __device__ __forceinline__ void finish_slice(const Params& params, const Place& 
 }
 
 struct StagedFinish {
-  // Of few rows what all of a block's tiles need is little.
+  // With few rows, the full operands of all tiles of a block are small.
   static constexpr bool kPrefetchFulls = kSwapped;
 
   const Consumer& consumer;
@@ -123,7 +124,7 @@ struct StagedFinish {
   __device__ __forceinline__ void begin(const Place&) {}
   __device__ __forceinline__ void end() const {}
 
-  // Slice by slice, this warp's accumulators of the tile.
+  // Finishes this warp's accumulators of the tile, slice by slice.
   __device__ __forceinline__ void finish(const Place& at, const Accumulators& sum,
                                          Largest& largest) {
     const Params& params = consumer.params;

@@ -1,7 +1,7 @@
-// direct.cuh for packed weights, whose rows are wgmma's M side: a warp's accumulators are 16
-// columns of the problem by the tile's rows, which leave by boxes of up to 32 rows, or all at once.
-// Lanes that hold neighbouring columns exchange every second row, so that each has pairs of
-// columns, as the hole takes them.
+// direct.cuh for packed weights, which are wgmma's M side: a warp's accumulators are 16 columns of
+// the problem by all rows of the tile. Boxes have 32 rows, or all of the tile's. Lanes that hold
+// neighbouring columns exchange every second row, so that each lane has pairs of columns, as the
+// hole requires.
 #pragma once
 
 #include "wgmma/finish/boxes.cuh"
@@ -11,10 +11,10 @@
 namespace attacca_wgmma {
 
 struct SwappedFinish : WarpBoxes {
-  static constexpr int kEights = kBoxM / 8;  // of rows of a box
+  static constexpr int kEights = kBoxM / 8;  // groups of 8 rows of a box
   static constexpr int kColumnBoxes = kTileM / kBoxM;
 
-  // The row vectors' words for this thread's columns: of each part two pairs, 8 columns apart.
+  // The row vectors' words for this thread's columns: two pairs of each part, 8 columns apart.
   uint32_t row_words[kRows ? kRows : 1][kGroupParts][2][2];
 
   __device__ __forceinline__ explicit SwappedFinish(const Consumer& consumer)
@@ -25,10 +25,10 @@ struct SwappedFinish : WarpBoxes {
   __device__ __forceinline__ int column_of(int part, int half) const {
     return at.n + part * kPartRows + half * 8 + lane / 8 * 2;
   }
-  // Of a box's rows, in its eight i.
+  // This lane's row in group i of 8 rows of a box.
   __device__ __forceinline__ int row_of(int i) const { return i * 8 + lane % 4 * 2 + odd(); }
 
-  // Fetches what the epilogue of this tile reads, to arrive while the products run.
+  // Loads what the epilogue of this tile reads, to arrive while the products run.
   __device__ __forceinline__ void begin(const Place& tile) {
     WarpBoxes::begin({tile.m, tile.n + first_row, tile.batch});
 #pragma unroll
@@ -46,14 +46,14 @@ struct SwappedFinish : WarpBoxes {
           }
   }
 
-  // Where a pair lies in a box of rows of 32 bytes, which the swizzle exchanges by halves.
+  // The byte of a pair in a box. Its rows have 32 bytes, whose halves the swizzle exchanges.
   __device__ __forceinline__ int offset(int i, int half) const {
     const int byte = row_of(i) * kBoxRowBytes;
     return byte + ((half ^ (byte >> 7 & 1)) << 4) + lane / 8 * 4;
   }
 
-  // Of accumulators of two rows of this lane's column, and of the neighbouring lane's: the pair of
-  // one row.
+  // Makes the pair of one row from two accumulators of this lane's column and those of the lane
+  // with the neighbouring column.
   __device__ __forceinline__ void exchange(Sum first, Sum second, uint32_t (&pair)[2]) const {
     const uint32_t own = raw_bits(odd() ? second : first);
     const uint32_t others = exchange_lanes(raw_bits(odd() ? first : second), 4);
@@ -104,7 +104,8 @@ struct SwappedFinish : WarpBoxes {
     finish_boxes<0>(sum, largest);
   }
 
-  // Registers have no index, and a loop of this length is not always unrolled.
+  // A recursion, because registers cannot be indexed at run time and nvcc does not unroll every
+  // loop of this length.
   template <int BOX>
   __device__ __forceinline__ void finish_boxes(const Accumulators& sum, Largest& largest) {
     if constexpr (BOX < kColumnBoxes) {

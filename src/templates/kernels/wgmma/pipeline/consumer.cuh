@@ -1,5 +1,4 @@
-// A warp of a warpgroup that multiplies: its place in the block, and what Feed and Finish are made
-// with.
+// A warp of a warpgroup that multiplies: its place in the block. Feed and Finish are made from it.
 #pragma once
 
 #include "wgmma/pipeline/ring.cuh"
@@ -11,10 +10,10 @@ namespace attacca_wgmma {
 struct Consumer {
   const Params& params;
   const Shared& shared;
-  char* memory;  // the block's
+  char* memory;  // the block's shared memory
   int block, lane, warp, group;
-  char* own;      // where what this warp finishes lies
-  int first_row;  // of this warp's first accumulator along wgmma's M, as the problem counts
+  char* own;      // this warp's buffer for results
+  int first_row;  // this warp's first row (swapped: column) of the tile
 
   __device__ __forceinline__ Consumer(const Params& params, const Shared& shared, char* memory,
                                       int block, int thread)

@@ -1,4 +1,4 @@
-// The thread that loads: stage by stage, this block's share of the tiles of A and B.
+// The thread that loads this block's share of the tiles of A and B, stage by stage.
 #pragma once
 
 #include "wgmma/pipeline/ring.cuh"
@@ -16,7 +16,7 @@ __device__ __forceinline__ Place place_of(const Params& params, int tile, int sh
           (at.n * kClusterN + sharer / kClusterM) * kTileN, batch};
 }
 
-// To the blocks of the cluster that `mask` names.
+// Copies a box to the blocks of the cluster that `mask` names, of which there are BLOCKS_OF_MASK.
 template <int BLOCKS_OF_MASK>
 __device__ __forceinline__ void share_box(uint32_t to, const Map* map, uint32_t barrier, int inner,
                                           int outer, int batch, int mask) {
@@ -27,15 +27,15 @@ __device__ __forceinline__ void share_box(uint32_t to, const Map* map, uint32_t 
   }
 }
 
-// What is loaded into a stage.
+// The stage to load, and what it gets.
 struct Load {
   const Params& params;
   const Shared& shared;
   const Place& at;
   int stage, k;
   uint32_t full;  // the stage's barrier
-  int first_sharer, sharer_m,
-      sharer_n;  // the first of the blocks that share tiles; which of them this is
+  // The first of the blocks that share tiles, and this block's place among them along m and n.
+  int first_sharer, sharer_m, sharer_n;
 
   __device__ __forceinline__ Load(const Params& params, const Shared& shared, const Place& at,
                                   int stage, int k, int block)
@@ -47,8 +47,8 @@ struct Load {
   }
 };
 
-// Each of the blocks that share a tile of A loads its share of it, for all. `alone`: all of it, for
-// itself.
+// Loads the rows of A. Each block that shares them loads its part and copies it to all of these
+// blocks; if `alone`, it loads all rows for itself.
 __device__ __forceinline__ void load_rows(const Load& load, bool alone) {
   constexpr int kShare = kTileM / kClusterN;
   if (alone) {

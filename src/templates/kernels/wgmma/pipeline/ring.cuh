@@ -1,4 +1,4 @@
-// The ring of stages in shared memory, its barriers, and who passes them.
+// The ring of stages in shared memory, and the barriers that order its loads and reads.
 #pragma once
 
 #include "wgmma/tiles.cuh"
@@ -7,7 +7,7 @@
 
 namespace attacca_wgmma {
 
-// Which stage comes next, and how often the ring was walked.
+// The next stage, and how often the ring has been completed.
 struct Ring {
   int stage = 0;
   uint32_t round = 0;
@@ -23,41 +23,43 @@ struct Ring {
   }
 };
 
+// Addresses in the block's shared memory (layout.cuh).
 struct Shared {
   uint32_t base;
   __device__ __forceinline__ uint32_t a(int stage) const { return base + stage * kStageBytes; }
   __device__ __forceinline__ uint32_t b(int stage, int set) const {
     return a(stage) + kABytes + set * kBBytes;
   }
-  // Of a row of B as (N, K), the first of a swizzle's pattern.
+  // A row of B as (N, K). REQUIRES: the first row of a pattern of the swizzle.
   __device__ __forceinline__ uint32_t b_row(int stage, int set, int row) const {
     return kPaired ? b(stage, 0) + (row * kSets + set * kPairRows) * kRowBytes
                    : b(stage, set) + row * kRowBytes;
   }
-  // A stage is full when its copies have come, empty when all warps that share it have read it.
+  // A stage is full when its copies have arrived, and empty when all warps that share it have read
+  // it.
   __device__ __forceinline__ uint32_t full(int stage) const {
     return base + kBarriersAt + stage * 8;
   }
   __device__ __forceinline__ uint32_t empty(int stage) const { return full(kStages + stage); }
-  // Pingpong: a warpgroup's turn to multiply, when the other one has waited for its last stage. A
-  // barrier distinguishes a phase only from the one before, so no thread may wait for a stage
-  // further ahead.
+  // Pingpong: completes when this warpgroup may multiply, which is when the other one has waited
+  // for its last stage. A parity distinguishes a phase only from the one before, so no thread may
+  // wait for a stage further ahead.
   __device__ __forceinline__ uint32_t turn(int group) const { return full(2 * kStages + group); }
-  // Shared tail: the other block has read all of its ring.
+  // Shared tail: completes when the other block has read its whole ring.
   __device__ __forceinline__ uint32_t drained() const { return turn(2); }
-  // Direct: the boxes of the full operand of a warp have come.
+  // Direct: completes when the boxes of a warp's full operand have arrived.
   __device__ __forceinline__ uint32_t boxes(int warp) const { return turn(3 + warp); }
-  // Split: a warp's partial sums have come; were read.
+  // Split tiles: complete when a warp's partial sums have arrived, and when they have been read.
   __device__ __forceinline__ uint32_t arrived(int warp) const { return boxes(kWarps + warp); }
   __device__ __forceinline__ uint32_t read(int warp) const { return arrived(kWarps + warp); }
 };
 
-// Reports to every block that shares a stage that this warp has read it, one lane to each block.
+// Tells every block that shares a stage that this warp has read it; each lane tells one block.
 struct Readers {
-  uint32_t empty;  // the cluster's address of that of the first stage
+  uint32_t empty;  // the first stage's barrier, in the cluster
   int lane;
 
-  // `alone`: this block loads all of its stages; its own barrier then gets every arrival.
+  // `alone`: this block loads all of its stages; all of the arrivals go to its own barrier.
   __device__ __forceinline__ Readers(const Shared& shared, int block, int lane, bool alone)
       : empty(cluster_address(shared.empty(0), lane >= kSharers || alone
                                                    ? block
@@ -69,14 +71,15 @@ struct Readers {
   }
 };
 
-// Pingpong: the other warpgroup may multiply when all warps of this one say so.
+// Pingpong: the other warpgroup may multiply once all warps of this one have called this.
 __device__ __forceinline__ void give_turn(const Shared& shared, int group, int block, int lane) {
-  // Without a product, a lane may still wait for its own turn, which must not pass twice.
+  // If k is 0, no product keeps the lanes together: without this, the barrier could complete twice
+  // while a lane still waits for its turn.
   __syncwarp();
   if (lane == 0) barrier_arrive(shared.turn(1 - group), block);
 }
 
-// A shared tail: this block's ring is the other one's to write to, and the other way round.
+// Shared tail: each block allows the other one to write to its ring.
 __device__ __forceinline__ void leave_ring(const Shared& shared, int split, int lane) {
   __syncwarp();
   if (lane == 0) barrier_arrive(shared.drained(), 1 - split);

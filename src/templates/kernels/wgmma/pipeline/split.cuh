@@ -1,8 +1,8 @@
-// Few tiles and long K: the blocks of a cluster multiply a range of k of the same tile each. With a
-// shared tail, they do so of their last tile alone, where at most half as many are left as there
-// are blocks, and have neighbouring tiles until then. A warp's partial sums go to the warp of the
-// same number in one of the blocks, which adds them in the order of the blocks, whatever the
-// timing, and finishes.
+// Split tiles, for few tiles and long K: each block of a cluster multiplies a range of k of the
+// same tile. With a shared tail, only the last tile is split, if at most half as many tiles are
+// left as there are blocks; before it the blocks have neighbouring tiles. A warp sends its partial
+// sums to the warp of the same number in one of the blocks. That warp adds them in the order of the
+// blocks, so that the result does not depend on timing, and finishes.
 #pragma once
 
 #include "wgmma/tiles.cuh"
@@ -16,19 +16,19 @@ struct KRange {
   __device__ __forceinline__ int tiles() const { return (end - begin + kTileK - 1) / kTileK; }
 };
 
-// Which range of k of shared tiles a block multiplies.
+// The number of the range of k that a block multiplies of a split tile.
 __device__ __forceinline__ int split_of(int block) {
   return kSharedTail ? block : block / kSharers;
 }
 
 // The next tile of a block.
 struct Work {
-  int tile;     // of the cluster's tiles
-  int sharer;   // whose part of it
-  bool shared;  // with the cluster's other blocks, which have other values of k
+  int tile;     // number among the clusters' tiles
+  int sharer;   // whose part of the tile it is
+  bool shared;  // split: the cluster's other blocks multiply other ranges of k
 };
 
-// A cluster's tiles: every step-th from the first, and maybe a shared tail, a part of one.
+// The tiles of a cluster: every step-th from the first on and, perhaps, a part of a shared tail.
 struct Schedule {
   int next, step, own, sharer, last;
 
@@ -66,10 +66,10 @@ __device__ __forceinline__ KRange k_range(int k, int split, bool shared) {
 }
 
 struct PartialSums {
-  char* memory;      // of the warp that finishes: room for what the others send, by block
-  uint32_t address;  // the same, and the same in every block
-  uint32_t arrived;  // its barrier: all have come
-  uint32_t read;     // in the blocks that send: what they sent has been read
+  char* memory;      // in the block that finishes: places for what the others send, in their order
+  uint32_t address;  // of `memory`; the same in every block
+  uint32_t arrived;  // barrier: all partial sums have arrived
+  uint32_t read;     // barrier in the blocks that send: what they sent has been read
   int split, first_block, lane;  // first_block: that of split 0
   uint32_t tiles = 0;
 
