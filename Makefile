@@ -9,8 +9,10 @@ endif
 # The rules and types of the Python files, which pyproject.toml configures.
 LINT = .deps/venv/bin/ruff check --quiet && .deps/venv/bin/mypy --no-error-summary
 BUILD_RELEASE = cmake --preset release $(LAUNCHER) && cmake --build --preset release -j $(JOBS)
+BUILD_SANITIZE = cmake --preset sanitize $(LAUNCHER) && cmake --build --preset sanitize -j $(JOBS)
 
-.PHONY: demo test setup build wheel package gpu layers lint format-check format bench-cpu bench-gpu gpu-test fuzz clean
+.PHONY: demo test setup build wheel package gpu layers lint format-check format bench-cpu \
+        bench-gpu gpu-test fuzz clean
 
 demo:
 	@tools/stages.sh \
@@ -27,7 +29,7 @@ test:
 	  'lint=$(LINT)' \
 	  'build=$(BUILD_RELEASE)' \
 	  'tests=ctest --preset release -j $(JOBS)' \
-	  'sanitizer build=cmake --preset sanitize $(LAUNCHER) && cmake --build --preset sanitize -j $(JOBS)' \
+	  'sanitizer build=$(BUILD_SANITIZE)' \
 	  'sanitizer tests=ctest --preset sanitize -j $(JOBS)'
 
 setup:
@@ -41,8 +43,8 @@ gpu: setup
 	cmake --preset release $(LAUNCHER) -DATTACCA_TEMPLATES=all
 	cmake --build --preset release -j $(JOBS) --target attacca_template_index
 
-# build/wheels: the Python package with every library that it needs and the templates that were built
-# (`make gpu`: all), for any Debian 12 machine.
+# build/wheels: the Python package with every library that it needs and the templates that were
+# built (`make gpu`: all), for any Debian 12 machine.
 wheel:
 	tools/setup.sh wheel
 	tools/wheel.sh $(BUILD)/wheels $(LAUNCHER:-D%=--config-settings=cmake.define.%)

@@ -70,14 +70,15 @@ constexpr const char* kHeader = R"(# Fused against unfused on the CPU
 `make bench-cpu` writes this file. "op by op" runs the same kernels with every intermediate through
 memory; "post-ops" is oneDNN's own fusion, its implementation named last. Each ratio is the median
 over {} interleaved rounds of the other's time over the fused time: above 1.00 the fused plan is
-faster. Each contender is timed right after an untimed run of its own. The ratios on {} threads are of
-wall-clock time, which other work on the machine disturbs (oneDNN's static schedule most); those on
-one thread are of processor time.
+faster. Each contender is timed right after an untimed run of its own. The ratios on {} threads are
+of wall-clock time, which other work on the machine disturbs (oneDNN's static schedule most); those
+on one thread are of processor time.
 [cpu-small-k.md](cpu-small-k.md) says what was tried where K is small.
 
 {}, {} threads, {}; {}; {:%Y-%m-%d}.
 
-| case | fused, ms | op by op, ms | post-ops, ms | op by op / fused | post-ops / fused | on 1 thread: op by op / fused | post-ops / fused | oneDNN's |
+| case | fused, ms | op by op, ms | post-ops, ms | op by op / fused | post-ops / fused )"
+                                R"(| on 1 thread: op by op / fused | post-ops / fused | oneDNN's |
 |---|---:|---:|---:|---:|---:|---:|---:|---|
 )";
 

@@ -10,5 +10,6 @@ cd "$1"
 names=(libattacca_templates.so)
 [ ! -e templates.index ] || names+=(templates.index)
 for metadata in *.json; do names+=("$metadata" "${metadata%.json}.ptx"); done
-tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - "${names[@]}" | gzip -9n > "$out"
+tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - "${names[@]}" |
+  gzip -9n > "$out"
 echo "packed $(((${#names[@]} - 1) / 2)) templates into $2 ($(du -h "$out" | cut -f1))"

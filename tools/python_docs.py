@@ -8,13 +8,14 @@ import inspect
 import pathlib
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
 import attacca
 import attacca.torch
-from generated_file import keep_current
+from generated_file import COLUMNS, keep_current, wrapped
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/python.md"
 INTRO = """# The Python package
@@ -42,7 +43,7 @@ def section(docstring: "str | None") -> str:
         elif inside and stripped:
             item = re.match(r"    (\*{0,2}\w+): (.*)", line)
             if item and inside != "Returns":
-                lines.append(f"- `{item[1]}`: {item[2]}")
+                lines.append(entry(item[1], item[2]))
             else:
                 lines.append(("  " if inside != "Returns" else "") + stripped)
         else:
@@ -50,6 +51,17 @@ def section(docstring: "str | None") -> str:
             lines.append(f"    {stripped}" if line.startswith("    ") else line)
     text = re.sub(r":(?:class|func|meth|attr|mod):`~?([^`]+)`", r"`\1`", "\n".join(lines))
     return re.sub(r"``([^`]+)``", r"`\1`", re.sub(r"\n{3,}", "\n\n", text)).strip()
+
+
+def entry(name: str, text: str) -> str:
+    return textwrap.fill(f"- `{name}`: {text}", COLUMNS, subsequent_indent="  ",
+                         break_long_words=False, break_on_hyphens=False)
+
+
+def described(heading: str, name: str, function: Callable[..., Any]) -> str:
+    """The heading, the signature and the docstring."""
+    return (f"{heading} `{name}`\n\n```python\n{wrapped(signature(name, function))}\n```\n\n"
+            f"{section(function.__doc__)}")
 
 
 def signature(name: str, function: Callable[..., Any]) -> str:
@@ -72,12 +84,12 @@ def entries(module: ModuleType, prefix: str) -> Iterator[str]:
                 if member.startswith("_") and member != "__call__":
                     continue
                 if isinstance(value, property) and value.__doc__:
-                    yield f"- `{title}.{member}`: {section(value.fget.__doc__)}"
+                    yield entry(f"{title}.{member}", section(value.fget.__doc__))
                 elif inspect.isfunction(value) and value.__doc__:
                     called = title if member == "__call__" else f"{title}.{member}"
-                    yield f"#### `{signature(called, value)}`\n\n{section(value.__doc__)}"
+                    yield described("####", called, value)
         else:
-            yield f"### `{signature(title, thing)}`\n\n{section(thing.__doc__)}"
+            yield described("###", title, thing)
 
 
 def page() -> str:

@@ -10,7 +10,7 @@ import sys
 from nanobind.stubgen import StubGen
 
 import attacca._core
-from generated_file import keep_current
+from generated_file import keep_current, wrapped
 
 FILE = pathlib.Path(__file__).resolve().parent.parent / "src/python/attacca/_core.pyi"
 
@@ -18,7 +18,8 @@ FILE = pathlib.Path(__file__).resolve().parent.parent / "src/python/attacca/_cor
 def main() -> int:
     generator = StubGen(attacca._core, include_docstrings=False)
     generator.put(attacca._core)
-    return keep_current(FILE, generator.get())
+    lines = (wrapped(line) for line in generator.get().split("\n"))
+    return keep_current(FILE, "\n".join(lines))
 
 
 if __name__ == "__main__":

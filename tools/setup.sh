@@ -4,8 +4,8 @@
 #
 #   library  the Debian packages that libattacca and the command line are built with
 #   wheel    and Python with its headers, and what makes a wheel, in .deps/wheel
-#   test     and what the tests need: another Python environment in .deps/venv (nvcc, and the frameworks
-#            that the tests compare with) and CUTLASS's headers in .deps/cutlass
+#   test     and what the tests need: another Python environment in .deps/venv (nvcc, and the
+#            frameworks that the tests compare with) and CUTLASS's headers in .deps/cutlass
 #   bench, fuzz  what `library` and `test` install, and google-benchmark or clang
 set -euo pipefail
 cd "$(dirname "$0")/.."

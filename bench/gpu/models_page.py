@@ -76,9 +76,9 @@ def summary(rows):
             missed += [f"{named(row)}: the first result, {what}, after {over(row, what):.2f} times "
                        "Inductor's time" for row in found if over(row, what) > goal]
     return [*pages.listed("In short:", lines),
-            *pages.listed(f"Slower than Inductor by more than {100 * (1 - NOISE):.0f} %, or a first "
-                          f"result later than {COLD} times Inductor's (cold) or {WARM} times "
-                          "(warm):", missed)]
+            *pages.listed(f"Slower than Inductor by more than {100 * (1 - NOISE):.0f} %, or a "
+                          f"first result later than {COLD} times Inductor's (cold) or {WARM} "
+                          "times (warm):", missed)]
 
 
 def page(rows, facts):
@@ -86,10 +86,10 @@ def page(rows, facts):
              f"On one {machine.described(facts)}. Made by `bench/gpu/models.py`: models of "
              "transformers at their real widths with few layers and random weights, bf16, beside "
              "Inductor's default.", "", *summary(rows), "## A call", "",
-             "Microseconds of the whole model, medians of turns: in a CUDA graph, and *direct*, with "
-             "the host's part. Both contenders are compiled at once, so every direct call pays for "
-             "Dynamo's search through the code of both. *Error* is the root mean square of the "
-             "difference from Inductor's result, over that of the result.", ""]
+             "Microseconds of the whole model, medians of turns: in a CUDA graph, and *direct*, "
+             "with the host's part. Both contenders are compiled at once, so every direct call "
+             "pays for Dynamo's search through the code of both. *Error* is the root mean square "
+             "of the difference from Inductor's result, over that of the result.", ""]
     lines += pages.table(
         ["model", "layers", "batch", "tokens", "Inductor", "Attacca", "ratio", "Inductor direct",
          "Attacca direct", "ratio", "regions", "error"],

@@ -394,7 +394,8 @@ class TunedCommands(Cli):
         self.assertIn("0 choices", self.tuned("--show")[1])
 
     def test_what_a_terminal_would_obey_is_escaped(self):
-        self.put(("\x1b]0;title\x07", "p\x1b[2J\nq", "s\x9b2J", "t\r", "c\x1b[31m", 5e-6, 6e-6, 0, 0))
+        self.put(("\x1b]0;title\x07", "p\x1b[2J\nq", "s\x9b2J", "t\r", "c\x1b[31m",
+                  5e-6, 6e-6, 0, 0))
         code, out, err = self.tuned("--show")
         self.assertEqual((code, err), (0, ""))
         self.assertNotRegex(out.replace("\n", ""), r"[\x00-\x1f\x7f-\x9f]")

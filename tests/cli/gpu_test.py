@@ -83,7 +83,8 @@ class Explain(Cli):
         self.assertRegex(element, r"\(float acc, float col0, float row0\) \{\n"
                                   r"  const float t0 = __fmul_rn\(acc, col0\);\n"
                                   r"  const float t1 = __fmul_rn\(t0, row0\);\n"
-                                  r"  const float t2 = attacca_round_bf16\(t1\);\n  attacca_outputs")
+                                  r"  const float t2 = attacca_round_bf16\(t1\);\n"
+                                  r"  attacca_outputs")
 
     def test_patterns(self):
         excluded = {each["template"]: each["reason"]

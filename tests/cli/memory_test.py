@@ -166,8 +166,10 @@ class SmallStack(unittest.TestCase):
 
     def test_nested_ptx(self):
         head = ".version 8.3\n.target sm_90a\n.address_size 64\n"
-        entry = ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %rd<9>;\nld.param.u64 %rd2, [out];\n"
-        scopes = entry + "{\n" * 62 + "st.global.f32 [%rd2], 0f00000000;\n" + "}\n" * 62 + "ret;\n}\n"
+        entry = (".visible .entry k(.param .u64 out)\n{\n.reg .b64 %rd<9>;\n"
+                 "ld.param.u64 %rd2, [out];\n")
+        scopes = (entry + "{\n" * 62 + "st.global.f32 [%rd2], 0f00000000;\n" + "}\n" * 62
+                  + "ret;\n}\n")
         call = "{{\n.param .b64 a;\nst.param.b64 [a], {};\ncall.uni f{}, (a);\n}}\n"
         functions = "".join(
             f".func f{i}(.param .b64 p)\n{{\n.reg .b64 %rd<4>;\nld.param.u64 %rd1, [p];\n"

@@ -22,10 +22,10 @@ void read(std::string_view text) {
 }  // namespace
 
 std::string choices_file(std::string_view tools, std::string_view lines) {
-  return fmt::format(
-      R"({{"format":"attacca choices 1","device":"GPU","tools":"{}","choices":{},"hash":"{:016x}"}})"
-      "\n{}",
-      tools, std::count(lines.begin(), lines.end(), '\n'), hash64(lines), lines);
+  return fmt::format(R"({{"format":"attacca choices 1","device":"GPU","tools":"{}","choices":{},)"
+                     R"("hash":"{:016x}"}})"
+                     "\n{}",
+                     tools, std::count(lines.begin(), lines.end(), '\n'), hash64(lines), lines);
 }
 
 void try_choices(std::string_view text) {

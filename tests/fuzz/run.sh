@@ -15,10 +15,12 @@ for fuzzer in "$build"/tests/fuzz/*_fuzz; do
   [ ! -e "$target.tar.gz" ] || tar -xzf "$target.tar.gz" -C "$corpus/all"
   [ "$seconds" = 0 ] ||
     "$fuzzer" -max_total_time="$seconds" -artifact_prefix="$build/" -verbosity=0 "$corpus/all"
-  find "$corpus/all" -type f -regextype egrep ! -regex '.*/[0-9a-f]{40}' -exec cp -t "$corpus/kept" {} +
+  find "$corpus/all" -type f -regextype egrep ! -regex '.*/[0-9a-f]{40}' \
+    -exec cp -t "$corpus/kept" {} +
   "$fuzzer" -merge=1 -verbosity=0 "$corpus/kept" "$corpus/all"
   # The same bytes for the same inputs.
   tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C "$corpus/kept" -cf - . |
     gzip -9n > "$target.tar.gz"
-  echo "$target: kept $(find "$corpus/kept" -type f | wc -l) of $(find "$corpus/all" -type f | wc -l) inputs"
+  kept=$(find "$corpus/kept" -type f | wc -l)
+  echo "$target: kept $kept of $(find "$corpus/all" -type f | wc -l) inputs"
 done

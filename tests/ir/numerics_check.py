@@ -63,7 +63,8 @@ def main():
         }
         for action, wrong in checks.items():
             failures += len(wrong)
-            print(f"{name} {action}: {len(inputs)} values, {len(wrong)} differ {wrong[:4].tolist()}")
+            print(f"{name} {action}: {len(inputs)} values, {len(wrong)} differ "
+                  f"{wrong[:4].tolist()}")
     print(f"seed {SEED}; {failures} differences")
     return 1 if failures else 0
 

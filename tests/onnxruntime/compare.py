@@ -66,7 +66,8 @@ with np.errstate(all="ignore"):
 
 def inexact(case: Case, mine: Any, values: dict[str, Any]) -> str:
     """How an elementwise result of float32 is further from float64's than its last places."""
-    if case.row.name not in EXACT or case.chained or case.dtype != T.FLOAT or mine.dtype != np.float32:
+    if (case.row.name not in EXACT or case.chained or case.dtype != T.FLOAT
+            or mine.dtype != np.float32):
         return ""
     (x,) = values.values()
     with np.errstate(all="ignore"):

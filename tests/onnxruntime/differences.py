@@ -128,7 +128,8 @@ def partial_products(case: Case, output: int, mine: Any, theirs: Any,
 for _op in ("LayerNormalization", "RMSNormalization", "InstanceNormalization", "BatchNormalization",
             "MeanVarianceNormalization"):
     @add(_op, "squares beyond float32, infinities, NaN", "both",
-         "the text leaves overflow open: a variance of infinity scales to 0, in ONNX Runtime to NaN")
+         "the text leaves overflow open: a variance of infinity scales to 0, in ONNX Runtime "
+         "to NaN")
     def square_overflows(case: Case, output: int, mine: Any, theirs: Any,
                          values: dict[str, Any]) -> bool:
         with np.errstate(all="ignore"):

@@ -211,7 +211,8 @@ TEST(Interpreter, TensorCoreTile) {
   setp.eq.u32 %p0, %r2, 0;
   selp.b32 %r4, 0x3F80, 0, %p0;
   mov.f32 %f1, 0f3F800000;
-  mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f2, %f3, %f4, %f5}, {%r3, %r3, %r3, %r3}, {%r4, 0}, {%f1, %f1, %f1, %f1};
+  mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+      {%f2, %f3, %f4, %f5}, {%r3, %r3, %r3, %r3}, {%r4, 0}, {%f1, %f1, %f1, %f1};
   cvt.rzi.u32.f32 %r5, %f2;
   st.global.u32 [%d1], %r5;)",
                                {32});

@@ -1,4 +1,4 @@
-"""libattacca_torch.so: regions in processes that have torch and that library, not the Python package.
+"""libattacca_torch.so: regions in processes that have torch and that library alone.
 
 The blocks of docs/deploy.md are run as they stand.
 """
@@ -14,7 +14,8 @@ import unittest
 
 BUILD = pathlib.Path(os.environ["ATTACCA_BINARY_DIR"])
 DEPLOY = pathlib.Path(__file__).parents[2] / "docs/deploy.md"
-WITHOUT_PACKAGE = "assert not any(name.startswith('attacca') for name in __import__('sys').modules)\n"
+WITHOUT_PACKAGE = ("import sys\n"
+                   "assert not any(name.startswith('attacca') for name in sys.modules)\n")
 
 
 def blocks():

@@ -1,5 +1,7 @@
-"""Calls that repeat an earlier one are launched without checking it anew. Each test makes a call, then one
-that differs in one property alone: its result must be its own, or its error the one of a first call.
+"""Calls that repeat an earlier one are launched without checking their arguments again.
+
+Each test makes a call, then one that differs in a single property: it must give its own result, or
+the error that it would give as a first call.
 """
 import gc
 import os
@@ -40,8 +42,8 @@ class Calls(unittest.TestCase):
         return got
 
     def each(self, change, convert=lambda array: array):
-        """Calls twice with the same tensors, so that the second is launched from the cache, then with
-        what ``change`` makes of them, then with the first again."""
+        """Calls twice with the same tensors, so that the second is launched from the cache, then
+        with what ``change`` makes of them, then with the first again."""
         for name, call in self.ways():
             with self.subTest(name):
                 given = [convert(each) for each in (numbers(4, 16), numbers(16, 16), numbers(16))]
@@ -188,8 +190,9 @@ class Calls(unittest.TestCase):
             for like in (np.empty, torch.empty):
                 with self.subTest(name, like=like):
                     for _ in range(2):
-                        for out in (like((4, 16), dtype=(torch if like is torch.empty else np).float32),
-                                    np.empty((16, 4), np.float32).T, np.empty((4, 20), np.float32)[:, :16]):
+                        dtype = (torch if like is torch.empty else np).float32
+                        for out in (like((4, 16), dtype=dtype), np.empty((16, 4), np.float32).T,
+                                    np.empty((4, 20), np.float32)[:, :16]):
                             self.assertIs(self.check(call, *given, out=out), out)
                     fixed = np.empty((4, 16), np.float32)
                     self.check(call, *given, out=fixed)

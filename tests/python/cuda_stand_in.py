@@ -110,7 +110,8 @@ class StandIn(unittest.TestCase):
                 plan(Array(memory.view(np.float32).reshape(16, 60)))
 
     def test_a_remembered_launch(self):
-        """On the current stream, with a workspace of the framework's; host arrays stand for a GPU's."""
+        """On the current stream, with a workspace from the framework; host arrays stand for GPU
+        arrays."""
         from attacca import _core
         plan = attacca.compile("graph g(x: f16[M, 60], w: f16[60, 60], v: f16[60, 60]) {\n"
                                "  return silu(x @ transpose(w)) @ transpose(v)\n}", device="cuda")
@@ -302,7 +303,8 @@ class TorchGraphs(unittest.TestCase):
             module = make_fx(lambda x, w: torch.relu(x @ w.t()), tracing_mode="fake")(x, w)
         attacca.torch.reset()
         # No tensor can be made here, so that nothing can be compared.
-        with mock.patch.object(torch.random, "fork_rng", lambda devices: contextlib.nullcontext()), \
+        with mock.patch.object(torch.random, "fork_rng",
+                               lambda devices: contextlib.nullcontext()), \
                 mock.patch.object(torch.cuda, "get_device_name", lambda device: "none"), \
                 mock.patch.object(torch.cuda, "empty_cache"):
             self.assertEqual(rewrite(copy.deepcopy(module).graph, Options()), 0)

@@ -385,8 +385,8 @@ class Compiled(Inputs):
             subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(f"""
                 import torch, attacca.torch
                 x, want = torch.load("{folder}/data.pt")
-                torch.testing.assert_close(torch.export.load("{folder}/model.pt2").module()(x), want,
-                                           rtol=1e-4, atol=1e-4)
+                loaded = torch.export.load("{folder}/model.pt2").module()
+                torch.testing.assert_close(loaded(x), want, rtol=1e-4, atol=1e-4)
                 """)], check=True, stderr=subprocess.DEVNULL)
 
     def test_a_saved_program_with_regions_says_what_to_import(self):
@@ -404,8 +404,8 @@ class Compiled(Inputs):
                 if sys.argv[1:]:
                     import attacca.torch
                 x, want = torch.load("{folder}/data.pt")
-                torch.testing.assert_close(torch.export.load("{folder}/model.pt2").module()(x), want,
-                                           rtol=1e-4, atol=1e-4)
+                loaded = torch.export.load("{folder}/model.pt2").module()
+                torch.testing.assert_close(loaded(x), want, rtol=1e-4, atol=1e-4)
                 """)
             run = [sys.executable, "-W", "ignore", "-c", program]
             without, loaded = (subprocess.run(each, stderr=subprocess.PIPE, text=True)
@@ -456,7 +456,8 @@ class Compiled(Inputs):
             function = lambda x: attacca.matmul(x, w, "relu(acc)") + 1
             print(torch.compile(function, backend="eager", fullgraph=True)(x).sum().item())
             from torch.fx.experimental.proxy_tensor import make_fx
-            print(make_fx(function)(x)(x * 2).sum().item(), torch.vmap(function)(x[None]).sum().item())
+            print(make_fx(function)(x)(x * 2).sum().item(),
+                  torch.vmap(function)(x[None]).sum().item())
             """
         exported = """
             import sys, torch, attacca

@@ -36,7 +36,7 @@ TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.float32: 1e-5, t
 # What an error must say: the argument, or the dtype or shape that the op does not take.
 REASON = re.compile(
     r"the argument \w+|dtype|axes|vector|power|argument|several results|bool alone|needs|missing"
-                    r"|shapes|product of|gives indices|scalar|indices|not implemented|must|expected")
+    r"|shapes|product of|gives indices|scalar|indices|not implemented|must|expected")
 
 
 # Calls with required arguments alone that have no text: of some overload or shape.
@@ -253,6 +253,12 @@ def method_of(name):
     return lambda x, *args, **keywords: getattr(x, name)(*args, **keywords)
 
 
+def by_name(argument):
+    """Whether it is a dimension's name."""
+    kind = str(argument.type)
+    return "Dimname" in kind or "str" in kind and argument.name == "dim"
+
+
 def torch_cases(row):
     for name in row.aten:
         function = torch_function(name)
@@ -260,11 +266,10 @@ def torch_cases(row):
         method = method_of(name) if callable(getattr(torch.Tensor, name, None)) else None
         for overload in packet.overloads() if packet is not None else []:
             each = getattr(packet, overload)
-            types = {str(a.type) for a in each._schema.arguments}
-            if "name" in overload.lower() or "Dimname" in overload or each._schema.is_mutable or any(a.is_out for a in each._schema.arguments) or not types & {
-                    "Tensor", "List[Tensor]"} or any("Dimname" in str(a.type)
-                                                     or "str" in str(a.type) and a.name == "dim"
-                                                     for a in each._schema.arguments):
+            arguments = each._schema.arguments
+            if (each._schema.is_mutable or any(a.is_out for a in arguments)
+                    or "name" in overload.lower() or any(map(by_name, arguments))
+                    or not {str(a.type) for a in arguments} & {"Tensor", "List[Tensor]"}):
                 continue
             yield from schema_cases(row, name, function, each)
             if method is not None:

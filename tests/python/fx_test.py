@@ -233,7 +233,8 @@ class Texts(unittest.TestCase):
         text = self.region(lambda a, b, s,
                            t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.bfloat16).relu(),
                            a, b, torch.rand(6, 1), torch.rand(1, 8))
-        self.assertIn('cast(matmul("a_1", "b_1", out=f32) * "s_1" * "t_1", bf16, compute=f32)', text)
+        self.assertIn('cast(matmul("a_1", "b_1", out=f32) * "s_1" * "t_1", bf16, compute=f32)',
+                      text)
 
     def test_scaled_mm_with_fast_accumulation(self):
         a, b, s, t = quantized()

@@ -136,7 +136,7 @@ class Strides(unittest.TestCase):
                 m, n, k = (int(e) for e in random.integers(1, 20, 3))
                 a, b, full = (tensor(random, s, dtype)[0] for s in [(m, k), (k, n), (m, n)])
                 row, column = tensor(random, (n,), np.float32)[0], tensor(random, (m, 1), dtype)[0]
-                label = f"seed {SEED + 1}, {short} {a.strides} {b.strides} {full.strides} {row.strides}"
+                label = f"seed {SEED + 1}, {short} {[t.strides for t in (a, b, full, row)]}"
                 exact = [t.astype(np.float64) for t in (a, b, full, row, column)]
                 want = np.maximum(exact[0] @ exact[1] + exact[3], 0) * exact[4] + exact[2]
                 out, whole = tensor(random, (m, n), dtype, False, 7)
@@ -181,7 +181,8 @@ class Strides(unittest.TestCase):
                      for name, t in [("a", a), ("b", b), ("f", full), ("c", column), ("r", row)]}
             product = exact["a"] @ exact["b"]
             want = np.maximum(product + exact["r"], 0) * exact["c"] + exact["f"].reshape(*lead, n)
-            label = f"seed {SEED + 3}, {short} {lead} {[t.strides for t in (a, b, full, column, first, second)]}"
+            strides = [t.strides for t in (a, b, full, column, first, second)]
+            label = f"seed {SEED + 3}, {short} {lead} {strides}"
             with self.subTest(label):
                 got = attacca.matmul(a, b, tail, r=row, c=column, f=full)
                 for each, wanted in zip(got, [want, product]):

@@ -523,7 +523,8 @@ class Exported(unittest.TestCase):
             torch.testing.assert_close(torch.export.load(file).module()(x), fused(x))
 
     def test_the_op_checks_its_fake(self):
-        graph = 'graph g(x: f32[M, 32], w: f32[64, 32]) { return relu(x @ transpose(w)), x @ transpose(w) }'
+        graph = ("graph g(x: f32[M, 32], w: f32[64, 32]) "
+                 "{ return relu(x @ transpose(w)), x @ transpose(w) }")
         torch.library.opcheck(torch.ops.attacca.region.import_attacca_torch,
                               ([torch.randn(4, 32), torch.randn(64, 32)], graph, "fp32", "known",
                                0.0),
@@ -578,7 +579,8 @@ class Reports(unittest.TestCase):
             return attacca.torch.Left(name, "aten.mm", f"reason of {name}", seconds, 0, operations)
         names = ["a", "b", "c", "d", "e", "f", "g"]
         # Without a time, as long as others of so many operations: 4 us, 1 us.
-        sizes = [(1e-6, 100), (2e-6, 200), (3e-6, 300), (0, 400), (5e-6, 500), (0, 100), (6e-6, 600)]
+        sizes = [(1e-6, 100), (2e-6, 200), (3e-6, 300), (0, 400), (5e-6, 500), (0, 100),
+                 (6e-6, 600)]
         report = attacca.torch.Report((attacca.torch.GraphReport(
             "graph 1", (), tuple(left(name, *size) for name, size in zip(names, sizes)),
             attacca.torch.Measuring(), ""),))
@@ -611,7 +613,8 @@ class Strides(unittest.TestCase):
                                        atol=1e-4)
         self.assertEqual(sum(fused.calls for graph in attacca.torch.report().graphs
                              for fused in graph.fused), 1)
-        text = "graph g(a: f32[M, 32], b: f32[48, 32], c: f32[M, 48]) { return silu(a @ transpose(b)) + c }"
+        text = ("graph g(a: f32[M, 32], b: f32[48, 32], c: f32[M, 48]) "
+                "{ return silu(a @ transpose(b)) + c }")
         seen = []
         loaded = region.loaded(text, "fp32", "known", 0.0, torch.device("cpu"))
         ready = loaded.engine.ready

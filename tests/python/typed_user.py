@@ -35,7 +35,8 @@ def eager(x: Annotated[torch.Tensor, "[M, K]"]) -> Any:
 
 
 def compiled(path: pathlib.Path, program: torch.export.ExportedProgram, w: Array) -> None:
-    plan: Plan = attacca.compile("graph", device=torch.device("cuda:0"), mode="fp32", constants={"w": w})
+    plan: Plan = attacca.compile("graph", device=torch.device("cuda:0"), mode="fp32",
+                                 constants={"w": w})
     attacca.compile(path)
     attacca.compile(b"model", device="cpu", threads=1)
     exported: attacca.torch.Program = attacca.compile(program, mode="eager")
@@ -49,7 +50,8 @@ def compiled(path: pathlib.Path, program: torch.export.ExportedProgram, w: Array
     loaded: Plan = attacca.load(path, device="cpu")
     explanation: Explanation = attacca.explain(plan)
     data: dict[str, Any] = attacca.explain("graph", device="cuda", mode="eager").data
-    tuned: list[Tuned] = attacca.tune("graph", device="cuda", M=[1, 16], N=np.int32(4), progress=False)
+    tuned: list[Tuned] = attacca.tune("graph", device="cuda", M=[1, 16], N=np.int32(4),
+                                      progress=False)
     text: str = gated.text(w, w) + attacca.__version__ + str(explanation) + loaded.device
     print(decisions, inputs, size, result, data, tuned, text, gated(w, w), eager.plan(w).symbols)
 

@@ -36,7 +36,7 @@ class Mypy(unittest.TestCase):
         with tempfile.TemporaryDirectory() as empty:  # no settings of this repository
             ran = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir",
                                   str(cache), "--config-file",
-                                  str(HERE / "typed_user.ini"), str(user),
+                                  str(HERE / "typed_user.toml"), str(user),
                                   *map(str,
                                        sorted((HERE.parents[1] / "examples/python").glob("*.py")))],
                                  capture_output=True, text=True, cwd=empty,

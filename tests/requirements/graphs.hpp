@@ -34,7 +34,8 @@ inline constexpr Requirement kRequirements[] = {
   return relu(x @ transpose(w)) + x
 })"},
     {"scales",
-     R"(graph g(x: bf16[M, 96], w: bf16[136, 96], s: f32[M, 1], t: f32[136], u: f32[], b: bf16[136]) {
+     R"(graph g(x: bf16[M, 96], w: bf16[136, 96],
+        s: f32[M, 1], t: f32[136], u: f32[], b: bf16[136]) {
   return cast(cast(x @ transpose(w), f32) * s * t * u + b, bf16)
 })"},
     {"fp8_tensor_wise",
@@ -70,18 +71,21 @@ inline constexpr Requirement kRequirements[] = {
 })",
      3},  // the sums of w's rows are two more
     {"every_role",
-     R"(graph g(x: bf16[M, 96], w: bf16[136, 96], r: bf16[136], c: bf16[M, 1], f: bf16[M, 136], s: f32[]) {
+     R"(graph g(x: bf16[M, 96], w: bf16[136, 96],
+        r: bf16[136], c: bf16[M, 1], f: bf16[M, 136], s: f32[]) {
   return cast(tanh(x @ transpose(w) + r) * c + f * s, f16)
 })"},
     {"unary", R"(graph g(x: bf16[M, 96], w: bf16[136, 96]) {
   acc = x @ transpose(w)
-  y = neg(sigmoid(acc)) + silu(acc) + gelu(acc) + gelu_tanh(acc) + tanh(acc) + relu(acc) + square(acc)
+  y = neg(sigmoid(acc)) + silu(acc) + gelu(acc) + gelu_tanh(acc) + tanh(acc) + relu(acc)
+    + square(acc)
   return y + erf(acc) + exp(0.25 * acc) + log(abs(acc) + 1) + sqrt(abs(acc)) + rsqrt(abs(acc) + 1)
 })"},
     {"binary_and_scalar", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], f: bf16[M, 136]) {
   acc = x @ transpose(w)
   y = max(acc, f) - min(acc, f) * 0.5 + acc / (abs(f) + 1)
-  return clamp(1 - y, min=-2, max=2) * silu(y, alpha=1.702) + 2 / (square(y) + 1) + pow(abs(y) + 0.5, 1.5)
+  return clamp(1 - y, min=-2, max=2) * silu(y, alpha=1.702) + 2 / (square(y) + 1)
+    + pow(abs(y) + 0.5, 1.5)
 })"},
     {"views", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {
   y = reshape(x @ transpose(w) + b, [M, 136])
@@ -97,7 +101,8 @@ inline constexpr Requirement kRequirements[] = {
   return x @ transpose(w) + b
 })"},
     {"two_axes",
-     R"(graph g(x: bf16[M, 96], w: bf16[136, 96], r: bf16[1, 136], c: bf16[M, 1], f: bf16[M, 136; 160, 1]) {
+     R"(graph g(x: bf16[M, 96], w: bf16[136, 96],
+        r: bf16[1, 136], c: bf16[M, 1], f: bf16[M, 136; 160, 1]) {
   return (x @ transpose(w) + r) * c + f + r
 })"},
     {"n_by_k", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], b: bf16[136]) {

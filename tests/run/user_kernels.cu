@@ -33,7 +33,8 @@ __global__ void tiled_gemm(const T* x, const T* w, T* out, int rows, int columns
   float sum = 0;
   for (int k = 0; k < inner; k += 16) {
     own[ty * 16 + tx] = row < rows && k + tx < inner ? float(x[row * inner + k + tx]) : 0;
-    other[ty * 16 + tx] = column < columns && k + ty < inner ? float(w[(k + ty) * columns + column]) : 0;
+    const bool inside = column < columns && k + ty < inner;
+    other[ty * 16 + tx] = inside ? float(w[(k + ty) * columns + column]) : 0;
     __syncthreads();
     for (int i = 0; i < 16; ++i) sum += own[ty * 16 + i] * other[i * 16 + tx];
     __syncthreads();
@@ -45,7 +46,8 @@ template __global__ void tiled_gemm<__nv_bfloat16>(const __nv_bfloat16*, const _
 template __global__ void tiled_gemm<float>(const float*, const float*, float*, int, int, int);
 
 // scale, two elements a thread.
-extern "C" __global__ void scale_pairs(const float* x, float* out, int rows, int columns, float by) {
+extern "C" __global__ void scale_pairs(const float* x, float* out, int rows, int columns,
+                                       float by) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   const int half = (rows * columns + 1) / 2;
   if (i >= half) return;

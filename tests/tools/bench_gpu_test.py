@@ -335,8 +335,8 @@ class Models(unittest.TestCase):
         page = self.page(self.row("opt", **times, **parts),
                          self.row("t5", **times | {"ratio": 0.9, "attacca_cold_s": 8}),
                          self.row("falcon", note="RuntimeError: none"))
-        self.assertIn("- over Inductor in a CUDA graph: 1.000x in the geometric mean of 2 cases, at "
-                      "least 0.900x (t5, 2\n  layers, 1 x 16)\n", page)
+        self.assertIn("- over Inductor in a CUDA graph: 1.000x in the geometric mean of 2 cases, "
+                      "at least 0.900x (t5, 2\n  layers, 1 x 16)\n", page)
         self.assertIn("- t5, 2 layers, 1 x 16: 0.900x in a CUDA graph\n", page)
         self.assertIn("- t5, 2 layers, 1 x 16: the first result, cold, after 2.00 times Inductor's",
                       page)

@@ -142,7 +142,8 @@ class PythonLayers(unittest.TestCase):
                 code, out = check_package({**defined, "_plan": use})
                 self.assertEqual(code, 1)
                 self.assertIn(f"{name} is private to _layout", out)
-        allowed = "import torch\nclass Own:\n    _grow = 1\n    def f(self, other): return self._grow, other._grow, torch._grow\n"
+        allowed = ("import torch\nclass Own:\n    _grow = 1\n"
+                   "    def f(self, other): return self._grow, other._grow, torch._grow\n")
         self.assertEqual(check_package({**defined, "_plan": allowed})[0], 0)
 
     def test_every_module_has_a_rank(self):

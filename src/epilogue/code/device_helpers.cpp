@@ -15,7 +15,8 @@ constexpr Helper kHelpers[] = {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
   return bits;
 #else
-  const uint32_t bits = __float_as_uint(x), sign = (bits >> 16) & 0x8000u, rest = bits & 0x7FFFFFFFu;
+  const uint32_t bits = __float_as_uint(x);
+  const uint32_t sign = (bits >> 16) & 0x8000u, rest = bits & 0x7FFFFFFFu;
   if (rest > 0x7F800000u) return sign | 0x7E00u;
   if (rest < 0x38800000u)  // subnormal: one unit is 2^-24
     return sign | (__float_as_uint(__uint_as_float(rest) + 0.5f) - 0x3F000000u);
@@ -350,7 +351,9 @@ __device__ __forceinline__ long long attacca_sem_div(long long x, long long y) {
 }
 )"},
     {"attacca_sem_fmod",
-     R"(__device__ __forceinline__ double attacca_sem_fmod(double x, double y) { return fmod(x, y); }
+     R"(__device__ __forceinline__ double attacca_sem_fmod(double x, double y) {
+  return fmod(x, y);
+}
 __device__ __forceinline__ long long attacca_sem_fmod(long long x, long long y) {
   return y == 0 || y == -1 ? 0 : x % y;
 }
@@ -382,14 +385,17 @@ __device__ __forceinline__ long long attacca_sem_clamp(long long x, double min, 
 }
 )"},
     {"attacca_sem_sigmoid",
-     R"(__device__ __forceinline__ double attacca_sem_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+     R"(__device__ __forceinline__ double attacca_sem_sigmoid(double x) {
+  return 1 / (1 + exp(-x));
+}
 )"},
     {"attacca_sem_softplus", R"(__device__ __forceinline__ double attacca_sem_softplus(double x) {
   return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
 }
 )"},
     {"attacca_sem_clamped_swiglu",
-     R"(__device__ __forceinline__ double attacca_sem_clamped_swiglu(double gate, double linear, double alpha, double limit, double one) {
+     R"(__device__ __forceinline__ double attacca_sem_clamped_swiglu(
+    double gate, double linear, double alpha, double limit, double one) {
   const double g = gate > limit ? limit : gate;
   return g * attacca_sem_sigmoid(alpha * g) * (attacca_sem_clamp(linear, -limit, limit) + one);
 }
@@ -401,24 +407,28 @@ __device__ __forceinline__ long long attacca_sem_clamp(long long x, double min, 
 }
 )"},
     {"attacca_inside",
-     R"(__device__ __forceinline__ bool attacca_inside(const attacca_hole_context* context, int row, int column) {
+     R"(__device__ __forceinline__ bool attacca_inside(
+    const attacca_hole_context* context, int row, int column) {
   return row < context->rows && column < context->columns;
 }
 )"},
     {"attacca_element_of",
-     R"(__device__ __forceinline__ long long attacca_element_of(const attacca_operand& operand, int row, int column, int batch) {
+     R"(__device__ __forceinline__ long long attacca_element_of(
+    const attacca_operand& operand, int row, int column, int batch) {
   return batch * operand.batch_stride + row * operand.row_stride + column * operand.column_stride;
 }
 )"},
     {"attacca_load", R"(template <class T>
-__device__ __forceinline__ T attacca_load(const attacca_hole_context* context, int index, int row, int column, int batch) {
+__device__ __forceinline__ T attacca_load(
+    const attacca_hole_context* context, int index, int row, int column, int batch) {
   if (!attacca_inside(context, row, column)) return (T)0;
   const attacca_operand& operand = context->operand[index];
   return ((const T*)operand.pointer)[attacca_element_of(operand, row, column, batch)];
 }
 )"},
     {"attacca_store", R"(template <class T>
-__device__ __forceinline__ void attacca_store(const attacca_hole_context* context, int index, int row, int column, int batch, T value) {
+__device__ __forceinline__ void attacca_store(
+    const attacca_hole_context* context, int index, int row, int column, int batch, T value) {
   if (!attacca_inside(context, row, column)) return;
   const attacca_operand& operand = context->operand[index];
   ((T*)operand.pointer)[attacca_element_of(operand, row, column, batch)] = value;

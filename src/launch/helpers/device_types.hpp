@@ -41,8 +41,16 @@ struct BF16 {
 };
 struct F16 {
   typedef u16 Memory;
-  static __device__ double load(u16 x) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x)); return r; }
-  static __device__ u16 store(double x) { u16 r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"((float)x)); return r; }
+  static __device__ double load(u16 x) {
+    float r;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x));
+    return r;
+  }
+  static __device__ u16 store(double x) {
+    u16 r;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"((float)x));
+    return r;
+  }
 };
 // An 8-bit float is a 16-bit one with fewer bits: e5m2 its upper half, e4m3 scaled by 2^8.
 struct F8E5M2 {

@@ -27,7 +27,7 @@ __device__ void keep(STORED::Memory* to, const Layout& p, s64 at, bool second, d
   }
 }
 
-// ir/packed/packed.hpp says where everything is. A thread makes numbers of a lane's codes of a fragment.
+// ir/packed/packed.hpp describes the layout. A thread decodes one lane's codes of one fragment.
 extern "C" __global__ void __launch_bounds__(256)
 attacca_unpack(const u8* packed, STORED::Memory* to, Layout p) {
   const s64 count = p.blocks_n * p.blocks_k * 128;
@@ -40,7 +40,8 @@ attacca_unpack(const u8* packed, STORED::Memory* to, Layout p) {
     for (int high = 0; high < 2; ++high) {
       const s64 n = block_n * 64 + fragment * 16 + lane / 4 + high * 8;
       if (n >= p.n) break;
-      const float scale = (float)SCALE::load(((const SCALE::Memory*)(packed + p.scales_at))[entry + high]);
+      const SCALE::Memory* scales = (const SCALE::Memory*)(packed + p.scales_at);
+      const float scale = (float)SCALE::load(scales[entry + high]);
       const int zero = p.has_zeros ? packed[p.zeros_at + entry + high] : p.zero;
       for (int part = 0; part < 8; ++part) {  // of 16 values of k the lower and the upper eight
         const s64 k = block_k * 64 + part * 8 + lane % 4 * 2;

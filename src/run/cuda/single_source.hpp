@@ -35,15 +35,35 @@ __device__ s64 offset_of(const Axes& axes, s64 index, s64* other) {
 
 #ifdef REDUCE
 // NaN wins over everything in max, min and amax.
-struct Sum { static __device__ ACCUMULATOR first() { return 0; } static __device__ ACCUMULATOR take(ACCUMULATOR x) { return x; } static __device__ ACCUMULATOR join(ACCUMULATOR a, ACCUMULATOR b) { return a + b; } };
+struct Sum {
+  static __device__ ACCUMULATOR first() { return 0; }
+  static __device__ ACCUMULATOR take(ACCUMULATOR x) { return x; }
+  static __device__ ACCUMULATOR join(ACCUMULATOR a, ACCUMULATOR b) { return a + b; }
+};
 struct Mean : Sum {};
-struct ReduceMax { static __device__ ACCUMULATOR first() { return LOWEST; } static __device__ ACCUMULATOR take(ACCUMULATOR x) { return x; } static __device__ ACCUMULATOR join(ACCUMULATOR a, ACCUMULATOR b) { return a != a || a > b ? a : b; } };
-struct ReduceMin { static __device__ ACCUMULATOR first() { return HIGHEST; } static __device__ ACCUMULATOR take(ACCUMULATOR x) { return x; } static __device__ ACCUMULATOR join(ACCUMULATOR a, ACCUMULATOR b) { return a != a || a < b ? a : b; } };
-struct AMax : ReduceMax { static __device__ ACCUMULATOR first() { return 0; } static __device__ ACCUMULATOR take(ACCUMULATOR x) { return x < 0 ? -x : x; } };
+struct ReduceMax {
+  static __device__ ACCUMULATOR first() { return LOWEST; }
+  static __device__ ACCUMULATOR take(ACCUMULATOR x) { return x; }
+  static __device__ ACCUMULATOR join(ACCUMULATOR a, ACCUMULATOR b) {
+    return a != a || a > b ? a : b;
+  }
+};
+struct ReduceMin {
+  static __device__ ACCUMULATOR first() { return HIGHEST; }
+  static __device__ ACCUMULATOR take(ACCUMULATOR x) { return x; }
+  static __device__ ACCUMULATOR join(ACCUMULATOR a, ACCUMULATOR b) {
+    return a != a || a < b ? a : b;
+  }
+};
+struct AMax : ReduceMax {
+  static __device__ ACCUMULATOR first() { return 0; }
+  static __device__ ACCUMULATOR take(ACCUMULATOR x) { return x < 0 ? -x : x; }
+};
 
 // One block a result; `kept` walks results, `reduced` what each is made of.
 extern "C" __global__ void __launch_bounds__(256)
-attacca_reduce(const FROM::Memory* from, TO::Memory* to, Axes kept, Axes reduced, s64 results, s64 count) {
+attacca_reduce(const FROM::Memory* from, TO::Memory* to, Axes kept, Axes reduced, s64 results,
+               s64 count) {
   __shared__ ACCUMULATOR parts[256];
   for (s64 result = blockIdx.x; result < results; result += gridDim.x) {
     s64 to_at = 0, ignored = 0;
@@ -54,7 +74,8 @@ attacca_reduce(const FROM::Memory* from, TO::Memory* to, Axes kept, Axes reduced
     parts[threadIdx.x] = sum;
     __syncthreads();
     for (int half = 128; half > 0; half /= 2) {
-      if (threadIdx.x < half) parts[threadIdx.x] = OP::join(parts[threadIdx.x], parts[threadIdx.x + half]);
+      if (threadIdx.x < half)
+        parts[threadIdx.x] = OP::join(parts[threadIdx.x], parts[threadIdx.x + half]);
       __syncthreads();
     }
     if (threadIdx.x == 0) to[to_at] = TO::store(MEAN ? parts[0] / count : parts[0]);
@@ -66,7 +87,8 @@ attacca_reduce(const FROM::Memory* from, TO::Memory* to, Axes kept, Axes reduced
 #ifdef GATHER
 // to[outer, i, inner] = from[outer, index[i], inner]; an index outside the axis yields no number.
 extern "C" __global__ void __launch_bounds__(256)
-attacca_gather(const ELEMENT* from, const INDEX::Memory* index, ELEMENT* to, s64 outer, s64 extent, s64 indices, s64 inner) {
+attacca_gather(const ELEMENT* from, const INDEX::Memory* index, ELEMENT* to, s64 outer, s64 extent,
+               s64 indices, s64 inner) {
   const s64 total = outer * indices * inner;
   for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < total; at += gridDim.x * 256ll) {
     const s64 column = at % inner, row = at / inner % indices, block = at / inner / indices;

@@ -50,7 +50,8 @@ __device__ __forceinline__ float attacca_saturate(float x, float largest) {
 __device__ __forceinline__ uint32_t attacca_amax_bits(float x) {
   return x != x ? 0x7FC00000u : __float_as_uint(x) & 0x7FFFFFFFu;
 }
-__device__ __forceinline__ bool attacca_inside(const attacca_hole_context* context, int row, int column) {
+__device__ __forceinline__ bool attacca_inside(
+    const attacca_hole_context* context, int row, int column) {
   return row < context->rows && column < context->columns;
 }
 

@@ -40,7 +40,9 @@ __device__ __forceinline__ uint32_t attacca_pack_bf16(float low, float high) {
 __device__ __forceinline__ float attacca_round_bf16(float x) {
   return attacca_decode_bf16(attacca_encode_bf16(x));
 }
-__device__ __forceinline__ double attacca_sem_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+__device__ __forceinline__ double attacca_sem_sigmoid(double x) {
+  return 1 / (1 + exp(-x));
+}
 
 __device__ __forceinline__ double attacca_f64_silu(double x, double p) {
   typedef double T;

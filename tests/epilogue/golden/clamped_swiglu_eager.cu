@@ -52,8 +52,11 @@ __device__ __forceinline__ long long attacca_sem_clamp(long long x, double min, 
   const long long low = (double)x < min ? attacca_sem_saturated(ceil(min)) : x;
   return (double)low > max ? attacca_sem_saturated(floor(max)) : low;
 }
-__device__ __forceinline__ double attacca_sem_sigmoid(double x) { return 1 / (1 + exp(-x)); }
-__device__ __forceinline__ double attacca_sem_clamped_swiglu(double gate, double linear, double alpha, double limit, double one) {
+__device__ __forceinline__ double attacca_sem_sigmoid(double x) {
+  return 1 / (1 + exp(-x));
+}
+__device__ __forceinline__ double attacca_sem_clamped_swiglu(
+    double gate, double linear, double alpha, double limit, double one) {
   const double g = gate > limit ? limit : gate;
   return g * attacca_sem_sigmoid(alpha * g) * (attacca_sem_clamp(linear, -limit, limit) + one);
 }

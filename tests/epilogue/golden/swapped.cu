@@ -20,7 +20,8 @@ __device__ __forceinline__ uint32_t attacca_encode_f16(float x) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
   return bits;
 #else
-  const uint32_t bits = __float_as_uint(x), sign = (bits >> 16) & 0x8000u, rest = bits & 0x7FFFFFFFu;
+  const uint32_t bits = __float_as_uint(x);
+  const uint32_t sign = (bits >> 16) & 0x8000u, rest = bits & 0x7FFFFFFFu;
   if (rest > 0x7F800000u) return sign | 0x7E00u;
   if (rest < 0x38800000u)  // subnormal: one unit is 2^-24
     return sign | (__float_as_uint(__uint_as_float(rest) + 0.5f) - 0x3F000000u);

@@ -37,14 +37,17 @@ __device__ __forceinline__ uint32_t attacca_pack_bf16(float low, float high) {
   return attacca_encode_bf16(low) | attacca_encode_bf16(high) << 16;
 #endif
 }
-__device__ __forceinline__ bool attacca_inside(const attacca_hole_context* context, int row, int column) {
+__device__ __forceinline__ bool attacca_inside(
+    const attacca_hole_context* context, int row, int column) {
   return row < context->rows && column < context->columns;
 }
-__device__ __forceinline__ long long attacca_element_of(const attacca_operand& operand, int row, int column, int batch) {
+__device__ __forceinline__ long long attacca_element_of(
+    const attacca_operand& operand, int row, int column, int batch) {
   return batch * operand.batch_stride + row * operand.row_stride + column * operand.column_stride;
 }
 template <class T>
-__device__ __forceinline__ T attacca_load(const attacca_hole_context* context, int index, int row, int column, int batch) {
+__device__ __forceinline__ T attacca_load(
+    const attacca_hole_context* context, int index, int row, int column, int batch) {
   if (!attacca_inside(context, row, column)) return (T)0;
   const attacca_operand& operand = context->operand[index];
   return ((const T*)operand.pointer)[attacca_element_of(operand, row, column, batch)];

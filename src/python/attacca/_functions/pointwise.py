@@ -46,11 +46,12 @@ def pointwise(call: Call, template: str, values: dict[str, Any], kind: str) -> M
             raise Refused(f"a result of dtype {call.result}")
         return Made(text, sizes)
     own = {known_dtype(call, t) for n, t in tensors.items() if n != "condition"}
-    wide = {d for d in own if d in FLOATS and dtype in FLOATS and promoted([d, dtype]) == d} | {dtype}
-    return Made(text if promoted(wide) == dtype else f"cast({text}, {dtype})", sizes)
+    wide = {d for d in own if d in FLOATS and dtype in FLOATS and promoted([d, dtype]) == d}
+    return Made(text if promoted(wide | {dtype}) == dtype else f"cast({text}, {dtype})", sizes)
 
 
-def _in_place(call: Call, template: str, name: str, value: Any, dtype: str, kind: str, alone: bool) -> str:
+def _in_place(call: Call, template: str, name: str, value: Any, dtype: str, kind: str,
+              alone: bool) -> str:
     if f"={{{name}}}" in template:  # an attribute of the op, not an operand
         if not is_number(value):
             raise Refused(f"the argument {name}={value!r}: it must be a number")
@@ -76,13 +77,16 @@ def names_in(template: str) -> list[str]:
 
 
 def _rows(kind: str, text: str) -> None:
-    """Registers lines of "ATen names | numpy names | formula [| formula for integer results | for bool results]"."""
-    for line in text.strip().splitlines():
+    """Registers the rows of a table, one a line: "ATen names | NumPy names | formula", then, if
+    they differ, "| formula for integer results | formula for bool results". A row goes on after a
+    line that ends with "|"."""
+    for line in text.replace("|\n", "|").strip().splitlines():
         aten, numpy, template, *others = (part.strip() for part in line.split("|"))
         register(aten, numpy, _pointwise_writer(kind, template, *others), names_in(template))
 
 
-def _pointwise_writer(kind: str, template: str, integer: str = "", logic: str = "") -> Callable[..., Made]:
+def _pointwise_writer(kind: str, template: str, integer: str = "",
+                      logic: str = "") -> Callable[..., Made]:
     def write(call: Call, **values: Any) -> Made:
         chosen, how = template, kind
         if integer and call.result in INTEGERS:
@@ -93,8 +97,9 @@ def _pointwise_writer(kind: str, template: str, integer: str = "", logic: str = 
     return write
 
 
-# ---- The rows, by kind. "float": computes in the result's float dtype. "number": in the result's dtype, which
-# ---- may be an integer. "compare": compares in the operands' common dtype. "logic": reads operands as bools.
+# The rows, by kind. "float": computes in the result's float dtype. "number": in the result's dtype,
+# which may be an integer. "compare": compares in the operands' common dtype. "logic": reads
+# operands as bools.
 
 _rows("float", """
     reciprocal                   | reciprocal               | reciprocal({self})
@@ -119,26 +124,35 @@ _rows("float", """
     hardsigmoid                  |                          | hardsigmoid({self})
     selu                         |                          | selu({self})
     log_sigmoid                  |                          | -softplus(-{self})
-    leaky_relu                   |                          | leaky_relu({self}, alpha={negative_slope})
+    leaky_relu                   |                          |
+        leaky_relu({self}, alpha={negative_slope})
     div divide true_divide       | divide                   | {self} / {other}
                                  | float_power              | pow({self}, {other})
 """)
 _rows("number", """
     neg negative                 | negative                 | -{self}
-    abs absolute                 | absolute fabs            | abs({self})     | abs({self})       | {self}
+    abs absolute                 | absolute fabs            | abs({self})     | abs({self}) | {self}
                                  | sign                     | sign({self})
     square                       | square                   | {self} * {self} | {self} * {self}
     relu                         |                          | relu({self})
     relu6                        |                          | clamp({self}, min=0, max=6)
     positive                     | positive                 | {self}
-    mul multiply                 | multiply                 | {self} * {other} | {self} * {other}     | and({self}, {other})
-    maximum                      | maximum                  | max({self}, {other}) | max({self}, {other}) | or({self}, {other})
-    minimum                      | minimum                  | min({self}, {other}) | min({self}, {other}) | and({self}, {other})
+    mul multiply                 | multiply                 |
+        {self} * {other} | {self} * {other} | and({self}, {other})
+    maximum                      | maximum                  |
+        max({self}, {other}) | max({self}, {other}) | or({self}, {other})
+    minimum                      | minimum                  |
+        min({self}, {other}) | min({self}, {other}) | and({self}, {other})
     clamp_min                    |                          | max({self}, {min})
     clamp_max                    |                          | min({self}, {max})
-    fmax                         | fmax                     | where({self} != {self}, {other}, where({other} != {other}, {self}, max({self}, {other}))) | max({self}, {other}) | or({self}, {other})
-    fmin                         | fmin                     | where({self} != {self}, {other}, where({other} != {other}, {self}, min({self}, {other}))) | min({self}, {other}) | and({self}, {other})
-    sign                         |                          | where({self} != {self}, 0, sign({self})) | sign({self}) | {self}
+    fmax                         | fmax                     |
+        where({self} != {self}, {other}, where({other} != {other}, {self}, max({self}, {other}))) |
+        max({self}, {other}) | or({self}, {other})
+    fmin                         | fmin                     |
+        where({self} != {self}, {other}, where({other} != {other}, {self}, min({self}, {other}))) |
+        min({self}, {other}) | and({self}, {other})
+    sign                         |                          |
+        where({self} != {self}, 0, sign({self})) | sign({self}) | {self}
 """)
 _rows("compare", """
     lt less                      | less                     | {self} < {other}
@@ -159,7 +173,8 @@ _rows("logic", """
 def _bitwise(aten: str, numpy: str, template: str) -> None:
     def write(call: Call, **values: Any) -> Made:
         for name, value in values.items():
-            if (known_dtype(call, value) != "bool" if call.is_tensor(value) else not isinstance(value, bool)):
+            if (known_dtype(call, value) != "bool" if call.is_tensor(value)
+                    else not isinstance(value, bool)):
                 raise Refused(f"the argument {name}: bitwise functions take only bools")
         return pointwise(call, template, values, "logic")
     register(aten, numpy, write, names_in(template))
@@ -211,8 +226,10 @@ def _pow(call: Call, self: Any, exponent: Any) -> Made:
         raise Refused("the argument exponent: integers to powers that may be negative")
     if call.framework == "torch" and is_number(exponent) and abs(exponent) == 0.5 \
             and call.result in ("bf16", "f32", "f64"):  # pow differs from sqrt at -inf and -0.0
-        return pointwise(call, "sqrt({self})" if exponent > 0 else "rsqrt({self})", {"self": self}, "float")
-    return pointwise(call, "pow({self}, {exponent})", {"self": self, "exponent": exponent}, "number")
+        root = "sqrt({self})" if exponent > 0 else "rsqrt({self})"
+        return pointwise(call, root, {"self": self}, "float")
+    values = {"self": self, "exponent": exponent}
+    return pointwise(call, "pow({self}, {exponent})", values, "number")
 
 
 @writes("softsign")
@@ -230,16 +247,18 @@ def _lerp(call: Call, self: Any, end: Any, weight: Any) -> Made:
     if is_number(weight):
         template, values["rest"] = (low if abs(weight) < 0.5 else high), 1 - weight
     else:
-        template = f"where(abs({{weight}}) < 0.5, {low}, {high.replace('{rest}', '(1 - {weight})')})"
+        high = high.replace("{rest}", "(1 - {weight})")
+        template = f"where(abs({{weight}}) < 0.5, {low}, {high})"
     return pointwise(call, template, {name: values[name] for name in names_in(template)}, "float")
 
 
 @writes("addcmul")
 def _addcmul(call: Call, self: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Made:
+    template = "{self} + {tensor1} * {tensor2}"
     values = {"self": self, "tensor1": tensor1, "tensor2": tensor2}
     if value == 1:
-        return pointwise(call, "{self} + {tensor1} * {tensor2}", values, "number")
-    return pointwise(call, "{self} + {tensor1} * {tensor2} * {value}", {**values, "value": value}, "number")
+        return pointwise(call, template, values, "number")
+    return pointwise(call, template + " * {value}", {**values, "value": value}, "number")
 
 
 @writes("round", "round around")
@@ -258,12 +277,15 @@ def _clamp(call: Call, self: Any, min: Any = None, max: Any = None) -> Made:
     for name, bound in (("min", min), ("max", max)):
         if call.framework == "torch" and isinstance(bound, float) and bound != bound:
             raise Refused(f"the argument {name}={bound}")
-    if all(bound is None or is_number(bound) and bound == bound for bound in (min, max)) and call.result in FLOATS:
+    if call.result in FLOATS and all(bound is None or is_number(bound) and bound == bound
+                                     for bound in (min, max)):
         bounds = [f"{n}={number(b)}" for n, b in (("min", min), ("max", max)) if b is not None]
         return pointwise(call, f"clamp({', '.join(['{self}', *bounds])})", {"self": self}, "number")
     values = {n: v for n, v in (("self", self), ("min", min), ("max", max)) if v is not None}
     template = "{self}" if min is None else "max({self}, {min})"
-    return pointwise(call, template if max is None else f"min({template}, {{max}})", values, "number")
+    if max is not None:
+        template = f"min({template}, {{max}})"
+    return pointwise(call, template, values, "number")
 
 
 @writes("hardtanh")
@@ -275,7 +297,8 @@ def _hardtanh(call: Call, self: Any, min_val: Any = -1.0, max_val: Any = 1.0) ->
 def _gelu(call: Call, self: Any, approximate: str = "none") -> Made:
     if approximate not in ("none", "tanh"):
         raise Refused(f"the argument approximate={approximate!r}")
-    return pointwise(call, "gelu_tanh({self})" if approximate == "tanh" else "gelu({self})", {"self": self}, "float")
+    template = "gelu_tanh({self})" if approximate == "tanh" else "gelu({self})"
+    return pointwise(call, template, {"self": self}, "float")
 
 
 @writes("elu")
