@@ -310,8 +310,8 @@ ATTACCA_API attacca_status* attacca_instance_run(const attacca_instance* instanc
  * plan. */
 typedef struct attacca_decision {
   const char* candidate; /* "wgmma_tn_128x256x64_2x1_f1_d16 splits=2", "unfused algorithm=3" */
-  /* "measured", "database", "plan", "shipped", "model", "only way"; of a kernel of the caller's own
-   * "analysis" */
+  /* "measured", "bundle", "plan", "database", "shipped", "model", "only way"; of a kernel of the
+   * caller's own "analysis" */
   const char* source;
   double seconds; /* where known, else 0 */
   double unfused_seconds;

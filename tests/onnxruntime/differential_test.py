@@ -20,7 +20,7 @@ from onnx import TensorProto as T
 import attacca
 import generators
 import generators_dag
-import generators_index
+import generators_index  # noqa: F401  registers its generators
 import generators_shape
 from cases import Case, Row, model_of, table, values_of
 from compare import disagreement, inexact

@@ -3,8 +3,9 @@
     import attacca
     y = attacca.matmul(x, w.T, "silu(acc + row(bias)) * full(res)", bias=bias, res=res)
 
-Tensors may be of numpy, torch, cupy or any library that supports DLPack. Nothing is copied, and GPU
-work goes to the framework's current stream. ``attacca.torch`` is the backend for ``torch.compile``.
+Tensors may be of NumPy, PyTorch, CuPy or any library that supports DLPack. Nothing is copied, and
+GPU work goes to the framework's current stream. Bad input raises :class:`Error`. ``attacca.torch``
+is the backend for ``torch.compile``.
 """
 from . import _core
 from ._compile import compile, explain, load

@@ -1,8 +1,8 @@
-"""The command line: ``python -m attacca`` and the script ``attacca`` run the program that lies
-beside the package.
+"""The command line: ``python -m attacca`` and the script ``attacca`` run ``bin/attacca``, a program
+in the package's folder.
 
-It is a program of its own rather than a function of the library: libattacca shows the public
-interface alone, and a process that times kernels for another must be able to crash.
+It is a separate program rather than a function of the library, because libattacca exports the
+public interface alone, and because a process that times kernels for another one may crash.
 """
 import os
 import pathlib
@@ -11,7 +11,7 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Runs the command line with this process's arguments, in its place."""
+    """Replaces this process by the command line, with the same arguments."""
     program = pathlib.Path(__file__).parent / "bin" / "attacca"
     try:
         os.execv(program, ["attacca", *sys.argv[1:]])

@@ -1,7 +1,7 @@
-"""Checks of arguments, and our names of other libraries' dtypes and devices.
+"""Checks of arguments, and Attacca's names for other libraries' dtypes and devices.
 
-Each function returns the argument in the form that the library takes, or raises :class:`Error`, in
-which ``where`` is the argument's name.
+Each function returns the argument in the form that the library takes, or raises :class:`Error`,
+whose ``where`` is the argument's name.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DTypeName = Literal["f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "s8", "u8",
 MODES: tuple[str, ...] = get_args(Mode)
 TUNINGS: tuple[str, ...] = get_args(Tuning)
 
-# Our names and those of NumPy and torch.
+# Attacca's name of a dtype -> its name in NumPy and PyTorch.
 LONG_NAMES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
     "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "s8": "int8", "u8": "uint8",
@@ -63,8 +63,8 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 def shown(value: Any) -> str:
-    """How an error message shows an argument: in at most 60 characters, without calling its
-    repr."""
+    """An argument as an error message shows it: in at most 60 characters; of an object, its type
+    alone, since a tensor's repr may be slow or fail."""
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         written = repr(value)
         return written if len(written) <= 60 else written[:57] + "..."
@@ -125,7 +125,7 @@ def size(value: Any, symbol: str) -> int:
 
 
 def threads(value: Any) -> int:
-    """A number of CPU threads; 0: all cores."""
+    """A number of CPU threads from 0, which means all cores, to 4096."""
     number = _integer(value)
     if number is None or not 0 <= number <= 4096:
         raise Error(f"{shown(value)} threads", "threads", "give 0, for all cores, to 4096")
@@ -133,7 +133,7 @@ def threads(value: Any) -> int:
 
 
 def seconds(value: Any, where: str) -> float:
-    """A finite number of seconds; 0: the default."""
+    """A finite number of seconds, at least 0, which means the default."""
     number = math.nan
     if isinstance(value, (int, float)) or hasattr(value, "dtype"):
         if not isinstance(value, bool):
@@ -148,7 +148,7 @@ def seconds(value: Any, where: str) -> float:
 
 
 def function(value: Any, where: str) -> Callable[..., Any]:
-    """A function whose signature inspect can read."""
+    """A function whose signature ``inspect`` can read."""
     if callable(value) and not isinstance(value, type):
         try:
             inspect.signature(value)
@@ -169,7 +169,8 @@ def flag(value: Any, where: str) -> bool:
 
 
 def listed(out: Any) -> list[Any] | None:
-    """An argument ``out``, one tensor or several, as a list; None where none is given."""
+    """An argument ``out``, which is one tensor or a list or tuple of them, as a list; None stays
+    None."""
     if out is None:
         return None
     return list(out) if isinstance(out, (list, tuple)) else [out]
@@ -187,7 +188,8 @@ def device(value: Any) -> str:
 
 
 def dtype(value: Any, where: str) -> str:
-    """The short name of a dtype, which is given by name or as a dtype of torch or NumPy."""
+    """Attacca's name, such as "bf16", of a dtype given by name or as a dtype of PyTorch or
+    NumPy."""
     name = value if isinstance(value, str) else _name_of(value)
     if name is None:
         raise Error(f"{where} is {shown(value)}", where,

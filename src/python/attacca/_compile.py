@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Options(NamedTuple):
-    """Checked options for _core, explained at :func:`attacca.compile`."""
+    """Checked options, as ``_core`` takes them; :func:`attacca.compile` explains them."""
 
     device: str
     mode: Mode
@@ -127,21 +127,23 @@ def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: 
         device: "cpu", "cuda" or "cuda:1", or a ``torch.device``. ``device``, ``threads`` and
             ``constants`` are errors for an ExportedProgram, which runs where its weights and inputs
             are.
-        mode: "fp32" rounds only where the graph casts and at the outputs; "eager" rounds where
-            the unfused graph would.
-        tuning: How the GPU kernels for a shape are chosen. "known": from the database of
-            measurements, or by the cost model if the shape is not there; "measure": from the
-            database, or measured and added to it; "always": measured; "unfused": never fused;
-            "model": by the cost model, whatever the database has.
-        tuning_seconds: The time limit for measuring one region, in seconds; 0: 60. Up to 5, only
-            the most likely kernels are timed, which a later tuning with more time does again.
+        mode: "fp32" rounds only where the graph casts and where a region's results are stored;
+            "eager" rounds after every op, as the unfused graph does.
+        tuning: How the GPU kernels for given sizes are chosen. "known": from the tuning database,
+            or by the cost model if the database does not have the sizes; "measure": from the
+            database, or else by timing the candidates, whose fastest is added to the database;
+            "always": by timing them; "model": by the cost model, whatever the database has;
+            "unfused": nothing is fused.
+        tuning_seconds: The time limit for timing one region's candidates, in seconds; 0: 60. With 5
+            or less, only those that the cost model ranks best are timed; a later tuning with more
+            time then times all.
         threads: The number of CPU threads; 0: all cores.
-        constants: Inputs that never change, such as weights, by name: numpy arrays or CPU
+        constants: Inputs that never change, such as weights, by name: NumPy arrays or CPU
             tensors of the input's dtype and shape. They are copied into the plan, and calls do
             not take them.
 
     Returns:
-        A :class:`Plan`; for an ExportedProgram a :class:`attacca.torch.Program`.
+        A :class:`Plan`; for an ExportedProgram an :class:`attacca.torch.Program`.
 
     Raises:
         Error: The graph cannot be read, is invalid, or has an unknown op; the device, mode or
@@ -159,11 +161,11 @@ _compilers: dict[type, Compiler] = {}
 
 
 def register_compiler(kind: type, compiler: Compiler) -> None:
-    """Makes :func:`compile` accept graphs of another package's type, such as torch's exported
+    """Makes :func:`compile` accept graphs of another package's class, such as PyTorch's exported
     programs.
 
     Args:
-        kind: Their class.
+        kind: The class; subclasses count, too.
         compiler: Called with the graph, the options and the constants.
     """
     _compilers[kind] = compiler
@@ -211,6 +213,9 @@ def load(path: Path, *, device: Device = "") -> Plan:
         path: The file.
         device: The device to run on; "": the one that the plan was compiled for.
 
+    Returns:
+        The :class:`Plan`, with its weights and the choices made before it was saved.
+
     Raises:
         Error: The file cannot be read, is damaged, or its device cannot be used.
     """
@@ -223,9 +228,9 @@ def explain(what: Plan | GraphSource, *, device: Device = "cpu", mode: Mode = "f
     """Which ops are fused together, and for each op left out the reason.
 
     Args:
-        what: A :class:`attacca.Plan`, or a graph as :func:`attacca.compile` takes it; not an
-            ExportedProgram, whose regions ``attacca.torch.Program.regions`` lists.
-        device: As for :func:`attacca.compile`. This option and the following ones are errors for a
+        what: An :class:`attacca.Plan`, or a graph as :func:`attacca.compile` takes it, except an
+            ExportedProgram.
+        device: As for :func:`attacca.compile`. This and the following options are errors for a
             plan, which is compiled already.
         mode: As for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`.
@@ -234,11 +239,11 @@ def explain(what: Plan | GraphSource, *, device: Device = "cpu", mode: Mode = "f
         constants: As for :func:`attacca.compile`.
 
     Returns:
-        An :class:`Explanation`: ``print`` it, or leave it as a notebook cell's value to see it
-        drawn.
+        An :class:`Explanation`: ``print`` it, or make it the value of a notebook's cell to see a
+        drawing.
 
     Raises:
-        Error: As :func:`attacca.compile`; an option is given for a plan.
+        Error: As for :func:`attacca.compile`; an option is given for a plan.
     """
     given = (device, mode, tuning, tuning_seconds, threads, constants)
     if not isinstance(what, Plan):

@@ -13,7 +13,7 @@ Monomial = tuple[str, ...]
 
 
 class Dim:
-    """A sum of products of integers and symbols."""
+    """An extent or stride: a sum of products of integers and symbols, such as "2*M + 1"."""
 
     __slots__ = ("terms", "text")
 
@@ -92,7 +92,8 @@ class Source(NamedTuple):
 
 
 def sources(shapes: Sequence[Sequence[Dim]]) -> dict[str, Source]:
-    """For each symbol, an extent that is a linear function of it; the symbol alone is preferred."""
+    """For each symbol, an input's extent from which it can be computed, which is a linear function
+    of the symbol. An extent that is the symbol itself is preferred."""
     found: dict[str, Source] = {}
     for tensor, shape in enumerate(shapes):
         for axis, dim in enumerate(shape):

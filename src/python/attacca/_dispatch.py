@@ -1,10 +1,10 @@
-"""Whether a call must go through torch's dispatcher as a custom op, rather than read its tensors'
-memory.
+"""Decides whether a call goes through torch's dispatcher as a custom op or reads its tensors'
+memory directly.
 
-It must wherever torch records or transforms operations: while Dynamo, make_fx, torch.export or
-torch.jit trace, inside transforms such as vmap and jvp, under forward-mode derivatives, and for
-tensors that dispatch in Python, such as FakeTensor. :mod:`attacca.torch` registers its custom ops
-here; if it was not imported, :func:`custom_ops` imports it.
+It must go through the dispatcher wherever torch records or transforms operations: while Dynamo,
+make_fx, torch.export or torch.jit trace, inside transforms such as vmap and jvp, under forward-mode
+derivatives, and for tensors that dispatch in Python, such as FakeTensor. :mod:`attacca.torch`
+registers its custom ops here; if it was not imported, :func:`custom_ops` imports it.
 """
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def custom_ops() -> CustomOps:
 
 
 class Watch(NamedTuple):
-    """``function(argument)``, or ``function()`` where the argument is None, returns ``calm`` unless
-    torch records or transforms operations."""
+    """A way to find out whether torch records or transforms operations: if it does not,
+    ``function(argument)`` returns ``calm``. An ``argument`` of None is left out."""
 
     function: Callable[..., Any]
     argument: Any
@@ -82,7 +82,8 @@ class Watch(NamedTuple):
 
 
 def watches(torch: Any) -> list[Watch]:
-    """What :func:`wanted` and :class:`_core.CallCache` call before every call outside of Dynamo."""
+    """What :func:`wanted` and :class:`_core.CallCache` check before every call outside of
+    Dynamo."""
     core, forward_ad = torch._C, torch.autograd.forward_ad
     return [Watch(core._len_torch_dispatch_stack, None, 0),
             Watch(core._functorch.peek_interpreter_stack, None, None),
@@ -121,8 +122,8 @@ def _inside() -> bool:
 
 @contextlib.contextmanager
 def inside() -> Iterator[None]:
-    """Marks that a custom op's kernel runs: its tensors have memory, and calls are not dispatched
-    again."""
+    """A context in which a custom op's kernel runs: its tensors have memory, and calls in it are
+    not dispatched again."""
     before = _inside()
     _here.inside = True
     try:
@@ -133,7 +134,7 @@ def inside() -> Iterator[None]:
 
 @contextlib.contextmanager
 def unwatched() -> Iterator[None]:
-    """Keeps torch from recording operations of Attacca itself."""
+    """A context in which torch does not record operations, for those of Attacca itself."""
     if "torch" not in sys.modules:
         yield
         return

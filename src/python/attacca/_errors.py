@@ -1,12 +1,13 @@
-"""The one exception that bad input raises."""
+"""The exception that bad input raises, and its kind for a missing package."""
 
 
 class Error(ValueError):
-    """Bad input: what is wrong, where, and how to fix it.
+    """Bad input: what is wrong, where, and how to fix it. A kind of ``ValueError``.
 
     Attributes:
         what: What is wrong.
-        where: The place: an argument, a tensor's name, ``<text>:line:column``. May be empty.
+        where: The place: an argument, a tensor's name, ``model.attacca:3:7`` for a line and column
+            of a file, ``<text>:3:7`` for those of a text. May be empty.
         fix: What to do about it. May be empty.
     """
 
@@ -28,4 +29,4 @@ class Error(ValueError):
 
 
 class MissingModule(Error, ImportError):
-    """A package that a part of Attacca needs is not installed. Caught as ``ImportError`` too."""
+    """A Python package that a part of Attacca needs is not installed. Also an ``ImportError``."""

@@ -11,7 +11,10 @@ from ._errors import Error
 
 
 class Explanation:
-    """Which ops a plan fuses, and why others are left out. Prints as text; notebooks draw it."""
+    """Which ops a plan fuses, and for each op left out the reason.
+
+    ``print`` shows it as text, a notebook as a drawing if Graphviz is installed.
+    """
 
     def __init__(self, core: _core.Plan):
         self._core = core
@@ -24,20 +27,21 @@ class Explanation:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What ``attacca explain --json`` prints, described in docs/explain-json.md."""
+        """The explanation as dicts and lists: what ``attacca explain --json`` prints, described in
+        docs/explain-json.md."""
         data: dict[str, Any] = json.loads(self._core.explain_json())
         return data
 
     @property
     def dot(self) -> str:
-        """A drawing in Graphviz's language, with one cluster for each region."""
+        """The drawing in Graphviz's language, with one cluster for each region."""
         return self._core.explain_dot()
 
     def svg(self) -> str:
         """The drawing as SVG, made by Graphviz.
 
         Raises:
-            Error: Graphviz is not installed.
+            Error: Graphviz is not installed, or fails.
         """
         if shutil.which("dot") is None:
             raise Error("dot, Graphviz's program, is not installed", "svg", "install graphviz")

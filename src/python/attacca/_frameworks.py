@@ -1,8 +1,9 @@
-"""Tensors of every framework as an address and a layout, and the framework's allocator and stream.
+"""Reads tensors of every framework as an address and a layout, and uses the framework's allocator
+and stream.
 
-Each framework is a class that :class:`Framework` describes; :func:`of` returns the class for a
-tensor. A framework is not imported here: a tensor of it shows that it was. numpy, which results
-default to, is the exception.
+Each framework is a class with the functions of :class:`Framework`; :func:`of` returns the class for
+a tensor. No framework is imported here: that there is a tensor of it shows that it was imported.
+The exception is numpy, in which results are returned if no other framework is known.
 """
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class View(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """How a tensor is made: ``function(shape, dtype)``, or with ``device=`` where that is not
+    """How a tensor is made: by ``function(shape, dtype)``, with ``device=`` if ``device`` is not
     None."""
 
     function: Callable[..., Any]
@@ -51,10 +52,15 @@ class Framework(Protocol):
 
     @staticmethod
     def view(tensor: Any, where: str, writable: bool = False) -> View:
-        """A tensor's memory.
+        """A tensor's memory and layout.
+
+        Args:
+            tensor: The tensor.
+            where: Its name in error messages.
+            writable: Whether it will be written.
 
         Raises:
-            Error: It cannot be used, or written; ``where`` names it.
+            Error: The tensor cannot be used; it is read-only and ``writable`` is set.
         """
 
     @staticmethod
@@ -64,11 +70,12 @@ class Framework(Protocol):
 
     @staticmethod
     def allocation(shape: Sequence[int], dtype: str, like: View) -> Allocation | None:
-        """What :meth:`empty` calls; None: calls with the framework's tensors are not remembered."""
+        """How :meth:`empty` makes a tensor, for :class:`_core.CallCache`; None: that cache does not
+        know the framework, and calls with its tensors are not added to it."""
 
     @staticmethod
     def current_stream() -> Callable[[int], int]:
-        """A function from a GPU's number to its current stream.
+        """A function that gives the current stream of the GPU with a number.
 
         Raises:
             Error: The framework has no GPUs.
@@ -76,7 +83,7 @@ class Framework(Protocol):
 
     @staticmethod
     def workspace(size: int, device: str) -> tuple[int, Any]:
-        """The address of new memory on a GPU, and its owner."""
+        """The address of ``size`` bytes of new memory on a GPU, and the object that owns them."""
 
 
 class _Host:
@@ -180,7 +187,7 @@ class Torch:
 
     @classmethod
     def names(cls) -> dict[Any, str]:
-        """Our names of torch's dtypes."""
+        """Attacca's names of torch's dtypes."""
         if not cls._dtypes:
             torch = sys.modules["torch"]
             cls._dtypes = {getattr(torch, t): name for name, t in LONG_NAMES.items()
@@ -281,7 +288,8 @@ class Cupy(_Unknown):
 
 
 def _immutable(tensor: Any) -> bool:
-    """Whether a tensor is known to be read-only; many libraries do not say so through DLPack."""
+    """Whether a tensor is known to be read-only, which many libraries do not say through
+    DLPack."""
     if type(tensor).__module__.partition(".")[0] in ("jax", "jaxlib", "tensorflow"):
         return True
     if hasattr(tensor, "__array_namespace__") and not hasattr(tensor, "__setitem__"):
@@ -293,9 +301,9 @@ def _immutable(tensor: Any) -> bool:
 
 
 class Dlpack(_Host, _Unknown):
-    """Anything else with ``__dlpack__`` or the buffer protocol, on the CPU.
+    """Any other tensor with ``__dlpack__`` or the buffer protocol, on the CPU.
 
-    Results are of the input's type where that follows the array API standard, and numpy arrays
+    Results are of the input's type if that follows the array API standard, and numpy arrays
     otherwise.
     """
 

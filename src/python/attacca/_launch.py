@@ -1,9 +1,8 @@
-"""Running a plan: its instances for the shapes and layouts seen so far, and the one way to launch
-them.
+"""Runs plans: keeps a plan's instances for the shapes and layouts seen so far, and launches them.
 
-:class:`attacca.Plan`, :func:`attacca.matmul`, fused functions and the custom ops of
-:mod:`attacca.torch` all get a :class:`Ready` from :meth:`Engine.ready` and pass its ``launch`` the
-addresses of their tensors.
+There is no other way to launch: :class:`attacca.Plan`, :func:`attacca.matmul`, fused functions and
+the custom ops of :mod:`attacca.torch` all get a :class:`Ready` from :meth:`Engine.ready` and pass
+the addresses of their tensors to its ``launch``.
 """
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ _MOST_INSTANCES = 256
 _ALIGNMENTS = tuple(low & -low or 16 for low in range(16))
 _NOTHING = View(0, (), (), "f32", "cpu", None)
 _count = itertools.count()
-# Guards the instances of all engines. A fork waits for it: a child would inherit a lock that
-# another thread holds.
+# Guards the instances of all engines. A fork waits for it, since the child would otherwise inherit
+# a lock that another thread holds and never releases.
 _lock = threading.Lock()
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release,
                     after_in_child=_lock.release)
@@ -36,9 +35,9 @@ Launch = Callable[[Sequence[int], Sequence[int]], None]
 
 
 def _launcher(instance: _core.Instance, device: str, framework: Framework) -> Launch:
-    """The function that runs an instance on the addresses of its inputs and outputs.
+    """A function that runs an instance, given the addresses of its inputs and of its outputs.
 
-    On a GPU it launches on the framework's current stream, and its workspace is from the
+    On a GPU it launches on the framework's current stream and takes its workspace from the
     framework's allocator.
     """
     run, size = instance.run, instance.workspace_bytes
@@ -81,7 +80,7 @@ class Engine:
         identity: A text that no other engine has; Dynamo guards it.
         input_count: The number of inputs, which Dynamo guards.
         output_count: The number of outputs, likewise.
-        cache: The calls that were made before, with all inputs in the plan's order.
+        cache: The calls that were made before, each with all inputs in the plan's order.
     """
 
     def __init__(self, core: _core.Plan):
@@ -93,8 +92,8 @@ class Engine:
         self._instances: OrderedDict[Any, Ready] = OrderedDict()
 
     def call(self, inputs: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
-        """A call with tensors; arguments, results and errors as :meth:`attacca.Plan.__call__` has
-        them."""
+        """Runs the plan on tensors; arguments, results and errors are those of
+        :meth:`attacca.Plan.__call__`."""
         given = inputs
         if named or len(given) != self.input_count:
             given = self.signature.arranged(list(given), named)
@@ -114,7 +113,7 @@ class Engine:
     def remember(self, cache: _core.CallCache, given: Sequence[Any], out: Any,
                  order: Sequence[int], framework: Framework, views: Sequence[View], ready: Ready,
                  shapes: Sequence[tuple[int, ...]] | None = None) -> None:
-        """Adds a call that was made to a cache, which launches such calls from now on.
+        """Adds a call that was made to a cache, which then launches calls like it without checks.
 
         Args:
             cache: The cache.

@@ -17,9 +17,9 @@ class Tensor(NamedTuple):
 
     Attributes:
         name: Its name in the graph.
-        dtype: Its dtype as in the text form: "bf16".
-        type: Its whole type: "bf16[M, 4096]".
-        shape: Its extents: "M", "4096", "2*M".
+        dtype: Its dtype, such as "bf16".
+        type: Its dtype and shape in the text form, such as "bf16[M, 4096]".
+        shape: Its extents in the text form, such as ("M", "4096").
     """
 
     name: str
@@ -29,8 +29,8 @@ class Tensor(NamedTuple):
 
 
 class Layout:
-    """An input or output whose extents and strides are ready to be evaluated; ``strides`` None:
-    row-major."""
+    """An input or output with its extents and strides parsed, so that they can be evaluated.
+    ``strides`` is None for a row-major one."""
 
     def __init__(self, info: Tensor):
         self.info = info

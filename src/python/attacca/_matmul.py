@@ -75,7 +75,7 @@ def _typed(epilogue: str, operands: tuple[tuple[str, str], ...]) -> str:
 
 
 def _layout(view: View) -> str:
-    """How b is stored: [K, N] row by row ("kn"), or column by column ("nk")."""
+    """How b, of shape [K, N], is stored: row by row ("kn") or column by column ("nk")."""
     rows, columns = view.shape
     row, column = view.strides
     by_rows = column == 1 or columns == 1 and row != 1
@@ -85,24 +85,26 @@ def _layout(view: View) -> str:
 def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: Any = None,
            out_dtype: DType | None = None, mode: Mode = "fp32", tuning: Tuning = "known",
            tuning_seconds: float = 0, threads: int = 0, **operands: Any) -> Any:
-    """``epilogue(a @ b)`` as one kernel.
+    """Computes ``epilogue(a @ b)`` in one kernel.
 
     Args:
-        a: ``[M, K]``, or ``[..., K]`` whose leading axes count as rows. Where the rows of a, an
-            operand or out are not evenly spaced, as in a part ``x[:, :7]``, a kernel for batches of
-            products is used.
-        b: ``[K, N]`` of a's dtype, row-major or transposed such as ``weight.T``. The dtypes are
-            float32, float16, bfloat16, float8 and int8, and float64 on the CPU. No tensor is
-            copied: rows may be parts of wider rows, transposed or repeated.
-        epilogue: What is computed from the accumulator ``acc`` and operands, for example
-            "silu(acc + row(bias)) * full(res)". An operand is written with its role: ``row`` has
-            shape ``[N]``, ``col`` ``[M, 1]``, ``full`` ``[M, N]``, ``scalar`` ``[]``. Or a function
-            of ``acc`` and the operands, which is traced; the operands' shapes give their roles.
-            Several results, separated by commas, are returned as a tuple.
+        a: A tensor ``[M, K]``, or ``[..., K]``: the leading axes count as rows. If the rows of a,
+            of an operand or of out are not evenly spaced in memory, as in ``x[:, :7]`` of a tensor
+            with three axes, a kernel for batches of products is used.
+        b: A tensor ``[K, N]`` of a's dtype, row-major or transposed such as ``weight.T``. The
+            dtypes are float32, float16, bfloat16, float8 and int8, and float64 on the CPU. No
+            tensor is copied: rows may be parts of wider rows, transposed or repeated.
+        epilogue: What is computed from the product, ``acc``, and the operands. In the text form,
+            for example "silu(acc + row(bias)) * full(res)": an operand is written with its role,
+            which is ``row`` for shape ``[N]``, ``col`` for ``[M, 1]``, ``full`` for ``[M, N]`` and
+            ``scalar`` for ``[]``. Or a Python function of ``acc`` and the operands, which is
+            traced; the operands' shapes give their roles. Several results, separated by commas, are
+            returned as a tuple.
         out: Where to write: one tensor, or a list with one for each result; rows may be parts of
             wider rows. None: a's framework allocates the results.
         out_dtype: The result's dtype, such as "bf16", ``torch.bfloat16`` or ``numpy.float32``.
-            None: the dtype of out, or else s32 for int8, bf16 for float8, and a's dtype otherwise.
+            None: out's dtype if there is an out, else int32 for int8, bfloat16 for float8, and a's
+            dtype otherwise.
         mode: "fp32" or "eager", as for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`.
         tuning_seconds: As for :func:`attacca.compile`.
@@ -110,13 +112,15 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
         **operands: The epilogue's operands by name, of any dtype.
 
     Returns:
-        ``[M, N]``, or ``[..., N]`` where a has more axes; a tuple if there are several results. On
-        a GPU the work is queued on the framework's current stream and may not be done yet.
+        A tensor ``[M, N]``, or ``[..., N]`` if a has more axes; a tuple if there are several
+        results. On a GPU the work is queued on the framework's current stream and may not be done
+        yet.
 
     Raises:
         Error: Shapes, dtypes or devices do not fit; an op is unknown; an operand in the epilogue is
             not given, or an operand given is not in the epilogue; a stride is negative; an out is
-            read-only, or overlaps an input or another out; a torch tensor requires a gradient.
+            read-only, or overlaps an input or another out; a PyTorch tensor requires a gradient
+            while gradients are enabled.
     """
     tensors = (a, b, *operands.values())
     form, cache = None, None
@@ -222,8 +226,8 @@ def _check_names(epilogue: str, operands: dict[str, str]) -> None:
 
 def _by_axes(form: tuple[Any, ...], lead: tuple[int, ...], given: dict[str, View],
              outs: list[View] | None) -> tuple[Engine, dict[str, View], list[View] | None]:
-    """The plan for a's leading axes, and its inputs and outs with as few axes as their strides
-    allow."""
+    """The plan for an a with several leading axes, and the views of its inputs and outs, with as
+    few leading axes as their strides allow."""
     engine, layout = _engine(*form), form[1]
     columns = {"K": given["a"].shape[-1], "N": given["b"].shape[1 if layout == "kn" else 0], "1": 1}
     by_rows = [info for info in _inputs(engine) if _has_rows(info)]
@@ -240,7 +244,7 @@ def _by_axes(form: tuple[Any, ...], lead: tuple[int, ...], given: dict[str, View
 
 
 def _spread(view: View, lead: tuple[int, ...], columns: int, where: str) -> View:
-    """A view [..., X] of a tensor that is [..., X] or [M, X]."""
+    """A tensor ``[..., X]`` or ``[M, X]`` as a view ``[..., X]``."""
     rows = math.prod(lead)
     if view.shape == (*lead, columns):
         return view
@@ -253,8 +257,8 @@ def _spread(view: View, lead: tuple[int, ...], columns: int, where: str) -> View
 def _merged(lead: tuple[int, ...], views: list[View]) -> list[tuple[int, list[int]]]:
     """The leading axes as (extent, stride in each tensor).
 
-    Axes of extent 1 are left out. Two axes become one where the rows are evenly spaced over both in
-    all tensors.
+    Axes of extent 1 are left out. Two axes become one if in all tensors the rows are evenly spaced
+    over both.
     """
     axes: list[tuple[int, list[int]]] = []
     for axis in range(len(lead)) if 0 not in lead else ():

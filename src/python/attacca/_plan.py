@@ -14,10 +14,13 @@ class Decision(NamedTuple):
     """How one region is computed on a GPU.
 
     Attributes:
-        candidate: The kernel and its schedule, or "unfused ...".
-        source: Why it was chosen: "measured", "database", "plan", "shipped", "model" or "only way".
-        seconds: Its measured time; 0: not known.
-        unfused_seconds: The measured time of the unfused path; 0: not known.
+        candidate: The kernel and its schedule; of the unfused path, "unfused ...".
+        source: Where the choice comes from. "measured": timed now; "database": timed earlier on
+            this machine; "plan" or "bundle": stored in the plan's file, without or with kernels;
+            "shipped": came with Attacca; "model": the cost model; "only way": there was one
+            candidate; "analysis": a kernel of your own, by the analysis of its code.
+        seconds: The measured time of one call, in seconds; 0: not known.
+        unfused_seconds: The same of the unfused path; 0: not known.
     """
 
     candidate: str
@@ -30,8 +33,8 @@ class Plan:
     """A graph compiled for one device. Call it with tensors.
 
     :func:`attacca.compile`, :func:`attacca.load` and :meth:`attacca.Fused.plan` return plans. Sizes
-    that symbols name may differ between calls. Any number of threads may call a plan at the same
-    time.
+    that the graph names by symbols, such as M, may differ between calls. Several threads may call a
+    plan at the same time.
     """
 
     def __init__(self, core: _core.Plan):
@@ -39,12 +42,12 @@ class Plan:
 
     @property
     def device(self) -> str:
-        """"cpu" or "cuda:0"."""
+        """The device, such as "cpu" or "cuda:0"."""
         return self._core.device
 
     @property
     def mode(self) -> str:
-        """"fp32" or "eager"."""
+        """The mode, "fp32" or "eager"."""
         return self._core.mode
 
     @property
@@ -66,22 +69,22 @@ class Plan:
         """Runs the plan.
 
         Args:
-            *inputs: Tensors of numpy, torch, cupy or any library that supports DLPack, in the order
-                of :attr:`inputs`, with the dtype and shape of the input, on the plan's device. They
-                are neither copied nor converted. Any strides but negative ones are allowed: rows
-                may be parts of wider rows, matrices transposed, elements repeated.
+            *inputs: Tensors of NumPy, PyTorch, CuPy or any library that supports DLPack, on the
+                plan's device, in the order of :attr:`inputs` and with their dtypes and shapes. They
+                are neither copied nor converted. Strides may be anything but negative: rows may be
+                parts of wider rows, matrices transposed, elements repeated.
             out: Where to write: a tensor, or a list with one for each output; rows may be parts of
                 wider rows. None: the first input's framework allocates the results.
             **named: Inputs by name instead of by position.
 
         Returns:
-            The output, or a tuple of outputs. On a GPU the work is queued on the framework's
-            current stream and may not be done yet.
+            The output; if the plan has several, a tuple of them. On a GPU the work is queued on the
+            framework's current stream and may not be done yet.
 
         Raises:
             Error: An input is missing, unknown or given twice; a dtype, shape, stride or device is
-                wrong; an out is read-only, or overlaps an input or another out; a torch tensor
-                requires a gradient while gradients are enabled.
+                wrong; an out is read-only, or overlaps an input or another out; a PyTorch tensor
+                requires a gradient while gradients are enabled; the GPU fails.
         """
         if not named and not _dispatch.traced():
             known = self._engine.cache.run(inputs, out)
@@ -92,10 +95,14 @@ class Plan:
         return self._engine.call(inputs, named, out)
 
     def prepare(self, **sizes: int | _arguments.Integer) -> Instance:
-        """Prepares the plan for certain sizes, so that the first call with them is fast.
+        """Chooses and builds the kernels for certain sizes, which the first call with these sizes
+        would do otherwise.
 
         Args:
-            **sizes: A value for each of :attr:`symbols`.
+            **sizes: A value for each of :attr:`symbols`, such as ``M=16``.
+
+        Returns:
+            An :class:`Instance`, which says what was chosen.
 
         Raises:
             Error: A symbol is missing or unknown; a size is negative; the GPU fails.
@@ -105,7 +112,7 @@ class Plan:
         return Instance(self._core.prepare(given, []))
 
     def explain(self) -> Explanation:
-        """The plan's regions and epilogues, and why other ops were left out."""
+        """Which ops the plan fuses, and for each op left out the reason."""
         return Explanation(self._core)
 
     def save(self, path: Path, kernels: bool = False) -> None:
@@ -114,14 +121,14 @@ class Plan:
 
         Args:
             path: The file; it appears whole or not at all.
-            kernels: Also write the machine code of the kernels for all sizes that were prepared or
-                called so far. Loaded on a GPU of the same compute capability, such a bundle runs
-                for those sizes without NVRTC, ptxas or the templates' PTX; `docs/deploy.md` in
-                Attacca's repository says what it needs.
+            kernels: Whether to write the machine code of the kernels, too, for all sizes that were
+                prepared or called so far. Loaded on a GPU of the same compute capability, such a
+                file, a bundle, runs for these sizes without NVRTC, ptxas or the templates' PTX.
+                docs/deploy.md in Attacca's repository says what it needs.
 
         Raises:
-            Error: The file cannot be written. With kernels: a plan of the CPU, one that was
-                prepared for no sizes, or one with kernels of your own.
+            Error: The file cannot be written. If ``kernels`` is True: the plan is for the CPU, was
+                prepared for no sizes, or launches kernels of your own.
         """
         self._core.save(_arguments.path(path), _arguments.flag(kernels, "kernels"))
 
@@ -144,7 +151,10 @@ def engine_of(plan: Plan) -> Engine:
 
 
 class Instance:
-    """A plan prepared for certain sizes."""
+    """What was chosen for a plan at certain sizes; :meth:`Plan.prepare` returns it.
+
+    To run the plan, call it with tensors of these sizes.
+    """
 
     def __init__(self, core: _core.Instance):
         self._core = core

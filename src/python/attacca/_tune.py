@@ -18,8 +18,8 @@ class Tuned(NamedTuple):
     """The result of tuning for one combination of sizes.
 
     Attributes:
-        sizes: The value of each symbol.
-        decisions: How each region is computed, with its time and the unfused path's time.
+        sizes: The value of each symbol, such as {"M": 16}.
+        decisions: How each region is computed, with its time and that of the unfused path.
     """
 
     sizes: dict[str, int]
@@ -69,26 +69,27 @@ def _values(name: str, given: Any) -> list[int]:
 def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", again: bool = False,
          seconds: float = 0, progress: bool | TextIO = True,
          **sizes: int | _arguments.Integer | Iterable[int | _arguments.Integer]) -> list[Tuned]:
-    """Measures the ways to compute a graph's products on a GPU, and stores the fastest in the
+    """Times the kernels that can compute a graph on a GPU, and stores the fastest in the tuning
     database.
 
-    Plans compiled later, in any process on this machine, use them.
+    Plans that are compiled later, in any process on this machine, use what is stored.
 
     Args:
         graph: A graph as :func:`attacca.compile` takes it; not an ExportedProgram.
         device: "cuda" or "cuda:1", or a ``torch.device``.
         mode: As for :func:`attacca.compile`.
-        again: Whether to measure shapes that are in the database, too.
+        again: Whether to measure sizes that are in the database already.
         seconds: The time limit for measuring one region, in seconds; 0: 60.
-        progress: Whether to show progress on standard error, or a stream to show it on.
-        **sizes: For each symbol one value or several, such as ``M=[1, 16, 256]``; all combinations
-            are measured.
+        progress: Whether to show progress on standard error, or a text stream to show it on.
+        **sizes: For each symbol of the graph one value or several, such as ``M=[1, 16, 256]``; all
+            combinations are measured.
 
     Returns:
-        One :class:`Tuned` for each combination.
+        One :class:`Tuned` for each combination of sizes.
 
     Raises:
-        Error: As :func:`attacca.compile`; a symbol is missing or unknown; the device is not a GPU.
+        Error: As :func:`attacca.compile`; a symbol is missing or unknown; a size is negative; the
+            device is not a GPU.
     """
     where = _arguments.device(device)
     if not where.startswith("cuda"):
@@ -114,16 +115,17 @@ def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", ag
 
 
 def export_choices(path: Path, *, device: Device = "cuda") -> int:
-    """Writes a GPU's choices, of these versions of its tools, from the database to a file.
+    """Writes the tuning database's choices for a GPU to a file, for :func:`import_choices`.
 
-    Equal choices are equal bytes.
+    Only choices that were made with the present versions of Attacca, its templates, cuBLASLt and
+    the driver are written. The same choices always give the same bytes.
 
     Args:
-        path: The file, which is replaced.
+        path: The file. One that exists is replaced.
         device: "cuda" or "cuda:1", or a ``torch.device``.
 
     Returns:
-        How many choices the file has.
+        The number of choices in the file.
 
     Raises:
         Error: No such GPU; the database cannot be read or the file cannot be written.
@@ -132,19 +134,21 @@ def export_choices(path: Path, *, device: Device = "cuda") -> int:
 
 
 def import_choices(path: Path, *, device: Device = "cuda") -> int:
-    """Stores the choices of such a file in the tuning database, all of them or none.
+    """Reads choices from a file into the tuning database: all of them, or none if there is an
+    error.
 
-    Ranks that import one file use the same kernels. The file's choices replace those of equal keys.
+    They replace the database's choices for the same problems. The processes of a distributed job
+    (ranks) choose the same kernels if they import the same file.
 
     Args:
-        path: A file that ``export_choices`` or ``attacca tune --export`` wrote.
+        path: A file that :func:`export_choices` or ``attacca tune --export`` wrote.
         device: "cuda" or "cuda:1", or a ``torch.device``.
 
     Returns:
-        How many choices the file has.
+        The number of choices in the file.
 
     Raises:
-        Error: The file is of another device, or of other versions of Attacca, its templates,
-            cuBLASLt or the driver, or damaged; the database cannot be written.
+        Error: The file is damaged, was made for another device or with other versions of Attacca,
+            its templates, cuBLASLt or the driver; the database cannot be written.
     """
     return _core.import_choices(_arguments.path(path), _arguments.device(device))

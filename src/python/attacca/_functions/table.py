@@ -1,10 +1,10 @@
 """The table of functions: what a row is, and the interface by which a row's writer sees a call.
 
-A row names the ATen ops (torch's functions and methods share their names), the functions of numpy,
-and the writer, the function that writes the call in the text form. The writer's parameters have the
-names of ATen's schema, where torch's ``input`` is ``self``; :mod:`.binding` binds arguments to
-them. It asks a :class:`Call` for dtypes and sizes, so that the tracer and the FX importer use the
-same writers.
+A row has the names of ATen ops, which torch's functions and methods share, the names of numpy's
+functions, and the writer, the function that writes a call in the text form. The writer's parameters
+have the names of ATen's schema, where torch's ``input`` is ``self``; :mod:`.binding` finds the
+argument for each. It asks a :class:`Call` for dtypes and sizes, so that the tracer and the FX
+importer use the same writers.
 """
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ BY_NUMPY: dict[str, Row] = {}
 
 
 def register(aten: str, numpy: str, write: Callable[..., Any], parameters: Sequence[str]) -> None:
+    """Adds a :class:`Row` to the table; ``aten`` and ``numpy`` are names separated by spaces."""
     row = Row(tuple(aten.split()), tuple(numpy.split()), write, tuple(parameters))
     TABLE.append(row)
     BY_ATEN.update(dict.fromkeys(row.aten, row))
@@ -58,8 +59,8 @@ Writer = TypeVar("Writer", bound=Callable[..., Any])
 
 
 def writes(aten: str, numpy: str = "") -> Callable[[Writer], Writer]:
-    """Registers the decorated writer; its parameters after the call are the arguments that it
-    takes."""
+    """Registers the decorated function as a writer. Its first parameter is the :class:`Call`, the
+    others are the arguments that it takes."""
     def decorate(write: Writer) -> Writer:
         register(aten, numpy, write, list(inspect.signature(write).parameters)[1:])
         return write
@@ -67,7 +68,8 @@ def writes(aten: str, numpy: str = "") -> Callable[[Writer], Writer]:
 
 
 class Call:
-    """One call as a writer sees it. The tracer and the FX importer implement it."""
+    """One call of a function, as a writer sees it; its tensors are stand-ins or FX nodes. The
+    tracer and the FX importer implement it."""
 
     framework = "torch"  # whose rules apply: "torch" or "numpy"
     name = ""  # of the function
@@ -80,9 +82,11 @@ class Call:
         raise NotImplementedError
 
     def dtype(self, tensor: Any) -> str:
+        """A tensor's dtype as in the text form."""
         raise NotImplementedError
 
     def sizes(self, tensor: Any) -> Sequence[Any]:
+        """A tensor's extents, which may be symbolic."""
         raise NotImplementedError
 
     @property
@@ -103,6 +107,7 @@ class Call:
         raise NotImplementedError
 
     def broadcast_to(self, tensor: Any, sizes: Callable[[], Sequence[int]]) -> Made:
+        """A tensor broadcast to other sizes."""
         raise NotImplementedError
 
     def parts(self, tensor: Any, dim: int, sizes: Callable[[], Sequence[int] | int]) -> list[Made]:

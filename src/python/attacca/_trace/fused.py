@@ -30,8 +30,8 @@ _traced: weakref.WeakValueDictionary[str, Fused] = weakref.WeakValueDictionary()
 
 
 class Fused:
-    """A function whose products and what follows them run fused; :func:`attacca.fuse` returns
-    it."""
+    """A function whose matrix products and what follows them run fused; :func:`attacca.fuse`
+    returns it."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
         self._function, self._options = function, options
@@ -43,23 +43,37 @@ class Fused:
         update_wrapper(self, function)
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
-        """Runs the function on tensors and numbers; numbers become constants of the graph."""
+        """Runs the function. The first call with a new combination of types traces and compiles it.
+
+        Args:
+            *args: The function's arguments: tensors on one device, and numbers, texts, bools or
+                None, which become constants of the graph.
+            out: Where to write, as for :meth:`attacca.Plan.__call__`.
+            **keywords: Arguments by name.
+
+        Returns:
+            What the function returns: a tensor or a tuple of tensors, as from
+            :meth:`attacca.Plan.__call__`.
+
+        Raises:
+            Error: As :func:`attacca.fuse` lists.
+        """
         if _dispatch.wanted((*args, *keywords.values()) if keywords else args):
             return _dispatch.custom_ops().fused(self, args, keywords, out)
         plan, tensors = self._plan(args, keywords)
         return plan(*tensors, out=out)
 
     def plan(self, *args: Any, **keywords: Any) -> Plan:
-        """The plan that a call with these arguments runs."""
+        """The plan that a call with these arguments runs; compiles it if there is none yet."""
         return self._plan(args, keywords)[0]
 
     def text(self, *args: Any, **keywords: Any) -> str:
-        """The graph that is traced for these arguments, in the text form."""
+        """The graph that a call with these arguments is traced to, in the text form."""
         tensors, views, numbers = self._bind(args, keywords)
         return self._trace(frameworks_of(tensors.values()), views, numbers)
 
     def explain(self, *args: Any, **keywords: Any) -> Explanation:
-        """Which ops are fused for these arguments, and why others are left out."""
+        """Which ops are fused for these arguments, and for each op left out the reason."""
         return self.plan(*args, **keywords).explain()
 
     def _argument(self, identity: str) -> str:
@@ -134,8 +148,8 @@ class Fused:
 
 
 def argument_of(fused: Fused) -> str:
-    """A fused function as a text that Dynamo's graphs pass to :func:`plan_of`; Dynamo traces this
-    function."""
+    """A text that stands for a fused function in Dynamo's graphs; :func:`plan_of` reads it. Dynamo
+    traces this function."""
     return fused._argument(fused._identity)
 
 
@@ -153,7 +167,7 @@ def plan_of(argument: str, args: Sequence[Any], keywords: dict[str, Any],
 
 
 def _sizes(type_text: str, shape: Sequence[int]) -> list[int]:
-    """A shape in which sizes that the type gives by symbols are :class:`Extent`."""
+    """The shape; sizes that the type names by symbols are :class:`Extent`."""
     dims = [dim.strip() for dim in type_text.partition("[")[2].partition(";")[0].rstrip("] ").split(
         ",") if dim.strip()]
     if len(dims) != len(shape):
@@ -163,8 +177,8 @@ def _sizes(type_text: str, shape: Sequence[int]) -> list[int]:
 
 
 def _example(size: Any) -> int:
-    """A size as an int; for a symbolic size of torch its value while tracing, without a guard on
-    it."""
+    """A size as an int. A symbolic size of torch gives its value while tracing, and gets no guard
+    by being read."""
     value = getattr(getattr(size, "node", None), "hint", None)
     return int(size if value is None else value)
 
@@ -192,15 +206,15 @@ def fuse(function: None = None, **options: Unpack[CompileOptions]) -> Callable[[
 
 
 def fuse(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compiles a Python function of tensors; also as a decorator.
+    """Compiles a Python function of tensors; ``@attacca.fuse`` does so as a decorator.
 
     For each new combination of shapes and dtypes, the function is called once with stand-ins for
-    its tensors. The operators, slices, methods and functions of numpy and torch that it applies to
-    them become a graph, in which products and what follows them run fused.
+    its tensors. The operators, slices, methods and functions of NumPy and PyTorch that it applies
+    to them become a graph, in which matrix products and what follows them run fused.
 
-    Functions have the semantics of their own framework, and operators and methods that of the
-    tensors' framework: the dtypes of results, the arguments and their defaults. An argument that
-    cannot be translated is an error unless it has its default value. Tensors are not modified:
+    A function of NumPy or PyTorch keeps its own arguments, defaults and dtypes of results;
+    operators and methods have those of the tensors' framework. An argument that cannot be
+    translated is an error unless it has its default value. Tensors cannot be modified:
     ``x += y`` is an error.
 
     The annotation ``x: Annotated[Tensor, "bf16[M, 4096]"]`` or ``x: Annotated[Tensor, "[M, K]"]``
@@ -208,17 +222,19 @@ def fuse(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     the whole annotation, ``x: "bf16[M, 4096]"``, but type checkers reject that.
 
     Args:
-        function: The function. Its tensor arguments may be of any framework; numbers, including
-            numpy's, become constants of the graph.
-        **options: The options of :func:`attacca.compile`. The device is that of the arguments.
+        function: The function. Its tensors may be of any framework; numbers, including NumPy's,
+            become constants of the graph.
+        **options: The options of :func:`attacca.compile`. By default the device is that of the
+            arguments.
 
     Returns:
-        A :class:`Fused`, called like the function.
+        A :class:`Fused`, which is called like the function.
 
     Raises:
-        Error: The argument is not a function; an option is unknown. In the first call for each
-            combination of types: an unknown function, a branch on a tensor's value, a tensor that
-            is not an argument. In every call: as :meth:`attacca.Plan.__call__`.
+        Error: The argument is not a function; an option is unknown. In the first call with a
+            combination of types: the function calls one that Attacca does not know, branches on a
+            tensor's value, or reads a tensor that is not an argument. In every call: as for
+            :meth:`attacca.Plan.__call__`.
     """
     check_options(options)
     if function is None:

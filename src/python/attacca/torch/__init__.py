@@ -8,9 +8,9 @@
 Each region, a matrix product and what follows it, becomes one call of the custom op
 ``attacca::region``. All other ops go to Inductor unchanged, and so do training graphs.
 
-Functions under ``torch.compile`` and ``torch.export`` may call :func:`attacca.matmul`, plans and
+A function under ``torch.compile`` or ``torch.export`` may call :func:`attacca.matmul`, plans and
 fused functions. These calls become the custom ops ``attacca::matmul`` and ``attacca::plan``. A
-fused function is compiled for each new size, except for the sizes that its annotations name by
+fused function is compiled again for each new size, except for sizes that its annotations name by
 symbols.
 
 A process that loads an exported or AOTInductor-compiled program with any of these ops must import

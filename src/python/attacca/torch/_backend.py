@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 
 class Pass(CustomGraphPass):  # type: ignore[misc]
-    """A pass for Inductor that fuses regions, after Inductor's decompositions and before it lowers
-    the graph."""
+    """A pass for Inductor that fuses regions. It runs after Inductor's decompositions and before
+    Inductor lowers the graph.
+
+    To run it after a pass of your own: ``attacca.torch.Pass(attacca.torch.Options())(graph)``.
+    """
 
     def __init__(self, options: Options):
         self.options = options
@@ -40,7 +43,8 @@ class Pass(CustomGraphPass):  # type: ignore[misc]
         rewrite(graph, self.options, self.begun)
 
     def uuid(self) -> Any:
-        """Part of the key in Inductor's cache."""
+        """A text for the key of Inductor's cache; another one for other options, templates or
+        versions of Attacca."""
         _report.looked_up()
         known = f"attacca {__version__} {region} {self.options} {templates_stamp()}"
         return hashlib.sha256(known.encode()).hexdigest()
@@ -98,15 +102,15 @@ def _unknown_option(name: str, known: Sequence[str]) -> Error:
 
 def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode: str | None = None,
             options: dict[str, Any] | None = None) -> Callable[..., Any]:
-    """``torch.compile(model, backend="attacca", options=...)`` calls this.
+    """The function that ``torch.compile(model, backend="attacca", options=...)`` calls.
 
     Args:
         module: The graph from Dynamo.
-        example_inputs: Its inputs.
+        example_inputs: The graph's inputs.
         mode: A mode of Inductor, such as "max-autotune" or "reduce-overhead".
-        options: Options of :class:`Options` by name, and options of Inductor. ``torch.compile``
-            does not take a mode and options; ``options={"inductor_mode": "max-autotune"}`` is the
-            mode.
+        options: Options of :class:`Options` by name, and options of Inductor. Since
+            ``torch.compile`` does not take both a mode and options, the mode may be given here:
+            ``options={"inductor_mode": "max-autotune"}``.
 
     Raises:
         Error: Neither Attacca nor Inductor has an option; a value is unknown, out of range, or has
@@ -157,7 +161,7 @@ def register() -> None:
 
 
 def enable(**options: Unpack[OptionsGiven]) -> None:
-    """Makes ``torch.compile(model)`` without a backend fuse regions, from now on.
+    """Makes ``torch.compile(model)`` without a backend fuse regions, until :func:`disable`.
 
     Args:
         **options: Options of :class:`Options`.
@@ -184,6 +188,10 @@ class Program:
 
     :func:`attacca.compile` returns it for a ``torch.export.ExportedProgram``. It is called like the
     model that was exported. Sizes that were exported as dynamic may differ between calls.
+
+    Attributes:
+        module: The rewritten graph, a ``torch.fx.GraphModule``.
+        regions: The number of regions that were fused.
     """
 
     def __init__(self, exported: Any, *, mode: Mode = "fp32", tuning: Tuning = "known",
@@ -194,13 +202,19 @@ class Program:
                       type) or not callable(getattr(exported, "run_decompositions", None)):
             raise Error(f"{shown(exported)} is not an exported program", "exported",
                         "give a torch.export.ExportedProgram")
-        #: The rewritten graph, a ``torch.fx.GraphModule``.
         self.module = exported.run_decompositions().module()
         self.regions = rewrite(self.module.graph, options)
         self.module.recompile()
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Runs the program without gradients.
+
+        Args:
+            *args: The arguments of the exported model.
+            **keywords: Arguments by name.
+
+        Returns:
+            What the exported model returns.
 
         Raises:
             Error: As :meth:`attacca.Plan.__call__`.

@@ -1,9 +1,9 @@
 """Compares a region's call with what Inductor makes of the same nodes, on this GPU.
 
-Inductor calls ATen for a region's products, and generates kernels for the rest. So its code takes
-at least as long as the products alone. Where this, and how long the rest takes at most, does not
-decide, the region is compiled by Inductor with and without the call, together with the ops around
-it that Inductor may fuse with it.
+Inductor calls ATen for a region's products and generates kernels for the rest. So its code takes at
+least as long as the products alone, and at most as long as these and a bound for the rest. If these
+two times do not decide, Inductor compiles the region with and without the call, together with the
+ops around it that Inductor may fuse with it.
 """
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from ._ops.region import as_torch_dtype, loaded, signature_of
 from ._ops.text_argument import written
 from ._timing import Seconds
 
-# A region is kept if its time is below _MARGIN of Inductor's, with the host's time or without it,
-# and if neither time is above Inductor's by more than noise.
+# A region is kept if its time is below _MARGIN of Inductor's, either in a CUDA graph or called
+# directly, and if neither time is above Inductor's by more than noise.
 _MARGIN, _NOISE, _HOST_NOISE = 0.99, 1.002, 1.01
 _BARE_MARGIN = 0.97  # of a product without an epilogue: nothing else is gained
-_LAUNCH = 1e-6  # at least between two kernels of a CUDA graph; the host takes more for a launch
-_MOST_LAUNCHES = 6e-6
-_PAPER_RATE = 5e12  # bytes a second, of devices that do not say theirs
+_LAUNCH = 1e-6  # the least time between two kernels of a CUDA graph, in seconds
+_MOST_LAUNCHES = 6e-6  # the most for launching the rest's kernels
+_PAPER_RATE = 5e12  # bytes a second, of devices that do not report their memory's rate
 
 
 class Verdict(NamedTuple):
@@ -99,7 +99,7 @@ def is_atens(region: Region) -> bool:
 
 
 def _without_bias(graph: torch.fx.Graph) -> None:
-    """Makes ``addmm`` ``mm``, as Inductor does where a generated kernel adds the bias."""
+    """Replaces ``addmm`` by ``mm``, as Inductor does if a generated kernel adds the bias."""
     for node in graph.nodes:
         if node.op == "call_function" and node.target is torch.ops.aten.addmm.default \
                 and not node.kwargs:
@@ -143,7 +143,7 @@ def _inductor_tunes_products() -> bool:
 
 
 def _memory_rate(region: Region) -> float:
-    """The bytes a second that the device's memory moves at most."""
+    """The most bytes a second that the device's memory moves."""
     device = region.outputs[0].meta["val"].device
     if device.type != "cuda":
         return _PAPER_RATE

@@ -66,7 +66,7 @@ class _Group:
         return self.around.region
 
     def weight(self) -> tuple[bool, float]:
-        """For an order in which what may gain most comes first."""
+        """A sort key, larger for groups that may gain more."""
         work = sum(operations(node) for node in self.region.covers if is_product_op(node))
         return not is_atens(self.region), work * len(self.members)
 
@@ -78,7 +78,7 @@ class _Group:
 Decide = Callable[[Region], Sequence[Decision]]
 
 
-# How thoroughly kernels are tuned; a verdict holds for efforts up to its own.
+# How thoroughly kernels are tuned. A verdict of one effort is used for lower ones, too.
 NO_TUNING, QUICK, THOROUGH = range(3)
 
 
@@ -88,16 +88,19 @@ _NO_GAIN = "not timed: no kernel is expected to be faster than the unfused path"
 def judge(graph: torch.fx.Graph, regions: Sequence[Region], run: Run, decide: Decide,
           budget: Budget, effort: int = QUICK,
           again: bool = False) -> tuple[list[Verdict], Measuring]:
-    """A verdict for each region; the graph is not changed.
+    """Decides which regions are kept; the graph is not changed.
 
     Args:
         graph: The graph of the regions.
-        regions: Its regions.
+        regions: The regions.
         run: How the regions' calls choose kernels.
         decide: Chooses and builds a region's kernels; raises Error. Called in several threads.
         budget: When it is over, regions that are not known yet are left.
-        effort: How thoroughly ``decide`` tunes.
+        effort: How thoroughly ``decide`` tunes: NO_TUNING, QUICK or THOROUGH.
         again: Whether regions that are known are measured again.
+
+    Returns:
+        A verdict for each region, and what deciding took.
     """
     groups = _groups(graph, regions)
     compiled = 0
@@ -137,7 +140,8 @@ def _groups(graph: torch.fx.Graph, regions: Sequence[Region]) -> dict[str, _Grou
 
 @contextlib.contextmanager
 def _as_if_nothing_ran(device: torch.device) -> Iterator[None]:
-    """Restores gradient mode, counters and random numbers afterwards, and frees cached memory."""
+    """A context after which gradient mode, counters and random numbers are as before, and cached
+    memory is freed."""
     cuda = [device] if device.type == "cuda" else []
     with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes(), uncounted(), \
             torch.random.fork_rng(devices=cuda):
@@ -196,9 +200,11 @@ def _take(choice: Future[Sequence[Decision]], group: _Group, effort: int) -> Non
 
 
 def _gains_nothing(decisions: Sequence[Decision], group: _Group) -> bool:
-    """Whether the model leaves the region to the unfused path, which is what Inductor calls: a
-    product of ATen's without a part that only the vendor library's own epilogues compute, in a
-    dtype whose products ATen has from the same library."""
+    """Whether the cost model chose the unfused path and Inductor's code calls the same product.
+
+    It calls another one if the vendor library's own epilogue computes a part of the region, or if
+    ATen does not take products of the dtype from that library.
+    """
     modelled = all(decision.source == "model" for decision in decisions)
     if is_atens(group.region):
         return modelled
@@ -211,8 +217,8 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def _compile(group: _Group) -> int:
-    """What Inductor makes of the group's region; a failure is a verdict. Returns the number of
-    compilations."""
+    """Compiles the group's region with Inductor; if that fails, the verdict says so. Returns the
+    number of compilations."""
     try:
         group.theirs = inductors(group.around)
     except Exception as failure:  # noqa: BLE001  whatever Inductor may raise: not fused
@@ -221,7 +227,7 @@ def _compile(group: _Group) -> int:
 
 
 def _compare(group: _Group, run: Run, budget: Budget) -> int:
-    """The verdict on a group whose kernels are chosen; returns the number of compilations."""
+    """Gives a verdict on a group whose kernels are chosen; returns the number of compilations."""
     compiled = 0
     try:
         verdict = against_products(group.around, run)

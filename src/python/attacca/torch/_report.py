@@ -36,8 +36,8 @@ class _Graph(NamedTuple):
 
 
 class NotFusedWarning(UserWarning):
-    """A graph was left to Inductor for a reason that the caller can remove; once in a process for
-    each reason."""
+    """Warns that a graph was left to Inductor for a reason that the caller can remove; each reason
+    is reported once in a process."""
 
 
 GRADIENTS, CPU_POLICY = "gradients", "cpu"
@@ -71,9 +71,9 @@ def _add(graph: _Graph) -> None:
 
 
 # Later processes take compiled graphs from Inductor's cache without running the pass. So reports
-# are kept beside that cache: under the identity of a graph from Dynamo the reports of the graphs
-# that it was compiled to, and in the folder "graphs" those of each graph, which has regions that
-# run without being known.
+# are kept in files beside that cache. One file for each graph from Dynamo has the reports of the
+# graphs that it was compiled to. The folder "graphs" has each report again, to be found by a region
+# that runs although no graph with it was compiled in this process.
 
 
 def _folder() -> pathlib.Path:
@@ -118,8 +118,8 @@ def _cache_hits() -> int:
 
 @contextlib.contextmanager
 def compiling(identity: str) -> Iterator[None]:
-    """Surrounds the compilation of a graph from Dynamo; adds its kept reports if it comes from a
-    cache."""
+    """A context in which a graph from Dynamo is compiled. If the graph comes from a cache, its kept
+    reports are added."""
     before, hits = len(_graphs), _cache_hits()
     yield
     if made := _graphs[before:]:
@@ -132,10 +132,10 @@ def compiling(identity: str) -> Iterator[None]:
 
 
 def report() -> Report:
-    """Which ops were fused, what was left and why, and the time saved.
+    """What ``torch.compile`` fused in this process, what it left and why, and the time saved.
 
     Returns:
-        A :class:`Report`: print it, or read its graphs.
+        A :class:`Report`: ``print`` it, or read its attributes.
     """
     calls: dict[str, int] = {}
     known = {entry.graph for graph in _graphs for entry in graph.fused}

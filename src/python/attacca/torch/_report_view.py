@@ -1,4 +1,4 @@
-"""What a report says: as values, as a summary of a screen, and as a page."""
+"""The report as values, as a summary that fits a screen, and as a page of HTML."""
 from __future__ import annotations
 
 import json
@@ -9,19 +9,19 @@ from .. import _core
 
 
 class Fused(NamedTuple):
-    """A region that became one call.
+    """A region that became one call. Times are in seconds, at the sizes seen while compiling.
 
     Attributes:
-        nodes: The FX nodes that the call replaces.
-        outputs: The nodes whose values it writes.
-        epilogue: The region's explanation.
+        nodes: The names of the FX nodes that the call replaces.
+        outputs: The names of the nodes whose values it writes.
+        epilogue: The region's explanation, as ``attacca explain`` prints it.
         reason: Why it was fused: its times, or the policy.
-        seconds: The time of one call at the sizes seen while compiling; 0: not measured.
+        seconds: The time of one call; 0: not measured.
         other_seconds: The time of what it was compared with.
         unfused_seconds: The time of the unfused path; 0: not known.
         calls: The number of calls so far; a launch captured in a CUDA graph counts once.
-        against: What it was compared with: "Inductor", "Inductor at least" for the least that its
-            code can take, "ATen" or "unfused"; "": nothing.
+        against: What it was compared with: "Inductor", "Inductor at least" (the least time that
+            Inductor's code can take), "ATen" or "unfused"; "": nothing.
     """
 
     nodes: tuple[str, ...]
@@ -36,23 +36,23 @@ class Fused(NamedTuple):
 
     @property
     def saved_seconds(self) -> float:
-        """The time saved so far, computed from the measured times."""
+        """The seconds saved so far: those of one call, as measured, times the calls."""
         return max(self.other_seconds - self.seconds, 0) * self.calls if self.seconds else 0.0
 
 
 class Left(NamedTuple):
-    """A node or product that was left to Inductor.
+    """A node or region that was left to Inductor. Times are in seconds, as in :class:`Fused`.
 
     Attributes:
         node: The FX node's name.
-        op: Its op.
+        op: The node's op, such as "aten.mm".
         reason: Why it was not fused.
         seconds: The time of Inductor's code for it; 0: not measured.
         own_seconds: The time that the region's call took; 0: not measured.
-        operations: The multiplications of its products, about.
+        operations: About how many multiplications its products have.
         unfused_seconds: The time of the unfused path; 0: not known.
-        against: What ``seconds`` is of: "Inductor", "Inductor at most" for the most that its code
-            takes, "ATen" or "unfused"; "": nothing.
+        against: What took ``seconds``: "Inductor", "Inductor at most" (the most time that
+            Inductor's code takes), "ATen" or "unfused"; "": nothing was timed.
     """
 
     node: str
@@ -66,14 +66,14 @@ class Left(NamedTuple):
 
 
 class Measuring(NamedTuple):
-    """What deciding about one graph took.
+    """What it took to decide which regions of one graph are fused.
 
     Attributes:
-        seconds: The time that it added to the compilation.
+        seconds: The seconds that it added to the compilation.
         regions: The number of distinct regions: equal ones are measured once.
-        known: How many of these were measured before, perhaps in other models or processes.
-        tuned: For how many of these kernels were built and timed.
-        compiled: How many graphs Inductor compiled in addition.
+        known: How many of them had been measured before, maybe in other models or processes.
+        tuned: For how many of them kernels were built and timed.
+        compiled: How many more graphs Inductor compiled, to compare with.
     """
 
     seconds: float = 0.0
@@ -92,11 +92,11 @@ class GraphReport(NamedTuple):
     """The report on one graph.
 
     Attributes:
-        name: "graph 1", numbered in the order of compiling.
-        fused: The regions.
-        left: What was not fused.
-        measuring: What deciding took.
-        note: Why the graph was not changed, or where it comes from.
+        name: "graph 1" and so on, in the order of compiling.
+        fused: The regions that were fused.
+        left: What was left to Inductor.
+        measuring: What it took to decide.
+        note: Why the graph was not changed, or that it comes from a cache; may be empty.
     """
 
     name: str
@@ -109,7 +109,7 @@ class GraphReport(NamedTuple):
 class Report(NamedTuple):
     """The report on all graphs compiled in this process, or since :func:`attacca.torch.reset`.
 
-    ``print`` it for a summary of a screen.
+    ``print`` shows a summary that fits a screen, :meth:`details` all of it.
 
     Attributes:
         graphs: One entry for each graph.
@@ -119,11 +119,11 @@ class Report(NamedTuple):
 
     @property
     def saved_seconds(self) -> float:
-        """The time saved so far, computed from the measured times."""
+        """The seconds saved so far by all fused regions."""
         return sum(fused.saved_seconds for graph in self.graphs for fused in graph.fused)
 
     def details(self) -> str:
-        """Every region and every reason."""
+        """Every region, and the reason for each node that was left, as text."""
         lines = []
         for graph in self.graphs:
             lines.append(graph.name + (f": {graph.note}" if graph.note else ""))

@@ -50,11 +50,11 @@ class Options(NamedTuple):
     Attributes:
         policy: "measured": a region is fused if that makes the graph faster on this GPU; on the CPU
             nothing is fused. "always": every region is fused.
-        compare: What "measured" compares with. True: Inductor. Each region is timed beside its
-            products alone, which Inductor's code for it contains; where that does not decide, it is
-            compiled by Inductor with and without the region's call, together with the ops around it
-            that Inductor may fuse with it. Equal regions are timed once for all models, at the
-            sizes at hand, and the result is kept in Attacca's cache. False, or
+        compare: What "measured" compares a region with. True: Inductor. First the region is timed
+            beside its products alone, which Inductor's code for it contains. If that does not
+            decide, Inductor compiles the region with and without Attacca's call, together with the
+            ops around it that Inductor may fuse with it. Equal regions are timed once for all
+            models, at the sizes at hand, and the result is kept in Attacca's cache. False, or
             ATTACCA_TORCH_COMPARE=0 in the environment: the unfused path, which is the vendor
             library's product and one pointwise kernel.
         kernels: Whether epilogues may be fused into users' Triton kernels.
@@ -62,12 +62,12 @@ class Options(NamedTuple):
         tuning: As for :func:`attacca.compile`, for the sizes at hand while compiling. By default
             what is not in the database is measured. Calls with other sizes measure nothing: they
             use the database, which :func:`attacca.tune` fills, or the cost model.
-        tuning_seconds: The time limit for measuring the kernels of one region, in seconds; up to 5,
-            only the best kernels by the cost model are timed, and a later compilation with more
-            seconds measures again. 0: 5.
-        measuring_seconds: When measuring one graph has taken this time, in seconds, the regions
-            that are not known yet are left to Inductor. 0: half of what Inductor alone is expected
-            to take, at least 1.
+        tuning_seconds: The time limit for measuring the kernels of one region, in seconds; 0: 5.
+            With 5 or less, only the kernels that the cost model ranks best are timed, and a later
+            compilation with more seconds measures again.
+        measuring_seconds: The time limit for measuring one graph, in seconds; 0: half of the time
+            that Inductor alone is expected to take, at least 1. When it is over, the regions that
+            are not decided yet are left to Inductor.
     """
 
     policy: Policy = "measured"

@@ -1,5 +1,5 @@
-"""What lies around a region in its graph, and a text that is equal for equal regions with equal
-surroundings."""
+"""Finds the ops around a region in its graph, and describes both in a text that is the same for
+equal regions with equal surroundings."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -19,12 +19,12 @@ _FUSED_BY_INDUCTOR = tuple(getattr(torch.Tag, name) for name in ("pointwise", "r
 
 def around(region: Region, taken: Collection[torch.fx.Node]) -> list[torch.fx.Node]:
     """The ops before and after a region that Inductor may fuse with the region's own; empty if
-    there is none but views.
+    there are only views.
 
-    Those after it read the region's results, directly or through each other, up to products, other
-    ops that Inductor does not generate, and the nodes ``taken``, those of all regions. Of these the
-    results' own users are among them, for the other region may be left to Inductor. Those before it
-    compute what the region's epilogue alone reads.
+    The ops after the region read its results, directly or through each other. The search stops at
+    products, at other ops that Inductor does not generate, and at the nodes ``taken``, those of all
+    regions. A taken node that reads a result directly is still included, since its region may be
+    left to Inductor. The ops before the region compute what only its epilogue reads.
     """
     found = dict.fromkeys(before(region))
     results = {*region.outputs}
@@ -43,8 +43,8 @@ def around(region: Region, taken: Collection[torch.fx.Node]) -> list[torch.fx.No
 
 
 def before(region: Region) -> list[torch.fx.Node]:
-    """The ops that Inductor may compute in the kernel of the region's epilogue: what they compute
-    is read by the epilogue alone."""
+    """The ops before a region that Inductor may compute in the kernel of its epilogue, because
+    only the epilogue reads what they compute."""
     operands = set(region.inputs)  # of products: computed before the epilogue begins
     pending = [node for node in region.covers if is_product_op(node)]
     while pending:
@@ -75,8 +75,8 @@ def _is_fused_by_inductor(node: torch.fx.Node) -> bool:
 
 
 def with_surroundings(region: Region, near: Sequence[torch.fx.Node]) -> Region:
-    """The region's nodes and those near it, with what they read and what others read of them; no
-    text."""
+    """A region without a text, of the region's nodes and those near it: its inputs are what they
+    read, its outputs what other nodes read of them."""
     nodes = sorted({*region.covers, *near})
     inside = set(nodes)
     inputs = dict.fromkeys(region.inputs) | dict.fromkeys(
@@ -88,7 +88,7 @@ def with_surroundings(region: Region, near: Sequence[torch.fx.Node]) -> Region:
 
 
 def described(whole: Region) -> str:
-    """A text of the nodes without their names, with the sizes at hand."""
+    """The nodes as a text, numbered instead of named, with the sizes at hand."""
     names: dict[torch.fx.Node, str] = {}
     lines = []
     for node in whole.inputs:
