@@ -129,8 +129,16 @@ def evaluate(options):
     write_page(options, learn(options, Describer(options.attacca)))
 
 
+def parts(measured, sure):
+    """A row for each part of the cross validation, and one of all."""
+    train_on = [one for one in measured if not one.problem.held_out]
+    rows = [[fold + 1, *cells(quality(train_on[fold::models.FOLDS], sure[fold::models.FOLDS]))]
+            for fold in range(models.FOLDS)]
+    return [*rows, ["all", *cells(quality(train_on, sure))]]
+
+
 def write_page(options, result):
-    trained, margin, _, measured, held_out, chosen = result
+    trained, margin, sure, measured, held_out, chosen = result
     of_templates, of_unfused = residuals(held_out, chosen)
     lines = ["# The choice without measuring", "",
              f"On one {stamp(options)['device']}; {stamp(options)['date']}. Made by "
@@ -150,12 +158,16 @@ def write_page(options, result):
              "template, it is the one by which what is chosen is fastest. Of the unfused path, one "
              "of the vendor library's proposals is chosen by a model of its own, another one than "
              "its first only if it is expected to win by more than "
-             f"{trained.proposal_margin:.0%}, found likewise. The problems of the first file have "
-             "no proposals that are described: its first one stands for them.", "",
-             *pages.table(["", *HEADER], [["all", *cells(quality(held_out, chosen))]]), ""]
-    for heading, parts in groups(held_out):
+             f"{trained.proposal_margins.aligned:.0%}, or {trained.proposal_margins.others:.0%} "
+             "where rows of A or B are not aligned to 16 bytes, found likewise. The problems of the "
+             "first file have no proposals that are described: its first one stands for them.", "",
+             *pages.table(["", *HEADER], [["all", *cells(quality(held_out, chosen))]]), "",
+             f"The other problems, each by trees of the other {models.FOLDS - 1} of "
+             f"{models.FOLDS} parts, which are coarser:", "",
+             *pages.table(["part", *HEADER], parts(measured, sure)), ""]
+    for heading, members in groups(held_out):
         rows = []
-        for name, which in parts:
+        for name, which in members:
             some = [pair for pair, take in zip(zip(held_out, chosen), which) if take]
             if some:
                 rows.append([name, *cells(quality(*zip(*some)))])
@@ -213,7 +225,8 @@ def train(options):
                 [f"constexpr double kMargin = {margin:g};"])
     if trained.proposals:
         write_trees(options.proposal_tree, describer.proposal_names, trained.proposals,
-                    [f"constexpr double kMargin = {trained.proposal_margin:g};"])
+                    ["constexpr double kMargin = {:g}, kUnalignedMargin = {:g};".format(
+                        *trained.proposal_margins)])
 
 
 def main(arguments=None):

@@ -20,7 +20,7 @@ class Measured(NamedTuple):
     """`unfused`: a way of the unfused path each, by the library's own first proposal. `proposals`:
     all that were timed and described, perhaps none. `bare`: the product alone, if it was timed.
     `best`: of all candidates, seconds. `peer`: of what runs the product by the vendor library's own
-    preference."""
+    preference. `aligned`: all rows of A and B to 16 bytes."""
     problem: ranking_problems.Problem
     templates: Choices
     unfused: Choices
@@ -28,6 +28,7 @@ class Measured(NamedTuple):
     bare: Choices
     best: float
     peer: float
+    aligned: bool
 
 
 def choices(times, features):
@@ -44,6 +45,7 @@ def ways(features, of=UNFUSED):
 def read_measured(paths, describer):
     """What was measured."""
     measured = []
+    alignments = [describer.unfused_names.index(f"aligned_{side}") for side in "ab"]
     for path in paths:
         with open(path, encoding="utf-8") as file:
             for problem, times, proposals in ranking_problems.read(file):
@@ -58,16 +60,20 @@ def read_measured(paths, describer):
                         choices(times, ways(describer.describe(bare)["unfused"][:1], "bare"))
                         if bare else Choices([], [], []),
                         min(us for name, us in times.items() if "bare" not in name) * 1e-6,
-                        unfused.seconds[:2].min()))
+                        unfused.seconds[:2].min(),
+                        bool(unfused.features[0][alignments].min() >= 16)))
     return measured
 
 
 BOOSTING = {"trees": 500, "depth": 6, "rate": 0.1, "share": 0.5, "shared": 0.7, "seed": 5}
 PROPOSAL_BOOSTING = BOOSTING | {"trees": 200, "shared": 0.4}
-PROPOSAL_MARGINS = [0, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2]
-UNFUSED_BOOSTING = BOOSTING | {"trees": 150, "rate": 0.08, "shared": 0}
+PROPOSAL_MARGINS = [0, 0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3]
+UNFUSED_BOOSTING = BOOSTING | {"trees": 300, "rate": 0.05, "shared": 0}
 COARSE = {"trees": 180, "rate": 0.2}  # where trees only serve to tell how sure they are
 FOLDS = 4
+LOSS = 0.93
+MOST_LOSING = 0.01     # by a template
+COST_OF_LOSING = 0.2   # by a proposal: as a logarithm of seconds
 MOST_CORRECTION = 2  # with the depth, as ranking_tree.cpp has them
 WEIGHT_OF_BARE = 0.5
 
@@ -126,15 +132,31 @@ def taken(names, guess, margin):
     return best if guess[best] * math.exp(margin) < guess[first] else first
 
 
-def proposal_margin(measured, guessed):
-    """That by which what is taken is fastest."""
-    def took(margin):
-        return sum(math.log(one.proposals.seconds[taken(one.proposals.names, guess, margin)])
-                   for one, guess in zip(measured, guessed) if guess is not None)
-    return min(PROPOSAL_MARGINS, key=took)
+class ProposalMargins(NamedTuple):
+    aligned: float
+    others: float
+
+    def of(self, one):
+        return self.aligned if one.aligned else self.others
 
 
-def picked_ways(measured, guessed, margin):
+def proposal_margins(measured, guessed):
+    """For each kind of problems: that by which what is taken is fastest, where a problem that loses
+    by it counts as slower than it is."""
+    def best(aligned):
+        some = [(one, guess) for one, guess in zip(measured, guessed)
+                if guess is not None and one.aligned == aligned]
+
+        def costs(margin):
+            took = [one.proposals.seconds[taken(one.proposals.names, guess, margin)]
+                    for one, guess in some]
+            return sum(math.log(seconds) + COST_OF_LOSING * (one.peer < LOSS * seconds)
+                       for (one, _), seconds in zip(some, took))
+        return min(PROPOSAL_MARGINS, key=costs)
+    return ProposalMargins(best(True), best(False))
+
+
+def picked_ways(measured, guessed, margins):
     """The seconds that the ways of each problem's unfused path take with the proposals that are
     taken. Those without proposals gain what the others do."""
     import numpy as np
@@ -146,7 +168,7 @@ def picked_ways(measured, guessed, margin):
         for way, name in enumerate(one.unfused.names):
             same = [j for j, each in enumerate(names) if each.split(" algorithm")[0] == name]
             if same:
-                at = taken([names[j] for j in same], [guess[j] for j in same], margin)
+                at = taken([names[j] for j in same], [guess[j] for j in same], margins.of(one))
                 seconds[i][way] = one.proposals.seconds[same[at]]
         gains.append(np.log(seconds[i] / one.unfused.seconds).mean())
     for i, guess in enumerate(guessed):
@@ -173,17 +195,17 @@ class Models(NamedTuple):
     templates: list
     unfused: list
     proposals: list  # empty where none was measured
-    proposal_margin: float
+    proposal_margins: ProposalMargins
 
 
 def learn(measured, guessed, coarse=None):
     """`guessed`: guessed_proposals()."""
     coarse = coarse or {}
-    margin = proposal_margin(measured, guessed)
+    margins = proposal_margins(measured, guessed)
     known = any(one.proposals.names for one in measured)
     return Models(learn_order([one.templates for one in measured], BOOSTING | coarse),
-                  learn_unfused(measured, picked_ways(measured, guessed, margin)),
-                  learn_proposals(measured, coarse) if known else [], margin)
+                  learn_unfused(measured, picked_ways(measured, guessed, margins)),
+                  learn_proposals(measured, coarse) if known else [], margins)
 
 
 class Guess(NamedTuple):
@@ -208,7 +230,8 @@ def guesses(measured, models):
         of, way = one.unfused, unfused.argmin()
         if models.proposals and one.proposals.names:
             of = one.proposals
-            way = taken(of.names, expected(models.proposals, of.features), models.proposal_margin)
+            way = taken(of.names, expected(models.proposals, of.features),
+                        models.proposal_margins.of(one))
         made.append(Guess(templates, unfused, of.names[way], of.seconds[way]))
     return made
 
@@ -246,9 +269,7 @@ def choose(one, guess, margin):
                   guess.candidate if unfused else one.templates.names[i])
 
 
-LOSS = 0.93
 MARGINS = [round(0.02 * i, 2) for i in range(-15, 4)]
-MOST_LOSING = 0.01
 
 
 def loses(one, chosen):

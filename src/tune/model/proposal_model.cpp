@@ -24,6 +24,7 @@ constexpr Extent kClusters[] = {{0, 0}, {0, 0}, {1, 1}, {2, 1},  {4, 1}, {1, 2},
 
 constexpr double kLeastWaves = 1.0 / 1024;
 constexpr double kNoPlace = 16;
+constexpr double kAlignment = 16;  // bytes; of rows with less, kernels and times differ more
 
 // Of the problem, whose result is the transpose of the library's.
 template <size_t Count>
@@ -111,7 +112,10 @@ const launch::Proposal& best_proposal(const problem::Problem& problem,
   const auto preferred = std::ranges::min_element(proposals, {}, [&](const auto& each) {
     return each.candidate.algorithm == 0 ? expected(each) : std::numeric_limits<double>::infinity();
   });
-  return expected(*best) + proposal_margin() < expected(*preferred) ? *best : *preferred;
+  const UnfusedFeatures path = unfused_features(problem, ways.front(), device);
+  const bool aligned = std::min(path[size_t(UnfusedFeature::aligned_a)],
+                                path[size_t(UnfusedFeature::aligned_b)]) == kAlignment;
+  return expected(*best) + proposal_margin(aligned) < expected(*preferred) ? *best : *preferred;
 }
 
 }  // namespace attacca::tune

@@ -65,8 +65,8 @@ double unfused_margin() {
   return of_unfused::kMargin;
 }
 
-double proposal_margin() {
-  return of_proposals::kMargin;
+double proposal_margin(bool aligned) {
+  return aligned ? of_proposals::kMargin : of_proposals::kUnalignedMargin;
 }
 
 const Training& training() {

@@ -31,7 +31,7 @@ const Training& training();
 // in order to be taken. ranking.py chooses the margin by which the choices on held-out problems are
 // fastest.
 double unfused_margin();
-// Likewise a proposal than the library's first one.
-double proposal_margin();
+// Likewise a proposal than the library's first one. `aligned`: all rows of A and B to 16 bytes.
+double proposal_margin(bool aligned);
 
 }  // namespace attacca::tune

@@ -28,7 +28,7 @@ struct Tiling {
 constexpr Tiling kWide{128, 256}, kTall{256, 128}, kSquare{128, 128}, kNarrow{64, 128};
 constexpr Tiling kTilings[] = {kWide,    kTall,     kSquare,  kNarrow,   {64, 64},
                                {64, 32}, {64, 256}, {64, 16}, {128, 64}, {256, 64}};
-constexpr double kSplits[] = {1, 2, 4, 8};
+constexpr double kSplits[] = {1, 2, 4, 8, 16, 32, 64};
 constexpr double kLeastPart = 256;  // of K: the least range of one block
 
 double tiles_of(const problem::Problem& problem, const Product& product, const Tiling& tiling) {
@@ -49,14 +49,23 @@ enum class Way : uint8_t {
   Plain,    // by Attacca's own kernel
 };
 
+// Whether the library takes the scales of blocks as they lie, or as copies along K's blocks, which
+// are dense (launch::vendor_takes_scales).
+bool takes_scales(const problem::Problem& problem, const problem::ScaleOperands<View>& scales,
+                  int64_t k) {
+  const int64_t blocks = (k + problem::kScaleBlock - 1) / problem::kScaleBlock;
+  const int64_t stride = (blocks + 3) / 4 * 4;
+  return problem.batch == 1 && problem.m % 4 == 0 &&
+         (blocks == stride || (scales.b.row_stride == 1 && scales.b.column_stride == stride));
+}
+
 Way way_of(const problem::Problem& problem, size_t index) {
   const Product& product = problem.products[index];
   const auto& views = problem.views.products[index];
   if (views.scales)
-    return launch::vendor_takes_scales(*views.scales, problem.m, product.k) ? Way::AsItIs
-                                                                            : Way::AsFloat;
+    return takes_scales(problem, *views.scales, product.k) ? Way::AsItIs : Way::AsFloat;
   if (ir::is_fp8(views.a.dtype))
-    return product.k % 16 == 0 && product.n % 8 == 0 ? Way::AsItIs : Way::AsHalf;
+    return product.k % 16 == 0 && product.n % 4 == 0 ? Way::AsItIs : Way::AsHalf;
   if (ir::is_integer(views.a.dtype) && (product.k % 4 != 0 || product.n % 2 != 0))
     return Way::Plain;
   return Way::AsItIs;
@@ -160,6 +169,13 @@ Copies copies_of(const problem::Problem& problem, size_t index) {
   else if (!lies_well(views.b, product.k, product.n, views.b.row_stride == 1))
     add(b_bytes, b_bytes);
   const Way way = way_of(problem, index);
+  if (views.scales && way == Way::AsItIs) {
+    const double blocks = std::ceil(double(product.k) / problem::kScaleBlock);
+    const double of_a = 4 * double(problem.m) * blocks;
+    const double of_b = 4 * std::ceil(double(product.n) / problem::kScaleBlock) * blocks;
+    if (views.scales->a.row_stride != 1) add(of_a, of_a);
+    if (views.scales->b.row_stride != 1) add(of_b, of_b);
+  }
   if (way == Way::AsFloat || way == Way::AsHalf) {
     const double to = way == Way::AsFloat ? 4 : 2;
     add(a_bytes, to * a);
