@@ -159,8 +159,9 @@ def write_page(options, result):
              "of the vendor library's proposals is chosen by a model of its own, another one than "
              "its first only if it is expected to win by more than "
              f"{trained.proposal_margins.aligned:.0%}, or {trained.proposal_margins.others:.0%} "
-             "where rows of A or B are not aligned to 16 bytes, found likewise. The problems of the "
-             "first file have no proposals that are described: its first one stands for them.", "",
+             "where rows of A or B are not aligned to 16 bytes, found likewise. The problems of "
+             "the first file have no proposals that are described: its first one stands for them.",
+             "",
              *pages.table(["", *HEADER], [["all", *cells(quality(held_out, chosen))]]), "",
              f"The other problems, each by trees of the other {models.FOLDS - 1} of "
              f"{models.FOLDS} parts, which are coarser:", "",
