@@ -48,7 +48,11 @@ class Unused(NamedTuple):
 
 
 def stand_in(graph: torch.fx.Graph) -> tuple[list[torch.fx.Node], list[Unused]]:
-    """Replaces the result of each kernel that may get an epilogue by a stand-in."""
+    """Replaces the result of each kernel that may get an epilogue by a stand-in.
+
+    Returns:
+        The stand-ins, and the kernels that are left unchanged.
+    """
     made: list[torch.fx.Node] = []
     unused: list[Unused] = []
     importer = Importer()
