@@ -43,6 +43,8 @@ std::string structural_reason(const ir::Graph& graph, ir::Value value) {
       return "a user's kernel reads its operands from memory";
     case Op::Gather:
       return "gather reads elements at places known only at run time";
+    case Op::Scatter:
+      return "scatter writes elements at places known only at run time";
     case Op::Concat:
       return "concat writes into a part of a larger tensor";
     case Op::Transpose:

@@ -96,6 +96,30 @@ TEST(Interpreter, Moves) {
             (Numbers{3, 1, 6, 4}));
 }
 
+TEST(Interpreter, ScattersSortsAndCounts) {
+  const std::vector<Named> x{{"x", kSix}};
+  EXPECT_EQ(run("graph g(x: f32[2,3], i: s64[3]) { return scatter(transpose(x), i, x[:1, :2] + "
+                "broadcast(0, [3, 2])) }",
+                {{"x", kSix}, {"i", Tensor::of(DType::S64, {3}, {2, -3, 2})}}),
+            (Numbers{1, 2, 2, 5, 1, 2}));
+  EXPECT_EQ(run("graph g(x: f32[2,3]) { return argsort(x, axis=1) }",
+                {{"x", f32({2, 3}, {3, 1, 3, NAN, 5, -INFINITY})}}),
+            (Numbers{1, 0, 2, 2, 1, 0}));
+  EXPECT_EQ(run("graph g(x: f32[2,3]) { return argsort(-x, axis=0) }", x),
+            (Numbers{1, 1, 1, 0, 0, 0}));
+  EXPECT_EQ(run("graph g(x: f32[M,3]) { return arange([M, 2*M + 1]) }", x), (Numbers{2, 3, 4}));
+}
+
+TEST(Interpreter, ScatterOutOfRangeIsAnError) {
+  const auto graph =
+      *parse_graph("graph g(x: f32[2], i: s64[1], u: f32[1]) { return scatter(x, i, u) }");
+  const auto result = interpret(
+      graph,
+      {{"x", f32({2}, {1, 2})}, {"i", Tensor::of(DType::S64, {1}, {-3})}, {"u", f32({1}, {7})}});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().what, "scatter index -3 is outside an axis of 2");
+}
+
 TEST(Interpreter, Reduces) {
   const std::vector<Named> x{{"x", f32({2, 3}, {1, -7, 3, NAN, 5, 6})}};
   EXPECT_EQ(run("graph g(x: f32[2,3]) { return amax(x, axes=[1]) }", x)[0], 7);

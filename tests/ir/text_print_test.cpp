@@ -175,6 +175,7 @@ Attrs attributes_of(const OpInfo& info) {
     case Attributes::Permute:
       return PermuteAttrs{{1, 0}};
     case Attributes::Shape:
+      if (info.op == Op::Arange) return ShapeAttrs{{2, 6}};
       return ShapeAttrs{{1, Dim::symbol("M"), 4}};
     case Attributes::Slice:
       return SliceAttrs{{{0, Dim::symbol("M"), 1}, {1, 3, 1}}};
@@ -220,6 +221,7 @@ std::vector<Type> operand_types(const OpInfo& info) {
   const Type f16{DType::F16, {m, 4}}, boolean{DType::Bool, {m, 4}};
   if (info.op == Op::MatMul) return {f16, {DType::F16, {4, m}}};
   if (info.op == Op::Gather) return {f16, {DType::S64, {3}}};
+  if (info.op == Op::Scatter) return {f16, {DType::S64, {3}}, {DType::F16, {3, 4}}};
   if (info.op == Op::Unpack) return {{DType::U8, {4864}}};
   if (info.op == Op::ScaleBlocks) return {f16, {DType::BF16, {m, 2}}};
   if (info.op == Op::Where) return {boolean, f16, f16};

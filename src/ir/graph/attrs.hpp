@@ -32,9 +32,9 @@ struct PermuteAttrs {
   friend bool operator==(const PermuteAttrs&, const PermuteAttrs&) = default;
 };
 
-// Reshape, Broadcast.
+// Reshape, Broadcast: the result's shape. Arange: begin and end.
 struct ShapeAttrs {
-  Shape shape;  // the result's
+  Shape shape;
   friend bool operator==(const ShapeAttrs&, const ShapeAttrs&) = default;
 };
 
@@ -52,7 +52,7 @@ struct SliceAttrs {
   friend bool operator==(const SliceAttrs&, const SliceAttrs&) = default;
 };
 
-// Concat, Gather.
+// Concat, Gather, Argsort.
 struct AxisAttrs {
   int64_t axis = 0;  // normalised to 0 <= axis < rank
   friend bool operator==(const AxisAttrs&, const AxisAttrs&) = default;

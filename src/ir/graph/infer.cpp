@@ -260,6 +260,34 @@ Result<Inferred> infer_gather(const Type& x, const Type& index, AxisAttrs attrs)
   return Inferred{{x.dtype, std::move(shape)}, std::move(attrs)};
 }
 
+Result<Inferred> infer_scatter(const Type& x, const Type& index, const Type& updates) {
+  if (index.dtype != DType::S32 && index.dtype != DType::S64)
+    return fail(fmt::format("scatter needs s32 or s64 indices, got {}", to_string(index)), {},
+                "cast(index, s64)");
+  Shape shape = index.shape;
+  if (!x.shape.empty()) shape.insert(shape.end(), x.shape.begin() + 1, x.shape.end());
+  if (x.shape.empty() || updates.dtype != x.dtype || !(updates.shape == shape))
+    return fail(fmt::format("scatter of {} to {} into {}", to_string(updates), to_string(index),
+                            to_string(x)),
+                {},
+                "the updates have x's dtype, and its shape with axis 0 replaced by the index's");
+  return Inferred{{x.dtype, x.shape}, NoAttrs{}};
+}
+
+Result<Inferred> infer_argsort(const Type& x, AxisAttrs attrs) {
+  ATTACCA_TRY(attrs.axis, axis_of(attrs.axis, x.shape.size(), Op::Argsort));
+  return Inferred{{DType::S64, x.shape}, attrs};
+}
+
+Result<Inferred> infer_arange(ShapeAttrs attrs) {
+  if (attrs.shape.size() != 2)
+    return fail(fmt::format("arange of {}", to_string(attrs.shape)), {}, "write arange([0, N])");
+  const Dim count = attrs.shape[1] - attrs.shape[0];
+  if (count.overflowed() || (count.is_static() && count.value() < 0))
+    return fail(fmt::format("arange of {} ends before it begins", to_string(attrs.shape)));
+  return Inferred{{DType::S64, {count}}, std::move(attrs)};
+}
+
 Result<Inferred> infer_cast(const Type& x, CastAttrs attrs) {
   if (attrs.compute) {
     if (*attrs.compute != DType::F32)
@@ -395,6 +423,12 @@ Result<Inferred> infer_structural(Op op, const Types& types, Attrs attrs) {
       return infer_cast(types[0], std::get<CastAttrs>(std::move(attrs)));
     case Op::Gather:
       return infer_gather(types[0], types[1], std::get<AxisAttrs>(std::move(attrs)));
+    case Op::Scatter:
+      return infer_scatter(types[0], types[1], types[2]);
+    case Op::Argsort:
+      return infer_argsort(types[0], std::get<AxisAttrs>(std::move(attrs)));
+    case Op::Arange:
+      return infer_arange(std::get<ShapeAttrs>(std::move(attrs)));
     case Op::Kernel:
       return infer_kernel(types, std::get<KernelAttrs>(std::move(attrs)));
     case Op::Unpack:

@@ -57,6 +57,16 @@ Array concatenated(const std::vector<Array>& parts, std::vector<int64_t> extents
 // numpy.take; negative indices count from the end. An error where one is outside the axis.
 Result<Array> gathered(const Array& x, const Array& index, std::vector<int64_t> extents,
                        int64_t axis);
+// x, but x[index[i]] = updates[i] along axis 0; of equal indices the last one counts. An error
+// where one is outside the axis.
+Result<Array> scattered(const Array& x, const Array& index, const Array& updates);
+// Which of x's rows (i) or of the updates (x's extent + i) each row of that result is.
+Result<Array> scatter_sources(int64_t extent, const Array& index);
+// The s64 places of the elements along an axis in ascending order; NaN is the largest, and equal
+// elements keep their order.
+Array argsorted(const Array& x, int64_t axis);
+// begin, begin + 1, ...
+Array arange(int64_t begin, int64_t count);
 // A reduction op over ascending axes, in f64 or wrapping int64. A maximum or minimum with a NaN is
 // NaN. The maximum of nothing is -inf or the smallest integer, the mean of nothing is NaN.
 Array reduced(Op op, const Array& x, const std::vector<int64_t>& axes,

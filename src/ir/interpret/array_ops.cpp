@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "fmt/format.h"
 
@@ -153,6 +154,63 @@ Result<Array> gathered(const Array& x, const Array& index, std::vector<int64_t> 
       for_each_position(inner, [&](int64_t at) { copy_element(x, at, result, next++); });
     }
   });
+  return result;
+}
+
+Result<Array> scatter_sources(int64_t extent, const Array& index) {
+  Array sources = arange(0, extent);
+  int64_t next = extent;
+  Status status;
+  for_each_position(index, [&](int64_t at) {
+    const int64_t raw = index.integer(at), row = raw < 0 ? raw + extent : raw;
+    if (row < 0 || row >= extent)
+      status = fail(fmt::format("scatter index {} is outside an axis of {}", raw, extent), {},
+                    "use indices inside the axis");
+    else
+      (*sources.integers)[row] = next;
+    ++next;
+  });
+  ATTACCA_TRY_VOID(status);
+  return sources;
+}
+
+Result<Array> scattered(const Array& x, const Array& index, const Array& updates) {
+  ATTACCA_TRY(const Array sources, scatter_sources(x.extents[0], index));
+  std::vector<int64_t> rows = x.extents;
+  rows[0] = index.size();
+  const Array listed = reshaped(updates, rows);
+  rows[0] += x.extents[0];
+  return gathered(concatenated({x, listed}, rows, 0), sources, x.extents, 0);
+}
+
+Array argsorted(const Array& x, int64_t axis) {
+  Array result = Array::of_integers(x.extents);
+  Array from = x, to = result;
+  const int64_t extent = x.extents[axis], from_stride = x.strides[axis],
+                to_stride = result.strides[axis];
+  from.extents[axis] = to.extents[axis] = std::min<int64_t>(extent, 1);
+  std::vector<int64_t> targets, places(static_cast<size_t>(extent));
+  for_each_position(to, [&](int64_t at) { targets.push_back(at); });
+  size_t line = 0;
+  for_each_position(from, [&](int64_t base) {
+    const auto less = [&](int64_t a, int64_t b) {
+      const int64_t first = base + a * from_stride, second = base + b * from_stride;
+      if (x.is_integer()) return x.integer(first) < x.integer(second);
+      const double left = x.number(first), right = x.number(second);
+      return left < right || (std::isnan(right) && !std::isnan(left));
+    };
+    std::iota(places.begin(), places.end(), 0);
+    std::stable_sort(places.begin(), places.end(), less);
+    for (int64_t i = 0; i < extent; ++i)
+      (*result.integers)[targets[line] + i * to_stride] = places[i];
+    ++line;
+  });
+  return result;
+}
+
+Array arange(int64_t begin, int64_t count) {
+  Array result = Array::of_integers({count});
+  std::iota(result.integers->begin(), result.integers->end(), begin);
   return result;
 }
 

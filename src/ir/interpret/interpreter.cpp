@@ -123,6 +123,14 @@ class Run {
       case Op::Gather:
         return gathered(operand(node, 0), values_[node.operands[1].id], std::move(extents),
                         node.get<AxisAttrs>().axis);
+      case Op::Scatter:
+        return scattered(operand(node, 0), values_[node.operands[1].id], operand(node, 2));
+      case Op::Argsort:
+        return argsorted(operand(node, 0), node.get<AxisAttrs>().axis);
+      case Op::Arange: {
+        ATTACCA_TRY(const int64_t begin, node.get<ShapeAttrs>().shape[0].evaluate(symbols_));
+        return arange(begin, extents[0]);
+      }
       case Op::Kernel:
         return fail(
             fmt::format("the kernel of {} has no reference", node.get<KernelAttrs>().call.file),

@@ -31,6 +31,10 @@ constexpr Alias kAliases[] = {
 
 // A shape; only reshape leaves a dimension open, by -1.
 Result<Shape> shape(Op op, Arguments& arguments) {
+  if (op == Op::Arange) {
+    ATTACCA_TRY(const Argument* bounds, arguments.require("bounds", 0, "arange([0, N])"));
+    return arguments.as_list(*bounds);
+  }
   ATTACCA_TRY(const Argument* argument,
               arguments.require("shape", 1, fmt::format("{}(x, [M, 64])", name(op))));
   ATTACCA_TRY(Shape shape, arguments.as_list(*argument));

@@ -272,7 +272,7 @@ void Writer::attributes(const Node& node) {
       out_ += ", " + to_string(node.get<BlocksAttrs>().block);
       return;
     case Attributes::Shape:
-      out_ += ", " + to_string(node.get<ShapeAttrs>().shape);
+      out_ += (node.operands.empty() ? "" : ", ") + to_string(node.get<ShapeAttrs>().shape);
       return;
     case Attributes::Axis:
       if (const int64_t axis = node.get<AxisAttrs>().axis; axis != 0)

@@ -179,6 +179,17 @@ class Bounds {
         return product(node, operand(node, 0), operand(node, 1), std::move(extents));
       case Op::Cast:
         return cast(node, std::move(extents));
+      case Op::Scatter:
+        return scattered(node, std::move(extents));
+      case Op::Argsort:
+        return Value{
+            ir::argsorted(materialised(operand(node, 0)).value, node.get<ir::AxisAttrs>().axis),
+            {},
+            {}};
+      case Op::Arange: {
+        ATTACCA_TRY(const int64_t begin, node.get<ir::ShapeAttrs>().shape[0].evaluate(symbols_));
+        return Value{ir::arange(begin, extents[0]), {}, {}};
+      }
       case Op::Kernel:
         return fail(
             fmt::format("the kernel of {} has no reference", node.get<ir::KernelAttrs>().call.file),
@@ -301,6 +312,22 @@ class Bounds {
     if (node.op != Op::Gather) return viewed(node, x, extents, symbols_);
     return gathered(x, materialised(operand(node, 1)).value, extents,
                     node.get<ir::AxisAttrs>().axis);
+  }
+
+  // Rows of x and of the updates behind it, chosen by where each comes from.
+  Result<Value> scattered(const Node& node, std::vector<int64_t> extents) const {
+    const Value x = materialised(operand(node, 0));
+    Value updates = materialised(operand(node, 2));
+    const Array index = materialised(operand(node, 1)).value;
+    ATTACCA_TRY(const Array sources, ir::scatter_sources(extents[0], index));
+    std::vector<int64_t> rows = extents;
+    rows[0] = index.size();
+    updates.value = dense(updates.value);
+    updates.value.strides = ir::contiguous_strides(rows);
+    updates.value.extents = rows;
+    rows[0] += extents[0];
+    return moved(joined({&x, &updates}, rows, 0),
+                 [&](const Array& array) { return gathered(array, sources, extents, 0); });
   }
 
   Result<Value> unpacked(const Node& node) const {

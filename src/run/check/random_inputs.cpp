@@ -37,13 +37,14 @@ struct Wish {
 Result<std::vector<Wish>> wishes(const Graph& graph, const ir::SymbolValues& symbols) {
   std::vector<Wish> result(graph.size());
   for (const ir::Node& node : graph.nodes()) {
-    if (node.op != Op::MatMul && node.op != Op::Gather) continue;
+    if (node.op != Op::MatMul && node.op != Op::Gather && node.op != Op::Scatter) continue;
     const auto input = input_behind(graph, node.operands[1]);
     if (!input) continue;
     Wish& wish = result[input->id];
     const ir::Shape& shape = graph.type(node.operands[node.op == Op::MatMul ? 1 : 0]).shape;
-    const ir::Dim& dim =
-        node.op == Op::MatMul ? shape[shape.size() - 2] : shape[node.get<ir::AxisAttrs>().axis];
+    const ir::Dim& dim = node.op == Op::MatMul   ? shape[shape.size() - 2]
+                         : node.op == Op::Gather ? shape[node.get<ir::AxisAttrs>().axis]
+                                                 : shape[0];
     ATTACCA_TRY(const int64_t extent, dim.evaluate(symbols));
     if (node.op == Op::MatMul)
       wish.scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(extent, 1)));

@@ -2,6 +2,7 @@
 // to the reference interpreter.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "fmt/format.h"
 
@@ -58,6 +59,7 @@ class SingleOp : public Executable {
  private:
   Status compute(const std::vector<const Tensor*>& operands, Tensor& result,
                  RunState& state) const {
+    if (node_.op == Op::Arange) return count_up(result, state);
     const Tensor& x = *operands[0];
     if (ir::is_reduction(node_.op)) {
       std::vector<bool> reduced(x.shape().size(), false);
@@ -148,6 +150,12 @@ class SingleOp : public Executable {
         to += inner;
       }
     });
+    return {};
+  }
+
+  Status count_up(Tensor& result, const RunState& state) const {
+    ATTACCA_TRY(const int64_t begin, node_.get<ir::ShapeAttrs>().shape[0].evaluate(state.symbols));
+    std::iota(result.as<int64_t>(), result.as<int64_t>() + result.size(), begin);
     return {};
   }
 

@@ -122,6 +122,20 @@ Result<StepLaunch> make_gather(const StepContext& context, const ir::Node& node,
   };
 }
 
+Result<StepLaunch> make_arange(const StepContext& context, const ir::Node& node) {
+  const ir::Shape& bounds = node.get<ir::ShapeAttrs>().shape;
+  ATTACCA_TRY(const int64_t begin, bounds[0].evaluate(context.symbols));
+  ATTACCA_TRY(const int64_t count, node.type.shape[0].evaluate(context.symbols));
+  ATTACCA_TRY(const SourceKernel kernel,
+              SourceKernel::make(context.toolbox(), "attacca_arange",
+                                 std::string("#define ARANGE\n") + kSingleSource));
+  const int64_t threads = SourceKernel::kThreads;
+  const uint32_t blocks = kernel.blocks((count + threads - 1) / threads);
+  return [=](const Addresses& at, void*, gpu::StreamHandle stream) {
+    return kernel.launch({blocks, 1, 1}, stream, at.outputs[0], begin, count);
+  };
+}
+
 Result<launch::ScaleBlocks> make_scale_blocks(const StepContext& context, const ir::Node& node) {
   const ir::Type& x = context.graph().type(node.operands[0]);
   const ir::Type& scale = context.graph().type(node.operands[1]);
@@ -147,6 +161,8 @@ Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
     ATTACCA_TRY(step.launch, make_reduction(context, node, where));
   } else if (node.op == ir::Op::Gather) {
     ATTACCA_TRY(step.launch, make_gather(context, node, where));
+  } else if (node.op == ir::Op::Arange) {
+    ATTACCA_TRY(step.launch, make_arange(context, node));
   } else if (node.op == ir::Op::Unpack) {
     ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.get<ir::UnpackAttrs>()));
     ATTACCA_TRY(auto made,

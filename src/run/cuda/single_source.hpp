@@ -1,5 +1,5 @@
-// CUDA C++ of the ops that are kernels of their own: reductions and gather. The host says the
-// dtypes and the op by macros that stand in front.
+// CUDA C++ of the ops that are kernels of their own: reductions, gather and arange. The host says
+// the dtypes and the op by macros that stand in front.
 #pragma once
 
 namespace attacca::run {
@@ -97,6 +97,13 @@ attacca_gather(const ELEMENT* from, const INDEX::Memory* index, ELEMENT* to, s64
     if (chosen >= 0 && chosen < extent) to[at] = from[(block * extent + chosen) * inner + column];
     else for (int i = 0; i < sizeof(ELEMENT); ++i) ((u8*)(to + at))[i] = 0xff;
   }
+}
+#endif
+
+#ifdef ARANGE
+extern "C" __global__ void __launch_bounds__(256)
+attacca_arange(s64* to, s64 begin, s64 count) {
+  for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < count; at += gridDim.x * 256ll) to[at] = begin + at;
 }
 #endif
 )cuda";
