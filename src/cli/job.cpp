@@ -11,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "import/files/npy.hpp"
 #include "import/files/safetensors.hpp"
+#include "import/formats.hpp"
 #include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
 #include "ir/text/lexer.hpp"
@@ -76,9 +77,17 @@ Result<std::vector<std::vector<std::string>>> combinations(const std::vector<std
 
 }  // namespace
 
-Result<Job> load_job(const std::string& file) {
+Result<Job> load_job(const std::string& file, const std::vector<std::string>& dims) {
   Job job;
-  ATTACCA_TRY(job.graph, run::load_graph(file));
+  auto graph = run::load_graph(file);
+  if (!graph && !dims.empty()) {
+    ATTACCA_TRY(const auto pairs, parse_pairs(dims, "--dim"));
+    for (const auto& [name, text] : pairs) {
+      ATTACCA_TRY(job.fixed[name], parse_size(text, "--dim"));
+    }
+    graph = import::format_of(file).read(file, job.fixed);
+  }
+  ATTACCA_TRY(job.graph, std::move(graph));
   ATTACCA_TRY_VOID(ir::verify(job.graph));
   return job;
 }
@@ -105,6 +114,7 @@ Status bind_dims(Job& job, const std::vector<std::string>& texts) {
   ATTACCA_TRY(const auto pairs, parse_pairs(texts, "--dim"));
   const std::vector<std::string> known = job.graph.symbols();
   for (const auto& [name, text] : pairs) {
+    if (job.fixed.count(name) != 0) continue;
     if (std::find(known.begin(), known.end(), name) == known.end())
       return fail(fmt::format("the graph has no dimension {}", name), "--dim",
                   known.empty() ? "all its dimensions are fixed"
@@ -133,7 +143,7 @@ Result<std::vector<ir::SymbolValues>> sizes_of(const Job& job,
   ATTACCA_TRY(const auto all, combinations(texts));
   std::vector<ir::SymbolValues> sizes;
   for (const std::vector<std::string>& each : all) {
-    Job bound{job.graph, {}, {}, {}};
+    Job bound{job.graph, job.fixed, {}, {}, {}};
     ATTACCA_TRY_VOID(bind_dims(bound, each));
     sizes.push_back(std::move(bound.symbols));
   }

@@ -11,13 +11,15 @@ namespace attacca::cli {
 
 struct Job {
   ir::Graph graph;
+  ir::SymbolValues fixed;  // symbols of the file that are numbers in the graph
   ir::SymbolValues symbols;
   std::vector<std::string> assumed;  // symbols that nothing bound, which have a default
   ir::Bindings inputs;
 };
 
-// Reads and verifies the file's graph. No symbol or input is bound yet.
-Result<Job> load_job(const std::string& file);
+// Reads and verifies the file's graph. No symbol or input is bound yet. A file whose shapes depend
+// on more than symbols is read for the sizes of `dims` ("M=128").
+Result<Job> load_job(const std::string& file, const std::vector<std::string>& dims = {});
 // `texts`: "x=x.npy".
 Status read_inputs(Job& job, const std::vector<std::string>& texts);
 // Symbols from `texts` ("M=128"), from the shapes of given files, and the default for the rest.

@@ -9,13 +9,17 @@
 namespace attacca::import {
 namespace {
 
-Result<ir::Graph> read_text(const std::string& path) {
+// A text's shapes may be symbols wherever a model's may not: sizes are not needed.
+Result<ir::Graph> read_text(const std::string& path, const ir::SymbolValues&) {
   ATTACCA_TRY(const std::string text, read_file(path));
   return ir::parse_graph(text, path);
 }
 
 constexpr Format kFormats[] = {
-    {"onnx", ".onnx", ".onnx model", [](const std::string& path) { return read_onnx(path); },
+    {"onnx", ".onnx", ".onnx model",
+     [](const std::string& path, const ir::SymbolValues& sizes) {
+       return read_onnx(path, {}, sizes);
+     },
      [](std::string_view bytes) { return parse_onnx(bytes); }},
     {"text", ".attacca", "graph in the text form", read_text,
      [](std::string_view text) { return ir::parse_graph(text); }},

@@ -14,7 +14,8 @@ struct Format {
   std::string_view name;    // of its fuzzer and corpus in tests/fuzz
   std::string_view ending;  // of its files
   std::string_view noun;    // for help: ".onnx model"
-  Result<ir::Graph> (*read)(const std::string& path);
+  // Symbols of the inputs' shapes that are among `sizes` become numbers.
+  Result<ir::Graph> (*read)(const std::string& path, const ir::SymbolValues& sizes);
   Result<ir::Graph> (*parse)(std::string_view bytes);  // the content of such a file
 };
 

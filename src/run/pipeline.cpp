@@ -22,7 +22,7 @@
 namespace attacca::run {
 
 Result<ir::Graph> load_graph(const std::string& path) {
-  return import::format_of(path).read(path);
+  return import::format_of(path).read(path, {});
 }
 
 Result<Prepared> prepare(const ir::Graph& graph, const Target& target,

@@ -16,7 +16,7 @@ namespace attacca::cli {
 namespace {
 
 Result<Job> prepare_job(const RunArgs& args) {
-  ATTACCA_TRY(Job job, load_job(args.file));
+  ATTACCA_TRY(Job job, load_job(args.file, args.dims));
   if (!args.output.empty()) ATTACCA_TRY_VOID(output_files(job.graph, args.output));
   ATTACCA_TRY_VOID(read_inputs(job, args.inputs));
   ATTACCA_TRY_VOID(bind_dims(job, args.dims));

@@ -29,15 +29,6 @@ Result<Tensor> vector_of(DType dtype, const List& values) {
   return tensor;
 }
 
-Result<int64_t> generated_extent(const Dim& dim, std::string_view what) {
-  const auto value = dim.maybe_value();
-  if (!value || *value < 0 || *value > kMaxGenerated)
-    return fail(fmt::format("{} needs a fixed size up to {}, got {}", what, kMaxGenerated,
-                            ir::to_string(dim)),
-                {}, "export the model with a fixed size there");
-  return *value;
-}
-
 // Whether column - row compares with k, over the two innermost axes of `shape`.
 Expr diagonal(Node& node, const Shape& shape, Op compare, const Expr& k) {
   if (shape.size() < 2) return node.failed("a matrix is wanted, got " + ir::to_string(shape));
@@ -62,14 +53,29 @@ Error range_error() {
   return {"Range has too many elements or a step of 0", {}, "use fewer elements"};
 }
 
+// start, start + step, ... of bounds with symbols.
+Result<Outputs> range_of_symbols(Node& node, DType dtype, const Dim& start, const Dim& limit,
+                                 const Dim& step) {
+  const auto count = divide(limit - start, step);
+  if (!count || !step.is_static() || step.is(0))
+    return fail(fmt::format("Range from {} to {} by {}", ir::to_string(start), ir::to_string(limit),
+                            ir::to_string(step)),
+                {}, "give the sizes, e.g. --dim; a fixed step must divide the range");
+  if (step.is(1)) return cast(emit_range(node.graph(), start, limit), dtype);
+  const Expr places = emit_range(node.graph(), 0, *count) * static_cast<double>(step.value());
+  return cast(places + number_of(node, start), dtype);
+}
+
 Result<Outputs> integer_range(Node& node, DType dtype) {
-  int64_t bounds[3];
+  Dim bounds[3];
   for (size_t i = 0; i < 3; ++i) {
-    ATTACCA_TRY(const auto values, node.integers(i, "a bound of Range"));
+    ATTACCA_TRY(const auto values, node.dims(i, "a bound of Range"));
     if (values.size() != 1) return fail("the bounds of Range are scalars");
     bounds[i] = values[0];
   }
-  const auto [start, limit, step] = bounds;
+  if (!bounds[0].is_static() || !bounds[1].is_static() || !bounds[2].is_static())
+    return range_of_symbols(node, dtype, bounds[0], bounds[1], bounds[2]);
+  const int64_t start = bounds[0].value(), limit = bounds[1].value(), step = bounds[2].value();
   if (step == 0) return tl::make_unexpected(range_error());
   const __int128 span = static_cast<__int128>(limit) - start;
   const __int128 count = span / step + (span % step != 0 ? 1 : 0);
@@ -97,24 +103,29 @@ Result<Outputs> float_range(Node& node, DType dtype) {
   return add_constant(node.graph(), std::move(tensor));
 }
 
+// Known as a number or a symbol, else a constant of any type.
+Result<Dim> depth_of(Node& node) {
+  if (const auto known = node.known(1); known && known->elements.size() == 1)
+    return known->elements[0];
+  const auto depth = node.constant_scalar(1);
+  if (!depth || !(*depth >= 0 && *depth <= static_cast<double>(kMaxGenerated)))
+    return fail("the depth of OneHot must be a constant, and small", {},
+                "store it as an initializer");
+  return Dim(static_cast<int64_t>(*depth));
+}
+
 }  // namespace
 
 Expr number_of(Node& node, const Dim& size) {
-  if (!size.is_static())
-    return node.failed(fmt::format("the dimension {} is used as data", ir::to_string(size)),
-                       "export the model with a fixed size there");
+  if (!size.is_static()) return reshape(emit_range(node.graph(), size, size + 1), {});
   return number(node, static_cast<double>(size.value()), DType::S64);
 }
 
 Expr counting(Node& node, const Dim& size, int64_t rank, int64_t axis) {
-  const auto n = generated_extent(size, "counting along an axis");
-  if (!n) return {&node.graph(), tl::make_unexpected(n.error())};
-  std::vector<int64_t> shape(static_cast<size_t>(rank), 1);
-  shape[static_cast<size_t>(axis)] = *n;
-  auto tensor = Tensor::make(DType::S64, std::move(shape));
-  if (!tensor) return {&node.graph(), tl::make_unexpected(tensor.error())};
-  for (int64_t i = 0; i < *n; ++i) tensor->set_integer(i, i);
-  return node.expr(node.graph().constant(*std::move(tensor)));
+  Shape shape(static_cast<size_t>(rank), 1);
+  shape[static_cast<size_t>(axis)] = size;
+  const Expr places = reshape(emit_range(node.graph(), 0, size), shape);
+  return size.is_static() && size.value() <= kMaxGenerated ? folded(places) : places;
 }
 
 Result<Outputs> constant(Node& node) {
@@ -209,17 +220,13 @@ Result<Outputs> trilu(Node& node) {
 Result<Outputs> one_hot(Node& node) {
   ATTACCA_TRY(const Value indices, node.input(0));
   ATTACCA_TRY(const Value values, node.input(2));
-  const auto depth = node.constant_scalar(1);
-  if (!depth || !(std::fabs(*depth) <= static_cast<double>(kMaxGenerated)))
-    return fail("the depth of OneHot must be a constant, and small", {},
-                "store it as an initializer");
-  ATTACCA_TRY(const int64_t extent, generated_extent(static_cast<int64_t>(*depth), "OneHot"));
+  ATTACCA_TRY(const Dim extent, depth_of(node));
   const int64_t rank = node.rank(indices) + 1;
   ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), rank));
   Shape shape = node.shape(indices);
   shape.insert(shape.begin() + axis, 1);
   const Expr index = reshape(cast(node.expr(indices), DType::S64), shape);
-  const Expr wrapped = where(index < 0.0, index + static_cast<double>(extent), index);
+  const Expr wrapped = where(index < 0.0, index + number_of(node, extent), index);
   const Expr hot = emit(Op::Eq, std::vector<Expr>{wrapped, counting(node, extent, rank, axis)});
   if (!(node.shape(values) == Shape{2})) return fail("the values of OneHot are [off, on]");
   const Expr off = reshape(slice_axis(node.expr(values), 0, 0, 1), {});

@@ -84,6 +84,10 @@ Expr slice_axis(const Expr& x, int64_t axis, ir::Dim begin, ir::Dim end, int64_t
   return emit(Op::Slice, std::vector<Expr>{x}, std::move(attrs));
 }
 
+Expr emit_range(ir::Graph& graph, const ir::Dim& begin, const ir::Dim& end) {
+  return {&graph, graph.add(Op::Arange, {}, ir::ShapeAttrs{{begin, end}})};
+}
+
 Expr concat(const std::vector<Expr>& parts, int64_t axis) {
   if (parts.size() == 1) return parts[0];
   const auto limit = static_cast<size_t>(ir::info(Op::Concat).max_arity);

@@ -87,6 +87,8 @@ Expr broadcast_to(const Expr& x, ir::Shape shape);
 Expr permute(const Expr& x, const std::vector<int64_t>& axes);
 // Elements begin..end of an axis, which must exist.
 Expr slice_axis(const Expr& x, int64_t axis, ir::Dim begin, ir::Dim end, int64_t step = 1);
+// begin, begin + 1, ... end - 1 as s64.
+Expr emit_range(ir::Graph& graph, const ir::Dim& begin, const ir::Dim& end);
 Expr concat(const std::vector<Expr>& parts, int64_t axis);
 
 }  // namespace attacca::import

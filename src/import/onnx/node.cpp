@@ -51,14 +51,19 @@ Result<Tensor> tensor_of(const Known& known) {
   std::vector<int64_t> shape;
   if (!known.scalar) shape.push_back(static_cast<int64_t>(known.elements.size()));
   ATTACCA_TRY(Tensor tensor, Tensor::make(known.dtype, std::move(shape)));
-  for (size_t i = 0; i < known.elements.size(); ++i) {
-    const auto value = known.elements[i].maybe_value();
-    if (!value)
-      return fail(fmt::format("the dimension {} is used as data", to_string(known.elements[i])), {},
-                  "export the model with a fixed size there");
-    tensor.set_integer(static_cast<int64_t>(i), *value);
-  }
+  for (size_t i = 0; i < known.elements.size(); ++i)
+    tensor.set_integer(static_cast<int64_t>(i), known.elements[i].value());
   return tensor;
+}
+
+// The elements, of which some are symbols, as a value computed at run time.
+Result<Value> value_of(ir::Graph& graph, const Known& known) {
+  std::vector<Expr> parts;
+  for (const Dim& element : known.elements)
+    parts.push_back(emit_range(graph, element, element + 1));
+  Expr joined = concat(parts, 0);
+  if (known.scalar) joined = reshape(joined, {});
+  return cast(joined, known.dtype).value;
 }
 
 }  // namespace
@@ -97,9 +102,13 @@ Value add_constant(ir::Graph& graph, Tensor tensor) {
 }
 
 Result<Value> materialise(ir::Graph& graph, Entry& entry) {
-  if (!entry.value) {
+  if (entry.value) return *entry.value;
+  if (std::all_of(entry.known->elements.begin(), entry.known->elements.end(),
+                  [](const Dim& element) { return element.is_static(); })) {
     ATTACCA_TRY(Tensor tensor, tensor_of(*entry.known));
     entry.value = add_constant(graph, std::move(tensor));
+  } else {
+    ATTACCA_TRY(entry.value, value_of(graph, *entry.known));
   }
   return *entry.value;
 }

@@ -46,7 +46,6 @@ class Node {
   size_t inputs() const { return inputs_.size(); }
   bool has(size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
   const Entry* entry(size_t i) const { return has(i) ? inputs_[i] : nullptr; }
-  // A known but symbolic tensor has no value: an error.
   Result<ir::Value> input(size_t i);
   Expr x(size_t i) { return {&graph_, input(i)}; }
   Expr expr(ir::Value value) { return {&graph_, value}; }

@@ -62,8 +62,9 @@ struct Scope {
 
 class Importer {
  public:
-  Importer(onnx::ModelProto& model, const std::string& directory, const FixedInputs& fixed)
-      : model_(model), directory_(directory), fixed_(fixed) {}
+  Importer(onnx::ModelProto& model, const std::string& directory, const FixedInputs& fixed,
+           const ir::SymbolValues& sizes)
+      : model_(model), directory_(directory), fixed_(fixed), sizes_(sizes) {}
 
   Result<ir::Graph> run() {
     ATTACCA_TRY(functions_, Functions::of(model_));
@@ -196,11 +197,16 @@ class Importer {
       return Dim(proto.dim_value());
     }
     if (!proto.has_dim_param() || proto.dim_param().empty())
-      return Dim::symbol(symbols_.take(fmt::format("{}_d{}", input, axis)));
+      return sized(symbols_.take(fmt::format("{}_d{}", input, axis)));
     ATTACCA_TRY_VOID(check_name(proto.dim_param(), {}));
     const auto [slot, fresh] = dim_params_.emplace(proto.dim_param(), "");
     if (fresh) slot->second = symbols_.take(proto.dim_param());
-    return Dim::symbol(slot->second);
+    return sized(slot->second);
+  }
+
+  Dim sized(const std::string& symbol) const {
+    const auto size = sizes_.find(symbol);
+    return size == sizes_.end() ? Dim::symbol(symbol) : Dim(size->second);
   }
 
   Status add_nodes(const Nodes& nodes, Scope& scope) {
@@ -345,6 +351,7 @@ class Importer {
   onnx::ModelProto& model_;
   const std::string& directory_;
   const FixedInputs& fixed_;
+  const ir::SymbolValues& sizes_;
   ir::Graph graph_;
   NameSet names_, symbols_;
   std::map<std::string, std::string> dim_params_;
@@ -358,15 +365,16 @@ class Importer {
 Result<ir::Graph> parse_onnx(std::string_view bytes, const std::string& directory,
                              const FixedInputs& fixed) {
   ATTACCA_TRY(const auto model, parse_model(bytes));
-  return Importer(*model, directory, fixed).run();
+  return Importer(*model, directory, fixed, {}).run();
 }
 
-Result<ir::Graph> read_onnx(const std::string& path, const FixedInputs& fixed) {
+Result<ir::Graph> read_onnx(const std::string& path, const FixedInputs& fixed,
+                            const ir::SymbolValues& sizes) {
   const auto model = read_model(path);
   if (!model) return at(model.error(), path);
   const auto parent = std::filesystem::path(path).parent_path();
   const std::string directory = parent.empty() ? "." : parent.string();
-  auto graph = Importer(**model, directory, fixed).run();
+  auto graph = Importer(**model, directory, fixed, sizes).run();
   if (!graph) return at(graph.error(), path);
   return graph;
 }

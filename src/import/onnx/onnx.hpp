@@ -15,7 +15,10 @@ using FixedInputs = std::map<std::string, ir::Tensor>;
 
 // `path` names a .onnx file; external data is looked up beside it. Errors list every unsupported op
 // with its node name at once.
-Result<ir::Graph> read_onnx(const std::string& path, const FixedInputs& fixed = {});
+// Symbols of the inputs' shapes that are among `sizes` become numbers: a model whose shapes depend
+// on a comparison of sizes needs them.
+Result<ir::Graph> read_onnx(const std::string& path, const FixedInputs& fixed = {},
+                            const ir::SymbolValues& sizes = {});
 
 // From memory; external data is an error unless `directory` is given.
 Result<ir::Graph> parse_onnx(std::string_view bytes, const std::string& directory = {},

@@ -110,17 +110,22 @@ Result<Outputs> reshape_to(Node& node, std::vector<Dim> wanted) {
   return reshape(node.expr(x), target);
 }
 
-Result<std::vector<int64_t>> split_sizes(Node& node, const Dim& extent) {
-  if (node.has(1)) return node.integers(1, "split");
-  if (const auto listed = node.integer_list("split")) return *listed;
+Result<std::vector<Dim>> split_sizes(Node& node, const Dim& extent) {
+  if (node.has(1)) return node.dims(1, "split");
+  if (const auto listed = node.integer_list("split"))
+    return std::vector<Dim>(listed->begin(), listed->end());
   const auto parts = node.integer("num_outputs", static_cast<int64_t>(node.outputs()));
+  if (const auto part = divide(extent, Dim(parts));
+      !extent.is_static() && part && parts == static_cast<int64_t>(node.outputs()))
+    return std::vector<Dim>(static_cast<size_t>(parts), *part);
   if (!extent.is_static() || parts < 1 || parts != static_cast<int64_t>(node.outputs()))
     return fail(fmt::format("cannot split {} into {} parts", ir::to_string(extent), parts));
   // The last part is the smaller one.
   const int64_t total = extent.value(), size = total / parts + (total % parts != 0);
-  std::vector<int64_t> sizes(static_cast<size_t>(parts), size);
-  sizes.back() = total - size * (parts - 1);
-  if (sizes.back() < 0 || (node.opset() < 18 && total % parts != 0))
+  std::vector<Dim> sizes(static_cast<size_t>(parts), size);
+  const int64_t last = total - size * (parts - 1);
+  sizes.back() = last;
+  if (last < 0 || (node.opset() < 18 && total % parts != 0))
     return fail(fmt::format("cannot split {} into {} equal parts", total, parts));
   return sizes;
 }
@@ -273,13 +278,13 @@ Result<Outputs> split(Node& node) {
   ATTACCA_TRY(const Value x, node.input(0));
   ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 0), node.rank(x)));
   const Dim extent = node.shape(x)[static_cast<size_t>(axis)];
-  ATTACCA_TRY(const std::vector<int64_t> sizes, split_sizes(node, extent));
+  ATTACCA_TRY(const std::vector<Dim> sizes, split_sizes(node, extent));
   if (sizes.size() != node.outputs())
     return fail(fmt::format("{} sizes for {} outputs", sizes.size(), node.outputs()));
   std::vector<Value> parts;
   Dim at = 0;
-  for (const int64_t size : sizes) {
-    if (size < 0) return fail("a negative size");
+  for (const Dim& size : sizes) {
+    if (size.is_static() && size.value() < 0) return fail("a negative size");
     ATTACCA_TRY(const Value part, slice_axis(node.expr(x), axis, at, at + size).value);
     parts.push_back(part);
     at = at + size;
