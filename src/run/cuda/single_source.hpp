@@ -103,7 +103,8 @@ attacca_gather(const ELEMENT* from, const INDEX::Memory* index, ELEMENT* to, s64
 #ifdef ARANGE
 extern "C" __global__ void __launch_bounds__(256)
 attacca_arange(s64* to, s64 begin, s64 count) {
-  for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < count; at += gridDim.x * 256ll) to[at] = begin + at;
+  for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < count; at += gridDim.x * 256ll)
+    to[at] = begin + at;
 }
 #endif
 )cuda";
