@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Whether processes that tune the same problems choose alike: a new process with an empty database
 tunes ten problems, again and again. Prints the choices of each problem with their counts, and how
-many differ from the most common one; --json writes every choice and time."""
+many differ from the most common one; --json writes every choice and time. --rounds writes the seconds of
+each round of the candidates that any process compared last, from six further processes: what
+tests/tune/alike_test.cpp assumes of the noise follows from them."""
 
 import argparse
 import collections
@@ -11,6 +13,7 @@ import tempfile
 import time
 
 import program
+from ranking_collect import Worker
 
 # Small and large, in which the unfused path wins, a template, or nearly both.
 PROBLEMS = [
@@ -27,14 +30,33 @@ PROBLEMS = [
 ]
 
 
-def graph():
+TIMING_PROCESSES, TIMED_ROUNDS = 6, 66
+
+
+def graph(problems):
     """All problems as regions of one graph."""
     inputs, lines = [], []
-    for i, (text, m, n, k) in enumerate(PROBLEMS):
+    for i, (text, m, n, k) in enumerate(problems):
         inputs.append(f"x{i}: bf16[{m}, {k}], w{i}: bf16[{n}, {k}], b{i}: bf16[{n}]")
         lines.append(f"  y{i} = " + text.format(x=f"x{i}", w=f"w{i}", b=f"b{i}"))
-    outputs = ", ".join(f"y{i}" for i in range(len(PROBLEMS)))
+    outputs = ", ".join(f"y{i}" for i in range(len(problems)))
     return f"graph ten({', '.join(inputs)}) {{\n" + "\n".join(lines) + f"\n  return {outputs}\n}}\n"
+
+
+def rounds(attacca, runs):
+    """For each problem, for each process: the seconds of each round of the final candidates."""
+    made = [[] for _ in PROBLEMS]
+    for _ in range(TIMING_PROCESSES):
+        worker = Worker(attacca)
+        for i, problem in enumerate(PROBLEMS):
+            names = sorted({each["candidate"] for run in runs for each in run[i]["candidates"]
+                            if each["final"]})
+            text = {"graph": graph([problem]), "mode": "fp32", "alignments": {}, "symbols": {}}
+            made[i].append(worker.rounds({
+                "problem": text, "candidates": names, "rounds": TIMED_ROUNDS, "device": 0,
+                "pace": "sustained", "vendor": ""}))
+        worker.stop()
+    return made
 
 
 def main():
@@ -45,6 +67,7 @@ def main():
     parser.add_argument("--budget", type=int, default=16,
                         help="templates to time, the best by rank")
     parser.add_argument("--json", help="a file for all choices")
+    parser.add_argument("--rounds", help="a file for the seconds of single rounds")
     args = parser.parse_args()
     end = time.monotonic() + 60 * args.minutes
     runs = []
@@ -54,7 +77,7 @@ def main():
                        "ATTACCA_TUNED_DIR": os.path.join(folder, "none")}
         path = os.path.join(folder, "ten.attacca")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(graph())
+            file.write(graph(PROBLEMS))
         while len(runs) < args.processes and time.monotonic() < end:
             program.answer(args.attacca, "tune", "--forget", env=environment)
             begin = time.monotonic()
@@ -65,6 +88,9 @@ def main():
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(runs, file)
+    if args.rounds:
+        with open(args.rounds, "w", encoding="utf-8") as file:
+            json.dump(rounds(args.attacca, runs), file)
     others = 0
     for i, (text, m, n, k) in enumerate(PROBLEMS):
         counts = collections.Counter(run[i]["winner"] for run in runs)

@@ -90,6 +90,17 @@ class Worker(Child):
             if "done" in said:
                 return times, failed
 
+    def rounds(self, request):
+        """The seconds of each round of the candidates that ran."""
+        self.send(request)
+        seconds = {}
+        while "done" not in (said := self.line()):
+            if "error" in said:
+                raise RuntimeError(said["error"])
+            if "rounds" in said:
+                seconds[request["candidates"][said["candidate"]]] = said["rounds"]
+        return seconds
+
 
 class Answers(Child):
     """A process that says something about itself, then answers each problem with a line."""

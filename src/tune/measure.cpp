@@ -239,14 +239,16 @@ Result<std::vector<std::vector<double>>> times_in_turns(std::vector<Timed>& time
   return seconds;
 }
 
+double median(std::vector<double> seconds) {
+  const auto middle = seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
+
 Result<std::vector<double>> time_in_turns(std::vector<Timed>& timed, int rounds, Pace pace) {
-  ATTACCA_TRY(auto seconds, times_in_turns(timed, rounds, pace));
+  ATTACCA_TRY(const auto seconds, times_in_turns(timed, rounds, pace));
   std::vector<double> medians;
-  for (std::vector<double>& each : seconds) {
-    std::nth_element(each.begin(), each.begin() + static_cast<ptrdiff_t>(each.size() / 2),
-                     each.end());
-    medians.push_back(each[each.size() / 2]);
-  }
+  for (const std::vector<double>& each : seconds) medians.push_back(median(each));
   return medians;
 }
 

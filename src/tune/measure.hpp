@@ -58,7 +58,9 @@ class Timed {
 // all of them alike.
 Result<std::vector<std::vector<double>>> times_in_turns(std::vector<Timed>& timed, int rounds,
                                                         Pace pace);
-// Their medians.
+// REQUIRES: a time.
+double median(std::vector<double> seconds);
+// The medians of times_in_turns().
 Result<std::vector<double>> time_in_turns(std::vector<Timed>& timed, int rounds, Pace pace);
 
 }  // namespace attacca::tune

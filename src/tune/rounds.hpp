@@ -1,9 +1,11 @@
 // Which candidates each round of a tuning times, and how the last one decides.
 //
-// Candidates within 1 % of the fastest tie, and the first of them in a fixed order is taken. Other
-// than default settings of a template have to gain another 1 %: such gains are mostly chance.
-// Tuning the same problem again with the same tools then gives the same choice, unless a time lies
-// at the limit of the tie: candidates near it are timed for longer (close_calls()).
+// Candidates within 1.75 % of the fastest tie, and the first of them in a fixed order is taken.
+// Other than default settings of a template have to gain another 1.5 %: such gains are mostly
+// chance. Tuning the same problem again with the same tools then gives the same choice, unless a
+// time lies at the limit of the tie: candidates near it are timed for longer (close_calls()), by
+// several processes, because each places the operands elsewhere in memory, which changes a
+// candidate's time by more than the noise that is left after so many rounds.
 #pragma once
 
 #include <functional>
@@ -20,11 +22,11 @@ namespace attacca::tune {
 // The order in which ties are decided: the unfused path's candidates, so that a fused one is chosen
 // only where it is faster; then templates with default settings; then with others. Each by the rank
 // of its first member, then by its settings. Of unfused candidates that tie, the first by rank is
-// taken, which may be up to 1 % slower than another of them.
+// taken, which may be up to 1.75 % slower than another of them.
 class TieOrder {
  public:
   // `ranked`: the unfused candidates, then the templates' by rank. `before`: what an earlier tuning
-  // chose, if anything; it is kept within 2 % of the fastest while it is not slower than the
+  // chose, if anything; it is kept within 2.5 % of the fastest while it is not slower than the
   // unfused path.
   explicit TieOrder(std::vector<launch::Candidate> ranked,
                     std::optional<launch::Candidate> before = {});
@@ -68,6 +70,7 @@ const Trial* next_fastest(const std::vector<Trial>& trials, const launch::Candid
 // What the rounds need from their caller.
 struct Stopwatch {
   std::function<std::vector<Trial>(std::vector<launch::Candidate>, int rounds, Pace)> time;
+  std::function<void()> restart;  // what follows is timed by another process
   // A template's candidate with default settings, then with others.
   std::function<std::vector<launch::Candidate>(const launch::Candidate&)> variants;
   std::function<void(double done, const std::string& what)> report;

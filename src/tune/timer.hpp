@@ -30,6 +30,8 @@ class Timer {
 
   // One trial a candidate of the request, in its order.
   std::vector<Trial> time(const TimingRequest& request);
+  // Ends the worker: the next request starts another.
+  void restart() { child_.reset(); }
 
  private:
   // launch::Candidates of one request, by index into the trials.

@@ -106,6 +106,7 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
             request.pace = pace;
             return timer.time(request);
           },
+      .restart = [&] { timer.restart(); },
       .variants =
           [&](const launch::Candidate& candidate) {
             const templates::Template* kernel = toolbox->catalog().find(candidate.kernel);

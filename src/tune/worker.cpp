@@ -74,10 +74,15 @@ Status serve(const TimingRequest& request, const std::shared_ptr<launch::Toolbox
     timed.push_back(*std::move(made));
     which.push_back(i);
   }
-  ATTACCA_TRY(const std::vector<double> medians,
-              time_in_turns(timed, request.rounds, request.pace));
-  for (size_t i = 0; i < which.size(); ++i)
-    say(json::Value::object().set("candidate", which[i]).set("seconds", medians[i]));
+  ATTACCA_TRY(const auto rounds, times_in_turns(timed, request.rounds, request.pace));
+  for (size_t i = 0; i < which.size(); ++i) {
+    json::Value each = json::Value::array();
+    for (const double seconds : rounds[i]) each.push(seconds);
+    say(json::Value::object()
+            .set("candidate", which[i])
+            .set("seconds", median(rounds[i]))
+            .set("rounds", each));
+  }
   return {};
 }
 

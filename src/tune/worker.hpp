@@ -4,7 +4,7 @@
 // It reads requests and writes answers, one JSON object a line:
 //   -> {"problem": {...}, "candidates": ["...", ...], "rounds": 5, "pace": "rested", ...}
 //   <- {"begin": 3}                       before candidate 3 is built or timed for the first time
-//   <- {"candidate": 3, "seconds": 1e-4}  its median
+//   <- {"candidate": 3, "seconds": 1e-4, "rounds": [...]}  their median, and each round's seconds
 //   <- {"candidate": 3, "failed": "why"}
 //   <- {"done": true}
 // Candidates are built on all cores, timed one by one, then in turns.

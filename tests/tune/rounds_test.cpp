@@ -153,11 +153,11 @@ TEST(Rounds, TheChoiceStandsBesideTheBestUnfusedWay) {
 
 // In the order: unfused, by the library's order; default settings, by rank; other settings.
 TEST(Ties, AreDecidedByTheOrder) {
-  // Other settings win by more than 2 %.
-  EXPECT_EQ(choice_of({{"a swizzle=2", 1000}, {"d", 1019}}), "d 1019us, unfused 0us");
-  EXPECT_EQ(choice_of({{"a swizzle=2", 1000}, {"d", 1021}}), "a swizzle=2 1000us, unfused 0us");
-  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1009}, {"c", 1001}}), "a 1009us, unfused 0us");
-  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1011}, {"c", 1001}}), "b 1000us, unfused 0us");
+  // Other settings win by more than 3.3 %.
+  EXPECT_EQ(choice_of({{"a swizzle=2", 1000}, {"d", 1032}}), "d 1032us, unfused 0us");
+  EXPECT_EQ(choice_of({{"a swizzle=2", 1000}, {"d", 1034}}), "a swizzle=2 1000us, unfused 0us");
+  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1017}, {"c", 1001}}), "a 1017us, unfused 0us");
+  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1018}, {"c", 1001}}), "b 1000us, unfused 0us");
   EXPECT_EQ(choice_of({{"a swizzle=2", 1000}, {"d", 1009}}), "d 1009us, unfused 0us");
   EXPECT_EQ(choice_of({{"b swizzle=2", 1000},
                        {"b raster=1", 1001},
@@ -166,26 +166,26 @@ TEST(Ties, AreDecidedByTheOrder) {
             "a swizzle=8 1003us, unfused 0us");
   EXPECT_EQ(choice_of({{"a", 1000},
                        {"unfused algorithm=2", 1004},
-                       {"unfused absorbed=1", 1009},
-                       {"unfused", 1011}}),
-            "unfused absorbed=1 1009us, unfused 1004us");
+                       {"unfused absorbed=1", 1017},
+                       {"unfused", 1018}}),
+            "unfused absorbed=1 1017us, unfused 1004us");
 }
 
 // What is chosen is never slower than the unfused path.
 TEST(Ties, NeverLoseToTheUnfusedPath) {
   EXPECT_EQ(choice_of({{"unfused", 1000}, {"a", 1001}}), "unfused 1000us, unfused 1000us");
-  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1008}, {"unfused", 1009}}),
-            "unfused 1009us, unfused 1009us");
-  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1008}, {"unfused", 1011}}), "a 1008us, unfused 1011us");
+  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1016}, {"unfused", 1017}}),
+            "unfused 1017us, unfused 1017us");
+  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1016}, {"unfused", 1018}}), "a 1016us, unfused 1018us");
 }
 
-TEST(Ties, AnEarlierChoiceIsKeptWithinTwoPerCent) {
-  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1001}, {"d swizzle=2", 1019}}, order("d swizzle=2")),
-            "d swizzle=2 1019us, unfused 0us");
-  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1001}, {"d", 1021}}, order("d")),
+TEST(Ties, AnEarlierChoiceIsKeptNearTheFastest) {
+  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1001}, {"d swizzle=2", 1024}}, order("d swizzle=2")),
+            "d swizzle=2 1024us, unfused 0us");
+  EXPECT_EQ(choice_of({{"b", 1000}, {"a", 1001}, {"d", 1026}}, order("d")),
             "a 1001us, unfused 0us");
-  EXPECT_EQ(choice_of({{"b", 1000}, {"d", 1016}, {"unfused", 1015}}, order("d")),
-            "b 1000us, unfused 1015us");
+  EXPECT_EQ(choice_of({{"b", 1000}, {"d", 1022}, {"unfused", 1020}}, order("d")),
+            "b 1000us, unfused 1020us");
   EXPECT_EQ(choice_of({{"b", 1000}, {"unfused", 1015}}, order("unfused")),
             "unfused 1015us, unfused 1015us");
   EXPECT_EQ(choice_of({{"b", 1000}, {"d", 0}}, order("d")), "b 1000us, unfused 0us");
@@ -195,11 +195,11 @@ TEST(Ties, WhatLiesAtTheLimitIsTimedLonger) {
   const auto close = [](std::initializer_list<Timed> timed, const TieOrder& by = order()) {
     return text_of(close_calls(final_trials(timed), by));
   };
-  EXPECT_EQ(close({{"b", 1000}, {"a", 1011}, {"c", 1002}, {"unfused", 1100}}), "a, b, unfused");
-  EXPECT_EQ(close({{"c", 1000}, {"b", 1003}, {"a", 1008}, {"unfused", 1012}}), "a, unfused, c, b");
-  EXPECT_EQ(close({{"b", 1000}, {"a", 1003}, {"c", 1009}}), "");  // c loses to a in any case
-  EXPECT_EQ(close({{"b", 1000}, {"a", 1020}}), "");
-  EXPECT_EQ(close({{"b", 1000}, {"a", 1011}}, order("b")), "");
+  EXPECT_EQ(close({{"b", 1000}, {"a", 1018}, {"c", 1002}, {"unfused", 1100}}), "a, b, unfused");
+  EXPECT_EQ(close({{"c", 1000}, {"b", 1003}, {"a", 1015}, {"unfused", 1019}}), "a, unfused, c, b");
+  EXPECT_EQ(close({{"b", 1000}, {"a", 1003}, {"c", 1018}}), "");  // c loses to a in any case
+  EXPECT_EQ(close({{"b", 1000}, {"a", 1025}}), "");
+  EXPECT_EQ(close({{"b", 1000}, {"a", 1018}}, order("b")), "");
   EXPECT_EQ(close({{"a", 0}}), "");
 }
 
@@ -245,6 +245,7 @@ class Planted {
       }
       return trials;
     };
+    stopwatch.restart = [&] { offsets.clear(); };
     stopwatch.variants = [](const launch::Candidate& candidate) {
       std::vector<launch::Candidate> all = {candidate};
       for (const int swizzle : {1, 2, 4, 8}) {
@@ -319,7 +320,7 @@ TEST(Ties, ProcessesThatTuneTheSameProblemsChooseAlike) {
   EXPECT_LE(others, kProblems * kProcesses / 100);
   EXPECT_GT(others_by_time, kProblems * kProcesses / 4);
   EXPECT_EQ(others_again, 0);
-  EXPECT_GT(slowest, 0.985);
+  EXPECT_GT(slowest, 0.9825);  // the tie
   RecordProperty("others", others);
   RecordProperty("others_by_time", others_by_time);
 }
