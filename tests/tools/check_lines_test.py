@@ -59,6 +59,12 @@ class LineCheck(unittest.TestCase):
     def test_what_git_ignores_is_left_out(self):
         self.assertEqual(check({"build/a.cpp": LONG, "a.cpp": ""}, "/build*/\n")[0], 0)
 
+    def test_a_folder_without_a_repository_is_an_error(self):
+        with tempfile.TemporaryDirectory() as root:
+            run = subprocess.run([sys.executable, CHECK, root], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn(f"{root}: its files cannot be listed", run.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
