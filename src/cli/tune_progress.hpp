@@ -14,7 +14,7 @@ class TuneProgress {
   TuneProgress(const TuneProgress&) = delete;
   TuneProgress& operator=(const TuneProgress&) = delete;
 
-  // How many tunings there will be; one unless told.
+  // How many tunings there will be; 1 by default.
   void expect(size_t tunings) { tunings_ = tunings; }
 
   // The text before the tuner's own: "M=128".

@@ -15,16 +15,17 @@
 //       int32_t row, int32_t column, int32_t batch,  // element 0, in the problem's coordinates
 //       const attacca_hole_context* context);
 //
-// in this order: accumulators, fulls, rows, columns, coordinates, context; only what the signature
-// counts is there. Results: one word an output of 8 bits (element 0 in the lowest byte, element 1
-// in the next) or 16 bits (element 0 in the low half), two words one of 32 bits. Element 1 is at
-// (row, column + 1); of a swapped template, which computes the transpose (weights as its M side),
-// at (row + 1, column). Row and column slots are the kernel's: in a swapped template a Row input of
-// the epilogue goes through a column slot and a Column input through a row slot.
+// in this order: accumulators, fulls, rows, columns, coordinates, context; a signature has only the
+// slots that it counts. Results: one word for an output of 8 bits (element 0 in the lowest byte,
+// element 1 in the next) or 16 bits (element 0 in the low half), two words for one of 32 bits.
+// Element 1 is at (row, column + 1); in a swapped template, which computes the transpose (weights
+// as its M side), at (row + 1, column). Row and column slots are the kernel's: in a swapped
+// template a Row input of the epilogue goes through a column slot and a Column input through a row
+// slot.
 //
-// A signature with a maximum has one word more: the larger of both elements' f32 bits, without the
-// sign, of those inside. It gives an output that is the amax of all; a kernel leaves out the words
-// of calls whose element 0 is outside.
+// A signature with a maximum has one more word: the f32 bits, without the sign, of the larger of
+// those of the two elements that are inside the result. The kernel keeps the largest such word, for
+// an output that is the amax of all elements; it ignores calls whose element 0 is outside.
 //
 // What has no slot goes through the context (templates/abi.h): the body loads or stores it itself,
 // at any stride and any alignment of its dtype, and must not touch elements outside context->rows
@@ -57,7 +58,7 @@ struct HoleSignature {
   friend bool operator==(const HoleSignature&, const HoleSignature&) = default;
 };
 
-// Words that a call of the hole returns of a result, for its two elements.
+// Words of a result that one call of the hole returns, for two elements.
 constexpr int result_words(int bits) {
   return ATTACCA_HOLE_WORDS(bits);
 }
@@ -65,7 +66,7 @@ constexpr int result_words(int bits) {
 // Whether a kernel that keeps a maximum gives this output: an amax in f32 of every element.
 bool is_amax_of_all(const Output& output);
 
-// A signature with a slot for every operand and result that can have one.
+// A signature with a slot for each operand and result of the epilogue that can have one.
 HoleSignature roomy_signature(const Epilogue& epilogue, bool swapped = false);
 
 // Where an input comes from or an output goes to.
@@ -81,17 +82,17 @@ struct Binding {
   std::vector<Placement> outputs;  // one an output
 };
 
-// What the caller knows of the operands at hand: an input or output that may not use a Full or
-// Result slot (strides or alignment that the template's TMA does not take) goes through the
-// context.
+// The inputs and outputs that must go through the context, because the template's TMA does not take
+// their strides or alignment in a Full or Result slot.
 struct PlacementLimits {
   std::vector<bool> context_inputs;  // empty: none
   std::vector<bool> context_outputs;
 };
 
-// Places every input and output, slots first, in order; equal operands share nothing. The reason
-// where the template cannot take the epilogue at all: accumulator count or type, no output of a
-// result's width, a reduction other than one amax of all, more context operands than there are.
+// Places every input and output in order, in a slot if one is free, else in the context; equal
+// operands share no place. Gives the reason if the template cannot take the epilogue: the number or
+// type of accumulators, no output of a result's width, a reduction other than one amax of all, too
+// many context operands.
 std::variant<Binding, std::string> bind(const Epilogue& epilogue, const HoleSignature& signature,
                                         const PlacementLimits& limits = {});
 
@@ -106,7 +107,7 @@ struct CudaOptions {
 };
 
 // The hole's body as readable CUDA C++, self-contained (no headers): what NVRTC compiles and, with
-// the host shim of tests/epilogue, a host compiler too. Of a gate region, both accumulator inputs
+// the host shim of tests/epilogue, a host compiler too. The two accumulator inputs of a gate region
 // read sets 0 and 1.
 // REQUIRES: a binding that `bind` gave for this epilogue and signature.
 std::string emit_cuda(const Epilogue& epilogue, const HoleSignature& signature,

@@ -50,7 +50,7 @@ struct RuleText {
   std::string_view name, pattern, result, condition;
   bool (*holds)(double a, double b, double lo, double hi);
   Differs differs;
-  std::string_view why;  // the difference is right
+  std::string_view why;  // the difference is acceptable
 };
 
 struct Rule {
@@ -73,15 +73,16 @@ struct Captured {
   double sign;
 };
 std::optional<Captured> captured(double literal);
-// In table order; rules whose pattern has the same normal form as an earlier one serve why_not.
+// In table order. A rule whose pattern has the same normal form as an earlier one is for why_not.
 std::span<const Rule> rules();
 // The rule that defines an op of the table in terms of earlier ones; null for primitives.
 const Rule* definition(ir::Op op);
-// The numbers that formulas name, and their reciprocals, ascending: those that a graph must give
-// exactly, e.g. 0.044715, and those of the table's IRRATIONAL rows.
+// The numbers that formulas name, and their reciprocals, ascending. A graph must give the exact
+// ones exactly, e.g. 0.044715; the irrational ones are those of the table's IRRATIONAL rows.
 std::span<const double> exact_constants();
 std::span<const double> irrational_constants();
-// Products of two exact ones; of an irrational one and any other, but what is as well exact.
+// Products of two exact constants, and of an irrational one and any other; those that are also
+// exact constants or exact products are left out of the latter.
 std::span<const double> exact_products();
 std::span<const double> irrational_products();
 

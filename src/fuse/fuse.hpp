@@ -85,8 +85,8 @@ enum class Reductions : uint8_t {
 struct FuseOptions {
   bool fuse = true;  // false: every op its own region, the unfused path
   Reductions reductions = Reductions::All;
-  bool packed =
-      false;  // true: products read packed weights, and operands by scale_blocks, themselves
+  // Whether products read packed weights, and the operands of scale_blocks, by themselves.
+  bool packed = false;
 };
 
 Partition partition(ir::Graph graph, const FuseOptions& options = {});

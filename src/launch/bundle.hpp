@@ -27,12 +27,12 @@ struct Bundle {
   std::map<std::string, BundledKernel, std::less<>> kernels = {};  // by Toolbox's key
 };
 
-// Of the same device and library.
+// REQUIRES: both are for the same device and library.
 void merge(Bundle& into, Bundle more);
 
 // Errors: another version of Attacca, another compute capability, a driver that is too old.
 Status check_device(const Bundle& bundle, const gpu::Device& device);
-// An error where the library of builders is of other sources.
+// Errors: the library of builders was made from other sources.
 Status check_builders(const Bundle& bundle, const std::string& builders);
 
 }  // namespace attacca::launch

@@ -32,9 +32,9 @@ class Toolbox {
   // Errors: no driver, no such device, no templates, an environment variable with a wrong value. A
   // missing cuBLASLt is not an error: vendor() reports it.
   static Result<std::shared_ptr<Toolbox>> open(int ordinal = 0);
-  // Of a device that is described, not here, kernels are made and not loaded. `bundle`: where its
-  // kernels come from, and its templates are all there are; what it lacks is compiled. Errors
-  // besides: one of check_device() and check_builders().
+  // For a device that is described and not present, kernels are made but not loaded. With `bundle`,
+  // there are only its templates, and kernels come from it; those that it lacks are compiled.
+  // Errors: also those of check_device() and check_builders().
   static Result<std::shared_ptr<Toolbox>> open(gpu::Device device,
                                                std::shared_ptr<const Bundle> bundle = {});
 
@@ -43,12 +43,12 @@ class Toolbox {
   Result<std::shared_ptr<const CublasLt>> vendor() const;
 
   // What measurements depend on besides the device: the versions of Attacca, its templates,
-  // cuBLASLt and the driver. A bundle's own, since it is opened without cuBLASLt.
+  // cuBLASLt and the driver. With a bundle, which needs no cuBLASLt, the last two are left out.
   const std::string& identity() const { return identity_; }
 
   // Null where there is none.
   const std::shared_ptr<const Bundle>& bundle() const { return bundle_; }
-  // Those made so far, by what tells them apart: never a shape, a device or a tool.
+  // The kernels made so far. Their keys name no shape, no device and no tool.
   using Kernels = std::map<std::string, std::shared_ptr<const Kernel>, std::less<>>;
   Kernels kernels() const;
   // Whether the kernel was made, or is in the bundle.

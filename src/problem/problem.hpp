@@ -66,7 +66,8 @@ struct KernelPart {
 struct Problem {
   int64_t m = 0, n = 0, batch = 1;
   std::vector<OuterAxis> outer;
-  std::vector<Product> products;  // none: a pointwise problem, or
+  // Neither products nor a kernel: a pointwise problem.
+  std::vector<Product> products;
   std::optional<KernelPart> kernel;
   epilogue::Epilogue epilogue;  // canonical
   // An accumulator among the epilogue's inputs has no memory, and its view and address are not
@@ -77,7 +78,7 @@ struct Problem {
   ir::Mode mode = ir::Mode::Fp32;
 
   bool empty() const { return m == 0 || n == 0 || batch == 0; }
-  // Whether a product reads the A that the first one reads too, as of a gate.
+  // Whether a product reads the same A as the first one, as a gate's second product does.
   bool repeats_first_a(size_t product) const;
   // One for each accumulator among the epilogue's inputs, in their order. A gate has two, whether
   // they are two products or the halves or alternate columns of one.
@@ -95,7 +96,7 @@ using Addresses = Operands<void*>;
 struct Extents {
   int64_t rows = 1, columns = 1;
 };
-// Of one batch of each operand.
+// The extents of one batch of each operand.
 Operands<Extents> extents(const Problem& problem);
 
 // The alignment in bytes, a power of two, of a graph value's memory.
@@ -108,7 +109,7 @@ Result<Problem> concretize(const fuse::Region& region, const ir::Graph& graph,
                            const ir::SymbolValues& symbols, ir::Mode mode,
                            const AlignmentOf& alignment_of);
 
-// The kernel of a graph's node likewise.
+// The same for the kernel of a graph's node.
 Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
                                      const ir::SymbolValues& symbols);
 

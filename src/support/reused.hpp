@@ -1,4 +1,4 @@
-// Objects that calls at the same time take turns with, so that a call allocates nothing.
+// Objects that are used by one call at a time and then again, so that a call allocates nothing.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace attacca {
 
-// T: what make() returns. Thread-safe. A call beside others may find none free; it then makes one.
+// T: what make() returns. Thread-safe. A concurrent call that finds no free object makes another.
 template <class T>
 class Reused {
  public:

@@ -1,7 +1,7 @@
 // The kernel templates at hand: their metadata, PTX and host-side builders.
 //
-// A template directory holds NAME.json and NAME.ptx for each, and libattacca_templates.so with the
-// builders (abi.h, sources.h); perhaps an index of all (index.hpp). Looked for in
+// A template directory holds NAME.json and NAME.ptx for each template, libattacca_templates.so with
+// the builders (abi.h, sources.h), and perhaps an index (index.hpp). It is looked for in
 // $ATTACCA_TEMPLATE_DIR, where the library is installed (../share/attacca/templates), beside the
 // library, then in the build tree.
 #pragma once
@@ -23,9 +23,9 @@ struct LeftOut {
 
 class Catalog {
  public:
-  // Every template of the directory that is whole; the others are left out. Errors: no directory,
-  // no library of builders, another ABI version, not one whole template; each says which file and
-  // how to fix it (`make gpu`).
+  // All complete templates of the directory; the others are in left_out(). Errors, which name the
+  // file and the fix (`make gpu`): no directory, no library of builders, another ABI version, no
+  // complete template.
   // `encode_tiled`: the driver's cuTensorMapEncodeTiled, or nullptr where nothing is launched.
   static Result<Catalog> open(void* encode_tiled,
                               const std::string& directory = default_directory());
@@ -39,17 +39,18 @@ class Catalog {
   // Errors: those of open(), the first template that is left out, a file that cannot be written.
   static Status write_index(const std::string& directory = default_directory());
 
-  // What machine code must have in common with the library of builders: the sources that both were
-  // made from. Of a library that does not say (of an older version): its build ID or checksum.
+  // Identifies the sources of the library of builders; machine code must come from the same ones.
+  // For a library of an older version, which does not say: its build ID or checksum.
   Result<std::string> builders_id() const;
 
   const std::vector<Template>& templates() const { return templates_; }
   const Template* find(std::string_view name) const;
-  // Unreadable metadata, no builder, PTX that is missing or broken off.
+  // Templates with unreadable metadata, without a builder, or whose PTX is missing or cut off.
   const std::vector<LeftOut>& left_out() const { return left_out_; }
   // Whether the directory was opened by its index.
   bool indexed() const { return indexed_; }
-  // Of the templates' metadata and the sizes of their PTX: measurements of others do not hold.
+  // Depends on the templates' metadata and the sizes of their PTX. Measurements made with another
+  // fingerprint are not used.
   uint64_t fingerprint() const { return fingerprint_; }
 
  private:

@@ -1,9 +1,9 @@
-// DIR/templates.index: what Catalog::open() learns from the files of a whole directory, in one.
+// DIR/templates.index: in one file, what Catalog::open() reads from all files of a directory.
 //
 // Integers are little-endian, texts and lists begin with their length.
 //   0   8 bytes        "attaccai"
 //   8   u64            XXH3 of all that follows
-//   16  u64            XXH3 of the names of the members (so that other versions' are not read)
+//   16  u64            XXH3 of the names of the members (other versions' are not read)
 //   24                 the members of Index; each template by the members of Template
 // Anything else is no index, and the directory is read instead.
 #pragma once

@@ -28,7 +28,7 @@ class Region {
   static Result<std::shared_ptr<Region>> compile(std::string_view graph, const Options& options);
 
   const std::vector<TensorInfo>& outputs() const { return outputs_; }
-  // For tensors that lie like these; made at their first use. Errors: another number, dtype or
+  // For tensors with these layouts; made at the first use of each. Errors: another number, dtype or
   // shape than the plan's, and those of Plan::prepare().
   Result<Instance> instance(const std::vector<Operand>& inputs);
 
@@ -41,7 +41,7 @@ class Region {
   std::vector<TensorInfo> inputs_, outputs_;
   std::vector<std::string> symbols_;
   std::mutex mutex_;
-  std::map<std::vector<int64_t>, Instance> instances_;  // by how the inputs lie
+  std::map<std::vector<int64_t>, Instance> instances_;  // by the inputs' layouts
 };
 
 }  // namespace attacca::torch_ops

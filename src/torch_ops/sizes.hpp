@@ -24,8 +24,8 @@ std::optional<Linear> linear(std::string_view extent);
 
 using Shape = std::vector<int64_t>;
 
-// Each symbol by an extent that is linear in it. The shapes are not compared with the plan's.
-// Errors: a symbol that no extent tells.
+// The value of each symbol, from an extent that is linear in it. The shapes are not compared with
+// the plan's. Errors: a symbol that no extent determines.
 Result<std::vector<std::pair<std::string, int64_t>>> sizes_of(
     const std::vector<std::string>& symbols, const std::vector<TensorInfo>& inputs,
     const std::vector<Shape>& shapes);

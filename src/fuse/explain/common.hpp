@@ -1,4 +1,4 @@
-// Functions of all three forms of explanations.
+// Shared by the explanations as text, as JSON and for Graphviz.
 #pragma once
 
 #include <map>

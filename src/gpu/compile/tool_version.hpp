@@ -11,18 +11,18 @@
 
 namespace attacca::gpu {
 
-// "tools" in the cache's directory.
+// The cache of versions, in the folder "tools" of the cache's directory.
 Cache& tool_versions();
 
-// Errors: those of `ask`.
+// The version of the program at `path`: from the cache, else from `ask`. Errors: those of `ask`.
 Result<std::string> file_version(const std::string& path, Cache& cache,
                                  const std::function<Result<std::string>()>& ask);
 
-// What `describe`, which opens the library, says of it. The library stays closed where its file
-// can be told (Library::locate) and was described before: NVRTC takes 10 ms to open.
+// The description that `describe` gives of a library, which it opens. The library is not opened if
+// Library::locate() finds its file and the cache has its description: opening NVRTC takes 10 ms.
 using Describe = Result<ToolDescription> (*)();
 Result<ToolDescription> describe_library(const LibrarySpec& spec, Cache& cache, Describe describe);
-// By tool_versions(), once a process.
+// The same with the cache tool_versions(), once a process.
 Result<ToolDescription> describe_library(const LibrarySpec& spec, Describe describe);
 
 }  // namespace attacca::gpu

@@ -174,14 +174,14 @@ struct Launch {
 
 class Module;
 
-// Of a module that must outlive it.
+// A kernel of a module, which must outlive it.
 class Function {
  public:
   Function() = default;  // no function: its members must not be called
   // The kernel's registers, and bytes of local memory (spills and arrays), a thread.
   Result<int> registers() const;
   Result<int> local_bytes() const;
-  // Once, before launches with more than 48 KiB of dynamic shared memory.
+  // Must be called once before launches with more than 48 KiB of dynamic shared memory.
   Status allow_shared_bytes(uint32_t bytes) const;
   Result<int> max_blocks_per_sm(int threads, size_t shared_bytes) const;
   // `parameters`: a pointer to each of the kernel's parameters. The context of the module must be

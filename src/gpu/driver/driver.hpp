@@ -15,7 +15,7 @@
 
 namespace attacca::gpu {
 
-// The driver's handles, under our own names; pointers to the driver's structs of unlike name.
+// The driver's handles. The structs have names of our own, so that cuda.h is not needed.
 using DeviceHandle = int;
 using DevicePointer = uint64_t;
 using ContextHandle = struct DriverContext*;

@@ -24,8 +24,8 @@ struct LoadedKernel {
 };
 Result<LoadedKernel> load_kernel(const KernelFile& from);
 
-// Of a file's kernels, by their mangled names, those with this name: mangled, whole, without its
-// template arguments, or without its namespaces.
+// The kernels of a file, given by their mangled names, that have the name `wanted`: mangled, or
+// demangled with or without its template arguments and namespaces.
 std::vector<std::string> matching_kernels(const std::vector<std::string>& names,
                                           std::string_view wanted);
 

@@ -21,7 +21,7 @@ Result<Outputs> direct(Node& node);
 #include "import/onnx/ops.def"
 
 // Shared between handlers.
-// Computed while importing where it only depends on constants.
+// The constant that x is, if it depends on constants only; else x.
 Expr folded(const Expr& x);
 // A size as an s64 scalar.
 Expr number_of(Node& node, const ir::Dim& size);
@@ -29,7 +29,7 @@ Expr number_of(Node& node, const ir::Dim& size);
 Expr counting(Node& node, const ir::Dim& size, int64_t rank, int64_t axis);
 // matmul with NumPy's rules for vectors.
 Expr numpy_matmul(Node& node, const Expr& a, const Expr& b);
-// Row-major flattening of axes axis.. into one, and of those before it.
+// The shape with the axes before `axis` flattened into one, and the others into a second one.
 ir::Shape flattened(const ir::Shape& shape, int64_t axis);
 
 }  // namespace attacca::import

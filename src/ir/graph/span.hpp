@@ -7,8 +7,8 @@
 
 namespace attacca::ir {
 
-// From the first element to the last of a tensor with these strides, both included; 0 if it has
-// none. nullopt: that is no int64_t. REQUIRES: strides >= 0.
+// The number of elements from a tensor's first to its last in memory, both included; 0 if it has
+// none. nullopt: beyond int64_t. REQUIRES: strides >= 0.
 std::optional<int64_t> span_of(const std::vector<int64_t>& shape,
                                const std::vector<int64_t>& strides);
 

@@ -43,7 +43,7 @@ bool is_harmless_call(std::string_view function);
 
 // ---- What an opcode's parts say
 
-// The bits of the type that a load, store or move is of; 0: none, or one that we do not know.
+// The bits of the type of a load, store or move; 0: it has no type, or an unknown one.
 uint32_t access_bits(const std::vector<std::string_view>& opcode);
 // 2, 4 or 8 for .v2, .v4, .v8.
 uint32_t access_count(const std::vector<std::string_view>& opcode);

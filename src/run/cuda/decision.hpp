@@ -20,9 +20,10 @@ struct Decision {
   tune::ChoiceKey key;                      // its key in the database
   double seconds = 0, unfused_seconds = 0;  // where measured, else 0
   bool quick = false;                       // measured by a quick tuning
-  double expected_seconds = 0;              // where the model chose, else 0; of both that it chose
-  double expected_fused_seconds = 0, expected_unfused_seconds = 0;  // from, each 0 if not known
-  std::vector<tune::Trial> trials;                                  // where measured now
+  // Where the model chose, else 0: of the choice, and of the two that it chose from, 0 if unknown.
+  double expected_seconds = 0;
+  double expected_fused_seconds = 0, expected_unfused_seconds = 0;
+  std::vector<tune::Trial> trials;  // where measured now
   std::vector<launch::Exclusion> excluded;
   std::string not_stored;  // why the database could not store a measured choice
 };
@@ -31,9 +32,9 @@ struct Decision {
 size_t region_number(const Decision& decision, const fuse::Partition& partition);
 
 // [{"region", "candidate", "source", "seconds", "unfused_seconds", "problem", "shape",
-//   "trials": [{"candidate", "seconds" or "failed"}], "excluded": [{"template", "reason"}]}], and
-// "expected_seconds", "expected_fused_seconds", "expected_unfused_seconds" and "not_stored" where
-// there are. `partition`: the decisions' own.
+//   "trials": [{"candidate", "seconds" or "failed"}], "excluded": [{"template", "reason"}]}], and,
+// where they are set, "expected_seconds", "expected_fused_seconds", "expected_unfused_seconds" and
+// "not_stored". `partition`: that of the decisions' regions.
 json::Value decisions_json(std::span<const Decision> decisions, const fuse::Partition& partition);
 json::Value exclusions_json(std::span<const launch::Exclusion> exclusions);
 

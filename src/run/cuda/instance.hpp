@@ -34,8 +34,8 @@ class CudaInstance {
   std::unique_ptr<Impl> impl_;
 };
 
-// Decides how to compute every region and makes its kernels ready. `alignments`: bytes, one an
-// input of the graph, then one an output.
+// Decides how to compute every region and makes its kernels ready. `alignments`: bytes, one
+// for each input of the graph, then one for each output.
 Result<std::shared_ptr<const CudaInstance>> make_instance(const DeviceGraph& shared,
                                                           const ir::SymbolValues& symbols,
                                                           const std::vector<int>& alignments);

@@ -9,7 +9,7 @@ namespace attacca::run {
 // The values that the inputs' shapes give the graph's symbols. Errors: those of ir::bind_symbols.
 Result<ir::SymbolValues> symbols_of(const ir::Graph& graph, const ir::Bindings& inputs);
 
-// From an input's first element to its last where it lies by these strides, in elements. Errors:
+// The elements from an input's first to its last with these strides. Errors:
 // strides that are negative, or reach beyond this machine's memory.
 Result<int64_t> span_of(const ir::Node& input, const std::vector<int64_t>& shape,
                         const std::vector<int64_t>& strides);

@@ -12,8 +12,8 @@ fuse::Region pointwise_region(const ir::Graph& graph, const fuse::Region& single
 
 // Ops that only move elements: transpose, permute, reshape, slice, broadcast, concat.
 bool is_copy(ir::Op op);
-// Where the result of a view op reads its operand, which lies by these strides; a reshape's lies
-// row-major.
+// Where the result of a view op reads its operand, which has these strides; the operand of a
+// reshape is row-major.
 epilogue::Access copied_access(const ir::Graph& graph, ir::Value view,
                                std::vector<ir::Dim> strides);
 // One region a source of the node (several for concat), each copying to its part of the result.
