@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Whether processes that tune the same problems choose alike: a new process with an empty database
 tunes ten problems, again and again. Prints the choices of each problem with their counts, and how
-many differ from the most common one; --json writes every choice and time. --rounds writes the seconds of
-each round of the candidates that any process compared last, from six further processes: what
-tests/tune/alike_test.cpp assumes of the noise follows from them."""
+many differ from the most common one; --json writes every choice and time. --rounds writes the
+seconds of each round of the candidates that any process compared last, from six further processes:
+what tests/tune/alike_test.cpp assumes of the noise follows from them."""
 
 import argparse
 import collections

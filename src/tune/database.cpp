@@ -32,6 +32,11 @@ constexpr const char* kFind =
     "AND "
     "shape=? AND tools=?";
 constexpr const char* kStore = "INSERT OR REPLACE INTO choices VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)";
+constexpr const char* kStoreAsGood =
+    "INSERT INTO choices VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+    "candidate = excluded.candidate, seconds = excluded.seconds, "
+    "unfused_seconds = excluded.unfused_seconds, made = excluded.made, quick = excluded.quick "
+    "WHERE excluded.quick <= choices.quick";
 
 constexpr const char* kList =
     "SELECT device, problem, shape, tools, candidate, seconds, unfused_seconds, made, quick FROM "
@@ -160,8 +165,8 @@ struct Database::Impl {
     return {};
   }
 
-  Status store(const StoredChoice& row) {
-    ATTACCA_TRY(const Statement statement, prepare(kStore, row.key));
+  Status store(const char* sql, const StoredChoice& row) {
+    ATTACCA_TRY(const Statement statement, prepare(sql, row.key));
     sqlite3_bind_text(statement.get(), 5, row.candidate.data(),
                       static_cast<int>(row.candidate.size()), SQLITE_TRANSIENT);
     sqlite3_bind_double(statement.get(), 6, row.seconds);
@@ -257,7 +262,8 @@ Result<std::optional<Choice>> Database::find(const ChoiceKey& key) {
 
 Status Database::store(const ChoiceKey& key, const Choice& choice) {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->store({key, to_string(choice.candidate), choice.seconds, choice.unfused_seconds,
+  return impl_->store(kStore,
+                      {key, to_string(choice.candidate), choice.seconds, choice.unfused_seconds,
                        static_cast<int64_t>(std::time(nullptr)), choice.quick});
 }
 
@@ -265,7 +271,7 @@ Status Database::store_all(const std::vector<StoredChoice>& rows) {
   const std::lock_guard lock(impl_->mutex);
   ATTACCA_TRY_VOID(impl_->execute("BEGIN IMMEDIATE"));
   const Status stored = [&]() -> Status {
-    for (const StoredChoice& row : rows) ATTACCA_TRY_VOID(impl_->store(row));
+    for (const StoredChoice& row : rows) ATTACCA_TRY_VOID(impl_->store(kStoreAsGood, row));
     return impl_->execute("COMMIT");
   }();
   // Fails if SQLite has already ended the transaction.

@@ -46,7 +46,8 @@ class Database {
 
   Result<std::optional<Choice>> find(const ChoiceKey& key);
   Status store(const ChoiceKey& key, const Choice& choice);
-  // Stores all or none, even if the process is killed. A row replaces the one with its key.
+  // Stores all or none, even if the process is killed. A row replaces the one with its key, unless
+  // it is of a quick tuning and the other is not.
   Status store_all(const std::vector<StoredChoice>& rows);
   Result<int64_t> size();
   // All rows, by device, problem and shape.

@@ -108,7 +108,8 @@ Result<Imported> import_choices(Database& database, const ChoicesFile& file, con
       ++result.known;
       continue;
     }
-    ++(old == known.end() ? result.added : result.changed);
+    const bool kept = old != known.end() && row.quick && !old->second->quick;
+    ++(old == known.end() ? result.added : kept ? result.kept : result.changed);
     rows.push_back(row);
   }
   ATTACCA_TRY_VOID(database.store_all(rows));

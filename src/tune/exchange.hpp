@@ -28,11 +28,13 @@ struct Exported {
 };
 Exported export_choices(const std::vector<StoredChoice>& rows, const Machine& machine);
 
+// known: equal to what the database had; kept: of a quick tuning, while what the database had is
+// not.
 struct Imported {
-  size_t added = 0, changed = 0, known = 0;  // known: equal to what the database had
+  size_t added = 0, changed = 0, known = 0, kept = 0;
 };
-// Imports all choices or none. They replace those of the database. Errors: a file of another
-// device, of other tools or templates; the database's.
+// Imports all choices or none. They replace those of the database, but for those that it keeps.
+// Errors: a file of another device, of other tools or templates; the database's.
 Result<Imported> import_choices(Database& database, const ChoicesFile& file, const Machine& machine,
                                 const std::string& source);
 

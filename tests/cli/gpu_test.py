@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import sqlite3
+import statistics
 import subprocess
 import sys
 import time
@@ -236,6 +237,19 @@ class StandIn(Cli):
                          [row["winner"] for row in tuned["tuned"][:2]])
         self.assertIn("fused_ms", report)
 
+    def test_the_timing_process_says_each_round(self):
+        request = {"problem": {"graph": "graph g(x: bf16[16, 63], w: bf16[33, 63]) {\n"
+                                        "  return relu(x @ transpose(w))\n}\n",
+                               "mode": "fp32", "alignments": {}, "symbols": {}},
+                   "candidates": ["mma_xx_64x64x32_f2_d16"], "rounds": 5, "device": 0,
+                   "pace": "rested", "vendor": ""}
+        done = subprocess.run([ATTACCA, "tune-worker"], input=json.dumps(request) + "\n",
+                              capture_output=True, text=True, check=True,
+                              env={**os.environ, **self.env})
+        (timed,) = (line for line in map(json.loads, done.stdout.splitlines()) if "rounds" in line)
+        self.assertEqual(len(timed["rounds"]), 5)
+        self.assertEqual(timed["seconds"], statistics.median(timed["rounds"]))
+
     def change(self, sql):
         with contextlib.closing(sqlite3.connect(self.folder / "cache"
                                                 / "tuned.sqlite")) as database, database:
@@ -289,7 +303,7 @@ class StandIn(Cli):
                       self.tuned("--import", file, cache="other"))
         self.assertEqual(json.loads(self.tuned("--import", file, "--json", cache="other")),
                          {"file": str(file), "device": "Fake 0", "added": 0, "changed": 0,
-                          "known": 4})
+                          "known": 4, "kept": 0})
         again = self.folder / "again.choices"
         self.tuned("--export", again, cache="other")
         self.assertEqual(again.read_bytes(), file.read_bytes())
@@ -297,6 +311,26 @@ class StandIn(Cli):
         self.assertEqual([each["source"] for each in
                           json.loads(self.gpu("run", "--dim", "M=7", "--json"))["decisions"]],
                          ["database"] * 2)
+
+    def test_quick_choices_replace_none_that_were_measured_longer(self):
+        shipped = self.folder / "shipped"
+        shipped.mkdir()
+        self.env["ATTACCA_TUNED_DIR"] = str(shipped)
+        self.odd("tune", "--budget", "1")
+        self.tuned("--export", shipped / "fake.choices")
+        file = self.folder / "quick.choices"
+        self.change("UPDATE choices SET quick = 1, candidate = candidate || ' raster=1'")
+        self.tuned("--export", file)
+        self.assertEqual(self.source(), "shipped")
+        self.odd("tune", "--budget", "1")
+        before = self.tuned("--show")
+        self.assertIn(": 0 added, 0 changed, 0 already there, 1 left out: they are of quick",
+                      self.tuned("--import", file))
+        self.assertEqual(self.tuned("--show"), before)
+        (shipped / "fake.choices").unlink()
+        self.tuned("--forget")
+        self.assertIn(": 1 added, ", self.tuned("--import", file))
+        self.assertEqual(self.source(), "database")
 
     def test_choices_that_do_not_hold_are_refused_whole(self):
         self.odd("tune", "--budget", "1")

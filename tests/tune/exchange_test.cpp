@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <thread>
 
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 
 #include "folder.hpp"
@@ -96,6 +97,25 @@ TEST(Choices, AreEqualBytesFromRankToRank) {
     exports.push_back(exported(*database.list()));
   }
   EXPECT_EQ(exports, std::vector<std::string>(3, text));
+}
+
+TEST(Choices, OfQuickTuningsReplaceNoOthers) {
+  const StoredChoice quick = of_a_quick_tuning(row("m<=1 n=8", "a", 3e-5));
+  const StoredChoice thorough = row("m<=1 n=8", "b", 2e-5);
+  const auto after = [](const StoredChoice& before, const StoredChoice& file, const char* counts) {
+    const Folder folder;
+    Database database = opened(folder.path("db"));
+    EXPECT_TRUE(database.store_all({before}));
+    const auto done = import_text(database, exported({file}));
+    EXPECT_TRUE(done);
+    EXPECT_EQ(fmt::format("{} {} {} {}", done->added, done->changed, done->known, done->kept),
+              counts);
+    return database.list()->at(0).candidate;
+  };
+  EXPECT_EQ(after(thorough, quick, "0 0 0 1"), "b");
+  EXPECT_EQ(after(quick, thorough, "0 1 0 0"), "b");
+  EXPECT_EQ(after(of_a_quick_tuning(thorough), quick, "0 1 0 0"), "a");
+  EXPECT_EQ(after(thorough, row("m<=1 n=8", "c"), "0 1 0 0"), "c");
 }
 
 TEST(Choices, OfOtherDevicesAndToolsAreLeftOut) {

@@ -41,11 +41,16 @@ Result<int> import_from(const TuneArgs& args, const launch::Toolbox& toolbox) {
                    .set("device", device)
                    .set("added", done.added)
                    .set("changed", done.changed)
-                   .set("known", done.known));
+                   .set("known", done.known)
+                   .set("kept", done.kept));
   else
-    fmt::print("imported {} for {} into {}: {} added, {} changed, {} already there\n",
+    fmt::print("imported {} for {} into {}: {} added, {} changed, {} already there{}\n",
                count_text(file.choices), device, tune::Database::default_path(), done.added,
-               done.changed, done.known);
+               done.changed, done.known,
+               done.kept == 0 ? ""
+                              : fmt::format(", {} left out: they are of quick tunings, those here "
+                                            "are not",
+                                            done.kept));
   return kOk;
 }
 
