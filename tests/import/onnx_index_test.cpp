@@ -40,6 +40,35 @@ TEST(OnnxIndex, EachIndexStaysInsideItsOwnAxis) {
             "error: gather index 6 is outside an axis of 6");
 }
 
+std::string scattered(const std::string& op, const Tensor& indices, const Tensor& updates,
+                      const Attributes& attributes = {}) {
+  Model model = indexed(op, indices, attributes);
+  std::vector<double> values;
+  for (int64_t i = 0; i < updates.size(); ++i) values.push_back(updates.number_at(i));
+  model.weight("u", updates.shape(), values);
+  model.proto().mutable_graph()->mutable_node(0)->add_input("u");
+  return computed(model);
+}
+
+TEST(OnnxIndex, UpdatesStayInsideTheirAxes) {
+  const Tensor two = Tensor::of(DType::F32, {1, 2}, {8, 9});
+  EXPECT_EQ(scattered("ScatterElements", Tensor::of(DType::S64, {1, 2}, {1, -2}), two),
+            "0 9 2 8 4 5 ");
+  EXPECT_EQ(scattered("ScatterElements", Tensor::of(DType::S64, {1, 2}, {2, 0}), two),
+            "error: scatter index 6 is outside an axis of 6");
+  EXPECT_EQ(scattered("ScatterND", Tensor::of(DType::S64, {1, 1}, {-1}),
+                      Tensor::of(DType::F32, {1, 3}, {7, 8, 9})),
+            "0 1 2 7 8 9 ");
+  EXPECT_EQ(scattered("ScatterND", Tensor::of(DType::S64, {1, 1}, {-3}),
+                      Tensor::of(DType::F32, {1, 3}, {7, 8, 9})),
+            "error: scatter index 2 is outside an axis of 2");
+  EXPECT_EQ(scattered("ScatterND", Tensor::of(DType::S64, {1, 1}, {0}), two),
+            "error: updates of shape [1, 2], wanted [1, 3]");
+  EXPECT_EQ(scattered("ScatterND", Tensor::of(DType::S64, {1, 1}, {0}), two,
+                      {{"reduction", std::string("add")}}),
+            "error: reduction=add is not supported");
+}
+
 TEST(OnnxIndex, ShapesOfIndicesAreChecked) {
   EXPECT_EQ(computed(indexed("GatherND", Tensor::of(DType::S64, {1, 3}, {0, 0, 0}))),
             "error: indices of shape [1, 3] with batch_dims=0 into a tensor of shape [2, 3]");

@@ -55,6 +55,15 @@ TEST(OnnxModel, EveryUnsupportedOpIsListedAtOnce) {
             "Conv: first, c\n  Mish in opset 17: d");
 }
 
+TEST(OnnxModel, OfManyUnsupportedNodesTheFirstAreListed) {
+  Model model;
+  model.input("x", {"1", "1", "4", "4"}).output("c8");
+  for (int i = 0; i < 9; ++i) model.node("Conv", {"x", "x"}, {fmt::format("c{}", i)});
+  EXPECT_EQ(error_of(model).what,
+            "the model uses ops that are not supported:\n  Conv: 9 nodes, c0, c1, c2, c3, c4, c5, "
+            "c6, c7 ...");
+}
+
 TEST(OnnxModel, ErrorsNameTheNode) {
   const Error error = error_of(
       Model().input("x", {"4"}).input("y", {"3"}).node("Add", {"x", "y"}, {"z"}).output("z"));

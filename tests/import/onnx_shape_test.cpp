@@ -1,3 +1,6 @@
+#include <filesystem>
+#include <fstream>
+
 #include "import/onnx_testing.hpp"
 
 namespace attacca::import {
@@ -89,6 +92,45 @@ TEST(OnnxShape, ExpandThroughWhere) {
                           .node("Expand", {"x", "t"}, {"y"})
                           .output("y")),
             "broadcast(x, [B, 64]) : f32[B, 64]");
+}
+
+// onnxruntime's optimizer splits a shape instead of gathering from it.
+TEST(OnnxShape, PartsOfAShapeStayKnown) {
+  EXPECT_EQ(read_text(Model(17)
+                          .input("x", {"B", "S", "64"})
+                          .ints("sizes", {1, 2})
+                          .ints("last", {-1})
+                          .node("Shape", {"x"}, {"s"})
+                          .node("Split", {"s", "sizes"}, {"b", "rest"})
+                          .node("Concat", {"b", "last"}, {"t"}, {{"axis", int64_t{0}}})
+                          .node("Reshape", {"x", "t"}, {"y"})
+                          .output("y")),
+            "reshape(x, [B, 64*S]) : f32[B, 64*S]");
+}
+
+// A length that a comparison of sizes chooses.
+TEST(OnnxShape, SizesDecideComparisons) {
+  const std::string path = testing::TempDir() + "sizes_decide.onnx";
+  Model model(17);
+  model.input("x", {"S", "1"})
+      .ints("four", {4})
+      .ints("one", {1})
+      .ints("two", {2})
+      .node("Shape", {"x"}, {"s"}, {{"end", int64_t{1}}})
+      .node("Equal", {"s", "four"}, {"is_four"})
+      .node("Where", {"is_four", "two", "one"}, {"columns"})
+      .node("Concat", {"s", "columns"}, {"shape"}, {{"axis", int64_t{0}}})
+      .node("Expand", {"x", "shape"}, {"y"})
+      .output("y");
+  std::ofstream(path, std::ios::binary) << model.bytes();
+  const auto shape_with = [&](const ir::SymbolValues& sizes) {
+    const auto graph = read_onnx(path, {}, sizes);
+    return graph ? ir::to_string(graph->type(graph->outputs()[0].value)) : graph.error().what;
+  };
+  EXPECT_EQ(shape_with({}), "the shape (input 1, shape) must follow from constants and shapes");
+  EXPECT_EQ(shape_with({{"S", 4}}), "f32[4, 2]");
+  EXPECT_EQ(shape_with({{"S", 5}}), "f32[5, 1]");
+  std::filesystem::remove(path);
 }
 
 TEST(OnnxShape, ASizeUsedAsDataIsComputed) {

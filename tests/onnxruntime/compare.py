@@ -26,7 +26,9 @@ SUMS = ("MatMul", "Gemm", "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "Re
         "RMSNormalization",
         "BatchNormalization", "InstanceNormalization", "MeanVarianceNormalization", "Softmax",
         "LogSoftmax", "Sum", "Mean", "FastGelu", "BiasGelu", "Selu", "Swish", "DequantizeLinear",
-        "Range", "CumSum")
+        "Range", "CumSum", "FusedMatMul", "FusedGemm", "SkipLayerNormalization",
+        "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding",
+        "Attention")
 
 
 def same(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> Any:

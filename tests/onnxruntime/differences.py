@@ -125,8 +125,8 @@ def partial_products(case: Case, output: int, mine: Any, theirs: Any,
                for each in floats(case, values))
 
 
-for _op in ("LayerNormalization", "RMSNormalization", "InstanceNormalization", "BatchNormalization",
-            "MeanVarianceNormalization"):
+for _op in ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization",
+            "InstanceNormalization", "BatchNormalization", "MeanVarianceNormalization"):
     @add(_op, "squares beyond float32, infinities, NaN", "both",
          "the text leaves overflow open: a variance of infinity scales to 0, in ONNX Runtime "
          "to NaN")

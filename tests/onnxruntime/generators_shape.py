@@ -373,7 +373,7 @@ def softmax(case: Case) -> None:
     case.tested([before(case, "x", dtype, dims)], **given)
 
 
-@of("LayerNormalization", "RMSNormalization")
+@of("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 def layer_normalization(case: Case) -> None:
     dtype = typed(case, T.FLOAT, T.FLOAT, T.DOUBLE)
     case.special = case.maybe(0.15)

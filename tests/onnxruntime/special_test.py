@@ -220,11 +220,20 @@ class Refusals(unittest.TestCase):
         fixed = "export the model with a fixed size"
         self.refused("(float[M, N] x, float[1, 48] c) => (float[M, N] y) { s = Shape (x)\n"
                      "y = Expand (c, s) }", "does not expand", fixed)
-        self.refused("(float[M, M] x) => (float[M, M] y) { y = Trilu (x) }",
-                     "counting along an axis needs a fixed size", fixed)
         self.refused(
             "(float[M, 3] x) => (float[M, 1] y) <int64[1] a = {0}> { y = ReduceProd (x, a) }",
                      "ReduceProd along an axis of M", fixed)
+
+    def test_sizes_that_are_known_at_run_time(self) -> None:
+        triangle = compiled("(float[M, N] x) => (float[M, N] y) { y = Trilu (x) }")
+        column = compiled("(float[M, 2] x) => (float[1] y) { n = Size (x)\nf = Cast <to = 1> (n)\n"
+                          "t = ReduceSum <keepdims = 0> (x)\ny = Div (t, f) }")
+        for m, n in ((3, 3), (5, 2), (0, 4)):
+            x = np.arange(1.0, m * n + 1, dtype=np.float32).reshape(m, n)
+            np.testing.assert_array_equal(triangle(x), np.triu(x))
+        for m in (1, 7):
+            x = np.arange(2.0 * m, dtype=np.float32).reshape(m, 2)
+            np.testing.assert_allclose(column(x), np.mean(x), rtol=1e-6)
 
     def test_integer_mean(self) -> None:
         self.refused("(int32[3] x) => (int32[1] y) { y = ReduceMean (x) }", "mean of s32", "cast")

@@ -71,14 +71,16 @@ Expr flipped(const Expr& x, int64_t axis, const Dim& extent, bool reverse) {
   return reverse ? slice_axis(x, axis, extent - 1, -1, -1) : x;
 }
 
-}  // namespace
+struct Places {
+  Expr at;  // in the tensor flattened up to `axis`
+  size_t axis;
+};
 
-Result<Outputs> gather_nd(Node& node) {
-  ATTACCA_TRY(const Value x, node.input(0));
+// Of indices into the first axes, which are their last axis.
+Result<Places> places_nd(Node& node, Value x, int64_t batch) {
   ATTACCA_TRY(const Value indices, node.input(1));
   ATTACCA_TRY_VOID(check_index(node, indices));
   const Shape from = node.shape(x), shape = node.shape(indices);
-  const int64_t batch = node.integer("batch_dims", 0);
   const auto depth = shape.empty() ? std::nullopt : shape.back().maybe_value();
   if (!depth || *depth < 1 || batch < 0 || batch >= node.rank(indices) ||
       *depth > node.rank(x) - batch)
@@ -105,15 +107,13 @@ Result<Outputs> gather_nd(Node& node) {
     const Expr index = reshape(slice_axis(node.expr(indices), last, own, own + 1), chosen);
     add(place(node, cast(index, DType::S64), from[axis], stride, total));
   }
-  return gather_flat(node, x, broadcast_to(*at, chosen), inner);
+  return Places{broadcast_to(*at, chosen), inner};
 }
 
-Result<Outputs> gather_elements(Node& node) {
-  ATTACCA_TRY(const Value x, node.input(0));
-  ATTACCA_TRY(const Value indices, node.input(1));
+// Of one index an element along an axis.
+Result<Expr> linear_elements(Node& node, Value x, Value indices, int64_t axis) {
   ATTACCA_TRY_VOID(check_index(node, indices));
   const Shape from = node.shape(x), shape = node.shape(indices);
-  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 0), node.rank(x)));
   if (from.size() != shape.size())
     return fail(fmt::format("indices of shape {} into a tensor of shape {}", ir::to_string(shape),
                             ir::to_string(from)));
@@ -131,7 +131,84 @@ Result<Outputs> gather_elements(Node& node) {
                   {}, "the indices must not be longer than the data");
     at = at + counting(node, shape[i], rank, other) * number_of(node, count_from(from, i + 1));
   }
-  return gather_flat(node, x, at, from.size());
+  return at;
+}
+
+Result<Expr> places_of_elements(Node& node, Value x) {
+  ATTACCA_TRY(const Value indices, node.input(1));
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 0), node.rank(x)));
+  return linear_elements(node, x, indices, axis);
+}
+
+// x, flattened up to `axis`, with the updates at these places.
+Result<Outputs> scatter_flat(Node& node, Value x, const Expr& at, size_t axis) {
+  if (const std::string reduction = node.text("reduction", "none"); reduction != "none")
+    return fail(fmt::format("reduction={} is not supported", reduction));
+  ATTACCA_TRY(const Value places, folded(at).value);
+  const Shape from = node.shape(x);
+  const auto split = from.begin() + static_cast<std::ptrdiff_t>(axis);
+  Shape flat(split, from.end()), updates = node.shape(places);
+  updates.insert(updates.end(), split, from.end());
+  flat.insert(flat.begin(), ir::element_count(Shape(from.begin(), split)));
+  ATTACCA_TRY(const Value given, node.input(2));
+  if (!(node.shape(given) == updates))
+    return fail(fmt::format("updates of shape {}, wanted {}", ir::to_string(node.shape(given)),
+                            ir::to_string(updates)));
+  return reshape(emit(Op::Scatter, std::vector<Expr>{reshape(node.expr(x), flat), node.expr(places),
+                                                     node.expr(given)}),
+                 from);
+}
+
+}  // namespace
+
+Result<Outputs> gather_nd(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const Places places, places_nd(node, x, node.integer("batch_dims", 0)));
+  return gather_flat(node, x, places.at, places.axis);
+}
+
+Result<Outputs> gather_elements(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const Expr at, places_of_elements(node, x));
+  return gather_flat(node, x, at, node.shape(x).size());
+}
+
+Result<Outputs> scatter_nd(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const Places places, places_nd(node, x, 0));
+  return scatter_flat(node, x, places.at, places.axis);
+}
+
+Result<Outputs> scatter_elements(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const Expr at, places_of_elements(node, x));
+  return scatter_flat(node, x, at, node.shape(x).size());
+}
+
+// Of equal elements the first ones are taken, in their order.
+Result<Outputs> top_k(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), node.rank(x)));
+  Dim count = node.integer("k", 0);
+  if (node.opset() >= 10) {
+    ATTACCA_TRY(const auto given, node.dims(1, "k"));
+    if (given.size() != 1) return fail("k is one number");
+    count = given[0];
+  }
+  const Dim extent = node.shape(x)[static_cast<size_t>(axis)], rest = extent - count;
+  if ((count.is_static() && count.value() < 0) || (rest.is_static() && rest.value() < 0))
+    return fail(fmt::format("the {} largest of {}", ir::to_string(count), ir::to_string(extent)));
+  const bool largest = node.integer("largest", 1) != 0;
+  const Expr sorted =
+      emit(Op::Argsort, std::vector<Expr>{flipped(node.expr(x), axis, extent, largest)},
+           ir::AxisAttrs{axis});
+  Expr places = sorted;
+  if (largest) places = number_of(node, extent - 1) - flipped(sorted, axis, extent, true);
+  places = slice_axis(places, axis, 0, count);
+  ATTACCA_TRY(const Value chosen, places.value);
+  ATTACCA_TRY(const Expr at, linear_elements(node, x, chosen, axis));
+  ATTACCA_TRY(const Value values, gather_flat(node, x, at, node.shape(x).size()).value);
+  return std::vector<Value>{values, chosen};
 }
 
 Result<Outputs> cum_sum(Node& node) {

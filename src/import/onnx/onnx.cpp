@@ -20,6 +20,7 @@ using ir::Value;
 constexpr int64_t kNewestOpset = 24;
 constexpr int64_t kMaxNodes = 1'000'000;
 constexpr int kMaxCallDepth = 32;
+constexpr int64_t kMaxFoldedMask = 1 << 20;  // elements, with those of what it is computed from
 constexpr size_t kMaxExpandedBytes = size_t{1} << 32;
 
 using Opsets = std::map<std::string, int64_t>;
@@ -113,10 +114,17 @@ class Importer {
     }
     if (missing.empty()) return {};
     std::string list;
-    for (const auto& [op, names] : missing)
-      list += fmt::format("\n  {}: {}", op, fmt::join(names, ", "));
+    for (const auto& [op, names] : missing) list += fmt::format("\n  {}: {}", op, listed(names));
     return fail(fmt::format("the model uses ops that are not supported:{}", list), {},
-                "replace them, or cut the model around them");
+                "replace them, cut the model around them, or run the file with ONNX Runtime");
+  }
+
+  // "a, b"; of many "40 nodes, a, b, c ...".
+  static std::string listed(const std::vector<std::string>& names) {
+    constexpr size_t kMost = 8;
+    if (names.size() <= kMost) return fmt::format("{}", fmt::join(names, ", "));
+    return fmt::format("{} nodes, {} ...", names.size(),
+                       fmt::join(names.begin(), names.begin() + kMost, ", "));
   }
 
   // The op's description if no row serves it, else empty.
@@ -223,7 +231,23 @@ class Importer {
                                   ? call(*functions_.find(proto), proto, inputs, scope)
                                   : handle(proto, inputs, scope);
     if (!outputs) return tl::make_unexpected(outputs.error());
+    for (Entry& entry : outputs->entries)
+      if (entry.value && entry.value->id >= first) fold_indices(*entry.value);
     return bind_outputs(proto, outputs->entries, scope, first);
+  }
+
+  // Places, sizes and masks that only depend on constants become constants. A view of a constant
+  // costs nothing and stays.
+  void fold_indices(Value& value) {
+    const ir::Node& node = graph_[value];
+    const bool index = node.type.dtype == ir::DType::S64 || node.type.dtype == ir::DType::S32 ||
+                       node.type.dtype == ir::DType::Bool;
+    const bool computed = ir::is_elementwise(node.op) || ir::is_reduction(node.op) ||
+                          node.op == ir::Op::Cast || node.op == ir::Op::Arange ||
+                          node.op == ir::Op::Gather || node.op == ir::Op::Concat;
+    if (!index || !computed) return;
+    if (auto tensor = fold_constant(graph_, value, kMaxFoldedMask))
+      value = add_constant(graph_, *std::move(tensor));
   }
 
   Result<std::vector<Entry*>> find_inputs(const onnx::NodeProto& proto, Scope& scope) const {

@@ -29,6 +29,9 @@ Expr number_of(Node& node, const ir::Dim& size);
 Expr counting(Node& node, const ir::Dim& size, int64_t rank, int64_t axis);
 // matmul with NumPy's rules for vectors.
 Expr numpy_matmul(Node& node, const Expr& a, const Expr& b);
+// Over the last axis of x, or from `axis` on, with scale and bias at these inputs.
+Expr layer_norm(Node& node, ir::Value x, size_t scale, size_t bias, double epsilon);
+Expr rms_norm(Node& node, ir::Value x, size_t scale, int64_t axis, double epsilon);
 // The shape with the axes before `axis` flattened into one, and the others into a second one.
 ir::Shape flattened(const ir::Shape& shape, int64_t axis);
 

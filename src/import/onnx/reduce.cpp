@@ -239,14 +239,25 @@ Result<Outputs> layer_normalization(Node& node) {
   return std::vector<Value>{result, mean, inverse};
 }
 
-Result<Outputs> rms_normalization(Node& node) {
-  ATTACCA_TRY(const Value x, node.input(0));
+Expr layer_norm(Node& node, Value x, size_t scale, size_t bias, double epsilon) {
   const DType dtype = node.dtype(x);
-  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), node.rank(x)));
+  const Centred c =
+      centre(cast(node.expr(x), stash_type(node, dtype)), {node.rank(x) - 1}, epsilon);
+  const Expr y = cast(c.centred * c.inverse, dtype) * node.x(scale);
+  return node.has(bias) ? y + node.x(bias) : y;
+}
+
+Expr rms_norm(Node& node, Value x, size_t scale, int64_t axis, double epsilon) {
+  const DType dtype = node.dtype(x);
   const Expr in = cast(node.expr(x), stash_type(node, dtype));
   const Expr square = reduce(Op::Mean, emit(Op::Square, in), axes_from(axis, node.rank(x)), true);
-  const Expr scaled = in * emit(Op::Rsqrt, square + node.real("epsilon", 1e-5));
-  return cast(scaled, dtype) * node.x(1);
+  return cast(in * emit(Op::Rsqrt, square + epsilon), dtype) * node.x(scale);
+}
+
+Result<Outputs> rms_normalization(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), node.rank(x)));
+  return rms_norm(node, x, 1, axis, node.real("epsilon", 1e-5));
 }
 
 Result<Outputs> batch_normalization(Node& node) {

@@ -130,6 +130,24 @@ Result<std::vector<Dim>> split_sizes(Node& node, const Dim& extent) {
   return sizes;
 }
 
+// The parts of a shape, which stay known; nullopt: not this case.
+std::optional<std::vector<Entry>> known_parts(Node& node) {
+  const auto whole = node.known(0);
+  if (!whole || whole->scalar) return std::nullopt;
+  const auto sizes = split_sizes(node, static_cast<int64_t>(whole->elements.size()));
+  if (!sizes || sizes->size() != node.outputs()) return std::nullopt;
+  std::vector<Entry> parts;
+  auto next = whole->elements.begin();
+  for (const Dim& size : *sizes) {
+    const auto count = size.maybe_value();
+    if (!count || *count < 0 || *count > whole->elements.end() - next) return std::nullopt;
+    parts.emplace_back(Known{whole->dtype, {next, next + *count}, false});
+    next += *count;
+  }
+  if (next != whole->elements.end()) return std::nullopt;
+  return parts;
+}
+
 struct Block {
   Value x;
   Shape shape;
@@ -275,6 +293,7 @@ Result<Outputs> concat_inputs(Node& node) {
 }
 
 Result<Outputs> split(Node& node) {
+  if (auto parts = known_parts(node)) return *std::move(parts);
   ATTACCA_TRY(const Value x, node.input(0));
   ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 0), node.rank(x)));
   const Dim extent = node.shape(x)[static_cast<size_t>(axis)];
