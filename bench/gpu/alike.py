@@ -33,8 +33,8 @@ PROBLEMS = [
 TIMING_PROCESSES, TIMED_ROUNDS = 6, 66
 
 
-def graph(problems):
-    """All problems as regions of one graph."""
+def graph(problems=PROBLEMS):
+    """The problems as regions of one graph."""
     inputs, lines = [], []
     for i, (text, m, n, k) in enumerate(problems):
         inputs.append(f"x{i}: bf16[{m}, {k}], w{i}: bf16[{n}, {k}], b{i}: bf16[{n}]")
@@ -77,7 +77,7 @@ def main():
                        "ATTACCA_TUNED_DIR": os.path.join(folder, "none")}
         path = os.path.join(folder, "ten.attacca")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(graph(PROBLEMS))
+            file.write(graph())
         while len(runs) < args.processes and time.monotonic() < end:
             program.answer(args.attacca, "tune", "--forget", env=environment)
             begin = time.monotonic()
