@@ -85,12 +85,13 @@ def main():
                                   "--json", env=environment)
             runs.append(json.loads(said)["tuned"])
             print(f"process {len(runs)}: {time.monotonic() - begin:.1f} s", flush=True)
+        if args.rounds:
+            os.environ.update(environment)  # so that no kernel is built again
+            with open(args.rounds, "w", encoding="utf-8") as file:
+                json.dump(rounds(args.attacca, runs), file)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(runs, file)
-    if args.rounds:
-        with open(args.rounds, "w", encoding="utf-8") as file:
-            json.dump(rounds(args.attacca, runs), file)
     others = 0
     for i, (text, m, n, k) in enumerate(PROBLEMS):
         counts = collections.Counter(run[i]["winner"] for run in runs)

@@ -451,8 +451,15 @@ class StandIn(Cli):
         self.assertIn(first, out.read_text().splitlines())
 
     def test_processes_of_the_stand_in_choose_alike(self):
+        file = self.folder / "rounds.json"
         self.assertIn("0 of 6 choices differ from the most common one",
-                      self.script("alike", "--processes", 3))
+                      self.script("alike", "--processes", 3, "--rounds", file))
+        problems = json.loads(file.read_text())
+        self.assertEqual([len(processes) for processes in problems], [6, 6])
+        for processes in problems:
+            for process in processes:
+                self.assertIn("mma_xx_64x64x32_f2_d16", process)
+                self.assertEqual({len(seconds) for seconds in process.values()}, {66})
 
     def test_tune_takes_only_what_is_missing(self):
         self.odd("tune", "--budget", "1")
