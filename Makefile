@@ -5,6 +5,8 @@ BUILD := build
 JOBS ?= $(shell nproc)
 ifneq ($(shell command -v ccache),)
 LAUNCHER := -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
+# Otherwise it caches nothing that is compiled with precompiled headers.
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 endif
 # The rules and types of the Python files, which pyproject.toml configures.
 LINT = .deps/venv/bin/ruff check --quiet && .deps/venv/bin/mypy --no-error-summary
