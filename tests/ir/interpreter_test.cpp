@@ -108,6 +108,7 @@ TEST(Interpreter, ScattersSortsAndCounts) {
   EXPECT_EQ(run("graph g(x: f32[2,3]) { return argsort(-x, axis=0) }", x),
             (Numbers{1, 1, 1, 0, 0, 0}));
   EXPECT_EQ(run("graph g(x: f32[M,3]) { return arange([M, 2*M + 1]) }", x), (Numbers{2, 3, 4}));
+  EXPECT_EQ(run("graph g(x: f32[M,3]) { return arange([-1*M, 1]) }", x), (Numbers{-2, -1, 0}));
 }
 
 TEST(Interpreter, ScatterOutOfRangeIsAnError) {

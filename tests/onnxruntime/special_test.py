@@ -228,6 +228,11 @@ class Refusals(unittest.TestCase):
         triangle = compiled("(float[M, N] x) => (float[M, N] y) { y = Trilu (x) }")
         column = compiled("(float[M, 2] x) => (float[1] y) { n = Size (x)\nf = Cast <to = 1> (n)\n"
                           "t = ReduceSum <keepdims = 0> (x)\ny = Div (t, f) }")
+        less = compiled("(float[M, N] x) => (int64[1] y) <int64[1] zero = {0}, "
+                        "int64[1] one = {1}> { s = Shape (x)\nm = Gather (s, zero)\n"
+                        "n = Gather (s, one)\ny = Sub (m, n) }")
+        for m, n in ((3, 3), (5, 2), (2, 6)):
+            self.assertEqual(less(np.zeros((m, n), np.float32)).tolist(), [m - n])
         for m, n in ((3, 3), (5, 2), (0, 4)):
             x = np.arange(1.0, m * n + 1, dtype=np.float32).reshape(m, n)
             np.testing.assert_array_equal(triangle(x), np.triu(x))

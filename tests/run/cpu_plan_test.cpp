@@ -252,8 +252,10 @@ TEST(CpuPlan, RunsOpsOnTheirOwn) {
   check(
       "graph g(x: f32[8, 4], i: s32[3, 2], u: f32[3, 2, 4]) { return scatter(exp(x), abs(i - i) + "
       "2, u * u), gather(x, argsort(reshape(x[:, :1], [8])), axis=0) }");
-  check("graph g(x: f32[M, 4]) { return x * cast(arange([1, M + 1])[0:1], f32), arange([M, 3*M]) }",
-        {{{"M", 3}}, {}});
+  check(
+      "graph g(x: f32[M, 4]) { return x * cast(arange([1, M + 1])[0:1], f32), arange([-1*M, 3*M]) "
+      "}",
+      {{{"M", 3}}, {}});
   check("graph g(x: f32[]) { return x + 1, exp(x) }");
   check("graph g(x: f32[M, 0]) { return x * 2, sum(x, axes=[1]) }", {{{"M", 3}}, {}});
 }

@@ -20,7 +20,8 @@ using ir::Value;
 constexpr int64_t kNewestOpset = 24;
 constexpr int64_t kMaxNodes = 1'000'000;
 constexpr int kMaxCallDepth = 32;
-constexpr int64_t kMaxFoldedMask = 1 << 20;  // elements, with those of what it is computed from
+constexpr int64_t kMaxFoldedMask = 1 << 20;   // elements, with those of what it is computed from
+constexpr int64_t kMaxFoldedInAll = 1 << 26;  // elements of one model
 constexpr size_t kMaxExpandedBytes = size_t{1} << 32;
 
 using Opsets = std::map<std::string, int64_t>;
@@ -245,9 +246,14 @@ class Importer {
     const bool computed = ir::is_elementwise(node.op) || ir::is_reduction(node.op) ||
                           node.op == ir::Op::Cast || node.op == ir::Op::Arange ||
                           node.op == ir::Op::Gather || node.op == ir::Op::Concat;
-    if (!index || !computed) return;
-    if (auto tensor = fold_constant(graph_, value, kMaxFoldedMask))
-      value = add_constant(graph_, *std::move(tensor));
+    if (!index || !computed || folded_elements_ > kMaxFoldedInAll) return;
+    Dim read = ir::element_count(node.type.shape);
+    for (const Value operand : node.operands)
+      read = read + ir::element_count(graph_.type(operand).shape);
+    auto tensor = fold_constant(graph_, value, kMaxFoldedMask);
+    if (!tensor) return;
+    folded_elements_ += read.maybe_value().value_or(kMaxFoldedMask);
+    value = add_constant(graph_, *std::move(tensor));
   }
 
   Result<std::vector<Entry*>> find_inputs(const onnx::NodeProto& proto, Scope& scope) const {
@@ -382,6 +388,7 @@ class Importer {
   Functions functions_;
   int64_t nodes_ = 0;
   size_t expanded_ = 0;
+  int64_t folded_elements_ = 0;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The table of import/onnx/ops.def, and its handlers by file: math, linear, quantize, shape,
-// reduce.
+// The table of import/onnx/ops.def, and its handlers by file: math, linear, shape, reduce,
+// indexing, fused, constant, known.
 #pragma once
 
 #include "import/onnx/node.hpp"

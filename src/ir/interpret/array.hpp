@@ -67,6 +67,8 @@ Result<Array> scatter_sources(int64_t extent, const Array& index);
 Array argsorted(const Array& x, int64_t axis);
 // begin, begin + 1, ...
 Array arange(int64_t begin, int64_t count);
+// The first number of an arange node, which may be negative.
+Result<int64_t> first_of(const Node& arange, const SymbolValues& symbols);
 // A reduction op over ascending axes, in f64 or wrapping int64. A maximum or minimum with a NaN is
 // NaN. The maximum of nothing is -inf or the smallest integer, the mean of nothing is NaN.
 Array reduced(Op op, const Array& x, const std::vector<int64_t>& axes,

@@ -214,6 +214,13 @@ Array arange(int64_t begin, int64_t count) {
   return result;
 }
 
+Result<int64_t> first_of(const Node& arange, const SymbolValues& symbols) {
+  const Dim& begin = arange.get<ShapeAttrs>().shape[0];
+  // Dim::evaluate refuses negative results, as those of extents.
+  if (const auto negated = (Dim(0) - begin).evaluate(symbols)) return -*negated;
+  return begin.evaluate(symbols);
+}
+
 Array reduced(Op op, const Array& x, const std::vector<int64_t>& axes,
               std::vector<int64_t> extents) {
   Array kept = x, window = x;

@@ -128,7 +128,7 @@ class Run {
       case Op::Argsort:
         return argsorted(operand(node, 0), node.get<AxisAttrs>().axis);
       case Op::Arange: {
-        ATTACCA_TRY(const int64_t begin, node.get<ShapeAttrs>().shape[0].evaluate(symbols_));
+        ATTACCA_TRY(const int64_t begin, first_of(node, symbols_));
         return arange(begin, extents[0]);
       }
       case Op::Kernel:

@@ -187,7 +187,7 @@ class Bounds {
             {},
             {}};
       case Op::Arange: {
-        ATTACCA_TRY(const int64_t begin, node.get<ir::ShapeAttrs>().shape[0].evaluate(symbols_));
+        ATTACCA_TRY(const int64_t begin, ir::first_of(node, symbols_));
         return Value{ir::arange(begin, extents[0]), {}, {}};
       }
       case Op::Kernel:

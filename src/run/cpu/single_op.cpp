@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 
 #include "fuse/views.hpp"
+#include "ir/interpret/array.hpp"
 #include "ir/interpret/interpreter.hpp"
 #include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
@@ -154,7 +155,7 @@ class SingleOp : public Executable {
   }
 
   Status count_up(Tensor& result, const RunState& state) const {
-    ATTACCA_TRY(const int64_t begin, node_.get<ir::ShapeAttrs>().shape[0].evaluate(state.symbols));
+    ATTACCA_TRY(const int64_t begin, ir::first_of(node_, state.symbols));
     std::iota(result.as<int64_t>(), result.as<int64_t>() + result.size(), begin);
     return {};
   }

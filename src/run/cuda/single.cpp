@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 
+#include "ir/interpret/array.hpp"
 #include "launch/helpers/device_types.hpp"
 #include "launch/helpers/scale_blocks.hpp"
 #include "launch/helpers/unpack.hpp"
@@ -123,8 +124,7 @@ Result<StepLaunch> make_gather(const StepContext& context, const ir::Node& node,
 }
 
 Result<StepLaunch> make_arange(const StepContext& context, const ir::Node& node) {
-  const ir::Shape& bounds = node.get<ir::ShapeAttrs>().shape;
-  ATTACCA_TRY(const int64_t begin, bounds[0].evaluate(context.symbols));
+  ATTACCA_TRY(const int64_t begin, ir::first_of(node, context.symbols));
   ATTACCA_TRY(const int64_t count, node.type.shape[0].evaluate(context.symbols));
   ATTACCA_TRY(const SourceKernel kernel,
               SourceKernel::make(context.toolbox(), "attacca_arange",
