@@ -67,7 +67,6 @@ def measure(case, model, inputs, args):
     """A row of the CSV."""
     name, batch, tokens = case
     row = {"model": name, "layers": args.layers, "batch": batch, "tokens": tokens}
-    functions, outputs = {}, {}
     # The one that compiles first finds the process colder: they take turns.
     order = CONTENDERS if (batch + tokens) % 2 else CONTENDERS[::-1]
     with tempfile.TemporaryDirectory() as folder:
@@ -78,14 +77,7 @@ def measure(case, model, inputs, args):
             if contender == "attacca":
                 row |= decided()
             _, row[f"{contender}_warm_s"] = first_result(contender, model, inputs, args)
-        torch._dynamo.reset()
-        for contender in order:  # from the caches, without a reset between them
-            caches(os.path.join(folder, contender))
-            functions[contender] = compiled(contender, model, args)
-            outputs[contender] = result(functions[contender](**inputs))
-        row["error"] = blocks.error(outputs["attacca"].float(), outputs["inductor"].double())
-        return row | times({name: lambda function=function: function(**inputs)
-                            for name, function in functions.items()}, args)
+        return row | times(model, inputs, args, order, folder)
 
 
 def caches(folder):
@@ -105,21 +97,36 @@ def decided():
             "measuring": "; ".join(str(graph.measuring) for graph in report.graphs)}
 
 
-def times(direct, args):
-    row = {f"{name}_direct_us": us
-           for name, us in blocks.in_turns(direct, args.device, args.turns, args.rounds).items()}
+def times(model, inputs, args, order, folder):
+    """What a call takes. Each contender is compiled alone, from its caches, in turns (A, B, B, A):
+    with both compiled, every direct call would also pay for Dynamo's search through the other's
+    code. The CUDA graphs of both are kept and replayed in turns."""
+    outputs, graphs, row = {}, {}, {}
+    direct = {contender: [] for contender in CONTENDERS}
+    for turn, contender in enumerate((*order, *order[::-1])):
+        caches(os.path.join(folder, contender))
+        function, _ = first_result(contender, model, inputs, args)
+        outputs[contender] = result(function(**inputs)).clone()
+
+        def call(function=function):
+            function(**inputs)
+        direct[contender] += blocks.in_turns({contender: call}, args.device, args.turns,
+                                             args.rounds).values()
+        if args.device == "cpu":
+            continue
+        try:
+            graphs[contender, turn] = blocks.captured(lambda **_: call(), {})
+            row |= {f"{contender}_{part}_us": us for part, us in parts(call).items()}
+        except Exception as failure:  # noqa: BLE001  a model that waits for the GPU
+            row["note"] = f"not captured: {csv_run.one_line(failure)}"
+    row["error"] = blocks.error(outputs["attacca"].float(), outputs["inductor"].double())
+    for contender, found in direct.items():
+        row[f"{contender}_direct_us"] = statistics.median(found)
     row["direct_ratio"] = row["inductor_direct_us"] / row["attacca_direct_us"]
-    if args.device == "cpu":
+    if len(graphs) < 2 * len(order):
         return row
-    try:
-        graphs = {(name, again): blocks.captured(lambda **_: launch(), {})
-                  for again in range(args.captures) for name, launch in direct.items()}
-    except Exception as failure:  # noqa: BLE001  a model that waits for the GPU
-        return row | {"note": f"not captured: {csv_run.one_line(failure)}"}
-    for name, launch in direct.items():
-        row |= {f"{name}_{part}_us": us for part, us in parts(launch).items()}
-    found = blocks.in_turns(graphs, args.device, args.turns, args.rounds)
-    for name in direct:
+    found = blocks.in_turns(graphs, args.device, 2 * args.turns, args.rounds)
+    for name in CONTENDERS:
         row[f"{name}_us"] = statistics.median(us for (whose, _), us in found.items()
                                               if whose == name)
     row["ratio"] = row["inductor_us"] / row["attacca_us"]
@@ -166,7 +173,6 @@ def arguments():
     parser.add_argument("--options", type=json.loads, default={}, help="of the backend, as JSON")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--captures", type=int, default=3)
     return parser.parse_args()
 
 

@@ -87,8 +87,7 @@ def page(rows, facts):
              "transformers at their real widths with few layers and random weights, bf16, beside "
              "Inductor's default.", "", *summary(rows), "## A call", "",
              "Microseconds of the whole model, medians of turns: in a CUDA graph, and *direct*, "
-             "with the host's part. Both contenders are compiled at once, so every direct call "
-             "pays for Dynamo's search through the code of both. *Error* is the root mean square "
+             "with the host's part, each contender compiled alone. *Error* is the root mean square "
              "of the difference from Inductor's result, over that of the result.", ""]
     lines += pages.table(
         ["model", "layers", "batch", "tokens", "Inductor", "Attacca", "ratio", "Inductor direct",

@@ -23,7 +23,8 @@ struct TuneOptions {
   int finalists = 3;           // templates whose variants the second round times; 0: no such round
   int rounds = 7;              // each of those is timed
   double seconds_limit = 60;
-  bool quick = false;         // the choice says so, and counts as known for quick tunings alone
+  // One round alone, under load. The choice says so, and counts as known for quick tunings alone.
+  bool quick = false;
   double silence_limit = 60;  // seconds without an answer of the timing process
   TemplateFilter filter = {};
   std::optional<launch::Candidate> before = {};  // what an earlier tuning chose (rounds.hpp)
@@ -31,17 +32,15 @@ struct TuneOptions {
   std::function<void(double done, const std::string& what)> progress;
 };
 
-// The options of a tuning that may take so long. In 5 seconds, the best by the model alone are
-// timed: they take about one on 16 cores. What may_gain() (candidates.hpp) denies is not timed.
+// The options of a tuning that may take so long. Up to 5 seconds it is quick: the best by the model
+// alone are timed, and what may_gain() (candidates.hpp) denies is not.
 inline TuneOptions options_within(double seconds) {
   TuneOptions options;
   options.seconds_limit = seconds;
   if (seconds > 5) return options;
   options.quick = true;
-  options.most_templates = 8;
+  options.most_templates = 4;
   options.most_algorithms = 2;
-  options.finalists = 1;
-  options.rounds = 3;
   return options;
 }
 

@@ -233,9 +233,11 @@ const Trial* next_fastest(const std::vector<Trial>& trials, const launch::Candid
 std::vector<Trial> time_in_rounds(const Stopwatch& stopwatch, std::vector<launch::Candidate> first,
                                   const TieOrder& order, const TuneOptions& options) {
   stopwatch.report(0, fmt::format("building and timing {} candidates", first.size()));
-  std::vector<Trial> trials = stopwatch.time(std::move(first), kFirstRounds, Pace::Rested);
+  std::vector<Trial> trials =
+      stopwatch.time(std::move(first), options.quick ? options.rounds : kFirstRounds,
+                     options.quick ? Pace::Sustained : Pace::Rested);
   sort_by_time(trials);
-  if (options.finalists == 0) return trials;
+  if (options.quick || options.finalists == 0) return trials;
   const auto time_again = [&](std::vector<launch::Candidate> candidates, int rounds, Pace pace) {
     trials = merge_rounds(std::move(trials), stopwatch.time(std::move(candidates), rounds, pace));
   };

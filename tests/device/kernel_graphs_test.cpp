@@ -1,13 +1,13 @@
 // Graphs with users' kernels on a device: the kernel and its tail in one launch, and one after the
 // other.
-#include <cstdlib>
+#include <algorithm>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
 #include "device/harness.hpp"
 #include "ir/text/text.hpp"
-#include "launch/candidate.hpp"
+#include "launch/user_kernel.hpp"
 #include "run/check/random_inputs.hpp"
 #include "run/pipeline.hpp"
 
@@ -63,20 +63,44 @@ const KernelGraph kGraphs[] = {
     {"gemm_to_f16", kGemmInputs, kGemm, "matmul(x, w)", "return y = cast(gelu(k) + res, f16)"},
 };
 
+using Choices = std::vector<run::KnownChoice>;
+
 Result<std::vector<Tensor>> run_graph(const ir::Graph& graph, const ir::Bindings& inputs,
                                       const run::Target& target,
-                                      run::Tuning tuning = run::Tuning::Known) {
-  ATTACCA_TRY(const run::Compiled plan, run::compile(graph, target, {.cuda = {.tuning = tuning}}));
+                                      run::Tuning tuning = run::Tuning::Known,
+                                      Choices choices = {}) {
+  ATTACCA_TRY(
+      const run::Compiled plan,
+      run::compile(graph, target, {.cuda = {.tuning = tuning, .choices = std::move(choices)}}));
   return plan.run(inputs);
 }
 
-// Whether a region of the plan puts a tail into its kernel.
-Result<bool> is_fused(const ir::Graph& graph, const ir::SymbolValues& symbols) {
-  ATTACCA_TRY(const run::Compiled plan, run::compile(graph, device_target(ir::Mode::Eager)));
+Result<std::vector<run::Decision>> decisions_of(const ir::Graph& graph,
+                                                const ir::SymbolValues& symbols, ir::Mode mode,
+                                                Choices choices = {}) {
+  ATTACCA_TRY(const run::Compiled plan,
+              run::compile(graph, device_target(mode), {.cuda = {.choices = std::move(choices)}}));
   ATTACCA_TRY(const auto instance, plan.cuda().instance(symbols));
-  for (const run::Decision& decision : instance->decisions())
-    if (decision.region->kernel) return decision.candidate.kind == launch::CandidateKind::Fused;
-  return false;
+  return std::vector<run::Decision>(instance->decisions().begin(), instance->decisions().end());
+}
+
+// Choices that put a tail into its kernel also where that is expected to be slow.
+Result<Choices> joining(const ir::Graph& graph, const ir::SymbolValues& symbols, ir::Mode mode) {
+  ATTACCA_TRY(const auto decisions, decisions_of(graph, symbols, mode));
+  Choices choices;
+  for (const run::Decision& decision : decisions)
+    if (decision.region->kernel)
+      choices.push_back({decision.key,
+                         {.candidate = {.kind = launch::CandidateKind::Fused,
+                                        .kernel = std::string(launch::kUserKernel)}}});
+  return choices;
+}
+
+// Whether a region puts a tail into its kernel.
+bool is_fused(const std::vector<run::Decision>& decisions) {
+  return std::any_of(decisions.begin(), decisions.end(), [](const run::Decision& decision) {
+    return decision.region->kernel && decision.candidate.kind == launch::CandidateKind::Fused;
+  });
 }
 
 struct KernelGraphs : ::testing::TestWithParam<KernelGraph> {};
@@ -89,9 +113,6 @@ TEST_P(KernelGraphs, fusedAndUnfusedAreOneAndTheReference) {
   for (const int64_t m : {1, 3, 17, 129, 2040}) {
     const ir::SymbolValues symbols = {{"M", m}};
     SCOPED_TRACE(fmt::format("M={}", m));
-    const auto fuses = is_fused(*graph, symbols);
-    ASSERT_TRUE(fuses) << to_string(fuses.error());
-    EXPECT_EQ(*fuses, GetParam().fuses);
     const auto inputs = run::random_inputs(*reference, symbols, 7);
     ASSERT_TRUE(inputs) << to_string(inputs.error());
     const Reference expected = {
@@ -99,7 +120,13 @@ TEST_P(KernelGraphs, fusedAndUnfusedAreOneAndTheReference) {
         *ir::interpret(*reference, *inputs,
                        {.precision = ir::Precision::Eager, .accumulators = {}})};
     for (const ir::Mode mode : {ir::Mode::Eager, ir::Mode::Fp32}) {
-      const auto fused = run_graph(*graph, *inputs, device_target(mode));
+      const auto joined = joining(*graph, symbols, mode);
+      ASSERT_TRUE(joined) << to_string(joined.error());
+      const auto decisions = decisions_of(*graph, symbols, mode, *joined);
+      ASSERT_TRUE(decisions) << to_string(decisions.error());
+      EXPECT_EQ(is_fused(*decisions), GetParam().fuses);
+      const auto fused =
+          run_graph(*graph, *inputs, device_target(mode), run::Tuning::Known, *joined);
       ASSERT_TRUE(fused) << to_string(fused.error());
       const auto unfused = run_graph(*graph, *inputs, device_target(mode), run::Tuning::Unfused);
       ASSERT_TRUE(unfused) << to_string(unfused.error());

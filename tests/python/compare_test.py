@@ -227,21 +227,44 @@ class Compared(unittest.TestCase):
     # ---- Limits
 
     def test_the_budget(self):
+        """After it the model chooses: what that wins or loses is not kept."""
+        given = []
+
         def slow(region, options):
-            time.sleep(0.3)
-            return measured(region, options)
+            given.append((options.tuning, options.tuning_seconds))
+            time.sleep(0.5)
+            name = "measured" if options.tuning == "measure" else "model"
+            return (Decision("a_template", name, 1e-6, 2e-6),)
         with mock.patch.object(_judge, "_WORKERS", 1):
-            graph = self.compile([WINS], rows=11, decide=slow, measuring_seconds=0.2)
+            graph = self.compile([WINS, WINS], rows=11, decide=slow, measuring_seconds=1.5)
+        self.assertEqual(len(graph.fused), 4)
+        self.assertEqual([tuning for tuning, _ in given], ["measure", "known"])
+        self.assertTrue(2 < given[0][1] <= 2.3)
+        self.assertEqual(graph.measuring.tuned, 1)
+        # Only the other one is measured again. What Inductor would decide is left.
+        with mock.patch.object(_judge, "_LEAST_TUNING", 9):
+            graph = self.compile([UNDECIDED], rows=11, decide=slow, measuring_seconds=0.1)
         self.assertEqual(len(graph.fused), 2)
         self.assertEqual(set(self.reasons(graph)),
                          {"not measured: the time for measuring was over"})
-        # What was not measured is not remembered as lost.
         self.assertEqual(len(self.compile([WINS], rows=11).fused), 4)
+
+    def test_the_time_of_a_tuning(self):
+        """What is left of the budget, or what was asked for."""
+        options = _rewrite.Options()
+        for given, seconds, limit in [(options, 2, 2), (options, 9, 5),
+                                      (options._replace(tuning_seconds=30.0), 2, 30)]:
+            self.assertEqual(_rewrite._within(given, seconds),
+                             given._replace(tuning_seconds=limit))
+        for given in (options, options._replace(tuning="always", tuning_seconds=30.0)):
+            self.assertEqual(_rewrite._within(given, 0).tuning, "known")
+        model = options._replace(tuning="model")
+        self.assertEqual(_rewrite._within(model, 0), model)
 
     def test_the_default_budget_follows_inductor(self):
         options = _rewrite.Options()
         self.assertEqual(_rewrite._budget(options, None), 1)
-        self.assertAlmostEqual(_rewrite._budget(options, time.monotonic() - 4), 6, delta=0.1)
+        self.assertAlmostEqual(_rewrite._budget(options, time.monotonic() - 4), 6.4, delta=0.1)
         self.assertEqual(_rewrite._budget(options._replace(measuring_seconds=3), None), 3)
 
     def test_inputs_that_do_not_fit(self):

@@ -4,13 +4,16 @@ templates.
     PYTHONPATH=build/python python tests/python/cuda_checks.py
 
 --device cpu tries the script itself, at tiny widths, without what only a GPU has; --blocks
-llama_mlp,bert takes these blocks alone.
+llama_mlp,bert takes these blocks alone; --torch-library is the path of libattacca_torch.so if it is
+not in build/.
 """
 import copy
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import unittest
 
@@ -43,6 +46,8 @@ def option(name, default):
 
 DEVICE = option("--device", "cuda")
 BLOCKS = option("--blocks", ",".join(block_models.NAMES)).split(",")
+TORCH_LIBRARY = option("--torch-library", str(pathlib.Path(__file__).parents[2] /
+                                              "build/src/torch_ops/libattacca_torch.so"))
 GPU = DEVICE == "cuda"
 NAMES = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 ALWAYS = {"policy": "always", "tuning": "known"}
@@ -196,6 +201,48 @@ class Graphs(Check):
         for gradient, parameter in zip(got, model.parameters()):
             self.assertLess(error(gradient, parameter.grad.double()), 0.03)
         self.assertEqual(self.fused(), [])
+
+
+class Packages(Check):
+    """AOTInductor packages in a process without the Python package."""
+
+    RUN = textwrap.dedent("""
+        import sys, torch
+        torch.ops.load_library(sys.argv[1])
+        model = torch._inductor.aoti_load_package("model.pt2")
+        inputs, results = torch.load("inputs.pt"), []
+        side = torch.cuda.Stream() if inputs[0].is_cuda else None
+        for x in inputs:
+            results.append(model(x))
+            if side is None: continue
+            late = torch.zeros_like(x)
+            torch.cuda.synchronize()
+            with torch.cuda.stream(side):  # the model reads what is copied after a wait
+                torch.cuda._sleep(50_000_000)
+                late.copy_(x)
+                again = model(late)
+            side.synchronize()
+            torch.testing.assert_close(again, results[-1])
+        torch.save(results, "results.pt")
+        assert not any(name.startswith("attacca") for name in sys.modules)
+        """)
+
+    def test_the_packages_results(self):
+        model, inputs = mlp(), [rows(count) for count in (8, 300, 3, 8)]
+        exported = torch.export.export(model, (inputs[0],),
+                                       dynamic_shapes=({0: torch.export.Dim("M", min=2)},))
+        attacca.torch.enable(policy="always", tuning="known")
+        self.addCleanup(attacca.torch.disable)
+        with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+            torch._inductor.aoti_compile_and_package(exported, package_path=f"{folder}/model.pt2")
+            self.assertEqual(len(self.fused()), 2)
+            torch.save(inputs, f"{folder}/inputs.pt")
+            ran = subprocess.run([sys.executable, "-c", self.RUN, TORCH_LIBRARY], cwd=folder,
+                                 env={**os.environ, "PYTHONPATH": ""}, text=True,
+                                 stderr=subprocess.PIPE)
+            self.assertEqual(ran.returncode, 0, ran.stderr[-2000:])
+            for x, got in zip(inputs, torch.load(f"{folder}/results.pt")):
+                self.assert_as_exact(got, model, x)
 
 
 @unittest.skipUnless(GPU, "the policy leaves the CPU alone")

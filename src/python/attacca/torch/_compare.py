@@ -24,9 +24,9 @@ from ._ops.region import as_torch_dtype, loaded, signature_of
 from ._ops.text_argument import written
 from ._timing import Seconds
 
-# A region is kept if its time is below _MARGIN of Inductor's, either in a CUDA graph or called
-# directly, and if neither time is above Inductor's by more than noise.
-_MARGIN, _NOISE, _HOST_NOISE = 0.99, 1.002, 1.01
+# A region is kept if its time in a CUDA graph is below _MARGIN of Inductor's and its time with the
+# host's part is not above Inductor's by more than noise.
+_MARGIN, _HOST_NOISE = 0.99, 1.01
 _BARE_MARGIN = 0.97  # of a product without an epilogue: nothing else is gained
 _LAUNCH = 1e-6  # the least time between two kernels of a CUDA graph, in seconds
 _MOST_LAUNCHES = 6e-6  # the most for launching the rest's kernels
@@ -220,9 +220,7 @@ def _is_faster(own: Seconds, other: Seconds, margin: float) -> bool:
     from torch._inductor import config
 
     captured, direct = own.captured / other.captured, own.direct / other.direct
-    if config.triton.cudagraphs:
-        return captured < margin
-    return captured < _NOISE and direct < _HOST_NOISE and min(captured, direct) < margin
+    return captured < margin and (direct < _HOST_NOISE or config.triton.cudagraphs)
 
 
 def _put(into: static.Static, region: Region, run: Run) -> None:

@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -44,9 +44,13 @@ class Budget:
         """The seconds since this object was made."""
         return time.monotonic() - self._begin
 
+    def left(self) -> float:
+        """The seconds that are left; at least 0."""
+        return max(0.0, self.seconds - self.spent())
+
     def is_over(self) -> bool:
         """Whether nothing more is to be begun."""
-        return self.spent() >= self.seconds
+        return not self.left()
 
 
 class _Group:
@@ -57,6 +61,7 @@ class _Group:
         self.members: list[int] = []
         self.verdict: Verdict | None = None
         self.lasts = True  # the verdict may be kept
+        self.modelled = False  # the cost model chose, because there was no time to tune
         self.source = ""  # of the kernels' choice
         self.unfused_seconds = 0.0
         self.theirs: tuple[Static, Callable[[list[Any]], Any]] | None = None
@@ -72,10 +77,30 @@ class _Group:
 
     def decide(self, verdict: Verdict, lasts: bool = True) -> None:
         self.verdict = verdict._replace(unfused_seconds=self.unfused_seconds)
-        self.lasts = lasts
+        self.lasts = lasts and not self.modelled
 
 
-Decide = Callable[[Region], Sequence[Decision]]
+class _Chosen(NamedTuple):
+    """How a region's kernels were chosen."""
+
+    decisions: Sequence[Decision]
+    no_time: bool  # to tune
+
+    def is_modelled(self) -> bool:
+        """Whether the model chose what tuning, with more time, may choose otherwise."""
+        start = "model" if self.no_time else _TIMED_OUT
+        return any(decision.source.startswith(start) for decision in self.decisions)
+
+
+_TIMED_OUT = "model, not measured"  # the start of a decision's source
+
+# Chooses and builds a region's kernels; raises Error. It may take so many seconds to tune; 0: it
+# tunes nothing.
+Decide = Callable[[Region, float], Sequence[Decision]]
+# In less time no tuning is begun: to start a process and to build the kernels takes most of it
+# (docs/benchmarks/gpu-cold.md: half a second for each kernel). One that was begun may take
+# _OVERRUN longer than the budget: if it is stopped it has found nothing.
+_LEAST_TUNING, _OVERRUN = 1.2, 0.8
 
 
 # How thoroughly kernels are tuned. A verdict of one effort is used for lower ones, too.
@@ -94,8 +119,9 @@ def judge(graph: torch.fx.Graph, regions: Sequence[Region], run: Run, decide: De
         graph: The graph of the regions.
         regions: The regions.
         run: How the regions' calls choose kernels.
-        decide: Chooses and builds a region's kernels; raises Error. Called in several threads.
-        budget: When it is over, regions that are not known yet are left.
+        decide: Chooses and builds a region's kernels. Called in several threads.
+        budget: When it is over, nothing more is tuned or compiled to compare: the cost model's
+            choice is timed beside the region's products alone, and is not kept.
         effort: How thoroughly ``decide`` tunes: NO_TUNING, QUICK or THOROUGH.
         again: Whether regions that are known are measured again.
 
@@ -160,8 +186,10 @@ def _measure(groups: Sequence[_Group], run: Run, decide: Decide, budget: Budget,
     """Gives each group a verdict; returns how many graphs were compiled in addition."""
     compiled = 0
 
-    def choose(group: _Group) -> Sequence[Decision]:
-        return [] if budget.is_over() else decide(group.region)
+    def choose(group: _Group) -> _Chosen:
+        left = budget.left()
+        seconds = left + _OVERRUN if left >= _LEAST_TUNING else 0.0
+        return _Chosen(decide(group.region, seconds), seconds == 0)
     with ThreadPoolExecutor(_WORKERS) as pool:
         choices = {group: pool.submit(choose, group) for group in groups}
         # Those that the products' time rarely decides come first.
@@ -180,36 +208,37 @@ def _measure(groups: Sequence[_Group], run: Run, decide: Decide, budget: Budget,
     return compiled
 
 
-def _pending(choices: dict[_Group, Future[Sequence[Decision]]]) -> bool:
+def _pending(choices: dict[_Group, Future[_Chosen]]) -> bool:
     return not all(choice.done() for choice in choices.values())
 
 
-def _take(choice: Future[Sequence[Decision]], group: _Group, effort: int) -> None:
+def _take(choice: Future[_Chosen], group: _Group, effort: int) -> None:
     """Notes how a group's kernels were chosen, or why they could not be or need not be."""
     try:
-        decisions = choice.result()
+        chosen = choice.result()
     except Error as error:
         group.decide(Verdict(False, str(error)), lasts=False)
     else:
-        group.source = decisions[0].source if decisions else ""
-        group.unfused_seconds = sum(decision.unfused_seconds for decision in decisions)
-        if not decisions:
-            group.decide(Verdict(False, _NO_TIME), lasts=False)
-        elif effort == QUICK and _gains_nothing(decisions, group):
+        group.source = chosen.decisions[0].source if chosen.decisions else ""
+        group.unfused_seconds = sum(decision.unfused_seconds for decision in chosen.decisions)
+        group.modelled = effort == QUICK and chosen.is_modelled()
+        if effort == QUICK and _gains_nothing(chosen, group.region):
             group.decide(Verdict(False, _NO_GAIN))
 
 
-def _gains_nothing(decisions: Sequence[Decision], group: _Group) -> bool:
+def _gains_nothing(chosen: _Chosen, region: Region) -> bool:
     """Whether the cost model chose the unfused path and Inductor's code calls the same product.
 
     It calls another one if the vendor library's own epilogue computes a part of the region, or if
-    ATen does not take products of the dtype from that library.
+    ATen does not take products of the dtype from that library. A product alone that was not timed,
+    although there was time, is expected to gain less than noise.
     """
-    modelled = all(decision.source == "model" for decision in decisions)
-    if is_atens(group.region):
-        return modelled
-    return (modelled and all(_UNFUSED.fullmatch(decision.candidate) for decision in decisions)
-            and all(node.meta["val"].dtype in _FLOATS for node in group.region.inputs))
+    modelled = all(decision.source == "model" for decision in chosen.decisions)
+    unfused = all(_UNFUSED.fullmatch(decision.candidate) for decision in chosen.decisions)
+    if is_atens(region):
+        return modelled and (unfused or not chosen.no_time)
+    return (modelled and unfused
+            and all(node.meta["val"].dtype in _FLOATS for node in region.inputs))
 
 
 _UNFUSED = re.compile(r"unfused( algorithm=\d+)?")  # nothing absorbed

@@ -62,12 +62,14 @@ class Options(NamedTuple):
         tuning: As for :func:`attacca.compile`, for the sizes at hand while compiling. By default
             what is not in the database is measured. Calls with other sizes measure nothing: they
             use the database, which :func:`attacca.tune` fills, or the cost model.
-        tuning_seconds: The time limit for measuring the kernels of one region, in seconds; 0: 5.
-            With 5 or less, only the kernels that the cost model ranks best are timed, and a later
-            compilation with more seconds measures again.
-        measuring_seconds: The time limit for measuring one graph, in seconds; 0: half of the time
-            that Inductor alone is expected to take, at least 1. When it is over, the regions that
-            are not decided yet are left to Inductor.
+        tuning_seconds: The time limit for measuring the kernels of one region, in seconds; 0: what
+            is left of measuring_seconds and 0.8 more, at most 5. With 5 or less, only the kernels
+            that the cost model ranks best are timed, and a later compilation with more seconds
+            measures again.
+        measuring_seconds: The time limit for measuring one graph, in seconds; 0: 0.4 of the
+            time that Inductor alone is expected to take, at least 1. When it is over, the regions
+            that are not decided yet get the kernels that the cost model chooses: these are timed
+            beside the region's products alone, and what that does not decide is left to Inductor.
     """
 
     policy: Policy = "measured"
@@ -194,7 +196,8 @@ def _judge_all(graph: torch.fx.Graph, regions: Sequence[Region], options: Option
         try:
             compared, measuring = judge(
                 graph, [regions[i] for i in open_], _while_running(options),
-                lambda region: _decisions(region, options), Budget(_budget(options, begun)),
+                lambda region, seconds: _decisions(region, _within(options, seconds)),
+                Budget(_budget(options, begun)),
                 _effort(options), options.tuning == "always")
         except Exception as failure:  # noqa: BLE001  such as a size that is unknown: not fused
             compared = [not_compared(failure)] * len(open_)
@@ -211,17 +214,26 @@ def _effort(options: Options) -> int:
     return THOROUGH if options.tuning_seconds > _QUICK else QUICK
 
 
+def _within(options: Options, seconds: float) -> Options:
+    """The options for a region, for whose tuning so much time is left."""
+    if options.tuning not in ("measure", "always"):
+        return options
+    if not seconds:
+        return options._replace(tuning="known")
+    return options._replace(tuning_seconds=options.tuning_seconds or min(seconds, _QUICK))
+
+
 def _budget(options: Options, begun: float | None) -> float:
     """The seconds for measuring a graph."""
     if options.measuring_seconds:
         return options.measuring_seconds
     from torch._inductor import config
 
-    # Before this pass, Inductor has done a third of its work.
-    expected = 3 * (time.monotonic() - begun) if begun is not None else 0.0
+    # Before this pass, Inductor has done about a quarter of its work.
+    expected = 4 * (time.monotonic() - begun) if begun is not None else 0.0
     if config.max_autotune or config.max_autotune_gemm:
         expected *= 10
-    return max(1.0, expected / 2)
+    return max(1.0, 0.4 * expected)
 
 
 def _judge_by_policy(region: Region, options: Options) -> Verdict | None:
