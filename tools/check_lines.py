@@ -2,8 +2,7 @@
 """Checks that lines have at most 100 columns, in every file that git tracks or would add.
 
 Not checked: rows of tables in .def files and in Markdown, output of commands shown in Markdown,
-data files (``DATA`` and binary ones), generated text with which tests compare (``golden/``), and
-the pages that are still to be wrapped (``UNWRAPPED``).
+data files (``DATA`` and binary ones), and generated text with which tests compare (``golden/``).
 
 Usage: check_lines.py [ROOT]. Prints FILE:LINE and the length of every longer line, and exits 1 if
 there is one.
@@ -16,7 +15,6 @@ from collections.abc import Iterator
 
 COLUMNS = 100
 DATA = {".choices", ".csv", ".json", ".ptx", ".svg"}
-UNWRAPPED = {"ARCHITECTURE.md", "CHANGELOG.md"}
 CONSOLE = re.compile(r"```console\n.*?```", re.DOTALL)
 
 
@@ -29,7 +27,7 @@ def files(root: pathlib.Path) -> Iterator[pathlib.Path]:
         sys.exit(f"{root}: its files cannot be listed: {listed.stderr.strip()}")
     for name in sorted(set(listed.stdout.split("\0")) - {""}):
         path = pathlib.Path(name)
-        if (path.suffix not in DATA and "golden" not in path.parts and name not in UNWRAPPED
+        if (path.suffix not in DATA and "golden" not in path.parts
                 and (root / path).is_file()):
             yield path
 

@@ -307,7 +307,7 @@ class TorchGraphs(unittest.TestCase):
                                lambda devices: contextlib.nullcontext()), \
                 mock.patch.object(torch.cuda, "get_device_name", lambda device: "none"), \
                 mock.patch.object(torch.cuda, "empty_cache"):
-            self.assertEqual(rewrite(copy.deepcopy(module).graph, Options()), 0)
+            self.assertEqual(rewrite(copy.deepcopy(module).graph, Options(measuring_seconds=5)), 0)
         graph = attacca.torch.report().graphs[0]
         self.assertIn("not compared with Inductor", graph.left[-1].reason)
         self.assertEqual((graph.measuring.regions, graph.measuring.tuned), (1, 1))
