@@ -19,9 +19,11 @@ Result<run::Target> target_of(const std::string& device, const std::string& mode
                               const std::optional<std::string>& as) {
   ATTACCA_TRY(const run::DeviceId id, run::parse_device(device, "--device"));
   std::optional<gpu::DeviceInfo> described;
-  if (as && id.cuda) {
+  if (as) {
     ATTACCA_TRY(described, described_device(*as));
   }
+  if (described && !id.cuda)
+    return fail("it describes a GPU, and the device is the CPU", "--as", "add --device cuda");
   auto target = run::Target::of(id, *ir::parse_mode(mode), fuse, described);
   if (target) return target;
   Error error = std::move(target).error();

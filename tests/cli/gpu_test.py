@@ -174,6 +174,8 @@ class Explain(Cli):
         graph = self.write(BLOCK)
         self.refused("explain", graph, "--device", "cuda", "--as", "z80", what="no device z80",
                      fix="h200")
+        self.refused("explain", graph, "--as", "h200", what="the device is the CPU",
+                     fix="add --device cuda")
         self.refused("explain", graph, "--device", "cuda", "--as", "h200", "--dim", "Q=1",
                      what="dimension Q")
         self.refused("explain", graph, "--device", "cuda", what="CUDA driver", fix="--as",
