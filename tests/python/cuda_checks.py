@@ -207,14 +207,18 @@ class Packages(Check):
     """AOTInductor packages in a process without the Python package."""
 
     RUN = textwrap.dedent("""
-        import sys, torch
+        import faulthandler, sys, torch
+        faulthandler.enable()
         torch.ops.load_library(sys.argv[1])
         model = torch._inductor.aoti_load_package("model.pt2")
         inputs, results = torch.load("inputs.pt"), []
+        print("loaded", file=sys.stderr, flush=True)
         side = torch.cuda.Stream() if inputs[0].is_cuda else None
         for x in inputs:
             results.append(model(x))
             if side is None: continue
+            torch.cuda.synchronize()
+            print("ran", len(x), "rows", file=sys.stderr, flush=True)
             late = torch.zeros_like(x)
             torch.cuda.synchronize()
             with torch.cuda.stream(side):  # the model reads what is copied after a wait
@@ -225,6 +229,7 @@ class Packages(Check):
             torch.testing.assert_close(again, results[-1])
         torch.save(results, "results.pt")
         assert not any(name.startswith("attacca") for name in sys.modules)
+        print("ends", file=sys.stderr, flush=True)
         """)
 
     def test_the_packages_results(self):
