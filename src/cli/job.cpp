@@ -80,7 +80,10 @@ Result<std::vector<std::vector<std::string>>> combinations(const std::vector<std
 Result<Job> load_job(const std::string& file, const std::vector<std::string>& dims) {
   Job job;
   auto graph = run::load_graph(file);
-  if (!graph && !dims.empty()) {
+  const bool several = std::any_of(dims.begin(), dims.end(), [](const std::string& text) {
+    return text.find(',') != std::string::npos;
+  });
+  if (!graph && !dims.empty() && !several) {
     ATTACCA_TRY(const auto pairs, parse_pairs(dims, "--dim"));
     for (const auto& [name, text] : pairs) {
       ATTACCA_TRY(job.fixed[name], parse_size(text, "--dim"));

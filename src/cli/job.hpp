@@ -18,8 +18,9 @@ struct Job {
 };
 
 // Reads and verifies the file's graph. No symbol or input is bound yet. A file whose shapes depend
-// on more than symbols is read for the sizes of `dims` ("M=128").
-Result<Job> load_job(const std::string& file, const std::vector<std::string>& dims = {});
+// on more than symbols is read for the sizes of `dims` ("M=128"), unless one has several
+// ("M=1,16").
+Result<Job> load_job(const std::string& file, const std::vector<std::string>& dims);
 // `texts`: "x=x.npy".
 Status read_inputs(Job& job, const std::vector<std::string>& texts);
 // Symbols from `texts` ("M=128"), from the shapes of given files, and the default for the rest.

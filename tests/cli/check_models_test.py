@@ -1,4 +1,5 @@
-"""Right results pass --check: a third of the models of ONNX's own backend tests, on made-up data.
+"""ONNX models on the command line. Right results pass --check: a third of the models of ONNX's own
+backend tests, on made-up data. --dim decides what a model's shapes depend on.
 
 Usage: check_models_test.py ATTACCA [unittest arguments]. ATTACCA_SEED: the data, and which third.
 """
@@ -6,9 +7,13 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
+import numpy as np
 import onnx
+import onnxruntime
+from onnx import helper
 
 ATTACCA = sys.argv.pop(1)
 SEED = int(os.environ.get("ATTACCA_SEED", "1"))
@@ -27,6 +32,48 @@ class Models(unittest.TestCase):
                 self.assertIn(run.returncode, (0, REFUSED), run.stdout + run.stderr)
             checked += run.returncode == 0
         self.assertGreaterEqual(checked, 200)
+
+
+def of_a_shape_by_comparison():
+    """relu(x @ w) of M x 16 in rows of 8 if M > 4, else in two rows."""
+    def integers(name, value):
+        return onnx.numpy_helper.from_array(np.array(value, np.int64), name)
+    nodes = [helper.make_node(*node) for node in (
+        ("Shape", ["x"], ["s"]), ("Gather", ["s", "zero"], ["m"]),
+        ("Greater", ["m", "four"], ["big"]), ("Where", ["big", "rows", "two"], ["shape"]),
+        ("MatMul", ["x", "w"], ["p"]), ("Relu", ["p"], ["r"]), ("Reshape", ["r", "shape"], ["y"]))]
+    weights = np.random.default_rng(SEED).standard_normal((8, 16)).astype(np.float32)
+    constants = [integers("zero", 0), integers("four", 4), integers("rows", [-1, 8]),
+                 integers("two", [2, -1]), onnx.numpy_helper.from_array(weights, "w")]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["M", 8])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+class Sizes(unittest.TestCase):
+    def test_they_decide_comparisons(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model, given = f"{folder}/m.onnx", f"{folder}/x.npy"
+            onnx.save(of_a_shape_by_comparison(), model)
+
+            def attacca(command, *arguments):
+                return subprocess.run([ATTACCA, command, model, *arguments], capture_output=True,
+                                      text=True, timeout=60)
+            for size in (3, 9):
+                x = np.random.default_rng(SEED).standard_normal((size, 8)).astype(np.float32)
+                np.save(given, x)
+                ran = attacca("run", "--dim", f"M={size}", "--input", f"x={given}", "--output",
+                              folder)
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+                want = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
+                np.testing.assert_allclose(np.load(f"{folder}/y.npy"), want, rtol=1e-5, atol=1e-6)
+                explained = attacca("explain", "--dim", f"M={size}")
+                self.assertIn(f"f32{list(want.shape)} = relu", explained.stdout, explained.stderr)
+            # One size decides, several do not.
+            self.assertEqual(attacca("run").returncode, REFUSED)
+            bundled = attacca("bundle", "--as", "h200", "--dim", "M=3,9", "-o", f"{folder}/b")
+            self.assertIn("must follow from constants and shapes", bundled.stderr)
 
 
 if __name__ == "__main__":

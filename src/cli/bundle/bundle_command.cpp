@@ -69,7 +69,7 @@ json::Value to_json(const BundleArgs& args, const api::Plan& plan, const std::ve
 }
 
 Result<int> try_bundle(const BundleArgs& args) {
-  ATTACCA_TRY(const Job job, load_job(args.file));
+  ATTACCA_TRY(const Job job, load_job(args.file, args.dims));
   ATTACCA_TRY_VOID(check_dims(job, args.dims));
   ATTACCA_TRY(const api::Options options, options_of(args));
   ATTACCA_TRY(const auto sizes, sizes_of(job, args.dims));

@@ -39,7 +39,7 @@ Result<run::Target> explained_target(const ExplainArgs& args) {
 }
 
 Result<int> try_explain(const ExplainArgs& args) {
-  ATTACCA_TRY(Job job, load_job(args.file));
+  ATTACCA_TRY(Job job, load_job(args.file, args.dims));
   ATTACCA_TRY(const run::Target target, explained_target(args));
   ATTACCA_TRY(const run::Prepared prepared, run::prepare(job.graph, target));
   const fuse::Partition& partition = *prepared.partition;

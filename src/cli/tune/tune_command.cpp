@@ -147,7 +147,7 @@ json::Value to_json(const TunedPlan& tuned, const TuneArgs& args) {
 }
 
 Result<int> try_tune(const TuneArgs& args) {
-  ATTACCA_TRY(const Job job, load_job(args.file));
+  ATTACCA_TRY(const Job job, load_job(args.file, args.dims));
   ATTACCA_TRY(const run::Target target, target_of(args.device, args.mode));
   if (!target.device)
     return fail("there is nothing to tune on the CPU", "--device", "use --device cuda");
