@@ -33,14 +33,23 @@ Expr place(Node& node, const Expr& index, const Dim& extent, const Dim& stride, 
   return where(outside, number_of(node, total), at);
 }
 
-// x[at] over x flattened up to `axis`; the axes from `axis` on stay.
-Expr gather_flat(Node& node, Value x, const Expr& at, size_t axis) {
-  const Shape from = node.shape(x);
-  Shape flat(from.begin() + static_cast<std::ptrdiff_t>(axis), from.end());
-  flat.insert(flat.begin(), ir::element_count(Shape(
-                                from.begin(), from.begin() + static_cast<std::ptrdiff_t>(axis))));
-  return emit(Op::Gather, std::vector<Expr>{reshape(node.expr(x), flat), folded(at)},
-              ir::AxisAttrs{0});
+// Where elements lie in a tensor whose first axes, up to `axis`, are flattened into one.
+struct Places {
+  Expr at;
+  size_t axis;
+};
+
+Shape flattened_up_to(const Shape& shape, size_t axis) {
+  const auto split = shape.begin() + static_cast<std::ptrdiff_t>(axis);
+  Shape flat(split, shape.end());
+  flat.insert(flat.begin(), ir::element_count(Shape(shape.begin(), split)));
+  return flat;
+}
+
+// What lies at these places of x.
+Expr gather_flat(Node& node, Value x, const Places& places) {
+  const Expr flat = reshape(node.expr(x), flattened_up_to(node.shape(x), places.axis));
+  return emit(Op::Gather, std::vector<Expr>{flat, folded(places.at)}, ir::AxisAttrs{0});
 }
 
 // The sum of what lies before or at each element, in log2(extent) steps: y += y moved by 1, 2, 4...
@@ -70,11 +79,6 @@ Expr running_sum_of_symbol(Node& node, const Expr& x, int64_t axis, const Shape&
 Expr flipped(const Expr& x, int64_t axis, const Dim& extent, bool reverse) {
   return reverse ? slice_axis(x, axis, extent - 1, -1, -1) : x;
 }
-
-struct Places {
-  Expr at;  // in the tensor flattened up to `axis`
-  size_t axis;
-};
 
 // Of indices into the first axes, which are their last axis.
 Result<Places> places_nd(Node& node, Value x, int64_t batch) {
@@ -111,7 +115,7 @@ Result<Places> places_nd(Node& node, Value x, int64_t batch) {
 }
 
 // Of one index an element along an axis.
-Result<Expr> linear_elements(Node& node, Value x, Value indices, int64_t axis) {
+Result<Places> places_along(Node& node, Value x, Value indices, int64_t axis) {
   ATTACCA_TRY_VOID(check_index(node, indices));
   const Shape from = node.shape(x), shape = node.shape(indices);
   if (from.size() != shape.size())
@@ -131,30 +135,28 @@ Result<Expr> linear_elements(Node& node, Value x, Value indices, int64_t axis) {
                   {}, "the indices must not be longer than the data");
     at = at + counting(node, shape[i], rank, other) * number_of(node, count_from(from, i + 1));
   }
-  return at;
+  return Places{at, from.size()};
 }
 
-Result<Expr> places_of_elements(Node& node, Value x) {
+Result<Places> places_of_elements(Node& node, Value x) {
   ATTACCA_TRY(const Value indices, node.input(1));
   ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 0), node.rank(x)));
-  return linear_elements(node, x, indices, axis);
+  return places_along(node, x, indices, axis);
 }
 
-// x, flattened up to `axis`, with the updates at these places.
-Result<Outputs> scatter_flat(Node& node, Value x, const Expr& at, size_t axis) {
+// x with the updates at these places.
+Result<Outputs> scatter_flat(Node& node, Value x, const Places& places) {
   if (const std::string reduction = node.text("reduction", "none"); reduction != "none")
     return fail(fmt::format("reduction={} is not supported", reduction));
-  ATTACCA_TRY(const Value places, folded(at).value);
-  const Shape from = node.shape(x);
-  const auto split = from.begin() + static_cast<std::ptrdiff_t>(axis);
-  Shape flat(split, from.end()), updates = node.shape(places);
-  updates.insert(updates.end(), split, from.end());
-  flat.insert(flat.begin(), ir::element_count(Shape(from.begin(), split)));
+  ATTACCA_TRY(const Value at, folded(places.at).value);
+  const Shape from = node.shape(x), flat = flattened_up_to(from, places.axis);
+  Shape updates = node.shape(at);
+  updates.insert(updates.end(), flat.begin() + 1, flat.end());
   ATTACCA_TRY(const Value given, node.input(2));
   if (!(node.shape(given) == updates))
     return fail(fmt::format("updates of shape {}, wanted {}", ir::to_string(node.shape(given)),
                             ir::to_string(updates)));
-  return reshape(emit(Op::Scatter, std::vector<Expr>{reshape(node.expr(x), flat), node.expr(places),
+  return reshape(emit(Op::Scatter, std::vector<Expr>{reshape(node.expr(x), flat), node.expr(at),
                                                      node.expr(given)}),
                  from);
 }
@@ -164,25 +166,25 @@ Result<Outputs> scatter_flat(Node& node, Value x, const Expr& at, size_t axis) {
 Result<Outputs> gather_nd(Node& node) {
   ATTACCA_TRY(const Value x, node.input(0));
   ATTACCA_TRY(const Places places, places_nd(node, x, node.integer("batch_dims", 0)));
-  return gather_flat(node, x, places.at, places.axis);
+  return gather_flat(node, x, places);
 }
 
 Result<Outputs> gather_elements(Node& node) {
   ATTACCA_TRY(const Value x, node.input(0));
-  ATTACCA_TRY(const Expr at, places_of_elements(node, x));
-  return gather_flat(node, x, at, node.shape(x).size());
+  ATTACCA_TRY(const Places places, places_of_elements(node, x));
+  return gather_flat(node, x, places);
 }
 
 Result<Outputs> scatter_nd(Node& node) {
   ATTACCA_TRY(const Value x, node.input(0));
   ATTACCA_TRY(const Places places, places_nd(node, x, 0));
-  return scatter_flat(node, x, places.at, places.axis);
+  return scatter_flat(node, x, places);
 }
 
 Result<Outputs> scatter_elements(Node& node) {
   ATTACCA_TRY(const Value x, node.input(0));
-  ATTACCA_TRY(const Expr at, places_of_elements(node, x));
-  return scatter_flat(node, x, at, node.shape(x).size());
+  ATTACCA_TRY(const Places places, places_of_elements(node, x));
+  return scatter_flat(node, x, places);
 }
 
 // Of equal elements the first ones are taken, in their order.
@@ -206,8 +208,8 @@ Result<Outputs> top_k(Node& node) {
   if (largest) places = number_of(node, extent - 1) - flipped(sorted, axis, extent, true);
   places = slice_axis(places, axis, 0, count);
   ATTACCA_TRY(const Value chosen, places.value);
-  ATTACCA_TRY(const Expr at, linear_elements(node, x, chosen, axis));
-  ATTACCA_TRY(const Value values, gather_flat(node, x, at, node.shape(x).size()).value);
+  ATTACCA_TRY(const Places at, places_along(node, x, chosen, axis));
+  ATTACCA_TRY(const Value values, gather_flat(node, x, at).value);
   return std::vector<Value>{values, chosen};
 }
 

@@ -75,8 +75,7 @@ bool is_enough(const StepContext& context, const tune::Choice& choice) {
 }
 
 // A choice from the options, else from the database, else one that came with Attacca, written into
-// the decision, unless it is to be measured again. One of a quick tuning comes after one that came
-// with Attacca and is not.
+// the decision, unless it is to be measured again. Choices of quick tunings come last.
 bool decide_by_known(const StepContext& context, const problem::Problem& problem,
                      Decision& decision) {
   for (const KnownChoice& known : context.options().choices)
@@ -86,18 +85,14 @@ bool decide_by_known(const StepContext& context, const problem::Problem& problem
   const auto found = tune::Database::open().and_then(
       [&](tune::Database&& database) { return database.find(decision.key); });
   if (!found) warn(found.error());
-  const bool own = found && *found && is_enough(context, **found);
-  const auto take_own = [&] {
-    return own && take(context, problem, **found, "database", decision);
-  };
-  if (own && !(*found)->quick && take_own()) return true;
+  const tune::Choice* own = found && *found && is_enough(context, **found) ? &**found : nullptr;
+  if (own && !own->quick && take(context, problem, *own, "database", decision)) return true;
   const auto shipped = tune::ShippedChoices::get().find(
       decision.key, tune::fingerprints(context.toolbox()->catalog()));
-  const auto take_shipped = [&] {
-    return shipped && take(context, problem, *shipped, "shipped", decision);
-  };
-  if (shipped && !shipped->quick && take_shipped()) return true;
-  return take_own() || take_shipped();
+  if (shipped && !shipped->quick && take(context, problem, *shipped, "shipped", decision))
+    return true;
+  if (own && own->quick && take(context, problem, *own, "database", decision)) return true;
+  return shipped && shipped->quick && take(context, problem, *shipped, "shipped", decision);
 }
 
 // Keeps the templates whose kernels the bundle has; all of them if it has none.
