@@ -21,6 +21,7 @@ import attacca
 import generators
 import generators_dag
 import generators_index  # noqa: F401  registers its generators
+import generators_microsoft  # noqa: F401
 import generators_shape
 from cases import Case, Row, model_of, table, values_of
 from compare import disagreement, inexact
@@ -163,7 +164,7 @@ def main() -> int:
     seen: collections.Counter[str] = collections.Counter()
     failures, begin, graphs = 0, time.process_time(), 0
     for i in range(count):
-        row = rows[i % len(rows)] if only or i % 6 else MANY
+        row = rows[(i - i // 6 - 1) % len(rows)] if only or i % 6 else MANY
         case = generate(row, [seed, i])
         graphs += 1
         wrong = check(case, tallies[row], seen)

@@ -1,4 +1,6 @@
 // Matrix products, plain and quantised.
+#include "import/onnx/linear.hpp"
+
 #include "fmt/format.h"
 
 #include "import/onnx/ops.hpp"
@@ -31,16 +33,6 @@ Result<Value> along_axis(Node& node, Value parameter, int64_t axis, int64_t rank
   return folded(reshape(node.expr(parameter), spread)).value;
 }
 
-bool is_zero(Node& node, Value value) {
-  const ir::Node& from = node.graph()[value];
-  if (from.literal) return from.literal->value == 0;
-  const auto tensor = fold_constant(node.graph(), value);
-  if (!tensor) return false;
-  for (int64_t i = 0; i < tensor->size(); ++i)
-    if (tensor->number_at(i) != 0) return false;
-  return true;
-}
-
 bool is_quantized(DType dtype) {
   return dtype == DType::U8 || dtype == DType::S8 || ir::is_fp8(dtype);
 }
@@ -65,44 +57,15 @@ Status check_zero(Node& node, Value zero, DType quantized) {
 }
 
 // An optional zero point of one operand of an integer product; nullopt where it is 0.
-Result<std::optional<Expr>> zero_point(Node& node, size_t i, DType quantized, bool rows) {
-  if (!node.has(i)) return std::nullopt;
-  ATTACCA_TRY(const Value value, node.input(i));
-  ATTACCA_TRY_VOID(check_zero(node, value, quantized));
-  if (is_zero(node, value)) return std::nullopt;
-  Shape shape = node.shape(value);
+Result<std::optional<Expr>> zero_point(Node& node, const QuantizedOperand& operand, bool rows) {
+  if (!operand.zero) return std::nullopt;
+  ATTACCA_TRY_VOID(check_zero(node, *operand.zero, node.dtype(operand.q)));
+  if (is_zero(node, *operand.zero)) return std::nullopt;
+  Shape shape = node.shape(*operand.zero);
   // One value for each row of A becomes a column. One for each column of B is along N already.
   if (rows && shape.size() == 1 && !shape[0].is(1)) shape.push_back(1);
   if (shape.size() == 1 && shape[0].is(1)) shape.clear();
-  return folded(cast(reshape(node.expr(value), shape), DType::S32));
-}
-
-// (A - za) @ (B - zb) in s32, the product itself on 8-bit operands:
-// A @ B - rowsum(A) * zb - za * colsum(B - zb).
-Result<Value> integer_product(Node& node, size_t a_at, size_t b_at, size_t za_at, size_t zb_at) {
-  ATTACCA_TRY(const Value a, node.input(a_at));
-  ATTACCA_TRY(const Value b, node.input(b_at));
-  for (const Value value : {a, b})
-    if (node.dtype(value) != DType::S8 && node.dtype(value) != DType::U8)
-      return fail(fmt::format("an operand is {}, wanted int8 or uint8",
-                              ir::to_string(node.graph().type(value))));
-  ATTACCA_TRY(const auto za, zero_point(node, za_at, node.dtype(a), true));
-  ATTACCA_TRY(const auto zb, zero_point(node, zb_at, node.dtype(b), false));
-  const int64_t rank_a = node.rank(a), rank_b = node.rank(b);
-  if ((za || zb) && (rank_a < 2 || rank_b < 2))
-    return fail("zero points of a product with a vector are not supported", {},
-                "reshape the vector to a matrix");
-  Expr product = numpy_matmul(node, node.expr(a), node.expr(b));
-  if (zb) {
-    const Expr rows = reduce(Op::Sum, cast(node.expr(a), DType::S32), {rank_a - 1}, true);
-    product = product - rows * *zb;
-  }
-  if (za) {
-    Expr wide = cast(node.expr(b), DType::S32);
-    if (zb) wide = wide - *zb;
-    product = product - *za * folded(reduce(Op::Sum, wide, {rank_b - 2}, true));
-  }
-  return product.value;
+  return folded(cast(reshape(node.expr(*operand.zero), shape), DType::S32));
 }
 
 // The zero point in the type of the arithmetic; none where it is 0.
@@ -111,11 +74,6 @@ Result<std::optional<Value>> real_zero(Node& node, const std::optional<Value>& z
   ATTACCA_TRY(const Value real, folded(cast(node.expr(*zero), DType::F32)).value);
   return std::optional(real);
 }
-
-struct Quantisation {
-  Value scale;
-  std::optional<Value> zero;
-};
 
 Result<Quantisation> quantisation(Node& node, size_t scale_at, size_t zero_at, int64_t axis,
                                   int64_t rank) {
@@ -156,6 +114,60 @@ Result<Expr> dequantized_blocks(Node& node, int64_t extent) {
   return scale_blocks(cast(node.expr(q), DType::F32) - zeros, node.x(1), block);
 }
 
+}  // namespace
+
+Expr folded(const Expr& x) {
+  if (!x.value) return x;
+  constexpr int64_t kMaxWeights = 1 << 22;
+  auto tensor = fold_constant(*x.graph, *x.value, kMaxWeights);
+  if (!tensor) return x;
+  return {x.graph, add_constant(*x.graph, *std::move(tensor))};
+}
+
+bool is_zero(Node& node, Value value) {
+  const ir::Node& from = node.graph()[value];
+  if (from.literal) return from.literal->value == 0;
+  const auto tensor = fold_constant(node.graph(), value);
+  if (!tensor) return false;
+  for (int64_t i = 0; i < tensor->size(); ++i)
+    if (tensor->number_at(i) != 0) return false;
+  return true;
+}
+
+Result<QuantizedOperand> quantized_operand(Node& node, size_t q_at, size_t zero_at) {
+  QuantizedOperand operand;
+  ATTACCA_TRY(operand.q, node.input(q_at));
+  if (node.has(zero_at)) {
+    ATTACCA_TRY(operand.zero, node.input(zero_at));
+  }
+  return operand;
+}
+
+// A @ B - rowsum(A) * zb - za * colsum(B - zb).
+Result<Expr> integer_product(Node& node, const QuantizedOperand& a, const QuantizedOperand& b) {
+  for (const Value value : {a.q, b.q})
+    if (node.dtype(value) != DType::S8 && node.dtype(value) != DType::U8)
+      return fail(fmt::format("an operand is {}, wanted int8 or uint8",
+                              ir::to_string(node.graph().type(value))));
+  ATTACCA_TRY(const auto za, zero_point(node, a, true));
+  ATTACCA_TRY(const auto zb, zero_point(node, b, false));
+  const int64_t rank_a = node.rank(a.q), rank_b = node.rank(b.q);
+  if ((za || zb) && (rank_a < 2 || rank_b < 2))
+    return fail("zero points of a product with a vector are not supported", {},
+                "reshape the vector to a matrix");
+  Expr product = numpy_matmul(node, node.expr(a.q), node.expr(b.q));
+  if (zb) {
+    const Expr rows = reduce(Op::Sum, cast(node.expr(a.q), DType::S32), {rank_a - 1}, true);
+    product = product - rows * *zb;
+  }
+  if (za) {
+    Expr wide = cast(node.expr(b.q), DType::S32);
+    if (zb) wide = wide - *zb;
+    product = product - *za * folded(reduce(Op::Sum, wide, {rank_b - 2}, true));
+  }
+  return product;
+}
+
 Result<Value> quantize_to(Node& node, Value x, const Quantisation& by, DType dtype) {
   ATTACCA_TRY_VOID(check_quantized(dtype));
   const bool floats = ir::is_float(node.dtype(x));
@@ -174,16 +186,6 @@ Result<Value> quantize_to(Node& node, Value x, const Quantisation& by, DType dty
   return cast(zero ? rounded + node.expr(*zero) : rounded, dtype, true).value;
 }
 
-}  // namespace
-
-Expr folded(const Expr& x) {
-  if (!x.value) return x;
-  constexpr int64_t kMaxWeights = 1 << 22;
-  auto tensor = fold_constant(*x.graph, *x.value, kMaxWeights);
-  if (!tensor) return x;
-  return {x.graph, add_constant(*x.graph, *std::move(tensor))};
-}
-
 Expr numpy_matmul(Node& node, const Expr& a, const Expr& b) {
   if (!a.value) return a;
   if (!b.value) return b;
@@ -197,6 +199,20 @@ Expr numpy_matmul(Node& node, const Expr& a, const Expr& b) {
   if (column) shape.pop_back();
   if (row) shape.erase(shape.end() - (column ? 1 : 2));
   return reshape(product, shape);
+}
+
+Result<Expr> of_shape(Node& node, const Expr& x, const Shape& shape, std::string_view what) {
+  ATTACCA_TRY(const Value value, x.value);
+  if (node.shape(value) == shape) return x;
+  return fail(fmt::format("{} does not broadcast to {}", what, ir::to_string(shape)));
+}
+
+Result<Outputs> biased(Node& node, const Expr& product, size_t bias) {
+  ATTACCA_TRY(const Value value, product.value);
+  if (!node.has(bias)) return value;
+  ATTACCA_TRY(const Expr sum,
+              of_shape(node, product + node.x(bias), node.shape(value), "the bias"));
+  return sum;
 }
 
 Result<Outputs> mat_mul(Node& node) {
@@ -214,20 +230,24 @@ Result<Outputs> gemm(Node& node) {
   if (alpha != 1.0) product = product * alpha;
   if (!node.has(2) || beta == 0.0) return product;
   const Expr c = beta == 1.0 ? node.x(2) : node.x(2) * beta;
-  const Expr sum = product + c;
-  if (sum.value && !(node.shape(*sum.value) == shape))
-    return fail(fmt::format("C does not broadcast to {}", ir::to_string(shape)));
+  ATTACCA_TRY(const Expr sum, of_shape(node, product + c, shape, "C"));
   return sum;
 }
 
 Result<Outputs> mat_mul_integer(Node& node) {
-  return integer_product(node, 0, 1, 2, 3);
+  ATTACCA_TRY(const QuantizedOperand a, quantized_operand(node, 0, 2));
+  ATTACCA_TRY(const QuantizedOperand b, quantized_operand(node, 1, 3));
+  ATTACCA_TRY(const Expr product, integer_product(node, a, b));
+  return product;
 }
 
 // saturate(round(product * ((scale_a * scale_b) / scale_y)) + zero_y). The factor is rounded to f32
 // as ONNX Runtime rounds it, so that quotients next to a half fall on the same side.
 Result<Outputs> qlinear_mat_mul(Node& node) {
-  ATTACCA_TRY(const Value product, integer_product(node, 0, 3, 2, 5));
+  ATTACCA_TRY(const QuantizedOperand a, quantized_operand(node, 0, 2));
+  ATTACCA_TRY(const QuantizedOperand b, quantized_operand(node, 3, 5));
+  ATTACCA_TRY(const Expr exact, integer_product(node, a, b));
+  ATTACCA_TRY(const Value product, exact.value);
   const int64_t rank = node.rank(product);
   const auto in_f32 = [&](size_t at, int64_t axis) -> Expr {
     const auto by = node.input(at);
@@ -297,10 +317,8 @@ Result<Outputs> dequantize_linear(Node& node) {
   return cast({&node.graph(), ir::dequantize(node.graph(), q, by.scale, zero)}, dtype);
 }
 
-// y, its scale and its zero point, from the range of x widened to hold 0. An x of zeros alone has
-// scale 0, as the formula says; y and its zero point are 0 then.
-Result<Outputs> dynamic_quantize_linear(Node& node) {
-  ATTACCA_TRY(const Value x, node.input(0));
+// An x of zeros alone has scale 0, as the formula says; y and its zero point are 0 then.
+Result<DynamicallyQuantized> dynamically_quantized(Node& node, Value x) {
   const Expr in = node.expr(x);
   const std::vector<int64_t> axes = all_axes(node.rank(x));
   const Expr high = emit(Op::Max, reduce(Op::ReduceMax, in, axes, false), 0.0);
@@ -309,7 +327,13 @@ Result<Outputs> dynamic_quantize_linear(Node& node) {
   const Expr zero = emit(Op::Round, emit_with(Op::Clamp, -low / node.expr(scale), {0.0, 255.0}));
   ATTACCA_TRY(const Value point, cast(zero, DType::U8, true).value);
   ATTACCA_TRY(const Value y, quantize_to(node, x, {scale, point}, DType::U8));
-  return std::vector<Value>{y, scale, point};
+  return DynamicallyQuantized{{y, point}, scale};
+}
+
+Result<Outputs> dynamic_quantize_linear(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const DynamicallyQuantized made, dynamically_quantized(node, x));
+  return std::vector<Value>{made.operand.q, made.scale, *made.operand.zero};
 }
 
 }  // namespace attacca::import

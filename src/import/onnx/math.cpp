@@ -200,20 +200,6 @@ Result<Outputs> gelu(Node& node) {
   return emit(approximate == "tanh" ? Op::GeluTanh : Op::Gelu, node.x(0));
 }
 
-Result<Outputs> quick_gelu(Node& node) {
-  const double alpha = node.real("alpha", 1.702);
-  if (std::fabs(alpha - 1.702) < 1e-6) return emit(Op::QuickGelu, node.x(0));
-  return emit_with(Op::Silu, node.x(0), {alpha});
-}
-
-Result<Outputs> fast_gelu(Node& node) {
-  return emit(Op::GeluTanh, node.has(1) ? node.x(0) + node.x(1) : node.x(0));
-}
-
-Result<Outputs> bias_gelu(Node& node) {
-  return emit(Op::Gelu, node.x(0) + node.x(1));
-}
-
 Result<Outputs> prelu(Node& node) {
   const Expr x = node.x(0);
   return where(x < 0.0, node.x(1) * x, x);

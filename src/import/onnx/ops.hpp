@@ -1,5 +1,5 @@
 // The table of import/onnx/ops.def, and its handlers by file: math, linear, shape, reduce,
-// indexing, fused, constant, known.
+// indexing, attention, constant, known; microsoft/ has those of onnxruntime's own ops.
 #pragma once
 
 #include "import/onnx/node.hpp"

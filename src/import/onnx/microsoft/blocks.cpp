@@ -1,0 +1,184 @@
+// Products with weights of 2, 4 or 8 bits that are quantised in blocks along K.
+#include <algorithm>
+
+#include "fmt/format.h"
+
+#include "import/onnx/linear.hpp"
+#include "import/onnx/ops.hpp"
+#include "ir/packed/packed.hpp"
+
+namespace attacca::import {
+namespace {
+
+using ir::DType;
+using ir::Op;
+using ir::Tensor;
+using ir::Value;
+
+constexpr std::string_view kStore = "store it as an initializer";
+
+// Weight (n, k) is (code - zero point) * scale, both of row n and of the block that k is in. Codes
+// of a row follow each other, the first one in the lowest bits of a byte.
+struct BlockWeights {
+  int64_t n = 0, k = 0, block = 0, blocks = 0;  // blocks: in each row
+  int bits = 4;
+  Tensor codes, scales;
+  std::optional<Tensor> zeros;      // of bytes: packed like the codes, each row from a new byte on
+  std::vector<int64_t> block_of_k;  // where the blocks are not in order
+
+  int64_t zeros_of_row() const { return (blocks * bits + 7) / 8; }
+  bool real_zeros() const { return zeros && ir::is_float(zeros->dtype()); }
+
+  static int field(const uint8_t* bytes, int64_t i, int bits) {
+    const int64_t at = i * bits;
+    return bytes[at / 8] >> (at % 8) & ((1 << bits) - 1);
+  }
+  int code(int64_t row, int64_t at) const {
+    return field(codes.as<uint8_t>() + row * blocks * (block * bits / 8), at, bits);
+  }
+  int zero_code(int64_t row, int64_t at) const {
+    return field(zeros->as<uint8_t>() + row * zeros_of_row(), at, bits);
+  }
+  double zero(int64_t row, int64_t at) const {
+    if (!zeros) return 1 << (bits - 1);
+    return real_zeros() ? zeros->number_at(row * blocks + at) : zero_code(row, at);
+  }
+};
+
+Result<Tensor> stored(Node& node, size_t at, std::string_view what) {
+  ATTACCA_TRY(const Value value, node.input(at));
+  const ir::Node& from = node.graph()[value];
+  if (from.op != Op::Constant || !from.tensor)
+    return fail(fmt::format("{} (input {}) must be a constant", what, at), {}, std::string(kStore));
+  return *from.tensor;
+}
+
+Status check_stored(const Tensor& tensor, std::string_view what, DType dtype, int64_t rows,
+                    std::vector<int64_t> row) {
+  std::vector<int64_t> whole = row;
+  whole.insert(whole.begin(), rows);
+  const bool flat = row.size() == 1 && tensor.shape().size() == 1 &&
+                    tensor.size() / rows == row[0] && tensor.size() % rows == 0;
+  if (tensor.dtype() == dtype && (flat || tensor.shape() == whole)) return {};
+  return fail(fmt::format("{} {}{}, wanted {}{}", what, ir::name(tensor.dtype()),
+                          ir::to_string(tensor.shape()), ir::name(dtype), ir::to_string(whole)));
+}
+
+Status read_sizes(Node& node, BlockWeights& weights) {
+  weights.n = node.integer("N", 0);
+  weights.k = node.integer("K", 0);
+  weights.block = node.integer("block_size", 0);
+  const int64_t bits = node.integer("bits", 4);
+  constexpr int64_t kMost = int64_t{1} << 31;
+  if (weights.n < 1 || weights.k < 1 || weights.n >= kMost || weights.k >= kMost)
+    return fail(fmt::format("N={}, K={}", weights.n, weights.k), {}, "give both, at least 1");
+  if (weights.block < 16 || weights.block > kMost || (weights.block & (weights.block - 1)) != 0)
+    return fail(fmt::format("block_size={}", weights.block), {},
+                "a power of two, 16 or more, is wanted");
+  if (bits != 2 && bits != 4 && bits != 8)
+    return fail(fmt::format("bits={} is not supported", bits), {}, "quantise to 2, 4 or 8 bits");
+  if (node.integer("weight_prepacked", 0) != 0)
+    return fail("weight_prepacked is not supported", {}, "export the weights as they are");
+  weights.bits = static_cast<int>(bits);
+  weights.blocks = (weights.k + weights.block - 1) / weights.block;
+  return {};
+}
+
+Status read_order(Node& node, BlockWeights& weights) {
+  ATTACCA_TRY(const Tensor order, stored(node, 4, "g_idx"));
+  if (order.dtype() != DType::S32 || order.shape().size() != 1 || order.size() < weights.k)
+    return fail(fmt::format("g_idx {}{}, wanted s32[{}]", ir::name(order.dtype()),
+                            ir::to_string(order.shape()), weights.k));
+  for (int64_t k = 0; k < weights.k; ++k) {
+    weights.block_of_k.push_back(order.integer_at(k));
+    if (weights.block_of_k.back() < 0 || weights.block_of_k.back() >= weights.blocks)
+      return fail(fmt::format("g_idx of {} is {}, of {} blocks", k, weights.block_of_k.back(),
+                              weights.blocks));
+  }
+  return {};
+}
+
+Result<BlockWeights> read_weights(Node& node, DType dtype) {
+  BlockWeights weights;
+  ATTACCA_TRY_VOID(read_sizes(node, weights));
+  ATTACCA_TRY(weights.codes, stored(node, 1, "B"));
+  ATTACCA_TRY_VOID(check_stored(weights.codes, "B", DType::U8, weights.n,
+                                {weights.blocks, weights.block * weights.bits / 8}));
+  ATTACCA_TRY(weights.scales, stored(node, 2, "the scales"));
+  ATTACCA_TRY_VOID(
+      check_stored(weights.scales, "the scales are", dtype, weights.n, {weights.blocks}));
+  if (node.has(3)) {
+    ATTACCA_TRY(weights.zeros, stored(node, 3, "the zero points"));
+    const bool real = weights.real_zeros();
+    ATTACCA_TRY_VOID(check_stored(*weights.zeros, "the zero points are", real ? dtype : DType::U8,
+                                  weights.n, {real ? weights.blocks : weights.zeros_of_row()}));
+  }
+  if (node.has(4)) ATTACCA_TRY_VOID(read_order(node, weights));
+  return weights;
+}
+
+// What ir/packed/packed.hpp describes; nullopt: no packed tensor has such blocks.
+std::optional<ir::Packing> packing_of(const BlockWeights& weights) {
+  const bool pairs = weights.bits == 8 || weights.k % 2 == 0;
+  ir::Packing packing{.weights = weights.zeros ? DType::U8 : DType::S8,
+                      .bits = weights.bits,
+                      .group = weights.block,
+                      .scales = weights.scales.dtype(),
+                      .zeros = weights.zeros.has_value()};
+  const bool can = pairs && !weights.real_zeros() && weights.block_of_k.empty() &&
+                   ir::check(packing).has_value();
+  return can ? std::optional(packing) : std::nullopt;
+}
+
+// Without zero points the middle code means 0: codes with their highest bit inverted are signed.
+Result<Value> packed(Node& node, const BlockWeights& weights, const ir::Packing& packing) {
+  const int64_t columns = weights.k * weights.bits / 8;
+  const int64_t row = weights.blocks * (weights.block * weights.bits / 8);
+  const uint8_t flip = weights.zeros ? 0 : weights.bits == 4 ? 0x88 : 0x80;
+  ir::Quantized parts;
+  ATTACCA_TRY(parts.weights, Tensor::make(packing.weights, {weights.n, columns}));
+  for (int64_t n = 0; n < weights.n; ++n)
+    for (int64_t at = 0; at < columns; ++at)
+      parts.weights.as<uint8_t>()[n * columns + at] =
+          weights.codes.as<uint8_t>()[n * row + at] ^ flip;
+  ATTACCA_TRY(parts.scales, Tensor::make(packing.scales, {weights.n, weights.blocks}));
+  std::copy_n(weights.scales.data(), weights.scales.bytes(), parts.scales.data());
+  if (weights.zeros) {
+    ATTACCA_TRY(parts.zeros, Tensor::make(DType::U8, {weights.n, weights.blocks}));
+    for (int64_t n = 0; n < weights.n; ++n)
+      for (int64_t at = 0; at < weights.blocks; ++at)
+        parts.zeros->set_integer(n * weights.blocks + at, weights.zero_code(n, at));
+  }
+  ATTACCA_TRY(Tensor bytes, ir::pack(parts, packing));
+  const Value constant = node.graph().constant(std::move(bytes));
+  return node.graph().add(Op::Unpack, {constant},
+                          ir::UnpackAttrs{packing, {weights.n, weights.k}, packing.scales});
+}
+
+Result<Value> dense(Node& node, const BlockWeights& weights) {
+  ATTACCA_TRY(Tensor result, Tensor::make(weights.scales.dtype(), {weights.n, weights.k}));
+  for (int64_t n = 0; n < weights.n; ++n)
+    for (int64_t k = 0; k < weights.k; ++k) {
+      const int64_t block = weights.block_of_k.empty() ? k / weights.block : weights.block_of_k[k];
+      const double scale = weights.scales.number_at(n * weights.blocks + block);
+      result.set_number(n * weights.k + k, (weights.code(n, k) - weights.zero(n, block)) * scale);
+    }
+  return node.graph().constant(std::move(result));
+}
+
+}  // namespace
+
+// accuracy_level= allows a kernel to compute in fewer bits; here the product is in A's dtype.
+Result<Outputs> mat_mul_n_bits(Node& node) {
+  ATTACCA_TRY(const Value a, node.input(0));
+  const DType dtype = node.dtype(a);
+  if (dtype != DType::F32 && dtype != DType::F16 && dtype != DType::BF16)
+    return fail(fmt::format("A is {}", ir::name(dtype)), {}, "cast it to a float of 16 or 32 bits");
+  ATTACCA_TRY(const BlockWeights weights, read_weights(node, dtype));
+  const auto packing = packing_of(weights);
+  ATTACCA_TRY(const Value w, packing ? packed(node, weights, *packing) : dense(node, weights));
+  const Expr product = numpy_matmul(node, node.expr(a), emit(Op::Transpose, node.expr(w)));
+  return biased(node, product, 5);
+}
+
+}  // namespace attacca::import
