@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 
+#include "ir/graph/tensor.hpp"
 #include "run/cpu/kernels/kernel.hpp"
 #include "targets.hpp"
 
@@ -94,6 +95,29 @@ TEST(Convert, EncodesEveryNarrowFloat) {
         ASSERT_TRUE(got == want || (std::isnan(cases[i]) && std::isnan(decode(dtype, got))))
             << name(dtype) << " of " << std::hexfloat << cases[i] << ": " << got << " " << want;
       }
+    }
+  });
+}
+
+// Every byte, and so many that the last vector is not full.
+TEST(Convert, LoadsAndStoresBytes) {
+  constexpr size_t kCount = 256 + 3;
+  std::vector<uint8_t> bytes(kCount);
+  for (size_t i = 0; i < kCount; ++i) bytes[i] = static_cast<uint8_t>(i * 7);
+  for_each_target([&] {
+    for (const DType dtype : {DType::S8, DType::U8, DType::Bool}) {
+      const ir::Tensor tensor = ir::Tensor::view(dtype, {kCount}, bytes.data());
+      std::vector<int32_t> lanes(kCount);
+      load_kernel(dtype)({.out = lanes.data(), .in = {bytes.data()}, .count = kCount});
+      for (size_t i = 0; i < kCount; ++i) {
+        ASSERT_EQ(lanes[i], tensor.integer_at(static_cast<int64_t>(i))) << name(dtype);
+        lanes[i] += dtype == DType::Bool ? 0 : 1024;
+      }
+      std::vector<uint8_t> stored(kCount + 1, 0x5A);
+      store_kernel(dtype)({.out = stored.data(), .in = {lanes.data()}, .count = kCount});
+      for (size_t i = 0; i < kCount; ++i)
+        ASSERT_EQ(stored[i], static_cast<uint8_t>(lanes[i])) << name(dtype);
+      ASSERT_EQ(stored[kCount], 0x5A);
     }
   });
 }

@@ -225,7 +225,7 @@ class Compiler {
     for (size_t i = 0; i < program_.stores.size(); ++i) {
       const auto [index, dtype] = program_.stores[i];
       const Slot& slot = program_.slots[index];
-      const bool whole = dtype == DType::F32 || dtype == DType::S32 || is_wide(lane_of(dtype));
+      const bool whole = has_lanes(dtype);
       if (slot.kind == Slot::Kind::Buffer && !slot.splat && whole && slot.lane == lane_of(dtype))
         program_.direct[index] = static_cast<int>(i);
     }

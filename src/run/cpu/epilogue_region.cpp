@@ -39,6 +39,7 @@ class EpilogueRegion : public Executable {
  public:
   EpilogueRegion(const ir::Graph& graph, const fuse::Region& region, ir::Mode mode)
       : region_(region),
+        mode_(mode),
         epilogue_(region_.epilogue),
         program_(compile_chunk_program(epilogue_, mode)),
         products_(region_) {
@@ -149,7 +150,7 @@ class EpilogueRegion : public Executable {
       const epilogue::Output& output = epilogue_.outputs[i];
       std::vector<bool> reduced;
       for (const ir::Dim& stride : output.access.strides) reduced.push_back(stride.is(0));
-      reduce(output.reduction, stored[i], reduced, results[i], state.threads);
+      reduce(output.reduction, stored[i], reduced, results[i], mode_, state.threads);
     }
   }
 
@@ -207,6 +208,7 @@ class EpilogueRegion : public Executable {
   }
 
   const fuse::Region region_;
+  const ir::Mode mode_;
   const epilogue::Epilogue& epilogue_;
   const ChunkProgram program_;
   std::vector<ir::Shape> result_shapes_;

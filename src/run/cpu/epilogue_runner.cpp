@@ -41,11 +41,6 @@ void scatter(const std::byte* from, int64_t stride, int64_t count, std::byte* to
       FUNCTION<uint64_t>(__VA_ARGS__); \
   }
 
-// Whether elements in memory have the form of lanes.
-bool is_whole(ir::DType dtype) {
-  return dtype == ir::DType::F32 || dtype == ir::DType::S32 || is_wide(lane_of(dtype));
-}
-
 }  // namespace
 
 void ChunkScratch::reset(size_t bytes) {
@@ -179,7 +174,7 @@ class BoundEpilogue::Walk {
     const ir::DType dtype = bound_.epilogue_.inputs[i].dtype;
     Stream s = stream(static_cast<int>(i), dtype, bound_.inputs_[i], origin);
     const bool splat = program_.slots[i].splat;
-    if (is_whole(dtype) && (splat || s.column_stride == 1)) {
+    if (has_lanes(dtype) && (splat || s.column_stride == 1)) {
       operands_.push_back(s);
       return;
     }

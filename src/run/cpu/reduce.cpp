@@ -1,11 +1,10 @@
 #include "run/cpu/reduce.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
-#include "run/cpu/kernels/kernel.hpp"
+#include "run/cpu/kernels/reduce.hpp"
 #include "run/cpu/thread_pool.hpp"
+#include "support/check.hpp"
 
 namespace attacca::run {
 namespace {
@@ -15,167 +14,179 @@ using ir::Op;
 struct Axis {
   int64_t extent, stride;
 };
+using Axes = std::vector<Axis>;
 
-// A running reduction of numbers, as ir's reference.
-struct Numbers {
-  static double start(Op op) {
-    const double infinity = std::numeric_limits<double>::infinity();
-    return op == Op::ReduceMax ? -infinity : op == Op::ReduceMin ? infinity : 0.0;
-  }
-  template <Op kOp>
-  static double step(double total, double v) {
-    if constexpr (kOp == Op::Sum || kOp == Op::Mean) return total + v;
-    if constexpr (kOp == Op::AMax) v = std::fabs(v);
-    if (v != v || total != total) return std::numeric_limits<double>::quiet_NaN();
-    if constexpr (kOp == Op::ReduceMin) return v < total ? v : total;
-    return v > total ? v : total;
-  }
-};
+// Elements converted to lanes at once, and totals that a task has, at most.
+constexpr int64_t kSome = 512;
+// Elements of a task; less is not worth another thread.
+constexpr int64_t kTask = 32 * 1024;
 
-struct Integers {
-  static int64_t start(Op op) {
-    using Limits = std::numeric_limits<int64_t>;
-    return op == Op::ReduceMax ? Limits::min() : op == Op::ReduceMin ? Limits::max() : 0;
-  }
-  template <Op kOp>
-  static int64_t step(int64_t total, int64_t v) {
-    const auto bits = [](int64_t x) { return static_cast<uint64_t>(x); };
-    if constexpr (kOp == Op::Sum || kOp == Op::Mean)
-      return static_cast<int64_t>(bits(total) + bits(v));
-    if constexpr (kOp == Op::AMax)
-      return std::max(total, v < 0 ? static_cast<int64_t>(0 - bits(v)) : v);
-    return kOp == Op::ReduceMin ? std::min(total, v) : std::max(total, v);
-  }
-};
+int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
-// Outputs are taken several at a time, so that an outer reduction walks memory in rows.
-constexpr int64_t kTogether = 64;
+int64_t count_of(const Axes& axes) {
+  int64_t count = 1;
+  for (const Axis& axis : axes) count *= axis.extent;
+  return count;
+}
+
+int64_t position(const Axes& axes, int64_t index) {
+  int64_t at = 0;
+  for (size_t axis = axes.size(); axis-- > 0;) {
+    at += index % axes[axis].extent * axes[axis].stride;
+    index /= axes[axis].extent;
+  }
+  return at;
+}
+
+// Calls f with the position of each element, in row-major order.
+template <class F>
+void for_each(const Axes& axes, int64_t base, const F& f, size_t axis = 0) {
+  if (axis == axes.size()) return f(base);
+  for (int64_t i = 0; i < axes[axis].extent; ++i)
+    for_each(axes, base + i * axes[axis].stride, f, axis + 1);
+}
 
 class Reduction {
  public:
-  Reduction(Op op, const ir::Tensor& from, const std::vector<bool>& reduced, ir::Tensor& to)
-      : op_(op), from_(from), to_(to) {
-    for (size_t axis = 0; axis < reduced.size(); ++axis) {
-      const Axis each{from.shape()[axis], from.strides()[axis]};
-      (reduced[axis] ? window_ : kept_).push_back(each);
-    }
-    for (const Axis& axis : window_) count_ *= axis.extent;
-    for (const Axis& axis : kept_) results_ *= axis.extent;
+  Reduction(Op op, const ir::Tensor& from, const std::vector<bool>& reduced, ir::Tensor& to,
+            ir::Mode mode)
+      : from_(from),
+        to_(to),
+        lane_(lane_of(from.dtype())),
+        reducer_(reducer(op == Op::Mean ? Op::Sum : op, lane_)),
+        ordered_(mode == ir::Mode::Eager && is_float(lane_) && (op == Op::Sum || op == Op::Mean)),
+        load_(has_lanes(from.dtype()) ? nullptr : load_kernel(from.dtype())) {
+    ATTACCA_CHECK(lane_of(to.dtype()) == lane_, "a reduction keeps the lane type");
+    find_axes(reduced);
+    if (op == Op::Mean) divisor_ = static_cast<double>(count_of(window_) * (columns_ ? 1 : run_));
   }
 
-  int64_t results() const { return results_; }
-
-  // Results [begin, end).
-  void run(int64_t begin, int64_t end) const {
-    switch (op_) {
-      case Op::Sum:
-      case Op::Mean:
-        return dispatch<Op::Sum>(begin, end);
-      case Op::ReduceMax:
-        return dispatch<Op::ReduceMax>(begin, end);
-      case Op::ReduceMin:
-        return dispatch<Op::ReduceMin>(begin, end);
-      default:
-        return dispatch<Op::AMax>(begin, end);
-    }
+  void run(int threads) const {
+    if (from_.size() <= kTask) threads = 1;
+    const int64_t results = count_of(kept_) * (columns_ ? run_ : 1);
+    const int64_t depth = count_of(window_) * (columns_ ? 1 : run_);
+    if (columns_) return run_columns(depth, threads);
+    if (window_.empty() && depth > kTask && results < kSome && !ordered_)
+      return run_parts(results, threads);
+    const int64_t some = std::clamp<int64_t>(kTask / std::max<int64_t>(depth, 1), 1, kSome);
+    ThreadPool::shared().run(threads, divide_up(results, some), [&](int64_t task) {
+      Totals totals;
+      const int64_t first = task * some, count = std::min(some, results - first);
+      reducer_.start(totals.bytes, count);
+      for (int64_t i = 0; i < count; ++i)
+        for_each(window_, position(kept_, first + i),
+                 [&](int64_t at) { reduce_row(at, run_, total(totals.bytes, i)); });
+      store(first, count, totals.bytes);
+    });
   }
 
  private:
-  template <Op kOp>
-  void dispatch(int64_t begin, int64_t end) const {
-    switch (from_.dtype()) {
-      case ir::DType::F32:
-        return reduce_some<kOp, Numbers, double>(
-            [p = from_.as<float>()](int64_t at) { return static_cast<double>(p[at]); }, begin, end);
-      case ir::DType::F64:
-        return reduce_some<kOp, Numbers, double>(
-            [p = from_.as<double>()](int64_t at) { return p[at]; }, begin, end);
-      case ir::DType::BF16:
-        return reduce_some<kOp, Numbers, double>(
-            [p = from_.as<uint16_t>()](int64_t at) {
-              return static_cast<double>(ir::decode16(ir::DType::BF16, p[at]));
-            },
-            begin, end);
-      case ir::DType::S32:
-        return reduce_some<kOp, Integers, int64_t>(
-            [p = from_.as<int32_t>()](int64_t at) { return int64_t{p[at]}; }, begin, end);
-      default:
-        if (ir::is_float(from_.dtype()))
-          return reduce_some<kOp, Numbers, double>(
-              [this](int64_t at) { return from_.number_at(at); }, begin, end);
-        return reduce_some<kOp, Integers, int64_t>(
-            [this](int64_t at) { return from_.integer_at(at); }, begin, end);
+  struct Totals {
+    alignas(64) std::byte bytes[kSome * sizeof(double)];
+  };
+
+  // The innermost axis that has several elements is a run of reduced elements, or of kept ones,
+  // which are columns. Others are merged where one steps through the other.
+  void find_axes(const std::vector<bool>& reduced) {
+    const std::vector<int64_t> strides = ir::contiguous_strides(from_.shape());
+    for (size_t axis = 0; axis < reduced.size(); ++axis) {
+      const Axis each{from_.shape()[axis], strides[axis]};
+      if (each.extent == 1) continue;
+      Axes& axes = reduced[axis] ? window_ : kept_;
+      if (!axes.empty() && axes.back().stride == each.extent * each.stride)
+        axes.back() = {axes.back().extent * each.extent, each.stride};
+      else
+        axes.push_back(each);
+      columns_ = !reduced[axis];
+    }
+    Axes& inner = columns_ ? kept_ : window_;
+    if (inner.empty()) return;
+    run_ = inner.back().extent;
+    inner.pop_back();
+  }
+
+  // Few results of long runs, each run in parts.
+  void run_parts(int64_t results, int threads) const {
+    const int64_t parts = divide_up(run_, kTask);
+    std::vector<double> room(results * parts);
+    auto* totals = reinterpret_cast<std::byte*>(room.data());
+    reducer_.start(totals, results * parts);
+    ThreadPool::shared().run(threads, results * parts, [&](int64_t task) {
+      const int64_t begin = task % parts * kTask;
+      reduce_row(position(kept_, task / parts) + begin, std::min(kTask, run_ - begin),
+                 total(totals, task));
+    });
+    for (int64_t result = 0; result < results; ++result) {
+      std::byte* whole = total(totals, result * parts);
+      for (int64_t part = 1; part < parts; ++part)
+        reducer_.join(total(totals, result * parts + part), whole);
+      store(result, 1, whole);
     }
   }
 
-  template <Op kOp, class Kind, class T, class Read>
-  void reduce_some(Read read, int64_t begin, int64_t end) const {
-    int64_t offsets[kTogether];
-    T totals[kTogether];
-    for (int64_t first = begin; first < end; first += kTogether) {
-      const int64_t some = std::min(kTogether, end - first);
-      for (int64_t i = 0; i < some; ++i) {
-        offsets[i] = position(kept_, first + i);
-        totals[i] = Kind::start(op_);
-      }
-      walk<kOp, Kind, T>(read, 0, 0, offsets, totals, some);
-      for (int64_t i = 0; i < some; ++i) set(first + i, totals[i]);
+  void run_columns(int64_t depth, int threads) const {
+    const int64_t wide = std::clamp<int64_t>(kTask / std::max<int64_t>(depth, 1), 64, kSome);
+    const int64_t across = divide_up(run_, wide);
+    ThreadPool::shared().run(threads, count_of(kept_) * across, [&](int64_t task) {
+      Totals totals;
+      const int64_t column = task % across * wide, count = std::min(wide, run_ - column);
+      reducer_.start(totals.bytes, count);
+      for_each(window_, position(kept_, task / across) + column, [&](int64_t at) {
+        alignas(64) std::byte lanes[kSome * sizeof(double)];
+        reducer_.columns(lanes_at(at, count, lanes), count, totals.bytes);
+      });
+      store(task / across * run_ + column, count, totals.bytes);
+    });
+  }
+
+  std::byte* total(std::byte* totals, int64_t index) const {
+    return totals + static_cast<size_t>(index) * reducer_.total_bytes;
+  }
+
+  void reduce_row(int64_t at, int64_t count, std::byte* total) const {
+    const auto reduce = ordered_ ? reducer_.ordered_row : reducer_.row;
+    if (!load_) return reduce(lanes_at(at, count, nullptr), count, total);
+    alignas(64) std::byte lanes[kSome * sizeof(double)];
+    for (int64_t done = 0; done < count; done += kSome) {
+      const int64_t some = std::min(kSome, count - done);
+      reduce(lanes_at(at + done, some, lanes), some, total);
     }
   }
 
-  // Adds the window's elements in row-major order to the totals of their results.
-  template <Op kOp, class Kind, class T, class Read>
-  void walk(Read read, size_t axis, int64_t base, const int64_t* offsets, T* totals,
-            int64_t some) const {
-    if (axis == window_.size()) {
-      for (int64_t i = 0; i < some; ++i)
-        totals[i] = Kind::template step<kOp>(totals[i], read(base + offsets[i]));
-      return;
-    }
-    const Axis& each = window_[axis];
-    for (int64_t k = 0; k < each.extent; ++k)
-      walk<kOp, Kind, T>(read, axis + 1, base + k * each.stride, offsets, totals, some);
+  // Elements as lanes: in place, or converted to `lanes`.
+  const std::byte* lanes_at(int64_t at, int64_t count, std::byte* lanes) const {
+    const std::byte* elements = from_.data() + at * ir::size_of(from_.dtype());
+    if (!load_) return elements;
+    load_({.out = lanes, .in = {elements}, .count = static_cast<size_t>(count)});
+    return lanes;
   }
 
-  static int64_t position(const std::vector<Axis>& axes, int64_t index) {
-    int64_t at = 0;
-    for (size_t axis = axes.size(); axis-- > 0;) {
-      at += index % axes[axis].extent * axes[axis].stride;
-      index /= axes[axis].extent;
-    }
-    return at;
+  void store(int64_t first, int64_t count, const std::byte* totals) const {
+    alignas(64) std::byte lanes[kSome * sizeof(double)];
+    reducer_.finish(totals, count, divisor_, lanes);
+    std::byte* to = to_.data() + first * ir::size_of(to_.dtype());
+    store_kernel(to_.dtype())({.out = to, .in = {lanes}, .count = static_cast<size_t>(count)});
   }
 
-  void set(int64_t index, double total) const {
-    if (op_ == Op::Mean) total /= static_cast<double>(count_);
-    to_.set_number(index,
-                   to_.dtype() == ir::DType::F64 ? total : ir::round_to(ir::DType::F32, total));
-  }
-  // The extremum of no elements is the end of the dtype's range, not of s64's.
-  void set(int64_t index, int64_t total) const {
-    using Limits = std::numeric_limits<int32_t>;
-    const bool extremum = op_ == Op::ReduceMax || op_ == Op::ReduceMin;
-    if (extremum && to_.dtype() == ir::DType::S32)
-      total = std::clamp<int64_t>(total, Limits::min(), Limits::max());
-    to_.set_integer(index, total);
-  }
-
-  const Op op_;
   const ir::Tensor& from_;
   ir::Tensor& to_;
-  std::vector<Axis> kept_, window_;
-  int64_t count_ = 1, results_ = 1;
+  const Lane lane_;
+  const Reducer& reducer_;
+  const bool ordered_;
+  const Kernel load_;  // nullptr: elements have the form of lanes
+  Axes kept_, window_;
+  int64_t run_ = 1;
+  bool columns_ = false;  // the run is of kept elements
+  double divisor_ = 1;
 };
 
 }  // namespace
 
 void reduce(Op op, const ir::Tensor& from, const std::vector<bool>& reduced, ir::Tensor& to,
-            int threads) {
-  const Reduction reduction(op, from, reduced, to);
-  const int64_t tasks = (reduction.results() + kTogether - 1) / kTogether;
-  ThreadPool::shared().run(threads, tasks, [&](int64_t task) {
-    reduction.run(task * kTogether, std::min(reduction.results(), (task + 1) * kTogether));
-  });
+            ir::Mode mode, int threads) {
+  Reduction(op, from, reduced, to, mode).run(threads);
 }
 
 }  // namespace attacca::run

@@ -65,7 +65,7 @@ class SingleOp : public Executable {
     if (ir::is_reduction(node_.op)) {
       std::vector<bool> reduced(x.shape().size(), false);
       for (const int64_t axis : node_.get<ir::ReductionAttrs>().axes) reduced[axis] = true;
-      reduce(node_.op, x, reduced, result, state.threads);
+      reduce(node_.op, x, reduced, result, mode_, state.threads);
       return {};
     }
     switch (node_.op) {

@@ -105,17 +105,26 @@ void load_f16(const KernelArgs& args) {
   });
 }
 
-template <class From, class To>
-void load_as(const KernelArgs& args) {
-  const auto* in = static_cast<const From*>(args.in[0]);
-  auto* out = static_cast<To*>(args.out);
-  for (size_t i = 0; i < args.count; ++i) out[i] = static_cast<To>(in[i]);
+template <class T>
+void load_bytes(const KernelArgs& args) {
+  const hn::ScalableTag<int32_t> d;
+  const hn::Rebind<T, decltype(d)> narrow;
+  map1(narrow, d, args, [d](auto x) ATTACCA_INLINE_LAMBDA { return hn::PromoteTo(d, x); });
 }
 
 void load_bool(const KernelArgs& args) {
-  const auto* in = static_cast<const uint8_t*>(args.in[0]);
-  auto* out = static_cast<int32_t*>(args.out);
-  for (size_t i = 0; i < args.count; ++i) out[i] = in[i] != 0;
+  const hn::ScalableTag<int32_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> narrow;
+  map1(narrow, d, args,
+       [d](auto x) ATTACCA_INLINE_LAMBDA { return hn::Min(hn::PromoteTo(d, x), hn::Set(d, 1)); });
+}
+
+// The low byte of each lane.
+void store_bytes(const KernelArgs& args) {
+  const hn::ScalableTag<uint32_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> narrow;
+  map1(d, narrow, args,
+       [narrow](auto x) ATTACCA_INLINE_LAMBDA { return hn::TruncateTo(narrow, x); });
 }
 
 template <DType kDType>
@@ -146,40 +155,74 @@ void int_to_float(const KernelArgs& args) {
   map1(di, d, args, [d](auto x) ATTACCA_INLINE_LAMBDA { return hn::ConvertTo(d, x); });
 }
 
-// Vectors whose lanes all fit in s32 are truncated directly; others follow ir::to_integer.
+// s32 lanes modulo 2^8, or 0 and 1.
+template <DType kDType, class D, class V>
+HWY_INLINE V wrapped(D d, V x) {
+  if constexpr (kDType == DType::S8) return hn::ShiftRight<24>(hn::ShiftLeft<24>(x));
+  if constexpr (kDType == DType::U8) return hn::And(x, hn::Set(d, 255));
+  if constexpr (kDType == DType::Bool)
+    return hn::IfThenElseZero(hn::Ne(x, hn::Zero(d)), hn::Set(d, 1));
+  return x;
+}
+
+template <DType kDType>
+constexpr int32_t kLowest = kDType == DType::S8 ? -128 : 0;
+template <DType kDType>
+constexpr int32_t kHighest = kDType == DType::S8 ? 127 : 255;
+
+// As ir::to_integer. Bytes: the f32 numbers from 2^31 on are multiples of 2^8.
 template <DType kDType, Overflow kOverflow>
-void float_to_int(const KernelArgs& args) {
+void float_to_byte(const KernelArgs& args) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<int32_t> di;
+  map1(d, di, args, [&](auto x) ATTACCA_INLINE_LAMBDA {
+    if constexpr (kDType == DType::Bool)
+      return hn::AndNot(hn::BitCast(di, hn::VecFromMask(d, hn::Eq(x, hn::Zero(d)))),
+                        hn::Set(di, 1));
+    if constexpr (kOverflow == Overflow::Saturate) {
+      const auto low = hn::Set(d, static_cast<float>(kLowest<kDType>));
+      const auto high = hn::Set(d, static_cast<float>(kHighest<kDType>));
+      const auto number = hn::IfThenElseZero(hn::Eq(x, x), x);
+      return hn::ConvertTo(di, hn::Min(hn::Max(number, low), high));
+    }
+    const auto small = hn::Lt(hn::Abs(x), hn::Set(d, 0x1p31f));
+    return wrapped<kDType>(di, hn::ConvertTo(di, hn::IfThenElseZero(small, x)));
+  });
+}
+
+template <Overflow kOverflow>
+void float_to_s32(const KernelArgs& args) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<int32_t> di;
+  const auto limit = hn::Set(d, 0x1p31f);
   const auto* in = static_cast<const float*>(args.in[0]);
   auto* out = static_cast<int32_t*>(args.out);
-  for (size_t i = 0; i < args.count; ++i) {
-    const float x = in[i];
-    if constexpr (kDType == DType::S32 || kDType == DType::Bool) {
-      if (kDType == DType::S32 && std::fabs(x) < 0x1p31f)
-        out[i] = static_cast<int32_t>(x);
-      else
-        out[i] = static_cast<int32_t>(ir::to_integer(kDType, static_cast<double>(x), kOverflow));
-    } else if (std::fabs(x) < 0x1p31f) {
-      out[i] = static_cast<int32_t>(ir::to_integer(kDType, static_cast<int64_t>(x), kOverflow));
-    } else {
-      out[i] = static_cast<int32_t>(ir::to_integer(kDType, static_cast<double>(x), kOverflow));
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+  while (i < args.count) {
+    if (i + lanes <= args.count) {
+      const auto x = hn::LoadU(d, in + i);
+      if (hn::AllTrue(d, hn::Lt(hn::Abs(x), limit))) {
+        hn::StoreU(hn::ConvertTo(di, x), di, out + i);
+        i += lanes;
+        continue;
+      }
     }
+    for (const size_t end = HWY_MIN(args.count, i + lanes); i < end; ++i)
+      out[i] =
+          static_cast<int32_t>(ir::to_integer(DType::S32, static_cast<double>(in[i]), kOverflow));
   }
 }
 
 template <DType kDType, Overflow kOverflow>
 void wrap(const KernelArgs& args) {
-  const auto* in = static_cast<const int32_t*>(args.in[0]);
-  auto* out = static_cast<int32_t*>(args.out);
-  for (size_t i = 0; i < args.count; ++i) {
-    const int32_t x = in[i];
-    if constexpr (kDType == DType::Bool)
-      out[i] = x != 0;
-    else if constexpr (kDType == DType::S8)
-      out[i] =
-          kOverflow == Overflow::Ieee ? static_cast<int8_t>(x) : HWY_MIN(HWY_MAX(x, -128), 127);
+  const hn::ScalableTag<int32_t> d;
+  map1(d, d, args, [d](auto x) ATTACCA_INLINE_LAMBDA {
+    if constexpr (kDType == DType::Bool || kOverflow == Overflow::Ieee)
+      return wrapped<kDType>(d, x);
     else
-      out[i] = kOverflow == Overflow::Ieee ? static_cast<uint8_t>(x) : HWY_MIN(HWY_MAX(x, 0), 255);
-  }
+      return hn::Min(hn::Max(x, hn::Set(d, kLowest<kDType>)), hn::Set(d, kHighest<kDType>));
+  });
 }
 
 // What moves each dtype between memory and its lanes.
@@ -196,9 +239,9 @@ constexpr MemoryKernels kMemory[] = {
     {DType::BF16, load_bf16, store_bf16},
     {DType::F8E4M3, load_f8<DType::F8E4M3>, store_small<F8E4M3Format, uint8_t>},
     {DType::F8E5M2, load_f8<DType::F8E5M2>, store_small<F8E5M2Format, uint8_t>},
-    {DType::S8, load_as<int8_t, int32_t>, load_as<int32_t, uint8_t>},
-    {DType::U8, load_as<uint8_t, int32_t>, load_as<int32_t, uint8_t>},
-    {DType::Bool, load_bool, load_as<int32_t, uint8_t>},
+    {DType::S8, load_bytes<int8_t>, store_bytes},
+    {DType::U8, load_bytes<uint8_t>, store_bytes},
+    {DType::Bool, load_bool, store_bytes},
 };
 
 // What brings lanes to values of a dtype, by what happens beyond its range.
@@ -217,10 +260,13 @@ constexpr OverflowKernels kRound[] = {
 };
 
 template <DType kDType>
-constexpr OverflowKernels kFloatToInt{kDType, float_to_int<kDType, Overflow::Ieee>,
-                                      float_to_int<kDType, Overflow::Saturate>};
-constexpr OverflowKernels kFloatToInts[] = {kFloatToInt<DType::S8>, kFloatToInt<DType::U8>,
-                                            kFloatToInt<DType::S32>, kFloatToInt<DType::Bool>};
+constexpr OverflowKernels kFloatToByte{kDType, float_to_byte<kDType, Overflow::Ieee>,
+                                       float_to_byte<kDType, Overflow::Saturate>};
+constexpr OverflowKernels kFloatToInts[] = {
+    kFloatToByte<DType::S8>,
+    kFloatToByte<DType::U8>,
+    kFloatToByte<DType::Bool>,
+    {DType::S32, float_to_s32<Overflow::Ieee>, float_to_s32<Overflow::Saturate>}};
 
 template <DType kDType>
 constexpr OverflowKernels kWrap{kDType, wrap<kDType, Overflow::Ieee>,

@@ -38,6 +38,11 @@ constexpr bool is_float(Lane lane) {
   return lane == Lane::F32 || lane == Lane::F64;
 }
 
+// Whether elements in memory have the form of lanes.
+constexpr bool has_lanes(ir::DType dtype) {
+  return dtype == ir::DType::F32 || dtype == ir::DType::S32 || is_wide(lane_of(dtype));
+}
+
 // What the lane-by-lane kernel needs to give the reference's bits.
 struct ScalarCall {
   ir::Op op = ir::Op::Add;  // elementwise or Cast
