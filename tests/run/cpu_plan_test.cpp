@@ -215,6 +215,20 @@ TEST(CpuPlan, ReducesAfterAProduct) {
       {{{"M", 70}}, {}});
 }
 
+// Large enough for several threads, in tiles that are lower than for one.
+TEST(CpuPlan, DividesProductsAmongThreads) {
+  for (const char* dtype : {"f32", "bf16", "s8"})
+    check(
+        fmt::format("graph g(x: {}[M, 96], w: {}[96, 300], b: f32[300]) {{ y = cast(matmul(x, w), "
+                    "f32) + b; return relu(y), reduce_max(y), reduce_min(y), sum(y, axes=[0]) }}",
+                    dtype, dtype),
+        {{{"M", 201}}, {"w"}});
+  check(
+      "graph g(q: f32[2, 3, M, 64], k: f32[2, 3, M, 64]) { s = matmul(q, transpose(k)) * 0.125; "
+      "return s, reduce_max(s, axes=[3]) }",
+      {{{"M", 130}}, {}});
+}
+
 TEST(CpuPlan, FusesGates) {
   for (const char* dtype : {"f32", "bf16"}) {
     check(

@@ -226,7 +226,12 @@ class Compiler {
       const auto [index, dtype] = program_.stores[i];
       const Slot& slot = program_.slots[index];
       const bool whole = has_lanes(dtype);
-      if (slot.kind == Slot::Kind::Buffer && !slot.splat && whole && slot.lane == lane_of(dtype))
+      // What a reduction reads may be what another output stores.
+      const int before = program_.direct[index];
+      const bool better =
+          before < 0 || epilogue_.outputs[before].kind != epilogue::OutputKind::Store;
+      if (slot.kind == Slot::Kind::Buffer && !slot.splat && whole && better &&
+          slot.lane == lane_of(dtype))
         program_.direct[index] = static_cast<int>(i);
     }
   }

@@ -17,6 +17,10 @@ using ir::Tensor;
 
 // Elements of a pointwise tile.
 constexpr int64_t kTileElements = 32 * 1024;
+// Rows of the lowest tile of products.
+constexpr int64_t kLeastRows = 32;
+// Multiplications that are worth another thread.
+constexpr int64_t kWorthMultiplying = 256 * 1024;
 
 int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -104,18 +108,33 @@ class EpilogueRegion : public Executable {
   }
 
   // What the chunk program writes: the results, or the unrounded values that a reduction reads.
+  // Reductions share these with each other and with a result that holds the same.
   Result<std::vector<Tensor>> make_stored(RunState& state, const RegionSizes& sizes,
                                           const std::vector<Tensor>& results) const {
-    std::vector<Tensor> stored;
+    std::vector<Tensor> stored = results;
     for (size_t i = 0; i < results.size(); ++i) {
-      if (is_store(i)) {
-        stored.push_back(results[i]);
+      if (is_store(i)) continue;
+      if (const size_t same = whole_of(i, sizes); same != i) {
+        stored[i] = Tensor::view(stored[same].dtype(), sizes.domain, stored[same].data());
         continue;
       }
-      ATTACCA_TRY(Tensor whole, state.buffers.tensor(program_.stores[i].dtype, sizes.domain));
-      stored.push_back(std::move(whole));
+      ATTACCA_TRY(stored[i], state.buffers.tensor(program_.stores[i].dtype, sizes.domain));
     }
     return stored;
+  }
+
+  // The output that stores the whole values which this reduction reads, or the reduction itself.
+  size_t whole_of(size_t reduction, const RegionSizes& sizes) const {
+    for (size_t i = 0; i < program_.stores.size(); ++i) {
+      if (program_.stores[i].slot != program_.stores[reduction].slot ||
+          program_.stores[i].dtype != program_.stores[reduction].dtype)
+        continue;
+      const Strides& access = sizes.outputs[i];
+      const bool dense =
+          access.offset == 0 && access.strides == ir::contiguous_strides(sizes.domain);
+      if (is_store(i) ? dense : i < reduction) return i;
+    }
+    return reduction;
   }
 
   std::vector<BoundAccess> bind_inputs(RunState& state, const RegionSizes& sizes) const {
@@ -132,11 +151,15 @@ class EpilogueRegion : public Executable {
     return bound;
   }
 
-  static std::vector<BoundAccess> bind_outputs(const RegionSizes& sizes,
-                                               std::vector<Tensor>& stored) {
+  std::vector<BoundAccess> bind_outputs(const RegionSizes& sizes,
+                                        std::vector<Tensor>& stored) const {
     std::vector<BoundAccess> bound;
     for (size_t i = 0; i < stored.size(); ++i) {
       const Strides& access = sizes.outputs[i];
+      if (!is_store(i) && whole_of(i, sizes) != i) {
+        bound.push_back({nullptr, access.strides});
+        continue;
+      }
       bound.push_back(
           {stored[i].data() + access.offset * ir::size_of(stored[i].dtype()), access.strides});
     }
@@ -177,19 +200,33 @@ class EpilogueRegion : public Executable {
     const int64_t rows = domain[domain.size() - 2], columns = domain.back();
     if (product(domain) == 0) return {};
     const int64_t wide = block_columns(columns);
-    const int64_t across = divide_up(columns, wide), down = divide_up(rows, kTileRows);
-    // Waking other threads takes longer than small products do.
-    const bool alone = std::all_of(prepared.begin(), prepared.end(),
-                                   [](const PreparedProduct& each) { return each.sizes->small; });
-    ThreadPool::shared().run(
-        alone ? 1 : state.threads, bound.batches() * across * down, [&](int64_t task) {
-          const int64_t row0 = task % down * kTileRows, block = task / down % across;
-          run_tile(bound, prepared,
-                   {task / down / across, row0, std::min(rows, row0 + kTileRows), block * wide,
-                    std::min(columns, (block + 1) * wide)},
-                   block);
-        });
+    const int64_t across = divide_up(columns, wide);
+    const int threads = worth(state.threads, multiplications(domain, prepared), kWorthMultiplying);
+    const int64_t tall = tile_rows(rows, bound.batches() * across, threads);
+    const int64_t down = divide_up(rows, tall);
+    ThreadPool::shared().run(threads, bound.batches() * across * down, [&](int64_t task) {
+      const int64_t row0 = task % down * tall, block = task / down % across;
+      run_tile(bound, prepared,
+               {task / down / across, row0, std::min(rows, row0 + tall), block * wide,
+                std::min(columns, (block + 1) * wide)},
+               block);
+    });
     return {};
+  }
+
+  static int64_t multiplications(const std::vector<int64_t>& domain,
+                                 const std::vector<PreparedProduct>& prepared) {
+    int64_t count = 0;
+    for (const PreparedProduct& each : prepared) count += product(domain) * each.a.columns;
+    return count;
+  }
+
+  // Lower tiles where there are too few for the threads; `others`: tiles side by side.
+  static int64_t tile_rows(int64_t rows, int64_t others, int threads) {
+    int64_t tall = kTileRows;
+    while (threads > 1 && tall > kLeastRows && others * divide_up(rows, tall) < 2 * threads)
+      tall /= 2;
+    return tall;
   }
 
   void run_tile(const BoundEpilogue& bound, const std::vector<PreparedProduct>& prepared,

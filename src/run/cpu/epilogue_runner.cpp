@@ -81,6 +81,8 @@ class BoundEpilogue::Walk {
         rows_(tile.row1 - tile.row0),
         columns_(tile.column1 - tile.column0) {
     reserve(scratch);
+    if (rows_ > 1 && columns_ > 0 && columns_ <= kChunk / 2 && rows_alike())
+      together_ = std::min(rows_, kChunk / columns_);
     const std::vector<int64_t> origin = bound.coordinates(tile);
     size_t accumulator = 0;
     for (size_t i = 0; i < bound.inputs_.size(); ++i) {
@@ -95,12 +97,34 @@ class BoundEpilogue::Walk {
 
   void run() {
     if (program_.chain && rows_ > 0 && columns_ > 0 && is_contiguous()) return run_chain();
-    for (int64_t row = 0; row < rows_; ++row)
+    if (columns_ == 0) return;
+    for (int64_t row = 0; row < rows_; row += together_)
       for (int64_t column = 0; column < columns_; column += kChunk)
-        run_chunk(row, column, std::min(kChunk, columns_ - column));
+        run_chunk(
+            {row, std::min(together_, rows_ - row), column, std::min(kChunk, columns_ - column)});
   }
 
  private:
+  // Elements that are computed at once: of one row, or all of some rows.
+  struct Chunk {
+    int64_t row, rows, column, columns;
+    int64_t count() const { return rows * columns; }
+  };
+
+  // Whether no operand has one value for each row, which a program takes for a whole chunk.
+  bool rows_alike() const {
+    for (size_t i = 0; i < bound_.inputs_.size(); ++i) {
+      const std::vector<int64_t>& strides = bound_.inputs_[i].strides;
+      if (program_.slots[i].splat && strides[strides.size() - 2] != 0) return false;
+    }
+    return true;
+  }
+
+  // Whether the elements of a chunk follow each other in memory.
+  bool is_dense(const Stream& s) const {
+    return s.column_stride == 1 && (together_ == 1 || s.row_stride == columns_);
+  }
+
   void reserve(ChunkScratch& scratch) {
     const size_t chunk = kChunk * sizeof(double);
     const auto width = static_cast<size_t>(std::max<int64_t>(columns_, kChunk)) * sizeof(double);
@@ -174,27 +198,30 @@ class BoundEpilogue::Walk {
     const ir::DType dtype = bound_.epilogue_.inputs[i].dtype;
     Stream s = stream(static_cast<int>(i), dtype, bound_.inputs_[i], origin);
     const bool splat = program_.slots[i].splat;
-    if (has_lanes(dtype) && (splat || s.column_stride == 1)) {
+    if (has_lanes(dtype) && (splat || is_dense(s))) {
       operands_.push_back(s);
       return;
     }
     s.convert = load_kernel(dtype);
     s.whole_tile = s.row_stride == 0;
-    const int64_t width = splat ? 1 : s.whole_tile ? columns_ : kChunk;
-    s.lanes = scratch.take(static_cast<size_t>(width) * lane_bytes(program_.slots[i].lane));
+    const size_t lane = lane_bytes(program_.slots[i].lane);
+    const int64_t width = splat ? 1 : s.whole_tile ? std::max(columns_, kChunk) : kChunk;
+    s.lanes = scratch.take(static_cast<size_t>(width) * lane);
     if (s.whole_tile && rows_ > 0) {
-      const size_t lane = lane_bytes(program_.slots[i].lane);
       const int64_t count = splat ? 1 : columns_;
       for (int64_t column = 0; column < count; column += kChunk)
         load(s, s.at(0, column), std::min(kChunk, count - column), s.lanes + column * lane);
+      for (int64_t row = 1; row < together_ && !splat; ++row)
+        std::memcpy(s.lanes + row * columns_ * lane, s.lanes, columns_ * lane);
     }
     operands_.push_back(s);
   }
 
   void add_store(size_t i, const std::vector<int64_t>& origin) {
+    if (bound_.outputs_[i].base == nullptr) return;
     const auto [slot, dtype] = program_.stores[i];
     Stream s = stream(slot, dtype, bound_.outputs_[i], origin);
-    const bool direct = program_.direct[slot] == static_cast<int>(i) && s.column_stride == 1;
+    const bool direct = program_.direct[slot] == static_cast<int>(i) && is_dense(s);
     if (!direct) s.convert = store_kernel(dtype);
     results_.push_back(s);
   }
@@ -209,26 +236,40 @@ class BoundEpilogue::Walk {
     s.convert({.out = to, .in = {in}, .count = static_cast<size_t>(count)});
   }
 
-  void run_chunk(int64_t row, int64_t column, int64_t count) {
-    for (const Stream& s : operands_) place_operand(s, row, column, count);
+  void run_chunk(const Chunk& chunk) {
+    for (const Stream& s : operands_) place_operand(s, chunk);
     for (const Stream& s : results_)
-      if (!s.convert) slots_[s.slot] = s.at(row, column);
-    for (const Step& step : program_.steps) run_step(step, static_cast<size_t>(count));
+      if (!s.convert) slots_[s.slot] = s.at(chunk.row, chunk.column);
+    for (const Step& step : program_.steps) run_step(step, static_cast<size_t>(chunk.count()));
     for (const Stream& s : results_)
-      if (s.convert) store(s, row, column, count);
+      if (s.convert) store(s, chunk);
   }
 
-  void place_operand(const Stream& s, int64_t row, int64_t column, int64_t count) {
+  void place_operand(const Stream& s, const Chunk& chunk) {
     const Slot& slot = program_.slots[s.slot];
-    const int64_t first = slot.splat ? 0 : column;
+    const int64_t first = slot.splat ? 0 : chunk.column;
     if (!s.convert) {
-      slots_[s.slot] = s.at(row, first);
+      slots_[s.slot] = s.at(chunk.row, first);
     } else if (s.whole_tile) {
       slots_[s.slot] = s.lanes + first * lane_bytes(slot.lane);
     } else {
-      if (!slot.splat || column == 0) load(s, s.at(row, first), slot.splat ? 1 : count, s.lanes);
+      if (!slot.splat) {
+        for_each_run(s, chunk, [&](int64_t row, int64_t count, int64_t at) {
+          load(s, s.at(row, first), count, s.lanes + at * lane_bytes(slot.lane));
+        });
+      } else if (chunk.column == 0) {
+        load(s, s.at(chunk.row, first), 1, s.lanes);
+      }
       slots_[s.slot] = s.lanes;
     }
+  }
+
+  // Calls f(row, count, first lane) for elements that lie evenly in memory.
+  template <class F>
+  void for_each_run(const Stream& s, const Chunk& chunk, F f) const {
+    if (is_dense(s)) return f(chunk.row, chunk.count(), 0);
+    for (int64_t row = 0; row < chunk.rows; ++row)
+      f(chunk.row + row, chunk.columns, row * chunk.columns);
   }
 
   void run_step(const Step& step, size_t count) {
@@ -244,23 +285,26 @@ class BoundEpilogue::Walk {
     step.kernel(args);
   }
 
-  void store(const Stream& s, int64_t row, int64_t column, int64_t count) {
+  void store(const Stream& s, const Chunk& chunk) {
     const std::byte* lanes = slots_[s.slot];
     const Slot& slot = program_.slots[s.slot];
     if (slot.splat) {
-      BY_WIDTH(gather, lane_bytes(slot.lane), lanes, 0, count, filled_);
+      BY_WIDTH(gather, lane_bytes(slot.lane), lanes, 0, chunk.count(), filled_);
       lanes = filled_;
     }
-    const bool scattered = s.column_stride != 1 && count > 1;
-    std::byte* to = s.at(row, column);
-    s.convert(
-        {.out = scattered ? packed_ : to, .in = {lanes}, .count = static_cast<size_t>(count)});
-    if (scattered) BY_WIDTH(scatter, ir::size_of(s.dtype), packed_, s.column_stride, count, to);
+    for_each_run(s, chunk, [&](int64_t row, int64_t count, int64_t at) {
+      const std::byte* in = lanes + at * lane_bytes(slot.lane);
+      const bool scattered = s.column_stride != 1 && count > 1;
+      std::byte* to = s.at(row, chunk.column);
+      s.convert({.out = scattered ? packed_ : to, .in = {in}, .count = static_cast<size_t>(count)});
+      if (scattered) BY_WIDTH(scatter, ir::size_of(s.dtype), packed_, s.column_stride, count, to);
+    });
   }
 
   const BoundEpilogue& bound_;
   const ChunkProgram& program_;
   const int64_t rows_, columns_;
+  int64_t together_ = 1;  // rows of a chunk
   std::vector<std::byte*> slots_;
   std::byte* packed_ = nullptr;
   std::byte* filled_ = nullptr;

@@ -46,7 +46,8 @@ class ChunkScratch {
 
 class BoundEpilogue {
  public:
-  // Accesses of the epilogue's inputs (an accumulator's is ignored) and of its stores. All
+  // Accesses of the epilogue's inputs (an accumulator's is ignored) and of its stores (no address:
+  // it is not stored). All
   // arguments must outlive this. Adjacent axes that all accesses step through evenly are merged,
   // unless there are accumulators, whose tiles are of the domain's last two axes.
   BoundEpilogue(const epilogue::Epilogue& epilogue, const ChunkProgram& program,

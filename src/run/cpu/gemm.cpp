@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <shared_mutex>
+#include <tuple>
 
 #include "fmt/format.h"
 #include "oneapi/dnnl/dnnl.hpp"
@@ -149,12 +150,44 @@ int64_t block_columns(int64_t n) {
 // Multiplies by a [k, columns] piece of B. All pieces of one shape share one.
 class PieceShape {
  public:
+  // Making one takes longer than a small product, so the process keeps them.
+  static std::shared_ptr<PieceShape> of(GemmKind kind, int64_t k, int64_t columns) {
+    static auto& kept =
+        *new std::map<std::tuple<GemmKind, int64_t, int64_t>, std::shared_ptr<PieceShape>>;
+    static std::mutex mutex;
+    constexpr size_t kMost = 256;
+    const std::lock_guard lock(mutex);
+    if (kept.size() >= kMost)
+      std::erase_if(kept, [](const auto& each) { return each.second.use_count() == 1; });
+    auto& shape = kept[{kind, k, columns}];
+    if (!shape) shape = std::make_shared<PieceShape>(kind, k, columns);
+    return shape;
+  }
+
   PieceShape(GemmKind kind, int64_t k, int64_t columns) : kind_(kind), k_(k), columns_(columns) {
     const auto typical = describe(kind, kTypicalRows, k, columns, nullptr);
     packed_ = typical.weights_desc();
   }
 
   const memory::desc& packed() const { return packed_; }
+
+  // From a dense or strided piece of B with these strides to the packed layout.
+  struct Packing {
+    memory::desc from;
+    dnnl::reorder primitive;
+    mutable std::atomic<bool> ran = false;
+  };
+  std::shared_ptr<const Packing> packing(const memory::dims& strides) {
+    constexpr size_t kMost = 16;
+    const std::lock_guard lock(packings_mutex_);
+    if (packings_.size() >= kMost) packings_.clear();
+    auto& slot = packings_[strides];
+    if (!slot) {
+      const memory::desc from({k_, columns_}, data_type(b_dtype(kind_)), strides);
+      slot.reset(new Packing{from, dnnl::reorder({engine(), from, engine(), packed_})});
+    }
+    return slot;
+  }
 
   struct Panel {
     const uint64_t id;  // unique in this process
@@ -194,13 +227,15 @@ class PieceShape {
   const GemmKind kind_;
   const int64_t k_, columns_;
   memory::desc packed_;
+  std::mutex packings_mutex_;
+  std::map<memory::dims, std::shared_ptr<const Packing>> packings_;
   std::shared_mutex mutex_;
   std::map<int64_t, std::unique_ptr<Panel>> panels_;
 };
 
 struct PackedMatrix::Impl {
   // By (k of the slice, columns of the block).
-  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<PieceShape>> shapes;
+  std::map<std::pair<int64_t, int64_t>, std::shared_ptr<PieceShape>> shapes;
   std::vector<AlignedBuffer> pieces;  // block-major, then slices of K
   std::vector<memory> weights;        // the same, for oneDNN
   int64_t slices = 1;
@@ -222,7 +257,7 @@ PackedMatrix::PackedMatrix(GemmKind kind, int64_t k, int64_t n)
       const int64_t depth = std::min(impl_->slice_k, k - slice * impl_->slice_k);
       const int64_t columns = block_end(block) - block_begin(block);
       auto& shape = impl_->shapes[{depth, columns}];
-      if (!shape) shape = std::make_unique<PieceShape>(kind, depth, columns);
+      if (!shape) shape = PieceShape::of(kind, depth, columns);
     }
 }
 PackedMatrix::~PackedMatrix() = default;
@@ -243,7 +278,7 @@ void PackedMatrix::pack_block(const MatrixView& b, int64_t block) {
       copy_dense(part, dtype, piece.reserve(static_cast<size_t>(part.rows * columns) * 8));
       continue;
     }
-    const memory::desc& packed = impl_->shape(k1 - k0, columns).packed();
+    PieceShape& shape = impl_->shape(k1 - k0, columns);
     // oneDNN reorders from row-major and column-major matrices of every type it multiplies.
     thread_local AlignedBuffer dense;
     const bool column_major = part.column_stride != 1 && part.row_stride == 1;
@@ -257,12 +292,13 @@ void PackedMatrix::pack_block(const MatrixView& b, int64_t block) {
       copy_dense(column_major ? part.transposed() : part, dtype, from);
       strides = column_major ? memory::dims{1, part.rows} : memory::dims{columns, 1};
     }
-    const memory plain({{part.rows, columns}, data_type(dtype), strides}, engine(), from);
-    const memory target(packed, engine(), piece.reserve(packed.get_size()));
-    dnnl::reorder(plain, target)
-        .execute(stream(), const_cast<memory&>(plain), const_cast<memory&>(target));
+    const auto packing = shape.packing(strides);
+    const memory plain(packing->from, engine(), from);
+    const memory target(shape.packed(), engine(), piece.reserve(shape.packed().get_size()));
+    packing->primitive.execute(stream(), const_cast<memory&>(plain), const_cast<memory&>(target));
     stream().wait();
-    used(fmt::format("reorder {} {}", ir::name(part.dtype), column_major));
+    if (!packing->ran.load(std::memory_order_relaxed) && !packing->ran.exchange(true))
+      used(fmt::format("reorder {} {}", ir::name(part.dtype), column_major));
     impl_->weights[block * impl_->slices + slice] = target;
   }
 }

@@ -34,6 +34,9 @@ Result<Tensor*> accumulators_of(const fuse::Gemm& gemm, RunState& state) {
 // A product with at most so many multiplications is small.
 constexpr int64_t kSmall = 16 * 1024;
 
+// Elements whose packing is worth another thread.
+constexpr int64_t kWorthPacking = 8 * 1024;
+
 // Without its address; `offset`: of the first element, in bytes.
 Result<Operand> operand_of(const fuse::GemmOperand& from, std::vector<int64_t> batch,
                            const SymbolValues& symbols, int64_t& offset) {
@@ -78,7 +81,8 @@ std::shared_ptr<const PackedBatch> pack(const Product& product, const Operand& b
     packed->matrices.emplace_back(product.kind, b.rows, b.columns);
   if (count == 0) return packed;
   const int64_t blocks = packed->matrices[0].blocks();
-  ThreadPool::shared().run(threads, count * blocks, [&](int64_t task) {
+  const int wanted = worth(threads, count * b.rows * b.columns, kWorthPacking);
+  ThreadPool::shared().run(wanted, count * blocks, [&](int64_t task) {
     packed->matrices[task / blocks].pack_block(distinct.at(task / blocks), task % blocks);
   });
   return packed;
@@ -97,7 +101,8 @@ void copy_a(const Product& product, const RunState& state, PreparedProduct& resu
   result.own_a = std::make_shared<AlignedBuffer>();
   std::byte* to = result.own_a->reserve(static_cast<size_t>(count * matrix * width));
   const int64_t panels = (a.rows + kTileRows - 1) / kTileRows;
-  ThreadPool::shared().run(state.threads, count * panels, [&](int64_t task) {
+  const int threads = worth(state.threads, count * matrix, kWorthPacking);
+  ThreadPool::shared().run(threads, count * panels, [&](int64_t task) {
     const int64_t row0 = task % panels * kTileRows, row1 = std::min(a.rows, row0 + kTileRows);
     const MatrixView panel = a.at(task / panels).part(row0, row1, 0, a.columns);
     copy_dense(panel, wanted, to + (task / panels * matrix + row0 * a.columns) * width);

@@ -32,6 +32,9 @@ int64_t product(const std::vector<int64_t>& extents, size_t begin, size_t end) {
   return count;
 }
 
+// Elements whose copying is worth another thread.
+constexpr int64_t kWorthCopying = 32 * 1024;
+
 // One op; `operands` are dense and row-major.
 class SingleOp : public Executable {
  public:
@@ -101,6 +104,7 @@ class SingleOp : public Executable {
     const int64_t width = ir::size_of(x.dtype()), rows = shape[rank - 2], columns = shape[rank - 1];
     const int64_t tall = std::clamp<int64_t>(65536 / columns, 1, rows);
     const int64_t down = (rows + tall - 1) / tall;
+    threads = worth(threads, result.size(), kWorthCopying);
     ThreadPool::shared().run(threads, product(shape, 0, rank - 2) * down, [&](int64_t task) {
       int64_t rest = task / down, offset = view.offset;
       for (size_t axis = rank - 2; axis-- > 0;) {
@@ -121,7 +125,7 @@ class SingleOp : public Executable {
     const int64_t outer = product(result.shape(), 0, axis);
     const int64_t inner = product(result.shape(), axis + 1, result.shape().size()) * width;
     const int64_t whole = result.shape()[axis] * inner;
-    ThreadPool::shared().run(threads, outer, [&](int64_t i) {
+    ThreadPool::shared().run(worth(threads, result.size(), kWorthCopying), outer, [&](int64_t i) {
       std::byte* to = result.data() + i * whole;
       for (const Tensor* part : parts) {
         const int64_t bytes = part->shape()[axis] * inner;
@@ -144,7 +148,7 @@ class SingleOp : public Executable {
     }
     const int64_t outer = product(x.shape(), 0, axis);
     const int64_t inner = product(x.shape(), axis + 1, x.shape().size()) * ir::size_of(x.dtype());
-    ThreadPool::shared().run(threads, outer, [&](int64_t o) {
+    ThreadPool::shared().run(worth(threads, result.size(), kWorthCopying), outer, [&](int64_t o) {
       std::byte* to = result.data() + o * static_cast<int64_t>(chosen.size()) * inner;
       for (const int64_t i : chosen) {
         std::memcpy(to, x.data() + (o * extent + i) * inner, static_cast<size_t>(inner));

@@ -39,16 +39,22 @@ void relax() {
 #endif
 }
 
-// How long a worker looks for the next job before it sleeps: regions follow each other closely.
+// How long a worker looks for the next job, and a caller for the end of its job, before it sleeps:
+// regions follow each other closely, and the tasks of one are alike.
 constexpr int kSpins = 4000;
+
+template <class F>
+void spin_while(F waiting) {
+  for (int spin = 0; spin < kSpins && waiting(); ++spin) relax();
+}
 
 }  // namespace
 
 struct ThreadPool::Job {
   const std::function<void(int64_t)>& task;
   const int64_t count;
-  int helpers_wanted;  // guarded by the pool's mutex, as is `helpers`
-  int helpers = 0;
+  int helpers_wanted;            // guarded by the pool's mutex
+  std::atomic<int> helpers = 0;  // written under the mutex
   std::atomic<int64_t> next = 0;
   std::condition_variable done = {};
   std::mutex error_mutex = {};
@@ -107,8 +113,7 @@ void ThreadPool::work() {
     Job* job = take_job();
     if (!job) {
       lock.unlock();
-      for (int spin = 0; spin < kSpins && queued_.load(std::memory_order_relaxed) == 0; ++spin)
-        relax();
+      spin_while([this] { return queued_.load(std::memory_order_relaxed) == 0; });
       lock.lock();
       if (jobs_.empty()) wake_.wait(lock);
       continue;
@@ -142,6 +147,9 @@ void ThreadPool::run(int threads, int64_t count, const std::function<void(int64_
       jobs_.erase(mine);
       --queued_;
     }
+    lock.unlock();
+    spin_while([&job] { return job.helpers.load(std::memory_order_relaxed) != 0; });
+    lock.lock();
     job.done.wait(lock, [&] { return job.helpers == 0; });
   }
   if (job.error) std::rethrow_exception(job.error);

@@ -1,6 +1,7 @@
 // The one pool of threads that every plan runs on.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -41,6 +42,11 @@ class ThreadPool {
   std::vector<std::thread> workers_;
   const ThreadPool* const parents_;  // of the process that forked this one: not to be touched
 };
+
+// The threads that work of this size is worth: each gets at least `least` of it.
+inline int worth(int threads, int64_t work, int64_t least) {
+  return static_cast<int>(std::clamp<int64_t>(work / least, 1, threads));
+}
 
 // As many as the machine has cores where `wanted` is 0.
 int thread_count(int wanted);
