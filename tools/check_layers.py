@@ -26,7 +26,7 @@ import python_layers
 RANKS = {
     "": [["support"], ["ir"], ["import", "fold"], ["epilogue"], ["fuse"], ["ptx"], ["templates"],
          ["gpu"], ["problem"], ["launch"], ["tune"], ["run"], ["api"],
-         ["cli", "python", "torch_ops"]],
+         ["cli", "ort", "python", "torch_ops"]],
     "support": [["files", "text"]],
     "ir": [["graph"], ["packed", "text"], ["interpret"]],
     "import": [["files", "onnx"]],

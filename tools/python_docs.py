@@ -2,7 +2,8 @@
 """Writes docs/python.md, the Python package's reference, from its docstrings.
 
 Usage: python_docs.py [--check]. With --check: fails where the page is not current. PYTHONPATH leads
-to the built package; PyTorch is needed for attacca.torch.
+to the built package; PyTorch and ONNX Runtime are needed for attacca.torch and
+attacca.onnxruntime.
 """
 import inspect
 import pathlib
@@ -14,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import attacca
+import attacca.onnxruntime
 import attacca.torch
 from generated_file import COLUMNS, keep_current, wrapped
 
@@ -23,8 +25,8 @@ INTRO = """# The Python package
 Written by `tools/python_docs.py` from the docstrings.
 
 `pip install .` builds and installs it; the command line is then `attacca` or `python -m attacca`.
-In a build tree the package is in `build/python`. PyTorch is optional: only `attacca.torch` imports
-it.
+In a build tree the package is in `build/python`. PyTorch and ONNX Runtime are optional: only
+`attacca.torch` and `attacca.onnxruntime` import them.
 
 The dtypes are f64, f32, f16, bf16, f8e4m3, f8e5m2, s8, u8, s32, s64 and bool. Types are written as
 in [the text form](text-format.md): `bf16[M, 4096]`.
@@ -94,7 +96,8 @@ def entries(module: ModuleType, prefix: str) -> Iterator[str]:
 
 def page() -> str:
     parts = [INTRO]
-    for module, prefix in ((attacca, "attacca"), (attacca.torch, "attacca.torch")):
+    for module in (attacca, attacca.onnxruntime, attacca.torch):
+        prefix = module.__name__
         parts.append(f"## {prefix}\n\n{section(module.__doc__)}")
         parts += entries(module, prefix)
     return "\n\n".join(part.strip() for part in parts) + "\n"

@@ -23,7 +23,7 @@ RANKS = {
          ["_trace", "_tune"],
          ["_matmul"],
          ["__init__"],
-         ["torch"],
+         ["onnxruntime", "torch"],
          ["__main__"]],
     "_functions": [["table"], ["values"], ["binding", "pointwise", "views", "parts", "products"],
                    ["reductions"],

@@ -3,7 +3,8 @@
 # Usage: setup.sh library|wheel|test|bench|fuzz
 #
 #   library  the Debian packages that libattacca and the command line are built with
-#   wheel    and Python with its headers, and what makes a wheel, in .deps/wheel
+#   wheel    and Python with its headers, what makes a wheel, in .deps/wheel, and ONNX Runtime's
+#            headers in .deps/onnxruntime
 #   test     and what the tests need: another Python environment in .deps/venv (nvcc, and the
 #            frameworks that the tests compare with) and CUTLASS's headers in .deps/cutlass
 #   bench, fuzz  what `library` and `test` install, and google-benchmark or clang
@@ -54,6 +55,8 @@ if ! cmp -s tools/requirements-wheel.txt "$stamp"; then
   .deps/wheel/bin/pip install --quiet --disable-pip-version-check -r tools/requirements-wheel.txt
   cp tools/requirements-wheel.txt "$stamp"
 fi
+# Without them, libattacca_ort.so alone is missing.
+tools/onnxruntime_headers.sh .deps/onnxruntime || true
 [ "$1" != wheel ] || exit 0
 
 stamp=.deps/venv/requirements.txt

@@ -1,0 +1,255 @@
+#include "ort/measure.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "ort/verdicts.hpp"
+
+namespace attacca::ort {
+namespace {
+
+constexpr double kWins = 1.03;  // what noise may give is no gain
+constexpr int64_t kDefaultSize = 128;
+constexpr double kTurnSeconds = 1e-3;  // that one side runs before the other
+constexpr int kLeastRounds = 5, kMostRounds = 40;
+constexpr double kRoundsSeconds = 0.25;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+struct Size {
+  std::string symbol;
+  int64_t value = 0;
+};
+
+// Of each symbol of the model, in its order.
+std::vector<Size> sizes_of(const Model& model, const Settings& settings) {
+  std::vector<Size> sizes;
+  for (const std::string& symbol : model.symbols) {
+    const auto given = settings.dims.find(symbol);
+    const bool batch = symbol.find("batch") != symbol.npos;
+    sizes.push_back({symbol, given != settings.dims.end() ? given->second
+                             : batch                      ? 1
+                                                          : kDefaultSize});
+  }
+  return sizes;
+}
+
+// " at batch=1, seq=128"
+std::string text_of(const std::vector<Size>& sizes) {
+  std::string text;
+  for (const Size& size : sizes)
+    text += (text.empty() ? " at " : ", ") + (size.symbol.empty() ? "?" : size.symbol) + "=" +
+            std::to_string(size.value);
+  return text;
+}
+
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line;
+  return {};
+}
+
+std::string key_of(const Model& structure, const std::vector<Size>& sizes,
+                   const Settings& settings) {
+  static const std::string machine =
+      std::string(version()) + '\n' + Ort::GetApi().GetBuildInfoString() + '\n' + processor() +
+      '\n' + std::to_string(std::thread::hardware_concurrency()) + '\n';
+  std::string key = machine + std::to_string(settings.plan.threads) + ' ' +
+                    std::string(kModeNames[static_cast<size_t>(settings.plan.mode)]);
+  for (const Size& size : sizes) key += ' ' + std::to_string(size.value);
+  return key + '\n' + structure.bytes;
+}
+
+// The model's inputs: floats of a normal distribution, bytes of any value, other integers 0 or 1,
+// which are indices of almost every table.
+class Inputs {
+ public:
+  Inputs(const GraphView& graph, const Model& model, const std::vector<Size>& sizes) {
+    size_t next = 0;  // unnamed symbols stand in the order in which the model has them
+    for (const size_t input : model.inputs) {
+      const GraphValue& value = graph.values[input];
+      std::vector<int64_t> shape;
+      for (const Extent& extent : *value.shape) shape.push_back(size(extent, sizes, next));
+      Ort::AllocatorWithDefaultOptions allocator;
+      values_.push_back(
+          Ort::Value::CreateTensor(allocator, shape.data(), shape.size(),
+                                   static_cast<ONNXTensorElementDataType>(value.dtype)));
+      size_t bytes = 0;
+      Ort::ThrowOnError(Ort::GetApi().GetTensorSizeInBytes(values_.back(), &bytes));
+      fill(value.dtype, static_cast<char*>(values_.back().GetTensorMutableRawData()), bytes);
+    }
+  }
+  const std::vector<Ort::Value>& values() const { return values_; }
+
+ private:
+  static int64_t size(const Extent& extent, const std::vector<Size>& sizes, size_t& unnamed) {
+    if (extent.number >= 0) return extent.number;
+    for (size_t i = extent.symbol.empty() ? unnamed : 0; i < sizes.size(); ++i) {
+      if (sizes[i].symbol != extent.symbol) continue;
+      if (extent.symbol.empty()) unnamed = i + 1;
+      return sizes[i].value;
+    }
+    return kDefaultSize;
+  }
+
+  template <class T, class F>
+  static void each(char* data, size_t bytes, F f) {
+    for (size_t at = 0; at + sizeof(T) <= bytes; at += sizeof(T)) {
+      const T value = f();
+      std::memcpy(data + at, &value, sizeof value);
+    }
+  }
+
+  void fill(int32_t dtype, char* data, size_t bytes) {
+    std::normal_distribution<float> normal;
+    const auto real = [&] { return normal(random_); };
+    const auto bit = [&] { return static_cast<int>(random_() & 1); };
+    switch (dtype) {
+      case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
+        return each<float>(data, bytes, real);
+      case ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE:
+        return each<double>(data, bytes, real);
+      case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16:
+        return each<Ort::Float16_t>(data, bytes, [&] { return Ort::Float16_t(real()); });
+      case ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16:
+        return each<Ort::BFloat16_t>(data, bytes, [&] { return Ort::BFloat16_t(real()); });
+      case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
+        return each<int64_t>(data, bytes, bit);
+      case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
+        return each<int32_t>(data, bytes, bit);
+      case ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL:
+        return each<uint8_t>(data, bytes, bit);
+      default:
+        return each<uint8_t>(data, bytes, [&] { return static_cast<uint8_t>(random_()); });
+    }
+  }
+
+  std::mt19937 random_{1};
+  std::vector<Ort::Value> values_;
+};
+
+class Contender {
+ public:
+  Contender(const Ort::Env& env, const Model& model, const Ort::SessionOptions& options,
+            const Inputs& inputs)
+      : session_(env, model.bytes.data(), model.bytes.size(), options), inputs_(inputs) {
+    ins_ = session_.GetInputNames();
+    outs_ = session_.GetOutputNames();
+    for (const std::string& name : ins_) in_names_.push_back(name.c_str());
+    for (const std::string& name : outs_) out_names_.push_back(name.c_str());
+  }
+
+  void run() {
+    session_.Run(Ort::RunOptions{nullptr}, in_names_.data(), inputs_.values().data(),
+                 in_names_.size(), out_names_.data(), out_names_.size());
+  }
+  // Seconds of one run, over enough of them.
+  double turn(int runs) {
+    const auto start = Clock::now();
+    for (int i = 0; i < runs; ++i) run();
+    return seconds_since(start) / runs;
+  }
+
+ private:
+  Ort::Session session_;
+  const Inputs& inputs_;
+  std::vector<std::string> ins_, outs_;
+  std::vector<const char*> in_names_, out_names_;
+};
+
+Ort::SessionOptions options_for(const Settings& settings) {
+  Ort::SessionOptions options;
+  options.SetIntraOpNumThreads(settings.plan.threads);
+  options.SetInterOpNumThreads(1);
+  options.SetLogSeverityLevel(ORT_LOGGING_LEVEL_FATAL);
+  // Threads of one side that spin would slow the other.
+  options.AddConfigEntry("session.force_spinning_stop", "1");
+  return options;
+}
+
+void add_attacca(const Ort::Env& env, const Settings& settings, Ort::SessionOptions& options) {
+  for (const Ort::ConstEpDevice& device : env.GetEpDevices()) {
+    if (std::string_view(device.EpName()) != kProviderName) continue;
+    options.AppendExecutionProvider_V2(
+        const_cast<Ort::Env&>(env), {device},
+        std::unordered_map<std::string, std::string>{
+            {"policy", "always"},
+            {"threads", std::to_string(settings.plan.threads)},
+            {"mode", std::string(kModeNames[static_cast<size_t>(settings.plan.mode)])}});
+    return;
+  }
+  throw std::runtime_error("Attacca is not registered with this environment");
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Times timed(Contender& ours, Contender& theirs) {
+  for (Contender* each : {&ours, &theirs}) each->run();  // makes what is made once
+  const double slower = std::max(ours.turn(1), theirs.turn(1));
+  const int runs = std::clamp(static_cast<int>(kTurnSeconds / std::max(slower, 1e-9)), 1, 100);
+  std::vector<double> our_times, their_times, ratios;
+  const auto start = Clock::now();
+  for (int round = 0; round < kMostRounds; ++round) {
+    if (round >= kLeastRounds && seconds_since(start) > kRoundsSeconds) break;
+    our_times.push_back(ours.turn(runs));
+    their_times.push_back(theirs.turn(runs));
+    ratios.push_back(their_times.back() / our_times.back());
+  }
+  return {median(our_times) * 1e6, median(their_times) * 1e6, median(ratios)};
+}
+
+Times measure(const GraphView& graph, const Model& model, const std::vector<Size>& sizes,
+              const Settings& settings) {
+  const Inputs inputs(graph, model, sizes);
+  Ort::Env env(ORT_LOGGING_LEVEL_WARNING, "attacca");  // the process has one; this is another owner
+  Ort::SessionOptions plain = options_for(settings), with_us = options_for(settings);
+  add_attacca(env, settings, with_us);
+  Contender ours(env, model, with_us, inputs), theirs(env, model, plain, inputs);
+  return timed(ours, theirs);
+}
+
+Verdict verdict(const Times& times, const std::string& sizes) {
+  char text[128];
+  std::snprintf(text, sizeof text,
+                "%.2f times as fast as ONNX Runtime's nodes (%.1f against %.1f us", times.speedup,
+                times.ours, times.theirs);
+  return {times.speedup >= kWins, text + sizes + ")"};
+}
+
+}  // namespace
+
+Verdict Measurer::judge(const GraphView& graph, const Model& structure, const Model& whole) {
+  const std::vector<Size> sizes = sizes_of(whole, settings_);
+  const std::string key = key_of(structure, sizes, settings_);
+  if (const auto known = known_times(key)) return verdict(*known, text_of(sizes));
+  if (seconds_ >= settings_.measure_seconds)
+    return {false, "not measured: the time for measuring (measure_seconds) is over"};
+  const auto start = Clock::now();
+  Times times;
+  try {
+    times = measure(graph, whole, sizes, settings_);
+  } catch (const std::exception& error) {
+    seconds_ += seconds_since(start);
+    return {false, "could not be measured" + text_of(sizes) + ": " + error.what()};
+  }
+  seconds_ += seconds_since(start);
+  keep_times(key, times);
+  return verdict(times, text_of(sizes));
+}
+
+}  // namespace attacca::ort

@@ -1,0 +1,93 @@
+#include "ort/provider.hpp"
+
+#include <algorithm>
+
+#include "ort/kernel.hpp"
+#include "ort/measure.hpp"
+#include "ort/status.hpp"
+
+namespace attacca::ort {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<Ort::ConstValueInfo>& values) {
+  std::vector<std::string> names;
+  for (const Ort::ConstValueInfo& value : values) names.push_back(value.GetName());
+  return names;
+}
+
+std::vector<std::string> sorted(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+Provider::Provider(Settings settings, const OrtLogger* logger)
+    : OrtEp{}, settings_(std::move(settings)), logger_(logger) {
+  ort_version_supported = ORT_API_VERSION;
+  GetName = [](const OrtEp*) noexcept { return kProviderName; };
+  GetCapability = [](OrtEp* self, const OrtGraph* graph,
+                     OrtEpGraphSupportInfo* support) noexcept -> OrtStatus* {
+    return guarded([&] { return static_cast<Provider*>(self)->claim(graph, support); });
+  };
+  Compile = [](OrtEp* self, const OrtGraph**, const OrtNode** fused, size_t count,
+               OrtNodeComputeInfo** compiled, OrtNode**) noexcept -> OrtStatus* {
+    return guarded([&]() -> OrtStatus* {
+      for (size_t i = 0; i < count; ++i)
+        if (OrtStatus* status = static_cast<Provider*>(self)->compile(fused[i], &compiled[i]))
+          return status;
+      return nullptr;
+    });
+  };
+  ReleaseNodeComputeInfos = [](OrtEp*, OrtNodeComputeInfo** compiled, size_t count) noexcept {
+    for (size_t i = 0; i < count; ++i) delete static_cast<Kernel*>(compiled[i]);
+  };
+}
+
+OrtStatus* Provider::claim(const OrtGraph* raw, OrtEpGraphSupportInfo* support) {
+  const Ort::ConstGraph graph{raw};
+  // Graphs inside of If and Loop stay ONNX Runtime's.
+  if (graph.GetParentNode() != nullptr) return nullptr;
+  const std::vector<Ort::ConstNode> nodes = graph.GetNodes();
+  const GraphView view = view_of(graph);
+  Measurer measurer(settings_);
+  const Choice choice = choose(
+      view, settings_.plan, [&](const GraphView& of, const Model& structure, const Model& whole) {
+        if (settings_.policy == Policy::Always) return Verdict{};
+        return measurer.judge(of, structure, whole);
+      });
+  for (const std::string& note : choice.notes) log(note);
+  OrtNodeFusionOptions fusion = {};
+  fusion.ort_version_supported = ORT_API_VERSION;
+  fusion.drop_constant_initializers = true;
+  for (const Claim& claim : choice.claims) {
+    std::vector<const OrtNode*> chosen;
+    for (const size_t node : claim.nodes) chosen.push_back(nodes[node]);
+    if (OrtStatus* status = Ort::GetEpApi().EpGraphSupportInfo_AddNodesToFuse(
+            support, chosen.data(), chosen.size(), &fusion))
+      return status;
+    regions_[sorted(claim.region->outputs())] = claim.region;
+  }
+  return nullptr;
+}
+
+OrtStatus* Provider::compile(const OrtNode* raw, OrtNodeComputeInfo** compiled) {
+  const Ort::ConstNode fused{raw};
+  const std::vector<std::string> outputs = names_of(fused.GetOutputs());
+  const auto found = regions_.find(sorted(outputs));
+  if (found == regions_.end())
+    return to_ort({"ONNX Runtime asks for a region that was not claimed", fused.GetName(),
+                   "report it; policy=measure or a session without Attacca avoids it"});
+  auto kernel = Kernel::make(found->second, names_of(fused.GetInputs()), outputs);
+  if (!kernel) return to_ort(kernel.status());
+  regions_.erase(found);
+  *compiled = std::move(*std::move(kernel)).release();
+  return nullptr;
+}
+
+void Provider::log(const std::string& text) const {
+  Ort::ThrowOnError(Ort::GetApi().Logger_LogMessage(
+      logger_, ORT_LOGGING_LEVEL_INFO, ("Attacca " + text).c_str(), "attacca", 0, "choose"));
+}
+
+}  // namespace attacca::ort

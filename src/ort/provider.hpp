@@ -1,0 +1,31 @@
+// The execution provider of one session.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ort/api.hpp"
+#include "ort/choose.hpp"
+#include "ort/settings.hpp"
+
+namespace attacca::ort {
+
+class Provider : public OrtEp {
+ public:
+  Provider(Settings settings, const OrtLogger* logger);
+
+ private:
+  OrtStatus* claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
+  OrtStatus* compile(const OrtNode* fused, OrtNodeComputeInfo** compiled);
+  void log(const std::string& text) const;
+
+  Settings settings_;
+  const OrtLogger* logger_;
+  // What was compiled while regions were claimed, by the names of its outputs, until ONNX Runtime
+  // asks for it.
+  std::map<std::vector<std::string>, std::shared_ptr<Region>> regions_;
+};
+
+}  // namespace attacca::ort

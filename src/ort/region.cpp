@@ -1,0 +1,108 @@
+#include "ort/region.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <span>
+
+namespace attacca::ort {
+namespace {
+
+constexpr size_t kMostInstances = 256;
+
+// The power of two, at most 16, to which the address is aligned.
+int32_t alignment_of(const void* address) {
+  const auto low = static_cast<int32_t>(reinterpret_cast<uintptr_t>(address) & 15);
+  return low == 0 ? 16 : low & -low;
+}
+
+std::string text_of(const Shape& shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + ")";
+}
+
+std::vector<int64_t> key_of(const std::vector<Given>& inputs) {
+  std::vector<int64_t> key;
+  for (const Given& input : inputs) {
+    key.push_back(alignment_of(input.data));
+    key.insert(key.end(), input.shape.begin(), input.shape.end());
+  }
+  return key;
+}
+
+// The graph's value that a plan's tensor "v12" is.
+const GraphValue& value_named(const GraphView& graph, const Model& model, const std::string& name) {
+  size_t index = model.values.size();
+  std::from_chars(name.data() + 1, name.data() + name.size(), index);
+  return graph.values[model.values.at(index)];
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Region>> Region::compile(const GraphView& graph, const Model& model,
+                                                const Options& options) {
+  const auto imported = Graph::from_onnx(std::as_bytes(std::span(model.bytes)));
+  if (!imported) return imported.status();
+  auto plan = Plan::compile(*imported, options);
+  if (!plan) return plan.status();
+  const std::shared_ptr<Region> region(new Region(*std::move(plan)));
+  for (const TensorInfo& info : region->plan_.inputs()) {
+    const GraphValue& value = value_named(graph, model, info.name);
+    region->inputs_.push_back(value.name);
+    region->declared_.push_back({value.dtype, info});
+  }
+  for (const size_t output : model.outputs) region->outputs_.push_back(graph.values[output].name);
+  if (region->plan_.outputs().size() != region->outputs_.size())
+    return Status("the plan has another number of outputs than the nodes", "the region",
+                  "report it");
+  return region;
+}
+
+Status Region::wrong(size_t input, const Shape& shape, const std::string& wanted) const {
+  return {inputs_[input] + " has shape " + text_of(shape) + " where the region takes " + wanted,
+          inputs_[input], "give the model inputs of the shapes that it declares"};
+}
+
+Result<Instance> Region::prepare(const std::vector<Given>& inputs) const {
+  std::vector<std::pair<std::string, int64_t>> sizes;
+  std::vector<int32_t> alignments;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TensorInfo& info = declared_[i].info;
+    if (inputs[i].dtype != declared_[i].dtype || inputs[i].shape.size() != info.shape.size())
+      return wrong(i, inputs[i].shape, info.type);
+    for (size_t axis = 0; axis < info.shape.size(); ++axis) {
+      const std::string& symbol = info.shape[axis];  // or a number
+      const bool bound = std::any_of(sizes.begin(), sizes.end(),
+                                     [&](const auto& size) { return size.first == symbol; });
+      if (!bound && std::find(symbols_.begin(), symbols_.end(), symbol) != symbols_.end())
+        sizes.emplace_back(symbol, inputs[i].shape[axis]);
+    }
+    alignments.push_back(alignment_of(inputs[i].data));
+  }
+  alignments.resize(inputs.size() + outputs_.size(), 16);
+  auto instance = plan_.prepare(sizes, alignments);
+  if (!instance) return instance;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (const Shape wanted = instance->input_shape(i); wanted != inputs[i].shape)
+      return wrong(i, inputs[i].shape, text_of(wanted));
+  return instance;
+}
+
+Result<Instance> Region::instance(const std::vector<Given>& inputs) {
+  std::vector<int64_t> key = key_of(inputs);
+  const std::lock_guard lock(mutex_);
+  if (const auto known = instances_.find(key); known != instances_.end()) return known->second;
+  auto made = prepare(inputs);
+  if (!made) return made;
+  if (instances_.size() >= kMostInstances) instances_.clear();
+  return instances_.emplace(std::move(key), *std::move(made)).first->second;
+}
+
+Status Region::run(const Instance& instance, const std::vector<Given>& inputs,
+                   const std::vector<void*>& outputs) {
+  std::vector<const void*> addresses;
+  for (const Given& input : inputs) addresses.push_back(input.data);
+  return instance.run(addresses, outputs);
+}
+
+}  // namespace attacca::ort

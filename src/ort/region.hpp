@@ -1,0 +1,59 @@
+// A group of nodes as one plan on the CPU, for tensors of any sizes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "attacca/attacca.hpp"
+#include "ort/model.hpp"
+
+namespace attacca::ort {
+
+using Shape = std::vector<int64_t>;
+
+struct Given {
+  const void* data = nullptr;
+  int32_t dtype = 0;  // ONNX's number
+  Shape shape;
+};
+
+// What is alike for all sizes is computed once; instances are kept by shapes. Any number of threads
+// may use one region.
+class Region {
+ public:
+  // Errors: those of the importer and of Plan::compile().
+  static Result<std::shared_ptr<Region>> compile(const GraphView& graph, const Model& model,
+                                                 const Options& options);
+
+  // ONNX Runtime's names of the tensors that cross the border, in the order that run() takes.
+  const std::vector<std::string>& inputs() const { return inputs_; }
+  const std::vector<std::string>& outputs() const { return outputs_; }
+
+  // Errors: an input with another dtype or shape than the model declares.
+  Result<Instance> instance(const std::vector<Given>& inputs);
+  // `outputs`: memory of the shapes that the instance gives.
+  static Status run(const Instance& instance, const std::vector<Given>& inputs,
+                    const std::vector<void*>& outputs);
+
+ private:
+  struct Declared {
+    int32_t dtype = 0;
+    TensorInfo info;
+  };
+  explicit Region(Plan plan) : plan_(std::move(plan)), symbols_(plan_.symbols()) {}
+  Result<Instance> prepare(const std::vector<Given>& inputs) const;
+  Status wrong(size_t input, const Shape& shape, const std::string& wanted) const;
+
+  Plan plan_;
+  std::vector<std::string> symbols_;
+  std::vector<std::string> inputs_, outputs_;
+  std::vector<Declared> declared_;  // by input
+  std::mutex mutex_;
+  std::map<std::vector<int64_t>, Instance> instances_;  // by the inputs' alignments and shapes
+};
+
+}  // namespace attacca::ort

@@ -1,0 +1,101 @@
+#include "ort/settings.hpp"
+
+#include <charconv>
+#include <string_view>
+
+namespace attacca::ort {
+namespace {
+
+constexpr std::string_view kPrefix = "ep.attaccaexecutionprovider.";
+
+Status refuse(std::string_view name, std::string_view value, std::string fix) {
+  return {"the option " + std::string(name) + " is '" + std::string(value) + "'",
+          std::string(kProviderName) + "'s options", std::move(fix)};
+}
+
+template <class T>
+bool parse(std::string_view text, T& into) {
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), into);
+  return error == std::errc() && rest == text.data() + text.size();
+}
+
+Status set_policy(Settings& settings, std::string_view value) {
+  if (value != "measure" && value != "always") return refuse("policy", value, "measure or always");
+  settings.policy = value == "always" ? Policy::Always : Policy::Measure;
+  return {};
+}
+
+Status set_mode(Settings& settings, std::string_view value) {
+  for (size_t i = 0; i < std::size(kModeNames); ++i)
+    if (value == kModeNames[i]) {
+      settings.plan.mode = static_cast<Mode>(i);
+      return {};
+    }
+  return refuse("mode", value, "fp32 or eager");
+}
+
+Status set_threads(Settings& settings, std::string_view value) {
+  if (parse(value, settings.plan.threads) && settings.plan.threads >= 0) return {};
+  return refuse("threads", value, "a number; 0: all cores");
+}
+
+Status set_seconds(Settings& settings, std::string_view value) {
+  if (parse(value, settings.measure_seconds) && settings.measure_seconds >= 0) return {};
+  return refuse("measure_seconds", value, "a number that is not negative");
+}
+
+Status set_dims(Settings& settings, std::string_view value) {
+  for (std::string_view rest = value; !rest.empty();) {
+    const size_t end = std::min(rest.find(','), rest.size());
+    const std::string_view one = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const size_t equals = one.rfind('=');
+    int64_t size = 0;
+    if (equals == one.npos || !parse(one.substr(equals + 1), size) || size <= 0)
+      return refuse("dims", value, "such as batch=8,seq=128");
+    settings.dims[std::string(one.substr(0, equals))] = size;
+  }
+  return {};
+}
+
+struct Row {
+  std::string_view name;
+  Status (*set)(Settings&, std::string_view);
+};
+constexpr Row kRows[] = {{"policy", set_policy},
+                         {"mode", set_mode},
+                         {"threads", set_threads},
+                         {"dims", set_dims},
+                         {"measure_seconds", set_seconds}};
+
+Status set(Settings& settings, std::string_view name, std::string_view value) {
+  std::string names;
+  for (const Row& row : kRows) {
+    if (row.name == name) return row.set(settings, value);
+    names.append(names.empty() ? "" : ", ").append(row.name);
+  }
+  return {"there is no option '" + std::string(name) + "'",
+          std::string(kProviderName) + "'s options", "its options are " + names};
+}
+
+}  // namespace
+
+Result<Settings> settings_of(const OrtSessionOptions* options) {
+  OrtKeyValuePairs* raw = nullptr;
+  Ort::ThrowOnError(Ort::GetApi().GetSessionOptionsConfigEntries(options, &raw));
+  const Ort::KeyValuePairs entries{raw};
+  Settings settings;
+  const char* const* keys = nullptr;
+  const char* const* values = nullptr;
+  size_t count = 0;
+  Ort::GetApi().GetKeyValuePairs(entries, &keys, &values, &count);
+  for (size_t i = 0; i < count; ++i) {
+    const std::string_view key = keys[i];
+    if (!key.starts_with(kPrefix)) continue;
+    if (Status status = set(settings, key.substr(kPrefix.size()), values[i]); !status)
+      return status;
+  }
+  return settings;
+}
+
+}  // namespace attacca::ort

@@ -1,0 +1,28 @@
+// The options of the execution provider.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "attacca/attacca.hpp"
+#include "ort/api.hpp"
+
+namespace attacca::ort {
+
+inline constexpr char kProviderName[] = "AttaccaExecutionProvider";
+
+// Which regions are claimed: those that ran faster than ONNX Runtime's own nodes, or all.
+enum class Policy : uint8_t { Measure, Always };
+
+struct Settings {
+  Policy policy = Policy::Measure;
+  Options plan;                         // mode, threads
+  std::map<std::string, int64_t> dims;  // sizes to measure with
+  double measure_seconds = 30;          // that a session's measurements may take
+};
+
+// From the entries "ep.attaccaexecutionprovider.NAME" of a session's options. Errors: an unknown
+// name or value. Throws Ort::Exception.
+Result<Settings> settings_of(const OrtSessionOptions* options);
+
+}  // namespace attacca::ort

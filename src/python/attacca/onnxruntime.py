@@ -1,0 +1,98 @@
+"""Attacca inside ONNX Runtime (1.23 or newer): an execution provider that takes matrix products and
+what follows them, and leaves every other node to ONNX Runtime. Its name is
+AttaccaExecutionProvider.
+
+    import attacca.onnxruntime
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    attacca.onnxruntime.add_provider(options)
+    session = onnxruntime.InferenceSession("model.onnx", options)
+
+It runs on the CPU. docs/onnxruntime.md in Attacca's repository describes its options, and how to
+use it from C and C++.
+"""
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ._errors import Error, MissingModule
+
+try:
+    import onnxruntime
+except ImportError as error:
+    raise MissingModule("onnxruntime is not installed", "attacca.onnxruntime",
+                        "pip install onnxruntime") from error
+
+__all__ = ["add_provider", "devices", "library", "register"]
+
+PROVIDER = "AttaccaExecutionProvider"
+
+
+def library() -> str:
+    """The path of ONNX Runtime's plug-in, ``libattacca_ort.so``.
+
+    Raises:
+        Error: This installation has none: it was built without ONNX Runtime's headers.
+    """
+    path = pathlib.Path(__file__).parent / "lib" / "libattacca_ort.so"
+    if path.exists():
+        return str(path)
+    raise Error("this installation has no plug-in for ONNX Runtime", str(path),
+                "run tools/onnxruntime_headers.sh .deps/onnxruntime and build Attacca again")
+
+
+def devices() -> list[Any]:
+    """The devices (``onnxruntime.OrtEpDevice``) that Attacca runs on; none before
+    :func:`register`."""
+    return [each for each in _onnxruntime().get_ep_devices() if each.ep_name == PROVIDER][:1]
+
+
+def register() -> None:
+    """Makes the provider known to ONNX Runtime in this process. Does nothing the second time.
+
+    Raises:
+        Error: There is no plug-in, or ONNX Runtime is older than 1.23.
+    """
+    if not devices():
+        _onnxruntime().register_execution_provider_library("Attacca", library())
+
+
+def add_provider(session_options: Any, *, policy: Literal["measure", "always"] = "measure",
+                 mode: Literal["fp32", "eager"] = "fp32", threads: int | None = None,
+                 dims: Mapping[str, int] | None = None, measure_seconds: float = 30) -> None:
+    """Adds the provider to a session's options; registers it first where that is not done.
+
+    Args:
+        session_options: An ``onnxruntime.SessionOptions``.
+        policy: "measure": a region is taken only where it ran faster than ONNX Runtime's own nodes
+            when the session was created; what was measured is kept. "always": wherever it can be.
+        mode: The numerics: "fp32" keeps intermediate values in f32, "eager" rounds as the graph
+            says.
+        threads: Threads of Attacca's regions; 0: all cores; None: the options'
+            ``intra_op_num_threads``.
+        dims: The sizes of dynamic dimensions to measure with, such as {"batch": 8, "seq": 128}. One
+            that is missing is 1 if its name has "batch" in it, else 128. Regions take any sizes.
+        measure_seconds: The most seconds that measuring may take while a session is created. What
+            was not measured by then is left to ONNX Runtime.
+
+    Raises:
+        Error: As :func:`register`. A wrong option is refused when the session is created.
+    """
+    register()
+    if threads is None:
+        threads = int(session_options.intra_op_num_threads)
+    options = {"policy": policy, "mode": mode, "threads": str(threads),
+               "measure_seconds": str(measure_seconds)}
+    if dims:
+        options["dims"] = ",".join(f"{name}={size}" for name, size in dims.items())
+    session_options.add_provider_for_devices(devices(), options)
+
+
+def _onnxruntime() -> Any:
+    if not hasattr(onnxruntime, "get_ep_devices"):
+        raise Error(f"onnxruntime {onnxruntime.__version__} takes no plug-ins", "onnxruntime",
+                    "install version 1.23 or newer")
+    return onnxruntime

@@ -1,0 +1,185 @@
+"""Attacca as ONNX Runtime's execution provider against ONNX Runtime alone."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+from typing import Any
+
+import attacca.onnxruntime
+import numpy as np
+import onnxruntime
+from plugin_models import Graph, Model, models
+
+PROVIDER = attacca.onnxruntime.PROVIDER
+Fail = onnxruntime.capi.onnxruntime_pybind11_state.Fail
+InvalidArgument = onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument
+
+
+def session(model: Model, **options: Any) -> Any:
+    """With Attacca if there are options, else ONNX Runtime alone."""
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = settings.inter_op_num_threads = 1
+    settings.log_severity_level = 3
+    settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if options:
+        attacca.onnxruntime.add_provider(settings, **options)
+    return onnxruntime.InferenceSession(model.data, settings)
+
+
+def assigned(of: Any) -> dict[str, list[str]]:
+    """The ops that each provider got."""
+    ops: dict[str, list[str]] = {}
+    for part in of.get_provider_graph_assignment_info():
+        ops.setdefault(part.ep_name, []).extend(node.op_type for node in part.get_nodes())
+    return ops
+
+
+class Plugin(unittest.TestCase):
+
+    def close(self, model: Model, got: Any, want: Any) -> None:
+        self.assertEqual(len(got), len(want))
+        for mine, theirs in zip(got, want):
+            self.assertEqual((mine.shape, mine.dtype), (theirs.shape, theirs.dtype))
+            if not mine.size:
+                continue
+            a, b = mine.astype(np.float64), theirs.astype(np.float64)
+            self.assertLessEqual(np.max(np.abs(a - b)), model.tolerance * np.max(np.abs(b)))
+
+    def test_results_are_those_of_onnxruntime(self) -> None:
+        for model in models():
+            with self.subTest(model.name):
+                alone, with_us = session(model), session(model, policy="always")
+                ops = assigned(with_us)
+                for op in model.left:
+                    self.assertIn(op, ops["CPUExecutionProvider"])
+                self.assertEqual(PROVIDER in ops, model.claimed)
+                for feeds in model.feeds:
+                    self.close(model, with_us.run(None, feeds), alone.run(None, feeds))
+
+    def test_a_size_may_be_zero(self) -> None:
+        (model,) = (each for each in models() if each.name == "block")
+        alone, with_us = session(model), session(model, policy="always")
+        for batch, length in ((0, 4), (2, 0), (2, 4)):
+            feeds = {"x": np.ones((batch, length, 32), np.float32),
+                     "mask": np.zeros((batch, 1, 1, length), np.float32)}
+            self.close(model, with_us.run(None, feeds), alone.run(None, feeds))
+
+    def test_wrong_shapes_are_refused_and_the_session_goes_on(self) -> None:
+        (model,) = (each for each in models() if each.name == "block")
+        with_us = session(model, policy="always")
+        (want,) = with_us.run(None, model.feeds[0])
+        wrong = dict(model.feeds[0], mask=np.zeros((2, 1, 1, 9), np.float32))
+        with self.assertRaisesRegex(InvalidArgument,
+                                    r"Attacca: mask has shape \(2, 1, 1, 9\) where the region "
+                                    r"takes \(2, 1, 1, 7\), at mask: give"):
+            with_us.run(None, wrong)
+        np.testing.assert_array_equal(with_us.run(None, model.feeds[0])[0], want)
+
+    def test_wrong_options_are_refused(self) -> None:
+        model = next(iter(models()))
+        for options, message in (({"policy": "sometimes"}, "'sometimes'.*measure or always"),
+                                 ({"mode": "fp64"}, "'fp64'.*fp32 or eager"),
+                                 ({"threads": -1}, "'-1'.*all cores"),
+                                 ({"dims": {"batch": 0}}, "'batch=0'.*batch=8,seq=128"),
+                                 ({"measure_seconds": -1}, "not negative")):
+            with self.subTest(options), self.assertRaisesRegex(InvalidArgument, message):
+                session(model, **options)
+        settings = onnxruntime.SessionOptions()
+        with self.assertRaisesRegex(InvalidArgument, "no option 'polcy'.*its options are policy"):
+            settings.add_provider_for_devices(attacca.onnxruntime.devices(), {"polcy": "always"})
+            onnxruntime.InferenceSession(model.data, settings)
+
+    def test_sessions_run_in_threads_while_others_come_and_go(self) -> None:
+        cases = [each for each in models() if each.name in ("mlp, any batch", "block", "quantized")]
+        shared = [(model, session(model, policy="always"),
+                   [session(model).run(None, feeds) for feeds in model.feeds]) for model in cases]
+        failures: list[str] = []
+
+        def work(first: int) -> None:
+            try:
+                for turn in range(20):
+                    model, with_us, wants = shared[(first + turn) % len(shared)]
+                    if turn % 5 == 0:
+                        with_us = session(model, policy="always")
+                    for feeds, want in zip(model.feeds, wants):
+                        self.close(model, with_us.run(None, feeds), want)
+            except Exception as error:  # noqa: BLE001
+                failures.append(repr(error))
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_a_measurement_decides_and_is_kept(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            kept = Path(folder) / "onnxruntime"
+            first = measured(folder)
+            self.assertEqual(first["times"], len(list(kept.iterdir())))
+            self.assertGreater(first["times"], 0)
+            before = {path: path.read_bytes() for path in kept.iterdir()}
+            self.assertEqual(measured(folder)["claims"], first["claims"])
+            self.assertEqual({path: path.read_bytes() for path in kept.iterdir()}, before)
+            for speedup, claims in ((b"9.5", True), (b"0.5", False)):
+                for _ in range(2):  # the parts are measured once the whole is not claimed
+                    for path in kept.iterdir():
+                        head, times, key = path.read_bytes().split(b"\n", 2)
+                        times = b" ".join([*times.split()[:2], speedup])
+                        path.write_bytes(b"\n".join((head, times, key)))
+                    found = measured(folder)
+                self.assertEqual(found["claims"], claims)
+            for path in before:
+                path.write_bytes(b"attacca onnxruntime 1\nnan nan nan\n")
+            measured(folder)
+            self.assertTrue(all(b"nan" not in path.read_bytes() for path in before))
+
+    def test_without_time_to_measure_all_is_left(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            found = measured(folder, "0")
+            self.assertEqual((found["claims"], found["times"]), (False, 0))
+
+    def test_layers_of_equal_structure_are_measured_once(self) -> None:
+        g = Graph(np.random.default_rng(2))
+        x = "x"
+        for _ in range(6):
+            # NonZero keeps the layers apart.
+            shift = g("Cast", g("ReduceMax", g("NonZero", x), keepdims=1), to=1)
+            x = g("Mul", g("Add", g("MatMul", x, g.weight(32, 32)), g.weight(32)), shift)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "layers.onnx"
+            path.write_bytes(g.model({"x": [16, 32]}, [x]))
+            self.assertLessEqual(measured(folder, path=path)["times"], 4)
+
+
+def measured(folder: str, seconds: str = "30", path: Path | None = None) -> dict[str, Any]:
+    """What a process of its own claims of a model with the policy "measure", with the number of
+    measurements in the cache."""
+    environment = dict(os.environ, ATTACCA_CACHE_DIR=folder)
+    command = [sys.executable, __file__, "--measured", seconds, *([str(path)] if path else [])]
+    claims = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    times = list((Path(folder) / "onnxruntime").glob("*"))
+    return {"claims": claims.stdout.strip() == "True", "times": len(times)}
+
+
+def claims(seconds: float, path: str) -> bool:
+    """Whether a session of the model, or of the first one, has Attacca in it. Runs it."""
+    model = next(iter(models()))
+    if path:
+        model = Model(path, Path(path).read_bytes(), [{"x": np.ones((16, 32), np.float32)}], 1e-5)
+    with_us = session(model, policy="measure", measure_seconds=seconds)
+    with_us.run(None, model.feeds[0])
+    return PROVIDER in assigned(with_us)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--measured"]:
+        print(claims(float(sys.argv[2]), "".join(sys.argv[3:])))
+        sys.exit(0)
+    sys.exit(unittest.main())
