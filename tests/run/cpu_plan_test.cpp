@@ -229,6 +229,20 @@ TEST(CpuPlan, DividesProductsAmongThreads) {
       {{{"M", 130}}, {}});
 }
 
+// Scales and zero points are tensors; the products of row vectors and numbers are alike in all
+// rows.
+TEST(CpuPlan, QuantisesAfterAProduct) {
+  for (const char* columns : {"72", "600"})
+    check(
+        fmt::format(
+            "graph g(x: u8[M, 48], w: u8[48, {0}], z: s32[], c: s32[{0}], s: f32[], t: f32[], "
+            "n: u8[], b: f32[{0}]) {{ y = cast(matmul(x, w) - z * c, f32) * (abs(s) * t) + b * t; "
+            "q = cast(round(y / s) + cast(n, f32), u8, saturate=true); "
+            "d = (cast(q, f32) - cast(n, f32)) * s; return q, relu(d), reduce_max(d) }}",
+            columns),
+        {{{"M", 70}}, {"w", "c"}});
+}
+
 TEST(CpuPlan, FusesGates) {
   for (const char* dtype : {"f32", "bf16"}) {
     check(

@@ -238,6 +238,24 @@ TEST(ChunkProgram, GivesSeveralOutputsAndReusesValues) {
   check("graph g(x: f16[4, 513]) { a = x * 2; b = cast(a, s8, saturate=true); return a, b, -b }");
 }
 
+TEST(ChunkProgram, QuantisesAndDequantises) {
+  for_each_target([] {
+    for (const char* dtype : {"u8", "s8"})
+      check(fmt::format(
+          "graph g(x: f32[3, 701]) {{ q = cast(round(x / 0.037) + 3, {0}, saturate=true); "
+          "y = (cast(q, f32) - 3) * 0.037; z = cast(round(y / 0.5), {0}, saturate=true); "
+          "return exp(y), 0.5 * cast(z, f32) }}",
+          dtype));
+  });
+  // Read twice, wrapped, stored, not in f32: computed as written.
+  check(
+      "graph g(x: f32[3, 701]) { r = round(x / 0.5); return r, cast(r + 1, u8, saturate=true), "
+      "cast(round(x / 3) + 1, u8) }");
+  check(
+      "graph g(x: bf16[3, 701]) { q = cast(round(x / 0.5) + 2, s8, saturate=true); return q, "
+      "(cast(q, bf16) - 2) * 0.5, (cast(q, f32) - 2) * 0.5 }");
+}
+
 TEST(ChunkProgram, AgreesOnEveryInstructionSet) {
   for_each_target([] {
     check("graph g(x: bf16[3, 701], y: f32[3, 701]) { return silu(x), y * gelu(y), relu(x) }");

@@ -13,7 +13,9 @@ TEST(Gemm, NeverTakesAReferenceImplementation) {
        {choose_gemm(ir::DType::F32, ir::DType::F32, ir::DType::F32),
         choose_gemm(ir::DType::BF16, ir::DType::BF16, ir::DType::F32),
         choose_gemm(ir::DType::S8, ir::DType::S8, ir::DType::S32),
-        choose_gemm(ir::DType::U8, ir::DType::S8, ir::DType::S32), GemmKind::Integers})
+        choose_gemm(ir::DType::U8, ir::DType::S8, ir::DType::S32),
+        choose_gemm(ir::DType::U8, ir::DType::U8, ir::DType::S32),
+        choose_gemm(ir::DType::S8, ir::DType::U8, ir::DType::S32), GemmKind::Integers})
     for (const int64_t k : {1, 3, 16, 100, 1000})
       for (const int64_t n : {1, 2, 17, 64, 300})
         for (const int64_t rows : {1, 2, 31, 128}) {
@@ -49,6 +51,40 @@ TEST(Gemm, SumsBytesExactly) {
         ASSERT_EQ(got[i * n + j], want) << i << " " << j;
         ASSERT_EQ(small[i * n + j], want) << i << " " << j;
       }
+  }
+}
+
+// Bytes of either sign by u8, row- and column-major, with rows for which oneDNN pads.
+TEST(Gemm, MultipliesByUnsignedBytes) {
+  const int64_t m = 37, n = 70, k = 130;
+  std::vector<uint8_t> a(m * k), b(k * n);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<uint8_t>(i * 37 % 256);
+  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<uint8_t>(255 - i * 11 % 256);
+  for (const ir::DType left : {ir::DType::U8, ir::DType::S8}) {
+    const GemmKind kind = choose_gemm(left, ir::DType::U8, ir::DType::S32);
+    if (kind == GemmKind::Integers) continue;  // without VNNI
+    for (const bool column_major : {false, true}) {
+      const MatrixView right{reinterpret_cast<std::byte*>(b.data()),
+                             ir::DType::U8,
+                             k,
+                             n,
+                             column_major ? 1 : n,
+                             column_major ? k : 1};
+      PackedMatrix packed(kind, k, n);
+      packed.pack_block(right, 0);
+      std::vector<int32_t> got(m * n);
+      packed.multiply(reinterpret_cast<std::byte*>(a.data()), m, 0,
+                      reinterpret_cast<std::byte*>(got.data()));
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          int32_t want = 0;
+          for (int64_t l = 0; l < k; ++l) {
+            const uint8_t x = a[i * k + l], y = column_major ? b[j * k + l] : b[l * n + j];
+            want += (left == ir::DType::U8 ? int32_t{x} : static_cast<int8_t>(x)) * y;
+          }
+          ASSERT_EQ(got[i * n + j], want) << i << " " << j << " " << column_major;
+        }
+    }
   }
 }
 

@@ -18,9 +18,11 @@ class Compiler {
   ChunkProgram compile() {
     for (size_t i = 0; i < epilogue_.inputs.size(); ++i) add_input_slot(i);
     for (size_t i = 0; i < epilogue_.inputs.size(); ++i) add_value_of_input(i);
+    count_uses();
     for (const epilogue::Node& node : epilogue_.nodes) add_node(node);
     for (const epilogue::Output& output : epilogue_.outputs) add_store(output);
     choose_direct_outputs();
+    move_alike_steps();
     assign_buffers();
     program_.chain = match_chain(epilogue_, mode_);
     return std::move(program_);
@@ -92,8 +94,89 @@ class Compiler {
     return kernel ? unary(kernel, Lane::F32, slot) : slot;
   }
 
+  void count_uses() {
+    uses_.assign(epilogue_.inputs.size() + epilogue_.nodes.size(), 0);
+    for (const epilogue::Node& node : epilogue_.nodes)
+      for (const int operand : node.operands) ++uses_[operand];
+    for (const epilogue::Output& output : epilogue_.outputs) ++uses_[output.value];
+  }
+
+  // The node of a value if it is such an f32 op, computed in f32, and `root` alone reads it.
+  const epilogue::Node* only_read(int value, ir::Op op) const {
+    const auto inputs = static_cast<int>(epilogue_.inputs.size());
+    if (value < inputs || uses_[value] != 1) return nullptr;
+    const epilogue::Node& node = epilogue_.nodes[value - inputs];
+    const bool plain = node.op == op && node.dtype == DType::F32 && !node.compute;
+    return plain ? &node : nullptr;
+  }
+  bool is_number(int value) const {
+    const Slot& slot = program_.slots[values_[value].slot];
+    return slot.splat && slot.lane == Lane::F32;
+  }
+  bool is_float(int value) const { return program_.slots[values_[value].slot].lane == Lane::F32; }
+
+  // Takes back the step that computes a value which is computed in one with its only reader.
+  void remove_step(int value) {
+    const int slot = values_[value].slot;
+    std::erase_if(program_.steps, [slot](const Step& step) { return step.out == slot; });
+  }
+
+  // saturate(round(x / scale) + zero) as one step, or -1. The scale and zero point are numbers.
+  int quantized(const epilogue::Node& cast) {
+    const Kernel kernel = cast.saturate ? quantize_kernel(cast.dtype) : nullptr;
+    if (!kernel) return -1;
+    int rounded = cast.operands[0], zero = -1;
+    if (const epilogue::Node* add = only_read(rounded, ir::Op::Add)) {
+      zero = add->operands[1];
+      rounded = add->operands[0];
+      if (!is_number(zero)) return -1;
+    }
+    const epilogue::Node* round = only_read(rounded, ir::Op::Round);
+    const epilogue::Node* quotient = round ? only_read(round->operands[0], ir::Op::Div) : nullptr;
+    if (!quotient || !is_number(quotient->operands[1]) || !is_float(quotient->operands[0]))
+      return -1;
+    if (zero >= 0) remove_step(cast.operands[0]);
+    remove_step(rounded);
+    remove_step(round->operands[0]);
+    return with_scale(kernel, Lane::S32, quotient->operands[0], quotient->operands[1], zero);
+  }
+
+  // (f32(q) - zero) * scale as one step, or -1.
+  int dequantized(const epilogue::Node& product) {
+    for (const int side : {0, 1}) {
+      int shifted = product.operands[side], zero = -1;
+      const int scale = product.operands[1 - side];
+      if (!is_number(scale)) continue;
+      if (const epilogue::Node* sub = only_read(shifted, ir::Op::Sub)) {
+        zero = sub->operands[1];
+        shifted = sub->operands[0];
+        if (!is_number(zero)) continue;
+      }
+      const epilogue::Node* cast = only_read(shifted, ir::Op::Cast);
+      if (!cast || program_.slots[values_[cast->operands[0]].slot].lane != Lane::S32) continue;
+      if (zero >= 0) remove_step(product.operands[side]);
+      remove_step(shifted);
+      return with_scale(dequantize_kernel(), Lane::F32, cast->operands[0], scale, zero);
+    }
+    return -1;
+  }
+
+  int with_scale(Kernel kernel, Lane lane, int x, int scale, int zero) {
+    const int in = values_[x].slot;
+    const int none = zero < 0 ? constant(0, DType::F32) : values_[zero].slot;
+    const int out = add_slot(lane, program_.slots[in].splat);
+    add_step(kernel, out, {in, values_[scale].slot, none});
+    return out;
+  }
+
   void add_node(const epilogue::Node& node) {
-    if (node.op == ir::Op::Constant)
+    int joined = -1;
+    if (node.op == ir::Op::Cast) joined = quantized(node);
+    if (node.op == ir::Op::Mul && node.dtype == DType::F32 && !node.compute)
+      joined = dequantized(node);
+    if (joined >= 0)
+      values_.push_back({joined, node.dtype});
+    else if (node.op == ir::Op::Constant)
       values_.push_back({constant(node.literal, node.dtype), node.dtype});
     else if (node.op == ir::Op::Cast)
       values_.push_back({cast(node), node.dtype});
@@ -236,12 +319,36 @@ class Compiler {
     }
   }
 
+  // Steps that read constants and inputs that are alike in all rows come first.
+  void move_alike_steps() {
+    std::vector<bool> alike(program_.slots.size());
+    for (size_t i = 0; i < alike.size(); ++i) {
+      const Slot& slot = program_.slots[i];
+      alike[i] = slot.kind == Slot::Kind::Constant ||
+                 (slot.kind == Slot::Kind::Input && is_alike(epilogue_.inputs[slot.index]));
+    }
+    const auto rest =
+        std::stable_partition(program_.steps.begin(), program_.steps.end(), [&](const Step& step) {
+          const bool all =
+              std::all_of(step.in, step.in + step.arity, [&](int in) { return alike[in]; });
+          return alike[step.out] = all && program_.direct[step.out] < 0;
+        });
+    program_.alike = static_cast<size_t>(rest - program_.steps.begin());
+  }
+  static bool is_alike(const epilogue::Input& input) {
+    const auto& strides = input.access.strides;
+    return input.role != epilogue::Role::Accumulator && strides.size() >= 2 &&
+           strides[strides.size() - 2].is(0);
+  }
+
   // Buffers are handed out in order of the steps and returned after the last read.
   void assign_buffers() {
     std::vector<size_t> last_read(program_.slots.size(), 0);
     for (size_t s = 0; s < program_.steps.size(); ++s)
       for (int k = 0; k < program_.steps[s].arity; ++k) last_read[program_.steps[s].in[k]] = s;
     for (const auto& store : program_.stores) last_read[store.slot] = program_.steps.size();
+    for (size_t s = 0; s < program_.alike; ++s)
+      last_read[program_.steps[s].out] = program_.steps.size();
     std::vector<int> free;
     for (size_t s = 0; s < program_.steps.size(); ++s) {
       const Step& step = program_.steps[s];
@@ -266,6 +373,7 @@ class Compiler {
   const ir::Mode mode_;
   ChunkProgram program_;
   std::vector<Value> values_;
+  std::vector<int> uses_;  // of each value
 };
 
 }  // namespace

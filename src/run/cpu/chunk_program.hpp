@@ -38,6 +38,7 @@ struct Step {
 struct ChunkProgram {
   std::vector<Slot> slots;  // the epilogue's inputs come first
   std::vector<Step> steps;
+  size_t alike = 0;               // of the steps, the first, which compute the same for every row
   std::vector<double> constants;  // the bytes of one lane each
   int buffers = 0;
   // Of each epilogue output: the slot that holds its value, not yet rounded to the dtype stored.

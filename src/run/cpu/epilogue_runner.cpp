@@ -98,6 +98,7 @@ class BoundEpilogue::Walk {
   void run() {
     if (program_.chain && rows_ > 0 && columns_ > 0 && is_contiguous()) return run_chain();
     if (columns_ == 0) return;
+    if (columns_ <= kChunk) run_alike_steps();
     for (int64_t row = 0; row < rows_; row += together_)
       for (int64_t column = 0; column < columns_; column += kChunk)
         run_chunk(
@@ -240,9 +241,19 @@ class BoundEpilogue::Walk {
     for (const Stream& s : operands_) place_operand(s, chunk);
     for (const Stream& s : results_)
       if (!s.convert) slots_[s.slot] = s.at(chunk.row, chunk.column);
-    for (const Step& step : program_.steps) run_step(step, static_cast<size_t>(chunk.count()));
+    for (size_t i = done_; i < program_.steps.size(); ++i)
+      run_step(program_.steps[i], static_cast<size_t>(chunk.count()));
     for (const Stream& s : results_)
       if (s.convert) store(s, chunk);
+  }
+
+  // Steps that compute the same for every row run once a tile, where a chunk has whole rows.
+  void run_alike_steps() {
+    if (program_.alike == 0 || rows_ <= together_) return;
+    const Chunk chunk{0, together_, 0, columns_};
+    for (const Stream& s : operands_) place_operand(s, chunk);
+    for (; done_ < program_.alike; ++done_)
+      run_step(program_.steps[done_], static_cast<size_t>(chunk.count()));
   }
 
   void place_operand(const Stream& s, const Chunk& chunk) {
@@ -305,6 +316,7 @@ class BoundEpilogue::Walk {
   const ChunkProgram& program_;
   const int64_t rows_, columns_;
   int64_t together_ = 1;  // rows of a chunk
+  size_t done_ = 0;       // steps that ran for the whole tile
   std::vector<std::byte*> slots_;
   std::byte* packed_ = nullptr;
   std::byte* filled_ = nullptr;

@@ -89,12 +89,19 @@ DType b_dtype(GemmKind kind) {
       return DType::BF16;
     case GemmKind::S8:
     case GemmKind::U8:
+    case GemmKind::S8ByU8:
+    case GemmKind::U8ByU8:
       return DType::S8;
     case GemmKind::F64:
       return DType::F64;
     default:
       return DType::F32;
   }
+}
+
+// Whether B is u8, packed as s8 less 128.
+bool is_shifted(GemmKind kind) {
+  return kind == GemmKind::S8ByU8 || kind == GemmKind::U8ByU8;
 }
 
 bool is_reference(const std::string& implementation) {
@@ -109,6 +116,7 @@ dnnl::matmul::primitive_desc describe(GemmKind kind, int64_t rows, int64_t k, in
   const memory::desc c({rows, columns}, data_type(out), memory::format_tag::ab);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (is_shifted(kind)) attributes.set_zero_points(DNNL_ARG_WEIGHTS, 0, {-128});
   return {dnnl::matmul::desc(a, packed ? *packed : any, c), attributes, engine()};
 }
 
@@ -120,14 +128,15 @@ constexpr int64_t kTypicalRows = 64;
 GemmKind choose_gemm(DType a, DType b, DType accumulator) {
   if (accumulator == DType::F64) return GemmKind::F64;
   if (ir::is_integer(a)) {
-    if (!has_vnni() || b != DType::S8) return GemmKind::Integers;
+    if (!has_vnni()) return GemmKind::Integers;
+    if (b == DType::U8) return a == DType::S8 ? GemmKind::S8ByU8 : GemmKind::U8ByU8;
     return a == DType::S8 ? GemmKind::S8 : GemmKind::U8;
   }
   return a == DType::BF16 && b == DType::BF16 && has_bf16() ? GemmKind::BF16 : GemmKind::F32;
 }
 
 DType a_dtype(GemmKind kind) {
-  return kind == GemmKind::U8 ? DType::U8 : b_dtype(kind);
+  return kind == GemmKind::U8 || kind == GemmKind::U8ByU8 ? DType::U8 : b_dtype(kind);
 }
 
 DType accumulator_dtype(GemmKind kind) {
@@ -288,8 +297,12 @@ void PackedMatrix::pack_block(const MatrixView& b, int64_t block) {
     memory::dims strides{part.row_stride, part.column_stride};
     auto* from = const_cast<std::byte*>(part.data);
     if (!direct) {
-      from = dense.reserve(static_cast<size_t>(part.rows * columns) * ir::size_of(dtype));
-      copy_dense(column_major ? part.transposed() : part, dtype, from);
+      const auto count = static_cast<size_t>(part.rows * columns);
+      const DType copied = is_shifted(kind_) ? part.dtype : dtype;
+      from = dense.reserve(count * ir::size_of(copied));
+      copy_dense(column_major ? part.transposed() : part, copied, from);
+      if (is_shifted(kind_))
+        std::transform(from, from + count, from, [](std::byte x) { return x ^ std::byte{0x80}; });
       strides = column_major ? memory::dims{1, part.rows} : memory::dims{columns, 1};
     }
     const auto packing = shape.packing(strides);

@@ -18,6 +18,8 @@ enum class GemmKind : uint8_t {
   BF16,  // both bf16, where the machine multiplies bf16; f32 accumulators
   S8,    // s8 or u8 by s8, where the machine has VNNI; s32 accumulators
   U8,
+  S8ByU8,  // s8 or u8 by u8, packed as s8 less 128
+  U8ByU8,
   Integers,  // any byte pair, exactly, by f32 products of short slices of K; s32 accumulators
   F64,       // by plain loops
 };

@@ -170,6 +170,15 @@ constexpr int32_t kLowest = kDType == DType::S8 ? -128 : 0;
 template <DType kDType>
 constexpr int32_t kHighest = kDType == DType::S8 ? 127 : 255;
 
+// Truncated and saturated; NaN is 0.
+template <DType kDType, class D, class DI>
+HWY_INLINE hn::VFromD<DI> to_byte(D d, DI di, hn::VFromD<D> x) {
+  const auto low = hn::Set(d, static_cast<float>(kLowest<kDType>));
+  const auto high = hn::Set(d, static_cast<float>(kHighest<kDType>));
+  const auto number = hn::IfThenElseZero(hn::Eq(x, x), x);
+  return hn::ConvertTo(di, hn::Min(hn::Max(number, low), high));
+}
+
 // As ir::to_integer. Bytes: the f32 numbers from 2^31 on are multiples of 2^8.
 template <DType kDType, Overflow kOverflow>
 void float_to_byte(const KernelArgs& args) {
@@ -179,14 +188,33 @@ void float_to_byte(const KernelArgs& args) {
     if constexpr (kDType == DType::Bool)
       return hn::AndNot(hn::BitCast(di, hn::VecFromMask(d, hn::Eq(x, hn::Zero(d)))),
                         hn::Set(di, 1));
-    if constexpr (kOverflow == Overflow::Saturate) {
-      const auto low = hn::Set(d, static_cast<float>(kLowest<kDType>));
-      const auto high = hn::Set(d, static_cast<float>(kHighest<kDType>));
-      const auto number = hn::IfThenElseZero(hn::Eq(x, x), x);
-      return hn::ConvertTo(di, hn::Min(hn::Max(number, low), high));
-    }
+    if constexpr (kOverflow == Overflow::Saturate) return to_byte<kDType>(d, di, x);
     const auto small = hn::Lt(hn::Abs(x), hn::Set(d, 0x1p31f));
     return wrapped<kDType>(di, hn::ConvertTo(di, hn::IfThenElseZero(small, x)));
+  });
+}
+
+template <class D>
+HWY_INLINE hn::VFromD<D> number(D d, const KernelArgs& args, int index) {
+  return hn::Set(d, *static_cast<const float*>(args.in[index]));
+}
+
+template <DType kDType>
+void quantize(const KernelArgs& args) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<int32_t> di;
+  const auto scale = number(d, args, 1), zero = number(d, args, 2);
+  map1(d, di, args, [&](auto x) ATTACCA_INLINE_LAMBDA {
+    return to_byte<kDType>(d, di, hn::Add(hn::Round(hn::Div(x, scale)), zero));
+  });
+}
+
+void dequantize(const KernelArgs& args) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<int32_t> di;
+  const auto scale = number(d, args, 1), zero = number(d, args, 2);
+  map1(di, d, args, [&](auto x) ATTACCA_INLINE_LAMBDA {
+    return hn::Mul(hn::Sub(hn::ConvertTo(d, x), zero), scale);
   });
 }
 
@@ -313,6 +341,16 @@ Kernel wrap_kernel_of(DType dtype, Overflow overflow) {
   return find(kWraps, dtype, overflow);
 }
 
+Kernel quantize_kernel_of(DType dtype) {
+  return dtype == DType::S8   ? quantize<DType::S8>
+         : dtype == DType::U8 ? quantize<DType::U8>
+                              : nullptr;
+}
+
+Kernel dequantize_kernel_of() {
+  return dequantize;
+}
+
 }  // namespace attacca::run::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -325,6 +363,8 @@ HWY_EXPORT(store_kernel_of);
 HWY_EXPORT(int_to_float_kernel_of);
 HWY_EXPORT(float_to_int_kernel_of);
 HWY_EXPORT(wrap_kernel_of);
+HWY_EXPORT(quantize_kernel_of);
+HWY_EXPORT(dequantize_kernel_of);
 
 Kernel round_kernel(ir::DType dtype, ir::Overflow overflow) {
   return HWY_DYNAMIC_DISPATCH(round_kernel_of)(dtype, overflow);
@@ -343,6 +383,12 @@ Kernel float_to_int_kernel(ir::DType dtype, ir::Overflow overflow) {
 }
 Kernel wrap_kernel(ir::DType dtype, ir::Overflow overflow) {
   return HWY_DYNAMIC_DISPATCH(wrap_kernel_of)(dtype, overflow);
+}
+Kernel quantize_kernel(ir::DType dtype) {
+  return HWY_DYNAMIC_DISPATCH(quantize_kernel_of)(dtype);
+}
+Kernel dequantize_kernel() {
+  return HWY_DYNAMIC_DISPATCH(dequantize_kernel_of)();
 }
 
 }  // namespace attacca::run

@@ -89,6 +89,10 @@ Kernel store_kernel(ir::DType dtype);
 // s32 lanes to f32 and f32 lanes to s32 holding a value of `dtype`.
 Kernel int_to_float_kernel();
 Kernel float_to_int_kernel(ir::DType dtype, ir::Overflow overflow);
+// f32 lanes, a scale and a zero point, both broadcast f32: round(x / scale) + zero as s32 lanes,
+// saturated to s8 or u8 (nullptr for other dtypes), and the other way (x - zero) * scale.
+Kernel quantize_kernel(ir::DType dtype);
+Kernel dequantize_kernel();
 // s32 lanes wrapped or clamped to an integer dtype of 32 bits or fewer; nullptr for s32.
 Kernel wrap_kernel(ir::DType dtype, ir::Overflow overflow);
 
