@@ -102,5 +102,77 @@ TEST(OnnxMicrosoft, ScalesAndBiasesKeepTheShape) {
             "error: numbers are quantised to f32");
 }
 
+std::string attention(const std::string& op, const std::vector<std::vector<std::string>>& shapes,
+                      Attributes attributes, const std::map<size_t, int>& types = {}) {
+  Model model(21);
+  std::vector<std::string> inputs;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const bool absent = shapes[i] == std::vector<std::string>{"-"};
+    inputs.push_back(absent ? "" : fmt::format("x{}", i));
+    if (!absent) model.input(inputs.back(), shapes[i], types.count(i) ? types.at(i) : int{kFloat});
+  }
+  return read_text(model.node(op, inputs, {"y"}, attributes, "com.microsoft").output("y"));
+}
+
+const std::vector<std::string> kAbsent{"-"};
+constexpr int64_t kOne = 1, kTwo = 2, kThree = 3;
+
+TEST(OnnxMicrosoft, AttentionsRefuseWhatDoesNotFit) {
+  const std::vector<std::string> x{"B", "S", "8"}, heads{"B", "2", "S", "4"};
+  const auto of_states = [&](const std::vector<std::vector<std::string>>& shapes,
+                             const Attributes& attributes) {
+    return attention("Attention", shapes, attributes, {{3, kInt32}});
+  };
+  EXPECT_EQ(of_states({x, {"8", "23"}}, {{"num_heads", kTwo}}),
+            "error: 23 features are not queries, keys and values");
+  EXPECT_EQ(of_states({x, {"8", "24"}}, {{"num_heads", kThree}}),
+            "error: 3 heads of a tensor of shape [B, S, 8]");
+  EXPECT_EQ(of_states({x, {"8", "24"}}, {}), "error: 0 heads of a tensor of shape [B, S, 8]");
+  EXPECT_EQ(of_states({{"S", "8"}, {"8", "24"}}, {{"num_heads", kTwo}}),
+            "error: queries, keys and values of shape [S, 24]");
+  EXPECT_EQ(of_states({x, {"8", "24"}, {"24"}, {"7"}}, {{"num_heads", kTwo}}),
+            "error: a mask of shape [7] for scores of shape [B, 2, S, S]");
+  EXPECT_EQ(of_states({x, {"8", "24"}, {"24"}, {"5", "B", "S"}}, {{"num_heads", kTwo}}),
+            "error: add cannot broadcast [B, 2, S, S] with [5, 1, B, S]");
+  EXPECT_EQ(of_states({x, {"8", "24"}}, {{"num_heads", kTwo}, {"do_rotary", kOne}}),
+            "error: do_rotary is not supported");
+  const auto of_heads = [&](const std::vector<std::vector<std::string>>& shapes,
+                            const Attributes& attributes = {{"num_heads", kTwo}}) {
+    return attention("MultiHeadAttention", shapes, attributes, {{8, kInt32}});
+  };
+  EXPECT_EQ(of_heads({{"B", "S", "2", "3", "4"}}),
+            "error: packed queries, keys and values are not supported");
+  EXPECT_EQ(of_heads({x, heads, heads, {"24"}}),
+            "error: a bias of keys or values by head is not supported");
+  EXPECT_EQ(of_heads({x, x, x, {}}), "error: a tensor of shape [] has no axis 0");
+  EXPECT_EQ(of_heads({x, x, x, kAbsent, kAbsent, kAbsent, heads}),
+            "error: past_key without past_value, or the reverse");
+  EXPECT_EQ(of_heads({x, x, x, kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, {"1"}}),
+            "error: input 8, of a shared buffer, is not supported");
+}
+
+TEST(OnnxMicrosoft, GroupQueryAttentionRefusesWhatDoesNotFit) {
+  const std::vector<std::string> q{"B", "S", "16"}, k{"B", "S", "8"}, past{"B", "1", "P", "8"};
+  const auto grouped = [&](const std::vector<std::vector<std::string>>& shapes,
+                           Attributes attributes = {}) {
+    attributes.insert({{"num_heads", kTwo}, {"kv_num_heads", kOne}});
+    return attention("GroupQueryAttention", shapes, attributes, {{5, kInt32}, {6, kInt32}});
+  };
+  EXPECT_EQ(grouped({q, k, k, past, past, {"B"}, {}}),
+            "error: total_sequence_length (input 6, x6) must follow from constants and shapes");
+  EXPECT_EQ(grouped({q, k, k}), "error: input 6 is missing");
+  EXPECT_EQ(grouped({q, k}), "error: a key without a value, or the reverse");
+  EXPECT_EQ(grouped({{"16"}, k, k}), "error: queries of shape [16]");
+  EXPECT_EQ(grouped({{"B", "S", "18"}}), "error: 18 features are not of 4 heads");
+  EXPECT_EQ(grouped({q, k, k}, {{"kv_num_heads", int64_t{0}}}),
+            "error: num_heads=2, kv_num_heads=0");
+  EXPECT_EQ(grouped({q, k, k}, {{"causal", int64_t{0}}}), "error: causal=0 is not supported");
+  EXPECT_EQ(attention("RotaryEmbedding", {q, {"B", "S"}, {"9", "5"}, {"9", "5"}},
+                      {{"num_heads", kTwo}}, {{1, kInt64}}),
+            "error: a cache of 5 angles for heads of 8 features");
+  EXPECT_EQ(attention("RotaryEmbedding", {q, {"2"}, {"9", "4"}, {"9", "4"}}, {}, {{1, kInt64}}),
+            "error: position_ids of shape [2]");
+}
+
 }  // namespace
 }  // namespace attacca::import

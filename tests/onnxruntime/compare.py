@@ -28,7 +28,8 @@ SUMS = ("MatMul", "Gemm", "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "Re
         "LogSoftmax", "Sum", "Mean", "FastGelu", "BiasGelu", "Selu", "Swish", "DequantizeLinear",
         "Range", "CumSum", "FusedMatMul", "FusedGemm", "SkipLayerNormalization",
         "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding",
-        "Attention", "MatMulNBits", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm")
+        "Attention", "MatMulNBits", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm",
+        "QAttention", "MultiHeadAttention", "GroupQueryAttention", "EmbedLayerNormalization")
 
 
 def same(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> Any:

@@ -63,7 +63,8 @@ def generate(row: Row, seed: list[int]) -> Case:
     if row.known:
         generators_shape.known(case)
     else:
-        generators.GENERATORS[row.name](case)
+        of_domain = generators.GENERATORS.get(f"{row.domain}.{row.name}")
+        (of_domain or generators.GENERATORS[row.name])(case)
     return case
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto as T
 
-from cases import Case, Fill
+from cases import Case, Fill, integers_between
 from generators import of, small, typed
+from generators_index import seen
 
 BYTES = (T.UINT8, T.INT8)
 
@@ -104,3 +105,170 @@ def q_gemm(case: Case) -> None:
     if quantised:
         inputs += [case.input("sy", T.FLOAT, [], scale(1, 9)), case.input("zy", a, [])]
     case.tested(inputs, **given)
+
+
+def key_mask(case: Case, batch: int, queries: int, keys: int) -> str:
+    """In each form that there is; each query sees its first key."""
+    kind = case.one("ends", "both", "keys", "pairs")
+    if kind == "ends":
+        return case.input("mask", T.INT32, [batch], integers_between(1, keys, T.INT32))
+    if kind == "both":
+        return case.input("mask", T.INT32, [2 * batch], lambda rng, shape: np.concatenate(
+            [np.full(batch, keys), rng.integers(0, keys, batch)]).astype(np.int32))
+    dims = [batch, keys] if kind == "keys" else [batch, queries, keys]
+    return case.input("mask", T.INT32, dims,
+                      lambda rng, shape: seen()(rng, shape).astype(np.int32))
+
+
+def sizes_of_heads(case: Case) -> tuple[int, int, int, int]:
+    """Batch, length, heads, size."""
+    return case.one(1, 2, 3), case.one(1, 4, 5), case.one(1, 2, 3), case.one(2, 4, 8)
+
+
+@of("com.microsoft.Attention")
+def attention(case: Case) -> None:
+    typed(case, T.FLOAT)
+    batch, length, heads, size = sizes_of_heads(case)
+    given: dict[str, Any] = {"num_heads": heads, "unidirectional": int(case.maybe(0.3))}
+    past = case.one(0, 0, 2)
+    wide = size if past or case.maybe(0.7) else size + 1
+    if wide != size or case.maybe(0.2):
+        given["qkv_hidden_sizes"] = [heads * size, heads * size, heads * wide]
+    if case.maybe(0.3):
+        given["scale"] = 0.25
+    if case.maybe(0.3):
+        given["mask_filter_value"] = -1000.0
+    joined = heads * (2 * size + wide)
+    inputs = [case.input("x", T.FLOAT, [batch, length, 6]),
+              case.input("w", T.FLOAT, [6, joined], constant=True),
+              case.input("b", T.FLOAT, [joined])]
+    inputs.append(key_mask(case, batch, length, past + length) if case.maybe(0.6) else "")
+    inputs.append(case.input("past", T.FLOAT, [2, batch, heads, past, size]) if past else "")
+    if case.maybe(0.3):
+        inputs.append(case.input("bias", T.FLOAT, [case.one(1, batch), case.one(1, heads), length,
+                                                   past + length]))
+    case.tested(inputs, ["y", "present"] if past else ["y"], **given)
+
+
+@of("QAttention")
+def q_attention(case: Case) -> None:
+    typed(case, T.FLOAT)
+    batch, length, heads, size = sizes_of_heads(case)
+    past = case.one(0, 0, 2)
+    joined = heads * 3 * size
+    wide = case.one([], [joined])
+    inputs = [case.input("x", T.UINT8, [batch, length, 6]),
+              case.input("w", T.INT8, [6, joined], constant=True),
+              case.input("b", T.FLOAT, [joined], constant=True),
+              case.input("sx", T.FLOAT, [], scale(0.005, 0.02), constant=True),
+              case.input("sw", T.FLOAT, wide, scale(0.005, 0.02), constant=True)]
+    inputs.append(key_mask(case, batch, length, past + length) if case.maybe(0.6) else "")
+    inputs += [case.input("zx", T.UINT8, []), case.input("zw", T.INT8, wide, constant=True)]
+    if past:
+        inputs.append(case.input("past", T.FLOAT, [2, batch, heads, past, size]))
+    case.tested(inputs, ["y", "present"] if past else ["y"], num_heads=heads,
+                unidirectional=int(case.maybe(0.3)))
+
+
+@of("MultiHeadAttention")
+def multi_head_attention(case: Case) -> None:
+    typed(case, T.FLOAT)
+    batch, queries, heads, size = sizes_of_heads(case)
+    past = case.one(0, 0, 2)
+    keys = queries if past else case.one(queries, 3, 7)
+    wide = size if past or case.maybe(0.7) else size + 1
+    by_head = not past and case.maybe(0.3)
+    given: dict[str, Any] = {"num_heads": heads}
+    if keys == queries and case.maybe(0.3):
+        given["unidirectional"] = 1
+    if case.maybe(0.3):
+        given["scale"] = 0.25
+    inputs = [case.input("q", T.FLOAT, [batch, queries, heads * size])]
+    for name, features in (("k", size), ("v", wide)):
+        inputs.append(case.input(name, T.FLOAT, [batch, heads, keys, features] if by_head else
+                                 [batch, keys, heads * features]))
+    biased = not by_head and case.maybe()
+    inputs.append(case.input("b", T.FLOAT, [heads * (2 * size + wide)]) if biased else "")
+    inputs.append(key_mask(case, batch, queries, past + keys) if case.maybe(0.4) else "")
+    inputs.append(case.input("bias", T.FLOAT, [case.one(1, batch), case.one(1, heads), queries,
+                                               past + keys]) if case.maybe(0.3) else "")
+    if past:
+        inputs += [case.input(name, T.FLOAT, [batch, heads, past, size]) for name in ("pk", "pv")]
+    case.tested(inputs, ["y", "new_k", "new_v"] if past else ["y"], **given)
+
+
+@of("GroupQueryAttention")
+def group_query_attention(case: Case) -> None:
+    typed(case, T.FLOAT)
+    batch, length, shared, size = case.one(1, 2, 3), case.one(1, 1, 4), case.one(1, 2), 16
+    heads = shared * case.one(1, 2, 3)
+    past = case.one(0, 3, 5)
+    total = past + length
+    if past and length > 1:
+        batch = 1
+    given: dict[str, Any] = {"num_heads": heads, "kv_num_heads": shared}
+    if case.maybe():
+        inputs = [case.input("q", T.FLOAT, [batch, length, (heads + 2 * shared) * size]), "", ""]
+    else:
+        inputs = [case.input("q", T.FLOAT, [batch, length, heads * size])]
+        inputs += [case.input(name, T.FLOAT, [batch, length, shared * size]) for name in "kv"]
+    earlier = [batch, shared, past, size]
+    inputs += [case.input(name, T.FLOAT, earlier) for name in ("pk", "pv")] if (
+        past or case.maybe()) else ["", ""]
+    ends = integers_between(length - 1, total - 1, T.INT32) if past else integers_between(
+        total - 1, total - 1, T.INT32)
+    inputs += [case.input("lengths", T.INT32, [batch], ends),
+               case.constant("total", np.int32(total))]
+    if case.maybe():
+        given["do_rotary"] = 1
+        half = case.one(8, 8, 4)
+        inputs += [case.input(name, T.FLOAT, [12, half]) for name in ("cos", "sin")]
+        if case.maybe(0.3):
+            given["rotary_interleaved"] = 1
+    if case.maybe(0.2):
+        inputs += [""] * (10 - len(inputs))
+        inputs.append(case.input("bias", T.FLOAT, [case.one(1, batch), case.one(1, heads), length,
+                                                   total]))
+    if case.maybe(0.2):
+        inputs += [""] * (11 - len(inputs)) + [case.input("sink", T.FLOAT, [heads])]
+    elif case.maybe(0.2):
+        given["smooth_softmax"] = 1
+    for name, value in (("local_window_size", 2), ("softcap", 4.0), ("scale", 0.25)):
+        if case.maybe(0.25):
+            given[name] = value
+    case.tested(inputs, ["y", "new_k", "new_v"], **given)
+
+
+@of("com.microsoft.RotaryEmbedding")
+def rotary_embedding(case: Case) -> None:
+    typed(case, T.FLOAT)
+    batch, length, heads, size = case.dim(zero=False), case.one(1, 4), case.one(1, 3), 8
+    given: dict[str, Any] = {"interleaved": int(case.maybe())} if case.maybe() else {}
+    half = 4
+    if case.maybe(0.3):
+        half, given["rotary_embedding_dim"], given["num_heads"] = 2, 4, heads
+    dims = [batch, heads, length, size] if case.maybe() else [batch, length, heads * size]
+    places = (case.input("at", T.INT64, [batch, length], integers_between(0, 8)) if case.maybe()
+              else case.input("at", T.INT64, [1], integers_between(0, 4)))
+    case.tested([case.input("x", T.FLOAT, dims), places,
+                 *(case.input(name, T.FLOAT, [9, half]) for name in ("cos", "sin"))], **given)
+
+
+@of("EmbedLayerNormalization")
+def embed_layer_normalization(case: Case) -> None:
+    typed(case, T.FLOAT)
+    batch, length, width = case.dim(zero=False), case.one(1, 4), case.one(4, 8)
+    segments = case.maybe()
+    tokens = integers_between(0, 6, T.INT32)
+    inputs = [case.input("ids", T.INT32, [batch, length], tokens)]
+    inputs.append(case.input("segments", T.INT32, [batch, length],
+                             integers_between(0, 1, T.INT32)) if segments else "")
+    inputs += [case.input("words", T.FLOAT, [7, width]), case.input("places", T.FLOAT, [9, width])]
+    inputs.append(case.input("kinds", T.FLOAT, [2, width]) if segments else "")
+    inputs += [case.input("scale", T.FLOAT, [width]), case.input("beta", T.FLOAT, [width])]
+    inputs.append(case.input("mask", T.INT32, [batch, length], integers_between(0, 1, T.INT32))
+                  if case.maybe() else "")
+    if case.maybe(0.3):
+        inputs.append(case.input("at", T.INT32, [batch, length], integers_between(0, 8, T.INT32)))
+    case.tested(inputs, ["y", "count", "sum"] if case.maybe() else ["y", "count"],
+                epsilon=float(np.float32(case.one(1e-12, 1e-3))))

@@ -208,6 +208,43 @@ class Quantised(unittest.TestCase):
         self.assertEqual((y.tolist(), s.item(), z.item()), ([0, 0, 0], 0.0, 0))
 
 
+class Caches(unittest.TestCase):
+    """Attention whose sizes are symbols: one plan for the prompt and for each token after it."""
+
+    NODES = ("lengths = Cast <to = 6> (last)\ns = Shape (mask)\nt = Gather (s, one)\n"
+             "total = Cast <to = 6> (t)\n")
+    BODY = ("(float[B, S, 64] q, float[B, S, 32] k, float[B, S, 32] v, int64[B, T] mask, "
+            "float[B, 2, P, 16] pk, float[B, 2, P, 16] pv, float[20, 8] cosine, "
+            "float[20, 8] sine) => "
+            "(float[B, S, 64] y, float[B, 2, T, 16] nk, float[B, 2, T, 16] nv) "
+            "<int64 one = {1}, int64 first = {1}, int64[1] axis = {1}> { "
+            "sum = ReduceSum <keepdims = 0> (mask, axis)\nlast = Sub (sum, first)\n" + NODES +
+            "y, nk, nv = com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2, "
+            "do_rotary = 1> (q, k, v, pk, pv, lengths, total, cosine, sine) }")
+
+    def test_prompt_and_tokens(self) -> None:
+        model = onnx.parser.parse_model('<ir_version: 9, opset_import: ["" : 20, "com.microsoft" : '
+                                        f"1]> g {self.BODY}").SerializeToString()
+        plan, session = attacca.compile(model), onnxruntime.InferenceSession(model)
+        rng = np.random.default_rng(5)
+
+        def random(*shape: int) -> Any:
+            return rng.normal(0, 1, shape).astype(np.float32)
+
+        cos, sin = random(20, 8), random(20, 8)
+        for batch, lengths in ((1, (5, 1, 1, 3)), (3, (4, 1, 1))):
+            cache = [random(batch, 2, 0, 16), random(batch, 2, 0, 16)]
+            for length in lengths:
+                total = cache[0].shape[2] + length
+                feeds = {"q": random(batch, length, 64), "k": random(batch, length, 32),
+                         "v": random(batch, length, 32), "mask": np.ones((batch, total), np.int64),
+                         "pk": cache[0], "pv": cache[1], "cosine": cos, "sine": sin}
+                want, got = session.run(None, feeds), plan(**feeds)
+                for mine, theirs in zip(got, want, strict=True):
+                    np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-5)
+                cache = list(want[1:])
+
+
 class Refusals(unittest.TestCase):
     """The error names the unknown size that a result depends on, and what to do."""
 

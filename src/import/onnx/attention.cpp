@@ -1,5 +1,5 @@
-// Ops that stand for several: attention and rotary embedding, and the products and norms that
-// onnxruntime's optimizer fuses.
+#include "import/onnx/attention.hpp"
+
 #include <cmath>
 #include <limits>
 
@@ -17,25 +17,6 @@ using ir::Op;
 using ir::Shape;
 using ir::Value;
 
-// [batch, length, heads * size] as [batch, heads, length, size]; of rank 4 it is so already.
-Result<Expr> by_head(Node& node, Value x, int64_t heads) {
-  const Shape shape = node.shape(x);
-  if (shape.size() == 4) return node.expr(x);
-  const auto size = heads < 1 || shape.size() != 3 ? std::nullopt : divide(shape[2], Dim(heads));
-  if (!size)
-    return fail(fmt::format("{} heads of a tensor of shape {}", heads, ir::to_string(shape)), {},
-                "give [batch, heads, length, size], or [batch, length, features] and the number of "
-                "heads, which divides the features");
-  return permute(reshape(node.expr(x), {shape[0], shape[1], heads, *size}), {0, 2, 1, 3});
-}
-
-// The reverse, for a tensor that came with rank 3.
-Expr joined_heads(Node& node, const Expr& x) {
-  if (!x.value) return x;
-  const Shape shape = node.shape(*x.value);
-  return reshape(permute(x, {0, 2, 1, 3}), {shape[0], shape[2], shape[1] * shape[3]});
-}
-
 // Each head of keys or values for `share` heads of queries.
 Expr repeated_heads(Node& node, const Expr& x, const Dim& share) {
   if (!x.value || share.is(1)) return x;
@@ -45,39 +26,50 @@ Expr repeated_heads(Node& node, const Expr& x, const Dim& share) {
       {s[0], s[1] * share, s[2], s[3]});
 }
 
-Expr lowest(Node& node, DType dtype) {
-  return node.expr(node.graph().literal(-std::numeric_limits<double>::infinity(), dtype));
+// A shorter mask hides the keys behind its end.
+Result<Expr> padded_mask(Node& node, Value mask, const Dim& keys) {
+  Shape border = node.shape(mask);
+  if (border.empty()) return fail("a mask without axes");
+  const Dim missing = keys - border.back();
+  if (border.back().is(1) || !missing.is_static() || missing.value() <= 0) return node.expr(mask);
+  border.back() = missing;
+  const bool truth = node.dtype(mask) == DType::Bool;
+  const Value hidden =
+      node.graph().literal(truth ? 0 : -std::numeric_limits<double>::infinity(), node.dtype(mask));
+  return concat({node.expr(mask), broadcast_to(node.expr(hidden), border)}, node.rank(mask) - 1);
 }
 
 // The scores plus the mask: bool where they count, or numbers.
-Result<Expr> masked(Node& node, const Expr& scores, DType dtype) {
+Result<Expr> masked(Node& node, const Expr& scores) {
   if (!node.has(3)) return scores;
-  ATTACCA_TRY(const Value mask, node.input(3));
-  if (node.dtype(mask) == DType::Bool) return where(node.expr(mask), scores, lowest(node, dtype));
-  return scores + cast(node.expr(mask), dtype);
+  ATTACCA_TRY(const Value given, node.input(3));
+  ATTACCA_TRY(const Value value, scores.value);
+  ATTACCA_TRY(const Expr mask, padded_mask(node, given, node.shape(value)[3]));
+  return node.dtype(given) == DType::Bool ? where_seen(node, mask, scores)
+                                          : scores + cast(mask, node.dtype(value));
 }
 
-// No query sees keys behind its own place, counted after `past` earlier keys.
-Expr causal(Node& node, const Expr& scores, DType dtype, const Dim& past) {
-  if (!scores.value) return scores;
-  const Shape shape = node.shape(*scores.value);
-  const Expr query = counting(node, shape[2], 2, 0) + number_of(node, past);
-  const Expr seen = emit(Op::Le, std::vector<Expr>{counting(node, shape[3], 2, 1), query});
-  return where(seen, scores, lowest(node, dtype));
+// The scores of the keys before the number that each batch has.
+Result<Expr> without_padding(Node& node, const Expr& scores) {
+  if (!node.has(6)) return scores;
+  if (node.has(4)) return fail("nonpad_kv_seqlen together with past_key", {}, "give one of them");
+  ATTACCA_TRY(const Value counts, node.input(6));
+  ATTACCA_TRY(const Value value, scores.value);
+  const Shape shape = node.shape(value);
+  if (!(node.shape(counts) == Shape{shape[0]}))
+    return fail(fmt::format("nonpad_kv_seqlen of shape {}, wanted [{}]",
+                            ir::to_string(node.shape(counts)), ir::to_string(shape[0])));
+  const Expr end = reshape(cast(node.expr(counts), DType::S64), {shape[0], 1, 1, 1});
+  return where_seen(node, counting(node, shape[3], 4, 3) < end, scores);
 }
 
-Expr softmax(const Expr& x) {
-  if (!x.value) return x;
-  return {x.graph, ir::softmax(*x.graph, *x.value)};
-}
-
-struct Heads {
-  Expr q, k, v;
-  Dim past;  // the number of earlier keys
+struct HeadsAndPast {
+  Heads heads;
+  Dim past = 0;  // the number of earlier keys
 };
 
 // Queries, and keys and values behind earlier ones.
-Result<Heads> heads_of(Node& node) {
+Result<HeadsAndPast> heads_of(Node& node) {
   ATTACCA_TRY(const Value q, node.input(0));
   ATTACCA_TRY(const Value k, node.input(1));
   ATTACCA_TRY(const Value v, node.input(2));
@@ -94,46 +86,123 @@ Result<Heads> heads_of(Node& node) {
     keys = concat({node.expr(earlier), keys}, 2);
     values = concat({node.x(5), values}, 2);
   }
-  return Heads{queries, keys, values, past};
+  return HeadsAndPast{{queries, keys, values}, past};
 }
 
 }  // namespace
 
+Result<Expr> by_head(Node& node, Value x, int64_t heads) {
+  const Shape shape = node.shape(x);
+  if (shape.size() == 4) return node.expr(x);
+  const auto size = heads < 1 || shape.size() != 3 ? std::nullopt : divide(shape[2], Dim(heads));
+  if (!size)
+    return fail(fmt::format("{} heads of a tensor of shape {}", heads, ir::to_string(shape)), {},
+                "give [batch, heads, length, size], or [batch, length, features] and the number of "
+                "heads, which divides the features");
+  return permute(reshape(node.expr(x), {shape[0], shape[1], heads, *size}), {0, 2, 1, 3});
+}
+
+Expr joined_heads(Node& node, const Expr& x) {
+  if (!x.value) return x;
+  const Shape shape = node.shape(*x.value);
+  return reshape(permute(x, {0, 2, 1, 3}), {shape[0], shape[2], shape[1] * shape[3]});
+}
+
+Result<double> default_scale(Node& node, const Heads& heads) {
+  ATTACCA_TRY(const Value q, heads.q.value);
+  const auto size = node.shape(q)[3].maybe_value();
+  if (!size || *size < 1) return fail("the size of a head is not fixed", {}, "give scale=");
+  return 1 / std::sqrt(static_cast<double>(*size));
+}
+
+Result<Expr> scores_of(Node& node, const Heads& heads, double scale) {
+  ATTACCA_TRY(const Value q, heads.q.value);
+  ATTACCA_TRY(const Value k, heads.k.value);
+  const Dim queries = node.shape(q)[1], keys = node.shape(k)[1];
+  const auto share = keys.is(0) ? std::nullopt : divide(queries, keys);
+  if (!share)
+    return fail(fmt::format("{} heads of queries do not share {} of keys", ir::to_string(queries),
+                            ir::to_string(keys)));
+  const Expr turned = emit(Op::Transpose, repeated_heads(node, heads.k, *share));
+  return matmul(heads.q, turned) * scale;
+}
+
+Expr where_seen(Node& node, const Expr& seen, const Expr& scores) {
+  if (!scores.value) return scores;
+  const double hidden = -std::numeric_limits<double>::infinity();
+  return where(seen, scores, node.expr(node.graph().literal(hidden, node.dtype(*scores.value))));
+}
+
+Expr causally_seen(Node& node, const Shape& scores, const Expr& first) {
+  const Expr query = counting(node, scores[2], 2, 0) + first;
+  return emit(Op::Le, std::vector<Expr>{counting(node, scores[3], 2, 1), query});
+}
+
+Expr capped(const Expr& scores, double cap) {
+  return cap == 0 ? scores : emit(Op::Tanh, scores / cap) * cap;
+}
+
+Expr softmax_in(const Expr& x, DType precise) {
+  if (!x.value) return x;
+  const Expr wide = cast(x, precise);
+  if (!wide.value) return wide;
+  return cast({x.graph, ir::softmax(*x.graph, *wide.value)}, x.graph->type(*x.value).dtype);
+}
+
+Expr weighted_values(Node& node, const Expr& weights, const Heads& heads) {
+  if (!heads.v.value || !heads.q.value) return weights;
+  const Shape shape = node.shape(*heads.v.value);
+  const auto share =
+      shape[1].is(0) ? std::nullopt : divide(node.shape(*heads.q.value)[1], shape[1]);
+  if (!share)
+    return node.failed(
+        fmt::format("{} heads of values do not serve all queries", ir::to_string(shape[1])));
+  return matmul(weights, repeated_heads(node, heads.v, *share));
+}
+
+Expr rotated(Node& node, const Expr& x, const Rotation& by) {
+  if (!x.value) return x;
+  const Shape shape = node.shape(*x.value);
+  const int64_t width = by.width, half = width / 2;
+  const Expr a = by.interleaved ? slice_axis(x, 3, 0, width, 2) : slice_axis(x, 3, 0, half);
+  const Expr b = by.interleaved ? slice_axis(x, 3, 1, width, 2) : slice_axis(x, 3, half, width);
+  const Expr real = by.cosine * a - by.sine * b, imaginary = by.sine * a + by.cosine * b;
+  const Shape pair{shape[0], shape[1], shape[2], half, 1},
+      turned{shape[0], shape[1], shape[2], width};
+  const Expr front =
+      by.interleaved ? reshape(concat({reshape(real, pair), reshape(imaginary, pair)}, 4), turned)
+                     : concat({real, imaginary}, 3);
+  return shape[3].is(width) ? front : concat({front, slice_axis(x, 3, width, shape[3])}, 3);
+}
+
 Result<Outputs> attention(Node& node) {
-  if (node.has(6)) return fail("nonpad_kv_seqlen is not supported", {}, "use a mask");
-  ATTACCA_TRY(const Heads heads, heads_of(node));
+  ATTACCA_TRY(const HeadsAndPast found, heads_of(node));
+  const Heads& heads = found.heads;
   ATTACCA_TRY(const Value q, heads.q.value);
   ATTACCA_TRY(const Value k, heads.k.value);
   ATTACCA_TRY(const Value v, heads.v.value);
-  const Shape queries = node.shape(q), keys = node.shape(k);
-  const auto share =
-      keys[1].is_static() && keys[1].is(0) ? std::nullopt : divide(queries[1], keys[1]);
-  if (!share)
-    return fail(fmt::format("{} heads of queries do not share {} of keys",
-                            ir::to_string(queries[1]), ir::to_string(keys[1])));
   double scale = node.real("scale", 0.0);
   if (node.attribute("scale") == nullptr) {
-    const auto size = queries[3].maybe_value();
-    if (!size || *size < 1) return fail("the size of a head is not fixed", {}, "give scale=");
-    scale = 1 / std::sqrt(static_cast<double>(*size));
+    ATTACCA_TRY(scale, default_scale(node, heads));
   }
-  const DType dtype = node.dtype(q);
-  DType precise = dtype;
+  DType precise = node.dtype(q);
   if (const int64_t code = node.integer("softmax_precision", 0); code != 0) {
     ATTACCA_TRY(precise, read_dtype(static_cast<int32_t>(code)));
   }
-  const Expr turned = emit(Op::Transpose, repeated_heads(node, heads.k, *share));
   // The scores after each step, of which qk_matmul_output_mode= chooses one.
-  Expr scores = matmul(heads.q, turned) * scale;
+  ATTACCA_TRY(Expr scores, scores_of(node, heads, scale));
   std::vector<Expr> steps{scores};
-  ATTACCA_TRY(scores, masked(node, scores, dtype));
-  if (node.integer("is_causal", 0) != 0) scores = causal(node, scores, dtype, heads.past);
+  ATTACCA_TRY(const Value plain, scores.value);
+  ATTACCA_TRY(scores, masked(node, scores));
+  ATTACCA_TRY(scores, without_padding(node, scores));
+  if (node.integer("is_causal", 0) != 0)
+    scores = where_seen(node, causally_seen(node, node.shape(plain), number_of(node, found.past)),
+                        scores);
   steps.push_back(scores);
-  if (const double cap = node.real("softcap", 0.0); cap != 0)
-    scores = emit(Op::Tanh, scores / cap) * cap;
-  const Expr weights = cast(softmax(cast(scores, precise)), dtype);
+  scores = capped(scores, node.real("softcap", 0.0));
+  const Expr weights = softmax_in(scores, precise);
   steps.insert(steps.end(), {scores, weights});
-  Expr y = matmul(weights, repeated_heads(node, heads.v, *share));
+  Expr y = weighted_values(node, weights, heads);
   ATTACCA_TRY(const Value given, node.input(0));
   if (node.rank(given) == 3) y = joined_heads(node, y);
   const int64_t step = node.integer("qk_matmul_output_mode", 0);
@@ -143,7 +212,6 @@ Result<Outputs> attention(Node& node) {
   return std::vector<Value>{result, k, v, seen};
 }
 
-// Pairs of features, (i, i + half) or (2i, 2i + 1), turned by the angle of their token's place.
 Result<Outputs> rotary_embedding(Node& node) {
   ATTACCA_TRY(const Value given, node.input(0));
   ATTACCA_TRY(const Expr x, by_head(node, given, node.integer("num_heads", 0)));
@@ -168,16 +236,7 @@ Result<Outputs> rotary_embedding(Node& node) {
   };
   ATTACCA_TRY(const Expr cosine, angles(1));
   ATTACCA_TRY(const Expr sine, angles(2));
-  const bool interleaved = node.integer("interleaved", 0) != 0;
-  const Expr a = interleaved ? slice_axis(x, 3, 0, width, 2) : slice_axis(x, 3, 0, half);
-  const Expr b = interleaved ? slice_axis(x, 3, 1, width, 2) : slice_axis(x, 3, half, width);
-  const Expr real = cosine * a - sine * b, imaginary = sine * a + cosine * b;
-  const Shape pair{shape[0], shape[1], shape[2], half, 1},
-      turned{shape[0], shape[1], shape[2], width};
-  const Expr rotated =
-      interleaved ? reshape(concat({reshape(real, pair), reshape(imaginary, pair)}, 4), turned)
-                  : concat({real, imaginary}, 3);
-  const Expr y = width == *size ? rotated : concat({rotated, slice_axis(x, 3, width, *size)}, 3);
+  const Expr y = rotated(node, x, {cosine, sine, width, node.integer("interleaved", 0) != 0});
   return node.rank(given) == 3 ? joined_heads(node, y) : y;
 }
 

@@ -105,7 +105,8 @@ Result<Outputs> float_range(Node& node, DType dtype) {
 
 // Known as a number or a symbol, else a constant of any type.
 Result<Dim> depth_of(Node& node) {
-  if (const auto known = node.known(1); known && known->elements.size() == 1)
+  if (const auto known = node.known(1);
+      known && known->elements.size() == 1 && !known->elements[0].is_static())
     return known->elements[0];
   const auto depth = node.constant_scalar(1);
   if (!depth || !(*depth >= 0 && *depth <= static_cast<double>(kMaxGenerated)))

@@ -77,9 +77,12 @@ Expr permute(const Expr& x, const std::vector<int64_t>& axes) {
 
 Expr slice_axis(const Expr& x, int64_t axis, ir::Dim begin, ir::Dim end, int64_t step) {
   if (!x.value) return x;
+  const ir::Shape& shape = x.graph->type(*x.value).shape;
+  if (axis < 0 || axis >= static_cast<int64_t>(shape.size()))
+    return {x.graph,
+            fail(fmt::format("a tensor of shape {} has no axis {}", ir::to_string(shape), axis))};
   ir::SliceAttrs attrs;
-  for (const ir::Dim& extent : x.graph->type(*x.value).shape)
-    attrs.ranges.push_back({0, extent, 1});
+  for (const ir::Dim& extent : shape) attrs.ranges.push_back({0, extent, 1});
   attrs.ranges[static_cast<size_t>(axis)] = {std::move(begin), std::move(end), step};
   return emit(Op::Slice, std::vector<Expr>{x}, std::move(attrs));
 }

@@ -85,7 +85,7 @@ Expr reshape(const Expr& x, ir::Shape shape);
 Expr broadcast_to(const Expr& x, ir::Shape shape);
 // The permutation as the simplest op: none, transpose or permute.
 Expr permute(const Expr& x, const std::vector<int64_t>& axes);
-// Elements begin..end of an axis, which must exist.
+// Elements begin..end of an axis; an error where x has no such axis.
 Expr slice_axis(const Expr& x, int64_t axis, ir::Dim begin, ir::Dim end, int64_t step = 1);
 // begin, begin + 1, ... end - 1 as s64.
 Expr emit_range(ir::Graph& graph, const ir::Dim& begin, const ir::Dim& end);

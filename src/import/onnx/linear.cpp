@@ -207,12 +207,10 @@ Result<Expr> of_shape(Node& node, const Expr& x, const Shape& shape, std::string
   return fail(fmt::format("{} does not broadcast to {}", what, ir::to_string(shape)));
 }
 
-Result<Outputs> biased(Node& node, const Expr& product, size_t bias) {
+Result<Expr> biased(Node& node, const Expr& product, size_t bias) {
   ATTACCA_TRY(const Value value, product.value);
-  if (!node.has(bias)) return value;
-  ATTACCA_TRY(const Expr sum,
-              of_shape(node, product + node.x(bias), node.shape(value), "the bias"));
-  return sum;
+  if (!node.has(bias)) return product;
+  return of_shape(node, product + node.x(bias), node.shape(value), "the bias");
 }
 
 Result<Outputs> mat_mul(Node& node) {

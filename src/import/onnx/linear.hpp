@@ -35,6 +35,6 @@ Result<DynamicallyQuantized> dynamically_quantized(Node& node, ir::Value x);
 // x if it has this shape: what was added to it, `what`, did not broaden it.
 Result<Expr> of_shape(Node& node, const Expr& x, const ir::Shape& shape, std::string_view what);
 // The product, plus the input where there is one.
-Result<Outputs> biased(Node& node, const Expr& product, size_t bias);
+Result<Expr> biased(Node& node, const Expr& product, size_t bias);
 
 }  // namespace attacca::import

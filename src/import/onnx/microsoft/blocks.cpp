@@ -178,7 +178,8 @@ Result<Outputs> mat_mul_n_bits(Node& node) {
   const auto packing = packing_of(weights);
   ATTACCA_TRY(const Value w, packing ? packed(node, weights, *packing) : dense(node, weights));
   const Expr product = numpy_matmul(node, node.expr(a), emit(Op::Transpose, node.expr(w)));
-  return biased(node, product, 5);
+  ATTACCA_TRY(const Expr result, biased(node, product, 5));
+  return result;
 }
 
 }  // namespace attacca::import

@@ -82,6 +82,30 @@ Result<Outputs> skip_simplified_layer_normalization(Node& node) {
                   sum);
 }
 
+// Inputs: tokens, segments, tables of words, places and segments, gamma, beta, mask, places.
+Result<Outputs> embed_layer_normalization(Node& node) {
+  ATTACCA_TRY(const Value tokens, node.input(0));
+  const ir::Shape shape = node.shape(tokens);
+  if (shape.size() != 2)
+    return fail(fmt::format("input_ids of shape {}", ir::to_string(shape)), {},
+                "give [batch, length]");
+  const auto looked_up = [&](size_t table, const Expr& index) {
+    return emit(Op::Gather, std::vector<Expr>{node.x(table), index}, ir::AxisAttrs{0});
+  };
+  const Expr places = node.has(8) ? node.x(8) : counting(node, shape[1], 2, 1);
+  Expr sum = looked_up(2, node.expr(tokens)) + looked_up(3, places);
+  if (node.has(1) != node.has(4)) return fail("segment_ids without their table, or the reverse");
+  if (node.has(1)) sum = sum + looked_up(4, node.x(1));
+  ATTACCA_TRY(const Value value, normalised_sum(node, sum));
+  const Expr y = layer_norm(node, value, 5, 6, node.real("epsilon", 1e-12));
+  Expr counted = broadcast_to(node.expr(node.graph().literal(0, ir::DType::S32)), {shape[0]});
+  if (node.has(7))
+    counted = reduce(Op::Sum, cast(emit(Op::Eq, node.x(7), 1.0), ir::DType::S32), {1}, false);
+  ATTACCA_TRY(const Value result, y.value);
+  ATTACCA_TRY(const Value count, counted.value);
+  return std::vector<Value>{result, count, value};
+}
+
 Result<Outputs> fused_mat_mul(Node& node) {
   if (node.integer("transBatchA", 0) != 0 || node.integer("transBatchB", 0) != 0)
     return fail("transposed batches are not supported", {}, "use transA and transB");

@@ -1,4 +1,5 @@
-// Products of quantised operands, as onnxruntime's quantiser and optimizer write them.
+#include "import/onnx/microsoft/quantized.hpp"
+
 #include "fmt/format.h"
 
 #include "import/onnx/linear.hpp"
@@ -19,14 +20,14 @@ Result<Expr> scale_at(Node& node, size_t at) {
   return node.expr(scale);
 }
 
-// The product times the scales of both operands, in the scales' dtype, plus the bias of an input.
-Result<Outputs> scaled(Node& node, const Expr& product, const Expr& a, const Expr& b, size_t bias) {
+// The product times the scales of both operands, in the dtype of B's.
+Result<Expr> scaled(Node& node, const Expr& product, const Expr& a, const Expr& b) {
   ATTACCA_TRY(const Value exact, product.value);
   ATTACCA_TRY(const Value of_b, b.value);
   const Expr factor = folded(cast(a, DType::F32) * cast(b, DType::F32));
   ATTACCA_TRY(const Expr real, of_shape(node, cast(product, DType::F32) * factor, node.shape(exact),
                                         "the scale of B"));
-  return biased(node, cast(real, node.dtype(of_b)), bias);
+  return cast(real, node.dtype(of_b));
 }
 
 Expr turned_if(Node& node, Value x, const char* attribute) {
@@ -43,16 +44,27 @@ Result<Outputs> dynamic_quantize_mat_mul(Node& node) {
   ATTACCA_TRY(const QuantizedOperand b, quantized_operand(node, 1, 3));
   ATTACCA_TRY(const Expr product, integer_product(node, a.operand, b));
   ATTACCA_TRY(const Expr scale, scale_at(node, 2));
-  return scaled(node, product, node.expr(a.scale), scale, 4);
+  ATTACCA_TRY(const Expr real, scaled(node, product, node.expr(a.scale), scale));
+  ATTACCA_TRY(const Expr result, biased(node, real, 4));
+  return result;
+}
+
+Result<Expr> scaled_product(Node& node, const ScaledProduct& at) {
+  ATTACCA_TRY(const QuantizedOperand a, quantized_operand(node, at.a, at.zero_a));
+  ATTACCA_TRY(const QuantizedOperand b, quantized_operand(node, at.b, at.zero_b));
+  ATTACCA_TRY(const Expr product, integer_product(node, a, b));
+  ATTACCA_TRY(const Expr scale_a, scale_at(node, at.scale_a));
+  ATTACCA_TRY(const Expr scale_b, scale_at(node, at.scale_b));
+  ATTACCA_TRY(const Expr real, scaled(node, product, scale_a, scale_b));
+  return biased(node, real, at.bias);
 }
 
 Result<Outputs> mat_mul_integer_to_float(Node& node) {
-  ATTACCA_TRY(const QuantizedOperand a, quantized_operand(node, 0, 4));
-  ATTACCA_TRY(const QuantizedOperand b, quantized_operand(node, 1, 5));
-  ATTACCA_TRY(const Expr product, integer_product(node, a, b));
-  ATTACCA_TRY(const Expr scale_a, scale_at(node, 2));
-  ATTACCA_TRY(const Expr scale_b, scale_at(node, 3));
-  return scaled(node, product, scale_a, scale_b, 6);
+  ATTACCA_TRY(
+      const Expr product,
+      scaled_product(
+          node, {.a = 0, .b = 1, .scale_a = 2, .scale_b = 3, .zero_a = 4, .zero_b = 5, .bias = 6}));
+  return product;
 }
 
 // alpha * scale_a * scale_b * (A @ B + C) in f32 or, with y_scale, quantised. The factor is rounded
