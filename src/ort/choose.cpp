@@ -1,23 +1,34 @@
 #include "ort/choose.hpp"
 
-#include <set>
+#include <algorithm>
+#include <numeric>
 #include <span>
 #include <unordered_map>
+
+#include "ort/shapes.hpp"
 
 namespace attacca::ort {
 namespace {
 
 constexpr size_t kMostNamed = 8;
 
+Result<std::shared_ptr<Region>> compiled(const GraphView& graph, const Group& group,
+                                         const Options& options) {
+  const auto model = model_of(graph, group, Constants::All);
+  if (!model) return model.status();
+  return Region::compile(graph, *model, options);
+}
+
 class Chooser {
  public:
-  Chooser(const GraphView& graph, const Options& options, const Judge& judge)
-      : graph_(graph), options_(options), judge_(judge), taken_(graph.nodes.size()) {}
+  Chooser(GraphView& graph, const Settings& settings, const Judge& judge)
+      : graph_(graph), settings_(settings), judge_(judge), taken_(graph.nodes.size()) {}
 
   Choice run() {
     for (size_t node = 0; node < graph_.nodes.size(); ++node) taken_[node] = is_known(node);
     for (const Group& group : importable_groups())
       if (!claim(group)) claim_parts(group);
+    check_all();
     explain();
     return std::move(choice_);
   }
@@ -81,8 +92,36 @@ class Chooser {
   void claim_parts(const Group& group) {
     choice_.notes.push_back("does not claim " + listed(group) +
                             " as one region: " + reasons_[group.front()]);
+    const size_t first = choice_.claims.size();
+    find_shapes(graph_, group, settings_);
     for (const Group& part : products_of(graph_, group))
       if (part.size() < group.size() && is_importable(part)) claim(part);
+    if (first == choice_.claims.size()) return;
+    const Verdict verdict = judge_(group, regions(first));
+    if (!verdict.claim) drop(first, "together with what is around them " + verdict.why);
+  }
+
+  // What the claims cost beside nodes that they are not made of: ONNX Runtime may have fused over
+  // their borders, and its threads share the cores.
+  void check_all() {
+    if (choice_.claims.empty() || choice_.claims.front().nodes.size() == graph_.nodes.size())
+      return;
+    Group all(graph_.nodes.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    if (!model_of(graph_, all, Constants::Structure)) return;  // it holds graphs
+    const Verdict verdict = judge_(all, regions(0));
+    if (verdict.measured && !verdict.claim) drop(0, "with them the model is " + verdict.why);
+  }
+
+  std::vector<Group> regions(size_t first) const {
+    std::vector<Group> all;
+    for (size_t i = first; i < choice_.claims.size(); ++i) all.push_back(choice_.claims[i].nodes);
+    return all;
+  }
+
+  void drop(size_t first, const std::string& reason) {
+    for (const Group& group : regions(first)) reject(group, reason);
+    choice_.claims.resize(first);
   }
 
   bool is_importable(const Group& part) {
@@ -96,26 +135,18 @@ class Chooser {
   }
 
   bool claim(const Group& group) {
-    const auto structure = model_of(graph_, group, Constants::Structure);
-    const auto whole = model_of(graph_, group, Constants::All);
-    if (!structure || !whole) {
-      reject(group, (structure ? whole : structure).status().text());
-      return false;
-    }
-    const Verdict verdict = judge_(graph_, *structure, *whole);
+    const Verdict verdict = judge_(group, {group});
     if (!verdict.claim) {
       reject(group, verdict.why);
       return false;
     }
-    auto region = Region::compile(graph_, *whole, options_);
+    auto region = compiled(graph_, group, settings_.plan);
     if (!region) {
       reject(group, region.status().text());
       return false;
     }
     for (const size_t node : group) reasons_.erase(node);
-    choice_.notes.push_back("claims " + listed(group) +
-                            (verdict.why.empty() ? "" : ": " + verdict.why));
-    choice_.claims.push_back({group, *std::move(region)});
+    choice_.claims.push_back({group, *std::move(region), verdict.why});
     return true;
   }
 
@@ -130,14 +161,17 @@ class Chooser {
   }
 
   void explain() {
+    for (const Claim& claim : choice_.claims)
+      choice_.notes.push_back("claims " + listed(claim.nodes) +
+                              (claim.why.empty() ? "" : ": " + claim.why));
     std::map<std::string, Group> by_reason;
     for (const auto& [node, reason] : reasons_) by_reason[reason].push_back(node);
     for (const auto& [reason, group] : by_reason)
       choice_.notes.push_back("leaves " + listed(group) + ": " + reason);
   }
 
-  const GraphView& graph_;
-  const Options& options_;
+  GraphView& graph_;
+  const Settings& settings_;
   const Judge& judge_;
   std::vector<bool> taken_;
   std::map<size_t, std::string> reasons_;  // by node that is left
@@ -147,8 +181,24 @@ class Chooser {
 
 }  // namespace
 
-Choice choose(const GraphView& graph, const Options& options, const Judge& judge) {
-  return Chooser(graph, options, judge).run();
+Choice choose(GraphView& graph, const Settings& settings, const Judge& judge) {
+  return Chooser(graph, settings, judge).run();
+}
+
+Result<Choice> choose_named(const GraphView& graph, const Options& options,
+                            const std::vector<std::vector<std::string>>& regions) {
+  Choice choice;
+  for (const std::vector<std::string>& names : regions) {
+    Group group;
+    for (size_t node = 0; node < graph.nodes.size(); ++node)
+      if (std::find(names.begin(), names.end(), graph.nodes[node].name) != names.end())
+        group.push_back(node);
+    if (group.empty()) continue;
+    auto region = compiled(graph, group, options);
+    if (!region) return region.status();
+    choice.claims.push_back({group, *std::move(region), {}});
+  }
+  return choice;
 }
 
 }  // namespace attacca::ort

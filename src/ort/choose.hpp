@@ -10,19 +10,22 @@
 #include "ort/model.hpp"
 #include "ort/partition.hpp"
 #include "ort/region.hpp"
+#include "ort/settings.hpp"
 
 namespace attacca::ort {
 
 struct Verdict {
   bool claim = true;
-  std::string why;  // "1.31 times as fast as ONNX Runtime's nodes (...)"; may be empty
+  bool measured = true;  // false: there is no time of it
+  std::string why = {};  // "1.31 times as fast as ONNX Runtime's nodes (...)"; may be empty
 };
-// `structure`: the model with Constants::Structure, equal for layers of equal structure.
-using Judge = std::function<Verdict(const GraphView&, const Model& structure, const Model& whole)>;
+// Whether these nodes are faster where these regions of them are Attacca's.
+using Judge = std::function<Verdict(const Group& nodes, const std::vector<Group>& regions)>;
 
 struct Claim {
   Group nodes;
   std::shared_ptr<Region> region;
+  std::string why;
 };
 
 struct Choice {
@@ -31,7 +34,14 @@ struct Choice {
 };
 
 // Whole groups where they can be imported, compiled and are claimed by the judge; else each product
-// with what follows it, by the same rule. Throws Ort::Exception.
-Choice choose(const GraphView& graph, const Options& options, const Judge& judge);
+// with what follows it, by the same rule. Claims of parts, and all claims of the graph, are judged
+// together, too. Throws Ort::Exception.
+// Extents of the graph that are found to be equal, or sums and products of others, are named so.
+Choice choose(GraphView& graph, const Settings& settings, const Judge& judge);
+
+// These regions, whatever they cost: names of nodes. Names that the graph lacks are ignored.
+// Errors: those of the importer and of Plan::compile().
+Result<Choice> choose_named(const GraphView& graph, const Options& options,
+                            const std::vector<std::vector<std::string>>& regions);
 
 }  // namespace attacca::ort

@@ -62,8 +62,9 @@ class Reader {
     std::vector<Extent> shape;
     const std::vector<const char*> symbols = tensor.GetSymbolicDimensions();
     for (const int64_t extent : tensor.GetShape()) {
-      const char* const symbol = symbols[shape.size()];
-      shape.push_back({extent, extent < 0 && symbol != nullptr ? symbol : ""});
+      const size_t axis = shape.size();
+      const std::string symbol = symbols[axis] == nullptr ? "" : symbols[axis];
+      shape.push_back({extent, !symbol.empty() ? symbol : made.name + "." + std::to_string(axis)});
     }
     if (!shape.empty() || made.constant != nullptr || is_scalar(info))
       made.shape = std::move(shape);

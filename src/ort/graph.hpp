@@ -11,7 +11,8 @@
 
 namespace attacca::ort {
 
-// An extent: a number, or a symbol. An empty symbol is an extent of its own, equal to no other.
+// An extent: a number, or a symbol. Extents of one symbol are equal. One that ONNX Runtime does not
+// name is called by its value and axis, such as "add_3.0".
 struct Extent {
   int64_t number = -1;
   std::string symbol = {};
@@ -43,6 +44,7 @@ struct GraphNode {
 struct GraphView {
   std::vector<GraphValue> values;
   std::vector<GraphNode> nodes;
+  std::map<std::string, int64_t> sizes;  // of symbols, to measure with
 };
 
 // Throws Ort::Exception.

@@ -14,8 +14,8 @@
 namespace attacca::ort {
 namespace {
 
-constexpr double kWins = 1.03;  // what noise may give is no gain
-constexpr int64_t kDefaultSize = 128;
+constexpr double kWins = 1.03;         // what noise may give is no gain
+constexpr double kNearly = 0.95;       // that three of four rounds reach
 constexpr double kTurnSeconds = 1e-3;  // that one side runs before the other
 constexpr int kLeastRounds = 5, kMostRounds = 40;
 constexpr double kRoundsSeconds = 0.25;
@@ -31,16 +31,16 @@ struct Size {
   int64_t value = 0;
 };
 
+int64_t size_of(const GraphView& graph, const Settings& settings, const std::string& symbol) {
+  const auto known = graph.sizes.find(symbol);
+  return known != graph.sizes.end() ? known->second : ort::size_of(settings, symbol);
+}
+
 // Of each symbol of the model, in its order.
-std::vector<Size> sizes_of(const Model& model, const Settings& settings) {
+std::vector<Size> sizes_of(const GraphView& graph, const Model& model, const Settings& settings) {
   std::vector<Size> sizes;
-  for (const std::string& symbol : model.symbols) {
-    const auto given = settings.dims.find(symbol);
-    const bool batch = symbol.find("batch") != symbol.npos;
-    sizes.push_back({symbol, given != settings.dims.end() ? given->second
-                             : batch                      ? 1
-                                                          : kDefaultSize});
-  }
+  for (const std::string& symbol : model.symbols)
+    sizes.push_back({symbol, size_of(graph, settings, symbol)});
   return sizes;
 }
 
@@ -48,8 +48,7 @@ std::vector<Size> sizes_of(const Model& model, const Settings& settings) {
 std::string text_of(const std::vector<Size>& sizes) {
   std::string text;
   for (const Size& size : sizes)
-    text += (text.empty() ? " at " : ", ") + (size.symbol.empty() ? "?" : size.symbol) + "=" +
-            std::to_string(size.value);
+    text += (text.empty() ? " at " : ", ") + size.symbol + "=" + std::to_string(size.value);
   return text;
 }
 
@@ -60,27 +59,41 @@ std::string processor() {
   return {};
 }
 
-std::string key_of(const Model& structure, const std::vector<Size>& sizes,
-                   const Settings& settings) {
+// "n0,n1;n4": the names that the model of the nodes gives to those of the regions.
+std::string names_of(const Group& nodes, const std::vector<Group>& regions) {
+  std::string text;
+  for (const Group& region : regions) {
+    if (!text.empty()) text += ';';
+    for (const size_t node : region) {
+      const auto at = std::lower_bound(nodes.begin(), nodes.end(), node) - nodes.begin();
+      text += (text.empty() || text.back() == ';' ? "n" : ",n") + std::to_string(at);
+    }
+  }
+  return text;
+}
+
+std::string key_of(const Model& structure, const std::string& regions,
+                   const std::vector<Size>& sizes, const Settings& settings) {
   static const std::string machine =
       std::string(version()) + '\n' + Ort::GetApi().GetBuildInfoString() + '\n' + processor() +
       '\n' + std::to_string(std::thread::hardware_concurrency()) + '\n';
   std::string key = machine + std::to_string(settings.plan.threads) + ' ' +
                     std::string(kModeNames[static_cast<size_t>(settings.plan.mode)]);
   for (const Size& size : sizes) key += ' ' + std::to_string(size.value);
-  return key + '\n' + structure.bytes;
+  return key + '\n' + regions + '\n' + structure.bytes;
 }
 
 // The model's inputs: floats of a normal distribution, bytes of any value, other integers 0 or 1,
 // which are indices of almost every table.
 class Inputs {
  public:
-  Inputs(const GraphView& graph, const Model& model, const std::vector<Size>& sizes) {
-    size_t next = 0;  // unnamed symbols stand in the order in which the model has them
+  Inputs(const GraphView& graph, const Model& model, const Settings& settings) {
     for (const size_t input : model.inputs) {
       const GraphValue& value = graph.values[input];
       std::vector<int64_t> shape;
-      for (const Extent& extent : *value.shape) shape.push_back(size(extent, sizes, next));
+      for (const Extent& extent : *value.shape)
+        shape.push_back(extent.number >= 0 ? extent.number
+                                           : size_of(graph, settings, extent.symbol));
       Ort::AllocatorWithDefaultOptions allocator;
       values_.push_back(
           Ort::Value::CreateTensor(allocator, shape.data(), shape.size(),
@@ -93,16 +106,6 @@ class Inputs {
   const std::vector<Ort::Value>& values() const { return values_; }
 
  private:
-  static int64_t size(const Extent& extent, const std::vector<Size>& sizes, size_t& unnamed) {
-    if (extent.number >= 0) return extent.number;
-    for (size_t i = extent.symbol.empty() ? unnamed : 0; i < sizes.size(); ++i) {
-      if (sizes[i].symbol != extent.symbol) continue;
-      if (extent.symbol.empty()) unnamed = i + 1;
-      return sizes[i].value;
-    }
-    return kDefaultSize;
-  }
-
   template <class T, class F>
   static void each(char* data, size_t bytes, F f) {
     for (size_t at = 0; at + sizeof(T) <= bytes; at += sizeof(T)) {
@@ -178,13 +181,14 @@ Ort::SessionOptions options_for(const Settings& settings) {
   return options;
 }
 
-void add_attacca(const Ort::Env& env, const Settings& settings, Ort::SessionOptions& options) {
+void add_attacca(const Ort::Env& env, const Settings& settings, const std::string& regions,
+                 Ort::SessionOptions& options) {
   for (const Ort::ConstEpDevice& device : env.GetEpDevices()) {
     if (std::string_view(device.EpName()) != kProviderName) continue;
     options.AppendExecutionProvider_V2(
         const_cast<Ort::Env&>(env), {device},
         std::unordered_map<std::string, std::string>{
-            {"policy", "always"},
+            {"nodes", regions},
             {"threads", std::to_string(settings.plan.threads)},
             {"mode", std::string(kModeNames[static_cast<size_t>(settings.plan.mode)])}});
     return;
@@ -192,10 +196,10 @@ void add_attacca(const Ort::Env& env, const Settings& settings, Ort::SessionOpti
   throw std::runtime_error("Attacca is not registered with this environment");
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+double quantile(std::vector<double> values, double part) {
+  const auto at = values.begin() + static_cast<ptrdiff_t>(part * double(values.size()));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
 
 Times timed(Contender& ours, Contender& theirs) {
@@ -210,46 +214,61 @@ Times timed(Contender& ours, Contender& theirs) {
     their_times.push_back(theirs.turn(runs));
     ratios.push_back(their_times.back() / our_times.back());
   }
-  return {median(our_times) * 1e6, median(their_times) * 1e6, median(ratios)};
+  return {quantile(our_times, 0.5) * 1e6, quantile(their_times, 0.5) * 1e6, quantile(ratios, 0.5),
+          quantile(ratios, 0.25)};
 }
 
-Times measure(const GraphView& graph, const Model& model, const std::vector<Size>& sizes,
-              const Settings& settings) {
-  const Inputs inputs(graph, model, sizes);
+Times times_of(const GraphView& graph, const Model& model, const std::string& regions,
+               const Settings& settings) {
+  const Inputs inputs(graph, model, settings);
   Ort::Env env(ORT_LOGGING_LEVEL_WARNING, "attacca");  // the process has one; this is another owner
   Ort::SessionOptions plain = options_for(settings), with_us = options_for(settings);
-  add_attacca(env, settings, with_us);
+  add_attacca(env, settings, regions, with_us);
   Contender ours(env, model, with_us, inputs), theirs(env, model, plain, inputs);
   return timed(ours, theirs);
 }
 
-Verdict verdict(const Times& times, const std::string& sizes) {
+// Several regions, or one among other nodes, must only lose nothing: each has won by itself.
+Verdict verdict(const Times& times, const std::vector<Size>& sizes, bool alone) {
   char text[128];
   std::snprintf(text, sizeof text,
                 "%.2f times as fast as ONNX Runtime's nodes (%.1f against %.1f us", times.speedup,
                 times.ours, times.theirs);
-  return {times.speedup >= kWins, text + sizes + ")"};
+  const bool wins = alone ? times.speedup >= kWins && times.sure >= kNearly : times.speedup >= 1;
+  return {wins, true, text + text_of(sizes) + ")"};
 }
 
 }  // namespace
 
-Verdict Measurer::judge(const GraphView& graph, const Model& structure, const Model& whole) {
-  const std::vector<Size> sizes = sizes_of(whole, settings_);
-  const std::string key = key_of(structure, sizes, settings_);
-  if (const auto known = known_times(key)) return verdict(*known, text_of(sizes));
-  if (seconds_ >= settings_.measure_seconds)
-    return {false, "not measured: the time for measuring (measure_seconds) is over"};
-  const auto start = Clock::now();
-  Times times;
-  try {
-    times = measure(graph, whole, sizes, settings_);
-  } catch (const std::exception& error) {
+Judge Measurer::judge() {
+  return [this](const Group& nodes, const std::vector<Group>& regions) {
+    return settings_.policy == Policy::Always ? Verdict{} : judge(nodes, regions);
+  };
+}
+
+Verdict Measurer::judge(const Group& nodes, const std::vector<Group>& regions) {
+  const auto structure = model_of(graph_, nodes, Constants::Structure);
+  if (!structure) return {false, false, structure.status().text()};
+  const std::vector<Size> sizes = sizes_of(graph_, *structure, settings_);
+  const std::string names = names_of(nodes, regions);
+  const std::string key = key_of(*structure, names, sizes, settings_);
+  auto times = known_times(key);
+  if (!times) {
+    if (seconds_ >= settings_.measure_seconds)
+      return {false, false, "not measured: the time for measuring (measure_seconds) is over"};
+    const auto start = Clock::now();
+    const auto model = model_of(graph_, nodes, Constants::All);
+    if (!model) return {false, false, model.status().text()};
+    try {
+      times = times_of(graph_, *model, names, settings_);
+    } catch (const std::exception& error) {
+      seconds_ += seconds_since(start);
+      return {false, false, "could not be measured" + text_of(sizes) + ": " + error.what()};
+    }
     seconds_ += seconds_since(start);
-    return {false, "could not be measured" + text_of(sizes) + ": " + error.what()};
+    keep_times(key, *times);
   }
-  seconds_ += seconds_since(start);
-  keep_times(key, times);
-  return verdict(times, text_of(sizes));
+  return verdict(*times, sizes, regions.size() == 1 && regions.front() == nodes);
 }
 
 }  // namespace attacca::ort

@@ -1,5 +1,5 @@
-// Times a region beside ONNX Runtime's own nodes: two sessions of the region's model, one with
-// Attacca and one without, run in turns on random inputs.
+// Times nodes with regions of Attacca's beside ONNX Runtime alone: two sessions of a model of these
+// nodes, run in turns on random inputs.
 #pragma once
 
 #include "ort/choose.hpp"
@@ -11,10 +11,14 @@ namespace attacca::ort {
 // was measured before on this machine is not measured again.
 class Measurer {
  public:
-  explicit Measurer(const Settings& settings) : settings_(settings) {}
-  Verdict judge(const GraphView& graph, const Model& structure, const Model& whole);
+  Measurer(const GraphView& graph, const Settings& settings) : graph_(graph), settings_(settings) {}
+  // By the settings' policy. Valid as long as this is.
+  Judge judge();
 
  private:
+  Verdict judge(const Group& nodes, const std::vector<Group>& regions);
+
+  const GraphView& graph_;
   const Settings& settings_;
   double seconds_ = 0;  // spent so far
 };

@@ -108,7 +108,12 @@ class Writer {
   Writer(const GraphView& graph, const std::vector<size_t>& nodes, Constants constants)
       : graph_(graph), nodes_(nodes), constants_(constants) {}
 
-  Result<Model> run() {
+  Result<Model> run(const std::vector<size_t>& more) {
+    model_.inputs = inputs_of(graph_, nodes_);
+    model_.outputs = outputs_of(graph_, nodes_);
+    for (const size_t value : more)
+      if (std::find(model_.outputs.begin(), model_.outputs.end(), value) == model_.outputs.end())
+        model_.outputs.push_back(value);
     body_.text(kGraphName, "region");
     for (size_t k = 0; k < nodes_.size(); ++k)
       if (Status status = add_node(graph_.nodes[nodes_[k]], "n" + std::to_string(k)); !status)
@@ -173,8 +178,6 @@ class Writer {
       const bool with_data = constants_ != Constants::Structure || decides(value);
       body_.message(kInitializer, tensor_message(named(value), known.constant, with_data));
     }
-    model_.inputs = inputs_of(graph_, nodes_);
-    model_.outputs = outputs_of(graph_, nodes_);
     for (const size_t value : model_.inputs)
       if (Status status = add_border(kInput, value); !status) return status;
     for (const size_t value : model_.outputs)
@@ -234,7 +237,6 @@ class Writer {
     }
     auto& symbols = model_.symbols;
     auto at = std::find(symbols.begin(), symbols.end(), extent.symbol);
-    if (extent.symbol.empty()) at = symbols.end();
     if (at == symbols.end()) at = symbols.insert(at, extent.symbol);
     message.text(kDimParam, "s" + std::to_string(at - symbols.begin()));
     return message;
@@ -252,8 +254,8 @@ class Writer {
 }  // namespace
 
 Result<Model> model_of(const GraphView& graph, const std::vector<size_t>& nodes,
-                       Constants constants) {
-  return Writer(graph, nodes, constants).run();
+                       Constants constants, const std::vector<size_t>& more) {
+  return Writer(graph, nodes, constants).run(more);
 }
 
 std::vector<size_t> inputs_of(const GraphView& graph, const std::vector<size_t>& nodes) {

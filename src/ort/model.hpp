@@ -27,8 +27,9 @@ struct Model {
 // `nodes` in topological order. Errors: an input or output that is no tensor or, of inputs, has an
 // unknown rank, at a node that reads or writes it, as the importer's errors; an attribute that
 // cannot be written, at its node; constants that exceed protobuf's limit. Throws Ort::Exception.
+// `more`: values of the nodes that are outputs, too.
 Result<Model> model_of(const GraphView& graph, const std::vector<size_t>& nodes,
-                       Constants constants);
+                       Constants constants, const std::vector<size_t>& more = {});
 
 // What crosses the border of these nodes, constants left out, each once, in the nodes' order.
 std::vector<size_t> inputs_of(const GraphView& graph, const std::vector<size_t>& nodes);

@@ -49,22 +49,21 @@ OrtStatus* Provider::claim(const OrtGraph* raw, OrtEpGraphSupportInfo* support) 
   // Graphs inside of If and Loop stay ONNX Runtime's.
   if (graph.GetParentNode() != nullptr) return nullptr;
   const std::vector<Ort::ConstNode> nodes = graph.GetNodes();
-  const GraphView view = view_of(graph);
-  Measurer measurer(settings_);
-  const Choice choice = choose(
-      view, settings_.plan, [&](const GraphView& of, const Model& structure, const Model& whole) {
-        if (settings_.policy == Policy::Always) return Verdict{};
-        return measurer.judge(of, structure, whole);
-      });
-  for (const std::string& note : choice.notes) log(note);
+  GraphView view = view_of(graph);
+  Measurer measurer(view, settings_);
+  const auto chosen = settings_.nodes.empty()
+                          ? Result<Choice>(choose(view, settings_, measurer.judge()))
+                          : choose_named(view, settings_.plan, settings_.nodes);
+  if (!chosen) return to_ort(chosen.status());
+  for (const std::string& note : chosen->notes) log(note);
   OrtNodeFusionOptions fusion = {};
   fusion.ort_version_supported = ORT_API_VERSION;
   fusion.drop_constant_initializers = true;
-  for (const Claim& claim : choice.claims) {
-    std::vector<const OrtNode*> chosen;
-    for (const size_t node : claim.nodes) chosen.push_back(nodes[node]);
+  for (const Claim& claim : chosen->claims) {
+    std::vector<const OrtNode*> claimed;
+    for (const size_t node : claim.nodes) claimed.push_back(nodes[node]);
     if (OrtStatus* status = Ort::GetEpApi().EpGraphSupportInfo_AddNodesToFuse(
-            support, chosen.data(), chosen.size(), &fusion))
+            support, claimed.data(), claimed.size(), &fusion))
       return status;
     regions_[sorted(claim.region->outputs())] = claim.region;
   }

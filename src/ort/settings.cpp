@@ -44,11 +44,26 @@ Status set_seconds(Settings& settings, std::string_view value) {
   return refuse("measure_seconds", value, "a number that is not negative");
 }
 
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(at), text.size());
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+Status set_nodes(Settings& settings, std::string_view value) {
+  for (const std::string_view region : split(value, ';')) {
+    settings.nodes.emplace_back();
+    for (const std::string_view name : split(region, ',')) settings.nodes.back().emplace_back(name);
+  }
+  return {};
+}
+
 Status set_dims(Settings& settings, std::string_view value) {
-  for (std::string_view rest = value; !rest.empty();) {
-    const size_t end = std::min(rest.find(','), rest.size());
-    const std::string_view one = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  for (const std::string_view one : split(value, ',')) {
     const size_t equals = one.rfind('=');
     int64_t size = 0;
     if (equals == one.npos || !parse(one.substr(equals + 1), size) || size <= 0)
@@ -62,11 +77,9 @@ struct Row {
   std::string_view name;
   Status (*set)(Settings&, std::string_view);
 };
-constexpr Row kRows[] = {{"policy", set_policy},
-                         {"mode", set_mode},
-                         {"threads", set_threads},
-                         {"dims", set_dims},
-                         {"measure_seconds", set_seconds}};
+constexpr Row kRows[] = {{"policy", set_policy}, {"nodes", set_nodes},
+                         {"mode", set_mode},     {"threads", set_threads},
+                         {"dims", set_dims},     {"measure_seconds", set_seconds}};
 
 Status set(Settings& settings, std::string_view name, std::string_view value) {
   std::string names;
@@ -79,6 +92,12 @@ Status set(Settings& settings, std::string_view name, std::string_view value) {
 }
 
 }  // namespace
+
+int64_t size_of(const Settings& settings, const std::string& symbol) {
+  const auto given = settings.dims.find(symbol);
+  if (given != settings.dims.end()) return given->second;
+  return symbol.find("batch") != symbol.npos ? 1 : 128;
+}
 
 Result<Settings> settings_of(const OrtSessionOptions* options) {
   OrtKeyValuePairs* raw = nullptr;

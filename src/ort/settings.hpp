@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "attacca/attacca.hpp"
 #include "ort/api.hpp"
@@ -16,10 +17,15 @@ enum class Policy : uint8_t { Measure, Always };
 
 struct Settings {
   Policy policy = Policy::Measure;
+  // Not empty: exactly these regions are claimed, by the names of their nodes.
+  std::vector<std::vector<std::string>> nodes;
   Options plan;                         // mode, threads
   std::map<std::string, int64_t> dims;  // sizes to measure with
   double measure_seconds = 30;          // that a session's measurements may take
 };
+
+// The size of a symbol to measure with: that of `dims`, else 1 of a batch and 128 of anything else.
+int64_t size_of(const Settings& settings, const std::string& symbol);
 
 // From the entries "ep.attaccaexecutionprovider.NAME" of a session's options. Errors: an unknown
 // name or value. Throws Ort::Exception.

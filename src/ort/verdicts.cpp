@@ -16,7 +16,7 @@
 namespace attacca::ort {
 namespace {
 
-// A file: this line, a line of the three numbers, the key. Its name is a hash of the key.
+// A file: this line, a line of the four numbers, the key. Its name is a hash of the key.
 constexpr char kHead[] = "attacca onnxruntime 1";
 constexpr size_t kMostBytes = 1 << 20;
 
@@ -54,7 +54,7 @@ std::optional<Times> read(const std::string& key) {
   if (!std::getline(file, head) || head != kHead || !std::getline(file, numbers))
     return std::nullopt;
   Times times;
-  if (!(std::istringstream(numbers) >> times.ours >> times.theirs >> times.speedup) ||
+  if (!(std::istringstream(numbers) >> times.ours >> times.theirs >> times.speedup >> times.sure) ||
       !(std::isfinite(times.speedup) && times.speedup > 0))
     return std::nullopt;
   const std::string rest{std::istreambuf_iterator<char>(file), {}};
@@ -70,7 +70,7 @@ void write(const std::string& key, const Times& times) {
   {
     std::ofstream file(draft, std::ios::binary);
     file << kHead << '\n'
-         << times.ours << ' ' << times.theirs << ' ' << times.speedup << '\n'
+         << times.ours << ' ' << times.theirs << ' ' << times.speedup << ' ' << times.sure << '\n'
          << key;
     if (!file.flush()) error = std::make_error_code(std::errc::io_error);
   }

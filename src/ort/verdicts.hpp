@@ -6,10 +6,11 @@
 
 namespace attacca::ort {
 
-// Medians of one run, in microseconds, and the median of the rounds' ratios.
+// Medians of one run, in microseconds; the median of the rounds' ratios, and what three of four
+// rounds reached.
 struct Times {
   double ours = 0, theirs = 0;
-  double speedup = 0;
+  double speedup = 0, sure = 0;
 };
 
 // `key`: all that the times depend on. A file that cannot be read or is damaged counts as none.

@@ -1,0 +1,15 @@
+// The shapes of values within a group, where ONNX Runtime knows less than Attacca.
+#pragma once
+
+#include "ort/graph.hpp"
+#include "ort/partition.hpp"
+#include "ort/settings.hpp"
+
+namespace attacca::ort {
+
+// Writes the shapes of the floats that the group computes into the graph, and sizes to measure with
+// for symbols that are sums or products of others. Where Attacca cannot tell, nothing changes.
+// REQUIRES: the importer reads the group.
+void find_shapes(GraphView& graph, const Group& group, const Settings& settings);
+
+}  // namespace attacca::ort
