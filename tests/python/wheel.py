@@ -25,6 +25,12 @@ y = attacca.matmul(x, x.T, "relu(acc - 500)")
 assert (y == np.maximum(x @ x.T - 500, 0)).all() and y.any(), y
 print(attacca.__version__, attacca._core.template_directory())
 """
+PLUGIN = """
+import attacca.onnxruntime
+import onnxruntime
+attacca.onnxruntime.register()
+print([device.ep_name for device in onnxruntime.get_ep_devices()])
+"""
 BACKEND = "import torch; print('attacca' in torch._dynamo.list_backends())"
 
 
@@ -115,6 +121,13 @@ class Wheel(unittest.TestCase):
             if self.templates:
                 self.assertIn(f"in {self.package}/share/attacca/templates\n",
                               self.clean(*command, "doctor"))
+
+    @unittest.skipUnless((BUILD / "python/attacca/lib/libattacca_ort.so").exists(),
+                         "it was built without ONNX Runtime's headers")
+    def test_onnxruntime_finds_its_plug_in(self):
+        found = self.clean(self.python, "-c", PLUGIN,
+                           packages=["numpy", "onnxruntime"])
+        self.assertIn("AttaccaExecutionProvider", found)
 
     def test_torch_finds_its_backend(self):
         site = pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
