@@ -263,6 +263,26 @@ TEST(CpuPlan, FusesGates) {
   }
 }
 
+// Views whose elements follow each other share their operand's memory, unless they are outputs.
+TEST(CpuPlan, SharesMemoryOfViews) {
+  check(
+      "graph g(x: f32[6, 8]) { y = exp(x); part = reshape(sum(y, axes=[1])[2:6], [2, 2]); again = "
+      "reshape(part, [4]); return sum(part), again, argsort(permute(part, axes=[1, 0]), axis=1), "
+      "part, y }");
+  check(
+      "graph g(x: f32[4, 1, M]) { return reduce_max(permute(reshape(x[1:3], [2, M, 1]), axes=[0, "
+      "2, 1]), axes=[2]), reshape(x, [4*M]) }",
+      {{{"M", 5}}, {}});
+}
+
+// Rows of one element, short rows that are far apart, and one number for all.
+TEST(CpuPlan, RunsShortRows) {
+  check("graph g(x: f32[3, 50, 1], r: f32[50, 1]) { return sqrt(x * x + 1e-3) * r, sum(x * x) }");
+  check(
+      "graph g(x: f32[2, 40, 4, 6], r: f32[40, 1, 6], s: f32[4, 1]) { return permute(x, axes=[0, "
+      "2, 1, 3]) * permute(r, axes=[1, 0, 2]) + 1, x * s, x * r }");
+}
+
 TEST(CpuPlan, RunsOpsOnTheirOwn) {
   check(
       "graph g(x: bf16[3, 5, 7]) { return transpose(x), permute(x, axes=[2, 0, 1]), reshape(x, "

@@ -13,7 +13,8 @@ using ir::DType;
 
 class Compiler {
  public:
-  Compiler(const Epilogue& epilogue, ir::Mode mode) : epilogue_(epilogue), mode_(mode) {}
+  Compiler(const Epilogue& epilogue, ir::Mode mode)
+      : epilogue_(epilogue), mode_(mode), pointwise_(is_pointwise(epilogue)) {}
 
   ChunkProgram compile() {
     for (size_t i = 0; i < epilogue_.inputs.size(); ++i) add_input_slot(i);
@@ -210,13 +211,25 @@ class Compiler {
     const DType dtype = eager ? node.dtype : node.compute.value_or(node.dtype);
     const Lane from = program_.slots[in].lane, to = lane_of(dtype);
     const auto overflow = node.saturate ? ir::Overflow::Saturate : ir::Overflow::Ieee;
-    if (is_wide(from) || is_wide(to)) return scalar_cast(in, dtype, overflow);
+    if (is_wide(from) || is_wide(to)) return wide_cast(in, dtype, overflow);
     if (from == Lane::F32 && to == Lane::F32) return rounded(in, dtype, overflow);
     if (from == Lane::S32 && to == Lane::F32)
       return rounded(unary(int_to_float_kernel(), Lane::F32, in), dtype, overflow);
     if (from == Lane::F32) return unary(float_to_int_kernel(dtype, overflow), Lane::S32, in);
     const Kernel wrap = wrap_kernel(dtype, overflow);
     return wrap ? unary(wrap, Lane::S32, in) : in;
+  }
+
+  int wide_cast(int in, DType dtype, ir::Overflow overflow) {
+    const Lane from = program_.slots[in].lane, to = lane_of(dtype);
+    if (from == Lane::S32 && to == Lane::S64) return unary(widen_kernel(), to, in);
+    if (from == Lane::S64 && to == Lane::F32)
+      return rounded(unary(wide_to_float_kernel(), to, in), dtype, overflow);
+    if (from != Lane::S64 || to != Lane::S32 || overflow == ir::Overflow::Saturate)
+      return scalar_cast(in, dtype, overflow);
+    const Kernel wrap = wrap_kernel(dtype, overflow);
+    const int low = unary(narrow_kernel(dtype), to, in);
+    return wrap ? unary(wrap, to, low) : low;
   }
 
   int scalar_cast(int in, DType dtype, ir::Overflow overflow) {
@@ -251,12 +264,22 @@ class Compiler {
       wide |= is_wide(program_.slots[in.back()].lane);
     }
     const DType joint = operand_dtype(node);
-    const Kernel kernel = wide ? nullptr : vector_kernel(node, joint, in);
+    const Kernel kernel =
+        wide ? integer_kernel_of_wide(node, joint, in) : vector_kernel(node, joint, in);
     const int out = add_slot(lane_of(node.dtype), splat);
     Step& step = add_step(kernel ? kernel : scalar_kernel(), out, in);
     for (size_t i = 0; i < node.params.size(); ++i) step.params[i] = node.params[i];
     if (!kernel) describe_scalar(step, node, joint);
     return round_result(node, out);
+  }
+
+  // Also widens operands of fewer bits in place.
+  Kernel integer_kernel_of_wide(const epilogue::Node& node, DType joint, std::vector<int>& in) {
+    const Kernel kernel = joint == DType::S64 ? wide_kernel(node.op) : nullptr;
+    if (kernel)
+      for (int& slot : in)
+        if (program_.slots[slot].lane == Lane::S32) slot = unary(widen_kernel(), Lane::S64, slot);
+    return kernel;
   }
 
   // Also converts integer operands of a float operation in place.
@@ -335,10 +358,12 @@ class Compiler {
         });
     program_.alike = static_cast<size_t>(rest - program_.steps.begin());
   }
-  static bool is_alike(const epilogue::Input& input) {
-    const auto& strides = input.access.strides;
-    return input.role != epilogue::Role::Accumulator && strides.size() >= 2 &&
-           strides[strides.size() - 2].is(0);
+  // Tiles of products have rows of the domain, others any of the outer axes.
+  bool is_alike(const epilogue::Input& input) const {
+    if (input.role == epilogue::Role::Accumulator || input.access.strides.size() < 2) return false;
+    const auto end = input.access.strides.end() - 1;
+    const auto begin = pointwise_ ? input.access.strides.begin() : end - 1;
+    return std::all_of(begin, end, [](const ir::Dim& stride) { return stride.is(0); });
   }
 
   // Buffers are handed out in order of the steps and returned after the last read.
@@ -371,12 +396,19 @@ class Compiler {
 
   const Epilogue& epilogue_;
   const ir::Mode mode_;
+  const bool pointwise_;
   ChunkProgram program_;
   std::vector<Value> values_;
   std::vector<int> uses_;  // of each value
 };
 
 }  // namespace
+
+bool is_pointwise(const Epilogue& epilogue) {
+  return std::none_of(
+      epilogue.inputs.begin(), epilogue.inputs.end(),
+      [](const epilogue::Input& input) { return input.role == epilogue::Role::Accumulator; });
+}
 
 ChunkProgram compile_chunk_program(const Epilogue& epilogue, ir::Mode mode) {
   return Compiler(epilogue, mode).compile();

@@ -52,6 +52,9 @@ struct ChunkProgram {
   std::vector<int> direct;
 };
 
+// Without accumulators.
+bool is_pointwise(const epilogue::Epilogue& epilogue);
+
 ChunkProgram compile_chunk_program(const epilogue::Epilogue& epilogue, ir::Mode mode);
 
 }  // namespace attacca::run

@@ -2,6 +2,7 @@
 // is in cache.
 #include <algorithm>
 
+#include "fuse/views.hpp"
 #include "run/cpu/epilogue_runner.hpp"
 #include "run/cpu/executable.hpp"
 #include "run/cpu/products.hpp"
@@ -32,6 +33,29 @@ int64_t product(const std::vector<int64_t>& extents) {
   return count;
 }
 
+template <class Axes>
+void rotate(Axes& axes, typename Axes::value_type first) {
+  axes.pop_back();
+  axes.insert(axes.begin(), std::move(first));
+}
+
+// A pointwise region whose rows have one element is one of its columns.
+fuse::Region with_long_rows(fuse::Region region) {
+  epilogue::Epilogue& epilogue = region.epilogue;
+  if (!is_pointwise(epilogue)) return region;
+  const auto one = [](const ir::Dim& extent) { return extent.is(1); };
+  if (std::all_of(epilogue.domain.begin(), epilogue.domain.end(), one)) return region;
+  while (epilogue.domain.back().is(1)) {
+    rotate(epilogue.domain, 1);
+    for (epilogue::Input& input : epilogue.inputs) {
+      rotate(input.access.strides, 0);
+      input.role = fuse::role_of(input.access.strides);
+    }
+    for (epilogue::Output& output : epilogue.outputs) rotate(output.access.strides, 0);
+  }
+  return region;
+}
+
 struct RegionSizes : Sizes {
   std::vector<int64_t> domain;
   std::vector<std::vector<int64_t>> results;  // shapes
@@ -42,7 +66,7 @@ struct RegionSizes : Sizes {
 class EpilogueRegion : public Executable {
  public:
   EpilogueRegion(const ir::Graph& graph, const fuse::Region& region, ir::Mode mode)
-      : region_(region),
+      : region_(with_long_rows(region)),
         mode_(mode),
         epilogue_(region_.epilogue),
         program_(compile_chunk_program(epilogue_, mode)),

@@ -332,10 +332,9 @@ BoundEpilogue::BoundEpilogue(const epilogue::Epilogue& epilogue, const ChunkProg
       inputs_(std::move(inputs)),
       outputs_(std::move(outputs)) {
   ATTACCA_CHECK(domain_.size() >= 2, "a domain needs rows and columns");
-  const bool pointwise = std::none_of(
-      epilogue_.inputs.begin(), epilogue_.inputs.end(),
-      [](const epilogue::Input& input) { return input.role == epilogue::Role::Accumulator; });
-  if (pointwise) merge_axes();
+  if (!is_pointwise(epilogue_)) return;
+  merge_axes();
+  choose_rows();
 }
 
 // Merging makes long rows of short ones. The axes that it frees become leading ones of extent 1.
@@ -354,6 +353,17 @@ void BoundEpilogue::merge_axes() {
     domain_[inner] *= domain_[axis];
     domain_[axis] = 1;
   }
+}
+
+// Rows are the longest of the outer axes, since a tile has rows of one.
+void BoundEpilogue::choose_rows() {
+  const size_t row = domain_.size() - 2;
+  const auto longest =
+      static_cast<size_t>(std::max_element(domain_.begin(), domain_.end() - 1) - domain_.begin());
+  if (domain_[longest] == domain_[row]) return;
+  std::swap(domain_[longest], domain_[row]);
+  for (auto* accesses : {&inputs_, &outputs_})
+    for (BoundAccess& access : *accesses) std::swap(access.strides[longest], access.strides[row]);
 }
 
 int64_t BoundEpilogue::batches() const {

@@ -48,13 +48,14 @@ class BoundEpilogue {
  public:
   // Accesses of the epilogue's inputs (an accumulator's is ignored) and of its stores (no address:
   // it is not stored). All
-  // arguments must outlive this. Adjacent axes that all accesses step through evenly are merged,
-  // unless there are accumulators, whose tiles are of the domain's last two axes.
+  // arguments must outlive this. Adjacent axes that all accesses step through evenly are merged and
+  // outer axes exchanged, unless there are accumulators, whose tiles are of the domain's last two
+  // axes.
   BoundEpilogue(const epilogue::Epilogue& epilogue, const ChunkProgram& program,
                 std::vector<int64_t> domain, std::vector<BoundAccess> inputs,
                 std::vector<BoundAccess> outputs);
 
-  // The domain after merging, at least [M, N].
+  // The domain that tiles are of, at least [M, N].
   const std::vector<int64_t>& domain() const { return domain_; }
   int64_t batches() const;
   // Accumulators in the order of the epilogue's accumulator inputs.
@@ -66,6 +67,7 @@ class BoundEpilogue {
   class Walk;     // the state of one tile
 
   void merge_axes();
+  void choose_rows();
   // The coordinates of the tile's first element.
   std::vector<int64_t> coordinates(const Tile& tile) const;
 

@@ -43,10 +43,15 @@ class SingleOp : public Executable {
     for (const Value operand : node_.operands) operand_types_.push_back(graph.type(operand));
     if (fuse::is_view_op(node_.op))
       view_ = copied_access(graph, value, fuse::dense_strides(operand_types_[0].shape));
+    for (const ir::Output& output : graph.outputs()) is_output_ |= output.value == value;
   }
 
   Status run(RunState& state, const Sizes*) const override {
     ATTACCA_TRY(auto shape, evaluate(node_.type.shape, state.symbols));
+    if (fuse::is_view_op(node_.op) && !is_output_) {
+      ATTACCA_TRY(const bool shared, share(shape, state));
+      if (shared) return {};
+    }
     ATTACCA_TRY(Tensor result, state.result(value_, node_.type.dtype, std::move(shape)));
     std::vector<Tensor> dense;
     for (const Value operand : node_.operands) {
@@ -61,6 +66,21 @@ class SingleOp : public Executable {
   }
 
  private:
+  // A view whose elements follow each other in its operand is a part of the operand's memory.
+  Result<bool> share(const std::vector<int64_t>& shape, RunState& state) const {
+    const Tensor& x = state.values[node_.operands[0].id];
+    if (!x.is_contiguous() || x.size() == 0 || product(shape, 0, shape.size()) == 0) return false;
+    ATTACCA_TRY(const Strides view, evaluate_access(view_, state.symbols));
+    const std::vector<int64_t> dense = ir::contiguous_strides(shape);
+    for (size_t axis = 0; axis < shape.size(); ++axis)
+      if (shape[axis] != 1 && view.strides[axis] != dense[axis]) return false;
+    const auto whole = std::make_shared<Tensor>(x);
+    const std::shared_ptr<std::byte> part(whole,
+                                          whole->data() + view.offset * ir::size_of(x.dtype()));
+    state.values[value_.id] = Tensor::adopt(x.dtype(), shape, part);
+    return true;
+  }
+
   Status compute(const std::vector<const Tensor*>& operands, Tensor& result,
                  RunState& state) const {
     if (node_.op == Op::Arange) return count_up(result, state);
@@ -207,6 +227,7 @@ class SingleOp : public Executable {
   const ir::Mode mode_;
   std::vector<ir::Type> operand_types_;
   epilogue::Access view_;  // of an op that only chooses elements
+  bool is_output_ = false;
 };
 
 }  // namespace

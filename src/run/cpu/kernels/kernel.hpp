@@ -74,6 +74,13 @@ using Kernel = void (*)(const KernelArgs&);
 Kernel float_kernel(ir::Op op, bool exact);
 // Elementwise ops on s32 lanes; wraps modulo 2^32.
 Kernel integer_kernel(ir::Op op);
+// Elementwise ops on s64 lanes, as the reference; comparisons give s32 lanes, and what selects is
+// in s64 lanes.
+Kernel wide_kernel(ir::Op op);
+// s32 to s64 lanes; s64 lanes to their low halves or, for bool, to 0 and 1; s64 to f32 lanes.
+Kernel widen_kernel();
+Kernel narrow_kernel(ir::DType dtype);
+Kernel wide_to_float_kernel();
 // Selection by s32 lanes, of either 4-byte type.
 Kernel select_kernel();
 // Any op, lane types and modes: KernelArgs::scalar says which.

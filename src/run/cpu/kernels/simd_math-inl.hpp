@@ -38,16 +38,22 @@ HWY_INLINE V polynomial(D d, V x, const hn::TFromD<D> (&c)[kCount]) {
   return polynomial_part<0, kCount>(d, powers, c);
 }
 
-// Bounds that keep NaN.
+// Bounds that keep NaN: x86's own minimum and maximum give the second operand where one is NaN.
 template <class D, class V>
 HWY_INLINE V at_most(D d, V x, hn::TFromD<D> bound) {
   const V limit = hn::Set(d, bound);
-  return hn::IfThenElse(hn::Gt(x, limit), limit, x);
+  if constexpr (HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+    return hn::Min(limit, x);
+  else
+    return hn::IfThenElse(hn::Gt(x, limit), limit, x);
 }
 template <class D, class V>
 HWY_INLINE V at_least(D d, V x, hn::TFromD<D> bound) {
   const V limit = hn::Set(d, bound);
-  return hn::IfThenElse(hn::Lt(x, limit), limit, x);
+  if constexpr (HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+    return hn::Max(limit, x);
+  else
+    return hn::IfThenElse(hn::Lt(x, limit), limit, x);
 }
 
 // --- f64, exact to about 1e-10 relative over the range that f32 results need ---
@@ -183,12 +189,27 @@ HWY_INLINE hn::VFromD<D> in_f64(D d, F f, V... x) {
 
 // --- f32 ---
 
+// p 2^n, 0.5 < p < 2, of an integer n within [-151, 128]; shifted: n + 1.5 2^23.
+template <class D, class V>
+HWY_INLINE V times_power(D d, V p, [[maybe_unused]] V n, [[maybe_unused]] V shifted) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if constexpr (sizeof(V) == 64) return V{_mm512_scalef_ps(p.raw, n.raw)};
+#endif
+  // In two factors: neither is beyond the range.
+  const hn::RebindToSigned<D> di;
+  const auto whole = hn::Sub(hn::BitCast(di, shifted), hn::Set(di, 0x4B400000));
+  const auto half = hn::ShiftRight<1>(whole);
+  const auto bias = hn::Set(di, 127);
+  const V first = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
+  const V second = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
+  return hn::Mul(hn::Mul(p, first), second);
+}
+
 // exp(x + low), |low| < 1e-2: subnormal results too.
 template <class D, class V>
 HWY_INLINE V exp_sum(D d, V x, V low) {
   constexpr float tail[] = {0.5f, 0.16666576266288757f, 0.04166655242443085f, 0.008363292552530766f,
                             0.0013926326064392924f};
-  const hn::RebindToSigned<D> di;
   x = at_least(d, at_most(d, x, 89.0f), -104.5f);
   const V magic = hn::Set(d, 0x1.8p23f);
   const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
@@ -198,13 +219,7 @@ HWY_INLINE V exp_sum(D d, V x, V low) {
   r = hn::NegMulAdd(n, hn::Set(d, 0x1.7f7d1cp-20f), r);
   r = hn::Add(r, low);
   const V p = hn::Add(hn::MulAdd(hn::Mul(r, r), polynomial(d, r, tail), r), hn::Set(d, 1.0f));
-  // 2^n in two factors: n reaches -151 and 128.
-  const auto whole = hn::Sub(hn::BitCast(di, shifted), hn::Set(di, 0x4B400000));
-  const auto half = hn::ShiftRight<1>(whole);
-  const auto bias = hn::Set(di, 127);
-  const V first = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
-  const V second = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
-  return hn::Mul(hn::Mul(p, first), second);
+  return times_power(d, p, n, shifted);
 }
 
 template <class D, class V>
