@@ -102,6 +102,28 @@ TEST(OnnxMicrosoft, ScalesAndBiasesKeepTheShape) {
             "error: numbers are quantised to f32");
 }
 
+TEST(OnnxMicrosoft, QuantisedTensors) {
+  Model model(21);
+  model.input("x", {"M", "3"}, kUint8).weight("s", {1}, std::vector{0.5});
+  model.weight("z", {}, std::vector{3}, kUint8).weight("t", {3}, std::vector{1, 2, 3});
+  const auto made = [&](const std::string& op, const std::vector<std::string>& inputs,
+                        const Attributes& attributes = {}) {
+    Model each = model;
+    return read_text(each.node(op, inputs, {"y"}, attributes, "com.microsoft").output("y"));
+  };
+  EXPECT_EQ(made("QLinearSigmoid", {"x", "s", "z", "s", "z"}),
+            "cast(round(sigmoid((cast(x, f32) - 3) * 0.5) / 0.5) + 3, u8, saturate=true) : "
+            "u8[M, 3]");
+  EXPECT_EQ(made("QLinearConcat", {"s", "z", "x", "s", "z", "x", "s"}, {{"axis", int64_t{5}}}),
+            "error: axis 5 is outside a tensor of rank 2");
+  EXPECT_EQ(made("QLinearConcat", {"s", "z"}), "error: the node has no inputs");
+  EXPECT_EQ(made("QLinearAdd", {"x", "t", "z", "x", "s", "z", "s", "z"}),
+            "error: a scale or zero point of shape [3] (input 1)");
+  EXPECT_EQ(made("QLinearMul", {"s", "s", "", "x", "s", "z", "s", "z"}),
+            "error: numbers of f32 (input 0)");
+  EXPECT_EQ(made("QLinearWhere", {"x", "x", "s", "z"}), "error: input 4 is missing");
+}
+
 std::string attention(const std::string& op, const std::vector<std::vector<std::string>>& shapes,
                       Attributes attributes, const std::map<size_t, int>& types = {}) {
   Model model(21);

@@ -37,9 +37,9 @@ class Row:
 def table(path: Path) -> list[Row]:
     """All rows of onnx_ops.def."""
     text = path.read_text()
-    rows = [Row(name, int(first), int(last), "com.microsoft" if kind == "MICROSOFT" else "")
+    rows = [Row(name, int(first), int(last), "com.microsoft" if "MICROSOFT" in kind else "")
             for kind, name, first, last in re.findall(
-                r'^(DIRECT|VIA|CUSTOM|MICROSOFT)\("(\w+)",\s*(\d+),\s*(\d+),', text, re.M)]
+                r'^(\w+)\("(\w+)",\s*(\d+),\s*(\d+),', text, re.M)]
     known = [Row(name, 1, 10**6, known=True)
              for name in re.findall(r'^KNOWN\("(\w+)",', text, re.M)]
     assert len(rows) > 100 and known, "onnx_ops.def is not read any more"

@@ -232,6 +232,18 @@ def half_quotient(case: Case, output: int, mine: Any, theirs: Any, values: dict[
     return bool(np.array_equal(mine[~np.isnan(x)], want[~np.isnan(x)]))
 
 
+@add("QLinearAdd", "a quotient next to a half", "both",
+     "ONNX Runtime adds the zero points' shares, rounded to float32, before it rounds")
+def sum_next_to_a_half(case: Case, output: int, mine: Any, theirs: Any,
+                       values: dict[str, Any]) -> bool:
+    def real(name: str) -> Any:
+        zero = values["z" + name].astype(np.float64)
+        return (values[name] - zero) * np.float64(values["s" + name])
+    quotient = (real("a") + real("b")) / np.float64(values["sr"])
+    from_half = np.abs(np.abs(quotient - np.floor(quotient)) - 0.5)
+    return bool((from_half[differs(mine, theirs)] < 1e-4).all())
+
+
 @add("GlobalAveragePool", "sums beyond float32", "both",
      "partial sums overflow in the order of adding")
 def pool_overflows(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:

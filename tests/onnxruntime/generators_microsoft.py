@@ -272,3 +272,65 @@ def embed_layer_normalization(case: Case) -> None:
         inputs.append(case.input("at", T.INT32, [batch, length], integers_between(0, 8, T.INT32)))
     case.tested(inputs, ["y", "count", "sum"] if case.maybe() else ["y", "count"],
                 epsilon=float(np.float32(case.one(1e-12, 1e-3))))
+
+
+def quantised(case: Case, name: str, dtype: int, dims: list[Any]) -> list[str]:
+    """A tensor, its scale and its zero point."""
+    return [case.input(name, dtype, dims), case.input("s" + name, T.FLOAT, [], scale()),
+            case.input("z" + name, dtype, [])]
+
+
+def result(case: Case, dtype: int, low: float = 0.02) -> list[str]:
+    return [case.input("sr", T.FLOAT, [], scale(low, 10 * low)), case.input("zr", dtype, [])]
+
+
+@of("QLinearAdd", "QLinearMul")
+def qlinear_binary(case: Case) -> None:
+    dtype = typed(case, *BYTES)
+    dims = case.shape(0, 3)
+    other = case.one(dims, dims[1:], [1] * len(dims))
+    case.tested(quantised(case, "a", dtype, dims) + quantised(case, "b", dtype, other)
+                + result(case, dtype))
+
+
+@of("QLinearSigmoid", "QLinearLeakyRelu")
+def qlinear_unary(case: Case) -> None:
+    dtype = typed(case, *BYTES)
+    given = {"alpha": 0.25} if case.row.name == "QLinearLeakyRelu" else {}
+    case.tested(quantised(case, "x", dtype, case.shape(0, 3)) + result(case, dtype, 0.004), **given)
+
+
+@of("QLinearSoftmax")
+def qlinear_softmax(case: Case) -> None:
+    dtype = typed(case, *BYTES)
+    dims = [max(dim, 1) if isinstance(dim, int) else dim for dim in case.shape(1, 3)]
+    case.constant("sr", np.float32(1 / 256))
+    case.constant("zr", np.uint8(0) if dtype == T.UINT8 else np.int8(-128))
+    x = [case.input("x", dtype, dims), case.constant("sx", np.float32(case.rng.uniform(0.01, 0.1))),
+         case.constant("zx", case.rng.integers(0, 100, ()).astype(case.constants["zr"].dtype))]
+    case.tested([*x, "sr", "zr"], axis=case.axis(len(dims)), opset=case.one(11, 13))
+
+
+@of("QLinearConcat")
+def qlinear_concat(case: Case) -> None:
+    dtype = typed(case, *BYTES)
+    dims = case.shape(1, 3)
+    at = case.axis(len(dims))
+    first, last = dims[:at % len(dims)], dims[at % len(dims) + 1:]
+    inputs = result(case, dtype)
+    for name in ("a", "b", "c")[:case.one(1, 2, 3)]:
+        inputs += quantised(case, name, dtype, [*first, case.extent(), *last])
+    for each in case.inputs:  # scales and zero points are constants there
+        each.constant = each.constant or len(each.name) > 1
+    case.tested(inputs, axis=at)
+
+
+@of("QLinearWhere")
+def qlinear_where(case: Case) -> None:
+    dtype = typed(case, *BYTES)
+    dims = case.shape(1, 3)
+    inputs = [case.input("c", T.BOOL, dims), *quantised(case, "a", dtype, dims),
+              *quantised(case, "b", dtype, dims), *result(case, dtype)]
+    for each in case.inputs:  # ONNX Runtime crashes where only some of them are constants
+        each.constant = len(each.name) > 1
+    case.tested(inputs)
