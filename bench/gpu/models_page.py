@@ -66,6 +66,14 @@ def summary(rows):
                          f"cases, at least {worst[column]:.3f}x ({named(worst)})")
             missed += [f"{named(row)}: {row[column]:.3f}x {what}" for row in found
                        if row[column] < NOISE]
+    found = known(rows, *(f"inductor_{part}_us" for part in PARTS))
+    if found:
+        bounds = {named(row): sum(row[f"inductor_{part}_us"] for part in PARTS)
+                  / (row["inductor_products_us"] + row["inductor_attention_us"]) for row in found}
+        most = max(bounds, key=bounds.get)
+        lines.append("a bound: if all but Inductor's products and attention took no time, "
+                     f"{statistics.geometric_mean(bounds.values()):.3f}x in the geometric mean, at "
+                     f"most {bounds[most]:.3f}x ({most}); more is gained by faster products alone")
     for what, goal in (("cold", COLD), ("warm", WARM)):
         found = known(rows, f"attacca_{what}_s", f"inductor_{what}_s")
         if found:

@@ -5,12 +5,16 @@ first, for as long as it may, and exports what was measured.
     shipped.py --minutes 8 --out src/tune/shipped/nvidia_h200.choices
 
 Where OUT is already a file of choices that hold here, its choices are kept and others are added.
-Needs the command line program and its templates, no Python package.
+With --graphs, the graphs of that folder come first (model_layers.py writes them). Needs the command
+line program and its templates, no Python package.
 """
 
 import argparse
+import concurrent.futures
+import itertools
 import json
 import os
+import pathlib
 import sys
 import tempfile
 import time
@@ -67,7 +71,7 @@ ROWS = [[16, 256, 1024, 4096], [1, 64, 512, 2048], [8, 32, 128, 8192],
 class Item(NamedTuple):
     name: str
     graph: str
-    rows: list
+    rows: list  # the values of M; none: all sizes are fixed
 
 
 def items():
@@ -84,12 +88,27 @@ def items():
 
 def tune(attacca, item, budget, folder, environment):
     """What `attacca tune` says of each M."""
-    path = os.path.join(folder, "graph.attacca")
-    with open(path, "w", encoding="utf-8") as file:
+    sizes = ["--dim", "M=" + ",".join(map(str, item.rows))] if item.rows else []
+    with tempfile.NamedTemporaryFile("w", suffix=".attacca", dir=folder) as file:
         file.write(item.graph)
-    said = program.answer(attacca, "tune", path, "--missing", "--budget", str(budget), "--json",
-                          "--dim", "M=" + ",".join(map(str, item.rows)), env=environment)
+        file.flush()
+        said = program.answer(attacca, "tune", file.name, "--missing", "--budget", str(budget),
+                              "--json", *sizes, env=environment)
     return json.loads(said)["tuned"]
+
+
+def tune_and_say(attacca, item, budget, folder, environment):
+    """The number of choices; prints a line."""
+    begin = time.monotonic()
+    try:
+        rows = tune(attacca, item, budget, folder, environment)
+    except RuntimeError as error:
+        print(f"{item.name}: {error}", file=sys.stderr)
+        return 0
+    gains = ", ".join(f"{row['dims'].get('M', '')}: {row['ratio']:.2f}x" for row in rows
+                      if row.get("ratio"))
+    print(f"{time.monotonic() - begin:5.1f} s  {item.name}  {gains}", flush=True)
+    return len(rows)
 
 
 def main():
@@ -98,6 +117,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--budget", type=int, default=16,
                         help="templates to time, the best by rank")
+    parser.add_argument("--graphs", help="a folder of graphs to tune first")
+    parser.add_argument("--jobs", type=int, default=1, help="graphs tuned at the same time")
     parser.add_argument("--out", required=True, help="the file of choices")
     parser.add_argument("--most", type=int, help="of the items, for a trial")
     args = parser.parse_args()
@@ -109,24 +130,21 @@ def main():
         if os.path.exists(args.out):
             print(program.answer(args.attacca, "tune", "--import", args.out, env=environment),
                   end="")
-        count, saved = 0, time.monotonic()
-        for item in items()[:args.most]:
-            if time.monotonic() > end:
-                break
-            begin = time.monotonic()
-            try:
-                rows = tune(args.attacca, item, args.budget, folder, environment)
-            except RuntimeError as error:
-                print(f"{item.name}: {error}", file=sys.stderr)
-                continue
-            count += len(rows)
-            # What was measured so far is kept, however this ends.
-            if time.monotonic() > saved + 30:
-                program.answer(args.attacca, "tune", "--export", args.out, env=environment)
-                saved = time.monotonic()
-            gains = ", ".join(f"{row['dims']['M']}: {row['ratio']:.2f}x" for row in rows
-                              if row.get("ratio"))
-            print(f"{time.monotonic() - begin:5.1f} s  {item.name}  {gains}", flush=True)
+        given = sorted(pathlib.Path(args.graphs).glob("*.attacca")) if args.graphs else []
+        wanted = [Item(path.stem, path.read_text(encoding="utf-8"), []) for path in given] + items()
+        # Processes take turns on the GPU; while one times its kernels, others build theirs.
+        count, saved, waiting = 0, time.monotonic(), iter(wanted[:args.most])
+        with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+            while time.monotonic() < end:
+                now = list(itertools.islice(waiting, args.jobs))
+                if not now:
+                    break
+                count += sum(pool.map(lambda item: tune_and_say(args.attacca, item, args.budget,
+                                                                folder, environment), now))
+                # What was measured so far is kept, however this ends.
+                if time.monotonic() > saved + 30:
+                    program.answer(args.attacca, "tune", "--export", args.out, env=environment)
+                    saved = time.monotonic()
         print(f"{count} choices tuned or known; "
               + program.answer(args.attacca, "tune", "--export", args.out, env=environment), end="")
 

@@ -245,7 +245,8 @@ class Packages(Check):
             ran = subprocess.run([sys.executable, "-c", self.RUN, TORCH_LIBRARY], cwd=folder,
                                  env={**os.environ, "PYTHONPATH": ""}, text=True,
                                  stderr=subprocess.PIPE)
-            self.assertEqual(ran.returncode, 0, ran.stderr[-2000:])
+            self.assertEqual(ran.returncode, 0, "docs/deploy.md says which C++ compiler packages "
+                             f"need: {ran.stderr[-2000:]}")
             for x, got in zip(inputs, torch.load(f"{folder}/results.pt")):
                 self.assert_as_exact(got, model, x)
 

@@ -61,7 +61,7 @@ class _Group:
         self.members: list[int] = []
         self.verdict: Verdict | None = None
         self.lasts = True  # the verdict may be kept
-        self.modelled = False  # the cost model chose, because there was no time to tune
+        self.unsettled = False  # with more time, or another choice of kernels, it may change
         self.source = ""  # of the kernels' choice
         self.unfused_seconds = 0.0
         self.theirs: tuple[Static, Callable[[list[Any]], Any]] | None = None
@@ -77,7 +77,7 @@ class _Group:
 
     def decide(self, verdict: Verdict, lasts: bool = True) -> None:
         self.verdict = verdict._replace(unfused_seconds=self.unfused_seconds)
-        self.lasts = lasts and not self.modelled
+        self.lasts = lasts
 
 
 class _Chosen(NamedTuple):
@@ -100,7 +100,7 @@ Decide = Callable[[Region, float], Sequence[Decision]]
 # In less time no tuning is begun: to start a process and to build the kernels takes most of it
 # (docs/benchmarks/gpu-cold.md: half a second for each kernel). One that was begun may take
 # _OVERRUN longer than the budget: if it is stopped it has found nothing.
-_LEAST_TUNING, _OVERRUN = 1.2, 0.8
+_LEAST_TUNING, _OVERRUN = 1.8, 0.6
 
 
 # How thoroughly kernels are tuned. A verdict of one effort is used for lower ones, too.
@@ -121,7 +121,8 @@ def judge(graph: torch.fx.Graph, regions: Sequence[Region], run: Run, decide: De
         run: How the regions' calls choose kernels.
         decide: Chooses and builds a region's kernels. Called in several threads.
         budget: When it is over, nothing more is tuned or compiled to compare: the cost model's
-            choice is timed beside the region's products alone, and is not kept.
+            choice is timed beside the region's products alone. Such a verdict holds until there is
+            twice the time, or the tuning database changes.
         effort: How thoroughly ``decide`` tunes: NO_TUNING, QUICK or THOROUGH.
         again: Whether regions that are known are measured again.
 
@@ -133,7 +134,7 @@ def judge(graph: torch.fx.Graph, regions: Sequence[Region], run: Run, decide: De
     unknown = []
     for key, group in groups.items():
         for known in range(THOROUGH, effort - 1, -1) if not again else ():
-            group.verdict = group.verdict or _recall(_file(key, group.region, run, known))
+            group.verdict = group.verdict or _recall(_file(key, group.region, run, known), budget)
         if group.verdict is None:
             unknown.append(group)
     unknown.sort(key=_Group.weight, reverse=True)
@@ -142,7 +143,7 @@ def judge(graph: torch.fx.Graph, regions: Sequence[Region], run: Run, decide: De
             compiled = _measure(unknown, run, decide, budget, effort)
         for key, group in groups.items():
             if group in unknown and group.lasts and group.verdict is not None:
-                keep(_file(key, group.region, run, effort), group.verdict)
+                _keep(_file(key, group.region, run, effort), group, budget)
     verdicts: dict[int, Verdict] = {}
     for group in groups.values():
         verdict = group.verdict or Verdict(False, _NO_TIME)
@@ -221,7 +222,7 @@ def _take(choice: Future[_Chosen], group: _Group, effort: int) -> None:
     else:
         group.source = chosen.decisions[0].source if chosen.decisions else ""
         group.unfused_seconds = sum(decision.unfused_seconds for decision in chosen.decisions)
-        group.modelled = effort == QUICK and chosen.is_modelled()
+        group.unsettled = effort == QUICK and chosen.is_modelled()
         if effort == QUICK and _gains_nothing(chosen, group.region):
             group.decide(Verdict(False, _NO_GAIN))
 
@@ -261,7 +262,8 @@ def _compare(group: _Group, run: Run, budget: Budget) -> int:
     try:
         verdict = against_products(group.around, run)
         if verdict is None and budget.is_over():
-            group.decide(Verdict(False, _NO_TIME), lasts=False)
+            group.decide(Verdict(False, _NO_TIME))
+            group.unsettled = True
             return compiled
         if verdict is None:
             if group.theirs is None:
@@ -300,9 +302,34 @@ def _file(key: str, region: Region, run: Run, effort: int) -> pathlib.Path:
             / f"{hashlib.sha256(text.encode()).hexdigest()}.json")
 
 
-def _recall(path: pathlib.Path) -> Verdict | None:
+class _Unsettled(NamedTuple):
+    """When a verdict that came for want of time is used again."""
+
+    seconds: float  # of the budget: where it is over twice as large, the region is measured
+    database: list[int]  # its state: where it is another, there may be another choice of kernels
+
+
+def _database_state() -> list[int]:
     try:
-        return Verdict(*recall(path))
+        info = os.stat(pathlib.Path(_core.cache_directory()) / "tuned.sqlite")
+    except OSError:
+        return []
+    return [info.st_mtime_ns, info.st_size]
+
+
+def _keep(path: pathlib.Path, group: _Group, budget: Budget) -> None:
+    unsettled = _Unsettled(budget.seconds, _database_state()) if group.unsettled else None
+    keep(path, [group.verdict, unsettled])
+
+
+def _recall(path: pathlib.Path, budget: Budget) -> Verdict | None:
+    try:
+        verdict, unsettled = recall(path)
+        if unsettled:
+            seconds, database = _Unsettled(*unsettled)
+            if budget.seconds > 2 * seconds or database != _database_state():
+                return None
+        return Verdict(*verdict)
     except (ValueError, TypeError):  # no file, or one of another format
         return None
 

@@ -63,13 +63,15 @@ class Options(NamedTuple):
             what is not in the database is measured. Calls with other sizes measure nothing: they
             use the database, which :func:`attacca.tune` fills, or the cost model.
         tuning_seconds: The time limit for measuring the kernels of one region, in seconds; 0: what
-            is left of measuring_seconds and 0.8 more, at most 5. With 5 or less, only the kernels
+            is left of measuring_seconds and 0.6 more, at most 5. With 5 or less, only the kernels
             that the cost model ranks best are timed, and a later compilation with more seconds
             measures again.
         measuring_seconds: The time limit for measuring one graph, in seconds; 0: 0.4 of the
             time that Inductor alone is expected to take, at least 1. When it is over, the regions
             that are not decided yet get the kernels that the cost model chooses: these are timed
             beside the region's products alone, and what that does not decide is left to Inductor.
+            Later compilations take over such a verdict, unless they have twice the time or the
+            tuning database has changed.
     """
 
     policy: Policy = "measured"

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""The layers of transformers' models as graphs in text form: what torch.compile(backend="attacca")
+finds in them, each distinct one as a file. shipped.py tunes them.
+
+    bench/gpu/model_layers.py --out /tmp/layers --models llama,opt --tokens 16,512
+
+Attacca's package must be importable. Nothing is compiled: each compilation ends where Attacca has
+found its regions.
+"""
+
+import argparse
+import hashlib
+import pathlib
+import sys
+
+import torch
+
+import model_configs
+from attacca.torch import _rewrite
+
+
+class Found(Exception):
+    """Ends a compilation."""
+
+
+def is_large(region):
+    """Whether an input has as many elements as a layer's weights, in contrast to, say, the products
+    that make rotary embeddings."""
+    return any(node.meta["val"].numel() >= 1 << 20 for node in region.inputs)
+
+
+def layers(model, inputs):
+    """The distinct regions' graphs, in the order of the model."""
+    graphs = []  # of large regions
+    find = _rewrite.find
+
+    def note(graph):
+        graphs.extend(region.graph for region in find(graph).regions if is_large(region))
+        raise Found
+
+    _rewrite.find = note
+    try:
+        torch._dynamo.reset()
+        with torch.no_grad():
+            torch.compile(model, backend="attacca", dynamic=False)(**inputs)
+    except Exception as end:  # torch wraps it
+        if not graphs and "Found" not in repr(end):
+            raise
+    finally:
+        _rewrite.find = find
+    return list(dict.fromkeys(graphs))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--out", required=True, help="the folder")
+    parser.add_argument("--models", default=",".join(model_configs.NAMES))
+    parser.add_argument("--tokens", default="16,512,1,2048")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--tiny", action="store_true", help="small models, to test this script")
+    args = parser.parse_args()
+    out = pathlib.Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    known = set()
+    for tokens in map(int, args.tokens.split(",")):
+        for name in args.models.split(","):
+            model, inputs = model_configs.make(name, 1, args.tiny, args.device, torch.bfloat16)
+            new = [graph for graph in layers(model, inputs(1, tokens)) if graph not in known]
+            known.update(new)
+            for i, graph in enumerate(new):
+                digest = hashlib.sha256(graph.encode()).hexdigest()[:8]
+                file = out / f"{len(known) - len(new) + i:04d}-{name}-{tokens}-{digest}.attacca"
+                file.write_text(graph)
+            print(f"{name}, {tokens} tokens: {len(new)} new layers", flush=True)
+            del model
+    return 0 if known else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
