@@ -31,6 +31,7 @@ from ._report_view import Measuring
 from ._timing import NoMemory
 
 _WORKERS = 4  # regions whose kernels are built at the same time
+_COMPILING = 0.4  # seconds in which Inductor compiles most regions
 _NO_TIME = "not measured: the time for measuring was over"
 
 
@@ -49,8 +50,8 @@ class Budget:
         return max(0.0, self.seconds - self.spent())
 
     def is_over(self) -> bool:
-        """Whether nothing more is to be begun."""
-        return not self.left()
+        """Whether nothing more is to be compiled to compare."""
+        return self.left() < _COMPILING
 
 
 class _Group:
