@@ -106,9 +106,6 @@ OUTDATED = {
     "gpu-splice": ("2026-11-22", f"{WGMMA} {NAMES}"),
     "gpu-user-kernels": ("2026-11-22",
                          "The code that Attacca emits for epilogues has changed since."),
-    "models": ("2026-11-23",
-               "Since then tunings that have begun may end after the time for measuring (of these "
-               "none could), and regions that save only the host's time are left to Inductor."),
     "cpu": ("2026-11-22", "GELU is more exact near 0 since, by a few more operations."),
 }
 MARK = "> **Older than the code.** "

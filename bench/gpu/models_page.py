@@ -93,7 +93,10 @@ def page(rows, facts):
     lines = ["# Whole models under torch.compile", "",
              f"On one {machine.described(facts)}. Made by `bench/gpu/models.py`: models of "
              "transformers at their real widths with few layers and random weights, bf16, beside "
-             "Inductor's default.", "", *summary(rows), "## A call", "",
+             "Inductor's default. Attacca carries measured choices for the layers of llama, opt, "
+             "qwen3, gemma2 and neox (`shipped.py --graphs`); those of other models are tuned "
+             "within the first call's time, or the cost model chooses.", "", *summary(rows),
+             "## A call", "",
              "Microseconds of the whole model, medians of turns: in a CUDA graph, and *direct*, "
              "with the host's part, each contender compiled alone. *Error* is the root mean square "
              "of the difference from Inductor's result, over that of the result.", ""]
