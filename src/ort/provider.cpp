@@ -20,6 +20,16 @@ std::vector<std::string> sorted(std::vector<std::string> names) {
   return names;
 }
 
+// Graphs inside of If and Loop stay ONNX Runtime's. Version 1.23 tells no parent, and fails where
+// the graph and one inside of it have compiled nodes.
+bool is_nested(const Ort::ConstGraph& graph, const std::vector<Ort::ConstNode>& nodes) {
+  if (graph.GetParentNode() != nullptr) return true;
+  for (const Ort::ConstNode& node : nodes)
+    for (const Ort::ConstValueInfo& input : node.GetInputs())
+      if (input != nullptr && input.IsFromOuterScope()) return true;
+  return false;
+}
+
 }  // namespace
 
 Provider::Provider(Settings settings, const OrtLogger* logger)
@@ -46,9 +56,8 @@ Provider::Provider(Settings settings, const OrtLogger* logger)
 
 OrtStatus* Provider::claim(const OrtGraph* raw, OrtEpGraphSupportInfo* support) {
   const Ort::ConstGraph graph{raw};
-  // Graphs inside of If and Loop stay ONNX Runtime's.
-  if (graph.GetParentNode() != nullptr) return nullptr;
   const std::vector<Ort::ConstNode> nodes = graph.GetNodes();
+  if (is_nested(graph, nodes)) return nullptr;
   GraphView view = view_of(graph);
   Measurer measurer(view, settings_);
   const auto chosen = settings_.nodes.empty()
