@@ -245,12 +245,14 @@ class EpilogueRegion : public Executable {
     return count;
   }
 
-  // Lower tiles where there are too few for the threads; `others`: tiles side by side.
+  // Tiles of about equal rows, lower where there are too few for the threads. `others`: tiles side
+  // by side.
   static int64_t tile_rows(int64_t rows, int64_t others, int threads) {
-    int64_t tall = kTileRows;
-    while (threads > 1 && tall > kLeastRows && others * divide_up(rows, tall) < 2 * threads)
-      tall /= 2;
-    return tall;
+    constexpr int64_t kEven = 4;
+    int64_t down = divide_up(rows, kTileRows);
+    if (threads > 1) down = std::max(down, divide_up(2 * threads, others));
+    const int64_t tall = divide_up(divide_up(rows, down), kEven) * kEven;
+    return std::clamp(tall, kLeastRows, kTileRows);
   }
 
   void run_tile(const BoundEpilogue& bound, const std::vector<PreparedProduct>& prepared,

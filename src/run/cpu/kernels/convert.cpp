@@ -20,6 +20,25 @@ namespace {
 using ir::DType;
 using ir::Overflow;
 
+// The machine's own conversions of f16.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
+#define ATTACCA_NATIVE_F16 1
+constexpr hn::ScalableTag<float> kSingle;
+constexpr hn::Rebind<hwy::float16_t, hn::ScalableTag<float>> kHalf;
+
+void round_f16(const KernelArgs& args) {
+  map1(kSingle, kSingle, args,
+       [](auto x) ATTACCA_INLINE_LAMBDA { return hn::PromoteTo(kSingle, hn::DemoteTo(kHalf, x)); });
+}
+void store_f16(const KernelArgs& args) {
+  map1(kSingle, kHalf, args, [](auto x) ATTACCA_INLINE_LAMBDA { return hn::DemoteTo(kHalf, x); });
+}
+void load_f16(const KernelArgs& args) {
+  map1(kHalf, kSingle, args,
+       [](auto x) ATTACCA_INLINE_LAMBDA { return hn::PromoteTo(kSingle, x); });
+}
+#endif
+
 template <class R>
 void round_lanes(const KernelArgs& args) {
   const hn::ScalableTag<float> d;
@@ -93,6 +112,7 @@ void load_bf16(const KernelArgs& args) {
                         ATTACCA_INLINE_LAMBDA { return hn::BitCast(d, hn::ShiftLeft<16>(bits)); });
 }
 
+#ifndef ATTACCA_NATIVE_F16
 void load_f16(const KernelArgs& args) {
   load_halves(args, [](auto d, auto du, auto bits) ATTACCA_INLINE_LAMBDA {
     const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7FFFu)));
@@ -104,6 +124,10 @@ void load_f16(const KernelArgs& args) {
     return hn::Or(hn::IfThenElse(special, infinite, scaled), hn::BitCast(d, sign));
   });
 }
+
+constexpr Kernel round_f16 = round_lanes<Rounder<F16Format, false>>;
+constexpr Kernel store_f16 = store_small<F16Format, uint16_t>;
+#endif
 
 template <class T>
 void load_bytes(const KernelArgs& args) {
@@ -263,7 +287,7 @@ constexpr MemoryKernels kMemory[] = {
     {DType::S64, copy<8>, copy<8>},
     {DType::F32, copy<4>, copy<4>},
     {DType::S32, copy<4>, copy<4>},
-    {DType::F16, load_f16, store_small<F16Format, uint16_t>},
+    {DType::F16, load_f16, store_f16},
     {DType::BF16, load_bf16, store_bf16},
     {DType::F8E4M3, load_f8<DType::F8E4M3>, store_small<F8E4M3Format, uint8_t>},
     {DType::F8E5M2, load_f8<DType::F8E5M2>, store_small<F8E5M2Format, uint8_t>},
@@ -279,7 +303,7 @@ struct OverflowKernels {
 };
 constexpr OverflowKernels kRound[] = {
     {DType::F32, nullptr, round_lanes<Clamper>},
-    {DType::F16, round_lanes<Rounder<F16Format, false>>, round_lanes<Rounder<F16Format, true>>},
+    {DType::F16, round_f16, round_lanes<Rounder<F16Format, true>>},
     {DType::BF16, round_lanes<BFloatRounder<false>>, round_lanes<BFloatRounder<true>>},
     {DType::F8E4M3, round_lanes<Rounder<F8E4M3Format, false>>,
      round_lanes<Rounder<F8E4M3Format, true>>},
@@ -351,6 +375,7 @@ Kernel dequantize_kernel_of() {
   return dequantize;
 }
 
+#undef ATTACCA_NATIVE_F16
 }  // namespace attacca::run::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
