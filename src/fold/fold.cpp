@@ -10,6 +10,7 @@
 #include "fold/extract.hpp"
 #include "fold/quantized/blocks.hpp"
 #include "fold/quantized/dequantized.hpp"
+#include "fold/quantized/requantized.hpp"
 #include "fold/saturate.hpp"
 #include "ir/text/text.hpp"
 #include "support/check.hpp"
@@ -202,10 +203,11 @@ class Folder {
 }  // namespace
 
 FoldResult fold(const ir::Graph& graph) {
-  const FoldResult blocks = recover_blocks(graph);
+  const FoldResult bytes = drop_requantized(graph);
+  const FoldResult blocks = recover_blocks(bytes.graph);
   const FoldResult products = multiply_quantized(blocks.graph);
   FoldResult result = Folder(products.graph).run();
-  for (const FoldResult* before : {&products, &blocks})
+  for (const FoldResult* before : {&products, &blocks, &bytes})
     result.applied.insert(result.applied.begin(), before->applied.begin(), before->applied.end());
   return result;
 }

@@ -14,14 +14,14 @@ class Rewriting {
   explicit Rewriting(const ir::Graph& graph) : from_(graph), moved_(graph.size()) {}
 
   // make(value, node) returns the new value for each old one, copy(node) if it does not change.
-  // Values and outputs keep their names.
+  // Values and outputs keep their names, but for a value that is replaced by a named one.
   template <class Make>
   FoldResult rewrite(const Make& make) {
     result_.graph.name = from_.name;
     for (uint32_t id = 0; id < from_.size(); ++id) {
       const ir::Node& node = from_.nodes()[id];
       moved_[id] = make(ir::Value{id}, node);
-      if (node.op != ir::Op::Input && !node.name.empty())
+      if (node.op != ir::Op::Input && !node.name.empty() && into()[moved_[id]].name.empty())
         ATTACCA_CHECK(into().set_name(moved_[id], node.name).has_value(), "a value lost its name");
     }
     for (const ir::Output& output : from_.outputs())
