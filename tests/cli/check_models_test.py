@@ -18,6 +18,7 @@ from onnx import helper
 ATTACCA = sys.argv.pop(1)
 SEED = int(os.environ.get("ATTACCA_SEED", "1"))
 MODELS = pathlib.Path(onnx.__file__).parent / "backend/test/data"
+EXPORTED = pathlib.Path(__file__).parents[1] / "onnxruntime/models"
 REFUSED = 2  # exit codes: 0, bad input, 3 where the check fails
 
 
@@ -49,6 +50,17 @@ def of_a_shape_by_comparison():
         nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["M", 8])],
         [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)], constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+class Transformers(unittest.TestCase):
+    def test_their_results_have_bounds(self):
+        for model in sorted(EXPORTED.glob("*.onnx")):
+            run = subprocess.run([ATTACCA, "run", model, "--check", "--dim", "batch=2", "--dim",
+                                  "seq=11"], capture_output=True, text=True, timeout=60)
+            with self.subTest(model.stem):
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertIn("passed", run.stdout)
+                self.assertNotIn("no bound", run.stdout)
 
 
 class Sizes(unittest.TestCase):

@@ -265,6 +265,26 @@ TEST(ErrorBound, KnowsBothSidesOfABranch) {
   }
 }
 
+// What exporters write around attention: masked terms are so low that they may overflow, and a row
+// of NaN becomes 0. Neither takes the bound from the other terms.
+TEST(ErrorBound, BoundsMaskedAttention) {
+  std::vector<double> masked;
+  for (int64_t row = 0; row < 5; ++row)
+    for (int64_t column = 0; column < 5; ++column)
+      masked.push_back(column > row ? -3.4028234663852886e38 : 0);
+  const Case each = make_case(
+      "graph g(q: f32[5, 8], k: f32[8, 5], v: f32[5, 8], mask: f32[5, 5]) {\n"
+      " p = softmax(q @ k + mask)\n return where(p != p, 0.0, p) @ v\n}\n",
+      3, ir::Mode::Fp32, {{"mask", Tensor::of(DType::F32, {5, 5}, masked)}});
+  EXPECT_TRUE(verdict(each, each.fused[0]).passed());
+  for (int64_t i = 0; i < each.fused[0].size(); ++i) {
+    ASSERT_TRUE(each.bounds[0].promises(i)) << i;
+    Tensor wrong = copy_of(each.fused[0]);
+    wrong.set_number(i, wrong.number_at(i) + 1e-3);
+    EXPECT_EQ(verdict(each, wrong).outside, 1) << i;
+  }
+}
+
 // Without a bound, an element must still be finite, infinite or NaN as one of the paths is.
 TEST(ErrorBound, ComparesKindsWhereItPromisesNothing) {
   const Tensor x = Tensor::of(DType::F32, {2, 1}, {1, 1e-3F});

@@ -81,6 +81,7 @@ class Corners {
     for (size_t i = 0; i < arity_; ++i)
       if (operands_[i].is_unknown()) return Element::unknown(value_);
     if (gate_underflows()) return Element::unknown(value_);
+    if (compares_with_itself()) return Element::exact(value_);
     const bool steps = node_.op != Op::Pow && accuracy(node_.op) == Accuracy::Approximated;
     if (real_ && steps) perturb();
     if (compares_equals()) return {value_, 0, 1, 1};
@@ -140,6 +141,13 @@ class Corners {
     const double gate = std::fabs(evaluate());
     point_[1] = linear.value;
     return gate > 0 && gate < 0x1p-120;
+  }
+
+  // Such as x != x, which is true of NaN alone.
+  bool compares_with_itself() const {
+    return node_.type.dtype == DType::Bool && arity_ == 2 &&
+           node_.operands[0] == node_.operands[1] &&
+           ir::is_float(graph_.type(node_.operands[0]).dtype);
   }
 
   bool compares_equals() const {

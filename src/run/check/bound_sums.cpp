@@ -218,7 +218,7 @@ struct Window {
   }
 };
 
-// The largest or smallest of the terms, by value or size.
+// The largest or smallest of the terms, by value or size. All are added, then spread.
 struct Extreme {
   explicit Extreme(Op which) : op(which) {
     at = Element::exact(op == Op::ReduceMax ? -kInfinity : op == Op::ReduceMin ? kInfinity : 0);
@@ -226,23 +226,30 @@ struct Extreme {
   void add(const Element& x) {
     unknown |= x.is_unknown();
     nan |= std::isnan(x.value) && !x.is_unknown();
-    if (op == Op::AMax)
-      take({std::fabs(x.value), std::max({x.low, -x.high, 0.0}),
-            std::max(std::fabs(x.low), std::fabs(x.high)), x.spread});
-    else
-      take(x);
-  }
-  void take(const Element& x) {
+    const Element term = compared(x);
     const auto best = [&](double p, double q) {
       return op == Op::ReduceMin ? std::min(p, q) : std::max(p, q);
     };
-    at = {best(at.value, x.value), best(at.low, x.low), best(at.high, x.high),
-          std::max(at.spread, x.spread)};
+    at = {best(at.value, term.value), best(at.low, term.low), best(at.high, term.high), 0};
+  }
+  // A term that cannot be the extreme, such as a masked one, has no part in its error.
+  void spread(const Element& x) {
+    const Element term = compared(x);
+    const bool may_be = op == Op::ReduceMin ? term.low <= at.high : term.high >= at.low;
+    if (may_be) at.spread = std::max(at.spread, term.spread);
   }
   Element result() const {
     if (nan) return Element::exact(std::numeric_limits<double>::quiet_NaN());
     return unknown ? Element::unknown(at.value) : at;
   }
+
+ private:
+  Element compared(const Element& x) const {
+    if (op != Op::AMax) return x;
+    return {std::fabs(x.value), std::max({x.low, -x.high, 0.0}),
+            std::max(std::fabs(x.low), std::fabs(x.high)), x.spread};
+  }
+
   Op op;
   Element at;
   bool unknown = false, nan = false;
@@ -309,8 +316,10 @@ Value reduction(const ir::Node& node, const Value& x, std::vector<int64_t> exten
       result.set(i, windows[static_cast<size_t>(i)].result(sum, divisor));
   } else {
     std::vector<Extreme> extremes(static_cast<size_t>(results), Extreme(node.op));
-    for_each_term(x.value, node.get<ir::ReductionAttrs>().axes,
-                  [&](int64_t i, int64_t at) { extremes[static_cast<size_t>(i)].add(x.at(at)); });
+    for (const auto visit : {&Extreme::add, &Extreme::spread})
+      for_each_term(x.value, node.get<ir::ReductionAttrs>().axes, [&](int64_t i, int64_t at) {
+        (extremes[static_cast<size_t>(i)].*visit)(x.at(at));
+      });
     for (int64_t i = 0; i < results; ++i) result.set(i, extremes[static_cast<size_t>(i)].result());
   }
   return result.finish();
