@@ -45,7 +45,7 @@ RANKS = {
     "run/cpu": [["kernels"], ["."]],
     "tune": [["model"], ["."]],
     "api": [["."], ["c"]],
-    "cli": [["."], ["explain"], ["run"], ["bench", "bundle", "kernel", "tune"]],
+    "cli": [["."], ["explain"], ["run"], ["bench", "bundle", "kernel", "onnxruntime", "tune"]],
 }
 MOST_UNITS = 16
 # Includes that go upward: who asks chooses what stands in the place of a name.

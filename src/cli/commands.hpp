@@ -26,8 +26,11 @@ struct RunArgs {
   bool check = false;
   bool tune = false;  // on a GPU: measure what the database lacks
   bool json = false;
+  std::string through;  // "onnxruntime": run_through()
 };
 int run(const RunArgs& args);
+// `attacca run FILE.onnx --through onnxruntime`
+int run_through(const RunArgs& args);
 
 struct FoldArgs {
   std::string subject;  // an expression, or a file

@@ -169,18 +169,19 @@ std::string dims_line(const Job& job) {
 }
 
 // Names come from models: no file may be outside of the folder or overwrite another.
-Result<std::vector<std::string>> output_files(const ir::Graph& graph, const std::string& folder) {
+Result<std::vector<std::string>> output_files(const std::vector<std::string>& outputs,
+                                              const std::string& folder) {
   constexpr size_t kLongest =
       220;  // a file's name has 255 bytes, ".npy" and its draft's among them
   std::vector<std::string> files;
   std::map<std::string, std::string> taken;
-  for (const ir::Output& output : graph.outputs()) {
-    std::string file = output.name + ".npy";
+  for (const std::string& output : outputs) {
+    std::string file = output + ".npy";
     std::replace(file.begin(), file.end(), '/', '_');
-    const std::string name = ir::encode_name(output.name);
-    if (output.name.size() > kLongest)
+    const std::string name = ir::encode_name(output);
+    if (output.size() > kLongest)
       return fail(fmt::format("output {} has a name of {} bytes, a file takes {}", name,
-                              output.name.size(), kLongest),
+                              output.size(), kLongest),
                   "--output", "give the output a shorter name");
     const auto [other, fresh] = taken.emplace(file, name);
     if (!fresh)
@@ -191,15 +192,21 @@ Result<std::vector<std::string>> output_files(const ir::Graph& graph, const std:
   return files;
 }
 
-Status write_outputs(const Job& job, const std::vector<ir::Tensor>& outputs,
+Status write_outputs(const std::vector<std::string>& names, const std::vector<ir::Tensor>& outputs,
                      const std::string& folder) {
-  ATTACCA_TRY(const std::vector<std::string> files, output_files(job.graph, folder));
+  ATTACCA_TRY(const std::vector<std::string> files, output_files(names, folder));
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return fail(fmt::format("cannot make {}: {}", folder, error.message()), "--output");
   for (size_t i = 0; i < outputs.size(); ++i)
     ATTACCA_TRY_VOID(import::write_npy(files[i], outputs[i]));
   return {};
+}
+
+std::vector<std::string> output_names(const ir::Graph& graph) {
+  std::vector<std::string> names;
+  for (const ir::Output& output : graph.outputs()) names.push_back(output.name);
+  return names;
 }
 
 }  // namespace attacca::cli

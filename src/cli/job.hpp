@@ -35,8 +35,11 @@ std::string dims_line(const Job& job);
 
 // The path in the folder for each output, named after it with '_' in place of '/'. Errors: two
 // outputs with one path, a name too long for a file. Call it before any work is done.
-Result<std::vector<std::string>> output_files(const ir::Graph& graph, const std::string& folder);
-Status write_outputs(const Job& job, const std::vector<ir::Tensor>& outputs,
+Result<std::vector<std::string>> output_files(const std::vector<std::string>& outputs,
+                                              const std::string& folder);
+// `names`: of the outputs.
+Status write_outputs(const std::vector<std::string>& names, const std::vector<ir::Tensor>& outputs,
                      const std::string& folder);
+std::vector<std::string> output_names(const ir::Graph& graph);
 
 }  // namespace attacca::cli

@@ -39,8 +39,14 @@ void add_run(CLI::App& app, RunArgs& args, Action& action) {
       ->check(CLI::Range(0, 1024));
   command->add_flag("--check", args.check, "Compare with an f64 reference; exit 3 if it fails");
   command->add_flag("--tune", args.tune, "On a GPU: first measure what is not measured yet");
+  command
+      ->add_option("--through", args.through,
+                   "onnxruntime: run an .onnx file of any ops in ONNX Runtime, with Attacca inside")
+      ->check(CLI::IsMember({"onnxruntime"}));
   command->add_flag("--json", args.json, "Print JSON");
-  command->callback([&args, &action] { action = [&args] { return run(args); }; });
+  command->callback([&args, &action] {
+    action = [&args] { return args.through.empty() ? run(args) : run_through(args); };
+  });
 }
 
 void add_fold(CLI::App& app, FoldArgs& args, Action& action) {

@@ -39,6 +39,9 @@ constexpr std::string_view kTails[] = {"Abs",         "Add",
                                        "Swish",       "Tanh",
                                        "Where"};
 
+// What changes the shape alone. Sorted.
+constexpr std::string_view kViews[] = {"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"};
+
 template <size_t N>
 bool contains(const std::string_view (&sorted)[N], std::string_view name) {
   return std::binary_search(std::begin(sorted), std::end(sorted), name);
@@ -142,6 +145,14 @@ bool acyclic(const GraphView& graph, const std::vector<int64_t>& owner) {
   return done == open.size();
 }
 
+bool is_tail(const GraphView& graph, const GraphNode& node) {
+  if (contains(kTails, node.op)) return true;
+  if (!contains(kViews, node.op)) return false;
+  return std::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](const auto& input) {
+    return !input || graph.values[*input].constant != nullptr;
+  });
+}
+
 // The product and what follows it within `inside`, without nodes that depend on it by a way around.
 Group tail_of(const GraphView& graph, size_t product, const std::set<size_t>& inside,
               const std::vector<int64_t>& owner) {
@@ -154,7 +165,7 @@ Group tail_of(const GraphView& graph, size_t product, const std::set<size_t>& in
       around = around || outside.count(before);
     });
     const GraphNode& node = graph.nodes[*at];
-    if (follows && !around && owner[*at] < 0 && contains(kTails, node.op)) {
+    if (follows && !around && owner[*at] < 0 && is_tail(graph, node)) {
       members.insert(*at);
       group.push_back(*at);
     } else if (follows || around) {

@@ -15,9 +15,22 @@
 namespace attacca::cli {
 namespace {
 
+// An ONNX file that the importer cannot take whole can run through ONNX Runtime.
+Error with_way_out(Error error, const RunArgs& args) {
+  constexpr std::string_view kWay = "run the file with ONNX Runtime";
+  const bool in_model = error.where.find("node ") != std::string::npos || error.fix.ends_with(kWay);
+  if (!args.file.ends_with(".onnx") || args.device != "cpu" || !in_model) return error;
+  if (!error.fix.ends_with(kWay))
+    error.fix += fmt::format("{}{}", error.fix.empty() ? "" : "; or ", kWay);
+  error.fix += fmt::format(": attacca run {} --through onnxruntime", args.file);
+  return error;
+}
+
 Result<Job> prepare_job(const RunArgs& args) {
-  ATTACCA_TRY(Job job, load_job(args.file, args.dims));
-  if (!args.output.empty()) ATTACCA_TRY_VOID(output_files(job.graph, args.output));
+  auto loaded = load_job(args.file, args.dims);
+  if (!loaded) return tl::make_unexpected(with_way_out(loaded.error(), args));
+  Job job = *std::move(loaded);
+  if (!args.output.empty()) ATTACCA_TRY_VOID(output_files(output_names(job.graph), args.output));
   ATTACCA_TRY_VOID(read_inputs(job, args.inputs));
   ATTACCA_TRY_VOID(bind_dims(job, args.dims));
   ATTACCA_TRY(const Work work, work_of(job));
@@ -75,7 +88,8 @@ Result<int> run_on_cpu(const RunArgs& args, const Job& job, run::Target target) 
   target.fuse = false;
   ATTACCA_TRY(const run::Compiled unfused, compile_job(job, args, target, std::move(packed)));
   ATTACCA_TRY(const auto outputs, run_once(fused, job));
-  if (!args.output.empty()) ATTACCA_TRY_VOID(write_outputs(job, outputs, args.output));
+  if (!args.output.empty())
+    ATTACCA_TRY_VOID(write_outputs(output_names(job.graph), outputs, args.output));
   RunReport report{args, job, fused.prepared, "cpu", "op by op"};
   ATTACCA_TRY(report.timing, time_paths(fused, unfused, job.inputs));
   if (args.check) {

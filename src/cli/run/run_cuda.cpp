@@ -55,7 +55,8 @@ Result<int> run_on_cuda(const RunArgs& args, const Job& job, run::Target target)
   const run::CudaOptions other{.tuning = run::Tuning::Unfused};
   const auto unfused = make_path(job, target, other);
   ATTACCA_TRY(const auto outputs, fused.compiled.run(job.inputs));
-  if (!args.output.empty()) ATTACCA_TRY_VOID(write_outputs(job, outputs, args.output));
+  if (!args.output.empty())
+    ATTACCA_TRY_VOID(write_outputs(output_names(job.graph), outputs, args.output));
   RunReport report{args, job, fused.compiled.prepared, target.device->info().name, "unfused"};
   report.decisions = fused.instance->decisions();
   if (!unfused) report.no_other = unfused.error().what;
