@@ -132,6 +132,31 @@ TEST(Plans, emptyAndSmallestExtents) {
 }
 
 // Launches recorded in a CUDA graph, replayed on new data in the same buffers.
+// Moving, sorting and counting, exactly.
+TEST(Plans, opsWithKernelsOfTheirOwn) {
+  for (const int64_t rows : {1, 9, 300}) {
+    const auto graph = ir::parse_graph(
+        fmt::format(
+            "graph g(x: f32[{0}, 7], i: s64[30], u: f32[30, 7]) {{\n s = scatter(x, i, u)\n "
+            "return s, argsort(s), argsort(x, axis=1), gather(s, i), arange([-2, {0}])\n}}\n",
+            rows),
+        "<test>");
+    ASSERT_TRUE(graph) << to_string(graph.error());
+    Tensor index = *Tensor::make(ir::DType::S64, {30});
+    for (int64_t i = 0; i < 30; ++i)
+      index.set_integer(i, (i * 17 + 5) % rows - (i % 2 == 0 ? rows : 0));
+    const auto inputs = run::random_inputs(*graph, {}, 1, {{"i", index}});
+    ASSERT_TRUE(inputs) << to_string(inputs.error());
+    const auto got = run_on_device(*graph, *inputs);
+    ASSERT_TRUE(got) << to_string(got.error());
+    const auto want = ir::interpret(*graph, *inputs);
+    for (size_t output = 0; output < got->size(); ++output)
+      for (int64_t at = 0; at < (*want)[output].size(); ++at)
+        ASSERT_EQ((*got)[output].number_at(at), (*want)[output].number_at(at))
+            << rows << " rows, output " << output << " at " << at;
+  }
+}
+
 TEST(Plans, areCapturedByCudaGraphs) {
   const auto plan = gemm_plan("gelu(acc + row(bias))");
   ASSERT_TRUE(plan) << to_string(plan.error());

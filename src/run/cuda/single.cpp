@@ -41,6 +41,22 @@ Result<Shapes> shapes_of(const ir::Type& type, const ir::SymbolValues& symbols) 
   return shapes;
 }
 
+// The unsigned integers that elements are moved as, by their bytes.
+const char* element_of(ir::DType dtype) {
+  static constexpr const char* kElements[] = {"u8", "u16", "", "unsigned", "", "", "", "s64"};
+  return kElements[ir::size_of(dtype) - 1];
+}
+
+int64_t count_of(const std::vector<int64_t>& extents) {
+  int64_t count = 1;
+  for (const int64_t extent : extents) count *= extent;
+  return count;
+}
+
+uint32_t blocks_for(const SourceKernel& kernel, int64_t threads) {
+  return kernel.blocks((threads + SourceKernel::kThreads - 1) / SourceKernel::kThreads);
+}
+
 Result<StepLaunch> make_reduction(const StepContext& context, const ir::Node& node,
                                   const std::string& where) {
   const ir::Type& from = context.graph().type(node.operands[0]);
@@ -101,9 +117,8 @@ Result<StepLaunch> make_gather(const StepContext& context, const ir::Node& node,
   if (!from.strides.empty() || !index.strides.empty())
     return fail("gather of a strided input has no kernel on this device", where,
                 "declare the input dense");
-  static constexpr const char* kElements[] = {"u8", "u16", "", "unsigned", "", "", "", "s64"};
   const std::string macros = fmt::format("#define GATHER\n#define ELEMENT {}\n#define INDEX {}\n",
-                                         kElements[ir::size_of(from.dtype) - 1], index_type.name);
+                                         element_of(from.dtype), index_type.name);
   ATTACCA_TRY(const SourceKernel kernel,
               SourceKernel::make(context.toolbox(), "attacca_gather", macros + kSingleSource));
   const auto product = [&](const std::vector<int64_t>& extents, size_t begin, size_t end) {
@@ -114,12 +129,69 @@ Result<StepLaunch> make_gather(const StepContext& context, const ir::Node& node,
   const auto axis = static_cast<size_t>(node.get<ir::AxisAttrs>().axis);
   const int64_t outer = product(shapes.from, 0, axis), extent = shapes.from[axis],
                 inner = product(shapes.from, axis + 1, shapes.from.size()),
-                chosen = product(indices.from, 0, indices.from.size());
-  const int64_t threads = SourceKernel::kThreads;
-  const uint32_t blocks = kernel.blocks((outer * chosen * inner + threads - 1) / threads);
+                chosen = count_of(indices.from);
+  const uint32_t blocks = blocks_for(kernel, outer * chosen * inner);
   return [=](const Addresses& at, void*, gpu::StreamHandle stream) {
     return kernel.launch({blocks, 1, 1}, stream, at.inputs[0], at.inputs[1], at.outputs[0], outer,
                          extent, chosen, inner);
+  };
+}
+
+Result<CudaStep> make_scatter(const StepContext& context, const ir::Node& node,
+                              const std::string& where) {
+  const ir::Type& from = context.graph().type(node.operands[0]);
+  const ir::Type& index = context.graph().type(node.operands[1]);
+  ATTACCA_TRY(const launch::DeviceType index_type, launch::device_type(index.dtype));
+  for (const ir::Value operand : node.operands)
+    if (!context.graph().type(operand).strides.empty())
+      return fail("scatter with a strided input has no kernel on this device", where,
+                  "declare the input dense");
+  ATTACCA_TRY(const std::vector<int64_t> extents, evaluate(from.shape, context.symbols));
+  ATTACCA_TRY(const std::vector<int64_t> chosen, evaluate(index.shape, context.symbols));
+  const std::string source = fmt::format("#define SCATTER\n#define ELEMENT {}\n#define INDEX {}\n",
+                                         element_of(from.dtype), index_type.name) +
+                             kSingleSource;
+  ATTACCA_TRY(const SourceKernel find,
+              SourceKernel::make(context.toolbox(), "attacca_scatter_last", source));
+  ATTACCA_TRY(const SourceKernel move,
+              SourceKernel::make(context.toolbox(), "attacca_scatter", source));
+  const int64_t rows = extents[0], indices = count_of(chosen), total = count_of(extents),
+                inner = rows == 0 ? 0 : total / rows;
+  CudaStep step;
+  step.workspace_bytes = static_cast<size_t>(rows) * sizeof(uint64_t);
+  step.launch = [=, toolbox = context.toolbox(), bytes = step.workspace_bytes](
+                    const Addresses& at, void* last, gpu::StreamHandle stream) -> Status {
+    if (total == 0) return {};
+    const gpu::Driver& driver = toolbox->device().driver();
+    ATTACCA_TRY_VOID(driver.call(driver.memset_d8, reinterpret_cast<gpu::DevicePointer>(last),
+                                 uint8_t{0}, bytes, stream));
+    ATTACCA_TRY_VOID(
+        find.launch({blocks_for(find, indices), 1, 1}, stream, at.inputs[1], last, rows, indices));
+    return move.launch({blocks_for(move, total), 1, 1}, stream, at.inputs[0], at.inputs[2], last,
+                       at.outputs[0], rows, inner);
+  };
+  return step;
+}
+
+Result<StepLaunch> make_argsort(const StepContext& context, const ir::Node& node) {
+  const ir::Type& from = context.graph().type(node.operands[0]);
+  ATTACCA_TRY(const launch::DeviceType type, launch::device_type(from.dtype));
+  ATTACCA_TRY(const Shapes shapes, shapes_of(from, context.symbols));
+  ATTACCA_TRY(const SourceKernel kernel,
+              SourceKernel::make(
+                  context.toolbox(), "attacca_argsort",
+                  fmt::format("#define ARGSORT\n#define FROM {}\n", type.name) + kSingleSource));
+  const std::vector<int64_t> to = ir::contiguous_strides(shapes.from);
+  const auto sorted = static_cast<size_t>(node.get<ir::AxisAttrs>().axis);
+  SingleAxes lines;
+  for (size_t axis = 0; axis < shapes.from.size(); ++axis)
+    if (axis != sorted)
+      ATTACCA_TRY_VOID(push(lines, shapes.from[axis], shapes.strides[axis], to[axis]));
+  return [=, total = count_of(shapes.from), extent = shapes.from[sorted],
+          stride = shapes.strides[sorted],
+          to_stride = to[sorted]](const Addresses& at, void*, gpu::StreamHandle stream) {
+    return kernel.launch({blocks_for(kernel, total), 1, 1}, stream, at.inputs[0], at.outputs[0],
+                         lines, total, extent, stride, to_stride);
   };
 }
 
@@ -129,8 +201,7 @@ Result<StepLaunch> make_arange(const StepContext& context, const ir::Node& node)
   ATTACCA_TRY(const SourceKernel kernel,
               SourceKernel::make(context.toolbox(), "attacca_arange",
                                  std::string("#define ARANGE\n") + kSingleSource));
-  const int64_t threads = SourceKernel::kThreads;
-  const uint32_t blocks = kernel.blocks((count + threads - 1) / threads);
+  const uint32_t blocks = blocks_for(kernel, count);
   return [=](const Addresses& at, void*, gpu::StreamHandle stream) {
     return kernel.launch({blocks, 1, 1}, stream, at.outputs[0], begin, count);
   };
@@ -161,6 +232,12 @@ Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
     ATTACCA_TRY(step.launch, make_reduction(context, node, where));
   } else if (node.op == ir::Op::Gather) {
     ATTACCA_TRY(step.launch, make_gather(context, node, where));
+  } else if (node.op == ir::Op::Scatter) {
+    ATTACCA_TRY(CudaStep made, make_scatter(context, node, where));
+    step.launch = std::move(made.launch);
+    step.workspace_bytes = made.workspace_bytes;
+  } else if (node.op == ir::Op::Argsort) {
+    ATTACCA_TRY(step.launch, make_argsort(context, node));
   } else if (node.op == ir::Op::Arange) {
     ATTACCA_TRY(step.launch, make_arange(context, node));
   } else if (node.op == ir::Op::Unpack) {

@@ -1,5 +1,5 @@
-// CUDA C++ of the ops that are kernels of their own: reductions, gather and arange. The host says
-// the dtypes and the op by macros that stand in front.
+// CUDA C++ of the ops that are kernels of their own: reductions, gather, scatter, argsort and
+// arange. The host says the dtypes and the op by macros that stand in front.
 #pragma once
 
 namespace attacca::run {
@@ -96,6 +96,50 @@ attacca_gather(const ELEMENT* from, const INDEX::Memory* index, ELEMENT* to, s64
     if (chosen < 0) chosen += extent;
     if (chosen >= 0 && chosen < extent) to[at] = from[(block * extent + chosen) * inner + column];
     else for (int i = 0; i < sizeof(ELEMENT); ++i) ((u8*)(to + at))[i] = 0xff;
+  }
+}
+#endif
+
+#ifdef SCATTER
+// last[row]: 1 + the last i for which index[i] is the row, or the 0 that was there before. An index
+// outside the axis is left out.
+extern "C" __global__ void __launch_bounds__(256)
+attacca_scatter_last(const INDEX::Memory* index, unsigned long long* last, s64 rows, s64 indices) {
+  for (s64 i = blockIdx.x * 256ll + threadIdx.x; i < indices; i += gridDim.x * 256ll) {
+    s64 row = INDEX::load(index[i]);
+    if (row < 0) row += rows;
+    if (row >= 0 && row < rows) atomicMax(last + row, (unsigned long long)i + 1);
+  }
+}
+
+// to[row, inner] = updates[last[row] - 1, inner], or from[row, inner] if there is none.
+extern "C" __global__ void __launch_bounds__(256)
+attacca_scatter(const ELEMENT* from, const ELEMENT* updates, const unsigned long long* last,
+                ELEMENT* to, s64 rows, s64 inner) {
+  for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < rows * inner; at += gridDim.x * 256ll) {
+    const s64 source = last[at / inner];
+    to[at] = source == 0 ? from[at] : updates[(source - 1) * inner + at % inner];
+  }
+}
+#endif
+
+#ifdef ARGSORT
+// Each element counts those of its line that come before it: smaller ones, NaN being the largest,
+// and equal ones at earlier places.
+extern "C" __global__ void __launch_bounds__(256)
+attacca_argsort(const FROM::Memory* from, s64* to, Axes lines, s64 total, s64 extent, s64 stride,
+                s64 to_stride) {
+  for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < total; at += gridDim.x * 256ll) {
+    const s64 place = at % extent;
+    s64 to_at = 0, rank = 0;
+    const FROM::Memory* line = from + offset_of(lines, at / extent, &to_at);
+    const auto x = FROM::load(line[place * stride]);
+    for (s64 other = 0; other < extent; ++other) {
+      const auto y = FROM::load(line[other * stride]);
+      const bool less = y < x || (x != x && y == y), greater = x < y || (y != y && x == x);
+      rank += less || (!greater && other < place);
+    }
+    to[to_at + rank * to_stride] = place;
   }
 }
 #endif

@@ -1,0 +1,194 @@
+// The helper kernels of single ops, compiled for the host and run thread by thread: what they write
+// equals the interpreter's result. Reductions, whose threads wait for each other, are not here.
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+
+#include "ir/interpret/interpreter.hpp"
+#include "ir/text/text.hpp"
+#include "launch/helpers/device_types.hpp"
+#include "run/cuda/single_source.hpp"
+
+namespace attacca::run {
+namespace {
+
+using ir::DType;
+using ir::Tensor;
+
+// What CUDA C++ has and C++ has not. Of half precision only the declarations compile.
+constexpr const char* kHost = R"(
+#include <cstring>
+#define __device__
+#define __global__
+#define __launch_bounds__(threads)
+#define asm(...) r = 0
+struct Index { unsigned x; };
+static Index blockIdx, threadIdx, gridDim;
+template <class To, class From> To bits(From x) { To y; std::memcpy(&y, &x, sizeof y); return y; }
+static float __uint_as_float(unsigned x) { return bits<float>(x); }
+static unsigned __float_as_uint(float x) { return bits<unsigned>(x); }
+template <class T> T atomicMax(T* at, T x) { const T old = *at; if (x > old) *at = x; return old; }
+extern "C" void at_thread(unsigned block, unsigned blocks, unsigned thread) {
+  blockIdx.x = block; gridDim.x = blocks; threadIdx.x = thread;
+}
+)";
+
+// A source compiled behind kDeviceTypes, with a grid of three blocks.
+class HostKernels {
+ public:
+  explicit HostKernels(const std::string& macros) {
+    std::string folder = (std::filesystem::temp_directory_path() / "attaccaXXXXXX").string();
+    if (mkdtemp(folder.data()) == nullptr) return;
+    const std::string file = folder + "/kernel.cpp", library = folder + "/kernel.so";
+    std::ofstream(file) << kHost << launch::kDeviceTypes << macros << kSingleSource;
+    const std::string command =
+        fmt::format("{} -std=c++20 -O1 -w -shared -fPIC {} -o {}", ATTACCA_CXX, file, library);
+    if (std::system(command.c_str()) == 0) library_ = dlopen(library.c_str(), RTLD_NOW);
+    std::filesystem::remove_all(folder);
+  }
+  ~HostKernels() {
+    if (library_ != nullptr) dlclose(library_);
+  }
+  HostKernels(const HostKernels&) = delete;
+  HostKernels& operator=(const HostKernels&) = delete;
+
+  bool compiled() const { return library_ != nullptr; }
+
+  template <class... Parameters>
+  void run(const char* name, Parameters... parameters) const {
+    constexpr unsigned kBlocks = 3, kThreads = 256;
+    const auto kernel = reinterpret_cast<void (*)(Parameters...)>(dlsym(library_, name));
+    const auto at =
+        reinterpret_cast<void (*)(unsigned, unsigned, unsigned)>(dlsym(library_, "at_thread"));
+    ASSERT_NE(kernel, nullptr) << name;
+    for (unsigned block = 0; block < kBlocks; ++block)
+      for (unsigned thread = 0; thread < kThreads; ++thread) {
+        at(block, kBlocks, thread);
+        kernel(parameters...);
+      }
+  }
+
+ private:
+  void* library_ = nullptr;
+};
+
+Tensor interpreted(const std::string& text, const ir::Bindings& inputs) {
+  const auto graph = ir::parse_graph(text, "<test>");
+  EXPECT_TRUE(graph) << to_string(graph.error());
+  auto results = ir::interpret(*graph, inputs);
+  EXPECT_TRUE(results) << to_string(results.error());
+  return std::move(results->front());
+}
+
+// Small integers, so that many are equal; floats have some NaN and infinities.
+Tensor random_tensor(DType dtype, const std::vector<int64_t>& shape, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Tensor made = *Tensor::make(dtype, shape);
+  for (int64_t i = 0; i < made.size(); ++i) {
+    const auto drawn = static_cast<int64_t>(random() % 40);
+    if (!ir::is_float(dtype))
+      made.set_integer(i, drawn - 20);
+    else
+      made.set_number(i, drawn == 0   ? NAN
+                         : drawn == 1 ? INFINITY
+                         : drawn == 2 ? -INFINITY
+                                      : static_cast<double>(drawn - 20));
+  }
+  return made;
+}
+
+void expect_equal(const Tensor& got, const Tensor& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (int64_t i = 0; i < got.size(); ++i) {
+    const double x = got.number_at(i), y = want.number_at(i);
+    EXPECT_TRUE(x == y || (std::isnan(x) && std::isnan(y))) << i << ": " << x << ", not " << y;
+  }
+}
+
+TEST(SingleKernels, Argsort) {
+  const HostKernels floats("#define ARGSORT\n#define FROM F32\n");
+  const HostKernels integers("#define ARGSORT\n#define FROM S64\n");
+  ASSERT_TRUE(floats.compiled() && integers.compiled());
+  for (const DType dtype : {DType::F32, DType::S64})
+    for (const int64_t axis : {0, 1, 2}) {
+      const std::vector<int64_t> shape = {3, 37, 5};
+      const Tensor x = random_tensor(dtype, shape, static_cast<uint64_t>(axis));
+      const Tensor want = interpreted(fmt::format("graph g(x: {}[3, 37, 5]) {{ return argsort(x, "
+                                                  "axis={}) }}",
+                                                  ir::name(dtype), axis),
+                                      {{"x", x}});
+      const std::vector<int64_t> strides = {185, 5, 1};
+      SingleAxes lines;
+      for (size_t i = 0; i < 3; ++i)
+        if (static_cast<int64_t>(i) != axis) {
+          lines.extent[lines.count] = shape[i];
+          lines.stride[lines.count] = lines.other_stride[lines.count] = strides[i];
+          ++lines.count;
+        }
+      Tensor got = *Tensor::make(DType::S64, shape);
+      const auto sorted = static_cast<size_t>(axis);
+      (dtype == DType::F32 ? floats : integers)
+          .run("attacca_argsort", static_cast<const void*>(x.data()),
+               static_cast<void*>(got.data()), lines, static_cast<long long>(x.size()),
+               static_cast<long long>(shape[sorted]), static_cast<long long>(strides[sorted]),
+               static_cast<long long>(strides[sorted]));
+      expect_equal(got, want);
+    }
+}
+
+TEST(SingleKernels, Scatter) {
+  const HostKernels kernels("#define SCATTER\n#define ELEMENT unsigned\n#define INDEX S64\n");
+  ASSERT_TRUE(kernels.compiled());
+  const Tensor x = random_tensor(DType::F32, {9, 7}, 1);
+  const Tensor updates = random_tensor(DType::F32, {30, 7}, 2);
+  Tensor index = *Tensor::make(DType::S64, {30});
+  std::mt19937_64 random(3);
+  for (int64_t i = 0; i < 30; ++i)  // rows from the end too, most of them several times
+    index.set_integer(i, static_cast<int64_t>(random() % 14) - 7);
+  const Tensor want =
+      interpreted("graph g(x: f32[9, 7], i: s64[30], u: f32[30, 7]) { return scatter(x, i, u) }",
+                  {{"x", x}, {"i", index}, {"u", updates}});
+  std::vector<unsigned long long> last(9, 0);
+  Tensor got = *Tensor::make(DType::F32, {9, 7});
+  kernels.run("attacca_scatter_last", static_cast<const void*>(index.data()), last.data(), 9LL,
+              30LL);
+  kernels.run("attacca_scatter", static_cast<const void*>(x.data()),
+              static_cast<const void*>(updates.data()),
+              static_cast<const unsigned long long*>(last.data()), static_cast<void*>(got.data()),
+              9LL, 7LL);
+  expect_equal(got, want);
+}
+
+TEST(SingleKernels, Gather) {
+  const HostKernels kernels("#define GATHER\n#define ELEMENT unsigned\n#define INDEX S32\n");
+  ASSERT_TRUE(kernels.compiled());
+  const Tensor x = random_tensor(DType::F32, {4, 11, 6}, 1);
+  Tensor index = *Tensor::make(DType::S32, {5});
+  for (int64_t i = 0; i < 5; ++i) index.set_integer(i, 3 * i - 6);
+  const Tensor want =
+      interpreted("graph g(x: f32[4, 11, 6], i: s32[5]) { return gather(x, i, axis=1) }",
+                  {{"x", x}, {"i", index}});
+  Tensor got = *Tensor::make(DType::F32, {4, 5, 6});
+  kernels.run("attacca_gather", static_cast<const void*>(x.data()),
+              static_cast<const void*>(index.data()), static_cast<void*>(got.data()), 4LL, 11LL,
+              5LL, 6LL);
+  expect_equal(got, want);
+}
+
+TEST(SingleKernels, Arange) {
+  const HostKernels kernels("#define ARANGE\n");
+  ASSERT_TRUE(kernels.compiled());
+  std::vector<long long> got(2000);
+  kernels.run("attacca_arange", got.data(), -7LL, 2000LL);
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], static_cast<long long>(i) - 7);
+}
+
+}  // namespace
+}  // namespace attacca::run
