@@ -129,11 +129,13 @@ class Growth {
         (work_.reductions == Reductions::Amax && !is_amax_of_matrix(n)))
       return "the device has no kernel that reduces in a region";
     const Value operand = n.operands[0];
-    if (draft_.kind == RegionKind::Pointwise || is_kernel() || n.op == Op::Mean)
-      return structural_reason(graph_, node);
+    if (draft_.kind == RegionKind::Pointwise || is_kernel()) return structural_reason(graph_, node);
     if (draft_.reduced.count(operand.id))
       return fmt::format("{} needs the whole of {}", label(node), label(operand));
     if (std::string reason = dtype_obstacle(graph_, node); !reason.empty()) return reason;
+    if (n.op == Op::Mean && ir::size_of(n.type.dtype) < 4)
+      return fmt::format("{} would keep all of {} a second time, in f32", label(node),
+                         label(operand));
     if (!(graph_.type(operand).shape == draft_.frames.domain()))
       return fmt::format("it reduces {}, which is not of the region's shape {}", label(operand),
                          to_string(draft_.frames.domain()));

@@ -57,8 +57,6 @@ std::string structural_reason(const ir::Graph& graph, ir::Value value) {
       return "broadcast repeats elements; its readers absorb it as strides where they can";
     case Op::Reshape:
       return "reshape needs a copy here: no strides express it";
-    case Op::Mean:
-      return "mean scales a finished sum; only sum, reduce_max, reduce_min and amax join a region";
     default:
       break;
   }

@@ -167,6 +167,7 @@ class Runner {
   static void reduce(const epilogue::Output& output, double& into, double value) {
     switch (output.reduction) {
       case ir::Op::Sum:
+      case ir::Op::Mean:  // divided when it is whole
         into += value;
         break;
       case ir::Op::ReduceMax:
@@ -202,6 +203,14 @@ class Runner {
           reduce(output, element, values.at(output.value));
       }
     });
+    double points = 1;
+    for (const int64_t extent : extents(region.epilogue.domain))
+      points *= static_cast<double>(extent);
+    for (const epilogue::Output& output : region.epilogue.outputs) {
+      if (output.kind == OutputKind::Store || output.reduction != ir::Op::Mean) continue;
+      std::vector<double>& sums = memory_.at(output.result);
+      for (double& sum : sums) sum /= points / static_cast<double>(sums.size());
+    }
   }
 
   const Partition& partition_;

@@ -126,6 +126,8 @@ const FusedCase kReductions[] = {
      "gemm y = relu(acc), m = amax of each row of relu(acc)"},
     {"columns", kXW, "m = sum(x @ w, axes=[0], keepdims=true); return m",
      "gemm m = sum of each column of acc"},
+    {"means", "x: f32[M, 8], w: f32[8, 4]", "h = x @ w; m = mean(h, axes=[1]); return h, m",
+     "gemm h = acc, m = mean of each row of acc"},
     {"all", kXW, "m = reduce_max(abs(x @ w)); return m", "gemm m = reduce_max of all of abs(acc)"},
     {"batched_columns", "x: f32[B, M, 8], w: f32[8, 4]",
      "m = reduce_min(x @ w, axes=[1]); return m", "gemm m = reduce_min of each column of acc"},

@@ -98,7 +98,17 @@ TEST(OnnxLinear, QuantizeLinear) {
   EXPECT_EQ(quantised(21, {}, 0, {{"output_dtype", int64_t{3}}}),
             "cast(round(x / 0.5), s8, saturate=true) : s8[M, 2]");
   EXPECT_EQ(quantised(21, {2}, kInt8, {{"block_size", int64_t{32}}}),
-            "error: block_size is not supported");
+            "error: scale_blocks of f32[M, 2] by f32[2] in blocks of [1, 32]");
+  EXPECT_EQ(read_text(Model(21)
+                          .input("x", {"2", "6"})
+                          .input("s", {"2", "2"})
+                          .input("z", {"2", "2"}, kInt8)
+                          .node("QuantizeLinear", {"x", "s", "z"}, {"y"},
+                                {{"axis", int64_t{1}}, {"block_size", int64_t{4}}})
+                          .output("y")),
+            "cast(round(x / scale_blocks(broadcast(1, [2, 6]), s, [1, 4])) + "
+            "scale_blocks(broadcast(1, [2, 6]), cast(z, f32), [1, 4]), s8, saturate=true) : "
+            "s8[2, 6]");
 }
 
 TEST(OnnxLinear, DequantizeLinear) {

@@ -50,7 +50,7 @@ TEST(OnnxReduce, ProductsOfNothingAndOfMany) {
   EXPECT_EQ(along("1"), "x : f32[2, 1]");
   EXPECT_EQ(along("3"), "x[:, :1] * x[:, 1:2] * x[:, 2:] : f32[2, 1]");
   EXPECT_TRUE(along("65").ends_with(" : f32[2, 1]")) << along("65");
-  EXPECT_EQ(along("M"), "error: ReduceProd along an axis of M");
+  EXPECT_TRUE(along("M").ends_with("[:, :1] : f32[2, 1]"));
 }
 
 TEST(OnnxReduce, SmallIntegersReduceInS32) {

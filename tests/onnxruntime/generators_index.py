@@ -108,6 +108,24 @@ def scatter_nd(case: Case) -> None:
                  case.input("u", dtype, [count, *dims[depth:]])])
 
 
+@of("TensorScatter")
+def tensor_scatter(case: Case) -> None:
+    dtype, dims = moved(case, 2)
+    dims = filled(case, dims)
+    axis = int(case.rng.integers(1, len(dims)))
+    dims[axis] += 2
+    written = int(case.rng.integers(1, dims[axis] + 1))
+    given: dict[str, Any] = {"axis": case.one(axis, axis - len(dims))}
+    last = dims[axis] - written
+    if case.maybe():
+        given["mode"], last = "circular", dims[axis] - 1
+    inputs = [case.input("x", dtype, dims),
+              case.input("u", dtype, [*dims[:axis], written, *dims[axis + 1:]])]
+    if case.maybe(0.8):
+        inputs.append(case.input("i", T.INT64, [dims[0]], integers_between(0, last)))
+    case.tested(inputs, **given)
+
+
 @of("TopK")
 def top_k(case: Case) -> None:
     dtype = typed(case, T.FLOAT, T.FLOAT, T.DOUBLE,

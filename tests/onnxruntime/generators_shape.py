@@ -77,6 +77,14 @@ def range_of(case: Case) -> None:
         ends = [case.one(0.0, -2.5), case.one(0.0, 4.25, -7.0), case.one(0.5, 1.0, -0.75)]
     names = [case.constant(name, np.asarray(value, NUMPY[dtype]))
              for name, value in zip(("begin", "end", "step"), ends)]
+    if case.maybe(0.3):  # up to a size, as a mask counts
+        case.input("x", T.FLOAT, ["N"])
+        case.sizes["N"] = case.extent()
+        case.node("Size", ["x"], ["size"])
+        case.node("Cast", ["size"], ["end_size"], to=dtype)
+        names = [case.constant("first", np.asarray(case.one(0, 0, -3), NUMPY[dtype])), "end_size",
+                 case.constant("one", np.asarray(1, NUMPY[dtype]))]
+        case.dtype = T.FLOAT
     case.tested(names, ["r"])
     case.node("Identity", ["r"], ["y"])
 
@@ -334,8 +342,6 @@ def reduction(case: Case) -> None:
     case.special = dtype in FLOATS and case.maybe(0.3)
     case.exact = extremum
     dims = case.shape(0 if case.opset >= 18 else 1)
-    if name == "ReduceProd":
-        dims = [case.extent() if isinstance(dim, str) else dim for dim in dims]
     count = int(case.rng.integers(len(dims) + 1)) if dims else 0
     axes = [int(axis) for axis in case.rng.permutation(len(dims))[:count]]
     if case.opset >= 11 and case.maybe():

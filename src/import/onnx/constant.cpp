@@ -86,7 +86,27 @@ Result<Outputs> integer_range(Node& node, DType dtype) {
   return add_constant(node.graph(), std::move(tensor));
 }
 
+// The size of which number_of() made a scalar, cast to floats; or the whole number it is.
+std::optional<Dim> whole_number(Node& node, size_t i) {
+  if (const auto known = node.constant_scalar(i)) {
+    const bool whole = std::trunc(*known) == *known && std::fabs(*known) < 0x1p31;
+    return whole ? std::optional(Dim(static_cast<int64_t>(*known))) : std::nullopt;
+  }
+  const auto input = node.input(i);
+  if (!input) return std::nullopt;
+  Value value = *input;
+  const auto& graph = node.graph();
+  while (graph[value].op == Op::Cast || graph[value].op == Op::Reshape)
+    value = graph[value].operands[0];
+  if (graph[value].op != Op::Arange || !(graph.type(value).shape == Shape{1})) return std::nullopt;
+  return graph[value].get<ir::ShapeAttrs>().shape[0];
+}
+
 Result<Outputs> float_range(Node& node, DType dtype) {
+  const auto start = whole_number(node, 0), limit = whole_number(node, 1),
+             step = whole_number(node, 2);
+  if (start && limit && step && !(start->is_static() && limit->is_static()))
+    return range_of_symbols(node, dtype, *start, *limit, *step);
   double bounds[3];
   for (size_t i = 0; i < 3; ++i) {
     const auto bound = node.constant_scalar(i);

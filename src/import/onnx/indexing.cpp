@@ -187,6 +187,51 @@ Result<Outputs> scatter_elements(Node& node) {
   return scatter_flat(node, x, places);
 }
 
+// A cache with the rows of an update from each batch's place on, along an axis; in a circular one
+// they go on at the beginning.
+Result<Outputs> tensor_scatter(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const Value update, node.input(1));
+  const Shape shape = node.shape(x);
+  const int64_t rank = node.rank(x);
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -2), rank));
+  const std::string mode = node.text("mode", "linear");
+  if (axis == 0 || (mode != "linear" && mode != "circular"))
+    return fail(fmt::format("axis={} and mode={}", axis, mode), {},
+                "the first axis is of batches; use linear or circular");
+  const auto at = static_cast<size_t>(axis);
+  Shape wanted = shape;
+  const Dim written = node.rank(update) == rank ? node.shape(update)[at] : Dim(0);
+  wanted[at] = written;
+  if (!(node.shape(update) == wanted) || written.is(0))
+    return fail(fmt::format("an update of shape {} of a cache of shape {}",
+                            ir::to_string(node.shape(update)), ir::to_string(shape)));
+  Expr place = counting(node, shape[at], rank, axis);  // in the update
+  if (node.has(2)) {
+    ATTACCA_TRY(const Value first, node.input(2));
+    ATTACCA_TRY_VOID(check_index(node, first));
+    if (!(node.shape(first) == Shape{shape[0]}))
+      return fail(fmt::format("write_indices of shape {}, wanted [{}]",
+                              ir::to_string(node.shape(first)), ir::to_string(shape[0])));
+    Shape batches(static_cast<size_t>(rank), 1);
+    batches[0] = shape[0];
+    place = place - reshape(cast(node.expr(first), DType::S64), batches);
+    if (mode == "circular") place = where(place < 0.0, place + number_of(node, shape[at]), place);
+  }
+  const Expr inside =
+      emit(Op::And, std::vector<Expr>{emit(Op::Ge, place, 0.0), place < number_of(node, written)});
+  Expr flat = where(inside, place, scalar_like(place, 0));
+  for (int64_t other = 0; other < axis; ++other) {
+    const auto i = static_cast<size_t>(other);
+    const Shape inner(wanted.begin() + other + 1, wanted.begin() + axis + 1);
+    flat = flat + counting(node, shape[i], rank, other) * number_of(node, ir::element_count(inner));
+  }
+  Shape whole(shape.begin(), shape.begin() + axis + 1), ones = whole;
+  ones.resize(static_cast<size_t>(rank), 1);
+  const Expr index = reshape(broadcast_to(flat, ones), whole);
+  return where(inside, gather_flat(node, update, {index, at + 1}), node.expr(x));
+}
+
 // Of equal elements the first ones are taken, in their order.
 Result<Outputs> top_k(Node& node) {
   ATTACCA_TRY(const Value x, node.input(0));

@@ -33,8 +33,12 @@ Result<Value> along_axis(Node& node, Value parameter, int64_t axis, int64_t rank
   return folded(reshape(node.expr(parameter), spread)).value;
 }
 
+bool is_byte(DType dtype) {
+  return dtype == DType::U8 || dtype == DType::S8;
+}
+
 bool is_quantized(DType dtype) {
-  return dtype == DType::U8 || dtype == DType::S8 || ir::is_fp8(dtype);
+  return is_byte(dtype) || ir::is_fp8(dtype);
 }
 
 Status check_quantized(DType dtype) {
@@ -87,31 +91,54 @@ Result<Quantisation> quantisation(Node& node, size_t scale_at, size_t zero_at, i
   return result;
 }
 
-Status refuse_blocks(Node& node) {
-  if (node.integer("block_size", 0) == 0) return {};
-  return fail("block_size is not supported", {}, "quantise per tensor or per axis");
-}
-
 // x times the scale of its block.
 Expr scale_blocks(const Expr& x, const Expr& scale, const std::vector<int64_t>& block) {
   return emit(Op::ScaleBlocks, std::vector<Expr>{x, scale}, ir::BlocksAttrs{block});
 }
 
+// A number for each block, as one for each element, in f32.
+Expr repeated(Node& node, const Expr& of_blocks, const Shape& shape,
+              const std::vector<int64_t>& block) {
+  const Expr one = node.expr(node.graph().literal(1, DType::F32));
+  return scale_blocks(broadcast_to(one, shape), folded(of_blocks), block);
+}
+
+struct Blocks {
+  std::vector<int64_t> extents;
+  std::optional<Expr> zeros;  // of each element, in f32
+};
+
+// Blocks of so many elements along axis=, of a tensor of this shape.
+Result<Blocks> blocks_of(Node& node, int64_t extent, const Shape& shape) {
+  const auto rank = static_cast<int64_t>(shape.size());
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 1), rank));
+  Blocks blocks{std::vector<int64_t>(shape.size(), 1), {}};
+  blocks.extents[static_cast<size_t>(axis)] = extent;
+  if (!node.has(2)) return blocks;
+  ATTACCA_TRY(const Value zero, node.input(2));
+  if (!is_zero(node, zero))
+    blocks.zeros = repeated(node, cast(node.expr(zero), DType::F32), shape, blocks.extents);
+  return blocks;
+}
+
 // (q - zero) * scale in f32, both of a block along one axis.
 Result<Expr> dequantized_blocks(Node& node, int64_t extent) {
   ATTACCA_TRY(const Value q, node.input(0));
-  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 1), node.rank(q)));
-  std::vector<int64_t> block(static_cast<size_t>(node.rank(q)), 1);
-  block[static_cast<size_t>(axis)] = extent;
-  std::optional<Value> zero;
-  if (node.has(2)) {
-    ATTACCA_TRY(zero, node.input(2));
-  }
-  if (!zero || is_zero(node, *zero)) return scale_blocks(node.expr(q), node.x(1), block);
-  const Expr one = node.expr(node.graph().literal(1, DType::F32));
-  const Expr zeros = scale_blocks(broadcast_to(one, node.shape(q)),
-                                  folded(cast(node.expr(*zero), DType::F32)), block);
-  return scale_blocks(cast(node.expr(q), DType::F32) - zeros, node.x(1), block);
+  ATTACCA_TRY(const Blocks blocks, blocks_of(node, extent, node.shape(q)));
+  const Expr numbers = blocks.zeros ? cast(node.expr(q), DType::F32) - *blocks.zeros : node.expr(q);
+  return scale_blocks(numbers, node.x(1), blocks.extents);
+}
+
+// round(x / scale) + zero, both of a block along one axis.
+Result<Expr> quantized_blocks(Node& node, Value x, Value scale, int64_t extent, DType dtype) {
+  if (!is_byte(dtype) || node.dtype(scale) != DType::F32)
+    return fail(fmt::format("blocks are quantised from {} by a scale of {} to {}",
+                            ir::name(node.dtype(x)), ir::name(node.dtype(scale)), ir::name(dtype)),
+                {}, "quantise float to uint8 or int8");
+  ATTACCA_TRY(const Blocks blocks, blocks_of(node, extent, node.shape(x)));
+  const Expr scales = repeated(node, node.expr(scale), node.shape(x), blocks.extents);
+  const Expr rounded = emit(Op::Round, cast(node.expr(x), DType::F32) / scales);
+  return cast(blocks.zeros ? rounded + *blocks.zeros : rounded, dtype, true);
 }
 
 }  // namespace
@@ -146,7 +173,7 @@ Result<QuantizedOperand> quantized_operand(Node& node, size_t q_at, size_t zero_
 // A @ B - rowsum(A) * zb - za * colsum(B - zb).
 Result<Expr> integer_product(Node& node, const QuantizedOperand& a, const QuantizedOperand& b) {
   for (const Value value : {a.q, b.q})
-    if (node.dtype(value) != DType::S8 && node.dtype(value) != DType::U8)
+    if (!is_byte(node.dtype(value)))
       return fail(fmt::format("an operand is {}, wanted int8 or uint8",
                               ir::to_string(node.graph().type(value))));
   ATTACCA_TRY(const auto za, zero_point(node, a, true));
@@ -269,13 +296,21 @@ Result<Outputs> qlinear_mat_mul(Node& node) {
 }
 
 Result<Outputs> quantize_linear(Node& node) {
-  ATTACCA_TRY_VOID(refuse_blocks(node));
   ATTACCA_TRY(const Value x, node.input(0));
-  ATTACCA_TRY(Quantisation by, quantisation(node, 1, 2, node.integer("axis", 1), node.rank(x)));
-  DType dtype = by.zero ? node.dtype(*by.zero) : DType::U8;
+  DType dtype = DType::U8;
+  if (node.has(2)) {
+    ATTACCA_TRY(const Value zero, node.input(2));
+    dtype = node.dtype(zero);
+  }
   if (const int64_t code = node.integer("output_dtype", 0); code != 0) {
     ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));
   }
+  if (const int64_t extent = node.integer("block_size", 0); extent != 0) {
+    ATTACCA_TRY(const Value scale, node.input(1));
+    ATTACCA_TRY(const Expr blocks, quantized_blocks(node, x, scale, extent, dtype));
+    return blocks;
+  }
+  ATTACCA_TRY(Quantisation by, quantisation(node, 1, 2, node.integer("axis", 1), node.rank(x)));
   if (by.zero) ATTACCA_TRY_VOID(check_zero(node, *by.zero, dtype));
   // The type of the division, else that of its operands.
   Value in = x;

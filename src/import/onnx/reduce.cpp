@@ -100,15 +100,34 @@ Expr channels(Node& node, size_t i, int64_t rank) {
   return rank >= 2 ? reshape(x, shape) : x;
 }
 
+// The product along an axis whose extent is a symbol: each element takes in the one 1, 2, 4 ...
+// places behind it, and the first one is the product. A further 1 stands at the end.
+Expr product_along_symbol(Node& node, const Expr& x, int64_t axis, Shape shape) {
+  constexpr int64_t kLargest = int64_t{1} << 31;
+  const auto rank = static_cast<int64_t>(shape.size());
+  const Dim extent = shape[static_cast<size_t>(axis)] + 1;
+  shape[static_cast<size_t>(axis)] = 1;
+  const Expr one = scalar_like(x, 1);
+  Expr total = concat({x, broadcast_to(one, shape)}, axis);
+  const Expr place = counting(node, extent, 1, 0), end = number_of(node, extent);
+  for (int64_t step = 1; step < kLargest; step *= 2) {
+    const Expr behind = place + static_cast<double>(step), inside = behind < end;
+    const Expr other = emit(Op::Gather, {total, where(inside, behind, scalar_like(behind, 0))},
+                            ir::AxisAttrs{axis});
+    Shape along(static_cast<size_t>(rank), 1);
+    along[static_cast<size_t>(axis)] = extent;
+    total = total * where(reshape(inside, along), other, one);
+  }
+  return slice_axis(total, axis, 0, 1);
+}
+
 // The product along an axis, which stays with extent 1; of no elements it is 1.
-Expr product_along(const Expr& x, int64_t axis) {
+Expr product_along(Node& node, const Expr& x, int64_t axis) {
   if (!x.value) return x;
   Shape shape = x.graph->type(*x.value).shape;
   Dim& along = shape[static_cast<size_t>(axis)];
   const auto extent = along.maybe_value();
-  if (!extent)
-    return {x.graph, fail(fmt::format("ReduceProd along an axis of {}", ir::to_string(along)), {},
-                          "export the model with a fixed size there")};
+  if (!extent) return product_along_symbol(node, x, axis, shape);
   if (*extent == 0) {
     along = 1;
     return broadcast_to(scalar_like(x, 1), shape);
@@ -154,7 +173,7 @@ Result<Outputs> reduction(Node& node) {
   return over(r, node.op(), r.x);
 }
 
-// The IR has no such reduction: makes a tree of products of halves.
+// The IR has no such reduction: makes a tree of products.
 Result<Outputs> reduce_prod(Node& node) {
   ATTACCA_TRY(const Reduction r, read_reduction(node));
   if (r.nothing || !r.x.value) return r.x;
@@ -162,7 +181,7 @@ Result<Outputs> reduce_prod(Node& node) {
   const DType dtype = node.dtype(*r.x.value);
   const bool narrow = dtype == DType::F16 || dtype == DType::BF16;
   Expr total = narrow ? cast(r.x, DType::F32) : r.x;
-  for (const int64_t axis : r.axes) total = product_along(total, axis);
+  for (const int64_t axis : r.axes) total = product_along(node, total, axis);
   total = cast(total, dtype);
   ATTACCA_TRY(const Value kept, total.value);
   if (r.keepdims) return kept;
