@@ -70,7 +70,7 @@ def signature(name: str, function: Callable[..., Any]) -> str:
     text = str(inspect.signature(function))
     for _ in range(2):  # annotations that are texts
         text = re.sub(r"(: |-> )([\"'])(.*?)\2(?=[,)]| = | ->|$)", r"\1\3", text)
-    text = re.sub(r"\(self(, )?", "(", text)
+    text = re.sub(r"\((self|cls)(, )?", "(", text)
     if "_Forward" in text or " at 0x" in text:
         text = "(...)"
     return f"{name}{text}"
@@ -85,6 +85,7 @@ def entries(module: ModuleType, prefix: str) -> Iterator[str]:
             for member, value in vars(thing).items():
                 if member.startswith("_") and member != "__call__":
                     continue
+                value = value.__func__ if isinstance(value, classmethod) else value
                 if isinstance(value, property) and value.__doc__:
                     yield entry(f"{title}.{member}", section(value.fget.__doc__))
                 elif inspect.isfunction(value) and value.__doc__:

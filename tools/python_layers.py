@@ -20,7 +20,7 @@ RANKS = {
          ["_launch"],
          ["_plan"],
          ["_compile"],
-         ["_trace", "_tune"],
+         ["_pack", "_trace", "_tune"],
          ["_matmul"],
          ["__init__"],
          ["onnxruntime", "torch"],

@@ -82,4 +82,5 @@ NB_MODULE(_core, module) {
   bind_dlpack(module);
   bind_frameworks(module);
   bind_call_cache(module);
+  bind_weights(module);
 }
