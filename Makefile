@@ -14,7 +14,7 @@ BUILD_RELEASE = cmake --preset release $(LAUNCHER) && cmake --build --preset rel
 BUILD_SANITIZE = cmake --preset sanitize $(LAUNCHER) && cmake --build --preset sanitize -j $(JOBS)
 
 .PHONY: demo test setup build wheel package gpu layers lint format-check format bench-cpu \
-        bench-gpu gpu-test fuzz clean
+        bench-onnx bench-gpu gpu-test fuzz clean
 
 demo:
 	@tools/stages.sh \
@@ -74,6 +74,13 @@ bench-cpu:
 	cmake --build --preset bench -j $(JOBS)
 	build-bench/bench/cpu_bench
 	build-bench/bench/cpu_table docs/benchmarks/cpu.md
+
+# Small ONNX models beside ONNX Runtime: docs/benchmarks/onnx.md. Needs PyTorch for the exports.
+bench-onnx: setup
+	cmake --preset release $(LAUNCHER)
+	cmake --build --preset release -j $(JOBS) --target attacca_python onnx_regions
+	PYTHONPATH=$(BUILD)/python:bench/onnx .deps/venv/bin/python bench/onnx/run.py \
+	  $(BUILD)/bench/onnx/onnx_regions
 
 # On a machine with a GPU: tests every template and op, random epilogues and graphs, whole plans.
 gpu-test: gpu

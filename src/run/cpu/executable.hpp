@@ -8,6 +8,7 @@
 #include "fuse/fuse.hpp"
 #include "ir/graph/mode.hpp"
 #include "run/cpu/buffer_pool.hpp"
+#include "run/cpu/region_time.hpp"
 
 namespace attacca::run {
 
@@ -26,6 +27,7 @@ struct RunState {
   int threads = 1;
   std::map<ir::Value, ir::Tensor>* accumulators = nullptr;  // wanted of every GEMM node, if set
   std::vector<ir::Tensor> places = {};  // by value id: the caller's memory for results; or empty
+  std::vector<RegionTime>* times = nullptr;  // wanted of every region, if set
 
   // Memory for a value, row-major and uninitialised.
   Result<ir::Tensor> result(ir::Value value, ir::DType dtype, std::vector<int64_t> shape) {

@@ -1,5 +1,6 @@
 #include "run/cpu/plan.hpp"
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -42,6 +43,8 @@ struct CpuPlan::Impl {
   Result<ir::SymbolValues> symbols_of(const ir::Bindings& inputs) const;
   Status set_inputs(RunState& state, const ir::Bindings& inputs) const;
   Result<StageSizes> measure(const ir::SymbolValues& symbols) const;
+  Result<std::vector<Tensor>> run(const ir::Bindings& inputs, std::map<Value, Tensor>* accumulators,
+                                  std::vector<RegionTime>* times) const;
   Result<std::vector<Tensor>> run_stages(RunState& state, const StageSizes& sizes) const;
   Result<std::vector<Tensor>> finish(RunState& state) const;
   Result<Tensor> copy_of(const Tensor& tensor) const;
@@ -177,8 +180,13 @@ Result<StageSizes> CpuPlan::Impl::measure(const ir::SymbolValues& symbols) const
 
 Result<std::vector<Tensor>> CpuPlan::Impl::run_stages(RunState& state,
                                                       const StageSizes& sizes) const {
+  using Clock = std::chrono::steady_clock;
   for (size_t i = 0; i < stages.size(); ++i) {
+    const auto begin = state.times ? Clock::now() : Clock::time_point();
     ATTACCA_TRY_VOID(stages[i].executable->run(state, sizes[i].get()));
+    if (state.times)
+      state.times->push_back(
+          {stages[i].region, std::chrono::duration<double>(Clock::now() - begin).count()});
     for (const Value value : stages[i].last_read) state.values[value.id] = {};
   }
   return finish(state);
@@ -229,19 +237,32 @@ Result<CpuPlan> CpuPlan::make(Prepared prepared, CpuOptions options) {
   });
 }
 
+Result<std::vector<Tensor>> CpuPlan::Impl::run(const ir::Bindings& inputs,
+                                               std::map<Value, Tensor>* accumulators,
+                                               std::vector<RegionTime>* times) const {
+  return guarded([&]() -> Result<std::vector<Tensor>> {
+    ATTACCA_TRY(const ir::SymbolValues symbols, symbols_of(inputs));
+    ATTACCA_TRY(const StageSizes sizes, measure(symbols));
+    RunState state{.symbols = symbols,
+                   .values = known,
+                   .buffers = buffers,
+                   .threads = threads,
+                   .accumulators = accumulators,
+                   .times = times};
+    ATTACCA_TRY_VOID(set_inputs(state, inputs));
+    return run_stages(state, sizes);
+  });
+}
+
 Result<std::vector<Tensor>> CpuPlan::run(const ir::Bindings& inputs,
                                          std::map<Value, Tensor>* accumulators) const {
-  return guarded([&]() -> Result<std::vector<Tensor>> {
-    ATTACCA_TRY(const ir::SymbolValues symbols, impl_->symbols_of(inputs));
-    ATTACCA_TRY(const StageSizes sizes, impl_->measure(symbols));
-    RunState state{.symbols = symbols,
-                   .values = impl_->known,
-                   .buffers = impl_->buffers,
-                   .threads = impl_->threads,
-                   .accumulators = accumulators};
-    ATTACCA_TRY_VOID(impl_->set_inputs(state, inputs));
-    return impl_->run_stages(state, sizes);
-  });
+  return impl_->run(inputs, accumulators, nullptr);
+}
+
+Result<std::vector<RegionTime>> CpuPlan::time_regions(const ir::Bindings& inputs) const {
+  std::vector<RegionTime> times;
+  ATTACCA_TRY_VOID(impl_->run(inputs, nullptr, &times));
+  return times;
 }
 
 // ---- For certain sizes

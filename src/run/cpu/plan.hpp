@@ -9,6 +9,7 @@
 
 #include "ir/interpret/interpreter.hpp"
 #include "run/cpu/packed_weights.hpp"
+#include "run/cpu/region_time.hpp"
 #include "run/shared/target.hpp"
 
 namespace attacca::run {
@@ -49,6 +50,9 @@ class CpuPlan {
   // For tests, accumulators of every GEMM node (f32 or s32, the node's shape) can be collected.
   Result<std::vector<ir::Tensor>> run(
       const ir::Bindings& inputs, std::map<ir::Value, ir::Tensor>* accumulators = nullptr) const;
+
+  // One run, region by region. What was computed when the plan was made is not among them.
+  Result<std::vector<RegionTime>> time_regions(const ir::Bindings& inputs) const;
 
   // May outlive the plan. REQUIRES: no inputs given as weights.
   Result<std::shared_ptr<const CpuInstance>> instance(ir::SymbolValues symbols) const;

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <exception>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 
 #include "support/files/process_gate.hpp"
@@ -42,6 +43,15 @@ void relax() {
 // How long a worker looks for the next job, and a caller for the end of its job, before it sleeps:
 // regions follow each other closely, and the tasks of one are alike.
 constexpr int kSpins = 4000;
+
+// Moves a worker off a processor: where others load the machine, it would wait there until the
+// caller's own work is done.
+void move_off(int processor, std::thread& worker) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
+  CPU_CLR(static_cast<size_t>(processor), &allowed);
+  pthread_setaffinity_np(worker.native_handle(), sizeof(allowed), &allowed);
+}
 
 template <class F>
 void spin_while(F waiting) {
@@ -89,7 +99,12 @@ void ThreadPool::grow(int workers) {
       mmap(nullptr, kRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return;
   try {
-    while (static_cast<int>(workers_.size()) < workers) workers_.emplace_back([this] { work(); });
+    while (static_cast<int>(workers_.size()) < workers) {
+      workers_.reserve(workers_.size() + 1);
+      auto made = std::make_unique<Worker>();
+      made->thread = std::thread([this, self = made.get()] { work(*self); });
+      workers_.push_back(std::move(made));
+    }
   } catch (const std::exception&) {  // no more threads: fewer do as well, and the caller is one
   }
   munmap(room, kRoom);
@@ -106,12 +121,24 @@ ThreadPool::Job* ThreadPool::take_job() {
   return job;
 }
 
-void ThreadPool::work() {
+void ThreadPool::place_workers(int count) {
+  const int here = sched_getcpu();
+  if (here < 0 || here >= CPU_SETSIZE) return;
+  for (int i = 0; i < std::min(count, static_cast<int>(workers_.size())); ++i) {
+    Worker& worker = *workers_[i];
+    if (worker.processor.load(std::memory_order_relaxed) != here) continue;
+    move_off(here, worker.thread);
+    worker.processor.store(-1, std::memory_order_relaxed);
+  }
+}
+
+void ThreadPool::work(Worker& self) {
   std::unique_lock lock(mutex_);  // grow() holds it, and memory back, until all have started
   const SerialOpenMp serial;
   for (;;) {
     Job* job = take_job();
     if (!job) {
+      self.processor.store(sched_getcpu(), std::memory_order_relaxed);
       lock.unlock();
       spin_while([this] { return queued_.load(std::memory_order_relaxed) == 0; });
       lock.lock();
@@ -136,6 +163,7 @@ void ThreadPool::run(int threads, int64_t count, const std::function<void(int64_
   if (helpers > 0) {
     const std::lock_guard lock(mutex_);
     grow(helpers);
+    place_workers(helpers);
     jobs_.push_back(&job);
     ++queued_;
   }

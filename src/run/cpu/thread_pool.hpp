@@ -8,6 +8,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -29,17 +30,23 @@ class ThreadPool {
 
  private:
   struct Job;
+  struct Worker {
+    std::thread thread = {};
+    std::atomic<int> processor = -1;  // where it last looked for a job; -1: not known
+  };
 
   explicit ThreadPool(const ThreadPool* parents) : parents_(parents) {}
   void grow(int workers);
-  void work();
+  // Keeps workers off the processor of the calling thread. REQUIRES: mutex_ held
+  void place_workers(int count);
+  void work(Worker& self);
   Job* take_job();  // REQUIRES: mutex_ held
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Job*> jobs_;
   std::atomic<int> queued_ = 0;  // jobs_.size(), readable without the lock
-  std::vector<std::thread> workers_;
+  std::vector<std::unique_ptr<Worker>> workers_;
   const ThreadPool* const parents_;  // of the process that forked this one: not to be touched
 };
 

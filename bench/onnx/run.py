@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Writes docs/benchmarks/onnx.md: small ONNX models on the CPU beside ONNX Runtime.
+
+Usage: run.py REGIONS [--rounds N]
+
+Run with PYTHONPATH leading to the built package and to bench/onnx. REGIONS: the program
+onnx_regions of the build. `make bench-onnx` does all this.
+"""
+from __future__ import annotations
+
+import argparse
+import collections
+import datetime
+import json
+import logging
+import math
+import pathlib
+import platform
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import models
+import numpy as np
+import onnxruntime
+
+import attacca
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/benchmarks/onnx.md"
+THREADS = (1, 2)
+# What the nodes of ONNX Runtime's profile are; others are elementwise.
+KINDS = {
+    "products and their tails": (
+        "MatMul Gemm FusedMatMul FusedGemm QGemm QLinearMatMul MatMulInteger MatMulIntegerToFloat "
+        "DynamicQuantizeMatMul").split(),
+    "reductions": (
+        "Softmax QLinearSoftmax LayerNormalization SimplifiedLayerNormalization "
+        "SkipLayerNormalization SkipSimplifiedLayerNormalization ReduceMean ReduceMax "
+        "ReduceSum").split(),
+    "moving": "Reshape Transpose Concat Split Slice Gather Unsqueeze Squeeze Expand".split(),
+}
+ROWS = ("products and their tails", "reductions", "elementwise", "moving")
+
+
+def session_of(model: bytes, threads: int, profile: str = "") -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 4
+    if profile:
+        options.enable_profiling, options.profile_file_prefix = True, profile
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def fastest(run: Callable[[], Any], calls: int = 5) -> float:
+    """Microseconds of the fastest call: after a pause, in which the other's threads stop spinning,
+    and a call that wakes its own."""
+    time.sleep(0.005)
+    run()
+    best = math.inf
+    for _ in range(calls):
+        begin = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - begin)
+    return best * 1e6
+
+
+def in_turns(ours: Callable[[], Any], theirs: Callable[[], Any],
+             rounds: int) -> tuple[float, float]:
+    times = [(fastest(ours), fastest(theirs)) for _ in range(rounds)]
+    mine, others = zip(*times)
+    return min(mine), min(others)
+
+
+def their_kinds(model: bytes, feeds: dict[str, Any], folder: str) -> dict[str, float]:
+    session = session_of(model, 1, folder + "/profile")
+    for _ in range(100):
+        session.run(None, feeds)
+    nodes = collections.defaultdict(list)
+    for event in json.loads(pathlib.Path(session.end_profiling()).read_text()):
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
+            nodes[event["name"], event["args"]["op_name"]].append(event["dur"])
+    kinds: dict[str, float] = collections.defaultdict(float)
+    for (_, op), durations in nodes.items():
+        kind = next((kind for kind, ops in KINDS.items() if op in ops), "elementwise")
+        kinds[kind] += min(durations)
+    return kinds
+
+
+def our_kinds(program: str, model: bytes, feeds: dict[str, Any],
+              folder: str) -> dict[str, float]:
+    path = pathlib.Path(folder, "model.onnx")
+    path.write_bytes(model)
+    inputs = []
+    for name, value in feeds.items():
+        np.save(pathlib.Path(folder, name), value)
+        inputs.append(f"{name}={folder}/{name}.npy")
+    lines = subprocess.run([program, str(path), "1", "100", *inputs], check=True,
+                           capture_output=True, text=True).stdout.splitlines()
+    return {kind: float(time) for time, kind in (line.split("\t") for line in lines)}
+
+
+def mean(ratios: list[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def machine() -> str:
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":")[1].strip()
+    return platform.machine()
+
+
+def wrapped(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, 100)) + "\n"
+
+
+def measured(program: str, rounds: int) -> str:
+    rows, kinds, ratios = [], [], collections.defaultdict(list)
+    with tempfile.TemporaryDirectory() as folder:
+        for structure in models.STRUCTURES:
+            for form in models.FORMS:
+                model, feeds = models.make(structure, form, pathlib.Path(folder))
+                cells = [structure, form]
+                for threads in THREADS:
+                    plan = attacca.compile(model, threads=threads)
+                    session = session_of(model, threads)
+                    ours, theirs = in_turns(lambda: plan(**feeds),
+                                            lambda: session.run(None, feeds), rounds)
+                    cells += [f"{ours:.0f}", f"{theirs:.0f}", f"{theirs / ours:.2f}"]
+                    ratios[form, threads].append(theirs / ours)
+                rows.append(cells)
+                mine = our_kinds(program, model, feeds, folder)
+                others = their_kinds(model, feeds, folder)
+                kinds.append([structure, form] + [
+                    f"{mine.get(kind, 0):.0f} / {others.get(kind, 0):.0f}" for kind in ROWS])
+                print(*cells, file=sys.stderr, flush=True)
+    means = [[form, *(f"{mean(ratios[form, threads]):.2f}" for threads in THREADS)]
+             for form in models.FORMS]
+    return page(rows, means, kinds)
+
+
+def table(head: list[str], rows: list[list[str]], texts: int) -> str:
+    rule = ["---"] * texts + ["---:"] * (len(head) - texts)
+    return "".join("| " + " | ".join(row) + " |\n" for row in [head, rule, *rows]).replace(
+        "| --- |", "|---|").replace(" ---: |", "---:|").replace(" --- |", "---|")
+
+
+def page(rows: list[list[str]], means: list[list[str]], kinds: list[list[str]]) -> str:
+    head = "# ONNX models on the CPU\n\n"
+    head += wrapped(
+        "`make bench-onnx` writes this file. The models (`bench/onnx/models.py`) have random "
+        "weights and the structures of an MLP on 64 rows, of two layers of BERT and of Llama on "
+        "128 tokens, and of two layers of a vision transformer on 197, with 256 features. They are "
+        "exported by torch and quantised by onnxruntime.quantization. The peer is ONNX Runtime's "
+        "own CPU provider with all its optimisations. Both run in turns in one process; times are "
+        "the fastest of many calls, since other work on the machine only makes them slower, and "
+        "disturbs two threads most. Ratios are ONNX Runtime's time over Attacca's: above 1.00 "
+        "Attacca is faster.")
+    head += "\n" + wrapped(
+        f"{machine()}, shared with other work; ONNX Runtime {onnxruntime.__version__}, Python "
+        f"{platform.python_version()}; {datetime.date.today()}. Microseconds.")
+    columns = [f"{what}, {threads} thread{'s' * (threads > 1)}"
+               for threads in THREADS for what in ("Attacca", "ONNX Runtime", "ratio")]
+    text = head + "\n" + table(["model", "form", *columns], rows, 2)
+    text += "\n" + wrapped("Geometric means of the ratios:") + "\n"
+    text += table(["form", *(f"{threads} thread{'s' * (threads > 1)}" for threads in THREADS)],
+                  means, 1)
+    text += "\n" + wrapped(
+        "Where the time goes on one thread, Attacca / ONNX Runtime's profile. Attacca's regions "
+        "count as what they begin with: a product's elementwise tail, and a softmax's maximum, are "
+        "in its product; the exponentials of a softmax and the squares of a norm are elementwise. "
+        "ONNX Runtime's fused norms and softmax are reductions, its products of quantised tensors "
+        "include quantising.") + "\n"
+    return text + table(["model", "form", *ROWS], kinds, 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("regions")
+    parser.add_argument("--rounds", type=int, default=21)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    PAGE.write_text(measured(arguments.regions, arguments.rounds))
+
+
+if __name__ == "__main__":
+    main()
