@@ -50,15 +50,17 @@ class Reader {
     GraphValue made;
     made.name = std::move(name);
     made.graph_output = info.IsGraphOutput();
-    const OrtApi& api = Ort::GetApi();
-    if (info.IsConstantInitializer())
-      Ort::ThrowOnError(api.ValueInfo_GetInitializerValue(info, &made.constant));
-    if (made.constant != nullptr)
-      Ort::ThrowOnError(api.GetTensorSizeInBytes(made.constant, &made.constant_bytes));
     const Ort::ConstTypeInfo type = info.TypeInfo();
     if (type == nullptr || type.GetONNXType() != ONNX_TYPE_TENSOR) return made;
     const auto tensor = type.GetTensorTypeAndShapeInfo();
     made.dtype = tensor.GetElementType();
+    // Texts have no size in bytes; no node that reads them is taken.
+    if (made.dtype != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING && info.IsConstantInitializer()) {
+      const OrtApi& api = Ort::GetApi();
+      Ort::ThrowOnError(api.ValueInfo_GetInitializerValue(info, &made.constant));
+      if (made.constant != nullptr)
+        Ort::ThrowOnError(api.GetTensorSizeInBytes(made.constant, &made.constant_bytes));
+    }
     std::vector<Extent> shape;
     const std::vector<const char*> symbols = tensor.GetSymbolicDimensions();
     for (const int64_t extent : tensor.GetShape()) {

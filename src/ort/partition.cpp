@@ -176,14 +176,16 @@ Group tail_of(const GraphView& graph, size_t product, const std::set<size_t>& in
 }
 
 // The dequantisations, transposes and casts of constants that the group alone reads.
-Group with_constants(const GraphView& graph, Group group, const std::set<size_t>& inside) {
+Group with_constants(const GraphView& graph, const Group& group, const std::set<size_t>& inside,
+                     const std::vector<int64_t>& owner) {
   std::set<size_t> members(group.begin(), group.end());
   std::vector<size_t> open = group;
   while (!open.empty()) {
     const size_t node = open.back();
     open.pop_back();
     for_each_before(graph, node, [&](size_t before) {
-      bool constant = inside.count(before) && !members.count(before), shared = false;
+      bool constant = inside.count(before) && !members.count(before) && owner[before] < 0;
+      bool shared = false;
       for (const auto& input : graph.nodes[before].inputs)
         constant = constant && (!input || graph.values[*input].constant != nullptr);
       for_each_after(graph, before, [&](size_t after) { shared |= !members.count(after); });
@@ -225,7 +227,7 @@ std::vector<Group> products_of(const GraphView& graph, const Group& group) {
   std::vector<Group> all;
   for (const size_t node : group) {
     if (!contains(kProducts, graph.nodes[node].op) || owner[node] >= 0) continue;
-    Group made = with_constants(graph, tail_of(graph, node, inside, owner), inside);
+    Group made = with_constants(graph, tail_of(graph, node, inside, owner), inside, owner);
     std::vector<int64_t> next = owner;
     for (const size_t each : made) next[each] = static_cast<int64_t>(all.size());
     if (!acyclic(graph, next)) continue;

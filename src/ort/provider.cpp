@@ -54,15 +54,22 @@ Provider::Provider(Settings settings, const OrtLogger* logger)
   };
 }
 
+Result<Choice> Provider::choice(const Ort::ConstGraph& graph) const {
+  try {
+    GraphView view = view_of(graph);
+    if (!settings_.nodes.empty()) return choose_named(view, settings_.plan, settings_.nodes);
+    Measurer measurer(view, settings_);
+    return choose(view, settings_, measurer.judge());
+  } catch (const std::exception& error) {
+    return Choice{{}, {std::string("takes nothing, since it failed: ") + error.what()}};
+  }
+}
+
 OrtStatus* Provider::claim(const OrtGraph* raw, OrtEpGraphSupportInfo* support) {
   const Ort::ConstGraph graph{raw};
   const std::vector<Ort::ConstNode> nodes = graph.GetNodes();
   if (is_nested(graph, nodes)) return nullptr;
-  GraphView view = view_of(graph);
-  Measurer measurer(view, settings_);
-  const auto chosen = settings_.nodes.empty()
-                          ? Result<Choice>(choose(view, settings_, measurer.judge()))
-                          : choose_named(view, settings_.plan, settings_.nodes);
+  const auto chosen = choice(graph);
   if (!chosen) return to_ort(chosen.status());
   for (const std::string& note : chosen->notes) log(note);
   OrtNodeFusionOptions fusion = {};

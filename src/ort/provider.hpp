@@ -17,6 +17,9 @@ class Provider : public OrtEp {
   Provider(Settings settings, const OrtLogger* logger);
 
  private:
+  // Errors: a region that the settings name and that cannot be compiled. What fails otherwise is a
+  // note: the session then runs without Attacca.
+  Result<Choice> choice(const Ort::ConstGraph& graph) const;
   OrtStatus* claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
   OrtStatus* compile(const OrtNode* fused, OrtNodeComputeInfo** compiled);
   void log(const std::string& text) const;

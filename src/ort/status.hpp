@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <new>
 
 #include "attacca/attacca.hpp"
 #include "ort/api.hpp"
@@ -21,6 +22,8 @@ OrtStatus* guarded(F f) noexcept {
     return f();
   } catch (const Ort::Exception& error) {
     return Ort::GetApi().CreateStatus(error.GetOrtErrorCode(), error.what());
+  } catch (const std::bad_alloc&) {
+    return to_ort({"memory ran out", "a region", "run with smaller sizes or on a larger machine"});
   } catch (const std::exception& error) {
     return Ort::GetApi().CreateStatus(ORT_EP_FAIL, error.what());
   }

@@ -166,6 +166,17 @@ def ways_around(rng: np.random.Generator) -> tuple[bytes, Any]:
     return g.model({"x": [16, 16], "which": []}, [g.nodes[-1].output[0], a], which=T.BOOL), feeds
 
 
+def texts(rng: np.random.Generator) -> tuple[bytes, Any]:
+    """A product scaled by what a comparison of texts gives."""
+    g = Graph(rng)
+    equal = g("Cast", g("Equal", "words", np.array(["a"], object)), to=T.FLOAT)
+    g("Mul", g("MatMul", "x", g.weight(8, 4)), g("Unsqueeze", equal, np.array([1])))
+    feeds = [{"x": rng.standard_normal((3, 8)).astype(np.float32),
+              "words": np.array(["a", "b", "a"], object)}]
+    return g.model({"x": ["n", 8], "words": ["n"]}, [g.nodes[-1].output[0]], opset=19,
+                   words=T.STRING), feeds
+
+
 def no_product(rng: np.random.Generator) -> tuple[bytes, Any]:
     g = Graph(rng)
     g("Relu", g("Add", "x", g.weight(8)))
@@ -192,6 +203,7 @@ MADE: list[tuple[str, Callable[[Any], Any], dict[str, Any]]] = [
     ("quantized", quantized, {"tolerance": 0.02}),
     ("quantized at run time", dynamic_quantized, {"tolerance": 1e-5}),
     ("ways around", ways_around, {"tolerance": 1e-5, "left": ("NonZero", "If")}),
+    ("texts", texts, {"tolerance": 1e-5, "left": ("Equal",)}),
     ("no product", no_product, {"tolerance": 0, "left": ("Relu",), "claimed": False}),
 ]
 
