@@ -6,7 +6,8 @@
     print(attacca.torch.report())
 
 Each region, a matrix product and what follows it, becomes one call of the custom op
-``attacca::region``. All other ops go to Inductor unchanged, and so do training graphs.
+``attacca::region``. All other ops go to Inductor unchanged, and so do training graphs, and products
+that Inductor overlaps with collectives (``torch._inductor.config._micro_pipeline_tp``).
 
 A function under ``torch.compile`` or ``torch.export`` may call :func:`attacca.matmul`, plans and
 fused functions. These calls become the custom ops ``attacca::matmul`` and ``attacca::plan``. A

@@ -19,6 +19,7 @@ from ..._dims import Dim, sources
 from ..._errors import Error
 from ..._functions.table import Refused
 from .._ops.region import has_kernel
+from .collectives import overlapped
 from .importer import Importer, dim_text
 from .kernels import is_stand_in
 from .static import hint
@@ -71,6 +72,8 @@ def find(graph: torch.fx.Graph) -> Found:
         if node.op != "call_function":
             continue
         try:
+            if is_product_op(node) and (collective := overlapped(node)):
+                raise Refused(f"Inductor overlaps it with {collective}")
             importer.statement(node)
             translated.add(node)
         except Refused as reason:

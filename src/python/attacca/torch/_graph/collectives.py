@@ -1,0 +1,39 @@
+"""Products that Inductor overlaps with the collectives beside them."""
+from __future__ import annotations
+
+import torch
+
+from .importer import Importer
+
+# Ops between a product and a collective that move elements only.
+_MOVES = {"aten.cat", "aten.clone", "aten.permute", "aten.reshape", "aten.slice", "aten.split",
+          "aten.squeeze", "aten.t", "aten.transpose", "aten.unsqueeze", "aten.view",
+          "aten._unsafe_view", "getitem", "_c10d_functional.wait_tensor"}
+_GATHER = "_c10d_functional.all_gather_into_tensor"
+_SCATTER = "_c10d_functional.reduce_scatter_tensor"
+
+
+def overlapped(product: torch.fx.Node) -> str | None:
+    """The collective beside the product whose copies Inductor overlaps with it, if
+    ``torch._inductor.config._micro_pipeline_tp`` asks for that: that pass runs later and finds
+    ATen's products only. None: there is no such collective."""
+    from torch._inductor import config
+
+    if not config._micro_pipeline_tp:
+        return None
+    if any(_reaches(node, _GATHER, forward=False) for node in product.all_input_nodes):
+        return "all_gather"
+    if any(_reaches(user, _SCATTER, forward=True) for user in product.users):
+        return "reduce_scatter"
+    return None
+
+
+def _reaches(node: torch.fx.Node, collective: str, forward: bool) -> bool:
+    """Whether the collective is this node, or behind moves of elements."""
+    if node.op != "call_function":
+        return False
+    op = Importer.op(node)
+    if op == collective:
+        return True
+    return op in _MOVES and any(_reaches(near, collective, forward)
+                                for near in (node.users if forward else node.all_input_nodes))
