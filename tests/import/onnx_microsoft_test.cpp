@@ -3,7 +3,7 @@
 namespace attacca::import {
 namespace {
 
-constexpr int kInt32 = onnx::TensorProto::INT32;
+constexpr int kInt32 = onnx::TensorProto::INT32, kBfloat16 = onnx::TensorProto::BFLOAT16;
 
 // One row of weights 1, 2, ... with f32 scales of 0.5.
 struct Weights {
@@ -11,16 +11,18 @@ struct Weights {
   std::vector<double> zeros = {};
   int zero_type = kUint8;
   std::vector<double> order = {};
+  int type = onnx::TensorProto::FLOAT;
 };
 
 std::string product(const Weights& of, Attributes attributes = {}) {
   const int64_t blocks = (of.k + of.block - 1) / of.block, bytes = of.block * of.bits / 8;
   Model model(21);
-  model.input("x", {"M", std::to_string(of.k)});
+  model.input("x", {"M", std::to_string(of.k)}, of.type);
   std::vector<double> codes;
   for (int64_t i = 0; i < blocks * bytes; ++i) codes.push_back(static_cast<double>(i % 256));
   model.weight("w", {1, blocks, bytes}, codes, kUint8);
-  model.weight("s", {1, blocks}, std::vector<double>(static_cast<size_t>(blocks), 0.5));
+  const double half = of.type == kBfloat16 ? 0x3f00 : 0.5;  // its bits, or itself
+  model.weight("s", {1, blocks}, std::vector<double>(static_cast<size_t>(blocks), half), of.type);
   std::vector<std::string> inputs{"x", "w", "s", "", ""};
   if (!of.zeros.empty()) {
     model.weight("z", {1, static_cast<int64_t>(of.zeros.size())}, of.zeros, of.zero_type);
@@ -40,11 +42,12 @@ TEST(OnnxMicrosoft, BlockWeightsArePackedWhereTheyCanBe) {
     return text.find(wanted) != std::string::npos ? std::string(wanted) : text;
   };
   for (const auto& [of, wanted] : std::vector<std::pair<Weights, std::string_view>>{
-           {{.k = 128}, "[1, 128], weights=s8, bits=4, group=64, scales=f32)"},
-           {{.k = 70, .bits = 8}, "[1, 70], weights=s8, group=64, scales=f32)"},
-           {{.zeros = {3}}, "[1, 64], weights=u8, bits=4, group=64, scales=f32, zeros=true)"}})
+           {{.k = 128, .type = kBfloat16}, "[1, 128], weights=s8, bits=4, group=64, scales=bf16, dtype=bf16)"},
+           {{.k = 70, .bits = 8, .type = kBfloat16}, "[1, 70], weights=s8, group=64, scales=bf16, dtype=bf16)"},
+           {{.zeros = {3}, .type = kBfloat16},
+            "[1, 64], weights=u8, bits=4, group=64, scales=bf16, zeros=true, dtype=bf16)"}})
     EXPECT_EQ(part(product(of), wanted), wanted);
-  // Blocks of 16 or 32, zero points of floats and other orders become plain weights.
+  // Blocks of 16 or 32, zero points of floats, other orders and f32 become plain weights.
   EXPECT_EQ(product({.k = 4, .block = 16}),
             "matmul(x, transpose(constant(f32[1, 4], [-4, -4, -3.5, -4]))) : f32[M, 1]");
   EXPECT_EQ(product({.k = 2, .zeros = {0.5}, .zero_type = kFloat}),

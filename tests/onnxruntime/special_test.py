@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import onnx.parser
 import onnxruntime
+from ml_dtypes import bfloat16
+from onnx import TensorProto as T
+from onnx import helper, numpy_helper
 
 import attacca
 
@@ -210,6 +213,42 @@ class Quantised(unittest.TestCase):
                         "DynamicQuantizeLinear (x) }")
         y, s, z = plan(np.zeros(3, np.float32))
         self.assertEqual((y.tolist(), s.item(), z.item()), ([0, 0, 0], 0.0, 0))
+
+
+class BlockWeights(unittest.TestCase):
+    def test_packed_weights_are_the_dequantised_ones(self) -> None:
+        """The product with an identity, of bfloat16: ONNX Runtime has no kernel for it."""
+        rng = np.random.default_rng(3)
+        for bits, block, columns in ((4, 64, 130), (4, 128, 256), (8, 64, 70), (4, 32, 64)):
+            blocks, rows, levels = -(-columns // block), 33, 1 << bits
+            codes = rng.integers(0, levels, (rows, blocks * block))
+            zeros = rng.integers(0, levels, (rows, blocks))
+            scales = rng.uniform(0.01, 0.1, (rows, blocks)).astype(bfloat16)
+            for given in (zeros, None):
+                shift = levels // 2 if given is None else np.repeat(given, block, 1)
+                real = (codes - shift) * np.repeat(scales.astype(np.float64), block, 1)
+                names = {"b": in_bytes(codes, bits).reshape(rows, blocks, -1), "s": scales}
+                if given is not None:
+                    names["z"] = in_bytes(zeros, bits)
+                node = helper.make_node("MatMulNBits", ["x", *names], ["y"], N=rows, K=columns,
+                                        bits=bits, block_size=block, domain="com.microsoft")
+                graph = helper.make_graph(
+                    [node], "g", [helper.make_tensor_value_info("x", T.BFLOAT16, ["M", columns])],
+                    [helper.make_tensor_value_info("y", T.BFLOAT16, ["M", rows])],
+                    [numpy_helper.from_array(value, name) for name, value in names.items()])
+                plan = attacca.compile(helper.make_model(graph, opset_imports=[
+                    helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]))
+                got = plan(np.eye(columns, dtype=bfloat16))
+                np.testing.assert_array_equal(got, real[:, :columns].T.astype(bfloat16))
+
+
+def in_bytes(codes: Any, bits: int) -> Any:
+    """Rows of codes, the first in the lowest bits of a byte."""
+    if bits == 8:
+        return codes.astype(np.uint8)
+    if codes.shape[1] % 2:
+        codes = np.pad(codes, ((0, 0), (0, 1)))
+    return (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
 
 
 class Caches(unittest.TestCase):

@@ -117,7 +117,9 @@ Result<BlockWeights> read_weights(Node& node, DType dtype) {
   return weights;
 }
 
-// What ir/packed/packed.hpp describes; nullopt: no packed tensor has such blocks.
+// What ir/packed/packed.hpp describes; nullopt: no packed tensor has such blocks, or no kernel
+// multiplies them with activations of the scales' dtype. Plain weights are faster then, since
+// packed ones would be unpacked by each launch.
 std::optional<ir::Packing> packing_of(const BlockWeights& weights) {
   const bool pairs = weights.bits == 8 || weights.k % 2 == 0;
   ir::Packing packing{.weights = weights.zeros ? DType::U8 : DType::S8,
@@ -125,8 +127,8 @@ std::optional<ir::Packing> packing_of(const BlockWeights& weights) {
                       .group = weights.block,
                       .scales = weights.scales.dtype(),
                       .zeros = weights.zeros.has_value()};
-  const bool can = pairs && !weights.real_zeros() && weights.block_of_k.empty() &&
-                   ir::check(packing).has_value();
+  const bool can = packing.scales == DType::BF16 && pairs && !weights.real_zeros() &&
+                   weights.block_of_k.empty() && ir::check(packing).has_value();
   return can ? std::optional(packing) : std::nullopt;
 }
 
