@@ -109,6 +109,10 @@ def text_of(case: Case) -> str:
     return printer.to_text(model(case))
 
 
+def compile_model(data: bytes, mode: str) -> Any:
+    return attacca.compile(data, mode=mode, threads=1)
+
+
 def check(case: Case, tally: Tally, seen: "collections.Counter[str]") -> str:
     """What is wrong, or nothing."""
     oracle = oracle_of(case)
@@ -117,7 +121,7 @@ def check(case: Case, tally: Tally, seen: "collections.Counter[str]") -> str:
         return ""
     mode = "eager" if case.maybe(0.2) else "fp32"
     try:
-        plan = attacca.compile(model(case).SerializeToString(), mode=mode, threads=1)
+        plan = compile_model(model(case).SerializeToString(), mode)
     except attacca.Error as error:
         tally.refused[str(error).split("\n")[0][:110]] += 1
         return ""
