@@ -1,5 +1,5 @@
-"""The graphs of differential_test.py, with every node claimed by Attacca's plug-in for ONNX Runtime:
-each op, attribute and dtype on its way through the plug-in."""
+"""The graphs of differential_test.py, with every node claimed by ONNX Runtime's plug-in: each op,
+attribute and dtype on its way through it."""
 from __future__ import annotations
 
 import os
