@@ -102,12 +102,12 @@ class Compiler {
     for (const epilogue::Output& output : epilogue_.outputs) ++uses_[output.value];
   }
 
-  // The node of a value if it is such an f32 op, computed in f32, and `root` alone reads it.
-  const epilogue::Node* only_read(int value, ir::Op op) const {
+  // The node of a value if it is such an op, computed in its dtype, and one other reads it.
+  const epilogue::Node* only_read(int value, ir::Op op, DType dtype = DType::F32) const {
     const auto inputs = static_cast<int>(epilogue_.inputs.size());
     if (value < inputs || uses_[value] != 1) return nullptr;
     const epilogue::Node& node = epilogue_.nodes[value - inputs];
-    const bool plain = node.op == op && node.dtype == DType::F32 && !node.compute;
+    const bool plain = node.op == op && node.dtype == dtype && !node.compute;
     return plain ? &node : nullptr;
   }
   bool is_number(int value) const {
@@ -155,11 +155,28 @@ class Compiler {
       }
       const epilogue::Node* cast = only_read(shifted, ir::Op::Cast);
       if (!cast || program_.slots[values_[cast->operands[0]].slot].lane != Lane::S32) continue;
+      if (zero < 0)
+        if (const int scaled = scaled_difference(*cast, scale); scaled >= 0) {
+          remove_step(shifted);
+          return scaled;
+        }
       if (zero >= 0) remove_step(product.operands[side]);
       remove_step(shifted);
       return with_scale(dequantize_kernel(), Lane::F32, cast->operands[0], scale, zero);
     }
     return -1;
+  }
+
+  // f32(x - y) * scale of s32 numbers as one step, or -1.
+  int scaled_difference(const epilogue::Node& cast, int scale) {
+    const epilogue::Node* sub = only_read(cast.operands[0], ir::Op::Sub, DType::S32);
+    if (!sub) return -1;
+    const int x = values_[sub->operands[0]].slot, y = values_[sub->operands[1]].slot;
+    if (program_.slots[x].lane != Lane::S32 || program_.slots[y].lane != Lane::S32) return -1;
+    remove_step(cast.operands[0]);
+    const int out = add_slot(Lane::F32, program_.slots[x].splat && program_.slots[y].splat);
+    add_step(scale_difference_kernel(), out, {x, y, values_[scale].slot});
+    return out;
   }
 
   int with_scale(Kernel kernel, Lane lane, int x, int scale, int zero) {

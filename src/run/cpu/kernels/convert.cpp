@@ -218,27 +218,45 @@ void float_to_byte(const KernelArgs& args) {
   });
 }
 
-template <class D>
-HWY_INLINE hn::VFromD<D> number(D d, const KernelArgs& args, int index) {
-  return hn::Set(d, *static_cast<const float*>(args.in[index]));
-}
-
 template <DType kDType>
 void quantize(const KernelArgs& args) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<int32_t> di;
-  const auto scale = number(d, args, 1), zero = number(d, args, 2);
+  const auto scale = hn::Set(d, *static_cast<const float*>(args.in[1]));
+  const float origin = *static_cast<const float*>(args.in[2]);
+  const auto zero = hn::Set(d, origin);
+  if (origin != std::trunc(origin))
+    return map1(d, di, args, [&](auto x) ATTACCA_INLINE_LAMBDA {
+      return to_byte<kDType>(d, di, hn::Add(hn::Round(hn::Div(x, scale)), zero));
+    });
+  const auto low = hn::Set(d, static_cast<float>(kLowest<kDType>));
+  const auto high = hn::Set(d, static_cast<float>(kHighest<kDType>));
+  // The low bits of a small whole number's sum with it are that number.
+  const auto magic = hn::Set(d, 0x1.8p23f);
   map1(d, di, args, [&](auto x) ATTACCA_INLINE_LAMBDA {
-    return to_byte<kDType>(d, di, hn::Add(hn::Round(hn::Div(x, scale)), zero));
+    const auto whole = hn::Add(hn::Round(hn::Div(x, scale)), zero);
+    const auto number = hn::IfThenElseZero(hn::Eq(whole, whole), whole);
+    const auto byte = hn::Min(hn::Max(number, low), high);
+    return hn::Sub(hn::BitCast(di, hn::Add(byte, magic)), hn::BitCast(di, magic));
   });
 }
 
 void dequantize(const KernelArgs& args) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<int32_t> di;
-  const auto scale = number(d, args, 1), zero = number(d, args, 2);
+  const auto scale = hn::Set(d, *static_cast<const float*>(args.in[1]));
+  const auto zero = hn::Set(d, *static_cast<const float*>(args.in[2]));
   map1(di, d, args, [&](auto x) ATTACCA_INLINE_LAMBDA {
     return hn::Mul(hn::Sub(hn::ConvertTo(d, x), zero), scale);
+  });
+}
+
+void scale_difference(const KernelArgs& args) {
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<int32_t> di;
+  const auto scale = hn::Set(d, *static_cast<const float*>(args.in[2]));
+  map2(di, d, args, [&](auto x, auto y) ATTACCA_INLINE_LAMBDA {
+    return hn::Mul(hn::ConvertTo(d, hn::Sub(x, y)), scale);
   });
 }
 
@@ -375,6 +393,10 @@ Kernel dequantize_kernel_of() {
   return dequantize;
 }
 
+Kernel scale_difference_kernel_of() {
+  return scale_difference;
+}
+
 #undef ATTACCA_NATIVE_F16
 }  // namespace attacca::run::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -390,6 +412,7 @@ HWY_EXPORT(float_to_int_kernel_of);
 HWY_EXPORT(wrap_kernel_of);
 HWY_EXPORT(quantize_kernel_of);
 HWY_EXPORT(dequantize_kernel_of);
+HWY_EXPORT(scale_difference_kernel_of);
 
 Kernel round_kernel(ir::DType dtype, ir::Overflow overflow) {
   return HWY_DYNAMIC_DISPATCH(round_kernel_of)(dtype, overflow);
@@ -414,6 +437,9 @@ Kernel quantize_kernel(ir::DType dtype) {
 }
 Kernel dequantize_kernel() {
   return HWY_DYNAMIC_DISPATCH(dequantize_kernel_of)();
+}
+Kernel scale_difference_kernel() {
+  return HWY_DYNAMIC_DISPATCH(scale_difference_kernel_of)();
 }
 
 }  // namespace attacca::run

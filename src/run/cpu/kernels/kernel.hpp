@@ -100,6 +100,8 @@ Kernel float_to_int_kernel(ir::DType dtype, ir::Overflow overflow);
 // saturated to s8 or u8 (nullptr for other dtypes), and the other way (x - zero) * scale.
 Kernel quantize_kernel(ir::DType dtype);
 Kernel dequantize_kernel();
+// Two operands of s32 lanes and a broadcast f32 scale: (x - y) * scale in f32 lanes.
+Kernel scale_difference_kernel();
 // s32 lanes wrapped or clamped to an integer dtype of 32 bits or fewer; nullptr for s32.
 Kernel wrap_kernel(ir::DType dtype, ir::Overflow overflow);
 
