@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -220,6 +221,8 @@ Times timed(Contender& ours, Contender& theirs) {
 
 Times times_of(const GraphView& graph, const Model& model, const std::string& regions,
                const Settings& settings) {
+  static std::mutex mutex;  // sessions that are created at one time measure one after the other
+  const std::lock_guard lock(mutex);
   const Inputs inputs(graph, model, settings);
   Ort::Env env(ORT_LOGGING_LEVEL_WARNING, "attacca");  // the process has one; this is another owner
   Ort::SessionOptions plain = options_for(settings), with_us = options_for(settings);
