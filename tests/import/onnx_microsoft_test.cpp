@@ -42,8 +42,10 @@ TEST(OnnxMicrosoft, BlockWeightsArePackedWhereTheyCanBe) {
     return text.find(wanted) != std::string::npos ? std::string(wanted) : text;
   };
   for (const auto& [of, wanted] : std::vector<std::pair<Weights, std::string_view>>{
-           {{.k = 128, .type = kBfloat16}, "[1, 128], weights=s8, bits=4, group=64, scales=bf16, dtype=bf16)"},
-           {{.k = 70, .bits = 8, .type = kBfloat16}, "[1, 70], weights=s8, group=64, scales=bf16, dtype=bf16)"},
+           {{.k = 128, .type = kBfloat16},
+            "[1, 128], weights=s8, bits=4, group=64, scales=bf16, dtype=bf16)"},
+           {{.k = 70, .bits = 8, .type = kBfloat16},
+            "[1, 70], weights=s8, group=64, scales=bf16, dtype=bf16)"},
            {{.zeros = {3}, .type = kBfloat16},
             "[1, 64], weights=u8, bits=4, group=64, scales=bf16, zeros=true, dtype=bf16)"}})
     EXPECT_EQ(part(product(of), wanted), wanted);
