@@ -29,13 +29,14 @@ RANKS = {
                    ["reductions"],
                    ["__init__"]],
     "_trace": [["__init__", "annotations", "calls"], ["traced"], ["epilogue", "fused"]],
-    "torch": [["_kept", "_logs", "_timing", "_ops", "_report_view"], ["_graph"],
+    "torch": [["_kept", "_layouts", "_logs", "_timing", "_ops", "_report_view"],
+              ["_graph", "_quantized"],
               ["_compare", "_report"], ["_judge"], ["_rewrite"], ["_backend"],
               ["__init__"]],
     "torch/_graph": [["__init__", "table"], ["importer"], ["kernels"], ["static"], ["regions"],
                      ["replace", "surroundings"]],
-    "torch/_ops": [["__init__", "text_argument"], ["region", "transforms"], ["custom", "lowering"],
-                   ["calls"]],
+    "torch/_ops": [["__init__", "text_argument"], ["region", "transforms"],
+                   ["custom", "lowering", "quantized"], ["calls"]],
 }
 # Imports of the optional part that go upward: at the first call that needs it, and for type
 # checkers.

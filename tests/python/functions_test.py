@@ -541,7 +541,7 @@ def through_fx(cases, outcome):
         except Refused as reason:
             outcome.add(case, "fx", None, want, reason)
             continue
-        lines += [f'"{r.name}" = {text}' for r, text in statements]
+        lines += [text for _, text in statements]
         places[i] = (slice(len(returned), len(returned) + len(results)), want)
         returned += [f'"{r.name}"' for r in results]
     if not returned:

@@ -19,10 +19,12 @@ from attacca.torch._graph.table import FX, row_of
 from attacca.torch._rewrite import Options, judge_decisions, rewrite
 
 torch.manual_seed(0)
-aten, prims = torch.ops.aten, torch.ops.prims
+aten, prims, decomposed = torch.ops.aten, torch.ops.prims, torch.ops.quantized_decomposed
 X, W, C = torch.randn(6, 16), torch.randn(16, 8), torch.randn(6, 8)
 B, COLUMN, SCALE = torch.randn(8), torch.randn(6, 1), torch.tensor(0.5)
 X3, W3 = torch.randn(2, 6, 16), torch.randn(2, 16, 8)
+Q, QS = torch.randint(-9, 9, (8, 16), dtype=torch.int8), torch.rand(8)
+QZ = torch.randint(-9, 9, (8,))
 ALWAYS = Options(policy="always")
 
 
@@ -144,6 +146,23 @@ CASES = {
     "aten._scaled_mm": (lambda a, b, s,
                         t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.float32).relu(),
                         quantized()),
+    "aten._weight_int8pack_mm": (
+        lambda x, q, s: aten._weight_int8pack_mm.default(x, q, s).relu(), (X, Q, QS)),
+    "attacca.quantized_linear": (
+        lambda x, q, b: torch.ops.attacca.quantized_linear.import_attacca_torch(
+            x, [q], b, "cast(w0, xdtype)", 8).relu(), (X, Q, B)),
+    "quantized_decomposed.dequantize_per_tensor": (
+        lambda x, q: (x @ decomposed.dequantize_per_tensor(q, 0.25, 3, -128, 127, torch.int8).t()
+                      ).relu(), (X, Q)),
+    "quantized_decomposed.dequantize_per_channel": (
+        lambda x, q, s, z: (x @ decomposed.dequantize_per_channel(
+            q, s, z, 0, -128, 127, torch.int8).t()).relu(), (X, Q, QS, QZ)),
+    "quantized_decomposed.dequantize_per_channel_group": (
+        lambda x, q, s, z: (x @ decomposed.dequantize_per_channel_group(
+            q, s, z, -8, 7, torch.int8, 8, torch.float32).t()).relu(),
+        (X, Q, torch.rand(8, 2), torch.randint(-8, 8, (8, 2), dtype=torch.int32))),
+    "quantized_decomposed.quantize_per_tensor": after(
+        lambda y: decomposed.quantize_per_tensor(y * 3, 0.3, 2, -100, 127, torch.int8)),
 }
 # Rows that tracing decomposes before they are seen.
 DECOMPOSED = {"aten.true_divide", "aten.hardsigmoid", "aten.relu6", "aten.contiguous", "aten.to",

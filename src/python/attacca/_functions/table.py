@@ -18,10 +18,15 @@ class Refused(Exception):
 
 
 class Made(NamedTuple):
-    """What a writer returns: an expression, and a function that computes its sizes."""
+    """What a writer returns: an expression, and a function that computes its sizes.
+
+    For FX nodes alone, ``first`` has statements that the expression needs, each with its semicolon.
+    They define names such as "node.weights", which no node has.
+    """
 
     text: str
     sizes: Callable[[], Sequence[int]]
+    first: str = ""
 
 
 class Row(NamedTuple):

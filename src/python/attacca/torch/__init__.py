@@ -27,6 +27,7 @@ except ImportError:
 from .. import _dispatch as _dispatcher
 from ._backend import Pass, Program, backend, disable, enable, register
 from ._ops import calls as _calls
+from ._quantized import QuantizedLinear
 from ._report import NotFusedWarning, report, reset
 from ._report_view import Fused, GraphReport, Left, Measuring, Report
 from ._rewrite import Options
@@ -35,6 +36,6 @@ _dispatcher.register(_calls)
 register()
 
 __all__ = ["Fused", "GraphReport", "Left", "Measuring",
-           "NotFusedWarning", "Options", "Pass", "Program",
+           "NotFusedWarning", "Options", "Pass", "Program", "QuantizedLinear",
            "Report", "backend",
            "disable", "enable", "register", "report", "reset"]

@@ -155,7 +155,7 @@ class Importer:
         self._statements: dict[torch.fx.Node, str | Refused] = {}
 
     def statement(self, node: torch.fx.Node) -> str:
-        """The node's expression over the names of others, quoted.
+        """The statement that computes the node from the names of others; "" if others need none.
 
         Raises:
             Refused: It has none.
@@ -208,9 +208,9 @@ class Importer:
         if node.op != "call_function":
             raise Refused("not an op")
         if "attacca_text" in node.meta:  # a user's kernel: kernels.py
-            return str(node.meta["attacca_text"])
+            return f'"{node.name}" = {node.meta["attacca_text"]}'
         if node.target is operator.getitem:
-            return self._part(node)
+            return f'"{node.name}" = {self._part(node)}'
         written = self._written(node)
         if isinstance(written, list):
             return ""  # no statement: the nodes that read its parts have them
@@ -218,7 +218,7 @@ class Importer:
             raise Refused("its result is not a tensor")
         dtype_of(node)
         shape_text(node)
-        return written.text
+        return f'{written.first}"{node.name}" = {written.text}'
 
     def _part(self, node: torch.fx.Node) -> str:
         parts, index = node.args

@@ -95,7 +95,8 @@ def find(graph: torch.fx.Graph) -> Found:
 
 
 _PRODUCT_OPS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.linear", "aten.matmul",
-                "aten._int_mm", "aten._scaled_mm", "user_kernel"}
+                "aten._int_mm", "aten._scaled_mm", "aten._weight_int8pack_mm",
+                "attacca.quantized_linear", "user_kernel"}
 
 
 def _writes_in_place(graph: torch.fx.Graph) -> torch.fx.Node | None:
@@ -248,7 +249,7 @@ def reading(region: Region, replaced: dict[torch.fx.Node, torch.fx.Node]) -> Reg
 def _text(importer: Importer, name: str, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node],
           outputs: list[torch.fx.Node]) -> str:
     types = _types(importer, inputs, inputs)
-    lines = [f"{_name(node)} = {text}" for node in nodes if (text := importer.statement(node))]
+    lines = [text for node in nodes if (text := importer.statement(node))]
     # One line: Inductor writes it into comments.
     body = "; ".join([*lines, f"return {', '.join(map(_name, outputs))}"])
     return f'graph "{name}"({types}) {{ {body} }}'
@@ -326,11 +327,13 @@ def _region(importer: Importer, region: dict[str, Any],
             by_name: dict[str, torch.fx.Node], given: set[torch.fx.Node],
             sizes: set[torch.fx.Node]) -> Region | str:
     """The region of the core as a region of the graph, or the reason why it cannot be one."""
-    missing = [n for n in region["inputs"] + region["outputs"] if n not in by_name]
+    # "node.weights" is computed from the node's operands alone, again in each region that reads it.
+    read = [n for n in region["inputs"] if "." not in n]
+    missing = [n for n in read + region["outputs"] if n not in by_name]
     if missing:
         return f"the value {missing[0]} is not a node of the graph"
     outputs = [by_name[name] for name in region["outputs"]]
-    stop = given | {by_name[name] for name in region["inputs"]}
+    stop = given | {by_name[name] for name in read}
     covers: dict[torch.fx.Node, None] = {}
     pending = list(outputs)
     while pending:

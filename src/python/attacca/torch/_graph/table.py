@@ -12,6 +12,7 @@ from ..._functions.pointwise import pointwise
 from ..._functions.products import matrices, product_sizes, rounded_result
 from ..._functions.table import BY_ATEN, Made, Refused, Row, Writer
 from ..._functions.values import FLOATS, cast, is_number, number
+from .._ops.quantized import product_text, weights_text
 
 FX: dict[str, Row] = {}
 
@@ -79,3 +80,87 @@ def _scaled_mm(call: Any, self: Any, mat2: Any, scale_a: Any, scale_b: Any, bias
     if bias is not None:
         text += f" + {call.text(bias)}"
     return Made(rounded_result(call, text), product_sizes(call, self, mat2))
+
+
+@_writes("attacca.quantized_linear")
+def _quantized_linear(call: Any, x: Any, weights: Any, bias: Any, form: str, n: int) -> Made:
+    if call.dtype(x) not in FLOATS:
+        raise Refused(f"an operand of dtype {call.dtype(x)}")
+    name = f'"{call.node.name}.weights"'
+    text = weights_text(form, [call.text(each) for each in weights], call.dtype(x))
+    product = product_text(call.text(x), name, None if bias is None else call.text(bias),
+                           call.result)
+    return Made(product, lambda: [call.sizes(x)[0], n], f"{name} = {text}; ")
+
+
+@_writes("aten._weight_int8pack_mm")
+def _weight_int8pack_mm(call: Any, self: Any, mat2: Any, scales: Any) -> Made:
+    if call.dtype(self) not in FLOATS or call.dtype(mat2) != "s8":
+        raise Refused(f"operands of dtypes {call.dtype(self)}, {call.dtype(mat2)}")
+    name = f'"{call.node.name}.weights"'
+    product = f"matmul({call.text(self)}, transpose({name}), out=f32) * {call.text(scales)}"
+    return Made(rounded_result(call, product), product_sizes(call, self, mat2, True),
+                f"{name} = {cast(call, mat2, call.dtype(self))}; ")
+
+
+# ---- quantized_decomposed: quantised tensors in graphs of torch.export's
+
+
+def _entry(call: Any, value: Any, shape: str) -> str:
+    """A scale or zero point as an operand in f32."""
+    if not call.is_tensor(value):
+        return f"({number(value)})"
+    text = cast(call, value, "f32")
+    return f"reshape({text}, {shape})" if shape else text
+
+
+def _dequantized(call: Any, codes: str, scale: Any, zero: Any, shape: str = "") -> str:
+    if call.is_tensor(scale) and call.dtype(scale) != "f32":
+        raise Refused(f"scales of dtype {call.dtype(scale)}")
+    zeros = "" if zero is None else f" - {_entry(call, zero, shape)}"
+    return f"({codes}{zeros}) * {_entry(call, scale, shape)}"
+
+
+@_writes("quantized_decomposed.dequantize_per_tensor")
+def _dequantize_per_tensor(call: Any, input: Any, scale: Any, zero_point: Any, quant_min: Any,
+                           quant_max: Any, dtype: Any, out_dtype: Any = None) -> Made:
+    if call.result != "f32":
+        raise Refused(f"a result of dtype {call.result}")
+    return Made(_dequantized(call, cast(call, input, "f32"), scale, zero_point,
+                             "[]" if call.is_tensor(scale) else ""), lambda: call.sizes(input))
+
+
+@_writes("quantized_decomposed.dequantize_per_channel")
+def _dequantize_per_channel(call: Any, input: Any, scales: Any, zero_points: Any, axis: int,
+                            quant_min: Any, quant_max: Any, dtype: Any,
+                            out_dtype: Any = None) -> Made:
+    sizes = call.sizes(input)
+    shape = ["1"] * len(sizes)
+    shape[axis] = call.extent_text(sizes[axis])
+    text = _dequantized(call, cast(call, input, "f32"), scales, zero_points,
+                        f"[{', '.join(shape)}]")
+    return Made(text if call.result == "f32" else f"cast({text}, {call.result})", lambda: sizes)
+
+
+@_writes("quantized_decomposed.dequantize_per_channel_group")
+def _dequantize_per_channel_group(call: Any, w_int8: Any, scales: Any, zero_points: Any,
+                                  quant_min: Any, quant_max: Any, dtype: Any, group_size: int = 128,
+                                  output_dtype: Any = None) -> Made:
+    n, k = call.sizes(w_int8)
+    size = min(group_size, k) if call.sizes(scales)[-1] == 1 else group_size
+    groups = f"[{call.extent_text(n)}, {k // size}"
+    codes = f"reshape({cast(call, w_int8, 'f32')}, {groups}, {size}])"
+    scaled = _dequantized(call, codes, scales, zero_points, f"{groups}, 1]")
+    text = f"reshape({scaled}, {call.shape})"
+    return Made(text if call.result == "f32" else f"cast({text}, {call.result})", lambda: [n, k])
+
+
+@_writes("quantized_decomposed.quantize_per_tensor")
+def _quantize_per_tensor(call: Any, input: Any, scale: Any, zero_point: Any, quant_min: int,
+                         quant_max: int, dtype: Any) -> Made:
+    if not (isinstance(quant_min, int) and isinstance(quant_max, int)):
+        raise Refused("bounds that are tensors")
+    inverse = f"(1 / {_entry(call, scale, '[]')})" if call.is_tensor(scale) else f"({1 / scale!r})"
+    text = f"round({cast(call, input, 'f32')} * {inverse}) + {_entry(call, zero_point, '[]')}"
+    return Made(f"cast(clamp({text}, min={quant_min}, max={quant_max}), {call.result})",
+                lambda: call.sizes(input))
