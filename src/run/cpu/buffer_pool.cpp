@@ -1,6 +1,7 @@
 #include "run/cpu/buffer_pool.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 #include "fmt/format.h"
@@ -10,7 +11,21 @@
 
 namespace attacca::run {
 
-// Returned buffers, kept for the next request: no more bytes than were ever lent at one time.
+namespace {
+
+// Sizes of buffers are rounded up, by a quarter at most, so that the buffers of one run fit the
+// next one's requests in whatever order they come back.
+size_t rounded_size(size_t bytes) {
+  constexpr size_t kLeast = 4096;
+  if (bytes <= kLeast) return kLeast;
+  const size_t step = std::bit_floor(bytes) / 4;
+  return (bytes + step - 1) / step * step;
+}
+
+}  // namespace
+
+// Returned buffers, kept for the next request: as many bytes as were ever lent at one time, beside
+// what is lent.
 struct BufferPool::Shelf {
   std::mutex mutex;
   std::multimap<size_t, std::byte*> idle;  // by capacity
@@ -20,15 +35,15 @@ struct BufferPool::Shelf {
     for (const auto& [capacity, memory] : idle) std::free(memory);
   }
 
-  // A buffer at most a quarter larger than asked for, or nullptr.
+  // The last buffer of the rounded size that came back, or nullptr.
   std::byte* take(size_t bytes, size_t& capacity) {
     const ForkHold hold;
     const std::lock_guard lock(mutex);
-    const auto found = idle.lower_bound(bytes);
+    capacity = rounded_size(bytes);
+    const auto next = idle.upper_bound(capacity);
     std::byte* memory = nullptr;
-    capacity = bytes;
-    if (found != idle.end() && found->first <= bytes + bytes / 4 + 4096) {
-      capacity = found->first;
+    if (next != idle.begin() && std::prev(next)->first == capacity) {
+      const auto found = std::prev(next);
       memory = found->second;
       idle_bytes -= capacity;
       idle.erase(found);
@@ -48,7 +63,7 @@ struct BufferPool::Shelf {
     const ForkHold hold;
     const std::lock_guard lock(mutex);
     lent_bytes -= capacity;
-    if (idle_bytes + lent_bytes + capacity > most_lent) {
+    if (idle_bytes + capacity > most_lent) {
       std::free(memory);
       return;
     }

@@ -89,17 +89,17 @@ std::shared_ptr<const PackedBatch> pack(const Product& product, const Operand& b
 }
 
 // A as dense rows of the multiplied type; copied unless it has that form.
-void copy_a(const Product& product, const RunState& state, PreparedProduct& result) {
+Status copy_a(const Product& product, const RunState& state, PreparedProduct& result) {
   Operand& a = result.a;
   const ir::DType wanted = a_dtype(product.kind);
   const bool dense = a.dtype == wanted && (a.column_stride == 1 || a.columns <= 1) &&
                      (a.row_stride == a.columns || a.rows <= 1);
   const int64_t count =
       a.is_shared() ? std::min<int64_t>(1, product_of(a.batch)) : product_of(a.batch);
-  if (dense || count * a.rows * a.columns == 0) return;
+  if (dense || count * a.rows * a.columns == 0) return {};
   const int64_t width = ir::size_of(wanted), matrix = a.rows * a.columns;
-  result.own_a = std::make_shared<AlignedBuffer>();
-  std::byte* to = result.own_a->reserve(static_cast<size_t>(count * matrix * width));
+  ATTACCA_TRY(result.own_a, state.buffers.tensor(wanted, {count, matrix}));
+  std::byte* to = result.own_a.data();
   const int64_t panels = (a.rows + kTileRows - 1) / kTileRows;
   const int threads = worth(state.threads, count * matrix, kWorthPacking);
   ThreadPool::shared().run(threads, count * panels, [&](int64_t task) {
@@ -117,6 +117,7 @@ void copy_a(const Product& product, const RunState& state, PreparedProduct& resu
     a.batch_strides[axis] = shared ? 0 : stride;
     stride *= a.batch[axis];
   }
+  return {};
 }
 
 Result<PreparedProduct> prepare_one(const Product& product, const ProductSizes& sizes,
@@ -140,7 +141,7 @@ Result<PreparedProduct> prepare_one(const Product& product, const ProductSizes& 
       result.own_a = sibling->own_a;
     } else {
       result.a = at(sizes.a, state.values[product.gemm->a.source.id], sizes.a_offset);
-      copy_a(product, state, result);
+      ATTACCA_TRY_VOID(copy_a(product, state, result));
     }
     result.packed = product.packed;
     if (!result.packed)

@@ -83,8 +83,8 @@ struct ProductSizes {
 struct PreparedProduct {
   const Product* product = nullptr;
   const ProductSizes* sizes = nullptr;
-  Operand a;                             // dense rows of the type multiplied, unless it is small
-  std::shared_ptr<AlignedBuffer> own_a;  // where they were copied
+  Operand a;         // dense rows of the type multiplied, unless it is small
+  ir::Tensor own_a;  // where they were copied
   std::shared_ptr<const PackedBatch> packed;
   Operand b;                        // of small products, whose B is not packed
   ir::Tensor* collected = nullptr;  // the GEMM's accumulators, wanted whole
