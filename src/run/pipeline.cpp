@@ -1,7 +1,8 @@
 // The passes in their order, and where each one is:
 //
 //   import   src/import, src/ir/text     a file             -> ir::Graph
-//   fold     src/fold                    ir::Graph          -> ir::Graph, of fewer ops
+//   fold     src/fold                    ir::Graph          -> ir::Graph, of fewer ops; for the CPU
+//                                                              equal ops are one before
 //   fuse     src/fuse                    ir::Graph          -> fuse::Partition, regions in an order
 //   plan     run/cpu/plan.cpp            regions            -> executables, weights packed
 //            run/cuda/plan.cpp           regions            -> the device opened, constants
@@ -15,6 +16,7 @@
 //            CudaInstance::launch        addresses          -> launches on the caller's stream
 #include "run/pipeline.hpp"
 
+#include "fold/duplicates.hpp"
 #include "import/formats.hpp"
 #include "run/cuda/tensors.hpp"
 #include "run/shared/input_layout.hpp"
@@ -28,7 +30,11 @@ Result<ir::Graph> load_graph(const std::string& path) {
 Result<Prepared> prepare(const ir::Graph& graph, const Target& target,
                          const OutputStrides& strides) {
   ATTACCA_TRY_VOID(ir::verify(graph));
-  fold::FoldResult folded = target.folds() ? fold::fold(graph) : fold::FoldResult{graph, {}};
+  // A GPU's kernels may take a cheap op each for themselves; on the CPU nothing is gained by that.
+  const bool merges = target.folds() && !target.device;
+  const fold::FoldResult merged =
+      merges ? fold::merge_duplicates(graph) : fold::FoldResult{graph, {}};
+  fold::FoldResult folded = target.folds() ? fold::fold(merged.graph) : merged;
   auto partition = std::make_shared<fuse::Partition>(
       fuse::partition(std::move(folded.graph), target.fuse_options()));
   ATTACCA_TRY_VOID(lay_out_outputs(*partition, strides));
