@@ -12,11 +12,19 @@ namespace {
 
 constexpr size_t kMostNamed = 8;
 
-Result<std::shared_ptr<Region>> compiled(const GraphView& graph, const Group& group,
-                                         const Options& options) {
-  const auto model = model_of(graph, group, Constants::All);
+Result<Claim> compiled(const GraphView& graph, const Group& group, const Settings& settings) {
+  auto model = model_of(graph, group, Constants::All);
   if (!model) return model.status();
-  return Region::compile(graph, *model, options);
+  auto region = Region::compile(model->bytes, settings.plan);
+  if (!region) return region.status();
+  Claim claim{group, *std::move(region), {}};
+  std::vector<std::string> inputs, outputs;
+  for (const std::string& name : claim.region->inputs())
+    inputs.push_back(name_in(graph, *model, name));
+  for (const size_t output : model->outputs) outputs.push_back(graph.values[output].name);
+  claim.region->rename(std::move(inputs), std::move(outputs));
+  if (settings.save) claim.model = (*std::move(model)).bytes;
+  return claim;
 }
 
 class Chooser {
@@ -140,13 +148,14 @@ class Chooser {
       reject(group, verdict.why);
       return false;
     }
-    auto region = compiled(graph_, group, settings_.plan);
-    if (!region) {
-      reject(group, region.status().text());
+    auto claim = compiled(graph_, group, settings_);
+    if (!claim) {
+      reject(group, claim.status().text());
       return false;
     }
     for (const size_t node : group) reasons_.erase(node);
-    choice_.claims.push_back({group, *std::move(region), verdict.why});
+    choice_.claims.push_back(*std::move(claim));
+    choice_.claims.back().why = verdict.why;
     return true;
   }
 
@@ -185,18 +194,17 @@ Choice choose(GraphView& graph, const Settings& settings, const Judge& judge) {
   return Chooser(graph, settings, judge).run();
 }
 
-Result<Choice> choose_named(const GraphView& graph, const Options& options,
-                            const std::vector<std::vector<std::string>>& regions) {
+Result<Choice> choose_named(const GraphView& graph, const Settings& settings) {
   Choice choice;
-  for (const std::vector<std::string>& names : regions) {
+  for (const std::vector<std::string>& names : settings.nodes) {
     Group group;
     for (size_t node = 0; node < graph.nodes.size(); ++node)
       if (std::find(names.begin(), names.end(), graph.nodes[node].name) != names.end())
         group.push_back(node);
     if (group.empty()) continue;
-    auto region = compiled(graph, group, options);
-    if (!region) return region.status();
-    choice.claims.push_back({group, *std::move(region), {}});
+    auto claim = compiled(graph, group, settings);
+    if (!claim) return claim.status();
+    choice.claims.push_back(*std::move(claim));
   }
   return choice;
 }

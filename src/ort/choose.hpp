@@ -26,6 +26,7 @@ struct Claim {
   Group nodes;
   std::shared_ptr<Region> region;
   std::string why;
+  std::string model = {};  // of the region, where the settings ask to save it
 };
 
 struct Choice {
@@ -41,7 +42,6 @@ Choice choose(GraphView& graph, const Settings& settings, const Judge& judge);
 
 // These regions, whatever they cost: names of nodes. Names that the graph lacks are ignored.
 // Errors: those of the importer and of Plan::compile().
-Result<Choice> choose_named(const GraphView& graph, const Options& options,
-                            const std::vector<std::vector<std::string>>& regions);
+Result<Choice> choose_named(const GraphView& graph, const Settings& settings);
 
 }  // namespace attacca::ort

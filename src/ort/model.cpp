@@ -258,6 +258,12 @@ Result<Model> model_of(const GraphView& graph, const std::vector<size_t>& nodes,
   return Writer(graph, nodes, constants).run(more);
 }
 
+const std::string& name_in(const GraphView& graph, const Model& model, const std::string& tensor) {
+  size_t index = model.values.size();
+  std::from_chars(tensor.data() + 1, tensor.data() + tensor.size(), index);
+  return graph.values[model.values.at(index)].name;
+}
+
 std::vector<size_t> inputs_of(const GraphView& graph, const std::vector<size_t>& nodes) {
   const std::set<size_t> inside(nodes.begin(), nodes.end());
   std::set<size_t> seen;

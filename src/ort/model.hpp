@@ -31,6 +31,9 @@ struct Model {
 Result<Model> model_of(const GraphView& graph, const std::vector<size_t>& nodes,
                        Constants constants, const std::vector<size_t>& more = {});
 
+// The graph's name of the model's tensor "v12".
+const std::string& name_in(const GraphView& graph, const Model& model, const std::string& tensor);
+
 // What crosses the border of these nodes, constants left out, each once, in the nodes' order.
 std::vector<size_t> inputs_of(const GraphView& graph, const std::vector<size_t>& nodes);
 std::vector<size_t> outputs_of(const GraphView& graph, const std::vector<size_t>& nodes);

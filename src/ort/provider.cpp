@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ort/context.hpp"
 #include "ort/kernel.hpp"
 #include "ort/measure.hpp"
 #include "ort/status.hpp"
@@ -41,10 +42,11 @@ Provider::Provider(Settings settings, const OrtLogger* logger)
     return guarded([&] { return static_cast<Provider*>(self)->claim(graph, support); });
   };
   Compile = [](OrtEp* self, const OrtGraph**, const OrtNode** fused, size_t count,
-               OrtNodeComputeInfo** compiled, OrtNode**) noexcept -> OrtStatus* {
+               OrtNodeComputeInfo** compiled, OrtNode** saved) noexcept -> OrtStatus* {
     return guarded([&]() -> OrtStatus* {
       for (size_t i = 0; i < count; ++i)
-        if (OrtStatus* status = static_cast<Provider*>(self)->compile(fused[i], &compiled[i]))
+        if (OrtStatus* status = static_cast<Provider*>(self)->compile(
+                fused[i], &compiled[i], saved == nullptr ? nullptr : &saved[i]))
           return status;
       return nullptr;
     });
@@ -57,7 +59,10 @@ Provider::Provider(Settings settings, const OrtLogger* logger)
 Result<Choice> Provider::choice(const Ort::ConstGraph& graph) const {
   try {
     GraphView view = view_of(graph);
-    if (!settings_.nodes.empty()) return choose_named(view, settings_.plan, settings_.nodes);
+    auto saved = saved_regions(view, settings_);
+    if (!saved) return saved.status();
+    if (!saved->empty()) return Choice{*std::move(saved), {}};
+    if (!settings_.nodes.empty()) return choose_named(view, settings_);
     Measurer measurer(view, settings_);
     return choose(view, settings_, measurer.judge());
   } catch (const std::exception& error) {
@@ -81,21 +86,24 @@ OrtStatus* Provider::claim(const OrtGraph* raw, OrtEpGraphSupportInfo* support) 
     if (OrtStatus* status = Ort::GetEpApi().EpGraphSupportInfo_AddNodesToFuse(
             support, claimed.data(), claimed.size(), &fusion))
       return status;
-    regions_[sorted(claim.region->outputs())] = claim.region;
+    claims_[sorted(claim.region->outputs())] = claim;
   }
   return nullptr;
 }
 
-OrtStatus* Provider::compile(const OrtNode* raw, OrtNodeComputeInfo** compiled) {
+OrtStatus* Provider::compile(const OrtNode* raw, OrtNodeComputeInfo** compiled, OrtNode** saved) {
   const Ort::ConstNode fused{raw};
   const std::vector<std::string> outputs = names_of(fused.GetOutputs());
-  const auto found = regions_.find(sorted(outputs));
-  if (found == regions_.end())
+  const auto found = claims_.find(sorted(outputs));
+  if (found == claims_.end())
     return to_ort({"ONNX Runtime asks for a region that was not claimed", fused.GetName(),
-                   "report it; policy=measure or a session without Attacca avoids it"});
-  auto kernel = Kernel::make(found->second, names_of(fused.GetInputs()), outputs);
+                   "report it; a session without Attacca avoids it"});
+  const Claim claim = std::move(found->second);
+  claims_.erase(found);
+  auto kernel = Kernel::make(claim.region, names_of(fused.GetInputs()), outputs);
   if (!kernel) return to_ort(kernel.status());
-  regions_.erase(found);
+  if (settings_.save && saved != nullptr)
+    *saved = context_node(fused.GetName(), *claim.region, claim.model).release();
   *compiled = std::move(*std::move(kernel)).release();
   return nullptr;
 }

@@ -17,18 +17,18 @@ class Provider : public OrtEp {
   Provider(Settings settings, const OrtLogger* logger);
 
  private:
-  // Errors: a region that the settings name and that cannot be compiled. What fails otherwise is a
-  // note: the session then runs without Attacca.
+  // Errors: a region that the settings or the graph name and that cannot be compiled; ONNX Runtime
+  // logs them. What fails otherwise is a note. In both cases the session runs without Attacca.
   Result<Choice> choice(const Ort::ConstGraph& graph) const;
   OrtStatus* claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
-  OrtStatus* compile(const OrtNode* fused, OrtNodeComputeInfo** compiled);
+  OrtStatus* compile(const OrtNode* fused, OrtNodeComputeInfo** compiled, OrtNode** saved);
   void log(const std::string& text) const;
 
   Settings settings_;
   const OrtLogger* logger_;
   // What was compiled while regions were claimed, by the names of its outputs, until ONNX Runtime
   // asks for it.
-  std::map<std::vector<std::string>, std::shared_ptr<Region>> regions_;
+  std::map<std::vector<std::string>, Claim> claims_;
 };
 
 }  // namespace attacca::ort

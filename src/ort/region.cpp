@@ -1,7 +1,6 @@
 #include "ort/region.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <span>
 
 namespace attacca::ort {
@@ -30,32 +29,41 @@ std::vector<int64_t> key_of(const std::vector<Given>& inputs) {
   return key;
 }
 
-// The graph's value that a plan's tensor "v12" is.
-const GraphValue& value_named(const GraphView& graph, const Model& model, const std::string& name) {
-  size_t index = model.values.size();
-  std::from_chars(name.data() + 1, name.data() + name.size(), index);
-  return graph.values[model.values.at(index)];
+// In the order of kDTypeNames.
+constexpr int32_t kElementTypes[] = {
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE,       ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT,
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16,      ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16,
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FN, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E5M2,
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8,         ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8,
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32,        ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64,
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL};
+static_assert(std::size(kElementTypes) == std::size(kDTypeNames));
+
+int32_t element_type(std::string_view dtype) {
+  const auto at = std::find(std::begin(kDTypeNames), std::end(kDTypeNames), dtype);
+  return at == std::end(kDTypeNames) ? ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED
+                                     : kElementTypes[at - std::begin(kDTypeNames)];
 }
 
 }  // namespace
 
-Result<std::shared_ptr<Region>> Region::compile(const GraphView& graph, const Model& model,
-                                                const Options& options) {
-  const auto imported = Graph::from_onnx(std::as_bytes(std::span(model.bytes)));
+Result<std::shared_ptr<Region>> Region::compile(const std::string& model, const Options& options) {
+  const auto imported = Graph::from_onnx(std::as_bytes(std::span(model)));
   if (!imported) return imported.status();
   auto plan = Plan::compile(*imported, options);
   if (!plan) return plan.status();
   const std::shared_ptr<Region> region(new Region(*std::move(plan)));
   for (const TensorInfo& info : region->plan_.inputs()) {
-    const GraphValue& value = value_named(graph, model, info.name);
-    region->inputs_.push_back(value.name);
-    region->declared_.push_back({value.dtype, info});
+    region->inputs_.push_back(info.name);
+    region->declared_.push_back({element_type(info.dtype), info});
   }
-  for (const size_t output : model.outputs) region->outputs_.push_back(graph.values[output].name);
-  if (region->plan_.outputs().size() != region->outputs_.size())
-    return Status("the plan has another number of outputs than the nodes", "the region",
-                  "report it");
+  for (const TensorInfo& info : region->plan_.outputs()) region->outputs_.push_back(info.name);
   return region;
+}
+
+void Region::rename(std::vector<std::string> inputs, std::vector<std::string> outputs) {
+  inputs_ = std::move(inputs);
+  outputs_ = std::move(outputs);
 }
 
 Status Region::wrong(size_t input, const Shape& shape, const std::string& wanted) const {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "attacca/attacca.hpp"
-#include "ort/model.hpp"
+#include "ort/api.hpp"
 
 namespace attacca::ort {
 
@@ -25,11 +25,12 @@ struct Given {
 // may use one region.
 class Region {
  public:
-  // Errors: those of the importer and of Plan::compile().
-  static Result<std::shared_ptr<Region>> compile(const GraphView& graph, const Model& model,
-                                                 const Options& options);
+  // Of an ONNX model's bytes. Errors: those of the importer and of Plan::compile().
+  static Result<std::shared_ptr<Region>> compile(const std::string& model, const Options& options);
 
-  // ONNX Runtime's names of the tensors that cross the border, in the order that run() takes.
+  // Gives the tensors other names than the model's, as many as there are.
+  void rename(std::vector<std::string> inputs, std::vector<std::string> outputs);
+  // The names of the tensors that cross the border, in the order that run() takes.
   const std::vector<std::string>& inputs() const { return inputs_; }
   const std::vector<std::string>& outputs() const { return outputs_; }
 

@@ -110,6 +110,7 @@ Result<Settings> settings_of(const OrtSessionOptions* options) {
   Ort::GetApi().GetKeyValuePairs(entries, &keys, &values, &count);
   for (size_t i = 0; i < count; ++i) {
     const std::string_view key = keys[i];
+    if (key == "ep.context_enable") settings.save = values[i] == std::string_view("1");
     if (!key.starts_with(kPrefix)) continue;
     if (Status status = set(settings, key.substr(kPrefix.size()), values[i]); !status)
       return status;

@@ -22,13 +22,14 @@ struct Settings {
   Options plan;                         // mode, threads
   std::map<std::string, int64_t> dims;  // sizes to measure with
   double measure_seconds = 30;          // that a session's measurements may take
+  bool save = false;  // ONNX Runtime writes a model with the regions (ep.context_enable)
 };
 
 // The size of a symbol to measure with: that of `dims`, else 1 of a batch and 128 of anything else.
 int64_t size_of(const Settings& settings, const std::string& symbol);
 
-// From the entries "ep.attaccaexecutionprovider.NAME" of a session's options. Errors: an unknown
-// name or value. Throws Ort::Exception.
+// From the entries "ep.attaccaexecutionprovider.NAME" and "ep.context_enable" of a session's
+// options. Errors: an unknown name or value. Throws Ort::Exception.
 Result<Settings> settings_of(const OrtSessionOptions* options);
 
 }  // namespace attacca::ort

@@ -12,11 +12,12 @@ from typing import Any
 
 import attacca.onnxruntime
 import numpy as np
+import onnx
 import onnxruntime
 from plugin_models import Graph, Model, models
 
 PROVIDER = attacca.onnxruntime.PROVIDER
-Fail = onnxruntime.capi.onnxruntime_pybind11_state.Fail
+NotImplementedHere = onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented
 InvalidArgument = onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument
 
 
@@ -151,6 +152,32 @@ class Plugin(unittest.TestCase):
                 found = measured(folder, model="block")
             self.assertTrue(found["claims"])
             self.assertGreater(found["parts"], 2)
+
+    def test_a_saved_model_has_its_regions(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for model in models():
+                if model.name not in ("block", "convolutions", "ways around"):
+                    continue
+                path = Path(folder) / f"{model.name}.onnx"
+                settings = onnxruntime.SessionOptions()
+                settings.log_severity_level = 3
+                settings.add_session_config_entry("ep.context_enable", "1")
+                settings.add_session_config_entry("ep.context_file_path", str(path))
+                attacca.onnxruntime.add_provider(settings, policy="always", threads=1)
+                onnxruntime.InferenceSession(model.data, settings)
+                saved = onnx.load(path)
+                regions = [node for node in saved.graph.node if node.op_type == "EPContext"]
+                self.assertGreater(len(regions), 0)
+                # Regions that were saved are taken without being measured.
+                loaded = session(model._replace(data=path.read_bytes()), measure_seconds=0)
+                self.assertEqual(len(assigned(loaded)[PROVIDER]), len(regions))
+                for feeds in model.feeds:
+                    self.close(model, loaded.run(None, feeds), session(model).run(None, feeds))
+                for attribute in regions[0].attribute:
+                    if attribute.name == "ep_cache_context":
+                        attribute.s = attribute.s[:100]
+                with self.assertRaisesRegex(NotImplementedHere, "EPContext node"):
+                    session(model._replace(data=saved.SerializeToString()), policy="always")
 
     def test_without_time_to_measure_all_is_left(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
