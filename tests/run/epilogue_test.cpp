@@ -163,7 +163,7 @@ void check(const std::string& text) {
 
 std::string call(const ir::OpInfo& op, DType dtype) {
   const auto input = [&](const char* name, bool logic) {
-    return fmt::format("{}: {}[3, 701]", name, logic ? "bool" : ir::name(dtype));
+    return fmt::format("{}: {}[3, 1101]", name, logic ? "bool" : ir::name(dtype));
   };
   const bool logic = op.rule == ir::TypeRule::Logic;
   const bool where = op.rule == ir::TypeRule::Where;
@@ -242,25 +242,26 @@ TEST(ChunkProgram, QuantisesAndDequantises) {
   for_each_target([] {
     for (const char* dtype : {"u8", "s8"})
       check(fmt::format(
-          "graph g(x: f32[3, 701]) {{ q = cast(round(x / 0.037) + 3, {0}, saturate=true); "
+          "graph g(x: f32[3, 1101]) {{ q = cast(round(x / 0.037) + 3, {0}, saturate=true); "
           "y = (cast(q, f32) - 3) * 0.037; z = cast(round(y / 0.5), {0}, saturate=true); "
           "return exp(y), 0.5 * cast(z, f32) }}",
           dtype));
   });
   // Read twice, wrapped, stored, not in f32: computed as written.
   check(
-      "graph g(x: f32[3, 701]) { r = round(x / 0.5); return r, cast(r + 1, u8, saturate=true), "
+      "graph g(x: f32[3, 1101]) { r = round(x / 0.5); return r, cast(r + 1, u8, saturate=true), "
       "cast(round(x / 3) + 1, u8) }");
   check(
-      "graph g(x: bf16[3, 701]) { q = cast(round(x / 0.5) + 2, s8, saturate=true); return q, "
+      "graph g(x: bf16[3, 1101]) { q = cast(round(x / 0.5) + 2, s8, saturate=true); return q, "
       "(cast(q, bf16) - 2) * 0.5, (cast(q, f32) - 2) * 0.5 }");
 }
 
 TEST(ChunkProgram, AgreesOnEveryInstructionSet) {
   for_each_target([] {
-    check("graph g(x: bf16[3, 701], y: f32[3, 701]) { return silu(x), y * gelu(y), relu(x) }");
+    check("graph g(x: bf16[3, 1101], y: f32[3, 1101]) { return silu(x), y * gelu(y), relu(x) }");
     check(
-        "graph g(x: f16[3, 701], n: s32[3, 701]) { return clamp(x, min=-1, max=2) < n, sqrt(x) / 3 "
+        "graph g(x: f16[3, 1101], n: s32[3, 1101]) { return clamp(x, min=-1, max=2) < n, sqrt(x) / "
+        "3 "
         "}");
   });
 }

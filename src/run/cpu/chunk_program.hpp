@@ -15,7 +15,7 @@
 namespace attacca::run {
 
 // Columns a step handles at once.
-inline constexpr int64_t kChunk = 512;
+inline constexpr int64_t kChunk = 1024;
 
 // A value during a chunk: an array of lanes, or one lane for the whole row.
 struct Slot {
