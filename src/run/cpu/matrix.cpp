@@ -6,6 +6,7 @@
 #include <new>
 
 #include "run/cpu/kernels/kernel.hpp"
+#include "run/cpu/kernels/transpose.hpp"
 #include "support/check.hpp"
 #include "support/memory.hpp"
 
@@ -28,6 +29,17 @@ void gather_rows(const MatrixView& view, std::byte* to) {
           out[r * view.columns + c] = in[r * view.row_stride + c * view.column_stride];
 }
 
+// Of a column-major source.
+void transpose_words(const MatrixView& view, std::byte* to) {
+  const auto* in = reinterpret_cast<const uint32_t*>(view.data);
+  auto* out = reinterpret_cast<uint32_t*>(to);
+  for (int64_t r = 0; r < view.rows; r += kBlock)
+    for (int64_t c = 0; c < view.columns; c += kBlock)
+      transpose_block(in + r + c * view.column_stride, view.column_stride,
+                      std::min(kBlock, view.rows - r), std::min(kBlock, view.columns - c),
+                      out + r * view.columns + c, view.columns);
+}
+
 // Row-major, the dtype kept.
 void copy_elements(const MatrixView& view, std::byte* to) {
   const int64_t width = ir::size_of(view.dtype);
@@ -42,6 +54,7 @@ void copy_elements(const MatrixView& view, std::byte* to) {
     case 2:
       return gather_rows<uint16_t>(view, to);
     case 4:
+      if (view.row_stride == 1) return transpose_words(view, to);
       return gather_rows<uint32_t>(view, to);
     default:
       return gather_rows<uint64_t>(view, to);
