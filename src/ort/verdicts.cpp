@@ -1,5 +1,6 @@
 #include "ort/verdicts.hpp"
 
+#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <iterator>
 #include <mutex>
 #include <sstream>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <unordered_map>
 
@@ -46,9 +48,23 @@ std::filesystem::path path_of(const std::string& key) {
   return std::filesystem::path(*folder) / "onnxruntime" / name_of(key);
 }
 
+// Whether nobody but this user and root can have written the file, as for all of the cache.
+bool is_private(const std::filesystem::path& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && (info.st_uid == geteuid() || info.st_uid == 0) &&
+         (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// For this user only: other parts of Attacca refuse a folder that others may write.
+void make_private_folders(const std::filesystem::path& folder) {
+  if (folder.empty() || mkdir(folder.c_str(), 0700) == 0 || errno != ENOENT) return;
+  if (folder.parent_path() != folder) make_private_folders(folder.parent_path());
+  mkdir(folder.c_str(), 0700);
+}
+
 std::optional<Times> read(const std::string& key) {
   const std::filesystem::path path = path_of(key);
-  if (path.empty()) return std::nullopt;
+  if (path.empty() || !is_private(path.parent_path()) || !is_private(path)) return std::nullopt;
   std::ifstream file(path, std::ios::binary);
   std::string head, numbers;
   if (!std::getline(file, head) || head != kHead || !std::getline(file, numbers))
@@ -65,7 +81,7 @@ void write(const std::string& key, const Times& times) {
   const std::filesystem::path path = path_of(key);
   if (path.empty()) return;
   std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
+  make_private_folders(path.parent_path());
   const std::filesystem::path draft = path.string() + "." + std::to_string(getpid());
   {
     std::ofstream file(draft, std::ios::binary);
@@ -74,6 +90,7 @@ void write(const std::string& key, const Times& times) {
          << key;
     if (!file.flush()) error = std::make_error_code(std::errc::io_error);
   }
+  if (!error) std::filesystem::permissions(draft, std::filesystem::perms(0600), error);
   if (!error) std::filesystem::rename(draft, path, error);
   if (error) std::filesystem::remove(draft, error);
 }

@@ -125,6 +125,8 @@ class Plugin(unittest.TestCase):
             first = measured(folder)
             self.assertEqual(first["times"], len(list(kept.iterdir())))
             self.assertGreater(first["times"], 0)
+            for path in (kept, *kept.iterdir()):  # else Attacca's cache is not used
+                self.assertEqual(path.stat().st_mode & 0o077, 0)
             before = {path: path.read_bytes() for path in kept.iterdir()}
             self.assertEqual(measured(folder)["claims"], first["claims"])
             self.assertEqual({path: path.read_bytes() for path in kept.iterdir()}, before)
@@ -208,7 +210,8 @@ def measured(folder: str, seconds: str = "30", model: str = "mlp") -> dict[str, 
     measurements in the cache."""
     environment = dict(os.environ, ATTACCA_CACHE_DIR=folder)
     command = [sys.executable, __file__, "--measured", seconds, model]
-    parts = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    parts = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True,
+                           umask=0o002)
     times = list((Path(folder) / "onnxruntime").glob("*"))
     return {"claims": int(parts.stdout) > 0, "parts": int(parts.stdout), "times": len(times)}
 
