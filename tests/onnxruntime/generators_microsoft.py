@@ -199,7 +199,7 @@ def multi_head_attention(case: Case) -> None:
 
 @of("GroupQueryAttention")
 def group_query_attention(case: Case) -> None:
-    typed(case, T.FLOAT)
+    dtype = typed(case, T.FLOAT, T.FLOAT, T.FLOAT16)
     batch, length, shared, size = case.one(1, 2, 3), case.one(1, 1, 4), case.one(1, 2), 16
     heads = shared * case.one(1, 2, 3)
     past = case.one(0, 3, 5)
@@ -208,12 +208,12 @@ def group_query_attention(case: Case) -> None:
         batch = 1
     given: dict[str, Any] = {"num_heads": heads, "kv_num_heads": shared}
     if case.maybe():
-        inputs = [case.input("q", T.FLOAT, [batch, length, (heads + 2 * shared) * size]), "", ""]
+        inputs = [case.input("q", dtype, [batch, length, (heads + 2 * shared) * size]), "", ""]
     else:
-        inputs = [case.input("q", T.FLOAT, [batch, length, heads * size])]
-        inputs += [case.input(name, T.FLOAT, [batch, length, shared * size]) for name in "kv"]
+        inputs = [case.input("q", dtype, [batch, length, heads * size])]
+        inputs += [case.input(name, dtype, [batch, length, shared * size]) for name in "kv"]
     earlier = [batch, shared, past, size]
-    inputs += [case.input(name, T.FLOAT, earlier) for name in ("pk", "pv")] if (
+    inputs += [case.input(name, dtype, earlier) for name in ("pk", "pv")] if (
         past or case.maybe()) else ["", ""]
     ends = integers_between(length - 1, total - 1, T.INT32) if past else integers_between(
         total - 1, total - 1, T.INT32)
@@ -222,15 +222,15 @@ def group_query_attention(case: Case) -> None:
     if case.maybe():
         given["do_rotary"] = 1
         half = case.one(8, 8, 4)
-        inputs += [case.input(name, T.FLOAT, [12, half]) for name in ("cos", "sin")]
+        inputs += [case.input(name, dtype, [12, half]) for name in ("cos", "sin")]
         if case.maybe(0.3):
             given["rotary_interleaved"] = 1
     if case.maybe(0.2):
         inputs += [""] * (10 - len(inputs))
-        inputs.append(case.input("bias", T.FLOAT, [case.one(1, batch), case.one(1, heads), length,
+        inputs.append(case.input("bias", dtype, [case.one(1, batch), case.one(1, heads), length,
                                                    total]))
     if case.maybe(0.2):
-        inputs += [""] * (11 - len(inputs)) + [case.input("sink", T.FLOAT, [heads])]
+        inputs += [""] * (11 - len(inputs)) + [case.input("sink", dtype, [heads])]
     elif case.maybe(0.2):
         given["smooth_softmax"] = 1
     for name, value in (("local_window_size", 2), ("softcap", 4.0), ("scale", 0.25)):

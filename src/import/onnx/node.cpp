@@ -136,7 +136,8 @@ Result<std::vector<Dim>> Node::dims(size_t i, std::string_view what) {
   if (auto numbers = known(i)) return numbers->elements;
   return fail(fmt::format("{} (input {}, {}) must follow from constants and shapes", what, i,
                           proto_.input(static_cast<int>(i))),
-              {}, "store it as an initializer");
+              {},
+              "store it as an initializer; where it depends on sizes alone, give them, e.g. --dim");
 }
 
 Result<std::vector<int64_t>> Node::integers(size_t i, std::string_view what) {
