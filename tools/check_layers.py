@@ -30,7 +30,7 @@ RANKS = {
     "support": [["files", "text"]],
     "ir": [["graph"], ["packed", "text"], ["interpret"]],
     "import": [["files", "onnx"]],
-    "import/onnx": [["."], ["microsoft"]],
+    "import/onnx": [["."], ["products"], ["microsoft"]],
     "fold": [["quantized"]],
     "epilogue": [["."], ["code"]],
     "fuse": [["."], ["explain"]],

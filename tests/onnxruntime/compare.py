@@ -26,7 +26,7 @@ SUMS = ("MatMul", "Gemm", "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "Re
         "RMSNormalization",
         "BatchNormalization", "InstanceNormalization", "MeanVarianceNormalization", "Softmax",
         "LogSoftmax", "Sum", "Mean", "FastGelu", "BiasGelu", "Selu", "Swish", "DequantizeLinear",
-        "Range", "CumSum", "FusedMatMul", "FusedGemm", "SkipLayerNormalization",
+        "Range", "CumSum", "FusedMatMul", "FusedGemm", "Einsum", "SkipLayerNormalization",
         "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding",
         "Attention", "MatMulNBits", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm",
         "QAttention", "MultiHeadAttention", "GroupQueryAttention", "EmbedLayerNormalization")

@@ -145,6 +145,29 @@ def top_k(case: Case) -> None:
         case.tested([x, integers(case, "k", [count])], ["y", "i"], **given)
 
 
+@of("Einsum")
+def einsum(case: Case) -> None:
+    dtype = typed(case, T.FLOAT, T.FLOAT, T.DOUBLE)
+    # No symbols: ONNX Runtime crashes where one is 0. special_test.py has them.
+    extents = {label: case.one(1, 2, 3, 5) for label in "abcd"}
+    batch = [case.one(1, 2)] * case.one(0, 1, 2) if case.maybe(0.3) else None
+    terms, inputs = [], []
+    for name in ("p", "q", "r")[:case.one(1, 2, 2, 2, 3)]:
+        labels = "".join(case.rng.permutation(list("abcd"))[:case.one(0, 1, 2, 2, 3)])
+        if len(labels) == 2 and case.maybe(0.1):
+            labels = labels[0] * 2
+        dots = batch is not None and (not terms or case.maybe())
+        terms.append(("..." if dots else "") + labels)
+        dims = [*(batch or [] if dots else []), *(extents[label] for label in labels)]
+        inputs.append(case.input(name, dtype, dims, small(dtype)))
+    equation = ",".join(terms)
+    used = sorted({label for term in terms for label in term if label != "."})
+    if case.maybe(0.8):
+        kept = "".join(case.rng.permutation(used)[:int(case.rng.integers(0, len(used) + 1))])
+        equation += case.one("->", " -> ") + ("..." if batch is not None else "") + kept
+    case.tested(inputs, equation=equation)
+
+
 # Ops that stand for several.
 @of("FusedMatMul")
 def fused_mat_mul(case: Case) -> None:

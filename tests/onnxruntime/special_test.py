@@ -215,6 +215,25 @@ class Quantised(unittest.TestCase):
         self.assertEqual((y.tolist(), s.item(), z.item()), ([0, 0, 0], 0.0, 0))
 
 
+class Einsums(unittest.TestCase):
+    def test_symbols_and_empty_axes(self) -> None:
+        generator = np.random.default_rng(5)
+        for equation, shapes in (("bij,bjk->bik", ("M,N,3", "M,3,2")), ("ij->", ("M,N",)),
+                                 ("...i,ji->...j", ("M,N,3", "4,3")), ("ii->i", ("M,M",)),
+                                 ("ij,jk,kl->li", ("M,2", "2,N", "N,3")), ("i,j", ("M", "N")),
+                                 ("bhid,bhjd->bhij", ("2,3,M,4", "2,3,N,4"))):
+            inputs = ", ".join(f"float[{dims}] x{i}" for i, dims in enumerate(shapes))
+            names = ", ".join(f"x{i}" for i in range(len(shapes)))
+            plan = compiled(f'({inputs}) => (float[R] y) {{ y = Einsum <equation = "{equation}"> '
+                            f"({names}) }}")
+            for sizes in ({"M": 3, "N": 2}, {"M": 1, "N": 5}, {"M": 0, "N": 4}):
+                values = [generator.normal(0, 1, [sizes.get(dim) or int(dim.isdigit() and dim)
+                                                  for dim in dims.split(",")]).astype(np.float32)
+                          for dims in shapes]
+                np.testing.assert_allclose(plan(*values), np.einsum(equation, *values),
+                                           rtol=1e-5, atol=1e-5)
+
+
 class BlockWeights(unittest.TestCase):
     def test_packed_weights_are_the_dequantised_ones(self) -> None:
         """The product with an identity, of bfloat16: ONNX Runtime has no kernel for it."""
@@ -300,6 +319,15 @@ class Refusals(unittest.TestCase):
         fixed = "export the model with a fixed size"
         self.refused("(float[M, N] x, float[1, 48] c) => (float[M, N] y) { s = Shape (x)\n"
                      "y = Expand (c, s) }", "does not expand", fixed)
+
+    def test_equations_that_do_not_fit(self) -> None:
+        for equation, what in (("ij,jk->ik", "labels name other extents"), ("ij", "2 inputs"),
+                               ("ij,jk->iq", "label q"), ("ij,jk->ii", "label i"),
+                               ("ijk,jk", "ijk does not fit"), ("i1,jk", "other characters"),
+                               ("ij,jk->i,k", "wrong place"), ("i...j...,jk", "does not fit"),
+                               ("ii,jk", "label i names 2 and 3"), ("", "2 inputs")):
+            self.refused("(float[2, 3] x, float[4, 5] z) => (float[R] y) "
+                         f'{{ y = Einsum <equation = "{equation}"> (x, z) }}', what, "")
 
     def test_sizes_that_are_known_at_run_time(self) -> None:
         triangle = compiled("(float[M, N] x) => (float[M, N] y) { y = Trilu (x) }")

@@ -1,5 +1,6 @@
-// The table of import/onnx/ops.def, and its handlers by file: math, linear, shape, reduce,
-// indexing, attention, constant, known; microsoft/ has those of onnxruntime's own ops.
+// The table of import/onnx/ops.def, and its handlers by file: math, shape, reduce, indexing,
+// constant, known; products/ has linear, attention and einsum; microsoft/ those of onnxruntime's
+// own ops.
 #pragma once
 
 #include "import/onnx/node.hpp"

@@ -1,12 +1,12 @@
 // onnxruntime's attentions over hidden states or heads: what a mask hides gets
 // mask_filter_value= added to its score.
-#include "import/onnx/attention.hpp"
+#include "import/onnx/products/attention.hpp"
 
 #include "fmt/format.h"
 
-#include "import/onnx/linear.hpp"
 #include "import/onnx/microsoft/quantized.hpp"
 #include "import/onnx/ops.hpp"
+#include "import/onnx/products/linear.hpp"
 
 namespace attacca::import {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "fmt/format.h"
 
-#include "import/onnx/linear.hpp"
 #include "import/onnx/ops.hpp"
+#include "import/onnx/products/linear.hpp"
 #include "ir/packed/packed.hpp"
 
 namespace attacca::import {

@@ -1,9 +1,9 @@
 // GroupQueryAttention and RotaryEmbedding, as onnxruntime's model builder writes them.
 #include "fmt/format.h"
 
-#include "import/onnx/attention.hpp"
-#include "import/onnx/linear.hpp"
 #include "import/onnx/ops.hpp"
+#include "import/onnx/products/attention.hpp"
+#include "import/onnx/products/linear.hpp"
 
 namespace attacca::import {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "fmt/format.h"
 
-#include "import/onnx/linear.hpp"
 #include "import/onnx/ops.hpp"
+#include "import/onnx/products/linear.hpp"
 
 namespace attacca::import {
 namespace {

@@ -1,5 +1,5 @@
 // Matrix products, plain and quantised.
-#include "import/onnx/linear.hpp"
+#include "import/onnx/products/linear.hpp"
 
 #include "fmt/format.h"
 

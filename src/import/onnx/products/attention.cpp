@@ -1,4 +1,4 @@
-#include "import/onnx/attention.hpp"
+#include "import/onnx/products/attention.hpp"
 
 #include <cmath>
 #include <limits>
