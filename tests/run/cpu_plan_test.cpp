@@ -283,6 +283,21 @@ TEST(CpuPlan, RunsShortRows) {
       "2, 1, 3]) * permute(r, axes=[1, 0, 2]) + 1, x * s, x * r }");
 }
 
+// One value for each row, in chunks of several rows and of parts of one.
+TEST(CpuPlan, RepeatsColumns) {
+  for (const char* columns : {"5", "72", "300"}) {
+    check(fmt::format("graph g(x: u8[M, 48], w: s8[48, {0}], r: s32[M, 1], c: s32[{0}], s: f16[M, "
+                      "1], t: f32[M, 1]) {{ y = cast(matmul(x, w) - r - c, f32) * s; return y, "
+                      "cast(y + t, bf16), reduce_max(y, axes=[1]), exp(t) * y }}",
+                      columns),
+          {{{"M", 70}}, {}});
+    check(fmt::format("graph g(x: f32[3, M, {0}], m: f32[3, M, 1], n: s64[M, 1]) {{ return exp(x - "
+                      "m) / (m * m + 1), broadcast(m, shape=[3, M, {0}]), n + cast(x, s32) }}",
+                      columns),
+          {{{"M", 70}}, {}});
+  }
+}
+
 TEST(CpuPlan, RunsOpsOnTheirOwn) {
   check(
       "graph g(x: bf16[3, 5, 7]) { return transpose(x), permute(x, axes=[2, 0, 1]), reshape(x, "

@@ -13,8 +13,8 @@ using ir::DType;
 
 class Compiler {
  public:
-  Compiler(const Epilogue& epilogue, ir::Mode mode)
-      : epilogue_(epilogue), mode_(mode), pointwise_(is_pointwise(epilogue)) {}
+  Compiler(const Epilogue& epilogue, ir::Mode mode, bool of_rows)
+      : epilogue_(epilogue), mode_(mode), pointwise_(is_pointwise(epilogue)), of_rows_(of_rows) {}
 
   ChunkProgram compile() {
     for (size_t i = 0; i < epilogue_.inputs.size(); ++i) add_input_slot(i);
@@ -44,7 +44,8 @@ class Compiler {
   void add_input_slot(size_t i) {
     const epilogue::Input& input = epilogue_.inputs[i];
     const bool splat = input.role != epilogue::Role::Accumulator &&
-                       (input.access.strides.empty() || input.access.strides.back().is(0));
+                       (input.access.strides.empty() || input.access.strides.back().is(0)) &&
+                       !(of_rows_ && input.role == epilogue::Role::Column);
     add_slot(lane_of(input.dtype), splat, Slot::Kind::Input, static_cast<int>(i));
   }
 
@@ -414,6 +415,7 @@ class Compiler {
   const Epilogue& epilogue_;
   const ir::Mode mode_;
   const bool pointwise_;
+  const bool of_rows_;
   ChunkProgram program_;
   std::vector<Value> values_;
   std::vector<int> uses_;  // of each value
@@ -428,7 +430,14 @@ bool is_pointwise(const Epilogue& epilogue) {
 }
 
 ChunkProgram compile_chunk_program(const Epilogue& epilogue, ir::Mode mode) {
-  return Compiler(epilogue, mode).compile();
+  ChunkProgram program = Compiler(epilogue, mode, false).compile();
+  const bool columns = std::any_of(
+      epilogue.inputs.begin(), epilogue.inputs.end(),
+      [](const epilogue::Input& input) { return input.role == epilogue::Role::Column; });
+  if (columns)
+    program.of_rows =
+        std::make_unique<const ChunkProgram>(Compiler(epilogue, mode, true).compile());
+  return program;
 }
 
 }  // namespace attacca::run

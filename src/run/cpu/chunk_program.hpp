@@ -50,6 +50,9 @@ struct ChunkProgram {
   std::optional<Chain> chain;  // computes the same in one loop, if every row is contiguous
   // Of each slot, the output whose memory it may be computed in, or -1.
   std::vector<int> direct;
+  // The same for chunks of several rows: operands that have one value for each row are arrays of
+  // lanes. nullptr where there are none.
+  std::unique_ptr<const ChunkProgram> of_rows;
 };
 
 // Without accumulators.

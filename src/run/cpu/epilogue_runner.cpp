@@ -14,6 +14,14 @@ size_t lane_bytes(Lane lane) {
   return is_wide(lane) ? 8 : 4;
 }
 
+// Copies the first lane to the others.
+void repeat(std::byte* lanes, size_t width, size_t count) {
+  size_t done = 1;
+  for (; done < std::min<size_t>(count, 8); ++done) std::memcpy(lanes + done * width, lanes, width);
+  for (; done < count; done = std::min(2 * done, count))
+    std::memcpy(lanes + done * width, lanes, std::min(done, count - done) * width);
+}
+
 template <class T>
 void gather(const std::byte* from, int64_t stride, int64_t count, std::byte* to) {
   const T* in = reinterpret_cast<const T*>(from);
@@ -77,7 +85,7 @@ class BoundEpilogue::Walk {
   Walk(const BoundEpilogue& bound, const Tile& tile, std::span<const AccumulatorTile> accumulators,
        ChunkScratch& scratch)
       : bound_(bound),
-        program_(bound.program_),
+        program_(program_of(bound.program_, tile)),
         rows_(tile.row1 - tile.row0),
         columns_(tile.column1 - tile.column0) {
     reserve(scratch);
@@ -111,6 +119,15 @@ class BoundEpilogue::Walk {
     int64_t row, rows, column, columns;
     int64_t count() const { return rows * columns; }
   };
+
+  // Short rows are computed several at once, although a row's one value must then be repeated: that
+  // takes about as long as beginning two steps.
+  static const ChunkProgram& program_of(const ChunkProgram& program, const Tile& tile) {
+    constexpr int64_t kShort = 256, kOfStep = 32;
+    const int64_t most = std::min(kShort, kOfStep * static_cast<int64_t>(program.steps.size()));
+    const bool several = tile.column1 - tile.column0 <= most && tile.row1 - tile.row0 > 1;
+    return several && program.of_rows ? *program.of_rows : program;
+  }
 
   // Whether no operand has one value for each row, which a program takes for a whole chunk.
   bool rows_alike() const {
@@ -230,6 +247,10 @@ class BoundEpilogue::Walk {
   // Elements of a row, wherever they are, to lanes.
   void load(const Stream& s, const std::byte* from, int64_t count, std::byte* to) {
     const std::byte* in = from;
+    if (s.column_stride == 0 && count > 1) {
+      s.convert({.out = to, .in = {in}, .count = 1});
+      return repeat(to, lane_bytes(program_.slots[s.slot].lane), static_cast<size_t>(count));
+    }
     if (s.column_stride != 1 && count > 1) {
       BY_WIDTH(gather, ir::size_of(s.dtype), from, s.column_stride, count, packed_);
       in = packed_;
