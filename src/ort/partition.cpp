@@ -11,36 +11,28 @@ namespace attacca::ort {
 namespace {
 
 // Sorted.
-constexpr std::string_view kProducts[] = {"Attention",     "DynamicQuantizeMatMul",
-                                          "FusedGemm",     "FusedMatMul",
-                                          "Gemm",          "MatMul",
-                                          "MatMulInteger", "MatMulIntegerToFloat",
-                                          "MatMulNBits",   "QGemm",
-                                          "QLinearMatMul"};
+constexpr std::string_view kProducts[] = {
+    "Attention",   "DynamicQuantizeMatMul", "Einsum",     "FusedGemm",     "FusedMatMul",
+    "Gemm",        "GroupQueryAttention",   "MatMul",     "MatMulInteger", "MatMulIntegerToFloat",
+    "MatMulNBits", "MultiHeadAttention",    "QAttention", "QGemm",         "QLinearMatMul"};
 
 // What may join the product before it: ops of one element each. Sorted.
-constexpr std::string_view kTails[] = {"Abs",         "Add",
-                                       "BiasGelu",    "Cast",
-                                       "Celu",        "Clip",
-                                       "Div",         "Elu",
-                                       "Equal",       "Erf",
-                                       "Exp",         "FastGelu",
-                                       "Gelu",        "Greater",
-                                       "HardSigmoid", "HardSwish",
-                                       "LeakyRelu",   "Less",
-                                       "Log",         "Max",
-                                       "Min",         "Mish",
-                                       "Mul",         "Neg",
-                                       "Pow",         "QuantizeLinear",
-                                       "QuickGelu",   "Reciprocal",
-                                       "Relu",        "Selu",
-                                       "Sigmoid",     "Softplus",
-                                       "Sqrt",        "Sub",
-                                       "Swish",       "Tanh",
-                                       "Where"};
+// clang-format off
+constexpr std::string_view kTails[] = {
+    "Abs", "Add", "And", "BiasGelu", "Cast", "CastLike", "Celu", "Clip", "DequantizeLinear",
+    "Div", "Elu", "Equal", "Erf", "Exp", "FastGelu", "Gelu", "Greater", "GreaterOrEqual",
+    "HardSigmoid", "HardSwish", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Min", "Mish",
+    "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "QLinearAdd", "QLinearLeakyRelu", "QLinearMul",
+    "QLinearSigmoid", "QuantizeLinear", "QuickGelu", "Reciprocal", "Relu", "Round", "Selu",
+    "Shrink", "Sigmoid", "Sign", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tanh",
+    "ThresholdedRelu", "Where"};
+// clang-format on
 
 // What changes the shape alone. Sorted.
 constexpr std::string_view kViews[] = {"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"};
+
+static_assert(std::ranges::is_sorted(kProducts) && std::ranges::is_sorted(kTails) &&
+              std::ranges::is_sorted(kViews));
 
 template <size_t N>
 bool contains(const std::string_view (&sorted)[N], std::string_view name) {
