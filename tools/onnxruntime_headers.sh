@@ -32,7 +32,6 @@ if ! { "${apt[@]}" update && "${apt[@]}" download "$package=$version"; } >"$work
 fi
 dpkg-deb -x "$package"_*.deb unpacked
 cd - >/dev/null
-rm -rf "$1"
 mkdir -p "$1"
 cp "$work"/unpacked/usr/include/onnxruntime/*.h "$1"
 cp "$work/unpacked/usr/share/doc/$package/copyright" "$1"
