@@ -287,10 +287,12 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
                            regions, left)
         return
     by_name = {node.name: node for node in [*inputs, *nodes]}
+    computed = {by_name[name] for region in found["regions"] for name in region["outputs"]
+                if name in by_name}
     for region in found["regions"]:
         if region["kind"] not in ("gemm", "gated gemm", "user kernel"):
             continue
-        made = _region(importer, region, by_name, set(inputs), sizes)
+        made = _region(importer, region, by_name, set(inputs), computed, sizes)
         product = region["gemms"][0]["node"] if region["gemms"] else region["kernel"]["node"]
         if isinstance(made, str):
             left.append(Left(product, "product", made))
@@ -325,15 +327,17 @@ def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch
 
 def _region(importer: Importer, region: dict[str, Any],
             by_name: dict[str, torch.fx.Node], given: set[torch.fx.Node],
-            sizes: set[torch.fx.Node]) -> Region | str:
+            computed: set[torch.fx.Node], sizes: set[torch.fx.Node]) -> Region | str:
     """The region of the core as a region of the graph, or the reason why it cannot be one."""
-    # "node.weights" is computed from the node's operands alone, again in each region that reads it.
-    read = [n for n in region["inputs"] if "." not in n]
-    missing = [n for n in read + region["outputs"] if n not in by_name]
+    missing = [n for n in region["outputs"] if n not in by_name]
     if missing:
         return f"the value {missing[0]} is not a node of the graph"
     outputs = [by_name[name] for name in region["outputs"]]
-    stop = given | {by_name[name] for name in read}
+    stop = given | {by_name[name] for name in region["inputs"] if name in by_name}
+    if any(name not in by_name for name in region["inputs"]):
+        # Values between nodes, such as sums of quantised weights: this region computes them, from
+        # what other regions give.
+        stop |= computed - set(outputs)
     covers: dict[torch.fx.Node, None] = {}
     pending = list(outputs)
     while pending:

@@ -110,8 +110,8 @@ def _entry(call: Any, value: Any, shape: str) -> str:
     """A scale or zero point as an operand in f32."""
     if not call.is_tensor(value):
         return f"({number(value)})"
-    text = cast(call, value, "f32")
-    return f"reshape({text}, {shape})" if shape else text
+    text = f"reshape({call.text(value)}, {shape})" if shape else call.text(value)
+    return text if call.dtype(value) == "f32" else f"cast({text}, f32)"
 
 
 def _dequantized(call: Any, codes: str, scale: Any, zero: Any, shape: str = "") -> str:
