@@ -334,3 +334,28 @@ def qlinear_where(case: Case) -> None:
     for each in case.inputs:  # ONNX Runtime crashes where only some of them are constants
         each.constant = len(each.name) > 1
     case.tested(inputs)
+
+
+@of("com.microsoft.QuantizeLinear")
+def quantize_linear(case: Case) -> None:
+    typed(case, T.FLOAT)
+    case.exact = True
+    dims, to = case.shape(1, 3), case.one(*BYTES)
+    axis = case.axis(len(dims))
+    per_axis = case.maybe(0.4) and not isinstance(dims[axis], str)
+    spread, given = ([dims[axis]], {"axis": axis}) if per_axis else ([], {})
+    inputs = [case.input("x", T.FLOAT, dims), case.input("s", T.FLOAT, spread, scale(0.01, 0.6)),
+              case.input("z", to, spread)]
+    case.tested(inputs, **given)
+
+
+@of("com.microsoft.DequantizeLinear")
+def dequantize_linear(case: Case) -> None:
+    dtype = typed(case, *BYTES)
+    dims = case.shape(1, 3)
+    axis = case.axis(len(dims))
+    per_axis = case.maybe(0.4) and not isinstance(dims[axis], str)
+    spread, given = ([dims[axis]], {"axis": axis}) if per_axis else ([], {})
+    inputs = [case.input("x", dtype, dims), case.input("s", T.FLOAT, spread, scale())]
+    inputs += [case.input("z", dtype, spread)] if case.maybe(0.7) else []
+    case.tested(inputs, **given)
