@@ -23,10 +23,6 @@ constexpr int64_t kLeastRows = 32;
 // Multiplications that are worth another thread.
 constexpr int64_t kWorthMultiplying = 256 * 1024;
 
-int64_t divide_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 int64_t product(const std::vector<int64_t>& extents) {
   int64_t count = 1;
   for (const int64_t extent : extents) count *= extent;

@@ -21,10 +21,6 @@ constexpr int64_t kSome = 512;
 // Elements of a task; less is not worth another thread.
 constexpr int64_t kTask = 32 * 1024;
 
-int64_t divide_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 int64_t count_of(const Axes& axes) {
   int64_t count = 1;
   for (const Axis& axis : axes) count *= axis.extent;

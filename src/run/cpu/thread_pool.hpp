@@ -15,6 +15,11 @@
 
 namespace attacca::run {
 
+// The parts of `size` that `whole` is divided into.
+constexpr int64_t divide_up(int64_t whole, int64_t size) {
+  return (whole + size - 1) / size;
+}
+
 class ThreadPool {
  public:
   // Of this process: a forked child has one of its own. Never destroyed, for exit() leaves other
