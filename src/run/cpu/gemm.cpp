@@ -104,6 +104,18 @@ bool is_shifted(GemmKind kind) {
   return kind == GemmKind::S8ByU8 || kind == GemmKind::U8ByU8;
 }
 
+// u8 to s8 less 128.
+void flip_signs(std::byte* bytes, size_t count) {
+  constexpr uint64_t kSigns = 0x8080808080808080;
+  size_t i = 0;
+  for (uint64_t word = 0; i + sizeof(word) <= count; i += sizeof(word)) {
+    std::memcpy(&word, bytes + i, sizeof(word));
+    word ^= kSigns;
+    std::memcpy(bytes + i, &word, sizeof(word));
+  }
+  for (; i < count; ++i) bytes[i] ^= std::byte{0x80};
+}
+
 bool is_reference(const std::string& implementation) {
   return implementation.find("ref") != std::string::npos;
 }
@@ -301,8 +313,7 @@ void PackedMatrix::pack_block(const MatrixView& b, int64_t block) {
       const DType copied = is_shifted(kind_) ? part.dtype : dtype;
       from = dense.reserve(count * ir::size_of(copied));
       copy_dense(column_major ? part.transposed() : part, copied, from);
-      if (is_shifted(kind_))
-        std::transform(from, from + count, from, [](std::byte x) { return x ^ std::byte{0x80}; });
+      if (is_shifted(kind_)) flip_signs(from, count);
       strides = column_major ? memory::dims{1, part.rows} : memory::dims{columns, 1};
     }
     const auto packing = shape.packing(strides);
