@@ -144,6 +144,16 @@ def measured(program: str, rounds: int) -> str:
     return page(rows, means, kinds)
 
 
+def losses(rows: list[list[str]]) -> str:
+    """What is below 0.95, and why."""
+    below = [f"{row[0]} {row[1]} ({', '.join(row[4::3])})" for row in rows
+             if min(map(float, row[4::3])) < 0.95]
+    return (f"Below 0.95 on one thread or two: {'; '.join(below) or 'none'}. "
+            "Softmax and norms are several passes over the tensor where ONNX Runtime has one "
+            "kernel, copies of slices and of halves of a rotation are not absorbed, and what "
+            "follows a product of bytes runs step by step over chunks of its rows.")
+
+
 def table(head: list[str], rows: list[list[str]], texts: int) -> str:
     rule = ["---"] * texts + ["---:"] * (len(head) - texts)
     return "".join("| " + " | ".join(row) + " |\n" for row in [head, rule, *rows]).replace(
@@ -167,6 +177,7 @@ def page(rows: list[list[str]], means: list[list[str]], kinds: list[list[str]]) 
     columns = [f"{what}, {threads} thread{'s' * (threads > 1)}"
                for threads in THREADS for what in ("Attacca", "ONNX Runtime", "ratio")]
     text = head + "\n" + table(["model", "form", *columns], rows, 2)
+    text += "\n" + wrapped(losses(rows))
     text += "\n" + wrapped("Geometric means of the ratios:") + "\n"
     text += table(["form", *(f"{threads} thread{'s' * (threads > 1)}" for threads in THREADS)],
                   means, 1)
