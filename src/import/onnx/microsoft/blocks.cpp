@@ -1,5 +1,7 @@
 // Products with weights of 2, 4 or 8 bits that are quantised in blocks along K.
 #include <algorithm>
+#include <array>
+#include <type_traits>
 
 #include "fmt/format.h"
 
@@ -157,14 +159,55 @@ Result<Value> packed(Node& node, const BlockWeights& weights, const ir::Packing&
                           ir::UnpackAttrs{packing, {weights.n, weights.k}, packing.scales});
 }
 
-Result<Value> dense(Node& node, const BlockWeights& weights) {
-  ATTACCA_TRY(Tensor result, Tensor::make(weights.scales.dtype(), {weights.n, weights.k}));
-  for (int64_t n = 0; n < weights.n; ++n)
-    for (int64_t k = 0; k < weights.k; ++k) {
-      const int64_t block = weights.block_of_k.empty() ? k / weights.block : weights.block_of_k[k];
-      const double scale = weights.scales.number_at(n * weights.blocks + block);
-      result.set_number(n * weights.k + k, (weights.code(n, k) - weights.zero(n, block)) * scale);
+// An element of f32, f16 or bf16 from a number that f32 holds, or nearly so.
+template <class T>
+T element(DType dtype, double value) {
+  if constexpr (std::is_same_v<T, float>)
+    return static_cast<float>(value);
+  else
+    return ir::encode16(dtype, static_cast<float>(value));
+}
+
+// Values from begin to end of a row, all of one block. The numbers of all codes are computed once
+// where they are fewer.
+template <class T>
+void fill_block(const BlockWeights& weights, int64_t n, int64_t block, int64_t begin, int64_t end,
+                Tensor& result) {
+  const DType dtype = result.dtype();
+  const double scale = weights.scales.number_at(n * weights.blocks + block);
+  const double zero = weights.zero(n, block);
+  T* row = result.as<T>() + n * weights.k;
+  std::array<T, 16> table;
+  if (weights.bits > 4 || end - begin < 16) {
+    for (int64_t k = begin; k < end; ++k)
+      row[k] = element<T>(dtype, (weights.code(n, k) - zero) * scale);
+    return;
+  }
+  for (int code = 0; code < 1 << weights.bits; ++code)
+    table[static_cast<size_t>(code)] = element<T>(dtype, (code - zero) * scale);
+  for (int64_t k = begin; k < end; ++k) row[k] = table[static_cast<size_t>(weights.code(n, k))];
+}
+
+template <class T>
+void fill(const BlockWeights& weights, Tensor& result) {
+  for (int64_t n = 0; n < weights.n; ++n) {
+    for (size_t k = 0; k < weights.block_of_k.size(); ++k) {
+      const auto at = static_cast<int64_t>(k);
+      fill_block<T>(weights, n, weights.block_of_k[k], at, at + 1, result);
     }
+    for (int64_t block = 0; block < weights.blocks && weights.block_of_k.empty(); ++block)
+      fill_block<T>(weights, n, block, block * weights.block,
+                    std::min(weights.k, (block + 1) * weights.block), result);
+  }
+}
+
+Result<Value> dense(Node& node, const BlockWeights& weights) {
+  const DType dtype = weights.scales.dtype();
+  ATTACCA_TRY(Tensor result, Tensor::make(dtype, {weights.n, weights.k}));
+  if (dtype == DType::F32)
+    fill<float>(weights, result);
+  else
+    fill<uint16_t>(weights, result);
   return node.graph().constant(std::move(result));
 }
 
