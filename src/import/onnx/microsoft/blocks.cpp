@@ -177,7 +177,7 @@ void fill_block(const BlockWeights& weights, int64_t n, int64_t block, int64_t b
   const double scale = weights.scales.number_at(n * weights.blocks + block);
   const double zero = weights.zero(n, block);
   T* row = result.as<T>() + n * weights.k;
-  std::array<T, 16> table;
+  std::array<T, 16> table = {};
   if (weights.bits > 4 || end - begin < 16) {
     for (int64_t k = begin; k < end; ++k)
       row[k] = element<T>(dtype, (weights.code(n, k) - zero) * scale);
