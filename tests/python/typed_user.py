@@ -66,6 +66,15 @@ def with_torch(model: torch.nn.Module) -> None:
         print(calls, reasons)
 
 
+def quantised(weights: npt.NDArray[np.float32], linear: torch.nn.Linear) -> torch.nn.Module:
+    packed: attacca.Packed = attacca.pack(weights, bits=4, group=128, scale_dtype="bf16")
+    text: str = attacca.Packed.of(packed.data).text("w", torch.bfloat16)
+    layer = attacca.torch.QuantizedLinear.from_linear(linear, 8, None, symmetric=False)
+    weight: torch.Tensor = layer.dequantized(torch.float64)
+    print(text, packed.group, weight)
+    return layer
+
+
 def failed(error: Error) -> tuple[str, str, str]:
     return error.what, error.where, error.fix
 

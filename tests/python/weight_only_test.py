@@ -117,6 +117,18 @@ class Forms(unittest.TestCase):
                       c.x.contiguous(), c.w.contiguous(), c.column)
 
 
+    def test_weight_int4pack_mm_is_left_with_a_reason(self):
+        x, groups = torch.randn(3, 64).bfloat16(), torch.rand(1, 32, 2).bfloat16()
+        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(
+            torch.randint(0, 16, (32, 64), dtype=torch.int32), 1)
+        attacca.torch.reset()
+        module = make_fx(lambda *args: torch.relu(
+            torch.ops.aten._weight_int4pack_mm_for_cpu(args[0], args[1], 64, args[2])),
+            tracing_mode="fake")(x, packed, groups)
+        self.assertEqual(rewrite(module.graph, Options(policy="always")), 0)
+        self.assertIn("for each device and instruction set", attacca.torch.report().details())
+
+
 class Exported(unittest.TestCase):
     """Graphs with the ops of quantized_decomposed, which torch.export's quantisers write."""
 

@@ -27,7 +27,8 @@ class QuantizedLinear(torch.nn.Module):
 
     Weights in groups of 64 values of k, of a larger power of two or of a whole row are one packed
     tensor (docs/packed-weights.md), for which GPUs have kernels. Weights in other groups, such as
-    32, are codes with a byte each, which a GPU converts before it multiplies.
+    32, are codes with a byte each, which a GPU converts before it multiplies. On the CPU each call
+    converts the weights.
 
     Attributes:
         in_features: K.

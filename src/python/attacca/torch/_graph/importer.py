@@ -13,7 +13,7 @@ from ..._frameworks import Torch
 from ..._functions.binding import understood
 from ..._functions.parts import sliced
 from ..._functions.table import Call, Made, Refused, Row
-from .table import row_of
+from .table import UNKNOWN, row_of
 
 _DTYPES = Torch.names()
 # these are not names in the text form
@@ -238,7 +238,7 @@ class Importer:
             raise Refused("it writes in place")
         row = row_of(name)
         if row is None:
-            raise Refused(f"{name} is not in the table of functions")
+            raise Refused(UNKNOWN.get(name, f"{name} is not in the table of functions"))
         for operand in node.all_input_nodes:
             if isinstance(operand.meta.get("val"), torch.Tensor):
                 dtype_of(operand)

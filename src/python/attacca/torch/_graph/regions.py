@@ -96,7 +96,9 @@ def find(graph: torch.fx.Graph) -> Found:
 
 _PRODUCT_OPS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.linear", "aten.matmul",
                 "aten._int_mm", "aten._scaled_mm", "aten._weight_int8pack_mm",
-                "attacca.quantized_linear", "user_kernel"}
+                "aten._weight_int4pack_mm", "aten._weight_int4pack_mm_for_cpu",
+                "aten._weight_int4pack_mm_with_scales_and_zeros", "attacca.quantized_linear",
+                "user_kernel"}
 
 
 def _writes_in_place(graph: torch.fx.Graph) -> torch.fx.Node | None:

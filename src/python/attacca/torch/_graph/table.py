@@ -15,6 +15,12 @@ from ..._functions.values import FLOATS, cast, is_number, number
 from .._ops.quantized import product_text, weights_text
 
 FX: dict[str, Row] = {}
+# Ops without a row, and why.
+UNKNOWN = dict.fromkeys(
+    ("aten._weight_int4pack_mm", "aten._weight_int4pack_mm_for_cpu",
+     "aten._weight_int4pack_mm_with_scales_and_zeros"),
+    "its weights are in an order that PyTorch chooses for each device and instruction set: "
+    "attacca.torch.QuantizedLinear has weights of 4 bits")
 
 
 def row_of(op: str) -> Row | None:
