@@ -408,15 +408,18 @@ class Levels(unittest.TestCase):
                              [node.name for node in graph.nodes if "mul" in str(node.target)])
         self.assertLessEqual(calls[12], calls[4])
         for first, second in ("ab", "ba", ("x", "a name")):
-            text = (f'graph "g"("x 1": f32[4, 8], "w": f32[8, 8]) {{ "{first}" = sin("x 1"); '
+            text = (f'graph "g"("x 1": f32[4, 8], "w": f32[8, 8], "v": f32[8, 8]) {{ '
+                    f'"{first}" = sin("x 1"); '
                     f'"{second}" = exp("x 1" @ "w") + "{first}"; '
-                    f'return "{second}", "z" = cos("x 1" @ "w") + "{first}" }}')
+                    f'return "{second}", "z" = cos("x 1" @ "v") + "{first}" }}')
             told = regions._explanation(text, "cpu")
             self.assertEqual(told, json.loads(regions.explained(text, "cpu").explain_json()))
             self.assertIn(f"{second} already belongs", str(told))
 
     def test_several_results_of_one_region(self):
-        self.rewritten(lambda x, w: (torch.relu(x @ w), torch.exp(-(x @ w).abs())), X, W, regions=2)
+        self.rewritten(lambda x, w: (torch.relu(x @ w), torch.exp(-(x @ w).abs())), X, W, regions=1)
+        self.rewritten(lambda x, w, v: (torch.relu(x @ w), torch.exp(-(x @ v).abs())), X, W, -W,
+                       regions=2)
 
     def test_graphs_that_write_in_place_are_left(self):
         def function(x, w, c):
