@@ -265,6 +265,20 @@ TEST(ErrorBound, KnowsBothSidesOfABranch) {
   }
 }
 
+// Far beyond a type's range both ends of an interval may wrap to the least integer, which is where
+// they would saturate.
+TEST(ErrorBound, PromisesNothingOfIntegersThatWrap) {
+  const auto graph = parsed("graph g(x: f32[64], y: f32[64]) { return cast(x * y, s8) }");
+  std::vector<double> x, y;
+  for (int i = 0; i < 64; ++i) x.push_back(-1e9 - 4096.0 * i), y.push_back(1.1e9 + 4096.0 * i);
+  x[0] = -20, y[0] = 3;
+  const ir::Bindings inputs = {{"x", Tensor::of(DType::F32, {64}, x)},
+                               {"y", Tensor::of(DType::F32, {64}, y)}};
+  const Bounded bound = (*error_bounds(graph, inputs))[0];
+  EXPECT_TRUE(bound.allows(0, -60) && !bound.allows(0, -62));
+  for (int64_t i = 1; i < 64; ++i) EXPECT_FALSE(bound.promises(i)) << i;
+}
+
 // What exporters write around attention: masked terms are so low that they may overflow, and a row
 // of NaN becomes 0. Neither takes the bound from the other terms.
 TEST(ErrorBound, BoundsMaskedAttention) {

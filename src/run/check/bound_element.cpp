@@ -235,6 +235,9 @@ class Corners {
     Element made = x;
     if (is_gate()) own.tiny *= 1 + std::fabs(operands_[1].value);  // the gate may underflow
     if (how == Accuracy::Approximated) own.half_place = f64 ? 0x1p-49 : 0x1p-20;
+    // run/cpu/kernels/chain.hpp: a 16-bit GELU of a 16-bit product is computed more coarsely.
+    if ((node_.op == Op::Gelu || node_.op == Op::GeGlu) && node_.type.dtype == DType::BF16)
+      own.half_place = 0x1p-17;
     if (how != Accuracy::Exact) made = rounded(made, own);
     if (node_.compute()) made = stored(made, *node_.compute());
     return made;
@@ -318,8 +321,10 @@ Element converted(const Element& x, DType from, DType to, bool saturate) {
   if (x.is_exact()) return Element::exact(value);
   const double low = integer(x.low, overflow), high = integer(x.high, overflow);
   // Beyond the range integers wrap: the ends do not bound the values between.
-  const bool wraps = low != integer(x.low, ir::Overflow::Saturate) ||
-                     high != integer(x.high, ir::Overflow::Saturate);
+  const auto is_beyond = [&](double v) {
+    return !std::isnan(v) && std::trunc(v) != integer(v, ir::Overflow::Saturate);
+  };
+  const bool wraps = !saturate && (is_beyond(x.low) || is_beyond(x.high));
   if (to != DType::Bool && wraps) return Element::unknown(value);
   if (low == value && high == value) return Element::exact(value);
   const double jump = std::max(std::fabs(high - value), std::fabs(value - low));
