@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Puts ONNX Runtime's headers, with which libattacca_ort.so is compiled, into a folder. Debian 12
-# has none: they come from one package of a later release, which is verified, not installed.
+# has none: they come from one package of a later release, which is verified, not installed. Its
+# mirror is the one from which apt installs Debian's packages here.
 # Usage: onnxruntime_headers.sh FOLDER. Exits 1 if the package cannot be had; the build then leaves
 # libattacca_ort.so out.
 set -euo pipefail
-[ $# -eq 1 ] || { sed -n '4,5s/^# //p' "$0" >&2; exit 2; }
+[ $# -eq 1 ] || { sed -n '5,6s/^# //p' "$0" >&2; exit 2; }
 
-mirror=http://deb.debian.org/debian
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' |
+  grep --invert-match --max-count=1 security || true)
 release=forky
 package=libonnxruntime-dev
 version=1.23.2+dfsg-6.1

@@ -533,6 +533,13 @@ class Instance {
   std::shared_ptr<attacca_instance> handle_;
 };
 
+// The alignment of an address as Plan::prepare takes it: the largest power of two, at most 16, that
+// divides it.
+inline int32_t alignment_of(const void* address) {
+  const auto low = static_cast<int32_t>(reinterpret_cast<uintptr_t>(address) & 15);
+  return low == 0 ? 16 : low & -low;
+}
+
 class Plan {
  public:
   static Result<Plan> compile(const Graph& graph, const Options& options = {}) {

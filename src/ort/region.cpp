@@ -8,12 +8,6 @@ namespace {
 
 constexpr size_t kMostInstances = 256;
 
-// The power of two, at most 16, to which the address is aligned.
-int32_t alignment_of(const void* address) {
-  const auto low = static_cast<int32_t>(reinterpret_cast<uintptr_t>(address) & 15);
-  return low == 0 ? 16 : low & -low;
-}
-
 std::string text_of(const Shape& shape) {
   std::string text = "(";
   for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);

@@ -48,7 +48,7 @@ std::filesystem::path path_of(const std::string& key) {
   return std::filesystem::path(*folder) / "onnxruntime" / name_of(key);
 }
 
-// Whether nobody but this user and root can have written the file, as for all of the cache.
+// True if only this user and root may write the file, as is required of the whole cache.
 bool is_private(const std::filesystem::path& path) {
   struct stat info {};
   return stat(path.c_str(), &info) == 0 && (info.st_uid == geteuid() || info.st_uid == 0) &&

@@ -8,12 +8,6 @@ namespace {
 
 constexpr size_t kMostInstances = 256;
 
-// The power of two, at most 16, to which the address is aligned.
-int32_t alignment_of(const void* address) {
-  const auto low = static_cast<int32_t>(reinterpret_cast<uintptr_t>(address) & 15);
-  return low == 0 ? 16 : low & -low;
-}
-
 std::vector<int64_t> key_of(const std::vector<Operand>& inputs) {
   std::vector<int64_t> key;
   for (const Operand& input : inputs) {

@@ -64,6 +64,22 @@ void expect_linear(const attacca::Plan& plan, int64_t m) {
   expect_near(y, data.expected());
 }
 
+TEST(Api, KnowsAlignmentsOfAddresses) {
+  alignas(32) static const char bytes[33] = {};
+  for (const auto& [at, alignment] : {std::pair{0, 16},
+                                      {1, 1},
+                                      {2, 2},
+                                      {4, 4},
+                                      {6, 2},
+                                      {8, 8},
+                                      {12, 4},
+                                      {15, 1},
+                                      {16, 16},
+                                      {24, 8},
+                                      {32, 16}})
+    EXPECT_EQ(attacca::alignment_of(bytes + at), alignment) << at;
+}
+
 TEST(Api, RunsTextAtSeveralSizes) {
   const attacca::Plan plan = linear_plan();
   for (const int64_t m : {1, 5, 64}) expect_linear(plan, m);

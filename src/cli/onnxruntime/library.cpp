@@ -1,6 +1,5 @@
 #include "cli/onnxruntime/library.hpp"
 
-#include <algorithm>
 #include <dlfcn.h>
 #include <filesystem>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "fmt/format.h"
 
 #include "support/environment.hpp"
+#include "support/files/folder.hpp"
 #include "support/files/paths.hpp"
 
 namespace attacca::cli {
@@ -15,23 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> children_of(const fs::path& folder) {
-  std::vector<fs::path> children;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    children.push_back(at->path());
-  std::sort(children.begin(), children.end());
-  return children;
-}
-
 // The library of a wheel, site-packages/onnxruntime/capi/libonnxruntime.so.1.23.2.
 void add_wheel(const fs::path& packages, std::vector<std::string>& files) {
-  for (const fs::path& file : children_of(packages / "onnxruntime/capi"))
+  for (const fs::path& file : sorted_children(packages / "onnxruntime/capi"))
     if (file.filename().string().starts_with("libonnxruntime.so")) files.push_back(file);
 }
 
 void add_python(const fs::path& environment, std::vector<std::string>& files) {
-  for (const fs::path& version : children_of(environment / "lib"))
+  for (const fs::path& version : sorted_children(environment / "lib"))
     add_wheel(version / "site-packages", files);
 }
 

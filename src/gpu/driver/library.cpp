@@ -12,6 +12,7 @@
 
 #include "support/environment.hpp"
 #include "support/files/file.hpp"
+#include "support/files/folder.hpp"
 #include "support/files/paths.hpp"
 #include "support/immortal.hpp"
 
@@ -28,15 +29,6 @@ std::vector<fs::path> own_folders() {
     folders.push_back(program.parent_path());
   folders.push_back(fs::path(own_path()).parent_path());
   return folders;
-}
-
-std::vector<fs::path> sorted_children(const fs::path& folder) {
-  std::vector<fs::path> children;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    children.push_back(at->path());
-  std::sort(children.begin(), children.end());
-  return children;
 }
 
 // The folders of NVIDIA's wheels.
