@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "run/check/bound_value.hpp"
+#include "run/shared/extents.hpp"
 
 namespace attacca::run::bound {
 namespace {
@@ -102,12 +103,6 @@ Element inner_product(double value, const Terms& a, const Terms& b, const Accumu
   const double flushed = lost(sum, a, b, sizes);
   return within(value, bound + own_bound(sum, sizes) + flushed,
                 std::hypot(spread, own_spread(sum, value, a.quartic() * b.quartic())) + flushed);
-}
-
-int64_t count_of(const std::vector<int64_t>& extents) {
-  int64_t count = 1;
-  for (const int64_t extent : extents) count *= extent;
-  return count;
 }
 
 // A matrix of a batch, read in place.

@@ -9,6 +9,7 @@
 #include "run/cpu/reduce.hpp"
 #include "run/cpu/thread_pool.hpp"
 #include "run/shared/access.hpp"
+#include "run/shared/extents.hpp"
 
 namespace attacca::run {
 namespace {
@@ -22,12 +23,6 @@ constexpr int64_t kTileElements = 32 * 1024;
 constexpr int64_t kLeastRows = 32;
 // Multiplications that are worth another thread.
 constexpr int64_t kWorthMultiplying = 256 * 1024;
-
-int64_t product(const std::vector<int64_t>& extents) {
-  int64_t count = 1;
-  for (const int64_t extent : extents) count *= extent;
-  return count;
-}
 
 template <class Axes>
 void rotate(Axes& axes, typename Axes::value_type first) {
@@ -200,7 +195,7 @@ class EpilogueRegion : public Executable {
   void run_pointwise(const BoundEpilogue& bound, int threads) const {
     const int64_t rows = bound.domain()[bound.domain().size() - 2];
     const int64_t columns = bound.domain().back();
-    if (product(bound.domain()) == 0) return;
+    if (count_of(bound.domain()) == 0) return;
     const int64_t wide = std::min(columns, kTileElements);
     const int64_t tall = std::clamp<int64_t>(kTileElements / wide, 1, rows);
     const int64_t across = divide_up(columns, wide), down = divide_up(rows, tall);
@@ -218,7 +213,7 @@ class EpilogueRegion : public Executable {
     ATTACCA_TRY(const std::vector<PreparedProduct> prepared,
                 products_.prepare(state, sizes.products));
     const int64_t rows = domain[domain.size() - 2], columns = domain.back();
-    if (product(domain) == 0) return {};
+    if (count_of(domain) == 0) return {};
     const int64_t wide = block_columns(columns);
     const int64_t across = divide_up(columns, wide);
     const int threads = worth(state.threads, multiplications(domain, prepared), kWorthMultiplying);
@@ -237,7 +232,7 @@ class EpilogueRegion : public Executable {
   static int64_t multiplications(const std::vector<int64_t>& domain,
                                  const std::vector<PreparedProduct>& prepared) {
     int64_t count = 0;
-    for (const PreparedProduct& each : prepared) count += product(domain) * each.a.columns;
+    for (const PreparedProduct& each : prepared) count += count_of(domain) * each.a.columns;
     return count;
   }
 

@@ -21,7 +21,7 @@ constexpr int64_t kSome = 512;
 // Elements of a task; less is not worth another thread.
 constexpr int64_t kTask = 32 * 1024;
 
-int64_t count_of(const Axes& axes) {
+int64_t elements_along(const Axes& axes) {
   int64_t count = 1;
   for (const Axis& axis : axes) count *= axis.extent;
   return count;
@@ -56,13 +56,14 @@ class Reduction {
         load_(has_lanes(from.dtype()) ? nullptr : load_kernel(from.dtype())) {
     ATTACCA_CHECK(lane_of(to.dtype()) == lane_, "a reduction keeps the lane type");
     find_axes(reduced);
-    if (op == Op::Mean) divisor_ = static_cast<double>(count_of(window_) * (columns_ ? 1 : run_));
+    if (op == Op::Mean)
+      divisor_ = static_cast<double>(elements_along(window_) * (columns_ ? 1 : run_));
   }
 
   void run(int threads) const {
     if (from_.size() <= kTask) threads = 1;
-    const int64_t results = count_of(kept_) * (columns_ ? run_ : 1);
-    const int64_t depth = count_of(window_) * (columns_ ? 1 : run_);
+    const int64_t results = elements_along(kept_) * (columns_ ? run_ : 1);
+    const int64_t depth = elements_along(window_) * (columns_ ? 1 : run_);
     if (columns_) return run_columns(depth, threads);
     if (window_.empty() && depth > kTask && results < kSome && !ordered_)
       return run_parts(results, threads);
@@ -125,7 +126,7 @@ class Reduction {
   void run_columns(int64_t depth, int threads) const {
     const int64_t wide = std::clamp<int64_t>(kTask / std::max<int64_t>(depth, 1), 64, kSome);
     const int64_t across = divide_up(run_, wide);
-    ThreadPool::shared().run(threads, count_of(kept_) * across, [&](int64_t task) {
+    ThreadPool::shared().run(threads, elements_along(kept_) * across, [&](int64_t task) {
       Totals totals;
       const int64_t column = task % across * wide, count = std::min(wide, run_ - column);
       reducer_.start(totals.bytes, count);

@@ -16,6 +16,7 @@
 #include "run/cpu/reduce.hpp"
 #include "run/cpu/thread_pool.hpp"
 #include "run/shared/access.hpp"
+#include "run/shared/extents.hpp"
 #include "run/shared/single_regions.hpp"
 #include "support/check.hpp"
 
@@ -25,12 +26,6 @@ namespace {
 using ir::Op;
 using ir::Tensor;
 using ir::Value;
-
-int64_t product(const std::vector<int64_t>& extents, size_t begin, size_t end) {
-  int64_t count = 1;
-  for (size_t axis = begin; axis < end; ++axis) count *= extents[axis];
-  return count;
-}
 
 // Elements whose copying is worth another thread.
 constexpr int64_t kWorthCopying = 32 * 1024;
@@ -69,7 +64,7 @@ class SingleOp : public Executable {
   // A view whose elements follow each other in its operand is a part of the operand's memory.
   Result<bool> share(const std::vector<int64_t>& shape, RunState& state) const {
     const Tensor& x = state.values[node_.operands[0].id];
-    if (!x.is_contiguous() || x.size() == 0 || product(shape, 0, shape.size()) == 0) return false;
+    if (!x.is_contiguous() || x.size() == 0 || count_of(shape) == 0) return false;
     ATTACCA_TRY(const Strides view, evaluate_access(view_, state.symbols));
     const std::vector<int64_t> dense = ir::contiguous_strides(shape);
     for (size_t axis = 0; axis < shape.size(); ++axis)
@@ -125,7 +120,7 @@ class SingleOp : public Executable {
     const int64_t tall = std::clamp<int64_t>(65536 / columns, 1, rows);
     const int64_t down = (rows + tall - 1) / tall;
     threads = worth(threads, result.size(), kWorthCopying);
-    ThreadPool::shared().run(threads, product(shape, 0, rank - 2) * down, [&](int64_t task) {
+    ThreadPool::shared().run(threads, count_of(shape, 0, rank - 2) * down, [&](int64_t task) {
       int64_t rest = task / down, offset = view.offset;
       for (size_t axis = rank - 2; axis-- > 0;) {
         offset += rest % shape[axis] * strides[axis];
@@ -142,8 +137,8 @@ class SingleOp : public Executable {
   void concat(const std::vector<const Tensor*>& parts, Tensor& result, int threads) const {
     const auto axis = static_cast<size_t>(node_.get<ir::AxisAttrs>().axis);
     const int64_t width = ir::size_of(result.dtype());
-    const int64_t outer = product(result.shape(), 0, axis);
-    const int64_t inner = product(result.shape(), axis + 1, result.shape().size()) * width;
+    const int64_t outer = count_of(result.shape(), 0, axis);
+    const int64_t inner = count_of(result.shape(), axis + 1) * width;
     const int64_t whole = result.shape()[axis] * inner;
     ThreadPool::shared().run(worth(threads, result.size(), kWorthCopying), outer, [&](int64_t i) {
       std::byte* to = result.data() + i * whole;
@@ -166,8 +161,8 @@ class SingleOp : public Executable {
         return fail(fmt::format("gather index {} is outside an axis of {}", raw, extent), place(),
                     "use indices inside the axis");
     }
-    const int64_t outer = product(x.shape(), 0, axis);
-    const int64_t inner = product(x.shape(), axis + 1, x.shape().size()) * ir::size_of(x.dtype());
+    const int64_t outer = count_of(x.shape(), 0, axis);
+    const int64_t inner = count_of(x.shape(), axis + 1) * ir::size_of(x.dtype());
     ThreadPool::shared().run(worth(threads, result.size(), kWorthCopying), outer, [&](int64_t o) {
       std::byte* to = result.data() + o * static_cast<int64_t>(chosen.size()) * inner;
       for (const int64_t i : chosen) {

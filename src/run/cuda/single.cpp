@@ -9,6 +9,7 @@
 #include "launch/helpers/scale_blocks.hpp"
 #include "launch/helpers/unpack.hpp"
 #include "run/cuda/single_source.hpp"
+#include "run/shared/extents.hpp"
 
 namespace attacca::run {
 namespace {
@@ -45,12 +46,6 @@ Result<Shapes> shapes_of(const ir::Type& type, const ir::SymbolValues& symbols) 
 const char* element_of(ir::DType dtype) {
   static constexpr const char* kElements[] = {"u8", "u16", "", "unsigned", "", "", "", "s64"};
   return kElements[ir::size_of(dtype) - 1];
-}
-
-int64_t count_of(const std::vector<int64_t>& extents) {
-  int64_t count = 1;
-  for (const int64_t extent : extents) count *= extent;
-  return count;
 }
 
 uint32_t blocks_for(const SourceKernel& kernel, int64_t threads) {
@@ -121,15 +116,9 @@ Result<StepLaunch> make_gather(const StepContext& context, const ir::Node& node,
                                          element_of(from.dtype), index_type.name);
   ATTACCA_TRY(const SourceKernel kernel,
               SourceKernel::make(context.toolbox(), "attacca_gather", macros + kSingleSource));
-  const auto product = [&](const std::vector<int64_t>& extents, size_t begin, size_t end) {
-    int64_t count = 1;
-    for (size_t i = begin; i < end; ++i) count *= extents[i];
-    return count;
-  };
   const auto axis = static_cast<size_t>(node.get<ir::AxisAttrs>().axis);
-  const int64_t outer = product(shapes.from, 0, axis), extent = shapes.from[axis],
-                inner = product(shapes.from, axis + 1, shapes.from.size()),
-                chosen = count_of(indices.from);
+  const int64_t outer = count_of(shapes.from, 0, axis), extent = shapes.from[axis],
+                inner = count_of(shapes.from, axis + 1), chosen = count_of(indices.from);
   const uint32_t blocks = blocks_for(kernel, outer * chosen * inner);
   return [=](const Addresses& at, void*, gpu::StreamHandle stream) {
     return kernel.launch({blocks, 1, 1}, stream, at.inputs[0], at.inputs[1], at.outputs[0], outer,
