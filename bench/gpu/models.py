@@ -14,6 +14,7 @@ it goes on. models_page.py makes the page of it. Attacca's package must be impor
 
 import argparse
 import csv
+import functools
 import gc
 import itertools
 import json
@@ -22,6 +23,7 @@ import statistics
 import sys
 import tempfile
 import time
+import types
 
 import torch
 
@@ -33,11 +35,22 @@ import model_configs
 from models_page import COLUMNS, by_part
 
 CONTENDERS = ("inductor", "attacca")
+NUMBERS = itertools.count()
 
 
 def compiled(contender, model, args):
     options = {} if contender == "inductor" else {"backend": "attacca", "options": args.options}
-    return torch.compile(model, dynamic=False, **options)
+    return torch.compile(caller(model), dynamic=False, **options)
+
+
+def caller(model):
+    """A function that calls the model, whose code is an object of its own. Dynamo keeps what it
+    compiled by code object and searches all of it in each call: compiled as the model's own
+    forward, each contender would also pay for the search through the other's."""
+    def call(**inputs):
+        return model(**inputs)
+    code = call.__code__.replace(co_name=f"call_{next(NUMBERS)}")
+    return types.FunctionType(code, call.__globals__, code.co_name, None, call.__closure__)
 
 
 def result(made):
@@ -48,7 +61,6 @@ def result(made):
 def first_result(contender, model, inputs, args):
     """(function, seconds until its first result)."""
     blocks.synchronize(args.device)
-    torch._dynamo.reset()
     gc.collect()  # else it may fall into the time of either contender
     begin = time.perf_counter()
     function = compiled(contender, model, args)
@@ -74,10 +86,13 @@ def measure(case, model, inputs, args):
         for contender in order:
             caches(os.path.join(folder, contender))
             attacca.torch.reset()
+            torch._dynamo.reset()
             _, row[f"{contender}_cold_s"] = first_result(contender, model, inputs, args)
             if contender == "attacca":
                 row |= decided()
+            torch._dynamo.reset()
             _, row[f"{contender}_warm_s"] = first_result(contender, model, inputs, args)
+        torch._dynamo.reset()
         return row | times(model, inputs, args, order, folder)
 
 
@@ -99,39 +114,35 @@ def decided():
 
 
 def times(model, inputs, args, order, folder):
-    """What a call takes. Each contender is compiled alone, from its caches, in turns (A, B, B, A):
-    with both compiled, every direct call would also pay for Dynamo's search through the other's
-    code. The CUDA graphs of both are kept and replayed in turns."""
-    outputs, graphs, row = {}, {}, {}
-    direct = {contender: [] for contender in CONTENDERS}
+    """What a call takes: each contender is compiled twice, from its caches (A, B, B, A), and all
+    four take turns, called directly and as CUDA graphs."""
+    outputs, calls, graphs, row = {}, {}, {}, {}
     for turn, contender in enumerate((*order, *order[::-1])):
         caches(os.path.join(folder, contender))
         function, _ = first_result(contender, model, inputs, args)
         outputs[contender] = result(function(**inputs)).clone()
-
-        def call(function=function):
-            function(**inputs)
-        direct[contender] += blocks.in_turns({contender: call}, args.device, args.turns,
-                                             args.rounds).values()
-        if args.device == "cpu":
-            continue
-        try:
-            graphs[contender, turn] = blocks.captured(lambda **_: call(), {})
-            row |= {f"{contender}_{part}_us": us for part, us in parts(call).items()}
-        except Exception as failure:  # noqa: BLE001  a model that waits for the GPU
-            row["note"] = f"not captured: {csv_run.one_line(failure)}"
+        calls[contender, turn] = functools.partial(function, **inputs)
     row["error"] = blocks.error(outputs["attacca"].float(), outputs["inductor"].double())
-    for contender, found in direct.items():
-        row[f"{contender}_direct_us"] = statistics.median(found)
+    row |= of_each(calls, args, 3 * args.turns, "direct_")
     row["direct_ratio"] = row["inductor_direct_us"] / row["attacca_direct_us"]
-    if len(graphs) < 2 * len(order):
+    if args.device == "cpu":
         return row
-    found = blocks.in_turns(graphs, args.device, 2 * args.turns, args.rounds)
-    for name in CONTENDERS:
-        row[f"{name}_us"] = statistics.median(us for (whose, _), us in found.items()
-                                              if whose == name)
+    try:
+        for (contender, turn), call in calls.items():
+            graphs[contender, turn] = blocks.captured(call, ())
+            row |= {f"{contender}_{part}_us": us for part, us in parts(call).items()}
+    except Exception as failure:  # noqa: BLE001  a model that waits for the GPU
+        return row | {"note": f"not captured: {csv_run.one_line(failure)}"}
+    row |= of_each(graphs, args, 2 * args.turns, "")
     row["ratio"] = row["inductor_us"] / row["attacca_us"]
     return row
+
+
+def of_each(calls, args, turns, kind):
+    """The microseconds of each contender's calls, which take turns."""
+    found = blocks.in_turns(calls, args.device, turns, args.rounds)
+    return {f"{name}_{kind}us": statistics.median(us for (whose, _), us in found.items()
+                                                  if whose == name) for name in CONTENDERS}
 
 
 def parts(launch):

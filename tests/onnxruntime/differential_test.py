@@ -2,7 +2,7 @@
 
 Where the two disagree, the operator text decides: differences.py lists each such case with its
 reason, and what is not listed there fails. ATTACCA_SEED and ATTACCA_GRAPHS choose other graphs and
-how many; ATTACCA_ROW limits them to one op.
+how many; ATTACCA_ROW limits them to one op; with ATTACCA_DEVICE=cuda they run on a GPU.
 """
 from __future__ import annotations
 
@@ -110,6 +110,9 @@ def text_of(case: Case) -> str:
 
 
 def compile_model(data: bytes, mode: str) -> Any:
+    if os.environ.get("ATTACCA_DEVICE") == "cuda":
+        from on_gpu import GpuPlan
+        return GpuPlan(data, mode)
     return attacca.compile(data, mode=mode, threads=1)
 
 
