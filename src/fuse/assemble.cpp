@@ -112,6 +112,7 @@ class Assembly {
       add_input(region, gemm.b.source);
       for (const GemmOperand* operand : {&gemm.a, &gemm.b})
         if (operand->scales) add_input(region, operand->scales->source);
+      if (gemm.groups) add_input(region, gemm.groups->source);
     }
     for (const epilogue::Input& input : region.epilogue.inputs)
       if (input.role != epilogue::Role::Accumulator) add_input(region, input.source);
@@ -132,7 +133,9 @@ class Assembly {
 
   std::string lone_reason(Value node) const {
     const ir::Node& n = graph_[node];
-    if (n.op == Op::MatMul) return gemm_obstacle(graph_, node);
+    if (n.op == Op::GroupedMatMul && !work_.grouped)
+      return "the device has no kernel that computes ops after a grouped product";
+    if (is_product(n.op)) return gemm_obstacle(graph_, node);
     if (n.op == Op::Kernel) return work_.fusing ? "no op follows it" : "fusing is off";
     if (is_pointwise(n.op) && !is_view_op(n.op)) return dtype_obstacle(graph_, node);
     if (is_view_op(n.op))

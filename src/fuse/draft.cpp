@@ -35,7 +35,9 @@ void draft_one(Workspace& work, RegionKind kind, Value root, bool growing) {
 }
 
 bool is_gemm(const Workspace& work, Value node) {
-  return work.schedule.scheduled(node) && work.graph()[node].op == ir::Op::MatMul &&
+  const ir::Op op = work.graph()[node].op;
+  return work.schedule.scheduled(node) &&
+         (op == ir::Op::MatMul || (op == ir::Op::GroupedMatMul && work.grouped)) &&
          gemm_obstacle(work.graph(), node).empty();
 }
 

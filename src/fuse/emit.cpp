@@ -237,6 +237,12 @@ GemmOperand operand_of(const Facts& facts, Value matmul, size_t index, const ir:
   return matrices_of(facts, facts.graph[matmul].operands[index], false, batch);
 }
 
+GroupEnds groups_of(const Facts& facts, Value matmul) {
+  const Value offsets = facts.graph[matmul].operands[2];
+  const View& view = facts.views[offsets.id];
+  return {view.source, view.access, facts.graph.type(offsets).shape[0]};
+}
+
 // How an operand accesses a value.
 enum class Standing : uint8_t { AsIs, Transposed, Otherwise };
 
@@ -316,8 +322,9 @@ Gemm describe_gemm(const Workspace& work, Value matmul) {
   Gemm gemm;
   gemm.node = matmul;
   gemm.batch = ir::Shape(shape.begin(), shape.end() - 2);
+  if (node.op == Op::GroupedMatMul) gemm.groups = groups_of(facts, matmul);
   gemm.a = operand_of(facts, matmul, 0, gemm.batch);
-  gemm.b = operand_of(facts, matmul, 1, gemm.batch);
+  gemm.b = operand_of(facts, matmul, 1, gemm.groups ? Shape{gemm.groups->count} : gemm.batch);
   if (const auto packed = work.packed ? packed_weights(facts, matmul) : std::nullopt) {
     const auto layout = ir::packed_layout(facts.graph[*packed].get<ir::UnpackAttrs>());
     ATTACCA_CHECK(layout.has_value(), "an unpack op of no layout");

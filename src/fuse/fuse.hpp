@@ -33,13 +33,22 @@ struct GemmOperand {
   std::optional<BlockScales> scales = {};
 };
 
+// The ends of a grouped product's groups (ir/interpret/groups.hpp). The access has one stride.
+struct GroupEnds {
+  ir::Value source;
+  epilogue::Access access;
+  ir::Dim count;  // groups
+};
+
 struct Gemm {
-  ir::Value node;  // the matmul
+  ir::Value node;  // the matmul or grouped matmul
   GemmOperand a, b;
   ir::Shape batch;        // empty for a plain product
   ir::Dim m, n, k;        // n: of this product; 2 * I if its halves are a gate of I columns
   ir::DType accumulator;  // f32, s32 or f64
   bool fast = false;      // as ir::MatMulAttrs::fast
+  // Set for a grouped product: it has no batch, and B's access has the groups as its first axis.
+  std::optional<GroupEnds> groups = {};
 };
 
 enum class RegionKind : uint8_t {
@@ -87,6 +96,8 @@ struct FuseOptions {
   Reductions reductions = Reductions::All;
   // Whether products read packed weights, and the operands of scale_blocks, by themselves.
   bool packed = false;
+  // Whether grouped products start regions.
+  bool grouped = true;
 };
 
 Partition partition(ir::Graph graph, const FuseOptions& options = {});

@@ -19,10 +19,20 @@ bool same_a(const Facts& facts, Value first, Value second) {
          facts.views[a.id].access == facts.views[b.id].access;
 }
 
+// Whether both are plain products, or both grouped ones of the same groups.
+bool same_groups(const Facts& facts, Value first, Value second) {
+  const ir::Node &one = facts.graph[first], &other = facts.graph[second];
+  if (one.op != other.op || one.op != Op::GroupedMatMul) return one.op == other.op;
+  const View &ends = facts.views[one.operands[2].id], &others = facts.views[other.operands[2].id];
+  return ends.source == others.source && ends.access == others.access &&
+         facts.graph.type(one.operands[2]).shape == facts.graph.type(other.operands[2]).shape;
+}
+
 bool can_pair(const Facts& facts, uint32_t first, uint32_t second) {
   return facts.live[first] && facts.live[second] &&
          facts.graph.type(Value{first}) == facts.graph.type(Value{second}) &&
          same_a(facts, Value{first}, Value{second}) &&
+         same_groups(facts, Value{first}, Value{second}) &&
          gemm_obstacle(facts.graph, Value{first}).empty() &&
          gemm_obstacle(facts.graph, Value{second}).empty();
 }
@@ -169,7 +179,7 @@ class Halves {
   bool in_place() const {
     for (const auto& [id, kind] : kinds_) {
       const ir::Node& node = graph_.nodes()[id];
-      if (node.op == Op::MatMul || is_view_op(node.op)) continue;
+      if (is_product(node.op) || is_view_op(node.op)) continue;
       for (const Value operand : node.operands)
         if (const auto found = kinds_.find(operand.id);
             found != kinds_.end() && found->second != Kind::Flat)
@@ -198,7 +208,7 @@ class Halves {
     constexpr size_t kMaxFrames = 8;  // repeated slices of a half
     if (frames.size() > kMaxFrames) return false;
     draft.seen_in[node.id] = frames;
-    if (graph_[node].op == Op::MatMul) return true;
+    if (is_product(graph_[node].op)) return true;
     for (const Frame* frame : frames)
       for (const Value operand : graph_[node].operands)
         if (!reachable(draft, frame, node, operand)) return false;

@@ -38,6 +38,7 @@ std::string structural_reason(const ir::Graph& graph, ir::Value value) {
   const std::string op(name(node.op));
   switch (node.op) {
     case Op::MatMul:
+    case Op::GroupedMatMul:
       return "a matrix product starts a region of its own";
     case Op::Kernel:
       return "a user's kernel reads its operands from memory";

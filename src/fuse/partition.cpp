@@ -7,6 +7,7 @@ Partition partition(ir::Graph graph, const FuseOptions& options) {
   work.fusing = options.fuse;
   work.reductions = options.reductions;
   work.packed = options.packed;
+  work.grouped = options.grouped;
   if (options.fuse) {
     draft_kernels(work);
     draft_gemms(work);

@@ -92,6 +92,7 @@ class Check {
       sources.push_back(gemm.b.source);
       for (const GemmOperand* operand : {&gemm.a, &gemm.b})
         if (operand->scales) sources.push_back(operand->scales->source);
+      if (gemm.groups) sources.push_back(gemm.groups->source);
     }
     for (const epilogue::Input& input : region.epilogue.inputs) {
       if (input.role != epilogue::Role::Accumulator)

@@ -39,7 +39,7 @@ Facts::Facts(const ir::Graph& graph)
   for (uint32_t id = 0; id < graph.size(); ++id) {
     const ir::Node& node = graph.nodes()[id];
     count.push_back(ir::element_count(node.type.shape));
-    if (node.op == Op::MatMul)
+    if (is_product(node.op))
       feeds[id].add(id);
     else if (is_pointwise(node.op) || is_view_op(node.op))
       for (const ir::Value operand : node.operands) feeds[id].add(feeds[operand.id]);
@@ -56,8 +56,12 @@ bool is_pointwise(Op op) {
   return ir::is_elementwise(op) || op == Op::Cast || op == Op::Reshape || op == Op::Broadcast;
 }
 
+bool is_product(Op op) {
+  return op == Op::MatMul || op == Op::GroupedMatMul;
+}
+
 bool starts_region(Op op) {
-  return op == Op::MatMul || op == Op::Kernel;
+  return is_product(op) || op == Op::Kernel;
 }
 
 const Frame* Frames::read(const Frame* frame, ir::Value user, ir::Value operand) {

@@ -44,6 +44,8 @@ using epilogue::display_name;
 // Ops of an epilogue's expression: each element of the result is of one element of each operand.
 bool is_pointwise(ir::Op op);
 
+bool is_product(ir::Op op);
+
 // Ops that start regions and read their operands from memory.
 bool starts_region(ir::Op op);
 
@@ -121,7 +123,7 @@ struct Workspace {
   std::vector<Refusal> refusals;
   bool fusing = true;
   Reductions reductions = Reductions::All;  // that may join a region
-  bool packed = false;                      // as in FuseOptions
+  bool packed = false, grouped = true;      // as in FuseOptions
   int next_id = 0;
 };
 

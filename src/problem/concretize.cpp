@@ -115,8 +115,25 @@ class Concretizer {
       ATTACCA_TRY(made.scales->a, strided(a.access, ir::DType::F32, a.source));
       ATTACCA_TRY(made.scales->b, strided(b.access, ir::DType::F32, b.source, false));
     }
+    if (gemm.groups) ATTACCA_TRY_VOID(add_groups(*gemm.groups, made, sources));
     operands_.products.push_back(std::move(made));
     problem_.sources.products.push_back(sources);
+    return {};
+  }
+
+  // B's first axis is that of its groups, not of a batch.
+  Status add_groups(const fuse::GroupEnds& groups, ProductOperands<Strided>& made,
+                    ProductOperands<ir::Value>& sources) {
+    ATTACCA_TRY(problem_.products.back().groups, number(groups.count, symbols_));
+    made.b.view.batch_stride = made.b.batch.back();
+    made.b.batch.pop_back();
+    View ends{.dtype = ir::DType::S32};
+    ATTACCA_TRY(ends.offset, number(groups.access.offset, symbols_));
+    ATTACCA_TRY(ends.column_stride, number(groups.access.strides[0], symbols_));
+    ends.alignment =
+        first_alignment(alignment_of_(groups.source), ends.offset * ir::size_of(ends.dtype));
+    made.offsets = not_strided(ends);
+    sources.offsets = groups.source;
     return {};
   }
 

@@ -29,10 +29,11 @@ template <class T>
 struct ProductOperands {
   T a{}, b{};
   std::optional<ScaleOperands<T>> scales = {};  // of blocks of 8-bit floats
+  std::optional<T> offsets = {};                // the ends of a grouped product's groups
 
   template <class Self>
   static auto members(Self& self) {
-    return std::tie(self.a, self.b, self.scales);
+    return std::tie(self.a, self.b, self.scales, self.offsets);
   }
   friend bool operator==(const ProductOperands&, const ProductOperands&) = default;
 };

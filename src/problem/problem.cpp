@@ -1,5 +1,6 @@
 #include "problem/problem.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "fmt/format.h"
@@ -86,6 +87,8 @@ Operands<Extents> extents(const Problem& problem) {
     all.products[i].b = {k, n};
     if (auto& scales = all.products[i].scales)
       scales = {{problem.m, blocks_of(k)}, {blocks_of(k), blocks_of(n)}};
+    if (auto& offsets = all.products[i].offsets)
+      offsets = {1, problem.products[i].groups.value_or(0)};
   }
   for (size_t i = 0; i < all.kernel.size(); ++i)
     all.kernel[i] = {1, problem.views.kernel[i].row_stride};
@@ -100,6 +103,7 @@ std::string problem_class(const Problem& problem) {
     text += fmt::format("|{} {} -> {}{}", layout(views.a), layout(views.b), name(product.stored),
                         product.fast ? " fast" : "");
     if (views.scales) text += " blocks";
+    if (product.groups) text += " grouped";
     if (product.packed) text += fmt::format(" packed {}", to_string(product.packed->packing));
   }
   if (problem.kernel) {
@@ -117,7 +121,10 @@ std::string problem_class(const Problem& problem) {
 std::string shape_bucket(const Problem& problem) {
   std::string text =
       fmt::format("m<={} n={} batch={}", bucket_of(problem.m), problem.n, problem.batch);
-  for (const Product& product : problem.products) text += fmt::format(" k={}", product.k);
+  for (const Product& product : problem.products) {
+    text += fmt::format(" k={}", product.k);
+    if (product.groups) text += fmt::format(" groups={}", *product.groups);
+  }
   return text;
 }
 
@@ -134,9 +141,11 @@ double bytes(const Problem& problem) {
   for (size_t i = 0; i < problem.products.size(); ++i) {
     const Product& product = problem.products[i];
     const ProductOperands<View>& views = problem.views.products[i];
+    // Rows reach at most as many groups as there are rows.
+    const int64_t matrices = product.groups ? std::min(*product.groups, problem.m) : problem.batch;
     total += footprint(views.a, problem.m, product.k, problem.batch) +
              (product.packed ? double(product.packed->bytes)
-                             : footprint(views.b, product.k, product.n, problem.batch));
+                             : footprint(views.b, product.k, product.n, matrices));
   }
   for (size_t i = 0; i < problem.views.inputs.size(); ++i)
     if (problem.epilogue.inputs[i].role != Role::Accumulator)

@@ -38,6 +38,10 @@ struct Product {
   // If set, B's source is a packed tensor of this layout, and B's view describes the unpacked
   // weights.
   std::optional<ir::PackedLayout> packed = {};
+  // Set for a grouped product: how many matrices B has, batch_stride apart, and how many s32 ends
+  // of groups there are, column_stride apart. Row r of A is multiplied by the matrix of its group
+  // (ir/interpret/groups.hpp); rows of no group give 0.
+  std::optional<int64_t> groups = {};
   ir::Value node = {};
 };
 

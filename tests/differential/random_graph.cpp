@@ -68,7 +68,26 @@ class Generator {
     if (value) pool_.push_back(*value);
   }
 
+  // Rows by the matrices of groups. A second one may share the first's rows and groups: a gate.
+  void add_grouped_product() {
+    const int64_t groups = 1 + pick(4);
+    const bool transposed = chance(2), again = shared_offsets_ && chance(2);
+    const DType dtype = pick_float();
+    const Value rows = again ? *shared_a_ : input(dtype, {m_, k_});
+    if (!again) shared_offsets_ = input(DType::S32, {groups});
+    shared_a_ = rows;
+    const Dim count = graph_.type(*shared_offsets_).shape[0];
+    Value matrices =
+        input(graph_.type(rows).dtype, transposed ? Shape{count, n_, k_} : Shape{count, k_, n_});
+    if (transposed) matrices = *add(Op::Transpose, {matrices});
+    const auto product = add(Op::GroupedMatMul, {rows, matrices, *shared_offsets_});
+    ATTACCA_CHECK(product.has_value(), "generator made a bad grouped product");
+    keep(product);
+  }
+
   void add_product() {
+    if (chance(6)) return add_grouped_product();
+    shared_offsets_.reset();
     const bool integers = chance(6);
     const DType dtype = integers ? DType::S8 : pick_float();
     const bool transposed_b = chance(2), transposed_a = !integers && chance(8);
@@ -205,6 +224,7 @@ class Generator {
   int64_t m_ = 1, n_ = 2, k_ = 1;
   std::vector<Value> pool_;
   std::optional<Value> shared_a_;
+  std::optional<Value> shared_offsets_;  // of the grouped product that made shared_a_
 };
 
 }  // namespace
@@ -226,7 +246,9 @@ ir::Bindings random_bindings(const ir::Graph& graph, uint64_t seed) {
     ATTACCA_CHECK(tensor.has_value(), "no memory for a test input");
     for (int64_t i = 0; i < tensor->size(); ++i) {
       constexpr double kWild[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e30, 1e-40, 300.0};
-      if (!ir::is_float(type.dtype))
+      if (type.dtype == DType::S32)  // ends of groups: in any order, and beyond the rows
+        tensor->set_integer(i, static_cast<int64_t>(random() % 24) - 2);
+      else if (!ir::is_float(type.dtype))
         tensor->set_integer(i, static_cast<int64_t>(random() % 256));
       else if (wild && random() % 16 == 0)
         tensor->set_number(i, kWild[random() % 8]);

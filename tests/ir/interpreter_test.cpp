@@ -54,6 +54,19 @@ TEST(Interpreter, MultipliesBatchesAndTransposes) {
             (Numbers{12, 34}));
 }
 
+TEST(Interpreter, MultipliesTheRowsOfGroups) {
+  const std::string text =
+      "graph g(x: f32[4,1], w: f32[3,1,2], o: s32[3]) { return grouped_matmul(x, w, o) }";
+  const Tensor x = f32({4, 1}, {1, 2, 3, 4}), w = f32({3, 1, 2}, {1, 10, 2, 20, 3, 30});
+  const auto with = [&](const Numbers& ends) {
+    return run(text, {{"x", x}, {"w", w}, {"o", Tensor::of(DType::S32, {3}, ends)}});
+  };
+  EXPECT_EQ(with({1, 3, 4}), (Numbers{1, 10, 4, 40, 6, 60, 12, 120}));
+  EXPECT_EQ(with({0, 2, 2}), (Numbers{2, 20, 4, 40, 0, 0, 0, 0}));  // empty groups, rows of none
+  EXPECT_EQ(with({3, 1, 9}), (Numbers{1, 10, 2, 20, 3, 30, 12, 120}));  // descending, beyond
+  EXPECT_EQ(with({-5, -7, 2}), (Numbers{3, 30, 6, 60, 0, 0, 0, 0}));
+}
+
 TEST(Interpreter, ScalesBlocksWhoseLastMayBeShorter) {
   const Tensor q = Tensor::of(DType::S8, {2, 3}, {1, 2, 3, 4, 5, -6});
   EXPECT_EQ(run("graph g(q: s8[2,3], s: f32[2,2]) { return scale_blocks(q, s, [1, 2]) }",

@@ -220,6 +220,7 @@ std::vector<Type> operand_types(const OpInfo& info) {
   const Dim m = Dim::symbol("M");
   const Type f16{DType::F16, {m, 4}}, boolean{DType::Bool, {m, 4}};
   if (info.op == Op::MatMul) return {f16, {DType::F16, {4, m}}};
+  if (info.op == Op::GroupedMatMul) return {f16, {DType::F16, {3, 4, m}}, {DType::S32, {3}}};
   if (info.op == Op::Gather) return {f16, {DType::S64, {3}}};
   if (info.op == Op::Scatter) return {f16, {DType::S64, {3}}, {DType::F16, {3, 4}}};
   if (info.op == Op::Unpack) return {{DType::U8, {4864}}};

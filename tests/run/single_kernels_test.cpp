@@ -182,6 +182,35 @@ TEST(SingleKernels, Gather) {
   expect_equal(got, want);
 }
 
+TEST(SingleKernels, GroupedProduct) {
+  const HostKernels floats(
+      "#define GROUPED\n#define X BF16\n#define W F32\n#define TO F32\n#define SUM double\n");
+  const HostKernels integers(
+      "#define GROUPED\n#define X S8\n#define W U8\n#define TO S32\n#define SUM s64\n");
+  ASSERT_TRUE(floats.compiled() && integers.compiled());
+  const std::vector<std::vector<double>> ends = {{4, 4, 11}, {0, 0, 5},   {11, 11, 11},
+                                                 {6, 2, 30}, {-1, -4, 3}, {0, 0, 0}};
+  for (const bool real : {true, false})
+    for (const std::vector<double>& each : ends) {
+      const DType types[] = {real ? DType::BF16 : DType::S8, real ? DType::F32 : DType::U8,
+                             real ? DType::F32 : DType::S32};
+      const Tensor x = random_tensor(types[0], {11, 7}, 1),
+                   w = random_tensor(types[1], {3, 5, 7}, 2);
+      const Tensor offsets = Tensor::of(DType::S32, {3}, each);
+      const Tensor want =
+          interpreted(fmt::format("graph g(x: {}[11, 7], w: {}[3, 5, 7], o: s32[3]) {{ return "
+                                  "grouped_matmul(x, transpose(w), o) }}",
+                                  ir::name(types[0]), ir::name(types[1])),
+                      {{"x", x}, {"w", w}, {"o", offsets}});
+      Tensor got = *Tensor::make(types[2], {11, 5});
+      (real ? floats : integers)
+          .run("attacca_grouped_product", static_cast<const void*>(x.data()),
+               static_cast<const void*>(w.data()), static_cast<const void*>(offsets.data()),
+               static_cast<void*>(got.data()), GroupedProduct{11, 5, 7, 3, 7, 1, 35, 1, 7, 1});
+      expect_equal(got, want);
+    }
+}
+
 TEST(SingleKernels, Arange) {
   const HostKernels kernels("#define ARANGE\n");
   ASSERT_TRUE(kernels.compiled());

@@ -74,7 +74,7 @@ Result<Work> work_of(const Job& job) {
     const double size = size_of(node.type.shape, job.symbols);
     if (node.op == ir::Op::Input) {
       if (job.inputs.count(node.name) == 0) work.made_up += size;
-    } else if (node.op == ir::Op::MatMul) {
+    } else if (node.op == ir::Op::MatMul || node.op == ir::Op::GroupedMatMul) {
       const ir::Dim& inner = job.graph.type(node.operands[0]).shape.back();
       work.multiplications += size * size_of({inner}, job.symbols);
     } else if (ir::is_reduction(node.op)) {

@@ -89,9 +89,13 @@ class Text {
 
   std::string gemm_text(const Gemm& gemm) const {
     const std::string batch = gemm.batch.empty() ? "" : fmt::format("{} x ", to_string(gemm.batch));
-    return fmt::format("{} = {} @ {}, {}{} x {} x {}, accumulated in {}", label(gemm.node),
+    const std::string groups =
+        gemm.groups ? fmt::format(", rows of {} groups that end at {}",
+                                  to_string(gemm.groups->count), label(gemm.groups->source))
+                    : "";
+    return fmt::format("{} = {} @ {}, {}{} x {} x {}, accumulated in {}{}", label(gemm.node),
                        operand_text(gemm.a), operand_text(gemm.b), batch, to_string(gemm.m),
-                       to_string(gemm.n), to_string(gemm.k), name(gemm.accumulator));
+                       to_string(gemm.n), to_string(gemm.k), name(gemm.accumulator), groups);
   }
 
   std::string operand_text(const GemmOperand& operand) const {

@@ -84,8 +84,8 @@ class Writer {
   }
 
   json::Value gemm_json(const Gemm& gemm) const {
-    return json::Value::object()
-        .set("node", display_name(graph_, gemm.node))
+    json::Value entry = json::Value::object();
+    entry.set("node", display_name(graph_, gemm.node))
         .set("batch", json_of(gemm.batch))
         .set("m", json_of(gemm.m))
         .set("n", json_of(gemm.n))
@@ -93,6 +93,10 @@ class Writer {
         .set("accumulator", name(gemm.accumulator))
         .set("a", operand_json(gemm.a))
         .set("b", operand_json(gemm.b));
+    if (gemm.groups)
+      entry.set("groups", json_of(gemm.groups->count))
+          .set("offsets", display_name(graph_, gemm.groups->source));
+    return entry;
   }
 
   json::Value operand_json(const GemmOperand& operand) const {

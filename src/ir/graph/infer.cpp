@@ -126,6 +126,29 @@ Result<Inferred> infer_matmul(const Types& types, MatMulAttrs attrs) {
   return Inferred{{dtype, std::move(shape)}, std::move(attrs)};
 }
 
+Result<Inferred> infer_grouped_matmul(const Types& types, MatMulAttrs attrs) {
+  const Shape &x = types[0].shape, &w = types[1].shape, &offsets = types[2].shape;
+  if (x.size() != 2 || w.size() != 3)
+    return fail(fmt::format("grouped_matmul needs rows [R, K] and a matrix [K, N] of each of E "
+                            "groups, got {}",
+                            type_list({types[0], types[1]})),
+                {}, "give x[R, K] and w[E, K, N]");
+  if (types[2].dtype != DType::S32 || !(offsets == Shape{w[0]}))
+    return fail(fmt::format("grouped_matmul needs the ends of {} groups as s32[{}], got {}",
+                            to_string(w[0]), to_string(w[0]), to_string(types[2])),
+                {}, "give the sums of the groups' row counts, e.g. cast(offsets, s32)");
+  if (!(x[1] == w[1]))
+    return fail(fmt::format("grouped_matmul needs equal inner dimensions, got {} and {}",
+                            to_string(x[1]), to_string(w[1])),
+                {},
+                w[2] == x[1] ? "did you mean grouped_matmul(x, transpose(w), offsets)?"
+                             : "check the shapes");
+  ATTACCA_TRY(const DType dtype, product_dtype(types[0].dtype, types[1].dtype, attrs.dtype));
+  if (attrs.fast) return fail("grouped_matmul has no fast accumulation", {}, "leave fast= away");
+  attrs.dtype = dtype;
+  return Inferred{{dtype, {x[0], w[2]}}, std::move(attrs)};
+}
+
 Result<Inferred> infer_transpose(const Type& x) {
   if (x.shape.size() < 2)
     return fail(fmt::format("transpose needs two axes, got {}", to_string(x)));
@@ -407,6 +430,8 @@ Result<Inferred> infer_structural(Op op, const Types& types, Attrs attrs) {
   switch (op) {
     case Op::MatMul:
       return infer_matmul(types, std::get<MatMulAttrs>(std::move(attrs)));
+    case Op::GroupedMatMul:
+      return infer_grouped_matmul(types, std::get<MatMulAttrs>(std::move(attrs)));
     case Op::Transpose:
       return infer_transpose(types[0]);
     case Op::Permute:

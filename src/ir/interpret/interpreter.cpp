@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 
 #include "ir/interpret/array.hpp"
+#include "ir/interpret/groups.hpp"
 #include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
 #include "support/check.hpp"
@@ -109,6 +110,7 @@ class Run {
       case Op::Constant:
         return constant(node);
       case Op::MatMul:
+      case Op::GroupedMatMul:
         return matmul(value, node, std::move(extents));
       case Op::Cast:
         return cast(node, std::move(extents));
@@ -235,13 +237,18 @@ class Run {
                                 to_string(given->second.shape()), to_string(extents)));
       result = from_tensor(given->second);
     } else {
-      result = reference_matmul(operand(node, 0), operand(node, 1));
+      result = node.op == Op::MatMul ? reference_matmul(operand(node, 0), operand(node, 1))
+                                     : grouped_product(node);
     }
     if (result.is_integer())
       for (int64_t& x : *result.integers) x = to_integer(node.type.dtype, x);
     else
       for (double& x : *result.numbers) x = round(x);
     return result;
+  }
+
+  Array grouped_product(const Node& node) const {
+    return reference_grouped_matmul(operand(node, 0), operand(node, 1), operand(node, 2));
   }
 
   Result<Array> cast(const Node& node, std::vector<int64_t> extents) const {

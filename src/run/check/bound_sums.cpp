@@ -1,6 +1,7 @@
 // Sums of many terms: products of matrices, sum and mean.
 #include <algorithm>
 
+#include "ir/interpret/groups.hpp"
 #include "run/check/bound_value.hpp"
 #include "run/shared/extents.hpp"
 
@@ -286,6 +287,32 @@ Value product(const ir::Node& node, const Value& a, const Value& b, std::vector<
   for (size_t i = 0; i < left.size() && size > 0; ++i)
     multiply(matrix_of(a, left[i]), matrix_of(b, right[i]), sum, static_cast<int64_t>(i) * size,
              result);
+  return result.finish();
+}
+
+Value grouped_product(const ir::Node& node, const Value& x, const Value& w,
+                      const ir::Array& offsets, std::vector<int64_t> extents) {
+  const int64_t rows = extents[0], columns = extents[1];
+  if (!ir::is_float(node.type.dtype)) {
+    Builder result(std::move(extents), true);
+    const Array exact =
+        ir::reference_grouped_matmul(materialised(x).value, materialised(w).value, offsets);
+    for (int64_t i = 0; i < result.size(); ++i)
+      result.set_integer(i, ir::to_integer(node.type.dtype, exact.integer(i)));
+    return result.finish();
+  }
+  const Accumulation sum = accumulation(node.type.dtype, x.value.extents[1], false);
+  Builder result(std::move(extents), false);
+  int64_t begin = 0, group = 0;
+  for (const int64_t end : ir::group_ends(offsets, rows)) {
+    Matrix part = matrix_of(x, x.value.offset + begin * x.value.strides[0]);
+    part.rows = end - begin;
+    const Matrix own = matrix_of(w, w.value.offset + group * w.value.strides[0]);
+    if (part.rows * columns > 0) multiply(part, own, sum, begin * columns, result);
+    begin = end;
+    ++group;
+  }
+  for (int64_t i = begin * columns; i < rows * columns; ++i) result.set(i, Element::exact(0));
   return result.finish();
 }
 

@@ -84,8 +84,10 @@ class Builder {
   std::shared_ptr<Range> range_;
 };
 
-// Sums: a product of matrices, and sum and mean over axes.
+// Sums: products of matrices, and sum and mean over axes.
 Value product(const ir::Node& node, const Value& a, const Value& b, std::vector<int64_t> extents);
+Value grouped_product(const ir::Node& node, const Value& x, const Value& w,
+                      const ir::Array& offsets, std::vector<int64_t> extents);
 Value reduction(const ir::Node& node, const Value& x, std::vector<int64_t> extents);
 
 }  // namespace attacca::run::bound

@@ -177,6 +177,9 @@ class Bounds {
         return node.tensor ? of_tensor(*node.tensor) : literal(node);
       case Op::MatMul:
         return product(node, operand(node, 0), operand(node, 1), std::move(extents));
+      case Op::GroupedMatMul:
+        return grouped_product(node, operand(node, 0), operand(node, 1),
+                               materialised(operand(node, 2)).value, std::move(extents));
       case Op::Cast:
         return cast(node, std::move(extents));
       case Op::Scatter:

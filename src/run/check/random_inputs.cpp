@@ -21,6 +21,10 @@ bool is_view(Op op) {
          op == Op::Slice || op == Op::Cast;
 }
 
+bool is_product(Op op) {
+  return op == Op::MatMul || op == Op::GroupedMatMul;
+}
+
 // The input that a chain of views or casts starts from, if it does.
 std::optional<Value> input_behind(const Graph& graph, Value value) {
   while (is_view(graph[value].op)) value = graph[value].operands[0];
@@ -32,21 +36,26 @@ std::optional<Value> input_behind(const Graph& graph, Value value) {
 struct Wish {
   double scale = 1;              // of a float
   std::optional<int64_t> below;  // of an index
+  std::optional<int64_t> rows;   // of the groups of which it has the ends
 };
 
 Result<std::vector<Wish>> wishes(const Graph& graph, const ir::SymbolValues& symbols) {
   std::vector<Wish> result(graph.size());
   for (const ir::Node& node : graph.nodes()) {
-    if (node.op != Op::MatMul && node.op != Op::Gather && node.op != Op::Scatter) continue;
+    if (node.op == Op::GroupedMatMul)
+      if (const auto offsets = input_behind(graph, node.operands[2])) {
+        ATTACCA_TRY(result[offsets->id].rows, node.type.shape[0].evaluate(symbols));
+      }
+    if (!is_product(node.op) && node.op != Op::Gather && node.op != Op::Scatter) continue;
     const auto input = input_behind(graph, node.operands[1]);
     if (!input) continue;
     Wish& wish = result[input->id];
-    const ir::Shape& shape = graph.type(node.operands[node.op == Op::MatMul ? 1 : 0]).shape;
-    const ir::Dim& dim = node.op == Op::MatMul   ? shape[shape.size() - 2]
+    const ir::Shape& shape = graph.type(node.operands[is_product(node.op) ? 1 : 0]).shape;
+    const ir::Dim& dim = is_product(node.op)     ? shape[shape.size() - 2]
                          : node.op == Op::Gather ? shape[node.get<ir::AxisAttrs>().axis]
                                                  : shape[0];
     ATTACCA_TRY(const int64_t extent, dim.evaluate(symbols));
-    if (node.op == Op::MatMul)
+    if (is_product(node.op))
       wish.scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(extent, 1)));
     else
       wish.below = std::min(wish.below.value_or(extent), extent);
@@ -59,6 +68,16 @@ double draw(DType dtype, const Wish& wish, std::mt19937_64& random) {
   const uint64_t range =
       ir::size_of(dtype) == 1 ? 256 : std::max<int64_t>(wish.below.value_or(8), 1);
   return static_cast<double>(random() % range);
+}
+
+// The ends of groups in ascending order. Three of four times every row belongs to a group.
+void fill_ends(ir::Tensor& tensor, int64_t rows, std::mt19937_64& random) {
+  std::vector<int64_t> ends;
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    ends.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(rows + 1)));
+  if (!ends.empty() && random() % 4 != 0) ends.back() = rows;
+  std::sort(ends.begin(), ends.end());
+  for (int64_t i = 0; i < tensor.size(); ++i) tensor.set_integer(i, ends[static_cast<size_t>(i)]);
 }
 
 // Weights have hundreds of millions of elements. They are drawn from a pool of 2^16 values, four
@@ -152,7 +171,10 @@ Result<ir::Bindings> random_inputs(const Graph& graph, const ir::SymbolValues& s
     }
     ATTACCA_TRY(auto shape, ir::evaluate(node.type.shape, symbols));
     ATTACCA_TRY(ir::Tensor tensor, ir::Tensor::make(node.type.dtype, shape));
-    fill(tensor, wish[input.id], random);
+    if (const auto rows = wish[input.id].rows; rows && ir::is_integer(node.type.dtype))
+      fill_ends(tensor, *rows, random);
+    else
+      fill(tensor, wish[input.id], random);
     ATTACCA_TRY_VOID(agree(node, symbols, wish[input.id], random, tensor));
     given.emplace(node.name, std::move(tensor));
   }
@@ -162,9 +184,11 @@ Result<ir::Bindings> random_inputs(const Graph& graph, const ir::SymbolValues& s
 std::vector<Value> weight_inputs(const Graph& graph) {
   std::vector<Value> weights;
   for (const ir::Node& node : graph.nodes()) {
-    if (node.op != Op::MatMul) continue;
+    if (!is_product(node.op)) continue;
     const auto input = input_behind(graph, node.operands[1]);
-    if (input && graph.type(*input).shape.size() == 2 && ir::is_static(graph.type(*input).shape) &&
+    const size_t rank = node.op == Op::MatMul ? 2 : 3;
+    if (input && graph.type(*input).shape.size() == rank &&
+        ir::is_static(graph.type(*input).shape) &&
         std::find(weights.begin(), weights.end(), *input) == weights.end())
       weights.push_back(*input);
   }

@@ -210,13 +210,18 @@ class EpilogueRegion : public Executable {
 
   Status run_gemms(const BoundEpilogue& bound, RunState& state, const RegionSizes& sizes) const {
     const std::vector<int64_t>& domain = sizes.domain;
+    const std::optional<Groups> groups = products_.groups(state, sizes.products);
     ATTACCA_TRY(const std::vector<PreparedProduct> prepared,
-                products_.prepare(state, sizes.products));
+                products_.prepare(state, sizes.products, groups));
     const int64_t rows = domain[domain.size() - 2], columns = domain.back();
     if (count_of(domain) == 0) return {};
     const int64_t wide = block_columns(columns);
     const int64_t across = divide_up(columns, wide);
     const int threads = worth(state.threads, multiplications(domain, prepared), kWorthMultiplying);
+    if (groups) {
+      run_groups(bound, prepared, *groups, threads);
+      return {};
+    }
     const int64_t tall = tile_rows(rows, bound.batches() * across, threads);
     const int64_t down = divide_up(rows, tall);
     ThreadPool::shared().run(threads, bound.batches() * across * down, [&](int64_t task) {
@@ -224,9 +229,46 @@ class EpilogueRegion : public Executable {
       run_tile(bound, prepared,
                {task / down / across, row0, std::min(rows, row0 + tall), block * wide,
                 std::min(columns, (block + 1) * wide)},
-               block);
+               block, Groups::kNone);
     });
     return {};
+  }
+
+  // Rows of one tile, all of one group or of none.
+  struct Strip {
+    int64_t group, row0, row1;
+  };
+
+  static std::vector<Strip> strips_of(const Groups& groups, int64_t rows, int64_t across,
+                                      int threads) {
+    std::vector<Strip> strips;
+    const auto cut = [&](int64_t group, int64_t begin, int64_t end) {
+      if (begin == end) return;
+      const int64_t share = divide_up((end - begin) * threads, rows);
+      const int64_t tall = tile_rows(end - begin, across, static_cast<int>(share));
+      for (int64_t row = begin; row < end; row += tall)
+        strips.push_back({group, row, std::min(end, row + tall)});
+    };
+    for (size_t group = 0; group < groups.ends.size(); ++group)
+      cut(static_cast<int64_t>(group), groups.begin(group), groups.ends[group]);
+    cut(Groups::kNone, groups.ends.empty() ? 0 : groups.ends.back(), rows);
+    return strips;
+  }
+
+  void run_groups(const BoundEpilogue& bound, const std::vector<PreparedProduct>& prepared,
+                  const Groups& groups, int threads) const {
+    const int64_t columns = bound.domain().back(), wide = block_columns(columns);
+    const int64_t across = divide_up(columns, wide);
+    const std::vector<Strip> strips = strips_of(groups, bound.domain()[0], across, threads);
+    const auto down = static_cast<int64_t>(strips.size());
+    // A group's tiles with the same columns follow each other: its weights are in cache.
+    ThreadPool::shared().run(threads, down * across, [&](int64_t task) {
+      const Strip& strip = strips[static_cast<size_t>(task % down)];
+      const int64_t block = task / down;
+      run_tile(bound, prepared,
+               {0, strip.row0, strip.row1, block * wide, std::min(columns, (block + 1) * wide)},
+               block, strip.group);
+    });
   }
 
   static int64_t multiplications(const std::vector<int64_t>& domain,
@@ -247,7 +289,7 @@ class EpilogueRegion : public Executable {
   }
 
   void run_tile(const BoundEpilogue& bound, const std::vector<PreparedProduct>& prepared,
-                const Tile& tile, int64_t block) const {
+                const Tile& tile, int64_t block, int64_t group) const {
     thread_local ChunkScratch scratch;
     thread_local std::vector<AlignedBuffer> buffers;
     if (buffers.size() < prepared.size()) buffers.resize(prepared.size());
@@ -255,7 +297,7 @@ class EpilogueRegion : public Executable {
     std::vector<AccumulatorTile> accumulators;
     for (size_t i = 0; i < prepared.size(); ++i) {
       std::byte* out = buffers[i].reserve(static_cast<size_t>(rows * columns) * sizeof(double));
-      prepared[i].multiply(tile, block, bound.domain(), out);
+      prepared[i].multiply(tile, block, group, bound.domain(), out);
       accumulators.push_back({out, columns});
     }
     bound.run(tile, accumulators, scratch);

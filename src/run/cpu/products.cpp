@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/interpret/groups.hpp"
 #include "run/cpu/thread_pool.hpp"
-#include "run/shared/access.hpp"
 
 namespace attacca::run {
 namespace {
@@ -70,7 +70,20 @@ Operand at(Operand operand, const Tensor& tensor, int64_t offset) {
   return operand;
 }
 
-std::shared_ptr<const PackedBatch> pack(const Product& product, const Operand& b, int threads) {
+// The extents along which B has matrices.
+ir::Shape b_batch(const fuse::Gemm& gemm) {
+  return gemm.groups ? ir::Shape{gemm.groups->count} : gemm.batch;
+}
+
+// Whether matrix `index` of B is multiplied by rows; `alone`: B has no other.
+bool is_read(const std::optional<Groups>& groups, int64_t index, bool alone) {
+  if (!groups || alone) return true;
+  const auto group = static_cast<size_t>(index);
+  return groups->ends[group] > groups->begin(group);
+}
+
+std::shared_ptr<const PackedBatch> pack(const Product& product, const Operand& b, int threads,
+                                        const std::optional<Groups>& groups = {}) {
   auto packed = std::make_shared<PackedBatch>();
   Operand distinct = b;
   for (size_t axis = 0; axis < b.batch.size(); ++axis)
@@ -83,6 +96,7 @@ std::shared_ptr<const PackedBatch> pack(const Product& product, const Operand& b
   const int64_t blocks = packed->matrices[0].blocks();
   const int wanted = worth(threads, count * b.rows * b.columns, kWorthPacking);
   ThreadPool::shared().run(wanted, count * blocks, [&](int64_t task) {
+    if (!is_read(groups, task / blocks, count == 1)) return;
     packed->matrices[task / blocks].pack_block(distinct.at(task / blocks), task % blocks);
   });
   return packed;
@@ -121,7 +135,8 @@ Status copy_a(const Product& product, const RunState& state, PreparedProduct& re
 }
 
 Result<PreparedProduct> prepare_one(const Product& product, const ProductSizes& sizes,
-                                    RunState& state, const std::vector<PreparedProduct>& before) {
+                                    RunState& state, const std::optional<Groups>& groups,
+                                    const std::vector<PreparedProduct>& before) {
   PreparedProduct result;
   result.product = &product;
   result.sizes = &sizes;
@@ -145,7 +160,7 @@ Result<PreparedProduct> prepare_one(const Product& product, const ProductSizes& 
     }
     result.packed = product.packed;
     if (!result.packed)
-      result.packed = pack(product, at(sizes.b, b, sizes.b_offset), state.threads);
+      result.packed = pack(product, at(sizes.b, b, sizes.b_offset), state.threads, groups);
   }
   if (state.accumulators) {
     ATTACCA_TRY(result.collected, accumulators_of(*product.gemm, state));
@@ -211,10 +226,10 @@ Status Products::pack_known(const KnownValues& known, PackedWeights* shared, int
     const auto columns = domain_.back().maybe_value();
     if (b.data() == nullptr || !columns || !product.gemm->k.is_static()) continue;
     std::vector<int64_t> batch;
-    for (size_t axis = 0; axis < product.gemm->batch.size(); ++axis)
-      batch.push_back(from.access.strides[axis].is(0)
-                          ? 1
-                          : product.gemm->batch[axis].maybe_value().value_or(-1));
+    const ir::Shape matrices = b_batch(*product.gemm);
+    for (size_t axis = 0; axis < matrices.size(); ++axis)
+      batch.push_back(from.access.strides[axis].is(0) ? 1
+                                                      : matrices[axis].maybe_value().value_or(-1));
     if (std::count(batch.begin(), batch.end(), -1)) continue;
     int64_t offset = 0;
     ATTACCA_TRY(Operand operand, b_operand(product, std::move(batch), *columns, {}, offset));
@@ -231,7 +246,6 @@ Status Products::pack_known(const KnownValues& known, PackedWeights* shared, int
 Result<std::vector<ProductSizes>> Products::measure(const SymbolValues& symbols,
                                                     const std::vector<int64_t>& domain) const {
   std::vector<ProductSizes> all;
-  const std::vector<int64_t> batch(domain.begin(), domain.end() - 2);
   for (const Product& product : products_) {
     const fuse::Gemm& gemm = *product.gemm;
     ProductSizes sizes;
@@ -239,7 +253,13 @@ Result<std::vector<ProductSizes>> Products::measure(const SymbolValues& symbols,
     ATTACCA_TRY(sizes.a, operand_of(gemm.a, std::move(batch_of_a), symbols, sizes.a_offset));
     ATTACCA_TRY(sizes.a.rows, gemm.m.evaluate(symbols));
     ATTACCA_TRY(sizes.a.columns, gemm.k.evaluate(symbols));
-    ATTACCA_TRY(sizes.b, b_operand(product, batch, domain.back(), symbols, sizes.b_offset));
+    std::vector<int64_t> batch(domain.begin(), domain.end() - 2);
+    if (gemm.groups) {
+      ATTACCA_TRY(batch, evaluate(b_batch(gemm), symbols));
+      ATTACCA_TRY(sizes.offsets, evaluate_access(gemm.groups->access, symbols));
+    }
+    ATTACCA_TRY(sizes.b,
+                b_operand(product, std::move(batch), domain.back(), symbols, sizes.b_offset));
     ATTACCA_TRY(sizes.column_offset, product.column_offset.evaluate(symbols));
     sizes.small = !product.packed &&
                   static_cast<double>(product_of(domain)) * static_cast<double>(sizes.a.columns) <=
@@ -249,24 +269,42 @@ Result<std::vector<ProductSizes>> Products::measure(const SymbolValues& symbols,
   return all;
 }
 
-Result<std::vector<PreparedProduct>> Products::prepare(
-    RunState& state, const std::vector<ProductSizes>& sizes) const {
+std::optional<Groups> Products::groups(const RunState& state,
+                                       const std::vector<ProductSizes>& sizes) const {
+  if (products_.empty() || !products_[0].gemm->groups) return std::nullopt;
+  const Tensor& offsets = state.values[products_[0].gemm->groups->source.id];
+  const Strides& access = sizes[0].offsets;
+  return Groups{ir::group_ends(offsets.as<int32_t>() + access.offset, sizes[0].b.batch[0],
+                               access.strides[0], sizes[0].a.rows)};
+}
+
+Result<std::vector<PreparedProduct>> Products::prepare(RunState& state,
+                                                       const std::vector<ProductSizes>& sizes,
+                                                       const std::optional<Groups>& groups) const {
   std::vector<PreparedProduct> prepared;
   for (size_t i = 0; i < products_.size(); ++i) {
-    ATTACCA_TRY(PreparedProduct each, prepare_one(products_[i], sizes[i], state, prepared));
+    ATTACCA_TRY(PreparedProduct each, prepare_one(products_[i], sizes[i], state, groups, prepared));
     prepared.push_back(std::move(each));
   }
   return prepared;
 }
 
-void PreparedProduct::multiply(const Tile& tile, int64_t block, const std::vector<int64_t>& domain,
-                               std::byte* accumulators) const {
+void PreparedProduct::multiply(const Tile& tile, int64_t block, int64_t group,
+                               const std::vector<int64_t>& domain, std::byte* accumulators) const {
   const MatrixView rows = a.at(tile.batch).part(tile.row0, tile.row1, 0, a.columns);
-  if (sizes->small)
-    multiply_small(product->kind, rows,
-                   b.at(tile.batch).part(0, b.rows, tile.column0, tile.column1), accumulators);
-  else
-    packed->of(tile.batch, domain).multiply(rows.data, rows.rows, block, accumulators);
+  const bool grouped = product->gemm->groups.has_value();
+  const int64_t matrix = grouped ? group : tile.batch;
+  if (matrix == Groups::kNone) {
+    const int64_t count = (tile.row1 - tile.row0) * (tile.column1 - tile.column0);
+    std::memset(accumulators, 0,
+                static_cast<size_t>(count * ir::size_of(accumulator_dtype(product->kind))));
+  } else if (sizes->small) {
+    multiply_small(product->kind, rows, b.at(matrix).part(0, b.rows, tile.column0, tile.column1),
+                   accumulators);
+  } else {
+    packed->of(matrix, grouped ? sizes->b.batch : domain)
+        .multiply(rows.data, rows.rows, block, accumulators);
+  }
   if (collected) collect(*this, tile, accumulators);
 }
 

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "run/cpu/epilogue_runner.hpp"
 #include "run/cpu/executable.hpp"
 #include "run/cpu/gemm.hpp"
 #include "run/cpu/packed_weights.hpp"
+#include "run/shared/access.hpp"
 
 namespace attacca::run {
 
@@ -44,6 +46,7 @@ struct PackedBatch {
   std::vector<int64_t> extents;  // of the batch, 1 along those axes
   std::vector<PackedMatrix> matrices;
 
+  // The matrix of a batch whose leading extents are `domain`'s.
   const PackedMatrix& of(int64_t batch, const std::vector<int64_t>& domain) const {
     int64_t index = 0, stride = 1;
     for (size_t axis = extents.size(); axis-- > 0;) {
@@ -77,6 +80,15 @@ struct ProductSizes {
   int64_t a_offset = 0, b_offset = 0;  // bytes from the tensor's first element
   int64_t column_offset = 0;
   bool small = false;  // multiplying takes less time than packing B
+  Strides offsets;     // of a grouped product
+};
+
+// The rows of a grouped product's groups; those from the last group's end on belong to none.
+struct Groups {
+  static constexpr int64_t kNone = -1;
+  std::vector<int64_t> ends;
+
+  int64_t begin(size_t group) const { return group == 0 ? 0 : ends[group - 1]; }
 };
 
 // What one run's tiles of one product read.
@@ -89,8 +101,9 @@ struct PreparedProduct {
   Operand b;                        // of small products, whose B is not packed
   ir::Tensor* collected = nullptr;  // the GEMM's accumulators, wanted whole
 
-  // The tile's accumulators, dense; also written where they are collected.
-  void multiply(const Tile& tile, int64_t block, const std::vector<int64_t>& domain,
+  // The tile's accumulators, dense; also written where they are collected. `group`: of a grouped
+  // product, the one of all rows of the tile.
+  void multiply(const Tile& tile, int64_t block, int64_t group, const std::vector<int64_t>& domain,
                 std::byte* accumulators) const;
 };
 
@@ -106,9 +119,14 @@ class Products {
   // In the order of the epilogue's accumulator inputs, as what prepare() returns.
   Result<std::vector<ProductSizes>> measure(const ir::SymbolValues& symbols,
                                             const std::vector<int64_t>& domain) const;
-  // `sizes`: what measure() gave; they must outlive what is returned.
+  // The groups of a grouped product's rows, which all products of a region share; none for plain
+  // products.
+  std::optional<Groups> groups(const RunState& state, const std::vector<ProductSizes>& sizes) const;
+  // `sizes`: what measure() gave; they must outlive what is returned. Of groups without rows
+  // nothing is packed.
   Result<std::vector<PreparedProduct>> prepare(RunState& state,
-                                               const std::vector<ProductSizes>& sizes) const;
+                                               const std::vector<ProductSizes>& sizes,
+                                               const std::optional<Groups>& groups) const;
 
  private:
   const ir::Shape& domain_;

@@ -12,7 +12,7 @@ Result<Target> Target::of(const DeviceId& id, ir::Mode mode, bool fuse,
 
 fuse::FuseOptions Target::fuse_options() const {
   if (!device) return {.fuse = fuse};
-  return {.fuse = fuse, .reductions = fuse::Reductions::Amax, .packed = true};
+  return {.fuse = fuse, .reductions = fuse::Reductions::Amax, .packed = true, .grouped = false};
 }
 
 }  // namespace attacca::run

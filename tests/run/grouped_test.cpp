@@ -1,0 +1,334 @@
+// Grouped products and what follows them on the CPU, against a loop over groups in f64.
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+
+#include "fuse/explain/explain.hpp"
+#include "ir/text/text.hpp"
+#include "run/check/compare.hpp"
+#include "run/check/random_inputs.hpp"
+#include "run/pipeline.hpp"
+
+namespace attacca::run {
+namespace {
+
+using ir::DType;
+using ir::Tensor;
+using Matrix = std::vector<std::vector<double>>;
+using Ends = std::vector<int64_t>;
+
+constexpr int64_t kGroups = 5, kInner = 24, kColumns = 12;
+
+ir::Graph parse(const std::string& text) {
+  auto graph = ir::parse_graph(text);
+  EXPECT_TRUE(graph) << (graph ? "" : to_string(graph.error())) << text;
+  return graph ? *std::move(graph) : ir::Graph();
+}
+
+Tensor normal(DType dtype, const std::vector<int64_t>& shape, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Tensor made = *Tensor::make(dtype, shape);
+  std::normal_distribution<double> draw;
+  for (int64_t i = 0; i < made.size(); ++i) made.set_number(i, draw(random));
+  return made;
+}
+
+// The group of a row by PyTorch's definition of offsets, written as a loop; -1: none.
+int64_t group_of(int64_t row, const Ends& ends) {
+  int64_t begin = 0;
+  for (size_t group = 0; group < ends.size(); ++group) {
+    if (row >= begin && row < ends[group]) return static_cast<int64_t>(group);
+    begin = std::max(begin, ends[group]);
+  }
+  return -1;
+}
+
+// x [R, K] by w [E, N, K].
+Matrix by_groups(const Tensor& x, const Tensor& w, const Ends& ends) {
+  const int64_t rows = x.shape()[0], inner = x.shape()[1], columns = w.shape()[1];
+  Matrix result(static_cast<size_t>(rows), std::vector<double>(static_cast<size_t>(columns)));
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t group = group_of(row, ends);
+    for (int64_t column = 0; column < columns && group >= 0; ++column)
+      for (int64_t k = 0; k < inner; ++k)
+        result[static_cast<size_t>(row)][static_cast<size_t>(column)] +=
+            x.number_at(row * inner + k) * w.number_at((group * columns + column) * inner + k);
+  }
+  return result;
+}
+
+void expect_near(const Tensor& got, const Matrix& want, double tolerance) {
+  int64_t at = 0;
+  for (const auto& row : want)
+    for (const double value : row) {
+      const double found = got.number_at(at++);
+      ASSERT_LE(std::fabs(found - value), tolerance * (1 + std::fabs(value)))
+          << "element " << at - 1 << " is " << found << ", not " << value;
+    }
+  EXPECT_EQ(at, got.size());
+}
+
+// Where groups end among `rows` rows: even, empty ones, one huge, all rows in one, bad ones.
+std::vector<Ends> ends_among(int64_t rows) {
+  std::mt19937_64 random(static_cast<uint64_t>(rows));
+  Ends drawn;
+  for (int64_t i = 0; i < kGroups; ++i)
+    drawn.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(rows + 1)));
+  Ends sorted = drawn;
+  std::sort(sorted.begin(), sorted.end());
+  return {{rows / 5, 2 * rows / 5, 3 * rows / 5, 4 * rows / 5, rows},
+          {0, rows, rows, rows, rows},
+          {rows, rows, rows, rows, rows},
+          {0, 0, rows - 1, rows - 1, rows},
+          {0, 0, 0, 0, 0},
+          {rows / 3, rows / 3, rows / 2, rows / 2, rows / 2},
+          sorted,
+          drawn,
+          {rows, rows - 2, 1, 0, -4},
+          {-7, rows / 2, 3 * rows, rows, 2 * rows}};
+}
+
+Tensor run_one(const std::string& text, const ir::Bindings& inputs,
+               const ir::Bindings& weights = {}, int threads = 2) {
+  const auto compiled =
+      compile(parse(text), Target::cpu(), {.cpu = {.threads = threads, .weights = weights}});
+  EXPECT_TRUE(compiled) << (compiled ? "" : to_string(compiled.error()));
+  auto results = compiled->run(inputs);
+  EXPECT_TRUE(results) << (results ? "" : to_string(results.error()));
+  return std::move(results->front());
+}
+
+Tensor tensor_of(const Ends& ends) {
+  return Tensor::of(DType::S32, {static_cast<int64_t>(ends.size())},
+                    std::vector<double>(ends.begin(), ends.end()));
+}
+
+struct Shapes {
+  int64_t rows;
+  DType dtype;
+};
+
+TEST(Grouped, ProductsOfRandomGroups) {
+  for (const auto& [rows, dtype] : {Shapes{0, DType::F32},
+                                    {1, DType::F32},
+                                    {7, DType::BF16},
+                                    {64, DType::F32},
+                                    {301, DType::BF16},
+                                    {301, DType::F16}}) {
+    const Tensor x = normal(dtype, {rows, kInner}, 1);
+    const Tensor w = normal(dtype, {kGroups, kColumns, kInner}, 2);
+    const std::string type(ir::name(dtype));
+    const std::string text = fmt::format(
+        "graph g(x: {0}[R, 24], w: {0}[5, 12, 24], o: s32[5]) {{ return y = "
+        "grouped_matmul(x, transpose(w), o, out=f32) }}",
+        type);
+    for (const Ends& ends : ends_among(rows)) {
+      SCOPED_TRACE(fmt::format("{} rows of {}, ends {}", rows, type, fmt::join(ends, ",")));
+      const Matrix want = by_groups(x, w, ends);
+      expect_near(run_one(text, {{"x", x}, {"w", w}, {"o", tensor_of(ends)}}), want, 1e-5);
+      expect_near(run_one(text, {{"x", x}, {"o", tensor_of(ends)}}, {{"w", w}}), want, 1e-5);
+    }
+  }
+}
+
+// A wide product, whose columns are several blocks, and groups of more rows than a tile.
+TEST(Grouped, ManyTiles) {
+  const int64_t rows = 700;
+  const Tensor x = normal(DType::F32, {rows, 16}, 1), w = normal(DType::F32, {3, 600, 16}, 2);
+  const Ends ends = {600, 600, 690};
+  expect_near(
+      run_one("graph g(x: f32[R, 16], w: f32[3, 600, 16], o: s32[3]) { return "
+              "grouped_matmul(x, transpose(w), o) + 1 }",
+              {{"x", x}, {"w", w}, {"o", tensor_of(ends)}}),
+      [&] {
+        Matrix want = by_groups(x, w, ends);
+        for (auto& row : want)
+          for (double& value : row) value += 1;
+        return want;
+      }(),
+      1e-5);
+}
+
+struct Tail {
+  const char* name;
+  const char* body;
+  // Of the product's columns, [R, 12], and the row.
+  std::function<std::vector<double>(const std::vector<double>&, int64_t)> want;
+};
+
+double silu(double x) {
+  return x / (1 + std::exp(-x));
+}
+
+// Row, column and full operands have the values 0.1 * column, 0.5 * row and row - column.
+TEST(Grouped, TailsJoinTheProduct) {
+  const auto gate = [](int64_t at, int64_t step, int64_t up) {
+    return [=](const std::vector<double>& acc, int64_t) {
+      std::vector<double> result;
+      for (int64_t i = 0; i < 6; ++i)
+        result.push_back(silu(acc[static_cast<size_t>(at + i * step)]) *
+                         acc[static_cast<size_t>(up + i * step)]);
+      return result;
+    };
+  };
+  const Tail tails[] = {
+      {"operands", "y * column + row - full",
+       [](const std::vector<double>& acc, int64_t row) {
+         std::vector<double> result;
+         for (int64_t i = 0; i < kColumns; ++i)
+           result.push_back(acc[static_cast<size_t>(i)] * 0.5 * static_cast<double>(row) +
+                            0.1 * static_cast<double>(i) - static_cast<double>(row - i));
+         return result;
+       }},
+      {"packed halves", "silu(y[:, 0:6]) * y[:, 6:12]", gate(0, 1, 6)},
+      {"alternate columns", "silu(y[:, 0:12:2]) * y[:, 1:12:2]", gate(0, 2, 1)},
+      {"cast", "cast(cast(relu(y), bf16), f32)",
+       [](const std::vector<double>& acc, int64_t) {
+         std::vector<double> result;
+         for (const double x : acc) result.push_back(x < 0 ? 0 : x);
+         return result;
+       }},
+  };
+  const int64_t rows = 83;
+  const Tensor x = normal(DType::F32, {rows, kInner}, 3);
+  const Tensor w = normal(DType::F32, {kGroups, kColumns, kInner}, 4);
+  Tensor row = *Tensor::make(DType::F32, {kColumns}), column = *Tensor::make(DType::F32, {rows, 1}),
+         full = *Tensor::make(DType::F32, {rows, kColumns});
+  for (int64_t i = 0; i < kColumns; ++i) row.set_number(i, 0.1 * static_cast<double>(i));
+  for (int64_t i = 0; i < rows; ++i) column.set_number(i, 0.5 * static_cast<double>(i));
+  for (int64_t i = 0; i < full.size(); ++i)
+    full.set_number(i, static_cast<double>(i / kColumns - i % kColumns));
+  for (const Tail& tail : tails) {
+    SCOPED_TRACE(tail.name);
+    const std::string text = fmt::format(
+        "graph g(x: f32[R, 24], w: f32[5, 12, 24], o: s32[5], row: f32[12], column: f32[R, 1], "
+        "full: f32[R, 12]) {{ y = grouped_matmul(x, transpose(w), o)\n return {} }}",
+        tail.body);
+    const auto prepared = prepare(parse(text), Target::cpu());
+    ASSERT_TRUE(prepared) << to_string(prepared.error());
+    EXPECT_EQ(prepared->partition->regions.size(), 1U) << fuse::explain_text(*prepared->partition);
+    for (const Ends& ends : ends_among(rows)) {
+      Matrix want;
+      int64_t at = 0;
+      for (const auto& acc : by_groups(x, w, ends)) want.push_back(tail.want(acc, at++));
+      expect_near(run_one(text, {{"x", x},
+                                 {"w", w},
+                                 {"o", tensor_of(ends)},
+                                 {"row", row},
+                                 {"column", column},
+                                 {"full", full}}),
+                  want, std::string(tail.name) == "cast" ? 0.01 : 1e-4);
+    }
+  }
+}
+
+// A gate of two weights is one region with two accumulators; of other groups it is not.
+TEST(Grouped, GatesOfTwoWeights) {
+  const auto text = [](const char* ends) {
+    return fmt::format(
+        "graph g(x: f32[R, 24], w: f32[5, 12, 24], v: f32[5, 12, 24], o: s32[5], p: s32[5]) {{\n"
+        "  return silu(grouped_matmul(x, transpose(w), o)) * grouped_matmul(x, transpose(v), {})\n"
+        "}}",
+        ends);
+  };
+  const Tensor x = normal(DType::F32, {40, kInner}, 3);
+  const Tensor w = normal(DType::F32, {kGroups, kColumns, kInner}, 4);
+  const Tensor v = normal(DType::F32, {kGroups, kColumns, kInner}, 5);
+  const Ends first = {3, 3, 20, 31, 40}, second = {40, 40, 40, 40, 40};
+  for (const bool same : {true, false}) {
+    const auto prepared = prepare(parse(text(same ? "o" : "p")), Target::cpu());
+    ASSERT_TRUE(prepared);
+    const auto& regions = prepared->partition->regions;
+    EXPECT_EQ(regions.size(), same ? 1U : 2U) << fuse::explain_text(*prepared->partition);
+    EXPECT_EQ(regions.back().kind, same ? fuse::RegionKind::GatedGemm : fuse::RegionKind::Gemm);
+    Matrix want = by_groups(x, w, first);
+    const Matrix up = by_groups(x, v, same ? first : second);
+    for (size_t i = 0; i < want.size(); ++i)
+      for (size_t j = 0; j < want[i].size(); ++j) want[i][j] = silu(want[i][j]) * up[i][j];
+    expect_near(
+        run_one(text(same ? "o" : "p"),
+                {{"x", x}, {"w", w}, {"v", v}, {"o", tensor_of(first)}, {"p", tensor_of(second)}}),
+        want, 1e-4);
+  }
+}
+
+TEST(Grouped, ComputedOffsetsAndReductions) {
+  const Tensor x = normal(DType::F32, {40, kInner}, 3);
+  const Tensor w = normal(DType::F32, {kGroups, kInner, kColumns}, 4);
+  const std::string text =
+      "graph g(x: f32[R, 24], w: f32[5, 24, 12], counts: s64[5, 2]) {\n"
+      "  y = relu(grouped_matmul(x, w, cast(reshape(counts[:, 1:2], [5]), s32)))\n"
+      "  return y, sum(y, axes=[1])\n}";
+  Tensor counts = *Tensor::make(DType::S64, {5, 2});
+  const Ends ends = {4, 4, 11, 30, 40};
+  for (int64_t i = 0; i < 5; ++i) counts.set_integer(2 * i + 1, ends[static_cast<size_t>(i)]);
+  const auto graph = parse(text);
+  const ir::Bindings inputs = {{"x", x}, {"w", w}, {"counts", counts}};
+  const auto compiled = compile(graph, Target::cpu());
+  ASSERT_TRUE(compiled);
+  const auto results = compiled->run(inputs);
+  ASSERT_TRUE(results) << to_string(results.error());
+  Matrix want = by_groups(
+      x,
+      [&] {  // [E, N, K]
+        Tensor moved = *Tensor::make(DType::F32, {kGroups, kColumns, kInner});
+        for (int64_t i = 0; i < moved.size(); ++i)
+          moved.set_number(i, w.number_at((i / 288 * 24 + i % 24) * 12 + i / 24 % 12));
+        return moved;
+      }(),
+      ends);
+  Matrix sums;
+  for (auto& row : want) {
+    double sum = 0;
+    for (double& value : row) sum += value = std::max(value, 0.0);
+    sums.push_back({sum});
+  }
+  expect_near((*results)[0], want, 1e-5);
+  expect_near((*results)[1], sums, 1e-4);
+}
+
+// The bound of --check allows what the executor computes, and not a row of another group.
+TEST(Grouped, BoundOfCheck) {
+  const auto graph = parse(
+      "graph g(x: bf16[R, 64], w: bf16[5, 64, 8], o: s32[5], s: f32[R, 1]) {\n"
+      "  return gelu(grouped_matmul(x, w, o)) * s\n}");
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    const ir::Bindings inputs = *random_inputs(graph, {{"R", 50}}, seed, {});
+    const Tensor& offsets = inputs.at("o");
+    for (int64_t i = 0; i + 1 < 5; ++i) EXPECT_LE(offsets.integer_at(i), offsets.integer_at(i + 1));
+    const auto compiled = compile(graph, Target::cpu());
+    ASSERT_TRUE(compiled);
+    const Tensor got = std::move(compiled->run(inputs)->front());
+    const Bounded bound = std::move(error_bounds(graph, inputs, {})->front());
+    int64_t outside = 0;
+    for (int64_t i = 0; i < got.size(); ++i) {
+      EXPECT_TRUE(bound.allows(i, got.number_at(i))) << i;
+      outside += !bound.allows(i, got.number_at((i + 8) % got.size()));
+    }
+    EXPECT_GT(outside, 200);
+  }
+}
+
+// A device without kernels for groups computes the product on its own, and explain says why.
+TEST(Grouped, AloneWhereKernelsAreMissing) {
+  const auto graph = parse(
+      "graph g(x: bf16[R, 64], w: bf16[5, 64, 8], o: s32[5]) {\n"
+      "  g = grouped_matmul(x, w, o)\n  return y = relu(g)\n}");
+  fuse::FuseOptions options;
+  options.grouped = false;
+  const fuse::Partition partition = fuse::partition(graph, options);
+  ASSERT_TRUE(fuse::verify(partition));
+  ASSERT_EQ(partition.regions.size(), 2U);
+  EXPECT_EQ(partition.regions[0].kind, fuse::RegionKind::Single);
+  EXPECT_EQ(partition.regions[1].kind, fuse::RegionKind::Pointwise);
+  EXPECT_NE(
+      fuse::explain_text(partition).find("no kernel that computes ops after a grouped product"),
+      std::string::npos)
+      << fuse::explain_text(partition);
+}
+
+}  // namespace
+}  // namespace attacca::run
