@@ -95,7 +95,8 @@ def find(graph: torch.fx.Graph) -> Found:
 
 
 _PRODUCT_OPS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.linear", "aten.matmul",
-                "aten._int_mm", "aten._scaled_mm", "aten._weight_int8pack_mm",
+                "aten._int_mm", "aten._scaled_mm", "aten._grouped_mm", "aten._scaled_grouped_mm",
+                "aten._weight_int8pack_mm",
                 "aten._weight_int4pack_mm", "aten._weight_int4pack_mm_for_cpu",
                 "aten._weight_int4pack_mm_with_scales_and_zeros", "attacca.quantized_linear",
                 "user_kernel"}
@@ -368,4 +369,4 @@ def _region(importer: Importer, region: dict[str, Any],
 
 def _is_bare(region: dict[str, Any]) -> bool:
     computed = [op["op"] for op in region["ops"] if op["op"] not in _CORE_VIEWS]
-    return computed == ["matmul"]
+    return computed in (["matmul"], ["grouped_matmul"])

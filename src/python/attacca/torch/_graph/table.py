@@ -16,7 +16,8 @@ from .._ops.quantized import product_text, weights_text
 
 FX: dict[str, Row] = {}
 # Ops without a row, and why.
-UNKNOWN = dict.fromkeys(
+UNKNOWN = {"aten._scaled_grouped_mm": "no kernel multiplies groups of 8-bit floats by scales"}
+UNKNOWN |= dict.fromkeys(
     ("aten._weight_int4pack_mm", "aten._weight_int4pack_mm_for_cpu",
      "aten._weight_int4pack_mm_with_scales_and_zeros"),
     "its weights are in an order that PyTorch chooses for each device and instruction set: "
@@ -68,6 +69,26 @@ def _int_mm(call: Any, self: Any, mat2: Any) -> Made:
     matrices(call, self, mat2)
     return Made(f"matmul({call.text(self)}, {call.text(mat2)}, out=s32)",
                 product_sizes(call, self, mat2))
+
+
+@_writes("aten._grouped_mm")
+def _grouped_mm(call: Any, self: Any, mat2: Any, offs: Any = None, bias: Any = None,
+                out_dtype: Any = None) -> Made:
+    own = {call.dtype(self), call.dtype(mat2)}
+    if bias is not None or len(own) != 1 or not own <= set(FLOATS):
+        raise Refused("_grouped_mm with " + ("a bias" if bias is not None else
+                                             "operands of dtypes " + ", ".join(sorted(own))))
+    out = "" if own == {call.result} else f", out={call.result}"
+    if offs is None:  # a matrix of rows for each group
+        return Made(f"matmul({call.text(self)}, {call.text(mat2)}{out})",
+                    product_sizes(call, self, mat2))
+    rows, matrices = call.sizes(self), call.sizes(mat2)
+    if len(rows) != 2 or len(matrices) != 3:
+        raise Refused("_grouped_mm whose groups are parts of the sums or of the columns")
+    if call.device.type != "cpu":
+        raise Refused("no kernel for GPUs computes ops after a grouped product")
+    return Made(f"grouped_matmul({call.text(self)}, {call.text(mat2)}, {call.text(offs)}{out})",
+                lambda: [rows[0], matrices[2]])
 
 
 @_writes("aten._scaled_mm")

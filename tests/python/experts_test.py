@@ -1,0 +1,161 @@
+"""Layers of experts, written as transformers writes them, under torch.compile(backend="attacca") on
+CPU tensors, against a loop over experts in f64."""
+import os
+import tempfile
+import unittest
+
+# Inductor's check for vector instructions compiles for half a minute; its scalar code does here.
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
+FOLDER = tempfile.TemporaryDirectory()
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = FOLDER.name
+
+import torch
+import torch.nn.functional as F
+
+import attacca.torch
+
+EXPERTS, WIDTH, INNER, CHOSEN = 8, 64, 32, 2
+
+
+def setUpModule():
+    torch.manual_seed(5)
+    torch.set_grad_enabled(False)
+
+
+def gate_mixtral(projected):
+    """Mixtral's, Qwen3-MoE's, OLMoE's and DeepSeek-V3's."""
+    gate, up = projected.chunk(2, dim=-1)
+    return F.silu(gate) * up
+
+
+def gate_gpt_oss(projected, alpha=1.702, limit=7.0):
+    gate, up = projected[..., ::2], projected[..., 1::2]
+    gate, up = gate.clamp(max=limit), up.clamp(min=-limit, max=limit)
+    return (up + 1) * (gate * torch.sigmoid(gate * alpha))
+
+
+class Layer(torch.nn.Module):
+    """Experts that multiply rows sorted by expert. ``transposed``: weights are [E, K, N]."""
+
+    def __init__(self, gate, biased=False, transposed=False):
+        super().__init__()
+        self.gate, self.transposed = gate, transposed
+        for name, columns, inner in (("up", 2 * INNER, WIDTH), ("down", WIDTH, INNER)):
+            weight = torch.randn(EXPERTS, columns, inner) * inner**-0.5
+            if transposed:
+                weight = weight.transpose(1, 2).contiguous()
+            bias = torch.randn(EXPERTS, columns) * 0.3
+            self.register_buffer(name, weight.bfloat16())
+            self.register_buffer(name + "_bias", bias.bfloat16() if biased else None)
+
+    def linear(self, x, name, experts, offsets):
+        weight, bias = getattr(self, name), getattr(self, name + "_bias")
+        out = torch._grouped_mm(x, weight if self.transposed else weight.transpose(-2, -1),
+                                offs=offsets)
+        return out if bias is None else out + bias[experts]
+
+    def forward(self, hidden, chosen, weights):
+        tokens, count = chosen.shape
+        token = torch.arange(tokens).unsqueeze(1).expand(-1, count).reshape(-1)
+        experts = chosen.reshape(-1)
+        order = torch.argsort(experts)
+        back = torch.argsort(order)
+        experts = experts[order]
+        rows = hidden[token][order]
+        counts = torch.histc(experts.float(), bins=EXPERTS, min=0, max=EXPERTS - 1)
+        offsets = torch.cumsum(counts, dim=0, dtype=torch.int32)
+        inner = self.gate(self.linear(rows, "up", experts, offsets))
+        out = self.linear(inner, "down", experts, offsets)
+        out = out * weights.reshape(-1)[order].unsqueeze(-1)
+        return out[back].view(tokens, count, -1).sum(dim=1).to(hidden.dtype)
+
+    def loop(self, hidden, chosen, weights):
+        """The same in f64, expert by expert."""
+        result = torch.zeros(hidden.shape, dtype=torch.float64)
+        for token in range(len(hidden)):
+            for place, expert in enumerate(chosen[token].tolist()):
+                x = hidden[token].double()
+                for name in ("up", "down"):
+                    weight, bias = getattr(self, name)[expert].double(), getattr(self,
+                                                                                 name + "_bias")
+                    x = (x @ weight if self.transposed else weight @ x)
+                    if bias is not None:
+                        x = x + bias[expert].double()
+                    if name == "up":
+                        x = self.gate(x)
+                result[token] += x * weights[token, place].double()
+        return result
+
+
+def routed(tokens, experts=EXPERTS):
+    """Rows, the experts of each and their weights; some experts may have no rows."""
+    logits = torch.randn(tokens, experts)
+    weights, chosen = torch.topk(torch.softmax(logits, -1), CHOSEN)
+    return torch.randn(tokens, WIDTH).bfloat16(), chosen, weights.bfloat16()
+
+
+class Experts(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        attacca.torch.reset()
+
+    def compiled(self, function, dynamic=False):
+        return torch.compile(function, backend="attacca", options={"policy": "always"},
+                             fullgraph=True, dynamic=dynamic)
+
+    def kinds(self):
+        return [fused.epilogue for graph in attacca.torch.report().graphs
+                for fused in graph.fused]
+
+    def check(self, layer, inputs, compiled):
+        wanted, plain = layer.loop(*inputs), layer(*inputs).double()
+        got = compiled(*inputs).double()
+        self.assertEqual(got.shape, wanted.shape)
+        room = 2 * (plain - wanted).abs().max() + 0.01 * wanted.abs().max()
+        self.assertLessEqual(float((got - wanted).abs().max()), float(room))
+
+    def test_layers_as_transformers_writes_them(self):
+        for gate, biased, transposed in ((gate_mixtral, False, False),
+                                         (gate_gpt_oss, True, True)):
+            with self.subTest(gate=gate.__name__):
+                torch._dynamo.reset()
+                attacca.torch.reset()
+                layer = Layer(gate, biased, transposed)
+                compiled = self.compiled(layer)
+                self.check(layer, routed(40), compiled)
+                kinds = self.kinds()
+                self.assertEqual(["gated gemm" in kind for kind in kinds], [True, False], kinds)
+                self.assertTrue(all("gemm over" in kind for kind in kinds), kinds)
+
+    def test_any_number_of_tokens_without_compiling_again(self):
+        layer = Layer(gate_mixtral)
+        compiled = self.compiled(layer, dynamic=True)
+        for tokens, experts in ((40, EXPERTS), (7, EXPERTS), (90, 2)):
+            with self.subTest(tokens=tokens):
+                self.check(layer, routed(tokens, experts), compiled)
+        self.assertEqual(len(attacca.torch.report().graphs), 1)
+
+    def test_a_matrix_of_rows_for_each_group(self):
+        def function(x, w):
+            return F.relu(torch._grouped_mm(x, w.transpose(1, 2)))
+
+        x, w = torch.randn(4, 24, 32).bfloat16(), torch.randn(4, 16, 32).bfloat16()
+        got = self.compiled(function)(x, w)
+        wanted = F.relu(x.double() @ w.double().transpose(1, 2))
+        self.assertLess(float((got.double() - wanted).abs().max()), 0.1)
+        self.assertEqual(len(self.kinds()), 1)
+
+    def test_groups_of_the_sums_are_left(self):
+        def function(x, y, offsets):
+            return F.relu(torch._grouped_mm(x.t(), y, offs=offsets))
+
+        x, y = torch.randn(48, 32).bfloat16(), torch.randn(48, 16).bfloat16()
+        offsets = torch.tensor([16, 16, 48], dtype=torch.int32)
+        got = self.compiled(function)(x, y, offsets)
+        torch.testing.assert_close(got, function(x, y, offsets))
+        reasons = [left.reason for graph in attacca.torch.report().graphs for left in graph.left]
+        self.assertIn("_grouped_mm whose groups are parts of the sums or of the columns", reasons)
+
+
+if __name__ == "__main__":
+    unittest.main()
