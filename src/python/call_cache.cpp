@@ -1,4 +1,5 @@
 // Calls that were checked and prepared before. A call with the same layouts is launched at once.
+#include <array>
 #include <memory>
 #include <unordered_map>
 
@@ -12,25 +13,33 @@ namespace nb = nanobind;
 namespace attacca::python {
 namespace {
 
-// How a result is made: function(shape, dtype), or function(shape, dtype=, device=).
-using Made = std::tuple<nb::object, nb::object, nb::object, nb::object>;
+// How a result is made: function(*layout, dtype), or function(*layout, dtype=, device=).
+using Made = std::tuple<nb::object, nb::tuple, nb::object, nb::object>;
 struct Allocation {
-  nb::object function, shape, dtype, device;  // device: may be None
+  nb::object function;
+  nb::tuple layout;          // its shape, and its strides if the function takes them
+  nb::object dtype, device;  // device: may be None
 
   nb::object make() const {
     static PyObject* const names =
         PyTuple_Pack(2, PyUnicode_InternFromString("dtype"), PyUnicode_InternFromString("device"));
-    PyObject* const arguments[] = {shape.ptr(), dtype.ptr(), device.ptr()};
-    PyObject* made = device.is_none() ? PyObject_Vectorcall(function.ptr(), arguments, 2, nullptr)
-                                      : PyObject_Vectorcall(function.ptr(), arguments, 1, names);
+    const size_t places = layout.size();
+    std::array<PyObject*, 4> arguments{};
+    for (size_t i = 0; i < places; ++i) arguments[i] = layout[i].ptr();
+    arguments[places] = dtype.ptr();
+    arguments[places + 1] = device.ptr();
+    const bool on_device = !device.is_none();
+    PyObject* made =
+        PyObject_Vectorcall(function.ptr(), arguments.data(), on_device ? places : places + 1,
+                            on_device ? names : nullptr);
     if (made == nullptr) throw nb::python_error();
     return nb::steal(made);
   }
 };
 
 Allocation allocation(const Made& made) {
-  const auto& [function, shape, dtype, device] = made;
-  return {function, shape, dtype, device};
+  const auto& [function, layout, dtype, device] = made;
+  return {function, layout, dtype, device};
 }
 
 // What a launch on a GPU needs besides: the stream, and the workspace.
@@ -195,7 +204,7 @@ void bind_call_cache(nb::module_& module) {
            nb::arg("order"), nb::arg("results"), nb::arg("gpu").none(),
            "Adds a call that was checked: calls with tensors of the same layouts are launched from "
            "now on.\n`order`: the instance's inputs among the call's. `results`: how each is made "
-           "where out is None:\nfunction, shape, dtype, device. `gpu`: the function that returns "
+           "where out is None:\nfunction, layout, dtype, device. `gpu`: the function that returns "
            "its current stream, its number, and\nhow the workspace is made.");
 }
 

@@ -38,11 +38,12 @@ class View(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """How a tensor is made: by ``function(shape, dtype)``, with ``device=`` if ``device`` is not
-    None."""
+    """How a tensor is made: by ``function(*layout, dtype)``, or, if ``device`` is not None,
+    ``function(*layout, dtype=dtype, device=device)``. ``layout`` is its shape, and its strides if
+    the function takes them."""
 
     function: Callable[..., Any]
-    shape: tuple[int, ...]
+    layout: tuple[tuple[int, ...], ...]
     dtype: Any
     device: Any
 
@@ -176,7 +177,7 @@ class Numpy(_Host):
         if not hasattr(numpy, name):
             return None
         _core.know_numpy(numpy.ndarray)
-        return Allocation(numpy.empty, tuple(shape), numpy.dtype(name), None)
+        return Allocation(numpy.empty, (tuple(shape),), numpy.dtype(name), None)
 
 
 class Torch:
@@ -234,8 +235,9 @@ class Torch:
             Torch._known = _core.know_torch(
                 torch.Tensor, torch.nn.Parameter, torch.Tensor.__dlpack_c_exchange_api__,
                 torch.is_grad_enabled, _dispatch.watches(torch))
-        return Allocation(torch.empty, tuple(shape), getattr(torch, LONG_NAMES[dtype]),
-                          torch.device(like.device))
+        # Its arguments are read in half the time that torch.empty's take.
+        return Allocation(torch.empty_strided, (tuple(shape), dense_strides(shape)),
+                          getattr(torch, LONG_NAMES[dtype]), torch.device(like.device))
 
     @staticmethod
     def current_stream() -> Callable[[int], int]:
