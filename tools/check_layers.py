@@ -42,7 +42,7 @@ RANKS = {
     "gpu": [["."], ["driver"], ["cache"], ["compile"], ["kernel"]],
     "launch": [["helpers"]],
     "run": [["shared"], ["cpu", "cuda", "check"], ["."]],
-    "run/cpu": [["kernels"], ["."]],
+    "run/cpu": [["kernels", "rows"], ["."]],
     "tune": [["model"], ["."]],
     "api": [["."], ["c"]],
     "cli": [["."], ["explain"], ["run"], ["bench", "bundle", "kernel", "onnxruntime", "tune"]],

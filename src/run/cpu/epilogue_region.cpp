@@ -62,8 +62,12 @@ class EpilogueRegion : public Executable {
         epilogue_(region_.epilogue),
         program_(compile_chunk_program(epilogue_, mode)),
         products_(region_) {
-    for (const epilogue::Output& output : epilogue_.outputs)
+    for (const epilogue::Output& output : epilogue_.outputs) {
       result_shapes_.push_back(graph.type(output.result).shape);
+      leaves_.push_back(
+          std::any_of(graph.outputs().begin(), graph.outputs().end(),
+                      [&](const ir::Output& each) { return each.value == output.result; }));
+    }
   }
 
   Status pack_known(const KnownValues& known, PackedWeights* shared, int threads) {
@@ -116,6 +120,11 @@ class EpilogueRegion : public Executable {
     std::vector<Tensor> results;
     for (size_t i = 0; i < sizes.results.size(); ++i) {
       const epilogue::Output& output = epilogue_.outputs[i];
+      if (const size_t same = is_store(i) ? whole_of(i, sizes) : i; same != i) {
+        const auto whole = std::make_shared<Tensor>(results[same]);
+        results.push_back(Tensor::adopt(output.dtype, sizes.results[i], {whole, whole->data()}));
+        continue;
+      }
       ATTACCA_TRY(Tensor result, state.result(output.result, output.dtype, sizes.results[i]));
       results.push_back(std::move(result));
     }
@@ -138,18 +147,22 @@ class EpilogueRegion : public Executable {
     return stored;
   }
 
-  // The output that stores the whole values which this reduction reads, or the reduction itself.
-  size_t whole_of(size_t reduction, const RegionSizes& sizes) const {
+  // The output that stores the whole values which this reduction reads, or which this result
+  // shares with an earlier one; or the output itself.
+  size_t whole_of(size_t output, const RegionSizes& sizes) const {
+    if (is_store(output) && (leaves_[output] || !is_dense(output, sizes))) return output;
     for (size_t i = 0; i < program_.stores.size(); ++i) {
-      if (program_.stores[i].slot != program_.stores[reduction].slot ||
-          program_.stores[i].dtype != program_.stores[reduction].dtype)
+      if (program_.stores[i].slot != program_.stores[output].slot ||
+          program_.stores[i].dtype != program_.stores[output].dtype)
         continue;
-      const Strides& access = sizes.outputs[i];
-      const bool dense =
-          access.offset == 0 && access.strides == ir::contiguous_strides(sizes.domain);
-      if (is_store(i) ? dense : i < reduction) return i;
+      if (is_store(output) && i >= output) break;
+      if (is_store(i) ? is_dense(i, sizes) : i < output && !is_store(output)) return i;
     }
-    return reduction;
+    return output;
+  }
+  static bool is_dense(size_t output, const RegionSizes& sizes) {
+    const Strides& access = sizes.outputs[output];
+    return access.offset == 0 && access.strides == ir::contiguous_strides(sizes.domain);
   }
 
   std::vector<BoundAccess> bind_inputs(RunState& state, const RegionSizes& sizes) const {
@@ -171,7 +184,7 @@ class EpilogueRegion : public Executable {
     std::vector<BoundAccess> bound;
     for (size_t i = 0; i < stored.size(); ++i) {
       const Strides& access = sizes.outputs[i];
-      if (!is_store(i) && whole_of(i, sizes) != i) {
+      if (whole_of(i, sizes) != i) {
         bound.push_back({nullptr, access.strides});
         continue;
       }
@@ -308,6 +321,7 @@ class EpilogueRegion : public Executable {
   const epilogue::Epilogue& epilogue_;
   const ChunkProgram program_;
   std::vector<ir::Shape> result_shapes_;
+  std::vector<bool> leaves_;  // of each output: whether it is the graph's
   Products products_;
 };
 

@@ -9,6 +9,7 @@
 #include "ir/graph/mode.hpp"
 #include "run/cpu/buffer_pool.hpp"
 #include "run/cpu/region_time.hpp"
+#include "run/cpu/rows/join.hpp"
 
 namespace attacca::run {
 
@@ -59,6 +60,7 @@ Result<std::unique_ptr<Executable>> make_epilogue_region(const ir::Graph& graph,
                                                          const fuse::Region& region, ir::Mode mode,
                                                          const KnownValues& known, int threads,
                                                          PackedWeights* shared = nullptr);
+std::unique_ptr<Executable> make_row_group(const RowGroup& group);
 // One op on its own.
 Result<std::unique_ptr<Executable>> make_single(const ir::Graph& graph, const fuse::Region& region,
                                                 ir::Mode mode);

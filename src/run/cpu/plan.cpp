@@ -25,10 +25,11 @@ struct CpuPlan::Impl {
   int threads = 1;
   KnownValues known;  // constants, weights and what is computed from them alone
   ir::Bindings weights;
+  std::vector<CpuRegion> regions;
   struct Stage {
     std::unique_ptr<Executable> executable;
     std::vector<Value> last_read;  // values that are not read after this step
-    const fuse::Region* region;
+    const CpuRegion* of;
   };
   std::vector<Stage> stages;
   mutable BufferPool buffers;
@@ -37,7 +38,8 @@ struct CpuPlan::Impl {
   Status refuse_kernels() const;
   Status add_constants();
   Status add_weights(const ir::Bindings& given);
-  Status add_stage(const fuse::Region& region, PackedWeights* packed);
+  Status add_stage(const CpuRegion& region, PackedWeights* packed);
+  Result<std::unique_ptr<Executable>> make_executable(const CpuRegion& from, PackedWeights* packed);
   bool compute_now(const fuse::Region& region, const Executable& executable);
   void find_last_reads();
   Result<ir::SymbolValues> symbols_of(const ir::Bindings& inputs) const;
@@ -127,13 +129,17 @@ bool CpuPlan::Impl::compute_now(const fuse::Region& region, const Executable& ex
   return true;
 }
 
-Status CpuPlan::Impl::add_stage(const fuse::Region& region, PackedWeights* packed) {
-  const bool single = region.kind == fuse::RegionKind::Single;
+Result<std::unique_ptr<Executable>> CpuPlan::Impl::make_executable(const CpuRegion& from,
+                                                                   PackedWeights* packed) {
   const ir::Mode mode = prepared.target.mode;
-  ATTACCA_TRY(auto executable,
-              single ? make_single(graph(), region, mode)
-                     : make_epilogue_region(graph(), region, mode, known, threads, packed));
-  if (!compute_now(region, *executable)) stages.push_back({std::move(executable), {}, &region});
+  if (from.rows) return make_row_group(*from.rows);
+  if (from.region.kind == fuse::RegionKind::Single) return make_single(graph(), from.region, mode);
+  return make_epilogue_region(graph(), from.region, mode, known, threads, packed);
+}
+
+Status CpuPlan::Impl::add_stage(const CpuRegion& from, PackedWeights* packed) {
+  ATTACCA_TRY(auto executable, make_executable(from, packed));
+  if (!compute_now(from.region, *executable)) stages.push_back({std::move(executable), {}, &from});
   return {};
 }
 
@@ -142,7 +148,7 @@ void CpuPlan::Impl::find_last_reads() {
   for (const ir::Output& output : graph().outputs()) kept[output.value.id] = true;
   for (size_t i = stages.size(); i-- > 0;) {
     // An output that is not read is freed at once.
-    for (const auto* values : {&stages[i].region->inputs, &stages[i].region->outputs})
+    for (const auto* values : {&stages[i].of->region.inputs, &stages[i].of->region.outputs})
       for (const Value value : *values) {
         if (kept[value.id]) continue;
         kept[value.id] = true;
@@ -186,7 +192,7 @@ Result<std::vector<Tensor>> CpuPlan::Impl::run_stages(RunState& state,
     ATTACCA_TRY_VOID(stages[i].executable->run(state, sizes[i].get()));
     if (state.times)
       state.times->push_back(
-          {stages[i].region, std::chrono::duration<double>(Clock::now() - begin).count()});
+          {stages[i].of->origin, std::chrono::duration<double>(Clock::now() - begin).count()});
     for (const Value value : stages[i].last_read) state.values[value.id] = {};
   }
   return finish(state);
@@ -230,7 +236,10 @@ Result<CpuPlan> CpuPlan::make(Prepared prepared, CpuOptions options) {
     ATTACCA_TRY_VOID(impl->refuse_kernels());
     ATTACCA_TRY_VOID(impl->add_constants());
     ATTACCA_TRY_VOID(impl->add_weights(options.weights));
-    for (const fuse::Region& region : impl->prepared.partition->regions)
+    const fuse::Partition& partition = *impl->prepared.partition;
+    const bool joins = impl->prepared.target.folds();
+    impl->regions = joins ? join_rows(partition) : keep_regions(partition);
+    for (const CpuRegion& region : impl->regions)
       ATTACCA_TRY_VOID(impl->add_stage(region, options.packed.get()));
     impl->find_last_reads();
     return CpuPlan(std::move(impl));

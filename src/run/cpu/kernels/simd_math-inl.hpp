@@ -205,26 +205,34 @@ HWY_INLINE V times_power(D d, V p, [[maybe_unused]] V n, [[maybe_unused]] V shif
   return hn::Mul(hn::Mul(p, first), second);
 }
 
-// exp(x + low), |low| < 1e-2: subnormal results too.
-template <class D, class V>
-HWY_INLINE V exp_sum(D d, V x, V low) {
+// exp(x + low), |low| < 1e-2: subnormal results too. REQUIRES: -104.5 <= x <= 89, or NaN.
+template <class D, class V, class... Low>
+HWY_INLINE V exp_within(D d, V x, Low... low) {
   constexpr float tail[] = {0.5f, 0.16666576266288757f, 0.04166655242443085f, 0.008363292552530766f,
                             0.0013926326064392924f};
-  x = at_least(d, at_most(d, x, 89.0f), -104.5f);
   const V magic = hn::Set(d, 0x1.8p23f);
   const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
   const V n = hn::Sub(shifted, magic);
   // ln 2 in a part of 15 bits, whose multiples by n are exact, and the rest.
   V r = hn::NegMulAdd(n, hn::Set(d, 0x1.62e4p-1f), x);
   r = hn::NegMulAdd(n, hn::Set(d, 0x1.7f7d1cp-20f), r);
-  r = hn::Add(r, low);
+  ((r = hn::Add(r, low)), ...);
   const V p = hn::Add(hn::MulAdd(hn::Mul(r, r), polynomial(d, r, tail), r), hn::Set(d, 1.0f));
   return times_power(d, p, n, shifted);
+}
+template <class D, class V, class... Low>
+HWY_INLINE V exp_sum(D d, V x, Low... low) {
+  return exp_within(d, at_least(d, at_most(d, x, 89.0f), -104.5f), low...);
 }
 
 template <class D, class V>
 HWY_INLINE V exp_f32(D d, V x) {
-  return exp_sum(d, x, hn::Zero(d));
+  return exp_sum(d, x);
+}
+// REQUIRES: x <= 0, or NaN.
+template <class D, class V>
+HWY_INLINE V exp_not_above_one(D d, V x) {
+  return exp_within(d, at_least(d, x, -104.5f));
 }
 
 template <class D, class V>
