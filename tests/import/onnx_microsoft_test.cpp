@@ -201,5 +201,26 @@ TEST(OnnxMicrosoft, GroupQueryAttentionRefusesWhatDoesNotFit) {
             "error: position_ids of shape [2]");
 }
 
+TEST(OnnxMicrosoft, MixtureOfExpertsRefusesWhatDoesNotFit) {
+  const std::vector<std::string> x{"T", "8"}, scores{"T", "4"}, up{"4", "6", "8"},
+      absent = kAbsent, down{"4", "8", "6"}, wide{"4", "12", "8"};
+  const auto experts = [&](const std::vector<std::vector<std::string>>& shapes,
+                           const Attributes& attributes = {}) {
+    return attention("MoE", shapes, attributes, {});
+  };
+  EXPECT_EQ(experts({{"8"}, scores, up, absent, down}),
+            "error: tokens of shape [8] with scores of shape [T, 4]");
+  EXPECT_EQ(experts({x, scores, up, absent, down}, {{"k", int64_t{5}}}),
+            "error: the 5 best of 4 experts");
+  EXPECT_EQ(experts({x, scores, up, absent, down}, {{"use_sparse_mixer", kOne}}),
+            "error: use_sparse_mixer is not supported");
+  EXPECT_EQ(experts({x, scores, up, absent, down}, {{"activation_type", std::string("relu2")}}),
+            "error: activation_type=relu2 is not supported");
+  EXPECT_EQ(experts({x, scores, wide, absent, down}, {{"activation_type", std::string("swiglu")}}),
+            "error: swiglu_fusion=0 without fc3_experts_weights");
+  EXPECT_EQ(experts({x, scores, {"3", "6", "8"}, absent, down}),
+            "error: grouped_matmul needs the ends of 3 groups as s32[3], got s32[4]");
+}
+
 }  // namespace
 }  // namespace attacca::import

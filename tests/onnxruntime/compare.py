@@ -29,7 +29,8 @@ SUMS = ("MatMul", "Gemm", "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "Re
         "Range", "CumSum", "FusedMatMul", "FusedGemm", "Einsum", "SkipLayerNormalization",
         "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding",
         "Attention", "MatMulNBits", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm",
-        "QAttention", "MultiHeadAttention", "GroupQueryAttention", "EmbedLayerNormalization")
+        "QAttention", "MultiHeadAttention", "GroupQueryAttention", "MoE",
+        "EmbedLayerNormalization")
 
 
 def same(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> Any:

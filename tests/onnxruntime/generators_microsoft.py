@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto as T
 
-from cases import Case, Fill, integers_between
+from cases import NUMPY, Case, Fill, integers_between
 from generators import of, small, typed
 from generators_index import seen
 
@@ -237,6 +237,42 @@ def group_query_attention(case: Case) -> None:
         if case.maybe(0.25):
             given[name] = value
     case.tested(inputs, ["y", "new_k", "new_v"], **given)
+
+
+def distinct(dtype: int) -> Fill:
+    """Rows of distinct numbers: the order of equal ones is not specified."""
+    return lambda rng, shape: (rng.permuted(np.tile(np.arange(shape[1]), (shape[0], 1)), axis=1) / 2
+                               + rng.uniform(0, 0.2, shape)).astype(NUMPY[dtype])
+
+
+@of("MoE")
+def mixture_of_experts(case: Case) -> None:
+    dtype = typed(case, T.FLOAT, T.FLOAT, T.FLOAT16)
+    tokens, experts = [case.one(1, 5, 9)], case.one(1, 4, 6)
+    if case.maybe(0.4):
+        tokens.insert(0, case.one(1, 2, 3))
+    size, inner = case.one(4, 8), case.one(3, 8)
+    given: dict[str, Any] = {"k": case.one(*range(1, min(experts, 3) + 1))}
+    name = case.one("", "relu", "gelu", "silu", "identity", "swiglu")
+    if name:
+        given["activation_type"] = name
+    if name == "swiglu":
+        given["swiglu_fusion"] = 1  # ONNX Runtime has no other on the CPU
+        for attribute, value in (("activation_alpha", 1.702), ("activation_beta", 1.0),
+                                 ("swiglu_limit", 0.7)):
+            if case.maybe():
+                given[attribute] = value
+    if case.maybe():
+        given["normalize_routing_weights"] = 1
+    wide = 2 * inner if name == "swiglu" else inner
+    weights = {"w1": [experts, wide, size], "b1": [experts, wide], "w2": [experts, size, inner],
+               "b2": [experts, size]}
+    inputs = [case.input("x", dtype, [*tokens, size]),
+              case.input("scores", dtype, [int(np.prod(tokens)), experts], distinct(dtype))]
+    biased = case.maybe()
+    inputs += [case.input(each, dtype, shape) if biased or each[0] == "w" else ""
+               for each, shape in weights.items()]
+    case.tested(inputs[:None if biased else -1], **given)
 
 
 @of("com.microsoft.RotaryEmbedding")

@@ -307,6 +307,58 @@ class Caches(unittest.TestCase):
                 cache = list(want[1:])
 
 
+class Experts(unittest.TestCase):
+    """Forms of MoE that ONNX Runtime computes on a GPU alone, for any number of tokens, against a
+    loop over experts."""
+
+    SIZE, INNER, EXPERTS, K = 8, 6, 5, 2
+
+    def check(self, attributes: str, third: bool, gate: Any) -> None:
+        columns = self.INNER if third else 2 * self.INNER
+        third_input = f", float[{self.EXPERTS}, {self.INNER}, {self.SIZE}] w3" if third else ""
+        model = onnx.parser.parse_model(
+            '<ir_version: 9, opset_import: ["" : 20, "com.microsoft" : 1]> g '
+            f"(float[N, {self.SIZE}] x, float[N, {self.EXPERTS}] scores, "
+            f"float[{self.EXPERTS}, {columns}, {self.SIZE}] w1, "
+            f"float[{self.EXPERTS}, {self.SIZE}, {self.INNER}] w2{third_input}) => "
+            f"(float[N, {self.SIZE}] y) {{ y = com.microsoft.MoE <k = {self.K}, {attributes}> "
+            f"(x, scores, w1, , w2{', , w3' if third else ''}) }}")
+        plan = attacca.compile(model)
+        rng = np.random.default_rng(5)
+        for tokens in (1, 40, 7):
+            feeds = {name: rng.normal(0, 1, shape).astype(np.float32) for name, shape in (
+                ("x", (tokens, self.SIZE)), ("scores", (tokens, self.EXPERTS)),
+                ("w1", (self.EXPERTS, columns, self.SIZE)),
+                ("w2", (self.EXPERTS, self.SIZE, self.INNER)),
+                *([("w3", (self.EXPERTS, self.INNER, self.SIZE))] if third else []))}
+            wide = {name: value.astype(np.float64) for name, value in feeds.items()}
+            wanted = np.zeros((tokens, self.SIZE))
+            for row in range(tokens):
+                probability = np.exp(wide["scores"][row])
+                probability /= probability.sum()
+                for expert in np.argsort(-probability)[:self.K]:
+                    first = wide["w1"][expert] @ wide["x"][row]
+                    up = (wide["w3"][expert] @ wide["x"][row] if third else first[self.INNER:])
+                    inner = gate(first if third else first[:self.INNER], up)
+                    wanted[row] += probability[expert] * (wide["w2"][expert] @ inner)
+            np.testing.assert_allclose(plan(**feeds), wanted, rtol=1e-5, atol=1e-4)
+
+    def test_gates_of_two_weights(self) -> None:
+        def silu(x: Any) -> Any:
+            return x / (1 + np.exp(-x))
+
+        def clamped(x: Any, y: Any) -> Any:
+            x, y = np.minimum(x, 0.7), np.clip(y, -0.7, 0.7)
+            return x / (1 + np.exp(-1.702 * x)) * (y + 1)
+
+        self.check('activation_type = "silu"', True, lambda x, y: silu(x) * y)
+        self.check('activation_type = "swiglu"', True, lambda x, y: silu(x) * y)
+        self.check('activation_type = "swiglu", swiglu_fusion = 2', False,
+                   lambda x, y: silu(x) * y)
+        self.check('activation_type = "swiglu", swiglu_fusion = 2, activation_alpha = 1.702, '
+                   'activation_beta = 1.0, swiglu_limit = 0.7', False, clamped)
+
+
 class Refusals(unittest.TestCase):
     """The error names the unknown size that a result depends on, and what to do."""
 
