@@ -11,10 +11,12 @@ namespace attacca::ort {
 namespace {
 
 // Sorted.
+// clang-format off
 constexpr std::string_view kProducts[] = {
-    "Attention",   "DynamicQuantizeMatMul", "Einsum",     "FusedGemm",     "FusedMatMul",
-    "Gemm",        "GroupQueryAttention",   "MatMul",     "MatMulInteger", "MatMulIntegerToFloat",
-    "MatMulNBits", "MultiHeadAttention",    "QAttention", "QGemm",         "QLinearMatMul"};
+    "Attention", "DynamicQuantizeMatMul", "Einsum", "FusedGemm", "FusedMatMul", "Gemm",
+    "GroupQueryAttention", "MatMul", "MatMulInteger", "MatMulIntegerToFloat", "MatMulNBits", "MoE",
+    "MultiHeadAttention", "QAttention", "QGemm", "QLinearMatMul"};
+// clang-format on
 
 // What may join the product before it: ops of one element each. Sorted.
 // clang-format off
