@@ -107,7 +107,7 @@ class Kernel(unittest.TestCase):
     def test_the_tail_is_never_contracted(self):
         for mode in ["eager", "fp32"]:
             self.assertEqual(self.fuse("--mode", mode, epilogue="out * row(a) + row(b)")[0], 0)
-            tail = (self.folder / "fused.ptx").read_text().split("// attacca_tail")[1]
+            tail = (self.folder / "fused.ptx").read_text().split("// attacca_tail_1")[1]
             self.assertNotIn("fma", tail.split("st.global")[0])
             self.assertRegex(tail, r"add\.rn\.f32")
 

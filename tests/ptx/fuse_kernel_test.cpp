@@ -172,20 +172,48 @@ TEST(FuseKernel, AppendsItsParameters) {
   EXPECT_EQ(kernel->parameters[5].name, "tail_param_0");
 }
 
+// Two elements at once: the operand's by one load or two, then the sums.
 constexpr const char* kPairTail = R"(
-.visible .func (.param .align 4 .b8 result[8]) attacca_tail_2(
-	.param .align 4 .b8 value[8],
+.visible .func (.param .align 4 .b8 result[8]) attacca_tail_fetch_2(
 	.param .b64 index,
 	.param .b64 operand
 )
 {
-	.reg .b32 %r<6>;
+	.reg .b32 %r<3>;
 	.reg .b64 %rd<4>;
-	ld.param.v2.b32 {%r1, %r2}, [value];
 	ld.param.b64 %rd1, [index];
 	ld.param.b64 %rd2, [operand];
 	mad.lo.s64 %rd3, %rd1, 4, %rd2;
-	ld.v2.u32 {%r3, %r4}, [%rd3];
+	ld.v2.u32 {%r1, %r2}, [%rd3];
+	st.param.b32 [result], %r1;
+	st.param.b32 [result+4], %r2;
+	ret;
+}
+.visible .func (.param .align 4 .b8 result[8]) attacca_tail_fetch_2_apart(
+	.param .b64 index,
+	.param .b64 operand
+)
+{
+	.reg .b32 %r<3>;
+	.reg .b64 %rd<4>;
+	ld.param.b64 %rd1, [index];
+	ld.param.b64 %rd2, [operand];
+	mad.lo.s64 %rd3, %rd1, 4, %rd2;
+	ld.u32 %r1, [%rd3];
+	ld.u32 %r2, [%rd3+4];
+	st.param.b32 [result], %r1;
+	st.param.b32 [result+4], %r2;
+	ret;
+}
+.visible .func (.param .align 4 .b8 result[8]) attacca_tail_2(
+	.param .align 4 .b8 value[8],
+	.param .align 4 .b8 fetched[8]
+)
+{
+	.reg .b32 %r<5>;
+	ld.param.v2.b32 {%r1, %r2}, [value];
+	ld.param.b32 %r3, [fetched];
+	ld.param.b32 %r4, [fetched+4];
 	add.u32 %r1, %r1, %r3;
 	add.u32 %r2, %r2, %r4;
 	st.param.b32 [result], %r1;
@@ -194,20 +222,78 @@ constexpr const char* kPairTail = R"(
 }
 )";
 
-// Two elements at once where the tail has a function for them.
-TEST(FuseKernel, TakesPacks) {
-  const Module module = parsed(kernel_around(
-      "setp.lt.s32 %p1, %r1, %r2;\n\t@!%p1 st.global.v2.f32 [%rd5], {%f1, 0f3F800000};\n\t"
-      "st.global.b64 [%rd5+8], %rd3;\n\tst.global.f32 [%rd5], %f1;"));
+Result<FusedKernel> fused_in_pairs(const std::string& body) {
+  const Module module = parsed(kernel_around(body));
   const auto analysis = analyse_output(module, "k", {"out"}, 4);
-  ASSERT_TRUE(analysis);
-  EXPECT_EQ(elements_of_stores(*analysis), (std::set<size_t>{1, 2}));
-  const auto result = fuse_stores(module, *analysis, parsed(tail_text(4) + kPairTail),
-                                  {"attacca_tail", {"bias"}, {2, 4}});
+  if (!analysis) return tl::make_unexpected(analysis.error());
+  StoreTail tail{"attacca_tail", {"bias"}, {{2, {2, true}}}};
+  tail.wide_operands = {0};
+  return fuse_stores(module, *analysis, parsed(tail_text(4) + kPairTail), tail);
+}
+
+void expect_golden(const Result<FusedKernel>& result, const std::string& name) {
   ASSERT_TRUE(result) << to_string(result.error());
-  const auto path = testing::kFolder / "golden" / "fused_packs.ptx";
+  const auto path = testing::kFolder / "golden" / ("fused_" + name + ".ptx");
   if (std::getenv("UPDATE_GOLDEN")) std::ofstream(path, std::ios::binary) << result->ptx;
   EXPECT_EQ(result->ptx, testing::read_file(path)) << "UPDATE_GOLDEN=1 rewrites " << path;
+}
+
+// Two elements at once where the tail has functions for them. What two stores need is loaded at
+// once; a store of one element does not wait for it.
+TEST(FuseKernel, TakesPacks) {
+  expect_golden(
+      fused_in_pairs("setp.lt.s32 %p1, %r1, %r2;\n\t@!%p1 st.global.v2.f32 [%rd5], {%f1, "
+                     "0f3F800000};\n\tst.global.b64 [%rd5+8], %rd3;\n\tst.global.f32 [%rd5], %f1;"),
+      "packs");
+}
+
+// The operands are loaded behind the kernel's own last load: the address and the predicate of the
+// second store are computed there, too.
+TEST(FuseKernel, LoadsOperandsAheadOfBarriers) {
+  expect_golden(fused_in_pairs("ld.global.f32 %f2, [%rd4+4];\n\tbar.sync 0;\n\t"
+                               "st.global.b64 [%rd5], %rd3;\n\tadd.s64 %rd6, %rd5, 64;\n\t"
+                               "setp.lt.s32 %p1, %r1, %r2;\n\t"
+                               "@%p1 st.global.b64 [%rd6], %rd3;"),
+                "ahead");
+}
+
+// What lies between the loads and the stores decides what can be loaded at once, and where.
+struct Placement {
+  const char* body;
+  int groups;     // of stores whose operands are loaded at once
+  bool is_ahead;  // of the barrier
+};
+TEST(FuseKernel, LoadsOperandsWhereTheirAddressesAreKnown) {
+  constexpr const char* kFirst = "ld.global.f32 %f2, [%rd4+4];\n\tbar.sync 0;\n\t";
+  const Placement cases[] = {
+      {"st.global.b64 [%rd5], %rd3;\n\tst.global.b64 [%rd5+8], %rd3;", 1, true},
+      // A label to which something jumps, and one that only names a place.
+      {"st.global.b64 [%rd5], %rd3;\n\t@%p1 bra end;\n\tend: st.global.b64 [%rd5+8], %rd3;", 2,
+       true},
+      {"st.global.b64 [%rd5], %rd3;\n\there: st.global.b64 [%rd5+8], %rd3;", 1, true},
+      // Addresses that memory gives, or that are computed under a predicate.
+      {"ld.shared.b64 %rd7, [cell];\n\tadd.s64 %rd6, %rd5, %rd7;\n\t"
+       "st.global.b64 [%rd6], %rd3;",
+       1, false},
+      {"@%p1 add.s64 %rd5, %rd5, 8;\n\tst.global.b64 [%rd5], %rd3;", 1, false},
+      // Written again for the second store, or behind both.
+      {"st.global.b64 [%rd5], %rd3;\n\tadd.s64 %rd5, %rd5, 8;\n\tst.global.b64 [%rd5], %rd3;", 1,
+       true},
+      {"st.global.b64 [%rd5], %rd3;\n\tst.global.b64 [%rd5+8], %rd3;\n\tadd.s64 %rd5, %rd5, 8;", 1,
+       true},
+      // Another kernel's results may be the operands.
+      {"griddepcontrol.wait;\n\tst.global.b64 [%rd5], %rd3;", 1, false},
+  };
+  for (const Placement& each : cases) {
+    const auto result = fused_in_pairs(std::string(kFirst) + each.body);
+    ASSERT_TRUE(result) << each.body << ": " << to_string(result.error());
+    int groups = 0;
+    for (size_t at = 0; (at = result->ptx.find("@%tail_apart bra", at)) != std::string::npos; ++at)
+      ++groups;
+    EXPECT_EQ(groups, each.groups) << each.body;
+    EXPECT_EQ(result->ptx.find("@%tail_apart bra") < result->ptx.find("bar.sync"), each.is_ahead)
+        << each.body;
+  }
 }
 
 TEST(FuseKernel, SaysHowManyThreads) {

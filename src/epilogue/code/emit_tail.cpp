@@ -51,30 +51,25 @@ class TailWriter {
                         options_.cuda.function, parameters());
     code += place();
     code += fmt::format("  const attacca_outputs outputs = attacca_element({});\n",
-                        arguments([&](size_t i) { return argument(i, "out", "row", "column"); }));
+                        arguments([&](size_t i) { return argument(i); }));
     code += fmt::format("  return {};\n}}\n", value_to_stored(result_, "outputs.out0"));
     return code;
   }
 
-  std::string pack(int count) const {
-    std::string code, body;
-    std::set<std::pair<int, int>> packs;
-    for (size_t i = 0; i < epilogue_.inputs.size(); ++i) {
-      if (!is_packed(i, count)) continue;
-      const int bytes = bytes_of(i);
-      if (packs.emplace(bytes, count).second) code += fetch_pack_function(bytes, count);
-      body += fmt::format(
-          "  const attacca_pack_{0}x{1} pack{2} = attacca_fetch_{0}x{1}(operand{2} "
-          "+ index);\n",
-          bytes, count, i);
+  TailPack pack(int count) const {
+    TailPack made;
+    for (size_t i = 0; i < epilogue_.inputs.size(); ++i)
+      if (epilogue_.inputs[i].role != Role::Accumulator) made.words += words_of(i, count);
+    for (size_t i = 0; i < epilogue_.inputs.size(); ++i)
+      made.is_wide = made.is_wide || is_wide(i, count);
+    if (made.words > 0) {
+      made.source +=
+          fmt::format("struct attacca_fetched_{} {{ uint32_t word[{}]; }};\n", count, made.words);
+      made.source += fetch(count, made.is_wide, "");
+      if (made.is_wide) made.source += fetch(count, false, "_apart");
     }
-    const std::string words = fmt::format("attacca_words_{}", count);
-    code += fmt::format("struct {} {{ {} word[{}]; }};\n", words, word_, count);
-    code += fmt::format("extern \"C\" __device__ {0} {1}_{2}({0} out, {3}) {{\n", words,
-                        options_.cuda.function, count, parameters());
-    code += place() + body + fmt::format("  {} results;\n", words);
-    for (int j = 0; j < count; ++j) code += pack_element_lines(j, count);
-    return code + "  return results;\n}\n";
+    made.source += compute(count, made.words > 0);
+    return made;
   }
 
  private:
@@ -82,8 +77,90 @@ class TailWriter {
 
   int bytes_of(size_t input) const { return ir::info(epilogue_.inputs[input].dtype).bits / 8; }
 
-  bool is_packed(size_t input, int count) const {
-    return epilogue_.inputs[input].role == Role::Full && can_fetch_pack(bytes_of(input), count);
+  // ---- The words in which the operands of `count` elements travel
+
+  size_t words_of(size_t input, int count) const {
+    const int values = epilogue_.inputs[input].role == Role::Scalar ? 1 : count;
+    return static_cast<size_t>(words_of_values(bytes_of(input), values));
+  }
+
+  // Whether the operand is read by vectors where everything is aligned: then a store begins at a
+  // multiple of `count`, and no row ends inside it.
+  bool is_wide(size_t input, int count) const {
+    const Role role = epilogue_.inputs[input].role;
+    return count > 1 && can_fetch_pack(bytes_of(input), count) &&
+           (role == Role::Full || (role == Role::Row && options_.columns % count == 0));
+  }
+
+  // The function that loads them: with vectors, or each value for itself.
+  std::string fetch(int count, bool wide, std::string_view suffix) const {
+    std::string code =
+        fmt::format("extern \"C\" __device__ attacca_fetched_{0} {1}_fetch_{0}{2}({3}) {{\n", count,
+                    options_.cuda.function, suffix, parameters());
+    code += place() + fmt::format("  attacca_fetched_{} to = {{}};\n", count);
+    // A store may reach into the next row, but not further: it is not longer than a row.
+    if (!wide || options_.columns % count != 0)
+      for (int j = 1; j < count; ++j)
+        code += fmt::format(
+            "  const bool wraps{0} = column + {0} >= {1};\n"
+            "  const {2} column{0} = column + {0} - (wraps{0} ? {1} : 0), row{0} = row + "
+            "wraps{0};\n"
+            "  (void)column{0}, (void)row{0};\n",
+            j, columns_, index_type_);
+    size_t word = 0;
+    for (size_t i = 0; i < epilogue_.inputs.size(); ++i) {
+      if (epilogue_.inputs[i].role == Role::Accumulator) continue;
+      code += fetch_lines(i, count, wide, word);
+      word += words_of(i, count);
+    }
+    return code + "  return to;\n}\n";
+  }
+
+  std::string fetch_lines(size_t i, int count, bool wide, size_t word) const {
+    const Role role = epilogue_.inputs[i].role;
+    const int bytes = bytes_of(i);
+    if (wide && is_wide(i, count))
+      return fetch_vectors(fmt::format("operand{} + {}", i, role == Role::Row ? "column" : "index"),
+                           bytes * count / 4, word);
+    const bool one_row = wide && options_.columns % count == 0;
+    std::string code;
+    for (int j = 0; j < (role == Role::Scalar ? 1 : count); ++j) {
+      const std::string number = j == 0 || one_row ? "" : std::to_string(j);
+      const std::string at = role == Role::Row      ? fmt::format("column{}", number)
+                             : role == Role::Column ? fmt::format("row{}", number)
+                             : role == Role::Full   ? fmt::format("index + {}", j)
+                                                    : "0";
+      code += put_value(fmt::format("attacca_fetch_here(operand{} + {})", i, at), bytes, count, j,
+                        word);
+    }
+    return code;
+  }
+
+  // What the elements become, of the words of all operands.
+  std::string compute(int count, bool has_operands) const {
+    const std::string words = fmt::format("attacca_words_{}", count);
+    std::string code = fmt::format("struct {} {{ {} word[{}]; }};\n", words, word_, count);
+    code += fmt::format("extern \"C\" __device__ {0} {1}_{2}({0} out{3}) {{\n", words,
+                        options_.cuda.function, count,
+                        has_operands ? fmt::format(", attacca_fetched_{} from", count) : "");
+    code += fmt::format("  {} results;\n", words);
+    for (int j = 0; j < count; ++j) {
+      size_t word = 0;
+      const auto each = [&](size_t i) {
+        const Input& input = epilogue_.inputs[i];
+        if (input.role == Role::Accumulator)
+          return stored_to_value(input.dtype, fmt::format("out.word[{}]", j));
+        const bool is_one = input.role == Role::Scalar;
+        const std::string bits =
+            value_in_words(bytes_of(i), is_one ? 1 : count, is_one ? 0 : j, word);
+        word += words_of(i, count);
+        return stored_to_value(input.dtype, bits);
+      };
+      code += fmt::format(
+          "  results.word[{}] = {};\n", j,
+          value_to_stored(result_, fmt::format("attacca_element({}).out0", arguments(each))));
+    }
+    return code + "  return results;\n}\n";
   }
 
   std::string fetch_functions() const {
@@ -122,54 +199,24 @@ class TailWriter {
     return text;
   }
 
-  std::string argument(size_t i, const std::string& out, const std::string& row,
-                       const std::string& column, const std::string& index = "index") const {
+  std::string argument(size_t i) const {
     const Input& input = epilogue_.inputs[i];
     const auto fetched = [&](const std::string& place) {
       return from_memory(input.dtype, fmt::format("attacca_fetch(operand{} + {})", i, place));
     };
     switch (input.role) {
       case Role::Accumulator:
-        return stored_to_value(input.dtype, out);
+        return stored_to_value(input.dtype, "out");
       case Role::Row:
-        return fetched(column);
+        return fetched("column");
       case Role::Column:
-        return fetched(row);
+        return fetched("row");
       case Role::Full:
-        return fetched(index);
+        return fetched("index");
       case Role::Scalar:
         return fetched("0");
     }
     return {};
-  }
-
-  // A store may reach into the next row, but not further: a pack is not longer than a row.
-  std::string pack_element_lines(int j, int count) const {
-    std::string code = "  {\n";
-    std::string row = "row", column = "column";
-    if (j > 0) {
-      code += fmt::format("    const bool wraps = column + {} >= {};\n", j, columns_);
-      code += fmt::format(
-          "    const {} column{} = column + {} - (wraps ? {} : 0), row{} = row + "
-          "wraps;\n    (void)column{}, (void)row{};\n",
-          index_type_, j, j, columns_, j, j, j);
-      row = fmt::format("row{}", j);
-      column = fmt::format("column{}", j);
-    }
-    const auto each = [&](size_t i) {
-      const Input& input = epilogue_.inputs[i];
-      if (!is_packed(i, count))
-        return argument(i, fmt::format("out.word[{}]", j), row, column,
-                        fmt::format("index + {}", j));
-      const int bytes = bytes_of(i);
-      const std::string raw = pack_element(bytes, fmt::format("pack{}", i), j);
-      return bytes == 4 ? from_bits(input.dtype, raw) : from_memory(input.dtype, raw);
-    };
-    code +=
-        fmt::format("    const attacca_outputs outputs = attacca_element({});\n", arguments(each));
-    code +=
-        fmt::format("    results.word[{}] = {};\n", j, value_to_stored(result_, "outputs.out0"));
-    return code + "  }\n";
   }
 
   const Epilogue& epilogue_;
@@ -215,10 +262,11 @@ std::string emit_tail_function(const Epilogue& epilogue, const TailOptions& opti
   return text + '\n' + code;
 }
 
-std::string emit_tail_pack(const Epilogue& epilogue, const TailOptions& options, int count) {
-  if (count < 2 || count > kMostInAStore || count > options.columns ||
-      options.rows * options.columns < kMostInAStore)
-    return {};
+std::optional<TailPack> emit_tail_pack(const Epilogue& epilogue, const TailOptions& options,
+                                       int count) {
+  const bool is_small = options.rows * options.columns < kMostInAStore;
+  if (count > 1 && (count > kMostInAStore || count > options.columns || is_small))
+    return std::nullopt;
   return TailWriter(epilogue, options).pack(count);
 }
 

@@ -1,6 +1,7 @@
 #include "epilogue/code/tail_fetch.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "fmt/format.h"
 
@@ -10,44 +11,23 @@ namespace attacca::epilogue {
 namespace {
 
 struct Fetch {
-  std::string_view type, load, constraint, holder;
+  std::string_view type, load, constraint, holder, bits;  // `bits`: the value's, zero-extended
 };
 constexpr Fetch kFetches[] = {
-    {"double", "f64", "d", "double"},
-    {"float", "f32", "f", "float"},
-    {"unsigned short", "u16", "h", "unsigned short"},
-    {"unsigned char", "u8", "r", "unsigned int"},
-    {"signed char", "s8", "r", "int"},
-    {"int", "s32", "r", "int"},
-    {"long long", "s64", "l", "long long"},
+    {"double", "f64", "d", "double", "__double_as_longlong(value)"},
+    {"float", "f32", "f", "float", "__float_as_uint(value)"},
+    {"unsigned short", "u16", "h", "unsigned short", "value"},
+    {"unsigned char", "u8", "r", "unsigned int", "value"},
+    {"signed char", "s8", "r", "int", "(unsigned char)value"},
+    {"int", "s32", "r", "int", "value"},
+    {"long long", "s64", "l", "long long", "value"},
 };
 
 constexpr int kMostWords = 4;  // of one load
 
-// One load of `words` words if the address is aligned to them, else one load for each value.
-std::string load_words(int bytes, int words, int first) {
-  std::string outputs, vector, apart;
-  for (int i = 0; i < words; ++i) {
-    vector += fmt::format("{}%{}", i == 0 ? "" : ", ", i);
-    outputs += fmt::format("{}\"=r\"(pack.word[{}])", i == 0 ? "" : ", ", first + i);
-    if (bytes == 4)
-      apart += fmt::format("      \"@p ld.global.nc.u32 %{}, [%{}+{}];\\n\"\n", i, words, 4 * i);
-    else
-      for (int half = 0; half < 2; ++half)
-        apart += fmt::format("      \"@p ld.global.nc.u16 h{}, [%{}+{}];\\n\"\n", half, words,
-                             4 * i + 2 * half) +
-                 (half == 1 ? fmt::format("      \"@p mov.b32 %{}, {{h0, h1}};\\n\"\n", i) : "");
-  }
-  const std::string suffix = words == 1 ? "u32" : fmt::format("v{}.u32", words);
-  return fmt::format(R"(  asm("{{\n.reg .pred p;\n.reg .b16 h0, h1;\n"
-      "setp.ne.u64 p, %{0}, 0;\n"
-      "@!p ld.global.nc.{1} {2}, [%{3}];\n"
-{4}      "}}"
-      : {5}
-      : "l"(at + {6}), "l"((unsigned long long)(at + {6}) & {7}));
-)",
-                     words + 1, suffix, words == 1 ? "%0" : fmt::format("{{{}}}", vector), words,
-                     apart, outputs, 4 * first, 4 * words - 1);
+// Values of less than a word share words where they fill them.
+int values_in_word(int bytes, int count) {
+  return bytes < 4 && bytes * count % 4 == 0 ? 4 / bytes : 1;
 }
 
 }  // namespace
@@ -64,30 +44,71 @@ std::string fetch_function(std::string_view type) {
   return *from;
 #endif
 }}
+__device__ __forceinline__ {0} attacca_fetch_here(const {0}* from) {{
+#ifdef __CUDA_ARCH__
+  {3} value;
+  asm("ld.global.{1} %0, [%1];" : "={2}"(value) : "l"(from));
+  return ({0})value;
+#else
+  return *from;
+#endif
+}}
+__device__ __forceinline__ {5} attacca_bits({0} value) {{ return ({5}){4}; }}
 )",
-                         fetch.type, fetch.load, fetch.constraint, fetch.holder);
+                         fetch.type, fetch.load, fetch.constraint, fetch.holder, fetch.bits,
+                         fetch.load.ends_with("64") ? "unsigned long long" : "uint32_t");
   ATTACCA_CHECK(false, "a type that no memory holds");
 }
 
 bool can_fetch_pack(int bytes, int count) {
-  return (bytes == 2 || bytes == 4) && bytes * count >= 4 && bytes * count % 4 == 0;
+  return bytes * count % 4 == 0;
 }
 
-std::string fetch_pack_function(int bytes, int count) {
-  const int words = bytes * count / 4;
-  const std::string type = fmt::format("attacca_pack_{}x{}", bytes, count);
-  std::string text = fmt::format("struct {} {{ uint32_t word[{}]; }};\n", type, words);
-  text += fmt::format("__device__ __forceinline__ {0} attacca_fetch_{1}x{2}(const void* from) {{\n",
-                      type, bytes, count);
-  text += fmt::format("  const char* at = (const char*)from;\n  {} pack;\n", type);
-  for (int first = 0; first < words; first += kMostWords)
-    text += load_words(bytes, std::min(words - first, kMostWords), first);
-  return text + "  return pack;\n}\n";
+int words_of_values(int bytes, int count) {
+  return bytes >= 4 ? count * bytes / 4 : count / values_in_word(bytes, count);
 }
 
-std::string pack_element(int bytes, const std::string& pack, int i) {
-  if (bytes == 4) return fmt::format("{}.word[{}]", pack, i);
-  return fmt::format("(unsigned short)({}.word[{}] >> {})", pack, i / 2, 16 * (i % 2));
+std::string fetch_vectors(const std::string& from, int words, size_t first) {
+  std::string code;
+  for (int at = 0; at < words; at += kMostWords) {
+    const int count = std::min(words - at, kMostWords);
+    std::string names, outputs;
+    for (int i = 0; i < count; ++i) {
+      names += fmt::format("{}%{}", i == 0 ? "" : ", ", i);
+      outputs += fmt::format("{}\"=r\"(to.word[{}])", i == 0 ? "" : ", ",
+                             first + static_cast<size_t>(at + i));
+    }
+    const std::string vector = count == 1 ? "" : fmt::format(".v{}", count);
+    code += fmt::format(
+        "  asm(\"ld.global{}.u32 {}, [%{}];\" : {} : \"l\"((const char*)({}) + {}));\n", vector,
+        count == 1 ? names : fmt::format("{{{}}}", names), count, outputs, from, 4 * at);
+  }
+  return code;
+}
+
+std::string put_value(const std::string& value, int bytes, int count, int i, size_t first) {
+  if (bytes == 8)
+    return fmt::format(
+        "  {{\n    const unsigned long long bits = attacca_bits({0});\n"
+        "    to.word[{1}] = (uint32_t)bits;\n    to.word[{2}] = (uint32_t)(bits >> 32);\n  }}\n",
+        value, first + static_cast<size_t>(2 * i), first + static_cast<size_t>(2 * i + 1));
+  const int each = values_in_word(bytes, count);
+  const size_t word = first + static_cast<size_t>(i / each);
+  if (i % each == 0) return fmt::format("  to.word[{}] = attacca_bits({});\n", word, value);
+  return fmt::format("  to.word[{}] |= attacca_bits({}) << {};\n", word, value,
+                     8 * bytes * (i % each));
+}
+
+std::string value_in_words(int bytes, int count, int i, size_t first) {
+  const auto word = [&](int at) {
+    return fmt::format("from.word[{}]", first + static_cast<size_t>(at));
+  };
+  if (bytes == 8)
+    return fmt::format("({} | (unsigned long long){} << 32)", word(2 * i), word(2 * i + 1));
+  const int each = values_in_word(bytes, count);
+  if (each == 1) return word(i);
+  const int shift = 8 * bytes * (i % each);
+  return fmt::format("({} >> {} & {}u)", word(i / each), shift, (1U << 8 * bytes) - 1);
 }
 
 }  // namespace attacca::epilogue

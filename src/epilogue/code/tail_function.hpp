@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "epilogue/hole.hpp"
@@ -31,13 +32,26 @@ int64_t rows_in_code(int64_t rows, int64_t columns);
 // Self-contained CUDA C++. REQUIRES: no refusal.
 std::string emit_tail_function(const Epilogue& epilogue, const TailOptions& options);
 
-// Text to append to it: the same for `count` elements of one store at once, with one division and
-// fewer loads:
+// Text to append to it: what a store of `count` elements calls, in two steps, so that the operands
+// of several stores can be loaded at once, and before the values are known:
 //
+//   struct attacca_fetched_4 { uint32_t word[W]; };
 //   struct attacca_words_4 { WORD word[4]; };
-//   extern "C" __device__ attacca_words_4 attacca_tail_4(attacca_words_4 out, ...)
+//   extern "C" __device__ attacca_fetched_4 attacca_tail_fetch_4(unsigned long long index, ...)
+//   extern "C" __device__ attacca_words_4 attacca_tail_4(attacca_words_4, attacca_fetched_4)
 //
-// Empty if the output is too small for it.
-std::string emit_tail_pack(const Epilogue& epilogue, const TailOptions& options, int count);
+// The index is that of the first element. Without operands there is no first step.
+struct TailPack {
+  std::string source;
+  size_t words = 0;  // W
+  // The first step loads vectors of up to 16 bytes. It may be called only if the index is a
+  // multiple of `count` and the row and full operands are aligned to 16 bytes;
+  // attacca_tail_fetch_4_apart does without.
+  bool is_wide = false;
+};
+
+// Null if the output is too small for it.
+std::optional<TailPack> emit_tail_pack(const Epilogue& epilogue, const TailOptions& options,
+                                       int count);
 
 }  // namespace attacca::epilogue

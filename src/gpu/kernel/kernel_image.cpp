@@ -20,7 +20,7 @@ Result<std::string> key_of(const KernelImageRequest& request, const Toolchain& t
   key += fmt::format("output {}+{} of {} bytes\nthreads {}\n", analysis.parameter, analysis.offset,
                      analysis.element_bytes, request.tail->signature.threads);
   key += request.tail->source;
-  for (const auto& [count, pack] : request.tail->packs) key += pack;
+  for (const auto& [count, pack] : request.tail->packs) key += pack.source;
   return key;
 }
 

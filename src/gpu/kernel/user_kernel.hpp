@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "epilogue/code/tail_function.hpp"
 #include "epilogue/epilogue.hpp"
 #include "gpu/compile/toolchain.hpp"
 #include "ir/graph/dtype.hpp"
@@ -47,8 +48,8 @@ struct Tail {
     ir::DType dtype{};
   };
   std::vector<Operand> operands;  // as signature.operands
-  // Text to append to the source: signature.function for so many elements at once.
-  std::map<size_t, std::string> packs;
+  // To append to the source: the functions for so many elements at once.
+  std::map<size_t, epilogue::TailPack> packs;
 };
 // The epilogue as the function that stores call.
 Result<Tail> emit_tail(const TailRequest& request);

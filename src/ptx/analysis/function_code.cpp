@@ -43,7 +43,8 @@ class Lowering {
   }
 
   void visit(const Instruction& instruction) {
-    Step step{&instruction, line_, opcode_parts(instruction.opcode), {}};
+    Step step{&instruction, line_, opcode_parts(instruction.opcode), {}, {}};
+    if (instruction.predicate) step.predicate = resolve(instruction.predicate->name);
     step.arguments.reserve(instruction.operands.size());
     for (const Operand& operand : instruction.operands) step.arguments.push_back(lowered(operand));
     code_.steps.push_back(std::move(step));

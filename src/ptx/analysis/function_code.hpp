@@ -41,6 +41,7 @@ struct Step {
   const Directive* line = nullptr;       // the last .loc of no inlined function, or null
   std::vector<std::string_view> opcode;  // its parts
   std::vector<Argument> arguments;
+  Ref predicate;  // a register if the instruction has one
 };
 
 struct FunctionCode {

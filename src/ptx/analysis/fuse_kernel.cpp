@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "fmt/format.h"
 
+#include "ptx/analysis/store_groups.hpp"
 #include "ptx/analysis/store_text.hpp"
 #include "ptx/splice/body.hpp"
 #include "ptx/splice/splice.hpp"
+#include "ptx/syntax/cursor.hpp"
 #include "ptx/syntax/edits.hpp"
 #include "ptx/syntax/names.hpp"
 #include "support/check.hpp"
@@ -17,37 +20,40 @@
 namespace attacca::ptx {
 namespace {
 
+constexpr size_t kWidestLoad = 16;  // bytes, of an operand
+
 class Fuser {
  public:
-  Fuser(const Module& module, const Analysis& analysis, TailNames names)
-      : module_(module), analysis_(analysis), names_(std::move(names)), code_(module) {
+  Fuser(const Module& module, const Analysis& analysis, TailNames names, const StoreTail& tail)
+      : module_(module), analysis_(analysis), names_(std::move(names)), tail_(tail), code_(module) {
     for (const StoreSite& store : analysis.stores) stores_[store.body].push_back(store.instruction);
   }
 
-  // The tail functions that the stores call, and for how many elements.
-  std::map<std::string, size_t> tails() const {
-    std::map<std::string, size_t> called;
-    for (const StoreSite& store : analysis_.stores) {
-      const size_t elements = elements_of(*store.instruction, analysis_.element_bytes);
-      called.emplace(names_.tail(elements), elements);
-    }
+  // The tail functions that the stores call, with their declarations.
+  std::map<std::string, std::string> tails() const {
+    std::map<std::string, std::string> called;
+    for (const StoreSite& store : analysis_.stores)
+      called.merge(
+          tail_declarations(names_, elements_of(*store.instruction, analysis_.element_bytes)));
     return called;
   }
 
   // The module with calls of the tail instead of stores.
-  std::string run(uint32_t threads) {
+  std::string run() {
     Edits edits(module_);
     const Function& entry = *analysis_.bodies[0].function;
     std::vector<std::pair<Span, std::string>> all = edits_of_body(0);
     all.emplace_back(after(last_parameter_token(entry)), entry_parameters());
-    if (threads != 0 && !says_threads(entry))
+    if (tail_.threads != 0 && most_threads(module_, entry) == 0)
       all.emplace_back(after(last_parameter_token(entry) + 1),
-                       fmt::format("\n.maxntid {}, 1, 1", threads));
+                       fmt::format("\n.maxntid {}, 1, 1", tail_.threads));
+    if (tail_.blocks != 0 && !says_blocks(module_, entry))
+      all.emplace_back(after(last_parameter_token(entry) + 1),
+                       fmt::format("\n.minnctapersm {}", tail_.blocks));
     for (const auto& [function, text] : clones())
       all.emplace_back(after(function->span.end - 1), text);
     std::string declarations;
-    for (const auto& [function, elements] : tails())
-      declarations += "\n\n" + tail_declaration(names_, elements);
+    for (const auto& [function, declaration] : tails()) declarations += "\n\n" + declaration;
     all.emplace_back(after(first_function() - 1), declarations + clone_declarations());
     apply(std::move(all), edits);
     return edits.apply();
@@ -69,13 +75,6 @@ class Fuser {
     for (const Item& item : module_.items)
       if (const auto* function = std::get_if<Function>(&item)) return function->span.begin;
     ATTACCA_CHECK(false, "a module without the kernel");
-  }
-
-  bool says_threads(const Function& function) const {
-    for (uint32_t i = function.attributes.begin; i < function.attributes.end; ++i)
-      if (module_.tokens[i].is_directive(".maxntid") || module_.tokens[i].is_directive(".reqntid"))
-        return true;
-    return false;
   }
 
   // ---- Parameters
@@ -120,7 +119,28 @@ class Fuser {
     for (size_t i = 0; i < names_.operands; ++i)
       text += fmt::format("\n\t.reg .b64 {0};\n\tld.param.b64 {0}, [{1}];", names_.operand(i),
                           names_.parameter(i));
-    return text;
+    return text + alignment_text();
+  }
+
+  size_t widest_access() const {
+    size_t bytes = kWidestLoad;
+    for (const StoreSite& store : analysis_.stores)
+      bytes = std::max(bytes, analysis_.element_bytes *
+                                  elements_of(*store.instruction, analysis_.element_bytes));
+    return bytes;
+  }
+
+  // Whether the output or an operand that is read by vectors lies between them.
+  std::string alignment_text() const {
+    if (std::ranges::none_of(names_.packs, [](const auto& pack) { return pack.second.is_wide; }))
+      return {};
+    const std::string bits = fmt::format("%{}bits", names_.prefix);
+    std::string text = fmt::format("\n\t.reg .pred {};\n\t{{\n\t.reg .b64 {};\n\tmov.b64 {}, {};",
+                                   names_.apart(), bits, bits, names_.base());
+    for (const size_t i : tail_.wide_operands)
+      text += fmt::format("\n\tor.b64 {0}, {0}, {1};", bits, names_.operand(i));
+    return text + fmt::format("\n\tand.b64 {0}, {0}, {1};\n\tsetp.ne.u64 {2}, {0}, 0;\n\t}}", bits,
+                              widest_access() - 1, names_.apart());
   }
 
   // ---- Bodies
@@ -129,12 +149,57 @@ class Fuser {
     const Function& function = *analysis_.bodies[body].function;
     Replacements all;
     all.emplace_back(after(function.body->span.begin), prologue(body));
-    std::unordered_map<const Instruction*, const Step*> steps;
-    for (const Step& step : code_.code_of(function).steps) steps[step.instruction] = &step;
-    for (const Instruction* store : stores_[body])
-      all.emplace_back(store->span, store_text(module_, *steps.at(store), names_));
+    for (auto& edit : edits_of_stores(body)) all.push_back(std::move(edit));
     for (const AnalysedBody::Call& call : analysis_.bodies[body].calls)
       all.emplace_back(call.instruction->span, call_text(call));
+    return all;
+  }
+
+  const StorePack* pack_of(const Step& store) const {
+    return names_.pack(elements_of(*store.instruction, analysis_.element_bytes));
+  }
+
+  std::vector<WaitingStore> waiting_stores(size_t body) {
+    std::vector<WaitingStore> waiting;
+    const auto found = stores_.find(body);
+    if (found == stores_.end()) return waiting;
+    const std::unordered_set<const Instruction*> stores(found->second.begin(), found->second.end());
+    for (const Step& step : code_.code_of(*analysis_.bodies[body].function).steps)
+      if (stores.contains(step.instruction)) {
+        const StorePack* pack = pack_of(step);
+        waiting.push_back({&step, pack ? pack->words : 0});
+      }
+    return waiting;
+  }
+
+  Replacements edits_of_stores(size_t body) {
+    const Function& function = *analysis_.bodies[body].function;
+    const std::vector<WaitingStore> waiting = waiting_stores(body);
+    StoreNumbers numbers;
+    std::string registers;
+    for (const WaitingStore& store : waiting) {
+      if (store.words > 0)
+        registers +=
+            fmt::format("\n\t.reg .b32 {}<{}>;", names_.fetched(numbers.size()), store.words);
+      numbers.emplace(store.step, numbers.size());
+    }
+    Replacements all;
+    all.emplace_back(after(function.body->span.begin), registers);
+    std::unordered_map<const Step*, std::string> fetches;
+    for (const StoreGroup& group :
+         group_stores(module_, code_.code_of(function), waiting, tail_.waiting_words))
+      if (std::string text = fetch_text(module_, group, numbers, names_); !text.empty())
+        fetches[group.before] = std::move(text);
+    for (const WaitingStore& store : waiting) {
+      std::string text = store_text(module_, *store.step, numbers.at(store.step), names_);
+      if (const auto fetch = fetches.find(store.step); fetch != fetches.end()) {
+        text = fetch->second + text;
+        fetches.erase(fetch);
+      }
+      all.emplace_back(store.step->instruction->span, std::move(text));
+    }
+    for (const auto& [step, text] : fetches)
+      all.emplace_back(after(step->instruction->span.begin - 1), "\n\t" + text);
     return all;
   }
 
@@ -221,6 +286,7 @@ class Fuser {
   const Module& module_;
   const Analysis& analysis_;
   TailNames names_;
+  const StoreTail& tail_;
   ModuleCode code_;
   std::unordered_map<size_t, std::vector<const Instruction*>> stores_;
 };
@@ -232,6 +298,28 @@ bool mentions(const Module& module, std::string_view word) {
 }
 
 }  // namespace
+
+uint32_t most_threads(const Module& module, const Function& kernel) {
+  const Span span = kernel.attributes;
+  for (uint32_t i = span.begin; i < span.end; ++i) {
+    if (!module.tokens[i].is_directive(".maxntid") && !module.tokens[i].is_directive(".reqntid"))
+      continue;
+    uint64_t threads = 1;
+    for (++i; i < span.end; i += 2) {
+      threads *= to_integer(module.tokens[i].text()).value_or(1);
+      if (i + 1 == span.end || !module.tokens[i + 1].is(',')) break;
+    }
+    return static_cast<uint32_t>(threads);
+  }
+  return 0;
+}
+
+bool says_blocks(const Module& module, const Function& kernel) {
+  for (uint32_t i = kernel.attributes.begin; i < kernel.attributes.end; ++i)
+    if (module.tokens[i].is_directive(".minnctapersm") || module.tokens[i].is_directive(".maxnreg"))
+      return true;
+  return false;
+}
 
 std::set<size_t> elements_of_stores(const Analysis& analysis) {
   std::set<size_t> numbers;
@@ -245,14 +333,14 @@ Result<FusedKernel> fuse_stores(const Module& module, const Analysis& analysis,
   ATTACCA_CHECK(analysis.eligible() && !analysis.bodies.empty(), "an ineligible kernel");
   const TailNames names{fresh_prefix("tail", module, epilogue), tail.function, tail.operands.size(),
                         analysis.element_bytes, tail.packs};
-  Fuser fuser(module, analysis, names);
-  const std::map<std::string, size_t> tails = fuser.tails();
-  for (const auto& [function, elements] : tails)
+  Fuser fuser(module, analysis, names, tail);
+  const std::map<std::string, std::string> tails = fuser.tails();
+  for (const auto& [function, declaration] : tails)
     if (mentions(module, function))
       return fail(fmt::format("the kernel's file uses the name '{}' itself", function),
                   module.source.where(0), "give it another name");
-  std::string ptx = fuser.run(tail.threads);
-  for (const auto& [function, elements] : tails) {
+  std::string ptx = fuser.run();
+  for (const auto& [function, declaration] : tails) {
     ATTACCA_TRY(const Module kernel, parse(std::move(ptx), "the kernel with its tail's calls"));
     ATTACCA_TRY(Spliced spliced, splice(kernel, epilogue, function));
     ptx = std::move(spliced.ptx);

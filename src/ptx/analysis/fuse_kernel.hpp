@@ -6,27 +6,9 @@
 #include <vector>
 
 #include "ptx/analysis/kernel_analysis.hpp"
+#include "ptx/analysis/store_tail.hpp"
 
 namespace attacca::ptx {
-
-// The function that every stored element goes through:
-//
-//   extern "C" __device__ WORD NAME(WORD value, unsigned long long index, const void* operand0,
-//   ...)
-//
-// It has no effect but its result: it is also called where the store's predicate is false, for the
-// first elements (an index below 64). WORD is unsigned int (elements of at most 4 bytes,
-// zero-extended) or unsigned long long.
-struct StoreTail {
-  std::string function = "attacca_tail";
-  std::vector<std::string> operands;  // a pointer each
-  // NAME_4 takes and gives a struct of 4 WORDs, the index being that of the first: the numbers of
-  // elements of a store for which there is such a function.
-  std::set<size_t> packs = {};
-  // The most threads of a block of the kernel. Given to ptxas (.maxntid) if the kernel does not
-  // give it, or ptxas would use more registers than there are for so many threads. 0: unknown.
-  uint32_t threads = 0;
-};
 
 struct AppendedParameter {
   std::string operand;    // of StoreTail::operands
@@ -43,6 +25,11 @@ struct FusedKernel {
 
 // How many elements the stores have, each number once.
 std::set<size_t> elements_of_stores(const Analysis& analysis);
+
+// The most threads of a block that the kernel declares; 0: none.
+uint32_t most_threads(const Module& module, const Function& kernel);
+// Whether it declares how many registers a thread has, or how many blocks a multiprocessor holds.
+bool says_blocks(const Module& module, const Function& kernel);
 
 // `epilogue` defines tail.function. The other kernels of the module stay as they are.
 // REQUIRES: an eligible analysis of this module.
