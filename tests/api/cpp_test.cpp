@@ -195,6 +195,24 @@ TEST(Api, BuilderTakesExpressionsAttributesAndConstants) {
   expect_near(sums, {silu(1) + 2 * silu(2), silu(3) + 2 * silu(4)});
 }
 
+TEST(Api, BuilderMultipliesGroups) {
+  attacca::Builder builder;
+  const auto x = builder.input("x", "f32[R, 2]");
+  const auto w = builder.input("w", "f32[3, 2, 2]");
+  const auto offsets = builder.input("offsets", "s32[3]");
+  builder.output(builder.call("relu", {builder.call("grouped_matmul", {x, w, offsets})}), "y");
+  const auto plan = attacca::Plan::compile(*builder.finish());
+  ASSERT_TRUE(plan) << plan.status().text();
+  EXPECT_NE(plan->explain_text()->find("region 1: gemm over [R, 2]"), std::string::npos);
+  const std::vector<float> rows = {1, 2, 3, 4, 5, 6},
+                           weights = {1, 0, 0, 1, 9, 9, 9, 9, -1, 0, 0, 2};
+  const std::vector<int32_t> ends = {1, 1, 2};  // no row in the second group, the last row in none
+  std::vector<float> y(6);
+  ASSERT_TRUE(
+      plan->prepare({{"R", 3}})->run({rows.data(), weights.data(), ends.data()}, {y.data()}));
+  expect_near(y, {1, 2, 0, 8, 0, 0});
+}
+
 TEST(Api, StridedInputs) {
   const auto graph = attacca::Graph::parse("graph g(x: f32[M, 2; 5, 1]) { return y = x * 2 }");
   const auto plan = attacca::Plan::compile(*graph);

@@ -1,4 +1,5 @@
 // Every example reads, and a block's two forms have the same inputs and outputs.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -37,6 +38,14 @@ TEST_P(Examples, BothFormsAgree) {
   const auto text = read_text_file((kExamples / GetParam()).string() + ".attacca");
   ASSERT_TRUE(text) << to_string(text.error());
   EXPECT_EQ(interface(*model), interface(*text));
+}
+
+TEST(Experts, AreGroupedProducts) {
+  const auto graph = read_text_file(kExamples / "gpt_oss_experts.attacca");
+  ASSERT_TRUE(graph) << to_string(graph.error());
+  EXPECT_EQ(std::count_if(graph->nodes().begin(), graph->nodes().end(),
+                          [](const ir::Node& node) { return node.op == ir::Op::GroupedMatMul; }),
+            2);
 }
 
 // Down to the product, without the constants' numbers.

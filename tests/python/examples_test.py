@@ -12,7 +12,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 class Examples(unittest.TestCase):
     def test_they_print_what_they_say(self):
         scripts = sorted((SOURCE / "examples/python").glob("*.py"))
-        self.assertEqual(len(scripts), 3)
+        self.assertEqual(len(scripts), 4)
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "TORCHINDUCTOR_VEC_ISA_OK": "0",
                            "TORCHINDUCTOR_CACHE_DIR": folder}
