@@ -23,7 +23,8 @@ using StageSizes = std::vector<std::unique_ptr<const Sizes>>;
 struct CpuPlan::Impl {
   Prepared prepared;
   int threads = 1;
-  KnownValues known;  // constants, weights and what is computed from them alone
+  KnownValues known;   // constants, weights and what is computed from them alone
+  int64_t budget = 0;  // bytes that may still be computed from them when the plan is made
   ir::Bindings weights;
   std::vector<CpuRegion> regions;
   struct Stage {
@@ -38,8 +39,10 @@ struct CpuPlan::Impl {
   Status refuse_kernels() const;
   Status add_constants();
   Status add_weights(const ir::Bindings& given);
+  void set_budget();
   Status add_stage(const CpuRegion& region, PackedWeights* packed);
   Result<std::unique_ptr<Executable>> make_executable(const CpuRegion& from, PackedWeights* packed);
+  bool is_within_budget(const fuse::Region& region);
   bool compute_now(const fuse::Region& region, const Executable& executable);
   void find_last_reads();
   Result<ir::SymbolValues> symbols_of(const ir::Bindings& inputs) const;
@@ -114,12 +117,44 @@ Status CpuPlan::Impl::add_weights(const ir::Bindings& given) {
   return {};
 }
 
+// A small file can describe constants of any size. What is computed from constants and weights when
+// a plan is made has at most 64 times their bytes, or 64 MiB in all; beyond that each run computes
+// it.
+void CpuPlan::Impl::set_budget() {
+  constexpr int64_t kLeast = 64 << 20, kTimes = 64;
+  int64_t bytes = 0;
+  for (const Tensor& each : known)
+    if (each.data() != nullptr) bytes += each.bytes();
+  budget = std::max(kLeast, kTimes * bytes);
+}
+
+// Takes the bytes of the region's results and of the domain that it walks through.
+bool CpuPlan::Impl::is_within_budget(const fuse::Region& region) {
+  const auto take = [&](const ir::Shape& shape, int64_t width) {
+    int64_t bytes = width;
+    for (const ir::Dim& dim : shape) {
+      const auto extent = dim.maybe_value();
+      if (!extent || __builtin_mul_overflow(bytes, std::max<int64_t>(*extent, 1), &bytes) ||
+          bytes > budget)
+        return false;
+    }
+    budget -= bytes;
+    return true;
+  };
+  for (const Value output : region.outputs) {
+    const ir::Type& type = graph().type(output);
+    if (!take(type.shape, ir::size_of(type.dtype))) return false;
+  }
+  return take(region.epilogue.domain, 1);
+}
+
 // Regions that depend only on constants and weights run once, here. Products are not among them:
 // tests read their accumulators.
 bool CpuPlan::Impl::compute_now(const fuse::Region& region, const Executable& executable) {
   if (!region.gemms.empty() || graph()[region.nodes[0]].op == ir::Op::MatMul) return false;
   for (const Value input : region.inputs)
     if (known[input.id].data() == nullptr) return false;
+  if (!is_within_budget(region)) return false;
   const ir::SymbolValues none;
   RunState state{.symbols = none, .values = known, .buffers = buffers, .threads = threads};
   const auto sizes = executable.measure(none);
@@ -236,6 +271,7 @@ Result<CpuPlan> CpuPlan::make(Prepared prepared, CpuOptions options) {
     ATTACCA_TRY_VOID(impl->refuse_kernels());
     ATTACCA_TRY_VOID(impl->add_constants());
     ATTACCA_TRY_VOID(impl->add_weights(options.weights));
+    impl->set_budget();
     const fuse::Partition& partition = *impl->prepared.partition;
     const bool joins = impl->prepared.target.folds();
     impl->regions = joins ? join_rows(partition) : keep_regions(partition);
