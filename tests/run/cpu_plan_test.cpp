@@ -1,4 +1,5 @@
 // Plans against the interpreter fed with the plan's own accumulators: eager to the bit.
+#include <chrono>
 #include <cmath>
 #include <random>
 #include <thread>
@@ -341,6 +342,38 @@ TEST(CpuPlan, RunsChainsOnEveryInstructionSet) {
   });
 }
 
+TEST(CpuPlan, RunsChainsOfBytesOnEveryInstructionSet) {
+  const std::string number = "cast(matmul(x, w) - z * c, f32) * (abs(s) * 0.001)";
+  const std::string gate = "cast(matmul(x, v), f32) * 0.002 * abs(s)";
+  const std::string bodies[] = {
+      number,
+      number + " + b",
+      "relu(" + number + " + b)",
+      "gelu(" + gate + " + b) + r",
+      "gelu_tanh(" + number + ")",
+      "swiglu(" + number + ", " + gate + ")",
+      "silu(" + gate + ", alpha=1.702) + r",
+      "geglu(" + gate + " + b, " + number + ")",
+      "r + (" + number + " + b)",
+      number + " * 2 * 3",
+      number + " + s",
+      "relu(cast(matmul(x, w) - d, f32) * 0.01)",
+      "cast(round((" + number + " + b) / 0.03), s8, saturate=true)",
+      "cast(round(relu(" + gate + " + cast(e, f32) * 0.01) / 0.05) + 7, u8, saturate=true)",
+      "cast(round((" + number + ") / 0.03) + 0.5, u8, saturate=true)",
+  };
+  for_each_target([&] {
+    for (const std::string& body : bodies)
+      for (const int columns : {5, 77, 300})
+        check(fmt::format("graph g(x: u8[M, 24], w: s8[24, {0}], v: s8[24, {0}], c: s32[{0}], "
+                          "z: s32[], s: f32[], b: f32[{0}], r: f32[M, {0}], d: s32[M, {0}], "
+                          "e: s32[{0}]) {{ y = {1}; return y{2} }}",
+                          columns, body,
+                          body.ends_with("saturate=true)") ? "" : ", most = reduce_max(y)"),
+              {{{"M", 37}}, {"w"}});
+  });
+}
+
 TEST(CpuPlan, FollowsSymbolsWithoutRecompiling) {
   const ir::Graph graph = parse(
       "graph g(x: bf16[M, 32], w: bf16[32, 40], b: bf16[40]) { return relu(matmul(x, w) + b) }");
@@ -352,6 +385,40 @@ TEST(CpuPlan, FollowsSymbolsWithoutRecompiling) {
     ASSERT_TRUE(got) << to_string(got.error());
     EXPECT_EQ((*got)[0].shape(), (std::vector<int64_t>{m, 40}));
     expect_close((*got)[0], (*ir::interpret(graph, inputs))[0]);
+  }
+}
+
+// A sum over n x n copies of constants.
+ir::Graph graph_of_constants(int64_t n) {
+  return parse(
+      fmt::format("graph g(x: f32[2]) {{\n"
+                  "c = constant(f32[2, 1], [1, 2])\n"
+                  "e = broadcast(c[0:1, 0:1], [{0}, {0}])\n"
+                  "p = permute(e, [1, 0])\n"
+                  "s = sum(gather(p, constant(s64[2], [0, 1]), axis=0), axes=[1])\n"
+                  "return x + s\n}}",
+                  n));
+}
+
+TEST(CpuPlan, ComputesConstantsOnceUnlessTheyAreLarge) {
+  const auto regions = [](int64_t n) {
+    const auto plan = CpuPlan::make(unfolded(graph_of_constants(n)));
+    EXPECT_TRUE(plan);
+    const ir::Bindings inputs{{"x", Tensor::of(DType::F32, {2}, {1, 2})}};
+    const auto results = plan->run(inputs);
+    EXPECT_TRUE(results) << to_string(results.error());
+    EXPECT_EQ((*results)[0].number_at(1), static_cast<double>(n) + 2);
+    return plan->time_regions(inputs)->size();
+  };
+  EXPECT_EQ(regions(100), 1);
+  EXPECT_GT(regions(4100), 1);  // 64 MiB and more
+}
+
+TEST(CpuPlan, MakesNothingHugeOfASmallGraph) {
+  for (const int64_t n : {int64_t{40'000}, int64_t{1} << 30}) {
+    const auto begin = std::chrono::steady_clock::now();
+    ASSERT_TRUE(CpuPlan::make(unfolded(graph_of_constants(n))));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
   }
 }
 

@@ -26,6 +26,7 @@ class Compiler {
     move_alike_steps();
     assign_buffers();
     program_.chain = match_chain(epilogue_, mode_);
+    find_integer_chain();
     return std::move(program_);
   }
 
@@ -362,7 +363,8 @@ class Compiler {
 
   // Steps that read constants and inputs that are alike in all rows come first.
   void move_alike_steps() {
-    std::vector<bool> alike(program_.slots.size());
+    std::vector<bool>& alike = alike_;
+    alike.resize(program_.slots.size());
     for (size_t i = 0; i < alike.size(); ++i) {
       const Slot& slot = program_.slots[i];
       alike[i] = slot.kind == Slot::Kind::Constant ||
@@ -382,6 +384,26 @@ class Compiler {
     const auto end = input.access.strides.end() - 1;
     const auto begin = pointwise_ ? input.access.strides.begin() : end - 1;
     return std::all_of(begin, end, [](const ir::Dim& stride) { return stride.is(0); });
+  }
+
+  void find_integer_chain() {
+    auto chain = match_integer_chain(epilogue_, mode_);
+    if (!chain || pointwise_) return;
+    bool fits = true;
+    const auto place = [&](int& value, Lane lane, bool splat) {
+      value = values_[value].slot;
+      const Slot& slot = program_.slots[value];
+      fits &= alike_[value] && slot.lane == lane && slot.splat == splat;
+    };
+    for (IntegerChain::Scaled* each : {&chain->x, chain->gate ? &*chain->gate : nullptr}) {
+      if (each && each->shift) place(*each->shift, Lane::S32, false);
+      for (size_t i = 0; each && i < each->scales.size(); ++i)
+        place(each->scales[i], Lane::F32, true);
+    }
+    if (chain->bias) place(*chain->bias, Lane::F32, false);
+    if (chain->quantum) place(*chain->quantum, Lane::F32, true);
+    if (chain->zero) place(*chain->zero, Lane::F32, true);
+    if (fits) program_.integer_chain = std::move(chain);
   }
 
   // Buffers are handed out in order of the steps and returned after the last read.
@@ -418,7 +440,8 @@ class Compiler {
   const bool of_rows_;
   ChunkProgram program_;
   std::vector<Value> values_;
-  std::vector<int> uses_;  // of each value
+  std::vector<int> uses_;    // of each value
+  std::vector<bool> alike_;  // of each slot: the same for every row
 };
 
 }  // namespace

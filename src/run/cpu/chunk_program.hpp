@@ -10,6 +10,7 @@
 #include "epilogue/epilogue.hpp"
 #include "ir/graph/mode.hpp"
 #include "run/cpu/kernels/chain.hpp"
+#include "run/cpu/kernels/integer_chain.hpp"
 #include "run/cpu/kernels/kernel.hpp"
 
 namespace attacca::run {
@@ -48,6 +49,8 @@ struct ChunkProgram {
   };
   std::vector<Store> stores;
   std::optional<Chain> chain;  // computes the same in one loop, if every row is contiguous
+  // The same of accumulators of bytes. Its values are slots, set by inputs and alike steps.
+  std::optional<IntegerChain> integer_chain;
   // Of each slot, the output whose memory it may be computed in, or -1.
   std::vector<int> direct;
   // The same for chunks of several rows: operands that have one value for each row are arrays of

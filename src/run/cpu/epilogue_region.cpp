@@ -160,9 +160,14 @@ class EpilogueRegion : public Executable {
     }
     return output;
   }
+  // Whether it holds the domain's elements in their order.
   static bool is_dense(size_t output, const RegionSizes& sizes) {
     const Strides& access = sizes.outputs[output];
-    return access.offset == 0 && access.strides == ir::contiguous_strides(sizes.domain);
+    const std::vector<int64_t> dense = ir::contiguous_strides(sizes.domain);
+    bool same = access.offset == 0;
+    for (size_t axis = 0; axis < dense.size(); ++axis)
+      same &= sizes.domain[axis] == 1 || access.strides[axis] == dense[axis];
+    return same;
   }
 
   std::vector<BoundAccess> bind_inputs(RunState& state, const RegionSizes& sizes) const {

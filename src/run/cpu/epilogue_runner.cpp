@@ -106,6 +106,7 @@ class BoundEpilogue::Walk {
   void run() {
     if (program_.chain && rows_ > 0 && columns_ > 0 && is_contiguous()) return run_chain();
     if (columns_ == 0) return;
+    if (program_.integer_chain && rows_ > 0 && is_dense_integer_chain()) return run_integer_chain();
     if (columns_ <= kChunk) run_alike_steps();
     for (int64_t row = 0; row < rows_; row += together_)
       for (int64_t column = 0; column < columns_; column += kChunk)
@@ -181,6 +182,42 @@ class BoundEpilogue::Walk {
     }
     if (chain.other) {
       args.other = operands_[*chain.other].tile;
+      args.other_stride = operands_[*chain.other].row_stride;
+    }
+    args.out = results_[0].tile;
+    args.out_stride = results_[0].row_stride;
+    chain.kernel(args);
+  }
+
+  bool is_dense_integer_chain() const {
+    const auto& other = program_.integer_chain->other;
+    return columns_ <= kChunk && results_.size() == 1 && results_[0].column_stride == 1 &&
+           (!other || operands_[*other].column_stride == 1);
+  }
+
+  void run_integer_chain() {
+    const IntegerChain& chain = *program_.integer_chain;
+    const Chunk row{0, 1, 0, columns_};
+    for (const Stream& s : operands_) place_operand(s, row);
+    for (size_t i = 0; i < program_.alike; ++i)
+      run_step(program_.steps[i], static_cast<size_t>(columns_));
+    const auto lanes = [&](int slot) { return reinterpret_cast<const float*>(slots_[slot]); };
+    const auto scaled = [&](const IntegerChain::Scaled& from) {
+      const Stream& s = operands_[from.accumulators];
+      ScaledRow to{reinterpret_cast<const int32_t*>(s.tile), s.row_stride};
+      if (from.shift) to.shift = reinterpret_cast<const int32_t*>(slots_[*from.shift]);
+      to.count = static_cast<int>(from.scales.size());
+      for (int i = 0; i < to.count; ++i) to.scales[i] = *lanes(from.scales[i]);
+      return to;
+    };
+    IntegerChainArgs args{
+        .x = scaled(chain.x), .gate = {}, .rows = rows_, .columns = columns_, .alpha = chain.alpha};
+    if (chain.gate) args.gate = scaled(*chain.gate);
+    if (chain.bias) args.bias = lanes(*chain.bias);
+    if (chain.quantum) args.quantum = *lanes(*chain.quantum);
+    if (chain.zero) args.zero = *lanes(*chain.zero);
+    if (chain.other) {
+      args.other = reinterpret_cast<const float*>(operands_[*chain.other].tile);
       args.other_stride = operands_[*chain.other].row_stride;
     }
     args.out = results_[0].tile;
