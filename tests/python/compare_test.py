@@ -438,6 +438,27 @@ class Parts(unittest.TestCase):
                              (real.shape, real.stride(), real.dtype))
         self.assertEqual(made[1].tolist(), [0, 0, 0])
 
+    def test_made_up_groups_are_even(self):
+        graphs = []
+
+        def keep(module, inputs):
+            graphs.append(module.graph)
+            return module
+
+        def experts(x, w, offsets):
+            return F.silu(torch._grouped_mm(x, w.transpose(1, 2), offs=offsets))
+        x, w = torch.randn(10, 16).bfloat16(), torch.randn(4, 8, 16).bfloat16()
+        from torch._dynamo.backends.common import aot_autograd
+        with torch.no_grad():
+            torch.compile(experts, backend=aot_autograd(fw_compiler=keep))(
+                x, w, torch.tensor([3, 3, 9, 10], dtype=torch.int32))
+        found = regions.find(graphs[0]).regions
+        self.assertEqual(len(found), 1)
+        alone = _compare.products_alone(torch.nn.Module(), found[0])
+        made, = _timing.input_sets(alone.inputs, alone.ends)
+        self.assertEqual([each.tolist() for each in made if each.dtype == torch.int32],
+                         [[2, 5, 7, 10]])
+
     def test_the_faster_one_takes_less(self):
         x = torch.randn(4, 4)
 

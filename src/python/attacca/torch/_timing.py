@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -32,9 +33,10 @@ def _bytes(fake: torch.Tensor) -> int:
     return (1 + sum((e - 1) * s for e, s in zip(fake.shape, fake.stride()))) * fake.element_size()
 
 
-def _made_up(fake: torch.Tensor) -> torch.Tensor:
+def _made_up(fake: torch.Tensor, rows: int | None = None) -> torch.Tensor:
     """A tensor of the same type and layout with random floats; integers are 0, which is a valid
-    index everywhere."""
+    index everywhere. ``rows``: it holds where groups end, among which so many rows are divided
+    evenly."""
     memory = torch.zeros(max(_bytes(fake) // fake.element_size(), 1), dtype=fake.dtype,
                          device=fake.device)
     if fake.dtype.is_floating_point:
@@ -42,31 +44,41 @@ def _made_up(fake: torch.Tensor) -> torch.Tensor:
             memory.normal_(0, 0.1)
         else:
             memory.copy_(torch.randn(memory.shape, device=fake.device, dtype=torch.float16) * 0.1)
-    return memory.as_strided(fake.shape, fake.stride())
+    made = memory.as_strided(fake.shape, fake.stride())
+    if rows is not None:
+        count = max(fake.numel(), 1)
+        made.copy_(torch.arange(1, fake.numel() + 1, device=fake.device) * rows // count)
+    return made
 
 
-def input_sets(fakes: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
+def input_sets(fakes: Sequence[torch.Tensor],
+               ends: Mapping[int, int] = MappingProxyType({})) -> list[list[torch.Tensor]]:
     """Sets of inputs to use in turns, so that a call does not find its inputs in the L2 cache.
 
-    If memory is short there is one set, in which inputs of one type share memory.
+    If memory is short there is one set, in which inputs of one type share memory. ``ends``: as
+    :attr:`static.Static.ends`.
 
     Raises:
         NoMemory: This set does not fit either.
     """
+    def made_up() -> list[torch.Tensor]:
+        return [_made_up(fake, ends.get(i)) for i, fake in enumerate(fakes)]
+
     size = sum(map(_bytes, fakes))
     device = fakes[0].device
     if device.type != "cuda":
-        return [[_made_up(fake) for fake in fakes]]
+        return [made_up()]
     budget = torch.cuda.mem_get_info(device)[0] // _OF_FREE_MEMORY
     cache = torch.cuda.get_device_properties(device).L2_cache_size
     count = min(_MOST_SETS, 2 + 2 * cache // max(size, 1), budget // max(size, 1))
     if count:
-        return [[_made_up(fake) for fake in fakes] for _ in range(count)]
-    shared = {(fake.shape, fake.stride(), fake.dtype): fake for fake in fakes}
+        return [made_up() for _ in range(count)]
+    keys = [(fake.shape, fake.stride(), fake.dtype, ends.get(i)) for i, fake in enumerate(fakes)]
+    shared = dict(zip(keys, fakes))
     if sum(map(_bytes, shared.values())) > budget:
         raise NoMemory(f"inputs of {size} bytes do not fit into a third of the free memory")
-    made = {key: _made_up(fake) for key, fake in shared.items()}
-    return [[made[fake.shape, fake.stride(), fake.dtype] for fake in fakes]]
+    made = {key: _made_up(fake, key[-1]) for key, fake in shared.items()}
+    return [[made[key] for key in keys]]
 
 
 def _captured(launch: Callable[[], None]) -> Callable[[], None]:

@@ -18,6 +18,7 @@ class Static(NamedTuple):
     module: torch.fx.GraphModule
     made: dict[torch.fx.Node, torch.fx.Node]  # node that was copied -> its copy
     inputs: list[torch.Tensor]  # fake
+    ends: dict[int, int]  # inputs that hold where groups of rows end -> the number of rows
 
 
 def hint(size: Any) -> int:
@@ -71,7 +72,19 @@ def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence
 
     with torch.no_grad():
         FakeTensorProp(module, mode).propagate_dont_convert_inputs(*fakes)
-    return Static(mode, module, made, fakes)
+    return Static(mode, module, made, fakes, _ends_of_groups(graph))
+
+
+def _ends_of_groups(graph: torch.fx.Graph) -> dict[int, int]:
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    found: dict[int, int] = {}
+    for node in graph.nodes:
+        if node.op != "call_function" or node.target is not torch.ops.aten._grouped_mm.default:
+            continue
+        rows, offsets = node.args[0], [*node.args[2:3], node.kwargs.get("offs")][0]
+        if offsets in inputs:
+            found[inputs.index(offsets)] = rows.meta["val"].shape[0]
+    return found
 
 
 def compiled(static: Static) -> Callable[[list[Any]], Any]:
