@@ -101,6 +101,34 @@ std::string words(const problem::View& view) {
                      view.column_stride, view.alignment);
 }
 
+// The elements of all groups' matrices of B, and the ends of the groups.
+std::string groups_differ(const problem::Product& product,
+                          const problem::ProductOperands<problem::View>& views,
+                          const fuse::Gemm& gemm, const ir::SymbolValues& symbols) {
+  if (gemm.groups.has_value() != product.groups.has_value()) return "groups on one side alone";
+  const int64_t groups = number(gemm.groups->count, symbols);
+  if (groups != *product.groups) return "another number of groups";
+  const auto stride = [&](const Access& access, size_t axis) {
+    return number(access.strides[axis], symbols);
+  };
+  const Coordinates extents = {groups, product.k, product.n};
+  const Access &b = gemm.b.access, &ends = gemm.groups->access;
+  for (int64_t i = 0; i < groups * product.k * product.n; ++i) {
+    const Coordinates at = coordinates(i, extents);
+    const int64_t want = number(b.offset, symbols) + at[0] * stride(b, 0) + at[1] * stride(b, 1) +
+                         at[2] * stride(b, 2);
+    const int64_t got = views.b.offset + at[0] * views.b.batch_stride + at[1] * views.b.row_stride +
+                        at[2] * views.b.column_stride;
+    if (want != got)
+      return fmt::format("b of groups: element {} is at {}, the region's at {}", i, got, want);
+  }
+  for (int64_t group = 0; group < groups; ++group)
+    if (views.offsets->offset + group * views.offsets->column_stride !=
+        number(ends.offset, symbols) + group * stride(ends, 0))
+      return fmt::format("the end of group {} is elsewhere", group);
+  return {};
+}
+
 // `base`: the alignment of the operand's memory.
 std::string misaligned(const problem::Problem& problem, const problem::View& view,
                        const Coordinates& outer_strides, int base) {
@@ -210,7 +238,10 @@ std::string difference(const problem::Problem& problem, const fuse::Region& regi
     if (k != problem.products[i].k || n != problem.products[i].n) return "another n or k";
     if (auto bad = walk(a).compare("a", gemm.a.access, batches, rows, k, true); !bad.empty())
       return bad;
-    if (auto bad = walk(b).compare("b", gemm.b.access, batches, k, n, false); !bad.empty())
+    if (auto bad = gemm.groups ? groups_differ(problem.products[i], problem.views.products[i], gemm,
+                                               symbols)
+                               : walk(b).compare("b", gemm.b.access, batches, k, n, false);
+        !bad.empty())
       return bad;
     if (gemm.a.scales.has_value() != problem.views.products[i].scales.has_value())
       return "scales on one side alone";
