@@ -83,7 +83,8 @@ def cells(worth):
 class Result(NamedTuple):
     """What was learned without the held-out problems, and what is chosen of those."""
     trained: models.Models
-    margin: float
+    doubt: list    # trees
+    factor: float  # of doubt
     sure: list  # what is chosen of the problems that were learned from, by cross validation
     measured: list
     held_out: list
@@ -96,13 +97,16 @@ def learn(options, describer):
     held_out = [one for one in measured if one.problem.held_out]
     proposals = models.guessed_proposals(train_on)
     guessed = models.cross_validated(train_on, proposals)
-    margin = models.safe_margin(train_on, guessed)
-    trained = models.learn(train_on, proposals)
-    chosen = [models.choose(one, guess, margin)
-              for one, guess in zip(held_out, models.guesses(held_out, trained))]
-    sure = [models.choose(one, guess, margin) for one, guess in zip(train_on, guessed)]
+    unseen = models.cross_validated_doubts(train_on, guessed)
+    factor = models.safe_factor(train_on, guessed, unseen)
+    sure = [models.choose(one, guess, factor * by)
+            for one, guess, by in zip(train_on, guessed, unseen)]
+    trained, doubt = models.learn(train_on, proposals), models.learn_doubt(train_on, guessed)
+    guessed = models.guesses(held_out, trained)
+    chosen = [models.choose(one, guess, factor * by) for one, guess, by
+              in zip(held_out, guessed, models.doubts(held_out, guessed, doubt))]
     print(f"cross validation: {quality(train_on, sure)}\nheld out: {quality(held_out, chosen)}")
-    return Result(trained, margin, sure, measured, held_out, chosen)
+    return Result(trained, doubt, factor, sure, measured, held_out, chosen)
 
 
 def losses(held_out, chosen):
@@ -138,7 +142,7 @@ def parts(measured, sure):
 
 
 def write_page(options, result):
-    trained, margin, sure, measured, held_out, chosen = result
+    trained, _, factor, sure, measured, held_out, chosen = result
     of_templates, of_unfused = residuals(held_out, chosen)
     lines = ["# The choice without measuring", "",
              f"On one {stamp(options)['device']}; {stamp(options)['date']}. Made by "
@@ -151,11 +155,13 @@ def write_page(options, result):
              "vendor's way\" is the unfused path with the library's own first proposal and the "
              "bias that it adds itself.", "",
              f"Expected times are off by {of_templates:.1%} for the first template and "
-             f"{of_unfused:.1%} for the unfused path (standard deviations of logarithms). A "
-             f"template is taken where it is expected to win by more than {-margin:.0%}. That "
-             "margin was found by cross validation on the problems that are not held out: of those "
-             "by which at most 1 % of the problems lose more than 7 % to the vendor's way by a "
-             "template, it is the one by which what is chosen is fastest. Of the unfused path, one "
+             f"{of_unfused:.1%} for the unfused path (standard deviations of logarithms). How far "
+             "the expected gain of a template is off for such a problem is learned, too, and a "
+             f"template is taken where it is expected to win by more than {factor:g} times that. "
+             "The factor was found by cross validation on the problems that are not held out: of "
+             f"those by which at most {models.MOST_LOSING:.1%} of the problems lose more than 7 % "
+             "to the vendor's way by a template, it is the one by which what is chosen is fastest. "
+             "Of the unfused path, one "
              "of the vendor library's proposals is chosen by a model of its own, another one than "
              "its first only if it is expected to win by more than "
              f"{trained.proposal_margins.aligned:.0%}, or {trained.proposal_margins.others:.0%} "
@@ -215,15 +221,16 @@ def write_trees(path, names, trees, head):
 
 def train(options):
     describer = Describer(options.attacca)
-    trained, margin, _, measured, _, _ = learn(options, describer)
+    trained, doubt, factor, _, measured, _, _ = learn(options, describer)
     known = stamp(options)
     fingerprints = numbers("kTemplates", [f"0x{each}" for each in known["templates"]], "uint32_t")
     write_trees(options.tree, describer.names, trained.templates,
                 [f'constexpr const char* kMeasuredOn = "{known["device"]}, {known["date"]}";',
                  f"constexpr int kProblems = {len(measured)};",
                  *fingerprints])
-    write_trees(options.unfused_tree, describer.unfused_names, trained.unfused,
-                [f"constexpr double kMargin = {margin:g};"])
+    write_trees(options.unfused_tree, describer.unfused_names, trained.unfused, [])
+    write_trees(options.doubt_tree, describer.unfused_names, doubt,
+                [f"constexpr double kMargin = {factor * models.USUAL_DOUBT:g};"])
     if trained.proposals:
         write_trees(options.proposal_tree, describer.proposal_names, trained.proposals,
                     ["constexpr double kMargin = {:g}, kUnalignedMargin = {:g};".format(
@@ -241,6 +248,7 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=20261123)
     parser.add_argument("--tree", default="src/tune/model/ranking_tree.inc")
     parser.add_argument("--unfused-tree", default="src/tune/model/unfused_tree.inc")
+    parser.add_argument("--doubt-tree", default="src/tune/model/doubt_tree.inc")
     parser.add_argument("--proposal-tree", default="src/tune/model/proposal_tree.inc")
     parser.add_argument("--out", default="docs/benchmarks/ranking.md")
     options = parser.parse_args(arguments)

@@ -134,7 +134,6 @@ class Describer(Answers):
         self.names, self.unfused_names = said["names"], said["unfused_names"]
         self.proposal_names = said["proposal_names"]
         self.device, self.templates = said["device"], said["templates"]
-        self.margin = said["margin"]
 
 
 def chosen(expected, source):

@@ -69,10 +69,12 @@ BOOSTING = {"trees": 500, "depth": 6, "rate": 0.1, "share": 0.5, "shared": 0.7, 
 PROPOSAL_BOOSTING = BOOSTING | {"trees": 200, "shared": 0.4}
 PROPOSAL_MARGINS = [0, 0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3]
 UNFUSED_BOOSTING = BOOSTING | {"trees": 300, "rate": 0.05, "shared": 0}
+DOUBT_BOOSTING = BOOSTING | {"trees": 80, "rate": 0.05, "shared": 0}
+USUAL_DOUBT, LEAST_DOUBT = 0.1, 0.02  # as logarithms of times
 COARSE = {"trees": 180, "rate": 0.2}  # where trees only serve to tell how sure they are
 FOLDS = 4
 LOSS = 0.93
-MOST_LOSING = 0.01     # by a template
+MOST_LOSING = 0.005    # by a template
 COST_OF_LOSING = 0.2   # by a proposal: as a logarithm of seconds
 MOST_CORRECTION = 2  # with the depth, as ranking_tree.cpp has them
 WEIGHT_OF_BARE = 0.5
@@ -208,6 +210,46 @@ def learn(measured, guessed, coarse=None):
                   learn_proposals(measured, coarse) if known else [], margins)
 
 
+def features_of_best(measured, guessed):
+    """Of the way of each problem's unfused path that is expected to be fastest."""
+    import numpy as np
+    return np.vstack([one.unfused.features[guess.unfused.argmin()]
+                      for one, guess in zip(measured, guessed)])
+
+
+def learn_doubt(measured, guessed):
+    """Trees for how far the expected gain of the first template is off, as a logarithm: by guesses
+    of trees that have not seen the problem."""
+    import numpy as np
+    from boosted_trees import fit
+
+    def off(one, guess):
+        took = min(one.peer, guess.unfused_seconds) / one.templates.seconds[guess.templates.argmin()]
+        return abs(math.log(took * guess.templates.min() / guess.unfused.min()))
+    target = [math.log((LEAST_DOUBT + off(*pair)) / USUAL_DOUBT) for pair in zip(measured, guessed)]
+    return fit(features_of_best(measured, guessed), np.array(target), np.ones(len(target)),
+               np.arange(len(target)), **DOUBT_BOOSTING)
+
+
+def doubts(measured, guessed, trees):
+    """For each problem, by what trees of learn_doubt() say."""
+    import numpy as np
+    from boosted_trees import predict
+    said = predict(trees, features_of_best(measured, guessed))
+    return USUAL_DOUBT * np.exp(np.clip(said, -MOST_CORRECTION, MOST_CORRECTION))
+
+
+def cross_validated_doubts(measured, guessed):
+    """The doubts of trees that have not seen the problem."""
+    made = [0.0] * len(measured)
+    for left_out, others in folds(list(zip(measured, guessed))):
+        trees = learn_doubt(*zip(*others))
+        of = [(measured[i], guessed[i]) for i in left_out]
+        for i, doubt in zip(left_out, doubts(*zip(*of), trees)):
+            made[i] = doubt
+    return made
+
+
 class Guess(NamedTuple):
     """Expected seconds: of the templates, of the ways of the unfused path; the name of the unfused
     candidate that is taken if one is, and its seconds as measured."""
@@ -263,13 +305,13 @@ def choose(one, guess, margin):
     """As tune::prefers_unfused decides."""
     i = guess.templates.argmin()
     best = guess.unfused.min()
-    unfused = bool(best * math.exp(margin) < guess.templates[i])
+    unfused = bool(best < guess.templates[i] * math.exp(margin))
     both = one.templates.seconds[i], guess.unfused_seconds
     return Chosen(unfused, both[unfused], *both, guess.templates[i], best,
                   guess.candidate if unfused else one.templates.names[i])
 
 
-MARGINS = [round(0.02 * i, 2) for i in range(-15, 4)]
+FACTORS = [round(0.125 * i, 3) for i in range(25)]
 
 
 def loses(one, chosen):
@@ -277,12 +319,13 @@ def loses(one, chosen):
     return one.peer / chosen.seconds < LOSS
 
 
-def safe_margin(measured, guessed):
-    """Of the margins with which at most 1 % of the problems lose by a template, the one by which
-    what is chosen is fastest."""
-    def worth(margin):
-        chosen = [choose(one, guess, margin) for one, guess in zip(measured, guessed)]
+def safe_factor(measured, guessed, doubt):
+    """Of the factors of doubt with which at most MOST_LOSING of the problems lose by a template,
+    the one by which what is chosen is fastest."""
+    def worth(factor):
+        chosen = [choose(one, guess, factor * by)
+                  for one, guess, by in zip(measured, guessed, doubt)]
         losing = sum(loses(*pair) and not pair[1].unfused for pair in zip(measured, chosen))
         return (-max(MOST_LOSING, losing / len(chosen)),
                 -sum(math.log(each.seconds) for each in chosen))
-    return max(MARGINS, key=worth)
+    return max(FACTORS, key=worth)

@@ -63,7 +63,8 @@ std::vector<Estimated> estimated_unfused(const problem::Problem& problem,
   for (const launch::VendorEpilogue& way : launch::vendor_epilogues(problem)) {
     launch::Candidate candidate;
     candidate.absorbed = static_cast<int>(found.size());
-    found.push_back({std::move(candidate), expected_unfused_seconds(problem, way, device)});
+    const auto [seconds, margin] = expected_unfused(problem, way, device);
+    found.push_back({std::move(candidate), seconds, margin});
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Estimated& a, const Estimated& b) { return a.seconds < b.seconds; });
@@ -74,7 +75,7 @@ bool prefers_unfused(const launch::Candidates& fused, const Estimated& unfused,
                      const gpu::DeviceInfo& device) {
   if (fused.ranked.empty()) return true;
   return architecture_of(device).learned &&
-         unfused.seconds * std::exp(unfused_margin()) < fused.expected.front();
+         unfused.seconds < fused.expected.front() * std::exp(unfused.margin);
 }
 
 bool may_gain(const problem::Problem& problem, const launch::Candidates& fused,

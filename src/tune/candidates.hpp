@@ -20,10 +20,11 @@ launch::Candidates fused_candidates(const problem::Problem& problem,
                                     const templates::Catalog& catalog,
                                     const gpu::DeviceInfo& device);
 
-// A candidate with the seconds that the model expects it to take.
+// A way of the unfused path with the seconds that the model expects it to take. `margin`: how much
+// faster, as a logarithm, a template must be expected to be in order to be taken instead.
 struct Estimated {
   launch::Candidate candidate;
-  double seconds = 0;
+  double seconds = 0, margin = 0;
 };
 // The unfused path with each part of the tail that the vendor library may compute, the fastest
 // first. REQUIRES: a problem with products.
@@ -31,7 +32,7 @@ std::vector<Estimated> estimated_unfused(const problem::Problem& problem,
                                          const gpu::DeviceInfo& device);
 
 // Whether to take the unfused path without measuring: nothing fuses, or both estimates were learned
-// from measurements of such a device and it is expected to win by more than unfused_margin().
+// from measurements of such a device and the best template is not expected to win by the margin.
 bool prefers_unfused(const launch::Candidates& fused, const Estimated& unfused,
                      const gpu::DeviceInfo& device);
 

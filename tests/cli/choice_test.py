@@ -26,6 +26,7 @@ LOSS = 0.93  # of the speed of the unfused path by the vendor library's own pref
 LOSSES = {
     # The proposal of the vendor library that is chosen is slower than expected.
     "gate swiglu 3 5568 293 1": 0.77,
+    "batch batch_scale 46 302 64 48": 0.88,
     "kn gelu 6497 136 18856 1": 0.91,
     "bf16 silu_mul 1397 1384 696 1": 0.92,
     # The template is slower than expected.
@@ -34,8 +35,8 @@ LOSSES = {
     "gate geglu_add 1835 1568 144 1": 0.76,
     "s8 scales 64 5480 6064 1": 0.83,
     "gate geglu_add 7602 4984 808 1": 0.88,
+    "bf16 bias 32 128 184 1": 0.92,
     # The unfused path is faster than expected.
-    "fp8_fast scales_silu 4433 460 18096 1": 0.78,
     "bf16 silu_mul 144 1422 7208 1": 0.88,
 }
 
@@ -53,13 +54,14 @@ def choice(describer, problem, times, proposals):
     not timed."""
     said = describer.describe(problem, proposals=proposals)
     expected = {name: guess for name, guess in said["expected"].items() if name in times}
-    ways = {"unfused" + (f" absorbed={i}" if i else ""): guess
-            for i, guess in enumerate(said["expected_unfused"])}
-    ways = {name: guess for name, guess in ways.items() if name in times}
+    names = ["unfused" + (f" absorbed={i}" if i else "")
+             for i in range(len(said["expected_unfused"]))]
+    margins = dict(zip(names, said["margins"]))
+    ways = {name: guess for name, guess in zip(names, said["expected_unfused"]) if name in times}
     if not expected or not ways:
         return None
     way, template = min(ways, key=ways.get), min(expected, key=expected.get)
-    unfused = ways[way] * math.exp(describer.margin) < expected[template]
+    unfused = ways[way] < expected[template] * math.exp(margins[way])
     return said.get("taken", way) if unfused else template, min(list(ways)[:2], key=times.get)
 
 

@@ -94,14 +94,14 @@ TEST(UnfusedModel, ExpectsWhatWasMeasured) {
 TEST(UnfusedModel, IsTakenWhereItWinsByMoreThanTheMargin) {
   const gpu::DeviceInfo device = *gpu::known_device("h200");
   launch::Candidates fused;
-  const Estimated unfused{{}, 10e-6};
+  const Estimated unfused{{}, 10e-6, 0.1};
   EXPECT_TRUE(prefers_unfused(fused, unfused, device));
   fused.ranked.push_back({.kind = launch::CandidateKind::Fused, .kernel = "t"});
-  fused.expected = {10e-6 * std::exp(unfused_margin() + 0.01)};
+  fused.expected = {10e-6 * std::exp(-0.09)};
   EXPECT_TRUE(prefers_unfused(fused, unfused, device));
   // Nothing was learned of such devices.
   EXPECT_FALSE(prefers_unfused(fused, unfused, *gpu::known_device("a100")));
-  fused.expected = {10e-6 * std::exp(unfused_margin() - 0.01)};
+  fused.expected = {10e-6 * std::exp(-0.11)};
   EXPECT_FALSE(prefers_unfused(fused, unfused, device));
 }
 

@@ -63,14 +63,18 @@ Result<json::Value> describe(const std::string& line, const templates::Catalog& 
     expected.set(each.kernel, found.expected[i]);
   }
   json::Value unfused = json::Value::array(), expected_unfused = json::Value::array();
+  json::Value margins = json::Value::array();
   for (const launch::VendorEpilogue& way : launch::vendor_epilogues(problem)) {
     unfused.push(list_of(tune::unfused_features(problem, way, device)));
-    expected_unfused.push(tune::expected_unfused_seconds(problem, way, device));
+    const auto [seconds, margin] = tune::expected_unfused(problem, way, device);
+    expected_unfused.push(seconds);
+    margins.push(margin);
   }
   json::Value described = json::Value::object();
   ATTACCA_TRY_VOID(describe_proposals(line, problem, device, described));
   return described.set("unfused", std::move(unfused))
       .set("expected_unfused", std::move(expected_unfused))
+      .set("margins", std::move(margins))
       .set("features", std::move(features))
       .set("expected", std::move(expected));
 }
@@ -82,7 +86,6 @@ Result<int> try_features() {
                    .set("names", list_of(tune::kFeatureNames))
                    .set("unfused_names", list_of(tune::kUnfusedFeatureNames))
                    .set("proposal_names", list_of(tune::kProposalFeatureNames))
-                   .set("margin", tune::unfused_margin())
                    .set("device", device.name)
                    .set("templates", list_of(tune::short_fingerprints(catalog))),
                [&](const std::string& line) {

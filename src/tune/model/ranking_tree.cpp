@@ -30,11 +30,15 @@ namespace of_templates {
 namespace of_unfused {
 #include "tune/model/unfused_tree.inc"
 }
+namespace of_doubt {
+#include "tune/model/doubt_tree.inc"
+}
 namespace of_proposals {
 #include "tune/model/proposal_tree.inc"
 }
 static_assert(std::ranges::equal(of_templates::kTrainedFeatures, kFeatureNames) &&
                   std::ranges::equal(of_unfused::kTrainedFeatures, kUnfusedFeatureNames) &&
+                  std::ranges::equal(of_doubt::kTrainedFeatures, kUnfusedFeatureNames) &&
                   std::ranges::equal(of_proposals::kTrainedFeatures, kProposalFeatureNames),
               "features changed: run bench/gpu/ranking.py train");
 
@@ -61,8 +65,8 @@ double learned_correction(const Features& features) {
   return correction(of_templates::kTrees, of_templates::kSplits, features);
 }
 
-double unfused_margin() {
-  return of_unfused::kMargin;
+double template_margin(const UnfusedFeatures& features) {
+  return of_doubt::kMargin * std::exp(correction(of_doubt::kTrees, of_doubt::kSplits, features));
 }
 
 double proposal_margin(bool aligned) {

@@ -1,5 +1,5 @@
 // Corrections of the analytic estimates, learned from measurements: boosted regression trees.
-// bench/gpu/ranking.py fits them and writes ranking_tree.inc, unfused_tree.inc and
+// bench/gpu/ranking.py fits them and writes ranking_tree.inc, unfused_tree.inc, doubt_tree.inc and
 // proposal_tree.inc.
 #pragma once
 
@@ -27,11 +27,12 @@ struct Training {
 };
 const Training& training();
 
-// How much faster than the best template, as a logarithm, the unfused path must be expected to be
-// in order to be taken. ranking.py chooses the margin by which the choices on held-out problems are
-// fastest.
-double unfused_margin();
-// Likewise a proposal than the library's first one. `aligned`: all rows of A and B to 16 bytes.
+// How much faster than the unfused path, as a logarithm, the best template must be expected to be
+// in order to be taken: by how far the two expected times are usually off for such problems, times
+// a factor that ranking.py chooses.
+double template_margin(const UnfusedFeatures& features);
+// Likewise a proposal than the library's first one, the same for all problems. `aligned`: all rows
+// of A and B to 16 bytes.
 double proposal_margin(bool aligned);
 
 }  // namespace attacca::tune

@@ -278,12 +278,12 @@ UnfusedFeatures unfused_features(const problem::Problem& problem, const launch::
   return made;
 }
 
-double expected_unfused_seconds(const problem::Problem& problem, const launch::VendorEpilogue& way,
-                                const gpu::DeviceInfo& device) {
+ExpectedUnfused expected_unfused(const problem::Problem& problem, const launch::VendorEpilogue& way,
+                                 const gpu::DeviceInfo& device) {
   const UnfusedFeatures known = unfused_features(problem, way, device);
   const double estimate = known[size_t(UnfusedFeature::log_estimate)];
-  if (!architecture_of(device).learned || problem.products[0].k == 0) return std::exp(estimate);
-  return std::exp(estimate + learned_unfused_correction(known));
+  if (!architecture_of(device).learned || problem.products[0].k == 0) return {std::exp(estimate)};
+  return {std::exp(estimate + learned_unfused_correction(known)), template_margin(known)};
 }
 
 }  // namespace attacca::tune

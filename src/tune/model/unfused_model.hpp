@@ -14,8 +14,12 @@ namespace attacca::tune {
 UnfusedFeatures unfused_features(const problem::Problem& problem, const launch::VendorEpilogue& way,
                                  const gpu::DeviceInfo& device);
 
-// Seconds. REQUIRES: as unfused_features().
-double expected_unfused_seconds(const problem::Problem& problem, const launch::VendorEpilogue& way,
-                                const gpu::DeviceInfo& device);
+struct ExpectedUnfused {
+  double seconds = 0;
+  double margin = 0;  // template_margin(); 0 on devices that the trees did not learn from
+};
+// REQUIRES: as unfused_features().
+ExpectedUnfused expected_unfused(const problem::Problem& problem, const launch::VendorEpilogue& way,
+                                 const gpu::DeviceInfo& device);
 
 }  // namespace attacca::tune
