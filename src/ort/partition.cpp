@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kProducts[] = {
     "Attention", "DynamicQuantizeMatMul", "Einsum", "FusedGemm", "FusedMatMul", "Gemm",
     "GroupQueryAttention", "MatMul", "MatMulInteger", "MatMulIntegerToFloat", "MatMulNBits", "MoE",
-    "MultiHeadAttention", "QAttention", "QGemm", "QLinearMatMul"};
+    "MultiHeadAttention", "QAttention", "QGemm", "QLinearMatMul", "QMoE"};
 // clang-format on
 
 // What may join the product before it: ops of one element each. Sorted.

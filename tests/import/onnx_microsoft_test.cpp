@@ -218,6 +218,15 @@ TEST(OnnxMicrosoft, MixtureOfExpertsRefusesWhatDoesNotFit) {
             "error: activation_type=relu2 is not supported");
   EXPECT_EQ(experts({x, scores, wide, absent, down}, {{"activation_type", std::string("swiglu")}}),
             "error: swiglu_fusion=0 without fc3_experts_weights");
+  const auto quantised = [&](const Attributes& attributes) {
+    return attention("QMoE", {x, scores, up, {"4", "6"}, absent, down, {"4", "8"}}, attributes);
+  };
+  EXPECT_EQ(quantised({}),
+            "error: weights_prepacked=-1 and 1 leave the weights' layout to the provider");
+  EXPECT_EQ(quantised({{"quant_type", std::string("fp4")}}),
+            "error: quant_type=fp4 is not supported");
+  EXPECT_EQ(quantised({{"weights_prepacked", int64_t{0}}}),
+            "error: the experts' weights (input 2) must be a constant");
   EXPECT_EQ(experts({x, scores, {"3", "6", "8"}, absent, down}),
             "error: grouped_matmul needs the ends of 3 groups as s32[3], got s32[4]");
 }

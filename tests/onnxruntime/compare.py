@@ -29,7 +29,7 @@ SUMS = ("MatMul", "Gemm", "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "Re
         "Range", "CumSum", "FusedMatMul", "FusedGemm", "Einsum", "SkipLayerNormalization",
         "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding",
         "Attention", "MatMulNBits", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm",
-        "QAttention", "MultiHeadAttention", "GroupQueryAttention", "MoE",
+        "QAttention", "MultiHeadAttention", "GroupQueryAttention", "MoE", "QMoE",
         "EmbedLayerNormalization")
 
 

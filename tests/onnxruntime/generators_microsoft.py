@@ -275,6 +275,38 @@ def mixture_of_experts(case: Case) -> None:
     case.tested(inputs[:None if biased else -1], **given)
 
 
+@of("QMoE")
+def quantised_mixture_of_experts(case: Case) -> None:
+    """Of 4 bits: ONNX Runtime computes those of 8 with activations of 8 bits. It normalises the
+    weights of experts whatever the attribute says."""
+    dtype = typed(case, T.FLOAT, T.FLOAT, T.FLOAT16)
+    tokens, experts = case.one(1, 5, 9), case.one(1, 4, 6)
+    size, inner, block = case.one(32, 64), case.one(32, 96), case.one(0, 16, 32)
+    given: dict[str, Any] = {"k": case.one(*range(1, min(experts, 3) + 1)), "weights_prepacked": 0,
+                             "normalize_routing_weights": 1,
+                             "activation_type": case.one("relu", "silu", "swiglu")}
+    if given["activation_type"] == "swiglu":
+        given["swiglu_fusion"] = 1
+    if block:
+        given["block_size"] = block
+    zeros: list[Any] = []
+    inputs: list[Any] = [case.input("x", dtype, [tokens, size]),
+                         case.input("scores", dtype, [tokens, experts], distinct(dtype))]
+    for i, (rows, row) in enumerate(((inner * (1 + ("swiglu_fusion" in given)), size),
+                                     (size, inner))):
+        blocks = [row // block] if block else []
+        inputs += [case.input(f"w{i}", T.UINT8, [experts, rows, row // 2],
+                              integers_between(0, 255, T.UINT8), constant=True),
+                   case.input(f"s{i}", dtype, [experts, rows, *blocks],
+                              lambda rng, shape: rng.uniform(0.01, 0.05, shape).astype(
+                                  NUMPY[dtype]), constant=True),
+                   case.input(f"b{i}", dtype, [experts, rows]) if case.maybe() else ""]
+        if block:
+            zeros.append(case.input(f"z{i}", T.UINT8, [experts, rows, (blocks[0] + 1) // 2],
+                                    integers_between(0, 255, T.UINT8), constant=True))
+    case.tested(inputs + ["", "", "", *zeros] if zeros and case.maybe() else inputs, **given)
+
+
 @of("com.microsoft.RotaryEmbedding")
 def rotary_embedding(case: Case) -> None:
     typed(case, T.FLOAT)

@@ -359,6 +359,40 @@ class Experts(unittest.TestCase):
                    'activation_beta = 1.0, swiglu_limit = 0.7', False, clamped)
 
 
+    def test_weights_of_8_bits(self) -> None:
+        rng = np.random.default_rng(5)
+        for block, zeros in ((0, False), (4, False), (4, True)):
+            blocks = [self.SIZE // (block or self.SIZE)]
+            codes = rng.integers(0, 256, (self.EXPERTS, self.SIZE, self.SIZE), np.uint8)
+            scales = rng.uniform(0.001, 0.01, (self.EXPERTS, self.SIZE, *blocks)).astype(np.float32)
+            points = rng.integers(0, 256, scales.shape, np.uint8)
+            wide = np.repeat(points if zeros else np.full(points.shape, 128), self.SIZE // blocks[0],
+                             axis=2)
+            weights = (codes.astype(np.float64) - wide) * np.repeat(
+                scales.astype(np.float64), self.SIZE // blocks[0], axis=2)
+            names = ["x", "scores", "w", "s", "", "w", "s", "", *(["", "", "", "z", "z"] if zeros
+                                                                  else [])]
+            attributes = {"block_size": block} if block else {}
+            node = helper.make_node("QMoE", names, ["y"], domain="com.microsoft", k=1,
+                                    activation_type="identity", expert_weight_bits=8,
+                                    weights_prepacked=0, **attributes)
+            graph = helper.make_graph(
+                [node], "g", [helper.make_tensor_value_info(name, T.FLOAT, ("N", size))
+                              for name, size in (("x", self.SIZE), ("scores", self.EXPERTS))],
+                [helper.make_tensor_value_info("y", T.FLOAT, ("N", self.SIZE))],
+                [numpy_helper.from_array(value, name) for name, value in (
+                    ("w", codes), ("s", scales if block else scales[..., 0]), ("z", points))])
+            plan = attacca.compile(helper.make_model(graph, ir_version=9, opset_imports=[
+                helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]))
+            x, scores = (rng.normal(0, 1, (9, n)).astype(np.float32)
+                         for n in (self.SIZE, self.EXPERTS))
+            probability = np.exp(scores.astype(np.float64))
+            probability /= probability.sum(axis=1, keepdims=True)
+            wanted = np.stack([probability[i].max() * (weights[e] @ (weights[e] @ x[i]))
+                               for i, e in enumerate(scores.argmax(axis=1))])
+            np.testing.assert_allclose(plan(x=x, scores=scores), wanted, rtol=1e-5, atol=1e-4)
+
+
 class Refusals(unittest.TestCase):
     """The error names the unknown size that a result depends on, and what to do."""
 

@@ -1,4 +1,6 @@
 // Products with weights of 2, 4 or 8 bits that are quantised in blocks along K.
+#include "import/onnx/microsoft/blocks.hpp"
+
 #include <algorithm>
 #include <array>
 #include <type_traits>
@@ -212,6 +214,45 @@ Result<Value> dense(Node& node, const BlockWeights& weights) {
 }
 
 }  // namespace
+
+Result<Value> expert_weights(Node& node, const QuantisedExperts& from) {
+  BlockWeights weights;
+  ATTACCA_TRY(weights.codes, stored(node, from.codes, "the experts' weights"));
+  ATTACCA_TRY(weights.scales, stored(node, from.scales, "the scales"));
+  const std::vector<int64_t> shape = weights.codes.shape();
+  if ((from.bits != 4 && from.bits != 8) || weights.codes.dtype() != DType::U8 || shape.size() != 3)
+    return fail(fmt::format("experts' weights of {} bits as {}{}", from.bits,
+                            ir::name(weights.codes.dtype()), ir::to_string(shape)),
+                {}, "give u8[experts, N, K * bits / 8] of 4 or 8 bits");
+  weights.bits = static_cast<int>(from.bits);
+  weights.n = shape[0] * shape[1];
+  weights.k = shape[2] * 8 / from.bits;
+  weights.block = from.block == 0 ? weights.k : from.block;
+  weights.blocks = weights.block < 1 ? 0 : weights.k / weights.block;
+  if (weights.n * weights.k == 0 || weights.blocks * weights.block != weights.k)
+    return fail(fmt::format("blocks of {} in rows of {}", weights.block, weights.k), {},
+                "use blocks that divide the rows");
+  const auto check = [&](const Tensor& tensor, std::string_view what, int64_t row) -> Status {
+    const std::vector<int64_t> rows = {shape[0], shape[1]}, whole = {shape[0], shape[1], row};
+    if (tensor.shape() == whole || (from.block == 0 && row == 1 && tensor.shape() == rows))
+      return {};
+    return fail(fmt::format("{} of shape {}, wanted {}", what, ir::to_string(tensor.shape()),
+                            ir::to_string(whole)));
+  };
+  ATTACCA_TRY_VOID(check(weights.scales, "scales", weights.blocks));
+  const DType dtype = weights.scales.dtype();
+  if (dtype != DType::F32 && dtype != DType::F16 && dtype != DType::BF16)
+    return fail(fmt::format("scales of dtype {}", ir::name(dtype)));
+  if (from.zeros) {
+    ATTACCA_TRY(weights.zeros, stored(node, *from.zeros, "the zero points"));
+    if (from.block == 0 || weights.zeros->dtype() != DType::U8)
+      return fail("zero points of whole rows, or of another dtype than u8", {},
+                  "give zero points of blocks");
+    ATTACCA_TRY_VOID(check(*weights.zeros, "zero points", weights.zeros_of_row()));
+  }
+  ATTACCA_TRY(const Value flat, dense(node, weights));
+  return reshape(node.expr(flat), {shape[0], shape[1], weights.k}).value;
+}
 
 // accuracy_level= allows a kernel to compute in fewer bits; here the product is in A's dtype.
 Result<Outputs> mat_mul_n_bits(Node& node) {

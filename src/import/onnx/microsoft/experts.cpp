@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 
+#include "import/onnx/microsoft/blocks.hpp"
 #include "import/onnx/ops.hpp"
 
 namespace attacca::import {
@@ -57,13 +58,23 @@ Result<Routing> routing_of(Node& node, Value scores, int64_t k) {
                  reduce(Op::Sum, cast(within, DType::S32), {0}, false)};
 }
 
-// Rows times the weights [E, N, K] at this input, and the bias [E, N] at the next one.
-Expr projected(Node& node, const Routing& routing, const Expr& rows, size_t weights) {
-  const Expr product =
-      emit(Op::GroupedMatMul,
-           std::vector<Expr>{rows, emit(Op::Transpose, node.x(weights)), routing.offsets});
-  if (!node.has(weights + 1)) return product;
-  return product + taken(node.x(weights + 1), routing.expert);
+// A projection's weights [E, N, K], and the bias [E, N] if it has one.
+struct Projection {
+  Expr weights;
+  std::optional<Expr> bias;
+};
+
+struct Mixture {
+  Node& node;
+  Routing routing;
+  Projection up, down;
+  std::optional<Projection> third;  // what the activated rows are multiplied by
+};
+
+Expr projected(const Routing& routing, const Expr& rows, const Projection& by) {
+  const Expr product = emit(
+      Op::GroupedMatMul, std::vector<Expr>{rows, emit(Op::Transpose, by.weights), routing.offsets});
+  return by.bias ? product + taken(*by.bias, routing.expert) : product;
 }
 
 Expr swiglu(Node& node, const Expr& gate, const Expr& linear) {
@@ -81,18 +92,17 @@ struct ExpertActivation {
 constexpr ExpertActivation kExpertActivations[] = {
     {"relu", Op::Relu}, {"gelu", Op::GeluTanh}, {"silu", Op::Silu}, {"identity", std::nullopt}};
 
-// Inputs 2, 3: the first projection and its bias; 6, 7: a second one, which the activated first
-// one is multiplied by.
-Expr activated(Node& node, const Routing& routing, const Expr& rows) {
+Expr activated(const Mixture& layer, const Expr& rows) {
+  Node& node = layer.node;
   const std::string name = node.text("activation_type", "relu");
-  const Expr first = projected(node, routing, rows, 2);
+  const Expr first = projected(layer.routing, rows, layer.up);
   if (name == "swiglu") {
     const int64_t fusion = node.integer("swiglu_fusion", 0);
-    if (node.has(6) != (fusion == 0) || fusion < 0 || fusion > 2)
+    if (layer.third.has_value() != (fusion == 0) || fusion < 0 || fusion > 2)
       return node.failed(fmt::format("swiglu_fusion={} {} fc3_experts_weights", fusion,
-                                     node.has(6) ? "with" : "without"),
+                                     layer.third ? "with" : "without"),
                          "give fc3_experts_weights, or 1 or 2 for weights that hold both halves");
-    if (fusion == 0) return swiglu(node, first, projected(node, routing, rows, 6));
+    if (fusion == 0) return swiglu(node, first, projected(layer.routing, rows, *layer.third));
     if (!first.value) return first;
     const Dim columns = node.shape(*first.value)[1];
     const auto half = divide(columns, Dim(2));
@@ -105,15 +115,12 @@ Expr activated(Node& node, const Routing& routing, const Expr& rows) {
   for (const ExpertActivation& activation : kExpertActivations) {
     if (activation.name != name) continue;
     const Expr result = activation.op ? emit(*activation.op, first) : first;
-    return node.has(6) ? result * projected(node, routing, rows, 6) : result;
+    return layer.third ? result * projected(layer.routing, rows, *layer.third) : result;
   }
   return node.failed(fmt::format("activation_type={} is not supported", name));
 }
 
-}  // namespace
-
-// Inputs: tokens, scores of experts, then weights and bias of three projections.
-Result<Outputs> mixture_of_experts(Node& node) {
+Result<Routing> read_routing(Node& node) {
   ATTACCA_TRY(const Value input, node.input(0));
   ATTACCA_TRY(const Value scores, node.input(1));
   const ir::Shape shape = node.shape(input);
@@ -127,15 +134,74 @@ Result<Outputs> mixture_of_experts(Node& node) {
   const Dim experts = node.shape(scores)[1], rest = experts - Dim(k);
   if (k < 1 || (rest.is_static() && rest.value() < 0))
     return fail(fmt::format("the {} best of {} experts", k, to_string(experts)));
-  ATTACCA_TRY(const Routing routing, routing_of(node, scores, k));
+  return routing_of(node, scores, k);
+}
+
+Result<Outputs> mixture(const Mixture& layer) {
+  Node& node = layer.node;
+  const Routing& routing = layer.routing;
+  ATTACCA_TRY(const Value input, node.input(0));
+  const ir::Shape shape = node.shape(input);
   const Expr tokens = reshape(node.expr(input), {routing.tokens, shape.back()});
-  const Expr inner = activated(node, routing, taken(tokens, routing.token()));
-  const Expr outer = cast(projected(node, routing, inner, 4), DType::F32) * routing.weight;
+  const Expr inner = activated(layer, taken(tokens, routing.token()));
+  const Expr outer = cast(projected(routing, inner, layer.down), DType::F32) * routing.weight;
   ATTACCA_TRY(const Value result, outer.value);
   const Dim columns = node.shape(result)[1];
   const Expr back = taken(outer, sorted_places(routing.order, 0));
-  const Expr sum = reduce(Op::Sum, reshape(back, {routing.tokens, Dim(k), columns}), {1}, false);
+  const Expr sum =
+      reduce(Op::Sum, reshape(back, {routing.tokens, Dim(routing.k), columns}), {1}, false);
   return reshape(cast(sum, node.dtype(input)), shape);
+}
+
+std::optional<Expr> given(Node& node, size_t input) {
+  return node.has(input) ? std::optional(node.x(input)) : std::nullopt;
+}
+
+// Of QMoE: inputs from `first` on are codes, scales and bias; `zeros`: the zero points. `number`:
+// of the projection, for attributes.
+Result<Projection> quantised_projection(Node& node, size_t first, size_t zeros, int number) {
+  ATTACCA_TRY(const Value input, node.input(0));
+  const std::string own = fmt::format("fc{}_expert_weight_bits", number);
+  QuantisedExperts from{.codes = first,
+                        .scales = first + 1,
+                        .zeros = {},
+                        .block = node.integer("block_size", 0),
+                        .bits = node.integer(own, node.integer("expert_weight_bits", 4))};
+  if (node.has(zeros)) from.zeros = zeros;
+  ATTACCA_TRY(const Value weights, expert_weights(node, from));
+  return Projection{cast(node.expr(weights), node.dtype(input)), given(node, first + 2)};
+}
+
+}  // namespace
+
+// Inputs: tokens, scores of experts, then weights and bias of three projections.
+Result<Outputs> mixture_of_experts(Node& node) {
+  ATTACCA_TRY(const Routing routing, read_routing(node));
+  const auto projection = [&](size_t input) {
+    return Projection{node.x(input), given(node, input + 1)};
+  };
+  return mixture({node, routing, projection(2), projection(4),
+                  node.has(6) ? std::optional(projection(6)) : std::nullopt});
+}
+
+// Inputs: tokens, scores, then codes, scales and bias of three projections, their zero points, and
+// weights of experts other than the scores'.
+Result<Outputs> quantised_mixture_of_experts(Node& node) {
+  if (const std::string type = node.text("quant_type", "int"); type != "int")
+    return fail(fmt::format("quant_type={} is not supported", type));
+  if (node.integer("weights_prepacked", -1) != 0)
+    return fail("weights_prepacked=-1 and 1 leave the weights' layout to the provider", {},
+                "export weights as quantised, with weights_prepacked=0");
+  for (size_t input = 14; input < node.inputs(); ++input)
+    if (node.has(input)) return fail(fmt::format("input {} is not supported", input));
+  ATTACCA_TRY(const Routing routing, read_routing(node));
+  ATTACCA_TRY(Projection up, quantised_projection(node, 2, 11, 1));
+  ATTACCA_TRY(Projection down, quantised_projection(node, 5, 12, 2));
+  std::optional<Projection> third;
+  if (node.has(8)) {
+    ATTACCA_TRY(third, quantised_projection(node, 8, 13, 3));
+  }
+  return mixture({node, routing, std::move(up), std::move(down), std::move(third)});
 }
 
 }  // namespace attacca::import
