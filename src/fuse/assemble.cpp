@@ -56,9 +56,11 @@ class Assembly {
   }
 
   void decide_single(Value node) {
-    // Not computed: its readers read its operand by strides, or unpack or scale it themselves.
+    // Not computed: its readers read its operand by strides, or unpack, widen or scale it
+    // themselves.
     const Op op = graph_[node].op;
-    if ((is_view_op(op) || op == Op::Unpack || op == Op::ScaleBlocks) && !needed_[node.id]) return;
+    const bool inner = op == Op::Unpack || op == Op::Cast || op == Op::ScaleBlocks;
+    if ((is_view_op(op) || inner) && !needed_[node.id]) return;
     singles_.push_back(node);
     needed_[node.id] = true;
     for (const Value operand : graph_[node].operands) needed_[operand.id] = true;
@@ -76,10 +78,10 @@ class Assembly {
             needed_[facts_.views[operand.id].source.id] = true;
         return;
       }
-    const auto packed = work_.packed ? packed_weights(facts_, node) : std::nullopt;
+    const auto weights = inner_weights(work_, node);
     for (const Value operand : graph_[node].operands) {
-      if (packed && facts_.views[operand.id].source == *packed) {
-        needed_[graph_[*packed].operands[0].id] = true;
+      if (weights && facts_.views[operand.id].source == *weights) {
+        needed_[facts_.views[graph_[*weights].operands[0].id].source.id] = true;
         continue;
       }
       const bool inside = work_.owner[operand.id] == work_.owner[node.id];

@@ -7,8 +7,26 @@ namespace {
 
 using ir::Value;
 
+// Whether products alone read the node, and their kernels compute it.
+bool is_inner(const Workspace& work, Value node) {
+  if (!work.packed || work.facts.is_output[node.id]) return false;
+  std::vector<Value> readers = work.facts.users[node.id];
+  while (!readers.empty()) {
+    const Value reader = readers.back();
+    readers.pop_back();
+    if (is_view_op(work.graph()[reader].op) && !work.facts.is_output[reader.id]) {
+      const std::vector<Value>& more = work.facts.users[reader.id];
+      readers.insert(readers.end(), more.begin(), more.end());
+    } else if (inner_weights(work, reader) != node) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool starts_pointwise(const Workspace& work, Value node) {
   const ir::Op op = work.graph()[node].op;
+  if (op == ir::Op::Cast && is_inner(work, node)) return false;
   return work.schedule.scheduled(node) && work.owner[node.id] == Workspace::kFree &&
          is_pointwise(op) && !is_view_op(op) && dtype_obstacle(work.graph(), node).empty();
 }
@@ -51,10 +69,10 @@ void draft_gemms(Workspace& work) {
     std::optional<Draft> gate;
     const auto pair = pairs.find(id);
     const auto is_special = [&](Value matmul) {
-      return work.packed && (packed_weights(work.facts, matmul).has_value() ||
-                             scaled_operands(work.facts, matmul).has_value());
+      return inner_weights(work, matmul).has_value() ||
+             (work.packed && scaled_operands(work.facts, matmul).has_value());
     };
-    // No kernel computes a gate of products of packed weights or scaled blocks.
+    // No kernel computes a gate of products of packed weights, bytes or scaled blocks.
     if (!is_special(node)) {
       if (pair != pairs.end() && !is_special(pair->second.first) &&
           !is_special(pair->second.second))

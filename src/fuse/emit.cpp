@@ -315,6 +315,29 @@ std::optional<Value> packed_weights(const Facts& facts, Value matmul) {
   return view.source;
 }
 
+std::optional<Value> widened_weights(const Facts& facts, Value matmul) {
+  const ir::Node& product = facts.graph[matmul];
+  if (product.op != Op::MatMul) return std::nullopt;
+  const View& view = facts.views[product.operands[1].id];
+  const ir::Node& node = facts.graph[view.source];
+  if (node.op != Op::Cast || standing_of(facts, product.operands[1]) == Standing::Otherwise)
+    return std::nullopt;
+  const DType dtype = node.type.dtype, from = facts.graph.type(node.operands[0]).dtype;
+  const bool half = dtype == DType::F16 || dtype == DType::BF16;
+  if (!half || (from != DType::S8 && from != DType::U8)) return std::nullopt;
+  if (facts.graph.type(product.operands[0]).dtype != dtype) return std::nullopt;
+  if (facts.views[product.operands[0].id].source == view.source) return std::nullopt;
+  const Op origin = facts.graph[facts.views[node.operands[0].id].source].op;
+  if (origin != Op::Input && origin != Op::Constant) return std::nullopt;
+  return view.source;
+}
+
+std::optional<Value> inner_weights(const Workspace& work, Value matmul) {
+  if (!work.packed) return std::nullopt;
+  if (const auto packed = packed_weights(work.facts, matmul)) return packed;
+  return widened_weights(work.facts, matmul);
+}
+
 Gemm describe_gemm(const Workspace& work, Value matmul) {
   const Facts& facts = work.facts;
   const ir::Node& node = facts.graph[matmul];
@@ -331,6 +354,9 @@ Gemm describe_gemm(const Workspace& work, Value matmul) {
     gemm.b.packed = *layout;
     gemm.b.source = facts.graph[*packed].operands[0];
   }
+  if (const auto widened = work.packed ? widened_weights(facts, matmul) : std::nullopt)
+    gemm.b = matrices_of(facts, facts.graph[*widened].operands[0],
+                         standing_of(facts, node.operands[1]) == Standing::Transposed, gemm.batch);
   if (const auto scaled = work.packed ? scaled_operands(facts, matmul) : std::nullopt)
     scale_operands(facts, *scaled, gemm);
   gemm.m = shape[shape.size() - 2];

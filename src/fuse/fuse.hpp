@@ -26,6 +26,7 @@ struct GemmOperand {
   ir::Value source;
   ir::DType dtype = ir::DType::F32;
   epilogue::Access access;
+  // Bytes that the product widens to A's dtype of 16 bits have their own dtype here.
   // Set for a packed B: the layout of `source`. dtype and access describe the unpacked weights.
   std::optional<ir::PackedLayout> packed = {};
   // Set for both operands, which are 8-bit floats, or for neither. The product of two blocks is
@@ -94,7 +95,8 @@ enum class Reductions : uint8_t {
 struct FuseOptions {
   bool fuse = true;  // false: every op its own region, the unfused path
   Reductions reductions = Reductions::All;
-  // Whether products read packed weights, and the operands of scale_blocks, by themselves.
+  // Whether products read packed weights, bytes that are cast to A's dtype, and the operands of
+  // scale_blocks by themselves.
   bool packed = false;
   // Whether grouped products start regions.
   bool grouped = true;

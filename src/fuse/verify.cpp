@@ -72,7 +72,16 @@ class Check {
     return {};
   }
 
-  Status check_fused(const Region& region, const std::string& where) const {
+  // Remembers the cast of B that the product does itself.
+  void note_widened(const Gemm& gemm) {
+    Value value = graph_[gemm.node].operands[1];
+    while (is_view_op(graph_[value].op)) value = graph_[value].operands[0];
+    if (graph_[value].op == Op::Cast &&
+        graph_.type(graph_[value].operands[0]).dtype == gemm.b.dtype)
+      widened_.insert(value);
+  }
+
+  Status check_fused(const Region& region, const std::string& where) {
     const size_t products = region.gemms.size();
     const bool is_kernel = region.kind == RegionKind::UserKernel;
     if (is_kernel != region.kernel.has_value()) return fail("a kernel in another region", where);
@@ -88,6 +97,7 @@ class Check {
     std::vector<Value> sources;
     if (is_kernel) sources = graph_[*region.kernel].operands;
     for (const Gemm& gemm : region.gemms) {
+      note_widened(gemm);
       sources.push_back(gemm.a.source);
       sources.push_back(gemm.b.source);
       for (const GemmOperand* operand : {&gemm.a, &gemm.b})
@@ -108,12 +118,12 @@ class Check {
     return check_listed(region, sources, where);
   }
 
-  // Every live node is computed by a region, or it is a view, an unpack or a scale_blocks through
-  // which its readers read.
+  // Every live node is computed by a region, or it is a view, an unpack, a cast or a scale_blocks
+  // through which its readers read.
   Status check_computed(Value node) const {
     const ir::Op op = graph_[node].op;
     if (!live_[node.id] || is_given(op) || region_of_[node.id] >= 0 || is_view_op(op) ||
-        op == Op::Unpack || op == Op::ScaleBlocks)
+        op == Op::Unpack || op == Op::ScaleBlocks || widened_.count(node))
       return {};
     return fail(fmt::format("{} is computed by no region", display_name(graph_, node)));
   }
@@ -124,6 +134,7 @@ class Check {
 
   std::vector<int> region_of_;
   std::vector<bool> available_;
+  std::set<Value> widened_;
 };
 
 }  // namespace

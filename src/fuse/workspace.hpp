@@ -146,6 +146,14 @@ Partition assemble(Workspace& work, ir::Graph graph);
 // reads an input or a constant.
 std::optional<ir::Value> packed_weights(const Facts& facts, ir::Value matmul);
 
+// The cast of bytes, an input or a constant, to A's dtype of 16 bits whose result, possibly
+// transposed, is B of this product.
+std::optional<ir::Value> widened_weights(const Facts& facts, ir::Value matmul);
+
+// The op that computes B of this product and that the product's kernel does itself: what
+// packed_weights() or widened_weights() finds, where such kernels are wanted.
+std::optional<ir::Value> inner_weights(const Workspace& work, ir::Value matmul);
+
 // The scale_blocks ops whose results are A and B of this product, B possibly transposed. Their
 // values are 8-bit floats in the blocks of fuse::BlockScales.
 struct ScaledOperands {

@@ -70,6 +70,8 @@ attacca_gemm_arguments describe(const problem::Problem& problem, const Template&
     arguments.b = operand(factors[0].b);
     if (factors.size() > 1) arguments.b1 = operand(factors[1].b);
     if (problem.products[0].packed) arguments.packed = packed(*problem.products[0].packed);
+    if (kernel.widened && problem.views.products[0].b.dtype == ir::DType::S8)
+      arguments.packed.zero = 128;
     if (const auto& scales = problem.views.products[0].scales) {
       arguments.scale_a = operand(scales->a);
       arguments.scale_b = operand(scales->b);

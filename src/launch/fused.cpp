@@ -132,8 +132,9 @@ gpu::KernelRequest kernel_request(const problem::Problem& problem, const Templat
   if (!problem.products.empty()) {
     request.a_type = problem.views.products[0].a.dtype;
     // A kernel for packed weights converts them to A's dtype, whatever the graph unpacks to.
-    request.b_type =
-        problem.products[0].packed ? request.a_type : problem.views.products[0].b.dtype;
+    request.b_type = problem.products[0].packed || kernel.widened
+                         ? request.a_type
+                         : problem.views.products[0].b.dtype;
   }
   return request;
 }

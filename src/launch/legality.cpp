@@ -58,6 +58,13 @@ Reason product_reason(const problem::Problem& problem, const Template& kernel) {
   if (product.packed.has_value() != (kernel.packed_bits != 0))
     return product.packed ? "it takes no packed weights" : "it takes packed weights alone";
   if (product.packed) return packed_reason(problem, kernel);
+  if (problem::is_widened(views) != kernel.widened)
+    return kernel.widened ? "it takes weights of bytes that it widens"
+                          : "it does not widen weights of bytes";
+  if (kernel.widened) {
+    if (takes(kernel, views.a.dtype)) return std::nullopt;
+    return fmt::format("no {} inputs", name(views.a.dtype));
+  }
   if (views.scales.has_value() != kernel.scaled_blocks)
     return views.scales ? "it knows no scales of blocks" : "it takes blocks with scales alone";
   if (views.a.dtype != views.b.dtype && !kernel.mixed_inputs) return "the operands' dtypes differ";

@@ -12,6 +12,11 @@ namespace {
 using epilogue::Role;
 using ir::DType;
 
+problem::View turned(problem::View view) {
+  std::swap(view.row_stride, view.column_stride);
+  return view;
+}
+
 // A copy of one operand, dense and converted.
 problem::Problem copy_problem(const problem::View& from, DType to, int64_t rows, int64_t columns,
                               int64_t batch, Contiguous contiguous) {
@@ -63,8 +68,13 @@ Result<Source> make_source(const std::shared_ptr<Toolbox>& toolbox, const proble
   const bool lies_right = contiguous == Contiguous::Either || stride == 1;
   if (view.dtype == dtype && lies_right && vendor_takes(view, rows, columns)) return source;
   const int64_t batches = view.batch_stride == 0 ? 1 : batch;
-  const problem::Problem copy = copy_problem(view, dtype, rows, columns, batches, contiguous);
-  source.view = copy.views.outputs[0];
+  // The copy's kernel is fast along columns.
+  const bool turn =
+      view.row_stride == 1 && view.column_stride != 1 && contiguous != Contiguous::Columns;
+  const problem::Problem copy =
+      turn ? copy_problem(turned(view), dtype, columns, rows, batches, Contiguous::Columns)
+           : copy_problem(view, dtype, rows, columns, batches, contiguous);
+  source.view = turn ? turned(copy.views.outputs[0]) : copy.views.outputs[0];
   if (batches == 1) source.view.batch_stride = 0;
   source.copy_at = arena.take(static_cast<size_t>(batches * rows * columns * ir::size_of(dtype)));
   if (rows * columns == 0) return source;

@@ -23,12 +23,12 @@ using ir::DType;
 // 64 x 3584 x 18944 takes 38 us instead of 41.
 constexpr WorkspaceLimit kVendorWorkspace[] = {{size_t{32} << 20, 8}, {size_t{1} << 20, 4}};
 
-// The dtypes that hold operands of these dtypes exactly and that the vendor library can multiply,
-// the fastest first.
+// The dtypes that hold operands of these dtypes exactly (bytes beside 16 bits: A's) and that the
+// vendor library can multiply, the fastest first.
 std::vector<std::pair<DType, DType>> multiplied_as(
     const problem::ProductOperands<problem::View>& views, DType stored) {
   std::vector<std::pair<DType, DType>> ways;
-  const DType a = views.a.dtype, b = views.b.dtype;
+  const DType a = views.a.dtype, b = problem::is_widened(views) ? a : views.b.dtype;
   if (vendor_multiplies(a, b, stored)) ways.emplace_back(a, b);
   if (views.scales) {
     ways.emplace_back(DType::F32, DType::F32);

@@ -52,6 +52,12 @@ struct Factor {
   View b = {};
 };
 
+// Whether B is bytes, which the product widens to A's dtype of 16 bits.
+inline bool is_widened(const ProductOperands<View>& views) {
+  return ir::size_of(views.a.dtype) == 2 && ir::is_integer(views.b.dtype) &&
+         ir::size_of(views.b.dtype) == 1;
+}
+
 // A batch axis that cannot be merged with the others. Each step along it is a launch.
 struct OuterAxis {
   int64_t extent = 1;

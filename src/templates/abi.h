@@ -38,7 +38,8 @@ typedef struct {
   int64_t scales_at, zeros_at; /* bytes from there */
   int32_t groups;              /* in a row */
   int32_t group;               /* values of k in a group; 0: all */
-  int32_t zero;                /* the code of 0 if there are no zero points */
+  int32_t zero;                /* the code of 0 if there are no zero points; of bytes that a
+                                  kernel widens: 128 if they are s8, 0 if they are u8 */
   int32_t has_zeros;
 } attacca_packed;
 
@@ -58,7 +59,7 @@ typedef struct {
   attacca_operand b1; /* [k, n]; of gates */
   void* maximum;      /* one f32, 0 before the launch, which the kernel raises to the largest value
                          that the hole returns for it; NULL: none */
-  attacca_packed packed; /* of templates whose B is packed */
+  attacca_packed packed; /* of templates whose B is packed, or bytes that they widen (zero) */
   /* Of templates that scale blocks: f32 scales [m, k / 128] of A and [k / 128, n / 128] of B, the
    * quotients rounded up. Axes as of a and b; strides are from one block to the next. */
   attacca_operand scale_a, scale_b;

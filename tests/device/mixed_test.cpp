@@ -136,7 +136,7 @@ TEST(MixedTail, sharesTheLastTiles) {
       }
   int run = 0;
   for (const templates::Template& each : toolbox()->catalog().templates()) {
-    if (each.schedule != templates::Schedule::SharedTail) continue;
+    if (each.schedule != templates::Schedule::SharedTail || each.widened) continue;
     run_all(each.name, prepared, 0x1p-7);
     ++run;
   }

@@ -355,6 +355,34 @@ TEST(Candidates, PackedWeightsAreRoundedAsTheGraphDoes) {
       mentions(reasons(candidates(product(512, 1024, 512)))[kMixed], "packed weights alone"));
 }
 
+// Weights of bytes are widened where they lie, in both modes; the library reads a copy of them.
+TEST(Candidates, BytesAreWidenedWhereTheyLie) {
+  constexpr const char* kColumns = "wide_bf16_tn_16x64_1x1x2_f2_d16";
+  constexpr const char* kRows = "wide_bf16_tt_64x64_1x1x2_f2_d16";
+  const auto of = [](const std::string& parameters, const std::string& b, ir::Mode mode) {
+    return problem("a: bf16[16, 4096], " + parameters,
+                   fmt::format("y = a @ {}\n  return silu(y)", b), {.symbols = {}, .mode = mode});
+  };
+  for (const ir::Mode mode : {ir::Mode::Fp32, ir::Mode::Eager})
+    for (const char* bytes : {"s8", "u8"}) {
+      const problem::Problem columns =
+          of(fmt::format("w: {}[11008, 4096]", bytes), "transpose(cast(w, bf16))", mode);
+      const launch::Candidates all = candidates(columns);
+      EXPECT_TRUE(ranked(all, kColumns)) << bytes;
+      EXPECT_TRUE(mentions(reasons(all)[kRows], "contiguous along n"));
+      EXPECT_TRUE(mentions(reasons(all)["mma_tn_128x128x32_f2_d16"], "does not widen"))
+          << reasons(all)["mma_tn_128x128x32_f2_d16"];
+      EXPECT_LT(expected(all, kColumns), estimated_unfused(columns, h200()).front().seconds);
+      EXPECT_TRUE(ranked(
+          candidates(of(fmt::format("w: {}[4096, 11008]", bytes), "cast(w, bf16)", mode)), kRows));
+    }
+  EXPECT_TRUE(
+      mentions(reasons(candidates(of("w: s8[11000, 4096; 4100, 1]", "transpose(cast(w, bf16))",
+                                     ir::Mode::Fp32)))[kColumns],
+               "multiple of 16 bytes; 4100"));
+  EXPECT_TRUE(mentions(reasons(candidates(product(512, 1024, 512)))[kColumns], "that it widens"));
+}
+
 constexpr const char* kOfHalfTheRows = "packed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16";
 constexpr const char* kWhole = "packed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16";
 constexpr const char* kTail = "packed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16";  // shared

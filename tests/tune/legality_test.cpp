@@ -65,19 +65,22 @@ class Source {
     return fmt::format("{}: {}[{}]", name, dtype, shape);
   }
 
-  // "PARAMETERS) {\nBODY" of a product, a gate, packed weights or scaled blocks, and a tail.
+  // "PARAMETERS) {\nBODY" of a product, a gate, packed weights, bytes or scaled blocks, and a
+  // tail.
   std::pair<std::string, std::string> problem() {
     batched_ = number(3) == 0;
     m_ = pick<int>({1, 2, 8, 16, 64, 100, 300});
     n_ = pick<int>({1, 8, 24, 64, 100, 256, 1024});
     k_ = pick<int>({0, 1, 8, 16, 64, 65, 128, 400});
-    switch (number(6)) {
+    switch (number(7)) {
       case 0:
         return gate();
       case 1:
         return packed();
       case 2:
         return scaled();
+      case 3:
+        return widened();
       default:
         return product();
     }
@@ -131,6 +134,16 @@ class Source {
                 fmt::format("y = cast(a @ transpose(unpack(w, [{}, {}], weights=s8, "
                             "bits={}, group=64, scales={}, dtype={})), f32)",
                             n_, k_, bits, scales, unpacked));
+  }
+
+  std::pair<std::string, std::string> widened() {
+    const char* dtype = pick<const char*>({"bf16", "f16"});
+    const char* bytes = pick<const char*>({"s8", "u8"});
+    const bool transposed = number(2);
+    return tail(
+        matrix("a", dtype, m_, k_) + ", " +
+            (transposed ? matrix("b", bytes, n_, k_) : matrix("b", bytes, k_, n_)),
+        fmt::format("y = cast(a @ {}(cast(b, {})), f32)", transposed ? "transpose" : "", dtype));
   }
 
   std::pair<std::string, std::string> scaled() {

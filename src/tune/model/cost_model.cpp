@@ -96,7 +96,7 @@ double streaming_seconds(const problem::Problem& problem, const Template& kernel
          (kernel.cluster_n > 1 ? fit.cluster : 0.0);
 }
 
-// Packed weights of many rows.
+// Weights that wgmma takes from registers: packed ones of many rows, bytes.
 double widening_seconds(const problem::Problem& problem, const Template& kernel,
                         const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
   const WideningFit& fit = architecture_of(device).widening;
@@ -209,6 +209,7 @@ namespace {
 // The analytic estimate of the template's kind.
 double estimated_seconds(const problem::Problem& problem, const Template& kernel,
                          const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
+  if (kernel.widened) return widening_seconds(problem, kernel, binding, device);
   if (kernel.packed_bits > 0)
     return kernel.schedule == Schedule::Streaming
                ? streaming_seconds(problem, kernel, device)
@@ -286,7 +287,7 @@ Features features(const problem::Problem& problem, const Template& kernel,
   set(Feature::cluster_rows, kernel.cluster_m);
   set(Feature::dot, kernel.schedule == Schedule::Dot);
   set(Feature::shared_tail, kernel.schedule == Schedule::SharedTail);
-  set(Feature::packed_bits, kernel.packed_bits);
+  set(Feature::packed_bits, kernel.widened ? 8 : kernel.packed_bits);
   set(Feature::separate_sums, adds_up(kernel));
   set(Feature::scaled_blocks, kernel.scaled_blocks);
   set(Feature::dependent_launch, kernel.dependent_launch);

@@ -142,7 +142,7 @@ ProductEstimate estimate(const problem::Problem& problem, size_t index,
   return best;
 }
 
-// The operands that are made dense, converted or unpacked before the product.
+// The operands that are made dense, converted, widened or unpacked before the product.
 struct Copies {
   double count = 0, bytes = 0;
 };
@@ -166,6 +166,8 @@ Copies copies_of(const problem::Problem& problem, size_t index) {
   if (!lies_well(views.a, problem.m, product.k, views.a.column_stride == 1)) add(a_bytes, a_bytes);
   if (product.packed)
     add(double(product.packed->bytes), b_bytes);
+  else if (problem::is_widened(views))
+    add(b_bytes, 2 * b);
   else if (!lies_well(views.b, product.k, product.n, views.b.row_stride == 1))
     add(b_bytes, b_bytes);
   const Way way = way_of(problem, index);

@@ -80,7 +80,7 @@ void load_matrices_transposed(uint32_t (&to)[4], uint32_t address);
 // Of `element`, as common/element.cuh numbers them; `c`: of four.
 void multiply_fragments(int element, void* c, const uint32_t (&a)[4], const uint32_t (&b)[2]);
 
-// Those of packed/instructions.cuh and packed/pairs.cuh: halves are bf16 or f16.
+// Those of packed/instructions.cuh and packed/pair_instructions.cuh: halves are bf16 or f16.
 void multiply_halves(bool bf16, float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 uint32_t multiply_add_pair(bool bf16, uint32_t a, uint32_t b, uint32_t c);
 uint32_t pair_of_floats(bool bf16, float low, float high);

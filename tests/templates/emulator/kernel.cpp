@@ -1,6 +1,7 @@
 // One emulated kernel. Everything of it is local to this file: others are compiled from the same
 // sources with other DEFINES. EMULATED_POINTWISE,
-// EMULATED_WGMMA, EMULATED_PACKED_WGMMA, EMULATED_PACKED, EMULATED_DOT: which of the kernels.
+// EMULATED_WGMMA, EMULATED_PACKED_WGMMA, EMULATED_PACKED, EMULATED_WIDE, EMULATED_DOT: which of the
+// kernels.
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
@@ -26,6 +27,10 @@ namespace emulated = attacca_dot;
 #elif EMULATED_PACKED_WGMMA
 #include "packed/wgmma.cuh"
 #include "packed/wgmma_builder.cpp"
+namespace emulated = attacca_wgmma;
+#elif EMULATED_WIDE
+#include "wide/builder.cpp"
+#include "wide/gemm.cuh"
 namespace emulated = attacca_wgmma;
 #elif EMULATED_WGMMA
 #include "wgmma/builder.cpp"

@@ -119,6 +119,7 @@ Operand Problem::make_operand(int rows, int columns, Layout layout, int bits, bo
 
 // Of bytes, those of factors alone are random.
 uint32_t Problem::random_bits(int bits) {
+  if (bits == 8 && info_.widened) return random_() & 0xff;
   const auto value = static_cast<float>(static_cast<int>(random_() % 5) - 2);
   if (making_a_ && is_f16(info_)) return ir::encode16(ir::DType::F16, value);
   return bits == 8 && is_fp8(info_) ? ir::encode8(ir::DType::F8E4M3, value) : encode(value, bits);
@@ -159,7 +160,8 @@ void Problem::make_factors() {
     make_packed();
     return;
   }
-  b_ = make_operand(arguments_.k, arguments_.n, b, bits, true);
+  b_ = make_operand(arguments_.k, arguments_.n, b, info_.widened ? 8 : bits, true);
+  if (info_.widened && random_() % 2) arguments_.packed.zero = 128;  // s8
   arguments_.a = a_.view;
   arguments_.b = b_.view;
   if (info_.scaled_blocks) make_scales();
@@ -346,11 +348,16 @@ float Problem::product(int s, int batch, int m, int n) const {
   const attacca_operand& b = s == 0 ? arguments_.b : arguments_.b1;
   const int bytes = factor_bits(info_) / 8;
   const auto decode_factor = factor_decoder(info_);
+  const auto decode_weight = [&](int k) {
+    const int64_t at = offset(b, batch, k, n);
+    if (info_.packed_bits > 0) return static_cast<float>(weights_.number_at(n * arguments_.k + k));
+    if (!info_.widened) return decode_factor(read(b.pointer, at, bytes));
+    const uint32_t byte = read(b.pointer, at, 1);
+    return arguments_.packed.zero == 0 ? static_cast<float>(byte) : decode(byte, 8);
+  };
   float sum = 0;
   for (int k = 0; k < arguments_.k; ++k) {
-    const float weight = info_.packed_bits > 0
-                             ? static_cast<float>(weights_.number_at(n * arguments_.k + k))
-                             : decode_factor(read(b.pointer, offset(b, batch, k, n), bytes));
+    const float weight = decode_weight(k);
     sum += scale(batch, m, n, k) * weight *
            decode_factor(read(a_.view.pointer, offset(a_.view, batch, m, k), bytes));
   }

@@ -76,6 +76,7 @@ std::string metadata(const attacca_record& record) {
       << "  \"packed_floats\": " << boolean(info.packed_floats) << ",\n"
       << "  \"packed_rounds\": " << boolean(info.packed_rounds) << ",\n"
       << "  \"packed_scale_bits\": " << info.packed_scale_bits << ",\n"
+      << "  \"widened\": " << boolean(info.widened) << ",\n"
       << "  \"tile\": [" << info.tile_m << ", " << info.tile_n << ", " << info.tile_k << "],\n"
       << "  \"cluster\": [" << info.cluster_m << ", " << info.cluster_n << ", " << info.cluster_k
       << "],\n"

@@ -1,26 +1,15 @@
 // The feed for packed weights (ir/packed/packed.hpp), which are wgmma's A, in registers. Codes are
 // packed in the order of wgmma's fragments: a thread widens its codes to 16-bit numbers of A's type
-// and multiplies them by their scale, which rounds each weight as the graph does. While the
-// products of two steps of k run, the next two steps are widened.
+// and multiplies them by their scale, which rounds each weight as the graph does.
 #pragma once
 
-#include "packed/products.cuh"
-#include "packed/widen.cuh"
-#include "wgmma/pipeline/consumer.cuh"
-#include "wgmma/pipeline/producer.cuh"
+#include "packed/widening.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
 namespace attacca_wgmma {
 
 using attacca_packed_weights::Pair;
-
-constexpr int kSteps = kRowBytes / kStepBytes;  // steps of a stage, 16 values of k each
-
-// A thread's registers of wgmma's A in one step.
-struct Fragments {
-  uint32_t of[kGroupParts][4];
-};
 
 // Reads a thread's codes of a stage and widens them.
 struct Widener {
@@ -100,23 +89,9 @@ struct Widener {
   }
 };
 
-// Each lane reads the stage by itself: it may be released only when all lanes have read it.
-__device__ __forceinline__ void release_packed(const Readers& readers, int stage) {
-  __syncwarp();
-  readers.release(stage);
-}
-
-struct PackedFeed {
+struct PackedLoads {
   // No kernel writes packed weights, so their copies need not wait for the previous kernel.
   static constexpr bool kEarly = true;
-
-  // Copies of members of the Consumer: with a reference to it, nvcc places address computations of
-  // the loops here and in load_all() elsewhere.
-  int group, block;
-  Widener widener;
-
-  __device__ __forceinline__ explicit PackedFeed(const Consumer& consumer)
-      : group(consumer.group), block(consumer.block), widener(consumer) {}
 
   static __device__ __forceinline__ void prefetch_maps(const Params&) {}
 
@@ -139,63 +114,6 @@ struct PackedFeed {
     load_blocks(load.params, load.shared, load.at.n, load.stage, load.k);
   }
   static __device__ __forceinline__ void load_weights(const Load&) {}
-
-  __device__ __forceinline__ void multiply_tile(const Shared& shared, const Place&,
-                                                const KRange& range, const Readers& readers,
-                                                Ring& ring, Accumulators& sum) {
-    const int k_tiles = range.tiles();
-    clear(sum);
-    if (k_tiles == 0) return;  // other blocks multiply all of K
-    // Half of the steps are multiplied while the other half is widened.
-    Fragments steps[kSteps];
-    constexpr int kHalf = kSteps / 2;
-    const auto widen_half = [&](int half) {
-#pragma unroll
-      for (int i = 0; i < kHalf; ++i) widener.widen(half * kHalf + i, steps[half * kHalf + i]);
-    };
-    wait_for(shared.full(ring.stage), ring.round & 1);
-    widener.fetch(ring.stage);
-    widen_half(0);
-    const uint64_t rows = tile_descriptor<false>(shared.a(0));
-    int before = -1;
-#pragma unroll 1
-    for (int k = 0; k < k_tiles; ++k) {
-      const int stage = ring.stage;
-      ring.advance();
-      const bool more = k + 1 < k_tiles;
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        products_begin();
-#pragma unroll
-        for (int step = half * kHalf; step < (half + 1) * kHalf; ++step) {
-          const uint64_t b =
-              moved_descriptor(rows, stage * (kStageBytes / 16) + step * (kStepBytes / 16));
-#pragma unroll
-          for (int part = 0; part < kGroupParts; ++part)
-            multiply(sum.of_instruction[part], steps[step].of[part], b);
-        }
-        products_commit();
-        if (half == 1 && more) {
-          wait_for(shared.full(ring.stage), ring.round & 1);
-          widener.fetch(ring.stage);
-        }
-        // Wait for all products but those of this half.
-        products_wait<1>();
-        if (half == 0 && before >= 0) release_packed(readers, before);
-        if (half == 0 || more) widen_half(1 - half);
-      }
-      before = stage;
-    }
-    if constexpr (kPingpong) give_turn(shared, group, block, readers.lane);
-    products_wait<0>();
-    pin_all(sum);
-    release_packed(readers, before);
-#pragma unroll
-    for (auto& part : sum.of_instruction)
-#pragma unroll
-      for (int i = 0; i < kInstructionN / 2; ++i)
-        part[i] *= attacca_packed_weights::rows_up(i % 4 >= 2);
-  }
 
  private:
   static __device__ __forceinline__ int stage_bytes(const Params& params) {
@@ -229,6 +147,8 @@ struct PackedFeed {
     }
   }
 };
+
+using PackedFeed = WideningFeed<PackedLoads, Widener>;
 
 }  // namespace attacca_wgmma
 

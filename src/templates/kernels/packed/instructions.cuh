@@ -5,7 +5,7 @@
 #include "common/device.cuh"
 #include "common/prefetch.cuh"
 #include "mma/instructions.cuh"
-#include "packed/pairs.cuh"
+#include "packed/pair_instructions.cuh"
 #include "wgmma/instructions.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE

@@ -7,7 +7,7 @@
 namespace attacca_wgmma {
 
 struct Weights {
-  static constexpr bool kPacked = true;
+  static constexpr bool kInRegisters = true;
   static constexpr int kBlocksN = kTileN / attacca_packed_weights::kBlock;
   static constexpr int kBlockScaleBytes =
       attacca_packed_weights::kBlock * attacca_packed_weights::kScaleBytes;

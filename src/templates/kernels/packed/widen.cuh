@@ -13,11 +13,20 @@
 // the exponent's bias.
 #pragma once
 
-#include "packed/pairs.cuh"
+#include "common/bytes.cuh"
+#include "packed/pair_instructions.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
 namespace attacca_packed_weights {
+
+// The number in the lower half of a pair, and that in the upper half.
+__device__ __forceinline__ float float_of_lower(uint32_t pair) {
+  return kBf16 ? __uint_as_float(pair << 16) : float_of_half(pair & 0xffff);
+}
+__device__ __forceinline__ float float_of_upper(uint32_t pair) {
+  return kBf16 ? __uint_as_float(pair & 0xffff0000) : float_of_half(pair >> 16);
+}
 
 // Values for rows lane / 4 and lane / 4 + 8 of a fragment.
 struct Pair {
@@ -67,18 +76,24 @@ __device__ __forceinline__ void widen_nibbles(uint32_t word, const Pair& zeros, 
   }
 }
 
-// Widens two bytes of a word to a pair of 16-bit numbers.
+// Widens two unsigned bytes of a word to a pair of 16-bit numbers. `which`: their numbers, as
+// choose_bytes() takes them, each below a byte of its second word.
+__device__ __forceinline__ uint32_t widen_chosen(uint32_t word, uint32_t which, uint32_t zeros) {
+  if constexpr (kBf16)
+    return multiply_add_pair(choose_bytes(word, 0, which), both(0x7f00), zeros);
+  else
+    return multiply_add_pair(choose_bytes(word, both(0x6464), which), both(0x3c00), zeros);
+}
+
+// Widens the lower or the upper two bytes of a word.
 __device__ __forceinline__ uint32_t widen_bytes(uint32_t word, bool upper, uint32_t zeros) {
   if constexpr (kCodeFloats) {
     const uint32_t codes = choose_bytes(word, 0, upper ? 0x3424 : 0x1404);  // in upper bytes
     constexpr int kDown = kBf16 ? 4 : 1;
     const uint32_t halves = (codes >> kDown & both(0x7f00 >> kDown)) | (codes & both(0x8000));
     return multiply_add_pair(halves, both(kBf16 ? 0x7b80 : 0x5c00), zeros);  // 2^120, 2^8
-  } else if constexpr (kBf16) {
-    return multiply_add_pair(choose_bytes(word, 0, upper ? 0x4342 : 0x4140), both(0x7f00), zeros);
   } else {
-    return multiply_add_pair(choose_bytes(word, both(0x6464), upper ? 0x4342 : 0x4140),
-                             both(0x3c00), zeros);
+    return widen_chosen(word, upper ? 0x4342 : 0x4140, zeros);
   }
 }
 

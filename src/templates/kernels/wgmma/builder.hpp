@@ -39,10 +39,10 @@ struct Builder {
     info.cluster_m = kClusterM;
     info.cluster_n = kClusterN;
     info.cluster_k = kConfig.cluster_k;
-    info.schedule = kPingpong              ? "pingpong"
-                    : kSharedTail          ? "shared_tail"
-                    : kSwapped && !kPacked ? "streaming"
-                                           : "cooperative";
+    info.schedule = kPingpong                   ? "pingpong"
+                    : kSharedTail               ? "shared_tail"
+                    : kSwapped && !kInRegisters ? "streaming"
+                                                : "cooperative";
     info.stages = kStages;
     info.threads = kThreads;
     info.shared_bytes = kSharedBytes;

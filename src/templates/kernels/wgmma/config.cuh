@@ -63,7 +63,9 @@ constexpr int kMaps = kAlternate ? 1 : kSets;  // tensor maps of weights
 }  // namespace attacca_wgmma
 
 // Defines struct Weights: what a stage holds of B.
-#ifdef CODE_BITS
+#if defined(BYTE_WEIGHTS)
+#include "wide/weights.cuh"
+#elif defined(CODE_BITS)
 #include "packed/weights.cuh"
 #else
 #include "wgmma/feed/weights.cuh"
@@ -71,7 +73,9 @@ constexpr int kMaps = kAlternate ? 1 : kSets;  // tensor maps of weights
 
 namespace attacca_wgmma {
 
-constexpr bool kPacked = Weights::kPacked;
+constexpr bool kInRegisters = Weights::kInRegisters;  // wgmma takes the weights from registers
+// Rows r and r + 8 of a warp's fragment are the columns 2 r and 2 r + 1 (wide/feed.cuh).
+constexpr bool kColumnPairs = kInRegisters && !kBKMajor;
 constexpr bool kPaired = kSwapped && kSets == 2 && kTileN % 64 != 0;
 constexpr int kPairRows = 8;  // after which the swizzle's pattern repeats
 // A tile of B as (K, N) consists of boxes of 64 columns.
@@ -92,21 +96,22 @@ constexpr int kWarpRows = kPaired ? kPairRows : 16, kPartSide = 4 * kWarpRows;
 // Accumulator arrays of a thread. Not swapped: one for each part; an instruction's N covers the B
 // tiles of all sets, which follow each other in shared memory. Swapped: one for each set, and a
 // warpgroup has one part. Swapped with packed weights or paired sets: one for each part.
-constexpr int kInstructions = kSwapped && !kPacked && !kPaired ? kSets : kGroupParts;
+constexpr int kInstructions = kSwapped && !kInRegisters && !kPaired ? kSets : kGroupParts;
 constexpr int kInstructionN = kSwapped ? kTileM : kSets * kTileN;
 // Accumulators of a thread for one part and set.
 constexpr int kSetValues = (kSwapped ? kTileM : kTileN) / 2;
 
 static_assert(!kScaled || kPromote);
 static_assert(!kSharedTail || (kClusterM == 1 && kClusterN == 2 && kConfig.cluster_k == 1 &&
-                               kPacked && !kPingpong));
-static_assert(!kPacked ||
-              (kSwapped && kBKMajor && kSets == 1 && kClusterM == 1 && ELEMENT == ELEMENT_BF16));
+                               kInRegisters && !kPingpong));
+static_assert(!kInRegisters ||
+              (kSwapped && kSets == 1 && kClusterM == 1 && ELEMENT == ELEMENT_BF16));
+static_assert(!kColumnPairs || !kDirect);
 static_assert(!kAlternate || (!kBKMajor && !kSwapped && kSets == 2));
 static_assert(!kPaired || (kBKMajor && kClusterM == 1 && !kDirect));
 static_assert(kBKMajor || (kTileN % kColumnBox == 0 && kElementBytes == 2));
 static_assert(kSideRows % kPartRows == 0);
-static_assert(!(kSwapped && kPingpong) || kPacked);
+static_assert(!(kSwapped && kPingpong) || kInRegisters);
 static_assert(!(kPromote && kPingpong),
               "a warpgroup that waits for each tile of k cannot take turns");
 static_assert(kPingpong || kParts % kConsumers == 0);

@@ -36,7 +36,7 @@ constexpr int kBoxRowBytes = kBoxN * kResultBytes, kBoxBytes = kBoxM * kBoxRowBy
 constexpr int kBoxes = (kSwapped ? kTileM / kBoxM : kTileN / kBoxN) * kGroupParts;  // of a warp
 // All boxes of the full operand are loaded at once.
 constexpr int kBoxBuffers = kFulls > 0 || kBoxes < 2 ? kBoxes : 2;
-static_assert(!kDirect || !kSwapped || (kPacked && kResultBytes == 2 && kTileM % kBoxM == 0));
+static_assert(!kDirect || !kSwapped || (kInRegisters && kResultBytes == 2 && kTileM % kBoxM == 0));
 static_assert(!kDirect ||
               (!kAlternate && kFulls <= 1 && kResults == 1 && kResultBytes <= 2 &&
                kBoxRowBytes >= 16 && (kFulls == 0 || (kFullBits[0] == 16 && kResultBytes == 2))));

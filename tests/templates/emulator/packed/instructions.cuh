@@ -3,7 +3,7 @@
 
 #include "common/device.cuh"
 #include "common/prefetch.cuh"
-#include "packed/pairs.cuh"
+#include "packed/pair_instructions.cuh"
 
 namespace attacca_packed_weights {
 

@@ -6,7 +6,7 @@
 namespace attacca_wgmma {
 
 struct Weights {
-  static constexpr bool kPacked = false;
+  static constexpr bool kInRegisters = false;
   static constexpr int kStageBytes = kTileN * kRowBytes;  // of a set
 
   // Scaled: one scale for each 128 values of k of a row of A, and for each 128 x 128 of B.

@@ -48,6 +48,11 @@ __device__ __forceinline__ void keep_paired(const Accumulators& sum, int slice, 
   }
 }
 
+// Swapped: the column that row `low` of 8 of a warp's fragment is, or (`half`) the row 8 below it.
+__device__ __forceinline__ int fragment_column(int low, int half) {
+  return kColumnPairs ? 2 * low + half : low + half * 8;
+}
+
 // Writes a slice. Values i and i + 1 of a set are neighbours along wgmma's N; i + 2 and i + 3 lie 8
 // rows below them, i + 4 lies 8 columns further on (PTX ISA, accumulators of wgmma).
 __device__ __forceinline__ void keep_slice(const Accumulators& sum, int slice, int lane,
@@ -69,7 +74,8 @@ __device__ __forceinline__ void keep_slice(const Accumulators& sum, int slice, i
         const int low = lane / 4, pair = part * 8 + lane % 4 * 2;
         if constexpr (kSwapped) {
 #pragma unroll
-          for (int v = 0; v < 4; ++v) to[slice_offset(pair + v % 2, low + v / 2 * 8)] = four[v];
+          for (int v = 0; v < 4; ++v)
+            to[slice_offset(pair + v % 2, fragment_column(low, v / 2))] = four[v];
         } else {
           *reinterpret_cast<uint2*>(to + slice_offset(low, pair)) = make_uint2(four[0], four[1]);
           *reinterpret_cast<uint2*>(to + slice_offset(low + 8, pair)) =
