@@ -366,8 +366,8 @@ class Experts(unittest.TestCase):
             codes = rng.integers(0, 256, (self.EXPERTS, self.SIZE, self.SIZE), np.uint8)
             scales = rng.uniform(0.001, 0.01, (self.EXPERTS, self.SIZE, *blocks)).astype(np.float32)
             points = rng.integers(0, 256, scales.shape, np.uint8)
-            wide = np.repeat(points if zeros else np.full(points.shape, 128), self.SIZE // blocks[0],
-                             axis=2)
+            middle = points if zeros else np.full(points.shape, 128)
+            wide = np.repeat(middle, self.SIZE // blocks[0], axis=2)
             weights = (codes.astype(np.float64) - wide) * np.repeat(
                 scales.astype(np.float64), self.SIZE // blocks[0], axis=2)
             names = ["x", "scores", "w", "s", "", "w", "s", "", *(["", "", "", "z", "z"] if zeros
