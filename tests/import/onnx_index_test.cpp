@@ -66,7 +66,25 @@ TEST(OnnxIndex, UpdatesStayInsideTheirAxes) {
             "error: updates of shape [1, 2], wanted [1, 3]");
   EXPECT_EQ(scattered("ScatterND", Tensor::of(DType::S64, {1, 1}, {0}), two,
                       {{"reduction", std::string("add")}}),
-            "error: reduction=add is not supported");
+            "error: updates of shape [1, 2], wanted [1, 3]");
+}
+
+// Onto 0 1 2 / 3 4 5.
+TEST(OnnxIndex, UpdatesOfOnePlaceAreReduced) {
+  const Tensor twice = Tensor::of(DType::S64, {2, 1}, {1, -1});
+  const Tensor rows = Tensor::of(DType::F32, {2, 3}, {10, 20, -9, 1, 2, 3});
+  const auto reduced = [&](std::string how) {
+    return scattered("ScatterND", twice, rows, {{"reduction", std::move(how)}});
+  };
+  EXPECT_EQ(reduced("add"), "0 1 2 14 26 -1 ");
+  EXPECT_EQ(reduced("mul"), "0 1 2 30 160 -135 ");
+  EXPECT_EQ(reduced("max"), "0 1 2 10 20 5 ");
+  EXPECT_EQ(reduced("min"), "0 1 2 1 2 -9 ");
+  EXPECT_EQ(reduced("mean"), "error: reduction=mean is not supported");
+  EXPECT_EQ(
+      scattered("ScatterElements", Tensor::of(DType::S64, {2, 2}, {0, 1, -2, 1}),
+                Tensor::of(DType::F32, {2, 2}, {1, 2, 3, 4}), {{"reduction", std::string("add")}}),
+      "4 1 2 3 10 5 ");
 }
 
 TEST(OnnxIndex, ShapesOfIndicesAreChecked) {

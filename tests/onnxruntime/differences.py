@@ -108,6 +108,12 @@ def quantized_nan(case: Case, output: int, mine: Any, theirs: Any, values: dict[
     return bool(np.isnan(values["x"][differs(mine, theirs)]).all())
 
 
+@add("LpNormalization", "zeros", "attacca", "the operator's tests divide by the norm of 0")
+def norm_of_zeros(case: Case, output: int, mine: Any, theirs: Any,
+                  values: dict[str, Any]) -> bool:
+    return bool((np.isnan(mine) & (theirs == 0))[differs(mine, theirs)].all())
+
+
 @add("ReduceProd", "integers beyond their range", "both",
      "the text leaves overflow open; Attacca wraps around, as its product of two does")
 def integer_product(case: Case, output: int, mine: Any, theirs: Any,

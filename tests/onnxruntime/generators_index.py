@@ -78,11 +78,28 @@ def distinct(low: int, high: int) -> Any:
     return fill
 
 
-@of("ScatterElements")
+def scatter_reduction(case: Case, dtype: int) -> dict[str, Any]:
+    """At any places, also several times at one; max and min since opset 18."""
+    if case.opset < 16 or dtype not in (T.FLOAT, T.DOUBLE, T.INT32, T.INT64) or case.maybe(0.4):
+        return {}
+    if dtype in (T.FLOAT, T.DOUBLE):  # the order of sums and products is open
+        case.exact = case.special = False
+    return {"reduction": case.one("add", "mul", *(("max", "min") if case.opset >= 18 else ()))}
+
+
+@of("ScatterElements", "Scatter")
 def scatter_elements(case: Case) -> None:
     dtype, dims = moved(case, 1, 3)
     dims = filled(case, dims)
     axis = case.axis(len(dims))
+    if reduction := scatter_reduction(case, dtype):
+        chosen = [dim if case.maybe(0.7) else int(case.rng.integers(1, dim + 1)) for dim in dims]
+        chosen[axis] = case.one(0, 1, 3, 7)
+        index = case.input("i", T.INT64, chosen, integers_between(-dims[axis], dims[axis] - 1),
+                           constant=case.maybe())
+        case.tested([case.input("x", dtype, dims), index, case.input("u", dtype, chosen)],
+                    axis=axis, **reduction)
+        return
     chosen = [int(case.rng.integers(1, dim + 1)) for dim in dims]
     chosen = [dim if at == axis % len(dims) else 1 for at, dim in enumerate(chosen)]
     low = -dims[axis] if case.maybe() else 0
@@ -98,14 +115,16 @@ def scatter_nd(case: Case) -> None:
     dims = filled(case, dims)
     depth = int(case.rng.integers(1, len(dims) + 1))
     count = int(case.rng.integers(0, dims[0] + 1))
+    reduction = scatter_reduction(case, dtype)
 
     def fill(rng: np.random.Generator, wanted: tuple[int, ...]) -> Any:
-        columns = [rng.permutation(dims[0])[:count] - (dims[0] if case.maybe() else 0)]
+        first = rng.integers(0, dims[0], count) if reduction else rng.permutation(dims[0])[:count]
+        columns = [first - (dims[0] if case.maybe() else 0)]
         columns += [rng.integers(-dim, dim, count) for dim in dims[1:depth]]
         return np.stack(columns, axis=-1).reshape(wanted).astype(np.int64)
     index = case.input("i", T.INT64, [count, depth], fill, constant=case.maybe())
     case.tested([case.input("x", dtype, dims), index,
-                 case.input("u", dtype, [count, *dims[depth:]])])
+                 case.input("u", dtype, [count, *dims[depth:]])], **reduction)
 
 
 @of("TensorScatter")

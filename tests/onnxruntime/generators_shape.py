@@ -294,6 +294,11 @@ def pad(case: Case) -> None:
     if case.opset < 11:
         dtype = typed(case, T.FLOAT)
     pads = [int(value) for value in case.rng.integers(0, 4, 2 * len(dims))]
+    modes = ["constant", "edge", "reflect", *(["wrap"] if case.opset >= 19 else [])]
+    mode = case.one(*modes) if case.opset >= 11 and case.maybe(0.4) else "constant"
+    if mode != "constant":
+        dims = [6 if isinstance(dim, str) else max(dim, 4) for dim in dims]
+        return case.tested([case.input("x", dtype, dims), integers(case, "pads", pads)], mode=mode)
     for axis, dim in enumerate(dims):
         if not isinstance(dim, str) and dim > 2 and case.maybe(0.2):
             pads[axis] = -1
@@ -377,6 +382,18 @@ def softmax(case: Case) -> None:
     low = -len(dims) if case.opset >= 11 else 0
     given = {"axis": int(case.rng.integers(low, len(dims)))} if case.maybe(0.8) else {}
     case.tested([before(case, "x", dtype, dims)], **given)
+
+
+@of("Hardmax", "LpNormalization")
+def hardmax(case: Case) -> None:
+    case.exact = case.row.name == "Hardmax"
+    dtype = typed(case, T.FLOAT) if case.exact else typed(case, T.FLOAT, T.DOUBLE)
+    dims = [dim if isinstance(dim, str) else max(dim, 1) for dim in case.shape(2)]
+    low = -len(dims) if case.opset >= 11 or not case.exact else 0
+    given = {"axis": int(case.rng.integers(low, len(dims)))} if case.maybe(0.8) else {}
+    if not case.exact and case.maybe():
+        given["p"] = case.one(1, 2)
+    case.tested([case.input("x", dtype, dims)], **given)
 
 
 @of("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")

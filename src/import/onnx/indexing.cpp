@@ -144,10 +144,54 @@ Result<Places> places_of_elements(Node& node, Value x) {
   return places_along(node, x, indices, axis);
 }
 
+struct ScatterReduction {
+  std::string_view name;
+  Op among;                       // the updates of a place
+  Op with;                        // them and what is there
+  std::optional<double> neutral;  // none: what is there
+};
+constexpr ScatterReduction kScatterReductions[] = {
+    {"add", Op::Sum, Op::Add, 0},
+    {"mul", Op::Sum, Op::Mul, 1},  // by product_along
+    {"max", Op::ReduceMax, Op::Max, std::nullopt},
+    {"min", Op::ReduceMin, Op::Min, std::nullopt},
+};
+
+// x [R, I] reduced with the updates [U, I] whose place `at` [U, I or 1] is a row of x: each row is
+// compared with all places. Other places have no effect.
+Result<Expr> scatter_reduced(Node& node, const Expr& x, const Expr& at, const Expr& updates) {
+  constexpr int64_t kMostPairs = int64_t{1} << 28;
+  const std::string wanted = node.text("reduction", "none");
+  const auto* found = std::find_if(std::begin(kScatterReductions), std::end(kScatterReductions),
+                                   [&](const auto& each) { return each.name == wanted; });
+  if (found == std::end(kScatterReductions))
+    return fail(fmt::format("reduction={} is not supported", wanted), {},
+                "use none, add, mul, max or min");
+  for (const Expr* each : {&x, &at, &updates})
+    if (!each->value) return tl::make_unexpected(each->value.error());
+  const Shape rows = node.shape(*x.value), given = node.shape(*updates.value);
+  if (given[0].is(0)) return x;
+  const Dim pairs = rows[0] * given[0] * rows[1];
+  if (pairs.overflowed() || pairs.maybe_value().value_or(0) > kMostPairs)
+    return fail(fmt::format("reduction={} of {} updates at {} places", wanted,
+                            ir::to_string(given[0]), ir::to_string(rows[0])),
+                {}, "run the model through ONNX Runtime");
+  const Expr there = reshape(x, {rows[0], 1, rows[1]});
+  const Expr hit = emit(Op::Eq, {reshape(at, {1, given[0], node.shape(*at.value)[1]}),
+                                 counting(node, rows[0], 3, 0)});
+  const Expr neutral = found->neutral ? scalar_like(x, *found->neutral) : there;
+  const Expr chosen = where(hit, reshape(updates, {1, given[0], given[1]}), neutral);
+  const Expr reduced = found->with == Op::Mul ? reshape(product_along(node, chosen, 1), rows)
+                                              : reduce(found->among, chosen, {1}, false);
+  return emit(found->with, {x, reduced});
+}
+
+bool is_reduced(Node& node) {
+  return node.text("reduction", "none") != "none";
+}
+
 // x with the updates at these places.
 Result<Outputs> scatter_flat(Node& node, Value x, const Places& places) {
-  if (const std::string reduction = node.text("reduction", "none"); reduction != "none")
-    return fail(fmt::format("reduction={} is not supported", reduction));
   ATTACCA_TRY(const Value at, folded(places.at).value);
   const Shape from = node.shape(x), flat = flattened_up_to(from, places.axis);
   Shape updates = node.shape(at);
@@ -156,6 +200,13 @@ Result<Outputs> scatter_flat(Node& node, Value x, const Places& places) {
   if (!(node.shape(given) == updates))
     return fail(fmt::format("updates of shape {}, wanted {}", ir::to_string(node.shape(given)),
                             ir::to_string(updates)));
+  if (is_reduced(node)) {
+    const Dim count = ir::element_count(node.shape(at)), inner = count_from(flat, 1);
+    ATTACCA_TRY(const Expr reduced, scatter_reduced(node, reshape(node.expr(x), {flat[0], inner}),
+                                                    reshape(node.expr(at), {count, 1}),
+                                                    reshape(node.expr(given), {count, inner})));
+    return reshape(reduced, from);
+  }
   return reshape(emit(Op::Scatter, std::vector<Expr>{reshape(node.expr(x), flat), node.expr(at),
                                                      node.expr(given)}),
                  from);
@@ -181,8 +232,46 @@ Result<Outputs> scatter_nd(Node& node) {
   return scatter_flat(node, x, places);
 }
 
+// Updates meet along the axis alone, if the other axes are whole.
+Result<std::optional<Expr>> scatter_along(Node& node, Value x) {
+  ATTACCA_TRY(const Value indices, node.input(1));
+  ATTACCA_TRY(const Value updates, node.input(2));
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 0), node.rank(x)));
+  ATTACCA_TRY_VOID(check_index(node, indices));
+  const Shape from = node.shape(x), shape = node.shape(indices);
+  if (shape.size() != from.size() || !(node.shape(updates) == shape)) return std::optional<Expr>();
+  std::vector<int64_t> order = {axis}, back(from.size());
+  Dim inner = 1;
+  for (int64_t i = 0; i < node.rank(x); ++i) {
+    if (i == axis) continue;
+    const auto other = static_cast<size_t>(i);
+    if (!(shape[other] == from[other])) return std::optional<Expr>();
+    order.push_back(i);
+    inner = inner * from[other];
+  }
+  Shape moved;
+  for (size_t i = 0; i < order.size(); ++i) {
+    moved.push_back(from[static_cast<size_t>(order[i])]);
+    back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  }
+  const Dim rows = from[static_cast<size_t>(axis)], count = shape[static_cast<size_t>(axis)];
+  const auto in_front = [&](const Expr& each, const Dim& extent) {
+    return reshape(permute(each, order), {extent, inner});
+  };
+  const Expr index = cast(node.expr(indices), DType::S64);
+  const Expr at = where(index < 0.0, index + number_of(node, rows), index);
+  ATTACCA_TRY(const Expr reduced,
+              scatter_reduced(node, in_front(node.expr(x), rows), in_front(at, count),
+                              in_front(node.expr(updates), count)));
+  return std::optional(permute(reshape(reduced, moved), back));
+}
+
 Result<Outputs> scatter_elements(Node& node) {
   ATTACCA_TRY(const Value x, node.input(0));
+  if (is_reduced(node)) {
+    ATTACCA_TRY(const auto along, scatter_along(node, x));
+    if (along) return *along;
+  }
   ATTACCA_TRY(const Places places, places_of_elements(node, x));
   return scatter_flat(node, x, places);
 }

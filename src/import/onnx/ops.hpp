@@ -33,6 +33,8 @@ Expr numpy_matmul(Node& node, const Expr& a, const Expr& b);
 // Over the last axis of x, or from `axis` on, with scale and bias at these inputs.
 Expr layer_norm(Node& node, ir::Value x, size_t scale, size_t bias, double epsilon);
 Expr rms_norm(Node& node, ir::Value x, size_t scale, int64_t axis, double epsilon);
+// The product along an axis, which stays with extent 1; of no elements it is 1.
+Expr product_along(Node& node, const Expr& x, int64_t axis);
 // The shape with the axes before `axis` flattened into one, and the others into a second one.
 ir::Shape flattened(const ir::Shape& shape, int64_t axis);
 

@@ -65,6 +65,18 @@ Expr log_softmax_of(Node&, const Expr& x, int64_t axis) {
   return log_softmax(x, axis);
 }
 
+// 1 at the first largest element, else 0.
+Expr hardmax_of(Node& node, const Expr& x, int64_t axis) {
+  if (!x.value) return x;
+  const Shape& shape = x.graph->type(*x.value).shape;
+  const Dim extent = shape[static_cast<size_t>(axis)];
+  const Expr place = counting(node, extent, static_cast<int64_t>(shape.size()), axis);
+  const Expr largest = emit(Op::Eq, {x, reduce(Op::ReduceMax, x, {axis}, true)});
+  const Expr first =
+      reduce(Op::ReduceMin, where(largest, place, number_of(node, extent)), {axis}, true);
+  return where(emit(Op::Eq, {place, first}), scalar_like(x, 1), scalar_like(x, 0));
+}
+
 Result<Outputs> along_axis(Node& node, Along function) {
   ATTACCA_TRY(const Value x, node.input(0));
   ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), node.rank(x)));
@@ -121,7 +133,24 @@ Expr product_along_symbol(Node& node, const Expr& x, int64_t axis, Shape shape) 
   return slice_axis(total, axis, 0, 1);
 }
 
-// The product along an axis, which stays with extent 1; of no elements it is 1.
+// x where it is finite, else 0.
+Expr finite_or_zero(const Expr& x) {
+  return where(emit(Op::Abs, x) < std::numeric_limits<double>::infinity(), x, scalar_like(x, 0.0));
+}
+
+struct Centred {
+  Expr mean, centred, inverse;  // inverse: 1 / sqrt(var + eps)
+};
+
+Centred centre(const Expr& x, const std::vector<int64_t>& axes, double epsilon) {
+  const Expr mean = reduce(Op::Mean, x, axes, true);
+  const Expr centred = x - mean;
+  const Expr variance = reduce(Op::Mean, emit(Op::Square, centred), axes, true);
+  return {mean, centred, emit(Op::Rsqrt, variance + epsilon)};
+}
+
+}  // namespace
+
 Expr product_along(Node& node, const Expr& x, int64_t axis) {
   if (!x.value) return x;
   Shape shape = x.graph->type(*x.value).shape;
@@ -149,24 +178,6 @@ Expr product_along(Node& node, const Expr& x, int64_t axis) {
   }
   return total;
 }
-
-// x where it is finite, else 0.
-Expr finite_or_zero(const Expr& x) {
-  return where(emit(Op::Abs, x) < std::numeric_limits<double>::infinity(), x, scalar_like(x, 0.0));
-}
-
-struct Centred {
-  Expr mean, centred, inverse;  // inverse: 1 / sqrt(var + eps)
-};
-
-Centred centre(const Expr& x, const std::vector<int64_t>& axes, double epsilon) {
-  const Expr mean = reduce(Op::Mean, x, axes, true);
-  const Expr centred = x - mean;
-  const Expr variance = reduce(Op::Mean, emit(Op::Square, centred), axes, true);
-  return {mean, centred, emit(Op::Rsqrt, variance + epsilon)};
-}
-
-}  // namespace
 
 Result<Outputs> reduction(Node& node) {
   ATTACCA_TRY(const Reduction r, read_reduction(node));
@@ -237,11 +248,27 @@ Result<Outputs> softmax_axis(Node& node) {
 Result<Outputs> softmax_flat(Node& node) {
   return flattened_from(node, softmax);
 }
+Result<Outputs> hardmax_axis(Node& node) {
+  return along_axis(node, hardmax_of);
+}
+Result<Outputs> hardmax_flat(Node& node) {
+  return flattened_from(node, hardmax_of);
+}
 Result<Outputs> log_softmax_axis(Node& node) {
   return along_axis(node, log_softmax_of);
 }
 Result<Outputs> log_softmax_flat(Node& node) {
   return flattened_from(node, log_softmax_of);
+}
+
+Result<Outputs> lp_normalization(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), node.rank(x)));
+  const int64_t p = node.integer("p", 2);
+  if (p != 1 && p != 2) return fail(fmt::format("p={}", p), {}, "use p=1 or p=2");
+  const Op op = p == 1 ? Op::Abs : Op::Square;
+  const Expr sum = reduce(Op::Sum, emit(op, node.expr(x)), {axis}, true);
+  return node.expr(x) / (p == 1 ? sum : emit(Op::Sqrt, sum));
 }
 
 Result<Outputs> layer_normalization(Node& node) {

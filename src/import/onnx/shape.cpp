@@ -314,10 +314,41 @@ Result<Outputs> split(Node& node) {
   return parts;
 }
 
+namespace {
+
+// x with elements of its own before and after an axis, by their places: those at the ends (edge),
+// those of the mirror image (reflect), or those at the other end (wrap).
+Result<Expr> padded_with_own(Node& node, const Expr& x, int64_t axis, int64_t before, int64_t after,
+                             const std::string& mode) {
+  ATTACCA_TRY(const Value value, x.value);
+  const Dim extent = node.shape(value)[static_cast<size_t>(axis)];
+  const int64_t most = std::max(before, after), least = most + (mode == "reflect" ? 1 : 0);
+  if (std::min(before, after) < 0 || most > std::numeric_limits<int32_t>::max())
+    return fail(fmt::format("pads of {} and {} with mode={}", before, after, mode), {},
+                "use small pads of 0 or more");
+  const auto fixed = extent.maybe_value();
+  if (most > 0 && fixed && *fixed < (mode == "edge" ? 1 : least))
+    return fail(fmt::format("mode={} pads {} beyond an axis of {}", mode, most, *fixed));
+  const Expr last = number_of(node, extent - 1), size = number_of(node, extent);
+  const Expr zero = number_of(node, 0);
+  const Expr place = counting(node, extent + before + after, 1, 0) - static_cast<double>(before);
+  Expr from = emit(Op::Min, {emit(Op::Max, {place, zero}), last});
+  if (mode == "reflect") {
+    const Expr right = emit(Op::Abs, place);
+    from = where(right > last, last * 2.0 - right, right);
+  } else if (mode == "wrap") {
+    from = where(place < 0.0, place + size, where(place > last, place - size, place));
+  }
+  return emit(Op::Gather, std::vector<Expr>{x, folded(from)}, ir::AxisAttrs{axis});
+}
+
+}  // namespace
+
 Result<Outputs> pad(Node& node) {
-  if (node.text("mode", "constant") != "constant")
-    return fail(fmt::format("mode={} is not supported", node.text("mode", "")), {},
-                "use mode=constant");
+  const std::string mode = node.text("mode", "constant");
+  if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap")
+    return fail(fmt::format("mode={} is not supported", mode), {},
+                "use constant, edge, reflect or wrap");
   ATTACCA_TRY(const Value x, node.input(0));
   const int64_t rank = node.rank(x);
   std::vector<int64_t> pads, axes = all_axes(rank);
@@ -337,6 +368,11 @@ Result<Outputs> pad(Node& node) {
   for (size_t i = 0; i < axes.size(); ++i) {
     ATTACCA_TRY(const int64_t axis, normalise_axis(axes[i], rank));
     const int64_t before = pads[i], after = pads[i + axes.size()];
+    if (mode != "constant") {
+      ATTACCA_TRY(const Expr wider, padded_with_own(node, result, axis, before, after, mode));
+      result.value = wider.value;
+      continue;
+    }
     ATTACCA_TRY(const Value current, result.value);
     Shape border = node.shape(current);
     const auto at = static_cast<size_t>(axis);
