@@ -277,6 +277,12 @@ TEST(CpuPlan, SharesMemoryOfViews) {
 }
 
 // Rows of one element, short rows that are far apart, and one number for all.
+TEST(CpuPlan, DividesByPowersOfTwoToTheBit) {
+  for (const char* divisor : {"8", "-0.25", "3", "1e-38", "1e38", "0.0", "1.1754943508222875e-38"})
+    check(fmt::format("graph g(x: f32[7, 33]) {{ return x / {0}, exp(x * 40) / {0} }}", divisor));
+  check("graph g(x: f16[7, 33]) { return x / 4096, cast(x, f32) / 64 }");
+}
+
 TEST(CpuPlan, RunsShortRows) {
   check("graph g(x: f32[3, 50, 1], r: f32[50, 1]) { return sqrt(x * x + 1e-3) * r, sum(x * x) }");
   check(

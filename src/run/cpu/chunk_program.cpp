@@ -1,6 +1,8 @@
 #include "run/cpu/chunk_program.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "support/check.hpp"
@@ -274,7 +276,24 @@ class Compiler {
     return dtype;
   }
 
-  int elementwise(const epilogue::Node& node) {
+  // x / 2^n is x * 2^-n to the bit, and faster. Returns the reciprocal's slot.
+  std::optional<int> reciprocal_of_power(const epilogue::Node& node) {
+    if (node.op != ir::Op::Div || operand_dtype(node) == DType::F64) return std::nullopt;
+    const Slot& slot = program_.slots[values_[node.operands[1]].slot];
+    if (slot.kind != Slot::Kind::Constant || slot.lane != Lane::F32) return std::nullopt;
+    float divisor = 0;
+    std::memcpy(&divisor, &program_.constants[slot.index], sizeof(divisor));
+    int exponent = 0;
+    constexpr int kMost = 100;
+    if (std::fabs(std::frexp(divisor, &exponent)) != 0.5f || std::abs(exponent) > kMost)
+      return std::nullopt;
+    return constant(1 / static_cast<double>(divisor), DType::F32);
+  }
+
+  int elementwise(const epilogue::Node& from) {
+    epilogue::Node node = from;
+    const std::optional<int> reciprocal = reciprocal_of_power(node);
+    if (reciprocal) node.op = ir::Op::Mul;
     std::vector<int> in;
     bool splat = true, wide = is_wide(lane_of(node.dtype));
     for (const int operand : node.operands) {
@@ -282,6 +301,7 @@ class Compiler {
       splat &= program_.slots[in.back()].splat;
       wide |= is_wide(program_.slots[in.back()].lane);
     }
+    if (reciprocal) in[1] = *reciprocal;
     const DType joint = operand_dtype(node);
     const Kernel kernel =
         wide ? integer_kernel_of_wide(node, joint, in) : vector_kernel(node, joint, in);
