@@ -104,6 +104,8 @@ struct CudaOptions {
   std::string function = "attacca_hole";
   std::vector<std::string> names;     // of the inputs, for people; empty: acc, row0, full0, ...
   std::vector<std::string> includes;  // the text of files of the user's own __device__ functions
+  // The code may call functions that are not inlined, for what is rarely needed.
+  bool may_call = false;
 };
 
 // The hole's body as readable CUDA C++, self-contained (no headers): what NVRTC compiles and, with

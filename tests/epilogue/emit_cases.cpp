@@ -29,6 +29,7 @@ class Cases {
       for (const DType to : kAll) add_cast(from, to);
     add_texts();
     add_random();
+    add_narrow();
     return std::move(cases_);
   }
 
@@ -41,7 +42,7 @@ class Cases {
     auto bound = bind(parsed->epilogue, signature, limits);
     ATTACCA_CHECK(std::holds_alternative<Binding>(bound), text);
     cases_.push_back({std::move(text), *std::move(parsed), mode, check, signature,
-                      std::get<Binding>(std::move(bound))});
+                      std::get<Binding>(std::move(bound)), false});
   }
 
   void add_op(const OpInfo& info) {
@@ -134,6 +135,19 @@ class Cases {
       add(std::move(text), options, eager ? Mode::Eager : Mode::Fp32,
           eager ? Check::Bits : Check::Bounds, swapped);
     }
+  }
+
+  // Ops whose rounding is decided without f64 where it can be.
+  void add_narrow() {
+    for (const DType dtype : {DType::BF16, DType::F16})
+      for (const char* op : {"exp(x)", "sigmoid(x)", "silu(x)", "quick_gelu(x)", "swiglu(x, y)"}) {
+        std::string text = op;
+        for (const char* name : {"x", "y"})
+          if (const size_t at = text.rfind(name); at != std::string::npos && at > 1)
+            text.replace(at, 1, fmt::format("full({}: {})", name, ir::name(dtype)));
+        add(text, {.results = {}}, Mode::Eager, Check::Bits);
+        cases_.back().may_call = true;
+      }
   }
 
   static std::string leaf(std::mt19937_64& random) {

@@ -25,6 +25,7 @@ struct EmitCase {
   Check check = Check::Bits;
   HoleSignature signature;
   Binding binding;
+  bool may_call = false;  // CudaOptions::may_call
 };
 
 inline constexpr uint64_t kEmitSeed = ATTACCA_EMIT_SEED;

@@ -18,6 +18,7 @@ int words_of(const HoleSignature& signature) {
 void print_case(size_t index, const EmitCase& each) {
   CudaOptions options;
   options.mode = each.mode;
+  options.may_call = each.may_call;
   options.names = each.parsed.names;
   options.function = fmt::format("attacca_hole_{}", index);
   fmt::print("namespace case_{} {{\n// {}\n{}", index, each.text,

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "fmt/format.h"
@@ -85,9 +86,14 @@ uint32_t raw_bits(const Tensor& tensor, int64_t at) {
 // One case with its data: the interpreter's graph and bindings, and the operands by input.
 class Bench {
  public:
-  Bench(const EmitCase& each, uint64_t seed) : case_(each), random_(seed) {
+  // `first`: the bits of the first operand's first element. The next has the next bits.
+  Bench(const EmitCase& each, uint64_t seed, std::optional<uint32_t> first = {})
+      : case_(each), random_(seed) {
     build_graph();
-    for (const Input& input : epilogue().inputs) add_operand(input);
+    for (const Input& input : epilogue().inputs) {
+      add_operand(input);
+      if (first && operands_.size() == 1) count_up(operands_[0], *first);
+    }
   }
 
   const Epilogue& epilogue() const { return case_.parsed.epilogue; }
@@ -190,6 +196,13 @@ class Bench {
       bindings_.emplace(name, tensor);
     else
       accumulators_.emplace(products_.at(input.source), tensor);
+  }
+
+  // The tensor is shared with the bindings.
+  static void count_up(Tensor& tensor, uint32_t bits) {
+    ATTACCA_CHECK(ir::size_of(tensor.dtype()) == 2, "not an operand of 16 bits");
+    for (int64_t i = 0; i < tensor.size(); ++i, ++bits)
+      std::memcpy(tensor.data() + 2 * i, &bits, 2);
   }
 
   static bool inside(int64_t row, int64_t column) { return row < kRows && column < kColumns; }
@@ -453,6 +466,25 @@ void check_all(Check wanted) {
 
 TEST(Emit, ExactCodeHasTheInterpretersBits) {
   check_all(Check::Bits);
+}
+
+// Every float of 16 bits, with the largest errors that the approximate instructions may have.
+TEST(Emit, NarrowCodeHasTheInterpretersBitsOfEveryNumber) {
+  int cases = 0;
+  for (size_t i = 0; i < emit_cases().size(); ++i) {
+    const EmitCase& each = emit_cases()[i];
+    if (!each.may_call) continue;
+    ++cases;
+    for (uint32_t first = 0; first < 0x10000 && !HasFailure(); first += kRows * kColumns)
+      for (const int exp2 : {-1, 0, 1})
+        for (const int rcp : {-1, 0, 1}) {
+          set_approximations(exp2, rcp);
+          Bench bench(each, data_seed() + i, first);
+          check_bits(each, bench, bench.emitted(kEmitCalls[i]));
+        }
+    set_approximations(0, 0);
+  }
+  EXPECT_EQ(cases, 10);
 }
 
 TEST(Emit, EachOpStaysWithinItsBound) {

@@ -8,6 +8,7 @@
 #define ATTACCA_FIXED_WIDTH_TYPES
 #define __device__
 #define __forceinline__ inline
+#define __noinline__ inline
 
 // The approximate instructions, with the largest errors that the PTX manual allows. Signs: -1, 0 or
 // 1.

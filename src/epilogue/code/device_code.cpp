@@ -29,6 +29,10 @@ constexpr Row kFast[] = {
 #define FAST(NAME, ...) {Op::NAME, #__VA_ARGS__},
 #include "epilogue/code/fast.def"
 };
+constexpr Row kNarrow[] = {
+#define NARROW(NAME, ...) {Op::NAME, #__VA_ARGS__},
+#include "epilogue/code/fast.def"
+};
 
 template <size_t n>
 std::optional<std::string_view> find(const Row (&rows)[n], Op op) {
@@ -70,6 +74,10 @@ std::optional<std::string_view> exact_code(Op op) {
 
 std::optional<std::string_view> fast_code(Op op) {
   return find(kFast, op);
+}
+
+std::optional<std::string_view> narrow_code(Op op) {
+  return find(kNarrow, op);
 }
 
 std::string_view accurate_code(Op op) {

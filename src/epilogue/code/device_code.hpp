@@ -12,6 +12,7 @@ namespace attacca::epilogue {
 // The code of an op over floats; empty if the table has no such row (fast.def).
 std::optional<std::string_view> exact_code(ir::Op op);
 std::optional<std::string_view> fast_code(ir::Op op);
+std::optional<std::string_view> narrow_code(ir::Op op);
 std::string_view accurate_code(ir::Op op);  // always
 
 // The reference of an op as a device function over T ("double" or "long long"), named

@@ -76,6 +76,7 @@ class ElementWriter {
   ElementWriter(const Epilogue& epilogue, const CudaOptions& options)
       : epilogue_(epilogue),
         eager_(options.mode == ir::Mode::Eager),
+        may_call_(options.may_call),
         tolerant_(tolerant_values(epilogue)) {
     name_inputs(options.names);
   }
@@ -170,6 +171,10 @@ class ElementWriter {
     }
     const DType joint = operand_dtype(node);
     const bool tolerant = tolerant_[epilogue_.inputs.size() + i];
+    if (eager_ && may_call_ && lane_of(joint) == Lane::F32 && is_decided_narrowly(node)) {
+      values_.push_back(declare(narrow(node, operands_in(node, lane_of(joint))), node.dtype));
+      return;
+    }
     std::string code =
         ir::is_float(joint) ? over_floats(node, joint, tolerant) : over_integers(node, joint);
     if (lane_of(node.dtype) == Lane::F32) {
@@ -264,6 +269,35 @@ class ElementWriter {
                                      type, function, fmt::join(parameters, ", "), code));
   }
 
+  // The result lies between two numbers. If both round alike, as f64 rounded to f32 and then to the
+  // dtype would, that is the result; else the reference is computed.
+  std::string narrow(const Node& node, const std::vector<std::string>& in) {
+    const std::string_view dtype = ir::name(node.dtype);
+    const std::string function = fmt::format("attacca_narrow_{}_{}", name(node.op), dtype);
+    if (function_code_.try_emplace(function, "").second) {
+      std::vector<std::string> parameters, names;
+      for (size_t k = 0; k < in.size(); ++k) {
+        names.emplace_back(1, static_cast<char>('x' + k));
+        parameters.push_back("float " + names.back());
+      }
+      const std::string exact = reference(node, names, "double");
+      functions_.push_back(fmt::format(
+          "__device__ __noinline__ float {0}_rare({1}) {{\n"
+          "  return attacca_round_{3}((float){4});\n}}\n"
+          "__device__ __forceinline__ float {0}({1}) {{\n"
+          "  const float about = {2};\n"
+          "  const uint32_t both =\n"
+          "      attacca_pack_{3}(__fmul_rn(about, 0.999999046f), __fmul_rn(about, 1.00000095f));\n"
+          "  const bool is_decided = fabsf(about) >= 7.88860905e-31f && both >> 16 == (both & "
+          "0xFFFFu);\n"
+          "  if (is_decided || x == 0.0f) return attacca_decode_{3}(both & 0xFFFFu);\n"
+          "  return {0}_rare({5});\n}}\n",
+          function, fmt::join(parameters, ", "), *narrow_code(node.op), dtype, exact,
+          fmt::join(names, ", ")));
+    }
+    return fmt::format("{}({})", function, fmt::join(in, ", "));
+  }
+
   std::string reference(const Node& node, const std::vector<std::string>& in,
                         std::string_view type) {
     std::string function =
@@ -317,7 +351,7 @@ class ElementWriter {
   }
 
   const Epilogue& epilogue_;
-  const bool eager_;
+  const bool eager_, may_call_;
   const std::vector<bool> tolerant_;
   std::set<std::string> taken_;
   std::vector<std::string> input_names_, parameters_, functions_;
@@ -328,6 +362,12 @@ class ElementWriter {
 };
 
 }  // namespace
+
+bool is_decided_narrowly(const Node& node) {
+  const bool rounds = node.dtype == DType::BF16 || node.dtype == DType::F16;
+  return rounds && !node.compute && narrow_code(node.op) &&
+         std::ranges::all_of(node.params, [](double param) { return param == 1; });
+}
 
 std::string emit_element(const Epilogue& epilogue, const CudaOptions& options) {
   return ElementWriter(epilogue, options).run();

@@ -7,13 +7,13 @@ namespace {
 
 // Of ELF64 and of section .nv.info.
 constexpr size_t kHeaderBytes = 64, kSectionBytes = 64, kSymbolBytes = 24;
-constexpr uint32_t kSymbols = 2;  // a section's type
-constexpr uint8_t kHasBytes = 4;  // an attribute's form: a length and so many bytes
+constexpr uint32_t kSymbolTable = 2;  // a section's type
+constexpr uint8_t kHasBytes = 4;      // an attribute's form: a length and so many bytes
 constexpr uint8_t kFrameSize = 0x11, kRegisterCount = 0x2F;
 
-class Cubin {
+class CubinReader {
  public:
-  explicit Cubin(const std::vector<char>& image) : image_(image) {
+  explicit CubinReader(const std::vector<char>& image) : image_(image) {
     if (image.size() < kHeaderBytes || std::memcmp(image.data(), "\177ELF\2", 5) != 0) return;
     sections_ = at<uint64_t>(0x28);
     count_ = at<uint16_t>(0x3C);
@@ -57,7 +57,7 @@ class Cubin {
   std::optional<uint32_t> symbol_of(std::string_view kernel) const {
     for (size_t i = 0; i < count_; ++i) {
       const Section symbols = section(i);
-      if (symbols.type != kSymbols || symbols.bytes > image_.size()) continue;
+      if (symbols.type != kSymbolTable || symbols.bytes > image_.size()) continue;
       const uint64_t names = section(symbols.link).begin;
       for (uint32_t k = 0; k < symbols.bytes / kSymbolBytes; ++k)
         if (text(names + at<uint32_t>(symbols.begin + k * kSymbolBytes)) == kernel) return k;
@@ -88,7 +88,7 @@ class Cubin {
 }  // namespace
 
 std::optional<MachineUse> machine_use(const std::vector<char>& image, std::string_view kernel) {
-  return Cubin(image).use(kernel);
+  return CubinReader(image).use(kernel);
 }
 
 uint32_t blocks_in_registers(uint32_t threads, uint32_t registers) {

@@ -23,6 +23,7 @@ Tail emit_tail(const epilogue::Epilogue& epilogue, const TailForm& form,
   tail.signature.threads = form.threads;
   epilogue::TailOptions options;
   options.cuda.mode = form.mode;
+  options.cuda.may_call = true;
   options.cuda.function = tail.signature.function;
   options.cuda.names = names;
   options.rows = form.rows;

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 7> kJumps = {"bra",  "brx",  "call",     
                                                     "exit", "trap", "griddepcontrol"};
 
 template <class Words>
-bool is_one_of(const Words& words, std::string_view word) {
+bool is_listed(const Words& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
@@ -77,7 +77,7 @@ class Grouping {
         const size_t i = at_.at(instruction);
         runs_[i] = run_;
         scopes_[i] = &scope;
-        if (is_one_of(kJumps, code_.steps[i].opcode[0])) ++run_;
+        if (is_listed(kJumps, code_.steps[i].opcode[0])) ++run_;
       }
     }
   }
@@ -133,7 +133,7 @@ class Grouping {
   }
 
   static bool is_pure(const Step& step) {
-    if (step.instruction->predicate || !is_one_of(kPure, step.opcode[0])) return false;
+    if (step.instruction->predicate || !is_listed(kPure, step.opcode[0])) return false;
     return std::ranges::all_of(
                step.arguments,
                [](const Argument& argument) { return argument.form == Argument::Form::Value; }) &&
