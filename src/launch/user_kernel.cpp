@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 
+#include "epilogue/code/element.hpp"
 #include "epilogue/code/tail_function.hpp"
 #include "gpu/kernel/kernel_image.hpp"
 #include "support/check.hpp"
@@ -172,21 +173,22 @@ class LoadedKernel {
     return reasons;
   }
 
-  // Of Triton's kernels on an H200 (docs/benchmarks/gpu-user-kernels.md), those that store at one
-  // place gained by a tail there, except by the eager mode's exact exponentials. Those that store
-  // at several places computed it up to 2.7 times slower than a kernel after them. Empty: none.
-  // REQUIRES: no obstacles().
+  // Of Triton's kernels on an H200 (docs/benchmarks/gpu-user-kernels.md), all gained by a tail
+  // there except by exponentials and the like of f32 at several stores, and by those that eager
+  // mode computes in f64. Empty: none. REQUIRES: no obstacles().
   Result<std::string> doubt(const problem::Problem& problem) const {
     ATTACCA_TRY(const ptx::Analysis* analysis, this->analysis());
-    if (analysis->stores.size() > 1)
-      return fmt::format(
-          "it stores at {} places, where a tail was measured to be slow: tune to know",
-          analysis->stores.size());
-    for (const epilogue::Node& node : problem.epilogue.nodes)
-      if (problem.mode == ir::Mode::Eager && node.function.empty() &&
-          info(node.op).cost >= kDearCost)
+    for (const epilogue::Node& node : problem.epilogue.nodes) {
+      if (!node.function.empty() || info(node.op).cost < kDearCost) continue;
+      if (problem.mode == ir::Mode::Eager && !epilogue::is_decided_narrowly(node))
         return fmt::format("{} was measured to be slow there in eager mode: tune to know",
                            name(node.op));
+      if (analysis->stores.size() > 1 && node.dtype == ir::DType::F32 &&
+          problem.mode == ir::Mode::Fp32 && problem.epilogue.outputs[0].dtype == ir::DType::F32)
+        return fmt::format(
+            "it stores at {} places, where {} of f32 was measured to be slow: tune to know",
+            analysis->stores.size(), name(node.op));
+    }
     return std::string();
   }
 
