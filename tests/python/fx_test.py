@@ -146,6 +146,10 @@ CASES = {
     "aten._scaled_mm": (lambda a, b, s,
                         t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.float32).relu(),
                         quantized()),
+    "aten._grouped_mm": (
+        lambda x, w, ends: aten._grouped_mm.default(x, w.transpose(1, 2), ends).relu(),
+        (torch.randint(-9, 9, (6, 16)).bfloat16(), torch.randint(-3, 3, (3, 8, 16)).bfloat16(),
+         torch.tensor([2, 2, 6], dtype=torch.int32))),
     "aten._weight_int8pack_mm": (
         lambda x, q, s: aten._weight_int8pack_mm.default(x, q, s).relu(), (X, Q, QS)),
     "attacca.quantized_linear": (
