@@ -3,6 +3,8 @@
 #include <cmath>
 #include <random>
 
+#include "fmt/format.h"
+
 #include "fold_testing.hpp"
 #include "ir/interpret/interpreter.hpp"
 #include "ir/text/compose.hpp"
@@ -102,41 +104,82 @@ TEST(Dequantized, WhatStays) {
 
 // Full-range bytes, zero points and row and column scales: no farther from the exact values than
 // the graph as written.
+void expect_values_stay(const std::string& text, uint64_t seed) {
+  const ir::Graph graph = graph_of(text);
+  std::mt19937_64 random(seed);
+  ir::Bindings inputs;
+  for (const ir::Value input : graph.inputs()) {
+    const ir::Node& node = graph[input];
+    auto tensor = ir::Tensor::make(node.type.dtype, *ir::evaluate(node.type.shape, {}));
+    for (int64_t i = 0; i < tensor->size(); ++i)
+      if (ir::is_float(node.type.dtype))
+        tensor->set_number(i, std::ldexp(1.0 + double(random() % 1000) / 999, -7));
+      else
+        tensor->set_integer(
+            i, static_cast<int64_t>(random() % 256) - (node.type.dtype == ir::DType::S8 ? 128 : 0));
+    inputs.emplace(node.name, *std::move(tensor));
+  }
+  const FoldResult folded = fold(graph);
+  ASSERT_EQ(folded.applied.size(), 1u) << text;
+  const ir::InterpreterOptions rounded{.precision = ir::Precision::Fp32, .accumulators = {}};
+  const auto exact = ir::interpret(graph, inputs);
+  const auto written = ir::interpret(graph, inputs, rounded);
+  const auto got = ir::interpret(folded.graph, inputs, rounded);
+  double scale = 0, written_error = 0, error = 0;
+  for (int64_t i = 0; i < (*exact)[0].size(); ++i) {
+    const double want = (*exact)[0].number_at(i);
+    scale = std::max(scale, std::fabs(want));
+    written_error = std::max(written_error, std::fabs((*written)[0].number_at(i) - want));
+    error = std::max(error, std::fabs((*got)[0].number_at(i) - want));
+  }
+  EXPECT_LE(error, written_error + 2 * scale * 0x1p-23) << "seed " << seed << "\n" << text;
+}
+
 TEST(Dequantized, ValuesStay) {
   for (const char* weights : {"dequantize(b, t, y)", "transpose(dequantize(transpose(b), u, x))"})
-    for (uint64_t seed = 0; seed < 20; ++seed) {
-      const ir::Graph graph = graph_of(
+    for (uint64_t seed = 0; seed < 20; ++seed)
+      expect_values_stay(
           "graph g(a: u8[5, 300], b: s8[300, 7], s: f32[5, 1], z: u8[5, 1], t: f32[7], y: s8[7],"
           " u: f32[7, 1], x: s8[7, 1]) {\n return dequantize(a, s, z) @ " +
-          std::string(weights) + "\n}");
-      std::mt19937_64 random(seed);
-      ir::Bindings inputs;
-      for (const ir::Value input : graph.inputs()) {
-        const ir::Node& node = graph[input];
-        auto tensor = ir::Tensor::make(node.type.dtype, *ir::evaluate(node.type.shape, {}));
-        for (int64_t i = 0; i < tensor->size(); ++i)
-          if (ir::is_float(node.type.dtype))
-            tensor->set_number(i, std::ldexp(1.0 + double(random() % 1000) / 999, -7));
-          else
-            tensor->set_integer(i, static_cast<int64_t>(random() % 256) -
-                                       (node.type.dtype == ir::DType::S8 ? 128 : 0));
-        inputs.emplace(node.name, *std::move(tensor));
-      }
-      const FoldResult folded = fold(graph);
-      ASSERT_EQ(folded.applied.size(), 1u);
-      const ir::InterpreterOptions rounded{.precision = ir::Precision::Fp32, .accumulators = {}};
-      const auto exact = ir::interpret(graph, inputs);
-      const auto written = ir::interpret(graph, inputs, rounded);
-      const auto got = ir::interpret(folded.graph, inputs, rounded);
-      double scale = 0, written_error = 0, error = 0;
-      for (int64_t i = 0; i < (*exact)[0].size(); ++i) {
-        const double want = (*exact)[0].number_at(i);
-        scale = std::max(scale, std::fabs(want));
-        written_error = std::max(written_error, std::fabs((*written)[0].number_at(i) - want));
-        error = std::max(error, std::fabs((*got)[0].number_at(i) - want));
-      }
-      EXPECT_LE(error, written_error + 2 * scale * 0x1p-23) << "seed " << seed;
-    }
+              std::string(weights) + "\n}",
+          seed);
+}
+
+TEST(Dequantized, ScalesOfBytesFollowAProductOf16Bits) {
+  const std::string inputs =
+      "(a: bf16[M, 64], b: s8[64, 32], w: u8[32, 64], t: f32[32], u: f32[32, 1], h: bf16[32, 1]) ";
+  const std::string product = "cast(matmul(a, cast(b, bf16), out=f32)";
+  expect_graph(inputs + "{ return a @ cast(dequantize(b, t), bf16) }",
+               inputs + "{ return " + product + " * t, bf16) }");
+  expect_graph(inputs + "{ return a @ cast(dequantize(b, t, 0) * 0.5, bf16) }",
+               inputs + "{ return " + product + " * t * 0.5, bf16) }");
+  const std::string columns = "cast(matmul(a, transpose(cast(w, bf16)), out=f32) * ";
+  expect_graph(inputs + "{ return a @ transpose(cast(dequantize(w, u), bf16)) }",
+               inputs + "{ return " + columns + "transpose(u), bf16) }");
+  expect_graph(inputs + "{ return a @ transpose(cast(w, bf16) * h) }",
+               inputs + "{ return " + columns + "cast(transpose(h), f32), bf16) }");
+}
+
+TEST(Dequantized, OtherProductsOf16BitsStay) {
+  const std::string inputs =
+      "(a: bf16[M, 64], b: s8[64, 32], t: f32[32], k: f32[64, 1], z: s8[32], f: f8e4m3[64, 32]) ";
+  for (const char* weights : {"cast(b, bf16)",                    // nothing to move
+                              "cast(dequantize(b, k), bf16)",     // along k
+                              "cast(dequantize(b, t, z), bf16)",  // zero points
+                              "cast(dequantize(f, t), bf16)"})    // no bytes
+    expect_unchanged(inputs + "{ return a @ " + weights + " }");
+}
+
+TEST(Dequantized, ValuesOf16BitsStay) {
+  for (const char* half : {"bf16", "f16"})
+    for (const char* weights :
+         {"cast(dequantize(b, t), {})", "transpose(cast(transpose(b), {}) * u)"})
+      for (uint64_t seed = 0; seed < 10; ++seed)
+        expect_values_stay(
+            fmt::format("graph g(a: {0}[5, 300], b: s8[300, 7], t: f32[7], u: {0}[7, 1]) {{\n"
+                        " return matmul(a, {1}, out=f32)\n}}",
+                        half, fmt::format(fmt::runtime(weights), half)),
+            seed);
 }
 
 }  // namespace

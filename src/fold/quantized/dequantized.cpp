@@ -30,6 +30,9 @@ struct Dequantized {
 bool is_byte(DType dtype) {
   return dtype == DType::S8 || dtype == DType::U8;
 }
+bool is_half(DType dtype) {
+  return dtype == DType::F16 || dtype == DType::BF16;
+}
 
 class Multiplier : Rewriting {
  public:
@@ -44,10 +47,10 @@ class Multiplier : Rewriting {
  private:
   // ---- Recognition, in the original graph
 
-  std::optional<Dequantized> operand(Value value, bool is_a) const {
+  std::optional<Dequantized> operand(Value value, bool is_a, bool half = false) const {
     const bool transposed = from_[value].op == Op::Transpose;
     if (transposed) value = from_[value].operands[0];
-    auto found = chain(value);
+    auto found = half ? half_chain(value) : chain(value);
     if (!found) return std::nullopt;
     found->transposed = transposed;
     // The axis of k, from the end.
@@ -79,6 +82,35 @@ class Multiplier : Rewriting {
       auto found = chain(node.operands[at]);
       const Value scale = node.operands[1 - at];
       if (!found || !(shape(found->q) == node.type.shape) || from_.type(scale).dtype != DType::F32)
+        continue;
+      found->scales.push_back(scale);
+      return found;
+    }
+    return std::nullopt;
+  }
+
+  // The same of bytes without a zero point, in or rounded to 16 bits at any place.
+  std::optional<Dequantized> half_chain(Value value) const {
+    const ir::Node& node = from_[value];
+    if (node.type.dtype != DType::F32 && !is_half(node.type.dtype)) return std::nullopt;
+    if (node.op == Op::Cast) {
+      const Value source = node.operands[0];
+      if (is_byte(from_.type(source).dtype))
+        return Dequantized{.q = source, .scales = {}, .zero = {}};
+      return half_chain(source);
+    }
+    if (node.compute().value_or(DType::F32) != DType::F32) return std::nullopt;
+    if (node.op == Op::Sub) {
+      auto found = shifted(node);
+      return found && !found->zero ? found : std::nullopt;
+    }
+    if (node.op != Op::Mul) return std::nullopt;
+    for (const size_t at : {0, 1}) {
+      const Value scale = node.operands[1 - at];
+      const DType dtype = from_.type(scale).dtype;
+      auto found = half_chain(node.operands[at]);
+      if (!found || !(shape(found->q) == node.type.shape) ||
+          (dtype != DType::F32 && !is_half(dtype)))
         continue;
       found->scales.push_back(scale);
       return found;
@@ -126,6 +158,7 @@ class Multiplier : Rewriting {
   // ---- Rewriting, in the new graph
 
   Value multiply(const ir::Node& node) {
+    if (is_half(from_.type(node.operands[0]).dtype)) return multiply_half(node);
     const auto a = operand(node.operands[0], true), b = operand(node.operands[1], false);
     if (!a || !b) return copy(node);
     const bool bytes = is_byte(from_.type(a->q).dtype);
@@ -147,10 +180,33 @@ class Multiplier : Rewriting {
     return result;
   }
 
+  // B's scales after the product.
+  Value multiply_half(const ir::Node& node) {
+    const DType half = from_.type(node.operands[0]).dtype;
+    const auto b = operand(node.operands[1], false, true);
+    if (!b || b->scales.empty() || from_.type(node.operands[1]).dtype != half) return copy(node);
+    // Two dequantised factors that the graph rounds stay as they are.
+    if (operand(node.operands[0], true, true)) return copy(node);
+    ir::MatMulAttrs attrs = node.get<ir::MatMulAttrs>();
+    attrs.dtype = DType::F32;
+    Value product = add(
+        Op::MatMul,
+        {moved_[node.operands[0].id], turned(must(ir::cast(into(), moved_[b->q.id], half)), *b)},
+        attrs);
+    for (const Value scale : b->scales)
+      product = add(Op::Mul, {product, must(ir::cast(into(), placed(scale, *b), DType::F32))});
+    const Value result = must(ir::cast(into(), product, node.type.dtype));
+    ATTACCA_CHECK(into().type(result) == node.type, "a product of bytes of another type");
+    result_.applied.push_back({"quantized product", "matmul of 16 bits and bytes"});
+    return result;
+  }
+
   // A part of a dequantised operand with the strides that it has in the product.
   Value placed(Value value, const Dequantized& operand) {
-    const Value moved = moved_[value.id];
-    const ir::Shape& extents = shape(value);
+    return turned(moved_[value.id], operand);
+  }
+  Value turned(Value moved, const Dequantized& operand) {
+    const ir::Shape extents = into().type(moved).shape;
     if (!operand.transposed || extents.empty()) return moved;
     if (extents.size() > 1) return add(Op::Transpose, {moved});
     return add(Op::Reshape, {moved}, ir::ShapeAttrs{{extents[0], Dim(1)}});
