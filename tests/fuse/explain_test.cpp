@@ -85,6 +85,22 @@ TEST(Explain, JsonIsReadBack) {
   EXPECT_EQ(value->find("regions")->as<json::Value::Array>().size(), 2u);
 }
 
+TEST(Explain, DrawsAConstantBesideEachReader) {
+  ir::Graph graph;
+  const ir::Value x = *graph.input("x", {ir::DType::F32, {ir::Dim(2)}});
+  const ir::Value w = graph.constant(*ir::Tensor::make(ir::DType::F32, {2}));
+  const std::string path = "_a_module_wé_and_a_path_that_is_far_too_long_to_read";
+  ASSERT_TRUE(graph.set_name(w, path));
+  const ir::Value y = *graph.add(ir::Op::Add, {x, w});
+  graph.add_output(*graph.add(ir::Op::Sum, {*graph.add(ir::Op::Mul, {y, w})}), "z");
+  const std::string dot = explain_dot(partition(std::move(graph)));
+  const std::string label = "label=\"_a_module_w...t_is_far_too_long_to_read: f32[2]\"";
+  const size_t first = dot.find(label);
+  ASSERT_NE(first, std::string::npos) << dot;
+  EXPECT_NE(dot.find(label, first + 1), std::string::npos) << dot;
+  EXPECT_EQ(dot.find(path), std::string::npos) << dot;
+}
+
 TEST(Explain, HostileNamesStayInsideTheirQuotes) {
   ir::Graph graph;
   graph.name = "a\"b\\";
