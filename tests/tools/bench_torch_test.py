@@ -19,6 +19,7 @@ LIBRARY = os.path.abspath(sys.argv.pop(1))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench/gpu"))
 
 import attacca_side
+import bytes_as_they_lie
 import c_abi
 import cases
 import csv_run
@@ -86,7 +87,8 @@ class Scripts(unittest.TestCase):
                       mock.patch.object(torch.cuda, "synchronize", lambda: None),
                       mock.patch.object(torch, "compile", lambda formula, **options: formula),
                       *(mock.patch.object(script, "Timed", Timed)
-                        for script in (mixed, scaled_blocks, references, stopwatch)),
+                        for script in (bytes_as_they_lie, mixed, scaled_blocks, references,
+                                       stopwatch)),
                       mock.patch.object(tuned_plan, "Library", HostLibrary),
                       mock.patch.dict(os.environ), OnTheHost()]:
             patch.__enter__()
@@ -134,6 +136,20 @@ class Scripts(unittest.TestCase):
                          [False, True, False])
         x = torch.randn(3, 256).bfloat16()
         self.assertEqual(packed_peers.autotuned_int8(x, 96, 128, 2)(1).shape, (3, 96))
+
+    def test_bytes_as_they_lie(self):
+        LaunchesNothing.launched = []
+        with mock.patch.object(tuned_plan, "Library", LaunchesNothing):
+            said = self.run_script(bytes_as_they_lie, self.out, "--rows", "3", "--shapes", "96x128",
+                                   "--layouts", "nk", "kn")
+        self.assertEqual(said, "")
+        found = self.rows(self.out)
+        self.assertEqual([(row["dtype"], row["layout"]) for row in found],
+                         [(dtype, layout) for dtype in ("bf16", "f16") for layout in ("nk", "kn")])
+        for row in found:
+            self.assertEqual((row["kernel"], row["inductor_us"]), ("some_template", ""))
+            self.assertGreater(float(row["converted_us"]), 0)
+        self.assertEqual([len(inputs) for inputs, _ in LaunchesNothing.launched], [2] * 4)
 
     def test_launches_walk_the_sets(self):
         library = tuned_plan.open_library(LIBRARY, "attacca")
