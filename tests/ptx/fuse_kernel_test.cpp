@@ -271,9 +271,11 @@ TEST(FuseKernel, LoadsOperandsWhereTheirAddressesAreKnown) {
       {"st.global.b64 [%rd5], %rd3;\n\t@%p1 bra end;\n\tend: st.global.b64 [%rd5+8], %rd3;", 2,
        true},
       {"st.global.b64 [%rd5], %rd3;\n\there: st.global.b64 [%rd5+8], %rd3;", 1, true},
-      // Addresses that memory gives, or that are computed under a predicate.
+      // Addresses that memory gives, or that are computed under a predicate or with a carry.
       {"ld.shared.b64 %rd7, [cell];\n\tadd.s64 %rd6, %rd5, %rd7;\n\t"
        "st.global.b64 [%rd6], %rd3;",
+       1, false},
+      {"add.cc.u32 %r3, %r1, 8;\n\tsetp.lt.u32 %p1, %r3, %r2;\n\t@%p1 st.global.b64 [%rd5], %rd3;",
        1, false},
       {"@%p1 add.s64 %rd5, %rd5, 8;\n\tst.global.b64 [%rd5], %rd3;", 1, false},
       // Written again for the second store, or behind both.

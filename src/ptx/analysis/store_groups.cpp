@@ -134,10 +134,12 @@ class Grouping {
 
   static bool is_pure(const Step& step) {
     if (step.instruction->predicate || !is_listed(kPure, step.opcode[0])) return false;
+    if (has_part(step.opcode, "cc")) return false;  // it writes the carry flag, too
     return std::ranges::all_of(
                step.arguments,
                [](const Argument& argument) { return argument.form == Argument::Form::Value; }) &&
-           step.arguments[0].ref.kind == Ref::Kind::Register;
+           step.arguments[0].ref.kind == Ref::Kind::Register &&
+           step.arguments[0].ref.variable->vector == 1;
   }
 
   const FunctionCode& code_;
