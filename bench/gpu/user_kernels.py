@@ -301,7 +301,15 @@ def page(facts, rows):
                   f"{geometric_mean([row['eager_us'] / row['fused_us'] for row in timed]):.2f} "
                   "times as fast as the kernel and an eager tail, "
                   f"{geometric_mean([row['inductor_us'] / row['fused_us'] for row in timed]):.2f} "
-                  "times as fast as the kernel and Inductor's (geometric means).", ""]
+                  "times as fast as the kernel and Inductor's, in fp32 mode "
+                  f"{geometric_mean([row['inductor_us'] / row['fused_fp32_us'] for row in timed]):.2f}"
+                  " times (geometric means).", ""]
+        slower = [f"{row['kernel']} {row['dtype']}, `{row['tail']}`, {mode}: "
+                  f"{row['inductor_us'] / row[name]:.2f} times"
+                  for row in timed
+                  for mode, name in (("eager", "fused_us"), ("fp32", "fused_fp32_us"))
+                  if row["inductor_us"] < 0.98 * row[name]]
+        lines += pages.listed("Slower than the kernel and Inductor's tail:", slower)
     lines += pages.table(
         ["kernel", "M x N", "tail", "identical", "kernel", "+ eager", "+ Inductor", "fused",
          "fp32"],
