@@ -149,9 +149,9 @@ def losses(rows: list[list[str]]) -> str:
     below = [f"{row[0]} {row[1]} ({', '.join(row[4::3])})" for row in rows
              if min(map(float, row[4::3])) < 0.95]
     return (f"Below 0.95 on one thread or two: {'; '.join(below) or 'none'}. "
-            "Softmax and norms are several passes over the tensor where ONNX Runtime has one "
-            "kernel, copies of slices and of halves of a rotation are not absorbed, and what "
-            "follows a product of bytes runs step by step over chunks of its rows.")
+            "Halves of a rotation are copied, each region has an overhead of about a microsecond, "
+            "and what surrounds a quantised product runs step by step over chunks of its rows "
+            "unless it is one activation with a bias, a gate or a sum.")
 
 
 def table(head: list[str], rows: list[list[str]], texts: int) -> str:
@@ -183,9 +183,10 @@ def page(rows: list[list[str]], means: list[list[str]], kinds: list[list[str]]) 
                   means, 1)
     text += "\n" + wrapped(
         "Where the time goes on one thread, Attacca / ONNX Runtime's profile. Attacca's regions "
-        "count as what they begin with: a product's elementwise tail, and a softmax's maximum, are "
-        "in its product; the exponentials of a softmax and the squares of a norm are elementwise. "
-        "ONNX Runtime's fused norms and softmax are reductions, its products of quantised tensors "
+        "count as what they begin with: a product's elementwise tail is in its product; softmax "
+        "and the part of a norm that one kernel computes are in the elementwise region or the "
+        "product that they replace a part of. ONNX Runtime's fused norms and softmax are "
+        "reductions, its products of quantised tensors "
         "include quantising.") + "\n"
     return text + table(["model", "form", *ROWS], kinds, 2)
 
