@@ -297,13 +297,14 @@ def page(facts, rows):
              "kernel then the tail op by op, each op computed exactly and rounded to the dtype, "
              "the output poisoned before.", ""]
     if timed:
+        eager, inductor, fp32 = (
+            geometric_mean([row[peer] / row[fused] for row in timed])
+            for peer, fused in (("eager_us", "fused_us"), ("inductor_us", "fused_us"),
+                                ("inductor_us", "fused_fp32_us")))
         lines += [f"{identical} of {len(timed)} pairs are identical. The fused kernel is "
-                  f"{geometric_mean([row['eager_us'] / row['fused_us'] for row in timed]):.2f} "
-                  "times as fast as the kernel and an eager tail, "
-                  f"{geometric_mean([row['inductor_us'] / row['fused_us'] for row in timed]):.2f} "
+                  f"{eager:.2f} times as fast as the kernel and an eager tail, {inductor:.2f} "
                   "times as fast as the kernel and Inductor's, in fp32 mode "
-                  f"{geometric_mean([row['inductor_us'] / row['fused_fp32_us'] for row in timed]):.2f}"
-                  " times (geometric means).", ""]
+                  f"{fp32:.2f} times (geometric means).", ""]
         slower = [f"{row['kernel']} {row['dtype']}, `{row['tail']}`, {mode}: "
                   f"{row['inductor_us'] / row[name]:.2f} times"
                   for row in timed
