@@ -298,7 +298,8 @@ def pad(case: Case) -> None:
     mode = case.one(*modes) if case.opset >= 11 and case.maybe(0.4) else "constant"
     if mode != "constant":
         dims = [6 if isinstance(dim, str) else max(dim, 4) for dim in dims]
-        return case.tested([case.input("x", dtype, dims), integers(case, "pads", pads)], mode=mode)
+        case.tested([case.input("x", dtype, dims), integers(case, "pads", pads)], mode=mode)
+        return
     for axis, dim in enumerate(dims):
         if not isinstance(dim, str) and dim > 2 and case.maybe(0.2):
             pads[axis] = -1
