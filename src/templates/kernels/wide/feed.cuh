@@ -33,7 +33,7 @@ struct ColumnsWidener {
   const char* memory;
   int own;  // this thread's first pair in a stage
   uint32_t flip, zeros;
-  uint32_t pairs[kGroupParts][kSteps][4];
+  int stage_at = 0;
 
   __device__ __forceinline__ explicit ColumnsWidener(const Consumer& consumer)
       : memory(consumer.memory),
@@ -44,28 +44,19 @@ struct ColumnsWidener {
           row / 2 % 4 * 16 + consumer.lane % 4 * 2;
   }
 
-  __device__ __forceinline__ void fetch(int stage) {
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      // A step's 16 values of k are one piece. Rows 8 apart have their pieces at the same places.
-      const char* const from = memory + ((own + stage * kStageBytes) ^ (step * 16));
-#pragma unroll
-      for (int part = 0; part < kGroupParts; ++part)
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-          pairs[part][step][i] = *reinterpret_cast<const uint16_t*>(
-              from + part * Weights::kBoxBytes + i % 2 * 8 * Weights::kBox + i / 2 * 8);
-    }
-  }
+  __device__ __forceinline__ void fetch(int stage) { stage_at = own + stage * kStageBytes; }
 
   // REQUIRES: no product reads `to` any more.
   __device__ __forceinline__ void widen(int step, Fragments& to) const {
+    // A step's 16 values of k are one piece. Rows 8 apart have their pieces at the same places.
+    const char* const from = memory + (stage_at ^ (step * 16));
 #pragma unroll
     for (int part = 0; part < kGroupParts; ++part)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        to.of[part][i] =
-            attacca_packed_weights::widen_chosen(pairs[part][step][i] ^ flip, 0x4140, zeros);
+        const uint32_t pair = *reinterpret_cast<const uint16_t*>(
+            from + part * Weights::kBoxBytes + i % 2 * 8 * Weights::kBox + i / 2 * 8);
+        to.of[part][i] = attacca_packed_weights::widen_chosen(pair ^ flip, 0x4140, zeros);
         pin(to.of[part][i]);
       }
   }
