@@ -224,8 +224,9 @@ def learn_doubt(measured, guessed):
     from boosted_trees import fit
 
     def off(one, guess):
-        took = min(one.peer, guess.unfused_seconds) / one.templates.seconds[guess.templates.argmin()]
-        return abs(math.log(took * guess.templates.min() / guess.unfused.min()))
+        template = guess.templates.argmin()
+        took = min(one.peer, guess.unfused_seconds) / one.templates.seconds[template]
+        return abs(math.log(took * guess.templates[template] / guess.unfused.min()))
     target = [math.log((LEAST_DOUBT + off(*pair)) / USUAL_DOUBT) for pair in zip(measured, guessed)]
     return fit(features_of_best(measured, guessed), np.array(target), np.ones(len(target)),
                np.arange(len(target)), **DOUBT_BOOSTING)

@@ -14,7 +14,7 @@ namespace attacca::python {
 namespace {
 
 // How a result is made: function(*layout, dtype), or function(*layout, dtype=, device=).
-using Made = std::tuple<nb::object, nb::tuple, nb::object, nb::object>;
+using Made = std::tuple<nb::object, nb::object, nb::object, nb::object>;
 struct Allocation {
   nb::object function;
   nb::tuple layout;          // its shape, and its strides if the function takes them
@@ -39,7 +39,7 @@ struct Allocation {
 
 Allocation allocation(const Made& made) {
   const auto& [function, layout, dtype, device] = made;
-  return {function, layout, dtype, device};
+  return {function, nb::cast<nb::tuple>(layout), dtype, device};
 }
 
 // What a launch on a GPU needs besides: the stream, and the workspace.

@@ -76,7 +76,6 @@ std::string metadata(const attacca_record& record) {
       << "  \"packed_floats\": " << boolean(info.packed_floats) << ",\n"
       << "  \"packed_rounds\": " << boolean(info.packed_rounds) << ",\n"
       << "  \"packed_scale_bits\": " << info.packed_scale_bits << ",\n"
-      << "  \"widened\": " << boolean(info.widened) << ",\n"
       << "  \"tile\": [" << info.tile_m << ", " << info.tile_n << ", " << info.tile_k << "],\n"
       << "  \"cluster\": [" << info.cluster_m << ", " << info.cluster_n << ", " << info.cluster_k
       << "],\n"
@@ -89,6 +88,8 @@ std::string metadata(const attacca_record& record) {
       << "  \"align_a\": " << info.align_a << ",\n"
       << "  \"align_b\": " << info.align_b << ",\n"
       << "  \"align_d\": " << info.align_d << ",\n";
+  // Where it is true alone, so that the fingerprints of other templates stay as they were.
+  if (info.widened) out << "  \"widened\": true,\n";
   print_hole(out, info);
   out << "  \"kernel\": " << quoted(record.entry.name) << ",\n"
       << "  \"params_bytes\": " << record.entry.params_bytes << ",\n"
