@@ -106,8 +106,6 @@ OUTDATED = {
     "gpu-references": ("2026-11-22", f"{WGMMA} {NAMES}"),
     "gpu-blocks": ("2026-11-22", WGMMA),
     "gpu-splice": ("2026-11-22", f"{WGMMA} {NAMES}"),
-    "gpu-user-kernels": ("2026-11-24", "Eager mode computes silu of bf16 and f16 in f32 since, "
-                                       "where that decides the rounding."),
     "cpu": ("2026-11-22", "GELU is more exact near 0 since, by a few more operations."),
 }
 MARK = "> **Older than the code.** "

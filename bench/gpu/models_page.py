@@ -98,7 +98,7 @@ def page(rows, facts):
              "within the first call's time, or the cost model chooses.", "", *summary(rows),
              "## A call", "",
              "Microseconds of the whole model, medians of turns: in a CUDA graph, and *direct*, "
-             "with the host's part, each contender compiled alone. *Error* is the root mean square "
+             "with the host's part. *Error* is the root mean square "
              "of the difference from Inductor's result, over that of the result.", ""]
     lines += pages.table(
         ["model", "layers", "batch", "tokens", "Inductor", "Attacca", "ratio", "Inductor direct",

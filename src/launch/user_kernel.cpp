@@ -174,16 +174,17 @@ class LoadedKernel {
   }
 
   // Of Triton's kernels on an H200 (docs/benchmarks/gpu-user-kernels.md), all gained by a tail
-  // there except by exponentials and the like of f32 at several stores, and by those that eager
-  // mode computes in f64. Empty: none. REQUIRES: no obstacles().
+  // there except by exponentials and the like: of f32 at several stores, and in eager mode by those
+  // that are computed in f64 or at several stores. Empty: none. REQUIRES: no obstacles().
   Result<std::string> doubt(const problem::Problem& problem) const {
     ATTACCA_TRY(const ptx::Analysis* analysis, this->analysis());
     for (const epilogue::Node& node : problem.epilogue.nodes) {
       if (!node.function.empty() || info(node.op).cost < kDearCost) continue;
-      if (problem.mode == ir::Mode::Eager && !epilogue::is_decided_narrowly(node))
+      const bool at_one_store = analysis->stores.size() == 1;
+      if (problem.mode == ir::Mode::Eager && !(at_one_store && epilogue::is_decided_narrowly(node)))
         return fmt::format("{} was measured to be slow there in eager mode: tune to know",
                            name(node.op));
-      if (analysis->stores.size() > 1 && node.dtype == ir::DType::F32 &&
+      if (!at_one_store && node.dtype == ir::DType::F32 &&
           problem.mode == ir::Mode::Fp32 && problem.epilogue.outputs[0].dtype == ir::DType::F32)
         return fmt::format(
             "it stores at {} places, where {} of f32 was measured to be slow: tune to know",
