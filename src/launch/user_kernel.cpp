@@ -184,8 +184,8 @@ class LoadedKernel {
       if (problem.mode == ir::Mode::Eager && !(at_one_store && epilogue::is_decided_narrowly(node)))
         return fmt::format("{} was measured to be slow there in eager mode: tune to know",
                            name(node.op));
-      if (!at_one_store && node.dtype == ir::DType::F32 &&
-          problem.mode == ir::Mode::Fp32 && problem.epilogue.outputs[0].dtype == ir::DType::F32)
+      if (!at_one_store && node.dtype == ir::DType::F32 && problem.mode == ir::Mode::Fp32 &&
+          problem.epilogue.outputs[0].dtype == ir::DType::F32)
         return fmt::format(
             "it stores at {} places, where {} of f32 was measured to be slow: tune to know",
             analysis->stores.size(), name(node.op));
