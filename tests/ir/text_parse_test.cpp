@@ -150,7 +150,7 @@ TEST(TextParse, TheExamplesOfTheDocumentationParse) {
     EXPECT_EQ(print_graph(parsed(print_graph(graph))), print_graph(graph));
     ++examples;
   }
-  EXPECT_EQ(examples, 4);
+  EXPECT_EQ(examples, 5);
 }
 
 TEST(TextParse, AGraphOfTenThousandNodesParsesAtOnce) {

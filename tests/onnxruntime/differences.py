@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 import numpy as np
+from onnx import TensorProto as T
 
 from cases import Case
+
+LARGEST_BFLOAT16 = np.float32(3.3895314e38)
 
 # Whether all elements that differ are of this kind.
 Applies = Callable[[Case, int, Any, Any, dict[str, Any]], bool]
@@ -89,6 +92,15 @@ def scale_of_zeros(case: Case, output: int, mine: Any, theirs: Any, values: dict
 def clip_nan(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
     bounds = [values[name] for name in ("low", "high") if name in values]
     return any(bool(np.isnan(each)) for each in bounds) and bool(np.isnan(mine).all())
+
+
+@add("Clip", "an infinity beyond bfloat16's range without a bound there", "attacca",
+     "a bound that is not given is the type's lowest or largest number; the oracle clips bfloat16 "
+     "in float32, whose bounds are infinities of bfloat16")
+def clip_infinity(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
+    differ = (mine != theirs) & ~(np.isnan(mine) & np.isnan(theirs))
+    return case.dtype == T.BFLOAT16 and {"low", "high"} - values.keys() != set() and \
+        bool((np.isinf(theirs) & (mine == np.copysign(LARGEST_BFLOAT16, theirs)))[differ].all())
 
 
 @add("Dropout", "the mask in opsets 10 and 11", "both",

@@ -129,8 +129,8 @@ class StandIn(unittest.TestCase):
         half, calls = np.dtype("float16"), _core.CallCache()
         _core.know_numpy(np.ndarray)
         given = [np.zeros((n, 60), half) for n in (16, 60, 60)]
-        calls.add(given, None, instance, [0, 1, 2], [(np.empty, (16, 60), half, None)],
-                  (stream, 3, (workspace, (instance.workspace_bytes,), np.uint8, None)))
+        calls.add(given, None, instance, [0, 1, 2], [(np.empty, ((16, 60),), half, None)],
+                  (stream, 3, (workspace, ((instance.workspace_bytes,),), np.uint8, None)))
         for _ in range(2):
             self.assertEqual(calls.run(given, None).shape, (16, 60))
         self.assertEqual(streams, [3, 3])
