@@ -9,7 +9,6 @@ Each time is the median of graphs of launches over buffers that together exceed 
 copy that each call converts, `ratio` cuBLAS's time over ours; `inductor_us`, with --inductor, that
 of torch.compile(mode="max-autotune-no-cudagraphs") on mm(x, w.to(x.dtype))."""
 
-import argparse
 import sys
 
 import torch
@@ -77,11 +76,7 @@ def measure(library, case, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    tuned_plan.add_options(parser)
-    parser.add_argument("--out", default="-", help="a CSV; -: standard output")
-    parser.add_argument("--minutes", type=float, default=3)
+    parser = tuned_plan.option_parser(__doc__, 3)
     parser.add_argument("--dtypes", nargs="*", default=list(DTYPES), choices=list(DTYPES))
     parser.add_argument("--layouts", nargs="*", default=["nk"], choices=list(LAYOUTS))
     parser.add_argument("--rows", nargs="*", type=int, default=ROWS)

@@ -10,7 +10,6 @@ bytes over our time; `torch_us`, with --torch, the time of PyTorch's own kernel 
 (packed_peers.py); `product_us`, where there is an epilogue, our product without it, in the same
 turns."""
 
-import argparse
 import sys
 
 import torch
@@ -111,11 +110,7 @@ def measure(library, case, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    tuned_plan.add_options(parser)
-    parser.add_argument("--out", default="-", help="a CSV; -: standard output")
-    parser.add_argument("--minutes", type=float, default=5)
+    parser = tuned_plan.option_parser(__doc__, 5)
     parser.add_argument("--codes", nargs="*", default=["s4", "s8"], choices=list(CODES))
     parser.add_argument("--epilogues", nargs="*", default=["none"], choices=list(EPILOGUES))
     parser.add_argument("--rows", nargs="*", type=int, default=ROWS)

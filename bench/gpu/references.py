@@ -14,7 +14,6 @@
 `unfused_us`: Attacca's own unfused path, timed by the tuner. Results are compared with f32 before
 they are timed."""
 
-import argparse
 import sys
 from typing import NamedTuple
 
@@ -119,12 +118,8 @@ def measure(library, case, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    tuned_plan.add_options(parser)
-    parser.add_argument("--out", default="docs/benchmarks/gpu-references",
-                        help="without .csv, .md and .svg")
-    parser.add_argument("--minutes", type=float, default=6)
+    parser = tuned_plan.option_parser(__doc__, 6, "docs/benchmarks/gpu-references",
+                                      "without .csv, .md and .svg")
     parser.add_argument("--suites", nargs="*", default=["int8", "shapes", "tails"])
     parser.add_argument("--done", nargs="*", default=[], metavar="CSV",
                         help="leaves out the cases in these")

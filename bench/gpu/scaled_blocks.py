@@ -11,7 +11,6 @@ Each time is the median of graphs of launches over buffers that together exceed 
 `unfused_us` is the time of Attacca's own unfused path (cuBLASLt and a pointwise kernel), `tflops`
 the rate of the selected candidate. An empty cell: PyTorch refuses the product."""
 
-import argparse
 import sys
 
 import torch
@@ -92,11 +91,7 @@ def measure(library, case, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    tuned_plan.add_options(parser)
-    parser.add_argument("--out", default="-", help="a CSV; -: standard output")
-    parser.add_argument("--minutes", type=float, default=3)
+    parser = tuned_plan.option_parser(__doc__, 3)
     parser.add_argument("--scales", nargs="*", default=list(SCALES), choices=list(SCALES))
     parser.add_argument("--results", nargs="*", default=["bf16"], choices=["bf16", "f8e4m3"])
     arguments = parser.parse_args()

@@ -1,16 +1,23 @@
 """A plan of the C library for certain sizes, tuned as it is prepared, and its launches on PyTorch's
 tensors and current stream."""
 
+import argparse
 import os
 
 from c_abi import Library
 
 
-def add_options(parser):
-    """Options for Attacca's path and its tuning time."""
+def option_parser(description, minutes, out="-", what="a CSV; -: standard output"):
+    """With the options for Attacca's path, its tuning time, the time for all cases, and where rows
+    go: their defaults are `minutes` and `out`, and `what` says what that is."""
+    parser = argparse.ArgumentParser(description=description,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--attacca", required=True, help="the program: it times candidates")
     parser.add_argument("--library", required=True, help="libattacca.so")
     parser.add_argument("--limit", type=float, default=20, help="seconds of tuning a case")
+    parser.add_argument("--out", default=out, help=what)
+    parser.add_argument("--minutes", type=float, default=minutes)
+    return parser
 
 
 def open_library(path, program):
