@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 
 #include "ir/interpret/last_place.hpp"
+#include "ir/text/text.hpp"
 #include "launch/candidate.hpp"
 #include "launch/legality.hpp"
 #include "launch/prepare.hpp"
@@ -222,6 +223,20 @@ std::string compare_bits(const std::vector<Tensor>& got, const std::vector<Tenso
     }
   }
   return {};
+}
+
+Prepared prepare_text(const std::string& text, ir::Bindings given, uint64_t seed, ir::Mode mode) {
+  const auto graph = ir::parse_graph(text);
+  ATTACCA_CHECK(graph.has_value(), text + to_string(graph.error()));
+  auto inputs = run::random_inputs(*graph, {}, seed, std::move(given));
+  ATTACCA_CHECK(inputs.has_value(), "no inputs");
+  auto each = make_case(*graph, {}, mode, *std::move(inputs));
+  ATTACCA_CHECK(each.has_value(), text + to_string(each.error()));
+  Prepared prepared;
+  prepared.name = text;
+  prepared.reference = make_reference(*each);
+  prepared.each = *std::move(each);
+  return prepared;
 }
 
 std::string template_test_name(const ::testing::TestParamInfo<std::string>& info) {

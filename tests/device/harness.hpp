@@ -73,6 +73,9 @@ struct Prepared {
   Reference reference;
 };
 
+// Of a graph without symbols, with random inputs but for those that are given.
+Prepared prepare_text(const std::string& text, ir::Bindings given, uint64_t seed, ir::Mode mode);
+
 // A test by template is given the template's name; empty: the unfused path.
 std::string template_test_name(const ::testing::TestParamInfo<std::string>& info);
 

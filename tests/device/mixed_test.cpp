@@ -53,19 +53,10 @@ std::string graph_text(const Extents& extents, const ir::Packing& packing, ir::D
       name(a), extents.m, extents.n, extents.k, layout->bytes, to_string(packing), epilogue);
 }
 
-Prepared prepare(const std::string& text, ir::Bindings given, uint64_t seed,
-                 ir::Mode mode = ir::Mode::Fp32) {
-  const auto graph = ir::parse_graph(text);
-  ATTACCA_CHECK(graph.has_value(), text + to_string(graph.error()));
-  auto inputs = run::random_inputs(*graph, {}, seed, std::move(given));
-  ATTACCA_CHECK(inputs.has_value(), "no inputs");
-  auto each = make_case(*graph, {}, mode, *std::move(inputs));
-  ATTACCA_CHECK(each.has_value(), text + to_string(each.error()));
-  ATTACCA_CHECK(each->problem.products[0].packed.has_value(), text + "no packed product");
-  Prepared prepared;
-  prepared.name = text;
-  prepared.reference = make_reference(*each);
-  prepared.each = *std::move(each);
+Prepared prepare_packed(const std::string& text, ir::Bindings given, uint64_t seed,
+                        ir::Mode mode = ir::Mode::Fp32) {
+  Prepared prepared = prepare_text(text, std::move(given), seed, mode);
+  ATTACCA_CHECK(prepared.each->problem.products[0].packed.has_value(), text + "no packed product");
   return prepared;
 }
 
@@ -75,9 +66,10 @@ std::vector<Prepared> make_cases(ir::Mode mode) {
   in_parallel(kCount, [&](int i) {
     const auto index = static_cast<size_t>(i);
     const ir::DType a = index / 2 % 2 == 0 ? ir::DType::BF16 : ir::DType::F16;
-    prepared[index] = prepare(graph_text(kShapes[index % std::size(kShapes)], packing_of(index, a),
-                                         a, kEpilogues[index / 7 % std::size(kEpilogues)]),
-                              {}, index + 1, mode);
+    prepared[index] =
+        prepare_packed(graph_text(kShapes[index % std::size(kShapes)], packing_of(index, a), a,
+                                  kEpilogues[index / 7 % std::size(kEpilogues)]),
+                       {}, index + 1, mode);
   });
   return prepared;
 }
@@ -132,7 +124,8 @@ TEST(MixedTail, sharesTheLastTiles) {
       for (const int k : {320, 64}) {
         ir::Packing packing = packing_of(kind, a);
         packing.scales = a;
-        prepared.push_back(prepare(graph_text({300, 8584, k}, packing, a, "silu(y + b)"), {}, 3));
+        prepared.push_back(
+            prepare_packed(graph_text({300, 8584, k}, packing, a, "silu(y + b)"), {}, 3));
       }
   int run = 0;
   for (const templates::Template& each : toolbox()->catalog().templates()) {
@@ -175,8 +168,8 @@ TEST(MixedScales, ofEveryKindStayInTheirColumns) {
       std::fill(codes + 7 * row, codes + 8 * row, uint8_t{0});
       std::fill(codes + 8 * row, codes + 9 * row, uint8_t{0x77});
       std::fill(codes + 9 * row, codes + 10 * row, uint8_t{0x88});
-      const Prepared prepared = prepare(graph_text(extents, packing, a, "cast(y, f32)"),
-                                        {{"w", *ir::pack(from, packing)}}, 3);
+      const Prepared prepared = prepare_packed(graph_text(extents, packing, a, "cast(y, f32)"),
+                                               {{"w", *ir::pack(from, packing)}}, 3);
       for (const Candidate& candidate : every_candidate(prepared)) {
         const auto outputs = run_candidate(*prepared.each, candidate);
         ASSERT_TRUE(outputs) << to_string(outputs.error());
@@ -208,7 +201,7 @@ TEST(MixedScales, ofEveryKindStayInTheirColumns) {
 
 TEST(MixedRuns, giveTheSameBitsEveryTime) {
   const ir::Packing packing{ir::DType::S8, 4, 128, ir::DType::BF16, true};
-  const Prepared prepared = prepare(
+  const Prepared prepared = prepare_packed(
       graph_text({16, 1032, 4096}, packing, ir::DType::BF16, "cast(silu(y + b), f32)"), {}, 11);
   for (const Candidate& candidate : every_candidate(prepared)) {
     const auto first = run_candidate(*prepared.each, candidate);

@@ -42,17 +42,8 @@ std::string widened_text(size_t index) {
 }
 
 Prepared prepare_widened(const std::string& text, uint64_t seed, ir::Mode mode) {
-  const auto graph = ir::parse_graph(text);
-  ATTACCA_CHECK(graph.has_value(), text + to_string(graph.error()));
-  auto inputs = run::random_inputs(*graph, {}, seed, {});
-  ATTACCA_CHECK(inputs.has_value(), "no inputs");
-  auto each = make_case(*graph, {}, mode, *std::move(inputs));
-  ATTACCA_CHECK(each.has_value(), text + to_string(each.error()));
-  ATTACCA_CHECK(problem::is_widened(each->problem.views.products[0]), text + "no bytes");
-  Prepared prepared;
-  prepared.name = text;
-  prepared.reference = make_reference(*each);
-  prepared.each = *std::move(each);
+  Prepared prepared = prepare_text(text, {}, seed, mode);
+  ATTACCA_CHECK(problem::is_widened(prepared.each->problem.views.products[0]), text + "no bytes");
   return prepared;
 }
 

@@ -20,22 +20,6 @@ ChainKernel find_chain_kernel(bool, Activation, Join, bool, bool) {
 #else
 namespace {
 
-template <Activation kActivation, class D, class V>
-HWY_INLINE V activate(D d, V x, float alpha) {
-  if constexpr (kActivation == Activation::Relu)
-    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
-  else if constexpr (kActivation == Activation::Gelu)
-    return gelu_f32(d, x);
-  else if constexpr (kActivation == Activation::GeluCoarse)
-    return gelu_coarse(d, x);
-  else if constexpr (kActivation == Activation::GeluTanh)
-    return gelu_tanh_f32(d, x);
-  else if constexpr (kActivation == Activation::Silu)
-    return gated(d, x, hn::Mul(hn::Set(d, alpha), x));
-  else
-    return x;
-}
-
 template <bool kBF16, class D>
 HWY_INLINE hn::VFromD<D> load(D d, const void* from, int64_t at) {
   if constexpr (!kBF16) {

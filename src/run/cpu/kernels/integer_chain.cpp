@@ -33,20 +33,6 @@ HWY_INLINE Floats scaled(const ScaledRow& row, const int32_t* accumulators, cons
   return row.count > 1 ? hn::Mul(x, hn::Set(kFloats, row.scales[1])) : x;
 }
 
-template <Activation kActivation>
-HWY_INLINE Floats activated(Floats x, float alpha) {
-  if constexpr (kActivation == Activation::Relu)
-    return hn::IfThenElse(hn::Lt(x, hn::Zero(kFloats)), hn::Zero(kFloats), x);
-  else if constexpr (kActivation == Activation::Gelu)
-    return gelu_f32(kFloats, x);
-  else if constexpr (kActivation == Activation::GeluTanh)
-    return gelu_tanh_f32(kFloats, x);
-  else if constexpr (kActivation == Activation::Silu)
-    return gated(kFloats, x, hn::Mul(hn::Set(kFloats, alpha), x));
-  else
-    return x;
-}
-
 template <class T>
 HWY_INLINE void store_result(const IntegerChainArgs& args, Floats x, T* to) {
   if constexpr (std::is_same_v<T, float>) {
@@ -87,7 +73,7 @@ template <Activation kActivation, Join kJoin>
 HWY_INLINE Floats computed(const IntegerChainArgs& args, const Row& row, int64_t at) {
   Floats value = scaled(args.x, row.x, row.x_shift, at);
   if (row.bias) value = hn::Add(value, hn::LoadU(kFloats, row.bias + at));
-  value = activated<kActivation>(value, args.alpha);
+  value = activate<kActivation>(kFloats, value, args.alpha);
   if constexpr (kJoin == Join::Mul)
     value = hn::Mul(value, scaled(args.gate, row.gate, row.gate_shift, at));
   if constexpr (kJoin == Join::Add) value = hn::Add(value, hn::LoadU(kFloats, row.other + at));

@@ -8,6 +8,7 @@
 
 #include "hwy/highway.h"
 
+#include "run/cpu/kernels/chain.hpp"
 #include "run/cpu/kernels/simd_math-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -142,6 +143,23 @@ HWY_INLINE V mish_f32(D d, V x) {
         return hn::Mul(v, hn::Div(n, hn::Add(n, two)));
       },
       x);
+}
+
+// `alpha`: the factor of x in Silu's sigmoid.
+template <Activation kActivation, class D, class V>
+HWY_INLINE V activate(D d, V x, float alpha) {
+  if constexpr (kActivation == Activation::Relu)
+    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
+  else if constexpr (kActivation == Activation::Gelu)
+    return gelu_f32(d, x);
+  else if constexpr (kActivation == Activation::GeluCoarse)
+    return gelu_coarse(d, x);
+  else if constexpr (kActivation == Activation::GeluTanh)
+    return gelu_tanh_f32(d, x);
+  else if constexpr (kActivation == Activation::Silu)
+    return gated(d, x, hn::Mul(hn::Set(d, alpha), x));
+  else
+    return x;
 }
 
 }  // namespace attacca::run::HWY_NAMESPACE
