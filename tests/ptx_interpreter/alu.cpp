@@ -317,6 +317,18 @@ std::optional<Alu> permute_alu(Parts parts) {
              }};
 }
 
+// dp4a: four products of bytes, and a sum.
+std::optional<Alu> dot_product_alu(Parts parts) {
+  if (!parts.take("s32") || !parts.take("s32") || !parts.empty()) return std::nullopt;
+  return Alu{3, [](Sources sources) {
+               uint64_t sum = sources[2];
+               for (int shift = 0; shift < 32; shift += 8)
+                 sum += static_cast<uint64_t>(static_cast<int8_t>(sources[0] >> shift) *
+                                              static_cast<int8_t>(sources[1] >> shift));
+               return sum;
+             }};
+}
+
 // shf: 64 bits shifted, 32 taken.
 std::optional<Alu> funnel_alu(Parts parts) {
   const bool left = parts.take("l");
@@ -531,9 +543,10 @@ std::optional<Comparison> find_comparison(std::string_view opcode) {
 std::optional<Alu> find_alu(std::string_view opcode) {
   const Parts parts(opcode);
   static const std::map<std::string_view, std::optional<Alu> (*)(Parts)> special = {
-      {"lop3", logic3_alu},   {"prmt", permute_alu},  {"shf", funnel_alu},
-      {"bfe", bit_field_alu}, {"bfi", bit_field_alu}, {"copysign", copysign_alu},
-      {"selp", select_alu},   {"mov", move_alu},      {"cvt", convert_alu}};
+      {"lop3", logic3_alu},     {"prmt", permute_alu},  {"shf", funnel_alu},
+      {"bfe", bit_field_alu},   {"bfi", bit_field_alu}, {"copysign", copysign_alu},
+      {"selp", select_alu},     {"mov", move_alu},      {"cvt", convert_alu},
+      {"dp4a", dot_product_alu}};
   if (const auto at = special.find(parts.first()); at != special.end()) return at->second(parts);
   Parts rest = parts;
   const auto type = rest.take_type();

@@ -53,6 +53,7 @@ TEST(Alu, ComputesWhatTheManualSays) {
       {"lop3.b32", {0xF0F0, 0xCCCC, 0xAAAA, 0x96}, 0xF0F0 ^ 0xCCCC ^ 0xAAAA},
       {"prmt.b32", {0x33221100, 0x77665544, 0x7531}, 0x77553311},
       {"prmt.b32", {0x00008000, 0, 0x9999}, 0xFFFFFFFF},
+      {"dp4a.s32.s32", {0xFF02037F, 0x0480057F, 10}, 10 - 4 - 256 + 15 + 16129},
       {"shf.l.wrap.b32", {0x80000000, 1, 33}, 3},
       {"shf.r.clamp.b32", {0x80000000, 1, 40}, 1},
       {"bfe.u32", {0xABCD, 4, 8}, 0xBC},

@@ -32,6 +32,7 @@ import scaled_blocks
 import stopwatch
 import torch_bench
 import tuned_plan
+import user_kernel_cases
 import user_kernels
 
 GPU = types.SimpleNamespace(L2_cache_size=2000, name="a CPU")
@@ -225,8 +226,10 @@ class Scripts(unittest.TestCase):
 
 class UserKernels(unittest.TestCase):
     def test_every_pair_has_a_row_and_a_failure_its_reason(self):
-        made = [types.SimpleNamespace(name=name, shape=(4, 8), dtype="bf16", arguments="some")
-                for name in "ab"]
+        made = [user_kernel_cases.Case(name, None, (4, 8), "bf16", 0, None, {}, 1,
+                                       lambda *_: "some") for name in "ab"]
+        for case in made:
+            case.prepare(torch)
 
         def measure(options, driver, case, tail, torch):
             if case.name == "b":
@@ -236,8 +239,8 @@ class UserKernels(unittest.TestCase):
                                                          "fused_us", "fused_fp32_us"), 2.0)}
         with tempfile.TemporaryDirectory() as folder, \
                 mock.patch.multiple(user_kernels, Driver=mock.Mock(), measure=measure,
-                                    cases=lambda: made,
                                     triton_version=lambda: "none"), \
+                mock.patch.object(user_kernel_cases, "cases", lambda: made), \
                 mock.patch.multiple(torch.cuda, init=mock.Mock(),
                                     get_device_name=lambda: "a CPU"), \
                 OnTheHost():
