@@ -85,14 +85,16 @@ def layer_norm(rows):
         x = randn(torch, rows, 4096, dtype=torch.bfloat16)
         return ([x, torch.empty_like(x), bits(1e-5)],
                 lambda: torch.nn.functional.layer_norm(x.double(), (4096,), eps=1e-5))
-    return CudaCase("row_kernels", "cub_layer_norm", (rows, 4096), "bf16", 1, (rows, 1, 1), 256, 0, make)
+    return CudaCase("row_kernels", "cub_layer_norm", (rows, 4096), "bf16", 1, (rows, 1, 1), 256,
+                    0, make)
 
 
 def softmax(rows):
     def make(torch):
         x = randn(torch, rows, 1024, dtype=torch.float32)
         return [x, torch.empty_like(x)], lambda: torch.softmax(x.double(), 1)
-    return CudaCase("row_kernels", "cub_softmax", (rows, 1024), "f32", 1, (rows, 1, 1), 128, 0, make)
+    return CudaCase("row_kernels", "cub_softmax", (rows, 1024), "f32", 1, (rows, 1, 1), 128, 0,
+                    make)
 
 
 def scan(rows):
@@ -111,8 +113,8 @@ def rms_norm(rows):
             wide = x.double()
             return wide * torch.rsqrt(wide.square().mean(1, keepdim=True) + 1e-5) * gain.double()
         return [x, gain, torch.empty_like(x), rows, bits(1e-5)], exact
-    return CudaCase("row_kernels", "warp_rms_norm", (rows, 1024), "f16", 2, (ceil_div(rows, 4), 1, 1), 128,
-                    0, make)
+    return CudaCase("row_kernels", "warp_rms_norm", (rows, 1024), "f16", 2, (ceil_div(rows, 4), 1,
+                    1), 128, 0, make)
 
 
 def rope(rows, heads, dim):
@@ -142,8 +144,8 @@ def causal_conv(rows, columns):
                 lambda: torch.nn.functional.conv1d(
                     torch.nn.functional.pad(x.double()[None], (3, 0)), taps.double()[:, None],
                     groups=rows)[0])
-    return CudaCase("row_kernels", "causal_conv", (rows, columns), "bf16", 2,
-                    (ceil_div(columns, 1024), rows, 1), 128, 0, make)
+    return CudaCase("row_kernels", "causal_conv", (rows, columns), "bf16", 2, (ceil_div(columns,
+                    1024), rows, 1), 128, 0, make)
 
 
 # ---- Weights in blocks of 32
@@ -182,8 +184,8 @@ def quantized(entry, rows, columns):
             return (x.double() * x_scale.double()).view(TOKENS, columns) @ wide_w.t()
         out = torch.empty(TOKENS, rows, device="cuda")
         return [stored, as_bytes(torch, x_scale, sums, x), out, rows, blocks], exact
-    return CudaCase("block_quantized", entry, (TOKENS, rows), "f32", 2, (ceil_div(rows, 4), 1, 1), 128, 0,
-                    make)
+    return CudaCase("block_quantized", entry, (TOKENS, rows), "f32", 2, (ceil_div(rows, 4), 1, 1),
+                    128, 0, make)
 
 
 # ---- Attention
@@ -197,8 +199,8 @@ def flash_forward(heads, length):
             some = (each[:2].double() for each in (q, k, v))
             return torch.nn.functional.scaled_dot_product_attention(*some).view(-1, 64)
         return [q, k, v, out, length, bits(0.125 * 1.4426950408889634)], exact
-    return CudaCase("attention", "flash_forward", (heads * length, 64), "bf16", 3,
-                    (length // 64, heads, 1), 128, 0, make)
+    return CudaCase("attention", "flash_forward", (heads * length, 64), "bf16", 3, (length // 64,
+                    heads, 1), 128, 0, make)
 
 
 def flash_combine(rows, splits):
@@ -208,8 +210,8 @@ def flash_combine(rows, splits):
         out = torch.empty(rows, 128, device="cuda", dtype=torch.bfloat16)
         return ([parts, logs, out, rows, splits],
                 lambda: (torch.softmax(logs.double(), 0)[..., None] * parts.double()).sum(0))
-    return CudaCase("attention", "flash_combine", (rows, 128), "bf16", 2, (ceil_div(rows, 4), 1, 1),
-                    128, 0, make)
+    return CudaCase("attention", "flash_combine", (rows, 128), "bf16", 2, (ceil_div(rows, 4), 1,
+                    1), 128, 0, make)
 
 
 # ---- Products
@@ -222,7 +224,8 @@ def product(entry, m, n, k, dtype, threads, shared, b_is_transposed=True):
         out = torch.empty(m, n, device="cuda", dtype=kind)
         return ([a, b, out, m, n, k],
                 lambda: a.double() @ (b.double().t() if b_is_transposed else b.double()))
-    return CudaCase("products", entry, (m, n), dtype, 2, (m // 128, n // 128, 1), threads, shared, make)
+    return CudaCase("products", entry, (m, n), dtype, 2, (m // 128, n // 128, 1), threads, shared,
+                    make)
 
 
 def cases():

@@ -1,5 +1,5 @@
-// Attention in the structure of FlashAttention: online softmax over tiles of keys, in registers, and
-// the step that joins the parts of a decode that was split along the keys.
+// Attention in the structure of FlashAttention: online softmax over tiles of keys, in registers,
+// and the step that joins the parts of a decode that was split along the keys.
 #include <cstdint>
 #include <cuda_bf16.h>
 #include <cuda_pipeline.h>
