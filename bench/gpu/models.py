@@ -3,12 +3,14 @@
 
 Each case is one model, batch and number of tokens. The time to the first result is taken cold
 (empty caches of Inductor, Triton and Attacca) and warm (again from the caches on disk); then a call
-is timed in turns in a CUDA graph and without one, and its kernels are added up by kind. Rows are
-written as they come, so that a run that its `--minutes` end is whole; run again with the same --csv
-it goes on. models_page.py makes the page of it. Attacca's package must be importable.
+is timed in turns in a CUDA graph and without one. `--parts` adds up the kernels of a call by kind
+instead: the profiler slows all later launches of its process. Rows are written as they come, so
+that a run that its `--minutes` end is whole; run again with the same --csv it goes on.
+models_page.py makes the page of one CSV or of both. Attacca's package must be importable.
 
     bench/gpu/models.py --minutes 5 --csv models.csv
     bench/gpu/models.py --minutes 5 --csv models.csv --models llama,opt --tokens 16,512 --layers 32
+    bench/gpu/models.py --minutes 5 --csv parts.csv --parts
     bench/gpu/models.py --device cpu --tiny --csv /tmp/models.csv    # tests it; times mean nothing
 """
 
@@ -123,37 +125,48 @@ def times(model, inputs, args, order, folder):
         outputs[contender] = result(function(**inputs)).clone()
         calls[contender, turn] = functools.partial(function, **inputs)
     row["error"] = blocks.error(outputs["attacca"].float(), outputs["inductor"].double())
-    row |= of_each(calls, args, 3 * args.turns, "direct_")
-    row["direct_ratio"] = row["inductor_direct_us"] / row["attacca_direct_us"]
-    if args.device == "cpu":
-        return row
-    try:
-        for (contender, turn), call in calls.items():
-            graphs[contender, turn] = blocks.captured(call, ())
-            row |= {f"{contender}_{part}_us": us for part, us in parts(call).items()}
-    except Exception as failure:  # noqa: BLE001  a model that waits for the GPU
-        return row | {"note": f"not captured: {csv_run.one_line(failure)}"}
-    row |= of_each(graphs, args, 2 * args.turns, "")
-    row["ratio"] = row["inductor_us"] / row["attacca_us"]
-    return row
+    if args.device != "cpu":
+        try:
+            for (contender, turn), call in calls.items():
+                graphs[contender, turn] = blocks.captured(call, ())
+            row |= of_each(graphs, args.device, 2 * args.turns, args.rounds, "")
+            row["ratio"] = row["inductor_us"] / row["attacca_us"]
+        except Exception as failure:  # noqa: BLE001  a model that waits for the GPU
+            row["note"] = f"not captured: {csv_run.one_line(failure)}"
+    # Few calls a turn and many turns: the host's speed changes within a second. And last, when the
+    # compilers' processes have come to rest.
+    row |= of_each(calls, args.device, 8 * args.turns, max(1, args.rounds // 3), "direct_")
+    return row | {"direct_ratio": row["inductor_direct_us"] / row["attacca_direct_us"]}
 
 
-def of_each(calls, args, turns, kind):
+def of_each(calls, device, turns, rounds, kind):
     """The microseconds of each contender's calls, which take turns."""
-    found = blocks.in_turns(calls, args.device, turns, args.rounds)
+    found = blocks.in_turns(calls, device, turns, rounds)
     return {f"{name}_{kind}us": statistics.median(us for (whose, _), us in found.items()
                                                   if whose == name) for name in CONTENDERS}
 
 
-def parts(launch):
+def parts(case, model, inputs, args):
+    """A row of the CSV with the microseconds of a call's kernels by kind."""
+    name, batch, tokens = case
+    row = {"model": name, "layers": args.layers, "batch": batch, "tokens": tokens}
+    for contender in CONTENDERS:
+        torch._dynamo.reset()
+        function, _ = first_result(contender, model, inputs, args)
+        found = profiled(functools.partial(function, **inputs))
+        row |= {f"{contender}_{part}_us": us for part, us in found.items()}
+    return row
+
+
+def profiled(launch):
     """The microseconds of a call's kernels by kind."""
     from torch.profiler import ProfilerActivity, profile
 
-    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+    with profile(activities=[ProfilerActivity.CUDA]) as profiling:
         launch()
         torch.cuda.synchronize()
     return by_part((event.key, event.self_device_time_total)
-                   for event in profiled.key_averages())
+                   for event in profiling.key_averages())
 
 
 def cases(args):
@@ -183,6 +196,8 @@ def arguments():
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true", help="tiny widths")
     parser.add_argument("--options", type=json.loads, default={}, help="of the backend, as JSON")
+    parser.add_argument("--parts", action="store_true",
+                        help="of a GPU: the time by kind of kernel, and nothing else")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--rounds", type=int, default=10)
     return parser.parse_args()
@@ -214,7 +229,7 @@ def main():
                     gc.collect()
                     made = (case[0], *model_configs.make(case[0], args.layers, args.tiny,
                                                          args.device, torch.bfloat16))
-                row = measure(case, made[1], made[2](*case[1:]), args)
+                row = (parts if args.parts else measure)(case, made[1], made[2](*case[1:]), args)
             except Exception as failure:  # noqa: BLE001  one that fails leaves its reason
                 row = dict(zip(COLUMNS, (case[0], args.layers, *case[1:])))
                 row["note"] = f"{type(failure).__name__}: {csv_run.one_line(failure)}"

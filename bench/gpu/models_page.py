@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The page of what models.py measured, from one CSV or several; later rows replace earlier ones.
+"""The page of what models.py measured, from one CSV or several; what later rows of a case hold
+replaces what earlier ones do.
 
     bench/gpu/models_page.py first.csv second.csv --out docs/benchmarks/models
 """
@@ -140,7 +141,9 @@ def read(paths):
     for text in found:
         row = {name: text.get(name, "") if name in TEXTS else
                float(text[name]) if text.get(name) else None for name in COLUMNS}
-        rows[row["model"], row["layers"], row["batch"], row["tokens"]] = row
+        key = row["model"], row["layers"], row["batch"], row["tokens"]
+        given = {name: value for name, value in row.items() if value not in ("", None)}
+        rows[key] = rows.get(key, row) | given
     return facts, list(rows.values())
 
 

@@ -363,6 +363,14 @@ class Models(unittest.TestCase):
         page = self.page(self.row("opt", ratio=0.5, inductor_us=1, attacca_us=2),
                          self.row("opt", ratio=2, inductor_us=2, attacca_us=1))
         self.assertIn("2.000x in the geometric mean of 1 cases", page)
+
+    def test_rows_of_a_case_complete_each_other(self):
+        parts = {f"{contender}_{part}_us": 7 for contender in ("inductor", "attacca")
+                 for part in models_page.PARTS}
+        page = self.page(self.row("opt", ratio=2, inductor_us=2, attacca_us=1),
+                         self.row("opt", **parts))
+        self.assertIn("2.000x in the geometric mean of 1 cases", page)
+        self.assertIn("| opt | 2 | 1 | 16 | 7 | 7 | 7 | 7 | 7 | 7 | 7 | 7 |\n", page)
         self.assertNotIn("0.500", page)
 
 
