@@ -34,7 +34,7 @@ RANKS = {
               ["_compare", "_report"], ["_judge"], ["_rewrite"], ["_backend"],
               ["__init__"]],
     "torch/_graph": [["__init__", "table"], ["importer"], ["collectives", "kernels"], ["static"],
-                     ["regions"], ["replace", "surroundings"]],
+                     ["configurations", "regions"], ["replace", "surroundings"]],
     "torch/_ops": [["__init__", "text_argument"], ["region", "transforms"],
                    ["custom", "lowering", "quantized"], ["calls"]],
 }

@@ -331,6 +331,29 @@ class UserKernels(Check):
             384), self.random(300, 384)
         self.check(lambda a, b, c, r: F.silu(self.matmul(a, b) * 0.05 + c) * r, a, b, bias, res)
 
+    def tuned(self, a, b):
+        (m, k), n = a.shape, b.shape[1]
+        out = torch.empty(m, n, dtype=a.dtype, device=a.device)
+
+        def grid(meta):
+            return self.triton.cdiv(m, meta["BLOCK_M"]), self.triton.cdiv(n, meta["BLOCK_N"])
+        self.kernels.tuned_matmul_kernel[grid](a, b, out, m, n, k, *a.stride(), *b.stride())
+        return out
+
+    def test_tuned_by_triton_on_transposed_and_strided_views(self):
+        a, b, bias = self.random(300, 1024)[:, 256:768], self.random(384, 512), self.random(384)
+        for options in (ALWAYS, {"tuning": "known"}):
+            self.setUp()
+            with torch.no_grad():
+                def function(a, b, c):
+                    return F.silu(self.tuned(a, b.t()) * 0.05 + c)
+                got = torch.compile(function, backend="attacca", options=options,
+                                    dynamic=False)(a, b, bias)
+                torch.testing.assert_close(got, function(a, b, bias), rtol=2e-2, atol=2e-2)
+            print(attacca.torch.report().details())
+            if options is ALWAYS:
+                self.assertEqual(len(self.fused()), 1)
+
     def test_of_sizes_that_change(self):
         def function(x, y, b):
             return torch.relu(self.add(x, y) + b)

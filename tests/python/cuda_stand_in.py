@@ -342,6 +342,34 @@ class TorchGraphs(unittest.TestCase):
         self.assertIn("relu(acc + row(bias))", fused.epilogue)
         self.assertIn("user kernel over [24, 64]", fused.epilogue)
 
+    def test_a_users_kernel_that_reads_a_transposed_view(self):
+        """The region takes the view with its strides; no copy is made."""
+        import torch
+
+        import attacca.torch
+        from attacca.torch import _rewrite
+        from attacca.torch._graph import kernels
+        from kernels_test import Graph
+
+        ptx = pathlib.Path(__file__).resolve().parents[1] / "kernels/triton/add.ptx"
+
+        def compiled(kernel, call, options):
+            metadata = types.SimpleNamespace(name="add_kernel", num_warps=1, shared=0)
+            return str(ptx), types.SimpleNamespace(metadata=metadata), ["u64"] * (len(call.passed)
+                                                                                  + 2)
+        attacca.torch.reset()
+        made = Graph(grid=[(6, 1, 1)], device="cuda", arguments=lambda graph: {
+            "x": graph.call(torch.ops.aten.t.default, graph.x)})
+        with mock.patch.object(kernels, "_compiled", compiled):
+            self.assertEqual(_rewrite.rewrite(made.graph,
+                                              _rewrite.Options(policy="always", tuning="known")), 1)
+        calls = [str(node.target) for node in made.graph.nodes if node.op == "call_function"]
+        self.assertEqual(calls, ["aten.t.default", "attacca.region.import_attacca_torch",
+                                 "<built-in function getitem>"])
+        region = next(node for node in made.graph.nodes if "region" in str(node.target))
+        self.assertIn("bf16[64, 24; 1, 64]", region.args[1])
+        made.graph.lint()
+
     def test_a_launch(self):
         import torch
 

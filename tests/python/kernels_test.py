@@ -1,5 +1,6 @@
 """Users' Triton kernels in FX graphs: what becomes a kernel of the text form, and what does not and
 why. Triton itself is replaced, because it needs a GPU."""
+import contextlib
 import operator
 import os
 import tempfile
@@ -16,8 +17,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import attacca
 import attacca.torch
-from attacca.torch import _rewrite
-from attacca.torch._graph import kernels
+from attacca.torch import _rewrite, _timing
+from attacca.torch._graph import configurations, kernels
 
 
 def parameter(name):
@@ -57,7 +58,7 @@ class Graph:
 
     def __init__(self, kernel=None, start=torch.ops.aten.empty.memory_format, written=("out",),
                  grid=((2, 1, 1),),
-                 arguments=None, constants=None, product=False, device="cpu"):
+                 arguments=None, constants=None, product=False, device="cpu", tail=True):
         self.device = device
         self.graph = torch.fx.Graph()
         self.mode = FakeTensorMode()
@@ -78,6 +79,9 @@ class Graph:
         self.result = self.graph.call_function(operator.getitem, (self.wrapper, "out"))
         self.result.meta["val"] = self.out.meta["val"]
         aten = torch.ops.aten
+        if not tail:
+            self.graph.output((self.call(aten.view.default, self.result, [64, 24]),))
+            return
         self.end = self.call(aten.relu.default, self.call(aten.add.Tensor, self.result, self.bias))
         if product:
             self.end = self.call(aten.relu.default, self.call(aten.mm.default, self.end,
@@ -147,8 +151,91 @@ class Texts(unittest.TestCase):
         self.assertEqual(len(standing), 1)
         self.assertEqual(asked[0][3], {"num_warps": 8})
 
-    def test_refusals(self):
+    def test_each_configuration_is_compiled_and_the_chosen_one_taken(self):
         kernel = JITFunction("x", "y", "out", "count", "BLOCK")
+        tuned = Autotuner(kernel, config(BLOCK=512, num_warps=2), config(BLOCK=1024))
+        made = Graph(tuned, grid=[(3, 1, 1), (2, 1, 1)])
+        before = str(made.graph)
+        patch, asked = compiled()
+        offered = []
+
+        def second(configurations, result):
+            offered.extend(each.text for each in configurations)
+            return 1
+        with patch:
+            (node,), unused = kernels.stand_in(made.graph, second)
+        self.assertEqual(unused, [])
+        self.assertEqual([constants for _, constants, _, _ in asked], [{"BLOCK": 512},
+                                                                       {"BLOCK": 1024}])
+        self.assertEqual([options for *_, options in asked], [{"num_warps": 2}, {}])
+        self.assertEqual([text.count("grid=[3, 1, 1]") for text in offered], [1, 0])
+        self.assertEqual(node.meta[kernels.TEXT], offered[1])
+        kernels.restore(made.graph, [node])
+        self.assertEqual(str(made.graph), before)
+
+    def test_a_configuration_that_does_not_compile_is_left_out(self):
+        kernel = JITFunction("x", "y", "out", "count", "BLOCK")
+        tuned = Autotuner(kernel, config(BLOCK=1 << 20), config(BLOCK=1024))
+        made = Graph(tuned, grid=[(1, 1, 1), (2, 1, 1)])
+        patch, _ = compiled()
+
+        def fails(kernel, call, options):
+            if call.constants["BLOCK"] > 1024:
+                raise kernels.Refused("out of resources")
+            return patch.new(kernel, call, options)
+        with mock.patch.object(kernels, "_compiled", fails):
+            (node,), _ = kernels.stand_in(made.graph)
+        self.assertIn("grid=[2, 1, 1]", node.meta[kernels.TEXT])
+
+    def test_the_fastest_configuration_that_runs_is_chosen(self):
+        made = Graph(device="cuda")
+        offered = [kernels.Configured(f'kernel("/{i}.ptx", "x", "x")', [made.x, made.x])
+                   for i in range(3)]
+
+        class Loaded:
+            def __init__(self, text, *_):
+                if "/0.ptx" in text:
+                    raise attacca.Error("out of shared memory")
+                self.text = text
+
+            def __call__(self, inputs):
+                return inputs
+        times = [_timing.Seconds(2e-6, 1e-6), _timing.Seconds(1e-6, 2e-6)]
+        with mock.patch.multiple(configurations, Loaded=Loaded), \
+                mock.patch.object(torch.random, "fork_rng",
+                                  lambda devices: contextlib.nullcontext()), \
+                mock.patch.multiple(_timing, input_sets=lambda fakes: [[0] * len(fakes)],
+                                    compete=lambda functions, sets: times[:len(functions)]):
+            self.assertEqual(configurations.fastest(offered, made.result), 2)
+            self.assertEqual(configurations.fastest(offered[:2], made.result), 1)
+            self.assertEqual(configurations.fastest(offered[1:2], made.result), 0)
+
+    def test_operands_that_are_not_row_major_are_passed_as_they_lie(self):
+        """Also one that the kernel reads twice, and one that begins inside of a tensor."""
+        aten = torch.ops.aten
+
+        def views(g):
+            return {"x": g.call(aten.t.default, g.x), "y": g.call(aten.slice.Tensor, g.y, 1, 8)}
+        made = Graph(arguments=views)
+        before = str(made.graph)
+        (node,), unused, _ = self.stand_in(made)
+        self.assertEqual(unused, [])
+        lying = [operand for operand in node.args if operand.target is kernels.as_it_lies]
+        self.assertEqual([tuple(each.meta["val"].stride()) for each in lying], [(1, 64), (64, 1)])
+        self.assertIn(f'kernel("/k.ptx", "{lying[0].name}", "{lying[1].name}", bf16[24, 64]',
+                      node.meta[kernels.TEXT])
+        kernels.restore(made.graph, [node])
+        self.assertEqual(str(made.graph), before)
+
+    def test_a_kernel_without_a_tail_is_not_compiled(self):
+        made = Graph(tail=False)
+        before = str(made.graph)
+        standing, (reason,), asked = self.stand_in(made)
+        self.assertEqual((standing, asked), ([], []))
+        self.assertEqual(reason, "no elementwise op reads its result")
+        self.assertEqual(str(made.graph), before)
+
+    def test_refusals(self):
         aten = torch.ops.aten
 
         def used_elsewhere():
@@ -160,10 +247,11 @@ class Texts(unittest.TestCase):
             (Graph(start=aten.full.default), "starts as aten.full, not uninitialised"),
             (Graph(arguments=lambda g: {"out": g.x}), "starts as an input, not uninitialised"),
             (Graph(written=("x", "out")), "it writes 2 tensors"),
-            (Graph(Autotuner(kernel, config(), config())), "it is tuned by Triton"),
             (Graph(grid=[(2, 1, 1), (4, 1, 1)]), "it has several grids"),
-            (Graph(arguments=lambda g: {"x": g.call(aten.t.default, g.x)}),
-             "argument x is not row-major"),
+            (Graph(arguments=lambda g: {"x": g.call(aten.expand.default, g.bias, [24, 64])}),
+             "argument x is broadcast"),
+            (Graph(arguments=lambda g: {"x": g.call(aten.slice.Tensor, g.x, 1, 3)}),
+             "argument x begins at an address that is not aligned"),
             (Graph(arguments=lambda g: {"count": "many"}), "argument count is a str"),
             (Graph(JITFunction("x", "y", "out", "more")), "argument more is unknown"),
             (used_elsewhere(), "used elsewhere"),

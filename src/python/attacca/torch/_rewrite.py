@@ -16,6 +16,7 @@ from .._plan import Decision, engine_of
 from . import _logs, _report
 from ._compare import Run, Verdict, microseconds
 from ._graph import kernels
+from ._graph.configurations import fastest
 from ._graph.regions import Region, find, is_product_op, operations, reading
 from ._graph.replace import remove_unused, replace
 from ._graph.static import hint
@@ -146,7 +147,8 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
     Returns:
         The number of regions replaced.
     """
-    stand_ins, unused = kernels.stand_in(graph) if options.kernels else ([], [])
+    choose = fastest if options.policy == "measured" else kernels.first
+    stand_ins, unused = kernels.stand_in(graph, choose) if options.kernels else ([], [])
     found = find(graph)
     verdicts, measuring = _judge_all(graph, found.regions, options, begun)
     fused: list[_report.Entry] = []

@@ -3,7 +3,7 @@
 Dynamo represents ``kernel[grid](...)`` as a node that copies the tensors which the kernel writes,
 and returns the copies. If the kernel writes one tensor, which is uninitialised before, a stand-in
 replaces the result while regions are searched for. Stand-ins that no region covers are removed
-again.
+again. A kernel without an elementwise op behind it is left alone before anything is compiled.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import hashlib
 import os
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -28,11 +28,37 @@ _TRITON = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "s8": "i
            "s64": "i64", "bool": "i1", "f8e4m3": "fp8e4nv", "f8e5m2": "fp8e5"}
 _ALIGNED = [["tt.divisibility", 16]]
 TEXT, ORIGINALS = "attacca_text", "attacca_originals"  # keys of a stand-in's meta
+_OPERANDS = "attacca_operands"
+_ALIGNMENT = 16  # bytes, which Triton's kernels are compiled for
+# Views besides those of which ATen's schema says so.
+_VIEWS = {"aten._unsafe_view", "aten.reshape"}
+
+
+class Configured(NamedTuple):
+    """A kernel as one of its configurations launches it."""
+
+    text: str  # the call in the text form
+    operands: list[torch.fx.Node]
+
+
+# Which of a kernel's configurations is fused; the node is the kernel's result.
+Choose = Callable[[Sequence[Configured], torch.fx.Node], int]
+
+
+def first(configurations: Sequence[Configured], result: torch.fx.Node) -> int:
+    """Chooses without measuring."""
+    return 0
 
 
 def user_kernel(*operands: Any) -> Any:
     """The target of stand-ins for kernels' results; never called."""
     raise AssertionError("a stand-in was left in a graph")
+
+
+def as_it_lies(tensor: Any) -> Any:
+    """The target of nodes in place of a kernel's operands that are not row-major: the regions take
+    them as inputs with these strides. :func:`restore` removes them."""
+    return tensor
 
 
 def is_stand_in(node: torch.fx.Node) -> bool:
@@ -47,8 +73,13 @@ class Unused(NamedTuple):
     reason: str
 
 
-def stand_in(graph: torch.fx.Graph) -> tuple[list[torch.fx.Node], list[Unused]]:
+def stand_in(graph: torch.fx.Graph,
+             choose: Choose = first) -> tuple[list[torch.fx.Node], list[Unused]]:
     """Replaces the result of each kernel that may get an epilogue by a stand-in.
+
+    Args:
+        graph: The graph.
+        choose: Which configuration of a kernel that Triton tunes is taken.
 
     Returns:
         The stand-ins, and the kernels that are left unchanged.
@@ -60,7 +91,7 @@ def stand_in(graph: torch.fx.Graph) -> tuple[list[torch.fx.Node], list[Unused]]:
         if node.op != "call_function" or Importer.op(node) != _WRAPPER:
             continue
         try:
-            made.append(_stand_in_for(graph, importer, node))
+            made.append(_stand_in_for(graph, importer, node, choose))
         except Refused as reason:
             unused.append(Unused(node.name, str(reason)))
     return made, unused
@@ -68,6 +99,8 @@ def stand_in(graph: torch.fx.Graph) -> tuple[list[torch.fx.Node], list[Unused]]:
 
 def restore(graph: torch.fx.Graph, stand_ins: Sequence[torch.fx.Node]) -> None:
     """Removes the stand-ins that are left, and the nodes they replaced that are no longer used."""
+    operands = {node for standing in stand_ins for node in standing.meta[_OPERANDS]
+                if node.target is as_it_lies}
     for node in reversed(stand_ins):
         originals = node.meta[ORIGINALS]
         if not node._erased:
@@ -76,20 +109,58 @@ def restore(graph: torch.fx.Graph, stand_ins: Sequence[torch.fx.Node]) -> None:
         for original in reversed(originals):
             if not original.users:
                 graph.erase_node(original)
+    for operand in operands:
+        operand.replace_all_uses_with(operand.args[0])
+        graph.erase_node(operand)
 
 
-def _stand_in_for(graph: torch.fx.Graph, importer: Importer, node: torch.fx.Node) -> torch.fx.Node:
+def _stand_in_for(graph: torch.fx.Graph, importer: Importer, node: torch.fx.Node,
+                  choose: Choose) -> torch.fx.Node:
     buffer, name = _output(importer, node)
     parts = [user for user in node.users if user.args[1] == name]
     if len(parts) != 1 or len(node.users) != 1:
         raise Refused("its result is read in several parts, or not at all")
     part = parts[0]
-    text, operands = _text(importer, node, name, part)
+    if not _has_tail(importer, part):
+        raise Refused("no elementwise op reads its result")
+    configurations = _configurations(importer, node, name, part)
+    text, operands = configurations[choose(configurations, part)]
+    with graph.inserting_before(node):
+        operands = [_as_it_lies(graph, node, operand) for operand in operands]
     with graph.inserting_after(part):
         standing = graph.call_function(user_kernel, tuple(operands))
-    standing.meta = {**part.meta, TEXT: text, ORIGINALS: [buffer, node, part]}
+    for configured, operand in zip(configurations[0].operands, operands):
+        text = text.replace(f'"{configured.name}"', f'"{operand.name}"', 1)
+    standing.meta = {**part.meta, TEXT: text, ORIGINALS: [buffer, node, part], _OPERANDS: operands}
     part.replace_all_uses_with(standing)
     return standing
+
+
+def _has_tail(importer: Importer, result: torch.fx.Node) -> bool:
+    """Whether an elementwise op reads it, perhaps through views."""
+    pending = list(result.users)
+    while pending:
+        node = pending.pop()
+        if node.op != "call_function":
+            continue
+        name = importer.op(node)
+        if name in _VIEWS or getattr(node.target, "is_view", False):
+            pending += node.users
+        elif name == "prims.convert_element_type" or \
+                torch.Tag.pointwise in getattr(node.target, "tags", ()):
+            return True
+    return False
+
+
+def _as_it_lies(graph: torch.fx.Graph, kernel: torch.fx.Node,
+                operand: torch.fx.Node) -> torch.fx.Node:
+    """The operand, or a node in its place if it is not row-major."""
+    if operand.meta["val"].is_contiguous():
+        return operand
+    node = graph.call_function(as_it_lies, (operand,))
+    node.meta = dict(operand.meta)
+    kernel.replace_input_with(operand, node)
+    return node
 
 
 def _output(importer: Importer, node: torch.fx.Node) -> tuple[torch.fx.Node, str]:
@@ -112,18 +183,49 @@ def _output(importer: Importer, node: torch.fx.Node) -> tuple[torch.fx.Node, str
 # ---- The call as text
 
 
-def _text(importer: Importer, node: torch.fx.Node, output: str,
-          part: torch.fx.Node) -> tuple[str, list[torch.fx.Node]]:
+def _configurations(importer: Importer, node: torch.fx.Node, output: str,
+                    part: torch.fx.Node) -> list[Configured]:
+    """The kernel in each of its configurations that Triton compiles; at least one."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     launch: dict[str, Any] = node.kwargs
     kernel: Any = kernel_side_table.get_kernel(launch["kernel_idx"])
     given = {**launch["kwargs"], **kernel_side_table.get_constant_args(launch["constant_args_idx"])}
-    kernel, given = _only_one(kernel, given)
     if launch["tma_descriptor_metadata"]:
         raise Refused("it takes tensor descriptors")
-    if len(launch["grid"]) != 1:
+    versions = list(_versions(kernel, given))
+    grids = launch["grid"]
+    if len(grids) not in (1, len(versions)):
         raise Refused("it has several grids")
+    made: list[Configured] = []
+    refused: Refused | None = None
+    for i, (function, arguments) in enumerate(versions):
+        grid = grids[i if len(grids) > 1 else 0]
+        try:
+            made.append(_configured(importer, function, arguments, grid, output, part))
+        except Refused as reason:  # such as a tile that needs more shared memory than there is
+            refused = refused or reason
+    if not made:
+        raise refused or Refused("it has no configuration")
+    return made
+
+
+def _versions(kernel: Any, given: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The function with the arguments and options, such as ``num_warps``, of each configuration."""
+    configs = [None]
+    if type(kernel).__name__ == "Autotuner":
+        if kernel.reset_to_zero or kernel.restore_value or \
+                any(config.pre_hook is not None for config in kernel.configs):
+            raise Refused("it has a hook that runs before its launch")
+        configs, kernel = kernel.configs, kernel.fn
+    if type(kernel).__name__ != "JITFunction":
+        raise Refused(f"it is a {type(kernel).__name__}")
+    for config in configs:
+        yield kernel, {**given, **(config.all_kwargs() if config is not None else {})}
+
+
+def _configured(importer: Importer, kernel: Any, given: dict[str, Any], grid: Sequence[Any],
+                output: str, part: torch.fx.Node) -> Configured:
     call = _Call(importer, kernel, output, part)
     for i, name in enumerate(kernel.arg_names):
         if name not in given:
@@ -133,24 +235,10 @@ def _text(importer: Importer, node: torch.fx.Node, output: str,
     metadata = compiled.metadata
     # scratch memory, which it does not use
     passed = call.passed + ["s64(0)"] * (len(parameters) - len(call.passed))
-    grid = ", ".join(_grid_text(size) for size in launch["grid"][0])
-    return (f'kernel("{path}", {", ".join(passed)}, entry="{metadata.name}", grid=[{grid}], '
-            f"block=[{32 * metadata.num_warps}], shared={metadata.shared})"), call.operands
-
-
-def _only_one(kernel: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The function and its arguments, if there is one configuration, such as ``num_warps``, to
-    compile it with."""
-    if type(kernel).__name__ == "Autotuner":
-        if len(kernel.configs) != 1:
-            raise Refused("it is tuned by Triton, which picks one of several kernels")
-        config = kernel.configs[0]
-        if config.pre_hook is not None or kernel.reset_to_zero or kernel.restore_value:
-            raise Refused("it has a hook that runs before its launch")
-        given, kernel = {**given, **config.all_kwargs()}, kernel.fn
-    if type(kernel).__name__ != "JITFunction":
-        raise Refused(f"it is a {type(kernel).__name__}")
-    return kernel, given
+    blocks = ", ".join(_grid_text(size) for size in grid)
+    return Configured(
+        f'kernel("{path}", {", ".join(passed)}, entry="{metadata.name}", grid=[{blocks}], '
+        f"block=[{32 * metadata.num_warps}], shared={metadata.shared})", call.operands)
 
 
 class _Call:
@@ -201,14 +289,28 @@ class _Call:
         dtype = self.importer.dtype(node)
         self.signature[name] = f"*{_TRITON[dtype]}"
         self.attributes[index,] = _ALIGNED
-        kind = self.importer.type_text(node)
-        if ";" in kind or not value.is_contiguous():
-            raise Refused(f"its argument {name} is not row-major")
         if name == self.output:
+            if not value.is_contiguous():
+                raise Refused(f"its output {name} is not row-major")
             self.passed.append(self.importer.type_text(self.part))
         else:
+            _check_strides(name, value)
             self.passed.append(f'"{node.name}"')
             self.operands.append(node)
+
+
+def _check_strides(name: str, value: torch.Tensor) -> None:
+    """A region's input is passed as it lies if its strides are numbers."""
+    if value.is_contiguous():
+        return
+    if not all(isinstance(stride, int) for stride in value.stride()):
+        raise Refused(f"the strides of its argument {name} are unknown")
+    if 0 in value.stride():
+        raise Refused(f"its argument {name} is broadcast")
+    offset = value.storage_offset()
+    if not isinstance(offset, int) or offset * value.element_size() % _ALIGNMENT:
+        raise Refused(f"its argument {name} begins at an address that is not aligned to "
+                      f"{_ALIGNMENT} bytes")
 
 
 def _compiled(kernel: Any, call: _Call, options: dict[str, Any]) -> tuple[str, Any, list[str]]:
