@@ -25,6 +25,8 @@ struct RunArgs {
   std::string output;  // a folder; empty: results are not written
   bool check = false;
   bool tune = false;  // on a GPU: measure what the database lacks
+  bool profile = false;
+  std::string trace;  // a file to write; empty: none
   bool json = false;
   std::string through;  // "onnxruntime": run_through()
 };

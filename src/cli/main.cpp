@@ -39,6 +39,9 @@ void add_run(CLI::App& app, RunArgs& args, Action& action) {
       ->check(CLI::Range(0, 1024));
   command->add_flag("--check", args.check, "Compare with an f64 reference; exit 3 if it fails");
   command->add_flag("--tune", args.tune, "On a GPU: first measure what is not measured yet");
+  command->add_flag("--profile", args.profile, "Also time each region by itself");
+  command->add_option("--trace", args.trace,
+                      "Write the times of the regions to this file, for chrome://tracing");
   command
       ->add_option("--through", args.through,
                    "onnxruntime: run an .onnx file of any ops in ONNX Runtime, with Attacca inside")

@@ -94,6 +94,78 @@ class Emit(Cli):
         self.refused("emit", "--epilogue", "acc > 0", what="result 1 is bool")
 
 
+class Profile(Cli):
+    """Two products, of which the second costs 64 times as much, and a constant of its own."""
+    TEXT = """graph two(x: f32[M, 64], w: f32[64, 512], v: f32[512, 4096], u: f32[4096, 64]) {
+  h = relu(x @ w)
+  wide = gelu(h @ v)
+  return wide @ u, sum(constant(f32[2], [1, 2]), axes=[0])
+}
+"""
+
+    def profiled(self, *args):
+        code, out, err = attacca("run", self.write(self.TEXT), "--dim", "M=64", *args)
+        self.assertEqual((code, err), (0, ""))
+        return out
+
+    def test_every_region_that_runs_is_timed(self):
+        report = json.loads(self.profiled("--profile", "--json"))
+        profile = report["profile"]
+        regions = {each["region"]: each for each in profile["regions"]}
+        products = {number: each for number, each in regions.items() if "matmul" in each["ops"]}
+        self.assertEqual([each["ops"] for _, each in sorted(products.items())],
+                         ["matmul, relu", "matmul, gelu", "matmul"])
+        self.assertEqual(len(products), len(regions))  # the constant's sum is computed before
+        self.assertEqual(profile["regions"],
+                         sorted(profile["regions"], key=lambda each: -each["us"]))
+        small, wide, _ = (each["us"] for _, each in sorted(products.items()))
+        self.assertGreater(wide, 4 * small)
+        self.assertEqual(products[min(products)]["outputs"], ["h: f32[M, 512]"])
+        total = sum(each["us"] for each in profile["regions"])
+        self.assertAlmostEqual(profile["us"], total)
+        self.assertAlmostEqual(sum(each["us"] for each in profile["ops"]), total)
+        # The regions are what a run consists of.
+        self.assertLess(total, 3e3 * report["fused_ms"])
+        self.assertGreater(total, 0.3e3 * report["fused_ms"])
+
+    def test_equal_ops_are_one_row(self):
+        text = "graph g(x: f32[8, 8], w: f32[8, 8]) {\n  return relu(relu(x @ w) @ w) @ w\n}\n"
+        code, out, _ = attacca("run", self.write(text), "--profile", "--json")
+        self.assertEqual(code, 0)
+        ops = {each["ops"]: each["regions"] for each in json.loads(out)["profile"]["ops"]}
+        self.assertEqual(ops, {"matmul, relu": 2, "matmul": 1})
+
+    def test_tables(self):
+        out = self.profiled("--profile")
+        self.assertRegex(out, r"(?m)^profile: medians of \d+ rounds; 3 regions take [\d.]+ us$")
+        self.assertRegex(out, r"(?m)^ +[\d.]+ +[\d.]+%  2: gemm \(matmul, gelu\)$")
+        self.assertRegex(out, r"(?m)^ +[\d.]+ +[\d.]+%  1 x matmul, gelu$")
+        self.assertNotIn("profile", self.profiled())
+
+    def test_long_tables_are_cut(self):
+        steps = "".join(f"  y{i} = y{i - 1} @ w\n" for i in range(1, 41))
+        text = f"graph g(y0: f32[8, 8], w: f32[8, 8]) {{\n{steps}  return y40\n}}\n"
+        code, out, _ = attacca("run", self.write(text), "--profile")
+        self.assertEqual(code, 0)
+        self.assertRegex(out, r"(?m)^ +[\d.]+ +[\d.]+%  10 more$")
+        shares = [float(line.split()[1][:-1]) for line in
+                  out.split("share  region\n")[1].split("        us")[0].splitlines()]
+        self.assertEqual(len(shares), 31)
+        self.assertAlmostEqual(sum(shares), 100, delta=2)
+
+    def test_trace(self):
+        trace = self.folder / "trace.json"
+        self.assertNotIn("profile", self.profiled("--trace", trace))
+        events = json.loads(trace.read_text())["traceEvents"]
+        self.assertEqual([each["ph"] for each in events], ["M", "X", "X", "X"])
+        self.assertEqual([each["name"] for each in events[1:]],
+                         ["1: matmul, relu", "2: matmul, gelu", "3: matmul"])
+        for before, after in zip(events[1:], events[2:]):
+            self.assertGreaterEqual(after["ts"], before["ts"] + before["dur"])
+        self.refused("run", self.write(self.TEXT), "--dim", "M=4", "--trace",
+                     self.folder / "none" / "trace.json", what="none/trace.json")
+
+
 class Commands(Cli):
     def test_fold_prints_the_recovered_op(self):
         self.assertEqual(attacca("fold", "x / (1 + exp(-x))"), (0, "silu(x)\n", ""))

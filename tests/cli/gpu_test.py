@@ -239,6 +239,21 @@ class StandIn(Cli):
                          [row["winner"] for row in tuned["tuned"][:2]])
         self.assertIn("fused_ms", report)
 
+    def test_every_region_is_timed_between_events(self):
+        self.gpu("tune", "--dim", "M=7")
+        trace = self.folder / "trace.json"
+        profile = json.loads(self.gpu("run", "--dim", "M=7", "--profile", "--trace", trace,
+                                      "--json"))["profile"]
+        self.assertEqual({each["region"]: each["ops"] for each in profile["regions"]},
+                         {1: "matmul, add, silu", 2: "matmul"})
+        self.assertGreater(min(each["us"] for each in profile["regions"]), 0)
+        self.assertGreaterEqual(profile["rounds"], 10)
+        events = json.loads(trace.read_text())["traceEvents"]
+        self.assertIn("Fake 0", events[0]["args"]["name"])
+        first, second = (each for each in events if each["ph"] == "X")
+        self.assertEqual(first["ts"], 0)
+        self.assertAlmostEqual(second["ts"], first["dur"], places=3)
+
     def test_the_timing_process_says_each_round(self):
         request = {"problem": {"graph": "graph g(x: bf16[16, 63], w: bf16[33, 63]) {\n"
                                         "  return relu(x @ transpose(w))\n}\n",

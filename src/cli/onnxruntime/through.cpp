@@ -47,6 +47,9 @@ Status refuse_other_options(const RunArgs& args) {
   if (args.device != "cpu")
     return fail("Attacca's plug-in for ONNX Runtime runs on the CPU", "--device",
                 "leave --device out");
+  if (args.profile || !args.trace.empty())
+    return fail("ONNX Runtime runs the model, and has a profiler of its own",
+                args.profile ? "--profile" : "--trace", "leave it out, or --through");
   if (args.tune) return fail("there is nothing to tune on the CPU", "--tune", "leave it out");
   return {};
 }

@@ -76,6 +76,20 @@ Result<Timing> time_paths(const run::Compiled& fused, const run::Compiled& unfus
   return summarize(fused_ms, unfused_ms);
 }
 
+// For at most a second or fifty rounds, after a warm-up by time_paths().
+Result<std::vector<std::vector<run::RegionTime>>> time_regions(const run::CpuPlan& plan,
+                                                               const ir::Bindings& inputs) {
+  std::vector<std::vector<run::RegionTime>> rounds;
+  for (double spent = 0; rounds.empty() || (rounds.size() < 50 && spent < 1000);) {
+    ATTACCA_TRY(const double ms, time_ms([&]() -> Status {
+                  ATTACCA_TRY(rounds.emplace_back(), plan.time_regions(inputs));
+                  return {};
+                }));
+    spent += ms;
+  }
+  return rounds;
+}
+
 Result<std::vector<ir::Tensor>> run_once(const run::Compiled& plan, const Job& job) {
   const Progress progress("running");
   return plan.run(job.inputs);
@@ -92,6 +106,7 @@ Result<int> run_on_cpu(const RunArgs& args, const Job& job, run::Target target) 
     ATTACCA_TRY_VOID(write_outputs(output_names(job.graph), outputs, args.output));
   RunReport report{args, job, fused.prepared, "cpu", "op by op"};
   ATTACCA_TRY(report.timing, time_paths(fused, unfused, job.inputs));
+  ATTACCA_TRY_VOID(add_profile(report, [&] { return time_regions(fused.cpu(), job.inputs); }));
   if (args.check) {
     ATTACCA_TRY(const auto reference, unfused.run(job.inputs));
     ATTACCA_TRY(report.checks, check_outputs(job, target.mode, outputs, reference));

@@ -61,6 +61,9 @@ Result<int> run_on_cuda(const RunArgs& args, const Job& job, run::Target target)
   report.decisions = fused.instance->decisions();
   if (!unfused) report.no_other = unfused.error().what;
   ATTACCA_TRY(report.timing, time_paths(job, fused, unfused ? &*unfused : nullptr));
+  ATTACCA_TRY_VOID(add_profile(report, [&] {
+    return run::time_regions(fused.plan(), job.inputs, *fused.instance, kRounds);
+  }));
   if (args.check) {
     target.fuse = false;
     ATTACCA_TRY(const Path op_by_op, make_path(job, target, other));

@@ -8,6 +8,7 @@
 
 #include "cli/explain/decisions.hpp"
 #include "fuse/explain/explain.hpp"
+#include "support/files/draft_file.hpp"
 #include "support/progress.hpp"
 #include "support/text/json.hpp"
 
@@ -81,6 +82,7 @@ void print_text(const RunReport& report) {
   fmt::print("{}", decisions_text(report.decisions, *report.prepared.partition));
   fmt::print("{}", dims_line(report.job));
   fmt::print("{}", time_line(report));
+  if (report.profile) fmt::print("{}", to_text(*report.profile));
   for (const OutputCheck& check : report.checks) fmt::print("{}", check_line(check));
 }
 
@@ -119,6 +121,7 @@ json::Value to_json(const RunReport& report) {
   } else {
     root.set("no_" + other, report.no_other);
   }
+  if (report.profile) root.set("profile", to_json(*report.profile));
   json::Value checks = json::Value::array();
   for (const OutputCheck& check : report.checks) checks.push(to_json(check));
   root.set("checks", std::move(checks));
@@ -144,6 +147,23 @@ Result<std::vector<OutputCheck>> check_outputs(const Job& job, ir::Mode mode,
   for (size_t i = 0; i < fused.size(); ++i)
     checks.push_back(check_output(job.graph.outputs()[i].name, fused[i], unfused[i], bounds[i]));
   return checks;
+}
+
+Status add_profile(RunReport& report,
+                   const std::function<Result<std::vector<std::vector<run::RegionTime>>>()>& time) {
+  const RunArgs& args = report.args;
+  if (!args.profile && args.trace.empty()) return {};
+  const Progress progress("timing regions");
+  const fuse::Partition& partition = *report.prepared.partition;
+  ATTACCA_TRY(const auto rounds, time());
+  Profile profile = profile_of(rounds, partition);
+  if (!args.trace.empty()) {
+    const std::string process = fmt::format("{} on {}", args.file, report.device);
+    ATTACCA_TRY_VOID(
+        write_file(args.trace, json::dump(trace_json(profile, partition, process)) + "\n"));
+  }
+  if (args.profile) report.profile = std::move(profile);
+  return {};
 }
 
 int print(const RunReport& report) {

@@ -1,11 +1,14 @@
 // The report of a run on any device, as text and as JSON.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/commands.hpp"
 #include "cli/job.hpp"
+#include "cli/run/profile.hpp"
 #include "run/check/compare.hpp"
 #include "run/cuda/decision.hpp"
 #include "run/shared/target.hpp"
@@ -41,7 +44,12 @@ struct RunReport {
   Timing timing = {};
   std::vector<OutputCheck> checks = {};
   std::vector<run::Decision> decisions = {};  // of a device with a choice of kernels
+  std::optional<Profile> profile = {};        // where --profile asks for it
 };
+// Fills in the profile and writes the trace, as the arguments ask for them. `time`: the regions of
+// one run or more, round by round.
+Status add_profile(RunReport& report,
+                   const std::function<Result<std::vector<std::vector<run::RegionTime>>>()>& time);
 // Prints to standard output, in the form that the arguments select. Returns the exit code.
 int print(const RunReport& report);
 

@@ -8,8 +8,8 @@
 #include "fuse/fuse.hpp"
 #include "ir/graph/mode.hpp"
 #include "run/cpu/buffer_pool.hpp"
-#include "run/cpu/region_time.hpp"
 #include "run/cpu/rows/join.hpp"
+#include "run/shared/region_time.hpp"
 
 namespace attacca::run {
 

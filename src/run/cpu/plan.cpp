@@ -222,12 +222,15 @@ Result<StageSizes> CpuPlan::Impl::measure(const ir::SymbolValues& symbols) const
 Result<std::vector<Tensor>> CpuPlan::Impl::run_stages(RunState& state,
                                                       const StageSizes& sizes) const {
   using Clock = std::chrono::steady_clock;
+  const auto now = [&] { return state.times ? Clock::now() : Clock::time_point(); };
+  const auto seconds = [](auto span) { return std::chrono::duration<double>(span).count(); };
+  const auto start = now();
   for (size_t i = 0; i < stages.size(); ++i) {
-    const auto begin = state.times ? Clock::now() : Clock::time_point();
+    const auto begin = now();
     ATTACCA_TRY_VOID(stages[i].executable->run(state, sizes[i].get()));
     if (state.times)
       state.times->push_back(
-          {stages[i].of->origin, std::chrono::duration<double>(Clock::now() - begin).count()});
+          {stages[i].of->origin, seconds(begin - start), seconds(now() - begin)});
     for (const Value value : stages[i].last_read) state.values[value.id] = {};
   }
   return finish(state);

@@ -9,7 +9,7 @@
 
 #include "ir/interpret/interpreter.hpp"
 #include "run/cpu/packed_weights.hpp"
-#include "run/cpu/region_time.hpp"
+#include "run/shared/region_time.hpp"
 #include "run/shared/target.hpp"
 
 namespace attacca::run {

@@ -1,5 +1,6 @@
 #include "run/cuda/instance.hpp"
 
+#include <functional>
 #include <map>
 
 #include "fmt/format.h"
@@ -47,6 +48,11 @@ struct CudaInstance::Impl {
   // Each step's addresses in one launch.
   mutable Reused<std::vector<problem::Addresses>> addresses{{}};
 
+  // Called in front of each step and after the last.
+  using BetweenSteps = std::function<Status(size_t step)>;
+
+  Status launch(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace,
+                gpu::StreamHandle stream, const BetweenSteps* between) const;
   std::vector<problem::Addresses> no_addresses() const;
   Status check_alignments(std::span<void* const> inputs, std::span<void* const> outputs) const;
 };
@@ -88,29 +94,53 @@ Status CudaInstance::Impl::check_alignments(std::span<void* const> inputs,
   return {};
 }
 
-Status CudaInstance::launch(std::span<void* const> inputs, std::span<void* const> outputs,
-                            void* workspace, void* stream) const {
-  ATTACCA_TRY_VOID(impl_->check_alignments(inputs, outputs));
-  const gpu::Device& device = impl_->toolbox->device();
+Status CudaInstance::Impl::launch(std::span<void* const> inputs, std::span<void* const> outputs,
+                                  void* workspace, gpu::StreamHandle stream,
+                                  const BetweenSteps* between) const {
+  ATTACCA_TRY_VOID(check_alignments(inputs, outputs));
+  const gpu::Device& device = toolbox->device();
   ATTACCA_TRY_VOID(device.make_current());
-  const auto handle = static_cast<gpu::StreamHandle>(stream);
-  const Bases bases{inputs, outputs,
-                    static_cast<char*>(impl_->constants ? impl_->constants->pointer() : nullptr),
+  const Bases bases{inputs, outputs, static_cast<char*>(constants ? constants->pointer() : nullptr),
                     static_cast<char*>(workspace)};
-  const auto addresses = impl_->addresses.take([this] { return impl_->no_addresses(); });
-  for (size_t i = 0; i < impl_->steps.size(); ++i) {
-    const CudaStep& step = impl_->steps[i];
-    problem::Addresses& at = (*addresses)[i];
-    for_each([&](void*& address, const Place& place) { address = bases.at(place); }, at,
-             impl_->places[i]);
-    ATTACCA_TRY_VOID(step.launch(at, bases.workspace + step.scratch, handle));
+  const auto all_addresses = addresses.take([this] { return no_addresses(); });
+  for (size_t i = 0; i < steps.size(); ++i) {
+    problem::Addresses& at = (*all_addresses)[i];
+    for_each([&](void*& address, const Place& place) { address = bases.at(place); }, at, places[i]);
+    if (between != nullptr) ATTACCA_TRY_VOID((*between)(i));
+    ATTACCA_TRY_VOID(steps[i].launch(at, bases.workspace + steps[i].scratch, stream));
   }
+  if (between != nullptr) ATTACCA_TRY_VOID((*between)(steps.size()));
   const gpu::Driver& driver = device.driver();
-  for (const Impl::Copy& copy : impl_->copies)
+  for (const Copy& copy : copies)
     ATTACCA_TRY_VOID(driver.call(
         driver.memcpy_on_device, reinterpret_cast<gpu::DevicePointer>(outputs[copy.output]),
-        reinterpret_cast<gpu::DevicePointer>(bases.at(copy.from)), copy.bytes, handle));
+        reinterpret_cast<gpu::DevicePointer>(bases.at(copy.from)), copy.bytes, stream));
   return {};
+}
+
+Status CudaInstance::launch(std::span<void* const> inputs, std::span<void* const> outputs,
+                            void* workspace, void* stream) const {
+  return impl_->launch(inputs, outputs, workspace, static_cast<gpu::StreamHandle>(stream), nullptr);
+}
+
+Result<std::vector<RegionTime>> CudaInstance::time_regions(std::span<void* const> inputs,
+                                                           std::span<void* const> outputs,
+                                                           void* workspace, void* stream) const {
+  const auto handle = static_cast<gpu::StreamHandle>(stream);
+  std::vector<gpu::Event> events;
+  for (size_t i = 0; i <= impl_->steps.size(); ++i) {
+    ATTACCA_TRY(events.emplace_back(), gpu::Event::create(impl_->toolbox->device()));
+  }
+  const Impl::BetweenSteps record = [&](size_t step) { return events[step].record(handle); };
+  ATTACCA_TRY_VOID(impl_->launch(inputs, outputs, workspace, handle, &record));
+  ATTACCA_TRY_VOID(events.back().synchronize());
+  std::vector<RegionTime> times;
+  for (size_t i = 0; i < impl_->steps.size(); ++i) {
+    ATTACCA_TRY(const float begin, events[i].since(events[0]));
+    ATTACCA_TRY(const float ms, events[i + 1].since(events[i]));
+    times.push_back({impl_->steps[i].region, begin * 1e-3, ms * 1e-3});
+  }
+  return times;
 }
 
 // ---- Making one
@@ -154,7 +184,10 @@ Status Assembly::make_all_steps() {
   const StepContext context{shared_, symbols_, [this](Value value) { return alignment_of(value); }};
   for (const fuse::Region& region : shared_.prepared.partition->regions) {
     ATTACCA_TRY(std::vector<CudaStep> steps, make_steps(context, region, instance_.decisions));
-    for (CudaStep& step : steps) instance_.steps.push_back(std::move(step));
+    for (CudaStep& step : steps) {
+      step.region = &region;
+      instance_.steps.push_back(std::move(step));
+    }
   }
   return {};
 }

@@ -7,6 +7,7 @@
 
 #include "run/cuda/decision.hpp"
 #include "run/cuda/step.hpp"
+#include "run/shared/region_time.hpp"
 
 namespace attacca::run {
 
@@ -26,6 +27,12 @@ class CudaInstance {
   // workspaces of their own. Errors: an address is less aligned than the instance was made for.
   Status launch(std::span<void* const> inputs, std::span<void* const> outputs, void* workspace,
                 void* stream) const;
+
+  // The same, with events between the steps: no kernel starts before the one in front of it ended.
+  // Waits for the stream.
+  Result<std::vector<RegionTime>> time_regions(std::span<void* const> inputs,
+                                               std::span<void* const> outputs, void* workspace,
+                                               void* stream) const;
 
   struct Impl;
   explicit CudaInstance(std::unique_ptr<Impl> impl);

@@ -47,4 +47,25 @@ Result<std::vector<std::vector<double>>> time_instances(
   return tune::times_in_turns(timed, rounds, tune::Pace::Rested);
 }
 
+Result<std::vector<std::vector<RegionTime>>> time_regions(const CudaPlan& plan,
+                                                          const ir::Bindings& inputs,
+                                                          const CudaInstance& instance,
+                                                          int rounds) {
+  const gpu::Device& device = plan.toolbox()->device();
+  const ir::Graph& graph = plan.partition().graph;
+  ATTACCA_TRY(const ir::SymbolValues symbols, symbols_of(graph, inputs));
+  ATTACCA_TRY(const auto tensors,
+              CudaTensors::make(device, graph, symbols, inputs, instance.output_shapes()));
+  ATTACCA_TRY(const auto workspace,
+              gpu::DeviceMemory::allocate(device, instance.workspace_bytes()));
+  ATTACCA_TRY(const gpu::Stream stream, gpu::Stream::create(device));
+  std::vector<std::vector<RegionTime>> all;
+  for (int round = 0; round <= rounds; ++round) {
+    ATTACCA_TRY(auto times, instance.time_regions(tensors.inputs(), tensors.outputs(),
+                                                  workspace.pointer(), stream.get()));
+    if (round > 0) all.push_back(std::move(times));
+  }
+  return all;
+}
+
 }  // namespace attacca::run

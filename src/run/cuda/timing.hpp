@@ -16,4 +16,9 @@ Result<std::vector<std::vector<double>>> time_instances(
     const CudaPlan& plan, const ir::Bindings& inputs,
     const std::vector<std::shared_ptr<const CudaInstance>>& instances, int rounds);
 
+// One list a round, after a round that is not timed.
+Result<std::vector<std::vector<RegionTime>>> time_regions(const CudaPlan& plan,
+                                                          const ir::Bindings& inputs,
+                                                          const CudaInstance& instance, int rounds);
+
 }  // namespace attacca::run
