@@ -14,7 +14,7 @@ BUILD_RELEASE = cmake --preset release $(LAUNCHER) && cmake --build --preset rel
 BUILD_SANITIZE = cmake --preset sanitize $(LAUNCHER) && cmake --build --preset sanitize -j $(JOBS)
 
 .PHONY: demo test setup build wheel package gpu layers lint format-check format bench-cpu \
-        bench-onnx bench-gpu gpu-test fuzz clean
+        bench-onnx bench-gpu bench-references gpu-test fuzz clean
 
 demo:
 	@tools/stages.sh \
@@ -93,6 +93,12 @@ gpu-test: gpu
 bench-gpu:
 	$(or $(PYTHON),python3) bench/gpu/run.py --attacca $(BUILD)/src/cli/attacca \
 	  --pages $(PAGES) --scale $(or $(SCALE),1)
+
+# The pages with the benchmarks of the systems that Attacca is compared with, each beside its peers
+# in turns; half an hour.
+bench-references:
+	$(or $(PYTHON),python3) bench/gpu/run.py --attacca $(BUILD)/src/cli/attacca --references \
+	  --scale $(or $(SCALE),1)
 
 # SECONDS of fuzzing for each reader; then the corpora in tests/fuzz are packed afresh.
 SECONDS ?= 60

@@ -85,6 +85,9 @@ PAGES = [
     Page("cpu-small-k", "what was tried for K = 128 on a CPU", command="written by hand"),
 ]
 
+# Pages with the shapes of reference systems, each beside its peers in turns.
+REFERENCES = ("gpu-references", "gpu-gates", "gpu-scaled-blocks", "gpu-mixed", "gpu-user-kernels")
+
 NAMES = ("Kernels have been renamed since: a name now begins with its folder's in "
          "src/templates/kernels (`bf16_*` is `cutlass_*`, `sm90_*` is `wgmma_*`, `sm80_*` and "
          "`sm89_*` are `mma_*`, `mixed_*` is `packed_*`).")

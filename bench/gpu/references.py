@@ -2,7 +2,8 @@
 """The benchmarks of reference systems, on their shapes, in one run and in turns:
 
     int8     s8 products of full-range data, dequantised by row and token scales
-    shapes   bf16 bias and SiLU at odd and large sizes
+    shapes   bias and SiLU at odd and large sizes: bf16; shapes_f8 and shapes_s8 dequantise first
+    silu     bf16 and SiLU, without a bias
     tails    O-proj, QKV and MoE-down of DeepSeek-V3 and Llama: the library's product, then bias and
              SiLU as kernels of their own, against one kernel
 
@@ -49,52 +50,86 @@ def cases():
     """All cases, in an order in which every prefix has cases of each suite."""
     int8 = [Case("int8", "", m, n, k) for m in (16, 1024, 64, 256) for n, k in INT8_LAYERS]
     int8.append(Case("int8", "", 64, 65536, 4096))
-    shapes = [Case("shapes", "", *shape) for shape in SHAPES]
+    shapes = [Case(suite, "", *shape) for suite in ("shapes", "shapes_f8", "shapes_s8")
+              for shape in SHAPES]
+    silu = [Case("silu", "", 1024, 11008, 4096)]
     tails = [Case("tails", name, m, n, k) for m in (1, 16, 64, 256, 1024)
              for name, (n, k) in LAYERS.items()]
-    spread = [(index / len(suite), case) for suite in (int8, shapes, tails)
+    spread = [(index / len(suite), case) for suite in (int8, shapes, silu, tails)
               for index, case in enumerate(suite)]
     return [case for _, case in sorted(spread, key=lambda each: each[0])]
 
 
+KINDS = {"int8": "int8", "shapes_s8": "s8", "shapes_f8": "f8", "silu": "silu"}  # else bf16
 GRAPHS = {
     "bf16": "graph tail(x: bf16[M, {k}], w: bf16[{n}, {k}], b: bf16[{n}]) {{\n"
             "  return silu(x @ transpose(w) + b)\n}}\n",
+    "silu": "graph tail(x: bf16[M, {k}], w: bf16[{n}, {k}]) {{\n"
+            "  return silu(x @ transpose(w))\n}}\n",
     "int8": "graph scaled(x: s8[M, {k}], w: s8[{n}, {k}], u: f32[M, 1], v: f32[{n}]) {{\n"
             "  return cast(cast(x @ transpose(w), f32) * u * v, bf16)\n}}\n",
+    "s8": "graph scaled(x: s8[M, {k}], w: s8[{n}, {k}], u: f32[M, 1], v: f32[{n}], "
+          "b: bf16[{n}]) {{\n"
+          "  return cast(silu(cast(x @ transpose(w), f32) * u * v + cast(b, f32)), bf16)\n}}\n",
+    "f8": "graph scaled(x: f8e4m3[M, {k}], w: f8e4m3[{n}, {k}], u: f32[M, 1], v: f32[{n}], "
+          "b: bf16[{n}]) {{\n"
+          "  return cast(silu(x @ transpose(w) * u * v + cast(b, f32)), bf16)\n}}\n",
+}
+
+
+def kind_of(suite):
+    return KINDS.get(suite, "bf16")
+
+
+FORMULAS = {
+    "bf16": lambda x, w, b: F.silu(torch.mm(x, w.t()) + b),
+    "silu": lambda x, w: F.silu(torch.mm(x, w.t())),
+    "int8": lambda x, w, u, v: (torch._int_mm(x, w.t()).float() * u * v).bfloat16(),
+    "s8": lambda x, w, u, v, b: F.silu(torch._int_mm(x, w.t()).float() * u * v + b).bfloat16(),
+    "f8": lambda x, w, u, v, b: F.silu(torch._scaled_mm(x, w.t(), u, v[None], bias=b,
+                                                        out_dtype=torch.bfloat16)),
 }
 
 
 def formula(suite):
-    if suite == "int8":
-        return lambda x, w, u, v: (torch._int_mm(x, w.t()).float() * u * v).bfloat16()
-    return lambda x, w, b: F.silu(torch.mm(x, w.t()) + b)
+    return FORMULAS[kind_of(suite)]
 
 
 def operands(case):
-    if case.suite == "int8":
-        def any_byte(rows, columns):
-            return torch.randint(-128, 128, (rows, columns), device="cuda", dtype=torch.int8)
-        return (any_byte(case.m, case.k), any_byte(case.n, case.k),
-                torch.rand(case.m, 1, device="cuda") * 1e-4, torch.rand(case.n, device="cuda"))
-    return (torch.randn(case.m, case.k, device="cuda").bfloat16(),
-            (torch.randn(case.n, case.k, device="cuda") * case.k**-0.5).bfloat16(),
-            torch.randn(case.n, device="cuda").bfloat16())
+    kind = kind_of(case.suite)
+
+    def any_byte(rows, columns):
+        if kind == "f8":
+            return torch.randn(rows, columns, device="cuda").to(torch.float8_e4m3fn)
+        return torch.randint(-128, 128, (rows, columns), device="cuda", dtype=torch.int8)
+
+    bias = torch.randn(case.n, device="cuda").bfloat16()
+    if kind in ("bf16", "silu"):
+        factors = (torch.randn(case.m, case.k, device="cuda").bfloat16(),
+                   (torch.randn(case.n, case.k, device="cuda") * case.k**-0.5).bfloat16())
+        return factors if kind == "silu" else (*factors, bias)
+    size = 1e-4 if kind != "f8" else case.k**-0.5
+    scaled = (any_byte(case.m, case.k), any_byte(case.n, case.k),
+              torch.rand(case.m, 1, device="cuda") * size, torch.rand(case.n, device="cuda"))
+    return scaled if kind == "int8" else (*scaled, bias)
 
 
 def check(case, some, got):
     """Raises if the first rows differ from the formula in f64."""
     x, w, *rest = some
-    product = x[:64].double() @ w.double().t()
-    want = product * rest[0][:64] * rest[1] if case.suite == "int8" else \
-        F.silu(product + rest[0])
-    compare(got[:64], want)
+    kind, product = kind_of(case.suite), x[:64].double() @ w.double().t()
+    if kind in ("int8", "s8", "f8"):
+        u, v, *rest = rest
+        product = product * u[:64] * v
+    want = sum(rest, product)
+    compare(got[:64], want if kind == "int8" else F.silu(want))
 
 
 def measure(library, case, options):
-    bytes_of_one = (case.m + case.n) * case.k * (1 if case.suite == "int8" else 2)
+    kind = kind_of(case.suite)
+    bytes_of_one = (case.m + case.n) * case.k * (2 if kind in ("bf16", "silu") else 1)
     sets = [operands(case) for _ in range(sets_beyond_cache(bytes_of_one))]
-    text = GRAPHS["int8" if case.suite == "int8" else "bf16"].format(n=case.n, k=case.k)
+    text = GRAPHS[kind].format(n=case.n, k=case.k)
     plan = tuned_plan.of_text(library, text, {"M": case.m}, options.limit)
     outs = [torch.empty(case.m, case.n, device="cuda", dtype=torch.bfloat16) for _ in sets]
     plain = formula(case.suite)
@@ -120,7 +155,7 @@ def measure(library, case, options):
 def main():
     parser = tuned_plan.option_parser(__doc__, 6, "docs/benchmarks/gpu-references",
                                       "without .csv, .md and .svg")
-    parser.add_argument("--suites", nargs="*", default=["int8", "shapes", "tails"])
+    parser.add_argument("--suites", nargs="*", default=list(references_page.TITLES))
     parser.add_argument("--done", nargs="*", default=[], metavar="CSV",
                         help="leaves out the cases in these")
     parser.add_argument("--autotune", action="store_true", help="Inductor's max-autotune too, slow")

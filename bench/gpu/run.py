@@ -4,6 +4,7 @@ those of a short run, within ten minutes; the command of every other page is pri
 
     bench/gpu/run.py --attacca build/src/cli/attacca
     bench/gpu/run.py --attacca build/src/cli/attacca --pages gpu-gates gpu-mixed --scale 2
+    bench/gpu/run.py --attacca build/src/cli/attacca --references
 """
 
 import argparse
@@ -49,6 +50,9 @@ def main(arguments=None):
     parser.add_argument("--library", help="libattacca.so; by default the program's own")
     parser.add_argument("--pages", nargs="*", choices=names, default=[], metavar="PAGE",
                         help=", ".join(names))
+    parser.add_argument("--references", action="store_true",
+                        help="the pages with the reference systems' benchmarks: "
+                        + ", ".join(documented.REFERENCES))
     parser.add_argument("--scale", type=float, default=1,
                         help="multiplies the minutes of each page")
     parser.add_argument("--go-on", action="store_true",
@@ -57,8 +61,9 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     options.library = options.library or program.library_beside(options.attacca) or "libattacca.so"
     os.makedirs(options.out, exist_ok=True)
+    asked = {*options.pages, *(documented.REFERENCES if options.references else ())}
     chosen = [page for page in documented.PAGES
-              if (page.name in options.pages if options.pages else page.usual)]
+              if (page.name in asked if asked else page.usual)]
     done = [measure(page, options) for page in chosen]
     for page in documented.PAGES:
         if page not in chosen:

@@ -442,6 +442,12 @@ class Documented(unittest.TestCase):
                           said.getvalue())
             self.assertIn("cpu.md: not measured; make bench-cpu\n", said.getvalue())
             del steps[:]
+            run.main(["--attacca", "a", "--out", folder, "--references"])
+            self.assertEqual({text.split()[0] for text in steps},
+                             {"peers.py", "table.py", "mixed.py", "mixed_page.py",
+                              "references.py", "references_page.py", "scaled_blocks.py",
+                              "scaled_blocks_page.py", "user_kernels.py"})
+            del steps[:]
             run.main(["--attacca", "a", "--out", folder, "--pages", "gpu-gates"])
             self.assertEqual([text.split()[0] for text in steps], ["peers.py", "table.py"])
 

@@ -152,6 +152,17 @@ class Scripts(unittest.TestCase):
             self.assertGreater(float(row["converted_us"]), 0)
         self.assertEqual([len(inputs) for inputs, _ in LaunchesNothing.launched], [2] * 4)
 
+    def test_plans_of_every_kind_of_reference(self):
+        library = tuned_plan.open_library(LIBRARY, "attacca")
+        for suite in references_page.TITLES:
+            case = references.Case(suite, "", 16, 64, 96)
+            some, out = references.operands(case), torch.zeros(16, 64, dtype=torch.bfloat16)
+            text = references.GRAPHS[references.kind_of(suite)].format(n=64, k=96)
+            plan = tuned_plan.of_text(library, text, {"M": 16}, 1)
+            references.check(case, some, plan.launches([some], [out])(0))
+            with self.assertRaisesRegex(ArithmeticError, "wrong result"):
+                references.check(case, some, out + 1)
+
     def test_launches_walk_the_sets(self):
         library = tuned_plan.open_library(LIBRARY, "attacca")
         case = references.Case("shapes", "", 3, 16, 32)
@@ -176,21 +187,23 @@ class Scripts(unittest.TestCase):
 
     def test_the_reference_systems(self):
         some = [references.Case("int8", "", 20, 64, 96), references.Case("shapes", "", 3, 8, 16),
+                references.Case("shapes_s8", "", 20, 64, 96), references.Case("silu", "", 5, 8, 16),
                 references.Case("tails", "O-proj", 4, 8, 16)]
         with mock.patch.object(references, "cases", lambda: some):
             said = self.run_script(references, self.out, "--autotune")
         self.assertEqual(said, "")
         found = self.rows(self.out + ".csv")
-        self.assertEqual([row["suite"] for row in found], ["int8", "shapes", "tails"])
+        self.assertEqual([row["suite"] for row in found], [case.suite for case in some])
         self.assertTrue(all(row[name] for row in found
                             for name in ["attacca_us", *references_page.PEERS]))
         with open(self.out + ".md", encoding="utf-8") as file:
             page = file.read()
         self.assertIn("| O-proj | 4 x 8 x 16 |", page)
+        self.assertIn(" | 3.25 | 1.00 | - | `some_template` |", page)
         self.assertIn("- library: 1.00, from 1.00 to 1.00 (1 cases)", page)
         self.assertTrue(os.path.exists(self.out + ".svg"))
         with mock.patch.object(references, "cases", lambda: some):
-            self.run_script(references, self.out + "2", "--suites", "int8", "tails", "--done",
+            self.run_script(references, self.out + "2", "--suites", "int8", "silu", "--done",
                             self.out + ".csv")
         self.assertEqual(self.rows(self.out + "2.csv"), [])
         packed = os.path.join(os.path.dirname(self.out), "packed.csv")
