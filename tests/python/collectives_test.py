@@ -6,6 +6,7 @@ import unittest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
+import torch.nn.functional as F
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import attacca.torch
@@ -33,6 +34,15 @@ def with_both(x, w):
     return torch.relu(h @ w.t() + 1)
 
 
+def doubled(x, w):
+    """Each product of the gate gathers its rows, beside each other, by itself."""
+    def rows():
+        parts = torch.chunk(funcol.all_gather_tensor(x, 0, dist.group.WORLD), 2)
+        return torch.cat(parts, 1)
+    wide = torch.cat([w, w])
+    return F.silu(rows() @ wide) * (rows() @ (2 * wide))
+
+
 class Collectives(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -57,6 +67,11 @@ class Collectives(unittest.TestCase):
                 self.assertEqual(graph.fused, ())
                 self.assertIn(f"Inductor overlaps it with {collective}",
                               [left.reason for left in graph.left])
+
+    def test_equal_gathers_are_one(self):
+        fused, = self.compile(doubled, {}).fused
+        self.assertEqual(sum(name.startswith("mm") for name in fused.nodes), 2)
+        self.assertEqual(self.compile(doubled, OVERLAP).fused, ())
 
     def test_others_are_fused(self):
         self.assertEqual(len(self.compile(with_both, OVERLAP).fused), 1)

@@ -16,8 +16,9 @@ from .._plan import Decision, engine_of
 from . import _logs, _report
 from ._compare import Run, Verdict, microseconds
 from ._graph import kernels
+from ._graph.collectives import merge_gathers
 from ._graph.configurations import fastest
-from ._graph.regions import Region, find, is_product_op, operations, reading
+from ._graph.regions import Region, find, is_product_op, operations, reading, writes_in_place
 from ._graph.replace import remove_unused, replace
 from ._graph.static import hint
 from ._graph.surroundings import around
@@ -147,6 +148,8 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
     Returns:
         The number of regions replaced.
     """
+    if not writes_in_place(graph):
+        merge_gathers(graph)
     choose = fastest if options.policy == "measured" else kernels.first
     stand_ins, unused = kernels.stand_in(graph, choose) if options.kernels else ([], [])
     found = find(graph)

@@ -1,4 +1,4 @@
-"""Products that Inductor overlaps with the collectives beside them."""
+"""Collectives beside products: those that Inductor overlaps with them, and those that are equal."""
 from __future__ import annotations
 
 import torch
@@ -37,3 +37,29 @@ def _reaches(node: torch.fx.Node, collective: str, forward: bool) -> bool:
         return True
     return op in _MOVES and any(_reaches(near, collective, forward)
                                 for near in (node.users if forward else node.all_input_nodes))
+
+
+def merge_gathers(graph: torch.fx.Graph) -> None:
+    """Makes equal all_gathers one, with the moves of elements behind them, so that products of the
+    same rows can become one region.
+
+    Layers that share an input, such as a gate's two, gather it one by one where each is
+    parallelised alone. Every rank has the same graph, and so merges the same.
+    """
+    from torch._inductor import config
+
+    if config._micro_pipeline_tp:  # that pass merges them itself
+        return
+    first: dict[tuple[str, str, str], torch.fx.Node] = {}
+    behind: set[torch.fx.Node] = set()
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        op = Importer.op(node)
+        if op == _GATHER or (op in _MOVES and not behind.isdisjoint(node.all_input_nodes)):
+            kept = first.setdefault((str(node.target), str(node.args), str(node.kwargs)), node)
+            if kept is node:
+                behind.add(node)
+            else:
+                node.replace_all_uses_with(kept)
+                graph.erase_node(node)

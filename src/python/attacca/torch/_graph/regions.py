@@ -62,7 +62,7 @@ class Found(NamedTuple):
 def find(graph: torch.fx.Graph) -> Found:
     """Finds the regions of a graph, which is not changed, and the reasons why other products are in
     none."""
-    if writer := _writes_in_place(graph):
+    if writer := writes_in_place(graph):
         return Found([], [Left(writer.name, Importer.op(writer),
                                "it writes in place: the order of ops matters")])
     importer = Importer()
@@ -102,7 +102,7 @@ _PRODUCT_OPS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.linea
                 "user_kernel"}
 
 
-def _writes_in_place(graph: torch.fx.Graph) -> torch.fx.Node | None:
+def writes_in_place(graph: torch.fx.Graph) -> torch.fx.Node | None:
     """The first node that writes in place, except for copies of results to inputs at the graph's
     end."""
     found: torch.fx.Node | None = None
