@@ -28,6 +28,7 @@ import rows
 import run
 import splice_cost
 import table
+import tensor_parallel
 import user_kernels
 from user_kernel_cases import TAILS, cases as user_kernel_cases
 
@@ -306,6 +307,28 @@ class UserKernels(unittest.TestCase):
         self.assertIn("1 of 2 pairs are identical. The fused kernel is 4.00 times", page)
         self.assertIn("| 3 differ |", page)
         self.assertIn("- add, 1 x 1, `silu(out)`: no GPU", page)
+
+
+class TensorParallel(unittest.TestCase):
+    def test_the_page_compares_with_the_others_and_the_bound(self):
+        case = tensor_parallel.cases()[-1]
+        row = {**case._asdict(), "eager_us": 500.0, "nccl_us": 300.0, "whole_us": 250.0,
+               "attacca_us": 150.0, "products_us": 100.0, "wire_us": 120.0, "error": "1e-3",
+               "equal": 1, "note": "PyTorch overlaps no all_reduce"}
+        with tempfile.TemporaryDirectory() as folder:
+            data = os.path.join(folder, "times.csv")
+            csv_run.write(data, tensor_parallel.COLUMNS, {"ranks": 2}, [row])
+            tensor_parallel.main(["--page", data, "--out", os.path.join(folder, "page")])
+            with open(os.path.join(folder, "page.md"), encoding="utf-8") as file:
+                page = file.read()
+        self.assertIn("| 500.0 | 300.0 | - | 250.0 | 150.0 | 120.0 | 2.00x | 1.25 | 1e-3 | yes |",
+                      page)
+        self.assertIn("the geometric mean of the time of NCCL over Attacca's is 2.000", page)
+        self.assertIn("reduce residual, 8192: PyTorch overlaps no all_reduce", page)
+
+    def test_every_number_of_ranks_up_to_eight_divides_the_cases(self):
+        for case in tensor_parallel.cases():
+            self.assertEqual((case.rows % 8, case.inner), (0, case.inner // 256 * 256))
 
 
 class Models(unittest.TestCase):

@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+"""Products that are one with a collective, on two GPUs or more, in turns with the unfused path over
+NCCL, PyTorch's overlapped ops and eager.
+
+    torchrun --standalone --nproc-per-node 2 bench/gpu/tensor_parallel.py --out PAGE [--minutes 5]
+    bench/gpu/tensor_parallel.py --page PAGE.csv --out PAGE
+
+First every contender's results are compared with a reference in f32, Attacca's from run to run bit
+for bit, in --runs runs. The rows of the MLPs of Llama 3 8B and 70B, cut over eight ranks: gathered
+rows by the gate's two weights of N = 1792 or 3584 columns, and K = 1792 or 3584 columns of the
+gate's result by the rows of the last weight, with its residual.
+
+Contenders: eager; NCCL, whose products' tails Inductor computes; PyTorch's overlap, the ops that
+its pass for tensor parallelism (_micro_pipeline_tp) puts in, with tails by Inductor; whole, which
+is Attacca's function without symmetric memory; and Attacca. `products` and `wire` are the parts
+that overlap: the fused product of all rows, and the rows by symmetric memory alone.
+"""
+
+import argparse
+import contextlib
+import datetime
+import os
+import statistics
+import sys
+import time
+from typing import NamedTuple
+
+import csv_run
+import machine
+import pages
+from pages import number
+
+RANKS_OF_MODEL = 8
+LAYERS = {"Llama 3 8B": (4096, 14336), "Llama 3 70B": (8192, 28672)}
+ROWS = (512, 1024, 2048, 4096, 8192)
+KINDS = ("gather gate", "scatter residual", "reduce residual")
+CONTENDERS = ("eager", "nccl", "torch overlap", "whole", "attacca")
+PARTS = ("products", "wire")
+COLUMNS = ["model", "kind", "rows", "inner", "width",
+           *[f"{name.replace(' ', '_')}_us" for name in (*CONTENDERS, *PARTS)], "error", "equal",
+           "note"]
+LAUNCHES, ROUNDS = 20, 15
+
+
+class Case(NamedTuple):
+    """A product of `rows` rows; `inner` columns of the MLP are this rank's."""
+    model: str
+    kind: str
+    rows: int
+    inner: int
+    width: int
+
+
+def cases():
+    return [Case(model, kind, rows, inner // RANKS_OF_MODEL, width)
+            for rows in ROWS for model, (width, inner) in LAYERS.items() for kind in KINDS]
+
+
+# ---- What is measured
+
+
+class Group:
+    """This rank's place, and the tails that Inductor compiled."""
+
+    def __init__(self):
+        import torch
+        import torch.distributed as dist
+
+        self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(self.device)
+        dist.init_process_group("nccl", device_id=self.device,
+                                timeout=datetime.timedelta(seconds=120))
+        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
+        self.name = dist.group.WORLD.group_name
+        self.swiglu = torch.compile(lambda g, u: torch.nn.functional.silu(g) * u, dynamic=True)
+        self.add = torch.compile(lambda x, y: x + y, dynamic=True)
+
+    def largest(self, seconds):
+        """The ranks' largest, on all of them."""
+        import torch
+        import torch.distributed as dist
+
+        value = torch.tensor(seconds, device=self.device, dtype=torch.float64)
+        dist.all_reduce(value, dist.ReduceOp.MAX)
+        return value.item()
+
+
+def operands(case, group):
+    """The rank's tensors, and the whole result in f32 by the whole operands."""
+    import torch
+
+    torch.manual_seed(case.rows + case.inner)
+
+    def normal(*shape, scale=1.0):
+        return torch.randn(shape, device=group.device, dtype=torch.bfloat16) * scale
+    if case.kind == "gather gate":
+        x = normal(case.rows, case.width)
+        gate, up = (normal(case.inner, case.width, scale=case.width ** -0.5) for _ in range(2))
+        g, u = x.float() @ gate.float().t(), x.float() @ up.float().t()
+        return (x.chunk(group.ranks)[group.rank].contiguous(), gate.t(), up.t()), \
+            torch.nn.functional.silu(g) * u
+    every = [(normal(case.rows, case.inner), normal(case.width, case.inner,
+                                                    scale=case.inner ** -0.5))
+             for _ in range(group.ranks)]
+    residual = normal(case.rows, case.width)
+    wanted = sum(x.float() @ w.float().t() for x, w in every) + residual.float()
+    x, w = every[group.rank]
+    if case.kind == "scatter residual":
+        residual, wanted = (each.chunk(group.ranks)[group.rank].contiguous()
+                            for each in (residual, wanted))
+    return (x, w.t(), residual), wanted
+
+
+def contenders(case, group, given):
+    """name -> function that computes the result."""
+    import torch
+    import torch.distributed as dist
+    import torch.nn.functional as F
+
+    import attacca.torch
+
+    def gathered(x):
+        rows = x.new_empty((case.rows, x.shape[1]))
+        dist.all_gather_into_tensor(rows, x)
+        return rows
+
+    def scattered(partial):
+        mine = partial.new_empty((case.rows // group.ranks, case.width))
+        dist.reduce_scatter_tensor(mine, partial)
+        return mine
+
+    def reduced(partial):
+        dist.all_reduce(partial)
+        return partial
+    if case.kind == "gather gate":
+        x, gate, up = given
+
+        def eager():
+            rows = gathered(x)
+            return F.silu(rows @ gate) * (rows @ up)
+
+        def nccl():
+            rows = gathered(x)
+            return group.swiglu(rows @ gate, rows @ up)
+
+        def overlapped():
+            # Without return_A it may use multicast, which not every machine has.
+            _, (g, u) = torch.ops.symm_mem.fused_all_gather_matmul(x, [gate, up], 0, group.name,
+                                                                   return_A=True)
+            return group.swiglu(g, u)
+
+        def ours(symmetric):
+            return attacca.torch.all_gather_matmul(x, (gate, up), "silu(acc0) * acc1",
+                                                   symmetric=symmetric)
+    else:
+        x, w, residual = given
+        collect = scattered if case.kind == "scatter residual" else reduced
+        function = attacca.torch.matmul_reduce_scatter if collect is scattered else \
+            attacca.torch.matmul_all_reduce
+
+        def eager():
+            return collect(x @ w) + residual
+
+        def nccl():
+            return group.add(collect(x @ w), residual)
+
+        def overlapped():
+            if collect is reduced:
+                raise NotImplementedError("PyTorch overlaps no all_reduce")
+            return group.add(torch.ops.symm_mem.fused_matmul_reduce_scatter(x, w, "sum", 0,
+                                                                            group.name), residual)
+
+        def ours(symmetric):
+            return function(x, w, after="acc + full(residual)", residual=residual,
+                            symmetric=symmetric)
+    return {"eager": eager, "nccl": nccl, "torch overlap": overlapped,
+            "whole": lambda: ours(False), "attacca": lambda: ours(True)}
+
+
+def parts(case, group, given):
+    """name -> function: what overlaps in Attacca's calls."""
+    import torch
+
+    import attacca
+    from attacca.torch._parallel.exchange import exchange
+
+    between = exchange(group.name, group.device, True)
+    if case.kind == "gather gate":
+        x, gate, up = given
+        whole = torch.empty((case.rows, case.width), device=group.device, dtype=x.dtype)
+        plan = attacca.compile("graph gate(x: bf16[M, K], g: bf16[N, K], u: bf16[N, K]) { "
+                               "return silu(x @ transpose(g)) * (x @ transpose(u)) }",
+                               device=str(group.device))
+        out = torch.empty((case.rows, case.inner), device=group.device, dtype=x.dtype)
+        return {"products": lambda: plan(whole, gate.t(), up.t(), out=out),
+                "wire": lambda: between.gather(x, lambda part, begin: None)}
+    x, w, _ = given
+    received = torch.empty((group.ranks, case.rows // group.ranks, case.width),
+                           device=group.device, dtype=x.dtype)
+
+    def wire():
+        between.scatter(lambda begin, into: None, received)
+        if case.kind == "reduce residual":
+            between.collect(received[0], torch.empty_like(received))
+    return {"products": lambda: attacca.matmul(x, w), "wire": wire}
+
+
+# ---- Measuring
+
+
+class Timed:
+    """One contender: a CUDA graph of LAUNCHES launches, or launches one by one."""
+
+    def __init__(self, launch):
+        import torch
+
+        self.launch, self.graph = launch, None
+        self.begin, self.end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        for _ in range(3):
+            launch()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            for _ in range(LAUNCHES):
+                self.held = launch()
+        self.graph = graph
+
+    def once(self):
+        """Microseconds a launch."""
+        import torch
+
+        self.begin.record()
+        self.graph.replay()
+        self.end.record()
+        torch.cuda.synchronize()
+        return self.begin.elapsed_time(self.end) * 1e3 / LAUNCHES
+
+
+def measure(case, group, runs):
+    import torch
+    import torch.distributed as dist
+
+    given, wanted = operands(case, group)
+    row, notes, timed = case._asdict(), [], {}
+    for name, launch in {**contenders(case, group, given), **parts(case, group, given)}.items():
+        try:
+            if name in CONTENDERS:
+                error = (launch().float() - wanted).norm() / wanted.norm()
+                if name == "attacca":
+                    row["error"] = f"{group.largest(error.item()):.2e}"
+                if not error < 0.01:
+                    notes.append(f"{name} is wrong by {error:.2e}")
+            dist.barrier()
+            timed[name] = Timed(launch)
+        except NotImplementedError as reason:
+            notes.append(str(reason))
+    ours = contenders(case, group, given)["attacca"]
+    first = ours()
+    equal = all(torch.equal(first, ours()) for _ in range(runs))
+    row["equal"] = int(group.largest(0.0 if equal else 1.0) == 0.0)
+    times = {name: [] for name in timed}
+    for turn in range(ROUNDS):
+        names = list(timed)
+        for name in names[turn % len(names):] + names[:turn % len(names)]:
+            dist.barrier()
+            times[name].append(timed[name].once())
+    for name, each in times.items():
+        row[f"{name.replace(' ', '_')}_us"] = group.largest(statistics.median(each))
+    return {**row, "note": "; ".join(notes)}
+
+
+def loop(group, runs):
+    """Many runs of one gather and one reduction of changing sizes; returns the seconds."""
+    import torch
+
+    begin = time.monotonic()
+    made = []
+    for rows in (512, 1024, 640):
+        for kind in KINDS:
+            case = Case("loop", kind, rows, 1792, 4096)
+            given, _ = operands(case, group)
+            call = contenders(case, group, given)["attacca"]
+            made.append((call, call().clone()))
+    differ = torch.zeros((), device=group.device, dtype=torch.int64)
+    for i in range(runs):
+        call, first = made[i % len(made)]
+        differ += (call() != first).any()
+        if i % 1000 == 999:
+            torch.cuda.synchronize()
+    if differ.item():
+        raise RuntimeError(f"{differ.item()} of {runs} runs differ from the first")
+    return time.monotonic() - begin
+
+
+# ---- The page
+
+
+def page(facts, rows):
+    lines = ["# Products that are one with a collective", "",
+             f"On {facts.get('ranks', '?')} GPUs, each {machine.described(facts)}. Made by "
+             "`bench/gpu/tensor_parallel.py`; bf16.", "",
+             "The MLPs of Llama 3, as eight ranks share them. *gather gate*: each rank's rows are "
+             "gathered and multiplied by a gate's two weights. *scatter residual*: products whose "
+             "sums over the ranks are scattered, with the residual; *reduce residual*: all rows of "
+             "the sums to all ranks. Times are microseconds, the slowest rank's median, in CUDA "
+             "graphs. *NCCL*: the collective, cuBLAS and a tail by Inductor. *PyTorch*: its "
+             "overlapped ops over symmetric memory. *whole*: Attacca's function over NCCL. "
+             "*bound*: the larger of the fused products alone and the copies alone.", ""]
+    if facts.get("loop"):
+        lines += [f"{facts['loop']}.", ""]
+    cells, ratios = [], {"nccl": [], "torch_overlap": [], "bound": []}
+    for row in rows:
+        time_ = {key[:-3]: float(value) for key, value in row.items()
+                 if key.endswith("_us") and value}
+        own, bound = time_["attacca"], max(time_["products"], time_["wire"])
+        time_["bound"] = bound
+        for name, each in ratios.items():
+            if name in time_ and int(row["rows"]) >= 2048:
+                each.append(time_[name] / own)
+        cells.append([row["model"], row["kind"], row["rows"],
+                      *[number(time_.get(name.replace(" ", "_"), ""), 1) for name in CONTENDERS],
+                      number(bound, 1), f"{time_['nccl'] / own:.2f}x", f"{own / bound:.2f}",
+                      row["error"], "yes" if row["equal"] == "1" else "no"])
+    lines += pages.table(["model", "kind", "rows", "eager", "NCCL", "PyTorch", "whole", "Attacca",
+                          "bound", "over NCCL", "of the bound", "error", "equal"], cells, texts=2)
+    lines += [""]
+    named = {"nccl": "NCCL", "torch_overlap": "PyTorch's overlap", "bound": "the bound"}
+    for name, each in ratios.items():
+        if each:
+            lines.append(f"- From 2048 rows on, the geometric mean of the time of {named[name]} "
+                         f"over Attacca's is {statistics.geometric_mean(each):.3f}.")
+    notes = [f"{row['model']}, {row['kind']}, {row['rows']}: {row['note']}" for row in rows
+             if row["note"]]
+    return "\n".join([*lines, "", *pages.listed("Notes:", notes)]).rstrip() + "\n"
+
+
+def write_page(data, out):
+    facts, rows = csv_run.read(data)
+    pages.write(f"{out}.md", page(facts, rows))
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", required=True, help="the page and its data, without an ending")
+    parser.add_argument("--page", metavar="CSV", help="write the page from its data alone")
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--runs", type=int, default=20, help="runs of a case that must be equal")
+    parser.add_argument("--loop", type=int, default=10_000, help="runs one after the other")
+    options = parser.parse_args(arguments)
+    if options.page:
+        return write_page(options.page, options.out)
+    import torch.distributed as dist
+
+    group = Group()
+    end = time.monotonic() + 60 * options.minutes
+    with contextlib.ExitStack() as closing:
+        closing.callback(dist.destroy_process_group)
+        took = loop(group, options.loop)
+        said = f"{options.loop} calls one after the other were equal and took {took:.0f} s"
+        facts = {**machine.facts(), "ranks": group.ranks, "loop": said}
+        rows = []
+        for case in cases():
+            if group.largest(time.monotonic()) > end:
+                break
+            rows.append(measure(case, group, options.runs))
+            if group.rank == 0:
+                print({key: value for key, value in csv_run.rounded(rows[-1]).items() if value},
+                      flush=True)
+                csv_run.write(f"{options.out}.csv", COLUMNS, facts, map(csv_run.rounded, rows))
+        if group.rank == 0:
+            print(said)
+            write_page(f"{options.out}.csv", options.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
