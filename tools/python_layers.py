@@ -30,11 +30,13 @@ RANKS = {
                    ["__init__"]],
     "_trace": [["__init__", "annotations", "calls"], ["traced"], ["epilogue", "fused"]],
     "torch": [["_kept", "_layouts", "_logs", "_timing", "_ops", "_report_view"],
+              ["_parallel"],
               ["_graph", "_quantized"],
               ["_compare", "_report"], ["_judge"], ["_rewrite"], ["_backend"],
               ["__init__"]],
     "torch/_graph": [["__init__", "table"], ["importer"], ["collectives", "kernels"], ["static"],
                      ["configurations", "regions"], ["replace", "surroundings"]],
+    "torch/_parallel": [["__init__", "exchange"], ["ops"], ["functions"]],
     "torch/_ops": [["__init__", "text_argument"], ["region", "transforms"],
                    ["custom", "lowering", "quantized"], ["calls"]],
 }

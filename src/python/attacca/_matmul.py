@@ -42,6 +42,26 @@ def _batched(axes: int, *form: Any) -> Engine:
     return Engine(_core.Plan.compile(graph, fuse=True, **chosen._asdict()))
 
 
+def graph_of(dtype: str, layout: str, epilogue: str, operands: tuple[tuple[str, str], ...],
+             out_dtype: str) -> tuple[str, list[str]]:
+    """The graph of a product and its epilogue in the symbols M, N and K, and the names of its
+    inputs.
+
+    Args:
+        dtype: a's and b's.
+        layout: Of b: "kn" or "nk"; "two": b and b1 are [N, K], for an epilogue of acc0 and acc1.
+        epilogue: The text form.
+        operands: The operands' names, each with its dtype.
+        out_dtype: The result's dtype.
+
+    Raises:
+        Error: As :func:`matmul`, except for errors about shapes.
+    """
+    engine = _engine(dtype, layout, typed(epilogue, operands), out_dtype,
+                     Options("cpu", "fp32", "known", 0.0, 1))
+    return engine.core.graph_text(), [info.name for info in _inputs(engine)]
+
+
 def _inputs(engine: Engine) -> list[Tensor]:
     return [layout.info for layout in engine.signature.inputs]
 
@@ -50,13 +70,20 @@ def _has_rows(info: Tensor) -> bool:
     return info.shape[:1] == ("M",)
 
 
+def with_operands(epilogue: str, replace: Callable[[str, str, str], str]) -> str:
+    """The text with each operand replaced: ``replace`` gets its role, its name, and its dtype or
+    ""."""
+    return _OPERAND.sub(lambda match: replace(match[1], match[2], (match[3] or "").strip(" :")),
+                        epilogue)
+
+
 def roles(epilogue: str) -> dict[str, str]:
     """The role of each operand that an epilogue's text names: {"bias": "row"}."""
     return {match.group(2): match.group(1) for match in _OPERAND.finditer(epilogue)}
 
 
 @lru_cache(maxsize=1024)
-def _typed(epilogue: str, operands: tuple[tuple[str, str], ...]) -> str:
+def typed(epilogue: str, operands: tuple[tuple[str, str], ...]) -> str:
     """The text with each operand's dtype added: row(bias) -> row(bias: f32).
 
     Raises:
@@ -149,10 +176,10 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
                                   b_view.shape[1],
                                   a_view.dtype, [a, b, *operands.values()])
     epilogue = _arguments.text(epilogue, "epilogue")
-    text = _typed(epilogue, tuple([(name, view.dtype) for name, view in views.items()]))
+    text = typed(epilogue, tuple([(name, view.dtype) for name, view in views.items()]))
     outs = _arguments.listed(out)
     out_views = None if outs is None else [_frameworks.of(o).view(o, "out", True) for o in outs]
-    result = _result_dtype(out_dtype, out_views, a_view.dtype)
+    result = result_dtype(out_dtype, out_views, a_view.dtype)
     layout = _layout(b_view)
     kind = (a_view.dtype, layout, text, result, chosen)
     engine = _engine(*kind)
@@ -186,7 +213,7 @@ def _cache(form: Any) -> _core.CallCache:
     return _caches.setdefault(form, _core.CallCache())
 
 
-def _result_dtype(out_dtype: Any, outs: list[View] | None, dtype: str) -> str:
+def result_dtype(out_dtype: Any, outs: list[View] | None, dtype: str) -> str:
     """As :func:`matmul` says at ``out_dtype``; ``dtype`` is a's."""
     if out_dtype is not None:
         return _arguments.dtype(out_dtype, "out_dtype")

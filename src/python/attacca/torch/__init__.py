@@ -27,6 +27,7 @@ except ImportError:
 from .. import _dispatch as _dispatcher
 from ._backend import Pass, Program, backend, disable, enable, register
 from ._ops import calls as _calls
+from ._parallel.functions import all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter
 from ._quantized import QuantizedLinear
 from ._report import NotFusedWarning, report, reset
 from ._report_view import Fused, GraphReport, Left, Measuring, Report
@@ -37,5 +38,6 @@ register()
 
 __all__ = ["Fused", "GraphReport", "Left", "Measuring",
            "NotFusedWarning", "Options", "Pass", "Program", "QuantizedLinear",
-           "Report", "backend",
-           "disable", "enable", "register", "report", "reset"]
+           "Report", "all_gather_matmul", "backend",
+           "disable", "enable", "matmul_all_reduce", "matmul_reduce_scatter", "register", "report",
+           "reset"]

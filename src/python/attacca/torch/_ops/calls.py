@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -28,7 +28,7 @@ try:
 except ImportError:  # torch does without, too
     _numpy = None  # type: ignore[assignment]
 
-__all__ = ["fused", "matmul", "plan", "plan_argument"]
+__all__ = ["constant", "count_of", "fused", "matmul", "plan", "plan_argument", "traced"]
 
 
 def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any],
@@ -43,12 +43,12 @@ def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any],
         roles = [operand_role(name, tensor.shape, b.shape[-1])
                  for name, tensor in zip(operands, tensors)]
         dtypes = [a.dtype, *[tensor.dtype for tensor in tensors]]
-        epilogue = _traced(epilogue, names, " ".join(roles), tuple(dtypes))
+        epilogue = traced(epilogue, names, " ".join(roles), tuple(dtypes))
     outs = _arguments.listed(out)
     if chosen[0] is None and outs is not None and len(outs) > 0:
         chosen = (_tensor(outs[0], "out").dtype, *chosen[1:])
     arguments = ([a, b, *tensors], names, _argument(epilogue), _options(*chosen))
-    one = _count(epilogue) == "1"
+    one = count_of(epilogue) == "1"
     if one:
         results = [ops.matmul.import_attacca_torch(*arguments)]
     else:
@@ -120,6 +120,9 @@ def _number(value: Any) -> Any:
     return next((as_number(value) for kind, as_number in kinds if isinstance(value, kind)), value)
 
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
 def _copy(results: list[torch.Tensor], outs: list[Any]) -> None:
     if len(outs) != len(results):
         raise Error(f"out has {len(outs)} tensors for {len(results)} outputs", "out",
@@ -153,15 +156,15 @@ def _like(result: torch.Tensor, as_array: bool) -> Any:
     return result.numpy() if as_array else result
 
 
-def _constant(function: Callable[..., str]) -> Callable[..., str]:
+def constant(function: _Function) -> _Function:
     """Marks a function that Dynamo runs while it traces, as torch.compiler.assume_constant_result
     does."""
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 
 
-@_constant
-def _traced(function: Callable[..., Any], names: str, roles: str,
+@constant
+def traced(function: Callable[..., Any], names: str, roles: str,
             dtypes: tuple[torch.dtype, ...]) -> str:
     """The text of an epilogue that is a function; ``dtypes``: of a, then of the operands."""
     shapes = {"scalar": (), "row": (3,), "col": (2, 1), "full": (2, 3)}
@@ -172,13 +175,13 @@ def _traced(function: Callable[..., Any], names: str, roles: str,
         return trace_epilogue(function, views, (2,), 3, Torch.view(a, "a").dtype, [a, *operands])
 
 
-_argument = _constant(written)
-_options = _constant(options_text)
+_argument = constant(written)
+_options = constant(options_text)
 _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
-@_constant
-def _count(epilogue: str) -> str:
+@constant
+def count_of(epilogue: str) -> str:
     """The number of an epilogue's results, which commas outside of brackets separate."""
     depth, count = 0, 1
     for character in re.sub(r'"[^"]*"', "", epilogue):

@@ -1,0 +1,1 @@
+"""Products that are one with the collective before or after them."""

@@ -1,0 +1,291 @@
+"""The public functions of products that are one with a collective. Dynamo traces them."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ... import _arguments
+from ..._arguments import DType, Mode, Tuning
+from ..._compile import options
+from ..._errors import Error
+from ..._frameworks import Torch
+from ..._matmul import graph_of, result_dtype, roles, with_operands
+from ..._trace.epilogue import operand_role
+from .._ops.calls import constant, count_of, traced
+from .._ops.text_argument import written
+from . import ops
+
+Weights = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
+Epilogue = str | Callable[..., Any]
+_DTYPES = Torch.names()
+
+
+def all_gather_matmul(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc", *,
+                      group: Any = None, out_dtype: DType | None = None, mode: Mode = "fp32",
+                      tuning: Tuning = "known", tuning_seconds: float = 0, threads: int = 0,
+                      symmetric: bool = True, **operands: torch.Tensor) -> torch.Tensor:
+    """Computes ``epilogue(all_gather(a) @ b)``: rows that other ranks hold are multiplied as they
+    arrive.
+
+    On GPUs of one host that read each other's memory, the rows are copied over PyTorch's symmetric
+    memory while those that are here are multiplied. Elsewhere the group's all_gather runs first.
+    All ranks call it with tensors of the same shapes.
+
+    Args:
+        a: The rank's rows, ``[M / ranks, K]``; with more axes, the first is the gathered one.
+        b: A tensor ``[K, N]``, row-major or transposed such as ``weight.T``; or two of them, for
+            the epilogue of a gate such as "silu(acc0) * acc1".
+        epilogue: As for :func:`attacca.matmul`, with one result; of a gate, the text form.
+        group: A process group, or a device mesh of one axis. None: all ranks.
+        out_dtype: As for :func:`attacca.matmul`.
+        mode: As for :func:`attacca.compile`.
+        tuning: As for :func:`attacca.compile`, rank by rank.
+        tuning_seconds: As for :func:`attacca.compile`.
+        threads: As for :func:`attacca.compile`.
+        symmetric: Whether symmetric memory may be used; the same on all ranks.
+        **operands: The epilogue's operands by name; ``full`` and ``col`` have all M rows.
+
+    Returns:
+        A tensor ``[M, N]``; with more axes in a, ``[ranks * a.shape[0], ..., N]``.
+
+    Raises:
+        Error: As :func:`attacca.matmul`.
+    """
+    chosen = _options(mode, tuning, tuning_seconds, threads, symmetric)
+    inputs, graph = _product(a, b, epilogue, out_dtype, operands, "")
+    out: torch.Tensor = ops.all_gather_matmul(inputs, graph, chosen, _name(group))
+    return out.view(-1, *a.shape[1:-1], out.shape[-1])
+
+
+def matmul_reduce_scatter(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc",
+                          after: Epilogue = "acc", *, group: Any = None,
+                          out_dtype: DType | None = None, mode: Mode = "fp32",
+                          tuning: Tuning = "known", tuning_seconds: float = 0, threads: int = 0,
+                          symmetric: bool = True, **operands: torch.Tensor) -> torch.Tensor:
+    """Computes ``after(reduce_scatter(epilogue(a @ b)))``: sums over the ranks, of which each gets
+    as many rows.
+
+    Each rank's rows are sent while the next are multiplied, as :func:`all_gather_matmul` says, and
+    added in the order of ranks, in f32, where ``after`` is computed.
+
+    Args:
+        a: The rank's columns of all rows, ``[M, K]``; with more axes, the first is the scattered
+            one. The ranks' number must divide it.
+        b: As for :func:`all_gather_matmul`: the rank's rows ``[K, N]``.
+        epilogue: What each rank computes of its product before the sum.
+        after: What is computed of the sum, ``acc``, in either form; its operands ``full`` and
+            ``col`` have the rank's rows.
+        group: As for :func:`all_gather_matmul`.
+        out_dtype: The dtype of the result and of what is sent.
+        mode: As for :func:`all_gather_matmul`.
+        tuning: As for :func:`all_gather_matmul`.
+        tuning_seconds: As for :func:`all_gather_matmul`.
+        threads: As for :func:`all_gather_matmul`.
+        symmetric: As for :func:`all_gather_matmul`.
+        **operands: The operands of both epilogues by name.
+
+    Returns:
+        A tensor ``[M / ranks, N]``; with more axes in a, ``[a.shape[0] / ranks, ..., N]``.
+
+    Raises:
+        Error: As :func:`attacca.matmul`; the rows cannot be cut into equal parts.
+    """
+    ranks = _ranks(group)
+    if a.shape[0] % ranks:
+        raise Error(f"{a.shape[0]} rows cannot be cut into {ranks} equal parts", "a",
+                    "pad the rows, or use matmul_all_reduce")
+    chosen = _options(mode, tuning, tuning_seconds, threads, symmetric)
+    arguments = _reduced(a, b, epilogue, after, out_dtype, operands, ranks)
+    out: torch.Tensor = ops.matmul_reduce_scatter(*arguments, chosen, _name(group))
+    return out.view(-1, *a.shape[1:-1], out.shape[-1])
+
+
+def matmul_all_reduce(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc",
+                      after: Epilogue = "acc", *, group: Any = None,
+                      out_dtype: DType | None = None, mode: Mode = "fp32",
+                      tuning: Tuning = "known", tuning_seconds: float = 0, threads: int = 0,
+                      symmetric: bool = True, **operands: torch.Tensor) -> torch.Tensor:
+    """Computes ``after(all_reduce(epilogue(a @ b)))``: as :func:`matmul_reduce_scatter`, and then
+    each rank gets all rows. The results of all ranks are equal bit for bit.
+
+    Args:
+        a: The rank's columns of all rows, ``[M, K]`` or ``[..., K]``. If the ranks' number does not
+            divide M, every rank gets all products, and adds them.
+        b: As for :func:`matmul_reduce_scatter`.
+        epilogue: As for :func:`matmul_reduce_scatter`.
+        after: As for :func:`matmul_reduce_scatter`, but its operands ``full`` and ``col`` have all
+            M rows. It is computed for the rank's share of them.
+        group: As for :func:`all_gather_matmul`.
+        out_dtype: As for :func:`matmul_reduce_scatter`.
+        mode: As for :func:`all_gather_matmul`.
+        tuning: As for :func:`all_gather_matmul`.
+        tuning_seconds: As for :func:`all_gather_matmul`.
+        threads: As for :func:`all_gather_matmul`.
+        symmetric: As for :func:`all_gather_matmul`.
+        **operands: The operands of both epilogues by name; equal on all ranks where ``after`` reads
+            them.
+
+    Returns:
+        A tensor ``[M, N]``, or ``[..., N]``.
+
+    Raises:
+        Error: As :func:`attacca.matmul`.
+    """
+    chosen = _options(mode, tuning, tuning_seconds, threads, symmetric)
+    arguments = _reduced(a, b, epilogue, after, out_dtype, operands, _ranks(group))
+    out: torch.Tensor = ops.matmul_all_reduce(*arguments, chosen, _name(group))
+    return out.view(*a.shape[:-1], out.shape[-1])
+
+
+def _reduced(a: torch.Tensor, b: Weights, epilogue: Epilogue, after: Epilogue, out_dtype: Any,
+             operands: dict[str, torch.Tensor], ranks: int) -> tuple[list[torch.Tensor], int, str,
+                                                                     str]:
+    """The first arguments of the ops that reduce."""
+    columns = _weights(b)[0].shape[1]
+    after = _text(after, a.dtype, columns, operands, "after")
+    inputs, graph = _product(a, b, epilogue, out_dtype, operands, after)
+    names = _names(after).split()
+    for name in names:
+        if name not in operands:
+            raise Error(f"operand {name} is missing", name, f"give {name}=")
+    dtypes = tuple([operands[name].dtype for name in names])
+    tail = _tail(after, ranks, _out_dtype(a.dtype, out_dtype), " ".join(names), dtypes)
+    return [*inputs, *[_flat(operands[name]) for name in names]], len(inputs), graph, tail
+
+
+def _product(a: torch.Tensor, b: Weights, epilogue: Epilogue, out_dtype: Any,
+             operands: dict[str, torch.Tensor], after: str) -> tuple[list[torch.Tensor], str]:
+    """The inputs and the graph of the product and its epilogue; ``after`` may name operands, too.
+
+    Raises:
+        Error: Shapes, dtypes or names do not fit.
+    """
+    weights = _weights(b)
+    _check(a, weights)
+    text = _text(epilogue, a.dtype, weights[0].shape[1], operands, "epilogue")
+    layout = "two" if len(weights) == 2 else "kn" if weights[0].stride(1) == 1 else "nk"
+    given = {name: tensor for name, tensor in operands.items()
+             if name in _names(text).split() or name not in _names(after).split()}
+    dtypes = tuple([tensor.dtype for tensor in given.values()])
+    order, graph = _graph(a.dtype, layout, text, " ".join(given), dtypes,
+                          _out_dtype(a.dtype, out_dtype)).split("\n", 1)
+    by_name = {name: _flat(tensor) for name, tensor in given.items()}
+    by_name["a"] = a.reshape(-1, a.shape[-1])
+    for name, weight in zip(("b", "b1"), weights):
+        by_name[name] = weight if layout == "kn" else weight.t()
+    return [by_name[name] for name in order.split()], graph
+
+
+def _weights(b: Weights) -> list[torch.Tensor]:
+    return list(b) if isinstance(b, (list, tuple)) else [b]
+
+
+def _flat(operand: torch.Tensor) -> torch.Tensor:
+    """An operand with its leading axes as rows."""
+    return operand.reshape(-1, operand.shape[-1]) if operand.dim() > 2 else operand
+
+
+def _check(a: Any, weights: list[Any]) -> None:
+    for tensor in (a, *weights):
+        if not isinstance(tensor, torch.Tensor):
+            raise Error(f"{_arguments.shown(tensor)} is not a torch tensor", "a, b",
+                        "give torch tensors; b may be two")
+    if len(weights) > 2:
+        raise Error(f"{len(weights)} weights", "b", "give one, or two for a gate")
+    if a.dim() < 2:
+        raise Error(f"a has shape {tuple(a.shape)}", "a", "give [M, K]")
+    for b in weights:
+        if b.dim() != 2 or b.shape[0] != a.shape[-1] or b.shape != weights[0].shape:
+            raise Error(f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}", "b",
+                        "give [M, K] and [K, N], and the two weights of a gate one shape")
+        if b.dtype != a.dtype or b.device != a.device:
+            raise Error(f"a is {a.dtype} on {a.device} and b {b.dtype} on {b.device}", "b",
+                        "give both one dtype and device")
+
+
+def _text(epilogue: Epilogue, dtype: torch.dtype, columns: int, operands: dict[str, torch.Tensor],
+          where: str) -> str:
+    """The text form of an epilogue.
+
+    Raises:
+        Error: It has several results.
+    """
+    if not isinstance(epilogue, str):
+        kinds = [operand_role(name, tensor.shape, columns) for name, tensor in operands.items()]
+        dtypes = (dtype, *[tensor.dtype for tensor in operands.values()])
+        epilogue = traced(epilogue, " ".join(operands), " ".join(kinds), dtypes)
+    if count_of(epilogue) != "1":
+        raise Error("several results", where, "give one")
+    return epilogue
+
+
+# ---- What Dynamo runs while it traces
+
+
+@constant
+def _ranks(group: Any) -> int:
+    count: int = dist.get_world_size(_process_group(group))
+    return count
+
+
+def _process_group(group: Any) -> Any:
+    if group is None:
+        return dist.group.WORLD
+    return group.get_group() if hasattr(group, "get_group") else group
+
+
+@constant
+def _name(group: Any) -> str:
+    """The name of a group in torch."""
+    name: str = _process_group(group).group_name
+    return name
+
+
+@constant
+def _options(mode: Any, tuning: Any, tuning_seconds: Any, threads: Any, symmetric: Any) -> str:
+    if not isinstance(symmetric, bool):
+        raise Error(f"symmetric is {symmetric!r}", "symmetric", "give True or False")
+    checked = options("cpu", mode, tuning, tuning_seconds, threads)
+    return ops.Options(checked.mode, checked.tuning, checked.tuning_seconds, checked.threads,
+                       symmetric).text()
+
+
+@constant
+def _names(epilogue: str) -> str:
+    """The names of an epilogue's operands."""
+    return " ".join(roles(epilogue))
+
+
+@constant
+def _out_dtype(dtype: torch.dtype, out_dtype: Any) -> str:
+    return result_dtype(out_dtype, None, _DTYPES[dtype])
+
+
+@constant
+def _graph(dtype: torch.dtype, layout: str, epilogue: str, names: str,
+           dtypes: tuple[torch.dtype, ...], out_dtype: str) -> str:
+    """The names of the inputs in order, a newline, and the graph as an op's argument."""
+    operands = tuple(zip(names.split(), [_DTYPES[each] for each in dtypes]))
+    graph, order = graph_of(_DTYPES[dtype], layout, epilogue, operands, out_dtype)
+    return " ".join(order) + "\n" + written(graph)
+
+
+_SHAPES = {"row": "[N]", "col": "[M, 1]", "full": "[M, N]", "scalar": "[]"}
+_SUMMED_IN = {"f16": "f32", "bf16": "f32", "f8e4m3": "f32", "f8e5m2": "f32"}
+
+
+@constant
+def _tail(after: str, ranks: int, dtype: str, names: str, dtypes: tuple[torch.dtype, ...]) -> str:
+    """The graph of the ranks' sum and what is computed of it, as an op's argument."""
+    types = [f'"part{rank}": {dtype}[M, N]' for rank in range(ranks)]
+    by_name, declared = dict(zip(names.split(), dtypes)), roles(after)
+    types += [f'"operand.{name}": {_DTYPES[each]}{_SHAPES[declared[name]]}'
+              for name, each in by_name.items()]
+    wide = _SUMMED_IN.get(dtype, dtype)
+    total = " + ".join(f'cast("part{rank}", {wide})' for rank in range(ranks))
+    value = with_operands(after, lambda role, name, named: f'"operand.{name}"')
+    return written(f'graph tail({", ".join(types)}) {{ acc = {total}; '
+                   f'return out = cast({value}, {dtype}) }}')

@@ -1,0 +1,306 @@
+"""Products that are one with a collective, on gloo with CPU tensors: by the group's collectives, or
+in pieces over a stand-in for symmetric memory. Results are compared with the whole product in f64.
+
+Usage: collective_products_test.py [CASE]: with a case, the process is a rank.
+"""
+import contextlib
+import os
+import random
+import sys
+import time
+import unittest
+
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
+
+import ranks
+
+ROWS, DEPTH, COLUMNS, RUNS = 24, 36, 20, 10  # 1, 2, 3 and 4 ranks divide rows and depth
+
+
+def made(dtype):
+    """The whole operands, alike on all ranks."""
+    import torch
+
+    torch.manual_seed(0)
+    shapes = {"x": (ROWS, DEPTH), "w": (DEPTH, COLUMNS), "w1": (COLUMNS, DEPTH), "bias": (COLUMNS,),
+              "scale": (ROWS, 1), "res": (ROWS, COLUMNS)}
+    return {name: torch.randn(shape).to(dtype) for name, shape in shapes.items()}
+
+
+class Calls:
+    """This rank's calls and the whole results that they are compared with."""
+
+    def __init__(self, rank, count, dtype, **options):
+        import torch
+        import torch.nn.functional as F
+
+        import attacca.torch
+
+        whole = made(dtype)
+        x, w, w1, bias, scale, res = whole.values()
+        rows = {name: each.chunk(count)[rank] for name, each in whole.items() if len(each) == ROWS}
+        by_columns, by_rows = x.chunk(count, 1)[rank], w.chunk(count)[rank]
+        wide = {name: each.double() for name, each in whole.items()}
+        product, other = wide["x"] @ wide["w"], wide["x"] @ wide["w1"].t()
+        gate = F.silu(product) * other * wide["scale"] + wide["bias"]
+        residual = torch.tanh(product) + wide["res"]
+        silu = F.silu(product + wide["bias"]) + wide["res"]
+        gelu = F.gelu(2 * product) * wide["bias"]
+        torch_ = attacca.torch
+        self.calls = {
+            "gate": (lambda: torch_.all_gather_matmul(
+                rows["x"], (w, w1.t()), "silu(acc0) * acc1 * col(scale) + row(bias)", bias=bias,
+                scale=scale, **options), gate),
+            "transposed": (lambda: torch_.all_gather_matmul(
+                rows["x"], w.t().contiguous().t(),
+                lambda acc, bias, res: F.silu(acc + bias) + res, bias=bias, res=res, **options),
+                silu),
+            "reduce_scatter": (lambda: torch_.matmul_reduce_scatter(
+                by_columns, by_rows, "2 * acc", "gelu(acc) * row(bias)", bias=bias, **options),
+                gelu.chunk(count)[rank]),
+            "scattered residual": (lambda: torch_.matmul_reduce_scatter(
+                by_columns, by_rows, after=lambda acc, res: torch.tanh(acc) + res,
+                res=rows["res"], **options), residual.chunk(count)[rank]),
+            "all_reduce": (lambda: torch_.matmul_all_reduce(
+                by_columns, by_rows, after="tanh(acc) + full(res)", res=res, **options), residual),
+            "uneven": (lambda: torch_.matmul_all_reduce(
+                by_columns[:7], by_rows, after="tanh(acc) + full(res)", res=res[:7], **options),
+                residual[:7])}
+        self.tolerance = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 0.06}[dtype]
+
+    def check(self, name):
+        """The result, after it was compared."""
+        import torch
+
+        call, wanted = self.calls[name]
+        result = call()
+        torch.testing.assert_close(result.double(), wanted, rtol=self.tolerance,
+                                   atol=self.tolerance, msg=lambda text: f"{name}: {text}")
+        return result
+
+
+def check_alike(result):
+    """The result is the same on all ranks, bit for bit."""
+    import torch
+    import torch.distributed as dist
+
+    every = [None] * dist.get_world_size()
+    dist.all_gather_object(every, result)
+    assert all(torch.equal(each, every[0]) for each in every), "ranks differ"
+
+
+def by_collectives():
+    import torch
+
+    rank, count = ranks.join()
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        calls = Calls(rank, count, dtype)
+        for name in calls.calls:
+            first = calls.check(name)
+            assert torch.equal(first, calls.check(name)), f"{name} differs from run to run"
+            if name in ("all_reduce", "uneven"):
+                check_alike(first)
+
+
+class File:
+    """Symmetric memory in a file that all ranks map; signals are messages."""
+
+    def __init__(self, path, rank, count, size):
+        import torch
+
+        self.bytes = torch.from_file(path, shared=True, size=size * count, dtype=torch.uint8)
+        self.rank, self.size, self.signals = rank, size, []
+
+    def get_buffer(self, rank, shape, dtype, storage_offset=0):
+        import torch
+
+        element = torch.empty((), dtype=dtype).element_size()
+        begin = rank * self.size + storage_offset * element
+        length = torch.Size(shape).numel() * element
+        assert storage_offset * element + length <= self.size
+        time.sleep(random.random() / 1000)
+        return self.bytes[begin:begin + length].view(dtype).view(shape)
+
+    def barrier(self, channel, timeout_ms):
+        import torch.distributed as dist
+
+        assert timeout_ms == 120_000, timeout_ms
+        dist.barrier()
+
+    def put_signal(self, to, channel, timeout_ms):
+        import torch
+        import torch.distributed as dist
+
+        self.signals.append(dist.isend(torch.zeros(1), to, tag=channel))
+
+    def wait_signal(self, source, channel, timeout_ms):
+        import torch
+        import torch.distributed as dist
+
+        dist.recv(torch.zeros(1), source, tag=channel)
+
+
+def stand_in(group, count):
+    """An exchange in pieces without a GPU, and its memory."""
+    import torch
+
+    from attacca.torch._parallel import exchange
+
+    size = 1 << 16
+    path = os.environ["ATTACCA_TEST_STORE"] + ".memory"
+    memory = File(path, group.rank(), count, size)
+
+    class OnFile(exchange.Pieces):
+        def _memory(self, wanted):
+            assert wanted <= size
+            return memory
+
+        @staticmethod
+        def _stream(device):
+            return None
+
+        def _fork(self):
+            pass
+
+        def _beside(self):
+            return contextlib.nullcontext()
+
+        def _record(self):
+            return None
+
+        def _await(self, event):
+            pass
+
+        def _join(self):
+            pass
+
+    made = OnFile(group, torch.device("cpu"))
+    exchange._exchanges[(group.group_name, torch.device("cpu"), True)] = made
+    return memory
+
+
+def in_pieces():
+    import torch
+    import torch.distributed as dist
+
+    rank, count = ranks.join()
+    random.seed(rank)
+    memory = stand_in(dist.group.WORLD, count)
+    for dtype in (torch.float64, torch.bfloat16):
+        calls, whole = Calls(rank, count, dtype), Calls(rank, count, dtype, symmetric=False)
+        results = {}
+        for _ in range(RUNS):
+            for name in calls.calls:
+                signals = len(memory.signals)
+                result = calls.check(name)
+                assert torch.equal(results.setdefault(name, result), result), name
+                reduces = name in ("reduce_scatter", "scattered residual", "all_reduce")
+                assert len(memory.signals) - signals == (count - 1) * reduces, name
+        for name, result in results.items():
+            torch.testing.assert_close(result, whole.check(name), rtol=calls.tolerance,
+                                       atol=calls.tolerance)
+        check_alike(results["all_reduce"])
+        check_alike(results["uneven"])
+
+
+def compiled():
+    """Under torch.compile, with any number of rows and in a group of the mesh."""
+    import torch
+    from torch._dynamo.utils import counters
+    from torch.distributed.device_mesh import init_device_mesh
+
+    import attacca.torch
+
+    rank, count = ranks.join()
+    mesh = init_device_mesh("cpu", (count,))
+    whole = {name: each.double() for name, each in made(torch.float32).items()}
+    w, w1, bias = whole["w"], whole["w1"].t(), whole["bias"]
+
+    def block(mine, by_rows):
+        h = attacca.torch.all_gather_matmul(mine, (w, w1), "silu(acc0) * acc1 + row(bias)",
+                                            group=mesh, bias=bias)
+        h = h.chunk(count, 1)[rank]
+        y = attacca.torch.matmul_reduce_scatter(
+            h, by_rows, after=lambda acc, res: acc + torch.relu(res), group=mesh, res=mine)
+        return attacca.torch.matmul_all_reduce(y.chunk(count, 1)[rank], w.chunk(count)[rank]), y
+
+    torch.manual_seed(1)
+    down = torch.randn(COLUMNS, DEPTH, dtype=torch.float64)
+    run = torch.compile(block, fullgraph=True, dynamic=True)
+    for rows in (2, 4, 6):
+        x = whole["x"][:rows * count]
+        with torch.no_grad():
+            results = run(x.chunk(count)[rank], down.chunk(count)[rank])
+        h = torch.nn.functional.silu(x @ w) * (x @ w1) + bias
+        y = (h @ down + torch.relu(x)).chunk(count)[rank]
+        every = [torch.empty_like(y) for _ in range(count)]
+        torch.distributed.all_gather(every, y)
+        ends = sum(each.chunk(count, 1)[other] @ w.chunk(count)[other]
+                   for other, each in enumerate(every))
+        torch.testing.assert_close(results[1], y)
+        torch.testing.assert_close(results[0], ends)
+    assert counters["stats"]["unique_graphs"] == 1, counters["stats"]
+
+
+def refused():
+    import torch
+
+    import attacca
+    import attacca.torch
+
+    _, count = ranks.join()
+    x, w = torch.randn(10, 16), torch.randn(16, 12)
+    gather, scatter = attacca.torch.all_gather_matmul, attacca.torch.matmul_reduce_scatter
+    for call, what in (
+            (lambda: scatter(x, w), f"10 rows cannot be cut into {count} equal parts"),
+            (lambda: gather(x, w.t()), "a has shape (10, 16) and b (12, 16)"),
+            (lambda: gather(x, (w, w, w), "acc0"), "3 weights"),
+            (lambda: gather(x, (w, w[:, 1:]), "acc0 * acc1"), "b (16, 11)"),
+            (lambda: gather(x, w.double()), "b torch.float64"),
+            (lambda: gather(x, w, "acc, 2 * acc"), "several results"),
+            (lambda: gather(x, w, "acc + row(bias)"), "operand bias is missing"),
+            (lambda: gather(x, w, "acc", bias=w[0]), "the epilogue names no operand bias"),
+            (lambda: scatter(x[:8], w, after="acc + row(bias)"), "operand bias is missing"),
+            (lambda: gather(x, w, symmetric=1), "symmetric is 1"),
+            (lambda: gather(x, w, mode="f64"), "mode"),
+            (lambda: gather(x.requires_grad_(), w), "requires a gradient")):
+        try:
+            call()
+        except attacca.Error as error:
+            assert what in str(error), f"{error}, not {what}"
+        else:
+            raise AssertionError(f"no error: {what}")
+
+
+CASES = {"by collectives": by_collectives, "in pieces": in_pieces, "compiled": compiled,
+         "refused": refused}
+
+
+class CollectiveProducts(unittest.TestCase):
+    def check(self, case, *counts):
+        for count in counts:
+            for rank, ended in enumerate(ranks.run(__file__, case, count)):
+                with self.subTest(case=case, ranks=count, rank=rank):
+                    self.assertEqual(ended.status, 0, ended.output)
+                    self.assertIn("compared", ended.output)
+
+    def test_by_collectives(self):
+        self.check("by collectives", 1, 2, 3, 4)
+
+    def test_in_pieces(self):
+        self.check("in pieces", 2, 3)
+
+    def test_compiled(self):
+        self.check("compiled", 2)
+
+    def test_refused(self):
+        self.check("refused", 4)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2 and sys.argv[1] in CASES:
+        CASES[sys.argv[1]]()
+        ranks.leave()
+        print("compared")
+    else:
+        unittest.main()
