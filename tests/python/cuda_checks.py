@@ -401,6 +401,34 @@ class UserKernels(Check):
         self.assertNotIn("not compared", attacca.torch.report().details())
 
 
+class Quantized(Check):
+    """Products whose operands are converted or scaled by ops of their own."""
+
+    def check(self, function, *inputs):
+        with torch.no_grad():
+            got = torch.compile(function, backend="attacca", options=ALWAYS, dynamic=False)(*inputs)
+            torch.testing.assert_close(got, function(*inputs), rtol=2e-2, atol=2e-2)
+        self.assertEqual(len(self.fused()), 1, attacca.torch.report().details())
+        print(attacca.torch.report().details())
+
+    def test_bytes_that_are_cast(self):
+        for dtype in (torch.float16, torch.bfloat16):
+            self.setUp()
+            x = torch.randn(16, 512, device=DEVICE, dtype=dtype) * 0.1
+            w = torch.randint(-128, 128, (1024, 512), device=DEVICE, dtype=torch.int8)
+            s = torch.rand(1024, device=DEVICE, dtype=dtype) * 0.01
+            self.check(lambda x, w, s: F.silu((x @ w.to(x.dtype).t()) * s), x, w, s)
+
+    @unittest.skipUnless(GPU, "PyTorch has them on a GPU alone")
+    def test_scales_of_blocks(self):
+        x = torch.randn(64, 512, device=DEVICE).to(torch.float8_e4m3fn)
+        w = torch.randn(1024, 512, device=DEVICE).to(torch.float8_e4m3fn)
+        u = torch.rand(4, 64, device=DEVICE).t() * 0.1
+        v = torch.rand(8, 4, device=DEVICE) * 0.1
+        self.check(lambda x, w, u, v: torch.relu(torch._scaled_mm(
+            x, w.t(), u, v.t(), out_dtype=torch.bfloat16)), x, w, u, v)
+
+
 class Plans(Check):
     def test_bad_input_is_an_error(self):
         plan = attacca.compile(

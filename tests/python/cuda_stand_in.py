@@ -370,6 +370,31 @@ class TorchGraphs(unittest.TestCase):
         self.assertIn("bf16[64, 24; 1, 64]", region.args[1])
         made.graph.lint()
 
+    def test_a_cast_of_bytes_joins_the_product_that_reads_it(self):
+        """Regions are cut as the device's, which widens bytes itself, not as the CPU's."""
+        import torch
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        import attacca.torch
+        from attacca.torch._rewrite import Options, rewrite
+
+        def after(x, w, s):
+            return torch.relu((x @ w.to(x.dtype).t()) * s)
+
+        def before(x, w, s):
+            return torch.nn.functional.linear(x, w.to(x.dtype) * s[:, None])
+        for function in (after, before):
+            with self.subTest(function.__name__), FakeTensorMode():
+                x, w, s = (torch.empty(*shape, device="cuda", dtype=dtype) for shape, dtype in [
+                    ((24, 64), torch.bfloat16), ((48, 64), torch.int8), ((48,), torch.bfloat16)])
+                module = make_fx(function, tracing_mode="fake")(x, w, s)
+                attacca.torch.reset()
+                self.assertEqual(rewrite(module.graph, Options(policy="always", tuning="known")), 1)
+                fused, = attacca.torch.report().graphs[0].fused
+                self.assertIn("@ w_1^T:s8", fused.epilogue)
+                self.assertIn("_to_copy", fused.nodes)
+
     def test_a_launch(self):
         import torch
 

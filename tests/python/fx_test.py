@@ -267,6 +267,27 @@ class Texts(unittest.TestCase):
                                                                       a, b, s, t)
         self.assertIn('matmul("a_1", "b_1", out=f32, fast=true)', text)
 
+    def test_scaled_mm_with_scales_of_blocks(self):
+        """Against f64: PyTorch computes it on a GPU alone."""
+        m, k, n = 5, 320, 144  # the last blocks are shorter
+        a = torch.randn(m, k).to(torch.float8_e4m3fn)
+        b = torch.randn(n, k).to(torch.float8_e4m3fn).t()
+        bias = torch.randn(n).bfloat16()
+
+        def spread(scale, rows, columns):
+            return scale.repeat_interleave(rows, 0).repeat_interleave(columns, 1).double()
+        for left, right in [((1, 128), (128, 128)), ((1, 128), (128, 1)), ((128, 128), (128, 1))]:
+            s = torch.rand(-(-m // left[0]), -(-k // left[1])) + 0.5
+            t = torch.rand(-(-k // right[0]), -(-n // right[1])) + 0.5
+            text = self.region(lambda a, b, s, t, c: aten._scaled_mm.default(
+                a, b, s, t, bias=c, out_dtype=torch.bfloat16).relu(), a, b, s, t, bias)
+            self.assertIn(f'dequantize("a_1", "s_1", block=[{left[0]}, {left[1]}])', text)
+            self.assertIn(f'dequantize("b_1", "t_1", block=[{right[0]}, {right[1]}])', text)
+            got = attacca.compile(text)(a, b, s, t, bias)
+            want = torch.relu((a.double() * spread(s, *left)[:m, :k])
+                              @ (b.double() * spread(t, *right)[:k, :n]) + bias.double())
+            torch.testing.assert_close(got.double(), want, rtol=1e-2, atol=1e-2)
+
     def test_extents(self):
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
         module = traced(lambda x, y: torch.cat([x, y]).reshape(-1), X, torch.randn(5, 16),
@@ -472,6 +493,12 @@ class LeftAlone(unittest.TestCase):
     def test_arguments_that_no_row_knows(self):
         self.assertIn("a product without an epilogue", self.reasons(
             lambda x, w: aten.div.Tensor_mode(x @ w, 3.0, rounding_mode="floor"), X, W))
+
+    def test_scales_of_other_blocks(self):
+        a, b, _, _ = quantized()
+        self.assertIn("_scaled_mm with scales of f32 [6, 2] and f32 [1, 8]", self.reasons(
+            lambda a, b, s, t: aten._scaled_mm.default(a, b, s, t, out_dtype=torch.float32).relu(),
+            a, b, torch.rand(6, 2), torch.rand(1, 8)))
 
     def test_scaled_products_that_are_stored_in_8_bits(self):
         self.assertIn("_scaled_mm with a result of dtype f8e4m3", self.reasons(

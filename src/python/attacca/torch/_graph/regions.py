@@ -179,11 +179,18 @@ def _levels(graph: torch.fx.Graph, translated: set[torch.fx.Node],
 
 
 def explained(text: str, device: Any) -> _core.Plan:
-    """The plan of a text, to be explained: for the CPU, or for ``device`` if it launches a user's
-    kernel."""
-    where = str(device) if has_kernel(text) else "cpu"
-    return _core.Plan.compile(_core.Graph.parse(text), device=where, mode="fp32", tuning="known",
-                              tuning_seconds=0.0, threads=1, fuse=True)
+    """The plan of a text, to be explained: cut as for ``device``; where that cannot be opened, as
+    for the CPU, unless the text launches a user's kernel."""
+    def compiled(where: str) -> _core.Plan:
+        return _core.Plan.compile(_core.Graph.parse(text), device=where, mode="fp32",
+                                  tuning="known", tuning_seconds=0.0, threads=1, fuse=True)
+    where = str(device)
+    try:
+        return compiled(where if where.startswith("cuda") else "cpu")
+    except Error:
+        if has_kernel(text):
+            raise
+        return compiled("cpu")
 
 
 def _explanation(text: str, device: str) -> Any:
@@ -368,5 +375,7 @@ def _region(importer: Importer, region: dict[str, Any],
 
 
 def _is_bare(region: dict[str, Any]) -> bool:
+    if any(gemm["a"]["dtype"] != gemm["b"]["dtype"] for gemm in region["gemms"]):
+        return False  # a copy of the bytes in the other operand's dtype is not made
     computed = [op["op"] for op in region["ops"] if op["op"] not in _CORE_VIEWS]
     return computed in (["matmul"], ["grouped_matmul"])

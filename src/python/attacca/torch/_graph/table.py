@@ -91,19 +91,49 @@ def _grouped_mm(call: Any, self: Any, mat2: Any, offs: Any = None, bias: Any = N
                 lambda: [rows[0], matrices[2]])
 
 
+_BLOCK = 128  # values of k, rows or columns that have one scale
+
+
+def _blocks(extent: Any) -> Any:
+    return (extent + _BLOCK - 1) // _BLOCK if isinstance(extent, int) else None
+
+
+def _by_blocks(call: Any, codes: Any, scale: Any, k_axis: int) -> str | None:
+    """The numbers times their scales, in f32; None: the scales are not of blocks."""
+    sizes, found = call.sizes(codes), tuple(call.sizes(scale))
+    other = sizes[1 - k_axis]
+    for count, block in ((other, 1), (_blocks(other), _BLOCK)):
+        wide = [count, count]
+        wide[k_axis] = _blocks(sizes[k_axis])
+        if None not in wide and found == tuple(wide):
+            shape = [block, block]
+            shape[k_axis] = _BLOCK
+            return f"dequantize({call.text(codes)}, {call.text(scale)}, block={shape})"
+    return None
+
+
+def _scaled_product(call: Any, a: Any, b: Any, scale_a: Any, scale_b: Any, fast: str) -> str:
+    rows, columns = call.sizes(a)[0], call.sizes(b)[1]
+    one = [(), (1,), (1, 1)]
+    if call.dtype(scale_a) == call.dtype(scale_b) == "f32":
+        if tuple(call.sizes(scale_a)) in [*one, (rows, 1)] and \
+                tuple(call.sizes(scale_b)) in [*one, (1, columns)]:
+            return (f"matmul({call.text(a)}, {call.text(b)}, out=f32{fast}) * "
+                    f"{call.text(scale_a)} * {call.text(scale_b)}")
+        left, right = _by_blocks(call, a, scale_a, 1), _by_blocks(call, b, scale_b, 0)
+        if left is not None and right is not None:
+            return f"matmul({left}, {right})"
+    raise Refused(f"_scaled_mm with scales of {call.dtype(scale_a)} "
+                  f"{[*call.sizes(scale_a)]} and {call.dtype(scale_b)} {[*call.sizes(scale_b)]}")
+
+
 @_writes("aten._scaled_mm")
 def _scaled_mm(call: Any, self: Any, mat2: Any, scale_a: Any, scale_b: Any, bias: Any = None,
                out_dtype: Any = None, use_fast_accum: bool = False) -> Made:
-    rows, columns = call.sizes(self)[0], call.sizes(mat2)[1]
-    for scale, wide in ((scale_a, [(), (1,), (1, 1), (rows, 1)]),
-                        (scale_b, [(), (1,), (1, 1), (1, columns)])):
-        if call.dtype(scale) != "f32" or tuple(call.sizes(scale)) not in wide:
-            raise Refused("_scaled_mm with scales of blocks")
     if call.result not in FLOATS:
         raise Refused(f"_scaled_mm with a result of dtype {call.result}")
-    fast = ", fast=true" if use_fast_accum else ""
-    text = (f"matmul({call.text(self)}, {call.text(mat2)}, out=f32{fast}) * {call.text(scale_a)} * "
-            f"{call.text(scale_b)}")
+    text = _scaled_product(call, self, mat2, scale_a, scale_b,
+                           ", fast=true" if use_fast_accum else "")
     if bias is not None:
         text += f" + {call.text(bias)}"
     return Made(rounded_result(call, text), product_sizes(call, self, mat2))
