@@ -23,6 +23,7 @@ void each_member(Visitor& visit, Form& form) {
   visit("arch", form.arch);
   visit("min_capability", form.min_capability);
   visit("max_capability", form.max_capability);
+  visit("only_named_on", form.only_named_on);
   visit("input_types", form.input_types);
   visit("mixed_inputs", form.mixed_inputs);
   visit("b_first", form.b_first);

@@ -176,6 +176,7 @@ Result<Template> parse_metadata(std::string_view text, const std::string& where)
   kernel.arch = reader.text("arch");
   kernel.min_capability = reader.integer("min_capability");
   kernel.max_capability = reader.integer("max_capability");
+  kernel.only_named_on = reader.count("only_named_on");
   kernel.input_types = reader.dtypes("input_types");
   kernel.mixed_inputs = reader.flag("mixed_inputs");
   kernel.b_first = reader.flag("b_first");

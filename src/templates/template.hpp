@@ -28,6 +28,9 @@ struct Template {
   Family family = Family::Gemm;
   std::string arch;                            // the .target of its PTX: sm_90a, sm_80
   int min_capability = 0, max_capability = 0;  // devices: 90..90 for sm_90a, 80..999 for sm_80
+  // Devices of this compute capability run it only where its name is given (0: there are none),
+  // because they have better templates of the kind or it has not been measured there.
+  int only_named_on = 0;
   // The types of a GEMM's operands. A template for bf16 serves f16 too, one for s8 u8, and one for
   // f8e4m3 f8e5m2: only the types in its matrix instructions differ (instantiate()).
   std::vector<ir::DType> input_types;

@@ -24,11 +24,18 @@ namespace {
 // standard deviation of such times (docs/benchmarks/ranking.md).
 constexpr double kBareGain = 0.97, kTemplateError = 1.125;
 
+auto match(const std::vector<std::string>& patterns, const std::string& name) {
+  return std::find_if(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+  });
+}
+
 }  // namespace
 
 launch::Candidates fused_candidates(const problem::Problem& problem,
                                     const templates::Catalog& catalog,
-                                    const gpu::DeviceInfo& device) {
+                                    const gpu::DeviceInfo& device,
+                                    const std::vector<std::string>& named) {
   struct Ranked {
     launch::Candidate candidate;
     double seconds;
@@ -37,6 +44,10 @@ launch::Candidates fused_candidates(const problem::Problem& problem,
   std::vector<Ranked> ranked;
   for (const Template& kernel : catalog.templates()) {
     if (kernel.family != templates::Family::Gemm) continue;
+    if (kernel.only_named_on == device.capability() && match(named, kernel.name) == named.end()) {
+      result.excluded.push_back({kernel.name, "this device runs it only if it is named"});
+      continue;
+    }
     launch::Legality legal = launch::legality(problem, kernel, device);
     if (auto* reason = std::get_if<std::string>(&legal)) {
       result.excluded.push_back({kernel.name, std::move(*reason)});
@@ -86,11 +97,6 @@ bool may_gain(const problem::Problem& problem, const launch::Candidates& fused,
 }
 
 void apply(const TemplateFilter& filter, launch::Candidates& candidates) {
-  const auto match = [](const std::vector<std::string>& patterns, const std::string& name) {
-    return std::find_if(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-      return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-    });
-  };
   launch::Candidates kept;
   kept.excluded = std::move(candidates.excluded);
   kept.doubt = std::move(candidates.doubt);

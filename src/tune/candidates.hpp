@@ -16,9 +16,11 @@ namespace attacca::tune {
 void apply(const TemplateFilter& filter, launch::Candidates& candidates);
 
 // Every template for this problem on this device: the legal ones ranked, the others with why not.
+// `named`: patterns of names, for templates that this device runs only if they are named.
 launch::Candidates fused_candidates(const problem::Problem& problem,
                                     const templates::Catalog& catalog,
-                                    const gpu::DeviceInfo& device);
+                                    const gpu::DeviceInfo& device,
+                                    const std::vector<std::string>& named = {});
 
 // A way of the unfused path with the seconds that the model expects it to take. `margin`: how much
 // faster, as a logarithm, a template must be expected to be in order to be taken instead.

@@ -55,7 +55,7 @@ Result<launch::Candidates> ways_to_fuse(const std::shared_ptr<launch::Toolbox>& 
   if (problem.kernel) {
     ATTACCA_TRY(fused, kernel_candidates(toolbox->user_kernels(), device, problem));
   } else {
-    fused = fused_candidates(problem, toolbox->catalog(), device);
+    fused = fused_candidates(problem, toolbox->catalog(), device, filter.allow);
   }
   apply(filter, fused);
   return fused;

@@ -29,7 +29,7 @@ Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& 
       ranking.regions.push_back({i + 1, std::move(found), true});
       continue;
     }
-    RankedRegion ranked{i + 1, tune::fused_candidates(problem, catalog, device)};
+    RankedRegion ranked{i + 1, tune::fused_candidates(problem, catalog, device, args.allow)};
     tune::apply({args.allow, args.deny}, ranked.candidates);
     ranked.unfused = tune::estimated_unfused(problem, device).front();
     ranked.prefers_unfused = tune::prefers_unfused(ranked.candidates, ranked.unfused, device);

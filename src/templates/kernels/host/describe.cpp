@@ -88,8 +88,9 @@ std::string metadata(const attacca_record& record) {
       << "  \"align_a\": " << info.align_a << ",\n"
       << "  \"align_b\": " << info.align_b << ",\n"
       << "  \"align_d\": " << info.align_d << ",\n";
-  // Where it is true alone, so that the fingerprints of other templates stay as they were.
+  // Where they are set alone, so that the fingerprints of other templates stay as they were.
   if (info.widened) out << "  \"widened\": true,\n";
+  if (info.only_named_on) out << "  \"only_named_on\": " << info.only_named_on << ",\n";
   print_hole(out, info);
   out << "  \"kernel\": " << quoted(record.entry.name) << ",\n"
       << "  \"params_bytes\": " << record.entry.params_bytes << ",\n"

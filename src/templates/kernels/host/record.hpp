@@ -7,11 +7,17 @@
 
 #include "abi.h"
 
+// From a row's DEFINES: the compute capability of devices that run the template only if it is
+// named.
+#ifndef ONLY_NAMED_ON
+#define ONLY_NAMED_ON 0
+#endif
+
 // The metadata, as templates/template.hpp explains it. -1 ends a list of bits.
 struct attacca_info {
   const char* family = "gemm";  // "gemm", "pointwise"
   const char* arch = "";        // "sm_90a", "sm_80"
-  int min_capability = 0, max_capability = 999;
+  int min_capability = 0, max_capability = 999, only_named_on = ONLY_NAMED_ON;
   const char* input_types[4] = {};  // "bf16", "f16"; nullptr ends
   bool mixed_inputs = false, b_first = false, fast_accumulation = false;
   bool a_k_major = true, b_k_major = true, any_strides = false;

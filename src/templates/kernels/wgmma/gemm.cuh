@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "wgmma/feed/dense.cuh"
+#include "wgmma/feed/overlapped.cuh"
 #include "wgmma/feed/scales.cuh"
 #include "wgmma/finish/direct.cuh"
 #include "wgmma/finish/staged.cuh"
@@ -13,7 +14,12 @@
 
 namespace attacca_wgmma {
 
-using Promoted = std::conditional_t<kScaled, PromotedFeed<BlockScales>, PromotedFeed<NoScales>>;
+using Scales = std::conditional_t<kScaled, BlockScales, NoScales>;
+#ifdef OVERLAPPED
+using Promoted = OverlappedFeed<Scales, LAG>;
+#else
+using Promoted = PromotedFeed<Scales>;
+#endif
 using Feed = std::conditional_t<kPromote, Promoted, DenseFeed>;
 using Finish = std::conditional_t<kDirect, DirectFinish, StagedFinish>;
 

@@ -5,14 +5,17 @@
 #   pingpong    warpgroups multiply in turn
 #   fast        the tensor cores alone sum products of 8-bit floats (PROMOTE 0)
 #   scaled      blocks of A and B have scales
+#   overlapN    sums of a tile of k are added while the next one is multiplied; the second
+#               warpgroup follows N tiles of k behind the first one (not measured on sm_90 yet,
+#               which therefore runs it only if it is named: ONLY_NAMED_ON)
 #   gate        two products of one A
 #   direct      results and the full operand move by TMA
 # and the element (common/element.cuh) unless it is bf16. FULL: bits of the full slots, 0 for none.
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
 
 macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(WGMMA "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FAST;SCALED;FEW"
-                        "RESULT;ELEMENT" "FULL" ${ARGN})
+  cmake_parse_arguments(WGMMA "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FAST;SCALED;OVERLAP;FEW"
+                        "RESULT;ELEMENT;LAG" "FULL" ${ARGN})
   set(layout tn)
   set(k_major 1)
   set(alternate 0)
@@ -70,6 +73,14 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
     string(APPEND name _scaled)
     set(scaled 1)
   endif()
+  set(overlapped "")
+  if(WGMMA_OVERLAP)
+    if(NOT WGMMA_LAG)
+      set(WGMMA_LAG 0)
+    endif()
+    string(APPEND name _overlap${WGMMA_LAG})
+    set(overlapped OVERLAPPED=1 LAG=${WGMMA_LAG} ONLY_NAMED_ON=90)
+  endif()
   if(WGMMA_GATE)
     string(APPEND name _gate)
     set(sets 2)
@@ -95,7 +106,7 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
                            CLUSTER_N=${cluster_n} CLUSTER_K=${cluster_k} STAGES=${STAGES}
                            BLOCKS=${BLOCKS} SWAPPED=${swapped} PINGPONG=${pingpong}
                            B_K_MAJOR=${k_major} ALTERNATE=${alternate} DIRECT=${direct}
-                           HOLE_MAXIMA=${maxima} HOLE_ACCUMULATORS=${sets} ${slots}
+                           ${overlapped} HOLE_MAXIMA=${maxima} HOLE_ACCUMULATORS=${sets} ${slots}
                            HOLE_RESULT0=${WGMMA_RESULT})
 endmacro()
 
@@ -215,6 +226,18 @@ wgmma_gemm(32 64 1x1       7      2      FULL 16 ELEMENT E4M3 SCALED SWAP)
 wgmma_gemm(64 64 1x1x2     10     1      FULL 16 ELEMENT E4M3 SCALED SWAP)
 wgmma_gemm(16 64 1x1x2     8      2      FULL 16 ELEMENT E4M3 SCALED SWAP FEW)
 wgmma_gemm(16 64 1x1x4     8      2      FULL 16 ELEMENT E4M3 SCALED SWAP)
+
+# Large products of 8-bit floats that are not fast.
+foreach(kind "" SCALED)
+  wgmma_gemm(128 128 2x1   6      1      FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
+  wgmma_gemm(128 128 2x1   6      1      FULL 0 ELEMENT E4M3 DIRECT OVERLAP LAG 3 ${kind} FEW)
+  wgmma_gemm(128 128 1x2   6      1      FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
+  wgmma_gemm(128 128 1x2   6      1      FULL 0 ELEMENT E4M3 DIRECT OVERLAP LAG 3 ${kind})
+  wgmma_gemm(128 128 1x1   6      1      FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
+  wgmma_gemm(128 128 2x1   5      1      FULL 16 ELEMENT E4M3 DIRECT OVERLAP ${kind})
+  wgmma_gemm(128 128 2x1   6      1      RESULT 8 FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
+  wgmma_gemm(128 128 1x1x2 4      1      FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
+endforeach()
 
 # One product, with and without a full operand, whose buffers take the place of stages.
 wgmma_gemm(128 128 2x1     5      1      DIRECT PINGPONG FULL 16 FEW)
