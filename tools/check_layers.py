@@ -38,6 +38,7 @@ RANKS = {
     "templates": [["."], ["kernels"]],
     "templates/kernels": [["common"], ["host"], ["cutlass", "mma", "pointwise"], ["wgmma"],
                           ["dot", "packed"], ["wide"]],
+    "templates/kernels/packed": [["whole"]],
     "templates/kernels/wgmma": [["pipeline"], ["feed", "finish"]],
     "gpu": [["."], ["driver"], ["cache"], ["compile"], ["kernel"]],
     "launch": [["helpers"]],

@@ -39,7 +39,7 @@ Reason packed_reason(const problem::Problem& problem, const Template& kernel) {
                        kernel.packed_bits, kernel.packed_floats ? "floats" : "integers",
                        kernel.packed_scale_bits, to_string(packing));
   if (!takes(kernel, views.a.dtype)) return fmt::format("no {} inputs", name(views.a.dtype));
-  if (packing.scales != ir::DType::F32 && packing.scales != views.a.dtype)
+  if (packing.scales != ir::DType::F32 && !packing.whole() && packing.scales != views.a.dtype)
     return fmt::format("it takes scales of f32 or of A's dtype, not of {}", name(packing.scales));
   if (kernel.packed_rounds && views.b.dtype != views.a.dtype)
     return fmt::format("it rounds the weights to {}, which the graph unpacks to {}",

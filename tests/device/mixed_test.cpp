@@ -85,14 +85,14 @@ const std::vector<Prepared>& eager_cases() {
 std::vector<std::string> rounding_templates() {
   std::vector<std::string> names;
   for (const templates::Template& each : toolbox()->catalog().templates())
-    if (each.packed_rounds) names.push_back(each.name);
+    if (each.packed_rounds && each.packed_scale_bits != 8) names.push_back(each.name);
   return names;
 }
 
 std::vector<std::string> mixed_templates() {
   std::vector<std::string> names;
   for (const templates::Template& each : toolbox()->catalog().templates())
-    if (each.packed_bits > 0) names.push_back(each.name);
+    if (each.packed_bits > 0 && each.packed_scale_bits != 8) names.push_back(each.name);
   names.push_back("");  // the unfused path
   return names;
 }
@@ -113,6 +113,52 @@ TEST_P(MixedEager, computeEveryCaseRightOrRefuseIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, MixedEager, ::testing::ValuesIn(rounding_templates()),
+                         template_test_name);
+
+// 4-bit weights with scales of u8, times s8: sums are exact.
+std::vector<Prepared> make_whole_cases() {
+  constexpr const char* kTails[] = {"y", "cast(y, f32) * t * c", "cast(silu(z) + r, bf16)",
+                                    "cast(round(z), s8, saturate=true)", "cast(z, f16)"};
+  constexpr int64_t kGroups[] = {128, 256, 0};
+  constexpr size_t kCount = 90;
+  std::vector<Prepared> prepared(kCount);
+  in_parallel(kCount, [&](int i) {
+    const auto index = static_cast<size_t>(i);
+    const Extents& shape = kShapes[index % std::size(kShapes)];
+    const ir::Packing packing{index % 2 == 0 ? ir::DType::S8 : ir::DType::U8, 4,
+                              kGroups[index / 2 % 3], ir::DType::U8, index / 6 % 2 == 1};
+    const auto layout = ir::packed_layout(packing, shape.n, shape.k);
+    ATTACCA_CHECK(layout.has_value(), "no layout");
+    prepared[index] = prepare_packed(
+        fmt::format("graph whole(a: s8[{0}, {2}], w: u8[{3}], t: f32[{0}, 1], c: f32[{1}], "
+                    "r: bf16[{0}, {1}]) {{\n  y = a @ transpose(unpack(w, [{1}, {2}], {4}, "
+                    "dtype=s8))\n  z = cast(y, f32) * t * c * 0.01\n  return {5}\n}}\n",
+                    shape.m, shape.n, shape.k, layout->bytes, to_string(packing),
+                    kTails[index / 3 % std::size(kTails)]),
+        {}, index + 1, index % 7 == 0 ? ir::Mode::Eager : ir::Mode::Fp32);
+  });
+  return prepared;
+}
+const std::vector<Prepared>& whole_cases() {
+  static const std::vector<Prepared> made = make_whole_cases();
+  return made;
+}
+
+std::vector<std::string> whole_templates() {
+  std::vector<std::string> names;
+  for (const templates::Template& each : toolbox()->catalog().templates())
+    if (each.packed_scale_bits == 8) names.push_back(each.name);
+  names.push_back("");  // the unfused path
+  return names;
+}
+
+class MixedWhole : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MixedWhole, computeEveryCaseRightOrRefuseIt) {
+  run_all(GetParam(), whole_cases(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, MixedWhole, ::testing::ValuesIn(whole_templates()),
                          template_test_name);
 
 // More tiles than multiprocessors, so that the last tiles are shared; an odd number of steps of k,

@@ -328,5 +328,115 @@ TEST(Packed, BadUnpacksAreRefused) {
   }
 }
 
+// ---- Scales of u8
+
+constexpr Packing kWhole{DType::S8, 4, 128, DType::U8, false};
+
+Quantized random_whole(const Packing& packing, int64_t n, int64_t k, std::mt19937& random) {
+  Quantized from = random_weights(packing, n, k, random);
+  for (int64_t i = 0; i < from.scales.size(); ++i) from.scales.as<uint8_t>()[i] = random() % 9;
+  return from;
+}
+
+TEST(PackedWhole, IsCodeMinusZeroTimesScaleAndComesBack) {
+  std::mt19937 random(20261124);
+  for (const DType weights : {DType::S8, DType::U8})
+    for (const int64_t group : {0, 128, 256})
+      for (const auto& [n, k] : {std::pair<int64_t, int64_t>{1, 2}, {65, 130}, {70, 640}}) {
+        const Packing packing{weights, 4, group, DType::U8, true};
+        SCOPED_TRACE(fmt::format("{} [{}, {}]", to_string(packing), n, k));
+        const Quantized from = random_whole(packing, n, k, random);
+        const auto packed = pack(from, packing);
+        ASSERT_TRUE(packed) << to_string(packed.error());
+        const auto layout = verify_packed(bytes_of(*packed));
+        ASSERT_TRUE(layout) << to_string(layout.error());
+        const auto back = unpack(bytes_of(*packed));
+        expect_same_bytes(back->weights, from.weights);
+        expect_same_bytes(back->scales, from.scales);
+        expect_same_bytes(*back->zeros, *from.zeros);
+        Tensor made = *Tensor::make(DType::S8, {n, k});
+        dequantize(bytes_of(*packed), *layout, made);
+        for (int64_t row = 0; row < n; ++row)
+          for (int64_t column = 0; column < k; ++column) {
+            const int nibble =
+                from.weights.as<uint8_t>()[(row * k + column) / 2] >> (column % 2 * 4) & 15;
+            const int code = weights == DType::S8 && nibble > 7 ? nibble - 16 : nibble;
+            const int64_t entry =
+                row * layout->groups + (packing.group == 0 ? 0 : column / packing.group);
+            ASSERT_EQ(made.integer_at(row * k + column),
+                      (code - from.zeros->integer_at(entry)) * from.scales.integer_at(entry))
+                << row << ", " << column;
+          }
+      }
+}
+
+// Written down from the fragments of mma.m16n8k32.
+TEST(PackedWhole, ALaneFindsItsFragmentInOneLoad) {
+  std::mt19937 random(2);
+  const Quantized from = random_whole(kWhole, 64, 128, random);
+  const Tensor packed = *pack(from, kWhole);
+  const auto code = [&](int n, int k) {
+    return (from.weights.as<uint8_t>()[n * 64 + k / 2] >> (k % 2 * 4) & 15) ^ 8;
+  };
+  for (int block = 0; block < 2; ++block)
+    for (int fragment = 0; fragment < 4; ++fragment)
+      for (int lane = 0; lane < 32; ++lane)
+        for (int word = 0; word < 4; ++word)
+          for (int i = 0; i < 4; ++i) {
+            const int n = fragment * 16 + lane / 4;
+            const int k = block * 64 + word / 2 * 32 + word % 2 * 16 + lane % 4 * 4 + i;
+            const uint8_t at =
+                packed
+                    .as<uint8_t>()[256 + block * 2048 + fragment * 512 + lane * 16 + word * 4 + i];
+            ASSERT_EQ(at, code(n, k) | code(n + 8, k) << 4) << n << ", " << k;
+          }
+}
+
+TEST(PackedWhole, GraphsMultiplyItExactly) {
+  std::mt19937 random(4);
+  const Quantized from = random_whole(kWhole, 3, 256, random);
+  Bindings inputs;
+  inputs.emplace("w", *pack(from, kWhole));
+  Tensor x = *Tensor::make(DType::S8, {2, 256});
+  fill_bits(x, random);
+  inputs.emplace("x", x);
+  const auto graph = parse_graph(
+      "graph g(x: s8[2, 256], w: u8[8704]) { return x @ transpose(unpack(w, [3, 256], weights=s8, "
+      "bits=4, group=128, scales=u8, dtype=s8)) }");
+  ASSERT_TRUE(graph) << to_string(graph.error());
+  EXPECT_EQ(print_graph(*parse_graph(print_graph(*graph))), print_graph(*graph));
+  for (const Precision precision : {Precision::Exact, Precision::Fp32, Precision::Eager}) {
+    const auto result = interpret(*graph, inputs, {.precision = precision});
+    ASSERT_TRUE(result) << to_string(result.error());
+    for (int64_t m = 0; m < 2; ++m)
+      for (int64_t n = 0; n < 3; ++n) {
+        int64_t sum = 0;
+        for (int64_t k = 0; k < 256; ++k) {
+          const int nibble = from.weights.as<uint8_t>()[n * 128 + k / 2] >> (k % 2 * 4) & 15;
+          sum += x.integer_at(m * 256 + k) * (nibble > 7 ? nibble - 16 : nibble) *
+                 from.scales.integer_at(n * 2 + k / 128);
+        }
+        EXPECT_EQ(result->front().number_at(m * 3 + n), static_cast<double>(sum));
+      }
+  }
+}
+
+TEST(PackedWhole, WhatIsNoS8IsRefused) {
+  Quantized from{*Tensor::make(DType::U8, {1, 64}), Tensor::of(DType::U8, {1}, {9}), std::nullopt};
+  from.weights.as<uint8_t>()[7] = 0xe0;  // 14 * 9 is one, 15 * 9 is not
+  const Packing packing{DType::U8, 4, 0, DType::U8, false};
+  EXPECT_TRUE(pack(from, packing));
+  from.weights.as<uint8_t>()[7] = 0xf0;
+  const auto refused = pack(from, packing);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().what, "the weight at [0, 15] is 135, no s8");
+  for (const Packing& bad :
+       {Packing{DType::U8, 8, 0, DType::U8}, Packing{DType::U8, 4, 64, DType::U8}})
+    EXPECT_FALSE(check(bad)) << to_string(bad);
+  EXPECT_FALSE(
+      parse_graph("graph g(w: u8[8704]) { return unpack(w, [3, 256], weights=s8, bits=4, "
+                  "group=128, scales=u8, dtype=bf16) }"));
+}
+
 }  // namespace
 }  // namespace attacca::ir

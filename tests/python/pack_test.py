@@ -73,6 +73,48 @@ class Codes(unittest.TestCase):
                                    x.double() @ weights.double().T, rtol=1e-2, atol=1e-1)
 
 
+class Whole(unittest.TestCase):
+    """Scales of uint8: whole numbers of int8."""
+
+    def test_codes_are_whole_numbers(self):
+        for dtype, low in ((np.int8, -8), (np.uint8, 0)):
+            for group in (None, 128, 256):
+                n, k = int(RANDOM.integers(1, 140)), 2 * int(RANDOM.integers(1, 300))
+                groups = -(-k // (group or k))
+                codes = RANDOM.integers(low, low + 16, (n, k)).astype(dtype)
+                zeros = RANDOM.integers(low, low + 16, (n, groups)).astype(dtype)
+                scales = RANDOM.integers(0, 9, (n, groups)).astype(np.uint8)
+                packed = attacca.pack(codes, scales, zeros, bits=4, group=group)
+                wanted = (codes - by_element(zeros, group, k)) * by_element(scales, group, k)
+                with self.subTest(dtype=dtype, group=group):
+                    np.testing.assert_array_equal(unpacked(packed, None), wanted)
+                    self.assertEqual(attacca.Packed.of(packed.data)[1:], packed[1:])
+
+    def test_floats_are_close_and_multiply_exactly(self):
+        weights = torch.randn(65, 640)
+        packed = attacca.pack(weights, bits=4, group=128, scale_dtype=torch.uint8)
+        whole = torch.as_tensor(unpacked(packed, None))
+        self.assertEqual(whole.dtype, torch.int8)
+        step = weights.abs().unflatten(1, (-1, 128)).amax(2).repeat_interleave(128, 1) / 7
+        error = (whole * packed.rows[:, None] - weights).abs()
+        # Half a step of codes, which may be one whole number larger, and half a whole number.
+        self.assertTrue((error <= 0.5001 * (step + 2 * packed.rows[:, None])).all())
+        x = torch.randint(-128, 128, (5, 640), dtype=torch.int8)
+        plan = attacca.compile(
+            f"graph g(x: s8[M, 640], p: u8[{len(packed.data)}], r: f32[65]) "
+            f"{{ return cast(x @ transpose({packed.text('p')}), f32) * r }}")
+        wanted = (x.double() @ whole.double().T).float() * packed.rows
+        torch.testing.assert_close(plan(x, packed.data, packed.rows), wanted)
+
+    def test_what_is_no_s8_is_refused(self):
+        codes = np.full((3, 128), 15, np.uint8)
+        with self.assertRaisesRegex(attacca.Error, "135, no s8"):
+            attacca.pack(codes, np.full(3, 9, np.uint8), bits=4)
+        for keywords in ({"bits": 8}, {"bits": 4, "symmetric": False}, {"bits": 4, "group": 64}):
+            with self.assertRaises(attacca.Error):
+                attacca.pack(np.ones((3, 128), np.float32), scale_dtype="u8", **keywords)
+
+
 class Floats(unittest.TestCase):
     def test_no_weight_is_farther_than_half_a_step(self):
         for make in (lambda w: w.astype(np.float32), lambda w: w.astype(np.float16),

@@ -346,8 +346,13 @@ Result<Inferred> infer_unpack(const Type& x, UnpackAttrs attrs) {
     return fail(fmt::format("weights [{}, {}] with {} are u8[{}] packed, got {}", layout.n,
                             layout.k, to_string(attrs.packing), layout.bytes, to_string(x)),
                 {}, "declare the packed tensor so, or pack it as the graph says");
-  if (!is_float(attrs.dtype) || is_fp8(attrs.dtype))
+  if (attrs.packing.whole()) {
+    if (attrs.dtype != DType::S8)
+      return fail(fmt::format("unpack to {} with scales of u8", name(attrs.dtype)), {},
+                  "write dtype=s8, which such weights are");
+  } else if (!is_float(attrs.dtype) || is_fp8(attrs.dtype)) {
     return fail(fmt::format("unpack to {}", name(attrs.dtype)), {}, "use f32, bf16, f16 or f64");
+  }
   const Type result{attrs.dtype, attrs.shape};
   return Inferred{result, std::move(attrs)};
 }

@@ -17,7 +17,10 @@ struct PackedLayout {
   int64_t scales_at = 0, zeros_at = 0, bytes = 0;
   friend bool operator==(const PackedLayout&, const PackedLayout&) = default;
   int64_t blocks_n() const { return (n + kPackedBlock - 1) / kPackedBlock; }
-  int64_t blocks_k() const { return (k + kPackedBlock - 1) / kPackedBlock; }
+  int64_t blocks_k() const {
+    const int64_t together = packing.whole() ? 2 : 1;  // that a tensor core's step may need
+    return (k + together * kPackedBlock - 1) / (together * kPackedBlock) * together;
+  }
   // The stored code of 0 where there are no zero points.
   int zero() const { return packing.weights == DType::S8 ? (packing.bits == 4 ? 8 : 128) : 0; }
   int64_t block_bytes() const { return kPackedBlock * kPackedBlock * packing.bits / 8; }

@@ -11,12 +11,17 @@ Status check(const Packing& packing) {
   if (packing.bits != 8 && !(packing.bits == 4 && weights != DType::F8E4M3))
     return fail(fmt::format("packed {} of {} bits", name(weights), packing.bits), {},
                 "codes have 8 bits, of s8 and u8 also 4");
-  if (scales != DType::F32 && scales != DType::F16 && scales != DType::BF16)
-    return fail(fmt::format("scales of {}", name(scales)), {}, "use f32, f16 or bf16");
+  if (scales != DType::F32 && scales != DType::F16 && scales != DType::BF16 && !packing.whole())
+    return fail(fmt::format("scales of {}", name(scales)), {}, "use f32, f16, bf16 or u8");
+  if (packing.whole() && packing.bits != 4)
+    return fail(fmt::format("scales of u8 beside {}-bit codes", packing.bits), {},
+                "use them with 4-bit codes");
   const int64_t group = packing.group;
   if (group != 0 && (group < 64 || (group & (group - 1)) != 0))
     return fail(fmt::format("groups of {}", group), {},
                 "use 64, 128 or a larger power of two; 0 for one scale a row");
+  if (packing.whole() && group == 64)
+    return fail("groups of 64 with scales of u8", {}, "use 128 or a larger power of two; 0");
   if (packing.zeros && weights == DType::F8E4M3)
     return fail("zero points of f8e4m3 weights", {}, "leave them out");
   return {};

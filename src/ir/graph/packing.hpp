@@ -15,8 +15,11 @@ struct Packing {
   DType weights = DType::S8;  // s8, u8 or f8e4m3
   int bits = 8;               // of a code: 8, or for s8 and u8 also 4
   int64_t group = 0;          // values of k that share a scale: a power of two >= 64; 0: all
-  DType scales = DType::F32;  // f32, f16 or bf16
-  bool zeros = false;         // whether there are zero points, of the weights' dtype
+  // f32, f16 or bf16. u8, for 4-bit codes and groups of 128 or more: the weights are whole numbers
+  // of s8, for products with s8.
+  DType scales = DType::F32;
+  bool zeros = false;  // whether there are zero points, of the weights' dtype
+  bool whole() const { return scales == DType::U8; }
   friend bool operator==(const Packing&, const Packing&) = default;
 };
 

@@ -164,7 +164,7 @@ class Run {
     ATTACCA_TRY(const PackedLayout layout, packed_layout(node.get<UnpackAttrs>()));
     if (Status fits = check_packed(bytes, layout); !fits)
       return fail(fits.error().what, node_place(value), fits.error().fix);
-    const bool exact = options_.precision == Precision::Exact;
+    const bool exact = options_.precision == Precision::Exact && is_float(node.type.dtype);
     ATTACCA_TRY(Tensor weights,
                 Tensor::make(exact ? DType::F64 : node.type.dtype, {layout.n, layout.k}));
     dequantize(bytes, layout, weights);

@@ -13,12 +13,17 @@ namespace attacca::ir {
 namespace {
 
 constexpr std::string_view kMagic = "ATTPACK\n";
-constexpr uint32_t kVersion = 1, kFragments = 1, kCapability = 80;
+constexpr uint32_t kVersion = 1, kCapability = 80;
 constexpr size_t kHeaderHashAt = 80, kUsed = 88;
 constexpr const char* kPackAgain = "pack the weights again with `attacca pack`";
 
 constexpr DType kWeights[] = {DType::S8, DType::U8, DType::F8E4M3};
-constexpr DType kScales[] = {DType::F32, DType::F16, DType::BF16};
+constexpr DType kScales[] = {DType::F32, DType::F16, DType::BF16, DType::U8};
+
+// Fragments of 16 x 16 or, for products of bytes, of 16 x 32.
+uint32_t layout_of(const Packing& packing) {
+  return packing.whole() ? 2 : 1;
+}
 
 // Numbers 1, 2, ... of a list.
 template <size_t N>
@@ -72,7 +77,7 @@ PackedHeader packed_header(const PackedLayout& layout, uint64_t body_hash) {
   std::memcpy(header.data(), kMagic.data(), kMagic.size());
   put(header, 8, kVersion);
   put(header, 12, static_cast<uint32_t>(kPackedHeaderBytes));
-  put(header, 16, kFragments);
+  put(header, 16, layout_of(layout.packing));
   put(header, 20, kCapability);
   put(header, 24, number_of(layout.packing.weights, kWeights));
   put(header, 28, static_cast<uint32_t>(layout.packing.bits));
@@ -98,8 +103,6 @@ Result<PackedLayout> verify_packed(std::span<const std::byte> bytes) {
     return bad("the header is damaged");
   for (size_t i = kUsed; i < static_cast<size_t>(kPackedHeaderBytes); ++i)
     if (bytes[i] != std::byte{0}) return bad("the header is damaged");
-  if (const auto layout = get<uint32_t>(bytes, 16); layout != kFragments)
-    return bad(fmt::format("layout {}, this version reads {}", layout, kFragments));
   if (const auto capability = get<uint32_t>(bytes, 20); capability != kCapability)
     return bad(fmt::format("for kernels of compute capability {}, this version's have {}",
                            capability, kCapability));
@@ -107,6 +110,9 @@ Result<PackedLayout> verify_packed(std::span<const std::byte> bytes) {
     return bad(fmt::format("a header of {} bytes, this version's have {}", get<uint32_t>(bytes, 12),
                            kPackedHeaderBytes));
   ATTACCA_TRY(const PackedLayout layout, described(bytes));
+  if (const auto given = get<uint32_t>(bytes, 16); given != layout_of(layout.packing))
+    return bad(fmt::format("layout {}, this version reads {} for {}", given,
+                           layout_of(layout.packing), to_string(layout.packing)));
   if (static_cast<uint64_t>(layout.bytes) != bytes.size() ||
       layout.bytes != get<int64_t>(bytes, 64))
     return bad(fmt::format("{} bytes, the header says {}", bytes.size(), layout.bytes));

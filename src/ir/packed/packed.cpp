@@ -19,6 +19,14 @@ struct CodePlace {
 };
 using BlockPlaces = std::array<CodePlace, kPackedBlock * kPackedBlock>;
 
+// With scales of u8.
+CodePlace place_of_whole(int n, int k) {
+  const int fragment = n / 16, row = n % 16, step = k / 32, column = k % 32;
+  const int lane = row % 8 * 4 + column % 16 / 4, word = step * 2 + column / 16;
+  return {static_cast<uint16_t>(fragment * 512 + lane * 16 + word * 4 + column % 4),
+          static_cast<uint8_t>(row / 8 * 4)};
+}
+
 CodePlace place_in_block(int n, int k, int bits) {
   const int fragment = n / 16, row = n % 16, step = k / 16, column = k % 16;
   const int lane = row % 8 * 4 + column % 8 / 2;
@@ -33,16 +41,19 @@ CodePlace place_in_block(int n, int k, int bits) {
           0};
 }
 
-const BlockPlaces& places(int bits) {
+const BlockPlaces& places(const Packing& packing) {
   static const auto tables = [] {
-    std::array<BlockPlaces, 2> both{};
+    std::array<BlockPlaces, 3> all{};
     for (int n = 0; n < kPackedBlock; ++n)
-      for (int k = 0; k < kPackedBlock; ++k)
-        for (int i = 0; i < 2; ++i)
-          both[i][n * kPackedBlock + k] = place_in_block(n, k, i == 0 ? 4 : 8);
-    return both;
+      for (int k = 0; k < kPackedBlock; ++k) {
+        const int at = n * kPackedBlock + k;
+        all[0][at] = place_in_block(n, k, 4);
+        all[1][at] = place_in_block(n, k, 8);
+        all[2][at] = place_of_whole(n, k);
+      }
+    return all;
   }();
-  return tables[bits == 4 ? 0 : 1];
+  return tables[packing.whole() ? 2 : packing.bits == 4 ? 0 : 1];
 }
 
 // The bits to invert in a stored code to get the weights' own bits, and back.
@@ -59,7 +70,7 @@ int64_t entry_of(const PackedLayout& layout, int64_t n, int64_t group) {
 // Visits every code of an (N, K) matrix: visit(n, k, offset of its byte among the codes, shift).
 template <class Visit>
 void for_each_code(const PackedLayout& layout, Visit&& visit) {
-  const BlockPlaces& table = places(layout.packing.bits);
+  const BlockPlaces& table = places(layout.packing);
   for (int64_t n = 0; n < layout.n; ++n)
     for (int64_t first = 0; first < layout.k; first += kPackedBlock) {
       const int64_t block = n / kPackedBlock * layout.blocks_k() + first / kPackedBlock;
@@ -102,6 +113,25 @@ Status check_nan_free(const Tensor& weights) {
     if ((bytes[i] & 0x7f) == 0x7f)
       return fail(fmt::format("the weight at {} is NaN", i), {},
                   "fix the checkpoint: a NaN weight makes a whole column of results NaN");
+  return {};
+}
+
+// With scales of u8.
+Status check_whole(const Tensor& weights, const Tensor& scales, const std::optional<Tensor>& zeros,
+                   const PackedLayout& layout) {
+  const auto* from = weights.as<uint8_t>();
+  const int flip = flip_of(layout.packing);
+  for (int64_t n = 0; n < layout.n; ++n)
+    for (int64_t k = 0; k < layout.k; ++k) {
+      const int64_t group = layout.packing.group == 0 ? 0 : k / layout.packing.group;
+      const int64_t entry = n * layout.groups + group;
+      const int code = (from[(n * layout.k + k) / 2] >> (k % 2 * 4) & 15) ^ flip;
+      const int64_t zero = zeros ? zeros->integer_at(entry) + flip : flip;
+      const int64_t weight = (code - zero) * scales.integer_at(entry);
+      if (weight < -128 || weight > 127)
+        return fail(fmt::format("the weight at [{}, {}] is {}, no s8", n, k, weight), {},
+                    "choose smaller scales: code less zero point, times its scale, is an s8");
+    }
   return {};
 }
 
@@ -171,12 +201,19 @@ Result<Tensor> pack(const Quantized& from, const Packing& packing) {
   ATTACCA_TRY(const Tensor weights, from.weights.contiguous());
   ATTACCA_TRY(const Tensor scales, from.scales.contiguous());
   if (packing.weights == DType::F8E4M3) ATTACCA_TRY_VOID(check_nan_free(weights));
+  if (packing.whole()) ATTACCA_TRY_VOID(check_whole(weights, scales, from.zeros, layout));
   ATTACCA_TRY(Tensor packed, Tensor::make(DType::U8, {layout.bytes}));
   put_codes(weights, layout, packed.as<uint8_t>() + kPackedHeaderBytes);
-  if (packing.scales == DType::F32)
-    put_entries<uint32_t>(scales, layout, packed.data() + layout.scales_at);
-  else
-    put_entries<uint16_t>(scales, layout, packed.data() + layout.scales_at);
+  switch (size_of(packing.scales)) {
+    case 1:
+      put_entries<uint8_t>(scales, layout, packed.data() + layout.scales_at);
+      break;
+    case 2:
+      put_entries<uint16_t>(scales, layout, packed.data() + layout.scales_at);
+      break;
+    default:
+      put_entries<uint32_t>(scales, layout, packed.data() + layout.scales_at);
+  }
   if (from.zeros) {
     ATTACCA_TRY(const Tensor zeros, from.zeros->contiguous());
     ATTACCA_TRY_VOID(put_zeros(zeros, layout, packed.as<uint8_t>() + layout.zeros_at));
@@ -204,10 +241,16 @@ Result<Quantized> unpack(std::span<const std::byte> bytes) {
       weights[n * columns + k / 2] |=
           static_cast<uint8_t>(((codes[at] >> shift & 15) ^ flip) << (k % 2 * 4));
   });
-  if (packing.scales == DType::F32)
-    get_entries<uint32_t>(bytes.data() + layout.scales_at, layout, result.scales);
-  else
-    get_entries<uint16_t>(bytes.data() + layout.scales_at, layout, result.scales);
+  switch (size_of(packing.scales)) {
+    case 1:
+      get_entries<uint8_t>(bytes.data() + layout.scales_at, layout, result.scales);
+      break;
+    case 2:
+      get_entries<uint16_t>(bytes.data() + layout.scales_at, layout, result.scales);
+      break;
+    default:
+      get_entries<uint32_t>(bytes.data() + layout.scales_at, layout, result.scales);
+  }
   if (packing.zeros) {
     ATTACCA_TRY(result.zeros, Tensor::make(packing.weights, {layout.n, layout.groups}));
     const auto* zeros = reinterpret_cast<const uint8_t*>(bytes.data()) + layout.zeros_at;

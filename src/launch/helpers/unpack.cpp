@@ -8,7 +8,7 @@ namespace attacca::launch {
 namespace {
 
 // Text in front of it defines SCALE, ROUNDED and STORED, structs of dtypes, BITS, the bits of a
-// code, and FLOATS, whether codes are f8e4m3.
+// code, FLOATS, whether codes are f8e4m3, and WHOLE, whether scales are u8.
 constexpr const char* kSource = R"cuda(
 struct Layout {
   s64 n, k, blocks_n, blocks_k, groups, scales_at, zeros_at;
@@ -27,6 +27,22 @@ __device__ void keep(STORED::Memory* to, const Layout& p, s64 at, bool second, d
   }
 }
 
+// The first of two neighbouring values of k, in its block, of a lane's part; there are eight parts.
+__device__ int first_k(int lane, int part) {
+  if (WHOLE) return part / 4 * 32 + part / 2 % 2 * 16 + lane % 4 * 4 + part % 2 * 2;
+  return part * 8 + lane % 4 * 2;  // of 16 values of k the lower and the upper eight
+}
+
+// The code of such a value of k in the fragment's lower or upper (`high`) rows.
+__device__ int code_of(const u8* codes, int lane, int part, int second, int high) {
+  if (WHOLE) return codes[lane * 16 + part * 2 + second] >> (high * 4) & 15;
+  const int pair = high + part % 2 * 2;
+  if (BITS == 8)
+    return codes[part / 4 * 512 + lane * 16 + part / 2 % 2 * 8 + pair * 2 + second];
+  const int nibble = pair + second * 4;
+  return codes[lane * 16 + part / 2 * 4 + nibble / 2] >> (nibble % 2 * 4) & 15;
+}
+
 // ir/packed/packed.hpp describes the layout. A thread decodes one lane's codes of one fragment.
 extern "C" __global__ void __launch_bounds__(256)
 attacca_unpack(const u8* packed, STORED::Memory* to, Layout p) {
@@ -43,19 +59,12 @@ attacca_unpack(const u8* packed, STORED::Memory* to, Layout p) {
       const SCALE::Memory* scales = (const SCALE::Memory*)(packed + p.scales_at);
       const float scale = (float)SCALE::load(scales[entry + high]);
       const int zero = p.has_zeros ? packed[p.zeros_at + entry + high] : p.zero;
-      for (int part = 0; part < 8; ++part) {  // of 16 values of k the lower and the upper eight
-        const s64 k = block_k * 64 + part * 8 + lane % 4 * 2;
+      for (int part = 0; part < 8; ++part) {
+        const s64 k = block_k * 64 + first_k(lane, part);
         if (k >= p.k) break;
         float value[2];
         for (int second = 0; second < 2; ++second) {
-          const int pair = high + part % 2 * 2;
-          int code;
-          if (BITS == 4) {
-            const int nibble = pair + second * 4;
-            code = codes[lane * 16 + part / 2 * 4 + nibble / 2] >> (nibble % 2 * 4) & 15;
-          } else {
-            code = codes[part / 4 * 512 + lane * 16 + part / 2 % 2 * 8 + pair * 2 + second];
-          }
+          const int code = code_of(codes, lane, part, second, high);
           value[second] = (FLOATS ? (float)F8E4M3::load((u8)code) : (float)(code - zero)) * scale;
         }
         keep(to, p, n * p.k + k, k + 1 < p.k, value[0], value[1]);
@@ -93,9 +102,9 @@ Result<Unpack> Unpack::make(const std::shared_ptr<Toolbox>& toolbox, const ir::P
   ATTACCA_TRY(const DeviceType through, device_type(rounded));
   const std::string source = fmt::format(
       "typedef {} SCALE;\ntypedef {} ROUNDED;\ntypedef {} STORED;\n"
-      "#define BITS {}\n#define FLOATS {}\n{}",
+      "#define BITS {}\n#define FLOATS {}\n#define WHOLE {}\n{}",
       scale.name, through.name, to.name, layout.packing.bits,
-      ir::is_float(layout.packing.weights) ? 1 : 0, kSource);
+      ir::is_float(layout.packing.weights) ? 1 : 0, layout.packing.whole() ? 1 : 0, kSource);
   ATTACCA_TRY(SourceKernel kernel, SourceKernel::make(toolbox, "attacca_unpack", source));
   return Unpack(std::move(kernel), layout);
 }

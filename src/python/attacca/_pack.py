@@ -15,8 +15,8 @@ from ._frameworks import View
 from ._plan import Plan
 
 Bits = Literal[4, 8]
-_FLOATS, _CODES, _SCALES = ("f64", "f32", "f16", "bf16"), ("s8", "u8", "f8e4m3"), ("f32", "f16",
-                                                                                  "bf16")
+_FLOATS, _CODES = ("f64", "f32", "f16", "bf16"), ("s8", "u8", "f8e4m3")
+_SCALES = ("f32", "f16", "bf16", "u8")
 
 
 class Packed(NamedTuple):
@@ -29,8 +29,10 @@ class Packed(NamedTuple):
         weights: The dtype of the codes, "s8", "u8" or "f8e4m3".
         bits: The bits of a code, 4 or 8.
         group: The number of values of k that share a scale; None: one scale a row.
-        scales: The dtype of the scales, "f32", "f16" or "bf16".
+        scales: The dtype of the scales, "f32", "f16", "bf16" or "u8".
         zeros: Whether there are zero points.
+        rows: Of floats that :func:`pack` gave scales of "u8": what each row is still to be
+            multiplied by, float32 ``[N]``; else None.
     """
 
     data: Any
@@ -40,18 +42,22 @@ class Packed(NamedTuple):
     group: int | None
     scales: str
     zeros: bool
+    rows: Any = None
 
-    def text(self, name: str, dtype: DType = "f32") -> str:
+    def text(self, name: str, dtype: DType | None = None) -> str:
         """The expression with which a graph in the text form unpacks the weights, to ``[N, K]``.
 
         Args:
             name: The input that is given :attr:`data`; its type is ``u8[bytes]``.
             dtype: The dtype to which the weights are rounded: that of the activations, for kernels
-                that multiply by packed weights.
+                that multiply by packed weights. None: f32; s8 for scales of "u8", whose weights
+                are whole numbers.
 
         Raises:
             Error: The name is not a text, or the dtype is unknown.
         """
+        if dtype is None:
+            dtype = "s8" if self.scales == "u8" else "f32"
         keywords = [f"weights={self.weights}"]
         keywords += [f"bits={self.bits}"] if self.bits != 8 else []
         keywords += [f"group={self.group}"] if self.group is not None else []
@@ -113,7 +119,9 @@ def pack(weights: Any, scales: Any = None, zeros: Any = None, *, bits: Bits = 8,
             points, for weights whose smallest and largest values differ in magnitude.
         scale_dtype: The dtype of the packed scales, to which they are rounded. None: that of
             ``scales``, or of the weights if they have 16 bits, else float32. Kernels take float32
-            and the dtype of the activations.
+            and the dtype of the activations. uint8, with 4 bits and groups of 128 or more: the
+            packed weights are whole numbers of int8, for products with activations of int8; for
+            floats, results are multiplied by :attr:`Packed.rows`.
 
     Returns:
         A :class:`Packed`, whose ``data`` is a tensor of the weights' framework on the CPU; it may
@@ -127,7 +135,10 @@ def pack(weights: Any, scales: Any = None, zeros: Any = None, *, bits: Bits = 8,
     if scales is None and zeros is not None:
         raise Error("zeros without scales", "zeros", "give the codes' scales")
     if scales is None:
-        made = quantize(weights, bits, group, _arguments.flag(symmetric, "symmetric"), scale_dtype)
+        symmetric = _arguments.flag(symmetric, "symmetric")
+        if scale_dtype is not None and _arguments.dtype(scale_dtype, "scale_dtype") == "u8":
+            return _pack_whole(weights, bits, group, symmetric)
+        made = quantize(weights, bits, group, symmetric, scale_dtype)
         return pack_codes(made, bits, group)
     if not _arguments.flag(symmetric, "symmetric"):
         raise Error("symmetric=False of codes, which have zero points of their own", "symmetric",
@@ -198,6 +209,19 @@ def pack_codes(given: Quantized, bits: int, group: int | None,
     result = _frameworks.of(given.codes).empty((len(data),), "u8", codes)
     ctypes.memmove(_frameworks.of(result).view(result, "packed").address, data, len(data))
     return Packed(result, (n, k), codes.dtype, bits, group, dtype, zeros is not None)
+
+
+def _pack_whole(weights: Any, bits: int, group: int | None, symmetric: bool) -> Packed:
+    view = _on_cpu(weights, "weights")
+    _check_matrix(view, _FLOATS, "weights", "give floats; codes are given with their scales")
+    if bits != 4 or not symmetric:
+        raise Error("scales of u8 for floats with 8 bits or zero points", "scale_dtype",
+                    "give bits=4, and leave out symmetric")
+    n, k = view.shape
+    codes, scales, rows, top = _plan(_quantizing_whole(view.dtype, n, k, _group(group, k)))(weights)
+    if not math.isfinite(float(top)):
+        raise Error("the weights are not finite", "weights", "fix the weights")
+    return pack_codes(Quantized(codes, scales), bits, group)._replace(rows=rows)
 
 
 # ---- Arguments
@@ -289,6 +313,26 @@ def _quantizing(floats: str, n: int, k: int, group: int, bits: int, symmetric: b
         lines.append(f"{name} = concat({parts}, axis=1)" if len(pieces) > 1
                      else f"{name} = {parts}")
     lines.append(f"return {', '.join(made)}, amax(cast(scales, f32))")
+    return f"graph quantize(w: {floats}[{n}, {k}]) {{ {'; '.join(lines)} }}"
+
+
+def _quantizing_whole(floats: str, n: int, k: int, group: int) -> str:
+    """A graph of weights: their codes of 4 bits, scales of u8, the rows' factors and the largest of
+    these. A row is rounded to whole numbers up to 119, which is 7, the largest code, times 17."""
+    lines = ["x = cast(w, f32)", "row = amax(x, axes=[1], keepdims=true) / 119",
+             "whole = round(x / where(row == 0, 1, row))"]
+    pieces = list(_pieces(k, group))
+    for i, (begin, count, size) in enumerate(pieces):
+        lines += [f"x{i} = reshape(whole[:, {begin}:{begin + count * size}], "
+                  f"[{n}, {count}, {size}])",
+                  f"step{i} = max(ceil(amax(x{i}, axes=[2], keepdims=true) / 7), 1)",
+                  f"codes{i} = reshape(cast(round(x{i} / step{i}), s8), [{n}, {count * size}])",
+                  f"scales{i} = reshape(cast(step{i}, u8), [{n}, {count}])"]
+    for name in ("codes", "scales"):
+        parts = ", ".join(f"{name}{i}" for i in range(len(pieces)))
+        lines.append(f"{name} = concat({parts}, axis=1)" if len(pieces) > 1
+                     else f"{name} = {parts}")
+    lines.append(f"return codes, scales, reshape(row, [{n}]), amax(row)")
     return f"graph quantize(w: {floats}[{n}, {k}]) {{ {'; '.join(lines)} }}"
 
 

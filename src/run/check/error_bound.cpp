@@ -342,7 +342,8 @@ class Bounds {
     });
     ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.get<ir::UnpackAttrs>()));
     ATTACCA_TRY_VOID(ir::check_packed(bytes, layout));
-    ATTACCA_TRY(ir::Tensor weights, ir::Tensor::make(DType::F64, {layout.n, layout.k}));
+    const DType dtype = layout.packing.whole() ? node.type.dtype : DType::F64;
+    ATTACCA_TRY(ir::Tensor weights, ir::Tensor::make(dtype, {layout.n, layout.k}));
     ir::dequantize(bytes, layout, weights);
     return of_tensor(weights);
   }

@@ -145,7 +145,10 @@ Result<ir::Tensor> random_packed(const ir::PackedLayout& layout, std::mt19937_64
   std::uniform_real_distribution<double> scale(0.5, 1.5);
   const double unit = 1 / (code * std::sqrt(static_cast<double>(layout.k)));
   ATTACCA_TRY(from.scales, ir::Tensor::make(packing.scales, {layout.n, layout.groups}));
-  for (int64_t i = 0; i < from.scales.size(); ++i) from.scales.set_number(i, scale(random) * unit);
+  // 15 times 8 is still an s8.
+  for (int64_t i = 0; i < from.scales.size(); ++i)
+    from.scales.set_number(
+        i, packing.whole() ? static_cast<double>(1 + random() % 8) : scale(random) * unit);
   if (packing.zeros) {
     ATTACCA_TRY(from.zeros, ir::Tensor::make(packing.weights, {layout.n, layout.groups}));
     for (int64_t i = 0; i < from.zeros->size(); ++i) {

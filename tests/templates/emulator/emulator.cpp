@@ -573,11 +573,12 @@ std::vector<double> tile_rows(Block& of, int element, uint64_t descriptor, bool 
 // The rows of a warpgroup's product whose fragments lie in registers.
 std::vector<double> fragment_rows(int element, const GroupArguments& arguments) {
   std::vector<double> values;
+  const int each = 4 / bytes_of(element), bits = 32 / each;  // values of a word
   for (int row = 0; row < 64; ++row)
-    for (int k = 0; k < 16; ++k) {
-      const int thread = row / 16 * 32 + row % 8 * 4 + k % 8 / 2;
-      const uint32_t word = (*arguments.a[thread])[row % 16 / 8 + k / 8 * 2];
-      values.push_back(value_of(element, word >> (k % 2 * 16) & 0xffff));
+    for (int k = 0; k < 8 * each; ++k) {
+      const int thread = row / 16 * 32 + row % 8 * 4 + k % (4 * each) / each;
+      const uint32_t word = (*arguments.a[thread])[row % 16 / 8 + k / (4 * each) * 2];
+      values.push_back(value_of(element, word >> (k % each * bits) & ((1u << bits) - 1)));
     }
   return values;
 }
@@ -608,6 +609,23 @@ BoxMap box_map(const void* map, uint32_t shared_at) {
 
 Group& current_group() {
   return block->groups[static_cast<size_t>(current / kGroupThreads)];
+}
+
+void multiply_group_registers(int element, int n, const uint32_t (&a)[4], uint64_t b, void* d) {
+  Group& group = current_group();
+  group.arguments.d[current % kGroupThreads] = d;
+  group.arguments.a[current % kGroupThreads] = &a;
+  Block* const of = block;
+  meet(group.meeting, [&, of] {
+    const auto multiply = [=, arguments = group.arguments] {
+      multiply_group_now({element, n, 0, false, b, false, true}, arguments,
+                         fragment_rows(element, arguments), tile_rows(*of, element, b, false, n));
+    };
+    if (cluster->copies_at_once)
+      multiply();
+    else
+      group.open.emplace_back(multiply);
+  });
 }
 
 }  // namespace
@@ -769,21 +787,10 @@ void multiply_group(const GroupProduct& product, void* d) {
 }
 
 void multiply_group_fragments(bool bf16, int n, const uint32_t (&a)[4], uint64_t b, void* d) {
-  Group& group = current_group();
-  group.arguments.d[current % kGroupThreads] = d;
-  group.arguments.a[current % kGroupThreads] = &a;
-  Block* const of = block;
-  const int element = bf16 ? ELEMENT_BF16 : kElementF16;
-  meet(group.meeting, [&, of] {
-    const auto multiply = [=, arguments = group.arguments] {
-      multiply_group_now({element, n, 0, false, b, false, true}, arguments,
-                         fragment_rows(element, arguments), tile_rows(*of, element, b, false, n));
-    };
-    if (cluster->copies_at_once)
-      multiply();
-    else
-      group.open.emplace_back(multiply);
-  });
+  multiply_group_registers(bf16 ? ELEMENT_BF16 : kElementF16, n, a, b, d);
+}
+void multiply_group_bytes(int n, const uint32_t (&a)[4], uint64_t b, void* d) {
+  multiply_group_registers(ELEMENT_S8, n, a, b, d);
 }
 
 void products_commit() {

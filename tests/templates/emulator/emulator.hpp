@@ -155,6 +155,8 @@ void multiply_group(const GroupProduct& product, void* d);
 // The same of halves, whose rows are the thread's fragments `a`: they are read when the product
 // happens.
 void multiply_group_fragments(bool bf16, int n, const uint32_t (&a)[4], uint64_t b, void* d);
+// The same of s8.
+void multiply_group_bytes(int n, const uint32_t (&a)[4], uint64_t b, void* d);
 
 // As common/maximum.cuh merges a warp's.
 inline void merge_maximum(uint32_t* to, uint32_t value) {

@@ -200,11 +200,13 @@ void Problem::make_packed() {
   packing.weights = info_.packed_floats ? ir::DType::F8E4M3
                     : random_() % 2     ? ir::DType::S8
                                         : ir::DType::U8;
-  constexpr int64_t kGroups[] = {0, 64, 128};
-  packing.group = kGroups[random_() % 3];
-  packing.scales = info_.packed_scale_bits == 32 ? ir::DType::F32
-                   : is_f16(info_)               ? ir::DType::F16
-                                                 : ir::DType::BF16;
+  packing.scales = info_.packed_scale_bits == 32  ? ir::DType::F32
+                   : info_.packed_scale_bits == 8 ? ir::DType::U8
+                   : is_f16(info_)                ? ir::DType::F16
+                                                  : ir::DType::BF16;
+  constexpr int64_t kGroups[] = {0, 64, 128, 256};
+  packing.group = kGroups[random_() % 3 + (packing.whole() ? 1 : 0)];
+  if (packing.group == 64 && packing.whole()) packing.group = 0;
   packing.zeros = !info_.packed_floats && random_() % 2;
   const ir::PackedLayout layout = *ir::packed_layout(packing, arguments_.n, arguments_.k);
   ir::Quantized from;
@@ -218,7 +220,7 @@ void Problem::make_packed() {
   }
   from.scales = *ir::Tensor::make(packing.scales, {layout.n, layout.groups});
   for (int64_t i = 0; i < from.scales.size(); ++i)
-    from.scales.set_number(i, static_cast<double>(random_() % 4));
+    from.scales.set_number(i, static_cast<double>(random_() % (packing.whole() ? 9 : 4)));
   if (packing.zeros) {
     from.zeros = *ir::Tensor::make(packing.weights, {layout.n, layout.groups});
     for (int64_t i = 0; i < from.zeros->size(); ++i)
@@ -226,9 +228,10 @@ void Problem::make_packed() {
           i, static_cast<int64_t>(random_() % (1u << packing.bits)) - layout.zero());
   }
   packed_ = *ir::pack(from, packing);
-  const ir::DType rounded = !info_.packed_rounds ? ir::DType::F64
-                            : is_f16(info_)      ? ir::DType::F16
-                                                 : ir::DType::BF16;
+  const ir::DType rounded = packing.whole()        ? ir::DType::S8
+                            : !info_.packed_rounds ? ir::DType::F64
+                            : is_f16(info_)        ? ir::DType::F16
+                                                   : ir::DType::BF16;
   weights_ = *ir::Tensor::make(rounded, {layout.n, layout.k});
   ir::dequantize({packed_.data(), static_cast<size_t>(packed_.bytes())}, layout, weights_);
   arguments_.b.pointer = packed_.data();

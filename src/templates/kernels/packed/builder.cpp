@@ -9,12 +9,20 @@ namespace {
 
 using namespace attacca_packed_weights;
 
-// For more rows there are the wgmma kernels (packed/feed.cuh).
-constexpr int kMostRows = 64;
+// For more rows Hopper has the wgmma kernels (packed/feed.cuh), other devices the unfused path.
+constexpr int kMostRows = kPortable ? 256 : 64;
+
+attacca_info portable_info() {
+  attacca_info info;
+  info.arch = "sm_80";
+  info.min_capability = 80;
+  return info;
+}
 
 attacca_info info() {
-  attacca_info info = hopper_info();
+  attacca_info info = kPortable ? portable_info() : hopper_info();
   describe_packed(info);
+  info.packed_rounds = kRounded;
   info.tile_m = kTileM;
   info.tile_n = kTileN;
   info.tile_k = kBlock * kWarpsK;

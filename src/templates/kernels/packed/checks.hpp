@@ -7,7 +7,9 @@
 namespace {
 
 inline void describe_packed(attacca_info& info) {
-  info.input_types[0] = attacca_packed_weights::kBf16 ? "bf16" : "f16";
+  info.input_types[0] = attacca_packed_weights::kScaleBits == 8 ? "s8"
+                        : attacca_packed_weights::kBf16         ? "bf16"
+                                                                : "f16";
   info.input_types[1] = nullptr;
   info.packed_bits = attacca_packed_weights::kCodeBits;
   info.packed_floats = attacca_packed_weights::kCodeFloats;

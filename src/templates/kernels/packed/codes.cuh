@@ -1,7 +1,7 @@
 // Packed weights (ir/packed/packed.hpp) as kernels see them, from a row's DEFINES:
 //   CODE_BITS    bits of a weight's code: 4 or 8
 //   CODE_FLOATS  1: codes are f8e4m3 (CODE_BITS=8); 0: integers
-//   SCALE_BITS   16: scales have A's type; 32: they are f32
+//   SCALE_BITS   16: scales have A's type; 32: they are f32; 8: they are u8, weights and A are s8
 //   A_BF16       1: A is bf16; 0: f16
 #pragma once
 
@@ -42,6 +42,7 @@ inline Weights packed_weights(const attacca_gemm_arguments& arguments) {
   weights.zeros_at = packed.zeros_at;
   weights.blocks_n = blocks(arguments.n);
   weights.blocks_k = blocks(arguments.k);
+  if (kScaleBits == 8) weights.blocks_k += weights.blocks_k % 2;
   weights.groups = packed.groups;
   // With one group, every block's number shifted by 31 is 0.
   weights.group_shift = packed.group == 0 ? 31 : 0;

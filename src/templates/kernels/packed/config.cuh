@@ -10,6 +10,9 @@
 //   DEPTH      blocks of weights that each warp has in flight; even
 //   BLOCKS     blocks that a multiprocessor holds at once
 //   CLUSTER    blocks that share a tile's values of k
+//   ROUNDED    1: each weight is multiplied by its scale and rounded to A's type; 0: the sums of
+//              products with codes are scaled in f32
+//   PORTABLE   1: for devices from sm_80 on, without clusters, TMA and dependent launches
 // packed/codes.cuh has the others.
 #pragma once
 
@@ -22,6 +25,7 @@
 namespace attacca_packed_weights {
 
 constexpr int kTileM = TILE_M, kFragments = FRAGMENTS, kWarpsN = WARPS_N, kWarpsK = WARPS_K;
+constexpr bool kRounded = ROUNDED, kPortable = PORTABLE;
 constexpr int kPanel = PANEL, kPanels = PANELS, kDepth = DEPTH, kCluster = CLUSTER;
 
 constexpr int kThreads = 32 * kWarpsN * kWarpsK;
@@ -32,6 +36,7 @@ constexpr int kTokens = kTileM / 8;  // groups of 8 rows of A, the N side of mma
 constexpr int kTogether = kLoads == 1 ? 2 : 1;
 static_assert(kPanel % (kWarpsK * kTogether) == 0 && kDepth % kTogether == 0);
 static_assert((kFragments == 2 || kFragments == 4) && kTileM % 8 == 0);
+static_assert(!kPortable || (kCluster == 1 && BOXES == 0));
 
 // Shared memory holds panels of A, then each warp's weights, then barriers. After the product it
 // holds the sums of every share of k, as rows of the problem, padded against bank conflicts. The

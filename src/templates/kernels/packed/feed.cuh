@@ -61,16 +61,6 @@ struct Widener {
     }
   }
 
-  static __device__ __forceinline__ uint32_t scaled(uint32_t pair, uint32_t by) {
-    using namespace attacca_packed_weights;
-    if constexpr (kScaleBits == 32) {
-      const float factor = __uint_as_float(by);
-      return pair_of_floats(float_of_lower(pair) * factor, float_of_upper(pair) * factor);
-    } else {
-      return multiply_add_pair(pair, by, both(0x8000));
-    }
-  }
-
   // REQUIRES: no product reads `to` any more.
   __device__ __forceinline__ void widen(int step, Fragments& to) const {
     using namespace attacca_packed_weights;
@@ -134,9 +124,9 @@ struct PackedLoads {
 #pragma unroll
     for (int i = 0; i < Weights::kBlocksN; ++i) {
       const int64_t block = min(column / kBlock + i, weights.blocks_n - 1);
-      copy_bytes(to + i * kBlockBytes,
+      copy_bytes(to + i * Weights::kBlocksK * kBlockBytes,
                  weights.packed + kCodesAt + (block * weights.blocks_k + block_k) * kBlockBytes,
-                 kBlockBytes, full);
+                 Weights::kBlocksK * kBlockBytes, full);
       const int64_t entry = (block * weights.groups + group) * kBlock;
       copy_bytes(to + Weights::kScalesAt + i * Weights::kBlockScaleBytes,
                  weights.packed + weights.scales_at + entry * kScaleBytes,

@@ -45,8 +45,10 @@ __device__ __forceinline__ void multiply(const Params& params, const Part& part,
   // end.
   const ChunkPlace at = place_of(params, part, first_chunk(kThreads - 1 - thread, block));
   if (at.valid > 0) prefetch_inputs(params.operands, 0, at.row, at.column);
-  wait_for_previous_kernel();
-  allow_next_kernel();
+  if constexpr (!kPortable) {
+    wait_for_previous_kernel();
+    allow_next_kernel();
+  }
   stream.multiply(sums);
 }
 

@@ -8,18 +8,24 @@
 
 namespace attacca_wgmma {
 
-#if A_BF16
-#define WGMMA_HALVES "k16.f32.bf16.bf16"
+// The shape and types, and the operands after B: add, negate neither side, transpose none.
+#if SCALE_BITS == 8
+#define WGMMA_FRAGMENT_TYPES "k32.s32.s8.s8"
+#define WGMMA_AFTER_B ", 1;"
+#elif A_BF16
+#define WGMMA_FRAGMENT_TYPES "k16.f32.bf16.bf16"
+#define WGMMA_AFTER_B ", 1, 1, 1, 0;"
 #else
-#define WGMMA_HALVES "k16.f32.f16.f16"
+#define WGMMA_FRAGMENT_TYPES "k16.f32.f16.f16"
+#define WGMMA_AFTER_B ", 1, 1, 1, 0;"
 #endif
 
-// d += a x b. The registers of A are those of mma.m16n8k16, for 16 rows a warp (PTX ISA).
+// d += a x b. The registers of A are those of mma.m16n8k16 or m16n8k32, for 16 rows a warp (PTX
+// ISA).
 #define DEFINE_WGMMA_FRAGMENTS(N, NAMES, A, B, ...)                                              \
   __device__ __forceinline__ void multiply(Sum(&d)[N / 2], const uint32_t(&a)[4], uint64_t b) {  \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N WGMMA_HALVES " {" NAMES "}, {" A "}, " B \
-                 ", 1, 1, 1, 0;"                                                                 \
-                 : __VA_ARGS__                                                                   \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N WGMMA_FRAGMENT_TYPES " {" NAMES "}, {" A \
+                 "}, " B WGMMA_AFTER_B:__VA_ARGS__                                               \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                          \
   }
 

@@ -95,10 +95,6 @@ struct Stream {
  private:
   static constexpr int kSlotBytes = kFragments * kLoads * 512;
 
-  struct Parts {
-    float of[kFragments][kTokens][4];
-  };
-
   __device__ __forceinline__ int within(int block) const {
     return min(block, params_.weights.blocks_k - 1);
   }
@@ -147,6 +143,16 @@ struct Stream {
     }
   }
 
+  // The scales of a fragment's two rows, as scaled() takes them.
+  static __device__ __forceinline__ Pair scale_pair(const Scales& from, int fragment) {
+    if constexpr (kScaleBits == 32) {
+      return {from.scale[fragment * 2], from.scale[fragment * 2 + 1]};
+    } else {
+      const uint32_t two = from.scale[fragment];
+      return {choose_bytes(two, 0, 0x1010), choose_bytes(two, 0, 0x3232)};
+    }
+  }
+
   __device__ __forceinline__ Pair zeros(const Scales& from, int fragment) const {
     if constexpr (ZEROS) {
       const uint32_t two = from.zero[fragment / 2] >> (fragment % 2 * 16);
@@ -160,11 +166,11 @@ struct Stream {
     const Scales scales = ahead_;
     block_ += kTurn;
     fetch_scales();
-    Parts parts;
+    Sums parts;
 #pragma unroll
     for (int i = 0; i < TOGETHER; ++i) {
       if (i > 0) wait_copies<kDepth - 1>();
-      multiply_block(i, scales, parts);
+      multiply_block(i, scales, kRounded ? sums : parts);
       fetch(kDepth / TOGETHER - 1, i);
       commit_copies();
     }
@@ -172,7 +178,12 @@ struct Stream {
       slot_at_ += TOGETHER * kSlotBytes;
       if (slot_at_ == slots_at_ + kDepth * kSlotBytes) slot_at_ = slots_at_;
     }
-    // The sums of products with codes are scaled in f32.
+    if constexpr (!kRounded) add_scaled(parts, scales, sums);
+  }
+
+  // The sums of products with codes are scaled in f32.
+  static __device__ __forceinline__ void add_scaled(const Sums& parts, const Scales& scales,
+                                                    Sums& sums) {
 #pragma unroll
     for (int f = 0; f < kFragments; ++f)
 #pragma unroll
@@ -182,8 +193,13 @@ struct Stream {
           sums.of[f][t][j] = fmaf(parts.of[f][t][j], scale(scales, f, j / 2), sums.of[f][t][j]);
   }
 
+  static __device__ __forceinline__ void round_scaled(const Pair& scale, uint32_t (&a)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) a[i] = scaled(a[i], i % 2 == 0 ? scale.low : scale.high);
+  }
+
   // Multiplies 32 values of k at a time, which is what one ldmatrix.x4 loads of eight rows.
-  __device__ __forceinline__ void multiply_block(int i, const Scales& scales, Parts& parts) {
+  __device__ __forceinline__ void multiply_block(int i, const Scales& scales, Sums& to) {
     uint4 codes[kFragments];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -203,12 +219,13 @@ struct Stream {
           const uint32_t words[4] = {codes[f].x, codes[f].y, codes[f].z, codes[f].w};
           uint32_t a[4];
           widen(words + (kLoads == 2 ? step * 2 : half * 2 + step), zeros(scales, f), a);
+          if constexpr (kRounded) round_scaled(scale_pair(scales, f), a);
 #pragma unroll
           for (int t = 0; t < kTokens; ++t) {
-            if (i == 0 && half == 0 && step == 0) {
-              multiply_first(parts.of[f][t], a, tokens[t][0], tokens[t][1]);
+            if (!kRounded && i == 0 && half == 0 && step == 0) {
+              multiply_first(to.of[f][t], a, tokens[t][0], tokens[t][1]);
             } else {
-              multiply_more(parts.of[f][t], a, tokens[t][step * 2], tokens[t][step * 2 + 1]);
+              multiply_more(to.of[f][t], a, tokens[t][step * 2], tokens[t][step * 2 + 1]);
             }
           }
         }

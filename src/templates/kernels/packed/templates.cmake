@@ -25,6 +25,11 @@ macro(packed_codes CODES TYPE)
   if(PACKED_SCALES EQUAL 32)
     set(suffix _s32)
   endif()
+  set(element BF16)
+  if(${TYPE} STREQUAL s8)
+    set(element S8)
+    set(PACKED_SCALES 8)
+  endif()
   set(codes_defines CODE_BITS=${bits} CODE_FLOATS=${floats} A_BF16=${bf16}
                     SCALE_BITS=${PACKED_SCALES})
 endmacro()
@@ -51,8 +56,8 @@ macro(packed_gemm CODES TYPE TILE_M CLUSTER)
                    DEFINES ${codes_defines} TILE_M=${TILE_M} FRAGMENTS=${PACKED_FRAGMENTS}
                            WARPS_N=${warps_n} WARPS_K=${warps_k} PANEL=${PACKED_PANEL}
                            PANELS=${PACKED_PANELS} BOXES=${boxes} DEPTH=${PACKED_DEPTH}
-                           BLOCKS=${PACKED_BLOCKS} CLUSTER=${CLUSTER} HOLE_FULL0=16 HOLE_FULL1=16
-                           HOLE_RESULT0=${PACKED_RESULT})
+                           BLOCKS=${PACKED_BLOCKS} CLUSTER=${CLUSTER} ROUNDED=0 PORTABLE=0
+                           HOLE_FULL0=16 HOLE_FULL1=16 HOLE_RESULT0=${PACKED_RESULT})
 endmacro()
 
 # One row for each size of cluster.
@@ -89,11 +94,69 @@ packed_gemms(i8   bf16 16 "2"        FRAGMENTS 4 WARPS 1 4 PANEL 8 DEPTH 2 BLOCK
 packed_gemms(i4   bf16 16 "2"        FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS 2 RESULT 32 FEW)
 packed_gemms(i8   bf16 16 "2"        FRAGMENTS 4 WARPS 2 4 PANEL 8 DEPTH 2 BLOCKS 2 RESULT 32)
 
+# The same for devices without clusters and TMA, from sm_80 on; Hopper, which has the forms above,
+# runs them only if they are named. ROUNDED: each weight is multiplied by
+# its scale in A's type, which eager mode needs and which leaves registers for 64 rows.
+macro(packed_mma CODES TYPE TILE_M)
+  cmake_parse_arguments(PACKED "ROUNDED" "FRAGMENTS;PANEL;PANELS;DEPTH;BLOCKS;RESULT;SCALES"
+                        "WARPS" ${ARGN})
+  list(GET PACKED_WARPS 0 warps_n)
+  list(GET PACKED_WARPS 1 warps_k)
+  packed_codes(${CODES} ${TYPE})
+  set(rounded 0)
+  if(PACKED_ROUNDED)
+    set(rounded 1)
+    string(APPEND suffix _rounded)
+  endif()
+  math(EXPR tile_n "16 * ${PACKED_FRAGMENTS} * ${warps_n}")
+  attacca_template(packed_mma_${CODES}_${TYPE}_${TILE_M}x${tile_n}${suffix}_f2_d${PACKED_RESULT}
+                   SOURCE packed/gemm.cu BUILDER packed/builder.cpp ARCH 80
+                   ${PACKED_UNPARSED_ARGUMENTS}
+                   DEFINES ${codes_defines} TILE_M=${TILE_M} FRAGMENTS=${PACKED_FRAGMENTS}
+                           WARPS_N=${warps_n} WARPS_K=${warps_k} PANEL=${PACKED_PANEL}
+                           PANELS=${PACKED_PANELS} BOXES=0 DEPTH=${PACKED_DEPTH}
+                           BLOCKS=${PACKED_BLOCKS} CLUSTER=1 ROUNDED=${rounded} PORTABLE=1
+                           ONLY_NAMED_ON=90
+                           HOLE_FULL0=16 HOLE_FULL1=16 HOLE_RESULT0=${PACKED_RESULT})
+endmacro()
+
+#          codes A   rows columns: 16 * FRAGMENTS * the first of WARPS
+packed_mma(i4   bf16 8  FRAGMENTS 4 WARPS 1 4 PANEL 8 PANELS 2 DEPTH 2 BLOCKS 4)
+packed_mma(i4   bf16 8  FRAGMENTS 2 WARPS 1 8 PANEL 16 PANELS 3 DEPTH 4 BLOCKS 2 FEW)
+packed_mma(i4   bf16 16 FRAGMENTS 4 WARPS 1 4 PANEL 8 PANELS 2 DEPTH 2 BLOCKS 3)
+packed_mma(i4   bf16 16 FRAGMENTS 2 WARPS 1 8 PANEL 16 PANELS 2 DEPTH 2 BLOCKS 2)
+packed_mma(i4   bf16 16 FRAGMENTS 4 WARPS 1 4 PANEL 8 PANELS 2 DEPTH 2 BLOCKS 2 ROUNDED)
+packed_mma(i4   bf16 32 FRAGMENTS 2 WARPS 4 2 PANEL 4 PANELS 3 DEPTH 4 BLOCKS 2)
+packed_mma(i4   bf16 32 FRAGMENTS 2 WARPS 2 4 PANEL 8 PANELS 2 DEPTH 2 BLOCKS 2)
+packed_mma(i4   bf16 64 FRAGMENTS 2 WARPS 4 2 PANEL 4 PANELS 2 DEPTH 2 BLOCKS 1 ROUNDED FEW)
+packed_mma(i8   bf16 8  FRAGMENTS 4 WARPS 1 4 PANEL 8 PANELS 2 DEPTH 2 BLOCKS 4)
+packed_mma(i8   bf16 8  FRAGMENTS 2 WARPS 1 8 PANEL 8 PANELS 3 DEPTH 2 BLOCKS 2)
+packed_mma(i8   bf16 16 FRAGMENTS 4 WARPS 1 4 PANEL 4 PANELS 3 DEPTH 2 BLOCKS 3)
+packed_mma(i8   bf16 16 FRAGMENTS 2 WARPS 1 8 PANEL 8 PANELS 3 DEPTH 2 BLOCKS 2)
+packed_mma(i8   bf16 32 FRAGMENTS 2 WARPS 4 2 PANEL 4 PANELS 2 DEPTH 2 BLOCKS 2)
+packed_mma(i8   bf16 64 FRAGMENTS 2 WARPS 4 2 PANEL 4 PANELS 2 DEPTH 2 BLOCKS 1 ROUNDED)
+packed_mma(e4m3 bf16 16 FRAGMENTS 4 WARPS 1 4 PANEL 4 PANELS 3 DEPTH 2 BLOCKS 3)
+packed_mma(i4   f16  8  FRAGMENTS 4 WARPS 1 4 PANEL 8 PANELS 2 DEPTH 2 BLOCKS 4)
+packed_mma(i4   f16  16 FRAGMENTS 4 WARPS 1 4 PANEL 8 PANELS 2 DEPTH 2 BLOCKS 3)
+packed_mma(i4   f16  32 FRAGMENTS 2 WARPS 4 2 PANEL 4 PANELS 3 DEPTH 4 BLOCKS 1)
+packed_mma(i4   f16  64 FRAGMENTS 2 WARPS 4 2 PANEL 4 PANELS 2 DEPTH 2 BLOCKS 1 ROUNDED)
+packed_mma(i8   f16  16 FRAGMENTS 4 WARPS 1 4 PANEL 4 PANELS 3 DEPTH 2 BLOCKS 3)
+packed_mma(i8   f16  64 FRAGMENTS 2 WARPS 4 2 PANEL 4 PANELS 2 DEPTH 2 BLOCKS 1 ROUNDED)
+packed_mma(e4m3 f16  16 FRAGMENTS 4 WARPS 1 4 PANEL 4 PANELS 3 DEPTH 2 BLOCKS 3)
+packed_mma(i4   bf16 16 FRAGMENTS 4 WARPS 1 4 PANEL 8 PANELS 2 DEPTH 2 BLOCKS 3 SCALES 32)
+packed_mma(i8   bf16 16 FRAGMENTS 4 WARPS 1 4 PANEL 4 PANELS 3 DEPTH 2 BLOCKS 3 SCALES 32)
+packed_mma(i4   bf16 64 FRAGMENTS 2 WARPS 4 2 PANEL 4 PANELS 2 DEPTH 2 BLOCKS 1 SCALES 32
+           ROUNDED)
+packed_mma(i4   bf16 16 FRAGMENTS 4 WARPS 1 4 PANEL 8 PANELS 2 DEPTH 2 BLOCKS 3 RESULT 32)
+packed_mma(i8   bf16 16 FRAGMENTS 4 WARPS 1 4 PANEL 4 PANELS 3 DEPTH 2 BLOCKS 3 RESULT 32)
+
 # The same for many rows: wgmma takes the weights from registers (packed/feed.cuh). In a name, 1x2
 # means that the blocks of a cluster load their common rows of A once, 1x1x2 that they share K, and
-# 1x2_tail that they share K of the last tiles only.
+# 1x2_tail that they share K of the last tiles only. UNTRIED: not measured yet; sm_90 runs it only
+# if it is named.
 macro(packed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(PACKED "PINGPONG;DIRECT;SHARED_TAIL;FEW" "RESULT;SCALES" "FULL" ${ARGN})
+  cmake_parse_arguments(PACKED "PINGPONG;DIRECT;SHARED_TAIL;UNTRIED;FEW" "RESULT;SCALES" "FULL"
+                        ${ARGN})
   packed_codes(${CODES} ${TYPE})
   string(REPLACE "x" ";" cluster_blocks ${CLUSTER}x1)
   list(GET cluster_blocks 1 cluster_n)
@@ -118,16 +181,21 @@ macro(packed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
   if(PACKED_FEW)
     set(few_option FEW)
   endif()
+  set(untried "")
+  if(PACKED_UNTRIED)
+    set(untried ONLY_NAMED_ON=90)
+  endif()
   attacca_full_slots("${PACKED_FULL}")
   set(tile ${TILE_M}x${TILE_N}_${CLUSTER}${schedule})
   attacca_template(packed_wgmma_${CODES}_${TYPE}_${tile}${suffix}_f${fulls}_d${PACKED_RESULT}
                    SOURCE packed/wgmma.cu BUILDER packed/wgmma_builder.cpp ARCH 90a ${few_option}
-                   DEFINES ELEMENT=ELEMENT_BF16 PROMOTE=0 SCALED=0 TILE_M=${TILE_M} TILE_N=${TILE_N}
+                   DEFINES ELEMENT=ELEMENT_${element} PROMOTE=0 SCALED=0 TILE_M=${TILE_M}
+                           TILE_N=${TILE_N}
                            CLUSTER_M=1 CLUSTER_N=${cluster_n} CLUSTER_K=${cluster_k}
                            SHARED_TAIL=${shared_tail} STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=1
                            PINGPONG=${pingpong}
                            B_K_MAJOR=1 ALTERNATE=0 DIRECT=${direct} ${codes_defines} ${slots}
-                           HOLE_RESULT0=${PACKED_RESULT})
+                           HOLE_RESULT0=${PACKED_RESULT} ${untried})
 endmacro()
 
 #           codes A   tile    cluster stages blocks
@@ -179,3 +247,25 @@ packed_wgmma(i8   bf16 128 128 1x2   8  1 PINGPONG SCALES 32)
 packed_wgmma(i4   f16  128 128 1x2   10 1 PINGPONG SCALES 32)
 packed_wgmma(i4   bf16 128 128 1x2   10 1 PINGPONG RESULT 32)
 packed_wgmma(i8   bf16 128 128 1x2   8  1 PINGPONG RESULT 32)
+packed_wgmma(i4   bf16 64  256 1x1   10 1 UNTRIED FEW)
+packed_wgmma(i4   bf16 64  256 1x1x2 8  1 UNTRIED)
+packed_wgmma(i4   bf16 128 256 1x1   6  1 UNTRIED)
+packed_wgmma(i4   bf16 64  64  1x1x4 8  2 UNTRIED)
+packed_wgmma(i4   bf16 32  64  1x1x4 8  3 UNTRIED)
+
+# 4-bit weights with scales of u8, times s8 (packed/whole/feed.cuh).
+packed_wgmma(i4   s8   16  64  1x1   8  3 UNTRIED)
+packed_wgmma(i4   s8   16  64  1x1x2 8  3 UNTRIED)
+packed_wgmma(i4   s8   16  128 1x1   8  2 UNTRIED)
+packed_wgmma(i4   s8   16  128 1x1x2 8  2 UNTRIED)
+packed_wgmma(i4   s8   32  64  1x1   7  3 UNTRIED)
+packed_wgmma(i4   s8   32  128 1x1   7  2 UNTRIED)
+packed_wgmma(i4   s8   32  128 1x1x2 7  2 UNTRIED)
+packed_wgmma(i4   s8   64  64  1x1   7  2 UNTRIED)
+packed_wgmma(i4   s8   64  64  1x1x2 6  2 UNTRIED)
+packed_wgmma(i4   s8   64  128 1x1   5  2 UNTRIED FEW)
+packed_wgmma(i4   s8   64  128 1x1x2 4  2 UNTRIED)
+packed_wgmma(i4   s8   128 128 1x2   7  1 PINGPONG UNTRIED)
+packed_wgmma(i4   s8   256 128 1x2   4  1 DIRECT UNTRIED FULL 0)
+packed_wgmma(i4   s8   64  128 1x1   5  2 UNTRIED RESULT 32)
+packed_wgmma(i4   s8   64  128 1x1   5  2 UNTRIED RESULT 8)

@@ -3,6 +3,9 @@
 
 #include <type_traits>
 
+#if SCALE_BITS == 8
+#include "packed/whole/feed.cuh"
+#endif
 #include "packed/feed.cuh"
 #include "wgmma/finish/staged.cuh"
 #include "wgmma/finish/swapped.cuh"
@@ -14,8 +17,14 @@ namespace attacca_wgmma {
 
 using Finish = std::conditional_t<kDirect, SwappedFinish, StagedFinish>;
 
+#if SCALE_BITS == 8
+using Feed = WholeFeed;
+#else
+using Feed = PackedFeed;
+#endif
+
 __device__ __forceinline__ void run(const Params& params, char* memory) {
-  run_parts<PackedFeed, Finish>(params, memory);
+  run_parts<Feed, Finish>(params, memory);
 }
 
 }  // namespace attacca_wgmma

@@ -8,7 +8,7 @@ struct PackedWeights {
   static void describe(attacca_info& info) {
     describe_packed(info);
     info.packed_rounds = true;
-    info.b_first = false;
+    info.b_first = info.mixed_inputs = false;
   }
 
   static int check(const attacca_gemm_arguments& g, char* reason, size_t bytes) {

@@ -58,6 +58,16 @@ __device__ __forceinline__ Pair negated_zeros(uint32_t low, uint32_t high) {
   }
 }
 
+// A pair times a scale, rounded. `by`: f32 bits, or a 16-bit number twice.
+__device__ __forceinline__ uint32_t scaled(uint32_t pair, uint32_t by) {
+  if constexpr (kScaleBits == 32) {
+    const float factor = __uint_as_float(by);
+    return pair_of_floats(float_of_lower(pair) * factor, float_of_upper(pair) * factor);
+  } else {
+    return multiply_add_pair(pair, by, both(0x8000));
+  }
+}
+
 __device__ __forceinline__ void widen_nibbles(uint32_t word, const Pair& zeros, uint32_t (&a)[4]) {
   const uint32_t upper = word >> 8;
   constexpr uint32_t kLow = both(0x000f), kHigh = both(0x00f0);

@@ -87,11 +87,13 @@ struct WideningFeed : Loads {
     products_wait<0>();
     pin_all(sum);
     release_read(readers, before);
+    if constexpr (kElementBytes == 2) {
 #pragma unroll
-    for (auto& part : sum.of_instruction)
+      for (auto& part : sum.of_instruction)
 #pragma unroll
-      for (int i = 0; i < kInstructionN / 2; ++i)
-        part[i] *= attacca_packed_weights::rows_up(i % 4 >= 2);
+        for (int i = 0; i < kInstructionN / 2; ++i)
+          part[i] *= attacca_packed_weights::rows_up(i % 4 >= 2);
+    }
   }
 };
 

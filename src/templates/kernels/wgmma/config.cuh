@@ -105,7 +105,7 @@ static_assert(!kScaled || kPromote);
 static_assert(!kSharedTail || (kClusterM == 1 && kClusterN == 2 && kConfig.cluster_k == 1 &&
                                kInRegisters && !kPingpong));
 static_assert(!kInRegisters ||
-              (kSwapped && kSets == 1 && kClusterM == 1 && ELEMENT == ELEMENT_BF16));
+              (kSwapped && kSets == 1 && kClusterM == 1 && ELEMENT != ELEMENT_E4M3));
 static_assert(!kColumnPairs || !kDirect);
 static_assert(!kAlternate || (!kBKMajor && !kSwapped && kSets == 2));
 static_assert(!kPaired || (kBKMajor && kClusterM == 1 && !kDirect));
