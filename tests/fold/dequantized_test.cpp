@@ -160,12 +160,33 @@ TEST(Dequantized, ScalesOfBytesFollowAProductOf16Bits) {
                inputs + "{ return " + columns + "cast(transpose(h), f32), bf16) }");
 }
 
+TEST(Dequantized, ZeroPointsOfBytesFollowAProductOf16Bits) {
+  const std::string inputs =
+      "(a: bf16[M, 64], b: s8[64, 32], w: u8[32, 64], t: f32[32], z: s8[32], y: s8[32, 1], "
+      "h: bf16[32, 1]) ";
+  const std::string sums = "sum(cast(a, f32), axes=[1], keepdims=true)";
+  expect_graph(inputs + "{ return a @ cast(dequantize(b, t, z), bf16) }",
+               inputs + "{ return cast((matmul(a, cast(b, bf16), out=f32) - " + sums +
+                   " * cast(z, f32)) * t, bf16) }");
+  // In 16 bits, with reshapes that change nothing, as torchao writes it.
+  expect_graph(inputs +
+                   "{ return a @ transpose(reshape((cast(w, bf16) - cast(y, bf16)) * h, "
+                   "[32, 64])) }",
+               inputs + "{ return cast((matmul(a, transpose(cast(w, bf16)), out=f32) - " + sums +
+                   " * cast(transpose(y), f32)) * cast(transpose(h), f32), bf16) }");
+  expect_graph(inputs + "{ return a @ transpose(cast(w, bf16) - 128) }",
+               inputs + "{ return cast(matmul(a, transpose(cast(w, bf16)), out=f32) - " + sums +
+                   " * 128, bf16) }");
+}
+
 TEST(Dequantized, OtherProductsOf16BitsStay) {
   const std::string inputs =
-      "(a: bf16[M, 64], b: s8[64, 32], t: f32[32], k: f32[64, 1], z: s8[32], f: f8e4m3[64, 32]) ";
+      "(a: bf16[M, 64], b: s8[64, 32], t: f32[32], k: f32[64, 1], z: s8[64, 1], "
+      "f: f8e4m3[64, 32]) ";
   for (const char* weights : {"cast(b, bf16)",                    // nothing to move
                               "cast(dequantize(b, k), bf16)",     // along k
-                              "cast(dequantize(b, t, z), bf16)",  // zero points
+                              "cast(dequantize(b, t, z), bf16)",  // zero points along k
+                              "(cast(b, bf16) - 0.5)",            // no zero point of bytes
                               "cast(dequantize(f, t), bf16)"})    // no bytes
     expect_unchanged(inputs + "{ return a @ " + weights + " }");
 }
@@ -173,10 +194,12 @@ TEST(Dequantized, OtherProductsOf16BitsStay) {
 TEST(Dequantized, ValuesOf16BitsStay) {
   for (const char* half : {"bf16", "f16"})
     for (const char* weights :
-         {"cast(dequantize(b, t), {})", "transpose(cast(transpose(b), {}) * u)"})
+         {"cast(dequantize(b, t), {})", "transpose(cast(transpose(b), {}) * u)",
+          "cast(dequantize(b, t, z), {})", "transpose(cast(transpose(b), {}) - 9)"})
       for (uint64_t seed = 0; seed < 10; ++seed)
         expect_values_stay(
-            fmt::format("graph g(a: {0}[5, 300], b: s8[300, 7], t: f32[7], u: {0}[7, 1]) {{\n"
+            fmt::format("graph g(a: {0}[5, 300], b: s8[300, 7], t: f32[7], u: {0}[7, 1], "
+                        "z: s8[7]) {{\n"
                         " return matmul(a, {1}, out=f32)\n}}",
                         half, fmt::format(fmt::runtime(weights), half)),
             seed);

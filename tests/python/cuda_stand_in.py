@@ -384,7 +384,11 @@ class TorchGraphs(unittest.TestCase):
 
         def before(x, w, s):
             return torch.nn.functional.linear(x, w.to(x.dtype) * s[:, None])
-        for function in (after, before):
+        def with_zero_points(x, w, s):
+            zeros = torch.full((48, 1), 3, device=w.device, dtype=torch.int8)
+            weights = (w.to(x.dtype) - zeros.to(x.dtype)) * s.view(48, 1)
+            return torch.relu(x @ weights.view(48, 64).permute(1, 0))  # as torchao writes it
+        for function in (after, before, with_zero_points):
             with self.subTest(function.__name__), FakeTensorMode():
                 x, w, s = (torch.empty(*shape, device="cuda", dtype=dtype) for shape, dtype in [
                     ((24, 64), torch.bfloat16), ((48, 64), torch.int8), ((48,), torch.bfloat16)])

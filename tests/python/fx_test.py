@@ -267,6 +267,35 @@ class Texts(unittest.TestCase):
                                                                       a, b, s, t)
         self.assertIn('matmul("a_1", "b_1", out=f32, fast=true)', text)
 
+    def test_weights_of_torchaos_layers(self):
+        """As its int8, and its 4 and 8 bits with zero points, of rows and of groups, are traced;
+        against f64."""
+        x = torch.randn(5, 128).bfloat16()
+        w = torch.randint(-8, 8, (24, 128), dtype=torch.int8)
+
+        def int8(x, w, s):
+            return torch.mm(x, w.permute(1, 0).to(x.dtype)) * s.to(x.dtype).view(24) + 1
+
+        def intx(x, w, s, z):
+            groups = s.shape[1]
+            codes = w.view(24, groups, -1)
+            scaled = (codes.to(x.dtype) - z.view(24, groups, 1).to(x.dtype)) \
+                * s.view(24, groups, 1)
+            return torch.mm(x, scaled.view(24, 128).permute(1, 0)) + 1
+        for groups, function in [(None, int8), (1, intx), (4, intx)]:
+            s = torch.rand(24, groups or 1).bfloat16()
+            z = torch.randint(-8, 8, (24, groups or 1), dtype=torch.int8)
+            args = (x, w, s) if groups is None else (x, w, s, z)
+            with self.subTest(groups=groups):
+                module = traced(function, *args)
+                self.assertEqual(rewrite(module.graph, ALWAYS), 1)
+                module.recompile()
+                codes = w.double().view(24, groups or 1, -1)
+                exact = (codes - (z.double()[..., None] if groups else 0)) * s.double()[..., None]
+                want = x.double() @ exact.view(24, 128).t() + 1
+                torch.testing.assert_close(module(*args).double(), want, rtol=2e-2,
+                                           atol=2e-2 * want.abs().max().item())
+
     def test_scaled_mm_with_scales_of_blocks(self):
         """Against f64: PyTorch computes it on a GPU alone."""
         m, k, n = 5, 320, 144  # the last blocks are shorter

@@ -50,7 +50,7 @@ class Multiplier : Rewriting {
   std::optional<Dequantized> operand(Value value, bool is_a, bool half = false) const {
     const bool transposed = from_[value].op == Op::Transpose;
     if (transposed) value = from_[value].operands[0];
-    auto found = half ? half_chain(value) : chain(value);
+    auto found = half ? half_chain(as_it_lies(value)) : chain(value);
     if (!found) return std::nullopt;
     found->transposed = transposed;
     // The axis of k, from the end.
@@ -89,7 +89,14 @@ class Multiplier : Rewriting {
     return std::nullopt;
   }
 
-  // The same of bytes without a zero point, in or rounded to 16 bits at any place.
+  // Without reshapes to the same shape.
+  Value as_it_lies(Value value) const {
+    while (from_[value].op == Op::Reshape && shape(from_[value].operands[0]) == shape(value))
+      value = from_[value].operands[0];
+    return value;
+  }
+
+  // The same of bytes, in or rounded to 16 bits at any place.
   std::optional<Dequantized> half_chain(Value value) const {
     const ir::Node& node = from_[value];
     if (node.type.dtype != DType::F32 && !is_half(node.type.dtype)) return std::nullopt;
@@ -100,10 +107,7 @@ class Multiplier : Rewriting {
       return half_chain(source);
     }
     if (node.compute().value_or(DType::F32) != DType::F32) return std::nullopt;
-    if (node.op == Op::Sub) {
-      auto found = shifted(node);
-      return found && !found->zero ? found : std::nullopt;
-    }
+    if (node.op == Op::Sub) return shifted(node);
     if (node.op != Op::Mul) return std::nullopt;
     for (const size_t at : {0, 1}) {
       const Value scale = node.operands[1 - at];
@@ -180,11 +184,12 @@ class Multiplier : Rewriting {
     return result;
   }
 
-  // B's scales after the product.
+  // B's zero points and scales after the product.
   Value multiply_half(const ir::Node& node) {
     const DType half = from_.type(node.operands[0]).dtype;
     const auto b = operand(node.operands[1], false, true);
-    if (!b || b->scales.empty() || from_.type(node.operands[1]).dtype != half) return copy(node);
+    if (!b || (b->scales.empty() && !b->zero) || from_.type(node.operands[1]).dtype != half)
+      return copy(node);
     // Two dequantised factors that the graph rounds stay as they are.
     if (operand(node.operands[0], true, true)) return copy(node);
     ir::MatMulAttrs attrs = node.get<ir::MatMulAttrs>();
@@ -193,6 +198,10 @@ class Multiplier : Rewriting {
         Op::MatMul,
         {moved_[node.operands[0].id], turned(must(ir::cast(into(), moved_[b->q.id], half)), *b)},
         attrs);
+    if (b->zero)
+      product =
+          add(Op::Sub, {product, add(Op::Mul, {sums(moved_[node.operands[0].id], 1, DType::F32),
+                                               zero_of(*b, DType::F32)})});
     for (const Value scale : b->scales)
       product = add(Op::Mul, {product, must(ir::cast(into(), placed(scale, *b), DType::F32))});
     const Value result = must(ir::cast(into(), product, node.type.dtype));
@@ -212,10 +221,10 @@ class Multiplier : Rewriting {
     return add(Op::Reshape, {moved}, ir::ShapeAttrs{{extents[0], Dim(1)}});
   }
 
-  Value zero_of(const Dequantized& operand) {
+  Value zero_of(const Dequantized& operand, DType dtype = DType::S32) {
     const Value zero = narrow(*operand.zero);
-    if (from_[zero].literal) return into().literal(from_[zero].literal->value, DType::S32);
-    return must(ir::cast(into(), placed(zero, operand), DType::S32));
+    if (from_[zero].literal) return into().literal(from_[zero].literal->value, dtype);
+    return must(ir::cast(into(), placed(zero, operand), dtype));
   }
 
   Value without_zero_points(Value product, const Dequantized& a, const Dequantized& b, Value qa,
@@ -233,11 +242,12 @@ class Multiplier : Rewriting {
     return add(Op::Sub, {product, add(Op::Mul, {zero_of(a), columns})});
   }
 
-  // Along an axis, from the end; of constants by themselves.
-  Value sums(Value q, int64_t axis) {
-    if (auto known = constant_sums(q, axis)) return *known;
+  // Along an axis, from the end; of constant bytes by themselves.
+  Value sums(Value q, int64_t axis, DType dtype = DType::S32) {
+    if (dtype == DType::S32)
+      if (auto known = constant_sums(q, axis)) return *known;
     const int64_t along = static_cast<int64_t>(into().type(q).shape.size()) - axis;
-    return add(Op::Sum, {must(ir::cast(into(), q, DType::S32))}, ir::ReductionAttrs{{along}, true});
+    return add(Op::Sum, {must(ir::cast(into(), q, dtype))}, ir::ReductionAttrs{{along}, true});
   }
 
   std::optional<Value> constant_sums(Value q, int64_t axis) {
