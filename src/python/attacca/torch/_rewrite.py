@@ -18,7 +18,16 @@ from ._compare import Run, Verdict, microseconds
 from ._graph import kernels
 from ._graph.collectives import merge_gathers
 from ._graph.configurations import fastest
-from ._graph.regions import Region, find, is_product_op, operations, reading, writes_in_place
+from ._graph.exchanges import claim
+from ._graph.regions import (
+    Found,
+    Region,
+    find,
+    is_product_op,
+    operations,
+    reading,
+    writes_in_place,
+)
 from ._graph.replace import remove_unused, replace
 from ._graph.static import hint
 from ._graph.surroundings import around
@@ -40,6 +49,7 @@ class OptionsGiven(TypedDict, total=False):
     policy: Policy
     compare: bool
     kernels: bool
+    overlap: bool
     mode: Mode
     tuning: Tuning
     tuning_seconds: float
@@ -60,6 +70,9 @@ class Options(NamedTuple):
             ATTACCA_TORCH_COMPARE=0 in the environment: the unfused path, which is the vendor
             library's product and one pointwise kernel.
         kernels: Whether epilogues may be fused into users' Triton kernels.
+        overlap: Whether regions beside a collective become one with it, as
+            :func:`all_gather_matmul` and its like are: rows travel while others are multiplied.
+            These regions are not measured, so that all ranks decide alike; give all ranks the same.
         mode: "fp32" or "eager", as for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`, for the sizes at hand while compiling. By default
             what is not in the database is measured. Calls with other sizes measure nothing: they
@@ -79,6 +92,7 @@ class Options(NamedTuple):
     policy: Policy = "measured"
     compare: bool = os.environ.get("ATTACCA_TORCH_COMPARE", "1") != "0"
     kernels: bool = True
+    overlap: bool = False
     mode: Mode = "fp32"
     tuning: Tuning = "measure"
     tuning_seconds: float = 0.0
@@ -105,7 +119,8 @@ class Options(NamedTuple):
             Error: A value is unknown or out of range.
         """
         _arguments.choice(self.policy, POLICIES, "policy")
-        for name, value in (("compare", self.compare), ("kernels", self.kernels)):
+        for name, value in (("compare", self.compare), ("kernels", self.kernels),
+                            ("overlap", self.overlap)):
             if not isinstance(value, bool):
                 raise Error(f"{name} is {value!r}", name, "give True or False")
         _arguments.choice(self.mode, _arguments.MODES, "mode")
@@ -153,8 +168,10 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
     choose = fastest if options.policy == "measured" else kernels.first
     stand_ins, unused = kernels.stand_in(graph, choose) if options.kernels else ([], [])
     found = find(graph)
-    verdicts, measuring = _judge_all(graph, found.regions, options, begun)
     fused: list[_report.Entry] = []
+    if options.overlap:
+        found = _overlap(graph, found, options, fused)
+    verdicts, measuring = _judge_all(graph, found.regions, options, begun)
     left = [Left(each.node, "triton kernel", each.reason) for each in unused]
     products = {node.name: node for node in graph.nodes if is_product_op(node)}
     left += [Left(*each, operations=operations(products[each.node])
@@ -185,6 +202,19 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
                               if verdict.keep for node in region.covers})
     kernels.restore(graph, stand_ins)
     return len(fused)
+
+
+def _overlap(graph: torch.fx.Graph, found: Found, options: Options,
+             fused: list[_report.Entry]) -> Found:
+    """Makes regions one with the collectives beside them; returns what is left."""
+    claims = claim(graph, found.regions, *_while_running(options))
+    for each in claims.claimed:
+        region = each.region
+        fused.append(_report.Entry(tuple(node.name for node in region.covers),
+                                   (each.result.name,), str(each.result.meta["val"].device),
+                                   f"one with {each.collective}", 0.0, 0.0, 0.0, "", region.graph))
+    return Found([reading(region, claims.replaced) for region in claims.others],
+                 [*found.left, *claims.left])
 
 
 def _left_by_policy(regions: Sequence[Region], options: Options) -> bool:

@@ -9,8 +9,10 @@ from .importer import Importer
 _MOVES = {"aten.cat", "aten.clone", "aten.permute", "aten.reshape", "aten.slice", "aten.split",
           "aten.squeeze", "aten.t", "aten.transpose", "aten.unsqueeze", "aten.view",
           "aten._unsafe_view", "getitem", "_c10d_functional.wait_tensor"}
-_GATHER = "_c10d_functional.all_gather_into_tensor"
-_SCATTER = "_c10d_functional.reduce_scatter_tensor"
+GATHER = "_c10d_functional.all_gather_into_tensor"
+SCATTER = "_c10d_functional.reduce_scatter_tensor"
+REDUCE = "_c10d_functional.all_reduce"
+WAIT = "_c10d_functional.wait_tensor"
 
 
 def overlapped(product: torch.fx.Node) -> str | None:
@@ -21,9 +23,9 @@ def overlapped(product: torch.fx.Node) -> str | None:
 
     if not config._micro_pipeline_tp:
         return None
-    if any(_reaches(node, _GATHER, forward=False) for node in product.all_input_nodes):
+    if any(_reaches(node, GATHER, forward=False) for node in product.all_input_nodes):
         return "all_gather"
-    if any(_reaches(user, _SCATTER, forward=True) for user in product.users):
+    if any(_reaches(user, SCATTER, forward=True) for user in product.users):
         return "reduce_scatter"
     return None
 
@@ -56,7 +58,7 @@ def merge_gathers(graph: torch.fx.Graph) -> None:
         if node.op != "call_function":
             continue
         op = Importer.op(node)
-        if op == _GATHER or (op in _MOVES and not behind.isdisjoint(node.all_input_nodes)):
+        if op == GATHER or (op in _MOVES and not behind.isdisjoint(node.all_input_nodes)):
             kept = first.setdefault((str(node.target), str(node.args), str(node.kwargs)), node)
             if kept is node:
                 behind.add(node)

@@ -25,8 +25,8 @@ _DTYPES = Torch.names()
 
 def all_gather_matmul(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc", *,
                       group: Any = None, out_dtype: DType | None = None, mode: Mode = "fp32",
-                      tuning: Tuning = "known", tuning_seconds: float = 0, threads: int = 0,
-                      symmetric: bool = True, **operands: torch.Tensor) -> torch.Tensor:
+                      tuning: Tuning = "known", tuning_seconds: float = 0, symmetric: bool = True,
+                      **operands: torch.Tensor) -> torch.Tensor:
     """Computes ``epilogue(all_gather(a) @ b)``: rows that other ranks hold are multiplied as they
     arrive.
 
@@ -44,7 +44,6 @@ def all_gather_matmul(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc", *
         mode: As for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`, rank by rank.
         tuning_seconds: As for :func:`attacca.compile`.
-        threads: As for :func:`attacca.compile`.
         symmetric: Whether symmetric memory may be used; the same on all ranks.
         **operands: The epilogue's operands by name; ``full`` and ``col`` have all M rows.
 
@@ -54,7 +53,7 @@ def all_gather_matmul(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc", *
     Raises:
         Error: As :func:`attacca.matmul`.
     """
-    chosen = _options(mode, tuning, tuning_seconds, threads, symmetric)
+    chosen = _options(mode, tuning, tuning_seconds, symmetric)
     inputs, graph = _product(a, b, epilogue, out_dtype, operands, "")
     out: torch.Tensor = ops.all_gather_matmul(inputs, graph, chosen, _name(group))
     return out.view(-1, *a.shape[1:-1], out.shape[-1])
@@ -63,7 +62,7 @@ def all_gather_matmul(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc", *
 def matmul_reduce_scatter(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc",
                           after: Epilogue = "acc", *, group: Any = None,
                           out_dtype: DType | None = None, mode: Mode = "fp32",
-                          tuning: Tuning = "known", tuning_seconds: float = 0, threads: int = 0,
+                          tuning: Tuning = "known", tuning_seconds: float = 0,
                           symmetric: bool = True, **operands: torch.Tensor) -> torch.Tensor:
     """Computes ``after(reduce_scatter(epilogue(a @ b)))``: sums over the ranks, of which each gets
     as many rows.
@@ -83,7 +82,6 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc
         mode: As for :func:`all_gather_matmul`.
         tuning: As for :func:`all_gather_matmul`.
         tuning_seconds: As for :func:`all_gather_matmul`.
-        threads: As for :func:`all_gather_matmul`.
         symmetric: As for :func:`all_gather_matmul`.
         **operands: The operands of both epilogues by name.
 
@@ -97,7 +95,7 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc
     if a.shape[0] % ranks:
         raise Error(f"{a.shape[0]} rows cannot be cut into {ranks} equal parts", "a",
                     "pad the rows, or use matmul_all_reduce")
-    chosen = _options(mode, tuning, tuning_seconds, threads, symmetric)
+    chosen = _options(mode, tuning, tuning_seconds, symmetric)
     arguments = _reduced(a, b, epilogue, after, out_dtype, operands, ranks)
     out: torch.Tensor = ops.matmul_reduce_scatter(*arguments, chosen, _name(group))
     return out.view(-1, *a.shape[1:-1], out.shape[-1])
@@ -106,8 +104,8 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc
 def matmul_all_reduce(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc",
                       after: Epilogue = "acc", *, group: Any = None,
                       out_dtype: DType | None = None, mode: Mode = "fp32",
-                      tuning: Tuning = "known", tuning_seconds: float = 0, threads: int = 0,
-                      symmetric: bool = True, **operands: torch.Tensor) -> torch.Tensor:
+                      tuning: Tuning = "known", tuning_seconds: float = 0, symmetric: bool = True,
+                      **operands: torch.Tensor) -> torch.Tensor:
     """Computes ``after(all_reduce(epilogue(a @ b)))``: as :func:`matmul_reduce_scatter`, and then
     each rank gets all rows. The results of all ranks are equal bit for bit.
 
@@ -123,7 +121,6 @@ def matmul_all_reduce(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc",
         mode: As for :func:`all_gather_matmul`.
         tuning: As for :func:`all_gather_matmul`.
         tuning_seconds: As for :func:`all_gather_matmul`.
-        threads: As for :func:`all_gather_matmul`.
         symmetric: As for :func:`all_gather_matmul`.
         **operands: The operands of both epilogues by name; equal on all ranks where ``after`` reads
             them.
@@ -134,7 +131,7 @@ def matmul_all_reduce(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc",
     Raises:
         Error: As :func:`attacca.matmul`.
     """
-    chosen = _options(mode, tuning, tuning_seconds, threads, symmetric)
+    chosen = _options(mode, tuning, tuning_seconds, symmetric)
     arguments = _reduced(a, b, epilogue, after, out_dtype, operands, _ranks(group))
     out: torch.Tensor = ops.matmul_all_reduce(*arguments, chosen, _name(group))
     return out.view(*a.shape[:-1], out.shape[-1])
@@ -245,12 +242,11 @@ def _name(group: Any) -> str:
 
 
 @constant
-def _options(mode: Any, tuning: Any, tuning_seconds: Any, threads: Any, symmetric: Any) -> str:
+def _options(mode: Any, tuning: Any, tuning_seconds: Any, symmetric: Any) -> str:
     if not isinstance(symmetric, bool):
         raise Error(f"symmetric is {symmetric!r}", "symmetric", "give True or False")
-    checked = options("cpu", mode, tuning, tuning_seconds, threads)
-    return ops.Options(checked.mode, checked.tuning, checked.tuning_seconds, checked.threads,
-                       symmetric).text()
+    checked = options("cpu", mode, tuning, tuning_seconds, 0)
+    return ops.Options(checked.mode, checked.tuning, checked.tuning_seconds, symmetric).text()
 
 
 @constant

@@ -6,7 +6,7 @@
     attacca::matmul_all_reduce(...) -> Tensor
 
 ``graph`` is a product and its epilogue in the text form, in which the symbol M counts rows; its
-first input is the rank's rows, or for the others its columns. ``tail`` is what follows the sum over
+first input has rows, and for all_gather these are the rank's. ``tail`` is what follows the sum over
 the ranks: its inputs are the ranks' parts, then operands. ``tensors`` are the inputs of both,
 ``operands`` of them the graph's.
 
@@ -22,12 +22,8 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from ..._compile import compile_plan
 from ..._errors import Error
-from ..._launch import Engine
-from ..._plan import engine_of
-from .._ops.region import OVERLOAD, TAGS, as_torch_dtype, library, signature_of
-from .._ops.text_argument import plain
+from .._ops.region import OVERLOAD, TAGS, as_torch_dtype, library, loaded, signature_of
 from .._ops.transforms import without_derivatives
 from .exchange import Exchange, exchange
 
@@ -40,7 +36,6 @@ class Options(NamedTuple):
     mode: str
     tuning: str
     tuning_seconds: float
-    threads: int
     symmetric: bool
 
     def text(self) -> str:
@@ -48,16 +43,16 @@ class Options(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Options:
-        mode, tuning, seconds, threads, symmetric = text.split()
-        return cls(mode, tuning, float(seconds), int(threads), symmetric == "True")
+        mode, tuning, seconds, symmetric = text.split()
+        return cls(mode, tuning, float(seconds), symmetric == "True")
 
 
 class _ByRows:
     """A graph each row of whose result depends on the same row of what has rows."""
 
-    def __init__(self, graph: str, device: str, options: Options):
-        plan = compile_plan(plain(graph), device, *options[:4], None)
-        self._engine: Engine = engine_of(plan)
+    def __init__(self, graph: str, device: torch.device, options: Options):
+        self.loaded = loaded(graph, options.mode, options.tuning, options.tuning_seconds, device)
+        self._engine = self.loaded.engine
         self._have_rows = [layout.info.shape[:1] == (ROWS,)
                            for layout in self._engine.signature.inputs]
 
@@ -82,10 +77,10 @@ class _ByRows:
 
 @lru_cache(maxsize=1024)
 def _by_rows(graph: str, device: torch.device, options: str) -> _ByRows:
-    return _ByRows(graph, str(device), Options.read(options))
+    return _ByRows(graph, device, Options.read(options))
 
 
-def _ranks(group: str) -> int:
+def ranks_of(group: str) -> int:
     count: int = dist.distributed_c10d._get_group_size_by_name(group)
     return count
 
@@ -110,6 +105,7 @@ def _all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str
                        group: str) -> torch.Tensor:
     mine, *operands = tensors
     product = _by_rows(graph, mine.device, options)
+    product.loaded.calls += 1
     out = _fake_all_gather_matmul(tensors, graph, options, group)
 
     def consume(part: torch.Tensor, begin: int) -> None:
@@ -120,7 +116,7 @@ def _all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str
 
 def _fake_all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str,
                             group: str) -> torch.Tensor:
-    return _empty(graph, tensors, tensors[0].shape[0] * _ranks(group))
+    return _empty(graph, tensors, tensors[0].shape[0] * ranks_of(group))
 
 
 # ---- reduce_scatter and all_reduce
@@ -133,11 +129,12 @@ def _scattered(inputs: Sequence[torch.Tensor], graph: str, options: str,
     Raises:
         Error: The rows cannot be cut into equal parts.
     """
-    rows, ranks, device = inputs[0].shape[0], _ranks(group), inputs[0].device
+    rows, ranks, device = inputs[0].shape[0], ranks_of(group), inputs[0].device
     if rows % ranks:
         raise Error(f"{rows} rows cannot be cut into {ranks} equal parts", "a",
                     "pad the rows, or use matmul_all_reduce")
     product = _by_rows(graph, device, options)
+    product.loaded.calls += 1
     parts = _empty(graph, inputs, rows).view(ranks, rows // ranks, -1)
     _exchange(options, group, device).scatter(
         lambda begin, into: product([], inputs, begin, into), parts)
@@ -155,7 +152,7 @@ def _matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, graph
 
 def _fake_matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, graph: str,
                                 tail: str, options: str, group: str) -> torch.Tensor:
-    rows, ranks = tensors[0].shape[0], _ranks(group)
+    rows, ranks = tensors[0].shape[0], ranks_of(group)
     torch._check(rows % ranks == 0,
                  lambda: f"{rows} rows cannot be cut into {ranks} equal parts")
     return _empty(graph, tensors[:operands], rows // ranks)
@@ -164,12 +161,13 @@ def _fake_matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, 
 def _matmul_all_reduce(tensors: Sequence[torch.Tensor], operands: int, graph: str, tail: str,
                        options: str, group: str) -> torch.Tensor:
     inputs, after = tensors[:operands], tensors[operands:]
-    rows, ranks, device = inputs[0].shape[0], _ranks(group), inputs[0].device
+    rows, ranks, device = inputs[0].shape[0], ranks_of(group), inputs[0].device
     finish, between = _by_rows(tail, device, options), _exchange(options, group, device)
     out = _empty(graph, inputs, rows)
     if rows % ranks:  # every rank adds all rows, in the order of ranks
-        mine = torch.empty_like(out)
-        _by_rows(graph, device, options)([], inputs, 0, mine)
+        mine, product = torch.empty_like(out), _by_rows(graph, device, options)
+        product.loaded.calls += 1
+        product([], inputs, 0, mine)
         parts = out.new_empty((ranks, *out.shape))
         between.collect(mine, parts)
         finish([*parts], after, 0, out)
