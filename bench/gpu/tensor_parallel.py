@@ -111,7 +111,7 @@ def operands(case, group):
     return (x, w.t(), residual), wanted
 
 
-def contenders(case, group, given):
+def contenders(case, group, given, **tuning):
     """name -> function that computes the result."""
     import torch
     import torch.distributed as dist
@@ -151,7 +151,7 @@ def contenders(case, group, given):
 
         def ours(symmetric):
             return attacca.torch.all_gather_matmul(x, (gate, up), "silu(acc0) * acc1",
-                                                   symmetric=symmetric)
+                                                   symmetric=symmetric, **tuning)
     else:
         x, w, residual = given
         collect = scattered if case.kind == "scatter residual" else reduced
@@ -172,7 +172,7 @@ def contenders(case, group, given):
 
         def ours(symmetric):
             return function(x, w, after="acc + full(residual)", residual=residual,
-                            symmetric=symmetric)
+                            symmetric=symmetric, **tuning)
     return {"eager": eager, "nccl": nccl, "torch overlap": overlapped,
             "whole": lambda: ours(False), "attacca": lambda: ours(True)}
 
@@ -236,13 +236,14 @@ class Timed:
         return self.begin.elapsed_time(self.end) * 1e3 / LAUNCHES
 
 
-def measure(case, group, runs):
+def measure(case, group, runs, tuning):
     import torch
     import torch.distributed as dist
 
     given, wanted = operands(case, group)
     row, notes, timed = case._asdict(), [], {}
-    for name, launch in {**contenders(case, group, given), **parts(case, group, given)}.items():
+    every = contenders(case, group, given, **tuning)
+    for name, launch in {**every, **parts(case, group, given)}.items():
         try:
             if name in CONTENDERS:
                 error = (launch().float() - wanted).norm() / wanted.norm()
@@ -254,7 +255,7 @@ def measure(case, group, runs):
             timed[name] = Timed(launch)
         except NotImplementedError as reason:
             notes.append(str(reason))
-    ours = contenders(case, group, given)["attacca"]
+    ours = every["attacca"]
     first = ours()
     equal = all(torch.equal(first, ours()) for _ in range(runs))
     row["equal"] = int(group.largest(0.0 if equal else 1.0) == 0.0)
@@ -346,6 +347,8 @@ def main(arguments=None):
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--runs", type=int, default=20, help="runs of a case that must be equal")
     parser.add_argument("--loop", type=int, default=10_000, help="runs one after the other")
+    parser.add_argument("--tuning-seconds", type=float, default=0,
+                        help="for each of Attacca's products; 0: known choices, or the model's")
     options = parser.parse_args(arguments)
     if options.page:
         return write_page(options.page, options.out)
@@ -358,11 +361,13 @@ def main(arguments=None):
         took = loop(group, options.loop)
         said = f"{options.loop} calls one after the other were equal and took {took:.0f} s"
         facts = {**machine.facts(), "ranks": group.ranks, "loop": said}
+        tuning = {"tuning": "measure", "tuning_seconds": options.tuning_seconds} \
+            if options.tuning_seconds else {}
         rows = []
         for case in cases():
             if group.largest(time.monotonic()) > end:
                 break
-            rows.append(measure(case, group, options.runs))
+            rows.append(measure(case, group, options.runs, tuning))
             if group.rank == 0:
                 print({key: value for key, value in csv_run.rounded(rows[-1]).items() if value},
                       flush=True)
