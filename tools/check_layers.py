@@ -37,7 +37,7 @@ RANKS = {
     "ptx": [["syntax"], ["splice"], ["analysis"]],
     "templates": [["."], ["kernels"]],
     "templates/kernels": [["common"], ["host"], ["cutlass", "mma", "pointwise"], ["wgmma"],
-                          ["dot", "packed"], ["wide"]],
+                          ["dot", "grouped", "packed"], ["wide"]],
     "templates/kernels/packed": [["whole"]],
     "templates/kernels/wgmma": [["pipeline"], ["feed", "finish"]],
     "gpu": [["."], ["driver"], ["cache"], ["compile"], ["kernel"]],
@@ -51,7 +51,7 @@ RANKS = {
 MOST_UNITS = 16
 # Includes that go upward: who asks chooses what stands in the place of a name.
 CHOSEN = {("templates/kernels/wgmma/config.cuh", f"templates/kernels/{folder}/weights.cuh")
-          for folder in ("packed", "wide")}
+          for folder in ("grouped", "packed", "wide")}
 # The kernels' include directories.
 SEARCHED = (pathlib.PurePath("templates"), pathlib.PurePath("templates/kernels"))
 DEVICE_FOLDERS = {"templates", "gpu", "launch", "tune", "run"}

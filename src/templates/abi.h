@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define ATTACCA_ABI_VERSION 3
+#define ATTACCA_ABI_VERSION 4
 
 /* A vector that the kernel stages itself for a row or column slot, in the KERNEL's coordinates (the
  * caller exchanges rows and columns for swapped templates): element i of batch b is the `bytes`
@@ -63,6 +63,12 @@ typedef struct {
   /* Of templates that scale blocks: f32 scales [m, k / 128] of A and [k / 128, n / 128] of B, the
    * quotients rounded up. Axes as of a and b; strides are from one block to the next. */
   attacca_operand scale_a, scale_b;
+  /* Of grouped templates: the s32 ends of `groups` groups of A's rows, group_stride elements apart,
+   * which the kernel alone reads (ir/interpret/groups.hpp). Group e is multiplied by the matrix
+   * that lies e * batch_stride elements behind the first one of B, and of B1. `batch` is 1. */
+  const void* group_ends;
+  int64_t group_stride;
+  int32_t groups;
 } attacca_gemm_arguments;
 
 typedef struct {

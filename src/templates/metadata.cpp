@@ -191,6 +191,7 @@ Result<Template> parse_metadata(std::string_view text, const std::string& where)
   kernel.packed_rounds = reader.flag("packed_rounds");
   kernel.packed_scale_bits = reader.count("packed_scale_bits");
   kernel.widened = reader.flag("widened");
+  kernel.grouped = reader.flag("grouped");
   read_tile(reader, kernel);
   kernel.schedule = read_schedule(reader);
   kernel.stream_k = reader.boolean("stream_k");

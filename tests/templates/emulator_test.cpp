@@ -44,6 +44,8 @@ TEST_P(Emulated, GivesWhatALoopGives) {
                             : std::vector<int>{1, 2, 17, info.tile_m + 1};
   // A round of two clusters, then a tail.
   if (info.schedule == std::string("shared_tail")) ms = {17, info.tile_m + 1, 2 * info.tile_m + 1};
+  // Several groups of more than a tile.
+  if (info.grouped) ms = {0, 1, 17, info.tile_m + 1, 3 * info.tile_m + 5};
   const std::vector<int> ns = {1, 7, 8, 24, info.accumulators ? info.tile_n + 3 : 300};
   std::vector<int> ks = {0, 1, 8, 31, 3 * info.tile_k + 5, 7 * info.tile_k};
   // Packed weights that stream meet several panels of A, each of some steps of k.
@@ -57,12 +59,13 @@ TEST_P(Emulated, GivesWhatALoopGives) {
 #else
   constexpr uint32_t kProblems = 20;
 #endif
-  const uint32_t problems = info.arch == std::string("sm_90a") ? kProblems / 2
-                            : info.accumulators == 0           ? 5 * kProblems
-                                                               : kProblems;
+  const uint32_t problems = info.grouped                         ? kProblems
+                            : info.arch == std::string("sm_90a") ? kProblems / 2
+                            : info.accumulators == 0             ? 5 * kProblems
+                                                                 : kProblems;
   for (uint32_t seed = 0; seed < problems; ++seed) {
     const bool packed = info.packed_bits > 0;  // one matrix, some k, of two 4-bit codes a byte
-    const int batch = seed % 4 == 3 && !packed ? 3 : 1;
+    const int batch = seed % 4 == 3 && !packed && !info.grouped ? 3 : 1;
     const int m = pick(ms), n = pick(ns), k = pick(ks);
     // No problem without values of k reaches a kernel that widens its weights.
     const int least = packed ? 2 : info.widened ? 1 : 0;

@@ -377,17 +377,37 @@ void __syncwarp() {
   warp_instruction([](WarpArguments&, int) {}, [](WarpArguments&) {});
 }
 
-uint32_t exchange_lanes(uint32_t value, int bits) {
+namespace {
+
+// The value of the lane that `of` gives for this one.
+uint32_t value_of_lane(uint32_t value, const std::function<int(int)>& of) {
   uint32_t received = 0;
   warp_instruction(
       [&](WarpArguments& all, int lane) {
         all.words[lane] = value;
         all.received[lane] = &received;
       },
-      [bits](WarpArguments& all) {
-        for (int lane = 0; lane < kLanes; ++lane) *all.received[lane] = all.words[lane ^ bits];
+      [&](WarpArguments& all) {
+        for (int lane = 0; lane < kLanes; ++lane) *all.received[lane] = all.words[of(lane)];
       });
   return received;
+}
+
+}  // namespace
+
+uint32_t exchange_lanes(uint32_t value, int bits) {
+  return value_of_lane(value, [=](int lane) { return lane ^ bits; });
+}
+
+int lane_before(int value, int distance) {
+  return static_cast<int>(value_of_lane(static_cast<uint32_t>(value), [=](int lane) {
+    return lane < distance ? lane : lane - distance;
+  }));
+}
+
+int last_lane(int value) {
+  return static_cast<int>(
+      value_of_lane(static_cast<uint32_t>(value), [](int) { return kLanes - 1; }));
 }
 
 bool elected() {

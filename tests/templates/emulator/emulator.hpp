@@ -114,6 +114,9 @@ inline int warp_uniform(int value) {
   return value;
 }
 uint32_t exchange_lanes(uint32_t value, int bits);
+// Of grouped/instructions.cuh.
+int lane_before(int value, int distance);
+int last_lane(int value);
 bool elected();
 inline void writes_before_copies() {}
 void copy_result(const void* map, uint32_t from, int column, int row, int batch);

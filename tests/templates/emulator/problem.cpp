@@ -1,5 +1,6 @@
 #include "templates/emulator/problem.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include "fmt/format.h"
 
 #include "ir/graph/dtype.hpp"
+#include "ir/interpret/groups.hpp"
 #include "ir/packed/packed.hpp"
 #include "support/check.hpp"
 
@@ -100,13 +102,18 @@ Layout Problem::random_layout(std::initializer_list<Layout> from) {
 }
 
 Operand Problem::make_operand(int rows, int columns, Layout layout, int bits, bool random_values) {
+  return make_matrices(rows, columns, layout, bits, random_values, arguments_.batch);
+}
+
+Operand Problem::make_matrices(int rows, int columns, Layout layout, int bits, bool random_values,
+                               int count) {
   Operand operand;
   operand.view = strides(layout, rows, columns);
   const int bytes = bits / 8;
   // Memory starts at a multiple of 16; so does the operand, but of the layouts that are odd anyway.
   const int64_t before = layout == Layout::OddRows || layout == Layout::Strided ? 1 : 0;
-  const int64_t last = rows > 0 && columns > 0 && arguments_.batch > 0
-                           ? offset(operand.view, arguments_.batch - 1, rows - 1, columns - 1) + 1
+  const int64_t last = rows > 0 && columns > 0 && count > 0
+                           ? offset(operand.view, count - 1, rows - 1, columns - 1) + 1
                            : 0;
   operand.bytes.assign(static_cast<size_t>((before + last) * bytes), kPoison);
   if (random_values)
@@ -144,6 +151,37 @@ Vector Problem::make_vector(int length) {
   return vector;
 }
 
+// Groups of any sizes, in any order: most rows may be in one group, and ends may descend, lie
+// beyond the rows or leave rows behind the last one.
+void Problem::make_groups() {
+  constexpr int kCounts[] = {1, 2, 5, 33, 70};
+  const int rows = arguments_.m;
+  arguments_.groups = kCounts[random_() % 5];
+  arguments_.group_stride = 1 + random_() % 3;
+  ends_.resize(static_cast<size_t>(arguments_.groups * arguments_.group_stride), 1 << 30);
+  const uint32_t kind = random_() % 4;
+  int end = 0;
+  for (int group = 0; group < arguments_.groups; ++group) {
+    const auto any = static_cast<int>(random_() % static_cast<uint32_t>(rows + 1));
+    if (kind == 0) end = any + static_cast<int>(random_() % 40) - 20;  // any numbers
+    if (kind == 1 && random_() % 3 == 0) end += any / 4;               // with empty ones
+    if (kind == 2) end = group < arguments_.groups / 2 ? 0 : rows;     // all in one
+    if (kind == 3) end = (group + 1) * (rows + arguments_.groups) / arguments_.groups;  // alike
+    ends_[static_cast<size_t>(group * arguments_.group_stride)] = end;
+  }
+  arguments_.group_ends = ends_.data();
+  description_ += fmt::format(", {} groups of kind {}", arguments_.groups, kind);
+}
+
+// The matrix of B that a row is multiplied by; -1: by none.
+int Problem::matrix_of(int batch, int m) const {
+  if (!info_.grouped) return batch;
+  const auto ends =
+      ir::group_ends(ends_.data(), arguments_.groups, arguments_.group_stride, arguments_.m);
+  const auto end = std::upper_bound(ends.begin(), ends.end(), m);
+  return end == ends.end() ? -1 : static_cast<int>(end - ends.begin());
+}
+
 void Problem::make_factors() {
   const auto any = [&] {
     return random_layout(
@@ -160,7 +198,8 @@ void Problem::make_factors() {
     make_packed();
     return;
   }
-  b_ = make_operand(arguments_.k, arguments_.n, b, info_.widened ? 8 : bits, true);
+  if (info_.grouped) make_groups();
+  b_ = make_matrices(arguments_.k, arguments_.n, b, info_.widened ? 8 : bits, true, matrices());
   if (info_.widened && random_() % 2) arguments_.packed.zero = 128;  // s8
   arguments_.a = a_.view;
   arguments_.b = b_.view;
@@ -170,7 +209,8 @@ void Problem::make_factors() {
     make_alternate_columns();
     return;
   }
-  b1_ = make_operand(arguments_.k, arguments_.n, info_.any_strides ? any() : b, bits, true);
+  b1_ = make_matrices(arguments_.k, arguments_.n, info_.any_strides ? any() : b, bits, true,
+                      matrices());
   arguments_.b1 = b1_.view;
 }
 
@@ -246,7 +286,7 @@ void Problem::make_packed() {
 
 // B and B1 by turns in the columns of one matrix.
 void Problem::make_alternate_columns() {
-  b_ = make_operand(arguments_.k, 2 * arguments_.n, Layout::Rows, 16, true);
+  b_ = make_matrices(arguments_.k, 2 * arguments_.n, Layout::Rows, 16, true, matrices());
   attacca_operand even = b_.view, odd = b_.view;
   even.column_stride = odd.column_stride = 2;
   odd.pointer = static_cast<uint16_t*>(odd.pointer) + 1;
@@ -349,10 +389,12 @@ Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t 
 
 float Problem::product(int s, int batch, int m, int n) const {
   const attacca_operand& b = s == 0 ? arguments_.b : arguments_.b1;
+  const int matrix = matrix_of(batch, m);
+  if (matrix < 0) return 0;
   const int bytes = factor_bits(info_) / 8;
   const auto decode_factor = factor_decoder(info_);
   const auto decode_weight = [&](int k) {
-    const int64_t at = offset(b, batch, k, n);
+    const int64_t at = offset(b, matrix, k, n);
     if (info_.packed_bits > 0) return static_cast<float>(weights_.number_at(n * arguments_.k + k));
     if (!info_.widened) return decode_factor(read(b.pointer, at, bytes));
     const uint32_t byte = read(b.pointer, at, 1);

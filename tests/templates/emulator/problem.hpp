@@ -37,9 +37,12 @@ class Problem {
 
  private:
   Operand make_operand(int rows, int columns, Layout layout, int bits, bool random_values);
+  Operand make_matrices(int rows, int columns, Layout layout, int bits, bool random_values,
+                        int count);
   uint32_t random_bits(int bits);
   Vector make_vector(int length);
   Layout random_layout(std::initializer_list<Layout> from);
+  void make_groups();
   void make_factors();
   void make_alternate_columns();
   void make_alternate_fulls();
@@ -47,6 +50,8 @@ class Problem {
   void make_packed();
   void make_scales();
   float scale(int batch, int m, int n, int k) const;
+  int matrices() const { return info_.grouped ? arguments_.groups : arguments_.batch; }
+  int matrix_of(int batch, int m) const;
   float product(int s, int batch, int m, int n) const;
   float value(int batch, int m, int n) const;
   bool maximum_as_expected(std::string& difference) const;
@@ -57,6 +62,7 @@ class Problem {
   bool making_a_ = false;
   attacca_gemm_arguments arguments_{};
   Operand a_, b_, b1_, scale_a_, scale_b_, full_[4], output_[2];
+  std::vector<int32_t> ends_;  // of a grouped product's groups, with others between them
   float maximum_ = 0;
   Vector row_[2], column_[2];
   ir::Tensor packed_, weights_;  // a packed B, and what it stands for

@@ -23,6 +23,21 @@ inline Factor factor_full(const attacca_gemm_arguments& g) {
   return factor_mn("full operand 0", g.full[0], kResultBytes, g);
 }
 
+// The most lines of clusters' tiles along m. A group may begin one, and so may the rows after the
+// last end.
+inline int64_t lines_of_tiles(const attacca_gemm_arguments& g) {
+  const int64_t full = divide_up(g.m, kTileM * kClusterM);
+  return kGrouped ? std::min<int64_t>(g.m, full + g.groups) : full;
+}
+
+inline int check_groups(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
+  if (!kGrouped) return 0;
+  if (g.groups < 1 || g.groups > kMostGroups)
+    return refuse(reason, bytes, "%d groups; 1 to %d are taken", g.groups, kMostGroups);
+  if (g.batch != 1) return refuse(reason, bytes, "%d batches of groups", g.batch);
+  return check_address("the ends of groups", g.group_ends, sizeof(int32_t), reason, bytes);
+}
+
 template <class WeightsHost>
 struct Builder {
   static attacca_info info() {
@@ -55,7 +70,8 @@ struct Builder {
   static int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
     if (check_extents(*g, reason, bytes)) return 1;
     if (g->sm_count < 1) return refuse(reason, bytes, "sm_count is %d", g->sm_count);
-    const double tiles = double(divide_up(g->m, kTileM * kClusterM)) * kCluster *
+    if (check_groups(*g, reason, bytes)) return 1;
+    const double tiles = double(lines_of_tiles(*g)) * kCluster *
                          double(divide_up(g->n, kTileN * kClusterN)) * g->batch;
     if (tiles >= 2147483647.0 / 2)
       return refuse(reason, bytes, "%g tiles are too many for 32 bits", tiles);
@@ -77,7 +93,7 @@ struct Builder {
     all.n = g->n;
     all.k = g->k;
     all.batches = g->batch;
-    all.order.tiles_m = static_cast<int32_t>(divide_up(g->m, kTileM * kClusterM));
+    all.order.tiles_m = static_cast<int32_t>(lines_of_tiles(*g));
     all.order.tiles_n = static_cast<int32_t>(divide_up(g->n, kTileN * kClusterN));
     all.order.group = std::max(1, (g->swizzle > 0 ? g->swizzle : kDefaultGroup) / kCluster);
     all.order.along_n = g->raster == 2;

@@ -67,12 +67,20 @@ constexpr int kMaps = kAlternate ? 1 : kSets;  // tensor maps of weights
 #include "wide/weights.cuh"
 #elif defined(CODE_BITS)
 #include "packed/weights.cuh"
+#elif defined(GROUPED)
+#include "grouped/weights.cuh"
 #else
 #include "wgmma/feed/weights.cuh"
 #endif
 
 namespace attacca_wgmma {
 
+#ifdef GROUPED
+constexpr int kMostGroups = GROUPED;  // of A's rows, each with a matrix of its own
+#else
+constexpr int kMostGroups = 0;
+#endif
+constexpr bool kGrouped = kMostGroups > 0;
 constexpr bool kInRegisters = Weights::kInRegisters;  // wgmma takes the weights from registers
 // Rows r and r + 8 of a warp's fragment are the columns 2 r and 2 r + 1 (wide/feed.cuh).
 constexpr bool kColumnPairs = kInRegisters && !kBKMajor;
@@ -107,6 +115,7 @@ static_assert(!kSharedTail || (kClusterM == 1 && kClusterN == 2 && kConfig.clust
 static_assert(!kInRegisters ||
               (kSwapped && kSets == 1 && kClusterM == 1 && ELEMENT != ELEMENT_E4M3));
 static_assert(!kColumnPairs || !kDirect);
+static_assert(!kGrouped || (kClusterM == 1 && kSplits == 1 && !kScaled));
 static_assert(!kAlternate || (!kBKMajor && !kSwapped && kSets == 2));
 static_assert(!kPaired || (kBKMajor && kClusterM == 1 && !kDirect));
 static_assert(kBKMajor || (kTileN % kColumnBox == 0 && kElementBytes == 2));
@@ -124,7 +133,7 @@ struct Params {
   EpilogueOperands operands;
   int32_t m, n, k, batches;
   TileOrder order;    // a cluster's tiles count as one
-  int32_t tiles;      // of all batches
+  int32_t tiles;      // of all batches; grouped: as many as there may be
   int32_t odd_first;  // alternate columns: B is the odd ones
   Weights::Params weights;
 };

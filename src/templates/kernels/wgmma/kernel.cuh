@@ -1,8 +1,9 @@
 // A persistent GEMM for sm_90a. One thread of the last warpgroup loads tiles by TMA; the other
-// warpgroups multiply them by wgmma and apply the epilogue to their rows. A kernel has three parts:
+// warpgroups multiply them by wgmma and apply the epilogue to their rows. A kernel has three parts
 //   pipeline/  the ring of stages in shared memory, the loading thread, tiles whose K blocks share
 //   Feed       what B is, how its tiles are loaded and multiplied: feed/, packed/feed.cuh
 //   Finish     how accumulators become results: finish/
+// and Tiles, which tiles there are: AllTiles of pipeline/producer.cuh, or grouped/tiles.cuh.
 #pragma once
 
 #include "wgmma/finish/prefetch.cuh"
@@ -12,9 +13,10 @@
 
 namespace attacca_wgmma {
 
-template <class Feed, class Finish>
+template <class Feed, class Finish, class Tiles>
 __device__ __forceinline__ void multiply_all(const Params& params, const Shared& shared,
-                                             char* memory, int first, int step, int block) {
+                                             Tiles tiles, char* memory, int first, int step,
+                                             int block) {
   const Consumer consumer(params, shared, memory, block, threadIdx.x);
   const int group = consumer.group, warp = consumer.warp, lane = consumer.lane;
   const int split = split_of(block);
@@ -28,14 +30,14 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
   // Stages of a tile, which this warpgroup skips while the other one multiplies.
   const int skipped = kPingpong ? k_range(params.k, split, kSplits > 1).tiles() : 0;
   if (group == 1) ring.skip(skipped);
-  Schedule schedule(params.tiles, kPingpong ? first + group * step : first,
+  Schedule schedule(tiles.count(), kPingpong ? first + group * step : first,
                     kPingpong ? 2 * step : step, block);
   Work work;
 #pragma unroll 1
   while (schedule.take(work)) {
     Accumulators sum;
-    const Place at = place_of(params, work.tile, work.sharer);
-    const KRange range = k_range(params.k, split, work.shared);
+    const Place at = tiles.place(work);
+    const KRange range = k_range(tiles.k(at), split, work.shared);
     const bool finishes = !work.shared || partial.finishes();
     const Readers readers(shared, block, lane, kSharedTail && work.shared);
     if (finishes) finish.begin(at);
@@ -67,7 +69,7 @@ __device__ __forceinline__ void init_barriers(const Shared& shared) {
   barrier_init_fence();
 }
 
-template <class Feed, class Finish>
+template <class Feed, class Finish, class Tiles = AllTiles>
 __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
   const Shared shared{shared_address(memory)};
   const int block = kCluster > 1 ? static_cast<int>(block_in_cluster()) : 0;
@@ -84,6 +86,7 @@ __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
   }
   // A Feed that loads weights early waits in load_all().
   if (!Feed::kEarly || threadIdx.x < kConsumers * kGroupThreads) wait_for_previous_kernel();
+  Tiles tiles(params, memory);
   const int first = static_cast<int>(blockIdx.x) / kCluster;
   const int step = static_cast<int>(gridDim.x) / kCluster;
   // The loading warpgroup gives registers to those that hold accumulators.
@@ -91,18 +94,18 @@ __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
   if (threadIdx.x >= kConsumers * kGroupThreads) {
     if constexpr (kMoveRegisters) release_registers<40>();
     const int warp = warp_uniform(threadIdx.x / 32);
-    if (warp == kConsumers * 4 && elected()) load_all<Feed>(params, shared, first, step, block);
+    if (warp == kConsumers * 4 && elected())
+      load_all<Feed>(params, shared, tiles, first, step, block);
     if (warp == kConsumers * 4 + 1) {
-      Schedule schedule(params.tiles, first, step, block);
+      Schedule schedule(tiles.count(), first, step, block);
       Work work;
 #pragma unroll 1
       while (schedule.take(work))
-        prefetch_operands<Finish::kPrefetchFulls>(params, place_of(params, work.tile, work.sharer),
-                                                  threadIdx.x % 32);
+        prefetch_operands<Finish::kPrefetchFulls>(params, tiles.place(work), threadIdx.x % 32);
     }
   } else {
     if constexpr (kMoveRegisters) claim_registers<kBlocks == 1 ? 232 : 96>();
-    multiply_all<Feed, Finish>(params, shared, memory, first, step, block);
+    multiply_all<Feed, Finish>(params, shared, tiles, memory, first, step, block);
   }
   // A block must not exit while another one copies to it or arrives at its barriers.
   if constexpr (kCluster > 1) cluster_sync();

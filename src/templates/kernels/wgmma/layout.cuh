@@ -1,5 +1,5 @@
 // The kernel's shared memory: the stages, each with A and then B of every set; a buffer for each
-// warp's results; the partial sums of split tiles; the barriers.
+// warp's results; the partial sums of split tiles; the barriers; the groups' tiles.
 #pragma once
 
 #include "wgmma/config.cuh"
@@ -54,7 +54,9 @@ static_assert(!kSharedTail || kPartialsBytes <= kSlicesAt);
 constexpr int kBarriersAt = kSlicesAt + kWarps * kWarpBytes + (kSharedTail ? 0 : kPartialsBytes);
 // Barriers: full, empty, turn, drained, boxes; for split tiles also arrived and read.
 constexpr int kBarriers = 2 * kStages + 3 + (kSplits > 1 ? 3 : 1) * kWarps;
-constexpr int kSharedBytes = kBarriersAt + kBarriers * 8;
+constexpr int kGroupsAt = kBarriersAt + kBarriers * 8;
+constexpr int kGroupsBytes = kGrouped ? 2 * (kMostGroups + 2) * 4 : 0;
+constexpr int kSharedBytes = kGroupsAt + kGroupsBytes;
 // A block of sm_90 has at most 227 KB; several blocks of a multiprocessor need 1 KB more each.
 static_assert(kSharedBytes <= 232448 / kBlocks - (kBlocks > 1 ? 1024 : 0));
 

@@ -35,9 +35,40 @@ __device__ __forceinline__ void pin_all(Accumulators& sum) {
     for (Sum& value : part) pin(value);
 }
 
-struct Place {
-  int m, n, batch;  // the first element of a tile, or of a part of it
+// The first element of a tile, or of a part of it.
+template <bool GROUPED_ROWS>
+struct PlaceOf {
+  int m, n, batch;
 };
+template <>
+struct PlaceOf<true> {
+  int m, n, batch;
+  int group = 0, end = 0;  // of the tile's rows: their group, which ends at row `end`
+};
+using Place = PlaceOf<kGrouped>;
+
+// Gives a part of a tile the group of the tile.
+__device__ __forceinline__ void keep_group(const PlaceOf<false>&, PlaceOf<false>&) {}
+__device__ __forceinline__ void keep_group(const PlaceOf<true>& from, PlaceOf<true>& to) {
+  to.group = from.group;
+  to.end = from.end;
+}
+
+// The row at which a tile's rows end.
+__device__ __forceinline__ int end_of_rows(const Params& params, const PlaceOf<false>&) {
+  return params.m;
+}
+__device__ __forceinline__ int end_of_rows(const Params&, const PlaceOf<true>& at) {
+  return at.end;
+}
+
+// The matrix of B that a tile is multiplied by.
+__device__ __forceinline__ int matrix_of(const PlaceOf<false>& at) {
+  return at.batch;
+}
+__device__ __forceinline__ int matrix_of(const PlaceOf<true>& at) {
+  return at.group;
+}
 
 // The matrix descriptor (PTX ISA, wgmma) of the tile at `address`, whose rows have 128 bytes in the
 // 128-byte swizzle: groups of 8 rows are 1024 bytes apart. The rows of a transposed operand are

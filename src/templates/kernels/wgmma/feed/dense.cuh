@@ -66,7 +66,7 @@ struct DenseLoads {
         for (int i = 0; i < kLoadN; i += kPaired ? kPairRows : kLoadN) {
           const int row = kShareSets ? i : load.sharer_m * kLoadN + i;
           share_box<kClusterM>(load.shared.b_row(load.stage, s, row), &load.params.b[s], load.full,
-                               load.k, load.at.n + row, load.at.batch, mask);
+                               load.k, load.at.n + row, matrix_of(load.at), mask);
         }
       }
     } else {
@@ -79,7 +79,7 @@ struct DenseLoads {
             kAlternate ? 2 * load.at.n + i * kColumnBox : load.at.n + i % kBoxColumns * kColumnBox;
         share_box<kClusterM>(load.shared.b(load.stage, 0) + i * kColumnBoxBytes,
                              &load.params.b[kAlternate ? 0 : i / kBoxColumns], load.full, column,
-                             load.k, load.at.batch, mask);
+                             load.k, matrix_of(load.at), mask);
       }
     }
   }

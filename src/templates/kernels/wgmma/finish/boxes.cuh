@@ -73,7 +73,18 @@ struct WarpBoxes {
     }
   }
 
-  // A box is written between make_room() and leave(), which starts its copy.
+  // Whether rows of a box belong to the next group, so that no copy may store them.
+  __device__ __forceinline__ bool is_cut(int box) const {
+    return kGrouped && box_m(box) + kBoxM > end_of_rows(params, at);
+  }
+
+  // Whether all of a box's rows do.
+  __device__ __forceinline__ bool is_empty(int box) const {
+    return kGrouped && box_m(box) >= end_of_rows(params, at);
+  }
+
+  // A box is written between make_room() and leave(), which starts its copy. The pairs of a cut box
+  // are stored by store_pair() instead.
   __device__ __forceinline__ void make_room() {
     if (!has_full()) {
       if (elected()) results_read<kBoxBuffers - 1>();
@@ -84,9 +95,27 @@ struct WarpBoxes {
     writes_before_copies();
     __syncwarp();
     if (elected()) {
-      copy_result(&params.result, address + byte_of(box), box_n(box), box_m(box), at.batch);
+      if (!is_cut(box))
+        copy_result(&params.result, address + byte_of(box), box_n(box), box_m(box), at.batch);
       results_commit();
     }
+  }
+
+  // Stores the pair of results at (m, n) if it is one of this tile's.
+  __device__ __forceinline__ void store_pair(uint32_t pair, int m, int n) const {
+    if (m >= end_of_rows(params, at)) return;
+    const attacca_operand& result = params.operands.result[0];
+    const int valid = min(2, params.n - n);
+    if (valid <= 0) return;
+    char* const to =
+        static_cast<char*>(result.pointer) + offset_of(result, at.batch, m, n) * kResultBytes;
+    using Half = attacca_element::Word<kResultBytes>::Type;
+    if (valid == 2 && kResultBytes == 2) {
+      *reinterpret_cast<uint32_t*>(to) = pair;
+      return;
+    }
+    for (int i = 0; i < valid; ++i)
+      reinterpret_cast<Half*>(to)[i] = static_cast<Half>(pair >> i * 8 * kResultBytes);
   }
 
   // A block must not exit before its results have been read from shared memory.

@@ -65,7 +65,9 @@ struct DirectFinish : WarpBoxes {
 
   // Loads what the epilogue of this tile reads, to arrive while the products run.
   __device__ __forceinline__ void begin(const Place& tile) {
-    WarpBoxes::begin({tile.m + first_row, tile.n, tile.batch});
+    Place own = {tile.m + first_row, tile.n, tile.batch};
+    keep_group(tile, own);
+    WarpBoxes::begin(own);
 #pragma unroll
     for (int s = 0; s < kColumns; ++s)
 #pragma unroll
@@ -74,7 +76,9 @@ struct DirectFinish : WarpBoxes {
         for (int half = 0; half < 2; ++half) {
           const int row = at.m + part * kPartRows + lane / 4 + half * 8;
           column[s][part][half] =
-              row < params.m ? load_vector_element(params.operands.column[s], at.batch, row) : 0;
+              row < end_of_rows(params, at)
+                  ? load_vector_element(params.operands.column[s], at.batch, row)
+                  : 0;
         }
     load_rows(0);
   }
@@ -119,7 +123,13 @@ struct DirectFinish : WarpBoxes {
       const attacca_results all = call_hole(arguments[i], m, n, at.batch, &params.operands.context);
       result[i] = all.word[0];
       if constexpr (kMaxima > 0)
-        if (m < params.m && n < params.n) largest.bits = max(largest.bits, all.word[kMaximumWord]);
+        if (m < end_of_rows(params, at) && n < params.n)
+          largest.bits = max(largest.bits, all.word[kMaximumWord]);
+    }
+    if (is_cut(box * kGroupParts + part)) {
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) store_pair(result[i], row + i % 2 * 8, first + i / 2 * 8);
+      return;
     }
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
@@ -146,7 +156,7 @@ struct DirectFinish : WarpBoxes {
 #pragma unroll
       for (int part = 0; part < kGroupParts; ++part) {
         make_room();
-        finish_box(sum, BOX, part, rows, largest);
+        if (!is_empty(BOX * kGroupParts + part)) finish_box(sum, BOX, part, rows, largest);
         leave(BOX * kGroupParts + part);
       }
       finish_column<BOX + 1>(sum, largest);

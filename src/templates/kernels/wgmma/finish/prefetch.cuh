@@ -15,7 +15,8 @@ __device__ __forceinline__ void prefetch_full(const Params& params, const Place&
     if (full.pointer == nullptr || full.column_stride != 1) return;
     constexpr int kBytes = kFullBits[SLOT] / 8;
     constexpr int kSectors = kTileN * kBytes / kSectorBytes;  // of a row
-    const int rows = min(kTileM, params.m - at.m), bytes = (params.n - at.n) * kBytes;
+    const int rows = min(kTileM, end_of_rows(params, at) - at.m),
+              bytes = (params.n - at.n) * kBytes;
     const char* const first =
         static_cast<const char*>(full.pointer) + offset_of(full, at.batch, at.m, at.n) * kBytes;
 #pragma unroll 1
@@ -34,7 +35,8 @@ __device__ __forceinline__ void prefetch_operands(const Params& params, const Pl
     prefetch_vector(all.row[i], at.batch, at.n, min(kTileN, params.n - at.n), lane, 32);
 #pragma unroll
   for (int i = 0; i < kColumns; ++i)
-    prefetch_vector(all.column[i], at.batch, at.m, min(kTileM, params.m - at.m), lane, 32);
+    prefetch_vector(all.column[i], at.batch, at.m, min(kTileM, end_of_rows(params, at) - at.m),
+                    lane, 32);
   if constexpr (FULLS) {
     prefetch_full<0>(params, at, lane);
     prefetch_full<1>(params, at, lane);

@@ -106,7 +106,7 @@ __device__ __forceinline__ void finish_slice(const Params& params, const Place& 
   for (int chunk = lane; chunk < kSliceM * kRowChunks; chunk += 32) {
     const int line = chunk / kRowChunks, place = chunk % kRowChunks * kChunk;
     const int row = at.m + line, column = at.n + place;
-    const int valid = row < params.m ? min(kChunk, params.n - column) : 0;
+    const int valid = row < end_of_rows(params, at) ? min(kChunk, params.n - column) : 0;
     if (valid <= 0) continue;
     ChunkInputs inputs;
     load_inputs(params.operands, at.batch, row, column, valid, inputs);
@@ -139,8 +139,11 @@ struct StagedFinish {
 #pragma unroll 1
     for (int slice = 0; slice < kGroupParts * kSlices; ++slice) {
       const int row = first_row + slice / kSlices * kPartSide;
-      const Place part = kSwapped ? Place{at.m + slice % kSlices * kSliceM, at.n + row, at.batch}
-                                  : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};
+      Place part = kSwapped ? Place{at.m + slice % kSlices * kSliceM, at.n + row, at.batch}
+                            : Place{at.m + row, at.n + slice % kSlices * kSliceN, at.batch};
+      keep_group(at, part);
+      if constexpr (kGrouped)
+        if (part.m >= end_of_rows(params, part)) continue;
       if constexpr (kAlternate) {
         keep_alternate(sum, slice, params.odd_first, lane, own);
       } else if constexpr (kPaired) {

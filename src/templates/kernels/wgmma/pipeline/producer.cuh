@@ -8,13 +8,24 @@
 
 namespace attacca_wgmma {
 
-__device__ __forceinline__ Place place_of(const Params& params, int tile, int sharer) {
-  const int matrix = params.order.tiles_m * params.order.tiles_n;
-  const int batch = tile / matrix;
-  const TileIndex at = tile_at(params.order, tile - batch * matrix);
-  return {(at.m * kClusterM + sharer % kClusterM) * kTileM,
-          (at.n * kClusterN + sharer / kClusterM) * kTileN, batch};
-}
+// All tiles of the problem, batch by batch.
+struct AllTiles {
+  const Params& params;
+
+  __device__ __forceinline__ AllTiles(const Params& params, char*) : params(params) {}
+
+  __device__ __forceinline__ int count() const { return params.tiles; }
+  // Values of k that a tile's rows are multiplied by.
+  __device__ __forceinline__ int k(const Place&) const { return params.k; }
+
+  __device__ __forceinline__ Place place(const Work& work) const {
+    const int matrix = params.order.tiles_m * params.order.tiles_n;
+    const int batch = work.tile / matrix;
+    const TileIndex at = tile_at(params.order, work.tile - batch * matrix);
+    return {(at.m * kClusterM + work.sharer % kClusterM) * kTileM,
+            (at.n * kClusterN + work.sharer / kClusterM) * kTileN, batch};
+  }
+};
 
 // Copies a box to the blocks of the cluster that `mask` names, of which there are BLOCKS_OF_MASK.
 template <int BLOCKS_OF_MASK>
@@ -66,23 +77,23 @@ __device__ __forceinline__ void load_rows(const Load& load, bool alone) {
   }
 }
 
-template <class Feed>
-__device__ __forceinline__ void load_all(const Params& params, const Shared& shared, int first,
-                                         int step, int block) {
-  Schedule schedule(params.tiles, first, step, block);
+template <class Feed, class Tiles>
+__device__ __forceinline__ void load_all(const Params& params, const Shared& shared, Tiles tiles,
+                                         int first, int step, int block) {
+  Schedule schedule(tiles.count(), first, step, block);
   Work work;
   [[maybe_unused]] int early = 0;  // stages whose weights were requested early
   if constexpr (Feed::kEarly) {
     if (Schedule(schedule).take(work))
-      early = Feed::load_early(params, shared, place_of(params, work.tile, work.sharer).n,
+      early = Feed::load_early(params, shared, tiles.place(work).n,
                                k_range(params.k, split_of(block), work.shared));
     wait_for_previous_kernel();
   }
   Ring ring;
 #pragma unroll 1
   while (schedule.take(work)) {
-    const Place at = place_of(params, work.tile, work.sharer);
-    const KRange range = k_range(params.k, split_of(block), work.shared);
+    const Place at = tiles.place(work);
+    const KRange range = k_range(tiles.k(at), split_of(block), work.shared);
 #pragma unroll 1
     for (int k = range.begin; k < range.end; k += kTileK) {
       wait_for(shared.empty(ring.stage), (ring.round & 1) ^ 1);

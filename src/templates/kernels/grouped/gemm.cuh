@@ -1,0 +1,24 @@
+// The wgmma kernel for grouped products: each group of A's rows is multiplied by its own matrix.
+#pragma once
+
+#include <type_traits>
+
+#include "grouped/tiles.cuh"
+#include "wgmma/feed/dense.cuh"
+#include "wgmma/finish/direct.cuh"
+#include "wgmma/finish/staged.cuh"
+#include "wgmma/kernel.cuh"
+
+#ifdef ATTACCA_DEVICE_CODE
+
+namespace attacca_wgmma {
+
+using Finish = std::conditional_t<kDirect, DirectFinish, StagedFinish>;
+
+__device__ __forceinline__ void run(const Params& params, char* memory) {
+  run_parts<DenseFeed, Finish, GroupTiles>(params, memory);
+}
+
+}  // namespace attacca_wgmma
+
+#endif  // ATTACCA_DEVICE_CODE
