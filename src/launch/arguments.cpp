@@ -76,6 +76,10 @@ attacca_gemm_arguments describe(const problem::Problem& problem, const Template&
       arguments.scale_a = operand(scales->a);
       arguments.scale_b = operand(scales->b);
     }
+    if (const auto& ends = problem.views.products[0].offsets) {
+      arguments.groups = static_cast<int32_t>(*problem.products[0].groups);
+      arguments.group_stride = ends->column_stride;
+    }
   }
   arguments.context.rows = arguments.m;
   arguments.context.columns = arguments.n;
@@ -110,6 +114,8 @@ void set_addresses(const problem::Problem& problem, std::span<const problem::Fac
       arguments.scale_a.pointer = first_element(at.products[0].scales->a, scales->a);
       arguments.scale_b.pointer = first_element(at.products[0].scales->b, scales->b);
     }
+    if (const auto& ends = views.products[0].offsets)
+      arguments.group_ends = first_element(*at.products[0].offsets, *ends);
   }
   for (size_t i = 0; i < binding.inputs.size(); ++i)
     set_pointer(arguments, binding.inputs[i], first_element(at.inputs[i], views.inputs[i]));

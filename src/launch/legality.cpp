@@ -55,6 +55,9 @@ Reason product_reason(const problem::Problem& problem, const Template& kernel) {
   const problem::Product& product = problem.products[0];
   const auto& views = problem.views.products[0];
   if (product.k == 0) return "K is 0";
+  if (product.groups.has_value() != kernel.grouped)
+    return kernel.grouped ? "it takes groups of rows alone"
+                          : "it multiplies all rows by one matrix";
   if (product.packed.has_value() != (kernel.packed_bits != 0))
     return product.packed ? "it takes no packed weights" : "it takes packed weights alone";
   if (product.packed) return packed_reason(problem, kernel);

@@ -7,6 +7,7 @@
 
 #include "launch/arguments.hpp"
 #include "launch/fused.hpp"
+#include "launch/grouped.hpp"
 #include "launch/helpers/plain_product.hpp"
 #include "launch/operand_source.hpp"
 #include "launch/vendor_epilogue.hpp"
@@ -52,7 +53,8 @@ struct Step {
   problem::ProductOperands<Source> sources;
   std::optional<VendorGemm> gemm;
   int algorithm = 0;
-  std::optional<PlainProduct> plain;  // if the vendor refuses. Neither: K is 0, the result 0
+  std::optional<PlainProduct> plain;        // if the vendor refuses
+  std::shared_ptr<const Runnable> grouped;  // None of the three: K is 0, the result 0
   problem::View result;
   size_t result_at = 0, result_bytes = 0;
   size_t scratch_at = 0;
@@ -138,6 +140,10 @@ class Unfused : public Runnable {
     }
     step.result.offset = 0;
     if (product.k == 0) return step;
+    if (product.groups) {
+      ATTACCA_TRY(step.grouped, make_grouped(toolbox_, problem, index, step.result));
+      return step;
+    }
     auto vendor_step = use_vendor(index, algorithm, arena, step);
     if (vendor_step) return step;
     if (vendor_.tail != VendorTail::None) return tl::make_unexpected(vendor_step.error());
@@ -268,8 +274,12 @@ class Unfused : public Runnable {
                   gpu::StreamHandle stream) const {
     const Step& step = steps_[index];
     void* result = result_of(step, at, workspace);
-    if (!step.gemm && !step.plain) return clear(step, result, stream);
     const auto& memory = at.products[index];
+    if (step.grouped)
+      return step.grouped->launch(
+          {.products = {memory}, .kernel = {}, .inputs = {nullptr}, .outputs = {result}}, nullptr,
+          stream);
+    if (!step.gemm && !step.plain) return clear(step, result, stream);
     const auto scales = memory.scales.value_or(problem::ScaleOperands<void*>{});
     const auto& sources = step.sources;
     ATTACCA_TRY(void* const a, sources.a.ready({memory.a, scales.a}, workspace, stream));

@@ -121,6 +121,7 @@ std::vector<VendorEpilogue> vendor_epilogues(const problem::Problem& problem) {
   std::vector<VendorEpilogue> ways{{VendorTail::None, std::nullopt, epilogue}};
   if (problem.mode != ir::Mode::Fp32 || problem.products.size() != 1 || problem.batch != 1 ||
       problem.products[0].k == 0 || problem.products[0].n != problem.n ||
+      problem.products[0].groups ||  // which the library does not multiply
       problem.products[0].accumulator != ir::DType::F32 ||
       ir::is_fp8(problem.views.products[0].a.dtype))  // whose bias is of a type of its own
     return ways;

@@ -44,6 +44,9 @@ problem::Operands<Span> spans_of(const problem::Problem& problem) {
   for (const problem::OuterAxis& axis : problem.outer)
     for_each([&](Span& span, int64_t stride) { span.stretch(axis.extent, stride); }, spans,
              axis.strides);
+  for (size_t i = 0; i < problem.products.size(); ++i)
+    if (const auto& groups = problem.products[i].groups)
+      spans.products[i].b.stretch(*groups, problem.views.products[i].b.batch_stride);
   // Kernels do not read a packed tensor's header, so it may hold random numbers.
   for (size_t i = 0; i < problem.products.size(); ++i)
     if (const auto& packed = problem.products[i].packed)
@@ -54,6 +57,7 @@ problem::Operands<Span> spans_of(const problem::Problem& problem) {
 // What an operand's memory holds.
 struct Contents {
   double scale = 1;         // of random numbers
+  int64_t ends = 0;         // not 0: the ends of groups that share so many rows evenly
   bool zeros = false;       // none
   bool is_first_a = false;  // the memory is that of the first product's A
 };
@@ -63,6 +67,7 @@ problem::Operands<Contents> contents_of(const problem::Problem& problem) {
       map([](const problem::View&) { return Contents{}; }, problem.views);
   for (size_t i = 0; i < problem.products.size(); ++i) {
     all.products[i].a.is_first_a = problem.repeats_first_a(i);
+    if (auto& offsets = all.products[i].offsets) offsets->ends = std::max<int64_t>(problem.m, 1);
     all.products[i].b.scale = 1 / std::sqrt(double(std::max<int64_t>(problem.products[i].k, 1)));
   }
   // A user's kernel may use integers as indices.
@@ -94,6 +99,15 @@ std::vector<std::byte> random_page(ir::DType dtype, double scale, size_t element
     std::memcpy(page.data() + i * width, values.data() + drawn % kDistinct * width, width);
   }
   return page;
+}
+
+// Ends of groups: as many as fit into the memory, with the last one at `rows`. Elements between the
+// ends, where these have a stride, ascend too.
+Status fill_ends(gpu::DeviceMemory& memory, int64_t rows) {
+  std::vector<int32_t> ends(memory.size() / sizeof(int32_t));
+  for (size_t i = 0; i < ends.size(); ++i)
+    ends[i] = static_cast<int32_t>(double(rows) * double(i + 1) / double(ends.size()));
+  return memory.copy_from(ends.data(), ends.size() * sizeof(int32_t));
 }
 
 // Pages made so far, by dtype and scale.
@@ -139,7 +153,9 @@ Result<OperandSets> OperandSets::make(const std::shared_ptr<launch::Toolbox>& to
                             const Contents& content) -> Result<void*> {
     ATTACCA_TRY(auto memory, gpu::DeviceMemory::allocate(device, bytes_of(span, view) + 16));
     ATTACCA_TRY_VOID(content.zeros ? memory.fill(0)
-                                   : fill_random(device, memory, view.dtype, content.scale, pages));
+                     : content.ends
+                         ? fill_ends(memory, content.ends)
+                         : fill_random(device, memory, view.dtype, content.scale, pages));
     const int64_t width = ir::size_of(view.dtype);
     // As misaligned as the problem says.
     const int64_t shift =

@@ -14,6 +14,7 @@
 #include "ir/interpret/interpreter.hpp"
 #include "ir/text/text.hpp"
 #include "launch/helpers/device_types.hpp"
+#include "launch/helpers/plain_grouped_source.hpp"
 #include "run/cuda/single_source.hpp"
 
 namespace attacca::run {
@@ -43,11 +44,11 @@ extern "C" void at_thread(unsigned block, unsigned blocks, unsigned thread) {
 // A source compiled behind kDeviceTypes, with a grid of three blocks.
 class HostKernels {
  public:
-  explicit HostKernels(const std::string& macros) {
+  explicit HostKernels(const std::string& macros, const char* source = kSingleSource) {
     std::string folder = (std::filesystem::temp_directory_path() / "attaccaXXXXXX").string();
     if (mkdtemp(folder.data()) == nullptr) return;
     const std::string file = folder + "/kernel.cpp", library = folder + "/kernel.so";
-    std::ofstream(file) << kHost << launch::kDeviceTypes << macros << kSingleSource;
+    std::ofstream(file) << kHost << launch::kDeviceTypes << macros << source;
     const std::string command =
         fmt::format("{} -std=c++20 -O1 -w -shared -fPIC {} -o {}", ATTACCA_CXX, file, library);
     if (std::system(command.c_str()) == 0) library_ = dlopen(library.c_str(), RTLD_NOW);
@@ -183,10 +184,10 @@ TEST(SingleKernels, Gather) {
 }
 
 TEST(SingleKernels, GroupedProduct) {
-  const HostKernels floats(
-      "#define GROUPED\n#define X BF16\n#define W F32\n#define TO F32\n#define SUM double\n");
-  const HostKernels integers(
-      "#define GROUPED\n#define X S8\n#define W U8\n#define TO S32\n#define SUM s64\n");
+  const HostKernels floats("typedef BF16 A; typedef F32 B; typedef F32 D; typedef double SUM;\n",
+                           launch::kPlainGroupedSource);
+  const HostKernels integers("typedef S8 A; typedef U8 B; typedef S32 D; typedef s64 SUM;\n",
+                             launch::kPlainGroupedSource);
   ASSERT_TRUE(floats.compiled() && integers.compiled());
   const std::vector<std::vector<double>> ends = {{4, 4, 11}, {0, 0, 5},   {11, 11, 11},
                                                  {6, 2, 30}, {-1, -4, 3}, {0, 0, 0}};
@@ -206,7 +207,8 @@ TEST(SingleKernels, GroupedProduct) {
       (real ? floats : integers)
           .run("attacca_grouped_product", static_cast<const void*>(x.data()),
                static_cast<const void*>(w.data()), static_cast<const void*>(offsets.data()),
-               static_cast<void*>(got.data()), GroupedProduct{11, 5, 7, 3, 7, 1, 35, 1, 7, 1});
+               static_cast<void*>(got.data()),
+               launch::GroupedParameters{11, 5, 7, 3, 7, 1, 35, 1, 7, 5, 1, 1});
       expect_equal(got, want);
     }
 }

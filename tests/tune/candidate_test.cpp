@@ -383,6 +383,45 @@ TEST(Candidates, BytesAreWidenedWhereTheyLie) {
   EXPECT_TRUE(mentions(reasons(candidates(product(512, 1024, 512)))[kColumns], "that it widens"));
 }
 
+// The kernels that multiply groups of rows take nothing else, and others no groups. Few rows of
+// each group prefer small tiles.
+TEST(Candidates, GroupsOfRows) {
+  constexpr const char* kFew = "grouped_tn_16x64_1x1_swap_f1_d16";
+  constexpr const char* kMany = "grouped_tn_128x128_1x1_pingpong_direct_f1_d16";
+  constexpr const char* kGate = "grouped_tt_16x64_1x1_swap_gate_f2_d16";
+  const auto of = [](int64_t rows, int groups, const std::string& weights, const std::string& body,
+                     ir::Mode mode = ir::Mode::Fp32) {
+    return problem(
+        fmt::format("x: bf16[{0}, 2048], w: bf16[{1}, {2}], o: s32[{1}], t: bf16[{0}, 1]", rows,
+                    groups, weights),
+        body, {.symbols = {}, .mode = mode});
+  };
+  constexpr const char* kPlain = "y = grouped_matmul(x, transpose(w), o)\n  return silu(y) * t";
+  constexpr const char* kHalves =
+      "h = grouped_matmul(x, w, o)\n  return silu(h[:, :768]) * h[:, 768:]";
+  for (const ir::Mode mode : {ir::Mode::Fp32, ir::Mode::Eager}) {
+    const problem::Problem few = of(128, 128, "1536, 2048", kPlain, mode);
+    const launch::Candidates all = candidates(few);
+    EXPECT_TRUE(ranked(all, kMany));
+    EXPECT_EQ(all.ranked.front().kernel, kFew);
+    EXPECT_EQ(all.ranked.size(), 2U);
+    EXPECT_TRUE(mentions(reasons(all)[kGate], "the kernel hands over 2")) << reasons(all)[kGate];
+    EXPECT_TRUE(mentions(reasons(all)[kWide], "all rows by one matrix")) << reasons(all)[kWide];
+    EXPECT_LT(expected(all, kFew), estimated_unfused(few, h200()).front().seconds);
+    const launch::Candidates many = candidates(of(32768, 128, "1536, 2048", kPlain, mode));
+    EXPECT_EQ(many.ranked.front().kernel, kMany);
+    const launch::Candidates gate = candidates(of(64, 128, "2048, 1536", kHalves, mode));
+    ASSERT_EQ(gate.ranked.size(), 1U);
+    EXPECT_EQ(gate.ranked.front().kernel, kGate);
+  }
+  EXPECT_TRUE(mentions(reasons(candidates(of(64, 300, "1536, 2048", kPlain)))[kMany],
+                       "300 groups; 1 to 256"));
+  EXPECT_TRUE(ranked(candidates(of(64, 300, "1536, 2048", kPlain)), kFew));
+  EXPECT_TRUE(mentions(reasons(candidates(product(512, 1024, 512)))[kFew], "groups of rows alone"));
+  EXPECT_TRUE(
+      candidates(of(64, 8, "1536, 2048", kPlain), *gpu::known_device("a100")).ranked.empty());
+}
+
 constexpr const char* kOfHalfTheRows = "packed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16";
 constexpr const char* kWhole = "packed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16";
 constexpr const char* kTail = "packed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16";  // shared

@@ -65,14 +65,14 @@ class Source {
     return fmt::format("{}: {}[{}]", name, dtype, shape);
   }
 
-  // "PARAMETERS) {\nBODY" of a product, a gate, packed weights, bytes or scaled blocks, and a
-  // tail.
+  // "PARAMETERS) {\nBODY" of a product, a gate, packed weights, bytes, scaled blocks or groups of
+  // rows, and a tail.
   std::pair<std::string, std::string> problem() {
     batched_ = number(3) == 0;
     m_ = pick<int>({1, 2, 8, 16, 64, 100, 300});
     n_ = pick<int>({1, 8, 24, 64, 100, 256, 1024});
     k_ = pick<int>({0, 1, 8, 16, 64, 65, 128, 400});
-    switch (number(7)) {
+    switch (number(8)) {
       case 0:
         return gate();
       case 1:
@@ -81,6 +81,8 @@ class Source {
         return scaled();
       case 3:
         return widened();
+      case 4:
+        return grouped();
       default:
         return product();
     }
@@ -146,6 +148,20 @@ class Source {
         fmt::format("y = cast(a @ {}(cast(b, {})), f32)", transposed ? "transpose" : "", dtype));
   }
 
+  std::pair<std::string, std::string> grouped() {
+    batched_ = false;
+    const char* dtype = pick<const char*>({"bf16", "f16"});
+    const bool transposed = number(2), halves = number(2);
+    const int groups = pick<int>({1, 3, 40}), columns = halves ? 2 * n_ : n_;
+    const auto [rows, row] = transposed ? std::pair(columns, k_) : std::pair(k_, columns);
+    const std::string h =
+        fmt::format("h = grouped_matmul(a, {}(w), o)\n", transposed ? "transpose" : "");
+    return tail(matrix("a", dtype, m_, k_) +
+                    fmt::format(", w: {0}[{1}, {2}, {3}], o: s32[{1}]", dtype, groups, rows, row),
+                h + (halves ? fmt::format("y = cast(silu(h[:, :{0}]) * h[:, {0}:], f32)", n_)
+                            : "y = cast(h, f32)"));
+  }
+
   std::pair<std::string, std::string> scaled() {
     batched_ = false;
     k_ = pick<int>({64, 128, 320});
@@ -192,7 +208,7 @@ TEST(Legality, WhatIsRankedIsLaunchedAndWhatIsNotHasAReason) {
     kernels.emplace(form.name, empty_kernel(form));
     never.insert(form.name);
   }
-  for (uint32_t seed = 0; seed < 2000; ++seed) {
+  for (uint32_t seed = 0; seed < 3000; ++seed) {
     Source source(seed);
     const auto [parameters, body] = source.problem();
     const int alignment = source.pick<int>({16, 16, 16, 8, 4, 2});

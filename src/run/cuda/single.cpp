@@ -6,6 +6,7 @@
 
 #include "ir/interpret/array.hpp"
 #include "launch/helpers/device_types.hpp"
+#include "launch/helpers/plain_grouped.hpp"
 #include "launch/helpers/scale_blocks.hpp"
 #include "launch/helpers/unpack.hpp"
 #include "run/cuda/single_source.hpp"
@@ -187,26 +188,22 @@ Result<StepLaunch> make_argsort(const StepContext& context, const ir::Node& node
 Result<StepLaunch> make_grouped_product(const StepContext& context, const ir::Node& node) {
   const ir::Graph& graph = context.graph();
   const ir::Type &x = graph.type(node.operands[0]), &w = graph.type(node.operands[1]);
-  ATTACCA_TRY(const launch::DeviceType x_type, launch::device_type(x.dtype));
-  ATTACCA_TRY(const launch::DeviceType w_type, launch::device_type(w.dtype));
-  ATTACCA_TRY(const launch::DeviceType to_type, launch::device_type(node.type.dtype));
   ATTACCA_TRY(const Shapes rows, shapes_of(x, context.symbols));
   ATTACCA_TRY(const Shapes matrices, shapes_of(w, context.symbols));
   ATTACCA_TRY(const Shapes ends, shapes_of(graph.type(node.operands[2]), context.symbols));
-  const std::string macros =
-      fmt::format("#define GROUPED\n#define X {}\n#define W {}\n#define TO {}\n#define SUM {}\n",
-                  x_type.name, w_type.name, to_type.name, x_type.real ? "double" : "s64");
-  ATTACCA_TRY(const SourceKernel kernel,
-              SourceKernel::make(context.toolbox(), "attacca_grouped_product",
-                                 macros + kSingleSource, true));
-  const GroupedProduct sizes{rows.from[0],        matrices.from[2],    rows.from[1],
-                             matrices.from[0],    rows.strides[0],     rows.strides[1],
-                             matrices.strides[0], matrices.strides[1], matrices.strides[2],
-                             ends.strides[0]};
-  const uint32_t blocks = blocks_for(kernel, sizes.rows * sizes.columns);
-  return [=](const Addresses& at, void*, gpu::StreamHandle stream) {
-    return kernel.launch({blocks, 1, 1}, stream, at.inputs[0], at.inputs[1], at.inputs[2],
-                         at.outputs[0], sizes);
+  const int64_t columns = matrices.from[2];
+  launch::GroupedMultiplication product;
+  product.m = rows.from[0];
+  product.n = columns;
+  product.k = rows.from[1];
+  product.groups = matrices.from[0];
+  product.a = {x.dtype, 0, rows.strides[0], rows.strides[1]};
+  product.b = {w.dtype, 0, matrices.strides[1], matrices.strides[2], matrices.strides[0]};
+  product.d = {node.type.dtype, 0, columns, 1};
+  product.ends = {ir::DType::S32, 0, 0, ends.strides[0]};
+  ATTACCA_TRY(auto kernel, launch::PlainGrouped::make(context.toolbox(), product));
+  return [kernel](const Addresses& at, void*, gpu::StreamHandle stream) {
+    return kernel.launch(at.inputs[0], at.inputs[1], at.inputs[2], at.outputs[0], stream);
   };
 }
 

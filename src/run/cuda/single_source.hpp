@@ -1,5 +1,5 @@
-// CUDA C++ of the ops that are kernels of their own: reductions, gather, scatter, grouped products,
-// argsort and arange. The host says the dtypes and the op by macros that stand in front.
+// CUDA C++ of the ops that are kernels of their own: reductions, gather, scatter, argsort
+// and arange. The host says the dtypes and the op by macros that stand in front.
 #pragma once
 
 namespace attacca::run {
@@ -12,12 +12,6 @@ struct SingleAxes {
   long long extent[kSingleAxes] = {};
   long long stride[kSingleAxes] = {};        // of the source
   long long other_stride[kSingleAxes] = {};  // of the result
-};
-
-// The parameter of a grouped product's kernel: extents, then strides.
-struct GroupedProduct {
-  long long rows = 0, columns = 0, k = 0, groups = 0;
-  long long x_row = 0, x_column = 0, w_group = 0, w_row = 0, w_column = 0, offsets = 0;
 };
 
 inline constexpr const char* kSingleSource = R"cuda(
@@ -146,32 +140,6 @@ attacca_argsort(const FROM::Memory* from, s64* to, Axes lines, s64 total, s64 ex
       rank += less || (!greater && other < place);
     }
     to[to_at + rank * to_stride] = place;
-  }
-}
-#endif
-
-#ifdef GROUPED
-// Element (row, column) of to is the row of x times the column of the matrix of w of the row's
-// group, the first whose end lies behind the row, or 0 without one. Sums in double or s64.
-struct GroupedProduct {
-  s64 rows, columns, k, groups;
-  s64 x_row, x_column, w_group, w_row, w_column, offsets;
-};
-
-extern "C" __global__ void __launch_bounds__(256)
-attacca_grouped_product(const X::Memory* x, const W::Memory* w, const int* offsets, TO::Memory* to,
-                        GroupedProduct p) {
-  const s64 total = p.rows * p.columns;
-  for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < total; at += gridDim.x * 256ll) {
-    const s64 row = at / p.columns, column = at % p.columns;
-    s64 group = 0;
-    while (group < p.groups && offsets[group * p.offsets] <= row) ++group;
-    SUM sum = 0;
-    if (group < p.groups)
-      for (s64 k = 0; k < p.k; ++k)
-        sum += (SUM)X::load(x[row * p.x_row + k * p.x_column]) *
-               (SUM)W::load(w[group * p.w_group + k * p.w_row + column * p.w_column]);
-    to[at] = TO::store(sum);
   }
 }
 #endif

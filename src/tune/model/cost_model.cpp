@@ -178,6 +178,33 @@ Estimate estimate(const problem::Problem& problem, const Template& kernel,
           slots_cost(problem, kernel, binding, device) * (std::max(busy, memory) + fit.launch)};
 }
 
+// Groups of rows, each of which begins tiles of its own. As many groups have rows as random routing
+// gives some, and their last tiles are half full.
+double grouped_seconds(const problem::Problem& problem, const Template& kernel,
+                       const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
+  const Architecture& arch = architecture_of(device);
+  const TileFit& fit = arch.tiles;
+  const double m = double(problem.m), groups = double(*problem.products[0].groups);
+  const double touched = groups * (1 - std::pow(1 - 1 / groups, m));
+  const double lines = std::min(m, touched * std::max(1.0, m / touched / kernel.tile.m + 0.5));
+  const double tiles =
+      lines * divide_up(double(problem.n), kernel.tile.n * kernel.cluster_n) * kernel.cluster_n;
+  const double k = double(problem.products[0].k), products = kernel.hole.accumulators;
+  const double multiply =
+      2.0 * kernel.tile.m * kernel.tile.n * products * k / product_rate(kernel, arch, device);
+  const double fill = k * element_bytes(kernel) *
+                      (double(kernel.tile.m) / kernel.cluster_n + products * kernel.tile.n) /
+                      fit.fill;
+  const double places = std::floor(device.sm_count / kernel.cluster_n) * kernel.cluster_n;
+  const double rounds = std::max(1.0, tiles / places);
+  const double finish = kernel.schedule == Schedule::Pingpong ? 0 : fit.finish;
+  const double busy = rounds * (std::max(multiply, fill) + finish) + fit.finish;
+  const double memory = bytes(problem) / device.rates.memory;
+  constexpr double kNotHidden = 0.2;  // of the shorter of the two
+  return slots_cost(problem, kernel, binding, device) *
+         (std::max(busy, memory) + kNotHidden * std::min(busy, memory) + fit.launch);
+}
+
 // The part of the moved bytes that are the epilogue's full operands and results.
 double tail_share(const problem::Problem& problem) {
   double tail = 0;
@@ -209,6 +236,7 @@ namespace {
 // The analytic estimate of the template's kind.
 double estimated_seconds(const problem::Problem& problem, const Template& kernel,
                          const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
+  if (kernel.grouped) return grouped_seconds(problem, kernel, binding, device);
   if (kernel.widened) return widening_seconds(problem, kernel, binding, device);
   if (kernel.packed_bits > 0)
     return kernel.schedule == Schedule::Streaming
@@ -301,7 +329,7 @@ Features features(const problem::Problem& problem, const Template& kernel,
 
 double expected_seconds(const problem::Problem& problem, const Template& kernel,
                         const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
-  if (!architecture_of(device).learned || problem.products[0].k == 0)
+  if (!architecture_of(device).learned || problem.products[0].k == 0 || kernel.grouped)
     return estimated_seconds(problem, kernel, binding, device);
   const Features known = features(problem, kernel, binding, device);
   return std::exp(known[size_t(Feature::log_estimate)] + learned_correction(known));

@@ -280,8 +280,37 @@ UnfusedFeatures unfused_features(const problem::Problem& problem, const launch::
   return made;
 }
 
+namespace {
+
+// The part of the device's rates that grouped products alone reach (launch/grouped.hpp).
+constexpr double kGroupedShare = 0.7;
+
+// Grouped products, by the fastest of our own kernels that may be there, and then the tail.
+double grouped_seconds(const problem::Problem& problem, const launch::VendorEpilogue& way,
+                       const gpu::DeviceInfo& device) {
+  const double launch = architecture_of(device).tiles.launch;
+  double seconds = launch + tail_bytes(problem, way) / device.rates.memory;
+  for (size_t i = 0; i < problem.products.size(); ++i) {
+    const Product& product = problem.products[i];
+    const View &a = problem.views.products[i].a, &b = problem.views.products[i].b;
+    const double m = double(problem.m), n = double(product.n), k = double(product.k);
+    const double matrices = double(std::min(*product.groups, problem.m));
+    const double moved = m * k * double(ir::size_of(a.dtype)) +
+                         matrices * n * k * double(ir::size_of(b.dtype)) +
+                         m * n * double(ir::size_of(product.stored));
+    const bool half = ir::is_float(a.dtype) && ir::size_of(a.dtype) == 2;
+    const double rate = half ? kGroupedShare * device.rates.half : kPlainRate;
+    seconds +=
+        launch + std::max(2 * m * n * k / rate, moved / (kGroupedShare * device.rates.memory));
+  }
+  return seconds;
+}
+
+}  // namespace
+
 ExpectedUnfused expected_unfused(const problem::Problem& problem, const launch::VendorEpilogue& way,
                                  const gpu::DeviceInfo& device) {
+  if (problem.products[0].groups) return {grouped_seconds(problem, way, device)};
   const UnfusedFeatures known = unfused_features(problem, way, device);
   const double estimate = known[size_t(UnfusedFeature::log_estimate)];
   if (!architecture_of(device).learned || problem.products[0].k == 0) return {std::exp(estimate)};
