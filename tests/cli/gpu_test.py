@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import unittest
+import unittest.mock
 
 FAKE_CUDA = sys.argv.pop(2)
 from cli_test import ATTACCA, EXAMPLES, Cli, attacca
@@ -32,6 +33,11 @@ BLOCK = """graph block(x: bf16[M, 64], w: bf16[64, 64], b: bf16[64], v: bf16[64,
 """
 
 
+GROUPED = """graph experts(x: bf16[R, 2048], w: bf16[128, 2048, 1536], offsets: s32[128]) {
+  gate, up = split(grouped_matmul(x, w, offsets), 2)
+  return silu(gate) * up
+}
+"""
 SCALE = """extern "C" __global__ void scale(const float* x, float* out, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) out[i] MARK= x[i] * 2;
@@ -86,6 +92,21 @@ class Explain(Cli):
                                   r"  const float t1 = __fmul_rn\(t0, row0\);\n"
                                   r"  const float t2 = attacca_round_bf16\(t1\);\n"
                                   r"  attacca_outputs")
+
+    def test_groups_of_rows_are_multiplied_by_one_kernel_where_that_is_on(self):
+        def explained(on, device):
+            with unittest.mock.patch.dict(os.environ, {"ATTACCA_GROUPED": on}):
+                code, out, err = attacca("explain", self.write(GROUPED), "--device", "cuda", "--as",
+                                         device, "--dim", "R=64", "--json")
+            self.assertEqual((code, err), (0, ""))
+            return json.loads(out)
+
+        whole = explained("1", "h200")
+        self.assertEqual(len(whole["regions"]), 1)
+        self.assertEqual([each["template"] for each in whole["candidates"][0]["ranked"]],
+                         ["grouped_tt_16x64_1x1_swap_gate_f2_d16"])
+        for on, device in (("0", "h200"), ("1", "a100")):
+            self.assertGreater(len(explained(on, device)["regions"]), 1, device)
 
     def test_patterns(self):
         excluded = {each["template"]: each["reason"]

@@ -1,6 +1,16 @@
 #include "run/shared/target.hpp"
 
+#include "support/environment.hpp"
+
 namespace attacca::run {
+namespace {
+
+// The grouped templates are for this compute capability alone.
+bool fuses_grouped(const gpu::Device& device) {
+  return device.info().capability() == 90 && environment("ATTACCA_GROUPED") == "1";
+}
+
+}  // namespace
 
 Result<Target> Target::of(const DeviceId& id, ir::Mode mode, bool fuse,
                           const std::optional<gpu::DeviceInfo>& described) {
@@ -12,7 +22,10 @@ Result<Target> Target::of(const DeviceId& id, ir::Mode mode, bool fuse,
 
 fuse::FuseOptions Target::fuse_options() const {
   if (!device) return {.fuse = fuse};
-  return {.fuse = fuse, .reductions = fuse::Reductions::Amax, .packed = true, .grouped = false};
+  return {.fuse = fuse,
+          .reductions = fuse::Reductions::Amax,
+          .packed = true,
+          .grouped = fuses_grouped(*device)};
 }
 
 }  // namespace attacca::run
