@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""The page of what grouped.py measured:
+
+    bench/gpu/grouped_page.py one.csv two.csv --out docs/benchmarks/gpu-grouped
+"""
+
+import argparse
+import math
+
+import csv_run
+import machine
+import pages
+
+HOW = """
+The two products of layers of experts in bf16. *Up*: with both halves of the weights, then SwiGLU;
+*down*: times the router's weights; *bare*: that product alone. Rows are sorted by expert; routing
+draws experts alike (uniform) or by Zipf's law with exponent 1. *PyTorch*: `torch._grouped_mm`, then
+the ops one by one; *Inductor*: the same under `torch.compile`. *Ratio*: the faster one's time over
+Attacca's, above 1 where Attacca is faster. *Limit*: what memory at 4.3 TB/s or tensor cores at 700
+TFLOP/s allow. Microseconds, medians of CUDA graphs that walk several draws, in turns."""
+LAYOUTS = {"nk": "(N, K)", "kn": "(K, N)"}
+
+
+def line(row):
+    return [row["layer"], row["part"], LAYOUTS[row["layout"]], row["tokens"], row["routing"],
+            row["attacca_us"], row["torch_us"], row["inductor_us"] or "-", row["ratio"],
+            row["limit_us"], f"`{row['kernel']}`"]
+
+
+def summary(rows):
+    """A line for each number of tokens: the geometric mean of the ratios, and the least."""
+    lines = []
+    for tokens in sorted({int(row["tokens"]) for row in rows}):
+        ratios = [float(row["ratio"]) for row in rows if int(row["tokens"]) == tokens]
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        lines.append([tokens, len(ratios), f"{mean:.2f}", f"{min(ratios):.2f}"])
+    return lines
+
+
+def page(facts, rows):
+    return "\n".join([
+        "# Grouped products", "",
+        f"On {machine.described(facts)}. Made by `bench/gpu/grouped.py` and `grouped_page.py`.", "",
+        pages.paragraph(HOW), "", *([facts["note"], ""] if "note" in facts else []),
+        *pages.table(["tokens", "cases", "ratio, geometric mean", "least"], summary(rows), texts=0),
+        "",
+        *pages.table(["layer", "part", "weights", "tokens", "routing", "Attacca us", "PyTorch us",
+                      "Inductor us", "ratio", "limit us", "what ran"], [line(row) for row in rows],
+                     texts=3), ""])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("csv", nargs="+")
+    parser.add_argument("--out", required=True, help="OUT.md is written")
+    options = parser.parse_args()
+    pages.write(options.out + ".md", page(*csv_run.read(*options.csv)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+// Every grouped template, on groups of many sizes and ends of every kind, in both layouts and modes
+// and with epilogues of every kind of operand: right, or refused with a reason; the same bits every
+// time.
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "fmt/format.h"
+
+#include "device/harness.hpp"
+#include "launch/candidate.hpp"
+#include "support/check.hpp"
+
+namespace attacca::testing {
+namespace {
+
+using launch::Candidate;
+using launch::CandidateKind;
+
+// run::Target reads it.
+const bool kGroupedIsOn = setenv("ATTACCA_GROUPED", "1", 0) == 0;
+
+struct GroupedShape {
+  int rows, n, k, groups;
+};
+constexpr GroupedShape kGroupedShapes[] = {
+    {1, 64, 64, 4},     {7, 208, 336, 3},   {16, 144, 1104, 40},
+    {33, 528, 640, 8},  {130, 80, 512, 5},  {300, 272, 200, 2},
+    {515, 144, 64, 33}, {700, 528, 192, 1}, {64, 1040, 320, 128}};
+
+// y: the product; z: another one; h: one with twice the columns. b: a row, r: full, t: a column.
+constexpr const char* kGroupedTails[] = {
+    "y",
+    "silu(y * b) * t",
+    "y * t + r",
+    "cast(gelu(y) + r, f32)",
+    "silu(y) * z",
+    "silu(h[:, :{n}]) * h[:, {n}:]",
+    "silu(h[:, ::2]) * (h[:, 1::2] + b) * t",
+    "cast(silu(y) * z, f32)",
+};
+
+// Ends in any order and of any size, with empty groups, all rows in one, rows behind the last end,
+// or groups alike.
+ir::Tensor ends_of(const GroupedShape& shape, uint32_t kind, uint32_t seed) {
+  std::mt19937 random(seed);
+  ir::Tensor ends = *ir::Tensor::make(ir::DType::S32, {shape.groups});
+  int64_t end = 0;
+  for (int group = 0; group < shape.groups; ++group) {
+    const auto any = static_cast<int64_t>(random() % static_cast<uint32_t>(shape.rows + 1));
+    if (kind == 0) end = any + static_cast<int64_t>(random() % 200) - 100;
+    if (kind == 1 && random() % 3 == 0) end += any / 3;
+    if (kind == 2) end = group < shape.groups / 2 ? 0 : shape.rows;
+    if (kind == 3) end = int64_t{shape.rows} * (group + 1) / shape.groups;
+    ends.set_integer(group, end);
+  }
+  return ends;
+}
+
+std::string grouped_text(size_t index) {
+  const GroupedShape& shape = kGroupedShapes[index % std::size(kGroupedShapes)];
+  const char* dtype = index / 2 % 2 == 0 ? "bf16" : "f16";
+  std::string tail = kGroupedTails[index % std::size(kGroupedTails)];
+  for (size_t at; (at = tail.find("{n}")) != std::string::npos;)
+    tail.replace(at, 3, std::to_string(shape.n));
+  const bool transposed = index / 4 % 3 != 0;
+  const auto weight = [&](const char* name, int n) {
+    return transposed ? fmt::format(", {}: {}[{}, {}, {}]", name, dtype, shape.groups, n, shape.k)
+                      : fmt::format(", {}: {}[{}, {}, {}]", name, dtype, shape.groups, shape.k, n);
+  };
+  const auto product = [&](const char* result, const char* name) {
+    return fmt::format("  {} = grouped_matmul(x, {}({}), o)\n", result,
+                       transposed ? "transpose" : "", name);
+  };
+  const bool halves = tail.find('h') != std::string::npos;
+  const bool two = tail.find('z') != std::string::npos;
+  const std::string weights =
+      halves ? weight("w", 2 * shape.n) : weight("w", shape.n) + (two ? weight("v", shape.n) : "");
+  const std::string products =
+      halves ? product("h", "w") : product("y", "w") + (two ? product("z", "v") : "");
+  return fmt::format(
+      "graph grouped(x: {0}[{1}, {2}]{3}, o: s32[{4}], b: {0}[{5}], r: {0}[{1}, {5}], "
+      "t: {0}[{1}, 1]) {{\n{6}  return {7}\n}}\n",
+      dtype, shape.rows, shape.k, weights, shape.groups, shape.n, products, tail);
+}
+
+std::vector<Prepared> make_grouped_cases(ir::Mode mode) {
+  constexpr size_t kCount = 144;  // every shape, tail and kind of ends meets
+  std::vector<Prepared> prepared(kCount);
+  in_parallel(kCount, [&](int i) {
+    const auto index = static_cast<size_t>(i);
+    const GroupedShape& shape = kGroupedShapes[index % std::size(kGroupedShapes)];
+    const auto seed = static_cast<uint32_t>(index + 1);
+    prepared[index] = prepare_text(
+        grouped_text(index), {{"o", ends_of(shape, static_cast<uint32_t>(index / 9 % 4), seed)}},
+        seed, mode);
+    ATTACCA_CHECK(prepared[index].each->problem.products[0].groups.has_value(), "no groups");
+  });
+  return prepared;
+}
+const std::vector<Prepared>& grouped_cases(ir::Mode mode) {
+  static const std::vector<Prepared> fp32 = make_grouped_cases(ir::Mode::Fp32);
+  static const std::vector<Prepared> eager = make_grouped_cases(ir::Mode::Eager);
+  return mode == ir::Mode::Eager ? eager : fp32;
+}
+
+std::vector<std::string> grouped_templates() {
+  std::vector<std::string> names;
+  for (const templates::Template& each : toolbox()->catalog().templates())
+    if (each.grouped) names.push_back(each.name);
+  names.push_back("");  // the unfused path
+  return names;
+}
+
+class GroupedTemplates : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GroupedTemplates, computeEveryCaseRightOrRefuseIt) {
+  run_all(GetParam(), grouped_cases(ir::Mode::Fp32), 0x1p-7);
+}
+TEST_P(GroupedTemplates, computeEveryCaseOfEagerModeRightOrRefuseIt) {
+  run_all(GetParam(), grouped_cases(ir::Mode::Eager), 0x1p-7);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, GroupedTemplates, ::testing::ValuesIn(grouped_templates()),
+                         template_test_name);
+
+// The same bits every time, on one launch after the other.
+TEST(GroupedRuns, giveTheSameBitsEveryTime) {
+  ASSERT_TRUE(kGroupedIsOn);
+  for (const Prepared& prepared : grouped_cases(ir::Mode::Fp32)) {
+    if (prepared.each->problem.m < 500) continue;
+    for (const std::string& kernel : grouped_templates()) {
+      if (kernel.empty() || is_refused(*prepared.each, kernel)) continue;
+      const Candidate candidate{.kind = CandidateKind::Fused, .kernel = kernel};
+      const auto first = run_candidate(*prepared.each, candidate);
+      ASSERT_TRUE(first) << to_string(first.error());
+      for (int i = 0; i < 2; ++i) {
+        const auto again = run_candidate(*prepared.each, candidate);
+        ASSERT_TRUE(again);
+        EXPECT_EQ("", compare_bits(*again, *first)) << kernel;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attacca::testing
