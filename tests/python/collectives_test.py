@@ -43,6 +43,14 @@ def doubled(x, w):
     return F.silu(rows() @ wide) * (rows() @ (2 * wide))
 
 
+def crossing(x, w):
+    """The product's result is summed over the ranks before the other sum, which is added to it, is
+    begun."""
+    y = torch.relu(funcol.all_reduce(x, "sum", dist.group.WORLD) @ w)
+    first = funcol.all_reduce(y, "sum", dist.group.WORLD)
+    return first, y + funcol.all_reduce(x[:, :12], "sum", dist.group.WORLD)
+
+
 class Collectives(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -72,6 +80,12 @@ class Collectives(unittest.TestCase):
         fused, = self.compile(doubled, {}).fused
         self.assertEqual(sum(name.startswith("mm") for name in fused.nodes), 2)
         self.assertEqual(self.compile(doubled, OVERLAP).fused, ())
+
+    def test_collectives_keep_their_order(self):
+        graph = self.compile(crossing, {})
+        self.assertEqual(graph.fused, ())
+        self.assertIn("its call would move a collective behind another",
+                      [left.reason for left in graph.left])
 
     def test_others_are_fused(self):
         self.assertEqual(len(self.compile(with_both, OVERLAP).fused), 1)

@@ -28,7 +28,7 @@ from ._graph.regions import (
     reading,
     writes_in_place,
 )
-from ._graph.replace import remove_unused, replace
+from ._graph.replace import moves_collectives, remove_unused, replace
 from ._graph.static import hint
 from ._graph.surroundings import around
 from ._judge import NO_TUNING, QUICK, THOROUGH, Budget, judge, not_compared
@@ -180,6 +180,10 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
     for region, verdict in zip(found.regions, verdicts):
         if verdict.keep:
             region = reading(region, replaced)
+        if verdict.keep and moves_collectives(region):
+            left.append(Left(region.outputs[0].name, "region",
+                             "its call would move a collective behind another"))
+        elif verdict.keep:
             fused.append(_report.Entry(tuple(n.name for n in region.covers),
                                         tuple(n.name for n in region.outputs),
                                         str(region.outputs[0].meta["val"].device), verdict.reason,

@@ -61,11 +61,17 @@ def _left_dead(region: Region) -> set[torch.fx.Node]:
     return covers - stays
 
 
-def _place(region: Region, dead: set[torch.fx.Node]) -> torch.fx.Node:
-    """The place for the call, right after the last input; users of its outputs are moved after
-    it."""
+def moves_collectives(region: Region) -> bool:
+    """Whether collectives would come behind others if the region were replaced. Ranks that decide
+    otherwise about the region would then meet in different collectives."""
+    return any(node.op == "call_function" and str(node.target).startswith("_c10d_functional.")
+               for node in _moved(region, _left_dead(region)))
+
+
+def _moved(region: Region, dead: set[torch.fx.Node]) -> set[torch.fx.Node]:
+    """The users of the region's outputs that come before its last input, with what depends on
+    them."""
     last = max(region.inputs)
-    # Users of outputs that come before the last input are moved, with what depends on them.
     moved: set[torch.fx.Node] = set()
     pending = list(region.outputs)
     while pending:
@@ -73,8 +79,15 @@ def _place(region: Region, dead: set[torch.fx.Node]) -> torch.fx.Node:
                  if not last < user and user not in dead and user.op != "output"} - moved
         moved |= users
         pending += users
+    return moved
+
+
+def _place(region: Region, dead: set[torch.fx.Node]) -> torch.fx.Node:
+    """The place for the call, right after the last input; users of its outputs are moved after
+    it."""
+    last = max(region.inputs)
     after = last
-    for node in sorted(moved):
+    for node in sorted(_moved(region, dead)):
         after.append(node)
         after = node
     place = last.next
