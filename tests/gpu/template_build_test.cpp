@@ -143,7 +143,7 @@ TEST(TemplateBuild, EveryFamilyAssemblesForEveryArchitectureThatMayRunIt) {
       EXPECT_EQ(capability_of(*cubin), capability) << kernel->name;
       assembled[capability].insert(key.first);
     }
-  const std::set<std::string> any = {"mma", "pointwise"};
+  const std::set<std::string> any = {"mma", "packed", "pointwise"};
   for (const int capability : {80, 89, 100, 120})
     EXPECT_TRUE(std::includes(assembled[capability].begin(), assembled[capability].end(),
                               any.begin(), any.end()))

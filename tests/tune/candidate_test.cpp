@@ -435,6 +435,39 @@ problem::Problem packed(int64_t m, int64_t n, int64_t k) {
                  {{{"M", m}}});
 }
 
+// Hopper has forms of its own; other devices take those for all of them.
+TEST(Candidates, FormsForAllDevicesAreNamedOnHopper) {
+  constexpr const char* kPortable = "packed_mma_i4_bf16_8x32_f2_d16";
+  ASSERT_NE(built().find(kPortable), nullptr);
+  const problem::Problem made = packed(4, 4096, 4096);
+  EXPECT_TRUE(mentions(reasons(candidates(made))[kPortable], "only if it is named"));
+  const launch::Candidates named = tune::fused_candidates(made, built(), h200(), {"packed_mma_*"});
+  EXPECT_TRUE(ranked(named, kPortable));
+  for (const char* device : {"a100", "l40s"})
+    EXPECT_TRUE(ranked(candidates(made, *gpu::known_device(device)), kPortable)) << device;
+}
+
+// 4-bit weights with scales of u8 are multiplied by s8 alone; only their kernels read them.
+TEST(Candidates, WholeWeightsAreMultipliedByBytes) {
+  constexpr const char* kBytes = "packed_wgmma_i4_s8_64x128_1x1_f2_d16";
+  ASSERT_NE(built().find(kBytes), nullptr);
+  const problem::Problem made =
+      problem(fmt::format("a: s8[64, 4096], w: u8[{}], t: f32[64, 1], c: f32[4096]",
+                          256 + 4096 * 4096 / 2 + 4096 * 32),
+              "y = a @ transpose(unpack(w, [4096, 4096], weights=s8, bits=4, group=128, scales=u8, "
+              "dtype=s8))\n  return cast(cast(y, f32) * t * c, bf16)");
+  for (const ir::Mode mode : {ir::Mode::Fp32, ir::Mode::Eager}) {
+    problem::Problem each = made;
+    each.mode = mode;
+    const launch::Candidates all = tune::fused_candidates(each, built(), h200(), {"packed_*"});
+    EXPECT_TRUE(ranked(all, kBytes)) << reasons(all)[kBytes];
+    EXPECT_TRUE(mentions(reasons(all)[kOfHalfTheRows], "16-bit scales; scales=u8"));
+  }
+  EXPECT_TRUE(mentions(reasons(tune::fused_candidates(packed(64, 4096, 4096), built(), h200(),
+                                                      {"packed_*"}))[kBytes],
+                       "8-bit scales; scales=bf16"));
+}
+
 // 112 tiles for each 256 rows; at most 66 that are left over take half a round. A kernel that
 // shares them is expected to be faster by it, and not otherwise.
 TEST(Candidates, BlocksShareTheLastTiles) {

@@ -127,15 +127,22 @@ class Source {
     batched_ = false;
     n_ = 64 * (1 + number(4));
     k_ = 64 * (1 + number(4));
-    const auto [dtype, scales, unpacked] = pick<std::tuple<const char*, const char*, const char*>>(
-        {{"bf16", "bf16", "bf16"}, {"f16", "f16", "f16"}, {"bf16", "f32", "f32"}});
-    const int groups = k_ / 64, width = scales[0] == 'f' && scales[1] == '3' ? 4 : 2;
-    const int bits = pick<int>({4, 8});
+    const auto [dtype, scales, unpacked] =
+        pick<std::tuple<const char*, const char*, const char*>>({{"bf16", "bf16", "bf16"},
+                                                                 {"f16", "f16", "f16"},
+                                                                 {"bf16", "f32", "f32"},
+                                                                 {"s8", "u8", "s8"}});
+    const std::string_view of_scales = scales;
+    const int width = of_scales == "f32" ? 4 : of_scales == "u8" ? 1 : 2;
+    const int bits = of_scales == "u8" ? 4 : pick<int>({4, 8}),
+              group = of_scales == "u8" ? 128 : 64;
+    if (of_scales == "u8") k_ *= 2;
+    const int groups = k_ / group;
     const int bytes = 256 + n_ * k_ * bits / 8 + (n_ * groups * width + 255) / 256 * 256;
     return tail(matrix("a", dtype, m_, k_) + fmt::format(", w: u8[{}]", bytes),
                 fmt::format("y = cast(a @ transpose(unpack(w, [{}, {}], weights=s8, "
-                            "bits={}, group=64, scales={}, dtype={})), f32)",
-                            n_, k_, bits, scales, unpacked));
+                            "bits={}, group={}, scales={}, dtype={})), f32)",
+                            n_, k_, bits, group, scales, unpacked));
   }
 
   std::pair<std::string, std::string> widened() {
@@ -218,7 +225,7 @@ TEST(Legality, WhatIsRankedIsLaunchedAndWhatIsNotHasAReason) {
     problem::Problem problem = *made.problem;
     problem.outer.clear();
     if (problem.products.empty() || problem.empty()) continue;
-    const launch::Candidates all = fused_candidates(problem, *catalog, device);
+    const launch::Candidates all = fused_candidates(problem, *catalog, device, {"*"});
     EXPECT_EQ(all.ranked.size() + all.excluded.size(), kernels.size());
     for (const launch::Exclusion& each : all.excluded) EXPECT_NE(each.reason, "") << each.kernel;
     uint64_t memory_at = 0;
