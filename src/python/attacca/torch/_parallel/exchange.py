@@ -128,7 +128,7 @@ class Pieces:
     def _memory(self, size: int) -> Any:
         from torch.distributed import _symmetric_memory
 
-        return _symmetric_memory.get_symm_mem_workspace(self._name, min_size=size)
+        return _symmetric_memory.get_symm_mem_workspace(self._name, min_size=max(size, 1))
 
     @staticmethod
     def _stream(device: torch.device) -> Any:
