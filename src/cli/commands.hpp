@@ -48,7 +48,7 @@ struct ExplainArgs {
   bool unfused = false;
   bool json = false;
   bool dot = false;
-  std::string svg;  // a file to write
+  std::string svg, html;  // files to write; empty: none
   std::string device = "cpu";
   std::string as;  // a device that need not exist: gpu::known_device
   std::vector<std::string> dims;

@@ -79,6 +79,7 @@ void add_explain(CLI::App& app, ExplainArgs& args, Action& action) {
   command->add_flag("--json", args.json, "Print JSON");
   command->add_flag("--dot", args.dot, "Print a Graphviz graph");
   command->add_option("--svg", args.svg, "Draw to this file (needs dot)");
+  command->add_option("--html", args.html, "Write a page whose regions open (needs dot)");
   command->add_option("--device", args.device,
                       "cuda or cuda:N: also rank the templates for each product");
   command->add_option("--as", args.as,

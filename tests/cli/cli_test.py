@@ -7,6 +7,7 @@ import html.parser
 import json
 import os
 import pathlib
+import re
 import sqlite3
 import subprocess
 import sys
@@ -284,6 +285,48 @@ class Commands(Cli):
         svg = self.folder / "graph.svg"
         self.assertEqual(attacca("explain", graph, "--svg", svg)[0], 0)
         self.assertIn("<svg", svg.read_text())
+
+    def deep(self, layers):
+        """Equal layers of four regions, and one region before and behind them."""
+        text = "".join(f"  h{i} = relu(x{i} @ w)\n  t{i} = sum(h{i}, axes=[1], keepdims=true)\n"
+                       f"  y{i} = (h{i} - t{i}) @ w\n  x{i + 1} = y{i} @ w\n"
+                       for i in range(layers))
+        return self.write(f"graph deep(x: f32[M, 8], w: f32[8, 8]) {{\n  x0 = exp(x)\n{text}"
+                          f"  return tanh(x{layers} @ w + x)\n}}\n")
+
+    def test_explain_draws_parts_that_repeat_once(self):
+        regions = len(json.loads(attacca("explain", self.deep(300), "--json")[1])["regions"])
+        self.assertGreater(regions, 1000)
+        code, dot, err = attacca("explain", self.deep(300), "--dot")
+        self.assertEqual((code, err), (0, ""))
+        boxes = [int(each) for each in re.findall(r"(?m)^ +r(\d+) \[", dot)]
+        self.assertLess(len(boxes), 15)
+        (times, first, last), = re.findall(r'label="(\d+) times: regions (\d+) to (\d+)"', dot)
+        part = (int(last) - int(first) + 1) / int(times)
+        self.assertEqual(len(boxes), regions - (int(times) - 1) * part)
+        self.assertGreaterEqual(int(times), 299)
+        arrows = [(int(a), int(b)) for a, b in re.findall(r"(?m)^ +r(\d+) -> r(\d+)", dot)]
+        self.assertLessEqual({each for arrow in arrows for each in arrow}, {*boxes})
+        self.assertIn("style=dashed", dot)
+        self.assertIn("shape=ellipse", dot)  # x
+        self.assertIn("out:out0", dot)
+
+    def test_explain_pages_open_regions(self):
+        page = self.folder / "page.html"
+        self.assertEqual(attacca("explain", self.deep(40), "--html", page), (0, "", ""))
+        text = page.read_text()
+        level, = re.findall(r"regions (\d+) to (\d+): (\d+) times the same (\d+) regions", text)
+        first, last, times, length = map(int, level)
+        self.assertEqual(last - first + 1, times * length)
+        opened = [int(each) for each in re.findall(r'<details id="region-(\d+)">', text)]
+        total = len(json.loads(attacca("explain", self.deep(40), "--json")[1])["regions"])
+        self.assertEqual(opened, [*range(1, first + length), *range(last + 1, total + 1)])
+        self.assertEqual(text.count("<svg"), 1 + len(opened))
+        self.assertEqual(text.count("<details"), text.count("</details>"))
+        self.assertIn("region 1: ", text)
+        self.refused("explain", self.write(LINEAR), "--html", page, env={"PATH": "/nowhere"},
+                     what="cannot draw", fix="graphviz")
+        self.assertEqual(page.read_text(), text)
 
     def test_explain_draws_into_a_pipe(self):
         graph, pipe = self.write(LINEAR), self.folder / "pipe"

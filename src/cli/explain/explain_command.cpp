@@ -1,11 +1,10 @@
-#include <csignal>
-#include <cstdio>
 #include <optional>
 
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
 #include "cli/explain/explain_cuda.hpp"
+#include "cli/explain/page.hpp"
 #include "cli/job.hpp"
 #include "cli/target.hpp"
 #include "fuse/explain/explain.hpp"
@@ -16,23 +15,9 @@
 namespace attacca::cli {
 namespace {
 
-// Runs Graphviz's dot on the text. The file is complete or not written.
-Status draw_svg(const std::string& dot, const std::string& path) {
-  ATTACCA_TRY(DraftFile file, DraftFile::create(path));
-  if (file.draft().find('\'') != std::string::npos)
-    return fail("a quote in the file name", "--svg", "use another name");
-  std::signal(SIGPIPE, SIG_IGN);  // if dot is missing, writing to it must not end this process
-  std::FILE* pipe = popen(fmt::format("dot -Tsvg -o '{}' 2>/dev/null", file.draft()).c_str(), "w");
-  const bool written = pipe && std::fwrite(dot.data(), 1, dot.size(), pipe) == dot.size();
-  if (!pipe || pclose(pipe) != 0 || !written)
-    return fail(fmt::format("cannot draw {}", path), "--svg",
-                "install Debian's graphviz and check that the disk has free space");
-  return file.commit();
-}
-
 // The regions are the same for every GPU: to draw them, none need be there.
 Result<run::Target> explained_target(const ExplainArgs& args) {
-  const bool fuse = !args.unfused, draws = args.dot || !args.svg.empty();
+  const bool fuse = !args.unfused, draws = args.dot || !args.svg.empty() || !args.html.empty();
   if (!draws) return target_of(args.device, args.mode, fuse, args.as);
   ATTACCA_TRY(const run::DeviceId id, run::parse_device(args.device, "--device"));
   return run::Target::of(id, *ir::parse_mode(args.mode), fuse, gpu::DeviceInfo());
@@ -44,9 +29,14 @@ Result<int> try_explain(const ExplainArgs& args) {
   ATTACCA_TRY(const run::Prepared prepared, run::prepare(job.graph, target));
   const fuse::Partition& partition = *prepared.partition;
   if (!args.svg.empty()) {
-    ATTACCA_TRY_VOID(draw_svg(fuse::explain_dot(partition), args.svg));
-    return kOk;
+    ATTACCA_TRY(const std::string svg, drawn(fuse::explain_dot(partition), "--svg"));
+    ATTACCA_TRY_VOID(write_file(args.svg, svg));
   }
+  if (!args.html.empty()) {
+    ATTACCA_TRY(const std::string page, explanation_page(partition));
+    ATTACCA_TRY_VOID(write_file(args.html, page));
+  }
+  if (!args.svg.empty() || !args.html.empty()) return kOk;
   if (args.dot) {
     fmt::print("{}", fuse::explain_dot(partition));
     return kOk;

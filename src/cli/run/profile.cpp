@@ -26,29 +26,11 @@ double sum_of(const std::vector<run::RegionTime>& round) {
   return sum;
 }
 
-// "matmul, 2 add, gelu": in the order in which the region's ops appear in the graph.
-std::string ops_of(const fuse::Region& region, const ir::Graph& graph) {
-  std::vector<std::pair<std::string_view, size_t>> counts;
-  for (const ir::Value node : region.nodes) {
-    const std::string_view name = ir::name(graph[node].op);
-    const auto known = std::find_if(counts.begin(), counts.end(),
-                                    [&](const auto& each) { return each.first == name; });
-    if (known == counts.end())
-      counts.emplace_back(name, 1);
-    else
-      ++known->second;
-  }
-  std::vector<std::string> parts;
-  for (const auto& [name, count] : counts)
-    parts.push_back(count == 1 ? std::string(name) : fmt::format("{} {}", count, name));
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
 Profile::Region describe(const fuse::Region& region, const fuse::Partition& partition) {
   Profile::Region made;
   made.number = static_cast<size_t>(&region - partition.regions.data()) + 1;
   made.kind = fuse::kind_name(region.kind);
-  made.ops = ops_of(region, partition.graph);
+  made.ops = fuse::ops_text(partition.graph, region);
   for (const ir::Value output : region.outputs)
     made.outputs.push_back(fmt::format("{}: {}", epilogue::display_name(partition.graph, output),
                                        to_string(partition.graph.type(output))));

@@ -4,9 +4,9 @@
 
 #include "fuse/explain/common.hpp"
 #include "fuse/explain/explain.hpp"
+#include "fuse/explain/overview.hpp"
 
 namespace attacca::fuse {
-namespace {
 
 using ir::Value;
 
@@ -14,12 +14,11 @@ std::string quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
-    result += c;
+    result += c == '\n' ? "\\n" : std::string(1, c);
   }
   return result + "\"";
 }
 
-// Exporters write the whole path of a module: its beginning and its end tell names apart.
 std::string shortened(const std::string& name) {
   constexpr size_t kMost = 40, kBegin = 12, kEnd = 25;
   if (name.size() <= kMost) return name;
@@ -37,17 +36,15 @@ std::string_view colour(RegionKind kind) {
   return kColours[static_cast<size_t>(kind)];
 }
 
+namespace {
+
 class Dot {
  public:
   explicit Dot(const Partition& partition)
       : partition_(partition), graph_(partition.graph), live_(ir::live(graph_)) {}
 
   std::string run() {
-    out_ = fmt::format(
-        "digraph {} {{\n  rankdir=TB;\n  newrank=true;\n  node [shape=box, "
-        "style=\"rounded,filled\", "
-        "fillcolor=white, fontname=\"Helvetica\"];\n",
-        quoted(graph_.name));
+    begin();
     for (size_t i = 0; i < partition_.regions.size(); ++i) cluster(i + 1, partition_.regions[i]);
     const auto numbers = region_numbers(partition_);
     for (uint32_t id = 0; id < graph_.size(); ++id)
@@ -62,7 +59,29 @@ class Dot {
     return out_ + "}\n";
   }
 
+  std::string run(size_t index) {
+    const Region& region = partition_.regions[index];
+    begin();
+    cluster(index + 1, region);
+    std::set<Value> around;
+    for (const Value member : region.nodes)
+      for (const Value operand : graph_[member].operands)
+        if (shown(operand) && !is_tensor(operand)) around.insert(operand);
+    for (const Value member : region.nodes) around.erase(member);
+    for (const Value value : around) node(value, fmt::format("n{}", value.id), "  ");
+    for (const Value member : region.nodes) edges(member);
+    return out_ + "}\n";
+  }
+
  private:
+  void begin() {
+    out_ = fmt::format(
+        "digraph {} {{\n  rankdir=TB;\n  newrank=true;\n  node [shape=box, "
+        "style=\"rounded,filled\", "
+        "fillcolor=white, fontname=\"Helvetica\"];\n",
+        quoted(graph_.name));
+  }
+
   bool shown(Value value) const { return live_[value.id] && !graph_[value].literal; }
 
   // A constant stands beside each of its readers: lines from one that many share would cross the
@@ -113,7 +132,12 @@ class Dot {
 }  // namespace
 
 std::string explain_dot(const Partition& partition) {
-  return Dot(partition).run();
+  constexpr size_t kMostRegions = 60;
+  return partition.regions.size() > kMostRegions ? overview_dot(partition) : Dot(partition).run();
+}
+
+std::string region_dot(const Partition& partition, size_t index) {
+  return Dot(partition).run(index);
 }
 
 }  // namespace attacca::fuse

@@ -1,5 +1,6 @@
 #include "fuse/explain/explain.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "fmt/format.h"
@@ -47,12 +48,34 @@ std::string call_text(const ir::Graph& graph, Value value) {
   return fmt::format("{}({})", name(node.op), fmt::join(arguments, ", "));
 }
 
+std::string ops_text(const ir::Graph& graph, const Region& region) {
+  std::vector<std::pair<std::string_view, size_t>> counts;
+  for (const Value node : region.nodes) {
+    const std::string_view name = ir::name(graph[node].op);
+    const auto known = std::find_if(counts.begin(), counts.end(),
+                                    [&](const auto& each) { return each.first == name; });
+    if (known == counts.end())
+      counts.emplace_back(name, 1);
+    else
+      ++known->second;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [name, count] : counts)
+    parts.push_back(count == 1 ? std::string(name) : fmt::format("{} {}", count, name));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 namespace {
 
 class Text {
  public:
   explicit Text(const Partition& partition)
       : partition_(partition), graph_(partition.graph), numbers_(region_numbers(partition)) {}
+
+  std::string run(size_t index) {
+    add_region(index + 1, partition_.regions[index]);
+    return out_.substr(1);
+  }
 
   std::string run() {
     out_ = fmt::format("graph {}\n", graph_.name);
@@ -148,6 +171,10 @@ class Text {
 
 std::string explain_text(const Partition& partition) {
   return Text(partition).run();
+}
+
+std::string region_text(const Partition& partition, size_t index) {
+  return Text(partition).run(index);
 }
 
 }  // namespace attacca::fuse
