@@ -74,7 +74,9 @@ TEST(OnnxModel, ErrorsNameTheNode) {
 TEST(OnnxModel, BrokenGraphsAreErrors) {
   const auto what = [](Model& model) { return error_of(model).what; };
   const auto x = [] { return Model().input("x", {"4"}); };
-  // A cycle, or nodes out of order.
+  // A cycle; a name that nothing defines.
+  EXPECT_EQ(what(x().node("Add", {"x", "b"}, {"y"}).output("y")),
+            "nothing before it defines its input b");
   EXPECT_EQ(what(x().node("Add", {"x", "b"}, {"a"}).node("Relu", {"a"}, {"b"}).output("b")),
             "nothing before it defines its input b");
   EXPECT_EQ(what(x().node("Relu", {"x"}, {"y"}).node("Exp", {"x"}, {"y"}).output("y")),
@@ -90,6 +92,27 @@ TEST(OnnxModel, BrokenGraphsAreErrors) {
   EXPECT_EQ(what(x().input("u", {"4"}, onnx::TensorProto::UINT16).output("u")),
             "ONNX element type uint16 is not supported");
   EXPECT_EQ(what(Model(0).input("x", {"4"}).output("x")), "opset 0 is not supported");
+}
+
+TEST(OnnxModel, NodesMayStandInAnyOrder) {
+  const auto printed = [](const Model& model) {
+    const auto graph = parse_onnx(model.bytes());
+    return graph ? ir::print_graph(*graph) : to_string(graph.error());
+  };
+  EXPECT_EQ(printed(Model()
+                        .input("x", {"4"})
+                        .node("Sub", {"b", "c"}, {"y"})
+                        .node("Relu", {"a"}, {"b"})
+                        .node("Exp", {"x"}, {"a"})
+                        .node("Tanh", {"a"}, {"c"})
+                        .output("y")),
+            printed(Model()
+                        .input("x", {"4"})
+                        .node("Exp", {"x"}, {"a"})
+                        .node("Relu", {"a"}, {"b"})
+                        .node("Tanh", {"a"}, {"c"})
+                        .node("Sub", {"b", "c"}, {"y"})
+                        .output("y")));
 }
 
 TEST(OnnxModel, NamesWithNulAreErrors) {

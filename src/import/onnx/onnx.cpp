@@ -8,6 +8,7 @@
 #include "import/onnx/functions.hpp"
 #include "import/onnx/names.hpp"
 #include "import/onnx/ops.hpp"
+#include "import/onnx/order.hpp"
 #include "import/onnx/tensor.hpp"
 #include "import/onnx/wire.hpp"
 
@@ -219,8 +220,8 @@ class Importer {
   }
 
   Status add_nodes(const Nodes& nodes, Scope& scope) {
-    for (const auto& node : nodes)
-      if (auto status = add_node(node, scope); !status) return at(status.error(), place(node));
+    for (const onnx::NodeProto* node : in_order(nodes))
+      if (auto status = add_node(*node, scope); !status) return at(status.error(), place(*node));
     return {};
   }
 
@@ -266,7 +267,7 @@ class Importer {
       const auto found = scope.values.find(name);
       if (found == scope.values.end())
         return fail(fmt::format("nothing before it defines its input {}", printable(name)), {},
-                    "nodes must be sorted and free of cycles");
+                    "remove the cycle, or define it");
       inputs.push_back(&found->second);
     }
     while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();

@@ -1,0 +1,40 @@
+#include "import/onnx/order.hpp"
+
+#include <functional>
+#include <queue>
+#include <string_view>
+#include <unordered_map>
+
+namespace attacca::import {
+
+std::vector<const onnx::NodeProto*> in_order(
+    const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
+  std::unordered_map<std::string_view, int> makers;
+  for (int i = 0; i < nodes.size(); ++i)
+    for (const std::string& output : nodes[i].output())
+      if (!output.empty()) makers.emplace(output, i);
+  std::vector<std::vector<int>> readers(static_cast<size_t>(nodes.size()));
+  std::vector<int> missing(readers.size(), 0);  // inputs whose nodes have no place yet
+  for (int i = 0; i < nodes.size(); ++i)
+    for (const std::string& input : nodes[i].input())
+      if (const auto maker = makers.find(input); maker != makers.end()) {
+        readers[static_cast<size_t>(maker->second)].push_back(i);
+        ++missing[static_cast<size_t>(i)];
+      }
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  for (int i = 0; i < nodes.size(); ++i)
+    if (missing[static_cast<size_t>(i)] == 0) ready.push(i);
+  std::vector<const onnx::NodeProto*> ordered;
+  while (!ready.empty()) {
+    const int next = ready.top();
+    ready.pop();
+    ordered.push_back(&nodes[next]);
+    for (const int reader : readers[static_cast<size_t>(next)])
+      if (--missing[static_cast<size_t>(reader)] == 0) ready.push(reader);
+  }
+  for (int i = 0; i < nodes.size(); ++i)
+    if (missing[static_cast<size_t>(i)] > 0) ordered.push_back(&nodes[i]);
+  return ordered;
+}
+
+}  // namespace attacca::import
