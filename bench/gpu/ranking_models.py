@@ -67,15 +67,15 @@ def read_measured(paths, describer):
 
 BOOSTING = {"trees": 500, "depth": 6, "rate": 0.1, "share": 0.5, "shared": 0.7, "seed": 5}
 PROPOSAL_BOOSTING = BOOSTING | {"trees": 200, "shared": 0.4}
-PROPOSAL_MARGINS = [0, 0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3]
+PROPOSAL_MARGINS = [0, 0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 1.0]
 UNFUSED_BOOSTING = BOOSTING | {"trees": 300, "rate": 0.05, "shared": 0}
 DOUBT_BOOSTING = BOOSTING | {"trees": 80, "rate": 0.05, "shared": 0}
 USUAL_DOUBT, LEAST_DOUBT = 0.1, 0.02  # as logarithms of times
 COARSE = {"trees": 180, "rate": 0.2}  # where trees only serve to tell how sure they are
 FOLDS = 4
 LOSS = 0.93
-MOST_LOSING = 0.005    # by a template
-COST_OF_LOSING = 0.2   # by a proposal: as a logarithm of seconds
+MOST_LOSING = 0.003    # by a template
+COST_OF_LOSING = 1.0   # by a proposal: as a logarithm of seconds
 MOST_CORRECTION = 2  # with the depth, as ranking_tree.cpp has them
 WEIGHT_OF_BARE = 0.5
 

@@ -42,7 +42,7 @@ LOSSES = {
 
 
 def held_out():
-    for name in ("candidates.csv", "candidates2.csv"):
+    for name in ("candidates.csv", "candidates2.csv", "candidates3.csv"):
         with open(SOURCE / "bench/data" / name, encoding="utf-8") as file:
             for problem, times, proposals in ranking_problems.read(file):
                 if problem.held_out:
