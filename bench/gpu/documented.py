@@ -47,6 +47,14 @@ PAGES = [
     Page("gpu-scaled-blocks", "8-bit floats with scales beside cuBLASLt",
          ("scaled_blocks.py --attacca {attacca} --library {library} --out {data}.csv "
           "--minutes {minutes}", "scaled_blocks_page.py {data}.csv --out {data}"), 4),
+    Page("gpu-grouped", "grouped products of layers of experts beside `torch._grouped_mm`",
+         ("grouped.py --attacca {attacca} --library {library} --out {data}.csv --parts up down "
+          "--minutes {minutes}",
+          "grouped.py --attacca {attacca} --library {library} --out {data}-kn.csv --parts up "
+          "--layout kn --layers gpt-oss-20b qwen3-30b-a3b --tokens 16 512 4096 "
+          "--routings uniform --minutes {minutes}",
+          "grouped_page.py {data}.csv {data}-kn.csv --out {data}"), 4,
+         data=("gpu-grouped-kn.csv",)),
     Page("gpu-references",
          "the shapes of other systems' benchmarks: int8, odd sizes, layers of models",
          ("references.py --attacca {attacca} --library {library} --autotune --out {data} "
@@ -72,6 +80,10 @@ PAGES = [
     Page("gpu-user-kernels", "Triton kernels with their tails inside",
          ("user_kernels.py --attacca {attacca} --out {data} --minutes {minutes}",
           "user_kernels.py --page --out {data}"), 2.5, True),
+    Page("gpu-cuda-kernels", "CUDA C++ kernels with CUB, CuTe and CUTLASS, with their tails inside",
+         ("user_kernels.py --cuda --attacca {attacca} --out {data} --minutes {minutes}",
+          "user_kernels.py --cuda --page --out {data}"), 3,
+         needs="build/cuda_kernels: `bench/gpu/cuda_kernel_cases.py` makes it where nvcc is"),
     Page("first-call", "random shapes without tuning and tuned, beside eager and Inductor",
          ("first_call.py --csv {data}.csv --minutes {minutes}",
           "first_call.py --page {data}.csv --out {data}"), 6),
@@ -87,7 +99,8 @@ PAGES = [
 ]
 
 # Pages with the shapes of reference systems, each beside its peers in turns.
-REFERENCES = ("gpu-references", "gpu-gates", "gpu-scaled-blocks", "gpu-mixed", "gpu-user-kernels")
+REFERENCES = ("gpu-references", "gpu-gates", "gpu-scaled-blocks", "gpu-mixed", "gpu-user-kernels",
+              "gpu-cuda-kernels")
 
 NAMES = ("Kernels have been renamed since: a name now begins with its folder's in "
          "src/templates/kernels (`bf16_*` is `cutlass_*`, `sm90_*` is `wgmma_*`, `sm80_*` and "

@@ -5,7 +5,7 @@
 """
 
 import argparse
-import math
+from statistics import geometric_mean
 
 import csv_run
 import machine
@@ -19,6 +19,7 @@ the ops one by one; *Inductor*: the same under `torch.compile`. *Ratio*: the fas
 Attacca's, above 1 where Attacca is faster. *Limit*: what memory at 4.3 TB/s or tensor cores at 700
 TFLOP/s allow. Microseconds, medians of CUDA graphs that walk several draws, in turns."""
 LAYOUTS = {"nk": "(N, K)", "kn": "(K, N)"}
+LEAST, NEAR = 1.05, 0.8  # of the ratio, of the limit's speed from 16 tokens on
 
 
 def line(row):
@@ -29,12 +30,25 @@ def line(row):
 
 def summary(rows):
     """A line for each number of tokens: the geometric mean of the ratios, and the least."""
-    lines = []
-    for tokens in sorted({int(row["tokens"]) for row in rows}):
-        ratios = [float(row["ratio"]) for row in rows if int(row["tokens"]) == tokens]
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        lines.append([tokens, len(ratios), f"{mean:.2f}", f"{min(ratios):.2f}"])
-    return lines
+    counts = sorted({int(row["tokens"]) for row in rows})
+    parts = [[row for row in rows if int(row["tokens"]) == tokens] for tokens in counts] + [rows]
+    return [[tokens, len(some), f"{geometric_mean(float(row['ratio']) for row in some):.2f}",
+             f"{min(float(row['ratio']) for row in some):.2f}"]
+            for tokens, some in zip([*counts, "all"], parts)]
+
+
+def named(row):
+    return (f"{row['layer']}, {row['part']}, {LAYOUTS[row['layout']]}, {row['tokens']} tokens, "
+            f"{row['routing']}")
+
+
+def below(rows):
+    """What misses a goal."""
+    slow = [f"{named(row)}: {row['ratio']}" for row in rows if float(row["ratio"]) < LEAST]
+    far = [f"{named(row)}: {row['share']}" for row in rows
+           if int(row["tokens"]) >= 16 and float(row["share"]) < NEAR]
+    return [*pages.listed(f"Less than {LEAST} times as fast as PyTorch:", slow),
+            *pages.listed(f"Less than {NEAR} of the limit's speed, from 16 tokens on:", far)]
 
 
 def page(facts, rows):
@@ -43,7 +57,7 @@ def page(facts, rows):
         f"On {machine.described(facts)}. Made by `bench/gpu/grouped.py` and `grouped_page.py`.", "",
         pages.paragraph(HOW), "", *([facts["note"], ""] if "note" in facts else []),
         *pages.table(["tokens", "cases", "ratio, geometric mean", "least"], summary(rows), texts=0),
-        "",
+        "", *below(rows),
         *pages.table(["layer", "part", "weights", "tokens", "routing", "Attacca us", "PyTorch us",
                       "Inductor us", "ratio", "limit us", "what ran"], [line(row) for row in rows],
                      texts=3), ""])
