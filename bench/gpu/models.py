@@ -93,9 +93,16 @@ def measure(case, model, inputs, args):
             if contender == "attacca":
                 row |= decided()
             torch._dynamo.reset()
+            known = cache_misses()
             _, row[f"{contender}_warm_s"] = first_result(contender, model, inputs, args)
+            if cache_misses() > known:
+                row["note"] = f"{contender}'s warm start found nothing in Inductor's cache"
         torch._dynamo.reset()
         return row | times(model, inputs, args, order, folder)
+
+
+def cache_misses():
+    return torch._dynamo.utils.counters["inductor"]["fxgraph_cache_miss"]
 
 
 def caches(folder):
