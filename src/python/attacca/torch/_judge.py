@@ -30,7 +30,8 @@ from ._ops.region import uncounted
 from ._report_view import Measuring
 from ._timing import NoMemory
 
-_WORKERS = 4  # regions whose kernels are built at the same time
+# Regions whose kernels are built at the same time.
+_WORKERS = max(4, min(8, (os.cpu_count() or 1) // 2))
 _COMPILING = 0.4  # seconds in which Inductor compiles most regions
 _NO_TIME = "not measured: the time for measuring was over"
 
