@@ -152,10 +152,9 @@ packed_mma(i8   bf16 16 FRAGMENTS 4 WARPS 1 4 PANEL 4 PANELS 3 DEPTH 2 BLOCKS 3 
 
 # The same for many rows: wgmma takes the weights from registers (packed/feed.cuh). In a name, 1x2
 # means that the blocks of a cluster load their common rows of A once, 1x1x2 that they share K, and
-# 1x2_tail that they share K of the last tiles only. UNTRIED: not measured yet; sm_90 runs it only
-# if it is named.
+# 1x2_tail that they share K of the last tiles only.
 macro(packed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(PACKED "PINGPONG;DIRECT;SHARED_TAIL;UNTRIED;FEW" "RESULT;SCALES" "FULL"
+  cmake_parse_arguments(PACKED "PINGPONG;DIRECT;SHARED_TAIL;FEW" "RESULT;SCALES" "FULL"
                         ${ARGN})
   packed_codes(${CODES} ${TYPE})
   string(REPLACE "x" ";" cluster_blocks ${CLUSTER}x1)
@@ -181,10 +180,6 @@ macro(packed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
   if(PACKED_FEW)
     set(few_option FEW)
   endif()
-  set(untried "")
-  if(PACKED_UNTRIED)
-    set(untried ONLY_NAMED_ON=90)
-  endif()
   attacca_full_slots("${PACKED_FULL}")
   set(tile ${TILE_M}x${TILE_N}_${CLUSTER}${schedule})
   attacca_template(packed_wgmma_${CODES}_${TYPE}_${tile}${suffix}_f${fulls}_d${PACKED_RESULT}
@@ -195,7 +190,7 @@ macro(packed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
                            SHARED_TAIL=${shared_tail} STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=1
                            PINGPONG=${pingpong}
                            B_K_MAJOR=1 ALTERNATE=0 DIRECT=${direct} ${codes_defines} ${slots}
-                           HOLE_RESULT0=${PACKED_RESULT} ${untried})
+                           HOLE_RESULT0=${PACKED_RESULT})
 endmacro()
 
 #           codes A   tile    cluster stages blocks
@@ -247,25 +242,22 @@ packed_wgmma(i8   bf16 128 128 1x2   8  1 PINGPONG SCALES 32)
 packed_wgmma(i4   f16  128 128 1x2   10 1 PINGPONG SCALES 32)
 packed_wgmma(i4   bf16 128 128 1x2   10 1 PINGPONG RESULT 32)
 packed_wgmma(i8   bf16 128 128 1x2   8  1 PINGPONG RESULT 32)
-packed_wgmma(i4   bf16 64  256 1x1   10 1 UNTRIED FEW)
-packed_wgmma(i4   bf16 64  256 1x1x2 8  1 UNTRIED)
-packed_wgmma(i4   bf16 128 256 1x1   6  1 UNTRIED)
-packed_wgmma(i4   bf16 64  64  1x1x4 8  2 UNTRIED)
-packed_wgmma(i4   bf16 32  64  1x1x4 8  3 UNTRIED)
+packed_wgmma(i4   bf16 64  256 1x1   10 1 FEW)
+packed_wgmma(i4   bf16 64  256 1x1x2 8  1)
 
 # 4-bit weights with scales of u8, times s8 (packed/whole/feed.cuh).
-packed_wgmma(i4   s8   16  64  1x1   8  3 UNTRIED)
-packed_wgmma(i4   s8   16  64  1x1x2 8  3 UNTRIED)
-packed_wgmma(i4   s8   16  128 1x1   8  2 UNTRIED)
-packed_wgmma(i4   s8   16  128 1x1x2 8  2 UNTRIED)
-packed_wgmma(i4   s8   32  64  1x1   7  3 UNTRIED)
-packed_wgmma(i4   s8   32  128 1x1   7  2 UNTRIED)
-packed_wgmma(i4   s8   32  128 1x1x2 7  2 UNTRIED)
-packed_wgmma(i4   s8   64  64  1x1   7  2 UNTRIED)
-packed_wgmma(i4   s8   64  64  1x1x2 6  2 UNTRIED)
-packed_wgmma(i4   s8   64  128 1x1   5  2 UNTRIED FEW)
-packed_wgmma(i4   s8   64  128 1x1x2 4  2 UNTRIED)
-packed_wgmma(i4   s8   128 128 1x2   7  1 PINGPONG UNTRIED)
-packed_wgmma(i4   s8   256 128 1x2   4  1 DIRECT UNTRIED FULL 0)
-packed_wgmma(i4   s8   64  128 1x1   5  2 UNTRIED RESULT 32)
-packed_wgmma(i4   s8   64  128 1x1   5  2 UNTRIED RESULT 8)
+packed_wgmma(i4   s8   16  64  1x1   8  3)
+packed_wgmma(i4   s8   16  64  1x1x2 8  3)
+packed_wgmma(i4   s8   16  128 1x1   8  2)
+packed_wgmma(i4   s8   16  128 1x1x2 8  2)
+packed_wgmma(i4   s8   32  64  1x1   7  3)
+packed_wgmma(i4   s8   32  128 1x1   7  2)
+packed_wgmma(i4   s8   32  128 1x1x2 7  2)
+packed_wgmma(i4   s8   64  64  1x1   7  2)
+packed_wgmma(i4   s8   64  64  1x1x2 6  2)
+packed_wgmma(i4   s8   64  128 1x1   5  2 FEW)
+packed_wgmma(i4   s8   64  128 1x1x2 4  2)
+packed_wgmma(i4   s8   128 128 1x2   7  1 PINGPONG)
+packed_wgmma(i4   s8   256 128 1x2   4  1 DIRECT FULL 0)
+packed_wgmma(i4   s8   64  128 1x1   5  2 RESULT 32)
+packed_wgmma(i4   s8   64  128 1x1   5  2 RESULT 8)

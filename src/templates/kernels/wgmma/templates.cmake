@@ -6,8 +6,7 @@
 #   fast        the tensor cores alone sum products of 8-bit floats (PROMOTE 0)
 #   scaled      blocks of A and B have scales
 #   overlapN    sums of a tile of k are added while the next one is multiplied; the second
-#               warpgroup follows N tiles of k behind the first one (not measured on sm_90 yet,
-#               which therefore runs it only if it is named: ONLY_NAMED_ON)
+#               warpgroup follows N tiles of k behind the first one
 #   gate        two products of one A
 #   direct      results and the full operand move by TMA
 # and the element (common/element.cuh) unless it is bf16. FULL: bits of the full slots, 0 for none.
@@ -79,7 +78,7 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
       set(WGMMA_LAG 0)
     endif()
     string(APPEND name _overlap${WGMMA_LAG})
-    set(overlapped OVERLAPPED=1 LAG=${WGMMA_LAG} ONLY_NAMED_ON=90)
+    set(overlapped OVERLAPPED=1 LAG=${WGMMA_LAG})
   endif()
   if(WGMMA_GATE)
     string(APPEND name _gate)
