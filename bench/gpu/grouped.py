@@ -12,11 +12,7 @@ faster one's time over ours, `limit_us` what memory (4.3 TB/s) or the tensor cor
 allow. `error` and `torch_error` are the largest errors against f64, relative to the largest value
 of the first group's rows. Launches walk several draws, so that experts differ."""
 
-import os
 import sys
-
-# Until grouped kernels are on by default.
-os.environ.setdefault("ATTACCA_GROUPED", "1")
 
 import torch
 import torch.nn.functional as F

@@ -57,7 +57,7 @@ problem::Operands<Span> spans_of(const problem::Problem& problem) {
 // What an operand's memory holds.
 struct Contents {
   double scale = 1;         // of random numbers
-  int64_t ends = 0;         // not 0: the ends of groups that share so many rows evenly
+  int64_t ends = 0;         // not 0: the ends of groups that share so many rows
   bool zeros = false;       // none
   bool is_first_a = false;  // the memory is that of the first product's A
 };
@@ -101,12 +101,12 @@ std::vector<std::byte> random_page(ir::DType dtype, double scale, size_t element
   return page;
 }
 
-// Ends of groups: as many as fit into the memory, with the last one at `rows`. Elements between the
-// ends, where these have a stride, ascend too.
-Status fill_ends(gpu::DeviceMemory& memory, int64_t rows) {
-  std::vector<int32_t> ends(memory.size() / sizeof(int32_t));
-  for (size_t i = 0; i < ends.size(); ++i)
-    ends[i] = static_cast<int32_t>(double(rows) * double(i + 1) / double(ends.size()));
+// The ends of so many groups, to which random routing gave `rows` rows.
+Status fill_ends(gpu::DeviceMemory& memory, int64_t groups, int64_t rows) {
+  std::vector<int32_t> ends(static_cast<size_t>(groups));
+  std::mt19937 random(20261124);
+  for (int64_t row = 0; row < rows; ++row) ++ends[random() % ends.size()];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
   return memory.copy_from(ends.data(), ends.size() * sizeof(int32_t));
 }
 
@@ -154,7 +154,7 @@ Result<OperandSets> OperandSets::make(const std::shared_ptr<launch::Toolbox>& to
     ATTACCA_TRY(auto memory, gpu::DeviceMemory::allocate(device, bytes_of(span, view) + 16));
     ATTACCA_TRY_VOID(content.zeros ? memory.fill(0)
                      : content.ends
-                         ? fill_ends(memory, content.ends)
+                         ? fill_ends(memory, span.count(), content.ends)
                          : fill_random(device, memory, view.dtype, content.scale, pages));
     const int64_t width = ir::size_of(view.dtype);
     // As misaligned as the problem says.

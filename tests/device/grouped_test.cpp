@@ -1,7 +1,6 @@
 // Every grouped template, on groups of many sizes and ends of every kind, in both layouts and modes
 // and with epilogues of every kind of operand: right, or refused with a reason; the same bits every
 // time.
-#include <cstdlib>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -16,9 +15,6 @@ namespace {
 
 using launch::Candidate;
 using launch::CandidateKind;
-
-// run::Target reads it.
-const bool kGroupedIsOn = setenv("ATTACCA_GROUPED", "1", 0) == 0;
 
 struct GroupedShape {
   int rows, n, k, groups;
@@ -126,7 +122,6 @@ INSTANTIATE_TEST_SUITE_P(Gpu, GroupedTemplates, ::testing::ValuesIn(grouped_temp
 
 // The same bits every time, on one launch after the other.
 TEST(GroupedRuns, giveTheSameBitsEveryTime) {
-  ASSERT_TRUE(kGroupedIsOn);
   for (const Prepared& prepared : grouped_cases(ir::Mode::Fp32)) {
     if (prepared.each->problem.m < 500) continue;
     for (const std::string& kernel : grouped_templates()) {

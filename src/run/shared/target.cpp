@@ -1,13 +1,11 @@
 #include "run/shared/target.hpp"
 
-#include "support/environment.hpp"
-
 namespace attacca::run {
 namespace {
 
 // The grouped templates are for this compute capability alone.
 bool fuses_grouped(const gpu::Device& device) {
-  return device.info().capability() == 90 && environment("ATTACCA_GROUPED") == "1";
+  return device.info().capability() == 90;
 }
 
 }  // namespace

@@ -5,11 +5,8 @@ Their writers take a :class:`attacca.torch._graph.importer.NodeCall`.
 """
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
-
-import torch
 
 from ..._functions.pointwise import pointwise
 from ..._functions.products import matrices, product_sizes, rounded_result
@@ -74,12 +71,6 @@ def _int_mm(call: Any, self: Any, mat2: Any) -> Made:
                 product_sizes(call, self, mat2))
 
 
-def _fuses_grouped(device: Any) -> bool:
-    """Whether Attacca's target of this device does, which reads the same variable."""
-    return os.environ.get("ATTACCA_GROUPED") == "1" \
-        and torch.cuda.get_device_capability(device) == (9, 0)
-
-
 @_writes("aten._grouped_mm")
 def _grouped_mm(call: Any, self: Any, mat2: Any, offs: Any = None, bias: Any = None,
                 out_dtype: Any = None) -> Made:
@@ -94,8 +85,6 @@ def _grouped_mm(call: Any, self: Any, mat2: Any, offs: Any = None, bias: Any = N
     rows, matrices = call.sizes(self), call.sizes(mat2)
     if len(rows) != 2 or len(matrices) != 3:
         raise Refused("_grouped_mm whose groups are parts of the sums or of the columns")
-    if call.device.type != "cpu" and not _fuses_grouped(call.device):
-        raise Refused("no kernel for this GPU computes ops after a grouped product")
     return Made(f"grouped_matmul({call.text(self)}, {call.text(mat2)}, {call.text(offs)}{out})",
                 lambda: [rows[0], matrices[2]])
 
