@@ -18,7 +18,8 @@ class Mlp(nn.Module):
         self.down = nn.Linear(inner, width, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.down(F.silu(self.gate(x)) * self.up(x))
+        y: torch.Tensor = x + self.down(F.silu(self.gate(x)) * self.up(x))
+        return y
 
 
 cuda = torch.cuda.is_available()
@@ -29,8 +30,9 @@ whole, x = Mlp().to(device), torch.randn(8, 64, device=device)
 with torch.no_grad():
     wanted = whole(x)
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
-    mlp = parallelize_module(whole, mesh, {"gate": ColwiseParallel(), "up": ColwiseParallel(),
-                                           "down": RowwiseParallel()})
+    mlp: nn.Module = parallelize_module(
+        whole, mesh, {"gate": ColwiseParallel(), "up": ColwiseParallel(),
+                      "down": RowwiseParallel()})
     # On a GPU, leave the policy out: regions are then measured.
     compiled = torch.compile(mlp, backend="attacca", options={"policy": "always"})
     y = compiled(x)
