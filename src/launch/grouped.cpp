@@ -48,7 +48,7 @@ std::optional<Candidate> least_padded(const Toolbox& toolbox, const problem::Pro
   std::optional<Candidate> best;
   int64_t best_tile = 0;
   for (const templates::Template& kernel : toolbox.catalog().templates()) {
-    if (!kernel.grouped) continue;
+    if (!kernel.grouped || kernel.only_named_on == toolbox.device().info().capability()) continue;
     const int64_t tile = kernel.tile.m;
     const bool better = best_tile < rows ? tile > best_tile : tile >= rows && tile < best_tile;
     if (!better) continue;

@@ -189,7 +189,7 @@ std::vector<std::string> templates_of(DType dtype) {
   std::vector<std::string> names = {""};  // the unfused path
   for (const templates::Template& each : toolbox()->catalog().templates())
     if (each.family == templates::Family::Gemm && each.input_types.front() == dtype &&
-        !each.scaled_blocks)
+        !each.scaled_blocks && !each.grouped)
       names.push_back(each.name);
   return names;
 }

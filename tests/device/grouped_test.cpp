@@ -36,6 +36,15 @@ constexpr const char* kGroupedTails[] = {
     "cast(silu(y) * z, f32)",
 };
 
+// The products of bytes are f32 here, and so are b and t.
+constexpr const char* kByteTails[] = {
+    "y",
+    "cast(y * t, bf16)",
+    "cast(silu(y * b) * t, bf16)",
+    "cast(silu(y * t) * (z * b), bf16)",
+    "cast(silu(h[:, :{n}] * t) * (h[:, {n}:] * t), bf16)",
+};
+
 // Ends in any order and of any size, with empty groups, all rows in one, rows behind the last end,
 // or groups alike.
 ir::Tensor ends_of(const GroupedShape& shape, uint32_t kind, uint32_t seed) {
@@ -53,20 +62,25 @@ ir::Tensor ends_of(const GroupedShape& shape, uint32_t kind, uint32_t seed) {
   return ends;
 }
 
-std::string grouped_text(size_t index) {
-  const GroupedShape& shape = kGroupedShapes[index % std::size(kGroupedShapes)];
-  const char* dtype = index / 2 % 2 == 0 ? "bf16" : "f16";
-  std::string tail = kGroupedTails[index % std::size(kGroupedTails)];
+// What is multiplied, and what the tail reads.
+struct Element {
+  std::string factors, operands;
+  bool transposed, fast = false;
+  bool is_byte() const { return factors != operands; }
+};
+
+std::string grouped_text(const GroupedShape& shape, const Element& element, std::string tail) {
   for (size_t at; (at = tail.find("{n}")) != std::string::npos;)
     tail.replace(at, 3, std::to_string(shape.n));
-  const bool transposed = index / 4 % 3 != 0;
+  const bool transposed = element.transposed;
   const auto weight = [&](const char* name, int n) {
-    return transposed ? fmt::format(", {}: {}[{}, {}, {}]", name, dtype, shape.groups, n, shape.k)
-                      : fmt::format(", {}: {}[{}, {}, {}]", name, dtype, shape.groups, shape.k, n);
+    return fmt::format(", {}: {}[{}, {}, {}]", name, element.factors, shape.groups,
+                       transposed ? n : shape.k, transposed ? shape.k : n);
   };
   const auto product = [&](const char* result, const char* name) {
-    return fmt::format("  {} = grouped_matmul(x, {}({}), o)\n", result,
-                       transposed ? "transpose" : "", name);
+    return fmt::format("  {} = {}(grouped_matmul(x, {}({}), o{}){})\n", result,
+                       element.is_byte() ? "cast" : "", transposed ? "transpose" : "", name,
+                       element.fast ? ", fast=true" : "", element.is_byte() ? ", f32" : "");
   };
   const bool halves = tail.find('h') != std::string::npos;
   const bool two = tail.find('z') != std::string::npos;
@@ -75,12 +89,26 @@ std::string grouped_text(size_t index) {
   const std::string products =
       halves ? product("h", "w") : product("y", "w") + (two ? product("z", "v") : "");
   return fmt::format(
-      "graph grouped(x: {0}[{1}, {2}]{3}, o: s32[{4}], b: {0}[{5}], r: {0}[{1}, {5}], "
+      "graph grouped(x: {8}[{1}, {2}]{3}, o: s32[{4}], b: {0}[{5}], r: {0}[{1}, {5}], "
       "t: {0}[{1}, 1]) {{\n{6}  return {7}\n}}\n",
-      dtype, shape.rows, shape.k, weights, shape.groups, shape.n, products, tail);
+      element.operands, shape.rows, shape.k, weights, shape.groups, shape.n, products, tail,
+      element.factors);
 }
 
-std::vector<Prepared> make_grouped_cases(ir::Mode mode) {
+std::string text_of_halves(size_t index) {
+  const char* dtype = index / 2 % 2 == 0 ? "bf16" : "f16";
+  return grouped_text(kGroupedShapes[index % std::size(kGroupedShapes)],
+                      {dtype, dtype, index / 4 % 3 != 0},
+                      kGroupedTails[index % std::size(kGroupedTails)]);
+}
+std::string text_of_bytes(size_t index) {
+  const bool floats = index / 5 % 3 > 0;
+  return grouped_text(kGroupedShapes[index % std::size(kGroupedShapes)],
+                      {floats ? "f8e4m3" : "s8", "f32", true, index / 5 % 3 == 2},
+                      kByteTails[index % std::size(kByteTails)]);
+}
+
+std::vector<Prepared> make_cases(std::string (*text_of)(size_t), ir::Mode mode) {
   constexpr size_t kCount = 144;  // every shape, tail and kind of ends meets
   std::vector<Prepared> prepared(kCount);
   in_parallel(kCount, [&](int i) {
@@ -88,22 +116,27 @@ std::vector<Prepared> make_grouped_cases(ir::Mode mode) {
     const GroupedShape& shape = kGroupedShapes[index % std::size(kGroupedShapes)];
     const auto seed = static_cast<uint32_t>(index + 1);
     prepared[index] = prepare_text(
-        grouped_text(index), {{"o", ends_of(shape, static_cast<uint32_t>(index / 9 % 4), seed)}},
-        seed, mode);
+        text_of(index), {{"o", ends_of(shape, static_cast<uint32_t>(index / 9 % 4), seed)}}, seed,
+        mode);
     ATTACCA_CHECK(prepared[index].each->problem.products[0].groups.has_value(), "no groups");
   });
   return prepared;
 }
 const std::vector<Prepared>& grouped_cases(ir::Mode mode) {
-  static const std::vector<Prepared> fp32 = make_grouped_cases(ir::Mode::Fp32);
-  static const std::vector<Prepared> eager = make_grouped_cases(ir::Mode::Eager);
+  static const std::vector<Prepared> fp32 = make_cases(text_of_halves, ir::Mode::Fp32);
+  static const std::vector<Prepared> eager = make_cases(text_of_halves, ir::Mode::Eager);
   return mode == ir::Mode::Eager ? eager : fp32;
 }
+const std::vector<Prepared>& byte_cases() {
+  static const std::vector<Prepared> made = make_cases(text_of_bytes, ir::Mode::Fp32);
+  return made;
+}
 
-std::vector<std::string> grouped_templates() {
+std::vector<std::string> grouped_templates(bool bytes = false) {
   std::vector<std::string> names;
   for (const templates::Template& each : toolbox()->catalog().templates())
-    if (each.grouped) names.push_back(each.name);
+    if (each.grouped && (ir::size_of(each.input_types.front()) == 1) == bytes)
+      names.push_back(each.name);
   names.push_back("");  // the unfused path
   return names;
 }
@@ -118,6 +151,19 @@ TEST_P(GroupedTemplates, computeEveryCaseOfEagerModeRightOrRefuseIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, GroupedTemplates, ::testing::ValuesIn(grouped_templates()),
+                         template_test_name);
+
+class GroupedBytes : public ::testing::TestWithParam<std::string> {};
+
+// Tensor cores add products of 8-bit floats with about 14 bits of the largest one: those of a tile
+// of k where each tile is summed by itself, else all. In a gate both factors have errors.
+TEST_P(GroupedBytes, computeEveryCaseRightOrRefuseIt) {
+  const auto* kernel = GetParam().empty() ? nullptr : toolbox()->catalog().find(GetParam());
+  const double slack = kernel && kernel->fast_accumulation ? 0x1p-6 : 0x1p-9;
+  run_all(GetParam(), byte_cases(), slack, slack);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, GroupedBytes, ::testing::ValuesIn(grouped_templates(true)),
                          template_test_name);
 
 // The same bits every time, on one launch after the other.

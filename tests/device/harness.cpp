@@ -273,10 +273,11 @@ void run_all(
   fmt::print("{} of {} cases ran\n", ran.load(), faults.size());
 }
 
-void run_all(const std::string& kernel, const std::vector<Prepared>& cases, double unfused_slack) {
-  const double slack = kernel.empty() ? unfused_slack : 0;
+void run_all(const std::string& kernel, const std::vector<Prepared>& cases, double unfused_slack,
+             double slack) {
+  const double allowed = kernel.empty() ? unfused_slack : slack;
   run_all(kernel, cases, [&](const Prepared& prepared, const std::vector<ir::Tensor>& outputs) {
-    return compare_with_reference(prepared.reference, outputs, slack);
+    return compare_with_reference(prepared.reference, outputs, allowed);
   });
 }
 

@@ -87,8 +87,9 @@ bool is_refused(const Case& each, const std::string& kernel);
 void run_all(
     const std::string& kernel, const std::vector<Prepared>& cases,
     const std::function<std::string(const Prepared&, const std::vector<ir::Tensor>&)>& wrong);
-// The same, compared with the reference. The unfused path rounds the product to its dtype, which is
-// most of an f32 result's error: it is allowed `unfused_slack`.
-void run_all(const std::string& kernel, const std::vector<Prepared>& cases, double unfused_slack);
+// The same, compared with the reference; templates are allowed `slack`. The unfused path rounds the
+// product to its dtype, which is most of an f32 result's error: it is allowed `unfused_slack`.
+void run_all(const std::string& kernel, const std::vector<Prepared>& cases, double unfused_slack,
+             double slack = 0);
 
 }  // namespace attacca::testing

@@ -46,6 +46,8 @@ const Case kCases[] = {
     {"a: f8e4m3[M, 8], b: f8e5m2[8, 4]", "a @ b", "f32[M, 4]"},
     {"a: bf16[M, 8], b: bf16[8, 4]", "matmul(a, b, out=f32)", "f32[M, 4]"},
     {"a: f8e4m3[M, 8], b: f8e5m2[8, 4]", "matmul(a, b, out=bf16, fast=true)", "bf16[M, 4]"},
+    {"x: f8e4m3[R, 8], w: f8e4m3[3, 8, 4], o: s32[3]", "grouped_matmul(x, w, o, fast=true)",
+     "f32[R, 4]"},
     {"a: f8e5m2[M, 8], b: f8e5m2[8, 4]", "a @ b", "f32[M, 4]"},
     {"a: f8e5m2[M, 8], b: f8e4m3[8, 4]", "matmul(a, b, out=f8e4m3)",
      "matmul of f8e5m2 with f8e4m3 cannot give f8e4m3"},
@@ -72,8 +74,8 @@ const Case kCases[] = {
     {"x: bf16[2, R, 8], w: bf16[3, 8, 4], o: s32[3]", "grouped_matmul(x, w, o)",
      "grouped_matmul needs rows [R, K] and a matrix [K, N] of each of E groups, got bf16[2, R, 8], "
      "bf16[3, 8, 4]"},
-    {"x: f8e4m3[R, 8], w: f8e4m3[3, 8, 4], o: s32[3]", "grouped_matmul(x, w, o, fast=true)",
-     "grouped_matmul has no fast accumulation"},
+    {"x: bf16[R, 8], w: bf16[3, 8, 4], o: s32[3]", "grouped_matmul(x, w, o, fast=true)",
+     "grouped_matmul of bf16[R, 8], bf16[3, 8, 4] has no fast accumulation"},
     // Scales of blocks.
     {"x: f8e4m3[M, 300], s: f32[M, 3]", "scale_blocks(x, s, [1, 128])", "f32[M, 300]"},
     {"x: s8[130, 64], s: bf16[2, 1]", "scale_blocks(x, s, [128, 128])", "f32[130, 64]"},

@@ -100,6 +100,15 @@ Result<Inferred> infer_elementwise(Op op, const Types& types, ElementwiseAttrs a
   return Inferred{{dtype, std::move(shape)}, std::move(attrs)};
 }
 
+// Sets the product's dtype.
+Status check_product(std::string_view name, const Types& factors, MatMulAttrs& attrs) {
+  ATTACCA_TRY(attrs.dtype, product_dtype(factors[0].dtype, factors[1].dtype, attrs.dtype));
+  if (attrs.fast && !(is_fp8(factors[0].dtype) && is_fp8(factors[1].dtype)))
+    return fail(fmt::format("{} of {} has no fast accumulation", name, type_list(factors)), {},
+                "leave fast= away: products of 8-bit floats alone have it");
+  return {};
+}
+
 Result<Inferred> infer_matmul(const Types& types, MatMulAttrs attrs) {
   const Shape &a = types[0].shape, &b = types[1].shape;
   if (a.size() < 2 || b.size() < 2)
@@ -115,15 +124,11 @@ Result<Inferred> infer_matmul(const Types& types, MatMulAttrs attrs) {
     return fail(fmt::format("matmul cannot broadcast the batch dimensions of {} and {}",
                             to_string(a), to_string(b)),
                 {}, "batch dimensions must be equal or 1");
-  ATTACCA_TRY(const DType dtype, product_dtype(types[0].dtype, types[1].dtype, attrs.dtype));
-  if (attrs.fast && !(is_fp8(types[0].dtype) && is_fp8(types[1].dtype)))
-    return fail(fmt::format("matmul of {} has no fast accumulation", type_list(types)), {},
-                "leave fast= away: products of 8-bit floats alone have it");
-  attrs.dtype = dtype;
+  ATTACCA_TRY_VOID(check_product("matmul", types, attrs));
   Shape shape = *batch;
   shape.push_back(a[a.size() - 2]);
   shape.push_back(b.back());
-  return Inferred{{dtype, std::move(shape)}, std::move(attrs)};
+  return Inferred{{*attrs.dtype, std::move(shape)}, std::move(attrs)};
 }
 
 Result<Inferred> infer_grouped_matmul(const Types& types, MatMulAttrs attrs) {
@@ -143,10 +148,8 @@ Result<Inferred> infer_grouped_matmul(const Types& types, MatMulAttrs attrs) {
                 {},
                 w[2] == x[1] ? "did you mean grouped_matmul(x, transpose(w), offsets)?"
                              : "check the shapes");
-  ATTACCA_TRY(const DType dtype, product_dtype(types[0].dtype, types[1].dtype, attrs.dtype));
-  if (attrs.fast) return fail("grouped_matmul has no fast accumulation", {}, "leave fast= away");
-  attrs.dtype = dtype;
-  return Inferred{{dtype, {x[0], w[2]}}, std::move(attrs)};
+  ATTACCA_TRY_VOID(check_product("grouped_matmul", {types[0], types[1]}, attrs));
+  return Inferred{{*attrs.dtype, {x[0], w[2]}}, std::move(attrs)};
 }
 
 Result<Inferred> infer_transpose(const Type& x) {

@@ -5,6 +5,7 @@
 
 #include "grouped/tiles.cuh"
 #include "wgmma/feed/dense.cuh"
+#include "wgmma/feed/overlapped.cuh"
 #include "wgmma/finish/direct.cuh"
 #include "wgmma/finish/staged.cuh"
 #include "wgmma/kernel.cuh"
@@ -13,10 +14,16 @@
 
 namespace attacca_wgmma {
 
+#ifdef OVERLAPPED
+using Promoted = OverlappedFeed<NoScales, LAG>;
+#else
+using Promoted = PromotedFeed<NoScales>;
+#endif
+using Feed = std::conditional_t<kPromote, Promoted, DenseFeed>;
 using Finish = std::conditional_t<kDirect, DirectFinish, StagedFinish>;
 
 __device__ __forceinline__ void run(const Params& params, char* memory) {
-  run_parts<DenseFeed, Finish, GroupTiles>(params, memory);
+  run_parts<Feed, Finish, GroupTiles>(params, memory);
 }
 
 }  // namespace attacca_wgmma

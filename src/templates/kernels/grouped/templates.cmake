@@ -1,15 +1,15 @@
-# A of bf16 or f16 whose groups of rows are each multiplied by a matrix of their own
-# (grouped/tiles.cuh).
+# A whose groups of rows are each multiplied by a matrix of their own (grouped/tiles.cuh).
 # A name says, as those of wgmma/templates.cmake,
 #   tn, tt, ta  the matrices are (N, K); (K, N); those of a gate alternate columns of (K, 2 N)
 #   the tile, in the problem's orientation, and the blocks of a cluster along m and n
-#   swap, pingpong, gate, direct
+#   swap, pingpong, fast, gate, direct, overlapN
+# and the element unless it is bf16 or f16.
 # GROUPS: the most groups, whose tables take 8 bytes each of shared memory; 512 unless it says so.
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
 
 macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(GROUPED "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FEW" "RESULT;GROUPS"
-                        "FULL" ${ARGN})
+  cmake_parse_arguments(GROUPED "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FAST;FEW"
+                        "RESULT;GROUPS;ELEMENT;OVERLAP" "FULL" ${ARGN})
   set(layout tn)
   set(k_major 1)
   set(alternate 0)
@@ -23,8 +23,22 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   endif()
   string(REPLACE "x" ";" cluster_blocks ${CLUSTER})
   list(GET cluster_blocks 1 cluster_n)
-  set(name grouped_${layout}_${TILE_M}x${TILE_N}_${CLUSTER})
-  foreach(option SWAP PINGPONG GATE DIRECT)
+  set(element BF16)
+  set(named_element "")
+  if(GROUPED_ELEMENT)
+    set(element ${GROUPED_ELEMENT})
+    string(TOLOWER ${element}_ named_element)
+  endif()
+  set(promote 0)
+  if(element STREQUAL E4M3 AND NOT GROUPED_FAST)
+    set(promote 1)
+  endif()
+  set(named_only "")
+  if(GROUPED_ELEMENT) # not measured yet
+    set(named_only ONLY_NAMED_ON=90)
+  endif()
+  set(name grouped_${named_element}${layout}_${TILE_M}x${TILE_N}_${CLUSTER})
+  foreach(option SWAP PINGPONG FAST GATE DIRECT)
     string(TOLOWER ${option} lower)
     set(${lower} 0)
     if(GROUPED_${option})
@@ -32,6 +46,11 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
       string(APPEND name _${lower})
     endif()
   endforeach()
+  set(overlapped "")
+  if(DEFINED GROUPED_OVERLAP)
+    string(APPEND name _overlap${GROUPED_OVERLAP})
+    set(overlapped OVERLAPPED=1 LAG=${GROUPED_OVERLAP})
+  endif()
   math(EXPR sets "1 + ${gate}")
   set(few "")
   if(GROUPED_FEW)
@@ -46,12 +65,13 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   attacca_full_slots("${GROUPED_FULL}")
   attacca_template(${name}_f${fulls}_d${GROUPED_RESULT}
                    SOURCE grouped/gemm.cu BUILDER grouped/builder.cpp ARCH 90a ${few}
-                   DEFINES ELEMENT=ELEMENT_BF16 GROUPED=${GROUPED_GROUPS} PROMOTE=0 SCALED=0
-                           SHARED_TAIL=0 TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER_M=1
-                           CLUSTER_N=${cluster_n} CLUSTER_K=1 STAGES=${STAGES} BLOCKS=${BLOCKS}
-                           SWAPPED=${swap} PINGPONG=${pingpong} B_K_MAJOR=${k_major}
-                           ALTERNATE=${alternate} DIRECT=${direct} HOLE_MAXIMA=0
-                           HOLE_ACCUMULATORS=${sets} ${slots} HOLE_RESULT0=${GROUPED_RESULT})
+                   DEFINES ELEMENT=ELEMENT_${element} GROUPED=${GROUPED_GROUPS} ${named_only}
+                           PROMOTE=${promote} SCALED=0 ${overlapped} SHARED_TAIL=0
+                           TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER_M=1 CLUSTER_N=${cluster_n}
+                           CLUSTER_K=1 STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=${swap}
+                           PINGPONG=${pingpong} B_K_MAJOR=${k_major} ALTERNATE=${alternate}
+                           DIRECT=${direct} HOLE_MAXIMA=0 HOLE_ACCUMULATORS=${sets} ${slots}
+                           HOLE_RESULT0=${GROUPED_RESULT})
 endmacro()
 
 # Few rows of each group: reading the weights takes the time.
@@ -90,3 +110,26 @@ grouped_gemm(128 128 1x1     4      1 KN GATE DIRECT FULL 16 GROUPS 256)
 grouped_gemm(64  64  1x1     6      1 ALTERNATE GATE)
 grouped_gemm(128 64  1x1     6      1 ALTERNATE GATE PINGPONG GROUPS 256)
 grouped_gemm(128 128 1x1     4      1 ALTERNATE GATE GROUPS 256)
+
+# 8-bit elements, whose matrices are (N, K). Tiles are narrower where every tile of k is summed by
+# itself (PROMOTE), because those sums take registers too.
+foreach(kind "ELEMENT S8" "ELEMENT E4M3 FAST")
+  string(REPLACE " " ";" kind ${kind})
+  grouped_gemm(16  64  1x1     8      2 SWAP ${kind})
+  grouped_gemm(64  64  1x1     6      2 SWAP ${kind})
+  grouped_gemm(128 128 1x1     6      1 DIRECT PINGPONG FULL 0 GROUPS 256 ${kind})
+  grouped_gemm(128 256 1x1     4      1 DIRECT FULL 0 GROUPS 256 ${kind})
+  grouped_gemm(16  64  1x1     5      2 GATE SWAP ${kind})
+  grouped_gemm(64  64  1x1     4      2 GATE SWAP ${kind})
+  grouped_gemm(128 64  1x1     6      1 GATE DIRECT PINGPONG FULL 0 GROUPS 256 ${kind})
+endforeach()
+foreach(kind S8 E4M3)
+  grouped_gemm(16  64  1x1     8      2 SWAP RESULT 32 ELEMENT ${kind})
+  grouped_gemm(128 128 1x1     6      1 RESULT 32 GROUPS 256 ELEMENT ${kind})
+endforeach()
+grouped_gemm(16  64  1x1     8      2 SWAP ELEMENT E4M3 FEW)
+grouped_gemm(64  64  1x1     6      2 SWAP ELEMENT E4M3)
+grouped_gemm(128 128 1x1     6      1 DIRECT FULL 0 GROUPS 256 OVERLAP 3 ELEMENT E4M3)
+grouped_gemm(16  64  1x1     5      2 GATE SWAP ELEMENT E4M3)
+grouped_gemm(64  64  1x1     8      1 GATE SWAP ELEMENT E4M3)
+grouped_gemm(128 64  1x1     6      1 GATE ELEMENT E4M3 GROUPS 256)

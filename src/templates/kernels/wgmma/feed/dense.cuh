@@ -115,6 +115,19 @@ struct DenseFeed : DenseLoads {
   }
 };
 
+// Adds the sums of a stage as they are; BlockScales (feed/scales.cuh) times their scales.
+struct NoScales {
+  __device__ __forceinline__ NoScales(const Params&, const Place&, int, int, int) {}
+  __device__ __forceinline__ void load() {}
+  __device__ __forceinline__ void add(const Accumulators& part, Accumulators& sum) const {
+#pragma unroll
+    for (int i = 0; i < kInstructions; ++i)
+#pragma unroll
+      for (int j = 0; j < kInstructionN / 2; ++j)
+        sum.of_instruction[i][j] += part.of_instruction[i][j];
+  }
+};
+
 // Sums each stage by itself (Config::promote). Scales adds these sums to the total, while other
 // warpgroups multiply.
 template <class Scales>

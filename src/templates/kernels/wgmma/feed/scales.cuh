@@ -76,19 +76,6 @@ class BlockScales {
   float of_rows_[kRowScales], of_columns_[kColumnScales];
 };
 
-// Adds the sums as they are.
-struct NoScales {
-  __device__ __forceinline__ NoScales(const Params&, const Place&, int, int, int) {}
-  __device__ __forceinline__ void load() {}
-  __device__ __forceinline__ void add(const Accumulators& part, Accumulators& sum) const {
-#pragma unroll
-    for (int i = 0; i < kInstructions; ++i)
-#pragma unroll
-      for (int j = 0; j < kInstructionN / 2; ++j)
-        sum.of_instruction[i][j] += part.of_instruction[i][j];
-  }
-};
-
 }  // namespace attacca_wgmma
 
 #endif  // ATTACCA_DEVICE_CODE
