@@ -1,7 +1,9 @@
 // The vector functions against the C library's f64 ones, over every exponent and the specials.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -76,6 +78,32 @@ TEST_P(SimdMath, IsWithinTwoUlps) {
   for_each_target([] {
     check_within(GetParam(), samples(), 2);
     check_within(GetParam(), dense(), 2);
+  });
+}
+
+// What an element gives does not depend on its neighbours, which may be of another row.
+TEST(SimdMath, LanesDoNotDependOnEachOther) {
+  std::vector<float> inputs;
+  for (size_t i = 0; i < samples().size(); i += 501) inputs.push_back(samples()[i]);
+  for (size_t i = 0; i < dense().size(); i += 401) inputs.push_back(dense()[i]);
+  std::shuffle(inputs.begin(), inputs.end(), std::mt19937(7));
+  for_each_target([&] {
+    for (const ir::OpInfo& op : ir::all_ops()) {
+      if (op.max_arity != 1 || !ir::is_elementwise(op.op)) continue;
+      const Kernel kernel = float_kernel(op.op, false);
+      if (kernel == nullptr) continue;
+      std::vector<float> together(inputs.size()), alone(inputs.size());
+      const double alpha = 0.25;
+      kernel({.out = together.data(),
+              .in = {inputs.data()},
+              .count = inputs.size(),
+              .params = {alpha, 1, 1}});
+      for (size_t i = 0; i < inputs.size(); ++i)
+        kernel({.out = &alone[i], .in = {&inputs[i]}, .count = 1, .params = {alpha, 1, 1}});
+      for (size_t i = 0; i < inputs.size(); ++i)
+        ASSERT_EQ(std::bit_cast<uint32_t>(together[i]), std::bit_cast<uint32_t>(alone[i]))
+            << op.name << " at " << inputs[i];
+    }
   });
 }
 

@@ -65,8 +65,7 @@ class Reduction {
     const int64_t results = elements_along(kept_) * (columns_ ? run_ : 1);
     const int64_t depth = elements_along(window_) * (columns_ ? 1 : run_);
     if (columns_) return run_columns(depth, threads);
-    if (window_.empty() && depth > kTask && results < kSome && !ordered_)
-      return run_parts(results, threads);
+    if (window_.empty() && depth > kTask && !ordered_) return run_parts(results, threads);
     const int64_t some = std::clamp<int64_t>(kTask / std::max<int64_t>(depth, 1), 1, kSome);
     ThreadPool::shared().run(threads, divide_up(results, some), [&](int64_t task) {
       Totals totals;
@@ -104,7 +103,7 @@ class Reduction {
     inner.pop_back();
   }
 
-  // Few results of long runs, each run in parts.
+  // Long runs, each in parts, however many there are: a result does not depend on how many.
   void run_parts(int64_t results, int threads) const {
     const int64_t parts = divide_up(run_, kTask);
     std::vector<double> room(results * parts);

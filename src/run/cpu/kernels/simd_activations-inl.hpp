@@ -1,4 +1,5 @@
-// Activations over f32 vectors, within a few ulp, with a fast path for usual arguments.
+// Activations over f32 vectors, within a few ulp, with a fast path for usual arguments. What a lane
+// gets does not depend on the other lanes: these may be of other rows.
 #if defined(ATTACCA_RUN_SIMD_ACTIVATIONS_INL_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTACCA_RUN_SIMD_ACTIVATIONS_INL_
 #undef ATTACCA_RUN_SIMD_ACTIVATIONS_INL_
@@ -9,6 +10,7 @@
 #include "hwy/highway.h"
 
 #include "run/cpu/kernels/chain.hpp"
+#include "run/cpu/kernels/simd_map-inl.hpp"
 #include "run/cpu/kernels/simd_math-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,28 +32,33 @@ HWY_INLINE V exp_near(D d, V x) {
   return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
 }
 
+// near where `magnitude` is below the bound, and far(), which is computed only if a lane needs it.
+template <class D, class V, class Far>
+HWY_INLINE V near_or_far(D d, V magnitude, float bound, V near, Far far) {
+  const auto is_near = hn::Lt(magnitude, hn::Set(d, bound));
+  return HWY_LIKELY(hn::AllTrue(d, is_near)) ? near : hn::IfThenElse(is_near, near, far());
+}
+
 template <class D, class V>
-HWY_INLINE bool all_below(D d, V magnitude, float bound) {
-  return hn::AllTrue(d, hn::Lt(magnitude, hn::Set(d, bound)));
+HWY_INLINE V sigmoid_far(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V e = exp_f32(d, hn::Neg(hn::Abs(x)));
+  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
 }
 
 template <class D, class V>
 HWY_INLINE V sigmoid_f32(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  const V magnitude = hn::Abs(x);
-  if (HWY_LIKELY(all_below(d, magnitude, 87.0f)))
-    return hn::Div(one, hn::Add(one, exp_near(d, hn::Neg(x))));
-  const V e = exp_f32(d, hn::Neg(magnitude));
-  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
+  return near_or_far(d, hn::Abs(x), 87.0f, hn::Div(one, hn::Add(one, exp_near(d, hn::Neg(x)))),
+                     [&]() ATTACCA_INLINE_LAMBDA { return sigmoid_far(d, x); });
 }
 
 // x * sigmoid(v).
 template <class D, class V>
 HWY_INLINE V gated(D d, V x, V v) {
-  const V one = hn::Set(d, 1.0f);
-  if (HWY_LIKELY(all_below(d, hn::Abs(v), 87.0f)))
-    return hn::Div(x, hn::Add(one, exp_near(d, hn::Neg(v))));
-  return hn::Mul(x, sigmoid_f32(d, v));
+  const V near = hn::Div(x, hn::Add(hn::Set(d, 1.0f), exp_near(d, hn::Neg(v))));
+  return near_or_far(d, hn::Abs(v), 87.0f, near,
+                     [&]() ATTACCA_INLINE_LAMBDA { return hn::Mul(x, sigmoid_far(d, v)); });
 }
 
 // max(x, 0) - |x| / 2 * 2 tail(|x|), where log2 of twice the normal tail is a polynomial up to 5.5:
@@ -97,8 +104,8 @@ HWY_INLINE V gelu_f32(D d, V x) {
                             0.0013390806270763278f,
                             0.00015326461289077997f};
   const V a = hn::Abs(x);
-  return HWY_LIKELY(all_below(d, a, 5.5f)) ? gelu_near(d, x, a, log2_tail, exp2)
-                                           : gelu_far(d, x, a);
+  return near_or_far(d, a, 5.5f, gelu_near(d, x, a, log2_tail, exp2),
+                     [&]() ATTACCA_INLINE_LAMBDA { return gelu_far(d, x, a); });
 }
 
 // To 17 bits.
@@ -109,8 +116,8 @@ HWY_INLINE V gelu_coarse(D d, V x) {
                                  6.09044444e-05f, -1.79346972e-06f};
   constexpr float exp2[] = {0.99999926f, 0.69312181f, 0.24024745f, 0.05591786f, 0.0095701f};
   const V a = hn::Abs(x);
-  return HWY_LIKELY(all_below(d, a, 5.5f)) ? gelu_near(d, x, a, log2_tail, exp2)
-                                           : gelu_far(d, x, a);
+  return near_or_far(d, a, 5.5f, gelu_near(d, x, a, log2_tail, exp2),
+                     [&]() ATTACCA_INLINE_LAMBDA { return gelu_far(d, x, a); });
 }
 
 template <class D, class V>

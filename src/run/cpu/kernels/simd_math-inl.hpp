@@ -320,13 +320,14 @@ HWY_NOINLINE V sine_by_lane(D d, V x, bool cosine) {
 }
 template <uint64_t kShift, class D, class V>
 HWY_INLINE V sine_shifted(D d, V x) {
-  if (!hn::AllTrue(d, hn::Lt(hn::Abs(x), hn::Set(d, 0x1p20f))))
-    return sine_by_lane(d, x, kShift == 1);
-  return in_f64(
+  const V near = in_f64(
       d, [](auto dd, auto v) HWY_ATTR __attribute__((always_inline)) {
         return sine_f64<kShift>(dd, v);
       },
       x);
+  const auto is_near = hn::Lt(hn::Abs(x), hn::Set(d, 0x1p20f));
+  if (HWY_LIKELY(hn::AllTrue(d, is_near))) return near;
+  return hn::IfThenElse(is_near, near, sine_by_lane(d, x, kShift == 1));
 }
 template <class D, class V>
 HWY_INLINE V sin_f32(D d, V x) {
