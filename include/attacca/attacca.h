@@ -155,7 +155,7 @@ ATTACCA_API attacca_status* attacca_weights_unpack(const void* packed, size_t by
 /* ---- Plans. */
 
 typedef struct attacca_options {
-  size_t size;        /* sizeof(attacca_options) */
+  size_t size;        /* sizeof(attacca_options); without the last member, which is then 0, too */
   const char* device; /* "cpu", "cuda", "cuda:1"; NULL: "cpu" */
   const char* mode;   /* "fp32", "eager"; NULL: "fp32" */
   /* How a GPU's kernels are chosen for a shape. NULL or "known": by the tuning database, else by
@@ -168,6 +168,10 @@ typedef struct attacca_options {
   double tuning_seconds;
   int32_t threads;       /* of the CPU; 0: all cores */
   int32_t unfused_graph; /* not 0: every op on its own */
+  /* Not 0: the bits of a row of a product do not depend on how many rows there are
+   * (docs/numerics.md). A GPU's kernels are then chosen by the model: nothing is measured, and the
+   * vendor library is not used. */
+  int32_t batch_invariant;
 } attacca_options;
 
 /* NULL: the device can be used. Else the reason, and what to install. */
@@ -223,6 +227,8 @@ ATTACCA_API void attacca_plan_free(attacca_plan* plan);
 
 ATTACCA_API const char* attacca_plan_device(const attacca_plan* plan);
 ATTACCA_API const char* attacca_plan_mode(const attacca_plan* plan);
+/* 1 or 0. */
+ATTACCA_API int32_t attacca_plan_batch_invariant(const attacca_plan* plan);
 
 typedef struct attacca_tensor_info {
   const char* name;

@@ -438,6 +438,9 @@ struct Options {
   double tuning_seconds = 0;  // the most that measuring one region may take; 0: the default
   int threads = 0;            // of the CPU; 0: all cores
   bool fuse = true;           // false: every op on its own
+  // The bits of a row of a product do not depend on how many rows there are. A GPU's kernels are
+  // then chosen by the model, and the vendor library is not used (docs/numerics.md).
+  bool batch_invariant = false;
 };
 
 struct TensorInfo {
@@ -589,6 +592,7 @@ class Plan {
 
   std::string device() const { return attacca_plan_device(handle()); }
   std::string mode() const { return attacca_plan_mode(handle()); }
+  bool batch_invariant() const { return attacca_plan_batch_invariant(handle()) != 0; }
   std::vector<TensorInfo> inputs() const {
     return tensors(attacca_plan_input_count(handle()), attacca_plan_input);
   }
@@ -669,7 +673,8 @@ class Plan {
             kTuningNames[static_cast<size_t>(options.tuning)].data(),
             options.tuning_seconds,
             options.threads,
-            options.fuse ? 0 : 1};
+            options.fuse ? 0 : 1,
+            options.batch_invariant ? 1 : 0};
   }
   template <class F>
   std::vector<TensorInfo> tensors(size_t count, F get) const {

@@ -19,6 +19,7 @@ struct Options {
   double tuning_seconds = 60;
   int threads = 0;
   bool fuse = true;
+  bool batch_invariant = false;  // as run::Target's
   // A device that need not be present: instances can be made and saved, but not run. `device` is
   // where the saved plan runs.
   std::optional<gpu::DeviceInfo> described = {};

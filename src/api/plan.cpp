@@ -23,8 +23,9 @@ TensorInfo info_of(const ir::Graph& graph, std::string name, ir::Value value, bo
 
 Result<run::Compiled> compile_for(const ir::Graph& graph, const Options& options,
                                   run::CudaOptions cuda, run::OutputStrides strides) {
-  ATTACCA_TRY(const run::Target target,
+  ATTACCA_TRY(run::Target target,
               run::Target::of(options.device, options.mode, options.fuse, options.described));
+  target.batch_invariant = options.batch_invariant;
   cuda.tuning = options.tuning;
   cuda.tune_options = tune::options_within(options.tuning_seconds);
   return run::compile(graph, target,
@@ -70,6 +71,8 @@ std::string Plan::explain_text() const {
   std::string text;
   for (const fold::Applied& applied : compiled_->prepared.folds)
     text += fmt::format("folded {}: {}\n", applied.rule, applied.result);
+  if (options_.batch_invariant)
+    text += "batch_invariant: a row's bits do not depend on how many rows there are\n";
   return text + fuse::explain_text(partition());
 }
 

@@ -40,6 +40,14 @@ json::Value constants_json(const Lifted& lifted) {
   return list;
 }
 
+// A version that does not know batch-invariant plans does not know the mode either.
+constexpr std::string_view kBatchInvariant = "+batch_invariant";
+
+std::string mode_text(const Options& options) {
+  return fmt::format("{}{}", ir::name(options.mode),
+                     options.batch_invariant ? kBatchInvariant : "");
+}
+
 json::Value header_of(const Plan& plan, const Lifted& lifted) {
   const Options& options = plan.options();
   return json::Value::object()
@@ -47,7 +55,7 @@ json::Value header_of(const Plan& plan, const Lifted& lifted) {
       .set("graph", ir::print_graph(lifted.graph))
       .set("constants", constants_json(lifted))
       .set("device", to_string(options.device))
-      .set("mode", ir::name(options.mode))
+      .set("mode", mode_text(options))
       .set("tuning", name(options.tuning))
       .set("tuning_seconds", options.tuning_seconds)
       .set("threads", options.threads)
@@ -143,12 +151,19 @@ Result<std::vector<Constant>> read_constants(const json::Value::Array& list, std
   return constants;
 }
 
+Status read_mode(std::string_view text, Options& options) {
+  options.batch_invariant = text.ends_with(kBatchInvariant);
+  if (options.batch_invariant) text.remove_suffix(kBatchInvariant.size());
+  ATTACCA_TRY(options.mode, parse_mode(text));
+  return {};
+}
+
 Result<Options> read_options(const Members& members, const std::string& source) {
   Options options;
   ATTACCA_TRY(const std::string device, members.get<std::string>("device"));
   ATTACCA_TRY(options.device, parse_device(device));
   ATTACCA_TRY(const std::string mode, members.get<std::string>("mode"));
-  ATTACCA_TRY(options.mode, parse_mode(mode));
+  ATTACCA_TRY_VOID(read_mode(mode, options));
   ATTACCA_TRY(const std::string tuning, members.get<std::string>("tuning"));
   ATTACCA_TRY(options.tuning, parse_tuning(tuning));
   ATTACCA_TRY(options.tuning_seconds, members.number("tuning_seconds"));

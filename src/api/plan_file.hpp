@@ -11,8 +11,9 @@
 //
 // The header's members: "attacca" (the version that wrote it), "graph" (text; large constants are
 // inputs at its end), "constants" ([{"input", "name", "dtype", "shape"}] in their order), "device",
-// "mode", "tuning", "tuning_seconds", "threads", "fuse", "choices" ([{"device", "problem", "shape",
-// "candidate", "seconds", "unfused_seconds"}]).
+// "mode" ("fp32" or "eager", perhaps with "+batch_invariant"), "tuning", "tuning_seconds",
+// "threads", "fuse", "choices" ([{"device", "problem", "shape", "candidate", "seconds",
+// "unfused_seconds"}]).
 #pragma once
 
 #include <optional>

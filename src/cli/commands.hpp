@@ -22,6 +22,7 @@ struct RunArgs {
   std::vector<std::string> inputs;  // "x=x.npy"
   uint64_t seed = 0;
   int threads = 0;
+  bool batch_invariant = false;
   std::string output;  // a folder; empty: results are not written
   bool check = false;
   bool tune = false;  // on a GPU: measure what the database lacks
@@ -45,6 +46,7 @@ int fold(const FoldArgs& args);
 struct ExplainArgs {
   std::string file;
   std::string mode = "fp32";
+  bool batch_invariant = false;
   bool unfused = false;
   bool json = false;
   bool dot = false;
@@ -91,7 +93,8 @@ struct BundleArgs {
   std::string as;  // a device that need not exist: gpu::known_device
   std::string mode = "fp32";
   std::vector<std::string> dims;  // "M=1,16,256"
-  bool tune = false;              // measure what the database lacks
+  bool batch_invariant = false;
+  bool tune = false;  // measure what the database lacks
   bool json = false;
 };
 int bundle(const BundleArgs& args);

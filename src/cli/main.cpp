@@ -23,12 +23,18 @@ namespace {
 // Subcommands set the action that main carries out once parsing has succeeded.
 using Action = std::function<int()>;
 
+void add_batch_invariant(CLI::App* command, bool& value) {
+  command->add_flag("--batch-invariant", value,
+                    "A row's bits do not depend on how many rows there are");
+}
+
 void add_run(CLI::App& app, RunArgs& args, Action& action) {
   CLI::App* command = app.add_subcommand("run", "Fuse a model and run it");
   command->add_option("file", args.file, import::all_formats())->required();
   command->add_option("--device", args.device, "Where to run: cpu, cuda or cuda:N");
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
+  add_batch_invariant(command, args.batch_invariant);
   command->add_option("--dim", args.dims, "The size of a symbolic dimension, e.g. M=128");
   command->add_option("--seed", args.seed,
                       "Seed of the random inputs, for those that are not given");
@@ -75,6 +81,7 @@ void add_explain(CLI::App& app, ExplainArgs& args, Action& action) {
   command->add_option("file", args.file, import::all_formats())->required();
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
+  add_batch_invariant(command, args.batch_invariant);
   command->add_flag("--unfused", args.unfused, "Show the op-by-op path instead");
   command->add_flag("--json", args.json, "Print JSON");
   command->add_flag("--dot", args.dot, "Print a Graphviz graph");
@@ -294,6 +301,7 @@ void add_bundle(CLI::App& app, BundleArgs& args, Action& action) {
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
   command->add_option("--dim", args.dims, "Sizes of a symbolic dimension, e.g. M=1,16,256");
+  add_batch_invariant(command, args.batch_invariant);
   command->add_flag("--tune", args.tune, "First measure what is not measured yet")->excludes(as);
   command->add_flag("--json", args.json, "Print JSON");
   command->callback([&args, &action] { action = [&args] { return bundle(args); }; });

@@ -19,6 +19,7 @@ problem::Problem product_alone(const problem::Problem& problem, size_t index,
   alone.m = problem.m;
   alone.n = product.n;
   alone.mode = problem.mode;
+  alone.batch_invariant = problem.batch_invariant;
   alone.products = {product};
   alone.epilogue.domain = {problem.m, product.n};
   epilogue::Input accumulator;
@@ -43,7 +44,9 @@ problem::Problem product_alone(const problem::Problem& problem, size_t index,
 // times the time that memory allows, because half of the groups have two tiles.)
 std::optional<Candidate> least_padded(const Toolbox& toolbox, const problem::Problem& alone) {
   const int64_t groups = std::max<int64_t>(*alone.products[0].groups, 1);
-  const double mean = double(alone.m) / double(std::min(groups, alone.m));
+  constexpr double kInvariantMean = 64;  // as good as any other
+  const double mean =
+      alone.batch_invariant ? kInvariantMean : double(alone.m) / double(std::min(groups, alone.m));
   const auto rows = static_cast<int64_t>(std::ceil(mean + 3 * std::sqrt(mean - 1)));
   std::optional<Candidate> best;
   int64_t best_tile = 0;

@@ -78,16 +78,34 @@ Reason product_reason(const problem::Problem& problem, const Template& kernel) {
   return std::nullopt;
 }
 
+// ---- Of a batch-invariant problem: the order in which the template sums a row's products
+
+// The order must follow from the template, N, K and the column alone. It does where one block, or
+// blocks that always divide K in the same way, compute a whole tile.
+Reason invariance_reason(const Template& kernel) {
+  if (kernel.stream_k)
+    return "batch_invariant: it divides K by the number of tiles, which depends on M";
+  if (kernel.schedule == templates::Schedule::SharedTail)
+    return "batch_invariant: it divides K of the last tiles, and which they are depends on M";
+  // Each of the blocks that share a tile's K finishes some of the kernel's rows, and begins with
+  // its own sum. The sum of two does not depend on which is first. Where B comes first, the
+  // kernel's rows are the problem's columns.
+  if (kernel.cluster_k > 2 && !kernel.b_first)
+    return "batch_invariant: the order of its sums depends on the row's place in a tile";
+  return std::nullopt;
+}
+
 // ---- What the hole takes
 
 // Whether a tensor map (16-byte steps) or a vector access of `align` bytes can walk the operand.
 bool dense_rows(const problem::View& view, int align, const problem::Problem& problem) {
+  const bool one_row = problem.m == 1 && !problem.batch_invariant;
   const auto divides = [&](int64_t stride) {
     return stride * ir::size_of(view.dtype) % align == 0;
   };
   return (view.column_stride == 1 || problem.n == 1) && view.row_stride >= 0 &&
-         (view.row_stride > 0 || problem.m == 1) && view.alignment >= align &&
-         divides(view.row_stride) && view.batch_stride >= 0 && divides(view.batch_stride);
+         (view.row_stride > 0 || one_row) && view.alignment >= align && divides(view.row_stride) &&
+         view.batch_stride >= 0 && divides(view.batch_stride);
 }
 
 epilogue::PlacementLimits limits_of(const problem::Problem& problem, const Template& kernel) {
@@ -133,6 +151,14 @@ Reason builder_reason(const problem::Problem& problem, const Template& kernel,
   attacca_gemm_arguments arguments = describe(problem, kernel, binding, candidate, sm_count);
   set_addresses(problem, problem.factors(), binding, least_aligned(problem), arguments);
   char reason[512] = "";
+  if (problem.batch_invariant)
+    for (const int64_t rows : kRowCounts) {
+      attacca_gemm_arguments other = arguments;
+      other.m = other.context.rows = static_cast<int32_t>(rows);
+      if (kernel.builder->check(&other, reason, sizeof reason) != 0)
+        return fmt::format("batch_invariant: it does not take {} row{}: {}", rows,
+                           rows == 1 ? "" : "s", reason);
+    }
   if (kernel.builder->check(&arguments, reason, sizeof reason) == 0) return std::nullopt;
   return reason;
 }
@@ -143,8 +169,11 @@ Legality legality(const problem::Problem& problem, const Template& kernel,
                   const gpu::DeviceInfo& device, const Candidate& candidate) {
   if (Reason reason = device_reason(kernel, device)) return *std::move(reason);
   const bool multiplies = kernel.family == templates::Family::Gemm;
-  if (multiplies)
+  if (multiplies) {
     if (Reason reason = product_reason(problem, kernel)) return *std::move(reason);
+    if (problem.batch_invariant)
+      if (Reason reason = invariance_reason(kernel)) return *std::move(reason);
+  }
   auto bound = epilogue::bind(problem.epilogue, kernel.hole, limits_of(problem, kernel));
   if (auto* reason = std::get_if<std::string>(&bound)) return std::move(*reason);
   auto binding =

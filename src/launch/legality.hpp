@@ -19,9 +19,16 @@ namespace attacca::launch {
 // hole about accumulators and results; its builder's check about extents, strides, alignments and
 // the candidate's swizzle, raster and splits. Operands whose strides or alignment no full or result
 // slot supports go through the context.
+//
+// Of a batch-invariant problem the answer does not depend on m: a template is legal if it sums the
+// products of a row in an order that depends neither on the number of rows nor on which of a tile's
+// rows it is, and takes each of kRowCounts rows.
 using Legality = std::variant<std::shared_ptr<const epilogue::Binding>, std::string>;
 Legality legality(const problem::Problem& problem, const templates::Template& kernel,
                   const gpu::DeviceInfo& device, const Candidate& candidate = {});
+
+// From the fewest rows to the most, with counts in between that fill no tile.
+inline constexpr int64_t kRowCounts[] = {1, 3, 17, 100, 513, 1 << 20};
 
 // Adds the binding to a candidate that was read from text. A candidate that has one, or is not of a
 // template, stays as it is. Errors: there is no such template, or it cannot compute the problem;

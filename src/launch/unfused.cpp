@@ -205,6 +205,7 @@ class Unfused : public Runnable {
 
   // An error where there is no vendor library or it does not take the product.
   Status use_vendor(size_t index, int algorithm, Arena& arena, Step& step) const {
+    if (problem_.batch_invariant) return fail(std::string(kVariantVendor));
     ATTACCA_TRY(const auto vendor, toolbox_->vendor());
     Status refused = fail("the vendor library does not multiply these dtypes");
     for (const auto& [a, b] :

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "launch/candidate.hpp"
 #include "launch/cublaslt.hpp"
@@ -16,6 +17,11 @@ namespace attacca::launch {
 Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& toolbox,
                                                const problem::Problem& problem,
                                                const Candidate& candidate);
+
+// Why batch-invariant problems do without the library. Their products are by PlainProduct.
+inline constexpr std::string_view kVariantVendor =
+    "batch_invariant: cuBLASLt chooses its algorithm by the shape, so that the order of its sums "
+    "may depend on M";
 
 // A candidate of the unfused path, with the algorithm of its first product if the library computes
 // it.

@@ -75,6 +75,31 @@ Problem tail_problem(const Problem& problem, epilogue::Epilogue tail) {
   return made;
 }
 
+void make_batch_invariant(Problem& problem) {
+  problem.batch_invariant = true;
+  if (problem.m != 1) return;
+  for (size_t i = 0; i < problem.views.outputs.size(); ++i) {
+    View& view = problem.views.outputs[i];
+    if (problem.epilogue.outputs[i].kind == epilogue::OutputKind::Store && view.row_stride == 0)
+      view.row_stride = problem.n * std::max<int64_t>(view.column_stride, 1);
+  }
+}
+
+Problem with_rows_alike(const Problem& problem, int64_t rows) {
+  Problem made = problem;
+  made.m = rows;
+  made.batch = 1;
+  made.outer.clear();
+  for (size_t i = 0; i < made.views.inputs.size(); ++i) {
+    epilogue::Input& input = made.epilogue.inputs[i];
+    if (input.role != Role::Full && input.role != Role::Column) continue;
+    input.role = input.role == Role::Full ? Role::Row : Role::Scalar;
+    input.access.strides[input.access.strides.size() - 2] = 0;
+    made.views.inputs[i].row_stride = made.views.inputs[i].batch_stride = 0;
+  }
+  return made;
+}
+
 Operands<Extents> extents(const Problem& problem) {
   Operands<Extents> all = map(
       [&](const View&) {
@@ -96,7 +121,9 @@ Operands<Extents> extents(const Problem& problem) {
 }
 
 std::string problem_class(const Problem& problem) {
-  std::string text = fmt::format("{}|{}", name(problem.mode), serialize(problem.epilogue));
+  std::string text =
+      fmt::format("{}{}|{}", name(problem.mode), problem.batch_invariant ? " batch_invariant" : "",
+                  serialize(problem.epilogue));
   for (size_t i = 0; i < problem.products.size(); ++i) {
     const Product& product = problem.products[i];
     const ProductOperands<View>& views = problem.views.products[i];
@@ -120,7 +147,9 @@ std::string problem_class(const Problem& problem) {
 
 std::string shape_bucket(const Problem& problem) {
   std::string text =
-      fmt::format("m<={} n={} batch={}", bucket_of(problem.m), problem.n, problem.batch);
+      problem.batch_invariant
+          ? fmt::format("m=any n={} batch=any", problem.n)
+          : fmt::format("m<={} n={} batch={}", bucket_of(problem.m), problem.n, problem.batch);
   for (const Product& product : problem.products) {
     text += fmt::format(" k={}", product.k);
     if (product.groups) text += fmt::format(" groups={}", *product.groups);

@@ -86,6 +86,8 @@ struct Problem {
   Operands<View> views;
   Operands<ir::Value> sources;  // their values in the graph
   ir::Mode mode = ir::Mode::Fp32;
+  // How the problem is computed depends on neither m nor batch, and no row on another.
+  bool batch_invariant = false;
 
   bool empty() const { return m == 0 || n == 0 || batch == 0; }
   // Whether a product reads the same A as the first one, as a gate's second product does.
@@ -98,6 +100,14 @@ struct Problem {
 // The pointwise problem of `tail`, an epilogue of the problem's operands that reads its
 // accumulators from memory: views.inputs there are those of the products' or the kernel's results.
 Problem tail_problem(const Problem& problem, epilogue::Epilogue tail);
+
+// Makes the problem batch-invariant. Of one row, results get the stride that a second row would
+// have: where a graph says 1, the region's strides there are 0.
+void make_batch_invariant(Problem& problem);
+
+// The same product with a tail whose operands have no rows, as operands of one row look: what
+// templates for a batch-invariant problem are ranked by, for so many rows.
+Problem with_rows_alike(const Problem& problem, int64_t rows);
 
 // The addresses of the operands' first bytes (before View::offset), aligned as the problem says.
 // Nothing is written to inputs.
@@ -125,7 +135,8 @@ Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
 
 // Everything that decides which candidate is best, except shapes: dtypes, layouts, epilogue, mode.
 std::string problem_class(const Problem& problem);
-// The shape with M rounded up to its bucket: "m<=256 n=4096 batch=1 k=11008".
+// The shape with M rounded up to its bucket: "m<=256 n=4096 batch=1 k=11008". Of a batch-invariant
+// problem: "m=any n=4096 batch=any k=11008".
 std::string shape_bucket(const Problem& problem);
 
 // Floating-point operations of the products, and the fewest bytes that must move.

@@ -9,13 +9,14 @@ namespace attacca::python {
 namespace {
 
 Options options(const std::string& device, const std::string& mode, const std::string& tuning,
-                double tuning_seconds, int threads, bool fuse) {
+                double tuning_seconds, int threads, bool batch_invariant, bool fuse) {
   return {whole(device, "device"),
           static_cast<Mode>(index_of(mode, kModeNames, "mode")),
           static_cast<Tuning>(index_of(tuning, kTuningNames, "tuning")),
           tuning_seconds,
           threads,
-          fuse};
+          fuse,
+          batch_invariant};
 }
 
 DType dtype(const std::string& name) {
@@ -39,18 +40,22 @@ void bind_plan(nb::module_& module) {
       .def_static(
           "compile",
           [](const Graph& graph, const std::string& device, const std::string& mode,
-             const std::string& tuning, double tuning_seconds, int threads, bool fuse) {
-            const Options chosen = options(device, mode, tuning, tuning_seconds, threads, fuse);
+             const std::string& tuning, double tuning_seconds, int threads, bool batch_invariant,
+             bool fuse) {
+            const Options chosen =
+                options(device, mode, tuning, tuning_seconds, threads, batch_invariant, fuse);
             return check_and_warn(unlocked([&] { return Plan::compile(graph, chosen); }));
           },
           nb::arg("graph"), nb::arg("device"), nb::arg("mode"), nb::arg("tuning"),
-          nb::arg("tuning_seconds"), nb::arg("threads"), nb::arg("fuse"))
+          nb::arg("tuning_seconds"), nb::arg("threads"), nb::arg("batch_invariant"),
+          nb::arg("fuse"))
       .def_static(
           "matmul",
           [](const std::string& input, const std::string& b_layout, const std::string& epilogue,
              const std::string& out_dtype, const std::string& device, const std::string& mode,
-             const std::string& tuning, double tuning_seconds, int threads) {
-            const Options chosen = options(device, mode, tuning, tuning_seconds, threads, true);
+             const std::string& tuning, double tuning_seconds, int threads, bool batch_invariant) {
+            const Options chosen =
+                options(device, mode, tuning, tuning_seconds, threads, batch_invariant, true);
             const DType in = dtype(input), out = dtype(out_dtype);
             return check_and_warn(unlocked([&] {
               return Plan::matmul(in, whole(b_layout, "b_layout"), whole(epilogue, "epilogue"), out,
@@ -59,7 +64,7 @@ void bind_plan(nb::module_& module) {
           },
           nb::arg("dtype"), nb::arg("b_layout"), nb::arg("epilogue"), nb::arg("out_dtype"),
           nb::arg("device"), nb::arg("mode"), nb::arg("tuning"), nb::arg("tuning_seconds"),
-          nb::arg("threads"))
+          nb::arg("threads"), nb::arg("batch_invariant"))
       .def_static(
           "load",
           [](const std::string& path, const std::string& device) {
@@ -83,6 +88,7 @@ void bind_plan(nb::module_& module) {
           nb::arg("path"), nb::arg("kernels") = false)
       .def_prop_ro("device", &Plan::device)
       .def_prop_ro("mode", &Plan::mode)
+      .def_prop_ro("batch_invariant", &Plan::batch_invariant)
       .def_prop_ro("inputs", &Plan::inputs)
       .def_prop_ro("outputs", &Plan::outputs)
       .def_prop_ro("symbols", &Plan::symbols)

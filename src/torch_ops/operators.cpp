@@ -1,6 +1,7 @@
 // libattacca_torch.so: attacca::region and attacca::region_of_one_result as torch's C++ operators,
 // by its stable ABI, so that an AOTInductor package runs where attacca's Python package is not. The
 // schemas are those of src/python/attacca/torch/_ops/region.py.
+#include <algorithm>
 #include <dlfcn.h>
 #include <stdexcept>
 #include <torch/csrc/stable/library.h>
@@ -99,7 +100,10 @@ std::shared_ptr<Region> region_of(const std::string& graph, const std::string& m
   if (!found) {
     Options options;
     options.device = device;
-    options.mode = static_cast<Mode>(index_of(mode, kModeNames, "mode"));
+    // As attacca/_compile.py writes it: "fp32+batch_invariant".
+    const size_t end = std::min(mode.find('+'), mode.size());
+    options.mode = static_cast<Mode>(index_of(mode.substr(0, end), kModeNames, "mode"));
+    options.batch_invariant = mode.substr(end) == "+batch_invariant";
     options.tuning = static_cast<Tuning>(index_of(tuning, kTuningNames, "tuning"));
     options.tuning_seconds = seconds;
     found = value_of(Region::compile(graph, options));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fnmatch.h>
+#include <optional>
 
 #include "fmt/format.h"
 
@@ -30,6 +31,31 @@ auto match(const std::vector<std::string>& patterns, const std::string& name) {
   });
 }
 
+// Of a batch-invariant problem, the seconds expected of a template for numbers of rows as decoding
+// and prefilling have them: their geometric mean. Operands of the tail are ranked as if they had
+// one row, so that a graph that is written for one row ranks alike. nullopt: such a tail does not
+// fit.
+class InvariantSeconds {
+ public:
+  explicit InvariantSeconds(const problem::Problem& problem) {
+    for (const int64_t rows : {1, 16, 64, 256, 1024, 8192})
+      problems_.push_back(with_rows_alike(problem, rows));
+  }
+
+  std::optional<double> operator()(const Template& kernel, const gpu::DeviceInfo& device) const {
+    const launch::Legality legal = launch::legality(problems_[0], kernel, device);
+    const auto* binding = std::get_if<std::shared_ptr<const epilogue::Binding>>(&legal);
+    if (binding == nullptr) return std::nullopt;
+    double logarithms = 0;
+    for (const problem::Problem& each : problems_)
+      logarithms += std::log(expected_seconds(each, kernel, **binding, device));
+    return std::exp(logarithms / static_cast<double>(problems_.size()));
+  }
+
+ private:
+  std::vector<problem::Problem> problems_;
+};
+
 }  // namespace
 
 launch::Candidates fused_candidates(const problem::Problem& problem,
@@ -42,6 +68,8 @@ launch::Candidates fused_candidates(const problem::Problem& problem,
   };
   launch::Candidates result;
   std::vector<Ranked> ranked;
+  std::optional<InvariantSeconds> invariant;
+  if (problem.batch_invariant) invariant.emplace(problem);
   for (const Template& kernel : catalog.templates()) {
     if (kernel.family != templates::Family::Gemm) continue;
     if (kernel.only_named_on == device.capability() && match(named, kernel.name) == named.end()) {
@@ -56,8 +84,13 @@ launch::Candidates fused_candidates(const problem::Problem& problem,
     launch::Candidate candidate{.kind = launch::CandidateKind::Fused,
                                 .kernel = kernel.name,
                                 .binding = std::get<0>(std::move(legal))};
-    const double seconds = expected_seconds(problem, kernel, *candidate.binding, device);
-    ranked.push_back({std::move(candidate), seconds});
+    const std::optional<double> seconds =
+        invariant ? (*invariant)(kernel, device)
+                  : expected_seconds(problem, kernel, *candidate.binding, device);
+    if (seconds)
+      ranked.push_back({std::move(candidate), *seconds});
+    else
+      result.excluded.push_back({kernel.name, "batch_invariant: it does not take one row's tail"});
   }
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const Ranked& a, const Ranked& b) { return a.seconds < b.seconds; });

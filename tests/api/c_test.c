@@ -137,6 +137,16 @@ int main(void) {
   options.size = sizeof options;
   options.threads = 1;
   check(ok(attacca_plan_compile(graph, &options, &plan)), "compile");
+  check(!attacca_plan_batch_invariant(plan), "not batch-invariant");
+  attacca_plan_free(plan);
+  options.batch_invariant = 1;
+  check(ok(attacca_plan_compile(graph, &options, &plan)), "compile");
+  check(attacca_plan_batch_invariant(plan), "batch-invariant");
+  attacca_plan_free(plan);
+  options.size = offsetof(attacca_options, batch_invariant); /* of a program built before it */
+  check(ok(attacca_plan_compile(graph, &options, &plan)), "compile with the older structure");
+  check(!attacca_plan_batch_invariant(plan), "the member is not read");
+  options.size = sizeof options;
   check(ok(attacca_plan_input(plan, 0, &info)), "info");
   check(strcmp(info.name, "x") == 0 && strcmp(info.dtype, "f32") == 0 && info.rank == 2 &&
             strcmp(info.shape[0], "M") == 0 && strcmp(info.type, "f32[M, 2]") == 0,

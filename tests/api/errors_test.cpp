@@ -133,11 +133,11 @@ TEST(ApiErrors, Options) {
   for (const double seconds : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})
     expect_failure(attacca::Plan::compile(graph, {.tuning_seconds = seconds}).status(),
                    "tuning_seconds", "finite");
-  attacca_options options = {sizeof(attacca_options), nullptr, "eagre", nullptr, 0, 0, 0};
+  attacca_options options = {sizeof(attacca_options), nullptr, "eagre", nullptr, 0, 0, 0, 0};
   attacca_plan* none = nullptr;
   expect_failure(Status(attacca_plan_compile(graph.handle(), &options, &none)),
                  "unknown mode eagre", "did you mean eager?");
-  options = {sizeof(attacca_options), nullptr, nullptr, "mesure", 0, 0, 0};
+  options = {sizeof(attacca_options), nullptr, nullptr, "mesure", 0, 0, 0, 0};
   expect_failure(Status(attacca_plan_compile(graph.handle(), &options, &none)),
                  "unknown tuning mesure", "did you mean measure?");
   options.size = 3;

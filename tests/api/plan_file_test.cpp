@@ -51,6 +51,7 @@ TEST(PlanFile, ComesBackEqual) {
   options.tuning_seconds = 2.5;
   options.threads = 3;
   options.fuse = false;
+  options.batch_invariant = true;
   const tune::ChoiceKey key{"NVIDIA H200", "fp32|\"quoted\"", "m<=16 n=5 batch=1 k=4", "tools"};
   tune::Choice choice;
   choice.candidate = *launch::parse_candidate("unfused algorithm=3");
@@ -66,6 +67,7 @@ TEST(PlanFile, ComesBackEqual) {
   EXPECT_EQ((*after)->options().tuning_seconds, options.tuning_seconds);
   EXPECT_EQ((*after)->options().threads, options.threads);
   EXPECT_EQ((*after)->options().fuse, options.fuse);
+  EXPECT_EQ((*after)->options().batch_invariant, options.batch_invariant);
   ASSERT_EQ((*after)->choices().size(), 1u);
   EXPECT_EQ((*after)->choices()[0].key, key);
   EXPECT_EQ((*after)->choices()[0].choice.candidate, choice.candidate);
@@ -79,6 +81,10 @@ TEST(PlanFile, DescribesItself) {
   EXPECT_TRUE(file.starts_with("attacca-plan 1\n"));
   const auto [header, constants] = parts(file);
   EXPECT_NE(header.find("\"mode\": \"fp32\""), std::string::npos);
+  Options invariant;
+  invariant.batch_invariant = true;
+  EXPECT_NE(write_plan(*plan(kGraph, invariant))->find("\"mode\": \"fp32+batch_invariant\""),
+            std::string::npos);
   EXPECT_NE(header.find("constant 0"), std::string::npos) << header;
   EXPECT_EQ(constants.size(), 20 * 2 + 18 * 4u);  // the small one stays in the text
 }

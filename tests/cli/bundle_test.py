@@ -46,9 +46,9 @@ class Bundles(unittest.TestCase):
                     cls.install)
 
     @classmethod
-    def make(cls, device, to, sizes="M=16,256"):
+    def make(cls, device, to, sizes="M=16,256", *more):
         code, out, err = attacca("bundle", cls.graph, "--as", device, "--dim", sizes, "-o", to,
-                                 "--json", env={"ATTACCA_LIBCUDA": "/nowhere/cuda",
+                                 "--json", *more, env={"ATTACCA_LIBCUDA": "/nowhere/cuda",
                                                 "ATTACCA_CACHE_DIR": str(cls.folder / "cache")})
         assert code == 0, err
         return out
@@ -84,6 +84,18 @@ class Bundles(unittest.TestCase):
         self.assertEqual(answer["kept"], [])
         self.assertFalse([name for name in answer["libraries"]
                           if name.startswith(("libnvrtc", "libcublas", "libnvJitLink"))])
+
+    def test_batch_invariant(self):
+        bundle = self.folder / "invariant.bundle"
+        sizes = "M=1,16,256,4097"
+        made = json.loads(self.make("h200", bundle, sizes, "--batch-invariant"))
+        chosen = {decision["candidate"] for size in made["sizes"]
+                  for decision in size["decisions"] if decision["source"] == "model"}
+        self.assertEqual(len(chosen), 1, chosen)
+        self.assertFalse(any(each.startswith("unfused") for each in chosen))
+        # The bundle's choice is for every size.
+        answer = self.deploy(bundle, [{"M": 33}])
+        self.assertIn([*chosen, "bundle"], answer["sizes"][0]["decisions"])
 
     def test_other_sizes_run_by_the_kernels_at_hand(self):
         answer = self.deploy(sizes=[{"M": 100}])

@@ -1,6 +1,9 @@
 // Panels: which implementation oneDNN takes, for every kind and shape.
 #include "run/cpu/gemm.hpp"
 
+#include <cstring>
+#include <random>
+
 #include "gtest/gtest.h"
 
 #include "ir/graph/tensor.hpp"
@@ -23,6 +26,38 @@ TEST(Gemm, NeverTakesAReferenceImplementation) {
           EXPECT_EQ(packed.implementation(rows).find("ref"), std::string::npos)
               << static_cast<int>(kind) << " " << rows << "x" << n << "x" << k;
         }
+}
+
+// A row's bits do not depend on the number of rows nor on the row's place among them.
+TEST(Gemm, FixedPanelsGiveARowTheSameBits) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  for (const int64_t k : {1, 7, 64, 333, 1001})
+    for (const int64_t n : {1, 3, 16, 70, 256}) {
+      const int64_t most = 130;
+      std::vector<float> a(most * k), b(k * n), whole(most * n);
+      for (float& x : a) x = normal(random);
+      for (float& x : b) x = normal(random);
+      PackedMatrix packed(GemmKind::F32, k, n);
+      packed.pack_block({reinterpret_cast<std::byte*>(b.data()), ir::DType::F32, k, n, n, 1}, 0);
+      const auto multiply = [&](int64_t first, int64_t rows, std::vector<float>& out) {
+        packed.multiply(reinterpret_cast<std::byte*>(a.data() + first * k), rows, 0,
+                        reinterpret_cast<std::byte*>(out.data()), Panels::Fixed);
+      };
+      multiply(0, most, whole);
+      for (int64_t i = 0; i < most; ++i) {
+        double want = 0;
+        for (int64_t l = 0; l < k; ++l) want += double(a[i * k + l]) * double(b[l * n + n - 1]);
+        ASSERT_NEAR(whole[i * n + n - 1], want, 1e-5 * double(k));
+      }
+      for (const int64_t rows : {1, 2, 5, 6, 7, 23, 24, 25, 47, 49, 64, 128})
+        for (const int64_t first : {int64_t{0}, int64_t{1}, most - rows}) {
+          std::vector<float> part(rows * n);
+          multiply(first, rows, part);
+          ASSERT_EQ(std::memcmp(part.data(), whole.data() + first * n, part.size() * 4), 0)
+              << rows << " rows from " << first << ", " << n << " x " << k;
+        }
+    }
 }
 
 // s8 and u8 products are exact whatever the machine: the fallback agrees with the native kernels.

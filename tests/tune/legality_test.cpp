@@ -4,9 +4,7 @@
 
 #include <map>
 #include <memory>
-#include <random>
 #include <set>
-#include <tuple>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
@@ -14,12 +12,14 @@
 #include "launch/fused.hpp"
 #include "mentions.hpp"
 #include "problem_testing.hpp"
+#include "random_problems.hpp"
 #include "tune/candidates.hpp"
 
 namespace attacca::tune {
 namespace {
 
 using testing::make;
+using testing::Source;
 
 // What the driver asks of cuTensorMapEncodeTiled's arguments; others are refused as it does.
 int encode_tiled(void*, int, uint32_t rank, void* address, const uint64_t* extents,
@@ -44,156 +44,6 @@ const std::shared_ptr<launch::Toolbox>& toolbox() {
   }();
   return opened;
 }
-
-class Source {
- public:
-  explicit Source(uint32_t seed) : random_(seed) {}
-
-  template <class T>
-  T pick(const std::vector<T>& from) {
-    return from[random_() % from.size()];
-  }
-  int number(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
-
-  // A matrix, dense or with rows that lie apart or all at one place.
-  std::string matrix(const std::string& name, const std::string& dtype, int rows, int columns) {
-    const std::string batches = batched_ && number(2) ? "3, " : "";
-    const std::string shape = fmt::format("{}{}, {}", batches, rows, columns);
-    const int apart = columns + pick<int>({1, 8, 16});
-    if (batches.empty() && number(4) == 0)
-      return fmt::format("{}: {}[{}; {}, 1]", name, dtype, shape, number(5) ? apart : 0);
-    return fmt::format("{}: {}[{}]", name, dtype, shape);
-  }
-
-  // "PARAMETERS) {\nBODY" of a product, a gate, packed weights, bytes, scaled blocks or groups of
-  // rows, and a tail.
-  std::pair<std::string, std::string> problem() {
-    batched_ = number(3) == 0;
-    m_ = pick<int>({1, 2, 8, 16, 64, 100, 300});
-    n_ = pick<int>({1, 8, 24, 64, 100, 256, 1024});
-    k_ = pick<int>({0, 1, 8, 16, 64, 65, 128, 400});
-    switch (number(8)) {
-      case 0:
-        return gate();
-      case 1:
-        return packed();
-      case 2:
-        return scaled();
-      case 3:
-        return widened();
-      case 4:
-        return grouped();
-      default:
-        return product();
-    }
-  }
-
- private:
-  std::pair<std::string, std::string> product() {
-    const auto [a, b, attributes] = pick<std::tuple<const char*, const char*, const char*>>(
-        {{"bf16", "bf16", ""},
-         {"bf16", "bf16", ""},
-         {"f16", "f16", ""},
-         {"s8", "s8", ""},
-         {"u8", "s8", ""},
-         {"f8e4m3", "f8e5m2", ""},
-         {"f8e4m3", "f8e4m3", ", fast=true"},
-         {"f32", "f32", ""}});
-    const bool a_transposed = number(5) == 0, b_transposed = number(3) > 0;
-    std::string parameters = (a_transposed ? matrix("a", a, k_, m_) : matrix("a", a, m_, k_)) +
-                             ", " +
-                             (b_transposed ? matrix("b", b, n_, k_) : matrix("b", b, k_, n_));
-    const std::string body =
-        fmt::format("y = cast(matmul({}, {}{}), f32)", a_transposed ? "transpose(a)" : "a",
-                    b_transposed ? "transpose(b)" : "b", attributes);
-    return tail(parameters, body);
-  }
-
-  std::pair<std::string, std::string> gate() {
-    const std::string dtype = pick<const char*>({"bf16", "bf16", "f16", "f8e4m3"});
-    const std::string a = matrix("a", dtype, m_, k_);
-    const auto [weights, products] = pick<std::pair<std::string, std::string>>(
-        {{matrix("v", dtype, n_, k_) + ", " + matrix("w", dtype, n_, k_),
-          "p = a @ transpose(v); q = a @ transpose(w)"},
-         {matrix("w", dtype, 2 * n_, k_),
-          fmt::format("h = a @ transpose(w); p = h[..., :{0}]; q = h[..., {0}:]", n_)},
-         {matrix("w", dtype, 2 * n_, k_),
-          "h = a @ transpose(w); p = h[..., ::2]; q = h[..., 1::2]"},
-         {matrix("w", dtype, k_, 2 * n_), "h = a @ w; q = h[..., ::2]; p = h[..., 1::2]"}});
-    return tail(a + ", " + weights, products + "\ny = cast(silu(p) * q, f32)");
-  }
-
-  std::pair<std::string, std::string> packed() {
-    batched_ = false;
-    n_ = 64 * (1 + number(4));
-    k_ = 64 * (1 + number(4));
-    const auto [dtype, scales, unpacked] =
-        pick<std::tuple<const char*, const char*, const char*>>({{"bf16", "bf16", "bf16"},
-                                                                 {"f16", "f16", "f16"},
-                                                                 {"bf16", "f32", "f32"},
-                                                                 {"s8", "u8", "s8"}});
-    const std::string_view of_scales = scales;
-    const int width = of_scales == "f32" ? 4 : of_scales == "u8" ? 1 : 2;
-    const int bits = of_scales == "u8" ? 4 : pick<int>({4, 8}),
-              group = of_scales == "u8" ? 128 : 64;
-    if (of_scales == "u8") k_ *= 2;
-    const int groups = k_ / group;
-    const int bytes = 256 + n_ * k_ * bits / 8 + (n_ * groups * width + 255) / 256 * 256;
-    return tail(matrix("a", dtype, m_, k_) + fmt::format(", w: u8[{}]", bytes),
-                fmt::format("y = cast(a @ transpose(unpack(w, [{}, {}], weights=s8, "
-                            "bits={}, group={}, scales={}, dtype={})), f32)",
-                            n_, k_, bits, group, scales, unpacked));
-  }
-
-  std::pair<std::string, std::string> widened() {
-    const char* dtype = pick<const char*>({"bf16", "f16"});
-    const char* bytes = pick<const char*>({"s8", "u8"});
-    const bool transposed = number(2);
-    return tail(
-        matrix("a", dtype, m_, k_) + ", " +
-            (transposed ? matrix("b", bytes, n_, k_) : matrix("b", bytes, k_, n_)),
-        fmt::format("y = cast(a @ {}(cast(b, {})), f32)", transposed ? "transpose" : "", dtype));
-  }
-
-  std::pair<std::string, std::string> grouped() {
-    batched_ = false;
-    const char* dtype = pick<const char*>({"bf16", "f16"});
-    const bool transposed = number(2), halves = number(2);
-    const int groups = pick<int>({1, 3, 40}), columns = halves ? 2 * n_ : n_;
-    const auto [rows, row] = transposed ? std::pair(columns, k_) : std::pair(k_, columns);
-    const std::string h =
-        fmt::format("h = grouped_matmul(a, {}(w), o)\n", transposed ? "transpose" : "");
-    return tail(matrix("a", dtype, m_, k_) +
-                    fmt::format(", w: {0}[{1}, {2}, {3}], o: s32[{1}]", dtype, groups, rows, row),
-                h + (halves ? fmt::format("y = cast(silu(h[:, :{0}]) * h[:, {0}:], f32)", n_)
-                            : "y = cast(h, f32)"));
-  }
-
-  std::pair<std::string, std::string> scaled() {
-    batched_ = false;
-    k_ = pick<int>({64, 128, 320});
-    const int blocks = (k_ + 127) / 128;
-    return tail(
-        fmt::format("a: f8e4m3[{0}, {1}], s: f32[{0}, {2}], b: f8e4m3[{3}, {1}], t: f32[{4}, "
-                    "{2}]",
-                    m_, k_, blocks, n_, (n_ + 127) / 128),
-        "y = scale_blocks(a, s, [1, 128]) @ transpose(scale_blocks(b, t, [128, 128]))");
-  }
-
-  std::pair<std::string, std::string> tail(std::string parameters, std::string body) {
-    std::string value = "y";
-    if (number(2)) parameters += fmt::format(", c: f32[{}]", n_), value += " + c";
-    if (number(3) == 0) parameters += fmt::format(", d: bf16[{}, 1]", m_), value += " * d";
-    if (number(2)) parameters += ", " + matrix("r", "bf16", m_, n_), value += " + r";
-    if (number(4) == 0) parameters += ", z: f64[]", value += " + cast(z, f32)";
-    const char* result = pick<const char*>({"bf16", "f16", "f32", "s8", "f8e4m3"});
-    return {parameters, fmt::format("{}\nreturn cast({}, {})", body, value, result)};
-  }
-
-  std::mt19937 random_;
-  bool batched_ = false;
-  int m_ = 0, n_ = 0, k_ = 0;
-};
 
 // A kernel of nothing: what is launched is not run.
 std::shared_ptr<const launch::Kernel> empty_kernel(const templates::Template& form) {

@@ -1,5 +1,6 @@
 // The C interface: plans.
 #include <cmath>
+#include <cstddef>
 
 #include "fmt/format.h"
 
@@ -48,7 +49,9 @@ Status give_plan(PlanResult plan, attacca_plan** into) {
 Result<api::Options> read_options(const attacca_options* given) {
   api::Options options;
   if (given == nullptr) return options;
-  if (given->size != sizeof(attacca_options))
+  // The structure of 0.1 ends before this member.
+  constexpr size_t kBefore = offsetof(attacca_options, batch_invariant);
+  if (given->size != sizeof(attacca_options) && given->size != kBefore)
     return fail(fmt::format("attacca_options of {} bytes, this library's have {}", given->size,
                             sizeof(attacca_options)),
                 "options", "set size to sizeof(attacca_options), with this version's header");
@@ -61,6 +64,7 @@ Result<api::Options> read_options(const attacca_options* given) {
   if (given->tuning_seconds > 0) options.tuning_seconds = given->tuning_seconds;
   ATTACCA_TRY(options.threads, api::check_threads(given->threads, "options"));
   options.fuse = given->unfused_graph == 0;
+  options.batch_invariant = given->size > kBefore && given->batch_invariant != 0;
   return options;
 }
 
@@ -191,6 +195,10 @@ const char* attacca_plan_device(const attacca_plan* plan) {
 
 const char* attacca_plan_mode(const attacca_plan* plan) {
   return plan != nullptr ? ir::name(plan->plan->options().mode).data() : "";
+}
+
+int32_t attacca_plan_batch_invariant(const attacca_plan* plan) {
+  return plan != nullptr && plan->plan->options().batch_invariant ? 1 : 0;
 }
 
 size_t attacca_plan_input_count(const attacca_plan* plan) {

@@ -28,6 +28,7 @@ Result<api::Options> options_of(const BundleArgs& args) {
   options.device = {true, device.ordinal};
   if (!args.as.empty()) options.described = device;
   options.mode = target.mode;
+  options.batch_invariant = args.batch_invariant;
   if (args.tune) options.tuning = run::Tuning::Measure;
   return options;
 }

@@ -25,7 +25,8 @@ Result<run::Target> explained_target(const ExplainArgs& args) {
 
 Result<int> try_explain(const ExplainArgs& args) {
   ATTACCA_TRY(Job job, load_job(args.file, args.dims));
-  ATTACCA_TRY(const run::Target target, explained_target(args));
+  ATTACCA_TRY(run::Target target, explained_target(args));
+  target.batch_invariant = args.batch_invariant;
   ATTACCA_TRY(const run::Prepared prepared, run::prepare(job.graph, target));
   const fuse::Partition& partition = *prepared.partition;
   if (!args.svg.empty()) {

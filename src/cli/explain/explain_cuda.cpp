@@ -3,6 +3,7 @@
 #include "fmt/format.h"
 
 #include "cli/explain/decisions.hpp"
+#include "launch/unfused.hpp"
 #include "launch/user_kernel.hpp"
 #include "tune/candidates.hpp"
 
@@ -19,9 +20,10 @@ Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& 
     const fuse::Region& region = partition.regions[i];
     if (!region.kernel && (region.kind == fuse::RegionKind::Single || region.gemms.empty()))
       continue;
-    ATTACCA_TRY(const problem::Problem problem,
+    ATTACCA_TRY(problem::Problem problem,
                 problem::concretize(region, partition.graph, ranking.job.symbols,
                                     prepared.target.mode, [](ir::Value) { return 16; }));
+    if (prepared.target.batch_invariant) make_batch_invariant(problem);
     if (problem.empty()) continue;
     if (region.kernel) {
       ATTACCA_TRY(launch::Candidates found, launch::kernel_candidates(kernels, device, problem));
@@ -31,8 +33,12 @@ Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& 
     }
     RankedRegion ranked{i + 1, tune::fused_candidates(problem, catalog, device, args.allow)};
     tune::apply({args.allow, args.deny}, ranked.candidates);
-    ranked.unfused = tune::estimated_unfused(problem, device).front();
-    ranked.prefers_unfused = tune::prefers_unfused(ranked.candidates, ranked.unfused, device);
+    if (problem.batch_invariant) {
+      ranked.candidates.excluded.push_back({"unfused", std::string(launch::kVariantVendor)});
+    } else {
+      ranked.unfused = tune::estimated_unfused(problem, device).front();
+      ranked.prefers_unfused = tune::prefers_unfused(ranked.candidates, *ranked.unfused, device);
+    }
     ranking.regions.push_back(std::move(ranked));
   }
   return ranking;
@@ -52,9 +58,10 @@ std::string to_text(const Ranking& ranking) {
     }
     text += fmt::format("region {} on {}: {} of {} templates can compute it\n", region.number,
                         ranking.device, all.ranked.size(), all.ranked.size() + all.excluded.size());
-    text += fmt::format("  {}, expected {:.2f} us{}\n", to_string(region.unfused.candidate),
-                        region.unfused.seconds * 1e6,
-                        region.prefers_unfused ? ": taken where nothing was measured" : "");
+    if (region.unfused)
+      text += fmt::format("  {}, expected {:.2f} us{}\n", to_string(region.unfused->candidate),
+                          region.unfused->seconds * 1e6,
+                          region.prefers_unfused ? ": taken where nothing was measured" : "");
     for (size_t i = 0; i < all.ranked.size(); ++i)
       text += fmt::format("  {:3}. {}, expected {:.2f} us\n", i + 1, to_string(all.ranked[i]),
                           all.expected[i] * 1e6);
@@ -79,10 +86,10 @@ json::Value to_json(const Ranking& ranking) {
         .set("dims", dims_json(ranking.job.symbols))
         .set("ranked", std::move(ranked))
         .set("excluded", run::exclusions_json(region.candidates.excluded));
-    if (!region.is_kernel)
+    if (region.unfused)
       entry.set("unfused", json::Value::object()
-                               .set("candidate", to_string(region.unfused.candidate))
-                               .set("expected_us", region.unfused.seconds * 1e6)
+                               .set("candidate", to_string(region.unfused->candidate))
+                               .set("expected_us", region.unfused->seconds * 1e6)
                                .set("preferred", region.prefers_unfused));
     regions.push(std::move(entry));
   }

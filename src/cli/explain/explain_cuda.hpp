@@ -2,6 +2,7 @@
 // excluded.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,8 @@ namespace attacca::cli {
 struct RankedRegion {
   size_t number;
   launch::Candidates candidates;
-  bool is_kernel = false;  // a user's kernel with its tail, not a template
-  tune::Estimated unfused = {};
+  bool is_kernel = false;                       // a user's kernel with its tail, not a template
+  std::optional<tune::Estimated> unfused = {};  // none: it may not be taken
   bool prefers_unfused = false;
 };
 struct Ranking {

@@ -50,6 +50,9 @@ Status refuse_other_options(const RunArgs& args) {
   if (args.profile || !args.trace.empty())
     return fail("ONNX Runtime runs the model, and has a profiler of its own",
                 args.profile ? "--profile" : "--trace", "leave it out, or --through");
+  if (args.batch_invariant)
+    return fail("ONNX Runtime's own kernels are not batch-invariant", "--batch-invariant",
+                "leave it out, or --through");
   if (args.tune) return fail("there is nothing to tune on the CPU", "--tune", "leave it out");
   return {};
 }

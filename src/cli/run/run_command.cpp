@@ -115,7 +115,8 @@ Result<int> run_on_cpu(const RunArgs& args, const Job& job, run::Target target) 
 }
 
 Result<int> try_run(const RunArgs& args) {
-  ATTACCA_TRY(const run::Target target, target_of(args.device, args.mode));
+  ATTACCA_TRY(run::Target target, target_of(args.device, args.mode));
+  target.batch_invariant = args.batch_invariant;
   ATTACCA_TRY(const Job job, prepare_job(args));
   return target.device ? run_on_cuda(args, job, target) : run_on_cpu(args, job, target);
 }

@@ -53,6 +53,7 @@ Result<Timing> time_paths(const Job& job, const Path& fused, const Path* unfused
 Result<int> run_on_cuda(const RunArgs& args, const Job& job, run::Target target) {
   ATTACCA_TRY(const Path fused, make_fused(job, args, target));
   const run::CudaOptions other{.tuning = run::Tuning::Unfused};
+  target.batch_invariant = false;  // the other path is the usual one
   const auto unfused = make_path(job, target, other);
   ATTACCA_TRY(const auto outputs, fused.compiled.run(job.inputs));
   if (!args.output.empty())

@@ -67,7 +67,8 @@ std::string check_line(const OutputCheck& check) {
 
 std::string time_line(const RunReport& report) {
   const Timing& timing = report.timing;
-  const std::string where = fmt::format("({}, mode {})", report.device, report.args.mode);
+  const std::string where = fmt::format("({}, mode {}{})", report.device, report.args.mode,
+                                        report.args.batch_invariant ? ", batch-invariant" : "");
   if (!report.no_other.empty())
     return fmt::format("time: fused {:.3f} ms {}; {}: {}\n", timing.fused_ms, where, report.other,
                        report.no_other);
@@ -104,6 +105,7 @@ json::Value to_json(const RunReport& report) {
   root.set("file", report.args.file);
   root.set("device", report.args.device);
   root.set("mode", report.args.mode);
+  root.set("batch_invariant", report.args.batch_invariant);
   root.set("dims", dims_json(report.job.symbols));
   json::Value folds = json::Value::array();
   for (const fold::Applied& applied : report.prepared.folds)

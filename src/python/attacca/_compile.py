@@ -27,9 +27,11 @@ class Options(NamedTuple):
     tuning: Tuning
     tuning_seconds: float
     threads: int
+    batch_invariant: bool = False
 
 
-def options(device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: Any) -> Options:
+def options(device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: Any,
+            batch_invariant: Any = False) -> Options:
     """Checks the options; the device may be a ``torch.device``.
 
     Raises:
@@ -39,7 +41,22 @@ def options(device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: A
     _arguments.choice(tuning, _arguments.TUNINGS, "tuning")
     return Options(_arguments.device(device), mode, tuning,
                    _arguments.seconds(tuning_seconds, "tuning_seconds"),
-                   _arguments.threads(threads))
+                   _arguments.threads(threads),
+                   _arguments.flag(batch_invariant, "batch_invariant"))
+
+
+_BATCH_INVARIANT = "+batch_invariant"
+
+
+def contract(mode: str, batch_invariant: bool) -> str:
+    """Both as one text, such as "fp32+batch_invariant": the argument ``mode`` of custom ops."""
+    return mode + _BATCH_INVARIANT if batch_invariant else mode
+
+
+def parted(text: str) -> tuple[str, bool]:
+    """The mode in a :func:`contract`, and whether it is batch-invariant."""
+    mode = text.removesuffix(_BATCH_INVARIANT)
+    return mode, mode != text
 
 
 class CompileOptions(TypedDict, total=False):
@@ -50,6 +67,7 @@ class CompileOptions(TypedDict, total=False):
     tuning: Tuning
     tuning_seconds: float
     threads: int
+    batch_invariant: bool
     constants: Mapping[str, Any] | None
 
 
@@ -66,7 +84,8 @@ def check_options(given: Mapping[str, Any]) -> None:
                         f"did you mean {near[0]}?" if near
                         else f"one of {', '.join(CompileOptions.__annotations__)}")
     options(given.get("device", "cpu"), given.get("mode", "fp32"), given.get("tuning", "known"),
-            given.get("tuning_seconds", 0), given.get("threads", 0))
+            given.get("tuning_seconds", 0), given.get("threads", 0),
+            given.get("batch_invariant", False))
 
 
 def graph_of(source: Any) -> _core.Graph:
@@ -107,17 +126,17 @@ GraphSource = Union[str, bytes, bytearray, memoryview, "os.PathLike[str]", OnnxM
 
 @overload
 def compile(graph: GraphSource, *, device: Device = ..., mode: Mode = ..., tuning: Tuning = ...,
-            tuning_seconds: float = ..., threads: int = ...,
+            tuning_seconds: float = ..., threads: int = ..., batch_invariant: bool = ...,
             constants: Mapping[str, Any] | None = ...) -> Plan: ...
 
 
 @overload
 def compile(graph: ExportedProgram, *, mode: Mode = ..., tuning: Tuning = ...,
-            tuning_seconds: float = ...) -> Program: ...
+            tuning_seconds: float = ..., batch_invariant: bool = ...) -> Program: ...
 
 
 def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: Tuning = "known",
-            tuning_seconds: float = 0, threads: int = 0,
+            tuning_seconds: float = 0, threads: int = 0, batch_invariant: bool = False,
             constants: Mapping[str, Any] | None = None) -> Any:
     """Compiles a graph to a plan that is called with tensors.
 
@@ -138,6 +157,10 @@ def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: 
             or less, only those that the cost model ranks best are timed; a later tuning with more
             time then times all.
         threads: The number of CPU threads; 0: all cores.
+        batch_invariant: Whether the bits of a row of a product must not depend on how many rows
+            there are, nor on the other rows (docs/numerics.md). The CPU then multiplies a fixed
+            number of rows at a time. On a GPU each product has one kernel for all numbers of rows,
+            which the cost model chooses: nothing is measured, and the vendor library is not used.
         constants: Inputs that never change, such as weights, by name: NumPy arrays or CPU
             tensors of the input's dtype and shape. They are copied into the plan, and calls do
             not take them.
@@ -152,8 +175,10 @@ def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: 
     """
     compiler = _compiler_of(type(graph))
     if compiler is not None:
-        return compiler(graph, options(device, mode, tuning, tuning_seconds, threads), constants)
-    return compile_plan(graph, device, mode, tuning, tuning_seconds, threads, constants)
+        return compiler(graph, options(device, mode, tuning, tuning_seconds, threads,
+                                       batch_invariant), constants)
+    return compile_plan(graph, device, mode, tuning, tuning_seconds, threads, constants,
+                        batch_invariant)
 
 
 Compiler = Callable[[Any, Options, Any], Any]
@@ -178,9 +203,9 @@ def _compiler_of(kind: type) -> Compiler | None:
 
 
 def compile_plan(graph: Any, device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: Any,
-                 constants: Any) -> Plan:
+                 constants: Any, batch_invariant: Any = False) -> Plan:
     """:func:`compile` of all but exported programs."""
-    chosen = options(device, mode, tuning, tuning_seconds, threads)
+    chosen = options(device, mode, tuning, tuning_seconds, threads, batch_invariant)
     if constants is not None and not isinstance(constants, Mapping):
         raise Error(f"constants is {_arguments.shown(constants)}", "constants",
                     "give a dict of tensors by name")
@@ -224,6 +249,7 @@ def load(path: Path, *, device: Device = "") -> Plan:
 
 def explain(what: Plan | GraphSource, *, device: Device = "cpu", mode: Mode = "fp32",
             tuning: Tuning = "known", tuning_seconds: float = 0, threads: int = 0,
+            batch_invariant: bool = False,
             constants: Mapping[str, Any] | None = None) -> Explanation:
     """Which ops are fused together, and for each op left out the reason.
 
@@ -236,6 +262,7 @@ def explain(what: Plan | GraphSource, *, device: Device = "cpu", mode: Mode = "f
         tuning: As for :func:`attacca.compile`.
         tuning_seconds: As for :func:`attacca.compile`.
         threads: As for :func:`attacca.compile`.
+        batch_invariant: As for :func:`attacca.compile`.
         constants: As for :func:`attacca.compile`.
 
     Returns:
@@ -245,11 +272,12 @@ def explain(what: Plan | GraphSource, *, device: Device = "cpu", mode: Mode = "f
     Raises:
         Error: As for :func:`attacca.compile`; an option is given for a plan.
     """
-    given = (device, mode, tuning, tuning_seconds, threads, constants)
+    given = (device, mode, tuning, tuning_seconds, threads, constants, batch_invariant)
     if not isinstance(what, Plan):
         return compile_plan(what, *given).explain()
-    names = ("device", "mode", "tuning", "tuning_seconds", "threads", "constants")
-    for name, value, default in zip(names, given, ("cpu", "fp32", "known", 0, 0, None)):
+    names = ("device", "mode", "tuning", "tuning_seconds", "threads", "constants",
+             "batch_invariant")
+    for name, value, default in zip(names, given, ("cpu", "fp32", "known", 0, 0, None, False)):
         if type(value) is not type(default) or value != default:
             raise Error(f"{name} has no effect on a plan, which is compiled already", name,
                         "leave it out")

@@ -111,7 +111,8 @@ def _layout(view: View) -> str:
 
 def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: Any = None,
            out_dtype: DType | None = None, mode: Mode = "fp32", tuning: Tuning = "known",
-           tuning_seconds: float = 0, threads: int = 0, **operands: Any) -> Any:
+           tuning_seconds: float = 0, threads: int = 0, batch_invariant: bool = False,
+           **operands: Any) -> Any:
     """Computes ``epilogue(a @ b)`` in one kernel.
 
     Args:
@@ -136,6 +137,7 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
         tuning: As for :func:`attacca.compile`.
         tuning_seconds: As for :func:`attacca.compile`.
         threads: As for :func:`attacca.compile`.
+        batch_invariant: As for :func:`attacca.compile`.
         **operands: The epilogue's operands by name, of any dtype.
 
     Returns:
@@ -153,7 +155,7 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
     form, cache = None, None
     if type(epilogue) is str and not _dispatch.traced():
         form = (epilogue, out_dtype, mode, tuning, tuning_seconds, type(tuning_seconds), threads,
-                type(threads), *operands)
+                type(threads), batch_invariant, *operands)
         try:
             cache = _caches.get(form)
         except TypeError:  # an option that cannot be hashed, which is reported below
@@ -163,14 +165,14 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
         if known is not None:
             return known[0] if type(known) is tuple and len(known) == 1 else known
     if _dispatch.wanted(tensors):
-        chosen_options = (out_dtype, mode, tuning, tuning_seconds, threads)
+        chosen_options = (out_dtype, mode, tuning, tuning_seconds, threads, batch_invariant)
         return _dispatch.custom_ops().matmul(a, b, epilogue, out, chosen_options, operands)
     framework = _frameworks.of(a)
     a_view = framework.view(a, "a")
     b_view = _frameworks.of(b).view(b, "b")
     views = {name: _frameworks.of(t).view(t, name) for name, t in operands.items()}
     lead = _check(a_view, b_view)
-    chosen = options(a_view.device, mode, tuning, tuning_seconds, threads)
+    chosen = options(a_view.device, mode, tuning, tuning_seconds, threads, batch_invariant)
     if callable(epilogue):
         epilogue = trace_epilogue(_arguments.function(epilogue, "epilogue"), views, lead,
                                   b_view.shape[1],

@@ -51,6 +51,11 @@ class Plan:
         return self._core.mode
 
     @property
+    def batch_invariant(self) -> bool:
+        """Whether it was compiled so, as :func:`attacca.compile` explains."""
+        return self._core.batch_invariant
+
+    @property
     def inputs(self) -> tuple[Tensor, ...]:
         """The inputs, in the order of a call's arguments."""
         return tuple(layout.info for layout in self._engine.signature.inputs)

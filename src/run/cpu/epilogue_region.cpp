@@ -56,12 +56,12 @@ struct RegionSizes : Sizes {
 
 class EpilogueRegion : public Executable {
  public:
-  EpilogueRegion(const ir::Graph& graph, const fuse::Region& region, ir::Mode mode)
+  EpilogueRegion(const ir::Graph& graph, const fuse::Region& region, ir::Mode mode, Panels panels)
       : region_(with_long_rows(region)),
         mode_(mode),
         epilogue_(region_.epilogue),
         program_(compile_chunk_program(epilogue_, mode)),
-        products_(region_) {
+        products_(region_, panels) {
     for (const epilogue::Output& output : epilogue_.outputs) {
       result_shapes_.push_back(graph.type(output.result).shape);
       leaves_.push_back(
@@ -335,8 +335,8 @@ class EpilogueRegion : public Executable {
 Result<std::unique_ptr<Executable>> make_epilogue_region(const ir::Graph& graph,
                                                          const fuse::Region& region, ir::Mode mode,
                                                          const KnownValues& known, int threads,
-                                                         PackedWeights* shared) {
-  auto made = std::make_unique<EpilogueRegion>(graph, region, mode);
+                                                         Panels panels, PackedWeights* shared) {
+  auto made = std::make_unique<EpilogueRegion>(graph, region, mode, panels);
   ATTACCA_TRY_VOID(made->pack_known(known, shared, threads));
   return made;
 }

@@ -8,6 +8,7 @@
 #include "fuse/fuse.hpp"
 #include "ir/graph/mode.hpp"
 #include "run/cpu/buffer_pool.hpp"
+#include "run/cpu/gemm.hpp"
 #include "run/cpu/rows/join.hpp"
 #include "run/shared/region_time.hpp"
 
@@ -59,6 +60,7 @@ class PackedWeights;
 Result<std::unique_ptr<Executable>> make_epilogue_region(const ir::Graph& graph,
                                                          const fuse::Region& region, ir::Mode mode,
                                                          const KnownValues& known, int threads,
+                                                         Panels panels = Panels::AsTheyAre,
                                                          PackedWeights* shared = nullptr);
 std::unique_ptr<Executable> make_row_group(const RowGroup& group);
 // One op on its own.

@@ -135,6 +135,10 @@ dnnl::matmul::primitive_desc describe(GemmKind kind, int64_t rows, int64_t k, in
 // The rows for which oneDNN picks the packed layout: a typical panel's.
 constexpr int64_t kTypicalRows = 64;
 
+// The rows of a panel of fixed rows. Without AVX-512, oneDNN's product sums the rows that are left
+// over from groups of six in another order. 240 rows took as long six at a time as all at once.
+constexpr int64_t kFixedRows = 6;
+
 }  // namespace
 
 GemmKind choose_gemm(DType a, DType b, DType accumulator) {
@@ -402,10 +406,9 @@ void execute_panel(const PieceShape::Panel& panel, const std::byte* a, const mem
     used(panel.description.impl_info_str());
 }
 
-// c[rows, columns] = a[rows, k] times a packed piece.
-void execute(PieceShape& shape, int64_t rows, const std::byte* a, const memory& b, std::byte* c) {
-  const PieceShape::Panel& panel = shape.panel(rows);
-  if (panel.rows == rows) return execute_panel(panel, a, b, c);
+// The same for a panel's first rows; the others are zeros.
+void execute_padded(const PieceShape::Panel& panel, int64_t rows, const std::byte* a,
+                    const memory& b, std::byte* c) {
   thread_local AlignedBuffer padded_a, padded_c;
   const size_t row_bytes = panel.description.src_desc().get_size() / panel.rows;
   std::byte* in = padded_a.reserve(row_bytes * panel.rows);
@@ -415,6 +418,22 @@ void execute(PieceShape& shape, int64_t rows, const std::byte* a, const memory& 
   std::byte* out = padded_c.reserve(out_bytes * panel.rows);
   execute_panel(panel, in, b, out);
   std::memcpy(c, out, out_bytes * rows);
+}
+
+// c[rows, columns] = a[rows, k] times a packed piece.
+void execute(PieceShape& shape, int64_t rows, const std::byte* a, const memory& b, std::byte* c,
+             Panels panels) {
+  const PieceShape::Panel& panel = shape.panel(panels == Panels::Fixed ? kFixedRows : rows);
+  const int64_t a_bytes =
+      static_cast<int64_t>(panel.description.src_desc().get_size()) / panel.rows;
+  const int64_t c_bytes =
+      static_cast<int64_t>(panel.description.dst_desc().get_size()) / panel.rows;
+  for (; rows >= panel.rows; rows -= panel.rows) {
+    execute_panel(panel, a, b, c);
+    a += panel.rows * a_bytes;
+    c += panel.rows * c_bytes;
+  }
+  if (rows > 0) execute_padded(panel, rows, a, b, c);
 }
 
 }  // namespace
@@ -434,7 +453,7 @@ void multiply_small(GemmKind kind, const MatrixView& a, const MatrixView& b,
 }
 
 void PackedMatrix::multiply(const std::byte* a, int64_t rows, int64_t block,
-                            std::byte* accumulators) const {
+                            std::byte* accumulators, Panels panels) const {
   const int64_t columns = block_end(block) - block_begin(block);
   if (rows == 0 || columns == 0) return;
   if (k_ == 0) {
@@ -450,7 +469,7 @@ void PackedMatrix::multiply(const std::byte* a, int64_t rows, int64_t block,
     return;
   }
   if (kind_ != GemmKind::Integers) {
-    execute(impl_->shape(k_, columns), rows, a, *weights, accumulators);
+    execute(impl_->shape(k_, columns), rows, a, *weights, accumulators, panels);
     return;
   }
   thread_local AlignedBuffer part, product;
@@ -463,7 +482,8 @@ void PackedMatrix::multiply(const std::byte* a, int64_t rows, int64_t block,
     const MatrixView panel{a, DType::F32, rows, k_, k_, 1};
     std::byte* own = part.reserve(static_cast<size_t>(rows * (k1 - k0)) * sizeof(float));
     copy_dense(panel.part(0, rows, k0, k1), DType::F32, own);
-    execute(impl_->shape(k1 - k0, columns), rows, own, weights[slice], product.data());
+    execute(impl_->shape(k1 - k0, columns), rows, own, weights[slice], product.data(),
+            Panels::AsTheyAre);  // exact
     // Unsigned, because s32 products wrap.
     for (int64_t i = 0; i < rows * columns; ++i)
       sums[i] = static_cast<int32_t>(static_cast<uint32_t>(sums[i]) +

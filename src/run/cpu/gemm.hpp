@@ -33,6 +33,12 @@ ir::DType accumulator_dtype(GemmKind kind);
 void multiply_small(GemmKind kind, const MatrixView& a, const MatrixView& b,
                     std::byte* accumulators);
 
+// How the rows of a panel are given to oneDNN.
+enum class Panels : uint8_t {
+  AsTheyAre,  // all at once: the order of a row's sum may depend on how many rows there are
+  Fixed,      // so many at a time, padded with zeros: it does not
+};
+
 // Columns a tile has, at most; the packed blocks are this wide.
 int64_t block_columns(int64_t n);
 
@@ -51,7 +57,8 @@ class PackedMatrix {
 
   // accumulators[rows, columns of the block], dense, = A's rows times the block. `a` has `rows`
   // dense rows of K elements of a_dtype(). Thread-safe once packed.
-  void multiply(const std::byte* a, int64_t rows, int64_t block, std::byte* accumulators) const;
+  void multiply(const std::byte* a, int64_t rows, int64_t block, std::byte* accumulators,
+                Panels panels = Panels::AsTheyAre) const;
 
   // oneDNN's name of the implementation used for panels of that many rows; never a reference one.
   std::string implementation(int64_t rows) const;

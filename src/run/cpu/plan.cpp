@@ -169,7 +169,8 @@ Result<std::unique_ptr<Executable>> CpuPlan::Impl::make_executable(const CpuRegi
   const ir::Mode mode = prepared.target.mode;
   if (from.rows) return make_row_group(*from.rows);
   if (from.region.kind == fuse::RegionKind::Single) return make_single(graph(), from.region, mode);
-  return make_epilogue_region(graph(), from.region, mode, known, threads, packed);
+  const Panels panels = prepared.target.batch_invariant ? Panels::Fixed : Panels::AsTheyAre;
+  return make_epilogue_region(graph(), from.region, mode, known, threads, panels, packed);
 }
 
 Status CpuPlan::Impl::add_stage(const CpuRegion& from, PackedWeights* packed) {

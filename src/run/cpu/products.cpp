@@ -183,12 +183,12 @@ void collect(const PreparedProduct& each, const Tile& tile, const std::byte* fro
 
 }  // namespace
 
-Products::Products(const fuse::Region& region) : domain_(region.epilogue.domain) {
+Products::Products(const fuse::Region& region, Panels panels) : domain_(region.epilogue.domain) {
   for (const epilogue::Input& input : region.epilogue.inputs) {
     if (input.role != epilogue::Role::Accumulator) continue;
     const fuse::Gemm& gemm = region.gemms[input.gemm];
     products_.push_back({&gemm, input.column_offset, input.column_step,
-                         choose_gemm(gemm.a.dtype, gemm.b.dtype, gemm.accumulator), nullptr});
+                         choose_gemm(gemm.a.dtype, gemm.b.dtype, gemm.accumulator), panels});
   }
 }
 
@@ -261,7 +261,8 @@ Result<std::vector<ProductSizes>> Products::measure(const SymbolValues& symbols,
     ATTACCA_TRY(sizes.b,
                 b_operand(product, std::move(batch), domain.back(), symbols, sizes.b_offset));
     ATTACCA_TRY(sizes.column_offset, product.column_offset.evaluate(symbols));
-    sizes.small = !product.packed &&
+    // Which products are small depends on the rows.
+    sizes.small = !product.packed && product.panels != Panels::Fixed &&
                   static_cast<double>(product_of(domain)) * static_cast<double>(sizes.a.columns) <=
                       static_cast<double>(kSmall);
     all.push_back(std::move(sizes));
@@ -303,7 +304,7 @@ void PreparedProduct::multiply(const Tile& tile, int64_t block, int64_t group,
                    accumulators);
   } else {
     packed->of(matrix, grouped ? sizes->b.batch : domain)
-        .multiply(rows.data, rows.rows, block, accumulators);
+        .multiply(rows.data, rows.rows, block, accumulators, product->panels);
   }
   if (collected) collect(*this, tile, accumulators);
 }

@@ -71,7 +71,8 @@ struct Product {
   ir::Dim column_offset;
   int64_t column_step = 1;
   GemmKind kind = GemmKind::F32;
-  std::shared_ptr<const PackedBatch> packed;  // where B is known
+  Panels panels = Panels::AsTheyAre;
+  std::shared_ptr<const PackedBatch> packed = nullptr;  // where B is known
 };
 
 // A product's operands for certain values of the symbols, without addresses.
@@ -110,7 +111,7 @@ struct PreparedProduct {
 class Products {
  public:
   // The region must outlive this.
-  explicit Products(const fuse::Region& region);
+  Products(const fuse::Region& region, Panels panels);
 
   bool empty() const { return products_.empty(); }
   size_t size() const { return products_.size(); }

@@ -212,6 +212,23 @@ bool is_in_vain(const StepContext& context, const problem::Problem& problem,
   return unfused && !tune::may_gain(problem, fused, *unfused, context.toolbox()->device().info());
 }
 
+// Templates are the only kernels, and the model the only judge: it chooses the same for every
+// number of rows and in every process. Measurements would differ from one to the next.
+Status decide_invariant(const StepContext& context, const problem::Problem& problem,
+                        Decision& decision) {
+  if (decide_by_known(context, problem, decision)) return {};
+  ATTACCA_TRY(launch::Candidates fused, tune::ways_to_fuse(context.toolbox(), problem,
+                                                           context.options().tune_options.filter));
+  decision.source = fused.ranked.empty() ? "only way" : "model";
+  if (!fused.ranked.empty()) {
+    decision.candidate = std::move(fused.ranked.front());
+    decision.expected_seconds = decision.expected_fused_seconds = fused.expected.front();
+  }
+  decision.excluded = std::move(fused.excluded);
+  decision.excluded.push_back({"unfused", std::string(launch::kVariantVendor)});
+  return {};
+}
+
 Status decide_into(const StepContext& context, const fuse::Region& region,
                    const problem::Problem& problem, Decision& decision) {
   const bool is_pointwise = problem.products.empty() && !problem.kernel;
@@ -223,6 +240,7 @@ Status decide_into(const StepContext& context, const fuse::Region& region,
       tune::choice_key(problem, context.toolbox()->device().info(), context.toolbox()->identity());
   if (decide_by_bundle(context, problem, decision)) return {};
   if (problem.kernel) return decide_kernel(context, region, problem, decision);
+  if (problem.batch_invariant) return decide_invariant(context, problem, decision);
   if (asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, decision))
     return {};
   ATTACCA_TRY(launch::Candidates fused, tune::ways_to_fuse(context.toolbox(), problem,

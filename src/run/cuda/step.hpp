@@ -42,6 +42,7 @@ struct StepContext {
   const std::shared_ptr<launch::Toolbox>& toolbox() const { return shared.toolbox; }
   const CudaOptions& options() const { return shared.options; }
   ir::Mode mode() const { return shared.prepared.target.mode; }
+  bool batch_invariant() const { return shared.prepared.target.batch_invariant; }
 };
 
 }  // namespace attacca::run

@@ -37,6 +37,14 @@ CudaStep step_of(std::unique_ptr<launch::Runnable> runnable, problem::Operands<i
   return step;
 }
 
+Result<problem::Problem> problem_of(const StepContext& context, const fuse::Region& region) {
+  ATTACCA_TRY(problem::Problem problem,
+              problem::concretize(region, context.graph(), context.symbols, context.mode(),
+                                  context.alignment_of));
+  if (context.batch_invariant()) make_batch_invariant(problem);
+  return problem;
+}
+
 Result<CudaStep> make_step(const StepContext& context, const problem::Problem& problem,
                            const Candidate& candidate) {
   ATTACCA_TRY(auto runnable, launch::prepare(context.toolbox(), problem, candidate));
@@ -45,13 +53,11 @@ Result<CudaStep> make_step(const StepContext& context, const problem::Problem& p
 
 Result<std::vector<CudaStep>> epilogue_steps(const StepContext& context, const fuse::Region& region,
                                              std::vector<Decision>& decisions) {
-  ATTACCA_TRY(const problem::Problem problem,
-              problem::concretize(region, context.graph(), context.symbols, context.mode(),
-                                  context.alignment_of));
+  ATTACCA_TRY(const problem::Problem problem, problem_of(context, region));
   ATTACCA_TRY(Decision decision, decide(context, region, problem));
   auto step = make_step(context, problem, decision.candidate);
-  if (!step && decision.candidate.kind == CandidateKind::Fused) {
-    // The unfused path is always possible.
+  if (!step && decision.candidate.kind == CandidateKind::Fused && !problem.batch_invariant) {
+    // The unfused path is always possible. It sums in another order.
     decision.source =
         fmt::format("{} failed: {}", to_string(decision.candidate), step.error().what);
     decision.candidate = {};
@@ -67,9 +73,7 @@ Result<std::vector<CudaStep>> epilogue_steps(const StepContext& context, const f
 
 // A region with only one way to compute it.
 Result<std::vector<CudaStep>> plain_steps(const StepContext& context, const fuse::Region& region) {
-  ATTACCA_TRY(const problem::Problem problem,
-              problem::concretize(region, context.graph(), context.symbols, context.mode(),
-                                  context.alignment_of));
+  ATTACCA_TRY(const problem::Problem problem, problem_of(context, region));
   std::vector<CudaStep> steps;
   ATTACCA_TRY(CudaStep step, make_step(context, problem, {}));
   steps.push_back(std::move(step));

@@ -17,12 +17,14 @@ struct Target {
   std::optional<gpu::Device> device;  // a GPU, here or described; none: this machine's CPU
   ir::Mode mode = ir::Mode::Fp32;
   bool fuse = true;  // false: op by op, every intermediate through memory
+  // The bits of a row of a product do not depend on how many rows there are (docs/numerics.md).
+  bool batch_invariant = false;
 
   static Target cpu(ir::Mode mode = ir::Mode::Fp32, bool fuse = true) {
-    return {std::nullopt, mode, fuse};
+    return {.device = std::nullopt, .mode = mode, .fuse = fuse};
   }
   static Target cuda(gpu::Device device, ir::Mode mode = ir::Mode::Fp32, bool fuse = true) {
-    return {std::move(device), mode, fuse};
+    return {.device = std::move(device), .mode = mode, .fuse = fuse};
   }
   // `described`: in place of the machine's GPU, for plans that are compiled but not launched.
   // Errors: there is no such GPU.

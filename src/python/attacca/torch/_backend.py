@@ -119,7 +119,7 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode
     from torch._inductor.compile_fx import compile_fx
 
     ours, patches = _read_options(options)
-    patches = {**_mode_options(mode), **patches}
+    patches = {**_mode_options(mode), **patches, **_invariant_patches(ours)}
     _check_no_other_pass()
     our_pass = Pass(ours)
     our_pass.begun = time.monotonic()
@@ -127,8 +127,29 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, mode
                                      f"{our_pass.uuid()} {sorted(patches.items())}")):
         patches = {**patches, _OUR_PASS: our_pass}
         compiled: Callable[..., Any] = compile_fx(module, list(example_inputs),
-                                                  config_patches=patches)
+                                                  config_patches=patches,
+                                                  decompositions=_decompositions(ours))
     return compiled
+
+
+def _invariant_patches(options: Options) -> dict[str, Any]:
+    """Switches off what changes products by their shapes before Attacca's pass sees them: padding
+    by measurements, and products of one row as sums."""
+    if not options.batch_invariant:
+        return {}
+    return {"shape_padding": False, "coordinate_descent_tuning": False}
+
+
+def _decompositions(options: Options) -> dict[Any, Callable[..., Any]] | None:
+    """Inductor's decompositions without those by which products of one row become sums; None:
+    Inductor's own."""
+    if not options.batch_invariant:
+        return None
+    from torch._inductor.decomposition import select_decomp_table
+
+    aten = torch.ops.aten
+    return {op: rule for op, rule in select_decomp_table().items()
+            if op not in (aten.mm.default, aten.addmm.default, aten.bmm.default)}
 
 
 def _check_no_other_pass() -> None:
@@ -195,9 +216,10 @@ class Program:
     """
 
     def __init__(self, exported: Any, *, mode: Mode = "fp32", tuning: Tuning = "known",
-                 tuning_seconds: float = 0.0, policy: Policy = "always"):
+                 tuning_seconds: float = 0.0, policy: Policy = "always",
+                 batch_invariant: bool = False):
         options = Options(policy, compare=False, mode=mode, tuning=tuning,
-                          tuning_seconds=tuning_seconds).check()
+                          tuning_seconds=tuning_seconds, batch_invariant=batch_invariant).check()
         if isinstance(exported,
                       type) or not callable(getattr(exported, "run_decompositions", None)):
             raise Error(f"{shown(exported)} is not an exported program", "exported",
@@ -236,4 +258,4 @@ def _compile(exported: Any, chosen: PlanOptions, constants: Any) -> Program:
                         "leave it out: it runs where its weights and inputs are, on torch's "
                         "threads")
     return Program(exported, mode=chosen.mode, tuning=chosen.tuning,
-                   tuning_seconds=chosen.tuning_seconds)
+                   tuning_seconds=chosen.tuning_seconds, batch_invariant=chosen.batch_invariant)

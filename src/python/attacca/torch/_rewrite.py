@@ -3,14 +3,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 import torch
 
 from .. import _arguments
 from .._arguments import Mode, Tuning
-from .._compile import compile_plan
+from .._compile import compile_plan, contract
 from .._errors import Error
 from .._plan import Decision, engine_of
 from . import _logs, _report
@@ -54,6 +54,7 @@ class OptionsGiven(TypedDict, total=False):
     tuning: Tuning
     tuning_seconds: float
     measuring_seconds: float
+    batch_invariant: bool
 
 
 class Options(NamedTuple):
@@ -87,6 +88,11 @@ class Options(NamedTuple):
             beside the region's products alone, and what that does not decide is left to Inductor.
             Later compilations take over such a verdict, unless they have twice the time or the
             tuning database has changed.
+        batch_invariant: As for :func:`attacca.compile`: every product that Attacca can compute is
+            computed by it, also one without an epilogue, on every device, and nothing is measured.
+            The report names the products that are left, which may depend on the number of rows as
+            may reductions by Inductor (docs/numerics.md). Inductor's ``shape_padding`` and
+            ``coordinate_descent_tuning``, which change products by their shapes, are off.
     """
 
     policy: Policy = "measured"
@@ -97,6 +103,7 @@ class Options(NamedTuple):
     tuning: Tuning = "measure"
     tuning_seconds: float = 0.0
     measuring_seconds: float = 0.0
+    batch_invariant: bool = False
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Options:
@@ -105,6 +112,8 @@ class Options(NamedTuple):
         Raises:
             Error: A value is unknown, out of range, or has no effect together with the others.
         """
+        if given.get("batch_invariant") and "policy" not in given:
+            given = {**given, "policy": "always"}
         options = cls(**given).check()
         for name, cause in _without_effect(options):
             if name in given:
@@ -120,11 +129,17 @@ class Options(NamedTuple):
         """
         _arguments.choice(self.policy, POLICIES, "policy")
         for name, value in (("compare", self.compare), ("kernels", self.kernels),
-                            ("overlap", self.overlap)):
+                            ("overlap", self.overlap), ("batch_invariant", self.batch_invariant)):
             if not isinstance(value, bool):
                 raise Error(f"{name} is {value!r}", name, "give True or False")
         _arguments.choice(self.mode, _arguments.MODES, "mode")
         _arguments.choice(self.tuning, _arguments.TUNINGS, "tuning")
+        if self.batch_invariant and self.policy != "always":
+            raise Error("policy='measured' chooses by the number of rows", "policy",
+                        "leave it out with batch_invariant=True")
+        if self.batch_invariant and self.overlap:
+            raise Error("products that overlap with collectives are not batch-invariant",
+                        "overlap", "leave out one of overlap and batch_invariant")
         return self._replace(
             tuning_seconds=_arguments.seconds(self.tuning_seconds, "tuning_seconds"),
             measuring_seconds=_arguments.seconds(self.measuring_seconds, "measuring_seconds"))
@@ -196,6 +211,8 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
                              verdict.seconds,
                              sum(operations(n) for n in region.covers if is_product_op(n)),
                              verdict.unfused_seconds, verdict.against))
+    if options.batch_invariant:
+        left = _naming_variant(left, products, {name for entry in fused for name in entry.nodes})
     _logs.decided([(entry.outputs[0], entry.reason) for entry in fused],
                   [(each.node, each.reason) for each in left],
                   f"{len(fused)} of {len(found.regions)} regions fused; {measuring}")
@@ -206,6 +223,15 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
                               if verdict.keep for node in region.covers})
     kernels.restore(graph, stand_ins)
     return len(fused)
+
+
+def _naming_variant(left: Sequence[Left], products: Mapping[str, torch.fx.Node],
+                    covered: set[str]) -> list[Left]:
+    """What is left, with the remark that products which no region covers may depend on the number
+    of rows."""
+    return [each._replace(reason=f"{each.reason}; not batch-invariant")
+            if each.op == "region" or each.node in products and each.node not in covered else each
+            for each in left]
 
 
 def _overlap(graph: torch.fx.Graph, found: Found, options: Options,
@@ -280,6 +306,8 @@ def _budget(options: Options, begun: float | None) -> float:
 def _judge_by_policy(region: Region, options: Options) -> Verdict | None:
     """The verdict that needs no time; None: "measured" is to decide."""
     device = region.outputs[0].meta["val"].device
+    if options.batch_invariant:
+        return Verdict(True, "batch_invariant")
     if region.bare and (options.policy == "always" or not options.compare
                         or device.type != "cuda"):
         return Verdict(False, _NO_EPILOGUE)
@@ -335,4 +363,5 @@ def _decisions(region: Region, options: Options) -> tuple[Decision, ...]:
 
 def _while_running(options: Options) -> Run:
     """How calls choose kernels: from the database or by the model; no call measures."""
-    return Run(options.mode, options.tuning if options.tuning in ("unfused", "model") else "known")
+    return Run(contract(options.mode, options.batch_invariant),
+               options.tuning if options.tuning in ("unfused", "model") else "known")

@@ -183,7 +183,8 @@ def explained(text: str, device: Any) -> _core.Plan:
     for the CPU, unless the text launches a user's kernel."""
     def compiled(where: str) -> _core.Plan:
         return _core.Plan.compile(_core.Graph.parse(text), device=where, mode="fp32",
-                                  tuning="known", tuning_seconds=0.0, threads=1, fuse=True)
+                                  tuning="known", tuning_seconds=0.0, threads=1,
+                                  batch_invariant=False, fuse=True)
     where = str(device)
     try:
         return compiled(where if where.startswith("cuda") else "cpu")

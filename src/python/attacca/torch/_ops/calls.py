@@ -34,7 +34,7 @@ __all__ = ["constant", "count_of", "fused", "matmul", "plan", "plan_argument", "
 def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any],
            operands: dict[str, Any]) -> Any:
     """:func:`attacca.matmul` by an op; ``chosen``: out_dtype, mode, tuning, tuning_seconds,
-    threads."""
+    threads, batch_invariant."""
     as_array = _is_array(a)
     a, b = _tensor(a, "a"), _tensor(b, "b")
     tensors = [_tensor(tensor, name) for name, tensor in operands.items()]

@@ -41,16 +41,18 @@ ops = torch.ops.attacca
 
 
 def options_text(out_dtype: Any, mode: str, tuning: str, tuning_seconds: float,
-                 threads: int) -> str:
+                 threads: int, batch_invariant: bool) -> str:
     """The options of :func:`attacca.matmul` as an op's argument."""
     named = "-" if out_dtype is None else _arguments.dtype(out_dtype, "out_dtype")
-    return f"{named} {mode} {tuning} {tuning_seconds} {threads}"
+    text = f"{named} {mode} {tuning} {tuning_seconds} {threads}"
+    return f"{text} batch_invariant" if batch_invariant else text
 
 
 def _keywords(options: str) -> dict[str, Any]:
-    out_dtype, mode, tuning, seconds, threads = options.split()
+    out_dtype, mode, tuning, seconds, threads, *more = options.split()
     return {"out_dtype": None if out_dtype == "-" else out_dtype, "mode": mode, "tuning": tuning,
-            "tuning_seconds": float(seconds), "threads": int(threads)}
+            "tuning_seconds": float(seconds), "threads": int(threads),
+            "batch_invariant": more == ["batch_invariant"]}
 
 
 def plan_argument(engine: Engine) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from ... import _core
-from ..._compile import compile_plan
+from ..._compile import compile_plan, parted
 from ..._frameworks import Torch
 from ..._launch import Engine
 from ..._layout import Signature
@@ -56,7 +56,8 @@ def nameless(graph: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _engine(graph: str, device: str, mode: str, tuning: str, seconds: float) -> Engine:
-    return engine_of(compile_plan(graph, device, mode, tuning, seconds, 0, None))
+    mode, invariant = parted(mode)
+    return engine_of(compile_plan(graph, device, mode, tuning, seconds, 0, None, invariant))
 
 
 class Loaded:
@@ -169,8 +170,9 @@ def signature_of(graph: str, mode: str, device: torch.device) -> Signature:
 
 @functools.lru_cache(maxsize=1024)
 def _signature(graph: str, mode: str, device: str) -> Signature:
-    return Signature(_core.Plan.compile(_core.Graph.parse(graph), device=device, mode=mode,
-                                        tuning="known", tuning_seconds=0.0, threads=1, fuse=True))
+    return Signature(_core.Plan.compile(_core.Graph.parse(graph), device=device,
+                                        mode=parted(mode)[0], tuning="known", tuning_seconds=0.0,
+                                        threads=1, batch_invariant=False, fuse=True))
 
 
 def _fake(inputs: Sequence[torch.Tensor], graph: str, mode: str, tuning: str,
