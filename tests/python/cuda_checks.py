@@ -5,11 +5,12 @@ templates.
 
 --device cpu tries the script itself, at tiny widths, without what only a GPU has; --blocks
 llama_mlp,bert takes these blocks alone; --torch-library is the path of libattacca_torch.so if it is
-not in build/.
+not in build/; --invariant-cases 100 compares so many numbers of rows (10,000).
 """
 import copy
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,7 @@ DEVICE = option("--device", "cuda")
 BLOCKS = option("--blocks", ",".join(block_models.NAMES)).split(",")
 TORCH_LIBRARY = option("--torch-library", str(pathlib.Path(__file__).parents[2] /
                                               "build/src/torch_ops/libattacca_torch.so"))
+INVARIANT_CASES = int(option("--invariant-cases", "10000" if DEVICE == "cuda" else "200"))
 GPU = DEVICE == "cuda"
 NAMES = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 ALWAYS = {"policy": "always", "tuning": "known"}
@@ -427,6 +429,76 @@ class Quantized(Check):
         v = torch.rand(8, 4, device=DEVICE) * 0.1
         self.check(lambda x, w, u, v: torch.relu(torch._scaled_mm(
             x, w.t(), u, v.t(), out_dtype=torch.bfloat16)), x, w, u, v)
+
+
+class BatchInvariant(Check):
+    """A row has the same bits in every batch: INVARIANT_CASES numbers of rows in all."""
+
+    LAYOUTS = {"nk": lambda w: w.t(), "kn": lambda w: w.t().contiguous()}
+    EPILOGUES = ["acc", "silu(acc + row(bias))", "gelu(acc * row(bias))"]
+    DTYPES = [torch.bfloat16, torch.bfloat16, torch.float16, torch.int8, torch.float8_e4m3fn]
+
+    @staticmethod
+    def tensor(generator, rows, columns, dtype):
+        if dtype == torch.int8:
+            return torch.randint(-128, 128, (rows, columns), dtype=dtype, device=DEVICE,
+                                 generator=generator)
+        return torch.randn(rows, columns, device=DEVICE, generator=generator).to(dtype)
+
+    def product(self, pick, generator, most):
+        """A call for some of the rows of a random product."""
+        dtype, epilogue = pick.choice(self.DTYPES if GPU else self.DTYPES[:3]), pick.choice(
+            self.EPILOGUES)
+        n = pick.choice([16, 64, 200, 1024, 4096] if GPU else [16, 64, 200])
+        k = pick.choice([64, 136, 512, 1000, 4096, 14336] if GPU else [64, 136, 512])
+        layout = "nk" if dtype.itemsize == 1 else pick.choice(list(self.LAYOUTS))
+        a = self.tensor(generator, most, k, dtype)
+        b = self.LAYOUTS[layout](self.tensor(generator, n, k, dtype))
+        given = {"bias": torch.randn(n, device=DEVICE, generator=generator)} \
+            if "bias" in epilogue else {}
+        out = torch.int32 if dtype == torch.int8 and epilogue == "acc" else torch.float32
+
+        def call(first, end):
+            return attacca.matmul(a[first:end], b, epilogue, out_dtype=out, batch_invariant=True,
+                                  **given)
+        return call, f"{dtype}, {layout}, {n} x {k}, {epilogue}"
+
+    def test_random_products(self):
+        most = 8192 if GPU else 300
+        for number in range(-(-INVARIANT_CASES // 50)):
+            pick = random.Random(number)
+            generator = torch.Generator(DEVICE).manual_seed(number)
+            call, what = self.product(pick, generator, most)
+            whole = call(0, most)
+            with self.subTest(what):
+                for case in range(50):
+                    count = pick.choice([1, 2, pick.randrange(1, 65), pick.randrange(1, most)])
+                    first = 0 if case % 2 == 0 else pick.randrange(0, most - count + 1)
+                    part = call(first, first + count)
+                    self.assertTrue(torch.equal(part, whole[first:first + count]),
+                                    f"{count} rows from {first} of {what}")
+        print(f"{INVARIANT_CASES} numbers of rows", flush=True)
+
+    def test_a_model(self):
+        model = mlp()
+        compiled = torch.compile(model, backend="attacca", options={"batch_invariant": True},
+                                 dynamic=True)
+        with torch.no_grad():
+            x = rows(2048 if GPU else 100)
+            whole = compiled(x)
+            self.assert_as_exact(whole, model, x)
+            for count in (1, 2, 3, 17, 64, 100):
+                self.assertTrue(torch.equal(compiled(x[:count]), whole[:count]), count)
+
+    def test_usual_products_differ(self):
+        """Otherwise the tests above show nothing."""
+        if not GPU:
+            self.skipTest("batch_invariant_test.py shows it on the CPU")
+        a = torch.randn(4096, 4096, device=DEVICE, dtype=torch.bfloat16)
+        b = torch.randn(4096, 4096, device=DEVICE, dtype=torch.bfloat16)
+        whole = attacca.matmul(a, b, out_dtype=torch.float32)
+        self.assertTrue(any(not torch.equal(attacca.matmul(a[:m], b, out_dtype=torch.float32),
+                                            whole[:m]) for m in (1, 2, 16, 64, 256, 1024)))
 
 
 class Plans(Check):
