@@ -330,6 +330,54 @@ ATTACCA_API attacca_status* attacca_instance_decision(const attacca_instance* in
 ATTACCA_API attacca_status* attacca_instance_decisions_json(const attacca_instance* instance,
                                                             attacca_bytes** json);
 
+/* ---- A GPU's memory, streams and events, for programs that hold tensors there without CUDA's own
+ * headers. Addresses, streams and events are the driver's (CUdeviceptr, CUstream, CUevent). Any
+ * number of threads may use one device; the calls make its primary context current. */
+
+typedef struct attacca_device attacca_device;
+
+/* How many GPUs the driver has. The status says why there is no driver. */
+ATTACCA_API attacca_status* attacca_device_count(int32_t* count);
+/* "cuda", "cuda:1" */
+ATTACCA_API attacca_status* attacca_device_open(const char* device, attacca_device** opened);
+/* What was made of it and not given back stays as long as the process uses the GPU. */
+ATTACCA_API void attacca_device_free(attacca_device* device);
+/* "NVIDIA H100 80GB HBM3" */
+ATTACCA_API const char* attacca_device_name(const attacca_device* device);
+
+/* Memory on the device, aligned to 256 bytes, and page-locked host memory. 0 bytes: NULL. Memory
+ * that is given back must not be in use by work on a stream; NULL may be given back. */
+ATTACCA_API attacca_status* attacca_device_allocate(const attacca_device* device, size_t bytes,
+                                                    void** memory);
+ATTACCA_API attacca_status* attacca_device_release(const attacca_device* device, void* memory);
+ATTACCA_API attacca_status* attacca_device_allocate_host(const attacca_device* device, size_t bytes,
+                                                         void** memory);
+ATTACCA_API attacca_status* attacca_device_release_host(const attacca_device* device, void* memory);
+
+/* Copies from host memory, to host memory, and on the device, in the order of the stream (NULL: the
+ * default one). Page-locked host memory must stay until the stream has done it. */
+ATTACCA_API attacca_status* attacca_device_upload(const attacca_device* device, void* to,
+                                                  const void* from, size_t bytes, void* stream);
+ATTACCA_API attacca_status* attacca_device_download(const attacca_device* device, void* to,
+                                                    const void* from, size_t bytes, void* stream);
+ATTACCA_API attacca_status* attacca_device_copy(const attacca_device* device, void* to,
+                                                const void* from, size_t bytes, void* stream);
+
+/* Waits for all work on the device. */
+ATTACCA_API attacca_status* attacca_device_synchronize(const attacca_device* device);
+/* A stream that does not wait for the default one. */
+ATTACCA_API attacca_status* attacca_stream_create(const attacca_device* device, void** stream);
+ATTACCA_API attacca_status* attacca_stream_destroy(const attacca_device* device, void* stream);
+ATTACCA_API attacca_status* attacca_stream_synchronize(const attacca_device* device, void* stream);
+/* What follows on the stream waits for the event. */
+ATTACCA_API attacca_status* attacca_stream_wait(const attacca_device* device, void* stream,
+                                                void* event);
+ATTACCA_API attacca_status* attacca_event_create(const attacca_device* device, void** event);
+ATTACCA_API attacca_status* attacca_event_destroy(const attacca_device* device, void* event);
+ATTACCA_API attacca_status* attacca_event_record(const attacca_device* device, void* event,
+                                                 void* stream);
+ATTACCA_API attacca_status* attacca_event_synchronize(const attacca_device* device, void* event);
+
 #ifdef __cplusplus
 }
 #endif

@@ -690,5 +690,77 @@ class Plan {
   std::shared_ptr<attacca_plan> handle_;
 };
 
+// ---- A GPU's memory, streams and events
+
+// How many GPUs the driver has.
+inline Result<int> device_count() {
+  int32_t count = 0;
+  if (Status status{attacca_device_count(&count)}; !status) return status;
+  return int{count};
+}
+
+// The functions are attacca_device_..., attacca_stream_... and attacca_event_... of attacca.h.
+class Device {
+ public:
+  static Result<Device> open(const std::string& name) {
+    if (Status status = detail::whole({{"device", name}}); !status) return status;
+    attacca_device* device = nullptr;
+    if (Status status{attacca_device_open(name.c_str(), &device)}; !status) return status;
+    return Device(device);
+  }
+  std::string name() const { return attacca_device_name(handle()); }
+
+  Result<void*> allocate(size_t bytes) const { return made(attacca_device_allocate, bytes); }
+  Status release(void* memory) const { return Status(attacca_device_release(handle(), memory)); }
+  Result<void*> allocate_host(size_t bytes) const {
+    return made(attacca_device_allocate_host, bytes);
+  }
+  Status release_host(void* memory) const {
+    return Status(attacca_device_release_host(handle(), memory));
+  }
+  Status upload(void* to, const void* from, size_t bytes, void* stream) const {
+    return Status(attacca_device_upload(handle(), to, from, bytes, stream));
+  }
+  Status download(void* to, const void* from, size_t bytes, void* stream) const {
+    return Status(attacca_device_download(handle(), to, from, bytes, stream));
+  }
+  Status copy(void* to, const void* from, size_t bytes, void* stream) const {
+    return Status(attacca_device_copy(handle(), to, from, bytes, stream));
+  }
+
+  Status synchronize() const { return Status(attacca_device_synchronize(handle())); }
+  Result<void*> create_stream() const { return made(attacca_stream_create); }
+  Status destroy_stream(void* stream) const {
+    return Status(attacca_stream_destroy(handle(), stream));
+  }
+  Status synchronize(void* stream) const {
+    return Status(attacca_stream_synchronize(handle(), stream));
+  }
+  Status wait(void* stream, void* event) const {
+    return Status(attacca_stream_wait(handle(), stream, event));
+  }
+  Result<void*> create_event() const { return made(attacca_event_create); }
+  Status destroy_event(void* event) const { return Status(attacca_event_destroy(handle(), event)); }
+  Status record(void* event, void* stream) const {
+    return Status(attacca_event_record(handle(), event, stream));
+  }
+  Status synchronize_event(void* event) const {
+    return Status(attacca_event_synchronize(handle(), event));
+  }
+
+  const attacca_device* handle() const { return handle_.get(); }
+
+ private:
+  explicit Device(attacca_device* device) : handle_(device, attacca_device_free) {}
+  template <class F, class... Arguments>
+  Result<void*> made(F make, Arguments... arguments) const {
+    void* thing = nullptr;
+    if (Status status{make(handle(), arguments..., &thing)}; !status) return status;
+    return thing;
+  }
+
+  std::shared_ptr<attacca_device> handle_;
+};
+
 }  // namespace interface0
 }  // namespace attacca

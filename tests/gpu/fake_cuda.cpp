@@ -1,5 +1,6 @@
 #include "gpu/fake_cuda.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,13 +24,15 @@ struct State {
   std::string calls, watched;
   int count = 0;
   int fail_call = -1, fail_code = 0;
-  int live = 0;
-  uintptr_t next_handle = 0x1000;
+  std::atomic<int> live = 0;
+  std::atomic<uintptr_t> next_handle = 0x1000;
   // The clock: each launch, on the stream or by a graph, takes as long as any other.
   int launched = 0, captured = 0;
   bool capturing = false;
   std::map<void*, int> launches;  // those in a graph; those before an event
   bool quiet = false;
+  bool names_streams = false, checks_memory = false;
+  std::map<uintptr_t, size_t> device_blocks, host_blocks;
 };
 constexpr float kLaunchMilliseconds = 1.5f;
 State& state() {
@@ -42,7 +45,8 @@ thread_local void* current_context = nullptr;
 int note(const char* symbol, const std::string& arguments = {}) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  s.calls += symbol + (arguments.empty() ? "" : " " + arguments) + "\n";
+  const bool apart = !arguments.empty() && arguments[0] != ' ';
+  s.calls += std::string(symbol) + (apart ? " " : "") + arguments + "\n";
   return s.count++ == s.fail_call ? s.fail_code : 0;
 }
 
@@ -57,6 +61,40 @@ int drop(const char* symbol) {
   if (const int code = note(symbol)) return code;
   --state().live;
   return 0;
+}
+
+// " on 0x1230", where the streams are asked for.
+std::string on(void* stream) {
+  if (!state().names_streams) return {};
+  char text[24];
+  snprintf(text, sizeof text, " on %#lx",
+           static_cast<unsigned long>(reinterpret_cast<uintptr_t>(stream)));
+  return text;
+}
+
+using Blocks = std::map<uintptr_t, size_t>;
+
+// Keeps a block that was made; CUDA_ERROR_INVALID_VALUE where one that is given back is not kept.
+void keep(Blocks& blocks, void* block, size_t bytes) {
+  const std::lock_guard lock(state().mutex);
+  blocks[reinterpret_cast<uintptr_t>(block)] = bytes;
+}
+int give_back(Blocks& blocks, void* block) {
+  const std::lock_guard lock(state().mutex);
+  if (blocks.erase(reinterpret_cast<uintptr_t>(block)) == 0) return 1;
+  free(block);
+  return 0;
+}
+
+// CUDA_ERROR_INVALID_VALUE where it is asked for and the bytes are not a part of device memory.
+int check_memory(uint64_t address, size_t bytes) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  if (!s.checks_memory) return 0;
+  auto at = s.device_blocks.upper_bound(address);
+  if (at == s.device_blocks.begin()) return 1;
+  --at;
+  return address + bytes <= at->first + at->second ? 0 : 1;
 }
 
 // CUlaunchConfig.
@@ -115,6 +153,16 @@ int fake_cuda_call_count() {
 }
 int fake_cuda_live() {
   return state().live;
+}
+int fake_cuda_blocks() {
+  const std::lock_guard lock(state().mutex);
+  return static_cast<int>(state().device_blocks.size() + state().host_blocks.size());
+}
+void fake_cuda_name_streams(int name) {
+  state().names_streams = name != 0;
+}
+void fake_cuda_check_memory(int check) {
+  state().checks_memory = check != 0;
 }
 
 int cuInit(unsigned) {
@@ -211,12 +259,13 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void*, int, size_t)
   return note("cuOccupancyMaxActiveBlocksPerMultiprocessor");
 }
 int cuLaunchKernel(void*, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                   unsigned bz, unsigned shared, void*, void** parameters, void**) {
+                   unsigned bz, unsigned shared, void* stream, void** parameters, void**) {
   if (state().quiet) return 0;
   char text[128];
   snprintf(text, sizeof text, "%u,%u,%u %u,%u,%u %u %d", gx, gy, gz, bx, by, bz, shared,
            *static_cast<int*>(parameters[0]));
-  if (const int code = note("cuLaunchKernel", text + watched_bits(parameters))) return code;
+  if (const int code = note("cuLaunchKernel", text + watched_bits(parameters) + on(stream)))
+    return code;
   const std::lock_guard lock(state().mutex);
   ++(state().capturing ? state().captured : state().launched);
   return 0;
@@ -229,7 +278,7 @@ int cuLaunchKernelEx(const FakeLaunchConfig* config, void*, void**, void**) {
   char text[128];
   snprintf(text, sizeof text, "%u,%u,%u %u,%u,%u%s", grid[0], grid[1], grid[2], block[0], block[1],
            block[2], dependent ? " dependent" : "");
-  if (const int code = note("cuLaunchKernelEx", text)) return code;
+  if (const int code = note("cuLaunchKernelEx", text + on(stream))) return code;
   const std::lock_guard lock(state().mutex);
   ++(state().capturing ? state().captured : state().launched);
   return 0;
@@ -244,35 +293,45 @@ int cuMemAlloc_v2(uint64_t* pointer, size_t bytes) {
   if (const int code = note("cuMemAlloc_v2", std::to_string(bytes))) return code;
   ++state().live;
   *pointer = reinterpret_cast<uintptr_t>(allocate(bytes));
+  keep(state().device_blocks, reinterpret_cast<void*>(*pointer), bytes);
   return 0;
 }
 int cuMemFree_v2(uint64_t pointer) {
-  free(reinterpret_cast<void*>(pointer));
+  if (const int code = give_back(state().device_blocks, reinterpret_cast<void*>(pointer)))
+    return code;
   return drop("cuMemFree_v2");
 }
 int cuMemHostAlloc(void** pointer, size_t bytes, unsigned) {
   if (const int code = note("cuMemHostAlloc", std::to_string(bytes))) return code;
   ++state().live;
   *pointer = allocate(bytes);
+  keep(state().host_blocks, *pointer, bytes);
   return 0;
 }
 int cuMemFreeHost(void* pointer) {
-  free(pointer);
+  if (const int code = give_back(state().host_blocks, pointer)) return code;
   return drop("cuMemFreeHost");
 }
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void*) {
-  if (const int code = note("cuMemcpyHtoDAsync_v2", std::to_string(bytes))) return code;
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
+  if (const int code = note("cuMemcpyHtoDAsync_v2", std::to_string(bytes) + on(stream)))
+    return code;
+  if (const int code = check_memory(to, bytes)) return code;
   memcpy(reinterpret_cast<void*>(to), from, bytes);
   return 0;
 }
-int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void*) {
-  if (const int code = note("cuMemcpyDtoHAsync_v2", std::to_string(bytes))) return code;
+int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
+  if (const int code = note("cuMemcpyDtoHAsync_v2", std::to_string(bytes) + on(stream)))
+    return code;
+  if (const int code = check_memory(from, bytes)) return code;
   memcpy(to, reinterpret_cast<void*>(from), bytes);
   return 0;
 }
-int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void*) {
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
   if (state().quiet) return 0;
-  if (const int code = note("cuMemcpyDtoDAsync_v2", std::to_string(bytes))) return code;
+  if (const int code = note("cuMemcpyDtoDAsync_v2", std::to_string(bytes) + on(stream)))
+    return code;
+  for (const uint64_t address : {to, from})
+    if (const int code = check_memory(address, bytes)) return code;
   memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
   return 0;
 }
@@ -297,11 +356,11 @@ int cuStreamCreate(void** stream, unsigned) {
 int cuStreamDestroy_v2(void*) {
   return drop("cuStreamDestroy_v2");
 }
-int cuStreamSynchronize(void*) {
-  return note("cuStreamSynchronize");
+int cuStreamSynchronize(void* stream) {
+  return note("cuStreamSynchronize", on(stream));
 }
-int cuStreamWaitEvent(void*, void*, unsigned) {
-  return note("cuStreamWaitEvent");
+int cuStreamWaitEvent(void* stream, void*, unsigned) {
+  return note("cuStreamWaitEvent", on(stream));
 }
 int cuStreamIsCapturing(void*, int* status) {
   *status = 0;
@@ -328,8 +387,8 @@ int cuEventCreate(void** event, unsigned) {
 int cuEventDestroy_v2(void*) {
   return drop("cuEventDestroy_v2");
 }
-int cuEventRecord(void* event, void*) {
-  if (const int code = note("cuEventRecord")) return code;
+int cuEventRecord(void* event, void* stream) {
+  if (const int code = note("cuEventRecord", on(stream))) return code;
   const std::lock_guard lock(state().mutex);
   state().launches[event] = state().launched;
   return 0;

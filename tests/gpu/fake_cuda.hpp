@@ -17,8 +17,13 @@ void fake_cuda_be_quiet(int quiet);
 // The calls since the reset, one a line: the symbol, then what matters of the arguments.
 const char* fake_cuda_calls();
 int fake_cuda_call_count();
-// Objects and contexts that were made and not yet given back.
+// Objects and contexts that were made and not yet given back, and blocks of memory among them.
 int fake_cuda_live();
+int fake_cuda_blocks();
+// While it is not 0, calls with a stream note it at their end: " on 0x1230".
+void fake_cuda_name_streams(int name);
+// While it is not 0, copies fail whose device memory is not that of an allocation.
+void fake_cuda_check_memory(int check);
 }
 
 namespace attacca {
