@@ -46,6 +46,7 @@ RANKS = {
     "run/cpu": [["kernels", "rows"], ["."]],
     "tune": [["model"], ["."]],
     "api": [["."], ["c"]],
+    "ort": [["cuda"]],
     "cli": [["."], ["explain"], ["run"], ["bench", "bundle", "kernel", "onnxruntime", "tune"]],
 }
 MOST_UNITS = 16

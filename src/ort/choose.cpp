@@ -12,11 +12,26 @@ namespace {
 
 constexpr size_t kMostNamed = 8;
 
+// A GPU has kernels for fewer dtypes and shapes than the importer reads. The model itself may limit
+// its sizes, such as a table of positions: smaller ones are tried, too.
+Status has_kernels(const Region& region, Sizes sizes, const Settings& settings) {
+  if (settings.plan.device == "cpu") return {};
+  Status first = region.prepares(sizes);
+  for (const int64_t most : {16, 1}) {
+    if (first) break;
+    for (auto& [symbol, size] : sizes) size = std::min(size, most);
+    if (region.prepares(sizes)) return {};
+  }
+  return first;
+}
+
 Result<Claim> compiled(const GraphView& graph, const Group& group, const Settings& settings) {
   auto model = model_of(graph, group, Constants::All);
   if (!model) return model.status();
   auto region = Region::compile(model->bytes, settings.plan);
   if (!region) return region.status();
+  const Sizes sizes = typical_sizes(graph, (*region)->symbols(), *model, settings);
+  if (Status status = has_kernels(**region, sizes, settings); !status) return status;
   Claim claim{group, *std::move(region), {}};
   std::vector<std::string> inputs, outputs;
   for (const std::string& name : claim.region->inputs())

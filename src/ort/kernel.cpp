@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ort/cuda/run.hpp"
 #include "ort/status.hpp"
 
 namespace attacca::ort {
@@ -30,7 +31,8 @@ Given given(const Ort::ConstValue& value) {
 
 }  // namespace
 
-Kernel::Kernel(std::shared_ptr<Region> region) : OrtNodeComputeInfo{}, region_(std::move(region)) {
+Kernel::Kernel(std::shared_ptr<Region> region, std::shared_ptr<Gpu> gpu)
+    : OrtNodeComputeInfo{}, region_(std::move(region)), gpu_(std::move(gpu)) {
   ort_version_supported = ORT_API_VERSION;
   CreateState = [](OrtNodeComputeInfo* self, OrtNodeComputeContext*, void** state) -> OrtStatus* {
     *state = self;
@@ -43,9 +45,10 @@ Kernel::Kernel(std::shared_ptr<Region> region) : OrtNodeComputeInfo{}, region_(s
 }
 
 Result<std::unique_ptr<Kernel>> Kernel::make(std::shared_ptr<Region> region,
+                                             std::shared_ptr<Gpu> gpu,
                                              const std::vector<std::string>& inputs,
                                              const std::vector<std::string>& outputs) {
-  std::unique_ptr<Kernel> kernel(new Kernel(std::move(region)));
+  std::unique_ptr<Kernel> kernel(new Kernel(std::move(region), std::move(gpu)));
   auto ins = places(kernel->region_->inputs(), inputs);
   if (!ins) return ins.status();
   auto outs = places(kernel->region_->outputs(), outputs);
@@ -55,7 +58,12 @@ Result<std::unique_ptr<Kernel>> Kernel::make(std::shared_ptr<Region> region,
   return kernel;
 }
 
-OrtStatus* Kernel::run(OrtKernelContext* raw) const {
+OrtStatus* Kernel::run(OrtKernelContext* context) const {
+  if (gpu_ == nullptr) return run_on_cpu(context);
+  return run_on_gpu(*gpu_, *region_, context, inputs_, outputs_);
+}
+
+OrtStatus* Kernel::run_on_cpu(OrtKernelContext* raw) const {
   const Ort::KernelContext context{raw};
   std::vector<Given> inputs;
   for (const size_t input : inputs_) inputs.push_back(given(context.GetInput(input)));

@@ -73,12 +73,21 @@ std::string names_of(const Group& nodes, const std::vector<Group>& regions) {
   return text;
 }
 
+// Nothing on the CPU.
+std::string where(const Settings& settings) {
+  if (settings.plan.device == "cpu") return {};
+  const auto device = Device::open(settings.plan.device);
+  return (device ? device->name() : settings.plan.device) + ' ' +
+         (settings.memory == "cpu" ? "copied " : "") +
+         std::string(kTuningNames[static_cast<size_t>(settings.plan.tuning)]) + '\n';
+}
+
 std::string key_of(const Model& structure, const std::string& regions,
                    const std::vector<Size>& sizes, const Settings& settings) {
   static const std::string machine =
       std::string(version()) + '\n' + Ort::GetApi().GetBuildInfoString() + '\n' + processor() +
       '\n' + std::to_string(std::thread::hardware_concurrency()) + '\n';
-  std::string key = machine + std::to_string(settings.plan.threads) + ' ' +
+  std::string key = machine + where(settings) + std::to_string(settings.plan.threads) + ' ' +
                     std::string(kModeNames[static_cast<size_t>(settings.plan.mode)]);
   for (const Size& size : sizes) key += ' ' + std::to_string(size.value);
   return key + '\n' + regions + '\n' + structure.bytes;
@@ -182,14 +191,23 @@ Ort::SessionOptions options_for(const Settings& settings) {
   return options;
 }
 
+std::string value_of(const Ort::ConstKeyValuePairs& pairs, const char* key) {
+  const char* const value = pairs.GetValue(key);
+  return value == nullptr ? "" : value;
+}
+
 void add_attacca(const Ort::Env& env, const Settings& settings, const std::string& regions,
                  Ort::SessionOptions& options) {
   for (const Ort::ConstEpDevice& device : env.GetEpDevices()) {
-    if (std::string_view(device.EpName()) != kProviderName) continue;
+    if (std::string_view(device.EpName()) != kProviderName ||
+        value_of(device.EpMetadata(), kMemoryKey) != settings.memory)
+      continue;
     options.AppendExecutionProvider_V2(
         const_cast<Ort::Env&>(env), {device},
         std::unordered_map<std::string, std::string>{
             {"nodes", regions},
+            {"device", settings.plan.device},
+            {"tuning", std::string(kTuningNames[static_cast<size_t>(settings.plan.tuning)])},
             {"threads", std::to_string(settings.plan.threads)},
             {"mode", std::string(kModeNames[static_cast<size_t>(settings.plan.mode)])}});
     return;

@@ -33,8 +33,8 @@ bool is_nested(const Ort::ConstGraph& graph, const std::vector<Ort::ConstNode>& 
 
 }  // namespace
 
-Provider::Provider(Settings settings, const OrtLogger* logger)
-    : OrtEp{}, settings_(std::move(settings)), logger_(logger) {
+Provider::Provider(Settings settings, std::shared_ptr<Gpu> gpu, const OrtLogger* logger)
+    : OrtEp{}, settings_(std::move(settings)), gpu_(std::move(gpu)), logger_(logger) {
   ort_version_supported = ORT_API_VERSION;
   GetName = [](const OrtEp*) noexcept { return kProviderName; };
   GetCapability = [](OrtEp* self, const OrtGraph* graph,
@@ -100,7 +100,7 @@ OrtStatus* Provider::compile(const OrtNode* raw, OrtNodeComputeInfo** compiled, 
                    "report it; a session without Attacca avoids it"});
   const Claim claim = std::move(found->second);
   claims_.erase(found);
-  auto kernel = Kernel::make(claim.region, names_of(fused.GetInputs()), outputs);
+  auto kernel = Kernel::make(claim.region, gpu_, names_of(fused.GetInputs()), outputs);
   if (!kernel) return to_ort(kernel.status());
   if (settings_.save && saved != nullptr)
     *saved = context_node(fused.GetName(), *claim.region, claim.model).release();

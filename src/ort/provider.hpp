@@ -8,13 +8,15 @@
 
 #include "ort/api.hpp"
 #include "ort/choose.hpp"
+#include "ort/cuda/gpu.hpp"
 #include "ort/settings.hpp"
 
 namespace attacca::ort {
 
 class Provider : public OrtEp {
  public:
-  Provider(Settings settings, const OrtLogger* logger);
+  // `gpu`: where regions run, opened; null: on the CPU.
+  Provider(Settings settings, std::shared_ptr<Gpu> gpu, const OrtLogger* logger);
 
  private:
   // Errors: a region that the settings or the graph name and that cannot be compiled; ONNX Runtime
@@ -25,6 +27,7 @@ class Provider : public OrtEp {
   void log(const std::string& text) const;
 
   Settings settings_;
+  std::shared_ptr<Gpu> gpu_;
   const OrtLogger* logger_;
   // What was compiled while regions were claimed, by the names of its outputs, until ONNX Runtime
   // asks for it.

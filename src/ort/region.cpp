@@ -101,10 +101,10 @@ Result<Instance> Region::instance(const std::vector<Given>& inputs) {
 }
 
 Status Region::run(const Instance& instance, const std::vector<Given>& inputs,
-                   const std::vector<void*>& outputs) {
+                   const std::vector<void*>& outputs, Workspace workspace, void* stream) {
   std::vector<const void*> addresses;
   for (const Given& input : inputs) addresses.push_back(input.data);
-  return instance.run(addresses, outputs);
+  return instance.run(addresses, outputs, workspace, stream);
 }
 
 }  // namespace attacca::ort

@@ -1,4 +1,4 @@
-// A group of nodes as one plan on the CPU, for tensors of any sizes.
+// A group of nodes as one plan on the CPU or a GPU, for tensors of any sizes.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +34,19 @@ class Region {
   const std::vector<std::string>& inputs() const { return inputs_; }
   const std::vector<std::string>& outputs() const { return outputs_; }
 
+  // The names of the sizes that prepares() takes.
+  const std::vector<std::string>& symbols() const { return symbols_; }
+  // Whether there are kernels for these sizes; on a GPU they are compiled.
+  Status prepares(const std::vector<std::pair<std::string, int64_t>>& sizes) const {
+    return plan_.prepare(sizes).status();
+  }
+
   // Errors: an input with another dtype or shape than the model declares.
   Result<Instance> instance(const std::vector<Given>& inputs);
-  // `outputs`: memory of the shapes that the instance gives.
+  // `outputs`: memory of the shapes that the instance gives. On a GPU all memory is its own.
   static Status run(const Instance& instance, const std::vector<Given>& inputs,
-                    const std::vector<void*>& outputs);
+                    const std::vector<void*>& outputs, Workspace workspace = {},
+                    void* stream = nullptr);
 
  private:
   struct Declared {

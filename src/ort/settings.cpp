@@ -25,6 +25,30 @@ Status set_policy(Settings& settings, std::string_view value) {
   return {};
 }
 
+// "cuda:1"
+bool is_gpu(std::string_view device) {
+  int ordinal = 0;
+  return device.starts_with("cuda:") && parse(device.substr(5), ordinal) && ordinal >= 0;
+}
+
+Status set_device(Settings& settings, std::string_view value) {
+  settings.plan.device = value == "cuda" ? "cuda:0" : value;
+  if (value == "cpu" || is_gpu(settings.plan.device)) return {};
+  return refuse("device", value, "cpu, cuda, cuda:1");
+}
+
+Status set_tuning(Settings& settings, std::string_view value) {
+  std::string names;
+  for (size_t i = 0; i < std::size(kTuningNames); ++i) {
+    if (value == kTuningNames[i]) {
+      settings.plan.tuning = static_cast<Tuning>(i);
+      return {};
+    }
+    names.append(names.empty() ? "" : ", ").append(kTuningNames[i]);
+  }
+  return refuse("tuning", value, names);
+}
+
 Status set_mode(Settings& settings, std::string_view value) {
   for (size_t i = 0; i < std::size(kModeNames); ++i)
     if (value == kModeNames[i]) {
@@ -79,7 +103,8 @@ struct Row {
 };
 constexpr Row kRows[] = {{"policy", set_policy}, {"nodes", set_nodes},
                          {"mode", set_mode},     {"threads", set_threads},
-                         {"dims", set_dims},     {"measure_seconds", set_seconds}};
+                         {"dims", set_dims},     {"measure_seconds", set_seconds},
+                         {"device", set_device}, {"tuning", set_tuning}};
 
 Status set(Settings& settings, std::string_view name, std::string_view value) {
   std::string names;
@@ -99,11 +124,12 @@ int64_t size_of(const Settings& settings, const std::string& symbol) {
   return symbol.find("batch") != symbol.npos ? 1 : 128;
 }
 
-Result<Settings> settings_of(const OrtSessionOptions* options) {
+Result<Settings> settings_of(const OrtSessionOptions* options, const std::string& memory) {
   OrtKeyValuePairs* raw = nullptr;
   Ort::ThrowOnError(Ort::GetApi().GetSessionOptionsConfigEntries(options, &raw));
   const Ort::KeyValuePairs entries{raw};
   Settings settings;
+  settings.memory = settings.plan.device = memory;
   const char* const* keys = nullptr;
   const char* const* values = nullptr;
   size_t count = 0;
@@ -115,6 +141,10 @@ Result<Settings> settings_of(const OrtSessionOptions* options) {
     if (Status status = set(settings, key.substr(kPrefix.size()), values[i]); !status)
       return status;
   }
+  if (memory != "cpu" && settings.plan.device != memory)
+    return refuse("device", settings.plan.device,
+                  "the session's device has the memory of " + memory + ": choose the device of " +
+                      settings.plan.device + ", or leave the option out");
   return settings;
 }
 

@@ -19,7 +19,10 @@ struct Settings {
   Policy policy = Policy::Measure;
   // Not empty: exactly these regions are claimed, by the names of their nodes.
   std::vector<std::vector<std::string>> nodes;
-  Options plan;                         // mode, threads
+  Options plan;  // device, mode, threads, tuning
+  // Where the session's tensors are that regions read and write: "cpu", "cuda:0". With "cpu" and
+  // plans on a GPU, regions copy them.
+  std::string memory = "cpu";
   std::map<std::string, int64_t> dims;  // sizes to measure with
   double measure_seconds = 30;          // that a session's measurements may take
   bool save = false;  // ONNX Runtime writes a model with the regions (ep.context_enable)
@@ -28,8 +31,12 @@ struct Settings {
 // The size of a symbol to measure with: that of `dims`, else 1 of a batch and 128 of anything else.
 int64_t size_of(const Settings& settings, const std::string& symbol);
 
+// Of an execution provider's device: its memory, as in Settings, in the device's metadata.
+inline constexpr char kMemoryKey[] = "device";
+
 // From the entries "ep.attaccaexecutionprovider.NAME" and "ep.context_enable" of a session's
-// options. Errors: an unknown name or value. Throws Ort::Exception.
-Result<Settings> settings_of(const OrtSessionOptions* options);
+// options. `memory`: that of the device that the session chose. Errors: an unknown name or value; a
+// device that cannot use that memory. Throws Ort::Exception.
+Result<Settings> settings_of(const OrtSessionOptions* options, const std::string& memory);
 
 }  // namespace attacca::ort

@@ -5,7 +5,6 @@
 #include <span>
 
 #include "attacca/attacca.hpp"
-#include "ort/model.hpp"
 
 namespace attacca::ort {
 namespace {
@@ -43,19 +42,19 @@ std::string renamed(const std::string& text, const Model& model) {
   return made;
 }
 
-Result<Instance> typical(const GraphView& graph, const Plan& plan, const Model& model,
-                         const Settings& settings) {
-  std::vector<std::pair<std::string, int64_t>> sizes;
-  for (const std::string& symbol : plan.symbols()) {
+}  // namespace
+
+Sizes typical_sizes(const GraphView& graph, const std::vector<std::string>& symbols,
+                    const Model& model, const Settings& settings) {
+  Sizes sizes;
+  for (const std::string& symbol : symbols) {
     const std::string name = renamed(symbol, model);
     const auto known = graph.sizes.find(name);
     sizes.emplace_back(symbol,
                        known != graph.sizes.end() ? known->second : size_of(settings, name));
   }
-  return plan.prepare(sizes);
+  return sizes;
 }
-
-}  // namespace
 
 void find_shapes(GraphView& graph, const Group& group, const Settings& settings) {
   const auto model = model_of(graph, group, Constants::Small, floats_of(graph, group));
@@ -64,7 +63,7 @@ void find_shapes(GraphView& graph, const Group& group, const Settings& settings)
   if (!imported) return;
   const auto plan = Plan::compile(*imported, {.threads = 1, .fuse = false});
   if (!plan) return;
-  const auto instance = typical(graph, *plan, *model, settings);
+  const auto instance = plan->prepare(typical_sizes(graph, plan->symbols(), *model, settings));
   const std::vector<TensorInfo> outputs = plan->outputs();
   for (size_t i = 0; i < outputs.size() && i < model->outputs.size(); ++i) {
     std::vector<Extent> shape;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ort/graph.hpp"
+#include "ort/model.hpp"
 #include "ort/partition.hpp"
 #include "ort/settings.hpp"
 
@@ -11,5 +12,11 @@ namespace attacca::ort {
 // for symbols that are sums or products of others. Where Attacca cannot tell, nothing changes.
 // REQUIRES: the importer reads the group.
 void find_shapes(GraphView& graph, const Group& group, const Settings& settings);
+
+using Sizes = std::vector<std::pair<std::string, int64_t>>;
+
+// Sizes to try a plan of the model with: `symbols` are the plan's.
+Sizes typical_sizes(const GraphView& graph, const std::vector<std::string>& symbols,
+                    const Model& model, const Settings& settings);
 
 }  // namespace attacca::ort

@@ -33,6 +33,7 @@ struct State {
   bool quiet = false;
   bool names_streams = false, checks_memory = false;
   std::map<uintptr_t, size_t> device_blocks, host_blocks;
+  size_t limit = SIZE_MAX;
 };
 constexpr float kLaunchMilliseconds = 1.5f;
 State& state() {
@@ -84,6 +85,14 @@ int give_back(Blocks& blocks, void* block) {
   if (blocks.erase(reinterpret_cast<uintptr_t>(block)) == 0) return 1;
   free(block);
   return 0;
+}
+
+// Bytes of device memory.
+size_t in_use() {
+  const std::lock_guard lock(state().mutex);
+  size_t bytes = 0;
+  for (const auto& [address, size] : state().device_blocks) bytes += size;
+  return bytes;
 }
 
 // CUDA_ERROR_INVALID_VALUE where it is asked for and the bytes are not a part of device memory.
@@ -160,6 +169,10 @@ int fake_cuda_blocks() {
 }
 void fake_cuda_name_streams(int name) {
   state().names_streams = name != 0;
+}
+size_t fake_cuda_limit(size_t bytes) {
+  state().limit = bytes;
+  return in_use();
 }
 void fake_cuda_check_memory(int check) {
   state().checks_memory = check != 0;
@@ -291,6 +304,7 @@ int cuMemGetInfo_v2(size_t* free, size_t* total) {
 }
 int cuMemAlloc_v2(uint64_t* pointer, size_t bytes) {
   if (const int code = note("cuMemAlloc_v2", std::to_string(bytes))) return code;
+  if (const size_t used = in_use(); used + bytes > state().limit) return 2;
   ++state().live;
   *pointer = reinterpret_cast<uintptr_t>(allocate(bytes));
   keep(state().device_blocks, reinterpret_cast<void*>(*pointer), bytes);

@@ -22,6 +22,8 @@ int fake_cuda_live();
 int fake_cuda_blocks();
 // While it is not 0, calls with a stream note it at their end: " on 0x1230".
 void fake_cuda_name_streams(int name);
+// From now on the device has so much memory; what is allocated now.
+size_t fake_cuda_limit(size_t bytes);
 // While it is not 0, copies fail whose device memory is not that of an allocation.
 void fake_cuda_check_memory(int check);
 }
