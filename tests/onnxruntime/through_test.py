@@ -1,6 +1,6 @@
 """`attacca run FILE.onnx --through onnxruntime`.
 
-Usage: through_test.py ATTACCA [unittest arguments].
+Usage: through_test.py ATTACCA [unittest arguments]. FAKE_CUDA: the stand-in for the driver.
 """
 from __future__ import annotations
 
@@ -70,6 +70,18 @@ class Through(unittest.TestCase):
         self.assertRegex(out, r"dimensions: n=3\ntime: with Attacca [\d.]+ ms, ONNX Runtime alone "
                               r"[\d.]+ ms, [\d.]+x \(cpu, mode fp32\)\ncheck gemm14_0: passed: ")
 
+    def test_on_a_gpu(self) -> None:
+        """The stand-in for the driver computes nothing: what is seen is that its device is used."""
+        through = self.path, "--through", "onnxruntime", "--device"
+        code, out, error = self.run_command(*through, "cuda", "--tune",
+                                            ATTACCA_LIBCUDA=os.environ["FAKE_CUDA"])
+        self.assertEqual(code, 0, error)
+        self.assertRegex(out, r"\(cuda, mode fp32\)")
+        code, _, error = self.run_command(*through, "cuda:2",
+                                          ATTACCA_LIBCUDA=os.environ["FAKE_CUDA"])
+        self.assertEqual(code, 2)
+        self.assertIn("choose a device that nvidia-smi lists", error)
+
     def test_bad_input(self) -> None:
         through = "--through", "onnxruntime"
         text = self.folder / "graph.attacca"
@@ -80,7 +92,7 @@ class Through(unittest.TestCase):
                 ((text, *through), "is no .onnx file"),
                 ((self.folder / "missing.onnx", *through), "there is no such file"),
                 ((cut, *through), "Protobuf parsing failed"),
-                ((self.path, *through, "--device", "cuda"), "runs on the CPU"),
+                ((self.path, *through, "--device", "gpu"), "unknown device gpu"),
                 ((self.path, *through, "--tune"), "nothing to tune"),
                 ((self.path, *through, "--dim", "m=3"), "no dimension m"),
                 ((self.path, *through, "--input", "y=y.npy"), "no input y"),
@@ -88,6 +100,10 @@ class Through(unittest.TestCase):
             code, out, error = self.run_command(*arguments)
             self.assertEqual((code, out), (2, ""), error)
             self.assertIn(message, error)
+        code, out, error = self.run_command(self.path, *through, "--device", "cuda",
+                                            ATTACCA_LIBCUDA="/nowhere/libcuda.so.1")
+        self.assertEqual((code, out), (2, ""), error)
+        self.assertIn("/nowhere/libcuda.so.1", error)
         code, _, error = self.run_command(self.path, *through, ATTACCA_LIBONNXRUNTIME="/nowhere")
         self.assertEqual(code, 2)
         self.assertRegex(error, "ONNX Runtime cannot be opened: /nowhere.*\n.*--through\n"

@@ -11,7 +11,9 @@
 #include "cli/job.hpp"
 #include "cli/onnxruntime/through_session.hpp"
 #include "cli/run/run_report.hpp"
+#include "gpu/driver/device.hpp"
 #include "run/check/random_inputs.hpp"
+#include "run/shared/device_id.hpp"
 #include "support/progress.hpp"
 
 namespace attacca::cli {
@@ -44,25 +46,30 @@ Status refuse_other_options(const RunArgs& args) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(args.file, error))
     return fail("there is no such file", args.file, "check the path");
-  if (args.device != "cpu")
-    return fail("Attacca's plug-in for ONNX Runtime runs on the CPU", "--device",
-                "leave --device out");
+  ATTACCA_TRY(const run::DeviceId device, run::parse_device(args.device, "--device"));
+  if (device.cuda) ATTACCA_TRY_VOID(gpu::Device::open(device.ordinal));
   if (args.profile || !args.trace.empty())
     return fail("ONNX Runtime runs the model, and has a profiler of its own",
                 args.profile ? "--profile" : "--trace", "leave it out, or --through");
   if (args.batch_invariant)
     return fail("ONNX Runtime's own kernels are not batch-invariant", "--batch-invariant",
                 "leave it out, or --through");
-  if (args.tune) return fail("there is nothing to tune on the CPU", "--tune", "leave it out");
+  if (args.tune && !device.cuda)
+    return fail("there is nothing to tune on the CPU", "--tune", "leave it out");
   return {};
 }
 
-std::unordered_map<std::string, std::string> provider_options(const RunArgs& args, const Job& job) {
+std::unordered_map<std::string, std::string> provider_options(const RunArgs& args,
+                                                              const run::DeviceId& device,
+                                                              const Job& job) {
   std::vector<std::string> dims;
   for (const auto& [symbol, size] : job.symbols)
     if (size > 0) dims.push_back(fmt::format("{}={}", symbol, size));
   std::unordered_map<std::string, std::string> options = {
-      {"mode", args.mode}, {"threads", std::to_string(args.threads)}};
+      {"mode", args.mode},
+      {"threads", std::to_string(args.threads)},
+      {"device", run::to_string(device)},
+      {"tuning", args.tune ? "measure" : "known"}};
   if (!dims.empty()) options["dims"] = fmt::format("{}", fmt::join(dims, ","));
   return options;
 }
@@ -127,9 +134,9 @@ Result<std::vector<ir::Tensor>> outputs_of(OnnxSession& session, const ir::Bindi
 void print_lines(const ThroughReport& report) {
   for (const std::string& note : report.notes) fmt::print("{}\n", note);
   fmt::print("{}", dims_line(report.job));
-  fmt::print("time: with Attacca {:.3f} ms, ONNX Runtime alone {:.3f} ms, {:.2f}x (cpu, mode {})\n",
+  fmt::print("time: with Attacca {:.3f} ms, ONNX Runtime alone {:.3f} ms, {:.2f}x ({}, mode {})\n",
              report.timing.fused_ms, report.timing.other_ms, report.timing.speedup,
-             report.args.mode);
+             report.args.device, report.args.mode);
   for (const Comparison& check : report.checks)
     fmt::print(
         "check {}: {}: error against ONNX Runtime alone {:.3g} of its values (root mean square), "
@@ -183,7 +190,8 @@ Result<int> try_through(const RunArgs& args) {
   ATTACCA_TRY_VOID(bind_dims(job, args.dims));
   ATTACCA_TRY(job.inputs,
               run::random_inputs(job.graph, job.symbols, args.seed, std::move(job.inputs)));
-  const auto options = provider_options(args, job);
+  ATTACCA_TRY(const run::DeviceId device, run::parse_device(args.device, "--device"));
+  const auto options = provider_options(args, device, job);
   std::optional<Progress> progress(std::in_place, "measuring and compiling");
   OnnxSession ours(runtime, args.file, args.threads, &options);
   progress.reset();

@@ -59,8 +59,8 @@ Ort::SessionOptions options_of(OnnxRuntime& runtime, int threads,
   options.AddConfigEntry("session.force_spinning_stop", "1");
   options.SetLogSeverityLevel(attacca ? ORT_LOGGING_LEVEL_INFO : ORT_LOGGING_LEVEL_ERROR);
   if (attacca)
-    options.AppendExecutionProvider_V2(const_cast<Ort::Env&>(runtime.env()), {runtime.attacca()},
-                                       *attacca);
+    options.AppendExecutionProvider_V2(const_cast<Ort::Env&>(runtime.env()),
+                                       {runtime.attacca(attacca->at("device"))}, *attacca);
   return options;
 }
 
@@ -84,10 +84,13 @@ OnnxRuntime::OnnxRuntime(std::string path, const std::string& plugin)
   env_.RegisterExecutionProviderLibrary("Attacca", plugin);
 }
 
-Ort::ConstEpDevice OnnxRuntime::attacca() const {
-  for (const Ort::ConstEpDevice& device : env_.GetEpDevices())
-    if (std::string_view(device.EpName()) == kAttaccaProvider) return device;
-  throw Ort::Exception("ONNX Runtime does not show Attacca's device", ORT_FAIL);
+Ort::ConstEpDevice OnnxRuntime::attacca(const std::string& device) const {
+  for (const Ort::ConstEpDevice& each : env_.GetEpDevices()) {
+    if (std::string_view(each.EpName()) != kAttaccaProvider) continue;
+    const char* const where = each.EpMetadata().GetValue("device");
+    if (where != nullptr && device == where) return each;
+  }
+  throw Ort::Exception("ONNX Runtime does not show Attacca's device " + device, ORT_FAIL);
 }
 
 std::vector<std::string> OnnxRuntime::take_notes() {

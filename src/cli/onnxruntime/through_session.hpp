@@ -20,8 +20,8 @@ class OnnxRuntime {
 
   const std::string& path() const { return path_; }
   const Ort::Env& env() const { return env_; }
-  // The device that stands for Attacca.
-  Ort::ConstEpDevice attacca() const;
+  // The device that stands for Attacca on "cpu", "cuda:0".
+  Ort::ConstEpDevice attacca(const std::string& device) const;
   // What Attacca wrote to the log since the last call.
   std::vector<std::string> take_notes();
 
@@ -35,7 +35,7 @@ class OnnxRuntime {
 
 class OnnxSession {
  public:
-  // `attacca`: its options; null: ONNX Runtime alone.
+  // `attacca`: its options, with the device among them; null: ONNX Runtime alone.
   OnnxSession(OnnxRuntime& runtime, const std::string& file, int threads,
               const std::unordered_map<std::string, std::string>* attacca);
 
