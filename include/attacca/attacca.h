@@ -378,6 +378,37 @@ ATTACCA_API attacca_status* attacca_event_record(const attacca_device* device, v
                                                  void* stream);
 ATTACCA_API attacca_status* attacca_event_synchronize(const attacca_device* device, void* event);
 
+/* ---- Tuning by many processes (docs/cluster.md). JSON is what one of these functions gives and
+ * another one takes; docs/cluster.md names its members. */
+
+/* {"device", "capability", "tools"} of a GPU, "cuda" or "cuda:1": choices hold for GPUs of this
+ * name and these versions. */
+ATTACCA_API attacca_status* attacca_machine_json(const char* device, attacca_bytes** json);
+/* The names of a graph's sizes, as a list in JSON. */
+ATTACCA_API attacca_status* attacca_graph_symbols(const attacca_graph* graph, attacca_bytes** json);
+/* The problems of a graph, one for each region that kernels are chosen for, without tuning them.
+ * `device`: "cuda" or "cuda:1", or a GPU that need not be here, "h200" or "sm_90". mode NULL:
+ * "fp32". `sizes`: one of each symbol. */
+ATTACCA_API attacca_status* attacca_graph_problems(const attacca_graph* graph, const char* device,
+                                                   const char* mode, const attacca_size* sizes,
+                                                   size_t count, attacca_bytes** json);
+/* Chooses the kernel of a problem, a member "text" of attacca_graph_problems, as a plan does, and
+ * stores what was measured. tuning NULL: "measure"; seconds as attacca_options' tuning_seconds. The
+ * member "choice" of the JSON is a row of the database. */
+ATTACCA_API attacca_status* attacca_problem_tune(const char* problem, const char* device,
+                                                 const char* tuning, double seconds,
+                                                 attacca_bytes** json);
+/* All rows of the tuning database. */
+ATTACCA_API attacca_status* attacca_choices_list(attacca_bytes** json);
+/* Stores a list of rows in the database, all of them or none, whatever GPU they are of, in place of
+ * those of equal keys. A row of a quick tuning does not replace one of a thorough tuning. count:
+ * how many rows the list has, or NULL. */
+ATTACCA_API attacca_status* attacca_choices_store(const char* json, int64_t* count);
+/* attacca_choices_export for a GPU that need not be here, by its members "device" and "tools". The
+ * templates here must be those of "tools". */
+ATTACCA_API attacca_status* attacca_choices_write(const char* device, const char* tools,
+                                                  const char* path, int64_t* count);
+
 #ifdef __cplusplus
 }
 #endif

@@ -762,5 +762,62 @@ class Device {
   std::shared_ptr<attacca_device> handle_;
 };
 
+
+// Tuning by many processes: attacca.h says what each function does.
+inline Result<std::string> machine_json(const std::string& device = "cuda") {
+  if (Status status = detail::whole({{"device", device}}); !status) return status;
+  return detail::text_of(
+      [&](attacca_bytes** into) { return attacca_machine_json(device.c_str(), into); });
+}
+inline Result<std::string> graph_symbols(const Graph& graph) {
+  return detail::text_of(
+      [&](attacca_bytes** into) { return attacca_graph_symbols(graph.handle(), into); });
+}
+inline Result<std::string> graph_problems(
+    const Graph& graph, const std::string& device, Mode mode,
+    const std::vector<std::pair<std::string, int64_t>>& sizes) {
+  detail::GivenTexts texts = {{"device", device}};
+  std::vector<attacca_size> given;
+  for (const auto& [symbol, value] : sizes) {
+    texts.emplace_back("size", symbol);
+    given.push_back({symbol.c_str(), value});
+  }
+  if (Status status = detail::whole(texts); !status) return status;
+  return detail::text_of([&](attacca_bytes** into) {
+    return attacca_graph_problems(graph.handle(), device.c_str(),
+                                  kModeNames[static_cast<size_t>(mode)].data(), given.data(),
+                                  given.size(), into);
+  });
+}
+inline Result<std::string> tune_problem(const std::string& problem, const std::string& device,
+                                        Tuning tuning = Tuning::Measure, double seconds = 0) {
+  if (Status status = detail::whole({{"problem", problem}, {"device", device}}); !status)
+    return status;
+  return detail::text_of([&](attacca_bytes** into) {
+    return attacca_problem_tune(problem.c_str(), device.c_str(),
+                                kTuningNames[static_cast<size_t>(tuning)].data(), seconds, into);
+  });
+}
+inline Result<std::string> list_choices() {
+  return detail::text_of([](attacca_bytes** into) { return attacca_choices_list(into); });
+}
+inline Result<int64_t> store_choices(const std::string& json) {
+  if (Status status = detail::whole({{"json", json}}); !status) return status;
+  int64_t count = 0;
+  if (Status status{attacca_choices_store(json.c_str(), &count)}; !status) return status;
+  return count;
+}
+inline Result<int64_t> write_choices(const std::string& device, const std::string& tools,
+                                     const std::string& path) {
+  if (Status status = detail::whole({{"device", device}, {"tools", tools}, {"path", path}});
+      !status)
+    return status;
+  int64_t count = 0;
+  if (Status status{attacca_choices_write(device.c_str(), tools.c_str(), path.c_str(), &count)};
+      !status)
+    return status;
+  return count;
+}
+
 }  // namespace interface0
 }  // namespace attacca

@@ -84,16 +84,16 @@ std::string Plan::explain_dot() const {
   return fuse::explain_dot(partition());
 }
 
-Status Plan::check_sizes(const ir::SymbolValues& sizes) const {
+Status check_sizes(const std::vector<std::string>& symbols, const ir::SymbolValues& sizes) {
   for (const auto& [symbol, value] : sizes) {
-    if (std::find(symbols_.begin(), symbols_.end(), symbol) == symbols_.end())
+    if (std::find(symbols.begin(), symbols.end(), symbol) == symbols.end())
       return fail(fmt::format("the graph has no size {}", symbol), symbol,
-                  symbols_.empty() ? "all its sizes are fixed"
-                                   : fmt::format("its sizes are {}", fmt::join(symbols_, ", ")));
+                  symbols.empty() ? "all its sizes are fixed"
+                                  : fmt::format("its sizes are {}", fmt::join(symbols, ", ")));
     if (value < 0)
       return fail(fmt::format("size {} is {}", symbol, value), symbol, "sizes are >= 0");
   }
-  for (const std::string& symbol : symbols_)
+  for (const std::string& symbol : symbols)
     if (!sizes.contains(symbol))
       return fail(fmt::format("size {} has no value", symbol), symbol,
                   fmt::format("give {} among the sizes", symbol));
@@ -218,7 +218,7 @@ Result<std::shared_ptr<const Plan>> Plan::variant(const Difference& difference) 
 Result<std::shared_ptr<const Instance>> Plan::prepare(const ir::SymbolValues& sizes,
                                                       const std::vector<int>& alignments,
                                                       const Layouts& layouts) const {
-  ATTACCA_TRY_VOID(check_sizes(sizes));
+  ATTACCA_TRY_VOID(check_sizes(symbols_, sizes));
   const size_t count = inputs_.size() + outputs_.size();
   if (!alignments.empty() && alignments.size() != count)
     return fail(fmt::format("{} alignments for {} inputs and {} outputs", alignments.size(),

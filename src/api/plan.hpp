@@ -21,6 +21,9 @@ struct TensorInfo {
   std::vector<std::string> shape;
 };
 
+// Errors: a symbol without a value, a value without a symbol, a negative one.
+Status check_sizes(const std::vector<std::string>& symbols, const ir::SymbolValues& sizes);
+
 // Immutable but for the instances it remembers; thread-safe.
 class Plan {
  public:
@@ -64,7 +67,6 @@ class Plan {
                                             std::vector<run::KnownChoice> choices,
                                             std::shared_ptr<const run::Bundle> bundle,
                                             Difference difference);
-  Status check_sizes(const ir::SymbolValues& sizes) const;
   Result<std::vector<Tensor>> input_tensors(const ir::SymbolValues& sizes) const;
   Result<std::vector<Tensor>> output_tensors(const ir::SymbolValues& sizes) const;
   Result<Difference> lay_out(std::vector<Tensor>& inputs, std::vector<Tensor>& outputs,

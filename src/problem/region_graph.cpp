@@ -79,21 +79,29 @@ Result<ProblemText> write_problem(const ir::Graph& graph, const fuse::Region& re
   return text;
 }
 
-Result<Problem> read_problem(const ProblemText& text) {
+Result<fuse::Partition> cut_problem(const ProblemText& text) {
   ATTACCA_TRY(ir::Graph graph, ir::parse_graph(text.graph, "problem"));
-  const fuse::Partition partition = fuse::partition(std::move(graph), {.packed = true});
+  fuse::Partition partition = fuse::partition(std::move(graph), {.packed = true});
   if (partition.regions.size() != 1 || partition.regions[0].kind == fuse::RegionKind::Single)
     return fail(fmt::format("the problem has {} regions", partition.regions.size()), "problem",
                 "give a graph that fuses into one region");
-  const ir::Graph& whole = partition.graph;
-  const auto alignment_of = [&](Value value) {
-    auto found = text.alignments.find(whole[value].name);
-    for (const ir::Output& output : whole.outputs())
+  return partition;
+}
+
+AlignmentOf alignments_of(const ir::Graph& graph, const ProblemText& text) {
+  return [&graph, &text](Value value) {
+    auto found = text.alignments.find(graph[value].name);
+    for (const ir::Output& output : graph.outputs())
       if (found == text.alignments.end() && output.value == value)
         found = text.alignments.find(output.name);
     return found == text.alignments.end() ? 16 : found->second;
   };
-  return concretize(partition.regions[0], whole, text.symbols, text.mode, alignment_of);
+}
+
+Result<Problem> read_problem(const ProblemText& text) {
+  ATTACCA_TRY(const fuse::Partition partition, cut_problem(text));
+  return concretize(partition.regions[0], partition.graph, text.symbols, text.mode,
+                    alignments_of(partition.graph, text));
 }
 
 }  // namespace attacca::problem

@@ -29,4 +29,10 @@ Result<ProblemText> write_problem(const ir::Graph& graph, const fuse::Region& re
                                   const AlignmentOf& alignment_of);
 Result<Problem> read_problem(const ProblemText& text);
 
+// What read_problem() reads: the one region, and the alignments of its graph's values.
+// Errors: a graph that is not one region.
+Result<fuse::Partition> cut_problem(const ProblemText& text);
+// REQUIRES: both outlive the result.
+AlignmentOf alignments_of(const ir::Graph& graph, const ProblemText& text);
+
 }  // namespace attacca::problem

@@ -52,6 +52,7 @@ void bind_instance(nanobind::module_& module);
 void bind_dlpack(nanobind::module_& module);
 void bind_frameworks(nanobind::module_& module);
 void bind_call_cache(nanobind::module_& module);
+void bind_tuning(nanobind::module_& module);
 void bind_weights(nanobind::module_& module);
 
 }  // namespace attacca::python

@@ -82,5 +82,6 @@ NB_MODULE(_core, module) {
   bind_dlpack(module);
   bind_frameworks(module);
   bind_call_cache(module);
+  bind_tuning(module);
   bind_weights(module);
 }

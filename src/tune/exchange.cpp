@@ -63,6 +63,19 @@ bool equal(const StoredChoice& a, const StoredChoice& b) {
          std::tie(b.candidate, b.seconds, b.unfused_seconds, b.made, b.quick);
 }
 
+// The default database's choices for the machine, as a file.
+Result<Exported> write_database(const Machine& machine, const std::string& path) {
+  std::vector<StoredChoice> rows;
+  std::error_code none;
+  if (std::filesystem::exists(Database::default_path(), none)) {
+    ATTACCA_TRY(Database database, Database::open());
+    ATTACCA_TRY(rows, database.list());
+  }
+  Exported made = export_choices(rows, machine);
+  ATTACCA_TRY_VOID(write_file(path, write_choices(made.file)));
+  return made;
+}
+
 }  // namespace
 
 FingerprintOf fingerprints(const templates::Catalog& catalog) {
@@ -116,16 +129,25 @@ Result<Imported> import_choices(Database& database, const ChoicesFile& file, con
   return result;
 }
 
+bool is_sound(const StoredChoice& row) {
+  // The fingerprint is the machine's to know.
+  const Machine any{row.key.device, row.key.tools,
+                    [](const std::string&) { return std::string(16, '0'); }};
+  return !row.key.device.empty() && !row.key.tools.empty() && can_be_filed(filed(row, any));
+}
+
 Result<Exported> export_to_file(const launch::Toolbox& toolbox, const std::string& path) {
-  std::vector<StoredChoice> rows;
-  std::error_code none;
-  if (std::filesystem::exists(Database::default_path(), none)) {
-    ATTACCA_TRY(Database database, Database::open());
-    ATTACCA_TRY(rows, database.list());
-  }
-  Exported made = export_choices(rows, machine_of(toolbox));
-  ATTACCA_TRY_VOID(write_file(path, write_choices(made.file)));
-  return made;
+  return write_database(machine_of(toolbox), path);
+}
+
+Result<Exported> export_to_file(const std::string& device, const std::string& tools,
+                                const templates::Catalog& catalog, const std::string& path) {
+  const std::string here = fmt::format("{:016x}", catalog.fingerprint());
+  if (const std::string theirs = tool_version(tools, "templates"); theirs != here)
+    return fail(fmt::format("the choices were measured with templates {} (here {})",
+                            theirs.empty() ? "none" : theirs, here),
+                "tools", "install the same version of Attacca on all machines");
+  return write_database({device, tools, fingerprints(catalog)}, path);
 }
 
 Result<ImportedFile> import_from_file(const launch::Toolbox& toolbox, const std::string& path) {

@@ -38,8 +38,14 @@ struct Imported {
 Result<Imported> import_choices(Database& database, const ChoicesFile& file, const Machine& machine,
                                 const std::string& source);
 
+// Whether a tuning could have made the row.
+bool is_sound(const StoredChoice& row);
+
 // The same between the default database and a file, for this device and its tools.
 Result<Exported> export_to_file(const launch::Toolbox& toolbox, const std::string& path);
+// For a machine that need not be here. Errors: it has other templates than the catalog.
+Result<Exported> export_to_file(const std::string& device, const std::string& tools,
+                                const templates::Catalog& catalog, const std::string& path);
 struct ImportedFile {
   size_t choices = 0;
   Imported done;

@@ -8,6 +8,7 @@
 
 #include "gpu/driver/library.hpp"
 #include "launch/prepare.hpp"
+#include "problem/problem_json.hpp"
 #include "support/immortal.hpp"
 #include "support/text/json.hpp"
 #include "tune/device_turn.hpp"
@@ -101,18 +102,11 @@ const json::Value* member(const json::Value& value, std::string_view key) {
 }  // namespace
 
 std::string write_request(const TimingRequest& request) {
-  json::Value symbols = json::Value::object(), alignments = json::Value::object();
-  for (const auto& [name, value] : request.problem.symbols) symbols.set(name, value);
-  for (const auto& [name, value] : request.problem.alignments) alignments.set(name, value);
   json::Value candidates = json::Value::array();
   for (const launch::Candidate& candidate : request.candidates)
     candidates.push(to_string(candidate));
   return json::dump(json::Value::object()
-                        .set("problem", json::Value::object()
-                                            .set("graph", request.problem.graph)
-                                            .set("symbols", symbols)
-                                            .set("mode", name(request.problem.mode))
-                                            .set("alignments", alignments))
+                        .set("problem", to_json(request.problem))
                         .set("candidates", candidates)
                         .set("rounds", request.rounds)
                         .set("device", request.device)
@@ -128,35 +122,18 @@ Result<TimingRequest> read_request(const std::string& line) {
   };
   if (!root.is<json::Value::Object>()) return bad();
   TimingRequest request;
-  const json::Value& problem = *member(root, "problem");
-  if (!problem.is<json::Value::Object>()) return bad();
-  const json::Value& graph = *member(problem, "graph");
-  const json::Value& symbols = *member(problem, "symbols");
-  const json::Value& alignments = *member(problem, "alignments");
-  const json::Value& mode = *member(problem, "mode");
+  auto problem = problem::problem_from_json(*member(root, "problem"));
   const json::Value& candidates = *member(root, "candidates");
   const json::Value& rounds = *member(root, "rounds");
   const json::Value& device = *member(root, "device");
   const json::Value& pace = *member(root, "pace");
   const json::Value& vendor = *member(root, "vendor");
-  if (!graph.is<std::string>() || !symbols.is<json::Value::Object>() || !mode.is<std::string>() ||
-      !alignments.is<json::Value::Object>() || !candidates.is<json::Value::Array>() ||
-      !rounds.is<int64_t>() || !device.is<int64_t>() || !pace.is<std::string>() ||
+  if (!problem || !candidates.is<json::Value::Array>() || !rounds.is<int64_t>() ||
+      !device.is<int64_t>() || !pace.is<std::string>() ||
       (pace.as<std::string>() != kRested && pace.as<std::string>() != kSustained) ||
       !vendor.is<std::string>())
     return bad();
-  request.problem.graph = graph.as<std::string>();
-  for (const auto& [name, value] : symbols.as<json::Value::Object>()) {
-    if (!value.is<int64_t>()) return bad();
-    request.problem.symbols[name] = value.as<int64_t>();
-  }
-  for (const auto& [name, value] : alignments.as<json::Value::Object>()) {
-    if (!value.is<int64_t>()) return bad();
-    request.problem.alignments[name] = static_cast<int>(value.as<int64_t>());
-  }
-  const auto parsed_mode = ir::parse_mode(mode.as<std::string>());
-  if (!parsed_mode) return bad();
-  request.problem.mode = *parsed_mode;
+  request.problem = *std::move(problem);
   for (const json::Value& text : candidates.as<json::Value::Array>()) {
     if (!text.is<std::string>()) return bad();
     ATTACCA_TRY(launch::Candidate candidate, launch::parse_candidate(text.as<std::string>()));

@@ -246,6 +246,12 @@ TEST(ApiErrors, TextsWithANul) {
   nul(attacca::export_choices("file", cut("cuda")).status(), "device");
   nul(attacca::import_choices(cut("file")).status(), "path");
   nul(attacca::report_page(cut("{}")).status(), "json");
+  nul(attacca::machine_json(cut("cuda")).status(), "device");
+  nul(attacca::graph_problems(graph, "h200", attacca::Mode::Fp32, {{cut("M"), 1}}).status(),
+      "size");
+  nul(attacca::tune_problem(cut("{}"), "cuda").status(), "problem");
+  nul(attacca::store_choices(cut("[]")).status(), "json");
+  nul(attacca::write_choices("GPU", cut("t"), "file").status(), "tools");
   nul(Plan::compile(graph, {.device = cut("cpu")}).status(), "device");
   const auto matmul = [&](const std::string& layout, const std::string& epilogue,
                           const std::string& device) {
@@ -291,6 +297,13 @@ TEST(ApiErrors, Nulls) {
   null(attacca_builder_compute(nullptr, "x", nullptr, nullptr, 0, &value), "builder");
   null(attacca_builder_output(nullptr, 0, nullptr), "builder");
   null(attacca_builder_finish(nullptr, &graph), "builder");
+  null(attacca_machine_json(nullptr, &bytes), "device");
+  null(attacca_graph_symbols(nullptr, &bytes), "graph");
+  null(attacca_graph_problems(nullptr, "h200", nullptr, nullptr, 0, &bytes), "graph");
+  null(attacca_problem_tune(nullptr, "cuda", nullptr, 0, &bytes), "problem");
+  null(attacca_choices_list(nullptr), "json");
+  null(attacca_choices_store(nullptr, nullptr), "json");
+  null(attacca_choices_write("GPU", nullptr, "file", nullptr), "tools");
   ASSERT_TRUE(Status(attacca_builder_create(nullptr, &builder)).ok());
   null(attacca_builder_input(builder, nullptr, "f32[]", &value), "name");
   null(attacca_builder_input(builder, "x", nullptr, &value), "type");

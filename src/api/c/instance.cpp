@@ -2,6 +2,7 @@
 #include "fmt/format.h"
 
 #include "api/c/handles.hpp"
+#include "api/c/sizes.hpp"
 #include "api/c/status.hpp"
 #include "run/cuda/decision.hpp"
 
@@ -31,16 +32,6 @@ const int64_t* shape_of(const Tensors& tensors, size_t index, size_t* rank) {
 
 size_t bytes_of(const Tensors& tensors, size_t index) {
   return index < tensors.size() ? tensors[index].bytes : 0;
-}
-
-Status read_sizes(const attacca_size* sizes, size_t count, attacca::ir::SymbolValues& into) {
-  if (count > 0) ATTACCA_TRY_VOID(required(sizes, "sizes"));
-  for (size_t i = 0; i < count; ++i) {
-    ATTACCA_TRY_VOID(required(sizes[i].symbol, "sizes"));
-    if (!into.emplace(sizes[i].symbol, sizes[i].value).second)
-      return fail(fmt::format("size {} comes twice", sizes[i].symbol), "sizes", "give it once");
-  }
-  return {};
 }
 
 api::Layouts read_strides(const api::Plan& plan, const int64_t* const* strides, size_t count) {
@@ -73,8 +64,7 @@ attacca_status* attacca_plan_prepare_strided(const attacca_plan* plan, const att
   return guarded([&]() -> Status {
     ATTACCA_TRY_VOID(required(plan, "plan"));
     ATTACCA_TRY_VOID(required(instance, "instance"));
-    attacca::ir::SymbolValues values;
-    ATTACCA_TRY_VOID(read_sizes(sizes, count, values));
+    ATTACCA_TRY(const attacca::ir::SymbolValues values, api::read_sizes(sizes, count));
     if (alignment_count > 0) ATTACCA_TRY_VOID(required(alignments, "alignments"));
     if (stride_count > 0) ATTACCA_TRY_VOID(required(strides, "strides"));
     const api::Layouts layouts = read_strides(*plan->plan, strides, stride_count);

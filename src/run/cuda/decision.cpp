@@ -29,26 +29,29 @@ json::Value exclusions_json(std::span<const launch::Exclusion> exclusions) {
   return list;
 }
 
+json::Value decision_json(const Decision& decision, size_t region) {
+  json::Value entry = json::Value::object()
+                          .set("region", region)
+                          .set("candidate", to_string(decision.candidate))
+                          .set("source", decision.source)
+                          .set("seconds", decision.seconds)
+                          .set("unfused_seconds", decision.unfused_seconds);
+  if (decision.expected_seconds > 0) entry.set("expected_seconds", decision.expected_seconds);
+  if (decision.expected_unfused_seconds > 0)
+    entry.set("expected_fused_seconds", decision.expected_fused_seconds)
+        .set("expected_unfused_seconds", decision.expected_unfused_seconds);
+  entry.set("problem", decision.key.problem)
+      .set("shape", decision.key.shape)
+      .set("trials", trials_json(decision.trials))
+      .set("excluded", exclusions_json(decision.excluded));
+  if (!decision.not_stored.empty()) entry.set("not_stored", decision.not_stored);
+  return entry;
+}
+
 json::Value decisions_json(std::span<const Decision> decisions, const fuse::Partition& partition) {
   json::Value list = json::Value::array();
-  for (const Decision& each : decisions) {
-    json::Value entry = json::Value::object()
-                            .set("region", region_number(each, partition))
-                            .set("candidate", to_string(each.candidate))
-                            .set("source", each.source)
-                            .set("seconds", each.seconds)
-                            .set("unfused_seconds", each.unfused_seconds);
-    if (each.expected_seconds > 0) entry.set("expected_seconds", each.expected_seconds);
-    if (each.expected_unfused_seconds > 0)
-      entry.set("expected_fused_seconds", each.expected_fused_seconds)
-          .set("expected_unfused_seconds", each.expected_unfused_seconds);
-    entry.set("problem", each.key.problem)
-        .set("shape", each.key.shape)
-        .set("trials", trials_json(each.trials))
-        .set("excluded", exclusions_json(each.excluded));
-    if (!each.not_stored.empty()) entry.set("not_stored", each.not_stored);
-    list.push(std::move(entry));
-  }
+  for (const Decision& each : decisions)
+    list.push(decision_json(each, region_number(each, partition)));
   return list;
 }
 

@@ -31,10 +31,12 @@ struct Decision {
 // The region's number, from 1 as explain_text counts.
 size_t region_number(const Decision& decision, const fuse::Partition& partition);
 
-// [{"region", "candidate", "source", "seconds", "unfused_seconds", "problem", "shape",
-//   "trials": [{"candidate", "seconds" or "failed"}], "excluded": [{"template", "reason"}]}], and,
+// {"region", "candidate", "source", "seconds", "unfused_seconds", "problem", "shape",
+//  "trials": [{"candidate", "seconds" or "failed"}], "excluded": [{"template", "reason"}]}, and,
 // where they are set, "expected_seconds", "expected_fused_seconds", "expected_unfused_seconds" and
-// "not_stored". `partition`: that of the decisions' regions.
+// "not_stored". `region`: its number.
+json::Value decision_json(const Decision& decision, size_t region);
+// A list of them. `partition`: that of the decisions' regions.
 json::Value decisions_json(std::span<const Decision> decisions, const fuse::Partition& partition);
 json::Value exclusions_json(std::span<const launch::Exclusion> exclusions);
 

@@ -1,0 +1,115 @@
+// The C interface: tuning by many processes.
+#include "api/tuning.hpp"
+
+#include <cmath>
+
+#include "fmt/format.h"
+
+#include "api/c/handles.hpp"
+#include "api/c/sizes.hpp"
+#include "api/c/status.hpp"
+#include "templates/catalog.hpp"
+#include "tune/exchange.hpp"
+
+using attacca::fail;
+using attacca::Result;
+using attacca::Status;
+using attacca::api::guarded;
+using attacca::api::required;
+using attacca::api::text_or;
+namespace api = attacca::api;
+namespace json = attacca::json;
+namespace tune = attacca::tune;
+
+namespace {
+
+Status give_json(Result<json::Value> made, attacca_bytes** into) {
+  if (!made) return tl::make_unexpected(std::move(made).error());
+  *into = new attacca_bytes{json::dump(*made, -1)};
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+attacca_status* attacca_machine_json(const char* device, attacca_bytes** into) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(device, "device"));
+    ATTACCA_TRY_VOID(required(into, "json"));
+    ATTACCA_TRY(const attacca::run::DeviceId parsed, api::parse_device(device));
+    return give_json(api::machine_json(parsed), into);
+  });
+}
+
+attacca_status* attacca_graph_symbols(const attacca_graph* graph, attacca_bytes** into) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(graph, "graph"));
+    ATTACCA_TRY_VOID(required(into, "json"));
+    json::Value symbols = json::Value::array();
+    for (const std::string& symbol : graph->graph.symbols()) symbols.push(symbol);
+    return give_json(std::move(symbols), into);
+  });
+}
+
+attacca_status* attacca_graph_problems(const attacca_graph* graph, const char* device,
+                                       const char* mode, const attacca_size* sizes, size_t count,
+                                       attacca_bytes** into) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(graph, "graph"));
+    ATTACCA_TRY_VOID(required(device, "device"));
+    ATTACCA_TRY_VOID(required(into, "json"));
+    ATTACCA_TRY(const attacca::ir::Mode parsed, api::parse_mode(text_or(mode, "fp32")));
+    ATTACCA_TRY(const attacca::run::Target target, api::tuning_target(device, parsed));
+    ATTACCA_TRY(const attacca::ir::SymbolValues values, api::read_sizes(sizes, count));
+    return give_json(api::problems_json(graph->graph, target, values), into);
+  });
+}
+
+attacca_status* attacca_problem_tune(const char* problem, const char* device, const char* tuning,
+                                     double seconds, attacca_bytes** into) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(problem, "problem"));
+    ATTACCA_TRY_VOID(required(device, "device"));
+    ATTACCA_TRY_VOID(required(into, "json"));
+    api::Options options;
+    ATTACCA_TRY(options.device, api::parse_device(device));
+    ATTACCA_TRY(options.tuning, api::parse_tuning(text_or(tuning, "measure")));
+    if (!(seconds >= 0) || std::isinf(seconds))
+      return fail(fmt::format("seconds is {}", seconds), "seconds",
+                  "give finite seconds >= 0; 0 is the default");
+    if (seconds > 0) options.tuning_seconds = seconds;
+    return give_json(api::tune_problem(problem, options), into);
+  });
+}
+
+attacca_status* attacca_choices_list(attacca_bytes** into) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(into, "json"));
+    return give_json(api::rows_json(), into);
+  });
+}
+
+attacca_status* attacca_choices_store(const char* rows, int64_t* count) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(rows, "json"));
+    ATTACCA_TRY(const size_t stored, api::store_rows(rows));
+    if (count != nullptr) *count = static_cast<int64_t>(stored);
+    return {};
+  });
+}
+
+attacca_status* attacca_choices_write(const char* device, const char* tools, const char* path,
+                                      int64_t* count) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(device, "device"));
+    ATTACCA_TRY_VOID(required(tools, "tools"));
+    ATTACCA_TRY_VOID(required(path, "path"));
+    ATTACCA_TRY(const auto catalog, attacca::templates::Catalog::open(nullptr));
+    ATTACCA_TRY(const tune::Exported made, tune::export_to_file(device, tools, catalog, path));
+    if (count != nullptr) *count = static_cast<int64_t>(made.file.choices.size());
+    return {};
+  });
+}
+
+}  // extern "C"
