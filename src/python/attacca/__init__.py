@@ -15,8 +15,9 @@ from ._layout import Tensor
 from ._matmul import matmul
 from ._pack import Packed, pack
 from ._plan import Decision, Instance, Plan
+from ._problems import Tuned
 from ._trace.fused import Fused, fuse
-from ._tune import Tuned, export_choices, import_choices, tune
+from ._tune import export_choices, import_choices, tune
 
 # torch.compile calls these without tracing them.
 for _function in (Fused.plan, compile, explain, export_choices, fuse, import_choices, load, pack,

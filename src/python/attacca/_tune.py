@@ -1,73 +1,28 @@
 """``attacca.tune``: measures the ways to compute a graph's products, and shows progress."""
 from __future__ import annotations
 
-import itertools
-import sys
-import time
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TextIO
+from typing import Protocol, TextIO
 
-from . import _arguments, _core
+from . import _arguments, _core, _together
 from ._arguments import Device, Mode, Path
 from ._compile import GraphSource, compile_plan
 from ._errors import Error
-from ._plan import Decision, Instance, Plan
+from ._plan import Instance, Plan
+from ._problems import Tuned, combinations, label_of, values_of
+from ._progress import Bar, stream
 
 
-class Tuned(NamedTuple):
-    """The result of tuning for one combination of sizes.
+class ProcessGroup(Protocol):
+    """A torch.distributed.ProcessGroup."""
 
-    Attributes:
-        sizes: The value of each symbol, such as {"M": 16}.
-        decisions: How each region is computed, with its time and that of the unfused path.
-    """
+    def rank(self) -> int: ...
 
-    sizes: dict[str, int]
-    decisions: tuple[Decision, ...]
-
-
-class _Bar:
-    """A progress bar on a terminal, and a line for each step on other streams."""
-
-    def __init__(self, total: int, stream: TextIO):
-        self._total, self._stream, self._start, self._done = total, stream, time.monotonic(), 0
-
-    def show(self, label: str) -> None:
-        if self._stream.isatty():
-            width = 30
-            filled = width * self._done // max(self._total, 1)
-            bar = "#" * filled + "-" * (width - filled)
-            self._stream.write(f"\r\x1b[Ktune [{bar}] {self._done}/{self._total} {label}")
-            if self._done == self._total:
-                self._stream.write("\n")
-        else:
-            self._stream.write(f"tune {self._done}/{self._total} {label}\n")
-        self._stream.flush()
-
-    def step(self, label: str) -> None:
-        self._done += 1
-        self.show(f"{label}, {time.monotonic() - self._start:.1f} s")
-
-
-def _stream(progress: Any) -> TextIO | None:
-    if progress is True:
-        return sys.stderr
-    if progress is False or all(hasattr(progress, name) for name in ("write", "flush", "isatty")):
-        return progress or None
-    raise Error(f"progress is {_arguments.shown(progress)}", "progress",
-                "give True, False or a text stream")
-
-
-def _values(name: str, given: Any) -> list[int]:
-    """A size, or several."""
-    several = isinstance(given, Iterable) and not isinstance(given, (str, bytes, type))
-    if not several or getattr(given, "shape", None) == ():
-        return [_arguments.size(given, name)]
-    return [_arguments.size(value, name) for value in given]
+    def size(self) -> int: ...
 
 
 def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", again: bool = False,
-         seconds: float = 0, progress: bool | TextIO = True,
+         seconds: float = 0, progress: bool | TextIO = True, group: ProcessGroup | None = None,
          **sizes: int | _arguments.Integer | Iterable[int | _arguments.Integer]) -> list[Tuned]:
     """Times the kernels that can compute a graph on a GPU, and stores the fastest in the tuning
     database.
@@ -80,7 +35,12 @@ def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", ag
         mode: As for :func:`attacca.compile`.
         again: Whether to measure sizes that are in the database already.
         seconds: The time limit for measuring one region, in seconds; 0: 60.
-        progress: Whether to show progress on standard error, or a text stream to show it on.
+        progress: Whether to show progress on standard error, or a text stream to show it on; with a
+            group, that of rank 0.
+        group: A process group of ``torch.distributed``, such as ``torch.distributed.group.WORLD``.
+            All its ranks must call this function, with the same arguments but for ``device``
+            ("cuda": the rank's current one). Each region is tuned by one rank; then the database of
+            every rank's machine has the same choices.
         **sizes: For each symbol of the graph one value or several, such as ``M=[1, 16, 256]``; all
             combinations are measured.
 
@@ -89,26 +49,36 @@ def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", ag
 
     Raises:
         Error: As :func:`attacca.compile`; a symbol is missing or unknown; a size is negative; the
-            device is not a GPU.
+            device is not a GPU. With a group, on all ranks: one of them failed or ended, the
+            arguments differ, or the GPUs are not of one kind.
     """
-    where = _arguments.device(device)
-    if not where.startswith("cuda"):
-        raise Error(f"the device is {where}, and only GPUs are measured", "device", "give cuda")
-    limit, tuning = _arguments.seconds(seconds, "seconds"), "always" if _arguments.flag(
-        again, "again") else "measure"
-    stream = _stream(progress)
-    values = {name: _values(name, given) for name, given in sizes.items()}
-    plan: Plan = compile_plan(graph, where, mode, tuning, limit, 0, None)
-    combinations = [dict(zip(values, each)) for each in itertools.product(*values.values())]
-    bar = _Bar(len(combinations), stream) if stream else None
+    def read() -> _together.Arguments:
+        where = _arguments.device(device)
+        if not where.startswith("cuda"):
+            raise Error(f"the device is {where}, and only GPUs are measured", "device", "give cuda")
+        _arguments.choice(mode, _arguments.MODES, "mode")
+        return _together.Arguments(
+            graph, where, mode, _arguments.flag(again, "again"),
+            _arguments.seconds(seconds, "seconds"),
+            {name: values_of(name, given) for name, given in sizes.items()})
+
+    if group is not None:
+        return _together.tune(_together.ranks_of(group), read, lambda: stream(progress))
+    return _tune_here(read(), stream(progress))
+
+
+def _tune_here(given: _together.Arguments, shown: TextIO | None) -> list[Tuned]:
+    plan: Plan = compile_plan(given.graph, given.device, given.mode,
+                              "always" if given.again else "measure", given.seconds, 0, None)
+    all_sizes = combinations(given.sizes)
+    bar = Bar(len(all_sizes), shown) if shown else None
     found = []
-    for sizes_now in combinations:
-        label = " ".join(f"{name}={value}"
-                         for name, value in sizes_now.items()) or "all sizes fixed"
+    for sizes in all_sizes:
+        label = label_of(sizes)
         if bar:
             bar.show(label)
-        instance: Instance = plan.prepare(**sizes_now)
-        found.append(Tuned(sizes_now, instance.decisions))
+        instance: Instance = plan.prepare(**sizes)
+        found.append(Tuned(sizes, instance.decisions))
         if bar:
             bar.step(label)
     return found

@@ -24,16 +24,18 @@ except ImportError:
 
     raise _MissingModule("PyTorch is not installed", "attacca.torch", "pip install torch") from None
 
-from .. import _dispatch as _dispatcher
+from .. import _dispatch as _dispatcher, _together
 from ._backend import Pass, Program, backend, disable, enable, register
 from ._ops import calls as _calls
 from ._parallel.functions import all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter
+from ._parallel.ranks import ranks_of as _ranks_of
 from ._quantized import QuantizedLinear
 from ._report import NotFusedWarning, report, reset
 from ._report_view import Fused, GraphReport, Left, Measuring, Report
 from ._rewrite import Options
 
 _dispatcher.register(_calls)
+_together.register_ranks(_ranks_of)
 register()
 
 __all__ = ["Fused", "GraphReport", "Left", "Measuring",
