@@ -1,15 +1,15 @@
 """``attacca.tune``: measures the ways to compute a graph's products, and shows progress."""
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol, TextIO
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, TextIO, Union
 
 from . import _arguments, _core, _together
 from ._arguments import Device, Mode, Path
 from ._compile import GraphSource, compile_plan
 from ._errors import Error
 from ._plan import Instance, Plan
-from ._problems import Tuned, combinations, label_of, values_of
+from ._problems import Tuned, combinations, distinct, label_of, values_of
 from ._progress import Bar, stream
 
 
@@ -21,8 +21,13 @@ class ProcessGroup(Protocol):
     def size(self) -> int: ...
 
 
-def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", again: bool = False,
+Models = Union[GraphSource, Sequence[GraphSource]]
+
+
+def tune(graph: Models, *, device: Device = "cuda", mode: Mode = "fp32", again: bool = False,
          seconds: float = 0, progress: bool | TextIO = True, group: ProcessGroup | None = None,
+         cluster: str | None = None, accelerator_type: str | None = None,
+         report: Path | None = None, export: Path | None = None,
          **sizes: int | _arguments.Integer | Iterable[int | _arguments.Integer]) -> list[Tuned]:
     """Times the kernels that can compute a graph on a GPU, and stores the fastest in the tuning
     database.
@@ -30,8 +35,11 @@ def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", ag
     Plans that are compiled later, in any process on this machine, use what is stored.
 
     Args:
-        graph: A graph as :func:`attacca.compile` takes it; not an ExportedProgram.
-        device: "cuda" or "cuda:1", or a ``torch.device``.
+        graph: A graph as :func:`attacca.compile` takes it; not an ExportedProgram. With a cluster,
+            also a list of models: graphs, files ``*.shapes``, and functions by import path, such as
+            "package.module:function" (docs/cluster.md).
+        device: "cuda" or "cuda:1", or a ``torch.device``. Without effect on a cluster, where Ray
+            gives each task a GPU.
         mode: As for :func:`attacca.compile`.
         again: Whether to measure sizes that are in the database already.
         seconds: The time limit for measuring one region, in seconds; 0: 60.
@@ -41,16 +49,24 @@ def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", ag
             All its ranks must call this function, with the same arguments but for ``device``
             ("cuda": the rank's current one). Each region is tuned by one rank; then the database of
             every rank's machine has the same choices.
+        cluster: The address of a Ray cluster, "auto" or "ray://HOST:10001": each region is a task
+            that takes one GPU, and this process stores what comes back in its database.
+        accelerator_type: The kind of GPU to tune for, as Ray names it: "H200". None: any, which
+            must be of one kind.
+        report: A file for an HTML page that says what was found on the cluster.
+        export: A file for the cluster's choices, which :func:`import_choices` reads.
         **sizes: For each symbol of the graph one value or several, such as ``M=[1, 16, 256]``; all
             combinations are measured.
 
     Returns:
-        One :class:`Tuned` for each combination of sizes.
+        One :class:`Tuned` for each combination of sizes, model by model. On a cluster, a region
+        that could not be tuned has a decision whose source is "failed: " and the reason.
 
     Raises:
         Error: As :func:`attacca.compile`; a symbol is missing or unknown; a size is negative; the
             device is not a GPU. With a group, on all ranks: one of them failed or ended, the
-            arguments differ, or the GPUs are not of one kind.
+            arguments differ, or the GPUs are not of one kind. With a cluster: it cannot be used, or
+            it has no such GPU.
     """
     def read() -> _together.Arguments:
         where = _arguments.device(device)
@@ -62,9 +78,56 @@ def tune(graph: GraphSource, *, device: Device = "cuda", mode: Mode = "fp32", ag
             _arguments.seconds(seconds, "seconds"),
             {name: values_of(name, given) for name, given in sizes.items()})
 
+    if cluster is not None:
+        if group is not None:
+            raise Error("a group and a cluster are given", "cluster", "leave one of them out")
+        return _tune_on_cluster(read(), _cluster_of(cluster, accelerator_type, report, export),
+                                stream(progress))
+    for name, given in (("accelerator_type", accelerator_type), ("report", report),
+                        ("export", export)):
+        if given is not None:
+            raise Error(f"{name} has no effect without a cluster", name,
+                        "leave it out, or give cluster=")
     if group is not None:
         return _together.tune(_together.ranks_of(group), read, lambda: stream(progress))
     return _tune_here(read(), stream(progress))
+
+
+class _Cluster(NamedTuple):
+    """The arguments for a cluster."""
+
+    address: str
+    accelerator_type: str | None
+    report: str | None
+    export: str | None
+
+
+def _cluster_of(address: Any, accelerator_type: Any, report: Any, export: Any) -> _Cluster:
+    kind = None if accelerator_type is None else _arguments.text(accelerator_type,
+                                                                 "accelerator_type")
+    page, file = (None if given is None else _arguments.path(given, name)
+                  for name, given in (("report", report), ("export", export)))
+    return _Cluster(_arguments.text(address, "cluster"), kind, page, file)
+
+
+def _tune_on_cluster(given: _together.Arguments, cluster: _Cluster,
+                     shown: TextIO | None) -> list[Tuned]:
+    from ._cluster import driver, models, page  # parts that most processes do not need
+
+    read = models.models_of(given.graph, given.sizes)
+    request = driver.Request(cluster.address, cluster.accelerator_type, given.again, given.seconds)
+    with driver.connected(request) as connection:
+        machine = connection.machine()
+        listed = models.listed(read, f"sm_{machine.capability}", given.mode)
+        wanted = distinct(problem for model in listed for problems in model for problem in problems)
+        outcome = driver.tune(connection, machine, wanted, given.again, shown)
+    if cluster.export is not None:
+        _core.write_choices(machine.device, machine.tools, cluster.export)
+    if cluster.report is not None:
+        page.write(cluster.report, read, outcome)
+    return [Tuned(sizes, tuple(outcome.decision(problem) for problem in problems))
+            for model, by_sizes in zip(read, listed)
+            for sizes, problems in zip(model.sizes, by_sizes)]
 
 
 def _tune_here(given: _together.Arguments, shown: TextIO | None) -> list[Tuned]:

@@ -25,7 +25,9 @@ except ImportError:
     raise _MissingModule("PyTorch is not installed", "attacca.torch", "pip install torch") from None
 
 from .. import _dispatch as _dispatcher, _together
+from .._cluster import models as _cluster_models
 from ._backend import Pass, Program, backend, disable, enable, register
+from ._models import regions_of as _regions_of
 from ._ops import calls as _calls
 from ._parallel.functions import all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter
 from ._parallel.ranks import ranks_of as _ranks_of
@@ -36,6 +38,7 @@ from ._rewrite import Options
 
 _dispatcher.register(_calls)
 _together.register_ranks(_ranks_of)
+_cluster_models.register_regions(_regions_of)
 register()
 
 __all__ = ["Fused", "GraphReport", "Left", "Measuring",

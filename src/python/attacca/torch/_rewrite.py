@@ -12,7 +12,7 @@ from .. import _arguments
 from .._arguments import Mode, Tuning
 from .._compile import compile_plan, contract
 from .._errors import Error
-from .._plan import Decision, engine_of
+from .._plan import Decision, Plan, engine_of
 from . import _logs, _report
 from ._compare import Run, Verdict, microseconds
 from ._graph import kernels
@@ -350,6 +350,15 @@ def _decisions(region: Region, options: Options) -> tuple[Decision, ...]:
     device = region.outputs[0].meta["val"].device
     plan = compile_plan(nameless(region.graph), str(device), options.mode, options.tuning,
                         options.tuning_seconds or _QUICK, 0, None)
+    return plan.prepare(**sizes_at_hand(region, plan)).decisions
+
+
+def sizes_at_hand(region: Region, plan: Plan) -> dict[str, int]:
+    """The values that the symbols of a region's plan have in its graph.
+
+    Raises:
+        Error: One of them is unknown.
+    """
     sizes: dict[str, int] = {}
     for layout, node in zip(engine_of(plan).signature.inputs, region.inputs):
         for dim, size in zip(layout.shape, node.meta["val"].shape):
@@ -358,7 +367,7 @@ def _decisions(region: Region, options: Options) -> tuple[Decision, ...]:
                 sizes[linear[0]] = hint(size)
     if missing := set(plan.symbols) - set(sizes):
         raise Error(f"size {sorted(missing)[0]} is unknown while compiling")
-    return plan.prepare(**sizes).decisions
+    return sizes
 
 
 def _while_running(options: Options) -> Run:

@@ -1,0 +1,81 @@
+"""The report of a cluster's tuning: an HTML page."""
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import _core
+from .._errors import Error
+from .._problems import Key
+from .driver import Outcome
+from .models import Model
+
+
+def write(path: str, models: Sequence[Model], outcome: Outcome) -> None:
+    """Writes the page: for each problem the winner, its time and the unfused path's, and why
+    candidates and problems failed.
+
+    Raises:
+        Error: The file cannot be written.
+    """
+    page = _core.report_page(json.dumps(_report(models, outcome)))
+    try:
+        pathlib.Path(path).write_text(page)
+    except OSError as error:
+        raise Error(f"the report cannot be written: {error.strerror}", path,
+                    "give another path") from error
+
+
+def _report(models: Sequence[Model], outcome: Outcome) -> dict[str, Any]:
+    machine, finished = outcome.machine, outcome.finished.values()
+    keys = [*outcome.failures, *(key for key in outcome.rows if key not in outcome.failures),
+            *outcome.decided]
+    nodes = {each.node for each in finished if each.node}
+    fused = sum(not row["candidate"].startswith("unfused") for row in outcome.rows.values())
+    return {
+        "format": "attacca.report/1",
+        "title": f"Tuning for {machine.device}",
+        "summary": [
+            f"{machine.device}, {machine.tools}",
+            f"models: {', '.join(model.name for model in models)}",
+            f"{len(keys)} problems: {fused} fused, {len(outcome.rows) - fused} unfused, "
+            f"{len(outcome.decided)} left to the cost model, {len(outcome.failures)} failed",
+            f"{len(finished)} tuned now, by {len(nodes)} nodes, in "
+            f"{sum(each.seconds for each in finished):.0f} seconds of GPUs",
+        ],
+        "regions": [_region(key, outcome) for key in keys],
+    }
+
+
+def _region(key: Key, outcome: Outcome) -> dict[str, Any]:
+    finished = outcome.finished.get(key)
+    reasons = [f"{trial['candidate']}: {trial['failed']}"
+               for trial in (finished.found.get("trials", []) if finished else [])
+               if "failed" in trial]
+    region = {"name": key.shape, "detail": _detail(key), "saved": "", "times": [],
+              "reasons": reasons}
+    if key in outcome.failures:
+        return {**region, "verdict": "failed", "reasons": [outcome.failures[key], *reasons]}
+    if key in outcome.decided:
+        return {**region, "verdict": "by the cost model",
+                "reasons": [str(outcome.decided[key]["candidate"]), *reasons]}
+    return {**region, **_measured(outcome.rows[key]), "reasons": reasons}
+
+
+def _measured(row: Mapping[str, Any]) -> dict[str, Any]:
+    seconds, unfused = row["seconds"], row["unfused_seconds"]
+    if row["candidate"].startswith("unfused"):
+        return {"verdict": row["candidate"], "times": [_time("unfused", seconds)]}
+    saved = f"{(unfused - seconds) * 1e6:.2f} us a call" if unfused > seconds else ""
+    times = [_time("fused", seconds), *([_time("unfused", unfused)] if unfused else [])]
+    return {"verdict": row["candidate"], "saved": saved, "times": times}
+
+
+def _time(label: str, seconds: float) -> dict[str, Any]:
+    return {"label": label, "seconds": seconds}
+
+
+def _detail(key: Key) -> str:
+    return "; ".join(line for line in key.problem.splitlines() if line)
