@@ -28,7 +28,7 @@ RANKS = {
          ["gpu"], ["problem"], ["launch"], ["tune"], ["run"], ["api"],
          ["cli", "ort", "python", "torch_ops"]],
     "support": [["files", "text"]],
-    "ir": [["graph"], ["packed", "text"], ["interpret"]],
+    "ir": [["sizes"], ["graph"], ["packed", "text"], ["interpret"]],
     "import": [["files", "onnx"]],
     "import/onnx": [["."], ["products"], ["microsoft"]],
     "fold": [["quantized"]],

@@ -762,7 +762,6 @@ class Device {
   std::shared_ptr<attacca_device> handle_;
 };
 
-
 // Tuning by many processes: attacca.h says what each function does.
 inline Result<std::string> machine_json(const std::string& device = "cuda") {
   if (Status status = detail::whole({{"device", device}}); !status) return status;

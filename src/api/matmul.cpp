@@ -1,8 +1,8 @@
 #include "api/matmul.hpp"
 
 #include "api/names.hpp"
-#include "ir/graph/dtype_named.hpp"
 #include "ir/graph/product_dtype.hpp"
+#include "ir/text/dtype_named.hpp"
 #include "run/gemm_graph.hpp"
 
 namespace attacca::api {

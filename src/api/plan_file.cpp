@@ -11,7 +11,7 @@
 #include "api/constants.hpp"
 #include "api/names.hpp"
 #include "api/plan_members.hpp"
-#include "ir/graph/dtype_named.hpp"
+#include "ir/text/dtype_named.hpp"
 #include "ir/text/text.hpp"
 #include "support/files/draft_file.hpp"
 #include "support/hash.hpp"

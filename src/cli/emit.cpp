@@ -3,7 +3,7 @@
 #include "cli/commands.hpp"
 #include "epilogue/hole.hpp"
 #include "epilogue/text.hpp"
-#include "ir/graph/dtype_named.hpp"
+#include "ir/text/dtype_named.hpp"
 #include "support/files/file.hpp"
 
 namespace attacca::cli {

@@ -4,7 +4,7 @@
 
 #include "cli/commands.hpp"
 #include "fold/fold.hpp"
-#include "ir/graph/dtype_named.hpp"
+#include "ir/text/dtype_named.hpp"
 #include "ir/text/text.hpp"
 #include "run/pipeline.hpp"
 

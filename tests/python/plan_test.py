@@ -179,9 +179,20 @@ class Errors(unittest.TestCase):
 class Dims(unittest.TestCase):
     def test_values(self):
         for text, value in [("7", 7), ("M", 5), ("2*M", 10), ("M + 1", 6), ("2*M*N - 3", 67),
-                            ("-1*M + N", 2), ("M*M - N + 1", 19), ("-M + 8", 3)]:
+                            ("-1*M + N", 2), ("M*M - N + 1", 19), ("-M + 8", 3),
+                            ("floordiv(N, 2)", 3), ("2*floordiv(M + -1*N, 2) + 3", 1),
+                            ("M*min(N + max(M, 9), 4) - 1", 19)]:
             with self.subTest(text):
                 self.assertEqual(Dim(text).value({"M": 5, "N": 7}), value)
+
+    def test_functions(self):
+        size = Dim("M*min(floordiv(N, 2), 4)")
+        self.assertEqual(size.symbols, {"M", "N"})
+        self.assertIsNone(Dim("floordiv(N, 2)").linear())
+        plan = attacca.compile("graph g(x: f32[M]) { return exp(x[1::3]), x[:min(M, 4)] }")
+        x = np.arange(8, dtype=np.float32)
+        for result, wanted in zip(plan(x), (np.exp(x[1::3]), x[:4]), strict=True):
+            np.testing.assert_allclose(result, wanted, rtol=1e-6)
 
     def test_the_simplest_source_of_a_symbol(self):
         shapes = [[Dim("2*M"), Dim("M*N")], [Dim("N + 1"), Dim("M")]]

@@ -4,9 +4,9 @@
 #include "fmt/format.h"
 
 #include "api/c/status.hpp"
-#include "ir/graph/dtype_named.hpp"
 #include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
+#include "ir/text/dtype_named.hpp"
 
 namespace {
 

@@ -2,8 +2,8 @@
 
 #include "fmt/format.h"
 
-#include "ir/graph/dtype_named.hpp"
 #include "ir/graph/product_dtype.hpp"
+#include "ir/text/dtype_named.hpp"
 #include "launch/fused.hpp"
 #include "launch/legality.hpp"
 #include "run/gemm_graph.hpp"

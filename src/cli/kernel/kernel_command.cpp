@@ -5,7 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/kernel/kernel_source.hpp"
 #include "gpu/kernel/out_pointer.hpp"
-#include "ir/graph/dtype_named.hpp"
+#include "ir/text/dtype_named.hpp"
 #include "support/files/draft_file.hpp"
 #include "support/text/json.hpp"
 

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 
+#include "ir/sizes/formula.hpp"
 #include "support/check.hpp"
 
 namespace attacca::ir {
@@ -103,11 +104,10 @@ Result<int64_t> Dim::evaluate(const SymbolValues& symbols) const {
   for (const auto& [monomial, coefficient] : terms_) {
     int64_t term = coefficient;
     for (const std::string& name : monomial) {
-      const auto found = symbols.find(name);
-      if (found == symbols.end())
-        return fail(fmt::format("dimension {} has no value", name), {},
-                    fmt::format("give it with --dim {}=SIZE", name));
-      overflow |= __builtin_mul_overflow(term, found->second, &term);
+      const auto known = symbols.find(name);
+      ATTACCA_TRY(const int64_t size, known != symbols.end() ? Result<int64_t>(known->second)
+                                                             : evaluate_formula(name, symbols));
+      overflow |= __builtin_mul_overflow(term, size, &term);
     }
     overflow |= __builtin_add_overflow(total, term, &total);
   }
@@ -120,8 +120,7 @@ Result<int64_t> Dim::evaluate(const SymbolValues& symbols) const {
 
 void Dim::collect_symbols(std::vector<std::string>& into) const {
   for (const auto& [monomial, coefficient] : terms_)
-    for (const std::string& name : monomial)
-      if (std::find(into.begin(), into.end(), name) == into.end()) into.push_back(name);
+    for (const std::string& name : monomial) collect_formula_symbols(name, into);
 }
 
 std::string to_string(const Dim& dim) {

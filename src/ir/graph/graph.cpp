@@ -271,6 +271,12 @@ Status verify(const Graph& graph) {
 
 namespace {
 
+std::string bound_text(const Dim& bound) {
+  constexpr size_t kLongest = 80;
+  std::string text = to_string(bound);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+}
+
 // The bounds on symbolic axes, which infer could not check.
 Status check_slices(const Graph& graph, const Node& node, const SymbolValues& symbols) {
   const Shape& shape = graph.type(node.operands[0]).shape;
@@ -284,9 +290,9 @@ Status check_slices(const Graph& graph, const Node& node, const SymbolValues& sy
         (range.step > 0 ? range.end - range.begin : range.begin - range.end).evaluate(symbols);
     if (!begin || !end || !span || *begin > extent || *end > extent)
       return fail(
-          fmt::format("slice {}:{}:{} is outside axis {} of size {}", to_string(range.begin),
-                      to_string(range.end), range.step, axis, extent),
-          node.name, "give inputs large enough for the slice");
+          fmt::format("slice {}:{}:{} is outside axis {} of size {}", bound_text(range.begin),
+                      bound_text(range.end), range.step, axis, extent),
+          node.name, "give inputs of other sizes");
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include "ir/graph/graph.hpp"
 #include "ir/graph/packed_layout.hpp"
 #include "ir/graph/product_dtype.hpp"
+#include "ir/graph/size_functions.hpp"
 #include "support/check.hpp"
 
 namespace attacca::ir {
@@ -226,15 +227,7 @@ Result<Dim> slice_extent(const SliceRange& range, const Dim& extent) {
     return fail(fmt::format("slice {}:{}:{} of an axis of {}", to_string(range.begin),
                             to_string(range.end), range.step, to_string(extent)),
                 {}, "keep begin and end inside the axis");
-  const int64_t step = std::abs(range.step);
-  if (span.is_static()) return Dim(span.value() / step + (span.value() % step != 0));
-  // ceil(span / step): 1::2 of 2*N has N elements.
-  constexpr int64_t kMostTried = 1024;
-  for (int64_t rest = 0; rest < std::min(step, kMostTried); ++rest)
-    if (const auto exact = divide(span + rest, step)) return *exact;
-  return fail(
-      fmt::format("a slice of {} elements by step {} has no known size", to_string(span), step), {},
-      "declare the axis as a multiple of the step, e.g. 2*N");
+  return ceil_div(span, std::abs(range.step));  // 1::2 of 2*N has N elements
 }
 
 Result<Inferred> infer_slice(const Type& x, SliceAttrs attrs) {

@@ -5,6 +5,8 @@
 
 #include "fmt/format.h"
 
+#include "ir/graph/size_functions.hpp"
+#include "ir/sizes/formula.hpp"
 #include "ir/text/parser.hpp"
 
 namespace attacca::ir {
@@ -101,10 +103,14 @@ Result<Dim> Parser::dim_product() {
   return product;
 }
 
-// factor := ['-'] integer | symbol
+// factor := ['-'] (integer | symbol | ('floordiv' | 'min' | 'max') '(' dim ',' dim ')')
 Result<Dim> Parser::dim_factor() {
   const bool negative = accept("-");
   const Token& token = peek();
+  if (token.kind == TokenKind::Name && peek(1).is("(") && size_function(token.text)) {
+    ATTACCA_TRY(const Dim size, dim_function());
+    return negative ? size * Dim(-1) : size;
+  }
   if (token.kind == TokenKind::Name && !is_reserved(token.text)) {
     const Dim symbol = Dim::symbol(std::string(take().text));
     return negative ? symbol * Dim(-1) : symbol;
@@ -116,6 +122,28 @@ Result<Dim> Parser::dim_factor() {
     return source_.fail(token.offset, fmt::format("the dimension {} overflows 64 bits", token.text),
                         "use smaller dimensions");
   return Dim(*integer);
+}
+
+Result<Dim> Parser::dim_function() {
+  constexpr int kMostNesting = 32;
+  const Token name = take(), open = take();
+  if (++size_nesting_ > kMostNesting)
+    return source_.fail(name.offset, fmt::format("sizes nest deeper than {}", kMostNesting),
+                        "name a size with a symbol of its own");
+  ATTACCA_TRY(const Dim a, dim());
+  ATTACCA_TRY_VOID(expect(","));
+  ATTACCA_TRY(const Dim b, dim());
+  ATTACCA_TRY_VOID(close(")", open));
+  --size_nesting_;
+  switch (*size_function(name.text)) {
+    case SizeFunction::FloorDiv:
+      return floor_div(a, b);
+    case SizeFunction::Min:
+      return minimum(a, b);
+    case SizeFunction::Max:
+      return maximum(a, b);
+  }
+  return Dim();
 }
 
 // 'constant' '(' number ',' dtype ')' | 'constant' '(' dtype '[' dims ']' ',' '[' numbers ']' ')'

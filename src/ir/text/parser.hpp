@@ -54,6 +54,7 @@ class Parser {
   Result<Dim> dim();
   Result<Dim> dim_product();
   Result<Dim> dim_factor();
+  Result<Dim> dim_function();
   Result<std::vector<Dim>> dims(std::string_view close);
   bool constant(Operand& into);
   Status constant_number(const Token& open, const Operand& number, Operand& into);
@@ -137,7 +138,7 @@ class Parser {
   const SourceText& source_;
   const std::vector<Token>& tokens_;
   size_t at_ = 0;
-  int nesting_ = 0;
+  int nesting_ = 0, size_nesting_ = 0;
   Graph graph_;
   std::unordered_map<std::string, Definition> names_;
   Error failure_;  // of the expression that failed

@@ -1,19 +1,26 @@
-"""Sizes such as ``2*M + 1``: parsing and evaluating them, and finding symbols' values from
-shapes."""
+"""Sizes such as ``2*M + 1`` or ``floordiv(M + 1, 2)``: parsing and evaluating them, and finding
+symbols' values from shapes."""
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|([-+*]))")
 
-# A product of symbols, sorted, with repetition: M*M*N is ("M", "M", "N"), and 1 is ().
+_FORMULA = re.compile(r"(floordiv|min|max)\((.*)\)", re.DOTALL)
+_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {"floordiv": operator.floordiv, "min": min,
+                                                    "max": max}
+
+# A product of symbols, sorted, with repetition: M*M*N is ("M", "M", "N"), and 1 is (). A function
+# of two sizes is a symbol whose name is its text.
 Monomial = tuple[str, ...]
 
 
 class Dim:
-    """An extent or stride: a sum of products of integers and symbols, such as "2*M + 1"."""
+    """An extent or stride: a sum of products of integers, symbols and functions of two sizes, such
+    as "2*M + 1" or "min(M, 512)"."""
 
     __slots__ = ("terms", "text")
 
@@ -23,7 +30,7 @@ class Dim:
         for sign, product in _products(text):
             symbols: list[str] = []
             factor = sign
-            for part in product.split("*"):
+            for part in _split(product, "*"):
                 part = part.strip()
                 if part.lstrip("-").isdigit():
                     factor *= int(part)
@@ -36,7 +43,9 @@ class Dim:
 
     @property
     def symbols(self) -> set[str]:
-        return {symbol for monomial in self.terms for symbol in monomial}
+        return {name for monomial in self.terms for symbol in monomial
+                for name in (set().union(*(each.symbols for each in _operands(symbol)))
+                             if symbol.endswith(")") else {symbol})}
 
     def value(self, sizes: Mapping[str, int]) -> int:
         """The value for given sizes, which may be symbolic integers of torch."""
@@ -44,16 +53,41 @@ class Dim:
         for monomial, factor in self.terms.items():
             product = factor
             for symbol in monomial:
-                product = product * sizes[symbol]
+                product = product * (_apply(symbol, sizes) if symbol.endswith(")")
+                                     else sizes[symbol])
             total = product + total
         return total
 
     def linear(self) -> tuple[str, int, int] | None:
         """(symbol, factor, offset) of ``factor * symbol + offset``."""
         rest = [monomial for monomial in self.terms if monomial]
-        if len(rest) != 1 or len(rest[0]) != 1:
+        if len(rest) != 1 or len(rest[0]) != 1 or rest[0][0].endswith(")"):
             return None
         return rest[0][0], self.terms[rest[0]], self.terms.get((), 0)
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """The parts between separators that stand in no brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == separator and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def _operands(formula: str) -> list[Dim]:
+    match = _FORMULA.fullmatch(formula)
+    assert match is not None, formula
+    return [Dim(each.strip()) for each in _split(match[2], ",")]
+
+
+def _apply(formula: str, sizes: Mapping[str, int]) -> int:
+    a, b = (each.value(sizes) for each in _operands(formula))
+    result: int = _FUNCTIONS[formula[:formula.index("(")]](a, b)
+    return result
 
 
 def _products(text: str) -> Iterator[tuple[int, str]]:
@@ -64,6 +98,11 @@ def _products(text: str) -> Iterator[tuple[int, str]]:
         if match is None:
             break
         token = match.group().strip()
+        if match[2] and text[match.end():match.end() + 1] == "(":
+            token = match[2] + _bracketed(text[match.end():])
+            product += token
+            position = match.start(2) + len(token)
+            continue
         if token in "+-" and product and not product.rstrip().endswith("*"):
             yield sign, product
             sign, product = (1 if token == "+" else -1), ""
@@ -74,6 +113,16 @@ def _products(text: str) -> Iterator[tuple[int, str]]:
         position = match.end()
     if product:
         yield sign, product
+
+
+def _bracketed(text: str) -> str:
+    """Up to the bracket that closes the first one."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return text[:at + 1]
+    return text
 
 
 class Source(NamedTuple):

@@ -1,4 +1,4 @@
-#include "ir/graph/dtype_named.hpp"
+#include "ir/text/dtype_named.hpp"
 
 #include <string>
 
