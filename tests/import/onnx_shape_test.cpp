@@ -22,7 +22,7 @@ TEST(OnnxShape, ReshapeCopiesAndInfers) {
   EXPECT_EQ(reshaped({"0", "8"}, {0, 2}, {{"allowzero", int64_t{1}}}),
             "reshape(x, [0, 2]) : f32[0, 2]");
   EXPECT_EQ(reshaped({"B", "8"}, {-1, -1}), "error: two dimensions are -1");
-  EXPECT_EQ(reshaped({"B", "8"}, {-1, 3}), "error: 8*B elements do not divide by 3");
+  EXPECT_EQ(reshaped({"5", "8"}, {-1, 3}), "error: 40 elements do not divide by 3");
   EXPECT_EQ(reshaped({"B", "8"}, {1, 1, 0}), "error: a 0 at axis 2 copies from a tensor of rank 2");
   EXPECT_EQ(read_node(1, "Reshape", {{"2", "3"}}, {{"shape", std::vector<int64_t>{-1}}}),
             "reshape(x, [6]) : f32[6]");
@@ -127,7 +127,7 @@ TEST(OnnxShape, SizesDecideComparisons) {
     const auto graph = read_onnx(path, {}, sizes);
     return graph ? ir::to_string(graph->type(graph->outputs()[0].value)) : graph.error().what;
   };
-  EXPECT_EQ(shape_with({}), "the shape (input 1, shape) must follow from constants and shapes");
+  EXPECT_EQ(shape_with({}), "f32[S, -1*min(max(-1*S + 4, 0), 1) + -1*min(max(S + -4, 0), 1) + 2]");
   EXPECT_EQ(shape_with({{"S", 4}}), "f32[4, 2]");
   EXPECT_EQ(shape_with({{"S", 5}}), "f32[5, 1]");
   std::filesystem::remove(path);

@@ -163,6 +163,22 @@ for _op in ("ReduceMax", "ReduceMin", "GlobalMaxPool", "ReduceLogSumExp"):
         return has_nan(case, values) and bool(np.isnan(mine[differs(mine, theirs)]).all())
 
 
+@add("GlobalMaxPool", "-inf alone", "attacca",
+     "the largest of them is -inf; ONNX Runtime begins with the smallest finite number")
+def largest_of_infinities(case: Case, output: int, mine: Any, theirs: Any,
+                          values: dict[str, Any]) -> bool:
+    return bool(np.isneginf(mine[differs(mine, theirs)]).all())
+
+
+for _op in ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"):
+    @add(_op, "float64 and the default epsilon", "both",
+         "the text's 1e-05; ONNX Runtime rounds it to float32")
+    def default_epsilon(case: Case, output: int, mine: Any, theirs: Any,
+                        values: dict[str, Any]) -> bool:
+        return (case.dtype == T.DOUBLE and "epsilon" not in case.attributes
+                and np.allclose(mine, theirs, 2e-8, 0))
+
+
 @add("ReduceMean", "no elements", "both", "the text leaves the mean of nothing undefined")
 def empty_mean(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
     return next(iter(values.values())).size == 0 and bool(np.isnan(mine).all())

@@ -82,8 +82,11 @@ def range_of(case: Case) -> None:
         case.sizes["N"] = case.extent()
         case.node("Size", ["x"], ["size"])
         case.node("Cast", ["size"], ["end_size"], to=dtype)
-        names = [case.constant("first", np.asarray(case.one(0, 0, -3), NUMPY[dtype])), "end_size",
-                 case.constant("one", np.asarray(1, NUMPY[dtype]))]
+        steps = (1, 1, 2, 3, -2) + ((0.5, -0.75) if dtype in (T.FLOAT, T.DOUBLE) else ())
+        step = case.one(*steps)
+        ends = [case.constant("first", np.asarray(case.one(0, 0, -3), NUMPY[dtype])), "end_size"]
+        names = [*(ends if step > 0 else reversed(ends)),
+                 case.constant("by", np.asarray(step, NUMPY[dtype]))]
         case.dtype = T.FLOAT
     case.tested(names, ["r"])
     case.node("Identity", ["r"], ["y"])
@@ -233,8 +236,7 @@ def slice_of(case: Case) -> None:
     axes = [int(axis) for axis in case.rng.permutation(len(dims))[:count]]
     starts, ends, steps = [], [], []
     for axis in axes:
-        step = case.one(1, 1, 2, -1, -3) if case.opset >= 10 and not isinstance(dims[axis],
-                                                                                str) else 1
+        step = case.one(1, 1, 2, -1, -3) if case.opset >= 10 else 1
         starts.append(case.one(0, int(case.rng.integers(-6, 7)),
                                *(FAR[2:] if step > 0 else FAR[:2])))
         ends.append(case.one(int(case.rng.integers(-6, 7)), *(FAR[:2] if step > 0 else FAR[2:])))
@@ -274,6 +276,9 @@ def split(case: Case) -> None:
     if equal:
         sizes = [max(sizes[0], 1)] * len(sizes)
     dims[axis] = sum(sizes)
+    if equal and case.maybe(0.3):
+        case.sizes["N"] = sum(sizes)
+        dims[axis] = "N"
     given: dict[str, Any] = {"axis": axis} if axis or case.maybe() else {}
     x = case.input("x", dtype, dims)
     if case.opset >= 18 and equal and case.maybe():
@@ -453,20 +458,21 @@ def mean_variance(case: Case) -> None:
     case.tested([case.input("x", dtype, dims)], **given)
 
 
+COMPARISONS = ("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual")
+
+
 # Shape arithmetic: what follows from shapes and constants, and becomes a shape or a result.
 def known(case: Case) -> None:
     case.exact = True
     case.opset = int(case.rng.integers(13, 24))
     typed(case, T.FLOAT)
-    # Symbols stay out where the op cannot compute with them.
     name = case.row.name
-    symbolic = name in ("Add", "Mul", "Concat", "Gather", "Slice", "Squeeze", "Unsqueeze", "Cast")
-    dims = [case.dim() if symbolic else case.one(1, 2, 3, 4, 6) for _ in range(3)]
+    dims = [case.dim() for _ in range(3)]
     case.input("x", T.FLOAT, dims)
     case.node("Shape", ["x"], ["s"])
     KNOWN[name](case)
     (result,) = case.outputs
-    if name in ("Equal", "Cast") or not case.sizes and case.maybe():
+    if name in (*COMPARISONS, "Cast") or not case.sizes and case.maybe():
         case.node("Identity", [result], ["y"])
     else:
         case.node("ConstantOfShape", [flat(case, result)], ["y"])
@@ -476,8 +482,6 @@ def flat(case: Case, name: str) -> str:
     """As a vector of extents that are not negative."""
     integers(case, "minus_one", [-1])
     case.node("Reshape", [name, "minus_one"], ["flat"])
-    if case.sizes:
-        return "flat"
     integers(case, "nothing", [0])
     return case.node("Max", ["flat", "nothing"], ["extents"])
 
@@ -493,12 +497,13 @@ def one_of_shape(case: Case) -> str:
 
 
 def known_where(case: Case) -> None:
-    case.node("Equal", ["s", integers(case, "c", [1, 2, 3])], ["e"])
+    case.node(case.one(*COMPARISONS), ["s", integers(case, "c", [1, 2, 3])], ["e"])
     case.node("Where", ["e", integers(case, "d", [7, 8, 9]), "s"], ["k"])
 
 
 KNOWN: dict[str, Any] = {
-    **{name: arithmetic for name in ("Add", "Sub", "Mul", "Div", "Min", "Max", "Equal")},
+    **{name: arithmetic for name in ("Add", "Sub", "Mul", "Div", "Mod", "Min", "Max",
+                                     *COMPARISONS)},
     "Neg": lambda case: case.node("Neg", ["s"], ["k"]),
     "Where": known_where,
     "Cast": lambda case: case.node("Cast", ["s"], ["k"], to=case.one(T.INT64, T.INT32)),

@@ -5,6 +5,7 @@
 
 #include "import/onnx/ops.hpp"
 #include "import/onnx/tensor.hpp"
+#include "ir/graph/size_functions.hpp"
 
 namespace attacca::import {
 namespace {
@@ -56,13 +57,15 @@ Error range_error() {
 // start, start + step, ... of bounds with symbols.
 Result<Outputs> range_of_symbols(Node& node, DType dtype, const Dim& start, const Dim& limit,
                                  const Dim& step) {
-  const auto count = divide(limit - start, step);
-  if (!count || !step.is_static() || step.is(0))
+  const auto by = step.maybe_value();
+  if (!by || *by == 0)
     return fail(fmt::format("Range from {} to {} by {}", ir::to_string(start), ir::to_string(limit),
                             ir::to_string(step)),
-                {}, "give the sizes, e.g. --dim; a fixed step must divide the range");
-  if (step.is(1)) return cast(emit_range(node.graph(), start, limit), dtype);
-  const Expr places = emit_range(node.graph(), 0, *count) * static_cast<double>(step.value());
+                {}, "give the sizes, e.g. --dim; the step is a number other than 0");
+  if (*by == 1) return cast(emit_range(node.graph(), start, ir::maximum(start, limit)), dtype);
+  const Dim count = ir::maximum(
+      *by > 0 ? ir::ceil_div(limit - start, step) : ir::ceil_div(start - limit, Dim(0) - step), 0);
+  const Expr places = emit_range(node.graph(), 0, count) * static_cast<double>(*by);
   return cast(places + number_of(node, start), dtype);
 }
 
@@ -102,11 +105,42 @@ std::optional<Dim> whole_number(Node& node, size_t i) {
   return graph[value].get<ir::ShapeAttrs>().shape[0];
 }
 
+// whole / 2^shift, exactly.
+struct Dyadic {
+  int64_t whole;
+  int shift;
+};
+
+std::optional<Dyadic> dyadic(double value) {
+  constexpr int kMostShift = 20;
+  for (int shift = 0; shift <= kMostShift; ++shift) {
+    const double scaled = std::ldexp(value, shift);
+    if (std::fabs(scaled) >= 0x1p31) break;
+    if (std::trunc(scaled) == scaled) return Dyadic{static_cast<int64_t>(scaled), shift};
+  }
+  return std::nullopt;
+}
+
+// From `start` to `limit` by a step that is a fraction, whose multiples floats hold exactly.
+Result<Outputs> range_by_fraction(Node& node, DType dtype, const Dim& start, const Dim& limit,
+                                  const Dyadic& step) {
+  const Dim scale = int64_t{1} << step.shift;
+  const Dim span = (step.whole > 0 ? limit - start : start - limit) * scale;
+  const Dim count = ir::maximum(ir::ceil_div(span, std::abs(step.whole)), 0);
+  const Expr places = cast(emit_range(node.graph(), 0, count), dtype);
+  const double by = std::ldexp(static_cast<double>(step.whole), -step.shift);
+  return places * by + cast(number_of(node, start), dtype);
+}
+
 Result<Outputs> float_range(Node& node, DType dtype) {
   const auto start = whole_number(node, 0), limit = whole_number(node, 1),
              step = whole_number(node, 2);
-  if (start && limit && step && !(start->is_static() && limit->is_static()))
-    return range_of_symbols(node, dtype, *start, *limit, *step);
+  if (start && limit && !(start->is_static() && limit->is_static())) {
+    if (step) return range_of_symbols(node, dtype, *start, *limit, *step);
+    const auto fraction = node.constant_scalar(2);
+    if (const auto exact = fraction ? dyadic(*fraction) : std::nullopt)
+      return range_by_fraction(node, dtype, *start, *limit, *exact);
+  }
   double bounds[3];
   for (size_t i = 0; i < 3; ++i) {
     const auto bound = node.constant_scalar(i);

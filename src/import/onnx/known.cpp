@@ -4,6 +4,7 @@
 
 #include "import/onnx/ops.hpp"
 #include "import/onnx/tensor.hpp"
+#include "ir/graph/size_functions.hpp"
 
 namespace attacca::import {
 namespace {
@@ -40,35 +41,33 @@ std::optional<Known> elementwise(const std::vector<Known>& in, Pair function,
   return result;
 }
 
+bool never_negative(const Dim& dim) {
+  return ir::lower_bound(dim).value_or(-1) >= 0;
+}
+
+// Rounded towards 0. What may be divided by 0 or a negative number is left to the run.
 std::optional<Dim> quotient(const Dim& a, const Dim& b) {
-  if (!a.is_static() || !b.is_static()) return divide(a, b);
-  if (b.is(0) || b.is(-1)) return std::nullopt;
-  return Dim(a.value() / b.value());
+  if (a.is_static() && b.is_static())
+    return b.is(0) || b.is(-1) ? std::nullopt : std::optional(Dim(a.value() / b.value()));
+  if (const auto exact = divide(a, b)) return exact;
+  if (ir::lower_bound(b).value_or(0) < 1) return std::nullopt;
+  if (never_negative(a)) return ir::floor_div(a, b);
+  return ir::floor_div(ir::maximum(a, 0), b) - ir::floor_div(ir::maximum(Dim(0) - a, 0), b);
+}
+
+// With the divisor's sign, as fmod=0 says.
+std::optional<Dim> remainder(const Dim& a, const Dim& b) {
+  if (ir::lower_bound(b).value_or(0) < 1) return std::nullopt;
+  return a - b * ir::floor_div(a, b);
+}
+
+// Whether a > b, as 0 or 1.
+Dim greater(const Dim& a, const Dim& b) {
+  return ir::minimum(ir::maximum(a - b, 0), 1);
 }
 
 std::optional<Dim> product(const Dim& a, const Dim& b) {
   return a * b;
-}
-
-// Symbols are dimensions, which are never negative. So sums and products of them differ from every
-// negative number; differences may be negative.
-bool never_negative(const Dim& dim) {
-  return to_string(dim).find('-') == std::string::npos;
-}
-
-std::optional<Dim> equal(const Dim& a, const Dim& b) {
-  if (a == b) return Dim(1);
-  if (a.is_static() && b.is_static()) return Dim(0);
-  const auto [fixed, other] = a.is_static() ? std::tie(a, b) : std::tie(b, a);
-  if (fixed.is_static() && fixed.value() < 0 && never_negative(other)) return Dim(0);
-  return std::nullopt;
-}
-
-template <class Choose>
-std::optional<Dim> choose(const Dim& a, const Dim& b, Choose function) {
-  if (a == b) return a;
-  if (!a.is_static() || !b.is_static()) return std::nullopt;
-  return Dim(function(a.value(), b.value()));
 }
 
 std::optional<std::vector<int64_t>> numbers(const Known& known) {
@@ -114,18 +113,38 @@ std::optional<Known> known_mul(Node&, const std::vector<Known>& in) {
 std::optional<Known> known_div(Node&, const std::vector<Known>& in) {
   return elementwise(in, quotient);
 }
+std::optional<Known> known_mod(Node& node, const std::vector<Known>& in) {
+  return node.integer("fmod", 0) != 0 ? std::nullopt : elementwise(in, remainder);
+}
 std::optional<Known> known_equal(Node&, const std::vector<Known>& in) {
+  const Pair equal = [](const Dim& a, const Dim& b) {
+    return std::optional(Dim(1) - greater(a, b) - greater(b, a));
+  };
   return elementwise(in, equal, true);
 }
+std::optional<Known> known_greater(Node&, const std::vector<Known>& in) {
+  return elementwise(
+      in, [](const Dim& a, const Dim& b) { return std::optional(greater(a, b)); }, true);
+}
+std::optional<Known> known_less(Node&, const std::vector<Known>& in) {
+  return elementwise(
+      in, [](const Dim& a, const Dim& b) { return std::optional(greater(b, a)); }, true);
+}
+std::optional<Known> known_greater_or_equal(Node&, const std::vector<Known>& in) {
+  return elementwise(
+      in, [](const Dim& a, const Dim& b) { return std::optional(Dim(1) - greater(b, a)); }, true);
+}
+std::optional<Known> known_less_or_equal(Node&, const std::vector<Known>& in) {
+  return elementwise(
+      in, [](const Dim& a, const Dim& b) { return std::optional(Dim(1) - greater(a, b)); }, true);
+}
 std::optional<Known> known_min(Node&, const std::vector<Known>& in) {
-  return elementwise(in, [](const Dim& a, const Dim& b) {
-    return choose(a, b, [](int64_t x, int64_t y) { return std::min(x, y); });
-  });
+  return elementwise(in,
+                     [](const Dim& a, const Dim& b) { return std::optional(ir::minimum(a, b)); });
 }
 std::optional<Known> known_max(Node&, const std::vector<Known>& in) {
-  return elementwise(in, [](const Dim& a, const Dim& b) {
-    return choose(a, b, [](int64_t x, int64_t y) { return std::max(x, y); });
-  });
+  return elementwise(in,
+                     [](const Dim& a, const Dim& b) { return std::optional(ir::maximum(a, b)); });
 }
 
 std::optional<Known> known_neg(Node&, const std::vector<Known>& in) {
@@ -141,7 +160,6 @@ std::optional<Known> known_neg(Node&, const std::vector<Known>& in) {
 std::optional<Known> known_where(Node&, const std::vector<Known>& in) {
   if (in.size() != 3 || in[0].dtype != DType::Bool || in[1].dtype != in[2].dtype)
     return std::nullopt;
-  const auto conditions = numbers(in[0]);
   size_t count = 1;
   bool scalar = true;
   for (const Known& operand : in) {
@@ -150,12 +168,20 @@ std::optional<Known> known_where(Node&, const std::vector<Known>& in) {
     if (count != 1 && operand.elements.size() != count) return std::nullopt;
     count = operand.elements.size();
   }
-  if (!conditions) return std::nullopt;
-  const auto at = [](size_t size, size_t i) { return size == 1 ? 0 : i; };
   Known result{in[1].dtype, {}, scalar};
   for (size_t i = 0; i < count; ++i) {
-    const Known& from = (*conditions)[at(conditions->size(), i)] != 0 ? in[1] : in[2];
-    result.elements.push_back(from.elements[at(from.elements.size(), i)]);
+    const auto at = [&](size_t operand) -> const Dim& {
+      const auto& elements = in[operand].elements;
+      return elements[elements.size() == 1 ? 0 : i];
+    };
+    // A condition is 0 or 1 also where it is a symbol's. It may not choose between a size and what
+    // stands for one: 0 and -1 in the shape of a Reshape.
+    const bool decided = at(0).is_static();
+    for (const size_t operand : {1, 2})
+      if (!decided && at(operand).is_static() && at(operand).value() <= 0) return std::nullopt;
+    const Dim element = decided ? at(at(0).is(0) ? 2 : 1) : at(2) + at(0) * (at(1) - at(2));
+    if (element.overflowed()) return std::nullopt;
+    result.elements.push_back(element);
   }
   return result;
 }

@@ -1,10 +1,12 @@
 // Ops that only move elements.
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "fmt/format.h"
 
 #include "import/onnx/ops.hpp"
+#include "ir/graph/size_functions.hpp"
 
 namespace attacca::import {
 namespace {
@@ -75,7 +77,8 @@ Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
   return node.graph().add(Op::Slice, {x}, std::move(attrs));
 }
 
-// The target of a Reshape: 0 copies the input's extent, -1 takes what is left.
+// The target of a Reshape: 0 copies the input's extent, -1 takes what is left, rounded up if it is
+// not known to be whole.
 Result<Shape> reshape_target(const Shape& from, std::vector<Dim> wanted, bool allow_zero) {
   std::optional<size_t> open;
   Dim product = 1;
@@ -94,20 +97,34 @@ Result<Shape> reshape_target(const Shape& from, std::vector<Dim> wanted, bool al
   }
   if (!open) return wanted;
   const Dim count = ir::element_count(from);
-  const auto rest = product.is(0) ? std::nullopt : divide(count, product);
-  if (!rest)
+  const bool fixed = count.is_static() && product.is_static();
+  if (product.is(0) || (fixed && count.value() % product.value() != 0))
     return fail(fmt::format("{} elements do not divide by {}", ir::to_string(count),
                             ir::to_string(product)),
                 {}, "export the model with fixed sizes there");
-  wanted[*open] = *rest;
+  wanted[*open] = ir::ceil_div(count, product);
   return wanted;
+}
+
+// 0 for sizes of symbols for which a and b are equal, else more than the extent: a slice from there
+// on is an error when the sizes are given.
+Dim beyond_if_unequal(const Dim& a, const Dim& b, const Dim& extent) {
+  return ir::maximum(a - b, b - a) * (extent + 1);
+}
+
+// x in one axis of as many elements as the target has.
+Expr flat_like(Node& node, Value x, const Shape& target) {
+  const Dim has = ir::element_count(node.shape(x)), count = ir::element_count(target);
+  const Dim begin = beyond_if_unequal(has, count, has);
+  return slice_axis(reshape(node.expr(x), {has}), 0, begin, begin + count);
 }
 
 Result<Outputs> reshape_to(Node& node, std::vector<Dim> wanted) {
   ATTACCA_TRY(const Value x, node.input(0));
   const bool allow_zero = node.integer("allowzero", 0) != 0;
   ATTACCA_TRY(const Shape target, reshape_target(node.shape(x), std::move(wanted), allow_zero));
-  return reshape(node.expr(x), target);
+  const Dim missing = ir::element_count(target) - ir::element_count(node.shape(x));
+  return reshape(missing.is_static() ? node.expr(x) : flat_like(node, x, target), target);
 }
 
 Result<std::vector<Dim>> split_sizes(Node& node, const Dim& extent) {
@@ -115,12 +132,14 @@ Result<std::vector<Dim>> split_sizes(Node& node, const Dim& extent) {
   if (const auto listed = node.integer_list("split"))
     return std::vector<Dim>(listed->begin(), listed->end());
   const auto parts = node.integer("num_outputs", static_cast<int64_t>(node.outputs()));
-  if (const auto part = divide(extent, Dim(parts));
-      !extent.is_static() && part && parts == static_cast<int64_t>(node.outputs()))
-    return std::vector<Dim>(static_cast<size_t>(parts), *part);
-  if (!extent.is_static() || parts < 1 || parts != static_cast<int64_t>(node.outputs()))
+  if (parts < 1 || parts != static_cast<int64_t>(node.outputs()))
     return fail(fmt::format("cannot split {} into {} parts", ir::to_string(extent), parts));
   // The last part is the smaller one.
+  if (!extent.is_static()) {
+    std::vector<Dim> parts_sizes(static_cast<size_t>(parts), ir::ceil_div(extent, parts));
+    if (node.opset() >= 18) parts_sizes.back() = extent - parts_sizes[0] * (parts - 1);
+    return parts_sizes;
+  }
   const int64_t total = extent.value(), size = total / parts + (total % parts != 0);
   std::vector<Dim> sizes(static_cast<size_t>(parts), size);
   const int64_t last = total - size * (parts - 1);
@@ -300,99 +319,19 @@ Result<Outputs> split(Node& node) {
   ATTACCA_TRY(const std::vector<Dim> sizes, split_sizes(node, extent));
   if (sizes.size() != node.outputs())
     return fail(fmt::format("{} sizes for {} outputs", sizes.size(), node.outputs()));
+  const Dim total = std::accumulate(sizes.begin(), sizes.end(), Dim(0));
+  if ((total - extent).is_static() && !(total == extent))
+    return fail(fmt::format("the sizes sum to {}, the axis is {}", ir::to_string(total),
+                            ir::to_string(extent)));
   std::vector<Value> parts;
-  Dim at = 0;
+  Dim at = beyond_if_unequal(total, extent, extent);
   for (const Dim& size : sizes) {
     if (size.is_static() && size.value() < 0) return fail("a negative size");
     ATTACCA_TRY(const Value part, slice_axis(node.expr(x), axis, at, at + size).value);
     parts.push_back(part);
     at = at + size;
   }
-  if (!(at == extent))
-    return fail(fmt::format("the sizes sum to {}, the axis is {}", ir::to_string(at),
-                            ir::to_string(extent)));
   return parts;
-}
-
-namespace {
-
-// x with elements of its own before and after an axis, by their places: those at the ends (edge),
-// those of the mirror image (reflect), or those at the other end (wrap).
-Result<Expr> padded_with_own(Node& node, const Expr& x, int64_t axis, int64_t before, int64_t after,
-                             const std::string& mode) {
-  ATTACCA_TRY(const Value value, x.value);
-  const Dim extent = node.shape(value)[static_cast<size_t>(axis)];
-  const int64_t most = std::max(before, after), least = most + (mode == "reflect" ? 1 : 0);
-  if (std::min(before, after) < 0 || most > std::numeric_limits<int32_t>::max())
-    return fail(fmt::format("pads of {} and {} with mode={}", before, after, mode), {},
-                "use small pads of 0 or more");
-  const auto fixed = extent.maybe_value();
-  if (most > 0 && fixed && *fixed < (mode == "edge" ? 1 : least))
-    return fail(fmt::format("mode={} pads {} beyond an axis of {}", mode, most, *fixed));
-  const Expr last = number_of(node, extent - 1), size = number_of(node, extent);
-  const Expr zero = number_of(node, 0);
-  const Expr place = counting(node, extent + before + after, 1, 0) - static_cast<double>(before);
-  Expr from = emit(Op::Min, {emit(Op::Max, {place, zero}), last});
-  if (mode == "reflect") {
-    const Expr right = emit(Op::Abs, place);
-    from = where(right > last, last * 2.0 - right, right);
-  } else if (mode == "wrap") {
-    from = where(place < 0.0, place + size, where(place > last, place - size, place));
-  }
-  return emit(Op::Gather, std::vector<Expr>{x, folded(from)}, ir::AxisAttrs{axis});
-}
-
-}  // namespace
-
-Result<Outputs> pad(Node& node) {
-  const std::string mode = node.text("mode", "constant");
-  if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap")
-    return fail(fmt::format("mode={} is not supported", mode), {},
-                "use constant, edge, reflect or wrap");
-  ATTACCA_TRY(const Value x, node.input(0));
-  const int64_t rank = node.rank(x);
-  std::vector<int64_t> pads, axes = all_axes(rank);
-  if (node.opset() >= 11) {
-    ATTACCA_TRY(pads, node.integers(1, "pads"));
-  } else {
-    const char* name = node.opset() < 2 ? "paddings" : "pads";
-    pads = node.integer_list(name).value_or(std::vector<int64_t>{});
-  }
-  if (node.has(3)) {
-    ATTACCA_TRY(axes, node.integers(3, "axes"));
-  }
-  if (pads.size() != 2 * axes.size()) return fail("pads has not two numbers an axis");
-  Expr value = scalar_like(node.expr(x), node.opset() < 11 ? node.real("value", 0.0) : 0.0);
-  if (node.has(2)) value = reshape(node.x(2), {});
-  Expr result = node.expr(x);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    ATTACCA_TRY(const int64_t axis, normalise_axis(axes[i], rank));
-    const int64_t before = pads[i], after = pads[i + axes.size()];
-    if (mode != "constant") {
-      ATTACCA_TRY(const Expr wider, padded_with_own(node, result, axis, before, after, mode));
-      result.value = wider.value;
-      continue;
-    }
-    ATTACCA_TRY(const Value current, result.value);
-    Shape border = node.shape(current);
-    const auto at = static_cast<size_t>(axis);
-    constexpr int64_t kLimit = int64_t{1} << 40;
-    if (std::max(before, after) > kLimit || std::min(before, after) < -kLimit)
-      return fail("a padding is too large");
-    const Dim begin = before < 0 ? -before : 0, end = border[at] + std::min<int64_t>(after, 0);
-    std::vector<Expr> parts{before < 0 || after < 0 ? slice_axis(result, axis, begin, end)
-                                                    : result};
-    if (before > 0) {
-      border[at] = before;
-      parts.insert(parts.begin(), broadcast_to(value, border));
-    }
-    if (after > 0) {
-      border[at] = after;
-      parts.push_back(broadcast_to(value, border));
-    }
-    result = concat(parts, axis);
-  }
-  return result;
 }
 
 Result<Outputs> depth_to_space(Node& node) {
@@ -413,12 +352,20 @@ Result<Outputs> depth_to_space(Node& node) {
 
 Result<Outputs> space_to_depth(Node& node) {
   ATTACCA_TRY(const Block b, block_of(node));
-  const auto height = divide(b.shape[2], b.size), width = divide(b.shape[3], b.size);
-  if (!height || !width) return fail("height and width do not divide by blocksize");
-  const Expr apart =
-      reshape(node.expr(b.x), {b.shape[0], b.shape[1], *height, b.size, *width, b.size});
+  Expr whole = node.expr(b.x);
+  Dim parts[2];
+  for (size_t i = 0; i < 2; ++i) {
+    const Dim& extent = b.shape[2 + i];
+    parts[i] = ir::ceil_div(extent, b.size);
+    const Dim rounded = parts[i] * b.size;
+    if ((rounded - extent).is_static() && !(rounded == extent))
+      return fail("height and width do not divide by blocksize");
+    // Outside x, which is an error when the sizes are given, if they do not divide.
+    if (!(rounded == extent)) whole = slice_axis(whole, static_cast<int64_t>(2 + i), 0, rounded);
+  }
+  const Expr apart = reshape(whole, {b.shape[0], b.shape[1], parts[0], b.size, parts[1], b.size});
   return reshape(permute(apart, {0, 3, 5, 1, 2, 4}),
-                 {b.shape[0], b.shape[1] * b.size * b.size, *height, *width});
+                 {b.shape[0], b.shape[1] * b.size * b.size, parts[0], parts[1]});
 }
 
 }  // namespace attacca::import

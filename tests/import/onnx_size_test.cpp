@@ -1,0 +1,125 @@
+// Sizes that are no polynomials over the inputs' symbols.
+#include "import/onnx_testing.hpp"
+
+namespace attacca::import {
+namespace {
+
+// A model of x: f32[B, M] with the vector [M] as `m` and half of it, rounded down, as `half`.
+Model sizes(int64_t opset = 18) {
+  Model model(opset);
+  model.input("x", {"B", "M"})
+      .ints("one", {1})
+      .ints("two", {2})
+      .ints("zero", {0})
+      .ints("five", {5})
+      .ints("far", {INT64_MAX})
+      .node("Shape", {"x"}, {"shape"})
+      .node("Slice", {"shape", "one", "two"}, {"m"})
+      .node("Div", {"m", "two"}, {"half"});
+  return model;
+}
+
+std::string of(Model model) {
+  return read_text(model.output("y"));
+}
+
+TEST(OnnxSize, HalfOfASymbol) {
+  EXPECT_EQ(of(sizes().node("Slice", {"x", "zero", "half", "one"}, {"y"})),
+            "x[:, :floordiv(M, 2)] : f32[B, floordiv(M, 2)]");
+  EXPECT_EQ(of(sizes().node("Slice", {"x", "half", "far", "one"}, {"y"})),
+            "x[:, floordiv(M, 2):] : f32[B, M + -1*floordiv(M, 2)]");
+  EXPECT_EQ(of(sizes().node("ConstantOfShape", {"half"}, {"y"})),
+            "broadcast(0, [floordiv(M, 2)]) : f32[floordiv(M, 2)]");
+}
+
+TEST(OnnxSize, PartsOfASymbol) {
+  const int64_t axis = 1, two = 2, three = 3;
+  EXPECT_EQ(read_text(sizes()
+                          .node("Split", {"x"}, {"a", "b"}, {{"axis", axis}, {"num_outputs", two}})
+                          .output("a")
+                          .output("b")),
+            "x[:, :M + -1*floordiv(M, 2)] : f32[B, M + -1*floordiv(M, 2)]\n"
+            "x[:, M + -1*floordiv(M, 2):] : f32[B, floordiv(M, 2)]");
+  EXPECT_EQ(
+      of(sizes().node("Split", {"x"}, {"a", "b", "y"}, {{"axis", axis}, {"num_outputs", three}})),
+      "x[:, 2*floordiv(M + 2, 3):] : f32[B, M + -2*floordiv(M + 2, 3)]");
+}
+
+TEST(OnnxSize, Steps) {
+  EXPECT_EQ(of(sizes().node("Slice", {"x", "zero", "far", "one", "two"}, {"y"})),
+            "x[:, ::2] : f32[B, M + -1*floordiv(M, 2)]");
+  EXPECT_EQ(of(sizes().node("Slice", {"x", "one", "far", "one", "two"}, {"y"})),
+            "x[:, 1::2] : f32[B, floordiv(M, 2)]");
+  EXPECT_EQ(of(sizes()
+                   .ints("none", {})
+                   .node("Squeeze", {"m"}, {"limit"})
+                   .node("Squeeze", {"zero"}, {"start"})
+                   .node("Squeeze", {"five"}, {"step"})
+                   .node("Range", {"start", "limit", "step"}, {"y"})),
+            "arange([0, floordiv(M + 4, 5)]) * 5 + 0 : s64[floordiv(M + 4, 5)]");
+}
+
+TEST(OnnxSize, TheSmallerAndTheLarger) {
+  EXPECT_EQ(of(sizes()
+                   .node("Min", {"m", "five"}, {"least"})
+                   .node("Slice", {"x", "zero", "least", "one"}, {"y"})),
+            "x[:, :min(M, 5)] : f32[B, min(M, 5)]");
+  EXPECT_EQ(
+      of(sizes().node("Max", {"m", "five"}, {"most"}).node("ConstantOfShape", {"most"}, {"y"})),
+      "broadcast(0, [max(M, 5)]) : f32[max(M, 5)]");
+}
+
+TEST(OnnxSize, ComparisonsBecomeNumbers) {
+  EXPECT_EQ(of(sizes()
+                   .node("Greater", {"m", "five"}, {"longer"})
+                   .node("Where", {"longer", "five", "one"}, {"size"})
+                   .node("ConstantOfShape", {"size"}, {"y"})),
+            "broadcast(0, [4*min(max(M + -5, 0), 1) + 1]) : f32[4*min(max(M + -5, 0), 1) + 1]");
+  EXPECT_EQ(of(sizes()
+                   .ints("minus", {-1})
+                   .node("Greater", {"m", "five"}, {"longer"})
+                   .node("Where", {"longer", "five", "minus"}, {"size"})
+                   .node("Reshape", {"x", "size"}, {"y"})),
+            "error: the shape (input 1, size) must follow from constants and shapes");
+  // What holds for all sizes is decided.
+  EXPECT_EQ(of(sizes()
+                   .ints("minus", {-1})
+                   .node("Equal", {"m", "minus"}, {"never"})
+                   .node("Where", {"never", "five", "m"}, {"size"})
+                   .node("ConstantOfShape", {"size"}, {"y"})),
+            "broadcast(0, [M]) : f32[M]");
+}
+
+TEST(OnnxSize, PaddedToAMultiple) {
+  EXPECT_EQ(
+      of(sizes()
+             .node("Mod", {"m", "five"}, {"rest"})
+             .node("Sub", {"five", "rest"}, {"missing"})
+             .node("Concat", {"zero", "zero", "zero", "missing"}, {"pads"}, {{"axis", int64_t{0}}})
+             .node("Pad", {"x", "pads"}, {"y"}))
+          .substr(0, 7),
+      "concat(");
+}
+
+// What need not divide is checked when the sizes are given: a slice beyond the axis.
+TEST(OnnxSize, WhatMustDivideIsCheckedLater) {
+  const auto pairs = parse_onnx(Model(18)
+                                    .input("x", {"M"})
+                                    .ints("s", {-1, 2})
+                                    .node("Reshape", {"x", "s"}, {"y"})
+                                    .output("y")
+                                    .bytes());
+  ASSERT_TRUE(pairs) << pairs.error().what;
+  EXPECT_TRUE(ir::bind_symbols(*pairs, {{"x", {6}}}));
+  const auto odd = ir::bind_symbols(*pairs, {{"x", {7}}});
+  ASSERT_FALSE(odd);
+  EXPECT_NE(odd.error().what.find("is outside axis 0 of size 7"), std::string::npos);
+  const auto halves =
+      parse_onnx(Model(13).input("x", {"M"}).node("Split", {"x"}, {"y", "z"}).output("y").bytes());
+  ASSERT_TRUE(halves) << halves.error().what;
+  EXPECT_TRUE(ir::bind_symbols(*halves, {{"x", {6}}}));
+  EXPECT_FALSE(ir::bind_symbols(*halves, {{"x", {7}}}));
+}
+
+}  // namespace
+}  // namespace attacca::import

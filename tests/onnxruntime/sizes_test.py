@@ -1,0 +1,106 @@
+"""Models whose shapes are no polynomials over their inputs' symbols against ONNX Runtime: one plan
+serves all sizes, and is an error where ONNX Runtime's session is."""
+from __future__ import annotations
+
+import unittest
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import onnxruntime
+
+import attacca
+
+onnxruntime.set_default_logger_severity(4)
+LENGTHS = (1, 2, 3, 6, 7, 8, 12, 13)
+INTS = ", ".join(f"int64[1] {name} = {{{value}}}" for name, value in (
+    ("zero", 0), ("one", 1), ("two", 2), ("three", 3), ("five", 5), ("minus", -1),
+    ("far", 2**62), ("near", -2**62)))
+SCALARS = "int64 nought = {0}, int64 single = {1}, int64 pair = {2}, int64 back = {-3}"
+# After these m is [M], half [M / 2] and length M.
+BEGIN = ("s = Shape (x) m = Slice (s, one, two) half = Div (m, two) length = Squeeze (m) "
+         "rest = Mod (m, five) ")
+
+# name, nodes that make y, y's dtype.
+MODELS = (
+    ("half", "y = Slice (x, zero, half, one)", "float"),
+    ("other half", "y = Slice (x, half, far, one)", "float"),
+    ("every other", "y = Slice (x, zero, far, one, two)", "float"),
+    ("from the end", "by = Neg (three) y = Slice (x, minus, near, one, by)", "float"),
+    ("two parts", "y, z = Split <axis = 1, num_outputs = 2> (x)", "float"),
+    ("parts", "other = Sub (m, half) p = Concat <axis = 0> (half, other) "
+              "z, y = Split <axis = 1> (x, p)", "float"),
+    ("wrong parts", "p = Concat <axis = 0> (half, three) y, z = Split <axis = 1> (x, p)", "float"),
+    ("tiles", "p = Concat <axis = 0> (one, half) y = Tile (x, p)", "float"),
+    ("filled", "p = Concat <axis = 0> (half, three) y = ConstantOfShape (p)", "float"),
+    ("expanded", "p = Concat <axis = 0> (half, one, one) y = Expand (x, p)", "float"),
+    ("at most five", "k = Min (m, five) y = Slice (x, zero, k, one)", "float"),
+    ("at least five", "k = Max (m, five) y = ConstantOfShape (k)", "float"),
+    ("beyond five", "k = Sub (m, five) z = Max (k, zero) y = ConstantOfShape (z)", "float"),
+    ("quotient below zero", "k = Sub (m, five) q = Div (k, two) z = Add (q, three) "
+                            "y = ConstantOfShape (z)", "float"),
+    ("remainder", "y = ConstantOfShape (rest)", "float"),
+    ("compared", "c = Greater (m, five) k = Where (c, five, one) y = ConstantOfShape (k)",
+     "float"),
+    ("as data", "c = LessOrEqual (m, five) k = Where (c, half, rest) y = Add (k, m)", "int64"),
+    ("equal to five", "y = Equal (m, five)", "bool"),
+    ("counted by two", "y = Range (nought, length, pair)", "int64"),
+    ("counted down", "y = Range (length, nought, back)", "int64"),
+    ("none to count", "y = Range (length, single, pair)", "int64"),
+    ("padded", "k = Sub (five, rest) p = Concat <axis = 0> (zero, zero, zero, k) y = Pad (x, p)",
+     "float"),
+    ("cut or padded", "k = Sub (five, m) p = Concat <axis = 0> (zero, zero, zero, k) "
+                      "y = Pad (x, p)", "float"),
+    ("windows", "k = Add (m, two) q = Div (k, three) t = Mul (q, three) k2 = Sub (t, m) "
+                "p = Concat <axis = 0> (zero, zero, zero, k2) w = Pad (x, p) "
+                "r = Concat <axis = 0> (zero, q, three) y = Reshape (w, r)", "float"),
+    ("pairs", "r = Concat <axis = 0> (minus, two) y = Reshape (x, r)", "float"),
+    ("triples", "r = Concat <axis = 0> (zero, minus, three) y = Reshape (x, r)", "float"),
+    ("halves of rows", "k = Max (half, one) r = Concat <axis = 0> (two, k, minus) "
+                       "y = Reshape (x, r)", "float"),
+    ("a shape to check", "r = Concat <axis = 0> (two, half, two) y = Reshape (x, r)", "float"),
+)
+
+
+class Sizes(unittest.TestCase):
+    def check(self, nodes: str, dtype: str, opset: int) -> None:
+        model = onnx.parser.parse_model(
+            f'<ir_version: 9, opset_import: ["" : {opset}]> g (float[2, M] x) => ({dtype} y) '
+            f"<{INTS}, {SCALARS}> {{ {BEGIN}{nodes} }}")
+        data = model.SerializeToString()
+        session = onnxruntime.InferenceSession(data)
+        plans = [attacca.compile(data, mode=mode, threads=1) for mode in ("fp32", "eager")]
+        compared = 0
+        for length in LENGTHS:
+            x = np.arange(2.0 * length, dtype=np.float32).reshape(2, length)
+            try:
+                want: Any = session.run(["y"], {"x": x})[0]
+            except Exception:  # its classes are not public
+                for plan in plans:
+                    with self.assertRaises(attacca.Error, msg=f"length {length}"):
+                        plan(x)
+                continue
+            compared += 1
+            for plan in plans:
+                np.testing.assert_array_equal(plan(x), want, f"length {length}", strict=True)
+        self.assertGreater(compared, 0)
+
+    def test_models(self) -> None:
+        for name, nodes, dtype in MODELS:
+            with self.subTest(name):
+                self.check(nodes, dtype, 18)
+
+    def test_equal_parts_before_opset_18(self) -> None:
+        self.check("y, z = Split <axis = 1> (x)", "float", 17)
+
+    def test_space_to_depth(self) -> None:
+        self.check("r = Concat <axis = 0> (one, one, two, m) c = Reshape (x, r) "
+                   "y = SpaceToDepth <blocksize = 2> (c)", "float", 18)
+
+    def test_fractions(self) -> None:
+        self.check("f = Cast <to = 1> (length) b = Constant <value_float = 0.0> () "
+                   "d = Constant <value_float = 0.75> () y = Range (b, f, d)", "float", 18)
+
+
+if __name__ == "__main__":
+    unittest.main()
