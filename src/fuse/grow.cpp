@@ -259,7 +259,8 @@ class Growth {
   bool pull_one(Value node) {
     const ir::Node& n = graph_[node];
     if (work_.owner[node.id] != Workspace::kFree || facts_.is_output[node.id]) return false;
-    if (facts_.feeds[node.id].any()) return false;  // it may join the region of that product
+    if (draft_.kind != RegionKind::Pointwise && facts_.feeds[node.id].any())
+      return false;  // it may join the region of that product; those grow before pointwise ones
     if (!is_view_op(n.op) && (!is_pointwise(n.op) || !cheap_enough(node))) return false;
     if (!dtype_obstacle(graph_, node).empty()) return false;
     for (const Value user : facts_.users[node.id])

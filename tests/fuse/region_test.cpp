@@ -173,6 +173,18 @@ const FusedCase kChains[] = {
      "gemm y = acc + (exp(full(p)) + row(q) * 2)"},
     {"expensive_small_operand_is_computed_once", "x: f32[M, 8], w: f32[8, 4], q: f32[4]",
      "y = x @ w + exp(q); return y", "pointwise t4 = exp(row(q)); gemm y = acc + row(t4)"},
+    {"gates_of_two_products", "x: f32[M, 8], h: f32[M, 4], w: f32[8, 12], r: f32[4, 12]",
+     "p = x @ w; q = h @ r; n = tanh(p[:, :4] + relu(p[:, 4:8]) * q[:, :4]); "
+     "z = sigmoid(p[:, 8:] + q[:, 8:]); y = n + z * (h - n); return y",
+     "gemm p = acc; gemm q = acc; pointwise y = u0 + sigmoid(full(p[8:]) + full(q[8:])) * (full(h) "
+     "- "
+     "u0) where u0 = tanh(full(p[0:]) + relu(full(p[4:])) * full(q[0:]))"},
+    {"a_gate_that_is_a_result_stays_apart",
+     "x: f32[M, 8], h: f32[M, 4], w: f32[8, 12], r: f32[4, 12]",
+     "p = x @ w; q = h @ r; n = tanh(p[:, :4] + relu(p[:, 4:8]) * q[:, :4]); "
+     "z = sigmoid(p[:, 8:] + q[:, 8:]); y = n + z * (h - n); return y, z",
+     "gemm p = acc; gemm q = acc; pointwise z = sigmoid(full(p) + full(q)); pointwise y = u0 + "
+     "full(z) * (full(h) - u0) where u0 = tanh(full(p[0:]) + relu(full(p[4:])) * full(q))"},
     {"two_regions_never_wait_for_each_other", "x: f32[M, 8], w: f32[8, 4], v: f32[8, 4]",
      "p = x @ w; q = exp(x) @ v; a = relu(p); b = q + a; c = tanh(q); d = a * c; return b, d",
      "pointwise t4 = exp(full(x)); gemm q = acc, c = tanh(acc); gemm b = full(q) + relu(acc), d = "

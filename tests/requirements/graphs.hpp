@@ -139,6 +139,17 @@ inline constexpr Requirement kRequirements[] = {
   up = clamp(h[:, 1::2], min=-3.5, max=3.5)
   return gate * sigmoid(1.25 * gate) * (up + 0.5)
 })"},
+    {"gru",
+     R"(graph g(x: bf16[M, 64], h: bf16[M, 32], w: bf16[96, 64], r: bf16[96, 32], b: bf16[96],
+        c: bf16[96]) {
+  gi = x @ transpose(w) + b
+  gh = h @ transpose(r) + c
+  reset = sigmoid(gi[:, :32] + gh[:, :32])
+  update = sigmoid(gi[:, 32:64] + gh[:, 32:64])
+  fresh = tanh(gi[:, 64:] + reset * gh[:, 64:])
+  return (1 - update) * fresh + update * h
+})",
+     3},  // two products, and all gates
     {"halves", R"(graph g(x: bf16[M, 96], w: bf16[272, 96]) {
   h = x @ transpose(w)
   return gelu(h[:, :136]) * h[:, 136:]
