@@ -31,7 +31,7 @@ RANKS = {
     "ir": [["sizes"], ["graph"], ["packed", "text"], ["interpret"]],
     "import": [["files", "onnx"]],
     "import/onnx": [["."], ["products"], ["microsoft"]],
-    "fold": [["quantized"]],
+    "fold": [["quantized"], ["rows"]],
     "epilogue": [["."], ["code"]],
     "fuse": [["."], ["explain"]],
     "ptx": [["syntax"], ["splice"], ["analysis"]],

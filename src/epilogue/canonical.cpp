@@ -29,7 +29,8 @@ std::string access_text(const Access& access) {
 
 std::string input_text(const Input& input) {
   if (input.role != Role::Accumulator)
-    return fmt::format("{} {} {}", name(input.role), name(input.dtype), access_text(input.access));
+    return fmt::format("{} {} {}{}", name(input.role), name(input.dtype), access_text(input.access),
+                       input.rows ? " indexed" : "");
   return fmt::format("acc {} rounded={} step={} offset={}", name(input.dtype), name(input.rounded),
                      input.column_step, input.column_offset.is(0) ? "0" : "o");
 }
@@ -47,7 +48,7 @@ std::string node_text(const Node& node) {
 }
 
 std::string output_text(const Output& output) {
-  static constexpr std::string_view kKinds[] = {"store", "row", "column", "all"};
+  static constexpr std::string_view kKinds[] = {"store", "row", "column", "all", "rows"};
   std::string text(kKinds[static_cast<size_t>(output.kind)]);
   if (output.kind != OutputKind::Store) text += fmt::format(" {}", name(output.reduction));
   return fmt::format("{} {} {}", text, name(output.dtype), access_text(output.access));

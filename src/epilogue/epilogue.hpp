@@ -30,6 +30,15 @@ struct Access {
   friend bool operator==(const Access&, const Access&) = default;
 };
 
+// Rows that a tensor of indices names: where the domain's row is r, the row is the element of
+// `source` that the access, of one stride, reaches at r. Negative indices count from `extent`.
+struct RowIndex {
+  ir::Value source;
+  Access access;
+  ir::Dim extent;
+  friend bool operator==(const RowIndex&, const RowIndex&) = default;
+};
+
 struct Input {
   Role role = Role::Full;
   ir::DType dtype = ir::DType::F32;  // in memory; of an accumulator: f32 or s32 (f64 for f64 GEMMs)
@@ -42,6 +51,8 @@ struct Input {
   // Other roles: the graph value that holds the operand, and how to reach it.
   ir::Value source;
   Access access;
+  // Set: the access's row is the one that the index names. The domain is then [M, N].
+  std::optional<RowIndex> rows = {};
 };
 
 // One step of the DAG. Operands index the list [inputs..., nodes...] and precede the node.
@@ -59,16 +70,21 @@ struct Node {
 };
 
 // A RowReduce gives one value a row (reduces n), a ColumnReduce one a column (reduces m, perhaps
-// batch axes too), a FullReduce reduces both and perhaps batch axes.
-enum class OutputKind : uint8_t { Store, RowReduce, ColumnReduce, FullReduce };
+// batch axes too), a FullReduce reduces both and perhaps batch axes. A ScatterAdd adds its rows to
+// the rows of another tensor that an index names, in the order of the domain's rows.
+enum class OutputKind : uint8_t { Store, RowReduce, ColumnReduce, FullReduce, ScatterAdd };
 
 struct Output {
   OutputKind kind = OutputKind::Store;
-  ir::Op reduction = ir::Op::Sum;    // the reduces: a reduction op of the table
+  ir::Op reduction = ir::Op::Sum;    // the reduces: a reduction op of the table; ScatterAdd: itself
   int value = 0;                     // index into [inputs..., nodes...]
   ir::DType dtype = ir::DType::F32;  // in memory
   Access access;                     // 0 along the axes a reduce removes
   ir::Value result;                  // the graph value this materialises
+  // ScatterAdd: the index, and what is added to, accessed by the result's axes.
+  std::optional<RowIndex> rows = {};
+  ir::Value base = {};
+  Access base_access = {};
 };
 
 struct Epilogue {

@@ -65,7 +65,9 @@ class Printer {
         std::count_if(epilogue_.inputs.begin(), epilogue_.inputs.end(), [&](const Input& other) {
           return other.role != Role::Accumulator && other.source == input.source;
         }) > 1;
-    return fmt::format("{}({}{})", name(input.role), display_name(graph_, input.source),
+    const std::string rows =
+        input.rows ? fmt::format("[{}]", display_name(graph_, input.rows->source)) : "";
+    return fmt::format("{}({}{}{})", name(input.role), display_name(graph_, input.source), rows,
                        several ? place_text(input.access) : "");
   }
 
@@ -175,6 +177,12 @@ std::string print(const Epilogue& epilogue, const ir::Graph& graph, const Output
       return fmt::format("{} of each column of {}", name(output.reduction), value);
     case OutputKind::FullReduce:
       return fmt::format("{} of all of {}", name(output.reduction), value);
+    case OutputKind::ScatterAdd:
+      return fmt::format("{}({}, {}, {})", name(output.reduction),
+                         graph[output.base].literal
+                             ? fmt::format("{}", graph[output.base].literal->value)
+                             : display_name(graph, output.base),
+                         display_name(graph, output.rows->source), value);
   }
   return value;
 }

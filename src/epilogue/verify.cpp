@@ -55,6 +55,10 @@ Status verify_output(const Epilogue& epilogue, const Output& output, const std::
   if (strides.size() != rank)
     return fail(fmt::format("{} strides over a domain of rank {}", strides.size(), rank), where);
   if (output.kind == OutputKind::Store) return {};
+  if (output.kind == OutputKind::ScatterAdd) {
+    const bool whole = output.rows && output.base_access.strides.size() == 2 && rank == 2;
+    return whole ? Status() : fail("rows that are added without an index", where);
+  }
   if (!ir::is_reduction(output.reduction))
     return fail(fmt::format("{} is no reduction", name(output.reduction)), where);
   const bool rows = output.kind != OutputKind::RowReduce;  // reduces rows away

@@ -56,10 +56,11 @@ class Assembly {
   }
 
   void decide_single(Value node) {
-    // Not computed: its readers read its operand by strides, or unpack, widen or scale it
-    // themselves.
+    // Not computed: its readers read its operand by strides or by an index, or unpack, widen or
+    // scale it themselves.
     const Op op = graph_[node].op;
-    const bool inner = op == Op::Unpack || op == Op::Cast || op == Op::ScaleBlocks;
+    const bool inner = op == Op::Unpack || op == Op::Cast || op == Op::ScaleBlocks ||
+                       op == Op::Gather || op == Op::MxFp4;
     if ((is_view_op(op) || inner) && !needed_[node.id]) return;
     singles_.push_back(node);
     needed_[node.id] = true;
@@ -79,9 +80,11 @@ class Assembly {
         return;
       }
     const auto weights = inner_weights(work_, node);
-    for (const Value operand : graph_[node].operands) {
+    const auto widened = mxfp4_weights(work_, node);
+    for (size_t i = 0; i < graph_[node].operands.size(); ++i) {
+      const Value operand = graph_[node].operands[i];
       if (weights && facts_.views[operand.id].source == *weights) {
-        needed_[facts_.views[graph_[*weights].operands[0].id].source.id] = true;
+        need_source(graph_[*weights].operands[0]);
         continue;
       }
       const bool inside = work_.owner[operand.id] == work_.owner[node.id];
@@ -89,9 +92,33 @@ class Assembly {
         useful_[operand.id] = true;
       else if (graph_[node].op == Op::Kernel)
         needed_[operand.id] = true;  // a user's kernel takes an address, not strides
+      else if (i == 1 && widened)
+        need_operands(*widened);
+      else if (reads_gathered(node, i))
+        need_operands(facts_.views[operand.id].source);
       else
-        needed_[facts_.views[operand.id].source.id] = true;
+        need_source(operand);
     }
+  }
+
+  void need_source(Value value) { needed_[facts_.views[value.id].source.id] = true; }
+  void need_operands(Value node) {
+    for (const Value operand : graph_[node].operands) need_source(operand);
+  }
+
+  // Whether a member reads an operand from where it is gathered.
+  bool reads_gathered(Value node, size_t index) {
+    if (is_product(graph_[node].op)) return index == 0 && gathered_a(work_, node).has_value();
+    const Value operand = graph_[node].operands[index];
+    if (graph_[facts_.views[operand.id].source].op != Op::Gather) return false;
+    if (graph_[node].op == Op::ScatterAdd) return false;
+    const auto draft = std::find_if(work_.drafts.begin(), work_.drafts.end(),
+                                    [&](const Draft& d) { return d.id == work_.owner[node.id]; });
+    const std::vector<const Frame*> frames = draft->frames_of(node);
+    return std::all_of(frames.begin(), frames.end(), [&](const Frame* frame) {
+      return gathered_operand(work_, *draft, operand, draft->frames.read(frame, node, operand))
+          .has_value();
+    });
   }
 
   Region region_of(Draft& draft) {
@@ -111,13 +138,22 @@ class Assembly {
     }
     for (const Gemm& gemm : region.gemms) {
       add_input(region, gemm.a.source);
+      if (gemm.a.rows) add_input(region, gemm.a.rows->source);
       add_input(region, gemm.b.source);
+      if (gemm.b.mxfp4_scales) add_input(region, *gemm.b.mxfp4_scales);
       for (const GemmOperand* operand : {&gemm.a, &gemm.b})
         if (operand->scales) add_input(region, operand->scales->source);
       if (gemm.groups) add_input(region, gemm.groups->source);
     }
-    for (const epilogue::Input& input : region.epilogue.inputs)
+    for (const epilogue::Input& input : region.epilogue.inputs) {
       if (input.role != epilogue::Role::Accumulator) add_input(region, input.source);
+      if (input.rows) add_input(region, input.rows->source);
+    }
+    for (const epilogue::Output& output : region.epilogue.outputs)
+      if (output.rows) {
+        add_input(region, output.base);
+        add_input(region, output.rows->source);
+      }
     return region;
   }
 

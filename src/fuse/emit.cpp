@@ -122,7 +122,7 @@ class Emission {
     const auto same = [&](const Input& other) {
       return other.source == input.source && other.role == input.role &&
              other.column_offset == input.column_offset && other.column_step == input.column_step &&
-             other.access == input.access;
+             other.access == input.access && other.rows == input.rows;
     };
     const auto found = std::find_if(result_.inputs.begin(), result_.inputs.end(), same);
     if (found != result_.inputs.end()) return static_cast<int>(found - result_.inputs.begin());
@@ -132,9 +132,17 @@ class Emission {
 
   int add_operand(Value value, const Frame* frame) {
     const View& view = facts_.views[value.id];
+    Input input;
+    if (auto gathered = gathered_operand(work_, draft_, value, frame)) {
+      input.role = role_of(gathered->access.strides);
+      input.dtype = graph_.type(view.source).dtype;
+      input.source = gathered->source;
+      input.access = std::move(gathered->access);
+      input.rows = std::move(gathered->rows);
+      return add_input(std::move(input));
+    }
     auto access = draft_.frames.to_domain(frame, value, view.access);
     ATTACCA_CHECK(access.has_value(), "an operand that joined cannot be reached");
-    Input input;
     input.role = role_of(access->strides);
     input.dtype = graph_.type(view.source).dtype;
     input.source = view.source;
@@ -167,6 +175,10 @@ class Emission {
     epilogue::Output out;
     out.dtype = graph_.type(node).dtype;
     out.result = node;
+    if (graph_[node].op == Op::ScatterAdd) {
+      describe_added_rows(node, out);
+      return out;
+    }
     if (draft_.reduced.count(node.id)) {
       describe_reduction(node, out);
       return out;
@@ -174,6 +186,18 @@ class Emission {
     out.value = emit(node, draft_.frames.root());
     out.access.strides = dense_strides(draft_.frames.domain());
     return out;
+  }
+
+  void describe_added_rows(Value node, epilogue::Output& out) {
+    const ir::Node& n = graph_[node];
+    const View &base = facts_.views[n.operands[0].id], &index = facts_.views[n.operands[1].id];
+    out.kind = OutputKind::ScatterAdd;
+    out.reduction = n.op;
+    out.value = emit(n.operands[2], draft_.frames.root());
+    out.access.strides = dense_strides(n.type.shape);
+    out.rows = epilogue::RowIndex{index.source, index.access, n.type.shape[0]};
+    out.base = base.source;
+    out.base_access = base.access;
   }
 
   // The operand of a joined reduction has the domain's shape.
@@ -359,6 +383,15 @@ Gemm describe_gemm(const Workspace& work, Value matmul) {
                          standing_of(facts, node.operands[1]) == Standing::Transposed, gemm.batch);
   if (const auto scaled = work.packed ? scaled_operands(facts, matmul) : std::nullopt)
     scale_operands(facts, *scaled, gemm);
+  if (auto gathered = gathered_a(work, matmul)) {
+    gemm.a.source = gathered->source;
+    gemm.a.access = std::move(gathered->access);
+    gemm.a.rows = std::move(gathered->rows);
+  }
+  if (const auto weights = mxfp4_weights(work, matmul)) {
+    gemm.b.source = facts.views[facts.graph[*weights].operands[0].id].source;
+    gemm.b.mxfp4_scales = facts.views[facts.graph[*weights].operands[1].id].source;
+  }
   gemm.m = shape[shape.size() - 2];
   gemm.n = shape.back();
   gemm.k = facts.graph.type(node.operands[0]).shape.back();

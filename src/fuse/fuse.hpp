@@ -32,6 +32,11 @@ struct GemmOperand {
   // Set for both operands, which are 8-bit floats, or for neither. The product of two blocks is
   // multiplied by both scales.
   std::optional<BlockScales> scales = {};
+  // Of A: the access's row is the one that the index names.
+  std::optional<epilogue::RowIndex> rows = {};
+  // Of B: the scales of its codes in MXFP4 (ir/interpret/mxfp4.hpp), which are `source`, both
+  // row-major. dtype and access describe the weights.
+  std::optional<ir::Value> mxfp4_scales = {};
 };
 
 // The ends of a grouped product's groups (ir/interpret/groups.hpp). The access has one stride.
@@ -100,6 +105,10 @@ struct FuseOptions {
   bool packed = false;
   // Whether grouped products start regions.
   bool grouped = true;
+  // Whether products read rows by an index and add rows of results by one.
+  bool rows = false;
+  // Whether products widen weights in MXFP4 by themselves.
+  bool mxfp4 = false;
 };
 
 Partition partition(ir::Graph graph, const FuseOptions& options = {});

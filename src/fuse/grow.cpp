@@ -69,10 +69,32 @@ class Growth {
     if (work_.owner[node.id] != Workspace::kFree)
       return fmt::format("{} already belongs to another region", label(node));
     const Op op = graph_[node].op;
-    std::string reason = ir::is_reduction(op) ? reduction_obstacle(node) : pointwise_obstacle(node);
+    const bool adds = op == Op::ScatterAdd && work_.rows;
+    std::string reason = ir::is_reduction(op) ? reduction_obstacle(node)
+                         : adds               ? adding_obstacle(node)
+                                              : pointwise_obstacle(node);
     if (!reason.empty()) return reason;
     if (!work_.join(draft_, node)) return cycle_reason(node);
-    if (ir::is_reduction(op)) draft_.reduced.insert(node.id);
+    if (ir::is_reduction(op) || adds) draft_.reduced.insert(node.id);
+    return {};
+  }
+
+  // Of a scatter_add, whose updates are the region's rows.
+  std::string adding_obstacle(Value node) const {
+    const ir::Node& n = graph_[node];
+    const Value updates = n.operands[2];
+    if (draft_.kind == RegionKind::Pointwise || is_kernel()) return structural_reason(graph_, node);
+    if (draft_.reduced.count(updates.id))
+      return fmt::format("{} needs the whole of {}", label(node), label(updates));
+    for (const Value operand : {n.operands[0], n.operands[1]})
+      if (work_.owns(draft_, facts_.views[operand.id].source))
+        return fmt::format("{} needs the whole of {} before its first row", label(node),
+                           label(operand));
+    if (!(graph_.type(updates).shape == draft_.frames.domain()) || n.type.shape.size() != 2)
+      return fmt::format("it adds {}, which is not of the region's shape {}", label(updates),
+                         to_string(draft_.frames.domain()));
+    if (!ir::is_float(n.type.dtype) || n.type.dtype == DType::F64)
+      return fmt::format("rows of {} are added op by op", name(n.type.dtype));
     return {};
   }
 

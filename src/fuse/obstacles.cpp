@@ -44,6 +44,10 @@ std::string structural_reason(const ir::Graph& graph, ir::Value value) {
       return "a user's kernel reads its operands from memory";
     case Op::Gather:
       return "gather reads elements at places known only at run time";
+    case Op::MxFp4:
+      return "no kernel here widens mxfp4 weights on their way to a product";
+    case Op::ScatterAdd:
+      return "scatter_add adds elements at places known only at run time";
     case Op::Scatter:
       return "scatter writes elements at places known only at run time";
     case Op::Concat:

@@ -8,6 +8,8 @@ Partition partition(ir::Graph graph, const FuseOptions& options) {
   work.reductions = options.reductions;
   work.packed = options.packed;
   work.grouped = options.grouped;
+  work.rows = options.rows && options.fuse;
+  work.mxfp4 = options.mxfp4 && options.fuse;
   if (options.fuse) {
     draft_kernels(work);
     draft_gemms(work);

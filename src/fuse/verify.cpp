@@ -100,6 +100,8 @@ class Check {
       note_widened(gemm);
       sources.push_back(gemm.a.source);
       sources.push_back(gemm.b.source);
+      if (gemm.a.rows) sources.push_back(gemm.a.rows->source);
+      if (gemm.b.mxfp4_scales) sources.push_back(*gemm.b.mxfp4_scales);
       for (const GemmOperand* operand : {&gemm.a, &gemm.b})
         if (operand->scales) sources.push_back(operand->scales->source);
       if (gemm.groups) sources.push_back(gemm.groups->source);
@@ -109,7 +111,13 @@ class Check {
         sources.push_back(input.source);
       else if (static_cast<size_t>(input.gemm) >= (is_kernel ? 1 : products))
         return fail("an accumulator of no product", where);
+      if (input.rows) sources.push_back(input.rows->source);
     }
+    for (const epilogue::Output& output : region.epilogue.outputs)
+      if (output.rows) {
+        sources.push_back(output.base);
+        sources.push_back(output.rows->source);
+      }
     std::set<Value> stored;
     for (const epilogue::Output& output : region.epilogue.outputs) stored.insert(output.result);
     if (stored != std::set<Value>(region.outputs.begin(), region.outputs.end()) ||
@@ -118,12 +126,13 @@ class Check {
     return check_listed(region, sources, where);
   }
 
-  // Every live node is computed by a region, or it is a view, an unpack, a cast or a scale_blocks
-  // through which its readers read.
+  // Every live node is computed by a region, or it is a view, a gather, an unpack, an mxfp4, a cast
+  // or a scale_blocks through which its readers read.
   Status check_computed(Value node) const {
     const ir::Op op = graph_[node].op;
     if (!live_[node.id] || is_given(op) || region_of_[node.id] >= 0 || is_view_op(op) ||
-        op == Op::Unpack || op == Op::ScaleBlocks || widened_.count(node))
+        op == Op::Unpack || op == Op::ScaleBlocks || op == Op::Gather || op == Op::MxFp4 ||
+        widened_.count(node))
       return {};
     return fail(fmt::format("{} is computed by no region", display_name(graph_, node)));
   }

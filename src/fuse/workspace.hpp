@@ -123,7 +123,8 @@ struct Workspace {
   std::vector<Refusal> refusals;
   bool fusing = true;
   Reductions reductions = Reductions::All;  // that may join a region
-  bool packed = false, grouped = true;      // as in FuseOptions
+  // As in FuseOptions.
+  bool packed = false, grouped = true, rows = false, mxfp4 = false;
   int next_id = 0;
 };
 
@@ -160,6 +161,21 @@ struct ScaledOperands {
   ir::Value of[2];
 };
 std::optional<ScaledOperands> scaled_operands(const Facts& facts, ir::Value matmul);
+
+// An operand that is read where it is gathered from: the gather's operand and its index.
+struct GatheredRows {
+  ir::Value source;
+  Access access;  // over [rows, columns]
+  epilogue::RowIndex rows;
+};
+// Of the gather whose result, as it is, is A of this product.
+std::optional<GatheredRows> gathered_a(const Workspace& work, ir::Value matmul);
+// Of the gather that an operand of a member reads, seen in a frame.
+std::optional<GatheredRows> gathered_operand(const Workspace& work, const Draft& draft,
+                                             ir::Value operand, const Frame* frame);
+
+// The mxfp4 op that B of this product reads, if the product widens its weights itself.
+std::optional<ir::Value> mxfp4_weights(const Workspace& work, ir::Value matmul);
 
 // Why no kernel's epilogue can compute this node; empty if one can.
 std::string dtype_obstacle(const ir::Graph& graph, ir::Value node);

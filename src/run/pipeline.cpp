@@ -17,6 +17,7 @@
 #include "run/pipeline.hpp"
 
 #include "fold/duplicates.hpp"
+#include "fold/rows/gathers.hpp"
 #include "import/formats.hpp"
 #include "run/cuda/tensors.hpp"
 #include "run/shared/input_layout.hpp"
@@ -31,9 +32,11 @@ Result<Prepared> prepare(const ir::Graph& graph, const Target& target,
                          const OutputStrides& strides) {
   ATTACCA_TRY_VOID(ir::verify(graph));
   // A GPU's kernels may take a cheap op each for themselves; on the CPU nothing is gained by that.
+  // And they read no rows by an index.
   const bool merges = target.folds() && !target.device;
-  const fold::FoldResult merged =
-      merges ? fold::merge_duplicates(graph) : fold::FoldResult{graph, {}};
+  const fold::FoldResult merged = merges
+                                      ? fold::merge_duplicates(fold::compose_gathers(graph).graph)
+                                      : fold::FoldResult{graph, {}};
   fold::FoldResult folded = target.folds() ? fold::fold(merged.graph) : merged;
   auto partition = std::make_shared<fuse::Partition>(
       fuse::partition(std::move(folded.graph), target.fuse_options()));

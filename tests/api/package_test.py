@@ -35,7 +35,7 @@ class Package(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def test_the_example_builds_and_runs(self):
+    def test_the_examples_build_and_run(self):
         build = self.root / "example"
         run("cmake", "-S", SOURCE / "examples/cpp", "-B", build,
             f"-DCMAKE_PREFIX_PATH={self.prefix}",
@@ -44,6 +44,10 @@ class Package(unittest.TestCase):
         output = run(build / "linear_silu", env=self.environment)
         self.assertIn("silu(acc + ", output)
         self.assertRegex(output, r"cpu: largest error \S+, passed")
+        output = run(build / "experts", env=self.environment)
+        self.assertRegex(output, r"largest error \S+ of \S+, passed")
+        self.assertIn("y: f32[T, 64] = scatter_add(0, token, acc * col(weight))", output)
+        self.assertNotIn("region 3", output)
 
     def test_what_is_installed_needs_nothing_of_the_build(self):
         for path in self.prefix.rglob("*"):

@@ -18,6 +18,9 @@ using ir::Shape;
 using ir::TypeRule;
 using ir::Value;
 
+// Rows of the tables that are gathered from and added to.
+constexpr int64_t kTableRows = 5;
+
 class Generator {
  public:
   explicit Generator(uint64_t seed) : random_(seed) {
@@ -73,7 +76,9 @@ class Generator {
     const int64_t groups = 1 + pick(4);
     const bool transposed = chance(2), again = shared_offsets_ && chance(2);
     const DType dtype = pick_float();
-    const Value rows = again ? *shared_a_ : input(dtype, {m_, k_});
+    const Value rows = again       ? *shared_a_
+                       : chance(2) ? rows_of_table(dtype, k_)
+                                   : input(dtype, {m_, k_});
     if (!again) shared_offsets_ = input(DType::S32, {groups});
     shared_a_ = rows;
     const Dim count = graph_.type(*shared_offsets_).shape[0];
@@ -83,6 +88,24 @@ class Generator {
     const auto product = add(Op::GroupedMatMul, {rows, matrices, *shared_offsets_});
     ATTACCA_CHECK(product.has_value(), "generator made a bad grouped product");
     keep(product);
+  }
+
+  // Rows that a random index chooses.
+  Value index() { return input(DType::S64, {m_}); }
+  Value rows_of_table(DType dtype, const Dim& columns) {
+    const Value table = input(dtype, {kTableRows, columns});
+    return *add(Op::Gather, {table, index()}, ir::AxisAttrs{0});
+  }
+
+  // The rows of a value, added to a table.
+  void add_to_table(Value x) {
+    const ir::Type& type = graph_.type(x);
+    if (graph_[x].literal || type.shape.size() != 2 || !(type.shape[0] == Dim(m_)) ||
+        !ir::is_float(type.dtype) || ir::is_fp8(type.dtype))
+      return;
+    const Dim columns = type.shape[1];
+    const Value table = input(type.dtype, {kTableRows, columns});
+    if (const auto added = add(Op::ScatterAdd, {table, index(), x})) graph_.add_output(*added);
   }
 
   void add_product() {
@@ -151,6 +174,8 @@ class Generator {
         return input(dtype, column);
       }
       case 3:
+        if (shape.size() == 2 && shape[0] == Dim(m_) && chance(2))
+          return rows_of_table(dtype, shape[1]);
         return input(dtype, {});  // scalar
       case 4:
         return pool_[pick(static_cast<int64_t>(pool_.size()))];
@@ -212,6 +237,7 @@ class Generator {
   }
 
   void add_outputs() {
+    if (chance(4)) add_to_table(pool_.back());
     graph_.add_output(pool_.back());
     while (chance(3)) {
       const Value value = pool_[pick(static_cast<int64_t>(pool_.size()))];
@@ -248,6 +274,8 @@ ir::Bindings random_bindings(const ir::Graph& graph, uint64_t seed) {
       constexpr double kWild[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e30, 1e-40, 300.0};
       if (type.dtype == DType::S32)  // ends of groups: in any order, and beyond the rows
         tensor->set_integer(i, static_cast<int64_t>(random() % 24) - 2);
+      else if (type.dtype == DType::S64)  // rows of a table, from the end too
+        tensor->set_integer(i, static_cast<int64_t>(random() % (2 * kTableRows)) - kTableRows);
       else if (!ir::is_float(type.dtype))
         tensor->set_integer(i, static_cast<int64_t>(random() % 256));
       else if (wild && random() % 16 == 0)

@@ -124,6 +124,52 @@ TEST(Interpreter, ScattersSortsAndCounts) {
   EXPECT_EQ(run("graph g(x: f32[M,3]) { return arange([-1*M, 1]) }", x), (Numbers{-2, -1, 0}));
 }
 
+TEST(Interpreter, AddsRowsInOrder) {
+  const std::string text =
+      "graph g(x: f32[3,2], i: s64[4], u: f32[4,2]) { return scatter_add(x, i, u) }";
+  EXPECT_EQ(run(text, {{"x", f32({3, 2}, {1, 2, 3, 4, 5, 6})},
+                       {"i", Tensor::of(DType::S64, {4}, {2, 0, -1, 2})},
+                       {"u", f32({4, 2}, {1, 10, 2, 20, 3, 30, 4, 40})}}),
+            (Numbers{3, 22, 3, 4, 13, 86}));
+  EXPECT_EQ(run("graph g(x: s32[2], i: s32[2,2], u: s32[2,2]) { return scatter_add(x, i, u) }",
+                {{"x", Tensor::of(DType::S32, {2}, {2147483647, 1})},
+                 {"i", Tensor::of(DType::S32, {2, 2}, {0, 1, 1, 1})},
+                 {"u", Tensor::of(DType::S32, {2, 2}, {1, 2, 3, 4})}}),
+            (Numbers{-2147483648.0, 10}));
+}
+
+// 256 + 1 + 1 + 1 + 1 is 256 where each sum is rounded to bf16, 260 where one is.
+TEST(Interpreter, AddedRowsRoundAsTheModeSays) {
+  const Tensor x = bf16({1}, {256}), u = bf16({4}, {1, 1, 1, 1});
+  const auto graph = *parse_graph(
+      "graph g(x: bf16[1], u: bf16[4]) { return scatter_add(x, "
+      "constant(s64[4], [0, 0, 0, 0]), u) }");
+  const auto with = [&](Precision precision) {
+    return (*interpret(graph, {{"x", x}, {"u", u}},
+                       {.precision = precision, .accumulators = {}}))[0]
+        .number_at(0);
+  };
+  EXPECT_EQ(with(Precision::Eager), 256);
+  EXPECT_EQ(with(Precision::Fp32), 260);
+}
+
+TEST(Interpreter, WidensMxFp4) {
+  // The first code is the lower half of a byte; 0x80 / 127 is 2^1, 0x7e 2^-1.
+  std::vector<double> codes(32, 0), scales = {128, 126};
+  const double bytes[] = {0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe};
+  std::copy(std::begin(bytes), std::end(bytes), codes.begin());
+  codes[16] = 0xf7;
+  Numbers want(64, 0);
+  const double values[] = {0, 1, 2, 3, 4, 6, 8, 12, -0.0, -1, -2, -3, -4, -6, -8, -12};
+  std::copy(std::begin(values), std::end(values), want.begin());
+  want[32] = 3;
+  want[33] = -3;
+  EXPECT_EQ(run("graph g(c: u8[1,32], s: u8[1,2]) { return mxfp4(c, s) }",
+                {{"c", Tensor::of(DType::U8, {1, 32}, codes)},
+                 {"s", Tensor::of(DType::U8, {1, 2}, scales)}}),
+            want);
+}
+
 TEST(Interpreter, ScatterOutOfRangeIsAnError) {
   const auto graph =
       *parse_graph("graph g(x: f32[2], i: s64[1], u: f32[1]) { return scatter(x, i, u) }");

@@ -150,7 +150,7 @@ TEST(TextParse, TheExamplesOfTheDocumentationParse) {
     EXPECT_EQ(print_graph(parsed(print_graph(graph))), print_graph(graph));
     ++examples;
   }
-  EXPECT_EQ(examples, 5);
+  EXPECT_EQ(examples, 6);
 }
 
 TEST(TextParse, AGraphOfTenThousandNodesParsesAtOnce) {

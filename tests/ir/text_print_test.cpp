@@ -224,7 +224,9 @@ std::vector<Type> operand_types(const OpInfo& info) {
   if (info.op == Op::MatMul) return {f16, {DType::F16, {4, m}}};
   if (info.op == Op::GroupedMatMul) return {f16, {DType::F16, {3, 4, m}}, {DType::S32, {3}}};
   if (info.op == Op::Gather) return {f16, {DType::S64, {3}}};
-  if (info.op == Op::Scatter) return {f16, {DType::S64, {3}}, {DType::F16, {3, 4}}};
+  if (info.op == Op::MxFp4) return {{DType::U8, {m, 32}}, {DType::U8, {m, 2}}};
+  if (info.op == Op::Scatter || info.op == Op::ScatterAdd)
+    return {f16, {DType::S64, {3}}, {DType::F16, {3, 4}}};
   if (info.op == Op::Unpack) return {{DType::U8, {4864}}};
   if (info.op == Op::ScaleBlocks) return {f16, {DType::BF16, {m, 2}}};
   if (info.op == Op::Where) return {boolean, f16, f16};

@@ -167,6 +167,60 @@ TEST(SingleKernels, Scatter) {
   expect_equal(got, want);
 }
 
+TEST(SingleKernels, ScatterAdd) {
+  const std::string macros =
+      "#define SCATTER_ADD\n#define ELEMENT BF16\n#define INDEX S32\n#define SUM float\n";
+  const HostKernels once(macros + "#define ROUND(X) (X)\n");
+  const HostKernels each(macros + "#define ROUND(X) ELEMENT::load(ELEMENT::store(X))\n");
+  ASSERT_TRUE(once.compiled() && each.compiled());
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> draw;
+  Tensor x = *Tensor::make(DType::BF16, {9, 7}), updates = *Tensor::make(DType::BF16, {60, 7});
+  for (Tensor* tensor : {&x, &updates})
+    for (int64_t i = 0; i < tensor->size(); ++i) tensor->set_number(i, draw(random));
+  Tensor index = *Tensor::make(DType::S32, {60});
+  for (int64_t i = 0; i < 60; ++i)  // rows from the end too, two of them never
+    index.set_integer(i, static_cast<int64_t>(random() % 7) - static_cast<int64_t>(random() % 2));
+  const auto graph = ir::parse_graph(
+      "graph g(x: bf16[9, 7], i: s32[60], u: bf16[60, 7]) { return scatter_add(x, i, u) }");
+  ASSERT_TRUE(graph);
+  for (const bool eager : {false, true}) {
+    const auto precision = eager ? ir::Precision::Eager : ir::Precision::Fp32;
+    const auto want = ir::interpret(*graph, {{"x", x}, {"i", index}, {"u", updates}},
+                                    {.precision = precision, .accumulators = {}});
+    ASSERT_TRUE(want) << to_string(want.error());
+    const HostKernels& kernels = eager ? each : once;
+    std::vector<long long> links(69);
+    Tensor got = *Tensor::make(DType::BF16, {9, 7});
+    kernels.run("attacca_scatter_links", static_cast<const void*>(index.data()), links.data(), 9LL,
+                60LL);
+    kernels.run("attacca_scatter_add", static_cast<const void*>(x.data()),
+                static_cast<const void*>(updates.data()),
+                static_cast<const long long*>(links.data()), static_cast<void*>(got.data()), 9LL,
+                7LL);
+    expect_equal(got, want->front());
+  }
+}
+
+// Every code with every scale.
+TEST(SingleKernels, MxFp4) {
+  const HostKernels kernels("#define MXFP4\n");
+  ASSERT_TRUE(kernels.compiled());
+  Tensor codes = *Tensor::make(DType::U8, {256, 16}), scales = *Tensor::make(DType::U8, {256, 1});
+  for (int64_t i = 0; i < codes.size(); ++i) codes.set_integer(i, i * 37 % 256);
+  for (int64_t i = 0; i < 256; ++i) scales.set_integer(i, i);
+  const auto graph =
+      ir::parse_graph("graph g(c: u8[256, 16], s: u8[256, 1]) { return mxfp4(c, s) }");
+  ASSERT_TRUE(graph);
+  const auto want = ir::interpret(*graph, {{"c", codes}, {"s", scales}},
+                                  {.precision = ir::Precision::Fp32, .accumulators = {}});
+  ASSERT_TRUE(want);
+  Tensor got = *Tensor::make(DType::BF16, {256, 32});
+  kernels.run("attacca_mxfp4", static_cast<const void*>(codes.data()),
+              static_cast<const void*>(scales.data()), static_cast<void*>(got.data()), 8192LL);
+  expect_equal(got, want->front());
+}
+
 TEST(SingleKernels, Gather) {
   const HostKernels kernels("#define GATHER\n#define ELEMENT unsigned\n#define INDEX S32\n");
   ASSERT_TRUE(kernels.compiled());

@@ -124,9 +124,13 @@ class Text {
   std::string operand_text(const GemmOperand& operand) const {
     const auto& strides = operand.access.strides;
     const bool transposed = strides[strides.size() - 2].is(1) && !strides.back().is(1);
-    return fmt::format(
-        "{}{}:{}{}", label(operand.source), transposed ? "^T" : "", name(operand.dtype),
-        operand.scales ? fmt::format(" by blocks of {}", label(operand.scales->source)) : "");
+    const std::string rows = operand.rows ? fmt::format("[{}]", label(operand.rows->source)) : "";
+    const std::string scales =
+        operand.scales         ? fmt::format(" by blocks of {}", label(operand.scales->source))
+        : operand.mxfp4_scales ? fmt::format(" of mxfp4 by {}", label(*operand.mxfp4_scales))
+                               : "";
+    return fmt::format("{}{}{}:{}{}", label(operand.source), rows, transposed ? "^T" : "",
+                       name(operand.dtype), scales);
   }
 
   // An operand's dtype. For an accumulator the product and its columns, unless there is one.

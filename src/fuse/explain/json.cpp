@@ -103,7 +103,14 @@ class Writer {
     json::Value entry = json::Value::object();
     entry.set("source", display_name(graph_, operand.source)).set("dtype", name(operand.dtype));
     add_access(entry, operand.access);
+    add_rows(entry, operand.rows);
+    if (operand.mxfp4_scales)
+      entry.set("mxfp4_scales", display_name(graph_, *operand.mxfp4_scales));
     return entry;
+  }
+
+  void add_rows(json::Value& entry, const std::optional<epilogue::RowIndex>& rows) const {
+    if (rows) entry.set("rows", display_name(graph_, rows->source));
   }
 
   static void add_access(json::Value& entry, const epilogue::Access& access) {
@@ -133,19 +140,22 @@ class Writer {
           .set("rounded", name(input.rounded));
     entry.set("source", display_name(graph_, input.source));
     add_access(entry, input.access);
+    add_rows(entry, input.rows);
     return entry;
   }
 
   json::Value output_json(const epilogue::Epilogue& epilogue,
                           const epilogue::Output& output) const {
     static constexpr std::string_view kKinds[] = {"store", "row_reduce", "column_reduce",
-                                                  "full_reduce"};
+                                                  "full_reduce", "scatter_add"};
     json::Value entry = json::Value::object();
     entry.set("name", display_name(graph_, output.result))
         .set("kind", kKinds[static_cast<size_t>(output.kind)])
         .set("dtype", name(output.dtype))
         .set("expression", print(epilogue, graph_, output));
     add_access(entry, output.access);
+    add_rows(entry, output.rows);
+    if (output.rows) entry.set("base", display_name(graph_, output.base));
     return entry;
   }
 

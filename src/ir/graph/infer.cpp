@@ -279,15 +279,17 @@ Result<Inferred> infer_gather(const Type& x, const Type& index, AxisAttrs attrs)
   return Inferred{{x.dtype, std::move(shape)}, std::move(attrs)};
 }
 
-Result<Inferred> infer_scatter(const Type& x, const Type& index, const Type& updates) {
+Result<Inferred> infer_scatter(Op op, const Type& x, const Type& index, const Type& updates) {
   if (index.dtype != DType::S32 && index.dtype != DType::S64)
-    return fail(fmt::format("scatter needs s32 or s64 indices, got {}", to_string(index)), {},
+    return fail(fmt::format("{} needs s32 or s64 indices, got {}", name(op), to_string(index)), {},
                 "cast(index, s64)");
+  if (op == Op::ScatterAdd && (x.dtype == DType::Bool || is_fp8(x.dtype)))
+    return fail(fmt::format("scatter_add into {}", to_string(x)), {}, "cast(x, f32)");
   Shape shape = index.shape;
   if (!x.shape.empty()) shape.insert(shape.end(), x.shape.begin() + 1, x.shape.end());
   if (x.shape.empty() || updates.dtype != x.dtype || !(updates.shape == shape))
-    return fail(fmt::format("scatter of {} to {} into {}", to_string(updates), to_string(index),
-                            to_string(x)),
+    return fail(fmt::format("{} of {} to {} into {}", name(op), to_string(updates),
+                            to_string(index), to_string(x)),
                 {},
                 "the updates have x's dtype, and its shape with axis 0 replaced by the index's");
   return Inferred{{x.dtype, x.shape}, NoAttrs{}};
@@ -389,6 +391,19 @@ Result<Inferred> infer_scale_blocks(const Type& x, const Type& scale, BlocksAttr
   return Inferred{{DType::F32, x.shape}, std::move(attrs)};
 }
 
+Result<Inferred> infer_mxfp4(const Type& codes, const Type& scales) {
+  const size_t rank = codes.shape.size();
+  const bool fits = codes.dtype == DType::U8 && scales.dtype == DType::U8 && rank > 0 &&
+                    scales.shape.size() == rank && codes.shape.back() == scales.shape.back() * 16 &&
+                    std::equal(codes.shape.begin(), codes.shape.end() - 1, scales.shape.begin());
+  if (!fits)
+    return fail(fmt::format("mxfp4 of {} with {}", to_string(codes), to_string(scales)), {},
+                "give u8 codes [..., K / 2], two a byte, and u8 scales [..., K / 32]");
+  Shape shape = codes.shape;
+  shape.back() = shape.back() * 2;
+  return Inferred{{DType::BF16, std::move(shape)}, NoAttrs{}};
+}
+
 Result<Inferred> infer_reduction(Op op, const Type& x, ReductionAttrs attrs) {
   const size_t rank = x.shape.size();
   if (!is_float(x.dtype) && (op == Op::Mean || (x.dtype != DType::S32 && x.dtype != DType::S64)))
@@ -450,7 +465,8 @@ Result<Inferred> infer_structural(Op op, const Types& types, Attrs attrs) {
     case Op::Gather:
       return infer_gather(types[0], types[1], std::get<AxisAttrs>(std::move(attrs)));
     case Op::Scatter:
-      return infer_scatter(types[0], types[1], types[2]);
+    case Op::ScatterAdd:
+      return infer_scatter(op, types[0], types[1], types[2]);
     case Op::Argsort:
       return infer_argsort(types[0], std::get<AxisAttrs>(std::move(attrs)));
     case Op::Arange:
@@ -459,6 +475,8 @@ Result<Inferred> infer_structural(Op op, const Types& types, Attrs attrs) {
       return infer_kernel(types, std::get<KernelAttrs>(std::move(attrs)));
     case Op::Unpack:
       return infer_unpack(types[0], std::get<UnpackAttrs>(std::move(attrs)));
+    case Op::MxFp4:
+      return infer_mxfp4(types[0], types[1]);
     case Op::ScaleBlocks:
       return infer_scale_blocks(types[0], types[1], std::get<BlocksAttrs>(std::move(attrs)));
     default:

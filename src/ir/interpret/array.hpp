@@ -62,6 +62,9 @@ Result<Array> gathered(const Array& x, const Array& index, std::vector<int64_t> 
 Result<Array> scattered(const Array& x, const Array& index, const Array& updates);
 // Which of x's rows (i) or of the updates (x's extent + i) each row of that result is.
 Result<Array> scatter_sources(int64_t extent, const Array& index);
+// The rows of an axis of `extent` that the indices name in row-major order; negative ones count
+// from the end. An error where one is outside the axis.
+Result<std::vector<int64_t>> indexed_rows(const Array& index, int64_t extent, Op op);
 // The s64 places of the elements along an axis in ascending order; NaN is the largest, and equal
 // elements keep their order.
 Array argsorted(const Array& x, int64_t axis);

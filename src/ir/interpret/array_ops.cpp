@@ -127,19 +127,23 @@ Array concatenated(const std::vector<Array>& parts, std::vector<int64_t> extents
   return result;
 }
 
-Result<Array> gathered(const Array& x, const Array& index, std::vector<int64_t> extents,
-                       int64_t axis) {
-  const int64_t extent = x.extents[axis];
-  std::vector<int64_t> chosen;
+Result<std::vector<int64_t>> indexed_rows(const Array& index, int64_t extent, Op op) {
+  std::vector<int64_t> rows;
   Status status;
   for_each_position(index, [&](int64_t at) {
     const int64_t raw = index.integer(at);
-    chosen.push_back(raw < 0 ? raw + extent : raw);
-    if (chosen.back() < 0 || chosen.back() >= extent)
-      status = fail(fmt::format("gather index {} is outside an axis of {}", raw, extent), {},
+    rows.push_back(raw < 0 ? raw + extent : raw);
+    if (rows.back() < 0 || rows.back() >= extent)
+      status = fail(fmt::format("{} index {} is outside an axis of {}", name(op), raw, extent), {},
                     "use indices inside the axis");
   });
   ATTACCA_TRY_VOID(status);
+  return rows;
+}
+
+Result<Array> gathered(const Array& x, const Array& index, std::vector<int64_t> extents,
+                       int64_t axis) {
+  ATTACCA_TRY(const std::vector<int64_t> chosen, indexed_rows(index, x.extents[axis], Op::Gather));
   Array result = like(x, std::move(extents));
   // The result's axes: x's before `axis`, the index's, x's after it.
   Array outer = x, inner = x;

@@ -7,8 +7,10 @@
 
 #include "fmt/format.h"
 
+#include "ir/graph/semantics.hpp"
 #include "ir/interpret/array.hpp"
 #include "ir/interpret/groups.hpp"
+#include "ir/interpret/mxfp4.hpp"
 #include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
 #include "support/check.hpp"
@@ -127,6 +129,8 @@ class Run {
                         node.get<AxisAttrs>().axis);
       case Op::Scatter:
         return scattered(operand(node, 0), values_[node.operands[1].id], operand(node, 2));
+      case Op::ScatterAdd:
+        return scatter_added(node);
       case Op::Argsort:
         return argsorted(operand(node, 0), node.get<AxisAttrs>().axis);
       case Op::Arange: {
@@ -139,6 +143,8 @@ class Run {
             node.name, "check a graph without it, or run it on a GPU");
       case Op::Unpack:
         return unpacked(value, node);
+      case Op::MxFp4:
+        return widened(node, std::move(extents));
       case Op::ScaleBlocks:
         return scaled_blocks(node, std::move(extents));
       default:
@@ -169,6 +175,42 @@ class Run {
                 Tensor::make(exact ? DType::F64 : node.type.dtype, {layout.n, layout.k}));
     dequantize(bytes, layout, weights);
     return from_tensor(weights);
+  }
+
+  Array widened(const Node& node, std::vector<int64_t> extents) const {
+    const Array codes = dense(operand(node, 0)), scales = dense(operand(node, 1));
+    Array result = Array::of_numbers(std::move(extents));
+    for (int64_t at = 0; at < result.size(); ++at) {
+      const int64_t byte = codes.integer(at / 2), scale = scales.integer(at / kMxFp4Block);
+      (*result.numbers)[at] = round_stored(mxfp4_value(byte >> (4 * (at % 2)), scale), DType::BF16);
+    }
+    return result;
+  }
+
+  // The updates of a row are added to it one by one.
+  Result<Array> scatter_added(const Node& node) const {
+    Array result = dense(operand(node, 0));
+    const Array updates = dense(operand(node, 2));
+    ATTACCA_TRY(const std::vector<int64_t> rows,
+                indexed_rows(values_[node.operands[1].id], result.extents[0], node.op));
+    const int64_t width = rows.empty() ? 0 : updates.size() / static_cast<int64_t>(rows.size());
+    if (result.is_integer())
+      result.integers = std::make_shared<std::vector<int64_t>>(*result.integers);
+    else
+      result.numbers = std::make_shared<std::vector<double>>(*result.numbers);
+    const Rounding round{options_.precision, node.type.dtype};
+    int64_t from = 0;
+    for (const int64_t row : rows)
+      for (int64_t at = row * width; at < (row + 1) * width; ++at, ++from) {
+        if (result.is_integer()) {
+          int64_t& x = (*result.integers)[at];
+          x = to_integer(node.type.dtype, sem::add(x, updates.integer(from)));
+        } else {
+          double& x = (*result.numbers)[at];
+          x = round(x + updates.number(from));
+        }
+      }
+    return result;
   }
 
   Array scaled_blocks(const Node& node, std::vector<int64_t> extents) const {

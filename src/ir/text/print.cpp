@@ -258,8 +258,9 @@ void Writer::attributes(const Node& node) {
     case Attributes::Kernel:
       return;
     case Attributes::MatMul: {
-      const auto natural =
-          infer(node.op, {graph_.type(node.operands[0]), graph_.type(node.operands[1])}, {});
+      std::vector<Type> types;
+      for (const Value operand : node.operands) types.push_back(graph_.type(operand));
+      const auto natural = infer(node.op, types, {});
       if (!natural || natural->type.dtype != node.type.dtype)
         out_ += fmt::format(", out={}", name(node.type.dtype));
       if (node.get<MatMulAttrs>().fast) out_ += ", fast=true";

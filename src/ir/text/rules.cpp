@@ -71,7 +71,8 @@ DType number_dtype(NumberKind kind, std::optional<DType> peer) {
 }
 
 DType number_dtype(Op op, size_t index, NumberKind kind, std::optional<DType> peer) {
-  const bool is_index = (op == Op::Gather || op == Op::Scatter) && index == 1;
+  const bool indexed = op == Op::Gather || op == Op::Scatter || op == Op::ScatterAdd;
+  const bool is_index = indexed && index == 1;
   if (is_index && kind == NumberKind::Integer) return DType::S64;
   return number_dtype(kind, peer);
 }

@@ -347,4 +347,29 @@ Value reduction(const ir::Node& node, const Value& x, std::vector<int64_t> exten
   return result.finish();
 }
 
+Value added_rows(const Value& x, const Value& updates, const std::vector<int64_t>& rows,
+                 DType sums) {
+  const int64_t extent = x.value.extents[0];
+  const int64_t width = extent == 0 ? 0 : x.value.size() / extent;
+  std::vector<Window> windows(static_cast<size_t>(extent * width));
+  std::vector<int64_t> counts(static_cast<size_t>(extent), 1);
+  int64_t next = 0;
+  for_each_position(x.value, [&](int64_t at) { windows[next++].add(x.at(at)); });
+  next = 0;
+  for_each_position(updates.value, [&](int64_t at) {
+    const int64_t row = rows[static_cast<size_t>(next / width)];
+    counts[static_cast<size_t>(row)] += next % width == 0;
+    windows[static_cast<size_t>(row * width + next++ % width)].add(updates.at(at));
+  });
+  const bool real = ir::is_float(sums);
+  const Rounding rounding = real ? rounding_of(sums) : Rounding{0, 0, kInfinity};
+  Builder result(x.value.extents, !real);
+  for (int64_t i = 0; i < result.size(); ++i) {
+    const auto count = static_cast<double>(counts[static_cast<size_t>(i / width)]);
+    const Accumulation sum{count, rounding.half_place, rounding.tiny, 0, rounding.largest};
+    result.set(i, windows[static_cast<size_t>(i)].result(sum, 1));
+  }
+  return result.finish();
+}
+
 }  // namespace attacca::run::bound

@@ -89,5 +89,9 @@ Value product(const ir::Node& node, const Value& a, const Value& b, std::vector<
 Value grouped_product(const ir::Node& node, const Value& x, const Value& w,
                       const ir::Array& offsets, std::vector<int64_t> extents);
 Value reduction(const ir::Node& node, const Value& x, std::vector<int64_t> extents);
+// Of a scatter_add: `rows` are those of x to which each row of the updates is added, and each sum
+// is rounded to `sums`.
+Value added_rows(const Value& x, const Value& updates, const std::vector<int64_t>& rows,
+                 ir::DType sums);
 
 }  // namespace attacca::run::bound

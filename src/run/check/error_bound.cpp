@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 
+#include "ir/interpret/mxfp4.hpp"
 #include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
 #include "run/check/bound_value.hpp"
@@ -184,6 +185,8 @@ class Bounds {
         return cast(node, std::move(extents));
       case Op::Scatter:
         return scattered(node, std::move(extents));
+      case Op::ScatterAdd:
+        return scatter_added(node, std::move(extents));
       case Op::Argsort:
         return Value{
             ir::argsorted(materialised(operand(node, 0)).value, node.get<ir::AxisAttrs>().axis),
@@ -199,6 +202,8 @@ class Bounds {
             node.name, "check a graph without it, or run it on a GPU");
       case Op::Unpack:
         return unpacked(node);
+      case Op::MxFp4:
+        return widened(node, std::move(extents));
       case Op::ScaleBlocks:
         return scaled_blocks(node, std::move(extents));
       default:
@@ -331,6 +336,28 @@ class Bounds {
     rows[0] += extents[0];
     return moved(joined({&x, &updates}, rows, 0),
                  [&](const Array& array) { return gathered(array, sources, extents, 0); });
+  }
+
+  Result<Value> scatter_added(const Node& node, std::vector<int64_t> extents) const {
+    const Value x = materialised(operand(node, 0)), updates = materialised(operand(node, 2));
+    const Array index = materialised(operand(node, 1)).value;
+    ATTACCA_TRY(const std::vector<int64_t> rows, ir::indexed_rows(index, extents[0], node.op));
+    const DType dtype = node.type.dtype;
+    const bool narrow = ir::is_float(dtype) && dtype != DType::F64;
+    return added_rows(x, updates, rows,
+                      narrow && options_.mode != ir::Mode::Eager ? DType::F32 : dtype);
+  }
+
+  Value widened(const Node& node, std::vector<int64_t> extents) const {
+    const Value codes = materialised(operand(node, 0)), scales = materialised(operand(node, 1));
+    const Array bytes = dense(codes.value), powers = dense(scales.value);
+    Builder result(std::move(extents), false);
+    for (int64_t at = 0; at < result.size(); ++at) {
+      const int64_t byte = bytes.integer(at / 2) >> (4 * (at % 2));
+      const double value = ir::mxfp4_value(byte, powers.integer(at / ir::kMxFp4Block));
+      result.set(at, stored(Element::exact(value), node.type.dtype));
+    }
+    return result.finish();
   }
 
   Result<Value> unpacked(const Node& node) const {

@@ -37,6 +37,7 @@ struct Wish {
   double scale = 1;              // of a float
   std::optional<int64_t> below;  // of an index
   std::optional<int64_t> rows;   // of the groups of which it has the ends
+  std::optional<int64_t> near;   // of the exponents of a scale
 };
 
 Result<std::vector<Wish>> wishes(const Graph& graph, const ir::SymbolValues& symbols) {
@@ -46,7 +47,10 @@ Result<std::vector<Wish>> wishes(const Graph& graph, const ir::SymbolValues& sym
       if (const auto offsets = input_behind(graph, node.operands[2])) {
         ATTACCA_TRY(result[offsets->id].rows, node.type.shape[0].evaluate(symbols));
       }
-    if (!is_product(node.op) && node.op != Op::Gather && node.op != Op::Scatter) continue;
+    if (node.op == Op::MxFp4)
+      if (const auto scales = input_behind(graph, node.operands[1])) result[scales->id].near = 127;
+    const bool scatters = node.op == Op::Scatter || node.op == Op::ScatterAdd;
+    if (!is_product(node.op) && node.op != Op::Gather && !scatters) continue;
     const auto input = input_behind(graph, node.operands[1]);
     if (!input) continue;
     Wish& wish = result[input->id];
@@ -65,6 +69,7 @@ Result<std::vector<Wish>> wishes(const Graph& graph, const ir::SymbolValues& sym
 
 double draw(DType dtype, const Wish& wish, std::mt19937_64& random) {
   if (ir::is_float(dtype)) return std::normal_distribution<double>(0, wish.scale)(random);
+  if (wish.near) return static_cast<double>(*wish.near - 4 + static_cast<int64_t>(random() % 5));
   const uint64_t range =
       ir::size_of(dtype) == 1 ? 256 : std::max<int64_t>(wish.below.value_or(8), 1);
   return static_cast<double>(random() % range);

@@ -5,6 +5,7 @@
 #include "fuse/views.hpp"
 #include "run/cpu/epilogue_runner.hpp"
 #include "run/cpu/executable.hpp"
+#include "run/cpu/indexed.hpp"
 #include "run/cpu/products.hpp"
 #include "run/cpu/reduce.hpp"
 #include "run/cpu/thread_pool.hpp"
@@ -52,6 +53,14 @@ struct RegionSizes : Sizes {
   std::vector<std::vector<int64_t>> results;  // shapes
   std::vector<Strides> inputs, outputs;       // an accumulator's is empty
   std::vector<ProductSizes> products;
+  // Of inputs and outputs whose rows an index names.
+  std::vector<RowSizes> input_rows, output_rows;
+  std::vector<Strides> bases;  // of outputs to which rows are added
+};
+
+// The rows that the indices of a region's inputs and outputs name; empty where there is no index.
+struct ChosenRows {
+  std::vector<std::vector<int64_t>> inputs, outputs;
 };
 
 class EpilogueRegion : public Executable {
@@ -61,13 +70,20 @@ class EpilogueRegion : public Executable {
         mode_(mode),
         epilogue_(region_.epilogue),
         program_(compile_chunk_program(epilogue_, mode)),
-        products_(region_, panels) {
+        products_(graph, region_, panels) {
+    for (const epilogue::Input& input : epilogue_.inputs)
+      input_indices_.push_back(label(graph, input.rows));
     for (const epilogue::Output& output : epilogue_.outputs) {
       result_shapes_.push_back(graph.type(output.result).shape);
+      output_indices_.push_back(label(graph, output.rows));
       leaves_.push_back(
           std::any_of(graph.outputs().begin(), graph.outputs().end(),
                       [&](const ir::Output& each) { return each.value == output.result; }));
     }
+  }
+
+  static std::string label(const ir::Graph& graph, const std::optional<epilogue::RowIndex>& rows) {
+    return rows ? epilogue::display_name(graph, rows->source) : "";
   }
 
   Status pack_known(const KnownValues& known, PackedWeights* shared, int threads) {
@@ -82,12 +98,16 @@ class EpilogueRegion : public Executable {
     }
     for (const epilogue::Input& input : epilogue_.inputs) {
       Strides& access = sizes->inputs.emplace_back();
+      RowSizes& rows = sizes->input_rows.emplace_back();
       if (input.role == Role::Accumulator) continue;
       ATTACCA_TRY(access, evaluate_access(input.access, symbols));
+      if (!input.rows) continue;
+      ATTACCA_TRY(rows, measure_rows(*input.rows, symbols));
     }
     for (size_t i = 0; i < epilogue_.outputs.size(); ++i) {
       Strides& access = sizes->outputs.emplace_back();
       access.strides = ir::contiguous_strides(sizes->domain);
+      ATTACCA_TRY_VOID(measure_added(epilogue_.outputs[i], symbols, *sizes));
       if (!is_store(i)) continue;
       ATTACCA_TRY(access, evaluate_access(epilogue_.outputs[i].access, symbols));
     }
@@ -97,14 +117,16 @@ class EpilogueRegion : public Executable {
 
   Status run(RunState& state, const Sizes* measured) const override {
     const auto& sizes = static_cast<const RegionSizes&>(*measured);
+    ATTACCA_TRY(const ChosenRows rows, choose_rows(state, sizes));
     ATTACCA_TRY(std::vector<Tensor> results, make_results(state, sizes));
     ATTACCA_TRY(std::vector<Tensor> stored, make_stored(state, sizes, results));
-    const BoundEpilogue bound(epilogue_, program_, sizes.domain, bind_inputs(state, sizes),
+    const BoundEpilogue bound(epilogue_, program_, sizes.domain, bind_inputs(state, sizes, rows),
                               bind_outputs(sizes, stored));
     if (products_.empty())
       run_pointwise(bound, state.threads);
     else
       ATTACCA_TRY_VOID(run_gemms(bound, state, sizes));
+    add_rows_of(state, sizes, rows, stored, results);
     finish_reductions(state, stored, results);
     for (size_t i = 0; i < results.size(); ++i)
       state.values[epilogue_.outputs[i].result.id] = std::move(results[i]);
@@ -114,6 +136,37 @@ class EpilogueRegion : public Executable {
  private:
   bool is_store(size_t output) const {
     return epilogue_.outputs[output].kind == epilogue::OutputKind::Store;
+  }
+
+  static Status measure_added(const epilogue::Output& output, const ir::SymbolValues& symbols,
+                              RegionSizes& sizes) {
+    RowSizes& rows = sizes.output_rows.emplace_back();
+    Strides& base = sizes.bases.emplace_back();
+    if (!output.rows) return {};
+    ATTACCA_TRY(rows, measure_rows(*output.rows, symbols));
+    ATTACCA_TRY(base, evaluate_access(output.base_access, symbols));
+    return {};
+  }
+
+  Result<ChosenRows> choose_rows(const RunState& state, const RegionSizes& sizes) const {
+    ChosenRows chosen;
+    const int64_t count = sizes.domain[sizes.domain.size() - 2];
+    const auto choose = [&](const std::optional<epilogue::RowIndex>& index, const RowSizes& rows,
+                            ir::Op op, const std::string& name) -> Result<std::vector<int64_t>> {
+      if (!index) return std::vector<int64_t>();
+      return rows_of(state.values[index->source.id], rows, count, op, name);
+    };
+    for (size_t i = 0; i < sizes.inputs.size(); ++i) {
+      ATTACCA_TRY(
+          chosen.inputs.emplace_back(),
+          choose(epilogue_.inputs[i].rows, sizes.input_rows[i], ir::Op::Gather, input_indices_[i]));
+    }
+    for (size_t i = 0; i < sizes.outputs.size(); ++i) {
+      ATTACCA_TRY(chosen.outputs.emplace_back(),
+                  choose(epilogue_.outputs[i].rows, sizes.output_rows[i], ir::Op::ScatterAdd,
+                         output_indices_[i]));
+    }
+    return chosen;
   }
 
   Result<std::vector<Tensor>> make_results(RunState& state, const RegionSizes& sizes) const {
@@ -170,7 +223,8 @@ class EpilogueRegion : public Executable {
     return same;
   }
 
-  std::vector<BoundAccess> bind_inputs(RunState& state, const RegionSizes& sizes) const {
+  std::vector<BoundAccess> bind_inputs(RunState& state, const RegionSizes& sizes,
+                                       const ChosenRows& rows) const {
     std::vector<BoundAccess> bound;
     for (size_t i = 0; i < sizes.inputs.size(); ++i) {
       const epilogue::Input& input = epilogue_.inputs[i];
@@ -179,7 +233,7 @@ class EpilogueRegion : public Executable {
           input.role == Role::Accumulator
               ? nullptr
               : state.values[input.source.id].data() + access.offset * ir::size_of(input.dtype);
-      bound.push_back({data, access.strides});
+      bound.push_back({data, access.strides, input.rows ? rows.inputs[i].data() : nullptr});
     }
     return bound;
   }
@@ -190,19 +244,39 @@ class EpilogueRegion : public Executable {
     for (size_t i = 0; i < stored.size(); ++i) {
       const Strides& access = sizes.outputs[i];
       if (whole_of(i, sizes) != i) {
-        bound.push_back({nullptr, access.strides});
+        bound.push_back({nullptr, access.strides, nullptr});
         continue;
       }
-      bound.push_back(
-          {stored[i].data() + access.offset * ir::size_of(stored[i].dtype()), access.strides});
+      bound.push_back({stored[i].data() + access.offset * ir::size_of(stored[i].dtype()),
+                       access.strides, nullptr});
     }
     return bound;
+  }
+
+  void add_rows_of(RunState& state, const RegionSizes& sizes, const ChosenRows& rows,
+                   const std::vector<Tensor>& stored, std::vector<Tensor>& results) const {
+    for (size_t i = 0; i < results.size(); ++i) {
+      const epilogue::Output& output = epilogue_.outputs[i];
+      if (!output.rows) continue;
+      const Strides& access = sizes.bases[i];
+      const std::vector<int64_t>& shape = sizes.results[i];
+      const std::byte* base = state.values[output.base.id].data();
+      const MatrixView to{base + access.offset * ir::size_of(output.dtype),
+                          output.dtype,
+                          shape[0],
+                          shape[1],
+                          access.strides[0],
+                          access.strides[1]};
+      const MatrixView updates{stored[i].data(), stored[i].dtype(), sizes.domain[0],
+                               sizes.domain[1],  sizes.domain[1],   1};
+      add_rows(to, updates, rows.outputs[i], results[i].data(), mode_, state.threads);
+    }
   }
 
   void finish_reductions(RunState& state, const std::vector<Tensor>& stored,
                          std::vector<Tensor>& results) const {
     for (size_t i = 0; i < results.size(); ++i) {
-      if (is_store(i)) continue;
+      if (is_store(i) || epilogue_.outputs[i].rows) continue;
       const epilogue::Output& output = epilogue_.outputs[i];
       std::vector<bool> reduced;
       for (const ir::Dim& stride : output.access.strides) reduced.push_back(stride.is(0));
@@ -326,6 +400,7 @@ class EpilogueRegion : public Executable {
   const epilogue::Epilogue& epilogue_;
   const ChunkProgram program_;
   std::vector<ir::Shape> result_shapes_;
+  std::vector<std::string> input_indices_, output_indices_;  // names, where an index is read
   std::vector<bool> leaves_;  // of each output: whether it is the graph's
   Products products_;
 };

@@ -73,8 +73,10 @@ struct BoundEpilogue::Stream {
   Kernel convert = nullptr;                   // load or store; nullptr: used in place
   std::byte* lanes = nullptr;                 // converted values: of a chunk, or of the whole tile
   bool whole_tile = false;                    // rows are alike: converted once a tile
+  const int64_t* rows = nullptr;              // of the tensor, if not those of the tile
 
   std::byte* at(int64_t row, int64_t column) const {
+    if (rows) row = rows[row];
     return tile + (row * row_stride + column * column_stride) * ir::size_of(dtype);
   }
 };
@@ -141,7 +143,7 @@ class BoundEpilogue::Walk {
 
   // Whether the elements of a chunk follow each other in memory.
   bool is_dense(const Stream& s) const {
-    return s.column_stride == 1 && (together_ == 1 || s.row_stride == columns_);
+    return s.column_stride == 1 && (together_ == 1 || (s.row_stride == columns_ && !s.rows));
   }
 
   void reserve(ChunkScratch& scratch) {
@@ -232,7 +234,8 @@ class BoundEpilogue::Walk {
     s.dtype = dtype;
     int64_t offset = 0;
     for (size_t axis = 0; axis < origin.size(); ++axis)
-      offset += origin[axis] * access.strides[axis];
+      if (!access.rows || axis + 2 != origin.size()) offset += origin[axis] * access.strides[axis];
+    if (access.rows) s.rows = access.rows + origin[origin.size() - 2];
     s.tile = access.base + offset * ir::size_of(dtype);
     s.row_stride = access.strides[origin.size() - 2];
     s.column_stride = access.strides[origin.size() - 1];

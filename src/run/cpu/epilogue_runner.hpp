@@ -23,6 +23,8 @@ struct Tile {
 struct BoundAccess {
   std::byte* base = nullptr;
   std::vector<int64_t> strides;  // one a domain axis
+  // Set: the row of the tensor for each row of the domain.
+  const int64_t* rows = nullptr;
 };
 
 // The tile's accumulators, from (row0, column0) on.

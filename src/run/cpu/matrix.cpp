@@ -1,10 +1,12 @@
 #include "run/cpu/matrix.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
+#include "ir/interpret/mxfp4.hpp"
 #include "run/cpu/kernels/kernel.hpp"
 #include "run/cpu/kernels/transpose.hpp"
 #include "support/check.hpp"
@@ -100,6 +102,23 @@ void copy_dense(const MatrixView& view, DType target, std::byte* to) {
   rows.reserve(static_cast<size_t>(view.rows) * count * ir::size_of(view.dtype));
   copy_elements(view, rows.data());
   convert(view.dtype, target, rows.data(), view.rows * count, to);
+}
+
+void widen_mxfp4(const std::byte* codes, const std::byte* scales, int64_t count, std::byte* to) {
+  auto* out = reinterpret_cast<uint16_t*>(to);
+  for (int64_t block = 0; block < count / ir::kMxFp4Block; ++block) {
+    uint16_t values[16];  // of each code; bf16 is the upper half of f32, and nothing is lost
+    for (int64_t code = 0; code < 16; ++code) {
+      const auto value =
+          static_cast<float>(ir::mxfp4_value(code, static_cast<int64_t>(scales[block])));
+      values[code] = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+    }
+    for (int64_t i = 0; i < ir::kMxFp4Block / 2; ++i) {
+      const auto byte = static_cast<uint8_t>(*codes++);
+      *out++ = values[byte & 15];
+      *out++ = values[byte >> 4];
+    }
+  }
 }
 
 void AlignedBuffer::Free::operator()(std::byte* p) const {

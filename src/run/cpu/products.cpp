@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ir/interpret/groups.hpp"
+#include "ir/interpret/mxfp4.hpp"
 #include "run/cpu/thread_pool.hpp"
 
 namespace attacca::run {
@@ -82,7 +83,31 @@ bool is_read(const std::optional<Groups>& groups, int64_t index, bool alone) {
   return groups->ends[group] > groups->begin(group);
 }
 
-std::shared_ptr<const PackedBatch> pack(const Product& product, const Operand& b, int threads,
+// The memory of B: of weights in MXFP4, their codes and scales.
+struct Weights {
+  Tensor data, mxfp4_scales;
+};
+
+// Of weights in MXFP4: each matrix of B is widened, then packed.
+void pack_widened(PackedBatch& packed, const Operand& b, int64_t offset, const Weights& weights,
+                  int threads, const std::optional<Groups>& groups) {
+  const auto count = static_cast<int64_t>(packed.matrices.size());
+  const int64_t each = weights.mxfp4_scales.size() * ir::kMxFp4Block / std::max<int64_t>(count, 1);
+  ThreadPool::shared().run(worth(threads, count * each, kWorthPacking), count, [&](int64_t i) {
+    if (!is_read(groups, i, count == 1)) return;
+    thread_local AlignedBuffer buffer;
+    std::byte* wide = buffer.reserve(static_cast<size_t>(each * ir::size_of(b.dtype)));
+    widen_mxfp4(weights.data.data() + i * each / 2,
+                weights.mxfp4_scales.data() + i * each / ir::kMxFp4Block, each, wide);
+    PackedMatrix& matrix = packed.matrices[static_cast<size_t>(i)];
+    const MatrixView view{wide + offset, b.dtype, b.rows, b.columns, b.row_stride, b.column_stride};
+    for (int64_t block = 0; block < matrix.blocks(); ++block) matrix.pack_block(view, block);
+  });
+}
+
+// `offset`: of B's first element in its memory.
+std::shared_ptr<const PackedBatch> pack(const Product& product, const Operand& b, int64_t offset,
+                                        const Weights& weights, int threads,
                                         const std::optional<Groups>& groups = {}) {
   auto packed = std::make_shared<PackedBatch>();
   Operand distinct = b;
@@ -93,6 +118,11 @@ std::shared_ptr<const PackedBatch> pack(const Product& product, const Operand& b
   for (int64_t i = 0; i < count; ++i)
     packed->matrices.emplace_back(product.kind, b.rows, b.columns);
   if (count == 0) return packed;
+  if (product.gemm->b.mxfp4_scales) {
+    pack_widened(*packed, b, offset, weights, threads, groups);
+    return packed;
+  }
+  distinct = at(std::move(distinct), weights.data, offset);
   const int64_t blocks = packed->matrices[0].blocks();
   const int wanted = worth(threads, count * b.rows * b.columns, kWorthPacking);
   ThreadPool::shared().run(wanted, count * blocks, [&](int64_t task) {
@@ -104,6 +134,7 @@ std::shared_ptr<const PackedBatch> pack(const Product& product, const Operand& b
 
 // A as dense rows of the multiplied type; copied unless it has that form.
 Status copy_a(const Product& product, const RunState& state, PreparedProduct& result) {
+  if (result.rows) return {};  // tile by tile
   Operand& a = result.a;
   const ir::DType wanted = a_dtype(product.kind);
   const bool dense = a.dtype == wanted && (a.column_stride == 1 || a.columns <= 1) &&
@@ -134,22 +165,40 @@ Status copy_a(const Product& product, const RunState& state, PreparedProduct& re
   return {};
 }
 
+Weights weights_of(const fuse::Gemm& gemm, const std::vector<Tensor>& values) {
+  Weights weights{values[gemm.b.source.id], {}};
+  if (gemm.b.mxfp4_scales) weights.mxfp4_scales = values[gemm.b.mxfp4_scales->id];
+  return weights;
+}
+
+// The rows of A that an index names.
+Status choose_rows(const Product& product, const ProductSizes& sizes, const RunState& state,
+                   PreparedProduct& result) {
+  const auto& rows = product.gemm->a.rows;
+  if (!rows) return {};
+  ATTACCA_TRY(std::vector<int64_t> chosen, rows_of(state.values[rows->source.id], sizes.rows,
+                                                   sizes.a.rows, ir::Op::Gather, product.index));
+  result.rows = std::make_shared<const std::vector<int64_t>>(std::move(chosen));
+  return {};
+}
+
 Result<PreparedProduct> prepare_one(const Product& product, const ProductSizes& sizes,
                                     RunState& state, const std::optional<Groups>& groups,
                                     const std::vector<PreparedProduct>& before) {
   PreparedProduct result;
   result.product = &product;
   result.sizes = &sizes;
-  const Tensor& b = state.values[product.gemm->b.source.id];
+  const Weights weights = weights_of(*product.gemm, state.values);
+  ATTACCA_TRY_VOID(choose_rows(product, sizes, state, result));
   if (sizes.small) {
     result.a = at(sizes.a, state.values[product.gemm->a.source.id], sizes.a_offset);
-    result.b = at(sizes.b, b, sizes.b_offset);
+    result.b = at(sizes.b, weights.data, sizes.b_offset);
   } else {
     const auto sibling =
         std::find_if(before.begin(), before.end(), [&](const PreparedProduct& other) {
           const fuse::GemmOperand &a = other.product->gemm->a, &mine = product.gemm->a;
           return !other.sizes->small && other.product->kind == product.kind &&
-                 a.source == mine.source && a.access == mine.access;
+                 a.source == mine.source && a.access == mine.access && a.rows == mine.rows;
         });
     if (sibling != before.end()) {
       result.a = sibling->a;
@@ -160,7 +209,7 @@ Result<PreparedProduct> prepare_one(const Product& product, const ProductSizes& 
     }
     result.packed = product.packed;
     if (!result.packed)
-      result.packed = pack(product, at(sizes.b, b, sizes.b_offset), state.threads, groups);
+      result.packed = pack(product, sizes.b, sizes.b_offset, weights, state.threads, groups);
   }
   if (state.accumulators) {
     ATTACCA_TRY(result.collected, accumulators_of(*product.gemm, state));
@@ -183,12 +232,14 @@ void collect(const PreparedProduct& each, const Tile& tile, const std::byte* fro
 
 }  // namespace
 
-Products::Products(const fuse::Region& region, Panels panels) : domain_(region.epilogue.domain) {
+Products::Products(const ir::Graph& graph, const fuse::Region& region, Panels panels)
+    : domain_(region.epilogue.domain) {
   for (const epilogue::Input& input : region.epilogue.inputs) {
     if (input.role != epilogue::Role::Accumulator) continue;
     const fuse::Gemm& gemm = region.gemms[input.gemm];
     products_.push_back({&gemm, input.column_offset, input.column_step,
-                         choose_gemm(gemm.a.dtype, gemm.b.dtype, gemm.accumulator), panels});
+                         choose_gemm(gemm.a.dtype, gemm.b.dtype, gemm.accumulator), panels, nullptr,
+                         gemm.a.rows ? epilogue::display_name(graph, gemm.a.rows->source) : ""});
   }
 }
 
@@ -222,9 +273,13 @@ void PackedWeights::add(const PackedRequest& request, Tensor source,
 Status Products::pack_known(const KnownValues& known, PackedWeights* shared, int threads) {
   for (Product& product : products_) {
     const fuse::GemmOperand& from = product.gemm->b;
-    const Tensor& b = known[from.source.id];
+    const Weights weights = weights_of(*product.gemm, known);
+    const Tensor& b = weights.data;
+    const bool widens = from.mxfp4_scales.has_value();
     const auto columns = domain_.back().maybe_value();
-    if (b.data() == nullptr || !columns || !product.gemm->k.is_static()) continue;
+    if (b.data() == nullptr || (widens && weights.mxfp4_scales.data() == nullptr) || !columns ||
+        !product.gemm->k.is_static())
+      continue;
     std::vector<int64_t> batch;
     const ir::Shape matrices = b_batch(*product.gemm);
     for (size_t axis = 0; axis < matrices.size(); ++axis)
@@ -233,12 +288,12 @@ Status Products::pack_known(const KnownValues& known, PackedWeights* shared, int
     if (std::count(batch.begin(), batch.end(), -1)) continue;
     int64_t offset = 0;
     ATTACCA_TRY(Operand operand, b_operand(product, std::move(batch), *columns, {}, offset));
-    operand = at(std::move(operand), b, offset);
-    const PackedRequest request{product.kind, operand};
-    if (shared != nullptr) product.packed = shared->find(request);
+    const PackedRequest request{product.kind, at(operand, b, offset)};
+    const bool shares = shared != nullptr && !widens;
+    if (shares) product.packed = shared->find(request);
     if (product.packed) continue;
-    product.packed = pack(product, operand, threads);
-    if (shared != nullptr) shared->add(request, b, product.packed);
+    product.packed = pack(product, operand, offset, weights, threads);
+    if (shares) shared->add(request, b, product.packed);
   }
   return {};
 }
@@ -261,8 +316,11 @@ Result<std::vector<ProductSizes>> Products::measure(const SymbolValues& symbols,
     ATTACCA_TRY(sizes.b,
                 b_operand(product, std::move(batch), domain.back(), symbols, sizes.b_offset));
     ATTACCA_TRY(sizes.column_offset, product.column_offset.evaluate(symbols));
+    if (gemm.a.rows) {
+      ATTACCA_TRY(sizes.rows, measure_rows(*gemm.a.rows, symbols));
+    }
     // Which products are small depends on the rows.
-    sizes.small = !product.packed && product.panels != Panels::Fixed &&
+    sizes.small = !product.packed && !gemm.b.mxfp4_scales && product.panels != Panels::Fixed &&
                   static_cast<double>(product_of(domain)) * static_cast<double>(sizes.a.columns) <=
                       static_cast<double>(kSmall);
     all.push_back(std::move(sizes));
@@ -290,21 +348,35 @@ Result<std::vector<PreparedProduct>> Products::prepare(RunState& state,
   return prepared;
 }
 
+MatrixView PreparedProduct::rows_of(const Tile& tile) const {
+  const MatrixView all = a.at(tile.batch);
+  if (!rows) return all.part(tile.row0, tile.row1, 0, a.columns);
+  thread_local AlignedBuffer copies;
+  const ir::DType dtype = sizes->small ? a.dtype : a_dtype(product->kind);
+  const int64_t count = tile.row1 - tile.row0, bytes = a.columns * ir::size_of(dtype);
+  std::byte* to = copies.reserve(static_cast<size_t>(count * bytes));
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = (*rows)[static_cast<size_t>(tile.row0 + i)];
+    copy_dense(all.part(row, row + 1, 0, a.columns), dtype, to + i * bytes);
+  }
+  return {to, dtype, count, a.columns, a.columns, 1};
+}
+
 void PreparedProduct::multiply(const Tile& tile, int64_t block, int64_t group,
                                const std::vector<int64_t>& domain, std::byte* accumulators) const {
-  const MatrixView rows = a.at(tile.batch).part(tile.row0, tile.row1, 0, a.columns);
   const bool grouped = product->gemm->groups.has_value();
   const int64_t matrix = grouped ? group : tile.batch;
+  const MatrixView part = matrix == Groups::kNone ? MatrixView() : rows_of(tile);
   if (matrix == Groups::kNone) {
     const int64_t count = (tile.row1 - tile.row0) * (tile.column1 - tile.column0);
     std::memset(accumulators, 0,
                 static_cast<size_t>(count * ir::size_of(accumulator_dtype(product->kind))));
   } else if (sizes->small) {
-    multiply_small(product->kind, rows, b.at(matrix).part(0, b.rows, tile.column0, tile.column1),
+    multiply_small(product->kind, part, b.at(matrix).part(0, b.rows, tile.column0, tile.column1),
                    accumulators);
   } else {
     packed->of(matrix, grouped ? sizes->b.batch : domain)
-        .multiply(rows.data, rows.rows, block, accumulators, product->panels);
+        .multiply(part.data, part.rows, block, accumulators, product->panels);
   }
   if (collected) collect(*this, tile, accumulators);
 }

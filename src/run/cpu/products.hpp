@@ -10,6 +10,7 @@
 #include "run/cpu/epilogue_runner.hpp"
 #include "run/cpu/executable.hpp"
 #include "run/cpu/gemm.hpp"
+#include "run/cpu/indexed.hpp"
 #include "run/cpu/packed_weights.hpp"
 #include "run/shared/access.hpp"
 
@@ -73,6 +74,7 @@ struct Product {
   GemmKind kind = GemmKind::F32;
   Panels panels = Panels::AsTheyAre;
   std::shared_ptr<const PackedBatch> packed = nullptr;  // where B is known
+  std::string index = {};  // the name of what chooses A's rows, if that is set
 };
 
 // A product's operands for certain values of the symbols, without addresses.
@@ -82,6 +84,7 @@ struct ProductSizes {
   int64_t column_offset = 0;
   bool small = false;  // multiplying takes less time than packing B
   Strides offsets;     // of a grouped product
+  RowSizes rows;       // of an A whose rows are read by an index
 };
 
 // The rows of a grouped product's groups; those from the last group's end on belong to none.
@@ -98,6 +101,9 @@ struct PreparedProduct {
   const ProductSizes* sizes = nullptr;
   Operand a;         // dense rows of the type multiplied, unless it is small
   ir::Tensor own_a;  // where they were copied
+  // Set: A's row for each row of the domain. A is then as it is in memory, and its tiles are
+  // copied.
+  std::shared_ptr<const std::vector<int64_t>> rows;
   std::shared_ptr<const PackedBatch> packed;
   Operand b;                        // of small products, whose B is not packed
   ir::Tensor* collected = nullptr;  // the GEMM's accumulators, wanted whole
@@ -106,12 +112,16 @@ struct PreparedProduct {
   // product, the one of all rows of the tile.
   void multiply(const Tile& tile, int64_t block, int64_t group, const std::vector<int64_t>& domain,
                 std::byte* accumulators) const;
+
+ private:
+  // The tile's rows of A, of the type multiplied.
+  MatrixView rows_of(const Tile& tile) const;
 };
 
 class Products {
  public:
   // The region must outlive this.
-  Products(const fuse::Region& region, Panels panels);
+  Products(const ir::Graph& graph, const fuse::Region& region, Panels panels);
 
   bool empty() const { return products_.empty(); }
   size_t size() const { return products_.size(); }

@@ -9,9 +9,11 @@
 #include "fuse/views.hpp"
 #include "ir/interpret/array.hpp"
 #include "ir/interpret/interpreter.hpp"
+#include "ir/interpret/mxfp4.hpp"
 #include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
 #include "run/cpu/executable.hpp"
+#include "run/cpu/indexed.hpp"
 #include "run/cpu/matrix.hpp"
 #include "run/cpu/reduce.hpp"
 #include "run/cpu/thread_pool.hpp"
@@ -104,6 +106,13 @@ class SingleOp : public Executable {
         return gather(x, *operands[1], result, state.threads);
       case Op::Unpack:
         return unpack(x, result);
+      case Op::MxFp4:
+        widen(x, *operands[1], result, state.threads);
+        return {};
+      case Op::ScatterAdd:
+        if (!ir::is_float(result.dtype()) || result.dtype() == ir::DType::F64)
+          return interpret_alone(operands, result, state);
+        return scatter_add(operands, result, state.threads);
       default:
         return interpret_alone(operands, result, state);
     }
@@ -171,6 +180,31 @@ class SingleOp : public Executable {
       }
     });
     return {};
+  }
+
+  Status scatter_add(const std::vector<const Tensor*>& operands, Tensor& result,
+                     int threads) const {
+    const Tensor &index = *operands[1], &updates = *operands[2];
+    const int64_t extent = result.shape()[0], columns = count_of(result.shape(), 1);
+    ATTACCA_TRY(const std::vector<int64_t> rows,
+                rows_of(index, {{0, {1}}, extent}, index.size(), Op::ScatterAdd, place()));
+    const auto matrix = [&](const Tensor& of, int64_t count) {
+      return MatrixView{of.data(), of.dtype(), count, columns, columns, 1};
+    };
+    add_rows(matrix(*operands[0], extent), matrix(updates, index.size()), rows, result.data(),
+             mode_, threads);
+    return {};
+  }
+
+  static void widen(const Tensor& codes, const Tensor& scales, Tensor& result, int threads) {
+    constexpr int64_t kTogether = 1024;  // blocks
+    const int64_t blocks = scales.size(), tasks = (blocks + kTogether - 1) / kTogether;
+    ThreadPool::shared().run(worth(threads, result.size(), kWorthCopying), tasks, [&](int64_t i) {
+      const int64_t first = i * kTogether, count = std::min(kTogether, blocks - first);
+      const int64_t weights = first * ir::kMxFp4Block;
+      widen_mxfp4(codes.data() + weights / 2, scales.data() + first, count * ir::kMxFp4Block,
+                  result.data() + weights * ir::size_of(result.dtype()));
+    });
   }
 
   Status count_up(Tensor& result, const RunState& state) const {

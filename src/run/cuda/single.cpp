@@ -163,6 +163,66 @@ Result<CudaStep> make_scatter(const StepContext& context, const ir::Node& node,
   return step;
 }
 
+// In f32 for narrower floats, unless each sum is rounded.
+Result<CudaStep> make_scatter_add(const StepContext& context, const ir::Node& node,
+                                  const std::string& where) {
+  const ir::Type& from = context.graph().type(node.operands[0]);
+  ATTACCA_TRY(const launch::DeviceType index_type,
+              launch::device_type(context.graph().type(node.operands[1]).dtype));
+  ATTACCA_TRY(const launch::DeviceType type, launch::device_type(from.dtype));
+  for (const ir::Value operand : node.operands)
+    if (!context.graph().type(operand).strides.empty())
+      return fail("scatter_add with a strided input has no kernel on this device", where,
+                  "declare the input dense");
+  const bool wide = from.dtype == ir::DType::F64, eager = context.mode() == ir::Mode::Eager;
+  const std::string round = type.real && eager ? "ELEMENT::load(ELEMENT::store(X))" : "(X)";
+  const std::string source = fmt::format(
+      "#define SCATTER_ADD\n#define ELEMENT {}\n#define INDEX {}\n#define SUM {}\n"
+      "#define ROUND(X) {}\n{}",
+      type.name, index_type.name,
+      !type.real ? "s64"
+      : wide     ? "double"
+                 : "float",
+      round, kSingleSource);
+  ATTACCA_TRY(const SourceKernel link,
+              SourceKernel::make(context.toolbox(), "attacca_scatter_links", source));
+  ATTACCA_TRY(const SourceKernel add,
+              SourceKernel::make(context.toolbox(), "attacca_scatter_add", source));
+  ATTACCA_TRY(const std::vector<int64_t> extents, evaluate(from.shape, context.symbols));
+  ATTACCA_TRY(const std::vector<int64_t> chosen,
+              evaluate(context.graph().type(node.operands[1]).shape, context.symbols));
+  const int64_t rows = extents[0], indices = count_of(chosen), total = count_of(extents),
+                inner = rows == 0 ? 0 : total / rows;
+  CudaStep step;
+  step.workspace_bytes = static_cast<size_t>(rows + indices) * sizeof(int64_t);
+  step.launch = [=](const Addresses& at, void* links, gpu::StreamHandle stream) -> Status {
+    if (total == 0) return {};
+    ATTACCA_TRY_VOID(link.launch({blocks_for(link, rows + indices), 1, 1}, stream, at.inputs[1],
+                                 links, rows, indices));
+    return add.launch({blocks_for(add, total), 1, 1}, stream, at.inputs[0], at.inputs[2], links,
+                      at.outputs[0], rows, inner);
+  };
+  return step;
+}
+
+Result<StepLaunch> make_mxfp4(const StepContext& context, const ir::Node& node,
+                              const std::string& where) {
+  for (const ir::Value operand : node.operands)
+    if (!context.graph().type(operand).strides.empty())
+      return fail("mxfp4 of a strided input has no kernel on this device", where,
+                  "declare the input dense");
+  ATTACCA_TRY(const SourceKernel kernel,
+              SourceKernel::make(context.toolbox(), "attacca_mxfp4",
+                                 std::string("#define MXFP4\n") + kSingleSource));
+  ATTACCA_TRY(const std::vector<int64_t> shape, evaluate(node.type.shape, context.symbols));
+  const int64_t count = count_of(shape);
+  return [=](const Addresses& at, void*, gpu::StreamHandle stream) -> Status {
+    if (count == 0) return {};
+    return kernel.launch({blocks_for(kernel, count), 1, 1}, stream, at.inputs[0], at.inputs[1],
+                         at.outputs[0], count);
+  };
+}
+
 Result<StepLaunch> make_argsort(const StepContext& context, const ir::Node& node) {
   const ir::Type& from = context.graph().type(node.operands[0]);
   ATTACCA_TRY(const launch::DeviceType type, launch::device_type(from.dtype));
@@ -248,6 +308,12 @@ Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
     ATTACCA_TRY(CudaStep made, make_scatter(context, node, where));
     step.launch = std::move(made.launch);
     step.workspace_bytes = made.workspace_bytes;
+  } else if (node.op == ir::Op::ScatterAdd) {
+    ATTACCA_TRY(CudaStep made, make_scatter_add(context, node, where));
+    step.launch = std::move(made.launch);
+    step.workspace_bytes = made.workspace_bytes;
+  } else if (node.op == ir::Op::MxFp4) {
+    ATTACCA_TRY(step.launch, make_mxfp4(context, node, where));
   } else if (node.op == ir::Op::GroupedMatMul) {
     ATTACCA_TRY(step.launch, make_grouped_product(context, node));
   } else if (node.op == ir::Op::Argsort) {

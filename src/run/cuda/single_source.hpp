@@ -1,5 +1,6 @@
-// CUDA C++ of the ops that are kernels of their own: reductions, gather, scatter, argsort
-// and arange. The host says the dtypes and the op by macros that stand in front.
+// CUDA C++ of the ops that are kernels of their own: reductions, gather, scatter,
+// scatter_add, mxfp4, argsort and arange. The host says the dtypes and the op by macros that stand
+// in front.
 #pragma once
 
 namespace attacca::run {
@@ -119,6 +120,54 @@ attacca_scatter(const ELEMENT* from, const ELEMENT* updates, const unsigned long
   for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < rows * inner; at += gridDim.x * 256ll) {
     const s64 source = last[at / inner];
     to[at] = source == 0 ? from[at] : updates[(source - 1) * inner + at % inner];
+  }
+}
+#endif
+
+#ifdef SCATTER_ADD
+__device__ s64 row_of(const INDEX::Memory* index, s64 i, s64 rows) {
+  const s64 row = INDEX::load(index[i]);
+  return row < 0 ? row + rows : row;
+}
+
+// links[row]: the first i for which index[i] is the row; links[rows + i]: the next such i after i.
+// -1: none. An index outside the axis is in no list.
+extern "C" __global__ void __launch_bounds__(256)
+attacca_scatter_links(const INDEX::Memory* index, s64* links, s64 rows, s64 indices) {
+  for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < rows + indices; at += gridDim.x * 256ll) {
+    const s64 row = at < rows ? at : row_of(index, at - rows, rows);
+    s64 next = at < rows ? 0 : at - rows + 1;
+    while (next < indices && row_of(index, next, rows) != row) ++next;
+    links[at] = next < indices ? next : -1;
+  }
+}
+
+// to[row, inner] = from[row, inner] and the updates of the row's list, added one by one.
+extern "C" __global__ void __launch_bounds__(256)
+attacca_scatter_add(const ELEMENT::Memory* from, const ELEMENT::Memory* updates, const s64* links,
+                    ELEMENT::Memory* to, s64 rows, s64 inner) {
+  for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < rows * inner; at += gridDim.x * 256ll) {
+    SUM sum = ELEMENT::load(from[at]);
+    for (s64 i = links[at / inner]; i >= 0; i = links[rows + i])
+      sum = ROUND((SUM)(sum + (SUM)ELEMENT::load(updates[i * inner + at % inner])));
+    to[at] = ELEMENT::store(sum);
+  }
+}
+#endif
+
+#ifdef MXFP4
+// Two codes of 4 bits a byte, the first in its lower half, and a power of two for 32 of them.
+extern "C" __global__ void __launch_bounds__(256)
+attacca_mxfp4(const u8* codes, const u8* scales, u16* to, s64 count) {
+  for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < count; at += gridDim.x * 256ll) {
+    const unsigned code = codes[at / 2] >> (at % 2 * 4) & 15u, scale = scales[at / 32];
+    const unsigned size = code & 7u, exponent = size >> 1;
+    // Halves: 0 1 2 3 4 6 8 12.
+    const unsigned halves = exponent == 0 ? size & 1u : (2u | (size & 1u)) << (exponent - 1);
+    // 2^(scale - 128) as an f32, which is subnormal for the two smallest.
+    const unsigned power = scale < 2u ? 0x00200000u << scale : (scale - 1u) << 23;
+    const float value = (float)halves * __uint_as_float(power);
+    to[at] = scale == 255u ? (u16)0x7fffu : BF16::store(code & 8u ? -value : value);
   }
 }
 #endif

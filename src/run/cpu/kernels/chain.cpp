@@ -72,7 +72,7 @@ class Matcher {
     const epilogue::Input& in = input(value);
     if (in.role == Role::Accumulator)
       return in.dtype == DType::F32 && lane_of(in.rounded) == Lane::F32;
-    return in.role == Role::Full && is_plain(in.dtype);
+    return in.role == Role::Full && is_plain(in.dtype) && !in.rows;
   }
   bool is_bias(int value) const {
     return is_input(value) && input(value).role == Role::Row &&

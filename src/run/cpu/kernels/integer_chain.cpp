@@ -225,7 +225,7 @@ class IntegerMatcher {
       for (const int side : {1, 0}) {
         const int other = sum->operands[side];
         if (other >= inputs() || epilogue_.inputs[other].role != Role::Full ||
-            epilogue_.inputs[other].dtype != DType::F32)
+            epilogue_.inputs[other].rows || epilogue_.inputs[other].dtype != DType::F32)
           continue;
         if (!match_activated(sum->operands[1 - side])) return false;
         chain_.other = other;

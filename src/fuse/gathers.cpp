@@ -1,0 +1,88 @@
+// Operands that a region reads without the op that computes them: rows that a gather chooses, and
+// weights in MXFP4.
+#include "fuse/workspace.hpp"
+
+namespace attacca::fuse {
+namespace {
+
+using ir::Dim;
+using ir::Op;
+using ir::Value;
+
+// The matrix and the index of a gather of whole rows.
+std::optional<GatheredRows> rows_of(const Facts& facts, Value gather) {
+  const ir::Node& node = facts.graph[gather];
+  if (node.op != Op::Gather || node.get<ir::AxisAttrs>().axis != 0) return std::nullopt;
+  const ir::Type &from = facts.graph.type(node.operands[0]),
+                 &index = facts.graph.type(node.operands[1]);
+  if (from.shape.size() != 2 || index.shape.size() != 1) return std::nullopt;
+  for (const Value operand : node.operands)
+    if (facts.graph[facts.views[operand.id].source].literal) return std::nullopt;
+  const View &x = facts.views[node.operands[0].id], &at = facts.views[node.operands[1].id];
+  return GatheredRows{x.source, x.access, {at.source, at.access, from.shape[0]}};
+}
+
+bool is_dense(const Facts& facts, Value value, const Access& access) {
+  return access.offset.is(0) && access.strides == dense_strides(facts.graph.type(value).shape);
+}
+
+// Whether `count` columns from `first` on, `step` apart, lie in a row of `width`.
+bool is_in_row(const Dim& first, const Dim& step, const Dim& count, const Dim& width) {
+  if (first.is(0) && (step.is(0) || (step.is(1) && count == width))) return true;
+  const auto at = first.maybe_value(), by = step.maybe_value(), of = count.maybe_value(),
+             whole = width.maybe_value();
+  if (!at || !by || !of || !whole || *at < 0 || *by < 0) return false;
+  return *of <= 0 || *at + (*of - 1) * *by < *whole;
+}
+
+}  // namespace
+
+std::optional<GatheredRows> gathered_a(const Workspace& work, Value matmul) {
+  if (!work.rows || !is_product(work.graph()[matmul].op)) return std::nullopt;
+  const Value a = work.graph()[matmul].operands[0];
+  const View& view = work.facts.views[a.id];
+  const ir::Shape& shape = work.graph().type(view.source).shape;
+  if (work.graph().type(a).shape != shape || work.graph().type(matmul).shape.size() != 2 ||
+      !is_dense(work.facts, view.source, view.access))
+    return std::nullopt;
+  return rows_of(work.facts, view.source);
+}
+
+std::optional<GatheredRows> gathered_operand(const Workspace& work, const Draft& draft,
+                                             Value operand, const Frame* frame) {
+  const bool products = draft.kind == RegionKind::Gemm || draft.kind == RegionKind::GatedGemm;
+  if (!work.rows || !products || draft.frames.domain().size() != 2) return std::nullopt;
+  const View& view = work.facts.views[operand.id];
+  auto found = rows_of(work.facts, view.source);
+  if (!found) return std::nullopt;
+  const auto access = draft.frames.to_domain(frame, operand, view.access);
+  if (!access) return std::nullopt;
+  const ir::Shape& domain = draft.frames.domain();
+  const ir::Shape& shape = work.graph().type(view.source).shape;
+  const std::vector<Dim> dense = dense_strides(shape);
+  const bool each_row = domain[0] == shape[0] && access->strides[0] == dense[0];
+  if (!each_row || !is_in_row(access->offset, access->strides[1], domain[1], shape[1]))
+    return std::nullopt;
+  const Dim column = found->access.strides[1];
+  found->access.offset = found->access.offset + access->offset * column;
+  found->access.strides[1] = access->strides[1] * column;
+  return found;
+}
+
+std::optional<Value> mxfp4_weights(const Workspace& work, Value matmul) {
+  if (!work.mxfp4 || !is_product(work.graph()[matmul].op)) return std::nullopt;
+  const Value b = work.graph()[matmul].operands[1];
+  const View& view = work.facts.views[b.id];
+  const ir::Node& node = work.graph()[view.source];
+  if (node.op != Op::MxFp4 || !view.access.offset.is(0)) return std::nullopt;
+  const ir::Shape &shape = work.graph().type(b).shape, &own = node.type.shape;
+  if (shape.size() != own.size()) return std::nullopt;
+  for (const Value operand : node.operands) {
+    if (!is_dense(work.facts, operand, work.facts.views[operand.id].access)) return std::nullopt;
+  }
+  const bool grouped = work.graph()[matmul].op == Op::GroupedMatMul && own.size() == 3 &&
+                       shape[0] == own[0] && view.access.strides[0] == dense_strides(own)[0];
+  return grouped || own.size() == 2 ? std::optional(view.source) : std::nullopt;
+}
+
+}  // namespace attacca::fuse
