@@ -343,15 +343,32 @@ class CudaPlugin(unittest.TestCase):
             thread.join()
         self.assertEqual(failures, [])
         self.assertGreater(len(streams(DRIVER.calls("cuLaunch"))), 1)
-        # A session that is given up while it runs in another thread ends with that run.
-        gone = session(cases[0])
-        threads = [threading.Thread(target=gone.run, args=(None, cases[0].feeds[0]))
-                   for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        del gone
-        for thread in threads:
-            thread.join()
+
+    def test_a_session_is_given_up_while_it_runs(self) -> None:
+        model = two_regions()
+        settings = settings_of(device="cuda", policy="always")
+        settings.intra_op_num_threads = 2
+        for _ in range(5):
+            gone = onnxruntime.InferenceSession(model.data, settings)
+            done, found = threading.Event(), []
+
+            def finish(results: list[Any], _data: Any, error: str) -> None:
+                found.append((len(results), error))  # noqa: B023
+                done.set()  # noqa: B023
+
+            gone.run_async(None, model.feeds[0], finish, None)
+            del gone
+            self.assertTrue(done.wait(60))
+            self.assertEqual(found, [(1, "")])
+
+    def test_nodes_that_run_side_by_side(self) -> None:
+        settings = settings_of(device="cuda", policy="always")
+        settings.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+        settings.inter_op_num_threads = 3
+        for model in (named("convolutions"), named("ways around"), two_regions()):
+            with_us = onnxruntime.InferenceSession(model.data, settings)
+            for feeds in model.feeds * 5:
+                self.has_shapes(model, with_us.run(None, feeds), feeds)
 
     def test_a_run_per_stream_and_no_memory_shared_between_running_ones(self) -> None:
         """Two sessions that run at one time: the blocks of one are not the other's until its stream
@@ -443,6 +460,10 @@ class CudaPlugin(unittest.TestCase):
     def test_all_is_given_back(self) -> None:
         self.assertEqual(process("ends"), "0 blocks, 0 objects")
 
+    def test_a_device_that_cannot_be_opened(self) -> None:
+        self.assertRegex(process("cannot open"), "^(INVALID_ARGUMENT : Attacca: cu[A-Za-z_2]+: "
+                                                 "CUDA_ERROR_OUT_OF_MEMORY; ){10,}made$")
+
     def test_registering_opens_no_device(self) -> None:
         self.assertEqual(process("register"), "cuInit cuDriverGetVersion cuDeviceGetCount")
 
@@ -478,6 +499,22 @@ def register() -> str:
     return " ".join(DRIVER.calls())
 
 
+def cannot_open() -> str:
+    """What sessions say while each call that opens the device fails in turn."""
+    model, reasons = named("mlp"), ""
+    attacca.onnxruntime.register()
+    for call in range(100):
+        DRIVER.reset()
+        DRIVER.fail(call)
+        try:
+            session(model)
+            return reasons + "made"
+        except InvalidArgument as error:
+            reason, = re.findall(r"INVALID_ARGUMENT : Attacca: \w+: \w+", str(error))
+            reasons += reason + "; "
+    return reasons
+
+
 def no_driver() -> str:
     attacca.onnxruntime.register()
     try:
@@ -490,6 +527,6 @@ def no_driver() -> str:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--process"]:
         print({"claims": claims, "ends": ends, "register": register,
-               "no driver": no_driver}[sys.argv[2]](*sys.argv[3:]))
+               "cannot open": cannot_open, "no driver": no_driver}[sys.argv[2]](*sys.argv[3:]))
         sys.exit(0)
     sys.exit(unittest.main())
