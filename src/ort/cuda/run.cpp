@@ -38,6 +38,11 @@ struct Tensor {
   bool host = false;
 };
 
+struct Output {
+  Tensor tensor;
+  void* on_gpu = nullptr;
+};
+
 Result<Tensor> tensor_of(const OrtValue* value, const void* data, const std::string& name) {
   Tensor tensor;
   Ort::ThrowOnError(Ort::GetApi().GetTensorSizeInBytes(value, &tensor.bytes));
@@ -83,29 +88,38 @@ class Run {
       if (Status status = read(region_.inputs()[i], context_.GetInput(inputs[i]), given); !status)
         return status;
     const auto instance = region_.instance(given);
-    if (!instance) {
-      code_ = ORT_INVALID_ARGUMENT;
-      return instance.status();
-    }
-    std::vector<Tensor> results;
+    if (!instance) code_ = ORT_INVALID_ARGUMENT;
+    if (!instance) return instance.status();
+    std::vector<Output> results;
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (Status status = place(i, outputs[i], instance->output_shape(i), results); !status)
+        return status;
+    if (Status status = launch(*instance, given, results); !status) return status;
+    for (const Output& result : results)
+      if (Status status = write(result); !status) return status;
+    return {};
+  }
+
+  Status launch(const Instance& instance, const std::vector<Given>& given,
+                const std::vector<Output>& results) {
     std::vector<void*> addresses;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      auto value = context_.GetOutput(outputs[i], instance->output_shape(i));
-      auto tensor = tensor_of(value, value.GetTensorMutableRawData(), region_.outputs()[i]);
-      if (!tensor) return tensor.status();
-      auto address = tensor->host ? blocks_.allocate(tensor->bytes) : Result<void*>(tensor->data);
-      if (!address) return address.status();
-      results.push_back(*tensor);
-      addresses.push_back(*address);
-    }
-    const size_t bytes = instance->workspace_bytes();
+    for (const Output& result : results) addresses.push_back(result.on_gpu);
+    const size_t bytes = instance.workspace_bytes();
     const auto workspace = blocks_.allocate(bytes);
     if (!workspace) return workspace.status();
-    if (Status status = Region::run(*instance, given, addresses, {*workspace, bytes}, stream_);
-        !status)
-      return status;
-    for (size_t i = 0; i < results.size(); ++i)
-      if (Status status = write(results[i], addresses[i]); !status) return status;
+    return Region::run(instance, given, addresses, {*workspace, bytes}, stream_);
+  }
+
+  // ONNX Runtime's memory for an output, and a block where that is on the host.
+  Status place(size_t output, size_t index, const Shape& shape, std::vector<Output>& results) {
+    auto value = context_.GetOutput(index, shape);
+    const auto tensor =
+        tensor_of(value, value.GetTensorMutableRawData(), region_.outputs()[output]);
+    if (!tensor) return tensor.status();
+    const auto on_gpu =
+        tensor->host ? blocks_.allocate(tensor->bytes) : Result<void*>(tensor->data);
+    if (!on_gpu) return on_gpu.status();
+    results.push_back({*tensor, *on_gpu});
     return {};
   }
 
@@ -127,10 +141,11 @@ class Run {
     return {};
   }
 
-  Status write(const Tensor& result, const void* address) {
-    if (!result.host) return {};
+  Status write(const Output& output) {
+    const Tensor& tensor = output.tensor;
+    if (!tensor.host) return {};
     wait_ = true;
-    return gpu_.device().download(result.data, address, result.bytes, stream_);
+    return gpu_.device().download(tensor.data, output.on_gpu, tensor.bytes, stream_);
   }
 
   Gpu& gpu_;
