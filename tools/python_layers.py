@@ -24,6 +24,7 @@ RANKS = {
          ["_tune"],
          ["_tune_command"],
          ["_matmul"],
+         ["_grouped"],
          ["__init__"],
          ["onnxruntime", "torch"],
          ["__main__"]],

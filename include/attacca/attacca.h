@@ -199,10 +199,12 @@ ATTACCA_API attacca_status* attacca_plan_compile(const attacca_graph* graph,
  * then the operands that the epilogue names, in order; outputs of out_dtype. The epilogue's text is
  * that of `attacca emit`: "silu(acc + row(bias)) * full(res)". A gate's, "silu(acc0) * acc1", reads
  * two products of N columns: with b and b1: [N, K] ("two"), or with the halves or the alternate
- * rows of b: [2 N, K] ("halves", "rows"). acc has the product's dtype: dtype's, f32 of 8-bit
- * floats, s32 of bytes; an operand that names no dtype has acc's, f32 where that is s32. dtype
- * NULL: "bf16"; b_layout NULL: "nk"; epilogue NULL: "acc"; out_dtype NULL: acc's dtype, "bf16" of
- * 8-bit floats. */
+ * rows of b: [2 N, K] ("halves", "rows"). With "groups " in front of any of these, rows of a are
+ * sorted by group and multiplied by the matrix of their group (docs/text-format.md): b is [E, N, K]
+ * and so on, and offsets: s32[E], the ends of the groups, follow b and b1. acc has the product's
+ * dtype: dtype's, f32 of 8-bit floats, s32 of bytes; an operand that names no dtype has acc's, f32
+ * where that is s32. dtype NULL: "bf16"; b_layout NULL: "nk"; epilogue NULL: "acc"; out_dtype NULL:
+ * acc's dtype, "bf16" of 8-bit floats. */
 ATTACCA_API attacca_status* attacca_matmul_plan(const char* dtype, const char* b_layout,
                                                 const char* epilogue, const char* out_dtype,
                                                 const attacca_options* options,

@@ -552,7 +552,8 @@ class Plan {
     });
   }
   // D = epilogue(A x B): a: dtype[M, K], b: dtype[N, K] ("nk") or dtype[K, N] ("kn"), then the
-  // operands that the epilogue names: "silu(acc + row(bias)) * full(res)".
+  // operands that the epilogue names: "silu(acc + row(bias)) * full(res)". "groups nk" and so on:
+  // of a grouped product, as attacca_matmul_plan says.
   static Result<Plan> matmul(DType dtype, const std::string& b_layout, const std::string& epilogue,
                              DType out_dtype, const Options& options = {}) {
     const attacca_options given = to_c(options);

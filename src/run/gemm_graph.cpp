@@ -46,17 +46,24 @@ class Builder {
       ATTACCA_TRY(const Value b1, add_weight("b1", {n, k}));
       weights_.push_back(b1);
     }
+    if (form_.grouped) {
+      ATTACCA_TRY(offsets_, graph_.input("offsets", {DType::S32, {Dim::symbol("E")}}));
+    }
     return {};
   }
 
   Result<Value> add_weight(const std::string& name, ir::Shape shape) {
+    if (form_.grouped) shape.insert(shape.begin(), Dim::symbol("E"));
     ATTACCA_TRY(const Value b, graph_.input(name, {form_.input, std::move(shape)}));
     if (!form_.b_is_nk) return b;
     return graph_.add(Op::Transpose, {b});
   }
 
   Result<Value> product(size_t weight, DType dtype) {
-    return graph_.add(Op::MatMul, {a_, weights_[weight]}, ir::MatMulAttrs{dtype, form_.fast});
+    const ir::MatMulAttrs attrs{dtype, form_.fast};
+    if (form_.grouped)
+      return graph_.add(Op::GroupedMatMul, {a_, weights_[weight], offsets_}, attrs);
+    return graph_.add(Op::MatMul, {a_, weights_[weight]}, attrs);
   }
 
   // acc, acc0 or acc1.
@@ -119,7 +126,7 @@ class Builder {
   const GemmForm& form_;
   const epilogue::TextEpilogue& text_;
   ir::Graph graph_;
-  Value a_;
+  Value a_, offsets_;
   std::vector<Value> weights_;
   std::optional<Value> packed_;  // the product with both of a gate's weights
   std::map<Value, Value> copies_;
@@ -138,15 +145,18 @@ Status set_layout(GemmForm& form, std::string_view layout) {
                                         {"two", true, Gate::Two},
                                         {"halves", true, Gate::Halves},
                                         {"rows", true, Gate::Rows}};
+  constexpr std::string_view kGroups = "groups ";
+  const bool grouped = layout.substr(0, kGroups.size()) == kGroups;
   for (const Layout& each : kLayouts) {
-    if (each.name != layout) continue;
+    if (each.name != (grouped ? layout.substr(kGroups.size()) : layout)) continue;
+    form.grouped = grouped;
     form.b_is_nk = each.b_is_nk;
     form.gate = each.gate;
     return {};
   }
   return fail(fmt::format("unknown layout {}", layout), "b_layout",
               "nk (b: [N, K]) or kn (b: [K, N]); of a gate two (b, b1: [N, K]), halves or rows (b: "
-              "[2 N, K])");
+              "[2 N, K]); of a grouped product the same behind \"groups \"");
 }
 
 Status set_product(GemmForm& form) {

@@ -254,6 +254,20 @@ TEST(Api, MatmulPlan) {
   }
 }
 
+// Rows by the matrices of two groups, of which the last row is in neither.
+TEST(Api, GroupedMatmulPlan) {
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8}, bias = {100, 200};
+  const std::vector<float> b = {1, 0, 0, 1, 10, 0, 0, 10};  // [2, N, K]
+  const std::vector<int32_t> ends = {1, 3};
+  const auto plan = attacca::Plan::matmul(DType::F32, "groups nk", "acc + row(bias)", DType::F32);
+  ASSERT_TRUE(plan) << plan.status().text();
+  const auto instance = plan->prepare({{"M", 4}, {"N", 2}, {"K", 2}, {"E", 2}});
+  ASSERT_TRUE(instance) << instance.status().text();
+  std::vector<float> y(8);
+  ASSERT_TRUE(instance->run({x.data(), b.data(), ends.data(), bias.data()}, {y.data()}));
+  EXPECT_EQ(y, (std::vector<float>{101, 202, 130, 240, 150, 260, 100, 200}));
+}
+
 // A positive, normal 8-bit float.
 double decoded(uint8_t bits, DType dtype) {
   const int fraction = dtype == DType::F8E4M3 ? 3 : 2, bias = dtype == DType::F8E4M3 ? 7 : 15;

@@ -71,7 +71,12 @@ TEST(GemmGraph, GatesReadTwoProducts) {
             "graph gemm(a: bf16[M, K], b: bf16[2*N, K]) {\n"
             "  t0 = matmul(a, transpose(b))\n"
             "  return silu(t0[:, ::2]) * t0[:, 1::2]\n}\n");
-  for (const char* layout : {"nk", "kn", "two", "halves", "rows"}) {
+  EXPECT_EQ(with("groups two"),
+            "graph gemm(a: bf16[M, K], b: bf16[E, N, K], b1: bf16[E, N, K], offsets: s32[E]) {\n"
+            "  return silu(grouped_matmul(a, transpose(b), offsets)) * grouped_matmul(a, "
+            "transpose(b1), offsets)\n}\n");
+  for (const char* layout :
+       {"nk", "kn", "two", "halves", "rows", "groups nk", "groups kn", "groups rows"}) {
     GemmForm form;
     EXPECT_TRUE(set_layout(form, layout)) << layout;
   }

@@ -11,6 +11,7 @@ from . import _core
 from ._compile import compile, explain, load
 from ._errors import Error
 from ._explain import Explanation
+from ._grouped import grouped_matmul
 from ._layout import Tensor
 from ._matmul import matmul
 from ._pack import Packed, pack
@@ -28,5 +29,5 @@ for _function in (Fused.plan, compile, explain, export_choices, fuse, import_cho
 __version__ = _core.version()
 
 __all__ = ["Decision", "Error", "Explanation", "Fused", "Instance", "Packed", "Plan", "Tensor",
-           "Tuned", "compile", "explain", "export_choices", "fuse", "import_choices", "load",
-           "matmul", "pack", "tune"]
+           "Tuned", "compile", "explain", "export_choices", "fuse", "grouped_matmul",
+           "import_choices", "load", "matmul", "pack", "tune"]
