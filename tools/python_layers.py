@@ -44,7 +44,7 @@ RANKS = {
                      ["configurations", "regions"], ["replace", "surroundings"], ["exchanges"]],
     "torch/_parallel": [["__init__", "exchange", "ranks"], ["ops"], ["functions"]],
     "torch/_ops": [["__init__", "text_argument"], ["region", "transforms"],
-                   ["custom", "lowering", "quantized"], ["calls"]],
+                   ["custom", "lowering", "mxfp4", "quantized"], ["calls"]],
 }
 # Imports of the optional part that go upward: at the first call that needs it, and for type
 # checkers.

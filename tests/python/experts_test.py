@@ -35,11 +35,12 @@ def gate_gpt_oss(projected, alpha=1.702, limit=7.0):
 
 
 class Layer(torch.nn.Module):
-    """Experts that multiply rows sorted by expert. ``transposed``: weights are [E, K, N]."""
+    """Experts that multiply rows sorted by expert. ``transposed``: weights are [E, K, N].
+    ``direct``: tokens are gathered once, by the sorted places, as later versions write it."""
 
-    def __init__(self, gate, biased=False, transposed=False):
+    def __init__(self, gate, biased=False, transposed=False, direct=False):
         super().__init__()
-        self.gate, self.transposed = gate, transposed
+        self.gate, self.transposed, self.direct = gate, transposed, direct
         for name, columns, inner in (("up", 2 * INNER, WIDTH), ("down", WIDTH, INNER)):
             weight = torch.randn(EXPERTS, columns, inner) * inner**-0.5
             if transposed:
@@ -61,7 +62,7 @@ class Layer(torch.nn.Module):
         order = torch.argsort(experts)
         back = torch.argsort(order)
         experts = experts[order]
-        rows = hidden[token][order]
+        rows = hidden[order // count] if self.direct else hidden[token][order]
         counts = torch.histc(experts.float(), bins=EXPERTS, min=0, max=EXPERTS - 1)
         offsets = torch.cumsum(counts, dim=0, dtype=torch.int32)
         inner = self.gate(self.linear(rows, "up", experts, offsets))
@@ -115,17 +116,19 @@ class Experts(unittest.TestCase):
         self.assertLessEqual(float((got - wanted).abs().max()), float(room))
 
     def test_layers_as_transformers_writes_them(self):
-        for gate, biased, transposed in ((gate_mixtral, False, False),
-                                         (gate_gpt_oss, True, True)):
-            with self.subTest(gate=gate.__name__):
+        for gate, biased, transposed, direct in ((gate_mixtral, False, False, False),
+                                                 (gate_mixtral, False, False, True),
+                                                 (gate_gpt_oss, True, True, True)):
+            with self.subTest(gate=gate.__name__, direct=direct):
                 torch._dynamo.reset()
                 attacca.torch.reset()
-                layer = Layer(gate, biased, transposed)
+                layer = Layer(gate, biased, transposed, direct)
                 compiled = self.compiled(layer)
                 self.check(layer, routed(40), compiled)
                 kinds = self.kinds()
                 self.assertEqual(["gated gemm" in kind for kind in kinds], [True, False], kinds)
                 self.assertTrue(all("gemm over" in kind for kind in kinds), kinds)
+                self.assertRegex(kinds[0], r"= \w+\[\w+\]:bf16 @ ")  # rows by an index
 
     def test_any_number_of_tokens_without_compiling_again(self):
         layer = Layer(gate_mixtral)
@@ -134,6 +137,114 @@ class Experts(unittest.TestCase):
             with self.subTest(tokens=tokens):
                 self.check(layer, routed(tokens, experts), compiled)
         self.assertEqual(len(attacca.torch.report().graphs), 1)
+
+    def test_rows_are_gathered_and_biases_read_by_the_region(self):
+        layer = Layer(gate_gpt_oss, True, True)
+        self.check(layer, routed(40), self.compiled(layer))
+        first, second = self.kinds()
+        # Rows of rows are one gather, and the bias is that of the row's expert.
+        self.assertRegex(first, r"\[\w+\]:bf16 @ .* groups")
+        for kind in (first, second):
+            self.assertRegex(kind, r"full\(\w+\[\w+\]")
+
+    def test_rows_are_added_to_tokens(self):
+        for form in ("index_add", "index_put"):
+            with self.subTest(form):
+                torch._dynamo.reset()
+                attacca.torch.reset()
+
+                def function(x, w, offsets, token, weight, base, form=form):
+                    rows = torch._grouped_mm(x, w, offs=offsets) * weight
+                    if form == "index_add":
+                        return base.index_add(0, token, rows)
+                    return base.index_put((token,), rows, accumulate=True)
+
+                x, w = torch.randn(48, 32).bfloat16(), torch.randn(4, 32, 24).bfloat16()
+                offsets = torch.tensor([16, 16, 40, 44], dtype=torch.int32)
+                token, weight = torch.randint(0, 12, (48,)), torch.randn(48, 1).bfloat16()
+                base = torch.randn(12, 24).bfloat16()
+                got = self.compiled(function)(x, w, offsets, token, weight, base)
+                wanted, begin = base.double(), 0
+                for group, end in enumerate(offsets.tolist()):
+                    rows = x[begin:end].double() @ w[group].double() * weight[begin:end].double()
+                    wanted.index_add_(0, token[begin:end], rows)
+                    begin = end
+                self.assertLess(float((got.double() - wanted).abs().max()),
+                                0.01 * float(wanted.abs().max()))
+                kinds = self.kinds()
+                self.assertEqual(len(kinds), 1)
+                self.assertIn("scatter_add(", kinds[0])
+
+    def test_a_loop_over_experts(self):
+        """Eager transformers', where torch captures shapes that depend on data: a region for each
+        product of each expert, which gathers the expert's rows and adds them to their tokens."""
+        layer = Layer(gate_mixtral)
+
+        def loop(hidden, chosen, weights):
+            result = torch.zeros_like(hidden)
+            mask = F.one_hot(chosen, num_classes=EXPERTS).permute(2, 1, 0)
+            for expert in range(EXPERTS):
+                place, token = torch.where(mask[expert])
+                inner = gate_mixtral(F.linear(hidden[token], layer.up[expert]))
+                rows = F.linear(inner, layer.down[expert]) * weights[token, place, None]
+                result.index_add_(0, token, rows)
+            return result
+
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            self.check(layer, routed(40), self.compiled(loop))
+        kinds = self.kinds()
+        self.assertEqual(len(kinds), 2 * EXPERTS)
+        self.assertEqual(sum("gated gemm" in kind for kind in kinds), EXPERTS)
+        self.assertEqual(sum("scatter_add(" in kind for kind in kinds), EXPERTS)
+
+    def test_weights_in_mxfp4(self):
+        blocks = torch.randint(0, 256, (4, 24, 2, 16), dtype=torch.uint8)
+        scales = torch.randint(120, 130, (4, 24, 2), dtype=torch.uint8)
+        values = torch.tensor([0, .5, 1, 1.5, 2, 3, 4, 6, -0., -.5, -1, -1.5, -2, -3, -4, -6],
+                              dtype=torch.float64)
+        codes = torch.stack([blocks & 15, blocks >> 4], -1).long()
+        wanted = (values[codes].reshape(4, 24, 2, 32)
+                  * torch.exp2(scales.double() - 127).unsqueeze(-1)).reshape(4, 24, 64)
+        weights = attacca.torch.mxfp4(blocks, scales)
+        self.assertEqual(weights.dtype, torch.bfloat16)
+        self.assertTrue(torch.equal(weights.double(), wanted))
+        self.assertTrue(torch.equal(attacca.torch.mxfp4(blocks.reshape(4, 24, 32), scales),
+                                    weights))
+
+        def function(x, blocks, scales, offsets):
+            weights = attacca.torch.mxfp4(blocks, scales)
+            return F.relu(torch._grouped_mm(x, weights.transpose(-2, -1), offs=offsets))
+
+        x, offsets = torch.randn(30, 64).bfloat16(), torch.tensor([4, 4, 20, 30]).int()
+        got = self.compiled(function)(x, blocks, scales, offsets)
+        group = torch.bucketize(torch.arange(30), offsets.long(), right=True)
+        product = torch.einsum("rk,rnk->rn", x.double(), wanted[group]).relu()
+        self.assertLess(float((got.double() - product).abs().max()),
+                        0.01 * float(product.abs().max()))
+        self.assertRegex(self.kinds()[0], r"\^T:bf16 of mxfp4 by \w+, ")
+
+    def test_bad_weights_in_mxfp4_are_errors(self):
+        scales = torch.zeros(4, 2, dtype=torch.uint8)
+        for blocks in (torch.zeros(4, 2, 15, dtype=torch.uint8), torch.zeros(4, 2, 16),
+                       torch.zeros(2, 2, 16, dtype=torch.uint8),
+                       torch.zeros(4, 31, dtype=torch.uint8)):
+            with self.subTest(blocks.shape), self.assertRaisesRegex(attacca.Error, "blocks are"):
+                attacca.torch.mxfp4(blocks, scales)
+
+    def test_products_of_one_row_each(self):
+        """transformers' batched_mm: the weights of each row's expert are gathered."""
+        weights = torch.randn(EXPERTS, 2 * INNER, WIDTH).bfloat16()
+
+        def function(rows, chosen):
+            out = torch.bmm(weights[chosen], rows.unsqueeze(-1)).squeeze(-1)
+            return gate_mixtral(out)
+
+        rows, chosen = torch.randn(20, WIDTH).bfloat16(), torch.randint(0, EXPERTS, (20,))
+        got = self.compiled(function)(rows, chosen)
+        product = torch.einsum("rk,rnk->rn", rows.double(), weights[chosen].double())
+        wanted = gate_mixtral(product)
+        self.assertLess(float((got.double() - wanted).abs().max()),
+                        0.02 * float(wanted.abs().max()))
 
     def test_a_matrix_of_rows_for_each_group(self):
         def function(x, w):

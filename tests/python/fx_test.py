@@ -25,6 +25,7 @@ B, COLUMN, SCALE = torch.randn(8), torch.randn(6, 1), torch.tensor(0.5)
 X3, W3 = torch.randn(2, 6, 16), torch.randn(2, 16, 8)
 Q, QS = torch.randint(-9, 9, (8, 16), dtype=torch.int8), torch.rand(8)
 QZ = torch.randint(-9, 9, (8,))
+ROWS = torch.tensor([5, 0, 2, 2, 3, 2])
 ALWAYS = Options(policy="always")
 
 
@@ -150,6 +151,16 @@ CASES = {
         lambda x, w, ends: aten._grouped_mm.default(x, w.transpose(1, 2), ends).relu(),
         (torch.randint(-9, 9, (6, 16)).bfloat16(), torch.randint(-3, 3, (3, 8, 16)).bfloat16(),
          torch.tensor([2, 2, 6], dtype=torch.int32))),
+    "aten.index": (lambda x, w, i: (aten.index.Tensor(x, [i - 6]) @ w).relu(), (X, W, ROWS)),
+    "aten.index_select": (lambda x, w, i: (aten.index_select.default(x, 0, i) @ w).relu(),
+                          (X, W, ROWS)),
+    "aten.index_add": (lambda x, w, c, i: aten.index_add.default(c, 0, i, x @ w), (X, W, C, ROWS)),
+    "aten.index_put": (lambda x, w, c, i: aten.index_put.default(c, [i], x @ w, True),
+                       (X, W, C, ROWS)),
+    "attacca.mxfp4": (
+        lambda x, c, s: (x @ attacca.torch.mxfp4(c, s).float().t()).relu(),
+        (torch.randn(6, 32), torch.randint(0, 256, (8, 1, 16), dtype=torch.uint8),
+         torch.randint(120, 130, (8, 1), dtype=torch.uint8))),
     "aten._weight_int8pack_mm": (
         lambda x, q, s: aten._weight_int8pack_mm.default(x, q, s).relu(), (X, Q, QS)),
     "attacca.quantized_linear": (
@@ -207,6 +218,43 @@ class Table(unittest.TestCase):
                 module.recompile()
                 torch.testing.assert_close(module(*args), want, rtol=1e-4, atol=1e-4)
         self.assertEqual(set(CASES) - seen - DECOMPOSED, set())
+
+
+    def test_rows_by_other_indices(self):
+        """What is not one index of the first axis, whose rows are added in order, is refused."""
+        for reason, function in {
+                "it gathers rows by other indices": lambda c, i: c[:, i],
+                "it gathers rows by other indices ": lambda c, i: c[i, i],
+                "it gathers rows by other indices  ": lambda c, i: c[c[:, 0] > 0],
+                "it gathers along another axis": lambda c, i: c.index_select(1, i),
+                "it adds along another axis": lambda c, i: c.index_add(0, i, c, alpha=2),
+                "it adds along another axis ": lambda c, i: c.index_add(1, i, c[:, :6]),
+                "it writes rows in an order": lambda c, i: c.index_put((i,), c),
+                "rows that are broadcast": lambda c, i: c.index_put((i,), c[0], accumulate=True),
+        }.items():
+            with self.subTest(reason):
+                importer, reasons = Importer(), []
+                for node in traced(function, C, ROWS, mode="symbolic").graph.nodes:
+                    try:
+                        importer.statement(node)
+                    except regions.Refused as refused:
+                        reasons.append(str(refused))
+                self.assertTrue(any(each.startswith(reason.strip()) for each in reasons), reasons)
+
+    def test_a_gpu_reads_no_rows_by_an_index(self):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        with FakeTensorMode():
+            table = torch.empty(6, 8, device="cuda")
+            rows = torch.empty(6, dtype=torch.int64, device="cuda")
+        graph = torch.fx.Graph()
+        inputs = [graph.placeholder("table"), graph.placeholder("rows")]
+        for node, value in zip(inputs, (table, rows)):
+            node.meta["val"] = value
+        gathered = graph.call_function(aten.index.Tensor, (inputs[0], [inputs[1]]))
+        gathered.meta["val"] = table
+        with self.assertRaisesRegex(regions.Refused, "no kernel of this device gathers rows"):
+            Importer().statement(gathered)
 
 
 class Texts(unittest.TestCase):

@@ -29,6 +29,7 @@ from .._cluster import models as _cluster_models
 from ._backend import Pass, Program, backend, disable, enable, register
 from ._models import regions_of as _regions_of
 from ._ops import calls as _calls
+from ._ops.mxfp4 import mxfp4
 from ._parallel.functions import all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter
 from ._parallel.ranks import ranks_of as _ranks_of
 from ._quantized import QuantizedLinear
@@ -44,5 +45,5 @@ register()
 __all__ = ["Fused", "GraphReport", "Left", "Measuring",
            "NotFusedWarning", "Options", "Pass", "Program", "QuantizedLinear",
            "Report", "all_gather_matmul", "backend",
-           "disable", "enable", "matmul_all_reduce", "matmul_reduce_scatter", "register", "report",
-           "reset"]
+           "disable", "enable", "matmul_all_reduce", "matmul_reduce_scatter", "mxfp4", "register",
+           "report", "reset"]

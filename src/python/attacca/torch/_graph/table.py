@@ -89,6 +89,71 @@ def _grouped_mm(call: Any, self: Any, mat2: Any, offs: Any = None, bias: Any = N
                 lambda: [rows[0], matrices[2]])
 
 
+# ---- Rows by an index. Regions of a GPU do not read them: there these ops stay between levels
+
+
+def _rows_by(call: Any, self: Any, indices: Any, what: str) -> Any:
+    """The one index of an op on the first axis."""
+    given = list(indices)
+    if call.device.type != "cpu":
+        raise Refused(f"no kernel of this device {what} by an index")
+    if len(given) != 1 or given[0] is None or call.dtype(given[0]) not in ("s32", "s64") or \
+            not call.sizes(self):
+        raise Refused(f"it {what} by other indices than one of the first axis")
+    return given[0]
+
+
+def _gathered(call: Any, self: Any, index: Any) -> Made:
+    return Made(f"gather({call.text(self)}, {call.text(index)})",
+                lambda: [*call.sizes(index), *call.sizes(self)[1:]])
+
+
+@_writes("aten.index")
+def _index(call: Any, self: Any, indices: Any) -> Made:
+    return _gathered(call, self, _rows_by(call, self, indices, "gathers rows"))
+
+
+@_writes("aten.index_select")
+def _index_select(call: Any, self: Any, dim: Any, index: Any) -> Made:
+    chosen = _rows_by(call, self, [index], "gathers rows")
+    if dim not in (0, -len(call.sizes(self))) or len(call.sizes(index)) != 1:
+        raise Refused("it gathers along another axis than the first")
+    return _gathered(call, self, chosen)
+
+
+def _added(call: Any, self: Any, index: Any, values: Any) -> Made:
+    if call.dtype(values) != call.dtype(self):
+        raise Refused(f"rows of {call.dtype(values)} added to {call.dtype(self)}")
+    if [*call.sizes(values)] != [*call.sizes(index), *call.sizes(self)[1:]]:
+        raise Refused("rows that are broadcast to those that they are added to")
+    return Made(f"scatter_add({call.text(self)}, {call.text(index)}, {call.text(values)})",
+                lambda: call.sizes(self))
+
+
+@_writes("aten.index_add")
+def _index_add(call: Any, self: Any, dim: Any, index: Any, source: Any, alpha: Any = 1) -> Made:
+    chosen = _rows_by(call, self, [index], "adds rows")
+    if dim not in (0, -len(call.sizes(self))) or alpha != 1:
+        raise Refused("it adds along another axis than the first, or scaled")
+    return _added(call, self, chosen, source)
+
+
+@_writes("aten.index_put")
+def _index_put(call: Any, self: Any, indices: Any, values: Any, accumulate: Any = False) -> Made:
+    chosen = _rows_by(call, self, indices, "writes rows")
+    if accumulate:
+        return _added(call, self, chosen, values)
+    raise Refused("it writes rows in an order that torch leaves open")
+
+
+@_writes("attacca.mxfp4")
+def _mxfp4(call: Any, blocks: Any, scales: Any) -> Made:
+    shape = [call.extent_text(extent) for extent in call.node.meta["val"].shape]
+    codes = ", ".join([*shape[:-1], str(int(call.node.meta["val"].shape[-1]) // 2)])
+    return Made(f"mxfp4(reshape({call.text(blocks)}, [{codes}]), {call.text(scales)})",
+                lambda: call.node.meta["val"].shape)
+
+
 _BLOCK = 128  # values of k, rows or columns that have one scale
 
 
