@@ -62,11 +62,13 @@ float accumulator(uint32_t bits) {
 #endif
 
 // The test's epilogue, which reference.cpp repeats: the accumulator, and every operand and
-// coordinate with a weight of its own. 16-bit operands are bf16, 32-bit ones f32, vectors unsigned
-// integers, an 8-bit result the low byte of a whole number.
+// coordinate with a weight of its own (with accumulators_alone no coordinate). 16-bit operands are
+// bf16, 32-bit ones f32, vectors unsigned integers, an 8-bit result the low byte of a whole number.
 attacca_results attacca_hole(HOLE_PARAMETERS) {
   float x[2];
-  for (int i = 0; i < 2; ++i) x[i] = static_cast<float>(3 * row + 5 * (column + i) + 7 * batch);
+  const bool alone = attacca::emulator::accumulators_alone;
+  for (int i = 0; i < 2; ++i)
+    x[i] = alone ? 0 : static_cast<float>(3 * row + 5 * (column + i) + 7 * batch);
 #if HOLE_ACCUMULATORS
   x[0] += accumulator(acc0_0);
   x[1] += accumulator(acc0_1);
@@ -104,6 +106,9 @@ attacca_results attacca_hole(HOLE_PARAMETERS) {
     if (kResultBits[i] == 8) {
       results.word[word++] = (static_cast<uint32_t>(static_cast<int64_t>(y[0])) & 0xff) |
                              (static_cast<uint32_t>(static_cast<int64_t>(y[1])) & 0xff) << 8;
+    } else if (kResultBits[i] == 16 && alone) {
+      results.word[word++] =
+          (std::bit_cast<uint32_t>(y[0]) & 0xffff) | std::bit_cast<uint32_t>(y[1]) << 16;
     } else if (kResultBits[i] == 16) {
       results.word[word++] = bits_of_bf16(y[0]) | bits_of_bf16(y[1]) << 16;
     } else {

@@ -14,6 +14,10 @@ struct Kernel {
   void (*run)(const Launch& launch, const void* params);
 };
 
+// Whether holes return the accumulators alone, the same for every row; as a result of 16 bits,
+// their low halves.
+inline bool accumulators_alone = false;
+
 std::vector<Kernel>& kernels();
 bool add_kernel(const Kernel& kernel);
 
