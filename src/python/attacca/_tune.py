@@ -118,6 +118,8 @@ def _tune_on_cluster(given: _together.Arguments, cluster: _Cluster,
     request = driver.Request(cluster.address, cluster.accelerator_type, given.again, given.seconds)
     with driver.connected(request) as connection:
         machine = connection.machine()
+        if cluster.export is not None:  # an error is seen before the work
+            _core.write_choices(machine.device, machine.tools, cluster.export)
         listed = models.listed(read, f"sm_{machine.capability}", given.mode)
         wanted = distinct(problem for model in listed for problems in model for problem in problems)
         outcome = driver.tune(connection, machine, wanted, given.again, shown)

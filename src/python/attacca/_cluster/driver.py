@@ -202,6 +202,7 @@ def connected(request: Request) -> Iterator[Cluster]:
 def tune(cluster: Cluster, machine: Machine, problems: Mapping[Key, Problem], again: bool,
          stream: TextIO | None) -> Outcome:
     """Tunes the problems that the database lacks, and stores each result when it comes."""
+    store([])  # a database that cannot be written is seen before the work
     known = {} if again else rows_of(machine)
     missing = [problem for key, problem in problems.items() if key not in known]
     outcome = Outcome(machine, {key: known[key] for key in problems if key in known}, {}, {}, {})
