@@ -36,7 +36,7 @@ RANKS = {
     "torch": [["_kept", "_layouts", "_logs", "_timing", "_ops", "_report_view"],
               ["_parallel"],
               ["_graph", "_quantized"],
-              ["_compare", "_report"], ["_judge"], ["_rewrite"],
+              ["_compare", "_report"], ["_agree", "_judge"], ["_rewrite"],
               ["_backend", "_models"],
               ["__init__"]],
     "torch/_graph": [["__init__", "table"], ["importer"], ["collectives", "kernels", "rows"],

@@ -185,31 +185,86 @@ def dying():
     os._exit(0)
 
 
-CASES = {"agree": agree, "errors": errors, "dying": dying}
+def traced(rows, function=None):
+    """A graph of a product and its epilogue on tensors that only claim to be on a GPU."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+    with FakeTensorMode():
+        x, w = (torch.empty(n, 60, device="cuda", dtype=torch.bfloat16) for n in (rows, 60))
+        return make_fx(function or (lambda x, w: torch.relu(x @ w.t())), tracing_mode="fake")(x, w)
+
+
+def verdicts():
+    """Rank 0 decides for all what torch.compile's backend fuses, and with which kernels."""
+    folder, rank, _ = begin()
+    import torch
+    import torch.distributed as dist
+
+    import attacca.torch
+    from attacca.torch import _rewrite
+    os.environ["ATTACCA_CACHE_DIR"] = str(folder / f"alone{rank}")
+    if rank:  # it cannot time anything
+        os.environ["ATTACCA_TUNE_WORKER"] = "/nowhere/worker"
+    options = _rewrite.Options(compare=False, tuning_seconds=6, group=dist.group.WORLD).check()
+    kept = [_rewrite.rewrite(traced(rows).graph, options) for rows in range(1, 1100, 100)]
+    assert set(kept) == {0, 1}, (kept, attacca.torch.report().graphs)
+    assert all(each == kept for each in gathered(kept))
+    files = gathered(exported(folder, rank))
+    assert files[0] == files[1] and files[0].count(b"\n") > 5, files
+    reports = gathered([str(each) for each in attacca.torch.report().graphs])
+    assert reports[0] == reports[1], reports
+    assert (folder / "log0").exists() and not (folder / "log1").exists()
+    other = traced(24, lambda x, w: torch.tanh(x @ w.t()))
+    assert _rewrite.rewrite((other if rank else traced(24)).graph, options) == 0
+    assert "the ranks' regions differ" in str(attacca.torch.report().graphs[-1].left)
+
+    def fail(*_):
+        raise RuntimeError("no time")
+    if rank == 0:
+        _rewrite._judge_all = fail
+    fails("rank 0: RuntimeError: no time", _rewrite.rewrite, traced(24).graph, options)
+    fails("group is a int", _rewrite.Options.of, {"group": 3})
+    fails("group", _rewrite.Options.of, {"group": dist.group.WORLD, "policy": "always",
+                                         "compare": False, "tuning": "known"})
+    assert attacca.torch.Pass(options).uuid() is None
+    ranks.leave()
+    print("decided alike")
+
+
+CASES = {"verdicts": verdicts, "agree": agree, "errors": errors, "dying": dying}
+
+
+def run_case(case, count):
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["FOLDER"] = folder
+        return ranks.run(__file__, case, count)
 
 
 class GroupTuning(unittest.TestCase):
-    def run_case(self, case, count):
-        with tempfile.TemporaryDirectory() as folder:
-            os.environ["FOLDER"] = folder
-            return ranks.run(__file__, case, count)
-
     def test_ranks_leave_with_the_same_choices(self):
-        for ended in self.run_case("agree", 4):
+        for ended in run_case("agree", 4):
             self.assertEqual(ended.status, 0, ended.output)
             self.assertIn("agreed", ended.output)
 
     def test_an_error_of_one_is_an_error_of_all(self):
-        for ended in self.run_case("errors", 2):
+        for ended in run_case("errors", 2):
             self.assertEqual(ended.status, 0, ended.output)
             self.assertIn("all heard", ended.output)
 
     def test_a_rank_that_dies_ends_the_others(self):
-        *others, last = self.run_case("dying", 2)
+        *others, last = run_case("dying", 2)
         self.assertEqual(last.status, -signal.SIGKILL, last.output)
         for ended in others:
             self.assertEqual(ended.status, 0, ended.output)
             self.assertIn("heard after", ended.output)
+
+
+class Compiling(unittest.TestCase):
+    def test_torch_compile_decides_alike(self):
+        for ended in run_case("verdicts", 2):
+            self.assertEqual(ended.status, 0, ended.output)
+            self.assertIn("decided alike", ended.output)
 
 
 if __name__ == "__main__":

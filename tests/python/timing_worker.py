@@ -10,13 +10,15 @@ process.
 import hashlib
 import json
 import os
+import re
 import signal
 import sys
 import time
 
 
 def seconds_of(problem, candidate):
-    digest = hashlib.sha256(json.dumps([problem["symbols"], candidate]).encode()).digest()
+    sizes = problem["symbols"] or re.findall(r"\[[0-9, ]+\]", problem["graph"])
+    digest = hashlib.sha256(json.dumps([sizes, candidate]).encode()).digest()
     return (100 + digest[0]) * 1e-6
 
 

@@ -153,14 +153,15 @@ def tune(ranks: Ranks, read: Callable[[], Arguments],
         return _join(works[0])
     joined = on_all(ranks, join)
     _check_alike(joined)
+    places = [each.place for each in joined]
     # What one machine knows all know, before anything is measured.
     rows = _best(row for rank in joined for row in rank.known.values())
-    _store(ranks, joined, rows)
+    _store(ranks, places, rows)
     found = on_all(ranks, lambda: _tune_share(ranks, works[0], progress()))
     decisions = {key: each for share in found for key, each in share.items()}
     new = _best(each["choice"] for each in decisions.values()
                 if "choice" in each and each["source"] != "database")
-    _store(ranks, joined, new)
+    _store(ranks, places, new)
     rows.update(new)
     _check_rows(ranks, joined[0].machine, rows)
     return [Tuned(sizes, tuple(_decision(each, decisions) for each in listed))
@@ -198,8 +199,19 @@ def _check_alike(joined: Sequence[_Joined]) -> None:
             if other.asked[name] != value:
                 raise Error(f"{name} on rank {rank} is not that of rank 0", name,
                             "call attacca.tune with the same arguments on all ranks")
+    check_machines([each.machine for each in joined])
+
+
+def check_machines(machines: Sequence[Machine]) -> None:
+    """Choices of one rank must hold for the others.
+
+    Raises:
+        Error: They do not.
+    """
+    first = machines[0]
+    for rank, other in enumerate(machines):
         for name in ("device", "tools"):
-            theirs, ours = getattr(other.machine, name), getattr(first.machine, name)
+            theirs, ours = getattr(other, name), getattr(first, name)
             if theirs != ours:
                 raise Error(f"the {name} of rank {rank} is {theirs}, that of rank 0 {ours}",
                             "group", "give a group of GPUs of one kind, with the same versions of "
@@ -216,9 +228,13 @@ def _best(rows: Iterable[Row]) -> dict[Key, Row]:
     return best
 
 
-def _store(ranks: Ranks, joined: Sequence[_Joined], rows: Mapping[Key, Row]) -> None:
+def spread(ranks: Ranks, rows: Mapping[Key, Row]) -> None:
+    """Stores the rows, the same on all ranks, on every machine."""
+    _store(ranks, on_all(ranks, _place), rows)
+
+
+def _store(ranks: Ranks, places: Sequence[tuple[str, ...]], rows: Mapping[Key, Row]) -> None:
     """Stores rows on every machine, by its first rank, and waits for all of them."""
-    places = [each.place for each in joined]
     leads = places.index(places[ranks.rank]) == ranks.rank
     on_all(ranks, lambda: store(rows.values()) if leads and rows else None)
 

@@ -44,8 +44,10 @@ class Pass(CustomGraphPass):  # type: ignore[misc]
 
     def uuid(self) -> Any:
         """A text for the key of Inductor's cache; another one for other options, templates or
-        versions of Attacca."""
+        versions of Attacca. None, with a group: the cache is not to be used."""
         _report.looked_up()
+        if self.options.group is not None:
+            return None
         known = f"attacca {__version__} {region} {self.options} {templates_stamp()}"
         return hashlib.sha256(known.encode()).hexdigest()
 

@@ -13,7 +13,8 @@ from .._arguments import Mode, Tuning
 from .._compile import compile_plan, contract
 from .._errors import Error
 from .._plan import Decision, Plan, engine_of
-from . import _logs, _report
+from .._together import ranks_of
+from . import _agree, _logs, _report
 from ._compare import Run, Verdict, microseconds
 from ._graph import kernels
 from ._graph.collectives import merge_gathers
@@ -55,6 +56,7 @@ class OptionsGiven(TypedDict, total=False):
     tuning_seconds: float
     measuring_seconds: float
     batch_invariant: bool
+    group: Any
 
 
 class Options(NamedTuple):
@@ -93,6 +95,11 @@ class Options(NamedTuple):
             The report names the products that are left, which may depend on the number of rows as
             may reductions by Inductor (docs/numerics.md). Inductor's ``shape_padding`` and
             ``coordinate_descent_tuning``, which change products by their shapes, are off.
+        group: A process group of ``torch.distributed`` whose ranks compile the same graphs in the
+            same order: rank 0 measures and decides for all, and its choices of kernels for the
+            sizes at hand go to every rank's tuning database. Where ranks have different regions,
+            none is fused. Inductor's cache is not used, since a rank that finds a graph there does
+            not wait for the others. None: each rank decides for itself.
     """
 
     policy: Policy = "measured"
@@ -104,6 +111,7 @@ class Options(NamedTuple):
     tuning_seconds: float = 0.0
     measuring_seconds: float = 0.0
     batch_invariant: bool = False
+    group: Any = None
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Options:
@@ -125,7 +133,8 @@ class Options(NamedTuple):
         """Checks the values; returns the options.
 
         Raises:
-            Error: A value is unknown or out of range.
+            Error: A value is unknown or out of range; the group is none, or this process is not in
+                it.
         """
         _arguments.choice(self.policy, POLICIES, "policy")
         for name, value in (("compare", self.compare), ("kernels", self.kernels),
@@ -140,6 +149,8 @@ class Options(NamedTuple):
         if self.batch_invariant and self.overlap:
             raise Error("products that overlap with collectives are not batch-invariant",
                         "overlap", "leave out one of overlap and batch_invariant")
+        if self.group is not None:
+            ranks_of(self.group)
         return self._replace(
             tuning_seconds=_arguments.seconds(self.tuning_seconds, "tuning_seconds"),
             measuring_seconds=_arguments.seconds(self.measuring_seconds, "measuring_seconds"))
@@ -156,6 +167,8 @@ def _without_effect(options: Options) -> Iterator[tuple[str, str]]:
         for name in ("tuning_seconds", "measuring_seconds"):
             if getattr(options, name):
                 yield name, "policy='always', which measures nothing"
+        if options.group is not None:
+            yield "group", "policy='always', which measures nothing"
     else:
         if options.tuning_seconds and not measures:
             yield "tuning_seconds", f"tuning={options.tuning!r}, which measures nothing"
@@ -186,7 +199,7 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
     fused: list[_report.Entry] = []
     if options.overlap:
         found = _overlap(graph, found, options, fused)
-    verdicts, measuring = _judge_all(graph, found.regions, options, begun)
+    verdicts, measuring = _judge_on_all(graph, found.regions, options, begun)
     left = [Left(each.node, "triton kernel", each.reason) for each in unused]
     products = {node.name: node for node in graph.nodes if is_product_op(node)}
     left += [Left(*each, operations=operations(products[each.node])
@@ -251,6 +264,20 @@ def _left_by_policy(regions: Sequence[Region], options: Options) -> bool:
     """Whether regions are left because they are not on a GPU."""
     return options.policy == "measured" and any(r.outputs[0].meta["val"].device.type != "cuda"
                                                 for r in regions if not r.bare)
+
+
+def _judge_on_all(graph: torch.fx.Graph, regions: Sequence[Region], options: Options,
+                  begun: float | None) -> tuple[list[Verdict], Measuring]:
+    """:func:`_judge_all`, by rank 0 if the options name a group."""
+    def alone() -> tuple[list[Verdict], Measuring]:
+        return _judge_all(graph, regions, options, begun)
+
+    def sizes_of(region: Region) -> dict[str, int]:
+        plan = compile_plan(nameless(region.graph), "cpu", options.mode, "known", 0, 1, None)
+        return sizes_at_hand(region, plan)
+    if options.group is None:
+        return alone()
+    return _agree.decide(options.group, regions, alone, options.mode, sizes_of)
 
 
 def _judge_all(graph: torch.fx.Graph, regions: Sequence[Region], options: Options,

@@ -28,7 +28,9 @@ class GroupRanks:
         """
         values: list[Any] = [None] * self.size
         try:
-            dist.all_gather_object(values, value, group=self._group)
+            # While torch compiles, its modes would make the messages fake tensors.
+            with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
+                dist.all_gather_object(values, value, group=self._group)
         except RuntimeError as error:
             raise Error(f"a rank ended or did not answer: {error}", "group",
                         "see what the other ranks print") from error

@@ -1,0 +1,69 @@
+"""Ranks of a process group decide alike which regions are fused, and by which kernels."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .._compile import graph_of
+from .._errors import Error
+from .._problems import Key, Machine, Row, distinct, machine, problems_of, rows_of
+from .._together import check_machines, on_all, ranks_of, spread
+from ._compare import Verdict
+from ._graph.regions import Region
+from ._ops.region import nameless
+from ._report_view import Measuring
+
+Judged = tuple[list[Verdict], Measuring]
+_DIFFERENT = "the ranks' regions differ"
+
+
+def decide(group: Any, regions: Sequence[Region], judge: Callable[[], Judged],
+           mode: str, sizes_of: Callable[[Region], Mapping[str, int]]) -> Judged:
+    """The verdicts of rank 0, whose choices of kernels every rank's database then has. All ranks
+    must call it.
+
+    Args:
+        group: The process group.
+        regions: This rank's regions. Where a rank has others, none is fused.
+        judge: Gives the verdicts and what deciding took; only rank 0 calls it.
+        mode: The regions' mode.
+        sizes_of: The sizes at hand of a region.
+
+    Raises:
+        Error: On all ranks: one of them failed, or GPUs or tools are not of one kind.
+    """
+    ranks = ranks_of(group)
+    texts = on_all(ranks, lambda: [nameless(region.graph) for region in regions])
+    if any(each != texts[0] for each in texts):
+        return [Verdict(False, _DIFFERENT)] * len(regions), Measuring()
+    leads = ranks.rank == 0
+    judged = on_all(ranks, lambda: judge() if leads else None)[0]
+    assert judged is not None
+    device = _device(regions)
+    if device is not None:
+        machines = on_all(ranks, lambda: machine(device))
+        check_machines(machines)
+        rows = on_all(ranks, lambda: _rows(regions, device, machines[0], mode, sizes_of)
+                      if leads else None)[0]
+        spread(ranks, rows or {})
+    return judged
+
+
+def _device(regions: Sequence[Region]) -> str | None:
+    """The GPU of the regions; None: they are on none."""
+    devices = [node.meta["val"].device for region in regions for node in region.outputs]
+    return next((str(device) for device in devices if device.type == "cuda"), None)
+
+
+def _rows(regions: Sequence[Region], device: str, here: Machine, mode: str,
+          sizes_of: Callable[[Region], Mapping[str, int]]) -> dict[Key, Row]:
+    """The choices that this rank's database has for the regions."""
+    problems = []
+    for region in regions:
+        try:
+            problems += problems_of(graph_of(nameless(region.graph)), device, mode,
+                                    sizes_of(region))
+        except Error:
+            continue  # a region that cannot be compiled is not fused either
+    known = rows_of(here)
+    return {key: known[key] for key in distinct(problems) if key in known}
